@@ -1,0 +1,35 @@
+/*
+ * clock: all time comes from here, so that tests move it by hand.
+ *
+ * real_us: wall clock, microseconds since 1970 UTC; may jump; only for time stamps shown to people.
+ * boot_us: CLOCK_BOOTTIME, never jumps, counts suspend; for every lease, deadline and duration.
+ */
+#ifndef HEARTH_COMMON_CLOCK_H
+#define HEARTH_COMMON_CLOCK_H
+
+#include <stdint.h>
+
+struct clock {
+	uint64_t (*real_us)(const struct clock *c);
+	uint64_t (*boot_us)(const struct clock *c);
+	uint64_t fake_real_us, fake_boot_us; /* used by clock_fake only */
+};
+
+const struct clock *clock_real(void);
+void clock_fake_init(struct clock *c, uint64_t real_us, uint64_t boot_us);
+void clock_fake_advance(struct clock *c, uint64_t us);
+
+static inline uint64_t clock_real_us(const struct clock *c)
+{
+	return c->real_us(c);
+}
+static inline uint64_t clock_boot_us(const struct clock *c)
+{
+	return c->boot_us(c);
+}
+
+/* RFC 3339 with microseconds, UTC: "2026-01-02T03:04:05.678901Z" (27 characters + NUL). */
+#define CLOCK_RFC3339_SIZE 32
+const char *clock_rfc3339(uint64_t real_us, char out[CLOCK_RFC3339_SIZE]);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * fsutil: files that are either whole or absent.
+ */
+#ifndef HEARTH_COMMON_FSUTIL_H
+#define HEARTH_COMMON_FSUTIL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "common/err.h"
+
+/* temp file + fsync + rename (+ fsync of the folder): after a crash the old or the new content. */
+int fs_write_atomic(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* As above without fsync: atomic against readers, not against power loss (tmpfs, caches). */
+int fs_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* Whole file, malloc'ed, terminated by an extra NUL; ERR_LIMIT when larger than max. */
+int fs_read_file(const char *path, size_t max, char **data, size_t *n, struct err *e);
+int fs_mkdir_p(const char *path, mode_t mode, struct err *e);
+/* Removes a tree, never following links nor crossing mounts. Missing is fine. */
+int fs_rm_rf(const char *path, struct err *e);
+/* Copies a tree (files, folders, symbolic links, modes, times); by reflink where the file system can. */
+int fs_copy_tree(const char *from, const char *to, struct err *e);
+/* Exclusive lock on a file created when missing; descriptor holds it; ERR_BUSY when another process has it
+ * (text names its pid when written there). */
+int fs_lock(const char *path, struct err *e);
+/* Calls fn for each entry but . and .. in sorted order; stops at the first -1. */
+int fs_each(const char *dir, int (*fn)(const char *name, void *arg), void *arg, struct err *e);
+/* Bytes used by a tree (allocated blocks), for disk limits. -1 on error. */
+int64_t fs_tree_bytes(const char *path, struct err *e);
+int fs_disk_free(const char *path, uint64_t *free_bytes, uint64_t *total_bytes, struct err *e);
+int fs_write_all(int fd, const void *p, size_t n, struct err *e);
+
+#endif
