@@ -111,6 +111,9 @@ int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, str
 int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth, uint64_t *job, struct err *e);
 int store_job_last(struct store_reader *r, const char *owner, uint64_t *job, struct err *e);
 
+/* Token by the hex SHA-256 of its secret; ERR_NOT_FOUND. Expired ones are returned: the caller checks expires_us and used_us. */
+int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e);
+
 void event_row_fini(struct event_row *r);
 void job_row_fini(struct job_row *r);
 void attempt_row_fini(struct attempt_row *r);

@@ -1,0 +1,101 @@
+/*
+ * sched: which waiting gang starts where. A pure library: no I/O, clock, thread, log or global; the same input gives the same decisions.
+ *
+ * Feed it nodes and jobs as they come, change and go, then call sched_step: it returns decisions until nothing more can be decided now.
+ * Here: priority, then order of arrival; first fit; gangs all or nothing; a job that does not fit is passed over by later ones of a different
+ * shape only when they cannot delay it (none do yet: a blocked job of higher order holds back those behind it unless `backfill` is on).
+ */
+#ifndef HEARTH_SCHEDULER_SCHED_H
+#define HEARTH_SCHEDULER_SCHED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sched;
+
+struct sched_gpu {
+	uint32_t index;
+	const char *model;
+	uint64_t memory_bytes;
+	uint32_t numa;
+	uint32_t link_group; /* GPUs of equal number are joined by NVLink */
+};
+
+struct sched_node { /* copied by sched_node_set */
+	uint64_t id;
+	const char *name;
+	const char *instance_type;
+	const char *const *labels; /* NULL-terminated, "k=v" or "feature" */
+	uint32_t slots;            /* CPU slots */
+	uint64_t memory_bytes, disk_bytes;
+	const struct sched_gpu *gpus;
+	uint32_t n_gpus;
+	int usable;                /* up and not drained: may get new work */
+	double price_per_hour;
+};
+
+struct sched_group {
+	uint32_t instances;
+	uint32_t gpus, ranks, cpus_per_rank; /* per instance; slots needed = ranks * cpus_per_rank */
+};
+struct sched_job { /* copied by sched_job_add */
+	uint64_t id;
+	int64_t priority;
+	uint64_t order;            /* smaller first among equal priority */
+	const struct sched_group *groups;
+	uint32_t n_groups;
+	uint64_t memory_bytes, disk_bytes; /* per instance */
+	int exclusive;
+	const char *const *instance_types; /* NULL-terminated, empty = any; in order of preference */
+	const char *gpu_model;     /* NULL any */
+	uint64_t gpu_memory_bytes;
+	const char *const *requires;
+	const char *const *avoid;  /* names of nodes not to use (a node that did not get ready) */
+};
+
+struct sched_place { /* one instance of the gang */
+	uint64_t node;
+	uint32_t group;
+	uint32_t n_gpus;
+	uint32_t *gpus;            /* indexes on the node */
+	uint32_t n_cpus;
+	uint32_t *cpus;            /* slot numbers 0..slots-1 on the node */
+};
+struct sched_decision {
+	uint64_t job;
+	uint32_t n;
+	struct sched_place *places; /* in node-rank order: groups in order, instances within */
+};
+
+struct sched *sched_create(void);
+void sched_destroy(struct sched *s);
+/* New or changed node. Resources that jobs hold stay held. */
+void sched_node_set(struct sched *s, const struct sched_node *n);
+void sched_node_remove(struct sched *s, uint64_t id);
+void sched_job_add(struct sched *s, const struct sched_job *j);    /* waiting */
+void sched_job_remove(struct sched *s, uint64_t id);               /* no more waiting, or gives back all it holds */
+void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node); /* one node's share is free again */
+/* At load: that job holds these places (they may be on nodes that are not known yet). */
+void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d);
+/* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
+struct sched_decision *sched_step(struct sched *s);
+void sched_decision_free(struct sched_decision *d);
+
+enum sched_why { SCHED_FITS, SCHED_BUSY, SCHED_BEHIND, SCHED_NO_NODES, SCHED_IMPOSSIBLE };
+struct sched_reason { /* why a job waits, as data */
+	enum sched_why why;
+	uint64_t behind;           /* job ahead that holds it back, 0 none */
+	uint32_t ahead;            /* waiting jobs before it */
+	uint32_t need_instances, free_instances; /* instances that fit now on usable nodes (of the first group that fails) */
+	uint32_t possible_instances; /* that would fit if all usable nodes were empty */
+	char text[256];            /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
+};
+void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
+/* Could it ever run on the known nodes (usable or not)? 1 yes; 0 no and r says the nearest possible. */
+int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
+/* Internal consistency; NULL fine, else what is wrong (static text). For tests and debug builds. */
+const char *sched_check(const struct sched *s);
+/* Free GPUs and slots of a node. */
+int sched_node_free(const struct sched *s, uint64_t id, uint32_t *gpus, uint32_t *slots, uint64_t *memory);
+
+#endif
