@@ -16,6 +16,8 @@
 #define WIRE_VERSION     1
 #define WIRE_HEADER_SIZE 16
 #define WIRE_MAX_BODY    (8u * 1024 * 1024) /* a 4 MiB chunk and its frame, a launch order with its spec */
+#define WIRE_MAX_STR     (4u * 1024 * 1024)
+#define WIRE_MAX_ITEMS   (1u << 20) /* entries of a vector (but BYTES) */
 
 /* Field types. Vectors and strings are owned by the message. STR is never NULL after decoding. */
 struct wire_bytes {
@@ -50,6 +52,8 @@ struct wire_frame {
 	uint32_t n;
 };
 
+/* Checks and reads a header alone (f->body is NULL): a reader refuses a frame before it waits for the body. */
+int wire_header(const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f, struct err *e);
 /* Takes the next whole frame out of `in` (moves its position). 1 frame, 0 need more bytes, -1 malformed. */
 int wire_next(struct buf *in, struct wire_frame *f, struct err *e);
 
