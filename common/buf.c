@@ -16,7 +16,8 @@ void buf_init(struct buf *b, size_t limit)
 void buf_view(struct buf *b, const void *data, size_t len)
 {
 	/* The cast drops const; no put function touches a borrowed buffer. */
-	*b = (struct buf){.data = (uint8_t *)(uintptr_t)data, .len = len, .cap = len, .limit = len, .borrowed = 1};
+	*b =
+	    (struct buf){.data = (uint8_t *)(uintptr_t)data, .len = len, .cap = len, .limit = len, .borrowed = 1};
 }
 
 void buf_fini(struct buf *b)

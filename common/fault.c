@@ -20,35 +20,31 @@ struct point {
 	unsigned repeat; /* how many calls fail from there */
 };
 
-#define POINT(text)  \
-	{                \
-		.name = text \
-	}
 static struct point points[] = {
     /* common */
-    POINT("fs.write"),
-    POINT("fs.fsync"),
-    POINT("fs.rename"),
-    POINT("proc.spawn"),
-    POINT("chan.send"),
-    POINT("wire.send"),
+    {.name = "fs.write"},
+    {.name = "fs.fsync"},
+    {.name = "fs.rename"},
+    {.name = "proc.spawn"},
+    {.name = "chan.send"},
+    {.name = "wire.send"},
     /* store */
-    POINT("store.open"),
-    POINT("store.commit"),
-    POINT("store.write"),
+    {.name = "store.open"},
+    {.name = "store.commit"},
+    {.name = "store.write"},
     /* shim */
-    POINT("shim.state"),
-    POINT("shim.write"),
-    POINT("shim.spawn"),
-    POINT("shim.reply"),
+    {.name = "shim.state"},
+    {.name = "shim.write"},
+    {.name = "shim.spawn"},
+    {.name = "shim.reply"},
     /* agent */
-    POINT("agent.stage"),
-    POINT("agent.launch"),
-    POINT("agent.send"),
-    POINT("agent.state"),
+    {.name = "agent.stage"},
+    {.name = "agent.launch"},
+    {.name = "agent.send"},
+    {.name = "agent.state"},
     /* controller */
-    POINT("controller.send"),
-    POINT("controller.commit"),
+    {.name = "controller.send"},
+    {.name = "controller.commit"},
 };
 #define N_POINTS (sizeof(points) / sizeof(points[0]))
 
@@ -151,11 +147,5 @@ unsigned fault_count(const char *name)
 
 	return p ? __atomic_load_n(&p->calls, __ATOMIC_RELAXED) : 0;
 }
-
-#else
-
-/* ISO C wants something in every file. */
-extern int hearth_no_faults;
-int hearth_no_faults;
 
 #endif

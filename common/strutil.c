@@ -135,8 +135,8 @@ static uint64_t duration_unit(char c)
 
 static int bad_duration(const char *s, struct err *e)
 {
-	return err_set(e, ERR_INVALID, "'%s' is not a duration; expected seconds, or numbers with d, h, m, s as in 1h30m",
-	               s);
+	return err_set(e, ERR_INVALID,
+	               "'%s' is not a duration; expected seconds, or numbers with d, h, m, s as in 1h30m", s);
 }
 
 int str_parse_duration(const char *s, uint64_t *seconds, struct err *e)
@@ -269,7 +269,8 @@ int str_check_name(const char *s, size_t max, const char *what, struct err *e)
 		if ((size_t)(p - s) >= max)
 			return err_set(e, ERR_INVALID, "%s '%s' is longer than %zu characters", what, shown, max);
 		if (!is_alnum(*p) && *p != '.' && *p != '_' && *p != '-')
-			return err_set(e, ERR_INVALID, "%s '%s' may only hold letters, digits, '.', '_' and '-'", what, shown);
+			return err_set(e, ERR_INVALID, "%s '%s' may only hold letters, digits, '.', '_' and '-'", what,
+			               shown);
 		if (p[0] == '.' && p[1] == '.')
 			return err_set(e, ERR_INVALID, "%s '%s' must not hold '..'", what, shown);
 	}
