@@ -49,5 +49,8 @@ void loop_set_turn_hook(struct loop *l, loop_cb fn, void *arg);
 /* Longest turn seen, microseconds, since the last call; turns over warn_us are logged (0 = never). */
 void loop_set_slow_warn(struct loop *l, uint64_t warn_us);
 uint64_t loop_longest_turn_us(struct loop *l);
+/* For callbacks that libevent runs directly (HTTP, TLS streams), as their first call: their turn is measured
+ * from there, and not from the first callback of this file. */
+void loop_enter(struct loop *l);
 
 #endif
