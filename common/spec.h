@@ -80,7 +80,7 @@ struct job_spec {
 	struct spec_input *inputs;
 	size_t n_inputs;
 	char *output_uri;
-	char *resume_job;       /* of "resume_from": job reference, or a file:// path */
+	char *resume_job;       /* of "resume_from": "job:17" or "file:///..."; NULL none */
 	int64_t resume_step;    /* -1 latest */
 	struct spec_metric *metrics;
 	size_t n_metrics;
@@ -93,6 +93,9 @@ struct job_spec {
 /* Text -> spec. Errors: every problem found, one per line. */
 struct job_spec *spec_parse(const char *text, size_t n, struct err *e);
 struct job_spec *spec_from_json(const cJSON *root, struct err *e);
+/* As spec_parse, but gives the problems one by one too: struct err has room for a few only. problems (may be NULL)
+ * starts empty and is the caller's (strv_fini); it stays empty when the text is good or is no JSON at all. */
+struct job_spec *spec_parse_list(const char *text, size_t n, struct strv *problems, struct err *e);
 void spec_destroy(struct job_spec *s);
 /* Normalized JSON (all defaults in); parsing it again gives the same spec. */
 cJSON *spec_to_json(const struct job_spec *s);
@@ -106,7 +109,8 @@ struct spec_key {
 	const char *path; /* "resources.instances" */
 	const char *type; /* "integer", "string", ... */
 	const char *help;
-	int built; /* 0 = reserved, refused with a sentence */
+	int built;        /* 0 = reserved, refused with a sentence */
+	const char *dflt; /* as JSON or in words; "" = must be given */
 };
 const struct spec_key *spec_keys(size_t *n);
 const char *spec_launcher_name(enum spec_launcher l);
