@@ -2,8 +2,9 @@
  * sched: which waiting gang starts where. A pure library: no I/O, clock, thread, log or global; the same input gives the same decisions.
  *
  * Feed it nodes and jobs as they come, change and go, then call sched_step: it returns decisions until nothing more can be decided now.
- * Here: priority, then order of arrival; first fit; gangs all or nothing; a job that does not fit is passed over by later ones of a different
- * shape only when they cannot delay it (none do yet: a blocked job of higher order holds back those behind it unless `backfill` is on).
+ * Here: priority, then order of arrival; first fit; gangs all or nothing, one instance a node. The first job that does not fit now holds
+ * back all behind it (no backfill yet). A job that the usable nodes could not hold even when empty waits for nodes, not for
+ * others: it holds nobody back. docs/spec/05-scheduler.md has the rules in full.
  */
 #ifndef HEARTH_SCHEDULER_SCHED_H
 #define HEARTH_SCHEDULER_SCHED_H
@@ -18,14 +19,14 @@ struct sched_gpu {
 	const char *model;
 	uint64_t memory_bytes;
 	uint32_t numa;
-	uint32_t link_group; /* GPUs of equal number are joined by NVLink */
+	uint32_t link_group; /* GPUs of equal number are joined by NVLink; 0 = none */
 };
 
 struct sched_node { /* copied by sched_node_set */
 	uint64_t id;
 	const char *name;
 	const char *instance_type;
-	const char *const *labels; /* NULL-terminated, "k=v" or "feature" */
+	const char *const *labels; /* NULL-terminated, "k=v" or "feature"; NULL none */
 	uint32_t slots;            /* CPU slots */
 	uint64_t memory_bytes, disk_bytes;
 	const struct sched_gpu *gpus;
@@ -46,11 +47,11 @@ struct sched_job { /* copied by sched_job_add */
 	uint32_t n_groups;
 	uint64_t memory_bytes, disk_bytes; /* per instance */
 	int exclusive;
-	const char *const *instance_types; /* NULL-terminated, empty = any; in order of preference */
+	const char *const *instance_types; /* NULL-terminated, empty or NULL = any; in order of preference; a gang is of one type */
 	const char *gpu_model;     /* NULL any */
 	uint64_t gpu_memory_bytes;
-	const char *const *requires;
-	const char *const *avoid;  /* names of nodes not to use (a node that did not get ready) */
+	const char *const *requires; /* labels that a node must have; NULL none */
+	const char *const *avoid;  /* names of nodes not to use (a node that did not get ready); NULL none */
 };
 
 struct sched_place { /* one instance of the gang */
@@ -69,14 +70,16 @@ struct sched_decision {
 
 struct sched *sched_create(void);
 void sched_destroy(struct sched *s);
-/* New or changed node. Resources that jobs hold stay held. */
+/* New or changed node. Resources that jobs hold stay held. Call it only when something changed: it makes waiting jobs be looked at again. */
 void sched_node_set(struct sched *s, const struct sched_node *n);
+/* What jobs hold there stays on their account until they release it, but the node gets no new work. */
 void sched_node_remove(struct sched *s, uint64_t id);
-void sched_job_add(struct sched *s, const struct sched_job *j);    /* waiting */
+/* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else nothing happens, returns -1). */
+int sched_job_add(struct sched *s, const struct sched_job *j);
 void sched_job_remove(struct sched *s, uint64_t id);               /* no more waiting, or gives back all it holds */
 void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node); /* one node's share is free again */
-/* At load: that job holds these places (they may be on nodes that are not known yet). */
-void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d);
+/* At load: that job holds these places (they may be on nodes that are not known yet). memory and disk: per instance. */
+void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes, uint64_t disk_bytes, int exclusive);
 /* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
 struct sched_decision *sched_step(struct sched *s);
 void sched_decision_free(struct sched_decision *d);
@@ -93,9 +96,13 @@ struct sched_reason { /* why a job waits, as data */
 void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 /* Could it ever run on the known nodes (usable or not)? 1 yes; 0 no and r says the nearest possible. */
 int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
+/* The same on the usable nodes alone, as if they were empty. */
+int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
+/* Waiting jobs; known and usable nodes. Any pointer may be NULL. */
+void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *usable);
 /* Internal consistency; NULL fine, else what is wrong (static text). For tests and debug builds. */
 const char *sched_check(const struct sched *s);
-/* Free GPUs and slots of a node. */
+/* Free GPUs and slots of a node. -1 unknown node. */
 int sched_node_free(const struct sched *s, uint64_t id, uint32_t *gpus, uint32_t *slots, uint64_t *memory);
 
 #endif

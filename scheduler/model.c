@@ -1,0 +1,366 @@
+/*
+ * model: nodes and what jobs hold on them; the consistency check.
+ *
+ * A job may hold things on a node that is not known (after a restart of the controller, before its agent is back) or that vanished from the
+ * inventory: they stay on its account until released, and nothing on such a node is free.
+ */
+#include <string.h>
+#include "scheduler/model.h"
+
+struct node *model_node(const struct sched *s, uint64_t id)
+{
+	struct node *n;
+
+	HASH_FIND(hh, s->nodes, &id, sizeof id, n);
+	return n;
+}
+
+static struct gpu *find_gpu(const struct node *n, uint32_t index)
+{
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		if (n->gpus[i].g.index == index)
+			return &n->gpus[i];
+	return NULL;
+}
+
+static void node_free(struct node *n)
+{
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		free((char *)n->gpus[i].g.model);
+	for (char **l = n->labels; l && *l; l++)
+		free(*l);
+	free(n->labels);
+	free(n->gpus);
+	free(n->slot_owner);
+	free(n->name);
+	free(n->type);
+	free(n);
+}
+
+static void recount(struct node *n)
+{
+	n->free_slots = n->free_gpus = 0;
+	for (uint32_t i = 0; i < n->slots; i++)
+		n->free_slots += !n->slot_owner[i];
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		n->free_gpus += n->gpus[i].present && !n->gpus[i].owner;
+}
+
+struct node *model_node_make(struct sched *s, uint64_t id)
+{
+	struct node *n = xcalloc(1, sizeof *n);
+
+	n->id = id;
+	n->name = xstrdup("?");
+	n->type = xstrdup("");
+	n->labels = xcalloc(1, sizeof *n->labels);
+	HASH_ADD(hh, s->nodes, id, sizeof n->id, n);
+	return n;
+}
+
+static void sorted_add(struct sched *s, struct node *n)
+{
+	size_t at = s->n_sorted;
+
+	if (s->n_sorted == s->cap_sorted) {
+		s->cap_sorted = s->cap_sorted ? s->cap_sorted * 2 : 16;
+		s->sorted = xreallocarray(s->sorted, s->cap_sorted, sizeof *s->sorted);
+	}
+	for (; at && s->sorted[at - 1]->id > n->id; at--)
+		s->sorted[at] = s->sorted[at - 1];
+	s->sorted[at] = n;
+	s->n_sorted++;
+}
+
+static void sorted_del(struct sched *s, const struct node *n)
+{
+	size_t at = 0;
+
+	while (s->sorted[at] != n)
+		at++;
+	s->n_sorted--;
+	memmove(s->sorted + at, s->sorted + at + 1, (s->n_sorted - at) * sizeof *s->sorted);
+}
+
+static void owners_grow(struct node *n, uint32_t want)
+{
+	if (want <= n->n_owners)
+		return;
+	n->slot_owner = xreallocarray(n->slot_owner, want, sizeof *n->slot_owner);
+	memset(n->slot_owner + n->n_owners, 0, (want - n->n_owners) * sizeof *n->slot_owner);
+	n->n_owners = want;
+}
+
+/* The new list, with owners kept; a held GPU that is no longer there stays as absent. */
+static void gpus_set(struct node *n, const struct sched_gpu *gpus, uint32_t n_gpus)
+{
+	struct gpu *old = n->gpus, *now = xcalloc((size_t)n_gpus + n->n_gpus + 1, sizeof *now);
+	uint32_t n_old = n->n_gpus, n_now = 0;
+
+	for (uint32_t i = 0; i < n_gpus; i++) {
+		const struct gpu *was = find_gpu(n, gpus[i].index);
+
+		now[n_now].g = gpus[i];
+		now[n_now].g.model = xstrdup(gpus[i].model ? gpus[i].model : "");
+		now[n_now].present = 1;
+		now[n_now++].owner = was ? was->owner : 0;
+	}
+	n->gpus = now;
+	n->n_gpus = n_now;
+	for (uint32_t i = 0; i < n_old; i++) {
+		if (old[i].owner && !find_gpu(n, old[i].g.index)) {
+			now[n->n_gpus] = old[i];
+			now[n->n_gpus++].present = 0;
+		} else {
+			free((char *)old[i].g.model);
+		}
+	}
+	free(old);
+}
+
+void sched_node_set(struct sched *s, const struct sched_node *in)
+{
+	struct node *n = model_node(s, in->id);
+	size_t n_labels = 0;
+
+	if (!n)
+		n = model_node_make(s, in->id);
+	if (!n->known)
+		sorted_add(s, n);
+	n->known = 1;
+	free(n->name);
+	free(n->type);
+	n->name = xstrdup(in->name ? in->name : "?");
+	n->type = xstrdup(in->instance_type ? in->instance_type : "");
+	for (char **l = n->labels; *l; l++)
+		free(*l);
+	free(n->labels);
+	while (in->labels && in->labels[n_labels])
+		n_labels++;
+	n->labels = xcalloc(n_labels + 1, sizeof *n->labels);
+	for (size_t i = 0; i < n_labels; i++)
+		n->labels[i] = xstrdup(in->labels[i]);
+	owners_grow(n, in->slots);
+	n->slots = in->slots;
+	n->memory = in->memory_bytes;
+	n->disk = in->disk_bytes;
+	gpus_set(n, in->gpus, in->n_gpus);
+	n->usable = !!in->usable;
+	n->price = in->price_per_hour;
+	recount(n);
+	s->gen++;
+	s->nodes_gen++;
+}
+
+void sched_node_remove(struct sched *s, uint64_t id)
+{
+	struct node *n = model_node(s, id);
+
+	if (!n || !n->known)
+		return;
+	sorted_del(s, n);
+	s->gen++;
+	s->nodes_gen++;
+	n->known = n->usable = 0;
+	if (n->holders)
+		return; /* remembered until the last holder gives back */
+	HASH_DELETE(hh, s->nodes, n);
+	node_free(n);
+}
+
+static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
+{
+	uint32_t *out = xcalloc((size_t)n + 1, sizeof *out);
+
+	if (n)
+		memcpy(out, v, n * sizeof *out);
+	return out;
+}
+
+void model_take(struct sched *s, struct job *j, const struct hold *h)
+{
+	struct node *n = h->node;
+	struct hold *mine;
+
+	(void)s;
+	j->holds = xreallocarray(j->holds, j->n_holds + 1, sizeof *j->holds);
+	mine = &j->holds[j->n_holds++];
+	*mine = *h;
+	mine->gpus = ids_copy(h->gpus, h->n_gpus);
+	mine->cpus = ids_copy(h->cpus, h->n_cpus);
+	for (uint32_t i = 0; i < h->n_gpus; i++) {
+		struct gpu *g = find_gpu(n, h->gpus[i]);
+
+		if (!g) {
+			n->gpus = xreallocarray(n->gpus, n->n_gpus + 1, sizeof *n->gpus);
+			g = &n->gpus[n->n_gpus++];
+			memset(g, 0, sizeof *g);
+			g->g.index = h->gpus[i];
+			g->g.model = xstrdup("");
+		}
+		g->owner = j->id;
+	}
+	for (uint32_t i = 0; i < h->n_cpus; i++) {
+		owners_grow(n, h->cpus[i] + 1);
+		n->slot_owner[h->cpus[i]] = j->id;
+	}
+	n->memory_used += h->memory;
+	n->disk_used += h->disk;
+	n->holders++;
+	if (h->exclusive)
+		n->exclusive = j->id;
+	recount(n);
+}
+
+static void gpus_drop_absent(struct node *n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		if (n->gpus[i].present || n->gpus[i].owner)
+			n->gpus[kept++] = n->gpus[i];
+		else
+			free((char *)n->gpus[i].g.model);
+	}
+	n->n_gpus = kept;
+}
+
+void model_give_back(struct sched *s, struct job *j, uint32_t at)
+{
+	struct hold h = j->holds[at];
+	struct node *n = h.node;
+
+	j->holds[at] = j->holds[--j->n_holds];
+	for (uint32_t i = 0; i < h.n_gpus; i++) {
+		struct gpu *g = find_gpu(n, h.gpus[i]);
+
+		if (g && g->owner == j->id)
+			g->owner = 0;
+	}
+	for (uint32_t i = 0; i < h.n_cpus; i++)
+		if (n->slot_owner[h.cpus[i]] == j->id)
+			n->slot_owner[h.cpus[i]] = 0;
+	n->memory_used -= h.memory;
+	n->disk_used -= h.disk;
+	n->holders--;
+	if (n->exclusive == j->id)
+		n->exclusive = 0;
+	gpus_drop_absent(n);
+	recount(n);
+	free(h.gpus);
+	free(h.cpus);
+	s->gen++;
+	if (!n->known && !n->holders) {
+		HASH_DELETE(hh, s->nodes, n);
+		node_free(n);
+	}
+}
+
+int sched_node_free(const struct sched *s, uint64_t id, uint32_t *gpus, uint32_t *slots, uint64_t *memory)
+{
+	const struct node *n = model_node(s, id);
+
+	if (!n || !n->known)
+		return -1;
+	if (gpus)
+		*gpus = n->free_gpus;
+	if (slots)
+		*slots = n->free_slots;
+	if (memory)
+		*memory = n->memory > n->memory_used ? n->memory - n->memory_used : 0;
+	return 0;
+}
+
+/* ---- consistency ------------------------------------------------------------------------------------ */
+
+static const char *check_hold(const struct job *j, const struct hold *h)
+{
+	for (uint32_t i = 0; i < h->n_gpus; i++) {
+		const struct gpu *g = find_gpu(h->node, h->gpus[i]);
+
+		if (!g || g->owner != j->id)
+			return "model: a job holds a GPU that is not on its account";
+	}
+	for (uint32_t i = 0; i < h->n_cpus; i++)
+		if (h->cpus[i] >= h->node->n_owners || h->node->slot_owner[h->cpus[i]] != j->id)
+			return "model: a job holds a slot that is not on its account";
+	if (h->exclusive && h->node->exclusive != j->id)
+		return "model: an exclusive job shares its node";
+	return NULL;
+}
+
+static const char *check_node(const struct sched *s, const struct node *n)
+{
+	uint32_t gpus = 0, slots = 0, held_gpus = 0, held_slots = 0, holders = 0;
+	uint64_t memory = 0, disk = 0;
+
+	for (const struct job *j = s->jobs; j; j = j->hh.next) {
+		for (uint32_t i = 0; i < j->n_holds; i++) {
+			const struct hold *h = &j->holds[i];
+
+			if (h->node != n)
+				continue;
+			holders++;
+			held_gpus += h->n_gpus;
+			held_slots += h->n_cpus;
+			memory += h->memory;
+			disk += h->disk;
+			if (n->exclusive && n->exclusive != j->id)
+				return "model: another job on an exclusive node";
+		}
+	}
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		gpus += !!n->gpus[i].owner;
+	for (uint32_t i = 0; i < n->n_owners; i++)
+		slots += !!n->slot_owner[i];
+	if (gpus != held_gpus || slots != held_slots)
+		return "model: owners and holds disagree";
+	if (holders != n->holders || memory != n->memory_used || disk != n->disk_used)
+		return "model: sums and holds disagree";
+	return NULL;
+}
+
+static const char *check_sorted(const struct sched *s)
+{
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		if (!s->sorted[i]->known)
+			return "model: an unknown node is in the list";
+		if (i && s->sorted[i - 1]->id >= s->sorted[i]->id)
+			return "model: nodes out of order";
+	}
+	return NULL;
+}
+
+const char *sched_check(const struct sched *s)
+{
+	const char *bad = check_sorted(s);
+	size_t waiting = 0;
+
+	for (const struct shape *sh = s->shapes; sh && !bad; sh = sh->hh.next)
+		bad = queue_check(sh, &waiting);
+	if (!bad && waiting != s->n_waiting)
+		bad = "queue: wrong number of waiting jobs";
+	for (const struct job *j = s->jobs; j && !bad; j = j->hh.next)
+		for (uint32_t i = 0; i < j->n_holds && !bad; i++)
+			bad = check_hold(j, &j->holds[i]);
+	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next)
+		bad = check_node(s, n);
+	return bad;
+}
+
+void sched_destroy(struct sched *s)
+{
+	struct job *j, *jt;
+	struct node *n, *nt;
+
+	if (!s)
+		return;
+	HASH_ITER(hh, s->jobs, j, jt)
+		sched_job_remove(s, j->id);
+	HASH_ITER(hh, s->nodes, n, nt) {
+		HASH_DELETE(hh, s->nodes, n);
+		node_free(n);
+	}
+	free(s->sorted);
+	free(s);
+}

@@ -1,0 +1,399 @@
+/*
+ * why: the explanation of a waiting job, as numbers and one sentence for its owner.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "scheduler/model.h"
+
+struct out { /* text that is cut, never overrun */
+	char *p;
+	size_t n, size;
+};
+
+static void say(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct out *o, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (o->n + 1 >= o->size)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(o->p + o->n, o->size - o->n, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		o->n = o->n + (size_t)n < o->size ? o->n + (size_t)n : o->size - 1;
+}
+
+static const char *s_of(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void say_size(struct out *o, uint64_t bytes)
+{
+	if (bytes >= (uint64_t)1 << 40)
+		say(o, "%.1f TiB", (double)bytes / (double)((uint64_t)1 << 40));
+	else if (bytes >= (uint64_t)1 << 30)
+		say(o, "%.1f GiB", (double)bytes / (double)((uint64_t)1 << 30));
+	else
+		say(o, "%.0f MiB", (double)bytes / (double)((uint64_t)1 << 20));
+}
+
+static uint64_t slots_of(const struct sched_group *g)
+{
+	return (uint64_t)g->ranks * g->cpus_per_rank;
+}
+
+/* "2 instances with 1 GPU, 2 CPU slots and 8.0 GiB memory" */
+static void say_need(struct out *o, const struct shape *sh, const struct sched_group *g)
+{
+	uint64_t slots = slots_of(g);
+
+	say(o, "%" PRIu32 " instance%s with ", g->instances, s_of(g->instances));
+	if (g->gpus)
+		say(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "", sh->gpu_model ? sh->gpu_model : "",
+		    sh->gpu_model ? ")" : "");
+	if (g->gpus)
+		say(o, sh->memory || sh->disk ? ", " : " and ");
+	say(o, "%" PRIu64 " CPU slot%s", slots, s_of(slots));
+	if (sh->memory) {
+		say(o, sh->disk ? ", " : " and ");
+		say_size(o, sh->memory);
+		say(o, " memory");
+	}
+	if (sh->disk) {
+		say(o, " and ");
+		say_size(o, sh->disk);
+		say(o, " disk");
+	}
+	if (sh->exclusive)
+		say(o, ", each for itself alone");
+	if (g->instances > 1)
+		say(o, ", each on a node of its own");
+}
+
+/* What of this node is taken, for a node that would fit when empty. */
+static void say_taken(struct out *o, const struct node *n, const struct shape *sh, const struct sched_group *g)
+{
+	uint32_t matching = 0, free_matching = 0;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		if (!n->gpus[i].present)
+			continue;
+		matching++;
+		free_matching += !n->gpus[i].owner;
+	}
+	if (n->exclusive)
+		say(o, "%s: held by job %" PRIu64 " for itself alone", n->name, n->exclusive);
+	else if (sh->exclusive && n->holders)
+		say(o, "%s: %" PRIu32 " job%s there", n->name, n->holders, s_of(n->holders));
+	else if (free_matching < g->gpus)
+		say(o, "%s: %" PRIu32 " of %" PRIu32 " GPUs free", n->name, free_matching, matching);
+	else if (n->free_slots < slots_of(g))
+		say(o, "%s: %" PRIu32 " of %" PRIu32 " CPU slots free", n->name, n->free_slots, n->slots);
+	else if (n->memory_used + sh->memory > n->memory) {
+		say(o, "%s: ", n->name);
+		say_size(o, n->memory - n->memory_used);
+		say(o, " memory free");
+	} else if (n->disk_used + sh->disk > n->disk) {
+		say(o, "%s: ", n->name);
+		say_size(o, n->disk - n->disk_used);
+		say(o, " disk free");
+	} else {
+		say(o, "%s: its free GPUs are of another kind", n->name);
+	}
+}
+
+static void say_busy(const struct sched *s, const struct shape *sh, uint32_t group, struct out *o)
+{
+	const struct sched_group *g = &sh->groups[group];
+	unsigned named = 0, more = 0;
+
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct node *n = s->sorted[i];
+		char **t = sh->types;
+		int would = 0;
+
+		do {
+			would = fit_node(n, sh, g, *t, FIT_EMPTY) && !fit_node(n, sh, g, *t, FIT_NOW);
+		} while (!would && *t && *++t);
+		if (!would)
+			continue;
+		if (named == 3) {
+			more++;
+			continue;
+		}
+		say(o, named++ ? ", " : " (");
+		say_taken(o, n, sh, g);
+	}
+	if (more)
+		say(o, " and %u more", more);
+	if (named)
+		say(o, ")");
+}
+
+/* ---- what is in the way of a gang that the nodes could not hold even when empty ------------------------------- */
+
+enum test { T_NODES, T_TYPE, T_LABEL, T_GPU_MODEL, T_GPU_MEMORY, T_GPUS, T_SLOTS, T_MEMORY, T_DISK, T_AVOID, T_END };
+
+static int has(char *const *v, const char *s)
+{
+	for (; *v; v++)
+		if (strcmp(*v, s) == 0)
+			return 1;
+	return 0;
+}
+
+static uint32_t gpus_of(const struct node *n, const char *model, uint64_t memory)
+{
+	uint32_t c = 0;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		c += n->gpus[i].present && (!model || strcmp(n->gpus[i].g.model, model) == 0) && n->gpus[i].g.memory_bytes >= memory;
+	return c;
+}
+
+/* Does this node pass the tests up to and including `t`? In the order in which a person would look for the obstacle. */
+static int passes(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
+{
+	int ok = 1;
+
+	if (t >= T_TYPE)
+		ok = ok && (!*sh->types || has(sh->types, n->type));
+	for (char **r = sh->requires; t >= T_LABEL && ok && *r; r++)
+		ok = has(n->labels, *r);
+	if (t >= T_GPU_MODEL && g->gpus && sh->gpu_model)
+		ok = ok && gpus_of(n, sh->gpu_model, 0) > 0;
+	if (t >= T_GPU_MEMORY && g->gpus && sh->gpu_memory)
+		ok = ok && gpus_of(n, sh->gpu_model, sh->gpu_memory) > 0;
+	if (t >= T_GPUS)
+		ok = ok && gpus_of(n, sh->gpu_model, sh->gpu_memory) >= g->gpus;
+	if (t >= T_SLOTS)
+		ok = ok && n->slots >= slots_of(g);
+	if (t >= T_MEMORY)
+		ok = ok && n->memory >= sh->memory;
+	if (t >= T_DISK)
+		ok = ok && n->disk >= sh->disk;
+	if (t >= T_AVOID)
+		ok = ok && !has(sh->avoid, n->name);
+	return ok;
+}
+
+static void say_first_lacking(const struct shape *sh, const struct sched_group *g, enum test t, const struct node *best, struct out *o)
+{
+	switch (t) {
+	case T_TYPE:
+		say(o, "of type %s%s", sh->types[0], sh->types[1] ? " or one of the others listed" : "");
+		break;
+	case T_LABEL:
+		say(o, "with what is required (%s%s)", sh->requires[0], sh->requires[1] ? ", ..." : "");
+		break;
+	case T_GPU_MODEL:
+		say(o, "with a GPU %s", sh->gpu_model);
+		break;
+	case T_GPU_MEMORY:
+		say(o, "with a GPU of ");
+		say_size(o, sh->gpu_memory);
+		break;
+	case T_GPUS:
+		say(o, "with %" PRIu32 " such GPU%s", g->gpus, s_of(g->gpus));
+		if (best)
+			say(o, " (the most is %" PRIu32 ", on %s)", gpus_of(best, sh->gpu_model, sh->gpu_memory), best->name);
+		break;
+	case T_SLOTS:
+		say(o, "with %" PRIu64 " CPU slot%s", slots_of(g), s_of(slots_of(g)));
+		if (best)
+			say(o, " (the most is %" PRIu32 ", on %s)", best->slots, best->name);
+		break;
+	case T_MEMORY:
+	case T_DISK:
+		say(o, "with ");
+		say_size(o, t == T_MEMORY ? sh->memory : sh->disk);
+		say(o, t == T_MEMORY ? " memory" : " disk");
+		if (best) {
+			say(o, " (the most is ");
+			say_size(o, t == T_MEMORY ? best->memory : best->disk);
+			say(o, ", on %s)", best->name);
+		}
+		break;
+	case T_AVOID:
+		say(o, "that did not fail to start this job before");
+		break;
+	case T_NODES:
+	case T_END:
+		break;
+	}
+}
+
+static uint64_t measure(const struct node *n, const struct shape *sh, enum test t)
+{
+	switch (t) {
+	case T_GPUS:
+		return gpus_of(n, sh->gpu_model, sh->gpu_memory);
+	case T_SLOTS:
+		return n->slots;
+	case T_MEMORY:
+		return n->memory;
+	case T_DISK:
+		return n->disk;
+	default:
+		return 0;
+	}
+}
+
+/* "there are 2 usable nodes, 1 with 4 such GPUs (the most is 2, on node-1)" */
+static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode, struct out *o)
+{
+	const struct sched_group *g = &sh->groups[group];
+	const char *kind = mode & FIT_ANY_STATE ? "known" : "usable";
+
+	for (enum test t = T_NODES; t < T_END; t++) {
+		const struct node *best = NULL;
+		uint32_t n = 0;
+
+		for (size_t i = 0; i < s->n_sorted; i++) {
+			const struct node *x = s->sorted[i];
+
+			if (!x->usable && !(mode & FIT_ANY_STATE))
+				continue;
+			n += (uint32_t)passes(x, sh, g, t);
+			if (t > T_NODES && passes(x, sh, g, t - 1) && (!best || measure(x, sh, t) > measure(best, sh, t)))
+				best = x;
+		}
+		if (n >= g->instances)
+			continue;
+		if (!n)
+			say(o, "no %s node ", kind);
+		else
+			say(o, "only %" PRIu32 " %s node%s ", n, kind, s_of(n));
+		if (t == T_NODES)
+			say(o, n == 1 ? "is there" : "are there");
+		else
+			say_first_lacking(sh, g, t, best, o);
+		if (t == T_NODES && !n)
+			o->n = 0, say(o, "no %s node is there", kind);
+		return;
+	}
+	say(o, "the groups together need %" PRIu32 " different nodes that suit them", sh->instances);
+}
+
+static int judge_empty(const struct sched *s, const struct shape *sh, unsigned mode, struct sched_reason *r)
+{
+	struct out o = {r->text, 0, sizeof r->text};
+	uint32_t failed = 0;
+
+	memset(r, 0, sizeof *r);
+	if (fit_possible(s, sh, mode, &failed)) {
+		r->why = SCHED_FITS;
+		return 1;
+	}
+	r->why = s->n_sorted ? SCHED_IMPOSSIBLE : SCHED_NO_NODES;
+	r->need_instances = sh->groups[failed].instances;
+	r->possible_instances = fit_count(s, sh, failed, mode);
+	if (!s->n_sorted) {
+		say(&o, "no node has joined yet");
+		return 0;
+	}
+	if (sh->instances > s->n_sorted && sh->n_groups > 1) {
+		say(&o, "needs %" PRIu32 " instances, each on a node of its own; %zu node%s known", sh->instances, s->n_sorted,
+		    s->n_sorted == 1 ? " is" : "s are");
+		return 0;
+	}
+	say(&o, "needs ");
+	say_need(&o, sh, &sh->groups[failed]);
+	say(&o, "; ");
+	say_obstacle(s, sh, failed, mode, &(struct out){r->text + o.n, 0, sizeof r->text - o.n});
+	return 0;
+}
+
+static int judge_new(const struct sched *s, const struct sched_job *j, unsigned mode, struct sched_reason *r)
+{
+	/* The shape is only borrowed: the library's state is as before. */
+	struct sched *mut = (struct sched *)(uintptr_t)s;
+	struct shape *sh = shape_get(mut, j);
+	int rc = judge_empty(s, sh, mode, r);
+
+	shape_put(mut, sh);
+	return rc;
+}
+
+int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r)
+{
+	return judge_new(s, j, FIT_EMPTY | FIT_ANY_STATE, r);
+}
+
+int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r)
+{
+	return judge_new(s, j, FIT_EMPTY, r);
+}
+
+/* ---- a waiting job -------------------------------------------------------------------------------------- */
+
+static const struct job *blocker(const struct sched *s, const struct job *j)
+{
+	const struct job *best = NULL;
+
+	for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next) {
+		const struct job *first = sh->hopeless_gen == s->nodes_gen ? NULL : queue_first(sh);
+
+		if (first && first != j && queue_before(first, j) && (!best || queue_before(first, best)))
+			best = first;
+	}
+	return best;
+}
+
+static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)
+{
+	struct out o = {r->text, 0, sizeof r->text};
+	const struct shape *sh = j->shape;
+	const struct job *first;
+	uint32_t failed = 0;
+	int fits = fit_possible(s, sh, FIT_NOW, &failed);
+
+	r->need_instances = sh->groups[failed].instances;
+	r->free_instances = fit_count(s, sh, failed, FIT_NOW);
+	r->possible_instances = fit_count(s, sh, failed, FIT_EMPTY);
+	first = blocker(s, j);
+	if (!fits) {
+		r->why = SCHED_BUSY;
+		say(&o, "needs ");
+		say_need(&o, sh, &sh->groups[failed]);
+		say(&o, "; %" PRIu32 " free now", r->free_instances);
+		say_busy(s, sh, failed, &o);
+	} else if (first) {
+		r->why = SCHED_BEHIND;
+		say(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet", first->id, first->priority);
+	} else {
+		r->why = SCHED_FITS;
+		say(&o, "can start now");
+	}
+	r->behind = first ? first->id : 0;
+}
+
+void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
+{
+	struct out o = {r->text, 0, sizeof r->text};
+	const struct job *j;
+	size_t usable;
+
+	memset(r, 0, sizeof *r);
+	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	if (!j || !j->is_waiting)
+		return;
+	sched_count(s, NULL, NULL, &usable);
+	if (!s->n_sorted) {
+		r->why = SCHED_NO_NODES;
+		r->need_instances = j->shape->instances;
+		say(&o, "no node has joined yet");
+	} else if (!usable) {
+		r->why = SCHED_NO_NODES;
+		r->need_instances = j->shape->instances;
+		say(&o, s->n_sorted == 1 ? "the only node is not up, or drained" : "none of the %zu nodes is up and open for work", s->n_sorted);
+	} else if (judge_empty(s, j->shape, FIT_EMPTY, r)) {
+		explain_now(s, j, r);
+	}
+	for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next)
+		r->ahead += queue_count_before(sh, j);
+}

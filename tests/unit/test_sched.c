@@ -1,0 +1,293 @@
+/* Placement: one case after the other, with the decision and the sentence that a user would read. */
+#include <stdlib.h>
+#include <string.h>
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
+
+#define GIB ((uint64_t)1 << 30)
+
+static void node(struct sched *s, uint64_t id, const char *name, uint32_t gpus, uint32_t slots, int usable)
+{
+	struct sched_gpu g[16];
+	struct sched_node n = {.id = id, .name = name, .instance_type = "box", .slots = slots, .memory_bytes = 64 * GIB, .disk_bytes = 100 * GIB,
+	                       .gpus = g, .n_gpus = gpus, .usable = usable};
+
+	for (uint32_t i = 0; i < gpus; i++)
+		g[i] = (struct sched_gpu){.index = i, .model = "A100", .memory_bytes = 80 * GIB};
+	sched_node_set(s, &n);
+}
+
+static void job(struct sched *s, uint64_t id, int64_t prio, uint32_t instances, uint32_t gpus, uint32_t cpus)
+{
+	struct sched_group g = {instances, gpus, 1, cpus};
+	struct sched_job j = {.id = id, .priority = prio, .order = id, .groups = &g, .n_groups = 1};
+
+	sched_job_add(s, &j);
+}
+
+static uint64_t step(struct sched *s)
+{
+	struct sched_decision *d = sched_step(s);
+	uint64_t id = d ? d->job : 0;
+
+	sched_decision_free(d);
+	return id;
+}
+
+static void test_order(void)
+{
+	struct sched *s = sched_create();
+	struct sched_reason r;
+
+	job(s, 1, 0, 1, 1, 1);
+	is_int(step(s), 0, "nothing starts without nodes");
+	sched_explain(s, 1, &r);
+	is_int(r.why, SCHED_NO_NODES, "no nodes: said so");
+	is_str(r.text, "no node has joined yet", "in words");
+	node(s, 1, "a", 1, 4, 1);
+	node(s, 2, "b", 1, 4, 1);
+	job(s, 2, 0, 1, 1, 1);
+	job(s, 3, 5, 2, 1, 1);
+	is_int(step(s), 3, "priority first");
+	is_int(step(s), 0, "both GPUs are taken");
+	sched_explain(s, 1, &r);
+	is_int(r.why, SCHED_BUSY, "the first one waits for GPUs");
+	like(r.text, "needs 1 instance with 1 GPU and 1 CPU slot; 0 free now (a: 0 of 1 GPUs free, b: 0 of 1 GPUs free)", "in words");
+	sched_explain(s, 2, &r);
+	is_int(r.ahead, 1, "one is ahead of the second");
+	sched_job_release_place(s, 3, 2);
+	is_int(step(s), 1, "a place given back is used, first come first");
+	sched_job_remove(s, 3);
+	is_int(step(s), 2, "then the next");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+static void test_blocked(void)
+{
+	struct sched *s = sched_create();
+	struct sched_reason r;
+
+	node(s, 1, "a", 2, 4, 1);
+	node(s, 2, "b", 2, 4, 1);
+	job(s, 1, 0, 1, 2, 1);
+	is_int(step(s), 1, "one runs on a");
+	job(s, 2, 0, 2, 2, 1);
+	job(s, 3, 0, 1, 1, 1);
+	is_int(step(s), 0, "the head needs both nodes and holds back the small one");
+	sched_explain(s, 3, &r);
+	is_int(r.why, SCHED_BEHIND, "which is told");
+	is_int(r.behind, 2, "with the job ahead");
+	like(r.text, "job 2 (priority 0) is ahead", "in words");
+	job(s, 4, 9, 1, 2, 1);
+	is_int(step(s), 4, "a job of higher priority may pass");
+	sched_job_remove(s, 4);
+	sched_job_remove(s, 2);
+	is_int(step(s), 3, "without the head the small one starts");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+static void test_hopeless(void)
+{
+	struct sched *s = sched_create();
+	struct sched_reason r;
+
+	node(s, 1, "a", 2, 4, 1);
+	node(s, 2, "b", 2, 4, 0);
+	job(s, 1, 0, 2, 1, 1);
+	job(s, 2, 0, 1, 1, 1);
+	is_int(step(s), 2, "a job that waits for nodes holds nobody back");
+	sched_explain(s, 1, &r);
+	is_int(r.why, SCHED_IMPOSSIBLE, "it cannot start on the nodes that are up");
+	like(r.text, "only 1 usable node is there", "in words");
+	node(s, 2, "b", 2, 4, 1);
+	is_int(step(s), 1, "it starts when the node is back");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+static void test_possible(void)
+{
+	struct sched *s = sched_create();
+	struct sched_reason r;
+	struct sched_group g = {2, 4, 4, 1};
+	const char *const types[] = {"dgx", NULL}, *const labels[] = {"nvlink", NULL}, *const avoid[] = {"a", NULL};
+	struct sched_job j = {.id = 9, .groups = &g, .n_groups = 1};
+
+	ok(!sched_possible(s, &j, &r), "nothing is possible on no nodes");
+	is_int(r.why, SCHED_NO_NODES, "why");
+	node(s, 1, "a", 2, 8, 1);
+	node(s, 2, "b", 4, 8, 0);
+	ok(!sched_possible(s, &j, &r), "only one node has four GPUs");
+	is_int(r.possible_instances, 1, "one instance would fit");
+	like(r.text, "only 1 known node with 4 such GPUs (the most is 4, on b)", "in words");
+	g.gpus = 2;
+	ok(sched_possible(s, &j, &r), "two GPUs each: possible");
+	ok(!sched_placeable(s, &j, &r), "but not on the nodes that are up");
+	g.cpus_per_rank = 4;
+	ok(!sched_possible(s, &j, &r), "too many slots");
+	like(r.text, "no known node with 16 CPU slots (the most is 8, on a)", "in words");
+	g.cpus_per_rank = 1;
+	j.instance_types = types;
+	ok(!sched_possible(s, &j, &r), "unknown type");
+	like(r.text, "no known node of type dgx", "in words");
+	j.instance_types = NULL;
+	j.requires = labels;
+	ok(!sched_possible(s, &j, &r), "unknown label");
+	like(r.text, "no known node with what is required (nvlink)", "in words");
+	j.requires = NULL;
+	j.gpu_model = "H100";
+	ok(!sched_possible(s, &j, &r), "unknown model");
+	like(r.text, "no known node with a GPU H100", "in words");
+	j.gpu_model = NULL;
+	j.gpu_memory_bytes = 90 * GIB;
+	ok(!sched_possible(s, &j, &r), "too much GPU memory");
+	like(r.text, "no known node with a GPU of 90.0 GiB", "in words");
+	j.gpu_memory_bytes = 0;
+	j.memory_bytes = 65 * GIB;
+	ok(!sched_possible(s, &j, &r), "too much memory");
+	like(r.text, "no known node with 65.0 GiB memory (the most is 64.0 GiB, on a)", "in words");
+	j.memory_bytes = 0;
+	j.avoid = avoid;
+	ok(!sched_possible(s, &j, &r), "one node is to be avoided");
+	like(r.text, "only 1 known node that did not fail to start this job before", "in words");
+	sched_destroy(s);
+}
+
+static void test_groups(void)
+{
+	struct sched *s = sched_create();
+	struct sched_group g[2] = {{1, 0, 1, 1}, {1, 2, 1, 1}};
+	struct sched_job j = {.id = 1, .groups = g, .n_groups = 2};
+	struct sched_decision *d;
+
+	node(s, 1, "a", 2, 4, 1);
+	node(s, 2, "b", 0, 4, 1);
+	sched_job_add(s, &j);
+	d = sched_step(s);
+	ok(d && d->n == 2, "unequal groups are placed although first fit alone would give the GPU node away");
+	if (d) {
+		is_int(d->places[0].group, 0, "node ranks in the order of the groups");
+		is_int(d->places[0].node, 2, "the group without GPUs is moved to the other node");
+		is_int(d->places[1].node, 1, "the GPU group has its GPUs");
+		is_int(d->places[1].n_gpus, 2, "both");
+	}
+	sched_decision_free(d);
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+static void test_types(void)
+{
+	struct sched *s = sched_create();
+	const char *const types[] = {"fast", "slow", NULL};
+	struct sched_group g = {2, 0, 1, 1};
+	struct sched_job j = {.id = 1, .groups = &g, .n_groups = 1, .instance_types = types};
+	struct sched_node n = {.slots = 4, .usable = 1, .memory_bytes = GIB, .disk_bytes = GIB};
+	struct sched_decision *d;
+	static const char *const kinds[] = {"fast", "slow", "slow", "fast"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		n.id = i + 1;
+		n.name = "n";
+		n.instance_type = kinds[i];
+		sched_node_set(s, &n);
+	}
+	sched_job_add(s, &j);
+	d = sched_step(s);
+	ok(d && d->places[0].node == 2 && d->places[1].node == 3, "a gang is of one type: the second choice, whole, before a mixture");
+	sched_decision_free(d);
+	sched_job_remove(s, 1);
+	n.id = 4;
+	n.instance_type = kinds[3];
+	sched_node_set(s, &n);
+	sched_job_add(s, &j);
+	d = sched_step(s);
+	ok(d && d->places[0].node == 1 && d->places[1].node == 4, "the first choice when it is there");
+	sched_decision_free(d);
+	sched_destroy(s);
+}
+
+static void test_exclusive(void)
+{
+	struct sched *s = sched_create();
+	struct sched_group g = {1, 0, 1, 1};
+	struct sched_job j = {.id = 1, .groups = &g, .n_groups = 1, .exclusive = 1};
+	struct sched_reason r;
+
+	node(s, 1, "a", 0, 4, 1);
+	sched_job_add(s, &j);
+	is_int(step(s), 1, "alone on a");
+	job(s, 2, 0, 1, 0, 1);
+	is_int(step(s), 0, "nobody else comes in");
+	sched_explain(s, 2, &r);
+	like(r.text, "a: held by job 1 for itself alone", "and why");
+	sched_job_remove(s, 1);
+	is_int(step(s), 2, "when it is gone");
+	j.id = 3;
+	sched_job_add(s, &j);
+	is_int(step(s), 0, "and it does not come in where others are");
+	sched_explain(s, 3, &r);
+	like(r.text, "a: 1 job there", "and why");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+static void test_links(void)
+{
+	struct sched *s = sched_create();
+	struct sched_gpu g[6];
+	struct sched_node n = {.id = 1, .name = "a", .slots = 8, .usable = 1, .gpus = g, .n_gpus = 6};
+	struct sched_decision *d;
+
+	for (uint32_t i = 0; i < 6; i++)
+		g[i] = (struct sched_gpu){.index = i, .model = "A100", .link_group = i == 1 || i == 4 ? 2 : 1};
+	sched_node_set(s, &n);
+	job(s, 1, 0, 1, 2, 1);
+	d = sched_step(s);
+	ok(d && d->places[0].gpus[0] == 1 && d->places[0].gpus[1] == 4, "two GPUs that are linked, from the smallest group that has them");
+	sched_decision_free(d);
+	sched_destroy(s);
+}
+
+static void test_holds(void)
+{
+	struct sched *s = sched_create();
+	uint32_t gpus[] = {0, 7}, cpus[] = {3};
+	struct sched_place p = {.node = 5, .n_gpus = 2, .gpus = gpus, .n_cpus = 1, .cpus = cpus};
+	struct sched_decision d = {.job = 8, .n = 1, .places = &p};
+	uint32_t free_gpus, free_slots;
+	uint64_t memory;
+
+	sched_job_holds(s, 8, &d, GIB, 0, 0);
+	ok(!sched_check(s), "held on a node that is not known yet");
+	is_int(sched_node_free(s, 5, &free_gpus, &free_slots, &memory), -1, "which is not shown");
+	node(s, 5, "e", 2, 4, 1);
+	is_int(sched_node_free(s, 5, &free_gpus, &free_slots, &memory), 0, "known now");
+	is_int(free_gpus, 1, "one of two GPUs is held; the third is gone from the machine");
+	is_int(free_slots, 3, "one slot too");
+	ok(memory == 63 * GIB, "memory too");
+	sched_node_remove(s, 5);
+	ok(!sched_check(s), "the node is removed while held");
+	node(s, 5, "e", 2, 4, 1);
+	sched_job_remove(s, 8);
+	sched_node_free(s, 5, &free_gpus, &free_slots, &memory);
+	is_int(free_gpus, 2, "all is free at the end");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
+int main(void)
+{
+	test_order();
+	test_blocked();
+	test_hopeless();
+	test_possible();
+	test_groups();
+	test_types();
+	test_exclusive();
+	test_links();
+	test_holds();
+	return tap_done();
+}
