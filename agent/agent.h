@@ -8,7 +8,8 @@
  *   RUN/J.A/rank-L/      L = local rank;  RUN/J.A/orted/;  RUN/J.A/mpirun/
  *   DATA/jobs/J.A/       ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints}, tmp/, shm/, logs/STREAM/
  *   DATA/cache/{blobs,trees,inputs,venvs}
- * RUN is /run/hearth/NODE as root, else $XDG_RUNTIME_DIR/hearth/NODE, else /tmp/hearth-UID/NODE.
+ * RUN is /run/hearth/NAME as root, else $XDG_RUNTIME_DIR/hearth/NAME, else /tmp/hearth-UID/NAME, or --run; NAME = node name, cut short, and a digest of
+ * node name and DATA, so that two agents of one name on one machine do not meet.
  * Where the agent is root the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks get the real path in SM_* and HEARTH_* variables.
  */
 #ifndef HEARTH_AGENT_AGENT_H

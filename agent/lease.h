@@ -1,0 +1,52 @@
+/*
+ * lease: may this agent's launches go on without a word from the controller? Pure; times are boot_us (CLOCK_BOOTTIME).
+ *
+ * The controller's BEAT_ACK renews the lease and carries its length. When it has run out and launches are alive, the agent asks all agents that it
+ * knows, on their peer ports. "Known" counts itself; "reached" are those that answered, and itself.
+ *
+ *   a reached one hears the controller             -> CUT       I am cut off: kill my launches; the controller restarts them elsewhere
+ *   none does, reached > known / 2                 -> CARRY_ON  the controller is down: nobody can restart anything; ask again
+ *   none does, reached <= known / 2                -> MINORITY  the others may have a controller: kill
+ *   no other agent is known                        -> CARRY_ON  there is nowhere else to restart
+ *
+ * Asked again each half lease while it lasts. "Hears the controller" means an acknowledgement younger than half a lease: when the
+ * controller dies, the leases of all agents run out within one beat of each other, and a neighbour whose lease has some milliseconds left
+ * must not count as a proof that the controller lives.
+ */
+#ifndef HEARTH_AGENT_LEASE_H
+#define HEARTH_AGENT_LEASE_H
+
+#include <stdint.h>
+
+enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY };
+enum lease_phase {
+	LEASE_HELD,    /* the controller was heard less than a lease ago */
+	LEASE_ASKING,  /* ran out, questions are on their way */
+	LEASE_ORPHAN,  /* ran out, verdict CARRY_ON; asks again */
+	LEASE_LOST,    /* ran out, verdict to kill; until the controller is heard again */
+};
+
+struct lease {
+	enum lease_phase phase;
+	uint64_t last_ack_us;
+	uint64_t ask_at_us; /* of LEASE_ORPHAN */
+	uint32_t lease_ms;
+};
+
+void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms);
+void lease_ack(struct lease *l, uint64_t now_us, uint32_t lease_ms); /* 0: length unchanged */
+/* 1: it is time to ask (phase becomes LEASE_ASKING; answer by lease_decide). */
+int lease_tick(struct lease *l, uint64_t now_us);
+uint64_t lease_next_us(const struct lease *l); /* when to tick; UINT64_MAX: only an ack changes anything */
+uint32_t lease_ask_timeout_ms(const struct lease *l);
+
+/* Does this answer of a peer prove a living controller? */
+int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms);
+enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
+/* Verdict while LEASE_ASKING; in other phases (an ack came meanwhile) nothing happens and LEASE_CARRY_ON is returned. */
+enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
+/* What to tell a peer that asks. */
+int lease_has_controller(const struct lease *l, uint64_t now_us, uint64_t *ack_age_ms);
+const char *lease_verdict_text(enum lease_verdict v);
+
+#endif

@@ -1,0 +1,171 @@
+/*
+ * mpi: every option below was found by trying Open MPI 4.1; each has its reason beside it.
+ *
+ * The main node is called "localhost" in --host: mpirun then runs its ranks itself, whatever the machine is called, and one-node jobs need
+ * no orted. The others are called algo-K; the names need not resolve and are never looked up (if_base_do_not_resolve), they
+ * only travel through hearth-rsh. With --map-by slot and slots per node, ranks go to nodes in the order of the list.
+ */
+#include "agent/mpi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/env.h"
+
+static void mca(struct strv *out, const char *name, const char *value)
+{
+	strv_add(out, "--mca");
+	strv_add(out, name);
+	strv_add(out, value);
+}
+
+static char *host_list(const struct plan *p)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	if (!f)
+		abort();
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		fprintf(f, "%s%s:%u", i ? "," : "", i ? p->m->nodes.v[i] : "localhost", p->m->ranks_per_node.v[i]);
+	if (fclose(f) != 0)
+		abort();
+	return text;
+}
+
+static void launch_options(const struct mpi_in *in, struct strv *out)
+{
+	mca(out, "plm_rsh_agent", in->rsh);
+	/* Both or none: without the second, orted leaves its session and the lifeline is gone. */
+	mca(out, "plm_rsh_no_tree_spawn", "1");
+	strv_add(out, "--leave-session-attached");
+	mca(out, "if_base_do_not_resolve", "1");
+	mca(out, "odls_base_sigkill_timeout", "0"); /* else each abort costs a second; the grace time is the shim's */
+	mca(out, "orte_abort_on_non_zero_status", "1");
+	mca(out, "rtc", "^hwloc"); /* two orteds of one job on one machine crash with it */
+	/* Last resort only: Hearth decides by lease and progress, long before. */
+	mca(out, "oob_tcp_keepalive_time", "20");
+	mca(out, "oob_tcp_keepalive_intvl", "5");
+	mca(out, "oob_tcp_keepalive_probes", "3");
+}
+
+void mpi_argv(const struct mpi_in *in, struct strv *out)
+{
+	strv_add(out, in->mpirun);
+	if (in->as_root)
+		strv_add(out, "--allow-run-as-root");
+	launch_options(in, out);
+	if (!in->has_fabric) { /* saves about 200 ms of looking for fabrics */
+		mca(out, "pml", "ob1");
+		mca(out, "btl", "tcp,self,vader");
+	}
+	if (in->cidr) {
+		mca(out, "btl_tcp_if_include", in->cidr);
+		mca(out, "oob_tcp_if_include", in->cidr);
+	}
+	strv_add(out, "--bind-to");
+	strv_add(out, "none"); /* each rank has its CPU set from its shim; the default would pin it to one core */
+	strv_add(out, "--map-by");
+	strv_add(out, "slot");
+	for (size_t i = 0; i < in->plan->spec->mpi_options.n; i++)
+		strv_add(out, in->plan->spec->mpi_options.v[i]);
+	strv_add(out, "--host");
+	strv_take(out, host_list(in->plan));
+	strv_add(out, "-np");
+	strv_addf(out, "%u", in->plan->world);
+	strv_add(out, in->rank);
+}
+
+static int is_python(const char *word)
+{
+	const char *slash = strrchr(word, '/');
+
+	return !strncmp(slash ? slash + 1 : word, "python", 6);
+}
+
+/* --no_python: the command runs as it stands, so that options of the interpreter and programs of other languages work. */
+void mpi_torchrun_argv(const struct plan *p, struct strv *out)
+{
+	struct strv command = {0};
+
+	plan_argv(p, &command);
+	strv_add(out, command.n && is_python(command.v[0]) ? command.v[0] : "python3");
+	strv_add(out, "-m");
+	strv_add(out, "torch.distributed.run");
+	strv_addf(out, "--nnodes=%u", p->n_nodes);
+	strv_addf(out, "--nproc_per_node=%u", p->local_ranks);
+	strv_addf(out, "--node_rank=%u", p->m->node_rank);
+	strv_addf(out, "--master_addr=%s", p->m->addresses.v[0]);
+	strv_addf(out, "--master_port=%u", p->m->master_port);
+	strv_add(out, "--no_python");
+	for (size_t i = 0; i < command.n; i++)
+		strv_add(out, command.v[i]);
+	strv_fini(&command);
+}
+
+void mpi_orted_argv(const struct wire_strv *words, struct strv *out)
+{
+	char *line = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&line, &n);
+
+	if (!f)
+		abort();
+	for (uint32_t i = 0; i < words->n; i++)
+		fprintf(f, "%s%s", i ? " " : "", words->v[i]);
+	if (fclose(f) != 0)
+		abort();
+	strv_add(out, "/bin/sh");
+	strv_add(out, "-c");
+	/* exec, so that the shim's child is orted itself and its exit status is exact */
+	strv_take(out, xasprintf("exec %s", line));
+	free(line);
+}
+
+static int plain_word(const char *s)
+{
+	return *s && s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")] == '\0';
+}
+
+char *mpi_line(const struct strv *argv)
+{
+	char *line = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&line, &n);
+
+	if (!f)
+		abort();
+	for (size_t i = 0; i < argv->n; i++) {
+		if (i)
+			fputc(' ', f);
+		if (plain_word(argv->v[i])) {
+			fputs(argv->v[i], f);
+			continue;
+		}
+		fputc('\'', f);
+		for (const char *p = argv->v[i]; *p; p++)
+			fputs(*p == '\'' ? "'\\''" : (char[]){*p, '\0'}, f);
+		fputc('\'', f);
+	}
+	if (fclose(f) != 0)
+		abort();
+	return line;
+}
+
+char *mpi_find(void)
+{
+	const char *path = getenv("PATH");
+	cleanup_free char *dirs = xasprintf("%s:/usr/local/bin:/usr/bin:/usr/lib64/openmpi/bin:/opt/openmpi/bin",
+	                                    path ? path : "");
+	char *save = NULL;
+
+	for (char *d = strtok_r(dirs, ":", &save); d; d = strtok_r(NULL, ":", &save)) {
+		char *at = xasprintf("%s/mpirun", d);
+
+		if (d[0] == '/' && access(at, X_OK) == 0)
+			return at;
+		free(at);
+	}
+	return NULL;
+}

@@ -1,0 +1,27 @@
+/*
+ * mpi: the mpirun line of a launch, and the commands of the other launchers. Pure, but for mpi_find.
+ */
+#ifndef HEARTH_AGENT_MPI_H
+#define HEARTH_AGENT_MPI_H
+
+#include "agent/plan.h"
+#include "common/xalloc.h"
+
+struct mpi_in {
+	const struct plan *plan;
+	const char *mpirun, *rsh, *rank; /* absolute paths of mpirun, hearth-rsh, hearth-rank */
+	const char *cidr;                /* network of this node's address; NULL: let Open MPI choose */
+	int as_root;                     /* the job's account is root */
+	int has_fabric;                  /* RDMA, EFA ...: let Open MPI look for it */
+};
+void mpi_argv(const struct mpi_in *in, struct strv *out);
+/* torchrun of this node: `python3 -m torch.distributed.run ... --no_python COMMAND` */
+void mpi_torchrun_argv(const struct plan *p, struct strv *out);
+/* What the plm_rsh component handed to hearth-rsh is meant for a shell: {"/bin/sh", "-c", words joined by blanks}. */
+void mpi_orted_argv(const struct wire_strv *words, struct strv *out);
+/* Arguments as one line that a shell would read back, for people. malloc'ed. */
+char *mpi_line(const struct strv *argv);
+/* mpirun in PATH of the agent or the usual places; malloc'ed absolute path, NULL none. */
+char *mpi_find(void);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * plan: a PREPARE message comes from an authenticated controller, but all indexes that later code uses without a look are checked here
+ * once: one entry per node in each list, this node inside, at least one rank.
+ */
+#include "agent/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/fsutil.h"
+#include "common/wire.h"
+
+#define PLAN_MAX_RANKS SPEC_MAX_RANKS
+
+static int check_lists(const struct wm_prepare *m, struct err *e)
+{
+	uint32_t n = m->nodes.n;
+	uint64_t ranks = 0;
+
+	if (n == 0 || n > SPEC_MAX_NODES)
+		return err_set(e, ERR_INVALID, "plan of job %llu: %u nodes", (unsigned long long)m->job, n);
+	if (m->addresses.n != n || m->ranks_per_node.n != n || m->groups.n != n)
+		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n, m->addresses.n,
+		               m->ranks_per_node.n, m->groups.n);
+	if (m->node_rank >= n)
+		return err_set(e, ERR_INVALID, "plan: node rank %u of %u", m->node_rank, n);
+	for (uint32_t i = 0; i < n; i++) {
+		if (m->ranks_per_node.v[i] == 0)
+			return err_set(e, ERR_INVALID, "plan: node %s has no rank", m->nodes.v[i]);
+		ranks += m->ranks_per_node.v[i];
+	}
+	if (ranks > PLAN_MAX_RANKS)
+		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks, PLAN_MAX_RANKS);
+	if (!m->token[0])
+		return err_set(e, ERR_INVALID, "plan: no launch token");
+	return 0;
+}
+
+struct plan *plan_create(struct wm_prepare *m, struct err *e)
+{
+	struct plan *p = xcalloc(1, sizeof(*p));
+
+	p->m = m;
+	if (check_lists(m, e) < 0)
+		goto fail;
+	p->spec = spec_parse(m->spec, strlen(m->spec), e);
+	if (!p->spec) {
+		err_wrap(e, "plan: spec");
+		goto fail;
+	}
+	if (spec_nodes(p->spec) != m->nodes.n) {
+		err_set(e, ERR_INVALID, "plan: the spec asks for %u nodes, the order has %u", spec_nodes(p->spec), m->nodes.n);
+		goto fail;
+	}
+	p->n_nodes = m->nodes.n;
+	p->world = plan_first_rank(p, p->n_nodes);
+	p->first_rank = plan_first_rank(p, m->node_rank);
+	p->local_ranks = m->ranks_per_node.v[m->node_rank];
+	return p;
+fail:
+	plan_destroy(p);
+	return NULL;
+}
+
+void plan_destroy(struct plan *p)
+{
+	if (!p)
+		return;
+	wire_free(WM_PREPARE, p->m);
+	spec_destroy(p->spec);
+	free(p);
+}
+
+int plan_save(const struct plan *p, const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/plan", dir);
+	struct buf b;
+	int rc;
+
+	buf_init(&b, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
+	rc = wire_encode(WM_PREPARE, p->m, 0, &b, e);
+	if (rc == 0)
+		rc = fs_replace(path, buf_head(&b), buf_left(&b), 0600, e);
+	buf_fini(&b);
+	return rc;
+}
+
+struct plan *plan_load(const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/plan", dir);
+	cleanup_free char *data = NULL;
+	struct wire_frame f;
+	struct buf b;
+	size_t n;
+	void *m;
+
+	if (fs_read_file(path, WIRE_HEADER_SIZE + WIRE_MAX_BODY, &data, &n, e) < 0)
+		return NULL;
+	buf_view(&b, data, n);
+	if (wire_next(&b, &f, e) != 1 || f.type != WM_PREPARE) {
+		err_set(e, ERR_PROTOCOL, "%s: not a whole plan", path);
+		return NULL;
+	}
+	if (wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
+		return NULL;
+	return plan_create(m, e);
+}
+
+uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < node_rank && i < p->m->ranks_per_node.n; i++)
+		sum += p->m->ranks_per_node.v[i];
+	return sum;
+}
+
+int plan_node_index(const struct plan *p, const char *name)
+{
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		if (strcmp(p->m->nodes.v[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *plan_node_name(const struct plan *p)
+{
+	return p->m->nodes.v[p->m->node_rank];
+}
+
+static int by_hp_name(const void *a, const void *b)
+{
+	const struct spec_hp *const *x = a;
+	const struct spec_hp *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+void plan_hp_args(const struct job_spec *s, struct strv *out)
+{
+	const struct spec_hp **hps = xcalloc(s->n_hps + 1, sizeof(*hps));
+
+	for (size_t i = 0; i < s->n_hps; i++)
+		hps[i] = &s->hps[i];
+	qsort(hps, s->n_hps, sizeof(*hps), by_hp_name);
+	for (size_t i = 0; i < s->n_hps; i++) {
+		strv_addf(out, "%s%s", hps[i]->name[1] ? "--" : "-", hps[i]->name);
+		strv_add(out, hps[i]->text);
+	}
+	free(hps);
+}
+
+void plan_argv(const struct plan *p, struct strv *out)
+{
+	const struct spec_group *g = spec_group_of(p->spec, p->m->node_rank);
+	const struct strv *command = g && g->command.n ? &g->command : &p->spec->command;
+
+	for (size_t i = 0; i < command->n; i++)
+		strv_add(out, command->v[i]);
+	plan_hp_args(p->spec, out);
+}

@@ -1,0 +1,43 @@
+/*
+ * agent_plan: an order for tests: 3 nodes, 2 + 1 + 1 ranks, this node chosen by the caller.
+ */
+#ifndef HEARTH_TESTS_AGENT_PLAN_H
+#define HEARTH_TESTS_AGENT_PLAN_H
+
+#include "agent/plan.h"
+
+static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_rank, const char *const *nodes,
+                                              const char *const *addresses, const uint32_t *ranks, const char *const *groups)
+{
+	struct wm_prepare *m = xcalloc(1, sizeof(*m));
+
+	m->job = 17;
+	m->attempt = 2;
+	m->epoch = 5;
+	m->launch_id = xstrdup("17.2");
+	m->token = xstrdup("launch-token-0001");
+	m->owner = xstrdup("ada");
+	m->job_name = xstrdup("digits");
+	m->spec = xstrdup(spec);
+	m->node_rank = node_rank;
+	for (unsigned i = 0; nodes[i]; i++) {
+		wire_strv_add(&m->nodes, nodes[i]);
+		wire_strv_add(&m->addresses, addresses[i]);
+		wire_u32v_add(&m->ranks_per_node, ranks[i]);
+		wire_strv_add(&m->groups, groups[i]);
+	}
+	m->master_port = 20100;
+	m->port_lo = 20000;
+	m->port_hi = 29999;
+	m->bundle_digest = xstrdup("");
+	m->resume_from = xstrdup("");
+	m->resume_step = -1;
+	m->skip_steps = xstrdup("");
+	m->url = xstrdup("http://127.0.0.1:7070");
+	m->job_token = xstrdup("job-token-secret");
+	m->grace_ms = 30000;
+	m->prepare_timeout_ms = 60000;
+	return m;
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* The lease table of agent/lease.h, every row and every edge of time. */
+#include "agent/lease.h"
+#include "tests/lib/tap.h"
+
+static void test_table(void)
+{
+	is_int(lease_verdict(0, 0, 0), LEASE_CARRY_ON, "alone in the cluster: carry on");
+	is_int(lease_verdict(1, 0, 0), LEASE_MINORITY, "two agents, the other not reached: kill");
+	is_int(lease_verdict(1, 1, 0), LEASE_CARRY_ON, "two agents, both without controller: carry on");
+	is_int(lease_verdict(1, 1, 1), LEASE_CUT, "two agents, the other hears it: cut");
+	is_int(lease_verdict(2, 1, 0), LEASE_CARRY_ON, "three agents, two of them together: majority");
+	is_int(lease_verdict(2, 0, 0), LEASE_MINORITY, "three agents, alone: kill");
+	is_int(lease_verdict(3, 1, 0), LEASE_MINORITY, "four agents, exactly half: no majority");
+	is_int(lease_verdict(3, 2, 0), LEASE_CARRY_ON, "four agents, three together");
+	is_int(lease_verdict(9, 1, 1), LEASE_CUT, "one that hears it is enough");
+}
+
+static void test_time(void)
+{
+	uint64_t t0 = 1000000000, age;
+	struct lease l;
+
+	lease_init(&l, t0, 3000);
+	is_int(lease_tick(&l, t0 + 2999999), 0, "not before its time");
+	is_int(lease_has_controller(&l, t0 + 100000, &age), 1, "held: has a controller");
+	is_int(age, 100, "age of the acknowledgement");
+	is_int(lease_next_us(&l), t0 + 3000000, "next look at its end");
+	is_int(lease_tick(&l, t0 + 3000000), 1, "ran out: ask");
+	is_int(l.phase, LEASE_ASKING, "asking");
+	is_int(lease_tick(&l, t0 + 9000000), 0, "asked once");
+	is_int(lease_has_controller(&l, t0 + 3000000, &age), 0, "no controller now");
+	is_int(lease_decide(&l, t0 + 3500000, 2, 1, 0), LEASE_CARRY_ON, "carry on");
+	is_int(lease_next_us(&l), t0 + 5000000, "asked again after half a lease");
+	is_int(lease_tick(&l, t0 + 5000000), 1, "asks again");
+	is_int(lease_decide(&l, t0 + 5100000, 2, 2, 1), LEASE_CUT, "now one hears it");
+	is_int(lease_next_us(&l) == UINT64_MAX, 1, "after the verdict only an ack matters");
+	lease_ack(&l, t0 + 9000000, 10000);
+	is_int(l.phase, LEASE_HELD, "an ack renews it");
+	is_int(lease_next_us(&l), t0 + 19000000, "with its new length");
+	lease_ack(&l, t0 + 9500000, 0);
+	is_int(l.lease_ms, 10000, "length 0 keeps the length");
+}
+
+static void test_late_ack(void)
+{
+	struct lease l;
+
+	lease_init(&l, 1000000, 3000);
+	lease_tick(&l, 4000000);
+	lease_ack(&l, 4100000, 0);
+	is_int(lease_decide(&l, 4200000, 5, 0, 0), LEASE_CARRY_ON, "an ack while asking wins over the answers");
+	is_int(l.phase, LEASE_HELD, "and stays held");
+}
+
+static void test_neighbours(void)
+{
+	/* The controller dies: the neighbour's lease has 0.5 s left, that proves nothing. */
+	is_int(lease_peer_hears(3000, 1, 2500), 0, "an old acknowledgement is no proof");
+	is_int(lease_peer_hears(3000, 1, 400), 1, "a fresh one is");
+	is_int(lease_peer_hears(3000, 0, 400), 0, "no controller, no proof");
+}
+
+static void test_bounds(void)
+{
+	struct lease l;
+
+	lease_init(&l, 1, 0);
+	is_int(l.lease_ms, 10000, "a lease of 0 is the default");
+	lease_init(&l, 1, 400);
+	is_int(lease_ask_timeout_ms(&l), 200, "least time to ask");
+	lease_init(&l, 1, 30000);
+	is_int(lease_ask_timeout_ms(&l), 1000, "greatest time to ask");
+	like(lease_verdict_text(LEASE_CUT), "cut", "text");
+}
+
+int main(void)
+{
+	test_table();
+	test_time();
+	test_late_ack();
+	test_neighbours();
+	test_bounds();
+	return tap_done();
+}
