@@ -273,7 +273,8 @@ static void one_mca(struct spec_parse *p, const char *where, const cJSON *option
 	const char *name, *value;
 
 	if (!value_v) {
-		spec_problem(p, where, "--mca needs a name and a value after it, as separate entries");
+		spec_problem(p, spec_where_index(name_path, where, i),
+		             "--mca needs a name and a value after it, as separate entries");
 		return;
 	}
 	name = spec_string(p, spec_where_index(name_path, where, i + 1), name_v, 128, 0);

@@ -1,0 +1,685 @@
+/*
+ * test_spec: what job.json may say. A table of bad documents with the message that each must give, the whole
+ * example of the contract, defaults, the normalized form and its way back, and the table of keys itself.
+ */
+#include "common/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/json.h"
+#include "tests/lib/tap.h"
+
+#define CMD "\"command\": [\"true\"]"
+
+static struct job_spec *parse(const char *text, struct err *e)
+{
+	e->text[0] = '\0';
+	e->code = ERR_NONE;
+	return spec_parse(text, strlen(text), e);
+}
+
+static struct job_spec *must_parse(const char *text)
+{
+	struct err e;
+	struct job_spec *s = parse(text, &e);
+
+	if (!s)
+		tap_bail("%s\n%s", text, e.text);
+	return s;
+}
+
+/* ---- bad documents -------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *text, *message; /* part of it */
+} bad[] = {
+    /* form */
+    {"", "line 1"},
+    {"{", "line 1"},
+    {"[]", "a job is a JSON object"},
+    {"17", "a job is a JSON object"},
+    {"{\"command\": [\"x\"], \"command\": [\"y\"]}", "twice"},
+    {"{" CMD "} x", "line 1"},
+    {"{" CMD ", \"hyperparameters\": {\"seed\": 12345678901234567890}}",
+     "12345678901234567890 has more digits"},
+    {"{" CMD ",\n\"hyperparameters\": {\"seed\": 9007199254740993}}", "line 2: 9007199254740993"},
+    /* unknown keys */
+    {"{" CMD ", \"nmae\": \"x\"}", "nmae: unknown key; did you mean \"name\"?"},
+    {"{" CMD ", \"instances\": 2}", "instances: unknown key; did you mean \"resources.instances\"?"},
+    {"{" CMD ", \"resources\": {\"gpu_per_instance\": 2}}",
+     "resources.gpu_per_instance: unknown key; did you mean \"gpus_per_instance\"?"},
+    {"{" CMD ", \"resources\": {\"placement\": {\"spam\": \"node\"}}}",
+     "resources.placement.spam: unknown key; did you mean \"span\"?"},
+    {"{" CMD ", \"xyzzy\": 1}", "xyzzy: unknown key"},
+    {"{" CMD ", \"\": 1}", "unknown key"},
+    {"{" CMD ", \"a\\u0001b\": 1}", "a?b: unknown key"},
+    {"{" CMD ", \"groups\": [{\"name\": \"w\", \"gpus\": 1}]}", "groups[0].gpus: unknown key"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"url\": \"file:///x\"}}}",
+     "inputs.a.url: unknown key; did you mean \"uri\"?"},
+    {"{" CMD ", \"watch\": {\"on_spik\": \"alert\"}}",
+     "watch.on_spik: unknown key; did you mean \"on_spike\"?"},
+    /* names */
+    {"{" CMD ", \"name\": 5}", "name: expected a string, got a number"},
+    {"{" CMD ", \"name\": \"\"}", "name"},
+    {"{" CMD ", \"name\": \"../etc\"}", "name"},
+    {"{" CMD ", \"name\": \"a/b\"}", "name"},
+    {"{" CMD ", \"name\": \"a\\nb\"}", "name: has a control character (0x0a) at byte 2"},
+    {"{" CMD ", \"name\": \"a\\u001bb\"}", "control character (0x1b)"},
+    {"{" CMD ", \"name\": \"a\\u0000b\"}", "line 1"},
+    {"{" CMD ", \"experiment\": [\"x\"]}", "experiment: expected a string, got a list"},
+    {"{" CMD ", \"experiment\": \"a b\"}", "experiment"},
+    {"{" CMD ", \"notes\": \"a\\u0007\"}", "notes: has a control character"},
+    {"{" CMD ", \"queue\": \"a b\"}", "queue"},
+    {"{" CMD ", \"tags\": [\"a\"]}", "tags: expected an object, got a list"},
+    {"{" CMD ", \"tags\": {\"a\": 1}}", "tags.a: expected a string, got a number"},
+    {"{" CMD ", \"tags\": {\"a b\": \"1\"}}", "tags.a b"},
+    {"{" CMD ", \"tags\": {\"a\": null}}", "tags.a: expected a string, got null"},
+    /* command and sources */
+    {"{}", "command: must be given"},
+    {"{\"command\": []}", "command: must be given"},
+    {"{\"command\": \"train.py\"}", "command: expected a list of strings such as"},
+    {"{\"command\": [\"\"]}", "command[0]: the program's name is empty"},
+    {"{\"command\": [\"python3\", 5]}", "command[1]: expected a string, got a number"},
+    {"{\"command\": [\"python3\", null]}", "command[1]: expected a string, got null"},
+    {"{\"command\": [\"py\\nthon\"]}", "command[0]: has a control character (0x0a) at byte 3"},
+    {"{\"command\": [\"sh\", \"-c\", \"a\\u0008\"]}", "command[2]: has a control character (0x08) at byte 2"},
+    {"{" CMD ", \"source_dir\": 1}", "source_dir: expected a string"},
+    {"{" CMD ", \"source_dir\": \".\", \"requirements\": \"../r.txt\"}",
+     "requirements: must be a path inside source_dir"},
+    {"{" CMD ", \"source_dir\": \".\", \"requirements\": \"/r.txt\"}",
+     "requirements: must be a path inside source_dir"},
+    {"{" CMD ", \"requirements\": \"r.txt\"}",
+     "requirements: is a path inside source_dir, but there is no source_dir"},
+    /* hyperparameters and environment */
+    {"{" CMD ", \"hyperparameters\": []}", "hyperparameters: expected an object"},
+    {"{" CMD ", \"hyperparameters\": {\"a b\": 1}}", "hyperparameters.a b: a name may hold"},
+    {"{" CMD ", \"hyperparameters\": {\"--a\": 1}}", "hyperparameters.--a: a name begins with"},
+    {"{" CMD ", \"hyperparameters\": {\"\": 1}}", "a name has 1 to 256 characters"},
+    {"{" CMD ", \"hyperparameters\": {\"a../b\": 1}}", "may not hold \"..\""},
+    {"{" CMD ", \"hyperparameters\": {\"a\": null}}", "hyperparameters.a: null is no value"},
+    {"{" CMD ", \"hyperparameters\": {\"a\": \"x\\u0002\"}}", "hyperparameters.a: has a control character"},
+    {"{" CMD ", \"environment\": {\"A\": 1}}", "environment.A: expected a string; put the value in quotes"},
+    {"{" CMD ", \"environment\": {\"A\": true}}",
+     "environment.A: expected a string; put the value in quotes"},
+    {"{" CMD ", \"environment\": {\"A\": []}}", "environment.A: expected a string, got a list"},
+    {"{" CMD ", \"environment\": {\"1A\": \"\"}}", "environment.1A: is no name of an environment variable"},
+    {"{" CMD ", \"environment\": {\"A=B\": \"\"}}", "is no name of an environment variable"},
+    {"{" CMD ", \"environment\": {\"HEARTH_JOB\": \"1\"}}",
+     "environment.HEARTH_JOB: is set by Hearth itself (HEARTH_*)"},
+    {"{" CMD ", \"environment\": {\"OMPI_COMM_WORLD_RANK\": \"1\"}}", "is set by Hearth itself (OMPI_*)"},
+    {"{" CMD ", \"environment\": {\"OMPI_MCA_btl\": \"tcp\"}}", "go into mpi_options"},
+    {"{" CMD ", \"environment\": {\"PMIX_RANK\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"RANK\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"WORLD_SIZE\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"LOCAL_RANK\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"MASTER_ADDR\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"MASTER_PORT\": \"1\"}}", "is set by Hearth itself"},
+    {"{" CMD ", \"environment\": {\"SM_HPS\": \"1\"}}", "is set by Hearth itself"},
+    /* resources */
+    {"{" CMD ", \"resources\": 2}", "resources: expected an object, got a number"},
+    {"{" CMD ", \"resources\": {\"instances\": 0}}", "resources.instances: 0 is not in the range 1 to 4096"},
+    {"{" CMD ", \"resources\": {\"instances\": -1}}", "resources.instances: -1 is not in the range"},
+    {"{" CMD ", \"resources\": {\"instances\": 1.5}}",
+     "resources.instances: expected a whole number, got 1.5"},
+    {"{" CMD ", \"resources\": {\"instances\": \"2\"}}",
+     "resources.instances: expected a whole number, got a string"},
+    {"{" CMD ", \"resources\": {\"instances\": 4097}}", "4097 is not in the range"},
+    {"{" CMD ", \"resources\": {\"instances\": 1e30}}", "resources.instances"},
+    {"{" CMD ", \"resources\": {\"gpus_per_instance\": 100000}}",
+     "resources.gpus_per_instance: 100000 is not in the range"},
+    {"{" CMD ", \"resources\": {\"instances\": 4096, \"ranks_per_instance\": 100}}",
+     "resources: 409600 ranks in all"},
+    {"{" CMD ", \"resources\": {\"cpus_per_rank\": 0}}", "resources.cpus_per_rank: 0 is not in the range"},
+    {"{" CMD ", \"resources\": {\"memory\": \"8 parsecs\"}}", "resources.memory: expected a size such as"},
+    {"{" CMD ", \"resources\": {\"memory\": -5}}", "resources.memory: -5 is not in the range"},
+    {"{" CMD ", \"resources\": {\"memory\": [1]}}",
+     "resources.memory: expected a size such as \"8GiB\", got a list"},
+    {"{" CMD ", \"resources\": {\"memory\": \"999999T\"}}",
+     "resources.memory: 999999T is more than any machine has"},
+    {"{" CMD ", \"resources\": {\"exclusive\": 1}}",
+     "resources.exclusive: expected true or false, got a number"},
+    {"{" CMD ", \"resources\": {\"instance_type\": \"auto\"}}",
+     "resources.instance_type: \"auto\" is reserved"},
+    {"{" CMD ", \"resources\": {\"instance_type\": [\"a\", \"any\"]}}",
+     "resources.instance_type[1]: \"any\" has no place"},
+    {"{" CMD ", \"resources\": {\"instance_type\": [\"a\", 1]}}",
+     "resources.instance_type[1]: expected a string"},
+    {"{" CMD ", \"resources\": {\"instance_type\": {}}}",
+     "resources.instance_type: expected a string or a list"},
+    {"{" CMD ", \"resources\": {\"instance_type\": \"a b\"}}", "resources.instance_type"},
+    {"{" CMD ", \"resources\": {\"gpu_model\": \"H200\"}}", "resources.gpu_model: the job asks for no GPUs"},
+    {"{" CMD ", \"resources\": {\"gpu_memory\": \"8GiB\"}}",
+     "resources.gpu_memory: the job asks for no GPUs"},
+    {"{" CMD ", \"resources\": {\"requires\": \"nvlink\"}}",
+     "resources.requires: expected a list of strings"},
+    {"{" CMD ", \"resources\": {\"requires\": [\"zone=\"]}}", "resources.requires[0]"},
+    {"{" CMD ", \"resources\": {\"gpu_visibility\": \"some\"}}", "expected \"all\" or \"one\", got \"some\""},
+    {"{" CMD ", \"resources\": {\"placement\": {\"span\": \"room\"}}}",
+     "expected \"node\", \"switch\" or \"rack\", got \"room\""},
+    {"{" CMD ", \"resources\": {\"placement\": {\"hard\": true}}}", "resources.placement.hard: needs a span"},
+    {"{" CMD ", \"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\", \"hard\": true}}}",
+     "resources.placement: 2 instances cannot all be on one node"},
+    /* launcher and MPI */
+    {"{" CMD ", \"launcher\": \"srun\"}",
+     "launcher: expected \"mpirun\", \"direct\" or \"torchrun\", got \"srun\""},
+    {"{" CMD ", \"mpi_options\": \"--mca btl tcp\"}", "mpi_options: expected a list of strings"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl\"]}", "mpi_options[0]: --mca needs a name and a value"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\"]}", "mpi_options[0]: --mca needs a name and a value"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"plm_rsh_agent\", \"/tmp/x\"]}",
+     "mpi_options[1]: plm_rsh_agent decides how"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"odls_base_sigkill_timeout\", \"5\"]}", "is Hearth's part"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"oob_tcp_keepalive_time\", \"5\"]}", "is Hearth's part"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"routed\", \"direct\"]}", "is Hearth's part"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"orte_enable_recovery\", \"1\"]}", "is Hearth's part"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"mpi_ft_enable\", \"1\"]}", "is not on the list"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"mca_base_component_path\", \"/tmp\"]}", "is not on the list"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btlx\", \"tcp\"]}", "btlx is not on the list"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl tcp\", \"x\"]}", "is no name of an MPI parameter"},
+    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl\", \"--mca\"]}", "looks like an option"},
+    {"{" CMD ", \"mpi_options\": [\"-np\", \"4\"]}",
+     "mpi_options[0]: -np cannot be given: the number of processes"},
+    {"{" CMD ", \"mpi_options\": [\"-hostfile\", \"h\"]}",
+     "-hostfile cannot be given: Hearth chooses the hosts"},
+    {"{" CMD ", \"mpi_options\": [\"--host\", \"a,b\"]}", "Hearth chooses the hosts"},
+    {"{" CMD ", \"mpi_options\": [\"--enable-recovery\"]}", "a gang is restarted as a whole"},
+    {"{" CMD ", \"mpi_options\": [\"-x\", \"A=B\"]}", "variables go into \"environment\""},
+    {"{" CMD ", \"mpi_options\": [\"--whatever\", \"1\"]}",
+     "mpi_options[0]: \"--whatever\": only --mca NAME VALUE"},
+    {"{" CMD ", \"mpi_options\": [\"/bin/sh\"]}", "\"/bin/sh\": only --mca NAME VALUE"},
+    {"{" CMD ", \"launcher\": \"direct\", \"mpi_options\": [\"--mca\", \"btl\", \"tcp\"]}",
+     "mpi_options: only the mpirun launcher"},
+    /* groups */
+    {"{" CMD ", \"groups\": {}}", "groups: expected a list of objects, got an object"},
+    {"{" CMD ", \"groups\": [5]}", "groups[0]: expected an object, got a number"},
+    {"{" CMD ", \"groups\": [{}]}", "groups[0]: needs a name"},
+    {"{" CMD ", \"groups\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}",
+     "groups[1]: a second group called \"a\""},
+    {"{" CMD ", \"groups\": [{\"name\": \"a\"}], \"resources\": {\"instances\": 1}}",
+     "resources.instances: each group says"},
+    {"{\"groups\": [{\"name\": \"a\", \"command\": [\"x\"]}, {\"name\": \"b\"}]}",
+     "command: must be given unless every group"},
+    {"{" CMD
+     ", \"groups\": [{\"name\": \"a\", \"instances\": 3000}, {\"name\": \"b\", \"instances\": 3000}]}",
+     "groups: 6000 instances in all"},
+    {"{" CMD ", \"launcher\": \"torchrun\", \"groups\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}",
+     "launcher: torchrun starts equal nodes"},
+    /* inputs and outputs */
+    {"{" CMD ", \"inputs\": []}", "inputs: expected an object of channels"},
+    {"{" CMD ", \"inputs\": {\"a\": \"file:///x\"}}", "inputs.a: expected an object such as"},
+    {"{" CMD ", \"inputs\": {\"a\": {}}}", "inputs.a: needs a uri"},
+    {"{" CMD ", \"inputs\": {\"a b\": {\"uri\": \"file:///x\"}}}", "inputs.a b"},
+    {"{" CMD ", \"inputs\": {\"../a\": {\"uri\": \"file:///x\"}}}", "inputs.../a"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///\"}, \"A\": {\"uri\": \"file:///\"}}}",
+     "would share its variable"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file://host/x\"}}}",
+     "inputs.a.uri: a file is written file:///absolute/path"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x/../y\"}}}",
+     "inputs.a.uri: the path may not hold \"..\""},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x/..\"}}}",
+     "inputs.a.uri: the path may not hold \"..\""},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"/data\"}}}", "inputs.a.uri: expected file:///PATH"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"s3://b/k\"}}}",
+     "inputs.a.uri: s3:// is reserved and not built yet"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"https://\"}}}", "names no host"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"https://h/a b\"}}}", "must be %-escaped"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:x/model\"}}}", "expected job:ID/model"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:17/secret\"}}}", "expected job:ID/model"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:17\"}}}", "expected job:ID/model"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x\", \"mode\": \"pipe\"}}}",
+     "inputs.a.mode: expected \"copy\" or \"link\""},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:1/model\", \"mode\": \"link\"}}}",
+     "mode \"link\" is for file:// only"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"http://h/x\", \"sha256\": \"abc\"}}}",
+     "inputs.a.sha256: expected 64"},
+    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x\", \"unpack\": \"yes\"}}}",
+     "inputs.a.unpack: expected true or false"},
+    {"{" CMD ", \"output_uri\": \"/results\"}", "output_uri: expected file:///PATH, got \"/results\""},
+    {"{" CMD ", \"output_uri\": \"s3://b/k\"}", "output_uri: s3:// is reserved and not built yet"},
+    {"{" CMD ", \"resume_from\": \"17\"}", "resume_from: expected job:ID"},
+    {"{" CMD ", \"resume_from\": \"job:17@\"}", "the step after @ must be a number"},
+    {"{" CMD ", \"resume_from\": \"job:17@-5\"}", "the step after @ must be a number"},
+    {"{" CMD ", \"resume_from\": \"job:last\"}", "resume_from: expected job:ID or job:ID@STEP"},
+    {"{" CMD ", \"resume_from\": \"file:///../etc\"}", "resume_from: the path may not hold"},
+    /* metrics, limits, the rest */
+    {"{" CMD ", \"metrics\": {}}", "metrics: expected a list such as"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"loss\"}]}", "metrics[0]: needs a regex"},
+    {"{" CMD ", \"metrics\": [{\"regex\": \"(a)\"}]}", "metrics[0]: needs a name"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"a b\", \"regex\": \"(a)\"}]}", "metrics[0].name: a name may hold"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"\"}]}",
+     "metrics[0].regex: the pattern is empty"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"loss=\"}]}",
+     "metrics[0].regex: the pattern has no group"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"loss=(\"}]}",
+     "metrics[0].regex: the pattern is wrong at byte 6"},
+    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": 5}]}", "metrics[0].regex: expected a string"},
+    {"{" CMD ", \"limits\": {\"max_runtime_s\": \"1h\"}}",
+     "limits.max_runtime_s: expected a whole number, got a string"},
+    {"{" CMD ", \"limits\": {\"max_runtime_s\": -1}}", "limits.max_runtime_s: -1 is not in the range"},
+    {"{" CMD ", \"limits\": {\"grace_s\": 100000}}", "limits.grace_s: 100000 is not in the range 0 to 3600"},
+    {"{" CMD ", \"priority\": 5000}", "priority: 5000 is not in the range -1000 to 1000"},
+    {"{" CMD ", \"priority\": \"high\"}", "priority: expected a whole number, got a string"},
+};
+
+static void test_bad(void)
+{
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err e;
+		struct job_spec *s = parse(bad[i].text, &e);
+
+		if (s) {
+			ok(0, "accepted: %s", bad[i].text);
+			spec_destroy(s);
+		} else if (!like(e.text, bad[i].message, bad[i].text)) {
+			tap_diag("said: %s", e.text);
+		}
+	}
+}
+
+/* ---- reserved keys -------------------------------------------------------------------------------- */
+
+static const char *const reserved[] = {
+    "\"image\": \"ubuntu\"",
+    "\"scale\": {\"lr\": \"linear\"}",
+    "\"secrets\": [\"KEY\"]",
+    "\"checkpoint\": {\"uri\": \"file:///c\"}",
+    "\"checkpoint\": {\"every_s\": \"auto\"}",
+    "\"checkpoint\": {\"keep_last\": 3}",
+    "\"checkpoint\": {\"signal\": \"SIGUSR1\"}",
+    "\"watch\": {\"loss\": \"loss\"}",
+    "\"watch\": {\"on_hang\": \"restart\"}",
+    "\"rules\": [{\"name\": \"x\"}]",
+    "\"retry\": {\"max_attempts\": 2}",
+    "\"retry\": {\"capacity\": 30}",
+    "\"warm_pool\": {\"keep_alive_s\": 1800}",
+    "\"warm_pool\": {\"preload\": [\"torch\"]}",
+    "\"preemptible\": false",
+    "\"after\": [17]",
+    "\"sweep\": {\"lr\": [1, 2]}",
+    "\"array\": 5",
+    "\"limits\": {\"max_wait_s\": 5}",
+    "\"limits\": {\"max_cost_usd\": 5}",
+    "\"objective\": \"cost\"",
+    "\"resources\": {\"instance_type\": \"auto\"}",
+    "\"output_uri\": \"s3://bucket/x\"",
+};
+
+static void test_reserved(void)
+{
+	struct err e;
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		struct job_spec *s;
+
+		snprintf(text, sizeof(text), "{" CMD ", %s}", reserved[i]);
+		s = parse(text, &e);
+		ok(!s && e.code == ERR_UNSUPPORTED && strstr(e.text, "not built yet"), "refused as not built: %s",
+		   reserved[i]);
+		spec_destroy(s);
+	}
+	spec_destroy(must_parse("{" CMD ", \"image\": null, \"scale\": {}, \"secrets\": [], \"checkpoint\": "
+	                                "{\"uri\": null, \"every_s\": null}, \"watch\": {},"
+	                        " \"rules\": [], \"retry\": {\"max_attempts\": 1, \"capacity\": null}, "
+	                        "\"warm_pool\": {\"keep_alive_s\": 0, \"preload\": []},"
+	                        " \"preemptible\": true, \"after\": [], \"sweep\": null, \"array\": null, "
+	                        "\"limits\": {\"max_wait_s\": null,"
+	                        " \"max_cost_usd\": null}, \"objective\": null, \"resources\": "
+	                        "{\"instance_type\": \"any\"}, \"groups\": null}"));
+	ok(1, "null, empty and default values of reserved keys are accepted");
+	ok(!parse("{" CMD ", \"after\": [1], \"nmae\": 1}", &e) && e.code == ERR_INVALID,
+	   "with a real mistake beside it: invalid");
+}
+
+/* ---- the example of the contract ------------------------------------------------------------------- */
+
+static const char example[] =
+    "{\"name\": \"digits-ddp\", \"experiment\": \"digits\", \"notes\": \"\", \"tags\": {\"team\": "
+    "\"vision\"},\n"
+    "\"command\": [\"/usr/bin/python3\", \"train.py\"], \"source_dir\": \".\", \"requirements\": "
+    "\"requirements.txt\",\n"
+    "\"image\": null, \"hyperparameters\": {\"lr\": 0.1, \"epochs\": 5}, \"environment\": {\"NCCL_DEBUG\": "
+    "\"WARN\"},\n"
+    "\"resources\": {\"instances\": 2, \"gpus_per_instance\": 1, \"ranks_per_instance\": 1, "
+    "\"cpus_per_rank\": 2,\n"
+    "  \"memory\": \"8GiB\", \"disk\": \"20GiB\", \"exclusive\": false, \"instance_type\": \"any\", "
+    "\"gpu_model\": \"any\",\n"
+    "  \"gpu_memory\": \"0\", \"requires\": [\"nvlink\"], \"gpu_visibility\": \"all\",\n"
+    "  \"placement\": {\"span\": \"switch\", \"hard\": false}},\n"
+    "\"launcher\": \"mpirun\", \"mpi_options\": [], \"groups\": null,\n"
+    "\"inputs\": {\"train\": {\"uri\": \"file:///data/digits\", \"mode\": \"copy\"}, \"base\": {\"uri\": "
+    "\"job:17/model\"}},\n"
+    "\"output_uri\": \"file:///results/\", \"resume_from\": \"job:17@1200\",\n"
+    "\"metrics\": [{\"name\": \"loss\", \"regex\": \"loss=([0-9.eE+-]+|nan|inf)\"}, {\"name\": \"step\", "
+    "\"regex\": \"step=([0-9]+)\"}],\n"
+    "\"limits\": {\"max_runtime_s\": 86400, \"max_wait_s\": null, \"max_cost_usd\": null},\n"
+    "\"priority\": 0, \"queue\": \"default\", \"preemptible\": true, \"after\": []";
+static const char example_reserved[] =
+    ", \"scale\": {\"lr\": \"linear\", \"base_world\": 1}, \"secrets\": [\"WANDB_API_KEY\"],\n"
+    "\"checkpoint\": {\"uri\": \"file:///checkpoints/\", \"every_s\": \"auto\", \"keep_last\": 3, "
+    "\"signal\": \"SIGUSR1\",\n"
+    "  \"overdue_s\": 7200},\n"
+    "\"watch\": {\"loss\": \"loss\", \"step\": \"step\", \"throughput\": \"samples_per_second\", "
+    "\"on_spike\": \"rollback\",\n"
+    "  \"on_nan\": \"rollback\", \"on_drop\": \"alert\", \"on_plateau\": \"alert\", \"on_hang\": "
+    "\"restart\",\n"
+    "  \"on_throughput\": \"alert\", \"on_straggler\": \"alert\"},\n"
+    "\"rules\": [{\"name\": \"gradients\", \"metric\": \"grad_norm\", \"above\": 1000, \"for_steps\": 20}],\n"
+    "\"retry\": {\"max_attempts\": 5, \"capacity\": 30}, \"warm_pool\": {\"keep_alive_s\": 1800, "
+    "\"preload\": [\"torch\"]}";
+
+static void test_example(void)
+{
+	struct strv problems = {0};
+	struct job_spec *s;
+	char text[8192];
+	struct err e;
+	int all = 1;
+
+	snprintf(text, sizeof(text), "%s}", example);
+	s = must_parse(text);
+	is_str(s->name, "digits-ddp", "name");
+	is_str(s->experiment, "digits", "experiment");
+	ok(s->n_tags == 1 && !strcmp(s->tags[0].value, "vision"), "tags");
+	ok(s->command.n == 2 && !strcmp(s->command.v[1], "train.py"), "command");
+	is_str(s->requirements, "requirements.txt", "requirements");
+	ok(s->n_hps == 2 && s->hps[0].type == SPEC_REAL && !strcmp(s->hps[0].text, "0.1"), "real hyperparameter");
+	ok(s->hps[1].type == SPEC_INT && s->hps[1].num == 5, "whole hyperparameter");
+	ok(s->n_env == 1 && !strcmp(s->env[0].name, "NCCL_DEBUG"), "environment");
+	is_int(spec_nodes(s), 2, "nodes");
+	is_int(spec_ranks(s), 2, "ranks");
+	is_int(s->groups[0].cpus_per_rank, 2, "CPUs");
+	is_str(s->groups[0].name, "algo", "the one group's name");
+	is_int(s->memory_bytes, 8LL << 30, "memory");
+	is_int(s->disk_bytes, 20LL << 30, "disk");
+	is_int(s->instance_types.n, 0, "any type");
+	ok(!s->gpu_model, "any model");
+	ok(s->requires.n == 1 && !strcmp(s->requires.v[0], "nvlink"), "requires");
+	is_str(s->span, "switch", "span");
+	is_int(s->launcher, LAUNCHER_MPIRUN, "launcher");
+	ok(!s->has_groups, "no groups");
+	ok(s->n_inputs == 2 && !strcmp(s->inputs[1].uri, "job:17/model") && !s->inputs[0].link, "inputs");
+	is_str(s->output_uri, "file:///results/", "output");
+	is_str(s->resume_job, "job:17", "resume job");
+	is_int(s->resume_step, 1200, "resume step");
+	is_int(s->n_metrics, 2, "metrics");
+	is_int(s->max_runtime_s, 86400, "run time");
+	is_int(s->grace_s, 30, "grace");
+	ok(spec_group_of(s, 1) == &s->groups[0] && !spec_group_of(s, 2), "group of a node");
+	spec_destroy(s);
+
+	snprintf(text, sizeof(text), "%s%s}", example, example_reserved);
+	s = spec_parse_list(text, strlen(text), &problems, &e);
+	ok(!s && e.code == ERR_UNSUPPORTED, "the whole example asks for what is not built");
+	is_int(problems.n, 21, "twenty problems are listed one by one, and how many more there are");
+	for (size_t i = 0; i < 20 && i < problems.n; i++)
+		all = all && strstr(problems.v[i], "not built yet");
+	ok(all, "each says so");
+	is_str(problems.n ? problems.v[problems.n - 1] : "", "and 2 more", "the rest is counted");
+	like(e.text, "more)", "the one error text says that there are more");
+	strv_fini(&problems);
+}
+
+static void test_collects(void)
+{
+	struct strv problems = {0};
+	struct err e;
+	const char *text =
+	    "{\"name\": 5, \"priority\": \"x\", \"command\": 1, \"resources\": {\"instances\": 0}, \"bogus\": 1}";
+	char many[4096] = "{" CMD;
+
+	ok(!spec_parse_list(text, strlen(text), &problems, &e), "several mistakes");
+	is_int(problems.n, 5, "all are found");
+	strv_fini(&problems);
+	like(e.text, "name: expected a string", "first");
+	like(e.text, "\nbogus: unknown key", "last, on its own line");
+	for (int i = 0; i < 50; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), ", \"unknown_key_number_%d\": 1", i);
+	strcat(many, "}");
+	ok(!spec_parse_list(many, strlen(many), &problems, &e), "fifty mistakes");
+	is_int(problems.n, 21, "twenty are listed");
+	is_str(problems.v[20], "and 30 more", "thirty counted");
+	ok(strlen(e.text) < sizeof(e.text) - 4 && !strstr(e.text, "..."), "the one text holds whole lines");
+	strv_fini(&problems);
+}
+
+/* ---- good documents -------------------------------------------------------------------------------- */
+
+static void test_defaults(void)
+{
+	struct job_spec *s = must_parse("{" CMD "}");
+
+	is_str(s->name, "job", "name");
+	is_str(s->experiment, "", "experiment");
+	is_int(spec_nodes(s), 1, "one node");
+	is_int(spec_ranks(s), 1, "one rank");
+	is_int(s->groups[0].gpus_per_instance, 0, "no GPU");
+	is_int(s->groups[0].cpus_per_rank, 1, "one CPU");
+	is_int(s->memory_bytes, 0, "no memory limit");
+	is_str(s->queue, "default", "queue");
+	is_int(s->max_runtime_s, 0, "administrator's run time");
+	is_int(s->resume_step, -1, "no step");
+	ok(!s->resume_job && !s->output_uri && !s->source_dir && !s->span && !s->requirements, "nothing else");
+	spec_destroy(s);
+	s = must_parse("{" CMD ", \"resources\": {\"instances\": 3, \"gpus_per_instance\": 4}}");
+	is_int(s->groups[0].ranks_per_instance, 4, "a rank for each GPU");
+	is_int(spec_ranks(s), 12, "world size");
+	spec_destroy(s);
+	s = must_parse("{" CMD ", \"resources\": {\"gpus_per_instance\": 8, \"ranks_per_instance\": 1, "
+	                       "\"gpu_model\": \"NVIDIA H200\","
+	               "\"gpu_memory\": \"80GB\", \"gpu_visibility\": \"one\", \"exclusive\": true,"
+	               "\"instance_type\": [\"ml.p5.48xlarge\", \"ml.p4d.24xlarge\"], \"requires\": "
+	               "[\"zone=a\"], \"memory\": 1048576}}");
+	is_int(s->groups[0].ranks_per_instance, 1, "one rank over eight GPUs");
+	is_str(s->gpu_model, "NVIDIA H200", "model");
+	is_int(s->gpu_memory_bytes, 80000000000, "GPU memory");
+	is_int(s->memory_bytes, 1048576, "memory as a number");
+	ok(s->gpu_visibility_one && s->exclusive && s->instance_types.n == 2, "visibility, exclusive, types");
+	spec_destroy(s);
+	s = must_parse("{\"command\": [\"sh\", \"-c\", \"a\\nb\\tc\"], \"notes\": \"two\\nlines\"}");
+	is_str(s->command.v[2], "a\nb\tc", "a script as an argument keeps its lines");
+	spec_destroy(s);
+	s = must_parse("{" CMD
+	               ", \"name\": null, \"resources\": null, \"hyperparameters\": null, \"metrics\": null}");
+	is_str(s->name, "job", "null is as if left out");
+	spec_destroy(s);
+}
+
+static void test_mpi_options(void)
+{
+	struct job_spec *s = must_parse(
+	    "{" CMD ", \"mpi_options\": [\"-mca\", \"pml\", \"ob1\", \"--mca\", \"btl_tcp_if_include\", \"eth0\","
+	    " \"--mca\", \"coll_tuned_use_dynamic_rules\", \"1\", \"--mca\", \"mpi_show_handle_leaks\", "
+	    "\"-1\"]}");
+
+	is_int(s->mpi_options.n, 12, "four settings");
+	is_str(s->mpi_options.v[0], "--mca", "in one spelling");
+	is_str(s->mpi_options.v[2], "ob1", "value");
+	spec_destroy(s);
+}
+
+static void test_hps(void)
+{
+	static const struct {
+		const char *json, *text;
+		enum spec_value type;
+	} cases[] = {
+	    {"5", "5", SPEC_INT},
+	    {"5.0", "5", SPEC_INT},
+	    {"-3", "-3", SPEC_INT},
+	    {"1e3", "1000", SPEC_INT},
+	    {"9007199254740992", "9007199254740992", SPEC_INT},
+	    {"0.1", "0.1", SPEC_REAL},
+	    {"1e-05", "1e-05", SPEC_REAL},
+	    {"3.141592653589793", "3.141592653589793", SPEC_REAL},
+	    {"0.30000000000000004", "0.30000000000000004", SPEC_REAL},
+	    {"1e20", "1e+20", SPEC_REAL},
+	    {"100000000000000000000", "1e+20", SPEC_REAL},
+	    {"true", "true", SPEC_BOOL},
+	    {"false", "false", SPEC_BOOL},
+	    {"\"12345678901234567890\"", "12345678901234567890", SPEC_STR},
+	    {"\"\"", "", SPEC_STR},
+	    {"\"ünïcode \\\"q\\\"\"", "ünïcode \"q\"", SPEC_STR},
+	    {"[1, 2.5, \"x\"]", "[1,2.5,\"x\"]", SPEC_JSON},
+	    {"{\"a\": {\"b\": null}}", "{\"a\":{\"b\":null}}", SPEC_JSON},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[256];
+		struct job_spec *s;
+
+		snprintf(text, sizeof(text), "{" CMD ", \"hyperparameters\": {\"x\": %s}}", cases[i].json);
+		s = must_parse(text);
+		is_str(s->hps[0].text, cases[i].text, cases[i].json);
+		is_int(s->hps[0].type, cases[i].type, "its type");
+		spec_destroy(s);
+	}
+}
+
+/* ---- groups ---------------------------------------------------------------------------------------- */
+
+static const char groups_text[] =
+    "{\"groups\": [{\"name\": \"chief\", \"command\": [\"chief.py\"]},"
+    "{\"name\": \"worker\", \"instances\": 3, \"gpus_per_instance\": 2, \"command\": [\"w.py\"]},"
+    "{\"name\": \"ps\", \"instances\": 2, \"ranks_per_instance\": 1, \"cpus_per_rank\": 8, \"command\": "
+    "[\"ps.py\"]}],"
+    "\"resources\": {\"cpus_per_rank\": 3}}";
+
+static void test_groups(void)
+{
+	struct job_spec *s = must_parse(groups_text);
+
+	is_int(s->n_groups, 3, "three groups");
+	is_int(spec_nodes(s), 6, "nodes");
+	is_int(spec_ranks(s), 1 + 6 + 2, "ranks");
+	ok(s->has_groups, "given");
+	is_str(spec_group_of(s, 0)->name, "chief", "first node");
+	is_str(spec_group_of(s, 3)->name, "worker", "fourth");
+	is_str(spec_group_of(s, 5)->name, "ps", "last");
+	ok(!spec_group_of(s, 6), "none beyond");
+	is_int(s->groups[0].cpus_per_rank, 3, "CPUs of resources");
+	is_int(s->groups[2].cpus_per_rank, 8, "own CPUs");
+	spec_destroy(s);
+}
+
+/* ---- normalized form -------------------------------------------------------------------------------- */
+
+static char *normalized(const struct job_spec *s)
+{
+	cJSON *json = spec_to_json(s);
+	char *text = json_text(json);
+
+	cJSON_Delete(json);
+	return text;
+}
+
+static void check_round(const char *text, const char *what)
+{
+	struct job_spec *s = must_parse(text), *back;
+	char *one = normalized(s), *two;
+
+	back = must_parse(one);
+	two = normalized(back);
+	is_str(two, one, what);
+	ok(back->n_hps == s->n_hps && back->n_groups == s->n_groups && back->n_inputs == s->n_inputs &&
+	       back->memory_bytes == s->memory_bytes && spec_ranks(back) == spec_ranks(s),
+	   "same counts");
+	for (size_t i = 0; i < s->n_hps; i++)
+		ok(back->hps[i].type == s->hps[i].type && !strcmp(back->hps[i].text, s->hps[i].text),
+		   "same hyperparameter %zu", i);
+	free(one);
+	free(two);
+	spec_destroy(s);
+	spec_destroy(back);
+}
+
+static void test_normalized(void)
+{
+	char text[8192];
+
+	check_round("{" CMD "}", "the shortest job");
+	snprintf(text, sizeof(text), "%s}", example);
+	check_round(text, "the example");
+	check_round(groups_text, "groups");
+	check_round("{" CMD ", \"hyperparameters\": {\"a\": 0.30000000000000004, \"b\": 1e-300, \"c\": [1, "
+	                    "{\"d\": \"\\n\"}], \"e\": true,"
+	            " \"f\": 9007199254740991, \"g\": \"x\\ny\", \"h\": 1e20}, \"environment\": {\"A\": "
+	            "\"\\t=b\"}, \"resources\":"
+	            " {\"instance_type\": \"t\", \"memory\": \"1.5GB\"}, \"inputs\": {\"a\": {\"uri\": "
+	            "\"https://h/x.tar\", \"unpack\": true,"
+	            " \"sha256\": \"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"},"
+	            " \"b\": {\"uri\": \"file:///x y\", \"mode\": \"link\"}},"
+	            " \"resume_from\": \"file:///ckpt/5\", \"launcher\": \"direct\", \"limits\": {\"grace_s\": "
+	            "0}, \"priority\": -7}",
+	            "odd values");
+	check_round("{" CMD ", \"resume_from\": \"job:9\", \"mpi_options\": [\"--mca\", \"pml\", \"ob1\"]}",
+	            "resume at the latest");
+}
+
+/* ---- limits and tables ------------------------------------------------------------------------------ */
+
+static void test_limits(void)
+{
+	struct err e;
+	char *big = xmalloc(SPEC_MAX_BYTES + 2);
+
+	memset(big, ' ', SPEC_MAX_BYTES + 1);
+	ok(!spec_parse(big, SPEC_MAX_BYTES + 1, &e) && e.code == ERR_LIMIT, "a document over the limit");
+	snprintf(big, SPEC_MAX_BYTES, "{" CMD ", \"hyperparameters\": {\"a\": \"%*s\"}}", 60000, "x");
+	ok(!parse(big, &e), "hyperparameters beyond what an environment holds");
+	like(e.text, "hyperparameters: are", "named");
+	strcpy(big, "{\"command\": [\"x\"");
+	for (size_t i = 0; i < 5000; i++)
+		strcat(big + i * 4, ",\"a\"");
+	strcat(big, "]}");
+	ok(!parse(big, &e), "too many arguments");
+	like(e.text, "command: has 5001 entries; at most 4096", "counted");
+	free(big);
+}
+
+static void test_keys(void)
+{
+	size_t n, built = 0, unnamed = 0;
+	const struct spec_key *keys = spec_keys(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		built += (size_t)keys[i].built;
+		unnamed += !*keys[i].path || !*keys[i].type || !*keys[i].help || !keys[i].dflt;
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(keys[i].path, keys[k].path))
+				ok(0, "%s stands twice", keys[i].path);
+	}
+	ok(n > 70 && built > 45 && !unnamed, "%zu keys, %zu built, each with type and help", n, built);
+	is_str(spec_launcher_name(LAUNCHER_TORCHRUN), "torchrun", "launcher's name");
+	spec_destroy(NULL);
+}
+
+/* Documents made by hand may hold what the reader of text refuses. */
+static void test_from_json(void)
+{
+	cJSON *root = cJSON_Parse("{\"command\": [\"a\"], \"groups\": [{\"name\": \"a\"}], \"groups\": "
+	                          "[{\"name\": \"b\"}, {\"name\": \"c\"}]}");
+	struct err e;
+	struct job_spec *s = spec_from_json(root, &e);
+
+	ok(!s, "a key given twice");
+	like(e.text, "groups: is given twice", "is named");
+	cJSON_Delete(root);
+}
+
+int main(void)
+{
+	test_bad();
+	test_reserved();
+	test_example();
+	test_collects();
+	test_defaults();
+	test_mpi_options();
+	test_hps();
+	test_groups();
+	test_normalized();
+	test_limits();
+	test_keys();
+	test_from_json();
+	return tap_done();
+}
