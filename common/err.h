@@ -11,21 +11,21 @@
 #include <stddef.h>
 
 /* name, HTTP status, short text. The closed list of what can go wrong. */
-#define ERR_CODES(E)                                                                 \
-	E(ERR_NONE, 200, "no error")                                                     \
-	E(ERR_INVALID, 400, "invalid")                  /* the request itself is wrong */ \
-	E(ERR_UNAUTHORIZED, 401, "not authenticated")                                    \
-	E(ERR_DENIED, 403, "not allowed")                                                \
-	E(ERR_NOT_FOUND, 404, "not found")                                               \
-	E(ERR_CONFLICT, 409, "conflict")                /* state does not permit it now */ \
-	E(ERR_LIMIT, 413, "limit exceeded")             /* too large, too many */        \
-	E(ERR_UNSUPPORTED, 422, "not supported")        /* known, but not built yet */   \
-	E(ERR_BUSY, 429, "busy")                        /* a bounded queue is full */     \
-	E(ERR_INTERNAL, 500, "internal error")                                           \
-	E(ERR_IO, 500, "input/output error")                                             \
-	E(ERR_PROTOCOL, 502, "protocol error")                                           \
-	E(ERR_UNAVAILABLE, 503, "unavailable")          /* the other side is not there */ \
-	E(ERR_TIMEOUT, 504, "timed out")                                                 \
+#define ERR_CODES(E)                                                                                         \
+	E(ERR_NONE, 200, "no error")                                                                             \
+	E(ERR_INVALID, 400, "invalid") /* the request itself is wrong */                                         \
+	E(ERR_UNAUTHORIZED, 401, "not authenticated")                                                            \
+	E(ERR_DENIED, 403, "not allowed")                                                                        \
+	E(ERR_NOT_FOUND, 404, "not found")                                                                       \
+	E(ERR_CONFLICT, 409, "conflict")         /* state does not permit it now */                              \
+	E(ERR_LIMIT, 413, "limit exceeded")      /* too large, too many */                                       \
+	E(ERR_UNSUPPORTED, 422, "not supported") /* known, but not built yet */                                  \
+	E(ERR_BUSY, 429, "busy")                 /* a bounded queue is full */                                   \
+	E(ERR_INTERNAL, 500, "internal error")                                                                   \
+	E(ERR_IO, 500, "input/output error")                                                                     \
+	E(ERR_PROTOCOL, 502, "protocol error")                                                                   \
+	E(ERR_UNAVAILABLE, 503, "unavailable") /* the other side is not there */                                 \
+	E(ERR_TIMEOUT, 504, "timed out")                                                                         \
 	E(ERR_NOSPACE, 507, "no space left")
 
 enum err_code {
@@ -40,8 +40,7 @@ struct err {
 };
 
 /* Fill *e (when not NULL). Always returns -1, so that one can write `return err_set(e, ...)`. */
-int err_set(struct err *e, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* As err_set with ": strerror(errnum)" appended; ENOSPC/EDQUOT -> ERR_NOSPACE, ENOENT -> ERR_NOT_FOUND,
  * EACCES/EPERM -> ERR_DENIED, ETIMEDOUT -> ERR_TIMEOUT, anything else ERR_IO. Returns -1. */

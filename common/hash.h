@@ -6,9 +6,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
 #include "common/err.h"
 
-#define HASH_BYTES 32
+#define HASH_BYTES    32
 #define HASH_HEX_SIZE 65 /* 64 lower-case digits + NUL */
 
 void hash_bytes(const void *p, size_t n, uint8_t out[HASH_BYTES]);
@@ -23,7 +24,7 @@ void hash_end_hex(struct hash_ctx *h, char out[HASH_HEX_SIZE]); /* takes h */
 
 /* Cryptographic randomness (tokens, keys). Aborts when the system has none. */
 void random_bytes(void *p, size_t n);
-void random_hex(char *out, size_t n_digits); /* out has n_digits + 1 bytes */
+void random_hex(char *out, size_t n_digits);                  /* out has n_digits + 1 bytes */
 int const_time_equal(const void *a, const void *b, size_t n); /* 1 equal */
 
 #endif

@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include "common/err.h"
 
 #define JSON_MAX_DEPTH 64
@@ -24,8 +25,8 @@ char *json_text_pretty(const cJSON *v);
 /* Missing or null -> *out keeps its value and 0 is returned (defaults go in first). */
 int json_get_str(const cJSON *obj, const char *path, const char *key, const char **out, struct err *e);
 int json_get_bool(const cJSON *obj, const char *path, const char *key, int *out, struct err *e);
-int json_get_i64(const cJSON *obj, const char *path, const char *key, int64_t min, int64_t max,
-                 int64_t *out, struct err *e);
+int json_get_i64(const cJSON *obj, const char *path, const char *key, int64_t min, int64_t max, int64_t *out,
+                 struct err *e);
 int json_get_f64(const cJSON *obj, const char *path, const char *key, double *out, struct err *e);
 int json_get_obj(const cJSON *obj, const char *path, const char *key, const cJSON **out, struct err *e);
 int json_get_arr(const cJSON *obj, const char *path, const char *key, const cJSON **out, struct err *e);

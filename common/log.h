@@ -21,8 +21,8 @@ int log_level_parse(const char *s, enum log_level *out); /* "debug".. -> 0, unkn
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_debug(...) log_at(LOG_LVL_DEBUG, __VA_ARGS__)
-#define log_info(...) log_at(LOG_LVL_INFO, __VA_ARGS__)
-#define log_warn(...) log_at(LOG_LVL_WARN, __VA_ARGS__)
+#define log_info(...)  log_at(LOG_LVL_INFO, __VA_ARGS__)
+#define log_warn(...)  log_at(LOG_LVL_WARN, __VA_ARGS__)
 #define log_error(...) log_at(LOG_LVL_ERROR, __VA_ARGS__)
 
 /* Writes v as a field value: quoted and escaped when it holds spaces, quotes or control bytes.

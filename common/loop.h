@@ -19,9 +19,9 @@ struct event_base;
 struct loop *loop_create(void);
 void loop_destroy(struct loop *l);
 struct event_base *loop_base(struct loop *l);
-void loop_run(struct loop *l);               /* until loop_stop */
+void loop_run(struct loop *l);                           /* until loop_stop */
 void loop_run_once(struct loop *l, int64_t max_wait_ms); /* one turn, for tests */
-void loop_stop(struct loop *l);              /* from a callback on this loop */
+void loop_stop(struct loop *l);                          /* from a callback on this loop */
 
 typedef void (*loop_cb)(void *arg);
 /* Timer: created unarmed. arm: one-shot after delay_us; re-arming replaces. */
@@ -31,7 +31,7 @@ void loop_timer_cancel(struct loop_timer *t);
 int loop_timer_armed(const struct loop_timer *t);
 void loop_timer_destroy(struct loop_timer *t); /* NULL allowed, as for all below */
 
-#define LOOP_READ 1
+#define LOOP_READ  1
 #define LOOP_WRITE 2
 typedef void (*loop_fd_cb)(int fd, int what, void *arg);
 /* Watches fd (not owned), persistent, level-triggered. */

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 #include <sys/types.h>
+
 #include "common/err.h"
 #include "common/xalloc.h"
 
@@ -29,28 +30,31 @@ int proc_open(const struct proc_id *id, struct err *e);
 int proc_signal(int pidfd, int signo, struct err *e); /* ERR_NOT_FOUND when gone */
 
 struct proc_spawn {
-	const char *path;         /* absolute */
+	const char *path; /* absolute */
 	char *const *argv;
-	char *const *envp;        /* NULL: empty environment */
-	const char *cwd;          /* NULL: keep */
+	char *const *envp;                  /* NULL: empty environment */
+	const char *cwd;                    /* NULL: keep */
 	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
-	const int *extra_fds;     /* inherited under the same number, in addition to 0-2 */
+	const int *extra_fds;               /* inherited under the same number, in addition to 0-2 */
 	unsigned n_extra_fds;
-	int new_session;          /* setsid() */
-	int set_ids;              /* setgroups(initgroups)+setgid+setuid to the following before exec */
+	int new_session; /* setsid() */
+	int set_ids;     /* setgroups(initgroups)+setgid+setuid to the following before exec */
 	uid_t uid;
 	gid_t gid;
-	const char *user;         /* for initgroups; NULL: only gid */
+	const char *user;           /* for initgroups; NULL: only gid */
 	int (*pre_exec)(void *arg); /* runs in the child just before exec, async-signal-safe; <0 aborts */
 	void *pre_exec_arg;
 };
 /* fork + exec; an exec failure is reported as an error here, not as an exit status. All signals are
  * reset to default and unblocked in the child, every descriptor not listed is closed. *pidfd (may be
- * NULL) is close-on-exec, caller closes. */
+ * NULL) is close-on-exec, caller closes. Order in the child: descriptors, session, ids, cwd, pre_exec.
+ * Who spawns also reaps: until the caller has waited for the child its pid stays its own. ERR_TIMEOUT when
+ * exec hangs for 30 s. */
 int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e);
 
-/* Kills (SIGKILL) every process whose environment holds "name=value" and is not this one; repeats until
- * a scan finds none, at most max_rounds. Returns how many were signalled, -1 on error. */
+/* Sends signo to every process whose environment holds "name=value" and is not this one; repeats until
+ * a scan finds none, at most max_rounds (each waits up to 100 ms for those it hit). Returns how many
+ * different ones were signalled, -1 on error; whether any is left tells proc_count_env. */
 int proc_sweep_env(const char *name, const char *value, int signo, int max_rounds, struct err *e);
 /* Number of processes whose environment holds name=value. */
 int proc_count_env(const char *name, const char *value, struct err *e);

@@ -6,12 +6,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
 #include "common/err.h"
 
 /* "8GiB", "512M", "1024", "1.5TB" -> bytes. K/M/G/T are powers of 1024 with or without "iB"; KB/MB/GB/TB are
  * powers of 1000. */
 int str_parse_size(const char *s, uint64_t *bytes, struct err *e);
-const char *str_size(uint64_t bytes, char *out, size_t out_size);  /* "8.0GiB" */
+const char *str_size(uint64_t bytes, char *out, size_t out_size); /* "8.0GiB" */
 /* "90", "90s", "5m", "2h", "7d", "1h30m" -> seconds. */
 int str_parse_duration(const char *s, uint64_t *seconds, struct err *e);
 const char *str_duration(uint64_t seconds, char *out, size_t out_size); /* "1h30m", "42s" */
@@ -22,10 +23,10 @@ const char *str_nearest(const char *s, const char *const *known);
 int str_check_name(const char *s, size_t max, const char *what, struct err *e);
 int str_valid_utf8(const char *s, size_t n);
 int str_has_control(const char *s); /* bytes < 0x20 (tab and newline too) or 0x7f */
-/* Relative path without "..", empty parts, leading '/', control bytes. */
+/* Relative path without "." and "..", empty parts (also a trailing '/'), leading '/', control bytes. */
 int str_safe_relpath(const char *s);
 void str_hex(const uint8_t *p, size_t n, char *out /* 2n+1 */);
 int str_unhex(const char *s, uint8_t *out, size_t n); /* exactly 2n lower-case digits */
-int str_secret_name(const char *name); /* matches KEY|TOKEN|SECRET|PASSW, any case */
+int str_secret_name(const char *name);                /* matches KEY|TOKEN|SECRET|PASSW, any case */
 
 #endif

@@ -29,7 +29,7 @@ static inline void cleanup_close_fn(const int *fd)
 	if (*fd >= 0)
 		close(*fd);
 }
-#define cleanup_free __attribute__((cleanup(cleanup_free_fn)))
+#define cleanup_free  __attribute__((cleanup(cleanup_free_fn)))
 #define cleanup_close __attribute__((cleanup(cleanup_close_fn)))
 
 /* A growing NULL-terminated vector of owned strings (argv, envp). Zero-initialised is empty. */
@@ -37,8 +37,8 @@ struct strv {
 	char **v; /* v[n] == NULL once anything was added; NULL when empty */
 	size_t n;
 };
-void strv_add(struct strv *s, const char *str);        /* copies */
-void strv_take(struct strv *s, char *str);             /* takes */
+void strv_add(struct strv *s, const char *str); /* copies */
+void strv_take(struct strv *s, char *str);      /* takes */
 void strv_addf(struct strv *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Environment form: replaces NAME=... when present, else appends. */
 void strv_setenv(struct strv *s, const char *name, const char *value);

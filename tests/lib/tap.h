@@ -18,10 +18,10 @@ void tap_bail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noretur
 void tap_diag(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int tap_done(void); /* prints the plan; 0 when all passed */
 
-#define ok(cond, ...) tap_ok(!!(cond), __FILE__, __LINE__, __VA_ARGS__)
+#define ok(cond, ...)           tap_ok(!!(cond), __FILE__, __LINE__, __VA_ARGS__)
 #define is_int(got, want, what) tap_is_int((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, what)
 #define is_str(got, want, what) tap_is_str(got, want, __FILE__, __LINE__, what)
-#define like(got, sub, what) tap_like(got, sub, __FILE__, __LINE__, what)
+#define like(got, sub, what)    tap_like(got, sub, __FILE__, __LINE__, what)
 
 /* A fresh directory under $TMPDIR, removed at exit. */
 const char *tap_tmpdir(void);
