@@ -1,0 +1,103 @@
+#!/bin/sh
+# Checks what neither the compiler nor clang-format does: sizes, banned functions, blanks at line ends.
+# Usage: check-source.sh [FILE...]   (default: every tracked or new source file of the tree)
+# Prints one file:line: message per finding; ends with 1 when there was any.
+set -eu
+
+cd "$(dirname "$0")/.."
+
+list_files() {
+	if [ -d .git ] || [ -f .git ]; then
+		git ls-files --cached --others --exclude-standard
+	else
+		find . -type f ! -path './build*' | sed 's|^\./||'
+	fi
+}
+
+# One pass of awk a file. C functions are found by the house style: '{' and '}' alone in column 1.
+check_file() {
+	case $1 in
+	*.c | *.h) kind=c ;;
+	*.js | *.css | *.html) kind=web ;;
+	*.sh | *.t | *.py | *.am | *.ac | *.md) kind=text ;;
+	*) return 0 ;;
+	esac
+	awk -v file="$1" -v kind="$kind" '
+	function report(line, text) {
+		printf "%s:%d: %s\n", file, line, text
+		bad = 1
+	}
+	# Code without comments and without what stands in quotes: names in there are no calls.
+	function code_of(line,    out, i) {
+		out = ""
+		while (line != "") {
+			if (in_comment) {
+				i = index(line, "*/")
+				if (!i)
+					return out
+				line = substr(line, i + 2)
+				in_comment = 0
+				continue
+			}
+			if (!match(line, /"([^"\\]|\\.)*"|\047([^\047\\]|\\.)*\047|\/\*|\/\//))
+				return out line
+			out = out substr(line, 1, RSTART - 1)
+			if (substr(line, RSTART, 2) == "//")
+				return out
+			if (substr(line, RSTART, 2) == "/*")
+				in_comment = 1
+			line = substr(line, RSTART + RLENGTH)
+		}
+		return out
+	}
+	function banned(code, name, instead) {
+		if (match(code, "(^|[^A-Za-z0-9_.>])" name "[ \t]*\\("))
+			report(FNR, name "() is not used here; " instead)
+	}
+	/[ \t\r]$/ { report(FNR, "blank at the end of the line") }
+	kind == "c" {
+		code = code_of($0)
+		if (file != "common/clock.c") {
+			banned(code, "time", "see common/clock.h")
+			banned(code, "gettimeofday", "see common/clock.h")
+			banned(code, "clock_gettime", "see common/clock.h")
+		}
+		if (file != "common/hash.c") {
+			banned(code, "rand", "see random_bytes in common/hash.h")
+			banned(code, "srand", "see random_bytes in common/hash.h")
+			banned(code, "random", "see random_bytes in common/hash.h")
+			banned(code, "rand_r", "see random_bytes in common/hash.h")
+		}
+		banned(code, "strcpy", "it has no bound")
+		banned(code, "strcat", "it has no bound")
+		banned(code, "sprintf", "it has no bound")
+		banned(code, "vsprintf", "it has no bound")
+		banned(code, "gets", "it has no bound")
+		if ($0 == "{")
+			start = FNR
+		else if ($0 ~ /^}/ && start) {
+			if (FNR - start - 1 > 100)
+				report(start, "function of " (FNR - start - 1) " lines, at most 100")
+			start = 0
+		}
+	}
+	END {
+		if (FNR > 800 && (kind == "c" || file ~ /\.js$/))
+			report(FNR, "file of " FNR " lines, at most 800")
+		exit bad
+	}' "$1"
+}
+
+failed=0
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+if [ $# -gt 0 ]; then
+	printf '%s\n' "$@" >"$list"
+else
+	list_files >"$list"
+fi
+while IFS= read -r file; do
+	[ -f "$file" ] || continue
+	check_file "$file" || failed=1
+done <"$list"
+exit $failed
