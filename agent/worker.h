@@ -1,0 +1,58 @@
+/*
+ * worker: blocking work of the agent (copying, hashing, downloading, pip) on threads of its own.
+ *
+ * One task = one thread. The thread owns no state of the agent: it asks the loop to run a function for it,
+ * either without waiting for an answer (worker_post: a log line, progress) or waiting until the loop says
+ * that it is done (worker_call: a blob from the controller). The one mutex of the agent is in here (a thread
+ * that waits for an answer has no loop of its own to be woken by).
+ *
+ * Cancelling returns at once: nothing of the task runs on the loop after it, the thread notices at its next
+ * look (worker_cancelled) or at once when it waits in here, and its memory is released when it has ended.
+ */
+#ifndef HEARTH_AGENT_WORKER_H
+#define HEARTH_AGENT_WORKER_H
+
+#include "common/err.h"
+#include "common/loop.h"
+#include <stdint.h>
+
+#define WORKERS_MAX 256 /* tasks at a time; one more is refused with ERR_BUSY */
+
+struct workers; /* all tasks of one owner */
+struct worker;  /* one task */
+struct worker_call;
+
+struct workers *workers_create(struct loop *l);
+/* Cancels all and waits for their threads at most wait_ms; a thread that hangs in the kernel is left behind
+ * with its memory. */
+void workers_destroy(struct workers *ws, uint32_t wait_ms);
+
+struct worker_task {
+	void (*run)(struct worker *w, void *arg); /* on the thread */
+	void (*done)(void *arg);                  /* on the loop when run has returned; not after worker_cancel */
+	void (*release)(void *arg);               /* on the loop, the last that happens, always: frees arg */
+};
+/* Takes arg when it succeeds. */
+struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e);
+void worker_cancel(struct worker *w); /* on the loop; the handle is void afterwards, as it is after done */
+
+/* ---- on the thread ------------------------------------------------------------------------------- */
+
+int worker_cancelled(struct worker *w);
+/* Sleeps; -1 when cancelled meanwhile. */
+int worker_pause(struct worker *w, uint32_t ms);
+/* fn(arg of the task, data) on the loop, in order; takes data (release by fn's `drop`, also when it never ran
+ * because of a cancel). Waits when 16 are under way. */
+void worker_post(struct worker *w, void (*fn)(void *arg, void *data), void *data, void (*drop)(void *data));
+/* start(call, data) on the loop; returns when worker_call_end was called for it. Takes data: drop(data) is
+ * called when both sides are done with it, on either thread. take (may be NULL) copies the result out of data
+ * on this thread before that. 0; -1 ERR_TIMEOUT or ERR_UNAVAILABLE (cancelled). */
+int worker_call(struct worker *w, void (*start)(struct worker_call *c, void *data), void *data,
+                void (*drop)(void *data), void (*take)(void *data, void *out), void *out, uint32_t timeout_ms,
+                struct err *e);
+
+/* ---- on the loop ------------------------------------------------------------------------------------ */
+
+void worker_call_end(struct worker_call *c); /* once; c is void afterwards */
+
+#endif

@@ -1,0 +1,205 @@
+/* worker: posts in order, calls with answers from the loop, cancel at every point, a thread that hangs. */
+#include "agent/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "tests/lib/tap.h"
+
+#define TURNS_MS 10000
+
+static struct loop *loop;
+
+static int run_until(const int *flag)
+{
+	uint64_t end = clock_boot_us(clock_real()) + TURNS_MS * 1000;
+
+	while (!*flag && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 50);
+	return *flag;
+}
+
+struct job {
+	int posts, in_order, done, released;
+	int call_rc, answer;
+	struct err e;
+	int started; /* calls that reached the loop */
+	struct worker_call *held;
+	int hold; /* the loop keeps the call */
+	int loops;
+};
+
+static int drops;
+
+static void drop(void *p)
+{
+	__atomic_add_fetch(&drops, 1, __ATOMIC_RELAXED);
+	free(p);
+}
+
+static void on_post(void *arg, void *data)
+{
+	struct job *j = arg;
+
+	if (*(int *)data == j->posts)
+		j->in_order++;
+	j->posts++;
+}
+
+static void run_posts(struct worker *w, void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 1000; i++)
+		worker_post(w, on_post, xmemdup(&i, sizeof(i)), drop);
+}
+
+static void done(void *arg)
+{
+	((struct job *)arg)->done = 1;
+}
+static void release(void *arg)
+{
+	((struct job *)arg)->released = 1;
+}
+
+static void test_posts(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job j = {0};
+
+	drops = 0;
+	ok(worker_start(ws, &(struct worker_task){run_posts, done, release}, &j, NULL) != NULL, "started");
+	ok(run_until(&j.released), "released");
+	is_int(j.done, 1, "done");
+	is_int(j.in_order, 1000, "all posts in order");
+	is_int(drops, 1000, "data dropped once each");
+	workers_destroy(ws, 1000);
+}
+
+struct ask {
+	struct job *j;
+	int question, answer;
+};
+
+static void start_call(struct worker_call *c, void *data)
+{
+	struct ask *a = data;
+
+	a->j->started++;
+	if (a->j->hold) {
+		a->j->held = c;
+		return;
+	}
+	a->answer = a->question * 2;
+	worker_call_end(c);
+}
+static void take(void *data, void *out)
+{
+	*(int *)out = ((struct ask *)data)->answer;
+}
+
+static void run_call(struct worker *w, void *arg)
+{
+	struct job *j = arg;
+	struct ask a = {.j = j, .question = 21};
+
+	j->call_rc = worker_call(w, start_call, xmemdup(&a, sizeof(a)), drop, take, &j->answer,
+	                         j->hold == 2 ? 20 : 60000, &j->e);
+}
+
+static void test_calls(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job j = {0}, held = {.hold = 1}, late = {.hold = 2};
+	struct worker *w;
+
+	drops = 0;
+	worker_start(ws, &(struct worker_task){run_call, done, release}, &j, NULL);
+	ok(run_until(&j.released), "released");
+	is_int(j.call_rc, 0, "answered");
+	is_int(j.answer, 42, "the answer");
+	is_int(drops, 1, "dropped");
+
+	w = worker_start(ws, &(struct worker_task){run_call, done, release}, &held, NULL);
+	ok(run_until(&held.started), "call reached the loop");
+	worker_cancel(w);
+	ok(run_until(&held.released), "a cancel ends the wait");
+	is_int(held.done, 0, "no done after a cancel");
+	is_int(held.call_rc, -1, "the call failed");
+	is_int(held.e.code, ERR_UNAVAILABLE, "as cancelled");
+	is_int(drops, 1, "the loop still holds its data");
+	worker_call_end(held.held);
+	is_int(drops, 2, "and lets it go");
+
+	worker_start(ws, &(struct worker_task){run_call, done, release}, &late, NULL);
+	ok(run_until(&late.released), "a deadline ends the wait");
+	is_int(late.done, 1, "done after a time-out");
+	is_int(late.e.code, ERR_TIMEOUT, "as timed out");
+	worker_call_end(late.held);
+	is_int(drops, 3, "data dropped by the late end");
+	workers_destroy(ws, 1000);
+}
+
+static void run_pause(struct worker *w, void *arg)
+{
+	struct job *j = arg;
+
+	while (worker_pause(w, 60000) == 0)
+		j->loops++;
+	j->answer = worker_cancelled(w);
+}
+
+static void test_cancel(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job j = {0}, many[40], flood = {0};
+	struct worker *w = worker_start(ws, &(struct worker_task){run_pause, done, release}, &j, NULL);
+
+	worker_cancel(w);
+	ok(run_until(&j.released), "a pause ends by a cancel");
+	is_int(j.answer, 1, "the thread saw it");
+	is_int(j.done, 0, "no done");
+
+	memset(many, 0, sizeof(many));
+	for (int i = 0; i < 40; i++)
+		worker_start(ws, &(struct worker_task){run_pause, done, release}, &many[i], NULL);
+	worker_start(ws, &(struct worker_task){run_posts, done, release}, &flood, NULL);
+	drops = 0;
+	workers_destroy(ws, 10000); /* without a turn of the loop */
+	for (int i = 0; i < 40; i++)
+		if (!many[i].released || many[i].done)
+			j.loops++;
+	is_int(j.loops, 0, "destroy ends and releases all");
+	is_int(flood.released, 1, "also one in the middle of its posts");
+	is_int(drops, 1000, "whose data is dropped");
+}
+
+static void test_bound(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job *j = xcalloc(WORKERS_MAX, sizeof(*j));
+	struct err e = {0};
+	unsigned n = 0;
+
+	for (int i = 0; i < WORKERS_MAX; i++)
+		n += worker_start(ws, &(struct worker_task){run_pause, done, release}, &j[i], &e) != NULL;
+	is_int(n, WORKERS_MAX, "as many as allowed");
+	ok(worker_start(ws, &(struct worker_task){run_pause, done, release}, &j[0], &e) == NULL,
+	   "one more is refused");
+	is_int(e.code, ERR_BUSY, "as busy");
+	workers_destroy(ws, 10000);
+	free(j);
+}
+
+int main(void)
+{
+	loop = loop_create();
+	test_posts();
+	test_calls();
+	test_cancel();
+	test_bound();
+	loop_destroy(loop);
+	return tap_done();
+}
