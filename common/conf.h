@@ -9,8 +9,9 @@
 #ifndef HEARTH_COMMON_CONF_H
 #define HEARTH_COMMON_CONF_H
 
-#include "common/err.h"
 #include <stdint.h>
+
+#include "common/err.h"
 
 enum conf_type {
 	CONF_INT,      /* whole number, may be negative */
