@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include "common/err.h"
 
+#define TLS_NODE_MAX 63 /* characters of a node's name: it is the CN of its certificate */
+
 struct tls_ca;
 /* Opens DIR/ca.pem + DIR/ca.key, makes them when both are missing (never when only one is). */
 struct tls_ca *tls_ca_open(const char *dir, uint64_t now_real_us, struct err *e);
@@ -33,7 +35,9 @@ int tls_make_key_csr(const char *key_path, const char *node, char **csr_pem, str
 int tls_sign(const char *key_path, const void *data, size_t n, uint8_t **sig, size_t *sig_n, struct err *e);
 int tls_verify_sig(const char *cert_pem, const void *data, size_t n, const uint8_t *sig, size_t sig_n, struct err *e);
 
-/* Contexts, TLS 1.2 or later. Server: DIR/server.{pem,key}. Client: trusts only ca_pem; key/cert may be NULL. */
+/* Contexts, TLS 1.2 or later. Server: DIR/server.{pem,key}; with ca_pem_for_clients a client is asked for a certificate, a
+ * wrong one is refused, none is accepted (SSL_CTX_set_verify of the caller may demand one). Client: trusts only ca_pem; key/cert
+ * may be NULL. */
 SSL_CTX *tls_server_ctx(const char *cert_path, const char *key_path, const char *ca_pem_for_clients, struct err *e);
 SSL_CTX *tls_client_ctx(const char *ca_pem, const char *cert_path, const char *key_path, struct err *e);
 /* Makes the client check the name or address it dials. */
