@@ -58,6 +58,10 @@ int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e
 int proc_sweep_env(const char *name, const char *value, int signo, int max_rounds, struct err *e);
 /* Number of processes whose environment holds name=value. */
 int proc_count_env(const char *name, const char *value, struct err *e);
+/* First call of every main: what may have been inherited and would break us. Opens /dev/null where 0, 1 or 2
+ * is closed, unblocks all signals, SIGCHLD to default (ignored, no exit status would ever reach us), SIGPIPE
+ * ignored. */
+void proc_main_init(void);
 /* "SIGKILL" for 9, "signal 99" when unknown (static storage per thread). */
 const char *proc_signal_name(int signo);
 int proc_signal_parse(const char *name); /* "SIGUSR1", "USR1" or "10" -> 10, else -1 */

@@ -51,12 +51,17 @@ static void fail(const struct plan *p, enum step step, int errnum)
 	_exit(127);
 }
 
+/*
+ * By the bare system call: libc refuses to touch its own two (32 and 33), which may have been inherited as
+ * ignored. The kernel's struct for "default, no flags, empty mask" is all zeros on every architecture; 64
+ * bytes hold any of them.
+ */
 static void reset_signals(void)
 {
-	struct sigaction sa = {.sa_handler = SIG_DFL};
+	static const uint64_t by_default[8];
 
 	for (int i = 1; i <= 64; i++)
-		sigaction(i, &sa, NULL); /* refused for KILL, STOP and libc's own two */
+		syscall(SYS_rt_sigaction, i, by_default, NULL, (size_t)8); /* refused for KILL and STOP */
 }
 
 /* Without close_range(CLOEXEC), before Linux 5.11: by /proc, with the bare system call. */
@@ -304,4 +309,22 @@ int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e
 			close(p.fds[i]);
 	free(p.groups);
 	return rc;
+}
+
+void proc_main_init(void)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+	sigset_t none;
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR); /* inheritable on purpose: it stands for a standard descriptor */
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+	sigaction(SIGCHLD, &sa, NULL);
+	sa.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &sa, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }

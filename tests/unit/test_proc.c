@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "common/fsutil.h"
@@ -224,6 +225,7 @@ static void on_usr1(int signo)
 static void test_signals(void)
 {
 	struct sigaction sa = {.sa_handler = SIG_IGN}, old;
+	const uint64_t ignored[8] = {1 /* SIG_IGN */}, by_default[8] = {0};
 	struct proc_spawn s = {0};
 	sigset_t set, before, after;
 	char out[4096];
@@ -233,6 +235,7 @@ static void test_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 	sa.sa_handler = on_usr1;
 	sigaction(SIGUSR1, &sa, NULL);
+	syscall(SYS_rt_sigaction, 33, ignored, NULL, (size_t)8); /* libc would not let us */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, &before);
@@ -244,6 +247,7 @@ static void test_signals(void)
 	ok(sigismember(&after, SIGTERM) && !sigismember(&after, SIGINT), "our own mask is as it was");
 	sigaction(SIGUSR1, NULL, &old);
 	ok(old.sa_handler == on_usr1, "our handlers too");
+	syscall(SYS_rt_sigaction, 33, by_default, NULL, (size_t)8);
 	sa.sa_handler = SIG_DFL;
 	sigaction(SIGPIPE, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
@@ -273,6 +277,35 @@ static void test_ids(void)
 	s.cwd = tap_tmpdir(); /* 0700 and ours */
 	is_int(shell("true", s, out, sizeof(out), &e), -1, "a directory that the user may not enter");
 	is_int(e.code, ERR_DENIED, "denied");
+}
+
+/* In a child of ours, which has lost its descriptors and ignores what it must not. */
+static void test_main_init(void)
+{
+	sigset_t set;
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		close(0);
+		close(1);
+		close(2);
+		signal(SIGCHLD, SIG_IGN);
+		signal(SIGPIPE, SIG_DFL);
+		sigfillset(&set);
+		sigprocmask(SIG_SETMASK, &set, NULL);
+		proc_main_init();
+		sigprocmask(SIG_SETMASK, NULL, &set);
+		_exit(fcntl(0, F_GETFD) == 0 && fcntl(1, F_GETFD) == 0 && fcntl(2, F_GETFD) == 0 &&
+		              signal(SIGCHLD, SIG_DFL) == SIG_DFL && signal(SIGPIPE, SIG_DFL) == SIG_IGN &&
+		              !sigismember(&set, SIGTERM)
+		          ? 0
+		          : 1);
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "a main starts from known ground");
 }
 
 static void *spawn_many(void *arg)
@@ -485,6 +518,8 @@ int main(int argc, char **argv)
 		pthread_create(&thread, NULL, sleep_on, &forever);
 		pthread_exit(NULL);
 	}
+	proc_main_init();
+	test_main_init();
 	test_spawn();
 	test_fds();
 	test_circle();
