@@ -22,6 +22,20 @@
 /* One descriptor a level is open while a tree is walked. */
 #define DEPTH_MAX 128
 
+/* The kernel's number of the mount that a descriptor lies in, -1 when not told. */
+static long mount_id(int fd)
+{
+	cleanup_free char *text = NULL;
+	char path[48];
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (fs_read_file(path, 4096, &text, NULL, NULL) < 0)
+		return -1;
+	line = strstr(text, "mnt_id:");
+	return line ? strtol(line + 7, NULL, 10) : -1;
+}
+
 /* Opens the folder `name` of `at`; not through a link, not into another mount (EXDEV). */
 static int open_dir(int at, const char *name)
 {
@@ -29,16 +43,17 @@ static int open_dir(int at, const char *name)
 	    .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
 	    .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
 	};
-	struct stat outer, inner;
 	int fd = (int)syscall(SYS_openat2, at, name, &how, sizeof(how));
+	long outer;
 
 	if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
 		return fd;
-	/* Before Linux 5.6, or forbidden by a container's filter: the device number tells most mounts. */
+	/* Before Linux 5.6, or forbidden by a container's filter. The device number would miss bind mounts. */
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (fstat(at, &outer) == 0 && fstat(fd, &inner) == 0 && outer.st_dev == inner.st_dev)
+	if (fd < 0 || at == AT_FDCWD) /* the way to the top of a tree may cross mounts */
+		return fd;
+	outer = mount_id(at);
+	if (outer >= 0 && outer == mount_id(fd))
 		return fd;
 	close(fd);
 	errno = EXDEV;
