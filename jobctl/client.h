@@ -1,0 +1,55 @@
+/*
+ * client: calls of the HTTP API (libcurl). One handle, one call at a time.
+ *
+ * What is safe to repeat (GET, PUT of a blob, any POST: it carries an Idempotency-Key) is tried again with
+ * back-off when the connection fails or hearthd says it is busy, for at most `patience_s`. Errors carry
+ * hearthd's own sentence and hint.
+ */
+#ifndef HEARTH_JOBCTL_CLIENT_H
+#define HEARTH_JOBCTL_CLIENT_H
+
+#include "common/err.h"
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct client;
+
+struct client_config {
+	char *url;     /* http://H:P, https://H:P or unix:///path/hearthd.sock */
+	char *token;   /* NULL none */
+	char *ca_file; /* PEM of the cluster's authority; NULL the system's */
+	char *source;  /* where the url came from, for messages */
+	unsigned patience_s;
+};
+
+/* Flags, then HEARTH_URL/HEARTH_TOKEN/HEARTH_CA, then ~/.config/hearth/config, then the local cluster's
+ * socket. */
+int client_config_load(struct client_config *c, const char *url_flag, struct err *e);
+void client_config_fini(struct client_config *c);
+char *client_config_path(void); /* of the user's file, malloc'ed */
+
+struct client *client_create(const struct client_config *c, struct err *e);
+void client_destroy(struct client *c);
+const char *client_url(const struct client *c);
+
+/* path: "/jobs/17" (below /api/v1) or absolute with a leading "//" ("//healthz"). body NULL: none. *out (may
+ * be NULL): the parsed answer, NULL when empty. */
+int client_call(struct client *c, const char *method, const char *path, const cJSON *body, cJSON **out,
+                struct err *e);
+/* Raw bytes up (PUT) or down (GET, at most max). */
+int client_put(struct client *c, const char *path, const void *data, size_t n, struct err *e);
+int client_get(struct client *c, const char *path, size_t max, char **data, size_t *n, struct err *e);
+
+/* Streams a GET. fn gets pieces as they come; return -1 to end the transfer (client_stream then returns 1).
+ * header, when not NULL: called with each response header line. Returns 0 at the end of the body, 1 ended by
+ * fn, -1 error (ERR_UNAVAILABLE: connection lost, may be resumed). */
+typedef int (*client_data_fn)(const char *data, size_t n, void *arg);
+int client_stream(struct client *c, const char *path, const char *accept, const char *last_event_id,
+                  client_data_fn fn, client_data_fn header, void *arg, struct err *e);
+
+char *client_escape(const char *s); /* for a path segment or query value, malloc'ed */
+/* Exit code of jobctl for an error. */
+int client_exit_code(const struct err *e);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * cmd_change: changing jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
+ */
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/print.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same call for each job; body is shared. Says what became of each. */
+static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
+                    const char *done)
+{
+	uint64_t *ids = NULL;
+	size_t n = 0;
+	int rc = ref_resolve_all(c, c->args.operand, n_refs, &ids, &n);
+	cJSON *all = cJSON_CreateArray();
+	for (size_t i = 0; !rc && i < n; i++) {
+		char *path = xasprintf("/jobs/%llu%s", (unsigned long long)ids[i], suffix);
+		cJSON *answer = NULL;
+		rc = client_call(ctx_client(c), method, path, body, &answer, &c->err);
+		if (rc)
+			err_wrap(&c->err, "job %llu", (unsigned long long)ids[i]);
+		else if (c->json && answer) {
+			cJSON_AddItemToArray(all, answer);
+			answer = NULL;
+		} else {
+			printf("job %llu %s\n", (unsigned long long)ids[i], done);
+		}
+		cJSON_Delete(answer);
+		free(path);
+	}
+	if (!rc && c->json)
+		ctx_show_json(c, n == 1 ? cJSON_GetArrayItem(all, 0) : all);
+	cJSON_Delete(all);
+	free(ids);
+	return rc;
+}
+
+static int exec_stop(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	const char *grace = args_get(&c->args, "grace");
+	uint64_t seconds;
+	int rc = 0;
+	if (grace) {
+		rc = str_parse_duration(grace, &seconds, &c->err);
+		if (!rc)
+			cJSON_AddNumberToObject(body, "grace_s", (double)seconds);
+		else
+			err_wrap(&c->err, "--grace");
+	}
+	if (!rc)
+		rc = for_each(c, c->args.n, "POST", "/stop", body, "is being stopped");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_hold(struct ctx *c)
+{
+	return for_each(c, c->args.n, "POST", "/hold", NULL, "is held");
+}
+
+static int exec_release(struct ctx *c)
+{
+	return for_each(c, c->args.n, "POST", "/release", NULL, "is released");
+}
+
+static int exec_requeue(struct ctx *c)
+{
+	return for_each(c, c->args.n, "POST", "/requeue", NULL, "goes back to the queue");
+}
+
+/* priority=N, time=DURATION, queue=NAME */
+static int set_one(struct ctx *c, cJSON *body, const char *assignment)
+{
+	static const char *const known[] = {"priority", "time", "queue", NULL};
+	const char *eq = strchr(assignment, '=');
+	if (!eq)
+		return ctx_fail(c, ERR_INVALID, "'%s': expected priority=N, time=DURATION or queue=NAME", assignment);
+	char *key = xstrndup(assignment, (size_t)(eq - assignment));
+	const char *value = eq + 1;
+	int rc = 0;
+	uint64_t n;
+	if (!strcmp(key, "priority")) {
+		char *end;
+		long v = strtol(value, &end, 10);
+		if (!*value || *end)
+			rc = ctx_fail(c, ERR_INVALID, "priority '%s' is not a whole number", value);
+		else
+			cJSON_AddNumberToObject(body, "priority", (double)v);
+	} else if (!strcmp(key, "time")) {
+		rc = str_parse_duration(value, &n, &c->err);
+		if (!rc)
+			cJSON_AddNumberToObject(body, "time", (double)n);
+	} else if (!strcmp(key, "queue")) {
+		cJSON_AddStringToObject(body, "queue", value);
+	} else {
+		const char *near = str_nearest(key, known);
+		rc = ctx_fail(c, ERR_INVALID, "'%s' cannot be set%s%s%s; there are priority, time and queue", key,
+		              near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+	}
+	free(key);
+	return rc;
+}
+
+static int exec_set(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	int rc = 0;
+	for (size_t i = 1; !rc && i < c->args.n; i++)
+		rc = set_one(c, body, c->args.operand[i]);
+	if (!rc)
+		rc = for_each(c, 1, "PATCH", "", body, "is changed");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_tag(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject(), *tags = cJSON_AddObjectToObject(body, "tags");
+	int rc = 0;
+	for (size_t i = 1; !rc && i < c->args.n; i++) {
+		const char *t = c->args.operand[i], *eq = strchr(t, '=');
+		size_t n = strlen(t);
+		char *key = xstrndup(t, eq ? (size_t)(eq - t) : n ? n - 1 : 0);
+		if (!*key || (!eq && t[n - 1] != '-'))
+			rc = ctx_fail(c, ERR_INVALID, "'%s': expected KEY=VALUE, or KEY- to remove a tag", t);
+		else if (eq)
+			cJSON_AddStringToObject(tags, key, eq + 1);
+		else
+			cJSON_AddNullToObject(tags, key);
+		free(key);
+	}
+	if (!rc)
+		rc = for_each(c, 1, "PATCH", "", body, "is tagged");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_note(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	char *text = xstrdup(c->args.operand[1]);
+	for (size_t i = 2; i < c->args.n; i++) {
+		char *longer = xasprintf("%s %s", text, c->args.operand[i]);
+		free(text);
+		text = longer;
+	}
+	cJSON_AddStringToObject(body, "notes", text);
+	int rc = for_each(c, 1, "PATCH", "", body, "has the note");
+	free(text);
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int set_pin(struct ctx *c, int on)
+{
+	cJSON *body = cJSON_CreateObject();
+	cJSON_AddBoolToObject(body, "pinned", on);
+	int rc = for_each(c, c->args.n, "PATCH", "", body,
+	                  on ? "is kept: nothing of it is removed by age" : "is no longer pinned");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_pin(struct ctx *c)
+{
+	return set_pin(c, 1);
+}
+
+static int exec_unpin(struct ctx *c)
+{
+	return set_pin(c, 0);
+}
+
+static int exec_rm(struct ctx *c)
+{
+	if (!args_has(&c->args, "yes") && isatty(STDIN_FILENO)) {
+		char answer[8] = "";
+		fprintf(stderr, "Remove logs, source, metrics and artifacts of %s? The record stays. [y/N] ",
+		        c->args.operand[0]);
+		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+			return ctx_fail(c, ERR_DENIED, "nothing was removed");
+	}
+	return for_each(c, c->args.n, "DELETE", "", NULL, "is removed");
+}
+
+static const struct arg_opt stop_opts[] = {
+    {"grace", 'g', "DURATION", "time between the request to end and the kill"}, {NULL, 0, NULL, NULL}};
+static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "do not ask"}, {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_change[] = {
+    {"stop", "JOB...", "end a job; outputs are kept", stop_opts, 1, 256, exec_stop},
+    {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
+    {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
+    {"requeue", "JOB...", "end this attempt and start another", NULL, 1, 256, exec_requeue},
+    {"set", "JOB KEY=VALUE...", "change priority=, time= or queue=", NULL, 2, 16, exec_set},
+    {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
+    {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},
+    {"pin", "JOB...", "keep all of a job for good", NULL, 1, 256, exec_pin},
+    {"unpin", "JOB...", "let age remove what the rules say", NULL, 1, 256, exec_unpin},
+    {"rm", "JOB...", "remove a job's data; its record stays", rm_opts, 1, 256, exec_rm},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,70 @@
+/*
+ * jobctl: what all verbs share. A verb is one table entry (struct verb); its exec gets a context with parsed
+ * arguments and returns an exit code, or -1 with ctx->err set: main prints it and chooses the exit code
+ * (client_exit_code).
+ */
+#ifndef HEARTH_JOBCTL_JOBCTL_H
+#define HEARTH_JOBCTL_JOBCTL_H
+
+#include "common/err.h"
+#include "jobctl/args.h"
+#include "jobctl/client.h"
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+struct ctx {
+	const char *url_flag;
+	struct client *client; /* made at the first ctx_client */
+	struct args args;
+	int json;
+	struct err err;
+};
+
+struct verb {
+	const char *name; /* "submit", "node drain" */
+	const char *operands;
+	const char *help;
+	const struct arg_opt *opts;
+	unsigned min, max; /* operands */
+	int (*exec)(struct ctx *c);
+};
+
+/* exit codes of the interface */
+enum {
+	EXIT_OK = 0,
+	EXIT_JOB_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_NOT_FOUND = 3,
+	EXIT_REFUSED = 4,
+	EXIT_NO_CONTROLLER = 5,
+	EXIT_TIMED_OUT = 124
+};
+
+extern const struct verb
+    *const verb_lists[]; /* NULL-terminated list of lists, each ending with a NULL name */
+extern const struct verb verbs_submit[], verbs_jobs[], verbs_change[], verbs_logs[], verbs_data[],
+    verbs_cluster[], verbs_local[];
+
+struct client *ctx_client(struct ctx *c); /* NULL: ctx->err is set */
+int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A call whose answer is shown as JSON when --json was given. 1: shown, 0: *out is the caller's, -1 error. */
+int ctx_call(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out);
+int ctx_show_json(struct ctx *c, const cJSON *answer);
+
+/* A job reference -> id: number, "last", NAME, NAME~N. 0 or -1. */
+int ref_resolve(struct ctx *c, const char *ref, uint64_t *job);
+/* Operands that may be lists and ranges (17-20,23,last). *ids malloc'ed. */
+int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count);
+/* "17-20,23" -> parts; pure, for tests. Calls fn for each single reference. */
+int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *arg, struct err *e);
+
+/* "a.b.c=value" into a specification: value is JSON when it parses as JSON, else a string. */
+int spec_set(cJSON *spec, const char *assignment, struct err *e);
+
+/* Waits until the job has ended; follows its events. 0: *status malloc'ed end state. deadline_us on the boot
+ * clock, 0 none. */
+int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status);
+int job_follow_log(struct ctx *c, uint64_t job); /* as `logs JOB -f` */
+int job_exit_code(const char *status);           /* completed 0, else 1 */
+
+#endif

@@ -1,0 +1,289 @@
+/*
+ * print: see print.h.
+ */
+#include "jobctl/print.h"
+
+#include "common/clock.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+struct table {
+	char **heads;
+	size_t columns;
+	char **cells;
+	size_t n;
+};
+
+int print_is_tty(void)
+{
+	const char *term = getenv("TERM");
+	return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && (!term || strcmp(term, "dumb") != 0);
+}
+
+static const char *code(const char *escape)
+{
+	return print_is_tty() ? escape : "";
+}
+
+const char *print_bold(void)
+{
+	return code("\033[1m");
+}
+
+const char *print_dim(void)
+{
+	return code("\033[2m");
+}
+
+const char *print_reset(void)
+{
+	return code("\033[0m");
+}
+
+const char *print_status_colour(const char *status)
+{
+	static const struct {
+		const char *status, *escape;
+	} table[] = {{"running", "\033[32m"},  {"completed", "\033[32m"}, {"up", "\033[32m"},
+	             {"failed", "\033[31m"},   {"lost", "\033[31m"},      {"stopped", "\033[33m"},
+	             {"stopping", "\033[33m"}, {"drained", "\033[33m"},   {"draining", "\033[33m"},
+	             {"queued", "\033[36m"},   {"starting", "\033[36m"},  {"held", "\033[36m"}};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (status && !strcmp(status, table[i].status))
+			return code(table[i].escape);
+	}
+	return "";
+}
+
+struct table *table_create(const char *const *heads, size_t n)
+{
+	struct table *t = xcalloc(1, sizeof(*t));
+	t->columns = n;
+	t->heads = xcalloc(n, sizeof(char *));
+	for (size_t i = 0; i < n; i++)
+		t->heads[i] = xstrdup(heads[i]);
+	return t;
+}
+
+char *print_safe(const char *s)
+{
+	char *out = xstrdup(s ? s : "");
+	for (char *p = out; *p; p++) {
+		unsigned char ch = (unsigned char)*p;
+		if ((ch < 0x20 && ch != '\n' && ch != '\t') || ch == 0x7f)
+			*p = '?';
+	}
+	return out;
+}
+
+void table_cell(struct table *t, const char *text)
+{
+	if ((t->n & (t->n - 1)) == 0)
+		t->cells = xreallocarray(t->cells, t->n ? t->n * 2 : 1, sizeof(char *));
+	char *cell = print_safe(text && *text ? text : "-");
+	for (char *p = cell; *p; p++) {
+		if (*p == '\n' || *p == '\t')
+			*p = ' ';
+	}
+	t->cells[t->n++] = cell;
+}
+
+void table_cellf(struct table *t, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	char *s = xvasprintf(fmt, ap);
+	va_end(ap);
+	table_cell(t, s);
+	free(s);
+}
+
+size_t table_rows(const struct table *t)
+{
+	return t->n / t->columns;
+}
+
+/* Columns of a terminal that UTF-8 text takes (one a code point is near enough here). */
+static size_t shown_width(const char *s)
+{
+	size_t n = 0;
+	for (; *s; s++) {
+		if (((unsigned char)*s & 0xc0) != 0x80)
+			n++;
+	}
+	return n;
+}
+
+static size_t terminal_width(void)
+{
+	struct winsize w;
+	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col)
+		return w.ws_col;
+	return (size_t)-1;
+}
+
+static void put_cell(const char *s, size_t width, int right, int last, size_t room)
+{
+	size_t n = shown_width(s);
+	if (last && n > room && room > 1) {
+		const char *end = s;
+		for (size_t k = 0; *end && k < room; end++) {
+			if (((unsigned char)end[1] & 0xc0) != 0x80)
+				k++;
+		}
+		printf("%.*s", (int)(end - s), s);
+		return;
+	}
+	if (right)
+		printf("%*s%s", (int)(width - n), "", s);
+	else if (last)
+		fputs(s, stdout);
+	else
+		printf("%s%*s", s, (int)(width - n), "");
+}
+
+static void put_row(const struct table *t, char *const *cells, const size_t *width, int head, size_t terminal)
+{
+	size_t used = 0;
+	for (size_t c = 0; c < t->columns; c++) {
+		const char *s = cells[c];
+		int right = t->heads[c][0] == '>';
+		if (head && right)
+			s++;
+		const char *colour = head ? print_bold() : print_status_colour(s);
+		fputs(colour, stdout);
+		put_cell(s, width[c], right, c + 1 == t->columns, terminal > used ? terminal - used : 1);
+		if (*colour)
+			fputs(print_reset(), stdout);
+		used += width[c] + 2;
+		if (c + 1 < t->columns)
+			fputs("  ", stdout);
+	}
+	putchar('\n');
+}
+
+void table_print(struct table *t)
+{
+	size_t *width = xcalloc(t->columns, sizeof(size_t)), terminal = terminal_width();
+	for (size_t c = 0; c < t->columns; c++) {
+		width[c] = shown_width(t->heads[c]) - (t->heads[c][0] == '>');
+		for (size_t r = 0; r < table_rows(t); r++) {
+			size_t n = shown_width(t->cells[r * t->columns + c]);
+			if (n > width[c])
+				width[c] = n;
+		}
+	}
+	put_row(t, t->heads, width, 1, terminal);
+	for (size_t r = 0; r < table_rows(t); r++)
+		put_row(t, t->cells + r * t->columns, width, 0, terminal);
+	free(width);
+}
+
+void table_destroy(struct table *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n; i++)
+		free(t->cells[i]);
+	for (size_t i = 0; i < t->columns; i++)
+		free(t->heads[i]);
+	free(t->cells);
+	free(t->heads);
+	free(t);
+}
+
+static char *ring(void)
+{
+	static char buffers[8][256];
+	static unsigned next;
+	return buffers[next++ % 8];
+}
+
+const char *print_member(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+	if (cJSON_IsString(v))
+		return *v->valuestring ? v->valuestring : "-";
+	if (cJSON_IsBool(v))
+		return cJSON_IsTrue(v) ? "yes" : "no";
+	if (cJSON_IsNumber(v)) {
+		char *out = ring();
+		double d = v->valuedouble;
+		if (fabs(d) < 1e15 && d == floor(d))
+			snprintf(out, 256, "%.0f", d);
+		else
+			snprintf(out, 256, "%.6g", d);
+		return out;
+	}
+	return "-";
+}
+
+uint64_t print_time_us(const char *s)
+{
+	struct tm tm = {0};
+	unsigned us = 0;
+	if (!s || sscanf(s, "%d-%d-%dT%d:%d:%d.%6uZ", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+	                 &tm.tm_min, &tm.tm_sec, &us) < 6)
+		return 0;
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	time_t t = timegm(&tm);
+	return t < 0 ? 0 : (uint64_t)t * 1000000 + us;
+}
+
+const char *print_time(const char *rfc3339)
+{
+	uint64_t us = print_time_us(rfc3339);
+	if (!us)
+		return "-";
+	char *out = ring();
+	time_t t = (time_t)(us / 1000000);
+	struct tm tm;
+	localtime_r(&t, &tm);
+	strftime(out, 256, "%Y-%m-%d %H:%M:%S", &tm);
+	return out;
+}
+
+const char *print_span(const char *from, const char *to)
+{
+	uint64_t a = print_time_us(from), b = to ? print_time_us(to) : clock_real_us(clock_real());
+	if (!a || b < a)
+		return "-";
+	char *out = ring();
+	if (b - a < 10000000) {
+		snprintf(out, 256, "%.1fs", (double)(b - a) / 1e6);
+		return out;
+	}
+	return str_duration((b - a) / 1000000, out, 256);
+}
+
+char *print_spark(const double *v, size_t n, size_t width)
+{
+	static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	double lo = INFINITY, hi = -INFINITY;
+	for (size_t i = 0; i < n; i++) {
+		if (isfinite(v[i])) {
+			lo = fmin(lo, v[i]);
+			hi = fmax(hi, v[i]);
+		}
+	}
+	if (width > n)
+		width = n;
+	char *out = xmalloc(width * 4 + 1), *o = out;
+	*o = 0;
+	for (size_t i = 0; i < width; i++) {
+		double x = v[i * n / width];
+		const char *bar = " ";
+		if (isfinite(x))
+			bar = bars[hi > lo ? (int)((x - lo) / (hi - lo) * 7.0 + 0.5) : 0];
+		o = stpcpy(o, bar);
+	}
+	return out;
+}

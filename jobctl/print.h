@@ -1,0 +1,41 @@
+/*
+ * print: tables, colours (only on a terminal, never with NO_COLOR), ages and sizes for people.
+ */
+#ifndef HEARTH_JOBCTL_PRINT_H
+#define HEARTH_JOBCTL_PRINT_H
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int print_is_tty(void);
+/* Colour of a job's or node's status; "" when not on a terminal. print_reset ends it. */
+const char *print_status_colour(const char *status);
+const char *print_bold(void);
+const char *print_dim(void);
+const char *print_reset(void);
+
+struct table;
+struct table *table_create(const char *const *heads, size_t n); /* a head that starts with '>' aligns right */
+void table_cell(
+    struct table *t,
+    const char *text); /* next cell; rows fill up from left to right; control bytes are shown as '?' */
+void table_cellf(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_print(struct table *t); /* cuts the last column at the terminal's width */
+size_t table_rows(const struct table *t);
+void table_destroy(struct table *t);
+
+/* Text of a member for people: strings as they are, numbers short, null "-". Static ring of buffers. */
+const char *print_member(const cJSON *obj, const char *key);
+/* RFC 3339 -> "2026-01-02 03:04:05" local time; NULL "-". */
+const char *print_time(const char *rfc3339);
+/* RFC 3339 -> microseconds since 1970, 0 when it is not one. */
+uint64_t print_time_us(const char *rfc3339);
+/* "42s", "3m10s" between two times; to NULL = now. */
+const char *print_span(const char *from, const char *to);
+/* Sparkline of n values, NaN as a gap. Malloc'ed. */
+char *print_spark(const double *v, size_t n, size_t width);
+/* A text from outside, safe for a terminal: control bytes but newline and tab become '?'. Malloc'ed. */
+char *print_safe(const char *s);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * ref: job references and assignments as people write them.
+ */
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "jobctl/jobctl.h"
+#include <stdio.h>
+#include <string.h>
+
+#define RANGE_MAX 10000
+
+int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
+{
+	if (!str_parse_u64(ref, job))
+		return *job ? 0 : ctx_fail(c, ERR_INVALID, "job ids start at 1");
+	if (!*ref)
+		return ctx_fail(c, ERR_INVALID, "an empty job reference");
+	if (!ctx_client(c))
+		return -1;
+	char *esc = client_escape(ref), *path = xasprintf("/jobs/resolve?ref=%s", esc);
+	cJSON *answer = NULL;
+	int rc = client_call(c->client, "GET", path, NULL, &answer, &c->err);
+	int64_t id = 0;
+	if (!rc)
+		rc = json_get_i64(answer, "", "id", 1, INT64_MAX, &id, &c->err);
+	if (!rc)
+		*job = (uint64_t)id;
+	cJSON_Delete(answer);
+	free(esc);
+	free(path);
+	return rc;
+}
+
+/* "17-20": a range of ids; a name may hold dashes, so both sides must be numbers. */
+static int expand_range(const char *part, int (*fn)(const char *, void *), void *arg, struct err *e)
+{
+	const char *dash = strchr(part, '-');
+	uint64_t lo, hi;
+	char left[32], number[32];
+	if (!dash || (size_t)(dash - part) >= sizeof(left))
+		return 1;
+	memcpy(left, part, (size_t)(dash - part));
+	left[dash - part] = 0;
+	if (str_parse_u64(left, &lo) || str_parse_u64(dash + 1, &hi))
+		return 1;
+	if (lo > hi)
+		return err_set(e, ERR_INVALID, "range '%s' runs backwards", part);
+	if (hi - lo >= RANGE_MAX)
+		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
+	for (uint64_t i = lo; i <= hi; i++) {
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)i);
+		if (fn(number, arg))
+			return -1;
+	}
+	return 0;
+}
+
+int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *arg, struct err *e)
+{
+	char *copy = xstrdup(text), *p = copy;
+	int rc = 0;
+	while (p && !rc) {
+		char *comma = strchr(p, ',');
+		if (comma)
+			*comma = 0;
+		if (!*p)
+			rc = err_set(e, ERR_INVALID, "'%s': an empty job reference", text);
+		else
+			rc = expand_range(p, fn, arg, e);
+		if (rc == 1)
+			rc = fn(p, arg);
+		p = comma ? comma + 1 : NULL;
+	}
+	free(copy);
+	return rc ? -1 : 0;
+}
+
+struct collect {
+	struct ctx *c;
+	uint64_t *ids;
+	size_t n;
+};
+
+static int collect_one(const char *ref, void *arg)
+{
+	struct collect *k = arg;
+	uint64_t id;
+	if (ref_resolve(k->c, ref, &id))
+		return -1;
+	k->ids = xreallocarray(k->ids, k->n + 1, sizeof(uint64_t));
+	k->ids[k->n++] = id;
+	return 0;
+}
+
+int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count)
+{
+	struct collect k = {.c = c};
+	for (size_t i = 0; i < n; i++) {
+		if (ref_expand(refs[i], collect_one, &k, &c->err)) {
+			free(k.ids);
+			return -1;
+		}
+	}
+	*ids = k.ids;
+	*count = k.n;
+	return 0;
+}
+
+int spec_set(cJSON *spec, const char *assignment, struct err *e)
+{
+	const char *eq = strchr(assignment, '=');
+	if (!eq || eq == assignment)
+		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE, for example hyperparameters.lr=0.05",
+		               assignment);
+	char *path = xstrndup(assignment, (size_t)(eq - assignment)), *part = path;
+	cJSON *value = json_parse(eq + 1, strlen(eq + 1), NULL), *at = spec;
+	if (!value)
+		value = cJSON_CreateString(eq + 1);
+	/* Below hyperparameters and environment the rest is one name: it may hold dots. */
+	for (char *dot = strchr(part, '.'); dot; dot = strchr(part, '.')) {
+		*dot = 0;
+		cJSON *next = cJSON_GetObjectItemCaseSensitive(at, part);
+		if (!cJSON_IsObject(next)) {
+			cJSON_DeleteItemFromObjectCaseSensitive(at, part);
+			next = cJSON_AddObjectToObject(at, part);
+		}
+		int free_names = at == spec && (!strcmp(part, "hyperparameters") || !strcmp(part, "environment") ||
+		                                !strcmp(part, "tags"));
+		at = next;
+		part = dot + 1;
+		if (free_names)
+			break;
+	}
+	int rc = 0;
+	if (!*part) {
+		rc = err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot", assignment);
+		cJSON_Delete(value);
+	} else {
+		cJSON_DeleteItemFromObjectCaseSensitive(at, part);
+		cJSON_AddItemToObject(at, part, value);
+	}
+	free(path);
+	return rc;
+}
