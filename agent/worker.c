@@ -342,13 +342,13 @@ static int all_ended(const struct workers *ws)
 	return 1;
 }
 
-void workers_destroy(struct workers *ws, uint32_t wait_ms)
+int workers_destroy(struct workers *ws, uint32_t wait_ms)
 {
 	struct timespec ts;
 	int rc = 0, all;
 
 	if (!ws)
-		return;
+		return 0;
 	for (struct worker *w = ws->list; w; w = w->next)
 		worker_cancel(w);
 	deadline(&ts, wait_ms);
@@ -359,7 +359,7 @@ void workers_destroy(struct workers *ws, uint32_t wait_ms)
 	if (!all) {
 		/* Nothing of theirs may be freed under their feet. The process is about to end anyway. */
 		log_warn("event=threads_left_behind tasks=%u", ws->n);
-		return;
+		return -1;
 	}
 	chan_destroy(ws->chan, drop_msg);
 	while (ws->list)
@@ -367,4 +367,5 @@ void workers_destroy(struct workers *ws, uint32_t wait_ms)
 	pthread_cond_destroy(&ws->ended);
 	pthread_mutex_destroy(&ws->lock);
 	free(ws);
+	return 0;
 }

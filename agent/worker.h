@@ -23,9 +23,9 @@ struct worker;  /* one task */
 struct worker_call;
 
 struct workers *workers_create(struct loop *l);
-/* Cancels all and waits for their threads at most wait_ms; a thread that hangs in the kernel is left behind
- * with its memory. */
-void workers_destroy(struct workers *ws, uint32_t wait_ms);
+/* Cancels all and waits for their threads at most wait_ms. -1: a thread hangs in the kernel and is left
+ * behind with its memory. NULL allowed. */
+int workers_destroy(struct workers *ws, uint32_t wait_ms);
 
 struct worker_task {
 	void (*run)(struct worker *w, void *arg); /* on the thread */
