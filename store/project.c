@@ -1,0 +1,423 @@
+/*
+ * project: the tables for search, written behind the records.
+ *
+ * A step takes the events above the mark, gathers their jobs, writes those jobs' rows in order of their ids and moves the mark, in one
+ * transaction: after a crash it begins again where the mark stands, and doing a job twice gives the same rows. What a specification says (name,
+ * owner, hyperparameters) never changes, so it is read once a job; tags are read again when the job has changes of tags. Summaries of metrics have
+ * a list of their own (metric_dirty), as points come without events. The end of a job also merges its series and enters it among those that retention
+ * looks at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+#include "store/store_int.h"
+
+#define STEP_EVENTS 4096 /* a step of new jobs only holds the writer for some 100 ms */
+#define STEP_SERIES 256  /* jobs whose summaries are written in one step */
+
+/* Everything that is prepared for one step. */
+enum { P_JOB, P_HAS, P_IX, P_HP, P_TAG_CLEAR, P_TAG, P_TAG_ANY, P_HOLD, P_UNHOLD, P_SUM, P_SUM_CLEAR, P_SUM_SRC, P_CLEAN, P_N };
+static const char *const sqls[P_N] = {
+    [P_JOB] = "SELECT owner, name, experiment, status, ended_us, deleted, (SELECT spec FROM job_spec s WHERE s.id = job.id), "
+              "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0) FROM job WHERE id = ?",
+    [P_HAS] = "SELECT 1 FROM job_ix WHERE job = ?",
+    [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
+    [P_HP] = "INSERT OR REPLACE INTO hp VALUES (?,?,?,?,?)",
+    [P_TAG_CLEAR] = "DELETE FROM tag_ix WHERE job = ?",
+    [P_TAG] = "INSERT INTO tag_ix VALUES (?,?,?)",
+    [P_TAG_ANY] = "SELECT 1 FROM tag WHERE job = ? LIMIT 1",
+    [P_HOLD] = "INSERT OR REPLACE INTO holding VALUES (?,?,?)",
+    [P_UNHOLD] = "DELETE FROM holding WHERE job = ?",
+    [P_SUM] = "INSERT OR REPLACE INTO metric_sum VALUES (?,?,?,?,?,?,?)",
+    [P_SUM_CLEAR] = "DELETE FROM metric_sum WHERE job = ?",
+    /* Newest attempt first, lowest rank first: the first row of a name says what its last value is. */
+    [P_SUM_SRC] = "SELECT name, points, last_bits, min_bits, max_bits, last_step FROM metric_series WHERE job = ? AND points > 0 "
+                  "ORDER BY name, attempt DESC, rank, last_us DESC",
+    [P_CLEAN] = "DELETE FROM metric_dirty WHERE job = ?",
+};
+
+struct step {
+	struct wdb *w;
+	sqlite3_stmt *st[P_N];
+};
+
+static int step_open(struct step *s, struct wdb *w, struct err *e)
+{
+	memset(s, 0, sizeof(*s));
+	s->w = w;
+	for (int i = 0; i < P_N; i++) {
+		s->st[i] = sqlh_prepare(w->db, sqls[i], e);
+		if (!s->st[i])
+			return -1;
+	}
+	return 0;
+}
+
+static void step_close(struct step *s)
+{
+	for (int i = 0; i < P_N; i++)
+		sqlite3_finalize(s->st[i]);
+}
+
+static int run_for(sqlite3_stmt *st, uint64_t job, struct err *e)
+{
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	return sqlh_run(st, e);
+}
+
+static int has(sqlite3_stmt *st, uint64_t job, struct err *e)
+{
+	int rc;
+
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	rc = sqlh_step(st, e);
+	sqlite3_reset(st);
+	return rc;
+}
+
+static const char *hp_type(const cJSON *v)
+{
+	if (cJSON_IsString(v))
+		return "text";
+	if (cJSON_IsNumber(v))
+		return "number";
+	return cJSON_IsBool(v) ? "bool" : "json";
+}
+
+static int put_hp(struct step *s, uint64_t job, const cJSON *v, struct err *e)
+{
+	sqlite3_stmt *st = s->st[P_HP];
+	char *text = cJSON_IsString(v) ? xstrdup(v->valuestring) : json_text(v);
+	int rc;
+
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlh_bind_str(st, 2, v->string);
+	sqlh_bind_str(st, 3, hp_type(v));
+	sqlh_bind_str(st, 4, text);
+	if (cJSON_IsNumber(v))
+		sqlite3_bind_double(st, 5, v->valuedouble);
+	else if (cJSON_IsBool(v))
+		sqlite3_bind_double(st, 5, cJSON_IsTrue(v) ? 1 : 0);
+	else
+		sqlite3_bind_null(st, 5);
+	rc = sqlh_run(st, e);
+	sqlite3_clear_bindings(st);
+	free(text);
+	return rc;
+}
+
+static int put_hps(struct step *s, uint64_t job, const cJSON *spec, struct err *e)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters"))
+		if (v->string && put_hp(s, job, v, e) < 0)
+			return -1;
+	return 0;
+}
+
+static int put_tags(struct step *s, uint64_t job, const cJSON *spec, struct err *e)
+{
+	cJSON *tags = tags_of(s->w->db, job, spec, e);
+	const cJSON *v;
+	int rc = tags ? run_for(s->st[P_TAG_CLEAR], job, e) : -1;
+
+	cJSON_ArrayForEach (v, tags) {
+		sqlite3_bind_int64(s->st[P_TAG], 1, (int64_t)job);
+		sqlh_bind_str(s->st[P_TAG], 2, v->string);
+		sqlh_bind_str(s->st[P_TAG], 3, v->valuestring);
+		if (rc == 0)
+			rc = sqlh_run(s->st[P_TAG], e);
+	}
+	cJSON_Delete(tags);
+	return rc;
+}
+
+static int put_ix(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *e)
+{
+	sqlite3_stmt *st = s->st[P_IX];
+
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	for (int i = 0; i < 3; i++)
+		sqlite3_bind_value(st, 2 + i, sqlite3_column_value(row, i));
+	return sqlh_run(st, e);
+}
+
+static int put_ended(struct step *s, uint64_t job, unsigned dropped, int64_t ended_us, struct err *e)
+{
+	sqlite3_stmt *st = s->st[P_HOLD];
+
+	if ((STORE_ALL & ~dropped) == 0)
+		return run_for(s->st[P_UNHOLD], job, e);
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlite3_bind_int64(st, 2, (int64_t)(STORE_ALL & ~dropped));
+	sqlite3_bind_int64(st, 3, ended_us);
+	if (sqlh_run(st, e) < 0)
+		return -1;
+	return series_merge_job(s->w, job, e);
+}
+
+/* row: P_JOB. */
+static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *e)
+{
+	int known = has(s->st[P_HAS], job, e), changed = known < 0 ? -1 : has(s->st[P_TAG_ANY], job, e);
+	const char *text = sqlh_str(row, 6);
+	int64_t ended_us = sqlite3_column_int64(row, 4);
+	cJSON *spec = NULL;
+	int rc = changed < 0 ? -1 : 0;
+
+	if (rc == 0 && (!known || changed)) {
+		spec = text ? json_parse(text, strlen(text), NULL) : NULL;
+		rc = put_tags(s, job, spec, e);
+	}
+	if (rc == 0 && !known)
+		rc = put_hps(s, job, spec, e) < 0 ? -1 : put_ix(s, job, row, e);
+	cJSON_Delete(spec);
+	if (rc < 0)
+		return -1;
+	if (sqlite3_column_int64(row, 5) && run_for(s->st[P_SUM_CLEAR], job, e) < 0)
+		return -1;
+	if (!status_ended(sqlh_str(row, 3)))
+		return run_for(s->st[P_UNHOLD], job, e);
+	return put_ended(s, job, (unsigned)sqlite3_column_int64(row, 7), ended_us, e);
+}
+
+static int project_job(struct step *s, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *row = s->st[P_JOB];
+	int rc;
+
+	sqlite3_bind_int64(row, 1, (int64_t)job);
+	rc = sqlh_step(row, e);
+	if (rc > 0)
+		rc = put_job(s, job, row, e);
+	sqlite3_reset(row);
+	return rc;
+}
+
+/* ---- summaries of metrics ------------------------------------------------------------------------ */
+
+struct sum {
+	char *name;
+	double last, min, max;
+	int64_t points, step;
+};
+
+static void bind_real(sqlite3_stmt *st, int ix, double v)
+{
+	sqlite3_bind_double(st, ix, v); /* NaN becomes NULL there, as the column says */
+}
+
+static int put_sum(struct step *s, uint64_t job, struct sum *sum, struct err *e)
+{
+	sqlite3_stmt *st = s->st[P_SUM];
+	int rc;
+
+	if (!sum->name)
+		return 0;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlh_bind_str(st, 2, sum->name);
+	bind_real(st, 3, sum->last);
+	bind_real(st, 4, sum->min);
+	bind_real(st, 5, sum->max);
+	sqlite3_bind_int64(st, 6, sum->points);
+	if (sum->step < 0)
+		sqlite3_bind_null(st, 7);
+	else
+		sqlite3_bind_int64(st, 7, sum->step);
+	rc = sqlh_run(st, e);
+	sqlite3_clear_bindings(st);
+	free(sum->name);
+	sum->name = NULL;
+	return rc;
+}
+
+static double real_of(sqlite3_stmt *st, int col)
+{
+	int64_t bits = sqlite3_column_int64(st, col);
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+static int sum_job(struct step *s, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *src = s->st[P_SUM_SRC];
+	struct sum sum = {0};
+	int rc;
+
+	sqlite3_bind_int64(src, 1, (int64_t)job);
+	while ((rc = sqlh_step(src, e)) > 0) {
+		if (!sum.name || strcmp(sum.name, sqlh_str(src, 0)) != 0) {
+			if (put_sum(s, job, &sum, e) < 0) {
+				rc = -1;
+				break;
+			}
+			sum = (struct sum){sqlh_dup(src, 0), real_of(src, 2), real_of(src, 3), real_of(src, 4), 0,
+			                   sqlite3_column_int64(src, 5)};
+		}
+		sum.points += sqlite3_column_int64(src, 1);
+		sum.min = __builtin_fmin(sum.min, real_of(src, 3));
+		sum.max = __builtin_fmax(sum.max, real_of(src, 4));
+	}
+	sqlite3_reset(src);
+	if (rc == 0)
+		rc = put_sum(s, job, &sum, e);
+	free(sum.name);
+	return rc < 0 ? -1 : run_for(s->st[P_CLEAN], job, e);
+}
+
+int project_metrics(struct wdb *w, uint64_t job, struct err *e)
+{
+	struct step s;
+	int rc = step_open(&s, w, e) < 0 ? -1 : sum_job(&s, job, e);
+
+	step_close(&s);
+	return rc;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------- */
+
+struct jobs {
+	uint64_t *v;
+	size_t n, cap;
+};
+
+static void jobs_add(struct jobs *j, uint64_t id)
+{
+	if (j->n == j->cap) {
+		j->cap = j->cap ? j->cap * 2 : 256;
+		j->v = xreallocarray(j->v, j->cap, sizeof(*j->v));
+	}
+	j->v[j->n++] = id;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void jobs_sort(struct jobs *j)
+{
+	size_t n = 0;
+
+	if (j->n)
+		qsort(j->v, j->n, sizeof(*j->v), by_id);
+	for (size_t i = 0; i < j->n; i++)
+		if (n == 0 || j->v[n - 1] != j->v[i])
+			j->v[n++] = j->v[i];
+	j->n = n;
+}
+
+/* Jobs of the events after the mark; *mark moves to the last one read. */
+static int changed_jobs(struct wdb *w, struct jobs *out, uint64_t *mark, struct err *e)
+{
+	sqlite3_stmt *st = sqlh_prepare(w->db, "SELECT id, job FROM event WHERE id > ? ORDER BY id LIMIT ?", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)*mark);
+	sqlite3_bind_int64(st, 2, STEP_EVENTS);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		*mark = sqlh_u64(st, 0);
+		if (sqlh_u64(st, 1))
+			jobs_add(out, sqlh_u64(st, 1));
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+static int dirty_jobs(struct wdb *w, struct jobs *out, struct err *e)
+{
+	sqlite3_stmt *st = sqlh_prepare(w->db, "SELECT job FROM metric_dirty ORDER BY job LIMIT ?", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, STEP_SERIES);
+	while ((rc = sqlh_step(st, e)) > 0)
+		jobs_add(out, sqlh_u64(st, 0));
+	sqlite3_finalize(st);
+	return rc;
+}
+
+static int move_mark(struct wdb *w, uint64_t mark, struct err *e)
+{
+	char sql[80];
+
+	snprintf(sql, sizeof(sql), "UPDATE projected SET event = %llu", (unsigned long long)mark);
+	return sqlh_exec(w->db, sql, e);
+}
+
+static int write_step(struct step *s, const struct jobs *jobs, const struct jobs *dirty, uint64_t mark, struct err *e)
+{
+	for (size_t i = 0; i < dirty->n; i++)
+		if (sum_job(s, dirty->v[i], e) < 0)
+			return -1;
+	for (size_t i = 0; i < jobs->n; i++)
+		if (project_job(s, jobs->v[i], e) < 0)
+			return -1;
+	if (series_merge_due(s->w, e) < 0)
+		return -1;
+	return mark == s->w->projected ? 0 : move_mark(s->w, mark, e);
+}
+
+int project_waiting(const struct wdb *w)
+{
+	return w->projected < w->last_event || w->metrics_dirty || w->n_to_merge;
+}
+
+int project_step(struct wdb *w, struct err *e)
+{
+	struct jobs jobs = {0}, dirty = {0};
+	uint64_t mark = w->projected;
+	struct step s = {0};
+	int rc;
+
+	if (!project_waiting(w))
+		return 0;
+	rc = changed_jobs(w, &jobs, &mark, e) < 0 || (w->metrics_dirty && dirty_jobs(w, &dirty, e) < 0) || wdb_begin(w, e) < 0 ? -1 : 0;
+	if (rc == 0) {
+		jobs_sort(&jobs);
+		rc = step_open(&s, w, e) < 0 || write_step(&s, &jobs, &dirty, mark, e) < 0 ? -1 : 0;
+		step_close(&s);
+		if (rc == 0)
+			rc = wdb_commit(w, e);
+		if (rc < 0)
+			wdb_rollback(w);
+	}
+	if (rc == 0) {
+		w->projected = mark;
+		w->metrics_dirty = dirty.n == STEP_SERIES;
+		rc = project_waiting(w);
+	}
+	w->n_to_merge = 0; /* a series that cannot be merged (damaged) must not stop the rest: it asks again with its next chunk */
+	free(jobs.v);
+	free(dirty.v);
+	return rc;
+}
+
+int project_reset(struct wdb *w, struct err *e)
+{
+	static const char sql[] = "DELETE FROM job_ix; DELETE FROM hp; DELETE FROM tag_ix; DELETE FROM holding;"
+	                          "DELETE FROM metric_sum WHERE job IN (SELECT job FROM metric_series);"
+	                          "INSERT OR IGNORE INTO metric_dirty SELECT DISTINCT job FROM metric_series; UPDATE projected SET event = 0;";
+
+	if (wdb_begin(w, e) < 0)
+		return -1;
+	if (sqlh_exec(w->db, sql, e) < 0 || wdb_commit(w, e) < 0) {
+		wdb_rollback(w);
+		return -1;
+	}
+	w->projected = 0;
+	w->metrics_dirty = 1;
+	return 0;
+}

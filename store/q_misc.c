@@ -1,0 +1,319 @@
+/*
+ * q_misc: reader handles, and the small pieces of JSON that all questions share: masking, numbers that JSON has no word for, tags.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "store/store_int.h"
+
+struct store_reader *store_reader_open(const char *path, struct err *e)
+{
+	sqlite3 *db = sqlh_open(path, SQLH_READ, e);
+	struct store_reader *r;
+
+	if (!db)
+		return NULL;
+	r = xcalloc(1, sizeof(*r));
+	r->db = db;
+	return r;
+}
+
+void store_reader_close(struct store_reader *r)
+{
+	if (!r)
+		return;
+	sqlh_close(r->db);
+	free(r);
+}
+
+sqlite3_stmt *reader_sql(struct store_reader *r, const char *sql, struct err *e)
+{
+	return sqlh_prepare(r->db, sql, e);
+}
+
+int reader_begin(struct store_reader *r, struct err *e)
+{
+	return sqlh_exec(r->db, "BEGIN", e);
+}
+
+void reader_end(struct store_reader *r)
+{
+	sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+/* ---- pieces of JSON ----------------------------------------------------------------------------- */
+
+cJSON *json_real(double v)
+{
+	if (isnan(v))
+		return cJSON_CreateString("nan");
+	if (isinf(v))
+		return cJSON_CreateString(v > 0 ? "inf" : "-inf");
+	return cJSON_CreateNumber(v);
+}
+
+static void mask_values(cJSON *environment)
+{
+	cJSON *v, *next;
+
+	for (v = environment->child; v; v = next) {
+		next = v->next;
+		if (v->string && str_secret_name(v->string)) {
+			char *name = xstrdup(v->string);
+
+			cJSON_ReplaceItemInObjectCaseSensitive(environment, name, cJSON_CreateString("***"));
+			free(name);
+		}
+	}
+}
+
+void json_mask(cJSON *v)
+{
+	cJSON *child;
+
+	/* The parser has bounded the depth. */
+	cJSON_ArrayForEach (child, v) {
+		if (child->string && strcmp(child->string, "environment") == 0 && cJSON_IsObject(child))
+			mask_values(child);
+		else
+			json_mask(child);
+	}
+}
+
+cJSON *json_of_text(const char *text)
+{
+	cJSON *v;
+
+	if (!text)
+		return cJSON_CreateNull();
+	v = json_parse(text, strlen(text), NULL);
+	if (!v)
+		return cJSON_CreateString(text);
+	json_mask(v);
+	return v;
+}
+
+static void lay_tag(cJSON *tags, const char *key, const char *value)
+{
+	cJSON_DeleteItemFromObjectCaseSensitive(tags, key);
+	if (value)
+		cJSON_AddStringToObject(tags, key, value);
+}
+
+cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e)
+{
+	sqlite3_stmt *st = sqlh_prepare(db, "SELECT key, value FROM tag WHERE job = ? ORDER BY key", e);
+	cJSON *tags = cJSON_CreateObject();
+	const cJSON *v;
+	int rc;
+
+	if (!st) {
+		cJSON_Delete(tags);
+		return NULL;
+	}
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "tags"))
+		if (v->string && cJSON_IsString(v))
+			lay_tag(tags, v->string, v->valuestring);
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	while ((rc = sqlh_step(st, e)) > 0)
+		lay_tag(tags, sqlh_str(st, 0), sqlh_str(st, 1));
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(tags);
+		return NULL;
+	}
+	return tags;
+}
+
+/* ---- events -------------------------------------------------------------------------------------- */
+
+static cJSON *event_json(sqlite3_stmt *st)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "id", sqlh_u64(st, 0));
+	json_add_u64(o, "job", sqlh_u64(st, 1));
+	json_add_u64(o, "attempt", sqlh_u64(st, 2));
+	json_add_time(o, "at", sqlh_u64(st, 3));
+	json_add_str(o, "type", sqlh_str(st, 4));
+	cJSON_AddItemToObject(o, "data", json_of_text(sqlh_str(st, 5)));
+	return o;
+}
+
+cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit, struct err *e)
+{
+	sqlite3_stmt *st;
+	cJSON *out, *list;
+	uint64_t last = 0;
+	uint32_t n = 0;
+	int rc;
+
+	limit = limit == 0 ? 1000 : limit > 10000 ? 10000 : limit;
+	st = reader_sql(r,
+	                job ? "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 AND job = ?3 ORDER BY id LIMIT ?2"
+	                    : "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
+	                e);
+	if (!st)
+		return NULL;
+	sqlite3_bind_int64(st, 1, (int64_t)(after_id > INT64_MAX ? INT64_MAX : after_id));
+	sqlite3_bind_int64(st, 2, limit);
+	if (job)
+		sqlite3_bind_int64(st, 3, (int64_t)job);
+	out = cJSON_CreateObject();
+	list = cJSON_AddArrayToObject(out, "events");
+	while ((rc = sqlh_step(st, e)) > 0) {
+		last = sqlh_u64(st, 0);
+		cJSON_AddItemToArray(list, event_json(st));
+		n++;
+	}
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(out);
+		return NULL;
+	}
+	if (n == limit)
+		json_add_u64(out, "next", last);
+	else
+		cJSON_AddNullToObject(out, "next");
+	return out;
+}
+
+/* ---- artifacts and run facts -------------------------------------------------------------------------- */
+
+static cJSON *artifact_json(const struct artifact_row *a)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_str(o, "kind", a->kind);
+	json_add_u64(o, "attempt", a->attempt);
+	json_add_str(o, "node", a->node);
+	json_add_str(o, "digest", a->digest);
+	json_add_str(o, "uri", a->uri);
+	json_add_u64(o, "size_bytes", a->size_bytes);
+	json_add_u64(o, "files", a->files);
+	json_add_time(o, "at", a->at_us);
+	return o;
+}
+
+cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r, "SELECT " ARTIFACT_COLUMNS " FROM artifact WHERE job = ? ORDER BY attempt, at_us, kind, node, digest, uri", e);
+	struct artifact_row a;
+	cJSON *list;
+	int rc;
+
+	if (!st)
+		return NULL;
+	list = cJSON_CreateArray();
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		artifact_from_row(st, &a);
+		cJSON_AddItemToArray(list, artifact_json(&a));
+		artifact_row_fini(&a);
+	}
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(list);
+		return NULL;
+	}
+	return list;
+}
+
+int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(
+	    r, "SELECT " ARTIFACT_COLUMNS " FROM artifact WHERE job = ? AND kind = ? ORDER BY attempt DESC, at_us DESC LIMIT 1", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlh_bind_str(st, 2, kind);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		artifact_from_row(st, out);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "job %llu has no %s", (unsigned long long)job, kind);
+	return rc < 0 ? -1 : 0;
+}
+
+static int is_name_byte(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* NAME=value in a command line (mpirun -x, env): the value of a secret name becomes "***". */
+static char *mask_assignments(const char *text)
+{
+	char *out = xmalloc(strlen(text) * 2 + 1), *o = out; /* "A_KEY=x" grows by two at most per assignment */
+	const char *start = text, *p = text;
+
+	while (*p) {
+		char name[64];
+		size_t n = (size_t)(p - start);
+
+		if (*p == '=' && n > 0 && n < sizeof(name)) {
+			memcpy(name, start, n);
+			name[n] = '\0';
+			if (str_secret_name(name)) {
+				p++;
+				o = stpcpy(o, "=***");
+				p += strcspn(p, " \t\r\n\"'");
+				start = p;
+				continue;
+			}
+		}
+		if (!is_name_byte(*p))
+			start = p + 1;
+		*o++ = *p++;
+	}
+	*o = '\0';
+	return out;
+}
+
+/* A package list has names too ("tokenizers==0.15"): only what may hold an environment is masked. */
+static void add_run_text(cJSON *o, const char *kind, const char *text)
+{
+	char *masked;
+
+	if (!text || !strcmp(kind, "pip") || !strcmp(kind, "software")) {
+		json_add_str(o, "text", text);
+		return;
+	}
+	masked = mask_assignments(text);
+	json_add_str(o, "text", masked);
+	free(masked);
+}
+
+cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT attempt, node, kind, text FROM run_info WHERE job = ? ORDER BY attempt, node, kind", e);
+	cJSON *list;
+	int rc;
+
+	if (!st)
+		return NULL;
+	list = cJSON_CreateArray();
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_u64(o, "attempt", sqlh_u64(st, 0));
+		json_add_str(o, "node", sqlh_str(st, 1));
+		json_add_str(o, "kind", sqlh_str(st, 2));
+		add_run_text(o, sqlh_str(st, 2), sqlh_str(st, 3));
+		cJSON_AddItemToArray(list, o);
+	}
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(list);
+		return NULL;
+	}
+	return list;
+}

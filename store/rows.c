@@ -1,0 +1,89 @@
+/*
+ * rows: releasing and copying records.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "store/store.h"
+
+void event_row_fini(struct event_row *r)
+{
+	free(r->type);
+	free(r->data);
+	memset(r, 0, sizeof(*r));
+}
+
+/* The strings of each record, once, for fini and copy. */
+#define JOB_STRINGS(S)                                                                                            \
+	S(name) S(owner) S(experiment) S(notes) S(status) S(queue) S(spec) S(bundle) S(run) S(reason) S(wanted) S(idem_key) \
+	S(idem_digest) S(cleanup)
+#define ATTEMPT_STRINGS(S) \
+	S(state) S(outcome) S(cls) S(reason) S(cause) S(launch_id) S(token) S(placement) S(resumed_from) S(phases)
+#define RANK_STRINGS(S) S(node) S(state) S(text)
+#define NODE_STRINGS(S) S(name) S(address) S(state) S(reason) S(cert_fingerprint) S(inventory)
+#define ARTIFACT_STRINGS(S) S(kind) S(node) S(digest) S(uri)
+#define TOKEN_STRINGS(S) S(id) S(kind) S(secret_hash) S(owner) S(used_by)
+
+#define FREE(field) free(r->field);
+#define COPY(field) to->field = xstrdup(from->field);
+
+void job_row_fini(struct job_row *r)
+{
+	JOB_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}
+
+void job_row_copy(struct job_row *to, const struct job_row *from)
+{
+	*to = *from;
+	JOB_STRINGS(COPY)
+}
+
+void attempt_row_fini(struct attempt_row *r)
+{
+	ATTEMPT_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}
+
+void attempt_row_copy(struct attempt_row *to, const struct attempt_row *from)
+{
+	*to = *from;
+	ATTEMPT_STRINGS(COPY)
+}
+
+void rank_row_fini(struct rank_row *r)
+{
+	RANK_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}
+
+void rank_row_copy(struct rank_row *to, const struct rank_row *from)
+{
+	*to = *from;
+	RANK_STRINGS(COPY)
+}
+
+void node_row_fini(struct node_row *r)
+{
+	NODE_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}
+
+void node_row_copy(struct node_row *to, const struct node_row *from)
+{
+	*to = *from;
+	NODE_STRINGS(COPY)
+}
+
+void artifact_row_fini(struct artifact_row *r)
+{
+	ARTIFACT_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}
+
+void token_row_fini(struct token_row *r)
+{
+	TOKEN_STRINGS(FREE)
+	memset(r, 0, sizeof(*r));
+}

@@ -1,0 +1,40 @@
+/*
+ * storekit: what the tests of the store share: an open store with its loop, rows to put in, transactions that are waited for.
+ */
+#ifndef HEARTH_TESTS_STOREKIT_H
+#define HEARTH_TESTS_STOREKIT_H
+
+#include "common/loop.h"
+#include "store/store.h"
+
+struct kit {
+	char path[512];
+	struct loop *loop;
+	struct store *store;
+	const struct clock *clock;
+};
+/* Opens tmpdir/NAME.db; bails out when it cannot. */
+void kit_open(struct kit *k, const char *name);
+void kit_reopen(struct kit *k);
+void kit_close(struct kit *k);
+
+/* Commits and waits for the completion; takes t. 0 or -1 as the completion said. */
+int kit_commit(struct kit *k, struct store_txn *t, struct err *e);
+/* Runs the loop until *flag is not 0 or until done(arg), at most 20 s; bails out after that. */
+void kit_wait(struct kit *k, int (*done)(void *arg), void *arg, const char *what);
+void kit_wait_projected(struct kit *k);
+
+/* A job with one event of its own; strings are literals and must not be freed. */
+struct job_row kit_job(uint64_t id);
+struct event_row kit_event(uint64_t id, uint64_t job, char *type);
+/* Submits job id (event id = id) and waits. */
+void kit_submit(struct kit *k, uint64_t id, const char *spec);
+struct store_reader *kit_reader(struct kit *k);
+
+#define KIT_T0 1790000000000000ull /* a time, microseconds */
+#define KIT_SPEC                                                                                                \
+	"{\"name\":\"digits\",\"command\":[\"/bin/true\"],\"tags\":{\"team\":\"vision\",\"kind\":\"test\"}," \
+	"\"hyperparameters\":{\"lr\":0.1,\"epochs\":5,\"opt\":\"sgd\",\"amp\":true,\"layers\":[1,2]},"        \
+	"\"environment\":{\"NCCL_DEBUG\":\"WARN\",\"WANDB_API_KEY\":\"hunter2\"}}"
+
+#endif
