@@ -5,8 +5,10 @@
  * launcher's tree and outlives the agent. All it needs stands in its directory (on tmpfs), made by the agent:
  *
  *   DIR/launch      what to start (shim_launch_write), 0600
+ *   DIR/key         the shim's token alone, 0400, for the account that the process runs as: hearth-rank reads it (shim_key_read)
  *   DIR/state       who the shim is and what became of the process (atomic replace at each change)
- *   DIR/ctl         unix socket, eight verbs, peer uid checked (same uid or root)
+ *   DIR/ctl         unix socket, eight verbs, peer uid checked: own uid or root; the process's account for all but release and quit
+ *   DIR/log         what the shim itself has to say; a few lines
  *   LOGDIR/out.OFFSET.log   raw bytes of stdout and stderr in order of arrival; OFFSET = 20 digits, stream offset of its first byte
  *   LOGDIR/out.OFFSET.idx   16 bytes a record: u32 offset in file | u64 real_us | u32 fd, big-endian
  *   LOGDIR/metrics.jsonl    the file behind HEARTH_METRICS_FD (O_APPEND)
@@ -26,6 +28,8 @@
 #include "common/xalloc.h"
 
 #define SHIM_VERSION 1
+#define SHIM_MAX_CONNS  16    /* connections at a time; one more is answered ERR_BUSY */
+#define SHIM_TAIL_MAX   65536 /* bytes of output that the shim itself remembers for SHIM_TAIL */
 #define SHIM_METRICS_FD 9 /* number of the descriptor in the process when metrics = 1; HEARTH_METRICS_FD says it */
 
 struct shim_launch {
@@ -54,11 +58,16 @@ struct shim_launch {
 	uint32_t grace_ms;        /* kill ladder when a mirroring connection ends */
 	struct wire_u32v cpus;    /* sched_setaffinity; empty = keep */
 	uint32_t oom_score_adj;   /* of the child: 0; the shim itself takes -1000 when it may */
+	char *cgroup_kill;        /* file to write "1" to when killing; only for a cgroup that holds nothing else ("" or NULL none) */
 };
 
-int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *e); /* DIR/launch, atomically, 0600 */
+/* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are stored as "". */
+int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *e);
+/* ERR_NOT_FOUND no file, ERR_PROTOCOL torn, spoilt or of another version. Strings are owned by the caller (shim_launch_fini). */
 int shim_launch_read(const char *dir, struct shim_launch *l, struct err *e);
 void shim_launch_fini(struct shim_launch *l);
+/* The shim's token out of DIR/key; malloc'ed, NULL on error. */
+char *shim_key_read(const char *dir, struct err *e);
 
 struct shim_state { /* DIR/state, versioned, checksummed */
 	uint32_t version;
@@ -71,11 +80,26 @@ int shim_state_read(const char *dir, struct shim_state *s, struct err *e);
 void shim_state_fini(struct shim_state *s);
 int shim_state_write(const char *dir, const struct shim_state *s, struct err *e);
 
-/* Starts `shim_path --dir DIR` in its own session and waits at most timeout_ms for the first state file and a hello on DIR/ctl. */
+/* Starts `shim_path --dir DIR` in a session of its own. The shim is the caller's child: the caller reaps it by waitpid(id.pid) when it
+ * ends (a shim that the caller never reaps counts as gone for proc_alive all the same).
+ *
+ * shim_spawn returns when the program runs; *ready_fd becomes readable when its state file and its socket are there or when it
+ * could not do that, and shim_ready (which takes ready_fd) then says which. shim_start is both, waiting at most timeout_ms; a shim
+ * that is not ready by then is killed. After shim_start with wait_go = 0 the process is being started. */
+int shim_spawn(const char *shim_path, const char *dir, pid_t *pid, int *ready_fd, struct err *e);
+int shim_ready(int ready_fd, const char *dir, struct proc_id *id, struct err *e);
 int shim_start(const char *shim_path, const char *dir, uint32_t timeout_ms, struct proc_id *id, struct err *e);
 
-/* Blocking client for tests, hearth-rank and tools; the agent uses its own non-blocking one over the same messages. */
+/* Blocking client for tests, hearth-rank and tools; the agent uses its own non-blocking one over the same messages.
+ * ERR_NOT_FOUND / ERR_UNAVAILABLE: nobody listens; ERR_DENIED: wrong token or user; ERR_BUSY: too many connections. */
 int shim_connect(const char *dir, const char *shim_token, uint32_t timeout_ms, struct err *e); /* fd after hello, or -1 */
+/* A connected, non-blocking descriptor before hello (also for long paths), for the agent's own client. */
+int shim_dial(const char *dir, struct err *e);
+/* Sends msg and waits for the reply with the same frame id; other frames (status of a watch) are dropped. *reply by wire_free. */
 int shim_call(int fd, uint16_t type, const void *msg, uint16_t *reply_type, void **reply, uint32_t timeout_ms, struct err *e);
+/* One frame, with descriptors (n_fds <= 3) by SCM_RIGHTS. */
+int shim_send(int fd, uint16_t type, const void *msg, uint64_t id, const int *fds, unsigned n_fds, uint32_t timeout_ms, struct err *e);
+/* Next frame: 1; 0 when nothing came in timeout_ms; -1 (ERR_UNAVAILABLE: the other side is gone). */
+int shim_recv(int fd, uint16_t *type, uint64_t *id, void **msg, uint32_t timeout_ms, struct err *e);
 
 #endif

@@ -1,0 +1,14 @@
+/*
+ * setup: from a forked copy of the shim to the program of the launch.
+ */
+#ifndef HEARTH_SHIM_SETUP_H
+#define HEARTH_SHIM_SETUP_H
+
+#include "shim/child.h"
+
+/* Runs in the child and does not return: executes, or writes why not to report_fd (one write) and ends with
+ * 127. shim: the pid of the parent. */
+void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t shim, int report_fd)
+    __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,618 @@
+/*
+ * shim: the loop, the phases and the kill ladder.
+ *
+ * The order that makes the record trustworthy: who the child is stands in DIR/state before the child may
+ * execute anything, so a shim that dies at any point leaves either "not started" or the name of what it
+ * started. The end is recorded when the process has been reaped, its output has been read to the end and
+ * nothing below the shim lives any more.
+ *
+ * Kill ladder: SIGTERM and SIGCONT to the group, the grace time, then SIGKILL to the group and to every
+ * descendant, again and again with growing gaps until waitid knows of no child. Descendants that outlive the
+ * process share what is left of the grace time: a shell that dies at once does not take the time from the
+ * program that it ran.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "common/log.h"
+#include "shim/core.h"
+#include "shim/ctl.h"
+
+#define PIPES_HELD_US  500000 /* how long strays may hold the pipes after the process has ended */
+#define ROUND_FIRST_US 5000
+#define ROUND_MAX_US   1000000
+#define GIVE_UP_US     10000000 /* after so long SIGKILL does not help: asleep in the kernel */
+#define STATE_RETRY_US 1000000
+#define TERM_AGAIN_US  2000000 /* a SIGTERM that was passed on so recently counts for the ladder */
+#define OOM_FILE_MAX   8192
+
+static uint64_t now_us(const struct shim *s)
+{
+	return clock_boot_us(s->clock);
+}
+
+static void set_text(struct shim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds a sentence; cut when full. */
+static void set_text(struct shim *s, const char *fmt, ...)
+{
+	size_t used = strlen(s->text);
+	va_list ap;
+
+	if (used && used < sizeof(s->text) - 3)
+		used += (size_t)snprintf(s->text + used, sizeof(s->text) - used, "; ");
+	va_start(ap, fmt);
+	vsnprintf(s->text + used, sizeof(s->text) - used, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the record --------------------------------------------------------------------------------- */
+
+static enum proc_state public_state(enum shim_phase p)
+{
+	switch (p) {
+	case SP_WAITING:
+	case SP_STARTING:
+		return PS_WAITING;
+	case SP_RUNNING:
+	case SP_ENDING:
+		return PS_RUNNING;
+	case SP_ENDED:
+		return PS_EXITED;
+	case SP_FAILED:
+		return PS_FAILED;
+	}
+	return PS_UNKNOWN;
+}
+
+void shim_status(struct shim *s, struct wm_shim_status *st)
+{
+	*st = (struct wm_shim_status){.version = SHIM_VERSION,
+	                              .token = s->l.shim_token,
+	                              .kind = s->l.kind,
+	                              .state = (uint8_t)public_state(s->phase),
+	                              .pid = (uint32_t)s->child.id.pid,
+	                              .start_ticks = s->child.id.start_ticks,
+	                              .exit_code = s->exit_code,
+	                              .signal = s->signal,
+	                              .oom = s->oom,
+	                              .started_us = s->started_us,
+	                              .ended_us = s->ended_us,
+	                              .out_bytes = s->out ? out_bytes(s->out) : 0,
+	                              .dropped_bytes = s->out ? out_dropped(s->out) : 0,
+	                              .text = s->text};
+}
+
+static int record(struct shim *s, struct err *e)
+{
+	struct shim_state st = {.version = 1, .shim = s->self, .child = s->child.id};
+	struct err why;
+
+	shim_status(s, &st.st);
+	s->state_retry_us = 0;
+	if (state_write_at(s->dir_fd, &st, &why) == 0)
+		return 0;
+	log_error("event=state_not_written reason=\"%s\"", why.text);
+	s->state_retry_us = now_us(s) + STATE_RETRY_US;
+	if (e)
+		*e = why;
+	return -1;
+}
+
+/* Record first, then tell: nobody learns what a restart could not find again. */
+static void enter(struct shim *s, enum shim_phase p)
+{
+	s->phase = p;
+	record(s, NULL);
+	ctl_changed(s->ctl);
+}
+
+static void fail(struct shim *s, const char *text)
+{
+	log_info("event=failed reason=\"%s\"", text);
+	set_text(s, "%s", text);
+	s->ended_us = clock_real_us(s->clock);
+	if (s->out)
+		out_close(s->out);
+	child_fini(&s->child);
+	enter(s, SP_FAILED);
+	ctl_started(s->ctl, ERR_INVALID, s->text);
+}
+
+/* ---- start -------------------------------------------------------------------------------------- */
+
+/* Sum of "oom_kill N" in the cgroup's event files. */
+static uint64_t oom_count(const struct shim *s)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->l.oom_files.n; i++) {
+		cleanup_close int fd = open(s->l.oom_files.v[i], O_RDONLY | O_CLOEXEC);
+		char text[OOM_FILE_MAX];
+		ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+		const char *p;
+
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		p = strncmp(text, "oom_kill ", 9) == 0 ? text : strstr(text, "\noom_kill ");
+		if (p)
+			sum += strtoull(p + (*p == '\n') + 9, NULL, 10);
+	}
+	return sum;
+}
+
+static int open_metrics(const struct shim *s, int *fd, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/metrics.jsonl", s->l.logdir);
+
+	*fd = -1;
+	if (!s->l.metrics)
+		return 0;
+	*fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+	return *fd < 0 ? err_sys(e, errno, "metrics file %s", path) : 0;
+}
+
+static int fork_child(struct shim *s, int in_fd, struct err *e)
+{
+	int ends[2];
+	struct child_io io = {.in_fd = in_fd};
+	int rc;
+
+	if (open_metrics(s, &io.metrics_fd, e) < 0)
+		return -1;
+	rc = out_pipes(s->out, ends, e);
+	if (rc == 0) {
+		io.out_fd = ends[0];
+		io.err_fd = ends[1];
+		rc = child_fork(&s->child, &s->l, &io, e);
+		close(ends[0]);
+		close(ends[1]);
+	}
+	if (io.metrics_fd >= 0)
+		close(io.metrics_fd);
+	return rc;
+}
+
+/* in_fd is taken. */
+static void start(struct shim *s, int in_fd)
+{
+	struct err why;
+	int rc;
+
+	if (s->l.metrics) {
+		char number[16];
+
+		snprintf(number, sizeof(number), "%d", SHIM_METRICS_FD);
+		strv_setenv(&s->l.env, "HEARTH_METRICS_FD", number);
+	}
+	s->oom_before = oom_count(s);
+	rc = fork_child(s, in_fd, &why);
+	if (in_fd >= 0)
+		close(in_fd);
+	if (rc < 0) {
+		fail(s, why.text);
+		return;
+	}
+	s->phase = SP_STARTING;
+	if (record(s, &why) < 0) {
+		/* Not released: it has executed nothing. */
+		child_signal_group(&s->child, SIGKILL);
+		waitpid(s->child.id.pid, NULL, 0);
+		s->child.running = 0;
+		err_wrap(&why, "the start cannot be recorded");
+		fail(s, why.text);
+		return;
+	}
+	child_release(&s->child);
+}
+
+static int check_go(const struct shim *s, const struct wm_shim_go *go, struct err *e)
+{
+	static const char name[] = "OMPI_COMM_WORLD_RANK=";
+	const char *v;
+
+	if (s->phase == SP_FAILED)
+		return err_set(e, ERR_CONFLICT, "failed before: %s", s->text);
+	if (s->phase != SP_WAITING)
+		return err_set(e, ERR_CONFLICT, "started already");
+	for (uint32_t i = 0; i < go->env.n; i++) {
+		const char *eq = strchr(go->env.v[i], '=');
+
+		if (!eq || eq == go->env.v[i])
+			return err_set(e, ERR_INVALID, "environment: '%.80s' is not NAME=VALUE", go->env.v[i]);
+		v = go->env.v[i] + sizeof(name) - 1;
+		/* A process that believes to be another rank than its launcher does would train on the wrong data. */
+		if (s->l.kind == PROC_RANK && strncmp(go->env.v[i], name, sizeof(name) - 1) == 0 &&
+		    strtoull(v, NULL, 10) != s->l.rank)
+			return err_set(e, ERR_INVALID, "the launcher put rank %s where rank %u was prepared", v,
+			               s->l.rank);
+	}
+	return 0;
+}
+
+void shim_begin(struct shim *s)
+{
+	if (s->phase == SP_WAITING && !s->l.wait_go)
+		start(s, -1);
+}
+
+int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e)
+{
+	if (check_go(s, go, e) < 0)
+		return -1;
+	for (uint32_t i = 0; i < go->env.n; i++) {
+		const char *eq = strchr(go->env.v[i], '=');
+		cleanup_free char *name = xstrndup(go->env.v[i], (size_t)(eq - go->env.v[i]));
+
+		strv_setenv(&s->l.env, name, eq + 1);
+	}
+	if (go->cwd[0]) {
+		free(s->l.cwd);
+		s->l.cwd = xstrdup(go->cwd);
+	}
+	if (go->argv.n) {
+		strv_fini(&s->l.argv);
+		for (uint32_t i = 0; i < go->argv.n; i++)
+			strv_add(&s->l.argv, go->argv.v[i]);
+	}
+	start(s, in_fd);
+	return 0;
+}
+
+/* The child executed, or will not. */
+static void on_report(struct shim *s)
+{
+	char text[CHILD_TEXT_MAX];
+	int rc = child_report(&s->child, text);
+
+	if (rc == 0)
+		return;
+	if (rc < 0) {
+		/* It ends by itself right after its last word; reaped here so that no other text overtakes this one.
+		 */
+		child_signal_group(&s->child, SIGKILL);
+		while (s->child.running && waitpid(s->child.id.pid, NULL, 0) < 0 && errno == EINTR)
+			continue;
+		s->child.running = 0;
+		fail(s, text);
+		return;
+	}
+	s->started_us = clock_real_us(s->clock);
+	log_info("event=started pid=%d", (int)s->child.id.pid);
+	enter(s, SP_RUNNING);
+	ctl_started(s->ctl, ERR_NONE, "");
+}
+
+/* ---- the kill ladder ---------------------------------------------------------------------------- */
+
+static void kill_round(struct shim *s)
+{
+	if (s->child.running) {
+		s->killed = 1;
+		child_signal_group(&s->child, SIGKILL);
+	}
+	if (s->l.cgroup_kill && s->l.cgroup_kill[0]) {
+		cleanup_close int fd = open(s->l.cgroup_kill, O_WRONLY | O_CLOEXEC);
+
+		if (fd < 0 || write(fd, "1", 1) < 0)
+			log_warn("event=cgroup_kill_failed path=%s reason=\"%s\"", s->l.cgroup_kill, strerror(errno));
+	}
+	child_signal_all(SIGKILL, 0);
+	s->round_gap_us = s->round_gap_us ? s->round_gap_us * 2 : ROUND_FIRST_US;
+	if (s->round_gap_us > ROUND_MAX_US)
+		s->round_gap_us = ROUND_MAX_US;
+	s->round_at_us = now_us(s) + s->round_gap_us;
+}
+
+static void ladder_kill(struct shim *s)
+{
+	log_info("event=kill grace_ms=%u", s->grace_ms);
+	s->ladder = LADDER_KILL;
+	s->round_gap_us = 0;
+	kill_round(s);
+}
+
+static void ladder_begin(struct shim *s, uint32_t grace_ms)
+{
+	uint64_t now = now_us(s);
+
+	log_info("event=quit grace_ms=%u", grace_ms);
+	s->grace_ms = grace_ms;
+	if (grace_ms == 0) {
+		ladder_kill(s);
+		return;
+	}
+	s->ladder = LADDER_TERM;
+	s->kill_at_us = now + grace_ms * 1000ull;
+	/* Many programs take the second SIGTERM as "at once". */
+	if (!s->term_at_us || now - s->term_at_us > TERM_AGAIN_US)
+		child_signal_group(&s->child, SIGTERM);
+	/* A stopped process would not see it. */
+	child_signal_group(&s->child, SIGCONT);
+}
+
+void shim_quit(struct shim *s, uint32_t grace_ms)
+{
+	uint64_t until = now_us(s) + grace_ms * 1000ull;
+
+	switch (s->phase) {
+	case SP_WAITING:
+		fail(s, "stopped before it was started");
+		break;
+	case SP_STARTING:
+	case SP_RUNNING:
+		if (s->ladder == LADDER_NONE) {
+			ladder_begin(s, grace_ms);
+		} else if (s->ladder == LADDER_TERM && until < s->kill_at_us) {
+			s->kill_at_us = until;
+			s->grace_ms = grace_ms;
+		}
+		break;
+	case SP_ENDING:
+		if (until < s->strays_until_us)
+			s->strays_until_us = until;
+		break;
+	case SP_ENDED:
+	case SP_FAILED:
+		break;
+	}
+}
+
+int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e)
+{
+	if (signo < 1 || signo > 64)
+		return err_set(e, ERR_INVALID, "%d is no signal", signo);
+	if (s->phase != SP_RUNNING || !s->child.running)
+		return err_set(e, ERR_CONFLICT, "the process does not run");
+	if (only_if_caught) {
+		if (child_signal_all(signo, 1) == 0)
+			return err_set(e, ERR_UNSUPPORTED, "%s is caught by no process of the rank",
+			               proc_signal_name(signo));
+		return 0;
+	}
+	if (child_signal_group(&s->child, signo) < 0)
+		return err_sys(e, errno, "%s", proc_signal_name(signo));
+	if (signo == SIGTERM)
+		s->term_at_us = now_us(s);
+	if (signo == SIGKILL)
+		s->killed = 1;
+	return 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+static void read_exit(struct shim *s)
+{
+	int raw = s->child.raw_status;
+	uint64_t killed_by_kernel = oom_count(s) - s->oom_before;
+
+	s->signal = WIFSIGNALED(raw) ? (uint32_t)WTERMSIG(raw) : 0;
+	/* As shells say it; never 0 for a process that a signal ended, even to a reader that looks at nothing
+	 * else. */
+	s->exit_code = s->signal ? 128 + s->signal : (uint32_t)WEXITSTATUS(raw);
+	/* 137 is what a shell says whose last command was killed. */
+	s->oom = killed_by_kernel > 0 && killed_by_kernel < UINT64_MAX / 2 && !s->killed &&
+	         s->exit_code == 128 + SIGKILL;
+	if (s->oom)
+		set_text(s, "killed by the kernel: out of memory");
+	else if (killed_by_kernel > 0 && killed_by_kernel < UINT64_MAX / 2)
+		set_text(s, "meanwhile the kernel killed %" PRIu64 " processes of the launch for lack of memory",
+		         killed_by_kernel);
+	if (s->ladder == LADDER_TERM)
+		set_text(s, "ended after SIGTERM");
+	else if (s->ladder == LADDER_KILL)
+		set_text(s, "ended by SIGKILL after %u ms of grace", s->grace_ms);
+}
+
+static void begin_ending(struct shim *s)
+{
+	s->ended_us = clock_real_us(s->clock);
+	s->ended_boot_us = now_us(s);
+	read_exit(s);
+	log_info("event=ended exit_code=%u signal=%u oom=%u", s->exit_code, s->signal, s->oom);
+	s->phase = SP_ENDING;
+	s->round_at_us = 0;
+	s->round_gap_us = 0;
+	if (s->ladder == LADDER_TERM)
+		s->strays_until_us = s->kill_at_us;
+	else if (s->ladder == LADDER_KILL)
+		s->strays_until_us = s->ended_boot_us;
+	else
+		s->strays_until_us = s->ended_boot_us + PIPES_HELD_US;
+}
+
+static void finish(struct shim *s)
+{
+	out_drain(s->out);
+	out_close(s->out);
+	child_fini(&s->child);
+	enter(s, SP_ENDED);
+	log_info("event=recorded out_bytes=%" PRIu64 " dropped_bytes=%" PRIu64, out_bytes(s->out),
+	         out_dropped(s->out));
+}
+
+/* Strays may still write, or hold the pipes: they get their time, then SIGKILL until none is left. */
+static void step_ending(struct shim *s)
+{
+	uint64_t now = now_us(s);
+	char pids[200];
+	int n;
+
+	if (s->childless) {
+		out_drain(s->out);
+		/* Open all the same: held by somebody outside our tree. */
+		if (out_eof(s->out) || now >= s->ended_boot_us + PIPES_HELD_US)
+			finish(s);
+		return;
+	}
+	if (now < s->strays_until_us && (s->ladder == LADDER_TERM || !out_eof(s->out)))
+		return;
+	if (now < s->round_at_us)
+		return;
+	if (!s->give_up_us) {
+		s->give_up_us = now + GIVE_UP_US;
+		log_info("event=kill_strays");
+	} else if (now >= s->give_up_us) {
+		n = child_list(pids, sizeof(pids));
+		set_text(s, "%d processes do not end although killed: %s", n, pids);
+		finish(s);
+		return;
+	}
+	kill_round(s);
+}
+
+static void on_child(struct shim *s)
+{
+	struct signalfd_siginfo info[8];
+
+	while (read(s->signal_fd, info, sizeof(info)) > 0)
+		continue;
+	s->childless = child_reap(&s->child);
+	if (s->phase == SP_STARTING && !s->child.running)
+		on_report(s); /* its word was written before it ended */
+	if (s->phase == SP_RUNNING && !s->child.running)
+		begin_ending(s);
+}
+
+int shim_release(struct shim *s, struct err *e)
+{
+	if (s->phase != SP_ENDED && s->phase != SP_FAILED)
+		return err_set(e, ERR_CONFLICT, "the process has not ended; quit first");
+	s->released = 1;
+	return 0;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------- */
+
+static void sooner(uint64_t *at, uint64_t other)
+{
+	if (other && (!*at || other < *at))
+		*at = other;
+}
+
+/* Boot time at which something is due without an event, 0 none: an ended shim sleeps for good. */
+static uint64_t next_due(const struct shim *s)
+{
+	uint64_t at = s->state_retry_us;
+
+	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
+		if (s->ladder == LADDER_TERM)
+			sooner(&at, s->kill_at_us);
+		else if (s->ladder == LADDER_KILL)
+			sooner(&at, s->round_at_us);
+	} else if (s->phase == SP_ENDING) {
+		if (s->childless)
+			sooner(&at, s->ended_boot_us + PIPES_HELD_US);
+		else
+			sooner(&at, s->round_at_us ? s->round_at_us : s->strays_until_us);
+	}
+	return at;
+}
+
+static void step(struct shim *s)
+{
+	uint64_t now = now_us(s);
+
+	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
+		if (s->ladder == LADDER_TERM && now >= s->kill_at_us)
+			ladder_kill(s);
+		else if (s->ladder == LADDER_KILL && now >= s->round_at_us)
+			kill_round(s);
+	} else if (s->phase == SP_ENDING) {
+		step_ending(s);
+	}
+	if (s->state_retry_us && now >= s->state_retry_us)
+		record(s, NULL);
+}
+
+static void wait_for(const struct shim *s, struct pollfd *fds, nfds_t n, uint64_t due)
+{
+	uint64_t now = now_us(s), left = due > now ? due - now : 0;
+	struct timespec ts = {.tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000) * 1000};
+
+	if (ppoll(fds, n, due ? &ts : NULL, NULL) >= 0)
+		return;
+	/* Interrupted: nothing is known about any descriptor. */
+	for (nfds_t i = 0; i < n; i++)
+		fds[i].revents = 0;
+}
+
+void shim_run(struct shim *s)
+{
+	struct pollfd fds[4 + CTL_POLL_MAX];
+	uint64_t due, at;
+	unsigned n;
+
+	while (!s->released) {
+		due = next_due(s);
+		fds[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+		fds[1] = (struct pollfd){.fd = s->child.report_fd, .events = POLLIN};
+		fds[2] = fds[3] = (struct pollfd){.fd = -1};
+		if (s->out)
+			sooner(&due, out_poll(s->out, fds + 2));
+		n = ctl_poll(s->ctl, fds + 4, &at);
+		sooner(&due, at);
+		wait_for(s, fds, 4 + n, due);
+		if (s->out)
+			out_handle(s->out, fds + 2);
+		if (fds[1].revents && s->phase == SP_STARTING)
+			on_report(s);
+		if (fds[0].revents)
+			on_child(s);
+		ctl_handle(s->ctl, fds + 4, n);
+		step(s);
+	}
+	log_info("event=released");
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+int shim_init(struct shim *s, const char *dir, int dir_fd, struct shim_launch *l, struct err *e)
+{
+	struct err why;
+	sigset_t chld;
+
+	*s = (struct shim){.clock = clock_real(), .dir_fd = dir_fd, .signal_fd = -1, .l = *l};
+	*l = (struct shim_launch){0};
+	child_init(&s->child);
+	if (proc_identify(getpid(), &s->self, e) < 0)
+		return -1;
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	s->signal_fd = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->signal_fd < 0)
+		return err_sys(e, errno, "signalfd");
+	s->out = out_create(s->l.logdir, s->l.segment_bytes, s->l.max_bytes, s->clock, &why);
+	if (!s->out) {
+		s->phase = SP_FAILED;
+		set_text(s, "%s", why.text);
+	}
+	if (record(s, e) < 0)
+		return err_wrap(e, "%s", dir);
+	s->ctl = ctl_create(s, e);
+	return s->ctl ? 0 : -1;
+}
+
+void shim_fini(struct shim *s)
+{
+	ctl_destroy(s->ctl);
+	if (s->released) {
+		unlinkat(s->dir_fd, "state", 0);
+		unlinkat(s->dir_fd, "state.alt", 0);
+	}
+	out_destroy(s->out);
+	child_fini(&s->child);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	shim_launch_fini(&s->l);
+}
