@@ -49,6 +49,10 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files, uint32_t *holder_pid, uint64_t *holder_start);
 /* SIGKILLs everything inside (cgroup.kill, freezer, else sweep by token) except shims; returns processes left after at most timeout_ms (0 = none). */
 int container_kill_all(struct container *c, uint32_t timeout_ms);
+/* 1: the launch has /tmp, /dev/shm and /opt/ml of its own (ml_seen is /opt/ml); 0: not root, or not allowed to. */
+int container_isolated(const struct container *c);
+/* What is not as one would expect (limits that are only watched ...), for the launch's `system` stream. The container's. */
+const struct strv *container_notes(const struct container *c);
 int container_processes(struct container *c); /* alive inside, shims not counted; -1 unknown */
 int container_oom_seen(struct container *c);
 void container_destroy(struct container *c); /* unmounts, removes cgroups; directories stay */

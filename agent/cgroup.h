@@ -1,0 +1,76 @@
+/*
+ * cgroup: the control groups of one launch, in version 2, version 1 or a mixture, as this machine has them.
+ *
+ * As root they lie below the top of each hierarchy: BASE/hearth/NODE/LAUNCH. Not below the agent's own group,
+ * because a service manager that stops the agent would take the launches with it. As an ordinary user they
+ * lie below the agent's own group, where that was delegated to it. A controller that is missing or refuses is
+ * no error: the notes say what is not enforced by the kernel, and the caller falls back.
+ */
+#ifndef HEARTH_AGENT_CGROUP_H
+#define HEARTH_AGENT_CGROUP_H
+
+#include "common/err.h"
+#include "common/xalloc.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+enum cg_kind {
+	CG_V2,
+	CG_MEMORY,
+	CG_CPU,
+	CG_CPUSET,
+	CG_PIDS,
+	CG_DEVICES,
+	CG_FREEZER,
+	CG_N
+}; /* all but the first: version 1 */
+
+struct cg_layout {
+	char *base[CG_N]; /* folder below which groups may be made; NULL: none */
+};
+/* Finds what is mounted and may be used. mountinfo, self: /proc/self/{mountinfo,cgroup} (tests bring their
+ * own). */
+void cg_layout_read(struct cg_layout *l, const char *mountinfo, const char *self, int is_root);
+void cg_layout_fini(struct cg_layout *l);
+
+struct cg_limits {
+	uint64_t memory_bytes; /* 0 none */
+	const uint32_t *cpus;  /* NULL: all */
+	uint32_t n_cpus;
+	double cpu_quota;  /* CPUs, 0 none */
+	uint32_t pids_max; /* 0 none */
+	int restrict_devices;
+	const struct strv *devices; /* paths allowed besides the standard ones */
+};
+
+struct cgroup {
+	char *dir[CG_N];    /* of this launch; NULL: not there */
+	int memory_limited; /* the kernel enforces memory_bytes */
+};
+/* node: unique on this machine; name: of the launch. Always fills *cg (all NULL when nothing can be made). */
+void cgroup_create(struct cgroup *cg, const struct cg_layout *l, const char *node, const char *name,
+                   const struct cg_limits *lim, struct strv *notes);
+void cgroup_fini(struct cgroup *cg);        /* memory only */
+int cgroup_exists(const struct cgroup *cg); /* any folder of it */
+
+/* Lines "KIND PATH" for the record of a launch, and back. */
+void cgroup_save(const struct cgroup *cg, struct strv *out);
+int cgroup_load_line(struct cgroup *cg, const char *line); /* 0 it was one */
+
+void cgroup_procs_files(const struct cgroup *cg, struct strv *out); /* where a process writes itself in */
+void cgroup_oom_files(const struct cgroup *cg, struct strv *out);
+int cgroup_oom_kills(const struct cgroup *cg); /* how many; -1 unknown */
+/* Living processes inside, sub-groups included; malloc'ed; -1 when there is no group to ask. */
+int cgroup_pids(const struct cgroup *cg, pid_t **pids);
+/* SIGKILL to everything inside, once. Returns how many were there, -1: no group. */
+int cgroup_kill(const struct cgroup *cg);
+/* Removes the folders (and empty ones above); 0 when all are gone. */
+int cgroup_remove(struct cgroup *cg, struct err *e);
+
+/* ---- cgroup_dev.c ---------------------------------------------------------------------------------- */
+
+/* Only the standard devices (null, zero, random, tty, pts ...) and these; making nodes stays allowed. */
+int cgroup_dev_v1(const char *dir, const struct strv *devices, struct err *e);
+int cgroup_dev_v2(const char *dir, const struct strv *devices, struct err *e); /* a BPF program */
+
+#endif

@@ -1,0 +1,390 @@
+/*
+ * container: what a launch lives in on this node (data.h): control groups, a holder of namespaces, watched
+ * limits.
+ *
+ * RUN/J.A/container records what was made, one line each, so that another agent finds it:
+ *     making                        the holder may be running although no line names it
+ *     cgroup KIND PATH, memory_limited
+ *     holder PID START BOOT-ID
+ *     note TEXT
+ * A holder that no line names is found by HEARTH_HOLD=token in its environment.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/cgroup.h"
+#include "agent/data.h"
+#include "agent/limits.h"
+#include "agent/mounts.h"
+#include "common/fsutil.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "common/strutil.h"
+
+#define RECORD_MAX 65536
+#define PIDS_MAX   32768 /* a fork bomb must not take the machine */
+#define REMOVE_MS  1000
+
+struct container {
+	struct agent_env *env;
+	char *token, *record;
+	struct cgroup cg;
+	struct proc_id holder; /* pid 0: none */
+	struct limits *limits;
+	struct strv notes;
+	int oom; /* seen by watching */
+	void (*on_limit)(const char *text, int oom, void *arg);
+	void *arg;
+};
+
+/* ---- record ------------------------------------------------------------------------------------------ */
+
+static int save(const struct container *c, int making, struct err *e)
+{
+	struct strv lines = {0};
+	struct buf b;
+	int rc;
+
+	if (making)
+		strv_add(&lines, "making");
+	cgroup_save(&c->cg, &lines);
+	if (c->holder.pid)
+		strv_addf(&lines, "holder %d %" PRIu64 " %s", c->holder.pid, c->holder.start_ticks,
+		          c->holder.boot_id);
+	for (size_t i = 0; i < c->notes.n; i++)
+		strv_addf(&lines, "note %s", c->notes.v[i]);
+	buf_init(&b, RECORD_MAX);
+	for (size_t i = 0; i < lines.n; i++) {
+		buf_put(&b, lines.v[i], strlen(lines.v[i]));
+		buf_put(&b, "\n", 1);
+	}
+	rc = fs_replace(c->record, b.data ? (const char *)b.data : "", b.len, 0600, e);
+	buf_fini(&b);
+	strv_fini(&lines);
+	return rc;
+}
+
+static int load(struct container *c, struct err *e)
+{
+	char *text, *save_ptr = NULL;
+	size_t n;
+	int making = 0;
+
+	if (fs_read_file(c->record, RECORD_MAX, &text, &n, e) < 0)
+		return -1;
+	for (char *line = strtok_r(text, "\n", &save_ptr); line; line = strtok_r(NULL, "\n", &save_ptr)) {
+		struct proc_id *h = &c->holder;
+
+		if (strcmp(line, "making") == 0)
+			making = 1;
+		else if (strncmp(line, "note ", 5) == 0)
+			strv_add(&c->notes, line + 5);
+		else if (strncmp(line, "holder ", 7) == 0)
+			sscanf(line + 7, "%d %" SCNu64 " %39s", &h->pid, &h->start_ticks, h->boot_id);
+		else
+			cgroup_load_line(&c->cg, line);
+	}
+	free(text);
+	return making ? err_set(e, ERR_NOT_FOUND, "%s: was never finished", c->record) : 0;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+/* Nodes of two clusters on one machine may have the same name; their data folders differ. */
+static char *node_key(const struct agent_env *env)
+{
+	cleanup_free char *real = realpath(env->cfg.data_dir, NULL);
+	const char *dir = real ? real : env->cfg.data_dir;
+	char hex[HASH_HEX_SIZE];
+
+	hash_hex(dir, strlen(dir), hex);
+	return xasprintf("%s-%.8s", env->cfg.node ? env->cfg.node : "node", hex);
+}
+
+static int has_real_gpus(void)
+{
+	glob_t g = {0};
+	int found = glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &g) == 0 && g.gl_pathc > 0;
+
+	globfree(&g);
+	return found;
+}
+
+static void make_groups(struct container *c, const struct container_params *p)
+{
+	struct cg_limits lim = {.memory_bytes = p->memory_bytes,
+	                        .cpus = p->cpus,
+	                        .n_cpus = p->n_cpus,
+	                        .cpu_quota = p->cpu_quota,
+	                        .pids_max = PIDS_MAX,
+	                        .devices = &p->devices};
+	cleanup_free char *key = node_key(c->env);
+	struct cg_layout layout;
+
+	/* Without GPUs there is nothing to keep jobs away from: ordinary devices have their permissions. */
+	lim.restrict_devices = c->env->is_root && has_real_gpus();
+	cg_layout_read(&layout, "/proc/self/mountinfo", "/proc/self/cgroup", c->env->is_root);
+	cgroup_create(&c->cg, &layout, key, p->name, &lim, &c->notes);
+	cg_layout_fini(&layout);
+}
+
+/* Targets of linked inputs: staging wrote them down (stage.c), because the folder itself belongs to the job.
+ */
+static void keep_links(const struct launch_paths *paths, struct strv *keep)
+{
+	cleanup_free char *file = xasprintf("%s/links", paths->work);
+	char *text, *save_ptr = NULL;
+	struct stat st;
+	size_t n;
+
+	if (stat(file, &st) < 0 || st.st_uid != geteuid() || fs_read_file(file, RECORD_MAX, &text, &n, NULL) < 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &save_ptr); line; line = strtok_r(NULL, "\n", &save_ptr))
+		if (line[0] == '/')
+			strv_add(keep, line);
+	free(text);
+}
+
+static void add_dir_of(struct strv *keep, const char *path)
+{
+	cleanup_free char *real = realpath(path, NULL);
+	char *end = real ? strrchr(real, '/') : NULL;
+
+	if (end && end != real) {
+		*end = '\0';
+		strv_add(keep, real);
+	}
+}
+
+static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
+{
+	cleanup_free char *hold = mounts_find(c->env->cfg.libexec_dir);
+	cleanup_free char *tmp = xasprintf("%s/tmp", p->paths->work);
+	struct mounts_params m = {
+	    .hold_path = hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
+	struct strv keep = {0};
+	int rc;
+
+	if (!hold)
+		return err_set(e, ERR_NOT_FOUND, "hearth-hold is not in %s",
+		               c->env->cfg.libexec_dir ? c->env->cfg.libexec_dir : "(unset)");
+	if (fs_mkdir_p(tmp, 01777, e) < 0 || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
+		return -1;
+	if (chmod(tmp, 01777) < 0)
+		return err_sys(e, errno, "%s", tmp);
+	if (!m.shm_bytes)
+		m.shm_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+	strv_add(&keep, c->env->cfg.run_dir);
+	strv_add(&keep, c->env->cfg.data_dir);
+	strv_add(&keep, c->env->cfg.libexec_dir);
+	add_dir_of(&keep, "/proc/self/exe");
+	if (p->user && p->user->home)
+		strv_add(&keep, p->user->home);
+	keep_links(p->paths, &keep);
+	m.keep = &keep;
+	rc = mounts_start(&m, p->token, &c->holder, e);
+	strv_fini(&keep);
+	return rc;
+}
+
+static void limit_passed(const char *text, int oom, void *arg)
+{
+	struct container *c = arg;
+
+	c->oom |= oom;
+	c->on_limit(text, oom, c->arg);
+}
+
+static void watch(struct container *c, const struct container_params *p)
+{
+	struct limits_params l = {.loop = c->env->loop,
+	                          .token = c->token,
+	                          .cg = &c->cg,
+	                          .dir = p->paths->work,
+	                          .disk_bytes = p->disk_bytes,
+	                          .on_limit = limit_passed,
+	                          .arg = c};
+	struct err e = {0};
+
+	if (!c->cg.memory_limited)
+		l.memory_bytes = p->memory_bytes;
+	if (!c->on_limit)
+		return;
+	c->limits = limits_start(&l, &e);
+	if (!c->limits && e.code)
+		log_warn("event=limits_not_watched launch=%s reason=\"%s\"", p->name, e.text);
+}
+
+static struct container *blank(struct agent_env *env, const struct container_params *p,
+                               void (*on_limit)(const char *text, int oom, void *arg), void *arg)
+{
+	struct container *c = xcalloc(1, sizeof(*c));
+
+	c->env = env;
+	c->token = xstrdup(p->token);
+	c->record = xasprintf("%s/container", p->paths->run);
+	c->on_limit = on_limit;
+	c->arg = arg;
+	return c;
+}
+
+/* What an agent that died in the middle of making may have left. */
+static void clear_rest(struct container *c)
+{
+	struct err e;
+
+	if (access(c->record, F_OK) == 0 && c->env->is_root &&
+	    proc_sweep_env("HEARTH_HOLD", c->token, SIGKILL, 3, &e) < 0)
+		log_warn("event=sweep_failed reason=\"%s\"", e.text);
+}
+
+struct container *container_create(struct agent_env *env, const struct container_params *p,
+                                   void (*on_limit)(const char *text, int oom, void *arg), void *arg,
+                                   struct err *e)
+{
+	struct container *c;
+	struct err why;
+
+	if (str_check_name(p->name, 128, "launch", e) < 0)
+		return NULL;
+	c = blank(env, p, on_limit, arg);
+	clear_rest(c);
+	if (save(c, 1, e) < 0)
+		goto fail;
+	make_groups(c, p);
+	if (!env->is_root) {
+		strv_add(&c->notes, "not root: no private /tmp, /dev/shm and /opt/ml");
+	} else if (make_mounts(c, p, &why) < 0) {
+		/* Root without the right to make namespaces, as in other containers: the job can run all the same. */
+		if (why.code != ERR_DENIED) {
+			err_set(e, why.code, "%s", why.text);
+			goto fail;
+		}
+		strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", why.text);
+	}
+	if (save(c, 0, e) < 0)
+		goto fail;
+	watch(c, p);
+	return c;
+fail:
+	container_destroy(c);
+	return NULL;
+}
+
+struct container *container_adopt(struct agent_env *env, const struct container_params *p,
+                                  void (*on_limit)(const char *text, int oom, void *arg), void *arg,
+                                  struct err *e)
+{
+	struct container *c = blank(env, p, on_limit, arg);
+
+	if (load(c, e) < 0) {
+		container_forget(c);
+		return NULL;
+	}
+	if (c->holder.pid && proc_alive(&c->holder, NULL) != 1) {
+		strv_add(&c->notes, "the holder of the namespaces is gone: nothing can be started in them");
+		c->holder = (struct proc_id){0};
+	}
+	watch(c, p);
+	return c;
+}
+
+/* ---- what others need ------------------------------------------------------------------------------------
+ */
+
+void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files,
+                    uint32_t *holder_pid, uint64_t *holder_start)
+{
+	cgroup_procs_files(&c->cg, cgroup_procs);
+	if (c->cg.memory_limited)
+		cgroup_oom_files(&c->cg, oom_files);
+	*holder_pid = (uint32_t)c->holder.pid;
+	*holder_start = c->holder.start_ticks;
+}
+
+int container_isolated(const struct container *c)
+{
+	return c->holder.pid != 0;
+}
+
+const struct strv *container_notes(const struct container *c)
+{
+	return &c->notes;
+}
+
+int container_processes(struct container *c)
+{
+	pid_t *pids = NULL;
+	int n = cgroup_pids(&c->cg, &pids);
+	struct err e;
+
+	free(pids);
+	if (n > 0)
+		return n;
+	/* Also those that went out of the groups, or were never in. */
+	return proc_count_env("HEARTH_TOKEN_LAUNCH", c->token, &e);
+}
+
+int container_kill_all(struct container *c, uint32_t timeout_ms)
+{
+	uint64_t end = clock_boot_us(clock_real()) + timeout_ms * 1000ull;
+	int left, wait_ms = 1;
+	struct err e;
+
+	for (;;) {
+		cgroup_kill(&c->cg);
+		proc_sweep_env("HEARTH_TOKEN_LAUNCH", c->token, SIGKILL, 1, &e);
+		left = container_processes(c);
+		if (left == 0 || clock_boot_us(clock_real()) >= end)
+			return left;
+		poll(NULL, 0, wait_ms); /* a killed process needs a moment, more when it frees much memory */
+		wait_ms = wait_ms < 20 ? wait_ms * 2 : 20;
+	}
+}
+
+int container_oom_seen(struct container *c)
+{
+	return c->oom || (c->cg.memory_limited && cgroup_oom_kills(&c->cg) > 0);
+}
+
+void container_forget(struct container *c)
+{
+	if (!c)
+		return;
+	limits_stop(c->limits);
+	cgroup_fini(&c->cg);
+	strv_fini(&c->notes);
+	free(c->token);
+	free(c->record);
+	free(c);
+}
+
+void container_destroy(struct container *c)
+{
+	uint64_t end = clock_boot_us(clock_real()) + REMOVE_MS * 1000;
+	struct err e;
+
+	if (!c)
+		return;
+	limits_stop(c->limits);
+	c->limits = NULL;
+	if (c->holder.pid)
+		mounts_stop(&c->holder);
+	else
+		clear_rest(c);
+	while (cgroup_remove(&c->cg, &e) < 0) {
+		if (clock_boot_us(clock_real()) >= end) {
+			log_warn("event=cgroup_left reason=\"%s\"", e.text);
+			break;
+		}
+		poll(NULL, 0, 5); /* processes that are just ending still hold it */
+	}
+	unlink(c->record);
+	container_forget(c);
+}

@@ -1,0 +1,220 @@
+/*
+ * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
+ *
+ *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--keep PATH]...
+ *
+ * It makes the namespaces, puts the private mounts in (list below), says "ok" or what failed on its standard
+ * output, and sleeps until it is killed; the mounts go with the last process inside. It is started by the
+ * agent in a session of its own and outlives it. Mounts of the host still come in (a network file system that
+ * is mounted later), none gets out.
+ *
+ *   /tmp          DIR of --tmp
+ *   /dev/shm      tmpfs of its own, so many bytes at most
+ *   /dev/pts      an instance of its own, so that terminals work for ordinary users
+ *   /opt/ml       DIR of --ml
+ *   PATHs         what would be hidden by the above and must stay visible under its name
+ *
+ * PATHs below /tmp are made step by step without following links: the folder belongs to the job.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEEP_MAX 64
+
+struct plan {
+	const char *tmp, *ml, *shm_bytes;
+	const char *keep[KEEP_MAX];
+	int keep_fd[KEEP_MAX];
+	int n_keep;
+};
+
+static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void die(const char *fmt, ...)
+{
+	int why = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf(": %s\n", strerror(why));
+	fflush(stdout);
+	_exit(1);
+}
+
+static void parse(struct plan *p, int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (strcmp(argv[i], "--tmp") == 0)
+			p->tmp = argv[i + 1];
+		else if (strcmp(argv[i], "--ml") == 0)
+			p->ml = argv[i + 1];
+		else if (strcmp(argv[i], "--shm-bytes") == 0)
+			p->shm_bytes = argv[i + 1];
+		else if (strcmp(argv[i], "--keep") == 0 && p->n_keep < KEEP_MAX)
+			p->keep[p->n_keep++] = argv[i + 1];
+		else
+			break;
+	}
+	if (!p->tmp || !p->ml || !p->shm_bytes) {
+		errno = EINVAL;
+		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--keep PATH]...");
+	}
+}
+
+static void bind_fd(int fd, const char *what, const char *target)
+{
+	char from[40];
+
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+	if (mount(from, target, NULL, MS_BIND | MS_REC, NULL) < 0)
+		die("bind %s on %s", what, target);
+}
+
+static int open_path(const char *path)
+{
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* The place of an absolute path, made where it is missing: a folder, or an empty file for what is none. */
+static int make_place(const char *path, int is_dir)
+{
+	char part[256];
+	int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), next;
+	size_t n;
+
+	for (const char *p = path; *p && at >= 0; p += n) {
+		p += strspn(p, "/");
+		n = strcspn(p, "/");
+		if (n == 0)
+			break;
+		if (n >= sizeof(part)) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		memcpy(part, p, n);
+		part[n] = '\0';
+		if (p[n + strspn(p + n, "/")] || is_dir) {
+			mkdirat(at, part, 0755);
+			next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		} else {
+			next = openat(at, part, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+			if (next >= 0)
+				close(next);
+			next = next < 0 ? -1 : openat(at, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		}
+		close(at);
+		at = next;
+	}
+	return at;
+}
+
+/* What the mounts have hidden: its old self is held by a descriptor. */
+static int hidden(const char *path, int fd)
+{
+	struct stat before, now;
+
+	return fstat(fd, &before) == 0 &&
+	       (stat(path, &now) < 0 || before.st_dev != now.st_dev || before.st_ino != now.st_ino);
+}
+
+static void restore(const char *path, int fd)
+{
+	char target[40];
+	struct stat st;
+	int place;
+
+	if (fstat(fd, &st) < 0 || !hidden(path, fd))
+		return;
+	place = make_place(path, S_ISDIR(st.st_mode));
+	if (place < 0)
+		die("make the place of %s", path);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
+	bind_fd(fd, path, target);
+	close(place);
+}
+
+static void terminals(void)
+{
+	struct stat st;
+
+	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+	          "newinstance,gid=5,mode=620,ptmxmode=666") < 0)
+		die("mount /dev/pts");
+	/* Often a link to pts/ptmx already; a node of its own would open the host's instance in old kernels. */
+	if (lstat("/dev/ptmx", &st) == 0 && !S_ISLNK(st.st_mode) &&
+	    mount("/dev/pts/ptmx", "/dev/ptmx", NULL, MS_BIND, NULL) < 0)
+		die("bind /dev/ptmx");
+}
+
+static void shared_memory(const char *bytes)
+{
+	char options[64];
+
+	if (mkdir("/dev/shm", 01777) < 0 && errno != EEXIST)
+		die("make /dev/shm");
+	snprintf(options, sizeof(options), "mode=1777,size=%s", bytes);
+	if (mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+		die("mount /dev/shm");
+}
+
+static void set_up(struct plan *p)
+{
+	int tmp, ml;
+
+	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
+		die("new namespaces");
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		die("make mounts private");
+	/* Descriptors from before would be of the old namespace's mounts, which cannot be bound here. */
+	tmp = open_path(p->tmp);
+	if (tmp < 0)
+		die("%s", p->tmp);
+	ml = open_path(p->ml);
+	if (ml < 0)
+		die("%s", p->ml);
+	for (int i = 0; i < p->n_keep; i++)
+		p->keep_fd[i] = open_path(p->keep[i]); /* one that is not there hides nothing */
+	if (mkdir("/opt", 0755) < 0 && errno != EEXIST)
+		die("make /opt");
+	if (mkdir("/opt/ml", 0755) < 0 && errno != EEXIST)
+		die("make /opt/ml");
+	bind_fd(tmp, p->tmp, "/tmp");
+	shared_memory(p->shm_bytes);
+	terminals();
+	for (int i = 0; i < p->n_keep; i++)
+		if (p->keep_fd[i] >= 0)
+			restore(p->keep[i], p->keep_fd[i]);
+	bind_fd(ml, p->ml, "/opt/ml");
+}
+
+int main(int argc, char **argv)
+{
+	struct plan p = {0};
+	int null_fd;
+
+	umask(022);
+	parse(&p, argc, argv);
+	prctl(PR_SET_NAME, "hearth-hold");
+	set_up(&p);
+	if (chdir("/") < 0)
+		die("chdir");
+	printf("ok\n");
+	fflush(stdout);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3 && null_fd >= 0; fd++)
+		dup2(null_fd, fd);
+	for (int fd = 3; fd < 3 + KEEP_MAX + 8; fd++)
+		close(fd);
+	for (;;)
+		pause();
+}

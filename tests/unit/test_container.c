@@ -1,0 +1,580 @@
+/*
+ * container: control groups as mounted here (or as a made-up machine has them), limits, the holder's
+ * namespaces, kill, adoption. What needs root or a controller says so when it is skipped.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "agent/cgroup.h"
+#include "agent/data.h"
+#include "agent/limits.h"
+#include "common/fsutil.h"
+#include "tests/lib/tap.h"
+
+#define WAIT_MS 20000
+
+static struct loop *loop;
+static struct agent_env env;
+static struct launch_paths paths;
+static struct launch_user user = {.name = (char *)(uintptr_t) "root", .home = (char *)(uintptr_t) "/root"};
+
+static char *in_tmp(const char *name)
+{
+	return xasprintf("%s/%s", tap_tmpdir(), name);
+}
+
+static void put(const char *path, const char *text)
+{
+	struct err e;
+
+	if (fs_replace(path, text, strlen(text), 0644, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+static void make_dir(const char *path)
+{
+	struct err e;
+
+	if (fs_mkdir_p(path, 0755, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+static int run_until(const int *flag)
+{
+	uint64_t end = clock_boot_us(clock_real()) + WAIT_MS * 1000;
+
+	while (!*flag && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 50);
+	return *flag;
+}
+
+static int until_zero(int (*fn)(void *), void *arg)
+{
+	uint64_t end = clock_boot_us(clock_real()) + WAIT_MS * 1000;
+
+	while (fn(arg) != 0 && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 5);
+	return fn(arg);
+}
+
+/* ---- a made-up machine ----------------------------------------------------------------------------------
+ */
+
+static void test_layout(void)
+{
+	cleanup_free char *v2 = in_tmp("u/user/z"), *v1 = in_tmp("m/y"), *mounts = in_tmp("mountinfo"),
+	                  *self = in_tmp("self");
+	cleanup_free char *want = NULL, *text = NULL, *cpu = in_tmp("c");
+	struct cg_layout l;
+
+	make_dir(v2);
+	make_dir(v1);
+	make_dir(cpu);
+	text = xasprintf("22 1 0:20 / /proc rw - proc proc rw\n"
+	                 "30 1 0:30 / %s/u rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+	                 "31 1 0:31 /docker/x %s/m rw - cgroup cgroup rw,memory\n"
+	                 "32 1 0:32 / %s/c rw - cgroup cgroup rw,cpuacct,cpu\n"
+	                 "33 1 0:33 / /nonexistent rw - cgroup cgroup rw,freezer\nbroken line\n",
+	                 tap_tmpdir(), tap_tmpdir(), tap_tmpdir());
+	put(mounts, text);
+	put(self, "5:memory:/docker/x/y\n4:cpuacct,cpu:/\n0::/user/z\n");
+	cg_layout_read(&l, mounts, self, 1);
+	want = in_tmp("u");
+	is_str(l.base[CG_V2], want, "root: version 2 from the top");
+	free(want);
+	want = in_tmp("m");
+	is_str(l.base[CG_MEMORY], want, "root: memory from the top");
+	is_str(l.base[CG_CPU], cpu, "cpu among others in one mount");
+	ok(l.base[CG_CPUSET] == NULL, "cpuset is not cpu");
+	ok(l.base[CG_FREEZER] == NULL, "what cannot be written to is not there");
+	cg_layout_fini(&l);
+	cg_layout_read(&l, mounts, self, 0);
+	is_str(l.base[CG_V2], v2, "others: below the own group");
+	is_str(l.base[CG_MEMORY], v1, "of the part that is mounted");
+	is_str(l.base[CG_CPU], cpu, "at the top when that is the own one");
+	cg_layout_fini(&l);
+	cg_layout_read(&l, "/nonexistent", self, 1);
+	ok(l.base[CG_V2] == NULL, "no mounts at all");
+	cg_layout_fini(&l);
+}
+
+static void test_record(void)
+{
+	struct cgroup cg = {.memory_limited = 1}, back = {0};
+	struct strv lines = {0};
+
+	cg.dir[CG_V2] = xstrdup("/sys/x y/z");
+	cg.dir[CG_CPU] = xstrdup("/a");
+	cg.dir[CG_CPUSET] = xstrdup("/b");
+	cgroup_save(&cg, &lines);
+	for (size_t i = 0; i < lines.n; i++)
+		is_int(cgroup_load_line(&back, lines.v[i]), 0, lines.v[i]);
+	is_str(back.dir[CG_V2], "/sys/x y/z", "v2");
+	is_str(back.dir[CG_CPU], "/a", "cpu");
+	is_str(back.dir[CG_CPUSET], "/b", "cpuset");
+	is_int(back.memory_limited, 1, "memory is limited");
+	is_int(cgroup_load_line(&back, "cgroup v2 /again"), -1, "twice");
+	is_int(cgroup_load_line(&back, "cgroup pids relative"), -1, "not absolute");
+	is_int(cgroup_load_line(&back, "cgroup pony /a"), -1, "unknown");
+	is_int(cgroup_load_line(&back, ""), -1, "nothing");
+	strv_fini(&lines);
+	cgroup_fini(&cg);
+	cgroup_fini(&back);
+}
+
+/* ---- processes inside -------------------------------------------------------------------------------------
+ */
+
+struct inside {
+	struct strv procs;
+	uint32_t holder;
+};
+
+/* As a shim does it: async-signal-safe. */
+static int enter(void *arg)
+{
+	const struct inside *in = arg;
+	char path[64];
+	int fd;
+
+	for (size_t i = 0; i < in->procs.n; i++) {
+		fd = open(in->procs.v[i], O_WRONLY);
+		if (fd < 0 || write(fd, "0", 1) < 0)
+			return -1;
+		close(fd);
+	}
+	if (!in->holder)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%u/ns/ipc", in->holder);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || setns(fd, CLONE_NEWIPC) < 0)
+		return -1;
+	close(fd);
+	snprintf(path, sizeof(path), "/proc/%u/ns/mnt", in->holder);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || setns(fd, CLONE_NEWNS) < 0 || chdir("/") < 0)
+		return -1;
+	close(fd);
+	return 0;
+}
+
+static pid_t start_sh(const struct container *c, const char *token, const char *script, int out_fd)
+{
+	const char *argv[] = {"sh", "-c", script, NULL};
+	cleanup_free char *mark = xasprintf("HEARTH_TOKEN_LAUNCH=%s", token);
+	const char *envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", mark, NULL};
+	struct proc_spawn s = {.path = "/bin/sh",
+	                       .argv = (char *const *)(uintptr_t)argv,
+	                       .envp = (char *const *)(uintptr_t)envp,
+	                       .stdin_fd = -1,
+	                       .stdout_fd = out_fd,
+	                       .stderr_fd = out_fd,
+	                       .new_session = 1};
+	struct strv oom = {0};
+	struct inside in = {{0}, 0};
+	struct err e;
+	uint64_t start;
+	pid_t pid;
+
+	if (c) {
+		container_shim(c, &in.procs, &oom, &in.holder, &start);
+		s.pre_exec = enter;
+		s.pre_exec_arg = &in;
+	}
+	if (proc_spawn(&s, &pid, NULL, &e) < 0)
+		tap_bail("%s", e.text);
+	strv_fini(&in.procs);
+	strv_fini(&oom);
+	return pid;
+}
+
+/* Output of a script inside, malloc'ed; *status is its exit status. */
+static char *run_sh(const struct container *c, const char *token, const char *script, int *status)
+{
+	char *out = xcalloc(1, 65537);
+	size_t n = 0;
+	ssize_t got;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		tap_bail("pipe");
+	pid = start_sh(c, token, script, fds[1]);
+	close(fds[1]);
+	while (n < 65536 && (got = read(fds[0], out + n, 65536 - n)) > 0)
+		n += (size_t)got;
+	close(fds[0]);
+	waitpid(pid, status, 0);
+	return out;
+}
+
+static void set_up(const char *launch)
+{
+	cleanup_free char *ml = NULL;
+
+	free(paths.run);
+	free(paths.work);
+	free(paths.ml);
+	paths.run = xasprintf("%s/run/%s", tap_tmpdir(), launch);
+	paths.work = xasprintf("%s/data/jobs/%s", tap_tmpdir(), launch);
+	paths.ml = xasprintf("%s/ml", paths.work);
+	make_dir(paths.run);
+	make_dir(paths.ml);
+}
+
+static struct {
+	int called, oom;
+	char text[256];
+} limit;
+
+static void on_limit(const char *text, int oom, void *arg)
+{
+	(void)arg;
+	limit.called++;
+	limit.oom = oom;
+	snprintf(limit.text, sizeof(limit.text), "%s", text);
+}
+
+static int gone(void *pid)
+{
+	waitpid(*(pid_t *)pid, NULL, WNOHANG);
+	return kill(*(pid_t *)pid, 0) == 0;
+}
+
+static void test_isolation(void)
+{
+	struct container_params p = {
+	    .name = "1.1", .token = "iso-token", .paths = &paths, .user = &user, .memory_bytes = 256 << 20};
+	struct container *c, *again;
+	struct proc_id holder = {0};
+	cleanup_free char *marker = NULL, *link = in_tmp("outside"), *links = NULL;
+	struct strv procs = {0}, oom = {0};
+	struct err e = {0};
+	char *out;
+	int status;
+
+	set_up("1.1");
+	marker = xasprintf("%s/run/seen", tap_tmpdir());
+	put(marker, "x");
+	make_dir(link);
+	links = xasprintf("%s/links", paths.work);
+	put(links, link);
+	out = xasprintf("%s/hello", paths.ml);
+	put(out, "from ml\n");
+	free(out);
+	out = in_tmp("hidden");
+	put(out, "host\n");
+	free(out);
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	if (!c)
+		tap_bail("container: %s", e.text);
+	for (size_t i = 0; i < container_notes(c)->n; i++)
+		tap_diag("note: %s", container_notes(c)->v[i]);
+	container_shim(c, &procs, &oom, (uint32_t *)&holder.pid, &holder.start_ticks);
+	if (!container_isolated(c)) {
+		tap_skip("no right to make namespaces");
+		goto out;
+	}
+	out = xasprintf("cat /opt/ml/hello; ls -d %s %s; test -e %s/hidden || echo hidden; echo x >/tmp/mine; "
+	                "stat -c %%a /tmp /dev/shm;"
+	                "stat -f -c %%T /dev/shm; ls /dev/shm | wc -l; stat -f -c '%%b %%S' /dev/shm",
+	                marker, link, tap_tmpdir());
+	char *got = run_sh(c, p.token, out, &status);
+	free(out);
+	like(got, "from ml", "/opt/ml is there");
+	like(got, marker, "the agent's folders stay visible although they lie in /tmp");
+	like(got, link, "so does a linked input");
+	like(got, "\nhidden\n1777\n1777\ntmpfs\n0\n65536 4096\n", "private /tmp, /dev/shm of the right size");
+	free(got);
+	out = xasprintf("%s/tmp/mine", paths.work);
+	ok(access(out, F_OK) == 0, "/tmp is the launch's folder");
+	ok(access("/tmp/mine", F_OK) < 0, "and not the host's");
+	free(out);
+	got = run_sh(c, p.token,
+	             "ls /dev/pts; if command -v python3 >/dev/null; then /usr/bin/python3 -c 'import os,pty\n"
+	             "os.setgid(65534); os.setuid(65534); m,s=pty.openpty(); print(os.ttyname(s), "
+	             "os.stat(os.ttyname(s)).st_gid)';"
+	             "else echo /dev/pts/0 5; fi",
+	             &status);
+	like(got, "/dev/pts/0 5", "an ordinary user gets a terminal");
+	free(got);
+	out = run_sh(NULL, "host", "grep -c hearth /proc/self/mountinfo", &status);
+	is_str(out, "0\n", "no mount has come out");
+	free(out);
+
+	/* Another agent takes over. */
+	container_forget(c);
+	again = container_adopt(&env, &p, on_limit, NULL, &e);
+	ok(again != NULL, "adopted");
+	c = again;
+	got = run_sh(c, p.token, "cat /tmp/mine", &status);
+	is_str(got, "x\n", "and processes go to the same place");
+	free(got);
+	is_int(container_processes(c), 0, "the holder is not counted");
+out:
+	status = (int)holder.pid;
+	container_destroy(c);
+	if (status) {
+		pid_t pid = (pid_t)status;
+		is_int(until_zero(gone, &pid), 0, "the holder is gone");
+	}
+	for (size_t i = 0; i < procs.n; i++)
+		ok(access(procs.v[i], F_OK) < 0, "group removed");
+	is_int(access(paths.ml, F_OK), 0, "the folders stay");
+	strv_fini(&procs);
+	strv_fini(&oom);
+	is_int(container_adopt(&env, &p, on_limit, NULL, &e) == NULL, 1, "nothing to adopt any more");
+	is_int(e.code, ERR_NOT_FOUND, "says so");
+}
+
+static void test_kill(int as_root)
+{
+	struct container_params p = {
+	    .name = "2.1", .token = as_root ? "kill-token" : "kill-token-user", .paths = &paths, .user = &user};
+	struct container *c;
+	struct err e = {0};
+	pid_t pid, stubborn;
+	int status;
+
+	set_up("2.1");
+	env.is_root = as_root;
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	if (!c)
+		tap_bail("container: %s", e.text);
+	pid = start_sh(
+	    c, p.token,
+	    "setsid sleep 1000 & (setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' &) ; sleep 1000", -1);
+	stubborn = start_sh(c, p.token, "trap '' TERM; while :; do sleep 1000; done", -1);
+	for (int i = 0; i < 2000 && container_processes(c) < 6; i++)
+		loop_run_once(loop, 5);
+	ok(container_processes(c) >= 6, "six processes in five sessions");
+	is_int(container_kill_all(c, 5000), 0, "none is left");
+	is_int(container_processes(c), 0, "none is counted");
+	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "killed");
+	ok(waitpid(stubborn, &status, 0) == stubborn && WIFSIGNALED(status), "also the stubborn one");
+	is_int(container_kill_all(c, 5000), 0, "twice does no harm");
+	container_destroy(c);
+	env.is_root = geteuid() == 0;
+}
+
+static void test_oom(void)
+{
+	struct container_params p = {
+	    .name = "3.1", .token = "oom-token", .paths = &paths, .user = &user, .memory_bytes = 48 << 20};
+	struct container *c;
+	struct strv procs = {0}, oom = {0};
+	struct err e = {0};
+	uint32_t holder;
+	uint64_t start;
+	char *out;
+	int status;
+
+	set_up("3.1");
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	container_shim(c, &procs, &oom, &holder, &start);
+	if (!oom.n) {
+		tap_skip("no memory controller that may be used");
+	} else {
+		is_int(container_oom_seen(c), 0, "nothing yet");
+		out = run_sh(c, p.token, "exec head -c 200000000 /dev/zero | tail -c 190000000 | wc -c", &status);
+		free(out);
+		is_int(container_oom_seen(c), 1, "the kernel killed for memory");
+	}
+	strv_fini(&procs);
+	strv_fini(&oom);
+	container_destroy(c);
+}
+
+static void test_confined(void)
+{
+	const uint32_t cpus[] = {0};
+	struct container_params p = {.name = "4.1",
+	                             .token = "cpu-token",
+	                             .paths = &paths,
+	                             .user = &user,
+	                             .cpus = cpus,
+	                             .n_cpus = 1,
+	                             .cpu_quota = 0.5};
+	struct container *c;
+	struct err e = {0};
+	char *out;
+	int status, refused = 0;
+
+	set_up("4.1");
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	for (size_t i = 0; i < container_notes(c)->n; i++)
+		refused |= strstr(container_notes(c)->v[i], "CPUs") != NULL;
+	out = run_sh(c, p.token, "grep Cpus_allowed_list /proc/self/status", &status);
+	if (refused)
+		tap_skip("no cpuset controller that may be used");
+	else
+		like(out, "\t0\n", "one CPU only");
+	free(out);
+	container_destroy(c);
+}
+
+/* ---- watched limits ---------------------------------------------------------------------------------------
+ */
+
+static void test_watch(void)
+{
+	struct cgroup none = {0};
+	cleanup_free char *dir = in_tmp("watched"), *file = in_tmp("watched/big");
+	struct limits_params p = {.loop = loop,
+	                          .token = "watch-token",
+	                          .cg = &none,
+	                          .dir = dir,
+	                          .memory_bytes = 64 << 20,
+	                          .period_ms = 20,
+	                          .on_limit = on_limit};
+	struct limits *l;
+	struct err e;
+	pid_t pid, *list = NULL;
+	char *big = xcalloc(1, 3 << 20);
+
+	make_dir(dir);
+	ok(limits_start(&(struct limits_params){.loop = loop, .cg = &none}, &e) == NULL, "nothing to watch");
+	limit.called = 0;
+	pid = start_sh(NULL, "watch-token", "head -c 100000000 /dev/zero | tail -c 90000000 | sleep 1000", -1);
+	l = limits_start(&p, &e);
+	ok(run_until(&limit.called), "memory passed");
+	is_int(limit.oom, 1, "as memory");
+	like(limit.text, "64.0MiB allowed", "with the limit");
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, 5);
+	is_int(limit.called, 1, "told once");
+	limits_stop(l);
+	ok(limits_pids_of("watch-token", &list) >= 3, "processes found by the mark");
+	free(list);
+	list = NULL;
+	is_int(limits_pids_of("watch-toke", &list), 0, "the whole mark only");
+	free(list);
+	kill(-pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+
+	limit.called = 0;
+	p.memory_bytes = 0;
+	p.disk_bytes = 1 << 20;
+	l = limits_start(&p, &e);
+	fs_write_atomic(file, big, 3 << 20, 0644, NULL);
+	ok(run_until(&limit.called), "disk passed");
+	is_int(limit.oom, 0, "not memory");
+	like(limit.text, "disk", "named");
+	limits_stop(l);
+	free(big);
+}
+
+/* ---- devices --------------------------------------------------------------------------------------------
+ */
+
+static void devices_of(const char *what, const char *dir,
+                       int (*apply)(const char *, const struct strv *, struct err *))
+{
+	struct strv allowed = {0};
+	struct inside in = {{0}, 0};
+	const char *argv[] = {"sh", "-c",
+	                      "echo x >/dev/null && echo null; (: </dev/mem) 2>/dev/null || echo no mem; (: "
+	                      "</dev/kmsg) && echo kmsg",
+	                      NULL};
+	struct proc_spawn s = {.path = "/bin/sh",
+	                       .argv = (char *const *)(uintptr_t)argv,
+	                       .stdin_fd = -1,
+	                       .stderr_fd = -1,
+	                       .pre_exec = enter,
+	                       .pre_exec_arg = &in};
+	char out[256] = "";
+	struct err e;
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+	int fds[2];
+
+	strv_add(&allowed, "/dev/kmsg");
+	strv_add(&allowed, "/dev/not-there");
+	strv_addf(&in.procs, "%s/cgroup.procs", dir);
+	if (apply(dir, &allowed, &e) < 0) {
+		tap_diag("%s", e.text);
+		tap_skip("devices cannot be confined here");
+		goto out;
+	}
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		tap_bail("pipe");
+	s.stdout_fd = fds[1];
+	if (proc_spawn(&s, &pid, NULL, &e) < 0)
+		tap_bail("%s", e.text);
+	close(fds[1]);
+	while (n < sizeof(out) - 1 && (got = read(fds[0], out + n, sizeof(out) - 1 - n)) > 0)
+		n += (size_t)got;
+	close(fds[0]);
+	waitpid(pid, NULL, 0);
+	is_str(out, "null\nno mem\nkmsg\n", what);
+out:
+	strv_fini(&allowed);
+	strv_fini(&in.procs);
+}
+
+static void test_devices(void)
+{
+	const struct cg_limits lim = {0};
+	struct cg_layout l;
+	struct cgroup cg;
+	struct strv notes = {0};
+	cleanup_free char *node = xasprintf("unit-devices-%d", getpid());
+	struct err e;
+
+	cg_layout_read(&l, "/proc/self/mountinfo", "/proc/self/cgroup", 1);
+	cgroup_create(&cg, &l, node, "x", &lim, &notes);
+	if (cg.dir[CG_DEVICES])
+		devices_of("version 1: standard ones and the one allowed", cg.dir[CG_DEVICES], cgroup_dev_v1);
+	else
+		tap_skip("no devices controller of version 1");
+	if (cg.dir[CG_V2])
+		devices_of("version 2: standard ones and the one allowed", cg.dir[CG_V2], cgroup_dev_v2);
+	else
+		tap_skip("no cgroup of version 2");
+	is_int(cgroup_remove(&cg, &e), 0, "removed");
+	cgroup_fini(&cg);
+	cg_layout_fini(&l);
+	strv_fini(&notes);
+}
+
+int main(void)
+{
+	cleanup_free char *data = in_tmp("data"), *run = in_tmp("run"), *libexec = NULL;
+
+	loop = loop_create();
+	libexec = xasprintf("%s/agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : ".");
+	env = (struct agent_env){
+	    .loop = loop,
+	    .clock = clock_real(),
+	    .is_root = geteuid() == 0,
+	    .cfg = {.data_dir = data, .run_dir = run, .node = (char *)(uintptr_t) "n1", .libexec_dir = libexec}};
+	make_dir(data);
+	make_dir(run);
+	test_layout();
+	test_record();
+	test_watch();
+	test_kill(0);
+	if (env.is_root) {
+		test_isolation();
+		test_kill(1);
+		test_oom();
+		test_confined();
+		test_devices();
+	} else {
+		tap_skip("namespaces and control groups: not root");
+	}
+	free(paths.run);
+	free(paths.work);
+	free(paths.ml);
+	loop_destroy(loop);
+	return tap_done();
+}
