@@ -140,7 +140,7 @@ static int split(const char *p, struct word *w, struct strv *out, struct err *e)
 	if (expands)
 		return err_set(e, ERR_INVALID,
 		               "the command needs a shell ($, `, * or ? outside quotes); hearth-rsh has none");
-	if (!out->n)
+	if (!out->n || strcmp(out->v[0], "export") == 0)
 		return err_set(e, ERR_INVALID, "no command was given");
 	return 0;
 }

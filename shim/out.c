@@ -55,6 +55,7 @@ struct out {
 	uint64_t retry_at_us; /* boot time before which no file is tried; 0 = now */
 	uint64_t rec_at_us;   /* of the last index record in this segment, real time; 0 none */
 	int rec_stream;
+	uint8_t last_byte;     /* written last */
 	int open_line;         /* 1 + stream whose line is not finished, 0 none */
 	uint64_t open_line_us; /* boot time of its last chunk */
 	uint8_t *chunk, *ring; /* ring: the last SHIM_TAIL_MAX bytes, at pos modulo its size */
@@ -182,7 +183,8 @@ static void put_record(struct out *o, int stream)
 	}
 }
 
-/* How much of p goes into the open segment: up to a line's end where there is one. */
+/* How much of p goes into the open segment: up to a line's end where there is one. 0: the next line is better
+ * put into the next segment as a whole. */
 static size_t fitting(struct out *o, const uint8_t *p, size_t n)
 {
 	uint64_t room = o->segment_bytes - current(o)->size;
@@ -191,7 +193,9 @@ static size_t fitting(struct out *o, const uint8_t *p, size_t n)
 	if (n <= room)
 		return n;
 	nl = memrchr(p, '\n', (size_t)room);
-	return nl ? (size_t)(nl - p) + 1 : (size_t)room;
+	if (nl)
+		return (size_t)(nl - p) + 1;
+	return current(o)->size && o->last_byte == '\n' ? 0 : (size_t)room;
 }
 
 /* Writes a piece into the present segment (opened when there is none). Bytes written, or -1 with errno. */
@@ -207,6 +211,12 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	if (o->data_fd < 0 && open_segment(o) < 0)
 		return -1;
 	fit = fitting(o, p, n);
+	if (fit == 0) {
+		close_segment(o);
+		if (open_segment(o) < 0)
+			return -1;
+		fit = fitting(o, p, n);
+	}
 	put_record(o, stream);
 	do
 		done = write(o->data_fd, p, fit);
@@ -216,6 +226,7 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	current(o)->size += (uint64_t)done;
 	o->kept += (uint64_t)done;
 	o->pos += (uint64_t)done;
+	o->last_byte = p[done - 1];
 	/* Full, or cut at a line's end with too little room for the next one, or a disk that took only a part. */
 	if (current(o)->size >= o->segment_bytes || (size_t)done < n)
 		close_segment(o);
