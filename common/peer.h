@@ -47,7 +47,8 @@ struct peer_dial {
 	uint32_t timeout_ms;   /* for connection and handshake; 0 = 10,000 */
 	size_t out_limit;      /* bytes queued at most; 0 = 16 MiB */
 };
-/* The peer exists at once; on_open or on_close follows. */
+/* The peer exists at once; on_open or on_close follows, never before this returns. NULL: url or ca_pem is no good. A host given by name is
+ * looked up in a blocking way (a few seconds when the name server is gone); give numbers where that matters. */
 struct peer *peer_dial(struct loop *l, const struct peer_dial *d, const struct peer_ops *ops, void *arg, struct err *e);
 
 struct peer_accept {
@@ -62,14 +63,16 @@ struct peer *peer_accept(struct loop *l, struct bufferevent *bev, const struct p
 /* Encodes and queues. ERR_BUSY when the limit would be passed (nothing is queued then). */
 int peer_send(struct peer *p, uint16_t type, const void *msg, uint64_t id, struct err *e);
 size_t peer_queued(const struct peer *p);
+/* hold 1: takes no more input (the other side is slowed down by TCP) until hold 0. For a reader whose own queue is full. */
+void peer_hold(struct peer *p, int hold);
 uint8_t peer_role(const struct peer *p);
 const char *peer_node(const struct peer *p);
 void peer_set_arg(struct peer *p, void *arg);
 void peer_destroy(struct peer *p); /* flushes nothing; allowed in callbacks; NULL allowed */
-/* Closes when all that is queued was written, at most timeout_ms later. */
+/* Sends what is queued, then closes: on_close follows, at most timeout_ms later. No more messages come. */
 void peer_close_flushed(struct peer *p, uint32_t timeout_ms);
 
-/* 100 ms, 200, 400 ... 5 s with +-20 % jitter. */
+/* Delay after so many failures in a row (1, 2, 3 ...): 100 ms, 200, 400 ... 5 s with +-20 % jitter. */
 uint32_t peer_backoff_ms(unsigned failures);
 
 #endif

@@ -298,7 +298,7 @@ int tree_each(const char *manifest, size_t n,
 			rc = err_set(e, ERR_INVALID, "manifest line %zu: %s", line, wrong);
 		else if (fn)
 			rc = fn(&en, arg, e) < 0 ? -1 : 0;
-		s = stop + 1;
+		s = stop ? stop + 1 : end;
 	}
 	tree_set_destroy(w->dirs);
 	free(w->chunks);
