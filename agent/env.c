@@ -13,6 +13,8 @@
 #include "common/strutil.h"
 #include "shim/shim.h"
 
+#define BASE_PATH "/usr/local/bin:/usr/bin:/bin"
+
 static void put(const struct env_in *in, struct strv *out, const char *name, const char *value)
 {
 	if (!value)
@@ -59,17 +61,17 @@ static int standard_bin(const char *dir)
 	return !dir || !strcmp(dir, "/usr/bin") || !strcmp(dir, "/usr/local/bin") || !strcmp(dir, "/bin");
 }
 
-static char *search_path(const struct env_in *in, const char *base)
+static char *search_path(const struct env_in *in, const char *venv_bin, const char *base)
 {
 	int mpi = !standard_bin(in->mpi_bin);
 
-	return xasprintf("%s%s%s%s%s", in->venv_bin ? in->venv_bin : "", in->venv_bin ? ":" : "", mpi ? in->mpi_bin : "",
+	return xasprintf("%s%s%s%s%s", venv_bin ? venv_bin : "", venv_bin ? ":" : "", mpi ? in->mpi_bin : "",
 	                 mpi ? ":" : "", base);
 }
 
 static void env_base(const struct env_in *in, struct strv *out)
 {
-	put_take(in, out, "PATH", search_path(in, "/usr/local/bin:/usr/bin:/bin"));
+	put_take(in, out, "PATH", search_path(in, in->venv_bin, BASE_PATH));
 	put(in, out, "HOME", in->user->home);
 	put(in, out, "USER", in->user->name);
 	put(in, out, "LOGNAME", in->user->name);
@@ -231,7 +233,7 @@ static void env_user(const struct env_in *in, struct strv *out)
 	for (size_t i = 0; i < s->n_env; i++) {
 		/* A PATH of the user's own still finds the job's packages first. */
 		if (!strcmp(s->env[i].name, "PATH"))
-			put_take(in, out, "PATH", search_path(in, s->env[i].value));
+			put_take(in, out, "PATH", search_path(in, in->venv_bin, s->env[i].value));
 		else
 			put(in, out, s->env[i].name, s->env[i].value);
 	}
@@ -265,6 +267,8 @@ void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *
 	const struct job_spec *s = in->plan->spec;
 
 	env_base(in, out);
+	/* A job's virtual environment may bring an mpirun of another kind. */
+	put_take(in, out, "PATH", search_path(in, NULL, BASE_PATH));
 	for (size_t i = 0; i < s->n_env; i++) {
 		const char *name = s->env[i].name;
 

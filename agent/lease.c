@@ -7,14 +7,18 @@
 #define ASK_TIMEOUT_MIN_MS 200u
 #define LEASE_DEFAULT_MS   10000u
 
-void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms)
+void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms, int heard)
 {
-	*l = (struct lease){.phase = LEASE_HELD, .last_ack_us = last_ack_us, .lease_ms = lease_ms ? lease_ms : LEASE_DEFAULT_MS};
+	*l = (struct lease){.phase = LEASE_HELD,
+	                    .last_ack_us = last_ack_us,
+	                    .lease_ms = lease_ms ? lease_ms : LEASE_DEFAULT_MS,
+	                    .heard = heard};
 }
 
 void lease_ack(struct lease *l, uint64_t now_us, uint32_t lease_ms)
 {
 	l->phase = LEASE_HELD;
+	l->heard = 1;
 	l->last_ack_us = now_us;
 	if (lease_ms)
 		l->lease_ms = lease_ms;
@@ -88,7 +92,7 @@ int lease_has_controller(const struct lease *l, uint64_t now_us, uint64_t *ack_a
 	uint64_t age_us = now_us > l->last_ack_us ? now_us - l->last_ack_us : 0;
 
 	*ack_age_ms = age_us / 1000;
-	return l->last_ack_us != 0 && l->phase == LEASE_HELD && age_us < (uint64_t)l->lease_ms * 1000;
+	return l->heard && l->phase == LEASE_HELD && age_us < (uint64_t)l->lease_ms * 1000;
 }
 
 const char *lease_verdict_text(enum lease_verdict v)

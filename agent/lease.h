@@ -31,9 +31,10 @@ struct lease {
 	uint64_t last_ack_us;
 	uint64_t ask_at_us; /* of LEASE_ORPHAN */
 	uint32_t lease_ms;
+	int heard; /* by an acknowledgement, ever: a lease granted at the start proves no controller */
 };
 
-void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms);
+void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms, int heard);
 void lease_ack(struct lease *l, uint64_t now_us, uint32_t lease_ms); /* 0: length unchanged */
 /* 1: it is time to ask (phase becomes LEASE_ASKING; answer by lease_decide). */
 int lease_tick(struct lease *l, uint64_t now_us);

@@ -52,7 +52,8 @@ static void launch_options(const struct mpi_in *in, struct strv *out)
 
 void mpi_argv(const struct mpi_in *in, struct strv *out)
 {
-	strv_add(out, in->mpirun);
+	/* Not its absolute path: Open MPI would then look for orted under the same prefix on all nodes. PATH finds it. */
+	strv_add(out, "mpirun");
 	if (in->as_root)
 		strv_add(out, "--allow-run-as-root");
 	launch_options(in, out);
@@ -106,21 +107,13 @@ void mpi_torchrun_argv(const struct plan *p, struct strv *out)
 
 void mpi_orted_argv(const struct wire_strv *words, struct strv *out)
 {
-	char *line = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&line, &n);
+	const char *slash;
 
-	if (!f)
-		abort();
-	for (uint32_t i = 0; i < words->n; i++)
-		fprintf(f, "%s%s", i ? " " : "", words->v[i]);
-	if (fclose(f) != 0)
-		abort();
-	strv_add(out, "/bin/sh");
-	strv_add(out, "-c");
-	/* exec, so that the shim's child is orted itself and its exit status is exact */
-	strv_take(out, xasprintf("exec %s", line));
-	free(line);
+	for (uint32_t i = 0; i < words->n; i++) {
+		/* This node's own orted, wherever mpirun's node has it. */
+		slash = i == 0 ? strrchr(words->v[0], '/') : NULL;
+		strv_add(out, slash ? slash + 1 : words->v[i]);
+	}
 }
 
 static int plain_word(const char *s)

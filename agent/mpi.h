@@ -9,7 +9,7 @@
 
 struct mpi_in {
 	const struct plan *plan;
-	const char *mpirun, *rsh, *rank; /* absolute paths of mpirun, hearth-rsh, hearth-rank */
+	const char *rsh, *rank; /* absolute paths of hearth-rsh, hearth-rank */
 	const char *cidr;                /* network of this node's address; NULL: let Open MPI choose */
 	int as_root;                     /* the job's account is root */
 	int has_fabric;                  /* RDMA, EFA ...: let Open MPI look for it */
@@ -17,7 +17,7 @@ struct mpi_in {
 void mpi_argv(const struct mpi_in *in, struct strv *out);
 /* torchrun of this node: `python3 -m torch.distributed.run ... --no_python COMMAND` */
 void mpi_torchrun_argv(const struct plan *p, struct strv *out);
-/* What the plm_rsh component handed to hearth-rsh is meant for a shell: {"/bin/sh", "-c", words joined by blanks}. */
+/* Command of ORTED_START as words (hearth-rsh has taken the shell line apart): orted is looked for in this node's PATH. */
 void mpi_orted_argv(const struct wire_strv *words, struct strv *out);
 /* Arguments as one line that a shell would read back, for people. malloc'ed. */
 char *mpi_line(const struct strv *argv);

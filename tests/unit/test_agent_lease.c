@@ -20,7 +20,7 @@ static void test_time(void)
 	uint64_t t0 = 1000000000, age;
 	struct lease l;
 
-	lease_init(&l, t0, 3000);
+	lease_init(&l, t0, 3000, 1);
 	is_int(lease_tick(&l, t0 + 2999999), 0, "not before its time");
 	is_int(lease_has_controller(&l, t0 + 100000, &age), 1, "held: has a controller");
 	is_int(age, 100, "age of the acknowledgement");
@@ -45,7 +45,7 @@ static void test_late_ack(void)
 {
 	struct lease l;
 
-	lease_init(&l, 1000000, 3000);
+	lease_init(&l, 1000000, 3000, 1);
 	lease_tick(&l, 4000000);
 	lease_ack(&l, 4100000, 0);
 	is_int(lease_decide(&l, 4200000, 5, 0, 0), LEASE_CARRY_ON, "an ack while asking wins over the answers");
@@ -63,12 +63,16 @@ static void test_neighbours(void)
 static void test_bounds(void)
 {
 	struct lease l;
+	uint64_t age;
 
-	lease_init(&l, 1, 0);
+	lease_init(&l, 1000000, 3000, 0);
+	is_int(lease_has_controller(&l, 1000001, &age), 0, "a lease granted at the start is no proof of a controller");
+
+	lease_init(&l, 1, 0, 0);
 	is_int(l.lease_ms, 10000, "a lease of 0 is the default");
-	lease_init(&l, 1, 400);
+	lease_init(&l, 1, 400, 0);
 	is_int(lease_ask_timeout_ms(&l), 200, "least time to ask");
-	lease_init(&l, 1, 30000);
+	lease_init(&l, 1, 30000, 0);
 	is_int(lease_ask_timeout_ms(&l), 1000, "greatest time to ask");
 	like(lease_verdict_text(LEASE_CUT), "cut", "text");
 }

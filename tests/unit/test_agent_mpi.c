@@ -31,7 +31,7 @@ static void test_mpirun(void)
 {
 	static const uint32_t ranks[] = {2, 1, 1};
 	struct plan *p = make(spec3, "mpirun", ranks, 0);
-	struct mpi_in in = {.plan = p, .mpirun = "/usr/bin/mpirun", .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank",
+	struct mpi_in in = {.plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank",
 	                    .cidr = "10.77.0.0/16", .as_root = 1};
 	struct strv argv = {0};
 	char *line;
@@ -39,7 +39,7 @@ static void test_mpirun(void)
 	mpi_argv(&in, &argv);
 	line = mpi_line(&argv);
 	is_str(line,
-	       "/usr/bin/mpirun --allow-run-as-root --mca plm_rsh_agent /x/hearth-rsh --mca plm_rsh_no_tree_spawn 1 "
+	       "mpirun --allow-run-as-root --mca plm_rsh_agent /x/hearth-rsh --mca plm_rsh_no_tree_spawn 1 "
 	       "--leave-session-attached --mca if_base_do_not_resolve 1 --mca odls_base_sigkill_timeout 0 "
 	       "--mca orte_abort_on_non_zero_status 1 --mca rtc '^hwloc' --mca oob_tcp_keepalive_time 20 "
 	       "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 --mca pml ob1 --mca btl tcp,self,vader "
@@ -84,11 +84,13 @@ static void test_orted(void)
 	struct wire_strv words = {0};
 	struct strv argv = {0};
 
-	wire_strv_add(&words, " orted");
-	wire_strv_add(&words, "-mca ess \"env\"");
+	wire_strv_add(&words, "/opt/openmpi/bin/orted");
+	wire_strv_add(&words, "-mca");
+	wire_strv_add(&words, "a/b");
 	mpi_orted_argv(&words, &argv);
-	is_int(argv.n, 3, "a shell and its command");
-	is_str(argv.v[2], "exec  orted -mca ess \"env\"", "words joined as rsh does");
+	is_int(argv.n, 3, "as many words");
+	is_str(argv.v[0], "orted", "this node's own orted");
+	is_str(argv.v[2], "a/b", "the rest as it came");
 	strv_fini(&argv);
 	for (uint32_t i = 0; i < words.n; i++)
 		free(words.v[i]);

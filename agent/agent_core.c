@@ -1,0 +1,203 @@
+/*
+ * agent_core: creates the parts in order and destroys them in reverse. What needs the network beyond the first join is not waited for: an agent
+ * without a controller adopts and watches its launches all the same.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/guard.h"
+#include "agent/launches.h"
+#include "agent/mpi.h"
+#include "agent/net.h"
+#include "agent/outbox.h"
+#include "agent/parts.h"
+#include "agent/peerport.h"
+#include "agent/rshd.h"
+#include "agent/session.h"
+#include "common/fsutil.h"
+#include "common/hash.h"
+#include "common/log.h"
+
+static int send_report(uint16_t type, const void *msg, uint64_t id, void *arg)
+{
+	return session_send(((struct agent *)arg)->session, type, msg, id);
+}
+
+static void report_acked(uint16_t type, const void *msg, void *arg)
+{
+	launches_acked(((struct agent *)arg)->launches, type, msg);
+}
+
+static const struct outbox_ops outbox_ops = {.send = send_report, .acked = report_acked};
+
+/* ---- folders and programs ---------------------------------------------------------------------------------------- */
+
+static int open_dirs(struct agent *a, struct err *e)
+{
+	const struct agent_config *c = &a->env.cfg;
+	cleanup_free char *data_lock = xasprintf("%s/lock", c->data_dir);
+	cleanup_free char *run_lock = xasprintf("%s/lock", c->run_dir);
+
+	/* Jobs of other accounts walk through both, and list neither. */
+	if (fs_mkdir_p(c->run_dir, 0711, e) < 0)
+		return -1;
+	if (chmod(c->run_dir, 0711) < 0 || chmod(c->data_dir, 0711) < 0)
+		return err_sys(e, errno, "%s, %s: mode", c->run_dir, c->data_dir);
+	a->data_lock = fs_lock(data_lock, e);
+	if (a->data_lock < 0)
+		return err_wrap(e, "another agent uses this folder");
+	a->run_lock = fs_lock(run_lock, e);
+	return a->run_lock < 0 ? err_wrap(e, "another agent uses this folder") : 0;
+}
+
+/* Installed: all in one folder. In a build tree: in the folders beside the agent's. */
+static char *find_program(const struct agent *a, const char *name)
+{
+	static const char *const below[] = {"", "/../shim", "/../agent"};
+
+	for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
+		char *path = xasprintf("%s%s/%s", a->env.cfg.libexec_dir, below[i], name);
+
+		if (access(path, X_OK) == 0) {
+			char *real = realpath(path, NULL);
+
+			free(path);
+			return real;
+		}
+		free(path);
+	}
+	return NULL;
+}
+
+static int find_programs(struct agent *a, struct err *e)
+{
+	a->shim_path = find_program(a, "hearth-shim");
+	a->rank_path = find_program(a, "hearth-rank");
+	a->rsh_path = find_program(a, "hearth-rsh");
+	if (!a->shim_path || !a->rank_path || !a->rsh_path)
+		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s", a->env.cfg.libexec_dir);
+	a->mpirun = mpi_find();
+	if (a->mpirun)
+		a->mpi_bin = xstrndup(a->mpirun, (size_t)(strrchr(a->mpirun, '/') - a->mpirun));
+	else
+		log_warn("event=no_mpirun text=\"jobs with launcher mpirun are refused on this node\"");
+	return 0;
+}
+
+static int load_identity(struct agent *a, struct err *e)
+{
+	const char *data = a->env.cfg.data_dir;
+
+	a->ca_path = xasprintf("%s/ca.pem", data);
+	a->cert_path = xasprintf("%s/agent.pem", data);
+	a->key_path = xasprintf("%s/agent.key", data);
+	return fs_read_file(a->ca_path, 65536, &a->ca_pem, NULL, e);
+}
+
+static void find_network(struct agent *a)
+{
+	const struct agent_config *c = &a->env.cfg;
+
+	a->ifname = c->interface_name ? xstrdup(c->interface_name) : net_interface_of(c->address);
+	a->cidr = net_cidr_of(c->address);
+	if (!a->ifname)
+		log_warn("event=no_interface address=%s text=\"no interface of this machine has that address\"", c->address);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+static int open_parts(struct agent *a, struct err *e)
+{
+	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || load_identity(a, e) < 0 || proc_boot_id(a->boot_id, e) < 0)
+		return -1;
+	find_network(a);
+	a->sock_path = xasprintf("%s/agent.sock", a->env.cfg.run_dir);
+	a->inv = inventory_create(&a->env, e);
+	if (!a->inv)
+		return -1;
+	a->bulk = bulk_create(&a->env, a->ca_pem, a->cert_path, a->key_path);
+	a->tailer = tailer_create(&a->env, a->bulk);
+	a->outbox = outbox_create(&outbox_ops, a);
+	a->launches = launches_create(a);
+	a->rshd = rshd_create(a, e);
+	if (!a->rshd)
+		return -1;
+	a->guard = guard_create(a);
+	a->peerport = peerport_create(a, e);
+	if (!a->peerport || launches_adopt(a->launches, e) < 0)
+		return -1;
+	a->session = session_create(a);
+	return 0;
+}
+
+struct agent *agent_create(struct loop *loop, struct agent_config *cfg, struct err *e)
+{
+	struct agent *a = xcalloc(1, sizeof(*a));
+
+	a->env.loop = loop;
+	a->env.clock = clock_real();
+	a->env.cfg = *cfg;
+	a->env.is_root = geteuid() == 0;
+	random_bytes(&a->env.instance, sizeof(a->env.instance));
+	a->data_lock = a->run_lock = -1;
+	memset(cfg, 0, sizeof(*cfg));
+	if (open_parts(a, e) == 0)
+		return a;
+	agent_destroy(a);
+	return NULL;
+}
+
+static void config_fini(struct agent_config *c)
+{
+	free(c->controller);
+	free(c->data_dir);
+	free(c->run_dir);
+	free(c->node);
+	free(c->address);
+	free(c->interface_name);
+	free(c->fabric_interface);
+	free(c->instance_type);
+	strv_fini(&c->labels);
+	free(c->kmsg);
+	free(c->fake_gpus);
+	free(c->libexec_dir);
+}
+
+void agent_destroy(struct agent *a)
+{
+	if (!a)
+		return;
+	session_destroy(a->session);
+	a->session = NULL;
+	guard_destroy(a->guard);
+	peerport_destroy(a->peerport);
+	launches_destroy(a->launches);
+	rshd_destroy(a->rshd);
+	outbox_destroy(a->outbox);
+	if (a->tailer)
+		tailer_destroy(a->tailer);
+	if (a->bulk)
+		bulk_destroy(a->bulk);
+	if (a->inv)
+		inventory_destroy(a->inv);
+	if (a->data_lock >= 0)
+		close(a->data_lock);
+	if (a->run_lock >= 0)
+		close(a->run_lock);
+	free(a->shim_path);
+	free(a->rank_path);
+	free(a->rsh_path);
+	free(a->mpirun);
+	free(a->mpi_bin);
+	free(a->ifname);
+	free(a->cidr);
+	free(a->sock_path);
+	free(a->ca_pem);
+	free(a->ca_path);
+	free(a->cert_path);
+	free(a->key_path);
+	config_fini(&a->env.cfg);
+	free(a);
+}

@@ -1,0 +1,239 @@
+/*
+ * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one was.
+ *
+ *   no plan, or a spoilt one   nothing can be known: what carries no plan is removed (its processes cannot exist: the plan is written first)
+ *   other boot id              the machine was restarted: all processes are lost, and said to be; then ENDED
+ *   PREPARING                  what there is of shims and container is ended, then prepared again from the start
+ *   READY, RUNNING             container adopted, shims greeted, logs followed again
+ *   stopping                   as RUNNING, and the ladder goes on with what is left of its time
+ *   ENDED, FAILED              waits for COLLECT, or goes on with it
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/env.h"
+#include "agent/launch.h"
+#include "agent/launches.h"
+#include "agent/shimlink.h"
+#include "agent/user.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "common/proc.h"
+#include "shim/shim.h"
+
+#define RSH_ID_MAX 256
+
+static int is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void adopt_rsh_id(struct lproc *p)
+{
+	cleanup_free char *path = xasprintf("%s/rsh_id", p->dir);
+	char *text;
+
+	if (p->kind != PROC_ORTED || fs_read_file(path, RSH_ID_MAX, &text, NULL, NULL) < 0)
+		return;
+	p->rsh_id = text;
+	p->went = 1;
+}
+
+/* The shim's state file names it; without one there is nothing to greet. */
+static void adopt_proc(struct lproc *p)
+{
+	struct shim_state s;
+	struct err e = {0};
+	char *token;
+
+	adopt_rsh_id(p);
+	if (shim_state_read(p->dir, &s, &e) < 0) {
+		cleanup_free char *text = xasprintf("its shim left no state (%s)", e.text);
+
+		lproc_end(p, PS_LOST, text);
+		return;
+	}
+	p->id = s.shim;
+	shim_state_fini(&s);
+	token = shim_key_read(p->dir, &e);
+	if (!token) {
+		lproc_end(p, PS_LOST, e.text);
+		return;
+	}
+	free(p->token);
+	p->token = token;
+	lproc_watch(p);
+}
+
+static void adopt_procs(struct launch *l)
+{
+	struct lproc *p, *next;
+
+	/* Their ends are durable at the controller and they were being released: nobody is missing. */
+	if (l->releases_open)
+		return;
+	launch_list_procs(l);
+	for (p = l->procs; p; p = next) {
+		next = p->next;
+		if (is_dir(p->dir))
+			adopt_proc(p);
+		else
+			lproc_end(p, PS_LOST, "nothing is left of its shim");
+	}
+}
+
+/* ---- the machine was restarted ------------------------------------------------------------------------------------- */
+
+static void lost_all(struct launch *l)
+{
+	l->going = 1; /* whatever it was, it ends as ENDED, with processes of unknown fate */
+	launch_list_procs(l);
+	l->state = LAUNCH_RUNNING;
+	l->cls = RC_NODE_LOST;
+	free(l->text);
+	l->text = xstrdup("the node was restarted while the launch was on it");
+	for (struct lproc *p = l->procs, *next; p; p = next) {
+		next = p->next;
+		lproc_end(p, PS_LOST, "the node was restarted");
+	}
+}
+
+/* ---- prepared half -------------------------------------------------------------------------------------------------- */
+
+/* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold nothing of value. */
+static void undo_half(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_container(l, 1, &e) == 0) {
+		container_kill_all(l->container, 200);
+		container_destroy(l->container);
+		l->container = NULL;
+	}
+	for (uint32_t i = 0; i <= l->plan->local_ranks + 2; i++) {
+		static const char *const others[] = {"mpirun", "orted", "torchrun"};
+		cleanup_free char *dir = i < l->plan->local_ranks ? xasprintf("%s/rank-%u", l->paths.run, i)
+		                                                  : xasprintf("%s/%s", l->paths.run, others[i - l->plan->local_ranks]);
+		struct shim_state s;
+		int fd;
+
+		if (shim_state_read(dir, &s, NULL) < 0)
+			continue;
+		fd = proc_open(&s.shim, NULL);
+		if (fd >= 0) {
+			proc_signal(fd, SIGKILL, NULL);
+			close(fd);
+		}
+		shim_state_fini(&s);
+	}
+	l->n_phases = 0;
+}
+
+/* ---- going on -------------------------------------------------------------------------------------------------- */
+
+static void go_on_over(struct launch *l)
+{
+	int keep = l->keep;
+
+	/* Shims that are not released yet know the exact ends: they are asked once more, and reported once more. */
+	if (!l->collecting) {
+		launch_report(l);
+		return;
+	}
+	l->collecting = 0;
+	launch_collect(l, keep && !l->releases_open);
+}
+
+static void go_on(struct launch *l)
+{
+	uint64_t now = clock_boot_us(l->a->env.clock);
+	uint32_t left;
+
+	launch_report(l);
+	if (l->stopping) {
+		left = l->kill_deadline_us > now ? (uint32_t)((l->kill_deadline_us - now) / 1000) : 0;
+		l->stopping = 0;
+		launch_kill(l, left < l->grace_ms ? left : l->grace_ms, l->kill_reason ? l->kill_reason : "stopped");
+		return;
+	}
+	launch_check_end(l);
+}
+
+static int resume(struct launch *l, struct err *e)
+{
+	struct err why = {0};
+
+	if (user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, e) < 0)
+		return -1;
+	launch_open_logs(l);
+	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
+	if (launch_container(l, 1, &why) < 0) {
+		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, why.text);
+		launch_say(l, "container: %s", why.text);
+	}
+	adopt_procs(l);
+	return 0;
+}
+
+static void adopt_as(struct launch *l, int same_boot)
+{
+	struct err e = {0};
+
+	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt, (int)l->state, same_boot);
+	if (!same_boot && !launch_is_over(l)) {
+		user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, NULL);
+		launch_open_logs(l);
+		lost_all(l);
+		launch_sweep(l);
+		return;
+	}
+	if (l->state == LAUNCH_PREPARING && !l->stopping) {
+		user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, NULL);
+		undo_half(l);
+		user_fini(&l->user);
+		launch_prepare(l);
+		return;
+	}
+	if (resume(l, &e) < 0) {
+		log_error("event=adopt_failed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+		launch_fail(l, RC_AGENT, e.text);
+		return;
+	}
+	if (launch_is_over(l))
+		go_on_over(l);
+	else
+		go_on(l);
+}
+
+struct launch *launch_adopt(struct agent *a, const char *key, struct err *e)
+{
+	cleanup_free char *dir = xasprintf("%s/%s", a->env.cfg.run_dir, key);
+	struct plan *plan = plan_load(dir, e);
+	struct launch *l;
+	int same_boot = 0;
+
+	if (!plan) {
+		fs_rm_rf(dir, NULL);
+		return NULL;
+	}
+	l = launch_new(a, plan);
+	if (strcmp(l->key, key) != 0) {
+		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
+		launch_free(l);
+		fs_rm_rf(dir, NULL);
+		return NULL;
+	}
+	if (launch_load(l, &same_boot, e) < 0) {
+		/* The plan is there, its life is not: it died between the two files, before anything was started. */
+		l->state = LAUNCH_PREPARING;
+		same_boot = 1;
+	}
+	adopt_as(l, same_boot);
+	return l;
+}

@@ -1,0 +1,134 @@
+/*
+ * launch_life: RUN/J.A/life, what the agent must know of a launch after its own death, as JSON. Written at each change of state, on tmpfs, by
+ * atomic replace; processes are not in it: their shims know them.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/launch.h"
+#include "common/fsutil.h"
+#include "common/json.h"
+#include "common/log.h"
+
+#define LIFE_MAX (256 * 1024)
+
+void launch_save(struct launch *l)
+{
+	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
+	cJSON *o = cJSON_CreateObject(), *phases;
+	struct err e = {0};
+	char *text;
+
+	json_add_str(o, "boot", l->a->boot_id);
+	json_add_u64(o, "state", l->state);
+	json_add_u64(o, "epoch", l->epoch);
+	json_add_u64(o, "cls", l->cls);
+	json_add_str(o, "text", l->text);
+	json_add_str(o, "venv_bin", l->venv_bin);
+	cJSON_AddBoolToObject(o, "going", l->going);
+	cJSON_AddBoolToObject(o, "stopping", l->stopping);
+	json_add_u64(o, "grace_ms", l->grace_ms);
+	json_add_u64(o, "kill_deadline_us", l->kill_deadline_us);
+	json_add_str(o, "kill_reason", l->kill_reason);
+	cJSON_AddBoolToObject(o, "collecting", l->collecting);
+	cJSON_AddBoolToObject(o, "keep", l->keep);
+	cJSON_AddBoolToObject(o, "releasing", l->releases_open != 0);
+	phases = cJSON_AddArrayToObject(o, "phases");
+	for (unsigned i = 0; i < l->n_phases; i++) {
+		cJSON *p = cJSON_CreateObject();
+
+		json_add_str(p, "name", l->phases[i].name);
+		json_add_u64(p, "started_us", l->phases[i].started_us);
+		json_add_u64(p, "ended_us", l->phases[i].ended_us);
+		cJSON_AddItemToArray(phases, p);
+	}
+	text = json_text(o);
+	cJSON_Delete(o);
+	/* When it cannot be written the launch goes on; a later agent would know an older state, and find the shims all the same. */
+	if (fs_replace(path, text, strlen(text), 0600, &e) < 0)
+		log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+	free(text);
+}
+
+static int get_u64(const cJSON *o, const char *key, uint64_t *out, struct err *e)
+{
+	int64_t v = (int64_t)*out;
+
+	if (json_get_i64(o, "", key, 0, INT64_MAX, &v, e) < 0)
+		return -1;
+	*out = (uint64_t)v;
+	return 0;
+}
+
+static int load_phases(struct launch *l, const cJSON *o, struct err *e)
+{
+	const cJSON *list = NULL, *p;
+
+	if (json_get_arr(o, "", "phases", &list, e) < 0)
+		return -1;
+	cJSON_ArrayForEach(p, list)
+	{
+		struct lphase ph = {0};
+		const char *name = NULL;
+
+		if (l->n_phases == LAUNCH_PHASES_MAX || json_get_str(p, "phases", "name", &name, e) < 0 || !name ||
+		    get_u64(p, "started_us", &ph.started_us, e) < 0 || get_u64(p, "ended_us", &ph.ended_us, e) < 0)
+			return err_set(e, ERR_PROTOCOL, "phases are spoilt");
+		ph.name = xstrdup(name);
+		l->phases[l->n_phases++] = ph;
+	}
+	return 0;
+}
+
+static void take_str(char **to, const char *s)
+{
+	if (!s)
+		return;
+	free(*to);
+	*to = xstrdup(s);
+}
+
+static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct err *e)
+{
+	const char *boot = "", *text = NULL, *venv = NULL, *reason = NULL;
+	uint64_t state = 0, cls = 0, grace = 0;
+	int releasing = 0;
+
+	if (json_get_str(o, "", "boot", &boot, e) < 0 || get_u64(o, "state", &state, e) < 0 ||
+	    get_u64(o, "epoch", &l->epoch, e) < 0 || get_u64(o, "cls", &cls, e) < 0 ||
+	    json_get_str(o, "", "text", &text, e) < 0 || json_get_str(o, "", "venv_bin", &venv, e) < 0 ||
+	    json_get_bool(o, "", "going", &l->going, e) < 0 || json_get_bool(o, "", "stopping", &l->stopping, e) < 0 ||
+	    get_u64(o, "grace_ms", &grace, e) < 0 || get_u64(o, "kill_deadline_us", &l->kill_deadline_us, e) < 0 ||
+	    json_get_str(o, "", "kill_reason", &reason, e) < 0 ||
+	    json_get_bool(o, "", "collecting", &l->collecting, e) < 0 || json_get_bool(o, "", "keep", &l->keep, e) < 0 ||
+	    json_get_bool(o, "", "releasing", &releasing, e) < 0 ||
+	    load_phases(l, o, e) < 0)
+		return -1;
+	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED)
+		return err_set(e, ERR_PROTOCOL, "state %" PRIu64, state);
+	l->state = (enum launch_state)state;
+	l->cls = (enum reason_class)cls;
+	l->grace_ms = (uint32_t)grace;
+	l->releases_open = releasing ? 1 : 0;
+	take_str(&l->text, text);
+	take_str(&l->venv_bin, venv);
+	take_str(&l->kill_reason, reason);
+	*same_boot = !strcmp(boot, l->a->boot_id);
+	return 0;
+}
+
+int launch_load(struct launch *l, int *same_boot, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
+	cleanup_free char *text = NULL;
+	cJSON *o;
+	size_t n;
+	int rc;
+
+	if (fs_read_file(path, LIFE_MAX, &text, &n, e) < 0)
+		return -1;
+	o = json_parse(text, n, e);
+	rc = o ? load_from(l, o, same_boot, e) : -1;
+	cJSON_Delete(o);
+	return rc < 0 ? err_wrap(e, "%s", path) : 0;
+}

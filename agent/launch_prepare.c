@@ -1,0 +1,269 @@
+/*
+ * launch_prepare: from the order to READY: account, folders, logs, staging (asynchronous), container, environment files, shims.
+ *
+ * Each step may be done twice: an agent that died in between starts over from the first one.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/env.h"
+#include "agent/launch.h"
+#include "agent/launches.h"
+#include "agent/shimlink.h"
+#include "agent/user.h"
+#include "common/fault.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+
+#define PROGRESS_US      250000u
+#define SHIM_READY_US    15000000u
+#define PREPARE_DEFAULT_MS 600000u
+
+static const struct stage_ops stage_ops;
+
+void launch_fail(struct launch *l, enum reason_class cls, const char *text)
+{
+	if (launch_is_over(l) || l->stopping)
+		return;
+	launch_say(l, "cannot start: %s", text);
+	log_warn("event=prepare_failed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, text);
+	l->cls = cls;
+	free(l->text);
+	l->text = xstrdup(text);
+	launch_kill(l, 0, "preparation failed");
+}
+
+/* ---- staging ---------------------------------------------------------------------------------------------- */
+
+static void too_long(struct launch *l)
+{
+	cleanup_free char *text = xasprintf("no progress in phase '%s' for %u s", l->n_phases ? l->phases[l->n_phases - 1].name : "?",
+	                                    l->plan->m->prepare_timeout_ms / 1000);
+
+	launch_fail(l, RC_STAGING, text);
+}
+
+static void arm_prepare(struct launch *l)
+{
+	uint32_t ms = l->plan->m->prepare_timeout_ms;
+
+	launch_arm(l, (uint64_t)(ms ? ms : PREPARE_DEFAULT_MS) * 1000, too_long);
+}
+
+static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
+{
+	struct launch *l = arg;
+	uint64_t now = clock_boot_us(l->a->env.clock);
+
+	(void)phase; /* the setup stream tells which input it is; the launch's phase stays "staging" */
+	if (done != l->done_bytes || total != l->total_bytes)
+		arm_prepare(l);
+	l->done_bytes = done;
+	l->total_bytes = total;
+	if (now - l->reported_us < PROGRESS_US)
+		return;
+	l->reported_us = now;
+	launch_report(l);
+}
+
+static void start_shims(struct launch *l);
+
+static void on_stage_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)
+{
+	struct launch *l = arg;
+	struct err e = {0};
+
+	l->stage = NULL;
+	if (rc < 0) {
+		launch_fail(l, cls, text ? text : "staging failed");
+		return;
+	}
+	l->venv_bin = venv_bin ? xstrdup(venv_bin) : NULL;
+	launch_phase(l, "launching");
+	if (launch_container(l, 0, &e) < 0) {
+		launch_fail(l, RC_LAUNCH, e.text);
+		return;
+	}
+	start_shims(l);
+}
+
+static const struct stage_ops stage_ops = {.progress = on_stage_progress, .done = on_stage_done};
+
+static const char *or_null(const char *s)
+{
+	return s && s[0] ? s : NULL;
+}
+
+static void start_staging(struct launch *l)
+{
+	const struct wm_prepare *m = l->plan->m;
+	struct stage_params p = {.job = l->job,
+	                         .epoch = l->epoch,
+	                         .attempt = l->attempt,
+	                         .spec = l->plan->spec,
+	                         .paths = &l->paths,
+	                         .user = &l->user,
+	                         .bundle_digest = or_null(m->bundle_digest),
+	                         .input_digests = &m->input_digests,
+	                         .resume_from = or_null(m->resume_from),
+	                         .setup = l->setup};
+
+	launch_phase(l, "staging");
+	launch_set_state(l, LAUNCH_PREPARING);
+	arm_prepare(l);
+	l->stage = stage_start(&l->a->env, l->a->bulk, &p, &stage_ops, l);
+	if (!l->stage && !launch_is_over(l) && !l->procs && !l->container)
+		launch_fail(l, RC_STAGING, "staging could not be started");
+}
+
+/* ---- container ---------------------------------------------------------------------------------------------- */
+
+static void choose_cpus(struct launch *l)
+{
+	const struct wire_u32v *ids = &l->plan->m->cpu_ids;
+
+	free(l->cpus);
+	l->cpus = ids->n ? xcalloc(ids->n, sizeof(*l->cpus)) : NULL;
+	l->n_cpus = ids->n;
+	for (uint32_t i = 0; i < ids->n; i++)
+		l->cpus[i] = inventory_slot_cpu(l->a->inv, ids->v[i]);
+}
+
+/* After the container exists: does it show the job's folder as /opt/ml? */
+void launch_paths_seen(struct launch *l)
+{
+	struct strv procs = {0}, oom = {0};
+	uint32_t pid = 0;
+	uint64_t start = 0;
+
+	container_shim(l->container, &procs, &oom, &pid, &start);
+	strv_fini(&procs);
+	strv_fini(&oom);
+	l->own_tmp = pid != 0;
+	free(l->paths.ml_seen);
+	l->paths.ml_seen = xstrdup(pid ? "/opt/ml" : l->paths.ml);
+}
+
+int launch_container(struct launch *l, int adopt, struct err *e)
+{
+	const struct wm_prepare *m = l->plan->m;
+	struct container_params p = {.name = m->launch_id[0] ? m->launch_id : l->key,
+	                             .token = m->token,
+	                             .paths = &l->paths,
+	                             .user = &l->user,
+	                             .memory_bytes = m->memory_bytes,
+	                             .disk_bytes = m->disk_bytes};
+
+	choose_cpus(l);
+	p.cpus = l->cpus;
+	p.n_cpus = l->n_cpus;
+	if (m->gpus.n)
+		inventory_devices(l->a->inv, m->gpus.v, m->gpus.n, &p.devices);
+	if (adopt)
+		l->container = container_adopt(&l->a->env, &p, launch_limit, l, e);
+	else
+		l->container = container_create(&l->a->env, &p, launch_limit, l, e);
+	strv_fini(&p.devices);
+	if (!l->container)
+		return err_wrap(e, "container");
+	launch_paths_seen(l);
+	return 0;
+}
+
+/* ---- shims ---------------------------------------------------------------------------------------------- */
+
+static void shims_late(struct launch *l)
+{
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->spawned || p->state == PS_UNKNOWN) {
+			cleanup_free char *text = xasprintf("the shim of %s was not ready after %u s", p->name, SHIM_READY_US / 1000000);
+
+			launch_fail(l, RC_AGENT, text);
+			return;
+		}
+}
+
+static void start_shims(struct launch *l)
+{
+	struct err e = {0};
+
+	launch_list_procs(l);
+	launch_arm(l, SHIM_READY_US, shims_late);
+	launch_save(l);
+	launch_report(l);
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		if (FAULT("agent.spawn"))
+			err_set(&e, ERR_IO, "injected");
+		else if (launch_spawn_proc(p, &e) == 0)
+			continue;
+		launch_fail(l, RC_AGENT, e.text);
+		return;
+	}
+}
+
+void launch_proc_ready(struct launch *l)
+{
+	if (l->state != LAUNCH_PREPARING || l->stopping)
+		return;
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		if (p->state == PS_FAILED || p->state == PS_LOST) {
+			launch_fail(l, RC_LAUNCH, p->text && p->text[0] ? p->text : "a shim ended before the start");
+			return;
+		}
+		if (p->state == PS_UNKNOWN)
+			return;
+	}
+	launch_arm(l, 0, NULL);
+	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world, plan_node_name(l->plan),
+	           l->user.name);
+	launch_set_state(l, LAUNCH_READY);
+}
+
+/* ---- start ---------------------------------------------------------------------------------------------- */
+
+/* Leftovers of an earlier try of this very launch: its record would refuse a new shim. */
+static void clear_old_procs(struct launch *l)
+{
+	struct strv names = {0};
+	cleanup_free char *container = xasprintf("%s/container", l->paths.run);
+
+	(void)container;
+	strv_addf(&names, "%s/mpirun", l->paths.run);
+	strv_addf(&names, "%s/orted", l->paths.run);
+	strv_addf(&names, "%s/torchrun", l->paths.run);
+	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
+		strv_addf(&names, "%s/rank-%u", l->paths.run, i);
+	for (size_t i = 0; i < names.n; i++)
+		fs_rm_rf(names.v[i], NULL);
+	strv_fini(&names);
+}
+
+void launch_prepare(struct launch *l)
+{
+	const struct wm_prepare *m = l->plan->m;
+	struct err e = {0};
+
+	launch_phase(l, "provisioning");
+	if (fs_mkdir_p(l->paths.run, 0711, &e) < 0 || plan_save(l->plan, l->paths.run, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_save(l);
+	clear_old_procs(l);
+	if (user_lookup(l->a->env.is_root, m->owner, &l->user, &e) < 0) {
+		launch_fail(l, RC_LAUNCH, e.text);
+		return;
+	}
+	if (launch_make_dirs(l, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_open_logs(l);
+	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name, l->attempt,
+	           plan_node_name(l->plan), l->a->env.cfg.node, m->owner, spec_launcher_name(l->plan->spec->launcher));
+	if (l->plan->spec->launcher == LAUNCHER_MPIRUN && !l->a->mpirun) {
+		launch_fail(l, RC_LAUNCH, "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
+		return;
+	}
+	start_staging(l);
+}

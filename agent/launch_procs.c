@@ -1,0 +1,313 @@
+/*
+ * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims are started.
+ *
+ *   mpirun    main node: mpirun and its ranks; others: orted and its ranks. Ranks wait for hearth-rank's go, orted for ORTED_START
+ *   direct    ranks, which wait for the agent's go
+ *   torchrun  one process, in the place of local rank 0
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "agent/env.h"
+#include "agent/launch.h"
+#include "agent/mpi.h"
+#include "common/fsutil.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "shim/shim.h"
+
+#define SEGMENT_BYTES   (8u * 1024 * 1024)
+#define LOG_MAX_DEFAULT (1024ull * 1024 * 1024)
+#define TOKEN_DIGITS    32
+
+void launch_list_procs(struct launch *l)
+{
+	enum spec_launcher launcher = l->plan->spec->launcher;
+
+	if (launcher == LAUNCHER_TORCHRUN) {
+		lproc_new(l, PROC_TORCHRUN, 0);
+		return;
+	}
+	if (launcher == LAUNCHER_MPIRUN)
+		lproc_new(l, l->plan->m->node_rank == 0 ? PROC_MPIRUN : PROC_ORTED, NO_RANK);
+	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
+		lproc_new(l, PROC_RANK, i);
+}
+
+/* ---- CPUs and GPUs of a rank ------------------------------------------------------------------------------------ */
+
+/* GPUs of one rank when each sees its own: dealt out evenly, in order. */
+static void own_gpus(const struct launch *l, uint32_t local_rank, uint32_t *from, uint32_t *n)
+{
+	uint32_t gpus = l->plan->m->gpus.n, ranks = l->plan->local_ranks;
+
+	*from = (uint32_t)((uint64_t)local_rank * gpus / ranks);
+	*n = (uint32_t)((uint64_t)(local_rank + 1) * gpus / ranks) - *from;
+}
+
+/* What the spec asks for, pinned or not. */
+static uint32_t cpus_per_rank(const struct launch *l)
+{
+	const struct spec_group *g = spec_group_of(l->plan->spec, l->plan->m->node_rank);
+
+	return g && g->cpus_per_rank ? g->cpus_per_rank : 1;
+}
+
+static void take_out(uint32_t *set, uint32_t *n, uint32_t cpu)
+{
+	for (uint32_t k = 0; k < *n; k++)
+		if (set[k] == cpu) {
+			set[k] = set[--*n];
+			return;
+		}
+}
+
+/* CPUs of local rank L near its GPUs, none given twice: the ranks before it choose first. Returns how many; 0: not pinned. */
+static uint32_t rank_cpus(const struct launch *l, uint32_t local_rank, uint32_t *out)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	uint32_t want = cpus_per_rank(l), n_left = l->n_cpus, n = 0;
+	cleanup_free uint32_t *left = xcalloc(l->n_cpus + 1, sizeof(*left));
+
+	if (l->n_cpus == 0)
+		return 0;
+	memcpy(left, l->cpus, l->n_cpus * sizeof(*left));
+	for (uint32_t r = 0; r <= local_rank && n_left; r++) {
+		uint32_t from, n_gpus;
+
+		own_gpus(l, r, &from, &n_gpus);
+		n = inventory_cpus_near(l->a->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left, want < n_left ? want : n_left,
+		                        out);
+		for (uint32_t i = 0; i < n && r < local_rank; i++)
+			take_out(left, &n_left, out[i]);
+	}
+	return n;
+}
+
+static char *visible_devices(const struct launch *l, uint32_t local_rank)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	uint32_t from = 0, n = gpus->n;
+
+	if (l->plan->spec->gpu_visibility_one && local_rank != NO_RANK)
+		own_gpus(l, local_rank, &from, &n);
+	return inventory_visible_devices(l->a->inv, n ? gpus->v + from : NULL, n);
+}
+
+/* ---- environment ---------------------------------------------------------------------------------------------- */
+
+/* Scripts that talk to hearthd over TLS need its authority. */
+static void ca_for_job(struct launch *l, char **seen)
+{
+	cleanup_free char *path = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml);
+
+	*seen = NULL;
+	if (strncmp(l->plan->m->url, "https:", 6) != 0 || !l->a->ca_pem)
+		return;
+	if (fs_replace(path, l->a->ca_pem, strlen(l->a->ca_pem), 0644, NULL) == 0)
+		*seen = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml_seen);
+}
+
+static void note_environment(struct launch *l, const struct lproc *p, const struct strv *env)
+{
+	struct strv masked = {0};
+
+	env_masked(env, &masked);
+	launch_say(l, "environment of %s:", p->name);
+	for (size_t i = 0; i < masked.n; i++)
+		launch_say(l, "  %s", masked.v[i]);
+	strv_fini(&masked);
+}
+
+static void proc_environment(struct lproc *p, struct strv *out)
+{
+	struct launch *l = p->l;
+	cleanup_free char *run_tmp = xasprintf("%s/t", l->paths.run);
+	cleanup_free char *job_tmp = xasprintf("%s/tmp", l->paths.work);
+	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
+	cleanup_free char *resume = xasprintf("%s/checkpoints", l->paths.ml_seen);
+	cleanup_free char *visible = visible_devices(l, p->local_rank);
+	cleanup_free char *ca = NULL;
+	cleanup_free char *config = xasprintf("%s/input/config", l->paths.ml);
+	struct strv left_out = {0};
+	struct err e = {0};
+	struct env_in in = {.plan = l->plan,
+	                    .paths = &l->paths,
+	                    .user = &l->user,
+	                    .local_rank = p->kind == PROC_RANK ? p->local_rank : NO_RANK,
+	                    .cpus = cpus_per_rank(l),
+	                    .node_cpus = l->n_cpus ? l->n_cpus : cpus_per_rank(l) * l->plan->local_ranks,
+	                    .visible = visible,
+	                    .ifname = l->a->ifname,
+	                    .instance_type = l->a->env.cfg.instance_type,
+	                    .venv_bin = l->venv_bin,
+	                    .mpi_bin = l->a->mpi_bin,
+	                    .tmpdir = l->own_tmp ? "/tmp" : job_tmp,
+	                    .resume_dir = l->plan->m->resume_from[0] ? resume : NULL,
+	                    .shm_dir = l->own_tmp ? NULL : shm,
+	                    .left_out = &left_out};
+
+	if (p->kind == PROC_MPIRUN || p->kind == PROC_ORTED) {
+		in.tmpdir = l->own_tmp ? "/tmp" : run_tmp;
+		env_launcher(&in, l->a->sock_path, out);
+		return;
+	}
+	ca_for_job(l, &ca);
+	in.ca_file = ca;
+	env_rank(&in, out);
+	for (size_t i = 0; i < left_out.n; i++)
+		launch_say(l, "%s is too long for an environment variable and was left out", left_out.v[i]);
+	strv_fini(&left_out);
+	if (p->local_rank != 0)
+		return;
+	if (env_files(&in, config, &e) < 0)
+		launch_say(l, "files of input/config could not be written: %s", e.text);
+	note_environment(l, p, out);
+}
+
+/* ---- command ---------------------------------------------------------------------------------------------- */
+
+static void mpirun_command(struct launch *l, struct strv *argv)
+{
+	struct mpi_in in = {.plan = l->plan,
+	                    .rsh = l->a->rsh_path,
+	                    .rank = l->a->rank_path,
+	                    .cidr = l->a->cidr,
+	                    .as_root = l->user.uid == 0,
+	                    .has_fabric = inventory_has_fabric(l->a->inv)};
+	char *line;
+
+	mpi_argv(&in, argv);
+	line = mpi_line(argv);
+	launch_say(l, "mpirun: %s", line);
+	launch_run_info(l, "mpirun", line);
+	free(line);
+}
+
+static void proc_command(struct lproc *p, struct strv *argv)
+{
+	switch (p->kind) {
+	case PROC_MPIRUN:
+		mpirun_command(p->l, argv);
+		break;
+	case PROC_ORTED:
+		strv_add(argv, "orted"); /* the whole of it comes with ORTED_START */
+		break;
+	case PROC_TORCHRUN:
+		mpi_torchrun_argv(p->l->plan, argv);
+		break;
+	default:
+		plan_argv(p->l->plan, argv);
+	}
+}
+
+/* ---- the shim's order --------------------------------------------------------------------------------------------- */
+
+static void fill_launch(struct lproc *p, struct shim_launch *s)
+{
+	struct launch *l = p->l;
+	int rank = p->kind == PROC_RANK || p->kind == PROC_TORCHRUN;
+	cleanup_free uint32_t *cpus = xcalloc(l->n_cpus + 1, sizeof(*cpus));
+	uint32_t n = l->n_cpus;
+	char digits[TOKEN_DIGITS + 1];
+
+	random_hex(digits, TOKEN_DIGITS);
+	s->token = xstrdup(l->plan->m->token);
+	s->shim_token = xstrdup(digits);
+	s->kind = p->kind;
+	s->job = l->job;
+	s->attempt = l->attempt;
+	s->rank = p->rank;
+	s->cwd = xasprintf("%s/code", l->paths.ml_seen);
+	s->logdir = xstrdup(p->logdir);
+	s->wait_go = 1;
+	s->metrics = (uint8_t)rank;
+	s->set_ids = (uint8_t)(l->a->env.is_root != 0);
+	s->uid = l->user.uid;
+	s->gid = l->user.gid;
+	s->user = xstrdup(l->user.name);
+	container_shim(l->container, &s->cgroup_procs, &s->oom_files, &s->container_pid, &s->container_start);
+	s->segment_bytes = SEGMENT_BYTES;
+	s->max_bytes = l->a->env.cfg.log_max_bytes ? l->a->env.cfg.log_max_bytes : LOG_MAX_DEFAULT;
+	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->a->inv) != 0);
+	s->grace_ms = l->plan->m->grace_ms;
+	if (p->kind == PROC_RANK)
+		n = rank_cpus(l, p->local_rank, cpus);
+	else if (n)
+		memcpy(cpus, l->cpus, n * sizeof(*cpus));
+	for (uint32_t i = 0; i < n; i++)
+		wire_u32v_add(&s->cpus, cpus[i]);
+	proc_environment(p, &s->env);
+	proc_command(p, &s->argv);
+}
+
+/* ---- starting a shim ----------------------------------------------------------------------------------------------- */
+
+static void drop_ready(struct lproc *p)
+{
+	loop_fd_destroy(p->ready);
+	p->ready = NULL;
+	p->ready_fd = -1;
+}
+
+static void on_ready(int fd, int what, void *arg)
+{
+	struct lproc *p = arg;
+	struct launch *l = p->l;
+	struct err e = {0};
+	char *token;
+
+	(void)what;
+	drop_ready(p);
+	if (shim_ready(fd, p->dir, &p->id, &e) < 0) {
+		cleanup_free char *text = xasprintf("%s: %s", p->name, e.text);
+
+		/* Not reaped yet, so the number is still that of our child. */
+		if (kill(p->spawned, SIGKILL) == 0)
+			waitpid(p->spawned, NULL, 0);
+		p->spawned = 0;
+		lproc_end(p, PS_FAILED, text);
+		launch_fail(l, RC_AGENT, text);
+		return;
+	}
+	p->spawned = 0;
+	token = shim_key_read(p->dir, &e);
+	if (!token) {
+		lproc_end(p, PS_FAILED, e.text);
+		launch_fail(l, RC_AGENT, e.text);
+		return;
+	}
+	free(p->token);
+	p->token = token;
+	lproc_watch(p);
+	if (p->quit)
+		lproc_quit(p, 0);
+}
+
+int launch_spawn_proc(struct lproc *p, struct err *e)
+{
+	struct shim_launch s = {0};
+	int rc;
+
+	if ((mkdir(p->dir, 0711) < 0 && errno != EEXIST) || chmod(p->dir, 0711) < 0)
+		return err_sys(e, errno, "%s", p->dir);
+	if (mkdir(p->logdir, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, errno, "%s", p->logdir);
+	fill_launch(p, &s);
+	rc = shim_launch_write(p->dir, &s, e);
+	shim_launch_fini(&s);
+	if (rc < 0)
+		return -1;
+	if (shim_spawn(p->l->a->shim_path, p->dir, &p->spawned, &p->ready_fd, e) < 0) {
+		p->spawned = 0;
+		p->ready_fd = -1;
+		return err_wrap(e, "%s", p->name);
+	}
+	p->ready = loop_fd_create(p->l->a->env.loop, p->ready_fd, LOOP_READ, on_ready, p);
+	return 0;
+}

@@ -1,0 +1,401 @@
+/*
+ * main: arguments of hearth-agent, defaults, signals. Everything else is in the parts.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <curl/curl.h>
+
+#include "agent/join.h"
+#include "agent/net.h"
+#include "agent/parts.h"
+#include "agent/user.h"
+#include "common/fault.h"
+#include "common/fsutil.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "common/strutil.h"
+
+#define NAME_SHOWN    24 /* characters of the node's name in RUN: paths of sockets are short */
+#define JOIN_RETRY_S  60
+#define SLOW_TURN_US  20000
+
+enum { OPT_FIRST = 1000, OPT_CONTROLLER, OPT_DATA, OPT_JOIN, OPT_NAME, OPT_ADDRESS, OPT_INTERFACE, OPT_FABRIC, OPT_PEER_PORT, OPT_PORTS,
+	   OPT_TYPE, OPT_PRICE, OPT_LABELS, OPT_SLOTS, OPT_KMSG, OPT_FAKE_GPUS, OPT_RUN, OPT_LOG_LEVEL, OPT_LOG_MAX, OPT_LIBEXEC, OPT_VERSION,
+	   OPT_HELP };
+
+static const struct {
+	const char *name, *arg, *help;
+	int id;
+} options[] = {
+    {"controller", "URL", "where hearthd is, http(s)://HOST:PORT", OPT_CONTROLLER},
+    {"data", "DIR", "where this agent keeps its files", OPT_DATA},
+    {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)", OPT_JOIN},
+    {"name", "NAME", "name of this node (default: the host name)", OPT_NAME},
+    {"address", "IP", "where other nodes reach this one (default: the address towards the controller)", OPT_ADDRESS},
+    {"interface", "IF", "network interface for ranks (default: the one with that address)", OPT_INTERFACE},
+    {"fabric-interface", "IF", "interface of a faster network", OPT_FABRIC},
+    {"peer-port", "P", "port for other agents (default: any)", OPT_PEER_PORT},
+    {"ports", "LO-HI", "ports for jobs (default: the controller's)", OPT_PORTS},
+    {"instance-type", "T", "kind of machine, for resources.instance_type", OPT_TYPE},
+    {"price", "USD", "price of an hour", OPT_PRICE},
+    {"labels", "K=V,...", "labels, for resources.requires", OPT_LABELS},
+    {"slots", "N", "CPU slots (default: the CPUs this process may use)", OPT_SLOTS},
+    {"kmsg", "PATH", "kernel log (default: /dev/kmsg)", OPT_KMSG},
+    {"fake-gpus", "N|FILE", "invented GPUs, for tests", OPT_FAKE_GPUS},
+    {"run", "DIR", "volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)", OPT_RUN},
+    {"log-max", "SIZE", "greatest log of one stream on this node (default: 1GiB)", OPT_LOG_MAX},
+    {"libexec", "DIR", "where hearth-shim, hearth-rank and hearth-rsh are", OPT_LIBEXEC},
+    {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
+    {"version", NULL, "print the version", OPT_VERSION},
+    {"help", NULL, "print this", OPT_HELP},
+};
+#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
+
+struct arguments {
+	struct agent_config c;
+	char *join;
+};
+
+static void usage(FILE *to)
+{
+	fputs("usage: hearth-agent --controller URL --data DIR [OPTION...]\n\n", to);
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		fprintf(to, "  --%s%s%-*s %s\n", options[i].name, options[i].arg ? " " : "",
+		        (int)(26 - strlen(options[i].name) - (options[i].arg ? 1 : 0)), options[i].arg ? options[i].arg : "", options[i].help);
+}
+
+static int bad(const char *option, const char *value, const char *want)
+{
+	fprintf(stderr, "hearth-agent: --%s %s: %s\n", option, value, want);
+	return -1;
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------- */
+
+static int parse_u32(const char *s, uint32_t max, uint32_t *out)
+{
+	uint64_t v;
+
+	if (str_parse_u64(s, &v) < 0 || v > max)
+		return -1;
+	*out = (uint32_t)v;
+	return 0;
+}
+
+static int parse_ports(const char *s, struct agent_config *c)
+{
+	const char *dash = strchr(s, '-');
+	cleanup_free char *lo = dash ? xstrndup(s, (size_t)(dash - s)) : NULL;
+
+	if (!dash || parse_u32(lo, 65535, &c->port_lo) < 0 || parse_u32(dash + 1, 65535, &c->port_hi) < 0 || c->port_lo == 0 ||
+	    c->port_lo > c->port_hi)
+		return -1;
+	return 0;
+}
+
+static int parse_labels(const char *s, struct strv *out)
+{
+	cleanup_free char *copy = xstrdup(s);
+	char *save = NULL;
+
+	for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		if (word[0] == '=' || str_has_control(word))
+			return -1;
+		strv_add(out, word);
+	}
+	return 0;
+}
+
+static int parse_price(const char *s, double *out)
+{
+	char *end;
+
+	*out = strtod(s, &end);
+	return *s && !*end && *out >= 0 && *out < 1e9 ? 0 : -1;
+}
+
+static void set_str(char **to, const char *value)
+{
+	free(*to);
+	*to = xstrdup(value);
+}
+
+/* 0, -1 said why, 1 done (help, version). */
+static int set_option(struct arguments *a, int id, const char *name, const char *v)
+{
+	struct agent_config *c = &a->c;
+	enum log_level level;
+	struct err e;
+
+	switch (id) {
+	case OPT_CONTROLLER:
+		set_str(&c->controller, v);
+		return strncmp(v, "http://", 7) && strncmp(v, "https://", 8) ? bad(name, v, "must be http://HOST:PORT or https://HOST:PORT") : 0;
+	case OPT_DATA:
+		set_str(&c->data_dir, v);
+		return 0;
+	case OPT_JOIN:
+		set_str(&a->join, v);
+		return 0;
+	case OPT_NAME:
+		set_str(&c->node, v);
+		return str_check_name(v, 63, "node name", &e) < 0 ? bad(name, v, e.text) : 0;
+	case OPT_ADDRESS:
+		set_str(&c->address, v);
+		return 0;
+	case OPT_INTERFACE:
+		set_str(&c->interface_name, v);
+		return 0;
+	case OPT_FABRIC:
+		set_str(&c->fabric_interface, v);
+		return 0;
+	case OPT_PEER_PORT:
+		return parse_u32(v, 65535, &c->peer_port) < 0 ? bad(name, v, "a port is 0 to 65535") : 0;
+	case OPT_PORTS:
+		return parse_ports(v, c) < 0 ? bad(name, v, "must be LO-HI, for example 20000-29999") : 0;
+	case OPT_TYPE:
+		set_str(&c->instance_type, v);
+		return str_check_name(v, 63, "instance type", &e) < 0 ? bad(name, v, e.text) : 0;
+	case OPT_PRICE:
+		return parse_price(v, &c->price_per_hour) < 0 ? bad(name, v, "must be a number") : 0;
+	case OPT_LABELS:
+		return parse_labels(v, &c->labels) < 0 ? bad(name, v, "must be NAME=VALUE,...") : 0;
+	case OPT_SLOTS:
+		return parse_u32(v, 65536, &c->slots) < 0 ? bad(name, v, "must be a number up to 65536") : 0;
+	case OPT_KMSG:
+		set_str(&c->kmsg, v);
+		return 0;
+	case OPT_FAKE_GPUS:
+		set_str(&c->fake_gpus, v);
+		return 0;
+	case OPT_RUN:
+		set_str(&c->run_dir, v);
+		return v[0] == '/' ? 0 : bad(name, v, "must be an absolute path");
+	case OPT_LOG_MAX:
+		return str_parse_size(v, &c->log_max_bytes, &e) < 0 ? bad(name, v, e.text) : 0;
+	case OPT_LIBEXEC:
+		set_str(&c->libexec_dir, v);
+		return 0;
+	case OPT_LOG_LEVEL:
+		if (log_level_parse(v, &level) < 0)
+			return bad(name, v, "must be debug, info, warn or error");
+		log_init("hearth-agent", level);
+		return 0;
+	case OPT_VERSION:
+		puts("hearth-agent " PACKAGE_VERSION);
+		return 1;
+	default:
+		usage(stdout);
+		return 1;
+	}
+}
+
+static int parse(struct arguments *a, int argc, char **argv)
+{
+	struct option longs[N_OPTIONS + 1] = {0};
+	int at = 0, id, rc;
+
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		longs[i] = (struct option){options[i].name, options[i].arg ? required_argument : no_argument, NULL, options[i].id};
+	while ((id = getopt_long(argc, argv, "", longs, &at)) != -1) {
+		if (id < OPT_FIRST)
+			return -1;
+		rc = set_option(a, id, longs[at].name, optarg);
+		if (rc)
+			return rc;
+	}
+	if (optind < argc)
+		return bad("", argv[optind], "there are no arguments without an option");
+	if (!a->c.controller || !a->c.data_dir) {
+		usage(stderr);
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- defaults ---------------------------------------------------------------------------------------------- */
+
+static char *host_of(const char *url)
+{
+	const char *at = strstr(url, "://") + 3;
+	size_t n = strcspn(at, ":/");
+
+	return xstrndup(at, n);
+}
+
+static int default_name(struct agent_config *c)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	struct err e;
+
+	if (!c->node)
+		c->node = join_stored_name(c->data_dir);
+	if (c->node)
+		return 0;
+	gethostname(host, sizeof(host) - 1);
+	c->node = xstrdup(host);
+	return str_check_name(host, 63, "node name", &e) < 0 ? bad("name", host, "the host name is no good node name; give one") : 0;
+}
+
+static void default_address(struct agent_config *c)
+{
+	cleanup_free char *host = host_of(c->controller);
+
+	if (c->address)
+		return;
+	if (c->interface_name)
+		c->address = net_address_of(c->interface_name);
+	if (!c->address)
+		c->address = net_address_towards(host);
+}
+
+static void default_run(struct agent_config *c)
+{
+	cleanup_free char *who = xasprintf("%s\n%s", c->node, c->data_dir);
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	char digest[HASH_HEX_SIZE];
+
+	if (c->run_dir)
+		return;
+	hash_hex(who, strlen(who), digest);
+	if (geteuid() == 0)
+		c->run_dir = xasprintf("/run/hearth/%.*s-%.6s", NAME_SHOWN, c->node, digest);
+	else if (xdg && xdg[0] == '/' && strlen(xdg) < 40 && access(xdg, W_OK) == 0)
+		c->run_dir = xasprintf("%s/hearth/%.*s-%.6s", xdg, NAME_SHOWN, c->node, digest);
+	else
+		c->run_dir = xasprintf("/tmp/hearth-%u/%.*s-%.6s", (unsigned)geteuid(), NAME_SHOWN, c->node, digest);
+}
+
+static void default_libexec(struct agent_config *c)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (c->libexec_dir)
+		return;
+	if (n > 0) {
+		cleanup_free char *beside = NULL;
+
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		*slash = '\0';
+		beside = xasprintf("%s/hearth-rank", self);
+		if (access(beside, X_OK) == 0) {
+			c->libexec_dir = xstrdup(self);
+			return;
+		}
+	}
+	c->libexec_dir = xstrdup(HEARTH_LIBEXEC);
+}
+
+static int absolute_data(struct agent_config *c)
+{
+	struct err e;
+	char *real;
+
+	if (fs_mkdir_p(c->data_dir, 0711, &e) < 0)
+		return bad("data", c->data_dir, e.text);
+	real = realpath(c->data_dir, NULL);
+	if (!real)
+		return bad("data", c->data_dir, strerror(errno));
+	free(c->data_dir);
+	c->data_dir = real;
+	return 0;
+}
+
+static int defaults(struct agent_config *c)
+{
+	if (absolute_data(c) < 0 || default_name(c) < 0)
+		return -1;
+	default_address(c);
+	default_run(c);
+	default_libexec(c);
+	return 0;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------- */
+
+static void on_stop(int signo, void *arg)
+{
+	log_info("event=stopping signal=%s text=\"jobs go on\"", proc_signal_name(signo));
+	loop_stop(arg);
+}
+
+static int run(struct agent_config *c)
+{
+	struct loop *loop = loop_create();
+	struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_stop, loop);
+	struct loop_signal *intr = loop_signal_create(loop, SIGINT, on_stop, loop);
+	struct agent *a;
+	struct err e = {0};
+	int rc = 0;
+
+	signal(SIGPIPE, SIG_IGN);
+	a = agent_create(loop, c, &e);
+	if (a) {
+		log_info("event=started node=%s address=%s peer_port=%u run=%s data=%s root=%d", a->env.cfg.node, a->env.cfg.address,
+		         a->peer_port, a->env.cfg.run_dir, a->env.cfg.data_dir, a->env.is_root);
+		loop_set_slow_warn(loop, SLOW_TURN_US);
+		loop_run(loop);
+	} else {
+		fprintf(stderr, "hearth-agent: %s\n", e.text);
+		rc = 1;
+	}
+	agent_destroy(a);
+	loop_signal_destroy(term);
+	loop_signal_destroy(intr);
+	loop_destroy(loop);
+	return rc;
+}
+
+static void more_files(void)
+{
+	struct rlimit lim;
+
+	/* Two descriptors a shim, some for logs. */
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max < 65536 ? lim.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments a = {0};
+	struct join_params j;
+	struct err e = {0};
+	int rc;
+
+	log_init("hearth-agent", LOG_LVL_INFO);
+#ifdef HEARTH_FAULTS
+	if (getenv("HEARTH_FAULTS") && fault_arm_env(getenv("HEARTH_FAULTS")) < 0)
+		return bad("", "HEARTH_FAULTS", "not understood") < 0 ? 2 : 2;
+#endif
+	rc = parse(&a, argc, argv);
+	if (rc)
+		return rc < 0 ? 2 : 0;
+	if (defaults(&a.c) < 0)
+		return 2;
+	if (!a.join && getenv("HEARTH_JOIN_TOKEN"))
+		a.join = xstrdup(getenv("HEARTH_JOIN_TOKEN"));
+	more_files();
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	j = (struct join_params){.url = a.c.controller, .data_dir = a.c.data_dir, .node = a.c.node, .token = a.join, .retry_s = JOIN_RETRY_S};
+	if (join_cluster(&j, &e) < 0) {
+		fprintf(stderr, "hearth-agent: %s\n", e.text);
+		return 1;
+	}
+	free(a.join);
+	rc = run(&a.c);
+	curl_global_cleanup();
+	return rc;
+}

@@ -1,0 +1,248 @@
+/*
+ * session: see session.h. Orders are handed to their parts as they come; who is too old to be obeyed is decided there (epochs).
+ */
+#include "agent/session.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/guard.h"
+#include "agent/launches.h"
+#include "agent/outbox.h"
+#include "agent/parts.h"
+#include "agent/rshd.h"
+#include "agent/user.h"
+#include "common/log.h"
+#include "common/peer.h"
+
+#define BEAT_DEFAULT_MS  1000u
+#define BEAT_MIN_MS      50u
+#define SILENCE_MIN_MS   1000u
+
+struct session {
+	struct agent *a;
+	struct peer *peer;
+	int up;
+	unsigned failures;
+	uint32_t beat_ms, lease_ms;
+	uint64_t seq, heard_us;
+	struct loop_timer *dial, *beat;
+	struct log_limit complaints;
+};
+
+static const struct peer_ops ops;
+
+static uint64_t now_us(const struct session *s)
+{
+	return clock_boot_us(s->a->env.clock);
+}
+
+/* ---- connection ---------------------------------------------------------------------------------------------- */
+
+static void dial_later(struct session *s)
+{
+	uint32_t ms = peer_backoff_ms(++s->failures);
+
+	loop_timer_arm(s->dial, (uint64_t)ms * 1000);
+}
+
+static void on_dial(void *arg)
+{
+	struct session *s = arg;
+	struct peer_dial d = {.url = s->a->env.cfg.controller,
+	                      .ca_pem = s->a->ca_pem,
+	                      .node = s->a->env.cfg.node,
+	                      .cert_path = s->a->cert_path,
+	                      .key_path = s->a->key_path,
+	                      .role = ROLE_CONTROL,
+	                      .instance = s->a->env.instance};
+	struct err e = {0};
+
+	s->peer = peer_dial(s->a->env.loop, &d, &ops, s, &e);
+	if (!s->peer) {
+		log_warn("event=dial_failed controller=%s reason=\"%s\"", d.url, e.text);
+		dial_later(s);
+	}
+}
+
+static void hang_up(struct session *s, const char *why)
+{
+	unsigned held = 0;
+
+	if (s->up)
+		log_warn("event=controller_lost reason=\"%s\"", why);
+	else if (log_limit_ok(&s->complaints, now_us(s), &held))
+		log_info("event=no_controller url=%s reason=\"%s\" suppressed=%u", s->a->env.cfg.controller, why, held);
+	s->up = 0;
+	loop_timer_cancel(s->beat);
+	peer_destroy(s->peer);
+	s->peer = NULL;
+	dial_later(s);
+}
+
+static void on_close(struct peer *p, const struct err *why, void *arg)
+{
+	(void)p;
+	hang_up(arg, why->text);
+}
+
+/* ---- what is said at each connection ------------------------------------------------------------------------ */
+
+static void send_inventory(struct session *s)
+{
+	struct agent *a = s->a;
+	struct wm_inventory m = {0};
+
+	inventory_fill(a->inv, &m);
+	m.peer_port = a->peer_port;
+	session_send(s, WM_INVENTORY, &m, 0);
+	wire_fini(WM_INVENTORY, &m);
+}
+
+static void send_beat(struct session *s)
+{
+	struct wm_beat m = {0};
+
+	inventory_beat(s->a->inv, &m);
+	m.seq = ++s->seq;
+	m.boot_us = now_us(s);
+	session_send(s, WM_BEAT, &m, 0);
+	wire_fini(WM_BEAT, &m);
+	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
+}
+
+static uint32_t silence_ms(const struct session *s)
+{
+	uint32_t ms = s->lease_ms / 2 > 3 * s->beat_ms ? s->lease_ms / 2 : 3 * s->beat_ms;
+
+	return ms > SILENCE_MIN_MS ? ms : SILENCE_MIN_MS;
+}
+
+static void on_beat(void *arg)
+{
+	struct session *s = arg;
+
+	if (now_us(s) - s->heard_us > (uint64_t)silence_ms(s) * 1000) {
+		hang_up(s, "nothing heard from the controller");
+		return;
+	}
+	send_beat(s);
+}
+
+static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
+{
+	struct session *s = arg;
+	struct agent *a = s->a;
+	struct wm_sync_begin begin = {.instance = a->env.instance, .launches = launches_count(a->launches)};
+	struct wm_sync_end end = {.instance = a->env.instance};
+
+	(void)p;
+	s->up = 1;
+	s->failures = 0;
+	s->heard_us = now_us(s);
+	s->beat_ms = w->beat_ms >= BEAT_MIN_MS ? w->beat_ms : BEAT_DEFAULT_MS;
+	s->lease_ms = w->lease_ms;
+	log_info("event=controller_found url=%s session=%" PRIu64 " lease_ms=%u beat_ms=%u", a->env.cfg.controller, w->session,
+	         w->lease_ms, s->beat_ms);
+	/* The lease itself is renewed by acknowledged beats only: a welcome is an I/O thread's, and says nothing of the one that decides. */
+	send_inventory(s);
+	session_send(s, WM_SYNC_BEGIN, &begin, 0);
+	outbox_reconnected(a->outbox);
+	launches_report_all(a->launches);
+	outbox_flush(a->outbox);
+	session_send(s, WM_SYNC_END, &end, 0);
+	rshd_reconnected(a->rshd);
+	send_beat(s);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------- */
+
+static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
+{
+	if (m->lease_ms)
+		s->lease_ms = m->lease_ms;
+	guard_ack(s->a->guard, m->lease_ms);
+	if (m->peers_changed || m->peers.n)
+		guard_peers(s->a->guard, &m->peers);
+}
+
+static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
+{
+	struct session *s = arg;
+	char text[512];
+
+	(void)p;
+	(void)id;
+	s->heard_us = now_us(s);
+	if (type != WM_BEAT_ACK && type != WM_ACK)
+		log_debug("event=order %s", wire_text(type, msg, text, sizeof(text)));
+	switch (type) {
+	case WM_BEAT_ACK:
+		on_beat_ack(s, msg);
+		break;
+	case WM_ACK:
+		outbox_ack(s->a->outbox, ((struct wm_ack *)msg)->acked);
+		break;
+	case WM_RSH_STATE:
+		rshd_state(s->a->rshd, msg);
+		break;
+	default:
+		launches_order(s->a->launches, type, msg); /* takes */
+		return;
+	}
+	wire_free(type, msg);
+}
+
+static void on_drain(struct peer *p, void *arg)
+{
+	struct session *s = arg;
+
+	(void)p;
+	if (s->up)
+		outbox_flush(s->a->outbox);
+}
+
+static const struct peer_ops ops = {.on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
+
+/* ---- outside ---------------------------------------------------------------------------------------------- */
+
+struct session *session_create(struct agent *a)
+{
+	struct session *s = xcalloc(1, sizeof(*s));
+
+	s->a = a;
+	s->beat_ms = BEAT_DEFAULT_MS;
+	s->complaints.per_minute = 6;
+	s->dial = loop_timer_create(a->env.loop, on_dial, s);
+	s->beat = loop_timer_create(a->env.loop, on_beat, s);
+	loop_timer_arm(s->dial, 0);
+	return s;
+}
+
+void session_destroy(struct session *s)
+{
+	if (!s)
+		return;
+	peer_destroy(s->peer);
+	loop_timer_destroy(s->dial);
+	loop_timer_destroy(s->beat);
+	free(s);
+}
+
+int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
+{
+	struct err e = {0};
+
+	if (!s || !s->up || !s->peer)
+		return -1;
+	if (peer_send(s->peer, type, msg, id, &e) == 0)
+		return 0;
+	if (e.code != ERR_BUSY)
+		log_error("event=send_failed message=%s reason=\"%s\"", wire_name(type), e.text);
+	return -1;
+}
+
+int session_is_up(const struct session *s)
+{
+	return s && s->up;
+}
