@@ -222,6 +222,46 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	return rc;
 }
 
+int store_node_get(struct store_reader *r, const char *name, struct node_row *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain FROM node "
+	                              "WHERE name = ? ORDER BY id DESC LIMIT 1",
+	                              e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlh_bind_str(st, 1, name);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		node_from_row(st, out);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "no node is called \"%.64s\"", name);
+	return rc < 0 ? -1 : 0;
+}
+
+int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
+	                              "WHERE secret_hash = ?",
+	                              e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlh_bind_str(st, 1, secret_hash);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		token_from_row(st, out);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "this token is not known");
+	return rc < 0 ? -1 : 0;
+}
+
 int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e)
 {
 	int64_t j = 0, ev = 0, n = 0;

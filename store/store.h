@@ -159,6 +159,9 @@ int store_job_last(struct store_reader *r, const char *owner, uint64_t *job, str
 /* Token by the hex SHA-256 of its secret; ERR_NOT_FOUND. Expired ones are returned: the caller checks expires_us and used_us. */
 int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e);
 
+/* Newest row of that name, removed ones too; node_row_fini. ERR_NOT_FOUND. */
+int store_node_get(struct store_reader *r, const char *name, struct node_row *out, struct err *e);
+
 void event_row_fini(struct event_row *r);
 void job_row_fini(struct job_row *r);
 void attempt_row_fini(struct attempt_row *r);

@@ -145,6 +145,7 @@ CREATE TABLE token (
 	used_us INTEGER NOT NULL,
 	used_by TEXT
 ) WITHOUT ROWID /*, STRICT*/;
+CREATE INDEX token_secret ON token (secret_hash);
 
 CREATE TABLE run_info (
 	job INTEGER NOT NULL,
