@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "common/err.h"
 #include "common/tls.h"
+#include "common/wire_msg.h"
 #include "controller/request.h"
 #include "store/rows.h"
 

@@ -1,0 +1,162 @@
+/*
+ * api_records: what is kept about one job, read from the store on this thread.
+ */
+#include <string.h>
+
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "controller/api.h"
+#include "controller/server_int.h"
+
+#define MASK "********"
+
+static void give(struct call *c, cJSON *o, const struct err *e)
+{
+	if (o)
+		call_json(c, 200, o);
+	else
+		call_fail(c, e);
+}
+
+/* Lists of the store come as arrays or as objects that hold one; the API gives objects, which can grow. */
+static void give_list(struct call *c, const char *name, cJSON *o, const struct err *e)
+{
+	cJSON *outer;
+
+	if (o && cJSON_IsArray(o)) {
+		outer = cJSON_CreateObject();
+		cJSON_AddItemToObject(outer, name, o);
+		o = outer;
+	}
+	give(c, o, e);
+}
+
+static uint32_t limit_of(const struct call *c, uint32_t otherwise, uint32_t most)
+{
+	uint64_t v = query_u64(c, "limit", otherwise);
+
+	return v > most ? most : (uint32_t)v;
+}
+
+void api_job_events(struct call *c, struct io *io)
+{
+	struct err e;
+
+	give_list(c, "events", store_events_json(io->reader, param_job(c), query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e), &e);
+}
+
+void api_job_attempts(struct call *c, struct io *io)
+{
+	struct err e;
+
+	give_list(c, "attempts", store_attempts_json(io->reader, param_job(c), &e), &e);
+}
+
+static int newest_attempt(struct io *io, uint64_t job, uint32_t *attempt, struct err *e)
+{
+	struct job_row row;
+
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(io->reader, job, &row, e) < 0)
+		return -1;
+	*attempt = row.attempts;
+	job_row_fini(&row);
+	return 0;
+}
+
+static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, struct err *e)
+{
+	uint64_t v = query_u64(c, "attempt", 0);
+
+	if (v > UINT32_MAX)
+		return err_set(e, ERR_NOT_FOUND, "job %s has no such attempt", c->params[0]);
+	*attempt = (uint32_t)v;
+	return v ? 0 : newest_attempt(io, param_job(c), attempt, e);
+}
+
+void api_job_ranks(struct call *c, struct io *io)
+{
+	uint32_t attempt = 0;
+	struct err e;
+
+	if (attempt_of(c, io, &attempt, &e) < 0)
+		call_fail(c, &e);
+	else
+		give_list(c, "ranks", store_ranks_json(io->reader, param_job(c), attempt, &e), &e);
+}
+
+void api_job_metrics(struct call *c, struct io *io)
+{
+	struct err e;
+
+	give(c, store_metrics_json(io->reader, param_job(c), &e), &e);
+}
+
+void api_job_metric(struct call *c, struct io *io)
+{
+	uint64_t points = query_u64(c, "points", 1000), attempt = query_u64(c, "attempt", 0);
+	int64_t rank = query_i64(c, "rank", -1);
+	struct err e;
+
+	if (rank < -1 || rank > INT32_MAX || attempt > UINT32_MAX || points > 100000) {
+		call_problem(c, 400, NULL, "rank, attempt or points is out of range (points: 0 for all, at most 100000)");
+		return;
+	}
+	give(c, store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt, (uint32_t)points, &e), &e);
+}
+
+void api_job_run(struct call *c, struct io *io)
+{
+	struct err e;
+
+	give(c, store_run_info_json(io->reader, param_job(c), &e), &e);
+}
+
+void api_job_artifacts(struct call *c, struct io *io)
+{
+	struct err e;
+
+	give_list(c, "artifacts", store_artifacts_json(io->reader, param_job(c), &e), &e);
+}
+
+static void mask(cJSON *environment)
+{
+	cJSON *v;
+
+	cJSON_ArrayForEach(v, environment)
+		if (cJSON_IsString(v) && str_secret_name(v->string))
+			cJSON_SetValuestring(v, MASK);
+}
+
+/* As it was submitted, but for secrets. */
+void api_job_spec(struct call *c, struct io *io)
+{
+	struct job_row row;
+	struct err e;
+	cJSON *spec, *v;
+	int secret = 0;
+
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(io->reader, param_job(c), &row, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	spec = json_parse(row.spec, strlen(row.spec), &e);
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(spec, "environment"))
+		secret |= str_secret_name(v->string);
+	if (!spec) {
+		call_fail(c, &e);
+	} else if (!secret) {
+		call_text(c, 200, "application/json", row.spec);
+	} else {
+		char *text;
+
+		mask(cJSON_GetObjectItemCaseSensitive(spec, "environment"));
+		text = json_text_pretty(spec);
+		call_text(c, 200, "application/json", text);
+		free(text);
+	}
+	cJSON_Delete(spec);
+	job_row_fini(&row);
+}

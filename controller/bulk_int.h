@@ -1,0 +1,46 @@
+/*
+ * bulk_int: what bulk.c and bulk_blob.c share.
+ */
+#ifndef HEARTH_CONTROLLER_BULK_INT_H
+#define HEARTH_CONTROLLER_BULK_INT_H
+
+#include "common/log.h"
+#include "controller/bulk.h"
+#include "controller/logstore.h"
+#include "controller/server_int.h"
+
+struct worker {
+	struct bulk *b;
+	pthread_t thread;
+	int started;
+	struct loop *loop;
+	struct chan *in;
+	_Atomic size_t bytes;   /* that queued messages hold */
+	_Atomic uint64_t full;  /* posts that found no room */
+};
+
+struct stream;
+struct ending;
+
+struct bulk {
+	struct server *s;
+	struct worker logs, blobs;
+	char *log_dir;
+	struct blobstore *blobstore;
+	_Atomic uint64_t log_bytes;
+	/* log thread */
+	struct logstore *store;
+	struct stream *streams;
+	struct ending *endings;       /* by due time */
+	struct loop_timer *end_timer;
+	struct log_limit complaints;
+};
+
+/* From a bulk thread. */
+void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint64_t id); /* takes msg */
+void bulk_hang_up(struct bulk *b, uint64_t session, const char *why);
+
+/* bulk_blob.c, on an I/O thread: takes msg on 0 */
+int bulk_blob_msg(struct bulk *b, uint64_t session, uint16_t type, uint64_t id, void *msg);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * log_events: see the header. Bytes that are not UTF-8 are shown as U+FFFD here; the raw endpoint gives them as they are.
+ */
+#include "controller/log_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "controller/logstore.h"
+#include "controller/sse.h"
+
+static size_t length_of(unsigned char c)
+{
+	return c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+}
+
+size_t log_events_cut(const char *p, size_t n)
+{
+	size_t k;
+
+	for (k = 1; k <= 3 && k <= n; k++) {
+		unsigned char c = (unsigned char)p[n - k];
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return length_of(c) > k ? k : 0;
+	}
+	return 0;
+}
+
+char *log_events_text(const char *p, size_t n)
+{
+	char *out = xmalloc(3 * n + 1);
+	size_t i = 0, k = 0;
+
+	while (i < n) {
+		size_t len = length_of((unsigned char)p[i]);
+
+		if (len && len <= n - i && p[i] && str_valid_utf8(p + i, len)) {
+			memcpy(out + k, p + i, len);
+			k += len;
+			i += len;
+		} else {
+			memcpy(out + k, "\xef\xbf\xbd", 3);
+			k += 3;
+			i++;
+		}
+	}
+	out[k] = '\0';
+	return out;
+}
+
+static void put_one(struct evbuffer *b, uint64_t offset, uint64_t at_us, uint32_t fd, const char *p, size_t n)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *text = log_events_text(p, n), *line;
+
+	json_add_u64(o, "offset", offset);
+	json_add_time(o, "time", at_us);
+	cJSON_AddNumberToObject(o, "fd", fd);
+	cJSON_AddStringToObject(o, "text", text);
+	line = json_text(o);
+	sse_put(b, offset + n, NULL, line);
+	free(line);
+	free(text);
+	cJSON_Delete(o);
+}
+
+size_t log_events_put(struct evbuffer *b, const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, const char *p,
+                      size_t n)
+{
+	struct log_mark *marks = NULL;
+	size_t n_marks = 0, i = 0, done = 0, cut = log_events_cut(p, n);
+	uint64_t at_us = 0;
+	uint32_t fd = 1;
+
+	if (cut < n)
+		n -= cut;
+	logstore_marks(dir, job, attempt, stream, offset, n, &marks, &n_marks, NULL);
+	while (done < n) {
+		uint64_t at = offset + done, end = offset + n;
+
+		for (; i < n_marks && marks[i].offset <= at; i++) {
+			at_us = marks[i].at_us;
+			fd = marks[i].fd;
+		}
+		if (i < n_marks && marks[i].offset < end)
+			end = marks[i].offset;
+		put_one(b, at, at_us, fd, p + done, (size_t)(end - at));
+		done = (size_t)(end - offset);
+	}
+	free(marks);
+	return n;
+}
+
+void log_events_note(struct evbuffer *b, uint64_t id, const char *text)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *line;
+
+	cJSON_AddStringToObject(o, "text", text);
+	line = json_text(o);
+	sse_put(b, id, "skipped", line);
+	free(line);
+	cJSON_Delete(o);
+}

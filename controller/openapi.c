@@ -1,0 +1,298 @@
+/*
+ * openapi: paths from route_table, the specification's keys from common/spec.h, the other shapes from the short table below.
+ *
+ * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o object, a list of objects, S list of
+ * strings; a trailing '?' means that it may be null or absent. What the store or the state thread adds beside these is allowed: clients must ignore what they
+ * do not know.
+ */
+#include "controller/openapi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/spec.h"
+#include "common/xalloc.h"
+#include "controller/route.h"
+
+static const struct {
+	const char *name, *fields, *description;
+} shapes[] = {
+	{"Problem", "type:s title:s status:i detail:s errors:S? hint:s?", "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
+	{"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?", "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
+	{"Submitted", "id:i? name:s? status:s?", "the new job"},
+	{"JobId", "id:i", NULL},
+	{"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
+	{"Job",
+	 "id:i name:s? owner:s? status:s created_at:t? started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? attempts:a? metrics:o? artifacts:a?", NULL},
+	{"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?", "time: seconds, or text such as 2h; a tag set to null is removed"},
+	{"Stop", "grace_s:i?", NULL},
+	{"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
+	{"Why", "status:s text:s? waits_for:S? ahead:i?", NULL},
+	{"EventList", "events:a next:i?", "next: give it as `after`"},
+	{"AttemptList", "attempts:a", NULL},
+	{"RankList", "ranks:a", NULL},
+	{"Metrics", "", "one member for each name: {last, min, max, step, count}"},
+	{"Series", "name:s rank:i? attempt:i? points:a", "points: [step, time, value] or, downsampled, [step, time, mean, min, max]"},
+	{"Run", "", NULL},
+	{"LogList", "attempt:i streams:a", "streams: {name, bytes, complete}"},
+	{"ArtifactList", "artifacts:a", NULL},
+	{"Digests", "digests:S", "at most 10,000"},
+	{"Missing", "missing:S", NULL},
+	{"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
+	{"NodeList", "nodes:a", NULL},
+	{"Node", "name:s state:s?", NULL},
+	{"Drain", "reason:s?", NULL},
+	{"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
+	{"Token", "token:s expires_at:t", NULL},
+	{"Join", "token:s node:s csr:s", NULL},
+	{"Joined", "node:s cert:s ca:s", "PEM"},
+	{"Top", "", NULL},
+	{"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
+	{"Login", "token:s", NULL},
+	{"LoginLink", "path:s expires_at:t", NULL},
+	{"Health", "status:s version:s", NULL},
+	{"OpenApi", "openapi:s paths:o", NULL},
+};
+
+/* ---- schemas ---------------------------------------------------------------------------------------------- */
+
+static cJSON *type_of(char t)
+{
+	cJSON *o = cJSON_CreateObject(), *items;
+	static const char *const names = "s:string n:number i:integer b:boolean t:string o:object a:array S:array";
+	const char *p = strchr(names, t);
+	size_t n;
+
+	while (p && p[1] != ':')
+		p = strchr(p + 1, t);
+	if (t == 'o') /* spec and time may be text too */
+		return o;
+	n = p ? strcspn(p + 2, " ") : 0;
+	if (p) {
+		char *name = xstrndup(p + 2, n);
+
+		cJSON_AddStringToObject(o, "type", name);
+		free(name);
+	}
+	if (t == 't')
+		cJSON_AddStringToObject(o, "format", "date-time");
+	if (t == 'a' || t == 'S') {
+		items = cJSON_AddObjectToObject(o, "items");
+		if (t == 'S')
+			cJSON_AddStringToObject(items, "type", "string");
+	}
+	return o;
+}
+
+static cJSON *shape(const char *fields, const char *description)
+{
+	cJSON *o = cJSON_CreateObject(), *properties, *required;
+	const char *p = fields;
+
+	cJSON_AddStringToObject(o, "type", "object");
+	if (description)
+		cJSON_AddStringToObject(o, "description", description);
+	properties = cJSON_AddObjectToObject(o, "properties");
+	required = cJSON_CreateArray();
+	while (*p) {
+		size_t n = strcspn(p, ":");
+		char *name = xstrndup(p, n), type = p[n + 1];
+
+		if (p[n + 2] != '?')
+			cJSON_AddItemToArray(required, cJSON_CreateString(name));
+		cJSON_AddItemToObject(properties, name, type_of(type));
+		free(name);
+		p += n + strcspn(p + n, " ");
+		p += strspn(p, " ");
+	}
+	if (cJSON_GetArraySize(required))
+		cJSON_AddItemToObject(o, "required", required);
+	else
+		cJSON_Delete(required);
+	return o;
+}
+
+static cJSON *spec_schema(void)
+{
+	cJSON *o = cJSON_CreateObject(), *properties = cJSON_AddObjectToObject(o, "properties");
+	size_t n, i;
+	const struct spec_key *keys = spec_keys(&n);
+
+	cJSON_AddStringToObject(o, "type", "object");
+	cJSON_AddStringToObject(o, "description", "job.json; keys with dots are members of objects");
+	for (i = 0; i < n; i++) {
+		cJSON *k = cJSON_AddObjectToObject(properties, keys[i].path);
+
+		cJSON_AddStringToObject(k, "x-type", keys[i].type);
+		cJSON_AddStringToObject(k, "description", keys[i].help ? keys[i].help : "");
+		if (!keys[i].built)
+			cJSON_AddStringToObject(k, "x-status", "reserved: refused until it is built");
+	}
+	return o;
+}
+
+static cJSON *reference(const char *name)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *path = xasprintf("#/components/schemas/%s", name);
+
+	cJSON_AddStringToObject(o, "$ref", path);
+	free(path);
+	return o;
+}
+
+/* ---- operations --------------------------------------------------------------------------------------------- */
+
+static void add_parameter(cJSON *list, const char *name, size_t n, const char *in, const char *type)
+{
+	cJSON *p = cJSON_CreateObject(), *schema;
+	char *copy = xstrndup(name, n);
+
+	cJSON_AddStringToObject(p, "name", copy);
+	cJSON_AddStringToObject(p, "in", in);
+	if (!strcmp(in, "path"))
+		cJSON_AddTrueToObject(p, "required");
+	schema = cJSON_AddObjectToObject(p, "schema");
+	cJSON_AddStringToObject(schema, "type", type);
+	cJSON_AddItemToArray(list, p);
+	free(copy);
+}
+
+static void add_parameters(cJSON *op, const struct route *r)
+{
+	cJSON *list = cJSON_CreateArray();
+	const char *p = r->pattern, *end;
+
+	while ((p = strchr(p, '{'))) {
+		end = strchr(p, '}');
+		add_parameter(list, p + 1, (size_t)(end - p - 1) - (end[-1] == '*'), "path", strncmp(p, "{id}", 4) ? "string" : "integer");
+		p = end;
+	}
+	for (p = r->query; *p;) {
+		size_t n = strcspn(p, ":");
+		char t = p[n + 1];
+
+		add_parameter(list, p, n, "query", t == 'b' ? "boolean" : t == 's' ? "string" : "integer");
+		p += n + 2;
+		p += strspn(p, " ");
+	}
+	if (r->flags & RF_WRITE)
+		add_parameter(list, "Idempotency-Key", 15, "header", "string");
+	if (cJSON_GetArraySize(list))
+		cJSON_AddItemToObject(op, "parameters", list);
+	else
+		cJSON_Delete(list);
+}
+
+static void add_content(cJSON *at, const char *schema)
+{
+	cJSON *content = cJSON_AddObjectToObject(at, "content");
+
+	if (!strcmp(schema, "*"))
+		cJSON_AddObjectToObject(content, "application/octet-stream");
+	else if (!strcmp(schema, "text"))
+		cJSON_AddObjectToObject(content, "text/plain");
+	else if (!strcmp(schema, "events"))
+		cJSON_AddObjectToObject(content, "text/event-stream");
+	else
+		cJSON_AddItemToObject(cJSON_AddObjectToObject(content, "application/json"), "schema", reference(schema));
+}
+
+static cJSON *operation(const struct route *r)
+{
+	static const char *const roles[] = {"nobody needs to be logged in", "a job's token is enough", "a user", "an administrator"};
+	cJSON *op = cJSON_CreateObject(), *responses, *answer, *security;
+	const char *status = r->flags & RF_LATER ? "501" : "200";
+
+	cJSON_AddStringToObject(op, "summary", r->summary);
+	cJSON_AddStringToObject(op, "x-role", roles[r->role]);
+	if (r->flags & RF_LATER) {
+		cJSON_AddStringToObject(op, "x-status", "not built yet");
+		cJSON_AddTrueToObject(op, "deprecated"); /* generators leave it out */
+	}
+	add_parameters(op, r);
+	if (r->request)
+		add_content(cJSON_AddObjectToObject(op, "requestBody"), r->request);
+	responses = cJSON_AddObjectToObject(op, "responses");
+	answer = cJSON_AddObjectToObject(responses, status);
+	cJSON_AddStringToObject(answer, "description", r->flags & RF_LATER ? "not built yet" : "done");
+	if (r->response && !(r->flags & RF_LATER))
+		add_content(answer, r->response);
+	answer = cJSON_AddObjectToObject(responses, "default");
+	cJSON_AddStringToObject(answer, "description", "a problem");
+	cJSON_AddItemToObject(cJSON_AddObjectToObject(cJSON_AddObjectToObject(answer, "content"), "application/problem+json"), "schema",
+	                      reference("Problem"));
+	if (r->role == ROLE_NONE) {
+		security = cJSON_AddArrayToObject(op, "security");
+		(void)security; /* empty: none needed */
+	}
+	return op;
+}
+
+/* OpenAPI has no "rest of the path": the star is left out of the name. */
+static char *path_name(const char *pattern)
+{
+	char *name = xstrdup(pattern), *star = strchr(name, '*');
+
+	if (star)
+		memmove(star, star + 1, strlen(star));
+	return name;
+}
+
+static void add_paths(cJSON *doc)
+{
+	cJSON *paths = cJSON_AddObjectToObject(doc, "paths");
+	size_t n, i;
+	const struct route *r = route_table(&n);
+
+	for (i = 0; i < n; i++) {
+		char *name = path_name(r[i].pattern), method[8];
+		cJSON *path = cJSON_GetObjectItemCaseSensitive(paths, name);
+		size_t k;
+
+		if (!path)
+			path = cJSON_AddObjectToObject(paths, name);
+		snprintf(method, sizeof(method), "%s", http_method_name(r[i].method));
+		for (k = 0; method[k]; k++)
+			method[k] = (char)(method[k] | 0x20);
+		cJSON_AddItemToObject(path, method, operation(&r[i]));
+		free(name);
+	}
+}
+
+cJSON *openapi_build(void)
+{
+	cJSON *doc = cJSON_CreateObject(), *info, *components, *schemas, *bearer, *list;
+	unsigned i;
+
+	cJSON_AddStringToObject(doc, "openapi", "3.1.0");
+	info = cJSON_AddObjectToObject(doc, "info");
+	cJSON_AddStringToObject(info, "title", "Hearth");
+	cJSON_AddStringToObject(info, "version", PACKAGE_VERSION);
+	cJSON_AddStringToObject(info, "description", "Training jobs on a cluster of your own. Times are RFC 3339 in UTC; ids are decimal and never "
+	                                             "used again; every error is application/problem+json.");
+	add_paths(doc);
+	components = cJSON_AddObjectToObject(doc, "components");
+	schemas = cJSON_AddObjectToObject(components, "schemas");
+	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		cJSON_AddItemToObject(schemas, shapes[i].name, shape(shapes[i].fields, shapes[i].description));
+	cJSON_AddItemToObject(schemas, "Spec", spec_schema());
+	bearer = cJSON_AddObjectToObject(cJSON_AddObjectToObject(components, "securitySchemes"), "bearer");
+	cJSON_AddStringToObject(bearer, "type", "http");
+	cJSON_AddStringToObject(bearer, "scheme", "bearer");
+	list = cJSON_AddArrayToObject(doc, "security");
+	bearer = cJSON_CreateObject();
+	cJSON_AddArrayToObject(bearer, "bearer");
+	cJSON_AddItemToArray(list, bearer);
+	return doc;
+}
+
+char *openapi_text(void)
+{
+	cJSON *doc = openapi_build();
+	char *text = json_text(doc);
+
+	cJSON_Delete(doc);
+	return text;
+}

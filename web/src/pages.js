@@ -1,0 +1,82 @@
+// The pages: jobs, nodes, one job. Each returns { node, refresh, close }.
+import { api, followLog } from './api.js';
+import { el, number, status, table, when } from './dom.js';
+
+export function jobsPage() {
+  const node = el('div', null, el('h1', null, 'Jobs'), el('p', { class: 'dim' }, 'Loading'));
+  async function refresh() {
+    const { jobs } = await api('/jobs?limit=200');
+    const heads = [{ name: 'Id', number: true }, { name: 'Name' }, { name: 'Status' }, { name: 'Owner' }, { name: 'Created' }, { name: 'Reason' }];
+    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, String(j.id)), j.name, status(j.status), j.owner, when(j.created_at), j.reason]);
+    node.replaceChildren(el('h1', null, 'Jobs'),
+      rows.length ? table(heads, rows) : el('p', { class: 'dim' }, 'No jobs yet. Submit one: jobctl submit job.json'));
+  }
+  return { node, refresh, wants: (e) => e.job > 0 };
+}
+
+export function nodesPage() {
+  const node = el('div', null, el('h1', null, 'Nodes'), el('p', { class: 'dim' }, 'Loading'));
+  async function refresh() {
+    const { nodes } = await api('/nodes');
+    const heads = [{ name: 'Node' }, { name: 'State' }, { name: 'Address' }, { name: 'GPUs', number: true }, { name: 'Slots', number: true }, { name: 'Reason' }];
+    const rows = nodes.map((n) => [n.name, status(n.state), n.address, number(Array.isArray(n.gpus) ? n.gpus.length : n.gpus), number(n.slots), n.reason]);
+    node.replaceChildren(el('h1', null, 'Nodes'),
+      rows.length ? table(heads, rows) : el('p', { class: 'dim' }, 'No nodes have joined. Make a token: jobctl token --join'));
+  }
+  return { node, refresh, wants: (e) => !e.job };
+}
+
+function logView(job) {
+  const tabs = el('div', { class: 'tabs', role: 'tablist' }), text = el('pre', { class: 'log', tabindex: '0', 'aria-label': 'log' });
+  const node = el('div', null, el('h2', null, 'Log'), tabs, text);
+  let stop = null, shown = '', known = '';
+
+  function show(s) {
+    stop?.abort();
+    stop = new AbortController();
+    shown = `${s.attempt}/${s.stream}`;
+    text.replaceChildren();
+    for (const b of tabs.children) b.setAttribute('aria-selected', String(b.dataset.key === shown));
+    followLog(job, s.stream, s.attempt, (t) => {
+      const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 30;
+      text.append(t);
+      if (text.textContent.length > 2e6) text.textContent = text.textContent.slice(-1e6); // the page keeps the end; all of it: jobctl logs
+      if (atEnd) text.scrollTop = text.scrollHeight;
+    }, stop.signal).catch((e) => { if (e.name !== 'AbortError') text.append(`\n[${e.message}]\n`); });
+  }
+  async function refresh() {
+    const { streams } = await api(`/jobs/${job}/logs`);
+    const key = streams.map((s) => `${s.attempt}/${s.stream}`).join(' ');
+    if (key === known) return;
+    known = key;
+    tabs.replaceChildren(...streams.map((s) => el('button', { type: 'button', role: 'tab', 'data-key': `${s.attempt}/${s.stream}`, onclick: () => show(s) },
+      `${s.stream}${s.attempt > 1 ? ` (attempt ${s.attempt})` : ''}`)));
+    const first = streams.filter((s) => s.stream === 'rank-0').pop() || streams[0];
+    if (first && !shown) show(first);
+    else for (const b of tabs.children) b.setAttribute('aria-selected', String(b.dataset.key === shown));
+  }
+  return { node, refresh, close: () => stop?.abort() };
+}
+
+export function jobPage(id) {
+  const head = el('div'), attempts = el('div'), metrics = el('div'), log = logView(id);
+  const node = el('div', null, head, metrics, attempts, log.node);
+  async function refresh() {
+    const j = await api(`/jobs/${id}`);
+    head.replaceChildren(el('h1', null, `Job ${j.id} `, j.name || '', ' ', status(j.status)),
+      el('p', null, j.reason || '', j.exit_code !== null && j.exit_code >= 0 ? ` (exit code ${j.exit_code})` : ''),
+      el('p', { class: 'dim' }, `${j.owner || ''} · created `, when(j.created_at), j.started_at ? ' · started ' : '', when(j.started_at),
+        j.ended_at ? ' · ended ' : '', when(j.ended_at)));
+    const series = Object.entries(j.metrics || {});
+    metrics.replaceChildren(...(series.length ? [el('h2', null, 'Metrics'), table(
+      [{ name: 'Name' }, { name: 'Last', number: true }, { name: 'Least', number: true }, { name: 'Greatest', number: true }, { name: 'Step', number: true }],
+      series.map(([name, m]) => [name, number(m.last), number(m.min), number(m.max), number(m.step)]))] : []));
+    const list = j.attempts || [];
+    attempts.replaceChildren(...(list.length ? [el('h2', null, 'Attempts'), table(
+      [{ name: 'No.', number: true }, { name: 'Outcome' }, { name: 'Nodes' }, { name: 'Started' }, { name: 'Ended' }, { name: 'Reason' }],
+      list.map((a) => [number(a.number), a.outcome || a.state || '', (a.nodes || []).map((n) => n.node || n.name || n).join(', '), when(a.started_at),
+        when(a.ended_at), a.reason]))] : []));
+    await log.refresh();
+  }
+  return { node, refresh, wants: (e) => e.job === id, close: log.close };
+}
