@@ -45,6 +45,9 @@ static struct point points[] = {
     /* controller */
     {.name = "controller.send"},
     {.name = "controller.commit"},
+    {.name = "log.write"},
+    {.name = "log.sync"},
+    {.name = "log.compress"},
 };
 #define N_POINTS (sizeof(points) / sizeof(points[0]))
 
