@@ -238,6 +238,11 @@ static void check_gang(struct spec_parse *p)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
 	if (s->span_hard && s->span && !strcmp(s->span, "node") && nodes > 1)
 		spec_problem(p, "resources.placement", "%" PRIu64 " instances cannot all be on one node", nodes);
+	/* Gangs are placed first fit: a wish may go unheard, a demand must not. One node is on one switch by
+	 * itself. */
+	else if (s->span_hard && s->span && nodes > 1)
+		spec_unsupported(p, "resources.placement.hard",
+		                 "a hard span over several nodes is reserved and not built yet; set it to false");
 }
 
 static void check_rest(struct spec_parse *p)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/fsutil.h"
 #include "common/json.h"
 #include "tests/lib/tap.h"
 
@@ -300,6 +301,7 @@ static const char *const reserved[] = {
     "\"limits\": {\"max_wait_s\": 5}",
     "\"limits\": {\"max_cost_usd\": 5}",
     "\"objective\": \"cost\"",
+    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\", \"hard\": true}}",
     "\"resources\": {\"instance_type\": \"auto\"}",
     "\"output_uri\": \"s3://bucket/x\"",
 };
@@ -319,7 +321,7 @@ static void test_reserved(void)
 		spec_destroy(s);
 	}
 	spec_destroy(must_parse("{" CMD ", \"image\": null, \"scale\": {}, \"secrets\": [], \"checkpoint\": "
-	                                "{\"uri\": null, \"every_s\": null}, \"watch\": {},"
+	                        "{\"uri\": null, \"every_s\": null}, \"watch\": {},"
 	                        " \"rules\": [], \"retry\": {\"max_attempts\": 1, \"capacity\": null}, "
 	                        "\"warm_pool\": {\"keep_alive_s\": 0, \"preload\": []},"
 	                        " \"preemptible\": true, \"after\": [], \"sweep\": null, \"array\": null, "
@@ -466,7 +468,7 @@ static void test_defaults(void)
 	is_int(spec_ranks(s), 12, "world size");
 	spec_destroy(s);
 	s = must_parse("{" CMD ", \"resources\": {\"gpus_per_instance\": 8, \"ranks_per_instance\": 1, "
-	                       "\"gpu_model\": \"NVIDIA H200\","
+	               "\"gpu_model\": \"NVIDIA H200\","
 	               "\"gpu_memory\": \"80GB\", \"gpu_visibility\": \"one\", \"exclusive\": true,"
 	               "\"instance_type\": [\"ml.p5.48xlarge\", \"ml.p4d.24xlarge\"], \"requires\": "
 	               "[\"zone=a\"], \"memory\": 1048576}}");
@@ -602,7 +604,7 @@ static void test_normalized(void)
 	check_round(text, "the example");
 	check_round(groups_text, "groups");
 	check_round("{" CMD ", \"hyperparameters\": {\"a\": 0.30000000000000004, \"b\": 1e-300, \"c\": [1, "
-	                    "{\"d\": \"\\n\"}], \"e\": true,"
+	            "{\"d\": \"\\n\"}], \"e\": true,"
 	            " \"f\": 9007199254740991, \"g\": \"x\\ny\", \"h\": 1e20}, \"environment\": {\"A\": "
 	            "\"\\t=b\"}, \"resources\":"
 	            " {\"instance_type\": \"t\", \"memory\": \"1.5GB\"}, \"inputs\": {\"a\": {\"uri\": "
@@ -654,6 +656,41 @@ static void test_keys(void)
 	spec_destroy(NULL);
 }
 
+/* docs/spec/06-job.md has a row for each key, and its example is a job. */
+static void test_document(void)
+{
+	const char *top = getenv("HEARTH_TOP_SRCDIR");
+	char *path = xasprintf("%s/docs/spec/06-job.md", top ? top : "."), *text, *start, *end;
+	size_t n, missing = 0;
+	const struct spec_key *keys = spec_keys(&n);
+	struct err e;
+
+	if (fs_read_file(path, 1 << 20, &text, &(size_t){0}, &e) < 0) {
+		free(path);
+		tap_skip("docs/spec/06-job.md is not here");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		char *row = xasprintf("| `%s` | %s | ", keys[i].path, keys[i].type), *at = strstr(text, row);
+
+		if (!at || !strstr(at, keys[i].help) || !strstr(at, keys[i].dflt)) {
+			tap_diag("no row like: %s%s | %s", row, keys[i].dflt, keys[i].help);
+			missing++;
+		}
+		free(row);
+	}
+	is_int(missing, 0, "each key has its row in the document");
+	start = strstr(text, "```json\n");
+	end = start ? strstr(start + 8, "```") : NULL;
+	if (end) {
+		*end = '\0';
+		spec_destroy(must_parse(start + 8));
+	}
+	ok(end, "its example is a job");
+	free(text);
+	free(path);
+}
+
 /* Documents made by hand may hold what the reader of text refuses. */
 static void test_from_json(void)
 {
@@ -681,5 +718,6 @@ int main(void)
 	test_limits();
 	test_keys();
 	test_from_json();
+	test_document();
 	return tap_done();
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/buf.h"
+#include "common/fsutil.h"
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 
@@ -347,6 +348,46 @@ static void test_table(void)
 	wire_free(WM_PREPARE, NULL);
 }
 
+/* docs/spec/02-wire.md has a row for each message, with its fields in order. */
+static void test_document(void)
+{
+	static const struct {
+		unsigned num;
+		const char *name, *fields;
+	} rows[] = {
+#define FIELD(kind, name)               #name " " #kind ", "
+#define M(num, NAME, name, from, phase) {num, #name, WM_##NAME##_F(FIELD)},
+	    WIRE_MESSAGES(M)
+#undef M
+#undef FIELD
+	};
+	const char *top = getenv("HEARTH_TOP_SRCDIR");
+	char *path = xasprintf("%s/docs/spec/02-wire.md", top ? top : "."), *text;
+	size_t missing = 0, n;
+	struct err e;
+
+	if (fs_read_file(path, 1 << 20, &text, &n, &e) < 0) {
+		free(path);
+		tap_skip("docs/spec/02-wire.md is not here");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *head = xasprintf("| %u | %s | ", rows[i].num, rows[i].name), *at = strstr(text, head);
+		char *fields = xstrndup(rows[i].fields, strlen(rows[i].fields) - 2),
+		     *found = at ? strstr(at, fields) : NULL;
+
+		if (!found || memchr(at, '\n', (size_t)(found - at))) {
+			tap_diag("no row like: %s... | %s |", head, fields);
+			missing++;
+		}
+		free(head);
+		free(fields);
+	}
+	is_int(missing, 0, "each message has its row in the document");
+	free(text);
+	free(path);
+}
+
 /* Random bytes as bodies of every type, and as streams. */
 static void test_noise(void)
 {
@@ -380,6 +421,7 @@ int main(void)
 	test_hostile_bodies();
 	test_encode_limits();
 	test_table();
+	test_document();
 	test_noise();
 	return tap_done();
 }
