@@ -236,11 +236,11 @@ static void check_gang(struct spec_parse *p)
 		spec_problem(p, "resources.gpu_memory", "the job asks for no GPUs; set gpus_per_instance");
 	if (s->span_hard && !s->span)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
-	if (s->span_hard && s->span && !strcmp(s->span, "node") && nodes > 1)
+	if (!s->span_hard || !s->span || nodes < 2)
+		return;
+	if (!strcmp(s->span, "node"))
 		spec_problem(p, "resources.placement", "%" PRIu64 " instances cannot all be on one node", nodes);
-	/* Gangs are placed first fit: a wish may go unheard, a demand must not. One node is on one switch by
-	 * itself. */
-	else if (s->span_hard && s->span && nodes > 1)
+	else /* gangs are placed first fit: a wish may go unheard, a demand must not */
 		spec_unsupported(p, "resources.placement.hard",
 		                 "a hard span over several nodes is reserved and not built yet; set it to false");
 }

@@ -264,7 +264,7 @@ static const char *check_place(struct walk *w, const struct tree_entry *en)
 		return "paths are not in order";
 	if (slash && !tree_set_has(w->dirs, w->path, (size_t)(slash - w->path)))
 		return "the parent is no directory";
-	strcpy(w->last, w->path);
+	memcpy(w->last, w->path, strlen(w->path) + 1);
 	if (en->type == 'd')
 		tree_set_add(w->dirs, w->path, strlen(w->path));
 	return NULL;

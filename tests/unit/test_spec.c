@@ -437,7 +437,7 @@ static void test_collects(void)
 	like(e.text, "\nbogus: unknown key", "last, on its own line");
 	for (int i = 0; i < 50; i++)
 		snprintf(many + strlen(many), sizeof(many) - strlen(many), ", \"unknown_key_number_%d\": 1", i);
-	strcat(many, "}");
+	snprintf(many + strlen(many), sizeof(many) - strlen(many), "}");
 	ok(!spec_parse_list(many, strlen(many), &problems, &e), "fifty mistakes");
 	is_int(problems.n, 21, "twenty are listed");
 	is_str(problems.v[20], "and 30 more", "thirty counted");
@@ -624,16 +624,17 @@ static void test_limits(void)
 {
 	struct err e;
 	char *big = xmalloc(SPEC_MAX_BYTES + 2);
+	size_t n;
 
 	memset(big, ' ', SPEC_MAX_BYTES + 1);
 	ok(!spec_parse(big, SPEC_MAX_BYTES + 1, &e) && e.code == ERR_LIMIT, "a document over the limit");
 	snprintf(big, SPEC_MAX_BYTES, "{" CMD ", \"hyperparameters\": {\"a\": \"%*s\"}}", 60000, "x");
 	ok(!parse(big, &e), "hyperparameters beyond what an environment holds");
 	like(e.text, "hyperparameters: are", "named");
-	strcpy(big, "{\"command\": [\"x\"");
+	n = (size_t)snprintf(big, SPEC_MAX_BYTES, "{\"command\": [\"x\"");
 	for (size_t i = 0; i < 5000; i++)
-		strcat(big + i * 4, ",\"a\"");
-	strcat(big, "]}");
+		n += (size_t)snprintf(big + n, SPEC_MAX_BYTES - n, ",\"a\"");
+	snprintf(big + n, SPEC_MAX_BYTES - n, "]}");
 	ok(!parse(big, &e), "too many arguments");
 	like(e.text, "command: has 5001 entries; at most 4096", "counted");
 	free(big);

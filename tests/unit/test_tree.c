@@ -408,9 +408,8 @@ static void test_hostile(void)
 			like(e.text, hostile[i].message, hostile[i].text);
 	}
 	ok(access(out, F_OK) < 0, "a bad manifest leaves nothing behind");
-	for (int i = 0; i < 200; i++)
-		strcat(deep, "/a");
-	strcat(deep, "\n");
+	for (size_t i = 0, n = strlen(deep); i < 200; i++, n += 2)
+		snprintf(deep + n, sizeof(deep) - n, "/a%s", i == 199 ? "\n" : "");
 	is_int(tree_each(deep, strlen(deep), NULL, NULL, &e), -1, "too deep");
 	is_int(tree_each(H "d 755 a\0b\n", sizeof(H) - 1 + 10, NULL, NULL, &e), -1, "a NUL byte");
 	free(out);
