@@ -132,6 +132,23 @@ const char *args_get(const struct args *a, const char *name)
 	return NULL;
 }
 
+int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max, uint64_t *out, struct err *e)
+{
+	const char *s = args_get(a, name);
+	uint64_t v;
+	if (!s)
+		return 0;
+	if (str_parse_u64(s, &v) || v < min || v > max) {
+		if (max >= INT64_MAX)
+			return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %llu up", name, s,
+			               (unsigned long long)min);
+		return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %llu to %llu", name, s,
+		               (unsigned long long)min, (unsigned long long)max);
+	}
+	*out = v;
+	return 0;
+}
+
 const char *args_nth(const struct args *a, const char *name, size_t nth)
 {
 	for (size_t i = 0; i < a->n_given; i++) {

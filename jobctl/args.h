@@ -7,6 +7,7 @@
 
 #include "common/err.h"
 #include <stddef.h>
+#include <stdint.h>
 
 struct arg_opt {
 	const char *name;  /* long name without dashes */
@@ -31,6 +32,9 @@ struct args {
 int args_parse(const struct arg_opt *opts, int argc, char **argv, struct args *a, struct err *e);
 int args_has(const struct args *a, const char *name);
 const char *args_get(const struct args *a, const char *name); /* the last one given; NULL */
+/* A whole number from min to max; absent: *out stays. */
+int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max, uint64_t *out,
+             struct err *e);
 const char *args_nth(const struct args *a, const char *name,
                      size_t nth); /* repeated options in order; NULL at the end */
 

@@ -1,342 +1,264 @@
 /*
- * bundle: see bundle.h. The tree is scanned once: chunks go into a private spool folder by digest, so that
- * what hearthd lacks can be sent after asking in batches, without reading the sources twice and seeing two
- * states of them.
+ * bundle: see bundle.h.
+ *
+ * Upload: the folder is read once. Chunks gather in memory up to a bound, then hearthd is asked which of them
+ * it lacks and gets those, in order, the manifest last; so a large folder needs neither disk space nor a
+ * second reading that might see another state of it.
+ *
+ * Download: chunks go to a private folder beside the target, each checked by its digest, and the tree is
+ * written out of it when all are there; a download that is broken off leaves nothing half written.
  */
 #include "jobctl/bundle.h"
 
-#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/json.h"
-#include "common/proc.h"
-#include "common/strutil.h"
-#include "common/tree.h"
 #include "common/xalloc.h"
+#include "jobctl/ignore.h"
+#include "jobctl/interrupt.h"
+#include "jobctl/progress.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_BATCH  2000
-#define DIFF_MAX   (1024 * 1024)
-#define IGNORE_MAX (256 * 1024)
+#define BATCH_BYTES  (32u * 1024 * 1024)
+#define BATCH_CHUNKS 1000
+#define MEASURE_DEEP 64
 
-struct ignore {
-	struct strv patterns;
+/* ---- upload ------------------------------------------------------------------------------------- */
+
+struct piece {
+	char digest[HASH_HEX_SIZE];
+	char *data;
+	size_t n;
 };
 
-int bundle_ignored(const char *pattern, const char *relpath, int is_dir)
+struct upload {
+	struct client *c; /* NULL: nothing is sent */
+	struct piece *v;
+	size_t n, bytes;
+	uint64_t done;
+	struct progress progress;
+};
+
+static void drop_pieces(struct upload *u)
 {
-	char bare[512];
-	size_t n = strlen(pattern);
-	if (n == 0 || n >= sizeof(bare))
-		return 0;
-	memcpy(bare, pattern, n + 1);
-	if (bare[n - 1] == '/') {
-		if (!is_dir)
-			return 0;
-		bare[n - 1] = 0;
-	}
-	if (bare[0] == '/')
-		return !fnmatch(bare + 1, relpath, FNM_PATHNAME);
-	if (strchr(bare, '/'))
-		return !fnmatch(bare, relpath, FNM_PATHNAME);
-	const char *slash = strrchr(relpath, '/');
-	return !fnmatch(bare, slash ? slash + 1 : relpath, 0);
+	for (size_t i = 0; i < u->n; i++)
+		free(u->v[i].data);
+	u->n = u->bytes = 0;
 }
 
-static int skip_entry(const char *relpath, int is_dir, void *arg)
+/* One blob, in parts of at most TREE_CHUNK_MAX. */
+static int send_blob(struct upload *u, const struct piece *p, struct err *e)
 {
-	const struct ignore *ig = arg;
-	for (size_t i = 0; i < ig->patterns.n; i++) {
-		if (bundle_ignored(ig->patterns.v[i], relpath, is_dir))
+	size_t off = 0;
+	do {
+		size_t k = p->n - off < TREE_CHUNK_MAX ? p->n - off : TREE_CHUNK_MAX;
+		char *path = xasprintf("/blobs/%s?offset=%zu&size=%zu", p->digest, off, p->n);
+		int rc = client_put(u->c, path, p->data + off, k, e);
+		free(path);
+		if (rc)
+			return -1;
+		off += k;
+	} while (off < p->n);
+	return 0;
+}
+
+static int is_listed(const cJSON *list, const char *digest)
+{
+	const cJSON *d;
+	cJSON_ArrayForEach (d, list) {
+		if (cJSON_IsString(d) && !strcmp(d->valuestring, digest))
 			return 1;
 	}
 	return 0;
 }
 
-static int read_ignore(const char *dir, struct ignore *ig, struct err *e)
+/* Asks which of the pieces at hand are missing, sends those, lets go of all. */
+static int flush(struct upload *u, struct err *e)
 {
-	strv_add(&ig->patterns, ".git/");
-	strv_add(&ig->patterns, "__pycache__/");
-	strv_add(&ig->patterns, "*.pyc");
-	char *path = xasprintf("%s/.hearthignore", dir), *text = NULL, *save = NULL;
-	size_t n;
-	struct err le;
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "digests"), *answer = NULL;
+	const cJSON *missing = NULL;
 	int rc = 0;
-	if (!fs_read_file(path, IGNORE_MAX, &text, &n, &le)) {
-		for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save)) {
-			if (*line && *line != '#')
-				strv_add(&ig->patterns, line);
-		}
-	} else if (le.code != ERR_NOT_FOUND) {
-		rc = err_set(e, le.code, "%s", le.text);
+	for (size_t i = 0; i < u->n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(u->v[i].digest));
+	if (u->n)
+		rc = client_call(u->c, "POST", "/blobs/missing", body, &answer, e);
+	if (!rc && u->n)
+		rc = json_get_arr(answer, "the answer of /blobs/missing", "missing", &missing, e);
+	for (size_t i = 0; !rc && i < u->n; i++) {
+		if (is_listed(missing, u->v[i].digest))
+			rc = send_blob(u, &u->v[i], e);
+		u->done += u->v[i].n;
+		progress_update(&u->progress, u->done);
 	}
-	free(text);
-	free(path);
+	drop_pieces(u);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
 	return rc;
 }
 
-struct spool {
-	char *dir;
-	struct strv digests; /* in order of the scan */
+static int take_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+{
+	struct upload *u = arg;
+	if (interrupted())
+		return err_set(e, ERR_TIMEOUT, "interrupted");
+	if (!u->c)
+		return 0;
+	if ((u->n == BATCH_CHUNKS || u->bytes + n > BATCH_BYTES) && flush(u, e))
+		return -1;
+	struct piece *p = &u->v[u->n++];
+	memcpy(p->digest, digest, HASH_HEX_SIZE);
+	p->data = xmemdup(data, n ? n : 1);
+	p->n = n;
+	u->bytes += n;
+	return 0;
+}
+
+struct measure {
+	const char *root;
+	char *rel; /* of the folder that is looked at, "" the root */
+	unsigned depth;
+	struct ignore *ig;
+	uint64_t bytes;
 };
 
-static int spool_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+/* Adds up sizes for the progress bar; whatever cannot be read is left to the scan to complain about. */
+static int measure_entry(const char *name, void *arg)
 {
-	struct spool *s = arg;
-	strv_add(&s->digests, digest);
-	return blob_put(s->dir, digest, data, n, e);
-}
-
-static void progress(const char *what, uint64_t done, uint64_t total, int end)
-{
-	static uint64_t shown_us;
-	uint64_t now = clock_boot_us(clock_real());
-	if (!isatty(STDERR_FILENO) || (!end && now - shown_us < 100000))
-		return;
-	shown_us = now;
-	char a[32], b[32];
-	fprintf(stderr, "\r\033[K%s %s of %s (%u %%)%s", what, str_size(done, a, sizeof(a)),
-	        str_size(total, b, sizeof(b)), total ? (unsigned)(done * 100 / total) : 100,
-	        end ? "\r\033[K" : "");
-}
-
-/* Which of digests [from, to) hearthd lacks: {"missing": [...]}. */
-static cJSON *ask_missing(struct client *c, const struct strv *digests, size_t from, size_t to, struct err *e)
-{
-	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "digests"), *answer = NULL;
-	for (size_t i = from; i < to; i++)
-		cJSON_AddItemToArray(list, cJSON_CreateString(digests->v[i]));
-	client_call(c, "POST", "/blobs/missing", body, &answer, e);
-	cJSON_Delete(body);
-	return answer;
-}
-
-/* One blob, in pieces of at most TREE_CHUNK_MAX. */
-static int send_blob(struct client *c, const char *digest, const char *data, size_t n, struct err *e)
-{
-	size_t off = 0;
-	do {
-		size_t k = n - off < TREE_CHUNK_MAX ? n - off : TREE_CHUNK_MAX;
-		char *path = xasprintf("/blobs/%s?offset=%zu&size=%zu", digest, off, n);
-		int rc = client_put(c, path, data + off, k, e);
-		free(path);
-		if (rc)
-			return -1;
-		off += k;
-	} while (off < n);
-	return 0;
-}
-
-static int send_missing(struct client *c, const struct spool *s, const cJSON *missing, uint64_t *done,
-                        uint64_t total, struct err *e)
-{
-	const cJSON *d;
-	cJSON_ArrayForEach (d, missing) {
-		char *data = NULL;
-		size_t n;
-		if (!cJSON_IsString(d) || !hash_is_hex(d->valuestring))
-			return err_set(e, ERR_PROTOCOL, "the controller asked for a blob without a digest");
-		if (blob_get(s->dir, d->valuestring, TREE_MANIFEST_MAX, &data, &n, e))
-			return -1;
-		int rc = send_blob(c, d->valuestring, data, n, e);
-		free(data);
-		if (rc)
-			return -1;
-		*done += n;
-		progress("uploading", *done < total ? *done : total, total, 0);
+	struct measure *m = arg;
+	char *rel = xasprintf("%s%s%s", m->rel, *m->rel ? "/" : "", name),
+	     *path = xasprintf("%s/%s", m->root, rel);
+	struct stat st;
+	if (!lstat(path, &st) && !ignore_skip(rel, S_ISDIR(st.st_mode), m->ig)) {
+		if (S_ISREG(st.st_mode))
+			m->bytes += (uint64_t)st.st_size;
+		if (S_ISDIR(st.st_mode) && m->depth < MEASURE_DEEP) {
+			struct measure sub = {m->root, rel, m->depth + 1, m->ig, 0};
+			fs_each(path, measure_entry, &sub, NULL);
+			m->bytes += sub.bytes;
+		}
 	}
-	return 0;
+	free(path);
+	free(rel);
+	return interrupted() ? -1 : 0;
 }
 
-static int upload(struct client *c, const struct spool *s, uint64_t total, struct err *e)
+static uint64_t measure(const char *dir, struct ignore *ig)
 {
-	uint64_t done = 0;
-	for (size_t i = 0; i < s->digests.n; i += ASK_BATCH) {
-		size_t end = i + ASK_BATCH < s->digests.n ? i + ASK_BATCH : s->digests.n;
-		cJSON *answer = ask_missing(c, &s->digests, i, end, e);
-		int rc =
-		    answer ? send_missing(c, s, cJSON_GetObjectItemCaseSensitive(answer, "missing"), &done, total, e)
-		           : -1;
-		cJSON_Delete(answer);
-		if (rc)
-			return -1;
-	}
-	progress("uploading", total, total, 1);
-	return 0;
+	char top[] = "";
+	struct measure m = {dir, top, 0, ig, 0};
+	if (progress_wanted())
+		fs_each(dir, measure_entry, &m, NULL);
+	return m.bytes;
 }
 
+/* A fault in what the user named is one of usage, whatever the system calls it. */
 static int check_source(const char *dir, struct err *e)
 {
 	struct stat st;
 	if (stat(dir, &st))
-		return err_sys(e, errno, "source_dir: %s", dir);
+		return err_set(e, ERR_INVALID, "source_dir: %s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return err_set(e, ERR_INVALID, "source_dir: %s is not a directory", dir);
 	return 0;
 }
 
-int bundle_upload(struct client *c, const char *dir, int dry, char digest[HASH_HEX_SIZE], struct err *e)
+int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
+                  uint64_t *left_out, struct err *e)
 {
 	struct ignore ig = {{0}};
-	struct spool s = {0};
-	struct tree_stats st = {0};
-	char *manifest = NULL, *tmp = NULL;
+	struct upload u = {.c = c};
+	char *manifest = NULL;
 	size_t n = 0;
-	uint64_t special = 0;
 	int rc = -1;
-	const char *t = getenv("TMPDIR");
-	if (check_source(dir, e) || read_ignore(dir, &ig, e))
-		goto out;
-	tmp = xasprintf("%s/jobctl-XXXXXX", t && *t ? t : "/tmp");
-	if (!mkdtemp(tmp)) {
-		err_sys(e, errno, "%s", tmp);
-		free(tmp);
-		tmp = NULL;
-		goto out;
+	if (check_source(dir, e) || ignore_read(&ig, dir, e)) {
+		ignore_fini(&ig);
+		return -1;
 	}
-	s.dir = tmp;
-	if (tree_scan(dir, skip_entry, &ig, spool_chunk, &s, &manifest, &n, digest, &st, &special, e)) {
+	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
+	progress_start(&u.progress, c ? "uploading" : "reading", measure(dir, &ig));
+	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &manifest, &n, digest, st, left_out, e))
 		err_wrap(e, "source_dir %s", dir);
-		goto out;
-	}
-	if (special)
-		fprintf(stderr, "jobctl: %llu sockets, pipes or devices in %s are left out\n",
-		        (unsigned long long)special, dir);
-	if (!dry) {
-		if (spool_chunk(digest, manifest, n, &s, e) || upload(c, &s, st.bytes + n, e))
-			goto out;
-	}
-	rc = 0;
-out:
-	if (tmp)
-		fs_rm_rf(tmp, NULL);
-	free(tmp);
+	else
+		rc = c && (take_chunk(digest, manifest, n, &u, e) || flush(&u, e)) ? -1 : 0;
+	progress_end(&u.progress);
+	drop_pieces(&u);
+	free(u.v);
 	free(manifest);
-	strv_fini(&s.digests);
-	strv_fini(&ig.patterns);
+	ignore_fini(&ig);
+	return rc;
+}
+
+/* ---- download ----------------------------------------------------------------------------------- */
+
+static int get_blob(struct client *c, const char *digest, const char *query, size_t max, char **data,
+                    size_t *n, struct err *e)
+{
+	char *path = xasprintf("/blobs/%s?%s", digest, query), real[HASH_HEX_SIZE];
+	int rc = client_get(c, path, max, data, n, e);
+	free(path);
+	if (rc)
+		return -1;
+	hash_hex(*data, *n, real);
+	if (!strcmp(real, digest))
+		return 0;
+	free(*data);
+	*data = NULL;
+	return err_set(e, ERR_PROTOCOL, "the controller gave other bytes than those of %s", digest);
+}
+
+static int get_chunks(struct client *c, const char *query, const char *manifest, size_t n, const char *spool,
+                      struct err *e)
+{
+	struct tree_stats st;
+	struct progress p;
+	char **chunks = NULL;
+	size_t count = 0;
+	uint64_t done = 0;
+	if (tree_measure(manifest, n, &st, e) || tree_chunks(manifest, n, &chunks, &count, e))
+		return -1;
+	int rc = 0;
+	progress_start(&p, "downloading", st.bytes);
+	for (size_t i = 0; i < count; i++) {
+		char *data = NULL;
+		size_t k = 0;
+		if (!rc)
+			rc = get_blob(c, chunks[i], query, TREE_CHUNK_MAX, &data, &k, e);
+		if (!rc)
+			rc = blob_cache(spool, chunks[i], data, k, e);
+		done += k;
+		progress_update(&p, done);
+		free(data);
+		free(chunks[i]);
+	}
+	progress_end(&p);
+	free(chunks);
 	return rc;
 }
 
 int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e)
 {
-	char **chunks = NULL, *manifest = NULL, *spool = xasprintf("%s/.hearth-get-XXXXXX", dir), *path;
-	size_t count = 0, n = 0;
-	int rc = -1;
-	if (fs_mkdir_p(dir, 0777, e)) {
+	char *manifest = NULL, *spool = xasprintf("%s/.hearth-get-XXXXXX", dir);
+	size_t n = 0;
+	struct tree_stats st;
+	if (!hash_is_hex(digest)) {
 		free(spool);
-		return -1;
+		return err_set(e, ERR_PROTOCOL, "the controller named '%.80s' as a digest", digest);
 	}
-	if (!mkdtemp(spool)) {
+	int rc = get_blob(c, digest, query, TREE_MANIFEST_MAX, &manifest, &n, e);
+	if (!rc)
+		rc = fs_mkdir_p(dir, 0755, e);
+	if (!rc && !mkdtemp(spool)) {
 		rc = err_sys(e, errno, "%s", spool);
-		free(spool);
-		return rc;
-	}
-	path = xasprintf("/blobs/%s?%s", digest, query);
-	rc = client_get(c, path, TREE_MANIFEST_MAX, &manifest, &n, e);
-	free(path);
-	if (!rc)
-		rc = tree_chunks(manifest, n, &chunks, &count, e);
-	for (size_t i = 0; !rc && i < count; i++) {
-		char *data = NULL;
-		size_t k;
-		path = xasprintf("/blobs/%s?%s", chunks[i], query);
-		rc = client_get(c, path, TREE_CHUNK_MAX, &data, &k, e);
+	} else if (!rc) {
+		rc = get_chunks(c, query, manifest, n, spool, e);
 		if (!rc)
-			rc = blob_put(spool, chunks[i], data, k, e);
-		free(data);
-		free(path);
-		progress("downloading chunk", i + 1, count, 0);
+			rc = tree_extract(manifest, n, spool, dir, &st, e);
+		fs_rm_rf(spool, NULL);
 	}
-	progress("downloading", count, count, 1);
-	struct tree_stats st = {0};
-	if (!rc)
-		rc = tree_extract(manifest, n, spool, dir, &st, e);
-	fs_rm_rf(spool, NULL);
-	for (size_t i = 0; i < count; i++)
-		free(chunks[i]);
-	free(chunks);
 	free(manifest);
 	free(spool);
 	return rc;
-}
-
-/* Output of a git command, malloc'ed; NULL when it fails. Cut at max. */
-static char *git_output(const char *dir, const char *const *args, size_t max, int *cut)
-{
-	const char *argv[16] = {"git", "-C", dir};
-	size_t n = 3;
-	for (; *args && n < 15; args++)
-		argv[n++] = *args;
-	int fds[2], status = -1;
-	if (pipe2(fds, O_CLOEXEC))
-		return NULL;
-	struct proc_spawn s = {.path = "/usr/bin/git",
-	                       .argv = (char *const *)(uintptr_t)argv,
-	                       .envp = environ,
-	                       .stdin_fd = -1,
-	                       .stdout_fd = fds[1],
-	                       .stderr_fd = -1};
-	pid_t pid;
-	int rc = proc_spawn(&s, &pid, NULL, NULL);
-	close(fds[1]);
-	char *out = xmalloc(max + 1);
-	size_t len = 0;
-	ssize_t k = 0;
-	while (!rc && len < max && (k = read(fds[0], out + len, max - len)) > 0)
-		len += (size_t)k;
-	out[len] = 0;
-	if (cut)
-		*cut = len == max;
-	close(fds[0]);
-	while (!rc && waitpid(pid, &status, 0) < 0)
-		rc = errno == EINTR ? 0 : -1;
-	if (rc || status != 0) {
-		if (!(cut && *cut)) {
-			free(out);
-			return NULL;
-		}
-	}
-	return out;
-}
-
-static void chomp(char *s)
-{
-	size_t n = strlen(s);
-	while (n && s[n - 1] == '\n')
-		s[--n] = 0;
-}
-
-void bundle_git_info(const char *dir, cJSON *run)
-{
-	static const char *const head[] = {"rev-parse", "HEAD", NULL};
-	static const char *const branch[] = {"rev-parse", "--abbrev-ref", "HEAD", NULL};
-	static const char *const diff[] = {"diff", "--no-color", "--no-ext-diff", "--relative", "HEAD", "--",
-	                                   ".",    NULL};
-	char *commit = git_output(dir, head, 128, NULL);
-	if (!commit)
-		return;
-	chomp(commit);
-	cJSON_AddStringToObject(run, "git_commit", commit);
-	free(commit);
-	char *name = git_output(dir, branch, 512, NULL);
-	if (name) {
-		chomp(name);
-		cJSON_AddStringToObject(run, "git_branch", name);
-		free(name);
-	}
-	int cut = 0;
-	char *changes = git_output(dir, diff, DIFF_MAX, &cut);
-	cJSON_AddBoolToObject(run, "git_dirty", changes && *changes);
-	if (changes && *changes && str_valid_utf8(changes, strlen(changes))) {
-		cJSON_AddStringToObject(run, "diff", changes);
-		if (cut)
-			cJSON_AddTrueToObject(run, "diff_cut");
-	}
-	free(changes);
 }

@@ -1,24 +1,22 @@
 /*
- * bundle: source trees and artifacts between a folder and hearthd.
+ * bundle: source trees and artifacts between a folder and hearthd, as content-addressed chunks
+ * (common/tree.h).
  */
 #ifndef HEARTH_JOBCTL_BUNDLE_H
 #define HEARTH_JOBCTL_BUNDLE_H
 
 #include "common/err.h"
 #include "common/hash.h"
+#include "common/tree.h"
 #include "jobctl/client.h"
-#include <cjson/cJSON.h>
 
-/* Scans dir (leaving out .git, __pycache__ and what .hearthignore names), uploads what hearthd lacks, with
- * progress on a terminal. dry: only scans. digest: of the manifest. */
-int bundle_upload(struct client *c, const char *dir, int dry, char digest[HASH_HEX_SIZE], struct err *e);
-/* Downloads a tree by its manifest's digest into dir (which is new or empty unless force). query authorises
- * the blobs: "job=17&kind=model". */
+/* Scans dir (see ignore.h for what is left out) and uploads what hearthd lacks, with progress on a terminal.
+ * c NULL: only scans. digest: of the manifest. st and left_out (links out of the tree, sockets, pipes,
+ * devices) may be NULL. */
+int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
+                  uint64_t *left_out, struct err *e);
+/* Downloads a tree by its manifest's digest into dir, made when missing; what is there stays unless the tree
+ * has the same path. query authorises the blobs: "job=17&kind=model". */
 int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e);
-/* git_commit, git_branch, git_dirty and, when there are uncommitted changes, diff (at most 1 MiB) of a
- * folder; nothing when it is not a checkout. */
-void bundle_git_info(const char *dir, cJSON *run);
-/* Does a path match an ignore pattern? "*.pt", "data/", "/build", "**" not supported. Pure, for tests. */
-int bundle_ignored(const char *pattern, const char *relpath, int is_dir);
 
 #endif

@@ -7,7 +7,9 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/json.h"
+#include "common/strutil.h"
 #include "common/xalloc.h"
+#include "jobctl/interrupt.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
@@ -15,14 +17,19 @@
 #include <string.h>
 #include <strings.h>
 
-#define ANSWER_MAX (256u * 1024 * 1024)
+#define ANSWER_MAX      (256u * 1024 * 1024)
+#define RETRY_AFTER_MAX 5 /* seconds: more is not believed */
+#define NOTICE_AFTER_US 1500000
 
 struct client {
 	struct client_config cfg;
 	CURL *curl;
+	CURLM *multi;
 	char *base; /* http://host:port; for a unix socket http://localhost */
 	char *socket_path;
 	char errbuf[CURL_ERROR_SIZE];
+	void (*idle)(void *arg);
+	void *idle_arg;
 };
 
 struct call {
@@ -33,6 +40,7 @@ struct call {
 	void *arg;
 	int ended;
 	long status;
+	unsigned retry_after_s; /* 0: hearthd did not say */
 };
 
 static char *dup_or_null(const char *s)
@@ -64,7 +72,8 @@ struct client *client_create(const struct client_config *cfg, struct err *e)
 		return NULL;
 	}
 	c->curl = curl_easy_init();
-	if (!c->curl) {
+	c->multi = curl_multi_init();
+	if (!c->curl || !c->multi) {
 		err_set(e, ERR_INTERNAL, "libcurl could not start");
 		client_destroy(c);
 		return NULL;
@@ -78,6 +87,8 @@ void client_destroy(struct client *c)
 		return;
 	if (c->curl)
 		curl_easy_cleanup(c->curl);
+	if (c->multi)
+		curl_multi_cleanup(c->multi);
 	client_config_fini(&c->cfg);
 	free(c->base);
 	free(c->socket_path);
@@ -87,6 +98,19 @@ void client_destroy(struct client *c)
 const char *client_url(const struct client *c)
 {
 	return c->cfg.url;
+}
+
+void client_on_idle(struct client *c, void (*fn)(void *arg), void *arg)
+{
+	c->idle = fn;
+	c->idle_arg = arg;
+}
+
+unsigned client_patience(struct client *c, unsigned seconds)
+{
+	unsigned old = c->cfg.patience_s;
+	c->cfg.patience_s = seconds;
+	return old;
 }
 
 static size_t on_data(char *p, size_t size, size_t n, void *arg)
@@ -111,10 +135,24 @@ static size_t on_data(char *p, size_t size, size_t n, void *arg)
 
 static size_t on_header(char *p, size_t size, size_t n, void *arg)
 {
+	static const char retry[] = "retry-after:";
 	struct call *k = arg;
+	size *= n;
+	if (size > sizeof(retry) && !strncasecmp(p, retry, sizeof(retry) - 1)) {
+		char number[16] = "";
+		size_t len = 0;
+		uint64_t s;
+		for (size_t i = sizeof(retry) - 1; i < size && len < sizeof(number) - 1; i++) {
+			if (p[i] >= '0' && p[i] <= '9')
+				number[len++] = p[i];
+		}
+		number[len] = 0;
+		if (!str_parse_u64(number, &s))
+			k->retry_after_s = s < RETRY_AFTER_MAX ? (unsigned)s : RETRY_AFTER_MAX;
+	}
 	if (k->header)
-		k->header(p, size * n, k->arg);
-	return size * n;
+		k->header(p, size, k->arg);
+	return size;
 }
 
 static void set_common(struct client *c, const char *url, struct call *k)
@@ -153,11 +191,52 @@ static char *full_url(const struct client *c, const char *path)
 	return xasprintf("%s/api/v1%s", c->base, path);
 }
 
+/* As curl_easy_perform, but ends when Ctrl-C was caught (CURLE_ABORTED_BY_CALLBACK). */
+static CURLcode run(struct client *c)
+{
+	CURLcode rc = CURLE_OK;
+	int running = 1;
+	uint64_t quiet_us = clock_boot_us(clock_real());
+	if (curl_multi_add_handle(c->multi, c->curl) != CURLM_OK)
+		return CURLE_FAILED_INIT;
+	while (running && rc == CURLE_OK) {
+		struct curl_waitfd stop = {.fd = interrupt_fd(), .events = CURL_WAIT_POLLIN};
+		if (curl_multi_perform(c->multi, &running) != CURLM_OK)
+			rc = CURLE_FAILED_INIT;
+		else if (interrupted())
+			rc = CURLE_ABORTED_BY_CALLBACK;
+		else if (running &&
+		         curl_multi_poll(c->multi, &stop, interrupt_fd() >= 0 ? 1 : 0, 1000, NULL) != CURLM_OK)
+			rc = CURLE_FAILED_INIT;
+		if (c->idle && clock_boot_us(clock_real()) - quiet_us > 1000000) {
+			c->idle(c->idle_arg);
+			quiet_us = clock_boot_us(clock_real());
+		}
+	}
+	CURLMsg *m;
+	int left;
+	while ((m = curl_multi_info_read(c->multi, &left))) {
+		if (m->msg == CURLMSG_DONE && rc == CURLE_OK)
+			rc = m->data.result;
+	}
+	curl_multi_remove_handle(c->multi, c->curl);
+	return rc;
+}
+
 /* libcurl's result as an error: no controller, or a broken exchange. */
 static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 {
 	const char *why = c->errbuf[0] ? c->errbuf : curl_easy_strerror(rc);
 	switch (rc) {
+	case CURLE_ABORTED_BY_CALLBACK:
+		return err_set(e, ERR_TIMEOUT, "interrupted");
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return err_set(e, ERR_INVALID, "url '%s' (from %s): %s", c->cfg.url, c->cfg.source, why);
+	case CURLE_GOT_NOTHING:
+	case CURLE_WEIRD_SERVER_REPLY:
+		return err_set(e, ERR_UNAVAILABLE, "the controller at %s gave no answer: %s%s", c->cfg.url, why,
+		               strncmp(c->cfg.url, "http:", 5) ? "" : ". Off loopback hearthd speaks TLS: https://");
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return err_set(e, ERR_UNAVAILABLE,
@@ -192,12 +271,17 @@ static enum err_code code_of_status(long status)
 		return ERR_CONFLICT;
 	case 413:
 		return ERR_LIMIT;
+	case 415:
 	case 422:
 	case 501:
 		return ERR_UNSUPPORTED;
 	case 429:
-	case 503:
 		return ERR_BUSY;
+	case 502:
+	case 503:
+		return ERR_UNAVAILABLE;
+	case 504:
+		return ERR_TIMEOUT;
 	case 507:
 		return ERR_NOSPACE;
 	default:
@@ -205,7 +289,7 @@ static enum err_code code_of_status(long status)
 	}
 }
 
-/* problem+json -> one text: detail, further errors, hint. */
+/* problem+json -> one text: detail (every finding is a line of it), then the hint. */
 static int status_failed(long status, const char *body, size_t n, struct err *e)
 {
 	cJSON *j = n ? json_parse(body, n, NULL) : NULL;
@@ -237,6 +321,7 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 	char *url = full_url(c, t->path);
 	buf_reset(&k->in);
 	k->status = 0;
+	k->retry_after_s = 0;
 	set_common(c, url, k);
 	struct curl_slist *h = add_header(NULL, "Accept", "application/json");
 	h = curl_slist_append(h, "Expect:");
@@ -245,8 +330,11 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 		h = add_header(h, "Authorization", bearer);
 		free(bearer);
 	}
+	/* Without a body libcurl would claim a form. */
 	if (t->ctype)
 		h = add_header(h, "Content-Type", t->ctype);
+	else
+		h = curl_slist_append(h, "Content-Type:");
 	if (t->idem)
 		h = add_header(h, "Idempotency-Key", t->idem);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, h);
@@ -256,12 +344,13 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, t->body ? t->body : "");
 		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->body_n);
 	}
-	CURLcode rc = curl_easy_perform(c->curl);
+	CURLcode rc = run(c);
 	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &k->status);
 	curl_slist_free_all(h);
 	free(url);
 	if (k->too_large)
-		return err_set(e, ERR_LIMIT, "the answer is larger than %u MiB", ANSWER_MAX / 1024 / 1024);
+		return err_set(e, ERR_LIMIT, "the answer to %s %s is larger than %zu KiB", t->method, t->path,
+		               k->in.limit / 1024);
 	if (rc != CURLE_OK)
 		return curl_failed(c, rc, e);
 	if (k->status < 200 || k->status > 299)
@@ -274,17 +363,31 @@ static int worth_again(const struct err *e)
 	return e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY;
 }
 
+/* Says once, to a person, that it is waiting. */
+static void notice(const struct client *c, const struct err *why, uint64_t waited_us, int *said)
+{
+	if (*said || waited_us < NOTICE_AFTER_US || !isatty(STDERR_FILENO))
+		return;
+	*said = 1;
+	fprintf(stderr, "jobctl: %.200s\njobctl: trying again for %u s (Ctrl-C ends it)\n", why->text,
+	        c->cfg.patience_s);
+}
+
 static int perform(struct client *c, const struct attempt *t, struct call *k, struct err *e)
 {
 	struct err local = {0};
-	uint64_t end = clock_boot_us(clock_real()) + (uint64_t)c->cfg.patience_s * 1000000;
-	int pause_ms = 50;
+	uint64_t start = clock_boot_us(clock_real()), end = start + (uint64_t)c->cfg.patience_s * 1000000;
+	int pause_ms = 50, said = 0;
 	for (;;) {
 		if (!one_try(c, t, k, &local))
 			return 0;
-		if (!worth_again(&local) || clock_boot_us(clock_real()) + (uint64_t)pause_ms * 1000 >= end)
+		int wait_ms = k->retry_after_s ? (int)k->retry_after_s * 1000 : pause_ms;
+		uint64_t now = clock_boot_us(clock_real());
+		if (interrupted() || !worth_again(&local) || now + (uint64_t)wait_ms * 1000 >= end)
 			break;
-		poll(NULL, 0, pause_ms);
+		notice(c, &local, now - start, &said);
+		if (interrupt_sleep(wait_ms))
+			break;
 		pause_ms = pause_ms < 1000 ? pause_ms * 2 : 1000;
 	}
 	if (e)
@@ -368,7 +471,7 @@ int client_stream(struct client *c, const char *path, const char *accept, const 
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPIDLE, 10L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPINTVL, 5L);
-	CURLcode rc = curl_easy_perform(c->curl);
+	CURLcode rc = run(c);
 	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &k.status);
 	curl_slist_free_all(h);
 	free(url);

@@ -1,9 +1,12 @@
 /*
  * client: calls of the HTTP API (libcurl). One handle, one call at a time.
  *
- * What is safe to repeat (GET, PUT of a blob, any POST: it carries an Idempotency-Key) is tried again with
- * back-off when the connection fails or hearthd says it is busy, for at most `patience_s`. Errors carry
- * hearthd's own sentence and hint.
+ * All calls are safe to repeat (reads; PUT, PATCH and DELETE say what shall be; POST carries an
+ * Idempotency-Key, the same in every try), so they are tried again with back-off, or after what Retry-After
+ * says, when the connection fails or hearthd is busy, for at most `patience_s`. Errors carry hearthd's own
+ * sentence and hint.
+ *
+ * After interrupt_catch a Ctrl-C ends the call in work with an error; ask interrupted().
  */
 #ifndef HEARTH_JOBCTL_CLIENT_H
 #define HEARTH_JOBCTL_CLIENT_H
@@ -23,15 +26,20 @@ struct client_config {
 	unsigned patience_s;
 };
 
+#define CLIENT_PATIENCE_S 10
+
 /* Flags, then HEARTH_URL/HEARTH_TOKEN/HEARTH_CA, then ~/.config/hearth/config, then the local cluster's
- * socket. */
+ * socket. A token is never used with another url than the one it stands beside. HEARTH_PATIENCE: seconds
+ * instead of CLIENT_PATIENCE_S. */
 int client_config_load(struct client_config *c, const char *url_flag, struct err *e);
 void client_config_fini(struct client_config *c);
 char *client_config_path(void); /* of the user's file, malloc'ed */
+char *client_home(void);        /* HOME, else that of the account; malloc'ed */
 
 struct client *client_create(const struct client_config *c, struct err *e);
 void client_destroy(struct client *c);
 const char *client_url(const struct client *c);
+unsigned client_patience(struct client *c, unsigned seconds); /* sets it, gives the old one */
 
 /* path: "/jobs/17" (below /api/v1) or absolute with a leading "//" ("//healthz"). body NULL: none. *out (may
  * be NULL): the parsed answer, NULL when empty. */
@@ -47,6 +55,9 @@ int client_get(struct client *c, const char *path, size_t max, char **data, size
 typedef int (*client_data_fn)(const char *data, size_t n, void *arg);
 int client_stream(struct client *c, const char *path, const char *accept, const char *last_event_id,
                   client_data_fn fn, client_data_fn header, void *arg, struct err *e);
+
+/* fn runs about once a second while a call of this client waits for bytes; NULL: no more. */
+void client_on_idle(struct client *c, void (*fn)(void *arg), void *arg);
 
 char *client_escape(const char *s); /* for a path segment or query value, malloc'ed */
 /* Exit code of jobctl for an error. */

@@ -10,34 +10,58 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The same call for each job; body is shared. Says what became of each. */
+/* One job's answer as JSON, or in words. */
+static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
+{
+	if (!c->json) {
+		printf("job %llu %s\n", (unsigned long long)job, done);
+		cJSON_Delete(answer);
+		return;
+	}
+	if (!jget(answer, "id"))
+		cJSON_AddNumberToObject(answer, "id", (double)job);
+	cJSON_AddItemToArray(all, answer);
+}
+
+/* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
+ * first error gives the exit code. */
 static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
                     const char *done)
 {
 	uint64_t *ids = NULL;
 	size_t n = 0;
-	int rc = ref_resolve_all(c, c->args.operand, n_refs, &ids, &n);
+	if (ref_resolve_all(c, c->args.operand, n_refs, &ids, &n))
+		return -1;
+	struct err first = {0};
 	cJSON *all = cJSON_CreateArray();
-	for (size_t i = 0; !rc && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		char *path = xasprintf("/jobs/%llu%s", (unsigned long long)ids[i], suffix);
-		cJSON *answer = NULL;
-		rc = client_call(ctx_client(c), method, path, body, &answer, &c->err);
-		if (rc)
-			err_wrap(&c->err, "job %llu", (unsigned long long)ids[i]);
-		else if (c->json && answer) {
-			cJSON_AddItemToArray(all, answer);
-			answer = NULL;
-		} else {
-			printf("job %llu %s\n", (unsigned long long)ids[i], done);
-		}
-		cJSON_Delete(answer);
+		cJSON *answer;
+		int rc = ctx_get(c, method, path, body, &answer);
 		free(path);
+		if (!rc) {
+			tell(c, ids[i], answer, done, all);
+			continue;
+		}
+		if (n > 1)
+			err_wrap(&c->err, "job %llu", (unsigned long long)ids[i]);
+		int away = c->err.code == ERR_UNAVAILABLE;
+		if (first.code == ERR_NONE) {
+			first = c->err;
+		} else {
+			char *safe = print_safe(c->err.text);
+			fprintf(stderr, "jobctl: %s\n", safe);
+			free(safe);
+		}
+		if (away)
+			break;
 	}
-	if (!rc && c->json)
-		ctx_show_json(c, n == 1 ? cJSON_GetArrayItem(all, 0) : all);
+	if (c->json && cJSON_GetArraySize(all))
+		ctx_print_json(n == 1 ? cJSON_GetArrayItem(all, 0) : all);
 	cJSON_Delete(all);
 	free(ids);
-	return rc;
+	c->err = first;
+	return first.code == ERR_NONE ? 0 : -1;
 }
 
 static int exec_stop(struct ctx *c)
@@ -85,16 +109,18 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 	const char *value = eq + 1;
 	int rc = 0;
 	uint64_t n;
-	if (!strcmp(key, "priority")) {
-		char *end;
-		long v = strtol(value, &end, 10);
-		if (!*value || *end)
-			rc = ctx_fail(c, ERR_INVALID, "priority '%s' is not a whole number", value);
+	if (jget(body, key)) {
+		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+	} else if (!strcmp(key, "priority")) {
+		if (str_parse_u64(value + (*value == '-' || *value == '+'), &n) || n > 1000)
+			rc = ctx_fail(c, ERR_INVALID, "priority '%s': expected a whole number from -1000 to 1000", value);
 		else
-			cJSON_AddNumberToObject(body, "priority", (double)v);
+			cJSON_AddNumberToObject(body, "priority", *value == '-' ? -(double)n : (double)n);
 	} else if (!strcmp(key, "time")) {
 		rc = str_parse_duration(value, &n, &c->err);
-		if (!rc)
+		if (rc)
+			err_wrap(&c->err, "time");
+		else
 			cJSON_AddNumberToObject(body, "time", (double)n);
 	} else if (!strcmp(key, "queue")) {
 		cJSON_AddStringToObject(body, "queue", value);
@@ -181,8 +207,10 @@ static int exec_rm(struct ctx *c)
 {
 	if (!args_has(&c->args, "yes") && isatty(STDIN_FILENO)) {
 		char answer[8] = "";
-		fprintf(stderr, "Remove logs, source, metrics and artifacts of %s? The record stays. [y/N] ",
-		        c->args.operand[0]);
+		fputs("Remove logs, source, metrics and artifacts of", stderr);
+		for (size_t i = 0; i < c->args.n; i++)
+			fprintf(stderr, " %s", c->args.operand[i]);
+		fputs("? The records stay. [y/N] ", stderr);
 		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
 			return ctx_fail(c, ERR_DENIED, "nothing was removed");
 	}
@@ -198,7 +226,7 @@ const struct verb verbs_change[] = {
     {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
     {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
     {"requeue", "JOB...", "end this attempt and start another", NULL, 1, 256, exec_requeue},
-    {"set", "JOB KEY=VALUE...", "change priority=, time= or queue=", NULL, 2, 16, exec_set},
+    {"set", "JOB KEY=VALUE...", "change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
     {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
     {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},
     {"pin", "JOB...", "keep all of a job for good", NULL, 1, 256, exec_pin},

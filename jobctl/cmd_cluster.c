@@ -5,6 +5,7 @@
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/local.h"
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static char *jobs_of(const cJSON *node)
 {
 	const cJSON *j;
 	char *all = xstrdup("");
-	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(node, "jobs")) {
+	cJSON_ArrayForEach (j, jget(node, "jobs")) {
 		char *longer = xasprintf("%s%s%.0f", all, *all ? "," : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
 		free(all);
 		all = longer;
@@ -31,9 +32,9 @@ static int exec_nodes(struct ctx *c)
 	                                    ">SLOTS", ">MEMORY", ">LOAD",   "JOBS", "REASON"};
 	struct table *t = table_create(heads, 10);
 	const cJSON *n;
-	cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(answer, "nodes")) {
+	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
 		char size[32];
-		const cJSON *memory = cJSON_GetObjectItemCaseSensitive(n, "memory_bytes");
+		const cJSON *memory = jget(n, "memory_bytes");
 		char *jobs = jobs_of(n);
 		table_cell(t, print_member(n, "name"));
 		table_cell(t, print_member(n, "state"));
@@ -58,59 +59,65 @@ static int exec_nodes(struct ctx *c)
 	return 0;
 }
 
-static int node_call(struct ctx *c, const char *what, const char *done)
+/* The same for each node, also when one is refused; the first error gives the exit code. */
+static int node_call(struct ctx *c, const char *method, const char *what, const char *done)
 {
-	cJSON *body = cJSON_CreateObject();
+	cJSON *body = strcmp(method, "POST") ? NULL : cJSON_CreateObject(), *all = cJSON_CreateArray();
 	const char *reason = args_get(&c->args, "reason");
-	int rc = 0;
-	if (reason)
+	struct err first = {0};
+	if (reason && body)
 		cJSON_AddStringToObject(body, "reason", reason);
-	for (size_t i = 0; !rc && i < c->args.n; i++) {
-		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s/%s", esc, what);
-		rc = ctx_call(c, "POST", path, body, NULL);
-		if (rc == 0)
-			printf("node %s %s\n", c->args.operand[i], done);
-		if (rc > 0)
-			rc = 0;
+	for (size_t i = 0; i < c->args.n && first.code != ERR_UNAVAILABLE; i++) {
+		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s%s", esc, what);
+		cJSON *answer;
+		if (!ctx_get(c, method, path, body, &answer)) {
+			if (c->json)
+				cJSON_AddItemToArray(all, answer);
+			else {
+				printf("node %s %s\n", c->args.operand[i], done);
+				cJSON_Delete(answer);
+			}
+		} else if (first.code == ERR_NONE) {
+			first = c->err;
+		} else {
+			char *safe = print_safe(c->err.text);
+			fprintf(stderr, "jobctl: %s\n", safe);
+			free(safe);
+		}
 		free(esc);
 		free(path);
 	}
+	if (c->json && cJSON_GetArraySize(all))
+		ctx_print_json(c->args.n == 1 ? cJSON_GetArrayItem(all, 0) : all);
+	cJSON_Delete(all);
 	cJSON_Delete(body);
-	return rc;
+	c->err = first;
+	return first.code == ERR_NONE ? 0 : -1;
 }
 
 static int exec_drain(struct ctx *c)
 {
-	return node_call(c, "drain", "takes no new jobs; those on it go on");
+	return node_call(c, "POST", "/drain", "takes no new jobs; those on it go on");
 }
 
 static int exec_resume(struct ctx *c)
 {
-	return node_call(c, "resume", "takes jobs again");
+	return node_call(c, "POST", "/resume", "takes jobs again");
 }
 
 static int exec_node_rm(struct ctx *c)
 {
-	char *esc = client_escape(c->args.operand[0]), *path = xasprintf("/nodes/%s", esc);
-	int rc = ctx_call(c, "DELETE", path, NULL, NULL);
-	if (rc == 0)
-		printf("node %s is removed; its certificate is no longer accepted\n", c->args.operand[0]);
-	free(esc);
-	free(path);
-	return rc < 0 ? -1 : 0;
+	return node_call(c, "DELETE", "", "is removed; its certificate is no longer accepted");
 }
 
 static int exec_token(struct ctx *c)
 {
 	const char *ttl = args_get(&c->args, "ttl");
-	int api = args_has(&c->args, "api");
 	uint64_t seconds = 0;
-	if (api && args_has(&c->args, "join"))
-		return ctx_fail(c, ERR_INVALID, "--join and --api exclude each other");
 	if (ttl && str_parse_duration(ttl, &seconds, &c->err))
 		return err_wrap(&c->err, "--ttl");
 	cJSON *body = cJSON_CreateObject(), *answer = NULL;
-	cJSON_AddStringToObject(body, "kind", api ? "api" : "join");
+	cJSON_AddStringToObject(body, "kind", "join");
 	if (ttl)
 		cJSON_AddNumberToObject(body, "ttl_s", (double)seconds);
 	int rc = ctx_call(c, "POST", "/tokens", body, &answer);
@@ -122,28 +129,52 @@ static int exec_token(struct ctx *c)
 	return 0;
 }
 
+/* Where a browser reaches hearthd: what it says itself, the address in use, or that of the local cluster. */
+static char *browser_base(struct ctx *c, const cJSON *link)
+{
+	const char *said = jtext(link, "url");
+	if (said)
+		return xstrdup(said);
+	if (strncmp(client_url(c->client), "unix://", 7) != 0)
+		return xstrdup(client_url(c->client));
+	return local_http_url(client_url(c->client));
+}
+
 static int exec_dash(struct ctx *c)
 {
-	cJSON *answer = NULL;
-	if (client_call(ctx_client(c), "GET", "//healthz", NULL, &answer, &c->err))
+	cJSON *body = cJSON_CreateObject(), *link = NULL;
+	int rc = ctx_get(c, "POST", "/login-links", body, &link);
+	cJSON_Delete(body);
+	if (rc)
 		return -1;
-	const char *url = NULL;
-	json_get_str(answer, "", "url", &url, NULL);
-	if (!url)
-		url = client_url(c->client);
-	if (c->json)
-		ctx_show_json(c, answer);
-	else
-		printf("%s/\n", url);
-	cJSON_Delete(answer);
-	return 0;
+	const char *path = jtext(link, "path");
+	char *base = browser_base(c, link);
+	size_t n = base ? strlen(base) : 0;
+	while (n && base[n - 1] == '/')
+		base[--n] = 0;
+	if (!base || !path)
+		rc = ctx_fail(
+		    c, ERR_UNSUPPORTED,
+		    "this is the controller's unix socket, which browsers cannot open; name its address: jobctl "
+		    "--url https://HOST:PORT dash");
+	char *url = rc ? NULL : strstr(path, "://") ? xstrdup(path) : xasprintf("%s%s", base, path);
+	if (url && c->json) {
+		cJSON_DeleteItemFromObjectCaseSensitive(link, "url");
+		cJSON_AddStringToObject(link, "url", url);
+		ctx_print_json(link);
+	} else if (url) {
+		puts(url);
+	}
+	free(url);
+	free(base);
+	cJSON_Delete(link);
+	return rc;
 }
 
 static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "why, shown to everyone"},
                                             {NULL, 0, NULL, NULL}};
 static const struct arg_opt token_opts[] = {
-    {"join", 0, NULL, "a one-time token with which an agent joins (default)"},
-    {"api", 0, NULL, "a token of your own for the API"},
+    {"join", 0, NULL, "a one-time token with which an agent joins (the only kind so far)"},
     {"ttl", 't', "DURATION", "how long it is good for (default 1h)"},
     {NULL, 0, NULL, NULL}};
 
@@ -151,7 +182,7 @@ const struct verb verbs_cluster[] = {
     {"nodes", "", "the machines and what they do", NULL, 0, 0, exec_nodes},
     {"node drain", "NODE...", "no new jobs on a node", drain_opts, 1, 256, exec_drain},
     {"node resume", "NODE...", "jobs on a node again", NULL, 1, 256, exec_resume},
-    {"node rm", "NODE", "forget a node that is gone", NULL, 1, 1, exec_node_rm},
-    {"token create", "", "make a token", token_opts, 0, 0, exec_token},
-    {"dash", "", "the address of the page for browsers", NULL, 0, 0, exec_dash},
+    {"node rm", "NODE...", "forget a node that is gone", NULL, 1, 256, exec_node_rm},
+    {"token create", "", "make a token with which a node joins", token_opts, 0, 0, exec_token},
+    {"dash", "", "an address that opens the page for browsers, once, within a minute", NULL, 0, 0, exec_dash},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,355 +1,392 @@
 /*
- * cmd_logs: logs and events, live or past.
+ * cmd_logs: what a job prints, live or past.
  *
- * A log is followed over the raw endpoint from an offset; when the connection is lost it is taken up again at
- * the next byte, so nothing is shown twice or left out. Events use server-sent events and their ids in the
- * same way.
+ * A log is followed over the raw endpoint from an offset. When the connection is lost it is taken up again at
+ * the next byte of the same attempt, so nothing is shown twice or left out. When the attempt is over but the
+ * job is not, the next attempt's stream follows. Before there is anything to show, a terminal is told what
+ * the job waits for.
  */
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
+#include "jobctl/grep.h"
+#include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
-#include <pcre2.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
-#define LINE_MAX_BYTES  (1024 * 1024)
-#define LOST_PATIENCE_S 60
-
-static volatile sig_atomic_t interrupted;
-
-static void on_int(int signo)
-{
-	(void)signo;
-	interrupted = 1;
-}
-
-static void catch_int(void)
-{
-	struct sigaction sa = {.sa_handler = on_int};
-	sigaction(SIGINT, &sa, NULL);
-}
-
-struct grep {
-	pcre2_code *re;
-	pcre2_match_data *md;
-	char *line; /* of the line that is not complete yet */
-	size_t n;
-};
-
-struct out {
-	uint64_t offset; /* of the next byte wanted */
+struct log {
+	struct ctx *c;
+	uint64_t job;
+	char *stream, *node; /* as asked; node NULL: not said */
+	int follow;
+	uint64_t attempt; /* 0: the newest; known from the first answer on */
+	int pinned;       /* the attempt was asked for: no other is shown */
+	int64_t first;    /* where to begin; negative: before the end */
+	uint64_t offset;  /* of the next byte, once begun */
+	int begun;        /* an answer has come */
+	int any;          /* bytes were shown */
+	int failed;       /* standard output takes no more */
 	struct grep *grep;
-	int failed;
+	uint64_t lost_us;       /* since when the controller is away; 0 it is not */
+	struct client *watcher; /* asks for the state while the stream is quiet */
+	int drawn;              /* a line about the state stands on the terminal */
 };
 
-static void grep_line(struct grep *g, const char *line, size_t n)
+/* ---- the state, while there is nothing else to show ---------------------------------------------- */
+
+static void wipe(struct log *l)
 {
-	if (pcre2_match(g->re, (PCRE2_SPTR)line, n, 0, 0, g->md, NULL) >= 0) {
-		fwrite(line, 1, n, stdout);
-		putchar('\n');
-	}
+	if (l->drawn)
+		fputs("\r\033[K", stderr);
+	l->drawn = 0;
 }
 
-static void grep_feed(struct grep *g, const char *p, size_t n)
+static void on_idle(void *arg)
 {
-	while (n) {
-		const char *nl = memchr(p, '\n', n);
-		size_t k = nl ? (size_t)(nl - p) : n;
-		size_t room = LINE_MAX_BYTES - g->n, take = k < room ? k : room;
-		memcpy(g->line + g->n, p, take);
-		g->n += take;
-		if (nl) {
-			grep_line(g, g->line, g->n);
-			g->n = 0;
-			k++;
-		}
-		p += k;
-		n -= k;
+	struct log *l = arg;
+	cJSON *why = NULL;
+	char *path;
+	if (l->any || !isatty(STDERR_FILENO))
+		return;
+	if (!l->watcher) {
+		struct client_config cfg;
+		if (client_config_load(&cfg, l->c->url_flag, NULL))
+			return;
+		cfg.patience_s = 0;
+		l->watcher = client_create(&cfg, NULL);
+		client_config_fini(&cfg);
 	}
+	path = xasprintf("/jobs/%llu/why", (unsigned long long)l->job);
+	if (l->watcher && !client_call(l->watcher, "GET", path, NULL, &why, NULL)) {
+		char *text = print_safe(print_member(why, "text"));
+		for (char *p = text; *p; p++)
+			*p = *p == '\n' || *p == '\t' ? ' ' : *p;
+		fprintf(stderr, "\r\033[Kjob %llu: %s: %.100s", (unsigned long long)l->job,
+		        print_member(why, "status"), text);
+		l->drawn = 1;
+		free(text);
+	}
+	cJSON_Delete(why);
+	free(path);
 }
+
+/* ---- one stream ---------------------------------------------------------------------------------- */
 
 static int on_log(const char *p, size_t n, void *arg)
 {
-	struct out *o = arg;
-	if (interrupted)
-		return -1;
-	o->offset += n;
-	if (o->grep)
-		grep_feed(o->grep, p, n);
-	else if (fwrite(p, 1, n, stdout) != n)
-		o->failed = 1;
-	if (fflush(stdout))
-		o->failed = 1;
-	return o->failed ? -1 : 0;
+	struct log *l = arg;
+	wipe(l);
+	l->offset += n;
+	l->any = 1;
+	if (l->grep)
+		grep_feed(l->grep, p, n);
+	else
+		fwrite(p, 1, n, stdout);
+	l->failed = fflush(stdout) || ferror(stdout);
+	return l->failed ? -1 : 0;
 }
 
-/* hearthd may begin later than asked, when older bytes were removed by age: X-Hearth-Offset says where. */
-static int on_log_header(const char *p, size_t n, void *arg)
+/* Value of a header with a number. 1: it is that header. */
+static int header_u64(const char *p, size_t n, const char *name, uint64_t *out)
 {
-	struct out *o = arg;
-	static const char name[] = "x-hearth-offset:";
-	if (n > sizeof(name) && !strncasecmp(p, name, sizeof(name) - 1)) {
-		char number[32];
-		size_t k = 0;
-		for (size_t i = sizeof(name) - 1; i < n && k < sizeof(number) - 1; i++) {
-			if (p[i] >= '0' && p[i] <= '9')
-				number[k++] = p[i];
+	char number[32];
+	size_t k = 0, len = strlen(name);
+	if (n <= len || strncasecmp(p, name, len) != 0)
+		return 0;
+	for (size_t i = len; i < n && k < sizeof(number) - 1; i++) {
+		if (p[i] >= '0' && p[i] <= '9')
+			number[k++] = p[i];
+	}
+	number[k] = 0;
+	return !str_parse_u64(number, out);
+}
+
+/* Where the answer really begins: later than asked when older bytes were removed by age. */
+static int on_header(const char *p, size_t n, void *arg)
+{
+	struct log *l = arg;
+	uint64_t v;
+	if (n > 12 && !strncmp(p, "HTTP/", 5)) {
+		l->lost_us = memmem(p, n < 16 ? n : 16, " 200", 4) ? 0 : l->lost_us;
+	} else if (header_u64(p, n, "x-hearth-attempt:", &v)) {
+		l->attempt = v;
+	} else if (header_u64(p, n, "x-hearth-offset:", &v)) {
+		uint64_t wanted = l->begun ? l->offset : l->first < 0 ? v : (uint64_t)l->first;
+		if (v > wanted) {
+			wipe(l);
+			printf("[hearth: %llu bytes before this are no longer kept]\n", (unsigned long long)(v - wanted));
 		}
-		number[k] = 0;
-		uint64_t at;
-		if (!str_parse_u64(number, &at) && at > o->offset) {
-			printf("[hearth: %llu bytes before this are no longer kept]\n",
-			       (unsigned long long)(at - o->offset));
-			o->offset = at;
-		}
+		l->offset = v;
+		l->begun = 1;
 	}
 	return 0;
 }
 
-static char *log_path(const struct ctx *c, uint64_t job, const char *stream, const struct out *o, int follow)
+static char *log_path(const struct log *l)
 {
-	const char *attempt = args_get(&c->args, "attempt");
-	char *esc = client_escape(stream);
-	char *path = xasprintf("/jobs/%llu/logs/%s?offset=%llu%s%s%s", (unsigned long long)job, esc,
-	                       (unsigned long long)o->offset, follow ? "&follow=1" : "",
-	                       attempt ? "&attempt=" : "", attempt ? attempt : "");
-	free(esc);
+	char *stream = client_escape(l->stream), *node = l->node ? client_escape(l->node) : NULL;
+	/* skip=0: a slow reader here holds up nobody but itself, and wants every byte. */
+	char *path =
+	    xasprintf("/jobs/%llu/logs/%s?offset=%lld&skip=0&follow=%d&attempt=%llu%s%s",
+	              (unsigned long long)l->job, stream, l->begun ? (long long)l->offset : (long long)l->first,
+	              l->follow, (unsigned long long)l->attempt, node ? "&node=" : "", node ? node : "");
+	free(stream);
+	free(node);
 	return path;
 }
 
-static char *job_status(struct ctx *c, uint64_t job)
+/* 1: the job has ended, 0: it goes on; -1 unknown, c->err is set. *attempts: how many it had so far. */
+static int is_over(struct log *l, uint64_t *attempts)
 {
-	char *path = xasprintf("/jobs/%llu", (unsigned long long)job), *status = NULL;
-	cJSON *answer = NULL;
-	if (!client_call(c->client, "GET", path, NULL, &answer, &c->err)) {
-		const char *s = NULL;
-		json_get_str(answer, "", "status", &s, NULL);
-		status = xstrdup(s ? s : "");
+	cJSON *job = ctx_job(l->c, l->job);
+	const char *status = jtext(job, "status");
+	int over = job ? status && job_ended(status) : -1;
+	*attempts = (uint64_t)print_number(job, "attempt_count");
+	cJSON_Delete(job);
+	return over;
+}
+
+/* What an error of the transfer means: 0 try again, -1 it is final. */
+static int after_error(struct log *l, const struct err *e)
+{
+	uint64_t now = clock_boot_us(clock_real()), attempts;
+	if (e->code == ERR_NOT_FOUND && l->follow && !l->pinned) {
+		int over = is_over(l, &attempts);
+		/* The attempt ended before its rank wrote anything, and another one began. */
+		if (over >= 0 && !l->begun && l->attempt && attempts > l->attempt) {
+			l->attempt = attempts;
+			return 0;
+		}
+		if (over <= 0)
+			return over;
+	} else if (e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY) {
+		unsigned patience = l->follow ? LOST_PATIENCE_S : CLIENT_PATIENCE_S;
+		if (!l->lost_us)
+			l->lost_us = now;
+		if (now - l->lost_us < (uint64_t)patience * 1000000)
+			return 0;
 	}
-	cJSON_Delete(answer);
-	free(path);
-	return status;
+	l->c->err = *e;
+	return -1;
 }
 
-static int ended_status(const char *s)
-{
-	return !strcmp(s, "completed") || !strcmp(s, "failed") || !strcmp(s, "stopped");
-}
-
-/* One stream from o->offset to its end. A stream that does not exist yet is waited for while the job may
- * still make it. 1: interrupted. */
-static int follow_stream(struct ctx *c, uint64_t job, const char *stream, struct out *o, int follow)
+/* One attempt's stream to its end. 0, -1, EXIT_INTERRUPTED. */
+static int read_stream(struct log *l)
 {
 	int pause_ms = 20;
-	uint64_t lost_since = 0;
 	for (;;) {
-		char *path = log_path(c, job, stream, o, follow);
-		uint64_t before = o->offset;
+		char *path = log_path(l);
+		uint64_t before = l->offset;
 		struct err e = {0};
+		client_on_idle(l->c->client, on_idle, l);
 		int rc =
-		    client_stream(c->client, path, "application/octet-stream", NULL, on_log, on_log_header, o, &e);
+		    client_stream(l->c->client, path, "application/octet-stream", NULL, on_log, on_header, l, &e);
+		client_on_idle(l->c->client, NULL, NULL);
 		free(path);
-		if (interrupted)
-			return 1;
-		if (o->failed)
-			return ctx_fail(c, ERR_IO, "writing the log to standard output failed");
-		if (rc == 0)
-			return 0;
-		if (o->offset > before)
-			lost_since = 0, pause_ms = 20;
-		if (e.code == ERR_NOT_FOUND && follow) {
-			char *status = job_status(c, job);
-			if (!status)
-				return -1;
-			int over = ended_status(status);
-			free(status);
-			if (over) {
-				c->err = e;
-				return -1;
-			}
-		} else if (e.code == ERR_UNAVAILABLE || e.code == ERR_BUSY) {
-			uint64_t now = clock_boot_us(clock_real());
-			if (!lost_since)
-				lost_since = now;
-			if (!follow || now - lost_since > (uint64_t)LOST_PATIENCE_S * 1000000) {
-				c->err = e;
-				return -1;
-			}
-		} else {
-			c->err = e;
+		wipe(l);
+		if (interrupted())
+			return EXIT_INTERRUPTED;
+		if (rc == 0 || l->failed)
+			return 0; /* that the output failed is found by main */
+		if (l->offset > before)
+			pause_ms = 20;
+		if (after_error(l, &e))
 			return -1;
-		}
-		poll(NULL, 0, pause_ms);
+		if (interrupt_sleep(pause_ms))
+			return EXIT_INTERRUPTED;
 		pause_ms = pause_ms < 1000 ? pause_ms * 2 : 1000;
 	}
 }
 
-static char *stream_name(struct ctx *c)
+/* After the end of an attempt's stream: 1 another attempt has begun, 0 the job has ended. */
+static int next_attempt(struct log *l)
 {
-	const char *stream = args_get(&c->args, "stream"), *rank = args_get(&c->args, "rank"),
-	           *node = args_get(&c->args, "node");
-	if (!!rank + !!stream > 1) {
-		ctx_fail(c, ERR_INVALID, "--rank and --stream exclude each other");
-		return NULL;
+	int pause_ms = 10;
+	for (;;) {
+		uint64_t attempts;
+		unsigned old = client_patience(l->c->client, LOST_PATIENCE_S);
+		int over = is_over(l, &attempts);
+		client_patience(l->c->client, old);
+		if (interrupted())
+			return EXIT_INTERRUPTED;
+		if (over < 0)
+			return -1;
+		if (attempts > l->attempt)
+			return 1;
+		if (over)
+			return 0;
+		if (interrupt_sleep(pause_ms))
+			return EXIT_INTERRUPTED;
+		pause_ms = pause_ms < 500 ? pause_ms * 2 : 500;
 	}
-	if (rank) {
-		uint64_t n;
-		if (str_parse_u64(rank, &n)) {
-			ctx_fail(c, ERR_INVALID, "--rank '%s' is not a number", rank);
-			return NULL;
-		}
-		return xasprintf("rank-%s", rank);
+}
+
+static int read_all(struct log *l)
+{
+	for (;;) {
+		int rc = read_stream(l);
+		if (l->grep)
+			grep_end_line(l->grep);
+		if (rc || !l->follow || l->pinned || l->failed)
+			return rc;
+		rc = next_attempt(l);
+		if (rc != 1)
+			return rc;
+		fprintf(stderr, "[hearth: attempt %llu]\n", (unsigned long long)l->attempt + 1);
+		l->attempt++;
+		l->begun = 0;
+		l->first = 0;
+		l->offset = 0;
 	}
-	if (node) {
-		uint64_t n;
-		int number = !str_parse_u64(node, &n);
-		if (stream && strcmp(stream, "mpirun") != 0)
-			return xasprintf(number ? "%s-algo-%s" : "%s-%s", stream, node);
-		return xasprintf(number ? "algo-%s" : "%s", node);
-	}
-	return xstrdup(stream ? stream : "rank-0");
+}
+
+static void log_fini(struct log *l)
+{
+	client_destroy(l->watcher);
+	grep_destroy(l->grep);
+	free(l->stream);
+	free(l->node);
+}
+
+/* ---- which stream -------------------------------------------------------------------------------- */
+
+static cJSON *streams_of(struct log *l)
+{
+	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)l->job);
+	cJSON *answer = NULL;
+	struct err saved = l->c->err;
+	ctx_get(l->c, "GET", path, NULL, &answer);
+	l->c->err = saved;
+	free(path);
+	return answer;
 }
 
 /* Names of the streams there are, for the message when one is missing. */
-static void name_streams(struct ctx *c, uint64_t job)
+static void name_streams(struct log *l)
 {
-	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)job), *all = xstrdup("");
-	cJSON *answer = NULL;
+	cJSON *answer = streams_of(l);
 	const cJSON *s;
-	if (!client_call(c->client, "GET", path, NULL, &answer, NULL)) {
-		cJSON_ArrayForEach (s, cJSON_GetObjectItemCaseSensitive(answer, "streams")) {
-			char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", print_member(s, "stream"));
-			free(all);
-			all = longer;
-		}
+	char *all = xstrdup("");
+	cJSON_ArrayForEach (s, jget(answer, "streams")) {
+		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", print_member(s, "stream"));
+		free(all);
+		all = longer;
 	}
 	if (*all) {
-		char *old = xstrdup(c->err.text);
-		err_set(&c->err, c->err.code, "%s\nThere are: %s (jobctl logs %llu --stream NAME)", old, all,
-		        (unsigned long long)job);
+		char *old = xstrdup(l->c->err.text);
+		err_set(&l->c->err, l->c->err.code, "%s\nThere are: %s (jobctl logs %llu --stream NAME)", old, all,
+		        (unsigned long long)l->job);
 		free(old);
 	}
 	free(all);
 	cJSON_Delete(answer);
-	free(path);
 }
 
-/* A job that never wrote anything as rank 0: what setting up and mpirun said is what helps. */
-static int fallback(struct ctx *c, uint64_t job)
+/* When rank 0 never wrote anything, what setting up and mpirun said is what helps. 0 shown, else c->err
+ * stays. */
+static int fallback(struct log *l)
 {
-	static const char *const others[] = {"setup-algo-1", "mpirun", NULL};
-	struct err first = c->err;
-	for (const char *const *s = others; *s; s++) {
-		struct out o = {0};
-		char *path = log_path(c, job, *s, &o, 0);
-		cJSON *list = NULL;
-		fprintf(stderr, "[hearth: rank 0 wrote nothing; this is the stream %s]\n", *s);
-		client_stream(c->client, path, "application/octet-stream", NULL, on_log, on_log_header, &o, &c->err);
-		cJSON_Delete(list);
-		free(path);
-		if (o.offset)
-			return 0;
-	}
-	c->err = first;
-	return -1;
-}
-
-static int open_grep(struct ctx *c, struct grep *g)
-{
-	int code;
-	PCRE2_SIZE at;
-	const char *pattern = args_get(&c->args, "grep");
-	g->re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_MATCH_INVALID_UTF,
-	                      &code, &at, NULL);
-	if (!g->re) {
-		PCRE2_UCHAR text[128];
-		pcre2_get_error_message(code, text, sizeof(text));
-		return ctx_fail(c, ERR_INVALID, "--grep: %s at character %zu", (char *)text, (size_t)at + 1);
-	}
-	g->md = pcre2_match_data_create_from_pattern(g->re, NULL);
-	g->line = xmalloc(LINE_MAX_BYTES);
-	return 0;
-}
-
-static void close_grep(struct grep *g)
-{
-	if (g->n)
-		grep_line(g, g->line, g->n);
-	pcre2_match_data_free(g->md);
-	pcre2_code_free(g->re);
-	free(g->line);
-}
-
-static int show_stream(struct ctx *c, uint64_t job, const char *stream, int follow)
-{
-	struct out o = {0};
-	struct grep g = {0};
-	const char *offset = args_get(&c->args, "offset");
-	if (offset && str_parse_u64(offset, &o.offset))
-		return ctx_fail(c, ERR_INVALID, "--offset '%s' is not a number", offset);
-	if (args_has(&c->args, "grep")) {
-		if (open_grep(c, &g))
-			return -1;
-		o.grep = &g;
-	}
-	int rc = follow_stream(c, job, stream, &o, follow);
-	if (o.grep)
-		close_grep(&g);
-	if (rc < 0 && c->err.code == ERR_NOT_FOUND) {
-		int by_default =
-		    !args_has(&c->args, "rank") && !args_has(&c->args, "stream") && !args_has(&c->args, "node");
-		if (!by_default || fallback(c, job)) {
-			name_streams(c, job);
-			return -1;
+	static const char *const others[] = {"mpirun", "setup-algo-1", NULL};
+	cJSON *answer = streams_of(l);
+	const char *found = NULL;
+	const cJSON *s;
+	for (const char *const *o = others; *o && !found; o++) {
+		cJSON_ArrayForEach (s, jget(answer, "streams")) {
+			if (!strcmp(print_member(s, "stream"), *o) && print_number(s, "size") > 0)
+				found = *o;
 		}
-		rc = 0;
+	}
+	cJSON_Delete(answer);
+	if (!found)
+		return -1;
+	fprintf(stderr, "[hearth: rank 0 wrote nothing; this is the stream %s]\n", found);
+	free(l->stream);
+	l->stream = xstrdup(found);
+	l->attempt = l->pinned ? l->attempt : 0;
+	l->follow = 0;
+	return read_stream(l);
+}
+
+static int show(struct log *l, int by_default)
+{
+	if (!ctx_client(l->c))
+		return -1;
+	int rc = read_all(l);
+	if (rc == -1 && l->c->err.code == ERR_NOT_FOUND) {
+		if (l->any || (by_default && !fallback(l)))
+			return 0;
+		name_streams(l);
 	}
 	return rc;
 }
 
 int job_follow_log(struct ctx *c, uint64_t job)
 {
-	catch_int();
-	if (!ctx_client(c))
-		return -1;
-	int rc = show_stream(c, job, "rank-0", 1);
-	if (rc == 1) {
-		fprintf(stderr, "\nThe job goes on. Follow it again: jobctl logs %llu -f; end it: jobctl stop %llu\n",
-		        (unsigned long long)job, (unsigned long long)job);
-		return 130;
-	}
+	struct log l = {.c = c, .job = job, .stream = xstrdup("rank-0"), .follow = 1};
+	interrupt_catch();
+	int rc = show(&l, 1);
+	if (rc == EXIT_INTERRUPTED)
+		job_left_running(job);
 	/* A job may end well without a word from rank 0. */
-	if (rc < 0 && c->err.code == ERR_NOT_FOUND)
+	if (rc == -1 && c->err.code == ERR_NOT_FOUND && !l.any)
 		rc = 0;
+	log_fini(&l);
 	return rc;
+}
+
+static int choose_stream(struct ctx *c, struct log *l)
+{
+	const char *stream = args_get(&c->args, "stream"), *rank = args_get(&c->args, "rank"),
+	           *node = args_get(&c->args, "node");
+	uint64_t n;
+	if (rank && (stream || node))
+		return ctx_fail(c, ERR_INVALID, "--rank and --%s exclude each other", stream ? "stream" : "node");
+	if (rank && str_parse_u64(rank, &n))
+		return ctx_fail(c, ERR_INVALID, "--rank '%s' is not a number", rank);
+	if (rank)
+		l->stream = xasprintf("rank-%s", rank);
+	else
+		l->stream = xstrdup(stream ? stream : node ? "rank" : "rank-0");
+	if (node)
+		l->node = str_parse_u64(node, &n) ? xstrdup(node) : xasprintf("algo-%s", node);
+	return 0;
+}
+
+static int choose_start(struct ctx *c, struct log *l)
+{
+	const char *s = args_get(&c->args, "offset");
+	uint64_t n;
+	if (!s)
+		return 0;
+	if (str_parse_u64(s + (*s == '-'), &n) || n > INT64_MAX)
+		return ctx_fail(c, ERR_INVALID, "--offset '%s': expected a number of bytes, negative from the end",
+		                s);
+	l->first = *s == '-' ? -(int64_t)n : (int64_t)n;
+	return 0;
 }
 
 static int list_streams(struct ctx *c, uint64_t job)
 {
+	static const char *const heads[] = {">ATTEMPT", "STREAM", ">SIZE", "COMPLETE", "LAST"};
 	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)job);
-	cJSON *answer = NULL;
+	cJSON *answer;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	static const char *const heads[] = {">ATTEMPT", "STREAM", ">SIZE", "COMPLETE"};
-	struct table *t = table_create(heads, 4);
+	struct table *t = table_create(heads, 5);
 	const cJSON *s;
-	cJSON_ArrayForEach (s, cJSON_GetObjectItemCaseSensitive(answer, "streams")) {
+	cJSON_ArrayForEach (s, jget(answer, "streams")) {
 		char size[32];
-		const cJSON *n = cJSON_GetObjectItemCaseSensitive(s, "size");
 		table_cell(t, print_member(s, "attempt"));
 		table_cell(t, print_member(s, "stream"));
-		table_cell(t, str_size(cJSON_IsNumber(n) ? (uint64_t)n->valuedouble : 0, size, sizeof(size)));
+		table_cell(t, str_size((uint64_t)print_number(s, "size"), size, sizeof(size)));
 		table_cell(t, print_member(s, "complete"));
+		table_cell(t, print_time(jtext(s, "last_at")));
 	}
 	if (table_rows(t))
 		table_print(t);
@@ -362,183 +399,38 @@ static int list_streams(struct ctx *c, uint64_t job)
 
 static int exec_logs(struct ctx *c)
 {
-	uint64_t job;
-	if (ref_resolve(c, c->args.operand[0], &job) || !ctx_client(c))
-		return -1;
-	if (args_has(&c->args, "list") || c->json)
-		return list_streams(c, job);
-	char *stream = stream_name(c);
-	if (!stream)
-		return -1;
-	int follow = args_has(&c->args, "follow");
-	if (follow)
-		catch_int();
-	int rc = show_stream(c, job, stream, follow);
-	free(stream);
-	return rc == 1 ? 130 : rc;
-}
-
-/* ---- events ---- */
-
-struct events {
-	struct ctx *c;
-	char *line;
-	size_t n;
-	char last_id[32];
-	int ended; /* the job's end was seen */
-};
-
-static void print_event(const cJSON *ev)
-{
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(ev, "data"), *m;
-	const char *text = NULL;
-	json_get_str(data, "", "text", &text, NULL);
-	char *rest = xstrdup("");
-	cJSON_ArrayForEach (m, data) {
-		if (!m->string || !strcmp(m->string, "text") || cJSON_IsNull(m) || cJSON_IsObject(m) ||
-		    cJSON_IsArray(m) || (cJSON_IsString(m) && (!*m->valuestring || strlen(m->valuestring) > 200)))
-			continue;
-		char *longer = xasprintf("%s %s=%s", rest, m->string, print_member(data, m->string));
-		free(rest);
-		rest = longer;
+	struct log l = {.c = c, .follow = args_has(&c->args, "follow")};
+	const char *pattern = args_get(&c->args, "grep");
+	int by_default =
+	    !args_has(&c->args, "rank") && !args_has(&c->args, "stream") && !args_has(&c->args, "node");
+	int rc = choose_stream(c, &l) || choose_start(c, &l) ||
+	                 args_u64(&c->args, "attempt", 1, UINT32_MAX, &l.attempt, &c->err) ||
+	                 (pattern && !(l.grep = grep_create(pattern, stdout, &c->err))) ||
+	                 ref_resolve(c, c->args.operand[0], &l.job)
+	             ? -1
+	             : 0;
+	l.pinned = l.attempt != 0;
+	if (!rc && (args_has(&c->args, "list") || c->json)) {
+		rc = list_streams(c, l.job);
+	} else if (!rc) {
+		if (l.follow)
+			interrupt_catch();
+		rc = show(&l, by_default);
 	}
-	char *safe = print_safe(rest), *safe_text = print_safe(text ? text : "");
-	const char *at = NULL;
-	json_get_str(ev, "", "at", &at, NULL);
-	printf("%s%s%s %s%-20s%s %s%s\n", print_dim(), print_time(at), print_reset(), print_bold(),
-	       print_member(ev, "type"), print_reset(), safe_text, safe);
-	free(safe);
-	free(safe_text);
-	free(rest);
-}
-
-static void one_event(struct events *v, const char *text, size_t n)
-{
-	cJSON *ev = json_parse(text, n, NULL);
-	if (!ev)
-		return;
-	if (v->c->json) {
-		char *s = json_text(ev);
-		puts(s);
-		free(s);
-	} else {
-		print_event(ev);
-	}
-	fflush(stdout);
-	cJSON_Delete(ev);
-}
-
-/* Lines of an event stream: "id: N", "data: JSON". */
-static int on_sse(const char *p, size_t n, void *arg)
-{
-	struct events *v = arg;
-	if (interrupted)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		if (p[i] != '\n') {
-			if (v->n < LINE_MAX_BYTES - 1)
-				v->line[v->n++] = p[i];
-			continue;
-		}
-		v->line[v->n] = 0;
-		if (v->n && v->line[v->n - 1] == '\r')
-			v->line[--v->n] = 0;
-		if (!strncmp(v->line, "id:", 3))
-			snprintf(v->last_id, sizeof(v->last_id), "%s", v->line + 3 + (v->line[3] == ' '));
-		else if (!strncmp(v->line, "data:", 5))
-			one_event(v, v->line + 5, v->n - 5);
-		v->n = 0;
-	}
-	return 0;
-}
-
-static int follow_events(struct ctx *c, uint64_t job, const char *after)
-{
-	struct events v = {.c = c, .line = xmalloc(LINE_MAX_BYTES)};
-	char *path = xasprintf("/stream?job=%llu", (unsigned long long)job);
-	unsigned failures = 0;
-	int rc = 0;
-	snprintf(v.last_id, sizeof(v.last_id), "%s", after);
-	catch_int();
-	while (!interrupted) {
-		char before[32];
-		memcpy(before, v.last_id, sizeof(before));
-		rc = client_stream(c->client, path, "text/event-stream", v.last_id, on_sse, NULL, &v, &c->err);
-		failures = strcmp(before, v.last_id) != 0 ? 0 : failures + 1;
-		if (interrupted || (rc < 0 && c->err.code != ERR_UNAVAILABLE && c->err.code != ERR_BUSY) ||
-		    failures > 30)
-			break;
-		v.n = 0;
-		poll(NULL, 0, 500);
-	}
-	free(path);
-	free(v.line);
-	return interrupted ? 130 : rc;
-}
-
-static int exec_events(struct ctx *c)
-{
-	uint64_t job;
-	if (ref_resolve(c, c->args.operand[0], &job))
-		return -1;
-	int follow = args_has(&c->args, "follow");
-	char last[32] = "0";
-	cJSON *all = cJSON_CreateArray();
-	for (;;) {
-		char *path = xasprintf("/jobs/%llu/events?after=%s&limit=1000", (unsigned long long)job, last);
-		cJSON *answer = NULL;
-		int rc = client_call(ctx_client(c), "GET", path, NULL, &answer, &c->err);
-		free(path);
-		if (rc) {
-			cJSON_Delete(all);
-			return -1;
-		}
-		cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "events"), *ev;
-		int n = cJSON_GetArraySize(list);
-		while ((ev = cJSON_DetachItemFromArray(list, 0))) {
-			snprintf(last, sizeof(last), "%s", print_member(ev, "id"));
-			cJSON_AddItemToArray(all, ev);
-		}
-		cJSON_Delete(answer);
-		if (n < 1000)
-			break;
-	}
-	if (c->json && !follow) {
-		cJSON *whole = cJSON_CreateObject();
-		cJSON_AddItemToObject(whole, "events", all);
-		ctx_show_json(c, whole);
-		cJSON_Delete(whole);
-		return 0;
-	}
-	const cJSON *ev;
-	cJSON_ArrayForEach (ev, all) {
-		if (c->json) {
-			char *s = json_text(ev);
-			puts(s);
-			free(s);
-		} else {
-			print_event(ev);
-		}
-	}
-	fflush(stdout);
-	cJSON_Delete(all);
-	return follow ? follow_events(c, job, last) : 0;
+	log_fini(&l);
+	return rc;
 }
 
 static const struct arg_opt logs_opts[] = {
-    {"follow", 'f', NULL, "go on until the stream is complete"},
+    {"follow", 'f', NULL, "go on until the job has ended, over all its attempts"},
     {"rank", 'r', "N", "the output of rank N (default 0)"},
-    {"node", 'N', "N|NAME", "the output of node algo-N"},
-    {"stream", 's', "NAME", "rank-N, mpirun, setup, system (with --node)"},
+    {"node", 'N', "N|NAME", "the output of the first rank on node algo-N, or on the machine NAME"},
+    {"stream", 's', "NAME", "rank-N, mpirun, setup or system (these two with --node; default algo-1)"},
     {"attempt", 'a', "N", "of attempt N (default the newest)"},
-    {"offset", 0, "BYTES", "begin there"},
+    {"offset", 0, "BYTES", "begin there; negative: so many before the end"},
     {"grep", 'g', "REGEX", "only lines that match"},
     {"list", 'l', NULL, "which streams there are"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt events_opts[] = {{"follow", 'f', NULL, "go on as they happen"},
-                                             {NULL, 0, NULL, NULL}};
 
-const struct verb verbs_logs[] = {
-    {"logs", "JOB", "what a job prints", logs_opts, 1, 1, exec_logs},
-    {"events", "JOB", "all that happened to a job, and why", events_opts, 1, 1, exec_events},
-    {NULL, NULL, NULL, NULL, 0, 0, NULL}};
+const struct verb verbs_logs[] = {{"logs", "JOB", "what a job prints", logs_opts, 1, 1, exec_logs},
+                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};

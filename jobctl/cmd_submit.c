@@ -5,7 +5,6 @@
  * The source tree goes up before the job: chunks that hearthd does not have, then the manifest. What is sent
  * is content-addressed, so a submit that is broken off costs nothing the next time.
  */
-#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/json.h"
@@ -13,6 +12,8 @@
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/bundle.h"
+#include "jobctl/gitinfo.h"
+#include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int read_stdin(char **text, size_t *n, struct err *e)
@@ -96,63 +96,78 @@ static char *source_path(const char *file, const char *source_dir)
 	return path;
 }
 
+/* Every problem on a line of its own, each with the file's name. */
+static void name_problems(struct ctx *c, const char *file, const struct strv *problems)
+{
+	char *out = xstrdup("");
+	for (size_t i = 0; i < problems->n; i++) {
+		char *longer = xasprintf("%s%s%s: %s", out, *out ? "\n" : "", file, problems->v[i]);
+		free(out);
+		out = longer;
+	}
+	if (problems->n)
+		c->problems = out;
+	else
+		free(out);
+}
+
 static int load_spec(struct ctx *c, const char *file, char **text, struct job_spec **spec)
 {
 	size_t n;
+	struct strv problems = {0};
+	const char *shown = strcmp(file, "-") ? file : "standard input";
 	int rc = !strcmp(file, "-") ? read_stdin(text, &n, &c->err)
 	                            : fs_read_file(file, SPEC_MAX_BYTES, text, &n, &c->err);
-	if (rc)
+	if (rc) {
+		/* A file that cannot be read is a fault of usage: 3 would mean that the job was not found. */
+		c->err.code = ERR_INVALID;
 		return -1;
-	if (apply_changes(c, file, text, &n)) {
+	}
+	if (apply_changes(c, shown, text, &n)) {
 		free(*text);
 		return -1;
 	}
-	*spec = spec_parse(*text, n, &c->err);
+	*spec = spec_parse_list(*text, n, &problems, &c->err);
 	if (!*spec) {
 		free(*text);
-		/* Every problem on a line of its own, each with the file's name. */
-		char *all = xstrdup(c->err.text), *save = NULL, *out = xstrdup("");
-		for (char *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-			char *longer = xasprintf("%s%s%s: %s", out, *out ? "\n" : "", file, line);
-			free(out);
-			out = longer;
-		}
-		/* A fault in the file is a fault of usage, also when the key is only reserved. */
-		err_set(&c->err, ERR_INVALID, "%s", out);
-		free(out);
-		free(all);
-		return -1;
+		name_problems(c, shown, &problems);
+		/* Also when a key is only reserved: the file has to be changed. */
+		c->err.code = ERR_INVALID;
+		err_wrap(&c->err, "%s", shown);
+		rc = -1;
 	}
-	return 0;
+	strv_fini(&problems);
+	return rc;
+}
+
+/* A job that did not end well: why, and where to look. */
+static void say_why(struct ctx *c, uint64_t job, const char *status)
+{
+	cJSON *answer = ctx_job(c, job);
+	char *reason = print_safe(print_member(answer, "reason"));
+	fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", (unsigned long long)job,
+	        status, reason, (unsigned long long)job, (unsigned long long)job);
+	free(reason);
+	cJSON_Delete(answer);
 }
 
 /* After the job is known: follow or wait, as asked. */
 static int after_submit(struct ctx *c, uint64_t job)
 {
 	char *status = NULL;
+	if (!args_has(&c->args, "follow") && !args_has(&c->args, "wait"))
+		return EXIT_OK;
+	interrupt_catch();
 	if (args_has(&c->args, "follow")) {
 		int rc = job_follow_log(c, job);
-		if (rc == 130)
+		if (rc)
 			return rc;
-		if (rc < 0)
-			return -1;
-	} else if (!args_has(&c->args, "wait")) {
-		return EXIT_OK;
 	}
 	if (job_wait_end(c, job, 0, &status))
-		return -1;
+		return interrupted() ? job_left_running(job) : -1;
 	int code = job_exit_code(status);
-	if (code) {
-		char *path = xasprintf("/jobs/%llu", (unsigned long long)job);
-		cJSON *answer = NULL;
-		if (!client_call(c->client, "GET", path, NULL, &answer, NULL)) {
-			char *reason = print_safe(print_member(answer, "reason"));
-			fprintf(stderr, "job %llu %s: %s\n", (unsigned long long)job, status, reason);
-			free(reason);
-		}
-		cJSON_Delete(answer);
-		free(path);
-	}
+	if (code)
+		say_why(c, job, status);
 	free(status);
 	return code;
 }
@@ -172,8 +187,10 @@ static void show_dry_run(const cJSON *answer)
 static int finish_submit(struct ctx *c, const cJSON *answer)
 {
 	int64_t id = 0;
-	if (json_get_i64(answer, "", "id", 1, INT64_MAX, &id, &c->err))
+	if (json_get_i64(answer, "the answer", "id", 1, INT64_MAX, &id, &c->err))
 		return -1;
+	if (!id)
+		return ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no id");
 	if (c->json)
 		ctx_show_json(c, answer);
 	else
@@ -182,55 +199,78 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	return after_submit(c, (uint64_t)id);
 }
 
+/* What is sent beside the specification: where it came from. */
+static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, cJSON *run, int dry)
+{
+	char cwd[PATH_MAX];
+	cJSON *body = cJSON_CreateObject();
+	if (getcwd(cwd, sizeof(cwd)) && str_valid_utf8(cwd, strlen(cwd)))
+		cJSON_AddStringToObject(run, "cwd", cwd);
+	cJSON_AddStringToObject(run, "client", "jobctl " PACKAGE_VERSION);
+	cJSON_AddStringToObject(body, "spec", text);
+	if (*digest && !dry)
+		cJSON_AddStringToObject(body, "bundle", digest);
+	cJSON_AddItemToObject(body, "run", run);
+	if (args_has(&c->args, "hold"))
+		cJSON_AddTrueToObject(body, "hold");
+	if (dry)
+		cJSON_AddTrueToObject(body, "dry_run");
+	return body;
+}
+
+static int send_source(struct ctx *c, const char *file, const struct job_spec *spec, int dry,
+                       char digest[HASH_HEX_SIZE], cJSON *run)
+{
+	uint64_t left_out = 0;
+	if (!spec->source_dir)
+		return 0;
+	char *dir = source_path(file, spec->source_dir);
+	int rc = bundle_upload(dry ? NULL : c->client, dir, digest, NULL, &left_out, &c->err);
+	if (!rc)
+		gitinfo_add(dir, run);
+	if (!rc && left_out)
+		fprintf(stderr, "jobctl: %s: %llu sockets, pipes, devices or links out of the folder are left out\n",
+		        dir, (unsigned long long)left_out);
+	free(dir);
+	return rc;
+}
+
 static int exec_submit(struct ctx *c)
 {
 	const char *file = c->args.operand[0];
 	char *text = NULL, digest[HASH_HEX_SIZE] = "";
 	struct job_spec *spec = NULL;
-	cJSON *run = cJSON_CreateObject(), *body = NULL, *answer = NULL;
-	int rc = -1, dry = args_has(&c->args, "dry-run");
+	cJSON *answer = NULL;
+	int dry = args_has(&c->args, "dry-run");
 	if (load_spec(c, file, &text, &spec))
-		goto out;
-	if (!ctx_client(c))
-		goto out;
-	if (spec->source_dir) {
-		char *dir = source_path(file, spec->source_dir);
-		rc = bundle_upload(c->client, dir, dry, digest, &c->err);
-		if (!rc)
-			bundle_git_info(dir, run);
-		free(dir);
-		if (rc)
-			goto out;
-	}
-	rc = -1;
-	char cwd[PATH_MAX];
-	if (getcwd(cwd, sizeof(cwd)))
-		cJSON_AddStringToObject(run, "cwd", cwd);
-	cJSON_AddStringToObject(run, "client", "jobctl " PACKAGE_VERSION);
-	body = cJSON_CreateObject();
-	cJSON_AddStringToObject(body, "spec", text);
-	if (*digest && !dry)
-		cJSON_AddStringToObject(body, "bundle", digest);
-	cJSON_AddItemToObject(body, "run", run);
-	run = NULL;
-	if (args_has(&c->args, "hold"))
-		cJSON_AddTrueToObject(body, "hold");
-	if (dry)
-		cJSON_AddTrueToObject(body, "dry_run");
-	if (client_call(c->client, "POST", "/jobs", body, &answer, &c->err))
-		goto out;
-	rc = 0;
-	if (!dry)
+		return -1;
+	cJSON *run = cJSON_CreateObject();
+	int rc = ctx_client(c) ? send_source(c, file, spec, dry, digest, run) : -1;
+	cJSON *body = submit_body(c, text, digest, run, dry);
+	if (!rc)
+		rc = ctx_get(c, "POST", "/jobs", body, &answer);
+	if (!rc && !dry)
 		rc = finish_submit(c, answer);
-	else if (!ctx_show_json(c, answer))
+	else if (!rc && !ctx_show_json(c, answer))
 		show_dry_run(answer);
-out:
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
-	cJSON_Delete(run);
 	spec_destroy(spec);
 	free(text);
 	return rc;
+}
+
+/* KEY=VALUE -> a member of set, which hearthd applies to the job's specification. */
+static int add_change(struct ctx *c, cJSON *set, const char *assignment)
+{
+	char *key;
+	cJSON *value;
+	if (spec_assignment(assignment, &key, &value, &c->err))
+		return -1;
+	cJSON_DeleteItemFromObjectCaseSensitive(set, key);
+	cJSON_AddItemToObject(set, key, value);
+	free(key);
+	return 0;
 }
 
 static int exec_clone(struct ctx *c)
@@ -239,26 +279,19 @@ static int exec_clone(struct ctx *c)
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
 	cJSON *body = cJSON_CreateObject(), *set = cJSON_AddObjectToObject(body, "set"), *answer = NULL;
-	const char *a;
+	const char *a, *name = args_get(&c->args, "name");
 	int rc = 0;
-	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++) {
-		const char *eq = strchr(a, '=');
-		if (!eq || eq == a) {
-			rc = ctx_fail(c, ERR_INVALID,
-			              "--set '%s': expected KEY=VALUE, for example hyperparameters.lr=0.05", a);
-			break;
-		}
-		char *key = xstrndup(a, (size_t)(eq - a));
-		cJSON *value = json_parse(eq + 1, strlen(eq + 1), NULL);
-		cJSON_DeleteItemFromObjectCaseSensitive(set, key);
-		cJSON_AddItemToObject(set, key, value ? value : cJSON_CreateString(eq + 1));
-		free(key);
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
+		rc = add_change(c, set, a);
+	if (name) {
+		cJSON_DeleteItemFromObjectCaseSensitive(set, "name");
+		cJSON_AddStringToObject(set, "name", name);
 	}
-	if (!rc && args_has(&c->args, "hold"))
+	if (args_has(&c->args, "hold"))
 		cJSON_AddTrueToObject(body, "hold");
 	char *path = xasprintf("/jobs/%llu/clone", (unsigned long long)job);
 	if (!rc)
-		rc = client_call(ctx_client(c), "POST", path, body, &answer, &c->err);
+		rc = ctx_get(c, "POST", path, body, &answer);
 	if (!rc)
 		rc = finish_submit(c, answer);
 	cJSON_Delete(answer);
@@ -276,7 +309,8 @@ static const struct arg_opt submit_opts[] = {
     {"name", 0, "NAME", "another name"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt clone_opts[] = {
-    {"set", 's', "KEY=VALUE", "change the specification (repeatable)"},
+    {"set", 's', "KEY=VALUE", "change the specification (repeatable); KEY=null removes a key"},
+    {"name", 0, "NAME", "another name"},
     {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
     {"follow", 'f', NULL, "show its log until it ends"},
     {"wait", 'w', NULL, "wait until it ends"},

@@ -1,6 +1,9 @@
 /*
- * config: where the controller is, and the token. First found wins for each: flag, environment, the user's
- * file, the local cluster.
+ * config: where the controller is, and the token. First found wins: flag, environment, the user's file, the
+ * local cluster.
+ *
+ * A token belongs to the address that stands beside it. --url that names another controller than HEARTH_URL
+ * or than the file gets neither one's token, so that nobody's secret goes to a place it was not meant for.
  */
 #include "common/fsutil.h"
 #include "common/strutil.h"
@@ -8,21 +11,40 @@
 #include "jobctl/client.h"
 #include "jobctl/local.h"
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
-char *client_config_path(void)
+#define CONFIG_MAX 65536
+
+char *client_home(void)
 {
-	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	if (xdg && xdg[0] == '/')
-		return xasprintf("%s/hearth/config", xdg);
-	return xasprintf("%s/.config/hearth/config", home && *home ? home : "/");
+	const char *home = getenv("HOME");
+	if (home && home[0] == '/')
+		return xstrdup(home);
+	const struct passwd *pw = getpwuid(geteuid());
+	return xstrdup(pw && pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : "/");
 }
 
-static void set_if_unset(char **field, const char *value)
+char *client_config_path(void)
 {
-	if (!*field && value && *value)
-		*field = xstrdup(value);
+	const char *xdg = getenv("XDG_CONFIG_HOME");
+	if (xdg && xdg[0] == '/')
+		return xasprintf("%s/hearth/config", xdg);
+	char *home = client_home(), *path = xasprintf("%s/.config/hearth/config", home);
+	free(home);
+	return path;
+}
+
+/* The same controller, whatever slashes end the text. */
+static int same_url(const char *a, const char *b)
+{
+	size_t n = strlen(a), k = strlen(b);
+	while (n && a[n - 1] == '/')
+		n--;
+	while (k && b[k - 1] == '/')
+		k--;
+	return n == k && !strncmp(a, b, n);
 }
 
 static char *trim(char *s)
@@ -35,75 +57,100 @@ static char *trim(char *s)
 	return s;
 }
 
-/* `key = value` lines, # comments. The keys: url, token, ca. */
-static int read_file(struct client_config *c, const char *path, struct err *e)
+struct file {
+	char *url, *token, *ca;
+};
+
+static int take_line(struct file *f, char *line, const char *path, int line_no, struct err *e)
 {
 	static const char *const known[] = {"url", "token", "ca", NULL};
-	char *text = NULL, *save = NULL;
+	char *key = trim(line), *eq = strchr(key, '=');
+	if (!*key || *key == '#')
+		return 0;
+	if (!eq)
+		return err_set(e, ERR_INVALID, "%s:%d: expected 'key = value'", path, line_no);
+	*eq = 0;
+	const char *value = trim(eq + 1);
+	key = trim(key);
+	char **field = !strcmp(key, "url")     ? &f->url
+	               : !strcmp(key, "token") ? &f->token
+	               : !strcmp(key, "ca")    ? &f->ca
+	                                       : NULL;
+	if (!field) {
+		const char *near = str_nearest(key, known);
+		return err_set(e, ERR_INVALID, "%s:%d: unknown key '%s'%s%s%s", path, line_no, key,
+		               near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+	}
+	if (*field)
+		return err_set(e, ERR_INVALID, "%s:%d: '%s' is given twice", path, line_no, key);
+	*field = xstrdup(value);
+	return 0;
+}
+
+/* `key = value` lines, # comments. A file that is not there is empty. */
+static int read_file(struct file *f, const char *path, struct err *e)
+{
+	char *text = NULL, *next;
 	size_t n;
 	struct err le;
-	if (fs_read_file(path, 65536, &text, &n, &le)) {
-		if (le.code == ERR_NOT_FOUND)
-			return 0;
-		return err_set(e, le.code, "%s", le.text);
-	}
-	int line_no = 0, had_url = c->url != NULL;
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		line_no++;
-		char *key = trim(line);
-		if (!*key || *key == '#')
-			continue;
-		char *eq = strchr(key, '=');
-		if (!eq) {
-			free(text);
-			return err_set(e, ERR_INVALID, "%s:%d: expected 'key = value'", path, line_no);
-		}
-		*eq = 0;
-		char *value = trim(eq + 1);
-		key = trim(key);
-		if (!strcmp(key, "url")) {
-			set_if_unset(&c->url, value);
-		} else if (!strcmp(key, "token")) {
-			if (!had_url) /* a token belongs to the file's own controller, never to one named elsewhere */
-				set_if_unset(&c->token, value);
-		} else if (!strcmp(key, "ca")) {
-			set_if_unset(&c->ca_file, value);
-		} else {
-			const char *near = str_nearest(key, known);
-			int rc = err_set(e, ERR_INVALID, "%s:%d: unknown key '%s'%s%s%s", path, line_no, key,
-			                 near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
-			free(text);
-			return rc;
-		}
+	if (fs_read_file(path, CONFIG_MAX, &text, &n, &le))
+		return le.code == ERR_NOT_FOUND ? 0 : err_set(e, le.code, "%s", le.text);
+	int rc = 0, line_no = 0;
+	for (char *line = text; !rc && line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		rc = take_line(f, line, path, ++line_no, e);
 	}
 	free(text);
-	if (!had_url && c->url)
-		c->source = xstrdup(path);
-	return 0;
+	return rc;
+}
+
+static void use(char **field, const char *value)
+{
+	if (!*field && value && *value)
+		*field = xstrdup(value);
+}
+
+/* Takes url and token of one source. The token counts only when the source's url is the one in use. */
+static void use_source(struct client_config *c, const char *url, const char *token, const char *source)
+{
+	int has_url = url && *url;
+	if (!c->url && has_url) {
+		c->url = xstrdup(url);
+		c->source = xstrdup(source);
+	}
+	if (has_url && !same_url(c->url, url))
+		return;
+	use(&c->token, token);
 }
 
 int client_config_load(struct client_config *c, const char *url_flag, struct err *e)
 {
-	memset(c, 0, sizeof(*c));
-	c->patience_s = 10;
-	if (url_flag) {
-		c->url = xstrdup(url_flag);
-		c->source = xstrdup("--url");
-	}
-	const char *env = getenv("HEARTH_URL");
-	if (!c->url && env && *env) {
-		c->url = xstrdup(env);
-		c->source = xstrdup("HEARTH_URL");
-	}
-	set_if_unset(&c->token, getenv("HEARTH_TOKEN"));
-	set_if_unset(&c->ca_file, getenv("HEARTH_CA"));
+	struct file f = {0};
 	char *path = client_config_path();
-	int rc = read_file(c, path, e);
-	free(path);
-	if (rc) {
-		client_config_fini(c);
-		return -1;
+	int rc = read_file(&f, path, e);
+	memset(c, 0, sizeof(*c));
+	if (!rc) {
+		const char *patience = getenv("HEARTH_PATIENCE");
+		uint64_t n;
+		c->patience_s =
+		    patience && !str_parse_u64(patience, &n) && n <= 86400 ? (unsigned)n : CLIENT_PATIENCE_S;
+		use_source(c, url_flag, NULL, "--url");
+		use_source(c, getenv("HEARTH_URL"), getenv("HEARTH_TOKEN"), "HEARTH_URL");
+		/* A token in a file without url is for nobody else than the one that the file leaves open: the local
+		 * default. */
+		if ((f.url && *f.url) || !c->url)
+			use_source(c, f.url, f.token, path);
+		use(&c->ca_file, getenv("HEARTH_CA"));
+		use(&c->ca_file, f.ca);
 	}
+	free(f.url);
+	free(f.token);
+	free(f.ca);
+	free(path);
+	if (rc)
+		return -1;
 	if (!c->url) {
 		c->url = local_url();
 		if (c->url)
@@ -113,8 +160,6 @@ int client_config_load(struct client_config *c, const char *url_flag, struct err
 		c->url = xstrdup("http://127.0.0.1:7070");
 		c->source = xstrdup("the default");
 	}
-	if (!c->source)
-		c->source = xstrdup("the configuration");
 	return 0;
 }
 

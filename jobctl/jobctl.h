@@ -18,6 +18,7 @@ struct ctx {
 	struct args args;
 	int json;
 	struct err err;
+	char *problems; /* a text too long for err: printed instead of it */
 };
 
 struct verb {
@@ -37,19 +38,27 @@ enum {
 	EXIT_NOT_FOUND = 3,
 	EXIT_REFUSED = 4,
 	EXIT_NO_CONTROLLER = 5,
-	EXIT_TIMED_OUT = 124
+	EXIT_TIMED_OUT = 124,
+	EXIT_PIPE = 141 /* the reader of standard output is gone; as the signal would say */
 };
 
 extern const struct verb
     *const verb_lists[]; /* NULL-terminated list of lists, each ending with a NULL name */
 extern const struct verb verbs_submit[], verbs_jobs[], verbs_change[], verbs_logs[], verbs_data[],
-    verbs_cluster[], verbs_local[];
+    verbs_diff[], verbs_wait[], verbs_events[], verbs_cluster[], verbs_local[], verbs_completion[];
 
 struct client *ctx_client(struct ctx *c); /* NULL: ctx->err is set */
 int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A call whose answer is shown as JSON when --json was given. 1: shown, 0: *out is the caller's, -1 error. */
+/* A call; *out is the caller's, an object without members when the answer was empty. */
+int ctx_get(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out);
+/* The same, but when --json was given the answer is printed. 1: printed, 0: *out is the caller's, -1 error.
+ */
 int ctx_call(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out);
-int ctx_show_json(struct ctx *c, const cJSON *answer);
+void ctx_print_json(const cJSON *v);
+int ctx_show_json(struct ctx *c, const cJSON *answer); /* 1: printed, since --json was given */
+cJSON *ctx_job(struct ctx *c, uint64_t job);           /* the record; NULL: ctx->err is set */
+const cJSON *jget(const cJSON *o, const char *key);
+const char *jtext(const cJSON *o, const char *key); /* NULL when it is no string */
 
 /* A job reference -> id: number, "last", NAME, NAME~N. 0 or -1. */
 int ref_resolve(struct ctx *c, const char *ref, uint64_t *job);
@@ -58,13 +67,21 @@ int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t *
 /* "17-20,23" -> parts; pure, for tests. Calls fn for each single reference. */
 int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *arg, struct err *e);
 
-/* "a.b.c=value" into a specification: value is JSON when it parses as JSON, else a string. */
+/* "a.b.c=value": value is JSON when it parses as JSON and the key takes more than text, else a string. *key
+ * and *value are the caller's. */
+int spec_assignment(const char *assignment, char **key, cJSON **value, struct err *e);
+/* The same, put into a specification; null removes the key. */
 int spec_set(cJSON *spec, const char *assignment, struct err *e);
 
-/* Waits until the job has ended; follows its events. 0: *status malloc'ed end state. deadline_us on the boot
- * clock, 0 none. */
+/* Waits until the job has ended. 0: *status malloc'ed end state. deadline_us on the boot clock, 0 none. */
 int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status);
-int job_follow_log(struct ctx *c, uint64_t job); /* as `logs JOB -f` */
+int job_follow_log(struct ctx *c, uint64_t job); /* as `logs JOB -f`; 0, -1, EXIT_INTERRUPTED */
 int job_exit_code(const char *status);           /* completed 0, else 1 */
+int job_ended(const char *status);
+/* Says that the job goes on after Ctrl-C; returns EXIT_INTERRUPTED. */
+int job_left_running(uint64_t job);
+
+/* A controller that is away while something is followed or waited for is given this long to come back. */
+#define LOST_PATIENCE_S 300
 
 #endif

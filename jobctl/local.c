@@ -36,6 +36,7 @@
 #define NODES_MAX    16
 #define CONFIG_MARK  "# Written by `jobctl local up`.\n"
 #define DOWN_GRACE_S 10
+#define STOP_S       60
 
 struct local {
 	char *dir;
@@ -46,10 +47,12 @@ struct local {
 
 static char *local_dir(void)
 {
-	const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	const char *xdg = getenv("XDG_DATA_HOME");
 	if (xdg && xdg[0] == '/')
 		return xasprintf("%s/hearth/local", xdg);
-	return xasprintf("%s/.local/share/hearth/local", home && *home ? home : "/root");
+	char *home = client_home(), *dir = xasprintf("%s/.local/share/hearth/local", home);
+	free(home);
+	return dir;
 }
 
 char *local_url(void)
@@ -58,6 +61,28 @@ char *local_url(void)
 	if (!access(sock, F_OK))
 		url = xasprintf("unix://%s", sock);
 	free(sock);
+	free(dir);
+	return url;
+}
+
+static unsigned port_in(const char *dir)
+{
+	char *path = xasprintf("%s/port", dir), *text = NULL;
+	size_t n;
+	unsigned port = 0;
+	if (!fs_read_file(path, 16, &text, &n, NULL))
+		port = (unsigned)strtoul(text, NULL, 10);
+	free(text);
+	free(path);
+	return port < 65536 ? port : 0;
+}
+
+char *local_http_url(const char *unix_url)
+{
+	char *mine = local_url(), *dir = local_dir(), *url = NULL;
+	if (mine && !strcmp(mine, unix_url) && port_in(dir))
+		url = xasprintf("http://127.0.0.1:%u", port_in(dir));
+	free(mine);
 	free(dir);
 	return url;
 }
@@ -202,50 +227,30 @@ static int port_free(unsigned port)
 	int one = 1;
 	struct sockaddr_in a = {
 	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	return fd >= 0 && !bind(fd, (struct sockaddr *)&a, sizeof(a));
+	/* Listening tells what binding does not: SO_REUSEADDR lets two bind as long as none listens. */
+	return fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
+	       !bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1);
 }
 
 /* The port of last time when it is free (agents know it), else the first free one. */
 static int choose_port(struct local *l, unsigned wanted, struct err *e)
 {
-	char *path = xasprintf("%s/port", l->dir), *text = NULL;
-	size_t n;
-	uint64_t old = 0;
-	if (!fs_read_file(path, 16, &text, &n, NULL)) {
-		if (n && text[n - 1] == '\n')
-			text[n - 1] = 0;
-		str_parse_u64(text, &old);
-	}
-	free(text);
-	if (wanted)
-		l->port = wanted;
-	else if (old && old < 65536 && port_free((unsigned)old))
-		l->port = (unsigned)old;
+	unsigned old = port_in(l->dir);
+	if (wanted && !port_free(wanted))
+		return err_set(e, ERR_CONFLICT, "port %u is in use", wanted);
+	l->port = wanted ? wanted : old && port_free(old) ? old : 0;
 	for (unsigned p = PORT_FIRST; !l->port && p < PORT_FIRST + PORT_TRIES; p++) {
 		if (port_free(p))
 			l->port = p;
 	}
-	int rc = 0;
-	if (!l->port || (wanted && !port_free(wanted)))
-		rc = err_set(e, ERR_CONFLICT, wanted ? "port %u is in use" : "no free port from %u up",
-		             wanted ? wanted : PORT_FIRST);
-	char number[16];
+	if (!l->port)
+		return err_set(e, ERR_CONFLICT, "no free port from %u to %u; choose one: --port", PORT_FIRST,
+		               PORT_FIRST + PORT_TRIES - 1);
+	char number[16], *path = xasprintf("%s/port", l->dir);
 	snprintf(number, sizeof(number), "%u\n", l->port);
-	if (!rc)
-		rc = fs_write_atomic(path, number, strlen(number), 0600, e);
+	int rc = fs_write_atomic(path, number, strlen(number), 0600, e);
 	free(path);
 	return rc;
-}
-
-static void read_port(struct local *l)
-{
-	char *path = xasprintf("%s/port", l->dir), *text = NULL;
-	size_t n;
-	if (!fs_read_file(path, 16, &text, &n, NULL))
-		l->port = (unsigned)strtoul(text, NULL, 10);
-	free(text);
-	free(path);
 }
 
 static struct client *local_client(const struct local *l, struct err *e)
@@ -306,7 +311,10 @@ static int node_is_up(const struct local *l, const char *name)
 static int start_hearthd(struct local *l, unsigned port, struct err *e)
 {
 	if (is_up(l, "hearthd")) {
-		read_port(l);
+		l->port = port_in(l->dir);
+		if (port && port != l->port)
+			return err_set(e, ERR_CONFLICT,
+			               "hearthd is up already, on port %u; end it first: jobctl local down", l->port);
 		return wait_for(l, "hearthd", hearthd_answers, "answering", e);
 	}
 	char *path = program("controller/hearthd", "sbin/hearthd", e);
@@ -445,6 +453,18 @@ static int number_opt(struct ctx *c, const char *name, unsigned max, unsigned *o
 	return 0;
 }
 
+/* Another address in the environment would win over what was just written. */
+static void warn_other_url(void)
+{
+	const char *env = getenv("HEARTH_URL");
+	char *mine = local_url();
+	if (env && *env && mine && strcmp(env, mine) != 0)
+		fprintf(stderr,
+		        "jobctl: HEARTH_URL is %s and stays in force; for this cluster: export HEARTH_URL=%s\n", env,
+		        mine);
+	free(mine);
+}
+
 static int exec_up(struct ctx *c)
 {
 	struct local l = {.dir = local_dir(), .nodes = 2, .fake_gpus = args_get(&c->args, "fake-gpus")};
@@ -482,9 +502,11 @@ static int exec_up(struct ctx *c)
 		free(url);
 		cJSON_Delete(j);
 	} else if (!rc) {
-		printf("%s: hearthd on http://127.0.0.1:%u and %u agents; data in %s\n",
-		       started ? "up" : "already up", l.port, l.nodes, l.dir);
+		printf("%s: hearthd on http://127.0.0.1:%u and %u agent%s; data in %s\n",
+		       started ? "up" : "already up", l.port, l.nodes, l.nodes == 1 ? "" : "s", l.dir);
 	}
+	if (!rc)
+		warn_other_url();
 	free(l.dir);
 	return rc;
 }
@@ -511,37 +533,46 @@ static void end_process(const struct local *l, const char *name)
 	free(path);
 }
 
-/* Every job that has not ended is stopped, and waited for. */
-static void stop_jobs(const struct local *l)
+static void stop_one(struct client *c, const cJSON *job)
 {
-	uint64_t end = clock_boot_us(clock_real()) + 60u * 1000000u;
+	char *path = xasprintf("/jobs/%s/stop", print_member(job, "id"));
+	cJSON *body = cJSON_CreateObject();
+	cJSON_AddNumberToObject(body, "grace_s", 5);
+	client_call(c, "POST", path, body, NULL, NULL);
+	cJSON_Delete(body);
+	free(path);
+}
+
+/* Every job that has not ended is stopped, and waited for. Returns how many are left, -1 unknown. */
+static int stop_jobs(const struct local *l)
+{
+	uint64_t end = clock_boot_us(clock_real()) + STOP_S * 1000000ull;
 	struct client *c = local_client(l, NULL);
-	int told = 0;
-	while (c && clock_boot_us(clock_real()) < end) {
+	int n = -1, told = 0;
+	while (c) {
 		cJSON *answer = NULL;
 		const cJSON *j, *jobs;
-		if (client_call(c, "GET", "/jobs?status=active&limit=1000", NULL, &answer, NULL))
+		if (client_call(c, "GET", "/jobs?status=active&limit=1000", NULL, &answer, NULL)) {
+			n = -1;
 			break;
-		jobs = cJSON_GetObjectItemCaseSensitive(answer, "jobs");
-		int n = cJSON_GetArraySize(jobs);
-		if (n && !told)
-			printf("stopping %d job%s\n", n, n == 1 ? "" : "s");
-		cJSON_ArrayForEach (j, jobs) {
-			char *path = xasprintf("/jobs/%s/stop", print_member(j, "id"));
-			cJSON *body = cJSON_CreateObject();
-			cJSON_AddNumberToObject(body, "grace_s", 5);
-			if (!told)
-				client_call(c, "POST", path, body, NULL, NULL);
-			cJSON_Delete(body);
-			free(path);
 		}
-		told = 1;
+		jobs = jget(answer, "jobs");
+		n = cJSON_GetArraySize(jobs);
+		if (n && !told)
+			fprintf(stderr, "stopping %d job%s\n", n, n == 1 ? "" : "s");
+		cJSON_ArrayForEach (j, jobs) {
+			if (!told && (!jtext(j, "wanted") || !*jtext(j, "wanted")))
+				stop_one(c, j);
+		}
+		/* A page holds at most a thousand: those behind it get their turn. */
+		told = n > 0 && n < 1000;
 		cJSON_Delete(answer);
-		if (!n)
+		if (!n || clock_boot_us(clock_real()) > end)
 			break;
 		poll(NULL, 0, 100);
 	}
 	client_destroy(c);
+	return n;
 }
 
 static int end_agent(const char *name, void *arg)
@@ -559,17 +590,24 @@ static int exec_down(struct ctx *c)
 	if (!rc && lock < 0)
 		rc = err_wrap(&c->err, "another `jobctl local` is at work");
 	if (!rc) {
-		int any = is_up(&l, "hearthd");
-		if (any)
-			stop_jobs(&l);
+		int any = is_up(&l, "hearthd"), left = any ? stop_jobs(&l) : 0;
+		if (left)
+			fprintf(stderr, "jobctl: %s; what runs goes on, and `jobctl local up` takes it in again\n",
+			        left < 0 ? "hearthd does not answer, so jobs could not be stopped"
+			                 : "some jobs did not end");
 		char *run = xasprintf("%s/run", l.dir);
 		fs_each(run, end_agent, &l, NULL);
 		end_process(&l, "hearthd");
 		free(run);
-		if (!c->json)
+		if (!c->json) {
 			printf("%s; data stays in %s\n", any ? "down" : "it was not up", l.dir);
-		else
-			puts("{}");
+		} else {
+			cJSON *j = cJSON_CreateObject();
+			cJSON_AddBoolToObject(j, "was_up", any);
+			cJSON_AddNumberToObject(j, "jobs_left", left);
+			ctx_print_json(j);
+			cJSON_Delete(j);
+		}
 	}
 	free(l.dir);
 	return rc;

@@ -6,5 +6,7 @@
 
 /* unix:// address of the local cluster's hearthd when there is one, malloc'ed, else NULL. */
 char *local_url(void);
+/* http:// address behind that very unix:// address when it is the local cluster's, malloc'ed, else NULL. */
+char *local_http_url(const char *unix_url);
 
 #endif

@@ -4,73 +4,23 @@
  */
 #include "common/json.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
+#include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <curl/curl.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-const struct verb *const verb_lists[] = {verbs_submit, verbs_jobs,    verbs_change, verbs_logs,
-                                         verbs_data,   verbs_cluster, verbs_local,  NULL};
 
 /* Verbs of the interface that are not built yet: named, so that nobody takes them for a typing error. */
 static const char *const later[] = {
     "retry",        "checkpoint", "checkpoints", "node add", "node check", "instances", "pools",
     "pool",         "ssh",        "scp",         "forward",  "attach",     "simulate",  "replay-loss",
     "replay-steps", "classify",   "advise",      "report",   "cost",       "hook",      NULL};
-
-int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	char *s = xvasprintf(fmt, ap);
-	va_end(ap);
-	err_set(&c->err, code, "%s", s);
-	free(s);
-	return -1;
-}
-
-struct client *ctx_client(struct ctx *c)
-{
-	if (c->client)
-		return c->client;
-	struct client_config cfg;
-	if (client_config_load(&cfg, c->url_flag, &c->err))
-		return NULL;
-	c->client = client_create(&cfg, &c->err);
-	client_config_fini(&cfg);
-	return c->client;
-}
-
-int ctx_show_json(struct ctx *c, const cJSON *answer)
-{
-	if (!c->json)
-		return 0;
-	char *text = json_text_pretty(answer);
-	puts(text);
-	free(text);
-	return 1;
-}
-
-int ctx_call(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out)
-{
-	cJSON *answer = NULL;
-	if (!ctx_client(c) || client_call(c->client, method, path, body, &answer, &c->err))
-		return -1;
-	if (c->json && answer && ctx_show_json(c, answer)) {
-		cJSON_Delete(answer);
-		return 1;
-	}
-	if (out)
-		*out = answer;
-	else
-		cJSON_Delete(answer);
-	return 0;
-}
 
 static const struct arg_opt no_opts[] = {{NULL, 0, NULL, NULL}};
 
@@ -87,17 +37,18 @@ static const struct verb *verb_find(const char *name)
 
 static void usage(FILE *f)
 {
-	fputs("usage: jobctl [--url URL] VERB [ARGUMENTS] [--json]\n\n", f);
+	fputs("usage: jobctl [--url URL] [--json] VERB [ARGUMENTS]\n\n", f);
 	for (const struct verb *const *l = verb_lists; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			char *head = xasprintf("%s %s", v->name, v->operands);
-			fprintf(f, "  %-32s %s\n", head, v->help);
+			fprintf(f, "  %-42s %s\n", head, v->help);
 			free(head);
 		}
 	}
-	fputs("\n  JOB is an id, `last`, a name, NAME~1 (the one before). jobctl VERB --help tells more; so does "
-	      "man jobctl.\n",
-	      f);
+	fputs(
+	    "\n  JOB is an id, `last`, a name, NAME~1 (the one before); JOB... also lists and ranges: 17-20,23.\n"
+	    "  jobctl VERB --help tells more; so does man jobctl.\n",
+	    f);
 }
 
 static void usage_verb(const struct verb *v)
@@ -111,31 +62,56 @@ static void usage_verb(const struct verb *v)
 		free(head);
 	}
 	puts("      --json                   the answer as JSON");
+	puts("      --url URL                of the controller");
+}
+
+static int is_later(const char *name, const char *sub)
+{
+	char *two = xasprintf("%s %s", name, sub ? sub : "");
+	int found = 0;
+	for (const char *const *l = later; *l && !found; l++) {
+		found = !strcmp(*l, name) || !strcmp(*l, two);
+		if (found)
+			fprintf(stderr, "jobctl: '%s' is part of the interface but not built yet\n", *l);
+	}
+	free(two);
+	return found;
+}
+
+/* "node" or "node drian": names what there is below "node". */
+static int is_group(const char *name)
+{
+	size_t n = strlen(name);
+	int found = 0;
+	for (const struct verb *const *l = verb_lists; *l; l++) {
+		for (const struct verb *v = *l; v->name; v++) {
+			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
+				continue;
+			if (!found)
+				fprintf(stderr, "jobctl: '%s' needs a second word:\n", name);
+			fprintf(stderr, "  jobctl %s %s\n", v->name, v->operands);
+			found = 1;
+		}
+	}
+	return found;
 }
 
 static int unknown_verb(const char *name, const char *sub)
 {
 	const char *names[160];
 	size_t n = 0;
-	char *two = sub ? xasprintf("%s %s", name, sub) : NULL;
-	for (const char *const *l = later; *l; l++) {
-		if (!strcmp(*l, name) || (two && !strcmp(*l, two))) {
-			fprintf(stderr, "jobctl: '%s' is part of the interface but not built yet\n", *l);
-			free(two);
-			return EXIT_USAGE;
-		}
-	}
+	if (is_later(name, sub) || is_group(name))
+		return EXIT_USAGE;
 	for (const struct verb *const *l = verb_lists; *l; l++) {
 		for (const struct verb *v = *l; v->name && n < 159; v++)
 			names[n++] = v->name;
 	}
 	names[n] = NULL;
-	const char *near = str_nearest(two ? two : name, names);
-	if (!near)
-		near = str_nearest(name, names);
-	fprintf(stderr, "jobctl: unknown verb '%s'%s%s%s\nSee: jobctl --help\n", name,
+	const char *near = str_nearest(name, names);
+	char *safe = print_safe(name);
+	fprintf(stderr, "jobctl: unknown verb '%s'%s%s%s\nSee: jobctl --help\n", safe,
 	        near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
-	free(two);
+	free(safe);
 	return EXIT_USAGE;
 }
 
@@ -145,25 +121,39 @@ static struct arg_opt *with_common(const struct arg_opt *opts)
 	size_t n = 0;
 	while (opts && opts[n].name)
 		n++;
-	struct arg_opt *all = xcalloc(n + 3, sizeof(*all));
+	struct arg_opt *all = xcalloc(n + 4, sizeof(*all));
 	for (size_t i = 0; i < n; i++)
 		all[i] = opts[i];
 	all[n] = (struct arg_opt){"json", 0, NULL, "the answer as JSON"};
 	all[n + 1] = (struct arg_opt){"help", 'h', NULL, "this help"};
+	all[n + 2] = (struct arg_opt){"url", 0, "URL", "of the controller"};
 	return all;
+}
+
+/* What was printed must have arrived: a script that reads half a listing has to know. */
+static int check_output(int rc)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return rc;
+	if (errno == EPIPE || errno == 0)
+		return rc ? rc : EXIT_PIPE; /* the reader had enough, as in `| head` */
+	fprintf(stderr, "jobctl: standard output: %s\n", strerror(errno));
+	return rc ? rc : EXIT_REFUSED;
 }
 
 static int finish(struct ctx *c, int rc)
 {
-	if (rc < 0) {
-		char *safe = print_safe(c->err.text);
+	if (interrupted() && rc) {
+		rc = EXIT_INTERRUPTED;
+	} else if (rc < 0) {
+		char *safe = print_safe(c->problems ? c->problems : c->err.text);
 		fprintf(stderr, "jobctl: %s\n", safe);
 		free(safe);
 		rc = client_exit_code(&c->err);
 	}
-	if (fflush(stdout) && rc == 0)
-		rc = EXIT_USAGE;
-	return rc;
+	free(c->problems);
+	return check_output(rc);
 }
 
 static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
@@ -179,7 +169,9 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 		rc = ctx_fail(c, ERR_INVALID, "%s: expected %s\nSee: jobctl %s --help", v->name,
 		              *v->operands ? v->operands : "no operands", v->name);
 	} else {
-		c->json = args_has(&c->args, "json");
+		c->json |= args_has(&c->args, "json");
+		if (args_has(&c->args, "url"))
+			c->url_flag = args_get(&c->args, "url");
 		rc = v->exec(c);
 	}
 	rc = finish(c, rc);
@@ -187,34 +179,49 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 	return rc;
 }
 
+/* Options before the verb. Index of the verb, or -1 with *rc set when there is nothing more to do. */
+static int head_options(struct ctx *c, int argc, char **argv, int *rc)
+{
+	int i = 1;
+	*rc = EXIT_OK;
+	for (; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "--url") && i + 1 < argc) {
+			c->url_flag = argv[++i];
+		} else if (!strncmp(argv[i], "--url=", 6)) {
+			c->url_flag = argv[i] + 6;
+		} else if (!strcmp(argv[i], "--json")) {
+			c->json = 1;
+		} else if (!strcmp(argv[i], "--version")) {
+			puts("jobctl " PACKAGE_VERSION);
+			return -1;
+		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			usage(stdout);
+			return -1;
+		} else {
+			fprintf(stderr,
+			        "jobctl: unknown option %s before the verb (--url URL, --json, --version, --help)\n",
+			        argv[i]);
+			*rc = EXIT_USAGE;
+			return -1;
+		}
+	}
+	if (i < argc)
+		return i;
+	usage(stderr);
+	*rc = EXIT_USAGE;
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
 	struct ctx c = {0};
-	signal(SIGPIPE, SIG_IGN);
+	int rc;
+	proc_main_init();
 	log_init("jobctl", LOG_LVL_WARN);
 	setvbuf(stdout, NULL, _IOFBF, 65536);
-	int i = 1;
-	for (; i < argc && argv[i][0] == '-'; i++) {
-		if (!strcmp(argv[i], "--url") && i + 1 < argc) {
-			c.url_flag = argv[++i];
-		} else if (!strncmp(argv[i], "--url=", 6)) {
-			c.url_flag = argv[i] + 6;
-		} else if (!strcmp(argv[i], "--version")) {
-			puts("jobctl " PACKAGE_VERSION);
-			return 0;
-		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			usage(stdout);
-			return 0;
-		} else {
-			fprintf(stderr, "jobctl: unknown option %s before the verb (--url URL, --version, --help)\n",
-			        argv[i]);
-			return EXIT_USAGE;
-		}
-	}
-	if (i == argc) {
-		usage(stderr);
-		return EXIT_USAGE;
-	}
+	int i = head_options(&c, argc, argv, &rc);
+	if (i < 0)
+		return check_output(rc);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	const struct verb *v = NULL;
 	if (i + 1 < argc) {
@@ -226,8 +233,7 @@ int main(int argc, char **argv)
 	}
 	if (!v)
 		v = verb_find(argv[i]);
-	int rc =
-	    v ? run_verb(&c, v, argc - i, argv + i) : unknown_verb(argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+	rc = v ? run_verb(&c, v, argc - i, argv + i) : unknown_verb(argv[i], i + 1 < argc ? argv[i + 1] : NULL);
 	client_destroy(c.client);
 	curl_global_cleanup();
 	return rc;

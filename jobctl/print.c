@@ -21,15 +21,15 @@ struct table {
 	size_t n;
 };
 
-int print_is_tty(void)
+int print_is_terminal(void)
 {
-	const char *term = getenv("TERM");
-	return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && (!term || strcmp(term, "dumb") != 0);
+	return isatty(STDOUT_FILENO);
 }
 
 static const char *code(const char *escape)
 {
-	return print_is_tty() ? escape : "";
+	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+	return print_is_terminal() && !(no && *no) && term && strcmp(term, "dumb") != 0 ? escape : "";
 }
 
 const char *print_bold(void)
@@ -76,9 +76,11 @@ char *print_safe(const char *s)
 {
 	char *out = xstrdup(s ? s : "");
 	for (char *p = out; *p; p++) {
-		unsigned char ch = (unsigned char)*p;
+		unsigned char ch = (unsigned char)*p, next = (unsigned char)p[1];
 		if ((ch < 0x20 && ch != '\n' && ch != '\t') || ch == 0x7f)
 			*p = '?';
+		else if (ch == 0xc2 && next >= 0x80 && next < 0xa0) /* U+0080..9F: some terminals obey them */
+			p[0] = p[1] = '?';
 	}
 	return out;
 }
@@ -93,6 +95,28 @@ void table_cell(struct table *t, const char *text)
 			*p = ' ';
 	}
 	t->cells[t->n++] = cell;
+}
+
+void table_cell_cut(struct table *t, const char *text, size_t max)
+{
+	size_t n = 0;
+	const char *p = text ? text : "";
+	/* The end of the last character that fits together with the dots. */
+	const char *end = p;
+	for (; *p && n < max; n++) {
+		p++;
+		while (((unsigned char)*p & 0xc0) == 0x80)
+			p++;
+		if (n + 4 <= max)
+			end = p;
+	}
+	if (!*p) {
+		table_cell(t, text);
+		return;
+	}
+	char *cut = xasprintf("%.*s...", (int)(end - text), text);
+	table_cell(t, cut);
+	free(cut);
 }
 
 void table_cellf(struct table *t, const char *fmt, ...)
@@ -201,9 +225,9 @@ void table_destroy(struct table *t)
 
 static char *ring(void)
 {
-	static char buffers[8][256];
+	static char buffers[16][256];
 	static unsigned next;
-	return buffers[next++ % 8];
+	return buffers[next++ % 16];
 }
 
 const char *print_member(const cJSON *obj, const char *key)
@@ -223,6 +247,12 @@ const char *print_member(const cJSON *obj, const char *key)
 		return out;
 	}
 	return "-";
+}
+
+double print_number(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+	return cJSON_IsNumber(v) ? v->valuedouble : 0;
 }
 
 uint64_t print_time_us(const char *s)

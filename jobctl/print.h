@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int print_is_tty(void);
+int print_is_terminal(void); /* standard output */
 /* Colour of a job's or node's status; "" when not on a terminal. print_reset ends it. */
 const char *print_status_colour(const char *status);
 const char *print_bold(void);
@@ -20,13 +20,16 @@ struct table *table_create(const char *const *heads, size_t n); /* a head that s
 void table_cell(
     struct table *t,
     const char *text); /* next cell; rows fill up from left to right; control bytes are shown as '?' */
+void table_cell_cut(struct table *t, const char *text, size_t max); /* "..." ends what is longer */
 void table_cellf(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void table_print(struct table *t); /* cuts the last column at the terminal's width */
 size_t table_rows(const struct table *t);
 void table_destroy(struct table *t);
 
-/* Text of a member for people: strings as they are, numbers short, null "-". Static ring of buffers. */
+/* Text of a member for people: strings as they are (not made safe), numbers short, null "-". Static ring of
+ * 16 buffers. */
 const char *print_member(const cJSON *obj, const char *key);
+double print_number(const cJSON *obj, const char *key); /* 0 when it is none */
 /* RFC 3339 -> "2026-01-02 03:04:05" local time; NULL "-". */
 const char *print_time(const char *rfc3339);
 /* RFC 3339 -> microseconds since 1970, 0 when it is not one. */
@@ -35,7 +38,8 @@ uint64_t print_time_us(const char *rfc3339);
 const char *print_span(const char *from, const char *to);
 /* Sparkline of n values, NaN as a gap. Malloc'ed. */
 char *print_spark(const double *v, size_t n, size_t width);
-/* A text from outside, safe for a terminal: control bytes but newline and tab become '?'. Malloc'ed. */
+/* A text from outside, safe for a terminal: control characters (C0 but newline and tab, DEL, C1) become '?'.
+ * Malloc'ed. */
 char *print_safe(const char *s);
 
 #endif

@@ -2,6 +2,7 @@
  * ref: job references and assignments as people write them.
  */
 #include "common/json.h"
+#include "common/spec.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
@@ -23,7 +24,9 @@ int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
 	int rc = client_call(c->client, "GET", path, NULL, &answer, &c->err);
 	int64_t id = 0;
 	if (!rc)
-		rc = json_get_i64(answer, "", "id", 1, INT64_MAX, &id, &c->err);
+		rc = json_get_i64(answer, "the answer", "id", 1, INT64_MAX, &id, &c->err);
+	if (!rc && !id)
+		rc = ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no id");
 	if (!rc)
 		*job = (uint64_t)id;
 	cJSON_Delete(answer);
@@ -86,6 +89,8 @@ static int collect_one(const char *ref, void *arg)
 {
 	struct collect *k = arg;
 	uint64_t id;
+	if (k->n == RANGE_MAX)
+		return ctx_fail(k->c, ERR_LIMIT, "more than %d jobs", RANGE_MAX);
 	if (ref_resolve(k->c, ref, &id))
 		return -1;
 	k->ids = xreallocarray(k->ids, k->n + 1, sizeof(uint64_t));
@@ -107,39 +112,79 @@ int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t *
 	return 0;
 }
 
-int spec_set(cJSON *spec, const char *assignment, struct err *e)
+/* Keys that take text only: there "1" means the text, not the number. */
+static int takes_text(const char *path)
+{
+	static const char *const open_names[] = {"environment.", "tags.", NULL};
+	for (const char *const *p = open_names; *p; p++) {
+		if (!strncmp(path, *p, strlen(*p)))
+			return 1;
+	}
+	size_t n;
+	const struct spec_key *keys = spec_keys(&n);
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(keys[i].path, path))
+			return !strcmp(keys[i].type, "string");
+	}
+	return 0;
+}
+
+int spec_assignment(const char *assignment, char **key, cJSON **value, struct err *e)
 {
 	const char *eq = strchr(assignment, '=');
 	if (!eq || eq == assignment)
 		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE, for example hyperparameters.lr=0.05",
 		               assignment);
-	char *path = xstrndup(assignment, (size_t)(eq - assignment)), *part = path;
-	cJSON *value = json_parse(eq + 1, strlen(eq + 1), NULL), *at = spec;
-	if (!value)
-		value = cJSON_CreateString(eq + 1);
-	/* Below hyperparameters and environment the rest is one name: it may hold dots. */
-	for (char *dot = strchr(part, '.'); dot; dot = strchr(part, '.')) {
+	if (eq[-1] == '.')
+		return err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot", assignment);
+	*key = xstrndup(assignment, (size_t)(eq - assignment));
+	*value = json_parse(eq + 1, strlen(eq + 1), NULL);
+	if (*value && takes_text(*key) && !cJSON_IsString(*value) && !cJSON_IsNull(*value)) {
+		cJSON_Delete(*value);
+		*value = NULL;
+	}
+	if (!*value)
+		*value = cJSON_CreateString(eq + 1);
+	return 0;
+}
+
+/* The object that holds the last part of path, made on the way. Below hyperparameters, environment and tags
+ * the rest is one name: it may hold dots. */
+static cJSON *spec_parent(cJSON *spec, char *path, char **last)
+{
+	cJSON *at = spec;
+	for (char *dot = strchr(path, '.'); dot; dot = strchr(path, '.')) {
 		*dot = 0;
-		cJSON *next = cJSON_GetObjectItemCaseSensitive(at, part);
+		cJSON *next = cJSON_GetObjectItemCaseSensitive(at, path);
 		if (!cJSON_IsObject(next)) {
-			cJSON_DeleteItemFromObjectCaseSensitive(at, part);
-			next = cJSON_AddObjectToObject(at, part);
+			cJSON_DeleteItemFromObjectCaseSensitive(at, path);
+			next = cJSON_AddObjectToObject(at, path);
 		}
-		int free_names = at == spec && (!strcmp(part, "hyperparameters") || !strcmp(part, "environment") ||
-		                                !strcmp(part, "tags"));
+		int free_names = at == spec && (!strcmp(path, "hyperparameters") || !strcmp(path, "environment") ||
+		                                !strcmp(path, "tags"));
 		at = next;
-		part = dot + 1;
+		path = dot + 1;
 		if (free_names)
 			break;
 	}
-	int rc = 0;
-	if (!*part) {
-		rc = err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot", assignment);
+	*last = path;
+	return at;
+}
+
+int spec_set(cJSON *spec, const char *assignment, struct err *e)
+{
+	char *path, *last;
+	cJSON *value;
+	if (!cJSON_IsObject(spec))
+		return err_set(e, ERR_INVALID, "the specification is no object");
+	if (spec_assignment(assignment, &path, &value, e))
+		return -1;
+	cJSON *at = spec_parent(spec, path, &last);
+	cJSON_DeleteItemFromObjectCaseSensitive(at, last);
+	if (cJSON_IsNull(value))
 		cJSON_Delete(value);
-	} else {
-		cJSON_DeleteItemFromObjectCaseSensitive(at, part);
-		cJSON_AddItemToObject(at, part, value);
-	}
+	else
+		cJSON_AddItemToObject(at, last, value);
 	free(path);
-	return rc;
+	return 0;
 }

@@ -1,0 +1,189 @@
+/*
+ * cmd_wait: waiting for jobs. The record is asked for again with a growing pause, 20 ms to 500 ms: short jobs
+ * are seen to end at once, long ones cost little, and a controller that restarts meanwhile is waited out.
+ */
+#include "common/clock.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "jobctl/interrupt.h"
+#include "jobctl/jobctl.h"
+#include <stdio.h>
+#include <string.h>
+
+#define PAUSE_MIN_MS 20
+#define PAUSE_MAX_MS 500
+
+int job_ended(const char *status)
+{
+	return !strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped");
+}
+
+int job_exit_code(const char *status)
+{
+	return status && !strcmp(status, "completed") ? EXIT_OK : EXIT_JOB_FAILED;
+}
+
+int job_left_running(uint64_t job)
+{
+	fprintf(stderr, "\nThe job goes on. Its log: jobctl logs %llu -f; end it: jobctl stop %llu\n",
+	        (unsigned long long)job, (unsigned long long)job);
+	return EXIT_INTERRUPTED;
+}
+
+struct condition {
+	enum { UNTIL_END, UNTIL_RUNNING, UNTIL_STEP } kind;
+	uint64_t step;
+};
+
+static int parse_condition(struct ctx *c, const char *s, struct condition *k)
+{
+	k->kind = UNTIL_END;
+	if (!s || !strcmp(s, "end"))
+		return 0;
+	if (!strcmp(s, "running")) {
+		k->kind = UNTIL_RUNNING;
+		return 0;
+	}
+	if (!strncmp(s, "step>", 5) && !str_parse_u64(s + 5, &k->step)) {
+		k->kind = UNTIL_STEP;
+		return 0;
+	}
+	return ctx_fail(c, ERR_INVALID, "--for '%s': expected running, step>N or end", s);
+}
+
+/* The step of any metric, or the metric called step itself. */
+static int step_reached(const cJSON *metrics, double step)
+{
+	const cJSON *m;
+	cJSON_ArrayForEach (m, metrics) {
+		const cJSON *at = jget(m, "step"), *last = jget(m, "last");
+		if (cJSON_IsNumber(at) && at->valuedouble > step)
+			return 1;
+		if (!strcmp(m->string, "step") && cJSON_IsNumber(last) && last->valuedouble > step)
+			return 1;
+	}
+	return 0;
+}
+
+static int condition_met(const struct condition *k, const cJSON *job, const char *status)
+{
+	if (k->kind == UNTIL_RUNNING)
+		return !strcmp(status, "running") || !strcmp(status, "completed");
+	return k->kind == UNTIL_STEP && step_reached(jget(job, "metrics"), (double)k->step);
+}
+
+/* One look. 1: over, with *status and *met set; 0: not yet. */
+static int look(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us, char **status,
+                int *met)
+{
+	uint64_t now = clock_boot_us(clock_real()), left_s = LOST_PATIENCE_S;
+	if (deadline_us && now + left_s * 1000000 > deadline_us)
+		left_s = deadline_us > now ? (deadline_us - now) / 1000000 : 0;
+	if (!ctx_client(c))
+		return -1;
+	unsigned old = client_patience(c->client, (unsigned)left_s);
+	cJSON *answer = ctx_job(c, job);
+	client_patience(c->client, old);
+	const char *s = jtext(answer, "status");
+	int rc = -1;
+	now = clock_boot_us(clock_real());
+	if (answer && !s) {
+		ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no status");
+	} else if (answer) {
+		*met = condition_met(k, answer, s);
+		rc = *met || job_ended(s);
+		if (rc)
+			*status = xstrdup(s);
+		else if (deadline_us && now >= deadline_us)
+			rc = ctx_fail(c, ERR_TIMEOUT, "job %llu is still %s", (unsigned long long)job, s);
+	} else if (c->err.code == ERR_UNAVAILABLE && deadline_us && now + 1000000 >= deadline_us) {
+		c->err.code = ERR_TIMEOUT;
+	}
+	cJSON_Delete(answer);
+	return rc;
+}
+
+/* 0: *status is the caller's, *met tells whether what was waited for came, or only the end. */
+static int wait_job(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us,
+                    char **status, int *met)
+{
+	int pause_ms = PAUSE_MIN_MS, rc;
+	while (!(rc = look(c, job, k, deadline_us, status, met))) {
+		uint64_t now = clock_boot_us(clock_real());
+		int ms = pause_ms;
+		if (deadline_us && now + (uint64_t)ms * 1000 > deadline_us)
+			ms = deadline_us > now ? (int)((deadline_us - now) / 1000) + 1 : 0;
+		if (interrupt_sleep(ms))
+			return ctx_fail(c, ERR_TIMEOUT, "interrupted");
+		pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms + pause_ms / 2 : PAUSE_MAX_MS;
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status)
+{
+	struct condition k = {.kind = UNTIL_END};
+	int met;
+	return wait_job(c, job, &k, deadline_us, status, &met);
+}
+
+/* Says how one job went; its exit code. */
+static int report(struct ctx *c, uint64_t job, const struct condition *k, const char *status, int met,
+                  cJSON *all)
+{
+	if (c->json) {
+		cJSON *one = cJSON_CreateObject();
+		cJSON_AddNumberToObject(one, "id", (double)job);
+		cJSON_AddStringToObject(one, "status", status);
+		cJSON_AddItemToArray(all, one);
+	} else {
+		printf("%llu %s\n", (unsigned long long)job, status);
+		fflush(stdout);
+	}
+	if (k->kind == UNTIL_STEP && !met) {
+		fprintf(stderr, "jobctl: job %llu ended before step %llu was passed\n", (unsigned long long)job,
+		        (unsigned long long)k->step);
+		return EXIT_JOB_FAILED;
+	}
+	return job_ended(status) ? job_exit_code(status) : EXIT_OK;
+}
+
+static int exec_wait(struct ctx *c)
+{
+	struct condition k;
+	uint64_t *ids = NULL, deadline = 0, seconds;
+	size_t n = 0;
+	const char *timeout = args_get(&c->args, "timeout");
+	if (parse_condition(c, args_get(&c->args, "for"), &k))
+		return -1;
+	if (timeout && str_parse_duration(timeout, &seconds, &c->err))
+		return err_wrap(&c->err, "--timeout");
+	if (timeout)
+		deadline = clock_boot_us(clock_real()) + seconds * 1000000;
+	if (ref_resolve_all(c, c->args.operand, c->args.n, &ids, &n))
+		return -1;
+	int rc = 0, code = EXIT_OK;
+	cJSON *all = cJSON_CreateArray();
+	for (size_t i = 0; !rc && i < n; i++) {
+		char *status = NULL;
+		int met = 0;
+		rc = wait_job(c, ids[i], &k, deadline, &status, &met);
+		if (!rc && report(c, ids[i], &k, status, met, all))
+			code = EXIT_JOB_FAILED;
+		free(status);
+	}
+	if (!rc)
+		ctx_show_json(c, all);
+	cJSON_Delete(all);
+	free(ids);
+	return rc ? -1 : code;
+}
+
+static const struct arg_opt wait_opts[] = {
+    {"for", 0, "running|step>N|end", "what to wait for (default end)"},
+    {"exit-code", 0, NULL, "exit 0 when all completed, else 1: what wait does anyway, said aloud in scripts"},
+    {"timeout", 't', "DURATION", "exit 124 when it takes longer, e.g. 90, 5m, 2h"},
+    {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_wait[] = {{"wait", "JOB...", "wait for jobs", wait_opts, 1, 256, exec_wait},
+                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,16 @@
+/*
+ * completion: what could stand at the cursor of a command line.
+ */
+#ifndef HEARTH_JOBCTL_COMPLETION_H
+#define HEARTH_JOBCTL_COMPLETION_H
+
+#include <stddef.h>
+
+struct ctx;
+/* Called for each word that fits; ":files" means that names of files fit. */
+typedef void (*complete_fn)(const char *word, void *arg);
+/* words: the whole line, words[0] is jobctl; at: index of the word at the cursor (may be n: a new word). c
+ * NULL: the controller is not asked for jobs and nodes. */
+void complete_line(struct ctx *c, const char *const *words, size_t n, size_t at, complete_fn put, void *arg);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * ctx: the list of all verbs, and what they share: the client, errors, answers as JSON.
+ */
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "jobctl/jobctl.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct verb *const verb_lists[] = {verbs_submit,  verbs_jobs,  verbs_wait,       verbs_logs,
+                                         verbs_events,  verbs_data,  verbs_change,     verbs_diff,
+                                         verbs_cluster, verbs_local, verbs_completion, NULL};
+
+int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	char *s = xvasprintf(fmt, ap);
+	va_end(ap);
+	err_set(&c->err, code, "%s", s);
+	free(s);
+	return -1;
+}
+
+struct client *ctx_client(struct ctx *c)
+{
+	if (c->client)
+		return c->client;
+	struct client_config cfg;
+	if (client_config_load(&cfg, c->url_flag, &c->err))
+		return NULL;
+	c->client = client_create(&cfg, &c->err);
+	client_config_fini(&cfg);
+	return c->client;
+}
+
+void ctx_print_json(const cJSON *v)
+{
+	char *text = json_text_pretty(v);
+	puts(text);
+	free(text);
+}
+
+int ctx_show_json(struct ctx *c, const cJSON *answer)
+{
+	if (!c->json)
+		return 0;
+	ctx_print_json(answer);
+	return 1;
+}
+
+int ctx_get(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out)
+{
+	*out = NULL;
+	if (!ctx_client(c) || client_call(c->client, method, path, body, out, &c->err))
+		return -1;
+	/* An answer without a body is an object without members: callers look members up in it. */
+	if (!*out)
+		*out = cJSON_CreateObject();
+	return 0;
+}
+
+int ctx_call(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out)
+{
+	cJSON *answer;
+	if (ctx_get(c, method, path, body, &answer))
+		return -1;
+	if (ctx_show_json(c, answer)) {
+		cJSON_Delete(answer);
+		return 1;
+	}
+	*out = answer;
+	return 0;
+}
+
+cJSON *ctx_job(struct ctx *c, uint64_t job)
+{
+	char *path = xasprintf("/jobs/%llu", (unsigned long long)job);
+	cJSON *answer = NULL;
+	ctx_get(c, "GET", path, NULL, &answer);
+	free(path);
+	return answer;
+}
+
+const cJSON *jget(const cJSON *o, const char *key)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, key);
+}
+
+const char *jtext(const cJSON *o, const char *key)
+{
+	const cJSON *v = jget(o, key);
+	return cJSON_IsString(v) ? v->valuestring : NULL;
+}

@@ -1,0 +1,17 @@
+/*
+ * grep: the lines of a byte stream that match a pattern (PCRE2).
+ */
+#ifndef HEARTH_JOBCTL_GREP_H
+#define HEARTH_JOBCTL_GREP_H
+
+#include "common/err.h"
+#include <stddef.h>
+#include <stdio.h>
+
+struct grep;
+struct grep *grep_create(const char *pattern, FILE *out, struct err *e); /* ERR_INVALID names the place */
+void grep_feed(struct grep *g, const char *p, size_t n);                 /* in pieces as they come */
+void grep_end_line(struct grep *g); /* what has no newline counts as a line */
+void grep_destroy(struct grep *g);
+
+#endif
