@@ -39,6 +39,12 @@ struct core_io {
 	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out: HASH_HEX_SIZE or a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
 	int (*bundle_known)(const char *owner, const char *digest, void *arg);
+	/* The points of that batch are durable. */
+	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
+	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in memory. ERR_NOT_FOUND. */
+	int (*job_row)(uint64_t job, struct job_row *out, void *arg, struct err *e);
+	/* Of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared (tests). */
+	int (*fingerprint)(const char *pem, char out[33], void *arg, struct err *e);
 	void *arg;
 };
 

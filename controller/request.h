@@ -65,5 +65,6 @@ struct request {
 struct request *request_new(enum request_op op);
 void request_free(struct request *rq);
 const char *request_op_text(enum request_op op);
+int request_op_writes(enum request_op op); /* 1: changes something */
 
 #endif

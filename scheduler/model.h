@@ -96,6 +96,7 @@ void queue_insert(struct shape *sh, struct job *j);
 void queue_remove(struct shape *sh, struct job *j);
 struct job *queue_first(const struct shape *sh);
 uint32_t queue_count_before(const struct shape *sh, const struct job *j); /* j need not be in this tree */
+struct job *queue_at(const struct shape *sh, uint32_t i); /* i-th, NULL none */
 const char *queue_check(const struct shape *sh, size_t *n);
 struct shape *shape_get(struct sched *s, const struct sched_job *j); /* users is counted up */
 void shape_put(struct sched *s, struct shape *sh);

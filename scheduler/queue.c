@@ -126,6 +126,25 @@ uint32_t queue_count_before(const struct shape *sh, const struct job *j)
 	return n;
 }
 
+struct job *queue_at(const struct shape *sh, uint32_t i)
+{
+	struct job *t = sh->waiting;
+
+	while (t) {
+		uint32_t left = size_of(t->left);
+
+		if (i == left)
+			return t;
+		if (i < left) {
+			t = t->left;
+		} else {
+			i -= left + 1;
+			t = t->right;
+		}
+	}
+	return NULL;
+}
+
 static const char *check_tree(const struct shape *sh, const struct job *t, const struct job **last, size_t *n)
 {
 	const char *bad;

@@ -209,3 +209,29 @@ void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *
 			*usable += (size_t)s->sorted[i]->usable;
 	}
 }
+
+size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max)
+{
+	uint32_t *taken = xcalloc(HASH_COUNT(s->shapes) + 1, sizeof *taken); /* of each shape, in the list's order */
+	size_t n = 0;
+
+	while (n < max) {
+		const struct job *best = NULL;
+		size_t k = 0, of = 0;
+
+		for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next, k++) {
+			const struct job *j = queue_at(sh, taken[k]);
+
+			if (j && (!best || queue_before(j, best))) {
+				best = j;
+				of = k;
+			}
+		}
+		if (!best)
+			break;
+		taken[of]++;
+		ids[n++] = best->id;
+	}
+	free(taken);
+	return n;
+}

@@ -100,6 +100,8 @@ int sched_possible(const struct sched *s, const struct sched_job *j, struct sche
 int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 /* Waiting jobs; known and usable nodes. Any pointer may be NULL. */
 void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *usable);
+/* Waiting jobs in order, at most max; how many were written. */
+size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max);
 /* Internal consistency; NULL fine, else what is wrong (static text). For tests and debug builds. */
 const char *sched_check(const struct sched *s);
 /* Free GPUs and slots of a node. -1 unknown node. */

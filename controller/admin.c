@@ -1,0 +1,94 @@
+/*
+ * admin: drain, resume, remove a node.
+ */
+#include <string.h>
+#include "common/json.h"
+#include "controller/core_int.h"
+
+static struct cnode *named(struct core *c, struct request *rq)
+{
+	struct cnode *n = rq->node ? node_find(c, rq->node) : NULL;
+
+	if (n && n->state != NODE_REMOVED)
+		return n;
+	reply_fail(c, rq, ERR_NOT_FOUND, "there is no node \"%.100s\"; jobctl nodes lists them", rq->node ? rq->node : "");
+	return NULL;
+}
+
+static void answer(struct core *c, struct request *rq, const struct cnode *n)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	json_add_str(body, "name", n->name);
+	json_add_str(body, "state", state_name(STATE_NODE, (int)n->state));
+	cJSON_AddBoolToObject(body, "drain", n->drain);
+	json_add_u64(body, "jobs", n->n_jobs);
+	hold_reply(c, rq, 200, body);
+}
+
+static void change(struct core *c, struct cnode *n, const struct request *rq, enum event_type t, const char *reason)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "by", req_user(c, rq));
+	json_add_str(d, "text", reason);
+	cluster_post(c, t, d);
+	rec_set(&n->reason, reason);
+	node_mark(c, n);
+	node_update_sched(c, n, 0);
+}
+
+void req_drain(struct core *c, struct request *rq)
+{
+	struct cnode *n = named(c, rq);
+	const char *reason = NULL;
+	struct err e;
+
+	if (!n)
+		return;
+	if (json_get_str(rq->body, "", "reason", &reason, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	n->drain = 1;
+	change(c, n, rq, EV_DRAINED, reason ? reason : "drained");
+	answer(c, rq, n);
+}
+
+void req_resume(struct core *c, struct request *rq)
+{
+	struct cnode *n = named(c, rq);
+
+	if (!n)
+		return;
+	if (n->drain) {
+		n->drain = 0;
+		change(c, n, rq, EV_RESUMED, "");
+	}
+	answer(c, rq, n);
+}
+
+void req_node_rm(struct core *c, struct request *rq)
+{
+	struct cnode *n = named(c, rq);
+	cJSON *d;
+
+	if (!n)
+		return;
+	if (n->connected) {
+		reply_fail(c, rq, ERR_CONFLICT, "node %s is connected; stop its agent first", n->name);
+		return;
+	}
+	if (n->n_jobs) /* the administrator says that it is gone: so are its ranks */
+		node_is_lost(c, n, "removed by an administrator");
+	d = cJSON_CreateObject();
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "by", req_user(c, rq));
+	cluster_post(c, EV_NODE_REMOVED, d);
+	node_state(c, n, NODE_REMOVED, "removed");
+	n->drain = 0;
+	c->peers_gen++;
+	node_update_sched(c, n, 0);
+	answer(c, rq, n);
+}

@@ -1,0 +1,218 @@
+/*
+ * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
+ */
+#include <string.h>
+#include "common/hash.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out, struct sched_group *groups, int with_avoid)
+{
+	for (size_t i = 0; i < spec->n_groups; i++)
+		groups[i] = (struct sched_group){
+		    .instances = spec->groups[i].instances,
+		    .gpus = spec->groups[i].gpus_per_instance,
+		    .ranks = spec->groups[i].ranks_per_instance,
+		    .cpus_per_rank = spec->groups[i].cpus_per_rank,
+		};
+	*out = (struct sched_job){
+	    .id = j ? j->r.id : 0,
+	    .priority = j ? j->r.priority : spec->priority,
+	    .order = j ? j->r.id : 0,
+	    .groups = groups,
+	    .n_groups = (uint32_t)spec->n_groups,
+	    .memory_bytes = spec->memory_bytes,
+	    .disk_bytes = spec->disk_bytes,
+	    .exclusive = spec->exclusive,
+	    .instance_types = (const char *const *)spec->instance_types.v,
+	    .gpu_model = spec->gpu_model,
+	    .gpu_memory_bytes = spec->gpu_memory_bytes,
+	    .requires = (const char *const *)spec->requires.v,
+	    .avoid = with_avoid && j && j->avoid ? (const char *const *)j->avoid->v : NULL,
+	};
+}
+
+int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r)
+{
+	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
+	struct sched_job in;
+	int rc;
+
+	spec_to_sched(spec, NULL, &in, groups, 0);
+	rc = sched_possible(c->sched, &in, r);
+	free(groups);
+	return rc;
+}
+
+static void remember_avoider(struct core *c, uint64_t id)
+{
+	for (uint32_t i = 0; i < c->n_avoiders; i++)
+		if (c->avoiders[i] == id)
+			return;
+	if (c->n_avoiders == c->cap_avoiders) {
+		c->cap_avoiders = c->cap_avoiders ? c->cap_avoiders * 2 : 8;
+		c->avoiders = xreallocarray(c->avoiders, c->cap_avoiders, sizeof *c->avoiders);
+	}
+	c->avoiders[c->n_avoiders++] = id;
+}
+
+void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
+{
+	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
+	struct sched_job in;
+	struct sched_reason r;
+
+	spec_to_sched(spec, j, &in, groups, 1);
+	if (in.avoid)
+		remember_avoider(c, j->r.id);
+	/* A node that failed is avoided where there is another; alone it gets another chance, the number of replacements is bounded. */
+	if (in.avoid && !sched_placeable(c->sched, &in, &r))
+		in.avoid = NULL;
+	if (sched_job_add(c->sched, &in) < 0)
+		log_error("event=queued_while_holding job=%llu", (unsigned long long)j->r.id);
+	free(groups);
+	c->sched_dirty = 1;
+}
+
+void alloc_unqueue(struct core *c, struct cjob *j)
+{
+	sched_job_remove(c->sched, j->r.id);
+	c->sched_dirty = 1;
+}
+
+void alloc_holds(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct job_spec *spec = j->act->spec;
+	struct sched_decision d = {.job = j->r.id, .places = xcalloc(a->n_places, sizeof *d.places)};
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		if (p->state >= PLACE_CLEANED)
+			continue;
+		d.places[d.n++] = (struct sched_place){.node = p->node_id, .group = p->group, .n_gpus = p->gpus.n, .gpus = p->gpus.v,
+		                                       .n_cpus = p->cpus.n, .cpus = p->cpus.v};
+	}
+	sched_job_holds(c->sched, j->r.id, &d, spec->memory_bytes, spec->disk_bytes, spec->exclusive);
+	free(d.places);
+}
+
+void alloc_release(struct core *c, struct cjob *j, uint64_t node)
+{
+	sched_job_release_place(c->sched, j->r.id, node);
+	c->sched_dirty = 1;
+}
+
+/* Nodes came, went or changed: may those that failed before be avoided now, or must they be taken again? */
+static void recheck(struct core *c)
+{
+	uint32_t n = 0;
+
+	c->recheck_avoiders = 0;
+	for (uint32_t i = 0; i < c->n_avoiders; i++) {
+		struct cjob *j = job_find(c, c->avoiders[i]);
+		struct job_spec *s;
+		struct err e;
+
+		if (!j || !j->avoid || j->r.status != JOB_QUEUED)
+			continue;
+		c->avoiders[n++] = c->avoiders[i];
+		s = job_parse_spec(c, j, &e);
+		if (s)
+			alloc_queue(c, j, s);
+		spec_destroy(s);
+	}
+	c->n_avoiders = n;
+}
+
+void schedule(struct core *c)
+{
+	c->more_decisions = 0;
+	if (c->recheck_avoiders && !c->failing)
+		recheck(c);
+	for (int i = 0; c->sched_dirty && !c->failing; i++) {
+		struct sched_decision *d;
+		struct cjob *j;
+
+		if (i == DECISIONS_A_TURN) { /* the rest in the next turn: reports must not wait */
+			c->more_decisions = 1;
+			return;
+		}
+		d = sched_step(c->sched);
+		if (!d) {
+			c->sched_dirty = 0;
+			return;
+		}
+		j = job_find(c, d->job);
+		if (j && j->r.status == JOB_QUEUED) {
+			start_attempt(c, j, d);
+		} else {
+			log_error("event=placed_unknown_job job=%llu", (unsigned long long)d->job);
+			sched_job_remove(c->sched, d->job);
+		}
+		sched_decision_free(d);
+	}
+}
+
+/* ---- what a specification refers to: earlier jobs --------------------------------------------------------------- */
+
+/* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
+static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size, struct err *e)
+{
+	const char *id = uri + 4, *slash = strchr(id, '/');
+	char number[24];
+	size_t n = slash ? (size_t)(slash - id) : strlen(id);
+
+	if (n < sizeof number) {
+		memcpy(number, id, n);
+		number[n] = '\0';
+		if (str_parse_u64(number, job) == 0 && (slash || def) && strlen(slash ? slash + 1 : def) < kind_size) {
+			strcpy(kind, slash ? slash + 1 : def);
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "\"%.100s\" is not job:ID/KIND", uri);
+}
+
+static int resolve(struct core *c, const char *uri, const char *def, char *out, size_t n, struct err *e)
+{
+	char kind[32];
+	uint64_t job;
+
+	if (parse_ref(uri, def, &job, kind, sizeof kind, e) < 0)
+		return -1;
+	if (!c->io.artifact)
+		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
+	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0) {
+		if (e->code == ERR_NOT_FOUND)
+			err_set(e, ERR_NOT_FOUND, "%s: job %llu has left no %s (jobctl show %llu lists what it left)", uri, (unsigned long long)job,
+			        kind, (unsigned long long)job);
+		return -1;
+	}
+	return 0;
+}
+
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume, struct err *e)
+{
+	char out[4096 + HASH_HEX_SIZE];
+
+	for (size_t i = 0; i < spec->n_inputs; i++) {
+		out[0] = '\0';
+		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 && resolve(c, spec->inputs[i].uri, NULL, out, sizeof out, e) < 0)
+			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
+		strv_add(inputs, out);
+	}
+	*resume = NULL;
+	if (!spec->resume_job)
+		return 0;
+	if (strncmp(spec->resume_job, "job:", 4) != 0) {
+		*resume = xstrdup(spec->resume_job);
+		return 0;
+	}
+	if (resolve(c, spec->resume_job, "checkpoint", out, sizeof out, e) < 0)
+		return err_wrap(e, "resume_from");
+	*resume = xstrdup(out);
+	return 0;
+}

@@ -1,0 +1,228 @@
+/*
+ * core: the entry points. See core.h for the contract and core_int.h for the order of a turn.
+ */
+#include "controller/core.h"
+#include <assert.h>
+#include <string.h>
+#include "common/log.h"
+#include "controller/core_int.h"
+
+#define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
+
+static const char *own(const char *s)
+{
+	return xstrdup(s ? s : "");
+}
+
+struct core *core_create(const struct core_config *cfg, const struct core_io *io)
+{
+	struct core *c = xcalloc(1, sizeof *c);
+
+	c->cfg = *cfg;
+	c->cfg.cluster = own(cfg->cluster);
+	c->cfg.url = own(cfg->url);
+	c->cfg.owner_of_admin = own(cfg->owner_of_admin);
+	if (!c->cfg.beat_ms)
+		c->cfg.beat_ms = 1000;
+	if (!c->cfg.lease_ms)
+		c->cfg.lease_ms = 10000;
+	if (!c->cfg.max_runtime_default_s)
+		c->cfg.max_runtime_default_s = 86400;
+	if (!c->cfg.max_runtime_limit_s)
+		c->cfg.max_runtime_limit_s = 30 * 86400;
+	if (!c->cfg.prepare_timeout_s)
+		c->cfg.prepare_timeout_s = 600;
+	if (!c->cfg.ready_timeout_s)
+		c->cfg.ready_timeout_s = 30;
+	if (!c->cfg.default_grace_s)
+		c->cfg.default_grace_s = 30;
+	if (!c->cfg.queue_limit)
+		c->cfg.queue_limit = 2000000;
+	if (!c->cfg.port_lo || c->cfg.port_hi < c->cfg.port_lo) {
+		c->cfg.port_lo = 20000;
+		c->cfg.port_hi = 29999;
+	}
+	c->io = *io;
+	c->sched = sched_create();
+	c->started_us = now_boot(c);
+	c->loaded = 1;
+	return c;
+}
+
+void core_destroy(struct core *c)
+{
+	static const struct err closing = {.code = ERR_UNAVAILABLE, .text = "hearthd is stopping"};
+
+	if (!c)
+		return;
+	turns_drop(c, &closing);
+	metrics_drop(c, &closing);
+	state_clear(c);
+	sched_destroy(c->sched);
+	free(c->heap);
+	free(c->avoiders);
+	free((char *)(uintptr_t)c->cfg.cluster);
+	free((char *)(uintptr_t)c->cfg.url);
+	free((char *)(uintptr_t)c->cfg.owner_of_admin);
+	free(c);
+}
+
+/* ---- agents ------------------------------------------------------------------------------------------------------------ */
+
+void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
+{
+	if (c->loaded)
+		agent_connected(c, node, session, hello);
+	else
+		c->io.close_agent(node, session, "hearthd cannot read its records at the moment", c->io.arg);
+}
+
+void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why)
+{
+	agent_gone(c, node, session, why);
+}
+
+static void dispatch(struct core *c, struct cnode *n, uint16_t type, uint64_t id, void *msg)
+{
+	switch (type) {
+	case WM_BEAT:
+		on_beat(c, n, msg);
+		break;
+	case WM_INVENTORY:
+		on_inventory(c, n, msg);
+		break;
+	case WM_SYNC_BEGIN:
+		on_sync_begin(c, n);
+		break;
+	case WM_SYNC_END:
+		on_sync_end(c, n);
+		break;
+	case WM_LAUNCH_REPORT:
+		on_launch_report(c, n, id, msg);
+		break;
+	case WM_PROC_REPORT:
+		on_proc_report(c, n, id, msg);
+		break;
+	case WM_ARTIFACT_REPORT:
+		on_artifact(c, n, id, msg);
+		break;
+	case WM_RUN_INFO:
+		on_run_info(c, n, id, msg);
+		break;
+	case WM_RSH_REQUEST:
+		rsh_request(c, n, msg);
+		break;
+	case WM_RSH_CANCEL:
+		rsh_cancel(c, msg);
+		break;
+	default:
+		log_warn("event=unexpected_message node=%s type=%s", n->name, wire_name(type));
+	}
+}
+
+void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg)
+{
+	struct cnode *n = node_find(c, node);
+
+	if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
+		on_metrics(c, node, msg);
+	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->failing))
+		dispatch(c, n, type, id, msg);
+	wire_free(type, msg);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------------- */
+
+static const struct op {
+	void (*fn)(struct core *c, struct request *rq);
+	enum user_role role; /* the least that may */
+} ops[] = {
+	[REQ_SUBMIT] = {req_submit, ROLE_JOB},
+	[REQ_STOP] = {req_stop, ROLE_JOB},
+	[REQ_HOLD] = {req_hold, ROLE_JOB},
+	[REQ_RELEASE] = {req_release, ROLE_JOB},
+	[REQ_SET] = {req_set, ROLE_JOB},
+	[REQ_REQUEUE] = {req_requeue, ROLE_JOB},
+	[REQ_CLONE] = {req_clone, ROLE_USER},
+	[REQ_RM] = {req_rm, ROLE_USER},
+	[REQ_WHY] = {req_why, ROLE_JOB},
+	[REQ_NODES] = {req_nodes, ROLE_JOB},
+	[REQ_DRAIN] = {req_drain, ROLE_ADMIN},
+	[REQ_RESUME] = {req_resume, ROLE_ADMIN},
+	[REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN},
+	[REQ_TOP] = {req_top, ROLE_JOB},
+	[REQ_TOKEN] = {req_token, ROLE_ADMIN},
+	[REQ_JOIN] = {req_join, ROLE_NONE},
+	[REQ_STATS] = {req_stats, ROLE_NONE},
+};
+
+void core_request(struct core *c, struct request *rq)
+{
+	const struct op *op = (size_t)rq->op < sizeof ops / sizeof *ops ? &ops[rq->op] : NULL;
+
+	if (!op || !op->fn)
+		reply_fail(c, rq, ERR_UNSUPPORTED, "unknown operation");
+	else if (rq->role < op->role)
+		reply_fail(c, rq, rq->role == ROLE_NONE ? ERR_UNAUTHORIZED : ERR_DENIED, "%s: %s", request_op_text(rq->op),
+		           rq->role == ROLE_NONE ? "log in first" : op->role == ROLE_ADMIN ? "only an administrator may" : "a job's token may not");
+	else if (c->failing && (request_op_writes(rq->op) || !c->loaded))
+		reply_fail(c, rq, c->fail_err.code, "nothing can be recorded at the moment: %s", c->fail_err.text);
+	else
+		op->fn(c, rq);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------------------- */
+
+uint64_t core_next_us(const struct core *c)
+{
+	uint64_t at = turn_next_us(c);
+
+	if (c->more_decisions)
+		return 0;
+	if (c->failing)
+		return at;
+	if (job_next_deadline(c) < at)
+		at = job_next_deadline(c);
+	if (c->nodes && c->lease_check_us < at)
+		at = c->lease_check_us;
+	return at;
+}
+
+void core_tick(struct core *c)
+{
+	struct cjob *j;
+
+	turn_tick(c);
+	if (c->failing)
+		return;
+	while ((j = job_due(c, now_boot(c))))
+		job_touch(c, j);
+	if (c->nodes && now_boot(c) >= c->lease_check_us)
+		lease_check(c);
+}
+
+static void review_touched(struct core *c)
+{
+	struct cjob *j;
+
+	for (unsigned i = 0; (j = c->touched); i++) {
+		if (i == REVIEWS_A_TURN) {
+			c->more_decisions = 1;
+			return;
+		}
+		DL_DELETE2(c->touched, j, touch_prev, touch_next);
+		j->touched = 0;
+		if (!job_ended(j->r.status) && !c->failing)
+			job_review(c, j);
+		else if (job_ended(j->r.status) && !j->in_turn)
+			job_free(c, j);
+	}
+}
+
+void core_end_turn(struct core *c)
+{
+	review_touched(c);
+	schedule(c);
+	review_touched(c);
+	turn_commit(c);
+}

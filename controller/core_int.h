@@ -1,0 +1,340 @@
+/*
+ * core_int: what the files of the core share. Nobody else includes it.
+ *
+ * A turn: inputs change records by events (turn.c) and mark jobs as touched; at its end touched jobs are reviewed (review.c: what follows from the
+ * record: next state, orders that are due, deadline), the scheduler is asked (alloc.c), and events and rows are committed together.
+ */
+#ifndef HEARTH_CONTROLLER_CORE_INT_H
+#define HEARTH_CONTROLLER_CORE_INT_H
+
+#include "common/xalloc.h"
+#include "controller/core.h"
+#include "controller/event.h"
+#include "scheduler/sched.h"
+
+#define uthash_malloc(sz) xmalloc(sz)
+#include <uthash.h>
+#include <utlist.h>
+
+#define NO_RANK 0xffffffffu
+#define MAX_REPLACEMENTS 3      /* of nodes that did not get ready, per job */
+#define KILL_MARGIN_US 30000000 /* after the grace: then a node has not confirmed */
+#define FINISH_WAIT_US 60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
+#define LEASE_MARGIN_US 2000000 /* beyond the lease before a node is lost */
+#define RETRY_COMMIT_US 20000   /* the store's queue was full */
+#define PROBE_US 1000000        /* the store failed: how often it is tried */
+#define IDEM_MAX 100000         /* keys remembered at most */
+#define DECISIONS_A_TURN 64
+
+/* What a node can do, from its inventory message, kept as JSON in its row. */
+struct inv_gpu {
+	uint32_t index, numa, link_group;
+	uint64_t memory_bytes;
+	char *uuid, *model;
+};
+struct inv {
+	char *address, *instance_type;
+	uint32_t peer_port, port_lo, port_hi, cpus, slots, n_gpus;
+	uint64_t memory_bytes, disk_bytes;
+	double price_per_hour;
+	struct inv_gpu *gpus;
+	struct strv labels; /* "k=v" and features */
+	int known;
+};
+
+struct stale { /* a launch that the agent has and that must not be: unknown, old or given up */
+	uint64_t job, epoch;
+	uint32_t attempt;
+	uint8_t state; /* enum launch_state as last reported */
+	struct stale *next;
+};
+
+struct cjob;
+struct cnode {
+	uint64_t id;
+	char *name, *reason, *fingerprint, *inventory;
+	enum node_state state;
+	uint8_t drain, dirty;
+	uint64_t joined_us, seen_us; /* real */
+	struct inv inv;
+	uint64_t session;
+	uint8_t connected, synced, syncing, sched_usable, in_sched;
+	uint64_t beat_us;            /* boot: last sign of life; 0 none since start */
+	double load1, cpu_used;
+	uint64_t memory_used, disk_free;
+	struct wire_f64v gpu_util;
+	struct wire_u64v gpu_memory_used;
+	uint64_t peers_sent_gen, peers_sent_us;
+	struct stale *stale;
+	struct cjob **jobs;          /* that have a launch here which is not cleaned */
+	uint32_t n_jobs, cap_jobs;
+	uint64_t instance;           /* random number of the agent's process, 0 unknown */
+	struct cnode *dirty_next, *dirty_prev;
+	UT_hash_handle hh, hh_id;    /* by name, by id */
+};
+
+enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
+struct place_rt { /* of one launch on one node, not stored */
+	uint64_t session;     /* for which `sent` counts */
+	uint8_t sent, reported;
+	uint64_t progress_us; /* boot: last report that said something new */
+	uint64_t done_bytes, total_bytes;
+	char phase[64];
+};
+
+struct rsh { /* one hearth-rsh that waits for its orted */
+	char *id;
+	uint32_t place;
+	struct wire_strv argv;
+	uint8_t state; /* enum proc_state */
+	uint32_t exit_code, signal;
+	struct rsh *next;
+};
+
+struct active { /* of a job with an attempt that goes on, not stored */
+	struct job_spec *spec;
+	char *spec_json;
+	struct place_rt *rt;
+	struct rsh *rsh;
+	struct strv inputs;      /* digest or uri of each input, "" where the agent finds it */
+	char *resume;
+	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
+	uint64_t max_runtime_us; /* 0 none */
+	uint32_t grace_ms;
+	uint8_t upload_failed, n_last;
+	struct { /* newest values of a few metrics, for the overview */
+		char name[32];
+		double value;
+	} last[6];
+	char *upload_text, *program_says;
+};
+
+struct cjob {
+	struct job_rec r;
+	char *spec, *run;        /* texts; NULL = only in the store */
+	struct active *act;
+	struct strv *avoid;      /* nodes that did not get ready */
+	uint64_t deadline_us;    /* boot; UINT64_MAX none */
+	uint32_t heap_at;        /* 1-based; 0 = not in the heap */
+	uint8_t replacements;
+	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
+	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
+	UT_hash_handle hh;
+};
+
+enum held_kind { HELD_SEND, HELD_REPLY, HELD_NOTICE, HELD_CLOSE, HELD_REMOVE_DATA, HELD_SETTLE, HELD_METRICS_ACK };
+struct held { /* leaves after the commit, or not at all */
+	enum held_kind kind;
+	char *node;
+	uint64_t session, id, job;
+	uint32_t attempt;
+	uint16_t type;
+	void *msg;
+	struct request *rq;
+	int status;
+	cJSON *body;
+	struct err err;
+	struct event_row ev;
+	struct held *next, *prev;
+};
+
+struct turn { /* what one transaction carries */
+	struct core *core;
+	struct store_txn *txn;
+	struct held *held;
+	size_t n; /* things in txn */
+};
+
+struct idem {
+	char *key;
+	char digest[HASH_HEX_SIZE];
+	uint64_t job;
+	UT_hash_handle hh; /* in order of arrival: the oldest goes first */
+};
+
+struct token {
+	char *id, *kind, *secret_hash, *owner, *used_by;
+	uint64_t job, created_us, expires_us, used_us;
+	UT_hash_handle hh; /* by secret_hash */
+};
+
+struct core {
+	struct core_config cfg; /* strings are owned */
+	struct core_io io;
+	struct store *store;
+	struct sched *sched;
+	struct cjob *jobs;
+	struct cnode *nodes, *nodes_by_id;
+	struct idem *idem;
+	struct token *tokens;
+	struct cjob *touched, *turn_jobs;
+	struct cnode *dirty_nodes;
+	struct cjob **heap;
+	uint32_t n_heap, cap_heap;
+	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
+	uint64_t counts[N_JOB_STATUS], unfinished;
+	uint64_t started_us;   /* boot: of this core, or of its last reload */
+	uint64_t lease_check_us, peers_gen;
+	uint32_t next_port;
+	uint16_t port_used[65536];      /* as master port, by attempts that go on */
+	struct turn *now, *flying;      /* gathered; given to the store */
+	struct turn *metrics, *metrics_flying;
+	uint64_t retry_us, metrics_retry_us; /* 0 = not waiting */
+	uint64_t *avoiders;             /* waiting jobs that avoid nodes: judged again when nodes change */
+	uint32_t n_avoiders, cap_avoiders;
+	int recheck_avoiders;
+	int failing;                    /* the store did not take a transaction */
+	int loaded;                     /* memory is what the store has, and what followed */
+	struct err fail_err;
+	uint64_t probe_us;
+	int probing, sched_dirty, more_decisions;
+	int suspects_logged;
+	uint64_t late_job, late_epoch;  /* points of a job that has ended: the last one that was looked up */
+	uint32_t late_attempt;
+	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
+};
+
+/* ---- turn.c: events, what is held, commits --------------------------------------------------------------- */
+/* Applies and records; takes data (an object, or NULL). -1: refused by the tables (logged). */
+int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data);
+void cluster_post(struct core *c, enum event_type t, cJSON *data); /* takes data */
+struct turn *turn_now(struct core *c);
+void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg); /* copies */
+void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id);
+void hold_reply(struct core *c, struct request *rq, int status, cJSON *body); /* takes both */
+void reply_err(struct core *c, struct request *rq, const struct err *e);      /* takes rq; held as well: order of answers */
+int reply_fail(struct core *c, struct request *rq, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void hold_close(struct core *c, const char *node, uint64_t session, const char *why);
+void hold_remove_data(struct core *c, uint64_t job);
+void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq);
+void node_mark(struct core *c, struct cnode *n); /* its row is to be written */
+void job_mark(struct core *c, struct cjob *j);
+void turn_commit(struct core *c);
+void turn_tick(struct core *c);          /* retries, probes */
+uint64_t turn_next_us(const struct core *c);
+void turns_drop(struct core *c, const struct err *e); /* both; requests are answered with e */
+void metrics_drop(struct core *c, const struct err *e);
+uint64_t now_boot(const struct core *c);
+uint64_t now_real(const struct core *c);
+
+/* ---- load.c ------------------------------------------------------------------------------------------------ */
+void state_clear(struct core *c);
+void core_fail(struct core *c, const struct err *e); /* a commit failed: back to what the store has */
+void core_recovered(struct core *c);
+
+/* ---- jobs.c --------------------------------------------------------------------------------------------------- */
+struct cjob *job_find(const struct core *c, uint64_t id);
+struct cjob *job_new(struct core *c, uint64_t id);
+void job_free(struct core *c, struct cjob *j);
+/* Also ended ones, from the store. NULL + error. */
+struct cjob *job_get(struct core *c, uint64_t id, struct err *e);
+int job_need_spec(struct core *c, struct cjob *j, struct err *e); /* j->spec is there */
+struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e);
+void job_touch(struct core *c, struct cjob *j);
+void job_deadline(struct core *c, struct cjob *j, uint64_t at_us);
+struct cjob *job_due(struct core *c, uint64_t now_us); /* NULL none; taken out of the heap */
+uint64_t job_next_deadline(const struct core *c);
+void job_settle(struct core *c, uint64_t id); /* after its commit: what need not stay in memory goes */
+struct active *active_new(struct core *c, struct cjob *j, struct err *e); /* rt, inputs and resume are the caller's to fill */
+void active_free(struct core *c, struct cjob *j);
+struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
+uint32_t place_index(const struct cjob *j, const struct place_rec *p);
+
+/* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------------------------- */
+void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
+void alloc_unqueue(struct core *c, struct cjob *j);
+void alloc_holds(struct core *c, struct cjob *j); /* at load */
+void alloc_release(struct core *c, struct cjob *j, uint64_t node);
+int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
+void schedule(struct core *c);
+void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out, struct sched_group *groups, int with_avoid);
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume, struct err *e);
+
+uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi);
+void port_mark(struct core *c, uint32_t port, int delta);
+void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
+void send_prepare(struct core *c, struct cjob *j, uint32_t place);
+void send_orders(struct core *c, struct cjob *j); /* all that are due and not sent in this session */
+void rsh_request(struct core *c, struct cnode *n, const struct wm_rsh_request *m);
+void rsh_cancel(struct core *c, const struct wm_rsh_cancel *m);
+void rsh_orted(struct core *c, struct cjob *j, uint32_t place, const struct wm_proc_report *m);
+void rsh_resend(struct core *c, struct cjob *j, uint32_t place);
+void rsh_lost(struct core *c, struct cjob *j, uint32_t place);
+
+void job_review(struct core *c, struct cjob *j);
+
+enum end_kind { END_FINISHED, END_FAILURE, END_PREPARE, END_NODE_LOST, END_STOP, END_REQUEUE, END_TIMEOUT };
+enum end_kind end_kind_of(const struct job_rec *r);
+int end_wants_kill(const struct job_rec *r);
+void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason);
+void decide_outcome(struct core *c, struct cjob *j);
+void finish_attempt(struct core *c, struct cjob *j);
+void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed, const char *text);
+int replaceable(const struct cjob *j, enum reason_class cls);
+
+/* ---- report.c ------------------------------------------------------------------------------------------------------ */
+void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
+void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
+void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);
+void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m);
+void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
+
+/* ---- nodes.c, inventory.c, lease.c, sync.c -------------------------------------------------------------------------- */
+struct cnode *node_find(const struct core *c, const char *name);
+struct cnode *node_by_id(const struct core *c, uint64_t id);
+struct cnode *node_new(struct core *c, const char *name, uint64_t id);
+void node_free(struct core *c, struct cnode *n);
+void node_job_add(struct cnode *n, struct cjob *j);
+void node_job_del(struct cnode *n, const struct cjob *j);
+void node_update_sched(struct core *c, struct cnode *n, int inventory_changed);
+void node_state(struct core *c, struct cnode *n, enum node_state to, const char *reason);
+void node_row_of(const struct cnode *n, struct node_row *out); /* borrows */
+void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m);
+int inv_parse(struct inv *out, const char *json);
+void inv_fini(struct inv *i);
+char *inv_json(const struct wm_inventory *m);
+void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m);
+void lease_check(struct core *c);
+void node_is_lost(struct core *c, struct cnode *n, const char *why);
+void agent_connected(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello);
+void agent_gone(struct core *c, const char *node, uint64_t session, const char *why);
+void on_sync_begin(struct core *c, struct cnode *n);
+void on_sync_end(struct core *c, struct cnode *n);
+/* A launch that must not be there: kill, collect without keeping; the node gets no work until it is over. */
+void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
+void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);
+
+/* ---- requests -------------------------------------------------------------------------------------------------------- */
+void req_submit(struct core *c, struct request *rq);
+void req_clone(struct core *c, struct request *rq);
+int idem_seen(struct core *c, struct request *rq); /* 1 answered */
+void idem_add(struct core *c, const char *key, const char *digest, uint64_t job);
+void idem_clear(struct core *c);
+int check_limits(struct core *c, const struct job_spec *s, struct err *e);
+uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s);
+void req_stop(struct core *c, struct request *rq);
+void req_hold(struct core *c, struct request *rq);
+void req_release(struct core *c, struct request *rq);
+void req_set(struct core *c, struct request *rq);
+void req_requeue(struct core *c, struct request *rq);
+void req_rm(struct core *c, struct request *rq);
+void req_why(struct core *c, struct request *rq);
+void req_nodes(struct core *c, struct request *rq);
+void req_top(struct core *c, struct request *rq);
+void req_stats(struct core *c, struct request *rq);
+void req_drain(struct core *c, struct request *rq);
+void req_resume(struct core *c, struct request *rq);
+void req_node_rm(struct core *c, struct request *rq);
+void req_token(struct core *c, struct request *rq);
+void req_join(struct core *c, struct request *rq);
+void token_add(struct core *c, const struct token_row *r); /* at load */
+void tokens_clear(struct core *c);
+void token_job_make(struct core *c, struct cjob *j);
+void token_job_expire(struct core *c, struct cjob *j);
+void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41]);
+/* Owner or administrator? Answers and returns 0 when not. */
+int may_touch(struct core *c, struct request *rq, const struct cjob *j);
+struct cjob *req_job(struct core *c, struct request *rq); /* NULL: answered */
+const char *req_user(const struct core *c, const struct request *rq);
+
+#endif

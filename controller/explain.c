@@ -1,0 +1,419 @@
+/*
+ * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+#define TOP_WAITING 20
+#define TOP_EXPLAINED 5 /* each looks at all nodes */
+
+/* ---- why ---------------------------------------------------------------------------------------------------------------- */
+
+struct line { /* text that is cut, never overrun */
+	char s[1500];
+	size_t n;
+};
+
+static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct line *l, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (l->n + 1 >= sizeof l->s)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(l->s + l->n, sizeof l->s - l->n, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		l->n = l->n + (size_t)n < sizeof l->s ? l->n + (size_t)n : sizeof l->s - 1;
+}
+
+static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
+{
+	static const char *const what[] = {[SCHED_FITS] = "scheduling", [SCHED_BUSY] = "resources", [SCHED_BEHIND] = "turn",
+	                                   [SCHED_NO_NODES] = "nodes", [SCHED_IMPOSSIBLE] = "nodes"};
+	struct sched_reason r;
+
+	sched_explain(c->sched, j->r.id, &r);
+	cJSON_AddItemToArray(waits, cJSON_CreateString(what[r.why]));
+	json_add_u64(body, "ahead", r.ahead);
+	if (r.behind)
+		json_add_u64(body, "behind", r.behind);
+	json_add_u64(body, "need_instances", r.need_instances);
+	json_add_u64(body, "free_instances", r.free_instances);
+	json_add_u64(body, "possible_instances", r.possible_instances);
+	say(l, "%s", r.text);
+	if (r.ahead)
+		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
+	if (j->r.attempts && j->r.reason)
+		say(l, " (%s)", j->r.reason);
+	if (c->failing)
+		say(l, "; nothing is started while the store cannot be written: %s", c->fail_err.text);
+}
+
+static void say_progress(const struct place_rt *rt, struct line *l)
+{
+	char done[24], total[24];
+
+	if (!rt->phase[0])
+		return;
+	say(l, " (%s", rt->phase);
+	if (rt->total_bytes)
+		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof done), str_size(rt->total_bytes, total, sizeof total));
+	say(l, ")");
+}
+
+static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum place_state until, const char *verb, struct line *l)
+{
+	const struct attempt_rec *a = j->r.att;
+	unsigned named = 0, more = 0;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+		const struct cnode *n = node_by_id(c, p->node_id);
+
+		if (p->state >= until)
+			continue;
+		cJSON_AddItemToArray(waits, cJSON_CreateString(p->node));
+		if (named == 4) {
+			more++;
+			continue;
+		}
+		say(l, "%s%s", named++ ? ", " : verb, p->node);
+		if (!n || !n->connected)
+			say(l, " (not connected)");
+		else
+			say_progress(&j->act->rt[i], l);
+	}
+	if (more)
+		say(l, " and %u more", more);
+}
+
+static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struct line *l)
+{
+	const struct attempt_rec *a = j->r.att;
+	uint32_t running = 0, over = 0;
+
+	switch (a->state) {
+	case ATT_PREPARING:
+		why_nodes(c, j, waits, PLACE_READY, "waits for nodes to get ready: ", l);
+		break;
+	case ATT_LAUNCHING:
+	case ATT_RUNNING:
+		for (uint32_t i = 0; i < a->n_ranks; i++) {
+			running += a->ranks[i].state == RANK_RUNNING;
+			over += (uint32_t)rank_over(a->ranks[i].state);
+		}
+		say(l, "%u of %u rank%s run%s", running, a->n_ranks, a->n_ranks == 1 ? "" : "s", a->n_ranks == 1 ? "s" : "");
+		if (over)
+			say(l, ", %u ha%s ended", over, over == 1 ? "s" : "ve");
+		break;
+	case ATT_ENDING:
+		if (j->r.reason)
+			say(l, "%s; ", j->r.reason);
+		if (a->outcome == OUT_NONE)
+			why_nodes(c, j, waits, PLACE_ENDED, "waits for processes to end on ", l);
+		else
+			why_nodes(c, j, waits, PLACE_CLEANED, "waits for uploading and cleaning up on ", l);
+		break;
+	default:
+		break;
+	}
+}
+
+void req_why(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	struct line l = {.n = 0};
+	cJSON *body, *waits;
+
+	if (!j)
+		return;
+	body = cJSON_CreateObject();
+	json_add_u64(body, "id", j->r.id);
+	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
+	waits = cJSON_AddArrayToObject(body, "waits_for");
+	if (j->r.status == JOB_QUEUED) {
+		why_queued(c, j, body, waits, &l);
+	} else if (j->r.status == JOB_HELD) {
+		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
+		say(&l, "%s; jobctl release %llu lets it go", j->r.reason ? j->r.reason : "held", (unsigned long long)j->r.id);
+	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
+		say(&l, "%s", j->r.reason ? j->r.reason : j->r.status == JOB_COMPLETED ? "every rank exited with 0" : "no reason recorded");
+	} else {
+		why_active(c, j, waits, &l);
+	}
+	if (j->r.cleanup)
+		say(&l, "; clean-up: %s", j->r.cleanup);
+	json_add_str(body, "text", l.s);
+	if (!cJSON_GetObjectItemCaseSensitive(body, "ahead"))
+		cJSON_AddNumberToObject(body, "ahead", 0);
+	hold_reply(c, rq, 200, body);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t gpu_holder(const struct cnode *n, uint32_t index)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++) {
+		const struct place_rec *p = rec_place_of(n->jobs[i]->r.att, n->id);
+
+		for (uint32_t k = 0; p && k < p->gpus.n; k++)
+			if (p->gpus.v[k] == index)
+				return n->jobs[i]->r.id;
+	}
+	return 0;
+}
+
+static cJSON *gpus_json(const struct cnode *n)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < n->inv.n_gpus; i++) {
+		const struct inv_gpu *g = &n->inv.gpus[i];
+		uint64_t job = gpu_holder(n, g->index);
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_u64(o, "index", g->index);
+		json_add_str(o, "model", g->model);
+		json_add_str(o, "uuid", g->uuid);
+		json_add_u64(o, "memory_bytes", g->memory_bytes);
+		if (job)
+			json_add_u64(o, "job", job);
+		else
+			cJSON_AddNullToObject(o, "job");
+		if (i < n->gpu_util.n)
+			cJSON_AddNumberToObject(o, "util", n->gpu_util.v[i]);
+		if (i < n->gpu_memory_used.n)
+			json_add_u64(o, "memory_used", n->gpu_memory_used.v[i]);
+		cJSON_AddItemToArray(list, o);
+	}
+	return list;
+}
+
+static const char *shown_state(const struct cnode *n)
+{
+	if (n->state != NODE_UP)
+		return state_name(STATE_NODE, (int)n->state);
+	if (!n->connected || !n->synced)
+		return "connecting";
+	return n->drain ? "drained" : "up";
+}
+
+static const char *shown_reason(const struct cnode *n)
+{
+	if (n->reason)
+		return n->reason;
+	if (n->stale)
+		return "a launch that must not be there is being removed";
+	return "";
+}
+
+static cJSON *node_json(const struct core *c, const struct cnode *n)
+{
+	cJSON *o = cJSON_CreateObject(), *jobs, *labels;
+	uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
+	uint64_t memory = n->inv.memory_bytes;
+
+	sched_node_free(c->sched, n->id, &gpus, &slots, &memory);
+	json_add_u64(o, "id", n->id);
+	json_add_str(o, "name", n->name);
+	json_add_str(o, "state", shown_state(n));
+	json_add_str(o, "reason", shown_reason(n));
+	cJSON_AddBoolToObject(o, "connected", n->connected);
+	cJSON_AddBoolToObject(o, "drain", n->drain);
+	json_add_str(o, "address", n->inv.address ? n->inv.address : "");
+	json_add_str(o, "instance_type", n->inv.instance_type ? n->inv.instance_type : "");
+	json_add_u64(o, "cpus", n->inv.cpus);
+	json_add_u64(o, "slots", n->inv.slots);
+	json_add_u64(o, "slots_used", n->inv.slots > slots ? n->inv.slots - slots : 0);
+	json_add_u64(o, "gpus", n->inv.n_gpus);
+	json_add_u64(o, "gpus_used", n->inv.n_gpus > gpus ? n->inv.n_gpus - gpus : 0);
+	cJSON_AddItemToObject(o, "gpu_list", gpus_json(n));
+	json_add_u64(o, "memory_bytes", n->inv.memory_bytes);
+	json_add_u64(o, "memory_held_bytes", n->inv.memory_bytes > memory ? n->inv.memory_bytes - memory : 0);
+	json_add_u64(o, "memory_used_bytes", n->memory_used);
+	json_add_u64(o, "disk_bytes", n->inv.disk_bytes);
+	json_add_u64(o, "disk_free_bytes", n->disk_free);
+	cJSON_AddNumberToObject(o, "load1", n->load1);
+	cJSON_AddNumberToObject(o, "cpu_used", n->cpu_used);
+	cJSON_AddNumberToObject(o, "price_per_hour", n->inv.price_per_hour);
+	if (n->beat_us)
+		json_add_u64(o, "beat_age_ms", (now_boot(c) - n->beat_us) / 1000);
+	else
+		cJSON_AddNullToObject(o, "beat_age_ms");
+	json_add_time(o, "joined_at", n->joined_us);
+	json_add_time(o, "seen_at", n->seen_us);
+	labels = cJSON_AddArrayToObject(o, "labels");
+	for (size_t i = 0; i < n->inv.labels.n; i++)
+		cJSON_AddItemToArray(labels, cJSON_CreateString(n->inv.labels.v[i]));
+	jobs = cJSON_AddArrayToObject(o, "jobs");
+	for (uint32_t i = 0; i < n->n_jobs; i++)
+		cJSON_AddItemToArray(jobs, cJSON_CreateNumber((double)n->jobs[i]->r.id));
+	return o;
+}
+
+static int by_name(const struct cnode *a, const struct cnode *b)
+{
+	return strverscmp(a->name, b->name);
+}
+
+void req_nodes(struct core *c, struct request *rq)
+{
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "nodes");
+
+	HASH_SORT(c->nodes, by_name);
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+		if (n->state != NODE_REMOVED && (!rq->node || strcmp(rq->node, n->name) == 0))
+			cJSON_AddItemToArray(list, node_json(c, n));
+	hold_reply(c, rq, 200, body);
+}
+
+/* ---- overview ------------------------------------------------------------------------------------------------------------------ */
+
+struct sums {
+	uint64_t total, up, gpus, gpus_used, slots, slots_used;
+};
+
+static void sum_nodes(const struct core *c, struct sums *s)
+{
+	*s = (struct sums){0};
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+		uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
+
+		if (n->state == NODE_REMOVED)
+			continue;
+		s->total++;
+		if (n->state != NODE_UP || !n->connected || !n->synced)
+			continue;
+		sched_node_free(c->sched, n->id, &gpus, &slots, NULL);
+		s->up++;
+		s->gpus += n->inv.n_gpus;
+		s->slots += n->inv.slots;
+		s->gpus_used += n->inv.n_gpus > gpus ? n->inv.n_gpus - gpus : 0;
+		s->slots_used += n->inv.slots > slots ? n->inv.slots - slots : 0;
+	}
+}
+
+static cJSON *active_json(const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	cJSON *o = cJSON_CreateObject(), *nodes, *metrics;
+
+	json_add_u64(o, "id", j->r.id);
+	json_add_str(o, "name", j->r.name);
+	json_add_str(o, "owner", j->r.owner);
+	json_add_str(o, "status", state_name(STATE_JOB, (int)j->r.status));
+	json_add_u64(o, "attempt", a->number);
+	json_add_u64(o, "gpus", j->r.gpus);
+	json_add_time(o, "started_at", j->r.started_us);
+	nodes = cJSON_AddArrayToObject(o, "nodes");
+	for (uint32_t i = 0; i < a->n_places && i < 64; i++)
+		cJSON_AddItemToArray(nodes, cJSON_CreateString(a->places[i].node));
+	metrics = cJSON_AddObjectToObject(o, "metrics");
+	for (uint32_t i = 0; i < j->act->n_last; i++)
+		cJSON_AddNumberToObject(cJSON_AddObjectToObject(metrics, j->act->last[i].name), "last", j->act->last[i].value);
+	return o;
+}
+
+/* Each active job once: at its first node that still has it. */
+static int first_place_here(const struct cjob *j, uint64_t node)
+{
+	for (uint32_t i = 0; i < j->r.att->n_places; i++)
+		if (j->r.att->places[i].state < PLACE_CLEANED)
+			return j->r.att->places[i].node_id == node;
+	return 0;
+}
+
+static cJSON *running_json(const struct core *c, size_t max)
+{
+	cJSON *list = cJSON_CreateArray();
+	size_t k = 0;
+
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+		for (uint32_t i = 0; i < n->n_jobs && k < max; i++)
+			if (first_place_here(n->jobs[i], n->id) && ++k)
+				cJSON_AddItemToArray(list, active_json(n->jobs[i]));
+	return list;
+}
+
+static cJSON *waiting_json(const struct core *c)
+{
+	uint64_t ids[TOP_WAITING];
+	size_t n = sched_waiting(c->sched, ids, TOP_WAITING);
+	cJSON *list = cJSON_CreateArray();
+
+	for (size_t i = 0; i < n; i++) {
+		const struct cjob *j = job_find(c, ids[i]);
+		struct sched_reason r;
+		cJSON *o;
+
+		if (!j)
+			continue;
+		r.text[0] = '\0';
+		if (i < TOP_EXPLAINED)
+			sched_explain(c->sched, ids[i], &r);
+		o = cJSON_CreateObject();
+		json_add_u64(o, "id", j->r.id);
+		json_add_str(o, "name", j->r.name);
+		json_add_str(o, "owner", j->r.owner);
+		cJSON_AddNumberToObject(o, "priority", (double)j->r.priority);
+		json_add_u64(o, "nodes", j->r.nodes);
+		json_add_u64(o, "gpus", j->r.gpus);
+		json_add_time(o, "queued_at", j->r.queued_us);
+		json_add_str(o, "text", r.text);
+		cJSON_AddItemToArray(list, o);
+	}
+	return list;
+}
+
+void req_top(struct core *c, struct request *rq)
+{
+	cJSON *body = cJSON_CreateObject(), *nodes = cJSON_AddObjectToObject(body, "nodes"), *jobs = cJSON_AddObjectToObject(body, "jobs");
+	struct sums s;
+
+	sum_nodes(c, &s);
+	json_add_u64(nodes, "total", s.total);
+	json_add_u64(nodes, "up", s.up);
+	json_add_u64(nodes, "gpus", s.gpus);
+	json_add_u64(nodes, "gpus_used", s.gpus_used);
+	json_add_u64(nodes, "slots", s.slots);
+	json_add_u64(nodes, "slots_used", s.slots_used);
+	json_add_u64(jobs, "running", c->counts[JOB_RUNNING]);
+	json_add_u64(jobs, "starting", c->counts[JOB_STARTING] + c->counts[JOB_RECOVERING]);
+	json_add_u64(jobs, "stopping", c->counts[JOB_STOPPING]);
+	json_add_u64(jobs, "waiting", c->counts[JOB_QUEUED]);
+	json_add_u64(jobs, "held", c->counts[JOB_HELD]);
+	cJSON_AddItemToObject(body, "running", running_json(c, 1000));
+	cJSON_AddItemToObject(body, "waiting", waiting_json(c));
+	if (c->failing)
+		json_add_str(body, "problem", c->fail_err.text);
+	hold_reply(c, rq, 200, body);
+}
+
+void req_stats(struct core *c, struct request *rq)
+{
+	cJSON *body = cJSON_CreateObject(), *jobs = cJSON_AddObjectToObject(body, "jobs");
+	struct sums s;
+
+	/* Ended ones are counted since this start, the others are all there are. */
+	for (int i = 0; i < N_JOB_STATUS; i++)
+		json_add_u64(jobs, state_name(STATE_JOB, i), c->counts[i]);
+	sum_nodes(c, &s);
+	json_add_u64(body, "nodes_total_count", s.total);
+	json_add_u64(body, "nodes_up", s.up);
+	json_add_u64(body, "gpus", s.gpus);
+	json_add_u64(body, "gpus_used", s.gpus_used);
+	json_add_u64(body, "slots", s.slots);
+	json_add_u64(body, "slots_used", s.slots_used);
+	json_add_u64(body, "nodes_lost_total", c->n_lost_nodes);
+	json_add_u64(body, "events_total", c->n_events);
+	json_add_u64(body, "commits_total", c->n_commits);
+	json_add_u64(body, "commits_failed_total", c->n_failed);
+	json_add_u64(body, "store_failing", c->failing ? 1 : 0);
+	hold_reply(c, rq, 200, body);
+}

@@ -1,0 +1,365 @@
+/*
+ * kill: the end of an attempt: why it ends, the kill on all nodes, what became of it, and what follows for the job.
+ *
+ *   begin_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or given up -> decide_outcome ->
+ *   COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits again.
+ *
+ * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle goes on the same way.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+#define BLAME_MARGIN_US 2000000 /* a rank that failed so soon after a node fell silent failed because of it */
+
+enum end_kind end_kind_of(const struct job_rec *r)
+{
+	const struct attempt_rec *a = r->att;
+
+	if (a->cls == RC_STOPPED)
+		return r->wanted == WANT_REQUEUE ? END_REQUEUE : END_STOP;
+	if (a->cls == RC_TIMEOUT)
+		return END_TIMEOUT;
+	if (a->cls == RC_NODE_LOST)
+		return END_NODE_LOST;
+	if (!rec_any_rank_started(a))
+		return END_PREPARE;
+	return rec_all_ranks_ok(a) ? END_FINISHED : END_FAILURE;
+}
+
+int end_wants_kill(const struct job_rec *r)
+{
+	return !rec_all_ranks_ok(r->att);
+}
+
+/* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
+int replaceable(const struct cjob *j, enum reason_class cls)
+{
+	int infrastructure = cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_NODE_LOST || cls == RC_LAUNCH;
+	int culprit = 0;
+
+	for (uint32_t i = 0; i < j->r.att->n_places; i++)
+		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST;
+	return infrastructure && culprit && !rec_any_rank_started(j->r.att) && j->replacements < MAX_REPLACEMENTS &&
+	       j->r.wanted != WANT_STOP;
+}
+
+void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason)
+{
+	enum job_status status = replaceable(j, cls) ? JOB_RECOVERING : JOB_STOPPING;
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "class", state_name(STATE_CLASS, (int)cls));
+	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
+	json_add_str(d, "reason", reason ? reason : "");
+	if (job_post(c, j, EV_ENDING, d) < 0)
+		return;
+	j->act->end_us = now_boot(c);
+	if (end_wants_kill(&j->r))
+		j->act->kill_us = now_boot(c);
+	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id, j->r.att->number,
+	         state_name(STATE_CLASS, (int)cls), j->act->kill_us != 0);
+	job_touch(c, j);
+}
+
+void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed, const char *text)
+{
+	const struct place_rec *p = &j->r.att->places[place];
+	struct cnode *n = node_by_id(c, p->node_id);
+	cJSON *d = cJSON_CreateObject();
+	int had_output = p->state == PLACE_ENDED && j->r.att->outcome != OUT_NONE && rec_any_rank_started(j->r.att);
+
+	json_add_u64(d, "node_rank", place);
+	json_add_str(d, "node", p->node);
+	json_add_u64(d, "silent_us", silent_us);
+	cJSON_AddBoolToObject(d, "unconfirmed", unconfirmed);
+	json_add_str(d, "text", text);
+	if (job_post(c, j, EV_NODE_LOST, d) < 0)
+		return;
+	if (had_output) {
+		free(j->act->upload_text);
+		j->act->upload_text = xstrdup(text);
+		j->act->upload_failed = 1;
+	}
+	/* An agent that is there but does not confirm gets no work until it reports that launch as over. */
+	if (n && unconfirmed)
+		stale_add(c, n, j->r.id, j->r.att->number, j->r.att->epoch);
+	alloc_release(c, j, p->node_id);
+	if (n)
+		node_job_del(n, j);
+	rsh_lost(c, j, place);
+	job_touch(c, j);
+}
+
+/* ---- the outcome ---------------------------------------------------------------------------------------------------- */
+
+static void conclude_rank(struct core *c, struct cjob *j, uint32_t rank, const char *text)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "rank", rank);
+	json_add_u64(d, "ended_us", now_real(c));
+	json_add_str(d, "text", text);
+	job_post(c, j, EV_RANK_LOST, d);
+}
+
+/* No process is left that could still report: what is open now stays unknown. */
+static void conclude_ranks(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_rec *k = &a->ranks[i];
+		const struct place_rec *p = &a->places[k->place];
+
+		if (rank_over(k->state))
+			continue;
+		if (p->state == PLACE_LOST && (k->state == RANK_RUNNING || a->phases[PHASE_LAUNCHING].started_us))
+			conclude_rank(c, j, i, p->text ? p->text : "its node was lost");
+		else if (k->state == RANK_RUNNING)
+			conclude_rank(c, j, i, "its end was not reported");
+	}
+}
+
+static const char *last_line(const char *text, char *out, size_t size)
+{
+	const char *end = text ? text + strlen(text) : NULL, *from;
+
+	out[0] = '\0';
+	while (text && end > text && (unsigned char)end[-1] <= ' ')
+		end--;
+	if (!text || end == text)
+		return out;
+	for (from = end; from > text && from[-1] != '\n';)
+		from--;
+	snprintf(out, size, "%.*s", (int)(end - from < 300 ? end - from : 300), from);
+	for (char *p = out; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
+	return out;
+}
+
+static void rank_reason(const struct attempt_rec *a, uint32_t rank, char *out, size_t size)
+{
+	const struct rank_rec *k = &a->ranks[rank];
+	const char *name = a->places[k->place].node;
+	char who[300], line[310];
+
+	snprintf(who, sizeof who, "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
+	last_line(k->text, line, sizeof line);
+	if (k->state == RANK_FAILED)
+		snprintf(out, size, "%s could not start: %s", who, line[0] ? line : "no reason given");
+	else if (k->oom)
+		snprintf(out, size, "%s ran out of memory and was killed", who);
+	else if (k->signal > 0)
+		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, strsignal(k->signal), line[0] ? ": " : "", line);
+	else
+		snprintf(out, size, "%s exited with code %d%s%s", who, k->exit_code, line[0] ? ": " : "", line);
+}
+
+static const struct place_rec *first_lost(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].state == PLACE_LOST && !a->places[i].unconfirmed)
+			return &a->places[i];
+	return NULL;
+}
+
+static uint32_t count_lost_ranks(const struct attempt_rec *a, uint32_t *first)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = a->n_ranks; i-- > 0;) {
+		if (a->ranks[i].state != RANK_LOST)
+			continue;
+		n++;
+		*first = i;
+	}
+	return n;
+}
+
+struct verdict {
+	enum outcome outcome;
+	enum reason_class cls;
+	int32_t exit_code, signal;
+	uint32_t rank;
+	char reason[1024];
+};
+
+static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct verdict *v)
+{
+	const struct rank_rec *k = &a->ranks[rank];
+
+	v->outcome = OUT_FAILED;
+	v->rank = rank;
+	v->cls = k->state == RANK_FAILED ? RC_USER_ERROR : k->oom ? RC_OOM : RC_UNKNOWN;
+	v->signal = k->signal > 0 ? k->signal : -1;
+	v->exit_code = k->signal > 0 ? 128 + k->signal : k->exit_code > 0 ? k->exit_code : -1;
+	rank_reason(a, rank, v->reason, sizeof v->reason);
+}
+
+static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed, struct verdict *v)
+{
+	uint32_t rank = NO_RANK, n = count_lost_ranks(a, &rank);
+	char more[600] = "";
+
+	v->outcome = OUT_LOST;
+	v->rank = rank;
+	v->cls = lost ? RC_NODE_LOST : RC_UNKNOWN;
+	if (failed < a->n_ranks) {
+		char why[500];
+
+		rank_reason(a, failed, why, sizeof why);
+		snprintf(more, sizeof more, "; after that %s", why);
+	}
+	if (lost)
+		snprintf(v->reason, sizeof v->reason, "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "", lost->text ? lost->text : "",
+		         more);
+	else
+		snprintf(v->reason, sizeof v->reason, "the fate of %u rank%s is unknown, first rank %u (%s)%s", n, n == 1 ? "" : "s", rank,
+		         a->ranks[rank].text ? a->ranks[rank].text : "", more);
+}
+
+static void judge(const struct job_rec *r, struct verdict *v)
+{
+	const struct attempt_rec *a = r->att;
+	const struct place_rec *lost = first_lost(a);
+	uint32_t failed = rec_first_failed(a), some = NO_RANK;
+	enum end_kind kind = end_kind_of(r);
+
+	*v = (struct verdict){.outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
+	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
+	if (kind == END_STOP || kind == END_REQUEUE) {
+		v->outcome = OUT_STOPPED;
+	} else if (kind == END_TIMEOUT) {
+		v->outcome = OUT_FAILED;
+	} else if (lost && (failed == a->n_ranks || !lost->silent_us || lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
+		judge_lost(a, lost, failed, v);
+	} else if (failed < a->n_ranks) {
+		judge_failed_rank(a, failed, v);
+	} else if (count_lost_ranks(a, &some)) {
+		judge_lost(a, NULL, failed, v);
+	} else if (rec_all_ranks_ok(a)) {
+		v->outcome = OUT_SUCCEEDED;
+		v->cls = RC_NONE;
+		v->exit_code = 0;
+		v->reason[0] = '\0';
+	} else {
+		if (v->cls == RC_NONE)
+			v->cls = RC_LAUNCH;
+		if (!v->reason[0])
+			snprintf(v->reason, sizeof v->reason, "the launch ended although not every rank had started");
+	}
+}
+
+void decide_outcome(struct core *c, struct cjob *j)
+{
+	struct verdict v;
+	cJSON *d;
+
+	conclude_ranks(c, j);
+	judge(&j->r, &v);
+	d = cJSON_CreateObject();
+	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
+	json_add_str(d, "class", state_name(STATE_CLASS, (int)v.cls));
+	json_add_str(d, "reason", v.reason);
+	json_add_str(d, "job_reason", v.reason);
+	if (v.rank != NO_RANK)
+		json_add_u64(d, "rank", v.rank);
+	cJSON_AddNumberToObject(d, "exit_code", v.exit_code);
+	cJSON_AddNumberToObject(d, "signal", v.signal);
+	job_post(c, j, EV_OUTCOME, d);
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
+		j->act->rt[i].progress_us = now_boot(c);
+	log_info("event=outcome job=%llu attempt=%u outcome=%s class=%s", (unsigned long long)j->r.id, j->r.att->number,
+	         state_name(STATE_OUTCOME, (int)v.outcome), state_name(STATE_CLASS, (int)v.cls));
+}
+
+/* ---- after the attempt ------------------------------------------------------------------------------------------------- */
+
+static void end_job(struct core *c, struct cjob *j, enum job_status status, int32_t exit_code, const char *reason)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
+	cJSON_AddNumberToObject(d, "exit_code", exit_code);
+	json_add_str(d, "reason", reason ? reason : "");
+	job_post(c, j, EV_ENDED, d);
+	log_info("event=ended job=%llu status=%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)status));
+}
+
+static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
+{
+	const struct attempt_rec *a = j->r.att;
+	char reason[1200];
+	cJSON *d = cJSON_CreateObject();
+
+	if (j->r.wanted == WANT_REQUEUE)
+		snprintf(reason, sizeof reason, "requeued: %s", a->reason ? a->reason : "by its owner");
+	else
+		snprintf(reason, sizeof reason, "tried again elsewhere: %s", a->reason ? a->reason : "a node did not get ready");
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
+			continue;
+		if (!j->avoid)
+			j->avoid = xcalloc(1, sizeof *j->avoid);
+		strv_add(j->avoid, a->places[i].node);
+	}
+	if (j->r.wanted != WANT_REQUEUE)
+		j->replacements++;
+	json_add_str(d, "reason", reason);
+	if (job_post(c, j, EV_REQUEUED, d) == 0)
+		alloc_queue(c, j, spec);
+}
+
+static void post_attempt_ended(struct core *c, struct cjob *j)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	if (j->act->upload_failed && j->r.att->outcome == OUT_SUCCEEDED) {
+		char reason[1024];
+
+		snprintf(reason, sizeof reason, "the ranks succeeded, but their output is not saved: %.900s",
+		         j->act->upload_text ? j->act->upload_text : "uploading failed");
+		json_add_str(d, "outcome", state_name(STATE_OUTCOME, OUT_FAILED));
+		json_add_str(d, "class", state_name(STATE_CLASS, RC_STAGING));
+		json_add_str(d, "reason", reason);
+	}
+	job_post(c, j, EV_ATTEMPT_ENDED, d);
+}
+
+void finish_attempt(struct core *c, struct cjob *j)
+{
+	struct active *act = j->act;
+	struct job_spec *spec = act->spec;
+	const struct attempt_rec *a = j->r.att;
+	char *says = act->program_says, *reason;
+
+	post_attempt_ended(c, j);
+	act->spec = NULL;
+	act->program_says = NULL;
+	sched_job_remove(c->sched, j->r.id);
+	c->sched_dirty = 1;
+	port_mark(c, a->master_port, -1);
+	token_job_expire(c, j);
+	active_free(c, j);
+	if (says && a->outcome == OUT_FAILED)
+		reason = xasprintf("%s; the program says: %.400s", a->reason ? a->reason : "", says);
+	else
+		reason = xstrdup(a->reason ? a->reason : "");
+	if (a->outcome == OUT_SUCCEEDED)
+		end_job(c, j, JOB_COMPLETED, 0, NULL);
+	else if (j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP))
+		requeue(c, j, spec);
+	else if (a->outcome == OUT_STOPPED || j->r.status == JOB_RECOVERING)
+		end_job(c, j, JOB_STOPPED, -1, reason);
+	else
+		end_job(c, j, JOB_FAILED, a->exit_code, reason);
+	free(reason);
+	free(says);
+	spec_destroy(spec);
+}

@@ -1,0 +1,343 @@
+/*
+ * load: memory from the store, at start and after a transaction that the store refused.
+ *
+ * Rows of unfinished jobs, nodes, join tokens and idempotency keys are all there is; what happened since on the nodes comes with their agents'
+ * reports. Time limits go on from the recorded start; waits for an answer (kill, launch, preparation) begin anew.
+ */
+#include <string.h>
+#include "common/log.h"
+#include "controller/core_int.h"
+
+void state_clear(struct core *c)
+{
+	struct cjob *j, *jt;
+	struct cnode *n, *nt;
+
+	HASH_ITER(hh, c->jobs, j, jt)
+		job_free(c, j);
+	HASH_ITER(hh, c->nodes, n, nt)
+		node_free(c, n);
+	c->touched = c->turn_jobs = NULL;
+	c->dirty_nodes = NULL;
+	idem_clear(c);
+	tokens_clear(c);
+	sched_destroy(c->sched);
+	c->sched = sched_create();
+	c->n_avoiders = 0;
+	c->unfinished = 0;
+	memset(c->counts, 0, sizeof c->counts);
+	memset(c->port_used, 0, sizeof c->port_used);
+	c->sched_dirty = c->more_decisions = 0;
+	c->late_job = 0;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------------------- */
+
+static int on_job(const struct job_row *row, void *arg)
+{
+	struct core *c = arg;
+	struct cjob *j = job_new(c, row->id);
+	struct job_spec *s;
+	struct err e;
+
+	if (rec_from_job_row(&j->r, row, &e) < 0) {
+		log_error("event=row_refused text=\"%s\"", e.text);
+		job_free(c, j);
+		return 0;
+	}
+	c->counts[j->r.status]++;
+	c->unfinished++;
+	j->spec_saved = 1;
+	if (j->r.status != JOB_QUEUED || j->r.attempts) {
+		if (j->r.status != JOB_HELD) {
+			j->spec = xstrdup(row->spec);
+			j->run = xstrdup(row->run);
+		}
+		return 0;
+	}
+	/* The common case, maybe a million of them: its specification is read once and not kept. */
+	s = row->spec ? spec_parse(row->spec, strlen(row->spec), &e) : NULL;
+	if (s)
+		alloc_queue(c, j, s);
+	else
+		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id, row->spec ? e.text : "none");
+	spec_destroy(s);
+	return 0;
+}
+
+/* An earlier attempt, or the last one when it has ended: did a node keep it from starting? */
+static void learn(struct cjob *j, const struct attempt_row *row)
+{
+	struct job_rec r = {.id = row->job};
+	struct err e;
+	int found = 0;
+
+	if (rec_from_attempt_row(&r, row, &e) == 0 && !r.att->phases[PHASE_RUNNING].started_us && r.att->outcome != OUT_STOPPED) {
+		for (uint32_t i = 0; i < r.att->n_places; i++) {
+			const struct place_rec *p = &r.att->places[i];
+
+			if (!p->culprit && p->state != PLACE_LOST)
+				continue;
+			if (!j->avoid)
+				j->avoid = xcalloc(1, sizeof *j->avoid);
+			strv_add(j->avoid, p->node);
+			found = 1;
+		}
+	}
+	j->replacements = (uint8_t)(j->replacements + found);
+	attempt_rec_free(r.att);
+}
+
+static int on_attempt(const struct attempt_row *row, void *arg)
+{
+	struct core *c = arg;
+	struct cjob *j = job_find(c, row->job);
+	struct err e;
+
+	if (!j)
+		return 0;
+	if (row->number < j->r.attempts || strcmp(row->state ? row->state : "", "ended") == 0)
+		learn(j, row);
+	else if (rec_from_attempt_row(&j->r, row, &e) < 0)
+		log_error("event=row_refused text=\"%s\"", e.text);
+	return 0;
+}
+
+static int on_rank(const struct rank_row *row, void *arg)
+{
+	struct core *c = arg;
+	struct cjob *j = job_find(c, row->job);
+
+	if (j && j->r.att && j->r.att->number == row->attempt)
+		rec_from_rank_row(&j->r, row);
+	return 0;
+}
+
+static int on_node(const struct node_row *row, void *arg)
+{
+	struct core *c = arg;
+	int state = state_find(STATE_NODE, row->state);
+	struct cnode *n;
+
+	if (!row->name || node_find(c, row->name))
+		return 0;
+	n = node_new(c, row->name, row->id);
+	n->state = state < 0 ? NODE_LOST : (enum node_state)state;
+	rec_set(&n->reason, row->reason);
+	rec_set(&n->fingerprint, row->cert_fingerprint);
+	n->joined_us = row->joined_us;
+	n->seen_us = row->seen_us;
+	n->drain = row->drain;
+	if (row->inventory && *row->inventory && inv_parse(&n->inv, row->inventory) == 0)
+		n->inventory = xstrdup(row->inventory);
+	return 0;
+}
+
+static int on_token(const struct token_row *row, void *arg)
+{
+	token_add(arg, row);
+	return 0;
+}
+
+static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
+{
+	idem_add(arg, key, digest, job);
+	return 0;
+}
+
+/* ---- from records to a running controller ------------------------------------------------------------------------------ */
+
+static uint64_t ago(const struct core *c, uint64_t real_us)
+{
+	uint64_t now = now_real(c), boot = now_boot(c), gone = real_us && now > real_us ? now - real_us : 0;
+
+	return gone < boot ? boot - gone : 1;
+}
+
+static void resume_clocks(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct active *act = j->act;
+
+	if (a->state == ATT_LAUNCHING)
+		act->go_us = now_boot(c);
+	if (a->phases[PHASE_RUNNING].started_us)
+		act->run_us = ago(c, a->phases[PHASE_RUNNING].started_us);
+	if (a->state != ATT_ENDING)
+		return;
+	act->end_us = now_boot(c);
+	if (a->outcome == OUT_NONE && end_wants_kill(&j->r))
+		act->kill_us = now_boot(c);
+	if (j->r.cleanup && strncmp(j->r.cleanup, "not uploaded: ", 14) == 0) {
+		act->upload_failed = 1;
+		act->upload_text = xstrdup(j->r.cleanup + 14);
+	}
+}
+
+static void resume_active(struct core *c, struct cjob *j)
+{
+	struct attempt_rec *a = j->r.att;
+	struct err e;
+
+	if (!a || a->state == ATT_ENDED) {
+		log_error("event=no_attempt job=%llu status=%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		return;
+	}
+	j->act = active_new(c, j, &e);
+	if (!j->act) {
+		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+		return;
+	}
+	/* What it refers to matters only when an order to prepare must be sent again. */
+	if (resolve_refs(c, j->act->spec, &j->act->inputs, &j->act->resume, &e) < 0)
+		log_warn("event=reference_gone job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+	j->act->rt = xcalloc(a->n_places, sizeof *j->act->rt);
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		struct cnode *n = node_by_id(c, a->places[i].node_id);
+
+		j->act->rt[i].progress_us = now_boot(c);
+		if (n && a->places[i].state < PLACE_CLEANED)
+			node_job_add(n, j);
+	}
+	alloc_holds(c, j);
+	port_mark(c, a->master_port, 1);
+	resume_clocks(c, j);
+	job_touch(c, j);
+}
+
+static int load(struct core *c, struct err *e)
+{
+	struct store_load l = {.job = on_job, .attempt = on_attempt, .rank = on_rank, .node = on_node, .token = on_token, .idem = on_idem, .arg = c};
+	uint64_t job = 0, event = 0, node = 0;
+
+	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
+		return -1;
+	/* Numbers given in a transaction that was refused are not given again. */
+	c->next_job_id = job > c->next_job_id ? job : c->next_job_id;
+	c->next_event_id = event > c->next_event_id ? event : c->next_event_id;
+	c->next_node_id = node > c->next_node_id ? node : c->next_node_id;
+	for (struct cnode *n = c->nodes; n; n = n->hh.next)
+		node_update_sched(c, n, 1);
+	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+		if (j->r.status >= JOB_STARTING && j->r.status <= JOB_STOPPING) {
+			resume_active(c, j);
+		} else if (j->r.status == JOB_QUEUED && j->spec) {
+			struct job_spec *s = job_parse_spec(c, j, e);
+
+			if (s)
+				alloc_queue(c, j, s);
+			spec_destroy(s);
+			if (c->io.job_row) {
+				free(j->spec);
+				free(j->run);
+				j->spec = j->run = NULL;
+			}
+		}
+	}
+	c->started_us = now_boot(c);
+	c->peers_gen++;
+	c->sched_dirty = 1;
+	c->loaded = 1;
+	return 0;
+}
+
+int core_load(struct core *c, struct store *s, struct err *e)
+{
+	c->store = s;
+	if (load(c, e) < 0)
+		return -1;
+	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished, HASH_COUNT(c->nodes));
+	return 0;
+}
+
+/* ---- the store refused -------------------------------------------------------------------------------------------------- */
+
+struct session {
+	char *node;
+	uint64_t session;
+};
+
+/* Connections outlive the reload, so that beats go on being answered and no lease runs out because of our disk. */
+static struct session *sessions_take(struct core *c, size_t *n)
+{
+	struct session *s = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *s);
+
+	*n = 0;
+	for (struct cnode *x = c->nodes; x; x = x->hh.next)
+		if (x->connected)
+			s[(*n)++] = (struct session){xstrdup(x->name), x->session};
+	return s;
+}
+
+static void sessions_give(struct core *c, struct session *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct cnode *x = node_find(c, s[i].node);
+
+		if (x) {
+			x->connected = 1;
+			x->session = s[i].session;
+			x->beat_us = now_boot(c);
+		} else {
+			c->io.close_agent(s[i].node, s[i].session, "its join is not on record; connect anew", c->io.arg);
+		}
+		free(s[i].node);
+	}
+	free(s);
+}
+
+static void reload(struct core *c)
+{
+	struct session *s;
+	struct err e;
+	size_t n;
+
+	s = sessions_take(c, &n);
+	state_clear(c);
+	c->loaded = 0;
+	if (!c->store)
+		err_set(&e, ERR_INTERNAL, "no store to load from");
+	if (!c->store || load(c, &e) < 0) {
+		/* Without records every launch would look like one that must not be: nothing is decided until they are there. */
+		state_clear(c);
+		log_error("event=reload_failed text=\"%s\"", e.text);
+	}
+	sessions_give(c, s, n);
+}
+
+void core_fail(struct core *c, const struct err *e)
+{
+	static const struct err unknown = {.code = ERR_IO, .text = "the store failed"};
+
+	c->fail_err = e ? *e : unknown;
+	if (c->fail_err.code != ERR_NOSPACE)
+		c->fail_err.code = ERR_IO;
+	log_error("event=store_failed text=\"%s\"", c->fail_err.text);
+	c->failing = 1;
+	c->probe_us = now_boot(c) + PROBE_US;
+	c->retry_us = 0;
+	turns_drop(c, &c->fail_err);
+	reload(c);
+}
+
+void core_recovered(struct core *c)
+{
+	if (!c->loaded)
+		reload(c);
+	if (!c->loaded)
+		return;
+	c->failing = 0;
+	c->started_us = now_boot(c);
+	c->sched_dirty = 1;
+	log_info("event=store_recovered");
+	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
+		if (!n->connected)
+			continue;
+		/* What it reported meanwhile was not taken: it connects anew and reports everything. */
+		c->io.close_agent(n->name, n->session, "please report again", c->io.arg);
+		n->connected = n->synced = n->syncing = 0;
+	}
+	for (struct cjob *j = c->jobs; j; j = j->hh.next)
+		if (j->act)
+			job_touch(c, j);
+}

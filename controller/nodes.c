@@ -1,0 +1,180 @@
+/*
+ * nodes: the records of nodes, and what the scheduler may know of them.
+ *
+ * A node gets work when it is up, its agent is connected and has reported everything it has, it is not drained, and no launch is left on it that must
+ * not be there.
+ */
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+
+struct cnode *node_find(const struct core *c, const char *name)
+{
+	struct cnode *n;
+
+	HASH_FIND_STR(c->nodes, name, n);
+	return n;
+}
+
+struct cnode *node_by_id(const struct core *c, uint64_t id)
+{
+	struct cnode *n;
+
+	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof id, n);
+	return n;
+}
+
+struct cnode *node_new(struct core *c, const char *name, uint64_t id)
+{
+	struct cnode *n = xcalloc(1, sizeof *n);
+
+	n->id = id;
+	n->name = xstrdup(name);
+	HASH_ADD_KEYPTR(hh, c->nodes, n->name, strlen(n->name), n);
+	HASH_ADD(hh_id, c->nodes_by_id, id, sizeof n->id, n);
+	return n;
+}
+
+void node_free(struct core *c, struct cnode *n)
+{
+	struct stale *s, *t;
+
+	HASH_DELETE(hh, c->nodes, n);
+	HASH_DELETE(hh_id, c->nodes_by_id, n);
+	LL_FOREACH_SAFE(n->stale, s, t)
+		free(s);
+	inv_fini(&n->inv);
+	free(n->name);
+	free(n->reason);
+	free(n->fingerprint);
+	free(n->inventory);
+	free(n->gpu_util.v);
+	free(n->gpu_memory_used.v);
+	free(n->jobs);
+	free(n);
+}
+
+void node_job_add(struct cnode *n, struct cjob *j)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++)
+		if (n->jobs[i] == j)
+			return;
+	if (n->n_jobs == n->cap_jobs) {
+		n->cap_jobs = n->cap_jobs ? n->cap_jobs * 2 : 8;
+		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof *n->jobs);
+	}
+	n->jobs[n->n_jobs++] = j;
+}
+
+void node_job_del(struct cnode *n, const struct cjob *j)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++) {
+		if (n->jobs[i] != j)
+			continue;
+		n->jobs[i] = n->jobs[--n->n_jobs];
+		return;
+	}
+}
+
+void node_row_of(const struct cnode *n, struct node_row *out)
+{
+	/* Rows borrow, see rec_job_row. "drained" in the API is made of state and drain. */
+	*out = (struct node_row){
+	    .id = n->id,
+	    .name = n->name,
+	    .address = (char *)(uintptr_t)(n->inv.address ? n->inv.address : ""),
+	    .state = (char *)(uintptr_t)state_name(STATE_NODE, (int)n->state),
+	    .reason = (char *)(uintptr_t)(n->reason ? n->reason : ""),
+	    .cert_fingerprint = (char *)(uintptr_t)(n->fingerprint ? n->fingerprint : ""),
+	    .inventory = (char *)(uintptr_t)(n->inventory ? n->inventory : ""),
+	    .joined_us = n->joined_us,
+	    .seen_us = n->seen_us,
+	    .drain = n->drain,
+	};
+}
+
+void node_state(struct core *c, struct cnode *n, enum node_state to, const char *reason)
+{
+	if (n->state != to && !state_move_ok(STATE_NODE, (int)n->state, (int)to)) {
+		log_error("event=refused node=%s from=%s to=%s", n->name, state_name(STATE_NODE, (int)n->state), state_name(STATE_NODE, (int)to));
+		return;
+	}
+	n->state = to;
+	rec_set(&n->reason, reason);
+	node_mark(c, n);
+}
+
+static int usable(const struct cnode *n)
+{
+	return n->state == NODE_UP && n->connected && n->synced && !n->drain && !n->stale && n->inv.known;
+}
+
+void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
+{
+	struct sched_gpu *gpus;
+	struct sched_node s;
+
+	if (n->state == NODE_REMOVED) {
+		if (n->in_sched)
+			sched_node_remove(c->sched, n->id);
+		n->in_sched = 0;
+		return;
+	}
+	if (!n->inv.known || (n->in_sched && !inventory_changed && n->sched_usable == usable(n)))
+		return;
+	gpus = xcalloc(n->inv.n_gpus + 1, sizeof *gpus);
+	for (uint32_t i = 0; i < n->inv.n_gpus; i++)
+		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes, n->inv.gpus[i].numa,
+		                             n->inv.gpus[i].link_group};
+	s = (struct sched_node){
+	    .id = n->id,
+	    .name = n->name,
+	    .instance_type = n->inv.instance_type,
+	    .labels = (const char *const *)n->inv.labels.v,
+	    .slots = n->inv.slots,
+	    .memory_bytes = n->inv.memory_bytes,
+	    .disk_bytes = n->inv.disk_bytes,
+	    .gpus = gpus,
+	    .n_gpus = n->inv.n_gpus,
+	    .usable = usable(n),
+	    .price_per_hour = n->inv.price_per_hour,
+	};
+	sched_node_set(c->sched, &s);
+	free(gpus);
+	n->in_sched = 1;
+	n->sched_usable = (uint8_t)usable(n);
+	c->sched_dirty = 1;
+	c->recheck_avoiders = c->n_avoiders > 0;
+}
+
+void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
+{
+	char *text = inv_json(m);
+	struct inv now;
+	cJSON *d;
+
+	if (n->inventory && strcmp(n->inventory, text) == 0) {
+		free(text);
+		return;
+	}
+	if (inv_parse(&now, text) < 0) {
+		free(text);
+		return;
+	}
+	inv_fini(&n->inv);
+	n->inv = now;
+	free(n->inventory);
+	n->inventory = text;
+	c->peers_gen++;
+	d = cJSON_CreateObject();
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "address", n->inv.address);
+	json_add_u64(d, "slots", n->inv.slots);
+	json_add_u64(d, "gpus", n->inv.n_gpus);
+	json_add_u64(d, "memory_bytes", n->inv.memory_bytes);
+	cluster_post(c, EV_INVENTORY, d);
+	node_mark(c, n);
+	node_update_sched(c, n, 1);
+	log_info("event=inventory node=%s slots=%u gpus=%u", n->name, n->inv.slots, n->inv.n_gpus);
+}

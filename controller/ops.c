@@ -1,0 +1,350 @@
+/*
+ * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+int may_touch(struct core *c, struct request *rq, const struct cjob *j)
+{
+	const char *owner = j->r.owner ? j->r.owner : "";
+
+	if (rq->role == ROLE_ADMIN || (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
+	                               (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
+		return 1;
+	if (rq->role == ROLE_JOB)
+		reply_fail(c, rq, ERR_DENIED, "a job's token changes that job only");
+	else
+		reply_fail(c, rq, ERR_DENIED, "job %llu belongs to %s", (unsigned long long)j->r.id, *owner ? owner : "nobody");
+	return 0;
+}
+
+struct cjob *req_job(struct core *c, struct request *rq)
+{
+	struct err e;
+	struct cjob *j = job_get(c, rq->job, &e);
+
+	if (!j)
+		reply_err(c, rq, &e);
+	else if (!may_touch(c, rq, j))
+		j = NULL;
+	return j;
+}
+
+static void answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	json_add_u64(body, "id", j->r.id);
+	json_add_str(body, "name", j->r.name);
+	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
+	json_add_str(body, "text", text);
+	hold_reply(c, rq, 200, body);
+}
+
+static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j, const char *advice)
+{
+	if (!job_ended(j->r.status))
+		return 0;
+	reply_fail(c, rq, ERR_CONFLICT, "job %llu has ended (%s)%s%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status),
+	           *advice ? "; " : "", advice);
+	return 1;
+}
+
+/* ---- stop -------------------------------------------------------------------------------------------------------------- */
+
+static cJSON *by(const struct core *c, const struct request *rq, const char *what)
+{
+	cJSON *d = cJSON_CreateObject();
+	char *reason = xasprintf("%s by %.100s", what, req_user(c, rq));
+
+	json_add_str(d, "by", req_user(c, rq));
+	json_add_str(d, "reason", reason);
+	free(reason);
+	return d;
+}
+
+void req_stop(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	int64_t grace = -1;
+	struct err e;
+	cJSON *d;
+
+	if (!j)
+		return;
+	if (json_get_i64(rq->body, "", "grace_s", 0, 86400, &grace, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (job_ended(j->r.status)) {
+		answer(c, rq, j, "it has ended already");
+		return;
+	}
+	if (j->act && grace >= 0 && j->r.wanted != WANT_STOP)
+		j->act->grace_ms = (uint32_t)grace * 1000;
+	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
+		alloc_unqueue(c, j);
+		d = by(c, rq, "stopped");
+		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
+		job_post(c, j, EV_ENDED, d);
+		answer(c, rq, j, "stopped");
+		return;
+	}
+	if (j->r.wanted != WANT_STOP) {
+		/* While it ends for another reason, that reason stays the one that is told. */
+		d = by(c, rq, "stopped");
+		if (j->r.att && j->r.att->state == ATT_ENDING)
+			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason", cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+		job_post(c, j, EV_STOP_WANTED, d);
+		job_touch(c, j);
+	}
+	answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
+}
+
+/* ---- hold, release, requeue ---------------------------------------------------------------------------------------------- */
+
+void req_hold(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+
+	if (!j || refuse_ended(c, rq, j, ""))
+		return;
+	if (j->r.status == JOB_HELD) {
+		answer(c, rq, j, "it is held already");
+		return;
+	}
+	if (j->r.status != JOB_QUEUED) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; only a waiting job can be held (jobctl stop ends it, jobctl requeue sends it back)",
+		           (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		return;
+	}
+	alloc_unqueue(c, j);
+	job_post(c, j, EV_HELD, by(c, rq, "held"));
+	answer(c, rq, j, "held");
+}
+
+void req_release(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	struct job_spec *s;
+	struct err e;
+
+	if (!j || refuse_ended(c, rq, j, ""))
+		return;
+	if (j->r.status != JOB_HELD) {
+		answer(c, rq, j, "it is not held");
+		return;
+	}
+	s = job_parse_spec(c, j, &e);
+	if (!s) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (job_post(c, j, EV_RELEASED, NULL) == 0)
+		alloc_queue(c, j, s);
+	spec_destroy(s);
+	answer(c, rq, j, "released");
+}
+
+void req_requeue(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	char advice[80];
+
+	if (!j)
+		return;
+	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %llu", (unsigned long long)j->r.id);
+	if (refuse_ended(c, rq, j, advice))
+		return;
+	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
+		answer(c, rq, j, "it waits already");
+		return;
+	}
+	if (j->r.wanted == WANT_STOP) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is being stopped; %s", (unsigned long long)j->r.id, advice);
+		return;
+	}
+	if (j->r.wanted != WANT_REQUEUE) {
+		cJSON *d = by(c, rq, "requeued");
+
+		if (j->r.att && j->r.att->state == ATT_ENDING)
+			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason", cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+		job_post(c, j, EV_REQUEUE_WANTED, d);
+		job_touch(c, j);
+	}
+	answer(c, rq, j, "its processes are ended, then it waits again");
+}
+
+/* ---- set ------------------------------------------------------------------------------------------------------------------- */
+
+struct change {
+	int64_t priority, time_s;
+	const char *queue, *notes, *name;
+	int pinned;
+	const cJSON *tags;
+};
+
+static int time_of(const cJSON *body, int64_t *out, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, "time");
+	uint64_t s;
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	if (cJSON_IsNumber(v) && v->valuedouble >= 1 && v->valuedouble <= 1e9) {
+		*out = (int64_t)v->valuedouble;
+		return 0;
+	}
+	if (!cJSON_IsString(v))
+		return err_set(e, ERR_INVALID, "time: expected a duration such as 90m, or seconds");
+	if (str_parse_duration(v->valuestring, &s, e) < 0)
+		return err_wrap(e, "time");
+	if (s < 1 || s > 1000000000)
+		return err_set(e, ERR_INVALID, "time: at least one second");
+	*out = (int64_t)s;
+	return 0;
+}
+
+static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, struct change *ch, struct err *e)
+{
+	char most[40];
+
+	*ch = (struct change){.priority = j->r.priority, .pinned = -1};
+	if (json_get_i64(b, "", "priority", -1000, 1000, &ch->priority, e) < 0 || json_get_str(b, "", "queue", &ch->queue, e) < 0 ||
+	    json_get_str(b, "", "notes", &ch->notes, e) < 0 || json_get_str(b, "", "name", &ch->name, e) < 0 ||
+	    json_get_bool(b, "", "pinned", &ch->pinned, e) < 0 || json_get_obj(b, "", "tags", &ch->tags, e) < 0 ||
+	    time_of(b, &ch->time_s, e) < 0)
+		return -1;
+	if (ch->queue && str_check_name(ch->queue, 64, "queue", e) < 0)
+		return -1;
+	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
+		return -1;
+	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
+		return err_set(e, ERR_LIMIT, "time: more than the administrator allows (%s)",
+		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
+	if (job_ended(j->r.status) && (ch->time_s || ch->queue || ch->priority != j->r.priority))
+		return err_set(e, ERR_CONFLICT, "job %llu has ended (%s): only name, notes, tags and pinned can still change",
+		               (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+	return 0;
+}
+
+/* The limit stands in the run's record: the specification itself is never changed. */
+static int save_time(struct core *c, struct cjob *j, int64_t time_s, struct err *e)
+{
+	cJSON *run;
+
+	if (job_need_spec(c, j, e) < 0)
+		return -1;
+	run = j->run ? cJSON_Parse(j->run) : NULL;
+	if (!run)
+		run = cJSON_CreateObject();
+	cJSON_DeleteItemFromObjectCaseSensitive(run, "max_runtime_s");
+	json_add_u64(run, "max_runtime_s", (uint64_t)time_s);
+	free(j->run);
+	j->run = json_text(run);
+	cJSON_Delete(run);
+	j->spec_saved = 0; /* written once more, with the run's record */
+	return 0;
+}
+
+static void set_tags(struct core *c, struct cjob *j, const struct request *rq, const cJSON *tags)
+{
+	const cJSON *t;
+
+	cJSON_ArrayForEach(t, tags)
+	{
+		cJSON *d;
+
+		if (!t->string || (!cJSON_IsString(t) && !cJSON_IsNull(t)))
+			continue;
+		d = cJSON_CreateObject();
+		json_add_str(d, "by", req_user(c, rq));
+		json_add_str(d, "key", t->string);
+		json_add_str(d, "value", t->valuestring);
+		job_post(c, j, EV_TAGGED, d);
+		store_txn_tag(turn_now(c)->txn, &(struct tag_row){j->r.id, t->string, t->valuestring});
+	}
+}
+
+static void set_fields(struct core *c, struct cjob *j, const struct request *rq, const struct change *ch)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	if (ch->priority != j->r.priority)
+		cJSON_AddNumberToObject(d, "priority", (double)ch->priority);
+	if (ch->time_s)
+		cJSON_AddNumberToObject(d, "max_runtime_s", (double)ch->time_s);
+	if (ch->pinned >= 0)
+		cJSON_AddNumberToObject(d, "pinned", ch->pinned);
+	if (ch->queue)
+		json_add_str(d, "queue", ch->queue);
+	if (ch->notes)
+		json_add_str(d, "notes", ch->notes);
+	if (ch->name)
+		json_add_str(d, "name", ch->name);
+	if (!d->child) {
+		cJSON_Delete(d);
+		return;
+	}
+	json_add_str(d, "by", req_user(c, rq));
+	job_post(c, j, EV_CHANGED, d);
+}
+
+void req_set(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	struct change ch;
+	struct err e;
+	int moved;
+
+	if (!j)
+		return;
+	if (change_parse(c, j, rq->body, &ch, &e) < 0 || (ch.time_s && save_time(c, j, ch.time_s, &e) < 0)) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	moved = ch.priority != j->r.priority;
+	set_fields(c, j, rq, &ch);
+	set_tags(c, j, rq, ch.tags);
+	if (moved && j->r.status == JOB_QUEUED) {
+		struct job_spec *s = job_parse_spec(c, j, &e);
+
+		if (s)
+			alloc_queue(c, j, s);
+		spec_destroy(s);
+	}
+	if (j->act) {
+		j->act->max_runtime_us = max_runtime_s(c, j, j->act->spec) * 1000000;
+		job_touch(c, j);
+	}
+	answer(c, rq, j, "changed");
+}
+
+void req_rm(struct core *c, struct request *rq)
+{
+	struct cjob *j = req_job(c, rq);
+	cJSON *d;
+
+	if (!j)
+		return;
+	if (!job_ended(j->r.status)) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; stop it first: jobctl stop %llu", (unsigned long long)j->r.id,
+		           state_name(STATE_JOB, (int)j->r.status), (unsigned long long)j->r.id);
+		return;
+	}
+	if (j->r.pinned) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is pinned; take that off first", (unsigned long long)j->r.id);
+		return;
+	}
+	if (!j->r.deleted) {
+		d = cJSON_CreateObject();
+		json_add_str(d, "by", req_user(c, rq));
+		job_post(c, j, EV_REMOVED, d);
+		store_txn_drop(turn_now(c)->txn, j->r.id, STORE_ALL, now_real(c));
+		hold_remove_data(c, j->r.id);
+	}
+	answer(c, rq, j, "its logs, metrics, source and artifacts are removed; the record stays");
+}

@@ -1,0 +1,134 @@
+/*
+ * points: metric points from agents to the store, one chunk a series, in transactions of their own; acknowledged when durable.
+ */
+#include <math.h>
+#include <string.h>
+#include "common/log.h"
+#include "controller/core_int.h"
+
+#define WAITING_MAX 20000 /* chunks that wait for a slow store: more are dropped, not acknowledged, and come again */
+#define NAME_MAX_BYTES 128
+
+struct point {
+	uint32_t name, rank, at;
+};
+
+static int by_series(const void *pa, const void *pb)
+{
+	const struct point *a = pa, *b = pb;
+
+	if (a->name != b->name)
+		return a->name < b->name ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int well_formed(const struct wm_metrics *m)
+{
+	uint32_t n = m->name_ix.n;
+
+	if (m->ranks.n != n || m->steps.n != n || m->values.n != n || m->times.n != n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (m->name_ix.v[i] >= m->names.n)
+			return 0;
+	for (uint32_t i = 0; i < m->names.n; i++)
+		if (!*m->names.v[i] || strlen(m->names.v[i]) > NAME_MAX_BYTES)
+			return 0;
+	return 1;
+}
+
+/* Of the job's newest attempt? Points travel on a connection of their own and may come after the job's end. */
+static int is_current(struct core *c, const struct wm_metrics *m)
+{
+	const struct cjob *j = job_find(c, m->job);
+	struct job_row row = {0};
+	struct err e;
+
+	if (j)
+		return j->r.epoch == m->epoch && j->r.attempts == m->attempt;
+	if (c->late_job != m->job) {
+		if (!c->io.job_row || c->io.job_row(m->job, &row, c->io.arg, &e) < 0)
+			return 0;
+		c->late_job = m->job;
+		c->late_epoch = row.epoch;
+		c->late_attempt = row.attempts;
+		job_row_fini(&row);
+	}
+	return c->late_epoch == m->epoch && c->late_attempt == m->attempt;
+}
+
+static void keep_last(struct core *c, const struct wm_metrics *m)
+{
+	struct cjob *j = job_find(c, m->job);
+
+	if (!j || !j->act)
+		return;
+	for (uint32_t i = 0; i < m->name_ix.n; i++) {
+		const char *name = m->names.v[m->name_ix.v[i]];
+		struct active *a = j->act;
+		uint32_t k = 0;
+
+		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof a->last[0].name)
+			continue;
+		while (k < a->n_last && strcmp(a->last[k].name, name) != 0)
+			k++;
+		if (k == sizeof a->last / sizeof *a->last)
+			continue;
+		if (k == a->n_last)
+			strcpy(a->last[a->n_last++].name, name);
+		a->last[k].value = m->values.v[i];
+	}
+}
+
+static void put_series(struct turn *t, const char *node, const struct wm_metrics *m, const struct point *p, uint32_t n)
+{
+	struct metric_chunk ch = {.job = m->job,
+	                          .attempt = m->attempt,
+	                          .rank = p->rank,
+	                          .name = m->names.v[p->name],
+	                          .n = n,
+	                          .steps = xcalloc(n, sizeof *ch.steps),
+	                          .values = xcalloc(n, sizeof *ch.values),
+	                          .times_us = xcalloc(n, sizeof *ch.times_us),
+	                          .seq = m->seq,
+	                          .node = (char *)(uintptr_t)node};
+
+	for (uint32_t i = 0; i < n; i++) {
+		ch.steps[i] = m->steps.v[p[i].at];
+		ch.values[i] = m->values.v[p[i].at];
+		ch.times_us[i] = m->times.v[p[i].at];
+	}
+	store_txn_metric(t->txn, &ch);
+	t->n++;
+	free(ch.steps);
+	free(ch.values);
+	free(ch.times_us);
+}
+
+void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
+{
+	uint32_t n = m->name_ix.n;
+	struct point *p;
+
+	if (c->failing || (c->metrics && c->metrics->n > WAITING_MAX))
+		return;
+	hold_metrics_ack(c, node, m->job, m->attempt, m->seq);
+	if (!n || !well_formed(m) || !is_current(c, m)) {
+		if (n)
+			log_debug("event=points_dropped job=%llu attempt=%u node=%s", (unsigned long long)m->job, m->attempt, node);
+		return;
+	}
+	p = xcalloc(n, sizeof *p);
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = (struct point){m->name_ix.v[i], m->ranks.v[i], i};
+	qsort(p, n, sizeof *p, by_series);
+	for (uint32_t i = 0, k; i < n; i = k) {
+		for (k = i; k < n && p[k].name == p[i].name && p[k].rank == p[i].rank;)
+			k++;
+		put_series(c->metrics, node, m, p + i, k - i);
+	}
+	free(p);
+	keep_last(c, m);
+}

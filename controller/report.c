@@ -1,0 +1,336 @@
+/*
+ * report: what agents say about launches, processes and what they left. Reports are states: they may come twice, late, and again after a reconnection;
+ * what is known already changes nothing. Each is acknowledged when its effect is durable, also when it had none.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+#define TEXT_MAX 4096
+#define RUN_INFO_MAX (1024 * 1024)
+
+/* The job, when the report is about its present attempt and a launch on this node that is not given up; else NULL. */
+static struct cjob *current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch, struct place_rec **place)
+{
+	struct cjob *j = job_find(c, job);
+
+	*place = NULL;
+	if (!j || !j->act || !j->r.att || j->r.att->number != attempt || j->r.att->epoch != epoch || j->r.att->state == ATT_ENDED)
+		return NULL;
+	*place = rec_place_of(j->r.att, n->id);
+	return *place && (*place)->state != PLACE_LOST ? j : NULL;
+}
+
+/* Outside text for a record: UTF-8 or '?', line ends and tabs kept, other control bytes not. Malloc'ed. */
+static char *clean_text(const char *s, size_t n)
+{
+	char *out;
+	int valid;
+
+	if (n > TEXT_MAX) { /* of last lines the end counts */
+		s += n - TEXT_MAX;
+		n = TEXT_MAX;
+		while (n && (*s & 0xc0) == 0x80) {
+			s++;
+			n--;
+		}
+	}
+	out = xstrndup(s, n);
+	n = strlen(out);
+	valid = str_valid_utf8(out, n);
+	for (size_t i = 0; i < n; i++) {
+		unsigned char b = (unsigned char)out[i];
+
+		if ((b < ' ' && b != '\n' && b != '\t') || b == 0x7f || (b >= 0x80 && !valid))
+			out[i] = '?';
+	}
+	return out;
+}
+
+static void add_text(cJSON *d, const char *key, const char *s, size_t n)
+{
+	char *text = clean_text(s ? s : "", n);
+
+	if (*text)
+		json_add_str(d, key, text);
+	free(text);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------------- */
+
+static enum event_type event_of(uint8_t state)
+{
+	static const enum event_type types[] = {
+	    [LAUNCH_PREPARING] = EV_NODE_PREPARING, [LAUNCH_READY] = EV_NODE_READY, [LAUNCH_RUNNING] = EV_NODE_RUNNING,
+	    [LAUNCH_STOPPING] = EV_NODE_STOPPING,   [LAUNCH_ENDED] = EV_NODE_ENDED, [LAUNCH_FAILED] = EV_NODE_FAILED,
+	    [LAUNCH_CLEANED] = EV_NODE_CLEANED,
+	};
+
+	return types[state];
+}
+
+static enum place_state place_of_launch(uint8_t state)
+{
+	return (enum place_state)(PLACE_PREPARING + (state - LAUNCH_PREPARING));
+}
+
+static int infrastructure(uint8_t cls)
+{
+	return cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_LAUNCH || cls == RC_UNKNOWN;
+}
+
+static void note_progress(struct core *c, struct place_rt *rt, const struct wm_launch_report *m)
+{
+	if (rt->done_bytes == m->done_bytes && strncmp(rt->phase, m->phase, sizeof rt->phase - 1) == 0)
+		return;
+	rt->progress_us = now_boot(c);
+	rt->done_bytes = m->done_bytes;
+	rt->total_bytes = m->total_bytes;
+	snprintf(rt->phase, sizeof rt->phase, "%s", m->phase);
+}
+
+static void upload_failed(struct core *c, struct cjob *j, const char *text)
+{
+	cJSON *d = cJSON_CreateObject();
+	char *all = xasprintf("not uploaded: %.1000s", text);
+
+	free(j->act->upload_text);
+	j->act->upload_text = xstrdup(text);
+	j->act->upload_failed = 1;
+	json_add_str(d, "text", all);
+	free(all);
+	job_post(c, j, EV_CLEANUP, d);
+}
+
+static void cleaned(struct core *c, struct cjob *j, struct cnode *n, const struct wm_launch_report *m)
+{
+	alloc_release(c, j, n->id);
+	node_job_del(n, j);
+	/* A prepared launch that failed says why once more when it is cleaned: only a run has something to lose. */
+	if (m->cls != RC_NONE && *m->text && rec_any_rank_started(j->r.att)) {
+		char *text = xasprintf("node %s: %.900s", n->name, m->text);
+
+		upload_failed(c, j, text);
+		free(text);
+	}
+}
+
+static void save_phases(struct core *c, struct cjob *j, const struct cnode *n, const struct wm_launch_report *m)
+{
+	cJSON *list;
+	char *text;
+
+	if (!m->phases.n || m->phases.n > 1000 || (m->state != LAUNCH_CLEANED && m->state != LAUNCH_FAILED))
+		return;
+	list = cJSON_CreateArray();
+	for (uint32_t i = 0; i < m->phases.n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(m->phases.v[i]));
+	text = json_text(list);
+	store_txn_run_info(turn_now(c)->txn, j->r.id, m->attempt, n->name, "phases", text);
+	turn_now(c)->n++;
+	free(text);
+	cJSON_Delete(list);
+}
+
+static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p, const struct wm_launch_report *m)
+{
+	cJSON *d = cJSON_CreateObject();
+	char line[800];
+
+	json_add_u64(d, "node_rank", place_index(j, p));
+	json_add_str(d, "node", n->name);
+	if (m->state == LAUNCH_FAILED) {
+		json_add_str(d, "class", state_name(STATE_CLASS, m->cls == RC_NONE ? RC_UNKNOWN : m->cls));
+		if (infrastructure(m->cls) || m->cls == RC_NONE)
+			cJSON_AddTrueToObject(d, "culprit");
+	}
+	if (*m->text)
+		add_text(d, "text", m->text, strlen(m->text));
+	snprintf(line, sizeof line, "event=%s job=%llu attempt=%u node=%s", event_name(event_of(m->state)), (unsigned long long)m->job, m->attempt,
+	         n->name);
+	if (job_post(c, j, event_of(m->state), d) < 0)
+		return;
+	log_info("%s", line);
+	place_rt(j, p)->progress_us = now_boot(c);
+	if (m->state == LAUNCH_CLEANED)
+		cleaned(c, j, n, m);
+	save_phases(c, j, n, m);
+}
+
+void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m)
+{
+	struct place_rec *p;
+	struct place_rt *rt;
+	struct cjob *j;
+
+	hold_ack(c, n->name, n->session, id);
+	if (m->state == LAUNCH_UNKNOWN || m->state > LAUNCH_CLEANED)
+		return;
+	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	if (!j) {
+		stale_report(c, n, m);
+		return;
+	}
+	rt = place_rt(j, p);
+	if (rt->session != n->session) {
+		rt->session = n->session;
+		rt->sent = 0;
+	}
+	rt->reported = 1;
+	rt->sent |= SENT_PREPARE;
+	if (m->state == LAUNCH_READY) /* ready, once more: it has not been told to go, whatever was sent */
+		rt->sent &= (uint8_t)~SENT_GO;
+	note_progress(c, rt, m);
+	if (state_move_ok(STATE_PLACE, (int)p->state, (int)place_of_launch(m->state)))
+		launch_state(c, j, n, p, m);
+	job_touch(c, j);
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------------------- */
+
+static void rank_exited(const struct wm_proc_report *m, cJSON *d)
+{
+	int bad = m->signal || m->exit_code || m->oom;
+
+	cJSON_AddNumberToObject(d, "exit_code", m->signal ? -1 : (double)(m->exit_code & 0xff));
+	cJSON_AddNumberToObject(d, "signal", m->signal ? (double)(m->signal & 0x7f) : -1);
+	if (m->oom)
+		cJSON_AddTrueToObject(d, "oom");
+	if (bad)
+		add_text(d, "text", (const char *)m->last_lines.data, m->last_lines.n);
+}
+
+static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p, const struct wm_proc_report *m)
+{
+	const struct attempt_rec *a = j->r.att;
+	static const struct {
+		enum event_type event;
+		enum rank_state state;
+	} to[] = {[PS_RUNNING] = {EV_RANK_STARTED, RANK_RUNNING},
+	          [PS_EXITED] = {EV_RANK_EXITED, RANK_EXITED},
+	          [PS_LOST] = {EV_RANK_LOST, RANK_LOST},
+	          [PS_FAILED] = {EV_RANK_FAILED, RANK_FAILED}};
+	cJSON *d;
+
+	if (m->state < PS_RUNNING || m->state > PS_FAILED || a->outcome != OUT_NONE)
+		return;
+	if (m->rank >= a->n_ranks || &a->places[a->ranks[m->rank].place] != p) {
+		log_warn("event=foreign_rank job=%llu rank=%u node=%s", (unsigned long long)m->job, m->rank, n->name);
+		return;
+	}
+	if (!state_move_ok(STATE_RANK, (int)a->ranks[m->rank].state, (int)to[m->state].state))
+		return;
+	d = cJSON_CreateObject();
+	json_add_u64(d, "rank", m->rank);
+	json_add_str(d, "node", n->name);
+	json_add_u64(d, "pid", m->pid);
+	json_add_u64(d, "started_us", m->started_us);
+	json_add_u64(d, "ended_us", m->state == PS_RUNNING ? 0 : m->ended_us ? m->ended_us : now_real(c));
+	if (m->state == PS_EXITED)
+		rank_exited(m, d);
+	else if (*m->text)
+		add_text(d, "text", m->text, strlen(m->text));
+	job_post(c, j, to[m->state].event, d);
+}
+
+static void launcher_report(struct core *c, struct cjob *j, const struct cnode *n, const struct wm_proc_report *m)
+{
+	const char *name = m->kind == PROC_TORCHRUN ? "torchrun" : "mpirun", *line;
+	const struct attempt_rec *a = j->r.att;
+	char reason[800], *text;
+
+	if ((a->state != ATT_LAUNCHING && a->state != ATT_RUNNING) || m->state < PS_EXITED)
+		return;
+	if (m->state == PS_EXITED && !m->exit_code && !m->signal)
+		return; /* the ranks' own reports decide */
+	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n) : clean_text(m->text, strlen(m->text));
+	while (*text && text[strlen(text) - 1] <= ' ')
+		text[strlen(text) - 1] = '\0';
+	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+	if (m->state == PS_EXITED && m->signal)
+		snprintf(reason, sizeof reason, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal, *line ? ": " : "", line);
+	else if (m->state == PS_EXITED)
+		snprintf(reason, sizeof reason, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code, *line ? ": " : "", line);
+	else
+		snprintf(reason, sizeof reason, "%s on %s %s%s%.400s", name, n->name, m->state == PS_LOST ? "is lost" : "could not start",
+		         *line ? ": " : "", line);
+	free(text);
+	begin_end(c, j, RC_LAUNCH, reason);
+}
+
+void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m)
+{
+	struct place_rec *p;
+	struct cjob *j;
+
+	hold_ack(c, n->name, n->session, id);
+	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	if (!j)
+		return;
+	if (m->kind == PROC_RANK)
+		rank_report(c, j, n, p, m);
+	else if (m->kind == PROC_ORTED)
+		rsh_orted(c, j, place_index(j, p), m);
+	else
+		launcher_report(c, j, n, m);
+	job_touch(c, j);
+}
+
+/* ---- what a run leaves ---------------------------------------------------------------------------------------------------------- */
+
+void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m)
+{
+	struct place_rec *p;
+	struct cjob *j;
+	cJSON *d;
+
+	hold_ack(c, n->name, n->session, id);
+	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	if (!j)
+		return;
+	place_rt(j, p)->progress_us = now_boot(c);
+	if (strcmp(m->kind, "failure") == 0 && *m->text) {
+		free(j->act->program_says);
+		j->act->program_says = clean_text(m->text, strlen(m->text));
+	}
+	if (!*m->digest && !*m->uri) {
+		if (strcmp(m->kind, "failure") != 0 && *m->text) {
+			char *text = xasprintf("%.40s of node %s: %.900s", m->kind, n->name, m->text);
+
+			upload_failed(c, j, text);
+			free(text);
+		}
+		return;
+	}
+	store_txn_artifact(turn_now(c)->txn, &(struct artifact_row){.job = m->job,
+	                                                            .attempt = m->attempt,
+	                                                            .kind = m->kind,
+	                                                            .node = n->name,
+	                                                            .digest = *m->digest ? m->digest : NULL,
+	                                                            .uri = *m->uri ? m->uri : NULL,
+	                                                            .size_bytes = m->size_bytes,
+	                                                            .files = m->files,
+	                                                            .at_us = now_real(c)});
+	turn_now(c)->n++;
+	d = cJSON_CreateObject();
+	json_add_str(d, "kind", m->kind);
+	json_add_str(d, "node", n->name);
+	json_add_str(d, *m->digest ? "digest" : "uri", *m->digest ? m->digest : m->uri);
+	json_add_u64(d, "size_bytes", m->size_bytes);
+	json_add_u64(d, "files", m->files);
+	job_post(c, j, EV_ARTIFACT, d);
+}
+
+void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m)
+{
+	struct place_rec *p;
+
+	hold_ack(c, n->name, n->session, id);
+	if (!current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX || !*m->kind || strlen(m->kind) > 64)
+		return;
+	store_txn_run_info(turn_now(c)->txn, m->job, m->attempt, n->name, m->kind, m->text);
+	turn_now(c)->n++;
+}

@@ -1,0 +1,306 @@
+/*
+ * review: what follows from a job's record now. Called at the end of each turn for jobs that were touched, and when a deadline has come. It may be called at any
+ * time and as often as one likes: it only compares the record with the clock and goes on from there.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+static void blame(struct core *c, struct cjob *j, uint32_t place, const char *text)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	if (j->r.att->places[place].culprit) {
+		cJSON_Delete(d);
+		return;
+	}
+	json_add_u64(d, "node_rank", place);
+	json_add_str(d, "node", j->r.att->places[place].node);
+	json_add_str(d, "text", text);
+	job_post(c, j, EV_NODE_BLAMED, d);
+}
+
+static int wanted_end(struct core *c, struct cjob *j)
+{
+	if (j->r.wanted == WANT_NOTHING)
+		return 0;
+	begin_end(c, j, RC_STOPPED, j->r.reason);
+	return 1;
+}
+
+/* A launch that failed or was lost ends the attempt. 1 it did. */
+static int place_trouble(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	char reason[800];
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		if (p->state == PLACE_LOST) {
+			snprintf(reason, sizeof reason, "node %s was lost%s%s", p->node, p->text ? ": " : "", p->text ? p->text : "");
+			begin_end(c, j, RC_NODE_LOST, reason);
+			return 1;
+		}
+		if (p->state == PLACE_FAILED) {
+			snprintf(reason, sizeof reason, "node %s %s: %s", p->node, a->state == ATT_PREPARING ? "did not get ready" : "could not launch",
+			         p->text ? p->text : "no reason given");
+			begin_end(c, j, p->cls, reason);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void review_preparing(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	uint64_t now = now_boot(c), next = UINT64_MAX, limit = (uint64_t)c->cfg.prepare_timeout_s * 1000000;
+	uint32_t ready = 0;
+
+	if (wanted_end(c, j) || place_trouble(c, j))
+		return;
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		uint64_t at = j->act->rt[i].progress_us + limit;
+		char reason[400];
+
+		if (a->places[i].state == PLACE_READY) {
+			ready++;
+		} else if (place_over(a->places[i].state)) {
+			snprintf(reason, sizeof reason, "node %s gave up while preparing", a->places[i].node);
+			blame(c, j, i, reason);
+			begin_end(c, j, RC_AGENT, reason);
+			return;
+		} else if (now >= at) {
+			snprintf(reason, sizeof reason, "node %s did not get ready: no progress for %u s%s%s", a->places[i].node,
+			         c->cfg.prepare_timeout_s, j->act->rt[i].phase[0] ? " in " : "", j->act->rt[i].phase);
+			blame(c, j, i, reason);
+			begin_end(c, j, RC_AGENT, reason);
+			return;
+		} else if (at < next) {
+			next = at;
+		}
+	}
+	if (ready < a->n_places) {
+		job_deadline(c, j, next);
+		return;
+	}
+	if (job_post(c, j, EV_LAUNCHING, NULL) == 0) {
+		j->act->go_us = now;
+		job_touch(c, j);
+	}
+}
+
+static uint32_t open_ranks(const struct attempt_rec *a)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		n += !rank_over(a->ranks[i].state);
+	return n;
+}
+
+/* First rank of which it is certain that it did not succeed. */
+static int rank_trouble(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	char reason[300];
+
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_rec *k = &a->ranks[i];
+
+		if (k->state == RANK_EXITED && k->exit_code == 0 && k->signal <= 0 && !k->oom)
+			continue;
+		if (!rank_over(k->state) && place_over(a->places[k->place].state)) {
+			snprintf(reason, sizeof reason, "the launch on node %s ended before its rank %u did", a->places[k->place].node, i);
+			begin_end(c, j, RC_LAUNCH, reason);
+			return 1;
+		}
+		if (!rank_over(k->state))
+			continue;
+		snprintf(reason, sizeof reason, "rank %u on %s %s", i, a->places[k->place].node,
+		         k->state == RANK_LOST     ? "is lost"
+		         : k->state == RANK_FAILED ? "could not start"
+		         : k->oom                  ? "ran out of memory"
+		                                   : "failed");
+		begin_end(c, j, k->state == RANK_FAILED ? RC_USER_ERROR : k->oom ? RC_OOM : RC_UNKNOWN, reason);
+		return 1;
+	}
+	return 0;
+}
+
+static void launch_timeout(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	char reason[600];
+	uint32_t silent = a->n_places;
+
+	/* Under mpirun a node whose orted does not run is the one to name; otherwise nobody can be. */
+	for (uint32_t i = 0; i < a->n_places && silent == a->n_places; i++)
+		if (a->places[i].state < PLACE_RUNNING)
+			silent = i;
+	if (silent < a->n_places) {
+		snprintf(reason, sizeof reason, "no rank started within %u s of the launch; node %s has started nothing", c->cfg.ready_timeout_s,
+		         a->places[silent].node);
+		blame(c, j, silent, reason);
+	} else {
+		snprintf(reason, sizeof reason, "no rank started within %u s of the launch", c->cfg.ready_timeout_s);
+	}
+	begin_end(c, j, RC_LAUNCH, reason);
+}
+
+static int time_is_up(struct core *c, struct cjob *j)
+{
+	uint64_t limit = j->act->max_runtime_us;
+	char reason[120], span[40];
+
+	if (!limit || now_boot(c) < j->act->run_us + limit)
+		return 0;
+	snprintf(reason, sizeof reason, "time limit of %s reached", str_duration(limit / 1000000, span, sizeof span));
+	begin_end(c, j, RC_TIMEOUT, reason);
+	return 1;
+}
+
+static void review_running(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (wanted_end(c, j) || place_trouble(c, j) || rank_trouble(c, j))
+		return;
+	if (!open_ranks(a)) {
+		begin_end(c, j, RC_NONE, "");
+		return;
+	}
+	if (a->state == ATT_LAUNCHING) {
+		uint64_t at = j->act->go_us + (uint64_t)c->cfg.ready_timeout_s * 1000000;
+
+		if (now_boot(c) >= at)
+			launch_timeout(c, j);
+		else
+			job_deadline(c, j, at);
+		return;
+	}
+	if (!j->act->run_us)
+		j->act->run_us = now_boot(c);
+	if (!time_is_up(c, j))
+		job_deadline(c, j, j->act->max_runtime_us ? j->act->run_us + j->act->max_runtime_us : UINT64_MAX);
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------------ */
+
+static void cleanup_says(struct core *c, struct cjob *j, const char *text)
+{
+	cJSON *d;
+
+	if (j->r.cleanup && strstr(j->r.cleanup, text))
+		return;
+	d = cJSON_CreateObject();
+	if (j->r.cleanup) {
+		char *all = xasprintf("%.1500s; %s", j->r.cleanup, text);
+
+		json_add_str(d, "text", all);
+		free(all);
+	} else {
+		json_add_str(d, "text", text);
+	}
+	job_post(c, j, EV_CLEANUP, d);
+}
+
+static void review_kill(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	uint64_t now = now_boot(c);
+	uint64_t at = j->act->kill_us ? j->act->kill_us + (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US : j->act->end_us + FINISH_WAIT_US;
+
+	if (now < at) {
+		job_deadline(c, j, at);
+		return;
+	}
+	if (!j->act->kill_us) { /* all ranks are done, something else hangs: mpirun, an orted */
+		j->act->kill_us = now;
+		job_touch(c, j);
+		return;
+	}
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		char text[400];
+
+		if (place_over(a->places[i].state))
+			continue;
+		snprintf(text, sizeof text, "node %s has not confirmed the end of its processes", a->places[i].node);
+		cleanup_says(c, j, text);
+		place_lost(c, j, i, 0, 1, text);
+	}
+}
+
+static void review_collect(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	uint64_t now = now_boot(c), next = UINT64_MAX, limit = (uint64_t)c->cfg.prepare_timeout_s * 1000000;
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		uint64_t at = j->act->rt[i].progress_us + limit;
+		char text[400];
+
+		if (a->places[i].state >= PLACE_CLEANED)
+			continue;
+		if (now < at) {
+			open++;
+			if (at < next)
+				next = at;
+			continue;
+		}
+		snprintf(text, sizeof text, "node %s has not finished uploading and cleaning up: no progress for %u s", a->places[i].node,
+		         c->cfg.prepare_timeout_s);
+		cleanup_says(c, j, text);
+		place_lost(c, j, i, 0, 1, text);
+	}
+	if (open)
+		job_deadline(c, j, next);
+	else
+		finish_attempt(c, j);
+}
+
+static void review_ending(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	for (uint32_t i = 0; a->outcome == OUT_NONE && i < a->n_places; i++) {
+		if (!place_over(a->places[i].state)) {
+			review_kill(c, j);
+			return;
+		}
+	}
+	if (a->outcome == OUT_NONE) {
+		decide_outcome(c, j);
+		if (a->outcome == OUT_NONE)
+			return;
+	}
+	review_collect(c, j);
+}
+
+void job_review(struct core *c, struct cjob *j)
+{
+	if (!j->act || !j->r.att)
+		return;
+	switch (j->r.att->state) {
+	case ATT_PREPARING:
+		review_preparing(c, j);
+		break;
+	case ATT_LAUNCHING:
+	case ATT_RUNNING:
+		review_running(c, j);
+		break;
+	case ATT_ENDING:
+		review_ending(c, j);
+		break;
+	case ATT_ENDED:
+		break;
+	case N_ATTEMPT_STATE:
+		break;
+	}
+	send_orders(c, j);
+}

@@ -1,0 +1,273 @@
+/*
+ * start: an attempt begins; orders to its nodes.
+ *
+ * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has not been told. It is called after each change and
+ * after each new connection, as often as one likes.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+
+uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
+{
+	uint32_t n = hi >= lo ? hi - lo + 1 : 1;
+
+	/* Onward from the last one: a port that was just used may linger. When all are in use the ranks' own error says so. */
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t p = lo + (c->next_port++ % n);
+
+		if (p <= 65535 && !c->port_used[p])
+			return p;
+	}
+	return lo;
+}
+
+void port_mark(struct core *c, uint32_t port, int delta)
+{
+	if (!port || port > 65535)
+		return;
+	if (delta > 0 && c->port_used[port] < UINT16_MAX)
+		c->port_used[port]++;
+	if (delta < 0 && c->port_used[port])
+		c->port_used[port]--;
+}
+
+static void random_text(struct core *c, char *out, size_t digits)
+{
+	uint8_t raw[32];
+	static const char hex[] = "0123456789abcdef";
+
+	c->io.random(raw, sizeof raw, c->io.arg);
+	for (size_t i = 0; i < digits; i++)
+		out[i] = hex[i % 2 ? raw[i / 2] & 15 : raw[i / 2] >> 4];
+	out[digits] = '\0';
+}
+
+static cJSON *nums(const uint32_t *v, uint32_t n)
+{
+	cJSON *a = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < n; i++)
+		cJSON_AddItemToArray(a, cJSON_CreateNumber(v[i]));
+	return a;
+}
+
+static cJSON *nodes_json(struct core *c, const struct job_spec *spec, const struct sched_decision *d)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		const struct sched_place *p = &d->places[i];
+		const struct cnode *n = node_by_id(c, p->node);
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_str(o, "node", n->name);
+		json_add_u64(o, "node_id", n->id);
+		json_add_str(o, "address", n->inv.address);
+		cJSON_AddItemToObject(o, "gpus", nums(p->gpus, p->n_gpus));
+		cJSON_AddItemToObject(o, "cpus", nums(p->cpus, p->n_cpus));
+		json_add_u64(o, "ranks", spec->groups[p->group].ranks_per_instance);
+		json_add_u64(o, "group", p->group);
+		cJSON_AddItemToArray(list, o);
+	}
+	return list;
+}
+
+static uint32_t master_port(struct core *c, uint64_t node_id)
+{
+	const struct cnode *n = node_by_id(c, node_id);
+
+	if (n->inv.port_lo && n->inv.port_hi >= n->inv.port_lo)
+		return port_take(c, n->inv.port_lo, n->inv.port_hi);
+	return port_take(c, c->cfg.port_lo, c->cfg.port_hi);
+}
+
+static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	alloc_unqueue(c, j);
+	active_free(c, j);
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
+	json_add_str(d, "reason", e->text);
+	job_post(c, j, EV_ENDED, d);
+}
+
+static const char *cause_of(const struct cjob *j)
+{
+	if (!j->r.attempts)
+		return "submitted";
+	return j->r.reason ? j->r.reason : "requeued";
+}
+
+void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
+{
+	char token[33], launch_id[48];
+	struct active *a;
+	struct err e;
+	cJSON *d;
+
+	a = j->act = active_new(c, j, &e);
+	if (!a || resolve_refs(c, a->spec, &a->inputs, &a->resume, &e) < 0) {
+		cannot_start(c, j, &e);
+		return;
+	}
+	random_text(c, token, 32);
+	snprintf(launch_id, sizeof launch_id, "%llu.%u", (unsigned long long)j->r.id, j->r.attempts + 1);
+	d = cJSON_CreateObject();
+	json_add_u64(d, "epoch", j->r.epoch + 1);
+	json_add_str(d, "launch_id", launch_id);
+	json_add_str(d, "cause", cause_of(j));
+	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
+	if (a->resume) {
+		json_add_str(d, "resumed_from", a->spec->resume_job);
+		cJSON_AddNumberToObject(d, "resumed_from_step", (double)a->spec->resume_step);
+	}
+	cJSON_AddItemToObject(d, "nodes", nodes_json(c, a->spec, dec));
+	if (job_post(c, j, EV_PLACED, d) < 0) {
+		active_free(c, j);
+		sched_job_remove(c->sched, j->r.id);
+		return;
+	}
+	/* The secret stands in the attempt's row only, never in an event. */
+	rec_set(&j->r.att->token, token);
+	a->rt = xcalloc(j->r.att->n_places, sizeof *a->rt);
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
+		a->rt[i].progress_us = now_boot(c);
+		node_job_add(node_by_id(c, j->r.att->places[i].node_id), j);
+	}
+	port_mark(c, j->r.att->master_port, 1);
+	token_job_make(c, j);
+	log_info("event=placed job=%llu attempt=%u nodes=%u main=%s", (unsigned long long)j->r.id, j->r.att->number, j->r.att->n_places,
+	         j->r.att->places[0].node);
+	job_touch(c, j);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
+
+static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
+{
+	for (uint32_t i = 0; i < from->n; i++)
+		wire_u32v_add(to, from->v[i]);
+}
+
+static void prepare_gang(const struct cjob *j, struct wm_prepare *m)
+{
+	const struct attempt_rec *a = j->r.att;
+	char name[24];
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		snprintf(name, sizeof name, "algo-%u", i + 1);
+		wire_strv_add(&m->nodes, name);
+		wire_strv_add(&m->addresses, p->address ? p->address : "");
+		wire_u32v_add(&m->ranks_per_node, p->ranks);
+		wire_strv_add(&m->groups, j->act->spec->groups[p->group].name);
+	}
+}
+
+void send_prepare(struct core *c, struct cjob *j, uint32_t place)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct place_rec *p = &a->places[place];
+	const struct active *act = j->act;
+	const struct cnode *n = node_by_id(c, p->node_id);
+	char launch[33], job_token[41];
+	struct wm_prepare m = {
+	    .job = j->r.id,
+	    .attempt = a->number,
+	    .epoch = a->epoch,
+	    .node_rank = place,
+	    .memory_bytes = act->spec->memory_bytes,
+	    .disk_bytes = act->spec->disk_bytes,
+	    .master_port = a->master_port,
+	    .port_lo = n->inv.port_lo ? n->inv.port_lo : c->cfg.port_lo,
+	    .port_hi = n->inv.port_lo ? n->inv.port_hi : c->cfg.port_hi,
+	    .resume_step = a->resumed_from_step,
+	    .grace_ms = act->grace_ms,
+	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
+	};
+
+	token_secrets(j, place, launch, job_token);
+	m.launch_id = xstrdup(a->launch_id);
+	m.token = xstrdup(launch);
+	m.owner = xstrdup(j->r.owner ? j->r.owner : "");
+	m.job_name = xstrdup(j->r.name ? j->r.name : "");
+	m.spec = xstrdup(act->spec_json);
+	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
+	m.resume_from = xstrdup(act->resume ? act->resume : "");
+	m.skip_steps = xstrdup("");
+	m.url = xstrdup(c->cfg.url);
+	m.job_token = xstrdup(job_token);
+	prepare_gang(j, &m);
+	copy_ids(&m.gpus, &p->gpus);
+	copy_ids(&m.cpu_ids, &p->cpus);
+	for (size_t i = 0; i < act->inputs.n; i++)
+		wire_strv_add(&m.input_digests, act->inputs.v[i]);
+	hold_send(c, n, WM_PREPARE, &m);
+	wire_fini(WM_PREPARE, &m);
+}
+
+static void send_kill(struct core *c, struct cjob *j, const struct cnode *n)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct wm_kill m = {.job = j->r.id,
+	                    .attempt = a->number,
+	                    .epoch = a->epoch,
+	                    .grace_ms = j->act->grace_ms,
+	                    .reason = (char *)(uintptr_t)(a->reason ? a->reason : "")};
+
+	hold_send(c, n, WM_KILL, &m);
+}
+
+static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct cnode *n)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct place_rec *p = &a->places[i];
+	struct place_rt *rt = &j->act->rt[i];
+	unsigned due = 0;
+
+	if (rt->session != n->session) {
+		rt->session = n->session;
+		rt->sent = 0;
+	}
+	if (a->state == ATT_PREPARING && p->state <= PLACE_PREPARING)
+		due = SENT_PREPARE;
+	else if ((a->state == ATT_LAUNCHING || a->state == ATT_RUNNING) && p->state <= PLACE_READY)
+		due = SENT_GO;
+	else if (a->state == ATT_ENDING && !place_over(p->state) && j->act->kill_us)
+		due = SENT_KILL;
+	else if (a->state == ATT_ENDING && a->outcome != OUT_NONE && (p->state == PLACE_ENDED || p->state == PLACE_FAILED))
+		due = SENT_COLLECT;
+	if (!due || rt->sent & due)
+		return;
+	rt->sent |= (uint8_t)due;
+	if (due == SENT_PREPARE) {
+		send_prepare(c, j, i);
+	} else if (due == SENT_GO) {
+		struct wm_launch_go m = {.job = j->r.id, .attempt = a->number, .epoch = a->epoch};
+
+		hold_send(c, n, WM_LAUNCH_GO, &m);
+	} else if (due == SENT_KILL) {
+		send_kill(c, j, n);
+	} else {
+		struct wm_collect m = {.job = j->r.id, .attempt = a->number, .epoch = a->epoch, .keep = (uint8_t)rec_any_rank_started(a)};
+
+		hold_send(c, n, WM_COLLECT, &m);
+	}
+}
+
+void send_orders(struct core *c, struct cjob *j)
+{
+	if (!j->act || !j->r.att || c->failing)
+		return;
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
+		const struct cnode *n = node_by_id(c, j->r.att->places[i].node_id);
+
+		if (n && n->connected && n->synced)
+			order_place(c, j, i, n);
+	}
+}

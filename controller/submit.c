@@ -1,0 +1,330 @@
+/*
+ * submit: new jobs: limits, what they refer to, whether they could ever run; idempotency keys.
+ *
+ * The same key with the same request gives the same answer, also when the first answer was lost; with another request it is refused. Keys belong to a user, are
+ * remembered for 24 hours, at most IDEM_MAX of them (the oldest go first).
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+
+const char *req_user(const struct core *c, const struct request *rq)
+{
+	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
+}
+
+/* ---- idempotency ------------------------------------------------------------------------------------------------------- */
+
+static char *idem_scoped(const struct core *c, const struct request *rq)
+{
+	return xasprintf("%s:%s", req_user(c, rq), rq->idem_key);
+}
+
+static void idem_drop(struct core *c, struct idem *i)
+{
+	HASH_DELETE(hh, c->idem, i);
+	free(i->key);
+	free(i);
+}
+
+void idem_add(struct core *c, const char *key, const char *digest, uint64_t job)
+{
+	struct idem *i;
+
+	HASH_FIND_STR(c->idem, key, i);
+	if (i)
+		return;
+	if (HASH_COUNT(c->idem) >= IDEM_MAX)
+		idem_drop(c, c->idem);
+	i = xcalloc(1, sizeof *i);
+	i->key = xstrdup(key);
+	snprintf(i->digest, sizeof i->digest, "%s", digest ? digest : "");
+	i->job = job;
+	HASH_ADD_KEYPTR(hh, c->idem, i->key, strlen(i->key), i);
+}
+
+void idem_clear(struct core *c)
+{
+	while (c->idem)
+		idem_drop(c, c->idem);
+}
+
+static cJSON *submit_answer(uint64_t id, const char *name)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	json_add_u64(body, "id", id);
+	json_add_str(body, "name", name);
+	return body;
+}
+
+int idem_seen(struct core *c, struct request *rq)
+{
+	struct cjob *j;
+	struct idem *i;
+	struct err e;
+	char *key;
+
+	if (!rq->idem_key)
+		return 0;
+	key = idem_scoped(c, rq);
+	HASH_FIND_STR(c->idem, key, i);
+	free(key);
+	if (!i)
+		return 0;
+	if (strcmp(i->digest, rq->idem_digest) != 0) {
+		reply_fail(c, rq, ERR_CONFLICT, "the idempotency key \"%.100s\" was used for another request (job %llu); take a new key", rq->idem_key,
+		           (unsigned long long)i->job);
+		return 1;
+	}
+	j = job_get(c, i->job, &e);
+	if (j)
+		hold_reply(c, rq, 201, submit_answer(j->r.id, j->r.name));
+	else
+		reply_err(c, rq, &e);
+	return 1;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------------------------------------- */
+
+int check_limits(struct core *c, const struct job_spec *s, struct err *e)
+{
+	char asked[40], most[40];
+
+	if (c->unfinished >= c->cfg.queue_limit)
+		return err_set(e, ERR_BUSY, "%u jobs are waiting or running: that is the limit; try again later", c->cfg.queue_limit);
+	if (s->max_runtime_s > c->cfg.max_runtime_limit_s)
+		return err_set(e, ERR_LIMIT, "limits.max_runtime_s: %s is more than the administrator allows (%s)",
+		               str_duration(s->max_runtime_s, asked, sizeof asked),
+		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
+	if (spec_nodes(s) == 0 || spec_nodes(s) > SPEC_MAX_NODES || spec_ranks(s) == 0 || spec_ranks(s) > SPEC_MAX_RANKS)
+		return err_set(e, ERR_LIMIT, "a job has 1 to %d instances and 1 to %d ranks", SPEC_MAX_NODES, SPEC_MAX_RANKS);
+	return 0;
+}
+
+uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s)
+{
+	uint64_t v = j->r.max_runtime_s ? j->r.max_runtime_s : s->max_runtime_s ? s->max_runtime_s : c->cfg.max_runtime_default_s;
+
+	return c->cfg.max_runtime_limit_s && v > c->cfg.max_runtime_limit_s ? c->cfg.max_runtime_limit_s : v;
+}
+
+static int check_possible(struct core *c, const struct job_spec *s, char *text, size_t n, struct err *e)
+{
+	struct sched_reason r;
+
+	text[0] = '\0';
+	if (alloc_possible(c, s, &r))
+		return 0;
+	if (r.why == SCHED_NO_NODES) { /* may come yet: it waits, and why says so */
+		snprintf(text, n, "%s", r.text);
+		return 0;
+	}
+	return err_set(e, ERR_INVALID, "resources: impossible on this cluster: %s", r.text);
+}
+
+/* An input may come from a job of the same owner only. */
+static int check_owner(struct core *c, const struct request *rq, const char *uri, const char *where, struct err *e)
+{
+	const struct cjob *of;
+	char number[24];
+	uint64_t id;
+
+	if (strncmp(uri, "job:", 4) != 0 || rq->role == ROLE_ADMIN)
+		return 0;
+	snprintf(number, sizeof number, "%.*s", (int)(strcspn(uri + 4, "/") < 20 ? strcspn(uri + 4, "/") : 20), uri + 4);
+	if (str_parse_u64(number, &id) < 0)
+		return err_set(e, ERR_INVALID, "%s: \"%.100s\" is not a job", where, uri);
+	of = job_get(c, id, e);
+	if (!of)
+		return err_wrap(e, "%s", where);
+	if (strcmp(of->r.owner ? of->r.owner : "", req_user(c, rq)) != 0)
+		return err_set(e, ERR_DENIED, "%s: job %llu belongs to %s", where, (unsigned long long)id, of->r.owner ? of->r.owner : "nobody");
+	return 0;
+}
+
+static int check_refs(struct core *c, const struct request *rq, struct err *e)
+{
+	const struct job_spec *s = rq->spec;
+	struct strv inputs = {0};
+	char *resume = NULL, where[200];
+	int rc;
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		snprintf(where, sizeof where, "inputs.%.100s", s->inputs[i].name);
+		if (check_owner(c, rq, s->inputs[i].uri, where, e) < 0)
+			return -1;
+	}
+	if (s->resume_job && check_owner(c, rq, s->resume_job, "resume_from", e) < 0)
+		return -1;
+	rc = resolve_refs(c, s, &inputs, &resume, e);
+	strv_fini(&inputs);
+	free(resume);
+	return rc;
+}
+
+static int check_bundle(struct core *c, const struct request *rq, const char *bundle, int dry_run, struct err *e)
+{
+	if (bundle && !hash_is_hex(bundle))
+		return err_set(e, ERR_INVALID, "bundle: expected a digest (64 lower-case hexadecimal digits)");
+	if (rq->spec->source_dir && !bundle && !dry_run)
+		return err_set(e, ERR_INVALID, "source_dir: the client sent no bundle of it; submit with jobctl, or upload the tree and give its digest");
+	if (bundle && !dry_run && c->io.bundle_known && !c->io.bundle_known(req_user(c, rq), bundle, c->io.arg))
+		return err_set(e, ERR_NOT_FOUND, "bundle: %.16s... is not here; upload it first", bundle);
+	return 0;
+}
+
+/* ---- the job ------------------------------------------------------------------------------------------------------------------ */
+
+struct asked {
+	const char *bundle;
+	int hold, dry_run;
+	char note[256]; /* why it cannot start yet, when that is known */
+};
+
+static cJSON *submitted_data(struct core *c, const struct request *rq, const struct asked *a)
+{
+	const struct job_spec *s = rq->spec;
+	char digest[HASH_HEX_SIZE];
+	uint64_t gpus = 0;
+	cJSON *d = cJSON_CreateObject();
+
+	for (size_t i = 0; i < s->n_groups; i++)
+		gpus += (uint64_t)s->groups[i].instances * s->groups[i].gpus_per_instance;
+	hash_hex(rq->text, strlen(rq->text), digest);
+	json_add_str(d, "name", s->name);
+	json_add_str(d, "owner", req_user(c, rq));
+	json_add_str(d, "status", state_name(STATE_JOB, a->hold ? JOB_HELD : JOB_QUEUED));
+	json_add_str(d, "reason", a->hold ? "held at submit" : a->note);
+	json_add_str(d, "experiment", s->experiment ? s->experiment : "");
+	json_add_str(d, "notes", s->notes ? s->notes : "");
+	json_add_str(d, "queue", s->queue ? s->queue : "default");
+	cJSON_AddNumberToObject(d, "priority", (double)s->priority);
+	json_add_u64(d, "nodes", spec_nodes(s));
+	json_add_u64(d, "gpus", gpus);
+	json_add_str(d, "spec_sha256", digest);
+	if (a->bundle)
+		json_add_str(d, "bundle", a->bundle);
+	if (rq->job)
+		json_add_u64(d, "cloned_from", rq->job);
+	if (rq->role == ROLE_JOB)
+		json_add_u64(d, "submitted_by_job", rq->token_job);
+	if (rq->idem_key) {
+		char *key = idem_scoped(c, rq);
+
+		json_add_str(d, "idem_key", key);
+		json_add_str(d, "idem_digest", rq->idem_digest);
+		free(key);
+	}
+	return d;
+}
+
+static char *run_text(const struct request *rq)
+{
+	const cJSON *run = cJSON_GetObjectItemCaseSensitive(rq->body, "run");
+
+	return cJSON_IsObject(run) ? json_text(run) : xstrdup("{}");
+}
+
+static void create(struct core *c, struct request *rq, const struct asked *a)
+{
+	struct cjob *j = job_new(c, ++c->next_job_id);
+	cJSON *answer;
+
+	j->spec = rq->text;
+	rq->text = NULL;
+	j->run = run_text(rq);
+	rq->text = j->spec; /* lent for its digest */
+	if (job_post(c, j, EV_SUBMITTED, submitted_data(c, rq, a)) < 0) {
+		rq->text = NULL;
+		job_free(c, j);
+		reply_fail(c, rq, ERR_INTERNAL, "the job could not be recorded");
+		return;
+	}
+	rq->text = NULL;
+	if (rq->idem_key)
+		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id);
+	if (!a->hold)
+		alloc_queue(c, j, rq->spec);
+	answer = submit_answer(j->r.id, j->r.name);
+	hold_reply(c, rq, 201, answer);
+}
+
+static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
+{
+	cJSON *body = cJSON_CreateObject();
+	char text[400];
+
+	cJSON_AddTrueToObject(body, "dry_run");
+	cJSON_AddTrueToObject(body, "possible");
+	json_add_str(body, "name", rq->spec->name);
+	json_add_u64(body, "nodes", spec_nodes(rq->spec));
+	json_add_u64(body, "ranks", spec_ranks(rq->spec));
+	snprintf(text, sizeof text, "%u instance%s, %u rank%s%s%s", spec_nodes(rq->spec), spec_nodes(rq->spec) == 1 ? "" : "s",
+	         spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s", a->note[0] ? "; it would wait: " : "", a->note);
+	json_add_str(body, "text", text);
+	hold_reply(c, rq, 200, body);
+}
+
+static void take(struct core *c, struct request *rq)
+{
+	struct asked a = {0};
+	struct err e;
+
+	if (idem_seen(c, rq))
+		return;
+	if (!rq->spec || !rq->text) {
+		reply_fail(c, rq, ERR_INVALID, "no specification");
+		return;
+	}
+	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 || json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
+	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
+	    check_bundle(c, rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
+	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (a.dry_run)
+		dry_answer(c, rq, &a);
+	else
+		create(c, rq, &a);
+}
+
+void req_submit(struct core *c, struct request *rq)
+{
+	rq->job = 0;
+	take(c, rq);
+}
+
+void req_clone(struct core *c, struct request *rq)
+{
+	struct cjob *from;
+	struct err e;
+
+	if (idem_seen(c, rq))
+		return;
+	from = req_job(c, rq);
+	if (!from)
+		return;
+	if (from->r.deleted) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu was removed: its source is gone", (unsigned long long)rq->job);
+		return;
+	}
+	if (!rq->body)
+		rq->body = cJSON_CreateObject();
+	if (from->r.bundle && !cJSON_GetObjectItemCaseSensitive(rq->body, "bundle"))
+		json_add_str(rq->body, "bundle", from->r.bundle);
+	if (job_need_spec(c, from, &e) == 0 && from->run && !cJSON_GetObjectItemCaseSensitive(rq->body, "run")) {
+		cJSON *run = cJSON_Parse(from->run);
+
+		if (run) {
+			cJSON_DeleteItemFromObjectCaseSensitive(run, "max_runtime_s");
+			cJSON_AddItemToObject(rq->body, "run", run);
+		}
+	}
+	take(c, rq);
+}

@@ -1,0 +1,227 @@
+/*
+ * sync: an agent connects and reports everything it has; differences are settled.
+ *
+ *   it has, we know           the report counts as any other (report.c)
+ *   it has, we do not know    a launch of an old epoch, of a job that has ended, or given up: KILL, then COLLECT without keeping; no work until it is gone
+ *   we know, it has not       still preparing: the order is sent again; never launched: nothing was there; launched: those ranks are lost
+ */
+#include <string.h>
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+
+static void admit(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
+{
+	if (n->connected && n->session != session)
+		hold_close(c, n->name, n->session, "another connection of this node");
+	n->session = session;
+	n->connected = 1;
+	n->synced = n->syncing = 0;
+	n->instance = hello ? hello->instance : 0;
+	n->beat_us = now_boot(c);
+	n->seen_us = now_real(c);
+	n->peers_sent_gen = n->peers_sent_us = 0;
+	node_update_sched(c, n, 0);
+	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session, hello && hello->software ? hello->software : "?");
+}
+
+void agent_connected(struct core *c, const char *name, uint64_t session, const struct wm_hello *hello)
+{
+	struct cnode *n = node_find(c, name);
+	char print[33] = "";
+	struct err e;
+
+	if (n && n->state == NODE_REMOVED) {
+		hold_close(c, name, session, "this node was removed; join again with a new token");
+		return;
+	}
+	if (c->io.fingerprint && c->io.fingerprint(hello->cert_pem, print, c->io.arg, &e) < 0) {
+		hold_close(c, name, session, "its certificate cannot be read");
+		return;
+	}
+	if (n && n->fingerprint && *print && strcmp(n->fingerprint, print) != 0) {
+		hold_close(c, name, session, "another certificate was given out for this name since; join again");
+		return;
+	}
+	if (!n) {
+		/* A certificate of ours for a name that is in no record: records were restored from an older copy. */
+		cJSON *d = cJSON_CreateObject();
+
+		n = node_new(c, name, ++c->next_node_id);
+		n->joined_us = now_real(c);
+		rec_set(&n->fingerprint, print);
+		json_add_str(d, "node", name);
+		json_add_str(d, "text", "known by its certificate alone");
+		cluster_post(c, EV_JOINED, d);
+		node_mark(c, n);
+	}
+	admit(c, n, session, hello);
+}
+
+void agent_gone(struct core *c, const char *name, uint64_t session, const char *why)
+{
+	struct cnode *n = node_find(c, name);
+
+	if (!n || n->session != session || !n->connected)
+		return;
+	/* Not failure: the agent dials again; only a lease that ran out counts. */
+	n->connected = n->synced = n->syncing = 0;
+	node_update_sched(c, n, 0);
+	log_info("event=agent_down node=%s text=\"%s\"", name, why ? why : "");
+}
+
+static struct place_rt *rt_on(const struct cjob *j, const struct cnode *n, struct place_rec **p)
+{
+	*p = rec_place_of(j->r.att, n->id);
+	return place_rt(j, *p);
+}
+
+void on_sync_begin(struct core *c, struct cnode *n)
+{
+	struct place_rec *p;
+	struct stale *s, *t;
+
+	(void)c;
+	n->syncing = 1;
+	n->synced = 0;
+	for (uint32_t i = 0; i < n->n_jobs; i++) {
+		struct place_rt *rt = rt_on(n->jobs[i], n, &p);
+
+		rt->reported = 0;
+		rt->session = n->session;
+		rt->sent = 0;
+	}
+	LL_FOREACH_SAFE(n->stale, s, t)
+		free(s);
+	n->stale = NULL;
+}
+
+/* Nothing is left there although a launch is on record. */
+static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "node_rank", place_index(j, p));
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "text", "its agent has nothing of it");
+	if (job_post(c, j, EV_NODE_CLEANED, d) < 0)
+		return;
+	alloc_release(c, j, n->id);
+	node_job_del(n, j);
+}
+
+static void missing(struct core *c, struct cjob *j, struct cnode *n, struct place_rec *p)
+{
+	const struct attempt_rec *a = j->r.att;
+	static const char text[] = "its agent knows nothing of the launch any more";
+	cJSON *d;
+
+	log_warn("event=launch_missing job=%llu attempt=%u node=%s", (unsigned long long)j->r.id, a->number, n->name);
+	if (a->state == ATT_PREPARING) {
+		if (p->state != PLACE_READY)
+			return; /* send_orders sends it again */
+		d = cJSON_CreateObject();
+		json_add_u64(d, "node_rank", place_index(j, p));
+		json_add_str(d, "node", n->name);
+		json_add_str(d, "text", text);
+		job_post(c, j, EV_NODE_PREPARING, d);
+	} else if (a->state == ATT_ENDING && !a->phases[PHASE_LAUNCHING].started_us) {
+		gone_without_launch(c, j, n, p);
+	} else if (p->state == PLACE_FAILED) {
+		gone_without_launch(c, j, n, p);
+	} else {
+		place_lost(c, j, place_index(j, p), 0, 0, text);
+	}
+}
+
+void on_sync_end(struct core *c, struct cnode *n)
+{
+	uint32_t n_jobs = n->n_jobs;
+	struct cjob **jobs;
+
+	if (!n->syncing)
+		return;
+	jobs = xmemdup(n->jobs, n_jobs * sizeof *jobs); /* the list changes below */
+	n->syncing = 0;
+	n->synced = 1;
+	for (uint32_t i = 0; i < n_jobs; i++) {
+		struct place_rec *p;
+
+		if (!rt_on(jobs[i], n, &p)->reported)
+			missing(c, jobs[i], n, p);
+		job_touch(c, jobs[i]);
+		if (jobs[i]->act)
+			rsh_resend(c, jobs[i], place_index(jobs[i], p));
+	}
+	free(jobs);
+	if (n->state != NODE_UP) {
+		cJSON *d = cJSON_CreateObject();
+
+		json_add_str(d, "node", n->name);
+		cluster_post(c, EV_CONNECTED, d);
+		node_state(c, n, NODE_UP, n->drain ? n->reason : NULL);
+		c->peers_gen++;
+	}
+	node_update_sched(c, n, 0);
+	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
+}
+
+/* ---- launches that must not be there ------------------------------------------------------------------------------------ */
+
+static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t attempt)
+{
+	for (struct stale *s = n->stale; s; s = s->next)
+		if (s->job == job && s->attempt == attempt)
+			return s;
+	return NULL;
+}
+
+void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch)
+{
+	struct stale *s = stale_find(n, job, attempt);
+
+	if (!s) {
+		s = xcalloc(1, sizeof *s);
+		s->job = job;
+		s->attempt = attempt;
+		LL_PREPEND(n->stale, s);
+	}
+	if (epoch > s->epoch)
+		s->epoch = epoch;
+	node_update_sched(c, n, 0);
+}
+
+void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m)
+{
+	const struct cjob *j = job_find(c, m->job);
+	/* An agent drops orders below the greatest epoch it knows of the job. */
+	uint64_t epoch = j && j->r.epoch > m->epoch ? j->r.epoch : m->epoch;
+	struct stale *s = stale_find(n, m->job, m->attempt);
+
+	if (m->state == LAUNCH_CLEANED) {
+		if (s) {
+			LL_DELETE(n->stale, s);
+			free(s);
+			node_update_sched(c, n, 0);
+		}
+		return;
+	}
+	if (!s) {
+		log_warn("event=stale_launch job=%llu attempt=%u epoch=%llu node=%s state=%u", (unsigned long long)m->job, m->attempt,
+		         (unsigned long long)m->epoch, n->name, m->state);
+		stale_add(c, n, m->job, m->attempt, m->epoch);
+	}
+	if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED) {
+		struct wm_collect collect = {.job = m->job, .attempt = m->attempt, .epoch = epoch, .keep = 0};
+
+		hold_send(c, n, WM_COLLECT, &collect);
+	} else if (m->state != LAUNCH_STOPPING) {
+		struct wm_kill kill = {.job = m->job,
+		                       .attempt = m->attempt,
+		                       .epoch = epoch,
+		                       .grace_ms = c->cfg.default_grace_s * 1000,
+		                       .reason = (char *)(uintptr_t) "this launch is not the job's present one"};
+
+		hold_send(c, n, WM_KILL, &kill);
+	}
+}

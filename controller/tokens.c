@@ -1,0 +1,281 @@
+/*
+ * tokens: join tokens (one node, one time), tokens of jobs, and joining.
+ *
+ * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and request: the node gets another certificate, nobody
+ * else does. A name that is in use is refused: while its node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
+ * the old certificate is no longer accepted.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/strutil.h"
+#include "common/tls.h"
+#include "controller/core_int.h"
+
+#define JOIN_TTL_S 3600
+
+static void token_free(struct token *t)
+{
+	free(t->id);
+	free(t->kind);
+	free(t->secret_hash);
+	free(t->owner);
+	free(t->used_by);
+	free(t);
+}
+
+void token_add(struct core *c, const struct token_row *r)
+{
+	struct token *t;
+
+	if (!r->secret_hash || strcmp(r->kind ? r->kind : "", "join") != 0)
+		return; /* others are looked up by the HTTP side */
+	HASH_FIND_STR(c->tokens, r->secret_hash, t);
+	if (t)
+		return;
+	t = xcalloc(1, sizeof *t);
+	t->id = xstrdup(r->id ? r->id : "");
+	t->kind = xstrdup(r->kind);
+	t->secret_hash = xstrdup(r->secret_hash);
+	t->owner = xstrdup(r->owner ? r->owner : "");
+	t->used_by = xstrdup(r->used_by ? r->used_by : "");
+	t->job = r->job;
+	t->created_us = r->created_us;
+	t->expires_us = r->expires_us;
+	t->used_us = r->used_us;
+	HASH_ADD_KEYPTR(hh, c->tokens, t->secret_hash, strlen(t->secret_hash), t);
+}
+
+void tokens_clear(struct core *c)
+{
+	struct token *t, *tmp;
+
+	HASH_ITER(hh, c->tokens, t, tmp)
+	{
+		HASH_DELETE(hh, c->tokens, t);
+		token_free(t);
+	}
+}
+
+static void token_write(struct core *c, const struct token *t)
+{
+	store_txn_token(turn_now(c)->txn, &(struct token_row){.id = t->id,
+	                                                      .kind = t->kind,
+	                                                      .secret_hash = t->secret_hash,
+	                                                      .owner = t->owner,
+	                                                      .job = t->job,
+	                                                      .created_us = t->created_us,
+	                                                      .expires_us = t->expires_us,
+	                                                      .used_us = t->used_us,
+	                                                      .used_by = *t->used_by ? t->used_by : NULL});
+	turn_now(c)->n++;
+}
+
+/* Expired ones go when a new one is made: there are few. */
+static void tokens_expire(struct core *c)
+{
+	struct token *t, *tmp;
+
+	HASH_ITER(hh, c->tokens, t, tmp)
+	{
+		if (t->expires_us > now_real(c))
+			continue;
+		HASH_DELETE(hh, c->tokens, t);
+		token_free(t);
+	}
+}
+
+void req_token(struct core *c, struct request *rq)
+{
+	const char *kind = "join";
+	int64_t ttl = JOIN_TTL_S;
+	uint8_t raw[16];
+	char secret[33], hash[HASH_HEX_SIZE], id[17], at[CLOCK_RFC3339_SIZE];
+	char *text;
+	struct token_row row;
+	struct err e;
+	cJSON *d, *body;
+
+	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0 || json_get_i64(rq->body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (strcmp(kind, "join") != 0) {
+		reply_fail(c, rq, ERR_UNSUPPORTED, "kind: only tokens of kind \"join\" can be made yet");
+		return;
+	}
+	tokens_expire(c);
+	c->io.random(raw, sizeof raw, c->io.arg);
+	str_hex(raw, sizeof raw, secret);
+	hash_hex(secret, 32, hash);
+	snprintf(id, sizeof id, "j%.12s", hash);
+	row = (struct token_row){.id = id,
+	                         .kind = (char *)(uintptr_t) "join",
+	                         .secret_hash = hash,
+	                         .owner = (char *)(uintptr_t)req_user(c, rq),
+	                         .created_us = now_real(c),
+	                         .expires_us = now_real(c) + (uint64_t)ttl * 1000000};
+	token_add(c, &row);
+	store_txn_token(turn_now(c)->txn, &row);
+	turn_now(c)->n++;
+	d = cJSON_CreateObject();
+	json_add_str(d, "id", id);
+	json_add_str(d, "kind", "join");
+	json_add_str(d, "by", row.owner);
+	json_add_u64(d, "ttl_s", (uint64_t)ttl);
+	cluster_post(c, EV_TOKEN_MADE, d);
+	text = tls_join_token(secret, c->io.ca_fingerprint ? c->io.ca_fingerprint(c->io.arg) : "00000000000000000000000000000000");
+	body = cJSON_CreateObject();
+	json_add_str(body, "id", id);
+	json_add_str(body, "kind", "join");
+	json_add_str(body, "token", text);
+	json_add_str(body, "expires_at", clock_rfc3339(row.expires_us, at));
+	hold_reply(c, rq, 201, body);
+	free(text);
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------------------- */
+
+static struct token *token_of(struct core *c, const char *text, struct err *e)
+{
+	char secret[33], print[33], hash[HASH_HEX_SIZE];
+	struct token *t;
+
+	if (tls_join_parse(text, secret, print, e) < 0)
+		return NULL;
+	hash_hex(secret, 32, hash);
+	HASH_FIND_STR(c->tokens, hash, t);
+	if (!t)
+		err_set(e, ERR_UNAUTHORIZED, "this join token is not known (used up, expired long ago, or of another cluster); make one: jobctl token create --join");
+	return t;
+}
+
+static int token_good(struct core *c, const struct token *t, const char *use, struct err *e)
+{
+	if (t->expires_us <= now_real(c))
+		return err_set(e, ERR_UNAUTHORIZED, "this join token has expired; make another: jobctl token create --join");
+	if (t->used_us && strcmp(t->used_by, use) != 0)
+		return err_set(e, ERR_UNAUTHORIZED, "this join token was used already; each is for one node: jobctl token create --join");
+	return 0;
+}
+
+static int name_free(const struct cnode *n, int repeated, struct err *e)
+{
+	if (!n || repeated || n->state == NODE_REMOVED || (n->state == NODE_LOST && !n->connected))
+		return 0;
+	if (n->connected)
+		return err_set(e, ERR_CONFLICT, "node %s is connected; give this one another --name, or stop that agent and remove it: jobctl node rm %s",
+		               n->name, n->name);
+	return err_set(e, ERR_CONFLICT, "node %s is known and not lost yet; give this one another --name, or remove it: jobctl node rm %s", n->name,
+	               n->name);
+}
+
+static void joined(struct core *c, struct cnode *n, struct token *t, const char *use, const char *cert)
+{
+	char print[33];
+	struct err e;
+	cJSON *d = cJSON_CreateObject();
+
+	if (n->n_jobs) /* what ran under the old certificate is not this machine's any more */
+		node_is_lost(c, n, "another machine joined under its name");
+	if (n->state != NODE_JOINING)
+		node_state(c, n, NODE_JOINING, NULL);
+	n->drain = 0;
+	n->joined_us = now_real(c);
+	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0)
+		rec_set(&n->fingerprint, print);
+	node_mark(c, n);
+	t->used_us = now_real(c);
+	free(t->used_by);
+	t->used_by = xstrdup(use);
+	token_write(c, t);
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "token", t->id);
+	json_add_str(d, "by", t->owner);
+	cluster_post(c, EV_JOINED, d);
+	log_info("event=joined node=%s token=%s", n->name, t->id);
+}
+
+void req_join(struct core *c, struct request *rq)
+{
+	const char *text = "", *name = rq->node, *csr = "";
+	char digest[HASH_HEX_SIZE], use[200];
+	struct cnode *n;
+	struct token *t;
+	struct err e;
+	cJSON *body;
+	char *cert;
+
+	if (json_get_str(rq->body, "", "token", &text, &e) < 0 || json_get_str(rq->body, "", "node", &name, &e) < 0 ||
+	    json_get_str(rq->body, "", "csr", &csr, &e) < 0 || str_check_name(name ? name : "", 63, "node name", &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	hash_hex(csr, strlen(csr), digest);
+	snprintf(use, sizeof use, "%s %.16s", name, digest);
+	t = token_of(c, text, &e);
+	n = node_find(c, name);
+	if (!t || token_good(c, t, use, &e) < 0 || name_free(n, t->used_us != 0, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	cert = c->io.sign_csr(csr, name, c->io.arg, &e);
+	if (!cert) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (!n)
+		n = node_new(c, name, ++c->next_node_id);
+	joined(c, n, t, use, cert);
+	body = cJSON_CreateObject();
+	json_add_str(body, "node", name);
+	json_add_str(body, "cert", cert);
+	json_add_str(body, "ca", c->io.ca_pem ? c->io.ca_pem(c->io.arg) : "");
+	hold_reply(c, rq, 201, body);
+	free(cert);
+}
+
+/* ---- of jobs --------------------------------------------------------------------------------------------------------------- */
+
+/* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the same. One launch token a node: two agents
+ * on one machine must not take each other's processes for strays. */
+void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41])
+{
+	char text[128], hash[HASH_HEX_SIZE];
+
+	snprintf(text, sizeof text, "launch:%u:%s", place, j->r.att->token ? j->r.att->token : "");
+	hash_hex(text, strlen(text), hash);
+	snprintf(launch, 33, "%.32s", hash);
+	snprintf(text, sizeof text, "job:%s", j->r.att->token ? j->r.att->token : "");
+	hash_hex(text, strlen(text), hash);
+	snprintf(job, 41, "%.40s", hash);
+}
+
+static void job_token_row(struct core *c, struct cjob *j, uint64_t expires_us)
+{
+	char launch[33], secret[41], hash[HASH_HEX_SIZE], id[64];
+
+	token_secrets(j, 0, launch, secret);
+	hash_hex(secret, strlen(secret), hash);
+	snprintf(id, sizeof id, "job-%llu.%u", (unsigned long long)j->r.id, j->r.att->number);
+	store_txn_token(turn_now(c)->txn, &(struct token_row){.id = id,
+	                                                      .kind = (char *)(uintptr_t) "job",
+	                                                      .secret_hash = hash,
+	                                                      .owner = (char *)(uintptr_t)(j->r.owner ? j->r.owner : ""),
+	                                                      .job = j->r.id,
+	                                                      .created_us = j->r.att->started_us,
+	                                                      .expires_us = expires_us});
+	turn_now(c)->n++;
+}
+
+void token_job_make(struct core *c, struct cjob *j)
+{
+	job_token_row(c, j, 0);
+}
+
+void token_job_expire(struct core *c, struct cjob *j)
+{
+	job_token_row(c, j, now_real(c));
+}

@@ -1,0 +1,534 @@
+/*
+ * turn: events, and what waits for them to be durable.
+ *
+ * Inputs change memory at once and gather in one transaction. At most one is with the store at a time; what comes meanwhile gathers in the next, so
+ * a busy controller commits in groups by itself. Sends, replies, notices and acknowledgements leave when the transaction that explains them is durable.
+ *
+ * When the store refuses a transaction, memory is ahead of it. Nothing of that was shown to anyone, so the core does what a restart would do: it forgets
+ * everything and loads what the store has (load.c). Requests that waited are answered with the store's error; orders and acknowledgements are dropped, agents
+ * are asked to connect anew and report again. Until a small probe is durable, writing requests are refused and reports are not taken.
+ *
+ * Metric points change no record: they go in transactions of their own, and a lost one is only not acknowledged.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include "common/fault.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+
+uint64_t now_boot(const struct core *c)
+{
+	return clock_boot_us(c->io.clock);
+}
+
+uint64_t now_real(const struct core *c)
+{
+	return clock_real_us(c->io.clock);
+}
+
+static struct turn *turn_new(struct core *c)
+{
+	struct turn *t = xcalloc(1, sizeof *t);
+
+	t->core = c;
+	t->txn = store_txn_new();
+	return t;
+}
+
+struct turn *turn_now(struct core *c)
+{
+	if (!c->now)
+		c->now = turn_new(c);
+	return c->now;
+}
+
+static void held_free(struct held *h)
+{
+	free(h->node);
+	if (h->msg)
+		wire_free(h->type, h->msg);
+	cJSON_Delete(h->body);
+	event_row_fini(&h->ev);
+	free(h);
+}
+
+static struct held *hold(struct turn *t, enum held_kind kind)
+{
+	struct held *h = xcalloc(1, sizeof *h);
+
+	h->kind = kind;
+	DL_APPEND(t->held, h);
+	return h;
+}
+
+static void let_go(struct core *c, struct held *h)
+{
+	const struct core_io *io = &c->io;
+
+	switch (h->kind) {
+	case HELD_SEND:
+		io->send(h->node, h->session, h->type, h->msg, h->id, io->arg);
+		break;
+	case HELD_REPLY:
+		h->rq->reply(h->rq, h->status, h->body, h->status >= 400 ? &h->err : NULL);
+		h->body = NULL;
+		break;
+	case HELD_NOTICE:
+		if (io->notice)
+			io->notice(&h->ev, io->arg);
+		break;
+	case HELD_CLOSE:
+		io->close_agent(h->node, h->session, h->err.text, io->arg);
+		break;
+	case HELD_REMOVE_DATA:
+		if (io->remove_data)
+			io->remove_data(h->job, io->arg);
+		break;
+	case HELD_SETTLE:
+		job_settle(c, h->job);
+		break;
+	case HELD_METRICS_ACK:
+		if (io->metrics_ack)
+			io->metrics_ack(h->node, h->job, h->attempt, h->id, io->arg);
+		break;
+	}
+}
+
+static void turn_release(struct core *c, struct turn *t)
+{
+	struct held *h, *tmp;
+
+	DL_FOREACH_SAFE(t->held, h, tmp)
+	{
+		let_go(c, h);
+		held_free(h);
+	}
+	store_txn_free(t->txn);
+	free(t);
+}
+
+/* Nothing leaves but the answers, which say that it failed. */
+static void turn_drop(struct turn *t, const struct err *e)
+{
+	struct held *h, *tmp;
+
+	if (!t)
+		return;
+	DL_FOREACH_SAFE(t->held, h, tmp)
+	{
+		if (h->kind == HELD_REPLY) {
+			/* A refusal needed no write: it stands as it is. */
+			if (h->status >= 400)
+				h->rq->reply(h->rq, h->status, h->body, &h->err);
+			else
+				h->rq->reply(h->rq, err_http_status(e->code), NULL, e);
+			if (h->status >= 400)
+				h->body = NULL;
+		}
+		held_free(h);
+	}
+	store_txn_free(t->txn);
+	free(t);
+}
+
+void turns_drop(struct core *c, const struct err *e)
+{
+	struct turn *flying = c->flying, *now = c->now;
+
+	c->flying = c->now = NULL;
+	turn_drop(flying, e);
+	turn_drop(now, e);
+}
+
+void metrics_drop(struct core *c, const struct err *e)
+{
+	turn_drop(c->metrics, e);
+	turn_drop(c->metrics_flying, e);
+	c->metrics = c->metrics_flying = NULL;
+}
+
+/* ---- holding ----------------------------------------------------------------------------------------------- */
+
+void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg)
+{
+	struct held *h;
+
+	if (!n->connected)
+		return;
+	h = hold(turn_now(c), HELD_SEND);
+	h->node = xstrdup(n->name);
+	h->session = n->session;
+	h->type = type;
+	h->msg = wire_copy(type, msg);
+}
+
+void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id)
+{
+	struct wm_ack ack = {.acked = id};
+	struct held *h = hold(turn_now(c), HELD_SEND);
+
+	h->node = xstrdup(node);
+	h->session = session;
+	h->type = WM_ACK;
+	h->msg = wire_copy(WM_ACK, &ack);
+}
+
+void hold_reply(struct core *c, struct request *rq, int status, cJSON *body)
+{
+	struct held *h = hold(turn_now(c), HELD_REPLY);
+
+	h->rq = rq;
+	h->status = status;
+	h->body = body;
+}
+
+void reply_err(struct core *c, struct request *rq, const struct err *e)
+{
+	struct held *h = hold(turn_now(c), HELD_REPLY);
+
+	h->rq = rq;
+	h->status = err_http_status(e->code);
+	h->err = *e;
+}
+
+int reply_fail(struct core *c, struct request *rq, enum err_code code, const char *fmt, ...)
+{
+	struct err e = {.code = code};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(e.text, sizeof e.text, fmt, ap);
+	va_end(ap);
+	reply_err(c, rq, &e);
+	return -1;
+}
+
+void hold_close(struct core *c, const char *node, uint64_t session, const char *why)
+{
+	struct held *h = hold(turn_now(c), HELD_CLOSE);
+
+	h->node = xstrdup(node);
+	h->session = session;
+	err_set(&h->err, ERR_CONFLICT, "%s", why);
+}
+
+void hold_remove_data(struct core *c, uint64_t job)
+{
+	hold(turn_now(c), HELD_REMOVE_DATA)->job = job;
+}
+
+void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq)
+{
+	struct held *h;
+
+	if (!c->metrics)
+		c->metrics = turn_new(c);
+	h = hold(c->metrics, HELD_METRICS_ACK);
+	h->node = xstrdup(node);
+	h->job = job;
+	h->attempt = attempt;
+	h->id = seq;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------ */
+
+void job_mark(struct core *c, struct cjob *j)
+{
+	turn_now(c);
+	j->dirty_job = 1;
+	if (j->in_turn)
+		return;
+	j->in_turn = 1;
+	DL_APPEND2(c->turn_jobs, j, turn_prev, turn_next);
+}
+
+void node_mark(struct core *c, struct cnode *n)
+{
+	turn_now(c);
+	if (n->dirty)
+		return;
+	n->dirty = 1;
+	DL_APPEND2(c->dirty_nodes, n, dirty_prev, dirty_next);
+}
+
+static void record(struct core *c, struct event_row *ev, char *data)
+{
+	struct turn *t = turn_now(c);
+	struct held *h;
+
+	ev->id = ++c->next_event_id;
+	ev->data = data;
+	store_txn_event(t->txn, ev);
+	t->n++;
+	c->n_events++;
+	h = hold(t, HELD_NOTICE);
+	h->ev = *ev;
+	h->ev.type = xstrdup(ev->type);
+}
+
+static int of_attempt(enum event_type t)
+{
+	return t >= EV_PLACED && t <= EV_ATTEMPT_ENDED;
+}
+
+int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
+{
+	struct job_rec *r = &j->r;
+	enum job_status before = r->status;
+	int was_new = !r->created_us;
+	struct event_row ev = {.job = r->id, .at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
+	struct err e;
+
+	if (!data)
+		data = cJSON_CreateObject();
+	if (of_attempt(t))
+		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
+	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
+		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t), e.text);
+#ifdef HEARTH_FAULTS
+		abort();
+#endif
+		cJSON_Delete(data);
+		return -1;
+	}
+	record(c, &ev, json_text(data));
+	cJSON_Delete(data);
+	job_mark(c, j);
+	if (of_attempt(t) && r->att)
+		j->dirty_attempt = 1;
+	if (was_new || before != r->status) {
+		if (!was_new)
+			c->counts[before]--;
+		c->counts[r->status]++;
+		if (was_new)
+			c->unfinished++;
+		else if (job_ended(r->status))
+			c->unfinished--;
+	}
+	return 0;
+}
+
+void cluster_post(struct core *c, enum event_type t, cJSON *data)
+{
+	struct event_row ev = {.at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
+
+	record(c, &ev, json_text(data));
+	cJSON_Delete(data);
+}
+
+/* ---- committing --------------------------------------------------------------------------------------------- */
+
+static void write_job(struct core *c, struct turn *t, struct cjob *j)
+{
+	struct job_row row;
+
+	rec_job_row(&j->r, &row);
+	if (!j->spec_saved) {
+		row.spec = j->spec;
+		row.run = j->run;
+		j->spec_saved = 1;
+	}
+	store_txn_job(t->txn, &row);
+	t->n++;
+	if (j->dirty_attempt && j->r.att) {
+		struct attempt_row a;
+
+		rec_attempt_row(&j->r, &a);
+		store_txn_attempt(t->txn, &a);
+		attempt_row_borrowed_fini(&a);
+		for (uint32_t i = 0; i < j->r.att->n_ranks; i++) {
+			struct rank_row k;
+
+			if (!j->r.att->ranks[i].dirty)
+				continue;
+			rec_rank_row(&j->r, i, &k);
+			store_txn_rank(t->txn, &k);
+			j->r.att->ranks[i].dirty = 0;
+		}
+	}
+	j->dirty_job = j->dirty_attempt = j->in_turn = 0;
+	hold(t, HELD_SETTLE)->job = j->r.id;
+	(void)c;
+}
+
+static void write_rows(struct core *c)
+{
+	struct turn *t = c->now;
+	struct cjob *j, *jt;
+	struct cnode *n, *nt;
+
+	DL_FOREACH_SAFE2(c->turn_jobs, j, jt, turn_next)
+	{
+		DL_DELETE2(c->turn_jobs, j, turn_prev, turn_next);
+		write_job(c, t, j);
+	}
+	DL_FOREACH_SAFE2(c->dirty_nodes, n, nt, dirty_next)
+	{
+		struct node_row row;
+
+		DL_DELETE2(c->dirty_nodes, n, dirty_prev, dirty_next);
+		node_row_of(n, &row);
+		store_txn_node(t->txn, &row);
+		n->dirty = 0;
+		t->n++;
+	}
+}
+
+static void on_done(int rc, const struct err *e, void *arg)
+{
+	struct turn *t = arg;
+	struct core *c = t->core;
+
+	assert(t == c->flying); /* one at a time, and it is dropped nowhere but below */
+	if (rc == 0) {
+		c->flying = NULL;
+		c->n_commits++;
+		turn_release(c, t);
+	} else {
+		c->n_failed++;
+		core_fail(c, e);
+	}
+	turn_commit(c);
+}
+
+static void on_metrics_done(int rc, const struct err *e, void *arg)
+{
+	struct turn *t = arg;
+	struct core *c = t->core;
+
+	if (t == c->metrics_flying)
+		c->metrics_flying = NULL;
+	if (rc == 0) {
+		turn_release(c, t);
+	} else {
+		log_warn("event=metrics_not_stored text=\"%s\"", e ? e->text : "");
+		turn_drop(t, e);
+	}
+	turn_commit(c);
+}
+
+/* 1 given, 0 later, -1 refused. Without a row to write it is done at once. */
+static int give(struct core *c, struct turn *t, store_done_fn done, uint64_t *retry_us, struct err *e)
+{
+	struct store_txn *txn = t->txn;
+
+	if (*retry_us && now_boot(c) < *retry_us)
+		return 0;
+	*retry_us = 0;
+	t->txn = NULL;
+	if (c->io.commit(txn, done, t, c->io.arg, e) == 0)
+		return 1;
+	t->txn = txn;
+	if (e->code != ERR_BUSY)
+		return -1;
+	*retry_us = now_boot(c) + RETRY_COMMIT_US;
+	return 0;
+}
+
+static void commit_metrics(struct core *c)
+{
+	struct turn *t = c->metrics;
+	struct err e;
+	int rc;
+
+	if (!t || c->metrics_flying)
+		return;
+	c->metrics = NULL;
+	if (!t->n) {
+		turn_release(c, t);
+		return;
+	}
+	c->metrics_flying = t;
+	rc = give(c, t, on_metrics_done, &c->metrics_retry_us, &e);
+	if (rc > 0)
+		return;
+	c->metrics_flying = NULL;
+	if (rc == 0)
+		c->metrics = t;
+	else
+		turn_drop(t, &e);
+}
+
+void turn_commit(struct core *c)
+{
+	struct turn *t = c->now;
+	struct err e;
+	int rc;
+
+	commit_metrics(c);
+	if (!t || c->flying)
+		return;
+	write_rows(c);
+	c->now = NULL;
+	if (!t->n) { /* only answers and orders that nothing new explains */
+		turn_release(c, t);
+		return;
+	}
+	c->flying = t;
+	rc = give(c, t, on_done, &c->retry_us, &e);
+	if (rc > 0)
+		return;
+	c->flying = NULL;
+	c->now = t;
+	if (rc < 0)
+		core_fail(c, &e);
+}
+
+/* ---- failure -------------------------------------------------------------------------------------------------- */
+
+static void on_probe(int rc, const struct err *e, void *arg)
+{
+	struct turn *t = arg;
+	struct core *c = t->core;
+
+	c->probing = 0;
+	free(t);
+	if (rc == 0)
+		core_recovered(c);
+	else if (e)
+		c->fail_err = *e;
+}
+
+static void probe(struct core *c)
+{
+	struct turn *t = turn_new(c);
+	struct store_txn *txn = t->txn;
+	char at[CLOCK_RFC3339_SIZE];
+	struct err e;
+
+	clock_rfc3339(now_real(c), at);
+	store_txn_setting(txn, "probe", at);
+	t->txn = NULL;
+	c->probe_us = now_boot(c) + PROBE_US;
+	if (c->io.commit(txn, on_probe, t, c->io.arg, &e) == 0) {
+		c->probing = 1;
+		return;
+	}
+	store_txn_free(txn);
+	free(t);
+}
+
+void turn_tick(struct core *c)
+{
+	uint64_t now = now_boot(c);
+
+	if (c->failing && !c->probing && now >= c->probe_us)
+		probe(c);
+	if ((c->retry_us && now >= c->retry_us) || (c->metrics_retry_us && now >= c->metrics_retry_us))
+		turn_commit(c);
+}
+
+uint64_t turn_next_us(const struct core *c)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (c->failing && !c->probing)
+		at = c->probe_us;
+	if (c->retry_us && c->retry_us < at)
+		at = c->retry_us;
+	if (c->metrics_retry_us && c->metrics_retry_us < at)
+		at = c->metrics_retry_us;
+	return at;
+}
