@@ -80,6 +80,13 @@ static int is_marked(const struct run *r, const char *digest)
 	return str_unhex(digest, key, HASH_BYTES) == 0 && r->n && bsearch(key, r->marks, r->n, sizeof(*r->marks), by_bytes);
 }
 
+static int join(char out[BLOB_PATH_MAX], const char *dir, const char *name, struct err *e)
+{
+	int n = snprintf(out, BLOB_PATH_MAX, "%s/%s", dir, name);
+
+	return n > 0 && n < BLOB_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "%s: path is too long", dir);
+}
+
 /* ---- sweep ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t modified_us(const struct stat *st)
@@ -109,7 +116,8 @@ static int sweep_blob(struct run *r, const char *dir, const char *name)
 	struct stat st;
 	int lock;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (join(path, dir, name, &r->e) < 0)
+		return -1;
 	if (stat(path, &st) < 0)
 		return 0;
 	/* Not a digest: torn temporary files and damaged blobs set aside; they age like the rest. */
@@ -134,8 +142,7 @@ static int sweep_fan(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return each(path, sweep_blob, r);
+	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_blob, r);
 }
 
 /* Under the lock: a put makes blob and reference in two steps. */
@@ -144,12 +151,13 @@ static int sweep_ref(struct run *r, const char *dir, const char *name)
 	char path[BLOB_PATH_MAX];
 	int lock;
 
+	if (join(path, dir, name, &r->e) < 0)
+		return -1;
 	if (hash_is_hex(name) && blob_has(r->b->blobs, name))
 		return 0;
 	lock = blob_lock(r->b, 1, &r->e);
 	if (lock < 0)
 		return -1;
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	if (!(hash_is_hex(name) && blob_has(r->b->blobs, name)) && unlink(path) == 0)
 		r->gc->references_removed++;
 	close(lock);
@@ -160,16 +168,14 @@ static int sweep_ref_fan(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return each(path, sweep_ref, r);
+	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_ref, r);
 }
 
 static int sweep_owner(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return each(path, sweep_ref_fan, r);
+	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_ref_fan, r);
 }
 
 /* Uploads of agents begin with a dot: not by each(). */
@@ -183,9 +189,8 @@ static int sweep_uploads(struct run *r, uint64_t now_us)
 	if (!dp)
 		return err_sys(&r->e, errno, "%s", r->b->uploads);
 	while ((d = readdir(dp))) {
-		snprintf(path, sizeof(path), "%s/%s", r->b->uploads, d->d_name);
-		/* Its time is the kernel's, as it is that of the last write. */
-		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && modified_us(&st) + UPLOAD_AGE_S * 1000000ull < now_us && unlink(path) == 0)
+		if (join(path, r->b->uploads, d->d_name, &r->e) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+		    modified_us(&st) + UPLOAD_AGE_S * 1000000ull < now_us && unlink(path) == 0)
 			r->gc->uploads_removed++;
 	}
 	closedir(dp);

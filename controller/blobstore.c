@@ -196,8 +196,8 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	return sync_dir(dir, e);
 }
 
-/* The blob is there: keep it, and let owner have it. ERR_NOT_FOUND when it is not. */
-static int refer(const struct blobstore *b, const char *owner, const char *digest, struct err *e)
+/* Under the lock: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner have it. */
+static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
 {
 	char blob[BLOB_PATH_MAX], ref[BLOB_PATH_MAX];
 	int lock, rc = 0;
@@ -208,14 +208,21 @@ static int refer(const struct blobstore *b, const char *owner, const char *diges
 	lock = blob_lock(b, 0, e);
 	if (lock < 0)
 		return -1;
-	if (access(blob, F_OK) < 0)
+	if (content)
+		rc = blob_put(b->blobs, digest, content, n, e);
+	else if (access(blob, F_OK) < 0)
 		rc = err_sys(e, errno, "blob %s", digest);
-	else
+	if (rc == 0)
 		touch(b, blob);
 	if (rc == 0 && owner)
 		rc = make_ref(blob, ref, e);
 	close(lock);
 	return rc;
+}
+
+static int refer(const struct blobstore *b, const char *owner, const char *digest, struct err *e)
+{
+	return keep(b, owner, digest, NULL, 0, e);
 }
 
 /* ---- asking --------------------------------------------------------------------------------------------------- */
@@ -334,13 +341,6 @@ int blobstore_give(struct blobstore *b, const char *owner, const char *digest, s
 
 /* ---- uploads ---------------------------------------------------------------------------------------------------- */
 
-static int keep(struct blobstore *b, const struct blob_piece *p, const void *data, size_t n, struct err *e)
-{
-	if (blob_put(b->blobs, p->digest, data, n, e) < 0)
-		return -1;
-	return refer(b, p->owner, p->digest, e);
-}
-
 static int digest_is(const void *data, size_t n, const char *digest)
 {
 	char real[HASH_HEX_SIZE];
@@ -398,7 +398,7 @@ static int finish_upload(struct blobstore *b, const struct blob_piece *p, const 
 	if (fs_read_file(path, BLOBSTORE_BLOB_MAX, &data, &n, e) < 0)
 		return -1;
 	if (digest_is(data, n, p->digest)) {
-		rc = keep(b, p, data, n, e);
+		rc = keep(b, p->owner, p->digest, data, n, e);
 		*complete = rc == 0;
 		if (rc == 0)
 			unlink(path);
@@ -427,6 +427,7 @@ static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *
 		return err_set(e, ERR_BUSY, "blob %s is being uploaded by another connection", p->digest);
 	}
 	rc = add_piece(fd, p, present, e);
+	touch(b, path);
 	if (rc == 0)
 		rc = finish_upload(b, p, path, *present, complete, e);
 	close(fd);
@@ -450,7 +451,7 @@ int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *pre
 	}
 	/* The usual case: all of it in one piece, no file in between. */
 	if (p->offset == 0 && (p->total ? p->total == p->n : digest_is(p->data, p->n, p->digest))) {
-		if (keep(b, p, p->data, p->n, e) < 0)
+		if (keep(b, p->owner, p->digest, p->data, p->n, e) < 0)
 			return -1;
 		if (upload_path(b, p->owner, p->digest, path, e) == 0)
 			unlink(path);
