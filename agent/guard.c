@@ -12,6 +12,7 @@
 #include "agent/lease.h"
 #include "agent/parts.h"
 #include "agent/peerport.h"
+#include "agent/session.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -69,11 +70,13 @@ static void round_over(struct guard *g)
 	if (g->lease.phase != LEASE_ASKING)
 		return;
 	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
-	log_warn("event=lease_out known=%u reached=%u hearing=%u verdict=\"%s\"", known, g->reached, g->hearing,
-	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
+	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached, g->hearing,
+	         g->lease.phase != LEASE_DOUBT, known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
-	if (v != LEASE_CARRY_ON)
+	if (g->lease.phase == LEASE_LOST)
 		launches_fence(g->a->launches, lease_verdict_text(v));
+	else if (g->lease.phase == LEASE_DOUBT)
+		session_dial_now(g->a->session);
 	arm(g);
 }
 

@@ -46,6 +46,7 @@ struct lproc {
 	size_t last_lines_n;
 	int went;               /* GO was sent */
 	int quit;               /* told to end */
+	int unsaid;             /* its end is not reported: it never began, by our own order */
 	struct lproc *next;
 };
 

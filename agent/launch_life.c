@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/launch.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -45,7 +46,11 @@ void launch_save(struct launch *l)
 	text = json_text(o);
 	cJSON_Delete(o);
 	/* When it cannot be written the launch goes on; a later agent would know an older state, and find the shims all the same. */
-	if (fs_replace(path, text, strlen(text), 0600, &e) < 0)
+	if (FAULT("agent.state"))
+		err_set(&e, ERR_NOSPACE, "injected");
+	else
+		fs_replace(path, text, strlen(text), 0600, &e);
+	if (e.code)
 		log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
 	free(text);
 }

@@ -192,7 +192,7 @@ static void start_shims(struct launch *l)
 	launch_save(l);
 	launch_report(l);
 	for (struct lproc *p = l->procs; p; p = p->next) {
-		if (FAULT("agent.spawn"))
+		if (FAULT("agent.launch"))
 			err_set(&e, ERR_IO, "injected");
 		else if (launch_spawn_proc(p, &e) == 0)
 			continue;

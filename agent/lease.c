@@ -4,7 +4,7 @@
 #include "agent/lease.h"
 
 #define ASK_TIMEOUT_MAX_MS 1000u
-#define ASK_TIMEOUT_MIN_MS 200u
+#define ASK_TIMEOUT_MIN_MS 150u
 #define LEASE_DEFAULT_MS   10000u
 
 void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms, int heard)
@@ -28,7 +28,8 @@ uint64_t lease_next_us(const struct lease *l)
 {
 	switch (l->phase) {
 	case LEASE_HELD:
-		return l->last_ack_us + (uint64_t)l->lease_ms * 1000;
+		return l->last_ack_us + (uint64_t)l->lease_ms * 625;
+	case LEASE_DOUBT:
 	case LEASE_ORPHAN:
 		return l->ask_at_us;
 	case LEASE_ASKING:
@@ -42,13 +43,14 @@ int lease_tick(struct lease *l, uint64_t now_us)
 {
 	if (now_us < lease_next_us(l))
 		return 0;
+	l->confirming = l->phase == LEASE_DOUBT;
 	l->phase = LEASE_ASKING;
 	return 1;
 }
 
 uint32_t lease_ask_timeout_ms(const struct lease *l)
 {
-	uint32_t ms = l->lease_ms / 4;
+	uint32_t ms = l->lease_ms / 8;
 
 	if (ms < ASK_TIMEOUT_MIN_MS)
 		return ASK_TIMEOUT_MIN_MS;
@@ -78,12 +80,18 @@ enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers
 	if (l->phase != LEASE_ASKING)
 		return LEASE_CARRY_ON;
 	v = lease_verdict(peers_known, peers_reached, peers_hearing);
-	if (v != LEASE_CARRY_ON) {
+	if (v == LEASE_CARRY_ON) {
+		l->phase = LEASE_ORPHAN;
+		l->ask_at_us = now_us + (uint64_t)l->lease_ms * 500;
+	} else if (l->confirming) {
 		l->phase = LEASE_LOST;
-		return v;
+	} else {
+		l->phase = LEASE_DOUBT;
+		l->ask_at_us = l->last_ack_us + (uint64_t)l->lease_ms * 875;
+		/* Asked late: by an orphan, or by an agent that has just started. */
+		if (l->ask_at_us <= now_us)
+			l->ask_at_us = now_us + (uint64_t)l->lease_ms * 250;
 	}
-	l->phase = LEASE_ORPHAN;
-	l->ask_at_us = now_us + (uint64_t)l->lease_ms * 500;
 	return v;
 }
 

@@ -107,7 +107,7 @@ void lproc_report(struct lproc *p)
 	                           .last_lines = {.data = (uint8_t *)p->last_lines, .n = (uint32_t)p->last_lines_n}};
 	cleanup_free char *key = xasprintf("%s proc %s", l->key, p->name);
 
-	if (p->state != PS_UNKNOWN)
+	if (p->state != PS_UNKNOWN && !p->unsaid)
 		outbox_put(l->a->outbox, WM_PROC_REPORT, key, &m);
 }
 
@@ -189,6 +189,8 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 		return;
 	if (p->state == PS_RUNNING && st->state == PS_WAITING)
 		return;
+	/* One that waited and was told to end did not fail to start: the end of the launch says all there is to say. */
+	p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
 	p->state = st->state;
 	p->pid = st->pid;
 	p->exit_code = st->exit_code;

@@ -17,7 +17,6 @@
 #include "agent/net.h"
 #include "agent/parts.h"
 #include "agent/user.h"
-#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -376,10 +375,6 @@ int main(int argc, char **argv)
 	int rc;
 
 	log_init("hearth-agent", LOG_LVL_INFO);
-#ifdef HEARTH_FAULTS
-	if (getenv("HEARTH_FAULTS") && fault_arm_env(getenv("HEARTH_FAULTS")) < 0)
-		return bad("", "HEARTH_FAULTS", "not understood") < 0 ? 2 : 2;
-#endif
 	rc = parse(&a, argc, argv);
 	if (rc)
 		return rc < 0 ? 2 : 0;

@@ -161,20 +161,21 @@ static int bind_to(struct peerport *p, struct err *e)
 {
 	struct agent *a = p->a;
 	struct sockaddr_storage ss = {0};
-	struct sockaddr_in self = {0};
-	socklen_t n = sizeof(self);
+	struct sockaddr_in *v4 = (void *)&ss;
+	struct sockaddr_in6 *v6 = (void *)&ss;
+	socklen_t n = sizeof(ss);
 	int len = sizeof(ss);
-	cleanup_free char *text = xasprintf("%s:%u", a->env.cfg.address, a->env.cfg.peer_port);
 
-	if (evutil_parse_sockaddr_port(text, (struct sockaddr *)&ss, &len) < 0)
+	if (evutil_parse_sockaddr_port(a->env.cfg.address, (struct sockaddr *)&ss, &len) < 0)
 		return err_set(e, ERR_INVALID, "--address %s is not an IP address", a->env.cfg.address);
+	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)a->env.cfg.peer_port);
 	p->listener = evconnlistener_new_bind(loop_base(a->env.loop), on_accept, p,
 	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, 128,
 	                                      (struct sockaddr *)&ss, len);
 	if (!p->listener)
-		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s for other agents", text);
-	if (getsockname(evconnlistener_get_fd(p->listener), (struct sockaddr *)&self, &n) == 0)
-		a->peer_port = ntohs(self.sin_port);
+		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s, port %u, for other agents", a->env.cfg.address, a->env.cfg.peer_port);
+	if (getsockname(evconnlistener_get_fd(p->listener), (struct sockaddr *)&ss, &n) == 0)
+		a->peer_port = ntohs(ss.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 	return 0;
 }
 

@@ -12,12 +12,14 @@
 #include "agent/parts.h"
 #include "agent/rshd.h"
 #include "agent/user.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/peer.h"
 
 #define BEAT_DEFAULT_MS  1000u
 #define BEAT_MIN_MS      50u
 #define SILENCE_MIN_MS   1000u
+#define DIAL_MIN_MS      100u
 
 struct session {
 	struct agent *a;
@@ -43,6 +45,9 @@ static void dial_later(struct session *s)
 {
 	uint32_t ms = peer_backoff_ms(++s->failures);
 
+	/* A controller that is back must be found well within a lease, or a neighbour that found it first looks like a proof that this node is cut off. */
+	if (s->lease_ms && ms > s->lease_ms / 8 + DIAL_MIN_MS)
+		ms = s->lease_ms / 8 + DIAL_MIN_MS;
 	loop_timer_arm(s->dial, (uint64_t)ms * 1000);
 }
 
@@ -233,13 +238,19 @@ int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
 {
 	struct err e = {0};
 
-	if (!s || !s->up || !s->peer)
+	if (!s || !s->up || !s->peer || FAULT("agent.send"))
 		return -1;
 	if (peer_send(s->peer, type, msg, id, &e) == 0)
 		return 0;
 	if (e.code != ERR_BUSY)
 		log_error("event=send_failed message=%s reason=\"%s\"", wire_name(type), e.text);
 	return -1;
+}
+
+void session_dial_now(struct session *s)
+{
+	if (s && !s->peer)
+		loop_timer_arm(s->dial, 0);
 }
 
 int session_is_up(const struct session *s)

@@ -20,25 +20,66 @@ static void test_time(void)
 	uint64_t t0 = 1000000000, age;
 	struct lease l;
 
-	lease_init(&l, t0, 3000, 1);
-	is_int(lease_tick(&l, t0 + 2999999), 0, "not before its time");
+	lease_init(&l, t0, 3200, 1);
+	is_int(lease_tick(&l, t0 + 1999999), 0, "not before five eighths");
 	is_int(lease_has_controller(&l, t0 + 100000, &age), 1, "held: has a controller");
 	is_int(age, 100, "age of the acknowledgement");
-	is_int(lease_next_us(&l), t0 + 3000000, "next look at its end");
-	is_int(lease_tick(&l, t0 + 3000000), 1, "ran out: ask");
+	is_int(lease_next_us(&l), t0 + 2000000, "next look");
+	is_int(lease_tick(&l, t0 + 2000000), 1, "silence: ask");
 	is_int(l.phase, LEASE_ASKING, "asking");
 	is_int(lease_tick(&l, t0 + 9000000), 0, "asked once");
-	is_int(lease_has_controller(&l, t0 + 3000000, &age), 0, "no controller now");
-	is_int(lease_decide(&l, t0 + 3500000, 2, 1, 0), LEASE_CARRY_ON, "carry on");
-	is_int(lease_next_us(&l), t0 + 5000000, "asked again after half a lease");
-	is_int(lease_tick(&l, t0 + 5000000), 1, "asks again");
-	is_int(lease_decide(&l, t0 + 5100000, 2, 2, 1), LEASE_CUT, "now one hears it");
+	is_int(lease_has_controller(&l, t0 + 2000000, &age), 0, "no controller now");
+	is_int(lease_decide(&l, t0 + 2500000, 2, 1, 0), LEASE_CARRY_ON, "carry on");
+	is_int(lease_next_us(&l), t0 + 4100000, "asked again after half a lease");
+	is_int(lease_tick(&l, t0 + 4100000), 1, "asks again");
+	is_int(lease_decide(&l, t0 + 4200000, 2, 2, 1), LEASE_CUT, "now one hears it");
+	is_int(l.phase, LEASE_DOUBT, "but that is not carried out at once");
+	is_int(lease_next_us(&l), t0 + 5000000, "it is asked a second time a quarter later");
+	is_int(lease_tick(&l, t0 + 5000000), 1, "asks");
+	is_int(lease_decide(&l, t0 + 5000100, 2, 2, 1), LEASE_CUT, "the same");
+	is_int(l.phase, LEASE_LOST, "now it is certain");
 	is_int(lease_next_us(&l) == UINT64_MAX, 1, "after the verdict only an ack matters");
-	lease_ack(&l, t0 + 9000000, 10000);
+	lease_ack(&l, t0 + 9000000, 8000);
 	is_int(l.phase, LEASE_HELD, "an ack renews it");
-	is_int(lease_next_us(&l), t0 + 19000000, "with its new length");
+	is_int(lease_next_us(&l), t0 + 14000000, "with its new length");
 	lease_ack(&l, t0 + 9500000, 0);
-	is_int(l.lease_ms, 10000, "length 0 keeps the length");
+	is_int(l.lease_ms, 8000, "length 0 keeps the length");
+}
+
+/* All is over when the lease is: the controller restarts nothing before. */
+static void test_in_time(void)
+{
+	uint64_t t0 = 1000000000;
+	struct lease l;
+
+	lease_init(&l, t0, 8000, 1);
+	lease_tick(&l, t0 + 5000000);
+	lease_decide(&l, t0 + 5000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0);
+	is_int(l.phase, LEASE_DOUBT, "nobody reached");
+	is_int(lease_next_us(&l), t0 + 7000000, "second round at seven eighths");
+	is_int(lease_tick(&l, t0 + 7000000), 1, "asks");
+	is_int(lease_decide(&l, t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0), LEASE_MINORITY, "still nobody");
+	is_int(l.phase, LEASE_LOST, "lost");
+	ok(t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000 <= t0 + 8000000, "before the lease's end");
+
+	lease_init(&l, t0, 8000, 1);
+	lease_tick(&l, t0 + 5000000);
+	lease_decide(&l, t0 + 5000100, 2, 2, 1);
+	is_int(l.phase, LEASE_DOUBT, "a neighbour found the restarted controller first");
+	lease_ack(&l, t0 + 5300000, 0);
+	is_int(l.phase, LEASE_HELD, "so did this one, and all is well");
+}
+
+/* An agent that starts with a lease that ran out long ago gets time to dial. */
+static void test_late_start(void)
+{
+	struct lease l;
+
+	lease_init(&l, 1000000, 4000, 1);
+	is_int(lease_tick(&l, 100000000), 1, "asks at once");
+	lease_decide(&l, 100001000, 2, 2, 1);
+	is_int(l.phase, LEASE_DOUBT, "in doubt");
+	is_int(lease_next_us(&l), 101001000, "a quarter of a lease to dial");
 }
 
 static void test_late_ack(void)
@@ -71,7 +112,7 @@ static void test_bounds(void)
 	lease_init(&l, 1, 0, 0);
 	is_int(l.lease_ms, 10000, "a lease of 0 is the default");
 	lease_init(&l, 1, 400, 0);
-	is_int(lease_ask_timeout_ms(&l), 200, "least time to ask");
+	is_int(lease_ask_timeout_ms(&l), 150, "least time to ask");
 	lease_init(&l, 1, 30000, 0);
 	is_int(lease_ask_timeout_ms(&l), 1000, "greatest time to ask");
 	like(lease_verdict_text(LEASE_CUT), "cut", "text");
@@ -81,6 +122,8 @@ int main(void)
 {
 	test_table();
 	test_time();
+	test_in_time();
+	test_late_start();
 	test_late_ack();
 	test_neighbours();
 	test_bounds();

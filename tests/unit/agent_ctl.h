@@ -1,0 +1,94 @@
+/*
+ * agent_ctl: a controller for tests of real agents: takes joins, connections, reports and log bytes, keeps the last state of all; the test says what to order.
+ * It relays hearth-rsh requests as hearthd does. One thread, one loop; waits have deadlines.
+ */
+#ifndef HEARTH_TESTS_AGENT_CTL_H
+#define HEARTH_TESTS_AGENT_CTL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include "common/loop.h"
+#include "common/peer.h"
+#include "common/tls.h"
+#include "common/wire_msg.h"
+
+#define CTL_AGENTS 4
+#define CTL_PROCS  64
+#define CTL_NODES  8
+
+struct ctl_proc {
+	struct wm_proc_report *r; /* NULL: free */
+};
+
+struct ctl_stream {
+	char *name;
+	char *data;
+	size_t n;
+	int eof;
+};
+
+struct ctl_agent {
+	struct ctl *c;
+	char name[64];
+	pid_t pid; /* of the agent's process; 0 none */
+	char dir[512];
+	struct peer *control, *bulk;
+	int connections, synced;
+	struct wm_inventory *inv;
+	struct wm_launch_report *launch; /* last one */
+	unsigned seen;                   /* bit per launch state that was reported */
+	struct ctl_proc procs[CTL_PROCS];
+	char *mpirun_line, *failure;
+	char *artifacts;                 /* "kind uri\n" */
+	unsigned beats;
+};
+
+struct ctl {
+	struct loop *loop;
+	struct tls_ca *ca;
+	struct evconnlistener *listener;
+	char *dir, url[64], token[128];
+	char given[128];     /* to agents that start; the same unless the test changes it */
+	uint16_t port;
+	uint32_t lease_ms;
+	int mute;            /* accepts nobody, says nothing */
+	int no_acks;         /* reports are not acknowledged */
+	const char *refused; /* node that is not let in */
+	struct ctl_agent agents[CTL_AGENTS];
+	struct ctl_agent *nodes[CTL_NODES]; /* algo-1.. of the present launch */
+	struct ctl_stream streams[64];
+	struct {
+		char id[80];
+		struct ctl_agent *from;
+	} rsh[16];
+	char *note;
+	void *conns;
+};
+
+struct ctl *ctl_start(const char *dir);
+void ctl_stop(struct ctl *c);
+/* Starts a real agent (joins at its first start). extra: further arguments or NULL. */
+struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const char *const *extra);
+void ctl_agent_kill(struct ctl_agent *a, int signo); /* and reaps it */
+/* Turns the loop until cond holds; 0 when timeout_ms passed. */
+int ctl_wait(struct ctl *c, uint32_t timeout_ms, int (*cond)(struct ctl *c, void *arg), void *arg);
+int ctl_wait_state(struct ctl_agent *a, enum launch_state s, uint32_t timeout_ms);
+int ctl_wait_synced(struct ctl_agent *a, int connections, uint32_t timeout_ms);
+int ctl_wait_proc(struct ctl_agent *a, uint8_t kind, uint32_t rank, uint8_t state, uint32_t timeout_ms);
+/* Never NULL: state 0, exit code 999 when nothing was told. */
+const struct wm_proc_report *ctl_proc(const struct ctl_agent *a, uint8_t kind, uint32_t rank);
+const char *ctl_stream(const struct ctl *c, const char *name); /* "" when nothing came */
+int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms); /* in the agent's own log */
+void ctl_refuse(struct ctl *c, struct ctl_agent *a); /* cuts this one off; NULL lets all in */
+void ctl_drop(struct ctl *c);  /* cuts all connections and takes no new ones */
+void ctl_heal(struct ctl *c);
+
+/* Orders. ctl_prepare_all: nodes in order; ranks per node; owner is this process's account. */
+void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch, struct ctl_agent *const *nodes,
+                 const uint32_t *ranks);
+void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch);
+void ctl_kill(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, uint32_t grace_ms);
+void ctl_collect(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, int keep);
+void ctl_forget_reports(struct ctl *c); /* before another job */
+
+#endif

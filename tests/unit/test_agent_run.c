@@ -1,0 +1,389 @@
+/*
+ * Real hearth-agent processes against a controller made for the test: launches from prepare to cleaned, launchers, kill, adoption, lease.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/proc.h"
+#include "common/xalloc.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/agent_ctl.h"
+
+#define LONG 20000 /* ms; a deadline, not a time that is waited */
+
+static struct ctl *c;
+static struct ctl_agent *a, *b;
+
+static const char *const run_a[] = {"--slots", "8", NULL};
+
+/* JSON of a job: launcher, instances, ranks, command for /bin/sh -c. */
+static char *spec(const char *launcher, unsigned instances, unsigned ranks, const char *shell)
+{
+	return xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"%s\","
+	                 "\"resources\":{\"instances\":%u,\"ranks_per_instance\":%u}}",
+	                 shell, launcher, instances, ranks);
+}
+
+static char *token_of(uint64_t job, uint32_t attempt, uint32_t node)
+{
+	return xasprintf("token-%d-%llu-%u-%u", (int)getpid(), (unsigned long long)job, attempt, node);
+}
+
+static int left_over(uint64_t job, uint32_t node)
+{
+	cleanup_free char *token = token_of(job, 1, node);
+
+	return proc_count_env("HEARTH_TOKEN_LAUNCH", token, NULL);
+}
+
+static int exists(const struct ctl_agent *g, const char *below)
+{
+	cleanup_free char *path = xasprintf("%s/%s", g->dir, below);
+	struct stat st;
+
+	return stat(path, &st) == 0;
+}
+
+static int prepare_one(uint64_t job, const char *launcher, unsigned ranks, const char *shell)
+{
+	struct ctl_agent *const nodes[] = {a, NULL};
+	cleanup_free char *text = spec(launcher, 1, ranks, shell);
+	const uint32_t n[] = {ranks};
+
+	ctl_forget_reports(c);
+	ctl_prepare(c, text, job, 1, 1, nodes, n);
+	return ctl_wait_state(a, LAUNCH_READY, LONG);
+}
+
+static void clean(uint64_t job)
+{
+	char path[64];
+
+	ctl_collect(a, job, 1, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "job %d is cleaned", (int)job);
+	snprintf(path, sizeof(path), "jobs/%d.1", (int)job);
+	ok(!exists(a, path), "and its folder is gone");
+}
+
+/* ---- cases ---------------------------------------------------------------------------------------------- */
+
+static void test_direct(void)
+{
+	ok(prepare_one(11, "direct", 2, "echo hello $RANK of $WORLD_SIZE; exit $LOCAL_RANK"), "direct: ready");
+	is_int(ctl_proc(a, PROC_RANK, 1)->state, PS_WAITING, "ranks wait");
+	ctl_go(a, 11, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ends by itself");
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 0, "rank 0 exited with 0");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 1, "rank 1 exited with 1, exactly");
+	is_int(ctl_proc(a, PROC_RANK, 1)->state, PS_EXITED, "exited");
+	ok(a->seen & (1u << LAUNCH_RUNNING), "it was running in between");
+	ok(a->launch->phases.n >= 3, "phases are listed");
+	clean(11);
+	is_str(ctl_stream(c, "11 rank-1"), "hello 1 of 2\n", "the log arrived");
+	like(ctl_stream(c, "11 system-algo-1"), "rank 1 exited with 1", "the node's log tells");
+	like(ctl_stream(c, "11 system-algo-1"), "HEARTH_TOKEN=***", "environment with secrets masked");
+}
+
+static void test_not_found(void)
+{
+	struct ctl_agent *const nodes[] = {a, NULL};
+	const uint32_t one[] = {1};
+
+	ctl_forget_reports(c);
+	ctl_prepare(c, "{\"name\":\"t\",\"command\":[\"/no/such/program\"],\"launcher\":\"direct\"}", 12, 1, 1, nodes, one);
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "not found: ready");
+	ctl_go(a, 12, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_FAILED, LONG), "the rank was not started");
+	like(ctl_proc(a, PROC_RANK, 0)->text, "/no/such/program", "and the text says what was not found");
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	clean(12);
+}
+
+static void test_kill(void)
+{
+	/* The first child dies of TERM, the second ignores it, the third hides in a session of its own. */
+	ok(prepare_one(13, "direct", 1, "(trap '' TERM; exec sleep 1000) & setsid sleep 1000 & sleep 1000"), "kill: ready");
+	ctl_go(a, 13, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "runs");
+	ctl_kill(a, 13, 1, 0, 0);
+	ok(ctl_wait_log(a, "event=old_order", LONG), "an order of an older epoch is not obeyed");
+	ctl_kill(a, 13, 1, 1, 500);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_int(ctl_proc(a, PROC_RANK, 0)->signal, SIGTERM, "the signal is exact");
+	is_int(left_over(13, 0), 0, "nothing is left");
+	ctl_kill(a, 13, 1, 1, 500);
+	clean(13);
+}
+
+static void test_kill_while_ready(void)
+{
+	ok(prepare_one(14, "mpirun", 2, "true"), "kill before go: ready");
+	ctl_kill(a, 14, 1, 1, 1000);
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG) || ctl_wait_state(a, LAUNCH_ENDED, 1), "over");
+	is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_WAITING, "a rank that never began is not reported as a failure");
+	clean(14);
+}
+
+static void test_mpirun(void)
+{
+	ok(prepare_one(15, "mpirun", 2, "echo mpi $OMPI_COMM_WORLD_RANK $RANK; [ $RANK = 1 ] && echo tired > $SM_OUTPUT_FAILURE; exit 0"),
+	   "mpirun on one node: ready");
+	ctl_go(a, 15, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ends");
+	is_int(ctl_proc(a, PROC_MPIRUN, 0xffffffff)->exit_code, 0, "mpirun exited with 0");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 0, "so did rank 1");
+	is_str(a->failure, "tired\n", "output/failure came before the end");
+	like(a->mpirun_line, "--host localhost:2 -np 2", "the mpirun line is told");
+	clean(15);
+	is_str(ctl_stream(c, "15 rank-0"), "mpi 0 0\n", "Open MPI's rank is Hearth's");
+}
+
+static void test_mpirun_failure(void)
+{
+	ok(prepare_one(16, "mpirun", 2, "[ $RANK = 1 ] && exit 3; trap 'exit 7' TERM; sleep 1000 & wait"), "a rank fails: ready");
+	ctl_go(a, 16, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "mpirun aborts, all end");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 3, "the one that failed");
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 7, "the other one got its grace time");
+	clean(16);
+}
+
+static void test_adoption(void)
+{
+	ok(prepare_one(17, "direct", 1, "echo one; read x < fifo; echo two; exit 5"), "adoption: ready");
+	{
+		cleanup_free char *fifo = xasprintf("%s/jobs/17.1/ml/code/fifo", a->dir);
+
+		mkfifo(fifo, 0666);
+		chmod(fifo, 0666);
+		ctl_go(a, 17, 1, 1);
+		ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "runs");
+		ctl_agent_kill(a, SIGKILL);
+		a->control = NULL;
+		ctl_agent_start(c, 0, "n1", run_a);
+		ok(ctl_wait_synced(a, a->connections + 1, LONG), "the next agent reports");
+		is_int(a->launch->state, LAUNCH_RUNNING, "the launch runs on");
+		is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_RUNNING, "so does its rank");
+		{
+			FILE *f = fopen(fifo, "w");
+
+			fputs("go\n", f);
+			fclose(f);
+		}
+	}
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ends");
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 5, "the exit status is exact");
+	clean(17);
+	is_str(ctl_stream(c, "17 rank-0"), "one\ntwo\n", "the log has no gap");
+}
+
+static void test_reports_kept(void)
+{
+	ok(prepare_one(18, "direct", 1, "exit 4"), "no controller: ready");
+	c->no_acks = 1;
+	ctl_go(a, 18, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended, but nobody acknowledges");
+	ctl_forget_reports(c);
+	ctl_drop(c);
+	c->no_acks = 0;
+	ctl_heal(c);
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "a new connection");
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 4, "everything is told again");
+	clean(18);
+}
+
+static void test_torchrun_like(void)
+{
+	struct ctl_agent *const nodes[] = {a, NULL};
+	const uint32_t one[] = {1};
+
+	ctl_forget_reports(c);
+	/* No torch is needed to see that it is called: the interpreter of the command is used. */
+	ctl_prepare(c, "{\"name\":\"t\",\"command\":[\"python3\",\"x.py\"],\"launcher\":\"torchrun\"}", 19, 1, 1, nodes, one);
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "torchrun: ready");
+	is_int(ctl_proc(a, PROC_TORCHRUN, 0)->state, PS_WAITING, "one process");
+	ctl_kill(a, 19, 1, 1, 100);
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "over");
+	clean(19);
+}
+
+/* ---- two nodes ---------------------------------------------------------------------------------------------- */
+
+static void prepare_two(uint64_t job, const char *shell)
+{
+	struct ctl_agent *const nodes[] = {a, b, NULL};
+	cleanup_free char *text = xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"mpirun\",\"groups\":["
+	                                    "{\"name\":\"x\",\"instances\":1,\"ranks_per_instance\":1},"
+	                                    "{\"name\":\"y\",\"instances\":1,\"ranks_per_instance\":2}]}",
+	                                    shell);
+	const uint32_t n[] = {1, 2};
+
+	ctl_forget_reports(c);
+	ctl_prepare(c, text, job, 1, 1, nodes, n);
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG) && ctl_wait_state(b, LAUNCH_READY, LONG), "job %d: both are ready", (int)job);
+	ctl_go(b, job, 1, 1);
+	ctl_go(a, job, 1, 1);
+}
+
+static void collect_two(uint64_t job)
+{
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG) && ctl_wait_state(b, LAUNCH_ENDED, LONG), "job %d: both ended", (int)job);
+	is_int(left_over(job, 0) + left_over(job, 1), 0, "nothing is left");
+	ctl_collect(a, job, 1, 1, 1);
+	ctl_collect(b, job, 1, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG) && ctl_wait_state(b, LAUNCH_CLEANED, LONG), "job %d: both are clean", (int)job);
+}
+
+static void test_two_nodes(void)
+{
+	prepare_two(21, "echo rank $OMPI_COMM_WORLD_RANK on $SM_CURRENT_HOST");
+	collect_two(21);
+	is_int(ctl_proc(b, PROC_ORTED, 0xffffffff)->exit_code, 0, "orted ended well");
+	is_str(ctl_stream(c, "21 rank-0"), "rank 0 on algo-1\n", "rank 0");
+	is_str(ctl_stream(c, "21 rank-1"), "rank 1 on algo-2\n", "rank 1");
+	is_str(ctl_stream(c, "21 rank-2"), "rank 2 on algo-2\n", "rank 2");
+}
+
+static void test_two_nodes_adopt(void)
+{
+	int na, nb;
+
+	prepare_two(22, "while [ ! -e ../output/stop ]; do sleep 0.05; done; exit 0");
+	ok(ctl_wait_proc(b, PROC_RANK, 2, PS_RUNNING, LONG), "rank 2 runs");
+	na = a->connections;
+	nb = b->connections;
+	ctl_agent_kill(b, SIGKILL);
+	ctl_agent_kill(a, SIGKILL);
+	a->control = b->control = NULL;
+	ctl_agent_start(c, 0, "n1", run_a);
+	ctl_agent_start(c, 1, "n2", run_a);
+	ok(ctl_wait_synced(a, na + 1, LONG) && ctl_wait_synced(b, nb + 1, LONG), "both agents are new");
+	is_int(ctl_proc(b, PROC_RANK, 2)->state, PS_RUNNING, "rank 2 runs on");
+	for (int i = 0; i < 2; i++) {
+		cleanup_free char *stop = xasprintf("%s/jobs/22.1/ml/output/stop", i ? b->dir : a->dir);
+
+		fclose(fopen(stop, "w"));
+	}
+	collect_two(22);
+	is_int(ctl_proc(a, PROC_MPIRUN, 0xffffffff)->exit_code, 0, "mpirun did not notice");
+	is_int(ctl_proc(b, PROC_RANK, 1)->exit_code, 0, "all ended well");
+}
+
+static void test_two_nodes_kill(void)
+{
+	prepare_two(23, "sleep 1000");
+	ok(ctl_wait_proc(b, PROC_RANK, 2, PS_RUNNING, LONG) && ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "all run");
+	ctl_kill(a, 23, 1, 1, 1000);
+	ctl_kill(b, 23, 1, 1, 1000);
+	collect_two(23);
+	is_int(ctl_proc(b, PROC_RANK, 2)->signal, SIGTERM, "rank 2 was ended by TERM");
+}
+
+/* ---- lease ---------------------------------------------------------------------------------------------- */
+
+static void start_forever(uint64_t job)
+{
+	ok(prepare_one(job, "direct", 1, "sleep 1000"), "lease: ready");
+	ctl_go(a, job, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "runs");
+}
+
+static void test_controller_down(void)
+{
+	int before = a->connections;
+
+	start_forever(31);
+	ctl_drop(c);
+	ok(ctl_wait_log(a, "final=1 verdict=\"no agent that can be reached hears", LONG), "both ask, nobody hears the controller");
+	ctl_heal(c);
+	ok(ctl_wait_synced(a, before + 1, LONG), "it is back");
+	is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_RUNNING, "the rank runs on");
+	ctl_kill(a, 31, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	clean(31);
+}
+
+static void test_cut(void)
+{
+	start_forever(32);
+	ctl_refuse(c, a);
+	ok(ctl_wait_log(a, "final=1 verdict=\"another agent still hears", LONG), "the neighbour hears it: this one is cut off");
+	ok(ctl_wait_log(a, "job=32 attempt=1 state=ended", LONG), "and ends its launch by itself");
+	is_int(left_over(32, 0), 0, "nothing is left");
+	ctl_refuse(c, NULL);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "told when the connection is back");
+	is_int(a->launch->cls, RC_NODE_LOST, "with its class");
+	clean(32);
+}
+
+static void test_minority(void)
+{
+	start_forever(33);
+	ctl_agent_kill(b, SIGKILL);
+	ctl_drop(c);
+	ok(ctl_wait_log(a, "final=1 verdict=\"neither the controller nor a majority", LONG), "nobody can be reached");
+	ok(ctl_wait_log(a, "job=33 attempt=1 state=ended", LONG), "it ends its launch");
+	ctl_heal(c);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "told when the connection is back");
+	clean(33);
+}
+
+static void test_bad_token(void)
+{
+	size_t n = strlen(c->given);
+	struct ctl_agent *x;
+
+	memset(c->given + 4, 'f', 8);
+	x = ctl_agent_start(c, 2, "n3", NULL);
+	ok(ctl_wait_log(x, "this token is not known", LONG), "a wrong token is refused, and the reason is said");
+	ctl_agent_kill(x, SIGKILL);
+	memcpy(c->given, c->token, sizeof(c->given));
+	c->given[n - 1] = c->given[n - 1] == '0' ? '1' : '0';
+	x = ctl_agent_start(c, 2, "n3", NULL);
+	ok(ctl_wait_log(x, "token", LONG), "nor one of another cluster");
+	ctl_agent_kill(x, SIGKILL);
+	memcpy(c->given, c->token, sizeof(c->given));
+}
+
+int main(void)
+{
+	cleanup_free char *program = xasprintf("%s/agent/hearth-agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
+
+	if (access(program, X_OK) < 0)
+		tap_skip_all("hearth-agent is not built");
+	chmod(tap_tmpdir(), 0711);
+	c = ctl_start(tap_tmpdir());
+	test_bad_token();
+	a = ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_synced(a, 1, LONG), "joined, connected, reported");
+	ok(a->inv && a->inv->peer_port > 0 && a->inv->gpus.n == 2, "inventory");
+	test_direct();
+	test_not_found();
+	test_kill();
+	test_adoption();
+	test_reports_kept();
+	test_torchrun_like();
+	if (access("/usr/bin/mpirun", X_OK) == 0) {
+		test_kill_while_ready();
+		test_mpirun();
+		test_mpirun_failure();
+	} else {
+		tap_skip("no mpirun");
+	}
+	c->lease_ms = 1500;
+	b = ctl_agent_start(c, 1, "n2", run_a);
+	ok(ctl_wait_synced(b, 1, LONG), "second agent");
+	if (access("/usr/bin/mpirun", X_OK) == 0) {
+		test_two_nodes();
+		test_two_nodes_adopt();
+		test_two_nodes_kill();
+	}
+	test_controller_down();
+	test_cut();
+	test_minority();
+	ctl_stop(c);
+	return tap_done();
+}
