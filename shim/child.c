@@ -17,7 +17,7 @@
 
 void child_init(struct child *c)
 {
-	*c = (struct child){.pidfd = -1, .hold_fd = -1, .report_fd = -1};
+	*c = (struct child){.hold_fd = -1, .report_fd = -1};
 }
 
 static void drop_fd(int *fd)
@@ -29,7 +29,6 @@ static void drop_fd(int *fd)
 
 void child_fini(struct child *c)
 {
-	drop_fd(&c->pidfd);
 	drop_fd(&c->hold_fd);
 	drop_fd(&c->report_fd);
 }
@@ -98,12 +97,9 @@ int child_fork(struct child *c, const struct shim_launch *l, const struct child_
 		return err_sys(e, why, "cannot start a process: fork");
 	}
 	/* Not reaped yet: the number is this child's, whatever has become of it. */
-	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
 	c->running = 1;
-	if (c->pidfd >= 0 && proc_identify(pid, &c->id, e) == 0)
+	if (proc_identify(pid, &c->id, e) == 0)
 		return 0;
-	if (c->pidfd < 0)
-		err_sys(e, errno, "pidfd of the new process");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	child_fini(c);
@@ -155,11 +151,11 @@ int child_signal_group(struct child *c, int signo)
 
 	if (!c->running)
 		return -1;
-	/* Not reaped, so neither the process's number nor its group's can be another's. It may not lead a group
-	 * yet, or have moved to another one. */
+	/* Not reaped, so neither the process's number nor its group's can be another's: no pidfd is needed. It may
+	 * not lead a group yet, or have moved to another one. */
 	if (kill(-pid, signo) == 0 && getpgid(pid) == pid)
 		return 0;
-	return (int)syscall(SYS_pidfd_send_signal, c->pidfd, signo, NULL, 0u);
+	return kill(pid, signo);
 }
 
 struct signal_arg {
@@ -172,7 +168,8 @@ static int signal_one(pid_t pid, int pidfd, void *arg)
 
 	if (a->only_if_caught && !tree_catches(pid, a->signo))
 		return 0;
-	return syscall(SYS_pidfd_send_signal, pidfd, a->signo, NULL, 0u) == 0;
+	return pidfd < 0 ? kill(pid, a->signo) == 0
+	                 : syscall(SYS_pidfd_send_signal, pidfd, a->signo, NULL, 0u) == 0;
 }
 
 int child_signal_all(int signo, int only_if_caught)

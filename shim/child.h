@@ -17,7 +17,6 @@
 
 struct child {
 	struct proc_id id; /* pid 0: none was started */
-	int pidfd;         /* -1 none */
 	int hold_fd;       /* closing it lets the child go on to exec; -1 done */
 	int report_fd;     /* end of file: exec has happened; bytes: why it has not. -1 settled */
 	int running;       /* not reaped yet */

@@ -192,11 +192,13 @@ int main(int argc, char **argv)
 		log_error("event=not_started reason=\"%s\"", why.text);
 		tell(o.ready_fd, &why);
 		shim_fini(&s);
+		close(dir_fd);
 		return 1;
 	}
 	tell(o.ready_fd, NULL);
 	shim_begin(&s);
 	shim_run(&s);
 	shim_fini(&s);
+	close(dir_fd);
 	return 0;
 }

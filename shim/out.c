@@ -58,7 +58,11 @@ struct out {
 	uint8_t last_byte;     /* written last */
 	int open_line;         /* 1 + stream whose line is not finished, 0 none */
 	uint64_t open_line_us; /* boot time of its last chunk */
-	uint8_t *chunk, *ring; /* ring: the last SHIM_TAIL_MAX bytes, at pos modulo its size */
+	uint8_t *chunk[2];     /* read into in turn, so that the one before can still be the tail */
+	int turn;              /* the one to read into */
+	uint8_t *ring;         /* the last SHIM_TAIL_MAX bytes, at pos modulo its size, but for: */
+	const uint8_t *late;   /* a whole tail that was not copied into it yet, NULL none; */
+	uint64_t late_end;     /*   the stream offset after it */
 	struct log_limit limit;
 };
 
@@ -235,20 +239,28 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	return done;
 }
 
+/* Puts n <= SHIM_TAIL_MAX bytes, which stand at stream offset `at`, into the ring. */
+static void copy_to_ring(struct out *o, uint64_t at, const uint8_t *p, size_t n)
+{
+	size_t from = (size_t)(at % SHIM_TAIL_MAX), first = n < SHIM_TAIL_MAX - from ? n : SHIM_TAIL_MAX - from;
+
+	memcpy(o->ring + from, p, first);
+	memcpy(o->ring, p + first, n - first);
+}
+
+/* A flood makes each chunk a whole tail by itself: then nothing is copied until somebody asks or a smaller
+ * one comes. */
 static void to_ring(struct out *o, const uint8_t *p, size_t n)
 {
-	uint64_t at = o->pos;
-	size_t first;
-
-	if (n > SHIM_TAIL_MAX) {
-		at += n - SHIM_TAIL_MAX;
-		p += n - SHIM_TAIL_MAX;
-		n = SHIM_TAIL_MAX;
+	if (n >= SHIM_TAIL_MAX) {
+		o->late = p + n - SHIM_TAIL_MAX;
+		o->late_end = o->pos + n;
+		return;
 	}
-	at %= SHIM_TAIL_MAX;
-	first = n < SHIM_TAIL_MAX - at ? n : SHIM_TAIL_MAX - (size_t)at;
-	memcpy(o->ring + at, p, first);
-	memcpy(o->ring, p + first, n - first);
+	if (o->late)
+		copy_to_ring(o, o->late_end - SHIM_TAIL_MAX, o->late, SHIM_TAIL_MAX);
+	o->late = NULL;
+	copy_to_ring(o, o->pos, p, n);
 }
 
 static void keep(struct out *o, int stream, const uint8_t *p, size_t n)
@@ -277,12 +289,13 @@ static void keep(struct out *o, int stream, const uint8_t *p, size_t n)
 /* 1 when there may be more. */
 static int read_chunk(struct out *o, int stream)
 {
+	uint8_t *chunk = o->chunk[o->turn];
 	ssize_t n;
 
 	if (o->rd[stream] < 0)
 		return 0;
 	do
-		n = read(o->rd[stream], o->chunk, CHUNK);
+		n = read(o->rd[stream], chunk, CHUNK);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
@@ -293,8 +306,9 @@ static int read_chunk(struct out *o, int stream)
 			o->open_line = 0;
 		return 0;
 	}
-	keep(o, stream, o->chunk, (size_t)n);
-	if (o->chunk[n - 1] != '\n') {
+	keep(o, stream, chunk, (size_t)n);
+	o->turn = !o->turn;
+	if (chunk[n - 1] != '\n') {
 		o->open_line = stream + 1;
 		o->open_line_us = clock_boot_us(o->clock);
 	} else if (o->open_line == stream + 1) {
@@ -388,7 +402,8 @@ struct out *out_create(const char *logdir, uint64_t segment_bytes, uint64_t max_
 	o->segment_bytes = clamp(segment_bytes ? segment_bytes : SEGMENT_DEFAULT, SEGMENT_MIN, SEGMENT_MAX);
 	o->segment_bytes = clamp(o->segment_bytes, SEGMENT_MIN, o->max_bytes / 2);
 	o->segs = xcalloc(SEGS_MAX, sizeof(*o->segs));
-	o->chunk = xcalloc(1, CHUNK);
+	for (int i = 0; i < 2; i++)
+		o->chunk[i] = xcalloc(1, CHUNK);
 	o->ring = xcalloc(1, SHIM_TAIL_MAX);
 	o->limit.per_minute = 4;
 	o->dir_fd = open(logdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -427,7 +442,8 @@ void out_destroy(struct out *o)
 	if (o->dir_fd >= 0)
 		close(o->dir_fd);
 	free(o->segs);
-	free(o->chunk);
+	free(o->chunk[0]);
+	free(o->chunk[1]);
 	free(o->ring);
 	free(o);
 }
@@ -447,6 +463,10 @@ size_t out_tail(const struct out *o, uint8_t *p, size_t max)
 	uint64_t have = o->pos < SHIM_TAIL_MAX ? o->pos : SHIM_TAIL_MAX, from;
 	size_t n = max < have ? max : (size_t)have;
 
+	if (o->late) {
+		memcpy(p, o->late + SHIM_TAIL_MAX - n, n);
+		return n;
+	}
 	from = o->pos - n;
 	for (size_t i = 0; i < n; i++)
 		p[i] = o->ring[(from + i) % SHIM_TAIL_MAX];

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,41 @@
 #include "tests/lib/tap.h"
 
 static unsigned n_labs;
+static pid_t started[1024]; /* shims that were not released yet */
+static unsigned n_started;
+static pid_t starter;
+
+/* A test that bails leaves nobody behind: a shim's end is its process's end. */
+static void kill_started(void)
+{
+	for (unsigned i = 0; i < n_started && getpid() == starter; i++)
+		kill(started[i], SIGKILL); /* our children, not reaped: the numbers are theirs */
+}
+
+static void remember(pid_t pid)
+{
+	if (!starter) {
+		starter = getpid();
+		atexit(kill_started);
+	}
+	if (getpid() == starter && n_started < sizeof(started) / sizeof(started[0]))
+		started[n_started++] = pid;
+}
+
+static void forget(pid_t pid)
+{
+	for (unsigned i = 0; i < n_started; i++)
+		if (started[i] == pid)
+			started[i] = started[--n_started];
+}
+
+void lab_reap(struct lab *x)
+{
+	kill(x->id.pid, SIGKILL);
+	waitpid(x->id.pid, NULL, 0);
+	forget(x->id.pid);
+	x->id.pid = 0;
+}
 
 char *lab_built(const char *path_in_build_tree)
 {
@@ -112,6 +148,7 @@ void lab_start(struct lab *x)
 
 	if (shim_launch_write(x->dir, &x->l, &e) < 0 || shim_start(lab_shim(), x->dir, LAB_MS, &x->id, &e) < 0)
 		tap_bail("start: %s", e.text);
+	remember(x->id.pid);
 	lab_connect(x);
 }
 
@@ -163,6 +200,7 @@ static int tail_has(void *arg)
 {
 	struct tail_arg *a = arg;
 	struct wm_shim_tail m = {.max_bytes = SHIM_TAIL_MAX};
+	const struct wire_bytes *d;
 	uint16_t type;
 	struct err e;
 	void *reply;
@@ -172,8 +210,8 @@ static int tail_has(void *arg)
 		tap_bail("tail: %s", e.text);
 	if (type != WM_SHIM_DATA)
 		tap_bail("tail answered %s", wire_name(type));
-	found = memmem(((struct wm_shim_data *)reply)->data.data, ((struct wm_shim_data *)reply)->data.n, a->text,
-	               strlen(a->text)) != NULL;
+	d = &((struct wm_shim_data *)reply)->data;
+	found = d->n && memmem(d->data, d->n, a->text, strlen(a->text));
 	wire_free(type, reply);
 	return found;
 }
@@ -346,6 +384,7 @@ void lab_end(struct lab *x)
 			tap_bail("release was refused");
 		if (waitpid(x->id.pid, &status, 0) != x->id.pid || status != 0)
 			tap_bail("the shim ended with status %#x", (unsigned)status);
+		forget(x->id.pid);
 		if (access(ctl, F_OK) == 0 || access(state, F_OK) == 0)
 			tap_bail("a released shim left its files");
 	}

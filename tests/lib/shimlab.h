@@ -40,6 +40,8 @@ int lab_signal(struct lab *x, int signo, int only_if_caught);
 char *lab_output(struct lab *x, uint32_t stream, size_t *n, uint64_t *gap);
 /* Processes that carry this launch's token; the victim passes it on to all that it starts. */
 int lab_count(struct lab *x);
+/* SIGKILL to the shim, and its zombie taken away. */
+void lab_reap(struct lab *x);
 /* Quit, release, reap; and the assertion that nothing of the launch is left. */
 void lab_end(struct lab *x);
 /* Waits until the condition holds, looking again every few milliseconds; 0 when the deadline passed. */

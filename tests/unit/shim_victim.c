@@ -43,6 +43,7 @@ static int do_signal(const char *a)
 	struct rlimit none = {0};
 
 	setrlimit(RLIMIT_CORE, &none);
+	signal((int)number(a), SIG_DFL); /* a sanitizer's handler would make an exit of it */
 	raise((int)number(a));
 	return 98;
 }
@@ -315,7 +316,7 @@ static int do_cwd(const char *a)
 /* Lines of 100 bytes, numbered. */
 static int do_flood(const char *a)
 {
-	static char block[100 * 640];
+	static char block[100 * 640 + 1]; /* and the last terminator */
 	long lines = number(a) / 100, done = 0;
 
 	while (done < lines) {

@@ -297,6 +297,7 @@ static void test_many(void)
 
 	lab_init(&x, "ready", NULL);
 	lab_start(&x);
+	lab_wait_output(&x, "ready\n");
 	for (int i = 1; i < SHIM_MAX_CONNS; i++) {
 		fds[n] = shim_connect(x.dir, x.l.shim_token, LAB_MS, &e);
 		n += fds[n] >= 0;

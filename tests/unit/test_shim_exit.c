@@ -38,8 +38,7 @@ static void test_exit_codes(void)
 		wire_free(WM_SHIM_STATUS, st);
 		/* No assertion of lab_end for each: one line for all. */
 		lab_quit(&x, 0);
-		kill(x.id.pid, SIGKILL);
-		waitpid(x.id.pid, NULL, 0);
+		lab_reap(&x);
 		close(x.fd);
 		shim_launch_fini(&x.l);
 		if (getenv("HEARTH_TEST_SHIM") && code >= 2 && code < 250)
@@ -98,6 +97,17 @@ static char *script(struct lab *x, const char *name, const char *text, mode_t mo
 	return path;
 }
 
+/* valgrind executes by itself and finds out too late that an interpreter is missing. */
+static void no_interpreter(struct lab *x, const char *want, const char *what)
+{
+	if (!getenv("HEARTH_TEST_SHIM")) {
+		failed(x, want, what);
+		return;
+	}
+	tap_skip("valgrind cannot see a missing interpreter");
+	lab_end(x);
+}
+
 static void test_not_started(void)
 {
 	cleanup_free char *a = NULL, *b = NULL, *c = NULL, *d = NULL, *f = NULL;
@@ -120,20 +130,20 @@ static void test_not_started(void)
 	lab_init(&x, NULL);
 	b = script(&x, "bad.py", "#! /no/such/python3 -u\n", 0755);
 	lab_argv(&x, "./bad.py", NULL);
-	failed(&x, "bad interpreter: '/no/such/python3' not found", "bad interpreter");
+	no_interpreter(&x, "bad interpreter: '/no/such/python3' not found", "bad interpreter");
 	lab_init(&x, NULL);
 	c = script(&x, "crlf.sh", "#!/bin/sh\r\necho\r\n", 0755);
 	lab_argv(&x, "./crlf.sh", NULL);
-	failed(&x, "carriage return", "a script from Windows");
+	no_interpreter(&x, "carriage return", "a script from Windows");
 	lab_init(&x, NULL);
 	d = script(&x, "noexec", "this is no program", 0755);
 	lab_argv(&x, "./noexec", NULL);
-	failed(&x, "exec format error: ./noexec", "no #! line");
+	no_interpreter(&x, "exec format error: ./noexec", "no #! line");
 	lab_init(&x, NULL);
 	f = script(&x, "inpath", "#!/no/such/sh\n", 0755);
 	strv_setenv(&x.l.env, "PATH", x.dir);
 	lab_argv(&x, "inpath", NULL);
-	failed(&x, "bad interpreter: '/no/such/sh' not found", "bad interpreter, through PATH");
+	no_interpreter(&x, "bad interpreter: '/no/such/sh' not found", "bad interpreter, through PATH");
 	lab_init(&x, NULL);
 	lab_argv(&x, NULL);
 	failed(&x, "no command was given", "an empty command");
@@ -241,7 +251,7 @@ static void test_process_state(void)
 	signal(SIGUSR2, SIG_IGN); /* must not be inherited */
 	lab_init(&x, "self", NULL);
 	x.l.limit_nofile = 777;
-	x.l.limit_as = 1ull << 40;
+	x.l.limit_as = 1ull << 46; /* a sanitizer's shadow must fit */
 	wire_u32v_add(&x.l.cpus, cpu);
 	lab_start(&x);
 	st = lab_wait(&x, PS_EXITED);
@@ -249,7 +259,7 @@ static void test_process_state(void)
 	like(out, "SigBlk:\t0000000000000000", "no signal is blocked");
 	like(out, "SigIgn:\t0000000000000000", "none is ignored");
 	like(out, "nofile: 777\n", "number of open files");
-	like(out, "as: 1099511627776\n", "address space");
+	like(out, "as: 70368744177664\n", "address space");
 	like(out, "pgid_is_pid: 1\nsid_is_pid: 1\n", "own session and group");
 	like(out, "umask: 022", "usual umask");
 	like(out, "oom_score_adj: 0\n", "the shim's protection is not inherited");

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -220,8 +222,7 @@ static void test_shim_killed(void)
 	lab_init(&x, "tree", "stubborn", NULL);
 	lab_start(&x);
 	lab_wait_output(&x, "ready\n");
-	kill(x.id.pid, SIGKILL);
-	waitpid(x.id.pid, NULL, 0);
+	lab_reap(&x);
 	is_int(shim_state_read(x.dir, &s, &e), 0, "the state of a shim that was killed");
 	is_int(s.st.state, PS_RUNNING, "says running");
 	is_int(proc_alive(&s.shim, &e), 0, "but the shim is dead: lost");
@@ -438,6 +439,137 @@ static void test_only_if_caught(void)
 	lab_end(&x);
 }
 
+/* ---- a container, and a cgroup of the process's own ------------------------------------------------ */
+
+/* A process in mount and IPC namespaces of its own, where /mnt has a file that nobody else sees. */
+static pid_t holder(int *ready_fd)
+{
+	int p[2];
+	pid_t pid;
+
+	if (pipe(p) < 0)
+		tap_bail("pipe");
+	pid = fork();
+	if (pid == 0) {
+		close(p[0]);
+		if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0 ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		    mount("hearth-test", "/mnt", "tmpfs", 0, NULL) < 0 || !fopen("/mnt/inside", "we"))
+			_exit(1);
+		(void)!write(p[1], "", 1);
+		for (;;)
+			pause();
+	}
+	close(p[1]);
+	*ready_fd = p[0];
+	return pid;
+}
+
+static void test_container(void)
+{
+	struct wm_shim_status *st;
+	struct proc_id id;
+	struct lab x;
+	cleanup_free char *out = NULL;
+	char link[64], seen[128];
+	struct err e;
+	ssize_t n;
+	int ready;
+	pid_t pid;
+	char c;
+
+	if (getuid() != 0) {
+		tap_skip("a container of mount and IPC namespaces needs root");
+		return;
+	}
+	pid = holder(&ready);
+	if (read(ready, &c, 1) != 1 || proc_identify(pid, &id, &e) < 0) {
+		tap_skip("mount and IPC namespaces cannot be made here");
+		close(ready);
+		waitpid(pid, NULL, 0);
+		return;
+	}
+	close(ready);
+	snprintf(link, sizeof(link), "/proc/%d/ns/ipc", (int)pid);
+	n = readlink(link, seen, sizeof(seen) - 1);
+	seen[n > 0 ? n : 0] = '\0';
+	lab_init(&x, NULL);
+	lab_argv(&x, "ls", "inside", NULL);
+	free(x.l.cwd);
+	x.l.cwd = xstrdup("/mnt");
+	x.l.container_pid = (uint32_t)pid;
+	x.l.container_start = id.start_ticks;
+	lab_start(&x);
+	st = lab_wait(&x, PS_EXITED);
+	is_int(st->exit_code, 0, "the process runs in the container's mount namespace, directory included");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+	lab_init(&x, NULL);
+	lab_argv(&x, "readlink", "/proc/self/ns/ipc", NULL);
+	x.l.container_pid = (uint32_t)pid;
+	x.l.container_start = id.start_ticks;
+	x.l.set_ids = 1;
+	x.l.uid = x.l.gid = 12345;
+	free(x.l.cwd);
+	x.l.cwd = xstrdup("/");
+	lab_start(&x);
+	st = lab_wait(&x, PS_EXITED);
+	out = lab_output(&x, 0, NULL, NULL);
+	like(out, seen, "and in its IPC namespace, also as another user");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	lab_init(&x, "exit", "0", NULL);
+	x.l.container_pid = (uint32_t)pid;
+	x.l.container_start = id.start_ticks;
+	lab_start(&x);
+	st = lab_wait(&x, PS_FAILED);
+	like(st->text, "is gone", "a container that is gone is an error");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+}
+
+/* Where the kernel can kill a whole cgroup, a chain that forks as fast as it can does not escape either. */
+static void test_cgroup_kill(void)
+{
+	static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	struct wm_shim_status *st;
+	struct lab x;
+	char *dir = NULL;
+
+	for (size_t i = 0; !dir && i < sizeof(roots) / sizeof(roots[0]); i++) {
+		cleanup_free char *file = NULL;
+
+		dir = xasprintf("%s/hearth-kill-%d", roots[i], (int)getpid());
+		file = xasprintf("%s/cgroup.kill", dir);
+		if (mkdir(dir, 0755) == 0 && access(file, W_OK) == 0)
+			break;
+		rmdir(dir);
+		free(dir);
+		dir = NULL;
+	}
+	if (!dir) {
+		tap_skip("no cgroup v2 can be made here");
+		return;
+	}
+	lab_init(&x, "tree", "stubborn", NULL);
+	strv_addf(&x.l.cgroup_procs, "%s/cgroup.procs", dir);
+	free(x.l.cgroup_kill);
+	x.l.cgroup_kill = xasprintf("%s/cgroup.kill", dir);
+	lab_start(&x);
+	lab_wait_output(&x, "ready\n");
+	lab_quit(&x, 0);
+	st = lab_wait(&x, PS_EXITED);
+	is_int(st->signal, SIGKILL, "killed by its cgroup");
+	is_int(lab_count(&x), 0, "and all that was in it");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+	if (rmdir(dir) < 0)
+		tap_diag("rmdir %s: %s", dir, strerror(errno));
+	free(dir);
+}
+
 int main(void)
 {
 	test_term();
@@ -457,5 +589,7 @@ int main(void)
 	test_agent_dies();
 	test_idle();
 	test_oom();
+	test_container();
+	test_cgroup_kill();
 	return tap_done();
 }

@@ -203,7 +203,7 @@ static void test_tail(void)
 	struct out *o;
 	struct err e;
 	cleanup_free char *dir = xasprintf("%s/tail", tap_tmpdir());
-	uint8_t got[SHIM_TAIL_MAX + 10], want[SHIM_TAIL_MAX * 3];
+	static uint8_t got[SHIM_TAIL_MAX + 10], want[SHIM_TAIL_MAX * 12];
 	int ends[2], same = 1;
 	size_t n;
 
@@ -214,8 +214,8 @@ static void test_tail(void)
 		want[i] = (uint8_t)(i * 7 + i / 251);
 	/* Pieces of growing size, so that each position of the ring is crossed. */
 	for (size_t at = 0, piece = 1; at < sizeof(want); piece = piece * 3 / 2 + 1) {
-		if (piece > 60000)
-			piece = 60000;
+		if (piece > 2 * SHIM_TAIL_MAX)
+			piece = 1; /* and again small ones after some that fill the tail alone */
 		n = sizeof(want) - at < piece ? sizeof(want) - at : piece;
 		if (write(ends[1], want + at, n) != (ssize_t)n)
 			tap_bail("write");

@@ -254,10 +254,8 @@ static void test_shim_lost(void)
 	lab_start(&x);
 	stub_start(&s, -1);
 	lab_wait_output(&x, "ready\n");
-	kill(x.id.pid, SIGKILL);
+	lab_reap(&x);
 	is_int(stub_end(&s, text, sizeof(text)), 254 << 8, "a lost shim is neither success nor the rank's exit");
-	waitpid(x.id.pid, NULL, 0);
-	x.id.pid = 0;
 	proc_sweep_env("HEARTH_TOKEN_LAUNCH", x.l.token, SIGKILL, 10, &e);
 	lab_end(&x);
 }
