@@ -188,6 +188,17 @@ uint64_t core_next_us(const struct core *c)
 	return at;
 }
 
+uint64_t core_oldest_attempt_us(const struct core *c)
+{
+	uint64_t at = 0;
+
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+		for (uint32_t i = 0; i < n->n_jobs; i++)
+			if (!at || n->jobs[i]->r.att->started_us < at)
+				at = n->jobs[i]->r.att->started_us;
+	return at;
+}
+
 void core_tick(struct core *c)
 {
 	struct cjob *j;

@@ -74,6 +74,8 @@ void core_request(struct core *c, struct request *rq); /* takes rq; answered exa
 /* Time: call when core_next_us has come; it does what is due (deadlines, leases, limits). UINT64_MAX = nothing waits. boot_us. */
 uint64_t core_next_us(const struct core *c);
 void core_tick(struct core *c);
+/* Start (real time) of the oldest attempt that goes on; 0 none. */
+uint64_t core_oldest_attempt_us(const struct core *c);
 /* End of a turn: commits what was gathered, schedules when needed. */
 void core_end_turn(struct core *c);
 

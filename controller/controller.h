@@ -1,0 +1,25 @@
+/*
+ * controller: hearthd as a whole: opens the store, makes the core, starts the server, runs the state thread's loop until it is told to stop.
+ */
+#ifndef HEARTH_CONTROLLER_CONTROLLER_H
+#define HEARTH_CONTROLLER_CONTROLLER_H
+
+#include "common/err.h"
+#include "common/xalloc.h"
+
+struct controller_options {
+	const char *data_dir;
+	const char *listen;      /* NULL: the configuration's */
+	const char *config_file; /* NULL none; given and missing is an error */
+	struct strv sets;        /* "key=value", win over the file */
+};
+
+/* Runs until SIGTERM or SIGINT. 0 or -1. */
+int controller_run(const struct controller_options *o, struct err *e);
+/* Prints findings to stdout. Returns how many, -1 when it could not look. */
+int controller_verify(const struct controller_options *o, struct err *e);
+int controller_backup(const struct controller_options *o, const char *to, struct err *e);
+/* All settings with help, as a configuration file; malloc'ed. */
+char *controller_config_text(const struct controller_options *o, struct err *e);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * maintain: retention on the state thread, a few jobs at a time; the collection of blobs on a thread of its own, because it walks all of them.
+ */
+#include "controller/maintain.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+#include "controller/blobstore.h"
+
+#define FIRST_US (60ull * 1000000)     /* after the start */
+#define EVERY_US (3600ull * 1000000)
+#define BATCH_US (200ull * 1000)       /* between two batches while there is more */
+#define BATCH 50
+
+struct collection { /* the thread's own; nothing of the state thread is touched */
+	char *data_dir, *db_path;
+	uint64_t keep_since_us;
+	atomic_int done;
+};
+
+struct maintain {
+	struct maintain_config c;
+	char *data_dir, *db_path;
+	struct loop_timer *timer;
+	struct collection *run;
+	pthread_t thread;
+	unsigned removed;
+};
+
+/* ---- blobs ------------------------------------------------------------------------------------------------------------- */
+
+struct marking {
+	int (*mark)(const char *digest, void *mark_arg);
+	void *mark_arg;
+};
+
+static int each_digest(const char *digest, void *arg)
+{
+	struct marking *m = arg;
+
+	return m->mark(digest, m->mark_arg);
+}
+
+static int roots(int (*mark)(const char *digest, void *mark_arg), void *mark_arg, void *arg, struct err *e)
+{
+	struct marking m = {mark, mark_arg};
+
+	return store_each_digest(arg, each_digest, &m, e);
+}
+
+static void *collect(void *arg)
+{
+	struct collection *g = arg;
+	struct err e = {.code = ERR_NONE};
+	struct blobstore *b = blobstore_open(g->data_dir, clock_real(), &e);
+	struct store_reader *r = b ? store_reader_open(g->db_path, &e) : NULL;
+	struct blobstore_gc gc = {.roots = roots, .arg = r, .min_age_s = 3600, .keep_since_us = g->keep_since_us};
+
+	if (!r || blobstore_gc(b, &gc, &e) < 0)
+		log_warn("event=blob_gc_failed text=\"%s\"", e.text);
+	else if (gc.removed || gc.uploads_removed)
+		log_info("event=blob_gc kept=%llu removed=%llu bytes=%llu uploads=%llu", (unsigned long long)gc.kept, (unsigned long long)gc.removed,
+		         (unsigned long long)gc.removed_bytes, (unsigned long long)gc.uploads_removed);
+	if (r)
+		store_reader_close(r);
+	if (b)
+		blobstore_close(b);
+	atomic_store(&g->done, 1);
+	return NULL;
+}
+
+static void collection_end(struct maintain *m)
+{
+	pthread_join(m->thread, NULL);
+	free(m->run->data_dir);
+	free(m->run->db_path);
+	free(m->run);
+	m->run = NULL;
+}
+
+static void collection_start(struct maintain *m)
+{
+	struct collection *g;
+
+	if (m->run && !atomic_load(&m->run->done))
+		return; /* still at it */
+	if (m->run)
+		collection_end(m);
+	g = xcalloc(1, sizeof *g);
+	g->data_dir = xstrdup(m->data_dir);
+	g->db_path = xstrdup(m->db_path);
+	g->keep_since_us = m->c.oldest(m->c.arg);
+	m->run = g;
+	if (pthread_create(&m->thread, NULL, collect, g) != 0) {
+		log_warn("event=blob_gc_failed text=\"no thread\"");
+		free(g->data_dir);
+		free(g->db_path);
+		free(g);
+		m->run = NULL;
+	}
+}
+
+/* ---- retention --------------------------------------------------------------------------------------------------------------- */
+
+struct batch {
+	struct maintain *m;
+	struct store_txn *t;
+	uint64_t now_us;
+};
+
+static int drop_one(uint64_t job, unsigned what, void *arg)
+{
+	struct batch *b = arg;
+
+	if (what & STORE_LOGS)
+		server_remove_data(b->m->c.server, job);
+	store_txn_drop(b->t, job, what, b->now_us);
+	return 0;
+}
+
+static void on_drop(int rc, const struct err *e, void *arg)
+{
+	(void)arg;
+	if (rc < 0)
+		log_warn("event=retention_failed text=\"%s\"", e ? e->text : "");
+}
+
+/* 1 there may be more. */
+static int retention(struct maintain *m)
+{
+	struct batch b = {m, store_txn_new(), clock_real_us(clock_real())};
+	struct err e;
+	int n = store_retention_due(m->c.reader, &m->c.keep, b.now_us, BATCH, drop_one, &b, &e);
+
+	if (n <= 0) {
+		if (n < 0)
+			log_warn("event=retention_failed text=\"%s\"", e.text);
+		store_txn_free(b.t);
+		return 0;
+	}
+	m->removed += (unsigned)n;
+	if (store_commit(m->c.store, b.t, on_drop, m, &e) < 0) {
+		log_warn("event=retention_failed text=\"%s\"", e.text);
+		store_txn_free(b.t);
+		return 0;
+	}
+	return n == BATCH;
+}
+
+static void on_timer(void *arg)
+{
+	struct maintain *m = arg;
+
+	if (retention(m)) {
+		loop_timer_arm(m->timer, BATCH_US);
+		return;
+	}
+	if (m->removed)
+		log_info("event=retention jobs=%u", m->removed);
+	m->removed = 0;
+	collection_start(m);
+	loop_timer_arm(m->timer, EVERY_US);
+}
+
+struct maintain *maintain_create(const struct maintain_config *c)
+{
+	struct maintain *m = xcalloc(1, sizeof *m);
+
+	m->c = *c;
+	m->data_dir = xstrdup(c->data_dir);
+	m->db_path = xstrdup(c->db_path);
+	m->timer = loop_timer_create(c->loop, on_timer, m);
+	loop_timer_arm(m->timer, FIRST_US);
+	return m;
+}
+
+void maintain_destroy(struct maintain *m)
+{
+	if (!m)
+		return;
+	loop_timer_destroy(m->timer);
+	if (m->run)
+		collection_end(m);
+	free(m->data_dir);
+	free(m->db_path);
+	free(m);
+}

@@ -1,0 +1,47 @@
+/*
+ * settings: the table. Durations are written as 90s, 5m, 2h, 7d.
+ */
+#include "controller/settings.h"
+#include <stddef.h>
+
+static const struct conf_item items[] = {
+	{"listen", CONF_STRING, "127.0.0.1:7070", NULL, NULL, "HOST:PORT; off loopback always TLS; port 0 takes any free one"},
+	{"server_names", CONF_STRING, "", NULL, NULL, "further names and addresses for the server certificate, comma separated"},
+	{"url", CONF_STRING, "", NULL, NULL, "what jobs get as HEARTH_URL; empty: made of listen"},
+	{"io_threads", CONF_INT, "2", "1", "64", "threads for HTTP and agents"},
+	{"owner", CONF_STRING, "", NULL, NULL, "account of jobs submitted with the admin token; empty: the account of hearthd"},
+	{"web_dir", CONF_STRING, "", NULL, NULL, "dashboard files from this folder instead of the built-in ones"},
+	{"log_level", CONF_STRING, "info", NULL, NULL, "debug, info, warn or error"},
+	{"beat", CONF_DURATION, "1s", "100ms", "60s", "how often agents give a sign of life"},
+	{"lease", CONF_DURATION, "10s", "1s", "10m", "how long an agent may go without an answer before it asks its peers"},
+	{"max_runtime_default", CONF_DURATION, "1d", "1s", "365d", "time limit of jobs that ask for none"},
+	{"max_runtime_limit", CONF_DURATION, "30d", "1s", "365d", "longest time limit a job may ask for"},
+	{"prepare_timeout", CONF_DURATION, "10m", "1s", "1d", "a node that makes no progress in staging, or uploading, for so long is given up"},
+	{"ready_timeout", CONF_DURATION, "30s", "1s", "1h", "from the order to start to the first rank that runs"},
+	{"grace", CONF_DURATION, "30s", "1s", "1d", "from the request to end to the kill, where a job does not say"},
+	{"queue_limit", CONF_INT, "2000000", "1", "10000000", "unfinished jobs at most"},
+	{"port_lo", CONF_INT, "20000", "1024", "65535", "first port for MASTER_PORT, for nodes that name no range"},
+	{"port_hi", CONF_INT, "29999", "1024", "65535", "last one"},
+	{"keep_logs", CONF_DURATION, "90d", NULL, NULL, "logs of ended jobs are removed after this; 0 = never"},
+	{"keep_bundles", CONF_DURATION, "180d", NULL, NULL, "source bundles of ended jobs; 0 = never"},
+	{"keep_metrics", CONF_DURATION, "365d", NULL, NULL, "metric points of ended jobs; 0 = never"},
+	{"keep_artifacts", CONF_DURATION, "0", NULL, NULL, "models and outputs in hearthd's own store; 0 = never"},
+	{NULL, CONF_STRING, NULL, NULL, NULL, NULL},
+};
+
+struct conf *settings_load(const struct controller_options *o, struct err *e)
+{
+	struct conf *c = conf_create(items);
+
+	if (o->config_file && conf_load(c, o->config_file, e) < 0) {
+		conf_destroy(c);
+		return NULL;
+	}
+	for (size_t i = 0; i < o->sets.n; i++) {
+		if (conf_set(c, o->sets.v[i], e) < 0) {
+			conf_destroy(c);
+			return NULL;
+		}
+	}
+	return c;
+}
