@@ -24,6 +24,7 @@
 #define OUT_MAX     (256 * 1024)  /* replies that wait for a slow reader */
 #define HELLO_US    10000000
 #define CLOSING_US  1000000 /* time to read the last answer */
+#define ACCEPT_US   200000  /* pause when there is no descriptor left, instead of a spin */
 #define FDS_MAX     3
 
 struct conn {
@@ -39,6 +40,7 @@ struct conn {
 struct ctl {
 	struct shim *s;
 	int fd;
+	uint64_t accept_at_us; /* boot time before which nobody is let in, 0 none */
 	struct conn conns[SHIM_MAX_CONNS];
 	struct conn *polled[SHIM_MAX_CONNS]; /* of the last ctl_poll, in its order */
 	uint8_t tail[SHIM_TAIL_MAX];
@@ -433,8 +435,11 @@ static void on_connection(struct ctl *c)
 	int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), who;
 	struct conn *k;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			c->accept_at_us = now_us(c) + ACCEPT_US;
 		return;
+	}
 	who = who_is(c, fd);
 	if (who < 0) {
 		turn_away(fd, ERR_DENIED, "not your shim");
@@ -456,8 +461,10 @@ unsigned ctl_poll(struct ctl *c, struct pollfd *fds, uint64_t *look_again)
 {
 	unsigned n = 1;
 
-	fds[0] = (struct pollfd){.fd = c->fd, .events = POLLIN};
-	*look_again = 0;
+	if (c->accept_at_us && now_us(c) >= c->accept_at_us)
+		c->accept_at_us = 0;
+	*look_again = c->accept_at_us;
+	fds[0] = (struct pollfd){.fd = c->accept_at_us ? -1 : c->fd, .events = POLLIN};
 	for (int i = 0; i < SHIM_MAX_CONNS; i++) {
 		struct conn *k = &c->conns[i];
 
