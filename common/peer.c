@@ -27,12 +27,14 @@
 
 #define TURN_FRAMES  256 /* handled in one go, then others have their turn */
 #define TURN_BYTES   (1024 * 1024)
+#define COPY_MAX     4096        /* frames from here on are not copied into the queue */
 #define IN_MAX_SHAKE (80 * 1024) /* a handshake message and a header of HTTP */
 #define IN_MAX       (WIRE_MAX_BODY + WIRE_HEADER_SIZE)
 
 static void on_read(struct bufferevent *bev, void *arg);
 static void on_write(struct bufferevent *bev, void *arg);
 static void on_event(struct bufferevent *bev, short what, void *arg);
+static int read_frames(struct peer *p, unsigned frames);
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 
@@ -126,12 +128,24 @@ static const char *waiting_for(enum peer_state s)
 	}
 }
 
+/* What came before the end still counts: REFUSED and a close mostly come together. */
+static void finish(struct peer *p)
+{
+	if (p->state == PEER_UPGRADING)
+		peer_dial_read(p);
+	while (p->state >= PEER_CHALLENGED && peer_alive(p) && read_frames(p, UINT32_MAX))
+		;
+	peer_fail(p, &p->why);
+}
+
 static void on_timer(void *arg)
 {
 	struct peer *p = arg;
 
 	peer_enter(p);
-	if (p->state == PEER_FLUSHING)
+	if (p->ended)
+		finish(p);
+	else if (p->state == PEER_FLUSHING)
 		fail_with(p, ERR_TIMEOUT,
 		          p->shut || !p->bev ? "closed by this side" : "closed by this side before all was sent");
 	else
@@ -169,7 +183,8 @@ void peer_use(struct peer *p, struct bufferevent *bev)
 
 void peer_open(struct peer *p, const struct wm_welcome *welcome)
 {
-	loop_timer_cancel(p->timer);
+	if (!p->ended)
+		loop_timer_cancel(p->timer);
 	p->state = PEER_OPEN;
 	bufferevent_setwatermark(p->bev, EV_READ, 0, IN_MAX);
 	p->ops.on_open(p, welcome, p->arg);
@@ -279,9 +294,28 @@ size_t peer_queued(const struct peer *p)
 	return p->bev ? evbuffer_get_length(bufferevent_get_output(p->bev)) : 0;
 }
 
+static void free_data(const void *data, size_t n, void *arg)
+{
+	(void)data;
+	(void)n;
+	free(arg);
+}
+
+/* Queues what is in out. Large frames go over without a copy: out is empty then. */
+static int hand_over(struct bufferevent *bev, struct buf *out)
+{
+	if (buf_left(out) < COPY_MAX)
+		return bufferevent_write(bev, buf_head(out), buf_left(out));
+	if (evbuffer_add_reference(bufferevent_get_output(bev), buf_head(out), buf_left(out), free_data,
+	                           out->data) < 0)
+		return -1;
+	buf_init(out, 0);
+	return 0;
+}
+
 int peer_queue(struct peer *p, uint16_t type, const void *msg, uint64_t id, struct err *e)
 {
-	size_t queued = peer_queued(p);
+	size_t queued = peer_queued(p), n;
 	struct buf out;
 	int rc;
 
@@ -296,10 +330,9 @@ int peer_queue(struct peer *p, uint16_t type, const void *msg, uint64_t id, stru
 		p->want_drain = 1;
 		rc = err_set(e, ERR_BUSY, "%zu bytes are waiting to be sent", queued);
 	} else {
-		rc = bufferevent_write(p->bev, buf_head(&out), buf_left(&out)) < 0
-		         ? err_set(e, ERR_INTERNAL, "cannot queue a frame")
-		         : 0;
-		if (queued + buf_left(&out) > p->out_limit / 4)
+		n = buf_left(&out);
+		rc = hand_over(p->bev, &out) < 0 ? err_set(e, ERR_INTERNAL, "cannot queue a frame") : 0;
+		if (queued + n > p->out_limit / 4)
 			p->want_drain = 1;
 	}
 	buf_fini(&out);
@@ -355,7 +388,8 @@ void peer_close_flushed(struct peer *p, uint32_t timeout_ms)
 		return;
 	p->state = PEER_FLUSHING;
 	/* Still connecting: nothing is queued, the end comes at once (but from the loop). */
-	loop_timer_arm(p->timer, p->bev ? (uint64_t)timeout_ms * 1000 : 0);
+	if (!p->ended)
+		loop_timer_arm(p->timer, p->bev ? (uint64_t)timeout_ms * 1000 : 0);
 	peer_dial_free(p->dial);
 	p->dial = NULL;
 	if (!p->bev)
@@ -403,17 +437,15 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (what & BEV_EVENT_CONNECTED) {
 		if (p->state == PEER_TLS)
 			peer_dial_connected(p);
-	} else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
+	} else if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) && peer_alive(p) && !p->ended) {
 		if (what & BEV_EVENT_EOF)
 			err_set(&e, ERR_UNAVAILABLE, "%s", p->shut ? "closed by this side" : "closed by the other side");
 		else
 			describe_error(p, errnum, &e);
-		/* What came before the end still counts (REFUSED and a close mostly come together). */
-		if (p->state == PEER_UPGRADING)
-			peer_dial_read(p);
-		while (p->state >= PEER_CHALLENGED && peer_alive(p) && read_frames(p, UINT32_MAX))
-			;
-		peer_fail(p, &e);
+		/* Not now: with TLS, libevent reports the end before it has put the last bytes into the buffer. */
+		p->why = e;
+		p->ended = 1;
+		loop_timer_arm(p->timer, 0);
 	}
 	peer_leave(p);
 }

@@ -53,7 +53,8 @@ struct peer {
 	int shut;       /* our side of the connection is closed already */
 	int held;
 	struct loop_timer *timer; /* deadline of the handshake, then of the flush */
-	struct err why;           /* of PEER_CLOSED before on_close was called */
+	int ended;                /* the other side is gone; the timer hands on what came before, then closes */
+	struct err why;           /* once ended or closed */
 	unsigned depth;           /* callbacks of ours that are running: no release before they return */
 	int dead;
 	struct tls_ca *ca;

@@ -239,9 +239,10 @@ static SSL_CTX *new_ctx(const SSL_METHOD *method, struct err *e)
 	}
 	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	/* Moving buffers: output lies in an evbuffer, which may be packed between two tries. Released buffers:
-	 * thousands of agents are idle most of the time. */
-	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-	                          SSL_MODE_RELEASE_BUFFERS);
+	 * thousands of agents are idle most of the time. Never SSL_MODE_ENABLE_PARTIAL_WRITE: libevent's
+	 * bufferevents go on with the next piece of an evbuffer after a write that was cut short, and bytes in
+	 * between are lost. */
+	SSL_CTX_set_mode(ctx, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	return ctx;
 }
 

@@ -42,8 +42,13 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	x->last_id = id;
 	if (type == WM_BEAT)
 		x->sum += ((struct wm_beat *)msg)->seq;
-	if (type == WM_LOG_DATA)
-		x->sum += ((struct wm_log_data *)msg)->data.n;
+	if (type == WM_LOG_DATA) {
+		const struct wm_log_data *d = msg;
+
+		x->sum += d->data.n;
+		for (uint32_t i = 0; i < d->data.n; i++)
+			x->spoilt += d->data.data[i] != (uint8_t)(i * 31 + (i >> 8));
+	}
 	wire_free(type, msg);
 	if (x->destroy_on_msg) {
 		peer_destroy(p);

@@ -32,8 +32,8 @@ struct end {
 	uint64_t session; /* of the welcome */
 	unsigned n_msgs;
 	uint16_t last_type;
-	uint64_t last_id, sum;
-	int refuse; /* on_hello says no */
+	uint64_t last_id, sum, spoilt; /* spoilt: bytes of log data that are not as the test sends them */
+	int refuse;                    /* on_hello says no */
 	int destroy_on_msg, close_on_hello;
 	char node[64];
 	struct wm_hello *hello;

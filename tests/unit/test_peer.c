@@ -224,6 +224,8 @@ static void test_slow_reader(int tls)
 	data.stream = xstrdup("rank-0");
 	data.data.n = 256 * 1024;
 	data.data.data = xcalloc(1, data.data.n);
+	for (uint32_t i = 0; i < data.data.n; i++)
+		data.data.data[i] = (uint8_t)(i * 31 + (i >> 8));
 	/* Until the queue is full and stays full: then the kernel's buffers are full too. */
 	for (int i = 0; i < 2000 && refused < 20; i++) {
 		if (peer_send(c.peer, WM_LOG_DATA, &data, sent, &e) == 0) {
@@ -256,6 +258,7 @@ static void test_slow_reader(int tls)
 	peer_close_flushed(c.peer, 5000);
 	UNTIL(c.closed && s.end.closed);
 	ok(s.end.sum == want, "closing sends what is queued");
+	is_int(s.end.spoilt, 0, "no byte of it is spoilt");
 	is_str(c.why.text, "closed by this side", "and ends well");
 	wire_fini(WM_LOG_DATA, &data);
 	server_stop(&s);
