@@ -26,10 +26,10 @@
 #include "common/xalloc.h"
 #include "controller/http_int.h"
 
-#define SWEEP_US        500000u
-#define IDLE_LIMIT_US   120000000ull /* between requests */
-#define HEADER_LIMIT_US 10000000ull  /* from a request's first byte to the end of its header */
-#define BODY_LIMIT_US   30000000ull  /* and 1 s for each 64 KiB announced */
+#define SWEEP_MS        500u
+#define IDLE_MS         120000u
+#define HEADER_MS       10000u
+#define BODY_MS         30000u
 #define LINGER_US       2000000ull
 #define WRITE_STALL_S   60           /* output waits and nothing of it goes out */
 #define BODY_BUDGET     (256ull * 1024 * 1024) /* bodies in memory, per thread */
@@ -274,11 +274,11 @@ static int overdue(const struct http_conn *conn, uint64_t now)
 		return since > LINGER_US;
 	switch (conn->phase) {
 	case HTTP_HEADER:
-		return since > HEADER_LIMIT_US;
+		return since > conn->h->cfg.header_ms * 1000ull;
 	case HTTP_BODY:
-		return since > BODY_LIMIT_US + conn->guard.length / 65536 * 1000000;
+		return since > conn->h->cfg.body_ms * 1000ull + conn->guard.length / 65536 * 1000000;
 	default:
-		return since > IDLE_LIMIT_US;
+		return since > conn->h->cfg.idle_ms * 1000ull;
 	}
 }
 
@@ -299,7 +299,7 @@ static void on_sweep(void *arg)
 		COUNT(h, timeouts, 1);
 		refuse(conn, 408, "the request did not come within its time");
 	}
-	loop_timer_arm(h->sweep, SWEEP_US);
+	loop_timer_arm(h->sweep, h->sweep_us);
 }
 
 /* ---- accepting ------------------------------------------------------------------------------------- */
@@ -459,6 +459,10 @@ struct http *http_create(const struct http_config *c, void (*on_call)(struct cal
 	struct http *h = xcalloc(1, sizeof(*h));
 
 	h->cfg = *c;
+	h->cfg.idle_ms = c->idle_ms ? c->idle_ms : IDLE_MS;
+	h->cfg.header_ms = c->header_ms ? c->header_ms : HEADER_MS;
+	h->cfg.body_ms = c->body_ms ? c->body_ms : BODY_MS;
+	h->sweep_us = (h->cfg.header_ms / 4 < SWEEP_MS ? h->cfg.header_ms / 4 : SWEEP_MS) * 1000u;
 	h->on_call = on_call;
 	h->arg = arg;
 	h->tcp.ssl = c->ssl;

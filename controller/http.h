@@ -42,6 +42,9 @@ struct http_config {
 	int tcp_fd, unix_fd;   /* listening, -1 none; duplicated, not taken */
 	SSL_CTX *ssl;          /* for the TCP socket; NULL plain */
 	unsigned max_conns;    /* of this thread */
+	unsigned idle_ms;      /* between requests; 0 = 120,000 */
+	unsigned header_ms;    /* from a request's first byte to the end of its header; 0 = 10,000 */
+	unsigned body_ms;      /* and a second for each 64 KiB announced; 0 = 30,000 */
 	struct http_counters *count;
 };
 struct call;

@@ -172,6 +172,8 @@ static int begin(struct call *c, int status, const char *type)
 
 void call_buffer(struct call *c, int status, const char *type, struct evbuffer *b)
 {
+	if (c->method == HTTP_HEAD) /* evhttp would send it all the same */
+		evbuffer_drain(b, evbuffer_get_length(b));
 	if (begin(c, status, type) == 0)
 		evhttp_send_reply(c->ev, status, NULL, b);
 	evbuffer_free(b);

@@ -54,6 +54,7 @@ struct http {
 	unsigned n_conns;                   /* without those taken over */
 	uint64_t body_bytes;                /* bodies being read or worked on */
 	struct loop_timer *sweep, *reopen;
+	uint64_t sweep_us;
 	int closed;                         /* listeners are paused: too many connections or no descriptors */
 	int stopping;
 };

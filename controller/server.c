@@ -428,7 +428,6 @@ static void io_end(void *arg)
 static void io_stopping(struct io *io, void *arg)
 {
 	struct pending *p;
-	struct loop_timer *t;
 
 	(void)arg;
 	http_stop_accepting(io->http);
@@ -442,8 +441,8 @@ static void io_stopping(struct io *io, void *arg)
 	io->sse = NULL;
 	follow_destroy(io->follow);
 	io->follow = NULL;
-	t = loop_timer_create(io->loop, io_end, io);
-	loop_timer_arm(t, STOP_GRACE_US);
+	io->end = loop_timer_create(io->loop, io_end, io);
+	loop_timer_arm(io->end, STOP_GRACE_US);
 }
 
 static int io_start(struct server *s, unsigned index, struct err *e)
@@ -502,6 +501,7 @@ static void io_free(struct io *io)
 	chan_destroy(io->in, drop_io_msg);
 	store_reader_close(io->reader);
 	auth_names_destroy(io->names);
+	loop_timer_destroy(io->end);
 	loop_destroy(io->loop);
 }
 

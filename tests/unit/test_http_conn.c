@@ -1,0 +1,487 @@
+/*
+ * Connections: malformed requests over real sockets, keep-alive, pipelines, limits of time, size and number, answers that come late, clients that go.
+ */
+#include "controller/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/chan.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "tests/lib/tap.h"
+
+#define HOST "Host: localhost\r\n"
+
+static struct loop *loop;
+static struct http *server;
+static struct http_counters count;
+static struct chan *late_calls;
+static unsigned port;
+static char unix_path[100];
+static _Atomic unsigned n_calls, n_gone, n_drained;
+static struct call *_Atomic held;
+
+/* ---- the server: /echo, /late (answered by a message), /hold (never), /big, /stream, /abort, /empty, /creds -------------------------------- */
+
+static void on_late(void *msg, void *arg)
+{
+	struct call *c = msg;
+
+	(void)arg;
+	if (call_open(c))
+		call_text(c, 200, "text/plain", "late");
+	call_drop(c);
+}
+
+static void on_gone(struct call *c)
+{
+	(void)c;
+	atomic_fetch_add(&n_gone, 1);
+}
+
+static void on_drain(struct call *c)
+{
+	(void)c;
+	atomic_fetch_add(&n_drained, 1);
+}
+
+static void put(struct call *c, const char *text)
+{
+	struct evbuffer *b = evbuffer_new();
+
+	evbuffer_add(b, text, strlen(text));
+	call_stream_put(c, b);
+	evbuffer_free(b);
+}
+
+static void big(struct call *c)
+{
+	struct evbuffer *b = evbuffer_new();
+	char *p = xcalloc(1, 4u << 20);
+
+	memset(p, 'x', 4u << 20);
+	evbuffer_add(b, p, 4u << 20);
+	free(p);
+	call_buffer(c, 200, "text/plain", b);
+}
+
+static void on_call(struct call *c, void *arg)
+{
+	char text[512];
+
+	(void)arg;
+	atomic_fetch_add(&n_calls, 1);
+	if (!strcmp(c->path, "/late")) {
+		call_hold(c);
+		chan_send(late_calls, c);
+	} else if (!strcmp(c->path, "/hold")) {
+		c->on_gone = on_gone;
+		atomic_store(&held, call_hold(c));
+	} else if (!strcmp(c->path, "/big")) {
+		big(c);
+	} else if (!strcmp(c->path, "/stream")) {
+		c->on_gone = on_gone;
+		c->on_drain = on_drain;
+		call_stream_start(c, 200, "text/plain", -1);
+		put(c, "one ");
+		put(c, "two");
+		if (c->query_text)
+			call_stream_end(c);
+	} else if (!strcmp(c->path, "/abort")) {
+		call_stream_start(c, 200, "text/plain", 100);
+		put(c, "part");
+		call_stream_abort(c);
+	} else if (!strcmp(c->path, "/empty")) {
+		call_empty(c, 204);
+	} else if (!strcmp(c->path, "/creds")) {
+		snprintf(text, sizeof(text), "unix=%d uid=%u", c->is_unix, c->uid);
+		call_text(c, 200, "text/plain", text);
+	} else {
+		snprintf(text, sizeof(text), "%s %s %.20s %zu", http_method_name(c->method), c->path, c->query_text ? c->query_text : "-", c->body_n);
+		call_text(c, 200, "text/plain", text);
+	}
+}
+
+static void *run(void *arg)
+{
+	(void)arg;
+	loop_run(loop);
+	return NULL;
+}
+
+static void on_stop(void *msg, void *arg)
+{
+	(void)msg;
+	(void)arg;
+	loop_stop(loop);
+}
+
+/* ---- clients ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int dial(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		tap_bail("connect: %s", strerror(errno));
+	return fd;
+}
+
+static void say(int fd, const char *text)
+{
+	size_t n = strlen(text);
+
+	while (n) {
+		ssize_t k = send(fd, text, n, MSG_NOSIGNAL);
+
+		if (k <= 0)
+			return;
+		text += k;
+		n -= (size_t)k;
+	}
+}
+
+/* Until needle, the end, or the deadline. */
+static char *hear(int fd, const char *needle, unsigned ms, int *closed)
+{
+	uint64_t end = clock_boot_us(clock_real()) + ms * 1000ull;
+	char *text = xcalloc(1, 1), piece[65536];
+	size_t n = 0;
+
+	*closed = 0;
+	while (!(needle && strstr(text, needle))) {
+		uint64_t now = clock_boot_us(clock_real());
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t k;
+
+		if (now >= end || poll(&p, 1, (int)((end - now) / 1000) + 1) <= 0)
+			break;
+		k = recv(fd, piece, sizeof(piece), 0);
+		if (k <= 0) {
+			*closed = 1;
+			break;
+		}
+		text = xrealloc(text, n + (size_t)k + 1);
+		memcpy(text + n, piece, (size_t)k);
+		n += (size_t)k;
+		text[n] = '\0';
+	}
+	return text;
+}
+
+static char *exchange(const char *request, const char *needle, int *closed)
+{
+	int fd = dial();
+	char *text;
+
+	say(fd, request);
+	text = hear(fd, needle, 5000, closed);
+	close(fd);
+	return text;
+}
+
+static int status_of(const char *text)
+{
+	return strncmp(text, "HTTP/1.", 7) || strlen(text) < 12 ? 0 : atoi(text + 9);
+}
+
+/* Waits for an atomic to reach a value. */
+static int reached(_Atomic unsigned *v, unsigned want)
+{
+	uint64_t end = clock_boot_us(clock_real()) + 5000000;
+
+	while (atomic_load(v) < want && clock_boot_us(clock_real()) < end)
+		poll(NULL, 0, 2);
+	return atomic_load(v) >= want;
+}
+
+static void test_malformed(void)
+{
+	static const struct {
+		const char *text;
+		int status;
+	} cases[] = {
+		{"GET / HTTP/1.1\nHost: a\n\n", 400},
+		{"GET / HTTP/1.1\r\n\r\n", 400},
+		{"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Content-Length: +5\r\n\r\nhello", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\tchunked\r\n\r\n0\r\n\r\n", 400},
+		{"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\n\r\n", 501},
+		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 9000000\r\n\r\n", 413},
+		{"HEAD / HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 400},
+		{"BREW / HTTP/1.1\r\n" HOST "\r\n", 501},
+		{"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
+		{"GET / HTTP/3.0\r\n" HOST "\r\n", 505},
+		{"GET / HTTP/1.1\r\n" HOST "X : y\r\n\r\n", 400},
+		{"GET / HTTP/1.1\r\n" HOST " folded\r\n\r\n", 400},
+		{"\x16\x03\x01\x02\x01\x01", 400},
+		/* A good request in front of a bad one, in one piece: neither is done, since it may be an attack on the second's framing. */
+		{"GET /a HTTP/1.1\r\n" HOST "\r\nGET /b\r\n", 400},
+	};
+	unsigned i, before = atomic_load(&n_calls);
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int closed;
+		char *text = exchange(cases[i].text, NULL, &closed);
+
+		ok(status_of(text) == cases[i].status && closed && strstr(text, "application/problem+json") && strstr(text, "Connection: close"),
+		   "refused with %d and closed: %.40s -> %.40s", cases[i].status, cases[i].text, text);
+		free(text);
+	}
+	is_int(atomic_load(&n_calls), before, "no handler saw any of them");
+}
+
+static void test_good(void)
+{
+	int closed, fd;
+	char *text;
+
+	text = exchange("GET /x%20y?a=b HTTP/1.1\r\n" HOST "\r\n", "GET /x%20y a=b 0", &closed);
+	ok(strstr(text, "GET /x%20y a=b 0") && !closed, "a request and its answer; the connection stays");
+	free(text);
+	text = exchange("GET /x HTTP/1.0\r\n\r\n", NULL, &closed);
+	ok(strstr(text, "GET /x - 0") && closed, "HTTP/1.0 is answered and closed");
+	free(text);
+	text = exchange("GET /x HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n", NULL, &closed);
+	ok(strstr(text, "GET /x - 0") && closed, "Connection: close is honoured");
+	free(text);
+	text = exchange("PATCH /p HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\n\r\n", "PATCH /p - 8", &closed);
+	ok(!!strstr(text, "PATCH /p - 8"), "PATCH, chunked");
+	free(text);
+	text = exchange("PUT /e HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n", "100 Continue\r\n\r\n", &closed);
+	ok(!!strstr(text, "100 Continue"), "100-continue is said");
+	free(text);
+	text = exchange("HEAD /h HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
+	ok(status_of(text) == 200 && !strstr(text, "HEAD /h"), "HEAD has no body");
+	free(text);
+	text = exchange("GET /empty HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
+	is_int(status_of(text), 204, "an empty answer");
+	free(text);
+
+	fd = dial();
+	say(fd, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nPOST /3 HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nabGET /4 HTTP/1.1\r\n" HOST "\r\n");
+	text = hear(fd, "GET /4 - 0", 5000, &closed);
+	ok(strstr(text, "GET /1") && strstr(text, "GET /2") && strstr(text, "POST /3 - 2") && strstr(text, "GET /4"), "a pipeline is answered in order");
+	free(text);
+	say(fd, "GET /late HTTP/1.1\r\n" HOST "\r\n");
+	text = hear(fd, "late", 5000, &closed);
+	ok(!!strstr(text, "late"), "an answer that comes later");
+	free(text);
+	close(fd);
+}
+
+static void test_pieces(void)
+{
+	static const char request[] = "POST /slow HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello";
+	int fd = dial(), closed;
+	size_t i;
+	char *text;
+
+	for (i = 0; i < sizeof(request) - 1; i++)
+		ok(send(fd, request + i, 1, MSG_NOSIGNAL) == 1 || i == 0, "byte %zu", i);
+	text = hear(fd, "POST /slow - 5", 5000, &closed);
+	ok(!!strstr(text, "POST /slow - 5"), "a request byte by byte");
+	free(text);
+	close(fd);
+}
+
+static void test_times(void)
+{
+	int fd = dial(), idle = dial(), body = dial(), closed;
+	char *text;
+
+	say(fd, "GET /x HTTP/1.1\r\n");
+	say(body, "POST /x HTTP/1.1\r\n" HOST "Content-Length: 10\r\n\r\nabc");
+	text = hear(fd, NULL, 5000, &closed);
+	ok(status_of(text) == 408 && closed, "a header that does not end: 408 and closed");
+	free(text);
+	text = hear(body, NULL, 5000, &closed);
+	ok(status_of(text) == 408 && closed, "a body that does not come: 408 and closed");
+	free(text);
+	text = hear(idle, NULL, 5000, &closed);
+	ok(!*text && closed, "an idle connection is closed without a word");
+	free(text);
+	close(fd);
+	close(idle);
+	close(body);
+}
+
+static void test_streams(void)
+{
+	int fd, closed;
+	unsigned gone = atomic_load(&n_gone);
+	char *text;
+
+	text = exchange("GET /stream?end HTTP/1.1\r\n" HOST "\r\n", "0\r\n\r\n", &closed);
+	ok(strstr(text, "Transfer-Encoding: chunked") && strstr(text, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"), "a stream in chunks");
+	free(text);
+	text = exchange("GET /stream?end HTTP/1.0\r\n\r\n", NULL, &closed);
+	ok(closed && strstr(text, "\r\n\r\none two") && !strstr(text, "chunked"), "to HTTP/1.0 as plain bytes until the close");
+	free(text);
+	text = exchange("GET /abort HTTP/1.1\r\n" HOST "\r\n", NULL, &closed);
+	ok(closed, "an aborted stream closes: the reader sees that it is not whole");
+	free(text);
+	fd = dial();
+	say(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	text = hear(fd, "two", 5000, &closed);
+	ok(strstr(text, "two") && reached(&n_drained, 1), "a stream goes on, and says when it has drained");
+	free(text);
+	close(fd);
+	ok(reached(&n_gone, gone + 1), "its handler hears that the client has gone");
+	fd = dial();
+	say(fd, "GET /big HTTP/1.1\r\n" HOST "\r\n");
+	close(fd);
+	fd = dial();
+	say(fd, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+	while (!atomic_load(&held))
+		poll(NULL, 0, 2);
+	close(fd);
+	chan_send(late_calls, atomic_exchange(&held, NULL)); /* answered to nobody */
+	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	ok(!!strstr(text, "GET /x - 0"), "answers to clients that have gone harm nobody");
+	free(text);
+}
+
+static void test_many(void)
+{
+	enum { N = 40 }; /* the limit is 32 */
+	int fds[N], i, closed, refused = 0, answered = 0;
+	char *text;
+
+	for (i = 0; i < N; i++)
+		fds[i] = dial();
+	for (i = 0; i < N; i++) {
+		say(fds[i], "GET /m HTTP/1.1\r\n" HOST "\r\n");
+		text = hear(fds[i], "\r\n\r\n", 2000, &closed);
+		refused += status_of(text) == 503;
+		answered += status_of(text) == 200;
+		free(text);
+	}
+	is_int(answered, 32, "as many connections as allowed are served");
+	is_int(refused, 8, "the others are told 503");
+	for (i = 0; i < N; i++)
+		close(fds[i]);
+	for (i = 0; i < 100 && atomic_load(&count.open) > 0; i++)
+		poll(NULL, 0, 20);
+	is_int(atomic_load(&count.open), 0, "all are counted off again");
+	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	ok(!!strstr(text, "GET /x - 0"), "then there is room again");
+	free(text);
+}
+
+static void test_unix(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), closed;
+	char want[64], *text;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", unix_path);
+	snprintf(want, sizeof(want), "unix=1 uid=%u", getuid());
+	ok(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0, "the unix socket");
+	say(fd, "GET /creds HTTP/1.1\r\nHost: x\r\n\r\n");
+	text = hear(fd, want, 5000, &closed);
+	like(text, want, "who is on the other side");
+	free(text);
+	close(fd);
+}
+
+static void test_pipeline_limit(void)
+{
+	int fd = dial(), closed, i;
+	char *text, *lots = xcalloc(1, 300000);
+
+	for (i = 0; i < 10000; i++)
+		memcpy(lots + i * 28, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 28);
+	say(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	text = hear(fd, "two", 5000, &closed);
+	free(text);
+	say(fd, lots);
+	text = hear(fd, NULL, 5000, &closed);
+	ok(closed, "too much behind a request in work: closed");
+	free(text);
+	free(lots);
+	close(fd);
+}
+
+static void quiet(enum log_level level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level >= LOG_LVL_ERROR)
+		fprintf(stderr, "%s\n", line);
+}
+
+static int listening(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+		tap_bail("listen: %s", strerror(errno));
+	port = ntohs(a.sin_port);
+	return fd;
+}
+
+static int listening_unix(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(unix_path, sizeof(unix_path), "%.80s/s", tap_tmpdir());
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", unix_path);
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 16) < 0)
+		tap_bail("listen: %s", strerror(errno));
+	return fd;
+}
+
+int main(void)
+{
+	int tcp = listening(), local = listening_unix();
+	struct http_config c = {.tcp_fd = tcp, .unix_fd = local, .max_conns = 32, .idle_ms = 700, .header_ms = 300, .body_ms = 300, .count = &count};
+	struct chan *stop;
+	pthread_t thread;
+	struct err e;
+
+	log_set_sink(quiet, NULL);
+	loop = loop_create();
+	c.loop = loop;
+	late_calls = chan_create(loop, 64, 0, on_late, NULL);
+	stop = chan_create(loop, 1, 0, on_stop, NULL);
+	server = http_create(&c, on_call, NULL, &e);
+	if (!server)
+		tap_bail("%s", e.text);
+	pthread_create(&thread, NULL, run, NULL);
+	test_malformed();
+	test_good();
+	test_pieces();
+	test_times();
+	test_streams();
+	test_unix();
+	test_pipeline_limit();
+	test_many();
+	chan_send_wait(stop, stop);
+	pthread_join(thread, NULL);
+	http_destroy(server);
+	chan_destroy(late_calls, NULL);
+	chan_destroy(stop, NULL);
+	loop_destroy(loop);
+	close(tcp);
+	close(local);
+	return tap_done();
+}
