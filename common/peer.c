@@ -29,7 +29,9 @@
 #define TURN_BYTES   (1024 * 1024)
 #define COPY_MAX     4096        /* frames from here on are not copied into the queue */
 #define IN_MAX_SHAKE (80 * 1024) /* a handshake message and a header of HTTP */
-#define IN_MAX       (WIRE_MAX_BODY + WIRE_HEADER_SIZE)
+/* Room for more than one frame, so that reading is never suspended in the middle of a TLS record: the rest of
+ * it would lie inside OpenSSL, where no event of the socket tells of it. */
+#define IN_MAX (WIRE_MAX_BODY + WIRE_HEADER_SIZE + 64 * 1024)
 
 static void on_read(struct bufferevent *bev, void *arg);
 static void on_write(struct bufferevent *bev, void *arg);

@@ -264,6 +264,33 @@ static void test_slow_reader(int tls)
 	server_stop(&s);
 }
 
+/* Frames of the greatest size, and a small one behind them that nothing follows. */
+static void test_large_frames(int tls)
+{
+	struct server s;
+	struct end c;
+	struct wm_blob_put put = {0};
+	struct wm_blob_get get = {0};
+	struct err e;
+
+	server_start(&s, tls, AF_INET);
+	dial(&c, &s, ROLE_BULK);
+	UNTIL(c.opened && s.end.opened);
+	put.data.n = WIRE_MAX_BODY - 8;
+	put.data.data = xcalloc(1, put.data.n);
+	for (unsigned round = 1; round <= 4; round++) {
+		if (peer_send(c.peer, WM_BLOB_PUT, &put, 1, &e) < 0 ||
+		    peer_send(c.peer, WM_BLOB_GET, &get, round, &e) < 0)
+			tap_bail("%s", e.text);
+		UNTIL(s.end.n_msgs == 2 * round);
+	}
+	is_int(s.end.n_msgs, 8, "frames of the greatest size and small ones behind them arrive");
+	peer_destroy(c.peer);
+	UNTIL(s.end.closed);
+	wire_fini(WM_BLOB_PUT, &put);
+	server_stop(&s);
+}
+
 static void test_flush_deadline(void)
 {
 	struct server s;
@@ -334,6 +361,8 @@ int main(void)
 	test_deadlines();
 	test_slow_reader(0);
 	test_slow_reader(1);
+	test_large_frames(0);
+	test_large_frames(1);
 	test_flush_deadline();
 	test_destroy_in_callback();
 	test_backoff();
