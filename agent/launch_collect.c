@@ -104,6 +104,7 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	}
 	/* What the run made is worth more than a tidy disk. */
 	l->kept_outputs = 1;
+	l->cls = RC_STAGING;
 	free(l->text);
 	l->text = xasprintf("outputs could not be uploaded (%s); they are kept on node %s in %s", text ? text : "?",
 	                    l->a->env.cfg.node, l->paths.ml);
@@ -245,6 +246,9 @@ void launch_collect(struct launch *l, int keep)
 	}
 	l->collecting = 1;
 	l->keep = keep;
+	/* What CLEANED says is about the clean-up alone; the end was told with ENDED. */
+	l->cls = RC_NONE;
+	l->text[0] = '\0';
 	launch_save(l);
 	/* A launch that never ran has nothing to keep. */
 	if (keep && l->state == LAUNCH_ENDED)

@@ -2,7 +2,7 @@
  * launch_kill: the ladder over a whole launch, and the proof that nothing is left.
  *
  *   0            ranks: SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled
- *   ranks ended  mpirun and orted end by themselves; LAUNCHER_US later SHIM_QUIT for them, too
+ *   ranks ended  launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later SHIM_QUIT for them, too
  *   grace + 5 s  everything in the container and everything with the launch's mark is killed, again and again for SWEEP_US
  *   then         ENDED, with a text when something could not be killed
  *
@@ -88,7 +88,7 @@ void launch_sweep(struct launch *l)
 
 static int is_launcher(const struct lproc *p)
 {
-	return p->kind == PROC_MPIRUN || p->kind == PROC_ORTED;
+	return p->kind != PROC_RANK;
 }
 
 static void shim_did_not_end(struct lproc *p)

@@ -3,7 +3,7 @@
  *
  *   mpirun    main node: mpirun and its ranks; others: orted and its ranks. Ranks wait for hearth-rank's go, orted for ORTED_START
  *   direct    ranks, which wait for the agent's go
- *   torchrun  one process, in the place of local rank 0
+ *   torchrun  torchrun, and its ranks, which wait for hearth-rank's go as under mpirun
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,10 +29,8 @@ void launch_list_procs(struct launch *l)
 {
 	enum spec_launcher launcher = l->plan->spec->launcher;
 
-	if (launcher == LAUNCHER_TORCHRUN) {
-		lproc_new(l, PROC_TORCHRUN, 0);
-		return;
-	}
+	if (launcher == LAUNCHER_TORCHRUN)
+		lproc_new(l, PROC_TORCHRUN, NO_RANK);
 	if (launcher == LAUNCHER_MPIRUN)
 		lproc_new(l, l->plan->m->node_rank == 0 ? PROC_MPIRUN : PROC_ORTED, NO_RANK);
 	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
@@ -163,6 +161,8 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	for (size_t i = 0; i < left_out.n; i++)
 		launch_say(l, "%s is too long for an environment variable and was left out", left_out.v[i]);
 	strv_fini(&left_out);
+	if (p->kind == PROC_TORCHRUN)
+		strv_setenv(out, "HEARTH_LAUNCH_DIR", l->paths.run);
 	if (p->local_rank != 0)
 		return;
 	if (env_files(&in, config, &e) < 0)
@@ -199,7 +199,7 @@ static void proc_command(struct lproc *p, struct strv *argv)
 		strv_add(argv, "orted"); /* the whole of it comes with ORTED_START */
 		break;
 	case PROC_TORCHRUN:
-		mpi_torchrun_argv(p->l->plan, argv);
+		mpi_torchrun_argv(p->l->plan, p->l->a->rank_path, argv);
 		break;
 	default:
 		plan_argv(p->l->plan, argv);
@@ -211,7 +211,6 @@ static void proc_command(struct lproc *p, struct strv *argv)
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
 	struct launch *l = p->l;
-	int rank = p->kind == PROC_RANK || p->kind == PROC_TORCHRUN;
 	cleanup_free uint32_t *cpus = xcalloc(l->n_cpus + 1, sizeof(*cpus));
 	uint32_t n = l->n_cpus;
 	char digits[TOKEN_DIGITS + 1];
@@ -226,7 +225,7 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->cwd = xasprintf("%s/code", l->paths.ml_seen);
 	s->logdir = xstrdup(p->logdir);
 	s->wait_go = 1;
-	s->metrics = (uint8_t)rank;
+	s->metrics = p->kind == PROC_RANK;
 	s->set_ids = (uint8_t)(l->a->env.is_root != 0);
 	s->uid = l->user.uid;
 	s->gid = l->user.gid;

@@ -1,7 +1,7 @@
 /*
  * launch_run: GO, orted, and what follows from the ends of processes.
  *
- * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the launcher of this node (mpirun, orted) has
+ * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the launcher of this node (mpirun, orted, torchrun) has
  * ended nothing can start any more and the ranks get the ladder; when all have ended the launch has ended here.
  */
 #include <inttypes.h>
@@ -22,7 +22,7 @@ void launch_go(struct launch *l)
 	l->going = 1;
 	launch_say(l, "go");
 	for (struct lproc *p = l->procs; p; p = p->next) {
-		if (p->kind == PROC_ORTED || (p->kind == PROC_RANK && l->plan->spec->launcher == LAUNCHER_MPIRUN))
+		if (p->kind == PROC_ORTED || (p->kind == PROC_RANK && l->plan->spec->launcher != LAUNCHER_DIRECT))
 			continue;
 		p->went = 1;
 		shimlink_go(p->link, NULL, NULL);
@@ -106,7 +106,7 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 
 static int is_launcher(const struct lproc *p)
 {
-	return p->kind == PROC_MPIRUN || p->kind == PROC_ORTED;
+	return p->kind != PROC_RANK;
 }
 
 static void launcher_ended(struct launch *l)

@@ -51,7 +51,7 @@ struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank)
 	p->dir = xasprintf("%s/%s", l->paths.run, p->name);
 	if (kind == PROC_MPIRUN)
 		p->stream = xstrdup("mpirun");
-	else if (kind != PROC_ORTED)
+	else if (kind == PROC_RANK)
 		p->stream = xasprintf("rank-%u", p->rank);
 	while (*at)
 		at = &(*at)->next;
@@ -155,8 +155,8 @@ static int bad_end(const struct lproc *p)
 	return lproc_ended(p) && (p->state != PS_EXITED || p->exit_code || p->signal);
 }
 
-/* orted has no stream of its own: what it said (nothing, when all is well) goes to the node's. */
-static void orted_output(struct lproc *p)
+/* orted and torchrun have no stream of their own: what they said (little, when all is well) goes to the node's. */
+static void launcher_output(struct lproc *p)
 {
 	size_t n = 0;
 	char *text = tail_last_lines(p->logdir, LAST_LINES_MAX, &n);
@@ -170,10 +170,10 @@ static void orted_output(struct lproc *p)
 
 static void changed(struct lproc *p)
 {
-	if (bad_end(p) && !p->last_lines && p->stream)
+	if (bad_end(p) && !p->last_lines)
 		p->last_lines = tail_last_lines(p->logdir, LAST_LINES_MAX, &p->last_lines_n);
 	if (lproc_ended(p) && !p->stream)
-		orted_output(p);
+		launcher_output(p);
 	say_change(p);
 	lproc_report(p);
 	launch_proc_changed(p);
@@ -238,14 +238,13 @@ static const struct shimlink_ops link_ops = {.status = on_status, .gone = on_gon
 void lproc_watch(struct lproc *p)
 {
 	struct launch *l = p->l;
-	int rank = p->kind == PROC_RANK || p->kind == PROC_TORCHRUN;
 	struct tail_params t = {.job = l->job,
 	                        .epoch = l->epoch,
 	                        .attempt = l->attempt,
 	                        .rank = p->rank,
 	                        .stream = p->stream,
 	                        .logdir = p->logdir,
-	                        .spec = rank ? l->plan->spec : NULL};
+	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL};
 
 	p->link = shimlink_create(&l->a->env, p->dir, p->token, &p->id, &link_ops, p);
 	if (p->stream && !p->tail)

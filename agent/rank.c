@@ -1,9 +1,9 @@
 /*
- * hearth-rank: what mpirun starts in the place of a rank.
+ * hearth-rank: what mpirun (and torchrun) starts in the place of a rank.
  *
  * orted kills its children at once when anything goes wrong, so the rank itself must not be one: it belongs
  * to a shim that the agent started before, outside orted's tree. This stub finds that shim by
- * HEARTH_LAUNCH_DIR and its local rank, says go with what Open MPI put into the environment, and mirrors the
+ * HEARTH_LAUNCH_DIR and its local rank, says go with what the launcher put into the environment, and mirrors the
  * end: same exit status, same signal. Its own end, however sudden, tells the shim to run the kill ladder,
  * because the connection ends with it.
  */
@@ -36,6 +36,8 @@ static char *shim_dir(struct err *e)
 {
 	const char *launch = getenv("HEARTH_LAUNCH_DIR"), *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
 
+	if (!local)
+		local = getenv("LOCAL_RANK"); /* torchrun */
 	if (!launch || !launch[0] || !local || !local[0] || strspn(local, "0123456789") != strlen(local)) {
 		err_set(
 		    e, ERR_INVALID,
@@ -54,16 +56,30 @@ static int connect_shim(struct err *e)
 	return key ? shim_connect(dir, key, CONNECT_MS, e) : -1;
 }
 
-/* All that MPI needs to know came from orted in variables of these names. */
-static void mpi_environment(struct wire_strv *env)
+/* All that MPI needs to know came from orted in variables of the first names; torchrun chooses the ranks and the store itself. */
+static int is_launchers(const char *entry)
 {
 	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_"};
+	static const char *const torch[] = {"TORCHELASTIC_", "TORCH_NCCL_", "NCCL_ASYNC_", "ROLE_", "GROUP_", "RANK=", "LOCAL_RANK=",
+	                                    "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT="};
+	int from_torchrun = getenv("TORCHELASTIC_RUN_ID") != NULL;
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]) && !from_torchrun; i++)
+		if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+			return 1;
+	for (size_t i = 0; i < sizeof(torch) / sizeof(torch[0]) && from_torchrun; i++)
+		if (strncmp(entry, torch[i], strlen(torch[i])) == 0)
+			return 1;
+	return 0;
+}
+
+static void launcher_environment(struct wire_strv *env)
+{
 	extern char **environ;
 
 	for (char **v = environ; *v; v++)
-		for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-			if (strncmp(*v, prefixes[i], strlen(prefixes[i])) == 0 && strchr(*v, '='))
-				wire_strv_add(env, *v);
+		if (strchr(*v, '=') && is_launchers(*v))
+			wire_strv_add(env, *v);
 }
 
 static int send_go(int fd, struct err *e)
@@ -72,7 +88,7 @@ static int send_go(int fd, struct err *e)
 	struct wm_shim_go go = {.cwd = xstrdup(""), .mirror = 1};
 	int in = STDIN_FILENO, rc;
 
-	mpi_environment(&go.env);
+	launcher_environment(&go.env);
 	rc = shim_send(fd, WM_SHIM_QUERY, &query, ID_WATCH, NULL, 0, SEND_MS, e);
 	if (rc == 0)
 		rc = shim_send(fd, WM_SHIM_GO, &go, ID_GO, &in, 1, SEND_MS, e);

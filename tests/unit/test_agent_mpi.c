@@ -68,11 +68,11 @@ static void test_torchrun(void)
 	struct strv argv = {0};
 	char *line;
 
-	mpi_torchrun_argv(p, &argv);
+	mpi_torchrun_argv(p, "/x/hearth-rank", &argv);
 	line = mpi_line(&argv);
 	is_str(line,
 	       "python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank=1 --master_addr=10.77.0.1 "
-	       "--master_port=20100 --no_python python3 train.py -e 5 --lr 0.1",
+	       "--master_port=20100 --redirects=9:1 --tee=9:1 --no_python /x/hearth-rank",
 	       "torchrun of the second node");
 	free(line);
 	strv_fini(&argv);

@@ -143,7 +143,7 @@ static void test_mpirun(void)
 
 static void test_mpirun_failure(void)
 {
-	ok(prepare_one(16, "mpirun", 2, "[ $RANK = 1 ] && exit 3; trap 'exit 7' TERM; sleep 1000 & wait"), "a rank fails: ready");
+	ok(prepare_one(16, "mpirun", 2, "if [ $RANK = 1 ]; then while [ ! -e ../output/ready ]; do sleep 0.02; done; exit 3; fi; trap 'exit 7' TERM; : > ../output/ready; while :; do sleep 0.02; done"), "a rank fails: ready");
 	ctl_go(a, 16, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "mpirun aborts, all end");
 	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 3, "the one that failed");
@@ -195,19 +195,26 @@ static void test_reports_kept(void)
 	clean(18);
 }
 
-static void test_torchrun_like(void)
+static void test_torchrun(void)
 {
-	struct ctl_agent *const nodes[] = {a, NULL};
-	const uint32_t one[] = {1};
-
-	ctl_forget_reports(c);
-	/* No torch is needed to see that it is called: the interpreter of the command is used. */
-	ctl_prepare(c, "{\"name\":\"t\",\"command\":[\"python3\",\"x.py\"],\"launcher\":\"torchrun\"}", 19, 1, 1, nodes, one);
-	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "torchrun: ready");
-	is_int(ctl_proc(a, PROC_TORCHRUN, 0)->state, PS_WAITING, "one process");
-	ctl_kill(a, 19, 1, 1, 100);
-	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "over");
+	if (access("/usr/lib/python3/dist-packages/torch", R_OK) < 0) {
+		tap_skip("no torch");
+		return;
+	}
+	ok(prepare_one(19, "torchrun", 2, "echo $RANK $LOCAL_RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID:+elastic}; exit 0"), "torchrun: ready");
+	ctl_go(a, 19, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_int(ctl_proc(a, PROC_TORCHRUN, 0xffffffff)->exit_code, 0, "torchrun exited with 0");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 0, "so did rank 1");
 	clean(19);
+	is_str(ctl_stream(c, "19 rank-1"), "1 1 2 elastic\n", "each rank has its stream");
+
+	ok(prepare_one(20, "torchrun", 2, "[ $RANK = 1 ] && exit 9; sleep 1000"), "torchrun, a rank fails: ready");
+	ctl_go(a, 20, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 9, "the exit status of the rank is exact");
+	is_int(ctl_proc(a, PROC_TORCHRUN, 0xffffffff)->exit_code, 1, "torchrun failed");
+	clean(20);
 }
 
 /* ---- two nodes ---------------------------------------------------------------------------------------------- */
@@ -365,7 +372,7 @@ int main(void)
 	test_kill();
 	test_adoption();
 	test_reports_kept();
-	test_torchrun_like();
+	test_torchrun();
 	if (access("/usr/bin/mpirun", X_OK) == 0) {
 		test_kill_while_ready();
 		test_mpirun();
