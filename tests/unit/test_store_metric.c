@@ -45,7 +45,7 @@ static void fill(void)
 static int64_t rows(struct kit *k, const char *sql)
 {
 	sqlite3 *db;
-	sqlite3_stmt *st;
+	sqlite3_stmt *st = NULL;
 	int64_t n = -1;
 
 	if (sqlite3_open(k->path, &db) == SQLITE_OK && sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
