@@ -12,13 +12,12 @@
 #include "common/fsutil.h"
 #include "shim/sealed.h"
 #include "shim/shim.h"
+#include "shim/state.h"
 
-#define LAUNCH_MAGIC   0x48534c31u /* "HSL1" */
-#define LAUNCH_VERSION 1
-#define LAUNCH_MAX     (4u * 1024 * 1024) /* arguments and environment: the kernel takes no more either */
-#define STR_MAX        (1024u * 1024)
-#define ITEMS_MAX      65536u
-#define KEY_MAX        256
+#define LAUNCH_MAX (4u * 1024 * 1024) /* arguments and environment: the kernel takes no more either */
+#define STR_MAX    (1024u * 1024)
+#define ITEMS_MAX  65536u
+#define KEY_MAX    256
 
 #define LAUNCH_FIELDS(F)                                                                                     \
 	F(STR, token)                                                                                            \
@@ -196,28 +195,34 @@ int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *
 	return rc < 0 ? -1 : write_key(dir, l, e);
 }
 
-int shim_launch_read(const char *dir, struct shim_launch *l, struct err *e)
+int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err *e)
 {
-	cleanup_free char *path = xasprintf("%s/launch", dir);
-	cleanup_free char *data = NULL;
 	struct shim_launch got = {0};
 	struct buf body;
-	size_t n;
 	int rc = 0;
 
-	if (fs_read_file(path, LAUNCH_MAX, &data, &n, e) < 0)
-		return -1;
 	if (sealed_get(data, n, LAUNCH_MAGIC, LAUNCH_VERSION, &body, e) < 0)
-		return err_wrap(e, "%s", path);
+		return -1;
 #define GET(kind, name) rc = rc < 0 ? -1 : get_##kind(&body, &got.name);
 	LAUNCH_FIELDS(GET)
 #undef GET
 	if (rc < 0 || buf_left(&body)) {
 		shim_launch_fini(&got);
-		return err_set(e, ERR_PROTOCOL, "%s: fields are malformed", path);
+		return err_set(e, ERR_PROTOCOL, "fields are malformed");
 	}
 	*l = got;
 	return 0;
+}
+
+int shim_launch_read(const char *dir, struct shim_launch *l, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/launch", dir);
+	cleanup_free char *data = NULL;
+	size_t n;
+
+	if (fs_read_file(path, LAUNCH_MAX, &data, &n, e) < 0)
+		return -1;
+	return launch_decode(data, n, l, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
 void shim_launch_fini(struct shim_launch *l)

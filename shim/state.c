@@ -22,9 +22,7 @@
 #include "common/fsutil.h"
 #include "shim/sealed.h"
 
-#define STATE_MAGIC   0x48535331u /* "HSS1" */
-#define STATE_VERSION 1
-#define READ_TRIES    5
+#define READ_TRIES 5
 
 static void put_id(struct buf *b, const struct proc_id *id)
 {
@@ -113,7 +111,7 @@ int shim_state_write(const char *dir, const struct shim_state *s, struct err *e)
 	return state_write_at(fd, s, e);
 }
 
-static int decode(const void *data, size_t n, struct shim_state *s, struct err *e)
+int state_decode(const void *data, size_t n, struct shim_state *s, struct err *e)
 {
 	struct shim_state got = {.version = STATE_VERSION};
 	struct wire_frame f;
@@ -142,7 +140,7 @@ int shim_state_read(const char *dir, struct shim_state *s, struct err *e)
 
 		if (fs_read_file(path, STATE_SIZE, &data, &n, e) < 0)
 			return -1;
-		if (decode(data, n, s, e) == 0)
+		if (state_decode(data, n, s, e) == 0)
 			return 0;
 		if (i == READ_TRIES)
 			return err_wrap(e, "%s", path);

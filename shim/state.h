@@ -1,5 +1,5 @@
 /*
- * state: writing DIR/state from the shim itself (reading it: shim.h).
+ * state: what the shim itself, and tests, need of DIR/state and DIR/launch beyond shim.h.
  */
 #ifndef HEARTH_SHIM_STATE_H
 #define HEARTH_SHIM_STATE_H
@@ -11,5 +11,14 @@
 
 /* As shim_state_write, relative to an open directory. */
 int state_write_at(int dir_fd, const struct shim_state *s, struct err *e);
+
+/* What shim_state_read and shim_launch_read make of a file's bytes. */
+int state_decode(const void *data, size_t n, struct shim_state *s, struct err *e);
+int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err *e);
+
+#define STATE_MAGIC    0x48535331u /* "HSS1" */
+#define STATE_VERSION  1
+#define LAUNCH_MAGIC   0x48534c31u /* "HSL1" */
+#define LAUNCH_VERSION 1
 
 #endif
