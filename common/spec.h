@@ -1,24 +1,24 @@
 /*
  * spec: a job specification (job.json), checked and as a struct. Pure: no files are touched.
  *
- * spec_parse is strict: unknown keys are errors that name the key and the nearest known one, wrong types name the path, a key that the
- * design reserves but that is not built yet is refused with a sentence that says so (ERR_UNSUPPORTED). All errors found are
- * collected up to 20, one per line. hearthd keeps the text verbatim; the normalized form (spec_json) has every default filled in and is what
- * agents get.
+ * spec_parse is strict: unknown keys are errors that name the key and the nearest known one, wrong types name
+ * the path, a key that the design reserves but that is not built yet is refused with a sentence that says so
+ * (ERR_UNSUPPORTED). All errors found are collected up to 20, one per line. hearthd keeps the text verbatim;
+ * the normalized form (spec_json) has every default filled in and is what agents get.
  */
 #ifndef HEARTH_COMMON_SPEC_H
 #define HEARTH_COMMON_SPEC_H
 
+#include "common/err.h"
+#include "common/xalloc.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "common/err.h"
-#include "common/xalloc.h"
 
-#define SPEC_MAX_BYTES   (1024 * 1024)
-#define SPEC_MAX_HPS     1000
-#define SPEC_MAX_NODES   4096
-#define SPEC_MAX_RANKS   65536
+#define SPEC_MAX_BYTES (1024 * 1024)
+#define SPEC_MAX_HPS   1000
+#define SPEC_MAX_NODES 4096
+#define SPEC_MAX_RANKS 65536
 
 enum spec_launcher { LAUNCHER_MPIRUN, LAUNCHER_DIRECT, LAUNCHER_TORCHRUN };
 enum spec_value { SPEC_STR, SPEC_INT, SPEC_REAL, SPEC_BOOL, SPEC_JSON };
@@ -26,18 +26,19 @@ enum spec_value { SPEC_STR, SPEC_INT, SPEC_REAL, SPEC_BOOL, SPEC_JSON };
 struct spec_hp { /* one hyperparameter, typed */
 	char *name;
 	enum spec_value type;
-	char *text; /* as it goes on the command line and into SM_HP_*: strings plain, bool true/false, lists/objects compact JSON */
+	char *text; /* as it goes on the command line and into SM_HP_*: strings plain, bool true/false,
+	               lists/objects compact JSON */
 	double num; /* of INT, REAL, BOOL */
 };
 struct spec_pair {
 	char *name, *value;
 };
 struct spec_input {
-	char *name; /* channel */
-	char *uri;  /* file:///..., http(s)://..., job:ID/model|output|checkpoint */
-	int link;   /* mode "link" (file:// only) instead of "copy" */
+	char *name;   /* channel */
+	char *uri;    /* file:///..., http(s)://..., job:ID/model|output|checkpoint */
+	int link;     /* mode "link" (file:// only) instead of "copy" */
 	char *sha256; /* checksum of an http(s) file; NULL none */
-	int unpack; /* "unpack": true for .tar, .tar.gz, .zip? only tar forms */
+	int unpack;   /* "unpack": true for .tar, .tar.gz, .zip? only tar forms */
 };
 struct spec_metric {
 	char *name, *regex;
@@ -56,7 +57,8 @@ struct job_spec {
 	struct spec_pair *tags;
 	size_t n_tags;
 	struct strv command;
-	char *source_dir;   /* as given; NULL none. Only the client uses it; the bundle digest travels beside the spec */
+	char *source_dir;   /* as given; NULL none. Only the client uses it; the bundle digest travels beside the
+	                       spec */
 	char *requirements; /* path inside the source tree; NULL none */
 	struct spec_hp *hps;
 	size_t n_hps;
@@ -64,24 +66,24 @@ struct job_spec {
 	size_t n_env;
 	struct spec_group *groups;
 	size_t n_groups;
-	int has_groups;         /* "groups" was given: TF_CONFIG is made */
-	uint64_t memory_bytes;  /* per instance; 0 = no limit */
-	uint64_t disk_bytes;    /* per instance; 0 = no limit */
+	int has_groups;        /* "groups" was given: TF_CONFIG is made */
+	uint64_t memory_bytes; /* per instance; 0 = no limit */
+	uint64_t disk_bytes;   /* per instance; 0 = no limit */
 	int exclusive;
 	struct strv instance_types; /* empty = any */
-	char *gpu_model;        /* NULL any */
+	char *gpu_model;            /* NULL any */
 	uint64_t gpu_memory_bytes;
-	struct strv requires;   /* node labels or features */
+	struct strv requires; /* node labels or features */
 	int gpu_visibility_one;
-	char *span;             /* placement.span: "node", "switch", "rack"; NULL none */
+	char *span; /* placement.span: "node", "switch", "rack"; NULL none */
 	int span_hard;
 	enum spec_launcher launcher;
 	struct strv mpi_options; /* passed the allow-list */
 	struct spec_input *inputs;
 	size_t n_inputs;
 	char *output_uri;
-	char *resume_job;       /* of "resume_from": "job:17" or "file:///..."; NULL none */
-	int64_t resume_step;    /* -1 latest */
+	char *resume_job;    /* of "resume_from": "job:17" or "file:///..."; NULL none */
+	int64_t resume_step; /* -1 latest */
 	struct spec_metric *metrics;
 	size_t n_metrics;
 	uint64_t max_runtime_s; /* 0 = administrator's default */
@@ -93,15 +95,16 @@ struct job_spec {
 /* Text -> spec. Errors: every problem found, one per line. */
 struct job_spec *spec_parse(const char *text, size_t n, struct err *e);
 struct job_spec *spec_from_json(const cJSON *root, struct err *e);
-/* As spec_parse, but gives the problems one by one too: struct err has room for a few only. problems (may be NULL)
- * starts empty and is the caller's (strv_fini); it stays empty when the text is good or is no JSON at all. */
+/* As spec_parse, but gives the problems one by one too: struct err has room for a few only. problems (may be
+ * NULL) starts empty and is the caller's (strv_fini); it stays empty when the text is good or is no JSON at
+ * all. */
 struct job_spec *spec_parse_list(const char *text, size_t n, struct strv *problems, struct err *e);
 void spec_destroy(struct job_spec *s);
 /* Normalized JSON (all defaults in); parsing it again gives the same spec. */
 cJSON *spec_to_json(const struct job_spec *s);
 
-uint32_t spec_nodes(const struct job_spec *s);                 /* sum of instances */
-uint32_t spec_ranks(const struct job_spec *s);                 /* world size */
+uint32_t spec_nodes(const struct job_spec *s); /* sum of instances */
+uint32_t spec_ranks(const struct job_spec *s); /* world size */
 const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_rank);
 
 /* Tables for completion, documentation and the OpenAPI document. */

@@ -103,8 +103,8 @@ static X509 *self_signed(EVP_PKEY *key, time_t from)
 	return NULL;
 }
 
-/* A crash between the two writes leaves the key alone. The next start then asks (see tls_ca_open) instead of making a new
- * authority by itself: it cannot tell this from a lost certificate that nodes still trust. */
+/* A crash between the two writes leaves the key alone. The next start then asks (see tls_ca_open) instead of
+ * making a new authority by itself: it cannot tell this from a lost certificate that nodes still trust. */
 static int make_ca(const char *key_path, const char *cert_path, uint64_t now_real_us, struct err *e)
 {
 	EVP_PKEY *key = tls_key_create(key_path, e);

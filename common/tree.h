@@ -6,19 +6,21 @@
  *     d MODE PATH
  *     l MODE PATH TARGET
  *     f MODE SIZE PATH DIGEST:OFFSET:LENGTH[,...]
- * sorted by path (bytes); paths percent-encode bytes <= 0x20, '%' and 0x7f. Chunks hold at most TREE_CHUNK_MAX bytes: files larger than
- * TREE_PACK_MAX have chunks of their own, smaller ones are packed together in path order; packs are cut after a file whose path hash says so, so
- * that a change of one file renews few chunks. An empty file has "-" for its parts. Mode is octal, permission bits only. Blobs live in a blobdir: DIR/ab/abcdef...; written by atomic replace; read back verified.
+ * sorted by path (bytes); paths percent-encode bytes <= 0x20, '%' and 0x7f. Chunks hold at most
+ * TREE_CHUNK_MAX bytes: files larger than TREE_PACK_MAX have chunks of their own, smaller ones are packed
+ * together in path order; packs are cut after a file whose path hash says so, so that a change of one file
+ * renews few chunks. An empty file has "-" for its parts. Mode is octal, permission bits only. Blobs live in
+ * a blobdir: DIR/ab/abcdef...; written by atomic replace; read back verified.
  *
  * Extraction refuses absolute paths, "..", a path below a link, links that leave the tree.
  */
 #ifndef HEARTH_COMMON_TREE_H
 #define HEARTH_COMMON_TREE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "common/err.h"
 #include "common/hash.h"
+#include <stddef.h>
+#include <stdint.h>
 
 #define TREE_CHUNK_MAX    (4u * 1024 * 1024)
 #define TREE_PACK_MAX     (256u * 1024)
@@ -28,16 +30,19 @@ struct tree_stats {
 	uint64_t files, bytes, chunks, new_chunks, new_bytes;
 };
 
-/* Receives each chunk once (data valid during the call). 1: it was new (counted in new_*), 0: known already, -1: stop. */
+/* Receives each chunk once (data valid during the call). 1: it was new (counted in new_*), 0: known already,
+ * -1: stop. */
 typedef int (*tree_chunk_fn)(const char *digest, const void *data, size_t n, void *arg, struct err *e);
 /* skip(relative path, is_dir, arg): 1 leaves it out. May be NULL. */
 typedef int (*tree_skip_fn)(const char *relpath, int is_dir, void *arg);
-/* Scans dir, hands out chunks, gives the manifest (malloc'ed) whose digest is the tree's. A manifest larger than TREE_CHUNK_MAX is still one
- * blob; senders cut blobs by PUT offset. Left out and counted in *special (may be NULL): sockets, FIFOs, devices, and links that leave
- * the tree (absolute, above the root, or with ".." behind a name), since extraction would refuse them. chunk may be NULL. Links
- * are never followed, also when somebody swaps directories for links meanwhile. */
-int tree_scan(const char *dir, tree_skip_fn skip, void *skip_arg, tree_chunk_fn chunk, void *chunk_arg, char **manifest, size_t *manifest_n,
-              char digest[HASH_HEX_SIZE], struct tree_stats *st, uint64_t *special, struct err *e);
+/* Scans dir, hands out chunks, gives the manifest (malloc'ed) whose digest is the tree's. A manifest larger
+ * than TREE_CHUNK_MAX is still one blob; senders cut blobs by PUT offset. Left out and counted in *special
+ * (may be NULL): sockets, FIFOs, devices, and links that leave the tree (absolute, above the root, or with
+ * ".." behind a name), since extraction would refuse them. chunk may be NULL. Links are never followed, also
+ * when somebody swaps directories for links meanwhile. */
+int tree_scan(const char *dir, tree_skip_fn skip, void *skip_arg, tree_chunk_fn chunk, void *chunk_arg,
+              char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE], struct tree_stats *st,
+              uint64_t *special, struct err *e);
 
 struct tree_entry {
 	char type; /* 'd', 'l', 'f' */
@@ -48,17 +53,19 @@ struct tree_entry {
 	const char *chunks; /* "DIGEST:OFF:LEN,..." of a file */
 };
 /* Checks and walks a manifest. */
-int tree_each(const char *manifest, size_t n, int (*fn)(const struct tree_entry *en, void *arg, struct err *e), void *arg,
-              struct err *e);
+int tree_each(const char *manifest, size_t n,
+              int (*fn)(const struct tree_entry *en, void *arg, struct err *e), void *arg, struct err *e);
 /* Distinct chunk digests in order of first use; v[n] malloc'ed strings (free each and v). */
 int tree_chunks(const char *manifest, size_t n, char ***v, size_t *count, struct err *e);
 /* Files, bytes and distinct chunks, before anything is fetched or written. */
 int tree_measure(const char *manifest, size_t n, struct tree_stats *st, struct err *e);
 /* Next part of an entry's chunk list: moves *list; 1 got one, 0 end, -1 malformed. */
 int tree_next_part(const char **list, char digest[HASH_HEX_SIZE], uint64_t *off, uint64_t *len);
-/* Writes the tree below dir (made when missing) from blobs in blobdir. Files are verified by their chunks' digests. What is there
- * already stays unless the manifest has the same path. Directories are at least 0700. Nothing is fsynced. On error what was written stays. */
-int tree_extract(const char *manifest, size_t n, const char *blobdir, const char *dir, struct tree_stats *st, struct err *e);
+/* Writes the tree below dir (made when missing) from blobs in blobdir. Files are verified by their chunks'
+ * digests. What is there already stays unless the manifest has the same path. Directories are at least 0700.
+ * Nothing is fsynced. On error what was written stays. */
+int tree_extract(const char *manifest, size_t n, const char *blobdir, const char *dir, struct tree_stats *st,
+                 struct err *e);
 
 /* blobdir */
 int blob_path(const char *blobdir, const char *digest, char *out, size_t out_size);

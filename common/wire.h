@@ -1,17 +1,17 @@
 /*
  * wire: binary frames between hearthd and hearth-agent, between agents, and between an agent and its shims.
  *
- * Frame: u32 body length | u16 type | u16 reserved (0) | u64 id | body. Big-endian. The length is checked against
- * the limit of its type before anything is read. Unknown types are refused. Versions are settled in the handshake.
- * Messages, their fields and who may send them: wire_msg.h. Spec: docs/spec/02-wire.md.
+ * Frame: u32 body length | u16 type | u16 reserved (0) | u64 id | body. Big-endian. The length is checked
+ * against the limit of its type before anything is read. Unknown types are refused. Versions are settled in
+ * the handshake. Messages, their fields and who may send them: wire_msg.h. Spec: docs/spec/02-wire.md.
  */
 #ifndef HEARTH_COMMON_WIRE_H
 #define HEARTH_COMMON_WIRE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "common/buf.h"
 #include "common/err.h"
+#include <stddef.h>
+#include <stdint.h>
 
 #define WIRE_VERSION     1
 #define WIRE_HEADER_SIZE 16
@@ -52,26 +52,34 @@ struct wire_frame {
 	uint32_t n;
 };
 
-/* Checks and reads a header alone (f->body is NULL): a reader refuses a frame before it waits for the body. */
+/* Checks and reads a header alone (f->body is NULL): a reader refuses a frame before it waits for the body.
+ */
 int wire_header(const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f, struct err *e);
 /* Takes the next whole frame out of `in` (moves its position). 1 frame, 0 need more bytes, -1 malformed. */
 int wire_next(struct buf *in, struct wire_frame *f, struct err *e);
 
 /* Appends a frame for msg (a struct wm_NAME) to out; nothing is appended on error. */
 int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct err *e);
-/* Decodes a body; *msg is a malloc'ed struct wm_NAME, to be released by wire_free. Trailing bytes are an error. */
+/* Decodes a body; *msg is a malloc'ed struct wm_NAME, to be released by wire_free. Trailing bytes are an
+ * error. */
 int wire_decode(uint16_t type, const uint8_t *body, size_t n, void **msg, struct err *e);
 void wire_free(uint16_t type, void *msg); /* the struct and all it owns; NULL allowed */
 /* Releases what msg owns, not msg itself (a struct on the stack filled with owned parts). */
 void wire_fini(uint16_t type, void *msg);
 void *wire_copy(uint16_t type, const void *msg); /* deep copy, malloc'ed */
-const char *wire_name(uint16_t type); /* "launch_report"; "?" when unknown */
+const char *wire_name(uint16_t type);            /* "launch_report"; "?" when unknown */
 /* One line for debug logs: name and short fields; secrets (token, spec, env) are left out. */
 const char *wire_text(uint16_t type, const void *msg, char *out, size_t out_size);
 
 /* Who may send what and when: an endpoint refuses frames that the table does not allow. */
-enum wire_from { WIRE_FROM_AGENT = 1, WIRE_FROM_CTL = 2, WIRE_FROM_SHIM = 4, WIRE_FROM_SHIMCLIENT = 8, WIRE_FROM_PEER = 16,
-	             WIRE_FROM_RSH = 32 };
+enum wire_from {
+	WIRE_FROM_AGENT = 1,
+	WIRE_FROM_CTL = 2,
+	WIRE_FROM_SHIM = 4,
+	WIRE_FROM_SHIMCLIENT = 8,
+	WIRE_FROM_PEER = 16,
+	WIRE_FROM_RSH = 32
+};
 enum wire_phase { WIRE_HANDSHAKE = 1, WIRE_CONTROL = 2, WIRE_BULK = 4, WIRE_LOCAL = 8 };
 int wire_allowed(uint16_t type, unsigned from, unsigned phase);
 
