@@ -175,6 +175,7 @@ static void test_killed(void)
 	struct lab x;
 	char text[500];
 	cleanup_free char *out = NULL;
+	int status;
 
 	rank_lab(&x, "handler", NULL);
 	lab_start(&x);
@@ -183,7 +184,9 @@ static void test_killed(void)
 	kill(s.pid, SIGCONT);
 	kill(s.pid, SIGTERM);
 	kill(s.pid, SIGKILL);
-	is_int(stub_end(&s, text, sizeof(text)), SIGKILL, "the stub was killed");
+	status = stub_end(&s, text, sizeof(text));
+	/* On a busy machine the rank may be faster than our next system call. */
+	ok(status == SIGKILL || status == 7 << 8, "the stub was killed");
 	st = lab_wait(&x, PS_EXITED);
 	is_int(st->exit_code, 7, "its rank had the time to end by itself");
 	out = lab_output(&x, 0, NULL, NULL);
