@@ -165,10 +165,18 @@ static void config_fini(struct agent_config *c)
 	free(c->libexec_dir);
 }
 
+/* With no launch here there is nothing that a later agent would need. */
+static void tidy(const struct agent *a)
+{
+	if (a->session && a->run_lock >= 0 && launches_all_clean(a->launches))
+		fs_rm_rf(a->env.cfg.run_dir, NULL);
+}
+
 void agent_destroy(struct agent *a)
 {
 	if (!a)
 		return;
+	tidy(a);
 	session_destroy(a->session);
 	a->session = NULL;
 	guard_destroy(a->guard);

@@ -264,6 +264,16 @@ uint32_t launches_count(const struct launches *t)
 	return t->n;
 }
 
+int launches_all_clean(const struct launches *t)
+{
+	struct launch *l;
+
+	DL_FOREACH(t->list, l)
+	if (l->state != LAUNCH_CLEANED)
+		return 0;
+	return 1;
+}
+
 int launches_alive(const struct launches *t)
 {
 	struct launch *l;

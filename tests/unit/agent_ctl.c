@@ -83,6 +83,8 @@ static void on_beat(struct ctl_agent *a, const struct wm_beat *b)
 	struct wm_beat_ack m = {.seq = b->seq, .lease_ms = a->c->lease_ms, .peers_changed = 1};
 
 	a->beats++;
+	if (!a->control)
+		return; /* of an agent that was killed meanwhile */
 	for (int i = 0; i < CTL_AGENTS; i++) {
 		const struct ctl_agent *o = &a->c->agents[i];
 		char line[160];
@@ -156,7 +158,7 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 
 static struct ctl_stream *stream_of(struct ctl *c, const char *name)
 {
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < 512; i++) {
 		if (c->streams[i].name && strcmp(c->streams[i].name, name))
 			continue;
 		if (!c->streams[i].name)
@@ -189,6 +191,10 @@ static void on_bulk(struct ctl_agent *a, uint16_t type, uint64_t id, void *msg)
 {
 	char none[] = "";
 
+	if (!a->bulk) {
+		wire_free(type, msg);
+		return;
+	}
 	if (type == WM_LOG_DATA) {
 		on_log(a, msg);
 	} else if (type == WM_METRICS) {
@@ -449,7 +455,7 @@ void ctl_stop(struct ctl *c)
 	ctl_forget_reports(c);
 	for (int i = 0; i < CTL_AGENTS; i++)
 		wire_free(WM_INVENTORY, c->agents[i].inv);
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < 512; i++) {
 		free(c->streams[i].name);
 		free(c->streams[i].data);
 	}
@@ -613,7 +619,7 @@ int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms)
 
 const char *ctl_stream(const struct ctl *c, const char *name)
 {
-	for (int i = 0; i < 64; i++)
+	for (int i = 0; i < 512; i++)
 		if (c->streams[i].name && !strcmp(c->streams[i].name, name))
 			return c->streams[i].data ? c->streams[i].data : "";
 	return "";

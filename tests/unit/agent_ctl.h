@@ -56,7 +56,7 @@ struct ctl {
 	const char *refused; /* node that is not let in */
 	struct ctl_agent agents[CTL_AGENTS];
 	struct ctl_agent *nodes[CTL_NODES]; /* algo-1.. of the present launch */
-	struct ctl_stream streams[64];
+	struct ctl_stream streams[512];
 	struct {
 		char id[80];
 		struct ctl_agent *from;

@@ -391,6 +391,8 @@ int main(void)
 	test_controller_down();
 	test_cut();
 	test_minority();
+	ctl_agent_start(c, 1, "n2", run_a); /* so that it ends in order */
+	ok(ctl_wait_synced(b, b->connections + 1, LONG), "second agent again");
 	ctl_stop(c);
 	return tap_done();
 }
