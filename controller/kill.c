@@ -36,15 +36,19 @@ int end_wants_kill(const struct job_rec *r)
 	return !rec_all_ranks_ok(r->att);
 }
 
+static int infrastructure(enum reason_class cls)
+{
+	return cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_NODE_LOST || cls == RC_LAUNCH;
+}
+
 /* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
 int replaceable(const struct cjob *j, enum reason_class cls)
 {
-	int infrastructure = cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_NODE_LOST || cls == RC_LAUNCH;
 	int culprit = 0;
 
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
 		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST;
-	return infrastructure && culprit && !rec_any_rank_started(j->r.att) && j->replacements < MAX_REPLACEMENTS &&
+	return infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) && j->replacements < MAX_REPLACEMENTS &&
 	       j->r.wanted != WANT_STOP;
 }
 
@@ -230,6 +234,8 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	const struct place_rec *lost = first_lost(a);
 	uint32_t failed = rec_first_failed(a), some = NO_RANK;
 	enum end_kind kind = end_kind_of(r);
+	/* It was to be tried elsewhere; that late ranks were killed for it is not why. */
+	int own = failed < a->n_ranks && !(r->status == JOB_RECOVERING && rec_looks_killed(a, failed));
 
 	*v = (struct verdict){.outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
 	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
@@ -239,7 +245,7 @@ static void judge(const struct job_rec *r, struct verdict *v)
 		v->outcome = OUT_FAILED;
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us || lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
 		judge_lost(a, lost, failed, v);
-	} else if (failed < a->n_ranks) {
+	} else if (own) {
 		judge_failed_rank(a, failed, v);
 	} else if (count_lost_ranks(a, &some)) {
 		judge_lost(a, NULL, failed, v);
@@ -353,9 +359,9 @@ void finish_attempt(struct core *c, struct cjob *j)
 		reason = xstrdup(a->reason ? a->reason : "");
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP))
+	else if (j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(a->cls)))
 		requeue(c, j, spec);
-	else if (a->outcome == OUT_STOPPED || j->r.status == JOB_RECOVERING)
+	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
 		end_job(c, j, JOB_STOPPED, -1, reason);
 	else
 		end_job(c, j, JOB_FAILED, a->exit_code, reason);

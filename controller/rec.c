@@ -444,6 +444,11 @@ static int looks_killed(const struct attempt_rec *a, const struct rank_rec *k)
 	return k->signal == SIGTERM || (k->signal == SIGKILL && ending && k->ended_us > ending);
 }
 
+int rec_looks_killed(const struct attempt_rec *a, uint32_t rank)
+{
+	return looks_killed(a, &a->ranks[rank]);
+}
+
 uint32_t rec_first_failed(const struct attempt_rec *a)
 {
 	uint32_t own = a->n_ranks, killed = a->n_ranks;

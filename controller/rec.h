@@ -89,6 +89,8 @@ int rec_all_ranks_ok(const struct attempt_rec *a);
 int rec_any_rank_started(const struct attempt_rec *a);
 /* First rank to fail: n_ranks when none did. */
 uint32_t rec_first_failed(const struct attempt_rec *a);
+/* Ended by a signal that mpirun or Hearth send to the others when one has failed. */
+int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id);
 /* What must hold always; NULL, or what is wrong (static text). */
 const char *rec_check(const struct job_rec *r);

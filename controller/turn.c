@@ -480,11 +480,9 @@ void turn_commit(struct core *c)
 
 static void on_probe(int rc, const struct err *e, void *arg)
 {
-	struct turn *t = arg;
-	struct core *c = t->core;
+	struct core *c = arg;
 
 	c->probing = 0;
-	free(t);
 	if (rc == 0)
 		core_recovered(c);
 	else if (e)
@@ -493,21 +491,17 @@ static void on_probe(int rc, const struct err *e, void *arg)
 
 static void probe(struct core *c)
 {
-	struct turn *t = turn_new(c);
-	struct store_txn *txn = t->txn;
+	struct store_txn *txn = store_txn_new();
 	char at[CLOCK_RFC3339_SIZE];
 	struct err e;
 
 	clock_rfc3339(now_real(c), at);
 	store_txn_setting(txn, "probe", at);
-	t->txn = NULL;
 	c->probe_us = now_boot(c) + PROBE_US;
-	if (c->io.commit(txn, on_probe, t, c->io.arg, &e) == 0) {
+	if (c->io.commit(txn, on_probe, c, c->io.arg, &e) == 0)
 		c->probing = 1;
-		return;
-	}
-	store_txn_free(txn);
-	free(t);
+	else
+		store_txn_free(txn);
 }
 
 void turn_tick(struct core *c)

@@ -1,0 +1,496 @@
+/* Whole lives of jobs, message by message: what is ordered when, what becomes of the job, what users are told. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+
+static const char *reason_of(struct world *w, uint64_t job)
+{
+	static char text[1024];
+	struct job_row row = {0};
+
+	if (store_job_get(w->reader, job, &row, NULL) < 0)
+		return "";
+	snprintf(text, sizeof text, "%s", row.reason ? row.reason : "");
+	job_row_fini(&row);
+	return text;
+}
+
+static int64_t exit_code_of(struct world *w, uint64_t job)
+{
+	struct job_row row = {0};
+	int64_t code;
+
+	if (store_job_get(w->reader, job, &row, NULL) < 0)
+		return -99;
+	code = row.exit_code;
+	job_row_fini(&row);
+	return code;
+}
+
+/* The two-node job up to running ranks. */
+static uint64_t run_two(struct world *w)
+{
+	uint64_t id = world_submit(w, TWO);
+
+	world_launch(w, "a", id, 1, LAUNCH_PREPARING, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_PREPARING, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	return id;
+}
+
+static void both(struct world *w, uint64_t id, uint32_t attempt, uint8_t state)
+{
+	world_launch(w, "a", id, attempt, state, 0, NULL);
+	world_launch(w, "b", id, attempt, state, 0, NULL);
+}
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static void test_success(void)
+{
+	struct world *w = world_create(1);
+	struct wm_prepare *p;
+	struct sent *s;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	is_int(id, 1, "ids begin with 1");
+	is_str(world_status(w, id), "starting", "placed at once");
+	s = world_sent(w, "b", WM_PREPARE);
+	ok(s != NULL, "both nodes are told to prepare");
+	p = s->msg;
+	is_int(p->node_rank, 1, "b is the second");
+	is_int(p->nodes.n, 2, "two nodes");
+	is_str(p->nodes.v[1], "algo-2", "by their names in the gang");
+	is_int(p->gpus.n, 1, "with one GPU");
+	is_int(p->epoch, 1, "first epoch");
+	ok(p->master_port >= 21000 && p->master_port <= 21999, "a port of the main node's range");
+	ok(strlen(p->token) == 32 && strlen(p->job_token) == 40, "tokens");
+	sent_free(s);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	is_int(world_count(w, NULL, WM_LAUNCH_GO), 0, "no start before all are ready");
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	is_int(world_count(w, NULL, WM_LAUNCH_GO), 2, "then both go");
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	is_str(world_status(w, id), "running", "runs with the first rank");
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	is_str(world_status(w, id), "running", "until all have ended");
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, 0, NULL);
+	is_str(world_status(w, id), "stopping", "then outputs are collected");
+	is_int(world_count(w, NULL, WM_KILL), 0, "nobody is killed");
+	is_int(world_count(w, NULL, WM_COLLECT), 0, "not before the launches have ended");
+	both(w, id, 1, LAUNCH_ENDED);
+	is_int(world_count(w, NULL, WM_COLLECT), 2, "then from both");
+	s = world_sent(w, "a", WM_COLLECT);
+	is_int(((struct wm_collect *)s->msg)->keep, 1, "and kept");
+	sent_free(s);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopping", "one node is still at it");
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "the job has ended");
+	is_int(exit_code_of(w, id), 0, "with 0");
+	ok(world_count(w, "a", WM_ACK) == 5, "every report was acknowledged");
+	world_request(w, REQ_STOP, id, NULL, NULL);
+	is_int(w->status, 200, "stopping an ended job is no error");
+	is_str(world_status(w, id), "completed", "and changes nothing");
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	is_int(w->status, 409, "requeueing is refused");
+	like(w->err.text, "jobctl clone 1", "with what to do instead");
+	finish_well(w);
+}
+
+static void test_first_failed(void)
+{
+	struct world *w = world_create(2);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	clock_fake_advance(&w->clock, 5000000);
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 3, 0, "Traceback\n  File x\nValueError: bad shape\n");
+	is_str(world_status(w, id), "stopping", "a failed rank ends the job");
+	is_int(world_count(w, "a", WM_KILL), 1, "the other node is told to kill");
+	clock_fake_advance(&w->clock, 10000);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, "Terminated\n");
+	both(w, id, 1, LAUNCH_ENDED);
+	both(w, id, 1, LAUNCH_CLEANED);
+	is_str(world_status(w, id), "failed", "failed");
+	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape", "the first to fail is named, with its last line");
+	is_int(exit_code_of(w, id), 3, "its exit code is the job's");
+	finish_well(w);
+}
+
+static void test_first_failed_order(void)
+{
+	struct world *w = world_create(3);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	/* The victim's report comes first, its clock is even a little behind. */
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	clock_fake_advance(&w->clock, 20000);
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, SIGSEGV, NULL);
+	both(w, id, 1, LAUNCH_ENDED);
+	both(w, id, 1, LAUNCH_CLEANED);
+	like(reason_of(w, id), "rank 1 (algo-2, b) was ended by signal 11", "not the rank that was told to end");
+	is_int(exit_code_of(w, id), 128 + SIGSEGV, "exit code of a signal");
+	finish_well(w);
+}
+
+static void test_oom_and_start_failure(void)
+{
+	struct world *w = world_create(4);
+	struct wm_proc_report m = {.kind = PROC_RANK, .state = PS_EXITED, .signal = SIGKILL, .oom = 1, .attempt = 1, .epoch = 1,
+	                           .started_us = 1, .ended_us = 2};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	m.job = id;
+	m.token = m.text = (char[]){""};
+	world_msg(w, "a", 0, WM_PROC_REPORT, &m);
+	world_turn(w);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(reason_of(w, id), "rank 0 (algo-1, a) ran out of memory and was killed", "out of memory is told as such");
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_FAILED, 0, 0, "/bin/x: no such file");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "a command that is not there");
+	is_str(reason_of(w, id), "rank 0 (algo-1, a) could not start: /bin/x: no such file", "is named");
+	finish_well(w);
+}
+
+static void test_stop(void)
+{
+	struct world *w = world_create(5);
+	struct sent *s;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	world_request(w, REQ_STOP, id, NULL, "{\"grace_s\": 7}");
+	is_int(w->status, 200, "stop is taken");
+	s = world_sent(w, "a", WM_KILL);
+	ok(s && ((struct wm_kill *)s->msg)->grace_ms == 7000, "with the grace that was asked for");
+	like(((struct wm_kill *)s->msg)->reason, "stopped by ada", "and who asked");
+	sent_free(s);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, SIGTERM, NULL);
+	both(w, id, 1, LAUNCH_ENDED);
+	s = world_sent(w, "a", WM_COLLECT);
+	is_int(((struct wm_collect *)s->msg)->keep, 1, "outputs of a stopped job are kept");
+	sent_free(s);
+	both(w, id, 1, LAUNCH_CLEANED);
+	is_str(world_status(w, id), "stopped", "stopped, not failed");
+	is_str(reason_of(w, id), "stopped by ada", "by whom");
+	id = world_submit(w, TWO);
+	world_submit(w, TWO);
+	world_request(w, REQ_STOP, id + 1, NULL, NULL);
+	is_str(world_status(w, id + 1), "stopped", "a waiting job is stopped at once");
+	finish_well(w);
+}
+
+static void test_stop_unconfirmed(void)
+{
+	struct world *w = world_create(6);
+	struct job_row row = {0};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	world_request(w, REQ_STOP, id, NULL, "{\"grace_s\": 5}");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	for (int i = 0; i < 40; i++) {
+		world_beat(w, "a");
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_int(world_count(w, "a", WM_COLLECT), 1, "after grace and margin it goes on without b");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopped", "the job is stopped");
+	store_job_get(w->reader, id, &row, NULL);
+	like(row.cleanup, "node b has not confirmed the end of its processes", "the clean-up says which node");
+	job_row_fini(&row);
+	world_submit(w, TWO);
+	is_str(world_status(w, id + 1), "queued", "b gets no work while it may still have the old launch");
+	world_forget(w);
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	is_int(world_count(w, "b", WM_KILL), 1, "it is told to kill again");
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_int(world_count(w, "b", WM_COLLECT), 1, "then to remove it");
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id + 1), "starting", "then it gets work again");
+	finish_well(w);
+}
+
+static void test_replacement(void)
+{
+	struct world *w = world_create(7);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	world_agent_up(w, "b", 1, 4);
+	world_launch(w, "a", id, 1, LAUNCH_PREPARING, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_DISK, "no space left on device");
+	is_str(world_status(w, id), "recovering", "a full disk is not the job's fault");
+	is_int(world_count(w, "a", WM_COLLECT), 1, "what was staged is removed");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, RC_DISK, "no space left on device");
+	is_str(world_status(w, id), "starting", "it starts again");
+	is_int(world_count(w, "b", WM_PREPARE), 1, "on the other node");
+	world_launch(w, "b", id, 2, LAUNCH_FAILED, RC_STAGING, "x");
+	world_launch(w, "b", id, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "starting", "when every node has failed once, each may be tried again");
+	world_launch(w, "a", id, 3, LAUNCH_FAILED, RC_DISK, "no space left on device");
+	world_launch(w, "a", id, 3, LAUNCH_CLEANED, 0, NULL);
+	if (world_count(w, "b", WM_PREPARE) > 1)
+		world_launch(w, "b", id, 4, LAUNCH_FAILED, RC_DISK, "full too");
+	else
+		world_launch(w, "a", id, 4, LAUNCH_FAILED, RC_DISK, "full too");
+	world_launch(w, world_count(w, "b", WM_PREPARE) > 1 ? "b" : "a", id, 4, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "but not for ever");
+	like(reason_of(w, id), "did not get ready: full too", "and says what kept it");
+	finish_well(w);
+}
+
+static void test_user_error(void)
+{
+	struct world *w = world_create(8);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_USER_ERROR, "requirements.txt: no such package: nunpy");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "the job's own fault is not tried again");
+	is_str(reason_of(w, id), "node a did not get ready: requirements.txt: no such package: nunpy", "and told");
+	finish_well(w);
+}
+
+static void test_prepare_timeout(void)
+{
+	struct world *w = world_create(9);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_PREPARING, 0, NULL);
+	for (int i = 0; i < 62; i++) {
+		world_beat(w, "a");
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "recovering", "no progress for a minute");
+	is_int(world_count(w, "a", WM_KILL), 1, "the node is told to give up");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_int(world_count(w, "b", WM_PREPARE), 1, "and replaced");
+	finish_well(w);
+}
+
+static void test_time_limit(void)
+{
+	struct world *w = world_create(10);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": {\"max_runtime_s\": 60}}");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	for (int i = 0; i < 59; i++) {
+		world_beat(w, "a");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "running", "within its time");
+	world_beat(w, "a");
+	world_advance(w, 2000000);
+	is_str(world_status(w, id), "stopping", "then it is stopped");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "failed");
+	is_str(reason_of(w, id), "time limit of 1m reached", "by its time limit");
+	finish_well(w);
+}
+
+static void test_mpirun_fails(void)
+{
+	struct world *w = world_create(11);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	both(w, id, 1, LAUNCH_READY);
+	world_proc(w, "a", id, 1, PROC_MPIRUN, PS_EXITED, 213, "mpirun: bad option\n");
+	is_str(world_status(w, id), "stopping", "mpirun's failure ends the attempt");
+	both(w, id, 1, LAUNCH_ENDED);
+	both(w, id, 1, LAUNCH_CLEANED);
+	is_str(world_status(w, id), "failed", "failed");
+	is_str(reason_of(w, id), "mpirun on a exited with code 213: mpirun: bad option", "with its words");
+	finish_well(w);
+}
+
+static void test_ready_timeout(void)
+{
+	struct world *w = world_create(12);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	both(w, id, 1, LAUNCH_READY);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	for (int i = 0; i < 31; i++) {
+		world_beat(w, "a");
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "recovering", "no rank for 30 s; b has started nothing: it is replaced");
+	finish_well(w);
+}
+
+static void test_requeue_and_hold(void)
+{
+	struct world *w = world_create(13);
+	struct sent *s;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL);
+	is_str(world_status(w, id), "held", "held at submit");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(world_text(w, "text"), "jobctl release 1", "why says how to go on");
+	world_request(w, REQ_RELEASE, id, NULL, NULL);
+	is_str(world_status(w, id), "starting", "released");
+	world_request(w, REQ_HOLD, id, NULL, NULL);
+	is_int(w->status, 409, "too late to hold");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	is_int(w->status, 200, "requeue is taken");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_forget(w);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	s = world_sent(w, "a", WM_PREPARE);
+	ok(s && ((struct wm_prepare *)s->msg)->attempt == 2 && ((struct wm_prepare *)s->msg)->epoch == 2, "the next attempt, with a new epoch");
+	sent_free(s);
+	is_str(job_find(w->core, id)->r.att->cause, "requeued: requeued by ada", "its cause");
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	s = world_sent(w, "a", WM_KILL);
+	ok(s && ((struct wm_kill *)s->msg)->attempt == 1 && ((struct wm_kill *)s->msg)->epoch == 2, "an old launch that shows up is killed");
+	sent_free(s);
+	finish_well(w);
+}
+
+static void test_rsh(void)
+{
+	struct world *w = world_create(14);
+	char id_text[] = "rsh-1", host[] = "algo-2", wrong[] = "algo-9";
+	struct wm_rsh_request m = {.attempt = 1, .epoch = 1, .rsh_id = id_text, .host = host};
+	struct sent *s;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	m.job = world_submit(w, TWO);
+	wire_strv_add(&m.argv, "orted");
+	both(w, m.job, 1, LAUNCH_READY);
+	world_msg(w, "a", 0, WM_RSH_REQUEST, &m);
+	world_turn(w);
+	s = world_sent(w, "b", WM_ORTED_START);
+	ok(s && strcmp(((struct wm_orted_start *)s->msg)->argv.v[0], "orted") == 0, "the request goes to the node of that name");
+	sent_free(s);
+	world_proc(w, "b", m.job, 1, PROC_ORTED, PS_RUNNING, 0, NULL);
+	s = world_sent(w, "a", WM_RSH_STATE);
+	ok(s && ((struct wm_rsh_state *)s->msg)->state == PS_RUNNING, "its state comes back");
+	sent_free(s);
+	world_msg(w, "a", 0, WM_RSH_REQUEST, &m);
+	world_turn(w);
+	is_int(world_count(w, "b", WM_ORTED_START), 0, "asked twice, started once");
+	is_int(world_count(w, "a", WM_RSH_STATE), 1, "and answered twice");
+	world_forget(w);
+	m.host = wrong;
+	m.rsh_id = wrong;
+	world_msg(w, "a", 0, WM_RSH_REQUEST, &m);
+	world_turn(w);
+	s = world_sent(w, "a", WM_RSH_STATE);
+	ok(s && ((struct wm_rsh_state *)s->msg)->state == PS_FAILED, "a name that is not in the gang is refused");
+	sent_free(s);
+	free(m.argv.v[0]);
+	free(m.argv.v);
+	finish_well(w);
+}
+
+static void test_upload_failed(void)
+{
+	struct world *w = world_create(15);
+	char kind[] = "model", empty[] = "", text[] = "file:///results: no space left on device";
+	struct wm_artifact_report m = {.attempt = 1, .epoch = 1, .kind = kind, .digest = empty, .uri = empty, .text = text};
+
+	world_agent_up(w, "a", 1, 4);
+	m.job = world_submit(w, ONE);
+	world_launch(w, "a", m.job, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", m.job, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", m.job, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, "a", m.job, 1, LAUNCH_ENDED, 0, NULL);
+	world_msg(w, "a", 0, WM_ARTIFACT_REPORT, &m);
+	world_launch(w, "a", m.job, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, m.job), "failed", "a model that is not saved is no success");
+	like(reason_of(w, m.job), "the ranks succeeded, but their output is not saved: model of node a: file:///results", "and the reason says so");
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_success();
+	test_first_failed();
+	test_first_failed_order();
+	test_oom_and_start_failure();
+	test_stop();
+	test_stop_unconfirmed();
+	test_replacement();
+	test_user_error();
+	test_prepare_timeout();
+	test_time_limit();
+	test_mpirun_fails();
+	test_ready_timeout();
+	test_requeue_and_hold();
+	test_rsh();
+	test_upload_failed();
+	return tap_done();
+}
