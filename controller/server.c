@@ -125,10 +125,13 @@ static void on_answer(void *msg, void *arg)
 	free(p);
 }
 
-static void drop_answer(void *msg)
+/* An answer that came when its thread had ended. */
+static void drop_answered(void *msg)
 {
 	struct pending *p = msg;
 
+	DL_DELETE(p->io->pending, p);
+	call_drop(p->call);
 	cJSON_Delete(p->body);
 	free(p);
 }
@@ -488,6 +491,8 @@ static void io_free(struct io *io)
 	agents_destroy(io->agents);
 	sse_destroy(io->sse);
 	follow_destroy(io->follow);
+	chan_destroy(io->answers, drop_answered);
+	chan_destroy(io->in, drop_io_msg);
 	http_destroy(io->http);
 	manifests_free(io->manifests);
 	/* Requests that the state thread still has: their answers find nobody. */
@@ -497,8 +502,7 @@ static void io_free(struct io *io)
 		p->call = NULL;
 		p->io = NULL;
 	}
-	chan_destroy(io->answers, drop_answer);
-	chan_destroy(io->in, drop_io_msg);
+	loop_run_once(io->loop, 0); /* what the above put off to the end of the turn */
 	store_reader_close(io->reader);
 	auth_names_destroy(io->names);
 	loop_timer_destroy(io->end);
@@ -580,6 +584,29 @@ static struct server *server_new(const struct server_config *c, struct loop *sta
 	return s;
 }
 
+/* Id of the newest event in the store: followers that ask for nothing older begin there. By bisection, since ids rise. */
+static int find_newest_event(struct server *s, struct err *e)
+{
+	struct store_reader *r = store_reader_open(s->db_path, e);
+	uint64_t lo = 0, hi = (uint64_t)1 << 53;
+
+	if (!r)
+		return -1;
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+		cJSON *page = store_events_json(r, 0, mid, 1, NULL);
+
+		if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(page, "events")))
+			lo = mid + 1;
+		else
+			hi = mid;
+		cJSON_Delete(page);
+	}
+	store_reader_close(r);
+	atomic_store(&s->notice_id, lo);
+	return 0;
+}
+
 struct server *server_start(const struct server_config *c, struct loop *state_loop, const struct server_ops *ops, struct err *e)
 {
 	struct server *s = server_new(c, state_loop, ops);
@@ -591,7 +618,7 @@ struct server *server_start(const struct server_config *c, struct loop *state_lo
 	if (!s->auth || listen_tcp(s, c->listen, e) < 0 || listen_unix(s, e) < 0 || (!s->loopback && make_tls(s, c, e) < 0))
 		goto fail;
 	s->bulk = bulk_create(s, e);
-	if (!s->bulk)
+	if (!s->bulk || find_newest_event(s, e) < 0)
 		goto fail;
 	for (i = 0; i < s->n_io; i++)
 		if (io_start(s, i, e) < 0)

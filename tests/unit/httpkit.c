@@ -498,11 +498,11 @@ char *raw_read(int fd, const char *needle, unsigned timeout_ms, int *closed)
 {
 	uint64_t end = hkit_now_us() + timeout_ms * 1000ull;
 	char *text = xcalloc(1, 1), piece[65536];
-	size_t n = 0;
+	size_t n = 0, from = 0;
 
 	if (closed)
 		*closed = 0;
-	while (!(needle && strstr(text, needle))) {
+	while (!(needle && memmem(text + from, n - from, needle, strlen(needle)))) {
 		uint64_t now = hkit_now_us();
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		ssize_t k;
@@ -519,6 +519,7 @@ char *raw_read(int fd, const char *needle, unsigned timeout_ms, int *closed)
 		}
 		text = xrealloc(text, n + (size_t)k + 1);
 		memcpy(text + n, piece, (size_t)k);
+		from = needle && n > strlen(needle) ? n - strlen(needle) : 0;
 		n += (size_t)k;
 		text[n] = '\0';
 	}
