@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "agent/guard.h"
+#include "agent/launch.h"
 #include "agent/launches.h"
 #include "agent/mpi.h"
 #include "agent/net.h"
@@ -182,6 +183,7 @@ void agent_destroy(struct agent *a)
 	guard_destroy(a->guard);
 	peerport_destroy(a->peerport);
 	launches_destroy(a->launches);
+	launch_info_forget();
 	rshd_destroy(a->rshd);
 	outbox_destroy(a->outbox);
 	if (a->tailer)

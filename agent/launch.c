@@ -51,6 +51,8 @@ void launch_free(struct launch *l)
 		stage_cancel(l->stage);
 	if (l->upload)
 		upload_cancel(l->upload);
+	if (l->packages)
+		packages_cancel(l->packages);
 	while (l->procs) {
 		struct lproc *p = l->procs;
 

@@ -79,6 +79,7 @@ struct launch {
 	char *venv_bin;   /* NULL none */
 	struct container *container;
 	struct upload *upload;
+	struct packages *packages; /* being asked for */
 	struct lproc *procs;
 	uint32_t *cpus;   /* real CPU numbers of the job on this node */
 	uint32_t n_cpus;
@@ -146,6 +147,11 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m);
 void launch_proc_changed(struct lproc *p); /* state of p is new */
 void launch_check_end(struct launch *l);
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
+
+/* ---- facts for the record (launch_info.c) ---------------------------------------------------------------------- */
+void launch_info_software(struct launch *l);
+void launch_info_packages(struct launch *l); /* when the ranks run */
+void launch_info_forget(void);               /* at the end of the process */
 
 /* ---- kill (launch_kill.c) ------------------------------------------------------------------------------------ */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);

@@ -121,6 +121,8 @@ static void start_upload(struct launch *l)
 	launch_report(l);
 	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->plan->m->node_rank, l->plan->n_nodes, &l->paths,
 	                         l->plan->spec->output_uri, &upload_ops, l);
+	if (!l->upload)
+		on_uploaded(-1, "the upload could not be started", l);
 }
 
 /* ---- logs ---------------------------------------------------------------------------------------------- */
@@ -215,6 +217,9 @@ static void clean(struct launch *l)
 	if (l->system_tail)
 		tail_destroy(l->system_tail);
 	l->setup_tail = l->system_tail = NULL;
+	if (l->packages)
+		packages_cancel(l->packages);
+	l->packages = NULL;
 	if (l->container)
 		container_destroy(l->container);
 	l->container = NULL;

@@ -112,7 +112,7 @@ static void start_staging(struct launch *l)
 	launch_set_state(l, LAUNCH_PREPARING);
 	arm_prepare(l);
 	l->stage = stage_start(&l->a->env, l->a->bulk, &p, &stage_ops, l);
-	if (!l->stage && !launch_is_over(l) && !l->procs && !l->container)
+	if (!l->stage)
 		launch_fail(l, RC_STAGING, "staging could not be started");
 }
 
@@ -217,6 +217,7 @@ void launch_proc_ready(struct launch *l)
 	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world, plan_node_name(l->plan),
 	           l->user.name);
 	launch_set_state(l, LAUNCH_READY);
+	launch_info_software(l);
 }
 
 /* ---- start ---------------------------------------------------------------------------------------------- */

@@ -131,6 +131,7 @@ static void first_start(struct launch *l)
 	launch_phase(l, "running");
 	launch_save(l);
 	launch_report(l);
+	launch_info_packages(l);
 }
 
 void launch_check_end(struct launch *l)
