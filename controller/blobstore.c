@@ -43,6 +43,9 @@ static int make_fan(const char *dir, struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 
+	snprintf(path, sizeof(path), "%s/ff", dir);
+	if (access(path, F_OK) == 0)
+		return 0;
 	for (unsigned i = 0; i < 256; i++) {
 		snprintf(path, sizeof(path), "%s/%02x", dir, i);
 		if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -196,26 +199,29 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	return sync_dir(dir, e);
 }
 
-/* Under the lock: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner have it. */
-static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
+/* With the lock held: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner have it. */
+static int keep_locked(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
 {
 	char blob[BLOB_PATH_MAX], ref[BLOB_PATH_MAX];
-	int lock, rc = 0;
 
 	if (check_digest(digest, e) < 0 || (owner && blob_ref_path(b, owner, digest, ref, e) < 0))
 		return -1;
 	blob_path(b->blobs, digest, blob, sizeof(blob));
-	lock = blob_lock(b, 0, e);
+	if (content && blob_put(b->blobs, digest, content, n, e) < 0)
+		return -1;
+	if (!content && access(blob, F_OK) < 0)
+		return err_sys(e, errno, "blob %s", digest);
+	touch(b, blob);
+	return owner ? make_ref(blob, ref, e) : 0;
+}
+
+static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
+{
+	int lock = blob_lock(b, 0, e), rc;
+
 	if (lock < 0)
 		return -1;
-	if (content)
-		rc = blob_put(b->blobs, digest, content, n, e);
-	else if (access(blob, F_OK) < 0)
-		rc = err_sys(e, errno, "blob %s", digest);
-	if (rc == 0)
-		touch(b, blob);
-	if (rc == 0 && owner)
-		rc = make_ref(blob, ref, e);
+	rc = keep_locked(b, owner, digest, content, n, e);
 	close(lock);
 	return rc;
 }
@@ -235,12 +241,17 @@ int blobstore_has(struct blobstore *b, const char *owner, const char *digest)
 int blobstore_missing(struct blobstore *b, const char *owner, const char *const *v, size_t n, uint8_t *missing, struct err *e)
 {
 	struct err none;
+	int lock;
 
 	for (size_t i = 0; i < n; i++)
 		if (check_digest(v[i], e) < 0)
 			return -1;
+	lock = blob_lock(b, 0, e);
+	if (lock < 0)
+		return -1;
 	for (size_t i = 0; i < n; i++)
-		missing[i] = !(has_ref(b, owner, v[i]) && refer(b, owner, v[i], &none) == 0);
+		missing[i] = !(has_ref(b, owner, v[i]) && keep_locked(b, owner, v[i], NULL, 0, &none) == 0);
+	close(lock);
 	return 0;
 }
 
@@ -306,6 +317,7 @@ void blob_chunks_free(char **v, size_t n)
 
 int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, struct err *e)
 {
+	uint8_t *absent;
 	size_t n, missing = 0;
 	struct err none;
 	char **v;
@@ -317,9 +329,13 @@ int blobstore_check_tree(struct blobstore *b, const char *owner, const char *man
 		return err_set(e, ERR_NOT_FOUND, "the source tree %s was not uploaded", manifest);
 	if (blob_chunks(b, manifest, &v, &n, e) < 0)
 		return -1;
+	absent = xcalloc(n + 1, 1);
+	rc = blobstore_missing(b, owner, (const char *const *)v, n, absent, e);
 	for (size_t i = 0; i < n; i++)
-		missing += !has_ref(b, owner, v[i]) || refer(b, owner, v[i], &none) < 0;
-	rc = missing ? err_set(e, ERR_NOT_FOUND, "%zu of the %zu chunks of the source tree %s were not uploaded", missing, n, manifest) : 0;
+		missing += absent[i];
+	free(absent);
+	if (rc == 0 && missing)
+		rc = err_set(e, ERR_NOT_FOUND, "%zu of the %zu chunks of the source tree %s were not uploaded", missing, n, manifest);
 	blob_chunks_free(v, n);
 	return rc;
 }

@@ -17,6 +17,7 @@
 #include "store/store_int.h"
 
 #define STEP_PAGES  4096
+#define REBUILD_EVENTS 16384
 #define STALL_LIMIT 50 /* steps without progress, 100 ms each */
 
 /* Steps until done. The source's writer goes on between the steps; pages it changes meanwhile are copied again by SQLite. */
@@ -132,7 +133,7 @@ int store_rebuild(const char *path, struct err *e)
 		return -1;
 	rc = project_reset(&w, e);
 	if (rc == 0)
-		while ((rc = project_step(&w, e)) > 0)
+		while ((rc = project_step(&w, REBUILD_EVENTS, e)) > 0)
 			continue;
 	wdb_fini(&w);
 	return rc;

@@ -16,17 +16,17 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
-#define STEP_EVENTS 4096 /* a step of new jobs only holds the writer for some 100 ms */
 #define STEP_SERIES 256  /* jobs whose summaries are written in one step */
 
 /* Everything that is prepared for one step. */
-enum { P_JOB, P_HAS, P_IX, P_HP, P_TAG_CLEAR, P_TAG, P_TAG_ANY, P_HOLD, P_UNHOLD, P_SUM, P_SUM_CLEAR, P_SUM_SRC, P_CLEAN, P_N };
+enum { P_JOB, P_HAS, P_IX, P_HP_NUM, P_HP_TEXT, P_TAG_CLEAR, P_TAG, P_TAG_ANY, P_HOLD, P_UNHOLD, P_SUM, P_SUM_CLEAR, P_SUM_SRC, P_CLEAN, P_N };
 static const char *const sqls[P_N] = {
     [P_JOB] = "SELECT owner, name, experiment, status, ended_us, deleted, (SELECT spec FROM job_spec s WHERE s.id = job.id), "
               "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0) FROM job WHERE id = ?",
     [P_HAS] = "SELECT 1 FROM job_ix WHERE job = ?",
     [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
-    [P_HP] = "INSERT OR REPLACE INTO hp VALUES (?,?,?,?,?)",
+    [P_HP_NUM] = "INSERT OR IGNORE INTO hp_num VALUES (?,?,?)",
+    [P_HP_TEXT] = "INSERT OR IGNORE INTO hp_text VALUES (?,?,?)",
     [P_TAG_CLEAR] = "DELETE FROM tag_ix WHERE job = ?",
     [P_TAG] = "INSERT INTO tag_ix VALUES (?,?,?)",
     [P_TAG_ANY] = "SELECT 1 FROM tag WHERE job = ? LIMIT 1",
@@ -40,18 +40,29 @@ static const char *const sqls[P_N] = {
     [P_CLEAN] = "DELETE FROM metric_dirty WHERE job = ?",
 };
 
+struct hp { /* a row to come */
+	char *name, *text; /* text NULL: num counts */
+	double num;
+	uint64_t job;
+};
+
 struct step {
 	struct wdb *w;
-	sqlite3_stmt *st[P_N];
+	sqlite3_stmt **st;
+	struct hp *hps;
+	size_t n_hps, cap_hps;
 };
 
 static int step_open(struct step *s, struct wdb *w, struct err *e)
 {
 	memset(s, 0, sizeof(*s));
 	s->w = w;
+	s->st = w->proj;
+	_Static_assert(P_N <= sizeof(w->proj) / sizeof(w->proj[0]), "room for the statements");
 	for (int i = 0; i < P_N; i++) {
-		s->st[i] = sqlh_prepare(w->db, sqls[i], e);
-		if (!s->st[i])
+		if (!w->proj[i])
+			w->proj[i] = sqlh_prepare(w->db, sqls[i], e);
+		if (!w->proj[i])
 			return -1;
 	}
 	return 0;
@@ -59,8 +70,11 @@ static int step_open(struct step *s, struct wdb *w, struct err *e)
 
 static void step_close(struct step *s)
 {
-	for (int i = 0; i < P_N; i++)
-		sqlite3_finalize(s->st[i]);
+	for (size_t i = 0; i < s->n_hps; i++) {
+		free(s->hps[i].name);
+		free(s->hps[i].text);
+	}
+	free(s->hps);
 }
 
 static int run_for(sqlite3_stmt *st, uint64_t job, struct err *e)
@@ -79,44 +93,61 @@ static int has(sqlite3_stmt *st, uint64_t job, struct err *e)
 	return rc;
 }
 
-static const char *hp_type(const cJSON *v)
-{
-	if (cJSON_IsString(v))
-		return "text";
-	if (cJSON_IsNumber(v))
-		return "number";
-	return cJSON_IsBool(v) ? "bool" : "json";
-}
+/* ---- hyperparameters: gathered, sorted, written: neighbours in the tree are written one after the other ---------- */
 
-static int put_hp(struct step *s, uint64_t job, const cJSON *v, struct err *e)
-{
-	sqlite3_stmt *st = s->st[P_HP];
-	char *text = cJSON_IsString(v) ? xstrdup(v->valuestring) : json_text(v);
-	int rc;
-
-	sqlite3_bind_int64(st, 1, (int64_t)job);
-	sqlh_bind_str(st, 2, v->string);
-	sqlh_bind_str(st, 3, hp_type(v));
-	sqlh_bind_str(st, 4, text);
-	if (cJSON_IsNumber(v))
-		sqlite3_bind_double(st, 5, v->valuedouble);
-	else if (cJSON_IsBool(v))
-		sqlite3_bind_double(st, 5, cJSON_IsTrue(v) ? 1 : 0);
-	else
-		sqlite3_bind_null(st, 5);
-	rc = sqlh_run(st, e);
-	sqlite3_clear_bindings(st);
-	free(text);
-	return rc;
-}
-
-static int put_hps(struct step *s, uint64_t job, const cJSON *spec, struct err *e)
+static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters"))
-		if (v->string && put_hp(s, job, v, e) < 0)
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters")) {
+		struct hp *hp;
+
+		if (!v->string)
+			continue;
+		if (s->n_hps == s->cap_hps) {
+			s->cap_hps = s->cap_hps ? s->cap_hps * 2 : 256;
+			s->hps = xreallocarray(s->hps, s->cap_hps, sizeof(*s->hps));
+		}
+		hp = &s->hps[s->n_hps++];
+		*hp = (struct hp){xstrdup(v->string), NULL, v->valuedouble, job};
+		if (cJSON_IsString(v))
+			hp->text = xstrdup(v->valuestring);
+		else if (!cJSON_IsNumber(v))
+			hp->text = json_text(v);
+	}
+}
+
+static int by_tree(const void *a, const void *b)
+{
+	const struct hp *x = a, *y = b;
+	int c = (x->text != NULL) - (y->text != NULL);
+
+	if (!c)
+		c = strcmp(x->name, y->name);
+	if (!c && x->text)
+		c = strcmp(x->text, y->text);
+	else if (!c)
+		c = (x->num > y->num) - (x->num < y->num);
+	return c ? c : (x->job > y->job) - (x->job < y->job);
+}
+
+static int put_hps(struct step *s, struct err *e)
+{
+	if (s->n_hps)
+		qsort(s->hps, s->n_hps, sizeof(*s->hps), by_tree);
+	for (size_t i = 0; i < s->n_hps; i++) {
+		const struct hp *hp = &s->hps[i];
+		sqlite3_stmt *st = s->st[hp->text ? P_HP_TEXT : P_HP_NUM];
+
+		sqlh_bind_str(st, 1, hp->name);
+		if (hp->text)
+			sqlh_bind_str(st, 2, hp->text);
+		else
+			sqlite3_bind_double(st, 2, hp->num);
+		sqlite3_bind_int64(st, 3, (int64_t)hp->job);
+		if (sqlh_run(st, e) < 0)
 			return -1;
+	}
 	return 0;
 }
 
@@ -174,8 +205,10 @@ static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *
 		spec = text ? json_parse(text, strlen(text), NULL) : NULL;
 		rc = put_tags(s, job, spec, e);
 	}
-	if (rc == 0 && !known)
-		rc = put_hps(s, job, spec, e) < 0 ? -1 : put_ix(s, job, row, e);
+	if (rc == 0 && !known) {
+		add_hps(s, job, spec);
+		rc = put_ix(s, job, row, e);
+	}
 	cJSON_Delete(spec);
 	if (rc < 0)
 		return -1;
@@ -317,7 +350,7 @@ static void jobs_sort(struct jobs *j)
 }
 
 /* Jobs of the events after the mark; *mark moves to the last one read. */
-static int changed_jobs(struct wdb *w, struct jobs *out, uint64_t *mark, struct err *e)
+static int changed_jobs(struct wdb *w, size_t limit, struct jobs *out, uint64_t *mark, struct err *e)
 {
 	sqlite3_stmt *st = sqlh_prepare(w->db, "SELECT id, job FROM event WHERE id > ? ORDER BY id LIMIT ?", e);
 	int rc;
@@ -325,7 +358,7 @@ static int changed_jobs(struct wdb *w, struct jobs *out, uint64_t *mark, struct 
 	if (!st)
 		return -1;
 	sqlite3_bind_int64(st, 1, (int64_t)*mark);
-	sqlite3_bind_int64(st, 2, STEP_EVENTS);
+	sqlite3_bind_int64(st, 2, (int64_t)limit);
 	while ((rc = sqlh_step(st, e)) > 0) {
 		*mark = sqlh_u64(st, 0);
 		if (sqlh_u64(st, 1))
@@ -365,6 +398,8 @@ static int write_step(struct step *s, const struct jobs *jobs, const struct jobs
 	for (size_t i = 0; i < jobs->n; i++)
 		if (project_job(s, jobs->v[i], e) < 0)
 			return -1;
+	if (put_hps(s, e) < 0)
+		return -1;
 	if (series_merge_due(s->w, e) < 0)
 		return -1;
 	return mark == s->w->projected ? 0 : move_mark(s->w, mark, e);
@@ -375,7 +410,7 @@ int project_waiting(const struct wdb *w)
 	return w->projected < w->last_event || w->metrics_dirty || w->n_to_merge;
 }
 
-int project_step(struct wdb *w, struct err *e)
+int project_step(struct wdb *w, size_t max_events, struct err *e)
 {
 	struct jobs jobs = {0}, dirty = {0};
 	uint64_t mark = w->projected;
@@ -384,7 +419,7 @@ int project_step(struct wdb *w, struct err *e)
 
 	if (!project_waiting(w))
 		return 0;
-	rc = changed_jobs(w, &jobs, &mark, e) < 0 || (w->metrics_dirty && dirty_jobs(w, &dirty, e) < 0) || wdb_begin(w, e) < 0 ? -1 : 0;
+	rc = changed_jobs(w, max_events, &jobs, &mark, e) < 0 || (w->metrics_dirty && dirty_jobs(w, &dirty, e) < 0) || wdb_begin(w, e) < 0 ? -1 : 0;
 	if (rc == 0) {
 		jobs_sort(&jobs);
 		rc = step_open(&s, w, e) < 0 || write_step(&s, &jobs, &dirty, mark, e) < 0 ? -1 : 0;
@@ -407,7 +442,7 @@ int project_step(struct wdb *w, struct err *e)
 
 int project_reset(struct wdb *w, struct err *e)
 {
-	static const char sql[] = "DELETE FROM job_ix; DELETE FROM hp; DELETE FROM tag_ix; DELETE FROM holding;"
+	static const char sql[] = "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE FROM holding;"
 	                          "DELETE FROM metric_sum WHERE job IN (SELECT job FROM metric_series);"
 	                          "INSERT OR IGNORE INTO metric_dirty SELECT DISTINCT job FROM metric_series; UPDATE projected SET event = 0;";
 

@@ -80,6 +80,7 @@ struct wdb {
 	uint64_t *to_merge;          /* series with many small chunks */
 	size_t n_to_merge, cap_to_merge;
 	/* project.c */
+	sqlite3_stmt *proj[16];
 	uint64_t last_event;         /* greatest id committed */
 	uint64_t projected;          /* greatest id in the projections */
 	int metrics_dirty;           /* metric_dirty has rows */
@@ -98,8 +99,8 @@ void series_forget(struct wdb *w);                /* after ROLLBACK */
 int series_merge_job(struct wdb *w, uint64_t job, struct err *e); /* of an ended job: all its chunks, in a transaction */
 int series_merge_due(struct wdb *w, struct err *e);               /* those of to_merge, in a transaction */
 
-/* Projections. 1: did something and more waits, 0: nothing is left, -1. A transaction of its own. */
-int project_step(struct wdb *w, struct err *e);
+/* Projections of the next max_events events. 1: did something and more waits, 0: nothing is left, -1. A transaction of its own. */
+int project_step(struct wdb *w, size_t max_events, struct err *e);
 int project_waiting(const struct wdb *w);
 int project_metrics(struct wdb *w, uint64_t job, struct err *e); /* summary of one job from its series, inside a transaction */
 int project_reset(struct wdb *w, struct err *e);

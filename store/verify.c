@@ -231,21 +231,6 @@ static void on_series(struct verify *v, sqlite3_stmt *st)
 
 #define SETTLED(col) " AND " col " NOT IN (SELECT job FROM event WHERE id > (SELECT event FROM projected))"
 
-static uint64_t count_of(struct verify *v, const char *sql, uint64_t job)
-{
-	struct err e;
-	sqlite3_stmt *st = sqlh_prepare(v->db, sql, &e);
-	uint64_t n = UINT64_MAX;
-
-	if (st) {
-		sqlite3_bind_int64(st, 1, (int64_t)job);
-		if (sqlh_step(st, &e) > 0)
-			n = sqlh_u64(st, 0);
-	}
-	sqlite3_finalize(st);
-	return n;
-}
-
 static int tags_differ(struct verify *v, uint64_t job, const cJSON *tags)
 {
 	struct err e;
@@ -276,7 +261,7 @@ static void on_job(struct verify *v, sqlite3_stmt *st)
 
 	if (!sqlh_u64(st, 2))
 		find(v, "job %llu: its search entry is missing or differs", (unsigned long long)job);
-	if (count_of(v, "SELECT count(*) FROM hp WHERE job = ?", job) != (uint64_t)hps)
+	if (sqlh_u64(st, 3) != (uint64_t)hps)
 		find(v, "job %llu: its hyperparameters are not indexed as they are", (unsigned long long)job);
 	if (!tags || tags_differ(v, job, tags))
 		find(v, "job %llu: its tags are not indexed as they are", (unsigned long long)job);
@@ -292,8 +277,9 @@ static void on_extra(struct verify *v, sqlite3_stmt *st)
 static void check_projections(struct verify *v)
 {
 	static const char jobs[] = "SELECT id, (SELECT spec FROM job_spec s WHERE s.id = job.id), EXISTS (SELECT 1 FROM job_ix x WHERE x.job = "
-	                           "job.id AND x.owner IS job.owner AND x.name IS job.name AND x.experiment IS job.experiment) FROM job WHERE 1"
-	    SETTLED("id");
+	                           "job.id AND x.owner IS job.owner AND x.name IS job.name AND x.experiment IS job.experiment), ifnull(h.n, 0) FROM job LEFT JOIN (SELECT "
+	                           "job, count(*) AS n FROM (SELECT job FROM hp_num UNION ALL SELECT job FROM hp_text) GROUP BY job) h ON h.job = "
+	                           "job.id WHERE 1" SETTLED("job.id");
 	static const char extra[] =
 	    "SELECT job, 'a search entry without a job' FROM job_ix WHERE job NOT IN (SELECT id FROM job) UNION "
 	    "SELECT job, 'the summary of metric ' || name || ' has another number of points' FROM metric_sum m WHERE job NOT IN (SELECT job "

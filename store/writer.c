@@ -22,9 +22,14 @@
 #define GROUP_MAX      1024
 #define GROUP_BYTES    (8u << 20)
 #define DELIVER_MAX    128            /* completions in one message: bounds a turn of the state thread */
-#define PROJECT_GAP_US 200000ull      /* between steps while idle: each costs an fsync */
-#define PROJECT_LATE_US 800000ull     /* under load too from here */
-#define RETRY_US       5000000ull     /* after a failed projection */
+#define PROJECT_REST_US 30000ull      /* without a transaction: then nobody waits for what comes next, as during a launch */
+#define PROJECT_GAP_US  200000ull     /* between steps while idle: each costs an fsync */
+#define PROJECT_LATE_US 500000ull     /* under load too from here */
+#define STEP_EVENTS      256          /* of new jobs alone: some 10 ms */
+#define STEP_EVENTS_LATE 1024
+#define MARKS            64
+#define MARK_GAP_US      20000
+#define RETRY_US        5000000ull    /* after a failed projection */
 #define WAL_IDLE_PAGES 1000
 #define WAL_BUSY_PAGES 16000          /* 64 MiB */
 
@@ -33,13 +38,18 @@ struct poison { /* a failed transaction touched this key */
 	UT_hash_handle hh;
 };
 
+struct milestone {
+	uint64_t event, at_us;
+};
+
 struct writer {
 	struct store *s;
 	struct wdb *w;
 	uint64_t fails;
 	struct poison *poison;     /* by key */
-	uint64_t waiting_since_us; /* projections are behind since; 0 = they are not */
-	uint64_t next_step_us;
+	struct milestone marks[MARKS];  /* ring: the newest event at some times, those that the projections have not reached */
+	unsigned mark_first, n_marks;
+	uint64_t next_step_us, last_group_us;
 	int wal_pages;
 	struct log_limit log_fail;
 };
@@ -253,11 +263,12 @@ static void checkpoint(struct writer *wr)
 		log_error("event=store_checkpoint_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code), e.text, held);
 }
 
-static void project(struct writer *wr, uint64_t now)
+/* A transaction that comes meanwhile waits for the step: a short one, unless there is a flood, where large ones cost less. */
+static void project(struct writer *wr, uint64_t now, size_t events)
 {
 	struct err e;
 	unsigned held;
-	int rc = project_step(wr->w, &e);
+	int rc = project_step(wr->w, events, &e);
 
 	wr->next_step_us = now + PROJECT_GAP_US;
 	if (rc < 0) {
@@ -265,8 +276,6 @@ static void project(struct writer *wr, uint64_t now)
 		if (log_limit_ok(&wr->log_fail, now, &held))
 			log_error("event=store_project_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code), e.text, held);
 	}
-	if (rc == 0)
-		wr->waiting_since_us = 0;
 	if (rc > 0)
 		wr->next_step_us = now; /* more waits: at once when idle, after each group when late */
 	pthread_mutex_lock(&wr->s->lock);
@@ -274,22 +283,44 @@ static void project(struct writer *wr, uint64_t now)
 	pthread_mutex_unlock(&wr->s->lock);
 }
 
-/* Milliseconds that the writer may sleep, -1 without end. */
-static int behind(struct writer *wr, int idle)
+/* How far behind the projections are, microseconds: the age of the oldest milestone that they have not reached. */
+static uint64_t lag_us(struct writer *wr, uint64_t now)
 {
-	uint64_t now = now_us();
-	int waiting = project_waiting(wr->w);
+	while (wr->n_marks && wr->marks[wr->mark_first].event <= wr->w->projected) {
+		wr->mark_first = (wr->mark_first + 1) % MARKS;
+		wr->n_marks--;
+	}
+	return wr->n_marks ? now - wr->marks[wr->mark_first].at_us : 0;
+}
 
-	if (waiting && !wr->waiting_since_us)
-		wr->waiting_since_us = now;
-	if (waiting && now >= wr->next_step_us && (idle || now - wr->waiting_since_us >= PROJECT_LATE_US))
-		project(wr, now);
+static void mark(struct writer *wr, uint64_t now)
+{
+	struct milestone *last = &wr->marks[(wr->mark_first + wr->n_marks - 1) % MARKS];
+
+	if (wr->n_marks == MARKS || (wr->n_marks && (last->event == wr->w->last_event || now - last->at_us < MARK_GAP_US)))
+		return;
+	wr->marks[(wr->mark_first + wr->n_marks++) % MARKS] = (struct milestone){wr->w->last_event, now};
+}
+
+/* What is written behind, when it is time for it. Milliseconds that the writer may sleep, -1 without end. */
+static int behind(struct writer *wr)
+{
+	uint64_t now = now_us(), rest_us = wr->last_group_us + PROJECT_REST_US, lag, at;
+	int idle = now >= rest_us;
+
 	if (wr->wal_pages > (idle ? WAL_IDLE_PAGES : WAL_BUSY_PAGES))
 		checkpoint(wr);
+	if (project_waiting(wr->w)) {
+		mark(wr, now);
+		lag = lag_us(wr, now);
+		if (now >= wr->next_step_us && (idle || lag >= PROJECT_LATE_US))
+			project(wr, now, lag >= PROJECT_LATE_US ? STEP_EVENTS_LATE : STEP_EVENTS);
+	}
 	if (!project_waiting(wr->w))
-		return -1;
+		return wr->wal_pages > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1 : -1;
 	now = now_us();
-	return now >= wr->next_step_us ? 0 : (int)((wr->next_step_us - now) / 1000) + 1;
+	at = wr->next_step_us > rest_us ? wr->next_step_us : rest_us;
+	return now >= at ? 0 : (int)((at - now) / 1000) + 1;
 }
 
 static void sleep_until_woken(struct store *s, int timeout_ms)
@@ -314,18 +345,13 @@ void *writer_main(void *store)
 	while ((head = take(s, &stop)) || !stop) {
 		if (head) {
 			write_group(&wr, head);
-			pthread_mutex_lock(&s->lock);
-			head = s->head;
-			pthread_mutex_unlock(&s->lock);
-			if (head) {
-				behind(&wr, 0);
-				continue;
-			}
+			wr.last_group_us = now_us();
 		}
-		int timeout_ms = behind(&wr, 1);
+		int timeout_ms = behind(&wr);
 
 		/* A transaction that came meanwhile has written the eventfd. */
-		sleep_until_woken(s, timeout_ms);
+		if (!head)
+			sleep_until_woken(s, timeout_ms);
 	}
 	poison_clear(&wr);
 	return NULL;

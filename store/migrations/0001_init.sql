@@ -216,16 +216,20 @@ CREATE INDEX job_ix_owner ON job_ix (owner, job);
 CREATE INDEX job_ix_name ON job_ix (name, job);
 CREATE INDEX job_ix_experiment ON job_ix (experiment, job) WHERE experiment <> '';
 
-CREATE TABLE hp (
-	job INTEGER NOT NULL,
+-- One row a hyperparameter, in the table of its type; texts are strings, true, false, lists and objects as in the specification. A job's own
+-- hyperparameters are read from its specification: these are for finding jobs only, so one tree each is enough, and filled in its order.
+CREATE TABLE hp_num (
 	name TEXT NOT NULL,
-	type TEXT NOT NULL,
-	text TEXT NOT NULL,
-	num REAL,
-	PRIMARY KEY (job, name)
+	num REAL NOT NULL,
+	job INTEGER NOT NULL,
+	PRIMARY KEY (name, num, job)
 ) WITHOUT ROWID /*, STRICT*/;
-CREATE INDEX hp_num ON hp (name, num, job) WHERE num IS NOT NULL;
-CREATE INDEX hp_text ON hp (name, text, job) WHERE num IS NULL;
+CREATE TABLE hp_text (
+	name TEXT NOT NULL,
+	text TEXT NOT NULL,
+	job INTEGER NOT NULL,
+	PRIMARY KEY (name, text, job)
+) WITHOUT ROWID /*, STRICT*/;
 
 CREATE TABLE tag_ix (
 	job INTEGER NOT NULL,

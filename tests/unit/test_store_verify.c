@@ -107,7 +107,7 @@ static void test_damage(const char *path)
 	damage(path, "UPDATE job SET status = 'sleeping' WHERE id = 1", "does not exist: sleeping");
 	damage(path, "UPDATE job SET ended_us = 0 WHERE id = 2", "without a time");
 	damage(path, "UPDATE job SET name = 'other' WHERE id = 4", "job 4: its search entry");
-	damage(path, "DELETE FROM hp WHERE name = 'lr' AND job = 5", "job 5: its hyperparameters");
+	damage(path, "DELETE FROM hp_num WHERE name = 'lr' AND job = 5", "job 5: its hyperparameters");
 	damage(path, "DELETE FROM tag_ix WHERE job = 5", "job 5: its tags");
 	damage(path, "UPDATE metric_series SET points = 4", "job 2: metric loss: has 3 points");
 	damage(path, "UPDATE metric_series SET last_bits = 0", "not that of its points");
@@ -276,7 +276,7 @@ static void test_rebuild(struct kit *k)
 
 	kit_wait_projected(k);
 	kit_close(k);
-	sql(k->path, "DELETE FROM job_ix; DELETE FROM hp; DELETE FROM tag_ix; DELETE FROM metric_sum; DELETE FROM holding");
+	sql(k->path, "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE FROM metric_sum; DELETE FROM holding");
 	ok(verify(k->path) > 0, "projections that are gone are found");
 	is_int(store_rebuild(k->path, &e), 0, "store_rebuild");
 	ok(verify(k->path) == 0, "makes them anew: %.100s", lines);
