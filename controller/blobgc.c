@@ -1,9 +1,10 @@
 /*
  * blobgc: mark and sweep.
  *
- * Marked: every root and, when it is a manifest, its chunks. Swept: what is not marked and was last put or asked for before the cut-off. The age is
- * looked at again under the exclusive lock in the moment of removal, so a blob that somebody has just been promised stays. A manifest that cannot be
- * read (but is there) ends the run: its chunks are not known, and may be the ones to be removed.
+ * Marked: every root and, when it is a manifest, its chunks. Swept: what is not marked and was last put or
+ * asked for before the cut-off. The age is looked at again under the exclusive lock in the moment of removal,
+ * so a blob that somebody has just been promised stays. A manifest that cannot be read (but is there) ends
+ * the run: its chunks are not known, and may be the ones to be removed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +33,8 @@ struct run {
 	uint64_t cutoff_us;
 };
 
-/* ---- mark ----------------------------------------------------------------------------------------------------- */
+/* ---- mark
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void mark_one(struct run *r, const char *digest)
 {
@@ -77,7 +79,8 @@ static int is_marked(const struct run *r, const char *digest)
 {
 	uint8_t key[HASH_BYTES];
 
-	return str_unhex(digest, key, HASH_BYTES) == 0 && r->n && bsearch(key, r->marks, r->n, sizeof(*r->marks), by_bytes);
+	return str_unhex(digest, key, HASH_BYTES) == 0 && r->n &&
+	       bsearch(key, r->marks, r->n, sizeof(*r->marks), by_bytes);
 }
 
 static int join(char out[BLOB_PATH_MAX], const char *dir, const char *name, struct err *e)
@@ -87,7 +90,8 @@ static int join(char out[BLOB_PATH_MAX], const char *dir, const char *name, stru
 	return n > 0 && n < BLOB_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "%s: path is too long", dir);
 }
 
-/* ---- sweep ------------------------------------------------------------------------------------------------------ */
+/* ---- sweep
+ * ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t modified_us(const struct stat *st)
 {
@@ -212,7 +216,8 @@ int blobstore_gc(struct blobstore *b, struct blobstore_gc *gc, struct err *e)
 	uint64_t now_us = clock_real_us(b->clock), age_us = (gc->min_age_s ? gc->min_age_s : MIN_AGE_S) * 1000000;
 	int rc;
 
-	gc->kept = gc->removed = gc->removed_bytes = gc->references_removed = gc->uploads_removed = gc->manifests_missing = 0;
+	gc->kept = gc->removed = gc->removed_bytes = gc->references_removed = gc->uploads_removed =
+	    gc->manifests_missing = 0;
 	/* Before marking: what is put from here on is younger than the cut-off. */
 	r.cutoff_us = now_us > age_us ? now_us - age_us : 0;
 	if (gc->keep_since_us && gc->keep_since_us < r.cutoff_us)
@@ -224,8 +229,10 @@ int blobstore_gc(struct blobstore *b, struct blobstore_gc *gc, struct err *e)
 		rc = err_set(e, r.e.code, "garbage collection of blobs: %s", r.e.text);
 	free(r.marks);
 	if (rc == 0)
-		log_info("event=blobs_swept kept=%llu removed=%llu removed_bytes=%llu references_removed=%llu uploads_removed=%llu",
-		         (unsigned long long)gc->kept, (unsigned long long)gc->removed, (unsigned long long)gc->removed_bytes,
-		         (unsigned long long)gc->references_removed, (unsigned long long)gc->uploads_removed);
+		log_info("event=blobs_swept kept=%llu removed=%llu removed_bytes=%llu references_removed=%llu "
+		         "uploads_removed=%llu",
+		         (unsigned long long)gc->kept, (unsigned long long)gc->removed,
+		         (unsigned long long)gc->removed_bytes, (unsigned long long)gc->references_removed,
+		         (unsigned long long)gc->uploads_removed);
 	return rc;
 }

@@ -1,10 +1,11 @@
 /*
  * blobstore: putting, asking, giving. See blobstore.h.
  *
- * A reference is a hard link of the blob in the owner's folder: one system call, no row to write, and it can be made and asked by any thread. Only its
- * name is used, content is read from blobs/.
+ * A reference is a hard link of the blob in the owner's folder: one system call, no row to write, and it can
+ * be made and asked by any thread. Only its name is used, content is read from blobs/.
  *
- * Age, for garbage collection, is the blob's time of modification, set by our clock whenever it is put, or asked for with a yes.
+ * Age, for garbage collection, is the blob's time of modification, set by our clock whenever it is put, or
+ * asked for with a yes.
  */
 #include "controller/blobstore.h"
 
@@ -25,7 +26,8 @@
 
 #define OWNER_MAX 64
 
-/* ---- open -------------------------------------------------------------------------------------------------- */
+/* ---- open
+ * -------------------------------------------------------------------------------------------------- */
 
 static int sync_dir(const char *path, struct err *e)
 {
@@ -68,8 +70,8 @@ struct blobstore *blobstore_open(const char *data_dir, const struct clock *clock
 	b->uploads = xasprintf("%s/uploads", data_dir);
 	b->lock = xasprintf("%s/blobs.lock", data_dir);
 	b->clock = clock;
-	if (fs_mkdir_p(b->blobs, 0700, e) < 0 || fs_mkdir_p(b->owners, 0700, e) < 0 || fs_mkdir_p(b->uploads, 0700, e) < 0 ||
-	    make_fan(b->blobs, e) < 0) {
+	if (fs_mkdir_p(b->blobs, 0700, e) < 0 || fs_mkdir_p(b->owners, 0700, e) < 0 ||
+	    fs_mkdir_p(b->uploads, 0700, e) < 0 || make_fan(b->blobs, e) < 0) {
 		blobstore_close(b);
 		return NULL;
 	}
@@ -98,7 +100,8 @@ int blob_lock(const struct blobstore *b, int exclusive, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", b->lock);
-	/* A descriptor of its own for each holder: threads exclude each other, too. Held for some system calls only. */
+	/* A descriptor of its own for each holder: threads exclude each other, too. Held for some system calls
+	 * only. */
 	do
 		rc = flock(fd, exclusive ? LOCK_EX : LOCK_SH);
 	while (rc < 0 && errno == EINTR);
@@ -110,7 +113,8 @@ int blob_lock(const struct blobstore *b, int exclusive, struct err *e)
 	return fd;
 }
 
-/* ---- names -------------------------------------------------------------------------------------------------- */
+/* ---- names
+ * -------------------------------------------------------------------------------------------------- */
 
 int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e)
 {
@@ -123,7 +127,8 @@ int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e
 
 		if (n + 4 > out_size)
 			return err_set(e, ERR_LIMIT, "an owner's name is too long");
-		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_')
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+		    c == '_')
 			out[n++] = (char)c;
 		else
 			n += (size_t)snprintf(out + n, out_size - n, "%%%02x", c);
@@ -134,10 +139,13 @@ int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e
 
 static int check_digest(const char *digest, struct err *e)
 {
-	return hash_is_hex(digest) ? 0 : err_set(e, ERR_INVALID, "\"%.80s\" is no digest: 64 hexadecimal digits, lower case", digest);
+	return hash_is_hex(digest)
+	           ? 0
+	           : err_set(e, ERR_INVALID, "\"%.80s\" is no digest: 64 hexadecimal digits, lower case", digest);
 }
 
-int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest, char out[BLOB_PATH_MAX], struct err *e)
+int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest, char out[BLOB_PATH_MAX],
+                  struct err *e)
 {
 	char name[OWNER_MAX * 3 + 4];
 
@@ -147,7 +155,8 @@ int blob_ref_path(const struct blobstore *b, const char *owner, const char *dige
 	return 0;
 }
 
-static int upload_path(const struct blobstore *b, const char *owner, const char *digest, char out[BLOB_PATH_MAX], struct err *e)
+static int upload_path(const struct blobstore *b, const char *owner, const char *digest,
+                       char out[BLOB_PATH_MAX], struct err *e)
 {
 	char name[OWNER_MAX * 3 + 4];
 
@@ -158,7 +167,8 @@ static int upload_path(const struct blobstore *b, const char *owner, const char 
 	return 0;
 }
 
-/* ---- references --------------------------------------------------------------------------------------------- */
+/* ---- references
+ * --------------------------------------------------------------------------------------------- */
 
 static int has_ref(const struct blobstore *b, const char *owner, const char *digest)
 {
@@ -199,8 +209,10 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	return sync_dir(dir, e);
 }
 
-/* With the lock held: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner have it. */
-static int keep_locked(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
+/* With the lock held: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner
+ * have it. */
+static int keep_locked(const struct blobstore *b, const char *owner, const char *digest, const void *content,
+                       size_t n, struct err *e)
 {
 	char blob[BLOB_PATH_MAX], ref[BLOB_PATH_MAX];
 
@@ -215,7 +227,8 @@ static int keep_locked(const struct blobstore *b, const char *owner, const char 
 	return owner ? make_ref(blob, ref, e) : 0;
 }
 
-static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content, size_t n, struct err *e)
+static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content,
+                size_t n, struct err *e)
 {
 	int lock = blob_lock(b, 0, e), rc;
 
@@ -231,14 +244,16 @@ static int refer(const struct blobstore *b, const char *owner, const char *diges
 	return keep(b, owner, digest, NULL, 0, e);
 }
 
-/* ---- asking --------------------------------------------------------------------------------------------------- */
+/* ---- asking
+ * --------------------------------------------------------------------------------------------------- */
 
 int blobstore_has(struct blobstore *b, const char *owner, const char *digest)
 {
 	return hash_is_hex(digest) && has_ref(b, owner, digest) && blob_has(b->blobs, digest);
 }
 
-int blobstore_missing(struct blobstore *b, const char *owner, const char *const *v, size_t n, uint8_t *missing, struct err *e)
+int blobstore_missing(struct blobstore *b, const char *owner, const char *const *v, size_t n,
+                      uint8_t *missing, struct err *e)
 {
 	struct err none;
 	int lock;
@@ -260,7 +275,8 @@ static int not_found(const char *digest, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "there is no blob %s", digest);
 }
 
-int blobstore_open_blob(struct blobstore *b, const char *owner, const char *digest, uint64_t *size, struct err *e)
+int blobstore_open_blob(struct blobstore *b, const char *owner, const char *digest, uint64_t *size,
+                        struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st;
@@ -282,7 +298,8 @@ int blobstore_open_blob(struct blobstore *b, const char *owner, const char *dige
 	return fd;
 }
 
-int blobstore_get(struct blobstore *b, const char *owner, const char *digest, char **data, size_t *n, struct err *e)
+int blobstore_get(struct blobstore *b, const char *owner, const char *digest, char **data, size_t *n,
+                  struct err *e)
 {
 	if (check_digest(digest, e) < 0)
 		return -1;
@@ -335,7 +352,8 @@ int blobstore_check_tree(struct blobstore *b, const char *owner, const char *man
 		missing += absent[i];
 	free(absent);
 	if (rc == 0 && missing)
-		rc = err_set(e, ERR_NOT_FOUND, "%zu of the %zu chunks of the source tree %s were not uploaded", missing, n, manifest);
+		rc = err_set(e, ERR_NOT_FOUND, "%zu of the %zu chunks of the source tree %s were not uploaded",
+		             missing, n, manifest);
 	blob_chunks_free(v, n);
 	return rc;
 }
@@ -355,7 +373,8 @@ int blobstore_give(struct blobstore *b, const char *owner, const char *digest, s
 	return rc < 0 ? -1 : refer(b, owner, digest, e);
 }
 
-/* ---- uploads ---------------------------------------------------------------------------------------------------- */
+/* ---- uploads
+ * ---------------------------------------------------------------------------------------------------- */
 
 static int digest_is(const void *data, size_t n, const char *digest)
 {
@@ -369,11 +388,13 @@ static int check_piece(const struct blob_piece *p, struct err *e)
 {
 	if (p->n > BLOBSTORE_PIECE_MAX)
 		return err_set(e, ERR_LIMIT, "a piece of %zu bytes, at most %u", p->n, BLOBSTORE_PIECE_MAX);
-	if (p->total > BLOBSTORE_BLOB_MAX || p->offset > BLOBSTORE_BLOB_MAX || p->offset + p->n > BLOBSTORE_BLOB_MAX)
+	if (p->total > BLOBSTORE_BLOB_MAX || p->offset > BLOBSTORE_BLOB_MAX ||
+	    p->offset + p->n > BLOBSTORE_BLOB_MAX)
 		return err_set(e, ERR_LIMIT, "a blob has at most %u bytes", BLOBSTORE_BLOB_MAX);
 	if (p->total && p->offset + p->n > p->total)
-		return err_set(e, ERR_INVALID, "the piece ends at %" PRIu64 ", behind the end of the blob at %" PRIu64, p->offset + p->n,
-		               p->total);
+		return err_set(e, ERR_INVALID,
+		               "the piece ends at %" PRIu64 ", behind the end of the blob at %" PRIu64,
+		               p->offset + p->n, p->total);
 	return 0;
 }
 
@@ -387,7 +408,8 @@ static int add_piece(int fd, const struct blob_piece *p, uint64_t *present, stru
 		return err_sys(e, errno, "an upload");
 	*present = (uint64_t)st.st_size;
 	if (p->offset > *present)
-		return err_set(e, ERR_CONFLICT, "the upload has %" PRIu64 " bytes, the piece begins at %" PRIu64, *present, p->offset);
+		return err_set(e, ERR_CONFLICT, "the upload has %" PRIu64 " bytes, the piece begins at %" PRIu64,
+		               *present, p->offset);
 	if (p->offset + p->n <= *present)
 		return 0;
 	skip = (size_t)(*present - p->offset);
@@ -403,7 +425,8 @@ static int add_piece(int fd, const struct blob_piece *p, uint64_t *present, stru
 }
 
 /* Is it whole? Then it becomes a blob. */
-static int finish_upload(struct blobstore *b, const struct blob_piece *p, const char *path, uint64_t present, int *complete, struct err *e)
+static int finish_upload(struct blobstore *b, const struct blob_piece *p, const char *path, uint64_t present,
+                         int *complete, struct err *e)
 {
 	char *data;
 	size_t n;
@@ -420,13 +443,16 @@ static int finish_upload(struct blobstore *b, const struct blob_piece *p, const 
 			unlink(path);
 	} else if (p->total) {
 		unlink(path);
-		rc = err_set(e, ERR_INVALID, "the %zu bytes that came for blob %s have another digest; send it again from 0", n, p->digest);
+		rc = err_set(e, ERR_INVALID,
+		             "the %zu bytes that came for blob %s have another digest; send it again from 0", n,
+		             p->digest);
 	}
 	free(data);
 	return rc;
 }
 
-static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *present, int *complete, struct err *e)
+static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *present, int *complete,
+                     struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat named, opened;
@@ -438,7 +464,8 @@ static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
 	/* Whoever had it before may have finished and removed it meanwhile. */
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &opened) < 0 || stat(path, &named) < 0 || named.st_ino != opened.st_ino) {
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &opened) < 0 || stat(path, &named) < 0 ||
+	    named.st_ino != opened.st_ino) {
 		close(fd);
 		return err_set(e, ERR_BUSY, "blob %s is being uploaded by another connection", p->digest);
 	}
@@ -450,7 +477,8 @@ static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *
 	return rc;
 }
 
-int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *present, int *complete, struct err *e)
+int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *present, int *complete,
+                  struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st;
@@ -459,8 +487,8 @@ int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *pre
 	*complete = 0;
 	if (check_digest(p->digest, e) < 0 || check_piece(p, e) < 0)
 		return -1;
-	if (has_ref(b, p->owner, p->digest) && blob_path(b->blobs, p->digest, path, sizeof(path)) == 0 && stat(path, &st) == 0 &&
-	    refer(b, p->owner, p->digest, e) == 0) {
+	if (has_ref(b, p->owner, p->digest) && blob_path(b->blobs, p->digest, path, sizeof(path)) == 0 &&
+	    stat(path, &st) == 0 && refer(b, p->owner, p->digest, e) == 0) {
 		*present = (uint64_t)st.st_size;
 		*complete = 1;
 		return 0;
@@ -478,7 +506,8 @@ int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *pre
 	return put_piece(b, p, present, complete, e);
 }
 
-int blobstore_present(struct blobstore *b, const char *owner, const char *digest, uint64_t *present, int *complete, struct err *e)
+int blobstore_present(struct blobstore *b, const char *owner, const char *digest, uint64_t *present,
+                      int *complete, struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st;
@@ -489,7 +518,8 @@ int blobstore_present(struct blobstore *b, const char *owner, const char *digest
 		return -1;
 	if (stat(path, &st) == 0)
 		*present = (uint64_t)st.st_size;
-	if (!blobstore_has(b, owner, digest) || blob_path(b->blobs, digest, path, sizeof(path)) < 0 || stat(path, &st) < 0)
+	if (!blobstore_has(b, owner, digest) || blob_path(b->blobs, digest, path, sizeof(path)) < 0 ||
+	    stat(path, &st) < 0)
 		return 0;
 	*present = (uint64_t)st.st_size;
 	*complete = 1;

@@ -1,8 +1,8 @@
 /*
  * logfinish: the end of an attempt's streams: closing, compressing behind, removing.
  *
- * Compression takes one frame a turn of the loop, so that other streams wait some milliseconds at most. What is to be compressed is noted by an
- * empty file in DIR/.finish before, so that it is done after a restart.
+ * Compression takes one frame a turn of the loop, so that other streams wait some milliseconds at most. What
+ * is to be compressed is noted by an empty file in DIR/.finish before, so that it is done after a restart.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +104,8 @@ static int pick(const struct log_stream *st, void *arg)
 	return 0;
 }
 
-/* The next name, NULL when none is left. The folder is read again when the list is used up: a stream that grew meanwhile is in it again. */
+/* The next name, NULL when none is left. The folder is read again when the list is used up: a stream that
+ * grew meanwhile is in it again. */
 static char *next_name(struct logstore *ls, struct task *t, struct err *e)
 {
 	struct picking p = {ls, t};
@@ -203,7 +204,8 @@ void log_finish_work(void *arg)
 		return;
 	rc = work(ls, t, &e);
 	if (rc < 0) {
-		log_warn("event=log_compress_failed job=%" PRIu64 " attempt=%u error=\"%s\"", t->job, t->attempt, e.text);
+		log_warn("event=log_compress_failed job=%" PRIu64 " attempt=%u error=\"%s\"", t->job, t->attempt,
+		         e.text);
 		zst_stop(ls);
 		/* The plain file is as good: later, and the others first. */
 		DL_DELETE(ls->tasks, t);
@@ -231,7 +233,8 @@ static int end_stream(const struct log_stream *st, void *arg)
 	if (st->complete)
 		return 0;
 	s = log_stream_get(en->ls, st->job, st->attempt, st->name, en->e);
-	if (!s || log_put_rec(s, LOG_EOF, s->size, clock_real_us(en->ls->c.clock), log_src_end(s), 1, en->e) < 0) {
+	if (!s ||
+	    log_put_rec(s, LOG_EOF, s->size, clock_real_us(en->ls->c.clock), log_src_end(s), 1, en->e) < 0) {
 		en->rc = -1;
 		return -1;
 	}

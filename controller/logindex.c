@@ -21,15 +21,20 @@ int log_attempt_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint
 	return n > 0 && n < LOG_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "path of the logs is too long");
 }
 
-int log_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t attempt, const char *stream, enum log_part part, struct err *e)
+int log_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t attempt, const char *stream,
+             enum log_part part, struct err *e)
 {
-	static const char *const suffix[] = {
-	    [LOG_RAW] = "log", [LOG_INDEX] = "ix", [LOG_ZST] = "zst", [LOG_ZST_TMP] = "zst.tmp", [LOG_TAIL] = "tail"};
+	static const char *const suffix[] = {[LOG_RAW] = "log",
+	                                     [LOG_INDEX] = "ix",
+	                                     [LOG_ZST] = "zst",
+	                                     [LOG_ZST_TMP] = "zst.tmp",
+	                                     [LOG_TAIL] = "tail"};
 	int n;
 
 	if (str_check_name(stream, LOGSTORE_STREAM_MAX, "stream", e) < 0)
 		return -1;
-	n = snprintf(out, LOG_PATH_MAX, "%s/%" PRIu64 "/%" PRIu32 "/%s.%s", dir, job, attempt, stream, suffix[part]);
+	n = snprintf(out, LOG_PATH_MAX, "%s/%" PRIu64 "/%" PRIu32 "/%s.%s", dir, job, attempt, stream,
+	             suffix[part]);
 	return n > 0 && n < LOG_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "path of the logs is too long");
 }
 
@@ -118,7 +123,8 @@ int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 	int proper = 1;
 
 	memset(ix, 0, sizeof(*ix));
-	while (proper && (n = pread(fd, recs, (size_t)READ_RECS * LOG_REC_SIZE, (off_t)ix->ix_size)) >= LOG_REC_SIZE) {
+	while (proper &&
+	       (n = pread(fd, recs, (size_t)READ_RECS * LOG_REC_SIZE, (off_t)ix->ix_size)) >= LOG_REC_SIZE) {
 		for (ssize_t i = 0; proper && i + LOG_REC_SIZE <= n; i += LOG_REC_SIZE) {
 			proper = log_rec_get(recs + i, &r) == 0 && take(ix, &r, limit);
 			if (proper)

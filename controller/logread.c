@@ -1,8 +1,8 @@
 /*
  * logread: reading streams, by any thread, from the files alone.
  *
- * A stream may be compressed while somebody reads it: the writer renames STREAM.zst into place before it removes STREAM.log, so looking for
- * .zst, then .log, then .zst once more always finds one of them.
+ * A stream may be compressed while somebody reads it: the writer renames STREAM.zst into place before it
+ * removes STREAM.log, so looking for .zst, then .log, then .zst once more always finds one of them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,15 +19,16 @@
 #include "common/xalloc.h"
 #include "controller/logstore_int.h"
 
-#define LAST_RECS  4      /* behind a LOG_EOF stand a LOG_SYNC and a LOG_BOOT at most */
-#define MARKS_MAX  100000
+#define LAST_RECS 4 /* behind a LOG_EOF stand a LOG_SYNC and a LOG_BOOT at most */
+#define MARKS_MAX 100000
 
 struct files { /* of one stream; -1 = not there */
 	int raw, zst, tail;
 	uint64_t zst_size, size;
 };
 
-static int open_part(const char *dir, uint64_t job, uint32_t attempt, const char *stream, enum log_part part, struct err *e)
+static int open_part(const char *dir, uint64_t job, uint32_t attempt, const char *stream, enum log_part part,
+                     struct err *e)
 {
 	char path[LOG_PATH_MAX];
 	int fd;
@@ -58,7 +59,8 @@ static int file_size(int fd, uint64_t *size, struct err *e)
 	return 0;
 }
 
-static int files_open(struct files *f, const char *dir, uint64_t job, uint32_t attempt, const char *stream, struct err *e)
+static int files_open(struct files *f, const char *dir, uint64_t job, uint32_t attempt, const char *stream,
+                      struct err *e)
 {
 	int rc = 0;
 
@@ -129,14 +131,15 @@ static int last_words(int fd, int *complete, uint64_t *last_us)
 	return n < 0 ? -1 : 0;
 }
 
-int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, void *out, size_t max, size_t *n,
-                  uint64_t *size, int *complete, struct err *e)
+int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
+                  void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e)
 {
 	struct files f;
 	uint64_t last_us;
 	int rc = 0, ix, done = 0;
 
-	/* Asked before the bytes: a stream that ends meanwhile is then read to its end before it is called complete. */
+	/* Asked before the bytes: a stream that ends meanwhile is then read to its end before it is called
+	 * complete. */
 	ix = open_part(dir, job, attempt, stream, LOG_INDEX, e);
 	if (ix < 0)
 		return -1;
@@ -163,7 +166,8 @@ int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	return rc;
 }
 
-int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *stream, struct log_stream *out, struct err *e)
+int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *stream, struct log_stream *out,
+                  struct err *e)
 {
 	uint8_t head[LOG_REC_SIZE];
 	struct log_rec r;
@@ -174,7 +178,8 @@ int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *s
 		return -1;
 	*out = (struct log_stream){.job = job, .attempt = attempt, .name = stream};
 	last_words(fd, &out->complete, &out->last_us);
-	if (pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) && log_rec_get(head, &r) == 0 && r.kind == LOG_HEAD) {
+	if (pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) && log_rec_get(head, &r) == 0 &&
+	    r.kind == LOG_HEAD) {
 		out->lost = r.offset;
 		out->first_us = r.at_us;
 	}
@@ -186,7 +191,8 @@ int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	return 0;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------ */
+/* ---- lists
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct names {
 	char **v;
@@ -236,8 +242,8 @@ static int names_in(const char *path, const char *suffix, struct names *out, str
 	return 0;
 }
 
-static int list_attempt(const char *dir, uint64_t job, uint32_t attempt, int (*fn)(const struct log_stream *, void *), void *arg,
-                        int *stopped, struct err *e)
+static int list_attempt(const char *dir, uint64_t job, uint32_t attempt,
+                        int (*fn)(const struct log_stream *, void *), void *arg, int *stopped, struct err *e)
 {
 	struct names l = {0};
 	struct log_stream s;
@@ -262,7 +268,8 @@ static int list_attempt(const char *dir, uint64_t job, uint32_t attempt, int (*f
 	return rc;
 }
 
-int logstore_streams(const char *dir, uint64_t job, uint32_t attempt, int (*fn)(const struct log_stream *s, void *arg), void *arg, struct err *e)
+int logstore_streams(const char *dir, uint64_t job, uint32_t attempt,
+                     int (*fn)(const struct log_stream *s, void *arg), void *arg, struct err *e)
 {
 	struct names l = {0};
 	char path[LOG_PATH_MAX];
@@ -281,13 +288,16 @@ int logstore_streams(const char *dir, uint64_t job, uint32_t attempt, int (*fn)(
 	return rc;
 }
 
-/* ---- marks -------------------------------------------------------------------------------------------------------- */
+/* ---- marks
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int rec_at(int fd, uint64_t i, struct log_rec *r)
 {
 	uint8_t raw[LOG_REC_SIZE];
 
-	return pread(fd, raw, sizeof(raw), (off_t)(i * LOG_REC_SIZE)) == (ssize_t)sizeof(raw) ? log_rec_get(raw, r) : -1;
+	return pread(fd, raw, sizeof(raw), (off_t)(i * LOG_REC_SIZE)) == (ssize_t)sizeof(raw)
+	           ? log_rec_get(raw, r)
+	           : -1;
 }
 
 /* Number of the first record behind the head whose offset is above offset. */
@@ -319,8 +329,8 @@ static uint64_t mark_before(int fd, uint64_t i)
 	return i;
 }
 
-int logstore_marks(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, uint64_t len, struct log_mark **v,
-                   size_t *n, struct err *e)
+int logstore_marks(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
+                   uint64_t len, struct log_mark **v, size_t *n, struct err *e)
 {
 	int fd = open_part(dir, job, attempt, stream, LOG_INDEX, e);
 	uint64_t end = offset + len < offset ? UINT64_MAX : offset + len, bytes = 0, i;
@@ -335,7 +345,8 @@ int logstore_marks(const char *dir, uint64_t job, uint32_t attempt, const char *
 	}
 	*v = NULL;
 	*n = 0;
-	for (i = mark_before(fd, first_above(fd, bytes / LOG_REC_SIZE, offset)); *n < MARKS_MAX && rec_at(fd, i, &r) == 0 && r.offset < end; i++) {
+	for (i = mark_before(fd, first_above(fd, bytes / LOG_REC_SIZE, offset));
+	     *n < MARKS_MAX && rec_at(fd, i, &r) == 0 && r.offset < end; i++) {
 		if (r.kind != LOG_DATA && r.kind != LOG_GAP)
 			continue;
 		if (*n == cap) {

@@ -1,9 +1,10 @@
 /*
  * logstore: appending, syncing, and compressing behind. One thread.
  *
- * A chunk is written at once (followers see it) and synced at most sync_ms later, together with all other streams that grew meanwhile. Order of a
- * sync: bytes, then the index record that says so, each with fdatasync; only then on_durable. So after a power loss the index never promises bytes
- * that are not there; what lies above its last promise is cut off when the stream is next appended to (another boot id tells).
+ * A chunk is written at once (followers see it) and synced at most sync_ms later, together with all other
+ * streams that grew meanwhile. Order of a sync: bytes, then the index record that says so, each with
+ * fdatasync; only then on_durable. So after a power loss the index never promises bytes that are not there;
+ * what lies above its last promise is cut off when the stream is next appended to (another boot id tells).
  *
  * A gap's record is written before its line: a record whose line is not there is cut off, too.
  *
@@ -33,12 +34,13 @@
 #include "common/xalloc.h"
 #include "controller/logstore_int.h"
 
-#define CHUNK_MAX       (8u << 20)
-#define SYNC_MS         50
-#define OPEN_MAX        512
-#define MARK_EVERY_US   10000   /* bytes of one descriptor closer together share a mark */
+#define CHUNK_MAX     (8u << 20)
+#define SYNC_MS       50
+#define OPEN_MAX      512
+#define MARK_EVERY_US 10000 /* bytes of one descriptor closer together share a mark */
 
-/* ---- small things ----------------------------------------------------------------------------------------- */
+/* ---- small things -----------------------------------------------------------------------------------------
+ */
 
 uint64_t log_src_end(const struct stream *s)
 {
@@ -98,7 +100,8 @@ static int put_recs(struct stream *s, const uint8_t *recs, size_t n, struct err 
 	return 0;
 }
 
-int log_put_rec(struct stream *s, uint32_t kind, uint64_t offset, uint64_t at_us, uint64_t src, uint32_t aux, struct err *e)
+int log_put_rec(struct stream *s, uint32_t kind, uint64_t offset, uint64_t at_us, uint64_t src, uint32_t aux,
+                struct err *e)
 {
 	struct log_rec r = {offset, at_us, src, kind, aux};
 	uint8_t raw[LOG_REC_SIZE];
@@ -123,7 +126,8 @@ static void cut(int fd, uint64_t size)
 		log_warn("event=log_cut_failed errno=%d", errno);
 }
 
-/* ---- open streams -------------------------------------------------------------------------------------------- */
+/* ---- open streams
+ * -------------------------------------------------------------------------------------------- */
 
 void log_stream_close(struct logstore *ls, struct stream *s)
 {
@@ -149,7 +153,8 @@ int log_open_part(struct logstore *ls, const struct stream *s, enum log_part par
 	return fd < 0 ? err_sys(e, errno, "%s", path) : fd;
 }
 
-/* A compressed part in front? Then a .log beside it is what a crash left of the change: its content is in there. */
+/* A compressed part in front? Then a .log beside it is what a crash left of the change: its content is in
+ * there. */
 static int find_base(struct logstore *ls, struct stream *s, struct err *e)
 {
 	char path[LOG_PATH_MAX];
@@ -211,7 +216,8 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 		return -1;
 	if (s->ix_size == 0)
 		s->ix_size = LOG_REC_SIZE;
-	if (ix.boot != ls->boot && log_put_rec(s, LOG_BOOT, s->size, clock_real_us(ls->c.clock), ls->boot, 0, e) < 0)
+	if (ix.boot != ls->boot &&
+	    log_put_rec(s, LOG_BOOT, s->size, clock_real_us(ls->c.clock), ls->boot, 0, e) < 0)
 		return -1;
 	return 0;
 }
@@ -261,7 +267,8 @@ struct stream *log_stream_find(struct logstore *ls, uint64_t job, uint32_t attem
 	return s;
 }
 
-struct stream *log_stream_get(struct logstore *ls, uint64_t job, uint32_t attempt, const char *name, struct err *e)
+struct stream *log_stream_get(struct logstore *ls, uint64_t job, uint32_t attempt, const char *name,
+                              struct err *e)
 {
 	struct stream *s;
 
@@ -289,7 +296,8 @@ struct stream *log_stream_get(struct logstore *ls, uint64_t job, uint32_t attemp
 	return s;
 }
 
-/* ---- sync ------------------------------------------------------------------------------------------------------ */
+/* ---- sync
+ * ------------------------------------------------------------------------------------------------------ */
 
 void log_grown(struct logstore *ls, const struct stream *s)
 {
@@ -309,7 +317,8 @@ static void back_to_synced(struct logstore *ls, struct stream *s, const struct e
 {
 	struct stream copy = *s;
 
-	log_error("event=log_sync_failed job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", s->job, s->attempt, s->name, e->text);
+	log_error("event=log_sync_failed job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", s->job, s->attempt,
+	          s->name, e->text);
 	cut(s->fd, s->synced > s->base ? s->synced - s->base : 0);
 	cut(s->ix_fd, s->synced_ix);
 	copy.name = copy.key + (s->name - s->key);
@@ -353,8 +362,8 @@ static void on_sync(void *arg)
 
 	/* All start to write before the first is waited for. */
 	if (ls->dirty && ls->dirty->dirty_next)
-		DL_FOREACH2 (ls->dirty, s, dirty_next)
-			sync_file_range(s->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		DL_FOREACH2(ls->dirty, s, dirty_next)
+	sync_file_range(s->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	while (ls->dirty)
 		log_sync_one(ls, ls->dirty);
 }
@@ -369,7 +378,8 @@ void log_mark_dirty(struct logstore *ls, struct stream *s)
 		loop_timer_arm(ls->sync_timer, ls->c.sync_ms * 1000ull);
 }
 
-/* ---- append ------------------------------------------------------------------------------------------------------ */
+/* ---- append
+ * ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t get32(const uint8_t *p)
 {
@@ -408,9 +418,11 @@ static int put_gap(struct logstore *ls, struct stream *s, uint64_t to, struct er
 {
 	uint64_t lost = to - log_src_end(s), now = clock_real_us(ls->c.clock);
 	char line[96];
-	int n = snprintf(line, sizeof(line), "%s[hearth: %" PRIu64 " bytes are missing here]\n", s->at_line_start ? "" : "\n", lost);
+	int n = snprintf(line, sizeof(line), "%s[hearth: %" PRIu64 " bytes are missing here]\n",
+	                 s->at_line_start ? "" : "\n", lost);
 
-	if (log_put_rec(s, LOG_GAP, s->size, now, to, (uint32_t)n, e) < 0 || write_at(s->fd, line, (size_t)n, s->size - s->base, e) < 0)
+	if (log_put_rec(s, LOG_GAP, s->size, now, to, (uint32_t)n, e) < 0 ||
+	    write_at(s->fd, line, (size_t)n, s->size - s->base, e) < 0)
 		return -1;
 	s->size += (uint64_t)n;
 	s->delta = (int64_t)(to - s->size);
@@ -425,7 +437,8 @@ static int put_gap(struct logstore *ls, struct stream *s, uint64_t to, struct er
 }
 
 /* Marks for the chunk's bytes from skip on, which stand at stream offset `at`. */
-static int put_marks(struct logstore *ls, struct stream *s, const struct log_chunk *c, size_t skip, uint64_t at, struct err *e)
+static int put_marks(struct logstore *ls, struct stream *s, const struct log_chunk *c, size_t skip,
+                     uint64_t at, struct err *e)
 {
 	size_t n = c->rec_n / LOGSTORE_REC_SIZE, out = 0;
 	uint8_t *recs = xmalloc((n + 1) * LOG_REC_SIZE);
@@ -433,13 +446,17 @@ static int put_marks(struct logstore *ls, struct stream *s, const struct log_chu
 
 	for (size_t i = 0; i < n + (n == 0); i++) {
 		const uint8_t *rec = n ? c->rec + i * LOGSTORE_REC_SIZE : NULL;
-		uint32_t from = rec ? get32(rec) : 0, next = i + 1 < n ? get32(rec + LOGSTORE_REC_SIZE) : (uint32_t)c->n;
-		struct log_rec r = {.kind = LOG_DATA, .at_us = rec ? get64(rec + 4) : clock_real_us(ls->c.clock), .aux = rec ? get32(rec + 12) : 1};
+		uint32_t from = rec ? get32(rec) : 0,
+		         next = i + 1 < n ? get32(rec + LOGSTORE_REC_SIZE) : (uint32_t)c->n;
+		struct log_rec r = {.kind = LOG_DATA,
+		                    .at_us = rec ? get64(rec + 4) : clock_real_us(ls->c.clock),
+		                    .aux = rec ? get32(rec + 12) : 1};
 
 		if (next <= skip || from == c->n)
 			continue; /* only about bytes that are there already, or none */
 		r.offset = at + (from > skip ? from - skip : 0);
-		if (s->last_us && r.aux == s->last_fd && r.at_us >= s->last_us && r.at_us - s->last_us < MARK_EVERY_US)
+		if (s->last_us && r.aux == s->last_fd && r.at_us >= s->last_us &&
+		    r.at_us - s->last_us < MARK_EVERY_US)
 			continue;
 		log_rec_put(recs + out, &r);
 		out += LOG_REC_SIZE;
@@ -519,7 +536,8 @@ int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *
 	return 0;
 }
 
-int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream, uint64_t *offset, struct err *e)
+int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream,
+                     uint64_t *offset, struct err *e)
 {
 	char path[LOG_PATH_MAX];
 	struct stream *s;
@@ -542,7 +560,8 @@ int logstore_idle(const struct logstore *ls)
 	return !ls->dirty && !ls->tasks;
 }
 
-/* ---- open, close ------------------------------------------------------------------------------------------------------ */
+/* ---- open, close
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int boot_hash(uint64_t *out, struct err *e)
 {
@@ -573,7 +592,8 @@ struct logstore *logstore_open(const struct logstore_config *c, struct err *e)
 		goto failed;
 	}
 	snprintf(path, sizeof(path), "%s/.finish", c->dir);
-	if (boot_hash(&ls->boot, e) < 0 || fs_mkdir_p(path, 0700, e) < 0 || fs_each(path, log_finish_load, ls, e) < 0)
+	if (boot_hash(&ls->boot, e) < 0 || fs_mkdir_p(path, 0700, e) < 0 ||
+	    fs_each(path, log_finish_load, ls, e) < 0)
 		goto failed;
 	return ls;
 failed:

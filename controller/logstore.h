@@ -2,55 +2,62 @@
  * logstore: the bytes that ranks and Hearth wrote, per (job, attempt, stream), under DIR/JOB/ATTEMPT/STREAM.*
  *
  *   STREAM.log   the bytes as they came, while the stream grows
- *   STREAM.ix    side index: which bytes came when and on which descriptor; gaps; how much was synced; the end
- *   STREAM.zst   instead of .log after the end: zstd frames of 1 MiB in zstd's seekable format (zstdcat reads it, too)
+ *   STREAM.ix    side index: which bytes came when, on which descriptor; gaps; what was synced; the end
+ *   STREAM.zst   instead of .log after the end: 1 MiB frames in zstd's seekable format (zstdcat reads it)
  *   STREAM.tail  what came after that; rare
  *
- * Two offsets: the *source* offset counts what the agent sent, the *stream* offset what readers see. They are the same until bytes are
- * lost at the source: then the stream has a line that says how many, and source = stream + a constant from there on.
+ * Two offsets: the *source* offset counts what the agent sent, the *stream* offset what readers see. They are
+ * the same until bytes are lost at the source: then the stream has a line that says how many, and source =
+ * stream + a constant from there on.
  *
- * struct logstore is one thread's (the bulk thread's): it appends, syncs, compresses. The reading functions take the directory, hold no state and may be
- * called by any thread at any time, also while the stream grows, is compressed or removed (then ERR_NOT_FOUND).
+ * struct logstore is one thread's (the bulk thread's): it appends, syncs, compresses. The reading functions
+ * take the directory, hold no state and may be called by any thread at any time, also while the stream grows,
+ * is compressed or removed (then ERR_NOT_FOUND).
  *
- * A log line that was acknowledged is on the disk: on_durable comes after fdatasync. After a crash of the process nothing is lost; after a power
- * loss the unsynced end of a stream is cut off and comes again from the agent.
+ * A log line that was acknowledged is on the disk: on_durable comes after fdatasync. After a crash of the
+ * process nothing is lost; after a power loss the unsynced end of a stream is cut off and comes again from
+ * the agent.
  */
 #ifndef HEARTH_CONTROLLER_LOGSTORE_H
 #define HEARTH_CONTROLLER_LOGSTORE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "common/clock.h"
 #include "common/err.h"
+#include <stddef.h>
+#include <stdint.h>
 
 struct logstore;
 struct loop;
 
-#define LOGSTORE_STREAM_MAX 64              /* bytes of a stream's name */
-#define LOGSTORE_AT_END     UINT64_MAX      /* offset: behind what is there (hearthd's own lines) */
-#define LOGSTORE_REC_SIZE   16              /* bytes of one record of `rec` below */
+#define LOGSTORE_STREAM_MAX 64         /* bytes of a stream's name */
+#define LOGSTORE_AT_END     UINT64_MAX /* offset: behind what is there (hearthd's own lines) */
+#define LOGSTORE_REC_SIZE   16         /* bytes of one record of `rec` below */
 
 struct logstore_config {
-	const char *dir;          /* DATA/logs; made when missing */
+	const char *dir; /* DATA/logs; made when missing */
 	const struct clock *clock;
-	struct loop *loop;        /* of the thread that appends */
-	uint32_t sync_ms;         /* from a write to its fdatasync at most; 0 = 50 */
-	unsigned max_open;        /* streams with open files; 0 = 512 */
+	struct loop *loop; /* of the thread that appends */
+	uint32_t sync_ms;  /* from a write to its fdatasync at most; 0 = 50 */
+	unsigned max_open; /* streams with open files; 0 = 512 */
 	/* Everything up to source offset `offset` is on the disk now; eof: the stream's end, too. */
-	void (*on_durable)(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof, void *arg);
+	void (*on_durable)(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
+	                   void *arg);
 	/* The stream is `size` bytes long now, complete = no more will come: for followers. May be NULL. */
-	void (*on_grown)(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete, void *arg);
-	/* Writing behind (sync) failed: what is not durable must be sent again. Close the connection that it came from. May be NULL. */
+	void (*on_grown)(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
+	                 void *arg);
+	/* Writing behind (sync) failed: what is not durable must be sent again. Close the connection that it came
+	 * from. May be NULL. */
 	void (*on_error)(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg);
 	void *arg;
 };
 struct logstore *logstore_open(const struct logstore_config *c, struct err *e);
 void logstore_close(struct logstore *ls); /* syncs (with on_durable), NULL allowed */
 
-/* Bytes of a stream at a source offset. What is there already is dropped; what begins behind the end makes a gap with a visible line. rec: records of
- * the wire's LOG_DATA (u32 offset in data | u64 real_us | u32 fd, big-endian), rec_n a multiple of 16 and ascending; NULL: stamped with the
- * present time. On -1 nothing was taken: nothing is acknowledged, the same bytes must come again (close the connection they came from: what follows on it would
- * look like a gap). */
+/* Bytes of a stream at a source offset. What is there already is dropped; what begins behind the end makes a
+ * gap with a visible line. rec: records of the wire's LOG_DATA (u32 offset in data | u64 real_us | u32 fd,
+ * big-endian), rec_n a multiple of 16 and ascending; NULL: stamped with the present time. On -1 nothing was
+ * taken: nothing is acknowledged, the same bytes must come again (close the connection they came from: what
+ * follows on it would look like a gap). */
 struct log_chunk {
 	uint64_t job;
 	uint32_t attempt;
@@ -63,40 +70,48 @@ struct log_chunk {
 	int eof;
 };
 int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *e);
-/* No more will come for this attempt: streams without an end get one, all are compressed behind. May be repeated. */
+/* No more will come for this attempt: streams without an end get one, all are compressed behind. May be
+ * repeated. */
 int logstore_finish(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e);
 /* Removes all of a job; nothing there is fine. */
 int logstore_remove(struct logstore *ls, uint64_t job, struct err *e);
 /* Source offset up to which the stream is durable (0 when there is none): where an agent goes on. */
-int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream, uint64_t *offset, struct err *e);
+int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream,
+                     uint64_t *offset, struct err *e);
 /* Nothing is unsynced and nothing waits for compression: for tests. */
 int logstore_idle(const struct logstore *ls);
 
-/* ---- reading: any thread -------------------------------------------------------------------------------- */
+/* ---- reading: any thread --------------------------------------------------------------------------------
+ */
 
-/* Up to max bytes at a stream offset; *n 0 at the end. *size: length now; *complete: no more will come. Any may be NULL but n. */
-int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, void *out, size_t max, size_t *n,
-                  uint64_t *size, int *complete, struct err *e);
+/* Up to max bytes at a stream offset; *n 0 at the end. *size: length now; *complete: no more will come. Any
+ * may be NULL but n. */
+int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
+                  void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e);
 
 struct log_stream {
 	uint64_t job;
 	uint32_t attempt;
-	const char *name;       /* valid during the call */
-	uint64_t size;          /* bytes that readers see */
-	uint64_t lost;          /* bytes that were lost at the source */
+	const char *name;           /* valid during the call */
+	uint64_t size;              /* bytes that readers see */
+	uint64_t lost;              /* bytes that were lost at the source */
 	uint64_t first_us, last_us; /* time of the first and the last bytes, 0 unknown */
 	int complete;
 };
 /* Streams of an attempt (0: of all) in order of attempt and name; fn -1 stops. None is not an error. */
-int logstore_streams(const char *dir, uint64_t job, uint32_t attempt, int (*fn)(const struct log_stream *s, void *arg), void *arg, struct err *e);
-int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *stream, struct log_stream *out, struct err *e);
+int logstore_streams(const char *dir, uint64_t job, uint32_t attempt,
+                     int (*fn)(const struct log_stream *s, void *arg), void *arg, struct err *e);
+int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *stream, struct log_stream *out,
+                  struct err *e);
 
-struct log_mark { /* bytes from `offset` on came at `at_us` on descriptor fd (1, 2; 0 = Hearth's own line about lost bytes) */
+struct log_mark { /* bytes from `offset` on came at `at_us` on descriptor fd (1, 2; 0 = Hearth's own line
+	                 about lost bytes) */
 	uint64_t offset, at_us;
 	uint32_t fd;
 };
-/* Marks of the index that say something about bytes offset .. offset + len: from the one that covers offset on. *v malloc'ed. */
-int logstore_marks(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, uint64_t len, struct log_mark **v,
-                   size_t *n, struct err *e);
+/* Marks of the index that say something about bytes offset .. offset + len: from the one that covers offset
+ * on. *v malloc'ed. */
+int logstore_marks(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
+                   uint64_t len, struct log_mark **v, size_t *n, struct err *e);
 
 #endif

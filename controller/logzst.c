@@ -1,9 +1,11 @@
 /*
- * logzst: streams in zstd's seekable format (contrib/seekable_format of zstd): frames of LOG_FRAME bytes of the stream, each with its own
- * checksum, then a skippable frame with the table of their sizes. Any zstd decompresses such a file as a whole; we find the frame of an
- * offset by division, as all frames but the last are equally long.
+ * logzst: streams in zstd's seekable format (contrib/seekable_format of zstd): frames of LOG_FRAME bytes of
+ * the stream, each with its own checksum, then a skippable frame with the table of their sizes. Any zstd
+ * decompresses such a file as a whole; we find the frame of an offset by division, as all frames but the last
+ * are equally long.
  *
- *     table: 0x184D2A5E | u32 size of what follows | n x (u32 compressed, u32 decompressed) | u32 n | u8 0 | 0x8F92EAB1    (little-endian)
+ *     table: 0x184D2A5E | u32 size of what follows | n x (u32 compressed, u32 decompressed)
+ *            | u32 n | u8 0 | 0x8F92EAB1                                    (little-endian)
  */
 #include <endian.h>
 #include <errno.h>
@@ -146,7 +148,8 @@ int log_zst_step(struct log_zst *z, struct err *e)
 	return 1;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * ------------------------------------------------------------------------------------------------- */
 
 struct table {
 	uint8_t *rows; /* 8 bytes each */
@@ -169,14 +172,16 @@ static int table_read(int fd, struct table *t, struct err *e)
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, errno, "a compressed log");
 	file = (uint64_t)st.st_size;
-	if (file < 8 + FOOTER_SIZE || read_at(fd, foot, FOOTER_SIZE, file - FOOTER_SIZE) != FOOTER_SIZE || get32(foot + 5) != SEEKABLE)
+	if (file < 8 + FOOTER_SIZE || read_at(fd, foot, FOOTER_SIZE, file - FOOTER_SIZE) != FOOTER_SIZE ||
+	    get32(foot + 5) != SEEKABLE)
 		return damaged(e);
 	t->n = get32(foot);
 	need = 8 + (uint64_t)t->n * 8 + FOOTER_SIZE;
 	if (t->n > FRAMES_MAX || need > file)
 		return damaged(e);
 	t->rows = xmalloc((size_t)t->n * 8 + 1);
-	if (read_at(fd, t->rows, (size_t)t->n * 8, file - FOOTER_SIZE - (uint64_t)t->n * 8) != (ssize_t)((size_t)t->n * 8)) {
+	if (read_at(fd, t->rows, (size_t)t->n * 8, file - FOOTER_SIZE - (uint64_t)t->n * 8) !=
+	    (ssize_t)((size_t)t->n * 8)) {
 		free(t->rows);
 		return damaged(e);
 	}
@@ -234,7 +239,8 @@ int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, stru
 	for (i = 0; i < t.n && i < offset / LOG_FRAME; i++)
 		at += get32(t.rows + 8 * (size_t)i);
 	while (rc == 0 && *n < max && offset < t.size) {
-		size_t skip = (size_t)(offset % LOG_FRAME), plain = get32(t.rows + 8 * (size_t)i + 4), len = plain - skip;
+		size_t skip = (size_t)(offset % LOG_FRAME), plain = get32(t.rows + 8 * (size_t)i + 4),
+		       len = plain - skip;
 
 		if (len > max - *n)
 			len = max - *n;

@@ -1,6 +1,6 @@
 /*
- * apply: the operations of a transaction as SQL, and the writer's connection. One table line a record; upserts are INSERT OR REPLACE of
- * the whole row, as rows travel whole. The order of values is that of txn.c.
+ * apply: the operations of a transaction as SQL, and the writer's connection. One table line a record;
+ * upserts are INSERT OR REPLACE of the whole row, as rows travel whole. The order of values is that of txn.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,10 @@ static const char *const op_sql[OP_SQL] = {
     /* An event is written once: a second one with its id is a bug that must not pass. */
     [OP_EVENT] = "INSERT INTO event VALUES (?,?,?,?,?,?)",
     [OP_JOB] = "INSERT OR REPLACE INTO job VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-    /* The state thread gives the specification again with each change of a job: compared here, written once. */
-    [OP_JOB_SPEC] = ("INSERT INTO job_spec VALUES (?,?,?) ON CONFLICT (id) DO UPDATE SET spec = excluded.spec, run = excluded.run "
+    /* The state thread gives the specification again with each change of a job: compared here, written once.
+     */
+    [OP_JOB_SPEC] = ("INSERT INTO job_spec VALUES (?,?,?) ON CONFLICT (id) DO UPDATE SET spec = "
+                     "excluded.spec, run = excluded.run "
                      "WHERE spec IS NOT excluded.spec OR run IS NOT excluded.run"),
     [OP_ATTEMPT] = "INSERT OR REPLACE INTO attempt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [OP_RANK] = "INSERT OR REPLACE INTO rank VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -127,15 +129,18 @@ static int run_drop(struct wdb *w, const struct op *o, struct err *e)
 		         "DELETE FROM metric_series WHERE job = %lld; DELETE FROM metric_dirty WHERE job = %lld;",
 		         (long long)job->i, (long long)job->i, (long long)job->i);
 		/* The summary stays, so that the job is still found by it. The cache would bring the series back. */
-		if (series_flush(w, e) < 0 || project_metrics(w, (uint64_t)job->i, e) < 0 || sqlh_exec(w->db, sql, e) < 0)
+		if (series_flush(w, e) < 0 || project_metrics(w, (uint64_t)job->i, e) < 0 ||
+		    sqlh_exec(w->db, sql, e) < 0)
 			return -1;
 		series_forget(w);
 	}
 	snprintf(sql, sizeof(sql),
-	         "INSERT INTO dropped VALUES (%lld, %lld, %lld) ON CONFLICT (job) DO UPDATE SET what = what | excluded.what, at_us = "
+	         "INSERT INTO dropped VALUES (%lld, %lld, %lld) ON CONFLICT (job) DO UPDATE SET what = what | "
+	         "excluded.what, at_us = "
 	         "excluded.at_us; UPDATE holding SET what = what & ~%lld WHERE job = %lld;"
 	         "DELETE FROM holding WHERE job = %lld AND what = 0;",
-	         (long long)job->i, (long long)what->i, (long long)at->i, (long long)what->i, (long long)job->i, (long long)job->i);
+	         (long long)job->i, (long long)what->i, (long long)at->i, (long long)what->i, (long long)job->i,
+	         (long long)job->i);
 	return sqlh_exec(w->db, sql, e);
 }
 

@@ -1,8 +1,8 @@
 /*
  * backup: an online copy by SQLite's backup API, and making the projections anew.
  *
- * The copy is made under another name, brought out of WAL mode (one file to carry away), checked, synced and only then renamed: a file that has the
- * asked name is whole.
+ * The copy is made under another name, brought out of WAL mode (one file to carry away), checked, synced and
+ * only then renamed: a file that has the asked name is whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,12 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
-#define STEP_PAGES  4096
+#define STEP_PAGES     4096
 #define REBUILD_EVENTS 16384
-#define STALL_LIMIT 50 /* steps without progress, 100 ms each */
+#define STALL_LIMIT    50 /* steps without progress, 100 ms each */
 
-/* Steps until done. The source's writer goes on between the steps; pages it changes meanwhile are copied again by SQLite. */
+/* Steps until done. The source's writer goes on between the steps; pages it changes meanwhile are copied
+ * again by SQLite. */
 static int copy(sqlite3 *from, sqlite3 *to, struct err *e)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", from, "main");
@@ -94,7 +95,9 @@ static int make_copy(sqlite3 *from, const char *part, struct err *e)
 	if (rc != SQLITE_OK)
 		rc = sqlh_err(to, rc, e, part);
 	else
-		rc = copy(from, to, e) < 0 || sqlh_exec(to, "PRAGMA journal_mode=DELETE", e) < 0 || check(to, e) < 0 ? -1 : 0;
+		rc = copy(from, to, e) < 0 || sqlh_exec(to, "PRAGMA journal_mode=DELETE", e) < 0 || check(to, e) < 0
+		         ? -1
+		         : 0;
 	sqlite3_close(to);
 	return rc;
 }

@@ -64,7 +64,8 @@ static uint64_t unzigzag(uint64_t v)
 	return (v >> 1) ^ (v & 1 ? UINT64_MAX : 0);
 }
 
-static size_t encode_body(const int64_t *steps, const double *values, const uint64_t *times, size_t n, uint8_t *out)
+static size_t encode_body(const int64_t *steps, const double *values, const uint64_t *times, size_t n,
+                          uint8_t *out)
 {
 	uint64_t last = 0, slope = 0, bits;
 	size_t len = 0;
@@ -87,7 +88,8 @@ static size_t encode_body(const int64_t *steps, const double *values, const uint
 	return len + 8 * n;
 }
 
-void codec_encode(const int64_t *steps, const double *values, const uint64_t *times_us, size_t n, uint8_t **out, size_t *out_n)
+void codec_encode(const int64_t *steps, const double *values, const uint64_t *times_us, size_t n,
+                  uint8_t **out, size_t *out_n)
 {
 	uint8_t *body = xmalloc(n * (VARINT_MAX * 2 + 8));
 	size_t body_n = encode_body(steps, values, times_us, n, body);
@@ -133,7 +135,8 @@ static int get_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 	return -1;
 }
 
-static int decode_body(const uint8_t *p, size_t len, size_t n, int64_t *steps, double *values, uint64_t *times)
+static int decode_body(const uint8_t *p, size_t len, size_t n, int64_t *steps, double *values,
+                       uint64_t *times)
 {
 	const uint8_t *end = p + len;
 	uint64_t last = 0, slope = 0, v, bits;

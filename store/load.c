@@ -1,6 +1,7 @@
 /*
- * load: what the state thread reads once, at its start: the unfinished part of the world. The number of ended jobs does not matter: an index
- * holds the unfinished ones only, and ids are taken from the ends of their tables.
+ * load: what the state thread reads once, at its start: the unfinished part of the world. The number of ended
+ * jobs does not matter: an index holds the unfinished ones only, and ids are taken from the ends of their
+ * tables.
  */
 #include <string.h>
 
@@ -11,19 +12,38 @@
 
 int status_ended(const char *status)
 {
-	return status && (!strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped"));
+	return status &&
+	       (!strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped"));
 }
 
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 {
 	*r = (struct job_row){
-	    .id = sqlh_u64(st, 0), .name = sqlh_dup(st, 1), .owner = sqlh_dup(st, 2), .experiment = sqlh_dup(st, 3),
-	    .notes = sqlh_dup(st, 4), .status = sqlh_dup(st, 5), .priority = sqlite3_column_int64(st, 6), .queue = sqlh_dup(st, 7),
-	    .bundle = sqlh_dup(st, 8), .created_us = sqlh_u64(st, 9), .queued_us = sqlh_u64(st, 10), .started_us = sqlh_u64(st, 11),
-	    .ended_us = sqlh_u64(st, 12), .exit_code = sqlite3_column_int64(st, 13), .reason = sqlh_dup(st, 14),
-	    .wanted = sqlh_dup(st, 15), .attempts = sqlh_u32(st, 16), .epoch = sqlh_u64(st, 17), .idem_key = sqlh_dup(st, 18),
-	    .idem_digest = sqlh_dup(st, 19), .pinned = (uint8_t)sqlh_u32(st, 20), .deleted = (uint8_t)sqlh_u32(st, 21),
-	    .nodes = sqlh_u32(st, 22), .gpus = sqlh_u32(st, 23), .cleanup = sqlh_dup(st, 24),
+	    .id = sqlh_u64(st, 0),
+	    .name = sqlh_dup(st, 1),
+	    .owner = sqlh_dup(st, 2),
+	    .experiment = sqlh_dup(st, 3),
+	    .notes = sqlh_dup(st, 4),
+	    .status = sqlh_dup(st, 5),
+	    .priority = sqlite3_column_int64(st, 6),
+	    .queue = sqlh_dup(st, 7),
+	    .bundle = sqlh_dup(st, 8),
+	    .created_us = sqlh_u64(st, 9),
+	    .queued_us = sqlh_u64(st, 10),
+	    .started_us = sqlh_u64(st, 11),
+	    .ended_us = sqlh_u64(st, 12),
+	    .exit_code = sqlite3_column_int64(st, 13),
+	    .reason = sqlh_dup(st, 14),
+	    .wanted = sqlh_dup(st, 15),
+	    .attempts = sqlh_u32(st, 16),
+	    .epoch = sqlh_u64(st, 17),
+	    .idem_key = sqlh_dup(st, 18),
+	    .idem_digest = sqlh_dup(st, 19),
+	    .pinned = (uint8_t)sqlh_u32(st, 20),
+	    .deleted = (uint8_t)sqlh_u32(st, 21),
+	    .nodes = sqlh_u32(st, 22),
+	    .gpus = sqlh_u32(st, 23),
+	    .cleanup = sqlh_dup(st, 24),
 	};
 	if (with_spec) {
 		r->spec = sqlh_dup(st, JOB_N_COLUMNS);
@@ -34,22 +54,45 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r)
 {
 	*r = (struct attempt_row){
-	    .job = sqlh_u64(st, 0), .number = sqlh_u32(st, 1), .epoch = sqlh_u64(st, 2), .state = sqlh_dup(st, 3),
-	    .outcome = sqlh_dup(st, 4), .cls = sqlh_dup(st, 5), .reason = sqlh_dup(st, 6), .cause = sqlh_dup(st, 7),
-	    .launch_id = sqlh_dup(st, 8), .token = sqlh_dup(st, 9), .placement = sqlh_dup(st, 10),
-	    .resumed_from_step = sqlite3_column_int64(st, 11), .resumed_from = sqlh_dup(st, 12),
-	    .exit_code = sqlite3_column_int64(st, 13), .signal = sqlite3_column_int64(st, 14), .started_us = sqlh_u64(st, 15),
-	    .ended_us = sqlh_u64(st, 16), .phases = sqlh_dup(st, 17), .master_port = sqlh_u32(st, 18),
+	    .job = sqlh_u64(st, 0),
+	    .number = sqlh_u32(st, 1),
+	    .epoch = sqlh_u64(st, 2),
+	    .state = sqlh_dup(st, 3),
+	    .outcome = sqlh_dup(st, 4),
+	    .cls = sqlh_dup(st, 5),
+	    .reason = sqlh_dup(st, 6),
+	    .cause = sqlh_dup(st, 7),
+	    .launch_id = sqlh_dup(st, 8),
+	    .token = sqlh_dup(st, 9),
+	    .placement = sqlh_dup(st, 10),
+	    .resumed_from_step = sqlite3_column_int64(st, 11),
+	    .resumed_from = sqlh_dup(st, 12),
+	    .exit_code = sqlite3_column_int64(st, 13),
+	    .signal = sqlite3_column_int64(st, 14),
+	    .started_us = sqlh_u64(st, 15),
+	    .ended_us = sqlh_u64(st, 16),
+	    .phases = sqlh_dup(st, 17),
+	    .master_port = sqlh_u32(st, 18),
 	};
 }
 
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
 {
 	*r = (struct rank_row){
-	    .job = sqlh_u64(st, 0), .attempt = sqlh_u32(st, 1), .rank = sqlh_u32(st, 2), .node = sqlh_dup(st, 3),
-	    .node_rank = sqlh_u32(st, 4), .local_rank = sqlh_u32(st, 5), .state = sqlh_dup(st, 6),
-	    .exit_code = sqlite3_column_int64(st, 7), .signal = sqlite3_column_int64(st, 8), .oom = (uint8_t)sqlh_u32(st, 9),
-	    .pid = sqlh_u32(st, 10), .started_us = sqlh_u64(st, 11), .ended_us = sqlh_u64(st, 12), .text = sqlh_dup(st, 13),
+	    .job = sqlh_u64(st, 0),
+	    .attempt = sqlh_u32(st, 1),
+	    .rank = sqlh_u32(st, 2),
+	    .node = sqlh_dup(st, 3),
+	    .node_rank = sqlh_u32(st, 4),
+	    .local_rank = sqlh_u32(st, 5),
+	    .state = sqlh_dup(st, 6),
+	    .exit_code = sqlite3_column_int64(st, 7),
+	    .signal = sqlite3_column_int64(st, 8),
+	    .oom = (uint8_t)sqlh_u32(st, 9),
+	    .pid = sqlh_u32(st, 10),
+	    .started_us = sqlh_u64(st, 11),
+	    .ended_us = sqlh_u64(st, 12),
+	    .text = sqlh_dup(st, 13),
 	};
 }
 
@@ -63,8 +106,14 @@ static char *dup_or_null(sqlite3_stmt *st, int col) /* '' stands for NULL in key
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r)
 {
 	*r = (struct artifact_row){
-	    .job = sqlh_u64(st, 0), .attempt = sqlh_u32(st, 1), .kind = sqlh_dup(st, 2), .node = dup_or_null(st, 3),
-	    .digest = dup_or_null(st, 4), .uri = dup_or_null(st, 5), .size_bytes = sqlh_u64(st, 6), .files = sqlh_u64(st, 7),
+	    .job = sqlh_u64(st, 0),
+	    .attempt = sqlh_u32(st, 1),
+	    .kind = sqlh_dup(st, 2),
+	    .node = dup_or_null(st, 3),
+	    .digest = dup_or_null(st, 4),
+	    .uri = dup_or_null(st, 5),
+	    .size_bytes = sqlh_u64(st, 6),
+	    .files = sqlh_u64(st, 7),
 	    .at_us = sqlh_u64(st, 8),
 	};
 }
@@ -72,24 +121,38 @@ void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r)
 static void node_from_row(sqlite3_stmt *st, struct node_row *r)
 {
 	*r = (struct node_row){
-	    .id = sqlh_u64(st, 0), .name = sqlh_dup(st, 1), .address = sqlh_dup(st, 2), .state = sqlh_dup(st, 3),
-	    .reason = sqlh_dup(st, 4), .cert_fingerprint = sqlh_dup(st, 5), .inventory = sqlh_dup(st, 6), .joined_us = sqlh_u64(st, 7),
-	    .seen_us = sqlh_u64(st, 8), .drain = (uint8_t)sqlh_u32(st, 9),
+	    .id = sqlh_u64(st, 0),
+	    .name = sqlh_dup(st, 1),
+	    .address = sqlh_dup(st, 2),
+	    .state = sqlh_dup(st, 3),
+	    .reason = sqlh_dup(st, 4),
+	    .cert_fingerprint = sqlh_dup(st, 5),
+	    .inventory = sqlh_dup(st, 6),
+	    .joined_us = sqlh_u64(st, 7),
+	    .seen_us = sqlh_u64(st, 8),
+	    .drain = (uint8_t)sqlh_u32(st, 9),
 	};
 }
 
 static void token_from_row(sqlite3_stmt *st, struct token_row *r)
 {
 	*r = (struct token_row){
-	    .id = sqlh_dup(st, 0), .kind = sqlh_dup(st, 1), .secret_hash = sqlh_dup(st, 2), .owner = sqlh_dup(st, 3),
-	    .job = sqlh_u64(st, 4), .created_us = sqlh_u64(st, 5), .expires_us = sqlh_u64(st, 6), .used_us = sqlh_u64(st, 7),
+	    .id = sqlh_dup(st, 0),
+	    .kind = sqlh_dup(st, 1),
+	    .secret_hash = sqlh_dup(st, 2),
+	    .owner = sqlh_dup(st, 3),
+	    .job = sqlh_u64(st, 4),
+	    .created_us = sqlh_u64(st, 5),
+	    .expires_us = sqlh_u64(st, 6),
+	    .used_us = sqlh_u64(st, 7),
 	    .used_by = sqlh_dup(st, 8),
 	};
 }
 
 /* Each row of sql to one(); 0, or -1 with e (or not: the callback's own stop). */
-static int each(sqlite3 *db, const char *sql, uint64_t bind, int (*one)(sqlite3_stmt *, const struct store_load *),
-                const struct store_load *l, struct err *e)
+static int each(sqlite3 *db, const char *sql, uint64_t bind,
+                int (*one)(sqlite3_stmt *, const struct store_load *), const struct store_load *l,
+                struct err *e)
 {
 	sqlite3_stmt *st = sqlh_prepare(db, sql, e);
 	int rc, stopped = 0;
@@ -181,8 +244,10 @@ static int load_idem(sqlite3 *db, uint64_t now_us, const struct store_load *l, s
 	sqlite3_finalize(st);
 	if (rc < 0)
 		return -1;
-	return first ? each(db, "SELECT idem_key, idem_digest, id FROM job WHERE id >= ? AND idem_key IS NOT NULL ORDER BY id", first,
-	                    on_idem, l, e)
+	return first ? each(db,
+	                    "SELECT idem_key, idem_digest, id FROM job WHERE id >= ? AND idem_key IS NOT NULL "
+	                    "ORDER BY id",
+	                    first, on_idem, l, e)
 	             : 0;
 }
 
@@ -196,27 +261,35 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 
 	if (l->job)
 		rc = each(db,
-		          "SELECT " JOB_COLUMNS ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job." ACTIVE
+		          "SELECT " JOB_COLUMNS
+		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job." ACTIVE
 		          " ORDER BY job.id",
 		          0, on_job, l, e);
 	if (rc == 0 && l->attempt)
-		rc = each(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job IN (SELECT id FROM job WHERE " ACTIVE ") ORDER BY job, number",
+		rc = each(db,
+		          "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job IN (SELECT id FROM job WHERE " ACTIVE
+		          ") ORDER BY job, number",
 		          0, on_attempt, l, e);
 	if (rc == 0 && l->rank)
-		rc = each(db,
-		          "SELECT " RANK_COLUMNS " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
-		          "(SELECT id FROM job WHERE " ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
-		          0, on_rank, l, e);
+		rc = each(
+		    db,
+		    "SELECT " RANK_COLUMNS
+		    " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
+		    "(SELECT id FROM job WHERE " ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
+		    0, on_rank, l, e);
 	if (rc == 0 && l->node)
 		rc = each(db,
-		          "SELECT id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain FROM node "
+		          "SELECT id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, "
+		          "drain FROM node "
 		          "WHERE state <> 'removed' ORDER BY id",
 		          0, on_node, l, e);
 	if (rc == 0 && l->token)
-		rc = each(db,
-		          "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
-		          "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY created_us, id",
-		          now_us, on_token, l, e);
+		rc = each(
+		    db,
+		    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
+		    "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
+		    "created_us, id",
+		    now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
 	return rc;
@@ -225,7 +298,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 int store_node_get(struct store_reader *r, const char *name, struct node_row *out, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain FROM node "
+	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, "
+	                              "joined_us, seen_us, drain FROM node "
 	                              "WHERE name = ? ORDER BY id DESC LIMIT 1",
 	                              e);
 	int rc;
@@ -244,10 +318,11 @@ int store_node_get(struct store_reader *r, const char *name, struct node_row *ou
 
 int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
-	                              "WHERE secret_hash = ?",
-	                              e);
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
+	    "WHERE secret_hash = ?",
+	    e);
 	int rc;
 
 	if (!st)
@@ -266,7 +341,8 @@ int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *nod
 {
 	int64_t j = 0, ev = 0, n = 0;
 
-	if (sqlh_number(s->read, "SELECT max(id) FROM job", &j, e) < 0 || sqlh_number(s->read, "SELECT max(id) FROM event", &ev, e) < 0 ||
+	if (sqlh_number(s->read, "SELECT max(id) FROM job", &j, e) < 0 ||
+	    sqlh_number(s->read, "SELECT max(id) FROM event", &ev, e) < 0 ||
 	    sqlh_number(s->read, "SELECT max(id) FROM node", &n, e) < 0)
 		return -1;
 	*job = (uint64_t)j;

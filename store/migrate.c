@@ -1,7 +1,8 @@
 /*
- * migrate: numbered migrations, forward only. Each runs in a transaction of its own and is recorded with the digest of its text, so that a
- * file which was changed after it was applied is noticed. A database with a number that this program does not know is refused:
- * an older program would write rows that the newer schema cannot trust.
+ * migrate: numbered migrations, forward only. Each runs in a transaction of its own and is recorded with the
+ * digest of its text, so that a file which was changed after it was applied is noticed. A database with a
+ * number that this program does not know is refused: an older program would write rows that the newer schema
+ * cannot trust.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static const struct migration migrations[] = {
 };
 #define N_MIGRATIONS (sizeof(migrations) / sizeof(migrations[0]))
 
-/* Opens the comments around STRICT. A database made with it is refused by an older library, by SQLite itself. */
+/* Opens the comments around STRICT. A database made with it is refused by an older library, by SQLite itself.
+ */
 static char *open_strict(const char *sql)
 {
 	char *out = xstrdup(sql), *at;
@@ -64,7 +66,8 @@ static int check_one(sqlite3 *db, size_t number, struct err *e)
 	rc = sqlh_step(st, e);
 	hash_hex(m->sql, strlen(m->sql), want);
 	if (rc > 0 && strcmp(sqlh_str(st, 0), want) != 0)
-		rc = err_set(e, ERR_CONFLICT, "migration %s was applied with another text than this program has", m->name);
+		rc = err_set(e, ERR_CONFLICT, "migration %s was applied with another text than this program has",
+		             m->name);
 	sqlite3_finalize(st);
 	return rc;
 }
@@ -77,7 +80,8 @@ static int check_newer(sqlite3 *db, struct err *e)
 		return -1;
 	if (last > (int64_t)N_MIGRATIONS)
 		return err_set(e, ERR_CONFLICT,
-		               "the database has schema %" PRId64 ", this program knows schemas up to %zu: use the newer hearthd that wrote it, "
+		               "the database has schema %" PRId64
+		               ", this program knows schemas up to %zu: use the newer hearthd that wrote it, "
 		               "or restore a backup",
 		               last, N_MIGRATIONS);
 	return 0;
@@ -109,7 +113,9 @@ static int apply(sqlite3 *db, size_t number, const struct clock *clock, struct e
 	int rc = -1;
 
 	if (sqlh_exec(db, "BEGIN IMMEDIATE", e) == 0) {
-		rc = sqlh_exec(db, sql, e) < 0 || record(db, number, clock, e) < 0 || sqlh_exec(db, "COMMIT", e) < 0 ? -1 : 0;
+		rc = sqlh_exec(db, sql, e) < 0 || record(db, number, clock, e) < 0 || sqlh_exec(db, "COMMIT", e) < 0
+		         ? -1
+		         : 0;
 		if (rc < 0)
 			sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
 	}
@@ -126,7 +132,8 @@ int migrate_run(sqlite3 *db, const struct clock *clock, struct err *e)
 
 	if (check_id(db, e) < 0 ||
 	    sqlh_exec(db,
-	              "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, "
+	              "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, "
+	              "checksum TEXT NOT NULL, "
 	              "at_us INTEGER NOT NULL); PRAGMA application_id = 1213355080;",
 	              e) < 0 ||
 	    check_newer(db, e) < 0)
@@ -150,7 +157,8 @@ int migrate_check(sqlite3 *db, struct err *e)
 		if (rc < 0)
 			return -1;
 		if (rc == 0)
-			return err_set(e, ERR_CONFLICT, "the database is of an older hearthd: migration %s is missing; start hearthd once",
+			return err_set(e, ERR_CONFLICT,
+			               "the database is of an older hearthd: migration %s is missing; start hearthd once",
 			               migrations[number - 1].name);
 	}
 	return 0;

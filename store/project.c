@@ -1,11 +1,12 @@
 /*
  * project: the tables for search, written behind the records.
  *
- * A step takes the events above the mark, gathers their jobs, writes those jobs' rows in order of their ids and moves the mark, in one
- * transaction: after a crash it begins again where the mark stands, and doing a job twice gives the same rows. What a specification says (name,
- * owner, hyperparameters) never changes, so it is read once a job; tags are read again when the job has changes of tags. Summaries of metrics have
- * a list of their own (metric_dirty), as points come without events. The end of a job also merges its series and enters it among those that retention
- * looks at.
+ * A step takes the events above the mark, gathers their jobs, writes those jobs' rows in order of their ids
+ * and moves the mark, in one transaction: after a crash it begins again where the mark stands, and doing a
+ * job twice gives the same rows. What a specification says (name, owner, hyperparameters) never changes, so
+ * it is read once a job; tags are read again when the job has changes of tags. Summaries of metrics have a
+ * list of their own (metric_dirty), as points come without events. The end of a job also merges its series
+ * and enters it among those that retention looks at.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,29 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
-#define STEP_SERIES 256  /* jobs whose summaries are written in one step */
+#define STEP_SERIES 256 /* jobs whose summaries are written in one step */
 
 /* Everything that is prepared for one step. */
-enum { P_JOB, P_HAS, P_IX, P_HP_NUM, P_HP_TEXT, P_TAG_CLEAR, P_TAG, P_TAG_ANY, P_HOLD, P_UNHOLD, P_SUM, P_SUM_CLEAR, P_SUM_SRC, P_CLEAN, P_N };
+enum {
+	P_JOB,
+	P_HAS,
+	P_IX,
+	P_HP_NUM,
+	P_HP_TEXT,
+	P_TAG_CLEAR,
+	P_TAG,
+	P_TAG_ANY,
+	P_HOLD,
+	P_UNHOLD,
+	P_SUM,
+	P_SUM_CLEAR,
+	P_SUM_SRC,
+	P_CLEAN,
+	P_N
+};
 static const char *const sqls[P_N] = {
-    [P_JOB] = "SELECT owner, name, experiment, status, ended_us, deleted, (SELECT spec FROM job_spec s WHERE s.id = job.id), "
+    [P_JOB] = "SELECT owner, name, experiment, status, ended_us, deleted, (SELECT spec FROM job_spec s WHERE "
+              "s.id = job.id), "
               "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0) FROM job WHERE id = ?",
     [P_HAS] = "SELECT 1 FROM job_ix WHERE job = ?",
     [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
@@ -35,12 +53,13 @@ static const char *const sqls[P_N] = {
     [P_SUM] = "INSERT OR REPLACE INTO metric_sum VALUES (?,?,?,?,?,?,?)",
     [P_SUM_CLEAR] = "DELETE FROM metric_sum WHERE job = ?",
     /* Newest attempt first, lowest rank first: the first row of a name says what its last value is. */
-    [P_SUM_SRC] = "SELECT name, points, last_bits, min_bits, max_bits, last_step FROM metric_series WHERE job = ? AND points > 0 "
+    [P_SUM_SRC] = "SELECT name, points, last_bits, min_bits, max_bits, last_step FROM metric_series WHERE "
+                  "job = ? AND points > 0 "
                   "ORDER BY name, attempt DESC, rank, last_us DESC",
     [P_CLEAN] = "DELETE FROM metric_dirty WHERE job = ?",
 };
 
-struct hp { /* a row to come */
+struct hp {            /* a row to come */
 	char *name, *text; /* text NULL: num counts */
 	double num;
 	uint64_t job;
@@ -93,7 +112,8 @@ static int has(sqlite3_stmt *st, uint64_t job, struct err *e)
 	return rc;
 }
 
-/* ---- hyperparameters: gathered, sorted, written: neighbours in the tree are written one after the other ---------- */
+/* ---- hyperparameters: gathered, sorted, written: neighbours in the tree are written one after the other
+ * ---------- */
 
 static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 {
@@ -291,7 +311,11 @@ static int sum_job(struct step *s, uint64_t job, struct err *e)
 				rc = -1;
 				break;
 			}
-			sum = (struct sum){sqlh_dup(src, 0), real_of(src, 2), real_of(src, 3), real_of(src, 4), 0,
+			sum = (struct sum){sqlh_dup(src, 0),
+			                   real_of(src, 2),
+			                   real_of(src, 3),
+			                   real_of(src, 4),
+			                   0,
 			                   sqlite3_column_int64(src, 5)};
 		}
 		sum.points += sqlite3_column_int64(src, 1);
@@ -390,7 +414,8 @@ static int move_mark(struct wdb *w, uint64_t mark, struct err *e)
 	return sqlh_exec(w->db, sql, e);
 }
 
-static int write_step(struct step *s, const struct jobs *jobs, const struct jobs *dirty, uint64_t mark, struct err *e)
+static int write_step(struct step *s, const struct jobs *jobs, const struct jobs *dirty, uint64_t mark,
+                      struct err *e)
 {
 	for (size_t i = 0; i < dirty->n; i++)
 		if (sum_job(s, dirty->v[i], e) < 0)
@@ -419,7 +444,10 @@ int project_step(struct wdb *w, size_t max_events, struct err *e)
 
 	if (!project_waiting(w))
 		return 0;
-	rc = changed_jobs(w, max_events, &jobs, &mark, e) < 0 || (w->metrics_dirty && dirty_jobs(w, &dirty, e) < 0) || wdb_begin(w, e) < 0 ? -1 : 0;
+	rc = changed_jobs(w, max_events, &jobs, &mark, e) < 0 ||
+	             (w->metrics_dirty && dirty_jobs(w, &dirty, e) < 0) || wdb_begin(w, e) < 0
+	         ? -1
+	         : 0;
 	if (rc == 0) {
 		jobs_sort(&jobs);
 		rc = step_open(&s, w, e) < 0 || write_step(&s, &jobs, &dirty, mark, e) < 0 ? -1 : 0;
@@ -434,7 +462,8 @@ int project_step(struct wdb *w, size_t max_events, struct err *e)
 		w->metrics_dirty = dirty.n == STEP_SERIES;
 		rc = project_waiting(w);
 	}
-	w->n_to_merge = 0; /* a series that cannot be merged (damaged) must not stop the rest: it asks again with its next chunk */
+	w->n_to_merge = 0; /* a series that cannot be merged (damaged) must not stop the rest: it asks again with
+	                      its next chunk */
 	free(jobs.v);
 	free(dirty.v);
 	return rc;
@@ -442,9 +471,11 @@ int project_step(struct wdb *w, size_t max_events, struct err *e)
 
 int project_reset(struct wdb *w, struct err *e)
 {
-	static const char sql[] = "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE FROM holding;"
+	static const char sql[] = "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM "
+	                          "tag_ix; DELETE FROM holding;"
 	                          "DELETE FROM metric_sum WHERE job IN (SELECT job FROM metric_series);"
-	                          "INSERT OR IGNORE INTO metric_dirty SELECT DISTINCT job FROM metric_series; UPDATE projected SET event = 0;";
+	                          "INSERT OR IGNORE INTO metric_dirty SELECT DISTINCT job FROM metric_series; "
+	                          "UPDATE projected SET event = 0;";
 
 	if (wdb_begin(w, e) < 0)
 		return -1;

@@ -1,5 +1,6 @@
 /*
- * q_job: one job as JSON: its record, specification, attempts, ranks. The shape is a contract with scripts: add, do not rename.
+ * q_job: one job as JSON: its record, specification, attempts, ranks. The shape is a contract with scripts:
+ * add, do not rename.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,11 @@ void job_fields_json(cJSON *o, const struct job_row *r)
 
 static int find_job(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(
-	    r, "SELECT " JOB_COLUMNS ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?", e);
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT " JOB_COLUMNS
+	               ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
+	               e);
 	int rc;
 
 	if (!st)
@@ -111,7 +115,8 @@ static cJSON *nodes_json(const cJSON *placement)
 
 static cJSON *attempt_json(const struct attempt_row *a)
 {
-	cJSON *o = cJSON_CreateObject(), *placement = json_of_text(a->placement && *a->placement ? a->placement : NULL);
+	cJSON *o = cJSON_CreateObject(),
+	      *placement = json_of_text(a->placement && *a->placement ? a->placement : NULL);
 
 	json_add_u64(o, "number", a->number);
 	json_add_str(o, "state", a->state);
@@ -139,7 +144,8 @@ static cJSON *attempt_json(const struct attempt_row *a)
 
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
+	sqlite3_stmt *st =
+	    reader_sql(r, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
 	struct attempt_row a;
 	cJSON *list;
 	int rc;
@@ -183,8 +189,11 @@ static cJSON *rank_json(const struct rank_row *k)
 cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(
-	    r, "SELECT " RANK_COLUMNS " FROM rank WHERE job = ?1 AND attempt = iif(?2 > 0, ?2, (SELECT max(number) FROM attempt WHERE "
-	       "job = ?1)) ORDER BY rank", e);
+	    r,
+	    "SELECT " RANK_COLUMNS
+	    " FROM rank WHERE job = ?1 AND attempt = iif(?2 > 0, ?2, (SELECT max(number) FROM attempt WHERE "
+	    "job = ?1)) ORDER BY rank",
+	    e);
 	struct rank_row k;
 	cJSON *list;
 	int rc;
@@ -243,7 +252,8 @@ static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o
 	int rc = add_made(o, "tags", tags_of(r->db, row->id, spec, e));
 
 	hps = cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters");
-	cJSON_AddItemToObject(o, "hyperparameters", cJSON_IsObject(hps) ? cJSON_Duplicate(hps, 1) : cJSON_CreateObject());
+	cJSON_AddItemToObject(o, "hyperparameters",
+	                      cJSON_IsObject(hps) ? cJSON_Duplicate(hps, 1) : cJSON_CreateObject());
 	cJSON_AddItemToObject(o, "spec", spec);
 	cJSON_AddItemToObject(o, "run", json_of_text(row->run && *row->run ? row->run : NULL));
 	if (rc < 0 || add_made(o, "attempts", store_attempts_json(r, row->id, e)) < 0 ||

@@ -4,8 +4,8 @@
 #ifndef HEARTH_STORE_Q_JOB_H
 #define HEARTH_STORE_Q_JOB_H
 
-#include <cjson/cJSON.h>
 #include "store/rows.h"
+#include <cjson/cJSON.h>
 
 void job_fields_json(cJSON *o, const struct job_row *r);
 

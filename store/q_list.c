@@ -1,8 +1,9 @@
 /*
  * q_list: lists of jobs, newest first, in keyset pages; names to ids.
  *
- * Where a projection narrows the list it drives the query; jobs whose events are not projected yet are asked for beside it, and the two answers are
- * merged. Every row is checked against the record itself, so a projection that is late can only cost time, never give a wrong row.
+ * Where a projection narrows the list it drives the query; jobs whose events are not projected yet are asked
+ * for beside it, and the two answers are merged. Every row is checked against the record itself, so a
+ * projection that is late can only cost time, never give a wrong row.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,8 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
 	if (f->text) {
 		if (!p->text)
 			p->text = like_pattern(f->text, "%", "%");
-		sql_add(q, " AND (job.name LIKE ? ESCAPE '\\' OR job.notes LIKE ? ESCAPE '\\' OR job.experiment LIKE ? ESCAPE '\\')");
+		sql_add(q, " AND (job.name LIKE ? ESCAPE '\\' OR job.notes LIKE ? ESCAPE '\\' OR job.experiment LIKE "
+		           "? ESCAPE '\\')");
 		bind_text(q, p->text);
 		bind_text(q, p->text);
 		bind_text(q, p->text);
@@ -202,7 +204,8 @@ static int tag_matches(const cJSON *tags, const struct job_filter *f)
 }
 
 /* Takes rows of q that match, until `want` were found. */
-static int collect(struct store_reader *r, const struct query *q, const struct job_filter *f, struct page *p, struct err *e)
+static int collect(struct store_reader *r, const struct query *q, const struct job_filter *f, struct page *p,
+                   struct err *e)
 {
 	sqlite3_stmt *st = query_open(r, q, e);
 	size_t before = p->n;
@@ -249,7 +252,8 @@ static int find_jobs(struct store_reader *r, const struct job_filter *f, struct 
 	sql_add(&main, driven ? " ORDER BY d.job DESC" : " ORDER BY job.id DESC");
 	rc = collect(r, &main, f, p, e);
 	if (rc == 0 && driven) {
-		sql_add(&tail, SELECT_JOBS " FROM job WHERE job.id IN (SELECT job FROM event WHERE id > (SELECT event FROM projected))");
+		sql_add(&tail, SELECT_JOBS
+		        " FROM job WHERE job.id IN (SELECT job FROM event WHERE id > (SELECT event FROM projected))");
 		add_conditions(&tail, f, &pat);
 		sql_add(&tail, " ORDER BY job.id DESC");
 		rc = collect(r, &tail, f, p, e);
@@ -316,7 +320,8 @@ cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f, struc
 
 /* ---- names ------------------------------------------------------------------------------------------- */
 
-static int nth_job(struct store_reader *r, const struct job_filter *f, uint32_t nth, uint64_t *job, struct err *e)
+static int nth_job(struct store_reader *r, const struct job_filter *f, uint32_t nth, uint64_t *job,
+                   struct err *e)
 {
 	struct page p = {.want = (size_t)nth + 1};
 	int rc;
@@ -338,7 +343,8 @@ static int nth_job(struct store_reader *r, const struct job_filter *f, uint32_t 
 	return rc;
 }
 
-int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth, uint64_t *job, struct err *e)
+int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth,
+                      uint64_t *job, struct err *e)
 {
 	struct job_filter f = {.owner = owner, .name = name};
 	int rc;
@@ -347,7 +353,8 @@ int store_job_by_name(struct store_reader *r, const char *owner, const char *nam
 		return err_set(e, ERR_INVALID, "a job's name has no '*'");
 	rc = nth_job(r, &f, nth, job, e);
 	if (rc > 0)
-		return err_set(e, ERR_NOT_FOUND, nth ? "there are not that many jobs named %s" : "there is no job named %s", name);
+		return err_set(e, ERR_NOT_FOUND,
+		               nth ? "there are not that many jobs named %s" : "there is no job named %s", name);
 	return rc;
 }
 

@@ -1,9 +1,9 @@
 /*
  * q_metric: series as JSON.
  *
- * A series with more points than asked for is cut into buckets of neighbours with equal counts (+-1), by index: so a bucket's mean times its
- * count is the sum of its points, and every spike is some bucket's min or max. NaN counts as a number nowhere but in the mean, which it makes NaN;
- * infinities are numbers.
+ * A series with more points than asked for is cut into buckets of neighbours with equal counts (+-1), by
+ * index: so a bucket's mean times its count is the sum of its points, and every spike is some bucket's min or
+ * max. NaN counts as a number nowhere but in the mean, which it makes NaN; infinities are numbers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -63,7 +63,8 @@ static void summary_end(struct summary *s)
 static int from_series(struct store_reader *r, uint64_t job, cJSON *out, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT name, points, last_bits, min_bits, max_bits, last_step, last_us FROM metric_series WHERE job = ? "
+	                              "SELECT name, points, last_bits, min_bits, max_bits, last_step, last_us "
+	                              "FROM metric_series WHERE job = ? "
 	                              "AND points > 0 ORDER BY name, attempt DESC, rank, last_us DESC",
 	                              e);
 	struct summary s = {0};
@@ -97,7 +98,8 @@ static double real_or_nan(sqlite3_stmt *st, int col)
 /* What is left when retention has taken the series. */
 static int from_projection(struct store_reader *r, uint64_t job, cJSON *out, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r, "SELECT name, last, min, max, points, ifnull(step, -1) FROM metric_sum WHERE job = ?", e);
+	sqlite3_stmt *st = reader_sql(
+	    r, "SELECT name, last, min, max, points, ifnull(step, -1) FROM metric_sum WHERE job = ?", e);
 	int rc;
 
 	if (!st)
@@ -236,12 +238,15 @@ struct choice {
 	char *node;
 };
 
-static int choose(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt, struct choice *c, struct err *e)
+static int choose(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt,
+                  struct choice *c, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT id, points, attempt, rank, node FROM metric_series WHERE job = ?1 AND name = ?2 AND (?3 = 0 OR "
-	                              "attempt = ?3) AND (?4 < 0 OR rank = ?4) AND points > 0 ORDER BY attempt DESC, rank, node LIMIT 1",
-	                              e);
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT id, points, attempt, rank, node FROM metric_series WHERE job = ?1 AND name = ?2 AND (?3 = 0 "
+	    "OR "
+	    "attempt = ?3) AND (?4 < 0 OR rank = ?4) AND points > 0 ORDER BY attempt DESC, rank, node LIMIT 1",
+	    e);
 	int rc;
 
 	if (!st)
@@ -252,15 +257,18 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 	sqlite3_bind_int64(st, 4, rank);
 	rc = sqlh_step(st, e);
 	if (rc > 0)
-		*c = (struct choice){sqlh_u64(st, 0), sqlh_u64(st, 1), sqlh_u32(st, 2), sqlh_u32(st, 3), sqlh_dup(st, 4)};
+		*c = (struct choice){sqlh_u64(st, 0), sqlh_u64(st, 1), sqlh_u32(st, 2), sqlh_u32(st, 3),
+		                     sqlh_dup(st, 4)};
 	sqlite3_finalize(st);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has no such series of \"%.100s\"", (unsigned long long)job, name);
+		return err_set(e, ERR_NOT_FOUND, "job %llu has no such series of \"%.100s\"", (unsigned long long)job,
+		               name);
 	return rc < 0 ? -1 : 0;
 }
 
 /* The first column of each row as a list of numbers. */
-static cJSON *numbers(struct store_reader *r, const char *sql, uint64_t job, const char *name, uint32_t attempt, struct err *e)
+static cJSON *numbers(struct store_reader *r, const char *sql, uint64_t job, const char *name,
+                      uint32_t attempt, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r, sql, e);
 	cJSON *list;
@@ -283,13 +291,16 @@ static cJSON *numbers(struct store_reader *r, const char *sql, uint64_t job, con
 	return list;
 }
 
-static int add_others(struct store_reader *r, cJSON *o, uint64_t job, const char *name, uint32_t attempt, struct err *e)
+static int add_others(struct store_reader *r, cJSON *o, uint64_t job, const char *name, uint32_t attempt,
+                      struct err *e)
 {
 	cJSON *ranks = numbers(r,
-	                       "SELECT DISTINCT rank FROM metric_series WHERE job = ? AND name = ? AND attempt = ? AND points > 0 ORDER BY 1",
+	                       "SELECT DISTINCT rank FROM metric_series WHERE job = ? AND name = ? AND attempt = "
+	                       "? AND points > 0 ORDER BY 1",
 	                       job, name, attempt, e);
-	cJSON *attempts =
-	    numbers(r, "SELECT DISTINCT attempt FROM metric_series WHERE job = ? AND name = ? AND points > 0 ORDER BY 1", job, name, 0, e);
+	cJSON *attempts = numbers(
+	    r, "SELECT DISTINCT attempt FROM metric_series WHERE job = ? AND name = ? AND points > 0 ORDER BY 1",
+	    job, name, 0, e);
 
 	if (!ranks || !attempts) {
 		cJSON_Delete(ranks);
@@ -301,7 +312,8 @@ static int add_others(struct store_reader *r, cJSON *o, uint64_t job, const char
 	return 0;
 }
 
-static cJSON *series_json(struct store_reader *r, uint64_t job, const char *name, const struct choice *c, uint32_t max, struct err *e)
+static cJSON *series_json(struct store_reader *r, uint64_t job, const char *name, const struct choice *c,
+                          uint32_t max, struct err *e)
 {
 	struct drawing d = {.total = c->points, .max = max, .raw = c->points <= max};
 	cJSON *o = cJSON_CreateObject();
@@ -321,8 +333,8 @@ static cJSON *series_json(struct store_reader *r, uint64_t job, const char *name
 	return o;
 }
 
-cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt, uint32_t max_points,
-                         struct err *e)
+cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank,
+                         uint32_t attempt, uint32_t max_points, struct err *e)
 {
 	struct choice c = {0};
 	cJSON *o = NULL;

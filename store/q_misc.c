@@ -1,5 +1,6 @@
 /*
- * q_misc: reader handles, and the small pieces of JSON that all questions share: masking, numbers that JSON has no word for, tags.
+ * q_misc: reader handles, and the small pieces of JSON that all questions share: masking, numbers that JSON
+ * has no word for, tags.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -144,7 +145,8 @@ static cJSON *event_json(sqlite3_stmt *st)
 	return o;
 }
 
-cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit, struct err *e)
+cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
+                         struct err *e)
 {
 	sqlite3_stmt *st;
 	cJSON *out, *list;
@@ -153,10 +155,12 @@ cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id
 	int rc;
 
 	limit = limit == 0 ? 1000 : limit > 10000 ? 10000 : limit;
-	st = reader_sql(r,
-	                job ? "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 AND job = ?3 ORDER BY id LIMIT ?2"
-	                    : "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
-	                e);
+	st = reader_sql(
+	    r,
+	    job ? "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 AND job = ?3 ORDER BY id "
+	          "LIMIT ?2"
+	        : "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
+	    e);
 	if (!st)
 		return NULL;
 	sqlite3_bind_int64(st, 1, (int64_t)(after_id > INT64_MAX ? INT64_MAX : after_id));
@@ -202,7 +206,10 @@ static cJSON *artifact_json(const struct artifact_row *a)
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
 {
 	sqlite3_stmt *st =
-	    reader_sql(r, "SELECT " ARTIFACT_COLUMNS " FROM artifact WHERE job = ? ORDER BY attempt, at_us, kind, node, digest, uri", e);
+	    reader_sql(r,
+	               "SELECT " ARTIFACT_COLUMNS
+	               " FROM artifact WHERE job = ? ORDER BY attempt, at_us, kind, node, digest, uri",
+	               e);
 	struct artifact_row a;
 	cJSON *list;
 	int rc;
@@ -224,10 +231,14 @@ cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
 	return list;
 }
 
-int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out, struct err *e)
+int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,
+                       struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(
-	    r, "SELECT " ARTIFACT_COLUMNS " FROM artifact WHERE job = ? AND kind = ? ORDER BY attempt DESC, at_us DESC LIMIT 1", e);
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT " ARTIFACT_COLUMNS
+	               " FROM artifact WHERE job = ? AND kind = ? ORDER BY attempt DESC, at_us DESC LIMIT 1",
+	               e);
 	int rc;
 
 	if (!st)
@@ -293,7 +304,8 @@ static void add_run_text(cJSON *o, const char *kind, const char *text)
 
 cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r, "SELECT attempt, node, kind, text FROM run_info WHERE job = ? ORDER BY attempt, node, kind", e);
+	sqlite3_stmt *st = reader_sql(
+	    r, "SELECT attempt, node, kind, text FROM run_info WHERE job = ? ORDER BY attempt, node, kind", e);
 	cJSON *list;
 	int rc;
 

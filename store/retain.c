@@ -1,6 +1,7 @@
 /*
- * retain: what may go. The projections keep a list of ended jobs that still hold something (holding); retention walks it from the oldest. Pinned jobs are
- * passed over, and stay on the list for the day when they are not pinned any more. What is gone is noted in `dropped`.
+ * retain: what may go. The projections keep a list of ended jobs that still hold something (holding);
+ * retention walks it from the oldest. Pinned jobs are passed over, and stay on the list for the day when they
+ * are not pinned any more. What is gone is noted in `dropped`.
  */
 #include "store/store_int.h"
 
@@ -33,12 +34,13 @@ static uint64_t least(const struct store_retention *p)
 
 static unsigned bits_of_policy(const struct store_retention *p)
 {
-	return (p->logs_s ? STORE_LOGS : 0u) | (p->bundles_s ? STORE_BUNDLE : 0u) | (p->metrics_s ? STORE_METRICS : 0u) |
-	       (p->artifacts_s ? STORE_ARTIFACTS : 0u);
+	return (p->logs_s ? STORE_LOGS : 0u) | (p->bundles_s ? STORE_BUNDLE : 0u) |
+	       (p->metrics_s ? STORE_METRICS : 0u) | (p->artifacts_s ? STORE_ARTIFACTS : 0u);
 }
 
-int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us, uint32_t limit,
-                        int (*fn)(uint64_t job, unsigned what, void *arg), void *arg, struct err *e)
+int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us,
+                        uint32_t limit, int (*fn)(uint64_t job, unsigned what, void *arg), void *arg,
+                        struct err *e)
 {
 	uint64_t min_us = least(p) * 1000000, ended_us;
 	sqlite3_stmt *st;
@@ -47,7 +49,8 @@ int store_retention_due(struct store_reader *r, const struct store_retention *p,
 	if (min_us == 0 || min_us > now_us)
 		return 0;
 	st = reader_sql(r,
-	                "SELECT h.job, h.what, h.ended_us FROM holding h JOIN job ON job.id = h.job WHERE h.ended_us <= ? AND h.ended_us > 0 "
+	                "SELECT h.job, h.what, h.ended_us FROM holding h JOIN job ON job.id = h.job WHERE "
+	                "h.ended_us <= ? AND h.ended_us > 0 "
 	                "AND h.what & ? <> 0 AND job.pinned = 0 ORDER BY h.ended_us, h.job",
 	                e);
 	if (!st)
@@ -69,11 +72,14 @@ int store_retention_due(struct store_reader *r, const struct store_retention *p,
 	return rc < 0 ? -1 : n;
 }
 
-int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
+int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg,
+                      struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM dropped d WHERE d.job = job.id "
-	                              "AND d.what & 2) UNION SELECT digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 FROM "
+	                              "SELECT bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM "
+	                              "dropped d WHERE d.job = job.id "
+	                              "AND d.what & 2) UNION SELECT digest FROM artifact a WHERE digest <> '' "
+	                              "AND NOT EXISTS (SELECT 1 FROM "
 	                              "dropped d WHERE d.job = a.job AND d.what & 8)",
 	                              e);
 	int rc;

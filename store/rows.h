@@ -1,6 +1,6 @@
 /*
- * rows: the records that the store keeps, as structs. Strings are owned by the struct's holder and may be NULL (SQL NULL) where noted.
- * Times are real_us (0 = none).
+ * rows: the records that the store keeps, as structs. Strings are owned by the struct's holder and may be
+ * NULL (SQL NULL) where noted. Times are real_us (0 = none).
  */
 #ifndef HEARTH_STORE_ROWS_H
 #define HEARTH_STORE_ROWS_H
@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 struct event_row {
-	uint64_t id; /* global, ascending, given by the state thread */
-	uint64_t job; /* 0 = of the cluster */
+	uint64_t id;      /* global, ascending, given by the state thread */
+	uint64_t job;     /* 0 = of the cluster */
 	uint32_t attempt; /* 0 = of the job */
 	uint64_t at_us;
 	char *type; /* from the table in controller/event.h */
@@ -19,12 +19,12 @@ struct event_row {
 struct job_row {
 	uint64_t id;
 	char *name, *owner, *experiment, *notes;
-	char *status;      /* held queued starting running recovering stopping completed failed stopped */
+	char *status; /* held queued starting running recovering stopping completed failed stopped */
 	int64_t priority;
 	char *queue;
-	char *spec;        /* verbatim text */
-	char *bundle;      /* digest of the source tree's manifest; NULL none */
-	char *run;         /* JSON: git commit, diff digest, client facts */
+	char *spec;   /* verbatim text */
+	char *bundle; /* digest of the source tree's manifest; NULL none */
+	char *run;    /* JSON: git commit, diff digest, client facts */
 	uint64_t created_us, queued_us, started_us, ended_us;
 	int64_t exit_code; /* -1 unknown or none */
 	char *reason;      /* why it is in this state, in words */
@@ -35,48 +35,48 @@ struct job_row {
 	char *idem_digest; /* SHA-256 of the request */
 	uint8_t pinned, deleted;
 	uint32_t nodes, gpus; /* asked for */
-	char *cleanup;     /* "" | what went wrong in a failed clean-up */
+	char *cleanup;        /* "" | what went wrong in a failed clean-up */
 };
 
 struct attempt_row {
 	uint64_t job;
 	uint32_t number;
 	uint64_t epoch;
-	char *state;       /* preparing ready launching running ending ended */
-	char *outcome;     /* "" while it goes; succeeded failed lost rolled_back preempted stopped */
-	char *cls;         /* class of failure, "" none */
+	char *state;   /* preparing ready launching running ending ended */
+	char *outcome; /* "" while it goes; succeeded failed lost rolled_back preempted stopped */
+	char *cls;     /* class of failure, "" none */
 	char *reason;
-	char *cause;       /* why it was started */
+	char *cause; /* why it was started */
 	char *launch_id, *token;
-	char *placement;   /* JSON: [{node, address, gpus:[..], cpus:[..], ranks, group}] */
+	char *placement;           /* JSON: [{node, address, gpus:[..], cpus:[..], ranks, group}] */
 	int64_t resumed_from_step; /* -1 none */
 	char *resumed_from;
 	int64_t exit_code, signal;
 	uint64_t started_us, ended_us;
-	char *phases;      /* JSON: [{name, started_us, ended_us}] */
+	char *phases; /* JSON: [{name, started_us, ended_us}] */
 	uint32_t master_port;
 };
 
 struct rank_row {
 	uint64_t job;
 	uint32_t attempt, rank;
-	char *node;        /* name of the machine */
+	char *node; /* name of the machine */
 	uint32_t node_rank, local_rank;
-	char *state;       /* waiting running exited lost failed */
+	char *state;               /* waiting running exited lost failed */
 	int64_t exit_code, signal; /* -1 none */
 	uint8_t oom;
 	uint32_t pid;
 	uint64_t started_us, ended_us;
-	char *text;        /* why it failed to start, or last lines when it failed first */
+	char *text; /* why it failed to start, or last lines when it failed first */
 };
 
 struct node_row {
 	uint64_t id;
 	char *name, *address;
-	char *state;       /* joining up drained lost removed */
+	char *state; /* joining up drained lost removed */
 	char *reason;
 	char *cert_fingerprint;
-	char *inventory;   /* JSON */
+	char *inventory; /* JSON */
 	uint64_t joined_us, seen_us;
 	uint8_t drain;
 };
@@ -84,10 +84,10 @@ struct node_row {
 struct artifact_row {
 	uint64_t job;
 	uint32_t attempt;
-	char *kind;        /* model output failure checkpoint */
+	char *kind; /* model output failure checkpoint */
 	char *node;
-	char *digest;      /* manifest digest in the artifact store; NULL when at uri */
-	char *uri;         /* NULL when in the artifact store */
+	char *digest; /* manifest digest in the artifact store; NULL when at uri */
+	char *uri;    /* NULL when in the artifact store */
 	uint64_t size_bytes, files, at_us;
 };
 
@@ -96,12 +96,12 @@ struct tag_row {
 	char *key, *value;
 };
 
-struct token_row { /* join tokens and API tokens */
+struct token_row {     /* join tokens and API tokens */
 	char *id;          /* short public name */
 	char *kind;        /* join | job | admin */
 	char *secret_hash; /* hex SHA-256 */
 	char *owner;
-	uint64_t job;      /* of a job-scoped token */
+	uint64_t job; /* of a job-scoped token */
 	uint64_t created_us, expires_us, used_us;
 	char *used_by;
 };
@@ -111,11 +111,11 @@ struct metric_chunk { /* points of one series, in order of arrival */
 	uint32_t attempt, rank;
 	char *name;
 	uint32_t n;
-	int64_t *steps;    /* -1 none */
+	int64_t *steps; /* -1 none */
 	double *values;
 	uint64_t *times_us;
-	uint64_t seq;      /* agent's batch number: a chunk with a seq not above the stored one is dropped */
-	char *node;        /* who sent it */
+	uint64_t seq; /* agent's batch number: a chunk with a seq not above the stored one is dropped */
+	char *node;   /* who sent it */
 };
 
 #endif

@@ -1,13 +1,15 @@
 /*
  * series: metric points on their way into chunks.
  *
- * A batch becomes one row at the end of its series; that keeps writing cheap. Rows pile up, so a series with more than MERGE_ROWS of them
- * behind its sealed part is merged: all its open rows are read, joined and written as chunks of at most CHUNK_POINTS; those of SEAL_POINTS or more
- * are sealed, a shorter rest stays open for the next time. So a point is rewritten a bounded number of times and a series has about
- * points / SEAL_POINTS + MERGE_ROWS rows.
+ * A batch becomes one row at the end of its series; that keeps writing cheap. Rows pile up, so a series with
+ * more than MERGE_ROWS of them behind its sealed part is merged: all its open rows are read, joined and
+ * written as chunks of at most CHUNK_POINTS; those of SEAL_POINTS or more are sealed, a shorter rest stays
+ * open for the next time. So a point is rewritten a bounded number of times and a series has about points /
+ * SEAL_POINTS + MERGE_ROWS rows.
  *
- * The agent's batch number makes repetition harmless: a chunk whose number is not above the series' is dropped. Inside one commit the same number may
- * bring several chunks of a series, told apart from a repetition by their content.
+ * The agent's batch number makes repetition harmless: a chunk whose number is not above the series' is
+ * dropped. Inside one commit the same number may bring several chunks of a series, told apart from a
+ * repetition by their content.
  *
  * The cache of series is only a cache: it is written before COMMIT and forgotten after ROLLBACK.
  */
@@ -34,7 +36,7 @@ struct series {
 	uint64_t id, job;
 	int64_t seq, seq_before; /* of the last chunk; at the last commit */
 	uint64_t points, sealed, open;
-	double last, min, max;   /* min and max NaN: no number yet */
+	double last, min, max; /* min and max NaN: no number yet */
 	int64_t last_step;
 	uint64_t last_us;
 	int is_dirty;
@@ -102,10 +104,11 @@ static sqlite3_stmt *prepared(struct wdb *w, sqlite3_stmt **st, const char *sql,
 
 static int fill(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
 {
-	sqlite3_stmt *st = prepared(w, &w->series_get,
-	                            "SELECT id, seq, points, sealed, open, last_bits, min_bits, max_bits, last_step, last_us FROM "
-	                            "metric_series WHERE job = ? AND attempt = ? AND name = ? AND rank = ? AND node = ?",
-	                            e);
+	sqlite3_stmt *st = prepared(
+	    w, &w->series_get,
+	    "SELECT id, seq, points, sealed, open, last_bits, min_bits, max_bits, last_step, last_us FROM "
+	    "metric_series WHERE job = ? AND attempt = ? AND name = ? AND rank = ? AND node = ?",
+	    e);
 	int rc;
 
 	if (!st)
@@ -135,8 +138,8 @@ static int fill(struct wdb *w, struct series *s, const struct chunk_in *c, struc
 /* A row of its own at once, for the id; its numbers follow in series_flush. */
 static int make(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
 {
-	sqlite3_stmt *st =
-	    prepared(w, &w->series_new, "INSERT INTO metric_series VALUES (NULL,?,?,?,?,?,-1,0,0,0,0,?,?,-1,0)", e);
+	sqlite3_stmt *st = prepared(w, &w->series_new,
+	                            "INSERT INTO metric_series VALUES (NULL,?,?,?,?,?,-1,0,0,0,0,?,?,-1,0)", e);
 
 	if (!st)
 		return -1;
@@ -164,7 +167,8 @@ static void series_free(struct series *s)
 
 static struct series *find(struct wdb *w, const struct chunk_in *c, struct err *e)
 {
-	char *key = xasprintf("%llu/%u/%u/%s/%s", (unsigned long long)c->job, c->attempt, c->rank, c->node, c->name);
+	char *key =
+	    xasprintf("%llu/%u/%u/%s/%s", (unsigned long long)c->job, c->attempt, c->rank, c->node, c->name);
 	struct series *s;
 	int rc;
 
@@ -222,7 +226,8 @@ static void seen_clear(struct wdb *w)
 /* 1 when this very chunk came already since the last commit; notes it otherwise. */
 static int repeated(struct wdb *w, const struct series *s, const struct chunk_in *c)
 {
-	uint64_t in[6] = {s->id, (uint64_t)c->seq, (uint64_t)c->steps[0], c->times[0], (uint64_t)bits_of(c->values[0]), c->n};
+	uint64_t in[6] = {
+	    s->id, (uint64_t)c->seq, (uint64_t)c->steps[0], c->times[0], (uint64_t)bits_of(c->values[0]), c->n};
 	uint8_t digest[HASH_BYTES];
 	uint64_t mark;
 
@@ -231,8 +236,8 @@ static int repeated(struct wdb *w, const struct series *s, const struct chunk_in
 	return seen_add(w, mark);
 }
 
-static int put_chunk(struct wdb *w, uint64_t series, uint64_t first, const int64_t *steps, const double *values, const uint64_t *times,
-                     size_t n, struct err *e)
+static int put_chunk(struct wdb *w, uint64_t series, uint64_t first, const int64_t *steps,
+                     const double *values, const uint64_t *times, size_t n, struct err *e)
 {
 	sqlite3_stmt *st = prepared(w, &w->chunk_put, "INSERT INTO metric_chunk VALUES (?,?,?,?)", e);
 	uint8_t *data;
@@ -287,7 +292,8 @@ int series_apply(struct wdb *w, const struct op *o, struct err *e)
 	s = find(w, &c, e);
 	if (!s)
 		return -1;
-	/* A number that was there at the last commit is a repetition; a newer one may bring another part of its batch. */
+	/* A number that was there at the last commit is a repetition; a newer one may bring another part of its
+	 * batch. */
 	if (c.seq <= s->seq_before || repeated(w, s, &c))
 		return 0;
 	first = s->points;
@@ -313,10 +319,11 @@ int series_apply(struct wdb *w, const struct op *o, struct err *e)
 
 static int put_series(struct wdb *w, const struct series *s, struct err *e)
 {
-	sqlite3_stmt *st = prepared(w, &w->series_put,
-	                            "UPDATE metric_series SET seq = ?, points = ?, sealed = ?, open = ?, last_bits = ?, min_bits = ?, "
-	                            "max_bits = ?, last_step = ?, last_us = ? WHERE id = ?",
-	                            e);
+	sqlite3_stmt *st = prepared(
+	    w, &w->series_put,
+	    "UPDATE metric_series SET seq = ?, points = ?, sealed = ?, open = ?, last_bits = ?, min_bits = ?, "
+	    "max_bits = ?, last_step = ?, last_us = ? WHERE id = ?",
+	    e);
 	sqlite3_stmt *dirty = prepared(w, &w->dirty_put, "INSERT OR IGNORE INTO metric_dirty VALUES (?)", e);
 
 	if (!st || !dirty)
@@ -369,9 +376,11 @@ void series_forget(struct wdb *w)
 /* ---- merging ----------------------------------------------------------------------------------- */
 
 /* 1 when a chunk is damaged. */
-static int read_open(struct wdb *w, uint64_t series, uint64_t sealed, struct points *p, uint64_t *rows, struct err *e)
+static int read_open(struct wdb *w, uint64_t series, uint64_t sealed, struct points *p, uint64_t *rows,
+                     struct err *e)
 {
-	sqlite3_stmt *st = sqlh_prepare(w->db, "SELECT data FROM metric_chunk WHERE series = ? AND first >= ? ORDER BY first", e);
+	sqlite3_stmt *st = sqlh_prepare(
+	    w->db, "SELECT data FROM metric_chunk WHERE series = ? AND first >= ? ORDER BY first", e);
 	int rc = 0;
 
 	if (!st)
@@ -389,10 +398,13 @@ static int read_open(struct wdb *w, uint64_t series, uint64_t sealed, struct poi
 	return rc < 0 ? -1 : 0;
 }
 
-/* The rows that hold points sealed .. sealed + p->n go, chunks of p come. Moves *sealed; *rest = chunks left open. */
-static int rewrite(struct wdb *w, uint64_t series, const struct points *p, uint64_t *sealed, uint64_t *rest, struct err *e)
+/* The rows that hold points sealed .. sealed + p->n go, chunks of p come. Moves *sealed; *rest = chunks left
+ * open. */
+static int rewrite(struct wdb *w, uint64_t series, const struct points *p, uint64_t *sealed, uint64_t *rest,
+                   struct err *e)
 {
-	sqlite3_stmt *st = sqlh_prepare(w->db, "DELETE FROM metric_chunk WHERE series = ? AND first >= ? AND first < ?", e);
+	sqlite3_stmt *st =
+	    sqlh_prepare(w->db, "DELETE FROM metric_chunk WHERE series = ? AND first >= ? AND first < ?", e);
 	uint64_t first = *sealed;
 	int rc;
 
@@ -431,8 +443,9 @@ static int merge(struct wdb *w, uint64_t series, uint64_t sealed, uint64_t open,
 	points_fini(&p);
 	if (rc != 0 || rows == 0)
 		return rc < 0 ? -1 : 0;
-	snprintf(sql, sizeof(sql), "UPDATE metric_series SET sealed = %llu, open = %llu WHERE id = %llu", (unsigned long long)sealed,
-	         (unsigned long long)(open - rows + rest), (unsigned long long)series);
+	snprintf(sql, sizeof(sql), "UPDATE metric_series SET sealed = %llu, open = %llu WHERE id = %llu",
+	         (unsigned long long)sealed, (unsigned long long)(open - rows + rest),
+	         (unsigned long long)series);
 	return sqlh_exec(w->db, sql, e);
 }
 

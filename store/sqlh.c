@@ -139,12 +139,14 @@ static int make_file(const char *path, struct err *e)
 
 sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 {
-	/* A reader opens read-write too: it may have to recover the WAL's index. query_only keeps it from changing rows. */
+	/* A reader opens read-write too: it may have to recover the WAL's index. query_only keeps it from
+	 * changing rows. */
 	static const char read_sql[] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8192;"
 	                               "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;";
-	static const char write_sql[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
-	                                "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=0; PRAGMA trusted_schema=OFF;"
-	                                "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864;";
+	static const char write_sql[] =
+	    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
+	    "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=0; PRAGMA trusted_schema=OFF;"
+	    "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864;";
 	sqlite3 *db = NULL;
 	int rc;
 

@@ -4,11 +4,12 @@
 #ifndef HEARTH_STORE_SQLH_H
 #define HEARTH_STORE_SQLH_H
 
+#include "common/err.h"
 #include <sqlite3.h>
 #include <stdint.h>
-#include "common/err.h"
 
-/* rc of SQLite -> err: full -> ERR_NOSPACE, busy -> ERR_BUSY, constraint -> ERR_INTERNAL, anything else ERR_IO. Returns -1. */
+/* rc of SQLite -> err: full -> ERR_NOSPACE, busy -> ERR_BUSY, constraint -> ERR_INTERNAL, anything else
+ * ERR_IO. Returns -1. */
 int sqlh_err(sqlite3 *db, int rc, struct err *e, const char *what);
 int sqlh_exec(sqlite3 *db, const char *sql, struct err *e);
 sqlite3_stmt *sqlh_prepare(sqlite3 *db, const char *sql, struct err *e);
@@ -28,7 +29,8 @@ void sqlh_bind_str(sqlite3_stmt *st, int ix, const char *s); /* not copied; NULL
 
 #define SQLH_READ  0 /* a connection that cannot change anything */
 #define SQLH_WRITE 1
-/* Opens an existing database (SQLH_WRITE: makes it when missing, mode 0600) with the settings of this project. */
+/* Opens an existing database (SQLH_WRITE: makes it when missing, mode 0600) with the settings of this
+ * project. */
 sqlite3 *sqlh_open(const char *path, int how, struct err *e);
 void sqlh_close(sqlite3 *db); /* NULL allowed */
 

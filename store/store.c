@@ -16,7 +16,8 @@
 #include "store/store_int.h"
 
 #define QUEUE_DEFAULT 65536
-#define QUEUE_BYTES   (512ull << 20) /* a submit may carry a specification of 1 MiB: the number alone bounds nothing */
+#define QUEUE_BYTES                                                                                          \
+	(512ull << 20) /* a submit may carry a specification of 1 MiB: the number alone bounds nothing */
 
 static void on_group(void *msg, void *arg)
 {
@@ -97,7 +98,8 @@ void store_close(struct store *s)
 	pthread_mutex_unlock(&s->lock);
 	wake(s);
 	pthread_join(s->writer, NULL);
-	/* The last completions are run here, still on this thread. A callback that gives a new transaction is told ERR_UNAVAILABLE. */
+	/* The last completions are run here, still on this thread. A callback that gives a new transaction is
+	 * told ERR_UNAVAILABLE. */
 	chan_destroy(s->chan, group_deliver);
 	release(s);
 }
@@ -115,7 +117,8 @@ int store_commit(struct store *s, struct store_txn *t, store_done_fn done, void 
 	if (s->stop) {
 		rc = err_set(e, ERR_UNAVAILABLE, "the store is being closed");
 	} else if (s->pending >= s->limit || s->pending_bytes >= QUEUE_BYTES) {
-		rc = err_set(e, ERR_BUSY, "the store's queue is full (%zu transactions, %zu bytes)", s->pending, s->pending_bytes);
+		rc = err_set(e, ERR_BUSY, "the store's queue is full (%zu transactions, %zu bytes)", s->pending,
+		             s->pending_bytes);
 	} else {
 		if (s->tail)
 			s->tail->next = t;

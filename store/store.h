@@ -1,40 +1,43 @@
 /*
  * store: SQLite behind one writer thread (docs/spec/04-store.md).
  *
- * The state thread fills a transaction (events + rows, all of them or none), hands it to store_commit and goes on; the writer takes all that
- * are waiting, writes them in one SQLite transaction (synchronous=FULL, WAL) and posts each one's completion back to the state thread's loop in order.
- * Nothing may leave the process before its completion said 0. When the commit of a group fails, its transactions are tried one by one, so that
- * a bad one does not spoil others; one that fails completes with the error (disk full: ERR_NOSPACE) and nothing of it is kept. From then until
- * its completion was delivered every transaction that touches the same job or node fails too: it was built upon a state that does not exist.
- * After a failed fsync "not kept" means "not acknowledged": a crash right then may bring it back.
+ * The state thread fills a transaction (events + rows, all of them or none), hands it to store_commit and
+ * goes on; the writer takes all that are waiting, writes them in one SQLite transaction (synchronous=FULL,
+ * WAL) and posts each one's completion back to the state thread's loop in order. Nothing may leave the
+ * process before its completion said 0. When the commit of a group fails, its transactions are tried one by
+ * one, so that a bad one does not spoil others; one that fails completes with the error (disk full:
+ * ERR_NOSPACE) and nothing of it is kept. From then until its completion was delivered every transaction that
+ * touches the same job or node fails too: it was built upon a state that does not exist. After a failed fsync
+ * "not kept" means "not acknowledged": a crash right then may bring it back.
  *
  * store_txn_* and store_commit are the state thread's.
  *
- * Search indexes (hyperparameters, tags, text, last/min/max of metrics) are projections written behind by the writer, at most 1 s late, with a
- * high-water mark, rebuildable by store_rebuild.
+ * Search indexes (hyperparameters, tags, text, last/min/max of metrics) are projections written behind by the
+ * writer, at most 1 s late, with a high-water mark, rebuildable by store_rebuild.
  *
  * Reads use handles of their own (store_reader_open), one per thread, and see committed state only.
  */
 #ifndef HEARTH_STORE_STORE_H
 #define HEARTH_STORE_STORE_H
 
-#include <cjson/cJSON.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "common/clock.h"
 #include "common/err.h"
 #include "store/rows.h"
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct loop;
 struct store;
 struct store_txn;
 
 struct store_config {
-	const char *path;      /* DATA/hearth.db */
+	const char *path; /* DATA/hearth.db */
 	const struct clock *clock;
-	size_t queue_limit;    /* transactions waiting; 0 = 65,536 */
+	size_t queue_limit; /* transactions waiting; 0 = 65,536 */
 };
-/* Opens, migrates (numbered migrations; refuses a newer schema), starts the writer. done callbacks run on loop. */
+/* Opens, migrates (numbered migrations; refuses a newer schema), starts the writer. done callbacks run on
+ * loop. */
 struct store *store_open(const struct store_config *c, struct loop *loop, struct err *e);
 void store_close(struct store *s); /* commits what waits, then closes */
 
@@ -42,18 +45,21 @@ void store_close(struct store *s); /* commits what waits, then closes */
 struct store_txn *store_txn_new(void);
 void store_txn_free(struct store_txn *t);
 void store_txn_event(struct store_txn *t, const struct event_row *r);
-void store_txn_job(struct store_txn *t, const struct job_row *r);          /* spec NULL: spec and run stay as they are */
+/* spec NULL: spec and run stay as they are */
+void store_txn_job(struct store_txn *t, const struct job_row *r);
 void store_txn_attempt(struct store_txn *t, const struct attempt_row *r);
 void store_txn_rank(struct store_txn *t, const struct rank_row *r);
 void store_txn_node(struct store_txn *t, const struct node_row *r);
 void store_txn_artifact(struct store_txn *t, const struct artifact_row *r);
-/* Changes of tags after the submit; those in the specification count by themselves. value NULL removes, one of the specification too. */
+/* Changes of tags after the submit; those in the specification count by themselves. value NULL removes, one
+ * of the specification too. */
 void store_txn_tag(struct store_txn *t, const struct tag_row *r);
 void store_txn_token(struct store_txn *t, const struct token_row *r);
 /* All chunks of one batch (seq) of a node belong into one transaction. */
 void store_txn_metric(struct store_txn *t, const struct metric_chunk *c);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
-void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node, const char *kind, const char *text);
+void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
+                        const char *kind, const char *text);
 
 typedef void (*store_done_fn)(int rc, const struct err *e, void *arg);
 /* Takes t. ERR_BUSY when the queue is full (t stays the caller's). done may be NULL. */
@@ -63,18 +69,18 @@ size_t store_queued(struct store *s); /* given and not completed yet */
 struct store_stats { /* since store_open */
 	uint64_t transactions, groups, failed, bytes;
 	uint64_t largest_group;
-	uint64_t commit_us_sum, commit_us_max;   /* of one group: statements and fsync */
-	uint64_t projected_event, last_event;    /* how far behind the projections are */
+	uint64_t commit_us_sum, commit_us_max; /* of one group: statements and fsync */
+	uint64_t projected_event, last_event;  /* how far behind the projections are */
 };
 void store_stats(struct store *s, struct store_stats *out);
 
 /* Loading at start (blocking, before the writer has work). fn -1 stops. */
 struct store_load {
-	int (*job)(const struct job_row *r, void *arg);          /* unfinished jobs only */
-	int (*attempt)(const struct attempt_row *r, void *arg);  /* of those jobs, all attempts */
-	int (*rank)(const struct rank_row *r, void *arg);        /* of their newest attempt */
+	int (*job)(const struct job_row *r, void *arg);         /* unfinished jobs only */
+	int (*attempt)(const struct attempt_row *r, void *arg); /* of those jobs, all attempts */
+	int (*rank)(const struct rank_row *r, void *arg);       /* of their newest attempt */
 	int (*node)(const struct node_row *r, void *arg);
-	int (*token)(const struct token_row *r, void *arg);      /* not expired, not used up */
+	int (*token)(const struct token_row *r, void *arg);                        /* not expired, not used up */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	void *arg;
 };
@@ -85,38 +91,49 @@ char *store_setting(struct store *s, const char *key); /* malloc'ed, NULL none *
 
 /* What a job holds beside its record; the record itself and its end state stay for good. */
 enum store_keep { STORE_LOGS = 1, STORE_BUNDLE = 2, STORE_METRICS = 4, STORE_ARTIFACTS = 8, STORE_ALL = 15 };
-/* Takes them out of the store (metric rows) and out of its references (bundle, artifacts: the blobs are then garbage, blobstore_gc), and notes it.
- * Log files are the caller's. */
+/* Takes them out of the store (metric rows) and out of its references (bundle, artifacts: the blobs are then
+ * garbage, blobstore_gc), and notes it. Log files are the caller's. */
 void store_txn_drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us);
 
 struct store_retention { /* age after the job's end, seconds; 0 = for ever */
 	uint64_t logs_s, bundles_s, metrics_s, artifacts_s;
 };
-#define STORE_RETENTION_DEFAULT {90 * 86400ull, 180 * 86400ull, 365 * 86400ull, 0}
-/* Calls fn for ended jobs, oldest first, at most limit, that hold something past its time and are not pinned; what = bits of enum store_keep. The
- * caller removes the logs and commits store_txn_drop. Returns how many, -1. */
+#define STORE_RETENTION_DEFAULT                                                                              \
+	{                                                                                                        \
+		90 * 86400ull, 180 * 86400ull, 365 * 86400ull, 0                                                     \
+	}
+/* Calls fn for ended jobs, oldest first, at most limit, that hold something past its time and are not pinned;
+ * what = bits of enum store_keep. The caller removes the logs and commits store_txn_drop. Returns how many,
+ * -1. */
 struct store_reader;
-int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us, uint32_t limit,
-                        int (*fn)(uint64_t job, unsigned what, void *arg), void *arg, struct err *e);
+int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us,
+                        uint32_t limit, int (*fn)(uint64_t job, unsigned what, void *arg), void *arg,
+                        struct err *e);
 /* Digests of all bundles and artifacts that are not dropped (manifests of trees): what blobstore_gc keeps. */
-int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg, struct err *e);
+int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg,
+                      struct err *e);
 
-/* Replay of events, for store_verify: called for each event of a job in order (row NULL), then once with row (ev NULL) and spec and run in it: compares what
- * it has with the row and frees *state (NULL at the job's first call). 0, or -1 with the difference in why. Without one the check is skipped, which
- * the report says. */
-typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const struct job_row *row, char *why, size_t why_size, void *arg);
+/* Replay of events, for store_verify: called for each event of a job in order (row NULL), then once with row
+ * (ev NULL) and spec and run in it: compares what it has with the row and frees *state (NULL at the job's
+ * first call). 0, or -1 with the difference in why. Without one the check is skipped, which the report says.
+ */
+typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const struct job_row *row,
+                                char *why, size_t why_size, void *arg);
 void store_verify_set_reducer(store_reducer_fn fn, void *arg);
 
-/* Checks: SQLite's integrity, every job's rows against a replay of its events, projections against rows, chunks of series against their totals, blobs referenced
- * (in blobs/ beside the file) exist. Calls report for each finding, and for each check that was left out ("skipped: ..."). Returns the number of
- * findings, -1 when it could not check. Works beside a running hearthd. */
+/* Checks: SQLite's integrity, every job's rows against a replay of its events, projections against rows,
+ * chunks of series against their totals, blobs referenced (in blobs/ beside the file) exist. Calls report for
+ * each finding, and for each check that was left out ("skipped: ..."). Returns the number of findings, -1
+ * when it could not check. Works beside a running hearthd. */
 int store_verify(const char *path, void (*report)(const char *line, void *arg), void *arg, struct err *e);
-/* Online copy by SQLite's backup API, checked, then put in place under its name; an existing file is refused. */
+/* Online copy by SQLite's backup API, checked, then put in place under its name; an existing file is refused.
+ */
 int store_backup(const char *path, const char *to, struct err *e);
 /* Makes the projections anew. hearthd must not run. */
 int store_rebuild(const char *path, struct err *e);
 
-/* ---- reading (any thread, one handle each) -------------------------------------------------------------- */
+/* ---- reading (any thread, one handle each) --------------------------------------------------------------
+ */
 struct store_reader;
 struct store_reader *store_reader_open(const char *path, struct err *e);
 void store_reader_close(struct store_reader *r);
@@ -128,35 +145,45 @@ struct job_filter {
 	const char *text;       /* substring of name, notes, experiment; NULL none */
 	const char *experiment; /* NULL any */
 	const char *tag_key, *tag_value;
-	uint64_t before_id;     /* keyset page: ids below; 0 newest first page */
-	uint32_t limit;         /* at most 1,000; 0 = 100 */
+	uint64_t before_id; /* keyset page: ids below; 0 newest first page */
+	uint32_t limit;     /* at most 1,000; 0 = 100 */
 	int with_deleted;
 };
-/* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets in environment are masked. */
-cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f, struct err *e);       /* {"jobs":[..],"next":id|null} */
-cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e);                      /* design.md section 9: show --json */
+/* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets in
+ * environment are masked. */
+cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f,
+                       struct err *e); /* {"jobs":[..],"next":id|null} */
+cJSON *store_job_json(struct store_reader *r, uint64_t job,
+                      struct err *e); /* design.md section 9: show --json */
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);
-/* {"events":[{id,job,attempt,at,type,data}],"next":id|null}, ids above after_id; job 0: all; limit 0 = 1,000, at most 10,000 */
-cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit, struct err *e);
-cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e);                  /* {NAME:{last,min,max,step,count}} */
-/* One series: {"name","rank","attempt","node","count","raw","ranks":[..],"attempts":[..],"points":[..]}. rank -1: the lowest that has it; attempt 0:
- * the newest that has it. Raw points are [step,time,value]; when there are more than max_points (0 = 100,000) they are
- * buckets [step,time,mean,min,max] of neighbours: step and time of the first, min and max of what is a number, mean NaN when one of them is. step null = none,
- * time in seconds since 1970, NaN and infinities are the strings "nan", "inf", "-inf". */
-cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt, uint32_t max_points,
+/* {"events":[{id,job,attempt,at,type,data}],"next":id|null}, ids above after_id; job 0: all; limit 0 = 1,000,
+ * at most 10,000 */
+cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
                          struct err *e);
+cJSON *store_metrics_json(struct store_reader *r, uint64_t job,
+                          struct err *e); /* {NAME:{last,min,max,step,count}} */
+/* One series: {"name","rank","attempt","node","count","raw","ranks":[..],"attempts":[..],"points":[..]}. rank
+ * -1: the lowest that has it; attempt 0: the newest that has it. Raw points are [step,time,value]; when there
+ * are more than max_points (0 = 100,000) they are buckets [step,time,mean,min,max] of neighbours: step and
+ * time of the first, min and max of what is a number, mean NaN when one of them is. step null = none, time in
+ * seconds since 1970, NaN and infinities are the strings "nan", "inf", "-inf". */
+cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank,
+                         uint32_t attempt, uint32_t max_points, struct err *e);
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e);
 /* Newest artifact of a kind: digest/uri into *out (artifact_row_fini), ERR_NOT_FOUND. */
-int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out, struct err *e);
+int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,
+                       struct err *e);
 int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e);
 /* Newest job of that owner (NULL any) with that name; nth 0 = newest, 1 = the one before. */
-int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth, uint64_t *job, struct err *e);
+int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth,
+                      uint64_t *job, struct err *e);
 /* Owner's newest job. */
 int store_job_last(struct store_reader *r, const char *owner, uint64_t *job, struct err *e);
 
-/* Token by the hex SHA-256 of its secret; ERR_NOT_FOUND. Expired ones are returned: the caller checks expires_us and used_us. */
+/* Token by the hex SHA-256 of its secret; ERR_NOT_FOUND. Expired ones are returned: the caller checks
+ * expires_us and used_us. */
 int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e);
 
 /* Newest row of that name, removed ones too; node_row_fini. ERR_NOT_FOUND. */

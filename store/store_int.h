@@ -8,27 +8,39 @@
 #ifndef HEARTH_STORE_STORE_INT_H
 #define HEARTH_STORE_STORE_INT_H
 
-#include <pthread.h>
-#include <sqlite3.h>
-#include <stdint.h>
 #include "common/chan.h"
 #include "store/codec.h"
 #include "store/sqlh.h"
 #include "store/store.h"
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
 
 /* ---- transactions ------------------------------------------------------------------------------ */
 
 enum op_kind {
-	OP_EVENT, OP_JOB, OP_JOB_SPEC, OP_ATTEMPT, OP_RANK, OP_NODE, OP_ARTIFACT, OP_TAG, OP_TOKEN, OP_SETTING, OP_SETTING_DEL,
+	OP_EVENT,
+	OP_JOB,
+	OP_JOB_SPEC,
+	OP_ATTEMPT,
+	OP_RANK,
+	OP_NODE,
+	OP_ARTIFACT,
+	OP_TAG,
+	OP_TOKEN,
+	OP_SETTING,
+	OP_SETTING_DEL,
 	OP_RUN_INFO,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
-	OP_METRIC = OP_SQL, OP_DROP,
+	OP_METRIC = OP_SQL,
+	OP_DROP,
 	OP_KINDS,
 };
 
 enum param_type { PARAM_NULL, PARAM_INT, PARAM_TEXT, PARAM_BLOB };
 
-/* An operation is its head and n parameters, one after the other in the transaction's bytes, each at a multiple of 8. */
+/* An operation is its head and n parameters, one after the other in the transaction's bytes, each at a
+ * multiple of 8. */
 struct op {
 	uint32_t kind; /* enum op_kind */
 	uint32_t n;    /* parameters */
@@ -45,8 +57,8 @@ struct param {
 struct store_txn {
 	uint8_t *data;
 	size_t len, cap;
-	size_t last;         /* offset of the operation being filled */
-	uint64_t max_event;  /* greatest event id in it */
+	size_t last;        /* offset of the operation being filled */
+	uint64_t max_event; /* greatest event id in it */
 	/* of the queue */
 	struct store_txn *next;
 	store_done_fn done;
@@ -54,7 +66,7 @@ struct store_txn {
 	uint64_t fails_seen; /* failures that the state thread knew of when it gave this one */
 	uint64_t fail_no;    /* != 0: it failed, as the n-th */
 	int rc;
-	struct err *err;     /* of rc -1 */
+	struct err *err; /* of rc -1 */
 };
 /* Moves *at past one operation; NULL at the end. */
 const struct op *txn_next(const struct store_txn *t, size_t *at);
@@ -72,20 +84,21 @@ struct wdb {
 	sqlite3_stmt *st[OP_SQL];
 	const struct clock *clock;
 	/* series.c */
-	struct series *series;       /* cache; dropped whenever a transaction is rolled back */
-	struct series *dirty;        /* to be written before COMMIT */
+	struct series *series; /* cache; dropped whenever a transaction is rolled back */
+	struct series *dirty;  /* to be written before COMMIT */
 	sqlite3_stmt *series_get, *series_new, *series_put, *chunk_put, *dirty_put;
-	uint64_t *seen;              /* set: digests of the chunks since the last commit */
+	uint64_t *seen; /* set: digests of the chunks since the last commit */
 	size_t n_seen, cap_seen;
-	uint64_t *to_merge;          /* series with many small chunks */
+	uint64_t *to_merge; /* series with many small chunks */
 	size_t n_to_merge, cap_to_merge;
 	/* project.c */
 	sqlite3_stmt *proj[16];
-	uint64_t last_event;         /* greatest id committed */
-	uint64_t projected;          /* greatest id in the projections */
-	int metrics_dirty;           /* metric_dirty has rows */
+	uint64_t last_event; /* greatest id committed */
+	uint64_t projected;  /* greatest id in the projections */
+	int metrics_dirty;   /* metric_dirty has rows */
 };
-int wdb_init(struct wdb *w, const char *path, const struct clock *clock, struct err *e); /* opens, does not migrate */
+int wdb_init(struct wdb *w, const char *path, const struct clock *clock,
+             struct err *e); /* opens, does not migrate */
 void wdb_fini(struct wdb *w);
 /* All operations of t inside the transaction that is open. */
 int wdb_apply(struct wdb *w, const struct store_txn *t, struct err *e);
@@ -94,15 +107,18 @@ int wdb_commit(struct wdb *w, struct err *e);
 void wdb_rollback(struct wdb *w);
 
 int series_apply(struct wdb *w, const struct op *o, struct err *e);
-int series_flush(struct wdb *w, struct err *e);   /* before COMMIT */
-void series_forget(struct wdb *w);                /* after ROLLBACK */
-int series_merge_job(struct wdb *w, uint64_t job, struct err *e); /* of an ended job: all its chunks, in a transaction */
-int series_merge_due(struct wdb *w, struct err *e);               /* those of to_merge, in a transaction */
+int series_flush(struct wdb *w, struct err *e); /* before COMMIT */
+void series_forget(struct wdb *w);              /* after ROLLBACK */
+int series_merge_job(struct wdb *w, uint64_t job,
+                     struct err *e);                /* of an ended job: all its chunks, in a transaction */
+int series_merge_due(struct wdb *w, struct err *e); /* those of to_merge, in a transaction */
 
-/* Projections of the next max_events events. 1: did something and more waits, 0: nothing is left, -1. A transaction of its own. */
+/* Projections of the next max_events events. 1: did something and more waits, 0: nothing is left, -1. A
+ * transaction of its own. */
 int project_step(struct wdb *w, size_t max_events, struct err *e);
 int project_waiting(const struct wdb *w);
-int project_metrics(struct wdb *w, uint64_t job, struct err *e); /* summary of one job from its series, inside a transaction */
+int project_metrics(struct wdb *w, uint64_t job,
+                    struct err *e); /* summary of one job from its series, inside a transaction */
 int project_reset(struct wdb *w, struct err *e);
 
 /* ---- migrations --------------------------------------------------------------------------------- */
@@ -115,20 +131,20 @@ int migrate_check(sqlite3 *db, struct err *e);
 struct store {
 	char *path;
 	const struct clock *clock;
-	struct chan *chan;       /* writer -> state thread: struct group */
-	sqlite3 *read;           /* the state thread's, for loading */
+	struct chan *chan; /* writer -> state thread: struct group */
+	sqlite3 *read;     /* the state thread's, for loading */
 	size_t limit;
-	uint64_t fails_seen;     /* state thread */
+	uint64_t fails_seen; /* state thread */
 
 	pthread_t writer;
-	int wake_fd;             /* eventfd: the queue is not empty any more, or stop */
-	pthread_mutex_t lock;    /* guards what follows */
+	int wake_fd;          /* eventfd: the queue is not empty any more, or stop */
+	pthread_mutex_t lock; /* guards what follows */
 	struct store_txn *head, *tail;
 	size_t pending, pending_bytes; /* taken and not delivered */
 	int stop;
 	struct store_stats stats;
 
-	struct wdb w;            /* the writer's */
+	struct wdb w; /* the writer's */
 };
 
 struct group { /* completions on their way back, in order */
@@ -150,23 +166,28 @@ int reader_begin(struct store_reader *r, struct err *e);
 void reader_end(struct store_reader *r);
 
 /* Columns of a job for reader and loader, in the order of job_from_row. */
-#define JOB_COLUMNS                                                                                                \
-	"job.id, job.name, job.owner, job.experiment, job.notes, job.status, job.priority, job.queue, job.bundle, job.created_us, " \
-	"job.queued_us, job.started_us, job.ended_us, job.exit_code, job.reason, job.wanted, job.attempts, job.epoch, job.idem_key, " \
+#define JOB_COLUMNS                                                                                          \
+	"job.id, job.name, job.owner, job.experiment, job.notes, job.status, job.priority, job.queue, "          \
+	"job.bundle, job.created_us, "                                                                           \
+	"job.queued_us, job.started_us, job.ended_us, job.exit_code, job.reason, job.wanted, job.attempts, "     \
+	"job.epoch, job.idem_key, "                                                                              \
 	"job.idem_digest, job.pinned, job.deleted, job.nodes, job.gpus, job.cleanup"
 #define JOB_N_COLUMNS 25 /* spec and run follow where they are asked for */
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
-#define ATTEMPT_COLUMNS                                                                                            \
-	"job, number, epoch, state, outcome, cls, reason, cause, launch_id, token, placement, resumed_from_step, resumed_from, exit_code, " \
+#define ATTEMPT_COLUMNS                                                                                      \
+	"job, number, epoch, state, outcome, cls, reason, cause, launch_id, token, placement, "                  \
+	"resumed_from_step, resumed_from, exit_code, "                                                           \
 	"signal, started_us, ended_us, phases, master_port"
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
-#define RANK_COLUMNS \
-	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, ended_us, text"
+#define RANK_COLUMNS                                                                                         \
+	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, "      \
+	"ended_us, text"
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
 #define ARTIFACT_COLUMNS "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 
-/* Replaces by "***" the values of environment variables whose names are secret, wherever an object "environment" stands in v. */
+/* Replaces by "***" the values of environment variables whose names are secret, wherever an object
+ * "environment" stands in v. */
 void json_mask(cJSON *v);
 /* Text that should be JSON: parsed and masked, a string when it is none, null when NULL. */
 cJSON *json_of_text(const char *text);

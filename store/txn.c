@@ -1,6 +1,7 @@
 /*
- * txn: filling a transaction. Operations and their values are copied into one growing block, which the writer binds to its statements
- * without copying again; so a submit costs the state thread a few memcpy's instead of an allocation for every string.
+ * txn: filling a transaction. Operations and their values are copied into one growing block, which the writer
+ * binds to its statements without copying again; so a submit costs the state thread a few memcpy's instead of
+ * an allocation for every string.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -296,7 +297,8 @@ void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 	end(t);
 }
 
-void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node, const char *kind, const char *text)
+void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
+                        const char *kind, const char *text)
 {
 	begin(t, OP_RUN_INFO, job);
 	put_u(t, job);

@@ -1,6 +1,7 @@
 /*
- * verify: looks at a whole database and says what does not fit together. It only reads; a hearthd may run beside it: everything is asked inside
- * one read transaction, and jobs whose projections are not due yet are left out.
+ * verify: looks at a whole database and says what does not fit together. It only reads; a hearthd may run
+ * beside it: everything is asked inside one read transaction, and jobs whose projections are not due yet are
+ * left out.
  */
 #include "store/store_int.h"
 
@@ -48,7 +49,8 @@ static void say(struct verify *v, const char *fmt, ...)
 }
 #define find(v, ...) ((v)->findings++, say(v, __VA_ARGS__))
 
-/* Runs sql and calls row for each result; a statement that fails is a finding, as a damaged file shows itself that way too. */
+/* Runs sql and calls row for each result; a statement that fails is a finding, as a damaged file shows itself
+ * that way too. */
 static void each(struct verify *v, const char *sql, void (*row)(struct verify *v, sqlite3_stmt *st))
 {
 	struct err e;
@@ -71,7 +73,8 @@ static void on_integrity(struct verify *v, sqlite3_stmt *st)
 		find(v, "file: %s", sqlh_str(st, 0));
 }
 
-/* ---- records among themselves --------------------------------------------------------------------------- */
+/* ---- records among themselves ---------------------------------------------------------------------------
+ */
 
 static void on_orphan(struct verify *v, sqlite3_stmt *st)
 {
@@ -89,23 +92,29 @@ static void check_records(struct verify *v)
 	    "SELECT 'event', job FROM event WHERE job > 0 AND job NOT IN (SELECT id FROM job) UNION "
 	    "SELECT 'specification', id FROM job_spec WHERE id NOT IN (SELECT id FROM job) UNION "
 	    "SELECT 'attempt', job FROM attempt WHERE job NOT IN (SELECT id FROM job) UNION "
-	    "SELECT 'rank', job FROM rank r WHERE NOT EXISTS (SELECT 1 FROM attempt a WHERE a.job = r.job AND a.number = r.attempt) UNION "
+	    "SELECT 'rank', job FROM rank r WHERE NOT EXISTS (SELECT 1 FROM attempt a WHERE a.job = r.job AND "
+	    "a.number = r.attempt) UNION "
 	    "SELECT 'artifact', job FROM artifact WHERE job NOT IN (SELECT id FROM job) UNION "
 	    "SELECT 'metric series', job FROM metric_series WHERE job NOT IN (SELECT id FROM job) ORDER BY 2, 1";
 	static const char strange[] =
 	    "SELECT id, 'has no specification' FROM job WHERE id NOT IN (SELECT id FROM job_spec) UNION "
-	    "SELECT id, 'has no event' FROM job WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.job = job.id) UNION "
-	    "SELECT id, 'ended without a time of its end' FROM job WHERE ended_us = 0 AND status IN ('completed', 'failed', 'stopped') UNION "
-	    "SELECT id, 'has a status that does not exist: ' || status FROM job WHERE status NOT IN ('held', 'queued', 'starting', "
+	    "SELECT id, 'has no event' FROM job WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.job = job.id) "
+	    "UNION "
+	    "SELECT id, 'ended without a time of its end' FROM job WHERE ended_us = 0 AND status IN "
+	    "('completed', 'failed', 'stopped') UNION "
+	    "SELECT id, 'has a status that does not exist: ' || status FROM job WHERE status NOT IN ('held', "
+	    "'queued', 'starting', "
 	    "'running', 'recovering', 'stopping', 'completed', 'failed', 'stopped') UNION "
-	    "SELECT id, 'says ' || attempts || ' attempts, has ' || (SELECT count(*) FROM attempt WHERE job = job.id) FROM job WHERE attempts < "
+	    "SELECT id, 'says ' || attempts || ' attempts, has ' || (SELECT count(*) FROM attempt WHERE job = "
+	    "job.id) FROM job WHERE attempts < "
 	    "(SELECT count(*) FROM attempt a WHERE a.job = job.id) ORDER BY 1";
 
 	each(v, orphans, on_orphan);
 	each(v, strange, on_strange);
 }
 
-/* ---- replay ---------------------------------------------------------------------------------------------- */
+/* ---- replay ----------------------------------------------------------------------------------------------
+ */
 
 static void job_end(struct verify *v, sqlite3_stmt *jobs, uint64_t job, void **state)
 {
@@ -131,9 +140,13 @@ static void job_end(struct verify *v, sqlite3_stmt *jobs, uint64_t job, void **s
 static void check_replay(struct verify *v)
 {
 	struct err e = {.text = ""};
-	sqlite3_stmt *events = sqlh_prepare(v->db, "SELECT id, job, attempt, at_us, type, data FROM event WHERE job > 0 ORDER BY job, id", &e);
-	sqlite3_stmt *jobs = sqlh_prepare(
-	    v->db, "SELECT " JOB_COLUMNS ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?", &e);
+	sqlite3_stmt *events = sqlh_prepare(
+	    v->db, "SELECT id, job, attempt, at_us, type, data FROM event WHERE job > 0 ORDER BY job, id", &e);
+	sqlite3_stmt *jobs =
+	    sqlh_prepare(v->db,
+	                 "SELECT " JOB_COLUMNS
+	                 ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
+	                 &e);
 	struct event_row ev;
 	void *state = NULL;
 	uint64_t job = 0;
@@ -141,8 +154,8 @@ static void check_replay(struct verify *v)
 	int rc = -1, bad = 0;
 
 	while (events && jobs && (rc = sqlh_step(events, &e)) > 0) {
-		ev = (struct event_row){sqlh_u64(events, 0), sqlh_u64(events, 1), sqlh_u32(events, 2), sqlh_u64(events, 3), sqlh_dup(events, 4),
-		                        sqlh_dup(events, 5)};
+		ev = (struct event_row){sqlh_u64(events, 0), sqlh_u64(events, 1), sqlh_u32(events, 2),
+		                        sqlh_u64(events, 3), sqlh_dup(events, 4), sqlh_dup(events, 5)};
 		if (ev.job != job) {
 			if (job)
 				job_end(v, jobs, job, &state);
@@ -150,7 +163,8 @@ static void check_replay(struct verify *v)
 		}
 		job = ev.job;
 		if (!bad && reducer.fn(&state, &ev, NULL, why, sizeof(why), reducer.arg) < 0) {
-			find(v, "job %llu: event %llu (%s) cannot be replayed: %s", (unsigned long long)job, (unsigned long long)ev.id, ev.type, why);
+			find(v, "job %llu: event %llu (%s) cannot be replayed: %s", (unsigned long long)job,
+			     (unsigned long long)ev.id, ev.type, why);
 			bad = 1; /* one line a job says enough */
 		}
 		event_row_fini(&ev);
@@ -163,7 +177,8 @@ static void check_replay(struct verify *v)
 	sqlite3_finalize(jobs);
 }
 
-/* ---- series ------------------------------------------------------------------------------------------------ */
+/* ---- series
+ * ------------------------------------------------------------------------------------------------ */
 
 struct series_seen {
 	uint64_t points, chunks, sealed_chunks;
@@ -174,7 +189,8 @@ struct series_seen {
 static void read_series(struct verify *v, uint64_t id, uint64_t sealed, struct series_seen *s)
 {
 	struct err e = {.text = ""};
-	sqlite3_stmt *st = sqlh_prepare(v->db, "SELECT first, points, data FROM metric_chunk WHERE series = ? ORDER BY first", &e);
+	sqlite3_stmt *st = sqlh_prepare(
+	    v->db, "SELECT first, points, data FROM metric_chunk WHERE series = ? ORDER BY first", &e);
 	struct points p = {0};
 	int rc = -1;
 
@@ -183,10 +199,13 @@ static void read_series(struct verify *v, uint64_t id, uint64_t sealed, struct s
 	while (st && !s->wrong[0] && (rc = sqlh_step(st, &e)) > 0) {
 		p.n = 0;
 		if (sqlh_u64(st, 0) != s->points) {
-			snprintf(s->wrong, sizeof(s->wrong), "a chunk begins at point %llu instead of %llu", (unsigned long long)sqlh_u64(st, 0),
+			snprintf(s->wrong, sizeof(s->wrong), "a chunk begins at point %llu instead of %llu",
+			         (unsigned long long)sqlh_u64(st, 0), (unsigned long long)s->points);
+		} else if (codec_decode(sqlite3_column_blob(st, 2), (size_t)sqlite3_column_bytes(st, 2), &p, &e) <
+		               0 ||
+		           p.n != sqlh_u64(st, 1)) {
+			snprintf(s->wrong, sizeof(s->wrong), "the chunk at point %llu is damaged",
 			         (unsigned long long)s->points);
-		} else if (codec_decode(sqlite3_column_blob(st, 2), (size_t)sqlite3_column_bytes(st, 2), &p, &e) < 0 || p.n != sqlh_u64(st, 1)) {
-			snprintf(s->wrong, sizeof(s->wrong), "the chunk at point %llu is damaged", (unsigned long long)s->points);
 		} else {
 			s->sealed_chunks += s->points < sealed;
 			s->chunks++;
@@ -218,16 +237,19 @@ static void on_series(struct verify *v, sqlite3_stmt *st)
 
 	read_series(v, sqlh_u64(st, 0), sqlh_u64(st, 4), &s);
 	if (!s.wrong[0] && (s.points != sqlh_u64(st, 3) || s.chunks - s.sealed_chunks != sqlh_u64(st, 5)))
-		snprintf(s.wrong, sizeof(s.wrong), "has %llu points in %llu open chunks, its row says %llu in %llu", (unsigned long long)s.points,
-		         (unsigned long long)(s.chunks - s.sealed_chunks), (unsigned long long)sqlh_u64(st, 3), (unsigned long long)sqlh_u64(st, 5));
-	if (!s.wrong[0] && (!same_bits(sqlite3_column_int64(st, 6), s.last) || !same_bits(sqlite3_column_int64(st, 7), s.min) ||
-	                    !same_bits(sqlite3_column_int64(st, 8), s.max)))
+		snprintf(s.wrong, sizeof(s.wrong), "has %llu points in %llu open chunks, its row says %llu in %llu",
+		         (unsigned long long)s.points, (unsigned long long)(s.chunks - s.sealed_chunks),
+		         (unsigned long long)sqlh_u64(st, 3), (unsigned long long)sqlh_u64(st, 5));
+	if (!s.wrong[0] &&
+	    (!same_bits(sqlite3_column_int64(st, 6), s.last) || !same_bits(sqlite3_column_int64(st, 7), s.min) ||
+	     !same_bits(sqlite3_column_int64(st, 8), s.max)))
 		snprintf(s.wrong, sizeof(s.wrong), "its last, min or max is not that of its points");
 	if (s.wrong[0])
 		find(v, "job %llu: metric %s: %s", (unsigned long long)sqlh_u64(st, 1), sqlh_str(st, 2), s.wrong);
 }
 
-/* ---- projections -------------------------------------------------------------------------------------------- */
+/* ---- projections
+ * -------------------------------------------------------------------------------------------- */
 
 #define SETTLED(col) " AND " col " NOT IN (SELECT job FROM event WHERE id > (SELECT event FROM projected))"
 
@@ -276,24 +298,32 @@ static void on_extra(struct verify *v, sqlite3_stmt *st)
 
 static void check_projections(struct verify *v)
 {
-	static const char jobs[] = "SELECT id, (SELECT spec FROM job_spec s WHERE s.id = job.id), EXISTS (SELECT 1 FROM job_ix x WHERE x.job = "
-	                           "job.id AND x.owner IS job.owner AND x.name IS job.name AND x.experiment IS job.experiment), ifnull(h.n, 0) FROM job LEFT JOIN (SELECT "
-	                           "job, count(*) AS n FROM (SELECT job FROM hp_num UNION ALL SELECT job FROM hp_text) GROUP BY job) h ON h.job = "
+	static const char jobs[] = "SELECT id, (SELECT spec FROM job_spec s WHERE s.id = job.id), EXISTS (SELECT "
+	                           "1 FROM job_ix x WHERE x.job = "
+	                           "job.id AND x.owner IS job.owner AND x.name IS job.name AND x.experiment IS "
+	                           "job.experiment), ifnull(h.n, 0) FROM job LEFT JOIN (SELECT "
+	                           "job, count(*) AS n FROM (SELECT job FROM hp_num UNION ALL SELECT job FROM "
+	                           "hp_text) GROUP BY job) h ON h.job = "
 	                           "job.id WHERE 1" SETTLED("job.id");
 	static const char extra[] =
 	    "SELECT job, 'a search entry without a job' FROM job_ix WHERE job NOT IN (SELECT id FROM job) UNION "
-	    "SELECT job, 'the summary of metric ' || name || ' has another number of points' FROM metric_sum m WHERE job NOT IN (SELECT job "
-	    "FROM metric_dirty) AND job IN (SELECT job FROM metric_series) AND points <> (SELECT sum(points) FROM metric_series s WHERE "
+	    "SELECT job, 'the summary of metric ' || name || ' has another number of points' FROM metric_sum m "
+	    "WHERE job NOT IN (SELECT job "
+	    "FROM metric_dirty) AND job IN (SELECT job FROM metric_series) AND points <> (SELECT sum(points) "
+	    "FROM metric_series s WHERE "
 	    "s.job = m.job AND s.name = m.name) UNION "
-	    "SELECT s.job, 'metric ' || s.name || ' has no summary' FROM metric_series s JOIN job ON job.id = s.job AND job.deleted = 0 WHERE "
-	    "s.job NOT IN (SELECT job FROM metric_dirty) AND s.points > 0 AND NOT EXISTS (SELECT 1 FROM metric_sum m WHERE m.job = s.job AND "
+	    "SELECT s.job, 'metric ' || s.name || ' has no summary' FROM metric_series s JOIN job ON job.id = "
+	    "s.job AND job.deleted = 0 WHERE "
+	    "s.job NOT IN (SELECT job FROM metric_dirty) AND s.points > 0 AND NOT EXISTS (SELECT 1 FROM "
+	    "metric_sum m WHERE m.job = s.job AND "
 	    "m.name = s.name) ORDER BY 1, 2";
 
 	each(v, jobs, on_job);
 	each(v, extra, on_extra);
 }
 
-/* ---- blobs --------------------------------------------------------------------------------------------------- */
+/* ---- blobs
+ * --------------------------------------------------------------------------------------------------- */
 
 static void check_chunks(struct verify *v, uint64_t job, const char *what, const char *digest)
 {
@@ -314,7 +344,8 @@ static void check_chunks(struct verify *v, uint64_t job, const char *what, const
 	free(chunks);
 	free(manifest);
 	if (missing)
-		find(v, "job %llu: %s %s: %zu of its %zu chunks are missing", (unsigned long long)job, what, digest, missing, count);
+		find(v, "job %llu: %s %s: %zu of its %zu chunks are missing", (unsigned long long)job, what, digest,
+		     missing, count);
 }
 
 static void on_blob(struct verify *v, sqlite3_stmt *st)
@@ -322,7 +353,8 @@ static void on_blob(struct verify *v, sqlite3_stmt *st)
 	const char *digest = sqlh_str(st, 2);
 
 	if (!hash_is_hex(digest))
-		find(v, "job %llu: %s has no proper digest: %.80s", (unsigned long long)sqlh_u64(st, 0), sqlh_str(st, 1), digest);
+		find(v, "job %llu: %s has no proper digest: %.80s", (unsigned long long)sqlh_u64(st, 0),
+		     sqlh_str(st, 1), digest);
 	else
 		check_chunks(v, sqlh_u64(st, 0), sqlh_str(st, 1), digest);
 }
@@ -330,8 +362,10 @@ static void on_blob(struct verify *v, sqlite3_stmt *st)
 static void check_blobs(struct verify *v)
 {
 	each(v,
-	     "SELECT id, 'bundle', bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM dropped d WHERE d.job = job.id AND d.what & 2) "
-	     "UNION ALL SELECT job, kind, digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 FROM dropped d WHERE d.job = a.job "
+	     "SELECT id, 'bundle', bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM dropped d "
+	     "WHERE d.job = job.id AND d.what & 2) "
+	     "UNION ALL SELECT job, kind, digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 "
+	     "FROM dropped d WHERE d.job = a.job "
 	     "AND d.what & 8) ORDER BY 1, 2, 3",
 	     on_blob);
 }
@@ -346,7 +380,8 @@ static char *blobdir_of(const char *path)
 static void run(struct verify *v)
 {
 	each(v, "PRAGMA integrity_check", on_integrity);
-	/* What follows reads through the same pages: on a damaged file it would only say the same again, or worse. */
+	/* What follows reads through the same pages: on a damaged file it would only say the same again, or
+	 * worse. */
 	if (v->findings)
 		return;
 	check_records(v);
@@ -354,7 +389,10 @@ static void run(struct verify *v)
 		check_replay(v);
 	else
 		say(v, "skipped: replay of the events (this program was built without the state machine)");
-	each(v, "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER BY job, name", on_series);
+	each(v,
+	     "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER "
+	     "BY job, name",
+	     on_series);
 	check_projections(v);
 	if (access(v->blobdir, F_OK) == 0)
 		check_blobs(v);

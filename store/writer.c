@@ -1,10 +1,12 @@
 /*
  * writer: the one thread that changes the database.
  *
- * Each round: take all that waits (at most GROUP_MAX transactions), apply them in one SQLite transaction, COMMIT with fsync, send the completions
- * back in order. While it waits for the disk the next group gathers: that is the whole group commit. When the group fails it is rolled back and
- * its transactions are tried one by one; a transaction that fails alone leaves a mark at each job and node it touched, and those given before the
- * state thread knew of the failure fail with it (fails_seen): they say "running" of a job whose "starting" was never written.
+ * Each round: take all that waits (at most GROUP_MAX transactions), apply them in one SQLite transaction,
+ * COMMIT with fsync, send the completions back in order. While it waits for the disk the next group gathers:
+ * that is the whole group commit. When the group fails it is rolled back and its transactions are tried one
+ * by one; a transaction that fails alone leaves a mark at each job and node it touched, and those given
+ * before the state thread knew of the failure fail with it (fails_seen): they say "running" of a job whose
+ * "starting" was never written.
  *
  * In its idle moments it moves the projections and checkpoints the WAL; under load too when they are late.
  */
@@ -19,19 +21,20 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
-#define GROUP_MAX      1024
-#define GROUP_BYTES    (8u << 20)
-#define DELIVER_MAX    128            /* completions in one message: bounds a turn of the state thread */
-#define PROJECT_REST_US 30000ull      /* without a transaction: then nobody waits for what comes next, as during a launch */
-#define PROJECT_GAP_US  200000ull     /* between steps while idle: each costs an fsync */
-#define PROJECT_LATE_US 500000ull     /* under load too from here */
-#define STEP_EVENTS      256          /* of new jobs alone: some 10 ms */
+#define GROUP_MAX   1024
+#define GROUP_BYTES (8u << 20)
+#define DELIVER_MAX 128 /* completions in one message: bounds a turn of the state thread */
+#define PROJECT_REST_US                                                                                      \
+	30000ull /* without a transaction: then nobody waits for what comes next, as during a launch */
+#define PROJECT_GAP_US   200000ull /* between steps while idle: each costs an fsync */
+#define PROJECT_LATE_US  500000ull /* under load too from here */
+#define STEP_EVENTS      256       /* of new jobs alone: some 10 ms */
 #define STEP_EVENTS_LATE 1024
 #define MARKS            64
 #define MARK_GAP_US      20000
-#define RETRY_US        5000000ull    /* after a failed projection */
-#define WAL_IDLE_PAGES 1000
-#define WAL_BUSY_PAGES 16000          /* 64 MiB */
+#define RETRY_US         5000000ull /* after a failed projection */
+#define WAL_IDLE_PAGES   1000
+#define WAL_BUSY_PAGES   16000 /* 64 MiB */
 
 struct poison { /* a failed transaction touched this key */
 	uint64_t key, fail_no;
@@ -46,8 +49,9 @@ struct writer {
 	struct store *s;
 	struct wdb *w;
 	uint64_t fails;
-	struct poison *poison;     /* by key */
-	struct milestone marks[MARKS];  /* ring: the newest event at some times, those that the projections have not reached */
+	struct poison *poison; /* by key */
+	struct milestone
+	    marks[MARKS]; /* ring: the newest event at some times, those that the projections have not reached */
 	unsigned mark_first, n_marks;
 	uint64_t next_step_us, last_group_us;
 	int wal_pages;
@@ -115,7 +119,8 @@ static void fail(struct writer *wr, struct store_txn *t, const struct err *e)
 		if (o->key)
 			poison_add(wr, o->key, t->fail_no);
 	if (log_limit_ok(&wr->log_fail, now_us(), &held))
-		log_error("event=store_write_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e->code), e->text, held);
+		log_error("event=store_write_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e->code),
+		          e->text, held);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------------- */
@@ -194,7 +199,8 @@ static void deliver(struct writer *wr, struct store_txn *head)
 		g->head = head;
 		head = last->next;
 		last->next = NULL;
-		/* Never blocks: no more groups than transactions are pending, and the channel has room for the limit of those. */
+		/* Never blocks: no more groups than transactions are pending, and the channel has room for the limit
+		 * of those. */
 		chan_send_wait(wr->s->chan, g);
 	}
 }
@@ -260,10 +266,12 @@ static void checkpoint(struct writer *wr)
 		return;
 	sqlh_err(wr->w->db, rc, &e, "checkpoint");
 	if (log_limit_ok(&wr->log_fail, now_us(), &held))
-		log_error("event=store_checkpoint_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code), e.text, held);
+		log_error("event=store_checkpoint_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code),
+		          e.text, held);
 }
 
-/* A transaction that comes meanwhile waits for the step: a short one, unless there is a flood, where large ones cost less. */
+/* A transaction that comes meanwhile waits for the step: a short one, unless there is a flood, where large
+ * ones cost less. */
 static void project(struct writer *wr, uint64_t now, size_t events)
 {
 	struct err e;
@@ -274,7 +282,8 @@ static void project(struct writer *wr, uint64_t now, size_t events)
 	if (rc < 0) {
 		wr->next_step_us = now + RETRY_US;
 		if (log_limit_ok(&wr->log_fail, now, &held))
-			log_error("event=store_project_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code), e.text, held);
+			log_error("event=store_project_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code),
+			          e.text, held);
 	}
 	if (rc > 0)
 		wr->next_step_us = now; /* more waits: at once when idle, after each group when late */
@@ -283,7 +292,8 @@ static void project(struct writer *wr, uint64_t now, size_t events)
 	pthread_mutex_unlock(&wr->s->lock);
 }
 
-/* How far behind the projections are, microseconds: the age of the oldest milestone that they have not reached. */
+/* How far behind the projections are, microseconds: the age of the oldest milestone that they have not
+ * reached. */
 static uint64_t lag_us(struct writer *wr, uint64_t now)
 {
 	while (wr->n_marks && wr->marks[wr->mark_first].event <= wr->w->projected) {
@@ -297,7 +307,8 @@ static void mark(struct writer *wr, uint64_t now)
 {
 	struct milestone *last = &wr->marks[(wr->mark_first + wr->n_marks - 1) % MARKS];
 
-	if (wr->n_marks == MARKS || (wr->n_marks && (last->event == wr->w->last_event || now - last->at_us < MARK_GAP_US)))
+	if (wr->n_marks == MARKS ||
+	    (wr->n_marks && (last->event == wr->w->last_event || now - last->at_us < MARK_GAP_US)))
 		return;
 	wr->marks[(wr->mark_first + wr->n_marks++) % MARKS] = (struct milestone){wr->w->last_event, now};
 }
@@ -328,7 +339,8 @@ static void sleep_until_woken(struct store *s, int timeout_ms)
 	struct pollfd p = {.fd = s->wake_fd, .events = POLLIN};
 	uint64_t count;
 
-	if (poll(&p, 1, timeout_ms) > 0 && read(s->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
+	if (poll(&p, 1, timeout_ms) > 0 && read(s->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN &&
+	    errno != EINTR)
 		log_error("event=store_wake_failed errno=%d", errno);
 }
 

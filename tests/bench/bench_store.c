@@ -3,8 +3,9 @@
  *
  *   bench_store [DIR [JOBS_BEFORE [SECONDS]]]
  *
- * submits: durable submits a second (event + job + specification with 8 hyperparameters) with N in flight: each completion gives the next, as N
- * connections would. Projections are written behind meanwhile. Then reading, series, and opening again.
+ * submits: durable submits a second (event + job + specification with 8 hyperparameters) with N in flight:
+ * each completion gives the next, as N connections would. Projections are written behind meanwhile. Then
+ * reading, series, and opening again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +22,14 @@
 #include "store/store.h"
 
 #define SAMPLES 2000000
-#define C(s) ((char *)(uintptr_t)(s))
+#define C(s)    ((char *)(uintptr_t)(s))
 
-static const char spec[] =
-    "{\"name\":\"digits-ddp\",\"command\":[\"/usr/bin/python3\",\"train.py\"],\"source_dir\":\".\",\"tags\":{\"team\":\"vision\"},"
-    "\"hyperparameters\":{\"lr\":0.1,\"epochs\":5,\"batch\":64,\"momentum\":0.9,\"decay\":1e-4,\"opt\":\"sgd\",\"amp\":true,\"seed\":17},"
-    "\"resources\":{\"instances\":2,\"gpus_per_instance\":1},\"metrics\":[{\"name\":\"loss\",\"regex\":\"loss=([0-9.]+)\"}]}";
+static const char spec[] = "{\"name\":\"digits-ddp\",\"command\":[\"/usr/bin/"
+                           "python3\",\"train.py\"],\"source_dir\":\".\",\"tags\":{\"team\":\"vision\"},"
+                           "\"hyperparameters\":{\"lr\":0.1,\"epochs\":5,\"batch\":64,\"momentum\":0.9,"
+                           "\"decay\":1e-4,\"opt\":\"sgd\",\"amp\":true,\"seed\":17},"
+                           "\"resources\":{\"instances\":2,\"gpus_per_instance\":1},\"metrics\":[{\"name\":"
+                           "\"loss\",\"regex\":\"loss=([0-9.]+)\"}]}";
 
 struct bench {
 	struct store *store;
@@ -68,10 +71,28 @@ static void give(struct bench *b)
 	struct ticket *t = xmalloc(sizeof(*t));
 	uint64_t id = ++b->next;
 	char name[32];
-	struct job_row r = {.id = id, .name = name, .owner = C("alice"), .experiment = C("digits"), .notes = C(""), .status = C("queued"),
-	                    .queue = C("default"), .spec = C(spec), .run = C("{}"), .created_us = clock_real_us(clock_real()), .exit_code = -1,
-	                    .reason = C(""), .wanted = C(""), .epoch = 1, .nodes = 2, .gpus = 2, .cleanup = C("")};
-	struct event_row ev = {.id = id, .job = id, .at_us = r.created_us, .type = C("submitted"), .data = C("{\"status\":\"queued\"}")};
+	struct job_row r = {.id = id,
+	                    .name = name,
+	                    .owner = C("alice"),
+	                    .experiment = C("digits"),
+	                    .notes = C(""),
+	                    .status = C("queued"),
+	                    .queue = C("default"),
+	                    .spec = C(spec),
+	                    .run = C("{}"),
+	                    .created_us = clock_real_us(clock_real()),
+	                    .exit_code = -1,
+	                    .reason = C(""),
+	                    .wanted = C(""),
+	                    .epoch = 1,
+	                    .nodes = 2,
+	                    .gpus = 2,
+	                    .cleanup = C("")};
+	struct event_row ev = {.id = id,
+	                       .job = id,
+	                       .at_us = r.created_us,
+	                       .type = C("submitted"),
+	                       .data = C("{\"status\":\"queued\"}")};
 	struct err e;
 
 	snprintf(name, sizeof(name), "digits-%d", (int)(id % 1000));
@@ -97,7 +118,8 @@ static double cpu_us(void)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static void submits(struct bench *b, unsigned in_flight, double seconds, const char *name)
@@ -119,10 +141,12 @@ static void submits(struct bench *b, unsigned in_flight, double seconds, const c
 	size_t n = b->done < SAMPLES ? b->done : SAMPLES;
 
 	qsort(b->took, n, sizeof(*b->took), by_value);
-	printf("{\"bench\":\"%s\",\"in_flight\":%u,\"jobs_before\":%llu,\"per_s\":%.0f,\"p50_us\":%u,\"p99_us\":%u,\"max_us\":%u,"
+	printf("{\"bench\":\"%s\",\"in_flight\":%u,\"jobs_before\":%llu,\"per_s\":%.0f,\"p50_us\":%u,\"p99_us\":%"
+	       "u,\"max_us\":%u,"
 	       "\"cpu_us\":%.1f,\"group\":%.1f,\"failed\":%llu,\"behind_events\":%llu}\n",
-	       name, in_flight, (unsigned long long)first, (double)b->done * 1e6 / (double)wall, b->took[n / 2], b->took[n * 99 / 100],
-	       b->took[n - 1], cpu / (double)b->done, (double)(after.transactions - before.transactions) / (double)(after.groups - before.groups),
+	       name, in_flight, (unsigned long long)first, (double)b->done * 1e6 / (double)wall, b->took[n / 2],
+	       b->took[n * 99 / 100], b->took[n - 1], cpu / (double)b->done,
+	       (double)(after.transactions - before.transactions) / (double)(after.groups - before.groups),
 	       (unsigned long long)b->failed, (unsigned long long)(after.last_event - after.projected_event));
 	fflush(stdout);
 }
@@ -207,7 +231,14 @@ static void metrics(struct bench *b, double seconds)
 	double values[N];
 	uint64_t times[N], seq = 0, done = 0, start = now(), end = start + (uint64_t)(seconds * 1e6);
 	char name[16];
-	struct metric_chunk c = {.job = 1, .attempt = 1, .name = name, .n = N, .steps = steps, .values = values, .times_us = times, .node = C("n1")};
+	struct metric_chunk c = {.job = 1,
+	                         .attempt = 1,
+	                         .name = name,
+	                         .n = N,
+	                         .steps = steps,
+	                         .values = values,
+	                         .times_us = times,
+	                         .node = C("n1")};
 	struct err e;
 
 	while (now() < end) {
@@ -230,7 +261,8 @@ static void metrics(struct bench *b, double seconds)
 	}
 	while (done < seq)
 		loop_run_once(b->loop, 10);
-	printf("{\"bench\":\"metric_points\",\"per_s\":%.0f,\"batches_per_s\":%.0f}\n", (double)(seq * N * SERIES) * 1e6 / (double)(now() - start),
+	printf("{\"bench\":\"metric_points\",\"per_s\":%.0f,\"batches_per_s\":%.0f}\n",
+	       (double)(seq * N * SERIES) * 1e6 / (double)(now() - start),
 	       (double)seq * 1e6 / (double)(now() - start));
 }
 
@@ -277,7 +309,8 @@ int main(int argc, char **argv)
 	start = now();
 	b.store = store_open(&c, b.loop, &e);
 	if (b.store && store_load(b.store, &l, &e) == 0)
-		printf("{\"bench\":\"open_and_load\",\"ms\":%.1f,\"jobs_loaded\":%llu}\n", (double)(now() - start) / 1000, (unsigned long long)n);
+		printf("{\"bench\":\"open_and_load\",\"ms\":%.1f,\"jobs_loaded\":%llu}\n",
+		       (double)(now() - start) / 1000, (unsigned long long)n);
 	store_close(b.store);
 	if (stat(path, &st) == 0)
 		size = (uint64_t)st.st_size;

@@ -94,16 +94,31 @@ void kit_wait_projected(struct kit *k)
 struct job_row kit_job(uint64_t id)
 {
 	return (struct job_row){
-	    .id = id, .name = (char *)"digits", .owner = (char *)"alice", .experiment = (char *)"exp", .notes = (char *)"",
-	    .status = (char *)"queued", .queue = (char *)"default", .spec = (char *)KIT_SPEC, .run = (char *)"{\"git\":\"abc\"}",
-	    .created_us = KIT_T0 + id, .queued_us = KIT_T0 + id, .exit_code = -1, .reason = (char *)"", .wanted = (char *)"",
-	    .epoch = 1, .nodes = 2, .gpus = 2, .cleanup = (char *)"",
+	    .id = id,
+	    .name = (char *)"digits",
+	    .owner = (char *)"alice",
+	    .experiment = (char *)"exp",
+	    .notes = (char *)"",
+	    .status = (char *)"queued",
+	    .queue = (char *)"default",
+	    .spec = (char *)KIT_SPEC,
+	    .run = (char *)"{\"git\":\"abc\"}",
+	    .created_us = KIT_T0 + id,
+	    .queued_us = KIT_T0 + id,
+	    .exit_code = -1,
+	    .reason = (char *)"",
+	    .wanted = (char *)"",
+	    .epoch = 1,
+	    .nodes = 2,
+	    .gpus = 2,
+	    .cleanup = (char *)"",
 	};
 }
 
 struct event_row kit_event(uint64_t id, uint64_t job, char *type)
 {
-	return (struct event_row){.id = id, .job = job, .at_us = KIT_T0 + id, .type = type, .data = (char *)"{\"a\":1}"};
+	return (struct event_row){
+	    .id = id, .job = job, .at_us = KIT_T0 + id, .type = type, .data = (char *)"{\"a\":1}"};
 }
 
 void kit_submit(struct kit *k, uint64_t id, const char *spec)

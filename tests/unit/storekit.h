@@ -1,5 +1,6 @@
 /*
- * storekit: what the tests of the store share: an open store with its loop, rows to put in, transactions that are waited for.
+ * storekit: what the tests of the store share: an open store with its loop, rows to put in, transactions that
+ * are waited for.
  */
 #ifndef HEARTH_TESTS_STOREKIT_H
 #define HEARTH_TESTS_STOREKIT_H
@@ -32,9 +33,9 @@ void kit_submit(struct kit *k, uint64_t id, const char *spec);
 struct store_reader *kit_reader(struct kit *k);
 
 #define KIT_T0 1790000000000000ull /* a time, microseconds */
-#define KIT_SPEC                                                                                                \
-	"{\"name\":\"digits\",\"command\":[\"/bin/true\"],\"tags\":{\"team\":\"vision\",\"kind\":\"test\"}," \
-	"\"hyperparameters\":{\"lr\":0.1,\"epochs\":5,\"opt\":\"sgd\",\"amp\":true,\"layers\":[1,2]},"        \
+#define KIT_SPEC                                                                                             \
+	"{\"name\":\"digits\",\"command\":[\"/bin/true\"],\"tags\":{\"team\":\"vision\",\"kind\":\"test\"},"     \
+	"\"hyperparameters\":{\"lr\":0.1,\"epochs\":5,\"opt\":\"sgd\",\"amp\":true,\"layers\":[1,2]},"           \
 	"\"environment\":{\"NCCL_DEBUG\":\"WARN\",\"WANDB_API_KEY\":\"hunter2\"}}"
 
 #endif

@@ -32,8 +32,8 @@ static void open_store(const char *name)
 		tap_bail("blobstore_open: %s", e.text);
 }
 
-static int put(const char *owner, const char *digest, uint64_t offset, uint64_t total, const void *data, size_t n, uint64_t *present,
-               int *complete, struct err *e)
+static int put(const char *owner, const char *digest, uint64_t offset, uint64_t total, const void *data,
+               size_t n, uint64_t *present, int *complete, struct err *e)
 {
 	struct blob_piece p = {owner, digest, offset, total, data, n};
 
@@ -47,7 +47,8 @@ static void put_whole(const char *owner, const char *text, char digest[HASH_HEX_
 	int complete;
 
 	hash_hex(text, strlen(text), digest);
-	if (put(owner, digest, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 || !complete || present != strlen(text))
+	if (put(owner, digest, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 || !complete ||
+	    present != strlen(text))
 		tap_bail("put: %s", e.text);
 }
 
@@ -70,10 +71,12 @@ static void test_owners(void)
 	ok(blobstore_open_blob(bs, "bob", d, &size, &e) < 0 && e.code == ERR_NOT_FOUND, "nor open it");
 	list[0] = d;
 	list[1] = "0000000000000000000000000000000000000000000000000000000000000000";
-	ok(blobstore_missing(bs, "bob", list, 2, missing, &e) == 0 && missing[0] && missing[1], "he is told to upload it");
+	ok(blobstore_missing(bs, "bob", list, 2, missing, &e) == 0 && missing[0] && missing[1],
+	   "he is told to upload it");
 	ok(blobstore_missing(bs, "alice", list, 2, missing, &e) == 0 && !missing[0] && missing[1], "she is not");
 	put_whole("bob", "a secret recipe", d);
-	ok(blobstore_get(bs, "bob", d, &data, &n, &e) == 0 && n == 15 && !memcmp(data, "a secret recipe", 15), "having shown it, he may");
+	ok(blobstore_get(bs, "bob", d, &data, &n, &e) == 0 && n == 15 && !memcmp(data, "a secret recipe", 15),
+	   "having shown it, he may");
 	free(data);
 	fd = blobstore_open_blob(bs, "alice", d, &size, &e);
 	ok(fd >= 0 && size == 15, "opened for streaming");
@@ -96,15 +99,20 @@ static void test_bad(void)
 
 	open_store("bad");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(put("a", bad[i], 0, 1, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID && !blobstore_has(bs, NULL, bad[i]),
+		ok(put("a", bad[i], 0, 1, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID &&
+		       !blobstore_has(bs, NULL, bad[i]),
 		   "\"%.20s\" is no digest", bad[i]);
 	hash_hex("x", 1, d);
-	ok(put("a", d, 0, 1, "y", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID, "content with another digest");
+	ok(put("a", d, 0, 1, "y", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	   "content with another digest");
 	ok(!blobstore_has(bs, NULL, d), "is not kept");
-	ok(put("a", d, 0, 0, big, BLOBSTORE_PIECE_MAX + 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT, "a piece that is too large");
-	ok(put("a", d, BLOBSTORE_BLOB_MAX, 0, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT, "a blob that is too large");
+	ok(put("a", d, 0, 0, big, BLOBSTORE_PIECE_MAX + 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT,
+	   "a piece that is too large");
+	ok(put("a", d, BLOBSTORE_BLOB_MAX, 0, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT,
+	   "a blob that is too large");
 	ok(put("a", d, UINT64_MAX, 0, "x", 1, &present, &complete, &e) < 0, "an offset that wraps");
-	ok(put("a", d, 5, 3, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID, "a piece behind the end");
+	ok(put("a", d, 5, 3, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	   "a piece behind the end");
 	free(big);
 	blobstore_close(bs);
 }
@@ -123,44 +131,64 @@ static void test_pieces(void)
 		data[i] = (uint8_t)(i * 31 >> 3);
 	hash_hex(data, n, d);
 	open_store("pieces");
-	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && !complete && present == BLOBSTORE_PIECE_MAX, "first piece");
-	ok(put("a", d, 2 * BLOBSTORE_PIECE_MAX, n, data, 10, &present, &complete, &e) < 0 && e.code == ERR_CONFLICT && present == BLOBSTORE_PIECE_MAX,
+	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && !complete &&
+	       present == BLOBSTORE_PIECE_MAX,
+	   "first piece");
+	ok(put("a", d, 2 * BLOBSTORE_PIECE_MAX, n, data, 10, &present, &complete, &e) < 0 &&
+	       e.code == ERR_CONFLICT && present == BLOBSTORE_PIECE_MAX,
 	   "a piece too far is refused, with what is there");
-	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && present == BLOBSTORE_PIECE_MAX, "a repeated piece");
-	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == BLOBSTORE_PIECE_MAX && !complete, "where to go on");
-	ok(blobstore_present(bs, "b", d, &present, &complete, &e) == 0 && present == 0 && !complete, "another owner has an upload of his own");
+	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
+	       present == BLOBSTORE_PIECE_MAX,
+	   "a repeated piece");
+	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == BLOBSTORE_PIECE_MAX &&
+	       !complete,
+	   "where to go on");
+	ok(blobstore_present(bs, "b", d, &present, &complete, &e) == 0 && present == 0 && !complete,
+	   "another owner has an upload of his own");
 	blobstore_close(bs);
 	bs = blobstore_open(dir, &clock_, &e);
-	ok(put("a", d, BLOBSTORE_PIECE_MAX - 100, n, data + BLOBSTORE_PIECE_MAX - 100, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
+	ok(put("a", d, BLOBSTORE_PIECE_MAX - 100, n, data + BLOBSTORE_PIECE_MAX - 100, BLOBSTORE_PIECE_MAX,
+	       &present, &complete, &e) == 0 &&
 	       present == 2 * BLOBSTORE_PIECE_MAX - 100,
 	   "goes on after a restart, with an overlap");
 	snprintf(path, sizeof(path), "%s/uploads/a.%s", dir, d);
 	fd = open(path, O_RDWR);
 	ok(fd >= 0 && flock(fd, LOCK_EX) == 0, "another connection holds the upload");
-	ok(put("a", d, present, n, data + present, 1, &present, &complete, &e) < 0 && e.code == ERR_BUSY, "so this one is told");
+	ok(put("a", d, present, n, data + present, 1, &present, &complete, &e) < 0 && e.code == ERR_BUSY,
+	   "so this one is told");
 	close(fd);
 	present = 2 * BLOBSTORE_PIECE_MAX - 100;
-	ok(put("a", d, present, n, data + present, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && !complete, "third");
-	ok(put("a", d, present, n, data + present, n - present, &present, &complete, &e) == 0 && complete && present == n, "last");
+	ok(put("a", d, present, n, data + present, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
+	       !complete,
+	   "third");
+	ok(put("a", d, present, n, data + present, n - present, &present, &complete, &e) == 0 && complete &&
+	       present == n,
+	   "last");
 	ok(access(path, F_OK) < 0, "the upload's file is gone");
-	ok(blobstore_get(bs, "a", d, &back, &len, &e) == 0 && len == n && !memcmp(back, data, n), "the blob is what was sent");
+	ok(blobstore_get(bs, "a", d, &back, &len, &e) == 0 && len == n && !memcmp(back, data, n),
+	   "the blob is what was sent");
 	free(back);
 	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && complete && present == n, "complete");
-	ok(put("a", d, 0, n, data, 5, &present, &complete, &e) == 0 && complete, "putting it again is done at once");
+	ok(put("a", d, 0, n, data, 5, &present, &complete, &e) == 0 && complete,
+	   "putting it again is done at once");
 	/* without a total: found by the digest */
 	hash_hex(data, 1000, d);
 	ok(put("a", d, 0, 0, data, 400, &present, &complete, &e) == 0 && !complete, "total not told: first");
-	ok(put("a", d, 400, 0, data + 400, 600, &present, &complete, &e) == 0 && complete, "complete when the digest is right");
+	ok(put("a", d, 400, 0, data + 400, 600, &present, &complete, &e) == 0 && complete,
+	   "complete when the digest is right");
 	/* wrong content */
 	hash_hex(data, 2000, d);
 	ok(put("a", d, 0, 2000, data + 1, 400, &present, &complete, &e) == 0 && !complete, "a wrong first piece");
-	ok(put("a", d, 400, 2000, data + 400, 1600, &present, &complete, &e) < 0 && e.code == ERR_INVALID, "shows at the end");
-	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == 0, "and the upload begins again");
+	ok(put("a", d, 400, 2000, data + 400, 1600, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	   "shows at the end");
+	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == 0,
+	   "and the upload begins again");
 	free(data);
 	blobstore_close(bs);
 }
 
-/* ---- trees and garbage ------------------------------------------------------------------------------------------- */
+/* ---- trees and garbage
+ * ------------------------------------------------------------------------------------------- */
 
 static int store_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
 {
@@ -193,7 +221,8 @@ struct roots {
 	int fail;
 };
 
-static int each_root(int (*mark)(const char *digest, void *mark_arg), void *mark_arg, void *arg, struct err *e)
+static int each_root(int (*mark)(const char *digest, void *mark_arg), void *mark_arg, void *arg,
+                     struct err *e)
 {
 	struct roots *r = arg;
 
@@ -209,7 +238,7 @@ static void test_tree(void)
 	struct err e;
 
 	open_store("tree");
-	make_tree((char *)(uintptr_t)"alice", "t1", "print(1)\n", t1);
+	make_tree((char *)(uintptr_t) "alice", "t1", "print(1)\n", t1);
 	is_int(blobstore_check_tree(bs, "alice", t1, &e), 0, "a whole tree");
 	ok(blobstore_check_tree(bs, "bob", t1, &e) < 0 && e.code == ERR_NOT_FOUND, "is not bob's");
 	is_int(blobstore_give(bs, "bob", t1, &e), 0, "until it is given to him");
@@ -217,7 +246,8 @@ static void test_tree(void)
 	hash_hex("print(1)\n", 9, chunk);
 	snprintf(file, sizeof(file), "%s/blobs/%.2s/%s", dir, chunk, chunk);
 	ok(unlink(file) == 0, "a chunk gets lost");
-	ok(blobstore_check_tree(bs, "alice", t1, &e) < 0 && e.code == ERR_NOT_FOUND, "then the tree is not whole");
+	ok(blobstore_check_tree(bs, "alice", t1, &e) < 0 && e.code == ERR_NOT_FOUND,
+	   "then the tree is not whole");
 	like(e.text, "1 of the 1 chunks", "and the message says what is missing");
 	ok(blobstore_give(bs, "carol", t1, &e) < 0, "nor can it be given");
 	blobstore_close(bs);
@@ -225,7 +255,8 @@ static void test_tree(void)
 
 static void test_gc(void)
 {
-	char keep[HASH_HEX_SIZE], drop[HASH_HEX_SIZE], plain[HASH_HEX_SIZE], young[HASH_HEX_SIZE], lost[HASH_HEX_SIZE], path[1100];
+	char keep[HASH_HEX_SIZE], drop[HASH_HEX_SIZE], plain[HASH_HEX_SIZE], young[HASH_HEX_SIZE],
+	    lost[HASH_HEX_SIZE], path[1100];
 	struct roots r = {{keep, plain, lost, "no digest"}, 0};
 	struct blobstore_gc gc = {.roots = each_root, .arg = &r};
 	struct err e;
@@ -233,12 +264,13 @@ static void test_gc(void)
 	int complete, fd;
 
 	open_store("gc");
-	make_tree((char *)(uintptr_t)"alice", "keep", "print('keep')\n", keep);
-	make_tree((char *)(uintptr_t)"alice", "drop", "print('drop')\n", drop);
+	make_tree((char *)(uintptr_t) "alice", "keep", "print('keep')\n", keep);
+	make_tree((char *)(uintptr_t) "alice", "drop", "print('drop')\n", drop);
 	put_whole("alice", "a failure text", plain);
 	hash_hex("never", 5, lost);
 	is_int(blobstore_gc(bs, &gc, &e), 0, "blobstore_gc");
-	ok(gc.removed == 0 && gc.kept == 5 && gc.manifests_missing == 1, "nothing is old enough (kept %llu)", (unsigned long long)gc.kept);
+	ok(gc.removed == 0 && gc.kept == 5 && gc.manifests_missing == 1, "nothing is old enough (kept %llu)",
+	   (unsigned long long)gc.kept);
 	clock_fake_advance(&clock_, 2 * HOUR_US);
 	put_whole("alice", "young", young);
 	gc.keep_since_us = clock_real_us(&clock_) - 3 * HOUR_US;
@@ -246,10 +278,13 @@ static void test_gc(void)
 	is_int((int64_t)gc.removed, 0, "nothing younger than it goes");
 	gc.keep_since_us = 0;
 	is_int(blobstore_gc(bs, &gc, &e), 0, "after two hours");
-	ok(gc.removed == 2 && gc.references_removed == 2, "the tree without a root went, with its chunk and references (%llu, %llu)",
+	ok(gc.removed == 2 && gc.references_removed == 2,
+	   "the tree without a root went, with its chunk and references (%llu, %llu)",
 	   (unsigned long long)gc.removed, (unsigned long long)gc.references_removed);
 	is_int(blobstore_check_tree(bs, "alice", keep, &e), 0, "the one with a root stayed, with its chunk");
-	ok(!blobstore_has(bs, "alice", drop) && blobstore_has(bs, "alice", plain) && blobstore_has(bs, "alice", young), "the rest is right");
+	ok(!blobstore_has(bs, "alice", drop) && blobstore_has(bs, "alice", plain) &&
+	       blobstore_has(bs, "alice", young),
+	   "the rest is right");
 	/* being asked for keeps a blob */
 	r.v[0] = r.v[1] = NULL;
 	clock_fake_advance(&clock_, 2 * HOUR_US);
@@ -257,7 +292,8 @@ static void test_gc(void)
 	uint8_t missing[1];
 	blobstore_missing(bs, "alice", list, 1, missing, &e);
 	is_int(blobstore_gc(bs, &gc, &e), 0, "without roots");
-	ok(gc.removed == 3 && blobstore_has(bs, "alice", plain), "what was promised a moment ago stays (%llu)", (unsigned long long)gc.removed);
+	ok(gc.removed == 3 && blobstore_has(bs, "alice", plain), "what was promised a moment ago stays (%llu)",
+	   (unsigned long long)gc.removed);
 	/* uploads */
 	hash_hex("0123456789", 10, lost);
 	put("alice", lost, 0, 10, "01234", 5, &present, &complete, &e);
@@ -268,11 +304,12 @@ static void test_gc(void)
 	blobstore_gc(bs, &gc, &e);
 	is_int((int64_t)gc.uploads_removed, 1, "but not for a day");
 	/* safety */
-	make_tree((char *)(uintptr_t)"alice", "keep2", "print('keep')\n", keep);
+	make_tree((char *)(uintptr_t) "alice", "keep2", "print('keep')\n", keep);
 	clock_fake_advance(&clock_, 2 * HOUR_US);
 	r.fail = 1;
 	r.v[0] = keep;
-	ok(blobstore_gc(bs, &gc, &e) < 0 && blobstore_check_tree(bs, "alice", keep, &e) == 0, "roots that cannot be read: nothing is removed");
+	ok(blobstore_gc(bs, &gc, &e) < 0 && blobstore_check_tree(bs, "alice", keep, &e) == 0,
+	   "roots that cannot be read: nothing is removed");
 	r.fail = 0;
 	clock_fake_advance(&clock_, 2 * HOUR_US);
 	snprintf(path, sizeof(path), "%s/blobs/%.2s/%s", dir, keep, keep);
@@ -286,7 +323,8 @@ static void test_gc(void)
 	blobstore_close(bs);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void *putter(void *arg)
 {
@@ -327,7 +365,8 @@ static void test_threads(void)
 		rc |= blobstore_gc(bs, &gc, &e);
 	for (int i = 0; i < 3; i++)
 		pthread_join(t[i], NULL);
-	ok(rc == 0 && bad[0] + bad[1] + bad[2] == 0, "puts and garbage collection at once: what was put is there");
+	ok(rc == 0 && bad[0] + bad[1] + bad[2] == 0,
+	   "puts and garbage collection at once: what was put is there");
 	blobstore_close(bs);
 }
 

@@ -16,8 +16,8 @@ static uint64_t times[N];
 
 static int same(const struct points *p, size_t n)
 {
-	return p->n == n && !memcmp(p->steps, steps, n * sizeof(*steps)) && !memcmp(p->values, values, n * sizeof(*values)) &&
-	       !memcmp(p->times_us, times, n * sizeof(*times));
+	return p->n == n && !memcmp(p->steps, steps, n * sizeof(*steps)) &&
+	       !memcmp(p->values, values, n * sizeof(*values)) && !memcmp(p->times_us, times, n * sizeof(*times));
 }
 
 static size_t round_trip(size_t n, const char *what)

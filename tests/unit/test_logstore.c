@@ -29,7 +29,8 @@ struct lab {
 	char stream[80];
 };
 
-static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof, void *arg)
+static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
+                       void *arg)
 {
 	struct lab *l = arg;
 
@@ -41,7 +42,8 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 	snprintf(l->stream, sizeof(l->stream), "%s", stream);
 }
 
-static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete, void *arg)
+static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
+                     void *arg)
 {
 	struct lab *l = arg;
 
@@ -63,8 +65,14 @@ static void on_error(uint64_t job, uint32_t attempt, const char *stream, const s
 
 static void lab_reopen(struct lab *l, unsigned max_open)
 {
-	struct logstore_config c = {.dir = l->dir, .clock = clock_real(), .sync_ms = 5, .max_open = max_open, .on_durable = on_durable,
-	                            .on_grown = on_grown, .on_error = on_error, .arg = l};
+	struct logstore_config c = {.dir = l->dir,
+	                            .clock = clock_real(),
+	                            .sync_ms = 5,
+	                            .max_open = max_open,
+	                            .on_durable = on_durable,
+	                            .on_grown = on_grown,
+	                            .on_error = on_error,
+	                            .arg = l};
 	struct err e;
 
 	if (!l->loop)
@@ -103,7 +111,13 @@ static void settle(struct lab *l)
 
 static int put(struct lab *l, uint64_t offset, const char *text, int eof, struct err *e)
 {
-	struct log_chunk c = {.job = 1, .attempt = 1, .stream = "rank-0", .offset = offset, .data = text, .n = strlen(text), .eof = eof};
+	struct log_chunk c = {.job = 1,
+	                      .attempt = 1,
+	                      .stream = "rank-0",
+	                      .offset = offset,
+	                      .data = text,
+	                      .n = strlen(text),
+	                      .eof = eof};
 
 	return logstore_append(l->ls, &c, e);
 }
@@ -122,11 +136,11 @@ static char *content(struct lab *l, const char *stream, uint64_t offset, uint64_
 	return out;
 }
 
-#define is_content(l, offset, want, what)                              \
-	do {                                                               \
-		char *got_ = content(l, "rank-0", offset, NULL, NULL);         \
-		is_str(got_, want, what);                                      \
-		free(got_);                                                    \
+#define is_content(l, offset, want, what)                                                                    \
+	do {                                                                                                     \
+		char *got_ = content(l, "rank-0", offset, NULL, NULL);                                               \
+		is_str(got_, want, what);                                                                            \
+		free(got_);                                                                                          \
 	} while (0)
 
 static void test_append(void)
@@ -179,7 +193,8 @@ static void test_refusals(void)
 	lab_open(&l, "refuse");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		c.stream = bad[i];
-		ok(logstore_append(l.ls, &c, &e) < 0 && e.code == ERR_INVALID, "stream name \"%s\" is refused", bad[i]);
+		ok(logstore_append(l.ls, &c, &e) < 0 && e.code == ERR_INVALID, "stream name \"%s\" is refused",
+		   bad[i]);
 	}
 	c.stream = "s";
 	c.rec = rec;
@@ -210,7 +225,8 @@ static void test_gap(void)
 	lab_open(&l, "gap");
 	put(&l, 0, "abc", 0, &e);
 	is_int(put(&l, 1003, "xyz\n", 0, &e), 0, "a piece that begins behind the end");
-	is_content(&l, 0, "abc\n[hearth: 1000 bytes are missing here]\nxyz\n", "the gap is visible, with its size");
+	is_content(&l, 0, "abc\n[hearth: 1000 bytes are missing here]\nxyz\n",
+	           "the gap is visible, with its size");
 	is_int(put(&l, 1005, "z\nmore", 0, &e), 0, "offsets go on as the source counts");
 	is_content(&l, 0, "abc\n[hearth: 1000 bytes are missing here]\nxyz\nmore", "overlap after a gap");
 	settle(&l);
@@ -260,7 +276,8 @@ static void test_marks(void)
 	c.rec_n = 48;
 	is_int(logstore_append(l.ls, &c, &e), 0, "a chunk with its index");
 	is_int(logstore_marks(l.dir, 1, 1, "rank-0", 0, 100, &m, &n, &e), 0, "logstore_marks");
-	ok(n == 2 && m[0].offset == 0 && m[0].at_us == 1000000 && m[0].fd == 1 && m[1].offset == 4 && m[1].at_us == 2000000 && m[1].fd == 2,
+	ok(n == 2 && m[0].offset == 0 && m[0].at_us == 1000000 && m[0].fd == 1 && m[1].offset == 4 &&
+	       m[1].at_us == 2000000 && m[1].fd == 2,
 	   "times and descriptors; close ones share a mark");
 	free(m);
 	/* again with 6 bytes more, index from the start: the known part is passed over */
@@ -269,7 +286,8 @@ static void test_marks(void)
 	rec_at(rec + 32, 12, 9000000, 1);
 	is_int(logstore_append(l.ls, &c, &e), 0, "a repetition that brings more");
 	is_int(logstore_marks(l.dir, 1, 1, "rank-0", 13, 2, &m, &n, &e), 0, "marks from the middle");
-	ok(n == 1 && m[0].offset == 12 && m[0].at_us == 9000000 && m[0].fd == 1, "the one that covers the offset");
+	ok(n == 1 && m[0].offset == 12 && m[0].at_us == 9000000 && m[0].fd == 1,
+	   "the one that covers the offset");
 	free(m);
 	is_int(logstore_marks(l.dir, 1, 1, "rank-0", 5, 8, &m, &n, &e), 0, "marks of a range");
 	ok(n == 2 && m[0].offset == 4 && m[1].offset == 12, "from the covering one on");
@@ -277,9 +295,11 @@ static void test_marks(void)
 	lab_close(&l);
 }
 
-/* ---- crash ------------------------------------------------------------------------------------------------------ */
+/* ---- crash
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* The child appends until it is killed and tells each acknowledged offset; afterwards everything acknowledged is there. */
+/* The child appends until it is killed and tells each acknowledged offset; afterwards everything acknowledged
+ * is there. */
 static void crash_child(struct lab *l, int out)
 {
 	char block[5000];
@@ -332,9 +352,11 @@ static void test_kill(void)
 		acked = off;
 	close(fds[0]);
 	waitpid(pid, &status, 0);
-	ok(WIFSIGNALED(status) && acked > 0, "killed in the middle, %llu bytes acknowledged", (unsigned long long)acked);
+	ok(WIFSIGNALED(status) && acked > 0, "killed in the middle, %llu bytes acknowledged",
+	   (unsigned long long)acked);
 	lab_reopen(&l, 0);
-	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off >= acked, "nothing that was acknowledged is lost");
+	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off >= acked,
+	   "nothing that was acknowledged is lost");
 	for (uint64_t at = 0; at < acked; at += n) {
 		if (logstore_read(l.dir, 1, 1, "rank-0", at, buf, 1 << 20, &n, &size, NULL, &e) < 0 || n == 0)
 			tap_bail("cannot read back: %s", e.text);
@@ -366,18 +388,21 @@ static void test_power_loss(void)
 	close(fd);
 	snprintf(path, sizeof(path), "%s/1/1/rank-0.ix", l.dir);
 	fd = open(path, O_WRONLY | O_APPEND);
-	ok(write(fd, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 35) == 35, "in the index, too");
+	ok(write(fd, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 35) == 35,
+	   "in the index, too");
 	close(fd);
 	setenv("HEARTH_TEST_BOOT_ID", "22222222-2222-2222-2222-222222222222", 1);
 	lab_reopen(&l, 0);
 	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off == 119, "durable offset as acknowledged");
 	put(&l, 119, "again", 0, &e);
-	is_content(&l, 0, "synced.\n[hearth: 100 bytes are missing here]\nafter a gap.again", "the unsynced end was cut off");
+	is_content(&l, 0, "synced.\n[hearth: 100 bytes are missing here]\nafter a gap.again",
+	           "the unsynced end was cut off");
 	lab_close(&l);
 	unsetenv("HEARTH_TEST_BOOT_ID");
 }
 
-/* ---- the end, compression -------------------------------------------------------------------------------------- */
+/* ---- the end, compression
+ * -------------------------------------------------------------------------------------- */
 
 static uint8_t *make_bytes(size_t n)
 {
@@ -393,7 +418,11 @@ static void put_all(struct lab *l, const char *stream, const uint8_t *data, size
 	struct err e;
 
 	for (size_t at = 0; at < n; at += 700001) {
-		struct log_chunk c = {.job = 1, .attempt = 1, .stream = stream, .offset = from + at, .data = data + at,
+		struct log_chunk c = {.job = 1,
+		                      .attempt = 1,
+		                      .stream = stream,
+		                      .offset = from + at,
+		                      .data = data + at,
 		                      .n = n - at < 700001 ? n - at : 700001};
 
 		if (logstore_append(l->ls, &c, &e) < 0)
@@ -406,7 +435,8 @@ static int same(struct lab *l, const char *stream, uint64_t offset, const uint8_
 	uint8_t *got = xmalloc(n + 1);
 	size_t len = 0;
 	struct err e;
-	int rc = logstore_read(l->dir, 1, 1, stream, offset, got, n, &len, NULL, NULL, &e) == 0 && len == n && !memcmp(got, want, n);
+	int rc = logstore_read(l->dir, 1, 1, stream, offset, got, n, &len, NULL, NULL, &e) == 0 && len == n &&
+	         !memcmp(got, want, n);
 
 	free(got);
 	return rc;
@@ -429,15 +459,18 @@ static void test_finish(void)
 	put_all(&l, "rank-1", (const uint8_t *)"short", 5, 0);
 	is_int(logstore_finish(l.ls, 1, 1, &e), 0, "logstore_finish");
 	ok(l.complete, "followers are told");
-	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && st.complete && st.size == n, "complete at once, before it is compressed");
+	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && st.complete && st.size == n,
+	   "complete at once, before it is compressed");
 	settle(&l);
 	is_int(stat(zst, &s), 0, "there is a compressed file");
-	ok(access(raw, F_OK) < 0 && (size_t)s.st_size < n * 3 / 4, "compressed: %zu -> %lld bytes", n, (long long)s.st_size);
+	ok(access(raw, F_OK) < 0 && (size_t)s.st_size < n * 3 / 4, "compressed: %zu -> %lld bytes", n,
+	   (long long)s.st_size);
 	ok(same(&l, "rank-0", 0, data, n), "all of it reads the same");
 	ok(same(&l, "rank-0", 1048570, data + 1048570, 20), "across frames");
 	ok(same(&l, "rank-0", 3 * 1048576, data + 3 * 1048576, 1048576), "a whole frame");
 	ok(same(&l, "rank-0", n - 7, data + n - 7, 7), "the last bytes");
-	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && st.complete && st.size == n, "size and end are the same");
+	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && st.complete && st.size == n,
+	   "size and end are the same");
 	ok(same(&l, "rank-1", 0, (const uint8_t *)"short", 5), "a short stream stays plain and complete");
 	/* an agent that comes back late */
 	put_all(&l, "rank-0", data + n - 100, 100, n - 100);
@@ -446,7 +479,8 @@ static void test_finish(void)
 	put_all(&l, "rank-0", (const uint8_t *)"late words\n", 11, n);
 	settle(&l);
 	ok(same(&l, "rank-0", n, (const uint8_t *)"late words\n", 11), "words after the end are kept behind it");
-	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && !st.complete && st.size == n + 11, "and it is not complete any more");
+	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && !st.complete && st.size == n + 11,
+	   "and it is not complete any more");
 	is_int(logstore_finish(l.ls, 1, 1, &e), 0, "finished again");
 	settle(&l);
 	ok(logstore_stat(l.dir, 1, 1, "rank-0", &st, &e) == 0 && st.complete, "complete again");
@@ -482,7 +516,8 @@ static void test_finish_restart(void)
 	ok(access(raw, F_OK) == 0 && access(zst, F_OK) < 0, "stopped before it was compressed");
 	lab_reopen(&l, 0);
 	settle(&l);
-	ok(access(raw, F_OK) < 0 && access(zst, F_OK) == 0 && same(&l, "rank-0", 0, data, n), "done after the restart");
+	ok(access(raw, F_OK) < 0 && access(zst, F_OK) == 0 && same(&l, "rank-0", 0, data, n),
+	   "done after the restart");
 	ok(fs_write_atomic(raw, data, n, 0600, &e) == 0, "both files, as after a crash");
 	is_int(logstore_finish(l.ls, 1, 1, &e), 0, "finish");
 	settle(&l);
@@ -495,7 +530,8 @@ static int collect(const struct log_stream *s, void *arg)
 {
 	char *out = arg;
 
-	snprintf(out + strlen(out), 400 - strlen(out), "%u/%s:%llu%s ", s->attempt, s->name, (unsigned long long)s->size, s->complete ? "." : "");
+	snprintf(out + strlen(out), 400 - strlen(out), "%u/%s:%llu%s ", s->attempt, s->name,
+	         (unsigned long long)s->size, s->complete ? "." : "");
 	return 0;
 }
 
@@ -524,7 +560,8 @@ static void test_streams(void)
 	logstore_finish(l.ls, 3, 10, &e);
 	is_int(logstore_streams(l.dir, 3, 0, collect, list, &e), 0, "logstore_streams");
 	is_str(list,
-	       "1/mpirun:10 1/rank-2:5 1/rank-10:5 1/setup-algo-1:5 10/mpirun:5. 10/rank-2:5. 10/rank-10:5. 10/setup-algo-1:5. ",
+	       "1/mpirun:10 1/rank-2:5 1/rank-10:5 1/setup-algo-1:5 10/mpirun:5. 10/rank-2:5. 10/rank-10:5. "
+	       "10/setup-algo-1:5. ",
 	       "attempts and streams in order, with what is complete");
 	list[0] = '\0';
 	is_int(logstore_streams(l.dir, 99, 0, collect, list, &e), 0, "a job without logs");
@@ -537,10 +574,12 @@ static void test_streams(void)
 	lab_close(&l);
 }
 
-/* ---- failures ---------------------------------------------------------------------------------------------------- */
+/* ---- failures
+ * ---------------------------------------------------------------------------------------------------- */
 
 #ifdef HEARTH_FAULTS
-/* The n-th write fails, n = 1, 2, ... until none does: nothing half is left, the same bytes go in afterwards. */
+/* The n-th write fails, n = 1, 2, ... until none does: nothing half is left, the same bytes go in afterwards.
+ */
 static void test_write_faults(void)
 {
 	struct lab l;
@@ -560,8 +599,10 @@ static void test_write_faults(void)
 		fault_clear();
 		bad += put(&l, 0, "abc", 0, &e) < 0 || put(&l, 103, "def", 1, &e) < 0;
 		char *s = content(&l, "rank-0", 0, NULL, NULL);
-		/* When "abc" failed, the second piece found a gap of 103 bytes: its sender is told to close instead; here it does not. */
-		bad += strcmp(s, "abc\n[hearth: 100 bytes are missing here]\ndef") && strcmp(s, "[hearth: 103 bytes are missing here]\ndef");
+		/* When "abc" failed, the second piece found a gap of 103 bytes: its sender is told to close instead;
+		 * here it does not. */
+		bad += strcmp(s, "abc\n[hearth: 100 bytes are missing here]\ndef") &&
+		       strcmp(s, "[hearth: 103 bytes are missing here]\ndef");
 		free(s);
 		settle(&l);
 		bad += l.durable != 106 || !l.eof;
@@ -583,7 +624,8 @@ static void test_sync_faults(void)
 	put(&l, 3, "two", 0, &e);
 	settle(&l);
 	ok(l.errors == 1 && l.durable == 3, "a failed sync is not acknowledged, its sender is told");
-	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off == 3, "the stream is back at what is certain");
+	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off == 3,
+	   "the stream is back at what is certain");
 	fault_clear();
 	put(&l, 3, "two", 0, &e);
 	settle(&l);
@@ -605,7 +647,8 @@ static void test_compress_fault(void)
 	logstore_finish(l.ls, 1, 1, &e);
 	for (int i = 0; i < 20; i++)
 		loop_run_once(l.loop, 5);
-	ok(!logstore_idle(l.ls) && same(&l, "rank-0", 0, data, n), "a failed compression leaves the plain stream, and waits");
+	ok(!logstore_idle(l.ls) && same(&l, "rank-0", 0, data, n),
+	   "a failed compression leaves the plain stream, and waits");
 	fault_clear();
 	lab_close(&l);
 	lab_reopen(&l, 0);
@@ -616,7 +659,8 @@ static void test_compress_fault(void)
 }
 #endif
 
-/* ---- readers in other threads ------------------------------------------------------------------------------------ */
+/* ---- readers in other threads
+ * ------------------------------------------------------------------------------------ */
 
 struct reading {
 	const char *dir;
@@ -674,7 +718,8 @@ static void test_readers(void)
 		pthread_create(&t[i], NULL, reader, &r[i]);
 	}
 	for (size_t at = 0; at < n; at += 65536) {
-		struct log_chunk c = {.job = 1, .attempt = 1, .stream = "rank-0", .offset = at, .data = data + at, .n = 65536};
+		struct log_chunk c = {
+		    .job = 1, .attempt = 1, .stream = "rank-0", .offset = at, .data = data + at, .n = 65536};
 
 		if (logstore_append(l.ls, &c, &e) < 0)
 			tap_bail("append: %s", e.text);
@@ -686,7 +731,8 @@ static void test_readers(void)
 		atomic_store(&r[i].stop, 1);
 	for (int i = 0; i < 3; i++) {
 		pthread_join(t[i], NULL);
-		ok(r[i].bad == 0 && r[i].rounds > 0, "reader %d saw every byte right while it grew and was compressed (%d rounds)", i, r[i].rounds);
+		ok(r[i].bad == 0 && r[i].rounds > 0,
+		   "reader %d saw every byte right while it grew and was compressed (%d rounds)", i, r[i].rounds);
 	}
 	free(data);
 	lab_close(&l);

@@ -47,11 +47,25 @@ static double num(const cJSON *v, const char *path)
 static void put_attempt(struct store_txn *t)
 {
 	struct attempt_row a = {
-	    .job = 1, .number = 1, .epoch = 3, .state = C("ended"), .outcome = C("failed"), .cls = C("user_error"),
-	    .reason = C("rank 1 exited with 3"), .cause = C("first start"), .launch_id = C("L1"), .token = C("SECRET-TOKEN-XYZ"),
-	    .placement = C("[{\"node\":\"n1\",\"address\":\"10.0.0.1\",\"gpus\":[0],\"ranks\":1},{\"node\":\"n2\",\"gpus\":[1]}]"),
-	    .resumed_from_step = -1, .exit_code = 3, .signal = -1, .started_us = KIT_T0 + 10, .ended_us = KIT_T0 + 20,
-	    .phases = C("[{\"name\":\"staging\",\"started_us\":1790000000000010,\"ended_us\":1790000000000015}]"), .master_port = 29500,
+	    .job = 1,
+	    .number = 1,
+	    .epoch = 3,
+	    .state = C("ended"),
+	    .outcome = C("failed"),
+	    .cls = C("user_error"),
+	    .reason = C("rank 1 exited with 3"),
+	    .cause = C("first start"),
+	    .launch_id = C("L1"),
+	    .token = C("SECRET-TOKEN-XYZ"),
+	    .placement = C("[{\"node\":\"n1\",\"address\":\"10.0.0.1\",\"gpus\":[0],\"ranks\":1},{\"node\":"
+	                   "\"n2\",\"gpus\":[1]}]"),
+	    .resumed_from_step = -1,
+	    .exit_code = 3,
+	    .signal = -1,
+	    .started_us = KIT_T0 + 10,
+	    .ended_us = KIT_T0 + 20,
+	    .phases = C("[{\"name\":\"staging\",\"started_us\":1790000000000010,\"ended_us\":1790000000000015}]"),
+	    .master_port = 29500,
 	};
 
 	store_txn_attempt(t, &a);
@@ -59,8 +73,15 @@ static void put_attempt(struct store_txn *t)
 
 static void put_ranks(struct store_txn *t)
 {
-	struct rank_row r = {.job = 1, .attempt = 1, .rank = 0, .node = C("n1"), .state = C("exited"), .exit_code = 0, .signal = -1,
-	                     .pid = 77, .started_us = KIT_T0 + 11};
+	struct rank_row r = {.job = 1,
+	                     .attempt = 1,
+	                     .rank = 0,
+	                     .node = C("n1"),
+	                     .state = C("exited"),
+	                     .exit_code = 0,
+	                     .signal = -1,
+	                     .pid = 77,
+	                     .started_us = KIT_T0 + 11};
 
 	store_txn_rank(t, &r);
 	r.rank = 1;
@@ -73,11 +94,26 @@ static void put_ranks(struct store_txn *t)
 
 static void put_rest(struct store_txn *t)
 {
-	struct node_row n = {.id = 5, .name = C("n1"), .address = C("10.0.0.1"), .state = C("up"), .inventory = C("{}"), .joined_us = 7};
-	struct artifact_row a = {.job = 1, .attempt = 1, .kind = C("model"), .node = C("n1"), .digest = C("abc"), .size_bytes = 12, .files = 2,
+	struct node_row n = {.id = 5,
+	                     .name = C("n1"),
+	                     .address = C("10.0.0.1"),
+	                     .state = C("up"),
+	                     .inventory = C("{}"),
+	                     .joined_us = 7};
+	struct artifact_row a = {.job = 1,
+	                         .attempt = 1,
+	                         .kind = C("model"),
+	                         .node = C("n1"),
+	                         .digest = C("abc"),
+	                         .size_bytes = 12,
+	                         .files = 2,
 	                         .at_us = KIT_T0};
 	struct tag_row tag = {1, C("team"), C("speech")}, gone = {1, C("kind"), NULL};
-	struct token_row k = {.id = C("tk"), .kind = C("join"), .secret_hash = C("h"), .created_us = KIT_T0, .expires_us = UINT64_MAX / 4};
+	struct token_row k = {.id = C("tk"),
+	                      .kind = C("join"),
+	                      .secret_hash = C("h"),
+	                      .created_us = KIT_T0,
+	                      .expires_us = UINT64_MAX / 4};
 
 	store_txn_node(t, &n);
 	n.id = 6;
@@ -187,7 +223,8 @@ static void check_load(struct kit *k, const char *when)
 
 	is_int(store_load(k->store, &load, &e), 0, "store_load");
 	ok(l.jobs == 1 && l.attempts == 1 && l.ranks == 2 && l.nodes == 1 && l.tokens == 1 && l.idems == 1,
-	   "%s: what is unfinished is loaded (%d %d %d %d %d %d)", when, l.jobs, l.attempts, l.ranks, l.nodes, l.tokens, l.idems);
+	   "%s: what is unfinished is loaded (%d %d %d %d %d %d)", when, l.jobs, l.attempts, l.ranks, l.nodes,
+	   l.tokens, l.idems);
 	is_str(l.spec, KIT_SPEC, "the specification is verbatim");
 	is_str(l.last, "SECRET-TOKEN-XYZ failed", "fields of the attempt");
 	is_int(store_max_ids(k->store, &job, &event, &node, &e), 0, "store_max_ids");
@@ -206,7 +243,8 @@ static void check_show(struct store_reader *r)
 
 	ok(j, "store_job_json");
 	is_str(str(j, "name"), "digits", "name");
-	ok(num(j, "id") == 1 && cJSON_IsNull(at(j, "exit_code")) && cJSON_IsNull(at(j, "ended_at")), "id, no exit code, no end");
+	ok(num(j, "id") == 1 && cJSON_IsNull(at(j, "exit_code")) && cJSON_IsNull(at(j, "ended_at")),
+	   "id, no exit code, no end");
 	is_str(str(j, "queued_at"), "2026-09-21T14:13:20.000001Z", "times are RFC 3339 with microseconds");
 	is_str(str(j, "spec.environment.WANDB_API_KEY"), "***", "a secret of the environment is masked");
 	is_str(str(j, "spec.environment.NCCL_DEBUG"), "WARN", "what is not secret is not");
@@ -218,7 +256,8 @@ static void check_show(struct store_reader *r)
 	is_str(str(j, "attempts.0.class"), "user_error", "class");
 	is_str(str(j, "attempts.0.nodes.1"), "n2", "names of the nodes in rank order");
 	is_str(str(j, "attempts.0.phases.0.ended_at"), "2026-09-21T14:13:20.000015Z", "phases");
-	ok(cJSON_IsNull(at(j, "attempts.0.resumed_from_step")) && cJSON_IsNull(at(j, "attempts.0.pool")), "null for none");
+	ok(cJSON_IsNull(at(j, "attempts.0.resumed_from_step")) && cJSON_IsNull(at(j, "attempts.0.pool")),
+	   "null for none");
 	is_int(cJSON_GetArraySize(at(j, "artifacts")), 3, "artifacts: a repeated report is one");
 	is_str(str(j, "run.git"), "abc", "facts of the run");
 	ok(cJSON_IsObject(at(j, "metrics")), "metrics");
@@ -235,11 +274,14 @@ static void check_lists(struct store_reader *r)
 	struct err e;
 	cJSON *j = store_ranks_json(r, 1, 0, &e);
 
-	ok(cJSON_GetArraySize(j) == 2 && num(j, "1.exit_code") == 3 && num(j, "0.exit_code") == 0, "ranks of the newest attempt");
+	ok(cJSON_GetArraySize(j) == 2 && num(j, "1.exit_code") == 3 && num(j, "0.exit_code") == 0,
+	   "ranks of the newest attempt");
 	is_str(str(j, "1.text"), "Traceback\n\xc3\xa4", "last lines");
 	cJSON_Delete(j);
 	j = store_events_json(r, 1, 0, 0, &e);
-	ok(cJSON_GetArraySize(at(j, "events")) == 1 && num(j, "events.0.data.a") == 1 && cJSON_IsNull(at(j, "next")), "events");
+	ok(cJSON_GetArraySize(at(j, "events")) == 1 && num(j, "events.0.data.a") == 1 &&
+	       cJSON_IsNull(at(j, "next")),
+	   "events");
 	is_str(str(j, "events.0.type"), "submitted", "type of the event");
 	cJSON_Delete(j);
 	j = store_run_info_json(r, 1, &e);
@@ -247,12 +289,16 @@ static void check_lists(struct store_reader *r)
 	is_str(str(j, "0.text"), "mpirun -x MY_TOKEN=*** -x A=b prog", "a secret in a command line is masked");
 	is_str(str(j, "1.text"), "tokenizers==0.15\nkeyring==24", "a package list is not");
 	cJSON_Delete(j);
-	ok(store_artifact_get(r, 1, "model", &a, &e) == 0 && !strcmp(a.digest, "def") && !a.uri, "the newest model");
+	ok(store_artifact_get(r, 1, "model", &a, &e) == 0 && !strcmp(a.digest, "def") && !a.uri,
+	   "the newest model");
 	artifact_row_fini(&a);
-	ok(store_artifact_get(r, 1, "output", &a, &e) == 0 && !a.digest && !strcmp(a.uri, "file:///results/1"), "an artifact at a URI");
+	ok(store_artifact_get(r, 1, "output", &a, &e) == 0 && !a.digest && !strcmp(a.uri, "file:///results/1"),
+	   "an artifact at a URI");
 	artifact_row_fini(&a);
 	ok(store_artifact_get(r, 1, "checkpoint", &a, &e) < 0 && e.code == ERR_NOT_FOUND, "no checkpoint");
-	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.idem_key, "key-1") && !strcmp(row.run, "{\"git\":\"abc\"}"), "store_job_get");
+	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.idem_key, "key-1") &&
+	       !strcmp(row.run, "{\"git\":\"abc\"}"),
+	   "store_job_get");
 	job_row_fini(&row);
 }
 
@@ -284,7 +330,8 @@ static void test_everything(void)
 	row.exit_code = 0;
 	store_txn_job(t, &row);
 	is_int(kit_commit(&k, t, &e), 0, "a row without specification");
-	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.spec, KIT_SPEC) && !strcmp(row.status, "completed"), "keeps the one that is there");
+	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.spec, KIT_SPEC) && !strcmp(row.status, "completed"),
+	   "keeps the one that is there");
 	job_row_fini(&row);
 	store_reader_close(r);
 	struct loaded l = {0};
@@ -368,7 +415,8 @@ static void test_10000(void)
 	ok(o.wrong == 0 && o.failed == 0, "10,000 completions, in order, none failed");
 	is_int(store_queued(k.store), 0, "nothing is left in the queue");
 	store_stats(k.store, &st);
-	ok(st.transactions == 10000 && st.groups < 10000, "groups: %llu for 10,000", (unsigned long long)st.groups);
+	ok(st.transactions == 10000 && st.groups < 10000, "groups: %llu for 10,000",
+	   (unsigned long long)st.groups);
 	r = kit_reader(&k);
 	for (int page = 0; page < 20; page++) {
 		cJSON *j = store_jobs_json(r, &f, &e);
@@ -385,9 +433,11 @@ static void test_10000(void)
 			break;
 	}
 	is_int((int64_t)seen, 10000, "keyset pages show each job once");
-	ok(store_job_by_name(r, "alice", "digits", 1, &job, &e) == 0 && job == 9999, "the one before the newest of a name");
+	ok(store_job_by_name(r, "alice", "digits", 1, &job, &e) == 0 && job == 9999,
+	   "the one before the newest of a name");
 	kit_wait_projected(&k);
-	ok(store_job_by_name(r, "alice", "digits", 1, &job, &e) == 0 && job == 9999, "the same from the projections");
+	ok(store_job_by_name(r, "alice", "digits", 1, &job, &e) == 0 && job == 9999,
+	   "the same from the projections");
 	ok(store_job_last(r, "alice", &job, &e) == 0 && job == 10000, "last");
 	ok(store_job_last(r, "bob", &job, &e) < 0 && e.code == ERR_NOT_FOUND, "bob has none");
 	ok(store_job_by_name(r, NULL, "nope", 0, &job, &e) < 0 && e.code == ERR_NOT_FOUND, "no such name");
@@ -408,7 +458,8 @@ static void test_queue_full(void)
 	store_close(k.store);
 	c.path = k.path;
 	k.store = store_open(&c, k.loop, &e);
-	/* Nothing is delivered while the loop does not turn: the queue is full after exactly its limit, whatever the writer has done. */
+	/* Nothing is delivered while the loop does not turn: the queue is full after exactly its limit, whatever
+	 * the writer has done. */
 	while ((rc = give(&k, &o, taken)) == 0)
 		taken++;
 	ok(rc == 1 && taken == 8, "the ninth transaction is refused with ERR_BUSY");
@@ -470,7 +521,8 @@ static void test_bad_one(void)
 	kit_wait(&k, three_done, res, "four transactions");
 	ok(res[0].rc == 0 && res[3].rc == 0, "a bad transaction does not spoil the others of its group");
 	ok(res[1].rc < 0 && res[1].code == ERR_INTERNAL, "the bad one fails");
-	ok(res[2].rc < 0 && res[2].code == ERR_CONFLICT, "so does one given before its failure was known, on the same job");
+	ok(res[2].rc < 0 && res[2].code == ERR_CONFLICT,
+	   "so does one given before its failure was known, on the same job");
 	r = kit_reader(&k);
 	ok(store_job_get(r, 2, &row, &e) < 0 && e.code == ERR_NOT_FOUND, "nothing of them is kept");
 	kit_submit(&k, 2, NULL);
@@ -480,7 +532,8 @@ static void test_bad_one(void)
 	kit_close(&k);
 }
 
-/* ---- schemas -------------------------------------------------------------------------------------------- */
+/* ---- schemas --------------------------------------------------------------------------------------------
+ */
 
 static void sql(const char *path, const char *text)
 {
@@ -515,7 +568,8 @@ static void test_schema(void)
 	kit_close(&k);
 	sql(k.path, "INSERT INTO migration VALUES (7, '0007_future', 'x', 0)");
 	refused(k.path, "schema 7", "a newer schema is refused");
-	sql(k.path, "DELETE FROM migration WHERE number = 7; UPDATE migration SET checksum = 'y' WHERE number = 1");
+	sql(k.path,
+	    "DELETE FROM migration WHERE number = 7; UPDATE migration SET checksum = 'y' WHERE number = 1");
 	refused(k.path, "another text", "a changed migration is refused");
 	snprintf(path, sizeof(path), "%s/other.db", tap_tmpdir());
 	sql(path, "CREATE TABLE things (a)");

@@ -28,7 +28,8 @@ static struct store_txn *submit_txn(uint64_t id)
 	return t;
 }
 
-/* ---- what was acknowledged, and what not -------------------------------------------------------------------------- */
+/* ---- what was acknowledged, and what not
+ * -------------------------------------------------------------------------- */
 
 struct tally {
 	struct kit *k;
@@ -107,8 +108,9 @@ static void test_nth(const char *point, unsigned repeat)
 		bad += !agrees(&k, &t);
 		kit_close(&k);
 	} while (hit && n < 400);
-	ok(!bad && n > 1 && n < 400, "%s x%u: %u places, %u of them lost a transaction, what is there is what was acknowledged", point, repeat,
-	   n - 1, failing);
+	ok(!bad && n > 1 && n < 400,
+	   "%s x%u: %u places, %u of them lost a transaction, what is there is what was acknowledged", point,
+	   repeat, n - 1, failing);
 }
 
 /* Projections that fail are done later; they never cost a record. */
@@ -122,10 +124,12 @@ static void test_projection_fault(void)
 	kit_open(&k, "projfault");
 	for (uint64_t id = 1; id <= 3; id++)
 		kit_submit(&k, id, NULL);
-	fault_arm("store.commit", 1, 1); /* the next commit is a projection's, or the submit's, which then is tried again */
+	fault_arm("store.commit", 1,
+	          1); /* the next commit is a projection's, or the submit's, which then is tried again */
 	kit_submit(&k, 4, NULL);
 	r = kit_reader(&k);
-	ok(store_job_by_name(r, "alice", "digits", 3, &job, &e) == 0 && job == 1, "names are found without projections, too");
+	ok(store_job_by_name(r, "alice", "digits", 3, &job, &e) == 0 && job == 1,
+	   "names are found without projections, too");
 	fault_clear();
 	kit_wait_projected(&k);
 	ok(store_job_by_name(r, "alice", "digits", 3, &job, &e) == 0 && job == 1, "and with them");
@@ -156,7 +160,8 @@ static void test_open_fault(void)
 }
 #endif
 
-/* ---- kill -9 ------------------------------------------------------------------------------------------------------- */
+/* ---- kill -9
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct teller {
 	int fd;
@@ -227,13 +232,14 @@ static void test_kill(void)
 			tap_bail("the child ended by itself: %d", status);
 		kit_reopen(&k);
 		store_max_ids(k.store, &job, &event, &node, &e);
-		/* Every job up to the greatest is there, as they were given in order: whole transactions, event and row. */
+		/* Every job up to the greatest is there, as they were given in order: whole transactions, event and
+		 * row. */
 		lost += job < acked || event != job;
 		before = job;
 		kit_close(&k);
 	}
-	ok(acked > 200 && !lost && !gaps, "five times kill -9: %llu acknowledged in order, %llu there", (unsigned long long)acked,
-	   (unsigned long long)before);
+	ok(acked > 200 && !lost && !gaps, "five times kill -9: %llu acknowledged in order, %llu there",
+	   (unsigned long long)acked, (unsigned long long)before);
 	struct store_reader *r = kit_reader(&k);
 	struct job_row row;
 
@@ -247,7 +253,8 @@ static void test_kill(void)
 	store_reader_close(r);
 }
 
-/* ---- full disk ------------------------------------------------------------------------------------------------------- */
+/* ---- full disk
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct result {
 	int done, rc;
@@ -302,7 +309,8 @@ static void test_full(void)
 		if (res.rc < 0)
 			failed_at = (int)id;
 	}
-	ok(failed_at > 1 && res.code == ERR_NOSPACE, "a full disk is told as ERR_NOSPACE (transaction %d)", failed_at);
+	ok(failed_at > 1 && res.code == ERR_NOSPACE, "a full disk is told as ERR_NOSPACE (transaction %d)",
+	   failed_at);
 	res.done = 0;
 	store_commit(k.store, submit_txn(++id), on_result, &res, &e);
 	kit_wait(&k, is_done, &res, "a small commit");

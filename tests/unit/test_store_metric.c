@@ -16,11 +16,19 @@ static double values[MAX];
 static int64_t steps[MAX];
 static uint64_t times[MAX];
 
-static struct metric_chunk chunk(uint64_t job, uint32_t rank, const char *name, uint64_t seq, size_t from, size_t n)
+static struct metric_chunk chunk(uint64_t job, uint32_t rank, const char *name, uint64_t seq, size_t from,
+                                 size_t n)
 {
-	return (struct metric_chunk){.job = job, .attempt = 1, .rank = rank, .name = (char *)(uintptr_t)name, .n = (uint32_t)n,
-	                             .steps = steps + from, .values = values + from, .times_us = times + from, .seq = seq,
-	                             .node = (char *)(uintptr_t)"n1"};
+	return (struct metric_chunk){.job = job,
+	                             .attempt = 1,
+	                             .rank = rank,
+	                             .name = (char *)(uintptr_t)name,
+	                             .n = (uint32_t)n,
+	                             .steps = steps + from,
+	                             .values = values + from,
+	                             .times_us = times + from,
+	                             .seq = seq,
+	                             .node = (char *)(uintptr_t) "n1"};
 }
 
 static void put(struct kit *k, struct metric_chunk c)
@@ -48,7 +56,8 @@ static int64_t rows(struct kit *k, const char *sql)
 	sqlite3_stmt *st = NULL;
 	int64_t n = -1;
 
-	if (sqlite3_open(k->path, &db) == SQLITE_OK && sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+	if (sqlite3_open(k->path, &db) == SQLITE_OK && sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
 		n = sqlite3_column_int64(st, 0);
 	else
 		tap_diag("%s", sqlite3_errmsg(db));
@@ -87,7 +96,8 @@ static double cell(const cJSON *point, int i)
 
 static void test_repetition(struct kit *k, struct store_reader *r)
 {
-	struct metric_chunk c = chunk(1, 0, "loss", 1, 0, 3), d = chunk(1, 0, "loss", 1, 3, 2), other = chunk(1, 1, "loss", 1, 100, 2);
+	struct metric_chunk c = chunk(1, 0, "loss", 1, 0, 3), d = chunk(1, 0, "loss", 1, 3, 2),
+	                    other = chunk(1, 1, "loss", 1, 100, 2);
 	struct store_txn *t = store_txn_new();
 	struct err e;
 	cJSON *j;
@@ -104,12 +114,15 @@ static void test_repetition(struct kit *k, struct store_reader *r)
 	put(k, chunk(1, 0, "loss", 2, 5, 1));
 	put(k, chunk(1, 0, "loss", 1, 3, 2)); /* an older one after a newer */
 	j = series(r, 1, "loss", 0, 0);
-	ok(field(j, "count") == 6 && cJSON_GetArraySize(cJSON_GetObjectItem(j, "points")) == 6, "every point once: %g", field(j, "count"));
+	ok(field(j, "count") == 6 && cJSON_GetArraySize(cJSON_GetObjectItem(j, "points")) == 6,
+	   "every point once: %g", field(j, "count"));
 	ok(cell(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "points"), 5), 0) == 10, "in order");
-	ok(cell(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "points"), 1), 1) == (double)times[1] / 1e6, "time in seconds");
+	ok(cell(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "points"), 1), 1) == (double)times[1] / 1e6,
+	   "time in seconds");
 	is_int(cJSON_GetArraySize(cJSON_GetObjectItem(j, "ranks")), 2, "ranks that have it");
 	cJSON_Delete(j);
-	ok(!store_metric_json(r, 1, "nope", -1, 0, 0, &e) && e.code == ERR_NOT_FOUND, "a series that is not there");
+	ok(!store_metric_json(r, 1, "nope", -1, 0, 0, &e) && e.code == ERR_NOT_FOUND,
+	   "a series that is not there");
 	ok(!store_metric_json(r, 1, "loss", 0, 7, 0, &e) && e.code == ERR_NOT_FOUND, "an attempt that has none");
 	/* after a restart the batch numbers are still known */
 	kit_close(k);
@@ -117,7 +130,8 @@ static void test_repetition(struct kit *k, struct store_reader *r)
 	put(k, chunk(1, 0, "loss", 2, 5, 1));
 	put(k, chunk(1, 0, "loss", 3, 6, 1));
 	j = series(r, 1, "loss", -1, 0);
-	ok(field(j, "count") == 7 && field(j, "rank") == 0, "the same after a restart; the lowest rank by default");
+	ok(field(j, "count") == 7 && field(j, "rank") == 0,
+	   "the same after a restart; the lowest rank by default");
 	cJSON_Delete(j);
 }
 
@@ -133,7 +147,8 @@ static void test_strange(struct kit *k, struct store_reader *r)
 	put(k, chunk(1, 0, "odd", 4, 200000, 8));
 	j = series(r, 1, "odd", 0, 0);
 	p = cJSON_GetObjectItem(j, "points");
-	ok(isnan(cell(cJSON_GetArrayItem(p, 1), 2)) && isinf(cell(cJSON_GetArrayItem(p, 2), 2)) && cell(cJSON_GetArrayItem(p, 3), 2) < 0,
+	ok(isnan(cell(cJSON_GetArrayItem(p, 1), 2)) && isinf(cell(cJSON_GetArrayItem(p, 2), 2)) &&
+	       cell(cJSON_GetArrayItem(p, 3), 2) < 0,
 	   "NaN and infinities are told as words");
 	ok(cJSON_IsNull(cJSON_GetArrayItem(cJSON_GetArrayItem(p, 1), 0)), "no step is null");
 	text = json_text(j);
@@ -143,19 +158,23 @@ static void test_strange(struct kit *k, struct store_reader *r)
 	j = series(r, 1, "odd", 0, 2);
 	p = cJSON_GetObjectItem(j, "points");
 	is_int(cJSON_GetArraySize(p), 2, "two buckets");
-	ok(isnan(cell(cJSON_GetArrayItem(p, 0), 2)) && isinf(cell(cJSON_GetArrayItem(p, 0), 4)) && isinf(cell(cJSON_GetArrayItem(p, 0), 3)),
+	ok(isnan(cell(cJSON_GetArrayItem(p, 0), 2)) && isinf(cell(cJSON_GetArrayItem(p, 0), 4)) &&
+	       isinf(cell(cJSON_GetArrayItem(p, 0), 3)),
 	   "a bucket with NaN has mean NaN, min and max of the rest");
 	ok(cell(cJSON_GetArrayItem(p, 1), 4) == 1e308, "no overflow in the sum");
 	cJSON_Delete(j);
 	j = store_metrics_json(r, 1, &e);
 	loss = cJSON_GetObjectItem(j, "odd");
-	ok(field(loss, "last") == 1e308 && isinf(field(loss, "min")) && isinf(field(loss, "max")) && field(loss, "count") == 8, "summary");
+	ok(field(loss, "last") == 1e308 && isinf(field(loss, "min")) && isinf(field(loss, "max")) &&
+	       field(loss, "count") == 8,
+	   "summary");
 	cJSON_Delete(j);
 	values[200000] = NAN;
 	put(k, chunk(1, 0, "only_nan", 5, 200000, 1));
 	j = store_metrics_json(r, 1, &e);
 	loss = cJSON_GetObjectItem(j, "only_nan");
-	ok(isnan(field(loss, "last")) && cJSON_IsNull(cJSON_GetObjectItem(loss, "min")), "no number: min and max null, last NaN");
+	ok(isnan(field(loss, "last")) && cJSON_IsNull(cJSON_GetObjectItem(loss, "min")),
+	   "no number: min and max null, last NaN");
 	cJSON_Delete(j);
 	j = series(r, 1, "only_nan", 0, 0);
 	ok(isnan(cell(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "points"), 0), 2)), "a series of NaN alone");
@@ -178,10 +197,12 @@ static int is_merged(void *arg)
 
 static void test_merge(struct kit *k, struct store_reader *r)
 {
-	struct merged m = {k, 64, "SELECT count(*) FROM metric_chunk WHERE series IN (SELECT id FROM metric_series WHERE name = 'slow')"};
+	struct merged m = {k, 64,
+	                   "SELECT count(*) FROM metric_chunk WHERE series IN (SELECT id FROM metric_series "
+	                   "WHERE name = 'slow')"};
 	struct store_txn *t = store_txn_new();
 	struct job_row end = kit_job(1);
-	struct event_row ev = kit_event(900, 1, (char *)(uintptr_t)"ended");
+	struct event_row ev = kit_event(900, 1, (char *)(uintptr_t) "ended");
 	struct err e;
 	cJSON *j, *p;
 	int wrong = 0;
@@ -201,11 +222,12 @@ static void test_merge(struct kit *k, struct store_reader *r)
 	p = cJSON_GetObjectItem(j, "points")->child;
 	for (size_t i = 0; i < 3000 && p; i++, p = p->next)
 		wrong += cell(p, 0) != (double)steps[i] || cell(p, 2) != values[i];
-	ok(field(j, "count") == 3000 && !wrong && !p, "3,000 batches of one point: all there, in order, in at most 64 chunks");
+	ok(field(j, "count") == 3000 && !wrong && !p,
+	   "3,000 batches of one point: all there, in order, in at most 64 chunks");
 	cJSON_Delete(j);
 	/* the end of the job joins what is left */
 	t = store_txn_new();
-	end.status = (char *)(uintptr_t)"completed";
+	end.status = (char *)(uintptr_t) "completed";
 	end.ended_us = KIT_T0 + 5;
 	store_txn_job(t, &end);
 	store_txn_event(t, &ev);
@@ -248,11 +270,13 @@ static void test_downsample(struct kit *k, struct store_reader *r)
 	}
 	ok(fabs(mean - want) < 1e-9, "the mean of equal buckets is the mean of all (%g, %g)", mean, want);
 	ok(found >= 5 && seen_max == 1006.0, "spikes are some bucket's max (two pairs share theirs)");
-	ok(cell(p->child, 0) == 0 && cell(p->child, 3) < 11, "first bucket begins with the first point, min is there");
+	ok(cell(p->child, 0) == 0 && cell(p->child, 3) < 11,
+	   "first bucket begins with the first point, min is there");
 	cJSON_Delete(j);
 	j = series(r, 2, "big", 0, 0);
 	p = cJSON_GetObjectItem(j, "points");
-	ok(cJSON_GetArraySize(p) == 100000 && cJSON_IsFalse(cJSON_GetObjectItem(j, "raw")), "raw is bounded by 100,000");
+	ok(cJSON_GetArraySize(p) == 100000 && cJSON_IsFalse(cJSON_GetObjectItem(j, "raw")),
+	   "raw is bounded by 100,000");
 	cJSON_Delete(j);
 	values[60000] = NAN;
 	put(k, chunk(2, 0, "hole", 4, 0, 100000));
@@ -284,12 +308,14 @@ static void test_drop(struct kit *k, struct store_reader *r)
 	cJSON *j;
 
 	kit_wait(k, no_dirty, k, "summaries");
-	is_int(rows(k, "SELECT count(*) FROM metric_sum WHERE job = 2 AND name = 'big' AND points = 250000 AND step = 499998"), 1,
-	       "the summary is projected");
+	is_int(rows(k, "SELECT count(*) FROM metric_sum WHERE job = 2 AND name = 'big' AND points = 250000 AND "
+	               "step = 499998"),
+	       1, "the summary is projected");
 	put(k, chunk(2, 0, "big", 9, 250000, 1));
 	store_txn_drop(t, 2, STORE_METRICS | STORE_LOGS, KIT_T0);
 	is_int(kit_commit(k, t, &e), 0, "metrics of a job are dropped");
-	is_int(rows(k, "SELECT count(*) FROM metric_chunk WHERE series NOT IN (SELECT id FROM metric_series)"), 0, "no chunk is left behind");
+	is_int(rows(k, "SELECT count(*) FROM metric_chunk WHERE series NOT IN (SELECT id FROM metric_series)"), 0,
+	       "no chunk is left behind");
 	ok(!store_metric_json(r, 2, "big", 0, 0, 0, &e) && e.code == ERR_NOT_FOUND, "the series is gone");
 	j = store_metrics_json(r, 2, &e);
 	ok(field(cJSON_GetObjectItem(j, "big"), "count") == 250001, "its summary stays, with the last points");

@@ -29,7 +29,8 @@ static void commit(struct kit *k, struct store_txn *t)
 		tap_bail("commit: %s", e.text);
 }
 
-/* 60 jobs: owner alice for odd ids, bob for even; every third failed; names run-1 ... run-60, job 7 and 8 "special"; experiment exp-N/10. */
+/* 60 jobs: owner alice for odd ids, bob for even; every third failed; names run-1 ... run-60, job 7 and 8
+ * "special"; experiment exp-N/10. */
 static void fill(struct kit *k)
 {
 	for (uint64_t id = 1; id <= 60; id++) {
@@ -39,8 +40,10 @@ static void fill(struct kit *k)
 
 		snprintf(name, sizeof(name), id == 7 || id == 8 ? "special" : "run-%d", (int)id);
 		snprintf(exp, sizeof(exp), "exp-%d", (int)id / 10);
-		snprintf(spec, sizeof(spec), "{\"command\":[\"x\"],\"tags\":{\"n\":\"%d\",\"parity\":\"%s\"},\"hyperparameters\":{\"lr\":%g}}", (int)id,
-		         id % 2 ? "odd" : "even", (double)id / 100);
+		snprintf(
+		    spec, sizeof(spec),
+		    "{\"command\":[\"x\"],\"tags\":{\"n\":\"%d\",\"parity\":\"%s\"},\"hyperparameters\":{\"lr\":%g}}",
+		    (int)id, id % 2 ? "odd" : "even", (double)id / 100);
 		r.name = name;
 		r.experiment = id == 60 ? C("") : exp;
 		r.spec = spec;
@@ -79,11 +82,11 @@ static void check_filters(struct store_reader *r, const char *when)
 {
 	char what[80];
 
-#define FILTER(want, ...)                                                \
-	do {                                                                 \
-		struct job_filter f_ = {__VA_ARGS__};                            \
-		snprintf(what, sizeof(what), "%s: %.60s", when, #__VA_ARGS__);   \
-		is_str(ids(r, &f_), want, what);                                 \
+#define FILTER(want, ...)                                                                                    \
+	do {                                                                                                     \
+		struct job_filter f_ = {__VA_ARGS__};                                                                \
+		snprintf(what, sizeof(what), "%s: %.60s", when, #__VA_ARGS__);                                       \
+		is_str(ids(r, &f_), want, what);                                                                     \
 	} while (0)
 	FILTER("60 59 58", .limit = 3);
 	FILTER("57 56", .limit = 2, .before_id = 58);
@@ -114,7 +117,8 @@ static void test_filters(void)
 	struct store_txn *t;
 	struct tag_row tag = {42, C("n"), C("forty-two")};
 	struct job_row row;
-	struct job_filter by_tag = {.tag_key = "n", .tag_value = "42"}, by_new = {.tag_key = "n", .tag_value = "forty-two"};
+	struct job_filter by_tag = {.tag_key = "n", .tag_value = "42"},
+	                  by_new = {.tag_key = "n", .tag_value = "forty-two"};
 	struct job_filter all = {.limit = 2}, with = {.limit = 2, .with_deleted = 1};
 	struct event_row ev;
 	uint64_t job;
@@ -153,7 +157,8 @@ static void test_filters(void)
 	kit_close(&k);
 }
 
-/* ---- retention ------------------------------------------------------------------------------------------------ */
+/* ---- retention
+ * ------------------------------------------------------------------------------------------------ */
 
 struct due {
 	char text[256];
@@ -187,7 +192,8 @@ static void end_job(struct kit *k, uint64_t id, uint64_t ended_us, int pinned)
 {
 	struct store_txn *t = store_txn_new();
 	struct job_row r = kit_job(id);
-	struct artifact_row a = {.job = id, .attempt = 1, .kind = C("model"), .digest = id == 1 ? C("A1") : C("A2")};
+	struct artifact_row a = {
+	    .job = id, .attempt = 1, .kind = C("model"), .digest = id == 1 ? C("A1") : C("A2")};
 
 	r.status = C("completed");
 	r.ended_us = ended_us;
@@ -222,7 +228,8 @@ static void test_retention(void)
 	kit_wait_projected(&k);
 	r = kit_reader(&k);
 	is_str(due(r, &p, KIT_T0 + 80 * day, 10), "", "nothing is due after 80 days");
-	is_str(due(r, &p, KIT_T0 + 95 * day, 10), "1:1", "logs of the first after 95; not of the pinned one, nor of the one that goes on");
+	is_str(due(r, &p, KIT_T0 + 95 * day, 10), "1:1",
+	       "logs of the first after 95; not of the pinned one, nor of the one that goes on");
 	is_str(due(r, &p, KIT_T0 + 185 * day, 10), "1:3 2:1", "its bundle after 185 days, oldest first");
 	is_str(due(r, &p, KIT_T0 + 400 * day, 1), "1:7", "metrics after a year, artifacts stay; the limit holds");
 	is_int(store_each_digest(r, on_digest, digests, &e), 0, "store_each_digest");
@@ -242,7 +249,8 @@ static void test_retention(void)
 	commit(&k, t);
 	end_job(&k, 1, KIT_T0, 0); /* some later event */
 	kit_wait_projected(&k);
-	is_str(due(r, &p, KIT_T0 + 400 * day, 10), "2:7", "a job that holds nothing is not due after later events, too");
+	is_str(due(r, &p, KIT_T0 + 400 * day, 10), "2:7",
+	       "a job that holds nothing is not due after later events, too");
 	p = (struct store_retention){0, 0, 0, 0};
 	is_str(due(r, &p, KIT_T0 + 9999 * day, 10), "", "all for ever");
 	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.status, "completed"), "the record stays");
@@ -251,7 +259,8 @@ static void test_retention(void)
 	kit_close(&k);
 }
 
-/* ---- readers beside the writer ---------------------------------------------------------------------------------- */
+/* ---- readers beside the writer
+ * ---------------------------------------------------------------------------------- */
 
 struct reading {
 	const char *path;
@@ -277,7 +286,8 @@ static void *reader(void *arg)
 		att = cJSON_GetArrayItem(cJSON_GetObjectItem(j, "attempts"), 0);
 		if (!list || !j)
 			me->bad++;
-		else if (att && cJSON_GetObjectItem(att, "epoch")->valuedouble != cJSON_GetObjectItem(j, "epoch")->valuedouble)
+		else if (att && cJSON_GetObjectItem(att, "epoch")->valuedouble !=
+		                    cJSON_GetObjectItem(j, "epoch")->valuedouble)
 			me->bad++;
 		cJSON_Delete(list);
 		cJSON_Delete(j);
@@ -304,7 +314,12 @@ static void test_readers(void)
 	}
 	for (uint64_t i = 1; i <= 300; i++) {
 		struct store_txn *txn = store_txn_new();
-		struct attempt_row a = {.job = 1, .number = 1, .epoch = i, .state = C("running"), .resumed_from_step = -1, .exit_code = -1};
+		struct attempt_row a = {.job = 1,
+		                        .number = 1,
+		                        .epoch = i,
+		                        .state = C("running"),
+		                        .resumed_from_step = -1,
+		                        .exit_code = -1};
 		struct job_row r = kit_job(1);
 
 		r.epoch = i;
@@ -318,7 +333,8 @@ static void test_readers(void)
 		atomic_store(&me[i].stop, 1);
 	for (int i = 0; i < 3; i++) {
 		pthread_join(t[i], NULL);
-		ok(me[i].bad == 0 && me[i].rounds > 0, "reader %d always saw job and attempt of one transaction (%d rounds)", i, me[i].rounds);
+		ok(me[i].bad == 0 && me[i].rounds > 0,
+		   "reader %d always saw job and attempt of one transaction (%d rounds)", i, me[i].rounds);
 	}
 	kit_close(&k);
 }

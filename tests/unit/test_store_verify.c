@@ -57,7 +57,15 @@ static void fill(struct kit *k)
 	double v[3] = {1, 2.5, -3};
 	int64_t s[3] = {1, 2, 3};
 	uint64_t at[3] = {KIT_T0, KIT_T0 + 1, KIT_T0 + 2};
-	struct metric_chunk c = {.job = 2, .attempt = 1, .name = C("loss"), .n = 3, .steps = s, .values = v, .times_us = at, .seq = 1, .node = C("n")};
+	struct metric_chunk c = {.job = 2,
+	                         .attempt = 1,
+	                         .name = C("loss"),
+	                         .n = 3,
+	                         .steps = s,
+	                         .values = v,
+	                         .times_us = at,
+	                         .seq = 1,
+	                         .node = C("n")};
 	struct event_row ev = kit_event(100, 2, C("ended"));
 	struct job_row r = kit_job(2);
 	struct err e;
@@ -83,7 +91,8 @@ static int settled(void *arg)
 	return verify(arg) == 0 && !strstr(lines, "another number");
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------------------- */
+/* ---- damage
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void damage(const char *good, const char *text, const char *want)
 {
@@ -143,14 +152,16 @@ static void test_corrupt(const char *good)
 	ok(verify(path) != 0, "a file that was cut is found: %.80s", lines);
 }
 
-/* ---- replay ------------------------------------------------------------------------------------------------------ */
+/* ---- replay
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct counter {
 	int events;
 };
 static int live;
 
-static int reduce(void **state, const struct event_row *ev, const struct job_row *row, char *why, size_t why_size, void *arg)
+static int reduce(void **state, const struct event_row *ev, const struct job_row *row, char *why,
+                  size_t why_size, void *arg)
 {
 	struct counter *c = *state;
 	int *want = arg, rc = 0;
@@ -179,7 +190,8 @@ static void test_replay(const char *path)
 {
 	int want = 2;
 
-	ok(verify(path) == 0 && strstr(lines, "skipped: replay"), "without a reducer the check is skipped, and that is said");
+	ok(verify(path) == 0 && strstr(lines, "skipped: replay"),
+	   "without a reducer the check is skipped, and that is said");
 	store_verify_set_reducer(reduce, &want);
 	ok(verify(path) == 0 && !strstr(lines, "replay"), "the replay agrees");
 	want = 3;
@@ -189,7 +201,8 @@ static void test_replay(const char *path)
 	store_verify_set_reducer(NULL, NULL);
 }
 
-/* ---- blobs -------------------------------------------------------------------------------------------------------- */
+/* ---- blobs
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void test_blobs(struct kit *k)
 {
@@ -208,7 +221,8 @@ static void test_blobs(struct kit *k)
 	if (fs_mkdir_p(blobs, 0700, &e) < 0 || fs_mkdir_p(src, 0700, &e) < 0)
 		tap_bail("%s", e.text);
 	snprintf(path, sizeof(path), "%s/a.py", src);
-	if (fs_write_atomic(path, "pass\n", 5, 0600, &e) < 0 || tree_scan(src, NULL, NULL, NULL, NULL, &manifest, &n, digest, NULL, NULL, &e) < 0)
+	if (fs_write_atomic(path, "pass\n", 5, 0600, &e) < 0 ||
+	    tree_scan(src, NULL, NULL, NULL, NULL, &manifest, &n, digest, NULL, NULL, &e) < 0)
 		tap_bail("%s", e.text);
 	r.bundle = digest;
 	store_txn_event(t, &ev);
@@ -225,7 +239,8 @@ static void test_blobs(struct kit *k)
 	free(manifest);
 }
 
-/* ---- backup, rebuild ------------------------------------------------------------------------------------------------ */
+/* ---- backup, rebuild
+ * ------------------------------------------------------------------------------------------------ */
 
 struct count {
 	int n;
@@ -276,7 +291,8 @@ static void test_rebuild(struct kit *k)
 
 	kit_wait_projected(k);
 	kit_close(k);
-	sql(k->path, "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE FROM metric_sum; DELETE FROM holding");
+	sql(k->path, "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE "
+	             "FROM metric_sum; DELETE FROM holding");
 	ok(verify(k->path) > 0, "projections that are gone are found");
 	is_int(store_rebuild(k->path, &e), 0, "store_rebuild");
 	ok(verify(k->path) == 0, "makes them anew: %.100s", lines);
