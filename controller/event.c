@@ -115,8 +115,6 @@ static int apply_submitted(struct ctx *c)
 	rec_set(&r->notes, str(c, "notes"));
 	rec_set(&r->queue, str(c, "queue"));
 	rec_set(&r->bundle, str(c, "bundle"));
-	rec_set(&r->idem_key, str(c, "idem_key"));
-	rec_set(&r->idem_digest, str(c, "idem_digest"));
 	rec_set(&r->spec_sha256, str(c, "spec_sha256"));
 	rec_set(&r->reason, str(c, "reason"));
 	r->priority = num(c, "priority", 0);
@@ -401,7 +399,7 @@ static int apply_outcome(struct ctx *c)
 	a->exit_code = (int32_t)num(c, "exit_code", -1);
 	a->signal = (int32_t)num(c, "signal", -1);
 	rec_set(&a->reason, str(c, "reason"));
-	rec_set(&c->r->reason, str(c, "job_reason"));
+	rec_set(&c->r->reason, str(c, "reason"));
 	phase_open(a, PHASE_UPLOADING, c->at_us);
 	return 0;
 }
@@ -493,8 +491,6 @@ static int differs(const struct job_rec *r, const struct job_row *row, char *why
 	DIFF_STR(bundle);
 	DIFF_STR(reason);
 	DIFF_STR(wanted);
-	DIFF_STR(idem_key);
-	DIFF_STR(idem_digest);
 	DIFF_STR(cleanup);
 	DIFF_NUM(priority);
 	DIFF_NUM(created_us);

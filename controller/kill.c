@@ -57,9 +57,11 @@ void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char
 	enum job_status status = replaceable(j, cls) ? JOB_RECOVERING : JOB_STOPPING;
 	cJSON *d = cJSON_CreateObject();
 
-	json_add_str(d, "class", state_name(STATE_CLASS, (int)cls));
+	if (cls != RC_NONE)
+		json_add_str(d, "class", state_name(STATE_CLASS, (int)cls));
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
-	json_add_str(d, "reason", reason ? reason : "");
+	if (reason && *reason)
+		json_add_str(d, "reason", reason);
 	if (job_post(c, j, EV_ENDING, d) < 0)
 		return;
 	j->act->end_us = now_boot(c);
@@ -271,13 +273,16 @@ void decide_outcome(struct core *c, struct cjob *j)
 	judge(&j->r, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
-	json_add_str(d, "class", state_name(STATE_CLASS, (int)v.cls));
-	json_add_str(d, "reason", v.reason);
-	json_add_str(d, "job_reason", v.reason);
+	if (v.cls != RC_NONE)
+		json_add_str(d, "class", state_name(STATE_CLASS, (int)v.cls));
+	if (v.reason[0])
+		json_add_str(d, "reason", v.reason);
 	if (v.rank != NO_RANK)
 		json_add_u64(d, "rank", v.rank);
-	cJSON_AddNumberToObject(d, "exit_code", v.exit_code);
-	cJSON_AddNumberToObject(d, "signal", v.signal);
+	if (v.exit_code >= 0)
+		cJSON_AddNumberToObject(d, "exit_code", v.exit_code);
+	if (v.signal >= 0)
+		cJSON_AddNumberToObject(d, "signal", v.signal);
 	job_post(c, j, EV_OUTCOME, d);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
 		j->act->rt[i].progress_us = now_boot(c);
@@ -292,8 +297,10 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	cJSON *d = cJSON_CreateObject();
 
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
-	cJSON_AddNumberToObject(d, "exit_code", exit_code);
-	json_add_str(d, "reason", reason ? reason : "");
+	if (exit_code >= 0)
+		cJSON_AddNumberToObject(d, "exit_code", exit_code);
+	if (reason && *reason)
+		json_add_str(d, "reason", reason);
 	job_post(c, j, EV_ENDED, d);
 	log_info("event=ended job=%llu status=%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)status));
 }

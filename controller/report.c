@@ -195,8 +195,10 @@ static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 {
 	int bad = m->signal || m->exit_code || m->oom;
 
-	cJSON_AddNumberToObject(d, "exit_code", m->signal ? -1 : (double)(m->exit_code & 0xff));
-	cJSON_AddNumberToObject(d, "signal", m->signal ? (double)(m->signal & 0x7f) : -1);
+	if (m->signal)
+		cJSON_AddNumberToObject(d, "signal", m->signal & 0x7f);
+	else
+		cJSON_AddNumberToObject(d, "exit_code", m->exit_code & 0xff);
 	if (m->oom)
 		cJSON_AddTrueToObject(d, "oom");
 	if (bad)
@@ -228,7 +230,8 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	json_add_str(d, "node", n->name);
 	json_add_u64(d, "pid", m->pid);
 	json_add_u64(d, "started_us", m->started_us);
-	json_add_u64(d, "ended_us", m->state == PS_RUNNING ? 0 : m->ended_us ? m->ended_us : now_real(c));
+	if (m->state != PS_RUNNING)
+		json_add_u64(d, "ended_us", m->ended_us ? m->ended_us : now_real(c));
 	if (m->state == PS_EXITED)
 		rank_exited(m, d);
 	else if (*m->text)

@@ -75,6 +75,23 @@ static cJSON *nodes_json(struct core *c, const struct job_spec *spec, const stru
 	return list;
 }
 
+/* "on a, b and 3 more" */
+static char *nodes_text(struct core *c, const struct sched_decision *d)
+{
+	char *text = xstrdup("on"), *more;
+
+	for (uint32_t i = 0; i < d->n && i < 8; i++) {
+		more = xasprintf("%s%s %s", text, i ? "," : "", node_by_id(c, d->places[i].node)->name);
+		free(text);
+		text = more;
+	}
+	if (d->n <= 8)
+		return text;
+	more = xasprintf("%s and %u more", text, d->n - 8);
+	free(text);
+	return more;
+}
+
 static uint32_t master_port(struct core *c, uint64_t node_id)
 {
 	const struct cnode *n = node_by_id(c, node_id);
@@ -104,7 +121,7 @@ static const char *cause_of(const struct cjob *j)
 
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
 {
-	char token[33], launch_id[48];
+	char token[33], launch_id[48], *text;
 	struct active *a;
 	struct err e;
 	cJSON *d;
@@ -117,6 +134,9 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	random_text(c, token, 32);
 	snprintf(launch_id, sizeof launch_id, "%llu.%u", (unsigned long long)j->r.id, j->r.attempts + 1);
 	d = cJSON_CreateObject();
+	text = nodes_text(c, dec);
+	json_add_str(d, "text", text);
+	free(text);
 	json_add_u64(d, "epoch", j->r.epoch + 1);
 	json_add_str(d, "launch_id", launch_id);
 	json_add_str(d, "cause", cause_of(j));

@@ -199,9 +199,12 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 	json_add_str(d, "name", s->name);
 	json_add_str(d, "owner", req_user(c, rq));
 	json_add_str(d, "status", state_name(STATE_JOB, a->hold ? JOB_HELD : JOB_QUEUED));
-	json_add_str(d, "reason", a->hold ? "held at submit" : a->note);
-	json_add_str(d, "experiment", s->experiment ? s->experiment : "");
-	json_add_str(d, "notes", s->notes ? s->notes : "");
+	if (a->hold || a->note[0])
+		json_add_str(d, "reason", a->hold ? "held at submit" : a->note);
+	if (s->experiment && *s->experiment)
+		json_add_str(d, "experiment", s->experiment);
+	if (s->notes && *s->notes)
+		json_add_str(d, "notes", s->notes);
 	json_add_str(d, "queue", s->queue ? s->queue : "default");
 	cJSON_AddNumberToObject(d, "priority", (double)s->priority);
 	json_add_u64(d, "nodes", spec_nodes(s));
@@ -213,13 +216,6 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 		json_add_u64(d, "cloned_from", rq->job);
 	if (rq->role == ROLE_JOB)
 		json_add_u64(d, "submitted_by_job", rq->token_job);
-	if (rq->idem_key) {
-		char *key = idem_scoped(c, rq);
-
-		json_add_str(d, "idem_key", key);
-		json_add_str(d, "idem_digest", rq->idem_digest);
-		free(key);
-	}
 	return d;
 }
 
@@ -246,8 +242,11 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 		return;
 	}
 	rq->text = NULL;
-	if (rq->idem_key)
+	if (rq->idem_key) { /* of the request, not of the job: it stands in the row only */
+		j->r.idem_key = idem_scoped(c, rq);
+		j->r.idem_digest = xstrdup(rq->idem_digest);
 		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id);
+	}
 	if (!a->hold)
 		alloc_queue(c, j, rq->spec);
 	answer = submit_answer(j->r.id, j->r.name);
