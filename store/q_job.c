@@ -248,14 +248,15 @@ static int add_made(cJSON *o, const char *key, cJSON *made)
 
 static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
 {
-	cJSON *spec = json_of_text(row->spec), *hps;
+	/* A specification that cannot be parsed cannot be masked either: it is not shown. */
+	cJSON *spec = json_object_of(row->spec), *hps;
 	int rc = add_made(o, "tags", tags_of(r->db, row->id, spec, e));
 
 	hps = cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters");
 	cJSON_AddItemToObject(o, "hyperparameters",
 	                      cJSON_IsObject(hps) ? cJSON_Duplicate(hps, 1) : cJSON_CreateObject());
 	cJSON_AddItemToObject(o, "spec", spec);
-	cJSON_AddItemToObject(o, "run", json_of_text(row->run && *row->run ? row->run : NULL));
+	cJSON_AddItemToObject(o, "run", json_object_of(row->run));
 	if (rc < 0 || add_made(o, "attempts", store_attempts_json(r, row->id, e)) < 0 ||
 	    add_made(o, "metrics", metrics_summary(r, row->id, e)) < 0 ||
 	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)

@@ -98,6 +98,16 @@ cJSON *json_of_text(const char *text)
 	return v;
 }
 
+cJSON *json_object_of(const char *text)
+{
+	cJSON *v = json_of_text(text);
+
+	if (cJSON_IsObject(v))
+		return v;
+	cJSON_Delete(v);
+	return cJSON_CreateNull();
+}
+
 static void lay_tag(cJSON *tags, const char *key, const char *value)
 {
 	cJSON_DeleteItemFromObjectCaseSensitive(tags, key);

@@ -12,8 +12,6 @@
 #include "common/fault.h"
 #include "common/xalloc.h"
 
-#define BUSY_MS 5000 /* another program (backup, rebuild) holds the lock: wait, but not for ever */
-
 static enum err_code code_of(sqlite3 *db, int rc)
 {
 	int sys;
@@ -166,7 +164,7 @@ sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 		return NULL;
 	}
 	sqlite3_extended_result_codes(db, 1);
-	sqlite3_busy_timeout(db, BUSY_MS);
+	sqlite3_busy_timeout(db, SQLH_BUSY_MS);
 	if (sqlh_exec(db, how == SQLH_WRITE ? write_sql : read_sql, e) < 0) {
 		err_wrap(e, "%s", path);
 		sqlite3_close(db);

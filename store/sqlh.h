@@ -27,8 +27,9 @@ uint64_t sqlh_u64(sqlite3_stmt *st, int col);
 uint32_t sqlh_u32(sqlite3_stmt *st, int col);
 void sqlh_bind_str(sqlite3_stmt *st, int ix, const char *s); /* not copied; NULL -> NULL */
 
-#define SQLH_READ  0 /* a connection that cannot change anything */
-#define SQLH_WRITE 1
+#define SQLH_BUSY_MS 5000 /* another program (backup, rebuild) holds the lock: wait, but not for ever */
+#define SQLH_READ    0    /* a connection that cannot change anything */
+#define SQLH_WRITE   1
 /* Opens an existing database (SQLH_WRITE: makes it when missing, mode 0600) with the settings of this
  * project. */
 sqlite3 *sqlh_open(const char *path, int how, struct err *e);

@@ -191,6 +191,7 @@ void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 void json_mask(cJSON *v);
 /* Text that should be JSON: parsed and masked, a string when it is none, null when NULL. */
 cJSON *json_of_text(const char *text);
+cJSON *json_object_of(const char *text); /* null when it is no object */
 /* NaN and infinities as the strings "nan", "inf", "-inf". */
 cJSON *json_real(double v);
 /* The tags of a job: those of its specification with the tag table laid over them; malloc tree {k: v}. */

@@ -35,6 +35,8 @@
 #define RETRY_US         5000000ull /* after a failed projection */
 #define WAL_IDLE_PAGES   1000
 #define WAL_BUSY_PAGES   16000 /* 64 MiB */
+#define WAL_LARGE_PAGES  65536
+#define RESTART_WAIT_MS  100
 
 struct poison { /* a failed transaction touched this key */
 	uint64_t key, fail_no;
@@ -54,7 +56,8 @@ struct writer {
 	    marks[MARKS]; /* ring: the newest event at some times, those that the projections have not reached */
 	unsigned mark_first, n_marks;
 	uint64_t next_step_us, last_group_us;
-	int wal_pages;
+	int wal_pages, wal_done; /* in the WAL; of those already copied into the database */
+	uint64_t next_restart_us;
 	struct log_limit log_fail;
 };
 
@@ -247,25 +250,39 @@ static struct store_txn *take(struct store *s, int *stop)
 
 static int on_wal(void *arg, sqlite3 *db, const char *name, int pages)
 {
+	struct writer *wr = arg;
+
 	(void)db;
 	(void)name;
-	((struct writer *)arg)->wal_pages = pages;
+	/* Fewer than were copied: it was begun anew. */
+	if (pages < wr->wal_done)
+		wr->wal_done = 0;
+	wr->wal_pages = pages;
 	return SQLITE_OK;
 }
 
-static void checkpoint(struct writer *wr)
+/* PASSIVE waits for nobody. But a WAL is begun anew only in a moment without readers: where there is always
+ * one it would grow for ever, so now and then a large one waits for them, shortly. */
+static void checkpoint(struct writer *wr, uint64_t now)
 {
-	int log_pages = 0, done = 0;
-	int rc = sqlite3_wal_checkpoint_v2(wr->w->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &log_pages, &done);
+	int large = wr->wal_pages > WAL_LARGE_PAGES && now >= wr->next_restart_us, pages = 0, done = 0, rc;
 	struct err e;
 	unsigned held;
 
+	if (large) {
+		wr->next_restart_us = now + RETRY_US;
+		sqlite3_busy_timeout(wr->w->db, RESTART_WAIT_MS);
+	}
+	rc = sqlite3_wal_checkpoint_v2(
+	    wr->w->db, NULL, large ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
+	if (large)
+		sqlite3_busy_timeout(wr->w->db, SQLH_BUSY_MS);
 	/* A reader in the middle of an old state: the rest is copied the next time. */
-	wr->wal_pages = log_pages > done ? log_pages - done : 0;
+	wr->wal_done = done > 0 ? done : 0;
 	if (rc == SQLITE_OK || rc == SQLITE_BUSY)
 		return;
 	sqlh_err(wr->w->db, rc, &e, "checkpoint");
-	if (log_limit_ok(&wr->log_fail, now_us(), &held))
+	if (log_limit_ok(&wr->log_fail, now, &held))
 		log_error("event=store_checkpoint_failed error=%s text=\"%s\" suppressed=%u", err_code_name(e.code),
 		          e.text, held);
 }
@@ -319,8 +336,8 @@ static int behind(struct writer *wr)
 	uint64_t now = now_us(), rest_us = wr->last_group_us + PROJECT_REST_US, lag, at;
 	int idle = now >= rest_us;
 
-	if (wr->wal_pages > (idle ? WAL_IDLE_PAGES : WAL_BUSY_PAGES))
-		checkpoint(wr);
+	if (wr->wal_pages - wr->wal_done > (idle ? WAL_IDLE_PAGES : WAL_BUSY_PAGES))
+		checkpoint(wr, now);
 	if (project_waiting(wr->w)) {
 		mark(wr, now);
 		lag = lag_us(wr, now);
@@ -328,7 +345,8 @@ static int behind(struct writer *wr)
 			project(wr, now, lag >= PROJECT_LATE_US ? STEP_EVENTS_LATE : STEP_EVENTS);
 	}
 	if (!project_waiting(wr->w))
-		return wr->wal_pages > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1 : -1;
+		return wr->wal_pages - wr->wal_done > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1
+		                                                              : -1;
 	now = now_us();
 	at = wr->next_step_us > rest_us ? wr->next_step_us : rest_us;
 	return now >= at ? 0 : (int)((at - now) / 1000) + 1;
