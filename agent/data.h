@@ -86,7 +86,6 @@ struct nodelog;
 struct nodelog *nodelog_open(const char *logdir, const struct clock *clock, struct err *e);
 void nodelog_line(struct nodelog *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void nodelog_bytes(struct nodelog *n, const void *p, size_t len);
-int nodelog_fd(struct nodelog *n); /* write end of a pipe for a child's output (pip); -1 none */
 void nodelog_close(struct nodelog *n);
 
 /* ---- staging ------------------------------------------------------------------------------------------------ */
@@ -106,7 +105,15 @@ struct stage_ops {
 	void (*progress)(const char *phase, uint64_t done, uint64_t total, void *arg); /* phases: bundle, input:CH, requirements, resume */
 	void (*done)(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg); /* venv_bin NULL none */
 };
+/* NULL when it could not be started: nothing is called then, the log says why. resume_from goes into ml/checkpoints. Staging comes before container_create
+ * (linked inputs). */
 struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct stage_params *p, const struct stage_ops *ops, void *arg);
+/* Lines "name==version" of the packages that the job's interpreter finds, asked of it by a thread, for RUN_INFO "pip". text NULL: unknown, why says
+ * so. NULL when it could not be started (nothing is called then). */
+struct packages;
+struct packages *stage_packages(struct agent_env *env, struct bulk *b, const char *venv_bin, const struct launch_user *user,
+                                void (*done)(const char *text, const char *why, void *arg), void *arg);
+void packages_cancel(struct packages *p); /* void after done, as a stage's handle is */
 void stage_cancel(struct stage *s); /* no callback after this; returns at once, work stops behind */
 
 /* ---- what a run leaves ---------------------------------------------------------------------------------------- */
@@ -122,6 +129,7 @@ struct upload_ops {
 	void (*done)(int rc, const char *text, void *arg);
 };
 /* model, output (without output/failure), checkpoints: to output_uri/JOB/KIND[/NODE] by file copy, or as trees to hearthd; empty ones are left out. */
+/* NULL when it could not be started (the folder is gone): nothing is called then, the log says why. */
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt, uint32_t node_rank, uint32_t n_nodes,
                             const struct launch_paths *paths, const char *output_uri, const struct upload_ops *ops, void *arg);
 void upload_cancel(struct upload *u);

@@ -1,0 +1,69 @@
+/*
+ * asuser: see asuser.h. libc's setgroups would change all threads; the bare system call changes this one.
+ */
+#include "agent/asuser.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <grp.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+
+#define GROUPS_MAX 65536
+
+int asuser_init(struct asuser *a, int is_root, uid_t uid, gid_t gid, const char *name, struct err *e)
+{
+	int n = 64;
+
+	*a = (struct asuser){.uid = uid, .gid = gid, .needed = is_root && uid != 0};
+	a->groups = xcalloc((size_t)n, sizeof(*a->groups));
+	a->groups[0] = gid;
+	a->n_groups = 1;
+	if (!name || !a->needed)
+		return 0;
+	while (getgrouplist(name, gid, a->groups, &n) < 0) {
+		if (n <= 0 || n > GROUPS_MAX) {
+			asuser_fini(a);
+			return err_set(e, ERR_LIMIT, "account %s is in too many groups", name);
+		}
+		a->groups = xreallocarray(a->groups, (size_t)n, sizeof(*a->groups));
+	}
+	a->n_groups = n;
+	return 0;
+}
+
+void asuser_fini(struct asuser *a)
+{
+	free(a->groups);
+	*a = (struct asuser){0};
+}
+
+int asuser_enter(struct asuser *a, struct err *e)
+{
+	assert(!a->inside);
+	if (!a->needed)
+		return 0;
+	if (syscall(SYS_setgroups, (size_t)a->n_groups, a->groups) < 0)
+		return err_sys(e, errno, "groups of account %u", a->uid);
+	setfsgid(a->gid);
+	setfsuid(a->uid);
+	/* These two tell nothing of failure: asked for an impossible id they answer with the present one. */
+	if ((uid_t)setfsuid((uid_t)-1) != a->uid || (gid_t)setfsgid((gid_t)-1) != a->gid) {
+		a->inside = 1;
+		asuser_leave(a);
+		return err_set(e, ERR_DENIED, "cannot act as account %u", a->uid);
+	}
+	a->inside = 1;
+	return 0;
+}
+
+void asuser_leave(struct asuser *a)
+{
+	if (!a->inside)
+		return;
+	a->inside = 0;
+	setfsuid(geteuid());
+	setfsgid(getegid());
+	/* root's own groups do not matter to root; none is the least. */
+	syscall(SYS_setgroups, (size_t)0, NULL);
+}

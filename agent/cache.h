@@ -1,0 +1,40 @@
+/*
+ * cache: folders under DATA/cache that are complete or not there: extracted trees, downloads, virtual
+ * environments.
+ *
+ *   KIND/KEY/          the entry; what is in it is its maker's business
+ *   KIND/KEY/.complete marker; content: bytes used; modification time: last use
+ *   KIND/KEY.lock      held while it is made (exclusive) or read (shared)
+ *
+ * An entry without its marker is the rest of a crash and made again. When a kind is larger than its bound the
+ * least recently used entries go, never one that is locked or that `used` says is in use. Blocks: for
+ * threads.
+ */
+#ifndef HEARTH_AGENT_CACHE_H
+#define HEARTH_AGENT_CACHE_H
+
+#include "common/err.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cache_entry {
+	char *dir;   /* KIND/KEY */
+	int lock_fd; /* -1 none */
+	int complete;
+};
+/* Waits for the lock: pause(arg) is called again and again (it sleeps a moment); its -1 gives up. When the
+ * entry is complete the lock is shared and its last use is now; else it is exclusive and the folder empty:
+ * fill it, then cache_commit. mode: of the kind's folder, when it is made. */
+int cache_open(struct cache_entry *c, const char *kind_dir, const char *key, mode_t mode,
+               int (*pause)(void *arg), void *arg, struct err *e);
+/* Removes an entry (what it was made from has changed); waits for its readers. */
+int cache_drop(const char *kind_dir, const char *key, int (*pause)(void *arg), void *arg, struct err *e);
+int cache_commit(struct cache_entry *c, struct err *e); /* complete now; the lock becomes a shared one */
+void cache_close(struct cache_entry *c);                /* an incomplete entry is removed */
+/* Removes the least recently used complete entries above max_bytes. used may be NULL. Returns how many. */
+unsigned cache_evict(const char *kind_dir, uint64_t max_bytes, int (*used)(const char *entry_dir, void *arg),
+                     void *arg);
+/* The same for a folder of blobs (tree.h), by time of last change. */
+unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * copy: copies files and trees with progress, a bound and a way to stop; by reflink where the file system
+ * can. Blocks: for threads.
+ *
+ * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. An entry that is
+ * there already is replaced if it is a file or link; folders are merged.
+ */
+#ifndef HEARTH_AGENT_COPY_H
+#define HEARTH_AGENT_COPY_H
+
+#include "common/err.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+struct copy {
+	int (*step)(uint64_t bytes,
+	            void *arg); /* more bytes done; -1 stops (ERR_UNAVAILABLE "cancelled"). May be NULL */
+	void *arg;
+	uint64_t limit; /* bytes at most, 0 none: then ERR_LIMIT */
+	int set_owner;  /* chown what is made to uid, gid */
+	uid_t uid;
+	gid_t gid;
+	int sync;                                    /* fsync each file and folder */
+	int (*skip)(const char *relpath, void *arg); /* 1 leaves it out; below `from`. May be NULL */
+	/* results */
+	uint64_t bytes, files, special;
+};
+/* from: file or folder (a link at its end is followed). to_dir: an open folder; name: of the copy in it.
+ * Errors name the whole path. */
+int copy_tree(struct copy *c, const char *from, int to_dir, const char *name, struct err *e);
+/* Contents of the folder `from` into the open folder. */
+int copy_into(struct copy *c, const char *from, int to_dir, struct err *e);
+
+#endif

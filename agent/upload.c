@@ -1,0 +1,456 @@
+/*
+ * upload: what a run leaves, to where it is kept (data.h).
+ *
+ *   output_uri  file://DIR: into DIR/JOB/KIND[/algo-K], written as the job's account: first beside its place,
+ * synced, then renamed none        hearthd's store: chunks that it has not yet, then the manifest
+ *
+ * The folders of several nodes: outputs and checkpoints of each below algo-K; the model of the main node in
+ * KIND itself (there is usually no other one), those of others below algo-K. Everything is read as the job's
+ * account too: a link in its folders leads no further than it could go itself.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/asuser.h"
+#include "agent/bulk.h"
+#include "agent/copy.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "common/tree.h"
+
+#define TELL_US    200000u
+#define BATCH_N    256u
+#define BATCH_SIZE (32u * 1024 * 1024)
+
+struct upload {
+	struct agent_env *env;
+	struct bulk *b;
+	struct worker *w;
+	struct upload_ops ops;
+	void *arg;
+	uint64_t job;
+	uint32_t attempt, node_rank, n_nodes;
+	char *ml, *uri; /* uri NULL: hearthd */
+	int ml_fd;
+	struct asuser as;
+	uint64_t done, total, told_us;
+	int rc;
+	struct err e;
+};
+
+static const struct {
+	const char *kind, *dir;
+} kinds[] = {{"model", "model"}, {"output", "output"}, {"checkpoint", "checkpoints"}};
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* ---- to the loop
+ * ---------------------------------------------------------------------------------------------- */
+
+static void on_progress(void *arg, void *data)
+{
+	struct upload *u = arg;
+	const uint64_t *v = data;
+
+	if (u->ops.progress)
+		u->ops.progress(v[0], v[1], u->arg);
+}
+
+static int step(uint64_t bytes, void *arg)
+{
+	struct upload *u = arg;
+	uint64_t now = clock_boot_us(u->env->clock), v[2];
+
+	u->done += bytes;
+	if (now - u->told_us >= TELL_US) {
+		u->told_us = now;
+		v[0] = u->done;
+		v[1] = u->total > u->done ? u->total : u->done;
+		worker_post(u->w, on_progress, xmemdup(v, sizeof(v)), free);
+	}
+	return worker_cancelled(u->w) ? -1 : 0;
+}
+
+struct found {
+	char *kind, *digest, *uri;
+	uint64_t size, files;
+};
+
+static void found_free(void *p)
+{
+	struct found *f = p;
+
+	free(f->kind);
+	free(f->digest);
+	free(f->uri);
+	free(f);
+}
+
+static void on_found(void *arg, void *data)
+{
+	struct upload *u = arg;
+	const struct found *f = data;
+	struct upload_result r = {
+	    .kind = f->kind, .digest = f->digest, .uri = f->uri, .size_bytes = f->size, .files = f->files};
+
+	u->ops.artifact(&r, u->arg);
+}
+
+static void report(struct upload *u, const char *kind, const char *digest, const char *uri, uint64_t size,
+                   uint64_t files)
+{
+	struct found *f = xcalloc(1, sizeof(*f));
+
+	*f = (struct found){
+	    .kind = xstrdup(kind), .digest = xstrdup(digest), .uri = xstrdup(uri), .size = size, .files = files};
+	worker_post(u->w, on_found, f, found_free);
+}
+
+/* ---- what there is
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The job's folder by descriptor: the way to it need not be open to the job's account. */
+static char *source(const struct upload *u, const char *dir)
+{
+	return xasprintf("/proc/self/fd/%d/%s", u->ml_fd, dir);
+}
+
+static int is_failure(const char *kind, const char *relpath)
+{
+	return strcmp(kind, "output") == 0 && strcmp(relpath, "failure") == 0;
+}
+
+struct counter {
+	struct upload *u;
+	const char *kind;
+	char *dir;
+	uint64_t n;
+	int depth;
+};
+
+/* 1 as soon as there is anything but folders. */
+static int count_entry(const char *name, void *arg)
+{
+	struct counter *c = arg;
+	char *dir = c->dir;
+	struct stat st;
+
+	if (c->depth == 0 && is_failure(c->kind, name))
+		return 0;
+	c->dir = xasprintf("%s/%s", dir, name);
+	if (lstat(c->dir, &st) == 0) {
+		if (!S_ISDIR(st.st_mode)) {
+			c->n += S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
+		} else if (c->depth < 128) {
+			c->depth++;
+			fs_each(c->dir, count_entry, c, NULL);
+			c->depth--;
+		}
+	}
+	free(c->dir);
+	c->dir = dir;
+	return c->n ? -1 : 0;
+}
+
+static int has_files(struct upload *u, const char *kind, const char *dir)
+{
+	struct counter c = {.u = u, .kind = kind, .dir = source(u, dir)};
+
+	fs_each(c.dir, count_entry, &c, NULL);
+	free(c.dir);
+	return c.n > 0;
+}
+
+/* ---- file://
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int skip_failure(const char *relpath, void *arg)
+{
+	(void)arg;
+	return is_failure("output", relpath);
+}
+
+static int remove_tree(const char *path, struct err *e)
+{
+	return access(path, F_OK) < 0 && errno == ENOENT ? 0 : fs_rm_rf(path, e);
+}
+
+/* The new one takes the place of an older attempt's, which is out of the way for two renames only. */
+static int swap_in(const char *part, const char *dest, struct err *e)
+{
+	cleanup_free char *old = xasprintf("%s.old", dest);
+	struct err ignored;
+
+	if (remove_tree(old, e) < 0)
+		return -1;
+	if (rename(dest, old) < 0 && errno != ENOENT)
+		return err_sys(e, errno, "%s", dest);
+	if (rename(part, dest) < 0) {
+		err_sys(e, errno, "%s", dest);
+		(void)!rename(old, dest);
+		return -1;
+	}
+	remove_tree(old, &ignored);
+	return 0;
+}
+
+static int of_other_node(const char *name)
+{
+	return strncmp(name, "algo-", 5) == 0 && name[5] && strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
+struct mover {
+	const char *from, *to;
+	struct err *e;
+};
+
+static int drop_entry(const char *name, void *arg)
+{
+	struct mover *m = arg;
+	cleanup_free char *path = xasprintf("%s/%s", m->to, name);
+
+	return of_other_node(name) ? 0 : fs_rm_rf(path, m->e);
+}
+
+static int move_entry(const char *name, void *arg)
+{
+	struct mover *m = arg;
+	cleanup_free char *from = xasprintf("%s/%s", m->from, name), *to = xasprintf("%s/%s", m->to, name);
+
+	return rename(from, to) < 0 ? err_sys(m->e, errno, "%s", to) : 0;
+}
+
+/* As swap_in, but other nodes may be writing their own folders in there. */
+static int merge_in(const char *part, const char *dest, struct err *e)
+{
+	struct mover m = {.from = part, .to = dest, .e = e};
+	struct err why;
+
+	if (fs_mkdir_p(dest, 0755, e) < 0)
+		return -1;
+	e->code = ERR_NONE;
+	if (fs_each(dest, drop_entry, &m, &why) < 0 || fs_each(part, move_entry, &m, &why) < 0)
+		return e->code ? -1 : err_set(e, why.code, "%s", why.text);
+	return fs_rm_rf(part, e);
+}
+
+static int copy_kind(struct upload *u, const char *kind, const char *dir, struct err *e)
+{
+	cleanup_free char *base = xasprintf("%s/%" PRIu64, u->uri + strlen("file://"), u->job);
+	int sub = u->n_nodes > 1 && (u->node_rank > 0 || strcmp(kind, "model") != 0);
+	int merge = u->n_nodes > 1 && !sub;
+	cleanup_free char *dest =
+	    sub ? xasprintf("%s/%s/algo-%u", base, kind, u->node_rank + 1) : xasprintf("%s/%s", base, kind);
+	cleanup_free char *part = merge ? xasprintf("%s/%s.part", base, kind) : xasprintf("%s.part", dest);
+	cleanup_free char *from = source(u, dir), *uri = NULL, *parent = xstrdup(part);
+	struct copy c = {
+	    .step = step, .arg = u, .sync = 1, .skip = strcmp(kind, "output") == 0 ? skip_failure : NULL};
+	cleanup_close int to = -1;
+
+	*strrchr(parent, '/') = '\0';
+	if (fs_mkdir_p(parent, 0755, e) < 0 || remove_tree(part, e) < 0)
+		return err_wrap(e, "output_uri");
+	if (mkdir(part, 0755) < 0 || (to = open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		return err_sys(e, errno, "output_uri: %s", part);
+	if (copy_into(&c, from, to, e) < 0 || fsync(to) < 0)
+		return -1;
+	if ((merge ? merge_in(part, dest, e) : swap_in(part, dest, e)) < 0)
+		return err_wrap(e, "output_uri");
+	uri = xasprintf("file://%s", dest);
+	report(u, kind, "", uri, c.bytes, c.files);
+	return 0;
+}
+
+/* ---- hearthd's store
+ * ------------------------------------------------------------------------------------------------ */
+
+struct sender {
+	struct upload *u;
+	char *digests[BATCH_N];
+	char *data[BATCH_N];
+	size_t sizes[BATCH_N];
+	size_t n, bytes;
+};
+
+static int flush(struct sender *x, struct err *e)
+{
+	uint8_t missing[BATCH_N];
+	int rc = 0;
+
+	if (x->n)
+		rc = bulk_blob_have(x->u->w, x->u->b, x->digests, x->n, missing, e);
+	for (size_t i = 0; i < x->n; i++) {
+		if (rc == 0 && missing[i])
+			rc = bulk_blob_put(x->u->w, x->u->b, x->digests[i], x->data[i], x->sizes[i], e);
+		if (rc == 0 && step(x->sizes[i], x->u) < 0)
+			rc = err_set(e, ERR_UNAVAILABLE, "cancelled");
+		free(x->digests[i]);
+		free(x->data[i]);
+	}
+	x->n = x->bytes = 0;
+	return rc;
+}
+
+static int on_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+{
+	struct sender *x = arg;
+
+	x->digests[x->n] = xstrdup(digest);
+	x->data[x->n] = n ? xmemdup(data, n) : xstrdup("");
+	x->sizes[x->n] = n;
+	x->bytes += n;
+	return ++x->n == BATCH_N || x->bytes >= BATCH_SIZE ? flush(x, e) : 0;
+}
+
+static int skip_in_tree(const char *relpath, int is_dir, void *arg)
+{
+	(void)is_dir;
+	return is_failure(arg, relpath);
+}
+
+static int store_kind(struct upload *u, const char *kind, const char *dir, struct err *e)
+{
+	cleanup_free char *from = source(u, dir), *manifest = NULL;
+	struct sender *x = xcalloc(1, sizeof(*x));
+	char digest[HASH_HEX_SIZE];
+	struct tree_stats st = {0};
+	uint64_t special = 0;
+	size_t n = 0;
+	int rc;
+
+	x->u = u;
+	rc = tree_scan(from, skip_in_tree, (void *)(uintptr_t)kind, on_chunk, x, &manifest, &n, digest, &st,
+	               &special, e);
+	if (rc == 0)
+		rc = flush(x, e);
+	for (size_t i = 0; i < x->n; i++) { /* of a scan that broke off */
+		free(x->digests[i]);
+		free(x->data[i]);
+	}
+	free(x);
+	if (rc == 0 && n > WIRE_MAX_STR)
+		rc = err_set(e, ERR_LIMIT, "%" PRIu64 " files are too many for hearthd's store; set output_uri",
+		             st.files);
+	if (rc == 0)
+		rc = bulk_blob_put(u->w, u->b, digest, manifest, n, e);
+	if (rc == 0)
+		report(u, kind, digest, "", st.bytes, st.files);
+	return rc;
+}
+
+/* ---- the thread
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int do_all(struct upload *u, struct err *e)
+{
+	int has[N_KINDS], rc = 0;
+	int64_t bytes;
+
+	for (size_t i = 0; i < N_KINDS; i++) {
+		cleanup_free char *from = source(u, kinds[i].dir);
+
+		has[i] = has_files(u, kinds[i].kind, kinds[i].dir);
+		bytes = has[i] ? fs_tree_bytes(from, NULL) : 0;
+		u->total += bytes > 0 ? (uint64_t)bytes : 0;
+	}
+	for (size_t i = 0; i < N_KINDS && rc == 0; i++) {
+		if (!has[i])
+			continue;
+		rc = u->uri ? copy_kind(u, kinds[i].kind, kinds[i].dir, e)
+		            : store_kind(u, kinds[i].kind, kinds[i].dir, e);
+		if (rc < 0)
+			err_wrap(e, "%s", kinds[i].kind);
+	}
+	return rc;
+}
+
+static void run(struct worker *w, void *arg)
+{
+	struct upload *u = arg;
+
+	u->w = w;
+	if (u->uri && strncmp(u->uri, "file:///", 8) != 0) {
+		u->rc = err_set(&u->e, ERR_INVALID, "output_uri \"%.100s\": only file:///PATH is known", u->uri);
+		return;
+	}
+	u->rc = asuser_enter(&u->as, &u->e);
+	if (u->rc == 0)
+		u->rc = do_all(u, &u->e);
+	asuser_leave(&u->as);
+}
+
+static void done(void *arg)
+{
+	struct upload *u = arg;
+
+	u->ops.done(u->rc, u->rc < 0 ? u->e.text : NULL, u->arg);
+}
+
+static void release(void *arg)
+{
+	struct upload *u = arg;
+
+	if (u->ml_fd >= 0)
+		close(u->ml_fd);
+	asuser_fini(&u->as);
+	free(u->ml);
+	free(u->uri);
+	free(u);
+}
+
+/* The account that the job runs as: it owns its folder. */
+static int find_user(struct upload *u, struct err *e)
+{
+	char buf[4096];
+	struct passwd pw, *found = NULL;
+	struct stat st;
+
+	u->ml_fd = open(u->ml, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (u->ml_fd < 0 || fstat(u->ml_fd, &st) < 0)
+		return err_sys(e, errno, "%s", u->ml);
+	if (getpwuid_r(st.st_uid, &pw, buf, sizeof(buf), &found) != 0)
+		found = NULL;
+	return asuser_init(&u->as, u->env->is_root, st.st_uid, st.st_gid, found ? found->pw_name : NULL, e);
+}
+
+struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+                            uint32_t node_rank, uint32_t n_nodes, const struct launch_paths *paths,
+                            const char *output_uri, const struct upload_ops *ops, void *arg)
+{
+	static const struct worker_task task = {.run = run, .done = done, .release = release};
+	struct upload *u = xcalloc(1, sizeof(*u));
+	size_t n;
+	struct err e;
+
+	*u = (struct upload){.env = env,
+	                     .b = b,
+	                     .ops = *ops,
+	                     .arg = arg,
+	                     .job = job,
+	                     .attempt = attempt,
+	                     .node_rank = node_rank,
+	                     .n_nodes = n_nodes,
+	                     .ml = xstrdup(paths->ml),
+	                     .ml_fd = -1};
+	u->uri = output_uri && *output_uri ? xstrdup(output_uri) : NULL;
+	for (n = u->uri ? strlen(u->uri) : 0; n > strlen("file:///") && u->uri[n - 1] == '/'; n--)
+		u->uri[n - 1] = '\0';
+
+	if (find_user(u, &e) < 0 || !(u->w = worker_start(bulk_workers(b), &task, u, &e))) {
+		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
+		release(u);
+		return NULL;
+	}
+	return u;
+}
+
+void upload_cancel(struct upload *u)
+{
+	if (u)
+		worker_cancel(u->w);
+}
