@@ -129,6 +129,7 @@ static void pause_agent(struct agent *g)
 	if (g->paused)
 		return;
 	g->paused = 1;
+	atomic_fetch_add(&g->a->io->s->agent_pauses, 1);
 	peer_hold(g->peer, 1);
 	DL_APPEND2(g->a->paused, g, paused_prev, paused_next);
 	loop_timer_arm(g->a->retry, RETRY_US);

@@ -21,6 +21,7 @@ enum route_flags {
 	RF_RAW = 8,     /* body is not JSON */
 	RF_SPEC = 16,   /* body holds a specification: 1 MiB and a margin */
 	RF_STREAM = 32, /* may go on for ever */
+	RF_FINDS = 64,  /* the handler itself says when there is no such job */
 };
 
 struct route {

@@ -265,6 +265,7 @@ cJSON *server_io_stats(struct server *s)
 		lost += atomic_load(&s->io[i].notices_lost);
 	cJSON_AddNumberToObject(o, "state_queue", (double)chan_length(s->to_state));
 	cJSON_AddNumberToObject(o, "state_queue_full_total", (double)atomic_load(&s->state_full));
+	cJSON_AddNumberToObject(o, "agent_pauses_total", (double)atomic_load(&s->agent_pauses));
 	cJSON_AddNumberToObject(o, "notices_lost_total", (double)lost);
 	bulk_stats(s->bulk, o);
 	return o;

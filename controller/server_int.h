@@ -97,6 +97,7 @@ struct server {
 	struct loop_timer *retry;     /* state thread: closes that found a channel full */
 	_Atomic uint64_t next_session;
 	_Atomic uint64_t state_full;  /* requests answered 503 because the state thread's channel was full */
+	_Atomic uint64_t agent_pauses;/* connections of agents that were paused because a channel was full */
 	_Atomic uint64_t notice_id;   /* newest event that was made known */
 	_Atomic int stopping;
 };

@@ -311,12 +311,13 @@ void hkit_commit(struct hkit *k, struct store_txn *t)
 
 void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status, uint32_t attempts)
 {
+	static unsigned again; /* a job that is set a second time has another event */
 	struct store_txn *t = store_txn_new();
 	struct job_row row = {.id = id, .name = (char *)(uintptr_t)name, .owner = (char *)(uintptr_t)(owner ? owner : k->admin), .experiment = (char *)"",
 	                      .notes = (char *)"", .status = (char *)(uintptr_t)status, .queue = (char *)"default", .spec = (char *)SPEC,
 	                      .created_us = clock_real_us(clock_real()), .exit_code = -1, .reason = (char *)"", .wanted = (char *)"",
 	                      .attempts = attempts, .nodes = 1, .cleanup = (char *)"", .idem_digest = (char *)""};
-	struct event_row ev = {.id = id * 1000, .job = id, .at_us = row.created_us, .type = (char *)"submitted", .data = (char *)"{}"};
+	struct event_row ev = {.id = attempts ? 500000 + ++again : id * 1000, .job = id, .at_us = row.created_us, .type = (char *)"submitted", .data = (char *)"{}"};
 
 	store_txn_event(t, &ev);
 	store_txn_job(t, &row);
@@ -341,14 +342,22 @@ void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type)
 
 /* ---- clients ------------------------------------------------------------------------------------------------ */
 
+struct gathered {
+	char *text;
+	size_t n, cap;
+};
+
 static size_t gather(char *p, size_t size, size_t n, void *arg)
 {
-	struct { char **text; size_t *n; } *g = arg;
+	struct gathered *g = arg;
 
-	*g->text = xrealloc(*g->text, *g->n + size * n + 1);
-	memcpy(*g->text + *g->n, p, size * n);
-	*g->n += size * n;
-	(*g->text)[*g->n] = '\0';
+	if (g->n + size * n + 1 > g->cap) {
+		g->cap = 2 * (g->n + size * n + 1);
+		g->text = xrealloc(g->text, g->cap);
+	}
+	memcpy(g->text + g->n, p, size * n);
+	g->n += size * n;
+	g->text[g->n] = '\0';
 	return size * n;
 }
 
@@ -356,16 +365,13 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
                               const char *const *headers)
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
-	size_t headers_n = 0;
-	struct { char **text; size_t *n; } to_body = {&a->body, &a->body_n}, to_headers = {&a->headers, &headers_n};
+	struct gathered to_body = {xstrdup(""), 0, 1}, to_headers = {xstrdup(""), 0, 1};
 	cleanup_free char *url = xasprintf("%s%s", k->url, path), *sock = xasprintf("%s/hearthd.sock", k->dir), *line = NULL;
 	cleanup_free char *ca = xasprintf("%s/ca.pem", k->dir);
 	struct curl_slist *list = NULL;
 	CURL *c = curl_easy_init();
 	long status = 0;
 
-	a->body = xstrdup("");
-	a->headers = xstrdup("");
 	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, 30L);
@@ -399,6 +405,9 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 	a->status = (int)status;
 	curl_slist_free_all(list);
 	curl_easy_cleanup(c);
+	a->body = to_body.text;
+	a->body_n = to_body.n;
+	a->headers = to_headers.text;
 	a->json = json_parse(a->body, a->body_n, NULL);
 	return a;
 }
@@ -497,8 +506,9 @@ void raw_send(int fd, const char *text)
 char *raw_read(int fd, const char *needle, unsigned timeout_ms, int *closed)
 {
 	uint64_t end = hkit_now_us() + timeout_ms * 1000ull;
-	char *text = xcalloc(1, 1), piece[65536];
-	size_t n = 0, from = 0;
+	static _Thread_local char piece[1u << 18];
+	char *text = xcalloc(1, 1);
+	size_t n = 0, from = 0, cap = 1;
 
 	if (closed)
 		*closed = 0;
@@ -517,7 +527,10 @@ char *raw_read(int fd, const char *needle, unsigned timeout_ms, int *closed)
 				*closed = 1;
 			break;
 		}
-		text = xrealloc(text, n + (size_t)k + 1);
+		if (n + (size_t)k + 1 > cap) {
+			cap = 2 * (n + (size_t)k + 1);
+			text = xrealloc(text, cap);
+		}
 		memcpy(text + n, piece, (size_t)k);
 		from = needle && n > strlen(needle) ? n - strlen(needle) : 0;
 		n += (size_t)k;
