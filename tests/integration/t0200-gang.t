@@ -64,7 +64,8 @@ ok "then the third runs" hearth wait "$c" --for running --timeout 30
 ok "stop the others" hearth stop "$b" "$c" --grace 2
 ok "they end" wait_until 30 eval '[ -z "$(hearth ls status:active --json | jq -r ".jobs[].id")" ]'
 for h in $CLUSTER_HOSTS; do
-	is "$(cluster_in "$h" pgrep -c -x 'sleep|orted|mpirun|hearth-shim|hearth-rank' -a 2>/dev/null | head -1)" 1 "nothing is left on $h (but the first process's own sleep)"
+	# shellcheck disable=SC2086 # a list
+	is "$(cluster_processes "$h" $CLUSTER_JOB_PROGRAMS python3 ring)" "" "nothing of any job is left on $h"
 done
 cluster_down
 done_testing

@@ -23,8 +23,10 @@ gapless() { # JOB RANK N: the log holds the lines 1..N of that rank, once each, 
 	diff <(for i in $(seq "$3"); do echo "line $i of rank $2"; done) <(hearth logs "$1" --rank "$2" | grep '^line')
 }
 left() { # processes of launches on a host, other than the agent itself
-	cluster_in "$1" pgrep -a -x 'hearth-shim|hearth-rank|hearth-rsh|hearth-hold|orted|mpirun|count.sh|python3' || :
+	# shellcheck disable=SC2086 # a list
+	cluster_processes "$1" $CLUSTER_JOB_PROGRAMS count.sh python3 sleep | grep -v "^ *$(cluster_init_sleep "$1") " || :
 }
+cluster_init_sleep() { cluster_in "$1" pgrep -P 1 -x sleep | head -n 1; }
 two='"resources": {"instances": 2, "cpus_per_rank": 1}'
 
 # --- an agent dies in mid-run, with each launcher -------------------------------------------------

@@ -73,13 +73,18 @@ cluster_in() { # HOST COMMAND...
 	nsenter -t "$(cat "$CLUSTER/$host/pid1")" -n -u -m -p -i --wd="$PWD" -- "$@"
 }
 cluster_spawn() { # HOST NAME COMMAND...
-	local host=$1 name=$2
+	local host=$1 name=$2 pid1
 	shift 2
-	cluster_in "$host" "$@" </dev/null >"$CLUSTER/$name.log" 2>&1 &
-	# nsenter with a pid namespace forks: the program is its child
+	pid1=$(cat "$CLUSTER/$host/pid1")
+	# In its own process by exec: $! is nsenter itself, which forks into the host's pid namespace; the program is its only child.
+	(exec nsenter -t "$pid1" -n -u -m -p -i --wd="$PWD" -- "$@") </dev/null >>"$CLUSTER/$name.log" 2>&1 &
 	local outer=$!
-	wait_until 5 grep -q . "/proc/$outer/task/$outer/children" || return 1
+	wait_until 5 cluster_spawned "$outer" "$1" || { echo "$name did not start" >&2; return 1; }
 	tr -d ' \n' <"/proc/$outer/task/$outer/children" >"$CLUSTER/$name.pid"
+}
+cluster_spawned() { # PID-OF-NSENTER PROGRAM: its child has become the program
+	local child
+	child=$(tr -d ' \n' <"/proc/$1/task/$1/children") && [ -n "$child" ] && [ "$(readlink "/proc/$child/exe")" = "$(readlink -f "$(command -v "$2")")" ]
 }
 cluster_signal() { # NAME SIGNAL: to a program started by cluster_spawn
 	kill "-$2" "$(cat "$CLUSTER/$1.pid")"
@@ -88,9 +93,16 @@ cluster_gone() { ! kill -0 "$(cat "$CLUSTER/$1.pid")" 2>/dev/null; }
 cluster_cut() { ip -n "$(cluster_ns br)" link set "p-$1" down; }
 cluster_heal() { ip -n "$(cluster_ns br)" link set "p-$1" up; }
 cluster_power_off() { kill -KILL "$(cat "$CLUSTER/$1/pid1")"; }
-cluster_processes() { # HOST NAME: how many processes of that name run there
-	cluster_in "$1" pgrep -cx -- "$2" || :
+cluster_processes() { # HOST NAME...: the processes of these names that run there, "PID NAME" lines
+	local host=$1 names
+	shift
+	names=$(printf '%s\n' "$@")
+	cluster_in "$host" ps -eo pid=,comm= | awk -v names="$names" 'BEGIN {n = split(names, a, "\n"); for (i = 1; i <= n; i++) want[substr(a[i], 1, 15)] = 1} $2 in want'
 }
+
+# What a launch may consist of, to see that nothing of it is left.
+# shellcheck disable=SC2034 # for the tests
+CLUSTER_JOB_PROGRAMS='hearth-shim hearth-rank hearth-rsh hearth-hold orted mpirun'
 
 hearth() { cluster_in head env -u HEARTH_URL -u HEARTH_TOKEN -u XDG_CONFIG_HOME HOME="$CLUSTER/home" "$JOBCTL" "$@"; }
 
