@@ -11,6 +11,7 @@
 #include <string.h>
 #include "common/json.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
 
@@ -162,7 +163,7 @@ static void rank_reason(const struct attempt_rec *a, uint32_t rank, char *out, s
 	else if (k->oom)
 		snprintf(out, size, "%s ran out of memory and was killed", who);
 	else if (k->signal > 0)
-		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, strsignal(k->signal), line[0] ? ": " : "", line);
+		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, proc_signal_name(k->signal), line[0] ? ": " : "", line);
 	else
 		snprintf(out, size, "%s exited with code %d%s%s", who, k->exit_code, line[0] ? ": " : "", line);
 }
