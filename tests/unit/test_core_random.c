@@ -217,7 +217,9 @@ static void last_check(struct run *r)
 	for (unsigned i = 0; i < r->sim.n && !r->bad; i++) {
 		uint32_t gpus = 0, slots = 0;
 
-		sched_node_free(r->w->core->sched, i + 1, &gpus, &slots, NULL);
+		const struct cnode *n = node_find(r->w->core, r->sim.agents[i].name);
+
+		sched_node_free(r->w->core->sched, n->id, &gpus, &slots, NULL);
 		if (gpus != AGENT_GPUS || slots != r->sim.agents[i].slots)
 			r->bad = "resources are still held at the end";
 		if (r->sim.agents[i].launches)

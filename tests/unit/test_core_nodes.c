@@ -1,0 +1,354 @@
+/* Nodes: joining, connecting, leases, loss, differences after a connection, drain and removal. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static int join(struct world *w, const char *token, const char *node, const char *csr)
+{
+	char body[400];
+
+	snprintf(body, sizeof body, "{\"token\": \"%s\", \"node\": \"%s\", \"csr\": \"%s\"}", token, node, csr);
+	return world_request(w, REQ_JOIN, 0, node, body);
+}
+
+static void test_join(void)
+{
+	struct world *w = world_create(1);
+	char token[100], second[100];
+
+	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}"), 201, "a join token is made");
+	snprintf(token, sizeof token, "%s", world_text(w, "token"));
+	like(token, "hj1-", "of the known form");
+	is_int(join(w, "hj1-00000000000000000000000000000000-0123456789abcdef0123456789abcdef", "a", "csr"), 401, "a token that was never made");
+	is_int(join(w, token, "../a", "csr"), 400, "a name that is none");
+	is_int(join(w, token, "a", "bad"), 400, "a request that is none");
+	is_int(join(w, token, "a", "csr1"), 201, "joined");
+	is_str(world_text(w, "cert"), "cert of a for csr1", "with a certificate");
+	is_int(join(w, token, "a", "csr1"), 201, "the same again, as the answer may have been lost");
+	is_int(join(w, token, "a", "csr2"), 401, "another key with the same token");
+	is_int(join(w, token, "b", "csr1"), 401, "another node with the same token");
+	world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}");
+	snprintf(second, sizeof second, "%s", world_text(w, "token"));
+	is_int(join(w, second, "a", "csr9"), 409, "a name that is in use");
+	world_restart(w);
+	is_int(join(w, token, "b", "csr1"), 401, "used up after a restart, too");
+	is_int(join(w, second, "b", "csr3"), 201, "the other is still good");
+	world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}");
+	snprintf(token, sizeof token, "%s", world_text(w, "token"));
+	world_advance(w, 61000000);
+	is_int(join(w, token, "c", "csr4"), 401, "expired");
+	like(w->err.text, "expired", "and told so");
+	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"api\"}"), 422, "other kinds are not made yet");
+	finish_well(w);
+}
+
+static void test_certificates(void)
+{
+	struct world *w = world_create(2);
+	struct wm_hello h = {.version = 1, .node = (char *)(uintptr_t) "a", .cert_pem = (char *)(uintptr_t) "cert of a for csr1",
+	                     .boot_id = (char *)(uintptr_t) "", .software = (char *)(uintptr_t) "t"};
+	char token[100];
+
+	world_request(w, REQ_TOKEN, 0, NULL, "{}");
+	snprintf(token, sizeof token, "%s", world_text(w, "token"));
+	join(w, token, "a", "csr1");
+	core_agent_up(w->core, "a", 7, &h);
+	world_turn(w);
+	ok(node_find(w->core, "a")->connected, "the certificate that was given out");
+	core_agent_down(w->core, "a", 7, "bye");
+	h.cert_pem = (char *)(uintptr_t) "an older one";
+	core_agent_up(w->core, "a", 8, &h);
+	world_turn(w);
+	ok(!node_find(w->core, "a")->connected, "another certificate is not let in");
+	like(w->closed_why, "join again", "and told what to do");
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{}"), 200, "a node that is away can be removed");
+	h.cert_pem = (char *)(uintptr_t) "cert of a for csr1";
+	core_agent_up(w->core, "a", 9, &h);
+	world_turn(w);
+	ok(!node_find(w->core, "a")->connected, "its certificate is of no use any more");
+	world_request(w, REQ_TOKEN, 0, NULL, "{}");
+	snprintf(token, sizeof token, "%s", world_text(w, "token"));
+	is_int(join(w, token, "a", "csr5"), 201, "the name may join again");
+	world_agent_up(w, "z", 0, 1);
+	ok(node_find(w->core, "z") != NULL, "a certificate of ours without a record is taken");
+	finish_well(w);
+}
+
+static void beats(struct world *w, const char *names, int seconds)
+{
+	for (int i = 0; i < seconds; i++) {
+		for (const char *p = names; *p; p++)
+			world_beat(w, (char[]){*p, '\0'});
+		world_advance(w, 1000000);
+	}
+}
+
+static uint64_t run_two(struct world *w)
+{
+	uint64_t id = world_submit(w, TWO);
+
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	return id;
+}
+
+static void test_node_lost(void)
+{
+	struct world *w = world_create(3);
+	struct job_row row = {0};
+	char *shown;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = run_two(w);
+	beats(w, "abc", 13);
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "connection reset");
+	beats(w, "ac", 8);
+	is_str(world_status(w, id), "running", "a closed connection is not failure");
+	beats(w, "ac", 6);
+	is_str(world_status(w, id), "stopping", "a lease that ran out is");
+	is_int(world_count(w, "a", WM_KILL), 1, "the other node is told to kill");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 1, 0, "Connection reset by peer\n");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "the job failed");
+	store_job_get(w->reader, id, &row, NULL);
+	like(row.reason, "node b was lost: no sign of life for", "because of the node");
+	like(row.reason, "after that rank 0 (algo-1, a) exited with code 1: Connection reset by peer", "and what came of it");
+	job_row_fini(&row);
+	world_submit(w, TWO);
+	is_str(world_status(w, id + 1), "starting", "the next job runs on the others");
+	world_forget(w);
+	/* b comes back and still has it. */
+	{
+		uint64_t s = world_agent_connect(w, "b");
+		struct wm_sync_begin begin = {.instance = 1};
+		struct wm_sync_end end = {.instance = 1};
+
+		world_msg(w, "b", s, WM_SYNC_BEGIN, &begin);
+		world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+		world_msg(w, "b", s, WM_SYNC_END, &end);
+		world_turn(w);
+	}
+	is_int(world_count(w, "b", WM_KILL), 1, "what is left on it is killed");
+	world_request(w, REQ_NODES, 0, NULL, NULL);
+	shown = cJSON_PrintUnformatted(w->body);
+	like(shown, "must not be there", "nodes says why it gets no work");
+	free(shown);
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_int(world_count(w, "b", WM_COLLECT), 1, "then removed");
+	finish_well(w);
+}
+
+static void test_many_silent(void)
+{
+	struct world *w = world_create(4);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = run_two(w);
+	beats(w, "abc", 13);
+	beats(w, "c", 40);
+	is_str(world_status(w, id), "running", "two of three silent: it is rather us who are cut off");
+	is_int(w->core->n_lost_nodes, 0, "nobody is declared lost");
+	world_restart(w);
+	is_str(world_status(w, id), "running", "after a restart it runs on record");
+	beats(w, "", 11);
+	is_int(w->core->n_lost_nodes, 0, "in the first lease nobody is declared lost");
+	finish_well(w);
+}
+
+static void test_first_lease(void)
+{
+	struct world *w = world_create(5);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = run_two(w);
+	world_restart(w);
+	world_agent_connect(w, "a");
+	world_agent_connect(w, "c");
+	beats(w, "ac", 11);
+	is_int(w->core->n_lost_nodes, 0, "b has a whole lease to come back");
+	beats(w, "ac", 3);
+	is_int(w->core->n_lost_nodes, 1, "not more");
+	is_str(world_status(w, id), "stopping", "its ranks are lost");
+	finish_well(w);
+}
+
+static void resync(struct world *w, const char *node)
+{
+	uint64_t s = world_agent_connect(w, node);
+	struct wm_sync_begin begin = {.instance = 2};
+	struct wm_sync_end end = {.instance = 2};
+
+	world_msg(w, node, s, WM_SYNC_BEGIN, &begin);
+	world_msg(w, node, s, WM_SYNC_END, &end);
+	world_turn(w);
+}
+
+static void test_missing(void)
+{
+	struct world *w = world_create(6);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_forget(w);
+	resync(w, "b");
+	is_int(world_count(w, "b", WM_PREPARE), 1, "an order that did not arrive is sent again");
+	resync(w, "a");
+	is_int(world_count(w, "a", WM_PREPARE), 1, "also to one that was ready and has lost it");
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	is_int(world_count(w, NULL, WM_LAUNCH_GO), 0, "which is waited for again");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	is_int(world_count(w, NULL, WM_LAUNCH_GO), 2, "go");
+	resync(w, "b");
+	is_str(world_status(w, id), "recovering", "a launched one that is gone is lost; nothing ran yet");
+	resync(w, "a");
+	is_str(world_status(w, id), "starting", "a has it no more either: it is tried again");
+	is_int(job_find(w->core, id)->r.attempts, 2, "as a new attempt");
+	finish_well(w);
+}
+
+static void test_missing_running(void)
+{
+	struct world *w = world_create(7);
+	struct job_row row = {0};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	resync(w, "b");
+	is_str(world_status(w, id), "stopping", "ranks that an agent has lost are lost");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "and that is never success");
+	store_job_get(w->reader, id, &row, NULL);
+	like(row.reason, "its agent knows nothing of the launch any more", "the reason says what happened");
+	job_row_fini(&row);
+	finish_well(w);
+}
+
+static void test_old_epoch(void)
+{
+	struct world *w = world_create(8);
+	struct wm_proc_report m = {.attempt = 1, .epoch = 99, .kind = PROC_RANK, .state = PS_EXITED};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_forget(w);
+	m.job = id;
+	m.token = m.text = (char[]){""};
+	world_msg(w, "a", 0, WM_PROC_REPORT, &m);
+	world_turn(w);
+	is_str(world_status(w, id), "running", "a report of another epoch changes nothing");
+	is_int(world_count(w, "a", WM_ACK), 1, "but is acknowledged");
+	core_agent_msg(w->core, "a", 4711, WM_BEAT, 1, wire_copy(WM_BEAT, &(struct wm_beat){.seq = 1}));
+	is_int(world_count(w, "a", WM_BEAT_ACK), 0, "a message of another session is not heard");
+	finish_well(w);
+}
+
+static void test_drain(void)
+{
+	struct world *w = world_create(9);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"new fan\"}"), 200, "drained");
+	id = world_submit(w, ONE);
+	is_str(world_status(w, id), "queued", "takes no new work");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(world_text(w, "text"), "the only node is not up, or drained", "why");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	is_str(world_status(w, id), "queued", "drained over a restart, too");
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{}"), 409, "a connected node is not removed");
+	world_request(w, REQ_RESUME, 0, "a", "{}");
+	is_str(world_status(w, id), "starting", "resumed");
+	is_int(world_request(w, REQ_DRAIN, 0, "nobody", "{}"), 404, "a node that is not there");
+	finish_well(w);
+}
+
+static void test_peers(void)
+{
+	struct world *w = world_create(10);
+	struct sent *s;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_forget(w);
+	world_beat(w, "a");
+	s = world_sent(w, "a", WM_BEAT_ACK);
+	ok(s && ((struct wm_beat_ack *)s->msg)->peers.n == 1, "the first answer names the peers");
+	like(((struct wm_beat_ack *)s->msg)->peers.v[0], "b 10.77.0.", "by name and address");
+	is_int(((struct wm_beat_ack *)s->msg)->lease_ms, 10000, "and the lease");
+	sent_free(s);
+	world_beat(w, "a");
+	s = world_sent(w, "a", WM_BEAT_ACK);
+	is_int(((struct wm_beat_ack *)s->msg)->peers_changed, 0, "the second only what changed");
+	sent_free(s);
+	world_agent_up(w, "c", 1, 4);
+	world_advance(w, 3000000);
+	world_forget(w);
+	world_beat(w, "a");
+	s = world_sent(w, "a", WM_BEAT_ACK);
+	is_int(((struct wm_beat_ack *)s->msg)->peers.n, 2, "a new one is told");
+	sent_free(s);
+	w->hold_commits = 1;
+	world_submit(w, ONE);
+	world_forget(w);
+	world_beat(w, "a");
+	is_int(world_count(w, "a", WM_BEAT_ACK), 1, "beats do not wait for the store");
+	w->hold_commits = 0;
+	world_turn(w);
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_join();
+	test_certificates();
+	test_node_lost();
+	test_many_silent();
+	test_first_lease();
+	test_missing();
+	test_missing_running();
+	test_old_epoch();
+	test_drain();
+	test_peers();
+	return tap_done();
+}

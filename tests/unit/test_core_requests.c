@@ -1,0 +1,260 @@
+/* What users ask: submit with its limits and keys, changes, refusals in words, answers. */
+#include <stdio.h>
+#include <string.h>
+#include "common/json.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+#define D1 "1111111111111111111111111111111111111111111111111111111111111111"
+#define D2 "2222222222222222222222222222222222222222222222222222222222222222"
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(w->n_requests, w->n_replies, "every request was answered once");
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static void run_to_end(struct world *w, const char *node, uint64_t id)
+{
+	world_launch(w, node, id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, node, id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, node, id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, node, id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, node, id, 1, LAUNCH_CLEANED, 0, NULL);
+}
+
+static void test_submit(void)
+{
+	struct world *w = world_create(1);
+	uint64_t id;
+
+	id = world_submit(w, ONE);
+	is_int(id, 1, "accepted although no node has joined");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	is_str(world_text(w, "text"), "no node has joined yet", "why says so");
+	world_agent_up(w, "a", 1, 4);
+	is_str(world_status(w, id), "starting", "starts with the first node");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0, "impossible resources are refused");
+	is_int(w->status, 400, "with 400");
+	like(w->err.text, "no known node with 2 such GPUs (the most is 1, on a)", "and why");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0, "too long");
+	like(w->err.text, "more than the administrator allows (30d)", "told with the limit");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"), 0, "an input that is not there");
+	is_int(w->status, 404, "404");
+	like(w->err.text, "inputs.base: job:77/model: job 77 has left no model", "named");
+	w->bundle_unknown = 1;
+	is_int(world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\"}", NULL, NULL), 0, "a bundle that was not uploaded");
+	is_int(w->status, 404, "404");
+	is_int(world_submit_full(w, ONE, "{\"bundle\": \"xyz\"}", NULL, NULL), 0, "a bundle that is no digest");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"source_dir\": \".\"}"), 0, "a source tree without a bundle");
+	like(w->err.text, "source_dir", "is named");
+	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
+	is_int(w->status, 200, "but is answered");
+	like(world_text(w, "text"), "1 instance, 1 rank", "with what it would be");
+	w->core->cfg.queue_limit = 1;
+	is_int(world_submit(w, ONE), 0, "the queue is full");
+	is_int(w->status, 429, "429");
+	finish_well(w);
+}
+
+static void test_idempotency(void)
+{
+	struct world *w = world_create(2);
+	struct request *rq;
+	uint64_t id;
+
+	id = world_submit_full(w, ONE, NULL, "k1", D1);
+	is_int(world_submit_full(w, ONE, NULL, "k1", D1), (int64_t)id, "the same key and request: the same job");
+	is_int(world_submit_full(w, ONE, NULL, "k1", D2), 0, "the same key, another request");
+	is_int(w->status, 409, "409");
+	is_int(world_submit_full(w, ONE, NULL, "k2", D1), (int64_t)id + 1, "another key: another job");
+	world_restart(w);
+	is_int(world_submit_full(w, ONE, NULL, "k1", D1), (int64_t)id, "also after a restart");
+	/* Two at once, before the first is durable. */
+	w->hold_commits = 1;
+	is_int(world_submit_full(w, ONE, NULL, "k3", D1), 0, "not answered before it is durable");
+	is_int(w->status, 0, "no answer at all");
+	world_submit_full(w, ONE, NULL, "k3", D1);
+	w->hold_commits = 0;
+	world_turn(w);
+	is_int(w->status, 201, "both are answered");
+	is_str(world_status(w, id + 3), "", "one job only");
+	rq = world_rq(w, REQ_SUBMIT, 0);
+	rq->text = xstrdup(ONE);
+	rq->spec = spec_parse(ONE, strlen(ONE), NULL);
+	rq->idem_key = xstrdup("k1");
+	snprintf(rq->idem_digest, sizeof rq->idem_digest, "%s", D2);
+	free(rq->user);
+	rq->user = xstrdup("grace");
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 201, "keys of another user are others");
+	finish_well(w);
+}
+
+static void test_roles(void)
+{
+	struct world *w = world_create(3);
+	struct request *rq;
+	uint64_t id = world_submit(w, ONE);
+
+	rq = world_rq(w, REQ_STOP, id);
+	rq->role = ROLE_USER;
+	free(rq->user);
+	rq->user = xstrdup("grace");
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 403, "another user's job");
+	like(w->err.text, "belongs to ada", "says whose");
+	rq = world_rq(w, REQ_TOKEN, 0);
+	rq->role = ROLE_USER;
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 403, "join tokens are the administrator's");
+	rq = world_rq(w, REQ_TOP, 0);
+	rq->role = ROLE_NONE;
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 401, "nothing without a login");
+	rq = world_rq(w, REQ_STOP, id);
+	rq->role = ROLE_JOB;
+	rq->token_job = 99;
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 403, "a job's token reaches that job only");
+	rq = world_rq(w, REQ_STOP, id);
+	rq->role = ROLE_JOB;
+	rq->token_job = id;
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 200, "its own it may stop");
+	is_int(world_request(w, REQ_STOP, 4711, NULL, NULL), 404, "a job that is not there");
+	finish_well(w);
+}
+
+static void test_set(void)
+{
+	struct world *w = world_create(4);
+	struct job_row row = {0};
+	cJSON *shown;
+	uint64_t id, ended;
+
+	world_agent_up(w, "a", 1, 4);
+	ended = world_submit(w, ONE);
+	run_to_end(w, "a", ended);
+	is_str(world_status(w, ended), "completed", "one has ended");
+	is_int(w->core->unfinished, 0, "and left memory");
+	ok(!job_find(w->core, ended), "for good");
+	is_int(world_request(w, REQ_SET, ended, NULL, "{\"notes\": \"good\", \"pinned\": true, \"tags\": {\"team\": \"x\"}}"), 200,
+	       "notes, tags and pin of an ended job");
+	ok(!job_find(w->core, ended), "it leaves memory again");
+	store_job_get(w->reader, ended, &row, NULL);
+	is_str(row.notes, "good", "notes");
+	is_int(row.pinned, 1, "pinned");
+	job_row_fini(&row);
+	is_int(world_request(w, REQ_SET, ended, NULL, "{\"priority\": 5}"), 409, "its priority cannot change any more");
+	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 409, "a pinned job is not removed");
+	world_request(w, REQ_SET, ended, NULL, "{\"pinned\": false, \"tags\": {\"team\": null}}");
+	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "unpinned it is");
+	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "twice is no harm");
+	id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL);
+	is_int(world_request(w, REQ_RM, id, NULL, NULL), 409, "a job that has not ended is not removed");
+	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 7, \"queue\": \"night\", \"name\": \"other\", \"time\": \"2h\"}"), 200, "set");
+	is_int(world_request(w, REQ_SET, id, NULL, "{\"time\": \"900d\"}"), 413, "not beyond the limit");
+	world_restart(w);
+	is_int(job_find(w->core, id)->r.max_runtime_s, 7200, "the limit outlives a restart");
+	is_int(job_find(w->core, id)->r.priority, 7, "priority too");
+	is_str(job_find(w->core, id)->r.queue, "night", "and the queue");
+	shown = store_job_json(w->reader, id, NULL);
+	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(shown, "name")), "other", "the name is shown");
+	cJSON_Delete(shown);
+	finish_well(w);
+}
+
+static void test_clone(void)
+{
+	struct world *w = world_create(5);
+	struct request *rq;
+	uint64_t id = world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\", \"run\": {\"git\": \"abc\"}}", NULL, NULL);
+
+	rq = world_rq(w, REQ_CLONE, id);
+	rq->text = xstrdup(ONE);
+	rq->spec = spec_parse(ONE, strlen(ONE), NULL);
+	core_request(w->core, rq);
+	world_turn(w);
+	is_int(w->status, 201, "cloned");
+	is_str(job_find(w->core, id + 1)->r.bundle, D1, "with the same source");
+	finish_well(w);
+}
+
+static void test_order(void)
+{
+	struct world *w = world_create(6);
+	uint64_t first, second, third;
+
+	first = world_submit(w, ONE);
+	second = world_submit(w, ONE);
+	third = world_submit(w, ONE);
+	world_request(w, REQ_WHY, third, NULL, NULL);
+	is_int(cJSON_GetObjectItem(w->body, "ahead")->valueint, 2, "two are ahead");
+	world_request(w, REQ_SET, third, NULL, "{\"priority\": 10}");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	is_int(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "waiting"), 0), "id")->valueint, (int)third,
+	       "priority puts it first");
+	world_request(w, REQ_HOLD, first, NULL, NULL);
+	world_agent_up(w, "a", 0, 1);
+	is_str(world_status(w, third), "starting", "it is placed first");
+	is_str(world_status(w, second), "queued", "the next waits");
+	world_request(w, REQ_WHY, second, NULL, NULL);
+	like(world_text(w, "text"), "needs 1 instance with 1 CPU slot; 0 free now (a: 0 of 1 CPU slots free)", "for a slot");
+	is_str(world_status(w, first), "held", "the held one too");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), "waiting")->valueint, 1, "top counts");
+	world_request(w, REQ_NODES, 0, NULL, NULL);
+	is_int(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "nodes"), 0), "slots_used")->valueint, 1, "nodes shows use");
+	world_request(w, REQ_STATS, 0, NULL, NULL);
+	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), "held")->valueint, 1, "counters too");
+	finish_well(w);
+}
+
+static void test_many_waiting(void)
+{
+	struct world *w = world_create(7);
+	uint64_t before;
+
+	w->hold_commits = 1;
+	for (int i = 0; i < 3000; i++)
+		world_submit(w, ONE);
+	w->hold_commits = 0;
+	world_turn(w);
+	is_int(w->n_replies, 3000, "3,000 submits are acknowledged");
+	ok(w->n_commits <= 3, "in a few commits");
+	ok(sizeof(struct cjob) < 1024, "a waiting job's struct is small: %zu bytes", sizeof(struct cjob));
+	ok(!job_find(w->core, 1500)->spec, "and its specification is not kept in memory");
+	world_restart(w);
+	is_int(w->core->unfinished, 3000, "all are there after a restart");
+	before = w->n_commits;
+	world_agent_up(w, "a", 0, 200);
+	is_int(w->core->counts[JOB_STARTING], 200, "placed in batches until the node is full");
+	ok(w->n_commits - before < 12, "a batch a commit");
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_submit();
+	test_idempotency();
+	test_roles();
+	test_set();
+	test_clone();
+	test_order();
+	test_many_waiting();
+	return tap_done();
+}

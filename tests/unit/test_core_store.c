@@ -1,0 +1,252 @@
+/* The core and its store: nothing leaves before it is durable, failed transactions, full queue, a restart between any two commits, metric points. */
+#include <signal.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(w->n_requests, w->n_replies, "every request was answered once");
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static void test_held(void)
+{
+	struct world *w = world_create(1);
+
+	world_agent_up(w, "a", 1, 4);
+	world_forget(w);
+	w->hold_commits = 1;
+	world_submit(w, ONE);
+	is_int(w->n_replies, 0, "no answer before the commit");
+	is_int(world_count(w, "a", WM_PREPARE), 0, "no order either");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	is_int(w->n_replies, 0, "a question waits, too: it would show what may yet not be");
+	world_commit_now(w);
+	is_int(world_count(w, "a", WM_PREPARE), 1, "then the order");
+	is_int(w->n_replies, 2, "and the answers");
+	w->hold_commits = 0;
+	world_turn(w);
+	finish_well(w);
+}
+
+static void test_failed(void)
+{
+	struct world *w = world_create(2);
+	uint64_t id, events;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_forget(w);
+	events = w->n_events;
+	w->fail_next = 1;
+	is_int(world_submit(w, ONE), 0, "the disk is full");
+	is_int(w->status, 507, "the submit is refused");
+	is_int(w->n_events, events, "no event is shown");
+	ok(!job_find(w->core, id + 1), "nothing of it is there");
+	is_str(world_status(w, id), "running", "the running job is as before");
+	is_int(world_submit(w, ONE), 0, "while it fails nothing is taken");
+	is_int(w->status, 507, "with the reason");
+	like(w->err.text, "nothing can be recorded at the moment: no space left on device", "in words");
+	is_int(world_request(w, REQ_WHY, id, NULL, NULL), 200, "questions are answered");
+	world_beat(w, "a");
+	is_int(world_count(w, "a", WM_BEAT_ACK), 1, "beats too");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	is_int(world_count(w, "a", WM_ACK), 0, "reports are not taken");
+	w->fail_next = 3;
+	world_advance(w, 3500000);
+	is_int(w->core->failing, 1, "probes fail, too");
+	world_advance(w, 2000000);
+	is_int(w->core->failing, 0, "until one is durable");
+	is_int(w->n_closed, 1, "then the agent is asked to report again");
+	{
+		uint64_t s = world_agent_connect(w, "a");
+		struct wm_sync_begin begin = {.instance = 1};
+		struct wm_sync_end end = {.instance = 1};
+
+		world_msg(w, "a", s, WM_SYNC_BEGIN, &begin);
+		world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+		world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+		world_msg(w, "a", s, WM_SYNC_END, &end);
+		world_turn(w);
+	}
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "nothing was lost");
+	ok(world_submit(w, ONE) > id + 1, "a number that was given and refused is not given again");
+	finish_well(w);
+}
+
+static void test_failed_behind(void)
+{
+	struct world *w = world_create(3);
+
+	w->hold_commits = 1;
+	world_submit(w, ONE); /* given to the store */
+	world_submit(w, ONE); /* gathers behind it */
+	is_int(w->n_replies, 0, "both wait");
+	w->fail_next = 1;
+	world_commit_now(w);
+	is_int(w->n_replies, 2, "both are refused: the second was built upon the first");
+	is_int(w->status, 507, "507");
+	is_int(w->core->unfinished, 0, "nothing is there");
+	w->hold_commits = 0;
+	world_advance(w, 1500000);
+	is_int(world_submit(w, ONE) != 0, 1, "it goes on");
+	finish_well(w);
+}
+
+static void test_busy(void)
+{
+	struct world *w = world_create(4);
+
+	w->store_busy = 3;
+	is_int(world_submit(w, ONE), 0, "the store's queue is full");
+	is_int(w->n_replies, 0, "no answer yet");
+	world_advance(w, 200000);
+	is_int(w->n_replies, 1, "it is tried again");
+	is_int(w->status, 201, "and taken");
+	finish_well(w);
+}
+
+static void point(struct world *w, const char *node, uint64_t job, uint64_t epoch, uint64_t seq, double v)
+{
+	uint32_t ix[2] = {0, 0}, ranks[2] = {0, 1};
+	int64_t steps[2] = {(int64_t)seq, (int64_t)seq};
+	double values[2] = {v, v + 1};
+	uint64_t times[2] = {1800000000000000u, 1800000000000001u};
+	char name[] = "loss", *names[1] = {name};
+	struct wm_metrics m = {.job = job, .attempt = 1, .epoch = epoch, .seq = seq, .names = {names, 1}, .name_ix = {ix, 2}, .ranks = {ranks, 2},
+	                       .steps = {steps, 2}, .values = {values, 2}, .times = {times, 2}};
+
+	world_msg(w, node, 99, WM_METRICS, &m);
+	world_turn(w);
+}
+
+static uint64_t metric_count(struct world *w, uint64_t job)
+{
+	cJSON *m = store_metrics_json(w->reader, job, NULL);
+	const cJSON *c = cJSON_GetObjectItem(cJSON_GetObjectItem(m, "loss"), "count");
+	uint64_t n = cJSON_IsNumber(c) ? (uint64_t)c->valuedouble : 0;
+
+	cJSON_Delete(m);
+	return n;
+}
+
+static void test_points(void)
+{
+	struct world *w = world_create(5);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	point(w, "a", id, 1, 1, 0.5);
+	point(w, "a", id, 1, 1, 0.5);
+	is_int(metric_count(w, id), 4 / 2, "two series of one point; the same batch twice counts once");
+	point(w, "a", id, 7, 2, 0.5);
+	is_int(metric_count(w, id), 2, "another epoch does not count");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	ok(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "running"), 0), "metrics"), "loss") != NULL,
+	   "the overview shows the newest value");
+	w->fail_next = 1;
+	point(w, "a", id, 1, 3, 0.25);
+	is_int(w->core->failing, 0, "points that are not stored do not stop the core");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "the job has ended");
+	point(w, "a", id, 1, 4, 0.1);
+	is_int(metric_count(w, id), 4, "points that come after the end are kept");
+	finish_well(w);
+}
+
+/* One life, restarted after the n-th commit, n = 1, 2, ...: the same end every time, nothing twice. */
+static int life_with_restart(uint64_t at)
+{
+	struct world *w = world_create(100 + at);
+	static const uint8_t states[] = {LAUNCH_PREPARING, LAUNCH_READY, LAUNCH_RUNNING, LAUNCH_ENDED, LAUNCH_CLEANED};
+	uint64_t id = 0;
+	int done = 0, restarted = 0;
+
+	for (unsigned step = 0; step < 40 && !done; step++) {
+		if (!restarted && w->n_commits >= at) {
+			restarted = 1;
+			world_restart(w);
+		}
+		if (!node_find(w->core, "a") || !node_find(w->core, "a")->synced || !node_find(w->core, "b") || !node_find(w->core, "b")->synced) {
+			/* Agents come (back) and report what they have so far. */
+			for (const char *n = "ab"; *n; n++) {
+				char name[2] = {*n, '\0'};
+				uint64_t s = world_agent_connect(w, name);
+				struct wm_sync_begin begin = {.instance = 1};
+				struct wm_sync_end end = {.instance = 1};
+				const struct cjob *j = id ? job_find(w->core, id) : NULL;
+
+				world_agent_inventory(w, name, s, 1, 4);
+				world_msg(w, name, s, WM_SYNC_BEGIN, &begin);
+				if (j && j->r.att) {
+					const struct place_rec *p = &j->r.att->places[*n - 'a'];
+
+					if (p->state > PLACE_ORDERED && p->state < PLACE_CLEANED)
+						world_launch(w, name, id, j->r.att->number, (uint8_t)p->state, 0, NULL);
+				}
+				world_msg(w, name, s, WM_SYNC_END, &end);
+				world_turn(w);
+			}
+		} else if (!id) {
+			id = world_submit_full(w, TWO, NULL, "key", "1111111111111111111111111111111111111111111111111111111111111111");
+		} else {
+			struct cjob *j = job_find(w->core, id);
+
+			if (!j) {
+				done = 1;
+				break;
+			}
+			for (unsigned i = 0; i < 2; i++) {
+				char name[2] = {(char)('a' + i), '\0'};
+				enum place_state now = j->r.att->places[i].state;
+
+				if (now == PLACE_RUNNING && j->r.att->ranks[i].state != RANK_EXITED) {
+					world_rank(w, name, id, 1, i, j->r.att->ranks[i].state == RANK_WAITING ? PS_RUNNING : PS_EXITED, 0, 0, NULL);
+				} else if (now == PLACE_READY) {
+					if (j->r.att->state != ATT_PREPARING)
+						world_launch(w, name, id, 1, LAUNCH_RUNNING, 0, NULL);
+				} else if (now < PLACE_CLEANED && (now != PLACE_ENDED || j->r.att->outcome != OUT_NONE)) {
+					world_launch(w, name, id, 1, states[now == PLACE_RUNNING ? 3 : now == PLACE_ENDED ? 4 : (unsigned)now], 0, NULL);
+				}
+				j = job_find(w->core, id);
+				if (!j)
+					break;
+			}
+		}
+	}
+	is_str(world_status(w, id), "completed", "restart after a commit");
+	if (world_check(w) || world_verify(w) != 0)
+		ok(0, "consistent after a restart after commit %llu", (unsigned long long)at);
+	world_destroy(w);
+	return restarted;
+}
+
+int main(void)
+{
+	test_held();
+	test_failed();
+	test_failed_behind();
+	test_busy();
+	test_points();
+	for (uint64_t at = 1; life_with_restart(at); at++)
+		;
+	return tap_done();
+}
