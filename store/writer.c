@@ -29,7 +29,8 @@
 #define PROJECT_GAP_US   200000ull /* between steps while idle: each costs an fsync */
 #define PROJECT_LATE_US  500000ull /* under load too from here */
 #define STEP_EVENTS      256       /* of new jobs alone: some 10 ms */
-#define STEP_EVENTS_LATE 1024
+#define STEP_EVENTS_LATE 2048
+#define STEP_EVENTS_MIN  64
 #define MARKS            64
 #define MARK_GAP_US      20000
 #define RETRY_US         5000000ull /* after a failed projection */
@@ -56,6 +57,7 @@ struct writer {
 	    marks[MARKS]; /* ring: the newest event at some times, those that the projections have not reached */
 	unsigned mark_first, n_marks;
 	uint64_t next_step_us, last_group_us;
+	size_t last_group_n;
 	int wal_pages, wal_done; /* in the WAL; of those already copied into the database */
 	uint64_t next_restart_us;
 	struct log_limit log_fail;
@@ -179,6 +181,7 @@ static void note_group(struct writer *wr, struct store_txn *head, uint64_t took_
 	st->failed += failed;
 	st->bytes += bytes;
 	st->groups++;
+	wr->last_group_n = n;
 	if (n > st->largest_group)
 		st->largest_group = n;
 	st->commit_us_sum += took_us;
@@ -287,8 +290,7 @@ static void checkpoint(struct writer *wr, uint64_t now)
 		          e.text, held);
 }
 
-/* A transaction that comes meanwhile waits for the step: a short one, unless there is a flood, where large
- * ones cost less. */
+/* A transaction that comes meanwhile waits for the step. */
 static void project(struct writer *wr, uint64_t now, size_t events)
 {
 	struct err e;
@@ -330,6 +332,15 @@ static void mark(struct writer *wr, uint64_t now)
 	wr->marks[(wr->mark_first + wr->n_marks++) % MARKS] = (struct milestone){wr->w->last_event, now};
 }
 
+/* Under load a step follows each group and is four times its size: so they catch up, and who waits for the
+ * next group does not wait much longer than for the group itself. */
+static size_t late_events(const struct writer *wr)
+{
+	size_t n = wr->last_group_n * 4;
+
+	return n < STEP_EVENTS_MIN ? STEP_EVENTS_MIN : n > STEP_EVENTS_LATE ? STEP_EVENTS_LATE : n;
+}
+
 /* What is written behind, when it is time for it. Milliseconds that the writer may sleep, -1 without end. */
 static int behind(struct writer *wr)
 {
@@ -342,7 +353,7 @@ static int behind(struct writer *wr)
 		mark(wr, now);
 		lag = lag_us(wr, now);
 		if (now >= wr->next_step_us && (idle || lag >= PROJECT_LATE_US))
-			project(wr, now, lag >= PROJECT_LATE_US ? STEP_EVENTS_LATE : STEP_EVENTS);
+			project(wr, now, idle ? STEP_EVENTS : late_events(wr));
 	}
 	if (!project_waiting(wr->w))
 		return wr->wal_pages - wr->wal_done > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1
