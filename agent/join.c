@@ -281,7 +281,7 @@ int join_cluster(const struct join_params *p, struct err *e)
 			             p->node);
 	} else if (!p->token) {
 		rc = err_set(e, ERR_UNAUTHORIZED,
-		             "this node has not joined a cluster yet; get a token by `jobctl token join` and give it by --join TOKEN");
+		             "this node has not joined a cluster yet; get a token by `jobctl token create` and give it by --join TOKEN");
 	} else {
 		rc = join_with_retry(p, &f, fingerprint, e);
 		if (rc == 0)

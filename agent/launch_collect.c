@@ -81,8 +81,8 @@ static void on_artifact(const struct upload_result *r, void *arg)
 {
 	struct launch *l = arg;
 
-	launch_say(l, "%s: %" PRIu64 " files, %" PRIu64 " bytes%s%s", r->kind, r->files, r->size_bytes, r->uri ? " -> " : "",
-	           r->uri ? r->uri : "");
+	launch_say(l, "%s: %" PRIu64 " files, %" PRIu64 " bytes -> %s", r->kind, r->files, r->size_bytes,
+	           r->uri && r->uri[0] ? r->uri : "hearthd");
 	report_artifact(l, r->kind, r->digest, r->uri, r->size_bytes, r->files, NULL);
 }
 

@@ -5,8 +5,6 @@
  * job writes (ml/..., tmp, shm) belongs to its account; logs belong to the agent.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "agent/launch.h"
@@ -37,12 +35,14 @@ static const struct {
 
 static int make(const struct launch *l, const char *path, mode_t mode, int job, struct err *e)
 {
-	if (mkdir(path, mode) < 0 && errno != EEXIST)
+	int made = mkdir(path, mode) == 0;
+
+	if (!made && errno != EEXIST)
 		return err_sys(e, errno, "%s", path);
-	/* Only the agent writes above these folders, so nobody can have put a link here. */
-	if (chmod(path, mode) < 0)
+	/* Only the agent writes above these folders, so nobody can have put a link here. The umask is 022 (main). */
+	if ((!made || (mode & 022)) && chmod(path, mode) < 0)
 		return err_sys(e, errno, "%s: mode", path);
-	if (job && l->a->env.is_root && lchown(path, l->user.uid, l->user.gid) < 0)
+	if (job && l->a->env.is_root && (!made || l->user.uid || l->user.gid) && lchown(path, l->user.uid, l->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", path);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <curl/curl.h>
 
@@ -382,6 +383,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (!a.join && getenv("HEARTH_JOIN_TOKEN"))
 		a.join = xstrdup(getenv("HEARTH_JOIN_TOKEN"));
+	umask(022);
 	more_files();
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	j = (struct join_params){.url = a.c.controller, .data_dir = a.c.data_dir, .node = a.c.node, .token = a.join, .retry_s = JOIN_RETRY_S};
