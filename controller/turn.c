@@ -268,6 +268,27 @@ static void record(struct core *c, struct event_row *ev, char *data)
 	h->ev.type = xstrdup(ev->type);
 }
 
+static void write_attempt(struct turn *t, struct cjob *j)
+{
+	struct attempt_row a;
+
+	if (!j->dirty_attempt || !j->r.att)
+		return;
+	rec_attempt_row(&j->r, &a);
+	store_txn_attempt(t->txn, &a);
+	attempt_row_borrowed_fini(&a);
+	for (uint32_t i = 0; i < j->r.att->n_ranks; i++) {
+		struct rank_row k;
+
+		if (!j->r.att->ranks[i].dirty)
+			continue;
+		rec_rank_row(&j->r, i, &k);
+		store_txn_rank(t->txn, &k);
+		j->r.att->ranks[i].dirty = 0;
+	}
+	j->dirty_attempt = 0;
+}
+
 static int of_attempt(enum event_type t)
 {
 	return t >= EV_PLACED && t <= EV_ATTEMPT_ENDED;
@@ -283,6 +304,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 
 	if (!data)
 		data = cJSON_CreateObject();
+	if (t == EV_PLACED) /* the next attempt takes the place of this one: its last row goes first */
+		write_attempt(turn_now(c), j);
 	if (of_attempt(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
@@ -332,22 +355,7 @@ static void write_job(struct core *c, struct turn *t, struct cjob *j)
 	}
 	store_txn_job(t->txn, &row);
 	t->n++;
-	if (j->dirty_attempt && j->r.att) {
-		struct attempt_row a;
-
-		rec_attempt_row(&j->r, &a);
-		store_txn_attempt(t->txn, &a);
-		attempt_row_borrowed_fini(&a);
-		for (uint32_t i = 0; i < j->r.att->n_ranks; i++) {
-			struct rank_row k;
-
-			if (!j->r.att->ranks[i].dirty)
-				continue;
-			rec_rank_row(&j->r, i, &k);
-			store_txn_rank(t->txn, &k);
-			j->r.att->ranks[i].dirty = 0;
-		}
-	}
+	write_attempt(t, j);
 	j->dirty_job = j->dirty_attempt = j->in_turn = 0;
 	hold(t, HELD_SETTLE)->job = j->r.id;
 	(void)c;

@@ -16,7 +16,7 @@ struct run {
 	uint64_t acked[JOBS_MAX];   /* 1: its submit was acknowledged */
 	uint8_t ended[JOBS_MAX];    /* an end was shown */
 	char rank_seen[JOBS_MAX][64];
-	uint64_t last_job;
+	uint64_t last_job, n_attempts;
 	const char *bad;
 };
 
@@ -197,6 +197,26 @@ static void calm(struct run *r)
 	}
 }
 
+/* Rows of attempts are not compared by the replay: all of an ended job have ended. */
+static int attempts_ended(struct run *r, uint64_t id)
+{
+	cJSON *list = store_attempts_json(r->w->reader, id, NULL);
+	const cJSON *a, *in = cJSON_GetObjectItemCaseSensitive(list, "attempts");
+	int fine = 1;
+
+	if (!in)
+		in = list;
+	cJSON_ArrayForEach(a, in)
+	{
+		const char *outcome = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "outcome"));
+
+		r->n_attempts++;
+		fine = fine && outcome && *outcome && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(a, "ended_at"));
+	}
+	cJSON_Delete(list);
+	return fine;
+}
+
 static void last_check(struct run *r)
 {
 	for (uint64_t id = 1; id <= r->last_job && !r->bad; id++) {
@@ -212,6 +232,8 @@ static void last_check(struct run *r)
 				tap_diag("%s: %s connected %d synced %d drain %d stale job %llu", n->name, state_name(STATE_NODE, (int)n->state), n->connected,
 				         n->synced, n->drain, n->stale ? (unsigned long long)n->stale->job : 0);
 			r->bad = "a job did not come to its end";
+		} else if (*status && !attempts_ended(r, id)) {
+			r->bad = "an attempt has not ended on record";
 		}
 	}
 	for (unsigned i = 0; i < r->sim.n && !r->bad; i++) {
@@ -248,8 +270,8 @@ static void one(uint64_t seed, int steps)
 		calm(r);
 	if (!r->bad)
 		last_check(r);
-	if (!ok(!r->bad, "seed %llu: %llu jobs, %llu commits", (unsigned long long)seed, (unsigned long long)r->last_job,
-	        (unsigned long long)r->w->n_commits))
+	if (!ok(!r->bad, "seed %llu: %llu jobs, %llu attempts, %llu commits", (unsigned long long)seed,
+	        (unsigned long long)r->last_job, (unsigned long long)r->n_attempts, (unsigned long long)r->w->n_commits))
 		tap_diag("seed %llu: %s", (unsigned long long)seed, r->bad);
 	sim_fini(&r->sim);
 	world_destroy(r->w);
