@@ -1,9 +1,10 @@
 /*
  * agents: connections of agents on one I/O thread, from the HTTP upgrade to the end.
  *
- * The bufferevent has two owners: evhttp's connection object, kept unseen until the end, and the peer. Control messages and METRICS go to the state thread,
- * the rest of the bulk connection to the bulk thread. When the receiver has no room the connection is paused: it is read no more, what was read
- * already waits in a list, and a timer tries again. Nothing is dropped.
+ * The bufferevent has two owners: evhttp's connection object, kept unseen until the end, and the peer.
+ * Control messages and METRICS go to the state thread, the rest of the bulk connection to the bulk thread.
+ * When the receiver has no room the connection is paused: it is read no more, what was read already waits in
+ * a list, and a timer tries again. Nothing is dropped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include "controller/server_int.h"
 
 #define PROTOCOL      "hearth-agent/1"
-#define AGENTS_MAX    32768u          /* connections, of one thread */
+#define AGENTS_MAX    32768u /* connections, of one thread */
 #define HANDSHAKE_MS  10000u
 #define CONTROL_LIMIT (16u * 1024 * 1024)
 #define BULK_LIMIT    (32u * 1024 * 1024)
@@ -35,16 +36,16 @@ struct waiting { /* a message that found no room */
 
 struct agent {
 	struct agents *a;
-	struct agent *prev, *next;        /* all */
+	struct agent *prev, *next; /* all */
 	struct agent *paused_prev, *paused_next;
-	UT_hash_handle hh;                /* by session, once open */
+	UT_hash_handle hh; /* by session, once open */
 	uint64_t session;
 	char node[SERVER_NAME_MAX], from[64];
 	uint8_t role;
 	int open, paused, up_said;
 	struct peer *peer;
 	struct http_conn *conn;
-	struct to_state *up;              /* AGENT_UP that waits to be said */
+	struct to_state *up; /* AGENT_UP that waits to be said */
 	struct waiting *waiting;
 };
 
@@ -53,7 +54,7 @@ struct agents {
 	struct agent *all, *by_session, *paused;
 	unsigned n;
 	struct loop_timer *retry;
-	struct to_state *downs;           /* singly linked through msg: AGENT_DOWN that found no room */
+	struct to_state *downs; /* singly linked through msg: AGENT_DOWN that found no room */
 };
 
 /* ---- towards the state thread -------------------------------------------------------------------------- */
@@ -122,7 +123,8 @@ static int say_up(struct agent *g)
 	return 0;
 }
 
-/* ---- pausing --------------------------------------------------------------------------------------------- */
+/* ---- pausing ---------------------------------------------------------------------------------------------
+ */
 
 static void pause_agent(struct agent *g)
 {
@@ -161,7 +163,7 @@ static int flush(struct agent *g)
 
 	if (say_up(g) < 0)
 		return 0;
-	DL_FOREACH_SAFE(g->waiting, w, tmp) {
+	DL_FOREACH_SAFE (g->waiting, w, tmp) {
 		if (deliver(g, w->type, w->id, w->msg) < 0)
 			return 0;
 		DL_DELETE(g->waiting, w);
@@ -176,7 +178,8 @@ static void on_retry(void *arg)
 	struct agent *g, *tmp;
 
 	send_downs(a);
-	DL_FOREACH_SAFE2(a->paused, g, tmp, paused_next) {
+	DL_FOREACH_SAFE2(a->paused, g, tmp, paused_next)
+	{
 		if (!flush(g))
 			continue;
 		unpause(g);
@@ -186,14 +189,15 @@ static void on_retry(void *arg)
 		loop_timer_arm(a->retry, RETRY_US);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void agent_free(struct agent *g)
 {
 	struct waiting *w, *tmp;
 
 	unpause(g);
-	DL_FOREACH_SAFE(g->waiting, w, tmp) {
+	DL_FOREACH_SAFE (g->waiting, w, tmp) {
 		DL_DELETE(g->waiting, w);
 		wire_free(w->type, w->msg);
 		free(w);
@@ -214,8 +218,9 @@ static void end(struct agent *g, const char *why)
 	if (g->open) {
 		char quoted[600];
 
-		log_info("event=agent_down node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node, g->role == ROLE_BULK ? "bulk" : "control",
-		         g->session, g->from, log_quote(quoted, sizeof(quoted), why));
+		log_info("event=agent_closed node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node,
+		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from,
+		         log_quote(quoted, sizeof(quoted), why));
 		flush(g); /* what came before the end still counts */
 		if (g->up_said)
 			say_down(g, why);
@@ -224,7 +229,8 @@ static void end(struct agent *g, const char *why)
 }
 
 /* May this node connect? The certificate is good; but its node may have been removed since. */
-static int node_allowed(struct io *io, const char *node, const struct wm_hello *hello, uint64_t *id, struct err *e)
+static int node_allowed(struct io *io, const char *node, const struct wm_hello *hello, uint64_t *id,
+                        struct err *e)
 {
 	struct node_row row;
 	char fingerprint[33];
@@ -232,18 +238,22 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 
 	memset(&row, 0, sizeof(row));
 	if (store_node_get(io->reader, node, &row, e) < 0)
-		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_DENIED, "no node is called \"%s\" here: join it again", node) : -1;
+		return e->code == ERR_NOT_FOUND
+		           ? err_set(e, ERR_DENIED, "no node is called \"%s\" here: join it again", node)
+		           : -1;
 	*id = row.id;
 	if (row.state && !strcmp(row.state, "removed"))
 		rc = err_set(e, ERR_DENIED, "node %s was removed: join it again", node);
 	else if (row.cert_fingerprint && *row.cert_fingerprint &&
-	         (tls_fingerprint(hello->cert_pem, fingerprint, e) < 0 || strcmp(fingerprint, row.cert_fingerprint)))
+	         (tls_fingerprint(hello->cert_pem, fingerprint, e) < 0 ||
+	          strcmp(fingerprint, row.cert_fingerprint)))
 		rc = err_set(e, ERR_DENIED, "node %s has joined again since, with another certificate", node);
 	node_row_fini(&row);
 	return rc;
 }
 
-static int on_hello(struct peer *p, const struct wm_hello *hello, const char *node, struct wm_welcome *w, struct err *e, void *arg)
+static int on_hello(struct peer *p, const struct wm_hello *hello, const char *node, struct wm_welcome *w,
+                    struct err *e, void *arg)
 {
 	struct agent *g = arg;
 	struct server *s = g->a->io->s;
@@ -281,7 +291,8 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 	(void)welcome;
 	g->open = 1;
 	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
-	log_info("event=agent_up node=%s role=%s session=%" PRIu64 " from=%s", g->node, g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from);
+	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " from=%s", g->node,
+	         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from);
 	if (say_up(g) < 0)
 		pause_agent(g);
 }
@@ -303,12 +314,14 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	if (!g->open) {
 		char quoted[600];
 
-		log_info("event=agent_refused from=%s reason=%s", g->from, log_quote(quoted, sizeof(quoted), why->text));
+		log_info("event=agent_refused from=%s reason=%s", g->from,
+		         log_quote(quoted, sizeof(quoted), why->text));
 	}
 	end(g, why->text);
 }
 
-static const struct peer_ops ops = {.on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello};
+static const struct peer_ops ops = {
+    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello};
 
 static int has_token(const char *list, const char *token)
 {
@@ -327,7 +340,8 @@ void agents_upgrade(struct call *c, struct io *io)
 {
 	struct agents *a = io->agents;
 	const char *upgrade = call_header(c, "Upgrade");
-	struct peer_accept accept = {.ca = io->s->ca, .cluster = io->s->cluster, .timeout_ms = HANDSHAKE_MS, .out_limit = BULK_LIMIT};
+	struct peer_accept accept = {
+	    .ca = io->s->ca, .cluster = io->s->cluster, .timeout_ms = HANDSHAKE_MS, .out_limit = BULK_LIMIT};
 	struct bufferevent *bev;
 	struct agent *g;
 
@@ -353,7 +367,8 @@ void agents_upgrade(struct call *c, struct io *io)
 	g->peer = peer_accept(io->loop, bev, &accept, &ops, g);
 }
 
-/* ---- orders ----------------------------------------------------------------------------------------------------- */
+/* ---- orders
+ * ----------------------------------------------------------------------------------------------------- */
 
 static struct agent *find(struct io *io, uint64_t session)
 {
@@ -405,7 +420,7 @@ void agents_destroy(struct agents *a)
 
 	if (!a)
 		return;
-	DL_FOREACH_SAFE(a->all, g, tmp)
+	DL_FOREACH_SAFE (a->all, g, tmp)
 		agent_free(g); /* no word to the state thread: it is the one that ends us */
 	while (a->downs) {
 		struct to_state *m = a->downs;

@@ -1,5 +1,6 @@
 /*
- * api: the handlers that the route table names. Each answers its call once, now or later on the same I/O thread.
+ * api: the handlers that the route table names. Each answers its call once, now or later on the same I/O
+ * thread.
  */
 #ifndef HEARTH_CONTROLLER_API_H
 #define HEARTH_CONTROLLER_API_H

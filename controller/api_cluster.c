@@ -15,7 +15,8 @@
 #define JOIN_RATE  10.0 /* joins a second and thread, in the long run */
 #define JOIN_BURST 50.0
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ------------------------------------------------------------------------------------------------
+ */
 
 void api_nodes(struct call *c, struct io *io)
 {
@@ -32,7 +33,7 @@ static void one_node(struct call *c, struct io *io, int status, cJSON *body, con
 		cJSON_Delete(body);
 		return;
 	}
-	cJSON_ArrayForEach(n, cJSON_GetObjectItemCaseSensitive(body, "nodes")) {
+	cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(body, "nodes")) {
 		const cJSON *name = cJSON_GetObjectItemCaseSensitive(n, "name");
 
 		if (cJSON_IsString(name) && !strcmp(name->valuestring, c->params[0]))
@@ -94,7 +95,8 @@ void api_node_rm(struct call *c, struct io *io)
 	node_change(c, io, REQ_NODE_RM, no_keys);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------ */
+/* ---- joining
+ * ------------------------------------------------------------------------------------------------ */
 
 void api_tokens(struct call *c, struct io *io)
 {
@@ -108,7 +110,8 @@ void api_tokens(struct call *c, struct io *io)
 		return;
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "kind", &kind, &e) < 0 ||
 	    json_get_i64(body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0 ||
-	    (strcmp(kind, "join") && err_set(&e, ERR_UNSUPPORTED, "kind: only \"join\" tokens are made here so far") < 0)) {
+	    (strcmp(kind, "join") &&
+	     err_set(&e, ERR_UNSUPPORTED, "kind: only \"join\" tokens are made here so far") < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;
@@ -154,7 +157,8 @@ void api_join(struct call *c, struct io *io)
 	    json_get_str(body, "", "node", &node, &e) < 0 || json_get_str(body, "", "csr", &csr, &e) < 0 ||
 	    ((!token || !node || !csr) && err_set(&e, ERR_INVALID, "token, node and csr are needed") < 0) ||
 	    str_check_name(node, 63, "node", &e) < 0 ||
-	    ((strlen(token) > 256 || strlen(csr) > 16384) && err_set(&e, ERR_LIMIT, "token or csr is too long") < 0)) {
+	    ((strlen(token) > 256 || strlen(csr) > 16384) &&
+	     err_set(&e, ERR_LIMIT, "token or csr is too long") < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;
@@ -164,7 +168,8 @@ void api_join(struct call *c, struct io *io)
 	server_request(c, io, rq);
 }
 
-/* ---- overview, health -------------------------------------------------------------------------------------------- */
+/* ---- overview, health
+ * -------------------------------------------------------------------------------------------- */
 
 void api_top(struct call *c, struct io *io)
 {

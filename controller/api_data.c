@@ -1,9 +1,9 @@
 /*
  * api_data: blobs and artifacts.
  *
- * A digest opens nothing by itself. A user reads a blob that is his own (he uploaded it), or one that an artifact of a job refers to, named by job and
- * kind; everybody may read every job. The manifests that such questions go through are remembered, a few per thread, since a download asks for each
- * chunk of one tree.
+ * A digest opens nothing by itself. A user reads a blob that is his own (he uploaded it), or one that an
+ * artifact of a job refers to, named by job and kind; everybody may read every job. The manifests that such
+ * questions go through are remembered, a few per thread, since a download asks for each chunk of one tree.
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -21,11 +21,12 @@
 #include "controller/download.h"
 #include "controller/server_int.h"
 
-#define DIGESTS_MAX  10000
-#define ENTRIES_MAX  100000
-#define MANIFESTS    4u
+#define DIGESTS_MAX 10000
+#define ENTRIES_MAX 100000
+#define MANIFESTS   4u
 
-/* ---- manifests -------------------------------------------------------------------------------------------- */
+/* ---- manifests --------------------------------------------------------------------------------------------
+ */
 
 struct manifest {
 	char digest[HASH_HEX_SIZE];
@@ -105,11 +106,13 @@ static int manifest_has(const struct manifest *m, const char *digest)
 	return bsearch(&digest, m->chunks, m->n_chunks, sizeof(char *), by_text) != NULL;
 }
 
-/* ---- artifacts ---------------------------------------------------------------------------------------------- */
+/* ---- artifacts
+ * ---------------------------------------------------------------------------------------------- */
 
-/* Calls fn with the digest of each artifact of that kind, the newest last; "code" is the source bundle. fn 1 stops. -1: error in e. */
-static int each_digest(struct io *io, uint64_t job, const char *kind, const char *node, int (*fn)(const char *digest, void *arg), void *arg,
-                       struct err *e)
+/* Calls fn with the digest of each artifact of that kind, the newest last; "code" is the source bundle. fn 1
+ * stops. -1: error in e. */
+static int each_digest(struct io *io, uint64_t job, const char *kind, const char *node,
+                       int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
 {
 	cJSON *list;
 	const cJSON *a, *rows;
@@ -121,7 +124,9 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		memset(&row, 0, sizeof(row));
 		if (store_job_get(io->reader, job, &row, e) < 0)
 			return -1;
-		rc = row.bundle ? fn(row.bundle, arg) : err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " came without a source tree, or it was removed", job);
+		rc = row.bundle ? fn(row.bundle, arg)
+		                : err_set(e, ERR_NOT_FOUND,
+		                          "job %" PRIu64 " came without a source tree, or it was removed", job);
 		job_row_fini(&row);
 		return rc;
 	}
@@ -129,11 +134,13 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 	if (!list)
 		return -1;
 	rows = cJSON_IsArray(list) ? list : cJSON_GetObjectItemCaseSensitive(list, "artifacts");
-	cJSON_ArrayForEach(a, rows) {
-		const cJSON *k = cJSON_GetObjectItemCaseSensitive(a, "kind"), *d = cJSON_GetObjectItemCaseSensitive(a, "digest");
+	cJSON_ArrayForEach (a, rows) {
+		const cJSON *k = cJSON_GetObjectItemCaseSensitive(a, "kind"),
+		            *d = cJSON_GetObjectItemCaseSensitive(a, "digest");
 		const cJSON *n = cJSON_GetObjectItemCaseSensitive(a, "node");
 
-		if (rc || !cJSON_IsString(k) || strcmp(k->valuestring, kind) || (node && (!cJSON_IsString(n) || strcmp(n->valuestring, node))))
+		if (rc || !cJSON_IsString(k) || strcmp(k->valuestring, kind) ||
+		    (node && (!cJSON_IsString(n) || strcmp(n->valuestring, node))))
 			continue;
 		elsewhere += !cJSON_IsString(d);
 		found++;
@@ -142,8 +149,10 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 	}
 	cJSON_Delete(list);
 	if (rc == 0 && (!found || found == elsewhere))
-		return err_set(e, found ? ERR_CONFLICT : ERR_NOT_FOUND, found ? "the %.64s of job %" PRIu64 " is at its output_uri, not here"
-		                                                               : "job %2$" PRIu64 " has no %1$.64s", kind, job);
+		return err_set(e, found ? ERR_CONFLICT : ERR_NOT_FOUND,
+		               found ? "the %.64s of job %" PRIu64 " is at its output_uri, not here"
+		                     : "job %2$" PRIu64 " has no %1$.64s",
+		               kind, job);
 	return rc;
 }
 
@@ -159,7 +168,8 @@ static int artifact_digest(struct call *c, struct io *io, char digest[HASH_HEX_S
 	if (str_check_name(c->params[1], 64, "kind", e) < 0)
 		return -1;
 	digest[0] = '\0';
-	return each_digest(io, param_job(c), c->params[1], query_str(c, "node"), keep_digest, digest, e) < 0 ? -1 : 0;
+	return each_digest(io, param_job(c), c->params[1], query_str(c, "node"), keep_digest, digest, e) < 0 ? -1
+	                                                                                                     : 0;
 }
 
 static int add_entry(const struct tree_entry *en, void *arg, struct err *e)
@@ -264,7 +274,8 @@ void api_artifact_file(struct call *c, struct io *io)
 	struct err e;
 	size_t n;
 
-	if (artifact_digest(c, io, digest, &e) < 0 || !(m = manifest_get(io, digest, &e)) || tree_each(m->text, m->n, look_for, &w, &e) < 0) {
+	if (artifact_digest(c, io, digest, &e) < 0 || !(m = manifest_get(io, digest, &e)) ||
+	    tree_each(m->text, m->n, look_for, &w, &e) < 0) {
 		free(w.chunks);
 		call_fail(c, &e);
 		return;
@@ -273,7 +284,8 @@ void api_artifact_file(struct call *c, struct io *io)
 		if (w.found)
 			call_problem(c, 409, NULL, "\"%.200s\" is no plain file", c->params[2]);
 		else
-			call_problem(c, 404, NULL, "there is no file \"%.200s\" in the %s of job %s", c->params[2], c->params[1], c->params[0]);
+			call_problem(c, 404, NULL, "there is no file \"%.200s\" in the %s of job %s", c->params[2],
+			             c->params[1], c->params[0]);
 		return;
 	}
 	parts = parts_of(w.chunks, &n, &e);
@@ -284,7 +296,8 @@ void api_artifact_file(struct call *c, struct io *io)
 		download_start(c, bulk_blobs(io->s->bulk), parts, n, name ? name + 1 : c->params[2]);
 }
 
-/* ---- blobs ------------------------------------------------------------------------------------------------------- */
+/* ---- blobs
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct reference {
 	struct io *io;
@@ -315,7 +328,9 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 			return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only: add job and kind");
 		if (c->who.role == ROLE_ADMIN || blobstore_has(bulk_blobs(io->s->bulk), c->who.user, c->params[0]))
 			return 0;
-		return err_set(e, ERR_NOT_FOUND, "this blob is not one of yours; name the job and the kind of artifact that it belongs to");
+		return err_set(
+		    e, ERR_NOT_FOUND,
+		    "this blob is not one of yours; name the job and the kind of artifact that it belongs to");
 	}
 	if (!job || !kind)
 		return err_set(e, ERR_INVALID, "job and kind belong together");
@@ -347,17 +362,18 @@ void api_blob_get(struct call *c, struct io *io)
 	download_start(c, bs, p, 1, NULL);
 }
 
-/* ---- blobs: on the blob thread ---------------------------------------------------------------------------------------- */
+/* ---- blobs: on the blob thread
+ * ---------------------------------------------------------------------------------------- */
 
-struct job_of_blob { /* what the blob thread is asked to do for a call */
-	struct call *call;   /* held; touched on its I/O thread only */
+struct job_of_blob {   /* what the blob thread is asked to do for a call */
+	struct call *call; /* held; touched on its I/O thread only */
 	unsigned io;
 	char *user;
 	char digest[HASH_HEX_SIZE];
 	uint64_t offset, total;
 	void *data;
 	size_t n;
-	char **v;            /* digests */
+	char **v; /* digests */
 	uint8_t *missing;
 	/* result */
 	int rc, complete;
@@ -406,7 +422,12 @@ static void ask_blob_thread(struct call *c, struct io *io, struct job_of_blob *j
 static void run_put(struct bulk *b, void *arg)
 {
 	struct job_of_blob *j = arg;
-	struct blob_piece p = {.owner = j->user, .digest = j->digest, .offset = j->offset, .total = j->total, .data = j->data, .n = j->n};
+	struct blob_piece p = {.owner = j->user,
+	                       .digest = j->digest,
+	                       .offset = j->offset,
+	                       .total = j->total,
+	                       .data = j->data,
+	                       .n = j->n};
 
 	j->rc = blobstore_put(bulk_blobs(b), &p, &j->present, &j->complete, &j->e);
 	bulk_to_io(b, j->io, back_on_io, j, job_free);
@@ -439,7 +460,8 @@ void api_blob_put(struct call *c, struct io *io)
 	struct job_of_blob *j;
 
 	if (c->body_n > BLOBSTORE_PIECE_MAX) {
-		call_problem(c, 413, NULL, "a piece has at most %u bytes; send the blob in several, with offset", BLOBSTORE_PIECE_MAX);
+		call_problem(c, 413, NULL, "a piece has at most %u bytes; send the blob in several, with offset",
+		             BLOBSTORE_PIECE_MAX);
 		return;
 	}
 	j = xcalloc(1, sizeof(*j));
@@ -515,7 +537,7 @@ static int take_digests(const cJSON *list, struct job_of_blob *j, struct err *e)
 		return err_set(e, ERR_LIMIT, "digests: at most %d at once", DIGESTS_MAX);
 	j->v = xcalloc((size_t)n + 1, sizeof(*j->v));
 	j->missing = xcalloc((size_t)n + 1, 1);
-	cJSON_ArrayForEach(d, list) {
+	cJSON_ArrayForEach (d, list) {
 		if (!cJSON_IsString(d) || !hash_is_hex(d->valuestring))
 			return err_set(e, ERR_INVALID, "digests[%zu]: expected 64 lower-case hexadecimal digits", j->n);
 		j->v[j->n++] = xstrdup(d->valuestring);

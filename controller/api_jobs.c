@@ -1,6 +1,6 @@
 /*
- * api_jobs: submitting, changing and listing jobs. What changes goes to the state thread; lists and records are read from the store on this thread, in a
- * fresh transaction, so an acknowledged change is always seen.
+ * api_jobs: submitting, changing and listing jobs. What changes goes to the state thread; lists and records
+ * are read from the store on this thread, in a fresh transaction, so an acknowledged change is always seen.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "controller/api.h"
 #include "controller/server_int.h"
 
-/* ---- listing --------------------------------------------------------------------------------------------- */
+/* ---- listing ---------------------------------------------------------------------------------------------
+ */
 
 static int filter_tag(const char *text, char **key, const char **value)
 {
@@ -29,8 +30,9 @@ static int filter_tag(const char *text, char **key, const char **value)
 
 static int check_status(const char *status, struct err *e)
 {
-	static const char *const known[] = {"active", "held", "queued", "starting", "running", "recovering", "stopping", "completed", "failed",
-	                                    "stopped", NULL};
+	static const char *const known[] = {"active",  "held",       "queued",   "starting",
+	                                    "running", "recovering", "stopping", "completed",
+	                                    "failed",  "stopped",    NULL};
 	const char *nearest;
 	int i;
 
@@ -40,20 +42,21 @@ static int check_status(const char *status, struct err *e)
 	if (!status)
 		return 0;
 	nearest = str_nearest(status, known);
-	return err_set(e, ERR_INVALID, "status: no state is called \"%.64s\"%s%s", status, nearest ? "; did you mean " : "", nearest ? nearest : "");
+	return err_set(e, ERR_INVALID, "status: no state is called \"%.64s\"%s%s", status,
+	               nearest ? "; did you mean " : "", nearest ? nearest : "");
 }
 
 void api_jobs_list(struct call *c, struct io *io)
 {
 	struct job_filter f = {
-		.owner = query_bool(c, "mine") ? c->who.user : query_str(c, "owner"),
-		.status = query_str(c, "status"),
-		.name = query_str(c, "name"),
-		.text = query_str(c, "text"),
-		.experiment = query_str(c, "experiment"),
-		.before_id = query_u64(c, "before", 0),
-		.limit = (uint32_t)(query_u64(c, "limit", 100) > 1000 ? 1000 : query_u64(c, "limit", 100)),
-		.with_deleted = query_bool(c, "deleted"),
+	    .owner = query_bool(c, "mine") ? c->who.user : query_str(c, "owner"),
+	    .status = query_str(c, "status"),
+	    .name = query_str(c, "name"),
+	    .text = query_str(c, "text"),
+	    .experiment = query_str(c, "experiment"),
+	    .before_id = query_u64(c, "before", 0),
+	    .limit = (uint32_t)(query_u64(c, "limit", 100) > 1000 ? 1000 : query_u64(c, "limit", 100)),
+	    .with_deleted = query_bool(c, "deleted"),
 	};
 	cleanup_free char *key = NULL;
 	struct err e;
@@ -138,7 +141,8 @@ void api_jobs_resolve(struct call *c, struct io *io)
 	call_json(c, 200, o);
 }
 
-/* ---- submitting ------------------------------------------------------------------------------------------- */
+/* ---- submitting -------------------------------------------------------------------------------------------
+ */
 
 /* Parsed specification and its text from "spec", which is the text itself or an object. */
 static int take_spec(const cJSON *spec, struct request *rq, struct err *e)
@@ -156,7 +160,8 @@ static int take_spec(const cJSON *spec, struct request *rq, struct err *e)
 			return err_set(e, ERR_LIMIT, "spec: larger than %d bytes", SPEC_MAX_BYTES);
 		rq->spec = spec_from_json(spec, e);
 	} else {
-		return err_set(e, ERR_INVALID, "spec: expected the specification, as an object or as text%s", spec ? "" : "; it is missing");
+		return err_set(e, ERR_INVALID, "spec: expected the specification, as an object or as text%s",
+		               spec ? "" : "; it is missing");
 	}
 	return rq->spec ? 0 : -1;
 }
@@ -195,7 +200,8 @@ void api_jobs_submit(struct call *c, struct io *io)
 	server_request(c, io, rq);
 }
 
-/* ---- changing ----------------------------------------------------------------------------------------------- */
+/* ---- changing
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Sends the job to the state thread with its body; keys are the members that the body may have. */
 static void simple(struct call *c, struct io *io, enum request_op op, const char *const *keys)
@@ -251,9 +257,10 @@ static int check_tags(const cJSON *tags, struct err *e)
 {
 	const cJSON *t;
 
-	cJSON_ArrayForEach(t, tags) {
+	cJSON_ArrayForEach (t, tags) {
 		if (!cJSON_IsString(t) && !cJSON_IsNull(t))
-			return err_set(e, ERR_INVALID, "tags.%.64s: expected a string, or null to remove the tag", t->string);
+			return err_set(e, ERR_INVALID, "tags.%.64s: expected a string, or null to remove the tag",
+			               t->string);
 		if (str_check_name(t->string, 64, "tag", e) < 0)
 			return -1;
 		if (cJSON_IsString(t) && (strlen(t->valuestring) > 256 || str_has_control(t->valuestring)))
@@ -270,13 +277,15 @@ static int check_set(const cJSON *body, struct err *e)
 	int64_t number = 0;
 	int flag = 0;
 
-	if (json_check_keys(body, "", known, e) < 0 || json_get_i64(body, "", "priority", -1000, 1000, &number, e) < 0 ||
+	if (json_check_keys(body, "", known, e) < 0 ||
+	    json_get_i64(body, "", "priority", -1000, 1000, &number, e) < 0 ||
 	    json_get_str(body, "", "queue", &text, e) < 0 || json_get_str(body, "", "notes", &notes, e) < 0 ||
 	    json_get_str(body, "", "name", &name, e) < 0 || json_get_bool(body, "", "pinned", &flag, e) < 0 ||
 	    json_get_obj(body, "", "tags", &tags, e) < 0)
 		return -1;
 	if (!body->child)
-		return err_set(e, ERR_INVALID, "nothing to change: give priority, time, queue, notes, name, pinned or tags");
+		return err_set(e, ERR_INVALID,
+		               "nothing to change: give priority, time, queue, notes, name, pinned or tags");
 	if (name && str_check_name(name, 128, "name", e) < 0)
 		return -1;
 	if (notes && strlen(notes) > 64 * 1024)
@@ -299,9 +308,11 @@ void api_job_set(struct call *c, struct io *io)
 	server_request(c, io, server_request_new(c, REQ_SET, body));
 }
 
-/* ---- clone ------------------------------------------------------------------------------------------------------ */
+/* ---- clone
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* "hyperparameters.lr": all but the last part are objects, made when missing. Below hyperparameters, environment and tags the rest is one name. */
+/* "hyperparameters.lr": all but the last part are objects, made when missing. Below hyperparameters,
+ * environment and tags the rest is one name. */
 static int set_path(cJSON *spec, const char *path, const cJSON *value, struct err *e)
 {
 	cleanup_free char *copy = xstrdup(path);
@@ -309,7 +320,8 @@ static int set_path(cJSON *spec, const char *path, const cJSON *value, struct er
 	cJSON *at = spec;
 
 	while ((dot = strchr(part, '.'))) {
-		int free_names = at == spec && (!strncmp(part, "hyperparameters.", 16) || !strncmp(part, "environment.", 12) || !strncmp(part, "tags.", 5));
+		int free_names = at == spec && (!strncmp(part, "hyperparameters.", 16) ||
+		                                !strncmp(part, "environment.", 12) || !strncmp(part, "tags.", 5));
 		cJSON *next;
 
 		*dot = '\0';
@@ -341,7 +353,7 @@ static int clone_spec(const char *text, const cJSON *set, struct request *rq, st
 
 	if (!spec)
 		return -1;
-	cJSON_ArrayForEach(v, set)
+	cJSON_ArrayForEach (v, set)
 		if (rc == 0)
 			rc = set_path(spec, v->string, v, e);
 	if (rc == 0) {

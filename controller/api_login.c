@@ -1,6 +1,7 @@
 /*
- * api_login: the dashboard's session. A token (typed in), or a link that `jobctl dash` prints and that works once within a minute, becomes a
- * cookie: HttpOnly, SameSite=Strict, Secure where there is TLS. The cookie ends with the process, since its key does.
+ * api_login: the dashboard's session. A token (typed in), or a link that `jobctl dash` prints and that works
+ * once within a minute, becomes a cookie: HttpOnly, SameSite=Strict, Secure where there is TLS. The cookie
+ * ends with the process, since its key does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 
 static void set_cookie(struct call *c, struct io *io, const char *value, unsigned age_s)
 {
-	cleanup_free char *text = xasprintf(AUTH_COOKIE "=%s; Path=/; Max-Age=%u; HttpOnly; SameSite=Strict%s", value, age_s,
-	                                    io->s->ssl && !c->is_unix ? "; Secure" : "");
+	cleanup_free char *text = xasprintf(AUTH_COOKIE "=%s; Path=/; Max-Age=%u; HttpOnly; SameSite=Strict%s",
+	                                    value, age_s, io->s->ssl && !c->is_unix ? "; Secure" : "");
 
 	call_add_header(c, "Set-Cookie", text);
 }

@@ -1,11 +1,14 @@
 /*
  * api_logs: logs as bytes or as events, at rest and as they grow.
  *
- * A follower reads the log store's files itself, on its I/O thread; the log thread only tells it that there is more (bulk_watch). It holds no bytes
- * but those in its connection's output, and reads on when these have drained. A follower that had caught up and then fell LAG_MAX behind skips, with
- * a line that says how much; on the disk nothing is missing. Before a stream exists its follower waits without an answer, so that 404 remains possible.
+ * A follower reads the log store's files itself, on its I/O thread; the log thread only tells it that there
+ * is more (bulk_watch). It holds no bytes but those in its connection's output, and reads on when these have
+ * drained. A follower that had caught up and then fell LAG_MAX behind skips, with a line that says how much;
+ * on the disk nothing is missing. Before a stream exists its follower waits without an answer, so that 404
+ * remains possible.
  *
- * The end: the stream is complete; or the attempt is over and nothing has come for END_QUIET_US (its node never sent the end).
+ * The end: the stream is complete; or the attempt is over and nothing has come for END_QUIET_US (its node
+ * never sent the end).
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -31,24 +34,25 @@
 #define FOLLOWER_MAX 4096u
 #define TICK_US      1000000u
 #define BEAT_US      15000000ull
-#define END_QUIET_US 8000000ull /* longer than the log thread waits before it ends the streams of a dead attempt */
+#define END_QUIET_US                                                                                         \
+	8000000ull /* longer than the log thread waits before it ends the streams of a dead attempt */
 
 struct reader {
 	struct reader *prev, *next;
 	struct follow *fo;
-	struct call *call;     /* held */
+	struct call *call; /* held */
 	uint64_t job;
 	uint32_t attempt;
 	char stream[LOGSTORE_STREAM_MAX + 1];
-	uint64_t offset;       /* next byte to send */
-	int64_t from_end;      /* > 0: begin so many bytes before the end */
-	uint64_t left;         /* bytes still wanted */
+	uint64_t offset;  /* next byte to send */
+	int64_t from_end; /* > 0: begin so many bytes before the end */
+	uint64_t left;    /* bytes still wanted */
 	uint64_t grown_us, beat_us;
 	int follow, sse, skip;
-	int started;           /* the answer has begun */
-	int live;              /* was at the end once */
-	int watched;           /* the log thread was told */
-	int over;              /* its attempt is over */
+	int started; /* the answer has begun */
+	int live;    /* was at the end once */
+	int watched; /* the log thread was told */
+	int over;    /* its attempt is over */
 };
 
 struct follow {
@@ -103,7 +107,8 @@ static void fail(struct reader *r, const struct err *e)
 	call_drop(c);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------
+ */
 
 static void begin(struct reader *r)
 {
@@ -121,9 +126,11 @@ static void begin(struct reader *r)
 		call_stream_start(r->call, 200, "application/octet-stream", -1);
 }
 
-static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e)
+static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64_t *size, int *complete,
+                      struct err *e)
 {
-	return logstore_read(bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, out, max, n, size, complete, e);
+	return logstore_read(bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, out, max,
+	                     n, size, complete, e);
 }
 
 static void say_skipped(struct reader *r, uint64_t bytes)
@@ -131,7 +138,10 @@ static void say_skipped(struct reader *r, uint64_t bytes)
 	struct evbuffer *b = evbuffer_new();
 	char text[160];
 
-	snprintf(text, sizeof(text), "[hearth: %" PRIu64 " bytes skipped, this reader is too slow; they are kept, from offset %" PRIu64 "]", bytes, r->offset);
+	snprintf(text, sizeof(text),
+	         "[hearth: %" PRIu64
+	         " bytes skipped, this reader is too slow; they are kept, from offset %" PRIu64 "]",
+	         bytes, r->offset);
 	if (r->sse)
 		log_events_note(b, r->offset + bytes, text);
 	else
@@ -149,7 +159,8 @@ static void skip_ahead(struct reader *r, uint64_t size)
 	size_t n = 0;
 
 	r->offset = to;
-	if (read_piece(r, piece, sizeof(piece), &n, NULL, NULL, NULL) == 0 && n && (line = memchr(piece, '\n', n)))
+	if (read_piece(r, piece, sizeof(piece), &n, NULL, NULL, NULL) == 0 && n &&
+	    (line = memchr(piece, '\n', n)))
 		to += (uint64_t)(line - piece) + 1;
 	r->offset = old;
 	say_skipped(r, to - old);
@@ -161,7 +172,8 @@ static void send_bytes(struct reader *r, const char *p, size_t n)
 	struct evbuffer *b = evbuffer_new();
 
 	if (r->sse)
-		n = log_events_put(b, bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, p, n);
+		n = log_events_put(b, bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, p,
+		                   n);
 	else
 		evbuffer_add(b, p, n);
 	r->offset += n;
@@ -229,7 +241,8 @@ static void on_gone(struct call *c)
 	reader_free(c->state);
 }
 
-/* ---- news ---------------------------------------------------------------------------------------------------- */
+/* ---- news
+ * ---------------------------------------------------------------------------------------------------- */
 
 static int same(const struct reader *r, uint64_t job, uint32_t attempt, const char *stream)
 {
@@ -242,7 +255,7 @@ void follow_grown(struct io *io, void *arg)
 	struct reader *r, *tmp;
 	int any = 0;
 
-	DL_FOREACH_SAFE(io->follow ? io->follow->list : NULL, r, tmp) {
+	DL_FOREACH_SAFE (io->follow ? io->follow->list : NULL, r, tmp) {
 		if (!same(r, g->job, g->attempt, g->stream))
 			continue;
 		any = 1;
@@ -263,7 +276,8 @@ static int attempt_over(struct reader *r)
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(r->fo->io->reader, r->job, &row, NULL) < 0)
 		return 1;
-	over = r->attempt < row.attempts || !strcmp(row.status, "completed") || !strcmp(row.status, "failed") || !strcmp(row.status, "stopped");
+	over = r->attempt < row.attempts || !strcmp(row.status, "completed") || !strcmp(row.status, "failed") ||
+	       !strcmp(row.status, "stopped");
 	job_row_fini(&row);
 	return over;
 }
@@ -272,8 +286,9 @@ void follow_notice(struct io *io, const struct event_row *ev)
 {
 	struct reader *r;
 
-	DL_FOREACH(io->follow ? io->follow->list : NULL, r)
-		if (r->job == ev->job && !r->over && (!strcmp(ev->type, "ended") || !strcmp(ev->type, "attempt_ended")))
+	DL_FOREACH (io->follow ? io->follow->list : NULL, r)
+		if (r->job == ev->job && !r->over &&
+		    (!strcmp(ev->type, "ended") || !strcmp(ev->type, "attempt_ended")))
 			r->over = attempt_over(r); /* the tick draws the consequence */
 }
 
@@ -306,12 +321,13 @@ static void on_tick(void *arg)
 	struct reader *r, *tmp;
 	uint64_t now = now_us();
 
-	DL_FOREACH_SAFE(fo->list, r, tmp)
+	DL_FOREACH_SAFE (fo->list, r, tmp)
 		tick_one(r, now);
 	loop_timer_arm(fo->tick, TICK_US);
 }
 
-/* ---- handlers -------------------------------------------------------------------------------------------------- */
+/* ---- handlers
+ * -------------------------------------------------------------------------------------------------- */
 
 static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *over, struct err *e)
 {
@@ -323,7 +339,9 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 		return -1;
 	if (v == 0)
 		v = row.attempts ? row.attempts : 1; /* a waiting job's first */
-	*over = v < row.attempts || (row.status && (!strcmp(row.status, "completed") || !strcmp(row.status, "failed") || !strcmp(row.status, "stopped")));
+	*over =
+	    v < row.attempts || (row.status && (!strcmp(row.status, "completed") ||
+	                                        !strcmp(row.status, "failed") || !strcmp(row.status, "stopped")));
 	job_row_fini(&row);
 	*attempt = (uint32_t)v;
 	return v > UINT32_MAX ? err_set(e, ERR_NOT_FOUND, "there is no attempt %" PRIu64, v) : 0;
@@ -364,7 +382,8 @@ void api_logs_read(struct call *c, struct io *io)
 	r->skip = query_str(c, "skip") ? query_bool(c, "skip") : 1;
 	r->sse = sse_wanted(c);
 	if (attempt_of(c, io, &r->attempt, &over, &e) < 0 || set_range(c, r, &e) < 0 ||
-	    log_name_resolve(io->reader, r->job, r->attempt, c->params[1], query_str(c, "node"), r->stream, sizeof(r->stream), &e) < 0) {
+	    log_name_resolve(io->reader, r->job, r->attempt, c->params[1], query_str(c, "node"), r->stream,
+	                     sizeof(r->stream), &e) < 0) {
 		free(r);
 		call_fail(c, &e);
 		return;
@@ -405,8 +424,8 @@ void api_logs_list(struct call *c, struct io *io)
 	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "streams");
 	struct err e;
 
-	if (attempt > UINT32_MAX ||
-	    logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt, list_one, list, &e) < 0) {
+	if (attempt > UINT32_MAX || logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt,
+	                                             list_one, list, &e) < 0) {
 		cJSON_Delete(o);
 		if (attempt > UINT32_MAX)
 			err_set(&e, ERR_NOT_FOUND, "there is no such attempt");
@@ -434,7 +453,7 @@ void follow_destroy(struct follow *fo)
 	if (!fo)
 		return;
 	err_set(&e, ERR_UNAVAILABLE, "hearthd is ending");
-	DL_FOREACH_SAFE(fo->list, r, tmp)
+	DL_FOREACH_SAFE (fo->list, r, tmp)
 		fail(r, &e); /* a stream that is cut, not ended: its reader comes again */
 	loop_timer_destroy(fo->tick);
 	free(fo);

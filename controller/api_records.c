@@ -43,7 +43,10 @@ void api_job_events(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(c, "events", store_events_json(io->reader, param_job(c), query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e), &e);
+	give_list(
+	    c, "events",
+	    store_events_json(io->reader, param_job(c), query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e),
+	    &e);
 }
 
 void api_job_attempts(struct call *c, struct io *io)
@@ -100,10 +103,14 @@ void api_job_metric(struct call *c, struct io *io)
 	struct err e;
 
 	if (rank < -1 || rank > INT32_MAX || attempt > UINT32_MAX || points > 100000) {
-		call_problem(c, 400, NULL, "rank, attempt or points is out of range (points: 0 for all, at most 100000)");
+		call_problem(c, 400, NULL,
+		             "rank, attempt or points is out of range (points: 0 for all, at most 100000)");
 		return;
 	}
-	give(c, store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt, (uint32_t)points, &e), &e);
+	give(c,
+	     store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt,
+	                       (uint32_t)points, &e),
+	     &e);
 }
 
 void api_job_run(struct call *c, struct io *io)
@@ -124,7 +131,7 @@ static void mask(cJSON *environment)
 {
 	cJSON *v;
 
-	cJSON_ArrayForEach(v, environment)
+	cJSON_ArrayForEach (v, environment)
 		if (cJSON_IsString(v) && str_secret_name(v->string))
 			cJSON_SetValuestring(v, MASK);
 }
@@ -143,7 +150,7 @@ void api_job_spec(struct call *c, struct io *io)
 		return;
 	}
 	spec = json_parse(row.spec, strlen(row.spec), &e);
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(spec, "environment"))
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "environment"))
 		secret |= str_secret_name(v->string);
 	if (!spec) {
 		call_fail(c, &e);

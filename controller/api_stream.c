@@ -1,10 +1,13 @@
 /*
- * api_stream: GET /api/v1/stream, the live events of the cluster or of one job, as server-sent events; ids are the store's event ids.
+ * api_stream: GET /api/v1/stream, the live events of the cluster or of one job, as server-sent events; ids
+ * are the store's event ids.
  *
- * A follower is in one of two modes. Behind: it reads pages of events from the store after the last id that it was sent, one page each time its output
- * has drained. Live: notices of the state thread go straight out. It starts behind and turns live when a page comes back short; the notices that
- * arrived meanwhile are skipped by their id. A follower whose output piles up, and every follower when notices were lost, falls back to
- * behind. So nothing is missing and nothing comes twice, across restarts of hearthd too, and memory is bounded.
+ * A follower is in one of two modes. Behind: it reads pages of events from the store after the last id that
+ * it was sent, one page each time its output has drained. Live: notices of the state thread go straight out.
+ * It starts behind and turns live when a page comes back short; the notices that arrived meanwhile are
+ * skipped by their id. A follower whose output piles up, and every follower when notices were lost, falls
+ * back to behind. So nothing is missing and nothing comes twice, across restarts of hearthd too, and memory
+ * is bounded.
  */
 #include <event2/buffer.h>
 #include <string.h>
@@ -56,7 +59,8 @@ static void on_gone(struct call *c)
 
 static void put_row(struct evbuffer *b, struct follower *f, const cJSON *row)
 {
-	const cJSON *id = cJSON_GetObjectItemCaseSensitive(row, "id"), *type = cJSON_GetObjectItemCaseSensitive(row, "type");
+	const cJSON *id = cJSON_GetObjectItemCaseSensitive(row, "id"),
+	            *type = cJSON_GetObjectItemCaseSensitive(row, "type");
 	char *text = json_text(row);
 
 	f->last_id = (uint64_t)id->valuedouble;
@@ -80,7 +84,7 @@ static void catch_up(struct follower *f)
 	}
 	b = evbuffer_new();
 	rows = cJSON_GetObjectItemCaseSensitive(page, "events");
-	cJSON_ArrayForEach(row, rows)
+	cJSON_ArrayForEach (row, rows)
 		put_row(b, f, row);
 	if (cJSON_GetArraySize(rows) < (int)PAGE)
 		f->behind = 0;
@@ -132,7 +136,7 @@ void sse_notice(struct io *io, struct event_row *ev)
 
 	if (io->sse)
 		io->sse->lost_seen = lost;
-	DL_FOREACH_SAFE(io->sse ? io->sse->list : NULL, f, tmp) {
+	DL_FOREACH_SAFE (io->sse ? io->sse->list : NULL, f, tmp) {
 		struct evbuffer *b;
 
 		if (missed) {
@@ -158,7 +162,8 @@ void sse_notice(struct io *io, struct event_row *ev)
 	free(ev);
 }
 
-/* Keeps proxies and half-dead connections honest, and mends what lost notices left undone while nothing happens. */
+/* Keeps proxies and half-dead connections honest, and mends what lost notices left undone while nothing
+ * happens. */
 static void on_beat(void *arg)
 {
 	struct sse *s = arg;
@@ -166,7 +171,7 @@ static void on_beat(void *arg)
 	struct evbuffer *b = evbuffer_new();
 	uint64_t lost = atomic_load(&s->io->notices_lost);
 
-	DL_FOREACH_SAFE(s->list, f, tmp) {
+	DL_FOREACH_SAFE (s->list, f, tmp) {
 		if (lost != s->lost_seen) {
 			fall_behind(f);
 			continue;
@@ -197,7 +202,7 @@ void sse_destroy(struct sse *s)
 
 	if (!s)
 		return;
-	DL_FOREACH_SAFE(s->list, f, tmp) {
+	DL_FOREACH_SAFE (s->list, f, tmp) {
 		struct call *c = call_hold(f->call);
 
 		follower_free(f);
@@ -223,7 +228,8 @@ void api_stream(struct call *c, struct io *io)
 	if (!given)
 		last = query_u64(c, "after", atomic_load(&io->s->notice_id));
 	if (c->who.role == ROLE_JOB && query_u64(c, "job", 0) != c->who.token_job) {
-		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%llu", (unsigned long long)c->who.token_job);
+		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%llu",
+		             (unsigned long long)c->who.token_job);
 		return;
 	}
 	memset(&row, 0, sizeof(row));
@@ -233,7 +239,8 @@ void api_stream(struct call *c, struct io *io)
 	}
 	job_row_fini(&row);
 	if (!io->sse || io->sse->n >= FOLLOWER_MAX) {
-		call_problem(c, 503, "share one stream between the tabs of a browser", "too many followers of events");
+		call_problem(c, 503, "share one stream between the tabs of a browser",
+		             "too many followers of events");
 		return;
 	}
 	f = xcalloc(1, sizeof(*f));

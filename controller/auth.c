@@ -1,10 +1,11 @@
 /*
- * auth: tokens, peer credentials, cookies. Shared by all I/O threads: after auth_create nothing changes but the table of used login codes,
- * which is atomic.
+ * auth: tokens, peer credentials, cookies. Shared by all I/O threads: after auth_create nothing changes but
+ * the table of used login codes, which is atomic.
  *
- * A signed text is  KIND.ROLE.USERHEX.EXPIRES.NONCE.MAC  with MAC = HMAC-SHA-256 over what stands before its dot, by a key made at start. A code
- * counts as used by its nonce in a table of slots; a later nonce in the same slot takes it over, which could bring a code back to life within
- * its minute only for someone who already had it.
+ * A signed text is  KIND.ROLE.USERHEX.EXPIRES.NONCE.MAC  with MAC = HMAC-SHA-256 over what stands before its
+ * dot, by a key made at start. A code counts as used by its nonce in a table of slots; a later nonce in the
+ * same slot takes it over, which could bring a code back to life within its minute only for someone who
+ * already had it.
  */
 #include "controller/auth.h"
 
@@ -73,9 +74,11 @@ static int load_token(struct auth *a, struct err *e)
 	while (n && strchr(" \t\r\n", text[n - 1]))
 		text[--n] = '\0';
 	if (n < 32 || n > TOKEN_MAX || str_has_control(text))
-		return err_set(e, ERR_INVALID, "%s: not a token (32 to %d characters on one line)", a->token_path, TOKEN_MAX);
+		return err_set(e, ERR_INVALID, "%s: not a token (32 to %d characters on one line)", a->token_path,
+		               TOKEN_MAX);
 	if (stat(a->token_path, &st) == 0 && (st.st_mode & 077))
-		return err_set(e, ERR_INVALID, "%s: others may read it; chmod 600 it, and make a new one if they did", a->token_path);
+		return err_set(e, ERR_INVALID, "%s: others may read it; chmod 600 it, and make a new one if they did",
+		               a->token_path);
 	hash_hex(text, n, a->admin_hash);
 	return 0;
 }
@@ -85,8 +88,10 @@ struct auth *auth_create(const char *data_dir, const char *admin_user, struct er
 	struct auth *a = xcalloc(1, sizeof(*a));
 
 	a->token_path = xasprintf("%s/admin.token", data_dir);
-	a->hint = xasprintf("send \"Authorization: Bearer TOKEN\"; the administrator's token is in %s on the machine of hearthd, and "
-	                    "%s/hearthd.sock needs none", a->token_path, data_dir);
+	a->hint = xasprintf("send \"Authorization: Bearer TOKEN\"; the administrator's token is in %s on the "
+	                    "machine of hearthd, and "
+	                    "%s/hearthd.sock needs none",
+	                    a->token_path, data_dir);
 	snprintf(a->admin_user, sizeof(a->admin_user), "%s", admin_user ? admin_user : "root");
 	a->own_uid = (uint32_t)geteuid();
 	random_bytes(a->key, sizeof(a->key));
@@ -133,7 +138,8 @@ static const char *name_of(struct auth_names *names, uint32_t uid)
 
 	if (names->slot[i].set && names->slot[i].uid == uid)
 		return names->slot[i].name;
-	if (getpwuid_r((uid_t)uid, &pw, text, sizeof(text), &found) != 0 || !found || strlen(pw.pw_name) >= AUTH_USER_SIZE)
+	if (getpwuid_r((uid_t)uid, &pw, text, sizeof(text), &found) != 0 || !found ||
+	    strlen(pw.pw_name) >= AUTH_USER_SIZE)
 		return NULL;
 	names->slot[i].uid = uid;
 	names->slot[i].set = 1;
@@ -152,7 +158,8 @@ static int by_uid(struct auth *a, struct auth_names *names, uint32_t uid, struct
 	return 0;
 }
 
-/* ---- tokens --------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------------------
+ */
 
 static int by_stored(const struct auth_call *c, const char *hash, struct identity *out, struct err *e)
 {
@@ -200,7 +207,8 @@ static int by_bearer(struct auth *a, const struct auth_call *c, struct identity 
 	return by_stored(c, hash, out, e);
 }
 
-/* ---- signed texts ---------------------------------------------------------------------------------------- */
+/* ---- signed texts ----------------------------------------------------------------------------------------
+ */
 
 static void mac_of(const struct auth *a, const char *text, size_t n, char out[HASH_HEX_SIZE])
 {
@@ -230,7 +238,8 @@ static int use_up(struct auth *a, const char *nonce)
 	return v == 0 || atomic_exchange(&a->used[v % CODE_SLOTS], v) == v ? -1 : 0;
 }
 
-int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_us, struct identity *out, struct err *e)
+int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_us, struct identity *out,
+                struct err *e)
 {
 	const char *dot = strrchr(text, '.');
 	char mac[HASH_HEX_SIZE], user[2 * AUTH_USER_SIZE + 1], nonce[17], k;
@@ -242,7 +251,8 @@ int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_u
 		return err_set(e, ERR_UNAUTHORIZED, "this session is not one of ours");
 	mac_of(a, text, (size_t)(dot - text), mac);
 	if (!const_time_equal(mac, dot + 1, HASH_HEX_SIZE - 1) ||
-	    sscanf(text, "%c.%d.%256[0-9a-f].%" SCNu64 ".%16[0-9a-f].%n", &k, &role, user, &expires, nonce, &end) != 5 ||
+	    sscanf(text, "%c.%d.%256[0-9a-f].%" SCNu64 ".%16[0-9a-f].%n", &k, &role, user, &expires, nonce,
+	           &end) != 5 ||
 	    k != kind || (role != ROLE_USER && role != ROLE_ADMIN))
 		return err_set(e, ERR_UNAUTHORIZED, "this session is not one of ours (hearthd was restarted since?)");
 	if (expires <= now_real_us)
@@ -271,13 +281,15 @@ static char *cookie_value(const char *header)
 	return NULL;
 }
 
-int auth_identify(struct auth *a, struct auth_names *names, const struct auth_call *c, struct identity *out, struct err *e)
+int auth_identify(struct auth *a, struct auth_names *names, const struct auth_call *c, struct identity *out,
+                  struct err *e)
 {
 	cleanup_free char *cookie = NULL;
 
 	memset(out, 0, sizeof(*out));
 	if (c->authorization)
-		return by_bearer(a, c, out, e); /* a token wins over the socket: a rank of root's job is no administrator */
+		return by_bearer(a, c, out,
+		                 e); /* a token wins over the socket: a rank of root's job is no administrator */
 	if (c->is_unix)
 		return by_uid(a, names, c->uid, out, e);
 	cookie = cookie_value(c->cookie);
@@ -289,7 +301,8 @@ int auth_identify(struct auth *a, struct auth_names *names, const struct auth_ca
 	return 0;
 }
 
-/* ---- Host and Origin ------------------------------------------------------------------------------------- */
+/* ---- Host and Origin -------------------------------------------------------------------------------------
+ */
 
 static int is_loopback_name(const char *host)
 {
@@ -319,12 +332,15 @@ int auth_check_origin(const struct auth_call *c, struct err *e)
 		return 0; /* no browser speaks to a unix socket */
 	if (c->loopback && c->host && !is_loopback_name(c->host))
 		return err_set(e, ERR_DENIED,
-		               "Host is \"%.100s\", but this hearthd listens on loopback only: use localhost or 127.0.0.1 (this guards against "
-		               "DNS rebinding)", c->host);
+		               "Host is \"%.100s\", but this hearthd listens on loopback only: use localhost or "
+		               "127.0.0.1 (this guards against "
+		               "DNS rebinding)",
+		               c->host);
 	if (!c->origin)
 		return 0;
 	p = strstr(c->origin, "://");
 	if (!p || !c->host || strcasecmp(p + 3, c->host))
-		return err_set(e, ERR_DENIED, "Origin is \"%.100s\": pages of other sites may not use this API", c->origin);
+		return err_set(e, ERR_DENIED, "Origin is \"%.100s\": pages of other sites may not use this API",
+		               c->origin);
 	return 0;
 }

@@ -1,8 +1,9 @@
 /*
  * bulk: the threads, and what the log thread does. Blobs of agents: bulk_blob.c.
  *
- * For each stream that grows or is followed there is an entry: the session that sends it (to whom the acknowledgement goes) and the I/O threads that watch
- * it. An entry lives until the stream has its end and nobody watches, or its attempt is over.
+ * For each stream that grows or is followed there is an entry: the session that sends it (to whom the
+ * acknowledgement goes) and the I/O threads that watch it. An entry lives until the stream has its end and
+ * nobody watches, or its attempt is over.
  */
 #include "controller/bulk.h"
 
@@ -26,8 +27,10 @@
 
 #define QUEUE_MESSAGES 16384u
 #define QUEUE_BYTES    (64u * 1024 * 1024)
-#define END_DELAY_US   5000000ull /* from an attempt's end to the forced end of its streams: what agents still send comes first */
-#define KEY_SIZE       128
+#define END_DELAY_US                                                                                         \
+	5000000ull /* from an attempt's end to the forced end of its streams: what agents still send comes first \
+	            */
+#define KEY_SIZE 128
 
 struct work { /* a message to one of the threads */
 	bulk_fn fn;
@@ -41,8 +44,8 @@ struct stream {
 	uint64_t job;
 	uint32_t attempt;
 	char name[LOGSTORE_STREAM_MAX + 1];
-	uint64_t session;   /* who sends it; 0 nobody */
-	uint32_t watchers;  /* bits by I/O thread */
+	uint64_t session;  /* who sends it; 0 nobody */
+	uint32_t watchers; /* bits by I/O thread */
 	int ended;
 	UT_hash_handle hh;
 };
@@ -53,7 +56,8 @@ struct ending { /* an attempt that is over */
 	uint32_t attempt;
 };
 
-/* ---- threads ----------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ----------------------------------------------------------------------------------------------- */
 
 static int post(struct worker *w, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *))
 {
@@ -163,7 +167,8 @@ void bulk_to_io(struct bulk *b, unsigned io, io_fn fn, void *arg, void (*drop)(v
 	}
 }
 
-/* ---- messages to agents --------------------------------------------------------------------------------------- */
+/* ---- messages to agents
+ * --------------------------------------------------------------------------------------- */
 
 struct to_agent {
 	uint64_t session, id;
@@ -214,7 +219,8 @@ void bulk_hang_up(struct bulk *b, uint64_t session, const char *why)
 	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------ */
+/* ---- streams
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char *stream)
 {
@@ -272,9 +278,11 @@ static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, 
 	bulk_to_io(b, io, follow_grown, g, free);
 }
 
-/* ---- callbacks of the log store --------------------------------------------------------------------------------------- */
+/* ---- callbacks of the log store
+ * --------------------------------------------------------------------------------------- */
 
-static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete, void *arg)
+static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
+                     void *arg)
 {
 	struct bulk *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
@@ -287,7 +295,8 @@ static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_
 			tell(b, st, i, size, complete);
 }
 
-static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof, void *arg)
+static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
+                       void *arg)
 {
 	struct bulk *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
@@ -314,12 +323,15 @@ static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, con
 	struct bulk *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
 
-	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream, e->text);
+	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream,
+	          e->text);
 	if (st && st->session)
 		bulk_hang_up(b, st->session, "its log could not be made durable; send it again");
 }
 
-/* ---- log data ----------------------------------------------------------------------------------------------------------- */
+/* ---- log data
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 struct agent_msg {
 	uint64_t session, id;
@@ -335,12 +347,14 @@ static void agent_msg_free(void *arg)
 	free(m);
 }
 
-/* What came was here already and durable: the log store says nothing of it, but its sender waits for the word. */
+/* What came was here already and durable: the log store says nothing of it, but its sender waits for the
+ * word. */
 static void ack_again(struct bulk *b, const struct wm_log_data *d, struct stream *st)
 {
 	uint64_t durable = 0;
 
-	if (logstore_durable(b->store, d->job, d->attempt, d->stream, &durable, NULL) == 0 && durable >= d->offset + d->data.n)
+	if (logstore_durable(b->store, d->job, d->attempt, d->stream, &durable, NULL) == 0 &&
+	    durable >= d->offset + d->data.n)
 		on_durable(d->job, d->attempt, st->name, durable, 0, b);
 }
 
@@ -349,8 +363,15 @@ static void take_log(struct bulk *b, void *arg)
 	struct agent_msg *m = arg;
 	const struct wm_log_data *d = m->msg;
 	struct stream *st = find_or_make(b, d->job, d->attempt, d->stream);
-	struct log_chunk c = {.job = d->job, .attempt = d->attempt, .stream = d->stream, .offset = d->offset, .data = d->data.data, .n = d->data.n,
-	                      .rec = d->rec.data, .rec_n = d->rec.n, .eof = d->eof};
+	struct log_chunk c = {.job = d->job,
+	                      .attempt = d->attempt,
+	                      .stream = d->stream,
+	                      .offset = d->offset,
+	                      .data = d->data.data,
+	                      .n = d->data.n,
+	                      .rec = d->rec.data,
+	                      .rec_n = d->rec.n,
+	                      .eof = d->eof};
 	struct err e;
 
 	atomic_fetch_add(&b->log_bytes, d->data.n);
@@ -362,7 +383,8 @@ static void take_log(struct bulk *b, void *arg)
 			unsigned held;
 
 			if (log_limit_ok(&b->complaints, clock_boot_us(clock_real()), &held))
-				log_error("event=log_refused job=%" PRIu64 " stream=%s error=\"%s\" suppressed=%u", d->job, d->stream, e.text, held);
+				log_error("event=log_refused job=%" PRIu64 " stream=%s error=\"%s\" suppressed=%u", d->job,
+				          d->stream, e.text, held);
 			bulk_hang_up(b, m->session, e.text);
 		} else {
 			ack_again(b, d, st);
@@ -392,7 +414,9 @@ int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t 
 	return -1;
 }
 
-/* ---- watching --------------------------------------------------------------------------------------------------------------- */
+/* ---- watching
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 struct watch {
 	unsigned io;
@@ -405,7 +429,8 @@ struct watch {
 static void take_watch(struct bulk *b, void *arg)
 {
 	struct watch *w = arg;
-	struct stream *st = w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
+	struct stream *st =
+	    w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
 
 	if (st && w->on) {
 		st->watchers |= 1u << w->io;
@@ -432,7 +457,9 @@ int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, cons
 	return -1;
 }
 
-/* ---- ends --------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void arm_endings(struct bulk *b)
 {
@@ -446,7 +473,7 @@ static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
 {
 	struct stream *st, *tmp;
 
-	HASH_ITER(hh, b->streams, st, tmp)
+	HASH_ITER (hh, b->streams, st, tmp)
 		if (st->job == job && (attempt == 0 || st->attempt == attempt)) {
 			st->ended = 1;
 			forget_if_idle(b, st);
@@ -462,7 +489,8 @@ static void on_end_timer(void *arg)
 
 	while ((x = b->endings) && x->due_us <= now) {
 		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0)
-			log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u error=\"%s\"", x->job, x->attempt, e.text);
+			log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u error=\"%s\"", x->job, x->attempt,
+			         e.text);
 		forget_attempt(b, x->job, x->attempt);
 		DL_DELETE(b->endings, x);
 		free(x);
@@ -517,7 +545,9 @@ void bulk_remove_job(struct bulk *b, uint64_t job)
 	}
 }
 
-/* ---- create, destroy -------------------------------------------------------------------------------------------------------------- */
+/* ---- create, destroy
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 struct blobstore *bulk_blobs(struct bulk *b)
 {
@@ -543,7 +573,11 @@ void bulk_stats(struct bulk *b, cJSON *o)
 struct bulk *bulk_create(struct server *s, struct err *e)
 {
 	struct bulk *b = xcalloc(1, sizeof(*b));
-	struct logstore_config c = {.clock = clock_real(), .on_durable = on_durable, .on_grown = on_grown, .on_error = on_log_error, .arg = b};
+	struct logstore_config c = {.clock = clock_real(),
+	                            .on_durable = on_durable,
+	                            .on_grown = on_grown,
+	                            .on_error = on_log_error,
+	                            .arg = b};
 
 	b->s = s;
 	b->log_dir = xasprintf("%s/logs", s->data_dir);
@@ -577,11 +611,11 @@ void bulk_destroy(struct bulk *b)
 	chan_destroy(b->logs.in, drop_work);
 	logstore_close(b->store);
 	blobstore_close(b->blobstore);
-	HASH_ITER(hh, b->streams, st, tmp) {
+	HASH_ITER (hh, b->streams, st, tmp) {
 		HASH_DEL(b->streams, st);
 		free(st);
 	}
-	DL_FOREACH_SAFE(b->endings, x, next) {
+	DL_FOREACH_SAFE (b->endings, x, next) {
 		DL_DELETE(b->endings, x);
 		free(x);
 	}

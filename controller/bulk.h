@@ -1,19 +1,21 @@
 /*
  * bulk: the two threads that touch log and blob files for the others.
  *
- * The log thread owns every append, so the bytes of a stream are in order, followers hear of them at once, and acknowledgements follow the disk. The blob
- * thread does what may take long (hashing and syncing pieces of 4 MiB), so that it never delays a log line.
+ * The log thread owns every append, so the bytes of a stream are in order, followers hear of them at once,
+ * and acknowledgements follow the disk. The blob thread does what may take long (hashing and syncing pieces
+ * of 4 MiB), so that it never delays a log line.
  *
- * Each has a channel bounded by messages and by bytes; when it is full the sender pauses its connection or answers 503. Towards an I/O thread whose
- * channel is full they wait: an I/O thread never waits for them, so that cannot lock.
+ * Each has a channel bounded by messages and by bytes; when it is full the sender pauses its connection or
+ * answers 503. Towards an I/O thread whose channel is full they wait: an I/O thread never waits for them, so
+ * that cannot lock.
  */
 #ifndef HEARTH_CONTROLLER_BULK_H
 #define HEARTH_CONTROLLER_BULK_H
 
+#include "common/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "common/err.h"
 
 struct blobstore;
 struct bulk;
@@ -24,20 +26,25 @@ struct server;
 struct bulk *bulk_create(struct server *s, struct err *e);
 void bulk_destroy(struct bulk *b); /* writes what waits, then ends the threads; NULL allowed */
 
-/* Runs fn(b, arg) on the blob thread; bytes = memory that arg holds. -1: full, nothing was posted. drop frees arg when the thread ends first. */
+/* Runs fn(b, arg) on the blob thread; bytes = memory that arg holds. -1: full, nothing was posted. drop frees
+ * arg when the thread ends first. */
 typedef void (*bulk_fn)(struct bulk *b, void *arg);
 int bulk_post_blob(struct bulk *b, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *arg));
 /* From a bulk thread to an I/O thread; waits for room. */
-void bulk_to_io(struct bulk *b, unsigned io, void (*fn)(struct io *io, void *arg), void *arg, void (*drop)(void *arg));
+void bulk_to_io(struct bulk *b, unsigned io, void (*fn)(struct io *io, void *arg), void *arg,
+                void (*drop)(void *arg));
 
-/* A message of an agent's bulk connection: LOG_DATA, BLOB_GET, BLOB_HAVE, BLOB_PUT. Takes msg on 0. -1: full. */
+/* A message of an agent's bulk connection: LOG_DATA, BLOB_GET, BLOB_HAVE, BLOB_PUT. Takes msg on 0. -1: full.
+ */
 int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t type, uint64_t id, void *msg);
 void bulk_remove_job(struct bulk *b, uint64_t job); /* any thread */
-/* State thread: an event that was committed. The streams of an attempt that has ended get their end a little later. */
+/* State thread: an event that was committed. The streams of an attempt that has ended get their end a little
+ * later. */
 void bulk_notice(struct bulk *b, const struct event_row *ev);
 void bulk_stats(struct bulk *b, cJSON *o); /* any thread */
 
-/* An I/O thread wants to hear, by follow_grown, of the growth of a stream (on = 1), until it says otherwise. It hears once at the beginning. -1: full. */
+/* An I/O thread wants to hear, by follow_grown, of the growth of a stream (on = 1), until it says otherwise.
+ * It hears once at the beginning. -1: full. */
 int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream, int on);
 
 struct blobstore *bulk_blobs(struct bulk *b); /* any thread; the functions block on the disk */

@@ -1,5 +1,6 @@
 /*
- * bulk_blob: what agents ask of the blob store, on the blob thread. Agents are hearthd's own: they reach every blob.
+ * bulk_blob: what agents ask of the blob store, on the blob thread. Agents are hearthd's own: they reach
+ * every blob.
  */
 #include <string.h>
 
@@ -52,8 +53,10 @@ static void answer_have(struct bulk *b, struct ask *a)
 	struct err e;
 	uint32_t i;
 
-	if (blobstore_missing(b->blobstore, NULL, (const char *const *)m->digests.v, m->digests.n, missing, &e) < 0)
-		memset(missing, 1, m->digests.n); /* not known to be here: putting it again does no harm and names the error */
+	if (blobstore_missing(b->blobstore, NULL, (const char *const *)m->digests.v, m->digests.n, missing, &e) <
+	    0)
+		memset(missing, 1,
+		       m->digests.n); /* not known to be here: putting it again does no harm and names the error */
 	for (i = 0; i < m->digests.n; i++)
 		if (missing[i])
 			wire_strv_add(&r->digests, m->digests.v[i]);

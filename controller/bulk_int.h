@@ -15,8 +15,8 @@ struct worker {
 	int started;
 	struct loop *loop;
 	struct chan *in;
-	_Atomic size_t bytes;   /* that queued messages hold */
-	_Atomic uint64_t full;  /* posts that found no room */
+	_Atomic size_t bytes;  /* that queued messages hold */
+	_Atomic uint64_t full; /* posts that found no room */
 };
 
 struct stream;
@@ -31,7 +31,7 @@ struct bulk {
 	/* log thread */
 	struct logstore *store;
 	struct stream *streams;
-	struct ending *endings;       /* by due time */
+	struct ending *endings; /* by due time */
 	struct loop_timer *end_timer;
 	struct log_limit complaints;
 };

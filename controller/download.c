@@ -1,5 +1,6 @@
 /*
- * download: a blob that vanishes in the middle ends the connection, so that the reader sees that the answer is not whole.
+ * download: a blob that vanishes in the middle ends the connection, so that the reader sees that the answer
+ * is not whole.
  */
 #include "controller/download.h"
 
@@ -22,9 +23,9 @@ struct download {
 	struct call *call; /* held */
 	struct blobstore *bs;
 	struct part *parts;
-	size_t n, at;      /* parts, and the one in work */
-	uint64_t done;     /* of that part */
-	int fd;            /* of its blob, -1 not open */
+	size_t n, at;  /* parts, and the one in work */
+	uint64_t done; /* of that part */
+	int fd;        /* of its blob, -1 not open */
 };
 
 int download_range(const char *header, uint64_t size, uint64_t *first, uint64_t *count)
@@ -41,7 +42,7 @@ int download_range(const char *header, uint64_t size, uint64_t *first, uint64_t 
 		return 0;
 	memcpy(a, header, (size_t)(dash - header));
 	a[dash - header] = '\0';
-	strcpy(b, dash + 1);
+	memcpy(b, dash + 1, strlen(dash + 1) + 1);
 	if ((*a && str_parse_u64(a, &lo) < 0) || (*b && str_parse_u64(b, &hi) < 0) || (!*a && !*b))
 		return 0;
 	if (!*a) { /* the last hi bytes */
@@ -171,7 +172,8 @@ void download_start(struct call *c, struct blobstore *bs, struct part *parts, si
 	}
 	if (ranged > 0) {
 		clip(parts, n, first, count);
-		snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, first + count - 1, size);
+		snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, first + count - 1,
+		         size);
 		call_add_header(c, "Content-Range", text);
 	}
 	if (name && !strpbrk(name, "\"\\")) {

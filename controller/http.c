@@ -1,10 +1,12 @@
 /*
- * http: connections. Life of one: accepted by evhttp -> set up at the end of that turn (address, limits, close callback) -> requests, one at a
- * time -> gone, when evhttp or we free its evhttp_connection. A connection that the guard refuses gets an answer written past evhttp, then a
- * lingering close, so that the answer is not lost to a reset.
+ * http: connections. Life of one: accepted by evhttp -> set up at the end of that turn (address, limits,
+ * close callback) -> requests, one at a time -> gone, when evhttp or we free its evhttp_connection. A
+ * connection that the guard refuses gets an answer written past evhttp, then a lingering close, so that the
+ * answer is not lost to a reset.
  *
- * evhttp has no hook at accept but the bufferevent's creation, hence the set-up one step later with a reference to the bufferevent held
- * meanwhile. Its own errors (HTML pages, exit on states that "cannot happen") are never reached: the guard refuses first.
+ * evhttp has no hook at accept but the bufferevent's creation, hence the set-up one step later with a
+ * reference to the bufferevent held meanwhile. Its own errors (HTML pages, exit on states that "cannot
+ * happen") are never reached: the guard refuses first.
  */
 #include "controller/http.h"
 
@@ -26,16 +28,17 @@
 #include "common/xalloc.h"
 #include "controller/http_int.h"
 
-#define SWEEP_MS        500u
-#define IDLE_MS         120000u
-#define HEADER_MS       10000u
-#define BODY_MS         30000u
-#define LINGER_US       2000000ull
-#define WRITE_STALL_S   60           /* output waits and nothing of it goes out */
-#define BODY_BUDGET     (256ull * 1024 * 1024) /* bodies in memory, per thread */
-#define PIPELINE_MAX    (64u * 1024) /* bytes behind a request that is still being answered */
+#define SWEEP_MS      500u
+#define IDLE_MS       120000u
+#define HEADER_MS     10000u
+#define BODY_MS       30000u
+#define LINGER_US     2000000ull
+#define WRITE_STALL_S 60                     /* output waits and nothing of it goes out */
+#define BODY_BUDGET   (256ull * 1024 * 1024) /* bodies in memory, per thread */
+#define PIPELINE_MAX  (64u * 1024)           /* bytes behind a request that is still being answered */
 
-/* evhttp fills the listener's callback argument with its own, so the error callback finds us by its thread. Set by the sweep. */
+/* evhttp fills the listener's callback argument with its own, so the error callback finds us by its thread.
+ * Set by the sweep. */
 static _Thread_local struct http *of_thread;
 
 static uint64_t now_us(void)
@@ -146,7 +149,8 @@ static void on_refusal_written(struct bufferevent *bev, void *arg)
 	if (conn->is_tls)
 		conn_kill(conn);
 	else
-		shutdown(bufferevent_getfd(bev), SHUT_WR); /* the client's last bytes are read and dropped until it closes, or the sweep */
+		shutdown(bufferevent_getfd(bev),
+		         SHUT_WR); /* the client's last bytes are read and dropped until it closes, or the sweep */
 }
 
 static void on_refusal_event(struct bufferevent *bev, short what, void *arg)
@@ -164,17 +168,18 @@ static void send_refusal(void *arg)
 	char *text;
 
 	if (conn->end != CONN_REFUSED || !conn->evcon)
-		return; /* gone meanwhile, or not set up yet: the set-up sends it */
+		return;       /* gone meanwhile, or not set up yet: the set-up sends it */
 	if (conn->call) { /* an answer is on its way: nothing can be put between */
 		conn_kill(conn);
 		return;
 	}
 	problem = http_problem(conn->status, conn->why, NULL);
 	text = json_text(problem);
-	evbuffer_add_printf(bufferevent_get_output(conn->bev),
-	                    "HTTP/1.1 %d Refused\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
-	                    "Connection: close\r\n\r\n%s",
-	                    conn->status, strlen(text), text);
+	evbuffer_add_printf(
+	    bufferevent_get_output(conn->bev),
+	    "HTTP/1.1 %d Refused\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+	    "Connection: close\r\n\r\n%s",
+	    conn->status, strlen(text), text);
 	free(text);
 	cJSON_Delete(problem);
 	/* No read callback: evhttp must not see a byte more, and the guard drops what comes. */
@@ -289,7 +294,7 @@ static void on_sweep(void *arg)
 	uint64_t now = now_us();
 
 	of_thread = h;
-	HASH_ITER(hh, h->conns, conn, next) {
+	HASH_ITER (hh, h->conns, conn, next) {
 		if (!conn->evcon || !overdue(conn, now))
 			continue;
 		if (conn->end == CONN_REFUSED || conn->phase == HTTP_IDLE) {
@@ -357,7 +362,8 @@ static void set_up(void *arg)
 		send_refusal(conn);
 }
 
-/* evhttp asks for the bufferevent of a connection that was just accepted. Never NULL: evhttp would fall back to a plain one. */
+/* evhttp asks for the bufferevent of a connection that was just accepted. Never NULL: evhttp would fall back
+ * to a plain one. */
 static struct bufferevent *on_bufferevent(struct event_base *base, void *arg)
 {
 	struct http_listener *ls = arg;
@@ -366,7 +372,8 @@ static struct bufferevent *on_bufferevent(struct event_base *base, void *arg)
 	SSL *ssl = ls->ssl ? SSL_new(ls->ssl) : NULL;
 
 	if (ssl)
-		conn->bev = bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+		conn->bev =
+		    bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
 	if (conn->bev)
 		bufferevent_openssl_set_allow_dirty_shutdown(conn->bev, 1);
 	else
@@ -437,9 +444,10 @@ static int listen_on(struct http *h, struct http_listener *ls, int fd, struct er
 		close(copy);
 		return err_set(e, ERR_INTERNAL, "evhttp_new failed");
 	}
-	/* All methods reach the dispatcher, whose answers have one shape; the guard lets pass only those it knows. */
-	evhttp_set_allowed_methods(ls->ev, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH |
-	                                       EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
+	/* All methods reach the dispatcher, whose answers have one shape; the guard lets pass only those it
+	 * knows. */
+	evhttp_set_allowed_methods(ls->ev, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT |
+	                                       EVHTTP_REQ_PATCH | EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
 	evhttp_set_default_content_type(ls->ev, NULL);
 	evhttp_set_max_headers_size(ls->ev, 2 * HTTP_MAX_HEADER);
 	evhttp_set_max_body_size(ls->ev, HTTP_MAX_BODY);
@@ -454,7 +462,8 @@ static int listen_on(struct http *h, struct http_listener *ls, int fd, struct er
 	return 0;
 }
 
-struct http *http_create(const struct http_config *c, void (*on_call)(struct call *c, void *arg), void *arg, struct err *e)
+struct http *http_create(const struct http_config *c, void (*on_call)(struct call *c, void *arg), void *arg,
+                         struct err *e)
 {
 	struct http *h = xcalloc(1, sizeof(*h));
 
@@ -499,7 +508,7 @@ void http_destroy(struct http *h)
 	if (!h)
 		return;
 	http_stop_accepting(h);
-	HASH_ITER(hh, h->conns, conn, next)
+	HASH_ITER (hh, h->conns, conn, next)
 		conn_kill(conn);
 	if (h->tcp.ev)
 		evhttp_free(h->tcp.ev);

@@ -1,8 +1,9 @@
 /*
  * http_call: requests as the handlers see them, and their answers.
  *
- * The evhttp_request is owned by the call (evhttp_request_own) from the first moment: evhttp frees it after the answer is written; when the
- * connection goes before that, it is ours to free, at the end of the turn, because evhttp may still have it on its list.
+ * The evhttp_request is owned by the call (evhttp_request_own) from the first moment: evhttp frees it after
+ * the answer is written; when the connection goes before that, it is ours to free, at the end of the turn,
+ * because evhttp may still have it on its list.
  */
 #include "controller/http.h"
 
@@ -236,12 +237,28 @@ static const char *title_of(int status)
 	static const struct {
 		int status;
 		const char *title;
-	} titles[] = {{400, "Bad request"}, {401, "Not authenticated"}, {403, "Not allowed"}, {404, "Not found"},
-	              {405, "Method not allowed"}, {408, "Too slow"}, {409, "Conflict"}, {413, "Too large"},
-	              {414, "Address too long"}, {415, "Unsupported media type"}, {416, "Range not satisfiable"},
-	              {417, "Expectation failed"}, {422, "Not supported"}, {429, "Too many requests"},
-	              {431, "Header too large"}, {500, "Internal error"}, {501, "Not built yet"}, {502, "Protocol error"},
-	              {503, "Unavailable"}, {504, "Timed out"}, {505, "HTTP version not supported"}, {507, "No space left"}};
+	} titles[] = {{400, "Bad request"},
+	              {401, "Not authenticated"},
+	              {403, "Not allowed"},
+	              {404, "Not found"},
+	              {405, "Method not allowed"},
+	              {408, "Too slow"},
+	              {409, "Conflict"},
+	              {413, "Too large"},
+	              {414, "Address too long"},
+	              {415, "Unsupported media type"},
+	              {416, "Range not satisfiable"},
+	              {417, "Expectation failed"},
+	              {422, "Not supported"},
+	              {429, "Too many requests"},
+	              {431, "Header too large"},
+	              {500, "Internal error"},
+	              {501, "Not built yet"},
+	              {502, "Protocol error"},
+	              {503, "Unavailable"},
+	              {504, "Timed out"},
+	              {505, "HTTP version not supported"},
+	              {507, "No space left"}};
 	unsigned i;
 
 	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
@@ -316,7 +333,7 @@ void call_fail_with(struct call *c, int status, const struct err *e, const cJSON
 	if (status < 400 || status > 599)
 		status = 500;
 	problem = http_problem(status, e->text, NULL);
-	cJSON_ArrayForEach(m, extra)
+	cJSON_ArrayForEach (m, extra)
 		if (m->string && !cJSON_HasObjectItem(problem, m->string))
 			cJSON_AddItemToObject(problem, m->string, cJSON_Duplicate(m, 1));
 	answer_problem(c, status, problem);
@@ -410,7 +427,8 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 	bufferevent_set_timeouts(bev, NULL, NULL);
 	bufferevent_setwatermark(bev, EV_READ, 0, 0);
 	evbuffer_add_printf(bufferevent_get_output(bev),
-	                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n", protocol);
+	                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n",
+	                    protocol);
 	bufferevent_incref(bev);
 	*out = conn;
 	return bev;

@@ -1,9 +1,9 @@
 /*
  * http_guard: a state machine over single bytes; bodies are skipped in one step.
  *
- * Where evhttp and RFC 9112 differ the stricter of both wins, so that whatever passes means the same to both. Two places that are not
- * obvious: evhttp strips only blanks, not tabs, before a value ("Transfer-Encoding:\tchunked" would be no coding to it), and never reads a body
- * of HEAD.
+ * Where evhttp and RFC 9112 differ the stricter of both wins, so that whatever passes means the same to both.
+ * Two places that are not obvious: evhttp strips only blanks, not tabs, before a value
+ * ("Transfer-Encoding:\tchunked" would be no coding to it), and never reads a body of HEAD.
  */
 #include "controller/http_guard.h"
 
@@ -15,9 +15,9 @@ enum state {
 	G_TARGET,
 	G_VERSION,
 	G_VERSION_LF,
-	G_LINE,      /* first byte of a header line */
+	G_LINE, /* first byte of a header line */
 	G_NAME,
-	G_OWS,       /* blanks before the value */
+	G_OWS, /* blanks before the value */
 	G_VALUE,
 	G_VALUE_LF,
 	G_END_LF,
@@ -27,7 +27,7 @@ enum state {
 	G_CHUNK,
 	G_CHUNK_CR,
 	G_CHUNK_LF,
-	G_LAST_CR,   /* after the chunk of size 0 */
+	G_LAST_CR, /* after the chunk of size 0 */
 	G_LAST_LF,
 	G_DEAD,
 };
@@ -67,7 +67,8 @@ void http_guard_init(struct http_guard *g)
 /* Characters of names (RFC 9110 token). */
 static int is_token(uint8_t c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 /* Characters of a request target: RFC 3986 and nothing that a browser would have to encode. */
@@ -111,7 +112,10 @@ static int end_name(struct http_guard *g)
 	static const struct {
 		const char *name;
 		enum field field;
-	} known[] = {{"host", F_HOST}, {"content-length", F_LENGTH}, {"transfer-encoding", F_CODING}, {"expect", F_EXPECT}};
+	} known[] = {{"host", F_HOST},
+	             {"content-length", F_LENGTH},
+	             {"transfer-encoding", F_CODING},
+	             {"expect", F_EXPECT}};
 	unsigned i;
 
 	g->field = F_OTHER;

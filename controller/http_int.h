@@ -4,8 +4,8 @@
 #ifndef HEARTH_CONTROLLER_HTTP_INT_H
 #define HEARTH_CONTROLLER_HTTP_INT_H
 
-#include <event2/bufferevent.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/http.h>
 
 #include <uthash.h>
@@ -28,17 +28,17 @@ enum conn_end { CONN_GOES, CONN_REFUSED, CONN_GONE };
 
 struct http_conn {
 	struct http *h;
-	UT_hash_handle hh;                  /* by bev */
-	struct bufferevent *bev;            /* evhttp's; ours only while it is set up */
-	struct evhttp_connection *evcon;    /* NULL until set up */
-	struct evbuffer_cb_entry *entry;    /* the guard's place on the input */
-	struct call *call;                  /* the request in work */
+	UT_hash_handle hh;               /* by bev */
+	struct bufferevent *bev;         /* evhttp's; ours only while it is set up */
+	struct evhttp_connection *evcon; /* NULL until set up */
+	struct evbuffer_cb_entry *entry; /* the guard's place on the input */
+	struct call *call;               /* the request in work */
 	struct http_guard guard;
-	enum http_phase phase;              /* since since_us */
+	enum http_phase phase; /* since since_us */
 	enum conn_end end;
 	uint64_t since_us;
-	uint64_t charged;                   /* body bytes counted in h->body_bytes */
-	int status;                         /* CONN_REFUSED: the answer */
+	uint64_t charged; /* body bytes counted in h->body_bytes */
+	int status;       /* CONN_REFUSED: the answer */
 	const char *why;
 	int is_unix, is_tls, taken, over;
 	uint32_t uid;
@@ -51,11 +51,11 @@ struct http {
 	void *arg;
 	struct http_listener tcp, local;
 	struct http_conn *conns;
-	unsigned n_conns;                   /* without those taken over */
-	uint64_t body_bytes;                /* bodies being read or worked on */
+	unsigned n_conns;    /* without those taken over */
+	uint64_t body_bytes; /* bodies being read or worked on */
 	struct loop_timer *sweep, *reopen;
 	uint64_t sweep_us;
-	int closed;                         /* listeners are paused: too many connections or no descriptors */
+	int closed; /* listeners are paused: too many connections or no descriptors */
 	int stopping;
 };
 

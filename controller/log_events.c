@@ -1,5 +1,6 @@
 /*
- * log_events: see the header. Bytes that are not UTF-8 are shown as U+FFFD here; the raw endpoint gives them as they are.
+ * log_events: see the header. Bytes that are not UTF-8 are shown as U+FFFD here; the raw endpoint gives them
+ * as they are.
  */
 #include "controller/log_events.h"
 
@@ -14,7 +15,11 @@
 
 static size_t length_of(unsigned char c)
 {
-	return c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	return c < 0x80                ? 1
+	       : c >= 0xc2 && c < 0xe0 ? 2
+	       : c >= 0xe0 && c < 0xf0 ? 3
+	       : c >= 0xf0 && c < 0xf5 ? 4
+	                               : 0;
 }
 
 size_t log_events_cut(const char *p, size_t n)
@@ -69,8 +74,8 @@ static void put_one(struct evbuffer *b, uint64_t offset, uint64_t at_us, uint32_
 	cJSON_Delete(o);
 }
 
-size_t log_events_put(struct evbuffer *b, const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, const char *p,
-                      size_t n)
+size_t log_events_put(struct evbuffer *b, const char *dir, uint64_t job, uint32_t attempt, const char *stream,
+                      uint64_t offset, const char *p, size_t n)
 {
 	struct log_mark *marks = NULL;
 	size_t n_marks = 0, i = 0, done = 0, cut = log_events_cut(p, n);

@@ -29,7 +29,7 @@ static int64_t node_rank(const cJSON *ranks, const char *node)
 
 	if (!strncmp(node, "algo-", 5) && str_parse_u64(node + 5, &k) == 0 && k >= 1 && k <= UINT32_MAX)
 		return (int64_t)k - 1;
-	cJSON_ArrayForEach(r, rank_list(ranks)) {
+	cJSON_ArrayForEach (r, rank_list(ranks)) {
 		const cJSON *name = cJSON_GetObjectItemCaseSensitive(r, "node");
 
 		if (cJSON_IsString(name) && !strcmp(name->valuestring, node))
@@ -43,16 +43,18 @@ static int first_rank(const cJSON *ranks, int64_t node, char *out, size_t out_si
 	int64_t least = -1;
 	const cJSON *r;
 
-	cJSON_ArrayForEach(r, rank_list(ranks))
+	cJSON_ArrayForEach (r, rank_list(ranks))
 		if (number(r, "node_rank") == node && (least < 0 || number(r, "rank") < least))
 			least = number(r, "rank");
 	if (least < 0)
-		return err_set(e, ERR_NOT_FOUND, "no rank of this attempt is known on node algo-%lld", (long long)node + 1);
+		return err_set(e, ERR_NOT_FOUND, "no rank of this attempt is known on node algo-%lld",
+		               (long long)node + 1);
 	snprintf(out, out_size, "rank-%lld", (long long)least);
 	return 0;
 }
 
-int log_name_choose(const cJSON *ranks, const char *name, const char *node, char *out, size_t out_size, struct err *e)
+int log_name_choose(const cJSON *ranks, const char *name, const char *node, char *out, size_t out_size,
+                    struct err *e)
 {
 	static const char *const per_node[] = {"setup", "system"};
 	uint64_t k;
@@ -60,14 +62,20 @@ int log_name_choose(const cJSON *ranks, const char *name, const char *node, char
 	int64_t at = 0;
 
 	if (node && (at = node_rank(ranks, node)) < 0)
-		return err_set(e, ERR_NOT_FOUND, "node: \"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines", node);
+		return err_set(
+		    e, ERR_NOT_FOUND,
+		    "node: \"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines",
+		    node);
 	for (i = 0; i < 2; i++) {
 		size_t n = strlen(per_node[i]);
 
 		if (strncmp(name, per_node[i], n) || (name[n] && name[n] != '-'))
 			continue;
 		if (name[n] && (at = node_rank(ranks, name + n + 1)) < 0)
-			return err_set(e, ERR_NOT_FOUND, "\"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines", name + n + 1);
+			return err_set(
+			    e, ERR_NOT_FOUND,
+			    "\"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines",
+			    name + n + 1);
 		snprintf(out, out_size, "%s-algo-%lld", per_node[i], (long long)at + 1);
 		return 0;
 	}
@@ -80,11 +88,14 @@ int log_name_choose(const cJSON *ranks, const char *name, const char *node, char
 	at = node_rank(ranks, name);
 	if (at >= 0)
 		return first_rank(ranks, at, out, out_size, e);
-	return err_set(e, ERR_NOT_FOUND, "no stream is called \"%.64s\"; there are rank-N, mpirun, setup and system (with ?node=algo-K)", name);
+	return err_set(
+	    e, ERR_NOT_FOUND,
+	    "no stream is called \"%.64s\"; there are rank-N, mpirun, setup and system (with ?node=algo-K)",
+	    name);
 }
 
-int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name, const char *node, char *out, size_t out_size,
-                     struct err *e)
+int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name,
+                     const char *node, char *out, size_t out_size, struct err *e)
 {
 	cJSON *ranks = store_ranks_json(r, job, attempt, NULL);
 	int rc = log_name_choose(ranks, name, node, out, out_size, e);

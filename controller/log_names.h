@@ -4,18 +4,20 @@
 #ifndef HEARTH_CONTROLLER_LOG_NAMES_H
 #define HEARTH_CONTROLLER_LOG_NAMES_H
 
+#include "common/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "common/err.h"
 
 struct store_reader;
 
-/* name as in the address: "rank-3", "mpirun", "setup", "system", "setup-algo-2", "setup-MACHINE", "rank", "algo-2", "MACHINE". node ("algo-2" or a machine's
- * name; NULL none) chooses the node of "rank", "setup" and "system"; "rank" and a bare node mean the first rank there. */
-int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name, const char *node, char *out, size_t out_size,
-                     struct err *e);
+/* name as in the address: "rank-3", "mpirun", "setup", "system", "setup-algo-2", "setup-MACHINE", "rank",
+ * "algo-2", "MACHINE". node ("algo-2" or a machine's name; NULL none) chooses the node of "rank", "setup" and
+ * "system"; "rank" and a bare node mean the first rank there. */
+int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name,
+                     const char *node, char *out, size_t out_size, struct err *e);
 /* The pure part; ranks: what store_ranks_json gives, NULL none. */
-int log_name_choose(const cJSON *ranks, const char *name, const char *node, char *out, size_t out_size, struct err *e);
+int log_name_choose(const cJSON *ranks, const char *name, const char *node, char *out, size_t out_size,
+                    struct err *e);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * openapi: paths from route_table, the specification's keys from common/spec.h, the other shapes from the short table below.
+ * openapi: paths from route_table, the specification's keys from common/spec.h, the other shapes from the
+ * short table below.
  *
- * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o object, a list of objects, S list of
- * strings; a trailing '?' means that it may be null or absent. What the store or the state thread adds beside these is allowed: clients must ignore what they
- * do not know.
+ * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o
+ * object, a list of objects, S list of strings; a trailing '?' means that it may be null or absent. What the
+ * store or the state thread adds beside these is allowed: clients must ignore what they do not know.
  */
 #include "controller/openapi.h"
 
@@ -18,49 +19,57 @@
 static const struct {
 	const char *name, *fields, *description;
 } shapes[] = {
-	{"Problem", "type:s title:s status:i detail:s errors:S? hint:s?", "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
-	{"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?", "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
-	{"Submitted", "id:i? name:s? status:s?", "the new job"},
-	{"JobId", "id:i", NULL},
-	{"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
-	{"Job",
-	 "id:i name:s? owner:s? status:s created_at:t? started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? attempts:a? metrics:o? artifacts:a?", NULL},
-	{"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?", "time: seconds, or text such as 2h; a tag set to null is removed"},
-	{"Stop", "grace_s:i?", NULL},
-	{"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
-	{"Why", "status:s text:s? waits_for:S? ahead:i?", NULL},
-	{"EventList", "events:a next:i?", "next: give it as `after`"},
-	{"AttemptList", "attempts:a", NULL},
-	{"RankList", "ranks:a", NULL},
-	{"Metrics", "", "one member for each name: {last, min, max, step, count}"},
-	{"Series", "name:s rank:i? attempt:i? points:a", "points: [step, time, value] or, downsampled, [step, time, mean, min, max]"},
-	{"Run", "", NULL},
-	{"LogList", "attempt:i streams:a", "streams: {name, bytes, complete}"},
-	{"ArtifactList", "artifacts:a", NULL},
-	{"Digests", "digests:S", "at most 10,000"},
-	{"Missing", "missing:S", NULL},
-	{"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
-	{"NodeList", "nodes:a", NULL},
-	{"Node", "name:s state:s?", NULL},
-	{"Drain", "reason:s?", NULL},
-	{"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
-	{"Token", "token:s expires_at:t", NULL},
-	{"Join", "token:s node:s csr:s", NULL},
-	{"Joined", "node:s cert:s ca:s", "PEM"},
-	{"Top", "", NULL},
-	{"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
-	{"Login", "token:s", NULL},
-	{"LoginLink", "path:s expires_at:t", NULL},
-	{"Health", "status:s version:s", NULL},
-	{"OpenApi", "openapi:s paths:o", NULL},
+    {"Problem", "type:s title:s status:i detail:s errors:S? hint:s?",
+     "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
+    {"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?",
+     "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
+    {"Submitted", "id:i? name:s? status:s?", "the new job"},
+    {"JobId", "id:i", NULL},
+    {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
+    {"Job",
+     "id:i name:s? owner:s? status:s created_at:t? started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? "
+     "attempts:a? metrics:o? artifacts:a?",
+     NULL},
+    {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
+     "time: seconds, or text such as 2h; a tag set to null is removed"},
+    {"Stop", "grace_s:i?", NULL},
+    {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
+    {"Why", "status:s text:s? waits_for:S? ahead:i?", NULL},
+    {"EventList", "events:a next:i?", "next: give it as `after`"},
+    {"AttemptList", "attempts:a", NULL},
+    {"RankList", "ranks:a", NULL},
+    {"Metrics", "", "one member for each name: {last, min, max, step, count}"},
+    {"Series", "name:s rank:i? attempt:i? points:a",
+     "points: [step, time, value] or, downsampled, [step, time, mean, min, max]"},
+    {"Run", "", NULL},
+    {"LogList", "attempt:i streams:a", "streams: {name, bytes, complete}"},
+    {"ArtifactList", "artifacts:a", NULL},
+    {"Digests", "digests:S", "at most 10,000"},
+    {"Missing", "missing:S", NULL},
+    {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
+    {"NodeList", "nodes:a", NULL},
+    {"Node", "name:s state:s?", NULL},
+    {"Drain", "reason:s?", NULL},
+    {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
+    {"Token", "token:s expires_at:t", NULL},
+    {"Join", "token:s node:s csr:s", NULL},
+    {"Joined", "node:s cert:s ca:s", "PEM"},
+    {"Top", "", NULL},
+    {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
+    {"Login", "token:s", NULL},
+    {"LoginLink", "path:s expires_at:t", NULL},
+    {"Health", "status:s version:s", NULL},
+    {"OpenApi", "openapi:s paths:o", NULL},
 };
 
-/* ---- schemas ---------------------------------------------------------------------------------------------- */
+/* ---- schemas ----------------------------------------------------------------------------------------------
+ */
 
 static cJSON *type_of(char t)
 {
 	cJSON *o = cJSON_CreateObject(), *items;
-	static const char *const names = "s:string n:number i:integer b:boolean t:string o:object a:array S:array";
+	static const char *const names =
+	    "s:string n:number i:integer b:boolean t:string o:object a:array S:array";
 	const char *p = strchr(names, t);
 	size_t n;
 
@@ -142,7 +151,8 @@ static cJSON *reference(const char *name)
 	return o;
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------- */
+/* ---- operations
+ * --------------------------------------------------------------------------------------------- */
 
 static void add_parameter(cJSON *list, const char *name, size_t n, const char *in, const char *type)
 {
@@ -166,7 +176,8 @@ static void add_parameters(cJSON *op, const struct route *r)
 
 	while ((p = strchr(p, '{'))) {
 		end = strchr(p, '}');
-		add_parameter(list, p + 1, (size_t)(end - p - 1) - (end[-1] == '*'), "path", strncmp(p, "{id}", 4) ? "string" : "integer");
+		add_parameter(list, p + 1, (size_t)(end - p - 1) - (end[-1] == '*'), "path",
+		              strncmp(p, "{id}", 4) ? "string" : "integer");
 		p = end;
 	}
 	for (p = r->query; *p;) {
@@ -196,12 +207,14 @@ static void add_content(cJSON *at, const char *schema)
 	else if (!strcmp(schema, "events"))
 		cJSON_AddObjectToObject(content, "text/event-stream");
 	else
-		cJSON_AddItemToObject(cJSON_AddObjectToObject(content, "application/json"), "schema", reference(schema));
+		cJSON_AddItemToObject(cJSON_AddObjectToObject(content, "application/json"), "schema",
+		                      reference(schema));
 }
 
 static cJSON *operation(const struct route *r)
 {
-	static const char *const roles[] = {"nobody needs to be logged in", "a job's token is enough", "a user", "an administrator"};
+	static const char *const roles[] = {"nobody needs to be logged in", "a job's token is enough", "a user",
+	                                    "an administrator"};
 	cJSON *op = cJSON_CreateObject(), *responses, *answer, *security;
 	const char *status = r->flags & RF_LATER ? "501" : "200";
 
@@ -221,8 +234,9 @@ static cJSON *operation(const struct route *r)
 		add_content(answer, r->response);
 	answer = cJSON_AddObjectToObject(responses, "default");
 	cJSON_AddStringToObject(answer, "description", "a problem");
-	cJSON_AddItemToObject(cJSON_AddObjectToObject(cJSON_AddObjectToObject(answer, "content"), "application/problem+json"), "schema",
-	                      reference("Problem"));
+	cJSON_AddItemToObject(
+	    cJSON_AddObjectToObject(cJSON_AddObjectToObject(answer, "content"), "application/problem+json"),
+	    "schema", reference("Problem"));
 	if (r->role == ROLE_NONE) {
 		security = cJSON_AddArrayToObject(op, "security");
 		(void)security; /* empty: none needed */
@@ -270,8 +284,10 @@ cJSON *openapi_build(void)
 	info = cJSON_AddObjectToObject(doc, "info");
 	cJSON_AddStringToObject(info, "title", "Hearth");
 	cJSON_AddStringToObject(info, "version", PACKAGE_VERSION);
-	cJSON_AddStringToObject(info, "description", "Training jobs on a cluster of your own. Times are RFC 3339 in UTC; ids are decimal and never "
-	                                             "used again; every error is application/problem+json.");
+	cJSON_AddStringToObject(
+	    info, "description",
+	    "Training jobs on a cluster of your own. Times are RFC 3339 in UTC; ids are decimal and never "
+	    "used again; every error is application/problem+json.");
 	add_paths(doc);
 	components = cJSON_AddObjectToObject(doc, "components");
 	schemas = cJSON_AddObjectToObject(components, "schemas");

@@ -64,7 +64,7 @@ static void put_member(FILE *f, const cJSON *m)
 	}
 	if (!cJSON_IsObject(m))
 		return;
-	cJSON_ArrayForEach(v, m) {
+	cJSON_ArrayForEach (v, m) {
 		if (!cJSON_IsNumber(v))
 			continue;
 		if (!any++)
@@ -85,9 +85,9 @@ char *prom_text(const cJSON *a, const cJSON *b)
 
 	if (!f)
 		return xstrdup("");
-	cJSON_ArrayForEach(m, a)
+	cJSON_ArrayForEach (m, a)
 		put_member(f, m);
-	cJSON_ArrayForEach(m, b)
+	cJSON_ArrayForEach (m, b)
 		if (!cJSON_HasObjectItem(a, m->string))
 			put_member(f, m);
 	fclose(f);

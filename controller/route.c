@@ -16,7 +16,9 @@
 #include "controller/server_int.h"
 
 #define QUERY_VALUE_MAX 1024
-#define SPEC_BODY_MAX   (SPEC_MAX_BYTES + 512 * 1024) /* a specification, as text inside JSON, with what goes beside it (git diff's digest, facts) */
+#define SPEC_BODY_MAX                                                                                        \
+	(SPEC_MAX_BYTES + 512 * 1024) /* a specification, as text inside JSON, with what goes beside it (git     \
+	                                 diff's digest, facts) */
 
 /* ---- decoding ----------------------------------------------------------------------------------------- */
 
@@ -64,7 +66,8 @@ char *route_decode(const char *s, size_t n, int plus, struct err *e)
 	return out;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------------------
+ */
 
 static void free_params(char *params[CALL_MAX_PARAMS])
 {
@@ -83,15 +86,24 @@ static int check_param(const char *name, size_t n, const char *value, struct err
 
 	if (n == 2 && !strncmp(name, "id", 2)) {
 		if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
-			return err_set(e, ERR_NOT_FOUND, "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME", value);
+			return err_set(e, ERR_NOT_FOUND,
+			               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",
+			               value);
 		return 0;
 	}
 	if (n == 6 && !strncmp(name, "digest", 6))
-		return hash_is_hex(value) ? 0 : err_set(e, ERR_INVALID, "a digest is 64 lower-case hexadecimal digits");
+		return hash_is_hex(value) ? 0
+		                          : err_set(e, ERR_INVALID, "a digest is 64 lower-case hexadecimal digits");
 	if (n == 5 && !strncmp(name, "rest*", 5))
-		return str_safe_relpath(value) ? 0 : err_set(e, ERR_INVALID, "a path inside a tree has no \"..\", no empty part and no leading slash");
-	if (n == 7 && !strncmp(name, "metric*", 7)) /* names of metrics may hold slashes and more; they are only compared */
-		return value[0] && strlen(value) <= 256 ? 0 : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
+		return str_safe_relpath(value)
+		           ? 0
+		           : err_set(e, ERR_INVALID,
+		                     "a path inside a tree has no \"..\", no empty part and no leading slash");
+	if (n == 7 &&
+	    !strncmp(name, "metric*", 7)) /* names of metrics may hold slashes and more; they are only compared */
+		return value[0] && strlen(value) <= 256
+		           ? 0
+		           : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
 	return str_check_name(value, SERVER_NAME_MAX - 1, "name in the address", e);
 }
 
@@ -134,7 +146,8 @@ int route_match(const char *pattern, const char *path, char *params[CALL_MAX_PAR
 	return 1;
 }
 
-/* ---- query ------------------------------------------------------------------------------------------------ */
+/* ---- query ------------------------------------------------------------------------------------------------
+ */
 
 /* Type letter of a name in "limit:u follow:b", 0 unknown. *known points to the name inside the list. */
 static char query_type(const char *list, const char *name, const char **known)
@@ -170,7 +183,8 @@ static int unknown_query(const char *list, const char *name, struct err *e)
 	nearest = str_nearest(name, names);
 	if (nearest)
 		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": did you mean \"%s\"?", name, nearest);
-	return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\"; \"%s\" and others are in /openapi.json", name, names[0]);
+	return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\"; \"%s\" and others are in /openapi.json",
+	               name, names[0]);
 }
 
 static int parse_i64(const char *s, int64_t *out)
@@ -244,7 +258,8 @@ static int parse_query(struct call *c, struct err *e)
 	while (p && *p) {
 		size_t n = strcspn(p, "&");
 
-		/* A route knows fewer than CALL_MAX_QUERY names and none may come twice, so the table cannot overflow. */
+		/* A route knows fewer than CALL_MAX_QUERY names and none may come twice, so the table cannot
+		 * overflow. */
 		if (n && add_query(c, p, n, e) < 0)
 			return -1;
 		p += n + (p[n] == '&');
@@ -294,7 +309,8 @@ uint64_t param_job(const struct call *c)
 	return id;
 }
 
-/* ---- body ---------------------------------------------------------------------------------------------------- */
+/* ---- body
+ * ---------------------------------------------------------------------------------------------------- */
 
 cJSON *route_body(struct call *c)
 {
@@ -317,7 +333,8 @@ cJSON *route_body(struct call *c)
 	return o;
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch
+ * -------------------------------------------------------------------------------------------------- */
 
 static void audit(struct call *c, int status)
 {
@@ -325,8 +342,9 @@ static void audit(struct call *c, int status)
 
 	if (!c->route || !(c->route->flags & RF_WRITE))
 		return;
-	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d", log_quote(user, sizeof(user), c->who.user),
-	         (int)c->who.role, c->peer, http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
+	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d",
+	         log_quote(user, sizeof(user), c->who.user), (int)c->who.role, c->peer,
+	         http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
 }
 
 static const struct route *find(struct call *c, struct err *e, char *allow, size_t allow_size)
@@ -366,16 +384,16 @@ static const struct route *find(struct call *c, struct err *e, char *allow, size
 static int identify(struct call *c, struct io *io, struct err *e)
 {
 	struct auth_call a = {
-		.authorization = call_header(c, "Authorization"),
-		.cookie = call_header(c, "Cookie"),
-		.host = call_header(c, "Host"),
-		.origin = call_header(c, "Origin"),
-		.is_unix = c->is_unix,
-		.uid = c->uid,
-		.loopback = io->s->loopback,
-		.write = (c->route->flags & RF_WRITE) != 0,
-		.now_real_us = clock_real_us(clock_real()),
-		.reader = io->reader,
+	    .authorization = call_header(c, "Authorization"),
+	    .cookie = call_header(c, "Cookie"),
+	    .host = call_header(c, "Host"),
+	    .origin = call_header(c, "Origin"),
+	    .is_unix = c->is_unix,
+	    .uid = c->uid,
+	    .loopback = io->s->loopback,
+	    .write = (c->route->flags & RF_WRITE) != 0,
+	    .now_real_us = clock_real_us(clock_real()),
+	    .reader = io->reader,
 	};
 
 	if (auth_check_origin(&a, e) < 0)
@@ -385,7 +403,9 @@ static int identify(struct call *c, struct io *io, struct err *e)
 	if (c->who.role == ROLE_NONE && c->route->role != ROLE_NONE)
 		return err_set(e, ERR_UNAUTHORIZED, "log in first");
 	if (c->who.role < c->route->role)
-		return err_set(e, ERR_DENIED, c->who.role == ROLE_JOB ? "a job's token is not enough for this" : "only an administrator may do this");
+		return err_set(e, ERR_DENIED,
+		               c->who.role == ROLE_JOB ? "a job's token is not enough for this"
+		                                       : "only an administrator may do this");
 	return 0;
 }
 
@@ -403,7 +423,8 @@ static int check_job(struct call *c, struct io *io, struct err *e)
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, id, &row, e) < 0)
 		return -1;
-	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB || (row.owner && !strcmp(row.owner, c->who.user));
+	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB ||
+	       (row.owner && !strcmp(row.owner, c->who.user));
 	if (!mine && (c->route->flags & RF_WRITE))
 		err_set(e, ERR_DENIED, "job %" PRIu64 " belongs to %s", id, row.owner ? row.owner : "nobody");
 	else
@@ -419,8 +440,10 @@ static int check_body(const struct call *c, struct err *e)
 	if (c->route->flags & RF_RAW)
 		return 0;
 	if (c->body_n > SPEC_BODY_MAX)
-		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %d are taken here", c->body_n, SPEC_BODY_MAX);
-	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never answered. */
+		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %d are taken here", c->body_n,
+		               SPEC_BODY_MAX);
+	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never
+	 * answered. */
 	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16))
 		return err_set(e, ERR_UNSUPPORTED, "the body must be application/json, not %.64s", type);
 	return 0;
@@ -443,11 +466,13 @@ void route_dispatch(struct call *c, void *arg)
 	} else if (!c->route) {
 		call_problem(c, 404, "the whole API is described at /openapi.json", "nothing is at this address");
 	} else if (identify(c, io, &e) < 0) {
-		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? auth_hint(io->s->auth) : NULL, "%s", e.text);
+		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? auth_hint(io->s->auth) : NULL,
+		             "%s", e.text);
 	} else if (parse_query(c, &e) < 0 || check_body(c, &e) < 0) {
 		call_fail(c, &e);
 	} else if (c->route->flags & RF_LATER) {
-		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet", http_method_name(c->method), c->route->pattern);
+		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet",
+		             http_method_name(c->method), c->route->pattern);
 	} else if ((c->route->flags & RF_JOB) && check_job(c, io, &e) < 0) {
 		call_fail(c, &e);
 	} else {

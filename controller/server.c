@@ -1,8 +1,10 @@
 /*
- * server: starts and ends the I/O threads and the bulk thread, and carries requests to the state thread and their answers back.
+ * server: starts and ends the I/O threads and the bulk thread, and carries requests to the state thread and
+ * their answers back.
  *
- * A request in work is a struct pending, in its I/O thread's list from the hand-over to the answer. The state thread only ever sees its address (in
- * request.io); after server_stop it finds there that nobody waits any more and drops the answer.
+ * A request in work is a struct pending, in its I/O thread's list from the hand-over to the answer. The state
+ * thread only ever sees its address (in request.io); after server_stop it finds there that nobody waits any
+ * more and drops the answer.
  */
 #include "controller/server.h"
 
@@ -33,15 +35,16 @@
 
 struct pending {
 	struct pending *prev, *next;
-	struct io *io;         /* NULL: the I/O threads are gone */
-	struct call *call;     /* held */
+	struct io *io;     /* NULL: the I/O threads are gone */
+	struct call *call; /* held */
 	answer_fn fn;
 	int status;
 	cJSON *body;
 	struct err e;
 };
 
-/* ---- I/O thread: messages from others -------------------------------------------------------------------- */
+/* ---- I/O thread: messages from others --------------------------------------------------------------------
+ */
 
 struct io_msg {
 	io_fn fn;
@@ -79,7 +82,8 @@ static void drop_io_msg(void *msg)
 	free(m);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------- */
+/* ---- requests
+ * ---------------------------------------------------------------------------------------------- */
 
 /* State thread. */
 static void on_reply(struct request *rq, int status, cJSON *body, const struct err *e)
@@ -204,7 +208,8 @@ void server_request(struct call *c, struct io *io, struct request *rq)
 	server_request_cb(c, io, rq, answer_default);
 }
 
-/* ---- towards the state thread -------------------------------------------------------------------------------- */
+/* ---- towards the state thread
+ * -------------------------------------------------------------------------------- */
 
 int server_to_state(struct server *s, struct to_state *m)
 {
@@ -249,7 +254,8 @@ static void on_to_state(void *msg, void *arg)
 	to_state_free(m);
 }
 
-/* ---- notices --------------------------------------------------------------------------------------------------- */
+/* ---- notices
+ * --------------------------------------------------------------------------------------------------- */
 
 static void drop_event(void *arg)
 {
@@ -274,7 +280,8 @@ void server_notice(struct server *s, const struct event_row *ev)
 	for (i = 0; i < s->n_io; i++) {
 		struct event_row *copy;
 
-		/* A follower registers first and reads the store then: whoever is not seen here finds the event there. */
+		/* A follower registers first and reads the store then: whoever is not seen here finds the event
+		 * there. */
 		if (!atomic_load(&s->io[i].listeners))
 			continue;
 		copy = xcalloc(1, sizeof(*copy));
@@ -289,15 +296,18 @@ void server_notice(struct server *s, const struct event_row *ev)
 	}
 }
 
-/* ---- sockets ----------------------------------------------------------------------------------------------------- */
+/* ---- sockets
+ * ----------------------------------------------------------------------------------------------------- */
 
-static int split_listen(const char *listen, char *host, size_t host_size, char *port, size_t port_size, struct err *e)
+static int split_listen(const char *listen, char *host, size_t host_size, char *port, size_t port_size,
+                        struct err *e)
 {
 	const char *colon = strrchr(listen, ':');
 	size_t n = colon ? (size_t)(colon - listen) : 0;
 	uint64_t v;
 
-	if (!colon || n == 0 || n >= host_size || strlen(colon + 1) >= port_size || str_parse_u64(colon + 1, &v) < 0 || v > 65535)
+	if (!colon || n == 0 || n >= host_size || strlen(colon + 1) >= port_size ||
+	    str_parse_u64(colon + 1, &v) < 0 || v > 65535)
 		return err_set(e, ERR_INVALID, "listen address \"%s\": expected HOST:PORT", listen);
 	memcpy(host, listen, n);
 	host[n] = '\0';
@@ -359,14 +369,15 @@ static int listen_unix(struct server *s, struct err *e)
 
 	if (strlen(s->unix_path) >= sizeof(a.sun_path)) {
 		/* Not fatal: a data folder deep in a tree is common in tests; TCP and the token remain. */
-		log_warn("event=no_unix_socket reason=\"path longer than %zu bytes\" path=%s", sizeof(a.sun_path) - 1, s->unix_path);
+		log_warn("event=no_unix_socket reason=\"path longer than %zu bytes\" path=%s", sizeof(a.sun_path) - 1,
+		         s->unix_path);
 		return 0;
 	}
-	strcpy(a.sun_path, s->unix_path);
+	memcpy(a.sun_path, s->unix_path, strlen(s->unix_path) + 1);
 	unlink(s->unix_path); /* left by a hearthd that was killed: the lock on DATA says that none runs */
 	s->unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->unix_fd < 0 || bind(s->unix_fd, (struct sockaddr *)&a, sizeof(a)) < 0 || chmod(s->unix_path, 0666) < 0 ||
-	    listen(s->unix_fd, 1024) < 0)
+	if (s->unix_fd < 0 || bind(s->unix_fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    chmod(s->unix_path, 0666) < 0 || listen(s->unix_fd, 1024) < 0)
 		return err_sys(e, errno, "%s", s->unix_path);
 	return 0;
 }
@@ -375,7 +386,8 @@ static int make_tls(struct server *s, const struct server_config *c, struct err 
 {
 	const char *hosts[66] = {"localhost", "127.0.0.1"};
 	cleanup_free char *names = xstrdup(c->server_names ? c->server_names : "");
-	cleanup_free char *cert = xasprintf("%s/server.pem", s->data_dir), *key = xasprintf("%s/server.key", s->data_dir);
+	cleanup_free char *cert = xasprintf("%s/server.pem", s->data_dir),
+	                  *key = xasprintf("%s/server.key", s->data_dir);
 	char own[256], host[256], port[8], *p, *save = NULL;
 	unsigned n = 2;
 
@@ -411,7 +423,9 @@ static unsigned max_conns(const struct server *s)
 	return r.rlim_cur > 512 ? (unsigned)(r.rlim_cur - 256) / 2 / s->n_io : 64;
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void *io_main(void *arg)
 {
@@ -434,7 +448,7 @@ static void io_stopping(struct io *io, void *arg)
 
 	(void)arg;
 	http_stop_accepting(io->http);
-	DL_FOREACH(io->pending, p) {
+	DL_FOREACH (io->pending, p) {
 		if (p->call->status == 0)
 			call_problem(p->call, 503, "try again", "hearthd is ending; whether this was done is not known");
 	}
@@ -451,7 +465,11 @@ static void io_stopping(struct io *io, void *arg)
 static int io_start(struct server *s, unsigned index, struct err *e)
 {
 	struct io *io = &s->io[index];
-	struct http_config c = {.tcp_fd = s->tcp_fd, .unix_fd = s->unix_fd, .ssl = s->ssl, .max_conns = max_conns(s), .count = &io->count};
+	struct http_config c = {.tcp_fd = s->tcp_fd,
+	                        .unix_fd = s->unix_fd,
+	                        .ssl = s->ssl,
+	                        .max_conns = max_conns(s),
+	                        .count = &io->count};
 	sigset_t all, old;
 	int rc;
 
@@ -496,7 +514,7 @@ static void io_free(struct io *io)
 	http_destroy(io->http);
 	manifests_free(io->manifests);
 	/* Requests that the state thread still has: their answers find nobody. */
-	DL_FOREACH_SAFE(io->pending, p, tmp) {
+	DL_FOREACH_SAFE (io->pending, p, tmp) {
 		DL_DELETE(io->pending, p);
 		call_drop(p->call);
 		p->call = NULL;
@@ -559,7 +577,8 @@ void server_stop(struct server *s)
 	server_free(s);
 }
 
-static struct server *server_new(const struct server_config *c, struct loop *state_loop, const struct server_ops *ops)
+static struct server *server_new(const struct server_config *c, struct loop *state_loop,
+                                 const struct server_ops *ops)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 
@@ -584,7 +603,8 @@ static struct server *server_new(const struct server_config *c, struct loop *sta
 	return s;
 }
 
-/* Id of the newest event in the store: followers that ask for nothing older begin there. By bisection, since ids rise. */
+/* Id of the newest event in the store: followers that ask for nothing older begin there. By bisection, since
+ * ids rise. */
 static int find_newest_event(struct server *s, struct err *e)
 {
 	struct store_reader *r = store_reader_open(s->db_path, e);
@@ -607,7 +627,8 @@ static int find_newest_event(struct server *s, struct err *e)
 	return 0;
 }
 
-struct server *server_start(const struct server_config *c, struct loop *state_loop, const struct server_ops *ops, struct err *e)
+struct server *server_start(const struct server_config *c, struct loop *state_loop,
+                            const struct server_ops *ops, struct err *e)
 {
 	struct server *s = server_new(c, state_loop, ops);
 	unsigned i;
@@ -615,7 +636,8 @@ struct server *server_start(const struct server_config *c, struct loop *state_lo
 	signal(SIGPIPE, SIG_IGN);
 	s->openapi = openapi_text();
 	s->auth = auth_create(c->data_dir, c->admin_user, e);
-	if (!s->auth || listen_tcp(s, c->listen, e) < 0 || listen_unix(s, e) < 0 || (!s->loopback && make_tls(s, c, e) < 0))
+	if (!s->auth || listen_tcp(s, c->listen, e) < 0 || listen_unix(s, e) < 0 ||
+	    (!s->loopback && make_tls(s, c, e) < 0))
 		goto fail;
 	s->bulk = bulk_create(s, e);
 	if (!s->bulk || find_newest_event(s, e) < 0)
@@ -623,8 +645,8 @@ struct server *server_start(const struct server_config *c, struct loop *state_lo
 	for (i = 0; i < s->n_io; i++)
 		if (io_start(s, i, e) < 0)
 			goto fail;
-	log_info("event=listening address=%s port=%u tls=%d socket=%s threads=%u", c->listen, s->port, s->ssl != NULL,
-	         s->unix_fd >= 0 ? s->unix_path : "none", s->n_io);
+	log_info("event=http_started address=%s port=%u tls=%d socket=%s threads=%u", c->listen, s->port,
+	         s->ssl != NULL, s->unix_fd >= 0 ? s->unix_path : "none", s->n_io);
 	return s;
 fail:
 	server_stop(s);

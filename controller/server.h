@@ -1,16 +1,17 @@
 /*
- * server: everything of hearthd that touches sockets: I/O threads with HTTP (API, live streams, logs, blobs), agent connections, and
- * one bulk thread that owns log and blob files. It calls the state thread only through its channel; the state thread calls the functions below.
+ * server: everything of hearthd that touches sockets: I/O threads with HTTP (API, live streams, logs, blobs),
+ * agent connections, and one bulk thread that owns log and blob files. It calls the state thread only through
+ * its channel; the state thread calls the functions below.
  */
 #ifndef HEARTH_CONTROLLER_SERVER_H
 #define HEARTH_CONTROLLER_SERVER_H
 
-#include <stdint.h>
 #include "common/err.h"
 #include "common/tls.h"
 #include "common/wire_msg.h"
 #include "controller/request.h"
 #include "store/rows.h"
+#include <stdint.h>
 
 struct server;
 struct loop;
@@ -18,29 +19,32 @@ struct loop;
 /* Called on the state thread (through its loop's channel). */
 struct server_ops {
 	void (*agent_up)(const char *node, uint64_t session, const struct wm_hello *hello, void *arg);
-	void (*agent_msg)(const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg, void *arg); /* takes msg; METRICS too */
+	void (*agent_msg)(const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg,
+	                  void *arg); /* takes msg; METRICS too */
 	void (*agent_down)(const char *node, uint64_t session, const char *why, void *arg);
 	void (*request)(struct request *rq, void *arg); /* takes */
 	void *arg;
 };
 
 struct server_config {
-	const char *data_dir;      /* DATA: hearth.db, logs/, blobs/, admin.token, hearthd.sock, ca.pem ... */
-	const char *listen;        /* HOST:PORT; off loopback: TLS; port 0 = any, see server_port */
-	unsigned io_threads;       /* 0 = 2 */
+	const char *data_dir; /* DATA: hearth.db, logs/, blobs/, admin.token, hearthd.sock, ca.pem ... */
+	const char *listen;   /* HOST:PORT; off loopback: TLS; port 0 = any, see server_port */
+	unsigned io_threads;  /* 0 = 2 */
 	struct tls_ca *ca;
 	const char *cluster;
-	const char *admin_user;    /* account behind admin.token */
-	uint32_t lease_ms, beat_ms;/* for WELCOME */
-	const char *web_dir;       /* NULL = embedded */
-	const char *server_names;  /* further names for the certificate, comma separated */
+	const char *admin_user;     /* account behind admin.token */
+	uint32_t lease_ms, beat_ms; /* for WELCOME */
+	const char *web_dir;        /* NULL = embedded */
+	const char *server_names;   /* further names for the certificate, comma separated */
 };
-struct server *server_start(const struct server_config *c, struct loop *state_loop, const struct server_ops *ops, struct err *e);
+struct server *server_start(const struct server_config *c, struct loop *state_loop,
+                            const struct server_ops *ops, struct err *e);
 void server_stop(struct server *s); /* stops taking, ends threads; open requests are answered 503 */
 unsigned server_port(const struct server *s);
 
 /* From the state thread. */
-void server_send_agent(struct server *s, const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id);
+void server_send_agent(struct server *s, const char *node, uint64_t session, uint16_t type, const void *msg,
+                       uint64_t id);
 void server_close_agent(struct server *s, const char *node, uint64_t session, const char *why);
 void server_notice(struct server *s, const struct event_row *ev);
 void server_metrics_ack(struct server *s, const char *node, uint64_t job, uint32_t attempt, uint64_t seq);

@@ -1,12 +1,14 @@
 /*
  * server_agents: the state thread's view of which node is connected where.
  *
- * I/O threads accept agents independently and may report in any order; sessions rise, so of two of the same node and role the greater is the newer, and
- * the older is closed. The core hears of a replaced control connection as down, then up. METRICS come over the bulk connection but are handed up
- * under the node's control session, since the core knows no other.
+ * I/O threads accept agents independently and may report in any order; sessions rise, so of two of the same
+ * node and role the greater is the newer, and the older is closed. The core hears of a replaced control
+ * connection as down, then up. METRICS come over the bulk connection but are handed up under the node's
+ * control session, since the core knows no other.
  *
- * Orders that find an I/O thread's channel full must not vanish in silence: the session is doomed, its connection is closed as soon as there is
- * room for the message, and the next one starts with the agent's full state.
+ * Orders that find an I/O thread's channel full must not vanish in silence: the session is doomed, its
+ * connection is closed as soon as there is room for the message, and the next one starts with the agent's
+ * full state.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +32,7 @@ struct node_session {
 struct order { /* state thread -> I/O thread */
 	uint64_t session, id;
 	uint16_t type;
-	void *msg;  /* NULL: close */
+	void *msg; /* NULL: close */
 	char *why;
 };
 
@@ -89,9 +91,10 @@ static void on_retry(void *arg)
 	struct node_session *n, *tmp;
 	int left = 0, i;
 
-	HASH_ITER(hh, s->nodes, n, tmp)
+	HASH_ITER (hh, s->nodes, n, tmp)
 		for (i = 0; i < 2; i++) {
-			if (n->doomed[i] && post_close(s, n->doomed[i], "too many messages were waiting for this connection") == 0)
+			if (n->doomed[i] &&
+			    post_close(s, n->doomed[i], "too many messages were waiting for this connection") == 0)
 				n->doomed[i] = 0;
 			left |= n->doomed[i] != 0;
 		}
@@ -103,7 +106,8 @@ static void doom(struct server *s, struct node_session *n, uint64_t session)
 {
 	int i = n->doomed[0] && n->doomed[0] != session;
 
-	log_warn("event=agent_doomed node=%s reason=\"I/O thread %u has too much to do\"", n->node, SESSION_IO(session));
+	log_warn("event=agent_doomed node=%s reason=\"I/O thread %u has too much to do\"", n->node,
+	         SESSION_IO(session));
 	n->doomed[i] = session;
 	if (!s->retry)
 		s->retry = loop_timer_create(s->state_loop, on_retry, s);
@@ -167,7 +171,8 @@ void server_agent_msg(struct server *s, struct to_state *m)
 	s->ops.agent_msg(m->node, n->control ? n->control : m->session, m->type, m->id, msg, s->ops.arg);
 }
 
-static void send_to(struct server *s, struct node_session *n, uint64_t session, uint16_t type, const void *msg, uint64_t id)
+static void send_to(struct server *s, struct node_session *n, uint64_t session, uint16_t type,
+                    const void *msg, uint64_t id)
 {
 	struct order *o = xcalloc(1, sizeof(*o));
 
@@ -181,7 +186,8 @@ static void send_to(struct server *s, struct node_session *n, uint64_t session, 
 	doom(s, n, session);
 }
 
-void server_send_agent(struct server *s, const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id)
+void server_send_agent(struct server *s, const char *node, uint64_t session, uint16_t type, const void *msg,
+                       uint64_t id)
 {
 	struct node_session *n = find(s, node);
 
@@ -214,7 +220,7 @@ void server_agents_free(struct server *s)
 {
 	struct node_session *n, *tmp;
 
-	HASH_ITER(hh, s->nodes, n, tmp) {
+	HASH_ITER (hh, s->nodes, n, tmp) {
 		HASH_DEL(s->nodes, n);
 		free(n);
 	}
@@ -225,7 +231,8 @@ void server_remove_data(struct server *s, uint64_t job)
 	bulk_remove_job(s->bulk, job);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------- */
+/* ---- numbers
+ * ----------------------------------------------------------------------------------------------- */
 
 static uint64_t sum(struct server *s, size_t offset)
 {
@@ -233,7 +240,8 @@ static uint64_t sum(struct server *s, size_t offset)
 	unsigned i;
 
 	for (i = 0; i < s->n_io; i++)
-		total += atomic_load_explicit((_Atomic uint64_t *)(void *)((char *)&s->io[i].count + offset), memory_order_relaxed);
+		total += atomic_load_explicit((_Atomic uint64_t *)(void *)((char *)&s->io[i].count + offset),
+		                              memory_order_relaxed);
 	return total;
 }
 
@@ -243,17 +251,17 @@ cJSON *server_io_stats(struct server *s)
 		const char *name;
 		size_t offset;
 	} fields[] = {
-		{"http_connections_total", offsetof(struct http_counters, accepted)},
-		{"http_connections_over_limit_total", offsetof(struct http_counters, over_limit)},
-		{"http_refused_total", offsetof(struct http_counters, refused)},
-		{"http_timeouts_total", offsetof(struct http_counters, timeouts)},
-		{"http_requests_total", offsetof(struct http_counters, requests)},
-		{"http_answers_2xx_total", offsetof(struct http_counters, by_class[2])},
-		{"http_answers_4xx_total", offsetof(struct http_counters, by_class[4])},
-		{"http_answers_5xx_total", offsetof(struct http_counters, by_class[5])},
-		{"http_streamed_bytes_total", offsetof(struct http_counters, bytes_streamed)},
-		{"http_open_connections", offsetof(struct http_counters, open)},
-		{"http_open_streams", offsetof(struct http_counters, streams)},
+	    {"http_connections_total", offsetof(struct http_counters, accepted)},
+	    {"http_connections_over_limit_total", offsetof(struct http_counters, over_limit)},
+	    {"http_refused_total", offsetof(struct http_counters, refused)},
+	    {"http_timeouts_total", offsetof(struct http_counters, timeouts)},
+	    {"http_requests_total", offsetof(struct http_counters, requests)},
+	    {"http_answers_2xx_total", offsetof(struct http_counters, by_class[2])},
+	    {"http_answers_4xx_total", offsetof(struct http_counters, by_class[4])},
+	    {"http_answers_5xx_total", offsetof(struct http_counters, by_class[5])},
+	    {"http_streamed_bytes_total", offsetof(struct http_counters, bytes_streamed)},
+	    {"http_open_connections", offsetof(struct http_counters, open)},
+	    {"http_open_streams", offsetof(struct http_counters, streams)},
 	};
 	cJSON *o = cJSON_CreateObject();
 	unsigned i;
@@ -277,7 +285,7 @@ cJSON *server_stats(struct server *s)
 	struct node_session *n, *tmp;
 	unsigned agents = 0;
 
-	HASH_ITER(hh, s->nodes, n, tmp)
+	HASH_ITER (hh, s->nodes, n, tmp)
 		agents += n->control != 0;
 	cJSON_AddNumberToObject(o, "agents_connected", agents);
 	return o;

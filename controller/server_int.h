@@ -1,11 +1,12 @@
 /*
- * server_int: what the files of the server share: its threads and how they post to each other. Not for others.
+ * server_int: what the files of the server share: its threads and how they post to each other. Not for
+ * others.
  *
- * Threads: the state thread (its loop is not ours), n I/O threads, the bulk thread. All messages are small structs through bounded channels:
- *   I/O -> state    to_state   requests, agents' messages. Full: requests are answered 503, agents are paused.
- *   state -> I/O    answers    never full: at most IO_WAITING_MAX requests of a thread are in work
- *   any -> I/O      in         agents' orders, notices, acknowledgements. Full: see each sender
- *   I/O -> bulk     bulk.h
+ * Threads: the state thread (its loop is not ours), n I/O threads, the bulk thread. All messages are small
+ * structs through bounded channels: I/O -> state    to_state   requests, agents' messages. Full: requests are
+ * answered 503, agents are paused. state -> I/O    answers    never full: at most IO_WAITING_MAX requests of
+ * a thread are in work any -> I/O      in         agents' orders, notices, acknowledgements. Full: see each
+ * sender I/O -> bulk     bulk.h
  */
 #ifndef HEARTH_CONTROLLER_SERVER_INT_H
 #define HEARTH_CONTROLLER_SERVER_INT_H
@@ -24,11 +25,11 @@
 #include "controller/server.h"
 #include "store/store.h"
 
-#define IO_WAITING_MAX 4096u /* requests of one I/O thread that the state thread has not answered */
-#define IO_MAX         16u
-#define TO_STATE_MAX   32768u
-#define IO_IN_MAX      65536u
-#define SERVER_NAME_MAX 128  /* node names */
+#define IO_WAITING_MAX  4096u /* requests of one I/O thread that the state thread has not answered */
+#define IO_MAX          16u
+#define TO_STATE_MAX    32768u
+#define IO_IN_MAX       65536u
+#define SERVER_NAME_MAX 128 /* node names */
 
 struct agents;
 struct follow;
@@ -45,17 +46,17 @@ struct io {
 	struct loop *loop;
 	struct http *http;
 	struct http_counters count;
-	struct loop_timer *end;       /* of the thread, when hearthd ends */
+	struct loop_timer *end; /* of the thread, when hearthd ends */
 	struct chan *in, *answers;
 	struct store_reader *reader;
 	struct auth_names *names;
-	struct pending *pending;      /* requests given to the state thread */
+	struct pending *pending; /* requests given to the state thread */
 	unsigned waiting;
-	struct agents *agents;        /* agent connections (agents.c) */
-	struct sse *sse;              /* followers of events (api_stream.c) */
-	struct follow *follow;        /* followers of logs (api_logs.c) */
-	struct manifests *manifests;  /* of trees that were asked for lately (api_data.c) */
-	double join_tokens;           /* rate limit of /agents/join */
+	struct agents *agents;       /* agent connections (agents.c) */
+	struct sse *sse;             /* followers of events (api_stream.c) */
+	struct follow *follow;       /* followers of logs (api_logs.c) */
+	struct manifests *manifests; /* of trees that were asked for lately (api_data.c) */
+	double join_tokens;          /* rate limit of /agents/join */
 	uint64_t join_at_us;
 	_Atomic uint32_t listeners;    /* followers of events and of logs on this thread */
 	_Atomic uint64_t notices_lost; /* notices that found `in` full: followers read the store again */
@@ -70,7 +71,7 @@ struct to_state {
 	uint8_t role;
 	uint16_t type;
 	uint64_t id;
-	void *msg;                    /* struct wm_hello of TS_AGENT_UP too; owned */
+	void *msg; /* struct wm_hello of TS_AGENT_UP too; owned */
 	char *why;
 };
 
@@ -92,17 +93,18 @@ struct server {
 	struct io io[IO_MAX];
 	unsigned n_io;
 	struct bulk *bulk;
-	char *openapi;                /* text, made once */
-	struct node_session *nodes;   /* state thread only */
-	struct loop_timer *retry;     /* state thread: closes that found a channel full */
+	char *openapi;              /* text, made once */
+	struct node_session *nodes; /* state thread only */
+	struct loop_timer *retry;   /* state thread: closes that found a channel full */
 	_Atomic uint64_t next_session;
-	_Atomic uint64_t state_full;  /* requests answered 503 because the state thread's channel was full */
-	_Atomic uint64_t agent_pauses;/* connections of agents that were paused because a channel was full */
-	_Atomic uint64_t notice_id;   /* newest event that was made known */
+	_Atomic uint64_t state_full;   /* requests answered 503 because the state thread's channel was full */
+	_Atomic uint64_t agent_pauses; /* connections of agents that were paused because a channel was full */
+	_Atomic uint64_t notice_id;    /* newest event that was made known */
 	_Atomic int stopping;
 };
 
-/* Runs fn(io, arg) on that I/O thread. -1: its channel is full, nothing was posted. drop frees arg when the thread ends first. */
+/* Runs fn(io, arg) on that I/O thread. -1: its channel is full, nothing was posted. drop frees arg when the
+ * thread ends first. */
 typedef void (*io_fn)(struct io *io, void *arg);
 int io_post(struct io *io, io_fn fn, void *arg, void (*drop)(void *arg));
 
@@ -112,7 +114,8 @@ void to_state_free(struct to_state *m);
 
 /* Sends the call's request to the state thread and answers the call with what comes back. Takes rq. */
 void server_request(struct call *c, struct io *io, struct request *rq);
-/* As above, but fn gets the answer: takes body; e is NULL below 400. The call may be gone by then (call_open). */
+/* As above, but fn gets the answer: takes body; e is NULL below 400. The call may be gone by then
+ * (call_open). */
 typedef void (*answer_fn)(struct call *c, struct io *io, int status, cJSON *body, const struct err *e);
 void server_request_cb(struct call *c, struct io *io, struct request *rq, answer_fn fn);
 /* A request with everything filled that comes from the call: user, role, job, Idempotency-Key. Takes body. */
@@ -134,7 +137,7 @@ void agents_upgrade(struct call *c, struct io *io); /* handler of GET /agent/v1 
 void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint64_t id); /* takes msg */
 void agents_close(struct io *io, uint64_t session, const char *why);
 unsigned agents_count(const struct io *io);
-#define SESSION_IO(session) ((unsigned)((session) & 0xff))
+#define SESSION_IO(session) ((unsigned)((session)&0xff))
 
 /* api_stream.c */
 struct sse *sse_create(struct io *io);

@@ -1,7 +1,9 @@
 /*
- * web: the dashboard's files, embedded at build; with --web-dir read from a folder at each request, for working on them.
+ * web: the dashboard's files, embedded at build; with --web-dir read from a folder at each request, for
+ * working on them.
  *
- * The page runs under a policy that lets it talk to its own origin only. The files say nothing about the cluster; what they show they ask of the API.
+ * The page runs under a policy that lets it talk to its own origin only. The files say nothing about the
+ * cluster; what they show they ask of the API.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +16,21 @@
 #include "controller/web_gen.h"
 
 #define FILE_MAX (16u * 1024 * 1024)
-#define POLICY   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+#define POLICY                                                                                               \
+	"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; "   \
+	"base-uri 'none'; form-action 'self'"
 
 static const char *type_of(const char *path)
 {
 	static const struct {
 		const char *end, *type;
-	} types[] = {{".html", "text/html; charset=utf-8"}, {".css", "text/css; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
-	             {".svg", "image/svg+xml"}, {".json", "application/json"}, {".woff2", "font/woff2"}, {".png", "image/png"}};
+	} types[] = {{".html", "text/html; charset=utf-8"},
+	             {".css", "text/css; charset=utf-8"},
+	             {".js", "text/javascript; charset=utf-8"},
+	             {".svg", "image/svg+xml"},
+	             {".json", "application/json"},
+	             {".woff2", "font/woff2"},
+	             {".png", "image/png"}};
 	size_t n = strlen(path);
 	unsigned i;
 
@@ -51,7 +60,8 @@ static void from_folder(struct call *c, const char *dir, const char *path)
 
 void api_web(struct call *c, struct io *io)
 {
-	const char *path = c->params[0] ? c->params[0] : "index.html"; /* a safe relative path: route_match saw to it */
+	const char *path =
+	    c->params[0] ? c->params[0] : "index.html"; /* a safe relative path: route_match saw to it */
 	size_t i;
 
 	call_add_header(c, "Content-Security-Policy", POLICY);

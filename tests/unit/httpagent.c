@@ -55,8 +55,14 @@ static char *path_of(struct hkit *k, const char *node, const char *what)
 void hagent_row(struct hkit *k, const char *node, uint64_t id, const char *state, const char *fingerprint)
 {
 	struct store_txn *t = store_txn_new();
-	struct node_row row = {.id = id, .name = (char *)(uintptr_t)node, .address = (char *)"", .state = (char *)(uintptr_t)state, .reason = (char *)"",
-	                       .cert_fingerprint = (char *)(uintptr_t)fingerprint, .inventory = (char *)"{}", .joined_us = 1};
+	struct node_row row = {.id = id,
+	                       .name = (char *)(uintptr_t)node,
+	                       .address = (char *)"",
+	                       .state = (char *)(uintptr_t)state,
+	                       .reason = (char *)"",
+	                       .cert_fingerprint = (char *)(uintptr_t)fingerprint,
+	                       .inventory = (char *)"{}",
+	                       .joined_us = 1};
 
 	store_txn_node(t, &row);
 	hkit_commit(k, t);
@@ -70,7 +76,8 @@ void hagent_join(struct hkit *k, const char *node, uint64_t id)
 	if (tls_make_key_csr(key, node, &csr, &e) < 0)
 		tap_bail("%s", e.text);
 	pem = tls_ca_sign_csr(hkit_ca(k), csr, node, 10, &e);
-	if (!pem || fs_write_atomic(cert, pem, strlen(pem), 0600, &e) < 0 || tls_fingerprint(pem, fingerprint, &e) < 0)
+	if (!pem || fs_write_atomic(cert, pem, strlen(pem), 0600, &e) < 0 ||
+	    tls_fingerprint(pem, fingerprint, &e) < 0)
 		tap_bail("%s", e.text);
 	hagent_row(k, node, id, "up", fingerprint);
 	free(pem);
@@ -118,7 +125,13 @@ static void on_order(void *msg, void *arg)
 {
 	struct order *o = msg;
 	struct hagent *a = arg;
-	struct peer_dial d = {.url = a->url, .ca_pem = a->ca, .node = a->node, .cert_path = a->cert, .key_path = a->key, .role = a->role, .instance = 1,
+	struct peer_dial d = {.url = a->url,
+	                      .ca_pem = a->ca,
+	                      .node = a->node,
+	                      .cert_path = a->cert,
+	                      .key_path = a->key,
+	                      .role = a->role,
+	                      .instance = 1,
 	                      .out_limit = 8u << 20};
 	struct err e;
 
@@ -215,12 +228,18 @@ void hagent_send(struct hagent *a, uint16_t type, const void *msg, uint64_t id)
 	order(a, &o);
 }
 
-void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t offset, const char *text, int eof)
+void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t offset, const char *text,
+                int eof)
 {
 	uint64_t now = clock_real_us(clock_real());
 	uint8_t rec[16] = {0};
-	struct wm_log_data d = {.job = job, .attempt = 1, .epoch = 1, .stream = (char *)(uintptr_t)stream, .offset = offset,
-	                        .data = {(uint8_t *)(uintptr_t)text, (uint32_t)strlen(text)}, .eof = (uint8_t)eof};
+	struct wm_log_data d = {.job = job,
+	                        .attempt = 1,
+	                        .epoch = 1,
+	                        .stream = (char *)(uintptr_t)stream,
+	                        .offset = offset,
+	                        .data = {(uint8_t *)(uintptr_t)text, (uint32_t)strlen(text)},
+	                        .eof = (uint8_t)eof};
 	int i;
 
 	for (i = 0; i < 8; i++)

@@ -1,5 +1,6 @@
 /*
- * httpagent: an agent's connections for tests of the server: a node that has joined, and real peers on a loop of their own thread.
+ * httpagent: an agent's connections for tests of the server: a node that has joined, and real peers on a loop
+ * of their own thread.
  */
 #ifndef HEARTH_TESTS_HTTPAGENT_H
 #define HEARTH_TESTS_HTTPAGENT_H
@@ -22,7 +23,8 @@ uint64_t hagent_session(struct hagent *a);
 /* Copies msg and sends it; waits while the output is full. */
 void hagent_send(struct hagent *a, uint16_t type, const void *msg, uint64_t id);
 /* Log data, text with its own offset; one time mark. */
-void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t offset, const char *text, int eof);
+void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t offset, const char *text,
+                int eof);
 /* Next message of that type (owned by the caller), or NULL after timeout. Others are dropped. */
 void *hagent_expect(struct hagent *a, uint16_t type, uint64_t *id, unsigned timeout_ms);
 void hagent_close(struct hagent *a); /* and frees */

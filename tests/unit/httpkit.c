@@ -50,7 +50,8 @@ uint64_t hkit_now_us(void)
 	return clock_boot_us(clock_real());
 }
 
-/* ---- the scripted state thread ---------------------------------------------------------------------------- */
+/* ---- the scripted state thread ----------------------------------------------------------------------------
+ */
 
 static void on_call_msg(void *msg, void *arg)
 {
@@ -97,7 +98,9 @@ static void on_request(struct request *rq, void *arg)
 	if (rq->body)
 		cJSON_AddItemToObject(o, "body", cJSON_Duplicate(rq->body, 1));
 	if (rq->op == REQ_NODES)
-		cJSON_AddItemToObject(o, "nodes", cJSON_Parse("[{\"name\":\"alpha\",\"state\":\"up\"},{\"name\":\"beta\",\"state\":\"lost\"}]"));
+		cJSON_AddItemToObject(
+		    o, "nodes",
+		    cJSON_Parse("[{\"name\":\"alpha\",\"state\":\"up\"},{\"name\":\"beta\",\"state\":\"lost\"}]"));
 	if (rq->op == REQ_STATS)
 		cJSON_AddItemToObject(o, "jobs", cJSON_Parse("{\"running\":3,\"queued\":2}"));
 	rq->reply(rq, 200, o, NULL);
@@ -158,9 +161,16 @@ static void quiet(enum log_level level, const char *line, void *arg)
 
 static void start_all(struct hkit *k)
 {
-	struct server_ops ops = {.agent_up = on_up, .agent_msg = on_msg, .agent_down = on_down, .request = on_request, .arg = k};
-	struct server_config c = {.data_dir = k->dir, .listen = k->o.listen ? k->o.listen : "127.0.0.1:0", .io_threads = k->o.io_threads, .ca = k->ca,
-	                          .cluster = "test", .admin_user = k->admin, .lease_ms = 10000, .beat_ms = 1000};
+	struct server_ops ops = {
+	    .agent_up = on_up, .agent_msg = on_msg, .agent_down = on_down, .request = on_request, .arg = k};
+	struct server_config c = {.data_dir = k->dir,
+	                          .listen = k->o.listen ? k->o.listen : "127.0.0.1:0",
+	                          .io_threads = k->o.io_threads,
+	                          .ca = k->ca,
+	                          .cluster = "test",
+	                          .admin_user = k->admin,
+	                          .lease_ms = 10000,
+	                          .beat_ms = 1000};
 	cleanup_free char *db = xasprintf("%s/hearth.db", k->dir);
 	struct store_config sc = {.path = db, .clock = clock_real()};
 	struct err e;
@@ -204,8 +214,8 @@ struct hkit *hkit_start(const struct hkit_options *o)
 	if (fs_read_file(path, 200, &text, &n, &e) < 0)
 		tap_bail("%s", e.text);
 	snprintf(k->token, sizeof(k->token), "%.64s", text);
-	snprintf(k->url, sizeof(k->url), "%s://127.0.0.1:%u", o && o->listen && strncmp(o->listen, "127.", 4) ? "https" : "http",
-	         server_port(k->server));
+	snprintf(k->url, sizeof(k->url), "%s://127.0.0.1:%u",
+	         o && o->listen && strncmp(o->listen, "127.", 4) ? "https" : "http", server_port(k->server));
 	if (pthread_create(&k->thread, NULL, state_main, k))
 		tap_bail("pthread_create");
 	return k;
@@ -266,7 +276,8 @@ uint64_t hkit_agent_session(struct hkit *k)
 	return atomic_load(&k->session);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------------------
+ */
 
 struct commit {
 	struct store_txn *t;
@@ -307,17 +318,36 @@ void hkit_commit(struct hkit *k, struct store_txn *t)
 		tap_bail("commit: %s", c.text);
 }
 
-#define SPEC "{\"name\":\"digits\",\"command\":[\"/bin/true\"],\"environment\":{\"A_TOKEN\":\"hunter2\",\"B\":\"b\"},\"hyperparameters\":{\"lr\":0.1}}"
+#define SPEC                                                                                                 \
+	"{\"name\":\"digits\",\"command\":[\"/bin/"                                                              \
+	"true\"],\"environment\":{\"A_TOKEN\":\"hunter2\",\"B\":\"b\"},\"hyperparameters\":{\"lr\":0.1}}"
 
-void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status, uint32_t attempts)
+void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
+              uint32_t attempts)
 {
 	static unsigned again; /* a job that is set a second time has another event */
 	struct store_txn *t = store_txn_new();
-	struct job_row row = {.id = id, .name = (char *)(uintptr_t)name, .owner = (char *)(uintptr_t)(owner ? owner : k->admin), .experiment = (char *)"",
-	                      .notes = (char *)"", .status = (char *)(uintptr_t)status, .queue = (char *)"default", .spec = (char *)SPEC,
-	                      .created_us = clock_real_us(clock_real()), .exit_code = -1, .reason = (char *)"", .wanted = (char *)"",
-	                      .attempts = attempts, .nodes = 1, .cleanup = (char *)"", .idem_digest = (char *)""};
-	struct event_row ev = {.id = attempts ? 500000 + ++again : id * 1000, .job = id, .at_us = row.created_us, .type = (char *)"submitted", .data = (char *)"{}"};
+	struct job_row row = {.id = id,
+	                      .name = (char *)(uintptr_t)name,
+	                      .owner = (char *)(uintptr_t)(owner ? owner : k->admin),
+	                      .experiment = (char *)"",
+	                      .notes = (char *)"",
+	                      .status = (char *)(uintptr_t)status,
+	                      .queue = (char *)"default",
+	                      .spec = (char *)SPEC,
+	                      .created_us = clock_real_us(clock_real()),
+	                      .exit_code = -1,
+	                      .reason = (char *)"",
+	                      .wanted = (char *)"",
+	                      .attempts = attempts,
+	                      .nodes = 1,
+	                      .cleanup = (char *)"",
+	                      .idem_digest = (char *)""};
+	struct event_row ev = {.id = attempts ? 500000 + ++again : id * 1000,
+	                       .job = id,
+	                       .at_us = row.created_us,
+	                       .type = (char *)"submitted",
+	                       .data = (char *)"{}"};
 
 	store_txn_event(t, &ev);
 	store_txn_job(t, &row);
@@ -332,7 +362,11 @@ static void do_notice(struct hkit *k, void *arg)
 void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type)
 {
 	struct store_txn *t = store_txn_new();
-	struct event_row ev = {.id = id, .job = job, .attempt = 1, .at_us = clock_real_us(clock_real()), .type = (char *)(uintptr_t)type,
+	struct event_row ev = {.id = id,
+	                       .job = job,
+	                       .attempt = 1,
+	                       .at_us = clock_real_us(clock_real()),
+	                       .type = (char *)(uintptr_t)type,
 	                       .data = (char *)"{\"n\":1}"};
 
 	store_txn_event(t, &ev);
@@ -340,7 +374,8 @@ void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type)
 	hkit_call(k, do_notice, &ev);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------ */
+/* ---- clients
+ * ------------------------------------------------------------------------------------------------ */
 
 struct gathered {
 	char *text;
@@ -361,12 +396,13 @@ static size_t gather(char *p, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static struct answer *perform(struct hkit *k, const char *method, const char *path, const char *auth, const void *body, size_t n,
-                              const char *const *headers)
+static struct answer *perform(struct hkit *k, const char *method, const char *path, const char *auth,
+                              const void *body, size_t n, const char *const *headers)
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
 	struct gathered to_body = {xstrdup(""), 0, 1}, to_headers = {xstrdup(""), 0, 1};
-	cleanup_free char *url = xasprintf("%s%s", k->url, path), *sock = xasprintf("%s/hearthd.sock", k->dir), *line = NULL;
+	cleanup_free char *url = xasprintf("%s%s", k->url, path), *sock = xasprintf("%s/hearthd.sock", k->dir),
+	                  *line = NULL;
 	cleanup_free char *ca = xasprintf("%s/ca.pem", k->dir);
 	struct curl_slist *list = NULL;
 	CURL *c = curl_easy_init();
@@ -388,7 +424,8 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 	if (auth && !strcmp(auth, "unix"))
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, sock);
 	else if (auth) {
-		line = strcmp(auth, "admin") ? xasprintf("Authorization: %s", auth) : xasprintf("Authorization: Bearer %s", k->token);
+		line = strcmp(auth, "admin") ? xasprintf("Authorization: %s", auth)
+		                             : xasprintf("Authorization: Bearer %s", k->token);
 		list = curl_slist_append(list, line);
 	}
 	for (; headers && *headers; headers++)
@@ -412,12 +449,14 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 	return a;
 }
 
-struct answer *http(struct hkit *k, const char *method, const char *path, const char *auth, const char *body, const char *const *headers)
+struct answer *http(struct hkit *k, const char *method, const char *path, const char *auth, const char *body,
+                    const char *const *headers)
 {
 	return perform(k, method, path, auth, body, body ? strlen(body) : 0, headers);
 }
 
-struct answer *http_bytes(struct hkit *k, const char *method, const char *path, const char *auth, const void *body, size_t n)
+struct answer *http_bytes(struct hkit *k, const char *method, const char *path, const char *auth,
+                          const void *body, size_t n)
 {
 	return perform(k, method, path, auth, body, n, NULL);
 }
@@ -467,7 +506,9 @@ const char *answer_header(const struct answer *a, const char *name)
 
 int raw_connect(struct hkit *k)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)hkit_port(k)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {.sin_family = AF_INET,
+	                        .sin_port = htons((uint16_t)hkit_port(k)),
+	                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)

@@ -1,6 +1,6 @@
 /*
- * Agents: upgrade, who may connect, a newer connection replaces the older, orders both ways, a state thread that is slow (nothing lost, nothing out of
- * order), METRICS, blobs over the bulk connection.
+ * Agents: upgrade, who may connect, a newer connection replaces the older, orders both ways, a state thread
+ * that is slow (nothing lost, nothing out of order), METRICS, blobs over the bulk connection.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -18,7 +18,8 @@ static struct hkit *k;
 static _Atomic unsigned n_beats, out_of_order, n_metrics;
 static _Atomic uint64_t last_beat, metrics_session;
 
-static void on_agent_msg(struct hkit *kit, const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg)
+static void on_agent_msg(struct hkit *kit, const char *node, uint64_t session, uint16_t type, uint64_t id,
+                         void *msg)
 {
 	(void)kit;
 	(void)node;
@@ -73,10 +74,12 @@ static void test_door(void)
 	hagent_join(k, "twice", 3);
 	hagent_row(k, "twice", 3, "up", "00000000000000000000000000000000");
 	x = hagent_dial(k, "gone", ROLE_CONTROL);
-	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "removed"), "a removed node is refused: %s", hagent_why(x));
+	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "removed"), "a removed node is refused: %s",
+	   hagent_why(x));
 	hagent_close(x);
 	x = hagent_dial(k, "twice", ROLE_BULK);
-	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "joined again"), "an old certificate too: %s", hagent_why(x));
+	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "joined again"), "an old certificate too: %s",
+	   hagent_why(x));
 	hagent_close(x);
 }
 
@@ -102,17 +105,27 @@ static void test_orders(void)
 	int64_t step = 1;
 	double value = 0.5;
 	uint64_t at = 1, session, id;
-	struct wm_metrics m = {.job = 1, .attempt = 1, .epoch = 1, .seq = 9, .names = {&name, 1}, .name_ix = {&ix, 1}, .ranks = {&rank, 1}, .steps = {&step, 1},
-	                       .values = {&value, 1}, .times = {&at, 1}};
+	struct wm_metrics m = {.job = 1,
+	                       .attempt = 1,
+	                       .epoch = 1,
+	                       .seq = 9,
+	                       .names = {&name, 1},
+	                       .name_ix = {&ix, 1},
+	                       .ranks = {&rank, 1},
+	                       .steps = {&step, 1},
+	                       .values = {&value, 1},
+	                       .times = {&at, 1}};
 	struct wm_ack *ack;
 	struct wm_metrics_ack *mack;
 
-	ok(hagent_wait_open(c, 5000) == 1 && hagent_wait_open(b, 5000) == 1, "both connections open: %s %s", hagent_why(c), hagent_why(b));
+	ok(hagent_wait_open(c, 5000) == 1 && hagent_wait_open(b, 5000) == 1, "both connections open: %s %s",
+	   hagent_why(c), hagent_why(b));
 	ok(reached_f(hkit_agents_up, 1), "the state thread hears of the control connection");
 	session = hkit_agent_session(k);
 	ok(session == hagent_session(c), "of the session that the agent was told");
 	hagent_send(b, WM_METRICS, &m, 3);
-	ok(reached(&n_metrics, 1, 5000) && atomic_load(&metrics_session) == session, "METRICS arrive, under the control session");
+	ok(reached(&n_metrics, 1, 5000) && atomic_load(&metrics_session) == session,
+	   "METRICS arrive, under the control session");
 	hkit_call(k, send_to, &session);
 	ack = hagent_expect(c, WM_ACK, &id, 5000);
 	ok(ack && ack->acked == 77 && id == 5, "an order arrives");
@@ -121,13 +134,15 @@ static void test_orders(void)
 	ok(mack && mack->seq == 9, "and the acknowledgement of points on the bulk connection");
 	wire_free(WM_METRICS_ACK, mack);
 	newer = hagent_dial(k, "alpha", ROLE_CONTROL);
-	ok(hagent_wait_open(newer, 5000) == 1 && hagent_wait_closed(c, 5000), "a newer connection replaces the older");
+	ok(hagent_wait_open(newer, 5000) == 1 && hagent_wait_closed(c, 5000),
+	   "a newer connection replaces the older");
 	ok(reached_f(hkit_agents_up, 2) && reached_f(hkit_agents_down, 1), "the state thread hears both");
 	ok(hkit_agent_session(k) > session && hkit_agent_session(k) == hagent_session(newer), "sessions rise");
 	ok(hagent_wait_closed(b, 20) == 0, "the bulk connection stays");
 	session = hagent_session(newer);
 	hkit_call(k, close_it, &session);
-	ok(hagent_wait_closed(newer, 5000) && hagent_wait_closed(b, 5000), "the state thread closes a node: both end");
+	ok(hagent_wait_closed(newer, 5000) && hagent_wait_closed(b, 5000),
+	   "the state thread closes a node: both end");
 	ok(reached_f(hkit_agents_down, 2), "and it hears of it");
 	hagent_close(c);
 	hagent_close(b);
@@ -166,11 +181,13 @@ static void test_slow_state_thread(void)
 		beat.seq = i;
 		hagent_send(c, WM_BEAT, &beat, i);
 	}
-	ok(reached(&n_beats, N, 20000), "a flood against a state thread that sleeps: all %u of %u arrive", atomic_load(&n_beats), N);
+	ok(reached(&n_beats, N, 20000), "a flood against a state thread that sleeps: all %u of %u arrive",
+	   atomic_load(&n_beats), N);
 	is_int(atomic_load(&out_of_order), 0, "in order");
 	pthread_join(t, NULL);
 	a = http(k, "GET", "/metrics", "admin", NULL, NULL);
-	ok(a->status == 200 && !strstr(a->body, "hearth_agent_pauses_total 0\n"), "its connection was paused for that");
+	ok(a->status == 200 && !strstr(a->body, "hearth_agent_pauses_total 0\n"),
+	   "its connection was paused for that");
 	answer_free(a);
 	hagent_close(c);
 	ok(reached_f(hkit_agents_down, 3), "and the end is heard");
@@ -202,11 +219,13 @@ static void test_blobs(void)
 	wire_free(WM_BLOB_OK, done);
 	hagent_send(b, WM_BLOB_HAVE, &have, 3);
 	missing = hagent_expect(b, WM_BLOB_MISSING, &id, 5000);
-	ok(missing && missing->digests.n == 1 && !strcmp(missing->digests.v[0], other), "the other is still missing");
+	ok(missing && missing->digests.n == 1 && !strcmp(missing->digests.v[0], other),
+	   "the other is still missing");
 	wire_free(WM_BLOB_MISSING, missing);
 	hagent_send(b, WM_BLOB_GET, &get, 4);
 	got = hagent_expect(b, WM_BLOB_DATA, &id, 5000);
-	ok(got && got->code == 0 && got->data.n == sizeof(data) - 1 && !memcmp(got->data.data, data, got->data.n), "and comes back");
+	ok(got && got->code == 0 && got->data.n == sizeof(data) - 1 && !memcmp(got->data.data, data, got->data.n),
+	   "and comes back");
 	wire_free(WM_BLOB_DATA, got);
 	get.digest = other;
 	hagent_send(b, WM_BLOB_GET, &get, 5);

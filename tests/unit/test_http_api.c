@@ -1,6 +1,7 @@
 /*
- * What goes to the state thread and what comes back: submit, change, clone, idempotency keys, problems, records from the store, numbers, the status page,
- * limits of bodies, a state thread that is busy, and the end of hearthd while requests wait.
+ * What goes to the state thread and what comes back: submit, change, clone, idempotency keys, problems,
+ * records from the store, numbers, the status page, limits of bodies, a state thread that is busy, and the
+ * end of hearthd while requests wait.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -56,15 +57,22 @@ static void test_submit(void)
 	struct answer *a, *b;
 	char digest[65];
 
-	a = post("/api/v1/jobs", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"hold\":true,\"run\":{\"cwd\":\"/x\"}}");
+	a = post(
+	    "/api/v1/jobs",
+	    "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"hold\":true,\"run\":{\"cwd\":\"/x\"}}");
 	ok(a->status == 200 && !strcmp(answer_str(a, "spec_name"), "a"), "a specification as an object");
 	ok(cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetObjectItem(a->json, "body"), "hold")), "hold goes along");
-	ok(!cJSON_GetObjectItem(cJSON_GetObjectItem(a->json, "body"), "spec"), "the specification itself is not sent twice");
+	ok(!cJSON_GetObjectItem(cJSON_GetObjectItem(a->json, "body"), "spec"),
+	   "the specification itself is not sent twice");
 	answer_free(a);
-	a = post("/api/v1/jobs", "{\"spec\":\"{ \\\"name\\\": \\\"b\\\",\\n \\\"command\\\": [\\\"/bin/true\\\"] }\"}");
-	ok(a->status == 200 && !strcmp(answer_str(a, "text"), "{ \"name\": \"b\",\n \"command\": [\"/bin/true\"] }"), "as text it is kept byte by byte");
+	a = post("/api/v1/jobs",
+	         "{\"spec\":\"{ \\\"name\\\": \\\"b\\\",\\n \\\"command\\\": [\\\"/bin/true\\\"] }\"}");
+	ok(a->status == 200 &&
+	       !strcmp(answer_str(a, "text"), "{ \"name\": \"b\",\n \"command\": [\"/bin/true\"] }"),
+	   "as text it is kept byte by byte");
 	answer_free(a);
-	a = post("/api/v1/jobs", "{\"spec\":{\"name\":\"a\",\"comand\":[\"/bin/true\"],\"resources\":{\"instances\":\"two\"}}}");
+	a = post("/api/v1/jobs",
+	         "{\"spec\":{\"name\":\"a\",\"comand\":[\"/bin/true\"],\"resources\":{\"instances\":\"two\"}}}");
 	is_int(a->status, 400, "a wrong one");
 	like(answer_str(a, "detail"), "comand", "what is wrong");
 	ok(cJSON_GetArraySize(cJSON_GetObjectItem(a->json, "errors")) >= 2, "every finding: %s", a->body);
@@ -84,14 +92,17 @@ static void test_submit(void)
 	a = post("/api/v1/jobs", "[1]");
 	is_int(a->status, 400, "no object");
 	answer_free(a);
-	a = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]}}", keyed);
-	b = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]}}", keyed);
+	a = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]}}",
+	         keyed);
+	b = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]}}",
+	         keyed);
 	is_str(answer_str(a, "key"), "abc-1", "the idempotency key reaches the state thread");
 	is_str(answer_str(a, "digest"), answer_str(b, "digest"), "the same request has the same digest");
 	snprintf(digest, sizeof(digest), "%s", answer_str(a, "digest") ? answer_str(a, "digest") : "");
 	answer_free(a);
 	answer_free(b);
-	a = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"b\",\"command\":[\"/bin/true\"]}}", keyed);
+	a = http(k, "POST", "/api/v1/jobs", "admin", "{\"spec\":{\"name\":\"b\",\"command\":[\"/bin/true\"]}}",
+	         keyed);
 	ok(answer_str(a, "digest") && strcmp(answer_str(a, "digest"), digest), "another has another");
 	answer_free(a);
 }
@@ -100,7 +111,8 @@ static void test_change(void)
 {
 	struct answer *a;
 
-	a = http(k, "PATCH", "/api/v1/jobs/1", "admin", "{\"priority\":5,\"tags\":{\"team\":\"x\",\"old\":null}}", NULL);
+	a = http(k, "PATCH", "/api/v1/jobs/1", "admin", "{\"priority\":5,\"tags\":{\"team\":\"x\",\"old\":null}}",
+	         NULL);
 	is_int(a->status, 200, "PATCH");
 	answer_free(a);
 	a = http(k, "PATCH", "/api/v1/jobs/1", "admin", "{\"priority\":5000}", NULL);
@@ -120,7 +132,8 @@ static void test_change(void)
 	a = post("/api/v1/jobs/1/release", "{}");
 	is_int(cJSON_GetArraySize(cJSON_GetObjectItem(a->json, "errors")), 3, "several lines become a list");
 	answer_free(a);
-	a = post("/api/v1/jobs/1/clone", "{\"set\":{\"hyperparameters.lr\":0.5,\"hyperparameters.a.b\":2,\"notes\":\"again\",\"environment.B\":null}}");
+	a = post("/api/v1/jobs/1/clone", "{\"set\":{\"hyperparameters.lr\":0.5,\"hyperparameters.a.b\":2,"
+	                                 "\"notes\":\"again\",\"environment.B\":null}}");
 	is_int(a->status, 200, "clone");
 	like(answer_str(a, "text"), "0.5", "with a changed value");
 	like(answer_str(a, "text"), "\"a.b\"", "a hyperparameter's name may hold dots");
@@ -179,7 +192,8 @@ static void test_records(void)
 	is_int(a->status, 404, "an unknown name");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/spec", "admin", NULL, NULL);
-	ok(a->status == 200 && !strstr(a->body, "hunter2") && strstr(a->body, "\"B\""), "the specification, without its secrets");
+	ok(a->status == 200 && !strstr(a->body, "hunter2") && strstr(a->body, "\"B\""),
+	   "the specification, without its secrets");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1", "admin", NULL, NULL);
 	ok(a->status == 200 && !strstr(a->body, "hunter2"), "nor are they in the record");
@@ -204,7 +218,8 @@ static void test_rest(void)
 	like(answer_header(a, "Content-Security-Policy"), "default-src 'self'", "with a policy");
 	answer_free(a);
 	a = http(k, "GET", "/web/src/main.js", NULL, NULL, NULL);
-	ok(a->status == 200 && !strcmp(answer_header(a, "Content-Type"), "text/javascript; charset=utf-8"), "its script");
+	ok(a->status == 200 && !strcmp(answer_header(a, "Content-Type"), "text/javascript; charset=utf-8"),
+	   "its script");
 	answer_free(a);
 	a = http(k, "GET", "/web/../../etc/passwd", NULL, NULL, NULL);
 	ok(a->status == 400 || a->status == 404, "nothing outside");
@@ -218,11 +233,15 @@ static void test_rest(void)
 
 static void test_prom(void)
 {
-	cJSON *a = cJSON_Parse("{\"jobs\":{\"a\\\"b\":1,\"x\":\"no\"},\"n\":2.5,\"text\":\"no\",\"a_total\":3}"), *b = cJSON_Parse("{\"n\":9,\"m-x\":1}");
+	cJSON *a = cJSON_Parse("{\"jobs\":{\"a\\\"b\":1,\"x\":\"no\"},\"n\":2.5,\"text\":\"no\",\"a_total\":3}"),
+	      *b = cJSON_Parse("{\"n\":9,\"m-x\":1}");
 	char *text = prom_text(a, b);
 
-	is_str(text, "# TYPE hearth_jobs gauge\nhearth_jobs{state=\"a\\\"b\"} 1\n# TYPE hearth_n gauge\nhearth_n 2.5\n# TYPE hearth_a_total counter\n"
-	             "hearth_a_total 3\n# TYPE hearth_m_x gauge\nhearth_m_x 1\n", "Prometheus text");
+	is_str(text,
+	       "# TYPE hearth_jobs gauge\nhearth_jobs{state=\"a\\\"b\"} 1\n# TYPE hearth_n gauge\nhearth_n "
+	       "2.5\n# TYPE hearth_a_total counter\n"
+	       "hearth_a_total 3\n# TYPE hearth_m_x gauge\nhearth_m_x 1\n",
+	       "Prometheus text");
 	free(text);
 	cJSON_Delete(a);
 	cJSON_Delete(b);

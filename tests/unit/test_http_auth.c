@@ -1,5 +1,6 @@
 /*
- * Who may do what: tokens, the unix socket, cookies and login links, Host and Origin, roles, ownership, a job's token.
+ * Who may do what: tokens, the unix socket, cookies and login links, Host and Origin, roles, ownership, a
+ * job's token.
  */
 #include "controller/auth.h"
 
@@ -38,12 +39,17 @@ static int post(const char *path, const char *auth, const char *body)
 	return status;
 }
 
-static void token_row(const char *secret, const char *kind, const char *owner, uint64_t job, uint64_t expires_us)
+static void token_row(const char *secret, const char *kind, const char *owner, uint64_t job,
+                      uint64_t expires_us)
 {
 	struct store_txn *t = store_txn_new();
 	char hash[HASH_HEX_SIZE];
-	struct token_row row = {.kind = (char *)(uintptr_t)kind, .secret_hash = hash, .owner = (char *)(uintptr_t)owner, .job = job,
-	                        .created_us = 1, .expires_us = expires_us};
+	struct token_row row = {.kind = (char *)(uintptr_t)kind,
+	                        .secret_hash = hash,
+	                        .owner = (char *)(uintptr_t)owner,
+	                        .job = job,
+	                        .created_us = 1,
+	                        .expires_us = expires_us};
 	char id[16];
 
 	hash_hex(secret, strlen(secret), hash);
@@ -106,8 +112,10 @@ static void test_unix(void)
 
 static void test_origin(void)
 {
-	static const char *const rebind[] = {"Host: evil.example", NULL}, *const named[] = {"Host: localhost:99", NULL};
-	static const char *const six[] = {"Host: [::1]:7070", NULL}, *const other[] = {"Origin: http://evil.example", NULL};
+	static const char *const rebind[] = {"Host: evil.example", NULL}, *const named[] = {"Host: localhost:99",
+	                                                                                    NULL};
+	static const char *const six[] = {"Host: [::1]:7070", NULL}, *const other[] = {
+	                                                                 "Origin: http://evil.example", NULL};
 	static const char *const null[] = {"Origin: null", NULL};
 	char *own = xasprintf("Origin: http://127.0.0.1:%u", hkit_port(k));
 	const char *const same[] = {own, NULL};
@@ -128,7 +136,8 @@ static void test_roles(void)
 	is_int(get("/api/v1/jobs/2", "Bearer user-secret", NULL), 200, "a user sees others' jobs");
 	is_int(post("/api/v1/jobs/1/stop", "Bearer user-secret", "{}"), 200, "stops his own");
 	is_int(post("/api/v1/jobs/2/stop", "Bearer user-secret", "{}"), 403, "but not others'");
-	is_int(post("/api/v1/jobs/2/clone", "Bearer user-secret", "{}"), 403, "nor clones them: secrets would go along");
+	is_int(post("/api/v1/jobs/2/clone", "Bearer user-secret", "{}"), 403,
+	       "nor clones them: secrets would go along");
 	is_int(post("/api/v1/jobs/2/stop", "Bearer admin-secret", "{}"), 200, "an administrator may");
 	is_int(post("/api/v1/nodes/alpha/drain", "Bearer user-secret", "{}"), 403, "a user drains no node");
 	is_int(post("/api/v1/tokens", "Bearer user-secret", "{}"), 403, "and makes no token");
@@ -193,7 +202,8 @@ static void test_session(void)
 	like(answer_header(a, "Set-Cookie"), AUTH_COOKIE "=s.", "with a session");
 	answer_free(a);
 	is_int(get(path, NULL, NULL), 401, "once only");
-	is_int(get("/login?code=c.3.726f6f74.99999999999999999.0123456789abcdef.00", NULL, NULL), 401, "not invented");
+	is_int(get("/login?code=c.3.726f6f74.99999999999999999.0123456789abcdef.00", NULL, NULL), 401,
+	       "not invented");
 	a = http(k, "POST", "/api/v1/logout", NULL, "{}", NULL);
 	like(answer_header(a, "Set-Cookie"), "Max-Age=0", "logging out forgets the cookie");
 	answer_free(a);
@@ -210,11 +220,13 @@ static void test_signatures(void)
 	struct identity who = {.user = "ada", .role = ROLE_USER}, out;
 	char *s = auth_sign(a, 's', &who, 2000);
 
-	ok(auth_verify(a, 's', s, 1000, &out, &e) == 0 && !strcmp(out.user, "ada") && out.role == ROLE_USER, "a signed session");
+	ok(auth_verify(a, 's', s, 1000, &out, &e) == 0 && !strcmp(out.user, "ada") && out.role == ROLE_USER,
+	   "a signed session");
 	ok(auth_verify(a, 's', s, 2000, &out, &e) < 0, "ends in time");
 	ok(auth_verify(a, 'c', s, 1000, &out, &e) < 0, "is no login code");
 	ok(auth_verify(b, 's', s, 1000, &out, &e) < 0, "means nothing to another process");
-	ok(auth_verify(a, 's', "", 1000, &out, &e) < 0 && auth_verify(a, 's', ".", 1000, &out, &e) < 0, "nor does nothing");
+	ok(auth_verify(a, 's', "", 1000, &out, &e) < 0 && auth_verify(a, 's', ".", 1000, &out, &e) < 0,
+	   "nor does nothing");
 	free(s);
 	who.role = ROLE_JOB;
 	s = auth_sign(a, 's', &who, 2000);
@@ -232,7 +244,8 @@ static void test_files(void)
 
 	fs_mkdir_p(dir, 0700, &e);
 	fs_write_atomic(path, "short\n", 6, 0600, &e);
-	ok(!auth_create(dir, "root", &e) && strstr(e.text, "not a token"), "a token that is too short is refused: %s", e.text);
+	ok(!auth_create(dir, "root", &e) && strstr(e.text, "not a token"),
+	   "a token that is too short is refused: %s", e.text);
 	fs_write_atomic(path, "0123456789012345678901234567890123456789\n", 41, 0644, &e);
 	ok(!auth_create(dir, "root", &e) && strstr(e.text, "others may read"), "so is one that others may read");
 	chmod(path, 0600);

@@ -1,5 +1,6 @@
 /*
- * Blobs and artifacts: pieces, resuming, wrong content, whose is whose, reading by reference, files out of trees, ranges, paths that try to leave.
+ * Blobs and artifacts: pieces, resuming, wrong content, whose is whose, reading by reference, files out of
+ * trees, ranges, paths that try to leave.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,11 @@ static void token(const char *secret, const char *kind, const char *owner, uint6
 {
 	struct store_txn *t = store_txn_new();
 	char hash[HASH_HEX_SIZE];
-	struct token_row row = {.kind = (char *)(uintptr_t)kind, .secret_hash = hash, .owner = (char *)(uintptr_t)owner, .job = job, .created_us = 1};
+	struct token_row row = {.kind = (char *)(uintptr_t)kind,
+	                        .secret_hash = hash,
+	                        .owner = (char *)(uintptr_t)owner,
+	                        .job = job,
+	                        .created_us = 1};
 
 	hash_hex(secret, strlen(secret), hash);
 	row.id = hash;
@@ -63,13 +68,16 @@ static void test_pieces(void)
 	ok(a->status == 404 && !strcmp(answer_header(a, "X-Hearth-Offset"), "0"), "nothing is there");
 	answer_free(a);
 	a = put(digest, "?offset=0&size=9437184", "admin", data, piece);
-	ok(a->status == 200 && answer_num(a, "offset") == (double)piece && cJSON_IsFalse(cJSON_GetObjectItem(a->json, "complete")), "the first piece: %s", a->body);
+	ok(a->status == 200 && answer_num(a, "offset") == (double)piece &&
+	       cJSON_IsFalse(cJSON_GetObjectItem(a->json, "complete")),
+	   "the first piece: %s", a->body);
 	answer_free(a);
 	a = put(digest, "?offset=0&size=9437184", "admin", data, piece);
 	ok(a->status == 200 && answer_num(a, "offset") == (double)piece, "again, as after a lost answer");
 	answer_free(a);
 	a = put(digest, "?offset=8388608&size=9437184", "admin", data + 2 * piece, n - 2 * piece);
-	ok(a->status == 409 && answer_num(a, "offset") == (double)piece, "a gap: 409 says where to go on: %s", a->body);
+	ok(a->status == 409 && answer_num(a, "offset") == (double)piece, "a gap: 409 says where to go on: %s",
+	   a->body);
 	answer_free(a);
 	a = http(k, "HEAD", path, "admin", NULL, NULL);
 	ok(a->status == 404 && !strcmp(answer_header(a, "X-Hearth-Offset"), "4194304"), "so does HEAD");
@@ -79,7 +87,8 @@ static void test_pieces(void)
 		a = put(digest, query, "admin", data + at, n - at < piece ? n - at : piece);
 		ok(a->status == 200 || a->status == 201, "piece at %zu: %d", at, a->status);
 		if (at + piece >= n)
-			ok(a->status == 201 && cJSON_IsTrue(cJSON_GetObjectItem(a->json, "complete")), "the last one completes it: %s", a->body);
+			ok(a->status == 201 && cJSON_IsTrue(cJSON_GetObjectItem(a->json, "complete")),
+			   "the last one completes it: %s", a->body);
 		answer_free(a);
 	}
 	a = http(k, "HEAD", path, "admin", NULL, NULL);
@@ -91,7 +100,8 @@ static void test_pieces(void)
 	a = put(digest, "", "admin", data, piece + 1);
 	is_int(a->status, 413, "a piece that is too large");
 	answer_free(a);
-	a = put("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "?size=5", "admin", "hello", 5);
+	a = put("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "?size=5", "admin", "hello",
+	        5);
 	ok(a->status == 400 && strstr(a->body, "digest"), "content with another digest: %s", a->body);
 	answer_free(a);
 	a = put("xyz", "", "admin", "hello", 5);
@@ -115,18 +125,21 @@ static void test_owners(void)
 	is_int(cJSON_GetArraySize(cJSON_GetObjectItem(a->json, "missing")), 0, "is not missing for her");
 	answer_free(a);
 	a = http(k, "POST", "/api/v1/blobs/missing", "Bearer bob-secret", body, NULL);
-	is_int(cJSON_GetArraySize(cJSON_GetObjectItem(a->json, "missing")), 1, "but is for him: a digest tells nothing");
+	is_int(cJSON_GetArraySize(cJSON_GetObjectItem(a->json, "missing")), 1,
+	       "but is for him: a digest tells nothing");
 	answer_free(a);
 	is_int(get_status("Bearer ada-secret", "/api/v1/blobs/%s", digest), 200, "she reads it");
 	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s", digest), 404, "he does not");
-	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s", digest), 403, "nor does her job without saying by what right");
+	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s", digest), 403,
+	       "nor does her job without saying by what right");
 	a = http(k, "POST", "/api/v1/blobs/missing", "admin", "{\"digests\":[\"x\"]}", NULL);
 	ok(a->status == 400 && strstr(a->body, "digests[0]"), "a malformed digest in a list");
 	answer_free(a);
 	free(body);
 }
 
-/* ---- artifacts ------------------------------------------------------------------------------------------------ */
+/* ---- artifacts
+ * ------------------------------------------------------------------------------------------------ */
 
 static int upload_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
 {
@@ -151,7 +164,8 @@ static void write_file(const char *dir, const char *name, const void *data, size
 
 static void make_tree(char digest[HASH_HEX_SIZE], char *big, size_t big_n)
 {
-	char *dir = xasprintf("%s/tree", tap_tmpdir()), *sub = xasprintf("%s/sub", dir), *link = xasprintf("%s/link", dir), *manifest = NULL;
+	char *dir = xasprintf("%s/tree", tap_tmpdir()), *sub = xasprintf("%s/sub", dir),
+	     *link = xasprintf("%s/link", dir), *manifest = NULL;
 	struct tree_stats st;
 	struct answer *a;
 	uint64_t special;
@@ -165,7 +179,8 @@ static void make_tree(char digest[HASH_HEX_SIZE], char *big, size_t big_n)
 	write_file(dir, "big.bin", big, big_n);
 	if (symlink("small.txt", link) < 0)
 		tap_bail("symlink");
-	if (tree_scan(dir, NULL, NULL, upload_chunk, (void *)(uintptr_t)"Bearer ada-secret", &manifest, &n, digest, &st, &special, &e) < 0)
+	if (tree_scan(dir, NULL, NULL, upload_chunk, (void *)(uintptr_t) "Bearer ada-secret", &manifest, &n,
+	              digest, &st, &special, &e) < 0)
 		tap_bail("%s", e.text);
 	a = put(digest, "", "Bearer ada-secret", manifest, n);
 	is_int(a->status, 201, "a tree's manifest");
@@ -180,11 +195,23 @@ static void test_artifacts(void)
 {
 	size_t n = 5u << 20, i;
 	char *big = xmalloc(n), digest[HASH_HEX_SIZE], *path;
-	static const char *const range[] = {"Range: bytes=4194300-4194309", NULL}, *const tail[] = {"Range: bytes=-3", NULL};
-	static const char *const beyond[] = {"Range: bytes=99999999-", NULL}, *const two[] = {"Range: bytes=0-1,3-4", NULL};
+	static const char *const range[] = {"Range: bytes=4194300-4194309", NULL}, *const tail[] = {
+	                                                                               "Range: bytes=-3", NULL};
+	static const char *const beyond[] = {"Range: bytes=99999999-", NULL}, *const two[] = {
+	                                                                          "Range: bytes=0-1,3-4", NULL};
 	struct store_txn *t = store_txn_new();
-	struct artifact_row row = {.job = 1, .attempt = 1, .kind = (char *)"model", .node = (char *)"alpha", .digest = digest, .at_us = 1};
-	struct artifact_row elsewhere = {.job = 1, .attempt = 1, .kind = (char *)"output", .node = (char *)"alpha", .uri = (char *)"file:///x", .at_us = 1};
+	struct artifact_row row = {.job = 1,
+	                           .attempt = 1,
+	                           .kind = (char *)"model",
+	                           .node = (char *)"alpha",
+	                           .digest = digest,
+	                           .at_us = 1};
+	struct artifact_row elsewhere = {.job = 1,
+	                                 .attempt = 1,
+	                                 .kind = (char *)"output",
+	                                 .node = (char *)"alpha",
+	                                 .uri = (char *)"file:///x",
+	                                 .at_us = 1};
 	struct answer *a;
 
 	for (i = 0; i < n; i++)
@@ -194,7 +221,9 @@ static void test_artifacts(void)
 	store_txn_artifact(t, &elsewhere);
 	hkit_commit(k, t);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model", "Bearer bob-secret", NULL, NULL);
-	ok(a->status == 200 && strstr(a->body, "\"path\":\"small.txt\"") && strstr(a->body, "\"target\":\"small.txt\""), "the files of an artifact");
+	ok(a->status == 200 && strstr(a->body, "\"path\":\"small.txt\"") &&
+	       strstr(a->body, "\"target\":\"small.txt\""),
+	   "the files of an artifact");
 	is_str(answer_header(a, "X-Hearth-Digest"), digest, "and its digest");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model?manifest=1", "admin", NULL, NULL);
@@ -221,13 +250,15 @@ static void test_artifacts(void)
 	ok(a->status == 206 && a->body_n == 3 && !memcmp(a->body, big + n - 3, 3), "its last bytes");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/big.bin", "admin", NULL, beyond);
-	ok(a->status == 416 && !strcmp(answer_header(a, "Content-Range"), "bytes */5242880"), "a range behind its end");
+	ok(a->status == 416 && !strcmp(answer_header(a, "Content-Range"), "bytes */5242880"),
+	   "a range behind its end");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/small.txt", "admin", NULL, two);
 	ok(a->status == 200 && !strcmp(a->body, "small\n"), "several ranges: the whole");
 	answer_free(a);
 	for (i = 0; i < 5; i++) {
-		static const char *const bad[] = {"../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "sub/../../x", "nothing"};
+		static const char *const bad[] = {"../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd",
+		                                  "sub/../../x", "nothing"};
 
 		path = xasprintf("/api/v1/jobs/1/artifacts/model/%s", bad[i]);
 		a = http(k, "GET", path, "admin", NULL, NULL);
@@ -244,12 +275,17 @@ static void test_artifacts(void)
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/nothing", "admin", NULL, NULL);
 	is_int(a->status, 404, "a kind that there is not");
 	answer_free(a);
-	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 200, "a blob by reference: the manifest");
-	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 200, "by the job's token");
-	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s?job=2&kind=model", digest), 403, "of its own job only");
-	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=2&kind=model", digest), 404, "a job that has none");
+	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 200,
+	       "a blob by reference: the manifest");
+	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 200,
+	       "by the job's token");
+	is_int(get_status("Bearer job-secret", "/api/v1/blobs/%s?job=2&kind=model", digest), 403,
+	       "of its own job only");
+	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=2&kind=model", digest), 404,
+	       "a job that has none");
 	hash_hex("ada's", 5, digest);
-	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 404, "a blob that is no part of it");
+	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=1&kind=model", digest), 404,
+	       "a blob that is no part of it");
 	is_int(get_status("Bearer bob-secret", "/api/v1/blobs/%s?job=1", digest), 400, "half a reference");
 	free(big);
 }
@@ -261,10 +297,24 @@ static void test_ranges(void)
 		int rc;
 		uint64_t first, count;
 	} cases[] = {
-		{NULL, 0, 0, 0}, {"bytes=0-0", 1, 0, 1}, {"bytes=0-", 1, 0, 100}, {"bytes=99-", 1, 99, 1}, {"bytes=100-", -1, 0, 0}, {"bytes=50-1000", 1, 50, 50},
-		{"bytes=-10", 1, 90, 10}, {"bytes=-1000", 1, 0, 100}, {"bytes=-0", -1, 0, 0}, {"bytes=5-4", 0, 0, 0}, {"bytes=-", 0, 0, 0}, {"bytes=a-b", 0, 0, 0},
-		{"bits=0-1", 0, 0, 0}, {"bytes=0-1,2-3", 0, 0, 0}, {"bytes=18446744073709551615-", -1, 0, 0}, {"bytes=0-18446744073709551615", 1, 0, 100},
-		{"bytes=99999999999999999999999999-", 0, 0, 0}, {"bytes=1-99999999999999999999999999", 0, 0, 0},
+	    {NULL, 0, 0, 0},
+	    {"bytes=0-0", 1, 0, 1},
+	    {"bytes=0-", 1, 0, 100},
+	    {"bytes=99-", 1, 99, 1},
+	    {"bytes=100-", -1, 0, 0},
+	    {"bytes=50-1000", 1, 50, 50},
+	    {"bytes=-10", 1, 90, 10},
+	    {"bytes=-1000", 1, 0, 100},
+	    {"bytes=-0", -1, 0, 0},
+	    {"bytes=5-4", 0, 0, 0},
+	    {"bytes=-", 0, 0, 0},
+	    {"bytes=a-b", 0, 0, 0},
+	    {"bits=0-1", 0, 0, 0},
+	    {"bytes=0-1,2-3", 0, 0, 0},
+	    {"bytes=18446744073709551615-", -1, 0, 0},
+	    {"bytes=0-18446744073709551615", 1, 0, 100},
+	    {"bytes=99999999999999999999999999-", 0, 0, 0},
+	    {"bytes=1-99999999999999999999999999", 0, 0, 0},
 	};
 	unsigned i;
 	uint64_t first = 0, count = 0;
@@ -272,7 +322,8 @@ static void test_ranges(void)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int rc = download_range(cases[i].header, 100, &first, &count);
 
-		ok(rc == cases[i].rc && (rc != 1 || (first == cases[i].first && count == cases[i].count)), "range %s", cases[i].header ? cases[i].header : "-");
+		ok(rc == cases[i].rc && (rc != 1 || (first == cases[i].first && count == cases[i].count)), "range %s",
+		   cases[i].header ? cases[i].header : "-");
 	}
 	is_int(download_range("bytes=-5", 0, &first, &count), -1, "of nothing");
 }

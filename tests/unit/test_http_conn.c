@@ -1,5 +1,6 @@
 /*
- * Connections: malformed requests over real sockets, keep-alive, pipelines, limits of time, size and number, answers that come late, clients that go.
+ * Connections: malformed requests over real sockets, keep-alive, pipelines, limits of time, size and number,
+ * answers that come late, clients that go.
  */
 #include "controller/http.h"
 
@@ -33,7 +34,8 @@ static char unix_path[100];
 static _Atomic unsigned n_calls, n_gone, n_drained;
 static struct call *_Atomic held;
 
-/* ---- the server: /echo, /late (answered by a message), /hold (never), /big, /stream, /abort, /empty, /creds -------------------------------- */
+/* ---- the server: /echo, /late (answered by a message), /hold (never), /big, /stream, /abort, /empty, /creds
+ * -------------------------------- */
 
 static void on_late(void *msg, void *arg)
 {
@@ -109,7 +111,8 @@ static void on_call(struct call *c, void *arg)
 		snprintf(text, sizeof(text), "unix=%d uid=%u", c->is_unix, c->uid);
 		call_text(c, 200, "text/plain", text);
 	} else {
-		snprintf(text, sizeof(text), "%s %s %.20s %zu", http_method_name(c->method), c->path, c->query_text ? c->query_text : "-", c->body_n);
+		snprintf(text, sizeof(text), "%s %s %.20s %zu", http_method_name(c->method), c->path,
+		         c->query_text ? c->query_text : "-", c->body_n);
 		call_text(c, 200, "text/plain", text);
 	}
 }
@@ -128,11 +131,14 @@ static void on_stop(void *msg, void *arg)
 	loop_stop(loop);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- clients
+ * -------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int dial(void)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {
+	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
@@ -214,25 +220,26 @@ static void test_malformed(void)
 		const char *text;
 		int status;
 	} cases[] = {
-		{"GET / HTTP/1.1\nHost: a\n\n", 400},
-		{"GET / HTTP/1.1\r\n\r\n", 400},
-		{"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Content-Length: +5\r\n\r\nhello", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\tchunked\r\n\r\n0\r\n\r\n", 400},
-		{"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\n\r\n", 501},
-		{"POST / HTTP/1.1\r\n" HOST "Content-Length: 9000000\r\n\r\n", 413},
-		{"HEAD / HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 400},
-		{"BREW / HTTP/1.1\r\n" HOST "\r\n", 501},
-		{"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
-		{"GET / HTTP/3.0\r\n" HOST "\r\n", 505},
-		{"GET / HTTP/1.1\r\n" HOST "X : y\r\n\r\n", 400},
-		{"GET / HTTP/1.1\r\n" HOST " folded\r\n\r\n", 400},
-		{"\x16\x03\x01\x02\x01\x01", 400},
-		/* A good request in front of a bad one, in one piece: neither is done, since it may be an attack on the second's framing. */
-		{"GET /a HTTP/1.1\r\n" HOST "\r\nGET /b\r\n", 400},
+	    {"GET / HTTP/1.1\nHost: a\n\n", 400},
+	    {"GET / HTTP/1.1\r\n\r\n", 400},
+	    {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: +5\r\n\r\nhello", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\tchunked\r\n\r\n0\r\n\r\n", 400},
+	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\n\r\n", 501},
+	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: 9000000\r\n\r\n", 413},
+	    {"HEAD / HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 400},
+	    {"BREW / HTTP/1.1\r\n" HOST "\r\n", 501},
+	    {"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
+	    {"GET / HTTP/3.0\r\n" HOST "\r\n", 505},
+	    {"GET / HTTP/1.1\r\n" HOST "X : y\r\n\r\n", 400},
+	    {"GET / HTTP/1.1\r\n" HOST " folded\r\n\r\n", 400},
+	    {"\x16\x03\x01\x02\x01\x01", 400},
+	    /* A good request in front of a bad one, in one piece: neither is done, since it may be an attack on
+	       the second's framing. */
+	    {"GET /a HTTP/1.1\r\n" HOST "\r\nGET /b\r\n", 400},
 	};
 	unsigned i, before = atomic_load(&n_calls);
 
@@ -240,7 +247,8 @@ static void test_malformed(void)
 		int closed;
 		char *text = exchange(cases[i].text, NULL, &closed);
 
-		ok(status_of(text) == cases[i].status && closed && strstr(text, "application/problem+json") && strstr(text, "Connection: close"),
+		ok(status_of(text) == cases[i].status && closed && strstr(text, "application/problem+json") &&
+		       strstr(text, "Connection: close"),
 		   "refused with %d and closed: %.40s -> %.40s", cases[i].status, cases[i].text, text);
 		free(text);
 	}
@@ -261,10 +269,13 @@ static void test_good(void)
 	text = exchange("GET /x HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n", NULL, &closed);
 	ok(strstr(text, "GET /x - 0") && closed, "Connection: close is honoured");
 	free(text);
-	text = exchange("PATCH /p HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\n\r\n", "PATCH /p - 8", &closed);
+	text = exchange("PATCH /p HTTP/1.1\r\n" HOST
+	                "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\n\r\n",
+	                "PATCH /p - 8", &closed);
 	ok(!!strstr(text, "PATCH /p - 8"), "PATCH, chunked");
 	free(text);
-	text = exchange("PUT /e HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n", "100 Continue\r\n\r\n", &closed);
+	text = exchange("PUT /e HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+	                "100 Continue\r\n\r\n", &closed);
 	ok(!!strstr(text, "100 Continue"), "100-continue is said");
 	free(text);
 	text = exchange("HEAD /h HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
@@ -275,9 +286,12 @@ static void test_good(void)
 	free(text);
 
 	fd = dial();
-	say(fd, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nPOST /3 HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nabGET /4 HTTP/1.1\r\n" HOST "\r\n");
+	say(fd, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nPOST /3 HTTP/1.1\r\n" HOST
+	        "Content-Length: 2\r\n\r\nabGET /4 HTTP/1.1\r\n" HOST "\r\n");
 	text = hear(fd, "GET /4 - 0", 5000, &closed);
-	ok(strstr(text, "GET /1") && strstr(text, "GET /2") && strstr(text, "POST /3 - 2") && strstr(text, "GET /4"), "a pipeline is answered in order");
+	ok(strstr(text, "GET /1") && strstr(text, "GET /2") && strstr(text, "POST /3 - 2") &&
+	       strstr(text, "GET /4"),
+	   "a pipeline is answered in order");
 	free(text);
 	say(fd, "GET /late HTTP/1.1\r\n" HOST "\r\n");
 	text = hear(fd, "late", 5000, &closed);
@@ -329,10 +343,12 @@ static void test_streams(void)
 	char *text;
 
 	text = exchange("GET /stream?end HTTP/1.1\r\n" HOST "\r\n", "0\r\n\r\n", &closed);
-	ok(strstr(text, "Transfer-Encoding: chunked") && strstr(text, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"), "a stream in chunks");
+	ok(strstr(text, "Transfer-Encoding: chunked") && strstr(text, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"),
+	   "a stream in chunks");
 	free(text);
 	text = exchange("GET /stream?end HTTP/1.0\r\n\r\n", NULL, &closed);
-	ok(closed && strstr(text, "\r\n\r\none two") && !strstr(text, "chunked"), "to HTTP/1.0 as plain bytes until the close");
+	ok(closed && strstr(text, "\r\n\r\none two") && !strstr(text, "chunked"),
+	   "to HTTP/1.0 as plain bytes until the close");
 	free(text);
 	text = exchange("GET /abort HTTP/1.1\r\n" HOST "\r\n", NULL, &closed);
 	ok(closed, "an aborted stream closes: the reader sees that it is not whole");
@@ -432,7 +448,8 @@ static int listening(void)
 	socklen_t n = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &n) < 0)
 		tap_bail("listen: %s", strerror(errno));
 	port = ntohs(a.sin_port);
 	return fd;
@@ -453,7 +470,13 @@ static int listening_unix(void)
 int main(void)
 {
 	int tcp = listening(), local = listening_unix();
-	struct http_config c = {.tcp_fd = tcp, .unix_fd = local, .max_conns = 32, .idle_ms = 700, .header_ms = 300, .body_ms = 300, .count = &count};
+	struct http_config c = {.tcp_fd = tcp,
+	                        .unix_fd = local,
+	                        .max_conns = 32,
+	                        .idle_ms = 700,
+	                        .header_ms = 300,
+	                        .body_ms = 300,
+	                        .count = &count};
 	struct chan *stop;
 	pthread_t thread;
 	struct err e;

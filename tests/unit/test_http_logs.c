@@ -1,6 +1,6 @@
 /*
- * Logs from an agent's connection to readers: whole, from an offset, from the end, followed; latency; events; slow readers; names of streams; streams that do not exist
- * yet or never end; acknowledgements.
+ * Logs from an agent's connection to readers: whole, from an offset, from the end, followed; latency; events;
+ * slow readers; names of streams; streams that do not exist yet or never end; acknowledgements.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -22,8 +22,10 @@ static struct hagent *agent;
 static int read_log(const char *path, int events, const char *last_id)
 {
 	int fd = raw_connect(k);
-	char *text = xasprintf("GET /api/v1/jobs/%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s%s%s%s\r\n", path, hkit_token(k),
-	                       events ? "Accept: text/event-stream\r\n" : "", last_id ? "Last-Event-ID: " : "", last_id ? last_id : "", last_id ? "\r\n" : "");
+	char *text = xasprintf(
+	    "GET /api/v1/jobs/%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s%s%s%s\r\n", path,
+	    hkit_token(k), events ? "Accept: text/event-stream\r\n" : "", last_id ? "Last-Event-ID: " : "",
+	    last_id ? last_id : "", last_id ? "\r\n" : "");
 
 	raw_send(fd, text);
 	free(text);
@@ -64,7 +66,8 @@ static void test_reading(void)
 	hagent_log(agent, 1, "rank-0", 11, "second line\n", 0);
 	wait_durable(1, "rank-0", 23);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-0", "admin", NULL, NULL);
-	ok(a->status == 200 && !strcmp(a->body, "first line\nsecond line\n"), "a stream that still grows, as it is");
+	ok(a->status == 200 && !strcmp(a->body, "first line\nsecond line\n"),
+	   "a stream that still grows, as it is");
 	is_str(answer_header(a, "X-Hearth-Offset"), "0", "its offset");
 	is_str(answer_header(a, "Content-Type"), "application/octet-stream", "its type");
 	answer_free(a);
@@ -78,7 +81,9 @@ static void test_reading(void)
 	ok(a->status == 200 && a->body_n == 0, "behind its end: nothing");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/logs", "admin", NULL, NULL);
-	ok(strstr(a->body, "\"stream\":\"rank-0\"") && strstr(a->body, "\"size\":23") && strstr(a->body, "\"complete\":false"), "the list: %s", a->body);
+	ok(strstr(a->body, "\"stream\":\"rank-0\"") && strstr(a->body, "\"size\":23") &&
+	       strstr(a->body, "\"complete\":false"),
+	   "the list: %s", a->body);
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-7", "admin", NULL, NULL);
 	is_int(a->status, 404, "a stream that is not there");
@@ -90,7 +95,8 @@ static void test_reading(void)
 	wait_durable(1, "rank-0", 23);
 	hagent_log(agent, 1, "rank-0", 23, "", 1);
 	text = expect_log("1/logs/rank-0?follow=1", "\r\n0\r\n\r\n");
-	ok(strstr(text, "first line\nsecond line\n") && strstr(text, "\r\n0\r\n\r\n"), "a follower of a complete stream ends with it");
+	ok(strstr(text, "first line\nsecond line\n") && strstr(text, "\r\n0\r\n\r\n"),
+	   "a follower of a complete stream ends with it");
 	free(text);
 	a = http(k, "GET", "/api/v1/jobs/1/logs", "admin", NULL, NULL);
 	ok(strstr(a->body, "\"size\":23") && strstr(a->body, "\"complete\":true"), "nothing came twice");
@@ -121,7 +127,8 @@ static void test_following(void)
 		free(text);
 	}
 	ok(good, "each of %d lines reaches it", N);
-	tap_diag("rank to follower: mean %llu us, worst %llu us", (unsigned long long)(sum / N), (unsigned long long)worst);
+	tap_diag("rank to follower: mean %llu us, worst %llu us", (unsigned long long)(sum / N),
+	         (unsigned long long)worst);
 	hagent_log(agent, 1, "rank-1", offset, "", 1);
 	text = raw_read(fd, "0\r\n\r\n", 5000, &closed);
 	ok(!!strstr(text, "0\r\n\r\n"), "the stream's end ends it");
@@ -138,7 +145,8 @@ static void test_events(void)
 	hagent_log(agent, 1, "rank-2", 4, "tw\xc3\xb6\n", 0);
 	fd = read_log("1/logs/rank-2?follow=1", 1, NULL);
 	text = raw_read(fd, "id: 9\n", 5000, &closed);
-	ok(strstr(text, "data: {\"offset\":0,\"time\":\"20") && strstr(text, "\"fd\":1,\"text\":\"one\\n") && strstr(text, "tw\xc3\xb6\\n\"}"),
+	ok(strstr(text, "data: {\"offset\":0,\"time\":\"20") && strstr(text, "\"fd\":1,\"text\":\"one\\n") &&
+	       strstr(text, "tw\xc3\xb6\\n\"}"),
 	   "lines as events: %s", text);
 	free(text);
 	hagent_log(agent, 1, "rank-2", 9, "three\xff\n", 0);
@@ -151,7 +159,8 @@ static void test_events(void)
 	close(fd);
 	fd = read_log("1/logs/rank-2?follow=1", 1, "9");
 	text = raw_read(fd, "event: end\n", 5000, &closed);
-	ok(!strstr(text, "\"one") && strstr(text, "three\xef\xbf\xbd\\n"), "Last-Event-ID goes on exactly there; what is not UTF-8 is shown as such");
+	ok(!strstr(text, "\"one") && strstr(text, "three\xef\xbf\xbd\\n"),
+	   "Last-Event-ID goes on exactly there; what is not UTF-8 is shown as such");
 	free(text);
 	close(fd);
 	text = log_events_text("a\xc3\xa9\xc3", 4);
@@ -163,7 +172,8 @@ static void test_events(void)
 	is_int((int)log_events_cut("\xff", 1), 0, "nor is rubbish");
 }
 
-/* A follower that stops reading for a while: it skips with a line that says so, and what it skipped is still there. */
+/* A follower that stops reading for a while: it skips with a line that says so, and what it skipped is still
+ * there. */
 static void test_slow(void)
 {
 	enum { PIECE = 1u << 20, N = 40 };
@@ -188,7 +198,8 @@ static void test_slow(void)
 	wait_durable(1, "rank-3", offset);
 	text = raw_read(fd, "the end\n", 20000, &closed);
 	at = strstr(text, "[hearth: ");
-	ok(at && sscanf(at, "[hearth: %lu bytes skipped", &skipped) == 1 && skipped > 1000000, "a slow follower skips: %.80s", at ? at : "-");
+	ok(at && sscanf(at, "[hearth: %lu bytes skipped", &skipped) == 1 && skipped > 1000000,
+	   "a slow follower skips: %.80s", at ? at : "-");
 	ok(strstr(text, "the end\n") && strlen(text) < offset, "and is at the end again");
 	free(text);
 	close(fd);
@@ -229,23 +240,42 @@ static void test_ends(void)
 	t0 = hkit_now_us();
 	hkit_event(k, 900001, 3, "attempt_ended");
 	text = raw_read(fd, "0\r\n\r\n", 15000, &closed);
-	ok(strstr(text, "0\r\n\r\n"), "a stream whose node is gone ends some seconds after its attempt (%llu ms)", (unsigned long long)((hkit_now_us() - t0) / 1000));
+	ok(strstr(text, "0\r\n\r\n"), "a stream whose node is gone ends some seconds after its attempt (%llu ms)",
+	   (unsigned long long)((hkit_now_us() - t0) / 1000));
 	free(text);
 	close(fd);
 }
 
 static void test_names(void)
 {
-	cJSON *ranks = cJSON_Parse("{\"ranks\":[{\"rank\":0,\"node\":\"m1\",\"node_rank\":0},{\"rank\":1,\"node\":\"m1\",\"node_rank\":0},"
-	                           "{\"rank\":2,\"node\":\"m2\",\"node_rank\":1},{\"rank\":3,\"node\":\"m2\",\"node_rank\":1}]}");
+	cJSON *ranks = cJSON_Parse(
+	    "{\"ranks\":[{\"rank\":0,\"node\":\"m1\",\"node_rank\":0},{\"rank\":1,\"node\":\"m1\",\"node_rank\":"
+	    "0},"
+	    "{\"rank\":2,\"node\":\"m2\",\"node_rank\":1},{\"rank\":3,\"node\":\"m2\",\"node_rank\":1}]}");
 	static const struct {
 		const char *name, *node, *out;
 	} cases[] = {
-		{"rank-3", NULL, "rank-3"}, {"mpirun", NULL, "mpirun"}, {"setup", NULL, "setup-algo-1"}, {"setup", "algo-2", "setup-algo-2"},
-		{"system", "m2", "system-algo-2"}, {"system-m2", NULL, "system-algo-2"}, {"setup-algo-7", NULL, "setup-algo-7"}, {"rank", NULL, "rank-0"},
-		{"rank", "m2", "rank-2"}, {"algo-2", NULL, "rank-2"}, {"m2", NULL, "rank-2"}, {"rank", "m3", NULL}, {"setup-m3", NULL, NULL},
-		{"rank-x", NULL, NULL}, {"rank-", NULL, NULL}, {"../x", NULL, NULL}, {"algo-9", NULL, NULL}, {"setupx", NULL, NULL}, {"", NULL, NULL},
-		{"algo-0", NULL, NULL}, {"rank-1/..", NULL, NULL},
+	    {"rank-3", NULL, "rank-3"},
+	    {"mpirun", NULL, "mpirun"},
+	    {"setup", NULL, "setup-algo-1"},
+	    {"setup", "algo-2", "setup-algo-2"},
+	    {"system", "m2", "system-algo-2"},
+	    {"system-m2", NULL, "system-algo-2"},
+	    {"setup-algo-7", NULL, "setup-algo-7"},
+	    {"rank", NULL, "rank-0"},
+	    {"rank", "m2", "rank-2"},
+	    {"algo-2", NULL, "rank-2"},
+	    {"m2", NULL, "rank-2"},
+	    {"rank", "m3", NULL},
+	    {"setup-m3", NULL, NULL},
+	    {"rank-x", NULL, NULL},
+	    {"rank-", NULL, NULL},
+	    {"../x", NULL, NULL},
+	    {"algo-9", NULL, NULL},
+	    {"setupx", NULL, NULL},
+	    {"", NULL, NULL},
+	    {"algo-0", NULL, NULL},
+	    {"rank-1/..", NULL, NULL},
 	};
 	unsigned i;
 
@@ -254,8 +284,8 @@ static void test_names(void)
 		struct err e = {.text = ""};
 		int rc = log_name_choose(ranks, cases[i].name, cases[i].node, out, sizeof(out), &e);
 
-		ok(cases[i].out ? rc == 0 && !strcmp(out, cases[i].out) : rc < 0, "stream %s (node %s): %s%s", cases[i].name, cases[i].node ? cases[i].node : "-",
-		   rc == 0 ? out : "", rc < 0 ? e.text : "");
+		ok(cases[i].out ? rc == 0 && !strcmp(out, cases[i].out) : rc < 0, "stream %s (node %s): %s%s",
+		   cases[i].name, cases[i].node ? cases[i].node : "-", rc == 0 ? out : "", rc < 0 ? e.text : "");
 	}
 	cJSON_Delete(ranks);
 }

@@ -21,7 +21,8 @@ static void *worker(void *arg)
 
 	(void)arg;
 	for (i = 0; i < 50; i++) {
-		struct answer *a = http(k, i % 2 ? "GET" : "POST", i % 2 ? "/api/v1/jobs/1" : "/api/v1/jobs/1/stop", "admin", i % 2 ? NULL : "{}", NULL);
+		struct answer *a = http(k, i % 2 ? "GET" : "POST", i % 2 ? "/api/v1/jobs/1" : "/api/v1/jobs/1/stop",
+		                        "admin", i % 2 ? NULL : "{}", NULL);
 
 		if (a->status == 200)
 			atomic_fetch_add(&good, 1);

@@ -1,5 +1,6 @@
 /*
- * Every route of the table is in /openapi.json and answers; every operation of the document is in the table; what is not built says 501 and is marked.
+ * Every route of the table is in /openapi.json and answers; every operation of the document is in the table;
+ * what is not built says 501 and is marked.
  */
 #include "controller/route.h"
 
@@ -17,7 +18,8 @@ static char *fill(const char *pattern, int star)
 {
 	static const struct {
 		const char *name, *value;
-	} values[] = {{"{id}", "1"}, {"{name}", "alpha"}, {"{digest}", digest}, {"{stream}", "rank-0"}, {"{kind}", "model"}, {"{rest*}", "style.css"},
+	} values[] = {{"{id}", "1"},           {"{name}", "alpha"},   {"{digest}", digest},
+	              {"{stream}", "rank-0"},  {"{kind}", "model"},   {"{rest*}", "style.css"},
 	              {"{rest}", "style.css"}, {"{metric*}", "loss"}, {"{metric}", "loss"}};
 	char *out = xstrdup(pattern);
 	unsigned i;
@@ -62,12 +64,14 @@ static void test_table_in_document(struct hkit *k, const cJSON *paths)
 		op = cJSON_GetObjectItemCaseSensitive(p, method);
 		ok(op && cJSON_GetObjectItemCaseSensitive(op, "summary"), "%s %s is described", method, r[i].pattern);
 		ok(!!cJSON_GetObjectItemCaseSensitive(op, "x-status") == later, "and marked when it is not built");
-		if (r[i].flags & RF_STREAM && !strcmp(r[i].pattern, "/api/v1/stream")) { /* goes on for ever: test_http_stream */
+		if (r[i].flags & RF_STREAM &&
+		    !strcmp(r[i].pattern, "/api/v1/stream")) { /* goes on for ever: test_http_stream */
 			free(name);
 			free(path);
 			continue;
 		}
-		a = http(k, http_method_name(r[i].method), path, "admin", r[i].method >= HTTP_POST && r[i].method <= HTTP_DELETE ? "{}" : NULL, NULL);
+		a = http(k, http_method_name(r[i].method), path, "admin",
+		         r[i].method >= HTTP_POST && r[i].method <= HTTP_DELETE ? "{}" : NULL, NULL);
 		if (later)
 			ok(a->status == 501, "%s %s: 501, got %d", method, path, a->status);
 		else
@@ -100,8 +104,8 @@ static void test_document_in_table(const cJSON *paths)
 	const cJSON *p, *op;
 	int good = 1;
 
-	cJSON_ArrayForEach(p, paths)
-		cJSON_ArrayForEach(op, p)
+	cJSON_ArrayForEach (p, paths)
+		cJSON_ArrayForEach (op, p)
 			if (!in_table(p->string, op->string)) {
 				tap_diag("%s %s is not in the table", op->string, p->string);
 				good = 0;
@@ -122,7 +126,7 @@ static void check_refs(const cJSON *v, const cJSON *schemas, int *bad)
 			(*bad)++;
 		}
 	}
-	cJSON_ArrayForEach(c, v)
+	cJSON_ArrayForEach (c, v)
 		check_refs(c, schemas, bad);
 }
 
@@ -133,16 +137,37 @@ static void test_matching(void)
 		int rc;
 		const char *first;
 	} cases[] = {
-		{"/a/{id}", "/a/17", 1, "17"}, {"/a/{id}", "/a/", 0, NULL}, {"/a/{id}", "/a", 0, NULL}, {"/a/{id}", "/a/17/", 0, NULL},
-		{"/a/{id}", "/a/0", -1, NULL}, {"/a/{id}", "/a/-1", -1, NULL}, {"/a/{id}", "/a/1x", -1, NULL}, {"/a/{id}", "/a/99999999999999999999", -1, NULL},
-		{"/a/{id}/b", "/a/17/b", 1, "17"}, {"/a/{id}/b", "/a/17/c", 0, NULL}, {"/a/{id}", "/a/%31", 1, "1"}, {"/a/{id}", "/a/%3", -1, NULL},
-		{"/n/{name}", "/n/x", 1, "x"}, {"/n/{name}", "/n/..", -1, NULL}, {"/n/{name}", "/n/%2e%2e", -1, NULL}, {"/n/{name}", "/n/a%00b", -1, NULL},
-		{"/n/{name}", "/n/a%0ab", -1, NULL}, {"/n/{name}", "/n/a%ffb", -1, NULL}, {"/n/{name}", "/n/a%2fb", -1, NULL},
-		{"/f/{rest*}", "/f/a/b/c", 1, "a/b/c"}, {"/f/{rest*}", "/f/../x", -1, NULL}, {"/f/{rest*}", "/f/a/../../x", -1, NULL},
-		{"/f/{rest*}", "/f//etc/passwd", -1, NULL}, {"/f/{rest*}", "/f/%2e%2e/x", -1, NULL}, {"/f/{rest*}", "/f/a%2f..%2fb", -1, NULL},
-		{"/f/{rest*}", "/f/a//b", -1, NULL}, {"/f/{rest*}", "/f/./b", -1, NULL}, {"/f/{rest*}", "/f/", 0, NULL},
-		{"/b/{digest}", "/b/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 1, digest},
-		{"/b/{digest}", "/b/0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef", -1, NULL}, {"/b/{digest}", "/b/12", -1, NULL},
+	    {"/a/{id}", "/a/17", 1, "17"},
+	    {"/a/{id}", "/a/", 0, NULL},
+	    {"/a/{id}", "/a", 0, NULL},
+	    {"/a/{id}", "/a/17/", 0, NULL},
+	    {"/a/{id}", "/a/0", -1, NULL},
+	    {"/a/{id}", "/a/-1", -1, NULL},
+	    {"/a/{id}", "/a/1x", -1, NULL},
+	    {"/a/{id}", "/a/99999999999999999999", -1, NULL},
+	    {"/a/{id}/b", "/a/17/b", 1, "17"},
+	    {"/a/{id}/b", "/a/17/c", 0, NULL},
+	    {"/a/{id}", "/a/%31", 1, "1"},
+	    {"/a/{id}", "/a/%3", -1, NULL},
+	    {"/n/{name}", "/n/x", 1, "x"},
+	    {"/n/{name}", "/n/..", -1, NULL},
+	    {"/n/{name}", "/n/%2e%2e", -1, NULL},
+	    {"/n/{name}", "/n/a%00b", -1, NULL},
+	    {"/n/{name}", "/n/a%0ab", -1, NULL},
+	    {"/n/{name}", "/n/a%ffb", -1, NULL},
+	    {"/n/{name}", "/n/a%2fb", -1, NULL},
+	    {"/f/{rest*}", "/f/a/b/c", 1, "a/b/c"},
+	    {"/f/{rest*}", "/f/../x", -1, NULL},
+	    {"/f/{rest*}", "/f/a/../../x", -1, NULL},
+	    {"/f/{rest*}", "/f//etc/passwd", -1, NULL},
+	    {"/f/{rest*}", "/f/%2e%2e/x", -1, NULL},
+	    {"/f/{rest*}", "/f/a%2f..%2fb", -1, NULL},
+	    {"/f/{rest*}", "/f/a//b", -1, NULL},
+	    {"/f/{rest*}", "/f/./b", -1, NULL},
+	    {"/f/{rest*}", "/f/", 0, NULL},
+	    {"/b/{digest}", "/b/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 1, digest},
+	    {"/b/{digest}", "/b/0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef", -1, NULL},
+	    {"/b/{digest}", "/b/12", -1, NULL},
 	};
 	unsigned i;
 
@@ -151,7 +176,8 @@ static void test_matching(void)
 		struct err e;
 		int rc = route_match(cases[i].pattern, cases[i].path, params, &e), j;
 
-		ok(rc == cases[i].rc && (rc != 1 || !strcmp(params[0], cases[i].first)), "%s against %s: %d", cases[i].path, cases[i].pattern, rc);
+		ok(rc == cases[i].rc && (rc != 1 || !strcmp(params[0], cases[i].first)), "%s against %s: %d",
+		   cases[i].path, cases[i].pattern, rc);
 		for (j = 0; rc == 1 && j < CALL_MAX_PARAMS; j++)
 			free(params[j]);
 	}
@@ -164,20 +190,33 @@ static void test_query(struct hkit *k)
 		int status;
 		const char *says;
 	} cases[] = {
-		{"/api/v1/jobs?limit=5", 200, NULL}, {"/api/v1/jobs?limt=5", 400, "did you mean"}, {"/api/v1/jobs?limit=x", 400, "whole number"},
-		{"/api/v1/jobs?limit=-1", 400, "whole number"}, {"/api/v1/jobs?limit=99999999999999999999999", 400, "whole number"},
-		{"/api/v1/jobs?limit=1&limit=2", 400, "twice"}, {"/api/v1/jobs?mine", 200, NULL}, {"/api/v1/jobs?mine=maybe", 400, "true or false"},
-		{"/api/v1/jobs?name=a%00b", 400, "control"}, {"/api/v1/jobs?name=%zz", 400, "percent"}, {"/api/v1/jobs?&&limit=1&", 200, NULL},
-		{"/api/v1/jobs?status=runing", 400, "running"}, {"/api/v1/jobs?tag=:x", 400, "tag"}, {"/api/v1/jobs?text=a+b%2Bc", 200, NULL},
-		{"/api/v1/jobs/1/why?x=1", 400, "takes none"}, {"/api/v1/jobs/2", 404, NULL}, {"/api/v1/jobs/x", 404, "resolve"},
-		{"/api/v1/nothing", 404, "nothing is at this address"}, {"/api/v1/jobs/1/metrics/loss?points=100001", 400, "out of range"},
+	    {"/api/v1/jobs?limit=5", 200, NULL},
+	    {"/api/v1/jobs?limt=5", 400, "did you mean"},
+	    {"/api/v1/jobs?limit=x", 400, "whole number"},
+	    {"/api/v1/jobs?limit=-1", 400, "whole number"},
+	    {"/api/v1/jobs?limit=99999999999999999999999", 400, "whole number"},
+	    {"/api/v1/jobs?limit=1&limit=2", 400, "twice"},
+	    {"/api/v1/jobs?mine", 200, NULL},
+	    {"/api/v1/jobs?mine=maybe", 400, "true or false"},
+	    {"/api/v1/jobs?name=a%00b", 400, "control"},
+	    {"/api/v1/jobs?name=%zz", 400, "percent"},
+	    {"/api/v1/jobs?&&limit=1&", 200, NULL},
+	    {"/api/v1/jobs?status=runing", 400, "running"},
+	    {"/api/v1/jobs?tag=:x", 400, "tag"},
+	    {"/api/v1/jobs?text=a+b%2Bc", 200, NULL},
+	    {"/api/v1/jobs/1/why?x=1", 400, "takes none"},
+	    {"/api/v1/jobs/2", 404, NULL},
+	    {"/api/v1/jobs/x", 404, "resolve"},
+	    {"/api/v1/nothing", 404, "nothing is at this address"},
+	    {"/api/v1/jobs/1/metrics/loss?points=100001", 400, "out of range"},
 	};
 	unsigned i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct answer *a = http(k, "GET", cases[i].path, "admin", NULL, NULL);
 
-		ok(a->status == cases[i].status && (!cases[i].says || strstr(a->body, cases[i].says)), "%s: %d %.120s", cases[i].path, a->status, a->body);
+		ok(a->status == cases[i].status && (!cases[i].says || strstr(a->body, cases[i].says)),
+		   "%s: %d %.120s", cases[i].path, a->status, a->body);
 		answer_free(a);
 	}
 }
@@ -196,7 +235,10 @@ int main(void)
 	paths = cJSON_GetObjectItemCaseSensitive(a->json, "paths");
 	test_table_in_document(k, paths);
 	test_document_in_table(paths);
-	check_refs(a->json, cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(a->json, "components"), "schemas"), &bad);
+	check_refs(
+	    a->json,
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(a->json, "components"), "schemas"),
+	    &bad);
 	is_int(bad, 0, "every reference inside the document leads somewhere");
 	answer_free(a);
 	test_query(k);

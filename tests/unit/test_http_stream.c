@@ -1,5 +1,6 @@
 /*
- * Live events: replay, live, resume by Last-Event-ID across restarts, one job's, slow readers, a flood; no event is missed and none comes twice.
+ * Live events: replay, live, resume by Last-Event-ID across restarts, one job's, slow readers, a flood; no
+ * event is missed and none comes twice.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +19,10 @@ static struct hkit *k;
 static int follow(const char *query, const char *last_id)
 {
 	int fd = raw_connect(k);
-	char *text = xasprintf("GET /api/v1/stream%s HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n%s%s%s\r\n", query,
-	                       hkit_token(k), last_id ? "Last-Event-ID: " : "", last_id ? last_id : "", last_id ? "\r\n" : "");
+	char *text = xasprintf("GET /api/v1/stream%s HTTP/1.1\r\nHost: localhost\r\nAccept: "
+	                       "text/event-stream\r\nAuthorization: Bearer %s\r\n%s%s%s\r\n",
+	                       query, hkit_token(k), last_id ? "Last-Event-ID: " : "", last_id ? last_id : "",
+	                       last_id ? "\r\n" : "");
 
 	raw_send(fd, text);
 	free(text);
@@ -53,7 +56,8 @@ static void notices(struct hkit *kit, void *arg)
 	unsigned i;
 
 	for (i = 0; i < b->n; i++) {
-		struct event_row ev = {.id = b->first + i, .job = b->job, .at_us = 1, .type = (char *)"changed", .data = (char *)"{}"};
+		struct event_row ev = {
+		    .id = b->first + i, .job = b->job, .at_us = 1, .type = (char *)"changed", .data = (char *)"{}"};
 
 		server_notice(hkit_server(kit), &ev);
 	}
@@ -67,7 +71,8 @@ static void flood(uint64_t first, uint64_t job, unsigned n)
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
-		struct event_row ev = {.id = first + i, .job = job, .at_us = 1, .type = (char *)"changed", .data = (char *)"{}"};
+		struct event_row ev = {
+		    .id = first + i, .job = job, .at_us = 1, .type = (char *)"changed", .data = (char *)"{}"};
 
 		store_txn_event(t, &ev);
 	}
@@ -230,7 +235,8 @@ static void test_race(void)
 		pthread_join(r[i].thread, NULL);
 		good = good && r[i].n == 10000 && r[i].missing == 0 && r[i].last == 49999;
 		if (!good)
-			tap_diag("reader %u: %u events, %u wrong, last %llu", i, r[i].n, r[i].missing, (unsigned long long)r[i].last);
+			tap_diag("reader %u: %u events, %u wrong, last %llu", i, r[i].n, r[i].missing,
+			         (unsigned long long)r[i].last);
 	}
 	ok(good, "eight readers that join in the middle of a flood miss nothing");
 }
@@ -248,9 +254,19 @@ int main(void)
 	hkit_event(k, 1001, 1, "placed");
 	{
 		struct store_txn *t = store_txn_new();
-		struct job_row row = {.id = 2, .name = (char *)"b", .owner = (char *)"x", .experiment = (char *)"", .notes = (char *)"", .status = (char *)"queued",
-		                      .queue = (char *)"", .spec = (char *)"{}", .exit_code = -1, .reason = (char *)"", .wanted = (char *)"",
-		                      .cleanup = (char *)"", .idem_digest = (char *)""};
+		struct job_row row = {.id = 2,
+		                      .name = (char *)"b",
+		                      .owner = (char *)"x",
+		                      .experiment = (char *)"",
+		                      .notes = (char *)"",
+		                      .status = (char *)"queued",
+		                      .queue = (char *)"",
+		                      .spec = (char *)"{}",
+		                      .exit_code = -1,
+		                      .reason = (char *)"",
+		                      .wanted = (char *)"",
+		                      .cleanup = (char *)"",
+		                      .idem_digest = (char *)""};
 
 		store_txn_job(t, &row);
 		hkit_commit(k, t);
