@@ -30,6 +30,22 @@ static int lock(int fd, int how, int (*pause)(void *arg), void *arg, const char 
 	return 0;
 }
 
+int cache_kind(const char *kind_dir, mode_t mode, struct err *e)
+{
+	cleanup_free char *parent = xstrdup(kind_dir);
+	char *end = strrchr(parent, '/');
+
+	/* The mode is the kind's alone: what lies beside it may have to be open to jobs. */
+	if (end && end != parent) {
+		*end = '\0';
+		if (fs_mkdir_p(parent, 0755, e) < 0)
+			return -1;
+	}
+	if (mkdir(kind_dir, mode) < 0 && errno != EEXIST)
+		return err_sys(e, errno, "%s", kind_dir);
+	return 0;
+}
+
 static int is_complete(const char *dir)
 {
 	cleanup_free char *marker = xasprintf("%s/" MARKER, dir);
@@ -46,7 +62,7 @@ int cache_open(struct cache_entry *c, const char *kind_dir, const char *key, mod
 	cleanup_free char *path = xasprintf("%s/%s.lock", kind_dir, key);
 	struct cache_entry n = {.lock_fd = -1};
 
-	if (fs_mkdir_p(kind_dir, mode, e) < 0)
+	if (cache_kind(kind_dir, mode, e) < 0)
 		return -1;
 	n.dir = xasprintf("%s/%s", kind_dir, key);
 	n.lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -22,6 +22,8 @@ struct cache_entry {
 	int lock_fd; /* -1 none */
 	int complete;
 };
+int cache_kind(const char *kind_dir, mode_t mode,
+               struct err *e); /* makes it, and what lies above it for all to walk through */
 /* Waits for the lock: pause(arg) is called again and again (it sleeps a moment); its -1 gives up. When the
  * entry is complete the lock is shared and its last use is now; else it is exclusive and the folder empty:
  * fill it, then cache_commit. mode: of the kind's folder, when it is made. */

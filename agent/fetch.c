@@ -239,6 +239,13 @@ static void set_protocols(CURL *c)
 #endif
 }
 
+/* The same would come of it again. */
+static int is_final(CURLcode rc)
+{
+	return rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_URL_MALFORMAT || rc == CURLE_TOO_MANY_REDIRECTS ||
+	       rc == CURLE_PEER_FAILED_VERIFICATION;
+}
+
 static CURLcode perform(struct load *l, const char *validator)
 {
 	char range[32], curl_text[CURL_ERROR_SIZE] = "";
@@ -280,7 +287,8 @@ static CURLcode perform(struct load *l, const char *validator)
 	rc = curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &l->status);
 	if (rc != CURLE_OK && !l->why.code)
-		err_set(&l->why, ERR_UNAVAILABLE, "%s", curl_text[0] ? curl_text : curl_easy_strerror(rc));
+		err_set(&l->why, is_final(rc) ? ERR_INVALID : ERR_UNAVAILABLE, "%s",
+		        curl_text[0] ? curl_text : curl_easy_strerror(rc));
 	curl_slist_free_all(headers);
 	curl_easy_cleanup(c);
 	l->curl = NULL;

@@ -136,7 +136,8 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 	uint64_t size = 0;
 	size_t n;
 
-	if (need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
+	if (cache_kind(blobs, 0700, e) < 0 ||
+	    need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
 	    tree_each(manifest, n, add_size, &size, e) < 0 || check_room(s, size, "the tree", e) < 0)
 		return -1;
 	s->total = size;
