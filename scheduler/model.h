@@ -12,6 +12,7 @@
 #include "scheduler/sched.h"
 
 #define uthash_malloc(sz) xmalloc(sz)
+#define uthash_fatal(msg) abort() /* a library does not exit */
 #include <uthash.h>
 
 struct gpu {
