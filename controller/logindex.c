@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -77,14 +78,13 @@ static int take(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 {
 	uint64_t end = r->offset + (r->kind == LOG_GAP ? r->aux : 0);
 
-	if (r->kind == LOG_HEAD) {
-		ix->first_us = r->at_us;
-		return ix->ix_size == 0;
-	}
+	if (r->kind == LOG_HEAD || r->kind == LOG_SYNC)
+		return 0;
 	if (end > limit || end < r->offset || r->offset < ix->last_offset)
 		return 0;
 	switch ((enum log_kind)r->kind) {
 	case LOG_HEAD:
+	case LOG_SYNC:
 		break;
 	case LOG_DATA:
 		ix->last_us = r->at_us;
@@ -95,11 +95,6 @@ static int take(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 		ix->delta = (int64_t)(r->src - end);
 		ix->last_us = r->at_us;
 		ix->last_fd = 0;
-		break;
-	case LOG_SYNC:
-		ix->synced = r->offset;
-		ix->synced_ix = ix->ix_size + LOG_REC_SIZE;
-		ix->synced_delta = ix->delta;
 		break;
 	case LOG_BOOT:
 		ix->boot = r->src;
@@ -115,14 +110,50 @@ static int take(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 	return 1;
 }
 
+/* The records of fixed place. 0 when it is no index (or a new one). */
+static int read_fixed(int fd, struct log_index *ix, struct log_rec sync[2])
+{
+	uint8_t raw[LOG_FIXED * LOG_REC_SIZE];
+	struct log_rec head;
+
+	if (pread(fd, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw) || log_rec_get(raw, &head) < 0 ||
+	    head.kind != LOG_HEAD)
+		return 0;
+	ix->first_us = head.at_us;
+	ix->ix_size = sizeof(raw);
+	for (int i = 0; i < 2; i++)
+		if (log_rec_get(raw + (i + 1) * LOG_REC_SIZE, &sync[i]) < 0 || sync[i].kind != LOG_SYNC)
+			sync[i].kind = 0;
+	return 1;
+}
+
+/* The newer of those that hold: what they speak of is there. */
+static void choose_sync(struct log_index *ix, const struct log_rec sync[2], uint64_t limit)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t ix_size = (uint64_t)sync[i].aux * LOG_REC_SIZE;
+
+		if (!sync[i].kind || sync[i].offset > limit || ix_size > ix->ix_size ||
+		    (ix->synced_ix && (sync[i].offset < ix->synced || ix_size < ix->synced_ix)))
+			continue;
+		ix->synced = sync[i].offset;
+		ix->synced_ix = ix_size;
+		ix->synced_delta = (int64_t)(sync[i].src - sync[i].offset);
+		ix->slot = i;
+	}
+}
+
 int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 {
-	uint8_t *recs = xmalloc((size_t)READ_RECS * LOG_REC_SIZE);
-	struct log_rec r;
-	ssize_t n;
+	uint8_t *recs;
+	struct log_rec r, sync[2];
+	ssize_t n = 0;
 	int proper = 1;
 
 	memset(ix, 0, sizeof(*ix));
+	if (!read_fixed(fd, ix, sync))
+		return 0;
+	recs = xmalloc((size_t)READ_RECS * LOG_REC_SIZE);
 	while (proper &&
 	       (n = pread(fd, recs, (size_t)READ_RECS * LOG_REC_SIZE, (off_t)ix->ix_size)) >= LOG_REC_SIZE) {
 		for (ssize_t i = 0; proper && i + LOG_REC_SIZE <= n; i += LOG_REC_SIZE) {
@@ -132,5 +163,6 @@ int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 		}
 	}
 	free(recs);
+	choose_sync(ix, sync, limit);
 	return n < 0 ? err_sys(e, errno, "read an index of logs") : 0;
 }

@@ -19,7 +19,7 @@
 #include "common/xalloc.h"
 #include "controller/logstore_int.h"
 
-#define LAST_RECS 4 /* behind a LOG_EOF stand a LOG_SYNC and a LOG_BOOT at most */
+#define LAST_RECS 4 /* behind a LOG_EOF stands a LOG_BOOT or two */
 #define MARKS_MAX 100000
 
 struct files { /* of one stream; -1 = not there */
@@ -117,7 +117,7 @@ static int last_words(int fd, int *complete, uint64_t *last_us)
 	if (fstat(fd, &st) < 0)
 		return -1;
 	at = st.st_size / LOG_REC_SIZE - LAST_RECS;
-	n = pread(fd, recs, sizeof(recs), at > 0 ? at * LOG_REC_SIZE : 0);
+	n = pread(fd, recs, sizeof(recs), (at > LOG_FIXED ? at : LOG_FIXED) * LOG_REC_SIZE);
 	for (ssize_t i = 0; i + LOG_REC_SIZE <= n; i += LOG_REC_SIZE) {
 		if (log_rec_get(recs + i, &r) < 0)
 			break;
@@ -125,7 +125,7 @@ static int last_words(int fd, int *complete, uint64_t *last_us)
 			*complete = 1;
 		else if (r.kind == LOG_DATA || r.kind == LOG_GAP)
 			*complete = 0;
-		if (r.at_us && (r.kind == LOG_DATA || r.kind == LOG_GAP || r.kind == LOG_SYNC))
+		if (r.kind == LOG_DATA || r.kind == LOG_GAP)
 			*last_us = r.at_us;
 	}
 	return n < 0 ? -1 : 0;
@@ -300,10 +300,10 @@ static int rec_at(int fd, uint64_t i, struct log_rec *r)
 	           : -1;
 }
 
-/* Number of the first record behind the head whose offset is above offset. */
+/* Number of the first record whose offset is above offset, behind those of fixed place. */
 static uint64_t first_above(int fd, uint64_t count, uint64_t offset)
 {
-	uint64_t lo = 1, hi = count < 1 ? 1 : count, mid;
+	uint64_t lo = LOG_FIXED, hi = count < LOG_FIXED ? LOG_FIXED : count, mid;
 	struct log_rec r;
 
 	while (lo < hi) {
@@ -321,7 +321,7 @@ static uint64_t mark_before(int fd, uint64_t i)
 {
 	struct log_rec r;
 
-	while (i > 1) {
+	while (i > LOG_FIXED) {
 		i--;
 		if (rec_at(fd, i, &r) == 0 && (r.kind == LOG_DATA || r.kind == LOG_GAP))
 			break;

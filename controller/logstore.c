@@ -119,6 +119,17 @@ static int put_head(const struct stream *s, struct err *e)
 	return write_at(s->ix_fd, raw, sizeof(raw), 0, e);
 }
 
+/* What is synced, into one of the two places. */
+static int put_sync(const struct stream *s, unsigned slot, struct err *e)
+{
+	struct log_rec r = {s->synced, s->last_us, (uint64_t)((int64_t)s->synced + s->synced_delta), LOG_SYNC,
+	                    (uint32_t)(s->synced_ix / LOG_REC_SIZE)};
+	uint8_t raw[LOG_REC_SIZE];
+
+	log_rec_put(raw, &r);
+	return write_at(s->ix_fd, raw, sizeof(raw), (slot + 1) * (uint64_t)LOG_REC_SIZE, e);
+}
+
 static void cut(int fd, uint64_t size)
 {
 	/* Fails on a broken disk only; what is above is then written over by the next chunk. */
@@ -179,6 +190,48 @@ static int last_byte_is_newline(const struct stream *s)
 	return c == '\n';
 }
 
+static int make_index(struct stream *s, struct err *e)
+{
+	static const uint8_t none[LOG_FIXED * LOG_REC_SIZE];
+
+	cut(s->ix_fd, 0);
+	if (write_at(s->ix_fd, none, sizeof(none), 0, e) < 0)
+		return -1;
+	s->ix_size = s->synced_ix = sizeof(none);
+	s->synced = s->base;
+	return put_head(s, e);
+}
+
+static void adopt(struct stream *s, const struct log_index *ix)
+{
+	s->ix_size = ix->ix_size;
+	s->delta = ix->delta;
+	s->synced = ix->synced;
+	s->synced_ix = ix->synced_ix ? ix->synced_ix : LOG_FIXED * LOG_REC_SIZE;
+	s->synced_delta = ix->synced_delta;
+	s->slot = ix->slot;
+	s->lost = ix->lost;
+	s->first_us = ix->first_us;
+	s->last_us = ix->last_us;
+	s->last_fd = ix->last_fd;
+	s->eof = ix->eof;
+}
+
+/* After a power loss only what was synced is known to be what was written. Both places of LOG_SYNC then say
+ * the same: one that did not hold must not hold again when the files have grown. */
+static int after_power_loss(struct stream *s, struct log_index *ix, struct err *e)
+{
+	if (ix->synced < s->base)
+		ix->synced = s->base;
+	s->size = ix->synced;
+	cut(s->fd, s->size - s->base);
+	cut(s->ix_fd, ix->synced_ix ? ix->synced_ix : LOG_FIXED * LOG_REC_SIZE);
+	if (log_index_scan(s->ix_fd, s->size, ix, e) < 0)
+		return -1;
+	adopt(s, ix);
+	return put_head(s, e) < 0 || put_sync(s, 0, e) < 0 ? -1 : put_sync(s, 1, e);
+}
+
 /* Brings files and index to a common state: see the head of this file. */
 static int settle(struct logstore *ls, struct stream *s, struct err *e)
 {
@@ -190,36 +243,23 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 	s->size = s->base + (uint64_t)st.st_size;
 	if (log_index_scan(s->ix_fd, s->size, &ix, e) < 0)
 		return -1;
-	if (ix.ix_size > 0 && ix.boot != ls->boot) {
-		/* After a power loss only what was synced is known to be what was written. */
-		if (ix.synced < s->base)
-			ix.synced = s->base;
-		cut(s->fd, ix.synced - s->base);
-		cut(s->ix_fd, ix.synced_ix);
-		s->size = ix.synced;
-		if (log_index_scan(s->ix_fd, s->size, &ix, e) < 0)
+	if (ix.ix_size == 0) {
+		/* Nothing tells how much of the bytes is known: they come again. */
+		cut(s->fd, 0);
+		s->size = s->base;
+		if (make_index(s, e) < 0)
 			return -1;
+	} else if (ix.boot != ls->boot) {
+		if (after_power_loss(s, &ix, e) < 0)
+			return -1;
+	} else {
+		adopt(s, &ix);
 	}
-	cut(s->ix_fd, ix.ix_size);
-	s->ix_size = ix.ix_size;
-	s->delta = ix.delta;
-	s->synced = ix.synced;
-	s->synced_ix = ix.synced_ix;
-	s->synced_delta = ix.synced_delta;
-	s->lost = ix.lost;
-	s->first_us = ix.first_us;
-	s->last_us = ix.last_us;
-	s->last_fd = ix.last_fd;
-	s->eof = ix.eof;
+	cut(s->ix_fd, s->ix_size);
 	s->at_line_start = last_byte_is_newline(s);
-	if (ix.boot != ls->boot && put_head(s, e) < 0)
-		return -1;
-	if (s->ix_size == 0)
-		s->ix_size = LOG_REC_SIZE;
-	if (ix.boot != ls->boot &&
-	    log_put_rec(s, LOG_BOOT, s->size, clock_real_us(ls->c.clock), ls->boot, 0, e) < 0)
-		return -1;
-	return 0;
+	if (ix.boot == ls->boot)
+		return 0;
+	return log_put_rec(s, LOG_BOOT, s->size, clock_real_us(ls->c.clock), ls->boot, 0, e);
 }
 
 static int stream_files(struct logstore *ls, struct stream *s, struct err *e)
@@ -316,11 +356,14 @@ static int data_sync(int fd, struct err *e)
 static void back_to_synced(struct logstore *ls, struct stream *s, const struct err *e)
 {
 	struct stream copy = *s;
+	struct err none;
 
 	log_error("event=log_sync_failed job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", s->job, s->attempt,
 	          s->name, e->text);
 	cut(s->fd, s->synced > s->base ? s->synced - s->base : 0);
 	cut(s->ix_fd, s->synced_ix);
+	/* The one that was written for nothing must not hold when the files have grown again. */
+	put_sync(s, !s->slot, &none);
 	copy.name = copy.key + (s->name - s->key);
 	log_stream_close(ls, s);
 	if (ls->c.on_error)
@@ -329,16 +372,23 @@ static void back_to_synced(struct logstore *ls, struct stream *s, const struct e
 
 static int sync_files(struct stream *s, struct err *e)
 {
+	const struct stream before = *s;
+
 	if (s->synced == s->size && s->synced_ix == s->ix_size)
 		return 0;
 	if (s->synced != s->size && data_sync(s->fd, e) < 0)
 		return -1;
-	if (log_put_rec(s, LOG_SYNC, s->size, s->last_us, log_src_end(s), 0, e) < 0 || data_sync(s->ix_fd, e) < 0)
-		return -1;
 	s->synced = s->size;
 	s->synced_ix = s->ix_size;
 	s->synced_delta = s->delta;
-	return 0;
+	if (put_sync(s, !s->slot, e) == 0 && data_sync(s->ix_fd, e) == 0) {
+		s->slot = !s->slot;
+		return 0;
+	}
+	s->synced = before.synced;
+	s->synced_ix = before.synced_ix;
+	s->synced_delta = before.synced_delta;
+	return -1;
 }
 
 /* s may be gone afterwards. */

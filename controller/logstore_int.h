@@ -20,17 +20,17 @@ int log_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t att
              enum log_part part, struct err *e);
 int log_attempt_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t attempt, struct err *e);
 
-/* ---- side index: records of 32 bytes, big-endian, ascending by offset but for the first
- * -------------------- */
+/* ---- side index: records of 32 bytes, big-endian; three of fixed place, the others ascending by offset ----
+ */
 
 #define LOG_REC_SIZE 32
+#define LOG_FIXED    3 /* LOG_HEAD, and two places for LOG_SYNC that are written in turn */
 
 enum log_kind {
-	LOG_HEAD = 1, /* the first record, rewritten in place. offset: bytes lost at the source; at_us: of the
-	                 first bytes; aux: format, 1 */
+	LOG_HEAD = 1, /* offset: bytes lost at the source; at_us: of the first bytes; aux: format, 1 */
 	LOG_DATA,     /* bytes from offset on came at at_us on descriptor aux */
 	LOG_GAP,      /* at offset stands a line of aux bytes about lost ones; src: source offset behind it */
-	LOG_SYNC,     /* everything below offset (src) was synced; at_us: of the last bytes */
+	LOG_SYNC,     /* everything below offset (src), and aux records of the index, were synced */
 	LOG_BOOT,     /* written by another boot of the machine from here on; src: hash of the boot id */
 	LOG_EOF,      /* the stream ends at offset; aux 1: nobody said so, the attempt was over */
 };
@@ -43,21 +43,21 @@ int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r); /* -1: no su
 
 /* What an index says, read from its beginning. */
 struct log_index {
-	uint64_t ix_size; /* bytes of whole, proper records */
+	uint64_t ix_size; /* bytes of whole, proper records; 0 = it is none */
 	uint64_t lost, first_us, last_us;
 	uint32_t last_fd;
 	uint64_t boot;              /* 0 = none */
 	int64_t delta;              /* source offset - stream offset at the end */
 	uint64_t last_offset;       /* of the last mark or gap, end of its line */
-	uint64_t synced, synced_ix; /* of the last LOG_SYNC: offset, and size of the index behind it */
+	uint64_t synced, synced_ix; /* of the valid LOG_SYNC: offset, and size of the index; 0 none */
 	int64_t synced_delta;
-	int eof; /* the last word is LOG_EOF */
+	unsigned slot; /* 0, 1: which LOG_SYNC that is */
+	int eof;       /* the last word is LOG_EOF */
 };
 /* limit: stream bytes that are there; a gap whose line is beyond is not counted, nor what follows it. */
 int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e);
 
-/* ---- compressed streams -----------------------------------------------------------------------------------
- */
+/* ---- compressed streams ---- */
 
 #define LOG_FRAME (1u << 20) /* bytes of the stream in one frame */
 
@@ -71,8 +71,7 @@ int log_zst_size(int fd, uint64_t *size, struct err *e);
 /* Up to max bytes at offset; *n 0 at the end. */
 int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, struct err *e);
 
-/* ---- the one that appends (logstore.c, logfinish.c)
- * ---------------------------------------------------------- */
+/* ---- the one that appends (logstore.c, logfinish.c) ---- */
 
 struct stream {
 	char key[96]; /* "job/attempt/name" */
@@ -86,6 +85,7 @@ struct stream {
 	uint64_t ix_size;
 	uint64_t synced, synced_ix;
 	int64_t synced_delta;
+	unsigned slot; /* 0, 1: which LOG_SYNC says so */
 	uint64_t lost, first_us, last_us;
 	uint32_t last_fd;
 	int eof, at_line_start;

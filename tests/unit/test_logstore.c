@@ -371,6 +371,8 @@ static void test_kill(void)
 /* Another boot id: what was not synced is cut off, even when bytes stand there. */
 static void test_power_loss(void)
 {
+	uint8_t slots[64];
+	int newer;
 	char path[1024];
 	struct lab l;
 	struct err e;
@@ -397,6 +399,31 @@ static void test_power_loss(void)
 	put(&l, 119, "again", 0, &e);
 	is_content(&l, 0, "synced.\n[hearth: 100 bytes are missing here]\nafter a gap.again",
 	           "the unsynced end was cut off");
+	settle(&l);
+	lab_close(&l);
+	/* A promise that reached the disk before what it promises: the other one counts, and this one never
+	 * again. */
+	snprintf(path, sizeof(path), "%s/1/1/rank-0.ix", l.dir);
+	fd = open(path, O_RDWR);
+	ok(pread(fd, slots, 64, 32) == 64, "two places tell what was synced");
+	newer = memcmp(slots, slots + 32, 8) > 0 ? 0 : 1;
+	memcpy(slots + 32 * !newer, slots + 32 * newer, 32);
+	slots[32 * !newer + 7] = (uint8_t)(slots[32 * !newer + 7] + 3); /* three bytes more, */
+	slots[32 * !newer + 31] = 0xff;                                 /* 255 records */
+	ok(pwrite(fd, slots, 64, 32) == 64, "one promises too much");
+	close(fd);
+	snprintf(path, sizeof(path), "%s/1/1/rank-0.log", l.dir);
+	fd = open(path, O_WRONLY | O_APPEND);
+	ok(write(fd, "???", 3) == 3, "and three bytes are there");
+	close(fd);
+	setenv("HEARTH_TEST_BOOT_ID", "33333333-3333-3333-3333-333333333333", 1);
+	lab_reopen(&l, 0);
+	ok(logstore_durable(l.ls, 1, 1, "rank-0", &off, &e) == 0 && off == 124, "it does not count");
+	is_content(&l, 45, "after a gap.again", "its bytes are cut off");
+	snprintf(path, sizeof(path), "%s/1/1/rank-0.ix", l.dir);
+	fd = open(path, O_RDONLY);
+	ok(pread(fd, slots, 64, 32) == 64 && !memcmp(slots, slots + 32, 32), "and it is gone");
+	close(fd);
 	lab_close(&l);
 	unsetenv("HEARTH_TEST_BOOT_ID");
 }
