@@ -43,14 +43,15 @@ const char *progress_line(const struct progress *p, uint64_t done, uint64_t elap
 {
 	char a[32], b[32], rate[32], left[32], cells[BAR_MAX + 4] = "";
 	uint64_t speed = elapsed_us ? (uint64_t)((double)done * 1e6 / (double)elapsed_us) : 0;
-	str_size(done, a, sizeof(a));
 	str_size(speed, rate, sizeof(rate));
+	str_size(done, a, sizeof(a));
 	if (!p->total) {
 		snprintf(out, out_size, "%s %s, %s/s", p->what, a, rate);
 		return out;
 	}
 	if (done > p->total)
 		done = p->total;
+	str_size(done, a, sizeof(a));
 	str_size(p->total, b, sizeof(b));
 	str_duration(speed ? (p->total - done) / speed : 0, left, sizeof(left));
 	if (width >= WIDTH_MIN)

@@ -51,8 +51,8 @@ static int expand_range(const char *part, int (*fn)(const char *, void *), void 
 		return err_set(e, ERR_INVALID, "range '%s' runs backwards", part);
 	if (hi - lo >= RANGE_MAX)
 		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
-	for (uint64_t i = lo; i <= hi; i++) {
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)i);
+	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)(hi - n + 1));
 		if (fn(number, arg))
 			return -1;
 	}

@@ -336,17 +336,23 @@ static int do_flood(const char *a)
 	return 0;
 }
 
-/* Alternating lines on both streams, apart far enough to have an order. */
+/* Alternating lines on both streams; each only when the one before is in the log named by VICTIM_LOG, for two
+ * pipes have no order of their own. */
 static int do_both(const char *a)
 {
+	const char *log = getenv("VICTIM_LOG");
+	long total = 0;
 	char line[32];
+	struct stat st;
 
 	for (long i = 0; i < number(a); i++) {
 		int n = snprintf(line, sizeof(line), "%s %ld\n", i % 2 ? "err" : "out", i);
 
 		if (write(i % 2 ? 2 : 1, line, (size_t)n) != n)
 			return 91;
-		poll(NULL, 0, 20);
+		total += n;
+		while (!log || stat(log, &st) < 0 || st.st_size < total)
+			poll(NULL, 0, 1);
 	}
 	return 0;
 }

@@ -64,8 +64,10 @@ static void clean(uint64_t job)
 
 	ctl_collect(a, job, 1, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "job %d is cleaned", (int)job);
+	snprintf(path, sizeof(path), "event=forgotten job=%d attempt=1", (int)job);
+	ok(ctl_wait_log(a, path, LONG), "and forgotten");
 	snprintf(path, sizeof(path), "jobs/%d.1", (int)job);
-	ok(!exists(a, path), "and its folder is gone");
+	ok(!exists(a, path), "its folder is gone");
 }
 
 /* ---- cases ---------------------------------------------------------------------------------------------- */

@@ -258,7 +258,8 @@ static void test_process_state(void)
 	out = lab_output(&x, 0, NULL, NULL);
 	like(out, "SigBlk:\t0000000000000000", "no signal is blocked");
 	like(out, "SigIgn:\t0000000000000000", "none is ignored");
-	like(out, "nofile: 777\n", "number of open files");
+	if (!getenv("HEARTH_TEST_SHIM")) /* valgrind only pretends to set it */
+		like(out, "nofile: 777\n", "number of open files");
 	like(out, "as: 70368744177664\n", "address space");
 	like(out, "pgid_is_pid: 1\nsid_is_pid: 1\n", "own session and group");
 	like(out, "umask: 022", "usual umask");

@@ -30,6 +30,7 @@ static void test_streams(void)
 	size_t n;
 
 	lab_init(&x, "both", "6", NULL);
+	strv_addf(&x.l.env, "VICTIM_LOG=%s/out.%020d.log", x.logdir, 0);
 	lab_start(&x);
 	st = lab_wait(&x, PS_EXITED);
 	both = lab_output(&x, 0, &n, &gap);

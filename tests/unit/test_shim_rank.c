@@ -34,7 +34,7 @@ static void rank_lab(struct lab *x, const char *act, const char *arg)
 		tap_bail("%s: %s", link, strerror(errno));
 }
 
-static void stub_start(struct stub *s, int stdin_fd)
+static void stub_start_as(struct stub *s, int stdin_fd, int torchrun)
 {
 	cleanup_free char *path = lab_built("agent/hearth-rank");
 	char name[] = "hearth-rank";
@@ -47,8 +47,15 @@ static void stub_start(struct stub *s, int stdin_fd)
 		tap_bail("pipe");
 	strv_add(&env, "PATH=/nowhere");
 	strv_addf(&env, "HEARTH_LAUNCH_DIR=%s", launch_dir);
-	strv_add(&env, "OMPI_COMM_WORLD_LOCAL_RANK=3");
-	strv_add(&env, "OMPI_COMM_WORLD_RANK=0");
+	if (torchrun) {
+		strv_add(&env, "TORCHELASTIC_RUN_ID=x");
+		strv_add(&env, "LOCAL_RANK=3");
+		strv_add(&env, "RANK=7");
+		strv_add(&env, "MASTER_PORT=29500");
+	} else {
+		strv_add(&env, "OMPI_COMM_WORLD_LOCAL_RANK=3");
+		strv_add(&env, "OMPI_COMM_WORLD_RANK=0");
+	}
 	strv_add(&env, "PMIX_NAMESPACE=a b");
 	strv_add(&env, "PMI_X=1");
 	strv_add(&env, "ORTE_X=2");
@@ -65,6 +72,11 @@ static void stub_start(struct stub *s, int stdin_fd)
 	strv_fini(&env);
 	close(p[1]);
 	s->err_fd = p[0];
+}
+
+static void stub_start(struct stub *s, int stdin_fd)
+{
+	stub_start_as(s, stdin_fd, 0);
 }
 
 static int stub_end(struct stub *s, char *text, size_t size)
@@ -128,6 +140,25 @@ static void test_environment(void)
 	like(out, "OMPI_COMM_WORLD_RANK=0\nPMIX_NAMESPACE=a b\nPMI_X=1\nORTE_X=2\nPRTE_X=3\n",
 	     "what MPI needs comes along");
 	ok(!strstr(out, "OTHER=") && !strstr(out, "HEARTH_LAUNCH_DIR"), "and nothing else");
+	lab_end(&x);
+}
+
+static void test_torchrun(void)
+{
+	struct stub s;
+	struct lab x;
+	char text[500];
+	cleanup_free char *out = NULL;
+
+	rank_lab(&x, "env", NULL);
+	strv_add(&x.l.env, "MASTER_PORT=1");
+	lab_start(&x);
+	stub_start_as(&s, -1, 1);
+	is_int(stub_end(&s, text, sizeof(text)), 0, "a worker of torchrun");
+	out = lab_output(&x, 0, NULL, NULL);
+	like(out, "MASTER_PORT=29500\nTORCHELASTIC_RUN_ID=x\nLOCAL_RANK=3\nRANK=7\n",
+	     "gets what torchrun decided");
+	ok(!strstr(out, "OTHER=") && !strstr(out, "PMIX_"), "and nothing else");
 	lab_end(&x);
 }
 
@@ -267,6 +298,7 @@ int main(void)
 {
 	test_mirrors();
 	test_environment();
+	test_torchrun();
 	test_stdin();
 	test_signals();
 	test_killed();

@@ -1,0 +1,744 @@
+/* The program jobctl against a scripted controller: what it sends, what it prints, how it ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fsutil.h"
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/tree.h"
+#include "common/xalloc.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/jobctl_server.h"
+
+/* ---- running it ---- */
+
+struct run {
+	int code; /* exit status, 128 + signal */
+	char *out, *err;
+};
+
+static char *path_in(const char *name)
+{
+	return xasprintf("%s/%s", tap_tmpdir(), name);
+}
+
+static void put_file(const char *name, const char *text)
+{
+	char *path = path_in(name);
+	FILE *f = fopen(path, "w");
+	fputs(text, f);
+	fclose(f);
+	free(path);
+}
+
+static char *read_text(const char *name)
+{
+	char *path = path_in(name), *text = NULL;
+	size_t n;
+	fs_read_file(path, 1 << 20, &text, &n, NULL);
+	free(path);
+	return text ? text : xstrdup("");
+}
+
+/* Starts it with the words of a line (no quotes); $T in a word is the private folder. out_fd -1: into a file.
+ */
+static pid_t start(const char *url, const char *line, int out_fd)
+{
+	char *program = xasprintf("%s/jobctl/jobctl", getenv("HEARTH_TOP_BUILDDIR")), *copy = xstrdup(line),
+	     *save = NULL;
+	char *out = path_in("stdout"), *err = path_in("stderr");
+	struct strv argv = {0};
+	strv_add(&argv, "jobctl");
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		if (!strncmp(w, "$T", 2))
+			strv_addf(&argv, "%s%s", tap_tmpdir(), w + 2);
+		else
+			strv_add(&argv, w);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		int o = out_fd >= 0 ? out_fd : open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		dup2(open("/dev/null", O_RDONLY), 0);
+		dup2(o, 1);
+		dup2(open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+		if (url)
+			setenv("HEARTH_URL", url, 1);
+		else
+			unsetenv("HEARTH_URL");
+		execv(program, argv.v);
+		_exit(99);
+	}
+	strv_fini(&argv);
+	free(program);
+	free(copy);
+	free(out);
+	free(err);
+	return pid;
+}
+
+static void finish(struct run *r, pid_t pid)
+{
+	int status = -1;
+	/* A jobctl that hangs is ended by the test driver's own limit; waiting needs none here. */
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	r->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	r->out = read_text("stdout");
+	r->err = read_text("stderr");
+}
+
+static void run_fini(struct run *r)
+{
+	free(r->out);
+	free(r->err);
+}
+
+/* Runs it; compares exit status and, unless NULL, output and a part of the errors. */
+static void expect(struct js *s, const char *line, int code, const char *out, const char *err)
+{
+	struct run r;
+	finish(&r, start(s ? js_url(s) : NULL, line, -1));
+	int right = r.code == code && (!out || !strcmp(r.out, out)) && (!err || strstr(r.err, err));
+	ok(right, "jobctl %s", line);
+	if (!right)
+		tap_diag("exit %d (want %d)\nout: %s\nwant: %s\nerr: %s\nwant: %s", r.code, code, r.out,
+		         out ? out : "-", r.err, err ? err : "-");
+	run_fini(&r);
+}
+
+static const struct js_seen *last_of(struct js *s, const char *method)
+{
+	for (unsigned i = js_count(s); i-- > 0;) {
+		if (!strcmp(js_seen(s, i)->method, method))
+			return js_seen(s, i);
+	}
+	return NULL;
+}
+
+static int count_of(struct js *s, const char *method, const char *uri)
+{
+	int n = 0;
+	for (unsigned i = 0; i < js_count(s); i++)
+		n += !strcmp(js_seen(s, i)->method, method) && strstr(js_seen(s, i)->uri, uri);
+	return n;
+}
+
+/* ---- a controller ---- */
+
+static const char *const answers[] = {
+    /* method and beginning of the path (the longest that fits counts), answer */
+    "GET /api/v1/jobs?",
+    "{\"jobs\":[{\"id\":7,\"name\":\"a\",\"owner\":\"me\",\"status\":\"running\",\"nodes\":2,\"gpus\":0,"
+    "\"created_at\":"
+    "\"2026-01-02T03:04:05.000000Z\",\"started_at\":null,\"reason\":\"\"}],\"next\":null}",
+    "GET /api/v1/jobs/resolve",
+    "{\"id\":7}",
+    "GET /api/v1/jobs/7",
+    "{\"id\":7,\"name\":\"a\\u001b[1m\",\"owner\":\"me\",\"status\":\"completed\",\"exit_code\":0,\"created_"
+    "at\":"
+    "\"2026-01-02T03:04:05.000000Z\",\"attempt_count\":1,\"tags\":{\"team\":\"x\"},\"attempts\":[{\"number\":"
+    "1,"
+    "\"outcome\":\"succeeded\",\"nodes\":[\"n1\",\"n2\"],\"phases\":[]}],\"metrics\":{\"loss\":{\"last\":0.5,"
+    "\"min\":0.5,"
+    "\"max\":2,\"step\":40,\"count\":9}},\"artifacts\":[{\"kind\":\"model\",\"size_bytes\":10,\"files\":1}]}",
+    "GET /api/v1/jobs/8",
+    "{\"id\":8,\"name\":\"b\",\"status\":\"failed\",\"reason\":\"rank 3 exited with "
+    "1\",\"attempt_count\":1,\"metrics\":{}}",
+    "GET /api/v1/jobs/9",
+    "{\"id\":9,\"name\":\"c\",\"status\":\"running\",\"attempt_count\":1,\"metrics\":{\"loss\":{\"step\":40,"
+    "\"last\":1}}}",
+    "GET /api/v1/jobs/7/why",
+    "{\"status\":\"completed\",\"text\":\"it is done\"}",
+    "GET /api/v1/jobs/7/ranks",
+    "{\"ranks\":[{\"rank\":0,\"node\":\"n1\",\"state\":\"exited\",\"exit_code\":0,\"signal\":null,\"oom\":"
+    "false,"
+    "\"pid\":5}]}",
+    "GET /api/v1/jobs/7/run",
+    "{\"git_commit\":\"abc\"}",
+    "GET /api/v1/jobs/8/run",
+    "{\"git_commit\":\"def\"}",
+    "GET /api/v1/jobs/7/events",
+    "{\"events\":[{\"id\":1,\"at\":\"2026-01-02T03:04:05.000000Z\",\"type\":\"submitted\",\"data\":{\"text\":"
+    "\"hello\",\"n\":3}},{\"id\":2,\"at\":null,\"type\":\"ended\",\"data\":{}}]}",
+    "GET /api/v1/jobs/7/metrics",
+    "{\"loss\":{\"last\":0.5,\"min\":0.5,\"max\":2,\"step\":40,\"count\":9}}",
+    "GET /api/v1/jobs/7/metrics/loss",
+    "{\"points\":[[1,1.5,2],[null,2.5,\"nan\"],[3,3.5,0.5]]}",
+    "GET /api/v1/jobs/7/logs?",
+    "{\"streams\":[]}",
+    "GET /api/v1/jobs/7/logs",
+    "{\"streams\":[{\"attempt\":1,\"stream\":\"rank-0\",\"size\":10,\"complete\":true},{\"attempt\":1,"
+    "\"stream\":"
+    "\"mpirun\",\"size\":3,\"complete\":true}]}",
+    "GET /api/v1/nodes",
+    "{\"nodes\":[{\"name\":\"n1\",\"state\":\"up\",\"address\":\"10.0.0.1\",\"gpus\":4,\"gpus_used\":1,"
+    "\"slots\":8,"
+    "\"slots_used\":2,\"memory_bytes\":1073741824,\"jobs\":[7]}]}",
+    "GET /api/v1/top",
+    "{\"nodes\":{\"up\":1},\"jobs\":{\"running\":1},\"running\":[]}",
+    "POST /api/v1/jobs",
+    "{\"id\":17}",
+    "POST /api/v1/jobs/7/stop",
+    "{\"id\":7,\"status\":\"stopping\"}",
+    "POST /api/v1/jobs/8/stop",
+    "!409 {\"detail\":\"job 8 has ended\"}",
+    "POST /api/v1/jobs/9/stop",
+    "{\"id\":9,\"status\":\"stopping\"}",
+    "POST /api/v1/jobs/7/clone",
+    "{\"id\":18}",
+    "POST /api/v1/nodes/n1/drain",
+    "{\"name\":\"n1\"}",
+    "POST /api/v1/tokens",
+    "{\"token\":\"hj_abc\",\"expires_at\":\"2026-01-02T03:04:05.000000Z\"}",
+    "POST /api/v1/login-links",
+    "{\"path\":\"/login?code=c\",\"expires_at\":null}",
+    "POST /api/v1/blobs/missing",
+    "{\"missing\":[]}",
+    "PATCH /api/v1/jobs/7",
+    "{\"id\":7}",
+    "DELETE /api/v1/jobs/7",
+    "",
+    NULL};
+
+static void controller(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	size_t best = 0;
+	const char *found = NULL;
+	char *line = xasprintf("%s %s", q->method, q->uri);
+	(void)nth;
+	(void)arg;
+	for (size_t i = 0; answers[i]; i += 2) {
+		size_t n = strlen(answers[i]);
+		char next = strncmp(line, answers[i], n) ? 'x' : line[n];
+		if (n > best && !strncmp(line, answers[i], n) && (!next || next == '?' || answers[i][n - 1] == '?')) {
+			best = n;
+			found = answers[i + 1];
+		}
+	}
+	free(line);
+	if (!found) {
+		a->status = 404;
+		a->body = "{\"detail\":\"there is no such thing\"}";
+	} else if (*found == '!') {
+		a->status = atoi(found + 1);
+		a->body = strchr(found, ' ') + 1;
+	} else {
+		a->body = *found ? found : NULL;
+	}
+}
+
+static void test_usage(void)
+{
+	expect(NULL, "", 2, "", "usage: jobctl");
+	expect(NULL, "frobnicate", 2, "", "unknown verb 'frobnicate'");
+	expect(NULL, "sumbit", 2, "", "did you mean 'submit'?");
+	expect(NULL, "node", 2, "", "jobctl node drain NODE...");
+	expect(NULL, "checkpoints 3", 2, "", "part of the interface but not built yet");
+	expect(NULL, "--bogus ls", 2, "", "unknown option --bogus before the verb");
+	expect(NULL, "ls --lmit 3", 2, "", "ls: unknown option --lmit (did you mean --limit?)");
+	expect(NULL, "show", 2, "", "show: expected JOB");
+	expect(NULL, "show 1 2", 2, "", "show: expected JOB");
+	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
+	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x' is not a number");
+	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
+	expect(NULL, "logs 3 --grep a(b", 2, "", "at character 4");
+	expect(NULL, "logs 3 --offset --5", 2, "", "--offset '--5'");
+	expect(NULL, "wait 3 --for ever", 2, "", "expected running, step>N or end");
+	expect(NULL, "wait 3 --timeout soon", 2, "", "--timeout");
+	expect(NULL, "set 3 prioriti=4", 2, "", "did you mean 'priority'?");
+	expect(NULL, "set 3 priority=4.5", 2, "", "from -1000 to 1000");
+	expect(NULL, "set 3 priority=1 priority=2", 2, "", "priority is given twice");
+	expect(NULL, "set 3 time=long", 2, "", "time: ");
+	expect(NULL, "tag 3 x", 2, "", "expected KEY=VALUE");
+	expect(NULL, "get 3 weights", 2, "", "there are model, output, checkpoint and code");
+	expect(NULL, "show 0", 2, "", "job ids start at 1");
+	expect(NULL, "stop 5-3", 2, "", "runs backwards");
+	expect(NULL, "ls hp.lr>=1", 4, "", "not built yet");
+	expect(NULL, "--version", 0, "jobctl " PACKAGE_VERSION "\n", NULL);
+	expect(NULL, "show --help", 0, NULL, "");
+	expect(NULL, "--url ftp://x ls", 2, "", "expected http://HOST:PORT");
+	expect(NULL, "--url http://127.0.0.1:1 ls", 5, "", "no controller at http://127.0.0.1:1 (from --url)");
+	expect(NULL, "ls --url http://127.0.0.1:1", 5, "", "jobctl local up");
+}
+
+static void test_reading(struct js *s)
+{
+	expect(s, "show 7 --ranks", 0,
+	       "RANK  NODE  STATE   EXIT  SIGNAL  OOM  PID  RAN  TEXT\n   0  n1    exited     0       -  -      "
+	       "5    -  -\n",
+	       "");
+	expect(s, "why last", 0, "Job 7 is completed: it is done\n", "");
+	expect(s, "metrics 7", 0, "METRIC  LAST  MIN  MAX  STEP  POINTS\nloss     0.5  0.5    2    40       9\n",
+	       "");
+	expect(s, "metrics 7 loss --csv", 0, "step,time,value\n1,1.500000,2\n,2.500000,nan\n3,3.500000,0.5\n",
+	       "");
+	expect(s, "metrics 7 lo/ss", 3, "", "no such thing");
+	expect(s, "events 7", 0, "2026-01-02 03:04:05 submitted        hello n=3\n- ended            \n", "");
+	expect(s, "logs 7 --list", 0, NULL, "");
+	expect(s, "show 404", 3, "", "there is no such thing");
+	expect(s, "diff 7 7", 0, "No difference.\n", "");
+	expect(s, "completion bash", 0, NULL, "");
+	expect(s, "completion words 2 -- jobctl stop 7", 0, "7\n", "");
+	expect(s, "completion words 3 -- jobctl node drain n", 0, "n1\n", "");
+	struct run r;
+	finish(&r, start(js_url(s), "show 7", -1));
+	like(r.out, "a?[1m", "control characters of a name do not reach the terminal");
+	like(r.out, "jobctl get 7 model", "what it left, and how to get it");
+	run_fini(&r);
+	finish(&r, start(js_url(s), "diff 7 8", -1));
+	like(r.out, "rank 3 exited with 1", "differences are shown");
+	like(r.out, "run.git_commit", "also in how they were run");
+	run_fini(&r);
+}
+
+/* Every listing gives JSON that parses. */
+static void test_json(struct js *s)
+{
+	static const char *const lines[] = {"ls",
+	                                    "show 7",
+	                                    "show 7 --ranks",
+	                                    "why 7",
+	                                    "top",
+	                                    "events 7",
+	                                    "metrics 7",
+	                                    "metrics 7 loss",
+	                                    "logs 7",
+	                                    "nodes",
+	                                    "diff 7 8",
+	                                    "wait 7",
+	                                    "stop 7",
+	                                    "stop 7 9",
+	                                    "rm 7",
+	                                    "tag 7 a=b",
+	                                    "dash",
+	                                    "token create",
+	                                    "clone 7",
+	                                    "node drain n1",
+	                                    "local status",
+	                                    "set 7 priority=1",
+	                                    NULL};
+	for (size_t i = 0; lines[i]; i++) {
+		char *line = xasprintf("%s --json", lines[i]);
+		struct run r;
+		struct err e = {0};
+		finish(&r, start(js_url(s), line, -1));
+		cJSON *j = json_parse(r.out, strlen(r.out), &e);
+		ok(j, "jobctl %s gives JSON (%s)", line, j ? "good" : e.text);
+		cJSON_Delete(j);
+		run_fini(&r);
+		free(line);
+	}
+}
+
+static void test_changing(struct js *s)
+{
+	expect(s, "stop 7 8 9 --grace 1m", 4, "job 7 is being stopped\njob 9 is being stopped\n",
+	       "job 8: job 8 has ended");
+	is_str(last_of(s, "POST")->body, "{\"grace_s\":60}", "the grace time in seconds");
+	expect(s, "stop 8", 4, "", "jobctl: job 8 has ended");
+	expect(s, "set 7 priority=-5 time=1h30m queue=q", 0, "job 7 is changed\n", "");
+	is_str(last_of(s, "PATCH")->body, "{\"priority\":-5,\"time\":5400,\"queue\":\"q\"}", "all in one call");
+	expect(s, "tag 7 a=b c=d=e f-", 0, "job 7 is tagged\n", "");
+	is_str(last_of(s, "PATCH")->body, "{\"tags\":{\"a\":\"b\",\"c\":\"d=e\",\"f\":null}}",
+	       "tags set and removed");
+	expect(s, "note 7 looks good", 0, "job 7 has the note\n", "");
+	is_str(last_of(s, "PATCH")->body, "{\"notes\":\"looks good\"}", "words become one text");
+	expect(s, "pin 7", 0, NULL, "");
+	is_str(last_of(s, "PATCH")->body, "{\"pinned\":true}", "pinned");
+	expect(s, "rm 7", 0, "job 7 is removed\n", "");
+	expect(s, "clone 7 --set hyperparameters.lr=0.1 --set environment.N=3 --name x", 0, "18\n", "");
+	is_str(last_of(s, "POST")->body,
+	       "{\"set\":{\"hyperparameters.lr\":0.1,\"environment.N\":\"3\",\"name\":\"x\"}}",
+	       "changes go to the controller");
+	expect(s, "clone 7 --set x", 2, "", "expected KEY=VALUE");
+	expect(s, "node drain n1 nope --reason r", 3, "node n1 takes no new jobs; those on it go on\n",
+	       "no such thing");
+	expect(s, "token create --ttl 2h", 0, "hj_abc\n", "");
+	is_str(last_of(s, "POST")->body, "{\"kind\":\"join\",\"ttl_s\":7200}", "its life in seconds");
+	char *want = xasprintf("%s/login?code=c\n", js_url(s));
+	expect(s, "dash", 0, want, "");
+	free(want);
+	expect(s, "ls tag.a=b tag.c status:failed text", 0, NULL, "");
+	like(last_of(s, "GET")->uri, "&mine=1&tag=a%3Ab&tag=c&status=failed&text=text", "the query");
+}
+
+static void test_waiting(struct js *s)
+{
+	expect(s, "wait 7", 0, "7 completed\n", "");
+	expect(s, "wait 7 8 --exit-code", 1, "7 completed\n8 failed\n", "");
+	expect(s, "wait 9 --for running", 0, "9 running\n", "");
+	expect(s, "wait 9 --for step>39", 0, "9 running\n", "");
+	expect(s, "wait 8 --for step>9", 1, "8 failed\n", "ended before step 9 was passed");
+	expect(s, "wait 9 --timeout 1", 124, "", "job 9 is still running");
+	expect(s, "wait 404", 3, "", NULL);
+}
+
+/* ---- submit ---- */
+
+static void test_submit(struct js *s)
+{
+	char *dir = path_in("src");
+	mkdir(dir, 0755);
+	free(dir);
+	put_file("src/train.py", "print(1)\n");
+	put_file("job.json", "{\"command\": [\"true\"], \"source_dir\": \"src\"}\n");
+	expect(s, "submit $T/job.json", 0, "17\n", "");
+	const struct js_seen *q = last_of(s, "POST");
+	cJSON *body = json_parse(q->body, q->body_n, NULL);
+	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(body, "spec")),
+	       "{\"command\": [\"true\"], \"source_dir\": \"src\"}\n", "the text as written");
+	ok(hash_is_hex(cJSON_GetStringValue(cJSON_GetObjectItem(body, "bundle"))),
+	   "with the digest of the folder");
+	ok(q->idempotency_key, "and a key");
+	cJSON_Delete(body);
+	expect(s, "submit $T/job.json --set priority=3 --name n --hold", 0, "17\n", "");
+	like(last_of(s, "POST")->body, "\\\"priority\\\":", "changed");
+	like(last_of(s, "POST")->body, "\"hold\":true", "and held");
+	unsigned before = js_count(s);
+	expect(s, "submit $T/nothing.json", 2, "", "nothing.json: No such file");
+	expect(s, "submit $T", 2, "", NULL);
+	put_file("bad.json", "{\"command\": [\"true\"],}");
+	expect(s, "submit $T/bad.json", 2, "", "bad.json: line 1 column 22");
+	put_file("bad.json", "{\"comand\": [\"true\"], \"name\": 5, \"resources\": {\"instances\": \"two\"}}");
+	expect(s, "submit $T/bad.json", 2, "", "bad.json: comand: unknown key; did you mean \"command\"?");
+	expect(s, "submit $T/bad.json", 2, "", "bad.json: resources.instances: expected");
+	put_file("bad.json", "{\"command\": [\"true\"], \"source_dir\": \"../nowhere\"}");
+	expect(s, "submit $T/bad.json", 2, "", "nowhere: No such file or directory");
+	put_file("bad.json", "{\"command\": [\"true\"], \"source_dir\": \"job.json\"}");
+	expect(s, "submit $T/bad.json", 2, "", "job.json is not a directory");
+	put_file("bad.json", "{\"command\": [\"true\"], \"name\": \"../x\"}");
+	expect(s, "submit $T/bad.json", 2, "", "bad.json: name '../x' must begin");
+	expect(s, "submit -", 2, "", "standard input: line 1");
+	is_int(js_count(s), before, "none of that reached the controller");
+	put_file("src/.hearthignore", "*.py\n");
+	expect(s, "submit $T/job.json --dry-run", 0, "This job would be accepted.\n", "");
+	like(last_of(s, "POST")->body, "\"dry_run\":true", "a dry run says so");
+	ok(!strstr(last_of(s, "POST")->body, "bundle"), "and sends no source");
+}
+
+/* Chunks that are missing are sent, the manifest last; the rest is not. */
+static void wants_blobs(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	static char missing[1 << 20];
+	(void)nth;
+	if (!strcmp(q->method, "POST") && strstr(q->uri, "/blobs/missing")) {
+		const char *list = strchr(q->body, '[');
+		snprintf(missing, sizeof(missing), "{\"missing\":%s", *(int *)arg ? list : "[]}");
+		a->body = missing;
+	} else {
+		a->body = "{\"id\":3}";
+	}
+}
+
+static void test_upload(void)
+{
+	int all = 1;
+	struct js *s = js_start(wants_blobs, &all, NULL);
+	char *big = path_in("src/big");
+	FILE *f = fopen(big, "w");
+	for (int i = 0; i < 5000000; i++)
+		putc(i % 251, f);
+	fclose(f);
+	expect(s, "submit $T/job.json", 0, "3\n", "");
+	is_int(count_of(s, "POST", "/blobs/missing"), 1, "asked once");
+	is_int(count_of(s, "PUT", "/blobs/"), 4,
+	       "two chunks of the large file, one of the small ones, the manifest");
+	const struct js_seen *manifest = last_of(s, "PUT");
+	ok(!strncmp(manifest->body, "hearth-tree 1\n", 14), "the manifest comes last");
+	char hex[HASH_HEX_SIZE];
+	hash_hex(manifest->body, manifest->body_n, hex);
+	like(manifest->uri, hex, "under its digest");
+	like(last_of(s, "POST")->body, hex, "which the job names");
+	is_str(manifest->content_type, "application/octet-stream", "as bytes");
+	all = 0;
+	expect(s, "submit $T/job.json", 0, "3\n", "");
+	is_int(count_of(s, "PUT", "/blobs/"), 4, "what is there is not sent again");
+	unlink(big);
+	free(big);
+	js_stop(s);
+}
+
+/* ---- get ---- */
+
+struct artifact {
+	char *manifest, digest[HASH_HEX_SIZE], chunk[HASH_HEX_SIZE];
+	const char *data;
+	char list[512];
+};
+
+static void gives_blobs(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	const struct artifact *t = arg;
+	(void)nth;
+	a->type = "application/octet-stream";
+	if (strstr(q->uri, "/artifacts"))
+		a->body = t->list;
+	else if (strstr(q->uri, t->digest))
+		a->body = t->manifest;
+	else if (strstr(q->uri, t->chunk))
+		a->body = t->data;
+	else
+		a->status = 404;
+}
+
+static void test_get(void)
+{
+	struct artifact t = {.data = "weights"};
+	hash_hex("weights", 7, t.chunk);
+	t.manifest = xasprintf("hearth-tree 1\nf 640 7 model.bin %s:0:7\n", t.chunk);
+	hash_hex(t.manifest, strlen(t.manifest), t.digest);
+	snprintf(t.list, sizeof(t.list),
+	         "{\"artifacts\":[{\"kind\":\"model\",\"attempt\":1,\"node\":\"n1\",\"digest\":\"%064d\"},{"
+	         "\"kind\":\"model\",\"attempt\":2,\"node\":"
+	         "\"n1\",\"digest\":\"%s\"},{\"kind\":\"output\",\"attempt\":2,\"digest\":\"no\"}]}",
+	         0, t.digest);
+	struct js *s = js_start(gives_blobs, &t, NULL);
+	char *want = xasprintf("%s/got\n", tap_tmpdir());
+	expect(s, "get 7 model $T/got", 0, want, "");
+	char *text = read_text("got/model.bin");
+	is_str(text, "weights", "the newest attempt's file is there");
+	free(text);
+	like(last_of(s, "GET")->uri, "?job=7&kind=model", "asked for as part of the job");
+	expect(s, "get 7 model $T/got", 4, "", "is not empty");
+	expect(s, "get 7 model $T/got --force", 0, want, "");
+	expect(s, "get 7 checkpoint $T/none", 3, "", "job 7 left no checkpoint");
+	expect(s, "get 7 output $T/bad", 4, "", "as a digest");
+	t.data = "weighty";
+	expect(s, "get 7 model $T/torn", 4, "", "gave other bytes than those of");
+	char *torn = path_in("torn");
+	ok(rmdir(torn) == 0, "and nothing is left of the attempt");
+	free(torn);
+	free(want);
+	js_stop(s);
+	free(t.manifest);
+}
+
+/* ---- logs ---- */
+
+struct story {
+	_Atomic int logs, shows;
+	int kind;
+};
+
+/* The stream breaks in the middle, answers 503, goes on; then attempt 2; then the job has ended. */
+static void two_attempts(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	static const char *const first = "one\ntwo\nthree\n";
+	struct story *st = arg;
+	const char *offset = strstr(q->uri, "offset=");
+	(void)nth;
+	if (!strstr(q->uri, "/logs/")) {
+		int n = ++st->shows;
+		a->body = n < 3   ? "{\"status\":\"running\",\"attempt_count\":1}"
+		          : n < 5 ? "{\"status\":\"starting\",\"attempt_count\":2}"
+		                  : "{\"status\":\"completed\",\"attempt_count\":2}";
+		return;
+	}
+	int n = ++st->logs;
+	a->chunked = 1;
+	a->headers[0] = "X-Hearth-Attempt";
+	a->headers[1] = strstr(q->uri, "attempt=2") ? "2" : "1";
+	a->headers[2] = "X-Hearth-Offset";
+	if (n == 1) {
+		a->headers[3] = "0";
+		a->body = first;
+		a->body_n = 6;
+		a->cut = 1;
+	} else if (n == 2) {
+		a->chunked = 0;
+		a->status = 503;
+		a->body = "{}";
+	} else if (!strstr(q->uri, "attempt=2")) {
+		a->headers[3] = "6";
+		a->body = first + (offset ? atoi(offset + 7) : 0);
+	} else {
+		a->headers[3] = "0";
+		a->body = "four\n";
+	}
+}
+
+static void test_follow(void)
+{
+	struct story st = {0};
+	struct js *s = js_start(two_attempts, &st, NULL);
+	expect(s, "logs 5 -f", 0, "one\ntwo\nthree\nfour\n", "[hearth: attempt 2]");
+	like(js_seen(s, 0)->uri, "/logs/rank-0?offset=0&skip=0&follow=1&attempt=0",
+	     "from the start, of the newest attempt");
+	like(js_seen(s, 1)->uri, "offset=6&skip=0&follow=1&attempt=1",
+	     "then from the next byte of the same attempt");
+	js_stop(s);
+	struct story again = {0};
+	s = js_start(two_attempts, &again, NULL);
+	expect(s, "logs 5 -f --grep [ne]e$", 0, "one\nthree\n", NULL);
+	js_stop(s);
+}
+
+static void simple_logs(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	struct story *st = arg;
+	(void)nth;
+	if (strstr(q->uri, "/logs?") || !strcmp(q->uri, "/api/v1/jobs/5/logs")) {
+		a->body =
+		    "{\"streams\":[{\"stream\":\"setup-algo-1\",\"size\":5},{\"stream\":\"mpirun\",\"size\":0}]}";
+	} else if (strstr(q->uri, "/logs/setup-algo-1")) {
+		a->chunked = 1;
+		a->body = "pip!\n";
+	} else if (strstr(q->uri, "/logs/rank-1?")) {
+		a->chunked = 1;
+		a->body = "later\n";
+		a->headers[0] = "X-Hearth-Offset";
+		a->headers[1] = "100";
+		a->hang = strstr(q->uri, "follow=1") != NULL;
+	} else if (strstr(q->uri, "/logs/") || strstr(q->uri, "/why")) {
+		a->status = 404;
+		a->body = "{\"detail\":\"no such stream\"}";
+	} else {
+		a->body = st->kind ? "{\"status\":\"running\",\"attempt_count\":1}"
+		                   : "{\"status\":\"failed\",\"attempt_count\":1}";
+	}
+}
+
+static void test_logs(void)
+{
+	struct story st = {0};
+	struct js *s = js_start(simple_logs, &st, NULL);
+	expect(s, "logs 5", 0, "pip!\n", "rank 0 wrote nothing; this is the stream setup-algo-1");
+	expect(s, "logs 5 -f", 0, "pip!\n", "rank 0 wrote nothing");
+	expect(s, "logs 5 --rank 7", 3, "", "There are: setup-algo-1, mpirun");
+	expect(s, "logs 5 --rank 1", 0, "[hearth: 100 bytes before this are no longer kept]\nlater\n", "");
+	expect(s, "logs 5 --rank 1 --offset -50 --attempt 3", 0, "later\n", "");
+	like(last_of(s, "GET")->uri, "/logs/rank-1?offset=-50&skip=0&follow=0&attempt=3",
+	     "a place before the end, an attempt");
+	expect(s, "logs 5 --stream setup --node 2", 3, "", "no such stream");
+	is_int(count_of(s, "GET", "/logs/setup?offset=0&skip=0&follow=0&attempt=0&node=algo-2"), 1,
+	       "a node by number");
+	expect(s, "logs 5 --node big-1", 3, "", NULL);
+	is_int(count_of(s, "GET", "/logs/rank?offset=0&skip=0&follow=0&attempt=0&node=big-1"), 1,
+	       "a node by name");
+	js_stop(s);
+}
+
+/* Ctrl-C while nothing comes: it ends at once, the job is left alone. */
+static void interrupt_one(const char *line, unsigned after, const char *err)
+{
+	struct story st = {.kind = 1};
+	struct js *s = js_start(simple_logs, &st, NULL);
+	struct run r;
+	pid_t pid = start(js_url(s), line, -1);
+	is_int(js_wait(s, after, 20000), 0, "it runs");
+	/* Until it has shown what there is, so that it waits now. */
+	for (int i = 0; i < 2000 && after == 1; i++) {
+		char *text = read_text("stdout");
+		int there = strstr(text, "later") != NULL;
+		free(text);
+		if (there)
+			break;
+		poll(NULL, 0, 10);
+	}
+	kill(pid, SIGINT);
+	finish(&r, pid);
+	is_int(r.code, 130, line);
+	like(r.err, err, "says what it says");
+	is_int(count_of(s, "POST", "/stop"), 0, "and stops no job");
+	run_fini(&r);
+	js_stop(s);
+}
+
+static void closed_reader(struct js *s)
+{
+	int fds[2];
+	struct run r;
+	if (pipe2(fds, O_CLOEXEC))
+		tap_bail("pipe");
+	close(fds[0]);
+	pid_t pid = start(js_url(s), "ls", fds[1]);
+	close(fds[1]);
+	finish(&r, pid);
+	is_int(r.code, 141, "nobody reads its output");
+	is_str(r.err, "", "which is no error to speak of");
+	run_fini(&r);
+	int full = open("/dev/full", O_WRONLY);
+	pid = start(js_url(s), "ls", full);
+	close(full);
+	finish(&r, pid);
+	is_int(r.code, 4, "a full disk");
+	like(r.err, "standard output: No space left on device", "is one");
+	run_fini(&r);
+}
+
+/* ---- events ---- */
+
+static void event_story(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	struct story *st = arg;
+	(void)nth;
+	if (strstr(q->uri, "/events?")) {
+		a->body = "{\"events\":[{\"id\":4,\"type\":\"placed\",\"data\":{}}]}";
+		return;
+	}
+	a->chunked = 1;
+	a->type = "text/event-stream";
+	if (++st->logs == 1) {
+		a->cut = 1;
+		a->body = ": beat\n\nid: 5\nevent: launching\ndata: "
+		          "{\"id\":5,\"type\":\"launching\",\"data\":{}}\n\nid: 6\ndata: {\"id\":6,";
+	} else {
+		a->hang = 1;
+		a->body = "id: 6\r\ndata: "
+		          "{\"id\":6,\"type\":\"outcome\",\"data\":{}}\r\n\r\ndata:{\"id\":7,\"type\":\"ended\","
+		          "\"data\":{}}\n\n";
+	}
+}
+
+static void test_events(void)
+{
+	struct story st = {0};
+	struct js *s = js_start(event_story, &st, NULL);
+	struct run r;
+	finish(&r, start(js_url(s), "events 5 -f --json", -1));
+	is_int(r.code, 0, "events until the job has ended");
+	is_str(r.out,
+	       "{\"id\":4,\"type\":\"placed\",\"data\":{}}\n{\"id\":5,\"type\":\"launching\",\"data\":{}}\n"
+	       "{\"id\":6,\"type\":\"outcome\",\"data\":{}}\n{\"id\":7,\"type\":\"ended\",\"data\":{}}\n",
+	       "each once, over a broken connection");
+	is_str(js_seen(s, 1)->last_event_id, "4", "behind what was read");
+	is_str(js_seen(s, 2)->last_event_id, "5", "and behind what was seen");
+	run_fini(&r);
+	js_stop(s);
+}
+
+int main(void)
+{
+	setenv("HOME", tap_tmpdir(), 1);
+	setenv("TZ", "UTC", 1);
+	setenv("HEARTH_PATIENCE", "0", 1);
+	static const char *const unset[] = {"HEARTH_TOKEN", "HEARTH_CA", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+	                                    "NO_COLOR"};
+	for (size_t i = 0; i < 5; i++)
+		unsetenv(unset[i]);
+	test_usage();
+	struct js *s = js_start(controller, NULL, NULL);
+	test_reading(s);
+	test_json(s);
+	test_changing(s);
+	test_waiting(s);
+	test_submit(s);
+	closed_reader(s);
+	js_stop(s);
+	test_upload();
+	test_get();
+	test_follow();
+	test_logs();
+	interrupt_one("logs 5 --rank 1 -f", 1, "");
+	interrupt_one("wait 9", 2, "");
+	test_events();
+	return tap_done();
+}
