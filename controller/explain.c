@@ -404,7 +404,7 @@ void req_stats(struct core *c, struct request *rq)
 	for (int i = 0; i < N_JOB_STATUS; i++)
 		json_add_u64(jobs, state_name(STATE_JOB, i), c->counts[i]);
 	sum_nodes(c, &s);
-	json_add_u64(body, "nodes_total_count", s.total);
+	json_add_u64(body, "nodes_known", s.total);
 	json_add_u64(body, "nodes_up", s.up);
 	json_add_u64(body, "gpus", s.gpus);
 	json_add_u64(body, "gpus_used", s.gpus_used);

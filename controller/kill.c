@@ -265,6 +265,20 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	}
 }
 
+/* One line for the main node's `system` stream, before its streams are closed. */
+static void note_outcome(struct core *c, const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct cnode *n = node_by_id(c, a->places[0].node_id);
+	struct wm_note m = {.job = j->r.id, .attempt = a->number, .epoch = a->epoch};
+
+	if (!n || !n->synced || a->places[0].state != PLACE_ENDED)
+		return;
+	m.text = xasprintf("outcome: %s%s%s", state_name(STATE_OUTCOME, (int)a->outcome), a->reason ? ": " : "", a->reason ? a->reason : "");
+	hold_send(c, n, WM_NOTE, &m);
+	free(m.text);
+}
+
 void decide_outcome(struct core *c, struct cjob *j)
 {
 	struct verdict v;
@@ -285,6 +299,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 	if (v.signal >= 0)
 		cJSON_AddNumberToObject(d, "signal", v.signal);
 	job_post(c, j, EV_OUTCOME, d);
+	note_outcome(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
 		j->act->rt[i].progress_us = now_boot(c);
 	log_info("event=outcome job=%llu attempt=%u outcome=%s class=%s", (unsigned long long)j->r.id, j->r.att->number,
