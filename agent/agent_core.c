@@ -169,7 +169,7 @@ static void config_fini(struct agent_config *c)
 /* With no launch here there is nothing that a later agent would need. */
 static void tidy(const struct agent *a)
 {
-	if (a->session && a->run_lock >= 0 && launches_all_clean(a->launches))
+	if (a->session && a->run_lock >= 0 && launches_count(a->launches) == 0)
 		fs_rm_rf(a->env.cfg.run_dir, NULL);
 }
 

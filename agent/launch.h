@@ -138,6 +138,7 @@ int lproc_ended(const struct lproc *p);
 void lproc_watch(struct lproc *p); /* id and token are known: link and tail */
 void lproc_report(struct lproc *p);
 void lproc_quit(struct lproc *p, uint32_t grace_ms);
+int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */
 void lproc_end(struct lproc *p, enum proc_state state, const char *text); /* an end without a shim's record */
 const char *lproc_kind_name(uint8_t kind);
 

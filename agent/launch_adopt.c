@@ -7,6 +7,7 @@
  *   READY, RUNNING             container adopted, shims greeted, logs followed again
  *   stopping                   as RUNNING, and the ladder goes on with what is left of its time
  *   ENDED, FAILED              waits for COLLECT, or goes on with it
+ *   CLEANED                    says so again
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -53,6 +54,7 @@ static void adopt_proc(struct lproc *p)
 	char *token;
 
 	adopt_rsh_id(p);
+	p->quit = lproc_was_quit(p);
 	if (shim_state_read(p->dir, &s, &e) < 0) {
 		cleanup_free char *text = xasprintf("its shim left no state (%s)", e.text);
 
@@ -169,7 +171,8 @@ static int resume(struct launch *l, struct err *e)
 {
 	struct err why = {0};
 
-	if (user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, e) < 0)
+	/* One that failed because of the account is still collected. */
+	if (user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, e) < 0 && !launch_is_over(l))
 		return -1;
 	launch_open_logs(l);
 	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
@@ -198,6 +201,10 @@ static void adopt_as(struct launch *l, int same_boot)
 		undo_half(l);
 		user_fini(&l->user);
 		launch_prepare(l);
+		return;
+	}
+	if (l->state == LAUNCH_CLEANED) {
+		launch_report(l);
 		return;
 	}
 	if (resume(l, &e) < 0) {

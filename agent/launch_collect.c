@@ -202,6 +202,22 @@ void launch_collect_step(struct launch *l)
 	launch_arm(l, 0, clean); /* not here: the caller is a callback of a shim link */
 }
 
+static int strip_one(const char *name, void *arg)
+{
+	const struct launch *l = arg;
+	cleanup_free char *path = xasprintf("%s/%s", l->paths.run, name);
+
+	if (strcmp(name, "plan") && strcmp(name, "life"))
+		fs_rm_rf(path, NULL);
+	return 0;
+}
+
+/* Plan and life stay until the controller has CLEANED durably: an agent that starts meanwhile must be able to say so. */
+static void strip_run(struct launch *l)
+{
+	fs_each(l->paths.run, strip_one, l, NULL);
+}
+
 static void clean(struct launch *l)
 {
 	struct err e = {0};
@@ -230,10 +246,9 @@ static void clean(struct launch *l)
 			l->text = xasprintf("left behind: %s", e.text);
 		}
 	}
+	strip_run(l);
 	l->state = LAUNCH_CLEANED;
-	/* The folder of RUN goes last: as long as it is there a new agent finds the launch and goes on from here. */
-	if (fs_rm_rf(l->paths.run, &e) < 0)
-		log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+	launch_save(l);
 	log_info("event=launch job=%" PRIu64 " attempt=%u state=cleaned", l->job, l->attempt);
 	launch_report(l);
 }

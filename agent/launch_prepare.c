@@ -222,21 +222,20 @@ void launch_proc_ready(struct launch *l)
 
 /* ---- start ---------------------------------------------------------------------------------------------- */
 
-/* Leftovers of an earlier try of this very launch: its record would refuse a new shim. */
+/* Leftovers of an earlier try of this very launch: its record and its empty log files would refuse a new shim. */
 static void clear_old_procs(struct launch *l)
 {
-	struct strv names = {0};
-	cleanup_free char *container = xasprintf("%s/container", l->paths.run);
+	static const char *const others[] = {"mpirun", "orted", "torchrun"};
 
-	(void)container;
-	strv_addf(&names, "%s/mpirun", l->paths.run);
-	strv_addf(&names, "%s/orted", l->paths.run);
-	strv_addf(&names, "%s/torchrun", l->paths.run);
-	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
-		strv_addf(&names, "%s/rank-%u", l->paths.run, i);
-	for (size_t i = 0; i < names.n; i++)
-		fs_rm_rf(names.v[i], NULL);
-	strv_fini(&names);
+	for (uint32_t i = 0; i < l->plan->local_ranks + 3; i++) {
+		const char *other = i < 3 ? others[i] : NULL;
+		cleanup_free char *dir = other ? xasprintf("%s/%s", l->paths.run, other) : xasprintf("%s/rank-%u", l->paths.run, i - 3);
+		cleanup_free char *logs = other ? xasprintf("%s/logs/%s", l->paths.work, other)
+		                                : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
+
+		fs_rm_rf(dir, NULL);
+		fs_rm_rf(logs, NULL);
+	}
 }
 
 void launch_prepare(struct launch *l)

@@ -223,14 +223,21 @@ void launches_report_all(struct launches *t)
 
 	DL_FOREACH(t->list, l)
 	{
-		launch_report(l);
+		/* Processes first: an ENDED that comes before the ends of its ranks would leave their fate unknown. */
 		for (struct lproc *p = l->procs; p; p = p->next)
 			lproc_report(p);
+		launch_report(l);
 	}
 }
 
 void launches_forget(struct launches *t, struct launch *l)
 {
+	struct err e = {0};
+
+	/* Until here the folder said CLEANED to whoever came next. */
+	if (fs_rm_rf(l->paths.run, &e) < 0)
+		log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+	log_info("event=forgotten job=%" PRIu64 " attempt=%u", l->job, l->attempt);
 	DL_DELETE(t->list, l);
 	t->n--;
 	outbox_drop(t->a->outbox, l->key);
@@ -262,16 +269,6 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 uint32_t launches_count(const struct launches *t)
 {
 	return t->n;
-}
-
-int launches_all_clean(const struct launches *t)
-{
-	struct launch *l;
-
-	DL_FOREACH(t->list, l)
-	if (l->state != LAUNCH_CLEANED)
-		return 0;
-	return 1;
 }
 
 int launches_alive(const struct launches *t)

@@ -8,6 +8,7 @@
 #include "agent/launch.h"
 #include "agent/outbox.h"
 #include "agent/shimlink.h"
+#include "common/fsutil.h"
 #include "common/log.h"
 
 #define LAST_LINES_MAX 4096
@@ -251,8 +252,25 @@ void lproc_watch(struct lproc *p)
 		p->tail = tail_start(l->a->tailer, &t);
 }
 
+/* A file beside the shim: an agent that starts again must not take the end of a shim that waited for a failure to start. */
+static char *quit_mark(const struct lproc *p)
+{
+	return xasprintf("%s/quit", p->dir);
+}
+
+int lproc_was_quit(const struct lproc *p)
+{
+	cleanup_free char *path = quit_mark(p);
+
+	return access(path, F_OK) == 0;
+}
+
 void lproc_quit(struct lproc *p, uint32_t grace_ms)
 {
+	cleanup_free char *path = quit_mark(p);
+
+	if (p->state <= PS_WAITING && !p->quit)
+		fs_replace(path, "", 0, 0600, NULL);
 	p->quit = 1;
 	if (p->link && !lproc_ended(p))
 		shimlink_quit(p->link, grace_ms);
