@@ -117,14 +117,40 @@ int child_report(struct child *c, char *text)
 {
 	ssize_t n;
 
-	do
+	for (;;) {
 		n = read(c->report_fd, text, CHILD_TEXT_MAX - 1);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return 0;
+		if (n > 0 && text[0] == SETUP_AT_EXEC) {
+			c->at_exec = 1;
+			n--;
+			memmove(text, text + 1, (size_t)n);
+			if (n == 0)
+				continue;
+		}
+		break;
+	}
 	text[n] = '\0'; /* the child wrote it at once, less than PIPE_BUF: it comes whole */
 	drop_fd(&c->report_fd);
-	return n == 0 ? 1 : -1;
+	return n == 0 && c->at_exec ? 1 : -1;
+}
+
+void child_await(struct child *c)
+{
+	int status;
+	pid_t pid = -1;
+
+	if (!c->running)
+		return;
+	child_signal_group(c, SIGKILL);
+	do
+		pid = waitpid(c->id.pid, &status, 0);
+	while (pid < 0 && errno == EINTR);
+	c->running = 0;
+	if (pid > 0)
+		c->raw_status = status;
 }
 
 int child_reap(struct child *c)
@@ -151,8 +177,8 @@ int child_signal_group(struct child *c, int signo)
 
 	if (!c->running)
 		return -1;
-	/* Not reaped, so neither the process's number nor its group's can be another's: no pidfd is needed. It may
-	 * not lead a group yet, or have moved to another one. */
+	/* Not reaped, so neither the process's number nor its group's can be another's: no pidfd is needed. It
+	 * may not lead a group yet, or have moved to another one. */
 	if (kill(-pid, signo) == 0 && getpgid(pid) == pid)
 		return 0;
 	return kill(pid, signo);

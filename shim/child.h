@@ -19,6 +19,7 @@ struct child {
 	struct proc_id id; /* pid 0: none was started */
 	int hold_fd;       /* closing it lets the child go on to exec; -1 done */
 	int report_fd;     /* end of file: exec has happened; bytes: why it has not. -1 settled */
+	int at_exec;       /* it has said that it executes now */
 	int running;       /* not reaped yet */
 	int raw_status;    /* as of waitpid, once running is 0 */
 };
@@ -36,8 +37,10 @@ void child_fini(struct child *c);
 int child_fork(struct child *c, const struct shim_launch *l, const struct child_io *io, struct err *e);
 void child_release(struct child *c);
 /* Reads report_fd, which is readable. 1: executed; 0: not yet; -1: it will not, text (CHILD_TEXT_MAX) says
- * why. */
+ * why, "" when it ended without a word. */
 int child_report(struct child *c, char *text);
+/* For a child that will not execute: SIGKILL, and its zombie taken away. */
+void child_await(struct child *c);
 
 /* Reaps whatever has ended. Sets c->running to 0 when the process itself was among it. Returns 1 when the
  * shim has no child left at all. */

@@ -344,6 +344,7 @@ static void enter_cwd(const struct shim_launch *l)
 void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t shim, int report_fd)
 {
 	static char *const no_env[] = {NULL};
+	const char at_exec = SETUP_AT_EXEC;
 	char *const *envp = l->env.v ? l->env.v : no_env;
 
 	report = report_fd;
@@ -361,6 +362,7 @@ void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t sh
 	umask(022);
 	if (!l->argv.n)
 		fail("no command was given");
+	(void)!write(report, &at_exec, 1);
 	if (!strchr(l->argv.v[0], '/'))
 		search_path(l, envp);
 	execve(l->argv.v[0], l->argv.v, envp);

@@ -205,9 +205,7 @@ static void start(struct shim *s, int in_fd)
 	s->phase = SP_STARTING;
 	if (record(s, &why) < 0) {
 		/* Not released: it has executed nothing. */
-		child_signal_group(&s->child, SIGKILL);
-		waitpid(s->child.id.pid, NULL, 0);
-		s->child.running = 0;
+		child_await(&s->child);
 		err_wrap(&why, "the start cannot be recorded");
 		fail(s, why.text);
 		return;
@@ -277,12 +275,13 @@ static void on_report(struct shim *s)
 	if (rc == 0)
 		return;
 	if (rc < 0) {
-		/* It ends by itself right after its last word; reaped here so that no other text overtakes this one.
-		 */
-		child_signal_group(&s->child, SIGKILL);
-		while (s->child.running && waitpid(s->child.id.pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
-		s->child.running = 0;
+		/* It ends by itself right after its last word. */
+		child_await(&s->child);
+		if (!text[0] && WIFSIGNALED(s->child.raw_status))
+			snprintf(text, sizeof(text), "ended by %s before it was executed",
+			         proc_signal_name(WTERMSIG(s->child.raw_status)));
+		else if (!text[0])
+			snprintf(text, sizeof(text), "ended before it was executed");
 		fail(s, text);
 		return;
 	}

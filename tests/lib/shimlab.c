@@ -152,7 +152,13 @@ void lab_start(struct lab *x)
 	lab_connect(x);
 }
 
-struct wm_shim_status *lab_wait(struct lab *x, enum proc_state state)
+static int is_end(int state)
+{
+	return state == PS_EXITED || state == PS_FAILED;
+}
+
+/* PS_UNKNOWN: any end. */
+static struct wm_shim_status *wait_state(struct lab *x, enum proc_state state)
 {
 	struct wm_shim_query q = {.watch = 1};
 	uint64_t deadline = clock_boot_us(clock_real()) + LAB_MS * 1000ull, id;
@@ -169,14 +175,24 @@ struct wm_shim_status *lab_wait(struct lab *x, enum proc_state state)
 		if (rc <= 0)
 			tap_bail("waiting for state %d: %s", (int)state, rc < 0 ? e.text : "nothing came");
 		st = msg;
-		if (type == WM_SHIM_STATUS && st->state == state)
+		if (type == WM_SHIM_STATUS && (st->state == state || (state == PS_UNKNOWN && is_end(st->state))))
 			return st;
-		if (type == WM_SHIM_STATUS && (st->state == PS_EXITED || st->state == PS_FAILED))
+		if (type == WM_SHIM_STATUS && is_end(st->state))
 			tap_bail("waited for state %d, got %d: exit %u signal %u %s", (int)state, st->state,
 			         st->exit_code, st->signal, st->text);
 		wire_free(type, msg);
 	}
 	tap_bail("state %d did not come", (int)state);
+}
+
+struct wm_shim_status *lab_wait(struct lab *x, enum proc_state state)
+{
+	return wait_state(x, state);
+}
+
+struct wm_shim_status *lab_wait_end(struct lab *x)
+{
+	return wait_state(x, PS_UNKNOWN);
 }
 
 int lab_until(int (*holds)(void *arg), void *arg)
@@ -363,7 +379,7 @@ static int ended(void *arg)
 
 	if (shim_state_read(x->dir, &s, &e) < 0)
 		tap_bail("%s", e.text);
-	done = s.st.state == PS_EXITED || s.st.state == PS_FAILED;
+	done = is_end(s.st.state);
 	shim_state_fini(&s);
 	return done;
 }

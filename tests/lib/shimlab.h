@@ -30,6 +30,7 @@ void lab_start(struct lab *x);     /* writes the launch, starts the shim, connec
 void lab_connect(struct lab *x);   /* once more; bails when that fails */
 /* Waits for a state; the status is the caller's by wire_free(WM_SHIM_STATUS, ...). */
 struct wm_shim_status *lab_wait(struct lab *x, enum proc_state state);
+struct wm_shim_status *lab_wait_end(struct lab *x); /* PS_EXITED or PS_FAILED, whichever comes */
 void lab_wait_output(struct lab *x, const char *text); /* until the tail holds it */
 /* Sends a verb that is answered by SHIM_OK: its code; *text (malloc'ed, may be NULL). */
 int lab_ok(struct lab *x, uint16_t type, const void *msg, char **text);

@@ -540,6 +540,10 @@ static void test_container(void)
 	pid_t pid;
 	char c;
 
+	if (getenv("HEARTH_TEST_SHIM")) {
+		tap_skip("valgrind has no pidfds, and a container is not entered without");
+		return;
+	}
 	pid = holder(&ready);
 	if (read(ready, &c, 1) != 1 || proc_identify(pid, &id, &e) < 0) {
 		tap_skip("mount and IPC namespaces cannot be made here");
