@@ -652,7 +652,7 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .epoch = epoch,
 		                       .launch_id = id,
 		                       .token = token,
-		                       .owner = pw ? pw->pw_name : none,
+		                       .owner = c->owner ? (char *)(uintptr_t)c->owner : pw ? pw->pw_name : none,
 		                       .job_name = name,
 		                       .spec = (char *)(uintptr_t)spec,
 		                       .node_rank = i,

@@ -53,6 +53,7 @@ struct ctl {
 	uint32_t lease_ms;
 	int mute;            /* accepts nobody, says nothing */
 	int no_acks;         /* reports are not acknowledged */
+	const char *owner;   /* of jobs; NULL: this process's account */
 	const char *refused; /* node that is not let in */
 	struct ctl_agent agents[CTL_AGENTS];
 	struct ctl_agent *nodes[CTL_NODES]; /* algo-1.. of the present launch */

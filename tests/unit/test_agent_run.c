@@ -47,6 +47,13 @@ static int exists(const struct ctl_agent *g, const char *below)
 	return stat(path, &st) == 0;
 }
 
+static int ready_or_failed(struct ctl *x, void *arg)
+{
+	(void)x;
+	(void)arg;
+	return a->launch && (a->launch->state == LAUNCH_READY || a->launch->state == LAUNCH_FAILED);
+}
+
 static int prepare_one(uint64_t job, const char *launcher, unsigned ranks, const char *shell)
 {
 	struct ctl_agent *const nodes[] = {a, NULL};
@@ -55,7 +62,8 @@ static int prepare_one(uint64_t job, const char *launcher, unsigned ranks, const
 
 	ctl_forget_reports(c);
 	ctl_prepare(c, text, job, 1, 1, nodes, n);
-	return ctl_wait_state(a, LAUNCH_READY, LONG);
+	ctl_wait(c, LONG, ready_or_failed, NULL);
+	return a->launch && a->launch->state == LAUNCH_READY;
 }
 
 static void clean(uint64_t job)
@@ -291,6 +299,41 @@ static void test_two_nodes_kill(void)
 	is_int(ctl_proc(b, PROC_RANK, 2)->signal, SIGTERM, "rank 2 was ended by TERM");
 }
 
+/* Can another account walk to the programs? */
+static int reachable(const char *path)
+{
+	char copy[4096];
+	struct stat st;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (char *p = strrchr(copy, '/'); p && p != copy; p = strrchr(copy, '/')) {
+		*p = '\0';
+		if (stat(copy, &st) < 0 || !(st.st_mode & 1))
+			return 0;
+	}
+	return 1;
+}
+
+static void test_other_account(void)
+{
+	cleanup_free char *program = xasprintf("%s/agent/hearth-rank", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
+
+	if (geteuid() != 0 || !reachable(program)) {
+		tap_skip("needs root, and programs that other accounts can reach");
+		return;
+	}
+	c->owner = "no-such-account";
+	ok(!prepare_one(41, "direct", 1, "true") && a->launch && a->launch->state == LAUNCH_FAILED, "an owner without account is refused");
+	like(a->launch ? a->launch->text : "", "useradd", "and the text says what to do");
+	clean(41);
+	c->owner = "nobody";
+	prepare_two(42, "echo $(id -un) $(touch ../model/m && ls -l ../model | tail -1 | cut -d' ' -f3) $USER $PWD");
+	collect_two(42);
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 0, "as nobody: rank 0 ended well");
+	is_str(ctl_stream(c, "42 rank-2"), "nobody nobody nobody /opt/ml/code\n", "rank 2 ran as nobody in the container");
+	c->owner = NULL;
+}
+
 /* ---- lease ---------------------------------------------------------------------------------------------- */
 
 static void start_forever(uint64_t job)
@@ -389,6 +432,7 @@ int main(void)
 		test_two_nodes();
 		test_two_nodes_adopt();
 		test_two_nodes_kill();
+		test_other_account();
 	}
 	test_controller_down();
 	test_cut();
