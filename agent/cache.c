@@ -223,7 +223,8 @@ unsigned cache_evict(const char *kind_dir, uint64_t max_bytes, int (*used)(const
 	unsigned n = 0;
 
 	fs_each(kind_dir, list_entry, &l, NULL);
-	qsort(l.items.v, l.items.n, sizeof(*l.items.v), oldest_first);
+	if (l.items.n > 1)
+		qsort(l.items.v, l.items.n, sizeof(*l.items.v), oldest_first);
 	for (size_t i = 0; i < l.items.n && l.items.sum > max_bytes; i++)
 		if (evict_one(l.items.v[i].path, used, arg)) {
 			l.items.sum -= l.items.v[i].bytes;
@@ -265,7 +266,8 @@ unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes)
 	unsigned n = 0;
 
 	fs_each(blob_dir, list_fan, &l, NULL);
-	qsort(l.items.v, l.items.n, sizeof(*l.items.v), oldest_first);
+	if (l.items.n > 1)
+		qsort(l.items.v, l.items.n, sizeof(*l.items.v), oldest_first);
 	for (size_t i = 0; i < l.items.n && l.items.sum > max_bytes; i++)
 		if (unlink(l.items.v[i].path) == 0) {
 			l.items.sum -= l.items.v[i].bytes;

@@ -356,8 +356,8 @@ struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct st
 		stage_free(s);
 		return NULL;
 	}
-	s->w = worker_start(bulk_workers(b), &task, s, &e);
-	if (s->w)
+	s->handle = worker_start(bulk_workers(b), &task, s, &e);
+	if (s->handle)
 		return s;
 	log_error("event=stage_not_started reason=\"%s\"", e.text);
 	stage_free(s);
@@ -367,7 +367,7 @@ struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct st
 void stage_cancel(struct stage *s)
 {
 	if (s)
-		worker_cancel(s->w);
+		worker_cancel(s->handle);
 }
 
 /* ---- package list

@@ -21,7 +21,8 @@ struct stage_input {
 struct stage {
 	struct agent_env *env;
 	struct bulk *b;
-	struct worker *w;
+	struct worker *handle; /* loop's */
+	struct worker *w;      /* the thread's own */
 	struct stage_ops ops;
 	void *arg;
 	struct nodelog *setup; /* loop only */

@@ -31,7 +31,8 @@
 struct upload {
 	struct agent_env *env;
 	struct bulk *b;
-	struct worker *w;
+	struct worker *handle; /* loop's */
+	struct worker *w;      /* the thread's own */
 	struct upload_ops ops;
 	void *arg;
 	uint64_t job;
@@ -441,7 +442,7 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	for (n = u->uri ? strlen(u->uri) : 0; n > strlen("file:///") && u->uri[n - 1] == '/'; n--)
 		u->uri[n - 1] = '\0';
 
-	if (find_user(u, &e) < 0 || !(u->w = worker_start(bulk_workers(b), &task, u, &e))) {
+	if (find_user(u, &e) < 0 || !(u->handle = worker_start(bulk_workers(b), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
 		release(u);
 		return NULL;
@@ -452,5 +453,5 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 void upload_cancel(struct upload *u)
 {
 	if (u)
-		worker_cancel(u->w);
+		worker_cancel(u->handle);
 }

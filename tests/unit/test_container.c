@@ -20,6 +20,12 @@
 #include "tests/lib/tap.h"
 
 #define WAIT_MS 20000
+#ifdef __SANITIZE_THREAD__ /* its helper thread runs in forked children, too, and only a process of one      \
+                              thread may change its mounts */
+#define HAS_HELPER_THREAD 1
+#else
+#define HAS_HELPER_THREAD 0
+#endif
 
 static struct loop *loop;
 static struct agent_env env;
@@ -151,7 +157,7 @@ static int enter(void *arg)
 			return -1;
 		close(fd);
 	}
-	if (!in->holder)
+	if (!in->holder || HAS_HELPER_THREAD)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/ns/ipc", in->holder);
 	fd = open(path, O_RDONLY);
@@ -564,7 +570,10 @@ int main(void)
 	test_watch();
 	test_kill(0);
 	if (env.is_root) {
-		test_isolation();
+		if (HAS_HELPER_THREAD)
+			tap_skip("entering a mount namespace under the thread sanitizer");
+		else
+			test_isolation();
 		test_kill(1);
 		test_oom();
 		test_confined();
