@@ -1,9 +1,9 @@
 /*
  * admin: drain, resume, remove a node.
  */
-#include <string.h>
 #include "common/json.h"
 #include "controller/core_int.h"
+#include <string.h>
 
 static struct cnode *named(struct core *c, struct request *rq)
 {
@@ -11,7 +11,8 @@ static struct cnode *named(struct core *c, struct request *rq)
 
 	if (n && n->state != NODE_REMOVED)
 		return n;
-	reply_fail(c, rq, ERR_NOT_FOUND, "there is no node \"%.100s\"; jobctl nodes lists them", rq->node ? rq->node : "");
+	reply_fail(c, rq, ERR_NOT_FOUND, "there is no node \"%.100s\"; jobctl nodes lists them",
+	           rq->node ? rq->node : "");
 	return NULL;
 }
 
@@ -26,7 +27,8 @@ static void answer(struct core *c, struct request *rq, const struct cnode *n)
 	hold_reply(c, rq, 200, body);
 }
 
-static void change(struct core *c, struct cnode *n, const struct request *rq, enum event_type t, const char *reason)
+static void change(struct core *c, struct cnode *n, const struct request *rq, enum event_type t,
+                   const char *reason)
 {
 	cJSON *d = cJSON_CreateObject();
 

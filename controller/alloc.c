@@ -1,13 +1,15 @@
 /*
  * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
  */
-#include <string.h>
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
-void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out, struct sched_group *groups, int with_avoid)
+void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out,
+                   struct sched_group *groups, int with_avoid)
 {
 	for (size_t i = 0; i < spec->n_groups; i++)
 		groups[i] = (struct sched_group){
@@ -66,7 +68,8 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	spec_to_sched(spec, j, &in, groups, 1);
 	if (in.avoid)
 		remember_avoider(c, j->r.id);
-	/* A node that failed is avoided where there is another; alone it gets another chance, the number of replacements is bounded. */
+	/* A node that failed is avoided where there is another; alone it gets another chance, the number of
+	 * replacements is bounded. */
 	if (in.avoid && !sched_placeable(c->sched, &in, &r))
 		in.avoid = NULL;
 	if (sched_job_add(c->sched, &in) < 0)
@@ -92,8 +95,12 @@ void alloc_holds(struct core *c, struct cjob *j)
 
 		if (p->state >= PLACE_CLEANED)
 			continue;
-		d.places[d.n++] = (struct sched_place){.node = p->node_id, .group = p->group, .n_gpus = p->gpus.n, .gpus = p->gpus.v,
-		                                       .n_cpus = p->cpus.n, .cpus = p->cpus.v};
+		d.places[d.n++] = (struct sched_place){.node = p->node_id,
+		                                       .group = p->group,
+		                                       .n_gpus = p->gpus.n,
+		                                       .gpus = p->gpus.v,
+		                                       .n_cpus = p->cpus.n,
+		                                       .cpus = p->cpus.v};
 	}
 	sched_job_holds(c->sched, j->r.id, &d, spec->memory_bytes, spec->disk_bytes, spec->exclusive);
 	free(d.places);
@@ -156,10 +163,12 @@ void schedule(struct core *c)
 	}
 }
 
-/* ---- what a specification refers to: earlier jobs --------------------------------------------------------------- */
+/* ---- what a specification refers to: earlier jobs
+ * --------------------------------------------------------------- */
 
 /* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
-static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size, struct err *e)
+static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size,
+                     struct err *e)
 {
 	const char *id = uri + 4, *slash = strchr(id, '/');
 	char number[24];
@@ -168,8 +177,9 @@ static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind
 	if (n < sizeof number) {
 		memcpy(number, id, n);
 		number[n] = '\0';
-		if (str_parse_u64(number, job) == 0 && (slash || def) && strlen(slash ? slash + 1 : def) < kind_size) {
-			strcpy(kind, slash ? slash + 1 : def);
+		if (str_parse_u64(number, job) == 0 && (slash || def) &&
+		    strlen(slash ? slash + 1 : def) < kind_size) {
+			snprintf(kind, kind_size, "%s", slash ? slash + 1 : def);
 			return 0;
 		}
 	}
@@ -187,20 +197,22 @@ static int resolve(struct core *c, const char *uri, const char *def, char *out, 
 		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
 	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0) {
 		if (e->code == ERR_NOT_FOUND)
-			err_set(e, ERR_NOT_FOUND, "%s: job %llu has left no %s (jobctl show %llu lists what it left)", uri, (unsigned long long)job,
-			        kind, (unsigned long long)job);
+			err_set(e, ERR_NOT_FOUND, "%s: job %llu has left no %s (jobctl show %llu lists what it left)",
+			        uri, (unsigned long long)job, kind, (unsigned long long)job);
 		return -1;
 	}
 	return 0;
 }
 
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume, struct err *e)
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
+                 struct err *e)
 {
 	char out[4096 + HASH_HEX_SIZE];
 
 	for (size_t i = 0; i < spec->n_inputs; i++) {
 		out[0] = '\0';
-		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 && resolve(c, spec->inputs[i].uri, NULL, out, sizeof out, e) < 0)
+		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
+		    resolve(c, spec->inputs[i].uri, NULL, out, sizeof out, e) < 0)
 			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
 		strv_add(inputs, out);
 	}

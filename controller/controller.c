@@ -1,16 +1,11 @@
 /*
  * controller: the parts of hearthd and how they are joined.
  *
- * Made in this order, ended in the reverse: lock on DATA, loop, store, certificate authority, core with what the store has, server (from then on inputs come), then
- * the loop. At the end: server first (no more inputs; open requests get 503), then the store (writes what waits), then the core.
+ * Made in this order, ended in the reverse: lock on DATA, loop, store, certificate authority, core with what
+ * the store has, server (from then on inputs come), then the loop. At the end: server first (no more inputs;
+ * open requests get 503), then the store (writes what waits), then the core.
  */
 #include "controller/controller.h"
-#include <errno.h>
-#include <pwd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/types.h>
 #include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
@@ -23,8 +18,14 @@
 #include "controller/maintain.h"
 #include "controller/server.h"
 #include "controller/settings.h"
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
 
-#define CERT_DAYS 3650
+#define CERT_DAYS    3650
 #define SLOW_TURN_US 50000
 
 struct controller {
@@ -43,7 +44,8 @@ struct controller {
 	struct maintain *maintain;
 };
 
-/* ---- what the core may do ---------------------------------------------------------------------------------------------- */
+/* ---- what the core may do
+ * ---------------------------------------------------------------------------------------------- */
 
 static void io_random(void *p, size_t n, void *arg)
 {
@@ -51,7 +53,8 @@ static void io_random(void *p, size_t n, void *arg)
 	random_bytes(p, n);
 }
 
-static void io_send(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id, void *arg)
+static void io_send(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id,
+                    void *arg)
 {
 	struct controller *c = arg;
 
@@ -118,9 +121,10 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 		return -1;
 	what = row.digest ? row.digest : row.uri;
 	if (!what || strlen(what) >= out_size)
-		rc = err_set(e, ERR_NOT_FOUND, "job %llu: its %s has neither digest nor address", (unsigned long long)job, kind);
+		rc = err_set(e, ERR_NOT_FOUND, "job %llu: its %s has neither digest nor address",
+		             (unsigned long long)job, kind);
 	else
-		strcpy(out, what);
+		snprintf(out, out_size, "%s", what);
 	artifact_row_fini(&row);
 	return rc;
 }
@@ -153,7 +157,8 @@ static int io_fingerprint(const char *pem, char out[33], void *arg, struct err *
 	return tls_fingerprint(pem, out, e);
 }
 
-/* ---- inputs: straight to the core -------------------------------------------------------------------------------------- */
+/* ---- inputs: straight to the core
+ * -------------------------------------------------------------------------------------- */
 
 static void on_agent_up(const char *node, uint64_t session, const struct wm_hello *hello, void *arg)
 {
@@ -203,7 +208,9 @@ static void on_signal(int signo, void *arg)
 	loop_stop(c->loop);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------------- */
+/* ---- making
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 static int open_data(struct controller *c, const char *dir, struct err *e)
 {
@@ -274,7 +281,7 @@ static char *url_of(const char *listen, unsigned port)
 	if (*host && strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0 && strcmp(host, "*") != 0)
 		return xasprintf(strchr(host, ':') ? "https://[%s]:%u" : "https://%s:%u", host, port);
 	if (gethostname(name, sizeof name) < 0)
-		strcpy(name, "localhost");
+		snprintf(name, sizeof name, "localhost");
 	name[sizeof name - 1] = '\0';
 	return xasprintf("https://%s:%u", name, port);
 }
@@ -309,7 +316,8 @@ static int start_server(struct controller *c, struct err *e)
 	c->server = server_start(&sc, c->loop, &ops, e);
 	if (!c->server)
 		return -1;
-	c->url = *conf_get_str(c->conf, "url") ? xstrdup(conf_get_str(c->conf, "url")) : url_of(c->listen, server_port(c->server));
+	c->url = *conf_get_str(c->conf, "url") ? xstrdup(conf_get_str(c->conf, "url"))
+	                                       : url_of(c->listen, server_port(c->server));
 	return 0;
 }
 
@@ -318,7 +326,8 @@ static uint32_t seconds(const struct conf *conf, const char *name)
 	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
 }
 
-/* The server's threads run already, but its messages wait in the loop's channel: the core is there before the first is read. */
+/* The server's threads run already, but its messages wait in the loop's channel: the core is there before the
+ * first is read. */
 static int make_core(struct controller *c, struct err *e)
 {
 	struct core_config cc = {
@@ -392,7 +401,8 @@ static int make(struct controller *c, const struct controller_options *o, struct
 	if (!c->conf)
 		return -1;
 	if (log_level_parse(conf_get_str(c->conf, "log_level"), &level) < 0)
-		return err_set(e, ERR_INVALID, "log_level: \"%s\" is none of debug, info, warn, error", conf_get_str(c->conf, "log_level"));
+		return err_set(e, ERR_INVALID, "log_level: \"%s\" is none of debug, info, warn, error",
+		               conf_get_str(c->conf, "log_level"));
 	log_init("hearthd", level);
 	c->listen = xstrdup(o->listen ? o->listen : conf_get_str(c->conf, "listen"));
 	c->owner = account(c->conf);
@@ -452,7 +462,8 @@ int controller_run(const struct controller_options *o, struct err *e)
 	signal(SIGPIPE, SIG_IGN);
 	rc = make(&c, o, e);
 	if (rc == 0) {
-		log_info("event=listening address=%s port=%u url=%s data=%s", c.listen, server_port(c.server), c.url, c.data_dir);
+		log_info("event=listening address=%s port=%u url=%s data=%s", c.listen, server_port(c.server), c.url,
+		         c.data_dir);
 		loop_run(c.loop);
 	}
 	unmake(&c);
@@ -461,7 +472,9 @@ int controller_run(const struct controller_options *o, struct err *e)
 	return rc;
 }
 
-/* ---- tools ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tools
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static void print_line(const char *line, void *arg)
 {

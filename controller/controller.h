@@ -1,5 +1,6 @@
 /*
- * controller: hearthd as a whole: opens the store, makes the core, starts the server, runs the state thread's loop until it is told to stop.
+ * controller: hearthd as a whole: opens the store, makes the core, starts the server, runs the state thread's
+ * loop until it is told to stop.
  */
 #ifndef HEARTH_CONTROLLER_CONTROLLER_H
 #define HEARTH_CONTROLLER_CONTROLLER_H

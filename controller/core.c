@@ -2,10 +2,10 @@
  * core: the entry points. See core.h for the contract and core_int.h for the order of a turn.
  */
 #include "controller/core.h"
-#include <assert.h>
-#include <string.h>
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <assert.h>
+#include <string.h>
 
 #define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
 
@@ -67,7 +67,9 @@ void core_destroy(struct core *c)
 	free(c);
 }
 
-/* ---- agents ------------------------------------------------------------------------------------------------------------ */
+/* ---- agents
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
 {
@@ -131,29 +133,23 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	wire_free(type, msg);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------------- */
+/* ---- requests
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static const struct op {
 	void (*fn)(struct core *c, struct request *rq);
 	enum user_role role; /* the least that may */
 } ops[] = {
-	[REQ_SUBMIT] = {req_submit, ROLE_JOB},
-	[REQ_STOP] = {req_stop, ROLE_JOB},
-	[REQ_HOLD] = {req_hold, ROLE_JOB},
-	[REQ_RELEASE] = {req_release, ROLE_JOB},
-	[REQ_SET] = {req_set, ROLE_JOB},
-	[REQ_REQUEUE] = {req_requeue, ROLE_JOB},
-	[REQ_CLONE] = {req_clone, ROLE_USER},
-	[REQ_RM] = {req_rm, ROLE_USER},
-	[REQ_WHY] = {req_why, ROLE_JOB},
-	[REQ_NODES] = {req_nodes, ROLE_JOB},
-	[REQ_DRAIN] = {req_drain, ROLE_ADMIN},
-	[REQ_RESUME] = {req_resume, ROLE_ADMIN},
-	[REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN},
-	[REQ_TOP] = {req_top, ROLE_JOB},
-	[REQ_TOKEN] = {req_token, ROLE_ADMIN},
-	[REQ_JOIN] = {req_join, ROLE_NONE},
-	[REQ_STATS] = {req_stats, ROLE_NONE},
+    [REQ_SUBMIT] = {req_submit, ROLE_JOB},     [REQ_STOP] = {req_stop, ROLE_JOB},
+    [REQ_HOLD] = {req_hold, ROLE_JOB},         [REQ_RELEASE] = {req_release, ROLE_JOB},
+    [REQ_SET] = {req_set, ROLE_JOB},           [REQ_REQUEUE] = {req_requeue, ROLE_JOB},
+    [REQ_CLONE] = {req_clone, ROLE_USER},      [REQ_RM] = {req_rm, ROLE_USER},
+    [REQ_WHY] = {req_why, ROLE_JOB},           [REQ_NODES] = {req_nodes, ROLE_JOB},
+    [REQ_DRAIN] = {req_drain, ROLE_ADMIN},     [REQ_RESUME] = {req_resume, ROLE_ADMIN},
+    [REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN}, [REQ_TOP] = {req_top, ROLE_JOB},
+    [REQ_TOKEN] = {req_token, ROLE_ADMIN},     [REQ_JOIN] = {req_join, ROLE_NONE},
+    [REQ_STATS] = {req_stats, ROLE_NONE},
 };
 
 void core_request(struct core *c, struct request *rq)
@@ -163,15 +159,20 @@ void core_request(struct core *c, struct request *rq)
 	if (!op || !op->fn)
 		reply_fail(c, rq, ERR_UNSUPPORTED, "unknown operation");
 	else if (rq->role < op->role)
-		reply_fail(c, rq, rq->role == ROLE_NONE ? ERR_UNAUTHORIZED : ERR_DENIED, "%s: %s", request_op_text(rq->op),
-		           rq->role == ROLE_NONE ? "log in first" : op->role == ROLE_ADMIN ? "only an administrator may" : "a job's token may not");
+		reply_fail(c, rq, rq->role == ROLE_NONE ? ERR_UNAUTHORIZED : ERR_DENIED, "%s: %s",
+		           request_op_text(rq->op),
+		           rq->role == ROLE_NONE    ? "log in first"
+		           : op->role == ROLE_ADMIN ? "only an administrator may"
+		                                    : "a job's token may not");
 	else if (c->failing && (request_op_writes(rq->op) || !c->loaded))
 		reply_fail(c, rq, c->fail_err.code, "nothing can be recorded at the moment: %s", c->fail_err.text);
 	else
 		op->fn(c, rq);
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 uint64_t core_next_us(const struct core *c)
 {

@@ -1,20 +1,21 @@
 /*
  * core: the controller's state and decisions, on one thread, without I/O of its own.
  *
- * Everything that happens comes in through the functions below; everything that it causes goes out through struct core_io: so the same core
- * runs under hearthd and under the simulated world of the tests, on a fake clock and a seed. A record changes only by an event (event.h: apply is
- * pure, act is idempotent); events and rows of one turn are one store transaction; sends, replies and notices that they explain are held until its commit
- * and dropped when it fails.
+ * Everything that happens comes in through the functions below; everything that it causes goes out through
+ * struct core_io: so the same core runs under hearthd and under the simulated world of the tests, on a fake
+ * clock and a seed. A record changes only by an event (event.h: apply is pure, act is idempotent); events and
+ * rows of one turn are one store transaction; sends, replies and notices that they explain are held until its
+ * commit and dropped when it fails.
  */
 #ifndef HEARTH_CONTROLLER_CORE_H
 #define HEARTH_CONTROLLER_CORE_H
 
-#include <stdint.h>
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/wire_msg.h"
 #include "controller/request.h"
 #include "store/store.h"
+#include <stdint.h>
 
 struct core;
 struct tls_ca;
@@ -22,8 +23,8 @@ struct tls_ca;
 struct core_io {
 	const struct clock *clock;
 	void (*random)(void *p, size_t n, void *arg);
-	/* Queue a message on that node's control connection of that session; copies msg. No connection: dropped (state is sent again after
-	 * SYNC_END of the next one). */
+	/* Queue a message on that node's control connection of that session; copies msg. No connection: dropped
+	 * (state is sent again after SYNC_END of the next one). */
 	void (*send)(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id, void *arg);
 	void (*close_agent)(const char *node, uint64_t session, const char *why, void *arg);
 	/* As store_commit; done runs later on this thread. */
@@ -36,12 +37,14 @@ struct core_io {
 	const char *(*ca_fingerprint)(void *arg);
 	/* Data of a removed job (logs, blobs, metrics) goes behind. */
 	void (*remove_data)(uint64_t job, void *arg);
-	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out: HASH_HEX_SIZE or a file:// uri */
+	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out:
+	 * HASH_HEX_SIZE or a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
 	int (*bundle_known)(const char *owner, const char *digest, void *arg);
 	/* The points of that batch are durable. */
 	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
-	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in memory. ERR_NOT_FOUND. */
+	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in
+	 * memory. ERR_NOT_FOUND. */
 	int (*job_row)(uint64_t job, struct job_row *out, void *arg, struct err *e);
 	/* Of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared (tests). */
 	int (*fingerprint)(const char *pem, char out[33], void *arg, struct err *e);
@@ -49,17 +52,17 @@ struct core_io {
 };
 
 struct core_config {
-	const char *cluster;         /* id of this cluster */
-	const char *url;             /* what ranks get as HEARTH_URL */
-	uint32_t beat_ms;            /* 1000 */
-	uint32_t lease_ms;           /* 10,000 until recovery chooses it per job */
+	const char *cluster;                                 /* id of this cluster */
+	const char *url;                                     /* what ranks get as HEARTH_URL */
+	uint32_t beat_ms;                                    /* 1000 */
+	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* 86,400 and 30 days; administrator's */
-	uint32_t prepare_timeout_s;  /* 600: staging without progress for so long names the node */
-	uint32_t ready_timeout_s;    /* 30: from GO to the first rank's start */
-	uint32_t default_grace_s;    /* 30 */
-	uint32_t queue_limit;        /* unfinished jobs at most: 2,000,000 */
-	uint32_t port_lo, port_hi;   /* master ports, when a node gives none */
-	const char *owner_of_admin;  /* account for jobs submitted with the admin token */
+	uint32_t prepare_timeout_s; /* 600: staging without progress for so long names the node */
+	uint32_t ready_timeout_s;   /* 30: from GO to the first rank's start */
+	uint32_t default_grace_s;   /* 30 */
+	uint32_t queue_limit;       /* unfinished jobs at most: 2,000,000 */
+	uint32_t port_lo, port_hi;  /* master ports, when a node gives none */
+	const char *owner_of_admin; /* account for jobs submitted with the admin token */
 };
 
 struct core *core_create(const struct core_config *c, const struct core_io *io);
@@ -67,11 +70,13 @@ void core_destroy(struct core *c);
 int core_load(struct core *c, struct store *s, struct err *e); /* rows of unfinished jobs, nodes, tokens */
 
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello);
-void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg); /* takes msg */
+void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t type, uint64_t id,
+                    void *msg); /* takes msg */
 void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why);
 void core_request(struct core *c, struct request *rq); /* takes rq; answered exactly once */
 
-/* Time: call when core_next_us has come; it does what is due (deadlines, leases, limits). UINT64_MAX = nothing waits. boot_us. */
+/* Time: call when core_next_us has come; it does what is due (deadlines, leases, limits). UINT64_MAX =
+ * nothing waits. boot_us. */
 uint64_t core_next_us(const struct core *c);
 void core_tick(struct core *c);
 /* Start (real time) of the oldest attempt that goes on; 0 none. */

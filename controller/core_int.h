@@ -1,8 +1,9 @@
 /*
  * core_int: what the files of the core share. Nobody else includes it.
  *
- * A turn: inputs change records by events (turn.c) and mark jobs as touched; at its end touched jobs are reviewed (review.c: what follows from the
- * record: next state, orders that are due, deadline), the scheduler is asked (alloc.c), and events and rows are committed together.
+ * A turn: inputs change records by events (turn.c) and mark jobs as touched; at its end touched jobs are
+ * reviewed (review.c: what follows from the record: next state, orders that are due, deadline), the scheduler
+ * is asked (alloc.c), and events and rows are committed together.
  */
 #ifndef HEARTH_CONTROLLER_CORE_INT_H
 #define HEARTH_CONTROLLER_CORE_INT_H
@@ -16,14 +17,15 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#define NO_RANK 0xffffffffu
-#define MAX_REPLACEMENTS 3      /* of nodes that did not get ready, per job */
-#define KILL_MARGIN_US 30000000 /* after the grace: then a node has not confirmed */
-#define FINISH_WAIT_US 60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
-#define LEASE_MARGIN_US 2000000 /* beyond the lease before a node is lost */
-#define RETRY_COMMIT_US 20000   /* the store's queue was full */
-#define PROBE_US 1000000        /* the store failed: how often it is tried */
-#define IDEM_MAX 100000         /* keys remembered at most */
+#define NO_RANK          0xffffffffu
+#define MAX_REPLACEMENTS 3        /* of nodes that did not get ready, per job */
+#define KILL_MARGIN_US   30000000 /* after the grace: then a node has not confirmed */
+#define FINISH_WAIT_US                                                                                       \
+	60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
+#define LEASE_MARGIN_US  2000000 /* beyond the lease before a node is lost */
+#define RETRY_COMMIT_US  20000   /* the store's queue was full */
+#define PROBE_US         1000000 /* the store failed: how often it is tried */
+#define IDEM_MAX         100000  /* keys remembered at most */
 #define DECISIONS_A_TURN 64
 
 /* What a node can do, from its inventory message, kept as JSON in its row. */
@@ -59,23 +61,23 @@ struct cnode {
 	struct inv inv;
 	uint64_t session;
 	uint8_t connected, synced, syncing, sched_usable, in_sched;
-	uint64_t beat_us;            /* boot: last sign of life; 0 none since start */
+	uint64_t beat_us; /* boot: last sign of life; 0 none since start */
 	double load1, cpu_used;
 	uint64_t memory_used, disk_free;
 	struct wire_f64v gpu_util;
 	struct wire_u64v gpu_memory_used;
 	uint64_t peers_sent_gen, peers_sent_us;
 	struct stale *stale;
-	struct cjob **jobs;          /* that have a launch here which is not cleaned */
+	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
-	uint64_t instance;           /* random number of the agent's process, 0 unknown */
+	uint64_t instance; /* random number of the agent's process, 0 unknown */
 	struct cnode *dirty_next, *dirty_prev;
-	UT_hash_handle hh, hh_id;    /* by name, by id */
+	UT_hash_handle hh, hh_id; /* by name, by id */
 };
 
 enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
-struct place_rt { /* of one launch on one node, not stored */
-	uint64_t session;     /* for which `sent` counts */
+struct place_rt {     /* of one launch on one node, not stored */
+	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;
 	uint64_t progress_us; /* boot: last report that said something new */
 	uint64_t done_bytes, total_bytes;
@@ -96,10 +98,10 @@ struct active { /* of a job with an attempt that goes on, not stored */
 	char *spec_json;
 	struct place_rt *rt;
 	struct rsh *rsh;
-	struct strv inputs;      /* digest or uri of each input, "" where the agent finds it */
+	struct strv inputs; /* digest or uri of each input, "" where the agent finds it */
 	char *resume;
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
-	uint64_t max_runtime_us; /* 0 none */
+	uint64_t max_runtime_us;                 /* 0 none */
 	uint32_t grace_ms;
 	uint8_t upload_failed, n_last;
 	struct { /* newest values of a few metrics, for the overview */
@@ -111,18 +113,26 @@ struct active { /* of a job with an attempt that goes on, not stored */
 
 struct cjob {
 	struct job_rec r;
-	char *spec, *run;        /* texts; NULL = only in the store */
+	char *spec, *run; /* texts; NULL = only in the store */
 	struct active *act;
-	struct strv *avoid;      /* nodes that did not get ready */
-	uint64_t deadline_us;    /* boot; UINT64_MAX none */
-	uint32_t heap_at;        /* 1-based; 0 = not in the heap */
+	struct strv *avoid;   /* nodes that did not get ready */
+	uint64_t deadline_us; /* boot; UINT64_MAX none */
+	uint32_t heap_at;     /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;
 };
 
-enum held_kind { HELD_SEND, HELD_REPLY, HELD_NOTICE, HELD_CLOSE, HELD_REMOVE_DATA, HELD_SETTLE, HELD_METRICS_ACK };
+enum held_kind {
+	HELD_SEND,
+	HELD_REPLY,
+	HELD_NOTICE,
+	HELD_CLOSE,
+	HELD_REMOVE_DATA,
+	HELD_SETTLE,
+	HELD_METRICS_ACK
+};
 struct held { /* leaves after the commit, or not at all */
 	enum held_kind kind;
 	char *node;
@@ -173,28 +183,29 @@ struct core {
 	uint32_t n_heap, cap_heap;
 	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
 	uint64_t counts[N_JOB_STATUS], unfinished;
-	uint64_t started_us;   /* boot: of this core, or of its last reload */
+	uint64_t started_us; /* boot: of this core, or of its last reload */
 	uint64_t lease_check_us, peers_gen;
 	uint32_t next_port;
-	uint16_t port_used[65536];      /* as master port, by attempts that go on */
-	struct turn *now, *flying;      /* gathered; given to the store */
+	uint16_t port_used[65536]; /* as master port, by attempts that go on */
+	struct turn *now, *flying; /* gathered; given to the store */
 	struct turn *metrics, *metrics_flying;
 	uint64_t retry_us, metrics_retry_us; /* 0 = not waiting */
-	uint64_t *avoiders;             /* waiting jobs that avoid nodes: judged again when nodes change */
+	uint64_t *avoiders;                  /* waiting jobs that avoid nodes: judged again when nodes change */
 	uint32_t n_avoiders, cap_avoiders;
 	int recheck_avoiders;
-	int failing;                    /* the store did not take a transaction */
-	int loaded;                     /* memory is what the store has, and what followed */
+	int failing; /* the store did not take a transaction */
+	int loaded;  /* memory is what the store has, and what followed */
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
 	int suspects_logged;
-	uint64_t late_job, late_epoch;  /* points of a job that has ended: the last one that was looked up */
+	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
 	uint32_t late_attempt;
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
 };
 
-/* ---- turn.c: events, what is held, commits --------------------------------------------------------------- */
+/* ---- turn.c: events, what is held, commits ---------------------------------------------------------------
+ */
 /* Applies and records; takes data (an object, or NULL). -1: refused by the tables (logged). */
 int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data);
 void cluster_post(struct core *c, enum event_type t, cJSON *data); /* takes data */
@@ -202,27 +213,31 @@ struct turn *turn_now(struct core *c);
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg); /* copies */
 void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id);
 void hold_reply(struct core *c, struct request *rq, int status, cJSON *body); /* takes both */
-void reply_err(struct core *c, struct request *rq, const struct err *e);      /* takes rq; held as well: order of answers */
-int reply_fail(struct core *c, struct request *rq, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void reply_err(struct core *c, struct request *rq,
+               const struct err *e); /* takes rq; held as well: order of answers */
+int reply_fail(struct core *c, struct request *rq, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void hold_close(struct core *c, const char *node, uint64_t session, const char *why);
 void hold_remove_data(struct core *c, uint64_t job);
 void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq);
 void node_mark(struct core *c, struct cnode *n); /* its row is to be written */
 void job_mark(struct core *c, struct cjob *j);
 void turn_commit(struct core *c);
-void turn_tick(struct core *c);          /* retries, probes */
+void turn_tick(struct core *c); /* retries, probes */
 uint64_t turn_next_us(const struct core *c);
 void turns_drop(struct core *c, const struct err *e); /* both; requests are answered with e */
 void metrics_drop(struct core *c, const struct err *e);
 uint64_t now_boot(const struct core *c);
 uint64_t now_real(const struct core *c);
 
-/* ---- load.c ------------------------------------------------------------------------------------------------ */
+/* ---- load.c
+ * ------------------------------------------------------------------------------------------------ */
 void state_clear(struct core *c);
 void core_fail(struct core *c, const struct err *e); /* a commit failed: back to what the store has */
 void core_recovered(struct core *c);
 
-/* ---- jobs.c --------------------------------------------------------------------------------------------------- */
+/* ---- jobs.c
+ * --------------------------------------------------------------------------------------------------- */
 struct cjob *job_find(const struct core *c, uint64_t id);
 struct cjob *job_new(struct core *c, uint64_t id);
 void job_free(struct core *c, struct cjob *j);
@@ -235,20 +250,24 @@ void job_deadline(struct core *c, struct cjob *j, uint64_t at_us);
 struct cjob *job_due(struct core *c, uint64_t now_us); /* NULL none; taken out of the heap */
 uint64_t job_next_deadline(const struct core *c);
 void job_settle(struct core *c, uint64_t id); /* after its commit: what need not stay in memory goes */
-struct active *active_new(struct core *c, struct cjob *j, struct err *e); /* rt, inputs and resume are the caller's to fill */
+struct active *active_new(struct core *c, struct cjob *j,
+                          struct err *e); /* rt, inputs and resume are the caller's to fill */
 void active_free(struct core *c, struct cjob *j);
 struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
 uint32_t place_index(const struct cjob *j, const struct place_rec *p);
 
-/* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------------------------- */
+/* ---- alloc.c, start.c, review.c, kill.c
+ * ------------------------------------------------------------------------- */
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
 void alloc_unqueue(struct core *c, struct cjob *j);
 void alloc_holds(struct core *c, struct cjob *j); /* at load */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
 void schedule(struct core *c);
-void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out, struct sched_group *groups, int with_avoid);
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume, struct err *e);
+void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out,
+                   struct sched_group *groups, int with_avoid);
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
+                 struct err *e);
 
 uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi);
 void port_mark(struct core *c, uint32_t port, int delta);
@@ -269,17 +288,20 @@ int end_wants_kill(const struct job_rec *r);
 void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
-void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed, const char *text);
+void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
+                const char *text);
 int replaceable(const struct cjob *j, enum reason_class cls);
 
-/* ---- report.c ------------------------------------------------------------------------------------------------------ */
+/* ---- report.c
+ * ------------------------------------------------------------------------------------------------------ */
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);
 void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m);
 void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
 
-/* ---- nodes.c, inventory.c, lease.c, sync.c -------------------------------------------------------------------------- */
+/* ---- nodes.c, inventory.c, lease.c, sync.c
+ * -------------------------------------------------------------------------- */
 struct cnode *node_find(const struct core *c, const char *name);
 struct cnode *node_by_id(const struct core *c, uint64_t id);
 struct cnode *node_new(struct core *c, const char *name, uint64_t id);
@@ -304,7 +326,8 @@ void on_sync_end(struct core *c, struct cnode *n);
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
 void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);
 
-/* ---- requests -------------------------------------------------------------------------------------------------------- */
+/* ---- requests
+ * -------------------------------------------------------------------------------------------------------- */
 void req_submit(struct core *c, struct request *rq);
 void req_clone(struct core *c, struct request *rq);
 int idem_seen(struct core *c, struct request *rq); /* 1 answered */

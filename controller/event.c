@@ -1,11 +1,12 @@
 /*
- * event: applying one event to a record. Each function checks the move in the tables of states.c first; it refuses, or changes all.
+ * event: applying one event to a record. Each function checks the move in the tables of states.c first; it
+ * refuses, or changes all.
  */
 #include "controller/event.h"
-#include <stdio.h>
-#include <string.h>
 #include "common/hash.h"
 #include "common/xalloc.h"
+#include <stdio.h>
+#include <string.h>
 
 struct ctx {
 	struct job_rec *r;
@@ -66,7 +67,8 @@ static int move_job(struct ctx *c, enum job_status to)
 static int need_attempt(struct ctx *c)
 {
 	if (!c->r->att || c->r->att->number != c->attempt)
-		return err_set(c->e, ERR_INTERNAL, "%s: attempt %u is not the newest", event_name(c->type), c->attempt);
+		return err_set(c->e, ERR_INTERNAL, "%s: attempt %u is not the newest", event_name(c->type),
+		               c->attempt);
 	return 0;
 }
 
@@ -94,7 +96,8 @@ static void phases_close(struct attempt_rec *a, uint64_t at_us)
 			a->phases[i].ended_us = at_us;
 }
 
-/* ---- of the job -------------------------------------------------------------------------------------------- */
+/* ---- of the job
+ * -------------------------------------------------------------------------------------------- */
 
 static int apply_nothing(struct ctx *c)
 {
@@ -206,7 +209,8 @@ static int apply_removed(struct ctx *c)
 	return 0;
 }
 
-/* ---- of an attempt ------------------------------------------------------------------------------------------ */
+/* ---- of an attempt
+ * ------------------------------------------------------------------------------------------ */
 
 static int apply_placed(struct ctx *c)
 {
@@ -386,7 +390,8 @@ static int apply_ending(struct ctx *c)
 static int apply_outcome(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
-	int cls = state_find(STATE_CLASS, str(c, "class")), outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
+	int cls = state_find(STATE_CLASS, str(c, "class")),
+	    outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
 
 	if (need_attempt(c) < 0)
 		return -1;
@@ -430,7 +435,8 @@ static int apply_attempt_ended(struct ctx *c)
 	return 0;
 }
 
-/* ---- entry ------------------------------------------------------------------------------------------------- */
+/* ---- entry
+ * ------------------------------------------------------------------------------------------------- */
 
 typedef int (*apply_fn)(struct ctx *);
 static const apply_fn fns[] = {
@@ -439,7 +445,8 @@ static const apply_fn fns[] = {
 #undef E
 };
 
-int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data, struct err *e)
+int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
+                struct err *e)
 {
 	struct ctx c = {r, t, attempt, at_us, data, e};
 
@@ -450,7 +457,8 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
 	return fns[t](&c);
 }
 
-/* ---- replay -------------------------------------------------------------------------------------------------- */
+/* ---- replay
+ * -------------------------------------------------------------------------------------------------- */
 
 static int same(const char *a, const char *b)
 {
@@ -468,13 +476,14 @@ static int say(char *why, size_t n, const char *fmt, ...)
 	return -1;
 }
 
-#define DIFF_NUM(field)                                                                                                \
-	if (mine.field != row->field)                                                                                      \
-	return say(why, n, #field ": events give %lld, the row has %lld", (long long)mine.field, (long long)row->field)
-#define DIFF_STR(field)                                                                                                \
-	if (!same(mine.field, row->field))                                                                                 \
-	return say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"", mine.field ? mine.field : "",          \
-	           row->field ? row->field : "")
+#define DIFF_NUM(field)                                                                                      \
+	if (mine.field != row->field)                                                                            \
+	return say(why, n, #field ": events give %lld, the row has %lld", (long long)mine.field,                 \
+	           (long long)row->field)
+#define DIFF_STR(field)                                                                                      \
+	if (!same(mine.field, row->field))                                                                       \
+	return say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                              \
+	           mine.field ? mine.field : "", row->field ? row->field : "")
 
 static int differs(const struct job_rec *r, const struct job_row *row, char *why, size_t n)
 {
@@ -517,7 +526,8 @@ struct replay {
 	char bad[256]; /* first event that could not be applied */
 };
 
-int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why, size_t why_size, void *arg)
+int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why,
+                  size_t why_size, void *arg)
 {
 	struct replay *p = *state ? *state : xcalloc(1, sizeof *p);
 	int rc = 0;
@@ -531,7 +541,8 @@ int event_reducer(void **state, const struct event_row *ev, const struct job_row
 
 		p->r.id = ev->job;
 		if (!p->bad[0] && t < 0)
-			snprintf(p->bad, sizeof p->bad, "event %llu: unknown type \"%.60s\"", (unsigned long long)ev->id, ev->type ? ev->type : "");
+			snprintf(p->bad, sizeof p->bad, "event %llu: unknown type \"%.60s\"", (unsigned long long)ev->id,
+			         ev->type ? ev->type : "");
 		else if (!p->bad[0] && event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
 			snprintf(p->bad, sizeof p->bad, "event %llu: %.200s", (unsigned long long)ev->id, e.text);
 		cJSON_Delete(data);

@@ -1,56 +1,65 @@
 /*
  * event: what can happen to a job, one table; and what each event does to the job's record.
  *
- * event_apply is pure: record + event -> record. Nothing else changes a record. So a replay of a job's events gives its rows (event_reducer checks that for
- * `hearthd --verify`), and a controller that starts again has the same state as the one that died.
+ * event_apply is pure: record + event -> record. Nothing else changes a record. So a replay of a job's events
+ * gives its rows (event_reducer checks that for `hearthd --verify`), and a controller that starts again has
+ * the same state as the one that died.
  *
- * The data of an event is a JSON object; the specification itself and secrets are not in it, only their SHA-256.
+ * The data of an event is a JSON object; the specification itself and secrets are not in it, only their
+ * SHA-256.
  */
 #ifndef HEARTH_CONTROLLER_EVENT_H
 #define HEARTH_CONTROLLER_EVENT_H
 
-#include <cjson/cJSON.h>
 #include "common/err.h"
 #include "controller/rec.h"
+#include <cjson/cJSON.h>
 
 /* id, name in the store and in the API, function that applies it */
-#define JOB_EVENTS(E)                                                                                                     \
-	E(EV_SUBMITTED, "submitted", submitted) /* all that is known of a new job; status queued or held */               \
-	E(EV_HELD, "held", status)                                                                                         \
-	E(EV_RELEASED, "released", status)                                                                                 \
-	E(EV_CHANGED, "changed", changed)       /* priority, queue, notes, name, pinned, max_runtime_s */                  \
-	E(EV_TAGGED, "tagged", nothing)         /* key, value (null: removed) */                                           \
-	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                           \
-	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                                     \
-	E(EV_PLACED, "placed", placed)          /* an attempt begins: nodes, GPUs, epoch */                                \
-	E(EV_NODE_PREPARING, "node_preparing", place)                                                                      \
-	E(EV_NODE_READY, "node_ready", place)                                                                              \
-	E(EV_NODE_RUNNING, "node_running", place)                                                                          \
-	E(EV_NODE_STOPPING, "node_stopping", place)                                                                        \
-	E(EV_NODE_ENDED, "node_ended", place)                                                                              \
-	E(EV_NODE_FAILED, "node_failed", place)                                                                            \
-	E(EV_NODE_CLEANED, "node_cleaned", place)                                                                          \
-	E(EV_NODE_LOST, "node_lost", place)                                                                                \
-	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the gang could not start because of it */                             \
-	E(EV_LAUNCHING, "launching", launching) /* all nodes are ready; start is ordered */                                \
-	E(EV_RANK_STARTED, "rank_started", rank)                                                                           \
-	E(EV_RANK_EXITED, "rank_exited", rank)                                                                             \
-	E(EV_RANK_LOST, "rank_lost", rank)                                                                                 \
-	E(EV_RANK_FAILED, "rank_failed", rank)  /* never started: command not found ... */                                 \
-	E(EV_ENDING, "ending", ending)          /* why the attempt comes to its end */                                     \
-	E(EV_OUTCOME, "outcome", outcome)       /* no process is left; what became of it */                                \
-	E(EV_ARTIFACT, "artifact", nothing)                                                                                \
-	E(EV_CLEANUP, "cleanup", cleanup)       /* something about the clean-up went wrong */                              \
-	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                                \
-	E(EV_REQUEUED, "requeued", requeued)                                                                               \
-	E(EV_ENDED, "ended", ended)                                                                                        \
+#define JOB_EVENTS(E)                                                                                        \
+	E(EV_SUBMITTED, "submitted", submitted) /* all that is known of a new job; status queued or held */      \
+	E(EV_HELD, "held", status)                                                                               \
+	E(EV_RELEASED, "released", status)                                                                       \
+	E(EV_CHANGED, "changed", changed) /* priority, queue, notes, name, pinned, max_runtime_s */              \
+	E(EV_TAGGED, "tagged", nothing)   /* key, value (null: removed) */                                       \
+	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                 \
+	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                           \
+	E(EV_PLACED, "placed", placed) /* an attempt begins: nodes, GPUs, epoch */                               \
+	E(EV_NODE_PREPARING, "node_preparing", place)                                                            \
+	E(EV_NODE_READY, "node_ready", place)                                                                    \
+	E(EV_NODE_RUNNING, "node_running", place)                                                                \
+	E(EV_NODE_STOPPING, "node_stopping", place)                                                              \
+	E(EV_NODE_ENDED, "node_ended", place)                                                                    \
+	E(EV_NODE_FAILED, "node_failed", place)                                                                  \
+	E(EV_NODE_CLEANED, "node_cleaned", place)                                                                \
+	E(EV_NODE_LOST, "node_lost", place)                                                                      \
+	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the gang could not start because of it */                    \
+	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; start is ordered */                     \
+	E(EV_RANK_STARTED, "rank_started", rank)                                                                 \
+	E(EV_RANK_EXITED, "rank_exited", rank)                                                                   \
+	E(EV_RANK_LOST, "rank_lost", rank)                                                                       \
+	E(EV_RANK_FAILED, "rank_failed", rank) /* never started: command not found ... */                        \
+	E(EV_ENDING, "ending", ending)         /* why the attempt comes to its end */                            \
+	E(EV_OUTCOME, "outcome", outcome)      /* no process is left; what became of it */                       \
+	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
+	E(EV_CLEANUP, "cleanup", cleanup) /* something about the clean-up went wrong */                          \
+	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
+	E(EV_REQUEUED, "requeued", requeued)                                                                     \
+	E(EV_ENDED, "ended", ended)                                                                              \
 	E(EV_REMOVED, "removed", removed)
 
 /* Events of the cluster: job 0. They change node and token rows (nodes.c, tokens.c). */
-#define CLUSTER_EVENTS(E)                                                                                                 \
-	E(EV_JOINED, "joined") E(EV_INVENTORY, "inventory") E(EV_CONNECTED, "connected") E(EV_GONE, "node_gone")             \
-	E(EV_DRAINED, "drained") E(EV_RESUMED, "resumed") E(EV_NODE_REMOVED, "node_removed") E(EV_TOKEN_MADE, "token_made")
+#define CLUSTER_EVENTS(E)                                                                                    \
+	E(EV_JOINED, "joined")       /* a node got a certificate */                                              \
+	E(EV_INVENTORY, "inventory") /* what it has changed */                                                   \
+	E(EV_CONNECTED, "connected") /* it is up */                                                              \
+	E(EV_GONE, "node_gone")      /* it is lost */                                                            \
+	E(EV_DRAINED, "drained")                                                                                 \
+	E(EV_RESUMED, "resumed")                                                                                 \
+	E(EV_NODE_REMOVED, "node_removed")                                                                       \
+	E(EV_TOKEN_MADE, "token_made")
 
+/* clang-format off */
 enum event_type {
 #define E(id, name, fn) id,
 	JOB_EVENTS(E)
@@ -60,14 +69,18 @@ enum event_type {
 #undef E
 	N_EVENT_TYPE
 };
+/* clang-format on */
 
 const char *event_name(enum event_type t);
 int event_find(const char *name); /* -1 unknown */
-/* Changes r, or refuses (-1) and leaves it as it was. attempt: number of the attempt that the event belongs to, 0 of the job. */
-int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data, struct err *e);
+/* Changes r, or refuses (-1) and leaves it as it was. attempt: number of the attempt that the event belongs
+ * to, 0 of the job. */
+int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
+                struct err *e);
 /* As store_reducer_fn: replay and comparison with the row. */
 struct event_row;
 struct job_row;
-int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why, size_t why_size, void *arg);
+int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why,
+                  size_t why_size, void *arg);
 
 #endif

@@ -1,16 +1,18 @@
 /*
  * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
-#define TOP_WAITING 20
+#define TOP_WAITING   20
 #define TOP_EXPLAINED 5 /* each looks at all nodes */
 
-/* ---- why ---------------------------------------------------------------------------------------------------------------- */
+/* ---- why
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 struct line { /* text that is cut, never overrun */
 	char s[1500];
@@ -34,8 +36,11 @@ static void say(struct line *l, const char *fmt, ...)
 
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
-	static const char *const what[] = {[SCHED_FITS] = "scheduling", [SCHED_BUSY] = "resources", [SCHED_BEHIND] = "turn",
-	                                   [SCHED_NO_NODES] = "nodes", [SCHED_IMPOSSIBLE] = "nodes"};
+	static const char *const what[] = {[SCHED_FITS] = "scheduling",
+	                                   [SCHED_BUSY] = "resources",
+	                                   [SCHED_BEHIND] = "turn",
+	                                   [SCHED_NO_NODES] = "nodes",
+	                                   [SCHED_IMPOSSIBLE] = "nodes"};
 	struct sched_reason r;
 
 	sched_explain(c->sched, j->r.id, &r);
@@ -63,11 +68,13 @@ static void say_progress(const struct place_rt *rt, struct line *l)
 		return;
 	say(l, " (%s", rt->phase);
 	if (rt->total_bytes)
-		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof done), str_size(rt->total_bytes, total, sizeof total));
+		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof done),
+		    str_size(rt->total_bytes, total, sizeof total));
 	say(l, ")");
 }
 
-static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum place_state until, const char *verb, struct line *l)
+static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum place_state until,
+                      const char *verb, struct line *l)
 {
 	const struct attempt_rec *a = j->r.att;
 	unsigned named = 0, more = 0;
@@ -108,7 +115,8 @@ static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struc
 			running += a->ranks[i].state == RANK_RUNNING;
 			over += (uint32_t)rank_over(a->ranks[i].state);
 		}
-		say(l, "%u of %u rank%s run%s", running, a->n_ranks, a->n_ranks == 1 ? "" : "s", a->n_ranks == 1 ? "s" : "");
+		say(l, "%u of %u rank%s run%s", running, a->n_ranks, a->n_ranks == 1 ? "" : "s",
+		    a->n_ranks == 1 ? "s" : "");
 		if (over)
 			say(l, ", %u ha%s ended", over, over == 1 ? "s" : "ve");
 		break;
@@ -141,9 +149,13 @@ void req_why(struct core *c, struct request *rq)
 		why_queued(c, j, body, waits, &l);
 	} else if (j->r.status == JOB_HELD) {
 		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
-		say(&l, "%s; jobctl release %llu lets it go", j->r.reason ? j->r.reason : "held", (unsigned long long)j->r.id);
+		say(&l, "%s; jobctl release %llu lets it go", j->r.reason ? j->r.reason : "held",
+		    (unsigned long long)j->r.id);
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
-		say(&l, "%s", j->r.reason ? j->r.reason : j->r.status == JOB_COMPLETED ? "every rank exited with 0" : "no reason recorded");
+		say(&l, "%s",
+		    j->r.reason                    ? j->r.reason
+		    : j->r.status == JOB_COMPLETED ? "every rank exited with 0"
+		                                   : "no reason recorded");
 	} else {
 		why_active(c, j, waits, &l);
 	}
@@ -155,7 +167,9 @@ void req_why(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- nodes
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t gpu_holder(const struct cnode *n, uint32_t index)
 {
@@ -273,7 +287,9 @@ void req_nodes(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-/* ---- overview ------------------------------------------------------------------------------------------------------------------ */
+/* ---- overview
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 struct sums {
 	uint64_t total, up, gpus, gpus_used, slots, slots_used;
@@ -316,7 +332,8 @@ static cJSON *active_json(const struct cjob *j)
 		cJSON_AddItemToArray(nodes, cJSON_CreateString(a->places[i].node));
 	metrics = cJSON_AddObjectToObject(o, "metrics");
 	for (uint32_t i = 0; i < j->act->n_last; i++)
-		cJSON_AddNumberToObject(cJSON_AddObjectToObject(metrics, j->act->last[i].name), "last", j->act->last[i].value);
+		cJSON_AddNumberToObject(cJSON_AddObjectToObject(metrics, j->act->last[i].name), "last",
+		                        j->act->last[i].value);
 	return o;
 }
 
@@ -373,7 +390,8 @@ static cJSON *waiting_json(const struct core *c)
 
 void req_top(struct core *c, struct request *rq)
 {
-	cJSON *body = cJSON_CreateObject(), *nodes = cJSON_AddObjectToObject(body, "nodes"), *jobs = cJSON_AddObjectToObject(body, "jobs");
+	cJSON *body = cJSON_CreateObject(), *nodes = cJSON_AddObjectToObject(body, "nodes"),
+	      *jobs = cJSON_AddObjectToObject(body, "jobs");
 	struct sums s;
 
 	sum_nodes(c, &s);

@@ -1,15 +1,16 @@
 /*
- * inventory: what a node says of itself, as the JSON that its row keeps and as the struct that decisions need. There is one way in: the message becomes JSON, JSON
- * becomes the struct; so a controller that starts again knows the same as before.
+ * inventory: what a node says of itself, as the JSON that its row keeps and as the struct that decisions
+ * need. There is one way in: the message becomes JSON, JSON becomes the struct; so a controller that starts
+ * again knows the same as before.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
-#define GPUS_MAX 64
-#define SLOTS_MAX 65536
+#define GPUS_MAX   64
+#define SLOTS_MAX  65536
 #define LABELS_MAX 256
 
 /* Next part of "a|b|c"; moves *p. */
@@ -83,7 +84,8 @@ char *inv_json(const struct wm_inventory *m)
 	cJSON_AddBoolToObject(o, "gpus_fake", m->gpus_fake);
 	cJSON_AddItemToObject(o, "labels", list_json(&m->labels));
 	json_add_str(o, "instance_type", m->instance_type);
-	cJSON_AddNumberToObject(o, "price_per_hour", m->price_per_hour >= 0 && m->price_per_hour < 1e9 ? m->price_per_hour : 0);
+	cJSON_AddNumberToObject(o, "price_per_hour",
+	                        m->price_per_hour >= 0 && m->price_per_hour < 1e9 ? m->price_per_hour : 0);
 	cJSON_AddItemToObject(o, "fabrics", list_json(&m->fabrics));
 	json_add_str(o, "topology", m->topology);
 	cJSON_AddItemToObject(o, "software", list_json(&m->software));
@@ -134,8 +136,7 @@ static void gpus_parse(struct inv *out, const cJSON *list)
 	int n = cJSON_GetArraySize(list), linked = 0;
 
 	out->gpus = xcalloc((size_t)(n > 0 ? n : 1), sizeof *out->gpus);
-	cJSON_ArrayForEach(g, list)
-	{
+	cJSON_ArrayForEach (g, list) {
 		struct inv_gpu *x = &out->gpus[out->n_gpus++];
 
 		x->index = small(g, "index", UINT32_MAX);
@@ -173,7 +174,7 @@ int inv_parse(struct inv *out, const char *json)
 	s = cJSON_GetObjectItemCaseSensitive(o, "price_per_hour");
 	out->price_per_hour = cJSON_IsNumber(s) ? s->valuedouble : 0;
 	for (size_t i = 0; i < 2; i++) /* what a job may require: labels, and fabrics by their names */
-		cJSON_ArrayForEach(s, cJSON_GetObjectItemCaseSensitive(o, lists[i]))
+		cJSON_ArrayForEach (s, cJSON_GetObjectItemCaseSensitive(o, lists[i]))
 			if (cJSON_IsString(s))
 				strv_add(&out->labels, s->valuestring);
 	gpus_parse(out, cJSON_GetObjectItemCaseSensitive(o, "gpus"));

@@ -1,11 +1,12 @@
 /*
- * jobs: the jobs that are in memory: all unfinished ones, and ended ones for as long as a change of theirs is on its way to the store. Their
- * specifications (only while needed), deadlines (a heap), and what is not stored of a running attempt.
+ * jobs: the jobs that are in memory: all unfinished ones, and ended ones for as long as a change of theirs is
+ * on its way to the store. Their specifications (only while needed), deadlines (a heap), and what is not
+ * stored of a running attempt.
  */
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <string.h>
 
 struct cjob *job_find(const struct core *c, uint64_t id)
 {
@@ -78,7 +79,8 @@ int job_need_spec(struct core *c, struct cjob *j, struct err *e)
 	if (j->spec)
 		return 0;
 	if (!c->io.job_row)
-		return err_set(e, ERR_INTERNAL, "job %llu: its specification is not there", (unsigned long long)j->r.id);
+		return err_set(e, ERR_INTERNAL, "job %llu: its specification is not there",
+		               (unsigned long long)j->r.id);
 	if (c->io.job_row(j->r.id, &row, c->io.arg, e) < 0)
 		return err_wrap(e, "job %llu: its specification", (unsigned long long)j->r.id);
 	j->spec = row.spec;
@@ -86,7 +88,8 @@ int job_need_spec(struct core *c, struct cjob *j, struct err *e)
 	j->run = row.run;
 	row.spec = row.run = NULL;
 	job_row_fini(&row);
-	return j->spec ? 0 : err_set(e, ERR_INTERNAL, "job %llu has no specification", (unsigned long long)j->r.id);
+	return j->spec ? 0
+	               : err_set(e, ERR_INTERNAL, "job %llu has no specification", (unsigned long long)j->r.id);
 }
 
 struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e)
@@ -131,7 +134,8 @@ void job_touch(struct core *c, struct cjob *j)
 	DL_APPEND2(c->touched, j, touch_prev, touch_next);
 }
 
-/* ---- deadlines: a binary heap, 1-based ------------------------------------------------------------------------ */
+/* ---- deadlines: a binary heap, 1-based
+ * ------------------------------------------------------------------------ */
 
 static void heap_put(struct core *c, uint32_t at, struct cjob *j)
 {
@@ -213,7 +217,8 @@ uint64_t job_next_deadline(const struct core *c)
 	return c->n_heap ? c->heap[1]->deadline_us : UINT64_MAX;
 }
 
-/* ---- what is not stored of an attempt ------------------------------------------------------------------------------ */
+/* ---- what is not stored of an attempt
+ * ------------------------------------------------------------------------------ */
 
 static void rsh_free(struct rsh *r)
 {
@@ -237,7 +242,7 @@ void active_free(struct core *c, struct cjob *j)
 		if (n)
 			node_job_del(n, j);
 	}
-	LL_FOREACH_SAFE(a->rsh, r, t)
+	LL_FOREACH_SAFE (a->rsh, r, t)
 		rsh_free(r);
 	spec_destroy(a->spec);
 	free(a->spec_json);

@@ -1,21 +1,25 @@
 /*
- * kill: the end of an attempt: why it ends, the kill on all nodes, what became of it, and what follows for the job.
+ * kill: the end of an attempt: why it ends, the kill on all nodes, what became of it, and what follows for
+ * the job.
  *
- *   begin_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or given up -> decide_outcome ->
- *   COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits again.
+ *   begin_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or given
+ * up -> decide_outcome -> COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits again.
  *
- * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle goes on the same way.
+ * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
+ * goes on the same way.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
-#define BLAME_MARGIN_US 2000000 /* a rank that failed so soon after a node fell silent failed because of it */
+#define BLAME_MARGIN_US                                                                                      \
+	2000000 /* a rank that failed so soon after a node fell silent failed because of it                      \
+	         */
 
 enum end_kind end_kind_of(const struct job_rec *r)
 {
@@ -49,8 +53,8 @@ int replaceable(const struct cjob *j, enum reason_class cls)
 
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
 		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST;
-	return infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) && j->replacements < MAX_REPLACEMENTS &&
-	       j->r.wanted != WANT_STOP;
+	return infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) &&
+	       j->replacements < MAX_REPLACEMENTS && j->r.wanted != WANT_STOP;
 }
 
 void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason)
@@ -68,17 +72,19 @@ void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char
 	j->act->end_us = now_boot(c);
 	if (end_wants_kill(&j->r))
 		j->act->kill_us = now_boot(c);
-	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id, j->r.att->number,
-	         state_name(STATE_CLASS, (int)cls), j->act->kill_us != 0);
+	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id,
+	         j->r.att->number, state_name(STATE_CLASS, (int)cls), j->act->kill_us != 0);
 	job_touch(c, j);
 }
 
-void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed, const char *text)
+void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
+                const char *text)
 {
 	const struct place_rec *p = &j->r.att->places[place];
 	struct cnode *n = node_by_id(c, p->node_id);
 	cJSON *d = cJSON_CreateObject();
-	int had_output = p->state == PLACE_ENDED && j->r.att->outcome != OUT_NONE && rec_any_rank_started(j->r.att);
+	int had_output =
+	    p->state == PLACE_ENDED && j->r.att->outcome != OUT_NONE && rec_any_rank_started(j->r.att);
 
 	json_add_u64(d, "node_rank", place);
 	json_add_str(d, "node", p->node);
@@ -102,7 +108,8 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 	job_touch(c, j);
 }
 
-/* ---- the outcome ---------------------------------------------------------------------------------------------------- */
+/* ---- the outcome
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void conclude_rank(struct core *c, struct cjob *j, uint32_t rank, const char *text)
 {
@@ -163,7 +170,8 @@ static void rank_reason(const struct attempt_rec *a, uint32_t rank, char *out, s
 	else if (k->oom)
 		snprintf(out, size, "%s ran out of memory and was killed", who);
 	else if (k->signal > 0)
-		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, proc_signal_name(k->signal), line[0] ? ": " : "", line);
+		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, proc_signal_name(k->signal),
+		         line[0] ? ": " : "", line);
 	else
 		snprintf(out, size, "%s exited with code %d%s%s", who, k->exit_code, line[0] ? ": " : "", line);
 }
@@ -209,7 +217,8 @@ static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct
 	rank_reason(a, rank, v->reason, sizeof v->reason);
 }
 
-static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed, struct verdict *v)
+static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed,
+                       struct verdict *v)
 {
 	uint32_t rank = NO_RANK, n = count_lost_ranks(a, &rank);
 	char more[600] = "";
@@ -224,11 +233,11 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 		snprintf(more, sizeof more, "; after that %s", why);
 	}
 	if (lost)
-		snprintf(v->reason, sizeof v->reason, "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "", lost->text ? lost->text : "",
-		         more);
+		snprintf(v->reason, sizeof v->reason, "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "",
+		         lost->text ? lost->text : "", more);
 	else
-		snprintf(v->reason, sizeof v->reason, "the fate of %u rank%s is unknown, first rank %u (%s)%s", n, n == 1 ? "" : "s", rank,
-		         a->ranks[rank].text ? a->ranks[rank].text : "", more);
+		snprintf(v->reason, sizeof v->reason, "the fate of %u rank%s is unknown, first rank %u (%s)%s", n,
+		         n == 1 ? "" : "s", rank, a->ranks[rank].text ? a->ranks[rank].text : "", more);
 }
 
 static void judge(const struct job_rec *r, struct verdict *v)
@@ -240,13 +249,15 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	/* It was to be tried elsewhere; that late ranks were killed for it is not why. */
 	int own = failed < a->n_ranks && !(r->status == JOB_RECOVERING && rec_looks_killed(a, failed));
 
-	*v = (struct verdict){.outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
+	*v = (struct verdict){
+	    .outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
 	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
 		v->outcome = OUT_STOPPED;
 	} else if (kind == END_TIMEOUT) {
 		v->outcome = OUT_FAILED;
-	} else if (lost && (failed == a->n_ranks || !lost->silent_us || lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
+	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
+	                    lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
 		judge_lost(a, lost, failed, v);
 	} else if (own) {
 		judge_failed_rank(a, failed, v);
@@ -274,7 +285,8 @@ static void note_outcome(struct core *c, const struct cjob *j)
 
 	if (!n || !n->synced || a->places[0].state != PLACE_ENDED)
 		return;
-	m.text = xasprintf("outcome: %s%s%s", state_name(STATE_OUTCOME, (int)a->outcome), a->reason ? ": " : "", a->reason ? a->reason : "");
+	m.text = xasprintf("outcome: %s%s%s", state_name(STATE_OUTCOME, (int)a->outcome), a->reason ? ": " : "",
+	                   a->reason ? a->reason : "");
 	hold_send(c, n, WM_NOTE, &m);
 	free(m.text);
 }
@@ -302,13 +314,16 @@ void decide_outcome(struct core *c, struct cjob *j)
 	note_outcome(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
 		j->act->rt[i].progress_us = now_boot(c);
-	log_info("event=outcome job=%llu attempt=%u outcome=%s class=%s", (unsigned long long)j->r.id, j->r.att->number,
-	         state_name(STATE_OUTCOME, (int)v.outcome), state_name(STATE_CLASS, (int)v.cls));
+	log_info("event=outcome job=%llu attempt=%u outcome=%s class=%s", (unsigned long long)j->r.id,
+	         j->r.att->number, state_name(STATE_OUTCOME, (int)v.outcome),
+	         state_name(STATE_CLASS, (int)v.cls));
 }
 
-/* ---- after the attempt ------------------------------------------------------------------------------------------------- */
+/* ---- after the attempt
+ * ------------------------------------------------------------------------------------------------- */
 
-static void end_job(struct core *c, struct cjob *j, enum job_status status, int32_t exit_code, const char *reason)
+static void end_job(struct core *c, struct cjob *j, enum job_status status, int32_t exit_code,
+                    const char *reason)
 {
 	cJSON *d = cJSON_CreateObject();
 
@@ -318,7 +333,8 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	if (reason && *reason)
 		json_add_str(d, "reason", reason);
 	job_post(c, j, EV_ENDED, d);
-	log_info("event=ended job=%llu status=%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)status));
+	log_info("event=ended job=%llu status=%s", (unsigned long long)j->r.id,
+	         state_name(STATE_JOB, (int)status));
 }
 
 static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
@@ -330,7 +346,8 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (j->r.wanted == WANT_REQUEUE)
 		snprintf(reason, sizeof reason, "requeued: %s", a->reason ? a->reason : "by its owner");
 	else
-		snprintf(reason, sizeof reason, "tried again elsewhere: %s", a->reason ? a->reason : "a node did not get ready");
+		snprintf(reason, sizeof reason, "tried again elsewhere: %s",
+		         a->reason ? a->reason : "a node did not get ready");
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
 			continue;
@@ -382,7 +399,8 @@ void finish_attempt(struct core *c, struct cjob *j)
 		reason = xstrdup(a->reason ? a->reason : "");
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(a->cls)))
+	else if (j->r.wanted == WANT_REQUEUE ||
+	         (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(a->cls)))
 		requeue(c, j, spec);
 	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
 		end_job(c, j, JOB_STOPPED, -1, reason);

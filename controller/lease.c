@@ -1,22 +1,27 @@
 /*
  * lease: beats, and when a node counts as lost.
  *
- * A beat is answered at once, without waiting for the store: the answer renews the agent's lease and claims nothing else. A closed connection is not failure. A node
- * is lost when no beat came for lease + margin: by then its agent has asked its peers and, if it was cut off from those who still have a controller, killed its ranks.
+ * A beat is answered at once, without waiting for the store: the answer renews the agent's lease and claims
+ * nothing else. A closed connection is not failure. A node is lost when no beat came for lease + margin: by
+ * then its agent has asked its peers and, if it was cut off from those who still have a controller, killed
+ * its ranks.
  *
- * Nobody is declared lost in the first lease after the start (agents need time to connect), nor while more than half of the nodes that
- * are up are silent: then it is more likely that this controller is the one that is cut off, and a majority of agents that reach each other carries on
- * without a controller. With exactly half silent the agents of either half have no majority and kill, so declaring is safe.
+ * Nobody is declared lost in the first lease after the start (agents need time to connect), nor while more
+ * than half of the nodes that are up are silent: then it is more likely that this controller is the one that
+ * is cut off, and a majority of agents that reach each other carries on without a controller. With exactly
+ * half silent the agents of either half have no majority and kill, so declaring is safe.
  */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#define PEERS_MAX 64              /* told to one agent: a sample is enough for a majority, and it must fit in a message */
-#define PEERS_PAUSE_US 2000000    /* between two changes told to the same agent */
+#define PEERS_MAX                                                                                            \
+	64 /* told to one agent: a sample is enough for a majority, and it must fit in a message                 \
+	    */
+#define PEERS_PAUSE_US 2000000 /* between two changes told to the same agent */
 #define CHECK_EVERY_US 250000
 
 static int by_id(const void *pa, const void *pb)
@@ -44,7 +49,8 @@ static void add_peers(const struct core *c, const struct cnode *self, struct wir
 
 		if (x == self)
 			continue;
-		text = xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address, x->inv.peer_port);
+		text = xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address,
+		                 x->inv.peer_port);
 		wire_strv_add(out, text);
 		free(text);
 	}
@@ -56,7 +62,8 @@ static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 	struct wm_beat_ack m = {.seq = seq, .lease_ms = c->cfg.lease_ms, .real_us = now_real(c)};
 	uint64_t now = now_boot(c);
 
-	if (n->peers_sent_gen != c->peers_gen && (!n->peers_sent_us || now - n->peers_sent_us >= PEERS_PAUSE_US)) {
+	if (n->peers_sent_gen != c->peers_gen &&
+	    (!n->peers_sent_us || now - n->peers_sent_us >= PEERS_PAUSE_US)) {
 		add_peers(c, n, &m.peers);
 		m.peers_changed = 1;
 		n->peers_sent_gen = c->peers_gen;
@@ -84,7 +91,8 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	free(n->gpu_util.v);
 	free(n->gpu_memory_used.v);
 	n->gpu_util = (struct wire_f64v){xmemdup(m->gpu_util.v, m->gpu_util.n * sizeof(double)), m->gpu_util.n};
-	n->gpu_memory_used = (struct wire_u64v){xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
+	n->gpu_memory_used = (struct wire_u64v){
+	    xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
 	answer_beat(c, n, m->seq);
 }
 
@@ -135,7 +143,8 @@ void lease_check(struct core *c)
 	}
 	if (silent * 2 > known) {
 		if (!c->suspects_logged)
-			log_warn("event=many_silent silent=%u of=%u text=\"more than half: nobody is declared lost\"", silent, known);
+			log_warn("event=many_silent silent=%u of=%u text=\"more than half: nobody is declared lost\"",
+			         silent, known);
 		c->suspects_logged = 1;
 		return;
 	}

@@ -1,21 +1,22 @@
 /*
  * load: memory from the store, at start and after a transaction that the store refused.
  *
- * Rows of unfinished jobs, nodes, join tokens and idempotency keys are all there is; what happened since on the nodes comes with their agents'
- * reports. Time limits go on from the recorded start; waits for an answer (kill, launch, preparation) begin anew.
+ * Rows of unfinished jobs, nodes, join tokens and idempotency keys are all there is; what happened since on
+ * the nodes comes with their agents' reports. Time limits go on from the recorded start; waits for an answer
+ * (kill, launch, preparation) begin anew.
  */
-#include <string.h>
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <string.h>
 
 void state_clear(struct core *c)
 {
 	struct cjob *j, *jt;
 	struct cnode *n, *nt;
 
-	HASH_ITER(hh, c->jobs, j, jt)
+	HASH_ITER (hh, c->jobs, j, jt)
 		job_free(c, j);
-	HASH_ITER(hh, c->nodes, n, nt)
+	HASH_ITER (hh, c->nodes, n, nt)
 		node_free(c, n);
 	c->touched = c->turn_jobs = NULL;
 	c->dirty_nodes = NULL;
@@ -31,7 +32,9 @@ void state_clear(struct core *c)
 	c->late_job = 0;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static int on_job(const struct job_row *row, void *arg)
 {
@@ -60,7 +63,8 @@ static int on_job(const struct job_row *row, void *arg)
 	if (s)
 		alloc_queue(c, j, s);
 	else
-		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id, row->spec ? e.text : "none");
+		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
+		          row->spec ? e.text : "none");
 	spec_destroy(s);
 	return 0;
 }
@@ -72,7 +76,8 @@ static void learn(struct cjob *j, const struct attempt_row *row)
 	struct err e;
 	int found = 0;
 
-	if (rec_from_attempt_row(&r, row, &e) == 0 && !r.att->phases[PHASE_RUNNING].started_us && r.att->outcome != OUT_STOPPED) {
+	if (rec_from_attempt_row(&r, row, &e) == 0 && !r.att->phases[PHASE_RUNNING].started_us &&
+	    r.att->outcome != OUT_STOPPED) {
 		for (uint32_t i = 0; i < r.att->n_places; i++) {
 			const struct place_rec *p = &r.att->places[i];
 
@@ -145,7 +150,8 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 	return 0;
 }
 
-/* ---- from records to a running controller ------------------------------------------------------------------------------ */
+/* ---- from records to a running controller
+ * ------------------------------------------------------------------------------ */
 
 static uint64_t ago(const struct core *c, uint64_t real_us)
 {
@@ -180,7 +186,8 @@ static void resume_active(struct core *c, struct cjob *j)
 	struct err e;
 
 	if (!a || a->state == ATT_ENDED) {
-		log_error("event=no_attempt job=%llu status=%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		log_error("event=no_attempt job=%llu status=%s", (unsigned long long)j->r.id,
+		          state_name(STATE_JOB, (int)j->r.status));
 		return;
 	}
 	j->act = active_new(c, j, &e);
@@ -207,7 +214,13 @@ static void resume_active(struct core *c, struct cjob *j)
 
 static int load(struct core *c, struct err *e)
 {
-	struct store_load l = {.job = on_job, .attempt = on_attempt, .rank = on_rank, .node = on_node, .token = on_token, .idem = on_idem, .arg = c};
+	struct store_load l = {.job = on_job,
+	                       .attempt = on_attempt,
+	                       .rank = on_rank,
+	                       .node = on_node,
+	                       .token = on_token,
+	                       .idem = on_idem,
+	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
@@ -246,18 +259,21 @@ int core_load(struct core *c, struct store *s, struct err *e)
 	c->store = s;
 	if (load(c, e) < 0)
 		return -1;
-	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished, HASH_COUNT(c->nodes));
+	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished,
+	         HASH_COUNT(c->nodes));
 	return 0;
 }
 
-/* ---- the store refused -------------------------------------------------------------------------------------------------- */
+/* ---- the store refused
+ * -------------------------------------------------------------------------------------------------- */
 
 struct session {
 	char *node;
 	uint64_t session;
 };
 
-/* Connections outlive the reload, so that beats go on being answered and no lease runs out because of our disk. */
+/* Connections outlive the reload, so that beats go on being answered and no lease runs out because of our
+ * disk. */
 static struct session *sessions_take(struct core *c, size_t *n)
 {
 	struct session *s = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *s);
@@ -298,7 +314,8 @@ static void reload(struct core *c)
 	if (!c->store)
 		err_set(&e, ERR_INTERNAL, "no store to load from");
 	if (!c->store || load(c, &e) < 0) {
-		/* Without records every launch would look like one that must not be: nothing is decided until they are there. */
+		/* Without records every launch would look like one that must not be: nothing is decided until they
+		 * are there. */
 		state_clear(c);
 		log_error("event=reload_failed text=\"%s\"", e.text);
 	}

@@ -1,11 +1,11 @@
 /*
  * main: hearthd's arguments, nothing else.
  */
+#include "common/fault.h"
+#include "controller/controller.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include "common/fault.h"
-#include "controller/controller.h"
 
 static const char usage[] =
     "Usage: hearthd --data DIR [--listen HOST:PORT] [--config FILE] [--set KEY=VALUE]...\n"
@@ -15,18 +15,29 @@ static const char usage[] =
     "  --listen HOST:PORT default 127.0.0.1:7070; off loopback always with TLS\n"
     "  --config FILE      settings, see hearth.conf(5)\n"
     "  --set KEY=VALUE    one setting; wins over the file\n"
-    "  --verify           checks the records (also beside a running hearthd); exit code 1 when something is found\n"
+    "  --verify           checks the records (also beside a running hearthd); exit code 1 when something is "
+    "found\n"
     "  --backup FILE      writes a checked copy of the records, also beside a running hearthd\n"
     "  --show-config      prints all settings and where each comes from\n"
     "  --version, --help\n";
 
-enum { OPT_DATA = 1, OPT_LISTEN, OPT_CONFIG, OPT_SET, OPT_VERIFY, OPT_BACKUP, OPT_SHOW, OPT_VERSION, OPT_HELP };
+enum {
+	OPT_DATA = 1,
+	OPT_LISTEN,
+	OPT_CONFIG,
+	OPT_SET,
+	OPT_VERIFY,
+	OPT_BACKUP,
+	OPT_SHOW,
+	OPT_VERSION,
+	OPT_HELP
+};
 static const struct option options[] = {
-	{"data", required_argument, NULL, OPT_DATA},     {"listen", required_argument, NULL, OPT_LISTEN},
-	{"config", required_argument, NULL, OPT_CONFIG}, {"set", required_argument, NULL, OPT_SET},
-	{"verify", no_argument, NULL, OPT_VERIFY},       {"backup", required_argument, NULL, OPT_BACKUP},
-	{"show-config", no_argument, NULL, OPT_SHOW},    {"version", no_argument, NULL, OPT_VERSION},
-	{"help", no_argument, NULL, OPT_HELP},           {NULL, 0, NULL, 0},
+    {"data", required_argument, NULL, OPT_DATA},     {"listen", required_argument, NULL, OPT_LISTEN},
+    {"config", required_argument, NULL, OPT_CONFIG}, {"set", required_argument, NULL, OPT_SET},
+    {"verify", no_argument, NULL, OPT_VERIFY},       {"backup", required_argument, NULL, OPT_BACKUP},
+    {"show-config", no_argument, NULL, OPT_SHOW},    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},           {NULL, 0, NULL, 0},
 };
 
 static int wrong(const char *text)

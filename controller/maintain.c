@@ -1,19 +1,20 @@
 /*
- * maintain: retention on the state thread, a few jobs at a time; the collection of blobs on a thread of its own, because it walks all of them.
+ * maintain: retention on the state thread, a few jobs at a time; the collection of blobs on a thread of its
+ * own, because it walks all of them.
  */
 #include "controller/maintain.h"
-#include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "controller/blobstore.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
-#define FIRST_US (60ull * 1000000)     /* after the start */
+#define FIRST_US (60ull * 1000000) /* after the start */
 #define EVERY_US (3600ull * 1000000)
-#define BATCH_US (200ull * 1000)       /* between two batches while there is more */
-#define BATCH 50
+#define BATCH_US (200ull * 1000) /* between two batches while there is more */
+#define BATCH    50
 
 struct collection { /* the thread's own; nothing of the state thread is touched */
 	char *data_dir, *db_path;
@@ -30,7 +31,9 @@ struct maintain {
 	unsigned removed;
 };
 
-/* ---- blobs ------------------------------------------------------------------------------------------------------------- */
+/* ---- blobs
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 struct marking {
 	int (*mark)(const char *digest, void *mark_arg);
@@ -62,8 +65,9 @@ static void *collect(void *arg)
 	if (!r || blobstore_gc(b, &gc, &e) < 0)
 		log_warn("event=blob_gc_failed text=\"%s\"", e.text);
 	else if (gc.removed || gc.uploads_removed)
-		log_info("event=blob_gc kept=%llu removed=%llu bytes=%llu uploads=%llu", (unsigned long long)gc.kept, (unsigned long long)gc.removed,
-		         (unsigned long long)gc.removed_bytes, (unsigned long long)gc.uploads_removed);
+		log_info("event=blob_gc kept=%llu removed=%llu bytes=%llu uploads=%llu", (unsigned long long)gc.kept,
+		         (unsigned long long)gc.removed, (unsigned long long)gc.removed_bytes,
+		         (unsigned long long)gc.uploads_removed);
 	if (r)
 		store_reader_close(r);
 	if (b)
@@ -103,7 +107,9 @@ static void collection_start(struct maintain *m)
 	}
 }
 
-/* ---- retention --------------------------------------------------------------------------------------------------------------- */
+/* ---- retention
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 struct batch {
 	struct maintain *m;

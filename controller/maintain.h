@@ -1,5 +1,6 @@
 /*
- * maintain: what is done once an hour: what ended jobs hold past its time goes, then blobs that nothing refers to any more.
+ * maintain: what is done once an hour: what ended jobs hold past its time goes, then blobs that nothing
+ * refers to any more.
  */
 #ifndef HEARTH_CONTROLLER_MAINTAIN_H
 #define HEARTH_CONTROLLER_MAINTAIN_H

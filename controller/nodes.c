@@ -1,13 +1,13 @@
 /*
  * nodes: the records of nodes, and what the scheduler may know of them.
  *
- * A node gets work when it is up, its agent is connected and has reported everything it has, it is not drained, and no launch is left on it that must
- * not be there.
+ * A node gets work when it is up, its agent is connected and has reported everything it has, it is not
+ * drained, and no launch is left on it that must not be there.
  */
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <string.h>
 
 struct cnode *node_find(const struct core *c, const char *name)
 {
@@ -42,7 +42,7 @@ void node_free(struct core *c, struct cnode *n)
 
 	HASH_DELETE(hh, c->nodes, n);
 	HASH_DELETE(hh_id, c->nodes_by_id, n);
-	LL_FOREACH_SAFE(n->stale, s, t)
+	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);
 	inv_fini(&n->inv);
 	free(n->name);
@@ -97,7 +97,8 @@ void node_row_of(const struct cnode *n, struct node_row *out)
 void node_state(struct core *c, struct cnode *n, enum node_state to, const char *reason)
 {
 	if (n->state != to && !state_move_ok(STATE_NODE, (int)n->state, (int)to)) {
-		log_error("event=refused node=%s from=%s to=%s", n->name, state_name(STATE_NODE, (int)n->state), state_name(STATE_NODE, (int)to));
+		log_error("event=refused node=%s from=%s to=%s", n->name, state_name(STATE_NODE, (int)n->state),
+		          state_name(STATE_NODE, (int)to));
 		return;
 	}
 	n->state = to;
@@ -125,8 +126,8 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 		return;
 	gpus = xcalloc(n->inv.n_gpus + 1, sizeof *gpus);
 	for (uint32_t i = 0; i < n->inv.n_gpus; i++)
-		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes, n->inv.gpus[i].numa,
-		                             n->inv.gpus[i].link_group};
+		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes,
+		                             n->inv.gpus[i].numa, n->inv.gpus[i].link_group};
 	s = (struct sched_node){
 	    .id = n->id,
 	    .name = n->name,

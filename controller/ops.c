@@ -1,23 +1,25 @@
 /*
  * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
 	const char *owner = j->r.owner ? j->r.owner : "";
 
-	if (rq->role == ROLE_ADMIN || (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
-	                               (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
+	if (rq->role == ROLE_ADMIN ||
+	    (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
+	     (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
 		return 1;
 	if (rq->role == ROLE_JOB)
 		reply_fail(c, rq, ERR_DENIED, "a job's token changes that job only");
 	else
-		reply_fail(c, rq, ERR_DENIED, "job %llu belongs to %s", (unsigned long long)j->r.id, *owner ? owner : "nobody");
+		reply_fail(c, rq, ERR_DENIED, "job %llu belongs to %s", (unsigned long long)j->r.id,
+		           *owner ? owner : "nobody");
 	return 0;
 }
 
@@ -48,12 +50,14 @@ static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j
 {
 	if (!job_ended(j->r.status))
 		return 0;
-	reply_fail(c, rq, ERR_CONFLICT, "job %llu has ended (%s)%s%s", (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status),
-	           *advice ? "; " : "", advice);
+	reply_fail(c, rq, ERR_CONFLICT, "job %llu has ended (%s)%s%s", (unsigned long long)j->r.id,
+	           state_name(STATE_JOB, (int)j->r.status), *advice ? "; " : "", advice);
 	return 1;
 }
 
-/* ---- stop -------------------------------------------------------------------------------------------------------------- */
+/* ---- stop
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 static cJSON *by(const struct core *c, const struct request *rq, const char *what)
 {
@@ -97,14 +101,16 @@ void req_stop(struct core *c, struct request *rq)
 		/* While it ends for another reason, that reason stays the one that is told. */
 		d = by(c, rq, "stopped");
 		if (j->r.att && j->r.att->state == ATT_ENDING)
-			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason", cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
+			                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
 		job_post(c, j, EV_STOP_WANTED, d);
 		job_touch(c, j);
 	}
 	answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
 }
 
-/* ---- hold, release, requeue ---------------------------------------------------------------------------------------------- */
+/* ---- hold, release, requeue
+ * ---------------------------------------------------------------------------------------------- */
 
 void req_hold(struct core *c, struct request *rq)
 {
@@ -117,7 +123,9 @@ void req_hold(struct core *c, struct request *rq)
 		return;
 	}
 	if (j->r.status != JOB_QUEUED) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; only a waiting job can be held (jobctl stop ends it, jobctl requeue sends it back)",
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "job %llu is %s; only a waiting job can be held (jobctl stop ends it, jobctl requeue "
+		           "sends it back)",
 		           (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
 		return;
 	}
@@ -156,7 +164,8 @@ void req_requeue(struct core *c, struct request *rq)
 
 	if (!j)
 		return;
-	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %llu", (unsigned long long)j->r.id);
+	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %llu",
+	         (unsigned long long)j->r.id);
 	if (refuse_ended(c, rq, j, advice))
 		return;
 	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
@@ -171,14 +180,17 @@ void req_requeue(struct core *c, struct request *rq)
 		cJSON *d = by(c, rq, "requeued");
 
 		if (j->r.att && j->r.att->state == ATT_ENDING)
-			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason", cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
+			                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
 	answer(c, rq, j, "its processes are ended, then it waits again");
 }
 
-/* ---- set ------------------------------------------------------------------------------------------------------------------- */
+/* ---- set
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 struct change {
 	int64_t priority, time_s;
@@ -208,15 +220,16 @@ static int time_of(const cJSON *body, int64_t *out, struct err *e)
 	return 0;
 }
 
-static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, struct change *ch, struct err *e)
+static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, struct change *ch,
+                        struct err *e)
 {
 	char most[40];
 
 	*ch = (struct change){.priority = j->r.priority, .pinned = -1};
-	if (json_get_i64(b, "", "priority", -1000, 1000, &ch->priority, e) < 0 || json_get_str(b, "", "queue", &ch->queue, e) < 0 ||
-	    json_get_str(b, "", "notes", &ch->notes, e) < 0 || json_get_str(b, "", "name", &ch->name, e) < 0 ||
-	    json_get_bool(b, "", "pinned", &ch->pinned, e) < 0 || json_get_obj(b, "", "tags", &ch->tags, e) < 0 ||
-	    time_of(b, &ch->time_s, e) < 0)
+	if (json_get_i64(b, "", "priority", -1000, 1000, &ch->priority, e) < 0 ||
+	    json_get_str(b, "", "queue", &ch->queue, e) < 0 || json_get_str(b, "", "notes", &ch->notes, e) < 0 ||
+	    json_get_str(b, "", "name", &ch->name, e) < 0 || json_get_bool(b, "", "pinned", &ch->pinned, e) < 0 ||
+	    json_get_obj(b, "", "tags", &ch->tags, e) < 0 || time_of(b, &ch->time_s, e) < 0)
 		return -1;
 	if (ch->queue && str_check_name(ch->queue, 64, "queue", e) < 0)
 		return -1;
@@ -226,7 +239,8 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		return err_set(e, ERR_LIMIT, "time: more than the administrator allows (%s)",
 		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
 	if (job_ended(j->r.status) && (ch->time_s || ch->queue || ch->priority != j->r.priority))
-		return err_set(e, ERR_CONFLICT, "job %llu has ended (%s): only name, notes, tags and pinned can still change",
+		return err_set(e, ERR_CONFLICT,
+		               "job %llu has ended (%s): only name, notes, tags and pinned can still change",
 		               (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
 	return 0;
 }
@@ -254,8 +268,7 @@ static void set_tags(struct core *c, struct cjob *j, const struct request *rq, c
 {
 	const cJSON *t;
 
-	cJSON_ArrayForEach(t, tags)
-	{
+	cJSON_ArrayForEach (t, tags) {
 		cJSON *d;
 
 		if (!t->string || (!cJSON_IsString(t) && !cJSON_IsNull(t)))
@@ -331,12 +344,14 @@ void req_rm(struct core *c, struct request *rq)
 	if (!j)
 		return;
 	if (!job_ended(j->r.status)) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; stop it first: jobctl stop %llu", (unsigned long long)j->r.id,
-		           state_name(STATE_JOB, (int)j->r.status), (unsigned long long)j->r.id);
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; stop it first: jobctl stop %llu",
+		           (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status),
+		           (unsigned long long)j->r.id);
 		return;
 	}
 	if (j->r.pinned) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is pinned; take that off first", (unsigned long long)j->r.id);
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is pinned; take that off first",
+		           (unsigned long long)j->r.id);
 		return;
 	}
 	if (!j->r.deleted) {

@@ -1,12 +1,15 @@
 /*
- * points: metric points from agents to the store, one chunk a series, in transactions of their own; acknowledged when durable.
+ * points: metric points from agents to the store, one chunk a series, in transactions of their own;
+ * acknowledged when durable.
  */
-#include <math.h>
-#include <string.h>
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#define WAITING_MAX 20000 /* chunks that wait for a slow store: more are dropped, not acknowledged, and come again */
+#define WAITING_MAX                                                                                          \
+	20000 /* chunks that wait for a slow store: more are dropped, not acknowledged, and come again */
 #define NAME_MAX_BYTES 128
 
 struct point {
@@ -39,7 +42,8 @@ static int well_formed(const struct wm_metrics *m)
 	return 1;
 }
 
-/* Of the job's newest attempt? Points travel on a connection of their own and may come after the job's end. */
+/* Of the job's newest attempt? Points travel on a connection of their own and may come after the job's end.
+ */
 static int is_current(struct core *c, const struct wm_metrics *m)
 {
 	const struct cjob *j = job_find(c, m->job);
@@ -77,12 +81,13 @@ static void keep_last(struct core *c, const struct wm_metrics *m)
 		if (k == sizeof a->last / sizeof *a->last)
 			continue;
 		if (k == a->n_last)
-			strcpy(a->last[a->n_last++].name, name);
+			snprintf(a->last[a->n_last++].name, sizeof a->last[0].name, "%s", name);
 		a->last[k].value = m->values.v[i];
 	}
 }
 
-static void put_series(struct turn *t, const char *node, const struct wm_metrics *m, const struct point *p, uint32_t n)
+static void put_series(struct turn *t, const char *node, const struct wm_metrics *m, const struct point *p,
+                       uint32_t n)
 {
 	struct metric_chunk ch = {.job = m->job,
 	                          .attempt = m->attempt,
@@ -117,7 +122,8 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	hold_metrics_ack(c, node, m->job, m->attempt, m->seq);
 	if (!n || !well_formed(m) || !is_current(c, m)) {
 		if (n)
-			log_debug("event=points_dropped job=%llu attempt=%u node=%s", (unsigned long long)m->job, m->attempt, node);
+			log_debug("event=points_dropped job=%llu attempt=%u node=%s", (unsigned long long)m->job,
+			          m->attempt, node);
 		return;
 	}
 	p = xcalloc(n, sizeof *p);

@@ -2,12 +2,13 @@
  * rec: records to rows and back; questions about an attempt.
  */
 #include "controller/rec.h"
-#include <signal.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/xalloc.h"
+#include <signal.h>
+#include <string.h>
 
-#define SKEW_US 1000000 /* clocks of two nodes may differ by so much without the order of exits being turned round */
+#define SKEW_US                                                                                              \
+	1000000 /* clocks of two nodes may differ by so much without the order of exits being turned round */
 
 void rec_set(char **p, const char *v)
 {
@@ -42,8 +43,8 @@ void attempt_rec_free(struct attempt_rec *a)
 
 void rec_fini(struct job_rec *r)
 {
-	char **strings[] = {&r->name, &r->owner, &r->experiment, &r->notes, &r->queue, &r->reason, &r->cleanup,
-	                    &r->bundle, &r->idem_key, &r->idem_digest, &r->spec_sha256};
+	char **strings[] = {&r->name,    &r->owner,  &r->experiment, &r->notes,       &r->queue,      &r->reason,
+	                    &r->cleanup, &r->bundle, &r->idem_key,   &r->idem_digest, &r->spec_sha256};
 
 	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
 		free(*strings[i]);
@@ -53,7 +54,8 @@ void rec_fini(struct job_rec *r)
 	r->att = NULL;
 }
 
-/* ---- to rows -------------------------------------------------------------------------------------------- */
+/* ---- to rows --------------------------------------------------------------------------------------------
+ */
 
 static char *text_of(const char *s)
 {
@@ -216,7 +218,8 @@ void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out)
 	};
 }
 
-/* ---- from rows --------------------------------------------------------------------------------------------- */
+/* ---- from rows
+ * --------------------------------------------------------------------------------------------- */
 
 static uint64_t run_max_runtime(const char *run)
 {
@@ -240,7 +243,8 @@ int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e
 	int status = state_find(STATE_JOB, row->status), wanted = state_find(STATE_WANTED, row->wanted);
 
 	if (status < 0 || wanted < 0)
-		return err_set(e, ERR_INTERNAL, "job %llu: unknown status \"%s\"", (unsigned long long)row->id, row->status ? row->status : "");
+		return err_set(e, ERR_INTERNAL, "job %llu: unknown status \"%s\"", (unsigned long long)row->id,
+		               row->status ? row->status : "");
 	r->id = row->id;
 	rec_set(&r->name, row->name);
 	rec_set(&r->owner, row->owner);
@@ -275,9 +279,9 @@ static void phases_parse(struct attempt_rec *a, const char *text)
 	cJSON *list = text ? cJSON_Parse(text) : NULL;
 	const cJSON *o;
 
-	cJSON_ArrayForEach(o, list)
-	{
-		const cJSON *from = cJSON_GetObjectItemCaseSensitive(o, "started_us"), *to = cJSON_GetObjectItemCaseSensitive(o, "ended_us");
+	cJSON_ArrayForEach (o, list) {
+		const cJSON *from = cJSON_GetObjectItemCaseSensitive(o, "started_us"),
+		            *to = cJSON_GetObjectItemCaseSensitive(o, "ended_us");
 		int i = state_find(STATE_PHASE, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "name")));
 
 		if (i < 0 || !cJSON_IsNumber(from) || !cJSON_IsNumber(to))
@@ -292,7 +296,7 @@ static void ids_parse(struct wire_u32v *v, const cJSON *list)
 {
 	const cJSON *o;
 
-	cJSON_ArrayForEach(o, list)
+	cJSON_ArrayForEach (o, list)
 		if (cJSON_IsNumber(o))
 			wire_u32v_add(v, (uint32_t)o->valuedouble);
 }
@@ -318,10 +322,10 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 	if (n <= 0 || n > SPEC_MAX_NODES)
 		return err_set(e, ERR_INTERNAL, "a placement of %d nodes", n);
 	a->places = xcalloc((size_t)n, sizeof *a->places);
-	cJSON_ArrayForEach(o, list)
-	{
+	cJSON_ArrayForEach (o, list) {
 		struct place_rec *p = &a->places[a->n_places];
-		int state = state_find(STATE_PLACE, str_of(o, "state")), cls = state_find(STATE_CLASS, str_of(o, "class"));
+		int state = state_find(STATE_PLACE, str_of(o, "state")),
+		    cls = state_find(STATE_CLASS, str_of(o, "class"));
 		uint64_t ranks = num_of(o, "ranks");
 
 		if (ranks > SPEC_MAX_RANKS || total + ranks > SPEC_MAX_RANKS)
@@ -363,7 +367,8 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struc
 	attempt_rec_free(r->att);
 	r->att = a;
 	if (state < 0 || outcome < 0 || cls < 0)
-		rc = err_set(e, ERR_INTERNAL, "job %llu attempt %u: unknown state, outcome or class", (unsigned long long)row->job, row->number);
+		rc = err_set(e, ERR_INTERNAL, "job %llu attempt %u: unknown state, outcome or class",
+		             (unsigned long long)row->job, row->number);
 	else
 		rc = rec_places_parse(a, places, e);
 	cJSON_Delete(places);
@@ -406,7 +411,8 @@ int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
 	return 0;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------ */
+/* ---- questions
+ * ------------------------------------------------------------------------------------------------ */
 
 static int rank_ok(const struct rank_rec *k)
 {
@@ -434,7 +440,8 @@ static int rank_bad(const struct rank_rec *k)
 	return k->state == RANK_FAILED || (k->state == RANK_EXITED && !rank_ok(k));
 }
 
-/* Ended by what mpirun or Hearth do to the others when one has failed: a victim, unless it was clearly the first. */
+/* Ended by what mpirun or Hearth do to the others when one has failed: a victim, unless it was clearly the
+ * first. */
 static int looks_killed(const struct attempt_rec *a, const struct rank_rec *k)
 {
 	uint64_t ending = a->phases[PHASE_RUNNING].ended_us;

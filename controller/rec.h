@@ -1,15 +1,16 @@
 /*
- * rec: a job's record in memory: the job, its newest attempt, the launches on the nodes and the ranks. Plain data, changed only by event_apply, turned
- * into the store's rows and back. A waiting job has no attempt and takes well under 1 KiB.
+ * rec: a job's record in memory: the job, its newest attempt, the launches on the nodes and the ranks. Plain
+ * data, changed only by event_apply, turned into the store's rows and back. A waiting job has no attempt and
+ * takes well under 1 KiB.
  */
 #ifndef HEARTH_CONTROLLER_REC_H
 #define HEARTH_CONTROLLER_REC_H
 
-#include <cjson/cJSON.h>
 #include "common/err.h"
 #include "common/spec.h"
 #include "controller/states.h"
 #include "store/rows.h"
+#include <cjson/cJSON.h>
 
 struct phase_rec {
 	uint64_t started_us, ended_us; /* real time; started 0 = did not come, ended 0 = goes on */
@@ -22,16 +23,16 @@ struct place_rec { /* index = node rank */
 	uint32_t ranks, group, first_rank;
 	enum place_state state;
 	enum reason_class cls; /* of a FAILED one */
-	uint8_t culprit;    /* the gang could not start because of this node */
-	uint8_t unconfirmed;/* LOST because nobody confirmed the end in time, though the node may live */
-	uint64_t silent_us; /* of a LOST one: last sign of life, real time; 0 unknown */
-	char *text;         /* why it failed or is lost; NULL none */
+	uint8_t culprit;       /* the gang could not start because of this node */
+	uint8_t unconfirmed;   /* LOST because nobody confirmed the end in time, though the node may live */
+	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
+	char *text;            /* why it failed or is lost; NULL none */
 };
 
 struct rank_rec { /* index = rank */
 	uint32_t place, local_rank, pid;
 	enum rank_state state;
-	uint8_t oom, dirty; /* dirty: its row is to be written */
+	uint8_t oom, dirty;        /* dirty: its row is to be written */
 	int32_t exit_code, signal; /* -1 none */
 	uint64_t started_us, ended_us;
 	char *text;
@@ -55,10 +56,12 @@ struct attempt_rec {
 
 struct job_rec {
 	uint64_t id;
-	char *name, *owner, *experiment, *notes, *queue, *reason, *cleanup, *bundle, *idem_key, *idem_digest; /* NULL = "" */
+	char *name, *owner, *experiment, *notes, *queue, *reason, *cleanup, *bundle, *idem_key,
+	    *idem_digest; /* NULL = "" */
 	char *spec_sha256;
 	int64_t priority;
-	uint64_t created_us, queued_us, started_us, ended_us, epoch, max_runtime_s; /* max_runtime_s: set later; 0 = the specification's */
+	uint64_t created_us, queued_us, started_us, ended_us, epoch,
+	    max_runtime_s; /* max_runtime_s: set later; 0 = the specification's */
 	int32_t exit_code;
 	enum job_status status;
 	enum wanted wanted;
@@ -71,14 +74,16 @@ void rec_fini(struct job_rec *r);
 void attempt_rec_free(struct attempt_rec *a);
 void rec_set(char **p, const char *v); /* "" and NULL are kept as NULL */
 
-/* Rows borrow the record's strings; attempt rows own placement and phases: attempt_row_borrowed_fini. spec and run are left NULL. */
+/* Rows borrow the record's strings; attempt rows own placement and phases: attempt_row_borrowed_fini. spec
+ * and run are left NULL. */
 void rec_job_row(const struct job_rec *r, struct job_row *out);
 void rec_attempt_row(const struct job_rec *r, struct attempt_row *out);
 void attempt_row_borrowed_fini(struct attempt_row *row);
 void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out);
 
 int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e); /* r is zeroed before */
-int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struct err *e); /* becomes r->att; ranks are made, all waiting */
+int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row,
+                         struct err *e); /* becomes r->att; ranks are made, all waiting */
 int rec_from_rank_row(struct job_rec *r, const struct rank_row *row);
 
 cJSON *rec_places_json(const struct attempt_rec *a);

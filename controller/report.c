@@ -1,24 +1,28 @@
 /*
- * report: what agents say about launches, processes and what they left. Reports are states: they may come twice, late, and again after a reconnection;
- * what is known already changes nothing. Each is acknowledged when its effect is durable, also when it had none.
+ * report: what agents say about launches, processes and what they left. Reports are states: they may come
+ * twice, late, and again after a reconnection; what is known already changes nothing. Each is acknowledged
+ * when its effect is durable, also when it had none.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
-#define TEXT_MAX 4096
+#define TEXT_MAX     4096
 #define RUN_INFO_MAX (1024 * 1024)
 
-/* The job, when the report is about its present attempt and a launch on this node that is not given up; else NULL. */
-static struct cjob *current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch, struct place_rec **place)
+/* The job, when the report is about its present attempt and a launch on this node that is not given up; else
+ * NULL. */
+static struct cjob *current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
+                            uint64_t epoch, struct place_rec **place)
 {
 	struct cjob *j = job_find(c, job);
 
 	*place = NULL;
-	if (!j || !j->act || !j->r.att || j->r.att->number != attempt || j->r.att->epoch != epoch || j->r.att->state == ATT_ENDED)
+	if (!j || !j->act || !j->r.att || j->r.att->number != attempt || j->r.att->epoch != epoch ||
+	    j->r.att->state == ATT_ENDED)
 		return NULL;
 	*place = rec_place_of(j->r.att, n->id);
 	return *place && (*place)->state != PLACE_LOST ? j : NULL;
@@ -59,13 +63,16 @@ static void add_text(cJSON *d, const char *key, const char *s, size_t n)
 	free(text);
 }
 
-/* ---- launches ---------------------------------------------------------------------------------------------------------- */
+/* ---- launches
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static enum event_type event_of(uint8_t state)
 {
 	static const enum event_type types[] = {
-	    [LAUNCH_PREPARING] = EV_NODE_PREPARING, [LAUNCH_READY] = EV_NODE_READY, [LAUNCH_RUNNING] = EV_NODE_RUNNING,
-	    [LAUNCH_STOPPING] = EV_NODE_STOPPING,   [LAUNCH_ENDED] = EV_NODE_ENDED, [LAUNCH_FAILED] = EV_NODE_FAILED,
+	    [LAUNCH_PREPARING] = EV_NODE_PREPARING, [LAUNCH_READY] = EV_NODE_READY,
+	    [LAUNCH_RUNNING] = EV_NODE_RUNNING,     [LAUNCH_STOPPING] = EV_NODE_STOPPING,
+	    [LAUNCH_ENDED] = EV_NODE_ENDED,         [LAUNCH_FAILED] = EV_NODE_FAILED,
 	    [LAUNCH_CLEANED] = EV_NODE_CLEANED,
 	};
 
@@ -109,7 +116,8 @@ static void cleaned(struct core *c, struct cjob *j, struct cnode *n, const struc
 {
 	alloc_release(c, j, n->id);
 	node_job_del(n, j);
-	/* A prepared launch that failed says why once more when it is cleaned: only a run has something to lose. */
+	/* A prepared launch that failed says why once more when it is cleaned: only a run has something to lose.
+	 */
 	if (m->cls != RC_NONE && *m->text && rec_any_rank_started(j->r.att)) {
 		char *text = xasprintf("node %s: %.900s", n->name, m->text);
 
@@ -118,7 +126,8 @@ static void cleaned(struct core *c, struct cjob *j, struct cnode *n, const struc
 	}
 }
 
-static void save_phases(struct core *c, struct cjob *j, const struct cnode *n, const struct wm_launch_report *m)
+static void save_phases(struct core *c, struct cjob *j, const struct cnode *n,
+                        const struct wm_launch_report *m)
 {
 	cJSON *list;
 	char *text;
@@ -135,7 +144,8 @@ static void save_phases(struct core *c, struct cjob *j, const struct cnode *n, c
 	cJSON_Delete(list);
 }
 
-static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p, const struct wm_launch_report *m)
+static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
+                         const struct wm_launch_report *m)
 {
 	cJSON *d = cJSON_CreateObject();
 	char line[800];
@@ -149,8 +159,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	}
 	if (*m->text)
 		add_text(d, "text", m->text, strlen(m->text));
-	snprintf(line, sizeof line, "event=%s job=%llu attempt=%u node=%s", event_name(event_of(m->state)), (unsigned long long)m->job, m->attempt,
-	         n->name);
+	snprintf(line, sizeof line, "event=%s job=%llu attempt=%u node=%s", event_name(event_of(m->state)),
+	         (unsigned long long)m->job, m->attempt, n->name);
 	if (job_post(c, j, event_of(m->state), d) < 0)
 		return;
 	log_info("%s", line);
@@ -189,7 +199,9 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	job_touch(c, j);
 }
 
-/* ---- processes ------------------------------------------------------------------------------------------------------------- */
+/* ---- processes
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 {
@@ -205,7 +217,8 @@ static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 		add_text(d, "text", (const char *)m->last_lines.data, m->last_lines.n);
 }
 
-static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p, const struct wm_proc_report *m)
+static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p,
+                        const struct wm_proc_report *m)
 {
 	const struct attempt_rec *a = j->r.att;
 	static const struct {
@@ -239,7 +252,8 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	job_post(c, j, to[m->state].event, d);
 }
 
-static void launcher_report(struct core *c, struct cjob *j, const struct cnode *n, const struct wm_proc_report *m)
+static void launcher_report(struct core *c, struct cjob *j, const struct cnode *n,
+                            const struct wm_proc_report *m)
 {
 	const char *name = m->kind == PROC_TORCHRUN ? "torchrun" : "mpirun", *line;
 	const struct attempt_rec *a = j->r.att;
@@ -249,17 +263,20 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 		return;
 	if (m->state == PS_EXITED && !m->exit_code && !m->signal)
 		return; /* the ranks' own reports decide */
-	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n) : clean_text(m->text, strlen(m->text));
+	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n)
+	                       : clean_text(m->text, strlen(m->text));
 	while (*text && text[strlen(text) - 1] <= ' ')
 		text[strlen(text) - 1] = '\0';
 	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
 	if (m->state == PS_EXITED && m->signal)
-		snprintf(reason, sizeof reason, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal, *line ? ": " : "", line);
-	else if (m->state == PS_EXITED)
-		snprintf(reason, sizeof reason, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code, *line ? ": " : "", line);
-	else
-		snprintf(reason, sizeof reason, "%s on %s %s%s%.400s", name, n->name, m->state == PS_LOST ? "is lost" : "could not start",
+		snprintf(reason, sizeof reason, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
 		         *line ? ": " : "", line);
+	else if (m->state == PS_EXITED)
+		snprintf(reason, sizeof reason, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code,
+		         *line ? ": " : "", line);
+	else
+		snprintf(reason, sizeof reason, "%s on %s %s%s%.400s", name, n->name,
+		         m->state == PS_LOST ? "is lost" : "could not start", *line ? ": " : "", line);
 	free(text);
 	begin_end(c, j, RC_LAUNCH, reason);
 }
@@ -282,7 +299,9 @@ void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct w
 	job_touch(c, j);
 }
 
-/* ---- what a run leaves ---------------------------------------------------------------------------------------------------------- */
+/* ---- what a run leaves
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m)
 {
@@ -332,7 +351,8 @@ void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_r
 	struct place_rec *p;
 
 	hold_ack(c, n->name, n->session, id);
-	if (!current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX || !*m->kind || strlen(m->kind) > 64)
+	if (!current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX || !*m->kind ||
+	    strlen(m->kind) > 64)
 		return;
 	store_txn_run_info(turn_now(c)->txn, m->job, m->attempt, n->name, m->kind, m->text);
 	turn_now(c)->n++;

@@ -28,8 +28,8 @@ void request_free(struct request *rq)
 const char *request_op_text(enum request_op op)
 {
 	switch (op) {
-#define R(o, w, text) \
-	case o:           \
+#define R(o, w, text)                                                                                        \
+	case o:                                                                                                  \
 		return text;
 		REQUEST_OPS(R)
 #undef R
@@ -40,8 +40,8 @@ const char *request_op_text(enum request_op op)
 int request_op_writes(enum request_op op)
 {
 	switch (op) {
-#define R(o, w, text) \
-	case o:           \
+#define R(o, w, text)                                                                                        \
+	case o:                                                                                                  \
 		return w;
 		REQUEST_OPS(R)
 #undef R

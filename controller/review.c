@@ -1,13 +1,14 @@
 /*
- * review: what follows from a job's record now. Called at the end of each turn for jobs that were touched, and when a deadline has come. It may be called at any
- * time and as often as one likes: it only compares the record with the clock and goes on from there.
+ * review: what follows from a job's record now. Called at the end of each turn for jobs that were touched,
+ * and when a deadline has come. It may be called at any time and as often as one likes: it only compares the
+ * record with the clock and goes on from there.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 static void blame(struct core *c, struct cjob *j, uint32_t place, const char *text)
 {
@@ -41,12 +42,14 @@ static int place_trouble(struct core *c, struct cjob *j)
 		const struct place_rec *p = &a->places[i];
 
 		if (p->state == PLACE_LOST) {
-			snprintf(reason, sizeof reason, "node %s was lost%s%s", p->node, p->text ? ": " : "", p->text ? p->text : "");
+			snprintf(reason, sizeof reason, "node %s was lost%s%s", p->node, p->text ? ": " : "",
+			         p->text ? p->text : "");
 			begin_end(c, j, RC_NODE_LOST, reason);
 			return 1;
 		}
 		if (p->state == PLACE_FAILED) {
-			snprintf(reason, sizeof reason, "node %s %s: %s", p->node, a->state == ATT_PREPARING ? "did not get ready" : "could not launch",
+			snprintf(reason, sizeof reason, "node %s %s: %s", p->node,
+			         a->state == ATT_PREPARING ? "did not get ready" : "could not launch",
 			         p->text ? p->text : "no reason given");
 			begin_end(c, j, p->cls, reason);
 			return 1;
@@ -75,8 +78,9 @@ static void review_preparing(struct core *c, struct cjob *j)
 			begin_end(c, j, RC_AGENT, reason);
 			return;
 		} else if (now >= at) {
-			snprintf(reason, sizeof reason, "node %s did not get ready: no progress for %u s%s%s", a->places[i].node,
-			         c->cfg.prepare_timeout_s, j->act->rt[i].phase[0] ? " in " : "", j->act->rt[i].phase);
+			snprintf(reason, sizeof reason, "node %s did not get ready: no progress for %u s%s%s",
+			         a->places[i].node, c->cfg.prepare_timeout_s, j->act->rt[i].phase[0] ? " in " : "",
+			         j->act->rt[i].phase);
 			blame(c, j, i, reason);
 			begin_end(c, j, RC_AGENT, reason);
 			return;
@@ -115,7 +119,8 @@ static int rank_trouble(struct core *c, struct cjob *j)
 		if (k->state == RANK_EXITED && k->exit_code == 0 && k->signal <= 0 && !k->oom)
 			continue;
 		if (!rank_over(k->state) && place_over(a->places[k->place].state)) {
-			snprintf(reason, sizeof reason, "the launch on node %s ended before its rank %u did", a->places[k->place].node, i);
+			snprintf(reason, sizeof reason, "the launch on node %s ended before its rank %u did",
+			         a->places[k->place].node, i);
 			begin_end(c, j, RC_LAUNCH, reason);
 			return 1;
 		}
@@ -143,8 +148,9 @@ static void launch_timeout(struct core *c, struct cjob *j)
 		if (a->places[i].state < PLACE_RUNNING)
 			silent = i;
 	if (silent < a->n_places) {
-		snprintf(reason, sizeof reason, "no rank started within %u s of the launch; node %s has started nothing", c->cfg.ready_timeout_s,
-		         a->places[silent].node);
+		snprintf(reason, sizeof reason,
+		         "no rank started within %u s of the launch; node %s has started nothing",
+		         c->cfg.ready_timeout_s, a->places[silent].node);
 		blame(c, j, silent, reason);
 	} else {
 		snprintf(reason, sizeof reason, "no rank started within %u s of the launch", c->cfg.ready_timeout_s);
@@ -159,7 +165,8 @@ static int time_is_up(struct core *c, struct cjob *j)
 
 	if (!limit || now_boot(c) < j->act->run_us + limit)
 		return 0;
-	snprintf(reason, sizeof reason, "time limit of %s reached", str_duration(limit / 1000000, span, sizeof span));
+	snprintf(reason, sizeof reason, "time limit of %s reached",
+	         str_duration(limit / 1000000, span, sizeof span));
 	begin_end(c, j, RC_TIMEOUT, reason);
 	return 1;
 }
@@ -189,7 +196,9 @@ static void review_running(struct core *c, struct cjob *j)
 		job_deadline(c, j, j->act->max_runtime_us ? j->act->run_us + j->act->max_runtime_us : UINT64_MAX);
 }
 
-/* ---- ending ------------------------------------------------------------------------------------------------------------ */
+/* ---- ending
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static void cleanup_says(struct core *c, struct cjob *j, const char *text)
 {
@@ -213,7 +222,8 @@ static void review_kill(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c);
-	uint64_t at = j->act->kill_us ? j->act->kill_us + (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US : j->act->end_us + FINISH_WAIT_US;
+	uint64_t at = j->act->kill_us ? j->act->kill_us + (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US
+	                              : j->act->end_us + FINISH_WAIT_US;
 
 	if (now < at) {
 		job_deadline(c, j, at);
@@ -253,8 +263,9 @@ static void review_collect(struct core *c, struct cjob *j)
 				next = at;
 			continue;
 		}
-		snprintf(text, sizeof text, "node %s has not finished uploading and cleaning up: no progress for %u s", a->places[i].node,
-		         c->cfg.prepare_timeout_s);
+		snprintf(text, sizeof text,
+		         "node %s has not finished uploading and cleaning up: no progress for %u s",
+		         a->places[i].node, c->cfg.prepare_timeout_s);
 		cleanup_says(c, j, text);
 		place_lost(c, j, i, 0, 1, text);
 	}

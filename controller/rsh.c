@@ -1,14 +1,15 @@
 /*
- * rsh: mpirun wants an orted on another node: hearth-rsh asks its agent, which asks here, and the other node's agent is told to start it.
+ * rsh: mpirun wants an orted on another node: hearth-rsh asks its agent, which asks here, and the other
+ * node's agent is told to start it.
  *
- * Nothing of it is stored. The asking agent repeats its requests after each connection, the other one its report about the orted, so the table is whole
- * again after a restart of the controller.
+ * Nothing of it is stored. The asking agent repeats its requests after each connection, the other one its
+ * report about the orted, so the table is whole again after a restart of the controller.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 #define RSH_PER_NODE 4 /* requests remembered: mpirun asks once a node */
 
@@ -20,7 +21,8 @@ static struct rsh *find(const struct cjob *j, const char *id)
 	return NULL;
 }
 
-static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, uint32_t exit_code, uint32_t signo, const char *text)
+static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, uint32_t exit_code,
+                 uint32_t signo, const char *text)
 {
 	const struct cnode *main_node = node_by_id(c, j->r.att->places[0].node_id);
 	struct wm_rsh_state m = {.job = j->r.id,
@@ -39,7 +41,11 @@ static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, 
 static void order(struct core *c, struct cjob *j, const struct rsh *r)
 {
 	const struct cnode *n = node_by_id(c, j->r.att->places[r->place].node_id);
-	struct wm_orted_start m = {.job = j->r.id, .attempt = j->r.att->number, .epoch = j->r.att->epoch, .rsh_id = r->id, .argv = r->argv};
+	struct wm_orted_start m = {.job = j->r.id,
+	                           .attempt = j->r.att->number,
+	                           .epoch = j->r.att->epoch,
+	                           .rsh_id = r->id,
+	                           .argv = r->argv};
 
 	if (n && n->synced)
 		hold_send(c, n, WM_ORTED_START, &m);

@@ -1,20 +1,21 @@
 /*
  * start: an attempt begins; orders to its nodes.
  *
- * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has not been told. It is called after each change and
- * after each new connection, as often as one likes.
+ * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has
+ * not been told. It is called after each change and after each new connection, as often as one likes.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
 {
 	uint32_t n = hi >= lo ? hi - lo + 1 : 1;
 
-	/* Onward from the last one: a port that was just used may linger. When all are in use the ranks' own error says so. */
+	/* Onward from the last one: a port that was just used may linger. When all are in use the ranks' own
+	 * error says so. */
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t p = lo + (c->next_port++ % n);
 
@@ -160,12 +161,13 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	}
 	port_mark(c, j->r.att->master_port, 1);
 	token_job_make(c, j);
-	log_info("event=placed job=%llu attempt=%u nodes=%u main=%s", (unsigned long long)j->r.id, j->r.att->number, j->r.att->n_places,
-	         j->r.att->places[0].node);
+	log_info("event=placed job=%llu attempt=%u nodes=%u main=%s", (unsigned long long)j->r.id,
+	         j->r.att->number, j->r.att->n_places, j->r.att->places[0].node);
 	job_touch(c, j);
 }
 
-/* ---- orders ------------------------------------------------------------------------------------------------------ */
+/* ---- orders
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 {
@@ -260,7 +262,8 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 		due = SENT_GO;
 	else if (a->state == ATT_ENDING && !place_over(p->state) && j->act->kill_us)
 		due = SENT_KILL;
-	else if (a->state == ATT_ENDING && a->outcome != OUT_NONE && (p->state == PLACE_ENDED || p->state == PLACE_FAILED))
+	else if (a->state == ATT_ENDING && a->outcome != OUT_NONE &&
+	         (p->state == PLACE_ENDED || p->state == PLACE_FAILED))
 		due = SENT_COLLECT;
 	if (!due || rt->sent & due)
 		return;
@@ -274,7 +277,10 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 	} else if (due == SENT_KILL) {
 		send_kill(c, j, n);
 	} else {
-		struct wm_collect m = {.job = j->r.id, .attempt = a->number, .epoch = a->epoch, .keep = (uint8_t)rec_any_rank_started(a)};
+		struct wm_collect m = {.job = j->r.id,
+		                       .attempt = a->number,
+		                       .epoch = a->epoch,
+		                       .keep = (uint8_t)rec_any_rank_started(a)};
 
 		hold_send(c, n, WM_COLLECT, &m);
 	}

@@ -1,37 +1,40 @@
 /*
- * states: the states of jobs, attempts, launches on nodes and ranks, by name, and the tables of moves that are allowed between them
- * (docs/spec/01-states.md). A move that is not in the table is a mistake of ours: it is refused and logged, and aborts in builds with failpoints.
+ * states: the states of jobs, attempts, launches on nodes and ranks, by name, and the tables of moves that
+ * are allowed between them (docs/spec/01-states.md). A move that is not in the table is a mistake of ours: it
+ * is refused and logged, and aborts in builds with failpoints.
  */
 #ifndef HEARTH_CONTROLLER_STATES_H
 #define HEARTH_CONTROLLER_STATES_H
 
-#include <stdint.h>
 #include "common/wire_msg.h"
+#include <stdint.h>
 
-#define JOB_STATUSES(S)                                                                                                     \
-	S(JOB_HELD, "held") S(JOB_QUEUED, "queued") S(JOB_STARTING, "starting") S(JOB_RUNNING, "running")                    \
-	S(JOB_RECOVERING, "recovering") S(JOB_STOPPING, "stopping") S(JOB_COMPLETED, "completed") S(JOB_FAILED, "failed")     \
-	S(JOB_STOPPED, "stopped")
-#define ATTEMPT_STATES(S)                                                                                                   \
-	S(ATT_PREPARING, "preparing") S(ATT_LAUNCHING, "launching") S(ATT_RUNNING, "running") S(ATT_ENDING, "ending")         \
-	S(ATT_ENDED, "ended")
+/* clang-format off */
+#define JOB_STATUSES(S) \
+	S(JOB_HELD, "held") S(JOB_QUEUED, "queued") S(JOB_STARTING, "starting") S(JOB_RUNNING, "running") \
+	S(JOB_RECOVERING, "recovering") S(JOB_STOPPING, "stopping") S(JOB_COMPLETED, "completed") \
+	S(JOB_FAILED, "failed") S(JOB_STOPPED, "stopped")
+#define ATTEMPT_STATES(S) \
+	S(ATT_PREPARING, "preparing") S(ATT_LAUNCHING, "launching") S(ATT_RUNNING, "running") \
+	S(ATT_ENDING, "ending") S(ATT_ENDED, "ended")
 /* One launch of a job on one node, as last reported (enum launch_state) or concluded. */
-#define PLACE_STATES(S)                                                                                                     \
-	S(PLACE_ORDERED, "ordered") S(PLACE_PREPARING, "preparing") S(PLACE_READY, "ready") S(PLACE_RUNNING, "running")       \
-	S(PLACE_STOPPING, "stopping") S(PLACE_ENDED, "ended") S(PLACE_FAILED, "failed") S(PLACE_CLEANED, "cleaned")           \
-	S(PLACE_LOST, "lost")
-#define RANK_STATES(S)                                                                                                      \
-	S(RANK_WAITING, "waiting") S(RANK_RUNNING, "running") S(RANK_EXITED, "exited") S(RANK_LOST, "lost")                   \
+#define PLACE_STATES(S) \
+	S(PLACE_ORDERED, "ordered") S(PLACE_PREPARING, "preparing") S(PLACE_READY, "ready") \
+	S(PLACE_RUNNING, "running") S(PLACE_STOPPING, "stopping") S(PLACE_ENDED, "ended") \
+	S(PLACE_FAILED, "failed") S(PLACE_CLEANED, "cleaned") S(PLACE_LOST, "lost")
+#define RANK_STATES(S) \
+	S(RANK_WAITING, "waiting") S(RANK_RUNNING, "running") S(RANK_EXITED, "exited") S(RANK_LOST, "lost") \
 	S(RANK_FAILED, "failed")
-#define OUTCOMES(S)                                                                                                         \
-	S(OUT_NONE, "") S(OUT_SUCCEEDED, "succeeded") S(OUT_FAILED, "failed") S(OUT_LOST, "lost")                             \
+#define OUTCOMES(S) \
+	S(OUT_NONE, "") S(OUT_SUCCEEDED, "succeeded") S(OUT_FAILED, "failed") S(OUT_LOST, "lost") \
 	S(OUT_ROLLED_BACK, "rolled_back") S(OUT_PREEMPTED, "preempted") S(OUT_STOPPED, "stopped")
 #define WANTEDS(S) S(WANT_NOTHING, "") S(WANT_STOP, "stop") S(WANT_REQUEUE, "requeue")
-#define PHASES(S)                                                                                                           \
-	S(PHASE_QUEUED, "queued") S(PHASE_PROVISIONING, "provisioning") S(PHASE_STAGING, "staging")                           \
+#define PHASES(S) \
+	S(PHASE_QUEUED, "queued") S(PHASE_PROVISIONING, "provisioning") S(PHASE_STAGING, "staging") \
 	S(PHASE_LAUNCHING, "launching") S(PHASE_RUNNING, "running") S(PHASE_UPLOADING, "uploading")
-#define NODE_STATES(S)                                                                                                      \
+#define NODE_STATES(S) \
 	S(NODE_JOINING, "joining") S(NODE_UP, "up") S(NODE_LOST, "lost") S(NODE_REMOVED, "removed")
+/* clang-format on */
 
 #define S(e, t) e,
 enum job_status { JOB_STATUSES(S) N_JOB_STATUS };
@@ -44,10 +47,22 @@ enum phase { PHASES(S) N_PHASE };
 enum node_state { NODE_STATES(S) N_NODE_STATE };
 #undef S
 
-enum state_kind { STATE_JOB, STATE_ATTEMPT, STATE_PLACE, STATE_RANK, STATE_OUTCOME, STATE_WANTED, STATE_PHASE, STATE_NODE, STATE_CLASS, N_STATE_KIND };
-const char *state_name(enum state_kind k, int v);        /* "?" when there is none */
-int state_find(enum state_kind k, const char *name);     /* -1 unknown; NULL counts as "" */
-/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE. Staying is allowed where it means nothing new: it is not. */
+enum state_kind {
+	STATE_JOB,
+	STATE_ATTEMPT,
+	STATE_PLACE,
+	STATE_RANK,
+	STATE_OUTCOME,
+	STATE_WANTED,
+	STATE_PHASE,
+	STATE_NODE,
+	STATE_CLASS,
+	N_STATE_KIND
+};
+const char *state_name(enum state_kind k, int v);    /* "?" when there is none */
+int state_find(enum state_kind k, const char *name); /* -1 unknown; NULL counts as "" */
+/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE. Staying is allowed where it means nothing
+ * new: it is not. */
 int state_move_ok(enum state_kind k, int from, int to);
 
 static inline int job_ended(enum job_status s)

@@ -1,23 +1,25 @@
 /*
  * submit: new jobs: limits, what they refer to, whether they could ever run; idempotency keys.
  *
- * The same key with the same request gives the same answer, also when the first answer was lost; with another request it is refused. Keys belong to a user, are
- * remembered for 24 hours, at most IDEM_MAX of them (the oldest go first).
+ * The same key with the same request gives the same answer, also when the first answer was lost; with another
+ * request it is refused. Keys belong to a user, are remembered for 24 hours, at most IDEM_MAX of them (the
+ * oldest go first).
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 const char *req_user(const struct core *c, const struct request *rq)
 {
 	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
 }
 
-/* ---- idempotency ------------------------------------------------------------------------------------------------------- */
+/* ---- idempotency
+ * ------------------------------------------------------------------------------------------------------- */
 
 static char *idem_scoped(const struct core *c, const struct request *rq)
 {
@@ -77,8 +79,9 @@ int idem_seen(struct core *c, struct request *rq)
 	if (!i)
 		return 0;
 	if (strcmp(i->digest, rq->idem_digest) != 0) {
-		reply_fail(c, rq, ERR_CONFLICT, "the idempotency key \"%.100s\" was used for another request (job %llu); take a new key", rq->idem_key,
-		           (unsigned long long)i->job);
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "the idempotency key \"%.100s\" was used for another request (job %llu); take a new key",
+		           rq->idem_key, (unsigned long long)i->job);
 		return 1;
 	}
 	j = job_get(c, i->job, &e);
@@ -89,26 +92,33 @@ int idem_seen(struct core *c, struct request *rq)
 	return 1;
 }
 
-/* ---- limits ---------------------------------------------------------------------------------------------------------------- */
+/* ---- limits
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 {
 	char asked[40], most[40];
 
 	if (c->unfinished >= c->cfg.queue_limit)
-		return err_set(e, ERR_BUSY, "%u jobs are waiting or running: that is the limit; try again later", c->cfg.queue_limit);
+		return err_set(e, ERR_BUSY, "%u jobs are waiting or running: that is the limit; try again later",
+		               c->cfg.queue_limit);
 	if (s->max_runtime_s > c->cfg.max_runtime_limit_s)
 		return err_set(e, ERR_LIMIT, "limits.max_runtime_s: %s is more than the administrator allows (%s)",
 		               str_duration(s->max_runtime_s, asked, sizeof asked),
 		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
-	if (spec_nodes(s) == 0 || spec_nodes(s) > SPEC_MAX_NODES || spec_ranks(s) == 0 || spec_ranks(s) > SPEC_MAX_RANKS)
-		return err_set(e, ERR_LIMIT, "a job has 1 to %d instances and 1 to %d ranks", SPEC_MAX_NODES, SPEC_MAX_RANKS);
+	if (spec_nodes(s) == 0 || spec_nodes(s) > SPEC_MAX_NODES || spec_ranks(s) == 0 ||
+	    spec_ranks(s) > SPEC_MAX_RANKS)
+		return err_set(e, ERR_LIMIT, "a job has 1 to %d instances and 1 to %d ranks", SPEC_MAX_NODES,
+		               SPEC_MAX_RANKS);
 	return 0;
 }
 
 uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s)
 {
-	uint64_t v = j->r.max_runtime_s ? j->r.max_runtime_s : s->max_runtime_s ? s->max_runtime_s : c->cfg.max_runtime_default_s;
+	uint64_t v = j->r.max_runtime_s ? j->r.max_runtime_s
+	             : s->max_runtime_s ? s->max_runtime_s
+	                                : c->cfg.max_runtime_default_s;
 
 	return c->cfg.max_runtime_limit_s && v > c->cfg.max_runtime_limit_s ? c->cfg.max_runtime_limit_s : v;
 }
@@ -128,7 +138,8 @@ static int check_possible(struct core *c, const struct job_spec *s, char *text, 
 }
 
 /* An input may come from a job of the same owner only. */
-static int check_owner(struct core *c, const struct request *rq, const char *uri, const char *where, struct err *e)
+static int check_owner(struct core *c, const struct request *rq, const char *uri, const char *where,
+                       struct err *e)
 {
 	const struct cjob *of;
 	char number[24];
@@ -136,14 +147,16 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 
 	if (strncmp(uri, "job:", 4) != 0 || rq->role == ROLE_ADMIN)
 		return 0;
-	snprintf(number, sizeof number, "%.*s", (int)(strcspn(uri + 4, "/") < 20 ? strcspn(uri + 4, "/") : 20), uri + 4);
+	snprintf(number, sizeof number, "%.*s", (int)(strcspn(uri + 4, "/") < 20 ? strcspn(uri + 4, "/") : 20),
+	         uri + 4);
 	if (str_parse_u64(number, &id) < 0)
 		return err_set(e, ERR_INVALID, "%s: \"%.100s\" is not a job", where, uri);
 	of = job_get(c, id, e);
 	if (!of)
 		return err_wrap(e, "%s", where);
 	if (strcmp(of->r.owner ? of->r.owner : "", req_user(c, rq)) != 0)
-		return err_set(e, ERR_DENIED, "%s: job %llu belongs to %s", where, (unsigned long long)id, of->r.owner ? of->r.owner : "nobody");
+		return err_set(e, ERR_DENIED, "%s: job %llu belongs to %s", where, (unsigned long long)id,
+		               of->r.owner ? of->r.owner : "nobody");
 	return 0;
 }
 
@@ -167,18 +180,23 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	return rc;
 }
 
-static int check_bundle(struct core *c, const struct request *rq, const char *bundle, int dry_run, struct err *e)
+static int check_bundle(struct core *c, const struct request *rq, const char *bundle, int dry_run,
+                        struct err *e)
 {
 	if (bundle && !hash_is_hex(bundle))
 		return err_set(e, ERR_INVALID, "bundle: expected a digest (64 lower-case hexadecimal digits)");
 	if (rq->spec->source_dir && !bundle && !dry_run)
-		return err_set(e, ERR_INVALID, "source_dir: the client sent no bundle of it; submit with jobctl, or upload the tree and give its digest");
+		return err_set(e, ERR_INVALID,
+		               "source_dir: the client sent no bundle of it; submit with jobctl, or upload the tree "
+		               "and give its digest");
 	if (bundle && !dry_run && c->io.bundle_known && !c->io.bundle_known(req_user(c, rq), bundle, c->io.arg))
 		return err_set(e, ERR_NOT_FOUND, "bundle: %.16s... is not here; upload it first", bundle);
 	return 0;
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the job
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 struct asked {
 	const char *bundle;
@@ -263,8 +281,9 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	snprintf(text, sizeof text, "%u instance%s, %u rank%s%s%s", spec_nodes(rq->spec), spec_nodes(rq->spec) == 1 ? "" : "s",
-	         spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s", a->note[0] ? "; it would wait: " : "", a->note);
+	snprintf(text, sizeof text, "%u instance%s, %u rank%s%s%s", spec_nodes(rq->spec),
+	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
+	         a->note[0] ? "; it would wait: " : "", a->note);
 	json_add_str(body, "text", text);
 	hold_reply(c, rq, 200, body);
 }
@@ -280,7 +299,8 @@ static void take(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "no specification");
 		return;
 	}
-	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 || json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
+	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
+	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_bundle(c, rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
 	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
@@ -310,7 +330,8 @@ void req_clone(struct core *c, struct request *rq)
 	if (!from)
 		return;
 	if (from->r.deleted) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu was removed: its source is gone", (unsigned long long)rq->job);
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu was removed: its source is gone",
+		           (unsigned long long)rq->job);
 		return;
 	}
 	if (!rq->body)

@@ -2,13 +2,14 @@
  * sync: an agent connects and reports everything it has; differences are settled.
  *
  *   it has, we know           the report counts as any other (report.c)
- *   it has, we do not know    a launch of an old epoch, of a job that has ended, or given up: KILL, then COLLECT without keeping; no work until it is gone
- *   we know, it has not       still preparing: the order is sent again; never launched: nothing was there; launched: those ranks are lost
+ *   it has, we do not know    a launch of an old epoch, of a job that has ended, or given up: KILL, then
+ * COLLECT without keeping; no work until it is gone we know, it has not       still preparing: the order is
+ * sent again; never launched: nothing was there; launched: those ranks are lost
  */
-#include <string.h>
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <string.h>
 
 static void admit(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
 {
@@ -22,7 +23,8 @@ static void admit(struct core *c, struct cnode *n, uint64_t session, const struc
 	n->seen_us = now_real(c);
 	n->peers_sent_gen = n->peers_sent_us = 0;
 	node_update_sched(c, n, 0);
-	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session, hello && hello->software ? hello->software : "?");
+	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session,
+	         hello && hello->software ? hello->software : "?");
 }
 
 void agent_connected(struct core *c, const char *name, uint64_t session, const struct wm_hello *hello)
@@ -91,7 +93,7 @@ void on_sync_begin(struct core *c, struct cnode *n)
 		rt->session = n->session;
 		rt->sent = 0;
 	}
-	LL_FOREACH_SAFE(n->stale, s, t)
+	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);
 	n->stale = NULL;
 }
@@ -116,7 +118,8 @@ static void missing(struct core *c, struct cjob *j, struct cnode *n, struct plac
 	static const char text[] = "its agent knows nothing of the launch any more";
 	cJSON *d;
 
-	log_warn("event=launch_missing job=%llu attempt=%u node=%s", (unsigned long long)j->r.id, a->number, n->name);
+	log_warn("event=launch_missing job=%llu attempt=%u node=%s", (unsigned long long)j->r.id, a->number,
+	         n->name);
 	if (a->state == ATT_PREPARING) {
 		if (p->state != PLACE_READY)
 			return; /* send_orders sends it again */
@@ -166,7 +169,8 @@ void on_sync_end(struct core *c, struct cnode *n)
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }
 
-/* ---- launches that must not be there ------------------------------------------------------------------------------------ */
+/* ---- launches that must not be there
+ * ------------------------------------------------------------------------------------ */
 
 static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t attempt)
 {
@@ -207,8 +211,8 @@ void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report
 		return;
 	}
 	if (!s) {
-		log_warn("event=stale_launch job=%llu attempt=%u epoch=%llu node=%s state=%u", (unsigned long long)m->job, m->attempt,
-		         (unsigned long long)m->epoch, n->name, m->state);
+		log_warn("event=stale_launch job=%llu attempt=%u epoch=%llu node=%s state=%u",
+		         (unsigned long long)m->job, m->attempt, (unsigned long long)m->epoch, n->name, m->state);
 		stale_add(c, n, m->job, m->attempt, m->epoch);
 	}
 	if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED) {

@@ -1,18 +1,19 @@
 /*
  * tokens: join tokens (one node, one time), tokens of jobs, and joining.
  *
- * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and request: the node gets another certificate, nobody
- * else does. A name that is in use is refused: while its node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
+ * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and
+ * request: the node gets another certificate, nobody else does. A name that is in use is refused: while its
+ * node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
  * the old certificate is no longer accepted.
  */
-#include <stdio.h>
-#include <string.h>
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "common/tls.h"
 #include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
 
 #define JOIN_TTL_S 3600
 
@@ -52,8 +53,7 @@ void tokens_clear(struct core *c)
 {
 	struct token *t, *tmp;
 
-	HASH_ITER(hh, c->tokens, t, tmp)
-	{
+	HASH_ITER (hh, c->tokens, t, tmp) {
 		HASH_DELETE(hh, c->tokens, t);
 		token_free(t);
 	}
@@ -78,8 +78,7 @@ static void tokens_expire(struct core *c)
 {
 	struct token *t, *tmp;
 
-	HASH_ITER(hh, c->tokens, t, tmp)
-	{
+	HASH_ITER (hh, c->tokens, t, tmp) {
 		if (t->expires_us > now_real(c))
 			continue;
 		HASH_DELETE(hh, c->tokens, t);
@@ -98,7 +97,8 @@ void req_token(struct core *c, struct request *rq)
 	struct err e;
 	cJSON *d, *body;
 
-	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0 || json_get_i64(rq->body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0) {
+	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0 ||
+	    json_get_i64(rq->body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -126,7 +126,8 @@ void req_token(struct core *c, struct request *rq)
 	json_add_str(d, "by", row.owner);
 	json_add_u64(d, "ttl_s", (uint64_t)ttl);
 	cluster_post(c, EV_TOKEN_MADE, d);
-	text = tls_join_token(secret, c->io.ca_fingerprint ? c->io.ca_fingerprint(c->io.arg) : "00000000000000000000000000000000");
+	text = tls_join_token(secret, c->io.ca_fingerprint ? c->io.ca_fingerprint(c->io.arg)
+	                                                   : "00000000000000000000000000000000");
 	body = cJSON_CreateObject();
 	json_add_str(body, "id", id);
 	json_add_str(body, "kind", "join");
@@ -136,7 +137,9 @@ void req_token(struct core *c, struct request *rq)
 	free(text);
 }
 
-/* ---- joining ----------------------------------------------------------------------------------------------------------- */
+/* ---- joining
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static struct token *token_of(struct core *c, const char *text, struct err *e)
 {
@@ -148,16 +151,20 @@ static struct token *token_of(struct core *c, const char *text, struct err *e)
 	hash_hex(secret, 32, hash);
 	HASH_FIND_STR(c->tokens, hash, t);
 	if (!t)
-		err_set(e, ERR_UNAUTHORIZED, "this join token is not known (used up, expired long ago, or of another cluster); make one: jobctl token create --join");
+		err_set(e, ERR_UNAUTHORIZED,
+		        "this join token is not known (used up, expired long ago, or of another cluster); make one: "
+		        "jobctl token create --join");
 	return t;
 }
 
 static int token_good(struct core *c, const struct token *t, const char *use, struct err *e)
 {
 	if (t->expires_us <= now_real(c))
-		return err_set(e, ERR_UNAUTHORIZED, "this join token has expired; make another: jobctl token create --join");
+		return err_set(e, ERR_UNAUTHORIZED,
+		               "this join token has expired; make another: jobctl token create --join");
 	if (t->used_us && strcmp(t->used_by, use) != 0)
-		return err_set(e, ERR_UNAUTHORIZED, "this join token was used already; each is for one node: jobctl token create --join");
+		return err_set(e, ERR_UNAUTHORIZED,
+		               "this join token was used already; each is for one node: jobctl token create --join");
 	return 0;
 }
 
@@ -166,10 +173,14 @@ static int name_free(const struct cnode *n, int repeated, struct err *e)
 	if (!n || repeated || n->state == NODE_REMOVED || (n->state == NODE_LOST && !n->connected))
 		return 0;
 	if (n->connected)
-		return err_set(e, ERR_CONFLICT, "node %s is connected; give this one another --name, or stop that agent and remove it: jobctl node rm %s",
+		return err_set(e, ERR_CONFLICT,
+		               "node %s is connected; give this one another --name, or stop that agent and remove "
+		               "it: jobctl node rm %s",
 		               n->name, n->name);
-	return err_set(e, ERR_CONFLICT, "node %s is known and not lost yet; give this one another --name, or remove it: jobctl node rm %s", n->name,
-	               n->name);
+	return err_set(
+	    e, ERR_CONFLICT,
+	    "node %s is known and not lost yet; give this one another --name, or remove it: jobctl node rm %s",
+	    n->name, n->name);
 }
 
 static void joined(struct core *c, struct cnode *n, struct token *t, const char *use, const char *cert)
@@ -208,8 +219,10 @@ void req_join(struct core *c, struct request *rq)
 	cJSON *body;
 	char *cert;
 
-	if (json_get_str(rq->body, "", "token", &text, &e) < 0 || json_get_str(rq->body, "", "node", &name, &e) < 0 ||
-	    json_get_str(rq->body, "", "csr", &csr, &e) < 0 || str_check_name(name ? name : "", 63, "node name", &e) < 0) {
+	if (json_get_str(rq->body, "", "token", &text, &e) < 0 ||
+	    json_get_str(rq->body, "", "node", &name, &e) < 0 ||
+	    json_get_str(rq->body, "", "csr", &csr, &e) < 0 ||
+	    str_check_name(name ? name : "", 63, "node name", &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -237,10 +250,13 @@ void req_join(struct core *c, struct request *rq)
 	free(cert);
 }
 
-/* ---- of jobs --------------------------------------------------------------------------------------------------------------- */
+/* ---- of jobs
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-/* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the same. One launch token a node: two agents
- * on one machine must not take each other's processes for strays. */
+/* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the
+ * same. One launch token a node: two agents on one machine must not take each other's processes for strays.
+ */
 void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41])
 {
 	char text[128], hash[HASH_HEX_SIZE];
@@ -260,13 +276,14 @@ static void job_token_row(struct core *c, struct cjob *j, uint64_t expires_us)
 	token_secrets(j, 0, launch, secret);
 	hash_hex(secret, strlen(secret), hash);
 	snprintf(id, sizeof id, "job-%llu.%u", (unsigned long long)j->r.id, j->r.att->number);
-	store_txn_token(turn_now(c)->txn, &(struct token_row){.id = id,
-	                                                      .kind = (char *)(uintptr_t) "job",
-	                                                      .secret_hash = hash,
-	                                                      .owner = (char *)(uintptr_t)(j->r.owner ? j->r.owner : ""),
-	                                                      .job = j->r.id,
-	                                                      .created_us = j->r.att->started_us,
-	                                                      .expires_us = expires_us});
+	store_txn_token(turn_now(c)->txn,
+	                &(struct token_row){.id = id,
+	                                    .kind = (char *)(uintptr_t) "job",
+	                                    .secret_hash = hash,
+	                                    .owner = (char *)(uintptr_t)(j->r.owner ? j->r.owner : ""),
+	                                    .job = j->r.id,
+	                                    .created_us = j->r.att->started_us,
+	                                    .expires_us = expires_us});
 	turn_now(c)->n++;
 }
 

@@ -1,22 +1,26 @@
 /*
  * turn: events, and what waits for them to be durable.
  *
- * Inputs change memory at once and gather in one transaction. At most one is with the store at a time; what comes meanwhile gathers in the next, so
- * a busy controller commits in groups by itself. Sends, replies, notices and acknowledgements leave when the transaction that explains them is durable.
+ * Inputs change memory at once and gather in one transaction. At most one is with the store at a time; what
+ * comes meanwhile gathers in the next, so a busy controller commits in groups by itself. Sends, replies,
+ * notices and acknowledgements leave when the transaction that explains them is durable.
  *
- * When the store refuses a transaction, memory is ahead of it. Nothing of that was shown to anyone, so the core does what a restart would do: it forgets
- * everything and loads what the store has (load.c). Requests that waited are answered with the store's error; orders and acknowledgements are dropped, agents
- * are asked to connect anew and report again. Until a small probe is durable, writing requests are refused and reports are not taken.
+ * When the store refuses a transaction, memory is ahead of it. Nothing of that was shown to anyone, so the
+ * core does what a restart would do: it forgets everything and loads what the store has (load.c). Requests
+ * that waited are answered with the store's error; orders and acknowledgements are dropped, agents are asked
+ * to connect anew and report again. Until a small probe is durable, writing requests are refused and reports
+ * are not taken.
  *
- * Metric points change no record: they go in transactions of their own, and a lost one is only not acknowledged.
+ * Metric points change no record: they go in transactions of their own, and a lost one is only not
+ * acknowledged.
  */
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
 #include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 uint64_t now_boot(const struct core *c)
 {
@@ -100,8 +104,7 @@ static void turn_release(struct core *c, struct turn *t)
 {
 	struct held *h, *tmp;
 
-	DL_FOREACH_SAFE(t->held, h, tmp)
-	{
+	DL_FOREACH_SAFE (t->held, h, tmp) {
 		let_go(c, h);
 		held_free(h);
 	}
@@ -116,8 +119,7 @@ static void turn_drop(struct turn *t, const struct err *e)
 
 	if (!t)
 		return;
-	DL_FOREACH_SAFE(t->held, h, tmp)
-	{
+	DL_FOREACH_SAFE (t->held, h, tmp) {
 		if (h->kind == HELD_REPLY) {
 			/* A refusal needed no write: it stands as it is. */
 			if (h->status >= 400)
@@ -149,7 +151,8 @@ void metrics_drop(struct core *c, const struct err *e)
 	c->metrics = c->metrics_flying = NULL;
 }
 
-/* ---- holding ----------------------------------------------------------------------------------------------- */
+/* ---- holding
+ * ----------------------------------------------------------------------------------------------- */
 
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg)
 {
@@ -232,7 +235,8 @@ void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t a
 	h->id = seq;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------ */
+/* ---- events
+ * ------------------------------------------------------------------------------------------------ */
 
 void job_mark(struct core *c, struct cjob *j)
 {
@@ -309,7 +313,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 	if (of_attempt(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
-		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t), e.text);
+		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t),
+		          e.text);
 #ifdef HEARTH_FAULTS
 		abort();
 #endif
@@ -341,7 +346,8 @@ void cluster_post(struct core *c, enum event_type t, cJSON *data)
 	cJSON_Delete(data);
 }
 
-/* ---- committing --------------------------------------------------------------------------------------------- */
+/* ---- committing
+ * --------------------------------------------------------------------------------------------- */
 
 static void write_job(struct core *c, struct turn *t, struct cjob *j)
 {
@@ -484,7 +490,8 @@ void turn_commit(struct core *c)
 		core_fail(c, &e);
 }
 
-/* ---- failure -------------------------------------------------------------------------------------------------- */
+/* ---- failure
+ * -------------------------------------------------------------------------------------------------- */
 
 static void on_probe(int rc, const struct err *e, void *arg)
 {

@@ -1,12 +1,14 @@
 /*
- * fit: does a gang fit, and where. First fit over nodes in the order in which they joined; one instance of a gang a node.
+ * fit: does a gang fit, and where. First fit over nodes in the order in which they joined; one instance of a
+ * gang a node.
  *
- * Groups of one gang may want different things, and a node may serve several of them: taking the first that fits can then miss a placement that
- * exists. So when a group lacks a node, the ones given to other groups are moved along an augmenting path (Kuhn's matching with the
- * groups as vertices that take several): a gang is placed exactly when a placement exists.
+ * Groups of one gang may want different things, and a node may serve several of them: taking the first that
+ * fits can then miss a placement that exists. So when a group lacks a node, the ones given to other groups
+ * are moved along an augmenting path (Kuhn's matching with the groups as vertices that take several): a gang
+ * is placed exactly when a placement exists.
  */
-#include <string.h>
 #include "scheduler/model.h"
+#include <string.h>
 
 static int listed(char *const *v, const char *s)
 {
@@ -31,7 +33,8 @@ static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want,
 	return have >= want;
 }
 
-int fit_node(const struct node *n, const struct shape *sh, const struct sched_group *g, const char *type, unsigned mode)
+int fit_node(const struct node *n, const struct shape *sh, const struct sched_group *g, const char *type,
+             unsigned mode)
 {
 	uint64_t slots = (uint64_t)g->ranks * g->cpus_per_rank;
 
@@ -40,8 +43,9 @@ int fit_node(const struct node *n, const struct shape *sh, const struct sched_gr
 	if (mode & FIT_EMPTY) {
 		if (n->slots < slots || n->memory < sh->memory || n->disk < sh->disk)
 			return 0;
-	} else if (n->exclusive || (sh->exclusive && n->holders) || n->free_slots < slots || n->free_gpus < g->gpus ||
-	           n->memory_used + sh->memory > n->memory || n->disk_used + sh->disk > n->disk) {
+	} else if (n->exclusive || (sh->exclusive && n->holders) || n->free_slots < slots ||
+	           n->free_gpus < g->gpus || n->memory_used + sh->memory > n->memory ||
+	           n->disk_used + sh->disk > n->disk) {
 		return 0;
 	}
 	if (g->gpus && !gpus_fit(n, sh, g->gpus, mode))
@@ -102,7 +106,8 @@ static uint32_t first_fit(struct matching *m, uint32_t g)
 	return lack;
 }
 
-static int fit_type(const struct sched *s, const struct shape *sh, const char *type, unsigned mode, int32_t *assign, uint32_t *failed)
+static int fit_type(const struct sched *s, const struct shape *sh, const char *type, unsigned mode,
+                    int32_t *assign, uint32_t *failed)
 {
 	uint8_t *seen = xcalloc(sh->n_groups ? sh->n_groups : 1, 1);
 	struct matching m = {s, sh, type, mode, assign, seen};
@@ -124,7 +129,8 @@ static int fit_type(const struct sched *s, const struct shape *sh, const char *t
 	return fits;
 }
 
-static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign, uint32_t *failed)
+static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
+                   uint32_t *failed)
 {
 	if (!*sh->types)
 		return fit_type(s, sh, NULL, mode, assign, failed);
@@ -167,7 +173,8 @@ uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group
 	return best;
 }
 
-/* GPUs that are linked with each other, when one link group has enough: the smallest such group, to leave large ones whole. */
+/* GPUs that are linked with each other, when one link group has enough: the smallest such group, to leave
+ * large ones whole. */
 static uint32_t best_link_group(const struct node *n, const struct shape *sh, uint32_t want)
 {
 	uint32_t best = 0, best_free = UINT32_MAX;

@@ -1,11 +1,12 @@
 /*
  * model: nodes and what jobs hold on them; the consistency check.
  *
- * A job may hold things on a node that is not known (after a restart of the controller, before its agent is back) or that vanished from the
- * inventory: they stay on its account until released, and nothing on such a node is free.
+ * A job may hold things on a node that is not known (after a restart of the controller, before its agent is
+ * back) or that vanished from the inventory: they stay on its account until released, and nothing on such a
+ * node is free.
  */
-#include <string.h>
 #include "scheduler/model.h"
+#include <string.h>
 
 struct node *model_node(const struct sched *s, uint64_t id)
 {
@@ -355,9 +356,9 @@ void sched_destroy(struct sched *s)
 
 	if (!s)
 		return;
-	HASH_ITER(hh, s->jobs, j, jt)
+	HASH_ITER (hh, s->jobs, j, jt)
 		sched_job_remove(s, j->id);
-	HASH_ITER(hh, s->nodes, n, nt) {
+	HASH_ITER (hh, s->nodes, n, nt) {
 		HASH_DELETE(hh, s->nodes, n);
 		node_free(n);
 	}

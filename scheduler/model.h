@@ -1,9 +1,10 @@
 /*
  * model: the scheduler's plain data: nodes and what is held on them, jobs, shapes. Private to scheduler/.
  *
- * Jobs that ask for the same are of one shape, kept once: a million equal jobs cost one description, and "does not fit" is worked out once a shape.
- * Each shape has its waiting jobs in order (queue.c). Owners of GPUs and slots are written at the resource itself, so that giving one out
- * twice is impossible to do silently, and sched_check can compare both sides.
+ * Jobs that ask for the same are of one shape, kept once: a million equal jobs cost one description, and
+ * "does not fit" is worked out once a shape. Each shape has its waiting jobs in order (queue.c). Owners of
+ * GPUs and slots are written at the resource itself, so that giving one out twice is impossible to do
+ * silently, and sched_check can compare both sides.
  */
 #ifndef HEARTH_SCHEDULER_MODEL_H
 #define HEARTH_SCHEDULER_MODEL_H
@@ -55,9 +56,9 @@ struct shape {
 	int exclusive;
 	char *gpu_model;
 	char **types, **requires, **avoid; /* NULL-terminated */
-	uint32_t users;        /* jobs of this shape */
-	struct job *waiting;   /* root of the ordered tree */
-	uint64_t hopeless_gen; /* nodes_gen at which usable nodes, empty, could not hold it */
+	uint32_t users;                    /* jobs of this shape */
+	struct job *waiting;               /* root of the ordered tree */
+	uint64_t hopeless_gen;             /* nodes_gen at which usable nodes, empty, could not hold it */
 	UT_hash_handle hh;
 };
 
@@ -87,7 +88,7 @@ struct sched {
 
 /* model.c */
 struct node *model_node(const struct sched *s, uint64_t id);
-struct node *model_node_make(struct sched *s, uint64_t id); /* held on, not known yet */
+struct node *model_node_make(struct sched *s, uint64_t id);            /* held on, not known yet */
 void model_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
 void model_give_back(struct sched *s, struct job *j, uint32_t i);
 
@@ -97,7 +98,7 @@ void queue_insert(struct shape *sh, struct job *j);
 void queue_remove(struct shape *sh, struct job *j);
 struct job *queue_first(const struct shape *sh);
 uint32_t queue_count_before(const struct shape *sh, const struct job *j); /* j need not be in this tree */
-struct job *queue_at(const struct shape *sh, uint32_t i); /* i-th, NULL none */
+struct job *queue_at(const struct shape *sh, uint32_t i);                 /* i-th, NULL none */
 const char *queue_check(const struct shape *sh, size_t *n);
 struct shape *shape_get(struct sched *s, const struct sched_job *j); /* users is counted up */
 void shape_put(struct sched *s, struct shape *sh);
@@ -105,7 +106,8 @@ void shape_put(struct sched *s, struct shape *sh);
 /* fit.c */
 enum fit_mode { FIT_NOW = 0, FIT_EMPTY = 1, FIT_ANY_STATE = 2 }; /* flags: as if empty; usable or not */
 /* One instance of group g on this node? type NULL any. */
-int fit_node(const struct node *n, const struct shape *sh, const struct sched_group *g, const char *type, unsigned mode);
+int fit_node(const struct node *n, const struct shape *sh, const struct sched_group *g, const char *type,
+             unsigned mode);
 /* The whole gang: 1, and assign[i] (one per sorted node) = group or -1. */
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign);
 /* As fit_gang, but only says whether; *failed = group that lacks most (undefined when it fits). */

@@ -1,12 +1,13 @@
 /*
  * sched: the public entry: jobs in, decisions out.
  *
- * A step looks at the first waiting job of each shape, takes the one that is first by order, and places it or stops: a blocked
- * job is not tried again until something changed (gen), a shape that the usable nodes could not hold even when empty not until the set
- * of nodes changed (nodes_gen). So a long queue costs nothing while it waits.
+ * A step looks at the first waiting job of each shape, takes the one that is first by order, and places it or
+ * stops: a blocked job is not tried again until something changed (gen), a shape that the usable nodes could
+ * not hold even when empty not until the set of nodes changed (nodes_gen). So a long queue costs nothing
+ * while it waits.
  */
-#include <string.h>
 #include "scheduler/model.h"
+#include <string.h>
 
 struct sched *sched_create(void)
 {
@@ -90,7 +91,8 @@ void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node)
 	}
 }
 
-void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes, uint64_t disk_bytes, int exclusive)
+void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
+                     uint64_t disk_bytes, int exclusive)
 {
 	struct job *j = find(s, id);
 
@@ -100,8 +102,14 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *p = &d->places[i];
 		struct node *n = model_node(s, p->node);
-		struct hold h = {.group = p->group, .n_gpus = p->n_gpus, .n_cpus = p->n_cpus, .gpus = p->gpus, .cpus = p->cpus,
-		                 .memory = memory_bytes, .disk = disk_bytes, .exclusive = exclusive};
+		struct hold h = {.group = p->group,
+		                 .n_gpus = p->n_gpus,
+		                 .n_cpus = p->n_cpus,
+		                 .gpus = p->gpus,
+		                 .cpus = p->cpus,
+		                 .memory = memory_bytes,
+		                 .disk = disk_bytes,
+		                 .exclusive = exclusive};
 
 		h.node = n ? n : model_node_make(s, p->node);
 		model_take(s, j, &h);
@@ -212,7 +220,8 @@ void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *
 
 size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max)
 {
-	uint32_t *taken = xcalloc(HASH_COUNT(s->shapes) + 1, sizeof *taken); /* of each shape, in the list's order */
+	uint32_t *taken =
+	    xcalloc(HASH_COUNT(s->shapes) + 1, sizeof *taken); /* of each shape, in the list's order */
 	size_t n = 0;
 
 	while (n < max) {

@@ -1,10 +1,12 @@
 /*
- * sched: which waiting gang starts where. A pure library: no I/O, clock, thread, log or global; the same input gives the same decisions.
+ * sched: which waiting gang starts where. A pure library: no I/O, clock, thread, log or global; the same
+ * input gives the same decisions.
  *
- * Feed it nodes and jobs as they come, change and go, then call sched_step: it returns decisions until nothing more can be decided now.
- * Here: priority, then order of arrival; first fit; gangs all or nothing, one instance a node. The first job that does not fit now holds
- * back all behind it (no backfill yet). A job that the usable nodes could not hold even when empty waits for nodes, not for
- * others: it holds nobody back. docs/spec/05-scheduler.md has the rules in full.
+ * Feed it nodes and jobs as they come, change and go, then call sched_step: it returns decisions until
+ * nothing more can be decided now. Here: priority, then order of arrival; first fit; gangs all or nothing,
+ * one instance a node. The first job that does not fit now holds back all behind it (no backfill yet). A job
+ * that the usable nodes could not hold even when empty waits for nodes, not for others: it holds nobody back.
+ * docs/spec/05-scheduler.md has the rules in full.
  */
 #ifndef HEARTH_SCHEDULER_SCHED_H
 #define HEARTH_SCHEDULER_SCHED_H
@@ -31,7 +33,7 @@ struct sched_node { /* copied by sched_node_set */
 	uint64_t memory_bytes, disk_bytes;
 	const struct sched_gpu *gpus;
 	uint32_t n_gpus;
-	int usable;                /* up and not drained: may get new work */
+	int usable; /* up and not drained: may get new work */
 	double price_per_hour;
 };
 
@@ -42,25 +44,26 @@ struct sched_group {
 struct sched_job { /* copied by sched_job_add */
 	uint64_t id;
 	int64_t priority;
-	uint64_t order;            /* smaller first among equal priority */
+	uint64_t order; /* smaller first among equal priority */
 	const struct sched_group *groups;
 	uint32_t n_groups;
 	uint64_t memory_bytes, disk_bytes; /* per instance */
 	int exclusive;
-	const char *const *instance_types; /* NULL-terminated, empty or NULL = any; in order of preference; a gang is of one type */
-	const char *gpu_model;     /* NULL any */
+	const char *const *instance_types; /* NULL-terminated, empty or NULL = any; in order of preference; a gang
+	                                      is of one type */
+	const char *gpu_model;             /* NULL any */
 	uint64_t gpu_memory_bytes;
 	const char *const *requires; /* labels that a node must have; NULL none */
-	const char *const *avoid;  /* names of nodes not to use (a node that did not get ready); NULL none */
+	const char *const *avoid;    /* names of nodes not to use (a node that did not get ready); NULL none */
 };
 
 struct sched_place { /* one instance of the gang */
 	uint64_t node;
 	uint32_t group;
 	uint32_t n_gpus;
-	uint32_t *gpus;            /* indexes on the node */
+	uint32_t *gpus; /* indexes on the node */
 	uint32_t n_cpus;
-	uint32_t *cpus;            /* slot numbers 0..slots-1 on the node */
+	uint32_t *cpus; /* slot numbers 0..slots-1 on the node */
 };
 struct sched_decision {
 	uint64_t job;
@@ -70,16 +73,21 @@ struct sched_decision {
 
 struct sched *sched_create(void);
 void sched_destroy(struct sched *s);
-/* New or changed node. Resources that jobs hold stay held. Call it only when something changed: it makes waiting jobs be looked at again. */
+/* New or changed node. Resources that jobs hold stay held. Call it only when something changed: it makes
+ * waiting jobs be looked at again. */
 void sched_node_set(struct sched *s, const struct sched_node *n);
 /* What jobs hold there stays on their account until they release it, but the node gets no new work. */
 void sched_node_remove(struct sched *s, uint64_t id);
-/* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else nothing happens, returns -1). */
+/* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else
+ * nothing happens, returns -1). */
 int sched_job_add(struct sched *s, const struct sched_job *j);
-void sched_job_remove(struct sched *s, uint64_t id);               /* no more waiting, or gives back all it holds */
-void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node); /* one node's share is free again */
-/* At load: that job holds these places (they may be on nodes that are not known yet). memory and disk: per instance. */
-void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes, uint64_t disk_bytes, int exclusive);
+void sched_job_remove(struct sched *s, uint64_t id); /* no more waiting, or gives back all it holds */
+void sched_job_release_place(struct sched *s, uint64_t id,
+                             uint64_t node); /* one node's share is free again */
+/* At load: that job holds these places (they may be on nodes that are not known yet). memory and disk: per
+ * instance. */
+void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
+                     uint64_t disk_bytes, int exclusive);
 /* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
 struct sched_decision *sched_step(struct sched *s);
 void sched_decision_free(struct sched_decision *d);
@@ -87,11 +95,13 @@ void sched_decision_free(struct sched_decision *d);
 enum sched_why { SCHED_FITS, SCHED_BUSY, SCHED_BEHIND, SCHED_NO_NODES, SCHED_IMPOSSIBLE };
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;
-	uint64_t behind;           /* job ahead that holds it back, 0 none */
-	uint32_t ahead;            /* waiting jobs before it */
-	uint32_t need_instances, free_instances; /* instances that fit now on usable nodes (of the first group that fails) */
+	uint64_t behind; /* job ahead that holds it back, 0 none */
+	uint32_t ahead;  /* waiting jobs before it */
+	uint32_t need_instances,
+	    free_instances;          /* instances that fit now on usable nodes (of the first group that fails) */
 	uint32_t possible_instances; /* that would fit if all usable nodes were empty */
-	char text[256];            /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
+	char
+	    text[256]; /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
 };
 void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 /* Could it ever run on the known nodes (usable or not)? 1 yes; 0 no and r says the nearest possible. */

@@ -1,8 +1,8 @@
 /*
  * shape: what a gang asks for, kept once for all jobs that ask for the same.
  */
-#include <string.h>
 #include "scheduler/model.h"
+#include <string.h>
 
 struct bytes {
 	char *p;

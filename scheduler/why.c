@@ -1,10 +1,10 @@
 /*
  * why: the explanation of a waiting job, as numbers and one sentence for its owner.
  */
+#include "scheduler/model.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "scheduler/model.h"
 
 struct out { /* text that is cut, never overrun */
 	char *p;
@@ -53,8 +53,8 @@ static void say_need(struct out *o, const struct shape *sh, const struct sched_g
 
 	say(o, "%" PRIu32 " instance%s with ", g->instances, s_of(g->instances));
 	if (g->gpus)
-		say(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "", sh->gpu_model ? sh->gpu_model : "",
-		    sh->gpu_model ? ")" : "");
+		say(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "",
+		    sh->gpu_model ? sh->gpu_model : "", sh->gpu_model ? ")" : "");
 	if (g->gpus)
 		say(o, sh->memory || sh->disk ? ", " : " and ");
 	say(o, "%" PRIu64 " CPU slot%s", slots, s_of(slots));
@@ -75,7 +75,8 @@ static void say_need(struct out *o, const struct shape *sh, const struct sched_g
 }
 
 /* What of this node is taken, for a node that would fit when empty. */
-static void say_taken(struct out *o, const struct node *n, const struct shape *sh, const struct sched_group *g)
+static void say_taken(struct out *o, const struct node *n, const struct shape *sh,
+                      const struct sched_group *g)
 {
 	uint32_t matching = 0, free_matching = 0;
 
@@ -134,9 +135,22 @@ static void say_busy(const struct sched *s, const struct shape *sh, uint32_t gro
 		say(o, ")");
 }
 
-/* ---- what is in the way of a gang that the nodes could not hold even when empty ------------------------------- */
+/* ---- what is in the way of a gang that the nodes could not hold even when empty
+ * ------------------------------- */
 
-enum test { T_NODES, T_TYPE, T_LABEL, T_GPU_MODEL, T_GPU_MEMORY, T_GPUS, T_SLOTS, T_MEMORY, T_DISK, T_AVOID, T_END };
+enum test {
+	T_NODES,
+	T_TYPE,
+	T_LABEL,
+	T_GPU_MODEL,
+	T_GPU_MEMORY,
+	T_GPUS,
+	T_SLOTS,
+	T_MEMORY,
+	T_DISK,
+	T_AVOID,
+	T_END
+};
 
 static int has(char *const *v, const char *s)
 {
@@ -151,11 +165,13 @@ static uint32_t gpus_of(const struct node *n, const char *model, uint64_t memory
 	uint32_t c = 0;
 
 	for (uint32_t i = 0; i < n->n_gpus; i++)
-		c += n->gpus[i].present && (!model || strcmp(n->gpus[i].g.model, model) == 0) && n->gpus[i].g.memory_bytes >= memory;
+		c += n->gpus[i].present && (!model || strcmp(n->gpus[i].g.model, model) == 0) &&
+		     n->gpus[i].g.memory_bytes >= memory;
 	return c;
 }
 
-/* Does this node pass the tests up to and including `t`? In the order in which a person would look for the obstacle. */
+/* Does this node pass the tests up to and including `t`? In the order in which a person would look for the
+ * obstacle. */
 static int passes(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
 {
 	int ok = 1;
@@ -181,14 +197,15 @@ static int passes(const struct node *n, const struct shape *sh, const struct sch
 	return ok;
 }
 
-static void say_first_lacking(const struct shape *sh, const struct sched_group *g, enum test t, const struct node *best, struct out *o)
+static void say_first_lacking(const struct shape *sh, const struct sched_group *g, enum test t,
+                              const struct node *best, struct out *o)
 {
 	switch (t) {
 	case T_TYPE:
 		say(o, "of type %s%s", sh->types[0], sh->types[1] ? " or one of the others listed" : "");
 		break;
 	case T_LABEL:
-		say(o, "with what is required (%s%s)", sh->requires[0], sh->requires[1] ? ", ..." : "");
+		say(o, "with what is required (%s%s)", sh->requires[0], sh -> requires[1] ? ", ..." : "");
 		break;
 	case T_GPU_MODEL:
 		say(o, "with a GPU %s", sh->gpu_model);
@@ -200,7 +217,8 @@ static void say_first_lacking(const struct shape *sh, const struct sched_group *
 	case T_GPUS:
 		say(o, "with %" PRIu32 " such GPU%s", g->gpus, s_of(g->gpus));
 		if (best)
-			say(o, " (the most is %" PRIu32 ", on %s)", gpus_of(best, sh->gpu_model, sh->gpu_memory), best->name);
+			say(o, " (the most is %" PRIu32 ", on %s)", gpus_of(best, sh->gpu_model, sh->gpu_memory),
+			    best->name);
 		break;
 	case T_SLOTS:
 		say(o, "with %" PRIu64 " CPU slot%s", slots_of(g), s_of(slots_of(g)));
@@ -244,7 +262,8 @@ static uint64_t measure(const struct node *n, const struct shape *sh, enum test 
 }
 
 /* "there are 2 usable nodes, 1 with 4 such GPUs (the most is 2, on node-1)" */
-static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode, struct out *o)
+static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
+                         struct out *o)
 {
 	const struct sched_group *g = &sh->groups[group];
 	const char *kind = mode & FIT_ANY_STATE ? "known" : "usable";
@@ -297,8 +316,8 @@ static int judge_empty(const struct sched *s, const struct shape *sh, unsigned m
 		return 0;
 	}
 	if (sh->instances > s->n_sorted && sh->n_groups > 1) {
-		say(&o, "needs %" PRIu32 " instances, each on a node of its own; %zu node%s known", sh->instances, s->n_sorted,
-		    s->n_sorted == 1 ? " is" : "s are");
+		say(&o, "needs %" PRIu32 " instances, each on a node of its own; %zu node%s known", sh->instances,
+		    s->n_sorted, s->n_sorted == 1 ? " is" : "s are");
 		return 0;
 	}
 	say(&o, "needs ");
@@ -329,7 +348,8 @@ int sched_placeable(const struct sched *s, const struct sched_job *j, struct sch
 	return judge_new(s, j, FIT_EMPTY, r);
 }
 
-/* ---- a waiting job -------------------------------------------------------------------------------------- */
+/* ---- a waiting job --------------------------------------------------------------------------------------
+ */
 
 static const struct job *blocker(const struct sched *s, const struct job *j)
 {
@@ -364,7 +384,8 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 		say_busy(s, sh, failed, &o);
 	} else if (first) {
 		r->why = SCHED_BEHIND;
-		say(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet", first->id, first->priority);
+		say(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet",
+		    first->id, first->priority);
 	} else {
 		r->why = SCHED_FITS;
 		say(&o, "can start now");
@@ -390,7 +411,10 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 	} else if (!usable) {
 		r->why = SCHED_NO_NODES;
 		r->need_instances = j->shape->instances;
-		say(&o, s->n_sorted == 1 ? "the only node is not up, or drained" : "none of the %zu nodes is up and open for work", s->n_sorted);
+		say(&o,
+		    s->n_sorted == 1 ? "the only node is not up, or drained"
+		                     : "none of the %zu nodes is up and open for work",
+		    s->n_sorted);
 	} else if (judge_empty(s, j->shape, FIT_EMPTY, r)) {
 		explain_now(s, j, r);
 	}

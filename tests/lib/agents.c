@@ -31,7 +31,7 @@ static void queue_drop(struct sim_msg **q)
 {
 	struct sim_msg *m, *t;
 
-	DL_FOREACH_SAFE(*q, m, t)
+	DL_FOREACH_SAFE (*q, m, t)
 		msg_free(m);
 	*q = NULL;
 }
@@ -100,7 +100,7 @@ static void launches_drop(struct sim_agent *a)
 {
 	struct sim_launch *l, *t;
 
-	LL_FOREACH_SAFE(a->launches, l, t)
+	LL_FOREACH_SAFE (a->launches, l, t)
 		launch_free(l);
 	a->launches = NULL;
 }
@@ -116,7 +116,9 @@ void sim_fini(struct sim *s)
 	s->w->on_close = NULL;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------ */
+/* ---- reports
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t say(struct sim *s, struct sim_agent *a, uint16_t type, const void *msg)
 {
@@ -136,8 +138,14 @@ static uint64_t say(struct sim *s, struct sim_agent *a, uint16_t type, const voi
 static void say_launch(struct sim *s, struct sim_agent *a, struct sim_launch *l)
 {
 	char phase[] = "work", why[] = "it would not";
-	struct wm_launch_report m = {.job = l->job, .attempt = l->attempt, .epoch = l->epoch, .state = l->state, .phase = phase,
-	                             .done_bytes = s->w->next_frame, .cls = l->cls, .text = l->cls ? why : none};
+	struct wm_launch_report m = {.job = l->job,
+	                             .attempt = l->attempt,
+	                             .epoch = l->epoch,
+	                             .state = l->state,
+	                             .phase = phase,
+	                             .done_bytes = s->w->next_frame,
+	                             .cls = l->cls,
+	                             .text = l->cls ? why : none};
 	uint64_t frame = say(s, a, WM_LAUNCH_REPORT, &m);
 
 	if (l->state == LAUNCH_CLEANED)
@@ -147,9 +155,20 @@ static void say_launch(struct sim *s, struct sim_agent *a, struct sim_launch *l)
 static void say_rank(struct sim *s, struct sim_agent *a, const struct sim_launch *l, uint32_t i)
 {
 	const struct sim_rank *k = &l->ranks[i];
-	struct wm_proc_report m = {.job = l->job, .attempt = l->attempt, .epoch = l->epoch, .kind = PROC_RANK, .rank = l->first_rank + i,
-	                           .local_rank = i, .token = none, .state = k->state, .pid = 1000 + i, .exit_code = k->exit_code,
-	                           .signal = k->signo, .started_us = k->started_us, .ended_us = k->ended_us, .text = none};
+	struct wm_proc_report m = {.job = l->job,
+	                           .attempt = l->attempt,
+	                           .epoch = l->epoch,
+	                           .kind = PROC_RANK,
+	                           .rank = l->first_rank + i,
+	                           .local_rank = i,
+	                           .token = none,
+	                           .state = k->state,
+	                           .pid = 1000 + i,
+	                           .exit_code = k->exit_code,
+	                           .signal = k->signo,
+	                           .started_us = k->started_us,
+	                           .ended_us = k->ended_us,
+	                           .text = none};
 
 	if (k->state >= PS_RUNNING)
 		say(s, a, WM_PROC_REPORT, &m);
@@ -204,7 +223,9 @@ void sim_all_cut_off(struct sim *s)
 	}
 }
 
-/* ---- orders ---------------------------------------------------------------------------------------------------------------- */
+/* ---- orders
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static struct sim_launch *find(struct sim_agent *a, uint64_t job, uint32_t attempt)
 {
@@ -284,8 +305,7 @@ static void obey(struct sim *s, unsigned i, const struct sim_msg *m)
 		uint64_t frame = ((struct wm_ack *)m->msg)->acked;
 		struct sim_launch *t;
 
-		LL_FOREACH_SAFE(a->launches, l, t)
-		{
+		LL_FOREACH_SAFE (a->launches, l, t) {
 			if (l->cleaned_frame != frame || l->state != LAUNCH_CLEANED)
 				continue;
 			LL_DELETE(a->launches, l);
@@ -321,7 +341,9 @@ int sim_deliver_to_core(struct sim *s, unsigned i, int twice)
 	return 1;
 }
 
-/* ---- what goes on ------------------------------------------------------------------------------------------------------------- */
+/* ---- what goes on
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static int alive(const struct sim_launch *l)
 {
@@ -341,7 +363,8 @@ static void check_gpus(struct sim *s, const struct sim_agent *a)
 				s->bad = "two jobs run on one GPU";
 }
 
-static void end_rank(struct sim *s, struct sim_agent *a, struct sim_launch *l, uint32_t i, uint32_t code, uint32_t signo)
+static void end_rank(struct sim *s, struct sim_agent *a, struct sim_launch *l, uint32_t i, uint32_t code,
+                     uint32_t signo)
 {
 	struct sim_rank *k = &l->ranks[i];
 

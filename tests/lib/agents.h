@@ -1,6 +1,7 @@
 /*
- * agents: agents in memory for the world: they obey orders, report states, forget, disconnect, restart, lose power. Messages wait in queues, in order per connection, and are
- * delivered when the test says so. A queue dies with its connection.
+ * agents: agents in memory for the world: they obey orders, report states, forget, disconnect, restart, lose
+ * power. Messages wait in queues, in order per connection, and are delivered when the test says so. A queue
+ * dies with its connection.
  */
 #ifndef HEARTH_TESTS_AGENTS_H
 #define HEARTH_TESTS_AGENTS_H
@@ -51,7 +52,7 @@ struct sim {
 	struct sim_agent agents[AGENTS_MAX];
 	struct fence fences[AGENTS_MAX][4096];
 	unsigned n;
-	const char *bad; /* a physical invariant was broken */
+	const char *bad;                  /* a physical invariant was broken */
 	unsigned fail_prepare, fail_rank; /* in 1,000 */
 };
 
@@ -64,7 +65,7 @@ void sim_all_cut_off(struct sim *s);           /* the controller died: no connec
 /* One message of agent i; 0 there was none. */
 int sim_deliver_to_agent(struct sim *s, unsigned i);
 int sim_deliver_to_core(struct sim *s, unsigned i, int twice);
-void sim_work(struct sim *s, unsigned i);      /* something goes on, on that machine */
-void sim_clock(struct sim *s);                 /* beats; ranks of an agent whose lease ran out are killed */
+void sim_work(struct sim *s, unsigned i); /* something goes on, on that machine */
+void sim_clock(struct sim *s);            /* beats; ranks of an agent whose lease ran out are killed */
 
 #endif

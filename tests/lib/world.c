@@ -2,12 +2,12 @@
  * world: see the header.
  */
 #include "tests/lib/world.h"
-#include <stdio.h>
-#include <string.h>
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "tests/lib/tap.h"
+#include <stdio.h>
+#include <string.h>
 
 struct world_commit {
 	struct store_txn *t;
@@ -16,7 +16,8 @@ struct world_commit {
 	struct world_commit *next, *prev;
 };
 
-/* ---- the core's outside ------------------------------------------------------------------------------------------------ */
+/* ---- the core's outside
+ * ------------------------------------------------------------------------------------------------ */
 
 static void io_random(void *p, size_t n, void *arg)
 {
@@ -35,7 +36,8 @@ void sent_free(struct sent *s)
 	free(s);
 }
 
-static void io_send(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id, void *arg)
+static void io_send(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id,
+                    void *arg)
 {
 	struct world *w = arg;
 	struct sent *s = xcalloc(1, sizeof *s);
@@ -147,7 +149,11 @@ static void quiet(enum log_level level, const char *line, void *arg)
 
 static void make_core(struct world *w)
 {
-	struct core_config cfg = {.cluster = "test", .url = "http://127.0.0.1:1", .owner_of_admin = "ada", .lease_ms = 10000, .prepare_timeout_s = 60};
+	struct core_config cfg = {.cluster = "test",
+	                          .url = "http://127.0.0.1:1",
+	                          .owner_of_admin = "ada",
+	                          .lease_ms = 10000,
+	                          .prepare_timeout_s = 60};
 	struct core_io io = {.clock = &w->clock,
 	                     .random = io_random,
 	                     .send = io_send,
@@ -194,8 +200,7 @@ static void commits_forget(struct world *w)
 {
 	struct world_commit *k, *t;
 
-	DL_FOREACH_SAFE(w->commits, k, t)
-	{
+	DL_FOREACH_SAFE (w->commits, k, t) {
 		store_txn_free(k->t);
 		free(k);
 	}
@@ -231,7 +236,8 @@ uint32_t world_rnd(struct world *w, uint32_t n)
 	return (uint32_t)(w->rng >> 20) % n;
 }
 
-/* ---- commits and time -------------------------------------------------------------------------------------------------- */
+/* ---- commits and time
+ * -------------------------------------------------------------------------------------------------- */
 
 struct waiting {
 	int done, rc;
@@ -300,7 +306,9 @@ void world_advance(struct world *w, uint64_t us)
 	}
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------------------------- */
+/* ---- requests
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static void on_reply(struct request *rq, int status, cJSON *body, const struct err *e)
 {
@@ -339,7 +347,8 @@ int world_request(struct world *w, enum request_op op, uint64_t job, const char 
 	return w->status;
 }
 
-uint64_t world_submit_full(struct world *w, const char *spec, const char *body, const char *key, const char *digest)
+uint64_t world_submit_full(struct world *w, const char *spec, const char *body, const char *key,
+                           const char *digest)
 {
 	struct request *rq = world_rq(w, REQ_SUBMIT, 0);
 	const cJSON *id;
@@ -387,19 +396,30 @@ const char *world_text(const struct world *w, const char *key)
 	return s ? s : "";
 }
 
-/* ---- agents by hand ------------------------------------------------------------------------------------------------------------ */
+/* ---- agents by hand
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 void world_msg(struct world *w, const char *node, uint64_t session, uint16_t type, void *msg)
 {
 	const struct cnode *n = node_find(w->core, node);
 
-	core_agent_msg(w->core, node, session ? session : n ? n->session : 0, type, ++w->next_frame, wire_copy(type, msg));
+	core_agent_msg(w->core, node,
+	               session ? session
+	               : n     ? n->session
+	                       : 0,
+	               type, ++w->next_frame, wire_copy(type, msg));
 }
 
 uint64_t world_agent_connect(struct world *w, const char *node)
 {
-	struct wm_hello h = {.version = 1, .role = ROLE_CONTROL, .node = (char *)(uintptr_t)node, .cert_pem = (char *)(uintptr_t) "cert",
-	                     .boot_id = (char *)(uintptr_t) "b", .instance = 1, .software = (char *)(uintptr_t) "t"};
+	struct wm_hello h = {.version = 1,
+	                     .role = ROLE_CONTROL,
+	                     .node = (char *)(uintptr_t)node,
+	                     .cert_pem = (char *)(uintptr_t) "cert",
+	                     .boot_id = (char *)(uintptr_t) "b",
+	                     .instance = 1,
+	                     .software = (char *)(uintptr_t) "t"};
 	uint64_t session = ++w->next_session;
 
 	core_agent_up(w->core, node, session, &h);
@@ -410,11 +430,23 @@ void world_agent_inventory(struct world *w, const char *node, uint64_t session, 
 {
 	char address[80], line[64];
 	char empty[] = "", type[] = "box", topo[] = "{}";
-	struct wm_inventory m = {.address = address, .peer_port = 7071, .port_lo = 21000, .port_hi = 21999, .interface_name = empty,
-	                         .fabric_interface = empty, .cpus = slots, .slots = slots, .memory_bytes = (uint64_t)64 << 30,
-	                         .disk_bytes = (uint64_t)500 << 30, .instance_type = type, .topology = topo, .os_user = empty, .hostname = empty};
+	struct wm_inventory m = {.address = address,
+	                         .peer_port = 7071,
+	                         .port_lo = 21000,
+	                         .port_hi = 21999,
+	                         .interface_name = empty,
+	                         .fabric_interface = empty,
+	                         .cpus = slots,
+	                         .slots = slots,
+	                         .memory_bytes = (uint64_t)64 << 30,
+	                         .disk_bytes = (uint64_t)500 << 30,
+	                         .instance_type = type,
+	                         .topology = topo,
+	                         .os_user = empty,
+	                         .hostname = empty};
 
-	snprintf(address, sizeof address, "10.77.0.%u", (unsigned)strlen(node) + (unsigned char)node[strlen(node) - 1]);
+	snprintf(address, sizeof address, "10.77.0.%u",
+	         (unsigned)strlen(node) + (unsigned char)node[strlen(node) - 1]);
 	for (uint32_t i = 0; i < gpus; i++) {
 		snprintf(line, sizeof line, "%u|GPU-%u|A100|85899345920|0|0|%u", i, i, i);
 		wire_strv_add(&m.gpus, line);
@@ -445,10 +477,16 @@ static uint64_t epoch_of(const struct world *w, uint64_t job, uint32_t attempt)
 	return j && j->r.att && j->r.att->number == attempt ? j->r.att->epoch : attempt;
 }
 
-void world_launch(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t state, uint8_t cls, const char *text)
+void world_launch(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t state,
+                  uint8_t cls, const char *text)
 {
 	char phase[] = "x";
-	struct wm_launch_report m = {.job = job, .attempt = attempt, .epoch = epoch_of(w, job, attempt), .state = state, .phase = phase, .cls = cls,
+	struct wm_launch_report m = {.job = job,
+	                             .attempt = attempt,
+	                             .epoch = epoch_of(w, job, attempt),
+	                             .state = state,
+	                             .phase = phase,
+	                             .cls = cls,
 	                             .text = (char *)(uintptr_t)(text ? text : "")};
 
 	world_msg(w, node, 0, WM_LAUNCH_REPORT, &m);
@@ -463,26 +501,38 @@ static void proc(struct world *w, const char *node, struct wm_proc_report *m, co
 	m->token = (char *)(uintptr_t) "t";
 	if (!m->text)
 		m->text = (char *)(uintptr_t) "";
-	m->last_lines = (struct wire_bytes){(uint8_t *)(uintptr_t)last_lines, last_lines ? (uint32_t)strlen(last_lines) : 0};
+	m->last_lines =
+	    (struct wire_bytes){(uint8_t *)(uintptr_t)last_lines, last_lines ? (uint32_t)strlen(last_lines) : 0};
 	world_msg(w, node, 0, WM_PROC_REPORT, m);
 	world_turn(w);
 }
 
-void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint32_t rank, uint8_t state, uint32_t exit_code,
-                uint32_t signo, const char *last_lines)
+void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint32_t rank,
+                uint8_t state, uint32_t exit_code, uint32_t signo, const char *last_lines)
 {
-	struct wm_proc_report m = {.job = job, .attempt = attempt, .kind = PROC_RANK, .rank = rank, .state = state, .pid = 100 + rank,
-	                           .exit_code = exit_code, .signal = signo};
+	struct wm_proc_report m = {.job = job,
+	                           .attempt = attempt,
+	                           .kind = PROC_RANK,
+	                           .rank = rank,
+	                           .state = state,
+	                           .pid = 100 + rank,
+	                           .exit_code = exit_code,
+	                           .signal = signo};
 
 	if (state == PS_FAILED)
 		m.text = (char *)(uintptr_t)last_lines;
 	proc(w, node, &m, state == PS_FAILED ? NULL : last_lines);
 }
 
-void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind, uint8_t state, uint32_t exit_code,
-                const char *text)
+void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind,
+                uint8_t state, uint32_t exit_code, const char *text)
 {
-	struct wm_proc_report m = {.job = job, .attempt = attempt, .kind = kind, .rank = NO_RANK, .state = state, .exit_code = exit_code};
+	struct wm_proc_report m = {.job = job,
+	                           .attempt = attempt,
+	                           .kind = kind,
+	                           .rank = NO_RANK,
+	                           .state = state,
+	                           .exit_code = exit_code};
 
 	proc(w, node, &m, text);
 }
@@ -494,14 +544,15 @@ void world_beat(struct world *w, const char *node)
 	world_msg(w, node, 0, WM_BEAT, &m);
 }
 
-/* ---- what was sent ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what was sent
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 struct sent *world_sent(struct world *w, const char *node, uint16_t type)
 {
 	struct sent *s;
 
-	DL_FOREACH(w->sent, s)
-	{
+	DL_FOREACH (w->sent, s) {
 		if (s->type != type || strcmp(s->node, node) != 0)
 			continue;
 		DL_DELETE(w->sent, s);
@@ -515,7 +566,7 @@ unsigned world_count(const struct world *w, const char *node, uint16_t type)
 	const struct sent *s;
 	unsigned n = 0;
 
-	DL_FOREACH(w->sent, s)
+	DL_FOREACH (w->sent, s)
 		n += s->type == type && (!node || strcmp(s->node, node) == 0);
 	return n;
 }
@@ -524,12 +575,14 @@ void world_forget(struct world *w)
 {
 	struct sent *s, *t;
 
-	DL_FOREACH_SAFE(w->sent, s, t)
+	DL_FOREACH_SAFE (w->sent, s, t)
 		sent_free(s);
 	w->sent = NULL;
 }
 
-/* ---- invariants ------------------------------------------------------------------------------------------------------------------- */
+/* ---- invariants
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 const char *world_check(struct world *w)
 {

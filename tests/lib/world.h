@@ -1,6 +1,7 @@
 /*
- * world: the controller's core, a real store in a private folder, and any number of agents in memory, on one fake clock. Everything happens when the test says so:
- * commits complete or fail on demand, messages are recorded, the clock moves by hand. Equal seeds give equal runs.
+ * world: the controller's core, a real store in a private folder, and any number of agents in memory, on one
+ * fake clock. Everything happens when the test says so: commits complete or fail on demand, messages are
+ * recorded, the clock moves by hand. Equal seeds give equal runs.
  */
 #ifndef HEARTH_TESTS_WORLD_H
 #define HEARTH_TESTS_WORLD_H
@@ -56,27 +57,32 @@ uint32_t world_rnd(struct world *w, uint32_t n);
 
 /* End of a turn; completes commits (unless hold_commits) until nothing more happens. */
 void world_turn(struct world *w);
-int world_commit_now(struct world *w); /* completes the oldest; 0 there was none */
+int world_commit_now(struct world *w);            /* completes the oldest; 0 there was none */
 void world_advance(struct world *w, uint64_t us); /* in steps, with ticks and turns */
 
 /* Requests as the administrator; world_turn is included. Status and body are in w. */
 int world_request(struct world *w, enum request_op op, uint64_t job, const char *node, const char *body);
 struct request *world_rq(struct world *w, enum request_op op, uint64_t job);
-uint64_t world_submit(struct world *w, const char *spec);              /* id; 0 refused */
-uint64_t world_submit_full(struct world *w, const char *spec, const char *body, const char *key, const char *digest);
-const char *world_status(const struct world *w, uint64_t job); /* of the record; "" unknown (ended ones: from the store) */
-const char *world_text(const struct world *w, const char *key);        /* member of the last body */
+uint64_t world_submit(struct world *w, const char *spec); /* id; 0 refused */
+uint64_t world_submit_full(struct world *w, const char *spec, const char *body, const char *key,
+                           const char *digest);
+const char *world_status(const struct world *w,
+                         uint64_t job); /* of the record; "" unknown (ended ones: from the store) */
+const char *world_text(const struct world *w, const char *key); /* member of the last body */
 
 /* Agents by hand. up: connects, gives its inventory, reports nothing. */
 uint64_t world_agent_connect(struct world *w, const char *node);
-void world_agent_inventory(struct world *w, const char *node, uint64_t session, uint32_t gpus, uint32_t slots);
+void world_agent_inventory(struct world *w, const char *node, uint64_t session, uint32_t gpus,
+                           uint32_t slots);
 uint64_t world_agent_up(struct world *w, const char *node, uint32_t gpus, uint32_t slots);
-void world_msg(struct world *w, const char *node, uint64_t session, uint16_t type, void *msg); /* copies what msg points to; session 0: present */
-void world_launch(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t state, uint8_t cls, const char *text);
-void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint32_t rank, uint8_t state, uint32_t exit_code,
-                uint32_t signo, const char *last_lines);
-void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind, uint8_t state, uint32_t exit_code,
-                const char *text);
+void world_msg(struct world *w, const char *node, uint64_t session, uint16_t type,
+               void *msg); /* copies what msg points to; session 0: present */
+void world_launch(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t state,
+                  uint8_t cls, const char *text);
+void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint32_t rank,
+                uint8_t state, uint32_t exit_code, uint32_t signo, const char *last_lines);
+void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind,
+                uint8_t state, uint32_t exit_code, const char *text);
 void world_beat(struct world *w, const char *node);
 /* First recorded message of that type to that node, taken out; NULL none. Free by sent_free. */
 struct sent *world_sent(struct world *w, const char *node, uint16_t type);
@@ -86,7 +92,8 @@ void sent_free(struct sent *s);
 
 /* Invariants of memory; NULL fine. */
 const char *world_check(struct world *w);
-/* The store against itself, replay of all events included. Number of findings; they are printed as TAP diagnostics. */
+/* The store against itself, replay of all events included. Number of findings; they are printed as TAP
+ * diagnostics. */
 int world_verify(struct world *w);
 
 #endif

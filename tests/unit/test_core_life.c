@@ -1,11 +1,14 @@
-/* Whole lives of jobs, message by message: what is ordered when, what becomes of the job, what users are told. */
+/* Whole lives of jobs, message by message: what is ordered when, what becomes of the job, what users are
+ * told. */
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include "tests/lib/tap.h"
-#include "tests/lib/world.h"
 
-#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, "                      \
+	"\"gpus_per_instance\": 1}}"
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
 
 static const char *reason_of(struct world *w, uint64_t job)
@@ -138,7 +141,8 @@ static void test_first_failed(void)
 	both(w, id, 1, LAUNCH_ENDED);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
-	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape", "the first to fail is named, with its last line");
+	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape",
+	       "the first to fail is named, with its last line");
 	is_int(exit_code_of(w, id), 3, "its exit code is the job's");
 	finish_well(w);
 }
@@ -165,8 +169,14 @@ static void test_first_failed_order(void)
 static void test_oom_and_start_failure(void)
 {
 	struct world *w = world_create(4);
-	struct wm_proc_report m = {.kind = PROC_RANK, .state = PS_EXITED, .signal = SIGKILL, .oom = 1, .attempt = 1, .epoch = 1,
-	                           .started_us = 1, .ended_us = 2};
+	struct wm_proc_report m = {.kind = PROC_RANK,
+	                           .state = PS_EXITED,
+	                           .signal = SIGKILL,
+	                           .oom = 1,
+	                           .attempt = 1,
+	                           .epoch = 1,
+	                           .started_us = 1,
+	                           .ended_us = 2};
 	uint64_t id;
 
 	world_agent_up(w, "a", 1, 4);
@@ -179,7 +189,8 @@ static void test_oom_and_start_failure(void)
 	world_turn(w);
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	is_str(reason_of(w, id), "rank 0 (algo-1, a) ran out of memory and was killed", "out of memory is told as such");
+	is_str(reason_of(w, id), "rank 0 (algo-1, a) ran out of memory and was killed",
+	       "out of memory is told as such");
 	id = world_submit(w, ONE);
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	world_rank(w, "a", id, 1, 0, PS_FAILED, 0, 0, "/bin/x: no such file");
@@ -297,7 +308,8 @@ static void test_user_error(void)
 	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_USER_ERROR, "requirements.txt: no such package: nunpy");
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "the job's own fault is not tried again");
-	is_str(reason_of(w, id), "node a did not get ready: requirements.txt: no such package: nunpy", "and told");
+	is_str(reason_of(w, id), "node a did not get ready: requirements.txt: no such package: nunpy",
+	       "and told");
 	finish_well(w);
 }
 
@@ -328,7 +340,8 @@ static void test_time_limit(void)
 	uint64_t id;
 
 	world_agent_up(w, "a", 1, 4);
-	id = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": {\"max_runtime_s\": 60}}");
+	id = world_submit(
+	    w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": {\"max_runtime_s\": 60}}");
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
 	for (int i = 0; i < 59; i++) {
@@ -408,12 +421,14 @@ static void test_requeue_and_hold(void)
 	world_forget(w);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	s = world_sent(w, "a", WM_PREPARE);
-	ok(s && ((struct wm_prepare *)s->msg)->attempt == 2 && ((struct wm_prepare *)s->msg)->epoch == 2, "the next attempt, with a new epoch");
+	ok(s && ((struct wm_prepare *)s->msg)->attempt == 2 && ((struct wm_prepare *)s->msg)->epoch == 2,
+	   "the next attempt, with a new epoch");
 	sent_free(s);
 	is_str(job_find(w->core, id)->r.att->cause, "requeued: requeued by ada", "its cause");
 	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
 	s = world_sent(w, "a", WM_KILL);
-	ok(s && ((struct wm_kill *)s->msg)->attempt == 1 && ((struct wm_kill *)s->msg)->epoch == 2, "an old launch that shows up is killed");
+	ok(s && ((struct wm_kill *)s->msg)->attempt == 1 && ((struct wm_kill *)s->msg)->epoch == 2,
+	   "an old launch that shows up is killed");
 	sent_free(s);
 	finish_well(w);
 }
@@ -433,7 +448,8 @@ static void test_rsh(void)
 	world_msg(w, "a", 0, WM_RSH_REQUEST, &m);
 	world_turn(w);
 	s = world_sent(w, "b", WM_ORTED_START);
-	ok(s && strcmp(((struct wm_orted_start *)s->msg)->argv.v[0], "orted") == 0, "the request goes to the node of that name");
+	ok(s && strcmp(((struct wm_orted_start *)s->msg)->argv.v[0], "orted") == 0,
+	   "the request goes to the node of that name");
 	sent_free(s);
 	world_proc(w, "b", m.job, 1, PROC_ORTED, PS_RUNNING, 0, NULL);
 	s = world_sent(w, "a", WM_RSH_STATE);
@@ -460,7 +476,8 @@ static void test_upload_failed(void)
 {
 	struct world *w = world_create(15);
 	char kind[] = "model", empty[] = "", text[] = "file:///results: no space left on device";
-	struct wm_artifact_report m = {.attempt = 1, .epoch = 1, .kind = kind, .digest = empty, .uri = empty, .text = text};
+	struct wm_artifact_report m = {
+	    .attempt = 1, .epoch = 1, .kind = kind, .digest = empty, .uri = empty, .text = text};
 
 	world_agent_up(w, "a", 1, 4);
 	m.job = world_submit(w, ONE);
@@ -471,7 +488,9 @@ static void test_upload_failed(void)
 	world_msg(w, "a", 0, WM_ARTIFACT_REPORT, &m);
 	world_launch(w, "a", m.job, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, m.job), "failed", "a model that is not saved is no success");
-	like(reason_of(w, m.job), "the ranks succeeded, but their output is not saved: model of node a: file:///results", "and the reason says so");
+	like(reason_of(w, m.job),
+	     "the ranks succeeded, but their output is not saved: model of node a: file:///results",
+	     "and the reason says so");
 	finish_well(w);
 }
 

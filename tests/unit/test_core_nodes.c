@@ -1,11 +1,13 @@
 /* Nodes: joining, connecting, leases, loss, differences after a connection, drain and removal. */
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include "tests/lib/tap.h"
-#include "tests/lib/world.h"
 
-#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, "                      \
+	"\"gpus_per_instance\": 1}}"
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
 
 static void finish_well(struct world *w)
@@ -32,10 +34,12 @@ static void test_join(void)
 	struct world *w = world_create(1);
 	char token[100], second[100];
 
-	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}"), 201, "a join token is made");
+	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}"), 201,
+	       "a join token is made");
 	snprintf(token, sizeof token, "%s", world_text(w, "token"));
 	like(token, "hj1-", "of the known form");
-	is_int(join(w, "hj1-00000000000000000000000000000000-0123456789abcdef0123456789abcdef", "a", "csr"), 401, "a token that was never made");
+	is_int(join(w, "hj1-00000000000000000000000000000000-0123456789abcdef0123456789abcdef", "a", "csr"), 401,
+	       "a token that was never made");
 	is_int(join(w, token, "../a", "csr"), 400, "a name that is none");
 	is_int(join(w, token, "a", "bad"), 400, "a request that is none");
 	is_int(join(w, token, "a", "csr1"), 201, "joined");
@@ -61,8 +65,11 @@ static void test_join(void)
 static void test_certificates(void)
 {
 	struct world *w = world_create(2);
-	struct wm_hello h = {.version = 1, .node = (char *)(uintptr_t) "a", .cert_pem = (char *)(uintptr_t) "cert of a for csr1",
-	                     .boot_id = (char *)(uintptr_t) "", .software = (char *)(uintptr_t) "t"};
+	struct wm_hello h = {.version = 1,
+	                     .node = (char *)(uintptr_t) "a",
+	                     .cert_pem = (char *)(uintptr_t) "cert of a for csr1",
+	                     .boot_id = (char *)(uintptr_t) "",
+	                     .software = (char *)(uintptr_t) "t"};
 	char token[100];
 
 	world_request(w, REQ_TOKEN, 0, NULL, "{}");
@@ -136,7 +143,8 @@ static void test_node_lost(void)
 	is_str(world_status(w, id), "failed", "the job failed");
 	store_job_get(w->reader, id, &row, NULL);
 	like(row.reason, "node b was lost: no sign of life for", "because of the node");
-	like(row.reason, "after that rank 0 (algo-1, a) exited with code 1: Connection reset by peer", "and what came of it");
+	like(row.reason, "after that rank 0 (algo-1, a) exited with code 1: Connection reset by peer",
+	     "and what came of it");
 	job_row_fini(&row);
 	world_submit(w, TWO);
 	is_str(world_status(w, id + 1), "starting", "the next job runs on the others");

@@ -1,20 +1,22 @@
 /*
- * The core under random lives of jobs, agents and itself, seeded (HEARTH_SEED replays one): agents disconnect, are cut off, lose power; the controller dies between any two
- * commits; transactions fail; reports come late and twice. Checked at every step: no GPU used by two jobs, records consistent, no end state changes, every rank
- * ends at most once an attempt; at the end: every job has ended, all resources are free, and a replay of all events gives the rows.
+ * The core under random lives of jobs, agents and itself, seeded (HEARTH_SEED replays one): agents
+ * disconnect, are cut off, lose power; the controller dies between any two commits; transactions fail;
+ * reports come late and twice. Checked at every step: no GPU used by two jobs, records consistent, no end
+ * state changes, every rank ends at most once an attempt; at the end: every job has ended, all resources are
+ * free, and a replay of all events gives the rows.
  */
-#include <stdio.h>
-#include <string.h>
 #include "tests/lib/agents.h"
 #include "tests/lib/tap.h"
+#include <stdio.h>
+#include <string.h>
 
 #define JOBS_MAX 4096
 
 struct run {
 	struct sim sim; /* first: world's arg */
 	struct world *w;
-	uint64_t acked[JOBS_MAX];   /* 1: its submit was acknowledged */
-	uint8_t ended[JOBS_MAX];    /* an end was shown */
+	uint64_t acked[JOBS_MAX]; /* 1: its submit was acknowledged */
+	uint8_t ended[JOBS_MAX];  /* an end was shown */
 	char rank_seen[JOBS_MAX][64];
 	uint64_t last_job, n_attempts;
 	const char *bad;
@@ -56,7 +58,8 @@ static void submit(struct run *r)
 	if (r->last_job > 250)
 		return;
 	snprintf(spec, sizeof spec,
-	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"priority\": %u, \"resources\": {\"instances\": %u, \"gpus_per_instance\": %u, "
+	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"priority\": %u, \"resources\": "
+	         "{\"instances\": %u, \"gpus_per_instance\": %u, "
 	         "\"ranks_per_instance\": %u}}",
 	         world_rnd(r->w, 3), instances, gpus, 1 + world_rnd(r->w, 2));
 	id = world_submit(r->w, spec);
@@ -68,12 +71,14 @@ static void submit(struct run *r)
 
 static void user(struct run *r)
 {
-	static const enum request_op ops[] = {REQ_STOP, REQ_HOLD, REQ_RELEASE, REQ_REQUEUE, REQ_SET, REQ_WHY, REQ_TOP, REQ_NODES};
+	static const enum request_op ops[] = {REQ_STOP, REQ_HOLD, REQ_RELEASE, REQ_REQUEUE,
+	                                      REQ_SET,  REQ_WHY,  REQ_TOP,     REQ_NODES};
 	enum request_op op = ops[world_rnd(r->w, sizeof ops / sizeof *ops)];
 
 	if (!r->last_job)
 		return;
-	world_request(r->w, op, 1 + world_rnd(r->w, (uint32_t)r->last_job), NULL, op == REQ_SET ? "{\"priority\": 1, \"notes\": \"n\"}" : "{}");
+	world_request(r->w, op, 1 + world_rnd(r->w, (uint32_t)r->last_job), NULL,
+	              op == REQ_SET ? "{\"priority\": 1, \"notes\": \"n\"}" : "{}");
 }
 
 static void machine(struct run *r)
@@ -206,8 +211,7 @@ static int attempts_ended(struct run *r, uint64_t id)
 
 	if (!in)
 		in = list;
-	cJSON_ArrayForEach(a, in)
-	{
+	cJSON_ArrayForEach (a, in) {
 		const char *outcome = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "outcome"));
 
 		r->n_attempts++;
@@ -224,13 +228,15 @@ static void last_check(struct run *r)
 
 		if (r->acked[id] && !*status)
 			r->bad = "an acknowledged job is lost";
-		else if (*status && strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0 && strcmp(status, "stopped") != 0) {
+		else if (*status && strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0 &&
+		         strcmp(status, "stopped") != 0) {
 			tap_diag("job %llu is %s", (unsigned long long)id, status);
 			world_request(r->w, REQ_WHY, id, NULL, NULL);
 			tap_diag("%s", world_text(r->w, "text"));
 			for (const struct cnode *n = r->w->core->nodes; n; n = n->hh.next)
-				tap_diag("%s: %s connected %d synced %d drain %d stale job %llu", n->name, state_name(STATE_NODE, (int)n->state), n->connected,
-				         n->synced, n->drain, n->stale ? (unsigned long long)n->stale->job : 0);
+				tap_diag("%s: %s connected %d synced %d drain %d stale job %llu", n->name,
+				         state_name(STATE_NODE, (int)n->state), n->connected, n->synced, n->drain,
+				         n->stale ? (unsigned long long)n->stale->job : 0);
 			r->bad = "a job did not come to its end";
 		} else if (*status && !attempts_ended(r, id)) {
 			r->bad = "an attempt has not ended on record";
@@ -271,7 +277,8 @@ static void one(uint64_t seed, int steps)
 	if (!r->bad)
 		last_check(r);
 	if (!ok(!r->bad, "seed %llu: %llu jobs, %llu attempts, %llu commits", (unsigned long long)seed,
-	        (unsigned long long)r->last_job, (unsigned long long)r->n_attempts, (unsigned long long)r->w->n_commits))
+	        (unsigned long long)r->last_job, (unsigned long long)r->n_attempts,
+	        (unsigned long long)r->w->n_commits))
 		tap_diag("seed %llu: %s", (unsigned long long)seed, r->bad);
 	sim_fini(&r->sim);
 	world_destroy(r->w);
@@ -281,7 +288,9 @@ static void one(uint64_t seed, int steps)
 int main(void)
 {
 	const char *given = getenv("HEARTH_SEED"), *many = getenv("HEARTH_SEEDS");
-	uint64_t from = given ? strtoull(given, NULL, 10) : 1, to = given ? from : many ? strtoull(many, NULL, 10) : 4;
+	uint64_t from = given ? strtoull(given, NULL, 10) : 1, to = given  ? from
+	                                                            : many ? strtoull(many, NULL, 10)
+	                                                                   : 4;
 
 	for (uint64_t seed = from; seed <= to; seed++)
 		one(seed, 4000);

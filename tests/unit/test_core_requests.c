@@ -1,13 +1,13 @@
 /* What users ask: submit with its limits and keys, changes, refusals in words, answers. */
-#include <stdio.h>
-#include <string.h>
 #include "common/json.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
 
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
-#define D1 "1111111111111111111111111111111111111111111111111111111111111111"
-#define D2 "2222222222222222222222222222222222222222222222222222222222222222"
+#define D1  "1111111111111111111111111111111111111111111111111111111111111111"
+#define D2  "2222222222222222222222222222222222222222222222222222222222222222"
 
 static void finish_well(struct world *w)
 {
@@ -41,19 +41,25 @@ static void test_submit(void)
 	is_str(world_text(w, "text"), "no node has joined yet", "why says so");
 	world_agent_up(w, "a", 1, 4);
 	is_str(world_status(w, id), "starting", "starts with the first node");
-	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0, "impossible resources are refused");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0,
+	       "impossible resources are refused");
 	is_int(w->status, 400, "with 400");
 	like(w->err.text, "no known node with 2 such GPUs (the most is 1, on a)", "and why");
-	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0, "too long");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0,
+	       "too long");
 	like(w->err.text, "more than the administrator allows (30d)", "told with the limit");
-	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"), 0, "an input that is not there");
+	is_int(
+	    world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"),
+	    0, "an input that is not there");
 	is_int(w->status, 404, "404");
 	like(w->err.text, "inputs.base: job:77/model: job 77 has left no model", "named");
 	w->bundle_unknown = 1;
-	is_int(world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\"}", NULL, NULL), 0, "a bundle that was not uploaded");
+	is_int(world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\"}", NULL, NULL), 0,
+	       "a bundle that was not uploaded");
 	is_int(w->status, 404, "404");
 	is_int(world_submit_full(w, ONE, "{\"bundle\": \"xyz\"}", NULL, NULL), 0, "a bundle that is no digest");
-	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"source_dir\": \".\"}"), 0, "a source tree without a bundle");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"source_dir\": \".\"}"), 0,
+	       "a source tree without a bundle");
 	like(w->err.text, "source_dir", "is named");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "but is answered");
@@ -152,21 +158,25 @@ static void test_set(void)
 	is_str(world_status(w, ended), "completed", "one has ended");
 	is_int(w->core->unfinished, 0, "and left memory");
 	ok(!job_find(w->core, ended), "for good");
-	is_int(world_request(w, REQ_SET, ended, NULL, "{\"notes\": \"good\", \"pinned\": true, \"tags\": {\"team\": \"x\"}}"), 200,
-	       "notes, tags and pin of an ended job");
+	is_int(world_request(w, REQ_SET, ended, NULL,
+	                     "{\"notes\": \"good\", \"pinned\": true, \"tags\": {\"team\": \"x\"}}"),
+	       200, "notes, tags and pin of an ended job");
 	ok(!job_find(w->core, ended), "it leaves memory again");
 	store_job_get(w->reader, ended, &row, NULL);
 	is_str(row.notes, "good", "notes");
 	is_int(row.pinned, 1, "pinned");
 	job_row_fini(&row);
-	is_int(world_request(w, REQ_SET, ended, NULL, "{\"priority\": 5}"), 409, "its priority cannot change any more");
+	is_int(world_request(w, REQ_SET, ended, NULL, "{\"priority\": 5}"), 409,
+	       "its priority cannot change any more");
 	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 409, "a pinned job is not removed");
 	world_request(w, REQ_SET, ended, NULL, "{\"pinned\": false, \"tags\": {\"team\": null}}");
 	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "unpinned it is");
 	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "twice is no harm");
 	id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL);
 	is_int(world_request(w, REQ_RM, id, NULL, NULL), 409, "a job that has not ended is not removed");
-	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 7, \"queue\": \"night\", \"name\": \"other\", \"time\": \"2h\"}"), 200, "set");
+	is_int(world_request(w, REQ_SET, id, NULL,
+	                     "{\"priority\": 7, \"queue\": \"night\", \"name\": \"other\", \"time\": \"2h\"}"),
+	       200, "set");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"time\": \"900d\"}"), 413, "not beyond the limit");
 	world_restart(w);
 	is_int(job_find(w->core, id)->r.max_runtime_s, 7200, "the limit outlives a restart");
@@ -182,7 +192,8 @@ static void test_clone(void)
 {
 	struct world *w = world_create(5);
 	struct request *rq;
-	uint64_t id = world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\", \"run\": {\"git\": \"abc\"}}", NULL, NULL);
+	uint64_t id =
+	    world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\", \"run\": {\"git\": \"abc\"}}", NULL, NULL);
 
 	rq = world_rq(w, REQ_CLONE, id);
 	rq->text = xstrdup(ONE);
@@ -206,19 +217,23 @@ static void test_order(void)
 	is_int(cJSON_GetObjectItem(w->body, "ahead")->valueint, 2, "two are ahead");
 	world_request(w, REQ_SET, third, NULL, "{\"priority\": 10}");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
-	is_int(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "waiting"), 0), "id")->valueint, (int)third,
-	       "priority puts it first");
+	is_int(
+	    cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "waiting"), 0), "id")->valueint,
+	    (int)third, "priority puts it first");
 	world_request(w, REQ_HOLD, first, NULL, NULL);
 	world_agent_up(w, "a", 0, 1);
 	is_str(world_status(w, third), "starting", "it is placed first");
 	is_str(world_status(w, second), "queued", "the next waits");
 	world_request(w, REQ_WHY, second, NULL, NULL);
-	like(world_text(w, "text"), "needs 1 instance with 1 CPU slot; 0 free now (a: 0 of 1 CPU slots free)", "for a slot");
+	like(world_text(w, "text"), "needs 1 instance with 1 CPU slot; 0 free now (a: 0 of 1 CPU slots free)",
+	     "for a slot");
 	is_str(world_status(w, first), "held", "the held one too");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
 	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), "waiting")->valueint, 1, "top counts");
 	world_request(w, REQ_NODES, 0, NULL, NULL);
-	is_int(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "nodes"), 0), "slots_used")->valueint, 1, "nodes shows use");
+	is_int(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "nodes"), 0), "slots_used")
+	           ->valueint,
+	       1, "nodes shows use");
 	world_request(w, REQ_STATS, 0, NULL, NULL);
 	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), "held")->valueint, 1, "counters too");
 	finish_well(w);

@@ -1,10 +1,13 @@
-/* The core and its store: nothing leaves before it is durable, failed transactions, full queue, a restart between any two commits, metric points. */
-#include <signal.h>
-#include <string.h>
+/* The core and its store: nothing leaves before it is durable, failed transactions, full queue, a restart
+ * between any two commits, metric points. */
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
+#include <signal.h>
+#include <string.h>
 
-#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, \"gpus_per_instance\": 1}}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, "                      \
+	"\"gpus_per_instance\": 1}}"
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
 
 static void finish_well(struct world *w)
@@ -126,8 +129,16 @@ static void point(struct world *w, const char *node, uint64_t job, uint64_t epoc
 	double values[2] = {v, v + 1};
 	uint64_t times[2] = {1800000000000000u, 1800000000000001u};
 	char name[] = "loss", *names[1] = {name};
-	struct wm_metrics m = {.job = job, .attempt = 1, .epoch = epoch, .seq = seq, .names = {names, 1}, .name_ix = {ix, 2}, .ranks = {ranks, 2},
-	                       .steps = {steps, 2}, .values = {values, 2}, .times = {times, 2}};
+	struct wm_metrics m = {.job = job,
+	                       .attempt = 1,
+	                       .epoch = epoch,
+	                       .seq = seq,
+	                       .names = {names, 1},
+	                       .name_ix = {ix, 2},
+	                       .ranks = {ranks, 2},
+	                       .steps = {steps, 2},
+	                       .values = {values, 2},
+	                       .times = {times, 2}};
 
 	world_msg(w, node, 99, WM_METRICS, &m);
 	world_turn(w);
@@ -156,7 +167,9 @@ static void test_points(void)
 	point(w, "a", id, 7, 2, 0.5);
 	is_int(metric_count(w, id), 2, "another epoch does not count");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
-	ok(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "running"), 0), "metrics"), "loss") != NULL,
+	ok(cJSON_GetObjectItem(
+	       cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "running"), 0), "metrics"),
+	       "loss") != NULL,
 	   "the overview shows the newest value");
 	w->fail_next = 1;
 	point(w, "a", id, 1, 3, 0.25);
@@ -176,7 +189,8 @@ static void test_points(void)
 static int life_with_restart(uint64_t at)
 {
 	struct world *w = world_create(100 + at);
-	static const uint8_t states[] = {LAUNCH_PREPARING, LAUNCH_READY, LAUNCH_RUNNING, LAUNCH_ENDED, LAUNCH_CLEANED};
+	static const uint8_t states[] = {LAUNCH_PREPARING, LAUNCH_READY, LAUNCH_RUNNING, LAUNCH_ENDED,
+	                                 LAUNCH_CLEANED};
 	uint64_t id = 0;
 	int done = 0, restarted = 0;
 
@@ -185,7 +199,8 @@ static int life_with_restart(uint64_t at)
 			restarted = 1;
 			world_restart(w);
 		}
-		if (!node_find(w->core, "a") || !node_find(w->core, "a")->synced || !node_find(w->core, "b") || !node_find(w->core, "b")->synced) {
+		if (!node_find(w->core, "a") || !node_find(w->core, "a")->synced || !node_find(w->core, "b") ||
+		    !node_find(w->core, "b")->synced) {
 			/* Agents come (back) and report what they have so far. */
 			for (const char *n = "ab"; *n; n++) {
 				char name[2] = {*n, '\0'};
@@ -206,7 +221,8 @@ static int life_with_restart(uint64_t at)
 				world_turn(w);
 			}
 		} else if (!id) {
-			id = world_submit_full(w, TWO, NULL, "key", "1111111111111111111111111111111111111111111111111111111111111111");
+			id = world_submit_full(w, TWO, NULL, "key",
+			                       "1111111111111111111111111111111111111111111111111111111111111111");
 		} else {
 			struct cjob *j = job_find(w->core, id);
 
@@ -219,12 +235,17 @@ static int life_with_restart(uint64_t at)
 				enum place_state now = j->r.att->places[i].state;
 
 				if (now == PLACE_RUNNING && j->r.att->ranks[i].state != RANK_EXITED) {
-					world_rank(w, name, id, 1, i, j->r.att->ranks[i].state == RANK_WAITING ? PS_RUNNING : PS_EXITED, 0, 0, NULL);
+					world_rank(w, name, id, 1, i,
+					           j->r.att->ranks[i].state == RANK_WAITING ? PS_RUNNING : PS_EXITED, 0, 0, NULL);
 				} else if (now == PLACE_READY) {
 					if (j->r.att->state != ATT_PREPARING)
 						world_launch(w, name, id, 1, LAUNCH_RUNNING, 0, NULL);
 				} else if (now < PLACE_CLEANED && (now != PLACE_ENDED || j->r.att->outcome != OUT_NONE)) {
-					world_launch(w, name, id, 1, states[now == PLACE_RUNNING ? 3 : now == PLACE_ENDED ? 4 : (unsigned)now], 0, NULL);
+					world_launch(w, name, id, 1,
+					             states[now == PLACE_RUNNING ? 3
+					                    : now == PLACE_ENDED ? 4
+					                                         : (unsigned)now],
+					             0, NULL);
 				}
 				j = job_find(w->core, id);
 				if (!j)

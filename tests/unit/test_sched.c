@@ -1,16 +1,23 @@
 /* Placement: one case after the other, with the decision and the sentence that a user would read. */
-#include <stdlib.h>
-#include <string.h>
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define GIB ((uint64_t)1 << 30)
 
 static void node(struct sched *s, uint64_t id, const char *name, uint32_t gpus, uint32_t slots, int usable)
 {
 	struct sched_gpu g[16];
-	struct sched_node n = {.id = id, .name = name, .instance_type = "box", .slots = slots, .memory_bytes = 64 * GIB, .disk_bytes = 100 * GIB,
-	                       .gpus = g, .n_gpus = gpus, .usable = usable};
+	struct sched_node n = {.id = id,
+	                       .name = name,
+	                       .instance_type = "box",
+	                       .slots = slots,
+	                       .memory_bytes = 64 * GIB,
+	                       .disk_bytes = 100 * GIB,
+	                       .gpus = g,
+	                       .n_gpus = gpus,
+	                       .usable = usable};
 
 	for (uint32_t i = 0; i < gpus; i++)
 		g[i] = (struct sched_gpu){.index = i, .model = "A100", .memory_bytes = 80 * GIB};
@@ -52,7 +59,9 @@ static void test_order(void)
 	is_int(step(s), 0, "both GPUs are taken");
 	sched_explain(s, 1, &r);
 	is_int(r.why, SCHED_BUSY, "the first one waits for GPUs");
-	like(r.text, "needs 1 instance with 1 GPU and 1 CPU slot; 0 free now (a: 0 of 1 GPUs free, b: 0 of 1 GPUs free)", "in words");
+	like(r.text,
+	     "needs 1 instance with 1 GPU and 1 CPU slot; 0 free now (a: 0 of 1 GPUs free, b: 0 of 1 GPUs free)",
+	     "in words");
 	sched_explain(s, 2, &r);
 	is_int(r.ahead, 1, "one is ahead of the second");
 	sched_job_release_place(s, 3, 2);
@@ -112,7 +121,8 @@ static void test_possible(void)
 	struct sched *s = sched_create();
 	struct sched_reason r;
 	struct sched_group g = {2, 4, 4, 1};
-	const char *const types[] = {"dgx", NULL}, *const labels[] = {"nvlink", NULL}, *const avoid[] = {"a", NULL};
+	const char *const types[] = {"dgx", NULL}, *const labels[] = {"nvlink", NULL},
+	                  *const avoid[] = {"a", NULL};
 	struct sched_job j = {.id = 9, .groups = &g, .n_groups = 1};
 
 	ok(!sched_possible(s, &j, &r), "nothing is possible on no nodes");
@@ -196,7 +206,8 @@ static void test_types(void)
 	}
 	sched_job_add(s, &j);
 	d = sched_step(s);
-	ok(d && d->places[0].node == 2 && d->places[1].node == 3, "a gang is of one type: the second choice, whole, before a mixture");
+	ok(d && d->places[0].node == 2 && d->places[1].node == 3,
+	   "a gang is of one type: the second choice, whole, before a mixture");
 	sched_decision_free(d);
 	sched_job_remove(s, 1);
 	n.id = 4;
@@ -246,7 +257,8 @@ static void test_links(void)
 	sched_node_set(s, &n);
 	job(s, 1, 0, 1, 2, 1);
 	d = sched_step(s);
-	ok(d && d->places[0].gpus[0] == 1 && d->places[0].gpus[1] == 4, "two GPUs that are linked, from the smallest group that has them");
+	ok(d && d->places[0].gpus[0] == 1 && d->places[0].gpus[1] == 4,
+	   "two GPUs that are linked, from the smallest group that has them");
 	sched_decision_free(d);
 	sched_destroy(s);
 }

@@ -1,17 +1,18 @@
 /*
- * Placement under random input, seeded (HEARTH_SEED replays one): after each step the library is consistent, no GPU or slot was given twice by our own
- * account, a gang is placed exactly when trying every possibility finds a place, order is kept, and equal input gives equal decisions.
+ * Placement under random input, seeded (HEARTH_SEED replays one): after each step the library is consistent,
+ * no GPU or slot was given twice by our own account, a gang is placed exactly when trying every possibility
+ * finds a place, order is kept, and equal input gives equal decisions.
  */
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
 
 #define NODES 5
-#define GPUS 4
+#define GPUS  4
 #define SLOTS 6
-#define JOBS 400
+#define JOBS  400
 
 static uint64_t rng_state;
 
@@ -49,7 +50,13 @@ static void set_node(struct world *w, uint32_t i)
 	struct sched_gpu g[GPUS];
 	char name[8];
 	struct model_node *m = &w->nodes[i];
-	struct sched_node n = {.id = i + 1, .name = name, .instance_type = "x", .slots = m->slots, .gpus = g, .n_gpus = m->gpus, .usable = m->usable};
+	struct sched_node n = {.id = i + 1,
+	                       .name = name,
+	                       .instance_type = "x",
+	                       .slots = m->slots,
+	                       .gpus = g,
+	                       .n_gpus = m->gpus,
+	                       .usable = m->usable};
 
 	snprintf(name, sizeof name, "n%u", i + 1);
 	for (uint32_t k = 0; k < m->gpus; k++)
@@ -74,7 +81,8 @@ static uint32_t holders(const struct world *w, uint32_t node, int *exclusive)
 	return n;
 }
 
-static int one_fits(const struct world *w, const struct model_job *j, uint32_t group, uint32_t node, int empty)
+static int one_fits(const struct world *w, const struct model_job *j, uint32_t group, uint32_t node,
+                    int empty)
 {
 	const struct model_node *n = &w->nodes[node];
 	uint32_t gpus = 0, slots = 0, held;
@@ -93,14 +101,16 @@ static int one_fits(const struct world *w, const struct model_job *j, uint32_t g
 }
 
 /* Tries every assignment of nodes to instances. */
-static int brute(const struct world *w, const struct model_job *j, uint32_t group, uint32_t done, unsigned used, int empty)
+static int brute(const struct world *w, const struct model_job *j, uint32_t group, uint32_t done,
+                 unsigned used, int empty)
 {
 	if (group == j->n_groups)
 		return 1;
 	if (done == j->g[group].instances)
 		return brute(w, j, group + 1, 0, used, empty);
 	for (uint32_t n = 0; n < NODES; n++)
-		if (!(used & 1u << n) && one_fits(w, j, group, n, empty) && brute(w, j, group, done + 1, used | 1u << n, empty))
+		if (!(used & 1u << n) && one_fits(w, j, group, n, empty) &&
+		    brute(w, j, group, done + 1, used | 1u << n, empty))
 			return 1;
 	return 0;
 }
@@ -160,7 +170,8 @@ static void take(struct world *w, struct model_job *j)
 			else
 				n->slot_owner[pl->cpus[k]] = j->id;
 		}
-		w->digest = (w->digest ^ (j->id * 1000003 + pl->node * 97 + (pl->n_gpus ? pl->gpus[0] : 9))) * 0x100000001b3u;
+		w->digest =
+		    (w->digest ^ (j->id * 1000003 + pl->node * 97 + (pl->n_gpus ? pl->gpus[0] : 9))) * 0x100000001b3u;
 	}
 }
 
