@@ -10,10 +10,12 @@
 
 #define CELL_MAX 60
 
-/* Leaves of a tree by dotted path. */
+/* Leaves of a tree by dotted path. What is empty is as good as absent. */
 static void flatten(const cJSON *v, const char *path, cJSON *out)
 {
-	if (cJSON_IsObject(v) && v->child) {
+	if (cJSON_IsNull(v) || ((cJSON_IsObject(v) || cJSON_IsArray(v)) && !v->child))
+		return;
+	if (cJSON_IsObject(v)) {
 		const cJSON *m;
 		cJSON_ArrayForEach (m, v) {
 			char *sub = *path ? xasprintf("%s.%s", path, m->string) : xstrdup(m->string);
@@ -27,6 +29,40 @@ static void flatten(const cJSON *v, const char *path, cJSON *out)
 	free(text);
 }
 
+/* "name=version" lines, each a leaf; of several nodes the first one's. */
+static void flatten_lines(const char *text, const char *path, cJSON *out)
+{
+	char *copy = xstrdup(text), *save = NULL;
+	for (char *l = strtok_r(copy, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+		char *eq = strchr(l, '=');
+		if (!eq || eq == l)
+			continue;
+		*eq = 0;
+		char *key = xasprintf("%s.%s", path, l);
+		if (!jget(out, key))
+			cJSON_AddStringToObject(out, key, eq + 1 + (eq[1] == '='));
+		free(key);
+	}
+	free(copy);
+}
+
+/* What the nodes said about a run: [{attempt, node, kind, text}]. Times are no difference. */
+static void flatten_run(const cJSON *run, cJSON *out)
+{
+	const cJSON *e;
+	cJSON_ArrayForEach (e, run) {
+		const char *kind = jtext(e, "kind"), *text = jtext(e, "text");
+		if (!kind || !text || !strcmp(kind, "phases"))
+			continue;
+		char *key = xasprintf("run.%s", kind);
+		if (!strcmp(kind, "software") || !strcmp(kind, "pip"))
+			flatten_lines(text, key, out);
+		else if (!jget(out, key))
+			cJSON_AddStringToObject(out, key, text);
+		free(key);
+	}
+}
+
 static cJSON *diff_side(struct ctx *c, const char *ref)
 {
 	uint64_t id;
@@ -36,7 +72,8 @@ static cJSON *diff_side(struct ctx *c, const char *ref)
 	char *run_path = xasprintf("/jobs/%llu/run", (unsigned long long)id);
 	job = ctx_job(c, id);
 	if (job && !ctx_get(c, "GET", run_path, NULL, &run)) {
-		static const char *const parts[] = {"name", "status", "exit_code", "reason", "spec", "tags", NULL};
+		static const char *const parts[] = {"name", "owner", "status", "exit_code", "reason",
+		                                    "spec", "tags",  "bundle", "run",       NULL};
 		flat = cJSON_CreateObject();
 		for (const char *const *p = parts; *p; p++) {
 			if (jget(job, *p))
@@ -48,7 +85,7 @@ static cJSON *diff_side(struct ctx *c, const char *ref)
 			cJSON_AddStringToObject(flat, sub, print_member(m, "last"));
 			free(sub);
 		}
-		flatten(run, "run", flat);
+		flatten_run(run, flat);
 	}
 	cJSON_Delete(job);
 	cJSON_Delete(run);
@@ -66,6 +103,22 @@ static void diff_row(struct table *t, cJSON *json, const char *key, const char *
 	cJSON_AddItemToArray(pair, b ? cJSON_CreateString(b) : cJSON_CreateNull());
 }
 
+/* A list of packages that only one side has says nothing about a package. */
+static void drop_lone_packages(cJSON *a, const cJSON *b)
+{
+	static const char prefix[] = "run.pip.";
+	const cJSON *v;
+	cJSON_ArrayForEach (v, b) {
+		if (!strncmp(v->string, prefix, sizeof(prefix) - 1))
+			return;
+	}
+	for (cJSON *item = a->child, *next; item; item = next) {
+		next = item->next;
+		if (!strncmp(item->string, prefix, sizeof(prefix) - 1))
+			cJSON_Delete(cJSON_DetachItemViaPointer(a, item));
+	}
+}
+
 static int exec_diff(struct ctx *c)
 {
 	cJSON *a = diff_side(c, c->args.operand[0]), *b = a ? diff_side(c, c->args.operand[1]) : NULL;
@@ -73,6 +126,8 @@ static int exec_diff(struct ctx *c)
 		cJSON_Delete(a);
 		return -1;
 	}
+	drop_lone_packages(a, b);
+	drop_lone_packages(b, a);
 	const char *heads[] = {"", c->args.operand[0], c->args.operand[1]};
 	struct table *t = table_create(heads, 3);
 	cJSON *json = cJSON_CreateObject();

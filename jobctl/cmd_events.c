@@ -26,6 +26,13 @@ struct events {
 	uint64_t lost_us;
 };
 
+/* Exact times are for --json; the line has one already. */
+static int is_time(const char *key)
+{
+	size_t n = strlen(key);
+	return n > 3 && !strcmp(key + n - 3, "_us");
+}
+
 /* key=value pairs of the data, but for its text. Malloc'ed. */
 static char *details(const cJSON *data)
 {
@@ -34,7 +41,7 @@ static char *details(const cJSON *data)
 	cJSON_ArrayForEach (m, data) {
 		int plain = cJSON_IsNumber(m) || cJSON_IsBool(m) ||
 		            (cJSON_IsString(m) && *m->valuestring && strlen(m->valuestring) <= VALUE_MAX);
-		if (!plain || !m->string || !strcmp(m->string, "text"))
+		if (!plain || !m->string || !strcmp(m->string, "text") || is_time(m->string))
 			continue;
 		char *longer = xasprintf("%s %s=%s", rest, m->string, print_member(data, m->string));
 		free(rest);

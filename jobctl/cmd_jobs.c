@@ -190,9 +190,9 @@ static void show_artifacts(const cJSON *job)
 		char size[32];
 		const cJSON *b = jget(a, "size_bytes");
 		const char *kind = print_member(a, "kind"), *uri = jtext(a, "uri");
-		printf("%s%-12s%s %s, %s files", print_bold(), kind, print_reset(),
+		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
 		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
-		       print_member(a, "files"));
+		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
 		if (uri)
 			printf(", at %s\n", uri);
 		else
@@ -313,48 +313,79 @@ static int exec_why(struct ctx *c)
 	return 0;
 }
 
-static void top_once(const cJSON *answer)
+/* "a,b" out of a list of strings, "x=1 y=2" out of {name: {last}}. Malloc'ed. */
+static char *joined(const cJSON *list)
 {
-	const cJSON *nodes = jget(answer, "nodes"), *jobs = jget(answer, "jobs");
-	printf("%sNodes%s %s up of %s   %sGPUs%s %s used of %s   %sSlots%s %s used of %s   %sJobs%s %s running, "
-	       "%s waiting\n",
-	       print_bold(), print_reset(), print_member(nodes, "up"), print_member(nodes, "total"), print_bold(),
-	       print_reset(), print_member(nodes, "gpus_used"), print_member(nodes, "gpus"), print_bold(),
-	       print_reset(), print_member(nodes, "slots_used"), print_member(nodes, "slots"), print_bold(),
-	       print_reset(), print_member(jobs, "running"), print_member(jobs, "waiting"));
-	const cJSON *list = jget(answer, "running");
+	char *all = xstrdup("");
+	const cJSON *v;
+	cJSON_ArrayForEach (v, list) {
+		char *longer =
+		    v->string ? xasprintf("%s%s%s=%s", all, *all ? " " : "", v->string, print_member(v, "last"))
+		              : xasprintf("%s%s%s", all, *all ? "," : "", cJSON_IsString(v) ? v->valuestring : "?");
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void top_running(const cJSON *list)
+{
+	static const char *const heads[] = {">ID", "NAME", "OWNER", "STATUS", ">RAN", "NODES", "METRICS"};
+	const cJSON *j;
 	if (!cJSON_GetArraySize(list))
 		return;
-	static const char *const heads[] = {">ID", "NAME", "OWNER", "STATUS", ">RAN", "NODES", "METRICS"};
 	struct table *t = table_create(heads, 7);
-	const cJSON *j, *n;
 	cJSON_ArrayForEach (j, list) {
-		char *where = xstrdup(""), *metrics = xstrdup("");
-		cJSON_ArrayForEach (n, jget(j, "nodes")) {
-			char *longer =
-			    xasprintf("%s%s%s", where, *where ? "," : "", cJSON_IsString(n) ? n->valuestring : "?");
-			free(where);
-			where = longer;
-		}
-		cJSON_ArrayForEach (n, jget(j, "metrics")) {
-			char *longer = xasprintf("%s%s%s=%s", metrics, *metrics ? " " : "", n->string,
-			                         cJSON_IsObject(n) ? print_member(n, "last")
-			                                           : print_member(jget(j, "metrics"), n->string));
-			free(metrics);
-			metrics = longer;
-		}
+		char *nodes = joined(jget(j, "nodes")), *metrics = joined(jget(j, "metrics"));
 		table_cell(t, print_member(j, "id"));
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));
 		table_cell(t, print_member(j, "status"));
 		table_cell(t, print_span(jtext(j, "started_at"), NULL));
-		table_cell(t, where);
+		table_cell_cut(t, nodes, 40);
 		table_cell(t, metrics);
-		free(where);
+		free(nodes);
 		free(metrics);
 	}
 	table_print(t);
 	table_destroy(t);
+}
+
+static void top_waiting(const cJSON *list)
+{
+	static const char *const heads[] = {">ID",    "NAME",  "OWNER",  ">PRIORITY",
+	                                    ">NODES", ">GPUS", ">WAITS", "FOR"};
+	const cJSON *j;
+	if (!cJSON_GetArraySize(list))
+		return;
+	struct table *t = table_create(heads, 8);
+	cJSON_ArrayForEach (j, list) {
+		table_cell(t, print_member(j, "id"));
+		table_cell(t, print_member(j, "name"));
+		table_cell(t, print_member(j, "owner"));
+		table_cell(t, print_member(j, "priority"));
+		table_cell(t, print_member(j, "nodes"));
+		table_cell(t, print_member(j, "gpus"));
+		table_cell(t, print_span(jtext(j, "queued_at"), NULL));
+		table_cell(t, print_member(j, "text"));
+	}
+	table_print(t);
+	table_destroy(t);
+}
+
+static void top_once(const cJSON *answer)
+{
+	const cJSON *nodes = jget(answer, "nodes"), *jobs = jget(answer, "jobs");
+	const char *b = print_bold(), *r = print_reset();
+	printf("%sNodes%s %s up of %s   %sGPUs%s %s used of %s   %sSlots%s %s used of %s   %sJobs%s %s running, "
+	       "%s waiting\n",
+	       b, r, print_member(nodes, "up"), print_member(nodes, "total"), b, r,
+	       print_member(nodes, "gpus_used"), print_member(nodes, "gpus"), b, r,
+	       print_member(nodes, "slots_used"), print_member(nodes, "slots"), b, r,
+	       print_member(jobs, "running"), print_member(jobs, "waiting"));
+	line("problem", jtext(answer, "problem"));
+	top_running(jget(answer, "running"));
+	top_waiting(jget(answer, "waiting"));
 }
 
 static int exec_top(struct ctx *c)

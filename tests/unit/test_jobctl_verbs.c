@@ -162,9 +162,9 @@ static const char *const answers[] = {
     "false,"
     "\"pid\":5}]}",
     "GET /api/v1/jobs/7/run",
-    "{\"git_commit\":\"abc\"}",
+    "[{\"kind\":\"pip\",\"text\":\"torch==2.1\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"1\"}]",
     "GET /api/v1/jobs/8/run",
-    "{\"git_commit\":\"def\"}",
+    "[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]",
     "GET /api/v1/jobs/7/events",
     "{\"events\":[{\"id\":1,\"at\":\"2026-01-02T03:04:05.000000Z\",\"type\":\"submitted\",\"data\":{\"text\":"
     "\"hello\",\"n\":3}},{\"id\":2,\"at\":null,\"type\":\"ended\",\"data\":{}}]}",
@@ -295,7 +295,8 @@ static void test_reading(struct js *s)
 	run_fini(&r);
 	finish(&r, start(js_url(s), "diff 7 8", -1));
 	like(r.out, "rank 3 exited with 1", "differences are shown");
-	like(r.out, "run.git_commit", "also in how they were run");
+	like(r.out, "run.pip.torch", "also in how they were run");
+	ok(!strstr(r.out, "numpy") && !strstr(r.out, "phases"), "and nothing else");
 	run_fini(&r);
 }
 
