@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "common/chan.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -60,14 +61,7 @@ struct workers {
 
 static void deadline(struct timespec *ts, uint32_t ms)
 {
-	clock_gettime(CLOCK_MONOTONIC,
-	              ts); /* pthread_cond_t knows no CLOCK_BOOTTIME; a suspend only makes a wait longer */
-	ts->tv_sec += (time_t)(ms / 1000);
-	ts->tv_nsec += (long)(ms % 1000) * 1000000;
-	if (ts->tv_nsec >= 1000000000) {
-		ts->tv_nsec -= 1000000000;
-		ts->tv_sec++;
-	}
+	clock_cond_deadline(ts, (uint64_t)ms * 1000);
 }
 
 static void cond_setup(pthread_cond_t *c)

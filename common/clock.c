@@ -58,6 +58,13 @@ void clock_fake_advance(struct clock *c, uint64_t us)
 	c->fake_boot_us += us;
 }
 
+void clock_cond_deadline(struct timespec *out, uint64_t us)
+{
+	uint64_t at = read_us(CLOCK_MONOTONIC) + us;
+
+	*out = (struct timespec){.tv_sec = (time_t)(at / 1000000u), .tv_nsec = (long)(at % 1000000u) * 1000};
+}
+
 /* Years past 9999 have no RFC 3339 form; they come from damaged records only and are shown as its end. */
 #define LAST_SECOND 253402300799ull
 
