@@ -115,8 +115,8 @@ static void take_metrics(struct bulkctl *c, const struct wm_metrics *m)
 		c->points = xrealloc(c->points, c->points_n + m->name_ix.n * 128 + 1);
 		for (uint32_t i = 0; i < m->name_ix.n; i++)
 			c->points_n +=
-			    (size_t)sprintf(c->points + c->points_n, "%u:%.60s=%g@%lld ", m->ranks.v[i],
-			                    m->names.v[m->name_ix.v[i]], m->values.v[i], (long long)m->steps.v[i]);
+			    (size_t)snprintf(c->points + c->points_n, 128, "%u:%.60s=%g@%lld ", m->ranks.v[i],
+			                     m->names.v[m->name_ix.v[i]], m->values.v[i], (long long)m->steps.v[i]);
 		c->n_points += m->name_ix.n;
 	}
 	if (!c->hold_metrics)

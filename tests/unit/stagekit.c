@@ -99,14 +99,14 @@ void stagekit_job(struct stagekit *k)
 static void on_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
 {
 	struct stagekit *k = arg;
+	size_t n;
 
 	(void)done;
 	(void)total;
 	k->n_progress++;
-	if (!strstr(k->phases, phase) && strlen(k->phases) + strlen(phase) + 2 < sizeof(k->phases)) {
-		strcat(k->phases, phase);
-		strcat(k->phases, " ");
-	}
+	n = strlen(k->phases);
+	if (!strstr(k->phases, phase))
+		snprintf(k->phases + n, sizeof(k->phases) - n, "%s ", phase);
 }
 
 static void on_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)

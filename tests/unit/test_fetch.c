@@ -84,11 +84,10 @@ static int times(const char *line)
 
 static void say(const char *line, void *arg)
 {
+	size_t n = strlen(said);
+
 	(void)arg;
-	if (strlen(said) + strlen(line) + 2 < sizeof(said)) {
-		strcat(said, line);
-		strcat(said, "\n");
-	}
+	snprintf(said + n, sizeof(said) - n, "%s\n", line);
 }
 static int step(uint64_t done, uint64_t total, void *arg)
 {

@@ -121,7 +121,7 @@ static void test_long_lines(void)
 	memset(text, 'x', len);
 	memcpy(text + METRIC_LINE_MAX - 20, "loss=7 ", 7);
 	memcpy(text + METRIC_LINE_MAX + 20, "acc 99% ", 8);
-	strcpy(text + len, "\nloss=8\n");
+	memcpy(text + len, "\nloss=8\n", 9);
 	points_of(set, text, strlen(text), strlen(text), g);
 	is_str(g->text, "loss=7@-1 loss=8@-1", "a long line is searched in its beginning");
 	points_of(set, text, strlen(text), 1000, g);
