@@ -224,8 +224,6 @@ static char *run_sh(const struct container *c, const char *token, const char *sc
 
 static void set_up(const char *launch)
 {
-	cleanup_free char *ml = NULL;
-
 	free(paths.run);
 	free(paths.work);
 	free(paths.ml);

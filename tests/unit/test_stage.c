@@ -42,7 +42,7 @@ static void is_file(const char *path, const char *want)
 
 static void test_bundle(void)
 {
-	cleanup_free char *src = in_top("src"), *digest = NULL, *big = NULL, *entry = NULL, *inner = NULL;
+	cleanup_free char *src = in_top("src"), *digest = NULL, *entry = NULL, *inner = NULL;
 	unsigned gets;
 
 	put("src/train.py", "print(1)\n");
