@@ -57,7 +57,7 @@ struct agents {
 	struct to_state *downs; /* singly linked through msg: AGENT_DOWN that found no room */
 };
 
-/* ---- towards the state thread -------------------------------------------------------------------------- */
+/* ---- towards the state thread ----------------------------------------------------------------- */
 
 static void send_downs(struct agents *a)
 {
@@ -123,8 +123,7 @@ static int say_up(struct agent *g)
 	return 0;
 }
 
-/* ---- pausing ---------------------------------------------------------------------------------------------
- */
+/* ---- pausing ---------------------------------------------------------------------------------- */
 
 static void pause_agent(struct agent *g)
 {
@@ -189,8 +188,7 @@ static void on_retry(void *arg)
 		loop_timer_arm(a->retry, RETRY_US);
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------- */
 
 static void agent_free(struct agent *g)
 {
@@ -367,8 +365,7 @@ void agents_upgrade(struct call *c, struct io *io)
 	g->peer = peer_accept(io->loop, bev, &accept, &ops, g);
 }
 
-/* ---- orders
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- orders ----------------------------------------------------------------------------------- */
 
 static struct agent *find(struct io *io, uint64_t session)
 {

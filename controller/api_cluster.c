@@ -15,8 +15,7 @@
 #define JOIN_RATE  10.0 /* joins a second and thread, in the long run */
 #define JOIN_BURST 50.0
 
-/* ---- nodes ------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------------------------------------ */
 
 void api_nodes(struct call *c, struct io *io)
 {
@@ -95,8 +94,7 @@ void api_node_rm(struct call *c, struct io *io)
 	node_change(c, io, REQ_NODE_RM, no_keys);
 }
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------------ */
+/* ---- joining ---------------------------------------------------------------------------------- */
 
 void api_tokens(struct call *c, struct io *io)
 {
@@ -168,8 +166,7 @@ void api_join(struct call *c, struct io *io)
 	server_request(c, io, rq);
 }
 
-/* ---- overview, health
- * -------------------------------------------------------------------------------------------- */
+/* ---- overview, health ------------------------------------------------------------------------- */
 
 void api_top(struct call *c, struct io *io)
 {

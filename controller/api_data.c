@@ -25,8 +25,7 @@
 #define ENTRIES_MAX 100000
 #define MANIFESTS   4u
 
-/* ---- manifests --------------------------------------------------------------------------------------------
- */
+/* ---- manifests -------------------------------------------------------------------------------- */
 
 struct manifest {
 	char digest[HASH_HEX_SIZE];
@@ -106,8 +105,7 @@ static int manifest_has(const struct manifest *m, const char *digest)
 	return bsearch(&digest, m->chunks, m->n_chunks, sizeof(char *), by_text) != NULL;
 }
 
-/* ---- artifacts
- * ---------------------------------------------------------------------------------------------- */
+/* ---- artifacts -------------------------------------------------------------------------------- */
 
 /* Calls fn with the digest of each artifact of that kind, the newest last; "code" is the source bundle. fn 1
  * stops. -1: error in e. */
@@ -296,8 +294,7 @@ void api_artifact_file(struct call *c, struct io *io)
 		download_start(c, bulk_blobs(io->s->bulk), parts, n, name ? name + 1 : c->params[2]);
 }
 
-/* ---- blobs
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- blobs ------------------------------------------------------------------------------------ */
 
 struct reference {
 	struct io *io;
@@ -362,8 +359,7 @@ void api_blob_get(struct call *c, struct io *io)
 	download_start(c, bs, p, 1, NULL);
 }
 
-/* ---- blobs: on the blob thread
- * ---------------------------------------------------------------------------------------- */
+/* ---- blobs: on the blob thread ---------------------------------------------------------------- */
 
 struct job_of_blob {   /* what the blob thread is asked to do for a call */
 	struct call *call; /* held; touched on its I/O thread only */

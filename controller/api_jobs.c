@@ -11,8 +11,7 @@
 #include "controller/api.h"
 #include "controller/server_int.h"
 
-/* ---- listing ---------------------------------------------------------------------------------------------
- */
+/* ---- listing ---------------------------------------------------------------------------------- */
 
 static int filter_tag(const char *text, char **key, const char **value)
 {
@@ -141,8 +140,7 @@ void api_jobs_resolve(struct call *c, struct io *io)
 	call_json(c, 200, o);
 }
 
-/* ---- submitting -------------------------------------------------------------------------------------------
- */
+/* ---- submitting ------------------------------------------------------------------------------- */
 
 /* Parsed specification and its text from "spec", which is the text itself or an object. */
 static int take_spec(const cJSON *spec, struct request *rq, struct err *e)
@@ -200,8 +198,7 @@ void api_jobs_submit(struct call *c, struct io *io)
 	server_request(c, io, rq);
 }
 
-/* ---- changing
- * ----------------------------------------------------------------------------------------------- */
+/* ---- changing --------------------------------------------------------------------------------- */
 
 /* Sends the job to the state thread with its body; keys are the members that the body may have. */
 static void simple(struct call *c, struct io *io, enum request_op op, const char *const *keys)
@@ -308,8 +305,7 @@ void api_job_set(struct call *c, struct io *io)
 	server_request(c, io, server_request_new(c, REQ_SET, body));
 }
 
-/* ---- clone
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- clone ------------------------------------------------------------------------------------ */
 
 /* "hyperparameters.lr": all but the last part are objects, made when missing. Below hyperparameters,
  * environment and tags the rest is one name. */

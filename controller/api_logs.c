@@ -28,7 +28,7 @@
 #include "controller/sse.h"
 
 #define PIECE        (128u * 1024)
-#define QUEUE_MAX    (512u * 1024)
+#define QUEUE_MAX    (256u * 1024)
 #define LAG_MAX      (16ull * 1024 * 1024)
 #define LAG_KEEP     (256u * 1024)
 #define FOLLOWER_MAX 4096u
@@ -107,8 +107,7 @@ static void fail(struct reader *r, const struct err *e)
 	call_drop(c);
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------
- */
+/* ---- sending ---------------------------------------------------------------------------------- */
 
 static void begin(struct reader *r)
 {
@@ -241,8 +240,7 @@ static void on_gone(struct call *c)
 	reader_free(c->state);
 }
 
-/* ---- news
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------------------- */
 
 static int same(const struct reader *r, uint64_t job, uint32_t attempt, const char *stream)
 {
@@ -326,8 +324,7 @@ static void on_tick(void *arg)
 	loop_timer_arm(fo->tick, TICK_US);
 }
 
-/* ---- handlers
- * -------------------------------------------------------------------------------------------------- */
+/* ---- handlers --------------------------------------------------------------------------------- */
 
 static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *over, struct err *e)
 {

@@ -50,7 +50,7 @@ struct auth_names { /* direct-mapped by uid */
 	} slot[NAMES];
 };
 
-/* ---- admin.token ------------------------------------------------------------------------------------- */
+/* ---- admin.token ------------------------------------------------------------------------------ */
 
 static int make_token(const char *path, struct err *e)
 {
@@ -117,7 +117,7 @@ const char *auth_hint(const struct auth *a)
 	return a->hint;
 }
 
-/* ---- accounts ------------------------------------------------------------------------------------------ */
+/* ---- accounts --------------------------------------------------------------------------------- */
 
 struct auth_names *auth_names_create(void)
 {
@@ -158,8 +158,7 @@ static int by_uid(struct auth *a, struct auth_names *names, uint32_t uid, struct
 	return 0;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------
- */
+/* ---- tokens ----------------------------------------------------------------------------------- */
 
 static int by_stored(const struct auth_call *c, const char *hash, struct identity *out, struct err *e)
 {
@@ -207,8 +206,7 @@ static int by_bearer(struct auth *a, const struct auth_call *c, struct identity 
 	return by_stored(c, hash, out, e);
 }
 
-/* ---- signed texts ----------------------------------------------------------------------------------------
- */
+/* ---- signed texts ----------------------------------------------------------------------------- */
 
 static void mac_of(const struct auth *a, const char *text, size_t n, char out[HASH_HEX_SIZE])
 {
@@ -301,8 +299,7 @@ int auth_identify(struct auth *a, struct auth_names *names, const struct auth_ca
 	return 0;
 }
 
-/* ---- Host and Origin -------------------------------------------------------------------------------------
- */
+/* ---- Host and Origin -------------------------------------------------------------------------- */
 
 static int is_loopback_name(const char *host)
 {

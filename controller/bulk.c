@@ -56,8 +56,7 @@ struct ending { /* an attempt that is over */
 	uint32_t attempt;
 };
 
-/* ---- threads
- * ----------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------- */
 
 static int post(struct worker *w, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *))
 {
@@ -125,6 +124,7 @@ static int worker_start(struct bulk *b, struct worker *w, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return err_sys(e, rc, "thread for files");
+	pthread_setname_np(w->thread, w == &b->logs ? "hearthd-logs" : "hearthd-blobs");
 	w->started = 1;
 	return 0;
 }
@@ -167,8 +167,7 @@ void bulk_to_io(struct bulk *b, unsigned io, io_fn fn, void *arg, void (*drop)(v
 	}
 }
 
-/* ---- messages to agents
- * --------------------------------------------------------------------------------------- */
+/* ---- messages to agents ----------------------------------------------------------------------- */
 
 struct to_agent {
 	uint64_t session, id;
@@ -219,8 +218,7 @@ void bulk_hang_up(struct bulk *b, uint64_t session, const char *why)
 	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
 }
 
-/* ---- streams
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- streams ---------------------------------------------------------------------------------- */
 
 static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char *stream)
 {
@@ -278,8 +276,7 @@ static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, 
 	bulk_to_io(b, io, follow_grown, g, free);
 }
 
-/* ---- callbacks of the log store
- * --------------------------------------------------------------------------------------- */
+/* ---- callbacks of the log store --------------------------------------------------------------- */
 
 static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
                      void *arg)
@@ -329,9 +326,7 @@ static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, con
 		bulk_hang_up(b, st->session, "its log could not be made durable; send it again");
 }
 
-/* ---- log data
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- log data --------------------------------------------------------------------------------- */
 
 struct agent_msg {
 	uint64_t session, id;
@@ -414,9 +409,7 @@ int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t 
 	return -1;
 }
 
-/* ---- watching
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- watching --------------------------------------------------------------------------------- */
 
 struct watch {
 	unsigned io;
@@ -432,10 +425,10 @@ static void take_watch(struct bulk *b, void *arg)
 	struct stream *st =
 	    w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
 
-	if (st && w->on) {
+	if (st && w->on && !(st->watchers & 1u << w->io)) {
 		st->watchers |= 1u << w->io;
 		tell(b, st, w->io, 0, 0); /* look now: what was appended before this went by unheard */
-	} else if (st) {
+	} else if (st && !w->on) {
 		st->watchers &= ~(1u << w->io);
 		forget_if_idle(b, st);
 	}
@@ -457,9 +450,7 @@ int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, cons
 	return -1;
 }
 
-/* ---- ends
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- ends ------------------------------------------------------------------------------------- */
 
 static void arm_endings(struct bulk *b)
 {
@@ -545,9 +536,7 @@ void bulk_remove_job(struct bulk *b, uint64_t job)
 	}
 }
 
-/* ---- create, destroy
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- create, destroy -------------------------------------------------------------------------- */
 
 struct blobstore *bulk_blobs(struct bulk *b)
 {

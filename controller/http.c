@@ -46,7 +46,7 @@ static uint64_t now_us(void)
 	return clock_boot_us(clock_real());
 }
 
-/* ---- end ------------------------------------------------------------------------------------------- */
+/* ---- end -------------------------------------------------------------------------------------- */
 
 static void free_later(void *arg)
 {
@@ -138,7 +138,7 @@ void http_conn_idle(struct http_conn *conn)
 	charge(conn, 0);
 }
 
-/* ---- refusing -------------------------------------------------------------------------------------- */
+/* ---- refusing --------------------------------------------------------------------------------- */
 
 static void on_refusal_written(struct bufferevent *bev, void *arg)
 {
@@ -199,7 +199,7 @@ static void refuse(struct http_conn *conn, int status, const char *why)
 	loop_defer(conn->h->cfg.loop, send_refusal, conn);
 }
 
-/* ---- guard ----------------------------------------------------------------------------------------- */
+/* ---- guard ------------------------------------------------------------------------------------ */
 
 static int feed_guard(struct http_conn *conn, struct evbuffer *b, size_t added)
 {
@@ -266,7 +266,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 	}
 }
 
-/* ---- sweep ----------------------------------------------------------------------------------------- */
+/* ---- sweep ------------------------------------------------------------------------------------ */
 
 /* 1 when its time is over. */
 static int overdue(const struct http_conn *conn, uint64_t now)
@@ -307,13 +307,14 @@ static void on_sweep(void *arg)
 	loop_timer_arm(h->sweep, h->sweep_us);
 }
 
-/* ---- accepting ------------------------------------------------------------------------------------- */
+/* ---- accepting -------------------------------------------------------------------------------- */
 
 static void describe_peer(struct http_conn *conn)
 {
 	struct ucred cred;
 	socklen_t n = sizeof(cred);
-	int fd = bufferevent_getfd(conn->bev), one = 1;
+	int fd = bufferevent_getfd(conn->bev), one = 1, idle_s = 60, every_s = 15;
+	unsigned dead_ms = 90000; /* a peer whose machine is gone must not hold a connection for hours */
 	char *address = NULL;
 	ev_uint16_t port = 0;
 
@@ -327,6 +328,9 @@ static void describe_peer(struct http_conn *conn)
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
 	evhttp_connection_get_peer(conn->evcon, &address, &port);
 	snprintf(conn->peer, sizeof(conn->peer), "%.45s:%u", address ? address : "?", port);
 }
@@ -414,7 +418,7 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 	pause_accepting(of_thread); /* out of descriptors: the listener would spin */
 }
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 static void on_request(struct evhttp_request *ev, void *arg)
 {
@@ -430,7 +434,7 @@ static void on_request(struct evhttp_request *ev, void *arg)
 	h->on_call(conn->call, h->arg);
 }
 
-/* ---- create, destroy ---------------------------------------------------------------------------------- */
+/* ---- create, destroy -------------------------------------------------------------------------- */
 
 static int listen_on(struct http *h, struct http_listener *ls, int fd, struct err *e)
 {

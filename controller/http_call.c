@@ -48,7 +48,7 @@ static enum http_method method_of(struct evhttp_request *ev)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------- */
 
 struct call *call_hold(struct call *c)
 {
@@ -150,7 +150,7 @@ void call_add_header(struct call *c, const char *name, const char *value)
 		evhttp_add_header(evhttp_request_get_output_headers(c->ev), name, value);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------- */
 
 static int begin(struct call *c, int status, const char *type)
 {
@@ -230,7 +230,7 @@ void call_empty(struct call *c, int status)
 	call_buffer(c, status, NULL, evbuffer_new());
 }
 
-/* ---- problems (RFC 9457) ------------------------------------------------------------------------------- */
+/* ---- problems (RFC 9457) ---------------------------------------------------------------------- */
 
 static const char *title_of(int status)
 {
@@ -344,7 +344,7 @@ void call_fail(struct call *c, const struct err *e)
 	call_fail_with(c, err_http_status(e->code), e, NULL);
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------------------------------- */
 
 void call_stream_start(struct call *c, int status, const char *type, int64_t length)
 {
@@ -401,7 +401,7 @@ void call_stream_abort(struct call *c)
 	http_conn_free(c->conn);
 }
 
-/* ---- upgrade ------------------------------------------------------------------------------------------ */
+/* ---- upgrade ---------------------------------------------------------------------------------- */
 
 static void on_taken_gone(struct call *c)
 {

@@ -62,8 +62,7 @@ static const struct {
     {"OpenApi", "openapi:s paths:o", NULL},
 };
 
-/* ---- schemas ----------------------------------------------------------------------------------------------
- */
+/* ---- schemas ---------------------------------------------------------------------------------- */
 
 static cJSON *type_of(char t)
 {
@@ -151,8 +150,7 @@ static cJSON *reference(const char *name)
 	return o;
 }
 
-/* ---- operations
- * --------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------- */
 
 static void add_parameter(cJSON *list, const char *name, size_t n, const char *in, const char *type)
 {

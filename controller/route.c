@@ -20,7 +20,7 @@
 	(SPEC_MAX_BYTES + 512 * 1024) /* a specification, as text inside JSON, with what goes beside it (git     \
 	                                 diff's digest, facts) */
 
-/* ---- decoding ----------------------------------------------------------------------------------------- */
+/* ---- decoding --------------------------------------------------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -66,8 +66,7 @@ char *route_decode(const char *s, size_t n, int plus, struct err *e)
 	return out;
 }
 
-/* ---- matching -------------------------------------------------------------------------------------------
- */
+/* ---- matching --------------------------------------------------------------------------------- */
 
 static void free_params(char *params[CALL_MAX_PARAMS])
 {
@@ -146,8 +145,7 @@ int route_match(const char *pattern, const char *path, char *params[CALL_MAX_PAR
 	return 1;
 }
 
-/* ---- query ------------------------------------------------------------------------------------------------
- */
+/* ---- query ------------------------------------------------------------------------------------ */
 
 /* Type letter of a name in "limit:u follow:b", 0 unknown. *known points to the name inside the list. */
 static char query_type(const char *list, const char *name, const char **known)
@@ -309,8 +307,7 @@ uint64_t param_job(const struct call *c)
 	return id;
 }
 
-/* ---- body
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- body ------------------------------------------------------------------------------------- */
 
 cJSON *route_body(struct call *c)
 {
@@ -333,8 +330,7 @@ cJSON *route_body(struct call *c)
 	return o;
 }
 
-/* ---- dispatch
- * -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch --------------------------------------------------------------------------------- */
 
 static void audit(struct call *c, int status)
 {

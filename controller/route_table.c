@@ -76,13 +76,13 @@ static const struct route table[] = {
      NULL, "*", "one file of an artifact; Range is understood"},
 
     /* content-addressed data */
-    {HTTP_POST, V1 "/blobs/missing", ROLE_USER, 0, api_blobs_missing, "", "Digests", "Missing",
+    {HTTP_POST, V1 "/blobs/missing", ROLE_JOB, 0, api_blobs_missing, "", "Digests", "Missing",
      "which of these blobs hearthd does not have"},
     {HTTP_GET, V1 "/blobs/{digest}", ROLE_JOB, RF_STREAM, api_blob_get, "job:u kind:s", NULL, "*",
      "a blob that is part of a job's artifact of that kind; Range is understood"},
-    {HTTP_HEAD, V1 "/blobs/{digest}", ROLE_USER, 0, api_blob_head, "", NULL, NULL,
+    {HTTP_HEAD, V1 "/blobs/{digest}", ROLE_JOB, 0, api_blob_head, "", NULL, NULL,
      "how much of a blob is here: X-Hearth-Offset, and 200 when whole, else 404"},
-    {HTTP_PUT, V1 "/blobs/{digest}", ROLE_USER, RF_RAW, api_blob_put, "offset:u size:u", "*", "BlobState",
+    {HTTP_PUT, V1 "/blobs/{digest}", ROLE_JOB, RF_RAW, api_blob_put, "offset:u size:u", "*", "BlobState",
      "a piece of at most 4 MiB of a blob at an offset; size (of the whole) with the first"},
 
     /* cluster */

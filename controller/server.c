@@ -31,20 +31,23 @@
 #include "controller/openapi.h"
 #include "controller/server_int.h"
 
-#define STOP_GRACE_US 300000u /* for answers that are being written when hearthd ends */
+#define REQUEST_LIMIT_US 60000000ull /* for the state thread's answer, a commit on a slow disk included */
+#define TICK_US          1000000u
+#define SLOW_TURN_US     50000
+#define STOP_GRACE_US    300000u /* for answers that are being written when hearthd ends */
 
 struct pending {
 	struct pending *prev, *next;
 	struct io *io;     /* NULL: the I/O threads are gone */
 	struct call *call; /* held */
+	uint64_t since_us;
 	answer_fn fn;
 	int status;
 	cJSON *body;
 	struct err e;
 };
 
-/* ---- I/O thread: messages from others --------------------------------------------------------------------
- */
+/* ---- I/O thread: messages from others --------------------------------------------------------- */
 
 struct io_msg {
 	io_fn fn;
@@ -82,8 +85,7 @@ static void drop_io_msg(void *msg)
 	free(m);
 }
 
-/* ---- requests
- * ---------------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 /* State thread. */
 static void on_reply(struct request *rq, int status, cJSON *body, const struct err *e)
@@ -184,6 +186,7 @@ void server_request_cb(struct call *c, struct io *io, struct request *rq, answer
 	p = xcalloc(1, sizeof(*p));
 	p->io = io;
 	p->call = call_hold(c);
+	p->since_us = c->started_us;
 	p->fn = fn;
 	rq->reply = on_reply;
 	rq->io = p;
@@ -208,8 +211,7 @@ void server_request(struct call *c, struct io *io, struct request *rq)
 	server_request_cb(c, io, rq, answer_default);
 }
 
-/* ---- towards the state thread
- * -------------------------------------------------------------------------------- */
+/* ---- towards the state thread ----------------------------------------------------------------- */
 
 int server_to_state(struct server *s, struct to_state *m)
 {
@@ -254,8 +256,7 @@ static void on_to_state(void *msg, void *arg)
 	to_state_free(m);
 }
 
-/* ---- notices
- * --------------------------------------------------------------------------------------------------- */
+/* ---- notices ---------------------------------------------------------------------------------- */
 
 static void drop_event(void *arg)
 {
@@ -296,8 +297,7 @@ void server_notice(struct server *s, const struct event_row *ev)
 	}
 }
 
-/* ---- sockets
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- sockets ---------------------------------------------------------------------------------- */
 
 static int split_listen(const char *listen, char *host, size_t host_size, char *port, size_t port_size,
                         struct err *e)
@@ -423,9 +423,7 @@ static unsigned max_conns(const struct server *s)
 	return r.rlim_cur > 512 ? (unsigned)(r.rlim_cur - 256) / 2 / s->n_io : 64;
 }
 
-/* ---- threads
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- threads ---------------------------------------------------------------------------------- */
 
 static void *io_main(void *arg)
 {
@@ -433,6 +431,24 @@ static void *io_main(void *arg)
 
 	loop_run(io->loop);
 	return NULL;
+}
+
+/* Requests wait in order of time. One that got no answer stays pending until it does: the state thread has
+ * its address. */
+static void io_tick(void *arg)
+{
+	struct io *io = arg;
+	uint64_t now = clock_boot_us(clock_real());
+	struct pending *p;
+
+	DL_FOREACH (io->pending, p) {
+		if (now - p->since_us < REQUEST_LIMIT_US)
+			break;
+		if (p->call->status == 0)
+			call_problem(p->call, 504, "ask for the state before you try again",
+			             "hearthd did not answer within a minute; whether it was done is not known");
+	}
+	loop_timer_arm(io->tick, TICK_US);
 }
 
 static void io_end(void *arg)
@@ -476,6 +492,7 @@ static int io_start(struct server *s, unsigned index, struct err *e)
 	io->s = s;
 	io->index = index;
 	io->loop = loop_create();
+	loop_set_slow_warn(io->loop, SLOW_TURN_US);
 	io->in = chan_create(io->loop, IO_IN_MAX, 0, on_io_msg, io);
 	io->answers = chan_create(io->loop, IO_WAITING_MAX, 0, on_answer, io);
 	io->names = auth_names_create();
@@ -489,6 +506,8 @@ static int io_start(struct server *s, unsigned index, struct err *e)
 	io->agents = agents_create(io);
 	io->sse = sse_create(io);
 	io->follow = follow_create(io);
+	io->tick = loop_timer_create(io->loop, io_tick, io);
+	loop_timer_arm(io->tick, TICK_US);
 	/* Signals are the state thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -496,6 +515,7 @@ static int io_start(struct server *s, unsigned index, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return err_sys(e, rc, "I/O thread");
+	pthread_setname_np(io->thread, "hearthd-io");
 	io->started = 1;
 	return 0;
 }
@@ -524,6 +544,7 @@ static void io_free(struct io *io)
 	store_reader_close(io->reader);
 	auth_names_destroy(io->names);
 	loop_timer_destroy(io->end);
+	loop_timer_destroy(io->tick);
 	loop_destroy(io->loop);
 }
 

@@ -231,8 +231,7 @@ void server_remove_data(struct server *s, uint64_t job)
 	bulk_remove_job(s->bulk, job);
 }
 
-/* ---- numbers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- numbers ---------------------------------------------------------------------------------- */
 
 static uint64_t sum(struct server *s, size_t offset)
 {

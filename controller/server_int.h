@@ -46,6 +46,7 @@ struct io {
 	struct loop *loop;
 	struct http *http;
 	struct http_counters count;
+	struct loop_timer *tick;
 	struct loop_timer *end; /* of the thread, when hearthd ends */
 	struct chan *in, *answers;
 	struct store_reader *reader;

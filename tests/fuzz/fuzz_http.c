@@ -18,7 +18,7 @@
 #include "controller/log_events.h"
 #include "controller/route.h"
 
-/* ---- an independent reading ---------------------------------------------------------------------------- */
+/* ---- an independent reading ------------------------------------------------------------------- */
 
 struct text {
 	const char *p;
@@ -123,8 +123,7 @@ static void connection(const uint8_t *data, size_t size, unsigned step)
 		abort();
 }
 
-/* ---- addresses and values ---------------------------------------------------------------------------------
- */
+/* ---- addresses and values --------------------------------------------------------------------- */
 
 static void address(const char *text)
 {

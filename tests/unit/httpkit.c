@@ -50,8 +50,7 @@ uint64_t hkit_now_us(void)
 	return clock_boot_us(clock_real());
 }
 
-/* ---- the scripted state thread ----------------------------------------------------------------------------
- */
+/* ---- the scripted state thread ---------------------------------------------------------------- */
 
 static void on_call_msg(void *msg, void *arg)
 {
@@ -276,8 +275,7 @@ uint64_t hkit_agent_session(struct hkit *k)
 	return atomic_load(&k->session);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------- */
 
 struct commit {
 	struct store_txn *t;
@@ -374,8 +372,7 @@ void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type)
 	hkit_call(k, do_notice, &ev);
 }
 
-/* ---- clients
- * ------------------------------------------------------------------------------------------------ */
+/* ---- clients ---------------------------------------------------------------------------------- */
 
 struct gathered {
 	char *text;

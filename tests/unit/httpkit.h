@@ -48,8 +48,7 @@ unsigned hkit_requests(struct hkit *k);
 unsigned hkit_agents_up(struct hkit *k), hkit_agents_down(struct hkit *k);
 uint64_t hkit_agent_session(struct hkit *k); /* of the last control connection that came up */
 
-/* ---- clients ----------------------------------------------------------------------------------------------
- */
+/* ---- clients ---------------------------------------------------------------------------------- */
 
 struct answer {
 	int status; /* 0: no answer */

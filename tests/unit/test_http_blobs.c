@@ -138,8 +138,7 @@ static void test_owners(void)
 	free(body);
 }
 
-/* ---- artifacts
- * ------------------------------------------------------------------------------------------------ */
+/* ---- artifacts -------------------------------------------------------------------------------- */
 
 static int upload_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
 {

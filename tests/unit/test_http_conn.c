@@ -9,6 +9,7 @@
 #include <event2/buffer.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -35,7 +36,7 @@ static _Atomic unsigned n_calls, n_gone, n_drained;
 static struct call *_Atomic held;
 
 /* ---- the server: /echo, /late (answered by a message), /hold (never), /big, /stream, /abort, /empty, /creds
- * -------------------------------- */
+ */
 
 static void on_late(void *msg, void *arg)
 {
@@ -131,9 +132,7 @@ static void on_stop(void *msg, void *arg)
 	loop_stop(loop);
 }
 
-/* ---- clients
- * -------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- clients ---------------------------------------------------------------------------------- */
 
 static int dial(void)
 {
@@ -435,6 +434,70 @@ static void test_pipeline_limit(void)
 	close(fd);
 }
 
+static unsigned seed = 4711;
+
+static unsigned rnd(unsigned below)
+{
+	seed = seed * 1103515245u + 12345u;
+	return seed / 65536 % below;
+}
+
+/* Clients that send half-sense in pieces and go at any moment. What is asked of the server: to live, to let
+ * go of everything, and to answer others. */
+static void test_random(void)
+{
+	static const char *const words[] = {
+	    "GET /a HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "GET /late HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "GET /stream?end HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "GET /abort HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "GET /big HTTP/1.1\r\nHost: a\r\n\r\n",
+	    "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+	    "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n",
+	    "PUT /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+	    "GET /empty HTTP/1.0\r\n\r\n",
+	    "PUT /p HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+	    "hello",
+	    "\r\n",
+	    "GET ",
+	    "\n",
+	    "X: y\r\n",
+	    "HEAD /h HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+	    "5\r\nhello\r\n",
+	    "0\r\n\r\n",
+	    "\x16\x03",
+	};
+	unsigned i, j;
+	int closed;
+	char *text;
+
+	for (i = 0; i < 600; i++) {
+		int fd = dial();
+		unsigned n = 1 + rnd(6);
+
+		for (j = 0; j < n; j++) {
+			const char *w = words[rnd(sizeof(words) / sizeof(words[0]))];
+			size_t len = strlen(w), k = rnd(8) ? len : rnd((unsigned)len + 1);
+
+			if (send(fd, w, k, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+				break;
+		}
+		if (rnd(3) == 0)
+			free(hear(fd, "\r\n", rnd(20), &closed));
+		if (rnd(4) == 0)
+			shutdown(fd, SHUT_WR);
+		close(fd);
+	}
+	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	ok(!!strstr(text, "GET /x - 0"), "after 600 clients without manners others are answered");
+	free(text);
+	for (i = 0; i < 250 && atomic_load(&count.open) > 0; i++)
+		poll(NULL, 0, 20);
+	is_int(atomic_load(&count.open), 0, "and nothing is left of them");
+	is_int(atomic_load(&count.streams), 0, "no stream either");
+}
+
 static void quiet(enum log_level level, const char *line, void *arg)
 {
 	(void)arg;
@@ -481,6 +544,7 @@ int main(void)
 	pthread_t thread;
 	struct err e;
 
+	signal(SIGPIPE, SIG_IGN); /* as hearthd does */
 	log_set_sink(quiet, NULL);
 	loop = loop_create();
 	c.loop = loop;
@@ -498,6 +562,7 @@ int main(void)
 	test_unix();
 	test_pipeline_limit();
 	test_many();
+	test_random();
 	chan_send_wait(stop, stop);
 	pthread_join(thread, NULL);
 	http_destroy(server);

@@ -3,7 +3,7 @@
 set -e
 dir=$1
 shift
-echo "/* Made by build-aux/embed.sh. */"
+echo "/* Made by web/embed.sh. */"
 n=0
 for f in "$@"; do
 	echo "static const unsigned char file_$n[] = {"
