@@ -30,13 +30,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PORT_FIRST   7070
-#define PORT_TRIES   100
-#define START_S      30
-#define NODES_MAX    16
-#define CONFIG_MARK  "# Written by `jobctl local up`.\n"
-#define DOWN_GRACE_S 10
-#define STOP_S       60
+#define PORT_FIRST    7070
+#define PORT_TRIES    100
+#define START_S       30
+#define NODES_MAX     16
+#define MASTER_FIRST  10000u /* up to 29999: below the ports that the system gives out */
+#define MASTER_SHARES 5u
+#define MASTER_SHARE  4000u
+#define CONFIG_MARK   "# Written by `jobctl local up`.\n"
+#define DOWN_GRACE_S  10
+#define STOP_S        60
 
 struct local {
 	char *dir;
@@ -375,9 +378,12 @@ static int start_agent(const struct local *l, unsigned index, struct err *e)
 		strv_add(&args, name);
 		strv_add(&args, "--address");
 		strv_add(&args, "127.0.0.1");
-		/* Ranges of their own: both ends of MASTER_PORT are on this machine. */
+		/* Ranges of their own: both ends of MASTER_PORT are on this machine, perhaps also another local
+		 * cluster. */
+		unsigned lo =
+		    MASTER_FIRST + l->port % MASTER_SHARES * MASTER_SHARE + index * (MASTER_SHARE / NODES_MAX);
 		strv_add(&args, "--ports");
-		strv_addf(&args, "%u-%u", 21000 + index * 500, 21000 + index * 500 + 499);
+		strv_addf(&args, "%u-%u", lo, lo + MASTER_SHARE / NODES_MAX - 1);
 		if (token) {
 			strv_add(&args, "--join");
 			strv_add(&args, token);

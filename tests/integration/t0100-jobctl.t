@@ -1,0 +1,308 @@
+#!/bin/bash
+# Every verb of jobctl against a real cluster on this machine, as the user who runs the test, with a home of its own.
+. "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
+jobctl=$HEARTH_TOP_BUILDDIR/jobctl/jobctl
+command -v jq >/dev/null || skip_all "jq is missing"
+
+home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
+unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
+export HOME=$home
+clean_up() {
+	trap - EXIT
+	"$jobctl" local down >/dev/null 2>&1
+	rm -rf "$home"
+}
+trap clean_up EXIT
+cd "$home" || bail "no home"
+
+# run ARGS...: OUT, ERR and RC of jobctl
+run() {
+	"$jobctl" "$@" >"$home/.out" 2>"$home/.err" </dev/null
+	RC=$?
+	OUT=$(cat "$home/.out") ERR=$(cat "$home/.err")
+}
+# rc WANT ERR-REGEX DESCRIPTION ARGS...: exit status, and what is said about it
+rc() {
+	local want=$1 regex=$2 what=$3
+	shift 3
+	run "$@"
+	if [ "$RC" -eq "$want" ] && grep -Eq -- "$regex" <<<"$OUT$ERR"; then tap_result 0 "$what"; else
+		tap_result 1 "$what"
+		diag "jobctl $*: $RC, wanted $want and /$regex/" "$OUT" "$ERR"
+	fi
+}
+field() { "$jobctl" show "$1" --json | jq -r "$2"; }
+state_is() { [ "$(field "$1" .status)" = "$2" ]; }
+spec() { # FILE JQ-PROGRAM: a small job, changed
+	jq -n '{name: "t", command: ["true"], launcher: "direct"} | '"${2:-.}" >"$1"
+}
+
+# --- nobody there ---------------------------------------------------------------------------------------------
+HEARTH_PATIENCE=0 rc 5 "no controller at http://127.0.0.1:1 .*jobctl local up" "no controller: 5" --url http://127.0.0.1:1 ls
+rc 1 "not up; start it" "local status before" local status
+rc 0 "it was not up" "local down before" local down
+
+# --- local up -------------------------------------------------------------------------------------------------
+for try in 1 2 3 4 5; do
+	port=$((10000 + (RANDOM * 3 + $$) % 20000))
+	run local up --port $port --fake-gpus 2
+	[ "$RC" -eq 0 ] && break
+	diag "try $try: $ERR"
+done
+[ "$RC" -eq 0 ] || bail "no local cluster: $ERR"
+like "$OUT" "^up: hearthd on http://127.0.0.1:$port and 2 agents" "local up says where"
+rc 0 "^already up" "a second time changes nothing" local up --fake-gpus 2
+rc 4 "is up already, on port $port" "another port is refused" local up --port 7
+is "$("$jobctl" local up --fake-gpus 2 --json | jq -c '[.port, .nodes, .started]')" "[$port,2,0]" "as JSON"
+is "$("$jobctl" local status --json | jq -c .)" '{"hearthd":true,"node-1":true,"node-2":true}' "local status"
+is "$(stat -c %a "$home/.config/hearth/config")" 600 "the user's file is private"
+like "$("$jobctl" nodes)" "node-2 +up +127.0.0.1 .* 0/2" "nodes"
+is "$("$jobctl" nodes --json | jq '[.nodes[] | select(.state == "up")] | length')" 2 "two are up"
+
+# --- a job from submit to get ---------------------------------------------------------------------------------
+mkdir -p src/sub
+cp "$HEARTH_TOP_SRCDIR/examples/hearth.py" src/
+cat >src/train.py <<'PY'
+import os, sys, time
+import hearth
+rank = int(os.environ["RANK"])
+for step in range(1, 41):
+    hearth.log(step=step, loss=1 / step)
+    print("rank %d step=%d seen=%g" % (rank, step, 2 / step), flush=True)
+    if step == 20 and len(sys.argv) > 1 and sys.argv[-1] == "True":
+        time.sleep(3600)
+if rank == 0:
+    with open(os.path.join(os.environ["SM_MODEL_DIR"], "model.txt"), "w") as f:
+        f.write("weights\n")
+    hearth.commit_checkpoint(lambda d: open(os.path.join(d, "w"), "w").write("1"), 40, loss=0.025)
+PY
+echo secret >src/sub/secret.log
+echo '*.log' >src/.hearthignore
+spec job.json '.name = "train" | .command = ["/usr/bin/env", "python3", "train.py"] | .source_dir = "src" | .resources.instances = 2
+	| .tags.team = "vision" | .hyperparameters.lr = 0.1 | .metrics = [{name: "seen", regex: "seen=([0-9.e-]+)"}]'
+rc 0 "would be accepted" "submit --dry-run" submit job.json --dry-run
+run submit job.json
+job=$OUT
+like "$job" '^[1-9][0-9]*$' "submit prints the id alone"
+is "$ERR" "" "and nothing else"
+rc 0 "^$job completed$" "wait" wait "$job" --timeout 60
+[ "$RC" -eq 0 ] || diag "$("$jobctl" show "$job")" "$("$jobctl" logs "$job" 2>&1 | tail -20)" "$("$jobctl" logs "$job" --stream setup 2>&1 | tail)"
+rc 0 "Job $job .*train.*completed" "show" show last
+like "$OUT" "Attempt 1.*succeeded" "with its attempt"
+like "$OUT" "jobctl get $job model" "and what it left"
+is "$(field "$job" '[.id, .name, .status, .exit_code, (.attempts | length), .metrics.loss.last, .tags.team] | @csv')" \
+	"$job,\"train\",\"completed\",0,1,0.025,\"vision\"" "show --json"
+is "$(field "$job" '[has("owner", "created_at", "started_at", "ended_at", "reason", "spec", "attempts", "metrics", "artifacts")] | all')" true "with all that is promised"
+rc 0 "exited +0" "show --ranks" show "$job" --ranks
+is "$("$jobctl" logs "$job" --rank 1 | grep -c '^rank 1 step=')" 40 "logs of a rank"
+is "$("$jobctl" logs "$job" --node 2)" "$("$jobctl" logs "$job" --rank 1)" "the same by node"
+is "$("$jobctl" logs "$job" --grep 'step=4\d')" "rank 0 step=40 seen=0.05" "logs --grep"
+is "$("$jobctl" logs "$job" --offset -10)" "$("$jobctl" logs "$job" | tail -c 10)" "logs from near the end"
+is "$("$jobctl" logs "$job" -f | wc -l)" 40 "following what has ended ends"
+rc 0 "system-algo-2" "logs --list" logs "$job" --list
+like "$("$jobctl" logs "$job" --stream system --node 2)" "RANK=1" "a stream of a node"
+rc 3 "There are:.*rank-0" "a stream that is not there: 3, and which there are" logs "$job" --rank 9
+rc 0 "submitted" "events" events "$job"
+is "$("$jobctl" events "$job" -f --json | tail -1 | jq -r .type)" ended "events to the end"
+rc 0 "^loss .* 0.025 " "metrics" metrics "$job"
+like "$("$jobctl" metrics "$job" loss --csv | tail -1)" '^40,[0-9.]+,0.025' "a series as CSV"
+is "$("$jobctl" metrics "$job" seen --json | jq '.points | length')" 40 "what was read from the log"
+is "$("$jobctl" get "$job" model out)" out "get says where"
+is "$(cat out/model.txt)" weights "the model is there"
+rc 4 "not empty" "get into a folder that is not empty" get "$job" model out
+rc 0 "^out$" "unless told so" get "$job" model out --force
+"$jobctl" get "$job" code code >/dev/null
+is "$(cd code && find . -type f | sort | xargs)" "./.hearthignore ./hearth.py ./train.py" "the code without what .hearthignore names"
+"$jobctl" get "$job" checkpoint ckpt >/dev/null
+is "$(jq -r .step ckpt/step-40/hearth.json)" 40 "the checkpoint with its manifest"
+rc 3 "left no output" "what there is not: 3" get "$job" output nothing
+
+# --- looking and finding --------------------------------------------------------------------------------------
+rc 0 "completed" "why of what has ended" why train
+rc 0 "^ID|^ *$job" "ls" ls
+is "$("$jobctl" ls status:completed tag.team=vision --json | jq '.jobs[0].id')" "$job" "ls by state and tag"
+is "$("$jobctl" ls tag.team=audio --json | jq '.jobs | length')" 0 "none of another tag"
+rc 2 "did you mean" "a state that is none" ls status:complete
+rc 0 "Nodes" "top" top --once
+
+# --- changing -------------------------------------------------------------------------------------------------
+clone=$("$jobctl" clone "$job" --set hyperparameters.lr=0.2 --name again --hold)
+ok "clone --hold" state_is "$clone" held
+rc 0 "spec.hyperparameters.lr +0.1 +0.2" "diff names what differs" diff "$job" "$clone"
+rc 0 "is changed" "set" set "$clone" priority=5 time=1h
+is "$(field "$clone" .priority)" 5 "it is changed"
+rc 0 "is tagged" "tag" tag "$clone" team- kind=x
+is "$(field "$clone" '.tags | tojson')" '{"kind":"x"}' "one removed, one set"
+rc 0 "has the note" "note" note "$clone" try a larger rate
+is "$(field "$clone" .notes)" "try a larger rate" "it is there"
+rc 0 "is kept" "pin" pin "$clone"
+is "$(field "$clone" .pinned)" true "pinned"
+rc 0 "no longer" "unpin" unpin "$clone"
+rc 0 "is released" "release" release "$clone"
+rc 0 "^$clone completed" "it runs" wait "$clone" --timeout 60
+rc 4 "has ended" "what has ended cannot be held: 4" hold "$clone"
+rc 0 "has ended \(completed\)" "stop of what has ended says so" stop "$clone"
+rc 0 "is removed" "rm" rm "$clone"
+rc 3 "" "its log is gone" logs "$clone"
+is "$("$jobctl" ls --json | jq "[.jobs[].id] | index($clone)")" null "it is no longer listed"
+is "$("$jobctl" ls --removed --json | jq "[.jobs[].id] | index($clone) != null")" true "unless asked for"
+is "$(field "$clone" .status)" completed "its record stays"
+
+# --- running, waiting, stopping ---------------------------------------------------------------------------------
+long=$("$jobctl" submit job.json --set 'command=["/usr/bin/env","python3","train.py","--stay","True"]' --set hyperparameters={} --name long)
+rc 0 "^$long running" "wait --for running" wait "$long" --for running --timeout 30
+rc 0 "^$long running" "wait for a step" wait "$long" --for 'step>19' --timeout 30
+rc 124 "still running" "wait --timeout: 124" wait "$long" --timeout 0
+"$jobctl" logs "$long" -f >follow.out 2>follow.err &
+follower=$!
+wait_until 20 grep -q step=20 follow.out
+kill -INT "$follower"
+wait "$follower"
+is "$?" 130 "Ctrl-C ends following: 130"
+ok "and leaves the job running" state_is long running
+spec wait.json '.name = "waits" | .resources.instances = 2 | .resources.exclusive = true'
+waits=$("$jobctl" submit wait.json)
+ok "another one has to wait" state_is "$waits" queued
+rc 0 "is queued: " "why says for what" why "$waits"
+like "$("$jobctl" top --once)" "waits" "top shows it"
+rc 0 "is held" "hold" hold "$waits"
+rc 0 "is held: " "why of a held one" why "$waits"
+rc 0 "is released" "and release" release "$waits"
+
+# --- a controller that dies: what waits goes on -----------------------------------------------------------------
+"$jobctl" wait "$long" >wait.out 2>&1 &
+waiter=$!
+read -r _ pid _ <"$home/.local/share/hearth/local/run/hearthd"
+kill -KILL "$pid"
+run local up --fake-gpus 2
+is "$RC" 0 "hearthd was killed and is up again"
+like "$OUT" "127.0.0.1:$port " "on its port"
+ok "the job runs on" state_is "$long" running
+rc 0 "goes back to the queue" "requeue" requeue "$long"
+ok "another attempt" wait_until 30 eval '[ "$(field '"$long"' .attempt_count)" = 2 ]'
+rc 0 "is being stopped" "stop" stop long waits --grace 1
+wait "$waiter"
+is "$?" 1 "who waited all the time learns the end: 1"
+is "$(cat wait.out)" "$long stopped" "and which it is"
+rc 1 "^$waits stopped" "a job that was stopped: 1" wait "$waits" --timeout 30
+is "$("$jobctl" logs "$long" --attempt 1 | tail -1)" "rank 0 step=20 seen=0.1" "the first attempt's log is still there"
+
+# --- failures ---------------------------------------------------------------------------------------------------
+spec fail.json '.command = ["sh", "-c", "echo before; exit 7"]'
+rc 1 "exited with code 7: before" "submit --wait of a job that fails: 1, and why" submit fail.json --wait
+is "$(field last .exit_code)" 7 "its exit code is kept"
+spec none.json '.command = ["/no/such/program"]'
+rc 1 "command not found: /no/such/program" "submit --follow of a command that is not there" submit none.json --follow
+spec echo.json '.command = ["sh", "-c", "echo one; echo two"]'
+rc 0 "one" "submit --follow" submit echo.json --follow
+is "$(sed 1d <<<"$OUT")" "one
+two" "shows the log behind the id"
+like "$("$jobctl" submit - --wait <echo.json)" '^[0-9]+$' "a specification from standard input"
+
+# --- mistakes, each with what and where: nothing of it reaches the queue -----------------------------------------
+before=$("$jobctl" ls --all --json | jq '.jobs[0].id')
+printf '{"command": ["true"],\n "name": }' >bad.json
+rc 2 'bad.json: line 2 column 10' "broken JSON: line and column" submit bad.json
+spec bad.json '.command = "true"'
+rc 2 'bad.json: command: expected a list' "a wrong type" submit bad.json
+spec bad.json '.comand = .command | del(.command)'
+rc 2 'comand: unknown key; did you mean "command"' "an unknown key, with the nearest" submit bad.json
+spec bad.json '.resources = {instance: 2}'
+rc 2 'resources.instance: unknown key; did you mean "instances"' "inside an object, too" submit bad.json
+spec bad.json '.nmae = 1 | .comand = 2 | .quue = 3'
+run submit bad.json
+is "$(grep -c 'unknown key' <<<"$ERR")" 3 "all mistakes at once"
+spec bad.json '.retry = {max_attempts: 3}'
+rc 2 'retry.max_attempts: this key is reserved .* not built yet' "a key that is not built yet" submit bad.json
+spec bad.json '.source_dir = "nowhere"'
+rc 2 'source_dir: ./nowhere: No such file' "a source_dir that is not there" submit bad.json
+spec bad.json '.name = "../../etc"'
+rc 2 "name '../../etc'" "a name with ../" submit bad.json
+spec bad.json '.name = "a\u001b[31m"'
+run submit bad.json
+is "$RC" 2 "a name with control characters"
+unlike "$ERR" "$(printf '\033')" "which do not reach the terminal"
+spec bad.json '.requirements = "../req.txt"'
+rc 2 'requirements' "a path that leaves the source" submit bad.json
+spec bad.json '.resources.instances = 50'
+run submit bad.json
+like "$RC $ERR" '^[24] .*impossible on this cluster.*50 instances' "more nodes than there are"
+spec bad.json '.resources.gpus_per_instance = 3'
+run submit bad.json
+like "$RC $ERR" '^[24] .*impossible on this cluster.*GPU' "more GPUs than there are"
+spec bad.json '.metrics = [{name: "x", regex: "a(b"}]'
+rc 2 'metrics\[0\].regex' "a pattern that is none" submit bad.json
+spec bad.json '.inputs = {train: {uri: "file:///no/such/data"}}'
+rc 1 '/no/such/data' "an input that is not there fails the job, and is named" submit bad.json --wait
+before=$(("$before" + 1))
+rc 2 'No such file' "no file" submit nothing.json
+is "$("$jobctl" ls --all --json | jq '.jobs[0].id')" "$before" "none of the others became a job"
+rc 3 "there is no job 99999" "no such job: 3" show 99999
+rc 3 "named nobody" "no such name: 3" show nobody
+rc 2 "did you mean 'submit'" "no such verb: 2" sumbit x
+rc 2 "did you mean --follow" "no such option: 2" logs 1 --folow
+rc 2 "expected JOB" "nothing named: 2" show
+rc 4 "part of the contract|not built" "what is not built says so" ls 'loss<2'
+
+# --- the same submit twice ----------------------------------------------------------------------------------------
+token=$(cat "$home/.local/share/hearth/local/hearthd/admin.token")
+if command -v curl >/dev/null; then
+	post() { curl -s -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -H "Idempotency-Key: $1" -d "$2" "http://127.0.0.1:$port/api/v1/jobs"; }
+	a=$(post k1 '{"spec": {"command": ["true"], "launcher": "direct"}}' | jq .id)
+	b=$(post k1 '{"spec": {"command": ["true"], "launcher": "direct"}}' | jq .id)
+	is "$b" "$a" "the same key with the same request is the same job"
+	is "$(post k1 '{"spec": {"command": ["false"], "launcher": "direct"}}' | jq .status)" 409 "with another one it is a conflict"
+	run dash
+	like "$OUT" "^http://127.0.0.1:$port/login\\?code=" "dash gives an address"
+	like "$(curl -si "$OUT" | tr -d '\r')" 'Set-Cookie: hearth_session=.*HttpOnly; SameSite=Strict' "it logs a browser in"
+	like "$(curl -si "$OUT" | head -1)" ' 401' "once"
+else
+	skip "requests by hand" "curl is missing"
+fi
+HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=$token rc 0 "^$a completed" "over TCP with the token" wait "$a" --timeout 30
+HEARTH_URL=http://127.0.0.1:$port rc 4 "admin.token" "without one: 4, and where it is" ls
+HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=wrong rc 4 "" "with a wrong one: 4" ls
+
+# --- nodes, tokens, shell -----------------------------------------------------------------------------------------
+rc 0 "takes no new jobs" "node drain" node drain node-1 --reason "new disk"
+like "$("$jobctl" nodes)" "node-1 .*new disk" "it is shown, with the reason"
+rc 0 "takes jobs again" "node resume" node resume node-1
+rc 3 "" "no such node: 3" node drain node-9
+like "$("$jobctl" token create --ttl 5m)" '^hj[^ ]+$' "token create"
+is "$("$jobctl" completion words 2 -- jobctl show "$job" | grep -cx "$job")" 1 "completion knows the jobs"
+is "$("$jobctl" completion words 3 -- jobctl node drain node- | xargs)" "node-1 node-2" "and the nodes"
+is "$(bash -c 'source <("$0" completion bash); COMP_WORDS=("$0" logs '"$job"' --str) COMP_CWORD=3; _jobctl; echo "${COMPREPLY[*]}"' "$jobctl" 2>/dev/null)" --stream \
+	"the shell's function completes"
+
+# --- Python ---------------------------------------------------------------------------------------------------------
+if command -v python3 >/dev/null; then
+	like "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$HEARTH_TOP_SRCDIR/examples python3 - 2>&1 <<'PY'
+import hearth
+job = hearth.submit("job.json")
+lines = list(job.logs(rank=1, follow=True))
+print(len(lines), job.wait(60), job.show()["bundle"] == hearth.Job("train~1").show()["bundle"], job.metrics("loss")[-1][2])
+try:
+    hearth.submit({"comand": []})
+except hearth.HearthError as e:
+    print(e.status, e)
+PY
+	)" '^40 completed True 0.025
+400 comand: unknown key' "hearth.py submits, follows, reads metrics; the same folder has the same digest"
+else
+	skip "hearth.py" "python3 is missing"
+fi
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+last=$("$jobctl" submit job.json --set 'command=["sleep","3600"]' --set hyperparameters={} --name last-one)
+"$jobctl" wait "$last" --for running --timeout 30 >/dev/null
+pids=$(cat "$home"/.local/share/hearth/local/run/* | cut -d' ' -f2)
+rc 0 "^down" "local down" local down
+like "$ERR" "stopping 1 job" "stops what runs"
+runs() { [ -e "/proc/$1/stat" ] && ! grep -q ') Z ' "/proc/$1/stat"; } # whoever reaps orphans may be slow
+for pid in $pids; do nok "process $pid is gone" runs "$pid"; done
+rc 1 "not running|not up" "local status after: 1" local status
+HEARTH_PATIENCE=0 rc 5 "no controller" "no controller any more: 5" ls
+run local up --fake-gpus 2
+is "$RC" 0 "up again"
+ok "with all that was" state_is "$last" stopped
+done_testing
