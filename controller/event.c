@@ -136,6 +136,8 @@ static int apply_status(struct ctx *c) /* held, released */
 
 	if (move_job(c, to) < 0)
 		return -1;
+	if (to == JOB_QUEUED && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
+		return err_set(c->e, ERR_INTERNAL, "released: the job is not held");
 	c->r->status = to;
 	if (to == JOB_QUEUED)
 		c->r->queued_us = c->at_us;
@@ -174,10 +176,19 @@ static int apply_cleanup(struct ctx *c)
 	return 0;
 }
 
+static int attempt_over(struct ctx *c)
+{
+	if (c->r->att && c->r->att->state != ATT_ENDED)
+		return err_set(c->e, ERR_INTERNAL, "%s: its attempt goes on", event_name(c->type));
+	return 0;
+}
+
 static int apply_requeued(struct ctx *c)
 {
-	if (move_job(c, JOB_QUEUED) < 0)
+	if (move_job(c, JOB_QUEUED) < 0 || attempt_over(c) < 0)
 		return -1;
+	if (c->r->status == JOB_HELD)
+		return err_set(c->e, ERR_INTERNAL, "requeued: the job is held");
 	c->r->status = JOB_QUEUED;
 	c->r->wanted = WANT_NOTHING;
 	c->r->queued_us = c->at_us;
@@ -191,8 +202,10 @@ static int apply_ended(struct ctx *c)
 
 	if (to < 0 || !job_ended((enum job_status)to))
 		return err_set(c->e, ERR_INTERNAL, "ended: not an end state");
-	if (move_job(c, (enum job_status)to) < 0)
+	if (move_job(c, (enum job_status)to) < 0 || attempt_over(c) < 0)
 		return -1;
+	if (to == JOB_COMPLETED && num(c, "exit_code", -1) != 0)
+		return err_set(c->e, ERR_INTERNAL, "ended: completed without exit code 0");
 	c->r->status = (enum job_status)to;
 	c->r->wanted = WANT_NOTHING;
 	c->r->ended_us = c->at_us;
@@ -399,6 +412,9 @@ static int apply_outcome(struct ctx *c)
 		return err_set(c->e, ERR_INTERNAL, "outcome: twice, too early or unknown");
 	if (outcome == OUT_SUCCEEDED && !rec_all_ranks_ok(a))
 		return err_set(c->e, ERR_INTERNAL, "outcome: succeeded although not every rank exited with 0");
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].state == RANK_RUNNING)
+			return err_set(c->e, ERR_INTERNAL, "outcome: while rank %u runs on record", i);
 	a->outcome = (enum outcome)outcome;
 	a->cls = (enum reason_class)cls;
 	a->exit_code = (int32_t)num(c, "exit_code", -1);
