@@ -24,6 +24,7 @@
 #include "common/strutil.h"
 
 #define META_MAX   1024
+#define UNPACK_MS  (6u * 3600 * 1000)
 #define SIZE_EVERY 2 /* seconds between two looks at what tar has written */
 
 /* ---- archives ---------------------------------------------------------------------------------------------
@@ -50,10 +51,11 @@ static int tar_tick(uint64_t silent_ms, void *arg)
 	(void)silent_ms;
 	if (stage_step(u->s, 0) < 0)
 		return err_set(&u->why, ERR_UNAVAILABLE, "cancelled");
-	if (++u->ticks % SIZE_EVERY || !stage_left(u->s, &left))
+	if (++u->ticks % SIZE_EVERY)
 		return 0;
 	used = fs_tree_bytes(u->dir, NULL);
-	if (used > 0 && (uint64_t)used > left)
+	u->s->done = used > 0 ? (uint64_t)used : u->s->done;
+	if (stage_left(u->s, &left) && used > 0 && (uint64_t)used > left)
 		return err_set(&u->why, ERR_LIMIT, "the archive's contents pass the job's disk limit");
 	return 0;
 }
@@ -90,6 +92,7 @@ static int unpack(struct stage *s, int fd, const char *shown, const char *dir, s
 	                  .cwd = dir,
 	                  .user = s->as.needed ? &s->user : NULL,
 	                  .stdin_fd = fd,
+	                  .timeout_ms = UNPACK_MS,
 	                  .output = tar_output,
 	                  .tick = tar_tick,
 	                  .arg = &u};

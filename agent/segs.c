@@ -149,6 +149,11 @@ void segcur_seek(struct segcur *c, uint64_t pos)
 	c->pos = pos;
 }
 
+void segcur_park(struct segcur *c)
+{
+	close_seg(c);
+}
+
 static int open_seg(struct segcur *c, uint64_t offset)
 {
 	char name[SEG_NAME_SIZE];

@@ -43,6 +43,8 @@ struct segcur {
 void segcur_init(struct segcur *c, struct segdir *d, uint64_t pos);
 void segcur_fini(struct segcur *c);
 void segcur_seek(struct segcur *c, uint64_t pos);
+void segcur_park(
+    struct segcur *c); /* closes its files until the next read: a quiet stream holds no descriptors */
 /* Reads at most max bytes at pos, from one segment, and moves on. *gap: bytes that were skipped before them
  * because they are not there any more. recs (may be NULL) gets the index records of these bytes, re-based to
  * the first one. 0: nothing (yet); -1 error. */

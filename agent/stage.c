@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/capture.h"
 #include "agent/fetch.h"
@@ -19,11 +20,12 @@
 #include "common/hash.h"
 #include "common/log.h"
 
-#define TELL_US      200000u
-#define PAUSE_MS     100u
-#define CACHE_MIN    (1ull << 30)
-#define PACKAGES_MS  60000u
-#define PACKAGES_MAX (1024 * 1024)
+#define TELL_US       200000u
+#define PAUSE_MS      100u
+#define CACHE_MIN     (1ull << 30)
+#define EVICT_EVERY_S 60
+#define PACKAGES_MS   60000u
+#define PACKAGES_MAX  (1024 * 1024)
 
 /* ---- to the loop
  * ------------------------------------------------------------------------------------------- */
@@ -212,6 +214,19 @@ static int venv_used(const char *entry_dir, void *arg)
 	return fs_each(arg, points_here, both, NULL) < 0;
 }
 
+/* Looking through the caches takes a while where they are large, and many jobs may start at once. */
+static int evicted_lately(const char *cache)
+{
+	cleanup_free char *mark = xasprintf("%s/.evicted", cache);
+	uint64_t now_s = clock_real_us(clock_real()) / 1000000;
+	struct stat st;
+
+	if (stat(mark, &st) == 0 && (uint64_t)st.st_mtime <= now_s &&
+	    now_s - (uint64_t)st.st_mtime < EVICT_EVERY_S)
+		return 1;
+	return fs_replace(mark, "", 0, 0600, NULL) < 0;
+}
+
 static void evict(struct stage *s)
 {
 	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
@@ -220,7 +235,7 @@ static void evict(struct stage *s)
 	uint64_t free_bytes, total;
 	unsigned n;
 
-	if (fs_disk_free(s->data_dir, &free_bytes, &total, NULL) < 0)
+	if (evicted_lately(cache) || fs_disk_free(s->data_dir, &free_bytes, &total, NULL) < 0)
 		return;
 	/* A tenth of the disk each, less when it is nearly full. */
 	total = free_bytes < total / 20 ? total / 40 : total / 10;

@@ -38,9 +38,10 @@
 #define TURN_BYTES  (1024u * 1024) /* of one stream in one turn */
 #define PUMP_GAP_US 2000u
 #define TICK_US     1000000u
-#define POLL_US     50000u       /* where inotify is not to be had */
-#define KEEP_BYTES  (64u * 1024) /* for last lines */
-#define STUCK_US    30000000u    /* no acknowledgement for so long: sent again */
+#define POLL_US     50000u         /* where inotify is not to be had */
+#define KEEP_BYTES  (64u * 1024)   /* for last lines */
+#define QUIET_US    (5 * 1000000u) /* then its files are closed */
+#define STUCK_US    30000000u      /* no acknowledgement for so long: sent again */
 #define JSON_FILE   "metrics.jsonl"
 
 struct tail {
@@ -494,6 +495,10 @@ static void on_tick(void *arg)
 	DL_FOREACH (t->tails, tl) {
 		if (now - tl->acked_us > TICK_US)
 			save_acked(tl);
+		if (now - tl->pumped_us > QUIET_US) {
+			segcur_park(&tl->send);
+			segcur_park(&tl->scan);
+		}
 		if (tl->wd < 0) {
 			next = POLL_US;
 			tl->dir_stale = 1;

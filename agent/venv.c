@@ -26,6 +26,7 @@
 
 #define TEXT_MAX  (1024 * 1024)
 #define SILENT_MS 5000u
+#define BUILD_MS  (2u * 3600 * 1000)
 #define SHORT_MS  60000u
 
 extern char **environ;
@@ -178,6 +179,7 @@ static int run(struct build *b, const char *doing, const char *const *argv, char
 	                  .cwd = code,
 	                  .user = b->s->as.needed ? &b->s->user : NULL,
 	                  .stdin_fd = -1,
+	                  .timeout_ms = BUILD_MS,
 	                  .output = show_output,
 	                  .tick = beat,
 	                  .arg = b};
