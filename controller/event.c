@@ -295,7 +295,7 @@ static int apply_place(struct ctx *c)
 	p->state = to;
 	if (str(c, "text"))
 		rec_set(&p->text, str(c, "text"));
-	if (to == PLACE_FAILED) {
+	if (to == PLACE_FAILED || str(c, "class")) {
 		int cls = state_find(STATE_CLASS, str(c, "class"));
 
 		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;

@@ -240,10 +240,20 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 		         n == 1 ? "" : "s", rank, a->ranks[rank].text ? a->ranks[rank].text : "", more);
 }
 
+/* Ranks that died because their node's agent enforced a limit. */
+static void judge_limit(const struct attempt_rec *a, const struct place_rec *limited, uint32_t failed,
+                        struct verdict *v)
+{
+	judge_failed_rank(a, failed, v);
+	v->cls = limited->cls;
+	snprintf(v->reason, sizeof v->reason, "node %s: %s", limited->node,
+	         limited->text ? limited->text : "a limit was passed");
+}
+
 static void judge(const struct job_rec *r, struct verdict *v)
 {
 	const struct attempt_rec *a = r->att;
-	const struct place_rec *lost = first_lost(a);
+	const struct place_rec *lost = first_lost(a), *limited = rec_limited(a);
 	uint32_t failed = rec_first_failed(a), some = NO_RANK;
 	enum end_kind kind = end_kind_of(r);
 	/* It was to be tried elsewhere; that late ranks were killed for it is not why. */
@@ -259,6 +269,8 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
 	                    lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
 		judge_lost(a, lost, failed, v);
+	} else if (limited && failed < a->n_ranks && rec_looks_killed(a, failed)) {
+		judge_limit(a, limited, failed, v);
 	} else if (own) {
 		judge_failed_rank(a, failed, v);
 	} else if (count_lost_ranks(a, &some)) {

@@ -472,6 +472,18 @@ uint32_t rec_first_failed(const struct attempt_rec *a)
 	return a->ranks[own].ended_us <= a->ranks[killed].ended_us + SKEW_US ? own : killed;
 }
 
+const struct place_rec *rec_limited(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		if ((p->state == PLACE_STOPPING || p->state == PLACE_ENDED) &&
+		    (p->cls == RC_OOM || p->cls == RC_DISK))
+			return p;
+	}
+	return NULL;
+}
+
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id)
 {
 	for (uint32_t i = 0; i < a->n_places; i++)

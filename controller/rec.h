@@ -96,6 +96,9 @@ int rec_any_rank_started(const struct attempt_rec *a);
 uint32_t rec_first_failed(const struct attempt_rec *a);
 /* Ended by a signal that mpirun or Hearth send to the others when one has failed. */
 int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
+/* First node whose agent stops the launch, or has, for a limit of memory or disk (text says which); NULL
+ * none. */
+const struct place_rec *rec_limited(const struct attempt_rec *a);
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id);
 /* What must hold always; NULL, or what is wrong (static text). */
 const char *rec_check(const struct job_rec *r);

@@ -63,6 +63,13 @@ static void add_text(cJSON *d, const char *key, const char *s, size_t n)
 	free(text);
 }
 
+/* An agent that enforces a limit stops the launch by itself; for any other reason it is told to. */
+static int limit_passed(const struct wm_launch_report *m)
+{
+	return (m->state == LAUNCH_STOPPING || m->state == LAUNCH_ENDED) &&
+	       (m->cls == RC_OOM || m->cls == RC_DISK);
+}
+
 /* ---- launches
  * ----------------------------------------------------------------------------------------------------------
  */
@@ -157,6 +164,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		if (infrastructure(m->cls) || m->cls == RC_NONE)
 			cJSON_AddTrueToObject(d, "culprit");
 	}
+	if (limit_passed(m))
+		json_add_str(d, "class", state_name(STATE_CLASS, m->cls));
 	if (*m->text)
 		add_text(d, "text", m->text, strlen(m->text));
 	snprintf(line, sizeof line, "event=%s job=%llu attempt=%u node=%s", event_name(event_of(m->state)),

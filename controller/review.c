@@ -58,6 +58,19 @@ static int place_trouble(struct core *c, struct cjob *j)
 	return 0;
 }
 
+/* The agent of a node has stopped its part of the job because of a limit. 1 it has. */
+static int limit_trouble(struct core *c, struct cjob *j)
+{
+	const struct place_rec *p = rec_limited(j->r.att);
+	char reason[800];
+
+	if (!p)
+		return 0;
+	snprintf(reason, sizeof reason, "node %s: %s", p->node, p->text ? p->text : "a limit was passed");
+	begin_end(c, j, p->cls, reason);
+	return 1;
+}
+
 static void review_preparing(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -175,7 +188,7 @@ static void review_running(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 
-	if (wanted_end(c, j) || place_trouble(c, j) || rank_trouble(c, j))
+	if (wanted_end(c, j) || place_trouble(c, j) || limit_trouble(c, j) || rank_trouble(c, j))
 		return;
 	if (!open_ranks(a)) {
 		begin_end(c, j, RC_NONE, "");

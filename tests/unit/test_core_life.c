@@ -360,6 +360,45 @@ static void test_time_limit(void)
 	finish_well(w);
 }
 
+/* An agent ends what passes a limit; its words, not those of the signal, are why. */
+static void test_limit_passed(void)
+{
+	static const char *const text = "disk limit passed: 2MiB used, 1MiB allowed";
+	struct world *w = world_create(31);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	both(w, id, 1, LAUNCH_READY);
+	both(w, id, 1, LAUNCH_RUNNING);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_STOPPING, RC_DISK, text);
+	is_str(world_status(w, id), "stopping", "a limit that an agent enforces ends the attempt");
+	is_int(world_count(w, "a", WM_KILL), 1, "on all nodes");
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, SIGTERM, "last words\n");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, RC_DISK, text);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	both(w, id, 1, LAUNCH_CLEANED);
+	is_str(world_status(w, id), "failed", "failed");
+	like(reason_of(w, id), "node b: disk limit passed: 2MiB used", "and the limit is the reason");
+
+	id = world_submit(w, TWO);
+	both(w, id, 1, LAUNCH_READY);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 3, 0, "no space left\n");
+	world_launch(w, "b", id, 1, LAUNCH_STOPPING, RC_DISK, text);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	both(w, id, 1, LAUNCH_ENDED);
+	both(w, id, 1, LAUNCH_CLEANED);
+	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: no space left",
+	       "what failed by itself before keeps its words");
+	finish_well(w);
+}
+
 static void test_mpirun_fails(void)
 {
 	struct world *w = world_create(11);
@@ -506,6 +545,7 @@ int main(void)
 	test_user_error();
 	test_prepare_timeout();
 	test_time_limit();
+	test_limit_passed();
 	test_mpirun_fails();
 	test_ready_timeout();
 	test_requeue_and_hold();
