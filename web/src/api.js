@@ -22,6 +22,11 @@ export async function api(path, options = {}) {
   return body;
 }
 
+// Named events reach only listeners of that name (controller/event.h).
+const TYPES = `submitted held released changed tagged stop_wanted requeue_wanted placed node_preparing node_ready node_running node_stopping node_ended
+  node_failed node_cleaned node_lost node_blamed launching rank_started rank_exited rank_lost rank_failed ending outcome artifact cleanup attempt_ended
+  requeued ended removed joined inventory connected node_gone drained resumed node_removed token_made`.split(/\s+/);
+
 // Events of the whole cluster. The browser reconnects by itself and sends the last id, so none is missed.
 export function events(onEvent, onState) {
   const source = new EventSource('/api/v1/stream');
@@ -29,11 +34,7 @@ export function events(onEvent, onState) {
   source.onopen = () => onState('live');
   source.onerror = () => onState(source.readyState === EventSource.CLOSED ? 'off' : 'reconnecting');
   source.onmessage = seen;
-  for (const type of ['submitted', 'held', 'released', 'changed', 'tagged', 'stop_wanted', 'requeue_wanted', 'placed', 'launching', 'rank_started',
-    'rank_exited', 'rank_lost', 'rank_failed', 'ending', 'outcome', 'artifact', 'attempt_ended', 'requeued', 'ended', 'removed', 'node_ready',
-    'node_running', 'node_failed', 'node_lost', 'joined', 'connected', 'node_gone', 'drained', 'resumed', 'node_removed']) {
-    source.addEventListener(type, seen);
-  }
+  for (const type of TYPES) source.addEventListener(type, seen);
   return () => source.close();
 }
 

@@ -26,5 +26,5 @@ export function when(text) {
 
 export function number(v) {
   if (v === null || v === undefined) return '';
-  return typeof v === 'number' ? (Number.isInteger(v) ? String(v) : v.toPrecision(6)) : String(v);
+  return typeof v === 'number' ? (Number.isInteger(v) ? String(v) : Number(v.toPrecision(6)).toString()) : String(v);
 }

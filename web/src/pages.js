@@ -61,8 +61,10 @@ function logView(job) {
 export function jobPage(id) {
   const head = el('div'), attempts = el('div'), metrics = el('div'), log = logView(id);
   const node = el('div', null, head, metrics, attempts, log.node);
+  let ended = false;
   async function refresh() {
     const j = await api(`/jobs/${id}`);
+    ended = Boolean(j.ended_at);
     head.replaceChildren(el('h1', null, `Job ${j.id} `, j.name || '', ' ', status(j.status)),
       el('p', null, j.reason || '', j.exit_code !== null && j.exit_code >= 0 ? ` (exit code ${j.exit_code})` : ''),
       el('p', { class: 'dim' }, `${j.owner || ''} · created `, when(j.created_at), j.started_at ? ' · started ' : '', when(j.started_at),
@@ -78,5 +80,7 @@ export function jobPage(id) {
         when(a.ended_at), a.reason]))] : []));
     await log.refresh();
   }
-  return { node, refresh, wants: (e) => e.job === id, close: log.close };
+  // Metrics and logs bring no events: a look each two seconds while the job goes on and somebody can see it.
+  const timer = setInterval(() => { if (!ended && !document.hidden) refresh().catch(() => {}); }, 2000);
+  return { node, refresh, wants: (e) => e.job === id, close: () => { clearInterval(timer); log.close(); } };
 }
