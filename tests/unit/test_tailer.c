@@ -405,6 +405,55 @@ static void test_points_slow(void)
 	nodelog_close(n);
 }
 
+/* What a crash, a full disk or a bad sector leaves of the small files must not end the agent. */
+static void test_spoilt_state(void)
+{
+	cleanup_free char *dir = logdir("s0"), *state = xasprintf("%s/jobs/s0/logs/metrics", env.cfg.data_dir);
+	cleanup_free char *acked = xasprintf("%s/acked", dir);
+	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
+	struct job_spec one = {.metrics = patterns, .n_metrics = 1};
+	struct tail *tl;
+	char *good, *bad;
+	size_t len = 0;
+	int again = 0;
+
+	forget_points();
+	ctl.hold_metrics = 1;
+	tl = start(23, "s0", 0, &one);
+	write_losses(n, 0, 50);
+	UNTIL(ctl.batches);
+	tail_destroy(tl);
+	if (fs_read_file(state, 1 << 20, &good, &len, NULL) < 0)
+		tap_bail("no state");
+	bad = xmalloc(len + 16);
+	for (unsigned i = 0; i < 400; i++) {
+		uint16_t rnd[2];
+		size_t cut;
+
+		random_bytes(rnd, sizeof(rnd));
+		cut = i % 2 ? len : rnd[0] % (len + 1);
+		memcpy(bad, good, len);
+		bad[rnd[1] % len] ^= (char)(1 << i % 8);
+		fs_replace(state, bad, cut, 0600, NULL);
+		fs_replace(acked, bad, cut < 30 ? cut : 30, 0600, NULL);
+		tl = start(23, "s0", 0, &one);
+		loop_run_once(loop, 0);
+		tail_destroy(tl);
+		again++;
+	}
+	is_int(again, 400, "spoilt state files are survived");
+	unlink(state);
+	unlink(acked);
+	ctl.hold_metrics = 0;
+	forget_points();
+	tl = start(23, "s0", 0, &one);
+	finish(tl);
+	ok(in_order(50), "without a state all is read again");
+	free(good);
+	free(bad);
+	nodelog_close(n);
+}
+
 /* ---- questions
  * --------------------------------------------------------------------------------------------- */
 
@@ -469,6 +518,7 @@ int main(void)
 	test_points();
 	test_points_once();
 	test_points_slow();
+	test_spoilt_state();
 	test_requests();
 	agent_stop();
 	bulkctl_stop(&ctl);
