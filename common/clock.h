@@ -29,8 +29,8 @@ static inline uint64_t clock_boot_us(const struct clock *c)
 }
 
 struct timespec;
-/* The real monotonic clock `us` from now, for pthread_cond_timedwait on a condition with CLOCK_MONOTONIC (it knows no boot clock; a suspend
- * makes such a wait longer). */
+/* The real monotonic clock `us` from now, for pthread_cond_timedwait on a condition with CLOCK_MONOTONIC (it
+ * knows no boot clock; a suspend makes such a wait longer). */
 void clock_cond_deadline(struct timespec *out, uint64_t us);
 
 /* RFC 3339 with microseconds, UTC: "2026-01-02T03:04:05.678901Z" (27 characters + NUL). */
