@@ -276,7 +276,7 @@ static int exec_show(struct ctx *c)
 	if (jtext(job, "started_at"))
 		line("ran", print_span(jtext(job, "started_at"), jtext(job, "ended_at")));
 	line("exit code", print_member(job, "exit_code"));
-	if (print_number(job, "priority"))
+	if (print_number(job, "priority") != 0)
 		line("priority", print_member(job, "priority"));
 	if (jtext(job, "queue") && strcmp(jtext(job, "queue"), "default") != 0)
 		line("queue", jtext(job, "queue"));

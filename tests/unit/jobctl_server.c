@@ -10,6 +10,7 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +31,8 @@ struct js {
 	pthread_cond_t more;
 	struct js_seen *seen[SEEN_MAX];
 	unsigned n;
+	struct evhttp_request *open[SEEN_MAX]; /* answers without an end: evhttp leaves them to us */
+	unsigned n_open;
 	js_fn fn;
 	void *arg;
 	char *url;
@@ -87,7 +90,7 @@ static void on_written(struct evhttp_connection *conn, void *arg)
 	cut(conn);
 }
 
-static void answer(struct evhttp_request *r, const struct js_answer *a)
+static void answer(struct js *s, struct evhttp_request *r, const struct js_answer *a)
 {
 	struct evkeyvalq *out = evhttp_request_get_output_headers(r);
 	struct evbuffer *b = evbuffer_new();
@@ -97,6 +100,7 @@ static void answer(struct evhttp_request *r, const struct js_answer *a)
 		evbuffer_add(b, a->body, a->body_n ? a->body_n : strlen(a->body));
 	if (!a->status) {
 		cut(evhttp_request_get_connection(r));
+		evhttp_send_reply(r, 500, "x", NULL); /* goes nowhere, but is an end */
 	} else if (a->chunked) {
 		evhttp_add_header(out, "Content-Type", a->type ? a->type : "application/octet-stream");
 		evhttp_send_reply_start(r, a->status, "x");
@@ -106,6 +110,8 @@ static void answer(struct evhttp_request *r, const struct js_answer *a)
 			evhttp_send_reply_chunk(r, b);
 		if (!a->cut && !a->hang)
 			evhttp_send_reply_end(r);
+		else
+			s->open[s->n_open++] = r;
 	} else {
 		if (a->body)
 			evhttp_add_header(out, "Content-Type", a->type ? a->type : "application/json");
@@ -127,7 +133,7 @@ static void on_request(struct evhttp_request *r, void *arg)
 	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 	s->fn(q, nth, &a, s->arg);
-	answer(r, &a);
+	answer(s, r, &a);
 }
 
 static void *serve(void *arg)
@@ -159,6 +165,7 @@ static unsigned port_of(int fd)
 struct js *js_start(js_fn fn, void *arg, const char *unix_path)
 {
 	struct js *s = xcalloc(1, sizeof(*s));
+	signal(SIGPIPE, SIG_IGN); /* answers to connections that were cut */
 	evthread_use_pthreads();
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->more, NULL);
@@ -188,6 +195,8 @@ void js_stop(struct js *s)
 	static const struct timeval now = {0, 0};
 	event_base_loopexit(s->base, &now); /* counts also when the thread has not come to its loop yet */
 	pthread_join(s->thread, NULL);
+	for (unsigned i = 0; i < s->n_open; i++)
+		evhttp_send_reply_end(s->open[i]);
 	evhttp_free(s->http);
 	event_base_free(s->base);
 	for (unsigned i = 0; i < s->n; i++) {

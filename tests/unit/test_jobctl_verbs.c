@@ -120,7 +120,7 @@ static const struct js_seen *last_of(struct js *s, const char *method)
 		if (!strcmp(js_seen(s, i)->method, method))
 			return js_seen(s, i);
 	}
-	return NULL;
+	tap_bail("there was no %s", method);
 }
 
 static int count_of(struct js *s, const char *method, const char *uri)
@@ -725,6 +725,8 @@ int main(void)
 	                                    "NO_COLOR"};
 	for (size_t i = 0; i < 5; i++)
 		unsetenv(unset[i]);
+	if (!getenv("HEARTH_TOP_BUILDDIR"))
+		tap_bail("HEARTH_TOP_BUILDDIR is not set");
 	test_usage();
 	struct js *s = js_start(controller, NULL, NULL);
 	test_reading(s);
