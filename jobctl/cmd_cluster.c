@@ -44,7 +44,10 @@ static int exec_nodes(struct ctx *c)
 		table_cellf(t, "%s/%s", print_member(n, "slots_used"), print_member(n, "slots"));
 		table_cell(t, cJSON_IsNumber(memory) ? str_size((uint64_t)memory->valuedouble, size, sizeof(size))
 		                                     : "-");
-		table_cell(t, print_member(n, "load1"));
+		if (cJSON_IsNumber(jget(n, "load1")))
+			table_cellf(t, "%.1f", print_number(n, "load1"));
+		else
+			table_cell(t, "-");
 		table_cell(t, jobs);
 		table_cell(t, print_member(n, "reason"));
 		free(jobs);

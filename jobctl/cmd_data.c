@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -214,6 +215,18 @@ static int metrics_all(struct ctx *c, uint64_t job)
 	return 0;
 }
 
+/* With as few digits as read back the same. */
+static void put_value(double v)
+{
+	char text[40];
+	for (int digits = 6; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (isnan(v) || strtod(text, NULL) == v)
+			break;
+	}
+	puts(text);
+}
+
 /* A point is [step, time, value], or when downsampled [step, time, mean, min, max]. */
 static void print_csv(const cJSON *points)
 {
@@ -226,7 +239,8 @@ static void print_csv(const cJSON *points)
 		putchar(',');
 		if (cJSON_IsNumber(time))
 			printf("%.6f", time->valuedouble);
-		printf(",%.17g\n", value_of(cJSON_GetArrayItem(p, 2)));
+		putchar(',');
+		put_value(value_of(cJSON_GetArrayItem(p, 2)));
 	}
 }
 

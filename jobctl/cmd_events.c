@@ -50,15 +50,19 @@ static char *details(const cJSON *data)
 	return rest;
 }
 
+/* A long text is what a program said: the end of it tells most. */
 static void print_event(const cJSON *ev)
 {
 	const cJSON *data = jget(ev, "data");
 	char *rest = details(data), *safe = print_safe(rest), *text = print_safe(jtext(data, "text"));
 	char *type = print_safe(print_member(ev, "type"));
+	const char *end = text + (strlen(text) > VALUE_MAX ? strlen(text) - VALUE_MAX : 0);
 	for (char *p = text; *p; p++)
 		*p = *p == '\n' ? ' ' : *p;
-	printf("%s%s%s %s%-16s%s %s%s\n", print_dim(), print_time(jtext(ev, "at")), print_reset(), print_bold(),
-	       type, print_reset(), text, safe);
+	while (((unsigned char)*end & 0xc0) == 0x80)
+		end++;
+	printf("%s%s%s %s%-16s%s %s%s%s\n", print_dim(), print_time(jtext(ev, "at")), print_reset(), print_bold(),
+	       type, print_reset(), end > text ? "..." : "", end, *text || !*safe ? safe : safe + 1);
 	free(rest);
 	free(safe);
 	free(text);

@@ -13,6 +13,7 @@
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
+#include "jobctl/progress.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -34,6 +35,7 @@ struct log {
 	uint64_t lost_us;       /* since when the controller is away; 0 it is not */
 	struct client *watcher; /* asks for the state while the stream is quiet */
 	int drawn;              /* a line about the state stands on the terminal */
+	unsigned idle;          /* how often on_idle was called */
 };
 
 /* ---- the state, while there is nothing else to show ---------------------------------------------- */
@@ -41,16 +43,16 @@ struct log {
 static void wipe(struct log *l)
 {
 	if (l->drawn)
-		fputs("\r\033[K", stderr);
+		progress_note("");
 	l->drawn = 0;
 }
 
+/* Called about once a second; asks more seldom after a while. */
 static void on_idle(void *arg)
 {
 	struct log *l = arg;
 	cJSON *why = NULL;
-	char *path;
-	if (l->any || !isatty(STDERR_FILENO))
+	if (l->any || !progress_wanted() || (l->idle++ > 30 && l->idle % 5))
 		return;
 	if (!l->watcher) {
 		struct client_config cfg;
@@ -60,15 +62,17 @@ static void on_idle(void *arg)
 		l->watcher = client_create(&cfg, NULL);
 		client_config_fini(&cfg);
 	}
-	path = xasprintf("/jobs/%llu/why", (unsigned long long)l->job);
+	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)l->job);
 	if (l->watcher && !client_call(l->watcher, "GET", path, NULL, &why, NULL)) {
-		char *text = print_safe(print_member(why, "text"));
-		for (char *p = text; *p; p++)
+		char *note = xasprintf("job %llu: %s: %s", (unsigned long long)l->job, print_member(why, "status"),
+		                       print_member(why, "text"));
+		char *safe = print_safe(note);
+		for (char *p = safe; *p; p++)
 			*p = *p == '\n' || *p == '\t' ? ' ' : *p;
-		fprintf(stderr, "\r\033[Kjob %llu: %s: %.100s", (unsigned long long)l->job,
-		        print_member(why, "status"), text);
+		progress_note(safe);
 		l->drawn = 1;
-		free(text);
+		free(safe);
+		free(note);
 	}
 	cJSON_Delete(why);
 	free(path);
@@ -287,10 +291,10 @@ static void name_streams(struct log *l)
 }
 
 /* When rank 0 never wrote anything, what setting up and mpirun said is what helps. 0 shown, else c->err
- * stays. */
-static int fallback(struct log *l)
+ * stays. A rank that ran in silence was set up well: then only mpirun may have something to say. */
+static int fallback(struct log *l, int ran)
 {
-	static const char *const others[] = {"mpirun", "setup-algo-1", NULL};
+	const char *const others[] = {"mpirun", ran ? NULL : "setup-algo-1", NULL};
 	cJSON *answer = streams_of(l);
 	const char *found = NULL;
 	const cJSON *s;
@@ -317,9 +321,11 @@ static int show(struct log *l, int by_default)
 		return -1;
 	int rc = read_all(l);
 	if (rc == -1 && l->c->err.code == ERR_NOT_FOUND) {
-		if (l->any || (by_default && !fallback(l)))
+		if (l->any || (by_default && !fallback(l, 0)))
 			return 0;
 		name_streams(l);
+	} else if (!rc && by_default && !l->any && !l->first) {
+		fallback(l, 1);
 	}
 	return rc;
 }

@@ -218,6 +218,19 @@ static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, c
 	return body;
 }
 
+/* Known here already; the node would find it out later. */
+static int check_requirements(struct ctx *c, const char *dir, const struct job_spec *spec)
+{
+	if (!spec->requirements)
+		return 0;
+	char *path = xasprintf("%s/%s", dir, spec->requirements);
+	int rc = access(path, F_OK);
+	if (rc)
+		ctx_fail(c, ERR_INVALID, "requirements: %s: %s", path, strerror(errno));
+	free(path);
+	return rc ? -1 : 0;
+}
+
 static int send_source(struct ctx *c, const char *file, const struct job_spec *spec, int dry,
                        char digest[HASH_HEX_SIZE], cJSON *run)
 {
@@ -225,7 +238,9 @@ static int send_source(struct ctx *c, const char *file, const struct job_spec *s
 	if (!spec->source_dir)
 		return 0;
 	char *dir = source_path(file, spec->source_dir);
-	int rc = bundle_upload(dry ? NULL : c->client, dir, digest, NULL, &left_out, &c->err);
+	int rc = check_requirements(c, dir, spec);
+	if (!rc)
+		rc = bundle_upload(dry ? NULL : c->client, dir, digest, NULL, &left_out, &c->err);
 	if (!rc)
 		gitinfo_add(dir, run);
 	if (!rc && left_out)

@@ -62,24 +62,39 @@ const char *progress_line(const struct progress *p, uint64_t done, uint64_t elap
 	return out;
 }
 
+static unsigned terminal_width(void)
+{
+	struct winsize w = {0};
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) || w.ws_col < 2 ? 80 : w.ws_col;
+}
+
+void progress_note(const char *text)
+{
+	unsigned room = terminal_width() - 1;
+	const char *end = text;
+	while (*end && room--) {
+		end++;
+		while (((unsigned char)*end & 0xc0) == 0x80)
+			end++;
+	}
+	fprintf(stderr, "\r%.*s\033[K", (int)(end - text), text);
+}
+
 void progress_update(struct progress *p, uint64_t done)
 {
 	char line[256];
-	struct winsize w = {0};
 	uint64_t now = clock_boot_us(clock_real());
 	if (!p->on || now - p->started_us < FIRST_US || now - p->shown_us < EVERY_US)
 		return;
 	p->shown_us = now;
 	p->drawn = 1;
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) || !w.ws_col)
-		w.ws_col = 80;
-	progress_line(p, done, now - p->started_us, w.ws_col, line, sizeof(line));
-	fprintf(stderr, "\r%.*s\033[K", (int)w.ws_col - 1, line);
+	progress_line(p, done, now - p->started_us, terminal_width(), line, sizeof(line));
+	progress_note(line);
 }
 
 void progress_end(struct progress *p)
 {
 	if (p->drawn)
-		fputs("\r\033[K", stderr);
+		progress_note("");
 	p->drawn = p->on = 0;
 }

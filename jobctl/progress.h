@@ -19,6 +19,8 @@ int progress_wanted(void); /* is standard error a terminal? */
 void progress_start(struct progress *p, const char *what, uint64_t total);
 void progress_update(struct progress *p, uint64_t done);
 void progress_end(struct progress *p); /* wipes the line */
+/* One line on the terminal, cut at its width, in place of the one before; "" wipes it. */
+void progress_note(const char *text);
 /* "uploading  45 % [####....] 12.3MiB of 27.0MiB, 8.1MiB/s, 2s" without newline. Pure, for tests. */
 const char *progress_line(const struct progress *p, uint64_t done, uint64_t elapsed_us, size_t width,
                           char *out, size_t out_size);
