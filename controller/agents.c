@@ -26,6 +26,7 @@
 #define CONTROL_LIMIT (16u * 1024 * 1024)
 #define BULK_LIMIT    (32u * 1024 * 1024)
 #define RETRY_US      3000u
+#define OUT_MAX       (32u * 1024 * 1024) /* answers held for an agent; above, it is asked nothing more */
 
 struct waiting { /* a message that found no room */
 	struct waiting *prev, *next;
@@ -42,11 +43,13 @@ struct agent {
 	uint64_t session;
 	char node[SERVER_NAME_MAX], from[64];
 	uint8_t role;
-	int open, paused, up_said;
+	int open, paused, choked, up_said;
 	struct peer *peer;
 	struct http_conn *conn;
 	struct to_state *up; /* AGENT_UP that waits to be said */
 	struct waiting *waiting;
+	struct waiting *out; /* bulk: answers that the connection has no room for yet */
+	size_t out_bytes;
 };
 
 struct agents {
@@ -131,7 +134,7 @@ static void pause_agent(struct agent *g)
 		return;
 	g->paused = 1;
 	atomic_fetch_add(&g->a->io->s->agent_pauses, 1);
-	peer_hold(g->peer, 1);
+	peer_hold(g->peer, 1); /* choked or not */
 	DL_APPEND2(g->a->paused, g, paused_prev, paused_next);
 	loop_timer_arm(g->a->retry, RETRY_US);
 }
@@ -182,7 +185,7 @@ static void on_retry(void *arg)
 		if (!flush(g))
 			continue;
 		unpause(g);
-		peer_hold(g->peer, 0);
+		peer_hold(g->peer, g->choked);
 	}
 	if (a->paused)
 		loop_timer_arm(a->retry, RETRY_US);
@@ -197,6 +200,11 @@ static void agent_free(struct agent *g)
 	unpause(g);
 	DL_FOREACH_SAFE (g->waiting, w, tmp) {
 		DL_DELETE(g->waiting, w);
+		wire_free(w->type, w->msg);
+		free(w);
+	}
+	DL_FOREACH_SAFE (g->out, w, tmp) {
+		DL_DELETE(g->out, w);
 		wire_free(w->type, w->msg);
 		free(w);
 	}
@@ -318,8 +326,10 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	end(g, why->text);
 }
 
+static void on_drain(struct peer *p, void *arg);
+
 static const struct peer_ops ops = {
-    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello};
+    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello, .on_drain = on_drain};
 
 static int has_token(const char *list, const char *token)
 {
@@ -376,12 +386,59 @@ static struct agent *find(struct io *io, uint64_t session)
 	return g;
 }
 
+static size_t size_of(uint16_t type, const void *msg)
+{
+	return 256 + (type == WM_BLOB_DATA ? ((const struct wm_blob_data *)msg)->data.n : 0);
+}
+
+/* A bulk connection without room: the answer waits; too many of them, and the agent's questions wait too.
+ * Takes msg. */
+static void hold_answer(struct agent *g, uint16_t type, uint64_t id, void *msg)
+{
+	struct waiting *w = xcalloc(1, sizeof(*w));
+
+	w->type = type;
+	w->id = id;
+	w->msg = msg;
+	DL_APPEND(g->out, w);
+	g->out_bytes += size_of(type, msg);
+	if (g->out_bytes > OUT_MAX && !g->choked) {
+		g->choked = 1;
+		peer_hold(g->peer, 1);
+	}
+}
+
+static void on_drain(struct peer *p, void *arg)
+{
+	struct agent *g = arg;
+	struct waiting *w;
+
+	while ((w = g->out) && peer_send(p, w->type, w->msg, w->id, NULL) == 0) {
+		DL_DELETE(g->out, w);
+		g->out_bytes -= size_of(w->type, w->msg);
+		wire_free(w->type, w->msg);
+		free(w);
+	}
+	if (g->choked && g->out_bytes < OUT_MAX / 2) {
+		g->choked = 0;
+		peer_hold(p, g->paused);
+	}
+}
+
 void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint64_t id)
 {
 	struct agent *g = find(io, session);
-	struct err e;
+	struct err e = {.code = ERR_NONE};
 
-	if (g && peer_send(g->peer, type, msg, id, &e) < 0) {
+	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
+		wire_free(type, msg);
+		return;
+	}
+	if (g && g->role == ROLE_BULK && (g->out || e.code == ERR_BUSY)) {
+		hold_answer(g, type, id, msg);
+		return;
+	}
+	if (g) {
 		/* What it should have heard is said again after the next connection's full report. */
 		log_warn("event=agent_slow node=%s queued=%zu error=\"%s\"", g->node, peer_queued(g->peer), e.text);
 		end(g, "it does not take what is sent to it");

@@ -88,7 +88,7 @@ void api_job_get(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* "17", "last", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
+/* "17", "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
 static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
@@ -107,8 +107,8 @@ static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job
 		name = xstrndup(ref, (size_t)(tilde - ref));
 	else
 		name = xstrdup(ref);
-	if (!strcmp(name, "last") && nth == 0)
-		return store_job_last(io->reader, c->who.user, job, e);
+	if (!strcmp(name, "last"))
+		return store_job_last(io->reader, c->who.user, (uint32_t)nth, job, e);
 	if (store_job_by_name(io->reader, c->who.user, name, (uint32_t)nth, job, e) == 0)
 		return 0;
 	if (e->code != ERR_NOT_FOUND || nth)

@@ -259,7 +259,7 @@ static struct stream *find_or_make(struct bulk *b, uint64_t job, uint32_t attemp
 static void forget_if_idle(struct bulk *b, struct stream *st)
 {
 	if (st->watchers || (st->session && !st->ended))
-		return;
+		return; /* somebody waits for its growth, or for its acknowledgements */
 	HASH_DEL(b->streams, st);
 	free(st);
 }
@@ -315,6 +315,23 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 	}
 }
 
+/* What follows on this connection would look like a gap: nothing of it is taken any more. */
+static void refuse_session(struct bulk *b, uint64_t session, const char *why)
+{
+	b->hung[b->n_hung++ % HUNG_MAX] = session;
+	bulk_hang_up(b, session, why);
+}
+
+static int is_refused(const struct bulk *b, uint64_t session)
+{
+	unsigned i;
+
+	for (i = 0; i < HUNG_MAX; i++)
+		if (b->hung[i] == session)
+			return 1;
+	return 0;
+}
+
 static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg)
 {
 	struct bulk *b = arg;
@@ -323,7 +340,7 @@ static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, con
 	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream,
 	          e->text);
 	if (st && st->session)
-		bulk_hang_up(b, st->session, "its log could not be made durable; send it again");
+		refuse_session(b, st->session, "its log could not be made durable; send it again");
 }
 
 /* ---- log data --------------------------------------------------------------------------------- */
@@ -353,11 +370,20 @@ static void ack_again(struct bulk *b, const struct wm_log_data *d, struct stream
 		on_durable(d->job, d->attempt, st->name, durable, 0, b);
 }
 
+static void log_refused(struct bulk *b, const struct wm_log_data *d, const struct err *e)
+{
+	unsigned held;
+
+	if (log_limit_ok(&b->complaints, clock_boot_us(clock_real()), &held))
+		log_error("event=log_refused job=%" PRIu64 " stream=%s error=\"%s\" suppressed=%u", d->job, d->stream,
+		          e->text, held);
+}
+
 static void take_log(struct bulk *b, void *arg)
 {
 	struct agent_msg *m = arg;
 	const struct wm_log_data *d = m->msg;
-	struct stream *st = find_or_make(b, d->job, d->attempt, d->stream);
+	struct stream *st = is_refused(b, m->session) ? NULL : find_or_make(b, d->job, d->attempt, d->stream);
 	struct log_chunk c = {.job = d->job,
 	                      .attempt = d->attempt,
 	                      .stream = d->stream,
@@ -369,21 +395,20 @@ static void take_log(struct bulk *b, void *arg)
 	                      .eof = d->eof};
 	struct err e;
 
-	atomic_fetch_add(&b->log_bytes, d->data.n);
-	if (!st) {
-		bulk_hang_up(b, m->session, "a stream's name that cannot be");
-	} else {
-		st->session = m->session;
-		if (logstore_append(b->store, &c, &e) < 0) {
-			unsigned held;
-
-			if (log_limit_ok(&b->complaints, clock_boot_us(clock_real()), &held))
-				log_error("event=log_refused job=%" PRIu64 " stream=%s error=\"%s\" suppressed=%u", d->job,
-				          d->stream, e.text, held);
-			bulk_hang_up(b, m->session, e.text);
-		} else {
+	if (st) {
+		atomic_fetch_add(&b->log_bytes, d->data.n);
+		if (m->session > st->session) /* not what an older connection left in the queue */
+			st->session = m->session;
+		if (logstore_append(b->store, &c, &e) == 0) {
 			ack_again(b, d, st);
+		} else {
+			log_refused(b, d, &e);
+			refuse_session(b, m->session, e.text);
+			st->session = 0;
+			forget_if_idle(b, st);
 		}
+	} else if (!is_refused(b, m->session)) {
+		refuse_session(b, m->session, "a stream's name that cannot be");
 	}
 	agent_msg_free(m);
 }

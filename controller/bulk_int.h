@@ -9,6 +9,8 @@
 #include "controller/logstore.h"
 #include "controller/server_int.h"
 
+#define HUNG_MAX 64
+
 struct worker {
 	struct bulk *b;
 	pthread_t thread;
@@ -32,6 +34,9 @@ struct bulk {
 	struct logstore *store;
 	struct stream *streams;
 	struct ending *endings; /* by due time */
+	uint64_t
+	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
+	unsigned n_hung;
 	struct loop_timer *end_timer;
 	struct log_limit complaints;
 };

@@ -42,7 +42,7 @@ struct order {
 	uint16_t type;
 	void *msg;
 	uint64_t id;
-	int what; /* 0 send, 1 dial, 2 stop */
+	int what; /* 0 send, 1 dial, 2 stop, 3 hold, 4 go on */
 	sem_t done;
 	int busy;
 };
@@ -145,6 +145,8 @@ static void on_order(void *msg, void *arg)
 	} else if (o->what == 2) {
 		peer_destroy(a->peer);
 		loop_stop(a->loop);
+	} else if (o->what >= 3) {
+		peer_hold(a->peer, o->what == 3);
 	} else if (atomic_load(&a->state) == 1) {
 		o->busy = peer_send(a->peer, o->type, o->msg, o->id, &e) < 0 && e.code == ERR_BUSY;
 	}
@@ -285,6 +287,13 @@ void *hagent_expect(struct hagent *a, uint16_t type, uint64_t *id, unsigned time
 		if (msg)
 			return msg;
 	}
+}
+
+void hagent_hold(struct hagent *a, int hold)
+{
+	struct order o = {.what = hold ? 3 : 4};
+
+	order(a, &o);
 }
 
 void hagent_close(struct hagent *a)

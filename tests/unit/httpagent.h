@@ -27,6 +27,8 @@ void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t off
                 int eof);
 /* Next message of that type (owned by the caller), or NULL after timeout. Others are dropped. */
 void *hagent_expect(struct hagent *a, uint16_t type, uint64_t *id, unsigned timeout_ms);
+/* Stops reading what the server sends, and begins again. */
+void hagent_hold(struct hagent *a, int hold);
 void hagent_close(struct hagent *a); /* and frees */
 
 #endif

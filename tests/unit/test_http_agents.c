@@ -240,6 +240,41 @@ static void test_blobs(void)
 	hagent_close(b);
 }
 
+/* An agent that asks for far more than it takes: nothing is lost, nothing closed, and memory is bounded by
+ * what it is asked for. */
+static void test_many_blobs(void)
+{
+	enum { N = 40, SIZE = 4u << 20 };
+	struct hagent *b = hagent_dial(k, "alpha", ROLE_BULK);
+	char *data = xcalloc(1, SIZE), digest[HASH_HEX_SIZE];
+	struct wm_blob_put put = {.digest = digest, .data = {(uint8_t *)data, SIZE}};
+	struct wm_blob_get get = {.digest = digest};
+	struct wm_blob_data *got;
+	unsigned i, whole = 0;
+	uint64_t id, wrong = 0;
+
+	memset(data, 'z', SIZE);
+	hash_hex(data, SIZE, digest);
+	ok(hagent_wait_open(b, 5000) == 1, "connected");
+	hagent_send(b, WM_BLOB_PUT, &put, 1);
+	wire_free(WM_BLOB_OK, hagent_expect(b, WM_BLOB_OK, NULL, 10000));
+	hagent_hold(b, 1);
+	for (i = 0; i < N; i++)
+		hagent_send(b, WM_BLOB_GET, &get, 100 + i);
+	poll(NULL, 0, 500); /* the answers pile up on the server's side: too short is no failure */
+	hagent_hold(b, 0);
+	for (i = 0; i < N; i++) {
+		got = hagent_expect(b, WM_BLOB_DATA, &id, 20000);
+		whole += got && got->code == 0 && got->data.n == SIZE;
+		wrong += id != 100 + i;
+		wire_free(WM_BLOB_DATA, got);
+	}
+	is_int(whole, N, "40 blobs of 4 MiB asked for at once");
+	is_int((int64_t)wrong, 0, "in order");
+	hagent_close(b);
+	free(data);
+}
+
 int main(void)
 {
 	struct hkit_options o = {.on_agent_msg = on_agent_msg};
@@ -250,6 +285,7 @@ int main(void)
 	test_orders();
 	test_slow_state_thread();
 	test_blobs();
+	test_many_blobs();
 	left = hagent_dial(k, "alpha", ROLE_CONTROL);
 	hagent_wait_open(left, 5000);
 	hkit_stop(k);

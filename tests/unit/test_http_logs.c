@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "controller/log_events.h"
@@ -312,6 +313,35 @@ static void test_many_followers(void)
 		close(fds[i]);
 }
 
+/* The disk fails once: the connection is closed, what follows on it makes no gap, and the agent's second try
+ * is whole. */
+static void test_disk(void)
+{
+#ifdef HEARTH_FAULTS
+	struct answer *a;
+
+	hagent_log(agent, 1, "rank-5", 0, "one\n", 0);
+	wait_durable(1, "rank-5", 4);
+	fault_arm("log.write", 1, 1);
+	hagent_log(agent, 1, "rank-5", 4, "two\n", 0);
+	hagent_log(agent, 1, "rank-5", 8, "three\n", 0);
+	hagent_log(agent, 1, "rank-5", 14, "four\n", 0);
+	ok(hagent_wait_closed(agent, 5000), "a log that cannot be written closes its connection");
+	fault_clear();
+	hagent_close(agent);
+	agent = hagent_dial(k, "alpha", ROLE_BULK);
+	ok(hagent_wait_open(agent, 5000) == 1, "the agent comes again");
+	hagent_log(agent, 1, "rank-5", 4, "two\n", 0);
+	hagent_log(agent, 1, "rank-5", 8, "three\nfour\n", 0);
+	wait_durable(1, "rank-5", 19);
+	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-5", "admin", NULL, NULL);
+	is_str(a->body, "one\ntwo\nthree\nfour\n", "and the log is whole");
+	answer_free(a);
+#else
+	tap_skip("a build without failpoints");
+#endif
+}
+
 int main(void)
 {
 	k = hkit_start(NULL);
@@ -326,6 +356,7 @@ int main(void)
 	test_events();
 	test_slow();
 	test_many_followers();
+	test_disk();
 	test_ends();
 	hagent_close(agent);
 	hkit_stop(k);

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/fsutil.h"
+#include "common/loop.h"
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"
@@ -100,12 +102,41 @@ static void test_tls(void)
 	hkit_stop(k);
 }
 
+/* What makes a start impossible is said, and nothing of the half-started server stays. */
+static void test_failed_starts(void)
+{
+	static const struct {
+		const char *listen, *says;
+	} cases[] = {{"nonsense", "HOST:PORT"},
+	             {"127.0.0.1:99999", "HOST:PORT"},
+	             {"256.0.0.1:0", "256.0.0.1"},
+	             {NULL, "in use"},
+	             {"0.0.0.0:0", "authority"}};
+	struct loop *loop = loop_create();
+	char *busy = xasprintf("127.0.0.1:%u", hkit_port(k)), *dir = xasprintf("%s/other", tap_tmpdir());
+	struct server_config c = {.data_dir = dir};
+	struct server_ops ops = {0};
+	struct err e;
+	unsigned i;
+
+	fs_mkdir_p(dir, 0700, &e);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		c.listen = cases[i].listen ? cases[i].listen : busy;
+		ok(!server_start(&c, loop, &ops, &e) && strstr(e.text, cases[i].says), "listening on %s: %s",
+		   c.listen, e.text);
+	}
+	loop_destroy(loop);
+	free(busy);
+	free(dir);
+}
+
 int main(void)
 {
 	k = hkit_start(NULL);
 	hkit_job(k, 1, "digits", NULL, "queued", 0);
 	test_idle();
 	test_threads();
+	test_failed_starts();
 	hkit_stop(k);
 	test_tls();
 	return tap_done();
