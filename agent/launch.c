@@ -81,6 +81,7 @@ void launch_free(struct launch *l)
 	free(l->venv_bin);
 	free(l->cpus);
 	free(l->kill_reason);
+	free(l->limit_text);
 	free(l->text);
 	free(l->key);
 	free(l);

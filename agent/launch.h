@@ -93,6 +93,8 @@ struct launch {
 	uint64_t launchers_quit_us; /* 0: ranks have not all ended yet */
 	uint32_t grace_ms;
 	char *kill_reason;
+	char *limit_text;         /* the limit that it was ended for; NULL none */
+	int limit_oom;
 	uint64_t sweep_until_us;
 	int collecting, keep;     /* COLLECT came */
 	int draining;             /* uploads are through */

@@ -254,10 +254,19 @@ static void drop_ready(struct lproc *p)
 	p->ready_fd = -1;
 }
 
+/* The node's fault and none of the command's: told as a failed preparation, not as a rank that could not start. */
+static void shim_failed(struct lproc *p, const char *text)
+{
+	struct launch *l = p->l;
+
+	p->unsaid = 1;
+	lproc_end(p, PS_FAILED, text);
+	launch_fail(l, RC_AGENT, text);
+}
+
 static void on_ready(int fd, int what, void *arg)
 {
 	struct lproc *p = arg;
-	struct launch *l = p->l;
 	struct err e = {0};
 	char *token;
 
@@ -270,15 +279,13 @@ static void on_ready(int fd, int what, void *arg)
 		if (kill(p->spawned, SIGKILL) == 0)
 			waitpid(p->spawned, NULL, 0);
 		p->spawned = 0;
-		lproc_end(p, PS_FAILED, text);
-		launch_fail(l, RC_AGENT, text);
+		shim_failed(p, text);
 		return;
 	}
 	p->spawned = 0;
 	token = shim_key_read(p->dir, &e);
 	if (!token) {
-		lproc_end(p, PS_FAILED, e.text);
-		launch_fail(l, RC_AGENT, e.text);
+		shim_failed(p, e.text);
 		return;
 	}
 	free(p->token);

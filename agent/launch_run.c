@@ -172,6 +172,8 @@ void launch_limit(const char *text, int oom, void *arg)
 		return;
 	launch_say(l, "limit passed: %s", text);
 	l->cls = oom ? RC_OOM : RC_DISK;
+	l->limit_text = xstrdup(text);
+	l->limit_oom = oom;
 	free(l->text);
 	l->text = xstrdup(text);
 	launch_kill(l, l->plan->m->grace_ms, text);

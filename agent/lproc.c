@@ -169,10 +169,27 @@ static void launcher_output(struct lproc *p)
 	free(text);
 }
 
+/* Killed because the launch passed a limit: the report must say so, or the signal would look like somebody else's. */
+static void add_limit(struct lproc *p)
+{
+	const char *limit = p->l->limit_text;
+	char *text;
+
+	if (!limit || !bad_end(p) || p->kind != PROC_RANK)
+		return;
+	if (p->l->limit_oom)
+		p->oom = 1;
+	text = xasprintf("%.*s\n%s\n", (int)p->last_lines_n, p->last_lines ? p->last_lines : "", limit);
+	free(p->last_lines);
+	p->last_lines = text;
+	p->last_lines_n = strlen(text);
+}
+
 static void changed(struct lproc *p)
 {
 	if (bad_end(p) && !p->last_lines)
 		p->last_lines = tail_last_lines(p->logdir, LAST_LINES_MAX, &p->last_lines_n);
+	add_limit(p);
 	if (lproc_ended(p) && !p->stream)
 		launcher_output(p);
 	say_change(p);

@@ -99,6 +99,8 @@ void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
 	strv_addf(out, "--node_rank=%u", p->m->node_rank);
 	strv_addf(out, "--master_addr=%s", p->m->addresses.v[0]);
 	strv_addf(out, "--master_port=%u", p->m->master_port);
+	/* It looks after its workers every 5 s otherwise, in torch 1.13: so long a job whose ranks are done would not end. */
+	strv_add(out, "--monitor_interval=0.2");
 	/* The stubs write nothing. Torch 1.13 does not understand its own default "0" under Python 3.11; a rule for another rank means the same. */
 	strv_add(out, "--redirects=9:1");
 	strv_add(out, "--tee=9:1");

@@ -72,7 +72,7 @@ static void test_torchrun(void)
 	line = mpi_line(&argv);
 	is_str(line,
 	       "python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank=1 --master_addr=10.77.0.1 "
-	       "--master_port=20100 --redirects=9:1 --tee=9:1 --no_python /x/hearth-rank",
+	       "--master_port=20100 --monitor_interval=0.2 --redirects=9:1 --tee=9:1 --no_python /x/hearth-rank",
 	       "torchrun of the second node");
 	free(line);
 	strv_fini(&argv);
