@@ -346,8 +346,13 @@ struct points_src *points_source(struct points *p, const char *name, uint32_t ra
 	struct points_src *s = xcalloc(1, sizeof(*s));
 	struct old **o = &p->old, *gone;
 
-	*s = (struct points_src){
-	    .p = p, .name = xstrdup(name), .rank = rank, .room = room, .arg = arg, .step = METRIC_NO_STEP};
+	*s = (struct points_src){.p = p,
+	                         .name = xstrdup(name),
+	                         .rank = rank,
+	                         .room = room,
+	                         .arg = arg,
+	                         .step = METRIC_NO_STEP,
+	                         .saved_step = METRIC_NO_STEP};
 	while (*o && strcmp((*o)->name, name) != 0)
 		o = &(*o)->next;
 	if ((gone = *o)) {

@@ -358,10 +358,13 @@ int store_job_by_name(struct store_reader *r, const char *owner, const char *nam
 	return rc;
 }
 
-int store_job_last(struct store_reader *r, const char *owner, uint64_t *job, struct err *e)
+int store_job_last(struct store_reader *r, const char *owner, uint32_t nth, uint64_t *job, struct err *e)
 {
 	struct job_filter f = {.owner = owner};
-	int rc = nth_job(r, &f, 0, job, e);
+	int rc = nth_job(r, &f, nth, job, e);
 
-	return rc > 0 ? err_set(e, ERR_NOT_FOUND, "there is no job yet") : rc;
+	if (rc > 0)
+		return err_set(e, ERR_NOT_FOUND,
+		               nth ? "there are not that many jobs of yours" : "there is no job of yours yet");
+	return rc;
 }

@@ -179,8 +179,8 @@ int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, str
 /* Newest job of that owner (NULL any) with that name; nth 0 = newest, 1 = the one before. */
 int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth,
                       uint64_t *job, struct err *e);
-/* Owner's newest job. */
-int store_job_last(struct store_reader *r, const char *owner, uint64_t *job, struct err *e);
+/* Owner's newest job; nth as above. */
+int store_job_last(struct store_reader *r, const char *owner, uint32_t nth, uint64_t *job, struct err *e);
 
 /* Token by the hex SHA-256 of its secret; ERR_NOT_FOUND. Expired ones are returned: the caller checks
  * expires_us and used_us. */

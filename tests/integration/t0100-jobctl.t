@@ -129,6 +129,7 @@ rc 0 "Nodes" "top" top --once
 clone=$("$jobctl" clone "$job" --set hyperparameters.lr=0.2 --name again --hold)
 ok "clone --hold" state_is "$clone" held
 rc 0 "spec.hyperparameters.lr +0.1 +0.2" "diff names what differs" diff "$job" "$clone"
+rc 0 "spec.hyperparameters.lr +0.1 +0.2" "the last two by their places" diff last~1 last
 rc 0 "is changed" "set" set "$clone" priority=5 time=1h
 is "$(field "$clone" .priority)" 5 "it is changed"
 rc 0 "is tagged" "tag" tag "$clone" team- kind=x
@@ -224,6 +225,8 @@ is "$RC" 2 "a name with control characters"
 unlike "$ERR" "$(printf '\033')" "which do not reach the terminal"
 spec bad.json '.requirements = "../req.txt"'
 rc 2 'requirements' "a path that leaves the source" submit bad.json
+spec bad.json '.source_dir = "src" | .requirements = "none.txt"'
+rc 2 'requirements: ./src/none.txt: No such file' "requirements that are not there" submit bad.json
 spec bad.json '.resources.instances = 50'
 run submit bad.json
 like "$RC $ERR" '^[24] .*impossible on this cluster.*50 instances' "more nodes than there are"
@@ -237,6 +240,9 @@ rc 1 '/no/such/data' "an input that is not there fails the job, and is named" su
 before=$(("$before" + 1))
 rc 2 'No such file' "no file" submit nothing.json
 is "$("$jobctl" ls --all --json | jq '.jobs[0].id')" "$before" "none of the others became a job"
+spec bad.json '.name = "nocmd" | .launcher = "mpirun" | .command = ["no-such-program"]'
+rc 1 "" "a program that is not there" submit bad.json --wait
+rc 0 "command not found: no-such-program" "its log says so" logs nocmd
 rc 3 "there is no job 99999" "no such job: 3" show 99999
 rc 3 "named nobody" "no such name: 3" show nobody
 rc 2 "did you mean 'submit'" "no such verb: 2" sumbit x

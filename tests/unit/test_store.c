@@ -438,8 +438,9 @@ static void test_10000(void)
 	kit_wait_projected(&k);
 	ok(store_job_by_name(r, "alice", "digits", 1, &job, &e) == 0 && job == 9999,
 	   "the same from the projections");
-	ok(store_job_last(r, "alice", &job, &e) == 0 && job == 10000, "last");
-	ok(store_job_last(r, "bob", &job, &e) < 0 && e.code == ERR_NOT_FOUND, "bob has none");
+	ok(store_job_last(r, "alice", 0, &job, &e) == 0 && job == 10000, "last");
+	ok(store_job_last(r, "alice", 1, &job, &e) == 0 && job == 9999, "the one before the last");
+	ok(store_job_last(r, "bob", 0, &job, &e) < 0 && e.code == ERR_NOT_FOUND, "bob has none");
 	ok(store_job_by_name(r, NULL, "nope", 0, &job, &e) < 0 && e.code == ERR_NOT_FOUND, "no such name");
 	store_reader_close(r);
 	kit_close(&k);
