@@ -11,6 +11,7 @@
 
 #include "agent/bulk.h"
 #include "agent/data.h"
+#include "agent/metrics.h"
 #include "agent/plan.h"
 #include "agent/segs.h"
 #include "common/fsutil.h"
@@ -342,7 +343,8 @@ static int in_order(unsigned n)
 	int len;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (sscanf(p, "%u:loss=%lf@%lld %n", &rank, &v, &step, &len) != 3 || v != (double)i)
+		if (sscanf(p, "%u:loss=%lf@%lld %n", &rank, &v, &step, &len) != 3 || v != (double)i ||
+		    step != METRIC_NO_STEP)
 			return 0;
 		p += len;
 	}
