@@ -1,22 +1,21 @@
 /*
- * agent: boundaries between the two halves of hearth-agent. Control (session, lease, launches, adoption, kill) drives; data (inventory, container,
- * staging, upload, log tailing, bulk connection) serves. One loop; blocking work (copying, hashing, downloading) is done by worker threads
- * which post results back by chan.
+ * agent: boundaries between the two halves of hearth-agent. Control (session, lease, launches, adoption,
+ * kill) drives; data (inventory, container, staging, upload, log tailing, bulk connection) serves. One loop;
+ * blocking work (copying, hashing, downloading) is done by worker threads which post results back by chan.
  *
  * Directories of one launch (job J, attempt A; paths are short because of unix sockets):
- *   RUN/J.A/             on tmpfs, 0700: plan (what was ordered), per process a folder with launch, state, ctl:
- *   RUN/J.A/rank-L/      L = local rank;  RUN/J.A/orted/;  RUN/J.A/mpirun/
- *   DATA/jobs/J.A/       ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints}, tmp/, shm/, logs/STREAM/
+ *   RUN/J.A/             on tmpfs, 0700: plan (what was ordered), per process a folder with launch, state,
+ * ctl: RUN/J.A/rank-L/      L = local rank;  RUN/J.A/orted/;  RUN/J.A/mpirun/ DATA/jobs/J.A/
+ * ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints}, tmp/, shm/, logs/STREAM/
  *   DATA/cache/{blobs,trees,inputs,venvs}
- * RUN is /run/hearth/NAME as root, else $XDG_RUNTIME_DIR/hearth/NAME, else /tmp/hearth-UID/NAME, or --run; NAME = node name, cut short, and a digest of
- * node name and DATA, so that two agents of one name on one machine do not meet.
- * Where the agent is root the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks get the real path in SM_* and HEARTH_* variables.
+ * RUN is /run/hearth/NAME as root, else $XDG_RUNTIME_DIR/hearth/NAME, else /tmp/hearth-UID/NAME, or --run;
+ * NAME = node name, cut short, and a digest of node name and DATA, so that two agents of one name on one
+ * machine do not meet. Where the agent is root the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks
+ * get the real path in SM_* and HEARTH_* variables.
  */
 #ifndef HEARTH_AGENT_AGENT_H
 #define HEARTH_AGENT_AGENT_H
 
-#include <stdint.h>
-#include <sys/types.h>
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/loop.h"
@@ -24,23 +23,26 @@
 #include "common/spec.h"
 #include "common/wire_msg.h"
 #include "common/xalloc.h"
+#include <stdint.h>
+#include <sys/types.h>
 
 struct agent_config {
-	char *controller;      /* URL */
+	char *controller; /* URL */
 	char *data_dir, *run_dir;
-	char *node;            /* --name, default the host name */
-	char *address;         /* --address: where other nodes reach this one */
+	char *node;    /* --name, default the host name */
+	char *address; /* --address: where other nodes reach this one */
 	char *interface_name, *fabric_interface;
-	uint32_t peer_port;    /* 0 = any */
+	uint32_t peer_port;        /* 0 = any */
 	uint32_t port_lo, port_hi; /* --ports, for MASTER_PORT; 0 = 20000-29999 */
 	char *instance_type;
 	double price_per_hour;
 	struct strv labels;
-	uint32_t slots;        /* 0 = CPUs this process may use */
+	uint32_t slots; /* 0 = CPUs this process may use */
 	char *kmsg;
-	char *fake_gpus;       /* NULL none; number or file */
-	char *libexec_dir;     /* where hearth-shim, hearth-rank, hearth-rsh are; next to the agent's binary in a build tree */
-	uint64_t log_max_bytes;/* per stream on this node; 0 = 1 GiB */
+	char *fake_gpus;        /* NULL none; number or file */
+	char *libexec_dir;      /* where hearth-shim, hearth-rank, hearth-rsh are; next to the agent's binary in a
+	                           build tree */
+	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
 };
 
 struct agent_env { /* shared by all parts of the agent */
@@ -53,9 +55,9 @@ struct agent_env { /* shared by all parts of the agent */
 
 /* Where things of one launch are, and who it runs as. */
 struct launch_paths {
-	char *run;  /* RUN/J.A */
-	char *work; /* DATA/jobs/J.A */
-	char *ml;   /* DATA/jobs/J.A/ml: real path */
+	char *run;     /* RUN/J.A */
+	char *work;    /* DATA/jobs/J.A */
+	char *ml;      /* DATA/jobs/J.A/ml: real path */
 	char *ml_seen; /* what the ranks see: /opt/ml in a container, else ml */
 };
 struct launch_user {

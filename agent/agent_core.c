@@ -1,6 +1,6 @@
 /*
- * agent_core: creates the parts in order and destroys them in reverse. What needs the network beyond the first join is not waited for: an agent
- * without a controller adopts and watches its launches all the same.
+ * agent_core: creates the parts in order and destroys them in reverse. What needs the network beyond the
+ * first join is not waited for: an agent without a controller adopts and watches its launches all the same.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,8 @@ static void report_acked(uint16_t type, const void *msg, void *arg)
 
 static const struct outbox_ops outbox_ops = {.send = send_report, .acked = report_acked};
 
-/* ---- folders and programs ---------------------------------------------------------------------------------------- */
+/* ---- folders and programs
+ * ---------------------------------------------------------------------------------------- */
 
 static int open_dirs(struct agent *a, struct err *e)
 {
@@ -78,7 +79,8 @@ static int find_programs(struct agent *a, struct err *e)
 	a->rank_path = find_program(a, "hearth-rank");
 	a->rsh_path = find_program(a, "hearth-rsh");
 	if (!a->shim_path || !a->rank_path || !a->rsh_path)
-		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s", a->env.cfg.libexec_dir);
+		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s",
+		               a->env.cfg.libexec_dir);
 	a->mpirun = mpi_find();
 	if (a->mpirun)
 		a->mpi_bin = xstrndup(a->mpirun, (size_t)(strrchr(a->mpirun, '/') - a->mpirun));
@@ -104,14 +106,16 @@ static void find_network(struct agent *a)
 	a->ifname = c->interface_name ? xstrdup(c->interface_name) : net_interface_of(c->address);
 	a->cidr = net_cidr_of(c->address);
 	if (!a->ifname)
-		log_warn("event=no_interface address=%s text=\"no interface of this machine has that address\"", c->address);
+		log_warn("event=no_interface address=%s text=\"no interface of this machine has that address\"",
+		         c->address);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
 static int open_parts(struct agent *a, struct err *e)
 {
-	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || load_identity(a, e) < 0 || proc_boot_id(a->boot_id, e) < 0)
+	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || load_identity(a, e) < 0 ||
+	    proc_boot_id(a->boot_id, e) < 0)
 		return -1;
 	find_network(a);
 	a->sock_path = xasprintf("%s/agent.sock", a->env.cfg.run_dir);

@@ -1,6 +1,6 @@
 /*
- * env: see env.h. The names and their meaning: docs of torch.distributed, Open MPI's mpirun(1), and the script mode of the managed
- * service, whose scripts run here unchanged. JSON texts: env_json.c.
+ * env: see env.h. The names and their meaning: docs of torch.distributed, Open MPI's mpirun(1), and the
+ * script mode of the managed service, whose scripts run here unchanged. JSON texts: env_json.c.
  */
 #include "agent/env.h"
 
@@ -47,7 +47,8 @@ static void put_path(const struct env_in *in, struct strv *out, const char *name
 }
 
 /* SM_ + PREFIX + NAME in upper case; no character is replaced, as the managed service does it. */
-static void put_upper(const struct env_in *in, struct strv *out, const char *prefix, const char *name, char *value)
+static void put_upper(const struct env_in *in, struct strv *out, const char *prefix, const char *name,
+                      char *value)
 {
 	cleanup_free char *upper = xasprintf("%s%s", prefix, name);
 
@@ -259,8 +260,8 @@ void env_rank(const struct env_in *in, struct strv *out)
 }
 
 /*
- * mpirun and orted need little. OMPI_MCA_* of the job are theirs too (that is how Open MPI is tuned without mpi_options); LD_LIBRARY_PATH as
- * well, for an Open MPI of the user's own.
+ * mpirun and orted need little. OMPI_MCA_* of the job are theirs too (that is how Open MPI is tuned without
+ * mpi_options); LD_LIBRARY_PATH as well, for an Open MPI of the user's own.
  */
 void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *out)
 {
@@ -272,7 +273,8 @@ void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *
 	for (size_t i = 0; i < s->n_env; i++) {
 		const char *name = s->env[i].name;
 
-		if (!strncmp(name, "OMPI_MCA_", 9) || !strcmp(name, "LD_LIBRARY_PATH") || !strcmp(name, "OPAL_PREFIX"))
+		if (!strncmp(name, "OMPI_MCA_", 9) || !strcmp(name, "LD_LIBRARY_PATH") ||
+		    !strcmp(name, "OPAL_PREFIX"))
 			put(in, out, name, s->env[i].value);
 	}
 	put(in, out, "HEARTH_AGENT_SOCK", agent_sock);

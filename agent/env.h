@@ -1,9 +1,10 @@
 /*
- * env: the environment of the processes of a launch, and the files under ml/input/config. Pure: everything is in the arguments.
+ * env: the environment of the processes of a launch, and the files under ml/input/config. Pure: everything is
+ * in the arguments.
  *
- * A rank starts clean: nothing of the agent's environment. Order: base, rendezvous, Open MPI names, SageMaker names, HEARTH_*, then the job's
- * `environment`, then what nobody may change (the launch's mark). A value that the kernel would refuse (128 KiB a string) is left out
- * and named in left_out.
+ * A rank starts clean: nothing of the agent's environment. Order: base, rendezvous, Open MPI names, SageMaker
+ * names, HEARTH_*, then the job's `environment`, then what nobody may change (the launch's mark). A value
+ * that the kernel would refuse (128 KiB a string) is left out and named in left_out.
  */
 #ifndef HEARTH_AGENT_ENV_H
 #define HEARTH_AGENT_ENV_H
@@ -26,10 +27,10 @@ struct env_in {
 	const char *venv_bin;      /* NULL none */
 	const char *mpi_bin;       /* where mpirun and orted are; NULL or a standard place */
 	const char *tmpdir;
-	const char *resume_dir;    /* as seen; NULL none */
-	const char *ca_file;       /* as seen; NULL none */
-	const char *shm_dir;       /* private to the launch, when the container has no /dev/shm of its own; else NULL */
-	struct strv *left_out;     /* names; may be NULL */
+	const char *resume_dir; /* as seen; NULL none */
+	const char *ca_file;    /* as seen; NULL none */
+	const char *shm_dir; /* private to the launch, when the container has no /dev/shm of its own; else NULL */
+	struct strv *left_out; /* names; may be NULL */
 };
 
 void env_rank(const struct env_in *in, struct strv *out);

@@ -1,5 +1,6 @@
 /*
- * env_json: what scripts read as JSON: SM_* lists and dictionaries, TF_CONFIG, the files of ml/input/config, and the host file.
+ * env_json: what scripts read as JSON: SM_* lists and dictionaries, TF_CONFIG, the files of ml/input/config,
+ * and the host file.
  */
 #include "agent/env_json.h"
 
@@ -211,8 +212,8 @@ char *env_json_training_env(const struct env_in *in)
 }
 
 /*
- * TensorFlow wants HOST:PORT of each task, and on a cluster of one machine all hosts are equal: so the port goes by the global rank. They lie after
- * MASTER_PORT inside the nodes' range; the range wraps round.
+ * TensorFlow wants HOST:PORT of each task, and on a cluster of one machine all hosts are equal: so the port
+ * goes by the global rank. They lie after MASTER_PORT inside the nodes' range; the range wraps round.
  */
 static uint32_t tf_port(const struct wm_prepare *m, uint32_t rank)
 {

@@ -1,6 +1,6 @@
 /*
- * guard: see guard.h. One question round at a time; all known agents are asked at once, at most ASK_MAX together, until the round's time is over or
- * one says that it hears the controller.
+ * guard: see guard.h. One question round at a time; all known agents are asked at once, at most ASK_MAX
+ * together, until the round's time is over or one says that it hears the controller.
  */
 #include "agent/guard.h"
 
@@ -70,8 +70,9 @@ static void round_over(struct guard *g)
 	if (g->lease.phase != LEASE_ASKING)
 		return;
 	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
-	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached, g->hearing,
-	         g->lease.phase != LEASE_DOUBT, known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
+	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached,
+	         g->hearing, g->lease.phase != LEASE_DOUBT,
+	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
 	if (g->lease.phase == LEASE_LOST)
 		launches_fence(g->a->launches, lease_verdict_text(v));
@@ -141,7 +142,8 @@ static void on_timer(void *arg)
 		round_over(g);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------------------
+ */
 
 static char *file_of(const struct guard *g, const char *name)
 {
@@ -172,7 +174,8 @@ static void load_lease(struct guard *g)
 	lease_init(&g->lease, now_us(g), 0, 0);
 	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
 		return;
-	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->a->boot_id) && at <= now_us(g))
+	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->a->boot_id) &&
+	    at <= now_us(g))
 		lease_init(&g->lease, at, ms, 1);
 }
 
@@ -207,7 +210,8 @@ static void save_peers(struct guard *g)
 	free(text);
 }
 
-/* ---- outside ---------------------------------------------------------------------------------------------- */
+/* ---- outside ----------------------------------------------------------------------------------------------
+ */
 
 struct guard *guard_create(struct agent *a)
 {
@@ -240,7 +244,8 @@ void guard_ack(struct guard *g, uint32_t lease_ms)
 	if (g->lease.phase == LEASE_ASKING)
 		end_questions(g);
 	lease_ack(&g->lease, now, lease_ms);
-	if (now - g->saved_us > (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
+	if (now - g->saved_us >
+	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
 		save_lease(g, now);
 	arm(g);
 }
@@ -250,7 +255,8 @@ void guard_peers(struct guard *g, const struct wire_strv *peers)
 	size_t self = strlen(g->a->env.cfg.node);
 
 	if (g->lease.phase == LEASE_ASKING || peers->n > PEERS_MAX)
-		return; /* asked by index: the list stays until the round is over; it comes again with a later change */
+		return; /* asked by index: the list stays until the round is over; it comes again with a later change
+		         */
 	strv_fini(&g->peers);
 	g->peers = (struct strv){0};
 	for (uint32_t i = 0; i < peers->n; i++)

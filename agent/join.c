@@ -1,7 +1,8 @@
 /*
- * join: see join.h. Off loopback the controller speaks TLS with a certificate of the cluster's own authority, which this node does not know yet: the
- * token carries its fingerprint. So the authority's certificate is first taken from a handshake that trusts nobody and sends nothing, compared with the
- * fingerprint, and only then the token goes out, over a connection that trusts this authority alone.
+ * join: see join.h. Off loopback the controller speaks TLS with a certificate of the cluster's own authority,
+ * which this node does not know yet: the token carries its fingerprint. So the authority's certificate is
+ * first taken from a handshake that trusts nobody and sends nothing, compared with the fingerprint, and only
+ * then the token goes out, over a connection that trusts this authority alone.
  */
 #include "agent/join.h"
 
@@ -53,7 +54,8 @@ char *join_stored_name(const char *data_dir)
 	return text;
 }
 
-/* ---- what lies in DATA ---------------------------------------------------------------------------------------- */
+/* ---- what lies in DATA
+ * ---------------------------------------------------------------------------------------- */
 
 static int exists(const char *path)
 {
@@ -68,7 +70,8 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	cleanup_free char *pem = NULL;
 	char own[33];
 
-	if (!exists(f->key) || !exists(f->cert) || !exists(f->node) || fs_read_file(f->ca, PEM_MAX, &pem, NULL, NULL) < 0)
+	if (!exists(f->key) || !exists(f->cert) || !exists(f->node) ||
+	    fs_read_file(f->ca, PEM_MAX, &pem, NULL, NULL) < 0)
 		return 0;
 	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && !strcmp(own, fingerprint));
 }
@@ -91,7 +94,8 @@ static CURL *curl_for(const char *base, const char *path, struct buf *answer, ch
 	*url = xasprintf("%s%s%s", base, base[0] && base[strlen(base) - 1] == '/' ? "" : "/", path);
 	curl_easy_setopt(c, CURLOPT_URL, *url);
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_NOPROXY, "*"); /* a controller is never behind the proxy for the rest of the world */
+	curl_easy_setopt(c, CURLOPT_NOPROXY,
+	                 "*"); /* a controller is never behind the proxy for the rest of the world */
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, 30000L);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
@@ -109,7 +113,8 @@ static char *matching(CURL *c, const char *fingerprint)
 		return NULL;
 	for (int i = 0; i < info->num_of_certs; i++)
 		for (struct curl_slist *s = info->certinfo[i]; s; s = s->next)
-			if (!strncmp(s->data, "Cert:", 5) && tls_fingerprint(s->data + 5, own, NULL) == 0 && !strcmp(own, fingerprint))
+			if (!strncmp(s->data, "Cert:", 5) && tls_fingerprint(s->data + 5, own, NULL) == 0 &&
+			    !strcmp(own, fingerprint))
 				return xstrdup(s->data + 5);
 	return NULL;
 }
@@ -134,7 +139,9 @@ static int fetch_ca(const char *url, const char *fingerprint, char **ca, struct 
 	if (rc != CURLE_OK)
 		return err_set(e, ERR_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(rc));
 	if (!*ca)
-		return err_set(e, ERR_DENIED, "%s is not the cluster that this token is for (its authority has another fingerprint)", url);
+		return err_set(e, ERR_DENIED,
+		               "%s is not the cluster that this token is for (its authority has another fingerprint)",
+		               url);
 	return 0;
 }
 
@@ -157,8 +164,8 @@ static int refused(long status, const cJSON *o, struct err *e)
 
 	if (o && json_get_str(o, "", "detail", &detail, NULL) < 0)
 		detail = NULL;
-	return err_set(e, status >= 500 ? ERR_UNAVAILABLE : ERR_DENIED, "the controller refused (%ld): %s", status,
-	               detail ? detail : "no reason given");
+	return err_set(e, status >= 500 ? ERR_UNAVAILABLE : ERR_DENIED, "the controller refused (%ld): %s",
+	               status, detail ? detail : "no reason given");
 }
 
 static int take_answer(long status, const struct buf *answer, char **cert, char **ca, struct err *e)
@@ -179,7 +186,8 @@ static int take_answer(long status, const struct buf *answer, char **cert, char 
 	return rc;
 }
 
-static int post_join(const struct join_params *p, const char *csr, const char *ca_path, char **cert, char **ca, struct err *e)
+static int post_join(const struct join_params *p, const char *csr, const char *ca_path, char **cert,
+                     char **ca, struct err *e)
 {
 	cleanup_free char *body = request_body(p->token, p->node, csr);
 	cleanup_free char *full = NULL;
@@ -209,19 +217,23 @@ static int post_join(const struct join_params *p, const char *csr, const char *c
 	return rc == CURLE_OK ? 0 : -1;
 }
 
-/* ---- one try ---------------------------------------------------------------------------------------------- */
+/* ---- one try ----------------------------------------------------------------------------------------------
+ */
 
-static int write_files(const struct join_params *p, const struct files *f, const char *cert, const char *ca, struct err *e)
+static int write_files(const struct join_params *p, const struct files *f, const char *cert, const char *ca,
+                       struct err *e)
 {
 	cleanup_free char *name = xasprintf("%s\n", p->node);
 
 	/* The name last: has_joined wants all of them. */
-	if (fs_write_atomic(f->ca, ca, strlen(ca), 0644, e) < 0 || fs_write_atomic(f->cert, cert, strlen(cert), 0644, e) < 0)
+	if (fs_write_atomic(f->ca, ca, strlen(ca), 0644, e) < 0 ||
+	    fs_write_atomic(f->cert, cert, strlen(cert), 0644, e) < 0)
 		return -1;
 	return fs_write_atomic(f->node, name, strlen(name), 0644, e);
 }
 
-static int join_once(const struct join_params *p, const struct files *f, const char *fingerprint, struct err *e)
+static int join_once(const struct join_params *p, const struct files *f, const char *fingerprint,
+                     struct err *e)
 {
 	cleanup_free char *trusted = NULL;
 	cleanup_free char *csr = NULL;
@@ -245,11 +257,14 @@ static int join_once(const struct join_params *p, const struct files *f, const c
 	if (tls_fingerprint(ca, own, e) < 0)
 		return -1;
 	if (strcmp(own, fingerprint) != 0)
-		return err_set(e, ERR_DENIED, "%s is not the cluster that this token is for (its authority has another fingerprint)", p->url);
+		return err_set(e, ERR_DENIED,
+		               "%s is not the cluster that this token is for (its authority has another fingerprint)",
+		               p->url);
 	return write_files(p, f, cert, ca, e);
 }
 
-static int join_with_retry(const struct join_params *p, const struct files *f, const char *fingerprint, struct err *e)
+static int join_with_retry(const struct join_params *p, const struct files *f, const char *fingerprint,
+                           struct err *e)
 {
 	uint64_t end = clock_boot_us(clock_real()) + (uint64_t)p->retry_s * 1000000;
 	struct timespec gap = {0, 200000000};
@@ -277,11 +292,13 @@ int join_cluster(const struct join_params *p, struct err *e)
 	files_of(p->data_dir, &f);
 	if (has_joined(&f, p->token ? fingerprint : NULL)) {
 		if (strcmp(stored, p->node) != 0)
-			rc = err_set(e, ERR_CONFLICT, "%s belongs to node '%s', not '%s'; use another --data or remove it", p->data_dir, stored,
-			             p->node);
+			rc =
+			    err_set(e, ERR_CONFLICT, "%s belongs to node '%s', not '%s'; use another --data or remove it",
+			            p->data_dir, stored, p->node);
 	} else if (!p->token) {
 		rc = err_set(e, ERR_UNAUTHORIZED,
-		             "this node has not joined a cluster yet; get a token by `jobctl token create` and give it by --join TOKEN");
+		             "this node has not joined a cluster yet; get a token by `jobctl token create` and give "
+		             "it by --join TOKEN");
 	} else {
 		rc = join_with_retry(p, &f, fingerprint, e);
 		if (rc == 0)

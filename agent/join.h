@@ -1,6 +1,6 @@
 /*
- * join: how a node becomes one of the cluster: once, with a one-time token; its key, certificate and the authority's certificate then lie in DATA and the
- * token is never needed again.
+ * join: how a node becomes one of the cluster: once, with a one-time token; its key, certificate and the
+ * authority's certificate then lie in DATA and the token is never needed again.
  *
  *   DATA/agent.key (0600)  DATA/agent.pem  DATA/ca.pem  DATA/node (the name in the certificate)
  */
@@ -12,11 +12,12 @@
 struct join_params {
 	const char *url, *data_dir;
 	const char *node;
-	const char *token;   /* NULL: must have joined before */
-	unsigned retry_s;    /* how long a controller that is not there is waited for */
+	const char *token; /* NULL: must have joined before */
+	unsigned retry_s;  /* how long a controller that is not there is waited for */
 };
-/* 0: DATA holds what is needed. ERR_UNAUTHORIZED with the next thing to do when there is neither certificate nor token; ERR_CONFLICT
- * when DATA belongs to a node of another name. A token of another cluster than the stored one joins anew. */
+/* 0: DATA holds what is needed. ERR_UNAUTHORIZED with the next thing to do when there is neither certificate
+ * nor token; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster than the
+ * stored one joins anew. */
 int join_cluster(const struct join_params *p, struct err *e);
 /* Name in DATA/node, malloc'ed; NULL when this folder never joined. */
 char *join_stored_name(const char *data_dir);

@@ -103,7 +103,8 @@ int launch_is_over(const struct launch *l)
 
 static const char *state_name(enum launch_state s)
 {
-	static const char *const names[] = {"unknown", "preparing", "ready", "running", "stopping", "ended", "failed", "cleaned"};
+	static const char *const names[] = {"unknown",  "preparing", "ready",  "running",
+	                                    "stopping", "ended",     "failed", "cleaned"};
 
 	return (size_t)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
 }
@@ -111,8 +112,8 @@ static const char *state_name(enum launch_state s)
 void launch_set_state(struct launch *l, enum launch_state state)
 {
 	if (l->state != state)
-		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s%s%s%s", l->job, l->attempt, state_name(state),
-		         l->text[0] ? " text=\"" : "", l->text, l->text[0] ? "\"" : "");
+		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s%s%s%s", l->job, l->attempt,
+		         state_name(state), l->text[0] ? " text=\"" : "", l->text, l->text[0] ? "\"" : "");
 	l->state = state;
 	launch_save(l);
 	launch_report(l);
@@ -122,7 +123,8 @@ void launch_phase(struct launch *l, const char *name)
 {
 	uint64_t now = clock_real_us(l->a->env.clock);
 
-	if (name && l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, name) && !l->phases[l->n_phases - 1].ended_us)
+	if (name && l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, name) &&
+	    !l->phases[l->n_phases - 1].ended_us)
 		return;
 	if (l->n_phases && !l->phases[l->n_phases - 1].ended_us)
 		l->phases[l->n_phases - 1].ended_us = now;
@@ -163,8 +165,8 @@ void launch_report(struct launch *l)
 		m.phase_started_us = l->phases[l->n_phases - 1].started_us;
 	}
 	for (unsigned i = 0; i < l->n_phases; i++) {
-		cleanup_free char *line =
-		    xasprintf("%s %" PRIu64 " %" PRIu64, l->phases[i].name, l->phases[i].started_us, l->phases[i].ended_us);
+		cleanup_free char *line = xasprintf("%s %" PRIu64 " %" PRIu64, l->phases[i].name,
+		                                    l->phases[i].started_us, l->phases[i].ended_us);
 
 		wire_strv_add(&m.phases, line);
 	}
@@ -188,8 +190,12 @@ void launch_run_info(struct launch *l, const char *kind, const char *text)
 
 static struct tail *node_tail(struct launch *l, const char *stream, const char *logdir)
 {
-	struct tail_params p = {
-	    .job = l->job, .epoch = l->epoch, .attempt = l->attempt, .rank = NO_RANK, .stream = stream, .logdir = logdir};
+	struct tail_params p = {.job = l->job,
+	                        .epoch = l->epoch,
+	                        .attempt = l->attempt,
+	                        .rank = NO_RANK,
+	                        .stream = stream,
+	                        .logdir = logdir};
 
 	return tail_start(l->a->tailer, &p);
 }

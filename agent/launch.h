@@ -8,8 +8,9 @@
  *   ENDED      or FAILED (never ran): COLLECT uploads, drains logs, cleans            launch_collect.c
  *   CLEANED    forgotten when the controller has it durable
  *
- * What survives the agent: RUN/J.A/plan (the order), RUN/J.A/life (state, phases, kill and collect orders; launch_life.c), the shims with their
- * folders, the container's own file, the logs. launch_adopt.c makes the same struct from them.
+ * What survives the agent: RUN/J.A/plan (the order), RUN/J.A/life (state, phases, kill and collect orders;
+ * launch_life.c), the shims with their folders, the container's own file, the logs. launch_adopt.c makes the
+ * same struct from them.
  */
 #ifndef HEARTH_AGENT_LAUNCH_H
 #define HEARTH_AGENT_LAUNCH_H
@@ -24,29 +25,29 @@ struct shimlink;
 /* A process of a launch on this node, and its shim. */
 struct lproc {
 	struct launch *l;
-	uint8_t kind;           /* enum proc_kind */
+	uint8_t kind;              /* enum proc_kind */
 	uint32_t rank, local_rank; /* NO_RANK where it has no meaning */
-	char *name;             /* rank-0, mpirun, orted: folder below RUN/J.A and logs/ */
+	char *name;                /* rank-0, mpirun, orted: folder below RUN/J.A and logs/ */
 	char *dir, *logdir;
-	char *stream;           /* name of the log stream; NULL: goes to the system stream at the end */
-	char *token;            /* of the shim; for orted the rsh_id once it is ordered */
-	char *rsh_id;           /* of orted; NULL not ordered yet */
-	struct proc_id id;      /* of the shim */
-	pid_t spawned;          /* while it gets ready; 0 else */
+	char *stream;      /* name of the log stream; NULL: goes to the system stream at the end */
+	char *token;       /* of the shim; for orted the rsh_id once it is ordered */
+	char *rsh_id;      /* of orted; NULL not ordered yet */
+	struct proc_id id; /* of the shim */
+	pid_t spawned;     /* while it gets ready; 0 else */
 	int ready_fd;
 	struct loop_fd *ready;
 	struct shimlink *link;
 	struct tail *tail;
-	uint8_t state;          /* enum proc_state */
+	uint8_t state; /* enum proc_state */
 	uint32_t pid, exit_code, signal;
 	uint8_t oom;
 	uint64_t started_us, ended_us;
 	char *text;
-	char *last_lines;       /* of a bad end */
+	char *last_lines; /* of a bad end */
 	size_t last_lines_n;
-	int went;               /* GO was sent */
-	int quit;               /* told to end */
-	int unsaid;             /* its end is not reported: it never began, by our own order */
+	int went;   /* GO was sent */
+	int quit;   /* told to end */
+	int unsaid; /* its end is not reported: it never began, by our own order */
 	struct lproc *next;
 };
 
@@ -76,52 +77,57 @@ struct launch {
 	struct nodelog *setup, *system;
 	struct tail *setup_tail, *system_tail;
 	struct stage *stage;
-	char *venv_bin;   /* NULL none */
+	char *venv_bin; /* NULL none */
 	struct container *container;
 	struct upload *upload;
 	struct packages *packages; /* being asked for */
 	struct lproc *procs;
-	uint32_t *cpus;   /* real CPU numbers of the job on this node */
+	uint32_t *cpus; /* real CPU numbers of the job on this node */
 	uint32_t n_cpus;
-	int own_tmp;      /* the container has a /tmp and /dev/shm of its own */
+	int own_tmp; /* the container has a /tmp and /dev/shm of its own */
 
 	struct loop_timer *timer; /* deadline of the present step */
 	void (*on_timer)(struct launch *l);
-	int going;                /* LAUNCH_GO came */
-	int stopping;             /* kill ladder runs */
+	int going;    /* LAUNCH_GO came */
+	int stopping; /* kill ladder runs */
 	uint64_t kill_deadline_us;
 	uint64_t launchers_quit_us; /* 0: ranks have not all ended yet */
 	uint32_t grace_ms;
 	char *kill_reason;
-	char *limit_text;         /* the limit that it was ended for; NULL none */
+	char *limit_text; /* the limit that it was ended for; NULL none */
 	int limit_oom;
 	uint64_t sweep_until_us;
-	int collecting, keep;     /* COLLECT came */
-	int draining;             /* uploads are through */
+	int collecting, keep; /* COLLECT came */
+	int draining;         /* uploads are through */
 	unsigned upload_tries, tails_open, releases_open;
-	int kept_outputs;         /* they could not be uploaded: the directory stays */
+	int kept_outputs; /* they could not be uploaded: the directory stays */
 	struct launch *prev, *next;
 };
 
-/* ---- life (launch.c) ---------------------------------------------------------------------------------------- */
+/* ---- life (launch.c)
+ * ---------------------------------------------------------------------------------------- */
 /* Takes plan. Nothing is on disk yet. */
 struct launch *launch_new(struct agent *a, struct plan *plan);
 void launch_free(struct launch *l); /* memory only; processes, container and files stay */
 void launch_set_state(struct launch *l, enum launch_state state); /* saves and reports */
-void launch_phase(struct launch *l, const char *name);           /* closes the open phase, opens this one; NULL only closes */
+void launch_phase(struct launch *l,
+                  const char *name); /* closes the open phase, opens this one; NULL only closes */
 void launch_arm(struct launch *l, uint64_t delay_us, void (*fn)(struct launch *));
-void launch_say(struct launch *l, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a line of the system stream */
+void launch_say(struct launch *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* a line of the system stream */
 void launch_report(struct launch *l);
 void launch_run_info(struct launch *l, const char *kind, const char *text);
 int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED, CLEANED */
 void launch_open_logs(struct launch *l);    /* node logs and their tails */
 
-/* ---- persistence (launch_life.c) ------------------------------------------------------------------------------ */
+/* ---- persistence (launch_life.c)
+ * ------------------------------------------------------------------------------ */
 void launch_save(struct launch *l);
 /* Fills state, phases, orders from RUN/J.A/life. *same_boot: the machine was not restarted since. */
 int launch_load(struct launch *l, int *same_boot, struct err *e);
 
-/* ---- prepare (launch_prepare.c, launch_procs.c) ---------------------------------------------------------------- */
+/* ---- prepare (launch_prepare.c, launch_procs.c)
+ * ---------------------------------------------------------------- */
 void launch_prepare(struct launch *l);
 /* Ends what was made so far and reports FAILED. */
 void launch_fail(struct launch *l, enum reason_class cls, const char *text);
@@ -133,7 +139,8 @@ void launch_list_procs(struct launch *l);
 int launch_spawn_proc(struct lproc *p, struct err *e);
 void launch_proc_ready(struct launch *l); /* one more shim answers: READY when all do */
 
-/* ---- processes (lproc.c) ----------------------------------------------------------------------------------- */
+/* ---- processes (lproc.c)
+ * ----------------------------------------------------------------------------------- */
 struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank);
 void lproc_free(struct lproc *p);
 int lproc_ended(const struct lproc *p);
@@ -144,30 +151,36 @@ int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, w
 void lproc_end(struct lproc *p, enum proc_state state, const char *text); /* an end without a shim's record */
 const char *lproc_kind_name(uint8_t kind);
 
-/* ---- run (launch_run.c) -------------------------------------------------------------------------------------- */
+/* ---- run (launch_run.c)
+ * -------------------------------------------------------------------------------------- */
 void launch_go(struct launch *l);
 void launch_orted(struct launch *l, const struct wm_orted_start *m);
 void launch_proc_changed(struct lproc *p); /* state of p is new */
 void launch_check_end(struct launch *l);
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
 
-/* ---- facts for the record (launch_info.c) ---------------------------------------------------------------------- */
+/* ---- facts for the record (launch_info.c)
+ * ---------------------------------------------------------------------- */
 void launch_info_software(struct launch *l);
 void launch_info_packages(struct launch *l); /* when the ranks run */
 void launch_info_forget(void);               /* at the end of the process */
 
-/* ---- kill (launch_kill.c) ------------------------------------------------------------------------------------ */
+/* ---- kill (launch_kill.c)
+ * ------------------------------------------------------------------------------------ */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
 /* All processes have ended: sweep strays, then ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
 
-/* ---- collect (launch_collect.c) ------------------------------------------------------------------------------- */
+/* ---- collect (launch_collect.c)
+ * ------------------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);
 void launch_collect_step(struct launch *l); /* something that the clean-up may wait for has happened */
 void launch_report_failure_file(struct launch *l);
 
-/* ---- adopt (launch_adopt.c) ---------------------------------------------------------------------------------- */
-/* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with (e says why; the folder was removed). */
+/* ---- adopt (launch_adopt.c)
+ * ---------------------------------------------------------------------------------- */
+/* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with (e says why; the
+ * folder was removed). */
 struct launch *launch_adopt(struct agent *a, const char *key, struct err *e);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one was.
+ * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one
+ * was.
  *
- *   no plan, or a spoilt one   nothing can be known: what carries no plan is removed (its processes cannot exist: the plan is written first)
- *   other boot id              the machine was restarted: all processes are lost, and said to be; then ENDED
- *   PREPARING                  what there is of shims and container is ended, then prepared again from the start
- *   READY, RUNNING             container adopted, shims greeted, logs followed again
- *   stopping                   as RUNNING, and the ladder goes on with what is left of its time
+ *   no plan, or a spoilt one   nothing can be known: what carries no plan is removed (its processes cannot
+ * exist: the plan is written first) other boot id              the machine was restarted: all processes are
+ * lost, and said to be; then ENDED PREPARING                  what there is of shims and container is ended,
+ * then prepared again from the start READY, RUNNING             container adopted, shims greeted, logs
+ * followed again stopping                   as RUNNING, and the ladder goes on with what is left of its time
  *   ENDED, FAILED              waits for COLLECT, or goes on with it
  *   CLEANED                    says so again
  */
@@ -90,7 +91,8 @@ static void adopt_procs(struct launch *l)
 	}
 }
 
-/* ---- the machine was restarted ------------------------------------------------------------------------------------- */
+/* ---- the machine was restarted
+ * ------------------------------------------------------------------------------------- */
 
 static void lost_all(struct launch *l)
 {
@@ -106,9 +108,11 @@ static void lost_all(struct launch *l)
 	}
 }
 
-/* ---- prepared half -------------------------------------------------------------------------------------------------- */
+/* ---- prepared half
+ * -------------------------------------------------------------------------------------------------- */
 
-/* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold nothing of value. */
+/* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold
+ * nothing of value. */
 static void undo_half(struct launch *l)
 {
 	struct err e = {0};
@@ -120,8 +124,9 @@ static void undo_half(struct launch *l)
 	}
 	for (uint32_t i = 0; i <= l->plan->local_ranks + 2; i++) {
 		static const char *const others[] = {"mpirun", "orted", "torchrun"};
-		cleanup_free char *dir = i < l->plan->local_ranks ? xasprintf("%s/rank-%u", l->paths.run, i)
-		                                                  : xasprintf("%s/%s", l->paths.run, others[i - l->plan->local_ranks]);
+		cleanup_free char *dir = i < l->plan->local_ranks
+		                             ? xasprintf("%s/rank-%u", l->paths.run, i)
+		                             : xasprintf("%s/%s", l->paths.run, others[i - l->plan->local_ranks]);
 		struct shim_state s;
 		int fd;
 
@@ -137,13 +142,15 @@ static void undo_half(struct launch *l)
 	l->n_phases = 0;
 }
 
-/* ---- going on -------------------------------------------------------------------------------------------------- */
+/* ---- going on
+ * -------------------------------------------------------------------------------------------------- */
 
 static void go_on_over(struct launch *l)
 {
 	int keep = l->keep;
 
-	/* Shims that are not released yet know the exact ends: they are asked once more, and reported once more. */
+	/* Shims that are not released yet know the exact ends: they are asked once more, and reported once more.
+	 */
 	if (!l->collecting) {
 		launch_report(l);
 		return;
@@ -177,7 +184,8 @@ static int resume(struct launch *l, struct err *e)
 	launch_open_logs(l);
 	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
 	if (launch_container(l, 1, &why) < 0) {
-		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, why.text);
+		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
+		         why.text);
 		launch_say(l, "container: %s", why.text);
 	}
 	adopt_procs(l);
@@ -188,7 +196,8 @@ static void adopt_as(struct launch *l, int same_boot)
 {
 	struct err e = {0};
 
-	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt, (int)l->state, same_boot);
+	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt,
+	         (int)l->state, same_boot);
 	if (!same_boot && !launch_is_over(l)) {
 		user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, NULL);
 		launch_open_logs(l);

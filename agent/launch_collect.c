@@ -1,9 +1,10 @@
 /*
- * launch_collect: after the end: upload what the run left, drain the logs, release the shims, take the container down, remove the folders, say
- * CLEANED. Each step is entered again from the start by an agent that died in between; all of them may be done twice.
+ * launch_collect: after the end: upload what the run left, drain the logs, release the shims, take the
+ * container down, remove the folders, say CLEANED. Each step is entered again from the start by an agent that
+ * died in between; all of them may be done twice.
  *
- * The shims are released only when all reports of ends are durable at the controller and the logs are: until then they are the
- * only ones who know.
+ * The shims are released only when all reports of ends are durable at the controller and the logs are: until
+ * then they are the only ones who know.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,19 +16,20 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 
-#define FAILURE_MAX      1024
-#define UPLOAD_TRIES     5
-#define UPLOAD_RETRY_US  3000000u
-#define RELEASE_US       5000000u
+#define FAILURE_MAX     1024
+#define UPLOAD_TRIES    5
+#define UPLOAD_RETRY_US 3000000u
+#define RELEASE_US      5000000u
 
 static void start_upload(struct launch *l);
 static void drain_logs(struct launch *l);
 static void clean(struct launch *l);
 
-/* ---- artifacts ---------------------------------------------------------------------------------------------- */
+/* ---- artifacts
+ * ---------------------------------------------------------------------------------------------- */
 
-static void report_artifact(struct launch *l, const char *kind, const char *digest, const char *uri, uint64_t size, uint64_t files,
-                            const char *text)
+static void report_artifact(struct launch *l, const char *kind, const char *digest, const char *uri,
+                            uint64_t size, uint64_t files, const char *text)
 {
 	cleanup_free char *key = xasprintf("%s artifact %s", l->key, kind);
 	struct wm_artifact_report m = {.job = l->job,
@@ -43,7 +45,8 @@ static void report_artifact(struct launch *l, const char *kind, const char *dige
 	outbox_put(l->a->outbox, WM_ARTIFACT_REPORT, key, &m);
 }
 
-/* What the program itself says of its failure: before ENDED, so that the reason is there when the end is judged. */
+/* What the program itself says of its failure: before ENDED, so that the reason is there when the end is
+ * judged. */
 void launch_report_failure_file(struct launch *l)
 {
 	cleanup_free char *path = xasprintf("%s/output/failure", l->paths.ml);
@@ -62,7 +65,8 @@ void launch_report_failure_file(struct launch *l)
 		report_artifact(l, "failure", NULL, NULL, n, 1, text);
 }
 
-/* ---- uploads ---------------------------------------------------------------------------------------------- */
+/* ---- uploads ----------------------------------------------------------------------------------------------
+ */
 
 static void on_progress(uint64_t done, uint64_t total, void *arg)
 {
@@ -95,8 +99,8 @@ static void on_uploaded(int rc, const char *text, void *arg)
 		drain_logs(l);
 		return;
 	}
-	log_warn("event=upload_failed job=%" PRIu64 " attempt=%u try=%u reason=\"%s\"", l->job, l->attempt, l->upload_tries,
-	         text ? text : "");
+	log_warn("event=upload_failed job=%" PRIu64 " attempt=%u try=%u reason=\"%s\"", l->job, l->attempt,
+	         l->upload_tries, text ? text : "");
 	launch_say(l, "upload failed: %s", text ? text : "no reason given");
 	if (l->upload_tries < UPLOAD_TRIES) {
 		launch_arm(l, (uint64_t)UPLOAD_RETRY_US << (l->upload_tries - 1), start_upload);
@@ -106,12 +110,13 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	l->kept_outputs = 1;
 	l->cls = RC_STAGING;
 	free(l->text);
-	l->text = xasprintf("outputs could not be uploaded (%s); they are kept on node %s in %s", text ? text : "?",
-	                    l->a->env.cfg.node, l->paths.ml);
+	l->text = xasprintf("outputs could not be uploaded (%s); they are kept on node %s in %s",
+	                    text ? text : "?", l->a->env.cfg.node, l->paths.ml);
 	drain_logs(l);
 }
 
-static const struct upload_ops upload_ops = {.progress = on_progress, .artifact = on_artifact, .done = on_uploaded};
+static const struct upload_ops upload_ops = {
+    .progress = on_progress, .artifact = on_artifact, .done = on_uploaded};
 
 static void start_upload(struct launch *l)
 {
@@ -119,8 +124,8 @@ static void start_upload(struct launch *l)
 	launch_phase(l, "uploading");
 	launch_save(l);
 	launch_report(l);
-	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->plan->m->node_rank, l->plan->n_nodes, &l->paths,
-	                         l->plan->spec->output_uri, &upload_ops, l);
+	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->plan->m->node_rank,
+	                         l->plan->n_nodes, &l->paths, l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);
 }
@@ -162,13 +167,15 @@ static void drain_logs(struct launch *l)
 	on_drained(l);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------
+ */
 
 static void late_release(struct launch *l)
 {
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->link && !shimlink_is_gone(p->link))
-			log_warn("event=shim_not_released job=%" PRIu64 " attempt=%u proc=%s", l->job, l->attempt, p->name);
+			log_warn("event=shim_not_released job=%" PRIu64 " attempt=%u proc=%s", l->job, l->attempt,
+			         p->name);
 	l->releases_open = 0;
 	clean(l);
 }
@@ -212,7 +219,8 @@ static int strip_one(const char *name, void *arg)
 	return 0;
 }
 
-/* Plan and life stay until the controller has CLEANED durably: an agent that starts meanwhile must be able to say so. */
+/* Plan and life stay until the controller has CLEANED durably: an agent that starts meanwhile must be able to
+ * say so. */
 static void strip_run(struct launch *l)
 {
 	fs_each(l->paths.run, strip_one, l, NULL);

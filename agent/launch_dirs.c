@@ -1,8 +1,9 @@
 /*
  * launch_dirs: the folders of one launch and who may see them.
  *
- * RUN/J.A is 0711 of the agent: the job's account walks through to the sockets of its shims, but lists nothing. DATA/jobs/J.A is 0711 too; what the
- * job writes (ml/..., tmp, shm) belongs to its account; logs belong to the agent.
+ * RUN/J.A is 0711 of the agent: the job's account walks through to the sockets of its shims, but lists
+ * nothing. DATA/jobs/J.A is 0711 too; what the job writes (ml/..., tmp, shm) belongs to its account; logs
+ * belong to the agent.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -39,10 +40,12 @@ static int make(const struct launch *l, const char *path, mode_t mode, int job, 
 
 	if (!made && errno != EEXIST)
 		return err_sys(e, errno, "%s", path);
-	/* Only the agent writes above these folders, so nobody can have put a link here. The umask is 022 (main). */
+	/* Only the agent writes above these folders, so nobody can have put a link here. The umask is 022 (main).
+	 */
 	if ((!made || (mode & 022)) && chmod(path, mode) < 0)
 		return err_sys(e, errno, "%s: mode", path);
-	if (job && l->a->env.is_root && (!made || l->user.uid || l->user.gid) && lchown(path, l->user.uid, l->user.gid) < 0)
+	if (job && l->a->env.is_root && (!made || l->user.uid || l->user.gid) &&
+	    lchown(path, l->user.uid, l->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", path);
 	return 0;
 }
@@ -61,7 +64,8 @@ int launch_make_dirs(struct launch *l, struct err *e)
 		if (make(l, path, dirs[i].mode, dirs[i].job, e) < 0)
 			return -1;
 	}
-	/* Short and on tmpfs: unix sockets of Open MPI, and its shared memory, where the launch has no /tmp and /dev/shm of its own. */
+	/* Short and on tmpfs: unix sockets of Open MPI, and its shared memory, where the launch has no /tmp and
+	 * /dev/shm of its own. */
 	if (make(l, orted_tmp, 0700, 1, e) < 0)
 		return -1;
 	return make(l, shm, 0700, 1, e);

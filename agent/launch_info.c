@@ -1,15 +1,16 @@
 /*
- * launch_info: facts for the run's record: software of the node (driver, CUDA, MPI ...), packages that the job's interpreter finds. The latter costs an
- * interpreter's start, so it is asked after the ranks run, on the main node only, and remembered for PACKAGES_US.
+ * launch_info: facts for the run's record: software of the node (driver, CUDA, MPI ...), packages that the
+ * job's interpreter finds. The latter costs an interpreter's start, so it is asked after the ranks run, on
+ * the main node only, and remembered for PACKAGES_US.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/launch.h"
 
-#define PACKAGES_US   600000000ull
-#define REMEMBERED    8
-#define TEXT_MAX      (1024 * 1024)
+#define PACKAGES_US 600000000ull
+#define REMEMBERED  8
+#define TEXT_MAX    (1024 * 1024)
 
 static struct remembered {
 	char *key, *text; /* key: account and folder of the interpreter */

@@ -2,11 +2,12 @@
  * launch_kill: the ladder over a whole launch, and the proof that nothing is left.
  *
  *   0            ranks: SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled
- *   ranks ended  launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later SHIM_QUIT for them, too
- *   grace + 5 s  everything in the container and everything with the launch's mark is killed, again and again for SWEEP_US
- *   then         ENDED, with a text when something could not be killed
+ *   ranks ended  launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later SHIM_QUIT for them,
+ * too grace + 5 s  everything in the container and everything with the launch's mark is killed, again and
+ * again for SWEEP_US then         ENDED, with a text when something could not be killed
  *
- * The same sweep runs after every end: a rank may have left a process behind that is no descendant of its shim any more.
+ * The same sweep runs after every end: a rank may have left a process behind that is no descendant of its
+ * shim any more.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,24 +19,26 @@
 #include "common/log.h"
 #include "common/proc.h"
 
-#define MARK         "HEARTH_TOKEN_LAUNCH"
-#define LAUNCHER_US  2000000u
-#define LAUNCHER_MS  1000u
-#define MARGIN_US    5000000u
-#define STEP_US      100000u
-#define SWEEP_US     10000000u
-#define SWEEP_MS     20u /* that container_kill_all may hold up the loop */
+#define MARK        "HEARTH_TOKEN_LAUNCH"
+#define LAUNCHER_US 2000000u
+#define LAUNCHER_MS 1000u
+#define MARGIN_US   5000000u
+#define STEP_US     100000u
+#define SWEEP_US    10000000u
+#define SWEEP_MS    20u /* that container_kill_all may hold up the loop */
 
 static uint64_t now_us(const struct launch *l)
 {
 	return clock_boot_us(l->a->env.clock);
 }
 
-/* ---- ENDED ---------------------------------------------------------------------------------------------- */
+/* ---- ENDED ----------------------------------------------------------------------------------------------
+ */
 
 static void ended(struct launch *l, const char *left)
 {
-	enum launch_state end = l->state == LAUNCH_PREPARING || (l->cls != RC_NONE && !l->going) ? LAUNCH_FAILED : LAUNCH_ENDED;
+	enum launch_state end =
+	    l->state == LAUNCH_PREPARING || (l->cls != RC_NONE && !l->going) ? LAUNCH_FAILED : LAUNCH_ENDED;
 
 	launch_arm(l, 0, NULL);
 	launch_phase(l, NULL);
@@ -71,8 +74,10 @@ static void sweep_step(struct launch *l)
 		launch_arm(l, STEP_US, sweep_step);
 		return;
 	}
-	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)", marked > inside ? marked : inside);
-	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, marked > inside ? marked : inside);
+	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)",
+	         marked > inside ? marked : inside);
+	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt,
+	          marked > inside ? marked : inside);
 	ended(l, left);
 }
 
@@ -81,10 +86,12 @@ void launch_sweep(struct launch *l)
 	if (l->on_timer == sweep_step)
 		return;
 	l->sweep_until_us = now_us(l) + SWEEP_US;
-	launch_arm(l, 0, sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
+	launch_arm(l, 0,
+	           sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
 }
 
-/* ---- the ladder ---------------------------------------------------------------------------------------------- */
+/* ---- the ladder
+ * ---------------------------------------------------------------------------------------------- */
 
 static int is_launcher(const struct lproc *p)
 {
@@ -169,7 +176,8 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	if (l->stopping && deadline >= l->kill_deadline_us)
 		return; /* said again, not sooner */
 	launch_say(l, "stopping: %s (grace %u ms)", reason, grace_ms);
-	log_info("event=kill job=%" PRIu64 " attempt=%u grace_ms=%u reason=\"%s\"", l->job, l->attempt, grace_ms, reason);
+	log_info("event=kill job=%" PRIu64 " attempt=%u grace_ms=%u reason=\"%s\"", l->job, l->attempt, grace_ms,
+	         reason);
 	if (l->stage) {
 		stage_cancel(l->stage);
 		l->stage = NULL;
@@ -182,7 +190,8 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	drop_unspawned(l);
 	quit_ranks(l, grace_ms);
 	if (l->state == LAUNCH_PREPARING || !l->procs) {
-		/* PREPARING stays the state: nothing of the user's ran, it ends as FAILED, or as ENDED when it was ordered. */
+		/* PREPARING stays the state: nothing of the user's ran, it ends as FAILED, or as ENDED when it was
+		 * ordered. */
 		launch_save(l);
 	} else {
 		launch_set_state(l, LAUNCH_STOPPING);

@@ -1,6 +1,6 @@
 /*
- * launch_life: RUN/J.A/life, what the agent must know of a launch after its own death, as JSON. Written at each change of state, on tmpfs, by
- * atomic replace; processes are not in it: their shims know them.
+ * launch_life: RUN/J.A/life, what the agent must know of a launch after its own death, as JSON. Written at
+ * each change of state, on tmpfs, by atomic replace; processes are not in it: their shims know them.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -45,13 +45,15 @@ void launch_save(struct launch *l)
 	}
 	text = json_text(o);
 	cJSON_Delete(o);
-	/* When it cannot be written the launch goes on; a later agent would know an older state, and find the shims all the same. */
+	/* When it cannot be written the launch goes on; a later agent would know an older state, and find the
+	 * shims all the same. */
 	if (FAULT("agent.state"))
 		err_set(&e, ERR_NOSPACE, "injected");
 	else
 		fs_replace(path, text, strlen(text), 0600, &e);
 	if (e.code)
-		log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+		log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
+		          e.text);
 	free(text);
 }
 
@@ -71,8 +73,7 @@ static int load_phases(struct launch *l, const cJSON *o, struct err *e)
 
 	if (json_get_arr(o, "", "phases", &list, e) < 0)
 		return -1;
-	cJSON_ArrayForEach(p, list)
-	{
+	cJSON_ArrayForEach (p, list) {
 		struct lphase ph = {0};
 		const char *name = NULL;
 
@@ -102,12 +103,13 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	if (json_get_str(o, "", "boot", &boot, e) < 0 || get_u64(o, "state", &state, e) < 0 ||
 	    get_u64(o, "epoch", &l->epoch, e) < 0 || get_u64(o, "cls", &cls, e) < 0 ||
 	    json_get_str(o, "", "text", &text, e) < 0 || json_get_str(o, "", "venv_bin", &venv, e) < 0 ||
-	    json_get_bool(o, "", "going", &l->going, e) < 0 || json_get_bool(o, "", "stopping", &l->stopping, e) < 0 ||
-	    get_u64(o, "grace_ms", &grace, e) < 0 || get_u64(o, "kill_deadline_us", &l->kill_deadline_us, e) < 0 ||
+	    json_get_bool(o, "", "going", &l->going, e) < 0 ||
+	    json_get_bool(o, "", "stopping", &l->stopping, e) < 0 || get_u64(o, "grace_ms", &grace, e) < 0 ||
+	    get_u64(o, "kill_deadline_us", &l->kill_deadline_us, e) < 0 ||
 	    json_get_str(o, "", "kill_reason", &reason, e) < 0 ||
-	    json_get_bool(o, "", "collecting", &l->collecting, e) < 0 || json_get_bool(o, "", "keep", &l->keep, e) < 0 ||
-	    json_get_bool(o, "", "releasing", &releasing, e) < 0 ||
-	    load_phases(l, o, e) < 0)
+	    json_get_bool(o, "", "collecting", &l->collecting, e) < 0 ||
+	    json_get_bool(o, "", "keep", &l->keep, e) < 0 ||
+	    json_get_bool(o, "", "releasing", &releasing, e) < 0 || load_phases(l, o, e) < 0)
 		return -1;
 	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED)
 		return err_set(e, ERR_PROTOCOL, "state %" PRIu64, state);

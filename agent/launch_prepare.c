@@ -1,5 +1,6 @@
 /*
- * launch_prepare: from the order to READY: account, folders, logs, staging (asynchronous), container, environment files, shims.
+ * launch_prepare: from the order to READY: account, folders, logs, staging (asynchronous), container,
+ * environment files, shims.
  *
  * Each step may be done twice: an agent that died in between starts over from the first one.
  */
@@ -15,8 +16,8 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 
-#define PROGRESS_US      250000u
-#define SHIM_READY_US    15000000u
+#define PROGRESS_US        250000u
+#define SHIM_READY_US      15000000u
 #define PREPARE_DEFAULT_MS 600000u
 
 static const struct stage_ops stage_ops;
@@ -33,12 +34,14 @@ void launch_fail(struct launch *l, enum reason_class cls, const char *text)
 	launch_kill(l, 0, "preparation failed");
 }
 
-/* ---- staging ---------------------------------------------------------------------------------------------- */
+/* ---- staging ----------------------------------------------------------------------------------------------
+ */
 
 static void too_long(struct launch *l)
 {
-	cleanup_free char *text = xasprintf("no progress in phase '%s' for %u s", l->n_phases ? l->phases[l->n_phases - 1].name : "?",
-	                                    l->plan->m->prepare_timeout_ms / 1000);
+	cleanup_free char *text =
+	    xasprintf("no progress in phase '%s' for %u s", l->n_phases ? l->phases[l->n_phases - 1].name : "?",
+	              l->plan->m->prepare_timeout_ms / 1000);
 
 	launch_fail(l, RC_STAGING, text);
 }
@@ -116,7 +119,8 @@ static void start_staging(struct launch *l)
 		launch_fail(l, RC_STAGING, "staging could not be started");
 }
 
-/* ---- container ---------------------------------------------------------------------------------------------- */
+/* ---- container
+ * ---------------------------------------------------------------------------------------------- */
 
 static void choose_cpus(struct launch *l)
 {
@@ -170,13 +174,15 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	return 0;
 }
 
-/* ---- shims ---------------------------------------------------------------------------------------------- */
+/* ---- shims ----------------------------------------------------------------------------------------------
+ */
 
 static void shims_late(struct launch *l)
 {
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->spawned || p->state == PS_UNKNOWN) {
-			cleanup_free char *text = xasprintf("the shim of %s was not ready after %u s", p->name, SHIM_READY_US / 1000000);
+			cleanup_free char *text =
+			    xasprintf("the shim of %s was not ready after %u s", p->name, SHIM_READY_US / 1000000);
 
 			launch_fail(l, RC_AGENT, text);
 			return;
@@ -214,24 +220,28 @@ void launch_proc_ready(struct launch *l)
 			return;
 	}
 	launch_arm(l, 0, NULL);
-	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world, plan_node_name(l->plan),
-	           l->user.name);
+	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world,
+	           plan_node_name(l->plan), l->user.name);
 	launch_set_state(l, LAUNCH_READY);
 	launch_info_software(l);
 }
 
-/* ---- start ---------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------------------
+ */
 
-/* Leftovers of an earlier try of this very launch: its record and its empty log files would refuse a new shim. */
+/* Leftovers of an earlier try of this very launch: its record and its empty log files would refuse a new
+ * shim. */
 static void clear_old_procs(struct launch *l)
 {
 	static const char *const others[] = {"mpirun", "orted", "torchrun"};
 
 	for (uint32_t i = 0; i < l->plan->local_ranks + 3; i++) {
 		const char *other = i < 3 ? others[i] : NULL;
-		cleanup_free char *dir = other ? xasprintf("%s/%s", l->paths.run, other) : xasprintf("%s/rank-%u", l->paths.run, i - 3);
-		cleanup_free char *logs = other ? xasprintf("%s/logs/%s", l->paths.work, other)
-		                                : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
+		cleanup_free char *dir =
+		    other ? xasprintf("%s/%s", l->paths.run, other) : xasprintf("%s/rank-%u", l->paths.run, i - 3);
+		cleanup_free char *logs =
+		    other ? xasprintf("%s/logs/%s", l->paths.work, other)
+		          : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
 
 		fs_rm_rf(dir, NULL);
 		fs_rm_rf(logs, NULL);
@@ -259,10 +269,12 @@ void launch_prepare(struct launch *l)
 		return;
 	}
 	launch_open_logs(l);
-	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name, l->attempt,
-	           plan_node_name(l->plan), l->a->env.cfg.node, m->owner, spec_launcher_name(l->plan->spec->launcher));
+	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
+	           l->attempt, plan_node_name(l->plan), l->a->env.cfg.node, m->owner,
+	           spec_launcher_name(l->plan->spec->launcher));
 	if (l->plan->spec->launcher == LAUNCHER_MPIRUN && !l->a->mpirun) {
-		launch_fail(l, RC_LAUNCH, "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
+		launch_fail(l, RC_LAUNCH,
+		            "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
 		return;
 	}
 	start_staging(l);

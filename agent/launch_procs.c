@@ -1,9 +1,10 @@
 /*
- * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims are started.
+ * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims
+ * are started.
  *
- *   mpirun    main node: mpirun and its ranks; others: orted and its ranks. Ranks wait for hearth-rank's go, orted for ORTED_START
- *   direct    ranks, which wait for the agent's go
- *   torchrun  torchrun, and its ranks, which wait for hearth-rank's go as under mpirun
+ *   mpirun    main node: mpirun and its ranks; others: orted and its ranks. Ranks wait for hearth-rank's go,
+ * orted for ORTED_START direct    ranks, which wait for the agent's go torchrun  torchrun, and its ranks,
+ * which wait for hearth-rank's go as under mpirun
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,7 +38,8 @@ void launch_list_procs(struct launch *l)
 		lproc_new(l, PROC_RANK, i);
 }
 
-/* ---- CPUs and GPUs of a rank ------------------------------------------------------------------------------------ */
+/* ---- CPUs and GPUs of a rank
+ * ------------------------------------------------------------------------------------ */
 
 /* GPUs of one rank when each sees its own: dealt out evenly, in order. */
 static void own_gpus(const struct launch *l, uint32_t local_rank, uint32_t *from, uint32_t *n)
@@ -65,7 +67,8 @@ static void take_out(uint32_t *set, uint32_t *n, uint32_t cpu)
 		}
 }
 
-/* CPUs of local rank L near its GPUs, none given twice: the ranks before it choose first. Returns how many; 0: not pinned. */
+/* CPUs of local rank L near its GPUs, none given twice: the ranks before it choose first. Returns how many;
+ * 0: not pinned. */
 static uint32_t rank_cpus(const struct launch *l, uint32_t local_rank, uint32_t *out)
 {
 	const struct wire_u32v *gpus = &l->plan->m->gpus;
@@ -79,8 +82,8 @@ static uint32_t rank_cpus(const struct launch *l, uint32_t local_rank, uint32_t 
 		uint32_t from, n_gpus;
 
 		own_gpus(l, r, &from, &n_gpus);
-		n = inventory_cpus_near(l->a->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left, want < n_left ? want : n_left,
-		                        out);
+		n = inventory_cpus_near(l->a->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left,
+		                        want < n_left ? want : n_left, out);
 		for (uint32_t i = 0; i < n && r < local_rank; i++)
 			take_out(left, &n_left, out[i]);
 	}
@@ -97,7 +100,8 @@ static char *visible_devices(const struct launch *l, uint32_t local_rank)
 	return inventory_visible_devices(l->a->inv, n ? gpus->v + from : NULL, n);
 }
 
-/* ---- environment ---------------------------------------------------------------------------------------------- */
+/* ---- environment
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Scripts that talk to hearthd over TLS need its authority. */
 static void ca_for_job(struct launch *l, char **seen)
@@ -170,7 +174,8 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	note_environment(l, p, out);
 }
 
-/* ---- command ---------------------------------------------------------------------------------------------- */
+/* ---- command ----------------------------------------------------------------------------------------------
+ */
 
 static void mpirun_command(struct launch *l, struct strv *argv)
 {
@@ -206,7 +211,8 @@ static void proc_command(struct lproc *p, struct strv *argv)
 	}
 }
 
-/* ---- the shim's order --------------------------------------------------------------------------------------------- */
+/* ---- the shim's order
+ * --------------------------------------------------------------------------------------------- */
 
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
@@ -245,7 +251,8 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	proc_command(p, &s->argv);
 }
 
-/* ---- starting a shim ----------------------------------------------------------------------------------------------- */
+/* ---- starting a shim
+ * ----------------------------------------------------------------------------------------------- */
 
 static void drop_ready(struct lproc *p)
 {
@@ -254,7 +261,8 @@ static void drop_ready(struct lproc *p)
 	p->ready_fd = -1;
 }
 
-/* The node's fault and none of the command's: told as a failed preparation, not as a rank that could not start. */
+/* The node's fault and none of the command's: told as a failed preparation, not as a rank that could not
+ * start. */
 static void shim_failed(struct lproc *p, const char *text)
 {
 	struct launch *l = p->l;

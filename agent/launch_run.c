@@ -1,8 +1,9 @@
 /*
  * launch_run: GO, orted, and what follows from the ends of processes.
  *
- * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the launcher of this node (mpirun, orted, torchrun) has
- * ended nothing can start any more and the ranks get the ladder; when all have ended the launch has ended here.
+ * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the
+ * launcher of this node (mpirun, orted, torchrun) has ended nothing can start any more and the ranks get the
+ * ladder; when all have ended the launch has ended here.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +31,8 @@ void launch_go(struct launch *l)
 	launch_set_state(l, LAUNCH_RUNNING);
 }
 
-/* ---- orted ---------------------------------------------------------------------------------------------- */
+/* ---- orted ----------------------------------------------------------------------------------------------
+ */
 
 static struct lproc *orted_of(struct launch *l)
 {
@@ -58,7 +60,8 @@ static void refuse_orted(struct launch *l, const struct wm_orted_start *m, const
 	lproc_report(&p);
 }
 
-/* The rsh_id is kept beside the shim, so that an agent that starts again knows which request this orted answers. */
+/* The rsh_id is kept beside the shim, so that an agent that starts again knows which request this orted
+ * answers. */
 static int keep_rsh_id(struct lproc *p, const char *rsh_id, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/rsh_id", p->dir);
@@ -162,7 +165,8 @@ void launch_proc_changed(struct lproc *p)
 	launch_check_end(l);
 }
 
-/* ---- limits ---------------------------------------------------------------------------------------------- */
+/* ---- limits ----------------------------------------------------------------------------------------------
+ */
 
 void launch_limit(const char *text, int oom, void *arg)
 {

@@ -1,6 +1,7 @@
 /*
- * launches: see launches.h. The greatest epoch of a job is remembered after its launches are forgotten, for EPOCHS_MAX jobs: an order that is
- * older than a connection cannot come at all, so that is far more than can be on its way.
+ * launches: see launches.h. The greatest epoch of a job is remembered after its launches are forgotten, for
+ * EPOCHS_MAX jobs: an order that is older than a connection cannot come at all, so that is far more than can
+ * be on its way.
  */
 #include "agent/launches.h"
 
@@ -37,9 +38,9 @@ static struct launch *find(const struct launches *t, uint64_t job, uint32_t atte
 {
 	struct launch *l;
 
-	DL_FOREACH(t->list, l)
-	if (l->job == job && l->attempt == attempt)
-		return l;
+	DL_FOREACH (t->list, l)
+		if (l->job == job && l->attempt == attempt)
+			return l;
 	return NULL;
 }
 
@@ -72,10 +73,11 @@ static void add(struct launches *t, struct launch *l)
 	t->n++;
 }
 
-/* ---- answers about launches that are not here ---------------------------------------------------------------------- */
+/* ---- answers about launches that are not here
+ * ---------------------------------------------------------------------- */
 
-static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, uint64_t epoch, enum launch_state state,
-                          enum reason_class cls, const char *text)
+static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, uint64_t epoch,
+                          enum launch_state state, enum reason_class cls, const char *text)
 {
 	char none[] = "";
 	cleanup_free char *key = xasprintf("%" PRIu64 ".%u", job, attempt);
@@ -90,7 +92,8 @@ static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, ui
 	outbox_put(t->a->outbox, WM_LAUNCH_REPORT, key, &m);
 }
 
-/* ---- orders ---------------------------------------------------------------------------------------------- */
+/* ---- orders ----------------------------------------------------------------------------------------------
+ */
 
 static void on_prepare(struct launches *t, struct wm_prepare *m)
 {
@@ -155,14 +158,16 @@ static void absent(struct launches *t, uint16_t type, const struct head *h)
 {
 	switch (type) {
 	case WM_KILL:
-		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_ENDED, RC_UNKNOWN, "nothing of this launch is on this node");
+		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_ENDED, RC_UNKNOWN,
+		              "nothing of this launch is on this node");
 		break;
 	case WM_COLLECT:
 		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_CLEANED, RC_NONE, "");
 		break;
 	case WM_LAUNCH_GO:
 	case WM_ORTED_START:
-		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_FAILED, RC_UNKNOWN, "nothing of this launch is on this node");
+		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_FAILED, RC_UNKNOWN,
+		              "nothing of this launch is on this node");
 		break;
 	default:
 		break;
@@ -187,7 +192,8 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		return;
 	}
 	if (check_epoch(t, h.job, h.epoch) < 0) {
-		log_warn("event=old_order type=%s job=%" PRIu64 " attempt=%u epoch=%" PRIu64, wire_name(type), h.job, h.attempt, h.epoch);
+		log_warn("event=old_order type=%s job=%" PRIu64 " attempt=%u epoch=%" PRIu64, wire_name(type), h.job,
+		         h.attempt, h.epoch);
 		wire_free(type, msg);
 		return;
 	}
@@ -215,15 +221,16 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	wire_free(type, msg);
 }
 
-/* ---- reports ---------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------
+ */
 
 void launches_report_all(struct launches *t)
 {
 	struct launch *l;
 
-	DL_FOREACH(t->list, l)
-	{
-		/* Processes first: an ENDED that comes before the ends of its ranks would leave their fate unknown. */
+	DL_FOREACH (t->list, l) {
+		/* Processes first: an ENDED that comes before the ends of its ranks would leave their fate unknown.
+		 */
 		for (struct lproc *p = l->procs; p; p = p->next)
 			lproc_report(p);
 		launch_report(l);
@@ -264,7 +271,8 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 		launches_forget(t, l);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------------------- */
+/* ---- questions
+ * ---------------------------------------------------------------------------------------------- */
 
 uint32_t launches_count(const struct launches *t)
 {
@@ -275,9 +283,9 @@ int launches_alive(const struct launches *t)
 {
 	struct launch *l;
 
-	DL_FOREACH(t->list, l)
-	if (!launch_is_over(l))
-		return 1;
+	DL_FOREACH (t->list, l)
+		if (!launch_is_over(l))
+			return 1;
 	return 0;
 }
 
@@ -285,8 +293,7 @@ void launches_fence(struct launches *t, const char *why)
 {
 	struct launch *l;
 
-	DL_FOREACH(t->list, l)
-	{
+	DL_FOREACH (t->list, l) {
 		if (launch_is_over(l))
 			continue;
 		l->cls = RC_NODE_LOST;
@@ -299,8 +306,7 @@ int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t
 	size_t n = strlen(token);
 	struct launch *l;
 
-	DL_FOREACH(t->list, l)
-	{
+	DL_FOREACH (t->list, l) {
 		const char *own = l->plan->m->token;
 
 		if (strlen(own) != n || !const_time_equal(own, token, n))
@@ -352,8 +358,7 @@ void launches_destroy(struct launches *t)
 		DL_DELETE(t->list, l);
 		launch_free(l);
 	}
-	HASH_ITER(hh, t->epochs, en, next)
-	{
+	HASH_ITER (hh, t->epochs, en, next) {
 		HASH_DEL(t->epochs, en);
 		free(en);
 	}

@@ -1,28 +1,28 @@
 /*
- * launches: all launches of this node; orders of the controller find theirs here. One place decides who is too old to be obeyed: an order with an
- * epoch below the greatest seen for its job is dropped.
+ * launches: all launches of this node; orders of the controller find theirs here. One place decides who is
+ * too old to be obeyed: an order with an epoch below the greatest seen for its job is dropped.
  */
 #ifndef HEARTH_AGENT_LAUNCHES_H
 #define HEARTH_AGENT_LAUNCHES_H
 
+#include "common/err.h"
 #include <stdint.h>
 #include <sys/types.h>
-#include "common/err.h"
 
 struct agent;
 struct launch;
 struct launches;
 
 struct launches *launches_create(struct agent *a);
-void launches_destroy(struct launches *t); /* memory only: jobs go on */
-int launches_adopt(struct launches *t, struct err *e); /* scans RUN */
+void launches_destroy(struct launches *t);                         /* memory only: jobs go on */
+int launches_adopt(struct launches *t, struct err *e);             /* scans RUN */
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */
 void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);
-int launches_alive(const struct launches *t); /* launches with processes, or about to have some */
+int launches_alive(const struct launches *t);             /* launches with processes, or about to have some */
 void launches_fence(struct launches *t, const char *why); /* kills them all, now */
 void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a report is durable */
-void launches_forget(struct launches *t, struct launch *l); /* frees it */
+void launches_forget(struct launches *t, struct launch *l);              /* frees it */
 
 /* For rshd. 0, or -1 when this account runs no launch with that token. */
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt);

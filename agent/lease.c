@@ -73,7 +73,8 @@ enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, u
 	return reached * 2 > known ? LEASE_CARRY_ON : LEASE_MINORITY;
 }
 
-enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing)
+enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
+                                uint32_t peers_reached, uint32_t peers_hearing)
 {
 	enum lease_verdict v;
 

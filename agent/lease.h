@@ -1,20 +1,26 @@
 /*
- * lease: may this agent's launches go on without a word from the controller? Pure; times are boot_us (CLOCK_BOOTTIME).
+ * lease: may this agent's launches go on without a word from the controller? Pure; times are boot_us
+ * (CLOCK_BOOTTIME).
  *
- * The controller's BEAT_ACK renews the lease and carries its length L. When five eighths of it have passed in silence and launches are alive, the
- * agent asks all agents that it knows, on their peer ports. "Known" counts itself; "reached" are those that answered, and itself.
+ * The controller's BEAT_ACK renews the lease and carries its length L. When five eighths of it have passed in
+ * silence and launches are alive, the agent asks all agents that it knows, on their peer ports. "Known"
+ * counts itself; "reached" are those that answered, and itself.
  *
- *   a reached one hears the controller             -> CUT       I am cut off: kill my launches; the controller restarts them elsewhere
- *   none does, reached > known / 2                 -> CARRY_ON  the controller is down: nobody can restart anything; ask again
- *   none does, reached <= known / 2                -> MINORITY  the others may have a controller: kill
- *   no other agent is known                        -> CARRY_ON  there is nowhere else to restart
+ *   a reached one hears the controller             -> CUT       I am cut off: kill my launches; the
+ * controller restarts them elsewhere none does, reached > known / 2                 -> CARRY_ON  the
+ * controller is down: nobody can restart anything; ask again none does, reached <= known / 2 -> MINORITY  the
+ * others may have a controller: kill no other agent is known                        -> CARRY_ON  there is
+ * nowhere else to restart
  *
- * A verdict to kill is never carried out at once: the agent dials eagerly and asks a second time, at 7/8 L, so that all is over at L. Without that, a
- * controller that was restarted and found by a neighbour first would look like a cut. After CARRY_ON it asks again each L/2; a verdict to kill is then
- * confirmed L/4 later: a controller that came back since the last question declares nobody lost in its first lease, so that is in time.
+ * A verdict to kill is never carried out at once: the agent dials eagerly and asks a second time, at 7/8 L,
+ * so that all is over at L. Without that, a controller that was restarted and found by a neighbour first
+ * would look like a cut. After CARRY_ON it asks again each L/2; a verdict to kill is then confirmed L/4
+ * later: a controller that came back since the last question declares nobody lost in its first lease, so that
+ * is in time.
  *
- * "Hears the controller" means an acknowledgement younger than L/2: when the controller dies, the leases of all agents run out within one beat of each
- * other, and a neighbour whose lease has some milliseconds left must not count as a proof that the controller lives. Beats are at most L/3.
+ * "Hears the controller" means an acknowledgement younger than L/2: when the controller dies, the leases of
+ * all agents run out within one beat of each other, and a neighbour whose lease has some milliseconds left
+ * must not count as a proof that the controller lives. Beats are at most L/3.
  */
 #ifndef HEARTH_AGENT_LEASE_H
 #define HEARTH_AGENT_LEASE_H
@@ -23,11 +29,11 @@
 
 enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY };
 enum lease_phase {
-	LEASE_HELD,    /* the controller was heard not long ago */
-	LEASE_ASKING,  /* questions are on their way */
-	LEASE_DOUBT,   /* verdict to kill, to be confirmed by a second round */
-	LEASE_ORPHAN,  /* verdict CARRY_ON; asks again */
-	LEASE_LOST,    /* verdict to kill, confirmed; until the controller is heard again */
+	LEASE_HELD,   /* the controller was heard not long ago */
+	LEASE_ASKING, /* questions are on their way */
+	LEASE_DOUBT,  /* verdict to kill, to be confirmed by a second round */
+	LEASE_ORPHAN, /* verdict CARRY_ON; asks again */
+	LEASE_LOST,   /* verdict to kill, confirmed; until the controller is heard again */
 };
 
 struct lease {
@@ -49,9 +55,10 @@ uint32_t lease_ask_timeout_ms(const struct lease *l);
 /* Does this answer of a peer prove a living controller? */
 int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms);
 enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
-/* End of a round, while LEASE_ASKING; in other phases (an ack came meanwhile) nothing happens. Afterwards the phase is LEASE_DOUBT, LEASE_ORPHAN,
- * or LEASE_LOST: then, and only then, the launches must be killed. */
-enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
+/* End of a round, while LEASE_ASKING; in other phases (an ack came meanwhile) nothing happens. Afterwards the
+ * phase is LEASE_DOUBT, LEASE_ORPHAN, or LEASE_LOST: then, and only then, the launches must be killed. */
+enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
+                                uint32_t peers_reached, uint32_t peers_hearing);
 /* What to tell a peer that asks. */
 int lease_has_controller(const struct lease *l, uint64_t now_us, uint64_t *ack_age_ms);
 const char *lease_verdict_text(enum lease_verdict v);

@@ -17,9 +17,10 @@
 
 #define PERIOD_MS      500
 #define DISK_PERIOD_US (2 * 1000000ull)
-#define DISK_QUIET_US  (30 * 1000000ull) /* looked at least so often, also when the file system did not fill \
-	                                      */
-#define SHARE       20                   /* at most 1/20 of the time is spent on looking */
+#define DISK_QUIET_US                                                                                        \
+	(30 * 1000000ull)  /* looked at least so often, also when the file system did not fill                   \
+	                    */
+#define SHARE       20 /* at most 1/20 of the time is spent on looking */
 #define ENVIRON_MAX (8 * 1024 * 1024)
 #define MARK        "HEARTH_TOKEN_LAUNCH="
 

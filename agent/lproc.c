@@ -1,5 +1,6 @@
 /*
- * lproc: a process of a launch as its shim tells of it. States only move forward: waiting, running, one of the ends; what comes late is dropped.
+ * lproc: a process of a launch as its shim tells of it. States only move forward: waiting, running, one of
+ * the ends; what comes late is dropped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,28 +85,30 @@ int lproc_ended(const struct lproc *p)
 	return p->state == PS_EXITED || p->state == PS_FAILED || p->state == PS_LOST;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------
+ */
 
 void lproc_report(struct lproc *p)
 {
 	const struct launch *l = p->l;
 	/* The controller knows an orted by the request that asked for it. */
-	struct wm_proc_report m = {.job = l->job,
-	                           .attempt = l->attempt,
-	                           .epoch = l->epoch,
-	                           .kind = p->kind,
-	                           .rank = p->rank,
-	                           .local_rank = p->local_rank,
-	                           .token = p->rsh_id ? p->rsh_id : p->token,
-	                           .state = p->state,
-	                           .pid = p->pid,
-	                           .exit_code = p->exit_code,
-	                           .signal = p->signal,
-	                           .oom = p->oom,
-	                           .started_us = p->started_us,
-	                           .ended_us = p->ended_us,
-	                           .text = p->text,
-	                           .last_lines = {.data = (uint8_t *)p->last_lines, .n = (uint32_t)p->last_lines_n}};
+	struct wm_proc_report m = {
+	    .job = l->job,
+	    .attempt = l->attempt,
+	    .epoch = l->epoch,
+	    .kind = p->kind,
+	    .rank = p->rank,
+	    .local_rank = p->local_rank,
+	    .token = p->rsh_id ? p->rsh_id : p->token,
+	    .state = p->state,
+	    .pid = p->pid,
+	    .exit_code = p->exit_code,
+	    .signal = p->signal,
+	    .oom = p->oom,
+	    .started_us = p->started_us,
+	    .ended_us = p->ended_us,
+	    .text = p->text,
+	    .last_lines = {.data = (uint8_t *)p->last_lines, .n = (uint32_t)p->last_lines_n}};
 	cleanup_free char *key = xasprintf("%s proc %s", l->key, p->name);
 
 	if (p->state != PS_UNKNOWN && !p->unsaid)
@@ -120,7 +123,8 @@ static void describe(const struct lproc *p, char *out, size_t size)
 		break;
 	case PS_EXITED:
 		if (p->signal)
-			snprintf(out, size, "was ended by %s%s", proc_signal_name((int)p->signal), p->oom ? ", out of memory" : "");
+			snprintf(out, size, "was ended by %s%s", proc_signal_name((int)p->signal),
+			         p->oom ? ", out of memory" : "");
 		else
 			snprintf(out, size, "exited with %u%s", p->exit_code, p->oom ? ", out of memory" : "");
 		break;
@@ -147,8 +151,8 @@ static void say_change(struct lproc *p)
 	else
 		launch_say(p->l, "%s %s", p->name, what);
 	if (lproc_ended(p))
-		log_info("event=proc_end job=%" PRIu64 " attempt=%u proc=%s state=%u exit=%u signal=%u oom=%u", p->l->job, p->l->attempt,
-		         p->name, p->state, p->exit_code, p->signal, p->oom);
+		log_info("event=proc_end job=%" PRIu64 " attempt=%u proc=%s state=%u exit=%u signal=%u oom=%u",
+		         p->l->job, p->l->attempt, p->name, p->state, p->exit_code, p->signal, p->oom);
 }
 
 static int bad_end(const struct lproc *p)
@@ -156,7 +160,8 @@ static int bad_end(const struct lproc *p)
 	return lproc_ended(p) && (p->state != PS_EXITED || p->exit_code || p->signal);
 }
 
-/* orted and torchrun have no stream of their own: what they said (little, when all is well) goes to the node's. */
+/* orted and torchrun have no stream of their own: what they said (little, when all is well) goes to the
+ * node's. */
 static void launcher_output(struct lproc *p)
 {
 	size_t n = 0;
@@ -169,7 +174,8 @@ static void launcher_output(struct lproc *p)
 	free(text);
 }
 
-/* Killed because the launch passed a limit: the report must say so, or the signal would look like somebody else's. */
+/* Killed because the launch passed a limit: the report must say so, or the signal would look like somebody
+ * else's. */
 static void add_limit(struct lproc *p)
 {
 	const char *limit = p->l->limit_text;
@@ -197,7 +203,8 @@ static void changed(struct lproc *p)
 	launch_proc_changed(p);
 }
 
-/* ---- hearing ---------------------------------------------------------------------------------------------- */
+/* ---- hearing ----------------------------------------------------------------------------------------------
+ */
 
 static void on_status(const struct wm_shim_status *st, void *arg)
 {
@@ -207,7 +214,8 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 		return;
 	if (p->state == PS_RUNNING && st->state == PS_WAITING)
 		return;
-	/* One that waited and was told to end did not fail to start: the end of the launch says all there is to say. */
+	/* One that waited and was told to end did not fail to start: the end of the launch says all there is to
+	 * say. */
 	p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
 	p->state = st->state;
 	p->pid = st->pid;
@@ -247,8 +255,8 @@ static void on_refused(uint16_t order, const char *text, void *arg)
 	struct lproc *p = arg;
 
 	/* A failed start comes as a state too; the others were too late, and no harm. */
-	log_info("event=shim_refused job=%" PRIu64 " attempt=%u proc=%s order=%s reason=\"%s\"", p->l->job, p->l->attempt, p->name,
-	         wire_name(order), text);
+	log_info("event=shim_refused job=%" PRIu64 " attempt=%u proc=%s order=%s reason=\"%s\"", p->l->job,
+	         p->l->attempt, p->name, wire_name(order), text);
 }
 
 static const struct shimlink_ops link_ops = {.status = on_status, .gone = on_gone, .refused = on_refused};
@@ -269,7 +277,8 @@ void lproc_watch(struct lproc *p)
 		p->tail = tail_start(l->a->tailer, &t);
 }
 
-/* A file beside the shim: an agent that starts again must not take the end of a shim that waited for a failure to start. */
+/* A file beside the shim: an agent that starts again must not take the end of a shim that waited for a
+ * failure to start. */
 static char *quit_mark(const struct lproc *p)
 {
 	return xasprintf("%s/quit", p->dir);

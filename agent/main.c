@@ -23,13 +23,34 @@
 #include "common/log.h"
 #include "common/strutil.h"
 
-#define NAME_SHOWN    24 /* characters of the node's name in RUN: paths of sockets are short */
-#define JOIN_RETRY_S  60
-#define SLOW_TURN_US  20000
+#define NAME_SHOWN   24 /* characters of the node's name in RUN: paths of sockets are short */
+#define JOIN_RETRY_S 60
+#define SLOW_TURN_US 20000
 
-enum { OPT_FIRST = 1000, OPT_CONTROLLER, OPT_DATA, OPT_JOIN, OPT_NAME, OPT_ADDRESS, OPT_INTERFACE, OPT_FABRIC, OPT_PEER_PORT, OPT_PORTS,
-	   OPT_TYPE, OPT_PRICE, OPT_LABELS, OPT_SLOTS, OPT_KMSG, OPT_FAKE_GPUS, OPT_RUN, OPT_LOG_LEVEL, OPT_LOG_MAX, OPT_LIBEXEC, OPT_VERSION,
-	   OPT_HELP };
+enum {
+	OPT_FIRST = 1000,
+	OPT_CONTROLLER,
+	OPT_DATA,
+	OPT_JOIN,
+	OPT_NAME,
+	OPT_ADDRESS,
+	OPT_INTERFACE,
+	OPT_FABRIC,
+	OPT_PEER_PORT,
+	OPT_PORTS,
+	OPT_TYPE,
+	OPT_PRICE,
+	OPT_LABELS,
+	OPT_SLOTS,
+	OPT_KMSG,
+	OPT_FAKE_GPUS,
+	OPT_RUN,
+	OPT_LOG_LEVEL,
+	OPT_LOG_MAX,
+	OPT_LIBEXEC,
+	OPT_VERSION,
+	OPT_HELP
+};
 
 static const struct {
 	const char *name, *arg, *help;
@@ -37,9 +58,11 @@ static const struct {
 } options[] = {
     {"controller", "URL", "where hearthd is, http(s)://HOST:PORT", OPT_CONTROLLER},
     {"data", "DIR", "where this agent keeps its files", OPT_DATA},
-    {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)", OPT_JOIN},
+    {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)",
+     OPT_JOIN},
     {"name", "NAME", "name of this node (default: the host name)", OPT_NAME},
-    {"address", "IP", "where other nodes reach this one (default: the address towards the controller)", OPT_ADDRESS},
+    {"address", "IP", "where other nodes reach this one (default: the address towards the controller)",
+     OPT_ADDRESS},
     {"interface", "IF", "network interface for ranks (default: the one with that address)", OPT_INTERFACE},
     {"fabric-interface", "IF", "interface of a faster network", OPT_FABRIC},
     {"peer-port", "P", "port for other agents (default: any)", OPT_PEER_PORT},
@@ -69,7 +92,8 @@ static void usage(FILE *to)
 	fputs("usage: hearth-agent --controller URL --data DIR [OPTION...]\n\n", to);
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		fprintf(to, "  --%s%s%-*s %s\n", options[i].name, options[i].arg ? " " : "",
-		        (int)(26 - strlen(options[i].name) - (options[i].arg ? 1 : 0)), options[i].arg ? options[i].arg : "", options[i].help);
+		        (int)(26 - strlen(options[i].name) - (options[i].arg ? 1 : 0)),
+		        options[i].arg ? options[i].arg : "", options[i].help);
 }
 
 static int bad(const char *option, const char *value, const char *want)
@@ -78,7 +102,8 @@ static int bad(const char *option, const char *value, const char *want)
 	return -1;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------------------
+ */
 
 static int parse_u32(const char *s, uint32_t max, uint32_t *out)
 {
@@ -95,8 +120,8 @@ static int parse_ports(const char *s, struct agent_config *c)
 	const char *dash = strchr(s, '-');
 	cleanup_free char *lo = dash ? xstrndup(s, (size_t)(dash - s)) : NULL;
 
-	if (!dash || parse_u32(lo, 65535, &c->port_lo) < 0 || parse_u32(dash + 1, 65535, &c->port_hi) < 0 || c->port_lo == 0 ||
-	    c->port_lo > c->port_hi)
+	if (!dash || parse_u32(lo, 65535, &c->port_lo) < 0 || parse_u32(dash + 1, 65535, &c->port_hi) < 0 ||
+	    c->port_lo == 0 || c->port_lo > c->port_hi)
 		return -1;
 	return 0;
 }
@@ -138,7 +163,9 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	switch (id) {
 	case OPT_CONTROLLER:
 		set_str(&c->controller, v);
-		return strncmp(v, "http://", 7) && strncmp(v, "https://", 8) ? bad(name, v, "must be http://HOST:PORT or https://HOST:PORT") : 0;
+		return strncmp(v, "http://", 7) && strncmp(v, "https://", 8)
+		           ? bad(name, v, "must be http://HOST:PORT or https://HOST:PORT")
+		           : 0;
 	case OPT_DATA:
 		set_str(&c->data_dir, v);
 		return 0;
@@ -204,7 +231,8 @@ static int parse(struct arguments *a, int argc, char **argv)
 	int at = 0, id, rc;
 
 	for (size_t i = 0; i < N_OPTIONS; i++)
-		longs[i] = (struct option){options[i].name, options[i].arg ? required_argument : no_argument, NULL, options[i].id};
+		longs[i] = (struct option){options[i].name, options[i].arg ? required_argument : no_argument, NULL,
+		                           options[i].id};
 	while ((id = getopt_long(argc, argv, "", longs, &at)) != -1) {
 		if (id < OPT_FIRST)
 			return -1;
@@ -221,7 +249,8 @@ static int parse(struct arguments *a, int argc, char **argv)
 	return 0;
 }
 
-/* ---- defaults ---------------------------------------------------------------------------------------------- */
+/* ---- defaults
+ * ---------------------------------------------------------------------------------------------- */
 
 static char *host_of(const char *url)
 {
@@ -242,7 +271,9 @@ static int default_name(struct agent_config *c)
 		return 0;
 	gethostname(host, sizeof(host) - 1);
 	c->node = xstrdup(host);
-	return str_check_name(host, 63, "node name", &e) < 0 ? bad("name", host, "the host name is no good node name; give one") : 0;
+	return str_check_name(host, 63, "node name", &e) < 0
+	           ? bad("name", host, "the host name is no good node name; give one")
+	           : 0;
 }
 
 static void default_address(struct agent_config *c)
@@ -322,7 +353,8 @@ static int defaults(struct agent_config *c)
 	return 0;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------
+ */
 
 static void on_stop(int signo, void *arg)
 {
@@ -342,8 +374,8 @@ static int run(struct agent_config *c)
 	signal(SIGPIPE, SIG_IGN);
 	a = agent_create(loop, c, &e);
 	if (a) {
-		log_info("event=started node=%s address=%s peer_port=%u run=%s data=%s root=%d", a->env.cfg.node, a->env.cfg.address,
-		         a->peer_port, a->env.cfg.run_dir, a->env.cfg.data_dir, a->env.is_root);
+		log_info("event=started node=%s address=%s peer_port=%u run=%s data=%s root=%d", a->env.cfg.node,
+		         a->env.cfg.address, a->peer_port, a->env.cfg.run_dir, a->env.cfg.data_dir, a->env.is_root);
 		loop_set_slow_warn(loop, SLOW_TURN_US);
 		loop_run(loop);
 	} else {
@@ -386,7 +418,11 @@ int main(int argc, char **argv)
 	umask(022);
 	more_files();
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	j = (struct join_params){.url = a.c.controller, .data_dir = a.c.data_dir, .node = a.c.node, .token = a.join, .retry_s = JOIN_RETRY_S};
+	j = (struct join_params){.url = a.c.controller,
+	                         .data_dir = a.c.data_dir,
+	                         .node = a.c.node,
+	                         .token = a.join,
+	                         .retry_s = JOIN_RETRY_S};
 	if (join_cluster(&j, &e) < 0) {
 		fprintf(stderr, "hearth-agent: %s\n", e.text);
 		return 1;

@@ -1,9 +1,10 @@
 /*
  * mpi: every option below was found by trying Open MPI 4.1; each has its reason beside it.
  *
- * The main node is called "localhost" in --host: mpirun then runs its ranks itself, whatever the machine is called, and one-node jobs need
- * no orted. The others are called algo-K; the names need not resolve and are never looked up (if_base_do_not_resolve), they
- * only travel through hearth-rsh. With --map-by slot and slots per node, ranks go to nodes in the order of the list.
+ * The main node is called "localhost" in --host: mpirun then runs its ranks itself, whatever the machine is
+ * called, and one-node jobs need no orted. The others are called algo-K; the names need not resolve and are
+ * never looked up (if_base_do_not_resolve), they only travel through hearth-rsh. With --map-by slot and slots
+ * per node, ranks go to nodes in the order of the list.
  */
 #include "agent/mpi.h"
 
@@ -41,7 +42,8 @@ static void launch_options(const struct mpi_in *in, struct strv *out)
 	mca(out, "plm_rsh_no_tree_spawn", "1");
 	strv_add(out, "--leave-session-attached");
 	mca(out, "if_base_do_not_resolve", "1");
-	mca(out, "odls_base_sigkill_timeout", "0"); /* else each abort costs a second; the grace time is the shim's */
+	mca(out, "odls_base_sigkill_timeout",
+	    "0"); /* else each abort costs a second; the grace time is the shim's */
 	mca(out, "orte_abort_on_non_zero_status", "1");
 	mca(out, "rtc", "^hwloc"); /* two orteds of one job on one machine crash with it */
 	/* Last resort only: Hearth decides by lease and progress, long before. */
@@ -52,7 +54,8 @@ static void launch_options(const struct mpi_in *in, struct strv *out)
 
 void mpi_argv(const struct mpi_in *in, struct strv *out)
 {
-	/* Not its absolute path: Open MPI would then look for orted under the same prefix on all nodes. PATH finds it. */
+	/* Not its absolute path: Open MPI would then look for orted under the same prefix on all nodes. PATH
+	 * finds it. */
 	strv_add(out, "mpirun");
 	if (in->as_root)
 		strv_add(out, "--allow-run-as-root");
@@ -85,7 +88,8 @@ static int is_python(const char *word)
 	return !strncmp(slash ? slash + 1 : word, "python", 6);
 }
 
-/* Its workers are stubs as under mpirun: each rank keeps a shim, a stream and an exact exit status of its own. */
+/* Its workers are stubs as under mpirun: each rank keeps a shim, a stream and an exact exit status of its
+ * own. */
 void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
 {
 	struct strv command = {0};
@@ -99,9 +103,11 @@ void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
 	strv_addf(out, "--node_rank=%u", p->m->node_rank);
 	strv_addf(out, "--master_addr=%s", p->m->addresses.v[0]);
 	strv_addf(out, "--master_port=%u", p->m->master_port);
-	/* It looks after its workers every 5 s otherwise, in torch 1.13: so long a job whose ranks are done would not end. */
+	/* It looks after its workers every 5 s otherwise, in torch 1.13: so long a job whose ranks are done would
+	 * not end. */
 	strv_add(out, "--monitor_interval=0.2");
-	/* The stubs write nothing. Torch 1.13 does not understand its own default "0" under Python 3.11; a rule for another rank means the same. */
+	/* The stubs write nothing. Torch 1.13 does not understand its own default "0" under Python 3.11; a rule
+	 * for another rank means the same. */
 	strv_add(out, "--redirects=9:1");
 	strv_add(out, "--tee=9:1");
 	strv_add(out, "--no_python");
@@ -122,7 +128,8 @@ void mpi_orted_argv(const struct wire_strv *words, struct strv *out)
 
 static int plain_word(const char *s)
 {
-	return *s && s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")] == '\0';
+	return *s &&
+	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")] == '\0';
 }
 
 char *mpi_line(const struct strv *argv)
@@ -153,8 +160,8 @@ char *mpi_line(const struct strv *argv)
 char *mpi_find(void)
 {
 	const char *path = getenv("PATH");
-	cleanup_free char *dirs = xasprintf("%s:/usr/local/bin:/usr/bin:/usr/lib64/openmpi/bin:/opt/openmpi/bin",
-	                                    path ? path : "");
+	cleanup_free char *dirs =
+	    xasprintf("%s:/usr/local/bin:/usr/bin:/usr/lib64/openmpi/bin:/opt/openmpi/bin", path ? path : "");
 	char *save = NULL;
 
 	for (char *d = strtok_r(dirs, ":", &save); d; d = strtok_r(NULL, ":", &save)) {

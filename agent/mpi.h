@@ -10,14 +10,15 @@
 struct mpi_in {
 	const struct plan *plan;
 	const char *rsh, *rank; /* absolute paths of hearth-rsh, hearth-rank */
-	const char *cidr;                /* network of this node's address; NULL: let Open MPI choose */
-	int as_root;                     /* the job's account is root */
-	int has_fabric;                  /* RDMA, EFA ...: let Open MPI look for it */
+	const char *cidr;       /* network of this node's address; NULL: let Open MPI choose */
+	int as_root;            /* the job's account is root */
+	int has_fabric;         /* RDMA, EFA ...: let Open MPI look for it */
 };
 void mpi_argv(const struct mpi_in *in, struct strv *out);
 /* torchrun of this node: `python3 -m torch.distributed.run ... --no_python RANK`; rank: hearth-rank */
 void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out);
-/* Command of ORTED_START as words (hearth-rsh has taken the shell line apart): orted is looked for in this node's PATH. */
+/* Command of ORTED_START as words (hearth-rsh has taken the shell line apart): orted is looked for in this
+ * node's PATH. */
 void mpi_orted_argv(const struct wire_strv *words, struct strv *out);
 /* Arguments as one line that a shell would read back, for people. malloc'ed. */
 char *mpi_line(const struct strv *argv);

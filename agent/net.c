@@ -1,5 +1,6 @@
 /*
- * net: getifaddrs and nothing more. Names are only resolved in net_address_towards, once at the start of the agent.
+ * net: getifaddrs and nothing more. Names are only resolved in net_address_towards, once at the start of the
+ * agent.
  */
 #include "agent/net.h"
 

@@ -6,7 +6,8 @@
 
 /* Name of the interface that has this address (text), malloc'ed; NULL when none. */
 char *net_interface_of(const char *address);
-/* "10.77.0.0/16" of the interface's network, malloc'ed; any loopback address gives "127.0.0.0/8"; NULL unknown or not IPv4. */
+/* "10.77.0.0/16" of the interface's network, malloc'ed; any loopback address gives "127.0.0.0/8"; NULL
+ * unknown or not IPv4. */
 char *net_cidr_of(const char *address);
 /* First IPv4 address of an interface; NULL none. */
 char *net_address_of(const char *interface);

@@ -1,6 +1,7 @@
 /*
- * outbox: a hash by (type, key) for replacing, a list for the order; both through uthash, which keeps insertion order. A replaced entry moves to
- * the end: the order of reports is the order in which the states came about.
+ * outbox: a hash by (type, key) for replacing, a list for the order; both through uthash, which keeps
+ * insertion order. A replaced entry moves to the end: the order of reports is the order in which the states
+ * came about.
  */
 #include "agent/outbox.h"
 
@@ -50,8 +51,8 @@ void outbox_destroy(struct outbox *o)
 
 	if (!o)
 		return;
-	HASH_ITER(hh, o->entries, en, next)
-	remove_entry(o, en);
+	HASH_ITER (hh, o->entries, en, next)
+		remove_entry(o, en);
 	free(o);
 }
 
@@ -85,8 +86,7 @@ void outbox_ack(struct outbox *o, uint64_t id)
 {
 	struct entry *en, *next;
 
-	HASH_ITER(hh, o->entries, en, next)
-	{
+	HASH_ITER (hh, o->entries, en, next) {
 		if (en->id != id || id == 0)
 			continue;
 		HASH_DEL(o->entries, en);
@@ -102,17 +102,17 @@ void outbox_reconnected(struct outbox *o)
 {
 	struct entry *en, *next;
 
-	HASH_ITER(hh, o->entries, en, next)
-	en->id = 0;
+	HASH_ITER (hh, o->entries, en, next)
+		en->id = 0;
 }
 
 void outbox_flush(struct outbox *o)
 {
 	struct entry *en, *next;
 
-	HASH_ITER(hh, o->entries, en, next)
-	if (en->id == 0 && send_entry(o, en) < 0)
-		return;
+	HASH_ITER (hh, o->entries, en, next)
+		if (en->id == 0 && send_entry(o, en) < 0)
+			return;
 }
 
 static int under(const struct entry *en, const char *prefix, size_t n)
@@ -127,9 +127,9 @@ void outbox_drop(struct outbox *o, const char *prefix)
 	struct entry *en, *next;
 	size_t n = strlen(prefix);
 
-	HASH_ITER(hh, o->entries, en, next)
-	if (under(en, prefix, n))
-		remove_entry(o, en);
+	HASH_ITER (hh, o->entries, en, next)
+		if (under(en, prefix, n))
+			remove_entry(o, en);
 }
 
 size_t outbox_holds(const struct outbox *o, const char *prefix)
@@ -137,9 +137,19 @@ size_t outbox_holds(const struct outbox *o, const char *prefix)
 	struct entry *en, *next;
 	size_t n = strlen(prefix), count = 0;
 
-	HASH_ITER(hh, o->entries, en, next)
-	count += (size_t)under(en, prefix, n);
+	HASH_ITER (hh, o->entries, en, next)
+		count += (size_t)under(en, prefix, n);
 	return count;
+}
+
+int outbox_unsent(const struct outbox *o)
+{
+	struct entry *en, *next;
+
+	HASH_ITER (hh, o->entries, en, next)
+		if (en->id == 0)
+			return 1;
+	return 0;
 }
 
 size_t outbox_length(const struct outbox *o)

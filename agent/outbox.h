@@ -1,9 +1,10 @@
 /*
- * outbox: reports that the controller must know durably (launch, process, artifact, run info): kept until acknowledged and sent again after each
- * new connection.
+ * outbox: reports that the controller must know durably (launch, process, artifact, run info): kept until
+ * acknowledged and sent again after each new connection.
  *
- * A report describes a state, so a newer one of the same key replaces an older one that was not acknowledged yet; that bounds the box by the number
- * of launches and processes. Each sending has a frame id of its own; an acknowledgement of an older sending does not remove a newer state.
+ * A report describes a state, so a newer one of the same key replaces an older one that was not acknowledged
+ * yet; that bounds the box by the number of launches and processes. Each sending has a frame id of its own;
+ * an acknowledgement of an older sending does not remove a newer state.
  */
 #ifndef HEARTH_AGENT_OUTBOX_H
 #define HEARTH_AGENT_OUTBOX_H
@@ -25,10 +26,14 @@ void outbox_destroy(struct outbox *o);
 /* key names the thing within its type, "17.2" or "17.2 rank 3". Copies msg, sends it. */
 void outbox_put(struct outbox *o, uint16_t type, const char *key, const void *msg);
 void outbox_ack(struct outbox *o, uint64_t id);
-void outbox_reconnected(struct outbox *o); /* everything counts as not sent; call outbox_flush when it may be sent */
-void outbox_flush(struct outbox *o);       /* sends what was not sent on this connection, oldest first */
-void outbox_drop(struct outbox *o, const char *prefix); /* entries whose key begins so: their launch is forgotten */
-size_t outbox_holds(const struct outbox *o, const char *prefix);  /* how many such entries are not acknowledged */
+void outbox_reconnected(
+    struct outbox *o); /* everything counts as not sent; call outbox_flush when it may be sent */
+void outbox_flush(struct outbox *o); /* sends what was not sent on this connection, oldest first */
+void outbox_drop(struct outbox *o,
+                 const char *prefix); /* entries whose key begins so: their launch is forgotten */
+size_t outbox_holds(const struct outbox *o,
+                    const char *prefix);   /* how many such entries are not acknowledged */
+int outbox_unsent(const struct outbox *o); /* some entry is not sent on this connection */
 size_t outbox_length(const struct outbox *o);
 
 #endif

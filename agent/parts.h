@@ -1,5 +1,6 @@
 /*
- * parts: all parts of one agent, for those that need each other. Created and destroyed by agent_core.c, in this order.
+ * parts: all parts of one agent, for those that need each other. Created and destroyed by agent_core.c, in
+ * this order.
  */
 #ifndef HEARTH_AGENT_PARTS_H
 #define HEARTH_AGENT_PARTS_H

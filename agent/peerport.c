@@ -1,5 +1,6 @@
 /*
- * peerport: see peerport.h. Both ends are a `struct line`: a TLS stream, a deadline, one frame in, one frame out.
+ * peerport: see peerport.h. Both ends are a `struct line`: a TLS stream, a deadline, one frame in, one frame
+ * out.
  */
 #include "agent/peerport.h"
 
@@ -18,9 +19,9 @@
 #include "common/strutil.h"
 #include "common/tls.h"
 
-#define LINES_MAX      256
-#define LINE_MS        5000
-#define FRAME_MAX      4096u
+#define LINES_MAX 256
+#define LINE_MS   5000
+#define FRAME_MAX 4096u
 
 struct peer_question {
 	struct agent *a;
@@ -60,7 +61,8 @@ static int take_frame(struct bufferevent *bev, uint16_t want, void **msg)
 	rc = n ? wire_next(&b, &f, NULL) : 0;
 	if (rc <= 0)
 		return rc;
-	if (f.type != want || !wire_allowed(f.type, WIRE_FROM_PEER, WIRE_LOCAL) || wire_decode(f.type, f.body, f.n, msg, NULL) < 0)
+	if (f.type != want || !wire_allowed(f.type, WIRE_FROM_PEER, WIRE_LOCAL) ||
+	    wire_decode(f.type, f.body, f.n, msg, NULL) < 0)
 		return -1;
 	return 1;
 }
@@ -75,7 +77,8 @@ static void put_frame(struct bufferevent *bev, uint16_t type, const void *msg)
 	buf_fini(&out);
 }
 
-/* ---- answering ---------------------------------------------------------------------------------------------- */
+/* ---- answering
+ * ---------------------------------------------------------------------------------------------- */
 
 static void line_end(struct answer_line *line)
 {
@@ -170,10 +173,11 @@ static int bind_to(struct peerport *p, struct err *e)
 		return err_set(e, ERR_INVALID, "--address %s is not an IP address", a->env.cfg.address);
 	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)a->env.cfg.peer_port);
 	p->listener = evconnlistener_new_bind(loop_base(a->env.loop), on_accept, p,
-	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, 128,
-	                                      (struct sockaddr *)&ss, len);
+	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+	                                      128, (struct sockaddr *)&ss, len);
 	if (!p->listener)
-		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s, port %u, for other agents", a->env.cfg.address, a->env.cfg.peer_port);
+		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s, port %u, for other agents",
+		               a->env.cfg.address, a->env.cfg.peer_port);
 	if (getsockname(evconnlistener_get_fd(p->listener), (struct sockaddr *)&ss, &n) == 0)
 		a->peer_port = ntohs(ss.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 	return 0;
@@ -207,7 +211,8 @@ void peerport_destroy(struct peerport *p)
 	free(p);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------------------------
+ */
 
 void peer_question_cancel(struct peer_question *q)
 {

@@ -1,13 +1,14 @@
 /*
- * peerport: agents asking each other, over TLS with both certificates, one question a connection: PEER_ASK {who asks}, PEER_ANSWER.
- * The asked one must be who the controller said it is: its certificate's name is compared with the list's.
+ * peerport: agents asking each other, over TLS with both certificates, one question a connection: PEER_ASK
+ * {who asks}, PEER_ANSWER. The asked one must be who the controller said it is: its certificate's name is
+ * compared with the list's.
  */
 #ifndef HEARTH_AGENT_PEERPORT_H
 #define HEARTH_AGENT_PEERPORT_H
 
-#include <stdint.h>
 #include "common/err.h"
 #include "common/wire_msg.h"
+#include <stdint.h>
 
 struct agent;
 struct peerport;
@@ -17,8 +18,8 @@ struct peer_question;
 struct peerport *peerport_create(struct agent *a, struct err *e);
 void peerport_destroy(struct peerport *p);
 
-/* peer: "name address:port". done is called once, never from inside this call, m NULL when there was no answer; the question is freed after it.
- * NULL when the text is not understood. */
+/* peer: "name address:port". done is called once, never from inside this call, m NULL when there was no
+ * answer; the question is freed after it. NULL when the text is not understood. */
 struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint32_t timeout_ms,
                                         void (*done)(const struct wm_peer_answer *m, void *arg), void *arg);
 void peer_question_cancel(struct peer_question *q); /* done is not called; NULL allowed */

@@ -1,6 +1,6 @@
 /*
- * plan: a PREPARE message comes from an authenticated controller, but all indexes that later code uses without a look are checked here
- * once: one entry per node in each list, this node inside, at least one rank.
+ * plan: a PREPARE message comes from an authenticated controller, but all indexes that later code uses
+ * without a look are checked here once: one entry per node in each list, this node inside, at least one rank.
  */
 #include "agent/plan.h"
 
@@ -21,8 +21,8 @@ static int check_lists(const struct wm_prepare *m, struct err *e)
 	if (n == 0 || n > SPEC_MAX_NODES)
 		return err_set(e, ERR_INVALID, "plan of job %llu: %u nodes", (unsigned long long)m->job, n);
 	if (m->addresses.n != n || m->ranks_per_node.n != n || m->groups.n != n)
-		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n, m->addresses.n,
-		               m->ranks_per_node.n, m->groups.n);
+		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n,
+		               m->addresses.n, m->ranks_per_node.n, m->groups.n);
 	if (m->node_rank >= n)
 		return err_set(e, ERR_INVALID, "plan: node rank %u of %u", m->node_rank, n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -31,7 +31,8 @@ static int check_lists(const struct wm_prepare *m, struct err *e)
 		ranks += m->ranks_per_node.v[i];
 	}
 	if (ranks > PLAN_MAX_RANKS)
-		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks, PLAN_MAX_RANKS);
+		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks,
+		               PLAN_MAX_RANKS);
 	if (!m->token[0])
 		return err_set(e, ERR_INVALID, "plan: no launch token");
 	return 0;
@@ -50,7 +51,8 @@ struct plan *plan_create(struct wm_prepare *m, struct err *e)
 		goto fail;
 	}
 	if (spec_nodes(p->spec) != m->nodes.n) {
-		err_set(e, ERR_INVALID, "plan: the spec asks for %u nodes, the order has %u", spec_nodes(p->spec), m->nodes.n);
+		err_set(e, ERR_INVALID, "plan: the spec asks for %u nodes, the order has %u", spec_nodes(p->spec),
+		        m->nodes.n);
 		goto fail;
 	}
 	p->n_nodes = m->nodes.n;

@@ -1,7 +1,9 @@
 /*
- * plan: what the controller ordered for one launch (job, attempt) on this node: the PREPARE message, checked, with its spec parsed.
+ * plan: what the controller ordered for one launch (job, attempt) on this node: the PREPARE message, checked,
+ * with its spec parsed.
  *
- * It is kept in RUN/J.A/plan as the encoded message, so that an agent that starts again has everything the first one had.
+ * It is kept in RUN/J.A/plan as the encoded message, so that an agent that starts again has everything the
+ * first one had.
  */
 #ifndef HEARTH_AGENT_PLAN_H
 #define HEARTH_AGENT_PLAN_H
@@ -13,9 +15,9 @@
 #define NO_RANK 0xffffffffu
 
 struct plan {
-	struct wm_prepare *m;   /* owned */
-	struct job_spec *spec;  /* owned */
-	uint32_t n_nodes, world; /* of the whole gang */
+	struct wm_prepare *m;             /* owned */
+	struct job_spec *spec;            /* owned */
+	uint32_t n_nodes, world;          /* of the whole gang */
 	uint32_t first_rank, local_ranks; /* of this node */
 };
 

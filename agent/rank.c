@@ -3,8 +3,8 @@
  *
  * orted kills its children at once when anything goes wrong, so the rank itself must not be one: it belongs
  * to a shim that the agent started before, outside orted's tree. This stub finds that shim by
- * HEARTH_LAUNCH_DIR and its local rank, says go with what the launcher put into the environment, and mirrors the
- * end: same exit status, same signal. Its own end, however sudden, tells the shim to run the kill ladder,
+ * HEARTH_LAUNCH_DIR and its local rank, says go with what the launcher put into the environment, and mirrors
+ * the end: same exit status, same signal. Its own end, however sudden, tells the shim to run the kill ladder,
  * because the connection ends with it.
  */
 #include <errno.h>
@@ -56,12 +56,14 @@ static int connect_shim(struct err *e)
 	return key ? shim_connect(dir, key, CONNECT_MS, e) : -1;
 }
 
-/* All that MPI needs to know came from orted in variables of the first names; torchrun chooses the ranks and the store itself. */
+/* All that MPI needs to know came from orted in variables of the first names; torchrun chooses the ranks and
+ * the store itself. */
 static int is_launchers(const char *entry)
 {
 	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_"};
-	static const char *const torch[] = {"TORCHELASTIC_", "TORCH_NCCL_", "NCCL_ASYNC_", "ROLE_", "GROUP_", "RANK=", "LOCAL_RANK=",
-	                                    "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT="};
+	static const char *const torch[] = {
+	    "TORCHELASTIC_", "TORCH_NCCL_", "NCCL_ASYNC_",       "ROLE_",        "GROUP_",      "RANK=",
+	    "LOCAL_RANK=",   "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT="};
 	int from_torchrun = getenv("TORCHELASTIC_RUN_ID") != NULL;
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]) && !from_torchrun; i++)

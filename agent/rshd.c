@@ -1,6 +1,6 @@
 /*
- * rshd: see rshd.h. A session outlives its connection for REATTACH_MS, because its hearth-rsh may be on the way back; it does not
- * outlive its hearth-rsh, which is watched by a pidfd.
+ * rshd: see rshd.h. A session outlives its connection for REATTACH_MS, because its hearth-rsh may be on the
+ * way back; it does not outlive its hearth-rsh, which is watched by a pidfd.
  */
 #include "agent/rshd.h"
 
@@ -21,7 +21,7 @@
 #include "common/log.h"
 
 #define SESSIONS_MAX 4096
-#define CONNS_MAX    256        /* that have not said what they want */
+#define CONNS_MAX    256           /* that have not said what they want */
 #define FRAME_MAX    (512u * 1024) /* orted's arguments grow with the number of nodes */
 #define HELLO_MS     5000
 #define REATTACH_MS  60000
@@ -63,7 +63,8 @@ struct rshd {
 	unsigned n_sessions, n_conns;
 };
 
-/* ---- connections -------------------------------------------------------------------------------------------- */
+/* ---- connections
+ * -------------------------------------------------------------------------------------------- */
 
 static void conn_end(struct rsh_conn *c)
 {
@@ -83,7 +84,8 @@ static void conn_end(struct rsh_conn *c)
 	free(c);
 }
 
-/* A reader that takes nothing for so long that the buffer is full is dropped; it may connect again. 0, or -1: c is gone. */
+/* A reader that takes nothing for so long that the buffer is full is dropped; it may connect again. 0, or -1:
+ * c is gone. */
 static int conn_flush(struct rsh_conn *c)
 {
 	while (buf_left(&c->out)) {
@@ -106,7 +108,8 @@ static int conn_flush(struct rsh_conn *c)
 	return 0;
 }
 
-static void tell(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code, uint32_t signal, const char *text)
+static void tell(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code, uint32_t signal,
+                 const char *text)
 {
 	struct wm_local_rsh_state m = {.rsh_id = (char *)(uintptr_t)rsh_id,
 	                               .state = state,
@@ -125,7 +128,8 @@ static int is_end(uint8_t state)
 	return state == PS_EXITED || state == PS_FAILED || state == PS_LOST;
 }
 
-/* ---- sessions ---------------------------------------------------------------------------------------------- */
+/* ---- sessions
+ * ---------------------------------------------------------------------------------------------- */
 
 static void session_free(struct rsh_session *s)
 {
@@ -151,7 +155,8 @@ static void session_free(struct rsh_session *s)
 static void request(struct rsh_session *s)
 {
 	const struct rshd *r = s->owner;
-	struct wm_rsh_request m = {.job = s->job, .attempt = s->attempt, .rsh_id = s->rsh_id, .host = s->host, .argv = s->argv};
+	struct wm_rsh_request m = {
+	    .job = s->job, .attempt = s->attempt, .rsh_id = s->rsh_id, .host = s->host, .argv = s->argv};
 
 	if (launches_epoch(r->a->launches, s->job, s->attempt, &m.epoch))
 		session_send(r->a->session, WM_RSH_REQUEST, &m, 0);
@@ -186,9 +191,9 @@ static struct rsh_session *session_find(struct rshd *r, const char *rsh_id)
 {
 	struct rsh_session *s;
 
-	DL_FOREACH(r->sessions, s)
-	if (!strcmp(s->rsh_id, rsh_id))
-		return s;
+	DL_FOREACH (r->sessions, s)
+		if (!strcmp(s->rsh_id, rsh_id))
+			return s;
 	return NULL;
 }
 
@@ -347,7 +352,8 @@ static void on_accept(int fd, int what, void *arg)
 	r->n_conns++;
 }
 
-/* ---- outside ---------------------------------------------------------------------------------------------- */
+/* ---- outside ----------------------------------------------------------------------------------------------
+ */
 
 void rshd_state(struct rshd *r, const struct wm_rsh_state *m)
 {
@@ -369,17 +375,16 @@ void rshd_reconnected(struct rshd *r)
 	struct rsh_session *s;
 
 	/* Also those that run: an end that happened while nobody listened is told again. */
-	DL_FOREACH(r->sessions, s)
-	if (!is_end(s->state))
-		request(s);
+	DL_FOREACH (r->sessions, s)
+		if (!is_end(s->state))
+			request(s);
 }
 
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
 {
 	struct rsh_session *s, *next;
 
-	DL_FOREACH_SAFE(r->sessions, s, next)
-	{
+	DL_FOREACH_SAFE (r->sessions, s, next) {
 		if (s->job != job || s->attempt != attempt)
 			continue;
 		if (s->conn && !is_end(s->state))

@@ -1,12 +1,15 @@
 /*
- * rshd: the local socket RUN/agent.sock where hearth-rsh asks for a command (orted) on another node of its launch.
+ * rshd: the local socket RUN/agent.sock where hearth-rsh asks for a command (orted) on another node of its
+ * launch.
  *
- *   hearth-rsh -> LOCAL_RSH {token, rsh_id, host, argv} -> RSH_REQUEST -> controller -> ORTED_START on that node
- *   orted's state there -> PROC_REPORT -> controller -> RSH_STATE -> LOCAL_RSH_STATE -> hearth-rsh, which ends when orted has ended
+ *   hearth-rsh -> LOCAL_RSH {token, rsh_id, host, argv} -> RSH_REQUEST -> controller -> ORTED_START on that
+ * node orted's state there -> PROC_REPORT -> controller -> RSH_STATE -> LOCAL_RSH_STATE -> hearth-rsh, which
+ * ends when orted has ended
  *
- * The launch's token proves to which launch a caller belongs, its user id that it is the job's account. A session is known by its rsh_id: hearth-rsh
- * connects again with the same one after an agent's restart, and nothing is started twice, because the starting side knows the
- * rsh_id too. When hearth-rsh dies (mpirun aborts), RSH_CANCEL goes out.
+ * The launch's token proves to which launch a caller belongs, its user id that it is the job's account. A
+ * session is known by its rsh_id: hearth-rsh connects again with the same one after an agent's restart, and
+ * nothing is started twice, because the starting side knows the rsh_id too. When hearth-rsh dies (mpirun
+ * aborts), RSH_CANCEL goes out.
  */
 #ifndef HEARTH_AGENT_RSHD_H
 #define HEARTH_AGENT_RSHD_H
@@ -19,8 +22,8 @@ struct rshd;
 
 struct rshd *rshd_create(struct agent *a, struct err *e);
 void rshd_destroy(struct rshd *r);
-void rshd_state(struct rshd *r, const struct wm_rsh_state *m); /* from the controller */
-void rshd_reconnected(struct rshd *r);                         /* asks again what was not answered */
+void rshd_state(struct rshd *r, const struct wm_rsh_state *m);         /* from the controller */
+void rshd_reconnected(struct rshd *r);                                 /* asks again what was not answered */
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt); /* its sessions end */
 
 #endif

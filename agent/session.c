@@ -1,5 +1,6 @@
 /*
- * session: see session.h. Orders are handed to their parts as they come; who is too old to be obeyed is decided there (epochs).
+ * session: see session.h. Orders are handed to their parts as they come; who is too old to be obeyed is
+ * decided there (epochs).
  */
 #include "agent/session.h"
 
@@ -16,10 +17,10 @@
 #include "common/log.h"
 #include "common/peer.h"
 
-#define BEAT_DEFAULT_MS  1000u
-#define BEAT_MIN_MS      50u
-#define SILENCE_MIN_MS   1000u
-#define DIAL_MIN_MS      100u
+#define BEAT_DEFAULT_MS 1000u
+#define BEAT_MIN_MS     50u
+#define SILENCE_MIN_MS  1000u
+#define DIAL_MIN_MS     100u
 
 struct session {
 	struct agent *a;
@@ -39,13 +40,15 @@ static uint64_t now_us(const struct session *s)
 	return clock_boot_us(s->a->env.clock);
 }
 
-/* ---- connection ---------------------------------------------------------------------------------------------- */
+/* ---- connection
+ * ---------------------------------------------------------------------------------------------- */
 
 static void dial_later(struct session *s)
 {
 	uint32_t ms = peer_backoff_ms(++s->failures);
 
-	/* A controller that is back must be found well within a lease, or a neighbour that found it first looks like a proof that this node is cut off. */
+	/* A controller that is back must be found well within a lease, or a neighbour that found it first looks
+	 * like a proof that this node is cut off. */
 	if (s->lease_ms && ms > s->lease_ms / 8 + DIAL_MIN_MS)
 		ms = s->lease_ms / 8 + DIAL_MIN_MS;
 	loop_timer_arm(s->dial, (uint64_t)ms * 1000);
@@ -77,7 +80,8 @@ static void hang_up(struct session *s, const char *why)
 	if (s->up)
 		log_warn("event=controller_lost reason=\"%s\"", why);
 	else if (log_limit_ok(&s->complaints, now_us(s), &held))
-		log_info("event=no_controller url=%s reason=\"%s\" suppressed=%u", s->a->env.cfg.controller, why, held);
+		log_info("event=no_controller url=%s reason=\"%s\" suppressed=%u", s->a->env.cfg.controller, why,
+		         held);
 	s->up = 0;
 	loop_timer_cancel(s->beat);
 	peer_destroy(s->peer);
@@ -91,17 +95,20 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	hang_up(arg, why->text);
 }
 
-/* ---- what is said at each connection ------------------------------------------------------------------------ */
+/* ---- what is said at each connection
+ * ------------------------------------------------------------------------ */
 
-static void send_inventory(struct session *s)
+static int send_inventory(struct session *s)
 {
 	struct agent *a = s->a;
 	struct wm_inventory m = {0};
+	int rc;
 
 	inventory_fill(a->inv, &m);
 	m.peer_port = a->peer_port;
-	session_send(s, WM_INVENTORY, &m, 0);
+	rc = session_send(s, WM_INVENTORY, &m, 0);
 	wire_fini(WM_INVENTORY, &m);
+	return rc;
 }
 
 static void send_beat(struct session *s)
@@ -147,20 +154,28 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	s->heard_us = now_us(s);
 	s->beat_ms = w->beat_ms >= BEAT_MIN_MS ? w->beat_ms : BEAT_DEFAULT_MS;
 	s->lease_ms = w->lease_ms;
-	log_info("event=controller_found url=%s session=%" PRIu64 " lease_ms=%u beat_ms=%u", a->env.cfg.controller, w->session,
-	         w->lease_ms, s->beat_ms);
-	/* The lease itself is renewed by acknowledged beats only: a welcome is an I/O thread's, and says nothing of the one that decides. */
-	send_inventory(s);
-	session_send(s, WM_SYNC_BEGIN, &begin, 0);
+	log_info("event=controller_found url=%s session=%" PRIu64 " lease_ms=%u beat_ms=%u",
+	         a->env.cfg.controller, w->session, w->lease_ms, s->beat_ms);
+	/* The lease itself is renewed by acknowledged beats only: a welcome is an I/O thread's, and says nothing
+	 * of the one that decides. */
 	outbox_reconnected(a->outbox);
+	if (send_inventory(s) < 0 || session_send(s, WM_SYNC_BEGIN, &begin, 0) < 0) {
+		hang_up(s, "the first report could not be sent");
+		return;
+	}
 	launches_report_all(a->launches);
 	outbox_flush(a->outbox);
-	session_send(s, WM_SYNC_END, &end, 0);
+	/* With a hole in the report the controller would take a launch for missing. */
+	if (outbox_unsent(a->outbox) || session_send(s, WM_SYNC_END, &end, 0) < 0) {
+		hang_up(s, "the first report could not be sent whole");
+		return;
+	}
 	rshd_reconnected(a->rshd);
 	send_beat(s);
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------- */
+/* ---- messages
+ * ---------------------------------------------------------------------------------------------- */
 
 static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 {
@@ -207,9 +222,11 @@ static void on_drain(struct peer *p, void *arg)
 		outbox_flush(s->a->outbox);
 }
 
-static const struct peer_ops ops = {.on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
+static const struct peer_ops ops = {
+    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
 
-/* ---- outside ---------------------------------------------------------------------------------------------- */
+/* ---- outside ----------------------------------------------------------------------------------------------
+ */
 
 struct session *session_create(struct agent *a)
 {

@@ -1,8 +1,10 @@
 /*
- * session: the control connection to hearthd: dialled again for ever with back-off, state reported at each connection, beats.
+ * session: the control connection to hearthd: dialled again for ever with back-off, state reported at each
+ * connection, beats.
  *
- * After WELCOME: INVENTORY, SYNC_BEGIN, everything that launches_report_all reports, what is left in the outbox, SYNC_END; then a BEAT each beat_ms.
- * Nothing heard for half a lease (or three beats) closes the connection: a cut cable tells nobody.
+ * After WELCOME: INVENTORY, SYNC_BEGIN, everything that launches_report_all reports, what is left in the
+ * outbox, SYNC_END; then a BEAT each beat_ms. Nothing heard for half a lease (or three beats) closes the
+ * connection: a cut cable tells nobody.
  */
 #ifndef HEARTH_AGENT_SESSION_H
 #define HEARTH_AGENT_SESSION_H

@@ -1,5 +1,6 @@
 /*
- * shimlink: see shimlink.h. Nothing here blocks: the socket is non-blocking, the death of the shim comes through its pidfd.
+ * shimlink: see shimlink.h. Nothing here blocks: the socket is non-blocking, the death of the shim comes
+ * through its pidfd.
  */
 #include "agent/shimlink.h"
 
@@ -111,7 +112,8 @@ static void retry_later(struct shimlink *l)
 	loop_timer_arm(l->retry, (uint64_t)(ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS) * 1000);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------
+ */
 
 static void flush(struct shimlink *l)
 {
@@ -165,7 +167,8 @@ static void send_or_keep(struct shimlink *l, uint16_t type, const void *msg)
 	l->pending = wire_copy(type, msg);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------------------- */
+/* ---- receiving
+ * ---------------------------------------------------------------------------------------------- */
 
 static void hello_answered(struct shimlink *l)
 {
@@ -203,7 +206,8 @@ static void got_frame(struct shimlink *l, const struct wire_frame *f)
 	struct err e = {0};
 	void *msg;
 
-	if (!wire_allowed(f->type, WIRE_FROM_SHIM, WIRE_LOCAL) || wire_decode(f->type, f->body, f->n, &msg, &e) < 0) {
+	if (!wire_allowed(f->type, WIRE_FROM_SHIM, WIRE_LOCAL) ||
+	    wire_decode(f->type, f->body, f->n, &msg, &e) < 0) {
 		log_warn("event=shim_bad_frame dir=%s type=%u", l->dir, f->type);
 		retry_later(l);
 		return;
@@ -297,10 +301,11 @@ static void dial(void *arg)
 	send_now(l, WM_SHIM_HELLO, &hello);
 }
 
-/* ---- outside ---------------------------------------------------------------------------------------------- */
+/* ---- outside ----------------------------------------------------------------------------------------------
+ */
 
-struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const char *token, const struct proc_id *id,
-                                 const struct shimlink_ops *ops, void *arg)
+struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const char *token,
+                                 const struct proc_id *id, const struct shimlink_ops *ops, void *arg)
 {
 	struct shimlink *l = xcalloc(1, sizeof(*l));
 

@@ -1,10 +1,11 @@
 /*
  * shimlink: the agent's end of one shim's socket, on the loop.
  *
- * It says hello, asks for the state with watch = 1, and passes every state on. When the connection ends it looks whether that very shim (boot id,
- * pid, start time) still runs: then it dials again with back-off, else it reads DIR/state a last time. A record there is the exact end; no
- * record means the fate of the process is unknown, and is said so. Orders given before the hello are kept and sent after it; go,
- * signal and release are sent once, quit again after a new connection until the process has ended.
+ * It says hello, asks for the state with watch = 1, and passes every state on. When the connection ends it
+ * looks whether that very shim (boot id, pid, start time) still runs: then it dials again with back-off, else
+ * it reads DIR/state a last time. A record there is the exact end; no record means the fate of the process is
+ * unknown, and is said so. Orders given before the hello are kept and sent after it; go, signal and release
+ * are sent once, quit again after a new connection until the process has ended.
  */
 #ifndef HEARTH_AGENT_SHIMLINK_H
 #define HEARTH_AGENT_SHIMLINK_H
@@ -18,18 +19,20 @@ struct shimlink;
 struct shimlink_ops {
 	/* At each change; st is valid during the call. Never after gone. */
 	void (*status)(const struct wm_shim_status *st, void *arg);
-	/* The shim does not run any more. lost = 1: it left no record of an end (after release: lost = 0 whatever it left). */
+	/* The shim does not run any more. lost = 1: it left no record of an end (after release: lost = 0 whatever
+	 * it left). */
 	void (*gone)(int lost, void *arg);
 	/* Answer to an order that failed. */
 	void (*refused)(uint16_t order, const char *text, void *arg);
 };
 
 /* id: the shim as its state file says. token: DIR/key. Strings are copied; ops must outlive the link. */
-struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const char *token, const struct proc_id *id,
-                                 const struct shimlink_ops *ops, void *arg);
+struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const char *token,
+                                 const struct proc_id *id, const struct shimlink_ops *ops, void *arg);
 void shimlink_destroy(struct shimlink *l); /* the shim stays; NULL allowed */
 
-void shimlink_go(struct shimlink *l, const struct strv *argv, const struct strv *envp); /* NULL: as prepared */
+void shimlink_go(struct shimlink *l, const struct strv *argv,
+                 const struct strv *envp); /* NULL: as prepared */
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught);
 void shimlink_quit(struct shimlink *l, uint32_t grace_ms);
 void shimlink_release(struct shimlink *l);

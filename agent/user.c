@@ -36,7 +36,8 @@ int user_lookup(int is_root, const char *owner, struct launch_user *out, struct 
 		return err_sys(e, rc, "look up the account of '%s'", owner);
 	if (is_root)
 		return err_set(e, ERR_NOT_FOUND,
-		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user that exists here",
+		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user "
+		               "that exists here",
 		               owner, owner);
 	/* A process may have a uid without a name; that is no reason not to run. */
 	out->uid = geteuid();

@@ -1,14 +1,15 @@
 /*
  * shimlab: one real hearth-shim in a directory of its own, for tests.
  *
- * The binary is the one of the build tree (HEARTH_TOP_BUILDDIR), or HEARTH_TEST_SHIM (a wrapper that runs it under valgrind).
- * Whatever goes wrong in the helpers ends the test program: only what is under test is counted.
+ * The binary is the one of the build tree (HEARTH_TOP_BUILDDIR), or HEARTH_TEST_SHIM (a wrapper that runs it
+ * under valgrind). Whatever goes wrong in the helpers ends the test program: only what is under test is
+ * counted.
  */
 #ifndef HEARTH_TESTS_SHIMLAB_H
 #define HEARTH_TESTS_SHIMLAB_H
 
-#include <stddef.h>
 #include "shim/shim.h"
+#include <stddef.h>
 
 #define LAB_MS 60000 /* every wait ends by then: much, because of valgrind on a busy machine */
 
@@ -30,14 +31,15 @@ void lab_start(struct lab *x);     /* writes the launch, starts the shim, connec
 void lab_connect(struct lab *x);   /* once more; bails when that fails */
 /* Waits for a state; the status is the caller's by wire_free(WM_SHIM_STATUS, ...). */
 struct wm_shim_status *lab_wait(struct lab *x, enum proc_state state);
-struct wm_shim_status *lab_wait_end(struct lab *x); /* PS_EXITED or PS_FAILED, whichever comes */
+struct wm_shim_status *lab_wait_end(struct lab *x);    /* PS_EXITED or PS_FAILED, whichever comes */
 void lab_wait_output(struct lab *x, const char *text); /* until the tail holds it */
 /* Sends a verb that is answered by SHIM_OK: its code; *text (malloc'ed, may be NULL). */
 int lab_ok(struct lab *x, uint16_t type, const void *msg, char **text);
 int lab_go(struct lab *x);
 int lab_quit(struct lab *x, uint32_t grace_ms);
 int lab_signal(struct lab *x, int signo, int only_if_caught);
-/* All bytes in the segments (stream 1, 2; 0 both), malloc'ed and terminated. *gap: bytes missing between and before them. */
+/* All bytes in the segments (stream 1, 2; 0 both), malloc'ed and terminated. *gap: bytes missing between and
+ * before them. */
 char *lab_output(struct lab *x, uint32_t stream, size_t *n, uint64_t *gap);
 /* Processes that carry this launch's token; the victim passes it on to all that it starts. */
 int lab_count(struct lab *x);

@@ -1,5 +1,6 @@
 /*
- * agent_ctl: see agent_ctl.h. HTTP is as much as an agent needs: one request a connection, a body by Content-Length.
+ * agent_ctl: see agent_ctl.h. HTTP is as much as an agent needs: one request a connection, a body by
+ * Content-Length.
  */
 #include "tests/unit/agent_ctl.h"
 
@@ -23,7 +24,8 @@
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 
-/* ---- reports ---------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------
+ */
 
 static void ack(struct ctl_agent *a, uint64_t id)
 {
@@ -66,7 +68,8 @@ static void relay_orted(struct ctl *c, const struct wm_proc_report *r)
 
 static void relay_rsh(struct ctl_agent *a, struct wm_rsh_request *r)
 {
-	struct wm_orted_start m = {.job = r->job, .attempt = r->attempt, .epoch = r->epoch, .rsh_id = r->rsh_id, .argv = r->argv};
+	struct wm_orted_start m = {
+	    .job = r->job, .attempt = r->attempt, .epoch = r->epoch, .rsh_id = r->rsh_id, .argv = r->argv};
 	struct ctl *c = a->c;
 	int k = atoi(r->host + 5) - 1, i = 0;
 
@@ -107,7 +110,8 @@ static void add_artifact(struct ctl_agent *a, const struct wm_artifact_report *r
 		a->failure = xstrdup(r->text);
 		return;
 	}
-	a->artifacts = xasprintf("%s%s %s %u\n", old ? old : "", r->kind, r->uri[0] ? r->uri : r->digest, r->files);
+	a->artifacts =
+	    xasprintf("%s%s %s %u\n", old ? old : "", r->kind, r->uri[0] ? r->uri : r->digest, r->files);
 	free(old);
 }
 
@@ -214,7 +218,8 @@ static void on_bulk(struct ctl_agent *a, uint16_t type, uint64_t id, void *msg)
 	wire_free(type, msg);
 }
 
-/* ---- connections -------------------------------------------------------------------------------------------- */
+/* ---- connections
+ * -------------------------------------------------------------------------------------------- */
 
 struct conn {
 	struct ctl *c;
@@ -225,7 +230,8 @@ struct conn {
 	struct conn *next;
 };
 
-static int on_hello(struct peer *p, const struct wm_hello *hello, const char *node, struct wm_welcome *w, struct err *e, void *arg)
+static int on_hello(struct peer *p, const struct wm_hello *hello, const char *node, struct wm_welcome *w,
+                    struct err *e, void *arg)
 {
 	struct conn *k = arg;
 
@@ -291,7 +297,8 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	conn_free(arg);
 }
 
-static const struct peer_ops ops = {.on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello};
+static const struct peer_ops ops = {
+    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello};
 
 static void join(struct conn *k, const char *body)
 {
@@ -299,17 +306,19 @@ static void join(struct conn *k, const char *body)
 	const char *token = cJSON_GetStringValue(cJSON_GetObjectItem(in, "token"));
 	const char *node = cJSON_GetStringValue(cJSON_GetObjectItem(in, "node"));
 	struct err e;
-	char *cert = token && !strcmp(token, k->c->token)
-	                 ? tls_ca_sign_csr(k->c->ca, cJSON_GetStringValue(cJSON_GetObjectItem(in, "csr")), node, 30, &e)
-	                 : NULL;
+	char *cert =
+	    token && !strcmp(token, k->c->token)
+	        ? tls_ca_sign_csr(k->c->ca, cJSON_GetStringValue(cJSON_GetObjectItem(in, "csr")), node, 30, &e)
+	        : NULL;
 	char *text;
 
 	cJSON_AddStringToObject(out, cert ? "cert" : "detail", cert ? cert : "this token is not known");
 	cJSON_AddStringToObject(out, "ca", tls_ca_pem(k->c->ca));
 	text = cJSON_PrintUnformatted(out);
-	evbuffer_add_printf(bufferevent_get_output(k->bev),
-	                    "HTTP/1.1 %s\r\nContent-Length: %zu\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
-	                    cert ? "200 OK" : "403 Forbidden", strlen(text), text);
+	evbuffer_add_printf(
+	    bufferevent_get_output(k->bev),
+	    "HTTP/1.1 %s\r\nContent-Length: %zu\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
+	    cert ? "200 OK" : "403 Forbidden", strlen(text), text);
 	free(text);
 	free(cert);
 	cJSON_Delete(in);
@@ -341,8 +350,9 @@ static void on_request(struct bufferevent *bev, void *arg)
 			join(k, text);
 			free(text);
 		} else {
-			evbuffer_add_printf(bufferevent_get_output(bev), "HTTP/1.1 101 Switching Protocols\r\nUpgrade: hearth-agent/1\r\n"
-			                                                 "Connection: Upgrade\r\n\r\n");
+			evbuffer_add_printf(bufferevent_get_output(bev),
+			                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: hearth-agent/1\r\n"
+			                    "Connection: Upgrade\r\n\r\n");
 			k->bev = NULL;
 			k->peer = peer_accept(k->c->loop, bev, &accept, &ops, k);
 		}
@@ -393,13 +403,15 @@ struct ctl *ctl_start(const char *dir)
 	c->ca = tls_ca_open(dir, clock_real_us(clock_real()), &e);
 	if (!c->ca)
 		tap_bail("authority: %s", e.text);
-	c->listener = evconnlistener_new_bind(loop_base(c->loop), on_accept, c, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 64,
+	c->listener = evconnlistener_new_bind(loop_base(c->loop), on_accept, c,
+	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 64,
 	                                      (struct sockaddr *)&sa, sizeof(sa));
 	if (!c->listener || getsockname(evconnlistener_get_fd(c->listener), (struct sockaddr *)&sa, &n) < 0)
 		tap_bail("listen");
 	c->port = ntohs(sa.sin_port);
 	snprintf(c->url, sizeof(c->url), "http://127.0.0.1:%u", c->port);
-	snprintf(c->token, sizeof(c->token), "hj1-%s-%s", "00112233445566778899aabbccddeeff", tls_ca_fingerprint(c->ca));
+	snprintf(c->token, sizeof(c->token), "hj1-%s-%s", "00112233445566778899aabbccddeeff",
+	         tls_ca_fingerprint(c->ca));
 	memcpy(c->given, c->token, sizeof(c->given));
 	return c;
 }
@@ -473,8 +485,9 @@ struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const 
 	struct ctl_agent *a = &c->agents[i];
 	cleanup_free char *data = xasprintf("%s/%s", c->dir, name);
 	cleanup_free char *log = xasprintf("%s/%s.log", c->dir, name);
-	const char *argv[40] = {path, "--controller", c->url, "--data", data, "--join", c->given, "--name", name,
-	                        "--address", "127.0.0.1", "--fake-gpus", "2", "--log-level", "debug"};
+	const char *argv[40] = {path,        "--controller", c->url,   "--data",      data,
+	                        "--join",    c->given,       "--name", name,          "--address",
+	                        "127.0.0.1", "--fake-gpus",  "2",      "--log-level", "debug"};
 	int n = 15;
 
 	for (; extra && *extra; extra++)
@@ -503,7 +516,8 @@ void ctl_agent_kill(struct ctl_agent *a, int signo)
 	a->pid = 0;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------
+ */
 
 int ctl_wait(struct ctl *c, uint32_t timeout_ms, int (*cond)(struct ctl *c, void *arg), void *arg)
 {
@@ -538,7 +552,8 @@ int ctl_wait_state(struct ctl_agent *a, enum launch_state s, uint32_t timeout_ms
 
 	if (ctl_wait(a->c, timeout_ms, has_state, &w))
 		return 1;
-	tap_diag("%s: state %d, text '%s'", a->name, a->launch ? a->launch->state : -1, a->launch ? a->launch->text : "");
+	tap_diag("%s: state %d, text '%s'", a->name, a->launch ? a->launch->state : -1,
+	         a->launch ? a->launch->text : "");
 	return 0;
 }
 
@@ -558,7 +573,8 @@ int ctl_wait_synced(struct ctl_agent *a, int connections, uint32_t timeout_ms)
 }
 
 static char no_text[] = "";
-static const struct wm_proc_report nothing = {.exit_code = 999, .signal = 999, .text = no_text, .token = no_text};
+static const struct wm_proc_report nothing = {
+    .exit_code = 999, .signal = 999, .text = no_text, .token = no_text};
 
 const struct wm_proc_report *ctl_proc(const struct ctl_agent *a, uint8_t kind, uint32_t rank)
 {
@@ -625,7 +641,8 @@ const char *ctl_stream(const struct ctl *c, const char *name)
 	return "";
 }
 
-/* ---- orders ---------------------------------------------------------------------------------------------- */
+/* ---- orders ----------------------------------------------------------------------------------------------
+ */
 
 static void order(struct ctl_agent *a, uint16_t type, const void *msg)
 {
@@ -635,8 +652,8 @@ static void order(struct ctl_agent *a, uint16_t type, const void *msg)
 		tap_diag("%s: order not sent: %s", a->name, e.text);
 }
 
-void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch, struct ctl_agent *const *nodes,
-                 const uint32_t *ranks)
+void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch,
+                 struct ctl_agent *const *nodes, const uint32_t *ranks)
 {
 	const struct passwd *pw = getpwuid(geteuid());
 	uint32_t n = 0;
@@ -652,7 +669,9 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .epoch = epoch,
 		                       .launch_id = id,
 		                       .token = token,
-		                       .owner = c->owner ? (char *)(uintptr_t)c->owner : pw ? pw->pw_name : none,
+		                       .owner = c->owner ? (char *)(uintptr_t)c->owner
+		                                : pw     ? pw->pw_name
+		                                         : none,
 		                       .job_name = name,
 		                       .spec = (char *)(uintptr_t)spec,
 		                       .node_rank = i,
@@ -667,7 +686,8 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .prepare_timeout_ms = 20000};
 
 		snprintf(id, sizeof(id), "t%d.%llu.%u", (int)getpid(), (unsigned long long)job, attempt);
-		snprintf(token, sizeof(token), "token-%d-%llu-%u-%u", (int)getpid(), (unsigned long long)job, attempt, i);
+		snprintf(token, sizeof(token), "token-%d-%llu-%u-%u", (int)getpid(), (unsigned long long)job, attempt,
+		         i);
 		for (uint32_t k = 0; k < n; k++) {
 			snprintf(id, sizeof(id), "algo-%u", k + 1);
 			wire_strv_add(&m.nodes, id);
@@ -699,7 +719,8 @@ void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch)
 void ctl_kill(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, uint32_t grace_ms)
 {
 	char reason[] = "test";
-	struct wm_kill m = {.job = job, .attempt = attempt, .epoch = epoch, .grace_ms = grace_ms, .reason = reason};
+	struct wm_kill m = {
+	    .job = job, .attempt = attempt, .epoch = epoch, .grace_ms = grace_ms, .reason = reason};
 
 	order(a, WM_KILL, &m);
 }

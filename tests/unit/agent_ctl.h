@@ -1,16 +1,17 @@
 /*
- * agent_ctl: a controller for tests of real agents: takes joins, connections, reports and log bytes, keeps the last state of all; the test says what to order.
- * It relays hearth-rsh requests as hearthd does. One thread, one loop; waits have deadlines.
+ * agent_ctl: a controller for tests of real agents: takes joins, connections, reports and log bytes, keeps
+ * the last state of all; the test says what to order. It relays hearth-rsh requests as hearthd does. One
+ * thread, one loop; waits have deadlines.
  */
 #ifndef HEARTH_TESTS_AGENT_CTL_H
 #define HEARTH_TESTS_AGENT_CTL_H
 
-#include <stdint.h>
-#include <sys/types.h>
 #include "common/loop.h"
 #include "common/peer.h"
 #include "common/tls.h"
 #include "common/wire_msg.h"
+#include <stdint.h>
+#include <sys/types.h>
 
 #define CTL_AGENTS 4
 #define CTL_PROCS  64
@@ -39,7 +40,7 @@ struct ctl_agent {
 	unsigned seen;                   /* bit per launch state that was reported */
 	struct ctl_proc procs[CTL_PROCS];
 	char *mpirun_line, *failure;
-	char *artifacts;                 /* "kind uri\n" */
+	char *artifacts; /* "kind uri\n" */
 	unsigned beats;
 };
 
@@ -48,7 +49,7 @@ struct ctl {
 	struct tls_ca *ca;
 	struct evconnlistener *listener;
 	char *dir, url[64], token[128];
-	char given[128];     /* to agents that start; the same unless the test changes it */
+	char given[128]; /* to agents that start; the same unless the test changes it */
 	uint16_t port;
 	uint32_t lease_ms;
 	int mute;            /* accepts nobody, says nothing */
@@ -62,7 +63,7 @@ struct ctl {
 		char id[80];
 		struct ctl_agent *from;
 	} rsh[16];
-	char *note;
+	unsigned want_beats; /* of a waiting test */
 	void *conns;
 };
 
@@ -78,15 +79,15 @@ int ctl_wait_synced(struct ctl_agent *a, int connections, uint32_t timeout_ms);
 int ctl_wait_proc(struct ctl_agent *a, uint8_t kind, uint32_t rank, uint8_t state, uint32_t timeout_ms);
 /* Never NULL: state 0, exit code 999 when nothing was told. */
 const struct wm_proc_report *ctl_proc(const struct ctl_agent *a, uint8_t kind, uint32_t rank);
-const char *ctl_stream(const struct ctl *c, const char *name); /* "" when nothing came */
+const char *ctl_stream(const struct ctl *c, const char *name);                /* "" when nothing came */
 int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms); /* in the agent's own log */
 void ctl_refuse(struct ctl *c, struct ctl_agent *a); /* cuts this one off; NULL lets all in */
-void ctl_drop(struct ctl *c);  /* cuts all connections and takes no new ones */
+void ctl_drop(struct ctl *c);                        /* cuts all connections and takes no new ones */
 void ctl_heal(struct ctl *c);
 
 /* Orders. ctl_prepare_all: nodes in order; ranks per node; owner is this process's account. */
-void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch, struct ctl_agent *const *nodes,
-                 const uint32_t *ranks);
+void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch,
+                 struct ctl_agent *const *nodes, const uint32_t *ranks);
 void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch);
 void ctl_kill(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, uint32_t grace_ms);
 void ctl_collect(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, int keep);

@@ -7,7 +7,8 @@
 #include "agent/plan.h"
 
 static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_rank, const char *const *nodes,
-                                              const char *const *addresses, const uint32_t *ranks, const char *const *groups)
+                                              const char *const *addresses, const uint32_t *ranks,
+                                              const char *const *groups)
 {
 	struct wm_prepare *m = xcalloc(1, sizeof(*m));
 

@@ -15,14 +15,17 @@ static const uint32_t ranks[] = {2, 2, 1};
 
 static const char spec[] =
     "{\"name\":\"digits\",\"command\":[\"/usr/bin/python3\",\"-u\",\"train.py\"],"
-    "\"hyperparameters\":{\"lr\":1e-4,\"epochs\":5,\"flag\":true,\"layers\":[1,2],\"note\":\"a b\",\"learning-rate\":0.10},"
+    "\"hyperparameters\":{\"lr\":1e-4,\"epochs\":5,\"flag\":true,\"layers\":[1,2],\"note\":\"a "
+    "b\",\"learning-rate\":0.10},"
     "\"environment\":{\"NCCL_DEBUG\":\"WARN\",\"WANDB_API_KEY\":\"s3cret\",\"PATH\":\"/opt/x/bin\"},"
     "\"inputs\":{\"train\":{\"uri\":\"file:///data/a\"},\"base.1\":{\"uri\":\"file:///data/b\"}},"
     "\"groups\":[{\"name\":\"chief\",\"instances\":1,\"ranks_per_instance\":2},"
     "{\"name\":\"worker\",\"instances\":2,\"ranks_per_instance\":2}]}";
 
-static struct launch_paths paths = {.run = "/run/hearth/n/17.2", .work = "/d/jobs/17.2", .ml = "/d/jobs/17.2/ml", .ml_seen = "/opt/ml"};
-static struct launch_user user = {.uid = 1000, .gid = 1000, .name = "ada", .home = "/home/ada", .shell = "/bin/bash"};
+static struct launch_paths paths = {
+    .run = "/run/hearth/n/17.2", .work = "/d/jobs/17.2", .ml = "/d/jobs/17.2/ml", .ml_seen = "/opt/ml"};
+static struct launch_user user = {
+    .uid = 1000, .gid = 1000, .name = "ada", .home = "/home/ada", .shell = "/bin/bash"};
 
 static struct plan *make(uint32_t node_rank)
 {
@@ -36,8 +39,16 @@ static struct plan *make(uint32_t node_rank)
 
 static struct env_in input(const struct plan *p, uint32_t local_rank)
 {
-	return (struct env_in){.plan = p, .paths = &paths, .user = &user, .local_rank = local_rank, .cpus = 3, .node_cpus = 6,
-	                       .visible = "0,1", .ifname = "eth0", .instance_type = "cpu.small", .venv_bin = "/d/venv/bin",
+	return (struct env_in){.plan = p,
+	                       .paths = &paths,
+	                       .user = &user,
+	                       .local_rank = local_rank,
+	                       .cpus = 3,
+	                       .node_cpus = 6,
+	                       .visible = "0,1",
+	                       .ifname = "eth0",
+	                       .instance_type = "cpu.small",
+	                       .venv_bin = "/d/venv/bin",
 	                       .tmpdir = "/tmp"};
 }
 
@@ -66,14 +77,16 @@ static const char *const golden[][2] = {
     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
     {"OMPI_COMM_WORLD_NODE_RANK", "1"},
-    {"TF_CONFIG", "{\"cluster\":{\"chief\":[\"10.77.0.1:20101\",\"10.77.0.1:20102\"],\"worker\":[\"10.77.0.2:20103\","
-                  "\"10.77.0.2:20104\",\"10.77.0.3:20105\"]},\"task\":{\"type\":\"worker\",\"index\":1}}"},
+    {"TF_CONFIG",
+     "{\"cluster\":{\"chief\":[\"10.77.0.1:20101\",\"10.77.0.1:20102\"],\"worker\":[\"10.77.0.2:20103\","
+     "\"10.77.0.2:20104\",\"10.77.0.3:20105\"]},\"task\":{\"type\":\"worker\",\"index\":1}}"},
     {"SM_HOSTS", "[\"algo-1\",\"algo-2\",\"algo-3\"]"},
     {"SM_CURRENT_HOST", "algo-2"},
     {"SM_NUM_GPUS", "0"},
     {"SM_NUM_CPUS", "6"},
     {"SM_NETWORK_INTERFACE_NAME", "eth0"},
-    {"SM_HPS", "{\"lr\":0.0001,\"epochs\":5,\"flag\":true,\"layers\":[1,2],\"note\":\"a b\",\"learning-rate\":0.1}"},
+    {"SM_HPS",
+     "{\"lr\":0.0001,\"epochs\":5,\"flag\":true,\"layers\":[1,2],\"note\":\"a b\",\"learning-rate\":0.1}"},
     {"SM_HP_LR", "0.0001"},
     {"SM_HP_LEARNING-RATE", "0.1"},
     {"SM_HP_NOTE", "a b"},
@@ -109,14 +122,46 @@ static const char *const golden[][2] = {
     {"HEARTH_LAUNCH_TOKEN", NULL},
 };
 
-static const char *const sm_all[] = {
-    "SM_HOSTS", "SM_NETWORK_INTERFACE_NAME", "SM_HPS", "SM_USER_ENTRY_POINT", "SM_FRAMEWORK_PARAMS", "SM_RESOURCE_CONFIG",
-    "SM_INPUT_DATA_CONFIG", "SM_OUTPUT_DATA_DIR", "SM_CHANNELS", "SM_CURRENT_HOST", "SM_CURRENT_INSTANCE_TYPE",
-    "SM_CURRENT_INSTANCE_GROUP", "SM_CURRENT_INSTANCE_GROUP_HOSTS", "SM_INSTANCE_GROUPS", "SM_INSTANCE_GROUPS_DICT",
-    "SM_DISTRIBUTION_INSTANCE_GROUPS", "SM_IS_HETERO", "SM_MODULE_NAME", "SM_MODULE_DIR", "SM_LOG_LEVEL", "SM_FRAMEWORK_MODULE",
-    "SM_INPUT_DIR", "SM_INPUT_CONFIG_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_INTERMEDIATE_DIR", "SM_NUM_CPUS", "SM_NUM_GPUS",
-    "SM_NUM_NEURONS", "SM_MODEL_DIR", "SM_TRAINING_ENV", "SM_USER_ARGS", "SM_TOPOLOGY", "SM_MASTER_ADDR", "SM_MASTER_PORT",
-    "SM_HOST_COUNT", "SM_CURRENT_HOST_RANK", "SM_SOURCE_DIR", "SM_ENTRY_SCRIPT", "SM_DISTRIBUTED_CONFIG", "SM_OUTPUT_FAILURE"};
+static const char *const sm_all[] = {"SM_HOSTS",
+                                     "SM_NETWORK_INTERFACE_NAME",
+                                     "SM_HPS",
+                                     "SM_USER_ENTRY_POINT",
+                                     "SM_FRAMEWORK_PARAMS",
+                                     "SM_RESOURCE_CONFIG",
+                                     "SM_INPUT_DATA_CONFIG",
+                                     "SM_OUTPUT_DATA_DIR",
+                                     "SM_CHANNELS",
+                                     "SM_CURRENT_HOST",
+                                     "SM_CURRENT_INSTANCE_TYPE",
+                                     "SM_CURRENT_INSTANCE_GROUP",
+                                     "SM_CURRENT_INSTANCE_GROUP_HOSTS",
+                                     "SM_INSTANCE_GROUPS",
+                                     "SM_INSTANCE_GROUPS_DICT",
+                                     "SM_DISTRIBUTION_INSTANCE_GROUPS",
+                                     "SM_IS_HETERO",
+                                     "SM_MODULE_NAME",
+                                     "SM_MODULE_DIR",
+                                     "SM_LOG_LEVEL",
+                                     "SM_FRAMEWORK_MODULE",
+                                     "SM_INPUT_DIR",
+                                     "SM_INPUT_CONFIG_DIR",
+                                     "SM_OUTPUT_DIR",
+                                     "SM_OUTPUT_INTERMEDIATE_DIR",
+                                     "SM_NUM_CPUS",
+                                     "SM_NUM_GPUS",
+                                     "SM_NUM_NEURONS",
+                                     "SM_MODEL_DIR",
+                                     "SM_TRAINING_ENV",
+                                     "SM_USER_ARGS",
+                                     "SM_TOPOLOGY",
+                                     "SM_MASTER_ADDR",
+                                     "SM_MASTER_PORT",
+                                     "SM_HOST_COUNT",
+                                     "SM_CURRENT_HOST_RANK",
+                                     "SM_SOURCE_DIR",
+                                     "SM_ENTRY_SCRIPT",
+                                     "SM_DISTRIBUTED_CONFIG",
+                                     "SM_OUTPUT_FAILURE"};
 
 static void test_golden(void)
 {
@@ -133,7 +178,8 @@ static void test_golden(void)
 		ok(strv_getenv(&env, sm_all[i]) != NULL, "%s is set", sm_all[i]);
 	is_str(strv_getenv(&env, "AGENT_OWN_VARIABLE"), NULL, "nothing of the agent's environment");
 	is_str(strv_getenv(&env, "SM_USER_ARGS"),
-	       "[\"--epochs\",\"5\",\"--flag\",\"true\",\"--layers\",\"[1,2]\",\"--learning-rate\",\"0.1\",\"--lr\",\"0.0001\","
+	       "[\"--epochs\",\"5\",\"--flag\",\"true\",\"--layers\",\"[1,2]\",\"--learning-rate\",\"0.1\",\"--"
+	       "lr\",\"0.0001\","
 	       "\"--note\",\"a b\"]",
 	       "SM_USER_ARGS");
 	json = cJSON_Parse(strv_getenv(&env, "SM_TRAINING_ENV"));
@@ -168,7 +214,8 @@ static void test_variants(void)
 	is_str(strv_getenv(&env, "HEARTH_RESUME_STEP"), "1200", "its step");
 	is_str(strv_getenv(&env, "HEARTH_SKIP_STEPS"), "10-20,30-30", "steps to skip");
 	is_str(strv_getenv(&env, "CUDA_VISIBLE_DEVICES"), NULL, "not set when unknown");
-	is_str(strv_getenv(&env, "OMPI_MCA_btl_vader_backing_directory"), "/dev/shm/x", "own shared memory folder");
+	is_str(strv_getenv(&env, "OMPI_MCA_btl_vader_backing_directory"), "/dev/shm/x",
+	       "own shared memory folder");
 	is_str(strv_getenv(&env, "PATH"), "/opt/ompi/bin:/opt/x/bin", "an Open MPI elsewhere is found");
 	strv_fini(&env);
 
@@ -210,7 +257,8 @@ static void test_files(void)
 	free(text);
 	snprintf(path, sizeof(path), "%s/hostfile", dir);
 	fs_read_file(path, 65536, &text, NULL, &e);
-	is_str(text, "algo-1 slots=2 # 10.77.0.1\nalgo-2 slots=2 # 10.77.0.2\nalgo-3 slots=1 # 10.77.0.3\n", "hostfile");
+	is_str(text, "algo-1 slots=2 # 10.77.0.1\nalgo-2 slots=2 # 10.77.0.2\nalgo-3 slots=1 # 10.77.0.3\n",
+	       "hostfile");
 	free(text);
 	plan_destroy(p);
 }

@@ -58,7 +58,8 @@ static void test_in_time(void)
 	is_int(l.phase, LEASE_DOUBT, "nobody reached");
 	is_int(lease_next_us(&l), t0 + 7000000, "second round at seven eighths");
 	is_int(lease_tick(&l, t0 + 7000000), 1, "asks");
-	is_int(lease_decide(&l, t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0), LEASE_MINORITY, "still nobody");
+	is_int(lease_decide(&l, t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0), LEASE_MINORITY,
+	       "still nobody");
 	is_int(l.phase, LEASE_LOST, "lost");
 	ok(t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000 <= t0 + 8000000, "before the lease's end");
 
@@ -107,7 +108,8 @@ static void test_bounds(void)
 	uint64_t age;
 
 	lease_init(&l, 1000000, 3000, 0);
-	is_int(lease_has_controller(&l, 1000001, &age), 0, "a lease granted at the start is no proof of a controller");
+	is_int(lease_has_controller(&l, 1000001, &age), 0,
+	       "a lease granted at the start is no proof of a controller");
 
 	lease_init(&l, 1, 0, 0);
 	is_int(l.lease_ms, 10000, "a lease of 0 is the default");

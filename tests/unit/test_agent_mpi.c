@@ -5,13 +5,15 @@
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"
 
-static const char spec3[] = "{\"name\":\"digits\",\"command\":[\"python3\",\"train.py\"],\"hyperparameters\":{\"lr\":0.1,\"e\":5},"
-                            "\"launcher\":\"%s\",\"groups\":[{\"name\":\"chief\",\"instances\":1,\"ranks_per_instance\":2},"
-                            "{\"name\":\"worker\",\"instances\":2,\"ranks_per_instance\":1}]}";
+static const char spec3[] =
+    "{\"name\":\"digits\",\"command\":[\"python3\",\"train.py\"],\"hyperparameters\":{\"lr\":0.1,\"e\":5},"
+    "\"launcher\":\"%s\",\"groups\":[{\"name\":\"chief\",\"instances\":1,\"ranks_per_instance\":2},"
+    "{\"name\":\"worker\",\"instances\":2,\"ranks_per_instance\":1}]}";
 
-static const char spec_equal[] = "{\"name\":\"digits\",\"command\":[\"python3\",\"train.py\"],\"launcher\":\"%s\","
-                                 "\"hyperparameters\":{\"lr\":0.1,\"e\":5},"
-                                 "\"resources\":{\"instances\":3,\"ranks_per_instance\":2}}";
+static const char spec_equal[] =
+    "{\"name\":\"digits\",\"command\":[\"python3\",\"train.py\"],\"launcher\":\"%s\","
+    "\"hyperparameters\":{\"lr\":0.1,\"e\":5},"
+    "\"resources\":{\"instances\":3,\"ranks_per_instance\":2}}";
 
 static struct plan *make(const char *format, const char *launcher, const uint32_t *ranks, uint32_t node_rank)
 {
@@ -31,8 +33,8 @@ static void test_mpirun(void)
 {
 	static const uint32_t ranks[] = {2, 1, 1};
 	struct plan *p = make(spec3, "mpirun", ranks, 0);
-	struct mpi_in in = {.plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank",
-	                    .cidr = "10.77.0.0/16", .as_root = 1};
+	struct mpi_in in = {
+	    .plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank", .cidr = "10.77.0.0/16", .as_root = 1};
 	struct strv argv = {0};
 	char *line;
 
@@ -42,8 +44,10 @@ static void test_mpirun(void)
 	       "mpirun --allow-run-as-root --mca plm_rsh_agent /x/hearth-rsh --mca plm_rsh_no_tree_spawn 1 "
 	       "--leave-session-attached --mca if_base_do_not_resolve 1 --mca odls_base_sigkill_timeout 0 "
 	       "--mca orte_abort_on_non_zero_status 1 --mca rtc '^hwloc' --mca oob_tcp_keepalive_time 20 "
-	       "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 --mca pml ob1 --mca btl tcp,self,vader "
-	       "--mca btl_tcp_if_include 10.77.0.0/16 --mca oob_tcp_if_include 10.77.0.0/16 --bind-to none --map-by slot "
+	       "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 --mca pml ob1 --mca btl "
+	       "tcp,self,vader "
+	       "--mca btl_tcp_if_include 10.77.0.0/16 --mca oob_tcp_if_include 10.77.0.0/16 --bind-to none "
+	       "--map-by slot "
 	       "--host localhost:2,algo-2:1,algo-3:1 -np 4 /x/hearth-rank",
 	       "the whole line");
 	free(line);
@@ -71,7 +75,8 @@ static void test_torchrun(void)
 	mpi_torchrun_argv(p, "/x/hearth-rank", &argv);
 	line = mpi_line(&argv);
 	is_str(line,
-	       "python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank=1 --master_addr=10.77.0.1 "
+	       "python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank=1 "
+	       "--master_addr=10.77.0.1 "
 	       "--master_port=20100 --monitor_interval=0.2 --redirects=9:1 --tee=9:1 --no_python /x/hearth-rank",
 	       "torchrun of the second node");
 	free(line);

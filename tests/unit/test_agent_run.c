@@ -1,12 +1,18 @@
 /*
- * Real hearth-agent processes against a controller made for the test: launches from prepare to cleaned, launchers, kill, adoption, lease.
+ * Real hearth-agent processes against a controller made for the test: launches from prepare to cleaned,
+ * launchers, kill, adoption, lease.
  */
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "common/buf.h"
+#include "common/fsutil.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
@@ -78,7 +84,8 @@ static void clean(uint64_t job)
 	ok(!exists(a, path), "its folder is gone");
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------------------
+ */
 
 static void test_direct(void)
 {
@@ -103,7 +110,8 @@ static void test_not_found(void)
 	const uint32_t one[] = {1};
 
 	ctl_forget_reports(c);
-	ctl_prepare(c, "{\"name\":\"t\",\"command\":[\"/no/such/program\"],\"launcher\":\"direct\"}", 12, 1, 1, nodes, one);
+	ctl_prepare(c, "{\"name\":\"t\",\"command\":[\"/no/such/program\"],\"launcher\":\"direct\"}", 12, 1, 1,
+	            nodes, one);
 	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "not found: ready");
 	ctl_go(a, 12, 1, 1);
 	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_FAILED, LONG), "the rank was not started");
@@ -115,7 +123,8 @@ static void test_not_found(void)
 static void test_kill(void)
 {
 	/* The first child dies of TERM, the second ignores it, the third hides in a session of its own. */
-	ok(prepare_one(13, "direct", 1, "(trap '' TERM; exec sleep 1000) & setsid sleep 1000 & sleep 1000"), "kill: ready");
+	ok(prepare_one(13, "direct", 1, "(trap '' TERM; exec sleep 1000) & setsid sleep 1000 & sleep 1000"),
+	   "kill: ready");
 	ctl_go(a, 13, 1, 1);
 	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "runs");
 	ctl_kill(a, 13, 1, 0, 0);
@@ -133,13 +142,16 @@ static void test_kill_while_ready(void)
 	ok(prepare_one(14, "mpirun", 2, "true"), "kill before go: ready");
 	ctl_kill(a, 14, 1, 1, 1000);
 	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG) || ctl_wait_state(a, LAUNCH_ENDED, 1), "over");
-	is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_WAITING, "a rank that never began is not reported as a failure");
+	is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_WAITING,
+	       "a rank that never began is not reported as a failure");
 	clean(14);
 }
 
 static void test_mpirun(void)
 {
-	ok(prepare_one(15, "mpirun", 2, "echo mpi $OMPI_COMM_WORLD_RANK $RANK; [ $RANK = 1 ] && echo tired > $SM_OUTPUT_FAILURE; exit 0"),
+	ok(prepare_one(
+	       15, "mpirun", 2,
+	       "echo mpi $OMPI_COMM_WORLD_RANK $RANK; [ $RANK = 1 ] && echo tired > $SM_OUTPUT_FAILURE; exit 0"),
 	   "mpirun on one node: ready");
 	ctl_go(a, 15, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ends");
@@ -153,7 +165,10 @@ static void test_mpirun(void)
 
 static void test_mpirun_failure(void)
 {
-	ok(prepare_one(16, "mpirun", 2, "if [ $RANK = 1 ]; then while [ ! -e ../output/ready ]; do sleep 0.02; done; exit 3; fi; trap 'exit 7' TERM; : > ../output/ready; while :; do sleep 0.02; done"), "a rank fails: ready");
+	ok(prepare_one(16, "mpirun", 2,
+	               "if [ $RANK = 1 ]; then while [ ! -e ../output/ready ]; do sleep 0.02; done; exit 3; fi; "
+	               "trap 'exit 7' TERM; : > ../output/ready; while :; do sleep 0.02; done"),
+	   "a rank fails: ready");
 	ctl_go(a, 16, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "mpirun aborts, all end");
 	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 3, "the one that failed");
@@ -211,7 +226,9 @@ static void test_torchrun(void)
 		tap_skip("no torch");
 		return;
 	}
-	ok(prepare_one(19, "torchrun", 2, "echo $RANK $LOCAL_RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID:+elastic}; exit 0"), "torchrun: ready");
+	ok(prepare_one(19, "torchrun", 2,
+	               "echo $RANK $LOCAL_RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID:+elastic}; exit 0"),
+	   "torchrun: ready");
 	ctl_go(a, 19, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
 	is_int(ctl_proc(a, PROC_TORCHRUN, 0xffffffff)->exit_code, 0, "torchrun exited with 0");
@@ -219,7 +236,8 @@ static void test_torchrun(void)
 	clean(19);
 	is_str(ctl_stream(c, "19 rank-1"), "1 1 2 elastic\n", "each rank has its stream");
 
-	ok(prepare_one(20, "torchrun", 2, "[ $RANK = 1 ] && exit 9; sleep 1000"), "torchrun, a rank fails: ready");
+	ok(prepare_one(20, "torchrun", 2, "[ $RANK = 1 ] && exit 9; sleep 1000"),
+	   "torchrun, a rank fails: ready");
 	ctl_go(a, 20, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
 	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 9, "the exit status of the rank is exact");
@@ -227,31 +245,36 @@ static void test_torchrun(void)
 	clean(20);
 }
 
-/* ---- two nodes ---------------------------------------------------------------------------------------------- */
+/* ---- two nodes
+ * ---------------------------------------------------------------------------------------------- */
 
 static void prepare_two(uint64_t job, const char *shell)
 {
 	struct ctl_agent *const nodes[] = {a, b, NULL};
-	cleanup_free char *text = xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"mpirun\",\"groups\":["
-	                                    "{\"name\":\"x\",\"instances\":1,\"ranks_per_instance\":1},"
-	                                    "{\"name\":\"y\",\"instances\":1,\"ranks_per_instance\":2}]}",
-	                                    shell);
+	cleanup_free char *text = xasprintf(
+	    "{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"mpirun\",\"groups\":["
+	    "{\"name\":\"x\",\"instances\":1,\"ranks_per_instance\":1},"
+	    "{\"name\":\"y\",\"instances\":1,\"ranks_per_instance\":2}]}",
+	    shell);
 	const uint32_t n[] = {1, 2};
 
 	ctl_forget_reports(c);
 	ctl_prepare(c, text, job, 1, 1, nodes, n);
-	ok(ctl_wait_state(a, LAUNCH_READY, LONG) && ctl_wait_state(b, LAUNCH_READY, LONG), "job %d: both are ready", (int)job);
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG) && ctl_wait_state(b, LAUNCH_READY, LONG),
+	   "job %d: both are ready", (int)job);
 	ctl_go(b, job, 1, 1);
 	ctl_go(a, job, 1, 1);
 }
 
 static void collect_two(uint64_t job)
 {
-	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG) && ctl_wait_state(b, LAUNCH_ENDED, LONG), "job %d: both ended", (int)job);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG) && ctl_wait_state(b, LAUNCH_ENDED, LONG), "job %d: both ended",
+	   (int)job);
 	is_int(left_over(job, 0) + left_over(job, 1), 0, "nothing is left");
 	ctl_collect(a, job, 1, 1, 1);
 	ctl_collect(b, job, 1, 1, 1);
-	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG) && ctl_wait_state(b, LAUNCH_CLEANED, LONG), "job %d: both are clean", (int)job);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG) && ctl_wait_state(b, LAUNCH_CLEANED, LONG),
+	   "job %d: both are clean", (int)job);
 }
 
 static void test_two_nodes(void)
@@ -292,11 +315,125 @@ static void test_two_nodes_adopt(void)
 static void test_two_nodes_kill(void)
 {
 	prepare_two(23, "sleep 1000");
-	ok(ctl_wait_proc(b, PROC_RANK, 2, PS_RUNNING, LONG) && ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "all run");
+	ok(ctl_wait_proc(b, PROC_RANK, 2, PS_RUNNING, LONG) && ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG),
+	   "all run");
 	ctl_kill(a, 23, 1, 1, 1000);
 	ctl_kill(b, 23, 1, 1, 1000);
 	collect_two(23);
 	is_int(ctl_proc(b, PROC_RANK, 2)->signal, SIGTERM, "rank 2 was ended by TERM");
+}
+
+/* ---- doors ----------------------------------------------------------------------------------------------
+ */
+
+static int beats_go_on(struct ctl *x, void *arg)
+{
+	(void)arg;
+	return a->beats >= x->want_beats;
+}
+
+static void sock_path(const struct ctl_agent *g, char *out, size_t size)
+{
+	cleanup_free char *log = xasprintf("%s.log", g->dir);
+	char *text, *at;
+
+	out[0] = '\0';
+	if (fs_read_file(log, 16 * 1024 * 1024, &text, NULL, NULL) < 0)
+		return;
+	at = strstr(text, " run=");
+	if (at)
+		snprintf(out, size, "%.*s/agent.sock", (int)strcspn(at + 5, " "), at + 5);
+	free(text);
+}
+
+static int dial_unix(const char *path)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval tv = {10, 0};
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%.100s", path);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 ? fd : -1;
+}
+
+static int dial_tcp(uint32_t port)
+{
+	struct sockaddr_in sa = {
+	    .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval tv = {10, 0};
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 ? fd : -1;
+}
+
+/* What the agent says to such a request of hearth-rsh; its state, 255 when it just closes. */
+static uint8_t ask_rsh(const char *path, const char *token, const char *host)
+{
+	char id[] = "0123456789abcdef", word[] = "orted", *argv[] = {word};
+	struct wm_local_rsh m = {.token = (char *)(uintptr_t)token,
+	                         .rsh_id = id,
+	                         .host = (char *)(uintptr_t)host,
+	                         .argv = {.v = argv, .n = 1}};
+	int fd = dial_unix(path);
+	struct wire_frame f;
+	uint8_t state = 255;
+	struct buf frame;
+	void *msg;
+	char space[4096];
+	ssize_t n;
+
+	buf_init(&frame, 65536);
+	wire_encode(WM_LOCAL_RSH, &m, 1, &frame, NULL);
+	if (write(fd, buf_head(&frame), buf_left(&frame)) < 0)
+		tap_diag("write");
+	buf_fini(&frame);
+	n = read(fd, space, sizeof(space));
+	buf_view(&frame, space, n > 0 ? (size_t)n : 0);
+	if (n > 0 && wire_next(&frame, &f, NULL) == 1 && wire_decode(f.type, f.body, f.n, &msg, NULL) == 0) {
+		state = ((struct wm_local_rsh_state *)msg)->state;
+		wire_free(f.type, msg);
+	}
+	close(fd);
+	return state;
+}
+
+static void test_doors(void)
+{
+	cleanup_free char *token = token_of(51, 1, 0);
+	char path[256], byte;
+	unsigned before;
+	int closed = 0;
+
+	sock_path(a, path, sizeof(path));
+	ok(prepare_one(51, "direct", 1, "sleep 1000"), "doors: ready");
+	is_int(ask_rsh(path, "wrong", "algo-1"), PS_FAILED, "a wrong token is refused");
+	is_int(ask_rsh(path, token, "algo-7"), PS_FAILED, "so is a node that is not in the launch");
+	srand(7);
+	for (int i = 0; i < 60; i++) {
+		unsigned char junk[300];
+		int fd = i % 2 ? dial_unix(path) : dial_tcp(a->inv->peer_port);
+
+		for (size_t k = 0; k < sizeof(junk); k++)
+			junk[k] = (unsigned char)rand();
+		if (i % 3 == 0) /* a header that promises little, so that the body is looked at */
+			memcpy(junk, "\0\0\0\x40\0\x78\0\0", 8);
+		if (write(fd, junk, sizeof(junk)) < 0)
+			tap_diag("write");
+		shutdown(fd, SHUT_WR);
+		while (read(fd, &byte, 1) > 0)
+			;
+		closed += 1;
+		close(fd);
+	}
+	is_int(closed, 60, "junk is answered by closing");
+	before = a->beats;
+	c->want_beats = before + 3;
+	ok(ctl_wait(c, LONG, beats_go_on, NULL), "and the agent is well");
+	ctl_kill(a, 51, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "over");
+	clean(51);
 }
 
 /* Can another account walk to the programs? */
@@ -316,25 +453,30 @@ static int reachable(const char *path)
 
 static void test_other_account(void)
 {
-	cleanup_free char *program = xasprintf("%s/agent/hearth-rank", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
+	cleanup_free char *program = xasprintf(
+	    "%s/agent/hearth-rank", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
 
 	if (geteuid() != 0 || !reachable(program)) {
 		tap_skip("needs root, and programs that other accounts can reach");
 		return;
 	}
 	c->owner = "no-such-account";
-	ok(!prepare_one(41, "direct", 1, "true") && a->launch && a->launch->state == LAUNCH_FAILED, "an owner without account is refused");
+	ok(!prepare_one(41, "direct", 1, "true") && a->launch && a->launch->state == LAUNCH_FAILED,
+	   "an owner without account is refused");
 	like(a->launch ? a->launch->text : "", "useradd", "and the text says what to do");
 	clean(41);
 	c->owner = "nobody";
-	prepare_two(42, "echo $(id -un) $(touch ../model/m && ls -l ../model | tail -1 | cut -d' ' -f3) $USER $PWD");
+	prepare_two(42,
+	            "echo $(id -un) $(touch ../model/m && ls -l ../model | tail -1 | cut -d' ' -f3) $USER $PWD");
 	collect_two(42);
 	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 0, "as nobody: rank 0 ended well");
-	is_str(ctl_stream(c, "42 rank-2"), "nobody nobody nobody /opt/ml/code\n", "rank 2 ran as nobody in the container");
+	is_str(ctl_stream(c, "42 rank-2"), "nobody nobody nobody /opt/ml/code\n",
+	       "rank 2 ran as nobody in the container");
 	c->owner = NULL;
 }
 
-/* ---- lease ---------------------------------------------------------------------------------------------- */
+/* ---- lease ----------------------------------------------------------------------------------------------
+ */
 
 static void start_forever(uint64_t job)
 {
@@ -349,7 +491,8 @@ static void test_controller_down(void)
 
 	start_forever(31);
 	ctl_drop(c);
-	ok(ctl_wait_log(a, "final=1 verdict=\"no agent that can be reached hears", LONG), "both ask, nobody hears the controller");
+	ok(ctl_wait_log(a, "final=1 verdict=\"no agent that can be reached hears", LONG),
+	   "both ask, nobody hears the controller");
 	ctl_heal(c);
 	ok(ctl_wait_synced(a, before + 1, LONG), "it is back");
 	is_int(ctl_proc(a, PROC_RANK, 0)->state, PS_RUNNING, "the rank runs on");
@@ -362,7 +505,8 @@ static void test_cut(void)
 {
 	start_forever(32);
 	ctl_refuse(c, a);
-	ok(ctl_wait_log(a, "final=1 verdict=\"another agent still hears", LONG), "the neighbour hears it: this one is cut off");
+	ok(ctl_wait_log(a, "final=1 verdict=\"another agent still hears", LONG),
+	   "the neighbour hears it: this one is cut off");
 	ok(ctl_wait_log(a, "job=32 attempt=1 state=ended", LONG), "and ends its launch by itself");
 	is_int(left_over(32, 0), 0, "nothing is left");
 	ctl_refuse(c, NULL);
@@ -376,7 +520,8 @@ static void test_minority(void)
 	start_forever(33);
 	ctl_agent_kill(b, SIGKILL);
 	ctl_drop(c);
-	ok(ctl_wait_log(a, "final=1 verdict=\"neither the controller nor a majority", LONG), "nobody can be reached");
+	ok(ctl_wait_log(a, "final=1 verdict=\"neither the controller nor a majority", LONG),
+	   "nobody can be reached");
 	ok(ctl_wait_log(a, "job=33 attempt=1 state=ended", LONG), "it ends its launch");
 	ctl_heal(c);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "told when the connection is back");
@@ -400,9 +545,36 @@ static void test_bad_token(void)
 	memcpy(c->given, c->token, sizeof(c->given));
 }
 
+/* The first try to start shims fails, some sends fail, nothing of `life` can be written. */
+static void test_faults(void)
+{
+#ifdef HEARTH_FAULTS
+	struct ctl_agent *keep = a;
+
+	setenv("HEARTH_FAULTS", "agent.launch=1,agent.send=2x3,agent.state=1x1000", 1);
+	a = ctl_agent_start(c, 3, "n4", NULL);
+	unsetenv("HEARTH_FAULTS");
+	ok(ctl_wait_synced(a, 1, LONG), "faults: a report that could not be sent is sent again");
+	ok(!prepare_one(61, "direct", 2, "true"), "the launch fails");
+	is_int(a->launch->cls, RC_AGENT, "as the node's fault");
+	is_int(left_over(61, 0), 0, "nothing is left");
+	clean(61);
+	ok(prepare_one(62, "direct", 2, "exit 3"), "the next one is ready");
+	ctl_go(a, 62, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "and runs");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 3, "exactly");
+	clean(62);
+	ctl_agent_kill(a, SIGTERM);
+	a = keep;
+#else
+	tap_skip("built without failpoints");
+#endif
+}
+
 int main(void)
 {
-	cleanup_free char *program = xasprintf("%s/agent/hearth-agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
+	cleanup_free char *program = xasprintf(
+	    "%s/agent/hearth-agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
 
 	if (access(program, X_OK) < 0)
 		tap_skip_all("hearth-agent is not built");
@@ -417,7 +589,9 @@ int main(void)
 	test_kill();
 	test_adoption();
 	test_reports_kept();
+	test_doors();
 	test_torchrun();
+	test_faults();
 	if (access("/usr/bin/mpirun", X_OK) == 0) {
 		test_kill_while_ready();
 		test_mpirun();
