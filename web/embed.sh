@@ -6,7 +6,7 @@ shift
 echo "/* Made by web/embed.sh. */"
 n=0
 for f in "$@"; do
-	echo "static const unsigned char file_$n[] = {"
+	echo "static const unsigned char file_${n}[] = {"
 	od -An -v -tx1 "$dir/$f" | sed -e 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'
 	echo "0};"
 	n=$((n + 1))
