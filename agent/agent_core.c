@@ -33,8 +33,7 @@ static void report_acked(uint16_t type, const void *msg, void *arg)
 
 static const struct outbox_ops outbox_ops = {.send = send_report, .acked = report_acked};
 
-/* ---- folders and programs
- * ---------------------------------------------------------------------------------------- */
+/* ---- folders and programs --------------------------------------------------------------------------- */
 
 static int open_dirs(struct agent *a, struct err *e)
 {
@@ -110,7 +109,7 @@ static void find_network(struct agent *a)
 		         c->address);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------- */
 
 static int open_parts(struct agent *a, struct err *e)
 {

@@ -54,8 +54,7 @@ char *join_stored_name(const char *data_dir)
 	return text;
 }
 
-/* ---- what lies in DATA
- * ---------------------------------------------------------------------------------------- */
+/* ---- what lies in DATA ------------------------------------------------------------------------------ */
 
 static int exists(const char *path)
 {
@@ -76,7 +75,7 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && !strcmp(own, fingerprint));
 }
 
-/* ---- HTTP ---------------------------------------------------------------------------------------------- */
+/* ---- HTTP ------------------------------------------------------------------------------------------- */
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {

@@ -104,8 +104,7 @@ struct launch {
 	struct launch *prev, *next;
 };
 
-/* ---- life (launch.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- life (launch.c) -------------------------------------------------------------------------------- */
 /* Takes plan. Nothing is on disk yet. */
 struct launch *launch_new(struct agent *a, struct plan *plan);
 void launch_free(struct launch *l); /* memory only; processes, container and files stay */
@@ -120,14 +119,12 @@ void launch_run_info(struct launch *l, const char *kind, const char *text);
 int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED, CLEANED */
 void launch_open_logs(struct launch *l);    /* node logs and their tails */
 
-/* ---- persistence (launch_life.c)
- * ------------------------------------------------------------------------------ */
+/* ---- persistence (launch_life.c) -------------------------------------------------------------------- */
 void launch_save(struct launch *l);
 /* Fills state, phases, orders from RUN/J.A/life. *same_boot: the machine was not restarted since. */
 int launch_load(struct launch *l, int *same_boot, struct err *e);
 
-/* ---- prepare (launch_prepare.c, launch_procs.c)
- * ---------------------------------------------------------------- */
+/* ---- prepare (launch_prepare.c, launch_procs.c) ----------------------------------------------------- */
 void launch_prepare(struct launch *l);
 /* Ends what was made so far and reports FAILED. */
 void launch_fail(struct launch *l, enum reason_class cls, const char *text);
@@ -139,8 +136,7 @@ void launch_list_procs(struct launch *l);
 int launch_spawn_proc(struct lproc *p, struct err *e);
 void launch_proc_ready(struct launch *l); /* one more shim answers: READY when all do */
 
-/* ---- processes (lproc.c)
- * ----------------------------------------------------------------------------------- */
+/* ---- processes (lproc.c) ---------------------------------------------------------------------------- */
 struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank);
 void lproc_free(struct lproc *p);
 int lproc_ended(const struct lproc *p);
@@ -151,34 +147,29 @@ int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, w
 void lproc_end(struct lproc *p, enum proc_state state, const char *text); /* an end without a shim's record */
 const char *lproc_kind_name(uint8_t kind);
 
-/* ---- run (launch_run.c)
- * -------------------------------------------------------------------------------------- */
+/* ---- run (launch_run.c) ----------------------------------------------------------------------------- */
 void launch_go(struct launch *l);
 void launch_orted(struct launch *l, const struct wm_orted_start *m);
 void launch_proc_changed(struct lproc *p); /* state of p is new */
 void launch_check_end(struct launch *l);
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
 
-/* ---- facts for the record (launch_info.c)
- * ---------------------------------------------------------------------- */
+/* ---- facts for the record (launch_info.c) ----------------------------------------------------------- */
 void launch_info_software(struct launch *l);
 void launch_info_packages(struct launch *l); /* when the ranks run */
 void launch_info_forget(void);               /* at the end of the process */
 
-/* ---- kill (launch_kill.c)
- * ------------------------------------------------------------------------------------ */
+/* ---- kill (launch_kill.c) --------------------------------------------------------------------------- */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
 /* All processes have ended: sweep strays, then ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
 
-/* ---- collect (launch_collect.c)
- * ------------------------------------------------------------------------------- */
+/* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);
 void launch_collect_step(struct launch *l); /* something that the clean-up may wait for has happened */
 void launch_report_failure_file(struct launch *l);
 
-/* ---- adopt (launch_adopt.c)
- * ---------------------------------------------------------------------------------- */
+/* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
 /* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with (e says why; the
  * folder was removed). */
 struct launch *launch_adopt(struct agent *a, const char *key, struct err *e);

@@ -91,8 +91,7 @@ static void adopt_procs(struct launch *l)
 	}
 }
 
-/* ---- the machine was restarted
- * ------------------------------------------------------------------------------------- */
+/* ---- the machine was restarted ---------------------------------------------------------------------- */
 
 static void lost_all(struct launch *l)
 {
@@ -108,8 +107,7 @@ static void lost_all(struct launch *l)
 	}
 }
 
-/* ---- prepared half
- * -------------------------------------------------------------------------------------------------- */
+/* ---- prepared half ---------------------------------------------------------------------------------- */
 
 /* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold
  * nothing of value. */
@@ -142,8 +140,7 @@ static void undo_half(struct launch *l)
 	l->n_phases = 0;
 }
 
-/* ---- going on
- * -------------------------------------------------------------------------------------------------- */
+/* ---- going on --------------------------------------------------------------------------------------- */
 
 static void go_on_over(struct launch *l)
 {

@@ -25,8 +25,7 @@ static void start_upload(struct launch *l);
 static void drain_logs(struct launch *l);
 static void clean(struct launch *l);
 
-/* ---- artifacts
- * ---------------------------------------------------------------------------------------------- */
+/* ---- artifacts -------------------------------------------------------------------------------------- */
 
 static void report_artifact(struct launch *l, const char *kind, const char *digest, const char *uri,
                             uint64_t size, uint64_t files, const char *text)
@@ -130,7 +129,7 @@ static void start_upload(struct launch *l)
 		on_uploaded(-1, "the upload could not be started", l);
 }
 
-/* ---- logs ---------------------------------------------------------------------------------------------- */
+/* ---- logs ------------------------------------------------------------------------------------------- */
 
 static void on_drained(void *arg)
 {

@@ -90,8 +90,7 @@ void launch_sweep(struct launch *l)
 	           sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
 }
 
-/* ---- the ladder
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the ladder ------------------------------------------------------------------------------------- */
 
 static int is_launcher(const struct lproc *p)
 {

@@ -119,8 +119,7 @@ static void start_staging(struct launch *l)
 		launch_fail(l, RC_STAGING, "staging could not be started");
 }
 
-/* ---- container
- * ---------------------------------------------------------------------------------------------- */
+/* ---- container -------------------------------------------------------------------------------------- */
 
 static void choose_cpus(struct launch *l)
 {

@@ -38,8 +38,7 @@ void launch_list_procs(struct launch *l)
 		lproc_new(l, PROC_RANK, i);
 }
 
-/* ---- CPUs and GPUs of a rank
- * ------------------------------------------------------------------------------------ */
+/* ---- CPUs and GPUs of a rank ------------------------------------------------------------------------ */
 
 /* GPUs of one rank when each sees its own: dealt out evenly, in order. */
 static void own_gpus(const struct launch *l, uint32_t local_rank, uint32_t *from, uint32_t *n)
@@ -100,8 +99,7 @@ static char *visible_devices(const struct launch *l, uint32_t local_rank)
 	return inventory_visible_devices(l->a->inv, n ? gpus->v + from : NULL, n);
 }
 
-/* ---- environment
- * ---------------------------------------------------------------------------------------------- */
+/* ---- environment ------------------------------------------------------------------------------------ */
 
 /* Scripts that talk to hearthd over TLS need its authority. */
 static void ca_for_job(struct launch *l, char **seen)
@@ -211,8 +209,7 @@ static void proc_command(struct lproc *p, struct strv *argv)
 	}
 }
 
-/* ---- the shim's order
- * --------------------------------------------------------------------------------------------- */
+/* ---- the shim's order ------------------------------------------------------------------------------- */
 
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
@@ -251,8 +248,7 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	proc_command(p, &s->argv);
 }
 
-/* ---- starting a shim
- * ----------------------------------------------------------------------------------------------- */
+/* ---- starting a shim -------------------------------------------------------------------------------- */
 
 static void drop_ready(struct lproc *p)
 {

@@ -73,8 +73,7 @@ static void add(struct launches *t, struct launch *l)
 	t->n++;
 }
 
-/* ---- answers about launches that are not here
- * ---------------------------------------------------------------------- */
+/* ---- answers about launches that are not here ------------------------------------------------------- */
 
 static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, uint64_t epoch,
                           enum launch_state state, enum reason_class cls, const char *text)
@@ -271,8 +270,7 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 		launches_forget(t, l);
 }
 
-/* ---- questions
- * ---------------------------------------------------------------------------------------------- */
+/* ---- questions -------------------------------------------------------------------------------------- */
 
 uint32_t launches_count(const struct launches *t)
 {
@@ -336,7 +334,7 @@ int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t 
 	return l != NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------- */
 
 struct launches *launches_create(struct agent *a)
 {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <net/if.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -249,8 +250,7 @@ static int parse(struct arguments *a, int argc, char **argv)
 	return 0;
 }
 
-/* ---- defaults
- * ---------------------------------------------------------------------------------------------- */
+/* ---- defaults --------------------------------------------------------------------------------------- */
 
 static char *host_of(const char *url)
 {
@@ -347,6 +347,11 @@ static int defaults(struct agent_config *c)
 {
 	if (absolute_data(c) < 0 || default_name(c) < 0)
 		return -1;
+	/* Every launch would fail on it, much later and with words of NCCL's. */
+	if (c->interface_name && !if_nametoindex(c->interface_name))
+		return bad("interface", c->interface_name, "there is no such network interface");
+	if (c->fabric_interface && !if_nametoindex(c->fabric_interface))
+		return bad("fabric-interface", c->fabric_interface, "there is no such network interface");
 	default_address(c);
 	default_run(c);
 	default_libexec(c);

@@ -77,8 +77,7 @@ static void put_frame(struct bufferevent *bev, uint16_t type, const void *msg)
 	buf_fini(&out);
 }
 
-/* ---- answering
- * ---------------------------------------------------------------------------------------------- */
+/* ---- answering -------------------------------------------------------------------------------------- */
 
 static void line_end(struct answer_line *line)
 {

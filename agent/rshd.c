@@ -63,8 +63,7 @@ struct rshd {
 	unsigned n_sessions, n_conns;
 };
 
-/* ---- connections
- * -------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------ */
 
 static void conn_end(struct rsh_conn *c)
 {
@@ -128,8 +127,7 @@ static int is_end(uint8_t state)
 	return state == PS_EXITED || state == PS_FAILED || state == PS_LOST;
 }
 
-/* ---- sessions
- * ---------------------------------------------------------------------------------------------- */
+/* ---- sessions --------------------------------------------------------------------------------------- */
 
 static void session_free(struct rsh_session *s)
 {

@@ -26,6 +26,7 @@ struct session {
 	struct agent *a;
 	struct peer *peer;
 	int up;
+	int syncing; /* SYNC_END is still to come */
 	unsigned failures;
 	uint32_t beat_ms, lease_ms;
 	uint64_t seq, heard_us;
@@ -40,8 +41,7 @@ static uint64_t now_us(const struct session *s)
 	return clock_boot_us(s->a->env.clock);
 }
 
-/* ---- connection
- * ---------------------------------------------------------------------------------------------- */
+/* ---- connection ------------------------------------------------------------------------------------- */
 
 static void dial_later(struct session *s)
 {
@@ -95,8 +95,7 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	hang_up(arg, why->text);
 }
 
-/* ---- what is said at each connection
- * ------------------------------------------------------------------------ */
+/* ---- what is said at each connection ---------------------------------------------------------------- */
 
 static int send_inventory(struct session *s)
 {
@@ -123,6 +122,17 @@ static void send_beat(struct session *s)
 	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
 }
 
+/* Reports that found no room; SYNC_END only when there is none left: with a hole in it the controller would
+ * take a launch for missing. */
+static void send_rest(struct session *s)
+{
+	struct wm_sync_end end = {.instance = s->a->env.instance};
+
+	outbox_flush(s->a->outbox);
+	if (s->syncing && !outbox_unsent(s->a->outbox) && session_send(s, WM_SYNC_END, &end, 0) == 0)
+		s->syncing = 0;
+}
+
 static uint32_t silence_ms(const struct session *s)
 {
 	uint32_t ms = s->lease_ms / 2 > 3 * s->beat_ms ? s->lease_ms / 2 : 3 * s->beat_ms;
@@ -138,6 +148,7 @@ static void on_beat(void *arg)
 		hang_up(s, "nothing heard from the controller");
 		return;
 	}
+	send_rest(s);
 	send_beat(s);
 }
 
@@ -146,7 +157,6 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	struct session *s = arg;
 	struct agent *a = s->a;
 	struct wm_sync_begin begin = {.instance = a->env.instance, .launches = launches_count(a->launches)};
-	struct wm_sync_end end = {.instance = a->env.instance};
 
 	(void)p;
 	s->up = 1;
@@ -163,19 +173,14 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 		hang_up(s, "the first report could not be sent");
 		return;
 	}
+	s->syncing = 1;
 	launches_report_all(a->launches);
-	outbox_flush(a->outbox);
-	/* With a hole in the report the controller would take a launch for missing. */
-	if (outbox_unsent(a->outbox) || session_send(s, WM_SYNC_END, &end, 0) < 0) {
-		hang_up(s, "the first report could not be sent whole");
-		return;
-	}
+	send_rest(s);
 	rshd_reconnected(a->rshd);
 	send_beat(s);
 }
 
-/* ---- messages
- * ---------------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------- */
 
 static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 {
@@ -219,7 +224,7 @@ static void on_drain(struct peer *p, void *arg)
 
 	(void)p;
 	if (s->up)
-		outbox_flush(s->a->outbox);
+		send_rest(s);
 }
 
 static const struct peer_ops ops = {

@@ -167,8 +167,7 @@ static void send_or_keep(struct shimlink *l, uint16_t type, const void *msg)
 	l->pending = wire_copy(type, msg);
 }
 
-/* ---- receiving
- * ---------------------------------------------------------------------------------------------- */
+/* ---- receiving -------------------------------------------------------------------------------------- */
 
 static void hello_answered(struct shimlink *l)
 {

@@ -163,8 +163,7 @@ void schedule(struct core *c)
 	}
 }
 
-/* ---- what a specification refers to: earlier jobs
- * --------------------------------------------------------------- */
+/* ---- what a specification refers to: earlier jobs -------------------------------------------- */
 
 /* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
 static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size,

@@ -44,8 +44,7 @@ struct controller {
 	struct maintain *maintain;
 };
 
-/* ---- what the core may do
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what the core may do -------------------------------------------------------------------- */
 
 static void io_random(void *p, size_t n, void *arg)
 {
@@ -157,8 +156,7 @@ static int io_fingerprint(const char *pem, char out[33], void *arg, struct err *
 	return tls_fingerprint(pem, out, e);
 }
 
-/* ---- inputs: straight to the core
- * -------------------------------------------------------------------------------------- */
+/* ---- inputs: straight to the core ------------------------------------------------------------ */
 
 static void on_agent_up(const char *node, uint64_t session, const struct wm_hello *hello, void *arg)
 {
@@ -208,9 +206,7 @@ static void on_signal(int signo, void *arg)
 	loop_stop(c->loop);
 }
 
-/* ---- making
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int open_data(struct controller *c, const char *dir, struct err *e)
 {
@@ -472,9 +468,7 @@ int controller_run(const struct controller_options *o, struct err *e)
 	return rc;
 }
 
-/* ---- tools
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- tools ----------------------------------------------------------------------------------- */
 
 static void print_line(const char *line, void *arg)
 {

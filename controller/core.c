@@ -67,9 +67,7 @@ void core_destroy(struct core *c)
 	free(c);
 }
 
-/* ---- agents
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- agents ---------------------------------------------------------------------------------- */
 
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
 {
@@ -133,9 +131,7 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	wire_free(type, msg);
 }
 
-/* ---- requests
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static const struct op {
 	void (*fn)(struct core *c, struct request *rq);
@@ -170,9 +166,7 @@ void core_request(struct core *c, struct request *rq)
 		op->fn(c, rq);
 }
 
-/* ---- time
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 uint64_t core_next_us(const struct core *c)
 {

@@ -204,13 +204,14 @@ struct core {
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
 };
 
-/* ---- turn.c: events, what is held, commits ---------------------------------------------------------------
- */
+/* ---- turn.c: events, what is held, commits --------------------------------------------------- */
 /* Applies and records; takes data (an object, or NULL). -1: refused by the tables (logged). */
 int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data);
 void cluster_post(struct core *c, enum event_type t, cJSON *data); /* takes data */
 struct turn *turn_now(struct core *c);
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg); /* copies */
+/* At once: only what follows from what is durable already, and claims nothing. */
+void send_now(struct core *c, const struct cnode *n, uint16_t type, const void *msg);
 void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id);
 void hold_reply(struct core *c, struct request *rq, int status, cJSON *body); /* takes both */
 void reply_err(struct core *c, struct request *rq,
@@ -230,14 +231,12 @@ void metrics_drop(struct core *c, const struct err *e);
 uint64_t now_boot(const struct core *c);
 uint64_t now_real(const struct core *c);
 
-/* ---- load.c
- * ------------------------------------------------------------------------------------------------ */
+/* ---- load.c ---------------------------------------------------------------------------------- */
 void state_clear(struct core *c);
 void core_fail(struct core *c, const struct err *e); /* a commit failed: back to what the store has */
 void core_recovered(struct core *c);
 
-/* ---- jobs.c
- * --------------------------------------------------------------------------------------------------- */
+/* ---- jobs.c ---------------------------------------------------------------------------------- */
 struct cjob *job_find(const struct core *c, uint64_t id);
 struct cjob *job_new(struct core *c, uint64_t id);
 void job_free(struct core *c, struct cjob *j);
@@ -256,8 +255,7 @@ void active_free(struct core *c, struct cjob *j);
 struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
 uint32_t place_index(const struct cjob *j, const struct place_rec *p);
 
-/* ---- alloc.c, start.c, review.c, kill.c
- * ------------------------------------------------------------------------- */
+/* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------ */
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
 void alloc_unqueue(struct core *c, struct cjob *j);
 void alloc_holds(struct core *c, struct cjob *j); /* at load */
@@ -292,16 +290,14 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
                 const char *text);
 int replaceable(const struct cjob *j, enum reason_class cls);
 
-/* ---- report.c
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- report.c -------------------------------------------------------------------------------- */
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);
 void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m);
 void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
 
-/* ---- nodes.c, inventory.c, lease.c, sync.c
- * -------------------------------------------------------------------------- */
+/* ---- nodes.c, inventory.c, lease.c, sync.c --------------------------------------------------- */
 struct cnode *node_find(const struct core *c, const char *name);
 struct cnode *node_by_id(const struct core *c, uint64_t id);
 struct cnode *node_new(struct core *c, const char *name, uint64_t id);
@@ -326,8 +322,7 @@ void on_sync_end(struct core *c, struct cnode *n);
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
 void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);
 
-/* ---- requests
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 void req_submit(struct core *c, struct request *rq);
 void req_clone(struct core *c, struct request *rq);
 int idem_seen(struct core *c, struct request *rq); /* 1 answered */

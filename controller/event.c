@@ -96,8 +96,7 @@ static void phases_close(struct attempt_rec *a, uint64_t at_us)
 			a->phases[i].ended_us = at_us;
 }
 
-/* ---- of the job
- * -------------------------------------------------------------------------------------------- */
+/* ---- of the job ------------------------------------------------------------------------------ */
 
 static int apply_nothing(struct ctx *c)
 {
@@ -222,8 +221,7 @@ static int apply_removed(struct ctx *c)
 	return 0;
 }
 
-/* ---- of an attempt
- * ------------------------------------------------------------------------------------------ */
+/* ---- of an attempt --------------------------------------------------------------------------- */
 
 static int apply_placed(struct ctx *c)
 {
@@ -451,8 +449,7 @@ static int apply_attempt_ended(struct ctx *c)
 	return 0;
 }
 
-/* ---- entry
- * ------------------------------------------------------------------------------------------------- */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 typedef int (*apply_fn)(struct ctx *);
 static const apply_fn fns[] = {
@@ -473,8 +470,7 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
 	return fns[t](&c);
 }
 
-/* ---- replay
- * -------------------------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 static int same(const char *a, const char *b)
 {

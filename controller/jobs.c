@@ -134,8 +134,7 @@ void job_touch(struct core *c, struct cjob *j)
 	DL_APPEND2(c->touched, j, touch_prev, touch_next);
 }
 
-/* ---- deadlines: a binary heap, 1-based
- * ------------------------------------------------------------------------ */
+/* ---- deadlines: a binary heap, 1-based ------------------------------------------------------- */
 
 static void heap_put(struct core *c, uint32_t at, struct cjob *j)
 {
@@ -217,8 +216,7 @@ uint64_t job_next_deadline(const struct core *c)
 	return c->n_heap ? c->heap[1]->deadline_us : UINT64_MAX;
 }
 
-/* ---- what is not stored of an attempt
- * ------------------------------------------------------------------------------ */
+/* ---- what is not stored of an attempt -------------------------------------------------------- */
 
 static void rsh_free(struct rsh *r)
 {

@@ -108,8 +108,7 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 	job_touch(c, j);
 }
 
-/* ---- the outcome
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the outcome ----------------------------------------------------------------------------- */
 
 static void conclude_rank(struct core *c, struct cjob *j, uint32_t rank, const char *text)
 {
@@ -331,8 +330,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 	         state_name(STATE_CLASS, (int)v.cls));
 }
 
-/* ---- after the attempt
- * ------------------------------------------------------------------------------------------------- */
+/* ---- after the attempt ----------------------------------------------------------------------- */
 
 static void end_job(struct core *c, struct cjob *j, enum job_status status, int32_t exit_code,
                     const char *reason)

@@ -32,9 +32,7 @@ void state_clear(struct core *c)
 	c->late_job = 0;
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static int on_job(const struct job_row *row, void *arg)
 {
@@ -150,8 +148,7 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 	return 0;
 }
 
-/* ---- from records to a running controller
- * ------------------------------------------------------------------------------ */
+/* ---- from records to a running controller ---------------------------------------------------- */
 
 static uint64_t ago(const struct core *c, uint64_t real_us)
 {
@@ -264,8 +261,7 @@ int core_load(struct core *c, struct store *s, struct err *e)
 	return 0;
 }
 
-/* ---- the store refused
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the store refused ----------------------------------------------------------------------- */
 
 struct session {
 	char *node;

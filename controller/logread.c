@@ -37,7 +37,8 @@ static int open_part(const char *dir, uint64_t job, uint32_t attempt, const char
 		return -1;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_NOT_FOUND, "attempt %u of job %" PRIu64 " has no stream %s", attempt, job, stream);
+		return err_set(e, ERR_NOT_FOUND, "attempt %u of job %" PRIu64 " has no stream %s", attempt, job,
+		               stream);
 	return fd < 0 ? err_sys(e, errno, "stream %s of job %" PRIu64, stream, job) : fd;
 }
 

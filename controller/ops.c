@@ -55,9 +55,7 @@ static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j
 	return 1;
 }
 
-/* ---- stop
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- stop ------------------------------------------------------------------------------------ */
 
 static cJSON *by(const struct core *c, const struct request *rq, const char *what)
 {
@@ -109,8 +107,7 @@ void req_stop(struct core *c, struct request *rq)
 	answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
 }
 
-/* ---- hold, release, requeue
- * ---------------------------------------------------------------------------------------------- */
+/* ---- hold, release, requeue ------------------------------------------------------------------ */
 
 void req_hold(struct core *c, struct request *rq)
 {
@@ -188,9 +185,7 @@ void req_requeue(struct core *c, struct request *rq)
 	answer(c, rq, j, "its processes are ended, then it waits again");
 }
 
-/* ---- set
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- set ------------------------------------------------------------------------------------- */
 
 struct change {
 	int64_t priority, time_s;

@@ -89,7 +89,7 @@ int rec_from_rank_row(struct job_rec *r, const struct rank_row *row);
 cJSON *rec_places_json(const struct attempt_rec *a);
 int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e); /* places and waiting ranks */
 
-/* ---- questions about an attempt; pure ---- */
+/* ---- questions about an attempt; pure -------------------------------------------------------- */
 int rec_all_ranks_ok(const struct attempt_rec *a);
 int rec_any_rank_started(const struct attempt_rec *a);
 /* First rank to fail: n_ranks when none did. */

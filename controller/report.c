@@ -70,9 +70,7 @@ static int limit_passed(const struct wm_launch_report *m)
 	       (m->cls == RC_OOM || m->cls == RC_DISK);
 }
 
-/* ---- launches
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static enum event_type event_of(uint8_t state)
 {
@@ -208,9 +206,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	job_touch(c, j);
 }
 
-/* ---- processes
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 {
@@ -308,9 +304,7 @@ void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct w
 	job_touch(c, j);
 }
 
-/* ---- what a run leaves
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- what a run leaves ----------------------------------------------------------------------- */
 
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m)
 {

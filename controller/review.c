@@ -209,9 +209,7 @@ static void review_running(struct core *c, struct cjob *j)
 		job_deadline(c, j, j->act->max_runtime_us ? j->act->run_us + j->act->max_runtime_us : UINT64_MAX);
 }
 
-/* ---- ending
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 static void cleanup_says(struct core *c, struct cjob *j, const char *text)
 {

@@ -3,7 +3,8 @@
  * node's agent is told to start it.
  *
  * Nothing of it is stored. The asking agent repeats its requests after each connection, the other one its
- * report about the orted, so the table is whole again after a restart of the controller.
+ * report about the orted, so the table is whole again after a restart of the controller. mpirun runs because
+ * the order to launch is durable: nothing here waits for the store, or every start would wait for a disk.
  */
 #include "common/log.h"
 #include "common/strutil.h"
@@ -35,7 +36,7 @@ static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, 
 	                         .text = (char *)(uintptr_t)text};
 
 	if (main_node)
-		hold_send(c, main_node, WM_RSH_STATE, &m);
+		send_now(c, main_node, WM_RSH_STATE, &m);
 }
 
 static void order(struct core *c, struct cjob *j, const struct rsh *r)
@@ -48,7 +49,7 @@ static void order(struct core *c, struct cjob *j, const struct rsh *r)
 	                           .argv = r->argv};
 
 	if (n && n->synced)
-		hold_send(c, n, WM_ORTED_START, &m);
+		send_now(c, n, WM_ORTED_START, &m);
 }
 
 static struct rsh *add(struct cjob *j, const struct wm_rsh_request *m, uint32_t place)

@@ -166,8 +166,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	job_touch(c, j);
 }
 
-/* ---- orders
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 {

@@ -18,8 +18,7 @@ const char *req_user(const struct core *c, const struct request *rq)
 	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
 }
 
-/* ---- idempotency
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- idempotency ----------------------------------------------------------------------------- */
 
 static char *idem_scoped(const struct core *c, const struct request *rq)
 {
@@ -92,9 +91,7 @@ int idem_seen(struct core *c, struct request *rq)
 	return 1;
 }
 
-/* ---- limits
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 {
@@ -194,9 +191,7 @@ static int check_bundle(struct core *c, const struct request *rq, const char *bu
 	return 0;
 }
 
-/* ---- the job
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 struct asked {
 	const char *bundle;

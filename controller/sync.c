@@ -169,8 +169,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }
 
-/* ---- launches that must not be there
- * ------------------------------------------------------------------------------------ */
+/* ---- launches that must not be there --------------------------------------------------------- */
 
 static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t attempt)
 {

@@ -137,9 +137,7 @@ void req_token(struct core *c, struct request *rq)
 	free(text);
 }
 
-/* ---- joining
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static struct token *token_of(struct core *c, const char *text, struct err *e)
 {
@@ -250,9 +248,7 @@ void req_join(struct core *c, struct request *rq)
 	free(cert);
 }
 
-/* ---- of jobs
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- of jobs --------------------------------------------------------------------------------- */
 
 /* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the
  * same. One launch token a node: two agents on one machine must not take each other's processes for strays.

@@ -151,8 +151,7 @@ void metrics_drop(struct core *c, const struct err *e)
 	c->metrics = c->metrics_flying = NULL;
 }
 
-/* ---- holding
- * ----------------------------------------------------------------------------------------------- */
+/* ---- holding --------------------------------------------------------------------------------- */
 
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg)
 {
@@ -165,6 +164,12 @@ void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void 
 	h->session = n->session;
 	h->type = type;
 	h->msg = wire_copy(type, msg);
+}
+
+void send_now(struct core *c, const struct cnode *n, uint16_t type, const void *msg)
+{
+	if (n->connected)
+		c->io.send(n->name, n->session, type, msg, 0, c->io.arg);
 }
 
 void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id)
@@ -235,8 +240,7 @@ void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t a
 	h->id = seq;
 }
 
-/* ---- events
- * ------------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void job_mark(struct core *c, struct cjob *j)
 {
@@ -346,8 +350,7 @@ void cluster_post(struct core *c, enum event_type t, cJSON *data)
 	cJSON_Delete(data);
 }
 
-/* ---- committing
- * --------------------------------------------------------------------------------------------- */
+/* ---- committing ------------------------------------------------------------------------------ */
 
 static void write_job(struct core *c, struct turn *t, struct cjob *j)
 {
@@ -490,8 +493,7 @@ void turn_commit(struct core *c)
 		core_fail(c, &e);
 }
 
-/* ---- failure
- * -------------------------------------------------------------------------------------------------- */
+/* ---- failure --------------------------------------------------------------------------------- */
 
 static void on_probe(int rc, const struct err *e, void *arg)
 {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define ANSWER_MAX      (256u * 1024 * 1024)
 #define RETRY_AFTER_MAX 5 /* seconds: more is not believed */
@@ -239,6 +240,9 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 		               strncmp(c->cfg.url, "http:", 5) ? "" : ". Off loopback hearthd speaks TLS: https://");
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
+		/* curl would speak of localhost, port 80 */
+		if (!strncmp(c->cfg.url, "unix://", 7))
+			why = access(c->cfg.url + 7, W_OK) ? strerror(errno) : "nobody listens there";
 		return err_set(e, ERR_UNAVAILABLE,
 		               "no controller at %s (from %s): %s. Is hearthd running? A local one: jobctl local up",
 		               c->cfg.url, c->cfg.source, why);

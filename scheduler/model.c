@@ -272,7 +272,7 @@ int sched_node_free(const struct sched *s, uint64_t id, uint32_t *gpus, uint32_t
 	return 0;
 }
 
-/* ---- consistency ------------------------------------------------------------------------------------ */
+/* ---- consistency ----------------------------------------------------------------------------- */
 
 static const char *check_hold(const struct job *j, const struct hold *h)
 {

@@ -117,7 +117,7 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 	s->gen++;
 }
 
-/* ---- deciding ------------------------------------------------------------------------------------------ */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 static int hopeless(const struct sched *s, const struct shape *sh)
 {

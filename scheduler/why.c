@@ -135,8 +135,7 @@ static void say_busy(const struct sched *s, const struct shape *sh, uint32_t gro
 		say(o, ")");
 }
 
-/* ---- what is in the way of a gang that the nodes could not hold even when empty
- * ------------------------------- */
+/* ---- what is in the way of a gang that the nodes could not hold even when empty -------------- */
 
 enum test {
 	T_NODES,
@@ -348,8 +347,7 @@ int sched_placeable(const struct sched *s, const struct sched_job *j, struct sch
 	return judge_new(s, j, FIT_EMPTY, r);
 }
 
-/* ---- a waiting job --------------------------------------------------------------------------------------
- */
+/* ---- a waiting job --------------------------------------------------------------------------- */
 
 static const struct job *blocker(const struct sched *s, const struct job *j)
 {

@@ -261,7 +261,8 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 		                     sqlh_dup(st, 4)};
 	sqlite3_finalize(st);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has no metric \"%.100s\" here; jobctl metrics %llu lists them",
+		return err_set(e, ERR_NOT_FOUND,
+		               "job %llu has no metric \"%.100s\" here; jobctl metrics %llu lists them",
 		               (unsigned long long)job, name, (unsigned long long)job);
 	return rc < 0 ? -1 : 0;
 }

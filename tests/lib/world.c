@@ -16,8 +16,7 @@ struct world_commit {
 	struct world_commit *next, *prev;
 };
 
-/* ---- the core's outside
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the core's outside ---------------------------------------------------------------------- */
 
 static void io_random(void *p, size_t n, void *arg)
 {
@@ -236,8 +235,7 @@ uint32_t world_rnd(struct world *w, uint32_t n)
 	return (uint32_t)(w->rng >> 20) % n;
 }
 
-/* ---- commits and time
- * -------------------------------------------------------------------------------------------------- */
+/* ---- commits and time ------------------------------------------------------------------------ */
 
 struct waiting {
 	int done, rc;
@@ -306,9 +304,7 @@ void world_advance(struct world *w, uint64_t us)
 	}
 }
 
-/* ---- requests
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_reply(struct request *rq, int status, cJSON *body, const struct err *e)
 {
@@ -396,9 +392,7 @@ const char *world_text(const struct world *w, const char *key)
 	return s ? s : "";
 }
 
-/* ---- agents by hand
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- agents by hand -------------------------------------------------------------------------- */
 
 void world_msg(struct world *w, const char *node, uint64_t session, uint16_t type, void *msg)
 {
@@ -544,9 +538,7 @@ void world_beat(struct world *w, const char *node)
 	world_msg(w, node, 0, WM_BEAT, &m);
 }
 
-/* ---- what was sent
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- what was sent --------------------------------------------------------------------------- */
 
 struct sent *world_sent(struct world *w, const char *node, uint16_t type)
 {
@@ -580,9 +572,7 @@ void world_forget(struct world *w)
 	w->sent = NULL;
 }
 
-/* ---- invariants
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- invariants ------------------------------------------------------------------------------ */
 
 const char *world_check(struct world *w)
 {

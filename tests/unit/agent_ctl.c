@@ -158,7 +158,7 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 	wire_free(type, msg);
 }
 
-/* ---- bulk ---------------------------------------------------------------------------------------------- */
+/* ---- bulk ------------------------------------------------------------------------------------------- */
 
 static struct ctl_stream *stream_of(struct ctl *c, const char *name)
 {
@@ -218,8 +218,7 @@ static void on_bulk(struct ctl_agent *a, uint16_t type, uint64_t id, void *msg)
 	wire_free(type, msg);
 }
 
-/* ---- connections
- * -------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------ */
 
 struct conn {
 	struct ctl *c;
@@ -388,7 +387,7 @@ static void on_accept(struct evconnlistener *el, evutil_socket_t fd, struct sock
 	bufferevent_enable(k->bev, EV_READ | EV_WRITE);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------- */
 
 struct ctl *ctl_start(const char *dir)
 {
