@@ -305,25 +305,25 @@ static void default_run(struct agent_config *c)
 		c->run_dir = xasprintf("/tmp/hearth-%u/%.*s-%.6s", (unsigned)geteuid(), NAME_SHOWN, c->node, digest);
 }
 
+/* Beside the agent in a build tree; else relative to where it is installed, so that a tree made with DESTDIR
+ * or moved as a whole works; else where it was configured to be. */
 static void default_libexec(struct agent_config *c)
 {
+	static const char *const from_self[] = {"", "/../libexec/hearth"};
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
 
 	if (c->libexec_dir)
 		return;
-	if (n > 0) {
-		cleanup_free char *beside = NULL;
+	self[n > 0 ? n : 0] = '\0';
+	if (strrchr(self, '/'))
+		*strrchr(self, '/') = '\0';
+	for (size_t i = 0; self[0] && i < sizeof(from_self) / sizeof(from_self[0]); i++) {
+		cleanup_free char *dir = xasprintf("%s%s", self, from_self[i]);
+		cleanup_free char *rank = xasprintf("%s/hearth-rank", dir);
 
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		*slash = '\0';
-		beside = xasprintf("%s/hearth-rank", self);
-		if (access(beside, X_OK) == 0) {
-			c->libexec_dir = xstrdup(self);
+		if (access(rank, X_OK) == 0 && (c->libexec_dir = realpath(dir, NULL)))
 			return;
-		}
 	}
 	c->libexec_dir = xstrdup(HEARTH_LIBEXEC);
 }

@@ -225,7 +225,8 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 	v->outcome = OUT_LOST;
 	v->rank = rank;
 	v->cls = lost ? RC_NODE_LOST : RC_UNKNOWN;
-	if (failed < a->n_ranks) {
+	/* That the others were ended for it is no news; what they died of by themselves is. */
+	if (failed < a->n_ranks && !rec_looks_killed(a, failed)) {
 		char why[500];
 
 		rank_reason(a, failed, why, sizeof why);

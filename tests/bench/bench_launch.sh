@@ -8,7 +8,10 @@ export HEARTH_TOP_SRCDIR HEARTH_TOP_BUILDDIR
 why=$(cluster_can)
 [ -z "$why" ] || { echo "$why" >&2; exit 1; }
 cluster_up 4 && cluster_hearth || exit 1
-mpicc -O2 -o "$CLUSTER/ring" "$HEARTH_TOP_SRCDIR/tests/programs/ring.c" || exit 1
+# Not below /tmp: jobs have one of their own.
+programs=$(mktemp -d /var/tmp/hbXXXXXX)
+trap 'cluster_down; rm -rf "$programs"' EXIT
+mpicc -O2 -o "$programs/ring" "$HEARTH_TOP_SRCDIR/tests/programs/ring.c" || exit 1
 
 # A plain sshd on each host, for the peer: own host key, one key for all.
 ssh-keygen -q -t ed25519 -N '' -f "$CLUSTER/key"
@@ -32,6 +35,6 @@ for h in $CLUSTER_HOSTS; do
 done
 printf '{"bench": "machine", "cpus": %d, "kernel": "%s", "model": "%s", "mpi": "%s"}\n' "$(nproc)" "$(uname -r)" \
 	"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(mpirun --version | head -n 1)"
-BENCH_HEAD=$(jq -cn '$ARGS.positional' --args nsenter -t "$(cat "$CLUSTER/head/pid1")" -n -u -m -p -i --) \
+BENCH_HEAD=$(jq -cn '$ARGS.positional' --args -- nsenter -t "$(cat "$CLUSTER/head/pid1")" -n -u -m -p -i --) \
 BENCH_SSH_MCA=$(jq -cn '$ARGS.positional' --args -- --mca plm_rsh_agent "ssh $ssh_args" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0) \
-	python3 "$HEARTH_TOP_SRCDIR/tests/bench/bench_launch.py" "$CLUSTER/head/data/hearthd.sock" "${1:-20}" "$CLUSTER/ring"
+	python3 "$HEARTH_TOP_SRCDIR/tests/bench/bench_launch.py" "$CLUSTER/head/data/hearthd.sock" "${1:-20}" "$programs/ring"

@@ -119,6 +119,30 @@ static uint64_t run_two(struct world *w)
 	return id;
 }
 
+/* That Hearth ended the others for it is no news. */
+static void test_node_lost_victims(void)
+{
+	struct world *w = world_create(41);
+	struct job_row row = {0};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = run_two(w);
+	beats(w, "abc", 13);
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "connection reset");
+	beats(w, "ac", 14);
+	is_str(world_status(w, id), "stopping", "a node is lost");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, "step 4\n");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	store_job_get(w->reader, id, &row, NULL);
+	is_str(row.reason, "node b was lost: no sign of life for 12 s", "only the node is the reason");
+	job_row_fini(&row);
+	world_destroy(w);
+}
+
 static void test_node_lost(void)
 {
 	struct world *w = world_create(3);
@@ -350,6 +374,7 @@ int main(void)
 {
 	test_join();
 	test_certificates();
+	test_node_lost_victims();
 	test_node_lost();
 	test_many_silent();
 	test_first_lease();
