@@ -416,6 +416,7 @@ static void test_points_slow(void)
 /* What a crash, a full disk or a bad sector leaves of the small files must not end the agent. */
 static void test_spoilt_state(void)
 {
+	size_t seen;
 	cleanup_free char *dir = logdir("s0"), *state = xasprintf("%s/jobs/s0/logs/metrics", env.cfg.data_dir);
 	cleanup_free char *acked = xasprintf("%s/acked", dir);
 	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
@@ -453,6 +454,12 @@ static void test_spoilt_state(void)
 	unlink(state);
 	unlink(acked);
 	ctl.hold_metrics = 0;
+	/* What the tails above sent is still on its way: until nothing more comes. */
+	do {
+		seen = ctl.batches + ctl.repeated;
+		for (int i = 0; i < 30; i++)
+			loop_run_once(loop, 10);
+	} while (seen != ctl.batches + ctl.repeated);
 	forget_points();
 	tl = start(23, "s0", 0, &one);
 	finish(tl);
