@@ -33,6 +33,8 @@ static void node_free(struct node *n)
 	free(n->labels);
 	free(n->gpus);
 	free(n->slot_owner);
+	free(n->warm);
+	book_node_fini(n);
 	free(n->name);
 	free(n->type);
 	free(n);
@@ -47,14 +49,43 @@ static void recount(struct node *n)
 		n->free_gpus += n->gpus[i].present && !n->gpus[i].owner;
 }
 
+/* After any change of what a node has free, or whether it may get work. */
+static void count_free(struct sched *s, struct node *n)
+{
+	uint32_t free = n->free_gpus < MAX_FREE ? n->free_gpus : MAX_FREE,
+	         now = n->known && n->usable && !n->exclusive ? free + 1 : 0;
+
+	if (n->counted)
+		s->by_free[n->counted]--;
+	if (now)
+		s->by_free[now]++;
+	n->counted = now;
+	if (now > s->most_free)
+		s->most_free = now;
+}
+
+int model_too_full(const struct sched *s, const struct shape *sh)
+{
+	for (uint32_t i = 0; i < sh->n_groups; i++) {
+		const struct sched_group *g = &sh->groups[i];
+		uint32_t at = (g->gpus < MAX_FREE ? g->gpus : MAX_FREE) + 1, nodes = 0;
+
+		for (; at <= s->most_free && nodes < g->instances; at++)
+			nodes += s->by_free[at];
+		if (nodes < g->instances)
+			return 1;
+	}
+	return 0;
+}
+
 struct node *model_node_make(struct sched *s, uint64_t id)
 {
-	struct node *n = xcalloc(1, sizeof *n);
+	struct node *n = mem_alloc(1, sizeof *n);
 
 	n->id = id;
-	n->name = xstrdup("?");
-	n->type = xstrdup("");
-	n->labels = xcalloc(1, sizeof *n->labels);
+	n->name = mem_copy("?");
+	n->type = mem_copy("");
+	n->labels = mem_alloc(1, sizeof *n->labels);
 	HASH_ADD(hh, s->nodes, id, sizeof n->id, n);
 	return n;
 }
@@ -65,12 +96,27 @@ static void sorted_add(struct sched *s, struct node *n)
 
 	if (s->n_sorted == s->cap_sorted) {
 		s->cap_sorted = s->cap_sorted ? s->cap_sorted * 2 : 16;
-		s->sorted = xreallocarray(s->sorted, s->cap_sorted, sizeof *s->sorted);
+		s->sorted = mem_resize(s->sorted, s->cap_sorted, sizeof *s->sorted);
 	}
 	for (; at && s->sorted[at - 1]->id > n->id; at--)
 		s->sorted[at] = s->sorted[at - 1];
 	s->sorted[at] = n;
 	s->n_sorted++;
+	for (; at < s->n_sorted; at++)
+		s->sorted[at]->at = (uint32_t)at;
+}
+
+/* A handful of names; they stay. */
+static uint32_t switch_number(struct sched *s, const char *name)
+{
+	if (!name || !*name)
+		return 0;
+	for (uint32_t i = 1; i <= s->n_switches; i++)
+		if (strcmp(s->switches[i], name) == 0)
+			return i;
+	s->switches = mem_resize(s->switches, s->n_switches + 2, sizeof *s->switches);
+	s->switches[++s->n_switches] = mem_copy(name);
+	return s->n_switches;
 }
 
 static void sorted_del(struct sched *s, const struct node *n)
@@ -81,13 +127,15 @@ static void sorted_del(struct sched *s, const struct node *n)
 		at++;
 	s->n_sorted--;
 	memmove(s->sorted + at, s->sorted + at + 1, (s->n_sorted - at) * sizeof *s->sorted);
+	for (; at < s->n_sorted; at++)
+		s->sorted[at]->at = (uint32_t)at;
 }
 
 static void owners_grow(struct node *n, uint32_t want)
 {
 	if (want <= n->n_owners)
 		return;
-	n->slot_owner = xreallocarray(n->slot_owner, want, sizeof *n->slot_owner);
+	n->slot_owner = mem_resize(n->slot_owner, want, sizeof *n->slot_owner);
 	memset(n->slot_owner + n->n_owners, 0, (want - n->n_owners) * sizeof *n->slot_owner);
 	n->n_owners = want;
 }
@@ -95,14 +143,14 @@ static void owners_grow(struct node *n, uint32_t want)
 /* The new list, with owners kept; a held GPU that is no longer there stays as absent. */
 static void gpus_set(struct node *n, const struct sched_gpu *gpus, uint32_t n_gpus)
 {
-	struct gpu *old = n->gpus, *now = xcalloc((size_t)n_gpus + n->n_gpus + 1, sizeof *now);
+	struct gpu *old = n->gpus, *now = mem_alloc((size_t)n_gpus + n->n_gpus + 1, sizeof *now);
 	uint32_t n_old = n->n_gpus, n_now = 0;
 
 	for (uint32_t i = 0; i < n_gpus; i++) {
 		const struct gpu *was = find_gpu(n, gpus[i].index);
 
 		now[n_now].g = gpus[i];
-		now[n_now].g.model = xstrdup(gpus[i].model ? gpus[i].model : "");
+		now[n_now].g.model = mem_copy(gpus[i].model ? gpus[i].model : "");
 		now[n_now].present = 1;
 		now[n_now++].owner = was ? was->owner : 0;
 	}
@@ -131,16 +179,16 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	n->known = 1;
 	free(n->name);
 	free(n->type);
-	n->name = xstrdup(in->name ? in->name : "?");
-	n->type = xstrdup(in->instance_type ? in->instance_type : "");
+	n->name = mem_copy(in->name ? in->name : "?");
+	n->type = mem_copy(in->instance_type ? in->instance_type : "");
 	for (char **l = n->labels; *l; l++)
 		free(*l);
 	free(n->labels);
 	while (in->labels && in->labels[n_labels])
 		n_labels++;
-	n->labels = xcalloc(n_labels + 1, sizeof *n->labels);
+	n->labels = mem_alloc(n_labels + 1, sizeof *n->labels);
 	for (size_t i = 0; i < n_labels; i++)
-		n->labels[i] = xstrdup(in->labels[i]);
+		n->labels[i] = mem_copy(in->labels[i]);
 	owners_grow(n, in->slots);
 	n->slots = in->slots;
 	n->memory = in->memory_bytes;
@@ -148,9 +196,13 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	gpus_set(n, in->gpus, in->n_gpus);
 	n->usable = !!in->usable;
 	n->price = in->price_per_hour;
+	n->doubt = in->doubt;
+	n->switch_no = switch_number(s, in->switch_name);
 	recount(n);
+	count_free(s, n);
 	s->gen++;
 	s->nodes_gen++;
+	s->input++;
 }
 
 void sched_node_remove(struct sched *s, uint64_t id)
@@ -160,9 +212,11 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	if (!n || !n->known)
 		return;
 	sorted_del(s, n);
+	s->input++;
 	s->gen++;
 	s->nodes_gen++;
 	n->known = n->usable = 0;
+	count_free(s, n);
 	if (n->holders)
 		return; /* remembered until the last holder gives back */
 	HASH_DELETE(hh, s->nodes, n);
@@ -171,11 +225,39 @@ void sched_node_remove(struct sched *s, uint64_t id)
 
 static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
 {
-	uint32_t *out = xcalloc((size_t)n + 1, sizeof *out);
+	uint32_t *out = mem_alloc((size_t)n + 1, sizeof *out);
 
 	if (n)
 		memcpy(out, v, n * sizeof *out);
 	return out;
+}
+
+static void job_runs(struct sched *s, struct job *j)
+{
+	j->start_s = j->saved_s = s->now_s;
+	j->is_running = 1;
+	j->next_running = s->running;
+	j->prev_running = NULL;
+	if (s->running)
+		s->running->prev_running = j;
+	s->running = j;
+	s->n_running++;
+	if (j->lane)
+		lane_started(s, j);
+}
+
+static void job_stops(struct sched *s, struct job *j)
+{
+	if (j->prev_running)
+		j->prev_running->next_running = j->next_running;
+	else
+		s->running = j->next_running;
+	if (j->next_running)
+		j->next_running->prev_running = j->prev_running;
+	s->n_running--;
+	j->is_running = 0;
+	if (j->lane)
+		lane_stopped(s, j, j->is_done);
 }
 
 void model_take(struct sched *s, struct job *j, const struct hold *h)
@@ -183,8 +265,9 @@ void model_take(struct sched *s, struct job *j, const struct hold *h)
 	struct node *n = h->node;
 	struct hold *mine;
 
-	(void)s;
-	j->holds = xreallocarray(j->holds, j->n_holds + 1, sizeof *j->holds);
+	if (!j->n_holds)
+		job_runs(s, j);
+	j->holds = mem_resize(j->holds, j->n_holds + 1, sizeof *j->holds);
 	mine = &j->holds[j->n_holds++];
 	*mine = *h;
 	mine->gpus = ids_copy(h->gpus, h->n_gpus);
@@ -193,11 +276,11 @@ void model_take(struct sched *s, struct job *j, const struct hold *h)
 		struct gpu *g = find_gpu(n, h->gpus[i]);
 
 		if (!g) {
-			n->gpus = xreallocarray(n->gpus, n->n_gpus + 1, sizeof *n->gpus);
+			n->gpus = mem_resize(n->gpus, n->n_gpus + 1, sizeof *n->gpus);
 			g = &n->gpus[n->n_gpus++];
 			memset(g, 0, sizeof *g);
 			g->g.index = h->gpus[i];
-			g->g.model = xstrdup("");
+			g->g.model = mem_copy("");
 		}
 		g->owner = j->id;
 	}
@@ -211,6 +294,8 @@ void model_take(struct sched *s, struct job *j, const struct hold *h)
 	if (h->exclusive)
 		n->exclusive = j->id;
 	recount(n);
+	count_free(s, n);
+	account_change(s, j->lane ? j->lane->account : NULL, h->n_gpus, 1);
 }
 
 static void gpus_drop_absent(struct node *n)
@@ -248,9 +333,17 @@ void model_give_back(struct sched *s, struct job *j, uint32_t at)
 		n->exclusive = 0;
 	gpus_drop_absent(n);
 	recount(n);
+	count_free(s, n);
+	count_free(s, n);
+	account_change(s, j->lane ? j->lane->account : NULL, h.n_gpus, -1);
+	free(n->warm);
+	n->warm = mem_copy(j->warm);
+	if (!j->n_holds)
+		job_stops(s, j);
 	free(h.gpus);
 	free(h.cpus);
 	s->gen++;
+	s->input++;
 	if (!n->known && !n->holders) {
 		HASH_DELETE(hh, s->nodes, n);
 		node_free(n);
@@ -321,15 +414,30 @@ static const char *check_node(const struct sched *s, const struct node *n)
 	return NULL;
 }
 
+static const char *check_account(const struct sched *s, const struct account *a)
+{
+	uint64_t gpus = 0;
+
+	for (const struct job *j = s->running; j; j = j->next_running)
+		for (uint32_t i = 0; j->lane && account_below(j->lane->account, a) && i < j->n_holds; i++)
+			gpus += j->holds[i].n_gpus;
+	return gpus == a->gpus ? NULL : "account: what is held and what was counted differ";
+}
+
 static const char *check_sorted(const struct sched *s)
 {
+	uint32_t free = 0;
+
 	for (size_t i = 0; i < s->n_sorted; i++) {
-		if (!s->sorted[i]->known)
-			return "model: an unknown node is in the list";
+		if (!s->sorted[i]->known || s->sorted[i]->at != i)
+			return "model: an unknown node is in the list, or at a wrong place";
+		free += s->sorted[i]->usable && !s->sorted[i]->exclusive;
 		if (i && s->sorted[i - 1]->id >= s->sorted[i]->id)
 			return "model: nodes out of order";
 	}
-	return NULL;
+	for (uint32_t i = 1; i < MAX_FREE + 2; i++)
+		free -= s->by_free[i];
+	return free ? "model: nodes counted wrongly by free GPUs" : NULL;
 }
 
 const char *sched_check(const struct sched *s)
@@ -337,8 +445,8 @@ const char *sched_check(const struct sched *s)
 	const char *bad = check_sorted(s);
 	size_t waiting = 0;
 
-	for (const struct shape *sh = s->shapes; sh && !bad; sh = sh->hh.next)
-		bad = queue_check(sh, &waiting);
+	for (uint32_t i = 0; i < s->n_active && !bad; i++)
+		bad = s->active[i]->active_at == i ? queue_check(s->active[i], &waiting) : "lane: lost its place";
 	if (!bad && waiting != s->n_waiting)
 		bad = "queue: wrong number of waiting jobs";
 	for (const struct job *j = s->jobs; j && !bad; j = j->hh.next)
@@ -346,6 +454,8 @@ const char *sched_check(const struct sched *s)
 			bad = check_hold(j, &j->holds[i]);
 	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next)
 		bad = check_node(s, n);
+	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
+		bad = check_account(s, a);
 	return bad;
 }
 
@@ -362,6 +472,12 @@ void sched_destroy(struct sched *s)
 		HASH_DELETE(hh, s->nodes, n);
 		node_free(n);
 	}
+	accounts_fini(s);
+	lanes_fini(s);
+	for (uint32_t i = 1; i <= s->n_switches; i++)
+		free(s->switches[i]);
+	free(s->switches);
+	free(s->view);
 	free(s->sorted);
 	free(s);
 }

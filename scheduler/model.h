@@ -2,18 +2,19 @@
  * model: the scheduler's plain data: nodes and what is held on them, jobs, shapes. Private to scheduler/.
  *
  * Jobs that ask for the same are of one shape, kept once: a million equal jobs cost one description, and
- * "does not fit" is worked out once a shape. Each shape has its waiting jobs in order (queue.c). Owners of
+ * "does not fit" is worked out once a shape. Jobs of one shape, account and kin stand in one lane, in order
+ * (queue.c): of a lane only the first can be the next, so a decision looks at lanes, not at jobs. Owners of
  * GPUs and slots are written at the resource itself, so that giving one out twice is impossible to do
  * silently, and sched_check can compare both sides.
  */
 #ifndef HEARTH_SCHEDULER_MODEL_H
 #define HEARTH_SCHEDULER_MODEL_H
 
-#include "common/xalloc.h"
+#include "scheduler/mem.h"
 #include "scheduler/sched.h"
 
-#define uthash_malloc(sz) xmalloc(sz)
-#define uthash_fatal(msg) abort() /* a library does not exit */
+#define uthash_malloc(sz) mem_alloc(1, sz)
+#define uthash_fatal(msg) assert(0)
 #include <uthash.h>
 
 struct gpu {
@@ -36,6 +37,12 @@ struct node {
 	uint64_t exclusive; /* job that has the node for itself; 0 none */
 	int usable, known;  /* known = 0: only held on, from before a restart */
 	double price;
+	uint32_t counted;         /* where it stands in by_free: free GPUs + 1; 0 not at all */
+	uint32_t doubt, at;       /* at: index in sorted */
+	uint32_t switch_no;       /* index in switches, from 1; 0 not known */
+	char *warm;               /* what the last job here was warm for; NULL */
+	struct booking *bookings; /* few; by no order */
+	uint32_t n_bookings;
 	UT_hash_handle hh;
 };
 
@@ -56,16 +63,83 @@ struct shape {
 	int exclusive;
 	char *gpu_model;
 	char **types, **requires, **avoid; /* NULL-terminated */
-	uint32_t users;                    /* jobs of this shape */
-	struct job *waiting;               /* root of the ordered tree */
-	uint64_t hopeless_gen;             /* nodes_gen at which usable nodes, empty, could not hold it */
+	enum sched_span span;
+	struct lane *lanes;
+	uint32_t users;        /* jobs of this shape */
+	uint64_t gpus;         /* of the whole gang */
+	uint64_t possible_gen; /* nodes_gen at which they could */
+	uint64_t hopeless_gen; /* nodes_gen at which usable nodes, empty, could not hold it */
+	uint64_t nofit_gen;    /* gen at which it did not fit */
+	uint64_t crowds_era;   /* era in which it leaves no place for the head */
+	uint64_t limit_s;      /* part of the key: jobs of one lane are believed to take the same */
 	UT_hash_handle hh;
+};
+
+struct booking {
+	uint64_t id, from_s, to_s;
+	struct account *account; /* NULL nobody */
+};
+
+struct account { /* a queue, or an owner in one; the root has path "" */
+	char *path;
+	struct account *parent;
+	uint32_t depth;
+	double weight, use;    /* GPU-seconds, decayed to use_at */
+	uint64_t use_at, gpus; /* gpus: held now, also by those below */
+	uint64_t quota;
+	int borrow;
+	UT_hash_handle hh;
+};
+
+struct tally { /* run times seen, older ones fading */
+	double sum, n;
+};
+struct size { /* gangs of so many GPUs */
+	uint64_t gpus;
+	struct tally seen;
+	UT_hash_handle hh;
+};
+struct kin { /* jobs of one owner, name and size: expected to take about the same */
+	char *key;
+	struct size *size;
+	struct tally seen;
+	uint64_t last_submit_s;
+	struct lane *lane; /* the burst that is open; NULL */
+	uint32_t users;
+	UT_hash_handle hh;
+};
+
+struct lane {
+	struct shape *shape;
+	struct account *account;
+	struct kin *kin;             /* NULL when nothing is learned */
+	struct job *waiting, *first; /* root of the ordered tree; its first */
+	uint32_t users, active_at;   /* jobs of this lane; index in active, or NONE */
+	/* run times of this burst: those ended, and what is running has run already */
+	struct tally seen;
+	uint64_t n_running, start_sum;
+	double mean;      /* expected run time, as of the last look */
+	uint64_t refused; /* era in which it may not start */
+	struct lane *next_of_shape;
+};
+#define NONE UINT32_MAX
+
+struct room { /* what is free on a node, now or at the shadow time */
+	uint64_t memory, disk, exclusive;
+	uint32_t gpus, slots, holders;
 };
 
 struct job {
 	uint64_t id, order, mix; /* mix: balance of the tree, from the id */
 	int64_t priority;
+	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
 	struct shape *shape;
+	struct lane *lane;
+	char *warm;
+	struct sched_dep *after;
+	uint32_t n_after;
+	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
+	struct job *prev_running, *next_running;
 	struct job *left, *right; /* tree of waiting jobs */
 	uint32_t size;            /* of this subtree */
 	uint32_t n_holds;
@@ -74,16 +148,40 @@ struct job {
 	UT_hash_handle hh;
 };
 
+#define MAX_FREE 64
+
 struct sched {
 	struct node *nodes;   /* by id */
 	struct node **sorted; /* known nodes by ascending id */
 	size_t n_sorted, cap_sorted;
 	struct shape *shapes;
-	struct job *jobs;
-	size_t n_waiting;
+	struct job *jobs, *running;
+	size_t n_waiting, n_running, n_held;
 	uint64_t gen;       /* rises whenever something may fit that did not */
 	uint64_t nodes_gen; /* rises whenever the node set changes; starts at 1 */
-	uint64_t blocked_job, blocked_gen;
+	struct sched_policy policy;
+	uint64_t now_s;
+	struct account *accounts;
+	uint32_t by_free[MAX_FREE + 2],
+	    most_free;   /* nodes that may get work, by free GPUs + 1 (more count as MAX_FREE) */
+	char **switches; /* names; [0] unused */
+	uint32_t n_switches;
+	size_t n_books;
+	struct kin *kin;
+	struct size *sizes;
+	struct tally seen;    /* all run times */
+	struct lane **active; /* lanes in which a job waits, by no order */
+	uint32_t n_active, cap_active;
+	/* A look lasts until time or input changes (input rises with each change from outside), an era until
+	 * something became free: what may not start stays so for the era. */
+	uint64_t input, look_input, look_now_s, era, era_gen, era_now_s;
+	int idle; /* nothing more can start in this look */
+	double due_after_s;
+	struct job *head; /* a place is kept for it */
+	uint64_t shadow_s;
+	struct room *view;  /* [n_sorted] what is free at shadow_s */
+	uint64_t try_end_s; /* believed end of the job that is being placed, for bookings */
+	const struct job *trying;
 };
 
 /* model.c */
@@ -92,22 +190,75 @@ struct node *model_node_make(struct sched *s, uint64_t id);            /* held o
 void model_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
 void model_give_back(struct sched *s, struct job *j, uint32_t i);
 
-/* queue.c: one tree a shape, order: priority down, order up, id up */
+/* Fewer nodes have that many free GPUs than the gang wants? 0: it may fit. */
+int model_too_full(const struct sched *s, const struct shape *sh);
+
+/* queue.c: one tree a lane, order: priority down, order up, id up */
 int queue_before(const struct job *a, const struct job *b);
-void queue_insert(struct shape *sh, struct job *j);
-void queue_remove(struct shape *sh, struct job *j);
-struct job *queue_first(const struct shape *sh);
-uint32_t queue_count_before(const struct shape *sh, const struct job *j); /* j need not be in this tree */
-struct job *queue_at(const struct shape *sh, uint32_t i);                 /* i-th, NULL none */
-const char *queue_check(const struct shape *sh, size_t *n);
+void queue_insert(struct lane *l, struct job *j);
+void queue_remove(struct lane *l, struct job *j);
+struct job *queue_first(const struct lane *l);
+uint32_t queue_count_before(const struct lane *l, const struct job *j); /* j need not be in this tree */
+struct job *queue_at(const struct lane *l, uint32_t i);                 /* i-th, NULL none */
+const char *queue_check(const struct lane *l, size_t *n);
 struct shape *shape_get(struct sched *s, const struct sched_job *j); /* users is counted up */
 void shape_put(struct sched *s, struct shape *sh);
 
+/* lane.c */
+struct lane *lane_get(struct sched *s, struct shape *sh, const struct sched_job *j,
+                      uint64_t submit_s); /* users up */
+void lane_put(struct sched *s, struct lane *l);
+void lane_wait(struct sched *s, struct job *j); /* into its lane's tree */
+void lane_unwait(struct sched *s, struct job *j);
+void lane_started(struct sched *s, struct job *j);
+void lane_stopped(struct sched *s, struct job *j, int learn);
+void lanes_fini(struct sched *s);
+double lane_expect(const struct sched *s, const struct lane *l); /* run time, seconds */
+int lane_learns(const struct sched *s);
+
+/* account.c */
+struct account *account_get(struct sched *s, const char *queue, const char *owner);
+void account_change(struct sched *s, struct account *a, uint64_t gpus,
+                    int sign);                                      /* starts or stops to hold */
+double account_use(const struct sched *s, const struct account *a); /* decayed to now */
+int account_before(const struct sched *s, const struct account *a,
+                   const struct account *b); /* <0 a has less of its share */
+/* 0 may hold so many more; 1 only by borrowing; 2 not at all */
+int account_full(const struct account *a, uint64_t gpus);
+int account_below(const struct account *a, const struct account *top);
+void accounts_fini(struct sched *s);
+
+/* shadow.c: the place kept for one job */
+void shadow_make(struct sched *s, struct job *head);
+int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign);
+void shadow_took(struct sched *s, const struct job *j, const int32_t *assign);
+void view_now(struct sched *s); /* what is free now, into the view */
+void view_release(struct sched *s, const struct job *j);
+void view_lost(struct sched *s);                                   /* it was used for something else */
+uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */
+
+/* book.c */
+int book_allows(const struct sched *s, const struct node *n);
+void book_node_fini(struct node *n);
+
+/* depend.c: what is settled is written into the job's list */
+#define DEP_MET   0
+#define DEP_NEVER UINT64_MAX
+int depend_state(const struct sched *s, const struct job *j); /* 0 free, 1 waits, 2 never */
+void depend_started(struct sched *s, uint64_t id);
+void depend_tell(struct sched *s, uint64_t id, int well); /* it has ended */
+
 /* fit.c */
-enum fit_mode { FIT_NOW = 0, FIT_EMPTY = 1, FIT_ANY_STATE = 2 }; /* flags: as if empty; usable or not */
+enum fit_mode {
+	FIT_NOW = 0,
+	FIT_EMPTY = 1,
+	FIT_ANY_STATE = 2,
+	FIT_VIEW = 4
+}; /* as if empty; usable or not; at the
+        shadow time */
 /* One instance of group g on this node? type NULL any. */
-int fit_node(const struct node *n, const struct shape *sh, const struct sched_group *g, const char *type,
-             unsigned mode);
+int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
+             const char *type, unsigned mode);
 /* The whole gang: 1, and assign[i] (one per sorted node) = group or -1. */
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign);
 /* As fit_gang, but only says whether; *failed = group that lacks most (undefined when it fits). */

@@ -1,5 +1,5 @@
 /*
- * queue: waiting jobs in order, a treap per shape with subtree sizes, so that "how many are ahead" costs
+ * queue: waiting jobs in order, a treap per lane with subtree sizes, so that "how many are ahead" costs
  * O(log n). The balance comes from a mix of the job's id: no randomness, equal input gives equal trees.
  */
 #include "scheduler/model.h"
@@ -77,11 +77,11 @@ static void insert_at(struct job **t, struct job *j)
 	resize(*t);
 }
 
-void queue_insert(struct shape *sh, struct job *j)
+void queue_insert(struct lane *ln, struct job *j)
 {
 	j->mix = mix64(j->id);
 	j->left = j->right = NULL;
-	insert_at(&sh->waiting, j);
+	insert_at(&ln->waiting, j);
 	j->is_waiting = 1;
 }
 
@@ -95,27 +95,27 @@ static void remove_at(struct job **t, struct job *j)
 	resize(*t);
 }
 
-void queue_remove(struct shape *sh, struct job *j)
+void queue_remove(struct lane *ln, struct job *j)
 {
-	remove_at(&sh->waiting, j);
+	remove_at(&ln->waiting, j);
 	j->left = j->right = NULL;
 	j->is_waiting = 0;
 }
 
-struct job *queue_first(const struct shape *sh)
+struct job *queue_first(const struct lane *ln)
 {
-	struct job *j = sh->waiting;
+	struct job *j = ln->waiting;
 
 	while (j && j->left)
 		j = j->left;
 	return j;
 }
 
-uint32_t queue_count_before(const struct shape *sh, const struct job *j)
+uint32_t queue_count_before(const struct lane *ln, const struct job *j)
 {
 	uint32_t n = 0;
 
-	for (const struct job *t = sh->waiting; t;) {
+	for (const struct job *t = ln->waiting; t;) {
 		if (t != j && queue_before(t, j)) {
 			n += 1 + size_of(t->left);
 			t = t->right;
@@ -126,9 +126,9 @@ uint32_t queue_count_before(const struct shape *sh, const struct job *j)
 	return n;
 }
 
-struct job *queue_at(const struct shape *sh, uint32_t i)
+struct job *queue_at(const struct lane *ln, uint32_t i)
 {
-	struct job *t = sh->waiting;
+	struct job *t = ln->waiting;
 
 	while (t) {
 		uint32_t left = size_of(t->left);
@@ -145,31 +145,31 @@ struct job *queue_at(const struct shape *sh, uint32_t i)
 	return NULL;
 }
 
-static const char *check_tree(const struct shape *sh, const struct job *t, const struct job **last, size_t *n)
+static const char *check_tree(const struct lane *ln, const struct job *t, const struct job **last, size_t *n)
 {
 	const char *bad;
 
 	if (!t)
 		return NULL;
-	bad = check_tree(sh, t->left, last, n);
+	bad = check_tree(ln, t->left, last, n);
 	if (bad)
 		return bad;
 	if (*last && !queue_before(*last, t))
 		return "queue: out of order";
 	*last = t;
 	++*n;
-	if (t->shape != sh || !t->is_waiting || t->n_holds)
-		return "queue: holds a job that does not wait in this shape";
+	if (t->lane != ln || !t->is_waiting || t->n_holds)
+		return "queue: holds a job that does not wait in this lane";
 	if (t->size != 1 + size_of(t->left) + size_of(t->right))
 		return "queue: wrong subtree size";
 	if ((t->left && t->left->mix > t->mix) || (t->right && t->right->mix > t->mix))
 		return "queue: out of balance";
-	return check_tree(sh, t->right, last, n);
+	return check_tree(ln, t->right, last, n);
 }
 
-const char *queue_check(const struct shape *sh, size_t *n)
+const char *queue_check(const struct lane *ln, size_t *n)
 {
 	const struct job *last = NULL;
 
-	return check_tree(sh, sh->waiting, &last, n);
+	return check_tree(ln, ln->waiting, &last, n);
 }

@@ -1,20 +1,45 @@
 /*
  * sched: the public entry: jobs in, decisions out.
  *
- * A step looks at the first waiting job of each shape, takes the one that is first by order, and places it or
- * stops: a blocked job is not tried again until something changed (gen), a shape that the usable nodes could
- * not hold even when empty not until the set of nodes changed (nodes_gen). So a long queue costs nothing
- * while it waits.
+ * A step takes the lane whose first job is first by the policy's order and places that job, or finds out that
+ * it cannot start now. What was found out holds for a look, that is until the time or the input changes: a
+ * shape that does not fit is not tried again before something was given back (gen), one that the usable nodes
+ * could not hold even when empty not before the set of nodes changed (nodes_gen), a lane that may not start
+ * not in this look. So a long queue costs little while it waits.
  */
 #include "scheduler/model.h"
-#include <string.h>
 
 struct sched *sched_create(void)
 {
-	struct sched *s = xcalloc(1, sizeof *s);
+	struct sched *s = mem_alloc(1, sizeof *s);
 
-	s->gen = s->nodes_gen = 1;
+	s->gen = s->nodes_gen = s->input = 1;
+	sched_policy_set(s, &(struct sched_policy){.backfill = SCHED_BLOCK});
 	return s;
+}
+
+int sched_policy_set(struct sched *s, const struct sched_policy *p)
+{
+	if (s->jobs)
+		return -1;
+	s->policy = *p;
+	if (!p->half_life_s)
+		s->policy.half_life_s = 7 * 86400;
+	if (!p->due_s)
+		s->policy.due_s = 86400;
+	if (p->due_backlog <= 0)
+		s->policy.due_backlog = 0.5;
+	if (p->caution <= 0)
+		s->policy.caution = 3;
+	if (!p->burst_s)
+		s->policy.burst_s = 300;
+	return 0;
+}
+
+void sched_now(struct sched *s, uint64_t now_s)
+{
+	if (now_s > s->now_s)
+		s->now_s = now_s;
 }
 
 static struct job *find(const struct sched *s, uint64_t id)
@@ -27,40 +52,99 @@ static struct job *find(const struct sched *s, uint64_t id)
 
 static struct job *job_make(struct sched *s, uint64_t id)
 {
-	struct job *j = xcalloc(1, sizeof *j);
+	struct job *j = mem_alloc(1, sizeof *j);
 
 	j->id = id;
 	HASH_ADD(hh, s->jobs, id, sizeof j->id, j);
 	return j;
 }
 
+/* What it held back may start now. */
+static void head_gone(struct sched *s)
+{
+	s->head = NULL;
+	s->era++;
+	s->idle = 0;
+}
+
 static void unqueue(struct sched *s, struct job *j)
 {
-	if (!j->is_waiting)
+	if (s->head == j)
+		head_gone(s);
+	if (j->is_waiting) {
+		lane_unwait(s, j);
+		s->input++;
+	}
+	s->n_held -= j->is_held;
+	j->is_held = 0;
+}
+
+static void forget_wishes(struct sched *s, struct job *j)
+{
+	if (j->lane)
+		lane_put(s, j->lane);
+	if (j->shape)
+		shape_put(s, j->shape);
+	free(j->warm);
+	free(j->after);
+	j->lane = NULL;
+	j->shape = NULL;
+	j->warm = NULL;
+	j->after = NULL;
+	j->n_after = 0;
+}
+
+static void copy_wishes(struct sched *s, struct job *j, const struct sched_job *in)
+{
+	j->priority = in->priority;
+	j->order = in->order;
+	j->submit_s = in->submit_s ? in->submit_s : s->now_s;
+	j->limit_s = in->limit_s;
+	j->max_wait_s = in->max_wait_s;
+	j->firm = !!in->firm;
+	j->warm = mem_copy(in->warm);
+	j->n_after = in->n_after;
+	if (!in->n_after)
 		return;
-	queue_remove(j->shape, j);
-	s->n_waiting--;
+	j->after = mem_alloc(in->n_after, sizeof *j->after);
+	memcpy(j->after, in->after, in->n_after * sizeof *j->after);
 }
 
 int sched_job_add(struct sched *s, const struct sched_job *in)
 {
 	struct job *j = find(s, in->id);
 	struct shape *sh;
+	struct lane *l;
 
 	if (j && j->n_holds)
 		return -1;
 	sh = shape_get(s, in);
+	l = lane_get(s, sh, in, in->submit_s ? in->submit_s : s->now_s);
 	if (!j)
 		j = job_make(s, in->id);
 	unqueue(s, j);
-	if (j->shape)
-		shape_put(s, j->shape);
+	forget_wishes(s, j);
 	j->shape = sh;
-	j->priority = in->priority;
-	j->order = in->order;
-	queue_insert(sh, j);
-	s->n_waiting++;
+	j->lane = l;
+	copy_wishes(s, j, in);
+	if (depend_state(s, j)) {
+		j->is_held = 1;
+		s->n_held++;
+	} else {
+		lane_wait(s, j);
+	}
 	return 0;
+}
+
+static void job_remove(struct sched *s, struct job *j)
+{
+	unqueue(s, j);
+	while (j->n_holds)
+		model_give_back(s, j, j->n_holds - 1);
+	forget_wishes(s, j);
+	free(j->holds);
+	HASH_DELETE(hh, s->jobs, j);
+	free(j);
 }
 
 void sched_job_remove(struct sched *s, uint64_t id)
@@ -69,14 +153,19 @@ void sched_job_remove(struct sched *s, uint64_t id)
 
 	if (!j)
 		return;
-	unqueue(s, j);
-	while (j->n_holds)
-		model_give_back(s, j, j->n_holds - 1);
-	if (j->shape)
-		shape_put(s, j->shape);
-	free(j->holds);
-	HASH_DELETE(hh, s->jobs, j);
-	free(j);
+	job_remove(s, j);
+	depend_tell(s, id, 0);
+}
+
+void sched_job_finished(struct sched *s, uint64_t id, int well)
+{
+	struct job *j = find(s, id);
+
+	if (j) {
+		j->is_done = 1;
+		job_remove(s, j);
+	}
+	depend_tell(s, id, well);
 }
 
 void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node)
@@ -115,27 +204,131 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 		model_take(s, j, &h);
 	}
 	s->gen++;
+	s->input++;
 }
 
-/* ---- deciding -------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
+
+struct bid { /* a lane with what orders it */
+	struct lane *lane;
+	struct job *job;
+	int due, borrows;
+};
 
 static int hopeless(const struct sched *s, const struct shape *sh)
 {
 	return sh->hopeless_gen == s->nodes_gen;
 }
 
-static struct job *head(const struct sched *s)
+static int is_due(const struct sched *s, const struct job *j)
 {
-	struct job *best = NULL;
+	return (double)(s->now_s - (j->submit_s < s->now_s ? j->submit_s : s->now_s)) >= s->due_after_s;
+}
 
-	for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next) {
-		struct job *j = hopeless(s, sh) ? NULL : queue_first(sh);
+/* Priority; who is due; fair share; least expected work; age. */
+static int bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
+{
+	int c;
 
-		if (j && (!best || queue_before(j, best)))
-			best = j;
+	if (a->job->priority != b->job->priority)
+		return a->job->priority > b->job->priority;
+	if (a->borrows != b->borrows)
+		return !a->borrows;
+	if (s->policy.learned && a->due != b->due)
+		return a->due;
+	if (s->policy.fair && !(a->due && s->policy.learned)) {
+		c = account_before(s, a->lane->account, b->lane->account);
+		if (c)
+			return c < 0;
+	}
+	if (s->policy.learned && !a->due) {
+		double x = a->lane->mean * (double)a->lane->shape->gpus,
+		       y = b->lane->mean * (double)b->lane->shape->gpus;
+
+		if (x != y)
+			return x < y;
+	}
+	return queue_before(a->job, b->job);
+}
+
+/* A new look: expected run times, and from which wait on a job is due. */
+static void look(struct sched *s)
+{
+	double work = 0, gpus = 0;
+
+	if (s->look_input == s->input && s->look_now_s == s->now_s)
+		return;
+	s->look_input = s->input;
+	s->look_now_s = s->now_s;
+	s->idle = 0;
+	if (s->era_gen != s->gen || s->era_now_s != s->now_s || s->n_books) {
+		s->era_gen = s->gen;
+		s->era_now_s = s->now_s;
+		s->era++;
+		s->head = NULL;
+	}
+	for (uint32_t i = 0; i < s->n_active && lane_learns(s); i++) {
+		struct lane *l = s->active[i];
+
+		l->mean = lane_expect(s, l);
+		work += l->mean * (double)l->shape->gpus * l->waiting->size;
+	}
+	if (!s->policy.learned)
+		return;
+	for (size_t i = 0; i < s->n_sorted; i++)
+		gpus += s->sorted[i]->usable ? s->sorted[i]->n_gpus : 0;
+	s->due_after_s = gpus > 0 ? s->policy.due_backlog * work / gpus : 0;
+	if (s->due_after_s < (double)s->policy.due_s)
+		s->due_after_s = (double)s->policy.due_s;
+}
+
+/* May a place be kept for this one, if it does not fit? Only for one job, and of learned order only for one
+ * that is due. */
+static int may_head(const struct sched *s, const struct bid *b)
+{
+	return s->policy.backfill == SCHED_RESERVE && !s->head && (!s->policy.learned || b->due);
+}
+
+static int passes_over(const struct sched *s, const struct bid *b)
+{
+	const struct lane *l = b->lane;
+	const struct shape *sh = l->shape;
+
+	if (l->refused == s->era || hopeless(s, sh))
+		return 1;
+	if (s->policy.backfill == SCHED_BLOCK)
+		return 0;
+	if (sh->nofit_gen == s->gen || model_too_full(s, sh))
+		return !may_head(s, b);
+	return s->head && sh->crowds_era == s->era && believed_end(s, b->job) > s->shadow_s;
+}
+
+/* The lane that is next; its job NULL: none. */
+static struct bid next_bid(struct sched *s)
+{
+	struct bid best = {NULL, NULL, 0, 0};
+
+	for (uint32_t i = 0; i < s->n_active; i++) {
+		struct bid b = {s->active[i], NULL, 0, 0};
+		int full;
+
+		b.job = b.lane->first;
+		b.due = s->policy.learned && is_due(s, b.job);
+		if (passes_over(s, &b))
+			continue;
+		full = account_full(b.lane->account, b.lane->shape->gpus);
+		if (full == 2) {
+			b.lane->refused = s->era;
+			continue;
+		}
+		b.borrows = full;
+		if (!best.job || bid_before(s, &b, &best))
+			best = b;
 	}
 	return best;
 }
+
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 static void place_fill(struct sched_place *p, const struct hold *h)
 {
@@ -149,11 +342,13 @@ static void place_fill(struct sched_place *p, const struct hold *h)
 
 static struct sched_decision *take(struct sched *s, struct job *j, const int32_t *assign)
 {
-	struct sched_decision *d = xcalloc(1, sizeof *d);
+	struct sched_decision *d = mem_alloc(1, sizeof *d);
 
 	d->job = j->id;
-	d->places = xcalloc(j->shape->instances, sizeof *d->places);
-	unqueue(s, j);
+	d->places = mem_alloc(j->shape->instances, sizeof *d->places);
+	if (s->head == j)
+		head_gone(s);
+	lane_unwait(s, j);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
 			struct hold h;
@@ -166,31 +361,112 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 			place_fill(&d->places[d->n++], &h); /* h's vectors go to the decision */
 		}
 	}
+	depend_started(s, j->id);
 	return d;
+}
+
+enum verdict { START, PASS, STOP };
+
+/* It does not fit now. What of those behind it? */
+static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
+{
+	struct shape *sh = b->lane->shape;
+	int kept = s->n_books && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
+
+	if (sh->possible_gen != s->nodes_gen && !fit_gang(s, sh, FIT_EMPTY, assign)) {
+		sh->hopeless_gen = s->nodes_gen;
+		return PASS;
+	}
+	sh->possible_gen = s->nodes_gen;
+	if (kept) { /* only a reservation is in its way: that is no reason to hold back others */
+		b->lane->refused = s->era;
+		return PASS;
+	}
+	if (s->policy.backfill == SCHED_BLOCK)
+		return STOP;
+	if (s->n_books)
+		b->lane->refused = s->era; /* another job of this shape may end in time */
+	else
+		sh->nofit_gen = s->gen;
+	if (may_head(s, b)) {
+		shadow_make(s, b->job);
+		b->lane->refused = s->era;
+	}
+	return PASS;
+}
+
+static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
+{
+	int fits;
+
+	if (s->policy.backfill == SCHED_BLOCK && b->lane->shape->nofit_gen == s->gen)
+		return STOP;
+	s->trying = b->job;
+	s->try_end_s = s->n_books ? believed_end(s, b->job) : 0;
+	fits = b->lane->shape->nofit_gen != s->gen && !model_too_full(s, b->lane->shape) &&
+	       fit_gang(s, b->lane->shape, FIT_NOW, assign);
+	if (!fits) {
+		enum verdict v = no_place(s, b, assign);
+
+		if (v == STOP && !s->n_books)
+			b->lane->shape->nofit_gen = s->gen;
+		return v;
+	}
+	if (!s->head || b->job == s->head)
+		return START;
+	if (!shadow_allows(s, b->job, assign)) {
+		b->lane->shape->crowds_era = s->era;
+		return PASS;
+	}
+	shadow_took(s, b->job, assign);
+	return START;
 }
 
 struct sched_decision *sched_step(struct sched *s)
 {
 	struct sched_decision *d = NULL;
-	int32_t *assign = NULL;
+	enum verdict v = PASS;
+	int32_t *assign;
 
-	for (struct job *j = head(s); j && !d; j = head(s)) {
-		if (s->blocked_job == j->id && s->blocked_gen == s->gen)
-			break;
-		if (!assign)
-			assign = xcalloc(s->n_sorted + 1, sizeof *assign);
-		if (fit_gang(s, j->shape, FIT_NOW, assign)) {
-			d = take(s, j, assign);
-		} else if (!fit_gang(s, j->shape, FIT_EMPTY, assign)) {
-			j->shape->hopeless_gen = s->nodes_gen;
-		} else {
-			s->blocked_job = j->id;
-			s->blocked_gen = s->gen;
-			break;
-		}
+	look(s);
+	if (s->idle)
+		return NULL;
+	assign = mem_alloc(s->n_sorted, sizeof *assign);
+	while (v == PASS) {
+		struct bid b = next_bid(s);
+
+		v = b.job ? try_bid(s, &b, assign) : STOP;
+		if (v == START)
+			d = take(s, b.job, assign);
 	}
+	s->trying = NULL;
+	s->idle = v == STOP;
 	free(assign);
 	return d;
+}
+
+double sched_expected(const struct sched *s, uint64_t id)
+{
+	const struct job *j = find(s, id);
+
+	return j && j->lane ? lane_expect(s, j->lane) : 0;
+}
+
+uint64_t sched_reserved(const struct sched *s, uint64_t *job)
+{
+	if (job)
+		*job = s->head ? s->head->id : 0;
+	return s->head ? s->shadow_s : 0;
+}
+
+size_t sched_expired(const struct sched *s, uint64_t *ids, size_t max)
+{
+	size_t n = 0;
+
+	for (const struct job *j = s->jobs; j && n < max; j = j->hh.next)
+		if ((j->is_waiting || j->is_held) && j->max_wait_s && s->now_s >= j->submit_s + j->max_wait_s)
+			ids[n++] = j->id;
+	return n;
 }
 
 void sched_decision_free(struct sched_decision *d)
@@ -220,16 +496,15 @@ void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *
 
 size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max)
 {
-	uint32_t *taken =
-	    xcalloc(HASH_COUNT(s->shapes) + 1, sizeof *taken); /* of each shape, in the list's order */
+	uint32_t *taken = mem_alloc(s->n_active, sizeof *taken); /* of each lane */
 	size_t n = 0;
 
 	while (n < max) {
 		const struct job *best = NULL;
-		size_t k = 0, of = 0;
+		uint32_t of = 0;
 
-		for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next, k++) {
-			const struct job *j = queue_at(sh, taken[k]);
+		for (uint32_t k = 0; k < s->n_active; k++) {
+			const struct job *j = queue_at(s->active[k], taken[k]);
 
 			if (j && (!best || queue_before(j, best))) {
 				best = j;

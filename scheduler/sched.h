@@ -2,11 +2,12 @@
  * sched: which waiting gang starts where. A pure library: no I/O, clock, thread, log or global; the same
  * input gives the same decisions.
  *
- * Feed it nodes and jobs as they come, change and go, then call sched_step: it returns decisions until
- * nothing more can be decided now. Here: priority, then order of arrival; first fit; gangs all or nothing,
- * one instance a node. The first job that does not fit now holds back all behind it (no backfill yet). A job
- * that the usable nodes could not hold even when empty waits for nodes, not for others: it holds nobody back.
- * docs/spec/05-scheduler.md has the rules in full.
+ * Feed it nodes and jobs as they come, change and go, tell it the time, then call sched_step: it returns
+ * decisions until nothing more can be decided now. The policy says how waiting jobs are ordered and what
+ * happens behind one that does not fit: zeroed, it is priority, then order of arrival, and the first that
+ * does not fit now holds back all behind it. Gangs start all or nothing, one instance a node, by best fit. A
+ * job that the usable nodes could not hold even when empty waits for nodes, not for others: it holds nobody
+ * back. docs/spec/05-scheduler.md has the rules in full.
  */
 #ifndef HEARTH_SCHEDULER_SCHED_H
 #define HEARTH_SCHEDULER_SCHED_H
@@ -35,12 +36,24 @@ struct sched_node { /* copied by sched_node_set */
 	uint32_t n_gpus;
 	int usable; /* up and not drained: may get new work */
 	double price_per_hour;
+	uint32_t doubt; /* 0 healthy; nodes of more doubt are taken only when those of less do not suffice */
+	const char *switch_name; /* what it hangs on; NULL not known */
 };
 
 struct sched_group {
 	uint32_t instances;
 	uint32_t gpus, ranks, cpus_per_rank; /* per instance; slots needed = ranks * cpus_per_rank */
 };
+enum sched_after { SCHED_AFTER_ANY, SCHED_AFTER_OK, SCHED_AFTER_START }; /* ended; ended well; started */
+struct sched_dep {
+	uint64_t job;
+	enum sched_after kind;
+};
+enum sched_span {
+	SCHED_SPAN_PREFER,
+	SCHED_SPAN_ANY,
+	SCHED_SPAN_SWITCH
+};                 /* one switch if possible; no matter; only */
 struct sched_job { /* copied by sched_job_add */
 	uint64_t id;
 	int64_t priority;
@@ -55,7 +68,55 @@ struct sched_job { /* copied by sched_job_add */
 	uint64_t gpu_memory_bytes;
 	const char *const *requires; /* labels that a node must have; NULL none */
 	const char *const *avoid;    /* names of nodes not to use (a node that did not get ready); NULL none */
+	enum sched_span span;
+	const char *queue, *owner; /* "a/b" lies below "a"; NULL none */
+	const char *name;          /* with the owner: what run times are learned by; NULL none */
+	uint64_t submit_s;         /* 0: now */
+	uint64_t limit_s;          /* it is ended after this time; 0 none */
+	uint64_t max_wait_s;       /* 0 none; see sched_expired */
+	int firm;                  /* never a victim of preemption */
+	const char *warm;          /* prefer nodes whose pool is warm for this; NULL none */
+	const struct sched_dep *after;
+	uint32_t n_after;
 };
+
+enum sched_backfill {
+	SCHED_BLOCK,  /* the first that does not fit holds back all behind it */
+	SCHED_SKIP,   /* others may pass it; nothing is kept for it */
+	SCHED_RESERVE /* others may pass it when that is not believed to make it later */
+};
+struct sched_policy {
+	enum sched_backfill backfill;
+	int fair;    /* after priority: by decayed use of queue and owner against their weights */
+	int learned; /* then: least expected work first, but who is due goes before, by age */
+	/* 0: the figure in brackets */
+	uint64_t half_life_s; /* of use [7 days] */
+	uint64_t due_s;       /* learned: due after this wait at least [1 day] ... */
+	double due_backlog;   /* ... and this share of the time that all waiting work would take [0.5] */
+	double caution;       /* a job without time limit is believed to take so often its expected time [3] */
+	uint64_t burst_s;     /* like jobs sent within this time of each other are expected to be alike [300] */
+};
+/* Before the first job. -1: there are jobs. */
+int sched_policy_set(struct sched *s, const struct sched_policy *p);
+/* The time, in seconds of any clock; it never goes back. */
+void sched_now(struct sched *s, uint64_t now_s);
+
+struct sched_queue {     /* also an owner in a queue: "a/b/alice" */
+	const char *path;    /* copied */
+	double weight;       /* of fair share among its brothers; 0: 1 */
+	uint32_t quota_gpus; /* that its jobs may hold at once; 0 no quota */
+	int borrow;          /* may hold more while nobody within quota could use it */
+};
+void sched_queue_set(struct sched *s, const struct sched_queue *q);
+
+struct sched_book { /* nodes that are kept: an advance reservation, or a maintenance window */
+	uint64_t id, from_s, to_s;
+	const char *queue; /* for jobs of this queue and below; NULL: nobody */
+	const uint64_t *nodes;
+	uint32_t n_nodes;
+};
+void sched_book_set(struct sched *s, const struct sched_book *b); /* new or changed */
+void sched_book_remove(struct sched *s, uint64_t id);
 
 struct sched_place { /* one instance of the gang */
 	uint64_t node;
@@ -82,6 +143,8 @@ void sched_node_remove(struct sched *s, uint64_t id);
  * nothing happens, returns -1). */
 int sched_job_add(struct sched *s, const struct sched_job *j);
 void sched_job_remove(struct sched *s, uint64_t id); /* no more waiting, or gives back all it holds */
+/* As sched_job_remove, for one that ran to its end: its run time is learned, and who waits for it is told. */
+void sched_job_finished(struct sched *s, uint64_t id, int well);
 void sched_job_release_place(struct sched *s, uint64_t id,
                              uint64_t node); /* one node's share is free again */
 /* At load: that job holds these places (they may be on nodes that are not known yet). memory and disk: per
@@ -92,7 +155,16 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 struct sched_decision *sched_step(struct sched *s);
 void sched_decision_free(struct sched_decision *d);
 
-enum sched_why { SCHED_FITS, SCHED_BUSY, SCHED_BEHIND, SCHED_NO_NODES, SCHED_IMPOSSIBLE };
+enum sched_why {
+	SCHED_FITS,
+	SCHED_BUSY,
+	SCHED_BEHIND,
+	SCHED_NO_NODES,
+	SCHED_IMPOSSIBLE,
+	SCHED_QUOTA,   /* its queue or owner holds all it may */
+	SCHED_DEPENDS, /* waits for another job */
+	SCHED_NEVER    /* waits for one that ended otherwise than it should */
+};
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;
 	uint64_t behind; /* job ahead that holds it back, 0 none */
@@ -108,6 +180,25 @@ void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 /* The same on the usable nodes alone, as if they were empty. */
 int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
+/* What run time would be expected of a waiting job, in seconds; 0 unknown job. */
+double sched_expected(const struct sched *s, uint64_t job);
+/* When the job that a place is kept for is believed to start; 0: no place is kept. */
+uint64_t sched_reserved(const struct sched *s, uint64_t *job);
+/* When a waiting job would fit if nobody were before it, as run times are believed now: it cannot be expected
+ * to start before. UINT64_MAX: not before a node comes, or not waiting. */
+uint64_t sched_earliest(struct sched *s, uint64_t job);
+/* Waiting jobs whose max_wait_s is over: how many were written, at most max. */
+size_t sched_expired(const struct sched *s, uint64_t *ids, size_t max);
+
+struct sched_victim {
+	uint64_t job;
+	uint64_t lost_gpu_s; /* work since the last checkpoint */
+};
+/* The running jobs of least cost that would have to stop so that this waiting job could start now: jobs of
+ * lower priority, or that borrow what is within the waiting one's quota. How many; 0: none would help. */
+size_t sched_preempt(struct sched *s, uint64_t job, struct sched_victim *v, size_t max);
+void sched_checkpointed(struct sched *s, uint64_t job, uint64_t at_s, uint64_t restart_s);
+
 /* Waiting jobs; known and usable nodes. Any pointer may be NULL. */
 void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *usable);
 /* Waiting jobs in order, at most max; how many were written. */

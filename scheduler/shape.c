@@ -13,7 +13,7 @@ static void add(struct bytes *b, const void *p, size_t n)
 {
 	if (b->n + n > b->cap) {
 		b->cap = (b->n + n) * 2;
-		b->p = xrealloc(b->p, b->cap);
+		b->p = mem_resize(b->p, b->cap, 1);
 	}
 	memcpy(b->p + b->n, p, n);
 	b->n += n;
@@ -38,7 +38,7 @@ static void add_list(struct bytes *b, const char *const *v)
 
 static void key_make(const struct sched_job *j, struct bytes *b)
 {
-	uint64_t exclusive = j->exclusive ? 1 : 0;
+	uint64_t exclusive = (j->exclusive ? 1 : 0) | (uint64_t)j->span << 1;
 
 	for (uint32_t i = 0; i < j->n_groups; i++) {
 		const struct sched_group *g = &j->groups[i];
@@ -51,6 +51,7 @@ static void key_make(const struct sched_job *j, struct bytes *b)
 	add(b, &j->disk_bytes, sizeof j->disk_bytes);
 	add(b, &j->gpu_memory_bytes, sizeof j->gpu_memory_bytes);
 	add(b, &exclusive, sizeof exclusive);
+	add(b, &j->limit_s, sizeof j->limit_s);
 	add_str(b, j->gpu_model);
 	add_list(b, j->instance_types);
 	add_list(b, j->requires);
@@ -64,9 +65,9 @@ static char **list_copy(const char *const *v)
 
 	while (v && v[n])
 		n++;
-	out = xcalloc(n + 1, sizeof *out);
+	out = mem_alloc(n + 1, sizeof *out);
 	for (size_t i = 0; i < n; i++)
-		out[i] = xstrdup(v[i]);
+		out[i] = mem_copy(v[i]);
 	return out;
 }
 
@@ -89,20 +90,24 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 		sh->users++;
 		return sh;
 	}
-	sh = xcalloc(1, sizeof *sh);
+	sh = mem_alloc(1, sizeof *sh);
 	sh->key = key.p;
 	sh->key_n = key.n;
 	sh->n_groups = j->n_groups;
-	sh->groups = xcalloc(j->n_groups ? j->n_groups : 1, sizeof *sh->groups);
+	sh->groups = mem_alloc(j->n_groups ? j->n_groups : 1, sizeof *sh->groups);
 	if (j->n_groups)
 		memcpy(sh->groups, j->groups, j->n_groups * sizeof *sh->groups);
 	for (uint32_t i = 0; i < j->n_groups; i++)
 		sh->instances += j->groups[i].instances;
+	for (uint32_t i = 0; i < j->n_groups; i++)
+		sh->gpus += (uint64_t)j->groups[i].instances * j->groups[i].gpus;
+	sh->span = j->span;
+	sh->limit_s = j->limit_s;
 	sh->memory = j->memory_bytes;
 	sh->disk = j->disk_bytes;
 	sh->gpu_memory = j->gpu_memory_bytes;
 	sh->exclusive = !!j->exclusive;
-	sh->gpu_model = xstrdup(j->gpu_model);
+	sh->gpu_model = mem_copy(j->gpu_model);
 	sh->types = list_copy(j->instance_types);
 	sh->requires = list_copy(j->requires);
 	sh->avoid = list_copy(j->avoid);

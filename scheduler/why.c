@@ -2,43 +2,23 @@
  * why: the explanation of a waiting job, as numbers and one sentence for its owner.
  */
 #include "scheduler/model.h"
+#include "scheduler/text.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-
-struct out { /* text that is cut, never overrun */
-	char *p;
-	size_t n, size;
-};
-
-static void say(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct out *o, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (o->n + 1 >= o->size)
-		return;
-	va_start(ap, fmt);
-	n = vsnprintf(o->p + o->n, o->size - o->n, fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		o->n = o->n + (size_t)n < o->size ? o->n + (size_t)n : o->size - 1;
-}
 
 static const char *s_of(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
 
-static void say_size(struct out *o, uint64_t bytes)
+static void say_size(struct text *o, uint64_t bytes)
 {
 	if (bytes >= (uint64_t)1 << 40)
-		say(o, "%.1f TiB", (double)bytes / (double)((uint64_t)1 << 40));
+		text_add(o, "%.1f TiB", (double)bytes / (double)((uint64_t)1 << 40));
 	else if (bytes >= (uint64_t)1 << 30)
-		say(o, "%.1f GiB", (double)bytes / (double)((uint64_t)1 << 30));
+		text_add(o, "%.1f GiB", (double)bytes / (double)((uint64_t)1 << 30));
 	else
-		say(o, "%.0f MiB", (double)bytes / (double)((uint64_t)1 << 20));
+		text_add(o, "%.0f MiB", (double)bytes / (double)((uint64_t)1 << 20));
 }
 
 static uint64_t slots_of(const struct sched_group *g)
@@ -47,35 +27,35 @@ static uint64_t slots_of(const struct sched_group *g)
 }
 
 /* "2 instances with 1 GPU, 2 CPU slots and 8.0 GiB memory" */
-static void say_need(struct out *o, const struct shape *sh, const struct sched_group *g)
+static void say_need(struct text *o, const struct shape *sh, const struct sched_group *g)
 {
 	uint64_t slots = slots_of(g);
 
-	say(o, "%" PRIu32 " instance%s with ", g->instances, s_of(g->instances));
+	text_add(o, "%" PRIu32 " instance%s with ", g->instances, s_of(g->instances));
 	if (g->gpus)
-		say(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "",
-		    sh->gpu_model ? sh->gpu_model : "", sh->gpu_model ? ")" : "");
+		text_add(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "",
+		         sh->gpu_model ? sh->gpu_model : "", sh->gpu_model ? ")" : "");
 	if (g->gpus)
-		say(o, sh->memory || sh->disk ? ", " : " and ");
-	say(o, "%" PRIu64 " CPU slot%s", slots, s_of(slots));
+		text_add(o, sh->memory || sh->disk ? ", " : " and ");
+	text_add(o, "%" PRIu64 " CPU slot%s", slots, s_of(slots));
 	if (sh->memory) {
-		say(o, sh->disk ? ", " : " and ");
+		text_add(o, sh->disk ? ", " : " and ");
 		say_size(o, sh->memory);
-		say(o, " memory");
+		text_add(o, " memory");
 	}
 	if (sh->disk) {
-		say(o, " and ");
+		text_add(o, " and ");
 		say_size(o, sh->disk);
-		say(o, " disk");
+		text_add(o, " disk");
 	}
 	if (sh->exclusive)
-		say(o, ", each for itself alone");
+		text_add(o, ", each for itself alone");
 	if (g->instances > 1)
-		say(o, ", each on a node of its own");
+		text_add(o, ", each on a node of its own");
 }
 
 /* What of this node is taken, for a node that would fit when empty. */
-static void say_taken(struct out *o, const struct node *n, const struct shape *sh,
+static void say_taken(struct text *o, const struct node *n, const struct shape *sh,
                       const struct sched_group *g)
 {
 	uint32_t matching = 0, free_matching = 0;
@@ -87,27 +67,27 @@ static void say_taken(struct out *o, const struct node *n, const struct shape *s
 		free_matching += !n->gpus[i].owner;
 	}
 	if (n->exclusive)
-		say(o, "%s: held by job %" PRIu64 " for itself alone", n->name, n->exclusive);
+		text_add(o, "%s: held by job %" PRIu64 " for itself alone", n->name, n->exclusive);
 	else if (sh->exclusive && n->holders)
-		say(o, "%s: %" PRIu32 " job%s there", n->name, n->holders, s_of(n->holders));
+		text_add(o, "%s: %" PRIu32 " job%s there", n->name, n->holders, s_of(n->holders));
 	else if (free_matching < g->gpus)
-		say(o, "%s: %" PRIu32 " of %" PRIu32 " GPUs free", n->name, free_matching, matching);
+		text_add(o, "%s: %" PRIu32 " of %" PRIu32 " GPUs free", n->name, free_matching, matching);
 	else if (n->free_slots < slots_of(g))
-		say(o, "%s: %" PRIu32 " of %" PRIu32 " CPU slots free", n->name, n->free_slots, n->slots);
+		text_add(o, "%s: %" PRIu32 " of %" PRIu32 " CPU slots free", n->name, n->free_slots, n->slots);
 	else if (n->memory_used + sh->memory > n->memory) {
-		say(o, "%s: ", n->name);
+		text_add(o, "%s: ", n->name);
 		say_size(o, n->memory - n->memory_used);
-		say(o, " memory free");
+		text_add(o, " memory free");
 	} else if (n->disk_used + sh->disk > n->disk) {
-		say(o, "%s: ", n->name);
+		text_add(o, "%s: ", n->name);
 		say_size(o, n->disk - n->disk_used);
-		say(o, " disk free");
+		text_add(o, " disk free");
 	} else {
-		say(o, "%s: its free GPUs are of another kind", n->name);
+		text_add(o, "%s: its free GPUs are of another kind", n->name);
 	}
 }
 
-static void say_busy(const struct sched *s, const struct shape *sh, uint32_t group, struct out *o)
+static void say_busy(const struct sched *s, const struct shape *sh, uint32_t group, struct text *o)
 {
 	const struct sched_group *g = &sh->groups[group];
 	unsigned named = 0, more = 0;
@@ -118,7 +98,7 @@ static void say_busy(const struct sched *s, const struct shape *sh, uint32_t gro
 		int would = 0;
 
 		do {
-			would = fit_node(n, sh, g, *t, FIT_EMPTY) && !fit_node(n, sh, g, *t, FIT_NOW);
+			would = fit_node(s, n, sh, g, *t, FIT_EMPTY) && !fit_node(s, n, sh, g, *t, FIT_NOW);
 		} while (!would && *t && *++t);
 		if (!would)
 			continue;
@@ -126,13 +106,13 @@ static void say_busy(const struct sched *s, const struct shape *sh, uint32_t gro
 			more++;
 			continue;
 		}
-		say(o, named++ ? ", " : " (");
+		text_add(o, named++ ? ", " : " (");
 		say_taken(o, n, sh, g);
 	}
 	if (more)
-		say(o, " and %u more", more);
+		text_add(o, " and %u more", more);
 	if (named)
-		say(o, ")");
+		text_add(o, ")");
 }
 
 /* ---- what is in the way of a gang that the nodes could not hold even when empty -------------- */
@@ -197,46 +177,46 @@ static int passes(const struct node *n, const struct shape *sh, const struct sch
 }
 
 static void say_first_lacking(const struct shape *sh, const struct sched_group *g, enum test t,
-                              const struct node *best, struct out *o)
+                              const struct node *best, struct text *o)
 {
 	switch (t) {
 	case T_TYPE:
-		say(o, "of type %s%s", sh->types[0], sh->types[1] ? " or one of the others listed" : "");
+		text_add(o, "of type %s%s", sh->types[0], sh->types[1] ? " or one of the others listed" : "");
 		break;
 	case T_LABEL:
-		say(o, "with what is required (%s%s)", sh->requires[0], sh -> requires[1] ? ", ..." : "");
+		text_add(o, "with what is required (%s%s)", sh->requires[0], sh -> requires[1] ? ", ..." : "");
 		break;
 	case T_GPU_MODEL:
-		say(o, "with a GPU %s", sh->gpu_model);
+		text_add(o, "with a GPU %s", sh->gpu_model);
 		break;
 	case T_GPU_MEMORY:
-		say(o, "with a GPU of ");
+		text_add(o, "with a GPU of ");
 		say_size(o, sh->gpu_memory);
 		break;
 	case T_GPUS:
-		say(o, "with %" PRIu32 " such GPU%s", g->gpus, s_of(g->gpus));
+		text_add(o, "with %" PRIu32 " such GPU%s", g->gpus, s_of(g->gpus));
 		if (best)
-			say(o, " (the most is %" PRIu32 ", on %s)", gpus_of(best, sh->gpu_model, sh->gpu_memory),
-			    best->name);
+			text_add(o, " (the most is %" PRIu32 ", on %s)", gpus_of(best, sh->gpu_model, sh->gpu_memory),
+			         best->name);
 		break;
 	case T_SLOTS:
-		say(o, "with %" PRIu64 " CPU slot%s", slots_of(g), s_of(slots_of(g)));
+		text_add(o, "with %" PRIu64 " CPU slot%s", slots_of(g), s_of(slots_of(g)));
 		if (best)
-			say(o, " (the most is %" PRIu32 ", on %s)", best->slots, best->name);
+			text_add(o, " (the most is %" PRIu32 ", on %s)", best->slots, best->name);
 		break;
 	case T_MEMORY:
 	case T_DISK:
-		say(o, "with ");
+		text_add(o, "with ");
 		say_size(o, t == T_MEMORY ? sh->memory : sh->disk);
-		say(o, t == T_MEMORY ? " memory" : " disk");
+		text_add(o, t == T_MEMORY ? " memory" : " disk");
 		if (best) {
-			say(o, " (the most is ");
+			text_add(o, " (the most is ");
 			say_size(o, t == T_MEMORY ? best->memory : best->disk);
-			say(o, ", on %s)", best->name);
+			text_add(o, ", on %s)", best->name);
 		}
 		break;
 	case T_AVOID:
-		say(o, "that did not fail to start this job before");
+		text_add(o, "that did not fail to start this job before");
 		break;
 	case T_NODES:
 	case T_END:
@@ -262,7 +242,7 @@ static uint64_t measure(const struct node *n, const struct shape *sh, enum test 
 
 /* "there are 2 usable nodes, 1 with 4 such GPUs (the most is 2, on node-1)" */
 static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
-                         struct out *o)
+                         struct text *o)
 {
 	const struct sched_group *g = &sh->groups[group];
 	const char *kind = mode & FIT_ANY_STATE ? "known" : "usable";
@@ -283,23 +263,23 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 		if (n >= g->instances)
 			continue;
 		if (!n)
-			say(o, "no %s node ", kind);
+			text_add(o, "no %s node ", kind);
 		else
-			say(o, "only %" PRIu32 " %s node%s ", n, kind, s_of(n));
+			text_add(o, "only %" PRIu32 " %s node%s ", n, kind, s_of(n));
 		if (t == T_NODES)
-			say(o, n == 1 ? "is there" : "are there");
+			text_add(o, n == 1 ? "is there" : "are there");
 		else
 			say_first_lacking(sh, g, t, best, o);
 		if (t == T_NODES && !n)
-			o->n = 0, say(o, "no %s node is there", kind);
+			o->n = 0, text_add(o, "no %s node is there", kind);
 		return;
 	}
-	say(o, "the groups together need %" PRIu32 " different nodes that suit them", sh->instances);
+	text_add(o, "the groups together need %" PRIu32 " different nodes that suit them", sh->instances);
 }
 
 static int judge_empty(const struct sched *s, const struct shape *sh, unsigned mode, struct sched_reason *r)
 {
-	struct out o = {r->text, 0, sizeof r->text};
+	struct text o = {r->text, 0, sizeof r->text};
 	uint32_t failed = 0;
 
 	memset(r, 0, sizeof *r);
@@ -311,18 +291,18 @@ static int judge_empty(const struct sched *s, const struct shape *sh, unsigned m
 	r->need_instances = sh->groups[failed].instances;
 	r->possible_instances = fit_count(s, sh, failed, mode);
 	if (!s->n_sorted) {
-		say(&o, "no node has joined yet");
+		text_add(&o, "no node has joined yet");
 		return 0;
 	}
 	if (sh->instances > s->n_sorted && sh->n_groups > 1) {
-		say(&o, "needs %" PRIu32 " instances, each on a node of its own; %zu node%s known", sh->instances,
-		    s->n_sorted, s->n_sorted == 1 ? " is" : "s are");
+		text_add(&o, "needs %" PRIu32 " instances, each on a node of its own; %zu node%s known",
+		         sh->instances, s->n_sorted, s->n_sorted == 1 ? " is" : "s are");
 		return 0;
 	}
-	say(&o, "needs ");
+	text_add(&o, "needs ");
 	say_need(&o, sh, &sh->groups[failed]);
-	say(&o, "; ");
-	say_obstacle(s, sh, failed, mode, &(struct out){r->text + o.n, 0, sizeof r->text - o.n});
+	text_add(&o, "; ");
+	say_obstacle(s, sh, failed, mode, &(struct text){r->text + o.n, 0, sizeof r->text - o.n});
 	return 0;
 }
 
@@ -353,8 +333,9 @@ static const struct job *blocker(const struct sched *s, const struct job *j)
 {
 	const struct job *best = NULL;
 
-	for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next) {
-		const struct job *first = sh->hopeless_gen == s->nodes_gen ? NULL : queue_first(sh);
+	for (uint32_t i = 0; i < s->n_active; i++) {
+		const struct lane *l = s->active[i];
+		const struct job *first = l->shape->hopeless_gen == s->nodes_gen ? NULL : queue_first(l);
 
 		if (first && first != j && queue_before(first, j) && (!best || queue_before(first, best)))
 			best = first;
@@ -362,9 +343,21 @@ static const struct job *blocker(const struct sched *s, const struct job *j)
 	return best;
 }
 
+static void explain_quota(const struct job *j, struct sched_reason *r, struct text *o)
+{
+	const struct account *a = j->lane->account;
+
+	while (a && (!a->quota || a->gpus + j->shape->gpus <= a->quota))
+		a = a->parent;
+	r->why = SCHED_QUOTA;
+	if (a)
+		text_add(o, "%s holds %" PRIu64 " of the %" PRIu64 " GPUs of its quota; this job wants %" PRIu64,
+		         *a->path ? a->path : "the cluster", a->gpus, a->quota, j->shape->gpus);
+}
+
 static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)
 {
-	struct out o = {r->text, 0, sizeof r->text};
+	struct text o = {r->text, 0, sizeof r->text};
 	const struct shape *sh = j->shape;
 	const struct job *first;
 	uint32_t failed = 0;
@@ -374,48 +367,76 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 	r->free_instances = fit_count(s, sh, failed, FIT_NOW);
 	r->possible_instances = fit_count(s, sh, failed, FIT_EMPTY);
 	first = blocker(s, j);
-	if (!fits) {
+	if (account_full(j->lane->account, sh->gpus) == 2) {
+		explain_quota(j, r, &o);
+	} else if (!fits) {
 		r->why = SCHED_BUSY;
-		say(&o, "needs ");
+		text_add(&o, "needs ");
 		say_need(&o, sh, &sh->groups[failed]);
-		say(&o, "; %" PRIu32 " free now", r->free_instances);
+		text_add(&o, "; %" PRIu32 " free now", r->free_instances);
 		say_busy(s, sh, failed, &o);
 	} else if (first) {
 		r->why = SCHED_BEHIND;
-		say(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet",
-		    first->id, first->priority);
+		text_add(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet",
+		         first->id, first->priority);
 	} else {
 		r->why = SCHED_FITS;
-		say(&o, "can start now");
+		text_add(&o, "can start now");
 	}
 	r->behind = first ? first->id : 0;
 }
 
+/* What it waits for has not ended, or not as it should. */
+static void explain_held(const struct sched *s, const struct job *j, struct sched_reason *r)
+{
+	static const char *const what[] = {"end", "end well", "start"};
+	struct text o = {r->text, 0, sizeof r->text};
+	int never = depend_state(s, j) == 2;
+
+	r->why = never ? SCHED_NEVER : SCHED_DEPENDS;
+	for (uint32_t i = 0; i < j->n_after; i++) {
+		const struct sched_dep *d = &j->after[i];
+
+		if (d->job == DEP_MET || (d->job == DEP_NEVER) != never)
+			continue;
+		r->behind = never ? 0 : d->job;
+		if (never)
+			text_add(&o, "a job that it waits for did not end well");
+		else
+			text_add(&o, "waits for job %" PRIu64 " to %s", d->job, what[d->kind]);
+		return;
+	}
+}
+
 void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 {
-	struct out o = {r->text, 0, sizeof r->text};
+	struct text o = {r->text, 0, sizeof r->text};
 	const struct job *j;
 	size_t usable;
 
 	memset(r, 0, sizeof *r);
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	if (j && j->is_held) {
+		explain_held(s, j, r);
+		return;
+	}
 	if (!j || !j->is_waiting)
 		return;
 	sched_count(s, NULL, NULL, &usable);
 	if (!s->n_sorted) {
 		r->why = SCHED_NO_NODES;
 		r->need_instances = j->shape->instances;
-		say(&o, "no node has joined yet");
+		text_add(&o, "no node has joined yet");
 	} else if (!usable) {
 		r->why = SCHED_NO_NODES;
 		r->need_instances = j->shape->instances;
-		say(&o,
-		    s->n_sorted == 1 ? "the only node is not up, or drained"
-		                     : "none of the %zu nodes is up and open for work",
-		    s->n_sorted);
+		text_add(&o,
+		         s->n_sorted == 1 ? "the only node is not up, or drained"
+		                          : "none of the %zu nodes is up and open for work",
+		         s->n_sorted);
 	} else if (judge_empty(s, j->shape, FIT_EMPTY, r)) {
 		explain_now(s, j, r);
 	}
-	for (const struct shape *sh = s->shapes; sh; sh = sh->hh.next)
-		r->ahead += queue_count_before(sh, j);
+	for (uint32_t i = 0; i < s->n_active; i++)
+		r->ahead += queue_count_before(s->active[i], j);
 }

@@ -1,0 +1,246 @@
+/*
+ * simulate: `jobctl simulate TRACE.csv`: reads a trace, runs it through the scheduler library, prints the
+ * figures.
+ *
+ * No controller is asked. The same trace and options give the same bytes, but for wall_s, which stands last.
+ */
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/picture.h"
+#include "jobctl/print.h"
+#include "scheduler/sim/sim.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TRACE ((size_t)4 << 30)
+
+static int pick(struct ctx *c, const char *option, const char *(*name)(unsigned), unsigned n, unsigned *out)
+{
+	const char *given = args_get(&c->args, option), *names[32], *near;
+
+	if (!given)
+		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		names[i] = name(i);
+		if (!strcmp(given, names[i])) {
+			*out = i;
+			return 0;
+		}
+	}
+	names[n] = NULL;
+	near = str_nearest(given, names);
+	return err_set(&c->err, ERR_INVALID, "--%s '%s' is not known%s%s%s; see jobctl simulate --help", option,
+	               given, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+static const char *policy_name(unsigned i)
+{
+	return sim_policy_name((enum sim_policy)i);
+}
+
+static const char *estimate_name(unsigned i)
+{
+	return sim_estimate_name((enum sim_estimate)i);
+}
+
+static int hours(struct ctx *c, double *out)
+{
+	const char *s = args_get(&c->args, "failures");
+	char *end;
+
+	if (!s)
+		return 0;
+	*out = strtod(s, &end);
+	if (end == s || *end || !isfinite(*out) || *out < 0.1)
+		return err_set(&c->err, ERR_INVALID,
+		               "--failures '%s': expected a mean time to failure in hours, from 0.1 up", s);
+	return 0;
+}
+
+static int options(struct ctx *c, struct sim_conf *conf)
+{
+	uint64_t nodes = 0, gpus = 0;
+	unsigned policy = SIM_FIFO, estimate = SIM_TRUE;
+	const char *bad;
+
+	*conf = (struct sim_conf){.speedup = 1, .seed = 1};
+	if (!args_has(&c->args, "nodes") || !args_has(&c->args, "gpus-per-node"))
+		return err_set(&c->err, ERR_INVALID, "--nodes and --gpus-per-node are needed");
+	if (args_u64(&c->args, "nodes", 1, UINT32_MAX, &nodes, &c->err) ||
+	    args_u64(&c->args, "gpus-per-node", 1, UINT32_MAX, &gpus, &c->err) ||
+	    args_u64(&c->args, "speedup", 1, UINT32_MAX, &conf->speedup, &c->err) ||
+	    args_u64(&c->args, "seed", 0, UINT64_MAX, &conf->seed, &c->err) || hours(c, &conf->mttf_hours) ||
+	    pick(c, "policy", policy_name, SIM_POLICIES, &policy) ||
+	    pick(c, "estimate", estimate_name, SIM_ESTIMATES, &estimate))
+		return -1;
+	conf->nodes = (uint32_t)nodes;
+	conf->gpus_per_node = (uint32_t)gpus;
+	conf->policy = (enum sim_policy)policy;
+	conf->estimate = (enum sim_estimate)estimate;
+	if (!args_has(&c->args, "estimate") && (policy == SIM_FAIR || policy == SIM_DEFAULT))
+		conf->estimate = SIM_LEARNED;
+	bad = sim_conf_check(conf);
+	return bad ? err_set(&c->err, ERR_INVALID, "%s", bad) : 0;
+}
+
+static int load(struct ctx *c, const char *path, struct trace *t)
+{
+	struct trace_mistake m;
+	char *text;
+	size_t n;
+	int rc;
+
+	if (fs_read_file(path, MAX_TRACE, &text, &n, &c->err) < 0)
+		return -1;
+	rc = trace_parse(t, text, n, &m);
+	free(text);
+	if (rc == 0)
+		return 0;
+	return err_set(&c->err, ERR_INVALID, "%s: line %zu, column %zu: %s%s%s", path, m.line, m.column,
+	               m.field ? m.field : "", m.field ? ": " : "", m.what);
+}
+
+/* The shortest text that reads back as the same number, and never one of another locale. */
+static cJSON *number(double v)
+{
+	char text[40];
+
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	return cJSON_CreateRaw(text);
+}
+
+static cJSON *whole(uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%" PRIu64, v);
+	return cJSON_CreateRaw(text);
+}
+
+static cJSON *report(const struct sim_conf *conf, const struct sim_result *r, double wall_s)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddItemToObject(o, "policy", cJSON_CreateString(sim_policy_name(conf->policy)));
+	cJSON_AddItemToObject(o, "estimate", cJSON_CreateString(sim_estimate_name(conf->estimate)));
+	cJSON_AddItemToObject(o, "nodes", whole(conf->nodes));
+	cJSON_AddItemToObject(o, "gpus_per_node", whole(conf->gpus_per_node));
+	cJSON_AddItemToObject(o, "speedup", whole(conf->speedup));
+	cJSON_AddItemToObject(o, "jobs", whole(r->n));
+	cJSON_AddItemToObject(o, "dropped", whole(r->dropped));
+	cJSON_AddItemToObject(o, "avg_jct_s", number(r->avg_jct_s));
+	cJSON_AddItemToObject(o, "avg_wait_s", number(r->avg_wait_s));
+	cJSON_AddItemToObject(o, "p50_jct_s", whole(r->p50_jct_s));
+	cJSON_AddItemToObject(o, "p95_jct_s", whole(r->p95_jct_s));
+	cJSON_AddItemToObject(o, "p99_jct_s", whole(r->p99_jct_s));
+	cJSON_AddItemToObject(o, "max_wait_s", whole(r->max_wait_s));
+	cJSON_AddItemToObject(o, "makespan_s", whole(r->makespan_s));
+	cJSON_AddItemToObject(o, "utilization", number(r->utilization));
+	if (conf->mttf_hours > 0) {
+		cJSON_AddItemToObject(o, "node_failures", whole(r->node_failures));
+		cJSON_AddItemToObject(o, "lost_gpu_s", whole(r->lost_gpu_s));
+		cJSON_AddItemToObject(o, "given_up", whole(r->given_up));
+	}
+	cJSON_AddItemToObject(o, "wall_s", number(wall_s));
+	return o;
+}
+
+static void print_report(struct ctx *c, const cJSON *o)
+{
+	const cJSON *m;
+
+	if (c->json) {
+		ctx_print_json(o);
+		return;
+	}
+	cJSON_ArrayForEach (m, o)
+		printf("%-14s %s\n", m->string, m->valuestring);
+}
+
+static void add_line(FILE *f, const struct sim_job *j)
+{
+	fprintf(f, "%" PRIu32 ",%" PRIu64 ",", j->row, j->submit_s);
+	if (j->end_s != SIM_NEVER)
+		fprintf(f, "%" PRIu64 ",%" PRIu64, j->start_s, j->end_s);
+	else
+		fputc(',', f);
+	fprintf(f, ",%" PRIu32 ",", j->gpus);
+	for (uint32_t i = 0; j->end_s != SIM_NEVER && i < j->n_nodes; i++)
+		fprintf(f, "%s%" PRIu32, i ? " " : "", j->nodes[i]);
+	fputc('\n', f);
+}
+
+/* Every job with its times and nodes, for checks by others. */
+static int write_schedule(const char *path, const struct sim_result *r, struct err *e)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	int rc;
+
+	if (!f)
+		return err_set(e, ERR_INTERNAL, "no memory for the schedule");
+	fputs("row,submit_s,start_s,end_s,gpus,nodes\n", f);
+	for (size_t i = 0; i < r->n; i++)
+		add_line(f, &r->jobs[i]);
+	fclose(f);
+	rc = fs_write_atomic(path, text, n, 0644, e);
+	free(text);
+	return rc;
+}
+
+static int simulate_exec(struct ctx *c)
+{
+	const struct clock *clock = clock_real();
+	uint64_t began = clock_boot_us(clock);
+	struct sim_conf conf;
+	struct sim_result r;
+	struct trace t;
+	const char *svg = args_get(&c->args, "svg"), *schedule = args_get(&c->args, "schedule");
+	cJSON *o;
+	int rc = 0;
+
+	if (options(c, &conf) || load(c, c->args.operand[0], &t))
+		return -1;
+	sim_run(&conf, &t, &r);
+	o = report(&conf, &r, (double)(clock_boot_us(clock) - began) / 1e6);
+	if (schedule)
+		rc = write_schedule(schedule, &r, &c->err);
+	if (rc == 0 && svg)
+		rc = picture_write(svg, &conf, &r, &c->err);
+	if (rc == 0)
+		print_report(c, o);
+	cJSON_Delete(o);
+	sim_result_fini(&r);
+	trace_fini(&t);
+	return rc;
+}
+
+static const struct arg_opt opts[] = {
+    {"nodes", 'n', "N", "identical nodes"},
+    {"gpus-per-node", 'g', "G", "GPUs of each, at most 64"},
+    {"policy", 'p', "NAME",
+     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default"},
+    {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned"},
+    {"speedup", 0, "X", "divide submit times by this whole number"},
+    {"failures", 0, "HOURS", "nodes fail, with this mean time to failure each"},
+    {"seed", 0, "NUMBER", "of the failures; 1 when not given"},
+    {"svg", 0, "FILE", "a picture: use and queue over time, waiting time by size"},
+    {"schedule", 0, "FILE", "start, end and nodes of each job, as CSV"},
+    {NULL, 0, NULL, NULL},
+};
+
+const struct verb verbs_simulate[] = {
+    {"simulate", "TRACE.csv", "run a recorded trace through the scheduler", opts, 1, 1, simulate_exec},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL},
+};

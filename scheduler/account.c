@@ -1,0 +1,149 @@
+/*
+ * account: queues and owners in a tree, what they hold, what they have used, and what they may hold.
+ *
+ * Use fades with a half-life; what is held goes on counting while it is held, so the figure is exact at any
+ * time without a walk over jobs. Shares are compared where two accounts' ways to the root part: brothers
+ * compete, by use over weight.
+ */
+#include "scheduler/model.h"
+#include <math.h>
+
+#define LN2 0.69314718055994530942
+
+static struct account *find(const struct sched *s, const char *path, size_t n)
+{
+	struct account *a;
+
+	HASH_FIND(hh, s->accounts, path, n, a);
+	return a;
+}
+
+/* The account of that path; those above are made as well. */
+static struct account *make(struct sched *s, const char *path, size_t n)
+{
+	struct account *a = find(s, path, n);
+	size_t up = n;
+
+	if (a)
+		return a;
+	a = mem_alloc(1, sizeof *a);
+	a->path = mem_alloc(n + 1, 1);
+	memcpy(a->path, path, n);
+	a->weight = 1;
+	a->use_at = s->now_s;
+	HASH_ADD_KEYPTR(hh, s->accounts, a->path, n, a);
+	if (!n)
+		return a;
+	while (up && path[up - 1] != '/')
+		up--;
+	a->parent = make(s, path, up ? up - 1 : 0);
+	a->depth = a->parent->depth + 1;
+	return a;
+}
+
+struct account *account_get(struct sched *s, const char *queue, const char *owner)
+{
+	size_t a = queue ? strlen(queue) : 0, b = owner ? strlen(owner) : 0;
+	char *path;
+	struct account *out;
+
+	if (!a && !b)
+		return make(s, "", 0);
+	path = mem_alloc(a + b + 2, 1);
+	if (a)
+		memcpy(path, queue, a);
+	if (a && b)
+		path[a++] = '/';
+	if (b)
+		memcpy(path + a, owner, b);
+	out = make(s, path, a + b);
+	free(path);
+	return out;
+}
+
+void sched_queue_set(struct sched *s, const struct sched_queue *q)
+{
+	struct account *a = make(s, q->path, strlen(q->path));
+
+	a->weight = q->weight > 0 ? q->weight : 1;
+	a->quota = q->quota_gpus;
+	a->borrow = !!q->borrow;
+	s->input++;
+	s->gen++;
+}
+
+double account_use(const struct sched *s, const struct account *a)
+{
+	double half = (double)s->policy.half_life_s, left = exp2(-(double)(s->now_s - a->use_at) / half);
+
+	return a->use * left + (double)a->gpus * half / LN2 * (1 - left);
+}
+
+void account_change(struct sched *s, struct account *a, uint64_t gpus, int sign)
+{
+	for (; a; a = a->parent) {
+		a->use = account_use(s, a);
+		a->use_at = s->now_s;
+		a->gpus = sign > 0 ? a->gpus + gpus : a->gpus - gpus;
+	}
+}
+
+/* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */
+static double share(const struct sched *s, const struct account *a)
+{
+	return (account_use(s, a) + 60.0 * (double)a->gpus) / a->weight;
+}
+
+int account_before(const struct sched *s, const struct account *a, const struct account *b)
+{
+	double x, y;
+
+	if (a == b)
+		return 0;
+	/* To brothers. An account above the other shares with nobody there: it goes first. */
+	while (a->depth > b->depth)
+		a = a->parent;
+	while (b->depth > a->depth)
+		b = b->parent;
+	while (a->parent != b->parent) {
+		a = a->parent;
+		b = b->parent;
+	}
+	if (a == b)
+		return 0;
+	x = share(s, a);
+	y = share(s, b);
+	return x < y ? -1 : x > y;
+}
+
+int account_full(const struct account *a, uint64_t gpus)
+{
+	int full = 0;
+
+	for (; a; a = a->parent) {
+		if (!a->quota || a->gpus + gpus <= a->quota)
+			continue;
+		if (!a->borrow)
+			return 2;
+		full = 1;
+	}
+	return full;
+}
+
+int account_below(const struct account *a, const struct account *top)
+{
+	while (a && a != top)
+		a = a->parent;
+	return a == top;
+}
+
+void accounts_fini(struct sched *s)
+{
+	struct account *a, *tmp;
+
+	HASH_ITER (hh, s->accounts, a, tmp) {
+		HASH_DELETE(hh, s->accounts, a);
+		free(a->path);
+		free(a);
+	}
+}

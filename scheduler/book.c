@@ -1,0 +1,63 @@
+/*
+ * book: nodes that are kept for a time: advance reservations and maintenance windows.
+ *
+ * A job may use such a node when it is believed to be gone before the time begins, or when the time is kept
+ * for its queue. Only a time limit makes that sure; without one it is a belief, and the controller has to
+ * drain in time.
+ */
+#include "scheduler/model.h"
+
+int book_allows(const struct sched *s, const struct node *n)
+{
+	const struct job *j = s->trying;
+
+	for (uint32_t i = 0; j && i < n->n_bookings; i++) {
+		const struct booking *b = &n->bookings[i];
+
+		if (b->to_s <= s->now_s || b->from_s >= s->try_end_s)
+			continue;
+		if (!b->account || !account_below(j->lane->account, b->account))
+			return 0;
+	}
+	return 1;
+}
+
+static void node_drop(struct node *n, uint64_t id)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n->n_bookings; i++)
+		if (n->bookings[i].id != id)
+			n->bookings[kept++] = n->bookings[i];
+	n->n_bookings = kept;
+}
+
+void sched_book_remove(struct sched *s, uint64_t id)
+{
+	s->n_books = 0;
+	for (struct node *n = s->nodes; n; n = n->hh.next) {
+		node_drop(n, id);
+		s->n_books += n->n_bookings;
+	}
+	s->input++;
+}
+
+void sched_book_set(struct sched *s, const struct sched_book *b)
+{
+	sched_book_remove(s, b->id);
+	for (uint32_t i = 0; i < b->n_nodes; i++) {
+		struct node *n = model_node(s, b->nodes[i]);
+
+		if (!n)
+			continue;
+		n->bookings = mem_resize(n->bookings, n->n_bookings + 1, sizeof *n->bookings);
+		n->bookings[n->n_bookings++] =
+		    (struct booking){b->id, b->from_s, b->to_s, b->queue ? account_get(s, b->queue, NULL) : NULL};
+		s->n_books++;
+	}
+}
+
+void book_node_fini(struct node *n)
+{
+	free(n->bookings);
+}

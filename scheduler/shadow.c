@@ -1,0 +1,178 @@
+/*
+ * shadow: the place that is kept for one job while others pass it.
+ *
+ * Running jobs are taken away by believed end until the job would fit: that is its shadow time, and the view
+ * is what will be free then. Another job may start when it is believed to end before, or when the first would
+ * still fit at that time with it in its place. A running job is believed to end at its time limit, or when
+ * its burst's expected time is over; one that has outlived that is believed to take as long again. One that
+ * would start is judged with caution: a job without a limit is taken to run some times longer than expected.
+ */
+#include "scheduler/model.h"
+
+struct end {
+	uint64_t at;
+	const struct job *job;
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
+}
+
+static uint64_t running_end(const struct sched *s, const struct job *j)
+{
+	uint64_t ran = s->now_s - j->start_s;
+	double expect;
+
+	if (j->limit_s)
+		return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
+	if (!j->lane)
+		return s->now_s + ran;
+	expect = lane_expect(s, j->lane);
+	return expect > (double)ran ? j->start_s + (uint64_t)expect : j->start_s + 2 * ran;
+}
+
+uint64_t believed_end(const struct sched *s, const struct job *j)
+{
+	double expect;
+
+	if (j->limit_s)
+		return s->now_s + j->limit_s;
+	expect = s->policy.caution * j->lane->mean;
+	return s->now_s + (expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15);
+}
+
+static void room_change(struct room *r, const struct hold *h, uint64_t job)
+{
+	r->gpus += h->n_gpus;
+	r->slots += h->n_cpus;
+	r->memory += h->memory;
+	r->disk += h->disk;
+	r->holders--;
+	if (r->exclusive == job)
+		r->exclusive = 0;
+}
+
+void view_now(struct sched *s)
+{
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct node *n = s->sorted[i];
+
+		s->view[i] = (struct room){.memory = n->memory > n->memory_used ? n->memory - n->memory_used : 0,
+		                           .disk = n->disk > n->disk_used ? n->disk - n->disk_used : 0,
+		                           .exclusive = n->exclusive,
+		                           .gpus = n->free_gpus,
+		                           .slots = n->free_slots,
+		                           .holders = n->holders};
+	}
+}
+
+void view_release(struct sched *s, const struct job *j)
+{
+	for (uint32_t i = 0; i < j->n_holds; i++)
+		if (j->holds[i].node->known)
+			room_change(&s->view[j->holds[i].node->at], &j->holds[i], j->id);
+}
+
+/* Is the head there with the first n of the ends? The view is left so. */
+static int fits_after(struct sched *s, const struct shape *sh, const struct end *e, size_t n, int32_t *assign)
+{
+	view_now(s);
+	for (size_t i = 0; i < n; i++)
+		view_release(s, e[i].job);
+	return fit_gang(s, sh, FIT_VIEW, assign);
+}
+
+void shadow_make(struct sched *s, struct job *head)
+{
+	struct end *e = mem_alloc(s->n_running, sizeof *e);
+	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
+	size_t n = 0, lo = 0, hi;
+
+	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	for (const struct job *j = s->running; j; j = j->next_running)
+		e[n++] = (struct end){running_end(s, j), j};
+	qsort(e, n, sizeof *e, by_end);
+	/* More ends never make it fit less: the least number by halving. */
+	for (hi = n; lo < hi;) {
+		size_t mid = (lo + hi) / 2;
+
+		if (fits_after(s, head->shape, e, mid, assign))
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	s->shadow_s = lo && lo <= n ? e[lo - 1].at : s->now_s;
+	while (lo < n && e[lo].at <= s->shadow_s)
+		lo++;
+	if (!fits_after(s, head->shape, e, lo, assign))
+		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
+	s->head = head;
+	s->era++;
+	free(assign);
+	free(e);
+}
+
+static void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
+{
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct sched_group *g = assign[i] >= 0 ? &j->shape->groups[assign[i]] : NULL;
+		struct room *r = &s->view[i];
+
+		if (!g)
+			continue;
+		r->gpus -= (uint32_t)sign * g->gpus;
+		r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
+		r->memory -= (uint64_t)sign * j->shape->memory;
+		r->disk -= (uint64_t)sign * j->shape->disk;
+		r->holders += (uint32_t)sign;
+		if (j->shape->exclusive)
+			r->exclusive = sign > 0 ? j->id : 0;
+	}
+}
+
+int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
+{
+	int32_t *beside;
+	int fits;
+
+	if (s->shadow_s == UINT64_MAX || believed_end(s, j) <= s->shadow_s)
+		return 1;
+	beside = mem_alloc(s->n_sorted, sizeof *beside);
+	view_take(s, j, assign, 1);
+	fits = fit_gang(s, s->head->shape, FIT_VIEW, beside);
+	view_take(s, j, assign, -1);
+	free(beside);
+	return fits;
+}
+
+void shadow_took(struct sched *s, const struct job *j, const int32_t *assign)
+{
+	if (s->shadow_s != UINT64_MAX && believed_end(s, j) > s->shadow_s)
+		view_take(s, j, assign, 1);
+}
+
+void view_lost(struct sched *s)
+{
+	s->head = NULL;
+	s->look_input = 0; /* the next step begins a new look and a new era */
+	s->era_gen = 0;
+}
+
+uint64_t sched_earliest(struct sched *s, uint64_t id)
+{
+	struct job *j;
+	uint64_t at;
+
+	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	if (!j || !j->is_waiting)
+		return UINT64_MAX;
+	shadow_make(s, j);
+	at = s->shadow_s;
+	view_lost(s);
+	return at;
+}

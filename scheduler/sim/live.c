@@ -1,0 +1,95 @@
+/*
+ * live: policies that run in the scheduler library itself, as the controller drives it: the trace's jobs are
+ * added, sched_step decides, ends are told. The flat cluster keeps the account beside it, so that a GPU given
+ * twice is noticed.
+ */
+#include "scheduler/sched.h"
+#include "scheduler/sim/sim_int.h"
+
+int live_runs(const struct sim_conf *c)
+{
+	return c->policy == SIM_FAIR || c->policy == SIM_DEFAULT || c->library ||
+	       (c->policy == SIM_EASY && c->estimate == SIM_LEARNED);
+}
+
+static struct sched_policy policy_of(const struct sim_conf *c)
+{
+	struct sched_policy p = {.backfill = SCHED_RESERVE};
+
+	if (c->policy == SIM_FIFO)
+		p.backfill = SCHED_BLOCK;
+	else if (c->policy == SIM_FIFO_SKIP)
+		p.backfill = SCHED_SKIP;
+	else if (c->policy == SIM_FAIR)
+		p.fair = 1;
+	else if (c->policy == SIM_DEFAULT)
+		p.learned = 1;
+	return p;
+}
+
+void live_node(struct sim *s, uint32_t node, int usable)
+{
+	struct sched_gpu gpus[FLAT_MAX_GPUS];
+	struct sched_node n = {.id = node + 1, .gpus = gpus, .n_gpus = s->flat.per_node, .usable = usable};
+
+	for (uint32_t i = 0; i < n.n_gpus; i++)
+		gpus[i] = (struct sched_gpu){.index = i};
+	sched_node_set(s->lib, &n);
+}
+
+void live_init(struct sim *s, const struct trace *t)
+{
+	struct sched_policy p = policy_of(s->conf);
+
+	s->lib = sched_create();
+	s->users = (const char *const *)t->users;
+	sched_policy_set(s->lib, &p);
+	for (uint32_t i = 0; i < s->flat.nodes; i++)
+		live_node(s, i, 1);
+}
+
+void live_arrive(struct sim *s, uint32_t job)
+{
+	const struct sim_job *j = &s->jobs[job];
+	uint32_t whole = j->gpus / s->flat.per_node, rest = j->gpus % s->flat.per_node;
+	struct sched_group g[2] = {{.instances = whole, .gpus = s->flat.per_node},
+	                           {.instances = 1, .gpus = rest}};
+	struct sched_job in = {.id = job + 1, .order = job, .groups = g, .n_groups = 2, .submit_s = j->submit_s};
+
+	if (!whole) {
+		in.groups = g + 1;
+		in.n_groups = 1;
+	} else if (!rest) {
+		in.n_groups = 1;
+	}
+	in.owner = s->users[j->user];
+	if (s->conf->estimate != SIM_LEARNED)
+		in.limit_s = s->live[job].believed_s;
+	sched_now(s->lib, s->now);
+	sched_job_add(s->lib, &in);
+}
+
+void live_ended(struct sim *s, uint32_t job, int well)
+{
+	sched_now(s->lib, s->now);
+	if (well)
+		sched_job_finished(s->lib, job + 1, 1);
+	else
+		sched_job_remove(s->lib, job + 1);
+}
+
+void live_pass(struct sim *s)
+{
+	struct sched_decision *d;
+
+	sched_now(s->lib, s->now);
+	while ((d = sched_step(s->lib))) {
+		uint32_t job = (uint32_t)d->job - 1;
+
+		assert(d->n == s->jobs[job].n_nodes);
+		for (uint32_t i = 0; i < d->n; i++)
+			s->spots[i] = (uint32_t)d->places[i].node - 1;
+		sim_start_on(s, job, s->spots);
+		sched_decision_free(d);
+	}
+}

@@ -1,0 +1,268 @@
+/* sim: the event loop; see sim.h. */
+#include "scheduler/sched.h"
+#include "scheduler/sim/sim_int.h"
+
+static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",    "sjf-skip",
+                                                   "saf",  "saf-skip",  "fair", "default"};
+static const char *const estimates[SIM_ESTIMATES] = {"true", "x3", "learned"};
+
+const char *sim_policy_name(enum sim_policy p)
+{
+	return policies[p];
+}
+
+const char *sim_estimate_name(enum sim_estimate e)
+{
+	return estimates[e];
+}
+
+const char *sim_conf_check(const struct sim_conf *c)
+{
+	if (!c->nodes || c->nodes > FLAT_MAX_NODES)
+		return "nodes: from 1 to 262144";
+	if (!c->gpus_per_node || c->gpus_per_node > FLAT_MAX_GPUS)
+		return "GPUs per node: from 1 to 64";
+	if (!c->speedup)
+		return "speedup: from 1 up";
+	if (!(c->mttf_hours >= 0))
+		return "failures: a number of hours from 0 up";
+	if (c->estimate == SIM_LEARNED && c->policy >= SIM_SJF && c->policy <= SIM_SAF_SKIP)
+		return "sjf and saf order by what is known at arrival: --estimate true or x3";
+	return NULL;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static int by_arrival(const void *a, const void *b)
+{
+	const struct sim_job *x = a, *y = b;
+
+	if (x->submit_s != y->submit_s)
+		return x->submit_s < y->submit_s ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static void load(struct sim *s, const struct trace *t, struct sim_result *r)
+{
+	uint64_t room = (uint64_t)s->conf->nodes * s->conf->gpus_per_node;
+	uint32_t *spots;
+	size_t n_spots = 0;
+	int sorted = 1;
+
+	r->jobs = mem_alloc(t->n, sizeof *r->jobs);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct trace_job *in = &t->jobs[i];
+		struct sim_job *j = &r->jobs[r->n];
+
+		if (in->gpus > room) {
+			r->dropped++;
+			continue;
+		}
+		*j = (struct sim_job){.row = (uint32_t)i,
+		                      .gpus = in->gpus,
+		                      .user = in->user,
+		                      .submit_s = in->submit_s / s->conf->speedup,
+		                      .duration_s = in->duration_s,
+		                      .start_s = SIM_NEVER,
+		                      .end_s = SIM_NEVER,
+		                      .n_nodes = flat_spots(s->conf->gpus_per_node, in->gpus)};
+		n_spots += j->n_nodes;
+		sorted = sorted && (!r->n || j[-1].submit_s <= j->submit_s);
+		r->n++;
+	}
+	if (!sorted)
+		qsort(r->jobs, r->n, sizeof *r->jobs, by_arrival);
+	r->pool = spots = mem_alloc(n_spots, sizeof *spots);
+	for (size_t i = 0; i < r->n; i++) {
+		r->jobs[i].nodes = spots;
+		spots += r->jobs[i].n_nodes;
+	}
+	s->jobs = r->jobs;
+	s->n = (uint32_t)r->n;
+	s->live = mem_alloc(r->n, sizeof *s->live);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Sorts jobs into classes of equal size. */
+static void classify(struct sim *s)
+{
+	uint32_t *sizes = mem_alloc(s->n, sizeof *sizes), n = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		if (!i || s->jobs[i].gpus != s->jobs[i - 1].gpus)
+			sizes[n++] = s->jobs[i].gpus;
+	qsort(sizes, n, sizeof *sizes, by_number);
+	for (uint32_t i = 0; i < n; i++)
+		if (!i || sizes[i] != sizes[s->n_classes - 1])
+			sizes[s->n_classes++] = sizes[i];
+	s->classes = mem_alloc(s->n_classes, sizeof *s->classes);
+	for (uint32_t i = 0; i < s->n; i++) {
+		const uint32_t *at = bsearch(&s->jobs[i].gpus, sizes, s->n_classes, sizeof *sizes, by_number);
+
+		s->live[i].class_id = (uint32_t)(at - sizes);
+		s->live[i].at = s->classes[at - sizes].n++;
+	}
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		s->classes[i].gpus = sizes[i];
+		s->classes[i].jobs = mem_alloc(s->classes[i].n, sizeof *s->classes[i].jobs);
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		s->classes[s->live[i].class_id].jobs[s->live[i].at] = i;
+	free(sizes);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void sim_start_on(struct sim *s, uint32_t job, const uint32_t *on)
+{
+	struct sim_job *j = &s->jobs[job];
+	struct sim_live *l = &s->live[job];
+	uint32_t *nodes = (uint32_t *)s->out->pool + (j->nodes - (const uint32_t *)s->out->pool);
+
+	memcpy(nodes, on, j->n_nodes * sizeof *nodes);
+	flat_take(&s->flat, j->gpus, nodes);
+	j->start_s = s->now;
+	j->end_s = s->now + j->duration_s;
+	l->running = 1;
+	s->n_running++;
+	s->n_waiting--;
+	sim_heap_push(&s->ends, (struct sim_key){j->end_s, l->attempt, job});
+	if (!s->lib && s->conf->policy == SIM_EASY)
+		easy_started(s, job);
+}
+
+void sim_start(struct sim *s, uint32_t job)
+{
+	flat_find(&s->flat, s->jobs[job].gpus, s->spots);
+	sim_start_on(s, job, s->spots);
+}
+
+static void stop(struct sim *s, uint32_t job, int well)
+{
+	flat_give(&s->flat, s->jobs[job].gpus, s->jobs[job].nodes);
+	s->live[job].running = 0;
+	s->n_running--;
+	if (s->lib)
+		live_ended(s, job, well);
+	else if (s->conf->policy == SIM_EASY)
+		easy_ended(s, job);
+}
+
+static void wait_for_turn(struct sim *s, uint32_t job)
+{
+	s->n_waiting++;
+	if (s->lib)
+		live_arrive(s, job);
+	else if (s->conf->policy == SIM_EASY)
+		easy_arrive(s, job);
+	else
+		order_arrive(s, job);
+}
+
+void sim_kill(struct sim *s, uint32_t job)
+{
+	struct sim_job *j = &s->jobs[job];
+
+	s->out->lost_gpu_s += (s->now - j->start_s) * j->gpus;
+	stop(s, job, 0);
+	s->live[job].attempt++;
+	j->start_s = j->end_s = SIM_NEVER;
+	if (++j->failures > SIM_MAX_FAILURES)
+		s->out->given_up++;
+	else
+		wait_for_turn(s, job);
+}
+
+static void arrive(struct sim *s, uint32_t job)
+{
+	s->live[job].believed_s = s->jobs[job].duration_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
+	wait_for_turn(s, job);
+}
+
+static void complete_all(struct sim *s)
+{
+	while (s->ends.n && s->ends.v[0].k <= s->now) {
+		struct sim_key k = sim_heap_pop(&s->ends);
+
+		if (s->live[k.job].running && s->live[k.job].attempt == k.row)
+			stop(s, k.job, 1);
+	}
+}
+
+/* The next distinct time; SIM_NEVER: nothing more can happen. */
+static uint64_t next_time(const struct sim *s)
+{
+	uint64_t t = SIM_NEVER, fail;
+
+	if (s->ends.n)
+		t = s->ends.v[0].k;
+	if (s->next < s->n && s->jobs[s->next].submit_s < t)
+		t = s->jobs[s->next].submit_s;
+	fail = s->next < s->n || s->n_running || s->n_waiting ? fail_next(s) : SIM_NEVER;
+	return fail < t ? fail : t;
+}
+
+static void step(struct sim *s)
+{
+	uint32_t first_new = s->next;
+
+	complete_all(s);
+	fail_step(s);
+	while (s->next < s->n && s->jobs[s->next].submit_s <= s->now)
+		arrive(s, s->next++);
+	if (s->lib)
+		live_pass(s);
+	else if (s->conf->policy == SIM_EASY)
+		easy_pass(s, first_new);
+	else
+		order_pass(s);
+}
+
+void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result *r)
+{
+	struct sim s = {.conf = c, .out = r};
+
+	memset(r, 0, sizeof *r);
+	flat_init(&s.flat, c->nodes, c->gpus_per_node);
+	s.spots = mem_alloc(c->nodes, sizeof *s.spots);
+	load(&s, t, r);
+	classify(&s);
+	if (live_runs(c))
+		live_init(&s, t);
+	else if (c->policy == SIM_EASY)
+		easy_init(&s);
+	fail_init(&s);
+	while ((s.now = next_time(&s)) != SIM_NEVER)
+		step(&s);
+	assert(!s.n_waiting && !s.n_running); /* what fits into the empty cluster ends */
+	sim_summarise(r, c);
+	if (s.lib)
+		sched_destroy(s.lib);
+	else if (c->policy == SIM_EASY)
+		easy_fini(&s);
+	for (uint32_t i = 0; i < s.n_classes; i++) {
+		free(s.classes[i].heap.v);
+		free(s.classes[i].jobs);
+	}
+	flat_fini(&s.flat);
+	free(s.classes);
+	free(s.queue.v);
+	free(s.ends.v);
+	free(s.failing.v);
+	free(s.down);
+	free(s.spots);
+	free(s.live);
+}
+
+void sim_result_fini(struct sim_result *r)
+{
+	free(r->jobs);
+	free(r->pool);
+	memset(r, 0, sizeof *r);
+}
