@@ -8,8 +8,6 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
-#define IDEM_KEPT_US (24ull * 3600 * 1000000)
-
 int status_ended(const char *status)
 {
 	return status &&
@@ -93,6 +91,7 @@ void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
 	    .started_us = sqlh_u64(st, 11),
 	    .ended_us = sqlh_u64(st, 12),
 	    .text = sqlh_dup(st, 13),
+	    .ended_by = sqlh_dup(st, 14),
 	};
 }
 
@@ -251,7 +250,13 @@ static int load_idem(sqlite3 *db, uint64_t now_us, const struct store_load *l, s
 	             : 0;
 }
 
-#define ACTIVE "status NOT IN ('completed', 'failed', 'stopped')"
+static int on_answer(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct answer_row r = {sqlh_str(st, 0), sqlh_str(st, 1), sqlh_u32(st, 2), sqlh_str(st, 3),
+	                       sqlh_u64(st, 4)};
+
+	return l->answer(&r, l->arg);
+}
 
 int store_load(struct store *s, const struct store_load *l, struct err *e)
 {
@@ -262,12 +267,13 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	if (l->job)
 		rc = each(db,
 		          "SELECT " JOB_COLUMNS
-		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job." ACTIVE
+		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE
 		          " ORDER BY job.id",
 		          0, on_job, l, e);
 	if (rc == 0 && l->attempt)
 		rc = each(db,
-		          "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job IN (SELECT id FROM job WHERE " ACTIVE
+		          "SELECT " ATTEMPT_COLUMNS
+		          " FROM attempt WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
 		          ") ORDER BY job, number",
 		          0, on_attempt, l, e);
 	if (rc == 0 && l->rank)
@@ -275,7 +281,7 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    db,
 		    "SELECT " RANK_COLUMNS
 		    " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
-		    "(SELECT id FROM job WHERE " ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
+		    "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
 		    0, on_rank, l, e);
 	if (rc == 0 && l->node)
 		rc = each(db,
@@ -292,6 +298,9 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
+	if (rc == 0 && l->answer)
+		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
+		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);
 	return rc;
 }
 

@@ -126,17 +126,25 @@ static int apply(sqlite3 *db, size_t number, const struct clock *clock, struct e
 	return 0;
 }
 
+/* In one transaction: a table without the id would be taken for another program's after a crash in between.
+ */
+static int mark_ours(sqlite3 *db, struct err *e)
+{
+	if (sqlh_exec(db,
+	              "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, "
+	              "name TEXT NOT NULL, checksum TEXT NOT NULL, at_us INTEGER NOT NULL); "
+	              "PRAGMA application_id = 1213355080; COMMIT",
+	              e) == 0)
+		return 0;
+	sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	return -1;
+}
+
 int migrate_run(sqlite3 *db, const struct clock *clock, struct err *e)
 {
 	int rc;
 
-	if (check_id(db, e) < 0 ||
-	    sqlh_exec(db,
-	              "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, "
-	              "checksum TEXT NOT NULL, "
-	              "at_us INTEGER NOT NULL); PRAGMA application_id = 1213355080;",
-	              e) < 0 ||
-	    check_newer(db, e) < 0)
+	if (check_id(db, e) < 0 || mark_ours(db, e) < 0 || check_newer(db, e) < 0)
 		return -1;
 	for (size_t number = 1; number <= N_MIGRATIONS; number++) {
 		rc = check_one(db, number, e);

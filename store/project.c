@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/secret.h"
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
@@ -22,13 +24,13 @@
 /* Everything that is prepared for one step. */
 enum {
 	P_JOB,
-	P_HAS,
 	P_IX,
 	P_HP_NUM,
 	P_HP_TEXT,
+	P_HP_NUMS,
+	P_HP_TEXTS,
 	P_TAG_CLEAR,
 	P_TAG,
-	P_TAG_ANY,
 	P_HOLD,
 	P_UNHOLD,
 	P_SUM,
@@ -37,17 +39,23 @@ enum {
 	P_CLEAN,
 	P_N
 };
+#define HP_ROWS   16
+#define HP_4      "(?,?,?),(?,?,?),(?,?,?),(?,?,?)"
+#define HP_VALUES HP_4 "," HP_4 "," HP_4 "," HP_4
 static const char *const sqls[P_N] = {
     [P_JOB] = "SELECT owner, name, experiment, status, ended_us, deleted, (SELECT spec FROM job_spec s WHERE "
               "s.id = job.id), "
-              "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0) FROM job WHERE id = ?",
-    [P_HAS] = "SELECT 1 FROM job_ix WHERE job = ?",
+              "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0), "
+              "EXISTS (SELECT 1 FROM job_ix i WHERE i.job = job.id), "
+              "EXISTS (SELECT 1 FROM tag t WHERE t.job = job.id) FROM job WHERE id = ?",
     [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
     [P_HP_NUM] = "INSERT OR IGNORE INTO hp_num VALUES (?,?,?)",
     [P_HP_TEXT] = "INSERT OR IGNORE INTO hp_text VALUES (?,?,?)",
+    /* HP_ROWS at once: beginning and ending a statement costs as much as a row. */
+    [P_HP_NUMS] = "INSERT OR IGNORE INTO hp_num VALUES " HP_VALUES,
+    [P_HP_TEXTS] = "INSERT OR IGNORE INTO hp_text VALUES " HP_VALUES,
     [P_TAG_CLEAR] = "DELETE FROM tag_ix WHERE job = ?",
     [P_TAG] = "INSERT INTO tag_ix VALUES (?,?,?)",
-    [P_TAG_ANY] = "SELECT 1 FROM tag WHERE job = ? LIMIT 1",
     [P_HOLD] = "INSERT OR REPLACE INTO holding VALUES (?,?,?)",
     [P_UNHOLD] = "DELETE FROM holding WHERE job = ?",
     [P_SUM] = "INSERT OR REPLACE INTO metric_sum VALUES (?,?,?,?,?,?,?)",
@@ -102,16 +110,6 @@ static int run_for(sqlite3_stmt *st, uint64_t job, struct err *e)
 	return sqlh_run(st, e);
 }
 
-static int has(sqlite3_stmt *st, uint64_t job, struct err *e)
-{
-	int rc;
-
-	sqlite3_bind_int64(st, 1, (int64_t)job);
-	rc = sqlh_step(st, e);
-	sqlite3_reset(st);
-	return rc;
-}
-
 /* ---- hyperparameters: gathered, sorted, written: neighbours in the tree are written one after the other
  * ---------- */
 
@@ -122,7 +120,8 @@ static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters")) {
 		struct hp *hp;
 
-		if (!v->string)
+		/* Else searching would tell it by trying. */
+		if (!v->string || secret_name(v->string))
 			continue;
 		if (s->n_hps == s->cap_hps) {
 			s->cap_hps = s->cap_hps ? s->cap_hps * 2 : 256;
@@ -131,7 +130,7 @@ static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 		hp = &s->hps[s->n_hps++];
 		*hp = (struct hp){xstrdup(v->string), NULL, v->valuedouble, job};
 		if (cJSON_IsString(v))
-			hp->text = xstrdup(v->valuestring);
+			hp->text = secret_text(v->valuestring);
 		else if (!cJSON_IsNumber(v))
 			hp->text = json_text(v);
 	}
@@ -151,31 +150,45 @@ static int by_tree(const void *a, const void *b)
 	return c ? c : (x->job > y->job) - (x->job < y->job);
 }
 
+static int put_hp_rows(sqlite3_stmt *st, const struct hp *hp, int n, struct err *e)
+{
+	for (int i = 0; i < n; i++, hp++) {
+		sqlh_bind_str(st, i * 3 + 1, hp->name);
+		if (hp->text)
+			sqlh_bind_str(st, i * 3 + 2, hp->text);
+		else
+			sqlite3_bind_double(st, i * 3 + 2, hp->num);
+		sqlite3_bind_int64(st, i * 3 + 3, (int64_t)hp->job);
+	}
+	return sqlh_run(st, e);
+}
+
 static int put_hps(struct step *s, struct err *e)
 {
+	int n;
+
 	if (s->n_hps)
 		qsort(s->hps, s->n_hps, sizeof(*s->hps), by_tree);
-	for (size_t i = 0; i < s->n_hps; i++) {
+	for (size_t i = 0; i < s->n_hps; i += (size_t)n) {
 		const struct hp *hp = &s->hps[i];
-		sqlite3_stmt *st = s->st[hp->text ? P_HP_TEXT : P_HP_NUM];
+		int text = hp->text != NULL, many;
 
-		sqlh_bind_str(st, 1, hp->name);
-		if (hp->text)
-			sqlh_bind_str(st, 2, hp->text);
-		else
-			sqlite3_bind_double(st, 2, hp->num);
-		sqlite3_bind_int64(st, 3, (int64_t)hp->job);
-		if (sqlh_run(st, e) < 0)
+		/* All numbers stand before all texts. */
+		many = s->n_hps - i >= HP_ROWS && (hp[HP_ROWS - 1].text != NULL) == text;
+		n = many ? HP_ROWS : 1;
+		if (put_hp_rows(s->st[many ? P_HP_NUMS + text : P_HP_NUM + text], hp, n, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int put_tags(struct step *s, uint64_t job, const cJSON *spec, struct err *e)
+/* known: rows of it may be there; changed: its tags are not those of the specification any more. Most jobs
+ * are new and have none. */
+static int put_tags(struct step *s, uint64_t job, const cJSON *spec, int known, int changed, struct err *e)
 {
-	cJSON *tags = tags_of(s->w->db, job, spec, e);
+	cJSON *tags = changed ? tags_of(s->w->db, job, spec, e) : tags_of_spec(spec);
 	const cJSON *v;
-	int rc = tags ? run_for(s->st[P_TAG_CLEAR], job, e) : -1;
+	int rc = !tags ? -1 : known ? run_for(s->st[P_TAG_CLEAR], job, e) : 0;
 
 	cJSON_ArrayForEach (v, tags) {
 		sqlite3_bind_int64(s->st[P_TAG], 1, (int64_t)job);
@@ -215,15 +228,14 @@ static int put_ended(struct step *s, uint64_t job, unsigned dropped, int64_t end
 /* row: P_JOB. */
 static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *e)
 {
-	int known = has(s->st[P_HAS], job, e), changed = known < 0 ? -1 : has(s->st[P_TAG_ANY], job, e);
+	int known = sqlite3_column_int(row, 8), changed = sqlite3_column_int(row, 9), rc = 0;
 	const char *text = sqlh_str(row, 6);
 	int64_t ended_us = sqlite3_column_int64(row, 4);
 	cJSON *spec = NULL;
-	int rc = changed < 0 ? -1 : 0;
 
-	if (rc == 0 && (!known || changed)) {
-		spec = text ? json_parse(text, strlen(text), NULL) : NULL;
-		rc = put_tags(s, job, spec, e);
+	if (!known || changed) {
+		spec = text ? cJSON_Parse(text) : NULL; /* was looked at closely when it was submitted */
+		rc = put_tags(s, job, spec, known, changed, e);
 	}
 	if (rc == 0 && !known) {
 		add_hps(s, job, spec);
@@ -235,7 +247,7 @@ static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *
 	if (sqlite3_column_int64(row, 5) && run_for(s->st[P_SUM_CLEAR], job, e) < 0)
 		return -1;
 	if (!status_ended(sqlh_str(row, 3)))
-		return run_for(s->st[P_UNHOLD], job, e);
+		return known ? run_for(s->st[P_UNHOLD], job, e) : 0;
 	return put_ended(s, job, (unsigned)sqlite3_column_int64(row, 7), ended_us, e);
 }
 
@@ -435,10 +447,20 @@ int project_waiting(const struct wdb *w)
 	return w->projected < w->last_event || w->metrics_dirty || w->n_to_merge;
 }
 
+/* Of this thread: on a busy machine time passes in which no step was made. */
+static uint64_t cpu_us(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_THREAD, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000u +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
 int project_step(struct wdb *w, size_t max_events, struct err *e)
 {
 	struct jobs jobs = {0}, dirty = {0};
-	uint64_t mark = w->projected;
+	uint64_t mark = w->projected, start_us = cpu_us();
 	struct step s = {0};
 	int rc;
 
@@ -452,6 +474,7 @@ int project_step(struct wdb *w, size_t max_events, struct err *e)
 		jobs_sort(&jobs);
 		rc = step_open(&s, w, e) < 0 || write_step(&s, &jobs, &dirty, mark, e) < 0 ? -1 : 0;
 		step_close(&s);
+		w->step_us = cpu_us() - start_us;
 		if (rc == 0)
 			rc = wdb_commit(w, e);
 		if (rc < 0)

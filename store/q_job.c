@@ -183,6 +183,7 @@ static cJSON *rank_json(const struct rank_row *k)
 	json_add_time(o, "started_at", k->started_us);
 	json_add_time(o, "ended_at", k->ended_us);
 	json_add_str(o, "text", k->text);
+	json_add_str(o, "ended_by", k->ended_by);
 	return o;
 }
 

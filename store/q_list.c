@@ -97,7 +97,7 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
 		bind_text(q, f->owner);
 	}
 	if (f->status && !strcmp(f->status, "active")) {
-		sql_add(q, " AND job.status NOT IN ('completed', 'failed', 'stopped')");
+		sql_add(q, " AND " SQL_JOB_ACTIVE);
 	} else if (f->status) {
 		sql_add(q, " AND job.status = ?");
 		bind_text(q, f->status);
@@ -203,25 +203,27 @@ static int tag_matches(const cJSON *tags, const struct job_filter *f)
 	return v && (!f->tag_value || !strcmp(v->valuestring, f->tag_value));
 }
 
+/* Parsed when it may have tags: a key that does not stand there letter by letter has an escape. */
+static cJSON *spec_for_tags(const char *text)
+{
+	return text && (strstr(text, "\"tags\"") || strchr(text, '\\')) ? cJSON_Parse(text) : NULL;
+}
+
 /* Takes rows of q that match, until `want` were found. */
 static int collect(struct store_reader *r, const struct query *q, const struct job_filter *f, struct page *p,
                    struct err *e)
 {
-	sqlite3_stmt *st = query_open(r, q, e);
+	sqlite3_stmt *st = query_open(r, q, e), *tag_st = st ? tags_prepare(r->db, e) : NULL;
 	size_t before = p->n;
-	int rc = 0;
+	int rc = tag_st ? 0 : -1;
 
-	if (!st)
-		return -1;
-	while (p->n - before < p->want && (rc = sqlh_step(st, e)) > 0) {
+	while (rc >= 0 && p->n - before < p->want && (rc = sqlh_step(st, e)) > 0) {
 		struct job_row row;
-		const char *text;
 		cJSON *spec, *tags;
 
 		job_from_row(st, &row, 0);
-		text = sqlh_str(st, JOB_N_COLUMNS);
-		spec = text ? json_parse(text, strlen(text), NULL) : NULL;
-		tags = tags_of(r->db, row.id, spec, e);
+		spec = spec_for_tags(sqlh_str(st, JOB_N_COLUMNS));
+		tags = tags_by(tag_st, row.id, spec, e);
 		cJSON_Delete(spec);
 		if (tags && tag_matches(tags, f)) {
 			page_add(p, &row, tags);
@@ -234,6 +236,7 @@ static int collect(struct store_reader *r, const struct query *q, const struct j
 			break;
 		}
 	}
+	sqlite3_finalize(tag_st);
 	sqlite3_finalize(st);
 	return rc < 0 ? -1 : 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/strutil.h"
+#include "common/secret.h"
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
@@ -57,34 +57,6 @@ cJSON *json_real(double v)
 	return cJSON_CreateNumber(v);
 }
 
-static void mask_values(cJSON *environment)
-{
-	cJSON *v, *next;
-
-	for (v = environment->child; v; v = next) {
-		next = v->next;
-		if (v->string && str_secret_name(v->string)) {
-			char *name = xstrdup(v->string);
-
-			cJSON_ReplaceItemInObjectCaseSensitive(environment, name, cJSON_CreateString("***"));
-			free(name);
-		}
-	}
-}
-
-void json_mask(cJSON *v)
-{
-	cJSON *child;
-
-	/* The parser has bounded the depth. */
-	cJSON_ArrayForEach (child, v) {
-		if (child->string && strcmp(child->string, "environment") == 0 && cJSON_IsObject(child))
-			mask_values(child);
-		else
-			json_mask(child);
-	}
-}
-
 cJSON *json_of_text(const char *text)
 {
 	cJSON *v;
@@ -94,7 +66,7 @@ cJSON *json_of_text(const char *text)
 	v = json_parse(text, strlen(text), NULL);
 	if (!v)
 		return cJSON_CreateString(text);
-	json_mask(v);
+	secret_json(v, 0);
 	return v;
 }
 
@@ -115,28 +87,44 @@ static void lay_tag(cJSON *tags, const char *key, const char *value)
 		cJSON_AddStringToObject(tags, key, value);
 }
 
-cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e)
+cJSON *tags_of_spec(const cJSON *spec)
 {
-	sqlite3_stmt *st = sqlh_prepare(db, "SELECT key, value FROM tag WHERE job = ? ORDER BY key", e);
 	cJSON *tags = cJSON_CreateObject();
 	const cJSON *v;
-	int rc;
 
-	if (!st) {
-		cJSON_Delete(tags);
-		return NULL;
-	}
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "tags"))
 		if (v->string && cJSON_IsString(v))
 			lay_tag(tags, v->string, v->valuestring);
+	return tags;
+}
+
+sqlite3_stmt *tags_prepare(sqlite3 *db, struct err *e)
+{
+	return sqlh_prepare(db, "SELECT key, value FROM tag WHERE job = ? ORDER BY key", e);
+}
+
+cJSON *tags_by(sqlite3_stmt *st, uint64_t job, const cJSON *spec, struct err *e)
+{
+	cJSON *tags = tags_of_spec(spec);
+	int rc;
+
 	sqlite3_bind_int64(st, 1, (int64_t)job);
 	while ((rc = sqlh_step(st, e)) > 0)
 		lay_tag(tags, sqlh_str(st, 0), sqlh_str(st, 1));
-	sqlite3_finalize(st);
+	sqlite3_reset(st);
 	if (rc < 0) {
 		cJSON_Delete(tags);
 		return NULL;
 	}
+	return tags;
+}
+
+cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e)
+{
+	sqlite3_stmt *st = tags_prepare(db, e);
+	cJSON *tags = st ? tags_by(st, job, spec, e) : NULL;
+
+	sqlite3_finalize(st);
 	return tags;
 }
 
@@ -264,40 +252,6 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 	return rc < 0 ? -1 : 0;
 }
 
-static int is_name_byte(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* NAME=value in a command line (mpirun -x, env): the value of a secret name becomes "***". */
-static char *mask_assignments(const char *text)
-{
-	char *out = xmalloc(strlen(text) * 2 + 1), *o = out; /* "A_KEY=x" grows by two at most per assignment */
-	const char *start = text, *p = text;
-
-	while (*p) {
-		char name[64];
-		size_t n = (size_t)(p - start);
-
-		if (*p == '=' && n > 0 && n < sizeof(name)) {
-			memcpy(name, start, n);
-			name[n] = '\0';
-			if (str_secret_name(name)) {
-				p++;
-				o = stpcpy(o, "=***");
-				p += strcspn(p, " \t\r\n\"'");
-				start = p;
-				continue;
-			}
-		}
-		if (!is_name_byte(*p))
-			start = p + 1;
-		*o++ = *p++;
-	}
-	*o = '\0';
-	return out;
-}
-
 /* A package list has names too ("tokenizers==0.15"): only what may hold an environment is masked. */
 static void add_run_text(cJSON *o, const char *kind, const char *text)
 {
@@ -307,7 +261,7 @@ static void add_run_text(cJSON *o, const char *kind, const char *text)
 		json_add_str(o, "text", text);
 		return;
 	}
-	masked = mask_assignments(text);
+	masked = secret_text(text);
 	json_add_str(o, "text", masked);
 	free(masked);
 }

@@ -65,6 +65,7 @@ struct rank_row {
 	char *state;               /* waiting running exited lost failed */
 	int64_t exit_code, signal; /* -1 none */
 	uint8_t oom;
+	char *ended_by; /* NULL by itself, order, launcher */
 	uint32_t pid;
 	uint64_t started_us, ended_us;
 	char *text; /* why it failed to start, or last lines when it failed first */
@@ -94,6 +95,13 @@ struct artifact_row {
 struct tag_row {
 	uint64_t job;
 	char *key, *value;
+};
+
+struct answer_row { /* borrowed */
+	const char *key, *digest;
+	uint32_t status;
+	const char *body; /* JSON */
+	uint64_t at_us;
 };
 
 struct token_row {     /* join tokens and API tokens */

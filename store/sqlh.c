@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,8 +136,16 @@ static int make_file(const char *path, struct err *e)
 	return 0;
 }
 
+/* SQLite counts its memory under one mutex for all threads; nobody reads the count. Refused once SQLite is in
+ * use, which does no harm. */
+static void configure(void)
+{
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	/* A reader opens read-write too: it may have to recover the WAL's index. query_only keeps it from
 	 * changing rows. */
 	static const char read_sql[] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8192;"
@@ -152,6 +161,7 @@ sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 		err_set(e, ERR_IO, "open %s: injected", path);
 		return NULL;
 	}
+	pthread_once(&once, configure);
 	if (how == SQLH_WRITE && make_file(path, e) < 0)
 		return NULL;
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);

@@ -29,6 +29,8 @@
 
 struct loop;
 struct store;
+#define IDEM_KEPT_US (24ull * 3600 * 1000000) /* idempotency keys */
+
 struct store_txn;
 
 struct store_config {
@@ -57,6 +59,8 @@ void store_txn_tag(struct store_txn *t, const struct tag_row *r);
 void store_txn_token(struct store_txn *t, const struct token_row *r);
 /* All chunks of one batch (seq) of a node belong into one transaction. */
 void store_txn_metric(struct store_txn *t, const struct metric_chunk *c);
+/* Keeps an answer for IDEM_KEPT_US; older ones go. */
+void store_txn_answer(struct store_txn *t, const struct answer_row *r);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -82,6 +86,7 @@ struct store_load {
 	int (*node)(const struct node_row *r, void *arg);
 	int (*token)(const struct token_row *r, void *arg);                        /* not expired, not used up */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
+	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first; may be NULL */
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);
@@ -113,11 +118,18 @@ int store_retention_due(struct store_reader *r, const struct store_retention *p,
 int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg,
                       struct err *e);
 
-/* Replay of events, for store_verify: called for each event of a job in order (row NULL), then once with row
- * (ev NULL) and spec and run in it: compares what it has with the row and frees *state (NULL at the job's
- * first call). 0, or -1 with the difference in why. Without one the check is skipped, which the report says.
+/* All rows of one job: with spec and run; attempts by number, ranks by attempt and rank. */
+struct store_job_rows {
+	const struct job_row *job;
+	const struct attempt_row *attempts;
+	const struct rank_row *ranks;
+	size_t n_attempts, n_ranks;
+};
+/* Replay of events, for store_verify: called for each event of a job in order (rows NULL), then once with
+ * rows (ev NULL): compares what it has with them and frees *state (NULL at the job's first call). 0, or -1
+ * with the difference in why. Without one the check is skipped, which the report says.
  */
-typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const struct job_row *row,
+typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const struct store_job_rows *rows,
                                 char *why, size_t why_size, void *arg);
 void store_verify_set_reducer(store_reducer_fn fn, void *arg);
 
@@ -149,8 +161,8 @@ struct job_filter {
 	uint32_t limit;     /* at most 1,000; 0 = 100 */
 	int with_deleted;
 };
-/* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets in
- * environment are masked. */
+/* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets are
+ * masked: common/secret.h. */
 cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f,
                        struct err *e); /* {"jobs":[..],"next":id|null} */
 cJSON *store_job_json(struct store_reader *r, uint64_t job,

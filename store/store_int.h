@@ -28,6 +28,8 @@ enum op_kind {
 	OP_ARTIFACT,
 	OP_TAG,
 	OP_TOKEN,
+	OP_ANSWER,
+	OP_ANSWERS_OLD,
 	OP_SETTING,
 	OP_SETTING_DEL,
 	OP_RUN_INFO,
@@ -93,6 +95,7 @@ struct wdb {
 	size_t n_to_merge, cap_to_merge;
 	/* project.c */
 	sqlite3_stmt *proj[16];
+	uint64_t step_us;    /* CPU time of the last step of the projections, without its commit */
 	uint64_t last_event; /* greatest id committed */
 	uint64_t projected;  /* greatest id in the projections */
 	int metrics_dirty;   /* metric_dirty has rows */
@@ -181,23 +184,26 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
 #define RANK_COLUMNS                                                                                         \
 	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, "      \
-	"ended_us, text"
+	"ended_us, text, ended_by"
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
 #define ARTIFACT_COLUMNS "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 
-/* Replaces by "***" the values of environment variables whose names are secret, wherever an object
- * "environment" stands in v. */
-void json_mask(cJSON *v);
 /* Text that should be JSON: parsed and masked, a string when it is none, null when NULL. */
 cJSON *json_of_text(const char *text);
 cJSON *json_object_of(const char *text); /* null when it is no object */
 /* NaN and infinities as the strings "nan", "inf", "-inf". */
 cJSON *json_real(double v);
 /* The tags of a job: those of its specification with the tag table laid over them; malloc tree {k: v}. */
+cJSON *tags_of_spec(const cJSON *spec);
+/* The same for many jobs, with one statement. */
+sqlite3_stmt *tags_prepare(sqlite3 *db, struct err *e);
+cJSON *tags_by(sqlite3_stmt *st, uint64_t job, const cJSON *spec, struct err *e);
 cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e);
 cJSON *metrics_summary(struct store_reader *r, uint64_t job, struct err *e);
 
 int status_ended(const char *status);
+/* Word for word the condition of the index job_active. */
+#define SQL_JOB_ACTIVE "job.status <> 'completed' AND job.status <> 'failed' AND job.status <> 'stopped'"
 
 #endif

@@ -230,6 +230,7 @@ void store_txn_rank(struct store_txn *t, const struct rank_row *r)
 	put_u(t, r->started_us);
 	put_u(t, r->ended_us);
 	put_s(t, r->text);
+	put_s(t, r->ended_by);
 	end(t);
 }
 
@@ -270,6 +271,22 @@ void store_txn_tag(struct store_txn *t, const struct tag_row *r)
 	put_u(t, r->job);
 	put_s(t, r->key);
 	put_s(t, r->value);
+	end(t);
+}
+
+void store_txn_answer(struct store_txn *t, const struct answer_row *r)
+{
+	begin(t, OP_ANSWER, 0);
+	put_s(t, r->key);
+	put_s(t, r->digest);
+	put_u(t, r->status);
+	put_s(t, r->body);
+	put_u(t, r->at_us);
+	end(t);
+	if (r->at_us <= IDEM_KEPT_US)
+		return;
+	begin(t, OP_ANSWERS_OLD, 0);
+	put_u(t, r->at_us - IDEM_KEPT_US);
 	end(t);
 }
 

@@ -116,24 +116,93 @@ static void check_records(struct verify *v)
 /* ---- replay ----------------------------------------------------------------------------------------------
  */
 
-static void job_end(struct verify *v, sqlite3_stmt *jobs, uint64_t job, void **state)
+/* The statements that read one job's rows. */
+struct job_reader {
+	sqlite3_stmt *job, *attempts, *ranks;
+};
+
+struct job_rows {
+	struct job_row job;
+	struct attempt_row *attempts;
+	struct rank_row *ranks;
+	size_t n_attempts, n_ranks;
+};
+
+static int job_reader_open(struct job_reader *r, sqlite3 *db, struct err *e)
 {
-	struct job_row row;
+	r->job =
+	    sqlh_prepare(db,
+	                 "SELECT " JOB_COLUMNS
+	                 ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
+	                 e);
+	r->attempts =
+	    sqlh_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
+	r->ranks = sqlh_prepare(db, "SELECT " RANK_COLUMNS " FROM rank WHERE job = ? ORDER BY attempt, rank", e);
+	return r->job && r->attempts && r->ranks ? 0 : -1;
+}
+
+static void job_reader_close(struct job_reader *r)
+{
+	sqlite3_finalize(r->job);
+	sqlite3_finalize(r->attempts);
+	sqlite3_finalize(r->ranks);
+}
+
+/* 1 read, 0 there is no such job, -1 error. */
+static int job_rows_read(struct job_reader *r, uint64_t job, struct job_rows *out, struct err *e)
+{
+	int rc;
+
+	sqlite3_bind_int64(r->job, 1, (int64_t)job);
+	sqlite3_bind_int64(r->attempts, 1, (int64_t)job);
+	sqlite3_bind_int64(r->ranks, 1, (int64_t)job);
+	rc = sqlh_step(r->job, e);
+	if (rc > 0) {
+		job_from_row(r->job, &out->job, 1);
+		while ((rc = sqlh_step(r->attempts, e)) > 0) {
+			out->attempts = xrealloc(out->attempts, (out->n_attempts + 1) * sizeof(*out->attempts));
+			attempt_from_row(r->attempts, &out->attempts[out->n_attempts++]);
+		}
+		while (rc == 0 && (rc = sqlh_step(r->ranks, e)) > 0) {
+			out->ranks = xrealloc(out->ranks, (out->n_ranks + 1) * sizeof(*out->ranks));
+			rank_from_row(r->ranks, &out->ranks[out->n_ranks++]);
+			rc = 0;
+		}
+		rc = rc < 0 ? -1 : 1;
+	}
+	sqlite3_reset(r->job);
+	sqlite3_reset(r->attempts);
+	sqlite3_reset(r->ranks);
+	return rc;
+}
+
+static void job_rows_fini(struct job_rows *r)
+{
+	job_row_fini(&r->job);
+	for (size_t i = 0; i < r->n_attempts; i++)
+		attempt_row_fini(&r->attempts[i]);
+	for (size_t i = 0; i < r->n_ranks; i++)
+		rank_row_fini(&r->ranks[i]);
+	free(r->attempts);
+	free(r->ranks);
+}
+
+static void job_end(struct verify *v, struct job_reader *reader, uint64_t job, void **state)
+{
+	struct job_rows r = {0};
+	struct store_job_rows rows;
 	char why[512] = "";
 	struct err e;
+	int rc = job_rows_read(reader, job, &r, &e);
 
-	sqlite3_bind_int64(jobs, 1, (int64_t)job);
-	if (sqlh_step(jobs, &e) > 0) {
-		job_from_row(jobs, &row, 1);
-		if (reducer.fn(state, NULL, &row, why, sizeof(why), reducer.arg) < 0)
-			find(v, "job %llu: replay of its events differs: %s", (unsigned long long)job, why);
-		job_row_fini(&row);
-	} else {
-		/* Its events without a row were reported as orphans; the state must be freed all the same. */
-		memset(&row, 0, sizeof(row));
-		reducer.fn(state, NULL, &row, why, sizeof(why), reducer.arg);
-	}
-	sqlite3_reset(jobs);
+	rows = (struct store_job_rows){&r.job, r.attempts, r.ranks, r.n_attempts, r.n_ranks};
+	/* Also without a row, which was reported with the orphans, and after an error: the state must be freed.
+	 */
+	if (reducer.fn(state, NULL, &rows, why, sizeof(why), reducer.arg) < 0 && rc > 0)
+		find(v, "job %llu: replay of its events differs: %s", (unsigned long long)job, why);
+	if (rc < 0)
+		find(v, "job %llu: cannot be read: %s", (unsigned long long)job, e.text);
+	job_rows_fini(&r);
 	*state = NULL;
 }
 
@@ -142,23 +211,19 @@ static void check_replay(struct verify *v)
 	struct err e = {.text = ""};
 	sqlite3_stmt *events = sqlh_prepare(
 	    v->db, "SELECT id, job, attempt, at_us, type, data FROM event WHERE job > 0 ORDER BY job, id", &e);
-	sqlite3_stmt *jobs =
-	    sqlh_prepare(v->db,
-	                 "SELECT " JOB_COLUMNS
-	                 ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
-	                 &e);
+	struct job_reader reader = {0};
 	struct event_row ev;
 	void *state = NULL;
 	uint64_t job = 0;
 	char why[512] = "";
-	int rc = -1, bad = 0;
+	int rc = -1, bad = 0, ready = job_reader_open(&reader, v->db, &e) == 0;
 
-	while (events && jobs && (rc = sqlh_step(events, &e)) > 0) {
+	while (events && ready && (rc = sqlh_step(events, &e)) > 0) {
 		ev = (struct event_row){sqlh_u64(events, 0), sqlh_u64(events, 1), sqlh_u32(events, 2),
 		                        sqlh_u64(events, 3), sqlh_dup(events, 4), sqlh_dup(events, 5)};
 		if (ev.job != job) {
 			if (job)
-				job_end(v, jobs, job, &state);
+				job_end(v, &reader, job, &state);
 			bad = 0;
 		}
 		job = ev.job;
@@ -170,11 +235,11 @@ static void check_replay(struct verify *v)
 		event_row_fini(&ev);
 	}
 	if (job)
-		job_end(v, jobs, job, &state);
+		job_end(v, &reader, job, &state);
 	if (rc < 0)
 		find(v, "cannot read: %s", e.text);
 	sqlite3_finalize(events);
-	sqlite3_finalize(jobs);
+	job_reader_close(&reader);
 }
 
 /* ---- series

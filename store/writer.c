@@ -26,18 +26,19 @@
 #define DELIVER_MAX 128 /* completions in one message: bounds a turn of the state thread */
 #define PROJECT_REST_US                                                                                      \
 	30000ull /* without a transaction: then nobody waits for what comes next, as during a launch */
-#define PROJECT_GAP_US   200000ull /* between steps while idle: each costs an fsync */
-#define PROJECT_LATE_US  500000ull /* under load too from here */
-#define STEP_EVENTS      256       /* of new jobs alone: some 10 ms */
-#define STEP_EVENTS_LATE 2048
-#define STEP_EVENTS_MIN  64
-#define MARKS            64
-#define MARK_GAP_US      20000
-#define RETRY_US         5000000ull /* after a failed projection */
-#define WAL_IDLE_PAGES   1000
-#define WAL_BUSY_PAGES   16000 /* 64 MiB */
-#define WAL_LARGE_PAGES  65536
-#define RESTART_WAIT_MS  100
+#define PROJECT_GAP_US  200000ull /* between steps while idle: each costs an fsync */
+#define PROJECT_LATE_US 500000ull /* under load too from here */
+#define STEP_US         10000ull  /* what a step should take: who commits meanwhile waits for it */
+#define STEP_EVENTS     256       /* the first */
+#define STEP_EVENTS_MIN 64
+#define STEP_EVENTS_MAX 16384
+#define MARKS           64
+#define MARK_GAP_US     20000
+#define RETRY_US        5000000ull /* after a failed projection */
+#define WAL_IDLE_PAGES  1000
+#define WAL_BUSY_PAGES  16000 /* 64 MiB */
+#define WAL_LARGE_PAGES 65536
+#define RESTART_WAIT_MS 100
 
 struct poison { /* a failed transaction touched this key */
 	uint64_t key, fail_no;
@@ -57,7 +58,7 @@ struct writer {
 	    marks[MARKS]; /* ring: the newest event at some times, those that the projections have not reached */
 	unsigned mark_first, n_marks;
 	uint64_t next_step_us, last_group_us;
-	size_t last_group_n;
+	size_t step_events;
 	int wal_pages, wal_done; /* in the WAL; of those already copied into the database */
 	uint64_t next_restart_us;
 	struct log_limit log_fail;
@@ -181,7 +182,6 @@ static void note_group(struct writer *wr, struct store_txn *head, uint64_t took_
 	st->failed += failed;
 	st->bytes += bytes;
 	st->groups++;
-	wr->last_group_n = n;
 	if (n > st->largest_group)
 		st->largest_group = n;
 	st->commit_us_sum += took_us;
@@ -290,14 +290,26 @@ static void checkpoint(struct writer *wr, uint64_t now)
 		          e.text, held);
 }
 
-/* A transaction that comes meanwhile waits for the step. */
-static void project(struct writer *wr, uint64_t now, size_t events)
+/* As many events as take STEP_US of CPU time, the commit not counted: a step costs an fsync and writes each
+ * page that it touches, so few large ones are much cheaper than many small ones; but who commits meanwhile
+ * waits for it. */
+static void fit_step(struct writer *wr, uint64_t took_us)
+{
+	if (took_us > STEP_US * 2 && wr->step_events > STEP_EVENTS_MIN)
+		wr->step_events /= 2;
+	else if (took_us < STEP_US / 2 && wr->step_events < STEP_EVENTS_MAX)
+		wr->step_events *= 2;
+}
+
+static void project(struct writer *wr, uint64_t now)
 {
 	struct err e;
 	unsigned held;
-	int rc = project_step(wr->w, events, &e);
+	int rc = project_step(wr->w, wr->step_events, &e);
 
 	wr->next_step_us = now + PROJECT_GAP_US;
+	if (rc > 0) /* a whole one */
+		fit_step(wr, wr->w->step_us);
 	if (rc < 0) {
 		wr->next_step_us = now + RETRY_US;
 		if (log_limit_ok(&wr->log_fail, now, &held))
@@ -332,15 +344,6 @@ static void mark(struct writer *wr, uint64_t now)
 	wr->marks[(wr->mark_first + wr->n_marks++) % MARKS] = (struct milestone){wr->w->last_event, now};
 }
 
-/* Under load a step follows each group and is four times its size: so they catch up, and who waits for the
- * next group does not wait much longer than for the group itself. */
-static size_t late_events(const struct writer *wr)
-{
-	size_t n = wr->last_group_n * 4;
-
-	return n < STEP_EVENTS_MIN ? STEP_EVENTS_MIN : n > STEP_EVENTS_LATE ? STEP_EVENTS_LATE : n;
-}
-
 /* What is written behind, when it is time for it. Milliseconds that the writer may sleep, -1 without end. */
 static int behind(struct writer *wr)
 {
@@ -353,7 +356,7 @@ static int behind(struct writer *wr)
 		mark(wr, now);
 		lag = lag_us(wr, now);
 		if (now >= wr->next_step_us && (idle || lag >= PROJECT_LATE_US))
-			project(wr, now, idle ? STEP_EVENTS : late_events(wr));
+			project(wr, now);
 	}
 	if (!project_waiting(wr->w))
 		return wr->wal_pages - wr->wal_done > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1
@@ -376,7 +379,7 @@ static void sleep_until_woken(struct store *s, int timeout_ms)
 void *writer_main(void *store)
 {
 	struct store *s = store;
-	struct writer wr = {.s = s, .w = &s->w, .log_fail = {.per_minute = 6}};
+	struct writer wr = {.s = s, .w = &s->w, .step_events = STEP_EVENTS, .log_fail = {.per_minute = 6}};
 	struct store_txn *head;
 	int stop = 0;
 
