@@ -47,7 +47,7 @@ static int put(const char *blobdir, const char *digest, const void *data, size_t
 		return 0;
 	slash = strrchr(path, '/');
 	*slash = '\0';
-	if (fs_mkdir_p(path, 0755, e) < 0)
+	if ((durable ? fs_mkdir_durable(path, 0755, e) : fs_mkdir_p(path, 0755, e)) < 0)
 		return -1;
 	*slash = '/';
 	return durable ? fs_write_atomic(path, data, n, 0644, e) : fs_replace(path, data, n, 0644, e);
@@ -63,9 +63,29 @@ int blob_cache(const char *blobdir, const char *digest, const void *data, size_t
 	return put(blobdir, digest, data, n, 0, e);
 }
 
+static int damaged(const char *path, const char *digest, const char *real, struct err *e)
+{
+	char aside[PATH_SIZE + 8];
+
+	snprintf(aside, sizeof(aside), "%s.bad", path);
+	(void)!rename(path, aside);
+	return err_set(e, ERR_IO, "blob %s is damaged (its content has the digest %s)", digest, real);
+}
+
+int blob_check(const char *blobdir, const char *digest, struct err *e)
+{
+	char path[PATH_SIZE], real[HASH_HEX_SIZE];
+
+	if (blob_path(blobdir, digest, path, sizeof(path)) < 0)
+		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+	if (hash_file_hex(path, real, e) < 0)
+		return -1;
+	return strcmp(real, digest) == 0 ? 0 : damaged(path, digest, real, e);
+}
+
 int blob_get(const char *blobdir, const char *digest, size_t max, char **data, size_t *n, struct err *e)
 {
-	char path[PATH_SIZE], aside[PATH_SIZE + 8], real[HASH_HEX_SIZE], *got;
+	char path[PATH_SIZE], real[HASH_HEX_SIZE], *got;
 	size_t got_n;
 
 	if (blob_path(blobdir, digest, path, sizeof(path)) < 0)
@@ -75,9 +95,7 @@ int blob_get(const char *blobdir, const char *digest, size_t max, char **data, s
 	hash_hex(got, got_n, real);
 	if (strcmp(real, digest) != 0) {
 		free(got);
-		snprintf(aside, sizeof(aside), "%s.bad", path);
-		(void)!rename(path, aside);
-		return err_set(e, ERR_IO, "blob %s is damaged (its content has the digest %s)", digest, real);
+		return damaged(path, digest, real, e);
 	}
 	*data = got;
 	*n = got_n;

@@ -2,6 +2,7 @@
  * clock: the only file that asks the kernel for the time.
  */
 #include "common/clock.h"
+#include "common/fault.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +18,43 @@ static uint64_t read_us(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
 }
 
+/* Failpoints: the wall clock jumps by an hour, either way; the machine was suspended for a minute. */
+#define JUMP_US    3600000000u
+#define SUSPEND_US 60000000u
+
+#ifdef HEARTH_FAULTS
+static uint64_t real_shift_us, boot_shift_us;
+
+static uint64_t shifted(uint64_t us, const uint64_t *shift)
+{
+	return us + __atomic_load_n(shift, __ATOMIC_RELAXED);
+}
+
+static void shift(uint64_t *by, uint64_t us)
+{
+	__atomic_add_fetch(by, us, __ATOMIC_RELAXED);
+}
+#else
+#define shifted(us, by) (us)
+#define shift(by, us)   ((void)0)
+#endif
+
 static uint64_t system_real(const struct clock *c)
 {
 	(void)c;
-	return read_us(CLOCK_REALTIME);
+	if (FAULT("clock.forward"))
+		shift(&real_shift_us, JUMP_US);
+	if (FAULT("clock.back"))
+		shift(&real_shift_us, -(uint64_t)JUMP_US);
+	return shifted(read_us(CLOCK_REALTIME), &real_shift_us);
 }
 
 static uint64_t system_boot(const struct clock *c)
 {
 	(void)c;
-	return read_us(CLOCK_BOOTTIME);
+	if (FAULT("clock.suspend"))
+		shift(&boot_shift_us, SUSPEND_US);
+	return shifted(read_us(CLOCK_BOOTTIME), &boot_shift_us);
 }
 
 const struct clock *clock_real(void)

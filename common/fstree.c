@@ -84,7 +84,7 @@ static const char *place(struct place *p, int at, const char *name)
 	dir[n > 0 ? n : 0] = '\0';
 	if (n > 200)
 		tail = dir + n - 200;
-	snprintf(p->text, sizeof(p->text), "%s%s%s%.100s", tail == dir ? "" : "...", tail, n > 0 ? "/" : "",
+	snprintf(p->text, sizeof(p->text), "%s%.200s%s%.100s", tail == dir ? "" : "...", tail, n > 0 ? "/" : "",
 	         name);
 	errno = saved_errno;
 	return p->text;
@@ -95,6 +95,8 @@ static const char *place(struct place *p, int at, const char *name)
 struct remover {
 	int top_fd;
 	unsigned moved; /* folders taken up to the top, for unique names */
+	int (*stop)(void *arg);
+	void *arg;
 	struct err *e;
 };
 
@@ -177,16 +179,26 @@ static int empty_dir(struct remover *r, int fd, const char *name, int depth)
 		close(fd);
 		return -1;
 	}
-	while (rc == 0 && (entry = readdir(d)))
-		if (!is_dots(entry->d_name))
+	while (rc == 0 && (entry = readdir(d))) {
+		if (is_dots(entry->d_name))
+			continue;
+		if (r->stop && r->stop(r->arg))
+			rc = err_set(r->e, ERR_UNAVAILABLE, "stopped");
+		else
 			rc = remove_entry(r, dirfd(d), entry->d_name, depth + 1);
+	}
 	closedir(d);
 	return rc;
 }
 
 int fs_rm_rf(const char *path, struct err *e)
 {
-	struct remover r = {.e = e};
+	return fs_rm_rf_while(path, NULL, NULL, e);
+}
+
+int fs_rm_rf_while(const char *path, int (*stop)(void *arg), void *arg, struct err *e)
+{
+	struct remover r = {.e = e, .stop = stop, .arg = arg};
 	unsigned moved;
 	int fd, rc;
 

@@ -104,7 +104,7 @@ int fs_replace(const char *path, const void *data, size_t n, mode_t mode, struct
 	return replace(path, data, n, mode, 0, e);
 }
 
-static int read_fd(int fd, const char *path, size_t max, char **data, size_t *n, struct err *e)
+int fs_read_fd(int fd, const char *path, size_t max, char **data, size_t *n, struct err *e)
 {
 	size_t cap = 4096, len = 0;
 	struct stat st;
@@ -149,16 +149,21 @@ int fs_read_file(const char *path, size_t max, char **data, size_t *n, struct er
 
 	if (fd < 0)
 		return err_sys(e, errno, "%s", path);
-	return read_fd(fd, path, max, data, n, e);
+	return fs_read_fd(fd, path, max, data, n, e);
 }
 
-static int make_one(const char *path, mode_t mode, struct err *e)
+static int make_one(const char *path, mode_t mode, int durable, struct err *e)
 {
 	struct stat st;
 	int why;
 
-	if (mkdir(path, mode) == 0)
-		return 0;
+	if (mkdir(path, mode) == 0) {
+		if (!durable || sync_parent(path, e) == 0)
+			return 0;
+		/* Else the next attempt would find it and take its name for durable. */
+		rmdir(path);
+		return -1;
+	}
 	why = errno;
 	/* Not only EEXIST: on a read-only or foreign parent the answer is EROFS or EACCES though it is there. */
 	if (stat(path, &st) == 0)
@@ -166,19 +171,32 @@ static int make_one(const char *path, mode_t mode, struct err *e)
 	return err_sys(e, why, "%s: make folder", path);
 }
 
-int fs_mkdir_p(const char *path, mode_t mode, struct err *e)
+static int make_all(const char *path, mode_t mode, int durable, struct err *e)
 {
+	/* Nearly always all but the last is there, or all of it. */
+	if (make_one(path, mode, durable, e) == 0)
+		return 0;
 	cleanup_free char *copy = xstrdup(path);
 
 	for (char *p = copy + 1; *copy && *p; p++) {
 		if (*p != '/' || p[-1] == '/')
 			continue;
 		*p = '\0';
-		if (make_one(copy, mode, e) < 0)
+		if (make_one(copy, mode, durable, e) < 0)
 			return -1;
 		*p = '/';
 	}
-	return make_one(copy, mode, e);
+	return make_one(copy, mode, durable, e);
+}
+
+int fs_mkdir_p(const char *path, mode_t mode, struct err *e)
+{
+	return make_all(path, mode, 0, e);
+}
+
+int fs_mkdir_durable(const char *path, mode_t mode, struct err *e)
+{
+	return make_all(path, mode, 1, e);
 }
 
 static int lock_busy(int fd, const char *path, struct err *e)

@@ -16,9 +16,22 @@ int fs_write_atomic(const char *path, const void *data, size_t n, mode_t mode, s
 int fs_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
 /* Whole file, malloc'ed, terminated by an extra NUL; ERR_LIMIT when larger than max. */
 int fs_read_file(const char *path, size_t max, char **data, size_t *n, struct err *e);
+/* The same of an open file; path is for messages. */
+int fs_read_fd(int fd, const char *path, size_t max, char **data, size_t *n, struct err *e);
+/* Below a folder that another account writes (fsbelow.c): opens PATH ("a/b/c") from the open folder. No step
+ * may be a link, "..", or lead into another mount; never blocks. As open: -1 and errno. */
+int fs_open_below(int dir, const char *path, int flags, mode_t mode);
+/* The same for kernels without openat2; it crosses mounts. */
+int fs_open_below_steps(int dir, const char *path, int flags, mode_t mode);
+/* The first max bytes of a regular file of this account, malloc'ed, terminated by an extra NUL. */
+int fs_read_below(int dir, const char *path, uid_t owner, size_t max, char **data, size_t *n, struct err *e);
 int fs_mkdir_p(const char *path, mode_t mode, struct err *e);
+/* The same; the names of the folders that it makes are durable. */
+int fs_mkdir_durable(const char *path, mode_t mode, struct err *e);
 /* Removes a tree of any depth, never following links nor crossing mounts (ERR_CONFLICT). Missing is fine. */
 int fs_rm_rf(const char *path, struct err *e);
+/* The same, asking before each entry; ERR_UNAVAILABLE as soon as stop says so. */
+int fs_rm_rf_while(const char *path, int (*stop)(void *arg), void *arg, struct err *e);
 /* Copies a tree (files, folders, symbolic links, modes but setuid and setgid, times); by reflink where the
  * file system can. `to` may be a folder, its entries must not exist (ERR_CONFLICT); other kinds of files are
  * ERR_UNSUPPORTED. Owners are the caller's. After a failure the part that was copied stays. */

@@ -9,6 +9,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -23,9 +24,27 @@ static void must(int good, const char *what)
 	abort();
 }
 
+static EVP_MD *md;
+
+static void fetch(void)
+{
+	md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	must(md != NULL, "sha256_fetch");
+}
+
+/* Looked up among the providers once: EVP_sha256() does it, under a lock, for every digest, which costs more
+ * than hashing a specification. */
+static const EVP_MD *sha256(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fetch);
+	return md;
+}
+
 void hash_bytes(const void *p, size_t n, uint8_t out[HASH_BYTES])
 {
-	must(EVP_Digest(n ? p : "", n, out, NULL, EVP_sha256(), NULL) == 1, "sha256");
+	must(EVP_Digest(n ? p : "", n, out, NULL, sha256(), NULL) == 1, "sha256");
 }
 
 void hash_hex(const void *p, size_t n, char out[HASH_HEX_SIZE])
@@ -41,7 +60,7 @@ struct hash_ctx *hash_start(void)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 
-	must(ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1, "sha256_start");
+	must(ctx && EVP_DigestInit_ex(ctx, sha256(), NULL) == 1, "sha256_start");
 	return (struct hash_ctx *)ctx;
 }
 

@@ -266,6 +266,16 @@ static size_t put_char(struct printer *p, const char *s, size_t left)
 	return 1;
 }
 
+/* How many bytes at s stand for themselves. */
+static size_t plain(const char *s)
+{
+	size_t n = 0;
+
+	while ((unsigned char)s[n] >= 0x20 && (unsigned char)s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 static void put_string(struct printer *p, const char *s)
 {
 	static const char letters[] = "\b\f\n\r\t\"\\", escapes[] = "bfnrt\"\\";
@@ -275,6 +285,11 @@ static void put_string(struct printer *p, const char *s)
 
 	put(p, "\"", 1);
 	for (; left; s += step, left -= step) {
+		step = plain(s);
+		if (step) {
+			put(p, s, step);
+			continue;
+		}
 		step = 1;
 		at = strchr(letters, *s);
 		if (at) {
@@ -283,13 +298,26 @@ static void put_string(struct printer *p, const char *s)
 			put(p, hex, 2);
 		} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
 			put(p, hex, (size_t)snprintf(hex, sizeof(hex), "\\u%04x", (unsigned)*s));
-		} else if ((unsigned char)*s < 0x80) {
-			put(p, s, 1);
 		} else {
 			step = put_char(p, s, left);
 		}
 	}
 	put(p, "\"", 1);
+}
+
+static void put_whole(struct printer *p, int64_t v)
+{
+	uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char text[24];
+	size_t at = sizeof(text);
+
+	do {
+		text[--at] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
+	if (v < 0)
+		text[--at] = '-';
+	put(p, text + at, sizeof(text) - at);
 }
 
 static void put_number(struct printer *p, double d)
@@ -302,7 +330,7 @@ static void put_number(struct printer *p, double d)
 		return;
 	}
 	if (d == floor(d) && fabs(d) <= EXACT_MAX) {
-		put(p, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)d));
+		put_whole(p, (int64_t)d);
 		return;
 	}
 	/* The shortest form that reads back as the same number. */

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/fault.h"
 #include "common/hash.h"
 #include "common/peer_int.h"
 #include "common/xalloc.h"
@@ -119,6 +120,8 @@ static void fail_with(struct peer *p, enum err_code code, const char *text)
 static const char *waiting_for(enum peer_state s)
 {
 	switch (s) {
+	case PEER_LOOKING_UP:
+		return "the host's name was not found in time: mend the name service, or give the address in numbers";
 	case PEER_CONNECTING:
 		return "connection not made in time";
 	case PEER_TLS:
@@ -303,6 +306,23 @@ static void free_data(const void *data, size_t n, void *arg)
 	free(arg);
 }
 
+static void drop_shared(const void *data, size_t n, void *arg)
+{
+	(void)data;
+	(void)n;
+	wire_unshare(arg);
+}
+
+/* Bytes that other connections send too: none copies them. */
+static int hand_over_shared(struct bufferevent *bev, struct wire_shared *s)
+{
+	if (evbuffer_add_reference(bufferevent_get_output(bev), s->data, s->n, drop_shared,
+	                           wire_share_again(s)) == 0)
+		return 0;
+	wire_unshare(s);
+	return -1;
+}
+
 /* Queues what is in out. Large frames go over without a copy: out is empty then. */
 static int hand_over(struct bufferevent *bev, struct buf *out)
 {
@@ -318,22 +338,26 @@ static int hand_over(struct bufferevent *bev, struct buf *out)
 int peer_queue(struct peer *p, uint16_t type, const void *msg, uint64_t id, struct err *e)
 {
 	size_t queued = peer_queued(p), n;
+	struct wire_shared *tail;
 	struct buf out;
 	int rc;
 
 	if (!p->bev)
 		return err_set(e, ERR_UNAVAILABLE, "the connection is closed");
 	buf_init(&out, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
-	if (wire_encode(type, msg, id, &out, e) < 0) {
+	if (wire_encode_front(type, msg, id, &out, &tail, e) < 0) {
 		buf_fini(&out);
 		return -1;
 	}
-	if (queued && queued + buf_left(&out) > p->out_limit) {
+	n = buf_left(&out) + (tail ? tail->n : 0);
+	if (queued && queued + n > p->out_limit) {
 		p->want_drain = 1;
 		rc = err_set(e, ERR_BUSY, "%zu bytes are waiting to be sent", queued);
 	} else {
-		n = buf_left(&out);
-		rc = hand_over(p->bev, &out) < 0 ? err_set(e, ERR_INTERNAL, "cannot queue a frame") : 0;
+		/* The front alone would be a torn frame; but what fails here is out of memory, which aborts. */
+		rc = hand_over(p->bev, &out) < 0 || (tail && hand_over_shared(p->bev, tail) < 0)
+		         ? err_set(e, ERR_INTERNAL, "cannot queue a frame")
+		         : 0;
 		if (queued + n > p->out_limit / 4)
 			p->want_drain = 1;
 	}
@@ -348,6 +372,10 @@ int peer_send(struct peer *p, uint16_t type, const void *msg, uint64_t id, struc
 		               peer_alive(p) ? "not open yet, or closing" : "closed");
 	if (!wire_allowed(type, p->accepting ? WIRE_FROM_CTL : WIRE_FROM_AGENT, phase_of(p)))
 		return err_set(e, ERR_INTERNAL, "%s may not be sent on this connection", wire_name(type));
+	if (FAULT("wire.send")) { /* as when the other side is gone: what was sent before may be lost, too */
+		shutdown(bufferevent_getfd(p->bev), SHUT_RDWR);
+		return err_sys(e, EPIPE, "send");
+	}
 	return peer_queue(p, type, msg, id, e);
 }
 
@@ -413,11 +441,14 @@ static void describe_error(struct peer *p, int errnum, struct err *e)
 	long verify = ssl ? SSL_get_verify_result(ssl) : X509_V_OK;
 
 	if (p->state == PEER_TLS && verify != X509_V_OK)
-		err_set(e, ERR_UNAUTHORIZED, "the server's certificate is not accepted: %s",
+		err_set(e, ERR_UNAUTHORIZED,
+		        "the server's certificate is not accepted: %s (is this the cluster that the node joined? "
+		        "else join it anew, with a token and an empty data folder)",
 		        X509_verify_cert_error_string(verify));
 	else if (code)
-		err_set(e, ERR_PROTOCOL, "TLS: %s",
-		        ERR_reason_error_string(code) ? ERR_reason_error_string(code) : "unknown error");
+		err_set(e, ERR_PROTOCOL, "TLS: %s%s",
+		        ERR_reason_error_string(code) ? ERR_reason_error_string(code) : "unknown error",
+		        p->state == PEER_TLS ? " (does the controller speak http, not https?)" : "");
 	else if (errnum)
 		err_sys(e, errnum, "connection lost");
 	else
@@ -441,7 +472,10 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 			peer_dial_connected(p);
 	} else if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) && peer_alive(p) && !p->ended) {
 		if (what & BEV_EVENT_EOF)
-			err_set(&e, ERR_UNAVAILABLE, "%s", p->shut ? "closed by this side" : "closed by the other side");
+			err_set(&e, ERR_UNAVAILABLE, "%s%s", p->shut ? "closed by this side" : "closed by the other side",
+			        p->state == PEER_UPGRADING && p->dial && !p->dial->tls
+			            ? " without an answer (does the controller speak https, not http?)"
+			            : "");
 		else
 			describe_error(p, errnum, &e);
 		/* Not now: with TLS, libevent reports the end before it has put the last bytes into the buffer. */

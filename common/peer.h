@@ -16,6 +16,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/lookup.h"
 #include "common/loop.h"
 #include "common/tls.h"
 #include "common/wire_msg.h"
@@ -49,10 +50,10 @@ struct peer_dial {
 	uint64_t instance;   /* random number of this agent process */
 	uint32_t timeout_ms; /* for connection and handshake; 0 = 10,000 */
 	size_t out_limit;    /* bytes queued at most; 0 = 16 MiB */
+	lookup_fn resolve;   /* NULL: the system's resolver; tests give their own */
 };
 /* The peer exists at once; on_open or on_close follows, never before this returns. NULL: url or ca_pem is no
- * good. A host given by name is looked up in a blocking way (a few seconds when the name server is gone);
- * give numbers where that matters. */
+ * good. A host given by name is looked up by a thread; timeout_ms bounds that too. */
 struct peer *peer_dial(struct loop *l, const struct peer_dial *d, const struct peer_ops *ops, void *arg,
                        struct err *e);
 

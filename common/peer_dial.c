@@ -2,9 +2,8 @@
  * peer_dial: the way to hearthd: URL, addresses one after the other, TCP, TLS, the upgrade of an HTTP
  * connection.
  *
- * Addresses given as numbers (the usual way for agents) need no look-up. A name is looked up by getaddrinfo,
- * which blocks: the resolver's own time-out bounds it (resolv.conf, 5 s a try by default). Each address gets
- * a share of the time that is left, so that one which swallows packets does not hide the others.
+ * A name is looked up beside the loop (lookup.h). Each address gets a share of the time that is left, so that
+ * one which swallows packets does not hide the others.
  */
 #include "common/peer.h"
 
@@ -36,6 +35,7 @@ void peer_dial_free(struct peer_dialling *d)
 {
 	if (!d)
 		return;
+	lookup_cancel(d->lookup);
 	loop_fd_destroy(d->connecting);
 	loop_timer_destroy(d->attempt);
 	if (d->fd >= 0)
@@ -87,23 +87,22 @@ static int read_url(struct peer_dialling *d, const char *url, struct err *e)
 	return 0;
 }
 
-static int look_up(struct peer_dialling *d, struct err *e)
+static void on_found(struct addrinfo *addrs, const struct err *why, void *arg)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *a;
-	int rc = getaddrinfo(d->host, d->port, &hints, &d->addrs);
+	struct peer *p = arg;
+	struct peer_dialling *d = p->dial;
 
-	if (rc == EAI_NONAME) {
-		hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;
-		rc = getaddrinfo(d->host, d->port, &hints, &d->addrs);
-	}
-	if (rc != 0) {
-		d->addrs = NULL;
-		return err_set(e, ERR_UNAVAILABLE, "cannot find the host %.200s: %s", d->host, gai_strerror(rc));
-	}
-	for (a = d->addrs; a && d->n_addrs < ADDRS_MAX; a = a->ai_next)
+	peer_enter(p);
+	d->lookup = NULL;
+	d->addrs = d->next = addrs;
+	for (; addrs && d->n_addrs < ADDRS_MAX; addrs = addrs->ai_next)
 		d->n_addrs++;
-	d->next = d->addrs;
-	return 0;
+	p->state = PEER_CONNECTING;
+	if (!d->addrs)
+		peer_fail(p, why);
+	else
+		try_next(p, &(struct err){.code = ERR_UNAVAILABLE, .text = "the host has no address"});
+	peer_leave(p);
 }
 
 /* ---- TCP ----------------------------------------------------------------------------------------- */
@@ -328,10 +327,9 @@ static void on_start(void *arg)
 	peer_enter(p);
 	loop_timer_destroy(p->dial->attempt);
 	p->dial->attempt = loop_timer_create(p->loop, on_attempt_over, p);
-	if (look_up(p->dial, &e) < 0)
+	p->dial->lookup = lookup_start(p->loop, p->dial->host, p->dial->port, p->dial->resolve, on_found, p, &e);
+	if (!p->dial->lookup)
 		peer_fail(p, &e);
-	else
-		try_next(p, &(struct err){.code = ERR_UNAVAILABLE, .text = "the host has no address"});
 	peer_leave(p);
 }
 
@@ -351,6 +349,7 @@ struct peer *peer_dial(struct loop *l, const struct peer_dial *d, const struct p
 	x->cert_path = xstrdup(d->cert_path);
 	x->key_path = xstrdup(d->key_path);
 	x->instance = d->instance;
+	x->resolve = d->resolve;
 	x->timeout_ms = d->timeout_ms ? d->timeout_ms : PEER_TIMEOUT_MS;
 	p = peer_new(l, ops, arg, d->out_limit);
 	p->dial = x;

@@ -5,8 +5,7 @@
 #ifndef HEARTH_COMMON_PEER_INT_H
 #define HEARTH_COMMON_PEER_INT_H
 
-#include <netdb.h>
-
+#include "common/lookup.h"
 #include "common/peer.h"
 
 #define PEER_TIMEOUT_MS 10000
@@ -14,6 +13,7 @@
 #define PEER_NONCE_SIZE 32
 
 enum peer_state {
+	PEER_LOOKING_UP, /* dialling: the host's name */
 	PEER_CONNECTING, /* dialling: TCP */
 	PEER_TLS,        /* dialling: TLS handshake */
 	PEER_UPGRADING,  /* dialling: waits for 101 */
@@ -32,6 +32,8 @@ struct peer_dialling {
 	uint64_t instance;
 	uint32_t timeout_ms;
 	SSL_CTX *ctx;
+	lookup_fn resolve;
+	struct lookup *lookup;         /* under way */
 	struct addrinfo *addrs, *next; /* next: the one to be tried after the present one */
 	unsigned n_addrs;
 	struct loop_fd *connecting;

@@ -229,7 +229,12 @@ static pid_t fork_blocked(struct plan *p)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid = fork();
+	if (FAULT("proc.fork")) {
+		errno = EAGAIN;
+		pid = -1;
+	} else {
+		pid = fork();
+	}
 	if (pid == 0)
 		child(p);
 	why = errno;
@@ -257,7 +262,11 @@ static int start(struct plan *p, pid_t *pid, int *pidfd, struct err *e)
 		return err_sys(e, errno, "pipe");
 	p->report_fd = copy_high(pipe_fds[1]); /* 0-2 may have been free */
 	close(pipe_fds[1]);
-	child_pid = p->report_fd < 0 ? -1 : fork_blocked(p);
+	if (p->report_fd < 0) {
+		rc = err_sys(e, errno, "pipe");
+		goto out;
+	}
+	child_pid = fork_blocked(p);
 	if (child_pid < 0) {
 		rc = err_sys(e, errno, "%s: fork", p->s->path);
 		goto out;
@@ -266,7 +275,10 @@ static int start(struct plan *p, pid_t *pid, int *pidfd, struct err *e)
 	p->report_fd = -1;
 	rc = 0;
 	if (pidfd) {
-		fd = (int)syscall(SYS_pidfd_open, child_pid, 0u);
+		if (FAULT("proc.pidfd"))
+			errno = EMFILE;
+		else
+			fd = (int)syscall(SYS_pidfd_open, child_pid, 0u);
 		if (fd < 0)
 			rc = err_sys(e, errno, "%s: pidfd", p->s->path);
 	}

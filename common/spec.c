@@ -69,7 +69,7 @@ void spec_wrong_type(struct spec_parse *p, const char *where, const char *wanted
 const char *spec_where(char *out, const char *base, const char *key)
 {
 	char clean[80];
-	size_t n = 0;
+	size_t n = 0, base_n;
 
 	for (; *key && n < 64; key++)
 		clean[n++] = (unsigned char)*key < 0x20 || *key == 0x7f ? '?' : *key;
@@ -78,8 +78,17 @@ const char *spec_where(char *out, const char *base, const char *key)
 		key--;
 		n--;
 	}
-	memcpy(clean + n, *key ? "..." : "", *key ? 4 : 1);
-	snprintf(out, SPEC_WHERE_SIZE, "%.150s%s%s", base, *base ? "." : "", clean);
+	if (*key) {
+		memcpy(clean + n, "...", 3);
+		n += 3;
+	}
+	/* Asked for at every key, shown when one is wrong: without printf. */
+	base_n = strnlen(base, 150);
+	memcpy(out, base, base_n);
+	if (base_n)
+		out[base_n++] = '.';
+	memcpy(out + base_n, clean, n);
+	out[base_n + n] = '\0';
 	return out;
 }
 
@@ -236,19 +245,21 @@ static void check_gang(struct spec_parse *p)
 		spec_problem(p, "resources.gpu_memory", "the job asks for no GPUs; set gpus_per_instance");
 	if (s->span_hard && !s->span)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
-	if (!s->span_hard || !s->span || nodes < 2)
+	if (!s->span || nodes < 2) /* one node is within any span */
 		return;
-	if (!strcmp(s->span, "node"))
+	if (!strcmp(s->span, "node") && s->span_hard)
 		spec_problem(p, "resources.placement", "%" PRIu64 " instances cannot all be on one node", nodes);
-	else /* gangs are placed first fit: a wish may go unheard, a demand must not */
-		spec_unsupported(p, "resources.placement.hard",
-		                 "a hard span over several nodes is reserved and not built yet; set it to false");
+	else /* gangs are placed first fit: nothing would follow the wish */
+		spec_unsupported(p, "resources.placement.span",
+		                 "a span over several nodes is reserved and not built yet; leave it out");
 }
 
 static void check_rest(struct spec_parse *p)
 {
 	const struct job_spec *s = &p->s;
 
+	if (s->queue && strcmp(s->queue, "default") != 0)
+		spec_unsupported(p, "queue", "queues are reserved and not built yet; leave it out");
 	if (s->mpi_options.n && s->launcher != LAUNCHER_MPIRUN)
 		spec_problem(p, "mpi_options", "only the mpirun launcher takes them; this job's is %s",
 		             spec_launcher_name(s->launcher));

@@ -46,8 +46,8 @@
 	K("resources.requires", "list of strings", "[]", 1, spec_v_requires, P(s.requires), 0, 32, "labels (k=v) or features that the nodes must have") \
 	K("resources.gpu_visibility", "string", "\"all\"", 1, spec_v_visibility, P(s.gpu_visibility_one), 0, 0, "all: a rank sees every GPU of the job on its node; one: only its own") \
 	K("resources.placement", "object", "{}", 1, spec_v_object, 0, 0, 0, "how close together the nodes should be") \
-	K("resources.placement.span", "string", "null", 1, spec_v_span, P(s.span), 0, 0, "node, switch or rack that should hold all of the job; a wish") \
-	K("resources.placement.hard", "boolean", "false", 1, spec_v_bool, P(s.span_hard), 0, 0, "wait rather than spread wider; not built yet for several nodes") \
+	K("resources.placement.span", "string", "null", 1, spec_v_span, P(s.span), 0, 0, "node, switch or rack that should hold all of the job; not built yet for several nodes") \
+	K("resources.placement.hard", "boolean", "false", 1, spec_v_bool, P(s.span_hard), 0, 0, "wait rather than spread wider") \
 	K("launcher", "string", "\"mpirun\"", 1, spec_v_launcher, P(s.launcher), 0, 0, "mpirun, direct or torchrun") \
 	K("mpi_options", "list of strings", "[]", 1, spec_v_mpi, P(s.mpi_options), 0, 192, "--mca NAME VALUE settings of the MPI library") \
 	K("groups", "list of objects", "null", 1, spec_v_groups, 0, 1, 64, "unequal parts of the gang, in rank order; makes TF_CONFIG") \
@@ -97,7 +97,7 @@
 	K("warm_pool.keep_alive_s", "integer", "0", 0, spec_v_reserved, 0, 0, 0, "seconds to keep them") \
 	K("warm_pool.preload", "list of strings", "[]", 0, spec_v_reserved, 0, 0, 0, "Python modules imported ahead") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
-	K("queue", "string", "\"default\"", 1, spec_v_name, P(s.queue), 1, 64, "queue that the job waits in") \
+	K("queue", "string", "\"default\"", 1, spec_v_name, P(s.queue), 1, 64, "queue that the job waits in; there is only \"default\" yet") \
 	K("preemptible", "boolean", "true", 0, spec_v_reserved, 0, 0, 0, "whether a job of higher priority may take its nodes") \
 	K("after", "list", "[]", 0, spec_v_reserved, 0, 0, 0, "jobs that must have ended first") \
 	K("sweep", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs over a space of hyperparameters") \
@@ -140,10 +140,14 @@ static const char *own_part(const char *path, const char *prefix)
 
 const struct spec_rule *spec_rule_find(const char *prefix, const char *key, struct spec_rule *out)
 {
-	for (size_t i = 0; i < N_KEYS; i++) {
-		const char *part = own_part(keys[i].path, prefix);
+	size_t n = strlen(prefix);
 
-		if (!part || strcmp(part, key) != 0)
+	if (strchr(key, '.')) /* would be taken for the path of another object's key */
+		return NULL;
+	for (size_t i = 0; i < N_KEYS; i++) {
+		const char *path = keys[i].path;
+
+		if (strncmp(path, prefix, n) != 0 || (n && path[n] != '.') || strcmp(path + n + (n > 0), key) != 0)
 			continue;
 		*out = (struct spec_rule){&keys[i], rules[i].fn, rules[i].offset, rules[i].min, rules[i].max};
 		return out;

@@ -373,13 +373,3 @@ int str_unhex(const char *s, uint8_t *out, size_t n)
 		out[i] = (uint8_t)(hex_digit(s[2 * i]) << 4 | hex_digit(s[2 * i + 1]));
 	return 0;
 }
-
-int str_secret_name(const char *name)
-{
-	static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSW"};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(name, words[i]))
-			return 1;
-	return 0;
-}

@@ -27,6 +27,5 @@ int str_has_control(const char *s); /* bytes < 0x20 (tab and newline too) or 0x7
 int str_safe_relpath(const char *s);
 void str_hex(const uint8_t *p, size_t n, char *out /* 2n+1 */);
 int str_unhex(const char *s, uint8_t *out, size_t n); /* exactly 2n lower-case digits */
-int str_secret_name(const char *name);                /* matches KEY|TOKEN|SECRET|PASSW, any case */
 
 #endif

@@ -76,5 +76,7 @@ int blob_put(const char *blobdir, const char *digest, const void *data, size_t n
 int blob_cache(const char *blobdir, const char *digest, const void *data, size_t n, struct err *e);
 /* Verified. A damaged blob is moved aside (DIGEST.bad), so that it can be put again: ERR_IO. */
 int blob_get(const char *blobdir, const char *digest, size_t max, char **data, size_t *n, struct err *e);
+/* Verifies it where it lies, without holding it in memory; else as blob_get. */
+int blob_check(const char *blobdir, const char *digest, struct err *e);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,24 @@
 
 /* Before the other side is authenticated: a certificate and a proof, no more. */
 #define BODY_MAX_HANDSHAKE (64u * 1024)
-#define STRV_ITEM_MIN      4 /* bytes an empty string takes */
+#define STRV_ITEM_MIN      4    /* bytes an empty string takes */
+#define SHARED_APART       4096 /* shared bytes from here on are not copied into a frame */
 
-enum kind { K_U8, K_U32, K_U64, K_I64, K_F64, K_STR, K_BYTES, K_STRV, K_U32V, K_U64V, K_I64V, K_F64V };
+enum kind {
+	K_U8,
+	K_U32,
+	K_U64,
+	K_I64,
+	K_F64,
+	K_STR,
+	K_BYTES,
+	K_STRV,
+	K_U32V,
+	K_U64V,
+	K_I64V,
+	K_F64V,
+	K_SHARED
+};
 
 struct field {
 	enum kind kind;
@@ -198,6 +214,11 @@ int wire_next(struct buf *in, struct wire_frame *f, struct err *e)
 
 /* ---- encoding ------------------------------------------------------------------------------------ */
 
+static struct wire_shared *shared_of(const void *msg, const struct field *f)
+{
+	return f->kind == K_SHARED ? *(struct wire_shared *const *)at(msg, f) : NULL;
+}
+
 /* Bytes that the field takes; -1 when it passes the limit of its kind. */
 static int64_t field_size(const void *msg, const struct field *f)
 {
@@ -212,6 +233,8 @@ static int64_t field_size(const void *msg, const struct field *f)
 
 		return n > WIRE_MAX_STR ? -1 : (int64_t)(4 + n);
 	}
+	if (f->kind == K_SHARED)
+		return 4 + (shared_of(msg, f) ? (int64_t)shared_of(msg, f)->n : 0);
 	assert(vec->v || !vec->n);
 	if (elem)
 		return vec->n > (elem == 1 ? WIRE_MAX_BODY : WIRE_MAX_ITEMS) ? -1 : (int64_t)(4 + elem * vec->n);
@@ -265,6 +288,10 @@ static void put_field(struct buf *out, const void *msg, const struct field *f)
 		put_elem(out, f->kind, at(msg, f));
 	} else if (f->kind == K_STR) {
 		buf_put_str(out, *(char *const *)at(msg, f));
+	} else if (f->kind == K_SHARED) {
+		const struct wire_shared *s = shared_of(msg, f);
+
+		buf_put_bytes(out, s ? s->data : NULL, s ? s->n : 0);
 	} else if (f->kind == K_BYTES) {
 		buf_put_bytes(out, vec->v, vec->n);
 	} else {
@@ -278,15 +305,11 @@ static void put_field(struct buf *out, const void *msg, const struct field *f)
 	}
 }
 
-int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct err *e)
+/* Bytes of the whole body. */
+static int measure(const struct msg_info *m, const void *msg, uint64_t *out, struct err *e)
 {
-	const struct msg_info *m = info_of(type);
-	uint8_t *room;
 	uint64_t body = 0;
-	size_t want;
 
-	if (!m)
-		return err_set(e, ERR_INTERNAL, "no message of type %u", type);
 	for (size_t i = 0; i < m->n_fields; i++) {
 		int64_t n = field_size(msg, &m->fields[i]);
 
@@ -297,17 +320,84 @@ int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, st
 			return err_set(e, ERR_LIMIT, "%s would be a frame of more than %" PRIu32 " bytes", m->name,
 			               body_max(m));
 	}
-	if (buf_reserve(out, WIRE_HEADER_SIZE + (size_t)body, &room) < 0)
+	*out = body;
+	return 0;
+}
+
+int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct wire_shared **tail,
+                      struct err *e)
+{
+	const struct msg_info *m = info_of(type);
+	struct wire_shared *last;
+	uint8_t *room;
+	uint64_t body = 0;
+	size_t want, here;
+
+	if (!m)
+		return err_set(e, ERR_INTERNAL, "no message of type %u", type);
+	if (measure(m, msg, &body, e) < 0)
+		return -1;
+	last = tail ? shared_of(msg, &m->fields[m->n_fields - 1]) : NULL;
+	if (last && last->n < SHARED_APART)
+		last = NULL;
+	here = WIRE_HEADER_SIZE + (size_t)body - (last ? last->n : 0);
+	if (buf_reserve(out, here, &room) < 0)
 		return err_set(e, ERR_BUSY, "no room for a %s of %" PRIu64 " bytes", m->name, body);
-	want = buf_left(out) + WIRE_HEADER_SIZE + (size_t)body;
+	want = buf_left(out) + here;
 	buf_put_u32(out, (uint32_t)body);
 	buf_put_u16(out, type);
 	buf_put_u16(out, 0);
 	buf_put_u64(out, id);
-	for (size_t i = 0; i < m->n_fields; i++)
+	for (size_t i = 0; i < m->n_fields - (last ? 1 : 0); i++)
 		put_field(out, msg, &m->fields[i]);
+	if (last)
+		buf_put_u32(out, last->n);
 	assert(buf_left(out) == want);
+	if (tail)
+		*tail = last;
 	return 0;
+}
+
+int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct err *e)
+{
+	return wire_encode_front(type, msg, id, out, NULL, e);
+}
+
+/* ---- shared bytes -------------------------------------------------------------------------------- */
+
+static struct wire_shared *shared_new(const void *data, size_t n)
+{
+	struct wire_shared *s = xmalloc(sizeof(*s) + n);
+
+	atomic_init(&s->refs, 1);
+	s->n = (uint32_t)n;
+	memcpy(s->data, data, n);
+	return s;
+}
+
+struct wire_shared *wire_share(uint16_t type, const void *msg, struct err *e)
+{
+	struct wire_shared *s = NULL;
+	struct buf b;
+
+	buf_init(&b, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
+	if (wire_encode(type, msg, 0, &b, e) == 0)
+		s = shared_new(buf_head(&b) + WIRE_HEADER_SIZE, buf_left(&b) - WIRE_HEADER_SIZE);
+	buf_fini(&b);
+	return s;
+}
+
+struct wire_shared *wire_share_again(struct wire_shared *s)
+{
+	if (s)
+		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+void wire_unshare(struct wire_shared *s)
+{
+	if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+		free(s);
 }
 
 /* ---- decoding ------------------------------------------------------------------------------------ */
@@ -370,11 +460,13 @@ static int get_field(struct buf *in, void *msg, const struct field *f)
 		return get_elem(in, f->kind, p);
 	if (f->kind == K_STR)
 		return buf_get_str(in, p, WIRE_MAX_STR);
-	if (f->kind != K_BYTES)
+	if (f->kind != K_BYTES && f->kind != K_SHARED)
 		return get_vec(in, f->kind, p);
 	if (buf_get_bytes(in, &data, &n, WIRE_MAX_BODY) < 0)
 		return -1;
-	if (n) {
+	if (n && f->kind == K_SHARED) {
+		*(struct wire_shared **)p = shared_new(data, n);
+	} else if (n) {
 		bytes->data = xmemdup(data, n);
 		bytes->n = n;
 	}
@@ -427,6 +519,10 @@ void wire_fini(uint16_t type, void *msg)
 			free(*(char **)at_mut(msg, f));
 			continue;
 		}
+		if (f->kind == K_SHARED) {
+			wire_unshare(shared_of(msg, f));
+			continue;
+		}
 		if (f->kind == K_STRV)
 			for (uint32_t j = 0; j < vec->n; j++)
 				free(((char **)vec->v)[j]);
@@ -460,6 +556,10 @@ void *wire_copy(uint16_t type, const void *msg)
 			const char *s = *(char *const *)at(msg, f);
 
 			*(char **)at_mut(out, f) = xstrdup(s ? s : "");
+			continue;
+		}
+		if (f->kind == K_SHARED) {
+			wire_share_again(shared_of(msg, f));
 			continue;
 		}
 		to->v = NULL;
@@ -515,6 +615,8 @@ static int field_text(const void *msg, const struct field *f, char *out, size_t 
 			return 0;
 		snprintf(cut, sizeof(cut), "%s", s);
 		return snprintf(out, out_size, " %s=%s", f->name, log_quote(quoted, sizeof(quoted), cut));
+	case K_SHARED:
+		return 0;
 	default:
 		if (!((const struct any_vec *)p)->n || is_hidden(f->name))
 			return 0;

@@ -45,6 +45,14 @@ struct wire_f64v {
 	uint32_t n;
 };
 
+/* Bytes that many messages carry alike: an encoded message, kept once and counted. It does not change, so
+ * threads may share it. NULL is an empty one. */
+struct wire_shared {
+	_Atomic uint32_t refs;
+	uint32_t n;
+	uint8_t data[];
+};
+
 struct wire_frame {
 	uint16_t type;
 	uint64_t id;
@@ -60,6 +68,14 @@ int wire_next(struct buf *in, struct wire_frame *f, struct err *e);
 
 /* Appends a frame for msg (a struct wm_NAME) to out; nothing is appended on error. */
 int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct err *e);
+/* As wire_encode, but shared bytes that end the message may be left out: *tail are these (not a reference
+ * more), to be sent right behind; NULL none. */
+int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct wire_shared **tail,
+                      struct err *e);
+/* The body of msg, for a field of another message. The caller's: wire_unshare. NULL: too large. */
+struct wire_shared *wire_share(uint16_t type, const void *msg, struct err *e);
+struct wire_shared *wire_share_again(struct wire_shared *s); /* one reference more */
+void wire_unshare(struct wire_shared *s);                    /* one less; NULL allowed */
 /* Decodes a body; *msg is a malloc'ed struct wm_NAME, to be released by wire_free. Trailing bytes are an
  * error. */
 int wire_decode(uint16_t type, const uint8_t *body, size_t n, void **msg, struct err *e);

@@ -34,6 +34,12 @@ enum proc_state {
 	PS_LOST,   /* the shim is gone without a record: fate unknown */
 	PS_FAILED, /* never started: text says why (command not found ...) */
 };
+enum ended_by {                /* who put an end to a process */
+	            BY_ITSELF = 0, /* or by something that Hearth knows nothing of */
+	            BY_ORDER,      /* a kill that the controller or the agent wanted */
+	            BY_LAUNCHER,   /* what mpirun or torchrun started in its place was gone, or passed a signal on
+	                            */
+};
 enum reason_class { /* why a launch or an attempt ended badly; further ones come with recovery */
 	                RC_NONE = 0,
 	                RC_UNKNOWN,
@@ -46,6 +52,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	                RC_LAUNCH,
 	                RC_STOPPED,
 	                RC_AGENT,
+	                RC_SIGNAL,
 };
 
 /* clang-format off */
@@ -64,17 +71,20 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	F(U32, slots) F(U64, memory_bytes) F(U64, disk_bytes) F(STRV, gpus) F(U8, gpus_fake) F(STRV, labels) F(STR, instance_type)  \
 	F(F64, price_per_hour) F(STRV, fabrics) F(STR, topology) F(STRV, software) F(STR, os_user) F(U8, is_root) F(STR, hostname)
 #define WM_BEAT_F(F)                                                                                                               \
-	F(U64, seq) F(U64, boot_us) F(F64, load1) F(U64, memory_used) F(U64, disk_free) F(F64, cpu_used) F(F64V, gpu_util) F(U64V, gpu_memory_used)
+	F(U64, seq) F(U64, boot_us) F(F64, load1) F(U64, memory_used) F(U64, disk_free) F(F64, cpu_used) F(F64V, gpu_util) F(U64V, gpu_memory_used) \
+	F(U64, peers_gen) /* of the list of peers that it goes by; 0: of none, or it does not know */
 /* full state after each connection: every launch and process the agent knows is reported between begin and end */
 #define WM_SYNC_BEGIN_F(F) F(U64, instance) F(U32, launches)
 #define WM_SYNC_END_F(F) F(U64, instance)
 /* rank of no meaning is 0xffffffff. progress: bytes done/total of the phase. cls: enum reason_class */
+/* phase of an ENDED launch: all that it made is on record */
+#define LAUNCH_PHASE_SAVED "saved"
 #define WM_LAUNCH_REPORT_F(F)                                                                                                      \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U8, state) F(STR, phase) F(U64, phase_started_us) F(U64, done_bytes)             \
 	F(U64, total_bytes) F(U8, cls) F(STR, text) F(STRV, phases)
 #define WM_PROC_REPORT_F(F)                                                                                                        \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U8, kind) F(U32, rank) F(U32, local_rank) F(STR, token) F(U8, state) F(U32, pid)     \
-	F(U32, exit_code) F(U32, signal) F(U8, oom) F(U64, started_us) F(U64, ended_us) F(STR, text) F(BYTES, last_lines)
+	F(U32, exit_code) F(U32, signal) F(U8, oom) F(U8, ended_by) F(U64, started_us) F(U64, ended_us) F(STR, text) F(BYTES, last_lines)
 /* what a run left: registered only when the epoch is the job's present one. kind: model | output | failure | checkpoint */
 #define WM_ARTIFACT_REPORT_F(F)                                                                                                    \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, kind) F(STR, digest) F(STR, uri) F(U64, size_bytes) F(U32, files) F(STR, text)
@@ -86,15 +96,19 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 
 /* ---- control: controller -> agent ----------------------------------------------------------------- */
 /* peers: "name address:port" of all known agents, for the lease question; empty = unchanged since the last */
-#define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed)
+#define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed) F(U64, peers_gen)
 #define WM_ACK_F(F) F(U64, acked) /* frame id of the report that is durable now */
-/* spec: normalized JSON of the job (common/spec.h). nodes, addresses, ranks_per_node, groups have one entry per node in node-rank order.
+/* What all nodes of a launch are told alike, encoded once and sent inside each PREPARE: memory does not grow with the square of the nodes.
+ * spec: normalized JSON of the job (common/spec.h). nodes, addresses, ranks_per_node, groups have one entry per node in node-rank order.
+ * input_digests: one per input, "" where the agent finds it. */
+#define WM_GANG_F(F) F(STR, spec) F(STRV, nodes) F(STRV, addresses) F(U32V, ranks_per_node) F(STRV, groups) F(STRV, input_digests)
+/* gang: a WM_GANG, last so that connections can send it without a copy.
  * gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
 #define WM_PREPARE_F(F)                                                                                                            \
-	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, owner) F(STR, job_name) F(STR, spec)           \
-	F(U32, node_rank) F(STRV, nodes) F(STRV, addresses) F(U32V, ranks_per_node) F(STRV, groups) F(U32V, gpus) F(U32V, cpu_ids)    \
+	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, owner) F(STR, job_name)           \
+	F(U32, node_rank) F(U32V, gpus) F(U32V, cpu_ids)                                                                               \
 	F(U64, memory_bytes) F(U64, disk_bytes) F(U32, master_port) F(U32, port_lo) F(U32, port_hi) F(STR, bundle_digest) F(STR, resume_from) F(I64, resume_step) F(STR, skip_steps)   \
-	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(STRV, input_digests) F(U32, prepare_timeout_ms)
+	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(SHARED, gang)
 #define WM_LAUNCH_GO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch)
 #define WM_ORTED_START_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STRV, argv)
 /* state: enum proc_state of that orted */
@@ -113,22 +127,24 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* parallel vectors, one entry a point; step -1 = none; seq rises per (job, attempt) and is acknowledged */
 #define WM_METRICS_F(F)                                                                                                            \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U64, seq) F(STRV, names) F(U32V, name_ix) F(U32V, ranks) F(I64V, steps) F(F64V, values) F(U64V, times)
-#define WM_BLOB_GET_F(F) F(STR, digest)                    /* answered by BLOB_DATA with the same frame id */
+/* Pieces of at most TREE_CHUNK_MAX bytes (common/tree.h). GET: from offset on, answered by BLOB_DATA with the same frame id. PUT: bytes at offset of a
+ * blob of total bytes, in order; answered by BLOB_OK with the same frame id. */
+#define WM_BLOB_GET_F(F) F(STR, digest) F(U64, offset)
 #define WM_BLOB_HAVE_F(F) F(STRV, digests)                 /* answered by BLOB_MISSING with the same frame id */
-#define WM_BLOB_PUT_F(F) F(STR, digest) F(BYTES, data)     /* answered by BLOB_OK with the same frame id */
+#define WM_BLOB_PUT_F(F) F(STR, digest) F(U64, offset) F(U64, total) F(BYTES, data)
 
 /* ---- bulk: controller -> agent ----------------------------------------------------------------- */
 #define WM_LOG_ACK_F(F) F(U64, job) F(U32, attempt) F(STR, stream) F(U64, offset) /* durable up to here */
 #define WM_METRICS_ACK_F(F) F(U64, job) F(U32, attempt) F(U64, seq)
-#define WM_BLOB_DATA_F(F) F(U32, code) F(STR, text) F(BYTES, data) /* code: 0 or enum err_code */
+#define WM_BLOB_DATA_F(F) F(U32, code) F(STR, text) F(U64, total) F(BYTES, data) /* code: 0 or enum err_code; total: size of the blob */
 #define WM_BLOB_MISSING_F(F) F(STRV, digests)
-#define WM_BLOB_OK_F(F) F(U32, code) F(STR, text)
+#define WM_BLOB_OK_F(F) F(U32, code) F(STR, text) F(U64, present) /* how much of it is there: the next piece begins here */
 
 /* ---- shim control socket (eight verbs; frame id is echoed in the reply) --------------------------- */
 #define WM_SHIM_HELLO_F(F) F(U32, version) F(STR, token)
 #define WM_SHIM_STATUS_F(F)                                                                                                        \
 	F(U32, version) F(STR, token) F(U8, kind) F(U8, state) F(U32, pid) F(U64, start_ticks) F(U32, exit_code) F(U32, signal) F(U8, oom)    \
-	F(U64, started_us) F(U64, ended_us) F(U64, out_bytes) F(U64, dropped_bytes) F(STR, text)
+	F(U8, ended_by) F(U64, started_us) F(U64, ended_us) F(U64, out_bytes) F(U64, dropped_bytes) F(STR, text)
 #define WM_SHIM_QUERY_F(F) F(U8, watch)                    /* watch = 1: a SHIM_STATUS also at each change */
 #define WM_SHIM_SIGNAL_F(F) F(U32, signal) F(U8, only_if_caught)
 #define WM_SHIM_TAIL_F(F) F(U32, max_bytes)                /* answered by SHIM_DATA */
@@ -137,7 +153,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 #define WM_SHIM_GO_F(F) F(STRV, argv) F(STRV, env) F(STR, cwd) F(U8, mirror) /* mirror = 1: this connection's end runs the kill ladder */
 #define WM_SHIM_ATTACH_F(F) F(U32, rows) F(U32, cols) F(U8, detach)
 #define WM_SHIM_RELEASE_F(F) F(U8, unused)                 /* agent has the exit durable: the shim removes its state and ends */
-#define WM_SHIM_QUIT_F(F) F(U32, grace_ms)                 /* kill ladder, then record the exit; stays until released */
+#define WM_SHIM_QUIT_F(F) F(U32, grace_ms) F(U8, by)       /* kill ladder, then record the exit; stays until released. by: enum ended_by */
 #define WM_SHIM_OK_F(F) F(U32, code) F(STR, text)
 
 /* ---- agent's local socket (hearth-rsh) -------------------------------------------------------------- */
@@ -173,6 +189,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	M(46, KILL, kill, WIRE_FROM_CTL, WIRE_CONTROL)                          \
 	M(47, COLLECT, collect, WIRE_FROM_CTL, WIRE_CONTROL)                    \
 	M(48, NOTE, note, WIRE_FROM_CTL, WIRE_CONTROL)                          \
+	M(49, GANG, gang, 0, 0)                                                 \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK)                   \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK)                     \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK)                   \
@@ -213,6 +230,7 @@ enum wire_type {
 #define WIRE_C_STR   char *
 #define WIRE_C_BYTES struct wire_bytes
 #define WIRE_C_STRV  struct wire_strv
+#define WIRE_C_SHARED struct wire_shared *
 #define WIRE_C_U32V  struct wire_u32v
 #define WIRE_C_U64V  struct wire_u64v
 #define WIRE_C_I64V  struct wire_i64v
