@@ -186,6 +186,21 @@ int shim_dial(const char *dir, struct err *e)
 	return -1;
 }
 
+int shim_identify(const char *dir, struct proc_id *id, struct err *e)
+{
+	cleanup_close int fd = shim_dial(dir, e);
+	struct ucred who;
+	socklen_t n = sizeof(who);
+
+	if (fd < 0)
+		return -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
+		return err_sys(e, errno, "%s/ctl", dir);
+	if (who.pid <= 0 || who.uid != geteuid())
+		return err_set(e, ERR_DENIED, "%s/ctl: served by somebody else", dir);
+	return proc_identify(who.pid, id, e);
+}
+
 /* Descriptors go with the first byte. */
 static ssize_t send_some(int fd, const void *p, size_t n, const int *fds, unsigned n_fds)
 {

@@ -30,11 +30,13 @@ struct shim {
 	enum shim_phase phase;
 	uint64_t started_us, ended_us; /* real time */
 	uint32_t exit_code, signal;
-	uint8_t oom;
+	uint8_t oom, ended_by; /* ended_by: enum ended_by */
 	char text[STATE_TEXT_MAX];
 	uint64_t oom_before; /* sum of the oom_kill counters at the start */
 	/* the kill ladder; times are boot time, 0 = none */
 	enum shim_ladder ladder;
+	enum ended_by ladder_by;
+	int passed_on; /* signal that the launcher's stub passed on last, 0 none */
 	uint32_t grace_ms;
 	uint64_t kill_at_us;  /* end of the grace time */
 	uint64_t term_at_us;  /* when SIGTERM was last sent */
@@ -64,7 +66,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st);
 /* Starts the process: the answer comes by ctl_started. in_fd (-1 none) is taken when 0 is returned. */
 int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e);
 int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e);
-void shim_quit(struct shim *s, uint32_t grace_ms);
+void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by);
 int shim_release(struct shim *s, struct err *e);
 
 #endif

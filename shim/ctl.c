@@ -73,7 +73,7 @@ static void conn_close(struct ctl *c, struct conn *k)
 	/* The stub is gone, and with it the launcher's hold on the process. */
 	if (mirror && (c->s->phase == SP_STARTING || c->s->phase == SP_RUNNING)) {
 		log_info("event=mirror_ended");
-		shim_quit(c->s, c->s->l.grace_ms);
+		shim_quit(c->s, c->s->l.grace_ms, BY_LAUNCHER);
 	}
 }
 
@@ -199,8 +199,8 @@ static void on_signal(struct ctl *c, struct conn *k, uint64_t id, const void *ms
 
 	if (m->signal > 64)
 		err_set(&why, ERR_INVALID, "%u is no signal", m->signal);
-	else
-		shim_signal(c->s, (int)m->signal, m->only_if_caught, &why);
+	else if (shim_signal(c->s, (int)m->signal, m->only_if_caught, &why) == 0 && k->mirror)
+		c->s->passed_on = (int)m->signal;
 	reply_err(c, k, id, &why);
 }
 
@@ -254,7 +254,7 @@ static void on_quit(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
 	const struct wm_shim_quit *m = msg;
 
 	reply_ok(c, k, id, ERR_NONE, "");
-	shim_quit(c->s, m->grace_ms);
+	shim_quit(c->s, m->grace_ms, m->by == BY_LAUNCHER ? BY_LAUNCHER : BY_ORDER);
 }
 
 static const struct verb {

@@ -84,6 +84,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	                              .exit_code = s->exit_code,
 	                              .signal = s->signal,
 	                              .oom = s->oom,
+	                              .ended_by = s->ended_by,
 	                              .started_us = s->started_us,
 	                              .ended_us = s->ended_us,
 	                              .out_bytes = s->out ? out_bytes(s->out) : 0,
@@ -339,7 +340,7 @@ static void ladder_begin(struct shim *s, uint32_t grace_ms)
 	child_signal_group(&s->child, SIGCONT);
 }
 
-void shim_quit(struct shim *s, uint32_t grace_ms)
+void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by)
 {
 	uint64_t until = now_us(s) + grace_ms * 1000ull;
 
@@ -350,6 +351,7 @@ void shim_quit(struct shim *s, uint32_t grace_ms)
 	case SP_STARTING:
 	case SP_RUNNING:
 		if (s->ladder == LADDER_NONE) {
+			s->ladder_by = by;
 			ladder_begin(s, grace_ms);
 		} else if (s->ladder == LADDER_TERM && until < s->kill_at_us) {
 			s->kill_at_us = until;
@@ -389,6 +391,12 @@ int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e)
 
 /* ---- the end ------------------------------------------------------------------------------------ */
 
+/* A program that catches SIGTERM, saves and leaves: it did not come to its end by itself. */
+static int ended_after_term(const struct shim *s)
+{
+	return s->passed_on == SIGTERM && s->term_at_us && now_us(s) - s->term_at_us < TERM_AGAIN_US;
+}
+
 static void read_exit(struct shim *s)
 {
 	int raw = s->child.raw_status;
@@ -406,6 +414,10 @@ static void read_exit(struct shim *s)
 	else if (killed_by_kernel > 0 && killed_by_kernel < UINT64_MAX / 2)
 		set_text(s, "meanwhile the kernel killed %" PRIu64 " processes of the launch for lack of memory",
 		         killed_by_kernel);
+	if (s->ladder != LADDER_NONE)
+		s->ended_by = (uint8_t)s->ladder_by;
+	else if (s->passed_on && ((int)s->signal == s->passed_on || ended_after_term(s)))
+		s->ended_by = BY_LAUNCHER;
 	if (s->ladder == LADDER_TERM)
 		set_text(s, "ended after SIGTERM");
 	else if (s->ladder == LADDER_KILL)

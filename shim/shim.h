@@ -109,6 +109,9 @@ int shim_connect(const char *dir, const char *shim_token, uint32_t timeout_ms,
                  struct err *e); /* fd after hello, or -1 */
 /* A connected, non-blocking descriptor before hello (also for long paths), for the agent's own client. */
 int shim_dial(const char *dir, struct err *e);
+/* Who serves DIR/ctl: the shim, when its state file cannot be read. What it says counts once it has answered
+ * hello. */
+int shim_identify(const char *dir, struct proc_id *id, struct err *e);
 /* Sends msg and waits for the reply with the same frame id; other frames (status of a watch) are dropped.
  * *reply by wire_free. */
 int shim_call(int fd, uint16_t type, const void *msg, uint16_t *reply_type, void **reply, uint32_t timeout_ms,
