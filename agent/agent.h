@@ -10,7 +10,7 @@
  *   DATA/cache/{blobs,trees,inputs,venvs}
  * RUN is /run/hearth/NAME as root, else $XDG_RUNTIME_DIR/hearth/NAME, else /tmp/hearth-UID/NAME, or --run;
  * NAME = node name, cut short, and a digest of node name and DATA, so that two agents of one name on one
- * machine do not meet. Where the agent is root the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks
+ * machine do not meet. Where there are namespaces the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks
  * get the real path in SM_* and HEARTH_* variables.
  */
 #ifndef HEARTH_AGENT_AGENT_H
@@ -42,6 +42,7 @@ struct agent_config {
 	char *fake_gpus;        /* NULL none; number or file */
 	char *libexec_dir;      /* where hearth-shim, hearth-rank, hearth-rsh are; next to the agent's binary in a
 	                           build tree */
+	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
 	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
 };
 

@@ -17,6 +17,7 @@
 #include "agent/peerport.h"
 #include "agent/rshd.h"
 #include "agent/session.h"
+#include "agent/trash.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -123,6 +124,7 @@ static int open_parts(struct agent *a, struct err *e)
 		return -1;
 	a->bulk = bulk_create(&a->env, a->ca_pem, a->cert_path, a->key_path);
 	a->tailer = tailer_create(&a->env, a->bulk);
+	a->trash = trash_create(&a->env);
 	a->outbox = outbox_create(&outbox_ops, a);
 	a->launches = launches_create(a);
 	a->rshd = rshd_create(a, e);
@@ -187,6 +189,7 @@ void agent_destroy(struct agent *a)
 	peerport_destroy(a->peerport);
 	launches_destroy(a->launches);
 	launch_info_forget();
+	trash_destroy(a->trash);
 	rshd_destroy(a->rshd);
 	outbox_destroy(a->outbox);
 	if (a->tailer)

@@ -43,7 +43,8 @@ void bulk_request(struct bulk *b, uint16_t type, const void *msg, uint32_t timeo
 struct workers *bulk_workers(struct bulk *b);
 
 /* ---- on a worker's thread: they wait ------------------------------------------------------------------ */
-int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, char **data, size_t *n,
+/* At most max bytes; the digest is not checked. */
+int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, size_t max, char **data, size_t *n,
                   struct err *e);
 int bulk_blob_put(struct worker *w, struct bulk *b, const char *digest, const void *data, size_t n,
                   struct err *e);

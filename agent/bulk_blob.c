@@ -1,10 +1,11 @@
 /*
  * bulk_blob: blobs for threads. Each function asks on the loop and waits; an answer that comes when the
- * thread has gone is dropped.
+ * thread has gone is dropped. A blob larger than a piece (a manifest) goes in several questions, in order.
  */
 #include <string.h>
 
 #include "agent/bulk.h"
+#include "common/tree.h"
 
 #define HAVE_MAX 4096
 
@@ -87,43 +88,103 @@ static enum err_code code_of(uint32_t code)
 	return code >= ERR_INVALID && code <= ERR_NOSPACE ? (enum err_code)code : ERR_INTERNAL;
 }
 
-int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, char **data, size_t *n, struct err *e)
+/* Takes the message. NULL: not answered, or answered with an error. */
+static void *ask_blob(struct worker *w, struct bulk *b, uint16_t type, void *msg, const char *digest,
+                      struct err *e)
+{
+	void *r = ask(w, b, type, msg, e);
+	const struct wm_blob_data *data = r;
+	const struct wm_blob_ok *ok = r;
+	uint32_t code;
+
+	if (!r) {
+		err_wrap(e, "blob %.12s", digest);
+		return NULL;
+	}
+	code = type == WM_BLOB_GET ? data->code : ok->code;
+	if (!code)
+		return r;
+	err_set(e, code_of(code), "blob %.12s: %s", digest, type == WM_BLOB_GET ? data->text : ok->text);
+	wire_free(type == WM_BLOB_GET ? WM_BLOB_DATA : WM_BLOB_OK, r);
+	return NULL;
+}
+
+static struct wm_blob_data *get_piece(struct worker *w, struct bulk *b, const char *digest, uint64_t offset,
+                                      struct err *e)
 {
 	struct wm_blob_get *m = xcalloc(1, sizeof(*m));
-	struct wm_blob_data *r;
 
 	m->digest = xstrdup(digest);
-	r = ask(w, b, WM_BLOB_GET, m, e);
-	if (!r)
-		return err_wrap(e, "blob %.12s", digest);
-	if (r->code) {
-		err_set(e, code_of(r->code), "blob %.12s: %s", digest, r->text);
+	m->offset = offset;
+	return ask_blob(w, b, WM_BLOB_GET, m, digest, e);
+}
+
+/* The sizes come from the other side: none is believed that does not fit the others. */
+static int check_piece(const struct wm_blob_data *r, const char *digest, uint64_t offset, uint64_t total,
+                       size_t max, struct err *e)
+{
+	if (r->total > max)
+		return err_set(e, ERR_LIMIT, "blob %.12s is larger than allowed", digest);
+	if (r->total != total || r->data.n > total - offset || (!r->data.n && offset < total))
+		return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller gave a piece that does not fit", digest);
+	return 0;
+}
+
+int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, size_t max, char **data, size_t *n,
+                  struct err *e)
+{
+	struct wm_blob_data *r;
+	char *all = NULL;
+	uint64_t total = 0, have = 0;
+
+	do {
+		r = get_piece(w, b, digest, have, e);
+		if (r && have == 0)
+			total = r->total;
+		if (!r || check_piece(r, digest, have, total, max, e) < 0) {
+			wire_free(WM_BLOB_DATA, r);
+			free(all);
+			return -1;
+		}
+		if (!all)
+			all = xmalloc((size_t)total + 1);
+		if (r->data.n)
+			memcpy(all + have, r->data.data, r->data.n);
+		have += r->data.n;
 		wire_free(WM_BLOB_DATA, r);
-		return -1;
-	}
-	*data = r->data.data ? (char *)r->data.data : xstrdup("");
-	*n = r->data.n;
-	r->data = (struct wire_bytes){0};
-	wire_free(WM_BLOB_DATA, r);
+	} while (have < total);
+	all[have] = '\0';
+	*data = all;
+	*n = (size_t)have;
 	return 0;
 }
 
 int bulk_blob_put(struct worker *w, struct bulk *b, const char *digest, const void *data, size_t n,
                   struct err *e)
 {
-	struct wm_blob_put *m = xcalloc(1, sizeof(*m));
 	struct wm_blob_ok *r;
-	int rc = 0;
+	uint64_t present, offset = 0;
 
-	m->digest = xstrdup(digest);
-	m->data = (struct wire_bytes){.data = n ? xmemdup(data, n) : NULL, .n = (uint32_t)n};
-	r = ask(w, b, WM_BLOB_PUT, m, e);
-	if (!r)
-		return err_wrap(e, "blob %.12s", digest);
-	if (r->code)
-		rc = err_set(e, code_of(r->code), "blob %.12s: %s", digest, r->text);
-	wire_free(WM_BLOB_OK, r);
-	return rc;
+	for (;;) {
+		struct wm_blob_put *m = xcalloc(1, sizeof(*m));
+		size_t k = n - offset < TREE_CHUNK_MAX ? (size_t)(n - offset) : TREE_CHUNK_MAX;
+
+		m->digest = xstrdup(digest);
+		m->offset = offset;
+		m->total = n;
+		m->data =
+		    (struct wire_bytes){.data = k ? xmemdup((const char *)data + offset, k) : NULL, .n = (uint32_t)k};
+		r = ask_blob(w, b, WM_BLOB_PUT, m, digest, e);
+		if (!r)
+			return -1;
+		present = r->present;
+		wire_free(WM_BLOB_OK, r);
+		if (present >= n)
+			return 0;
+		if (present <= offset)
+			return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller has not kept a piece of it", digest);
+		offset = present;
+	}
 }
 
 int bulk_blob_have(struct worker *w, struct bulk *b, char *const *digests, size_t n, uint8_t *missing,

@@ -22,6 +22,7 @@
 #include "agent/data.h"
 #include "agent/limits.h"
 #include "agent/mounts.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -188,9 +189,30 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 		strv_add(&keep, p->user->home);
 	keep_links(p->paths, &keep);
 	m.keep = &keep;
+	m.user = !c->env->is_root;
 	rc = mounts_start(&m, p->token, &c->holder, e);
 	strv_fini(&keep);
 	return rc;
+}
+
+/* A job runs without them, too: where root lacks the right, as in other containers, and where an ordinary
+ * user cannot have them, for whatever reason: nothing promises them to him. */
+static int make_namespaces(struct container *c, const struct container_params *p, struct err *e)
+{
+	struct err why = {0};
+	int rc;
+
+	if (c->env->cfg.no_namespaces)
+		rc = err_set(&why, ERR_DENIED, "the agent was started with --no-namespaces");
+	else if (FAULT("agent.namespaces"))
+		rc = err_set(&why, ERR_DENIED, "injected");
+	else
+		rc = make_mounts(c, p, &why);
+	if (rc < 0 && c->env->is_root && why.code != ERR_DENIED)
+		return err_set(e, why.code, "%s", why.text);
+	if (rc < 0)
+		strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", why.text);
+	return 0;
 }
 
 static void limit_passed(const char *text, int oom, void *arg)
@@ -239,8 +261,7 @@ static void clear_rest(struct container *c)
 {
 	struct err e;
 
-	if (access(c->record, F_OK) == 0 && c->env->is_root &&
-	    proc_sweep_env("HEARTH_HOLD", c->token, SIGKILL, 3, &e) < 0)
+	if (access(c->record, F_OK) == 0 && proc_sweep_env("HEARTH_HOLD", c->token, SIGKILL, 3, &e) < 0)
 		log_warn("event=sweep_failed reason=\"%s\"", e.text);
 }
 
@@ -249,7 +270,6 @@ struct container *container_create(struct agent_env *env, const struct container
                                    struct err *e)
 {
 	struct container *c;
-	struct err why;
 
 	if (str_check_name(p->name, 128, "launch", e) < 0)
 		return NULL;
@@ -258,16 +278,8 @@ struct container *container_create(struct agent_env *env, const struct container
 	if (save(c, 1, e) < 0)
 		goto fail;
 	make_groups(c, p);
-	if (!env->is_root) {
-		strv_add(&c->notes, "not root: no private /tmp, /dev/shm and /opt/ml");
-	} else if (make_mounts(c, p, &why) < 0) {
-		/* Root without the right to make namespaces, as in other containers: the job can run all the same. */
-		if (why.code != ERR_DENIED) {
-			err_set(e, why.code, "%s", why.text);
-			goto fail;
-		}
-		strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", why.text);
-	}
+	if (make_namespaces(c, p, e) < 0)
+		goto fail;
 	if (save(c, 0, e) < 0)
 		goto fail;
 	watch(c, p);

@@ -43,9 +43,10 @@ struct container_params {
 	double cpu_quota; /* CPUs; 0 none */
 	struct strv devices;
 };
-/* Makes cgroups (v2, v1 or hybrid, as found), a holder process with mount + IPC namespaces when root, private
- * /tmp, /dev/shm, devpts, /opt/ml. Persists what it made in RUN/J.A/container so that container_adopt finds
- * it. on_limit: memory (no cgroup) or disk limit passed: text says which; the caller runs the kill ladder. */
+/* Makes cgroups (v2, v1 or hybrid, as found), a holder process with mount + IPC namespaces (as an ordinary
+ * user in a user namespace, where the kernel allows it), private /tmp, /dev/shm, devpts, /opt/ml. Persists
+ * what it made in RUN/J.A/container so that container_adopt finds it. on_limit: memory (no cgroup) or disk
+ * limit passed: text says which; the caller runs the kill ladder. */
 struct container *container_create(struct agent_env *env, const struct container_params *p,
                                    void (*on_limit)(const char *text, int oom, void *arg), void *arg,
                                    struct err *e);
@@ -58,8 +59,8 @@ void container_shim(const struct container *c, struct strv *cgroup_procs, struct
 /* SIGKILLs everything inside (cgroup.kill, freezer, else sweep by token) except shims; returns processes left
  * after at most timeout_ms (0 = none). */
 int container_kill_all(struct container *c, uint32_t timeout_ms);
-/* 1: the launch has /tmp, /dev/shm and /opt/ml of its own (ml_seen is /opt/ml); 0: not root, or not allowed
- * to. */
+/* 1: the launch has /tmp, /dev/shm and /opt/ml of its own (ml_seen is /opt/ml); 0: not allowed to, or turned
+ * off. */
 int container_isolated(const struct container *c);
 /* What is not as one would expect (limits that are only watched ...), for the launch's `system` stream. The
  * container's. */
@@ -154,11 +155,12 @@ struct upload_ops {
 	void (*done)(int rc, const char *text, void *arg);
 };
 /* model, output (without output/failure), checkpoints: to output_uri/JOB/KIND[/NODE] by file copy, or as
- * trees to hearthd; empty ones are left out. */
+ * trees to hearthd; empty ones are left out. ERR_CONFLICT where an upload of a greater epoch has been. */
 /* NULL when it could not be started (the folder is gone): nothing is called then, the log says why. */
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
-                            uint32_t node_rank, uint32_t n_nodes, const struct launch_paths *paths,
-                            const char *output_uri, const struct upload_ops *ops, void *arg);
+                            uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
+                            const struct launch_paths *paths, const char *output_uri,
+                            const struct upload_ops *ops, void *arg);
 void upload_cancel(struct upload *u);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/env_json.h"
+#include "common/secret.h"
 #include "common/strutil.h"
 #include "shim/shim.h"
 
@@ -92,7 +93,7 @@ static void env_torch(const struct env_in *in, struct strv *out)
 	put_u(in, out, "WORLD_SIZE", p->world);
 	put_u(in, out, "LOCAL_WORLD_SIZE", p->local_ranks);
 	put_u(in, out, "NODE_RANK", p->m->node_rank);
-	put(in, out, "MASTER_ADDR", p->m->addresses.v[0]);
+	put(in, out, "MASTER_ADDR", p->g->addresses.v[0]);
 	put_u(in, out, "MASTER_PORT", p->m->master_port);
 	if (in->ifname) {
 		put(in, out, "NCCL_SOCKET_IFNAME", in->ifname);
@@ -152,12 +153,12 @@ static void env_sm_gang(const struct env_in *in, struct strv *out)
 	put(in, out, "CURRENT_HOST", plan_node_name(p));
 	put_u(in, out, "SM_CURRENT_HOST_RANK", m->node_rank);
 	put_u(in, out, "SM_HOST_COUNT", p->n_nodes);
-	put(in, out, "SM_MASTER_ADDR", m->addresses.v[0]);
+	put(in, out, "SM_MASTER_ADDR", p->g->addresses.v[0]);
 	put_u(in, out, "SM_MASTER_PORT", m->master_port);
 	put(in, out, "SM_NETWORK_INTERFACE_NAME", in->ifname);
 	put(in, out, "SM_CURRENT_INSTANCE_TYPE", in->instance_type);
-	put(in, out, "SM_CURRENT_INSTANCE_GROUP", m->groups.v[m->node_rank]);
-	put_take(in, out, "SM_CURRENT_INSTANCE_GROUP_HOSTS", env_json_hosts(p, m->groups.v[m->node_rank]));
+	put(in, out, "SM_CURRENT_INSTANCE_GROUP", p->g->groups.v[m->node_rank]);
+	put_take(in, out, "SM_CURRENT_INSTANCE_GROUP_HOSTS", env_json_hosts(p, p->g->groups.v[m->node_rank]));
 	put_take(in, out, "SM_INSTANCE_GROUPS", env_json_group_names(p));
 	put_take(in, out, "SM_INSTANCE_GROUPS_DICT", env_json_group_dict(in));
 	put(in, out, "SM_DISTRIBUTION_INSTANCE_GROUPS", "[]");
@@ -289,9 +290,8 @@ void env_masked(const struct strv *env, struct strv *out)
 		const char *eq = strchr(env->v[i], '=');
 		cleanup_free char *name = xstrndup(env->v[i], eq ? (size_t)(eq - env->v[i]) : strlen(env->v[i]));
 
-		if (str_secret_name(name))
-			strv_addf(out, "%s=***", name);
-		else
-			strv_add(out, env->v[i]);
+		cleanup_free char *shown = secret_value(name, eq ? eq + 1 : "");
+
+		strv_addf(out, "%s=%s", name, shown);
 	}
 }

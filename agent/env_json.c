@@ -23,8 +23,8 @@ static cJSON *hosts(const struct plan *p, const char *group)
 	cJSON *a = cJSON_CreateArray();
 
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		if (!group || !strcmp(p->m->groups.v[i], group))
-			cJSON_AddItemToArray(a, cJSON_CreateString(p->m->nodes.v[i]));
+		if (!group || !strcmp(p->g->groups.v[i], group))
+			cJSON_AddItemToArray(a, cJSON_CreateString(p->g->nodes.v[i]));
 	return a;
 }
 
@@ -37,7 +37,7 @@ char *env_json_hosts(const struct plan *p, const char *group)
 static int first_of_group(const struct plan *p, uint32_t node)
 {
 	for (uint32_t i = 0; i < node; i++)
-		if (!strcmp(p->m->groups.v[i], p->m->groups.v[node]))
+		if (!strcmp(p->g->groups.v[i], p->g->groups.v[node]))
 			return 0;
 	return 1;
 }
@@ -58,7 +58,7 @@ char *env_json_group_names(const struct plan *p)
 
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (first_of_group(p, i))
-			cJSON_AddItemToArray(a, cJSON_CreateString(p->m->groups.v[i]));
+			cJSON_AddItemToArray(a, cJSON_CreateString(p->g->groups.v[i]));
 	return text_take(a);
 }
 
@@ -69,7 +69,7 @@ char *env_json_group_dict(const struct env_in *in)
 
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (first_of_group(p, i))
-			cJSON_AddItemToObject(o, p->m->groups.v[i], group_entry(in, p->m->groups.v[i]));
+			cJSON_AddItemToObject(o, p->g->groups.v[i], group_entry(in, p->g->groups.v[i]));
 	return text_take(o);
 }
 
@@ -80,11 +80,11 @@ static cJSON *resource_config(const struct env_in *in)
 
 	cJSON_AddStringToObject(o, "current_host", plan_node_name(p));
 	cJSON_AddStringToObject(o, "current_instance_type", in->instance_type ? in->instance_type : "");
-	cJSON_AddStringToObject(o, "current_group_name", p->m->groups.v[p->m->node_rank]);
+	cJSON_AddStringToObject(o, "current_group_name", p->g->groups.v[p->m->node_rank]);
 	cJSON_AddItemToObject(o, "hosts", hosts(p, NULL));
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (first_of_group(p, i))
-			cJSON_AddItemToArray(groups, group_entry(in, p->m->groups.v[i]));
+			cJSON_AddItemToArray(groups, group_entry(in, p->g->groups.v[i]));
 	cJSON_AddItemToObject(o, "instance_groups", groups);
 	cJSON_AddStringToObject(o, "network_interface_name", in->ifname ? in->ifname : "");
 	return o;
@@ -185,7 +185,7 @@ char *env_json_training_env(const struct env_in *in)
 		add_path(channels, in, p->spec->inputs[i].name, below);
 	}
 	cJSON_AddStringToObject(o, "current_host", plan_node_name(p));
-	cJSON_AddStringToObject(o, "current_instance_group", p->m->groups.v[p->m->node_rank]);
+	cJSON_AddStringToObject(o, "current_instance_group", p->g->groups.v[p->m->node_rank]);
 	cJSON_AddStringToObject(o, "current_instance_type", in->instance_type ? in->instance_type : "");
 	cJSON_AddItemToObject(o, "hosts", hosts(p, NULL));
 	cJSON_AddItemToObject(o, "hyperparameters", hps(p->spec));
@@ -196,7 +196,7 @@ char *env_json_training_env(const struct env_in *in)
 	cJSON_AddBoolToObject(o, "is_master", p->m->node_rank == 0);
 	cJSON_AddStringToObject(o, "job_name", p->m->job_name);
 	cJSON_AddNumberToObject(o, "log_level", 20);
-	cJSON_AddStringToObject(o, "master_hostname", p->m->nodes.v[0]);
+	cJSON_AddStringToObject(o, "master_hostname", p->g->nodes.v[0]);
 	add_path(o, in, "model_dir", "model");
 	add_path(o, in, "module_dir", "code");
 	cJSON_AddStringToObject(o, "network_interface_name", in->ifname ? in->ifname : "");
@@ -230,7 +230,7 @@ char *env_tf_config(const struct env_in *in)
 {
 	const struct plan *p = in->plan;
 	uint32_t rank = 0, index = 0, mine = p->first_rank + (in->local_rank == NO_RANK ? 0 : in->local_rank);
-	const char *group = p->m->groups.v[p->m->node_rank];
+	const char *group = p->g->groups.v[p->m->node_rank];
 	cJSON *o, *cluster, *task;
 
 	if (!p->spec->has_groups)
@@ -238,15 +238,15 @@ char *env_tf_config(const struct env_in *in)
 	o = cJSON_CreateObject();
 	cluster = cJSON_AddObjectToObject(o, "cluster");
 	for (uint32_t i = 0; i < p->n_nodes; i++) {
-		cJSON *list = cJSON_GetObjectItemCaseSensitive(cluster, p->m->groups.v[i]);
+		cJSON *list = cJSON_GetObjectItemCaseSensitive(cluster, p->g->groups.v[i]);
 
 		if (!list)
-			list = cJSON_AddArrayToObject(cluster, p->m->groups.v[i]);
-		for (uint32_t k = 0; k < p->m->ranks_per_node.v[i]; k++, rank++) {
-			cleanup_free char *at = xasprintf("%s:%u", p->m->addresses.v[i], tf_port(p->m, rank));
+			list = cJSON_AddArrayToObject(cluster, p->g->groups.v[i]);
+		for (uint32_t k = 0; k < p->g->ranks_per_node.v[i]; k++, rank++) {
+			cleanup_free char *at = xasprintf("%s:%u", p->g->addresses.v[i], tf_port(p->m, rank));
 
 			cJSON_AddItemToArray(list, cJSON_CreateString(at));
-			if (rank < mine && !strcmp(p->m->groups.v[i], group))
+			if (rank < mine && !strcmp(p->g->groups.v[i], group))
 				index++;
 		}
 	}
@@ -266,7 +266,7 @@ char *env_hostfile(const struct plan *p)
 	if (!f)
 		abort();
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		fprintf(f, "%s slots=%u # %s\n", p->m->nodes.v[i], p->m->ranks_per_node.v[i], p->m->addresses.v[i]);
+		fprintf(f, "%s slots=%u # %s\n", p->g->nodes.v[i], p->g->ranks_per_node.v[i], p->g->addresses.v[i]);
 	if (fclose(f) != 0)
 		abort();
 	return text;

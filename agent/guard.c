@@ -13,6 +13,7 @@
 #include "agent/parts.h"
 #include "agent/peerport.h"
 #include "agent/session.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -33,7 +34,7 @@ struct guard {
 	struct strv peers;        /* without this one */
 	struct ask *asks;         /* of the round, one for each peer */
 	uint32_t n_asked, next, open, reached, hearing;
-	uint64_t saved_us;
+	uint64_t saved_us, peers_gen;
 };
 
 static void start_questions(struct guard *g);
@@ -74,9 +75,10 @@ static void round_over(struct guard *g)
 	         g->hearing, g->lease.phase != LEASE_DOUBT,
 	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
-	if (g->lease.phase == LEASE_LOST)
+	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
 		launches_fence(g->a->launches, lease_verdict_text(v));
-	else if (g->lease.phase == LEASE_DOUBT)
+		session_renew(g->a->session); /* one that was made meanwhile has said COLLECT already */
+	} else if (g->lease.phase == LEASE_DOUBT)
 		session_dial_now(g->a->session);
 	arm(g);
 }
@@ -235,34 +237,42 @@ void guard_destroy(struct guard *g)
 	free(g);
 }
 
-void guard_ack(struct guard *g, uint32_t lease_ms)
+void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 {
 	uint64_t now = now_us(g);
 
+	if (sent_us < g->lease.last_ack_us && g->lease.heard)
+		return; /* an answer that was long under way */
 	if (g->lease.phase != LEASE_HELD)
 		log_info("event=lease_renewed");
 	if (g->lease.phase == LEASE_ASKING)
 		end_questions(g);
-	lease_ack(&g->lease, now, lease_ms);
+	lease_ack(&g->lease, sent_us, lease_ms);
 	if (now - g->saved_us >
 	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
 		save_lease(g, now);
 	arm(g);
 }
 
-void guard_peers(struct guard *g, const struct wire_strv *peers)
+void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 {
 	size_t self = strlen(g->a->env.cfg.node);
 
 	if (g->lease.phase == LEASE_ASKING || peers->n > PEERS_MAX)
-		return; /* asked by index: the list stays until the round is over; it comes again with a later change
-		         */
+		return; /* asked by index: the list stays until the round is over; it comes again, as the next beat
+		           still tells the number of the old one */
 	strv_fini(&g->peers);
 	g->peers = (struct strv){0};
 	for (uint32_t i = 0; i < peers->n; i++)
 		if (strncmp(peers->v[i], g->a->env.cfg.node, self) != 0 || peers->v[i][self] != ' ')
 			strv_add(&g->peers, peers->v[i]);
 	save_peers(g);
+	g->peers_gen = gen;
+}
+
+uint64_t guard_peers_gen(const struct guard *g)
+{
+	return g->peers_gen;
 }
 
 void guard_answer(struct guard *g, struct wm_peer_answer *m)

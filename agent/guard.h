@@ -16,8 +16,11 @@ struct guard;
 
 struct guard *guard_create(struct agent *a);
 void guard_destroy(struct guard *g);
-void guard_ack(struct guard *g, uint32_t lease_ms);
-void guard_peers(struct guard *g, const struct wire_strv *peers); /* "name address:port" */
+/* A beat that was sent at sent_us (boot) was answered: the lease counts from there, since the controller,
+ * too, counts from when it got it. */
+void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms);
+void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen); /* "name address:port" */
+uint64_t guard_peers_gen(const struct guard *g); /* of the list in use; 0 none, or from an earlier run */
 void guard_answer(struct guard *g,
                   struct wm_peer_answer *m); /* what to tell a peer that asks; node is left alone */
 

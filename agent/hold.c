@@ -1,7 +1,7 @@
 /*
  * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
  *
- *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--keep PATH]...
+ *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]...
  *
  * It makes the namespaces, puts the private mounts in (list below), says "ok" or what failed on its standard
  * output, and sleeps until it is killed; the mounts go with the last process inside. It is started by the
@@ -15,7 +15,14 @@
  *   PATHs         what would be hidden by the above and must stay visible under its name
  *
  * PATHs below /tmp are made step by step without following links: the folder belongs to the job.
+ *
+ * With --user it belongs to an ordinary user, who gets the right to mount by a user namespace of his own. It
+ * maps this one uid and gid to themselves, so what runs inside is still that user, to itself and to everybody
+ * else; supplementary groups still count but have no number there, and set-uid programs gain nothing. Where
+ * /opt/ml is missing this user cannot make it in the host's /opt: then /opt becomes a read-only tmpfs in
+ * which everything that /opt held is bound again.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -35,6 +42,7 @@ struct plan {
 	const char *keep[KEEP_MAX];
 	int keep_fd[KEEP_MAX];
 	int n_keep;
+	int user; /* in a user namespace of its own */
 };
 
 static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -60,6 +68,8 @@ static void parse(struct plan *p, int argc, char **argv)
 			p->ml = argv[i + 1];
 		else if (strcmp(argv[i], "--shm-bytes") == 0)
 			p->shm_bytes = argv[i + 1];
+		else if (strcmp(argv[i], "--user") == 0)
+			p->user = argv[i + 1][0] == '1';
 		else if (strcmp(argv[i], "--keep") == 0 && p->n_keep < KEEP_MAX)
 			p->keep[p->n_keep++] = argv[i + 1];
 		else
@@ -67,7 +77,7 @@ static void parse(struct plan *p, int argc, char **argv)
 	}
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
-		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--keep PATH]...");
+		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]...");
 	}
 }
 
@@ -143,12 +153,14 @@ static void restore(const char *path, int fd)
 	close(place);
 }
 
-static void terminals(void)
+/* Without its group where the namespace has no such number: terminals then have the user's own. */
+static void terminals(int user)
 {
+	const char *options =
+	    user ? "newinstance,mode=620,ptmxmode=666" : "newinstance,gid=5,mode=620,ptmxmode=666";
 	struct stat st;
 
-	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-	          "newinstance,gid=5,mode=620,ptmxmode=666") < 0)
+	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
 		die("mount /dev/pts");
 	/* Often a link to pts/ptmx already; a node of its own would open the host's instance in old kernels. */
 	if (lstat("/dev/ptmx", &st) == 0 && !S_ISLNK(st.st_mode) &&
@@ -167,10 +179,109 @@ static void shared_memory(const char *bytes)
 		die("mount /dev/shm");
 }
 
+/* ---- an ordinary user -------------------------------------------------------------------------------- */
+
+static void write_map(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+
+	if (fd < 0 || write(fd, text, n) != (ssize_t)n)
+		die("new user namespace: %s", path);
+	close(fd);
+}
+
+static void own_user_namespace(void)
+{
+	char uids[40], gids[40];
+
+	snprintf(uids, sizeof(uids), "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
+	snprintf(gids, sizeof(gids), "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
+	if (unshare(CLONE_NEWUSER) < 0)
+		die("new user namespace");
+	write_map("/proc/self/setgroups", "deny"); /* what the kernel asks for before a gid may be mapped */
+	write_map("/proc/self/uid_map", uids);
+	write_map("/proc/self/gid_map", gids);
+	prctl(PR_SET_DUMPABLE, 1); /* shims look at our namespaces, a later agent at our environment */
+}
+
+/* An entry of the host's /opt under its name in the new one. */
+static void bring_back(int from, int to, const char *name)
+{
+	char target[40], link[4096];
+	int fd = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), place;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return; /* gone meanwhile, or not this user's to see */
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(from, name, link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = '\0';
+		if (n <= 0 || symlinkat(link, to, name) < 0)
+			die("make the link /opt/%s", name);
+		close(fd);
+		return;
+	}
+	if (S_ISDIR(st.st_mode))
+		place = mkdirat(to, name, 0755) < 0 ? -1 : openat(to, name, O_PATH | O_CLOEXEC);
+	else
+		place = openat(to, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0644);
+	if (place < 0)
+		die("make the place of /opt/%s", name);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
+	bind_fd(fd, name, target);
+	close(place);
+	close(fd);
+}
+
+static void shadow_opt(void)
+{
+	DIR *old = opendir("/opt");
+	const struct dirent *d;
+	int to;
+
+	if (!old)
+		die("/opt");
+	if (mount("tmpfs", "/opt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") < 0)
+		die("mount /opt");
+	to = open("/opt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (to >= 0 && (d = readdir(old)))
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			bring_back(dirfd(old), to, d->d_name);
+	closedir(old);
+	if (to < 0 || mkdirat(to, "ml", 0755) < 0)
+		die("make /opt/ml");
+	close(to);
+	if (mount(NULL, "/opt", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+		die("close /opt");
+}
+
+static void make_opt_ml(int user)
+{
+	struct stat st;
+
+	if (stat("/opt/ml", &st) == 0 && S_ISDIR(st.st_mode))
+		return;
+	if (user) {
+		shadow_opt();
+		return;
+	}
+	if (mkdir("/opt", 0755) < 0 && errno != EEXIST)
+		die("make /opt");
+	if (mkdir("/opt/ml", 0755) < 0 && errno != EEXIST)
+		die("make /opt/ml");
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------
+ */
+
 static void set_up(struct plan *p)
 {
 	int tmp, ml;
 
+	if (p->user)
+		own_user_namespace();
 	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
 		die("new namespaces");
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
@@ -184,13 +295,10 @@ static void set_up(struct plan *p)
 		die("%s", p->ml);
 	for (int i = 0; i < p->n_keep; i++)
 		p->keep_fd[i] = open_path(p->keep[i]); /* one that is not there hides nothing */
-	if (mkdir("/opt", 0755) < 0 && errno != EEXIST)
-		die("make /opt");
-	if (mkdir("/opt/ml", 0755) < 0 && errno != EEXIST)
-		die("make /opt/ml");
+	make_opt_ml(p->user);
 	bind_fd(tmp, p->tmp, "/tmp");
 	shared_memory(p->shm_bytes);
-	terminals();
+	terminals(p->user);
 	for (int i = 0; i < p->n_keep; i++)
 		if (p->keep_fd[i] >= 0)
 			restore(p->keep[i], p->keep_fd[i]);

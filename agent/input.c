@@ -120,12 +120,13 @@ static int unpack(struct stage *s, int fd, const char *shown, const char *dir, s
 
 static int unpack_below(struct stage *s, int fd, const char *shown, const char *to, struct err *e)
 {
-	cleanup_free char *dir = xasprintf("%s/%s", s->ml, to);
-	int made = stage_open_below(s, to, e);
+	cleanup_close int made = stage_open_below(s, to, e);
+	cleanup_free char *dir = NULL;
 
-	if (made < 0)
+	if (made < 0 || stage_give(s, made, e) < 0)
 		return -1;
-	close(made);
+	/* By descriptor: the way to it is closed to the account that tar runs as. */
+	dir = xasprintf("/proc/self/fd/%d/.", made);
 	return unpack(s, fd, shown, dir, e);
 }
 
@@ -150,13 +151,14 @@ static int check_readable(struct stage *s, const char *path, struct stat *st, st
 	return rc;
 }
 
-static int make_link(struct stage *s, const char *path, const char *link, struct err *e)
+static int make_link(struct stage *s, const char *path, int at, const char *link, struct err *e)
 {
-	if (unlink(link) < 0 && errno != ENOENT && (errno != EISDIR || rmdir(link) < 0))
+	if (unlinkat(at, link, 0) < 0 && errno != ENOENT &&
+	    (errno != EISDIR || unlinkat(at, link, AT_REMOVEDIR) < 0))
 		return err_sys(e, errno, "%s", link);
-	if (symlink(path, link) < 0)
+	if (symlinkat(path, at, link) < 0)
 		return err_sys(e, errno, "%s", link);
-	if (s->as.needed && lchown(link, s->user.uid, s->user.gid) < 0)
+	if (s->as.needed && fchownat(at, link, s->user.uid, s->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, errno, "%s: owner", link);
 	strv_add(&s->links, path);
 	return 0;
@@ -164,17 +166,15 @@ static int make_link(struct stage *s, const char *path, const char *link, struct
 
 static int link_file(struct stage *s, const char *path, const char *to, const struct stat *st, struct err *e)
 {
-	cleanup_free char *channel = xasprintf("%s/%s", s->ml, to), *link = NULL;
-	int fd;
+	const char *channel = strrchr(to, '/');
+	cleanup_free char *above = xstrndup(to, (size_t)(channel - to));
+	cleanup_close int fd = stage_open_below(s, S_ISDIR(st->st_mode) ? above : to, e);
 
-	if (S_ISDIR(st->st_mode))
-		return make_link(s, path, channel, e);
-	fd = stage_open_below(s, to, e);
 	if (fd < 0)
 		return -1;
-	close(fd);
-	link = xasprintf("%s%s", channel, strrchr(path, '/'));
-	return make_link(s, path, link, e);
+	if (S_ISDIR(st->st_mode)) /* the channel itself is the link */
+		return make_link(s, path, fd, channel + 1, e);
+	return make_link(s, path, fd, strrchr(path, '/') + 1, e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
 static int from_file(struct stage *s, const struct stage_input *in, const char *path, const char *to,
@@ -188,8 +188,10 @@ static int from_file(struct stage *s, const struct stage_input *in, const char *
 	if (in->unpack && S_ISREG(st.st_mode)) {
 		if (asuser_enter(&s->as, e) < 0)
 			return -1;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		rc = fd < 0 ? err_sys(e, errno, "%s", path) : 0;
+		fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", path) : 0;
+		if (rc == 0 && !S_ISREG(st.st_mode)) /* it was when it was looked at */
+			rc = err_set(e, ERR_INVALID, "%s: is no file", path);
 		asuser_leave(&s->as);
 		if (rc == 0)
 			rc = unpack_below(s, fd, path, to, e);
@@ -314,7 +316,7 @@ static int deliver(struct stage *s, const struct stage_input *in, const char *en
 	                  *shown = fetch_shown(in->uri);
 	struct copy c = {
 	    .step = copy_step, .arg = s, .set_owner = s->as.needed, .uid = s->user.uid, .gid = s->user.gid};
-	cleanup_close int fd = -1;
+	cleanup_close int fd = -1, copied = -1;
 
 	if (in->unpack) {
 		fd = open(data, O_RDONLY | O_CLOEXEC);
@@ -328,7 +330,10 @@ static int deliver(struct stage *s, const struct stage_input *in, const char *en
 	s->done = 0;
 	if (copy_tree(&c, data, fd, name, e) < 0)
 		return -1;
-	return fchmodat(fd, name, 0644, 0) < 0 ? err_sys(e, errno, "%s: mode", name) : 0;
+	copied = fs_open_below(fd, name, O_RDONLY, 0);
+	if (copied < 0 || fchmod(copied, 0644) < 0)
+		return err_sys(e, errno, "%s: mode", name);
+	return stage_give(s, fd, e);
 }
 
 static int from_http(struct stage *s, const struct stage_input *in, const char *to, struct err *e)

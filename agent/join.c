@@ -118,6 +118,47 @@ static char *matching(CURL *c, const char *fingerprint)
 	return NULL;
 }
 
+/* Does the same place speak the other of http and https? Asked when the given one gets nowhere: then waiting
+ * does not help, and the text names what does. */
+static int other_scheme(const char *url, char **other)
+{
+	int https = !strncmp(url, "https:", 6);
+	cleanup_free char *full = NULL;
+	struct buf answer;
+	CURLcode rc;
+	CURL *c;
+
+	*other = xasprintf("%s%s", https ? "http" : "https", url + (https ? 5 : 4));
+	buf_init(&answer, ANSWER_MAX);
+	c = curl_for(*other, "healthz", &answer, &full);
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, 5000L);
+	rc = curl_easy_perform(c);
+	curl_easy_cleanup(c);
+	buf_fini(&answer);
+	return rc == CURLE_OK;
+}
+
+/* Nobody answered as expected. Trying again helps when nobody is there at all. */
+static int no_answer(const char *url, CURLcode rc, struct err *e)
+{
+	cleanup_free char *other = NULL;
+
+	if (rc != CURLE_COULDNT_CONNECT && rc != CURLE_COULDNT_RESOLVE_HOST && other_scheme(url, &other))
+		return err_set(e, ERR_DENIED, "%s: the controller answers %.*s, not %.*s: give --controller %s", url,
+		               (int)strcspn(other, ":"), other, (int)strcspn(url, ":"), url, other);
+	if (rc == CURLE_PEER_FAILED_VERIFICATION)
+		return err_set(
+		    e, ERR_DENIED,
+		    "%s: %s (the name or address in --controller must be one of those in hearthd's certificate)", url,
+		    curl_easy_strerror(rc));
+	return err_set(
+	    e, ERR_UNAVAILABLE,
+	    "%s: %s (is hearthd running there, does it listen on that address, is a firewall between?)", url,
+	    curl_easy_strerror(rc));
+}
+
 /* 0; -1 with ERR_UNAVAILABLE when nobody answers. */
 static int fetch_ca(const char *url, const char *fingerprint, char **ca, struct err *e)
 {
@@ -136,11 +177,13 @@ static int fetch_ca(const char *url, const char *fingerprint, char **ca, struct 
 	curl_easy_cleanup(c);
 	buf_fini(&answer);
 	if (rc != CURLE_OK)
-		return err_set(e, ERR_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(rc));
+		return no_answer(url, rc, e);
 	if (!*ca)
-		return err_set(e, ERR_DENIED,
-		               "%s is not the cluster that this token is for (its authority has another fingerprint)",
-		               url);
+		return err_set(
+		    e, ERR_DENIED,
+		    "%s is not the cluster that this token is for (its authority has another fingerprint): get one "
+		    "there by `jobctl token create`",
+		    url);
 	return 0;
 }
 
@@ -208,10 +251,8 @@ static int post_join(const struct join_params *p, const char *csr, const char *c
 	curl_slist_free_all(headers);
 	if (rc == CURLE_OK)
 		rc = take_answer(status, &answer, cert, ca, e) < 0 ? CURLE_HTTP_RETURNED_ERROR : CURLE_OK;
-	else if (rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CONNECT_ERROR)
-		err_set(e, ERR_DENIED, "%s: %s", p->url, curl_easy_strerror(rc)); /* trying again does not help */
 	else
-		err_set(e, ERR_UNAVAILABLE, "%s: %s", p->url, curl_easy_strerror(rc));
+		no_answer(p->url, rc, e);
 	buf_fini(&answer);
 	return rc == CURLE_OK ? 0 : -1;
 }
@@ -256,9 +297,11 @@ static int join_once(const struct join_params *p, const struct files *f, const c
 	if (tls_fingerprint(ca, own, e) < 0)
 		return -1;
 	if (strcmp(own, fingerprint) != 0)
-		return err_set(e, ERR_DENIED,
-		               "%s is not the cluster that this token is for (its authority has another fingerprint)",
-		               p->url);
+		return err_set(
+		    e, ERR_DENIED,
+		    "%s is not the cluster that this token is for (its authority has another fingerprint): get one "
+		    "there by `jobctl token create`",
+		    p->url);
 	return write_files(p, f, cert, ca, e);
 }
 
@@ -267,12 +310,15 @@ static int join_with_retry(const struct join_params *p, const struct files *f, c
 {
 	uint64_t end = clock_boot_us(clock_real()) + (uint64_t)p->retry_s * 1000000;
 	struct timespec gap = {0, 200000000};
+	unsigned tries = 0;
 
 	for (;;) {
 		if (join_once(p, f, fingerprint, e) == 0)
 			return 0;
 		if (e->code != ERR_UNAVAILABLE || clock_boot_us(clock_real()) >= end)
 			return -1;
+		if (!tries++)
+			log_warn("event=join_waits for_s=%u reason=\"%s\"", p->retry_s, e->text);
 		nanosleep(&gap, NULL); /* before the loop exists: nothing else waits */
 		if (gap.tv_sec == 0 && gap.tv_nsec < 800000000)
 			gap.tv_nsec += 200000000;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/outbox.h"
+#include "agent/trash.h"
 #include "agent/user.h"
 #include "common/log.h"
 
@@ -53,6 +54,8 @@ void launch_free(struct launch *l)
 		upload_cancel(l->upload);
 	if (l->packages)
 		packages_cancel(l->packages);
+	if (l->removing)
+		trash_forget(l->a->trash, l);
 	while (l->procs) {
 		struct lproc *p = l->procs;
 
@@ -152,7 +155,7 @@ void launch_report(struct launch *l)
 	struct wm_launch_report m = {.job = l->job,
 	                             .attempt = l->attempt,
 	                             .epoch = l->epoch,
-	                             .state = (uint8_t)l->state,
+	                             .state = (uint8_t)(l->unsure ? LAUNCH_RUNNING : l->state),
 	                             .done_bytes = l->done_bytes,
 	                             .total_bytes = l->total_bytes,
 	                             .cls = (uint8_t)l->cls,
@@ -164,6 +167,8 @@ void launch_report(struct launch *l)
 		m.phase = l->phases[l->n_phases - 1].name;
 		m.phase_started_us = l->phases[l->n_phases - 1].started_us;
 	}
+	if (l->saved)
+		m.phase = (char *)(uintptr_t)LAUNCH_PHASE_SAVED;
 	for (unsigned i = 0; i < l->n_phases; i++) {
 		cleanup_free char *line = xasprintf("%s %" PRIu64 " %" PRIu64, l->phases[i].name,
 		                                    l->phases[i].started_us, l->phases[i].ended_us);

@@ -40,7 +40,7 @@ struct lproc {
 	struct tail *tail;
 	uint8_t state; /* enum proc_state */
 	uint32_t pid, exit_code, signal;
-	uint8_t oom;
+	uint8_t oom, ended_by; /* ended_by: enum ended_by */
 	uint64_t started_us, ended_us;
 	char *text;
 	char *last_lines; /* of a bad end */
@@ -99,7 +99,12 @@ struct launch {
 	uint64_t sweep_until_us;
 	int collecting, keep; /* COLLECT came */
 	int draining;         /* uploads are through */
-	unsigned upload_tries, tails_open, releases_open;
+	int saved;            /* all that it made is on record at the controller */
+	unsigned upload_tries, tails_open, releases_open, release_tries;
+	int released;     /* the shims were told by this agent; releases_open: by it, or by one before */
+	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */
+	int unkilled;     /* something may be left that could not be killed */
+	int removing;     /* nothing but its folders is left, and they are on their way out */
 	int kept_outputs; /* they could not be uploaded: the directory stays */
 	struct launch *prev, *next;
 };
@@ -129,6 +134,7 @@ void launch_prepare(struct launch *l);
 /* Ends what was made so far and reports FAILED. */
 void launch_fail(struct launch *l, enum reason_class cls, const char *text);
 int launch_make_dirs(struct launch *l, struct err *e);
+int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
 void launch_paths_seen(struct launch *l);
 /* The processes that wait on this node, as structs; then as shims. */
@@ -142,7 +148,7 @@ void lproc_free(struct lproc *p);
 int lproc_ended(const struct lproc *p);
 void lproc_watch(struct lproc *p); /* id and token are known: link and tail */
 void lproc_report(struct lproc *p);
-void lproc_quit(struct lproc *p, uint32_t grace_ms);
+void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by);
 int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */
 void lproc_end(struct lproc *p, enum proc_state state, const char *text); /* an end without a shim's record */
 const char *lproc_kind_name(uint8_t kind);
@@ -152,6 +158,7 @@ void launch_go(struct launch *l);
 void launch_orted(struct launch *l, const struct wm_orted_start *m);
 void launch_proc_changed(struct lproc *p); /* state of p is new */
 void launch_check_end(struct launch *l);
+void launch_sure(struct launch *l);                      /* its end may be told */
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
 
 /* ---- facts for the record (launch_info.c) ----------------------------------------------------------- */
@@ -161,11 +168,17 @@ void launch_info_forget(void);               /* at the end of the process */
 
 /* ---- kill (launch_kill.c) --------------------------------------------------------------------------- */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
+/* SIGKILL to all of it before it returns, and no upload goes on. */
+void launch_fence(struct launch *l, const char *why);
 /* All processes have ended: sweep strays, then ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
+int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 unknown */
 
 /* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);
+void launch_remove(struct launch *l); /* the last step, CLEANED follows */
+int launch_is_uploading(const struct launch *l);
+void launch_fence_upload(struct launch *l); /* as if COLLECT had not come */
 void launch_collect_step(struct launch *l); /* something that the clean-up may wait for has happened */
 void launch_report_failure_file(struct launch *l);
 

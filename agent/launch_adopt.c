@@ -16,11 +16,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <utlist.h>
 
 #include "agent/env.h"
 #include "agent/launch.h"
 #include "agent/launches.h"
 #include "agent/shimlink.h"
+#include "agent/trash.h"
 #include "agent/user.h"
 #include "common/fsutil.h"
 #include "common/log.h"
@@ -28,6 +30,7 @@
 #include "shim/shim.h"
 
 #define RSH_ID_MAX 256
+#define SAY_US     15000000u /* that shims have to say how they ended */
 
 static int is_dir(const char *path)
 {
@@ -47,23 +50,35 @@ static void adopt_rsh_id(struct lproc *p)
 	p->went = 1;
 }
 
-/* The shim's state file names it; without one there is nothing to greet. */
-static void adopt_proc(struct lproc *p)
+/* Its state file names the shim. Where that is torn or gone, whoever serves its socket is asked instead: the
+ * file is only what a shim leaves behind when it dies. */
+static int find_shim(struct lproc *p, struct err *e)
 {
 	struct shim_state s;
+	struct err torn = {0};
+
+	if (shim_state_read(p->dir, &s, &torn) == 0) {
+		p->id = s.shim;
+		shim_state_fini(&s);
+		return 0;
+	}
+	if (shim_identify(p->dir, &p->id, e) < 0)
+		return err_set(e, torn.code, "its shim left no state (%s)", torn.text);
+	log_warn("event=shim_without_state dir=%s pid=%d reason=\"%s\"", p->dir, (int)p->id.pid, torn.text);
+	return 0;
+}
+
+static void adopt_proc(struct lproc *p)
+{
 	struct err e = {0};
 	char *token;
 
 	adopt_rsh_id(p);
 	p->quit = lproc_was_quit(p);
-	if (shim_state_read(p->dir, &s, &e) < 0) {
-		cleanup_free char *text = xasprintf("its shim left no state (%s)", e.text);
-
-		lproc_end(p, PS_LOST, text);
+	if (find_shim(p, &e) < 0) {
+		lproc_end(p, PS_LOST, e.text);
 		return;
 	}
-	p->id = s.shim;
-	shim_state_fini(&s);
 	token = shim_key_read(p->dir, &e);
 	if (!token) {
 		lproc_end(p, PS_LOST, e.text);
@@ -74,17 +89,31 @@ static void adopt_proc(struct lproc *p)
 	lproc_watch(p);
 }
 
+/* Their ends are durable at the controller and they were being released: nobody is missing, but some may not
+ * have been told. */
+static void adopt_released(struct launch *l, struct lproc *p)
+{
+	struct err e = {0};
+
+	if (find_shim(p, &e) == 0) {
+		adopt_proc(p);
+		return;
+	}
+	LL_DELETE(l->procs, p);
+	lproc_free(p);
+}
+
 static void adopt_procs(struct launch *l)
 {
 	struct lproc *p, *next;
 
-	/* Their ends are durable at the controller and they were being released: nobody is missing. */
-	if (l->releases_open)
-		return;
 	launch_list_procs(l);
+	l->unkilled = 1; /* it is not known: looked for once more before the shims are released */
 	for (p = l->procs; p; p = next) {
 		next = p->next;
-		if (is_dir(p->dir))
+		if (l->releases_open)
+			adopt_released(l, p);
+		else if (is_dir(p->dir))
 			adopt_proc(p);
 		else
 			lproc_end(p, PS_LOST, "nothing is left of its shim");
@@ -149,6 +178,10 @@ static void go_on_over(struct launch *l)
 	/* Shims that are not released yet know the exact ends: they are asked once more, and reported once more.
 	 */
 	if (!l->collecting) {
+		/* ENDED before the ends of its ranks would leave their fate unknown for good. */
+		l->unsure = l->state == LAUNCH_ENDED && l->procs;
+		if (l->unsure)
+			launch_arm(l, SAY_US, launch_sure);
 		launch_report(l);
 		return;
 	}
@@ -165,6 +198,10 @@ static void go_on(struct launch *l)
 	if (l->stopping) {
 		left = l->kill_deadline_us > now ? (uint32_t)((l->kill_deadline_us - now) / 1000) : 0;
 		l->stopping = 0;
+		if (l->cls == RC_NODE_LOST) {
+			launch_fence(l, l->kill_reason ? l->kill_reason : "fenced");
+			return;
+		}
 		launch_kill(l, left < l->grace_ms ? left : l->grace_ms, l->kill_reason ? l->kill_reason : "stopped");
 		return;
 	}
@@ -213,6 +250,10 @@ static void adopt_as(struct launch *l, int same_boot)
 		launch_report(l);
 		return;
 	}
+	if (launch_is_over(l) && l->removing) {
+		launch_remove(l);
+		return;
+	}
 	if (resume(l, &e) < 0) {
 		log_error("event=adopt_failed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
 		launch_fail(l, RC_AGENT, e.text);
@@ -232,14 +273,14 @@ struct launch *launch_adopt(struct agent *a, const char *key, struct err *e)
 	int same_boot = 0;
 
 	if (!plan) {
-		fs_rm_rf(dir, NULL);
+		trash_put(a->trash, dir, key, NULL);
 		return NULL;
 	}
 	l = launch_new(a, plan);
 	if (strcmp(l->key, key) != 0) {
 		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
 		launch_free(l);
-		fs_rm_rf(dir, NULL);
+		trash_put(a->trash, dir, key, NULL);
 		return NULL;
 	}
 	if (launch_load(l, &same_boot, e) < 0) {

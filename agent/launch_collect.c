@@ -3,16 +3,22 @@
  * container down, remove the folders, say CLEANED. Each step is entered again from the start by an agent that
  * died in between; all of them may be done twice.
  *
- * The shims are released only when all reports of ends are durable at the controller and the logs are: until
- * then they are the only ones who know.
+ * The shims are released only when all reports of ends and of artifacts are durable at the controller and the
+ * logs are: until then they are the only ones who know the ends, and an agent that died would not upload
+ * again. Nor are they while something could not be killed: CLEANED frees the GPUs and CPUs that it still
+ * holds.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/launch.h"
 #include "agent/outbox.h"
 #include "agent/shimlink.h"
+#include "agent/trash.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -20,6 +26,9 @@
 #define UPLOAD_TRIES    5
 #define UPLOAD_RETRY_US 3000000u
 #define RELEASE_US      5000000u
+#define RELEASE_TRIES   3
+#define LEFT_US         1000000u
+#define GONE_US         30000000u /* that CLEANED waits until the folder is removed */
 
 static void start_upload(struct launch *l);
 static void drain_logs(struct launch *l);
@@ -45,22 +54,28 @@ static void report_artifact(struct launch *l, const char *kind, const char *dige
 }
 
 /* What the program itself says of its failure: before ENDED, so that the reason is there when the end is
- * judged. */
+ * judged. The folder belongs to the job's account, which may have put anything under that name. */
 void launch_report_failure_file(struct launch *l)
 {
-	cleanup_free char *path = xasprintf("%s/output/failure", l->paths.ml);
+	cleanup_close int ml = open(l->paths.ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	cleanup_free char *text = NULL;
+	struct stat st;
+	struct err e = {0};
 	size_t n = 0;
 
-	/* Far larger than what is used: a file that is larger still is none of this kind. */
-	if (fs_read_file(path, 1024 * 1024, &text, &n, NULL) < 0 || n == 0)
+	if (ml < 0 || fstat(ml, &st) < 0)
 		return;
+	/* One more than is used: is it the end? */
+	if (fs_read_below(ml, "output/failure", st.st_uid, FAILURE_MAX + 1, &text, &n, &e) < 0) {
+		if (e.code != ERR_NOT_FOUND)
+			launch_say(l, "output/failure is not read: %s", e.text);
+		return;
+	}
 	if (n > FAILURE_MAX)
-		n = FAILURE_MAX;
-	while (n > 0 && n == FAILURE_MAX && ((unsigned char)text[n] & 0xc0) == 0x80)
-		n--; /* not in the middle of a character */
+		for (n = FAILURE_MAX; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;)
+			n--; /* not in the middle of a character */
 	text[n] = '\0';
-	if (strlen(text))
+	if (text[0])
 		report_artifact(l, "failure", NULL, NULL, n, 1, text);
 }
 
@@ -123,10 +138,33 @@ static void start_upload(struct launch *l)
 	launch_phase(l, "uploading");
 	launch_save(l);
 	launch_report(l);
-	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->plan->m->node_rank,
+	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
 	                         l->plan->n_nodes, &l->paths, l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);
+}
+
+/* Cut off: by now the controller may have given the attempt up, and the next one's outputs would lie where
+ * these go. It says COLLECT once more when it is there again and still wants them. */
+void launch_fence_upload(struct launch *l)
+{
+	if (!launch_is_uploading(l))
+		return;
+	log_warn("event=upload_fenced job=%" PRIu64 " attempt=%u", l->job, l->attempt);
+	if (l->upload)
+		upload_cancel(l->upload);
+	l->upload = NULL;
+	l->collecting = 0;
+	l->upload_tries = 0;
+	launch_arm(l, 0, NULL);
+	launch_phase(l, NULL);
+	launch_save(l);
+	launch_report(l);
+}
+
+int launch_is_uploading(const struct launch *l)
+{
+	return l->collecting && l->keep && !l->draining && l->state == LAUNCH_ENDED;
 }
 
 /* ---- logs ------------------------------------------------------------------------------------------- */
@@ -171,10 +209,17 @@ static void drain_logs(struct launch *l)
 
 static void late_release(struct launch *l)
 {
-	for (struct lproc *p = l->procs; p; p = p->next)
-		if (p->link && !shimlink_is_gone(p->link))
-			log_warn("event=shim_not_released job=%" PRIu64 " attempt=%u proc=%s", l->job, l->attempt,
-			         p->name);
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		if (!p->link || shimlink_is_gone(p->link))
+			continue;
+		log_warn("event=shim_not_released job=%" PRIu64 " attempt=%u proc=%s", l->job, l->attempt, p->name);
+		if (l->release_tries < RELEASE_TRIES)
+			shimlink_release(p->link); /* refused while its process had not ended */
+	}
+	if (l->release_tries++ < RELEASE_TRIES) {
+		launch_arm(l, RELEASE_US, late_release);
+		return;
+	}
 	l->releases_open = 0;
 	clean(l);
 }
@@ -182,6 +227,7 @@ static void late_release(struct launch *l)
 static void release(struct launch *l)
 {
 	l->releases_open = 1;
+	l->released = 1;
 	launch_save(l); /* from here on a missing shim is no lost one */
 	launch_arm(l, RELEASE_US, late_release);
 	for (struct lproc *p = l->procs; p; p = p->next)
@@ -190,15 +236,35 @@ static void release(struct launch *l)
 	launch_collect_step(l);
 }
 
+/* From here on the node may be lost and the result is not. */
+static void say_saved(struct launch *l)
+{
+	cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
+
+	if (l->saved || !l->keep || l->state != LAUNCH_ENDED || l->kept_outputs ||
+	    outbox_holds(l->a->outbox, artifacts))
+		return;
+	l->saved = 1;
+	launch_report(l);
+}
+
 /* Called when a tail is drained, a report is durable, a shim is gone. */
 void launch_collect_step(struct launch *l)
 {
-	if (!l->collecting || l->upload || l->tails_open || l->state == LAUNCH_CLEANED || !l->draining)
+	if (!l->collecting || l->upload || l->state == LAUNCH_CLEANED || !l->draining || l->removing)
 		return;
-	if (!l->releases_open) {
+	say_saved(l);
+	if (l->tails_open)
+		return;
+	if (!l->released) {
 		cleanup_free char *procs = xasprintf("%s proc", l->key);
+		cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
 
-		if (outbox_holds(l->a->outbox, procs) == 0)
+		if (outbox_holds(l->a->outbox, procs) || outbox_holds(l->a->outbox, artifacts))
+			return;
+		if (l->unkilled && launch_left(l) > 0)
+			launch_arm(l, LEFT_US, launch_collect_step);
+		else
 			release(l);
 		return;
 	}
@@ -208,13 +274,26 @@ void launch_collect_step(struct launch *l)
 	launch_arm(l, 0, clean); /* not here: the caller is a callback of a shim link */
 }
 
+static void left_behind(struct launch *l, const char *why)
+{
+	log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, why);
+	if (l->text[0])
+		return;
+	free(l->text);
+	l->text = xasprintf("left behind: %s", why);
+}
+
+/* Folders may be the job's, with any number of files. */
 static int strip_one(const char *name, void *arg)
 {
-	const struct launch *l = arg;
+	struct launch *l = arg;
 	cleanup_free char *path = xasprintf("%s/%s", l->paths.run, name);
+	struct err e = {0};
 
-	if (strcmp(name, "plan") && strcmp(name, "life"))
-		fs_rm_rf(path, NULL);
+	if (strcmp(name, "plan") == 0 || strcmp(name, "life") == 0 || unlink(path) == 0)
+		return 0;
+	if (trash_put(l->a->trash, path, l->key, &e) < 0)
+		left_behind(l, e.text);
 	return 0;
 }
 
@@ -225,10 +304,49 @@ static void strip_run(struct launch *l)
 	fs_each(l->paths.run, strip_one, l, NULL);
 }
 
-static void clean(struct launch *l)
+static void cleaned(struct launch *l)
+{
+	launch_arm(l, 0, NULL);
+	l->removing = 0;
+	l->state = LAUNCH_CLEANED;
+	launch_save(l);
+	log_info("event=launch job=%" PRIu64 " attempt=%u state=cleaned", l->job, l->attempt);
+	launch_report(l);
+}
+
+static void on_removed(const char *why, void *arg)
+{
+	struct launch *l = arg;
+
+	if (why)
+		left_behind(l, why);
+	cleaned(l);
+}
+
+/* CLEANED frees GPUs and CPUs: they are not to lie idle for a slow disk. */
+static void late_removal(struct launch *l)
+{
+	trash_forget(l->a->trash, l);
+	log_warn("event=slow_removal job=%" PRIu64 " attempt=%u text=\"it goes on behind\"", l->job, l->attempt);
+	cleaned(l);
+}
+
+/* Everything is out of use: away with it. Also what an agent begins with that finds its predecessor there. */
+void launch_remove(struct launch *l)
 {
 	struct err e = {0};
 
+	l->removing = 1;
+	launch_save(l); /* before the logs go: nobody is to open them again */
+	if (!l->kept_outputs && trash_put(l->a->trash, l->paths.work, l->key, &e) < 0)
+		left_behind(l, e.text);
+	strip_run(l);
+	launch_arm(l, GONE_US, late_removal);
+	trash_wait(l->a->trash, l->key, on_removed, l);
+}
+
+static void clean(struct launch *l)
+{
 	while (l->procs) {
 		struct lproc *p = l->procs;
 
@@ -246,18 +364,7 @@ static void clean(struct launch *l)
 	if (l->container)
 		container_destroy(l->container);
 	l->container = NULL;
-	if (!l->kept_outputs && fs_rm_rf(l->paths.work, &e) < 0) {
-		log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
-		if (!l->text[0]) {
-			free(l->text);
-			l->text = xasprintf("left behind: %s", e.text);
-		}
-	}
-	strip_run(l);
-	l->state = LAUNCH_CLEANED;
-	launch_save(l);
-	log_info("event=launch job=%" PRIu64 " attempt=%u state=cleaned", l->job, l->attempt);
-	launch_report(l);
+	launch_remove(l);
 }
 
 void launch_collect(struct launch *l, int keep)
@@ -272,6 +379,7 @@ void launch_collect(struct launch *l, int keep)
 		return;
 	}
 	l->collecting = 1;
+	l->unsure = 0;
 	l->keep = keep;
 	/* What CLEANED says is about the clean-up alone; the end was told with ENDED. */
 	l->cls = RC_NONE;

@@ -4,10 +4,14 @@
  *   0            ranks: SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled
  *   ranks ended  launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later SHIM_QUIT for them,
  * too grace + 5 s  everything in the container and everything with the launch's mark is killed, again and
- * again for SWEEP_US then         ENDED, with a text when something could not be killed
+ * again for SWEEP_US then         ENDED, with a text when something could not be killed: the outputs are
+ * taken away all the same, but CLEANED, which frees GPUs and CPUs, waits until it is gone (launch_collect.c)
  *
  * The same sweep runs after every end: a rank may have left a process behind that is no descendant of its
  * shim any more.
+ *
+ * A fence waits for nobody: the time that the lease leaves for it is less than the 5 s
+ * (docs/spec/08-lease.md).
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -16,6 +20,7 @@
 
 #include "agent/launch.h"
 #include "agent/rshd.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/proc.h"
 
@@ -57,27 +62,37 @@ static void ended(struct launch *l, const char *left)
 	launch_set_state(l, end);
 }
 
-static void sweep_step(struct launch *l)
+/* Kills what there is; how many are left, -1: unknown. */
+int launch_left(struct launch *l)
 {
 	int inside = l->container ? container_kill_all(l->container, SWEEP_MS) : 0;
 	int marked = proc_count_env(MARK, l->plan->m->token, NULL);
+
+	if (inside < 0 || marked < 0)
+		return -1;
+	if (inside > 0 || marked > 0)
+		proc_sweep_env(MARK, l->plan->m->token, SIGKILL, 1, NULL);
+	return marked > inside ? marked : inside;
+}
+
+static void sweep_step(struct launch *l)
+{
+	int n = launch_left(l);
 	char left[200];
 
-	if (inside <= 0 && marked <= 0) {
-		if (inside < 0 || marked < 0) /* unknown is not "none", but there is nobody to ask again */
+	if (n <= 0) {
+		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
 			snprintf(left, sizeof(left), "it is not known whether processes are left");
-		ended(l, inside < 0 || marked < 0 ? left : NULL);
+		ended(l, n < 0 ? left : NULL);
 		return;
 	}
-	proc_sweep_env(MARK, l->plan->m->token, SIGKILL, 1, NULL);
 	if (now_us(l) < l->sweep_until_us) {
 		launch_arm(l, STEP_US, sweep_step);
 		return;
 	}
-	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)",
-	         marked > inside ? marked : inside);
-	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt,
-	          marked > inside ? marked : inside);
+	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)", n);
+	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, n);
+	l->unkilled = 1;
 	ended(l, left);
 }
 
@@ -85,6 +100,10 @@ void launch_sweep(struct launch *l)
 {
 	if (l->on_timer == sweep_step)
 		return;
+	if (FAULT("mistake.no_sweep")) {
+		ended(l, NULL);
+		return;
+	}
 	l->sweep_until_us = now_us(l) + SWEEP_US;
 	launch_arm(l, 0,
 	           sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
@@ -120,7 +139,7 @@ static void ladder_step(struct launch *l)
 	if (l->launchers_quit_us && now >= l->launchers_quit_us)
 		for (struct lproc *p = l->procs; p; p = p->next)
 			if (is_launcher(p) && !p->quit)
-				lproc_quit(p, LAUNCHER_MS);
+				lproc_quit(p, LAUNCHER_MS, BY_ORDER);
 	if (now < l->kill_deadline_us) {
 		launch_arm(l, STEP_US, ladder_step);
 		return;
@@ -160,7 +179,7 @@ static void quit_ranks(struct launch *l, uint32_t grace_ms)
 	for (struct lproc *p = l->procs; p; p = p->next) {
 		/* A launcher that still waits for its go has nobody to wait for. */
 		if (!is_launcher(p) || p->state != PS_RUNNING)
-			lproc_quit(p, p->state == PS_RUNNING ? grace_ms : 0);
+			lproc_quit(p, p->state == PS_RUNNING ? grace_ms : 0, BY_ORDER);
 	}
 }
 
@@ -197,4 +216,25 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	}
 	launch_arm(l, l->procs ? STEP_US : 0, ladder_step);
 	launch_check_end(l);
+}
+
+/* Not by the shims alone: one that hangs would leave its rank alive until the ladder's end, and by then
+ * another node may run the job. They record the ends all the same. */
+void launch_fence(struct launch *l, const char *why)
+{
+	int left;
+
+	if (launch_is_over(l)) {
+		launch_fence_upload(l);
+		return;
+	}
+	l->cls = RC_NODE_LOST;
+	launch_kill(l, 0, why);
+	left = launch_left(l);
+	log_warn("event=fenced job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, left);
+	if (!l->stopping)
+		return;
+	/* What is left is killed at each step from here on. */
+	l->kill_deadline_us = now_us(l);
+	launch_save(l);
 }

@@ -34,6 +34,7 @@ void launch_save(struct launch *l)
 	cJSON_AddBoolToObject(o, "collecting", l->collecting);
 	cJSON_AddBoolToObject(o, "keep", l->keep);
 	cJSON_AddBoolToObject(o, "releasing", l->releases_open != 0);
+	cJSON_AddBoolToObject(o, "removing", l->removing && !l->kept_outputs);
 	phases = cJSON_AddArrayToObject(o, "phases");
 	for (unsigned i = 0; i < l->n_phases; i++) {
 		cJSON *p = cJSON_CreateObject();
@@ -109,7 +110,8 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    json_get_str(o, "", "kill_reason", &reason, e) < 0 ||
 	    json_get_bool(o, "", "collecting", &l->collecting, e) < 0 ||
 	    json_get_bool(o, "", "keep", &l->keep, e) < 0 ||
-	    json_get_bool(o, "", "releasing", &releasing, e) < 0 || load_phases(l, o, e) < 0)
+	    json_get_bool(o, "", "releasing", &releasing, e) < 0 ||
+	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0)
 		return -1;
 	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED)
 		return err_set(e, ERR_PROTOCOL, "state %" PRIu64, state);

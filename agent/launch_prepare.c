@@ -11,6 +11,7 @@
 #include "agent/launch.h"
 #include "agent/launches.h"
 #include "agent/shimlink.h"
+#include "agent/trash.h"
 #include "agent/user.h"
 #include "common/fault.h"
 #include "common/fsutil.h"
@@ -107,7 +108,7 @@ static void start_staging(struct launch *l)
 	                         .paths = &l->paths,
 	                         .user = &l->user,
 	                         .bundle_digest = or_null(m->bundle_digest),
-	                         .input_digests = &m->input_digests,
+	                         .input_digests = &l->plan->g->input_digests,
 	                         .resume_from = or_null(m->resume_from),
 	                         .setup = l->setup};
 
@@ -156,6 +157,7 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	                             .user = &l->user,
 	                             .memory_bytes = m->memory_bytes,
 	                             .disk_bytes = m->disk_bytes};
+	const struct strv *notes;
 
 	choose_cpus(l);
 	p.cpus = l->cpus;
@@ -169,6 +171,10 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	strv_fini(&p.devices);
 	if (!l->container)
 		return err_wrap(e, "container");
+	/* What the job does not get although it may count on it: nobody should have to find out by surprise. */
+	notes = container_notes(l->container);
+	for (size_t i = 0; i < notes->n && !adopt; i++)
+		launch_say(l, "note: %s", notes->v[i]);
 	launch_paths_seen(l);
 	return 0;
 }
@@ -242,8 +248,8 @@ static void clear_old_procs(struct launch *l)
 		    other ? xasprintf("%s/logs/%s", l->paths.work, other)
 		          : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
 
-		fs_rm_rf(dir, NULL);
-		fs_rm_rf(logs, NULL);
+		trash_put(l->a->trash, dir, l->key, NULL);
+		trash_put(l->a->trash, logs, l->key, NULL);
 	}
 }
 
@@ -263,7 +269,7 @@ void launch_prepare(struct launch *l)
 		launch_fail(l, RC_LAUNCH, e.text);
 		return;
 	}
-	if (launch_make_dirs(l, &e) < 0) {
+	if (launch_make_dirs(l, &e) < 0 || launch_write_config(l, &e) < 0) {
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 		return;
 	}

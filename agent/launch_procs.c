@@ -6,7 +6,9 @@
  * orted for ORTED_START direct    ranks, which wait for the agent's go torchrun  torchrun, and its ranks,
  * which wait for hearth-rank's go as under mpirun
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,11 +22,14 @@
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/secret.h"
+#include "common/strutil.h"
 #include "shim/shim.h"
 
 #define SEGMENT_BYTES   (8u * 1024 * 1024)
 #define LOG_MAX_DEFAULT (1024ull * 1024 * 1024)
 #define TOKEN_DIGITS    32
+#define ENTRIES_MAX     65536
 
 void launch_list_procs(struct launch *l)
 {
@@ -102,15 +107,25 @@ static char *visible_devices(const struct launch *l, uint32_t local_rank)
 /* ---- environment ------------------------------------------------------------------------------------ */
 
 /* Scripts that talk to hearthd over TLS need its authority. */
-static void ca_for_job(struct launch *l, char **seen)
+static int has_ca(const struct launch *l)
 {
-	cleanup_free char *path = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml);
+	return strncmp(l->plan->m->url, "https:", 6) == 0 && l->a->ca_pem;
+}
 
-	*seen = NULL;
-	if (strncmp(l->plan->m->url, "https:", 6) != 0 || !l->a->ca_pem)
-		return;
-	if (fs_replace(path, l->a->ca_pem, strlen(l->a->ca_pem), 0644, NULL) == 0)
-		*seen = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml_seen);
+/* Before staging: while ml is closed to the job's account (launch_dirs.c). */
+int launch_write_config(struct launch *l, struct err *e)
+{
+	cleanup_free char *dir = xasprintf("%s/input/config", l->paths.ml);
+	cleanup_free char *ca = xasprintf("%s/hearth-ca.pem", dir);
+	struct env_in in = {.plan = l->plan,
+	                    .paths = &l->paths,
+	                    .user = &l->user,
+	                    .ifname = l->a->ifname,
+	                    .instance_type = l->a->env.cfg.instance_type};
+
+	if (has_ca(l) && fs_replace(ca, l->a->ca_pem, strlen(l->a->ca_pem), 0644, e) < 0)
+		return -1;
+	return env_files(&in, dir, e);
 }
 
 static void note_environment(struct launch *l, const struct lproc *p, const struct strv *env)
@@ -124,18 +139,65 @@ static void note_environment(struct launch *l, const struct lproc *p, const stru
 	strv_fini(&masked);
 }
 
+/* Last whole number in a name; -1 none. */
+static int64_t step_of(const char *name)
+{
+	const char *end = name + strlen(name), *begin;
+	char digits[20];
+	uint64_t step;
+
+	while (end > name && (end[-1] < '0' || end[-1] > '9'))
+		end--;
+	for (begin = end; begin > name && begin[-1] >= '0' && begin[-1] <= '9';)
+		begin--;
+	snprintf(digits, sizeof(digits), "%.*s", (int)(end - begin), begin);
+	return end - begin < 19 && str_parse_u64(digits, &step) == 0 ? (int64_t)step : -1;
+}
+
+/* The entry of that step; of several the first by name. NULL: none. */
+static char *step_entry(const struct launch *l, int64_t step)
+{
+	cleanup_close int ml = open(l->paths.ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = ml < 0 ? -1 : fs_open_below(ml, "checkpoints", O_RDONLY | O_DIRECTORY, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *one;
+	char *found = NULL;
+
+	/* The folder is the account's: not without end, on the loop. */
+	for (int i = 0; d && i < ENTRIES_MAX && (one = readdir(d)); i++) {
+		if (one->d_name[0] == '.' || step_of(one->d_name) != step ||
+		    (found && strcmp(found, one->d_name) <= 0))
+			continue;
+		free(found);
+		found = xstrdup(one->d_name);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Where to resume from: the entry of the step that was named, or the whole folder when none was, or when what
+ * was staged is not laid out by steps. */
+static char *resume_path(const struct launch *l)
+{
+	int64_t step = l->plan->m->resume_step;
+	cleanup_free char *found = step >= 0 ? step_entry(l, step) : NULL;
+
+	return xasprintf("%s/checkpoints%s%s", l->paths.ml_seen, found ? "/" : "", found ? found : "");
+}
+
 static void proc_environment(struct lproc *p, struct strv *out)
 {
 	struct launch *l = p->l;
 	cleanup_free char *run_tmp = xasprintf("%s/t", l->paths.run);
 	cleanup_free char *job_tmp = xasprintf("%s/tmp", l->paths.work);
 	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
-	cleanup_free char *resume = xasprintf("%s/checkpoints", l->paths.ml_seen);
+	cleanup_free char *resume = resume_path(l);
 	cleanup_free char *visible = visible_devices(l, p->local_rank);
-	cleanup_free char *ca = NULL;
-	cleanup_free char *config = xasprintf("%s/input/config", l->paths.ml);
+	cleanup_free char *ca = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml_seen);
 	struct strv left_out = {0};
-	struct err e = {0};
 	struct env_in in = {.plan = l->plan,
 	                    .paths = &l->paths,
 	                    .user = &l->user,
@@ -157,19 +219,15 @@ static void proc_environment(struct lproc *p, struct strv *out)
 		env_launcher(&in, l->a->sock_path, out);
 		return;
 	}
-	ca_for_job(l, &ca);
-	in.ca_file = ca;
+	in.ca_file = has_ca(l) ? ca : NULL;
 	env_rank(&in, out);
 	for (size_t i = 0; i < left_out.n; i++)
 		launch_say(l, "%s is too long for an environment variable and was left out", left_out.v[i]);
 	strv_fini(&left_out);
 	if (p->kind == PROC_TORCHRUN)
 		strv_setenv(out, "HEARTH_LAUNCH_DIR", l->paths.run);
-	if (p->local_rank != 0)
-		return;
-	if (env_files(&in, config, &e) < 0)
-		launch_say(l, "files of input/config could not be written: %s", e.text);
-	note_environment(l, p, out);
+	if (p->local_rank == 0)
+		note_environment(l, p, out);
 }
 
 /* ---- command ----------------------------------------------------------------------------------------------
@@ -183,13 +241,15 @@ static void mpirun_command(struct launch *l, struct strv *argv)
 	                    .cidr = l->a->cidr,
 	                    .as_root = l->user.uid == 0,
 	                    .has_fabric = inventory_has_fabric(l->a->inv)};
-	char *line;
+	char *line, *shown;
 
 	mpi_argv(&in, argv);
 	line = mpi_line(argv);
-	launch_say(l, "mpirun: %s", line);
-	launch_run_info(l, "mpirun", line);
+	shown = secret_text(line);
+	launch_say(l, "mpirun: %s", shown);
+	launch_run_info(l, "mpirun", shown);
 	free(line);
+	free(shown);
 }
 
 static void proc_command(struct lproc *p, struct strv *argv)
@@ -296,7 +356,7 @@ static void on_ready(int fd, int what, void *arg)
 	p->token = token;
 	lproc_watch(p);
 	if (p->quit)
-		lproc_quit(p, 0);
+		lproc_quit(p, 0, BY_ORDER);
 }
 
 int launch_spawn_proc(struct lproc *p, struct err *e)

@@ -14,6 +14,12 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 
+/* Those that start with the launch; the others are started by a launcher. */
+static int starts_at_go(const struct lproc *p)
+{
+	return p->kind != PROC_ORTED && (p->kind != PROC_RANK || p->l->plan->spec->launcher == LAUNCHER_DIRECT);
+}
+
 void launch_go(struct launch *l)
 {
 	if (l->going || l->state != LAUNCH_READY) {
@@ -22,13 +28,15 @@ void launch_go(struct launch *l)
 	}
 	l->going = 1;
 	launch_say(l, "go");
+	/* On record before the first shim is told: an agent that dies in between leaves a launch that runs, and
+	 * its successor tells the others. */
+	launch_set_state(l, LAUNCH_RUNNING);
 	for (struct lproc *p = l->procs; p; p = p->next) {
-		if (p->kind == PROC_ORTED || (p->kind == PROC_RANK && l->plan->spec->launcher != LAUNCHER_DIRECT))
+		if (!starts_at_go(p))
 			continue;
 		p->went = 1;
 		shimlink_go(p->link, NULL, NULL);
 	}
-	launch_set_state(l, LAUNCH_RUNNING);
 }
 
 /* ---- orted ----------------------------------------------------------------------------------------------
@@ -83,11 +91,14 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		refuse_orted(l, m, p ? "the launch has ended on this node" : "this node of the launch has no orted");
 		return;
 	}
-	if (p->rsh_id && !strcmp(p->rsh_id, m->rsh_id)) {
+	if (p->rsh_id && !strcmp(p->rsh_id, m->rsh_id) && p->state >= PS_RUNNING) {
 		lproc_report(p); /* asked again: where it is now */
 		return;
 	}
-	if (p->rsh_id || p->state != PS_WAITING || m->argv.n == 0) {
+	/* The same again, and it waits: an agent may have died after it kept the name and before its shim was
+	 * told. A second go is refused by the shim, and no harm. */
+	if ((p->rsh_id && strcmp(p->rsh_id, m->rsh_id) != 0) || (!p->rsh_id && p->state != PS_WAITING) ||
+	    m->argv.n == 0) {
 		refuse_orted(l, m, p->rsh_id ? "orted was started already" : "this node is not ready");
 		return;
 	}
@@ -116,7 +127,7 @@ static void launcher_ended(struct launch *l)
 {
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->kind == PROC_RANK && !lproc_ended(p) && !p->quit)
-			lproc_quit(p, p->state == PS_RUNNING ? l->plan->m->grace_ms : 0);
+			lproc_quit(p, p->state == PS_RUNNING ? l->plan->m->grace_ms : 0, BY_LAUNCHER);
 }
 
 static int all_ended(const struct launch *l)
@@ -137,6 +148,13 @@ static void first_start(struct launch *l)
 	launch_info_packages(l);
 }
 
+void launch_sure(struct launch *l)
+{
+	l->unsure = 0;
+	launch_arm(l, 0, NULL);
+	launch_report(l);
+}
+
 void launch_check_end(struct launch *l)
 {
 	if (!launch_is_over(l) && (l->going || l->stopping) && all_ended(l))
@@ -148,11 +166,19 @@ void launch_proc_changed(struct lproc *p)
 	struct launch *l = p->l;
 
 	if (launch_is_over(l)) {
+		if (l->unsure && all_ended(l))
+			launch_sure(l);
 		launch_collect_step(l);
 		return;
 	}
 	if (l->state == LAUNCH_PREPARING && !l->stopping) {
 		launch_proc_ready(l);
+		return;
+	}
+	/* The launch was told to go, and this shim was not: its agent died in between. */
+	if (p->state == PS_WAITING && l->going && !l->stopping && !p->quit && starts_at_go(p)) {
+		p->went = 1;
+		shimlink_go(p->link, NULL, NULL);
 		return;
 	}
 	if (p->state == PS_RUNNING && !is_launcher(p))

@@ -19,8 +19,8 @@ int launches_adopt(struct launches *t, struct err *e);             /* scans RUN 
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */
 void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);
-int launches_alive(const struct launches *t);             /* launches with processes, or about to have some */
-void launches_fence(struct launches *t, const char *why); /* kills them all, now */
+int launches_alive(const struct launches *t);             /* something that a fence would end */
+void launches_fence(struct launches *t, const char *why); /* kills them all, now; no upload goes on */
 void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a report is durable */
 void launches_forget(struct launches *t, struct launch *l);              /* frees it */
 

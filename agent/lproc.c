@@ -9,6 +9,7 @@
 #include "agent/launch.h"
 #include "agent/outbox.h"
 #include "agent/shimlink.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -105,6 +106,7 @@ void lproc_report(struct lproc *p)
 	    .exit_code = p->exit_code,
 	    .signal = p->signal,
 	    .oom = p->oom,
+	    .ended_by = p->ended_by,
 	    .started_us = p->started_us,
 	    .ended_us = p->ended_us,
 	    .text = p->text,
@@ -222,6 +224,7 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 	p->exit_code = st->exit_code;
 	p->signal = st->signal;
 	p->oom = st->oom;
+	p->ended_by = st->ended_by;
 	p->started_us = st->started_us;
 	p->ended_us = st->ended_us;
 	free(p->text);
@@ -245,7 +248,8 @@ static void on_gone(int lost, void *arg)
 	struct lproc *p = arg;
 
 	if (lost)
-		lproc_end(p, PS_LOST, "its shim is gone without a record of the end");
+		lproc_end(p, FAULT("mistake.lost_is_success") ? PS_EXITED : PS_LOST,
+		          "its shim is gone without a record of the end");
 	else
 		launch_proc_changed(p); /* a released shim has gone: the clean-up waits for it */
 }
@@ -291,7 +295,7 @@ int lproc_was_quit(const struct lproc *p)
 	return access(path, F_OK) == 0;
 }
 
-void lproc_quit(struct lproc *p, uint32_t grace_ms)
+void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by)
 {
 	cleanup_free char *path = quit_mark(p);
 
@@ -299,5 +303,5 @@ void lproc_quit(struct lproc *p, uint32_t grace_ms)
 		fs_replace(path, "", 0, 0600, NULL);
 	p->quit = 1;
 	if (p->link && !lproc_ended(p))
-		shimlink_quit(p->link, grace_ms);
+		shimlink_quit(p->link, grace_ms, by);
 }

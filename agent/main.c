@@ -33,6 +33,7 @@ enum {
 	OPT_CONTROLLER,
 	OPT_DATA,
 	OPT_JOIN,
+	OPT_JOIN_WAIT,
 	OPT_NAME,
 	OPT_ADDRESS,
 	OPT_INTERFACE,
@@ -49,6 +50,7 @@ enum {
 	OPT_LOG_LEVEL,
 	OPT_LOG_MAX,
 	OPT_LIBEXEC,
+	OPT_NO_NAMESPACES,
 	OPT_VERSION,
 	OPT_HELP
 };
@@ -61,6 +63,7 @@ static const struct {
     {"data", "DIR", "where this agent keeps its files", OPT_DATA},
     {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)",
      OPT_JOIN},
+    {"join-wait", "S", "how long the first start waits for a controller (default: 60 s)", OPT_JOIN_WAIT},
     {"name", "NAME", "name of this node (default: the host name)", OPT_NAME},
     {"address", "IP", "where other nodes reach this one (default: the address towards the controller)",
      OPT_ADDRESS},
@@ -77,6 +80,7 @@ static const struct {
     {"run", "DIR", "volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)", OPT_RUN},
     {"log-max", "SIZE", "greatest log of one stream on this node (default: 1GiB)", OPT_LOG_MAX},
     {"libexec", "DIR", "where hearth-shim, hearth-rank and hearth-rsh are", OPT_LIBEXEC},
+    {"no-namespaces", NULL, "jobs get the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
     {"version", NULL, "print the version", OPT_VERSION},
     {"help", NULL, "print this", OPT_HELP},
@@ -86,6 +90,7 @@ static const struct {
 struct arguments {
 	struct agent_config c;
 	char *join;
+	uint32_t join_wait_s;
 };
 
 static void usage(FILE *to)
@@ -173,6 +178,8 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	case OPT_JOIN:
 		set_str(&a->join, v);
 		return 0;
+	case OPT_JOIN_WAIT:
+		return parse_u32(v, 86400, &a->join_wait_s) < 0 ? bad(name, v, "must be a number of seconds") : 0;
 	case OPT_NAME:
 		set_str(&c->node, v);
 		return str_check_name(v, 63, "node name", &e) < 0 ? bad(name, v, e.text) : 0;
@@ -212,6 +219,9 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	case OPT_LIBEXEC:
 		set_str(&c->libexec_dir, v);
 		return 0;
+	case OPT_NO_NAMESPACES:
+		c->no_namespaces = 1;
+		return 0;
 	case OPT_LOG_LEVEL:
 		if (log_level_parse(v, &level) < 0)
 			return bad(name, v, "must be debug, info, warn or error");
@@ -243,11 +253,16 @@ static int parse(struct arguments *a, int argc, char **argv)
 	}
 	if (optind < argc)
 		return bad("", argv[optind], "there are no arguments without an option");
-	if (!a->c.controller || !a->c.data_dir) {
-		usage(stderr);
-		return -1;
-	}
-	return 0;
+	if (a->c.controller && a->c.data_dir)
+		return 0;
+	fprintf(stderr,
+	        "hearth-agent: %s%s%s missing: hearth-agent --controller http(s)://HOST:PORT --data DIR\n"
+	        "The first start also needs --join TOKEN, made by `jobctl token create`. All options: --help\n",
+	        a->c.controller ? "" : "--controller", a->c.controller || a->c.data_dir ? "" : " and ",
+	        a->c.data_dir     ? " is"
+	        : a->c.controller ? "--data is"
+	                          : "--data are");
+	return -1;
 }
 
 /* ---- defaults --------------------------------------------------------------------------------------- */
@@ -407,7 +422,7 @@ static void more_files(void)
 
 int main(int argc, char **argv)
 {
-	struct arguments a = {0};
+	struct arguments a = {.join_wait_s = JOIN_RETRY_S};
 	struct join_params j;
 	struct err e = {0};
 	int rc;
@@ -427,7 +442,7 @@ int main(int argc, char **argv)
 	                         .data_dir = a.c.data_dir,
 	                         .node = a.c.node,
 	                         .token = a.join,
-	                         .retry_s = JOIN_RETRY_S};
+	                         .retry_s = a.join_wait_s};
 	if (join_cluster(&j, &e) < 0) {
 		fprintf(stderr, "hearth-agent: %s\n", e.text);
 		return 1;

@@ -72,6 +72,10 @@ int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id
 	strv_addf(&argv, "%" PRIu64, p->shm_bytes);
 	strv_add(&argv, "--ml");
 	strv_add(&argv, p->ml);
+	if (p->user) {
+		strv_add(&argv, "--user");
+		strv_add(&argv, "1");
+	}
 	for (size_t i = 0; p->keep && i < p->keep->n; i++) {
 		strv_add(&argv, "--keep");
 		strv_add(&argv, p->keep->v[i]);

@@ -13,6 +13,7 @@ struct mounts_params {
 	const char *tmp, *ml;  /* real folders behind /tmp and /opt/ml */
 	uint64_t shm_bytes;
 	const struct strv *keep; /* paths that must stay visible */
+	int user;                /* in a user namespace: this process is no root */
 };
 /* Waits until all is mounted (milliseconds; at most 10 s). ERR_DENIED: this process may not make namespaces.
  */

@@ -29,7 +29,7 @@ static char *host_list(const struct plan *p)
 	if (!f)
 		abort();
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		fprintf(f, "%s%s:%u", i ? "," : "", i ? p->m->nodes.v[i] : "localhost", p->m->ranks_per_node.v[i]);
+		fprintf(f, "%s%s:%u", i ? "," : "", i ? p->g->nodes.v[i] : "localhost", p->g->ranks_per_node.v[i]);
 	if (fclose(f) != 0)
 		abort();
 	return text;
@@ -101,7 +101,7 @@ void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
 	strv_addf(out, "--nnodes=%u", p->n_nodes);
 	strv_addf(out, "--nproc_per_node=%u", p->local_ranks);
 	strv_addf(out, "--node_rank=%u", p->m->node_rank);
-	strv_addf(out, "--master_addr=%s", p->m->addresses.v[0]);
+	strv_addf(out, "--master_addr=%s", p->g->addresses.v[0]);
 	strv_addf(out, "--master_port=%u", p->m->master_port);
 	/* It looks after its workers every 5 s otherwise, in torch 1.13: so long a job whose ranks are done would
 	 * not end. */

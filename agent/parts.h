@@ -14,6 +14,7 @@ struct peerport;
 struct rshd;
 struct launches;
 struct outbox;
+struct trash;
 
 struct agent {
 	struct agent_env env;
@@ -27,6 +28,7 @@ struct agent {
 	uint32_t peer_port; /* as bound */
 	struct inventory *inv;
 	struct bulk *bulk;
+	struct trash *trash;
 	struct tailer *tailer;
 	struct outbox *outbox;
 	struct launches *launches;

@@ -40,7 +40,7 @@ struct answer_line {
 
 struct peerport {
 	struct agent *a;
-	SSL_CTX *server;
+	SSL_CTX *server, *client; /* made once: a question is asked when there is no time to read files */
 	struct evconnlistener *listener;
 	struct answer_line *lines[LINES_MAX];
 	int n_lines;
@@ -188,7 +188,8 @@ struct peerport *peerport_create(struct agent *a, struct err *e)
 
 	p->a = a;
 	p->server = tls_server_ctx(a->cert_path, a->key_path, a->ca_pem, e);
-	if (!p->server || bind_to(p, e) < 0) {
+	p->client = p->server ? tls_client_ctx(a->ca_pem, a->cert_path, a->key_path, e) : NULL;
+	if (!p->client || bind_to(p, e) < 0) {
 		peerport_destroy(p);
 		return NULL;
 	}
@@ -207,6 +208,7 @@ void peerport_destroy(struct peerport *p)
 	if (p->listener)
 		evconnlistener_free(p->listener);
 	SSL_CTX_free(p->server);
+	SSL_CTX_free(p->client);
 	free(p);
 }
 
@@ -284,17 +286,13 @@ static int question_dial(struct peer_question *q, const char *address)
 {
 	struct sockaddr_storage ss = {0};
 	int len = sizeof(ss);
-	struct err e = {0};
-	SSL_CTX *ctx;
 	SSL *ssl;
 
 	if (evutil_parse_sockaddr_port(address, (struct sockaddr *)&ss, &len) < 0)
 		return -1;
-	ctx = tls_client_ctx(q->a->ca_pem, q->a->cert_path, q->a->key_path, &e);
-	ssl = ctx ? SSL_new(ctx) : NULL;
-	SSL_CTX_free(ctx); /* ssl holds it */
+	ssl = SSL_new(q->a->peerport->client);
 	if (!ssl) {
-		log_error("event=peer_tls reason=\"%s\"", e.text);
+		log_error("event=peer_tls reason=\"no memory\"");
 		return -1;
 	}
 	/* The other end shows an agent's certificate, which is made for clients. */

@@ -13,22 +13,22 @@
 
 #define PLAN_MAX_RANKS SPEC_MAX_RANKS
 
-static int check_lists(const struct wm_prepare *m, struct err *e)
+static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, struct err *e)
 {
-	uint32_t n = m->nodes.n;
+	uint32_t n = g->nodes.n;
 	uint64_t ranks = 0;
 
 	if (n == 0 || n > SPEC_MAX_NODES)
 		return err_set(e, ERR_INVALID, "plan of job %llu: %u nodes", (unsigned long long)m->job, n);
-	if (m->addresses.n != n || m->ranks_per_node.n != n || m->groups.n != n)
+	if (g->addresses.n != n || g->ranks_per_node.n != n || g->groups.n != n)
 		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n,
-		               m->addresses.n, m->ranks_per_node.n, m->groups.n);
+		               g->addresses.n, g->ranks_per_node.n, g->groups.n);
 	if (m->node_rank >= n)
 		return err_set(e, ERR_INVALID, "plan: node rank %u of %u", m->node_rank, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (m->ranks_per_node.v[i] == 0)
-			return err_set(e, ERR_INVALID, "plan: node %s has no rank", m->nodes.v[i]);
-		ranks += m->ranks_per_node.v[i];
+		if (g->ranks_per_node.v[i] == 0)
+			return err_set(e, ERR_INVALID, "plan: node %s has no rank", g->nodes.v[i]);
+		ranks += g->ranks_per_node.v[i];
 	}
 	if (ranks > PLAN_MAX_RANKS)
 		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks,
@@ -41,24 +41,31 @@ static int check_lists(const struct wm_prepare *m, struct err *e)
 struct plan *plan_create(struct wm_prepare *m, struct err *e)
 {
 	struct plan *p = xcalloc(1, sizeof(*p));
+	const struct wm_gang *g;
+	void *gang = NULL;
 
 	p->m = m;
-	if (check_lists(m, e) < 0)
+	if (!m->gang || wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, e) < 0) {
+		err_set(e, ERR_INVALID, "plan: the gang's table is missing or malformed");
 		goto fail;
-	p->spec = spec_parse(m->spec, strlen(m->spec), e);
+	}
+	g = p->g = gang;
+	if (check_lists(m, g, e) < 0)
+		goto fail;
+	p->spec = spec_parse(g->spec, strlen(g->spec), e);
 	if (!p->spec) {
 		err_wrap(e, "plan: spec");
 		goto fail;
 	}
-	if (spec_nodes(p->spec) != m->nodes.n) {
+	if (spec_nodes(p->spec) != g->nodes.n) {
 		err_set(e, ERR_INVALID, "plan: the spec asks for %u nodes, the order has %u", spec_nodes(p->spec),
-		        m->nodes.n);
+		        g->nodes.n);
 		goto fail;
 	}
-	p->n_nodes = m->nodes.n;
+	p->n_nodes = g->nodes.n;
 	p->world = plan_first_rank(p, p->n_nodes);
 	p->first_rank = plan_first_rank(p, m->node_rank);
-	p->local_ranks = m->ranks_per_node.v[m->node_rank];
+	p->local_ranks = g->ranks_per_node.v[m->node_rank];
 	return p;
 fail:
 	plan_destroy(p);
@@ -70,6 +77,7 @@ void plan_destroy(struct plan *p)
 	if (!p)
 		return;
 	wire_free(WM_PREPARE, p->m);
+	wire_free(WM_GANG, p->g);
 	spec_destroy(p->spec);
 	free(p);
 }
@@ -113,22 +121,22 @@ uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank)
 {
 	uint32_t sum = 0;
 
-	for (uint32_t i = 0; i < node_rank && i < p->m->ranks_per_node.n; i++)
-		sum += p->m->ranks_per_node.v[i];
+	for (uint32_t i = 0; i < node_rank && i < p->g->ranks_per_node.n; i++)
+		sum += p->g->ranks_per_node.v[i];
 	return sum;
 }
 
 int plan_node_index(const struct plan *p, const char *name)
 {
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		if (strcmp(p->m->nodes.v[i], name) == 0)
+		if (strcmp(p->g->nodes.v[i], name) == 0)
 			return (int)i;
 	return -1;
 }
 
 const char *plan_node_name(const struct plan *p)
 {
-	return p->m->nodes.v[p->m->node_rank];
+	return p->g->nodes.v[p->m->node_rank];
 }
 
 static int by_hp_name(const void *a, const void *b)

@@ -16,6 +16,7 @@
 
 struct plan {
 	struct wm_prepare *m;             /* owned */
+	struct wm_gang *g;                /* out of m; owned */
 	struct job_spec *spec;            /* owned */
 	uint32_t n_nodes, world;          /* of the whole gang */
 	uint32_t first_rank, local_ranks; /* of this node */

@@ -18,6 +18,7 @@
 #include "agent/parts.h"
 #include "agent/session.h"
 #include "common/buf.h"
+#include "common/fault.h"
 #include "common/log.h"
 
 #define SESSIONS_MAX 4096
@@ -25,6 +26,7 @@
 #define FRAME_MAX    (512u * 1024) /* orted's arguments grow with the number of nodes */
 #define HELLO_MS     5000
 #define REATTACH_MS  60000
+#define BACK_OFF_US  100000u /* without descriptors there is nothing to do but wait for some */
 
 struct rsh_session {
 	char *rsh_id, *host;
@@ -58,6 +60,7 @@ struct rshd {
 	struct agent *a;
 	int fd;
 	struct loop_fd *watch;
+	struct loop_timer *back_off;
 	struct rsh_session *sessions;
 	struct rsh_conn *conns;
 	unsigned n_sessions, n_conns;
@@ -327,11 +330,22 @@ static void on_accept(int fd, int what, void *arg)
 	struct ucred cred;
 	socklen_t n = sizeof(cred);
 	struct rsh_conn *c;
-	int s = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int s = -1;
 
 	(void)what;
-	if (s < 0)
+	errno = EMFILE;
+	if (!FAULT("agent.rsh_accept"))
+		s = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (s < 0) {
+		/* The caller stays in the queue, so the socket stays readable: asked again at once, this would be
+		 * all that the loop does. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			log_warn("event=rsh_accept_failed reason=\"%s\"", strerror(errno));
+			loop_fd_set(r->watch, 0);
+			loop_timer_arm(r->back_off, BACK_OFF_US);
+		}
 		return;
+	}
 	if (r->n_conns >= CONNS_MAX + r->n_sessions || getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0) {
 		close(s);
 		return;
@@ -348,6 +362,11 @@ static void on_accept(int fd, int what, void *arg)
 	loop_timer_arm(c->timer, (uint64_t)HELLO_MS * 1000);
 	DL_APPEND(r->conns, c);
 	r->n_conns++;
+}
+
+static void on_back_off(void *arg)
+{
+	loop_fd_set(((struct rshd *)arg)->watch, LOOP_READ);
 }
 
 /* ---- outside ----------------------------------------------------------------------------------------------
@@ -415,6 +434,7 @@ struct rshd *rshd_create(struct agent *a, struct err *e)
 		return NULL;
 	}
 	r->watch = loop_fd_create(a->env.loop, r->fd, LOOP_READ, on_accept, r);
+	r->back_off = loop_timer_create(a->env.loop, on_back_off, r);
 	return r;
 }
 
@@ -428,6 +448,7 @@ void rshd_destroy(struct rshd *r)
 	while (r->conns)
 		conn_end(r->conns);
 	loop_fd_destroy(r->watch);
+	loop_timer_destroy(r->back_off);
 	close(r->fd);
 	free(r);
 }

@@ -21,6 +21,7 @@
 #define BEAT_MIN_MS     50u
 #define SILENCE_MIN_MS  1000u
 #define DIAL_MIN_MS     100u
+#define SENT_BEATS      64u /* whose time of sending is remembered */
 
 struct session {
 	struct agent *a;
@@ -29,7 +30,7 @@ struct session {
 	int syncing; /* SYNC_END is still to come */
 	unsigned failures;
 	uint32_t beat_ms, lease_ms;
-	uint64_t seq, heard_us;
+	uint64_t seq, heard_us, sent_us[SENT_BEATS];
 	struct loop_timer *dial, *beat;
 	struct log_limit complaints;
 };
@@ -117,6 +118,8 @@ static void send_beat(struct session *s)
 	inventory_beat(s->a->inv, &m);
 	m.seq = ++s->seq;
 	m.boot_us = now_us(s);
+	m.peers_gen = guard_peers_gen(s->a->guard);
+	s->sent_us[m.seq % SENT_BEATS] = m.boot_us;
 	session_send(s, WM_BEAT, &m, 0);
 	wire_fini(WM_BEAT, &m);
 	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
@@ -174,6 +177,8 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 		return;
 	}
 	s->syncing = 1;
+	/* First what happened first: an artifact that is told after its launch is CLEANED finds the job over. */
+	outbox_flush(a->outbox);
 	launches_report_all(a->launches);
 	send_rest(s);
 	rshd_reconnected(a->rshd);
@@ -186,9 +191,11 @@ static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 {
 	if (m->lease_ms)
 		s->lease_ms = m->lease_ms;
-	guard_ack(s->a->guard, m->lease_ms);
+	/* One that is older than what is remembered renews nothing. */
+	if (m->seq <= s->seq && s->seq - m->seq < SENT_BEATS)
+		guard_ack(s->a->guard, s->sent_us[m->seq % SENT_BEATS], m->lease_ms);
 	if (m->peers_changed || m->peers.n)
-		guard_peers(s->a->guard, &m->peers);
+		guard_peers(s->a->guard, &m->peers, m->peers_gen);
 }
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
@@ -273,6 +280,12 @@ void session_dial_now(struct session *s)
 {
 	if (s && !s->peer)
 		loop_timer_arm(s->dial, 0);
+}
+
+void session_renew(struct session *s)
+{
+	if (s && s->peer)
+		hang_up(s, "the launches were fenced: all is to be ordered anew");
 }
 
 int session_is_up(const struct session *s)

@@ -39,6 +39,7 @@ struct shimlink {
 	void *pending;
 	int want_quit, ended, released;
 	uint32_t quit_grace_ms;
+	enum ended_by quit_by;
 };
 
 static void dial(void *arg);
@@ -148,7 +149,7 @@ static void send_now(struct shimlink *l, uint16_t type, const void *msg)
 
 static void send_quit(struct shimlink *l)
 {
-	struct wm_shim_quit m = {.grace_ms = l->quit_grace_ms};
+	struct wm_shim_quit m = {.grace_ms = l->quit_grace_ms, .by = (uint8_t)l->quit_by};
 
 	send_now(l, WM_SHIM_QUIT, &m);
 }
@@ -365,12 +366,13 @@ void shimlink_signal(struct shimlink *l, int signo, int only_if_caught)
 		send_now(l, WM_SHIM_SIGNAL, &m);
 }
 
-void shimlink_quit(struct shimlink *l, uint32_t grace_ms)
+void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by)
 {
 	if (l->ended || l->state == LINK_GONE)
 		return;
 	l->want_quit = 1;
 	l->quit_grace_ms = grace_ms;
+	l->quit_by = by;
 	if (l->state == LINK_UP)
 		send_quit(l);
 }

@@ -34,7 +34,7 @@ void shimlink_destroy(struct shimlink *l); /* the shim stays; NULL allowed */
 void shimlink_go(struct shimlink *l, const struct strv *argv,
                  const struct strv *envp); /* NULL: as prepared */
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught);
-void shimlink_quit(struct shimlink *l, uint32_t grace_ms);
+void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by);
 void shimlink_release(struct shimlink *l);
 int shimlink_is_gone(const struct shimlink *l);
 

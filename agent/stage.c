@@ -2,11 +2,13 @@
  * stage: brings everything that a job needs onto this node before it starts (data.h): source tree, inputs,
  * checkpoint, Python packages.
  *
- * One thread does it, in this order: nothing that the job's owner wrote runs before pip does, so until then
- * the folders hold what was put there and nothing else. Log lines and progress go to the loop; the thread
- * touches no state of the agent.
+ * One thread does it, in this order: nothing that the job's owner wrote runs before pip does. Until then ml
+ * is the agent's and closed where the agent is root (launch_dirs.c), because the owner may have other
+ * processes on this node; then it is handed over. Log lines and progress go to the loop; the thread touches
+ * no state of the agent.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/strutil.h"
 
 #define TELL_US       200000u
 #define PAUSE_MS      100u
@@ -127,14 +130,21 @@ int stage_left(const struct stage *s, uint64_t *left)
 
 int stage_fail(struct stage *s, enum reason_class cls, const struct err *e)
 {
+	char size[32];
+
 	if (s->rc < 0)
 		return -1;
 	s->rc = -1;
 	if (cls == RC_NONE)
-		cls = e->code == ERR_NOSPACE || e->code == ERR_LIMIT ? RC_DISK : RC_STAGING;
+		/* What passes the job's own limit does so on every node: no reason to blame this one. */
+		cls = e->code == ERR_NOSPACE ? RC_DISK : e->code == ERR_LIMIT ? RC_USER_ERROR : RC_STAGING;
 	s->cls = cls;
-	snprintf(s->text, sizeof(s->text), "%s", e->text);
-	stage_say(s, "%s", e->text);
+	if (e->code == ERR_LIMIT && s->limit && !strstr(e->text, "disk limit"))
+		snprintf(s->text, sizeof(s->text), "%s (the job's disk limit is %s)", e->text,
+		         str_size(s->limit, size, sizeof(size)));
+	else
+		snprintf(s->text, sizeof(s->text), "%s", e->text);
+	stage_say(s, "%s", s->text);
 	return -1;
 }
 
@@ -246,19 +256,71 @@ static void evict(struct stage *s)
 		log_info("event=cache_evicted entries=%u", n);
 }
 
+/* ---- whose ml is
+ * ---------------------------------------------------------------------------------------------- */
+
+/* What a predecessor had begun (launch_dirs.c): it may be large, and it counts against the disk limit. */
+static void drop_old(struct stage *s)
+{
+	cleanup_free char *old = xasprintf("%s/old", s->work);
+	struct err e;
+
+	if (fs_rm_rf(old, &e) < 0)
+		stage_say(s, "of an earlier try is left: %s", e.text);
+}
+
+/* Root makes folders and files in it and gives them away: nobody else may be in there to exchange them. */
+static int open_ml(struct stage *s)
+{
+	struct stat st;
+	struct err e;
+
+	s->ml_fd = open(s->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->ml_fd < 0 || fstat(s->ml_fd, &st) < 0)
+		err_sys(&e, errno, "%s", s->ml);
+	else if (s->as.needed && (st.st_uid != geteuid() || (st.st_mode & 077)))
+		err_set(&e, ERR_CONFLICT, "%s: is open to others before it is filled", s->ml);
+	else
+		return 0;
+	return stage_fail(s, RC_NONE, &e);
+}
+
+/* From the innermost out, so that it is closed until the last step. From here on root writes nothing in it.
+ */
+static int stage_hand_over(struct stage *s)
+{
+	static const char *const kept[] = {"input/config", "input/data", "input"};
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]) && s->as.needed; i++) {
+		cleanup_close int fd = fs_open_below(s->ml_fd, kept[i], O_RDONLY | O_DIRECTORY, 0);
+
+		if (fd < 0)
+			err_sys(&e, errno, "%s/%s", s->ml, kept[i]);
+		if (fd < 0 || stage_give(s, fd, &e) < 0)
+			return stage_fail(s, RC_NONE, &e);
+	}
+	return stage_give(s, s->ml_fd, &e) < 0 ? stage_fail(s, RC_NONE, &e) : 0;
+}
+
 static void run(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
 	int rc;
 
 	s->w = w;
-	rc = stage_bundle(s);
+	drop_old(s);
+	rc = open_ml(s);
+	if (rc == 0)
+		rc = stage_bundle(s);
 	for (size_t i = 0; i < s->n_inputs && rc == 0; i++)
 		rc = stage_one_input(s, &s->inputs[i]);
 	if (rc == 0)
 		rc = write_links(s);
 	if (rc == 0)
 		rc = stage_resume(s);
+	if (rc == 0)
+		rc = stage_hand_over(s);
 	if (rc == 0 && s->requirements)
 		rc = stage_requirements(s);
 	if (!worker_cancelled(w))
@@ -280,6 +342,8 @@ static void stage_free(void *arg)
 	}
 	free(s->inputs);
 	asuser_fini(&s->as);
+	if (s->ml_fd >= 0)
+		close(s->ml_fd);
 	free(s->user.name);
 	free(s->user.home);
 	free(s->user.shell);
@@ -361,6 +425,7 @@ struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct st
 	struct err e;
 
 	fetch_global_init();
+	s->ml_fd = -1;
 	s->env = env;
 	s->b = b;
 	s->ops = *ops;

@@ -30,6 +30,7 @@ struct stage {
 	uint64_t job;
 	uint32_t attempt;
 	char *work, *ml, *data_dir;
+	int ml_fd; /* thread */
 	struct launch_user user;
 	struct asuser as;
 	char *bundle, *resume, *requirements;
@@ -64,8 +65,9 @@ int stage_tree(struct stage *s, const char *digest, const char *to, struct err *
 /* file:// path, read as the job's account, into `to` below ml: contents of a folder, or the file under its
  * name. */
 int stage_files(struct stage *s, const char *path, const char *to, struct err *e);
-int stage_open_below(struct stage *s, const char *to,
-                     struct err *e); /* descriptor of a folder below ml, made when missing */
+/* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
+int stage_open_below(struct stage *s, const char *to, struct err *e);
+int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */
 
 /* ---- input.c ---- */
 int stage_one_input(struct stage *s, const struct stage_input *in);

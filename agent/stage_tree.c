@@ -24,21 +24,23 @@
 
 int stage_open_below(struct stage *s, const char *to, struct err *e)
 {
-	cleanup_free char *path = xasprintf("%s/%s", s->ml, to);
-	int fd;
+	const char *name = strrchr(to, '/');
+	cleanup_free char *above = name ? xstrndup(to, (size_t)(name - to)) : NULL;
+	cleanup_close int in = above ? fs_open_below(s->ml_fd, above, O_RDONLY | O_DIRECTORY, 0) : -1;
+	int at = above ? in : s->ml_fd, fd;
 
-	/* As root: the folders above belong to the agent, this one to the job. */
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
-		return err_sys(e, errno, "%s", path);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, errno, "%s", path);
-	if (s->as.needed && fchown(fd, s->user.uid, s->user.gid) < 0) {
-		err_sys(e, errno, "%s: owner", path);
-		close(fd);
-		return -1;
-	}
-	return fd;
+	name = name ? name + 1 : to;
+	if (at < 0 || (mkdirat(at, name, 0755) < 0 && errno != EEXIST))
+		return err_sys(e, errno, "%s/%s", s->ml, to);
+	fd = fs_open_below(at, name, O_RDONLY | O_DIRECTORY, 0);
+	return fd < 0 ? err_sys(e, errno, "%s/%s", s->ml, to) : fd;
+}
+
+int stage_give(struct stage *s, int fd, struct err *e)
+{
+	if (s->as.needed && fchown(fd, s->user.uid, s->user.gid) < 0)
+		return err_sys(e, errno, "%s: owner", s->ml);
+	return 0;
 }
 
 static int step(uint64_t bytes, void *arg)
@@ -77,12 +79,8 @@ static int need_blob(struct stage *s, const char *blobs, const char *digest, siz
 	}
 	if (FAULT("agent.stage"))
 		return err_set(e, ERR_IO, "injected");
-	if (bulk_blob_get(s->w, s->b, digest, &got, &got_n, e) < 0)
+	if (bulk_blob_get(s->w, s->b, digest, max, &got, &got_n, e) < 0)
 		return -1;
-	if (got_n > max) {
-		free(got);
-		return err_set(e, ERR_LIMIT, "blob %.12s is larger than allowed", digest);
-	}
 	if (blob_cache(blobs, digest, got, got_n, e) < 0) { /* checks the digest too */
 		free(got);
 		return -1;
@@ -164,7 +162,8 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to, stru
 		return -1;
 	if (stage_left(s, &c.limit) && c.limit == 0)
 		return err_set(e, ERR_LIMIT, "the job's disk limit is reached");
-	return copy_into(&c, tree, fd, e);
+	/* Given last: while root makes files and links in it, the folder is closed to the account. */
+	return copy_into(&c, tree, fd, e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
 int stage_tree(struct stage *s, const char *digest, const char *to, struct err *e)
@@ -202,7 +201,7 @@ int stage_files(struct stage *s, const char *path, const char *to, struct err *e
 	int64_t size;
 	int rc;
 
-	if (fd < 0 || asuser_enter(&s->as, e) < 0)
+	if (fd < 0 || stage_give(s, fd, e) < 0 || asuser_enter(&s->as, e) < 0)
 		return -1;
 	if (stat(path, &st) < 0) {
 		rc = err_sys(e, errno, "%s", path);

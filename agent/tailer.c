@@ -54,6 +54,7 @@ struct tail {
 	struct segcur send, scan;
 	struct bulk_sub *sub;
 	uint64_t acked, acked_saved, acked_us;
+	uint64_t sent_end; /* behind the last byte that was sent; less than send.pos where the writer lost some */
 	uint64_t pumped_us;
 	struct loop_timer *timer;
 	/* metrics */
@@ -165,12 +166,13 @@ static int send_some(struct tail *tl)
 			segcur_seek(&tl->send, before);
 			return 0; /* room or up follows */
 		}
+		tl->sent_end = tl->send.pos;
 		tl->eof_sent = eof;
 		budget -= (size_t)n < budget ? (size_t)n : budget;
 	}
 	/* Nothing was left when the end came: an end of its own, after everything else is durable, so that its
-	 * word is not taken from an older acknowledgement. */
-	if (tl->finishing && !tl->eof_sent && bulk_is_up(tl->t->b) && tl->acked >= tl->send.pos &&
+	 * word is not taken from an older acknowledgement. It may lie behind bytes that a full disk refused. */
+	if (tl->finishing && !tl->eof_sent && bulk_is_up(tl->t->b) && tl->acked >= tl->sent_end &&
 	    send_one(tl, tl->send.pos, NULL, 0, NULL, 1) == 0)
 		tl->eof_sent = 1;
 	return 0;
@@ -208,6 +210,7 @@ static void on_log_ack(uint64_t offset, void *arg)
 static void send_again(struct tail *tl)
 {
 	segcur_seek(&tl->send, tl->acked);
+	tl->sent_end = tl->acked;
 	tl->eof_sent = 0;
 	tl->acked_us = clock_boot_us(tl->t->env->clock);
 }

@@ -2,7 +2,13 @@
  * upload: what a run leaves, to where it is kept (data.h).
  *
  *   output_uri  file://DIR: into DIR/JOB/KIND[/algo-K], written as the job's account: first beside its place,
- * synced, then renamed none        hearthd's store: chunks that it has not yet, then the manifest
+ *               below DIR/JOB/.hearth, synced, then renamed
+ *   none        hearthd's store: chunks that it has not yet, then the manifest
+ *
+ * An agent that was cut off may still be at it when a newer attempt of the job has long been somewhere else,
+ * and the controller cannot stop what it cannot reach. So the folder itself says whose turn it is: a mark
+ * with the greatest epoch that came in, and a lock while one does. What comes on its way has the attempt in
+ * its name, so that two never write into one folder.
  *
  * The folders of several nodes: outputs and checkpoints of each below algo-K; the model of the main node in
  * KIND itself (there is usually no other one), those of others below algo-K. Everything is read as the job's
@@ -15,18 +21,22 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "agent/asuser.h"
 #include "agent/bulk.h"
 #include "agent/copy.h"
 #include "common/fsutil.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/tree.h"
 
-#define TELL_US    200000u
-#define BATCH_N    256u
-#define BATCH_SIZE (32u * 1024 * 1024)
+#define TELL_US       200000u
+#define BATCH_N       256u
+#define BATCH_SIZE    (32u * 1024 * 1024)
+#define LOCK_TRIES    600u
+#define LOCK_PAUSE_MS 100u
 
 struct upload {
 	struct agent_env *env;
@@ -35,9 +45,10 @@ struct upload {
 	struct worker *w;      /* the thread's own */
 	struct upload_ops ops;
 	void *arg;
-	uint64_t job;
+	uint64_t job, epoch;
 	uint32_t attempt, node_rank, n_nodes;
-	char *ml, *uri; /* uri NULL: hearthd */
+	char *ml, *uri;              /* uri NULL: hearthd */
+	char cluster[HASH_HEX_SIZE]; /* whose epochs they are */
 	int ml_fd;
 	struct asuser as;
 	uint64_t done, total, told_us;
@@ -181,22 +192,119 @@ static int remove_tree(const char *path, struct err *e)
 	return access(path, F_OK) < 0 && errno == ENOENT ? 0 : fs_rm_rf(path, e);
 }
 
-/* The new one takes the place of an older attempt's, which is out of the way for two renames only. */
-static int swap_in(const char *part, const char *dest, struct err *e)
+/* ---- whose turn it is ------------------------------------------------------------------------------ */
+
+/* Where one kind of one node goes, and what lies beside it in JOB/.hearth while it is on its way. */
+struct place {
+	char *dest, *part, *old, *mark, *side, *prefix;
+	int merge; /* other nodes have their folders in dest */
+};
+
+static void place_fini(struct place *p)
 {
-	cleanup_free char *old = xasprintf("%s.old", dest);
+	free(p->dest);
+	free(p->part);
+	free(p->old);
+	free(p->mark);
+	free(p->side);
+	free(p->prefix);
+}
+
+static void place_init(struct place *p, const struct upload *u, const char *kind)
+{
+	cleanup_free char *base = xasprintf("%s/%" PRIu64, u->uri + strlen("file://"), u->job);
+	int sub = u->n_nodes > 1 && (u->node_rank > 0 || strcmp(kind, "model") != 0);
+	cleanup_free char *name = sub ? xasprintf("%s-algo-%u", kind, u->node_rank + 1) : xstrdup(kind);
+
+	p->merge = u->n_nodes > 1 && !sub;
+	p->dest = sub ? xasprintf("%s/%s/algo-%u", base, kind, u->node_rank + 1) : xasprintf("%s/%s", base, kind);
+	p->side = xasprintf("%s/.hearth", base);
+	p->prefix = xasprintf("%s.part.", name);
+	p->part = xasprintf("%s/%s%u.%" PRIu64, p->side, p->prefix, u->attempt, u->epoch);
+	p->old = xasprintf("%s/%s.old", p->side, name);
+	p->mark = xasprintf("%s/%s.epoch", p->side, name);
+}
+
+/* Of this cluster and newer than what this upload is of. */
+static int is_newer(int mark, const struct upload *u, uint64_t *epoch)
+{
+	char text[256], cluster[HASH_HEX_SIZE] = "";
+	ssize_t n = pread(mark, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "%" SCNu64 " %64s", epoch, cluster) == 2 && strcmp(cluster, u->cluster) == 0 &&
+	       *epoch > u->epoch;
+}
+
+/* From here to the end of the swap nobody else's comes in between. A file system without locks has to do
+ * without: the mark is looked at all the same. */
+static int lock_mark(struct upload *u, int mark, struct err *e)
+{
+	for (unsigned tries = 0; flock(mark, LOCK_EX | LOCK_NB) < 0; tries++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			break;
+		if (tries >= LOCK_TRIES)
+			return err_set(e, ERR_BUSY, "another upload holds its place");
+		if (worker_pause(u->w, LOCK_PAUSE_MS) < 0)
+			break;
+	}
+	return worker_cancelled(u->w) ? err_set(e, ERR_UNAVAILABLE, "cancelled") : 0;
+}
+
+/* The descriptor of the mark, locked; -1: this upload may not go (any more). */
+static int take_turn(struct upload *u, const struct place *p, struct err *e)
+{
+	int mark = open(p->mark, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	uint64_t epoch = 0;
+
+	if (mark < 0)
+		return err_sys(e, errno, "%s", p->mark);
+	if (lock_mark(u, mark, e) == 0) {
+		if (!is_newer(mark, u, &epoch))
+			return mark;
+		err_set(e, ERR_CONFLICT, "a newer attempt (epoch %" PRIu64 ", this is %" PRIu64 ") has been there",
+		        epoch, u->epoch);
+	}
+	close(mark);
+	return -1;
+}
+
+static int write_mark(const struct upload *u, const struct place *p, int mark, struct err *e)
+{
+	cleanup_free char *text = xasprintf("%" PRIu64 " %s %u\n", u->epoch, u->cluster, u->attempt);
+	size_t n = strlen(text);
+
+	if (ftruncate(mark, 0) < 0 || pwrite(mark, text, n, 0) != (ssize_t)n || fsync(mark) < 0)
+		return err_sys(e, errno, "%s", p->mark);
+	return 0;
+}
+
+static int drop_part(const char *name, void *arg)
+{
+	const struct place *p = arg;
+	cleanup_free char *path = xasprintf("%s/%s", p->side, name);
 	struct err ignored;
 
-	if (remove_tree(old, e) < 0)
+	if (strncmp(name, p->prefix, strlen(p->prefix)) == 0)
+		fs_rm_rf(path, &ignored);
+	return 0;
+}
+
+/* The new one takes the place of an older attempt's, which is out of the way for two renames only. */
+static int swap_in(const struct place *p, struct err *e)
+{
+	struct err ignored;
+
+	if (remove_tree(p->old, e) < 0)
 		return -1;
-	if (rename(dest, old) < 0 && errno != ENOENT)
-		return err_sys(e, errno, "%s", dest);
-	if (rename(part, dest) < 0) {
-		err_sys(e, errno, "%s", dest);
-		(void)!rename(old, dest);
+	if (rename(p->dest, p->old) < 0 && errno != ENOENT)
+		return err_sys(e, errno, "%s", p->dest);
+	if (rename(p->part, p->dest) < 0) {
+		err_sys(e, errno, "%s", p->dest);
+		(void)!rename(p->old, p->dest);
 		return -1;
 	}
-	remove_tree(old, &ignored);
+	remove_tree(p->old, &ignored);
 	return 0;
 }
 
@@ -240,31 +348,63 @@ static int merge_in(const char *part, const char *dest, struct err *e)
 	return fs_rm_rf(part, e);
 }
 
-static int copy_kind(struct upload *u, const char *kind, const char *dir, struct err *e)
+/* The mark comes first: if the swap breaks off, an older one must not come back for that. */
+static int put_in_place(struct upload *u, const struct place *p, struct err *e)
 {
-	cleanup_free char *base = xasprintf("%s/%" PRIu64, u->uri + strlen("file://"), u->job);
-	int sub = u->n_nodes > 1 && (u->node_rank > 0 || strcmp(kind, "model") != 0);
-	int merge = u->n_nodes > 1 && !sub;
-	cleanup_free char *dest =
-	    sub ? xasprintf("%s/%s/algo-%u", base, kind, u->node_rank + 1) : xasprintf("%s/%s", base, kind);
-	cleanup_free char *part = merge ? xasprintf("%s/%s.part", base, kind) : xasprintf("%s.part", dest);
-	cleanup_free char *from = source(u, dir), *uri = NULL, *parent = xstrdup(part);
+	int mark = take_turn(u, p, e), rc;
+	struct err ignored;
+
+	if (mark < 0) {
+		remove_tree(p->part, &ignored);
+		return -1;
+	}
+	rc = write_mark(u, p, mark, e);
+	if (rc == 0)
+		rc = p->merge ? merge_in(p->part, p->dest, e) : swap_in(p, e);
+	if (rc == 0)
+		fs_each(p->side, drop_part, (void *)(uintptr_t)p, NULL); /* of attempts that came to nothing */
+	close(mark);
+	return rc;
+}
+
+static int make_dirs(const struct place *p, struct err *e)
+{
+	cleanup_free char *parent = xstrdup(p->dest);
+
+	*strrchr(parent, '/') = '\0';
+	return fs_mkdir_p(parent, 0755, e) < 0 || fs_mkdir_p(p->side, 0755, e) < 0 || remove_tree(p->part, e) < 0
+	           ? -1
+	           : 0;
+}
+
+static int copy_to(struct upload *u, const struct place *p, const char *kind, const char *dir, struct err *e)
+{
+	cleanup_free char *from = source(u, dir), *uri = xasprintf("file://%s", p->dest);
 	struct copy c = {
 	    .step = step, .arg = u, .sync = 1, .skip = strcmp(kind, "output") == 0 ? skip_failure : NULL};
 	cleanup_close int to = -1;
 
-	*strrchr(parent, '/') = '\0';
-	if (fs_mkdir_p(parent, 0755, e) < 0 || remove_tree(part, e) < 0)
+	if (make_dirs(p, e) < 0)
 		return err_wrap(e, "output_uri");
-	if (mkdir(part, 0755) < 0 || (to = open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-		return err_sys(e, errno, "output_uri: %s", part);
+	if (mkdir(p->part, 0755) < 0 || (to = open(p->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		return err_sys(e, errno, "output_uri: %s", p->part);
 	if (copy_into(&c, from, to, e) < 0 || fsync(to) < 0)
 		return -1;
-	if ((merge ? merge_in(part, dest, e) : swap_in(part, dest, e)) < 0)
+	if (put_in_place(u, p, e) < 0)
 		return err_wrap(e, "output_uri");
-	uri = xasprintf("file://%s", dest);
 	report(u, kind, "", uri, c.bytes, c.files);
 	return 0;
+}
+
+static int copy_kind(struct upload *u, const char *kind, const char *dir, struct err *e)
+{
+	struct place p;
+	int rc;
+
+	place_init(&p, u, kind);
+	rc = copy_to(u, &p, kind, dir, e);
+	place_fini(&p);
+	return rc;
 }
 
 /* ---- hearthd's store
@@ -334,9 +474,6 @@ static int store_kind(struct upload *u, const char *kind, const char *dir, struc
 		free(x->data[i]);
 	}
 	free(x);
-	if (rc == 0 && n > WIRE_MAX_STR)
-		rc = err_set(e, ERR_LIMIT, "%" PRIu64 " files are too many for hearthd's store; set output_uri",
-		             st.files);
 	if (rc == 0)
 		rc = bulk_blob_put(u->w, u->b, digest, manifest, n, e);
 	if (rc == 0)
@@ -419,9 +556,22 @@ static int find_user(struct upload *u, struct err *e)
 	return asuser_init(&u->as, u->env->is_root, st.st_uid, st.st_gid, found ? found->pw_name : NULL, e);
 }
 
+/* Two clusters may write to one folder, and a cluster that is set up again begins its epochs anew. */
+static void name_cluster(struct upload *u)
+{
+	cleanup_free char *path = xasprintf("%s/ca.pem", u->env->cfg.data_dir);
+	cleanup_free char *pem = NULL;
+	size_t n = 0;
+
+	if (fs_read_file(path, 65536, &pem, &n, NULL) < 0)
+		n = 0;
+	hash_hex(pem ? pem : "", n, u->cluster);
+}
+
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
-                            uint32_t node_rank, uint32_t n_nodes, const struct launch_paths *paths,
-                            const char *output_uri, const struct upload_ops *ops, void *arg)
+                            uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
+                            const struct launch_paths *paths, const char *output_uri,
+                            const struct upload_ops *ops, void *arg)
 {
 	static const struct worker_task task = {.run = run, .done = done, .release = release};
 	struct upload *u = xcalloc(1, sizeof(*u));
@@ -434,6 +584,7 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	                     .arg = arg,
 	                     .job = job,
 	                     .attempt = attempt,
+	                     .epoch = epoch,
 	                     .node_rank = node_rank,
 	                     .n_nodes = n_nodes,
 	                     .ml = xstrdup(paths->ml),
@@ -441,6 +592,8 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	u->uri = output_uri && *output_uri ? xstrdup(output_uri) : NULL;
 	for (n = u->uri ? strlen(u->uri) : 0; n > strlen("file:///") && u->uri[n - 1] == '/'; n--)
 		u->uri[n - 1] = '\0';
+	if (u->uri)
+		name_cluster(u);
 
 	if (find_user(u, &e) < 0 || !(u->handle = worker_start(bulk_workers(b), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
