@@ -1,8 +1,9 @@
 /*
- * admin: drain, resume, remove a node.
+ * admin: drain, resume, remove a node, say that it is lost.
  */
 #include "common/json.h"
 #include "controller/core_int.h"
+#include <stdio.h>
 #include <string.h>
 
 static struct cnode *named(struct core *c, struct request *rq)
@@ -74,6 +75,8 @@ void req_resume(struct core *c, struct request *rq)
 void req_node_rm(struct core *c, struct request *rq)
 {
 	struct cnode *n = named(c, rq);
+	int force = 0;
+	struct err e;
 	cJSON *d;
 
 	if (!n)
@@ -82,8 +85,20 @@ void req_node_rm(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_CONFLICT, "node %s is connected; stop its agent first", n->name);
 		return;
 	}
+	if (json_get_bool(rq->body, "", "force", &force, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (n->n_jobs && !force) {
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "node %s has %u job%s, which may be carrying on out of sight: removing it ends them here "
+		           "and may start them elsewhere. When it is certain that it is down: jobctl node rm --yes "
+		           "%s (force=1)",
+		           n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
+		return;
+	}
 	if (n->n_jobs) /* the administrator says that it is gone: so are its ranks */
-		node_is_lost(c, n, "removed by an administrator");
+		node_is_lost(c, n, "removed by an administrator", req_user(c, rq));
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "by", req_user(c, rq));
@@ -92,5 +107,35 @@ void req_node_rm(struct core *c, struct request *rq)
 	n->drain = 0;
 	c->peers_gen++;
 	node_update_sched(c, n, 0);
+	answer(c, rq, n);
+}
+
+/* An administrator knows what hearthd cannot see: the machine is off. Its ranks are lost from now on, and its
+ * agent, should it come back, gets no work before it has killed what it still has of them (sync.c). */
+void req_node_lost(struct core *c, struct request *rq)
+{
+	struct cnode *n = named(c, rq);
+	const char *reason = NULL;
+	char why[400];
+	struct err e;
+
+	if (!n)
+		return;
+	if (json_get_str(rq->body, "", "reason", &reason, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (n->state == NODE_UP && n->connected && node_silent_us(c, n) <= (uint64_t)c->cfg.lease_ms * 1000) {
+		reply_fail(
+		    c, rq, ERR_CONFLICT,
+		    "node %s is not lost: its agent was heard %.1f s ago. To keep jobs from it: jobctl node drain",
+		    n->name, (double)node_silent_us(c, n) / 1e6);
+		return;
+	}
+	if (n->state != NODE_LOST) {
+		snprintf(why, sizeof why, "declared lost by %.100s%s%.250s", req_user(c, rq),
+		         reason && *reason ? ": " : "", reason ? reason : "");
+		node_is_lost(c, n, why, req_user(c, rq));
+	}
 	answer(c, rq, n);
 }

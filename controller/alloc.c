@@ -47,6 +47,19 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 	return rc;
 }
 
+void alloc_ask(struct core *c, const struct job_spec *spec, struct sched_reason *r)
+{
+	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
+	struct sched_job in;
+
+	spec_to_sched(spec, NULL, &in, groups, 0);
+	in.id = in.order = c->next_job_id + 1;
+	sched_job_add(c->sched, &in);
+	sched_explain(c->sched, in.id, r);
+	sched_job_remove(c->sched, in.id);
+	free(groups);
+}
+
 static void remember_avoider(struct core *c, uint64_t id)
 {
 	for (uint32_t i = 0; i < c->n_avoiders; i++)
@@ -190,7 +203,7 @@ static int resolve(struct core *c, const char *uri, const char *def, char *out, 
 	char kind[32];
 	uint64_t job;
 
-	if (parse_ref(uri, def, &job, kind, sizeof kind, e) < 0)
+	if (parse_ref(uri, def, &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
 		return -1;
 	if (!c->io.artifact)
 		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
@@ -224,6 +237,10 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 	}
 	if (resolve(c, spec->resume_job, "checkpoint", out, sizeof out, e) < 0)
 		return err_wrap(e, "resume_from");
+	/* What lies at an output_uri is not hearthd's to look into: the nodes reach it, hearthd need not. */
+	if (spec->resume_step >= 0 && hash_is_hex(out) && c->io.checkpoint_step &&
+	    c->io.checkpoint_step(out, spec->resume_step, c->io.arg, e) < 0)
+		return err_wrap(e, "resume_from: the checkpoint of %s", spec->resume_job);
 	*resume = xstrdup(out);
 	return 0;
 }

@@ -58,7 +58,7 @@ void api_node(struct call *c, struct io *io)
 	server_request_cb(c, io, node_request(c, REQ_NODES, NULL), one_node);
 }
 
-static void node_change(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+static void node_change(struct call *c, struct io *io, enum request_op op, const char *const *keys, int force)
 {
 	cJSON *body = route_body(c);
 	const char *reason = NULL;
@@ -72,6 +72,8 @@ static void node_change(struct call *c, struct io *io, enum request_op op, const
 		call_fail(c, &e);
 		return;
 	}
+	if (force)
+		cJSON_AddTrueToObject(body, "force");
 	server_request(c, io, node_request(c, op, body));
 }
 
@@ -79,19 +81,26 @@ void api_node_drain(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"reason", NULL};
 
-	node_change(c, io, REQ_DRAIN, keys);
+	node_change(c, io, REQ_DRAIN, keys, 0);
+}
+
+void api_node_lost(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"reason", NULL};
+
+	node_change(c, io, REQ_NODE_LOST, keys, 0);
 }
 
 static const char *const no_keys[] = {NULL};
 
 void api_node_resume(struct call *c, struct io *io)
 {
-	node_change(c, io, REQ_RESUME, no_keys);
+	node_change(c, io, REQ_RESUME, no_keys, 0);
 }
 
 void api_node_rm(struct call *c, struct io *io)
 {
-	node_change(c, io, REQ_NODE_RM, no_keys);
+	node_change(c, io, REQ_NODE_RM, no_keys, query_bool(c, "force"));
 }
 
 /* ---- joining ---------------------------------------------------------------------------------- */

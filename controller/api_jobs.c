@@ -9,6 +9,8 @@
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "controller/api.h"
+#include "controller/blobstore.h"
+#include "controller/bulk.h"
 #include "controller/server_int.h"
 
 /* ---- listing ---------------------------------------------------------------------------------- */
@@ -77,14 +79,39 @@ void api_jobs_list(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
+/* The time limit that applies, and who said so: as max_runtime_s() of the core reckons it. */
+static void add_limit(const struct server *s, cJSON *job)
+{
+	const cJSON *set = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "run"),
+	                                                    "max_runtime_s"),
+	            *limits =
+	                cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "spec"), "limits"),
+	            *own = cJSON_GetObjectItemCaseSensitive(limits, "max_runtime_s");
+	double v = (double)s->max_runtime_default_s;
+	const char *from = "default";
+
+	if (cJSON_IsNumber(set) && set->valuedouble > 0) {
+		v = set->valuedouble;
+		from = "set";
+	} else if (cJSON_IsNumber(own) && own->valuedouble > 0) {
+		v = own->valuedouble;
+		from = "specification";
+	}
+	if (v > (double)s->max_runtime_limit_s)
+		v = (double)s->max_runtime_limit_s;
+	cJSON_AddNumberToObject(job, "max_runtime_s", v);
+	cJSON_AddStringToObject(job, "max_runtime_from", from);
+}
+
 void api_job_get(struct call *c, struct io *io)
 {
 	struct err e;
 	cJSON *job = store_job_json(io->reader, param_job(c), &e);
 
-	if (job)
+	if (job) {
+		add_limit(io->s, job);
 		call_json(c, 200, job);
-	else
+	} else
 		call_fail(c, &e);
 }
 
@@ -180,8 +207,68 @@ static int check_submit(const cJSON *body, struct err *e)
 	return 0;
 }
 
+/* Is the whole source tree here? That takes a look at each chunk of it, so the blob thread does it, before
+ * the state thread hears of the job. */
+struct bundle_check {
+	struct call *call; /* held; touched on its I/O thread only */
+	unsigned io;
+	struct request *rq;
+	char digest[HASH_HEX_SIZE];
+	int rc;
+	struct err e;
+};
+
+static void bundle_check_free(void *arg)
+{
+	struct bundle_check *k = arg;
+
+	request_free(k->rq);
+	free(k);
+}
+
+static void bundle_checked(struct io *io, void *arg)
+{
+	struct bundle_check *k = arg;
+
+	if (k->call->status == 0 && k->rc < 0) {
+		err_wrap(&k->e, "bundle");
+		call_fail(k->call, &k->e);
+	} else if (k->call->status == 0) {
+		server_request(k->call, io, k->rq);
+		k->rq = NULL;
+	}
+	call_drop(k->call);
+	bundle_check_free(k);
+}
+
+static void check_bundle(struct bulk *b, void *arg)
+{
+	struct bundle_check *k = arg;
+
+	k->rc = blobstore_check_tree(bulk_blobs(b), k->rq->user, k->digest, &k->e);
+	bulk_to_io(b, k->io, bundle_checked, k, bundle_check_free);
+}
+
+/* Takes rq. */
+static void request_with_bundle(struct call *c, struct io *io, struct request *rq, const char *digest)
+{
+	struct bundle_check *k = xcalloc(1, sizeof(*k));
+
+	k->call = call_hold(c);
+	k->io = io->index;
+	k->rq = rq;
+	memcpy(k->digest, digest, HASH_HEX_SIZE);
+	if (bulk_post_blob(io->s->bulk, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
+		return;
+	call_problem(c, 503, "try again", "too many blobs are being written");
+	call_drop(c);
+	bundle_check_free(k);
+}
+
 void api_jobs_submit(struct call *c, struct io *io)
 {
+	const char *bundle = NULL;
+	int dry_run = 0;
 	cJSON *body = route_body(c);
 	struct request *rq;
 	struct err e;
@@ -195,7 +282,12 @@ void api_jobs_submit(struct call *c, struct io *io)
 		return;
 	}
 	cJSON_DeleteItemFromObjectCaseSensitive(body, "spec");
-	server_request(c, io, rq);
+	json_get_str(body, "", "bundle", &bundle, NULL);
+	json_get_bool(body, "", "dry_run", &dry_run, NULL);
+	if (bundle && !dry_run && hash_is_hex(bundle))
+		request_with_bundle(c, io, rq, bundle);
+	else
+		server_request(c, io, rq);
 }
 
 /* ---- changing --------------------------------------------------------------------------------- */

@@ -334,6 +334,10 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, param_job(c), &row, e) < 0)
 		return -1;
+	if (row.deleted) { /* by the record: the log thread may not have come to its files yet */
+		job_row_fini(&row);
+		return err_set(e, ERR_NOT_FOUND, "the logs of job %" PRIu64 " were removed", param_job(c));
+	}
 	if (v == 0)
 		v = row.attempts ? row.attempts : 1; /* a waiting job's first */
 	*over =
@@ -419,10 +423,13 @@ void api_logs_list(struct call *c, struct io *io)
 {
 	uint64_t attempt = query_u64(c, "attempt", 0);
 	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "streams");
+	uint32_t newest;
 	struct err e;
+	int over;
 
-	if (attempt > UINT32_MAX || logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt,
-	                                             list_one, list, &e) < 0) {
+	if (attempt > UINT32_MAX || attempt_of(c, io, &newest, &over, &e) < 0 ||
+	    logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt, list_one, list, &e) <
+	        0) {
 		cJSON_Delete(o);
 		if (attempt > UINT32_MAX)
 			err_set(&e, ERR_NOT_FOUND, "there is no such attempt");

@@ -4,12 +4,10 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/strutil.h"
+#include "common/secret.h"
 #include "common/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
-
-#define MASK "********"
 
 static void give(struct call *c, cJSON *o, const struct err *e)
 {
@@ -117,7 +115,7 @@ void api_job_run(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give(c, store_run_info_json(io->reader, param_job(c), &e), &e);
+	give_list(c, "facts", store_run_info_json(io->reader, param_job(c), &e), &e);
 }
 
 void api_job_artifacts(struct call *c, struct io *io)
@@ -127,22 +125,12 @@ void api_job_artifacts(struct call *c, struct io *io)
 	give_list(c, "artifacts", store_artifacts_json(io->reader, param_job(c), &e), &e);
 }
 
-static void mask(cJSON *environment)
-{
-	cJSON *v;
-
-	cJSON_ArrayForEach (v, environment)
-		if (cJSON_IsString(v) && str_secret_name(v->string))
-			cJSON_SetValuestring(v, MASK);
-}
-
 /* As it was submitted, but for secrets. */
 void api_job_spec(struct call *c, struct io *io)
 {
 	struct job_row row;
 	struct err e;
-	cJSON *spec, *v;
-	int secret = 0;
+	cJSON *spec;
 
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, param_job(c), &row, &e) < 0) {
@@ -150,17 +138,13 @@ void api_job_spec(struct call *c, struct io *io)
 		return;
 	}
 	spec = json_parse(row.spec, strlen(row.spec), &e);
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "environment"))
-		secret |= str_secret_name(v->string);
 	if (!spec) {
 		call_fail(c, &e);
-	} else if (!secret) {
+	} else if (!secret_json(spec, 0)) {
 		call_text(c, 200, "application/json", row.spec);
 	} else {
-		char *text;
+		char *text = json_text_pretty(spec);
 
-		mask(cJSON_GetObjectItemCaseSensitive(spec, "environment"));
-		text = json_text_pretty(spec);
 		call_text(c, 200, "application/json", text);
 		free(text);
 	}

@@ -45,9 +45,6 @@ static int make_fan(const char *dir, struct err *e)
 {
 	char path[BLOB_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/ff", dir);
-	if (access(path, F_OK) == 0)
-		return 0;
 	for (unsigned i = 0; i < 256; i++) {
 		snprintf(path, sizeof(path), "%s/%02x", dir, i);
 		if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -70,7 +67,7 @@ struct blobstore *blobstore_open(const char *data_dir, const struct clock *clock
 	b->uploads = xasprintf("%s/uploads", data_dir);
 	b->lock = xasprintf("%s/blobs.lock", data_dir);
 	b->clock = clock;
-	if (fs_mkdir_p(b->blobs, 0700, e) < 0 || fs_mkdir_p(b->owners, 0700, e) < 0 ||
+	if (fs_mkdir_durable(b->blobs, 0700, e) < 0 || fs_mkdir_durable(b->owners, 0700, e) < 0 ||
 	    fs_mkdir_p(b->uploads, 0700, e) < 0 || make_fan(b->blobs, e) < 0) {
 		blobstore_close(b);
 		return NULL;
@@ -160,10 +157,10 @@ static int upload_path(const struct blobstore *b, const char *owner, const char 
 {
 	char name[OWNER_MAX * 3 + 4];
 
-	/* An agent's uploads: no owner's name begins with a dot. */
+	/* An agent's uploads: no owner's name holds an @; garbage collection passes over dots. */
 	if (check_digest(digest, e) < 0 || (owner && blob_owner_name(owner, name, sizeof(name), e) < 0))
 		return -1;
-	snprintf(out, BLOB_PATH_MAX, "%s/%s.%s", b->uploads, owner ? name : ".agents", digest);
+	snprintf(out, BLOB_PATH_MAX, "%s/%s.%s", b->uploads, owner ? name : "@agents", digest);
 	return 0;
 }
 
@@ -197,7 +194,7 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	snprintf(dir, sizeof(dir), "%s", ref);
 	slash = strrchr(dir, '/');
 	*slash = '\0';
-	if (fs_mkdir_p(dir, 0700, e) < 0)
+	if (fs_mkdir_durable(dir, 0700, e) < 0)
 		return -1;
 	if (link(blob, ref) < 0 && errno != EEXIST) {
 		/* A file system without hard links, or too many of this one: the name is what counts. */
@@ -206,7 +203,11 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 			return err_sys(e, errno, "make %s", ref);
 		close(fd);
 	}
-	return sync_dir(dir, e);
+	if (sync_dir(dir, e) == 0)
+		return 0;
+	/* Else the next attempt would find it and take its name for durable. */
+	unlink(ref);
+	return -1;
 }
 
 /* With the lock held: puts content (NULL: it must be there, else ERR_NOT_FOUND), keeps it, and lets owner
@@ -306,6 +307,42 @@ int blobstore_get(struct blobstore *b, const char *owner, const char *digest, ch
 	if (!blobstore_has(b, owner, digest))
 		return not_found(digest, e);
 	return blob_get(b->blobs, digest, BLOBSTORE_BLOB_MAX, data, n, e);
+}
+
+static int read_piece(int fd, uint64_t offset, char *p, size_t want, size_t *n, struct err *e)
+{
+	ssize_t got;
+
+	for (*n = 0; *n < want; *n += (size_t)got) {
+		got = pread(fd, p + *n, want - *n, (off_t)(offset + *n));
+		if (got < 0 && errno == EINTR)
+			got = 0;
+		else if (got <= 0)
+			return got < 0 ? err_sys(e, errno, "read a blob") : err_set(e, ERR_IO, "a blob became shorter");
+	}
+	return 0;
+}
+
+int blobstore_read(struct blobstore *b, const char *owner, const char *digest, uint64_t offset, size_t max,
+                   char **data, size_t *n, uint64_t *total, struct err *e)
+{
+	cleanup_close int fd = blobstore_open_blob(b, owner, digest, total, e);
+	size_t want;
+
+	if (fd < 0)
+		return -1;
+	if (offset > *total)
+		return err_set(e, ERR_INVALID, "blob %s has %" PRIu64 " bytes, not %" PRIu64, digest, *total, offset);
+	if (offset == 0 && blob_check(b->blobs, digest, e) < 0)
+		return -1;
+	want = *total - offset < max ? (size_t)(*total - offset) : max;
+	*data = xmalloc(want + 1);
+	if (read_piece(fd, offset, *data, want, n, e) < 0) {
+		free(*data);
+		*data = NULL;
+		return -1;
+	}
+	return 0;
 }
 
 int blob_chunks(const struct blobstore *b, const char *digest, char ***v, size_t *n, struct err *e)

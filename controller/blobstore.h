@@ -57,6 +57,10 @@ int blobstore_open_blob(struct blobstore *b, const char *owner, const char *dige
 /* Whole and verified; *data malloc'ed. */
 int blobstore_get(struct blobstore *b, const char *owner, const char *digest, char **data, size_t *n,
                   struct err *e);
+/* At most max bytes from offset on; *total is the size of the blob. Verified whole before its beginning is
+ * given; later pieces are read as they are, the receiver checks the digest. *data malloc'ed. */
+int blobstore_read(struct blobstore *b, const char *owner, const char *digest, uint64_t offset, size_t max,
+                   char **data, size_t *n, uint64_t *total, struct err *e);
 /* Manifest and all its chunks are there, owner's, and kept from garbage collection for a while: for submit.
  * ERR_NOT_FOUND says how many are missing. */
 int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, struct err *e);

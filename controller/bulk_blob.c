@@ -31,15 +31,10 @@ static void answer_get(struct bulk *b, struct ask *a)
 	char *data = NULL;
 	size_t n = 0;
 
-	/* A manifest may be larger than a frame: then it must come in another way. */
-	if (blobstore_get(b->blobstore, NULL, m->digest, &data, &n, &e) == 0 && n > WIRE_MAX_BODY - 4096) {
-		free(data);
-		data = NULL;
-		n = 0;
-		err_set(&e, ERR_LIMIT, "this blob is larger than a message; get it by HTTP");
-	}
-	r->code = (uint32_t)e.code;
-	r->text = xstrdup(e.code ? e.text : "");
+	if (blobstore_read(b->blobstore, NULL, m->digest, m->offset, TREE_CHUNK_MAX, &data, &n, &r->total, &e) <
+	    0)
+		r->code = (uint32_t)e.code;
+	r->text = xstrdup(r->code ? e.text : "");
 	r->data.data = (uint8_t *)data;
 	r->data.n = (uint32_t)n;
 	bulk_send(b, a->session, WM_BLOB_DATA, r, a->id);
@@ -67,13 +62,14 @@ static void answer_have(struct bulk *b, struct ask *a)
 static void answer_put(struct bulk *b, struct ask *a)
 {
 	const struct wm_blob_put *m = a->msg;
-	struct blob_piece p = {.digest = m->digest, .total = m->data.n, .data = m->data.data, .n = m->data.n};
+	struct blob_piece p = {
+	    .digest = m->digest, .offset = m->offset, .total = m->total, .data = m->data.data, .n = m->data.n};
 	struct wm_blob_ok *r = xcalloc(1, sizeof(*r));
 	struct err e = {.code = ERR_NONE};
-	uint64_t present = 0;
 	int complete = 0;
 
-	if (blobstore_put(b->blobstore, &p, &present, &complete, &e) == 0 && !complete)
+	if (blobstore_put(b->blobstore, &p, &r->present, &complete, &e) == 0 && r->present >= m->total &&
+	    !complete)
 		err_set(&e, ERR_INVALID, "the blob is not whole");
 	r->code = (uint32_t)e.code;
 	r->text = xstrdup(e.code ? e.text : "");

@@ -13,6 +13,7 @@
 #include "common/loop.h"
 #include "common/tls.h"
 #include "controller/blobstore.h"
+#include "controller/checkpoint.h"
 #include "controller/core.h"
 #include "controller/event.h"
 #include "controller/maintain.h"
@@ -25,8 +26,9 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define CERT_DAYS    3650
-#define SLOW_TURN_US 50000
+#define CERT_DAYS               3650
+#define SLOW_TURN_US            50000
+#define CHECKPOINT_MANIFEST_MAX (1024u * 1024)
 
 struct controller {
 	struct conf *conf;
@@ -71,6 +73,8 @@ static int io_commit(struct store_txn *t, store_done_fn done, void *done_arg, vo
 {
 	struct controller *c = arg;
 
+	if (FAULT("controller.commit"))
+		return err_set(e, ERR_BUSY, "the store's queue is full: injected");
 	return store_commit(c->store, t, done, done_arg, e);
 }
 
@@ -128,12 +132,20 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 	return rc;
 }
 
-static int io_bundle_known(const char *owner, const char *digest, void *arg)
+/* A checkpoint's manifest has a line for each file: short, but for a strange one, which is not looked into.
+ */
+static int io_checkpoint_step(const char *digest, int64_t step, void *arg, struct err *e)
 {
 	struct controller *c = arg;
-	struct err e;
+	char *manifest = NULL;
+	size_t n;
+	int rc;
 
-	return blobstore_check_tree(c->blobs, owner, digest, &e) == 0;
+	if (blob_get(blobstore_dir(c->blobs), digest, CHECKPOINT_MANIFEST_MAX, &manifest, &n, e) < 0)
+		return e->code == ERR_LIMIT ? 0 : -1;
+	rc = checkpoint_has_step(manifest, n, step, e);
+	free(manifest);
+	return rc;
 }
 
 static void io_metrics_ack(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg)
@@ -292,6 +304,11 @@ static char *account(const struct conf *conf)
 	return pw ? xstrdup(pw->pw_name) : xasprintf("%u", (unsigned)geteuid());
 }
 
+static uint32_t seconds(const struct conf *conf, const char *name)
+{
+	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
+}
+
 static int start_server(struct controller *c, struct err *e)
 {
 	struct server_ops ops = {on_agent_up, on_agent_msg, on_agent_down, on_request, c};
@@ -305,6 +322,8 @@ static int start_server(struct controller *c, struct err *e)
 	    .admin_user = c->owner,
 	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
 	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
+	    .max_runtime_default_s = seconds(c->conf, "max_runtime_default"),
+	    .max_runtime_limit_s = seconds(c->conf, "max_runtime_limit"),
 	    .web_dir = *web ? web : NULL,
 	    .server_names = *names ? names : NULL,
 	};
@@ -315,11 +334,6 @@ static int start_server(struct controller *c, struct err *e)
 	c->url = *conf_get_str(c->conf, "url") ? xstrdup(conf_get_str(c->conf, "url"))
 	                                       : url_of(c->listen, server_port(c->server));
 	return 0;
-}
-
-static uint32_t seconds(const struct conf *conf, const char *name)
-{
-	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
 }
 
 /* The server's threads run already, but its messages wait in the loop's channel: the core is there before the
@@ -335,6 +349,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .max_runtime_limit_s = seconds(c->conf, "max_runtime_limit"),
 	    .prepare_timeout_s = seconds(c->conf, "prepare_timeout"),
 	    .ready_timeout_s = seconds(c->conf, "ready_timeout"),
+	    .rendezvous_timeout_s = seconds(c->conf, "rendezvous_timeout"),
 	    .default_grace_s = seconds(c->conf, "grace"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .port_lo = (uint32_t)conf_get_int(c->conf, "port_lo"),
@@ -353,7 +368,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .ca_fingerprint = io_ca_fingerprint,
 	    .remove_data = io_remove_data,
 	    .artifact = io_artifact,
-	    .bundle_known = io_bundle_known,
+	    .checkpoint_step = io_checkpoint_step,
 	    .metrics_ack = io_metrics_ack,
 	    .job_row = io_job_row,
 	    .fingerprint = io_fingerprint,

@@ -34,6 +34,8 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 		c->cfg.prepare_timeout_s = 600;
 	if (!c->cfg.ready_timeout_s)
 		c->cfg.ready_timeout_s = 30;
+	if (!c->cfg.rendezvous_timeout_s)
+		c->cfg.rendezvous_timeout_s = 300;
 	if (!c->cfg.default_grace_s)
 		c->cfg.default_grace_s = 30;
 	if (!c->cfg.queue_limit)
@@ -45,6 +47,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->io = *io;
 	c->sched = sched_create();
 	c->started_us = now_boot(c);
+	c->peers_gen = now_real(c); /* not one that an earlier controller gave */
 	c->loaded = 1;
 	return c;
 }
@@ -59,6 +62,7 @@ void core_destroy(struct core *c)
 	metrics_drop(c, &closing);
 	state_clear(c);
 	sched_destroy(c->sched);
+	free(c->askable);
 	free(c->heap);
 	free(c->avoiders);
 	free((char *)(uintptr_t)c->cfg.cluster);
@@ -137,14 +141,23 @@ static const struct op {
 	void (*fn)(struct core *c, struct request *rq);
 	enum user_role role; /* the least that may */
 } ops[] = {
-    [REQ_SUBMIT] = {req_submit, ROLE_JOB},     [REQ_STOP] = {req_stop, ROLE_JOB},
-    [REQ_HOLD] = {req_hold, ROLE_JOB},         [REQ_RELEASE] = {req_release, ROLE_JOB},
-    [REQ_SET] = {req_set, ROLE_JOB},           [REQ_REQUEUE] = {req_requeue, ROLE_JOB},
-    [REQ_CLONE] = {req_clone, ROLE_USER},      [REQ_RM] = {req_rm, ROLE_USER},
-    [REQ_WHY] = {req_why, ROLE_JOB},           [REQ_NODES] = {req_nodes, ROLE_JOB},
-    [REQ_DRAIN] = {req_drain, ROLE_ADMIN},     [REQ_RESUME] = {req_resume, ROLE_ADMIN},
-    [REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN}, [REQ_TOP] = {req_top, ROLE_JOB},
-    [REQ_TOKEN] = {req_token, ROLE_ADMIN},     [REQ_JOIN] = {req_join, ROLE_NONE},
+    [REQ_SUBMIT] = {req_submit, ROLE_JOB},
+    [REQ_STOP] = {req_stop, ROLE_JOB},
+    [REQ_HOLD] = {req_hold, ROLE_JOB},
+    [REQ_RELEASE] = {req_release, ROLE_JOB},
+    [REQ_SET] = {req_set, ROLE_JOB},
+    [REQ_REQUEUE] = {req_requeue, ROLE_JOB},
+    [REQ_CLONE] = {req_clone, ROLE_USER},
+    [REQ_RM] = {req_rm, ROLE_USER},
+    [REQ_WHY] = {req_why, ROLE_JOB},
+    [REQ_NODES] = {req_nodes, ROLE_JOB},
+    [REQ_DRAIN] = {req_drain, ROLE_ADMIN},
+    [REQ_RESUME] = {req_resume, ROLE_ADMIN},
+    [REQ_NODE_LOST] = {req_node_lost, ROLE_ADMIN},
+    [REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN},
+    [REQ_TOP] = {req_top, ROLE_JOB},
+    [REQ_TOKEN] = {req_token, ROLE_ADMIN},
+    [REQ_JOIN] = {req_join, ROLE_NONE},
     [REQ_STATS] = {req_stats, ROLE_NONE},
 };
 
@@ -162,7 +175,7 @@ void core_request(struct core *c, struct request *rq)
 		                                    : "a job's token may not");
 	else if (c->failing && (request_op_writes(rq->op) || !c->loaded))
 		reply_fail(c, rq, c->fail_err.code, "nothing can be recorded at the moment: %s", c->fail_err.text);
-	else
+	else if (!idem_answers(rq->op) || !idem_seen(c, rq))
 		op->fn(c, rq);
 }
 

@@ -37,10 +37,12 @@ struct core_io {
 	const char *(*ca_fingerprint)(void *arg);
 	/* Data of a removed job (logs, blobs, metrics) goes behind. */
 	void (*remove_data)(uint64_t job, void *arg);
+	/* Does that checkpoint folder (its digest) hold the step? ERR_NOT_FOUND names those that it holds. NULL:
+	 * not checked. */
+	int (*checkpoint_step)(const char *digest, int64_t step, void *arg, struct err *e);
 	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out:
 	 * HASH_HEX_SIZE or a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
-	int (*bundle_known)(const char *owner, const char *digest, void *arg);
 	/* The points of that batch are durable. */
 	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
 	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in
@@ -57,12 +59,13 @@ struct core_config {
 	uint32_t beat_ms;                                    /* 1000 */
 	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* 86,400 and 30 days; administrator's */
-	uint32_t prepare_timeout_s; /* 600: staging without progress for so long names the node */
-	uint32_t ready_timeout_s;   /* 30: from GO to the first rank's start */
-	uint32_t default_grace_s;   /* 30 */
-	uint32_t queue_limit;       /* unfinished jobs at most: 2,000,000 */
-	uint32_t port_lo, port_hi;  /* master ports, when a node gives none */
-	const char *owner_of_admin; /* account for jobs submitted with the admin token */
+	uint32_t prepare_timeout_s;    /* 600: staging without progress for so long names the node */
+	uint32_t ready_timeout_s;      /* 30: from GO to the first rank's start */
+	uint32_t rendezvous_timeout_s; /* 300: the same under torchrun, which imports torch first */
+	uint32_t default_grace_s;      /* 30 */
+	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
+	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
+	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
 };
 
 struct core *core_create(const struct core_config *c, const struct core_io *io);

@@ -51,6 +51,13 @@ struct stale { /* a launch that the agent has and that must not be: unknown, old
 	struct stale *next;
 };
 
+/* A list of peers as an agent was told it: what it counts its majority by. */
+struct told {
+	uint64_t gen; /* 0: no list */
+	uint64_t *ids;
+	uint32_t n;
+};
+
 struct cjob;
 struct cnode {
 	uint64_t id;
@@ -66,7 +73,11 @@ struct cnode {
 	uint64_t memory_used, disk_free;
 	struct wire_f64v gpu_util;
 	struct wire_u64v gpu_memory_used;
-	uint64_t peers_sent_gen, peers_sent_us;
+	struct told held, sent; /* the list that it said it goes by; one on its way, which it may go by already */
+	uint64_t peers_sent_us; /* boot; 0 not in this session */
+	uint64_t doubt_us;      /* boot: when it may last have been carrying on without a controller; 0 never */
+	uint8_t list_unknown;   /* from the store: what it was told is not on record */
+	uint8_t doubted;        /* that it is not declared lost was said */
 	struct stale *stale;
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
@@ -95,13 +106,14 @@ struct rsh { /* one hearth-rsh that waits for its orted */
 
 struct active { /* of a job with an attempt that goes on, not stored */
 	struct job_spec *spec;
-	char *spec_json;
 	struct place_rt *rt;
 	struct rsh *rsh;
-	struct strv inputs; /* digest or uri of each input, "" where the agent finds it */
+	struct wire_shared *gang; /* what all nodes are told alike; NULL = not asked for yet */
+	struct strv inputs;       /* digest or uri of each input, "" where the agent finds it */
 	char *resume;
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
-	uint64_t max_runtime_us;                 /* 0 none */
+	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
+	uint64_t max_runtime_us; /* 0 none */
 	uint32_t grace_ms;
 	uint8_t upload_failed, n_last;
 	struct { /* newest values of a few metrics, for the overview */
@@ -158,7 +170,10 @@ struct turn { /* what one transaction carries */
 struct idem {
 	char *key;
 	char digest[HASH_HEX_SIZE];
-	uint64_t job;
+	uint64_t job;   /* that was submitted; 0: body says what was answered */
+	uint64_t at_us; /* real; 0: of an earlier controller, dropped at its next start */
+	uint16_t status;
+	char *body;
 	UT_hash_handle hh; /* in order of arrival: the oldest goes first */
 };
 
@@ -183,7 +198,11 @@ struct core {
 	uint32_t n_heap, cap_heap;
 	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
 	uint64_t counts[N_JOB_STATUS], unfinished;
-	uint64_t started_us; /* boot: of this core, or of its last reload */
+	uint64_t started_us;    /* boot: of this core, or of its last reload */
+	uint64_t recorded_us;   /* real: the latest time found in the rows; it is later than that by now */
+	struct cnode **askable; /* peers.c: up and with a known address, by id */
+	size_t n_askable;
+	uint8_t askable_known;
 	uint64_t lease_check_us, peers_gen;
 	uint32_t next_port;
 	uint16_t port_used[65536]; /* as master port, by attempts that go on */
@@ -198,7 +217,6 @@ struct core {
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
-	int suspects_logged;
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
 	uint32_t late_attempt;
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
@@ -261,6 +279,8 @@ void alloc_unqueue(struct core *c, struct cjob *j);
 void alloc_holds(struct core *c, struct cjob *j); /* at load */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
+/* What `why` would say if it were submitted now. */
+void alloc_ask(struct core *c, const struct job_spec *spec, struct sched_reason *r);
 void schedule(struct core *c);
 void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out,
                    struct sched_group *groups, int with_avoid);
@@ -313,7 +333,17 @@ void inv_fini(struct inv *i);
 char *inv_json(const struct wm_inventory *m);
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m);
 void lease_check(struct core *c);
-void node_is_lost(struct core *c, struct cnode *n, const char *why);
+/* Silent for so long that it would be lost, were it certain that it does not carry on. */
+int node_doubtful(const struct core *c, const struct cnode *n);
+uint64_t node_silent_us(const struct core *c, const struct cnode *n); /* since its last sign of life */
+void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by);
+/* peers.c */
+void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m); /* m->peers is wire_strv_add'ed */
+void peers_told(struct cnode *n, uint64_t gen); /* it says that it goes by that one */
+/* After each change of who is up and where: the next list is made anew. */
+void peers_changed(struct core *c);
+int peers_may_carry_on(struct core *c, const struct cnode *n);
+void told_fini(struct told *t);
 void agent_connected(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello);
 void agent_gone(struct core *c, const char *node, uint64_t session, const char *why);
 void on_sync_begin(struct core *c, struct cnode *n);
@@ -325,8 +355,14 @@ void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, 
 /* ---- requests -------------------------------------------------------------------------------- */
 void req_submit(struct core *c, struct request *rq);
 void req_clone(struct core *c, struct request *rq);
+int idem_answers(enum request_op op);              /* 1: by remembering what was answered */
 int idem_seen(struct core *c, struct request *rq); /* 1 answered */
-void idem_add(struct core *c, const char *key, const char *digest, uint64_t job);
+struct idem *idem_add(struct core *c, const char *key, const char *digest, uint64_t job);
+char *idem_scoped(const struct core *c, const struct request *rq); /* USER:KEY, malloc'ed */
+cJSON *idem_submitted(uint64_t id, const char *name);
+void idem_load(struct core *c, const struct answer_row *r);
+/* What a request with a key is answered, if that is to be remembered. */
+void idem_keep(struct core *c, const struct request *rq, int status, const cJSON *body);
 void idem_clear(struct core *c);
 int check_limits(struct core *c, const struct job_spec *s, struct err *e);
 uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s);
@@ -343,6 +379,7 @@ void req_stats(struct core *c, struct request *rq);
 void req_drain(struct core *c, struct request *rq);
 void req_resume(struct core *c, struct request *rq);
 void req_node_rm(struct core *c, struct request *rq);
+void req_node_lost(struct core *c, struct request *rq);
 void req_token(struct core *c, struct request *rq);
 void req_join(struct core *c, struct request *rq);
 void token_add(struct core *c, const struct token_row *r); /* at load */

@@ -3,7 +3,6 @@
  * refuses, or changes all.
  */
 #include "controller/event.h"
-#include "common/hash.h"
 #include "common/xalloc.h"
 #include <stdio.h>
 #include <string.h>
@@ -322,6 +321,18 @@ static int apply_blamed(struct ctx *c)
 	return 0;
 }
 
+static int apply_saved(struct ctx *c)
+{
+	struct place_rec *p = place_of(c);
+
+	if (!p)
+		return -1;
+	if (p->state != PLACE_ENDED || c->r->att->outcome == OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "node_saved: too early or too late");
+	p->saved = 1;
+	return 0;
+}
+
 static int apply_launching(struct ctx *c)
 {
 	if (move_attempt(c, ATT_LAUNCHING) < 0)
@@ -353,6 +364,7 @@ static int apply_rank(struct ctx *c)
 	static const enum rank_state target[] = {RANK_RUNNING, RANK_EXITED, RANK_LOST, RANK_FAILED};
 	enum rank_state to = target[c->type - EV_RANK_STARTED];
 	int64_t at = num(c, "rank", -1);
+	int by = state_find(STATE_ENDED_BY, str(c, "ended_by"));
 	struct rank_rec *k;
 
 	if (need_attempt(c) < 0)
@@ -371,6 +383,7 @@ static int apply_rank(struct ctx *c)
 	k->exit_code = (int32_t)num(c, "exit_code", -1);
 	k->signal = (int32_t)num(c, "signal", -1);
 	k->oom = !!cJSON_IsTrue(item(c, "oom"));
+	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
 	if (str(c, "text"))
 		rec_set(&k->text, str(c, "text"));
 	if (k->started_us)
@@ -393,7 +406,23 @@ static int apply_ending(struct ctx *c)
 	a->cls = (enum reason_class)cls;
 	rec_set(&a->reason, str(c, "reason"));
 	phases_close(a, c->at_us);
+	phase_open(a, PHASE_STOPPING, c->at_us);
 	c->r->status = (enum job_status)status;
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+/* The launcher's end as the reason of an ending that began with a rank which the launcher took along. */
+static int apply_launcher(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+
+	if (need_attempt(c) < 0)
+		return -1;
+	if (a->state != ATT_ENDING || a->outcome != OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "launcher_ended: too early or too late");
+	a->cls = RC_LAUNCH;
+	rec_set(&a->reason, str(c, "reason"));
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;
 }
@@ -419,6 +448,7 @@ static int apply_outcome(struct ctx *c)
 	a->signal = (int32_t)num(c, "signal", -1);
 	rec_set(&a->reason, str(c, "reason"));
 	rec_set(&c->r->reason, str(c, "reason"));
+	phases_close(a, c->at_us);
 	phase_open(a, PHASE_UPLOADING, c->at_us);
 	return 0;
 }
@@ -468,108 +498,4 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
 	if (t != EV_SUBMITTED && !r->created_us)
 		return err_set(e, ERR_INTERNAL, "%s before the job was submitted", event_name(t));
 	return fns[t](&c);
-}
-
-/* ---- replay ---------------------------------------------------------------------------------- */
-
-static int same(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
-static int say(char *why, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int say(char *why, size_t n, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, n, fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
-#define DIFF_NUM(field)                                                                                      \
-	if (mine.field != row->field)                                                                            \
-	return say(why, n, #field ": events give %lld, the row has %lld", (long long)mine.field,                 \
-	           (long long)row->field)
-#define DIFF_STR(field)                                                                                      \
-	if (!same(mine.field, row->field))                                                                       \
-	return say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                              \
-	           mine.field ? mine.field : "", row->field ? row->field : "")
-
-static int differs(const struct job_rec *r, const struct job_row *row, char *why, size_t n)
-{
-	struct job_row mine;
-	char digest[HASH_HEX_SIZE];
-
-	rec_job_row(r, &mine);
-	DIFF_STR(status);
-	DIFF_STR(name);
-	DIFF_STR(owner);
-	DIFF_STR(experiment);
-	DIFF_STR(notes);
-	DIFF_STR(queue);
-	DIFF_STR(bundle);
-	DIFF_STR(reason);
-	DIFF_STR(wanted);
-	DIFF_STR(cleanup);
-	DIFF_NUM(priority);
-	DIFF_NUM(created_us);
-	DIFF_NUM(queued_us);
-	DIFF_NUM(started_us);
-	DIFF_NUM(ended_us);
-	DIFF_NUM(exit_code);
-	DIFF_NUM(attempts);
-	DIFF_NUM(epoch);
-	DIFF_NUM(pinned);
-	DIFF_NUM(deleted);
-	DIFF_NUM(nodes);
-	DIFF_NUM(gpus);
-	if (row->spec && r->spec_sha256) {
-		hash_hex(row->spec, strlen(row->spec), digest);
-		if (!same(digest, r->spec_sha256))
-			return say(why, n, "spec: its SHA-256 is not the one of the submit");
-	}
-	return 0;
-}
-
-struct replay {
-	struct job_rec r;
-	char bad[256]; /* first event that could not be applied */
-};
-
-int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why,
-                  size_t why_size, void *arg)
-{
-	struct replay *p = *state ? *state : xcalloc(1, sizeof *p);
-	int rc = 0;
-
-	(void)arg;
-	*state = p;
-	if (ev) {
-		cJSON *data = cJSON_Parse(ev->data ? ev->data : "{}");
-		struct err e;
-		int t = event_find(ev->type);
-
-		p->r.id = ev->job;
-		if (!p->bad[0] && t < 0)
-			snprintf(p->bad, sizeof p->bad, "event %llu: unknown type \"%.60s\"", (unsigned long long)ev->id,
-			         ev->type ? ev->type : "");
-		else if (!p->bad[0] && event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
-			snprintf(p->bad, sizeof p->bad, "event %llu: %.200s", (unsigned long long)ev->id, e.text);
-		cJSON_Delete(data);
-		return 0;
-	}
-	if (p->bad[0])
-		rc = say(why, why_size, "%s", p->bad);
-	else if (!p->r.created_us)
-		rc = say(why, why_size, "the job has no events");
-	else
-		rc = differs(&p->r, row, why, why_size);
-	if (rc == 0 && rec_check(&p->r))
-		rc = say(why, why_size, "%s", rec_check(&p->r));
-	rec_fini(&p->r);
-	free(p);
-	*state = NULL;
-	return rc;
 }

@@ -34,13 +34,15 @@
 	E(EV_NODE_CLEANED, "node_cleaned", place)                                                                \
 	E(EV_NODE_LOST, "node_lost", place)                                                                      \
 	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the gang could not start because of it */                    \
+	E(EV_NODE_SAVED, "node_saved", saved)    /* all that the launch made there is on record */               \
 	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; start is ordered */                     \
 	E(EV_RANK_STARTED, "rank_started", rank)                                                                 \
 	E(EV_RANK_EXITED, "rank_exited", rank)                                                                   \
 	E(EV_RANK_LOST, "rank_lost", rank)                                                                       \
-	E(EV_RANK_FAILED, "rank_failed", rank) /* never started: command not found ... */                        \
-	E(EV_ENDING, "ending", ending)         /* why the attempt comes to its end */                            \
-	E(EV_OUTCOME, "outcome", outcome)      /* no process is left; what became of it */                       \
+	E(EV_RANK_FAILED, "rank_failed", rank)     /* never started: command not found ... */                    \
+	E(EV_ENDING, "ending", ending)             /* why the attempt comes to its end */                        \
+	E(EV_LAUNCHER, "launcher_ended", launcher) /* and with it the rank that seemed to fail first */          \
+	E(EV_OUTCOME, "outcome", outcome)          /* no process is left; what became of it */                   \
 	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
 	E(EV_CLEANUP, "cleanup", cleanup) /* something about the clean-up went wrong */                          \
 	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
@@ -54,6 +56,7 @@
 	E(EV_INVENTORY, "inventory") /* what it has changed */                                                   \
 	E(EV_CONNECTED, "connected") /* it is up */                                                              \
 	E(EV_GONE, "node_gone")      /* it is lost */                                                            \
+	E(EV_SILENT, "node_silent")  /* it may be carrying on out of sight: not lost */                          \
 	E(EV_DRAINED, "drained")                                                                                 \
 	E(EV_RESUMED, "resumed")                                                                                 \
 	E(EV_NODE_REMOVED, "node_removed")                                                                       \
@@ -77,10 +80,10 @@ int event_find(const char *name); /* -1 unknown */
  * to, 0 of the job. */
 int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
                 struct err *e);
-/* As store_reducer_fn: replay and comparison with the row. */
+/* As store_reducer_fn: replay and comparison with the rows (replay.c). */
 struct event_row;
-struct job_row;
-int event_reducer(void **state, const struct event_row *ev, const struct job_row *row, char *why,
+struct store_job_rows;
+int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg);
 
 #endif

@@ -98,6 +98,34 @@ static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum p
 		say(l, " and %u more", more);
 }
 
+static void silence(const struct core *c, const struct cnode *n, char *out, size_t size)
+{
+	char span[40];
+
+	snprintf(out, size, "%s for %s%s", n->connected ? "silent" : "not connected",
+	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof span),
+	         node_doubtful(c, n) ? "; not declared lost, as it may be carrying on out of sight. When it is "
+	                               "certain that it is down: jobctl node lost"
+	                             : "");
+}
+
+/* Nodes of the job that are silent: what is known of its ranks is old. */
+static void why_silent(const struct core *c, const struct cjob *j, struct line *l)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	for (uint32_t i = 0, named = 0; i < a->n_places && named < 4; i++) {
+		const struct cnode *n = node_by_id(c, a->places[i].node_id);
+		char span[240];
+
+		if (place_over(a->places[i].state) || !n || n->state != NODE_UP || n->connected)
+			continue;
+		silence(c, n, span, sizeof span);
+		say(l, "; node %s is %s", n->name, span);
+		named++;
+	}
+}
+
 static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struct line *l)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -117,6 +145,7 @@ static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struc
 		    a->n_ranks == 1 ? "s" : "");
 		if (over)
 			say(l, ", %u ha%s ended", over, over == 1 ? "s" : "ve");
+		why_silent(c, j, l);
 		break;
 	case ATT_ENDING:
 		if (j->r.reason)
@@ -209,18 +238,28 @@ static const char *shown_state(const struct cnode *n)
 {
 	if (n->state != NODE_UP)
 		return state_name(STATE_NODE, (int)n->state);
-	if (!n->connected || !n->synced)
+	if (!n->connected)
+		return "down";
+	if (!n->synced)
 		return "connecting";
 	return n->drain ? "drained" : "up";
 }
 
-static const char *shown_reason(const struct cnode *n)
+static const char *shown_reason(const struct core *c, const struct cnode *n, char *out, size_t size)
 {
-	if (n->reason)
-		return n->reason;
-	if (n->stale)
-		return "a launch that must not be there is being removed";
-	return "";
+	char span[240];
+	size_t used = 0;
+
+	out[0] = '\0';
+	if (n->state == NODE_UP && (!n->connected || node_doubtful(c, n))) {
+		silence(c, n, span, sizeof span);
+		used = (size_t)snprintf(out, size, "%s", span);
+	}
+	if (n->reason && used < size)
+		snprintf(out + used, size - used, "%s%s", used ? "; " : "", n->reason);
+	else if (n->stale && !used)
+		snprintf(out, size, "a launch that must not be there is being removed");
+	return out;
 }
 
 static cJSON *node_json(const struct core *c, const struct cnode *n)
@@ -228,12 +267,13 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON *o = cJSON_CreateObject(), *jobs, *labels;
 	uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
 	uint64_t memory = n->inv.memory_bytes;
+	char reason[600];
 
 	sched_node_free(c->sched, n->id, &gpus, &slots, &memory);
 	json_add_u64(o, "id", n->id);
 	json_add_str(o, "name", n->name);
 	json_add_str(o, "state", shown_state(n));
-	json_add_str(o, "reason", shown_reason(n));
+	json_add_str(o, "reason", shown_reason(c, n, reason, sizeof reason));
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->drain);
 	json_add_str(o, "address", n->inv.address ? n->inv.address : "");

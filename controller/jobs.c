@@ -243,7 +243,7 @@ void active_free(struct core *c, struct cjob *j)
 	LL_FOREACH_SAFE (a->rsh, r, t)
 		rsh_free(r);
 	spec_destroy(a->spec);
-	free(a->spec_json);
+	wire_unshare(a->gang);
 	free(a->rt);
 	strv_fini(&a->inputs);
 	free(a->resume);
@@ -256,16 +256,12 @@ void active_free(struct core *c, struct cjob *j)
 struct active *active_new(struct core *c, struct cjob *j, struct err *e)
 {
 	struct active *a = xcalloc(1, sizeof *a);
-	cJSON *json;
 
 	a->spec = job_parse_spec(c, j, e);
 	if (!a->spec) {
 		free(a);
 		return NULL;
 	}
-	json = spec_to_json(a->spec);
-	a->spec_json = json_text(json);
-	cJSON_Delete(json);
 	a->max_runtime_us = max_runtime_s(c, j, a->spec) * 1000000;
 	a->grace_ms = (uint32_t)((a->spec->grace_s ? a->spec->grace_s : c->cfg.default_grace_s) * 1000);
 	return a;

@@ -8,6 +8,7 @@
  * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
  * goes on the same way.
  */
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -70,6 +71,8 @@ void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char
 	if (job_post(c, j, EV_ENDING, d) < 0)
 		return;
 	j->act->end_us = now_boot(c);
+	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
+		alloc_release(c, j, j->r.att->places[i].node_id);
 	if (end_wants_kill(&j->r))
 		j->act->kill_us = now_boot(c);
 	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id,
@@ -83,8 +86,8 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 	const struct place_rec *p = &j->r.att->places[place];
 	struct cnode *n = node_by_id(c, p->node_id);
 	cJSON *d = cJSON_CreateObject();
-	int had_output =
-	    p->state == PLACE_ENDED && j->r.att->outcome != OUT_NONE && rec_any_rank_started(j->r.att);
+	int had_output = p->state == PLACE_ENDED && !p->saved && j->r.att->outcome != OUT_NONE &&
+	                 rec_any_rank_started(j->r.att);
 
 	json_add_u64(d, "node_rank", place);
 	json_add_str(d, "node", p->node);
@@ -210,7 +213,7 @@ static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct
 
 	v->outcome = OUT_FAILED;
 	v->rank = rank;
-	v->cls = k->state == RANK_FAILED ? RC_USER_ERROR : k->oom ? RC_OOM : RC_UNKNOWN;
+	v->cls = rec_rank_class(k);
 	v->signal = k->signal > 0 ? k->signal : -1;
 	v->exit_code = k->signal > 0 ? 128 + k->signal : k->exit_code > 0 ? k->exit_code : -1;
 	rank_reason(a, rank, v->reason, sizeof v->reason);
@@ -250,14 +253,30 @@ static void judge_limit(const struct attempt_rec *a, const struct place_rec *lim
 	         limited->text ? limited->text : "a limit was passed");
 }
 
+/* What mpirun started in the place of a rank was gone, and nothing said why. */
+static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct verdict *v)
+{
+	uint32_t place = a->ranks[rank].place;
+
+	v->cls = RC_LAUNCH;
+	v->rank = rank;
+	snprintf(
+	    v->reason, sizeof v->reason,
+	    "rank %u (algo-%u, %.200s) was ended because its launcher lost it: mpirun, orted or hearth-rank was "
+	    "killed",
+	    rank, place + 1, a->places[place].node);
+}
+
 static void judge(const struct job_rec *r, struct verdict *v)
 {
 	const struct attempt_rec *a = r->att;
 	const struct place_rec *lost = first_lost(a), *limited = rec_limited(a);
 	uint32_t failed = rec_first_failed(a), some = NO_RANK;
 	enum end_kind kind = end_kind_of(r);
-	/* It was to be tried elsewhere; that late ranks were killed for it is not why. */
-	int own = failed < a->n_ranks && !(r->status == JOB_RECOVERING && rec_looks_killed(a, failed));
+	int killed = failed < a->n_ranks && rec_looks_killed(a, failed);
+	/* It was to be tried elsewhere, or a launcher or a kill ended it: that ranks died of that is not why. */
+	int own = failed < a->n_ranks && a->ranks[failed].ended_by == BY_ITSELF &&
+	          !(killed && (r->status == JOB_RECOVERING || count_lost_ranks(a, &some)));
 
 	*v = (struct verdict){
 	    .outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
@@ -269,7 +288,7 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
 	                    lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
 		judge_lost(a, lost, failed, v);
-	} else if (limited && failed < a->n_ranks && rec_looks_killed(a, failed)) {
+	} else if (limited && killed) {
 		judge_limit(a, limited, failed, v);
 	} else if (own) {
 		judge_failed_rank(a, failed, v);
@@ -281,6 +300,8 @@ static void judge(const struct job_rec *r, struct verdict *v)
 		v->exit_code = 0;
 		v->reason[0] = '\0';
 	} else {
+		if (killed && a->ranks[failed].ended_by == BY_LAUNCHER && a->cls != RC_LAUNCH)
+			judge_taken_along(a, failed, v);
 		if (v->cls == RC_NONE)
 			v->cls = RC_LAUNCH;
 		if (!v->reason[0])
@@ -348,9 +369,26 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	         state_name(STATE_JOB, (int)status));
 }
 
+/* A node that was given up without a word from it may still run ranks: two attempts at once would spoil each
+ * other's files. Only a person can know. */
+static void wait_for_word(struct core *c, struct cjob *j, const char *node)
+{
+	cJSON *d = cJSON_CreateObject();
+	char reason[600];
+
+	snprintf(reason, sizeof reason,
+	         "node %s has not confirmed that attempt %u is over there; release the job when nothing of it "
+	         "runs any more",
+	         node, j->r.attempts);
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
+	json_add_str(d, "reason", reason);
+	job_post(c, j, EV_HELD, d);
+}
+
 static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	const struct attempt_rec *a = j->r.att;
+	const char *open = NULL;
 	char reason[1200];
 	cJSON *d = cJSON_CreateObject();
 
@@ -360,6 +398,8 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 		snprintf(reason, sizeof reason, "tried again elsewhere: %s",
 		         a->reason ? a->reason : "a node did not get ready");
 	for (uint32_t i = 0; i < a->n_places; i++) {
+		if (a->places[i].unconfirmed)
+			open = a->places[i].node;
 		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
 			continue;
 		if (!j->avoid)
@@ -369,7 +409,11 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (j->r.wanted != WANT_REQUEUE)
 		j->replacements++;
 	json_add_str(d, "reason", reason);
-	if (job_post(c, j, EV_REQUEUED, d) == 0)
+	if (job_post(c, j, EV_REQUEUED, d) < 0)
+		return;
+	if (open)
+		wait_for_word(c, j, open);
+	else
 		alloc_queue(c, j, spec);
 }
 

@@ -6,11 +6,15 @@
  * then its agent has asked its peers and, if it was cut off from those who still have a controller, killed
  * its ranks.
  *
- * Nobody is declared lost in the first lease after the start (agents need time to connect), nor while more
- * than half of the nodes that are up are silent: then it is more likely that this controller is the one that
- * is cut off, and a majority of agents that reach each other carries on without a controller. With exactly
- * half silent the agents of either half have no majority and kill, so declaring is safe.
+ * Unless it may be carrying on: an agent that reaches a strict majority of the peers it knows of (itself
+ * among them), none of which hears a controller, takes the controller for dead and goes on. So a silent node
+ * is lost only when those that are silent with it are no majority of its list, and have not been for as long
+ * as it may take it to ask again and to kill. docs/spec/08-lease.md has the argument. What is left is for
+ * people to say (req_node_lost).
+ *
+ * Nobody is declared lost in the first lease after the start: agents need time to connect.
  */
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
@@ -18,57 +22,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PEERS_MAX                                                                                            \
-	64 /* told to one agent: a sample is enough for a majority, and it must fit in a message                 \
-	    */
-#define PEERS_PAUSE_US 2000000 /* between two changes told to the same agent */
 #define CHECK_EVERY_US 250000
-
-static int by_id(const void *pa, const void *pb)
-{
-	const struct cnode *const *a = pa, *const *b = pb;
-
-	return (*a)->id < (*b)->id ? -1 : (*a)->id > (*b)->id;
-}
-
-/* The nodes after this one by id, round to the first: every node is a peer of others equally often. */
-static void add_peers(const struct core *c, const struct cnode *self, struct wire_strv *out)
-{
-	size_t n = 0, total = HASH_COUNT(c->nodes), at = 0;
-	struct cnode **all = xcalloc(total + 1, sizeof *all);
-
-	for (struct cnode *x = c->nodes; x; x = x->hh.next)
-		if (x->state != NODE_REMOVED && x->inv.known && x->inv.peer_port && *x->inv.address)
-			all[n++] = x;
-	qsort(all, n, sizeof *all, by_id);
-	while (at < n && all[at]->id <= self->id)
-		at++;
-	for (size_t i = 0; i < n && i < PEERS_MAX; i++) {
-		const struct cnode *x = all[(at + i) % n];
-		char *text;
-
-		if (x == self)
-			continue;
-		text = xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address,
-		                 x->inv.peer_port);
-		wire_strv_add(out, text);
-		free(text);
-	}
-	free(all);
-}
 
 static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 {
 	struct wm_beat_ack m = {.seq = seq, .lease_ms = c->cfg.lease_ms, .real_us = now_real(c)};
-	uint64_t now = now_boot(c);
 
-	if (n->peers_sent_gen != c->peers_gen &&
-	    (!n->peers_sent_us || now - n->peers_sent_us >= PEERS_PAUSE_US)) {
-		add_peers(c, n, &m.peers);
-		m.peers_changed = 1;
-		n->peers_sent_gen = c->peers_gen;
-		n->peers_sent_us = now;
-	}
+	peers_tell(c, n, &m);
 	c->io.send(n->name, n->session, WM_BEAT_ACK, &m, 0, c->io.arg);
 	for (uint32_t i = 0; i < m.peers.n; i++)
 		free(m.peers.v[i]);
@@ -93,10 +53,13 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	n->gpu_util = (struct wire_f64v){xmemdup(m->gpu_util.v, m->gpu_util.n * sizeof(double)), m->gpu_util.n};
 	n->gpu_memory_used = (struct wire_u64v){
 	    xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
+	n->doubt_us = 0;
+	n->doubted = 0;
+	peers_told(n, m->peers_gen);
 	answer_beat(c, n, m->seq);
 }
 
-void node_is_lost(struct core *c, struct cnode *n, const char *why)
+void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by)
 {
 	uint64_t silent = n->beat_us ? now_real(c) - (now_boot(c) - n->beat_us) : n->seen_us;
 	cJSON *d = cJSON_CreateObject();
@@ -104,7 +67,12 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why)
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "text", why);
 	json_add_u64(d, "silent_us", silent);
+	if (by)
+		json_add_str(d, "by", by);
 	cluster_post(c, EV_GONE, d);
+	c->peers_gen++; /* the others count their majority without it from now on */
+	n->doubt_us = 0;
+	n->doubted = 0;
 	c->n_lost_nodes++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	if (n->state != NODE_REMOVED)
@@ -122,39 +90,71 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why)
 	node_update_sched(c, n, 0);
 }
 
-static uint64_t last_sign(const struct core *c, const struct cnode *n)
+uint64_t node_silent_us(const struct core *c, const struct cnode *n)
 {
-	return n->beat_us > c->started_us ? n->beat_us : c->started_us;
+	return now_boot(c) - (n->beat_us > c->started_us ? n->beat_us : c->started_us);
+}
+
+static uint64_t patience_us(const struct core *c)
+{
+	return (uint64_t)c->cfg.lease_ms * 1000 + LEASE_MARGIN_US;
+}
+
+int node_doubtful(const struct core *c, const struct cnode *n)
+{
+	return n->state == NODE_UP && n->doubt_us && node_silent_us(c, n) > patience_us(c);
+}
+
+/* Said once for each silence. */
+static void say_doubt(struct core *c, struct cnode *n)
+{
+	cJSON *d;
+
+	if (n->doubted)
+		return;
+	n->doubted = 1;
+	d = cJSON_CreateObject();
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "text",
+	             "silent, but not declared lost: it may reach a majority of its peers, all without this "
+	             "controller, and carry on with them. If it is certain that it is down: jobctl node lost");
+	cluster_post(c, EV_SILENT, d);
+	log_warn("event=node_silent node=%s jobs=%u text=\"it may carry on without a controller\"", n->name,
+	         n->n_jobs);
 }
 
 void lease_check(struct core *c)
 {
-	uint64_t now = now_boot(c), lease = (uint64_t)c->cfg.lease_ms * 1000;
-	unsigned known = 0, silent = 0;
+	uint64_t now = now_boot(c), patience = patience_us(c) / (FAULT("mistake.short_lease") ? 4 : 1);
+	uint64_t late = now - c->lease_check_us;
 
+	if (c->lease_check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
+		/* Stopped, suspended or starved: the silence was this process's own, and agents that heard nobody for
+		 * so long may be carrying on. As after a start, the count begins anew. */
+		log_warn("event=stood_still for_ms=%llu text=\"nobody is declared lost for a lease\"",
+		         (unsigned long long)late / 1000);
+		c->started_us = now;
+	}
 	c->lease_check_us = now + CHECK_EVERY_US;
-	if (c->failing || now < c->started_us + lease + LEASE_MARGIN_US)
+	if (c->failing)
 		return;
+	/* First who may be carrying on, with everyone's silence as it is now: who is declared lost below no
+	 * longer counts among the others' peers. */
+	for (struct cnode *n = c->nodes; n; n = n->hh.next)
+		if (n->state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
+		    peers_may_carry_on(c, n))
+			n->doubt_us = now;
 	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
-		if (n->state != NODE_UP)
-			continue;
-		known++;
-		silent += now - last_sign(c, n) > lease / 2;
-	}
-	if (silent * 2 > known) {
-		if (!c->suspects_logged)
-			log_warn("event=many_silent silent=%u of=%u text=\"more than half: nobody is declared lost\"",
-			         silent, known);
-		c->suspects_logged = 1;
-		return;
-	}
-	c->suspects_logged = 0;
-	for (struct cnode *n = c->nodes; n && silent; n = n->hh.next) {
+		uint64_t silent = node_silent_us(c, n);
 		char why[120];
 
-		if (n->state != NODE_UP || now - last_sign(c, n) <= lease + LEASE_MARGIN_US)
+		if (n->state != NODE_UP || silent <= patience)
 			continue;
-		snprintf(why, sizeof why, "no sign of life for %.0f s", (double)(now - last_sign(c, n)) / 1e6);
-		node_is_lost(c, n, why);
+		if (n->doubt_us && now - n->doubt_us <= patience) {
+			say_doubt(c, n);
+			continue;
+		}
+		snprintf(why, sizeof why, "no sign of life for %.0f s", (double)silent / 1e6);
+		node_is_lost(c, n, why, NULL);
 	}
 }

@@ -34,6 +34,12 @@ void state_clear(struct core *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+static void recorded(struct core *c, uint64_t real_us)
+{
+	if (real_us > c->recorded_us)
+		c->recorded_us = real_us;
+}
+
 static int on_job(const struct job_row *row, void *arg)
 {
 	struct core *c = arg;
@@ -130,7 +136,9 @@ static int on_node(const struct node_row *row, void *arg)
 	rec_set(&n->fingerprint, row->cert_fingerprint);
 	n->joined_us = row->joined_us;
 	n->seen_us = row->seen_us;
+	recorded(c, row->seen_us);
 	n->drain = row->drain;
+	n->list_unknown = 1;
 	if (row->inventory && *row->inventory && inv_parse(&n->inv, row->inventory) == 0)
 		n->inventory = xstrdup(row->inventory);
 	return 0;
@@ -148,13 +156,31 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 	return 0;
 }
 
+static int on_answer(const struct answer_row *row, void *arg)
+{
+	idem_load(arg, row);
+	return 0;
+}
+
 /* ---- from records to a running controller ---------------------------------------------------- */
 
-static uint64_t ago(const struct core *c, uint64_t real_us)
+/* Not the ends of ranks: those are times of other machines. */
+static void attempt_recorded(struct core *c, const struct attempt_rec *a)
 {
-	uint64_t now = now_real(c), boot = now_boot(c), gone = real_us && now > real_us ? now - real_us : 0;
+	for (int i = 0; i < N_PHASE; i++) {
+		recorded(c, a->phases[i].started_us);
+		recorded(c, a->phases[i].ended_us);
+	}
+}
 
-	return gone < boot ? boot - gone : 1;
+/* How long ago, by the wall clock: the boot clock may have begun anew since, so a time limit cannot be kept
+ * as a point of it. A wall clock that was set back does not give time back: nothing happened later than now.
+ */
+static uint64_t span_since(const struct core *c, uint64_t real_us)
+{
+	uint64_t now = now_real(c) > c->recorded_us ? now_real(c) : c->recorded_us;
+
+	return now > real_us ? now - real_us : 0;
 }
 
 static void resume_clocks(struct core *c, struct cjob *j)
@@ -164,8 +190,10 @@ static void resume_clocks(struct core *c, struct cjob *j)
 
 	if (a->state == ATT_LAUNCHING)
 		act->go_us = now_boot(c);
-	if (a->phases[PHASE_RUNNING].started_us)
-		act->run_us = ago(c, a->phases[PHASE_RUNNING].started_us);
+	if (a->phases[PHASE_RUNNING].started_us) {
+		act->run_us = now_boot(c);
+		act->ran_us = span_since(c, a->phases[PHASE_RUNNING].started_us);
+	}
 	if (a->state != ATT_ENDING)
 		return;
 	act->end_us = now_boot(c);
@@ -217,6 +245,7 @@ static int load(struct core *c, struct err *e)
 	                       .node = on_node,
 	                       .token = on_token,
 	                       .idem = on_idem,
+	                       .answer = on_answer,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 
@@ -226,6 +255,11 @@ static int load(struct core *c, struct err *e)
 	c->next_job_id = job > c->next_job_id ? job : c->next_job_id;
 	c->next_event_id = event > c->next_event_id ? event : c->next_event_id;
 	c->next_node_id = node > c->next_node_id ? node : c->next_node_id;
+	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+		recorded(c, j->r.queued_us);
+		if (j->r.att)
+			attempt_recorded(c, j->r.att);
+	}
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		node_update_sched(c, n, 1);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
@@ -246,6 +280,7 @@ static int load(struct core *c, struct err *e)
 	}
 	c->started_us = now_boot(c);
 	c->peers_gen++;
+	peers_changed(c);
 	c->sched_dirty = 1;
 	c->loaded = 1;
 	return 0;

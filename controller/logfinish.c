@@ -210,7 +210,7 @@ void log_finish_work(void *arg)
 		/* The plain file is as good: later, and the others first. */
 		DL_DELETE(ls->tasks, t);
 		DL_APPEND(ls->tasks, t);
-		delay_us = RETRY_US;
+		delay_us = ls->c.retry_ms ? ls->c.retry_ms * 1000ull : RETRY_US;
 	}
 	if (rc == 0)
 		task_end(ls, t);

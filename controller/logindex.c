@@ -110,14 +110,17 @@ static int take(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 	return 1;
 }
 
-/* The records of fixed place. 0 when it is no index (or a new one). */
-static int read_fixed(int fd, struct log_index *ix, struct log_rec sync[2])
+/* The records of fixed place. 0 when it is no index (or a new one); -1 when that cannot be told: what is not
+ * an index is begun anew, and its log with it. */
+static int read_fixed(int fd, struct log_index *ix, struct log_rec sync[2], struct err *e)
 {
 	uint8_t raw[LOG_FIXED * LOG_REC_SIZE];
+	ssize_t n = pread(fd, raw, sizeof(raw), 0);
 	struct log_rec head;
 
-	if (pread(fd, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw) || log_rec_get(raw, &head) < 0 ||
-	    head.kind != LOG_HEAD)
+	if (n < 0)
+		return err_sys(e, errno, "read an index of logs");
+	if (n != (ssize_t)sizeof(raw) || log_rec_get(raw, &head) < 0 || head.kind != LOG_HEAD)
 		return 0;
 	ix->first_us = head.at_us;
 	ix->ix_size = sizeof(raw);
@@ -148,11 +151,10 @@ int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 	uint8_t *recs;
 	struct log_rec r, sync[2];
 	ssize_t n = 0;
-	int proper = 1;
+	int proper = read_fixed(fd, memset(ix, 0, sizeof(*ix)), sync, e), why = 0;
 
-	memset(ix, 0, sizeof(*ix));
-	if (!read_fixed(fd, ix, sync))
-		return 0;
+	if (proper <= 0)
+		return proper;
 	recs = xmalloc((size_t)READ_RECS * LOG_REC_SIZE);
 	while (proper &&
 	       (n = pread(fd, recs, (size_t)READ_RECS * LOG_REC_SIZE, (off_t)ix->ix_size)) >= LOG_REC_SIZE) {
@@ -162,7 +164,9 @@ int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 				ix->ix_size += LOG_REC_SIZE;
 		}
 	}
+	if (n < 0)
+		why = errno;
 	free(recs);
 	choose_sync(ix, sync, limit);
-	return n < 0 ? err_sys(e, errno, "read an index of logs") : 0;
+	return why ? err_sys(e, why, "read an index of logs") : 0;
 }

@@ -107,7 +107,7 @@ static int read_plain(int fd, uint64_t offset, void *out, size_t max, size_t *n,
 }
 
 /* The last records of an index tell whether the stream has ended, and when the last bytes came. */
-static int last_words(int fd, int *complete, uint64_t *last_us)
+static int last_words(int fd, int *complete, uint64_t *last_us, struct err *e)
 {
 	uint8_t recs[LAST_RECS * LOG_REC_SIZE];
 	struct log_rec r;
@@ -118,9 +118,11 @@ static int last_words(int fd, int *complete, uint64_t *last_us)
 	*complete = 0;
 	*last_us = 0;
 	if (fstat(fd, &st) < 0)
-		return -1;
+		return err_sys(e, errno, "read an index of logs");
 	at = st.st_size / LOG_REC_SIZE - LAST_RECS;
 	n = pread(fd, recs, sizeof(recs), (at > LOG_FIXED ? at : LOG_FIXED) * LOG_REC_SIZE);
+	if (n < 0)
+		return err_sys(e, errno, "read an index of logs");
 	for (ssize_t i = 0; i + LOG_REC_SIZE <= n; i += LOG_REC_SIZE) {
 		if (log_rec_get(recs + i, &r) < 0)
 			break;
@@ -131,7 +133,7 @@ static int last_words(int fd, int *complete, uint64_t *last_us)
 		if (r.kind == LOG_DATA || r.kind == LOG_GAP)
 			*last_us = r.at_us;
 	}
-	return n < 0 ? -1 : 0;
+	return 0;
 }
 
 int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
@@ -146,9 +148,9 @@ int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	ix = open_part(dir, job, attempt, stream, LOG_INDEX, e);
 	if (ix < 0)
 		return -1;
-	last_words(ix, &done, &last_us);
+	rc = last_words(ix, &done, &last_us, e);
 	close(ix);
-	if (files_open(&f, dir, job, attempt, stream, e) < 0)
+	if (rc < 0 || files_open(&f, dir, job, attempt, stream, e) < 0)
 		return -1;
 	*n = 0;
 	if (f.zst >= 0 && offset < f.zst_size)
@@ -180,7 +182,10 @@ int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	if (fd < 0)
 		return -1;
 	*out = (struct log_stream){.job = job, .attempt = attempt, .name = stream};
-	last_words(fd, &out->complete, &out->last_us);
+	if (last_words(fd, &out->complete, &out->last_us, e) < 0) {
+		close(fd);
+		return -1;
+	}
 	if (pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) && log_rec_get(head, &r) == 0 &&
 	    r.kind == LOG_HEAD) {
 		out->lost = r.offset;

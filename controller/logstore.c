@@ -58,20 +58,11 @@ int log_sync_dir(const char *path, struct err *e)
 	return rc;
 }
 
-/* The attempt's folder and the names above it, durable. */
 static int make_dirs(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e)
 {
-	char path[LOG_PATH_MAX], *slash;
+	char path[LOG_PATH_MAX];
 
-	if (log_attempt_path(path, ls->dir, job, attempt, e) < 0)
-		return -1;
-	if (access(path, F_OK) == 0)
-		return 0;
-	if (fs_mkdir_p(path, 0700, e) < 0)
-		return -1;
-	slash = strrchr(path, '/');
-	*slash = '\0';
-	return log_sync_dir(path, e) < 0 ? -1 : log_sync_dir(ls->dir, e);
+	return log_attempt_path(path, ls->dir, job, attempt, e) < 0 ? -1 : fs_mkdir_durable(path, 0700, e);
 }
 
 static int write_at(int fd, const void *p, size_t n, uint64_t at, struct err *e)
@@ -642,7 +633,7 @@ struct logstore *logstore_open(const struct logstore_config *c, struct err *e)
 		goto failed;
 	}
 	snprintf(path, sizeof(path), "%s/.finish", c->dir);
-	if (boot_hash(&ls->boot, e) < 0 || fs_mkdir_p(path, 0700, e) < 0 ||
+	if (boot_hash(&ls->boot, e) < 0 || fs_mkdir_durable(path, 0700, e) < 0 ||
 	    fs_each(path, log_finish_load, ls, e) < 0)
 		goto failed;
 	return ls;

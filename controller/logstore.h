@@ -39,6 +39,7 @@ struct logstore_config {
 	struct loop *loop; /* of the thread that appends */
 	uint32_t sync_ms;  /* from a write to its fdatasync at most; 0 = 50 */
 	unsigned max_open; /* streams with open files; 0 = 512 */
+	uint32_t retry_ms; /* from a failed compression to the next try; 0 = 60,000 */
 	/* Everything up to source offset `offset` is on the disk now; eof: the stream's end, too. */
 	void (*on_durable)(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
 	                   void *arg);

@@ -167,23 +167,31 @@ static int table_read(int fd, struct table *t, struct err *e)
 	uint8_t foot[FOOTER_SIZE];
 	struct stat st;
 	uint64_t file, need;
+	ssize_t n;
 
 	memset(t, 0, sizeof(*t));
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, errno, "a compressed log");
 	file = (uint64_t)st.st_size;
-	if (file < 8 + FOOTER_SIZE || read_at(fd, foot, FOOTER_SIZE, file - FOOTER_SIZE) != FOOTER_SIZE ||
-	    get32(foot + 5) != SEEKABLE)
+	if (file < 8 + FOOTER_SIZE)
+		return damaged(e);
+	n = read_at(fd, foot, FOOTER_SIZE, file - FOOTER_SIZE);
+	if (n < 0)
+		return err_sys(e, errno, "read a compressed log");
+	if (n != FOOTER_SIZE || get32(foot + 5) != SEEKABLE)
 		return damaged(e);
 	t->n = get32(foot);
 	need = 8 + (uint64_t)t->n * 8 + FOOTER_SIZE;
 	if (t->n > FRAMES_MAX || need > file)
 		return damaged(e);
 	t->rows = xmalloc((size_t)t->n * 8 + 1);
-	if (read_at(fd, t->rows, (size_t)t->n * 8, file - FOOTER_SIZE - (uint64_t)t->n * 8) !=
-	    (ssize_t)((size_t)t->n * 8)) {
+	n = read_at(fd, t->rows, (size_t)t->n * 8, file - FOOTER_SIZE - (uint64_t)t->n * 8);
+	if (n != (ssize_t)((size_t)t->n * 8)) {
+		damaged(e);
+		if (n < 0)
+			err_sys(e, errno, "read a compressed log");
 		free(t->rows);
-		return damaged(e);
+		return -1;
 	}
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t len = get32(t->rows + 8 * (size_t)i + 4);
@@ -214,13 +222,19 @@ static int frame_read(int fd, const struct table *t, uint32_t i, uint64_t at, ui
 	uint32_t packed = get32(t->rows + 8 * (size_t)i), plain = get32(t->rows + 8 * (size_t)i + 4);
 	uint8_t *in;
 	size_t got = 0;
+	ssize_t n;
 
 	if (packed > ZSTD_compressBound(LOG_FRAME))
 		return damaged(e);
 	in = xmalloc(packed + 1u);
-	if (read_at(fd, in, packed, at) == (ssize_t)packed)
+	n = read_at(fd, in, packed, at);
+	if (n < 0)
+		err_sys(e, errno, "read a compressed log");
+	else if (n == (ssize_t)packed)
 		got = ZSTD_decompress(out, LOG_FRAME, in, packed);
 	free(in);
+	if (n < 0)
+		return -1;
 	return got == plain ? 0 : damaged(e);
 }
 

@@ -40,11 +40,14 @@ void node_free(struct core *c, struct cnode *n)
 {
 	struct stale *s, *t;
 
+	peers_changed(c);
 	HASH_DELETE(hh, c->nodes, n);
 	HASH_DELETE(hh_id, c->nodes_by_id, n);
 	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);
 	inv_fini(&n->inv);
+	told_fini(&n->held);
+	told_fini(&n->sent);
 	free(n->name);
 	free(n->reason);
 	free(n->fingerprint);
@@ -102,6 +105,7 @@ void node_state(struct core *c, struct cnode *n, enum node_state to, const char 
 		return;
 	}
 	n->state = to;
+	peers_changed(c);
 	rec_set(&n->reason, reason);
 	node_mark(c, n);
 }
@@ -168,6 +172,7 @@ void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
 	free(n->inventory);
 	n->inventory = text;
 	c->peers_gen++;
+	peers_changed(c);
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "address", n->inv.address);

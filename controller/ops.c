@@ -140,7 +140,10 @@ void req_release(struct core *c, struct request *rq)
 	if (!j || refuse_ended(c, rq, j, ""))
 		return;
 	if (j->r.status != JOB_HELD) {
-		answer(c, rq, j, "it is not held");
+		char text[80];
+
+		snprintf(text, sizeof text, "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
+		answer(c, rq, j, text);
 		return;
 	}
 	s = job_parse_spec(c, j, &e);
@@ -228,6 +231,9 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		return -1;
 	if (ch->queue && str_check_name(ch->queue, 64, "queue", e) < 0)
 		return -1;
+	if (ch->queue && strcmp(ch->queue, "default") != 0)
+		return err_set(e, ERR_UNSUPPORTED,
+		               "queue: queues are reserved and not built yet; there is only \"default\"");
 	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)

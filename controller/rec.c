@@ -127,6 +127,8 @@ cJSON *rec_places_json(const struct attempt_rec *a)
 			json_add_str(o, "class", state_name(STATE_CLASS, (int)p->cls));
 		if (p->culprit)
 			cJSON_AddTrueToObject(o, "culprit");
+		if (p->saved)
+			cJSON_AddTrueToObject(o, "saved");
 		if (p->unconfirmed)
 			cJSON_AddTrueToObject(o, "unconfirmed");
 		if (p->silent_us)
@@ -210,6 +212,7 @@ void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out)
 	    .exit_code = k->exit_code,
 	    .signal = k->signal,
 	    .oom = k->oom,
+	    .ended_by = k->ended_by ? name_of(STATE_ENDED_BY, k->ended_by) : NULL,
 	    .pid = k->pid,
 	    .started_us = k->started_us,
 	    .ended_us = k->ended_us,
@@ -340,6 +343,7 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 		p->state = state < 0 ? PLACE_ORDERED : (enum place_state)state;
 		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
 		p->culprit = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "culprit"));
+		p->saved = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "saved"));
 		p->unconfirmed = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "unconfirmed"));
 		p->silent_us = num_of(o, "silent_us");
 		p->first_rank = total;
@@ -393,7 +397,7 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struc
 int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
 {
 	struct rank_rec *k;
-	int state = state_find(STATE_RANK, row->state);
+	int state = state_find(STATE_RANK, row->state), by = state_find(STATE_ENDED_BY, row->ended_by);
 
 	if (!r->att || row->attempt != r->att->number || row->rank >= r->att->n_ranks || state < 0)
 		return -1;
@@ -402,6 +406,7 @@ int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
 	k->exit_code = (int32_t)row->exit_code;
 	k->signal = (int32_t)row->signal;
 	k->oom = row->oom;
+	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
 	k->pid = row->pid;
 	k->started_us = row->started_us;
 	k->ended_us = row->ended_us;
@@ -445,12 +450,34 @@ static int looks_killed(const struct attempt_rec *a, const struct rank_rec *k)
 
 	if (k->state != RANK_EXITED || k->oom)
 		return 0;
+	if (k->ended_by != BY_ITSELF)
+		return 1;
 	return k->signal == SIGTERM || (k->signal == SIGKILL && ending && k->ended_us > ending);
+}
+
+enum reason_class rec_rank_class(const struct rank_rec *k)
+{
+	if (k->state == RANK_FAILED)
+		return RC_USER_ERROR;
+	if (k->state == RANK_EXITED && k->oom)
+		return RC_OOM;
+	return k->state == RANK_EXITED && k->signal > 0 ? RC_SIGNAL : RC_UNKNOWN;
 }
 
 int rec_looks_killed(const struct attempt_rec *a, uint32_t rank)
 {
 	return looks_killed(a, &a->ranks[rank]);
+}
+
+/* Among those that were killed: one of which it is not known by whom comes first, then the launcher's
+ * victims. */
+static int before(const struct rank_rec *a, const struct rank_rec *b)
+{
+	static const uint8_t weight[] = {[BY_ITSELF] = 0, [BY_LAUNCHER] = 1, [BY_ORDER] = 2};
+
+	if (a->ended_by != b->ended_by)
+		return weight[a->ended_by] < weight[b->ended_by];
+	return a->ended_us < b->ended_us;
 }
 
 uint32_t rec_first_failed(const struct attempt_rec *a)
@@ -461,11 +488,13 @@ uint32_t rec_first_failed(const struct attempt_rec *a)
 		const struct rank_rec *k = &a->ranks[i];
 		uint32_t *best = looks_killed(a, k) ? &killed : &own;
 
-		if (rank_bad(k) && (*best == a->n_ranks || k->ended_us < a->ranks[*best].ended_us))
+		if (rank_bad(k) && (*best == a->n_ranks || before(k, &a->ranks[*best])))
 			*best = i;
 	}
 	if (own == a->n_ranks || killed == a->n_ranks)
 		return own == a->n_ranks ? killed : own;
+	if (a->ranks[killed].ended_by != BY_ITSELF)
+		return own;
 	return a->ranks[own].ended_us <= a->ranks[killed].ended_us + SKEW_US ? own : killed;
 }
 

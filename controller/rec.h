@@ -24,6 +24,7 @@ struct place_rec { /* index = node rank */
 	enum place_state state;
 	enum reason_class cls; /* of a FAILED one */
 	uint8_t culprit;       /* the gang could not start because of this node */
+	uint8_t saved;         /* all that the launch made there is on record */
 	uint8_t unconfirmed;   /* LOST because nobody confirmed the end in time, though the node may live */
 	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
 	char *text;            /* why it failed or is lost; NULL none */
@@ -33,6 +34,7 @@ struct rank_rec { /* index = rank */
 	uint32_t place, local_rank, pid;
 	enum rank_state state;
 	uint8_t oom, dirty;        /* dirty: its row is to be written */
+	uint8_t ended_by;          /* enum ended_by */
 	int32_t exit_code, signal; /* -1 none */
 	uint64_t started_us, ended_us;
 	char *text;
@@ -94,6 +96,8 @@ int rec_all_ranks_ok(const struct attempt_rec *a);
 int rec_any_rank_started(const struct attempt_rec *a);
 /* First rank to fail: n_ranks when none did. */
 uint32_t rec_first_failed(const struct attempt_rec *a);
+/* Class of a rank that failed, as far as its end alone tells: a plain exit code says nothing of its cause. */
+enum reason_class rec_rank_class(const struct rank_rec *k);
 /* Ended by a signal that mpirun or Hearth send to the others when one has failed. */
 int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
 /* First node whose agent stops the launch, or has, for a limit of memory or disk (text says which); NULL

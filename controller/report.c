@@ -177,6 +177,18 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	save_phases(c, j, n, m);
 }
 
+static void saved(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p)
+{
+	cJSON *d;
+
+	if (p->saved || p->state != PLACE_ENDED || j->r.att->outcome == OUT_NONE)
+		return;
+	d = cJSON_CreateObject();
+	json_add_u64(d, "node_rank", place_index(j, p));
+	json_add_str(d, "node", n->name);
+	job_post(c, j, EV_NODE_SAVED, d);
+}
+
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m)
 {
 	struct place_rec *p;
@@ -203,6 +215,8 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	note_progress(c, rt, m);
 	if (state_move_ok(STATE_PLACE, (int)p->state, (int)place_of_launch(m->state)))
 		launch_state(c, j, n, p, m);
+	if (m->state == LAUNCH_ENDED && strcmp(m->phase, LAUNCH_PHASE_SAVED) == 0)
+		saved(c, j, n, p);
 	job_touch(c, j);
 }
 
@@ -218,6 +232,8 @@ static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 		cJSON_AddNumberToObject(d, "exit_code", m->exit_code & 0xff);
 	if (m->oom)
 		cJSON_AddTrueToObject(d, "oom");
+	if (m->ended_by == BY_ORDER || m->ended_by == BY_LAUNCHER)
+		json_add_str(d, "ended_by", state_name(STATE_ENDED_BY, m->ended_by));
 	if (bad)
 		add_text(d, "text", (const char *)m->last_lines.data, m->last_lines.n);
 }
@@ -257,22 +273,67 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	job_post(c, j, to[m->state].event, d);
 }
 
+static int is_rule(const char *line, size_t n)
+{
+	while (n && (line[n - 1] == '-' || line[n - 1] == '\r'))
+		n--;
+	return n == 0;
+}
+
+/* What it said last, as one line. Open MPI frames what matters by rules of '-': the first paragraph of the
+ * last frame is the message, what follows is advice. Without one: the last line. */
+static void launcher_words(const char *text, char *out, size_t size)
+{
+	const char *from = text, *last = text;
+	size_t used = 0;
+
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, "\n");
+		const char *next = at + n + (at[n] == '\n');
+
+		if (n && is_rule(at, n))
+			from = next;
+		else if (n)
+			last = at;
+		/* The rule below the last frame is not the beginning of another. */
+		if (!next[strspn(next, "-\n\r ")])
+			break;
+		at = next;
+	}
+	out[0] = '\0';
+	if (from == text || from > last)
+		from = last;
+	for (size_t n; *from && (n = strcspn(from, "\n")) && !is_rule(from, n); from += n + (from[n] == '\n'))
+		used += (size_t)snprintf(out + (used < size ? used : size - 1), used < size ? size - used : 1,
+		                         "%s%.*s", used ? " " : "", (int)n, from);
+}
+
+/* While it launches or runs; and in an ending that only victims of the launcher have begun: their ends may be
+ * heard of before the launcher's. */
+static int launcher_matters(const struct attempt_rec *a)
+{
+	uint32_t failed = rec_first_failed(a);
+
+	if (a->state == ATT_LAUNCHING || a->state == ATT_RUNNING)
+		return 1;
+	return a->state == ATT_ENDING && a->outcome == OUT_NONE && failed < a->n_ranks &&
+	       a->ranks[failed].ended_by == BY_LAUNCHER && (a->cls == RC_UNKNOWN || a->cls == RC_SIGNAL);
+}
+
 static void launcher_report(struct core *c, struct cjob *j, const struct cnode *n,
                             const struct wm_proc_report *m)
 {
-	const char *name = m->kind == PROC_TORCHRUN ? "torchrun" : "mpirun", *line;
+	const char *name = m->kind == PROC_TORCHRUN ? "torchrun" : "mpirun";
 	const struct attempt_rec *a = j->r.att;
-	char reason[800], *text;
+	char reason[800], line[402], *text;
 
-	if ((a->state != ATT_LAUNCHING && a->state != ATT_RUNNING) || m->state < PS_EXITED)
+	if (m->state < PS_EXITED || !launcher_matters(a))
 		return;
 	if (m->state == PS_EXITED && !m->exit_code && !m->signal)
 		return; /* the ranks' own reports decide */
 	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n)
 	                       : clean_text(m->text, strlen(m->text));
-	while (*text && text[strlen(text) - 1] <= ' ')
-		text[strlen(text) - 1] = '\0';
-	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+	launcher_words(text, line, sizeof line);
 	if (m->state == PS_EXITED && m->signal)
 		snprintf(reason, sizeof reason, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
 		         *line ? ": " : "", line);
@@ -283,7 +344,14 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 		snprintf(reason, sizeof reason, "%s on %s %s%s%.400s", name, n->name,
 		         m->state == PS_LOST ? "is lost" : "could not start", *line ? ": " : "", line);
 	free(text);
-	begin_end(c, j, RC_LAUNCH, reason);
+	if (a->state == ATT_ENDING) {
+		cJSON *d = cJSON_CreateObject();
+
+		json_add_str(d, "reason", reason);
+		job_post(c, j, EV_LAUNCHER, d);
+	} else {
+		begin_end(c, j, RC_LAUNCH, reason);
+	}
 }
 
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m)

@@ -30,7 +30,8 @@
 	R(REQ_NODES, 0, "list nodes")   /* -> {nodes: [..]} with GPUs, CPUs, who holds them, beat age, load */   \
 	R(REQ_DRAIN, 1, "drain a node") /* body: {reason} */                                                     \
 	R(REQ_RESUME, 1, "resume a node")                                                                        \
-	R(REQ_NODE_RM, 1, "remove a node")                                                                       \
+	R(REQ_NODE_LOST, 1, "declare a node lost")                                                               \
+	R(REQ_NODE_RM, 1, "remove a node")   /* body: {force?} */                                                \
 	R(REQ_TOP, 0, "overview")            /* -> running and waiting jobs, use of nodes, last metrics */       \
 	R(REQ_TOKEN, 1, "make a join token") /* body: {kind: join, ttl_s} -> {token, expires_at} */              \
 	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \

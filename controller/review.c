@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NODES_A_SECOND 10 /* a gang gets so much longer to start */
+
 static void blame(struct core *c, struct cjob *j, uint32_t place, const char *text)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -144,10 +146,19 @@ static int rank_trouble(struct core *c, struct cjob *j)
 		         : k->state == RANK_FAILED ? "could not start"
 		         : k->oom                  ? "ran out of memory"
 		                                   : "failed");
-		begin_end(c, j, k->state == RANK_FAILED ? RC_USER_ERROR : k->oom ? RC_OOM : RC_UNKNOWN, reason);
+		begin_end(c, j, rec_rank_class(k), reason);
 		return 1;
 	}
 	return 0;
+}
+
+static uint32_t launch_timeout_s(const struct core *c, const struct cjob *j)
+{
+	/* mpirun's daemons start along a tree, and the reports of many nodes come in one after the other. */
+	uint32_t of_nodes = (j->r.att->n_places - 1) / NODES_A_SECOND;
+
+	return of_nodes + (j->act->spec->launcher == LAUNCHER_TORCHRUN ? c->cfg.rendezvous_timeout_s
+	                                                               : c->cfg.ready_timeout_s);
 }
 
 static void launch_timeout(struct core *c, struct cjob *j)
@@ -163,12 +174,22 @@ static void launch_timeout(struct core *c, struct cjob *j)
 	if (silent < a->n_places) {
 		snprintf(reason, sizeof reason,
 		         "no rank started within %u s of the launch; node %s has started nothing",
-		         c->cfg.ready_timeout_s, a->places[silent].node);
+		         launch_timeout_s(c, j), a->places[silent].node);
 		blame(c, j, silent, reason);
 	} else {
-		snprintf(reason, sizeof reason, "no rank started within %u s of the launch", c->cfg.ready_timeout_s);
+		snprintf(reason, sizeof reason, "no rank started within %u s of the launch", launch_timeout_s(c, j));
 	}
 	begin_end(c, j, RC_LAUNCH, reason);
+}
+
+/* Boot time at which its time is over; UINT64_MAX no limit. */
+static uint64_t time_limit_at(const struct cjob *j)
+{
+	const struct active *a = j->act;
+
+	if (!a->max_runtime_us)
+		return UINT64_MAX;
+	return a->run_us + (a->ran_us < a->max_runtime_us ? a->max_runtime_us - a->ran_us : 0);
 }
 
 static int time_is_up(struct core *c, struct cjob *j)
@@ -176,7 +197,7 @@ static int time_is_up(struct core *c, struct cjob *j)
 	uint64_t limit = j->act->max_runtime_us;
 	char reason[120], span[40];
 
-	if (!limit || now_boot(c) < j->act->run_us + limit)
+	if (!limit || now_boot(c) < time_limit_at(j))
 		return 0;
 	snprintf(reason, sizeof reason, "time limit of %s reached",
 	         str_duration(limit / 1000000, span, sizeof span));
@@ -195,7 +216,7 @@ static void review_running(struct core *c, struct cjob *j)
 		return;
 	}
 	if (a->state == ATT_LAUNCHING) {
-		uint64_t at = j->act->go_us + (uint64_t)c->cfg.ready_timeout_s * 1000000;
+		uint64_t at = j->act->go_us + (uint64_t)launch_timeout_s(c, j) * 1000000;
 
 		if (now_boot(c) >= at)
 			launch_timeout(c, j);
@@ -206,7 +227,7 @@ static void review_running(struct core *c, struct cjob *j)
 	if (!j->act->run_us)
 		j->act->run_us = now_boot(c);
 	if (!time_is_up(c, j))
-		job_deadline(c, j, j->act->max_runtime_us ? j->act->run_us + j->act->max_runtime_us : UINT64_MAX);
+		job_deadline(c, j, time_limit_at(j));
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

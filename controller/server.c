@@ -612,6 +612,8 @@ static struct server *server_new(const struct server_config *c, struct loop *sta
 	s->web_dir = xstrdup(c->web_dir);
 	s->ca = c->ca;
 	s->lease_ms = c->lease_ms;
+	s->max_runtime_default_s = c->max_runtime_default_s ? c->max_runtime_default_s : 86400;
+	s->max_runtime_limit_s = c->max_runtime_limit_s ? c->max_runtime_limit_s : 30 * 86400;
 	s->beat_ms = c->beat_ms;
 	s->state_loop = state_loop;
 	s->ops = *ops;

@@ -32,10 +32,11 @@ struct server_config {
 	unsigned io_threads;  /* 0 = 2 */
 	struct tls_ca *ca;
 	const char *cluster;
-	const char *admin_user;     /* account behind admin.token */
-	uint32_t lease_ms, beat_ms; /* for WELCOME */
-	const char *web_dir;        /* NULL = embedded */
-	const char *server_names;   /* further names for the certificate, comma separated */
+	const char *admin_user;                              /* account behind admin.token */
+	uint32_t lease_ms, beat_ms;                          /* for WELCOME */
+	uint64_t max_runtime_default_s, max_runtime_limit_s; /* for a job's own page; 0 = those of the core */
+	const char *web_dir;                                 /* NULL = embedded */
+	const char *server_names; /* further names for the certificate, comma separated */
 };
 struct server *server_start(const struct server_config *c, struct loop *state_loop,
                             const struct server_ops *ops, struct err *e);

@@ -82,6 +82,7 @@ struct server {
 	char *data_dir, *db_path, *cluster, *admin_user, *web_dir;
 	struct tls_ca *ca;
 	uint32_t lease_ms, beat_ms;
+	uint64_t max_runtime_default_s, max_runtime_limit_s;
 	int loopback;
 	unsigned port;
 	int tcp_fd, unix_fd;

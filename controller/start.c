@@ -174,20 +174,33 @@ static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 		wire_u32v_add(to, from->v[i]);
 }
 
-static void prepare_gang(const struct cjob *j, struct wm_prepare *m)
+/* Encoded once an attempt: thousands of nodes are sent the same bytes. */
+static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 {
 	const struct attempt_rec *a = j->r.att;
+	struct wm_gang g = {0};
 	char name[24];
+	cJSON *json;
 
+	if (j->act->gang)
+		return j->act->gang;
+	json = spec_to_json(j->act->spec);
+	g.spec = json_text(json);
+	cJSON_Delete(json);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
 		snprintf(name, sizeof name, "algo-%u", i + 1);
-		wire_strv_add(&m->nodes, name);
-		wire_strv_add(&m->addresses, p->address ? p->address : "");
-		wire_u32v_add(&m->ranks_per_node, p->ranks);
-		wire_strv_add(&m->groups, j->act->spec->groups[p->group].name);
+		wire_strv_add(&g.nodes, name);
+		wire_strv_add(&g.addresses, p->address ? p->address : "");
+		wire_u32v_add(&g.ranks_per_node, p->ranks);
+		wire_strv_add(&g.groups, j->act->spec->groups[p->group].name);
 	}
+	for (size_t i = 0; i < j->act->inputs.n; i++)
+		wire_strv_add(&g.input_digests, j->act->inputs.v[i]);
+	j->act->gang = wire_share(WM_GANG, &g, e);
+	wire_fini(WM_GANG, &g);
+	return j->act->gang;
 }
 
 void send_prepare(struct core *c, struct cjob *j, uint32_t place)
@@ -197,6 +210,8 @@ void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	const struct active *act = j->act;
 	const struct cnode *n = node_by_id(c, p->node_id);
 	char launch[33], job_token[41];
+	struct err e;
+	struct wire_shared *gang = gang_of(j, &e);
 	struct wm_prepare m = {
 	    .job = j->r.id,
 	    .attempt = a->number,
@@ -212,22 +227,23 @@ void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
 	};
 
+	if (!gang) { /* the limits of a specification keep it far below */
+		log_error("event=prepare_not_sent job=%llu error=\"%s\"", (unsigned long long)j->r.id, e.text);
+		return;
+	}
 	token_secrets(j, place, launch, job_token);
 	m.launch_id = xstrdup(a->launch_id);
 	m.token = xstrdup(launch);
 	m.owner = xstrdup(j->r.owner ? j->r.owner : "");
 	m.job_name = xstrdup(j->r.name ? j->r.name : "");
-	m.spec = xstrdup(act->spec_json);
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
 	m.resume_from = xstrdup(act->resume ? act->resume : "");
 	m.skip_steps = xstrdup("");
 	m.url = xstrdup(c->cfg.url);
 	m.job_token = xstrdup(job_token);
-	prepare_gang(j, &m);
+	m.gang = wire_share_again(gang);
 	copy_ids(&m.gpus, &p->gpus);
 	copy_ids(&m.cpu_ids, &p->cpus);
-	for (size_t i = 0; i < act->inputs.n; i++)
-		wire_strv_add(&m.input_digests, act->inputs.v[i]);
 	hold_send(c, n, WM_PREPARE, &m);
 	wire_fini(WM_PREPARE, &m);
 }

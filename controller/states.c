@@ -17,7 +17,10 @@ static const char *const node_names[] = {NODE_STATES(S)};
 /* In the order of enum reason_class. */
 static const char *const class_names[] = {"",        "unknown",   "user_error", "oom",
                                           "timeout", "node_lost", "staging",    "disk",
-                                          "launch",  "stopped",   "agent"};
+                                          "launch",  "stopped",   "agent",      "signal"};
+
+/* In the order of enum ended_by. */
+static const char *const ended_by_names[] = {"", "order", "launcher"};
 
 #define B(x) (1u << (x))
 static const uint32_t job_moves[] = {
@@ -76,6 +79,7 @@ static const struct kind {
     [STATE_ATTEMPT] = {attempt_names, COUNT(attempt_names), attempt_moves},
     [STATE_PLACE] = {place_names, COUNT(place_names), place_moves},
     [STATE_RANK] = {rank_names, COUNT(rank_names), rank_moves},
+    [STATE_ENDED_BY] = {ended_by_names, COUNT(ended_by_names), NULL},
     [STATE_OUTCOME] = {outcome_names, COUNT(outcome_names), NULL},
     [STATE_WANTED] = {wanted_names, COUNT(wanted_names), NULL},
     [STATE_PHASE] = {phase_names, COUNT(phase_names), NULL},

@@ -31,7 +31,8 @@
 #define WANTEDS(S) S(WANT_NOTHING, "") S(WANT_STOP, "stop") S(WANT_REQUEUE, "requeue")
 #define PHASES(S) \
 	S(PHASE_QUEUED, "queued") S(PHASE_PROVISIONING, "provisioning") S(PHASE_STAGING, "staging") \
-	S(PHASE_LAUNCHING, "launching") S(PHASE_RUNNING, "running") S(PHASE_UPLOADING, "uploading")
+	S(PHASE_LAUNCHING, "launching") S(PHASE_RUNNING, "running") S(PHASE_STOPPING, "stopping") \
+	S(PHASE_UPLOADING, "uploading")
 #define NODE_STATES(S) \
 	S(NODE_JOINING, "joining") S(NODE_UP, "up") S(NODE_LOST, "lost") S(NODE_REMOVED, "removed")
 /* clang-format on */
@@ -52,6 +53,7 @@ enum state_kind {
 	STATE_ATTEMPT,
 	STATE_PLACE,
 	STATE_RANK,
+	STATE_ENDED_BY,
 	STATE_OUTCOME,
 	STATE_WANTED,
 	STATE_PHASE,

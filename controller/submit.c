@@ -1,9 +1,5 @@
 /*
- * submit: new jobs: limits, what they refer to, whether they could ever run; idempotency keys.
- *
- * The same key with the same request gives the same answer, also when the first answer was lost; with another
- * request it is refused. Keys belong to a user, are remembered for 24 hours, at most IDEM_MAX of them (the
- * oldest go first).
+ * submit: new jobs: limits, what they refer to, whether they could ever run.
  */
 #include "common/hash.h"
 #include "common/json.h"
@@ -16,79 +12,6 @@
 const char *req_user(const struct core *c, const struct request *rq)
 {
 	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
-}
-
-/* ---- idempotency ----------------------------------------------------------------------------- */
-
-static char *idem_scoped(const struct core *c, const struct request *rq)
-{
-	return xasprintf("%s:%s", req_user(c, rq), rq->idem_key);
-}
-
-static void idem_drop(struct core *c, struct idem *i)
-{
-	HASH_DELETE(hh, c->idem, i);
-	free(i->key);
-	free(i);
-}
-
-void idem_add(struct core *c, const char *key, const char *digest, uint64_t job)
-{
-	struct idem *i;
-
-	HASH_FIND_STR(c->idem, key, i);
-	if (i)
-		return;
-	if (HASH_COUNT(c->idem) >= IDEM_MAX)
-		idem_drop(c, c->idem);
-	i = xcalloc(1, sizeof *i);
-	i->key = xstrdup(key);
-	snprintf(i->digest, sizeof i->digest, "%s", digest ? digest : "");
-	i->job = job;
-	HASH_ADD_KEYPTR(hh, c->idem, i->key, strlen(i->key), i);
-}
-
-void idem_clear(struct core *c)
-{
-	while (c->idem)
-		idem_drop(c, c->idem);
-}
-
-static cJSON *submit_answer(uint64_t id, const char *name)
-{
-	cJSON *body = cJSON_CreateObject();
-
-	json_add_u64(body, "id", id);
-	json_add_str(body, "name", name);
-	return body;
-}
-
-int idem_seen(struct core *c, struct request *rq)
-{
-	struct cjob *j;
-	struct idem *i;
-	struct err e;
-	char *key;
-
-	if (!rq->idem_key)
-		return 0;
-	key = idem_scoped(c, rq);
-	HASH_FIND_STR(c->idem, key, i);
-	free(key);
-	if (!i)
-		return 0;
-	if (strcmp(i->digest, rq->idem_digest) != 0) {
-		reply_fail(c, rq, ERR_CONFLICT,
-		           "the idempotency key \"%.100s\" was used for another request (job %llu); take a new key",
-		           rq->idem_key, (unsigned long long)i->job);
-		return 1;
-	}
-	j = job_get(c, i->job, &e);
-	if (j)
-		hold_reply(c, rq, 201, submit_answer(j->r.id, j->r.name));
-	else
-		reply_err(c, rq, &e);
-	return 1;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -131,7 +54,8 @@ static int check_possible(struct core *c, const struct job_spec *s, char *text, 
 		snprintf(text, n, "%s", r.text);
 		return 0;
 	}
-	return err_set(e, ERR_INVALID, "resources: impossible on this cluster: %s", r.text);
+	/* Nothing is wrong with the text: other nodes, and it would be taken. */
+	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s", r.text);
 }
 
 /* An input may come from a job of the same owner only. */
@@ -177,8 +101,8 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	return rc;
 }
 
-static int check_bundle(struct core *c, const struct request *rq, const char *bundle, int dry_run,
-                        struct err *e)
+/* That the tree is there is known when the request comes here: api_jobs.c asked the blob thread. */
+static int check_bundle(const struct request *rq, const char *bundle, int dry_run, struct err *e)
 {
 	if (bundle && !hash_is_hex(bundle))
 		return err_set(e, ERR_INVALID, "bundle: expected a digest (64 lower-case hexadecimal digits)");
@@ -186,8 +110,6 @@ static int check_bundle(struct core *c, const struct request *rq, const char *bu
 		return err_set(e, ERR_INVALID,
 		               "source_dir: the client sent no bundle of it; submit with jobctl, or upload the tree "
 		               "and give its digest");
-	if (bundle && !dry_run && c->io.bundle_known && !c->io.bundle_known(req_user(c, rq), bundle, c->io.arg))
-		return err_set(e, ERR_NOT_FOUND, "bundle: %.16s... is not here; upload it first", bundle);
 	return 0;
 }
 
@@ -239,6 +161,15 @@ static char *run_text(const struct request *rq)
 	return cJSON_IsObject(run) ? json_text(run) : xstrdup("{}");
 }
 
+/* Where max_runtime_s comes from, in the words of the interface. */
+static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
+{
+	struct cjob none = {0};
+
+	json_add_u64(body, "max_runtime_s", max_runtime_s(c, &none, s));
+	json_add_str(body, "max_runtime_from", s->max_runtime_s ? "specification" : "default");
+}
+
 static void create(struct core *c, struct request *rq, const struct asked *a)
 {
 	struct cjob *j = job_new(c, ++c->next_job_id);
@@ -258,28 +189,51 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 	if (rq->idem_key) { /* of the request, not of the job: it stands in the row only */
 		j->r.idem_key = idem_scoped(c, rq);
 		j->r.idem_digest = xstrdup(rq->idem_digest);
-		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id);
+		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id)->at_us = now_real(c);
 	}
 	if (!a->hold)
 		alloc_queue(c, j, rq->spec);
-	answer = submit_answer(j->r.id, j->r.name);
+	answer = idem_submitted(j->r.id, j->r.name);
+	add_limit(c, rq->spec, answer);
 	hold_reply(c, rq, 201, answer);
+}
+
+/* Would it start now? */
+static void foresee(struct core *c, const struct request *rq, const struct asked *a, char *text, size_t n)
+{
+	struct sched_reason r = {0};
+
+	if (a->hold) {
+		snprintf(text, n, "it would be held until it is released");
+		return;
+	}
+	alloc_ask(c, rq->spec, &r);
+	if (c->failing)
+		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
+	else if (r.why == SCHED_FITS)
+		snprintf(text, n, "it would start now");
+	else if (r.ahead)
+		snprintf(text, n, "it would wait: %s; %u job%s ahead", r.text, r.ahead, r.ahead == 1 ? "" : "s");
+	else
+		snprintf(text, n, "it would wait: %s", r.text);
 }
 
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[400];
+	char text[600], when[400];
 
 	cJSON_AddTrueToObject(body, "dry_run");
 	cJSON_AddTrueToObject(body, "possible");
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	snprintf(text, sizeof text, "%u instance%s, %u rank%s%s%s", spec_nodes(rq->spec),
+	foresee(c, rq, a, when, sizeof when);
+	snprintf(text, sizeof text, "%u instance%s, %u rank%s; %s", spec_nodes(rq->spec),
 	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
-	         a->note[0] ? "; it would wait: " : "", a->note);
+	         when);
 	json_add_str(body, "text", text);
+	add_limit(c, rq->spec, body);
 	hold_reply(c, rq, 200, body);
 }
 
@@ -297,7 +251,7 @@ static void take(struct core *c, struct request *rq)
 	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
-	    check_bundle(c, rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
+	    check_bundle(rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
 	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;

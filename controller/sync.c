@@ -21,7 +21,7 @@ static void admit(struct core *c, struct cnode *n, uint64_t session, const struc
 	n->instance = hello ? hello->instance : 0;
 	n->beat_us = now_boot(c);
 	n->seen_us = now_real(c);
-	n->peers_sent_gen = n->peers_sent_us = 0;
+	n->peers_sent_us = 0;
 	node_update_sched(c, n, 0);
 	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session,
 	         hello && hello->software ? hello->software : "?");

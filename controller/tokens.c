@@ -188,11 +188,14 @@ static void joined(struct core *c, struct cnode *n, struct token *t, const char 
 	cJSON *d = cJSON_CreateObject();
 
 	if (n->n_jobs) /* what ran under the old certificate is not this machine's any more */
-		node_is_lost(c, n, "another machine joined under its name");
+		node_is_lost(c, n, "another machine joined under its name", NULL);
 	if (n->state != NODE_JOINING)
 		node_state(c, n, NODE_JOINING, NULL);
 	n->drain = 0;
 	n->joined_us = now_real(c);
+	told_fini(&n->held); /* of the machine that had the name before */
+	told_fini(&n->sent);
+	n->list_unknown = 0;
 	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0)
 		rec_set(&n->fingerprint, print);
 	node_mark(c, n);

@@ -177,6 +177,8 @@ void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id)
 	struct wm_ack ack = {.acked = id};
 	struct held *h = hold(turn_now(c), HELD_SEND);
 
+	if (FAULT("mistake.early_ack"))
+		c->io.send(node, session, WM_ACK, &ack, 0, c->io.arg);
 	h->node = xstrdup(node);
 	h->session = session;
 	h->type = WM_ACK;
@@ -185,8 +187,14 @@ void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id)
 
 void hold_reply(struct core *c, struct request *rq, int status, cJSON *body)
 {
-	struct held *h = hold(turn_now(c), HELD_REPLY);
+	struct held *h;
 
+	idem_keep(c, rq, status, body);
+	if (FAULT("mistake.early_reply")) {
+		rq->reply(rq, status, body, NULL);
+		return;
+	}
+	h = hold(turn_now(c), HELD_REPLY);
 	h->rq = rq;
 	h->status = status;
 	h->body = body;
@@ -326,6 +334,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		return -1;
 	}
 	record(c, &ev, json_text(data));
+	if (t == EV_RANK_EXITED && FAULT("mistake.event_twice"))
+		record(c, &ev, json_text(data));
 	cJSON_Delete(data);
 	job_mark(c, j);
 	if (of_attempt(t) && r->att)

@@ -1,0 +1,13 @@
+/* checkpoint: which steps a checkpoint folder holds. Pure. */
+#ifndef HEARTH_CONTROLLER_CHECKPOINT_H
+#define HEARTH_CONTROLLER_CHECKPOINT_H
+
+#include "common/err.h"
+#include <stddef.h>
+#include <stdint.h>
+
+int64_t checkpoint_step_of(const char *name, size_t n); /* -1: no number in it */
+/* ERR_NOT_FOUND names the steps that there are. */
+int checkpoint_has_step(const char *manifest, size_t n, int64_t step, struct err *e);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * peers: which agents each agent is told of, and what follows for one that is silent.
+ *
+ * An agent without a controller counts a majority by the list of peers that it was told last. So hearthd
+ * keeps for each node the list that the node has confirmed, and one that is on its way; there is never more
+ * than one, as the next is not sent before that one is confirmed. A node is told of all that are up; of
+ * PEERS_MAX where there are more, spread evenly over all of them, so that a rack that is lost together is not
+ * all that some node knows.
+ *
+ * After a restart the lists are not on record: until a node confirms one, it is taken to go by the list that
+ * it would be told now.
+ */
+#include "common/wire.h"
+#include "controller/core_int.h"
+#include <string.h>
+
+#define PEERS_MAX      64
+#define PEERS_PAUSE_US 2000000 /* between two lists for the same agent */
+
+void told_fini(struct told *t)
+{
+	free(t->ids);
+	*t = (struct told){0};
+}
+
+static int by_id(const void *pa, const void *pb)
+{
+	const struct cnode *const *a = pa, *const *b = pb;
+
+	return (*a)->id < (*b)->id ? -1 : (*a)->id > (*b)->id;
+}
+
+static int can_be_asked(const struct cnode *x)
+{
+	return x->inv.known && x->inv.peer_port && *x->inv.address;
+}
+
+void peers_changed(struct core *c)
+{
+	c->askable_known = 0;
+}
+
+/* All that can be peers, by id: gathered once for as many lists as are made of it. */
+static void know_askable(struct core *c)
+{
+	if (c->askable_known)
+		return;
+	c->askable = xreallocarray(c->askable, HASH_COUNT(c->nodes) + 1, sizeof(*c->askable));
+	c->n_askable = 0;
+	for (struct cnode *x = c->nodes; x; x = x->hh.next)
+		if (x->state == NODE_UP && can_be_asked(x))
+			c->askable[c->n_askable++] = x;
+	qsort(c->askable, c->n_askable, sizeof(*c->askable), by_id);
+	c->askable_known = 1;
+}
+
+/* How many of them have a smaller id. */
+static size_t before(const struct core *c, uint64_t id)
+{
+	size_t lo = 0, hi = c->n_askable;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->askable[mid]->id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The nodes after this one by id, round to the first, at even steps: every node is a peer of others equally
+ * often. */
+static struct told list_for(struct core *c, const struct cnode *self, uint64_t gen)
+{
+	struct told t = {.gen = gen};
+	size_t at, n, take;
+	int within;
+
+	know_askable(c);
+	at = before(c, self->id);
+	within = at < c->n_askable && c->askable[at] == self;
+	n = c->n_askable - (size_t)within;
+	take = n < PEERS_MAX ? n : PEERS_MAX;
+	t.ids = xcalloc(take + 1, sizeof *t.ids);
+	for (size_t i = 0; i < take; i++) {
+		size_t k = (at + i * n / take) % n; /* as if this node were not among them */
+
+		t.ids[t.n++] = c->askable[k + (within && k >= at)]->id;
+	}
+	return t;
+}
+
+void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m)
+{
+	uint64_t now = now_boot(c);
+
+	if (n->peers_sent_us &&
+	    (now - n->peers_sent_us < PEERS_PAUSE_US || (!n->sent.gen && n->held.gen == c->peers_gen)))
+		return;
+	if (!n->sent.gen)
+		n->sent = list_for(c, n, c->peers_gen);
+	for (uint32_t i = 0; i < n->sent.n; i++) {
+		const struct cnode *x = node_by_id(c, n->sent.ids[i]);
+		char *text;
+
+		if (!x || !can_be_asked(x))
+			continue;
+		text = xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address,
+		                 x->inv.peer_port);
+		wire_strv_add(&m->peers, text);
+		free(text);
+	}
+	m->peers_changed = 1;
+	m->peers_gen = n->sent.gen;
+	n->peers_sent_us = now;
+}
+
+void peers_told(struct cnode *n, uint64_t gen)
+{
+	if (!n->sent.gen || gen != n->sent.gen)
+		return;
+	told_fini(&n->held);
+	n->held = n->sent;
+	n->sent = (struct told){0};
+	n->list_unknown = 0;
+}
+
+/* Could be on n's side of a cut: nothing says that it hears this controller. */
+static int out_of_sight(const struct core *c, uint64_t id)
+{
+	const struct cnode *x = node_by_id(c, id);
+
+	return !x || x->state != NODE_UP || node_silent_us(c, x) > (uint64_t)c->cfg.lease_ms * 500;
+}
+
+static int majority_out_of_sight(const struct core *c, const struct told *t)
+{
+	uint32_t out = 1; /* itself */
+
+	for (uint32_t i = 0; i < t->n; i++)
+		out += (uint32_t)out_of_sight(c, t->ids[i]);
+	return (uint64_t)out * 2 > (uint64_t)t->n + 1;
+}
+
+int peers_may_carry_on(struct core *c, const struct cnode *n)
+{
+	struct told now = {0};
+	int may;
+
+	if (n->sent.gen && majority_out_of_sight(c, &n->sent))
+		return 1;
+	if (!n->list_unknown)
+		return majority_out_of_sight(c, &n->held);
+	now = list_for(c, n, 0);
+	may = majority_out_of_sight(c, &now);
+	told_fini(&now);
+	return may;
+}
