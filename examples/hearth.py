@@ -21,7 +21,7 @@ In a notebook:
     job = hearth.submit("job.json")                  # or a dict, and source_dir=...
     for line in job.logs(follow=True):
         print(line)
-    job.wait(); job.status; job.metrics("loss"); job.stop()
+    job.wait(); job.status; job.metrics("loss"); job.get("model"); job.stop()
 
 The controller is found as by jobctl: arguments, HEARTH_URL and HEARTH_TOKEN, ~/.config/hearth/config, the local cluster.
 """
@@ -612,8 +612,8 @@ class Client:
         finally:
             connection.close()
 
-    def call(self, method, path, body=None, data=None):
-        """The parsed answer, None when it is empty. body: sent as JSON; data: sent as bytes."""
+    def call(self, method, path, body=None, data=None, raw=False):
+        """The parsed answer, None when it is empty (raw: its bytes). body: sent as JSON; data: sent as bytes."""
         headers, pause, deadline = {"Accept": "application/json"}, 0.05, time.monotonic() + self.patience
         if body is not None:
             data = json.dumps(body).encode()
@@ -625,7 +625,7 @@ class Client:
         while True:
             try:
                 text = self._once(method, path, data, headers)
-                return json.loads(text) if text else None
+                return text if raw else json.loads(text) if text else None
             except HearthError as e:
                 if e.status not in (0, 429, 502, 503) or time.monotonic() + pause >= deadline:
                     raise
@@ -662,6 +662,55 @@ def _upload(client, folder):
     take(digest, manifest)
     flush()
     return digest
+
+
+def _blob(client, digest, query):
+    data = client.call("GET", "/blobs/%s?%s" % (digest, query), raw=True)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise HearthError("the controller gave other bytes than those of %s" % digest)
+    return data
+
+
+def _entries(manifest):
+    """(kind, mode, path, rest of the line) of a manifest, which comes from outside: every path stays in the folder, below
+    folders that it made itself."""
+    lines, folders = manifest.split(b"\n"), {b""}
+    if lines[0] != b"hearth-tree 1" or lines.pop() != b"":
+        raise HearthError("this is no manifest of a tree")
+    for line in lines[1:]:
+        words = line.split(b" ")
+        at = 3 if words[0] == b"f" else 2
+        path = urllib.parse.unquote_to_bytes(words[at]) if len(words) > at else b""
+        folder, _, name = path.rpartition(b"/")
+        if words[0] not in (b"d", b"f", b"l") or folder not in folders or name in (b"", b".", b"..") or path[:1] == b"/" or b"\0" in path:
+            raise HearthError("the manifest has a path that leads elsewhere: %r" % path[:100])
+        if words[0] == b"d":
+            folders.add(path)
+        yield words[0], int(words[1], 8) & 0o777, path, words[-1]
+
+
+def _download(client, digest, query, folder):
+    top, recent, folders = os.fsencode(folder), {}, []
+    for kind, mode, path, rest in _entries(_blob(client, digest, query)):
+        full = os.path.join(top, path)
+        if kind == b"d":
+            os.makedirs(full, exist_ok=True)
+            folders.append((full, mode | 0o700))
+        elif kind == b"l":
+            target = urllib.parse.unquote_to_bytes(rest)
+            if not _link_stays(path, target):
+                raise HearthError("the manifest has a link that leads elsewhere: %r" % path[:100])
+            os.symlink(target, full)
+        else:
+            with open(os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200), "wb") as f:
+                for part in filter(None, rest.decode().strip("-").split(",")):
+                    name, offset, size = part.split(":")
+                    if name not in recent:  # small files share chunks with their neighbours
+                        recent = dict(list(recent.items())[-3:], **{name: _blob(client, name, query)})
+                    f.write(recent[name][int(offset) : int(offset) + int(size)])
+            os.chmod(full, mode)
+    for full, mode in reversed(folders):
+        os.chmod(full, mode)
 
 
 def submit(spec, source_dir=None, url=None, token=None, hold=False):
@@ -751,6 +800,33 @@ class Job:
         path = self._path("/metrics/%s?%s" % (urllib.parse.quote(name, safe=""), urllib.parse.urlencode(query)))
         series = self.client.call("GET", path)["points"]
         return [(p[0], p[1], float(p[2])) for p in series]
+
+    def get(self, kind="model", folder=None, attempt=None):
+        """Fetches what it left ("model", "output", "checkpoint"), or its "code", into a new or empty folder (ID-KIND); of
+        several nodes each into a folder of its name. attempt: the newest that left any. The folder."""
+        folder = os.fspath(folder or "%d-%s" % (self.id, kind))
+        if kind == "code":
+            found = [{"digest": self.show().get("bundle")}]
+        else:
+            found = [a for a in self.client.call("GET", self._path("/artifacts"))["artifacts"] if a["kind"] == kind]
+            newest = attempt or max([a["attempt"] for a in found], default=0)
+            found = list({a.get("node"): a for a in found if a["attempt"] == newest}.values())
+        if not any(a.get("digest") or a.get("uri") for a in found):
+            raise HearthError("job %d left no %s" % (self.id, kind), 404)
+        os.makedirs(folder, exist_ok=True)
+        if os.listdir(folder):
+            raise HearthError("%s is not empty" % folder, 409)
+        for a in found:
+            node = a.get("node") if len(found) > 1 else None
+            to = os.path.join(folder, os.path.basename(node)) if node else folder
+            os.makedirs(to, exist_ok=True)
+            if a.get("digest"):
+                _download(self.client, a["digest"], "job=%d&kind=%s" % (self.id, kind), to)
+            elif a["uri"].startswith("file://"):
+                shutil.copytree(a["uri"][7:], to, symlinks=True, dirs_exist_ok=True)
+            else:
+                raise HearthError("it is at %s, which hearth.py cannot fetch" % a["uri"], 501)
+        return folder
 
     def logs(self, rank=0, follow=False, stream=None, attempt=None):
         """The lines of a log, one by one. follow: as they are written, until the job has ended, over all its attempts; a

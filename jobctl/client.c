@@ -303,7 +303,13 @@ static int status_failed(long status, const char *body, size_t n, struct err *e)
 	json_get_str(j, "", "hint", &hint, NULL);
 	if (!detail)
 		detail = title ? title : "no explanation was given";
-	if (hint)
+	if (status == 401)
+		err_set(e, ERR_UNAUTHORIZED,
+		        "%s\nGive a token in HEARTH_TOKEN, or by 'token = ...' in the configuration file. The "
+		        "administrator's "
+		        "is in DATA/admin.token on the controller's machine, where DATA/hearthd.sock needs none",
+		        detail);
+	else if (hint)
 		err_set(e, code_of_status(status), "%s\n%s", detail, hint);
 	else if (status >= 500)
 		err_set(e, code_of_status(status), "%s (HTTP %ld)", detail, status);

@@ -14,10 +14,12 @@
 static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
 {
 	if (!c->json) {
-		const char *status = jtext(answer, "status");
+		const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
 		/* A stop that came too late is no error, but nothing was stopped. */
 		if (!strncmp(done, "is being", 8) && status && job_ended(status))
 			printf("job %llu has ended (%s)\n", (unsigned long long)job, status);
+		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
+			printf("job %llu is not held: it is %s\n", (unsigned long long)job, status ? status : "?");
 		else
 			printf("job %llu %s\n", (unsigned long long)job, done);
 		cJSON_Delete(answer);

@@ -9,6 +9,7 @@
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *jobs_of(const cJSON *node)
 {
@@ -108,9 +109,63 @@ static int exec_resume(struct ctx *c)
 	return node_call(c, "POST", "/resume", "takes jobs again");
 }
 
+/* What hearthd cannot see, a person may: so the person is asked. */
+static int exec_node_lost(struct ctx *c)
+{
+	if (!args_has(&c->args, "yes")) {
+		char answer[8] = "";
+		if (!isatty(STDIN_FILENO))
+			return ctx_fail(
+			    c, ERR_DENIED,
+			    "nothing was declared: say --yes when it is certain that the machine is off, or that "
+			    "nothing of its jobs runs on it");
+		fputs("Is it certain that nothing of its jobs runs any more on", stderr);
+		for (size_t i = 0; i < c->args.n; i++)
+			fprintf(stderr, " %s", c->args.operand[i]);
+		fputs("? They may be started elsewhere. [y/N] ", stderr);
+		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+			return ctx_fail(c, ERR_DENIED, "nothing was declared");
+	}
+	return node_call(c, "POST", "/lost", "is declared lost; should it return, it kills what it has first");
+}
+
+/* Of the nodes named, those that have jobs: their number, and the question. */
+static int ask_node_rm(struct ctx *c, int *force)
+{
+	char answer[8] = "";
+	for (size_t i = 0; i < c->args.n; i++) {
+		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s", esc);
+		cJSON *node = NULL;
+		int n = ctx_get(c, "GET", path, NULL, &node) ? 0 : cJSON_GetArraySize(jget(node, "jobs"));
+		char *jobs = n ? jobs_of(node) : NULL;
+		if (n)
+			fprintf(stderr, "Node %s has the job%s %s.\n", c->args.operand[i], n == 1 ? "" : "s", jobs);
+		*force |= n > 0;
+		free(jobs);
+		cJSON_Delete(node);
+		free(esc);
+		free(path);
+	}
+	memset(&c->err, 0, sizeof(c->err)); /* a node that is not there is reported by the call itself */
+	if (!*force)
+		return 0;
+	fputs("Is it certain that nothing of them runs there any more? They end here, and may be started "
+	      "elsewhere. "
+	      "[y/N] ",
+	      stderr);
+	if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+		return ctx_fail(c, ERR_DENIED, "nothing was removed");
+	return 0;
+}
+
+/* Without a terminal and --yes hearthd refuses a node that has jobs. */
 static int exec_node_rm(struct ctx *c)
 {
-	return node_call(c, "DELETE", "", "is removed; its certificate is no longer accepted");
+	int force = args_has(&c->args, "yes");
+	if (!force && isatty(STDIN_FILENO) && ask_node_rm(c, &force))
+		return -1;
+	return node_call(c, "DELETE", force ? "?force=1" : "",
+	                 "is removed; its certificate is no longer accepted");
 }
 
 static int exec_token(struct ctx *c)
@@ -176,6 +231,11 @@ static int exec_dash(struct ctx *c)
 
 static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "why, shown to everyone"},
                                             {NULL, 0, NULL, NULL}};
+static const struct arg_opt lost_opts[] = {{"reason", 'r', "TEXT", "how it is known, kept with the event"},
+                                           {"yes", 'y', NULL, "do not ask"},
+                                           {NULL, 0, NULL, NULL}};
+static const struct arg_opt node_rm_opts[] = {{"yes", 'y', NULL, "do not ask; also when it has jobs"},
+                                              {NULL, 0, NULL, NULL}};
 static const struct arg_opt token_opts[] = {
     {"join", 0, NULL, "a one-time token with which an agent joins (the only kind so far)"},
     {"ttl", 't', "DURATION", "how long it is good for (default 1h)"},
@@ -185,7 +245,9 @@ const struct verb verbs_cluster[] = {
     {"nodes", "", "the machines and what they do", NULL, 0, 0, exec_nodes},
     {"node drain", "NODE...", "no new jobs on a node", drain_opts, 1, 256, exec_drain},
     {"node resume", "NODE...", "jobs on a node again", NULL, 1, 256, exec_resume},
-    {"node rm", "NODE...", "forget a node that is gone", NULL, 1, 256, exec_node_rm},
+    {"node lost", "NODE...", "declare a silent node lost, when it is certain that it is down", lost_opts, 1,
+     256, exec_node_lost},
+    {"node rm", "NODE...", "forget a node that is gone", node_rm_opts, 1, 256, exec_node_rm},
     {"token create", "", "make a token with which a node joins", token_opts, 0, 0, exec_token},
     {"dash", "", "an address that opens the page for browsers, once, within a minute", NULL, 0, 0, exec_dash},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -46,11 +46,11 @@ static void flatten_lines(const char *text, const char *path, cJSON *out)
 	free(copy);
 }
 
-/* What the nodes said about a run: [{attempt, node, kind, text}]. Times are no difference. */
+/* What the nodes said about a run: facts of {attempt, node, kind, text}. Times are no difference. */
 static void flatten_run(const cJSON *run, cJSON *out)
 {
 	const cJSON *e;
-	cJSON_ArrayForEach (e, run) {
+	cJSON_ArrayForEach (e, jget(run, "facts")) {
 		const char *kind = jtext(e, "kind"), *text = jtext(e, "text");
 		if (!kind || !text || !strcmp(kind, "phases"))
 			continue;

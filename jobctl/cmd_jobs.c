@@ -249,6 +249,22 @@ static int show_ranks(struct ctx *c, uint64_t job)
 	return 0;
 }
 
+static void show_limit(const cJSON *job)
+{
+	const cJSON *limit = jget(job, "max_runtime_s");
+	const char *from = jtext(job, "max_runtime_from");
+	char text[40];
+	if (!cJSON_IsNumber(limit))
+		return;
+	str_duration((uint64_t)limit->valuedouble, text, sizeof(text));
+	char *all = xasprintf("%s (%s)", text,
+	                      from && !strcmp(from, "set")             ? "set later"
+	                      : from && !strcmp(from, "specification") ? "of the specification"
+	                                                               : "the cluster's default");
+	line("time limit", all);
+	free(all);
+}
+
 static int exec_show(struct ctx *c)
 {
 	uint64_t id;
@@ -276,6 +292,7 @@ static int exec_show(struct ctx *c)
 	if (jtext(job, "started_at"))
 		line("ran", print_span(jtext(job, "started_at"), jtext(job, "ended_at")));
 	line("exit code", print_member(job, "exit_code"));
+	show_limit(job);
 	if (print_number(job, "priority") != 0)
 		line("priority", print_member(job, "priority"));
 	if (jtext(job, "queue") && strcmp(jtext(job, "queue"), "default") != 0)

@@ -172,6 +172,20 @@ static int after_submit(struct ctx *c, uint64_t job)
 	return code;
 }
 
+/* A limit that nobody asked for ends jobs as well as one that somebody did: it is said. */
+static void say_limit(const cJSON *answer, FILE *out)
+{
+	const char *from = jtext(answer, "max_runtime_from");
+	const cJSON *limit = jget(answer, "max_runtime_s");
+	char text[40];
+	if (!from || strcmp(from, "default") != 0 || !cJSON_IsNumber(limit))
+		return;
+	fprintf(out,
+	        "Time limit: %s, the cluster's default; another: --set limits.max_runtime_s=SECONDS, later "
+	        "jobctl set JOB time=DURATION\n",
+	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
+}
+
 /* Shows what a dry run answered. */
 static void show_dry_run(const cJSON *answer)
 {
@@ -182,6 +196,13 @@ static void show_dry_run(const cJSON *answer)
 		puts(safe);
 		free(safe);
 	}
+	const cJSON *limit = jget(answer, "max_runtime_s");
+	const char *from = jtext(answer, "max_runtime_from");
+	char word[40];
+	if (from && !strcmp(from, "default"))
+		say_limit(answer, stdout);
+	else if (cJSON_IsNumber(limit))
+		printf("Time limit: %s\n", str_duration((uint64_t)limit->valuedouble, word, sizeof(word)));
 }
 
 static int finish_submit(struct ctx *c, const cJSON *answer)
@@ -196,6 +217,8 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	else
 		printf("%lld\n", (long long)id);
 	fflush(stdout);
+	if (!c->json)
+		say_limit(answer, stderr);
 	return after_submit(c, (uint64_t)id);
 }
 

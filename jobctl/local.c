@@ -46,6 +46,7 @@ struct local {
 	unsigned port;
 	unsigned nodes;
 	const char *fake_gpus;
+	int no_namespaces;
 };
 
 static char *local_dir(void)
@@ -384,16 +385,18 @@ static int start_agent(const struct local *l, unsigned index, struct err *e)
 		    MASTER_FIRST + l->port % MASTER_SHARES * MASTER_SHARE + index * (MASTER_SHARE / NODES_MAX);
 		strv_add(&args, "--ports");
 		strv_addf(&args, "%u-%u", lo, lo + MASTER_SHARE / NODES_MAX - 1);
-		if (token) {
-			strv_add(&args, "--join");
-			strv_add(&args, token);
-		}
 		if (l->fake_gpus) {
 			strv_add(&args, "--fake-gpus");
 			strv_add(&args, l->fake_gpus);
 		}
+		if (l->no_namespaces)
+			strv_add(&args, "--no-namespaces");
 		share_cpus(index, l->nodes, &cpus);
+		/* Not as an argument: those can be read by every account of the machine. */
+		if (token)
+			setenv("HEARTH_JOIN_TOKEN", token, 1);
 		rc = start(l, name, path, &args, &cpus, e);
+		unsetenv("HEARTH_JOIN_TOKEN");
 	}
 	strv_fini(&args);
 	free(token);
@@ -473,7 +476,10 @@ static void warn_other_url(void)
 
 static int exec_up(struct ctx *c)
 {
-	struct local l = {.dir = local_dir(), .nodes = 2, .fake_gpus = args_get(&c->args, "fake-gpus")};
+	struct local l = {.dir = local_dir(),
+	                  .nodes = 2,
+	                  .fake_gpus = args_get(&c->args, "fake-gpus"),
+	                  .no_namespaces = args_has(&c->args, "no-namespaces")};
 	unsigned port = 0, started = 0;
 	char name[32];
 	int rc = number_opt(c, "nodes", NODES_MAX, &l.nodes) || number_opt(c, "port", 65535, &port)
@@ -656,6 +662,7 @@ static int exec_status(struct ctx *c)
 static const struct arg_opt up_opts[] = {
     {"nodes", 'n', "N", "so many agents (default 2)"},
     {"fake-gpus", 0, "N|FILE", "agents pretend to have GPUs; for trying things out"},
+    {"no-namespaces", 0, NULL, "jobs get the /tmp and /dev/shm of this machine, and no /opt/ml"},
     {"port", 'p', "PORT", "of hearthd on 127.0.0.1 (default 7070 or the next free)"},
     {NULL, 0, NULL, NULL}};
 

@@ -1,13 +1,13 @@
 // The pages: jobs, nodes, one job. Each returns { node, refresh, close }.
 import { api, followLog } from './api.js';
-import { el, number, status, table, when } from './dom.js';
+import { el, number, span, status, table, when } from './dom.js';
 
 export function jobsPage() {
   const node = el('div', null, el('h1', null, 'Jobs'), el('p', { class: 'dim' }, 'Loading'));
   async function refresh() {
     const { jobs } = await api('/jobs?limit=200');
-    const heads = [{ name: 'Id', number: true }, { name: 'Name' }, { name: 'Status' }, { name: 'Owner' }, { name: 'Created' }, { name: 'Reason' }];
-    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, String(j.id)), j.name, status(j.status), j.owner, when(j.created_at), j.reason]);
+    const heads = [{ name: 'Id', number: true }, { name: 'Name' }, { name: 'Status' }, { name: 'Owner' }, { name: 'Nodes', number: true }, { name: 'GPUs', number: true }, { name: 'Created' }, { name: 'Ran', number: true }, { name: 'Reason' }];
+    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, String(j.id)), j.name, status(j.status), j.owner, number(j.nodes), number(j.gpus), when(j.created_at), span(j.started_at, j.ended_at), j.reason]);
     node.replaceChildren(el('h1', null, 'Jobs'),
       rows.length ? table(heads, rows) : el('p', { class: 'dim' }, 'No jobs yet. Submit one: jobctl submit job.json'));
   }
