@@ -1,7 +1,7 @@
 /*
  * replay: main of a fuzz target in a plain build: hands each file (or each file of a folder) that is named to
- * LLVMFuzzerTestOneInput, then as many changed copies of it as HEARTH_FUZZ_ROUNDS says (default 200), always
- * the same ones. Prints TAP.
+ * LLVMFuzzerTestOneInput, then as many changed copies of it as HEARTH_FUZZ_ROUNDS says (default 200 for a
+ * seed, 10 for a file of the corpus), always the same ones. Prints TAP.
  *
  * With clang -fsanitize=fuzzer the target is linked without this file.
  */
@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/fsutil.h"
 #include "common/xalloc.h"
 
-static unsigned n_files;
+static unsigned n_said, n_kept;
 static uint64_t seed = 1;
 
 static uint32_t rnd(size_t below)
@@ -57,14 +58,15 @@ static size_t change(uint8_t *data, size_t n)
 	return n;
 }
 
-static void run_file(const char *path)
+static void run_file(const char *path, long rounds)
 {
 	const char *value = getenv("HEARTH_FUZZ_ROUNDS");
-	long rounds = value ? atol(value) : 200;
 	char *data;
 	size_t n;
 	struct err e;
 
+	if (value)
+		rounds = atol(value);
 	if (fs_read_file(path, 1 << 20, &data, &n, &e) < 0) {
 		printf("Bail out! %s\n", e.text);
 		exit(1);
@@ -83,48 +85,76 @@ static void run_file(const char *path)
 		free(work);
 	}
 	free(data);
-	printf("ok %u - %s and %ld changed copies\n", ++n_files,
-	       strrchr(path, '/') ? strrchr(path, '/') + 1 : path, rounds);
 }
 
-static int run_entry(const char *name, void *dir)
+static void say(const char *path)
+{
+	printf("ok %u - %s and changed copies\n", ++n_said, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+}
+
+static int run_seed(const char *name, void *dir)
 {
 	char *path = xasprintf("%s/%s", (const char *)dir, name);
 
-	run_file(path);
+	run_file(path, 200);
+	say(path);
 	free(path);
 	return 0;
+}
+
+static int run_kept(const char *name, void *dir)
+{
+	char *path = xasprintf("%s/%s", (const char *)dir, name);
+
+	run_file(path, 10);
+	n_kept++;
+	free(path);
+	return 0;
+}
+
+static void run_folder(const char *dir, int (*fn)(const char *name, void *dir))
+{
+	char *path = xstrdup(dir);
+	struct err e;
+
+	if (access(dir, F_OK) == 0 && fs_each(dir, fn, path, &e) < 0) {
+		printf("Bail out! %s\n", e.text);
+		exit(1);
+	}
+	free(path);
 }
 
 int main(int argc, char **argv)
 {
 	const char *top = getenv("HEARTH_TOP_SRCDIR");
 	const char *program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
-	char *seeds = NULL;
 	struct stat st;
-	struct err e;
 
 	if (!strncmp(program, "lt-", 3))
 		program += 3;
-	/* fuzz_wire -> seeds/wire, when no file is named */
-	if (argc < 2 && top && !strncmp(program, "fuzz_", 5))
-		seeds = xasprintf("%s/tests/fuzz/seeds/%s", top, program + 5);
-	for (int i = seeds ? 0 : 1; i < argc; i++) {
-		char *path = seeds ? seeds : argv[i];
+	/* fuzz_wire -> seeds/wire and corpus/wire, when no file is named */
+	if (argc < 2 && top && !strncmp(program, "fuzz_", 5)) {
+		char *seeds = xasprintf("%s/tests/fuzz/seeds/%s", top, program + 5);
+		char *corpus = xasprintf("%s/tests/fuzz/corpus/%s", top, program + 5);
 
-		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-			if (fs_each(path, run_entry, path, &e) < 0) {
-				printf("Bail out! %s\n", e.text);
-				return 1;
-			}
+		run_folder(seeds, run_seed);
+		run_folder(corpus, run_kept);
+		free(seeds);
+		free(corpus);
+	}
+	for (int i = 1; i < argc; i++) {
+		if (stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode)) {
+			run_folder(argv[i], run_seed);
 		} else {
-			run_file(path);
+			run_file(argv[i], 200);
+			say(argv[i]);
 		}
 	}
-	free(seeds);
-	if (!n_files)
+	if (n_kept)
+		printf("ok %u - %u files of the corpus and changed copies\n", ++n_said, n_kept);
+	if (!n_said)
 		printf("1..0 # SKIP no seeds\n");
 	else
-		printf("1..%u\n", n_files);
+		printf("1..%u\n", n_said);
 	return 0;
 }
