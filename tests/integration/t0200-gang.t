@@ -63,9 +63,6 @@ ok "one is stopped" hearth stop "$a" --grace 2
 ok "then the third runs" hearth wait "$c" --for running --timeout 30
 ok "stop the others" hearth stop "$b" "$c" --grace 2
 ok "they end" wait_until 30 eval '[ -z "$(hearth ls status:active --json | jq -r ".jobs[].id")" ]'
-for h in $CLUSTER_HOSTS; do
-	# shellcheck disable=SC2086 # a list
-	is "$(cluster_processes "$h" $CLUSTER_JOB_PROGRAMS python3 ring)" "" "nothing of any job is left on $h"
-done
+cluster_clean
 cluster_down
 done_testing

@@ -22,11 +22,6 @@ show() { hearth show "$1" --json | jq -r "$2"; }
 gapless() { # JOB RANK N: the log holds the lines 1..N of that rank, once each, in order
 	diff <(for i in $(seq "$3"); do echo "line $i of rank $2"; done) <(hearth logs "$1" --rank "$2" | grep '^line')
 }
-left() { # processes of launches on a host, other than the agent itself
-	# shellcheck disable=SC2086 # a list
-	cluster_processes "$1" $CLUSTER_JOB_PROGRAMS count.sh python3 sleep | grep -v "^ *$(cluster_init_sleep "$1") " || :
-}
-cluster_init_sleep() { cluster_in "$1" pgrep -P 1 -x sleep | head -n 1; }
 two='"resources": {"instances": 2, "cpus_per_rank": 1}'
 
 # --- an agent dies in mid-run, with each launcher -------------------------------------------------
@@ -92,11 +87,7 @@ hearth wait "$id" --timeout 40 >/dev/null
 like "$(show "$id" '.status + ": " + .reason')" "time limit" "the time limit ends a job with that reason"
 
 # --- nothing is left ----------------------------------------------------------------------------------------
-for h in $CLUSTER_HOSTS; do
-	wait_until 10 eval "[ -z \"\$(left $h)\" ]"
-	is "$(left "$h")" "" "no process of any job is left on $h"
-	is "$(find "$CLUSTER/$h/data/jobs" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" 0 "no work folder is left on $h"
-done
+cluster_clean
 
 # --- logs when job and node are gone ----------------------------------------------------------------------------
 cluster_power_off host2

@@ -40,5 +40,6 @@ again=$(hearth submit "$CLUSTER/job.json")
 rm -r "$CLUSTER/wheels"
 hearth wait "$again" --timeout 120 >/dev/null
 is "$(hearth show "$again" --json | jq -r .status)" completed "a second run takes the environment from the cache, offline"
+cluster_clean
 cluster_down
 done_testing

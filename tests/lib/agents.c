@@ -2,6 +2,7 @@
  * agents: see the header.
  */
 #include "tests/lib/agents.h"
+#include "tests/lib/tap.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -244,16 +245,22 @@ static int fenced(struct sim *s, unsigned i, uint64_t job, uint64_t epoch)
 static void prepare(struct sim *s, struct sim_agent *a, const struct wm_prepare *m)
 {
 	struct sim_launch *l = find(a, m->job, m->attempt);
+	struct wm_gang *g;
+	void *gang;
 
 	if (!l) {
+		if (wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, NULL) < 0)
+			tap_bail("the gang's table is malformed");
+		g = gang;
 		l = xcalloc(1, sizeof *l);
 		l->job = m->job;
 		l->attempt = m->attempt;
 		l->epoch = m->epoch;
 		l->state = LAUNCH_PREPARING;
-		l->n_ranks = m->ranks_per_node.v[m->node_rank];
+		l->n_ranks = g->ranks_per_node.v[m->node_rank];
 		for (uint32_t i = 0; i < m->node_rank; i++)
-			l->first_rank += m->ranks_per_node.v[i];
+			l->first_rank += g->ranks_per_node.v[i];
+		wire_free(WM_GANG, g);
 		l->ranks = xcalloc(l->n_ranks, sizeof *l->ranks);
 		for (uint32_t i = 0; i < m->gpus.n && i < AGENT_GPUS; i++)
 			l->gpus[l->n_gpus++] = m->gpus.v[i];

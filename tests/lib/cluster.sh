@@ -7,7 +7,11 @@
 #   cluster_in HOST COMMAND...   runs it there;  cluster_spawn HOST NAME COMMAND...  in the background, pid in $CLUSTER/NAME.pid
 #   cluster_cut|heal HOST        takes its network away and back;  cluster_power_off HOST  kills all of it at once
 #   hearth COMMAND...            jobctl on head
+#   cluster_left HOST            what jobs have left there, one thing a line; cluster_clean [AFTER-WHAT]: a test for each host that it is nothing
 #   cluster_down                 also at exit
+#
+# Before cluster_up a test may set CLUSTER_FOLDERS_HOOK (a function called when the cluster's folder is there and no host is) and
+# CLUSTER_HEARTHD_ARGS (further arguments of hearthd).
 #
 # Every cluster has its own namespaces and folder, so that tests run side by side. CLUSTER is a short path: sockets live there.
 TOP_BUILD=${HEARTH_TOP_BUILDDIR:?}
@@ -15,6 +19,7 @@ JOBCTL=$TOP_BUILD/jobctl/jobctl
 HEARTHD=$TOP_BUILD/controller/hearthd
 AGENT=$TOP_BUILD/agent/hearth-agent
 CLUSTER='' CLUSTER_ID='' CLUSTER_HOSTS=''
+CLUSTER_FOLDERS_HOOK='' CLUSTER_HEARTHD_ARGS=()
 
 cluster_can() { # nothing, or why not
 	[ "$(id -u)" -eq 0 ] || { echo "needs root for network namespaces"; return; }
@@ -37,12 +42,20 @@ cluster_host_start() { # HOST: namespaces with a first process that reaps
 			mount -t tmpfs -o mode=755 tmpfs /run
 			mount -t tmpfs tmpfs /dev/shm
 			mount -t proc proc /proc
+			# A /tmp of its own, so that what is left in it can be told from the work of others; with what the test needs of the old one: sources before what may be built inside of them.
+			mkdir /run/old && mount --rbind /tmp /run/old && mount -t tmpfs -o mode=1777 tmpfs /tmp
+			for keep in "$3" "$4" "$5"; do
+				case $keep in /tmp/*) [ -e "$keep" ] || { mkdir -p "$keep" && mount --rbind "/run/old${keep#/tmp}" "$keep"; } ;; esac
+			done
+			umount -l /run/old && rmdir /run/old
 			: >"$2/up"
-			while :; do sleep 3600 & wait $!; done' _ "$host" "$dir" "$CLUSTER" </dev/null >"$dir/init.log" 2>&1 &
+			while :; do sleep 3600 & wait $!; done' _ "$host" "$dir" "$CLUSTER" "$(readlink -f "$HEARTH_TOP_SRCDIR")" "$(readlink -f "$TOP_BUILD")" </dev/null >"$dir/init.log" 2>&1 &
 	local outer=$! pid
 	wait_until 10 test -e "$dir/up" || { echo "host $host did not start: $(cat "$dir/init.log")" >&2; return 1; }
 	pid=$(tr -d ' \n' <"/proc/$outer/task/$outer/children")
 	echo "$pid" >"$dir/pid1"
+	cluster_mounts "$host" >"$dir/mounts"
+	cluster_in "$host" find /dev/shm /tmp -xdev -mindepth 1 >"$dir/files" 2>/dev/null
 }
 
 cluster_up() { # N
@@ -53,6 +66,7 @@ cluster_up() { # N
 	br=$(cluster_ns br)
 	trap cluster_down EXIT
 	{ echo "127.0.0.1 localhost"; echo "10.77.0.200 head"; for i in $(seq "$n"); do echo "10.77.0.$i host$i"; done; } >"$CLUSTER/hosts"
+	[ -z "$CLUSTER_FOLDERS_HOOK" ] || "$CLUSTER_FOLDERS_HOOK" || return 1
 	ip netns add "$br" && ip -n "$br" link add br0 type bridge && ip -n "$br" link set br0 up || return 1
 	CLUSTER_HOSTS=$(for i in $(seq "$n"); do echo "host$i"; done)
 	for host in $CLUSTER_HOSTS head; do
@@ -89,25 +103,60 @@ cluster_spawned() { # PID-OF-NSENTER PROGRAM: its child has become the program
 cluster_signal() { # NAME SIGNAL: to a program started by cluster_spawn
 	kill "-$2" "$(cat "$CLUSTER/$1.pid")"
 }
+# A stopped program has stopped its nsenter, too, which then would not see it end.
+cluster_continue() {
+	local pid
+	pid=$(cat "$CLUSTER/$1.pid")
+	kill -CONT "$pid" "$(awk '/^PPid:/ {print $2}' "/proc/$pid/status")"
+}
 cluster_gone() { ! kill -0 "$(cat "$CLUSTER/$1.pid")" 2>/dev/null; }
 cluster_cut() { ip -n "$(cluster_ns br)" link set "p-$1" down; }
 cluster_heal() { ip -n "$(cluster_ns br)" link set "p-$1" up; }
 cluster_power_off() { kill -KILL "$(cat "$CLUSTER/$1/pid1")"; }
-cluster_processes() { # HOST NAME...: the processes of these names that run there, "PID NAME" lines
-	local host=$1 names
-	shift
-	names=$(printf '%s\n' "$@")
-	cluster_in "$host" ps -eo pid=,comm= | awk -v names="$names" 'BEGIN {n = split(names, a, "\n"); for (i = 1; i <= n; i++) want[substr(a[i], 1, 15)] = 1} $2 in want'
+# ---- what is left ---------------------------------------------------------------------------------------------
+cluster_pids() { # HOST: every process there, by the numbers of the test's own namespace; dead ones that nobody has reaped, too
+	local dir ns
+	ns=$(readlink "/proc/$(cat "$CLUSTER/$1/pid1")/ns/pid")
+	for dir in /proc/[0-9]*; do
+		[ "$(readlink "$dir/ns/pid" 2>/dev/null)" = "$ns" ] && echo "${dir#/proc/}"
+	done
 }
-
-# What a launch may consist of, to see that nothing of it is left.
-# shellcheck disable=SC2034 # for the tests
-CLUSTER_JOB_PROGRAMS='hearth-shim hearth-rank hearth-rsh hearth-hold orted mpirun'
+cluster_left_processes() { # HOST: but those that the test started itself
+	local pid line known
+	known=" $(awk 1 "$CLUSTER/$1/pid1" "$CLUSTER"/*.pid 2>/dev/null | tr "\n" " ") "
+	for pid in $(cluster_pids "$1"); do
+		line=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)
+		[[ $known = *" $pid "* ]] || [ "$line" = "sleep 3600 " ] || [ ! -e "/proc/$pid/stat" ] ||
+			echo "process $pid $(cut -d' ' -f2,3 "/proc/$pid/stat" 2>/dev/null) ${line:0:200}"
+	done
+}
+cluster_mounts() { # HOST: a namespace that something keeps alive by its file is a mount, too
+	cut -d' ' -f4- "/proc/$(cat "$CLUSTER/$1/pid1")/mountinfo" | sort
+}
+cluster_left() { # HOST: processes, control groups, mounts, shared memory, temporary files, folders of launches: what jobs left of them
+	local host=$1 data=$CLUSTER/$1/data
+	cluster_left_processes "$host"
+	find /sys/fs/cgroup/ -mindepth 1 -type d -path "*/hearth/$host-$(printf %s "$(readlink -f "$data")" | sha256sum | cut -c1-8)/*" 2>/dev/null | sed 's/^/cgroup /'
+	cluster_mounts "$host" | diff "$CLUSTER/$host/mounts" - | sed -n 's/^> /mount /p'
+	cluster_in "$host" ipcs -m -q -s | awk '/^0x/ {print "ipc " $0}'
+	cluster_in "$host" find /dev/shm /tmp -xdev -mindepth 1 2>/dev/null | diff "$CLUSTER/$host/files" - | sed -n 's/^> /file /p'
+	cluster_in "$host" find /run/hearth -mindepth 2 -maxdepth 2 -type d -name '[0-9]*.[0-9]*' 2>/dev/null | sed 's/^/launch /'
+	find "$data/jobs" -mindepth 1 -maxdepth 1 2>/dev/null | sed 's/^/folder /'
+}
+cluster_is_clean() { [ -z "$(cluster_left "$1")" ]; }
+cluster_clean() { # a test for each host that is on; DESCRIPTION says after what
+	local host
+	for host in $CLUSTER_HOSTS head; do
+		kill -0 "$(cat "$CLUSTER/$host/pid1")" 2>/dev/null || continue
+		wait_until 15 cluster_is_clean "$host"
+		is "$(cluster_left "$host")" "" "nothing is left on $host${1:+ }${1:-}"
+	done
+}
 
 hearth() { cluster_in head env -u HEARTH_URL -u HEARTH_TOKEN -u XDG_CONFIG_HOME HOME="$CLUSTER/home" "$JOBCTL" "$@"; }
 
 cluster_hearthd() {
-	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070
+	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070 "${CLUSTER_HEARTHD_ARGS[@]}"
 	wait_until 20 test -s "$CLUSTER/head/data/admin.token" -a -S "$CLUSTER/head/data/hearthd.sock" || { cat "$CLUSTER/hearthd.log" >&2; return 1; }
 	mkdir -p "$CLUSTER/home/.config/hearth"
 	printf 'url = unix://%s/head/data/hearthd.sock\n' "$CLUSTER" >"$CLUSTER/home/.config/hearth/config"
@@ -137,6 +186,9 @@ cluster_down() {
 	for host in $CLUSTER_HOSTS head; do
 		[ -s "$CLUSTER/$host/pid1" ] && kill -KILL "$(cat "$CLUSTER/$host/pid1")" 2>/dev/null
 	done
+	# nsenter stops itself when its child is stopped, and then does not see that it has ended.
+	# shellcheck disable=SC2046 # a list
+	kill -CONT $(jobs -p) 2>/dev/null
 	wait 2>/dev/null
 	for host in $CLUSTER_HOSTS head br; do ip netns del "$(cluster_ns "$host")" 2>/dev/null; done
 	if [ -n "${KEEP_CLUSTER:-}" ]; then echo "# kept: $CLUSTER"; else rm -rf --one-file-system "$CLUSTER"; fi

@@ -8,6 +8,7 @@
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct world_commit {
 	struct store_txn *t;
@@ -116,13 +117,6 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 	return 0;
 }
 
-static int io_bundle(const char *owner, const char *digest, void *arg)
-{
-	(void)owner;
-	(void)digest;
-	return !((struct world *)arg)->bundle_unknown;
-}
-
 static int io_job_row(uint64_t job, struct job_row *out, void *arg, struct err *e)
 {
 	return store_job_get(((struct world *)arg)->reader, job, out, e);
@@ -163,7 +157,6 @@ static void make_core(struct world *w)
 	                     .ca_pem = io_text,
 	                     .ca_fingerprint = io_text,
 	                     .artifact = io_artifact,
-	                     .bundle_known = io_bundle,
 	                     .job_row = io_job_row,
 	                     .fingerprint = io_print,
 	                     .arg = w};
@@ -184,7 +177,7 @@ struct world *world_create(uint64_t seed)
 	log_set_sink(quiet, NULL);
 	w->rng = seed * 0x9e3779b97f4a7c15u + 0x1234567;
 	clock_fake_init(&w->clock, 1800000000000000u, 5000000000u);
-	w->path = xasprintf("%s/%u.db", tap_tmpdir(), n++);
+	w->path = xasprintf("%s/%d-%u.db", tap_tmpdir(), (int)getpid(), n++);
 	w->loop = loop_create();
 	sc = (struct store_config){.path = w->path, .clock = clock_real()};
 	w->store = store_open(&sc, w->loop, &e);
@@ -206,12 +199,28 @@ static void commits_forget(struct world *w)
 	w->commits = NULL;
 }
 
+void world_start(struct world *w)
+{
+	make_core(w);
+}
+
 void world_restart(struct world *w)
 {
-	commits_forget(w);
-	core_destroy(w->core);
-	world_forget(w);
-	make_core(w);
+	world_stop(w, 0);
+	world_start(w);
+}
+
+/* Thousands of worlds in one process would fill a small tmpfs. */
+static void forget_files(const struct world *w)
+{
+	static const char *const ends[] = {"", "-wal", "-shm"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		char *path = xasprintf("%s%s", w->path, ends[i]);
+
+		unlink(path);
+		free(path);
+	}
 }
 
 void world_destroy(struct world *w)
@@ -222,6 +231,7 @@ void world_destroy(struct world *w)
 	core_destroy(w->core);
 	loop_destroy(w->loop);
 	world_forget(w);
+	forget_files(w);
 	cJSON_Delete(w->body);
 	free(w->path);
 	free(w);
@@ -252,6 +262,43 @@ static void on_stored(int rc, const struct err *e, void *arg)
 		x->e = *e;
 }
 
+static void store_it(struct world *w, struct world_commit *k, struct waiting *x)
+{
+	struct err e;
+
+	if (store_commit(w->store, k->t, on_stored, x, &e) < 0)
+		tap_bail("store_commit: %s", e.text);
+	for (int i = 0; i < 1000 && !x->done; i++)
+		loop_run_once(w->loop, 20);
+	if (!x->done)
+		tap_bail("the store does not answer");
+}
+
+unsigned world_pending(const struct world *w)
+{
+	const struct world_commit *k;
+	unsigned n = 0;
+
+	DL_COUNT(w->commits, k, n);
+	return n;
+}
+
+void world_stop(struct world *w, unsigned durable)
+{
+	for (; w->commits && durable; durable--) {
+		struct world_commit *k = w->commits;
+		struct waiting x = {0};
+
+		DL_DELETE(w->commits, k);
+		store_it(w, k, &x);
+		free(k);
+	}
+	commits_forget(w);
+	core_destroy(w->core);
+	w->core = NULL;
+	world_forget(w);
+}
+
 int world_commit_now(struct world *w)
 {
 	struct world_commit *k = w->commits;
@@ -270,12 +317,7 @@ int world_commit_now(struct world *w)
 		free(k);
 		return 1;
 	}
-	if (store_commit(w->store, k->t, on_stored, &x, &e) < 0)
-		tap_bail("store_commit: %s", e.text);
-	for (int i = 0; i < 1000 && !x.done; i++)
-		loop_run_once(w->loop, 20);
-	if (!x.done)
-		tap_bail("the store does not answer");
+	store_it(w, k, &x);
 	k->done(x.rc, x.rc ? &x.e : NULL, k->arg);
 	free(k);
 	return 1;
@@ -533,7 +575,9 @@ void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attemp
 
 void world_beat(struct world *w, const char *node)
 {
-	struct wm_beat m = {.seq = 1, .load1 = 0.5};
+	const struct cnode *n = node_find(w->core, node);
+	/* An agent that goes by the list that it was told last. */
+	struct wm_beat m = {.seq = 1, .load1 = 0.5, .peers_gen = n ? n->sent.gen ? n->sent.gen : n->held.gen : 0};
 
 	world_msg(w, node, 0, WM_BEAT, &m);
 }

@@ -42,7 +42,6 @@ struct world {
 	/* what was seen */
 	uint64_t n_events, n_closed;
 	char closed_why[256];
-	int bundle_unknown;
 	void (*on_send)(struct world *w, struct sent *s, void *arg); /* takes s; NULL: kept in `sent` */
 	void (*on_close)(struct world *w, const char *node, uint64_t session, void *arg);
 	void (*on_event)(struct world *w, const struct event_row *ev, void *arg);
@@ -53,6 +52,11 @@ struct world *world_create(uint64_t seed);
 void world_destroy(struct world *w);
 /* The controller dies: what was not committed is lost; another one loads. Agents find no connection. */
 void world_restart(struct world *w);
+/* The same in two steps, with no controller in between; the first `durable` of the transactions that it had
+ * given are in the store. */
+void world_stop(struct world *w, unsigned durable);
+void world_start(struct world *w);
+unsigned world_pending(const struct world *w); /* transactions given and not completed */
 uint32_t world_rnd(struct world *w, uint32_t n);
 
 /* End of a turn; completes commits (unless hold_commits) until nothing more happens. */

@@ -206,12 +206,15 @@ static void on_bulk(struct ctl_agent *a, uint16_t type, uint64_t id, void *msg)
 		struct wm_metrics_ack back = {.job = m->job, .attempt = m->attempt, .seq = m->seq};
 
 		peer_send(a->bulk, WM_METRICS_ACK, &back, 0, NULL);
+	} else if (a->c->no_blobs && (type == WM_BLOB_HAVE || type == WM_BLOB_PUT)) {
+		; /* no answer: the upload waits */
 	} else if (type == WM_BLOB_HAVE) {
 		struct wm_blob_missing back = {0};
 
 		peer_send(a->bulk, WM_BLOB_MISSING, &back, id, NULL);
 	} else if (type == WM_BLOB_PUT) {
-		struct wm_blob_ok back = {.text = none};
+		const struct wm_blob_put *m = msg;
+		struct wm_blob_ok back = {.text = none, .present = m->offset + m->data.n};
 
 		peer_send(a->bulk, WM_BLOB_OK, &back, id, NULL);
 	}
@@ -535,6 +538,7 @@ struct want {
 	int state, connections;
 	uint8_t kind, proc_state;
 	uint32_t rank;
+	const char *phase;
 };
 
 static int has_state(struct ctl *c, void *arg)
@@ -543,6 +547,21 @@ static int has_state(struct ctl *c, void *arg)
 
 	(void)c;
 	return w->a->launch && w->a->launch->state == w->state;
+}
+
+static int has_phase(struct ctl *c, void *arg)
+{
+	const struct want *w = arg;
+
+	(void)c;
+	return w->a->launch && !strcmp(w->a->launch->phase, w->phase);
+}
+
+int ctl_wait_phase(struct ctl_agent *a, const char *phase, uint32_t timeout_ms)
+{
+	struct want w = {.a = a, .phase = phase};
+
+	return ctl_wait(a->c, timeout_ms, has_phase, &w);
 }
 
 int ctl_wait_state(struct ctl_agent *a, enum launch_state s, uint32_t timeout_ms)
@@ -651,16 +670,36 @@ static void order(struct ctl_agent *a, uint16_t type, const void *msg)
 		tap_diag("%s: order not sent: %s", a->name, e.text);
 }
 
+static struct wire_shared *ctl_gang(const char *spec, const uint32_t *ranks, uint32_t n)
+{
+	struct wm_gang g = {.spec = xstrdup(spec)};
+	struct wire_shared *s;
+	char name[24];
+
+	for (uint32_t k = 0; k < n; k++) {
+		snprintf(name, sizeof(name), "algo-%u", k + 1);
+		wire_strv_add(&g.nodes, name);
+		wire_strv_add(&g.addresses, "127.0.0.1");
+		wire_strv_add(&g.groups, "algo");
+		wire_u32v_add(&g.ranks_per_node, ranks[k]);
+	}
+	s = wire_share(WM_GANG, &g, NULL);
+	wire_fini(WM_GANG, &g);
+	return s;
+}
+
 void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch,
                  struct ctl_agent *const *nodes, const uint32_t *ranks)
 {
 	const struct passwd *pw = getpwuid(geteuid());
+	struct wire_shared *gang;
 	uint32_t n = 0;
 
 	memset(c->nodes, 0, sizeof(c->nodes));
 	memset(c->rsh, 0, sizeof(c->rsh));
 	for (; nodes[n]; n++)
 		c->nodes[n] = nodes[n];
+	gang = ctl_gang(spec, ranks, n);
 	for (uint32_t i = 0; i < n; i++) {
 		char none[] = "", name[] = "test", id[64], token[64];
 		struct wm_prepare m = {.job = job,
@@ -672,7 +711,6 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                                : pw     ? pw->pw_name
 		                                         : none,
 		                       .job_name = name,
-		                       .spec = (char *)(uintptr_t)spec,
 		                       .node_rank = i,
 		                       .master_port = 20000 + (uint32_t)(getpid() % 5000),
 		                       .bundle_digest = none,
@@ -682,30 +720,18 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .url = c->url,
 		                       .job_token = name,
 		                       .grace_ms = 1000,
-		                       .prepare_timeout_ms = 20000};
+		                       .prepare_timeout_ms = 20000,
+		                       .memory_bytes = c->memory_bytes,
+		                       .disk_bytes = c->disk_bytes,
+		                       .gang = gang};
 
 		snprintf(id, sizeof(id), "t%d.%llu.%u", (int)getpid(), (unsigned long long)job, attempt);
 		snprintf(token, sizeof(token), "token-%d-%llu-%u-%u", (int)getpid(), (unsigned long long)job, attempt,
 		         i);
-		for (uint32_t k = 0; k < n; k++) {
-			snprintf(id, sizeof(id), "algo-%u", k + 1);
-			wire_strv_add(&m.nodes, id);
-			wire_strv_add(&m.addresses, "127.0.0.1");
-			wire_strv_add(&m.groups, "algo");
-			wire_u32v_add(&m.ranks_per_node, ranks[k]);
-		}
 		snprintf(id, sizeof(id), "t%d.%llu.%u.%u", (int)getpid(), (unsigned long long)job, attempt, i);
 		order(nodes[i], WM_PREPARE, &m);
-		for (uint32_t k = 0; k < n; k++) {
-			free(m.nodes.v[k]);
-			free(m.addresses.v[k]);
-			free(m.groups.v[k]);
-		}
-		free(m.nodes.v);
-		free(m.addresses.v);
-		free(m.groups.v);
-		free(m.ranks_per_node.v);
 	}
+	wire_unshare(gang);
 }
 
 void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch)

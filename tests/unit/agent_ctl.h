@@ -52,10 +52,12 @@ struct ctl {
 	char given[128]; /* to agents that start; the same unless the test changes it */
 	uint16_t port;
 	uint32_t lease_ms;
-	int mute;            /* accepts nobody, says nothing */
-	int no_acks;         /* reports are not acknowledged */
-	const char *owner;   /* of jobs; NULL: this process's account */
-	const char *refused; /* node that is not let in */
+	int mute;                          /* accepts nobody, says nothing */
+	int no_acks;                       /* reports are not acknowledged */
+	int no_blobs;                      /* nor are blobs: an upload lasts until this is 0 */
+	uint64_t memory_bytes, disk_bytes; /* limits of jobs; 0 none */
+	const char *owner;                 /* of jobs; NULL: this process's account */
+	const char *refused;               /* node that is not let in */
 	struct ctl_agent agents[CTL_AGENTS];
 	struct ctl_agent *nodes[CTL_NODES]; /* algo-1.. of the present launch */
 	struct ctl_stream streams[512];
@@ -75,6 +77,7 @@ void ctl_agent_kill(struct ctl_agent *a, int signo); /* and reaps it */
 /* Turns the loop until cond holds; 0 when timeout_ms passed. */
 int ctl_wait(struct ctl *c, uint32_t timeout_ms, int (*cond)(struct ctl *c, void *arg), void *arg);
 int ctl_wait_state(struct ctl_agent *a, enum launch_state s, uint32_t timeout_ms);
+int ctl_wait_phase(struct ctl_agent *a, const char *phase, uint32_t timeout_ms);
 int ctl_wait_synced(struct ctl_agent *a, int connections, uint32_t timeout_ms);
 int ctl_wait_proc(struct ctl_agent *a, uint8_t kind, uint32_t rank, uint8_t state, uint32_t timeout_ms);
 /* Never NULL: state 0, exit code 999 when nothing was told. */
@@ -84,6 +87,10 @@ int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms); /*
 void ctl_refuse(struct ctl *c, struct ctl_agent *a); /* cuts this one off; NULL lets all in */
 void ctl_drop(struct ctl *c);                        /* cuts all connections and takes no new ones */
 void ctl_heal(struct ctl *c);
+pid_t ctl_parent(uint32_t pid); /* 0 unknown */
+int ctl_is_zombie(uint32_t pid);
+void ctl_sock_path(const struct ctl_agent *g, char *out, size_t size);
+int ctl_reachable(const char *path); /* for other accounts */
 
 /* Orders. ctl_prepare_all: nodes in order; ranks per node; owner is this process's account. */
 void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch,

@@ -11,6 +11,7 @@ static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_ra
                                               const char *const *groups)
 {
 	struct wm_prepare *m = xcalloc(1, sizeof(*m));
+	struct wm_gang g = {0};
 
 	m->job = 17;
 	m->attempt = 2;
@@ -19,14 +20,16 @@ static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_ra
 	m->token = xstrdup("launch-token-0001");
 	m->owner = xstrdup("ada");
 	m->job_name = xstrdup("digits");
-	m->spec = xstrdup(spec);
+	g.spec = xstrdup(spec);
 	m->node_rank = node_rank;
 	for (unsigned i = 0; nodes[i]; i++) {
-		wire_strv_add(&m->nodes, nodes[i]);
-		wire_strv_add(&m->addresses, addresses[i]);
-		wire_u32v_add(&m->ranks_per_node, ranks[i]);
-		wire_strv_add(&m->groups, groups[i]);
+		wire_strv_add(&g.nodes, nodes[i]);
+		wire_strv_add(&g.addresses, addresses[i]);
+		wire_u32v_add(&g.ranks_per_node, ranks[i]);
+		wire_strv_add(&g.groups, groups[i]);
 	}
+	m->gang = wire_share(WM_GANG, &g, NULL);
+	wire_fini(WM_GANG, &g);
 	m->master_port = 20100;
 	m->port_lo = 20000;
 	m->port_hi = 29999;

@@ -131,12 +131,15 @@ static void give_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_get *
 	struct wm_blob_data r = {0};
 	struct err e = {0};
 	char none[] = "", *data;
-	size_t n;
+	size_t n, skip;
 
 	c->gets++;
 	r.text = none;
-	if (blob_get(c->blobdir, m->digest, 8u << 20, &data, &n, &e) == 0) {
-		r.data = (struct wire_bytes){.data = (uint8_t *)data, .n = (uint32_t)n};
+	if (blob_get(c->blobdir, m->digest, TREE_MANIFEST_MAX, &data, &n, &e) == 0) {
+		skip = m->offset < n ? (size_t)m->offset : n;
+		r.total = n;
+		r.data.data = (uint8_t *)data + skip;
+		r.data.n = n - skip < TREE_CHUNK_MAX ? (uint32_t)(n - skip) : TREE_CHUNK_MAX;
 	} else {
 		data = NULL;
 		r.code = e.code;
@@ -158,6 +161,7 @@ static void say_missing(struct bulkctl *c, uint64_t id, const struct wm_blob_hav
 	wire_fini(WM_BLOB_MISSING, &r);
 }
 
+/* Pieces come in order; what is not yet whole waits in `part`. */
 static void take_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_put *m)
 {
 	struct wm_blob_ok r = {0};
@@ -166,11 +170,21 @@ static void take_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_put *
 
 	c->puts++;
 	r.text = none;
-	if (blob_cache(c->blobdir, m->digest, m->data.data ? (const char *)m->data.data : "", m->data.n, &e) <
-	    0) {
-		r.code = e.code;
-		r.text = e.text;
+	if (m->offset == 0)
+		c->part_n = 0;
+	if (m->offset != c->part_n || m->data.n > TREE_CHUNK_MAX) {
+		r.code = ERR_CONFLICT;
+	} else {
+		c->part = xrealloc(c->part, c->part_n + m->data.n + 1);
+		if (m->data.n)
+			memcpy(c->part + c->part_n, m->data.data, m->data.n);
+		c->part_n += m->data.n;
+		if (c->part_n >= m->total && blob_cache(c->blobdir, m->digest, c->part, c->part_n, &e) < 0) {
+			r.code = e.code;
+			r.text = e.text;
+		}
 	}
+	r.present = c->part_n;
 	peer_send(c->peer, WM_BLOB_OK, &r, id, NULL);
 }
 
@@ -295,6 +309,7 @@ void bulkctl_stop(struct bulkctl *c)
 		free(c->streams[i].recs);
 	}
 	free(c->points);
+	free(c->part);
 	loop_run_once(loop, 0);
 }
 

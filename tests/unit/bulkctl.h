@@ -36,6 +36,8 @@ struct bulkctl {
 	char *points;               /* "rank:name=value@step " */
 	size_t points_n, n_points;
 	unsigned gets, puts, haves;
+	char *part; /* of a blob that comes in pieces */
+	size_t part_n;
 };
 
 void bulkctl_start(struct bulkctl *c);

@@ -337,7 +337,7 @@ class Server:
                 if isinstance(got[1], list):
                     self.pieces(got[1])
                     return
-                data = b"" if got[1] is None else json.dumps(got[1]).encode()
+                data = got[1] if isinstance(got[1], bytes) else b"" if got[1] is None else json.dumps(got[1]).encode()
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -420,6 +420,65 @@ class Api(Case):
 
     def test_submit(self):
         self.check_submit(self.serve(self.cluster()))
+
+    def artifacts(self, manifest=None):
+        """A controller with a tree; (Job, digest of the tree)."""
+        blobs, arts = {}, []
+        digest, made = hearth.scan_tree("src", lambda d, data: blobs.__setitem__(d, data))
+        if manifest is not None:
+            made = manifest
+            digest = hearth.hashlib.sha256(made).hexdigest()
+        blobs[digest] = made
+
+        def answer(method, path, headers, body):
+            path = path[len("/api/v1") :]
+            if path == "/jobs/3/artifacts":
+                return 200, {"artifacts": arts}
+            if path == "/jobs/3":
+                return 200, {"id": 3, "bundle": digest}
+            name, _, query = path[len("/blobs/") :].partition("?")
+            if path.startswith("/blobs/") and query.startswith("job=3&kind=") and name in blobs:
+                return 200, blobs[name]
+            return 404, {"detail": "nothing here"}
+
+        self.arts, self.kept = arts, blobs
+        return hearth.Job(3, url=self.serve(answer).url), digest
+
+    def test_get(self):
+        self.write("src/deep/er/a b%.txt", b"small", 0o640)
+        self.write("src/empty", b"")
+        self.write("src/big", os.urandom(9 << 20), 0o755)
+        os.symlink("deep/er", "src/link")
+        os.chmod("src/deep", 0o500)
+        self.addCleanup(os.chmod, os.path.join(self.dir, "src/deep"), 0o755)
+        job, digest = self.artifacts()
+        with self.assertRaisesRegex(hearth.HearthError, "job 3 left no model"):
+            job.get()
+        self.arts += [{"kind": "model", "attempt": 1, "node": "n1", "digest": "0" * 64}, {"kind": "model", "attempt": 2, "node": "n1", "digest": "0" * 64},
+                      {"kind": "model", "attempt": 2, "node": "n1", "digest": digest}, {"kind": "output", "attempt": 2, "node": "n1", "digest": digest}]  # fmt: skip
+        self.assertEqual(job.get(), "3-model")
+        self.assertEqual(hearth.scan_tree("3-model")[1], hearth.scan_tree("src")[1].replace(b"d 500 deep", b"d 700 deep"))
+        with self.assertRaisesRegex(hearth.HearthError, "not empty"):
+            job.get()
+        self.assertEqual(job.get("code", "c"), "c")
+        self.assertEqual(open_text("c/link/a b%.txt"), "small")
+        self.arts += [{"kind": "output", "attempt": 2, "node": "n2", "digest": None, "uri": "file://" + os.path.join(self.dir, "src/deep")}]
+        job.get("output", "o")
+        self.assertEqual((sorted(os.listdir("o")), open_text("o/n2/er/a b%.txt")), (["n1", "n2"], "small"))
+
+    def test_get_refused(self):
+        self.write("src/a", b"x")
+        for line in (b"f 644 0 ../a -", b"f 644 0 /a -", b"f 644 0 no/a -", b"d 755 .", b"l 777 x ../y", b"l 777 x /y", b"l 777 x .\nf 644 0 x/a -", b"f 644 0 %2E%2E/a -", b"x"):
+            job, digest = self.artifacts(b"hearth-tree 1\n" + line + b"\n")
+            self.arts.append({"kind": "model", "attempt": 1, "node": "n1", "digest": digest})
+            shutil.rmtree("m", ignore_errors=True)
+            with self.assertRaises(hearth.HearthError, msg=line):
+                job.get("model", "m")
+        job, digest = self.artifacts()
+        self.arts.append({"kind": "model", "attempt": 1, "node": "n1", "digest": digest})
+        self.kept[digest] += b" "
+        with self.assertRaisesRegex(hearth.HearthError, "other bytes"):
+            job.get("model", "n")
 
     def test_unix(self):
         self.check_submit(self.serve(self.cluster(), unix_path=os.path.join(self.dir, "s")))

@@ -317,11 +317,12 @@ void hkit_commit(struct hkit *k, struct store_txn *t)
 }
 
 #define SPEC                                                                                                 \
-	"{\"name\":\"digits\",\"command\":[\"/bin/"                                                              \
-	"true\"],\"environment\":{\"A_TOKEN\":\"hunter2\",\"B\":\"b\"},\"hyperparameters\":{\"lr\":0.1}}"
+	"{\"name\":\"digits\",\"command\":[\"/bin/true\",\"--api-key\",\"hunter2\"],"                            \
+	"\"environment\":{\"A_TOKEN\":\"hunter2\",\"B\":\"b\",\"DATABASE_URL\":\"postgres://u:hunter2@h\"},"     \
+	"\"hyperparameters\":{\"lr\":0.1,\"hf_token\":\"hunter2\"}}"
 
-void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
-              uint32_t attempts)
+static void put_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
+                    uint32_t attempts, uint8_t deleted)
 {
 	static unsigned again; /* a job that is set a second time has another event */
 	struct store_txn *t = store_txn_new();
@@ -339,6 +340,7 @@ void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, 
 	                      .wanted = (char *)"",
 	                      .attempts = attempts,
 	                      .nodes = 1,
+	                      .deleted = deleted,
 	                      .cleanup = (char *)"",
 	                      .idem_digest = (char *)""};
 	struct event_row ev = {.id = attempts ? 500000 + ++again : id * 1000,
@@ -350,6 +352,17 @@ void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, 
 	store_txn_event(t, &ev);
 	store_txn_job(t, &row);
 	hkit_commit(k, t);
+}
+
+void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
+              uint32_t attempts)
+{
+	put_job(k, id, name, owner, status, attempts, 0);
+}
+
+void hkit_job_removed(struct hkit *k, uint64_t id, const char *name)
+{
+	put_job(k, id, name, NULL, "completed", 1, 1);
 }
 
 static void do_notice(struct hkit *k, void *arg)

@@ -40,6 +40,8 @@ void hkit_commit(struct hkit *k, struct store_txn *t);
 /* A job row with the event "submitted"; owner NULL: the admin's account. */
 void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
               uint32_t attempts);
+/* The record of a job that has ended and was removed. */
+void hkit_job_removed(struct hkit *k, uint64_t id, const char *name);
 /* An event, committed, then made known as the state thread would. */
 void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type);
 

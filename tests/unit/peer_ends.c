@@ -49,6 +49,14 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 		for (uint32_t i = 0; i < d->data.n; i++)
 			x->spoilt += d->data.data[i] != (uint8_t)(i * 31 + (i >> 8));
 	}
+	if (type == WM_PREPARE) { /* a table whose specification is full of s */
+		const struct wire_shared *g = ((struct wm_prepare *)msg)->gang;
+		uint32_t n = g ? (uint32_t)(g->data[1] << 16 | g->data[2] << 8 | g->data[3]) : 0;
+
+		x->spoilt += !g || !n || n + 4 > g->n;
+		for (uint32_t i = 0; g && i < n && i + 4 < g->n; i++)
+			x->spoilt += g->data[i + 4] != 's';
+	}
 	wire_free(type, msg);
 	if (x->destroy_on_msg) {
 		peer_destroy(p);

@@ -4,6 +4,7 @@
 #include "tests/unit/stagekit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,19 @@ void stagekit_job(struct stagekit *k)
 	}
 }
 
+/* As launch_dirs.c makes it: the agent's, and closed, until it is handed over. */
+static void close_ml(struct stagekit *k)
+{
+	static const char *const dirs[] = {"", "/input", "/input/config", "/input/data"};
+
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		cleanup_free char *path = xasprintf("%s%s", k->paths.ml, dirs[i]);
+
+		if (chown(path, geteuid(), getegid()) < 0 || chmod(path, i ? 0755 : 0700) < 0)
+			tap_bail("%s: %s", path, strerror(errno));
+	}
+}
+
 static void on_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
 {
 	struct stagekit *k = arg;
@@ -140,6 +154,9 @@ struct stage *stagekit_begin(struct stagekit *k, const char *keys, const char *b
 	struct err e;
 
 	stagekit_job(k);
+	close_ml(k);
+	if (k->before)
+		k->before(k);
 	dir = xasprintf("%s/logs/setup", k->paths.work);
 	k->setup = nodelog_open(dir, k->env.clock, &e);
 	spec = spec_parse(text, strlen(text), &e);
@@ -214,4 +231,27 @@ char *stagekit_tree(struct stagekit *k, const char *dir)
 		tap_bail("%s", e.text);
 	free(manifest);
 	return xstrdup(digest);
+}
+
+void stagekit_many(const char *dir, unsigned n)
+{
+	char part[241], name[16];
+	cleanup_free char *deep = NULL;
+	cleanup_close int fd = -1;
+	struct err e;
+
+	memset(part, 'p', sizeof(part) - 1);
+	part[sizeof(part) - 1] = '\0';
+	deep = xasprintf("%s/%s/%s/%s", dir, part, part, part);
+	if (fs_mkdir_p(deep, 0755, &e) < 0 || (fd = open(deep, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		tap_bail("%s", deep);
+	for (unsigned i = 0; i < n; i++) {
+		int one;
+
+		snprintf(name, sizeof(name), "f%06u", i);
+		one = openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		if (one < 0)
+			tap_bail("%s/%s: %s", deep, name, strerror(errno));
+		close(one);
+	}
 }

@@ -16,6 +16,7 @@ struct stagekit {
 	struct launch_user user;
 	struct launch_paths paths;
 	unsigned runs;
+	void (*before)(struct stagekit *k); /* called when the folders are made, before staging; NULL none */
 	/* of the last run */
 	struct nodelog *setup;
 	int done, rc;
@@ -41,6 +42,8 @@ char *stagekit_read(const struct stagekit *k, const char *path);
 void stagekit_put(const char *path, const char *text); /* with its folders */
 /* Puts a folder into the controller's blobs; digest malloc'ed. */
 char *stagekit_tree(struct stagekit *k, const char *dir);
+/* n empty files far below dir, so that their manifest has some 780 bytes a file. */
+void stagekit_many(const char *dir, unsigned n);
 uid_t stagekit_owner(const struct stagekit *k, const char *path); /* (uid_t)-1 none */
 
 #endif

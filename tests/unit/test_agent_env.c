@@ -189,6 +189,8 @@ static void test_golden(void)
 	is_str(strv_getenv(&masked, "WANDB_API_KEY"), "***", "a secret is masked");
 	is_str(strv_getenv(&masked, "HEARTH_TOKEN"), "***", "the job's token too");
 	is_str(strv_getenv(&masked, "RANK"), "3", "the rest is plain");
+	ok(!strcmp(strv_getenv(&masked, "SM_HPS"), strv_getenv(&env, "SM_HPS")),
+	   "without secrets JSON is untouched");
 	strv_fini(&env);
 	strv_fini(&masked);
 	plan_destroy(p);
@@ -285,6 +287,7 @@ static void test_entry_point(void)
 
 static void test_plan(void)
 {
+	static const uint32_t no_ranks[] = {2, 0, 1};
 	struct plan *p = make(1), *again;
 	const char *dir = tap_tmpdir();
 	struct wm_prepare *m;
@@ -303,9 +306,12 @@ static void test_plan(void)
 	m = test_prepare(spec, 3, nodes, addresses, ranks, groups);
 	ok(!plan_create(m, &e), "node rank outside");
 	like(e.text, "node rank 3 of 3", "says so");
-	m = test_prepare(spec, 0, nodes, addresses, ranks, groups);
-	m->ranks_per_node.v[1] = 0;
+	m = test_prepare(spec, 0, nodes, addresses, no_ranks, groups);
 	ok(!plan_create(m, &e), "a node without ranks");
+	m = test_prepare(spec, 0, nodes, addresses, ranks, groups);
+	m->gang->data[3]++;
+	ok(!plan_create(m, &e), "a table that is malformed");
+	like(e.text, "gang's table", "says so");
 	m = test_prepare("{\"name\":\"x\",\"command\":[\"a\"]}", 0, nodes, addresses, ranks, groups);
 	ok(!plan_create(m, &e), "spec of another size");
 	like(e.text, "asks for 1 nodes", "says so");

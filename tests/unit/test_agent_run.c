@@ -3,15 +3,18 @@
  * launchers, kill, adoption, lease.
  */
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
@@ -29,7 +32,9 @@ static const char *const run_a[] = {"--slots", "8", NULL};
 static char *spec(const char *launcher, unsigned instances, unsigned ranks, const char *shell)
 {
 	return xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"%s\","
-	                 "\"resources\":{\"instances\":%u,\"ranks_per_instance\":%u}}",
+	                 "\"resources\":{\"instances\":%u,\"ranks_per_instance\":%u},"
+	                 "\"hyperparameters\":{\"hf_token\":\"hunter2\"},"
+	                 "\"environment\":{\"DB_PASS\":\"hunter2\",\"DATABASE_URL\":\"postgres://u:hunter2@h\"}}",
 	                 shell, launcher, instances, ranks);
 }
 
@@ -89,7 +94,10 @@ static void clean(uint64_t job)
 
 static void test_direct(void)
 {
-	ok(prepare_one(11, "direct", 2, "echo hello $RANK of $WORLD_SIZE; exit $LOCAL_RANK"), "direct: ready");
+	ok(prepare_one(11, "direct", 2,
+	               "[ $DB_PASS$SM_HP_HF_TOKEN = hunter2hunter2 ] && echo hello $RANK of $WORLD_SIZE; exit "
+	               "$LOCAL_RANK"),
+	   "direct: ready");
 	is_int(ctl_proc(a, PROC_RANK, 1)->state, PS_WAITING, "ranks wait");
 	ctl_go(a, 11, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ends by itself");
@@ -99,9 +107,46 @@ static void test_direct(void)
 	ok(a->seen & (1u << LAUNCH_RUNNING), "it was running in between");
 	ok(a->launch->phases.n >= 3, "phases are listed");
 	clean(11);
+	is_str(a->launch->phase, LAUNCH_PHASE_SAVED, "and said that its output is saved");
 	is_str(ctl_stream(c, "11 rank-1"), "hello 1 of 2\n", "the log arrived");
 	like(ctl_stream(c, "11 system-algo-1"), "rank 1 exited with 1", "the node's log tells");
 	like(ctl_stream(c, "11 system-algo-1"), "HEARTH_TOKEN=***", "environment with secrets masked");
+	like(ctl_stream(c, "11 system-algo-1"), "SM_HPS={\"hf_token\":\"***\"}", "inside JSON too");
+	ok(!strstr(ctl_stream(c, "11 system-algo-1"), "hunter2"), "and nowhere in clear");
+}
+
+/* What the job's account puts at output/failure is read by an agent that may be root, on its loop. */
+static void test_failure_is_hostile(void)
+{
+	cleanup_free char *secret = xasprintf("%s/secret", tap_tmpdir()), *link = NULL;
+	struct err e;
+
+	if (fs_replace(secret, "the token\n", 10, 0600, &e) < 0)
+		tap_bail("%s", e.text);
+	link = xasprintf("ln -s %s ../output/failure; exit 1", secret);
+	ok(prepare_one(91, "direct", 1, link), "failure is a link: ready");
+	ctl_go(a, 91, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_str(a->failure, NULL, "the file behind the link is not shown");
+	clean(91);
+	ok(prepare_one(92, "direct", 1, "mkfifo ../output/failure; exit 1"), "a FIFO: ready");
+	ctl_go(a, 92, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "the agent does not hang in it");
+	is_str(a->failure, NULL, "and has no text");
+	clean(92);
+	ok(prepare_one(93, "direct", 1, "echo x > failure; rm -r ../output; ln -s code ../output; exit 1"),
+	   "its folder is a link: ready");
+	ctl_go(a, 93, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_str(a->failure, NULL, "nothing by way of it");
+	clean(93);
+	ok(prepare_one(94, "direct", 1, "(printf %01023d 0; echo äb) > ../output/failure; exit 1"),
+	   "a long one: ready");
+	ctl_go(a, 94, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_int(a->failure ? (int)strlen(a->failure) : -1, 1023,
+	       "at most 1 KiB, cut before a character that does not fit");
+	clean(94);
 }
 
 static void test_not_found(void)
@@ -331,20 +376,6 @@ static int beats_go_on(struct ctl *x, void *arg)
 	return a->beats >= x->want_beats;
 }
 
-static void sock_path(const struct ctl_agent *g, char *out, size_t size)
-{
-	cleanup_free char *log = xasprintf("%s.log", g->dir);
-	char *text, *at;
-
-	out[0] = '\0';
-	if (fs_read_file(log, 16 * 1024 * 1024, &text, NULL, NULL) < 0)
-		return;
-	at = strstr(text, " run=");
-	if (at)
-		snprintf(out, size, "%.*s/agent.sock", (int)strcspn(at + 5, " "), at + 5);
-	free(text);
-}
-
 static int dial_unix(const char *path)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -406,7 +437,7 @@ static void test_doors(void)
 	uint32_t seed = 7; /* of the junk: the same in every run */
 	int closed = 0;
 
-	sock_path(a, path, sizeof(path));
+	ctl_sock_path(a, path, sizeof(path));
 	ok(prepare_one(51, "direct", 1, "sleep 1000"), "doors: ready");
 	is_int(ask_rsh(path, "wrong", "algo-1"), PS_FAILED, "a wrong token is refused");
 	is_int(ask_rsh(path, token, "algo-7"), PS_FAILED, "so is a node that is not in the launch");
@@ -437,27 +468,12 @@ static void test_doors(void)
 	clean(51);
 }
 
-/* Can another account walk to the programs? */
-static int reachable(const char *path)
-{
-	char copy[4096];
-	struct stat st;
-
-	snprintf(copy, sizeof(copy), "%s", path);
-	for (char *p = strrchr(copy, '/'); p && p != copy; p = strrchr(copy, '/')) {
-		*p = '\0';
-		if (stat(copy, &st) < 0 || !(st.st_mode & 1))
-			return 0;
-	}
-	return 1;
-}
-
 static void test_other_account(void)
 {
 	cleanup_free char *program = xasprintf(
 	    "%s/agent/hearth-rank", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
 
-	if (geteuid() != 0 || !reachable(program)) {
+	if (geteuid() != 0 || !ctl_reachable(program)) {
 		tap_skip("needs root, and programs that other accounts can reach");
 		return;
 	}
@@ -502,18 +518,57 @@ static void test_controller_down(void)
 	clean(31);
 }
 
+/* Files of the agent that a question to a neighbour must not need. */
+static void hide(const char *name, int back)
+{
+	cleanup_free char *shown = xasprintf("%s/%s", a->dir, name), *away = xasprintf("%s.away", shown);
+
+	ok(rename(back ? away : shown, back ? shown : away) == 0, "%s: %s", name, back ? "back" : "away");
+}
+
 static void test_cut(void)
 {
+	pid_t shim;
+
 	start_forever(32);
+	shim = ctl_parent(ctl_proc(a, PROC_RANK, 0)->pid);
+	ok(shim > 1 && kill(shim, SIGSTOP) == 0, "its shim hears nobody any more");
 	ctl_refuse(c, a);
+	hide("agent.key", 0);
 	ok(ctl_wait_log(a, "final=1 verdict=\"another agent still hears", LONG),
-	   "the neighbour hears it: this one is cut off");
+	   "the neighbour hears it: this one is cut off, and asks without its disk");
+	hide("agent.key", 1);
+	ok(ctl_wait_log(a, "event=fenced job=32 attempt=1", LONG), "what it runs is killed");
+	ok(!ctl_wait_log(a, "job=32 attempt=1 state=ended", 0), "in the same turn, before the ladder has begun");
+	ok(ctl_is_zombie(ctl_proc(a, PROC_RANK, 0)->pid), "the rank is dead although its shim could not kill it");
+	kill(shim, SIGCONT);
 	ok(ctl_wait_log(a, "job=32 attempt=1 state=ended", LONG), "and ends its launch by itself");
 	is_int(left_over(32, 0), 0, "nothing is left");
 	ctl_refuse(c, NULL);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "told when the connection is back");
 	is_int(a->launch->cls, RC_NODE_LOST, "with its class");
 	clean(32);
+}
+
+/* What it has to give away is not given while it is cut off, and after that only when it is still wanted. */
+static void test_cut_upload(void)
+{
+	ok(prepare_one(34, "direct", 1, "echo w > $SM_MODEL_DIR/w"), "upload: ready");
+	ctl_go(a, 34, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	c->no_blobs = 1;
+	ctl_collect(a, 34, 1, 1, 1);
+	ok(ctl_wait_phase(a, "uploading", LONG), "is uploading");
+	ctl_refuse(c, a);
+	ok(ctl_wait_log(a, "event=upload_fenced job=34 attempt=1", LONG), "the fence ends that");
+	c->no_blobs = 0;
+	ctl_refuse(c, NULL);
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "it is back");
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "and waits to be told again");
+	ctl_collect(a, 34, 1, 2, 0);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "given up: cleaned");
+	is_str(a->artifacts ? a->artifacts : "", "", "and nothing of it is registered");
+	ok(ctl_wait_log(a, "event=forgotten job=34 attempt=1", LONG), "forgotten");
 }
 
 static void test_minority(void)
@@ -527,6 +582,103 @@ static void test_minority(void)
 	ctl_heal(c);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "told when the connection is back");
 	clean(33);
+}
+
+/* Exit status and what a program said, which must end by itself. */
+static int says(const char *args, char **out)
+{
+	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
+	cleanup_free char *line = xasprintf("timeout 100 %s/agent/hearth-agent %s 2>&1 </dev/null", top, args);
+	FILE *f = popen(line, "r");
+	int status;
+
+	*out = xcalloc(1, 16384);
+	if (!f)
+		tap_bail("popen");
+	(void)!fread(*out, 1, 16383, f);
+	status = pclose(f);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A job that takes more than it asked for ends, and is told which limit it passed. */
+static void test_limits(void)
+{
+	const struct wm_proc_report *p;
+
+	c->disk_bytes = 8 << 20;
+	ok(prepare_one(71, "direct", 1, "head -c 40000000 /dev/zero > $SM_OUTPUT_DATA_DIR/big; sleep 600"),
+	   "disk limit: ready");
+	c->disk_bytes = 0;
+	ctl_go(a, 71, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "writing more than the disk limit ends it");
+	is_int(a->launch->cls, RC_DISK, "for the disk");
+	like(a->launch->text, "8.0MiB", "the limit is named");
+	is_int(left_over(71, 0), 0, "nothing is left");
+	clean(71);
+
+	c->memory_bytes = 64 << 20;
+	ok(prepare_one(72, "direct", 1, "exec python3 -c 'x = bytearray(400 << 20)'"), "memory limit: ready");
+	c->memory_bytes = 0;
+	ctl_go(a, 72, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "taking more than the memory limit ends it");
+	p = ctl_proc(a, PROC_RANK, 0);
+	ok(p->signal == SIGKILL && p->oom, "by the kernel or the watch, as out of memory");
+	clean(72);
+}
+
+/* A process that answers every connection in plain HTTP. */
+static pid_t plain_server(unsigned *port)
+{
+	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one;
+	char junk[1024];
+	pid_t pid;
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&in, n) < 0 || listen(fd, 16) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&in, &n) < 0)
+		tap_bail("cannot listen");
+	*port = ntohs(in.sin_port);
+	pid = fork();
+	while (pid == 0) {
+		one = accept(fd, NULL, NULL);
+		if (read(one, junk, sizeof(junk)) > 0)
+			(void)!write(one, answer, sizeof(answer) - 1);
+		close(one);
+	}
+	close(fd);
+	return pid;
+}
+
+/* Each mistake at the first start ends with its cause and what to do next. */
+static void test_first_start(void)
+{
+	cleanup_free char *none = NULL, *half = NULL, *gone = NULL, *scheme = NULL, *free_ = NULL;
+	cleanup_free char *data = xasprintf("%s/first", tap_tmpdir());
+	unsigned port;
+	pid_t plain = plain_server(&port);
+	cleanup_free char *only = xasprintf("--data %s", data);
+	cleanup_free char *tls =
+	    xasprintf("--data %s --name n9 --controller https://127.0.0.1:%u --join %s", data, port, c->token);
+	cleanup_free char *bare = xasprintf("--data %s --name n9 --controller %s", data, c->url);
+	cleanup_free char *nobody = xasprintf(
+	    "--data %s --name n9 --join-wait 1 --controller http://127.0.0.1:1 --join %s", data, c->token);
+
+	is_int(says("", &none), 2, "without arguments: usage");
+	like(none, "--controller and --data are missing", "what is missing");
+	is_int(says(only, &half), 2, "half of them");
+	like(half, "--controller is missing", "named");
+	is_int(says(bare, &free_), 1, "no token");
+	like(free_, "has not joined a cluster yet; get a token by `jobctl token create`", "what to do");
+	is_int(says(tls, &scheme), 1, "https for a controller that speaks http");
+	like(scheme, "answers http, not https: give --controller http://127", "is named at once");
+	kill(plain, SIGKILL);
+	waitpid(plain, NULL, 0);
+	is_int(says(nobody, &gone), 1, "nobody at that address");
+	like(gone, "event=join_waits for_s=1 reason=", "is said when it begins to wait");
+	like(gone, "hearth-agent: http://127.0.0.1:1: Could", "and when it gives up");
+	like(gone, "is hearthd running there", "with what to look at");
 }
 
 static void test_bad_token(void)
@@ -551,8 +703,11 @@ static void test_faults(void)
 {
 #ifdef HEARTH_FAULTS
 	struct ctl_agent *keep = a;
+	uint64_t before;
+	char path[200];
 
-	setenv("HEARTH_FAULTS", "agent.launch=1,agent.send=2x3,agent.state=1x1000", 1);
+	setenv("HEARTH_FAULTS",
+	       "agent.launch=1,agent.send=2x3,agent.state=1x1000,agent.namespaces=1x9,agent.rsh_accept=1x4", 1);
 	a = ctl_agent_start(c, 3, "n4", NULL);
 	unsetenv("HEARTH_FAULTS");
 	ok(ctl_wait_synced(a, 1, LONG), "faults: a report that could not be sent is sent again");
@@ -565,6 +720,13 @@ static void test_faults(void)
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "and runs");
 	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 3, "exactly");
 	clean(62);
+	like(ctl_stream(c, "62 system-algo-1"), "note: no private /tmp, /dev/shm and /opt/ml: injected",
+	     "what the job could not have stands in the node's log");
+	ctl_sock_path(a, path, sizeof(path));
+	before = clock_boot_us(clock_real());
+	is_int(ask_rsh(path, "nobody's", "algo-1"), PS_FAILED,
+	       "no descriptor is left four times, then it answers");
+	ok(clock_boot_us(clock_real()) - before > 300000, "and it waited in between, instead of asking at once");
 	ctl_agent_kill(a, SIGTERM);
 	a = keep;
 #else
@@ -580,18 +742,22 @@ int main(void)
 	if (access(program, X_OK) < 0)
 		tap_skip_all("hearth-agent is not built");
 	chmod(tap_tmpdir(), 0711);
+	signal(SIGPIPE, SIG_IGN); /* agents are killed while they are spoken to */
 	c = ctl_start(tap_tmpdir());
+	test_first_start();
 	test_bad_token();
 	a = ctl_agent_start(c, 0, "n1", run_a);
 	ok(ctl_wait_synced(a, 1, LONG), "joined, connected, reported");
 	ok(a->inv && a->inv->peer_port > 0 && a->inv->gpus.n == 2, "inventory");
 	test_direct();
+	test_failure_is_hostile();
 	test_not_found();
 	test_kill();
 	test_adoption();
 	test_reports_kept();
 	test_doors();
 	test_torchrun();
+	test_limits();
 	test_faults();
 	if (access("/usr/bin/mpirun", X_OK) == 0) {
 		test_kill_while_ready();
@@ -611,6 +777,7 @@ int main(void)
 	}
 	test_controller_down();
 	test_cut();
+	test_cut_upload();
 	test_minority();
 	ctl_agent_start(c, 1, "n2", run_a); /* so that it ends in order */
 	ok(ctl_wait_synced(b, b->connections + 1, LONG), "second agent again");

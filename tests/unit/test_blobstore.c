@@ -297,12 +297,13 @@ static void test_gc(void)
 	/* uploads */
 	hash_hex("0123456789", 10, lost);
 	put("alice", lost, 0, 10, "01234", 5, &present, &complete, &e);
+	put(NULL, lost, 0, 10, "01234", 5, &present, &complete, &e); /* a node's */
 	clock_fake_advance(&clock_, 23 * HOUR_US);
 	blobstore_gc(bs, &gc, &e);
 	is_int((int64_t)gc.uploads_removed, 0, "an upload may rest for some hours");
 	clock_fake_advance(&clock_, 12 * HOUR_US);
 	blobstore_gc(bs, &gc, &e);
-	is_int((int64_t)gc.uploads_removed, 1, "but not for a day");
+	is_int((int64_t)gc.uploads_removed, 2, "but not for a day, a user's and a node's");
 	/* safety */
 	make_tree((char *)(uintptr_t) "alice", "keep2", "print('keep')\n", keep);
 	clock_fake_advance(&clock_, 2 * HOUR_US);

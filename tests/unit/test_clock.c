@@ -1,5 +1,6 @@
 /* clock: the fake moves only by hand, the real one forward; time stamps. */
 #include "common/clock.h"
+#include "common/fault.h"
 
 #include "tests/lib/tap.h"
 
@@ -32,6 +33,30 @@ static void test_real(void)
 	ok(clock_real_us(c) > 1700000000000000ull, "real time is after 2023");
 }
 
+#ifdef HEARTH_FAULTS
+static void test_jumps(void)
+{
+	const struct clock *c = clock_real();
+	uint64_t real = clock_real_us(c), boot = clock_boot_us(c);
+
+	fault_arm("clock.forward", 2, 1);
+	ok(clock_real_us(c) < real + 60000000, "the first reading is true");
+	ok(clock_real_us(c) > real + 3599000000, "at the second it is an hour later");
+	ok(clock_real_us(c) > real + 3599000000, "and stays so");
+	ok(clock_boot_us(c) < boot + 60000000, "the boot clock knows nothing of it");
+	fault_arm("clock.back", 1, 2);
+	ok(clock_real_us(c) < real + 60000000 && clock_real_us(c) < real - 3500000000, "twice back");
+	fault_arm("clock.suspend", 1, 1);
+	ok(clock_boot_us(c) >= boot + 60000000, "a suspend of a minute");
+	fault_clear();
+}
+#else
+static void test_jumps(void)
+{
+	tap_skip("failpoints are not compiled in (--enable-faults)");
+}
+#endif
+
 static void test_rfc3339(void)
 {
 	char s[CLOCK_RFC3339_SIZE];
@@ -47,6 +72,7 @@ int main(void)
 {
 	test_fake();
 	test_real();
+	test_jumps();
 	test_rfc3339();
 	return tap_done();
 }

@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -159,6 +161,11 @@ static int enter(void *arg)
 	}
 	if (!in->holder || HAS_HELPER_THREAD)
 		return 0;
+	snprintf(path, sizeof(path), "/proc/%u/ns/user", in->holder);
+	fd = open(path, O_RDONLY);
+	if (geteuid() != 0 && (fd < 0 || setns(fd, CLONE_NEWUSER) < 0))
+		return -1;
+	close(fd);
 	snprintf(path, sizeof(path), "/proc/%u/ns/ipc", in->holder);
 	fd = open(path, O_RDONLY);
 	if (fd < 0 || setns(fd, CLONE_NEWIPC) < 0)
@@ -253,6 +260,44 @@ static int gone(void *pid)
 	return kill(*(pid_t *)pid, 0) == 0;
 }
 
+/* Inside the user namespace of an ordinary user, who has no control groups here. */
+static void test_ordinary(struct container *c, const char *token)
+{
+	cleanup_free char *me = xasprintf("%u %u\n", (unsigned)geteuid(), (unsigned)getegid());
+	char *got;
+	int status;
+	pid_t pid;
+
+	got = run_sh(c, token, "echo $(id -u) $(id -g); grep CapEff /proc/self/status; ls /opt", &status);
+	like(got, me, "that user and no other");
+	like(got, "CapEff:\t0000000000000000", "without any right of root");
+	if (getenv("TEST_OPT_WITHOUT_ML")) {
+		like(got, "\nlink\n", "a link in /opt is still there");
+		like(got, "ml\n", "beside /opt/ml");
+		free(got);
+		got = run_sh(c, token,
+		             "cat /opt/there/file /opt/plain /opt/link; touch /opt/new 2>&1 | grep -c Read-only",
+		             &status);
+		is_str(got, "in there\nplain\nplain\n1\n",
+		       "what /opt held is in its place, and nothing can be added");
+	}
+	free(got);
+	/* Seen, marked and ended from outside; inside, one may look into the other as shared memory of MPI does.
+	 */
+	pid = start_sh(c, token,
+	               "trap '' TERM; sleep 1000 & cat /proc/$!/environ >/tmp/peer; : >/tmp/up; wait; wait", -1);
+	got = xasprintf("%s/tmp/up", paths.work);
+	for (int i = 0; i < 2000 && access(got, F_OK) < 0; i++)
+		loop_run_once(loop, 5);
+	free(got);
+	is_int(container_processes(c), 2, "both are found by their mark from outside");
+	got = run_sh(c, token, "tr '\\0' '\\n' </tmp/peer | grep -c TOKEN_LAUNCH", &status);
+	is_str(got, "1\n", "a process inside may look into another");
+	free(got);
+	is_int(container_kill_all(c, 5000), 0, "and both can be killed");
+	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "killed");
+}
+
 static void test_isolation(void)
 {
 	struct container_params p = {
@@ -308,8 +353,10 @@ static void test_isolation(void)
 	             "os.stat(os.ttyname(s)).st_gid)';"
 	             "else echo /dev/pts/0 5; fi",
 	             &status);
-	like(got, "/dev/pts/0 5", "an ordinary user gets a terminal");
+	like(got, env.is_root ? "/dev/pts/0 5" : "/dev/pts/0", "an ordinary user gets a terminal");
 	free(got);
+	if (!env.is_root)
+		test_ordinary(c, p.token);
 	out = run_sh(NULL, "host", "grep -c hearth /proc/self/mountinfo", &status);
 	is_str(out, "0\n", "no mount has come out");
 	free(out);
@@ -337,6 +384,110 @@ out:
 	strv_fini(&oom);
 	is_int(container_adopt(&env, &p, on_limit, NULL, &e) == NULL, 1, "nothing to adopt any more");
 	is_int(e.code, ERR_NOT_FOUND, "says so");
+}
+
+/* An agent that dies while the holder exists and no record names it yet: the next one finds it by its mark.
+ */
+static void test_orphan(void)
+{
+	struct container_params p = {.name = "6.1", .token = "orphan-token", .paths = &paths, .user = &user};
+	struct container *c;
+	cleanup_free char *record = NULL;
+	struct strv procs = {0}, oom = {0};
+	uint32_t holder;
+	uint64_t start;
+	struct err e = {0};
+	pid_t pid;
+
+	set_up("6.1");
+	record = xasprintf("%s/container", paths.run);
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	if (!c)
+		tap_bail("container: %s", e.text);
+	container_shim(c, &procs, &oom, &holder, &start);
+	container_forget(c);
+	put(record, "making\n");
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	ok(c != NULL, "made again");
+	pid = (pid_t)holder;
+	if (holder)
+		is_int(until_zero(gone, &pid), 0, "the holder that no record named is gone");
+	else
+		tap_skip("no right to make namespaces");
+	container_destroy(c);
+	strv_fini(&procs);
+	strv_fini(&oom);
+}
+
+static void test_turned_off(void)
+{
+	struct container_params p = {.name = "7.1", .token = "off-token", .paths = &paths, .user = &user};
+	struct container *c;
+	struct err e = {0};
+	int said = 0;
+
+	set_up("7.1");
+	env.cfg.no_namespaces = 1;
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	env.cfg.no_namespaces = 0;
+	is_int(container_isolated(c), 0, "nothing of its own when that is turned off");
+	for (size_t i = 0; i < container_notes(c)->n; i++)
+		said |= strstr(container_notes(c)->v[i], "--no-namespaces") != NULL;
+	ok(said, "which is said");
+	container_destroy(c);
+}
+
+/* ---- the same as an ordinary user ------------------------------------------------------------------- */
+
+/* The machine's /opt, or one that holds a few things but no ml. */
+static void other_opt(void)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", "/opt", "tmpfs", 0, "mode=755") < 0 || mkdir("/opt/there", 0755) < 0 ||
+	    symlink("plain", "/opt/link") < 0)
+		_exit(99);
+	put("/opt/there/file", "in there\n");
+	put("/opt/plain", "plain\n");
+	setenv("TEST_OPT_WITHOUT_ML", "1", 1);
+}
+
+/* This program again, as nobody, with output of its own: its result is one test here. */
+static void test_as_nobody(const char *what, int without_ml)
+{
+	cleanup_free char *out = in_tmp("nobody.out"), *tmp = in_tmp("nobody"), *text = NULL;
+	int status, fd;
+	pid_t pid;
+
+	make_dir(tmp);
+	if (chmod(tap_tmpdir(), 0755) < 0 || chmod(tmp, 01777) < 0)
+		tap_bail("chmod");
+	pid = fork();
+	if (pid == 0) {
+		fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+		if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+			_exit(99);
+		if (without_ml)
+			other_opt();
+		if (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
+		    setresuid(65534, 65534, 65534) < 0)
+			_exit(99);
+		setenv("TMPDIR", tmp, 1);
+		execl("/proc/self/exe", "test_container", (char *)NULL);
+		_exit(98);
+	}
+	waitpid(pid, &status, 0);
+	fs_read_file(out, 1 << 20, &text, NULL, NULL);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 98) {
+		tap_skip("the build folder is not readable for an ordinary user");
+		return;
+	}
+	if (text && strstr(text, "# SKIP no right to make namespaces")) {
+		tap_skip("an ordinary user may not make namespaces");
+		return;
+	}
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", what);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		tap_diag("%s", text ? text : "no output");
 }
 
 static void test_kill(int as_root)
@@ -422,6 +573,53 @@ static void test_confined(void)
 	else
 		like(out, "\t0\n", "one CPU only");
 	free(out);
+	container_destroy(c);
+}
+
+/* Times that the kernel held the group back; -1 it does not count. */
+static long throttled(const struct strv *procs)
+{
+	for (size_t i = 0; i < procs->n; i++) {
+		cleanup_free char *dir = xstrndup(procs->v[i], (size_t)(strrchr(procs->v[i], '/') - procs->v[i])),
+		                  *path = xasprintf("%s/cpu.stat", dir), *text = NULL;
+		const char *at;
+
+		if (fs_read_file(path, 4096, &text, NULL, NULL) == 0 && (at = strstr(text, "nr_throttled ")))
+			return atol(at + strlen("nr_throttled "));
+	}
+	return -1;
+}
+
+/* A loop that would take a whole CPU is held back in every period. */
+static void test_quota(void)
+{
+	struct container_params p = {
+	    .name = "5.1", .token = "quota-token", .paths = &paths, .user = &user, .cpu_quota = 0.2};
+	struct container *c;
+	struct strv procs = {0}, oom = {0};
+	struct err e = {0};
+	uint32_t holder;
+	uint64_t start;
+	int status, refused = 0;
+	pid_t pid;
+
+	set_up("5.1");
+	c = container_create(&env, &p, on_limit, NULL, &e);
+	for (size_t i = 0; i < container_notes(c)->n; i++)
+		refused |= strstr(container_notes(c)->v[i], "quota") != NULL;
+	container_shim(c, &procs, &oom, &holder, &start);
+	if (refused || throttled(&procs) < 0) {
+		tap_skip("no cpu controller that may be used");
+	} else {
+		pid = start_sh(c, p.token, "while :; do :; done", -1);
+		for (int i = 0; i < 2000 && throttled(&procs) < 3; i++)
+			loop_run_once(loop, 10);
+		ok(throttled(&procs) >= 3, "held back %ld times", throttled(&procs));
+		is_int(container_kill_all(c, 5000), 0, "killed");
+		waitpid(pid, &status, 0);
+	}
+	strv_fini(&procs);
+	strv_fini(&oom);
 	container_destroy(c);
 }
 
@@ -575,10 +773,19 @@ int main(void)
 		test_kill(1);
 		test_oom();
 		test_confined();
+		test_quota();
 		test_devices();
+		test_as_nobody("all of it as an ordinary user", 0);
+		test_as_nobody("and where there is no /opt/ml", 1);
 	} else {
-		tap_skip("namespaces and control groups: not root");
+		if (HAS_HELPER_THREAD)
+			tap_skip("entering a mount namespace under the thread sanitizer");
+		else
+			test_isolation();
+		tap_skip("control groups: not root");
 	}
+	test_orphan();
+	test_turned_off();
 	free(paths.run);
 	free(paths.work);
 	free(paths.ml);

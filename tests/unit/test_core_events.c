@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "controller/event.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include <signal.h>
 #include <stdio.h>
@@ -244,25 +245,26 @@ static void test_reducer(void)
 	struct event_row ev = {.id = 1, .job = 1, .at_us = 5, .type = type, .data = submitted};
 	struct job_row row = {
 	    .id = 1, .name = name, .owner = owner, .status = status, .created_us = 5, .exit_code = -1};
+	struct store_job_rows rows = {.job = &row};
 	void *state = NULL;
 	char why[200] = "";
 
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
-	is_int(event_reducer(&state, NULL, &row, why, sizeof why, NULL), 0, "a row that its events give");
+	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), 0, "a row that its events give");
 	ok(!state, "the state is freed");
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
 	row.priority = 3;
-	is_int(event_reducer(&state, NULL, &row, why, sizeof why, NULL), -1, "one that they do not give");
+	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "one that they do not give");
 	is_str(why, "priority: events give 0, the row has 3", "is told");
 	row.priority = 0;
 	row.spec = spec;
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
-	is_int(event_reducer(&state, NULL, &row, why, sizeof why, NULL), -1, "another specification");
+	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "another specification");
 	like(why, "SHA-256", "is told, too");
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
 	ev.type = what;
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
-	is_int(event_reducer(&state, NULL, &row, why, sizeof why, NULL), -1, "an unknown event");
+	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "an unknown event");
 	like(why, "unknown type \"what\"", "is told");
 }
 

@@ -23,6 +23,22 @@ static const char *reason_of(struct world *w, uint64_t job)
 	return text;
 }
 
+/* A text of the newest attempt, as the API shows it. */
+static const char *attempt_text(struct world *w, uint64_t job, const char *key)
+{
+	static char text[2000];
+	cJSON *list = store_attempts_json(w->reader, job, NULL);
+	const cJSON *all = cJSON_IsArray(list) ? list : cJSON_GetObjectItemCaseSensitive(list, "attempts");
+	const cJSON *v =
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(all, cJSON_GetArraySize(all) - 1), key);
+	char *printed = cJSON_IsString(v) ? xstrdup(v->valuestring) : v ? cJSON_PrintUnformatted(v) : NULL;
+
+	snprintf(text, sizeof text, "%s", printed ? printed : "");
+	free(printed);
+	cJSON_Delete(list);
+	return text;
+}
+
 static int64_t exit_code_of(struct world *w, uint64_t job)
 {
 	struct job_row row = {0};
@@ -72,6 +88,8 @@ static void test_success(void)
 {
 	struct world *w = world_create(1);
 	struct wm_prepare *p;
+	struct wm_gang *g;
+	void *gang = NULL;
 	struct sent *s;
 	uint64_t id;
 
@@ -84,8 +102,11 @@ static void test_success(void)
 	ok(s != NULL, "both nodes are told to prepare");
 	p = s->msg;
 	is_int(p->node_rank, 1, "b is the second");
-	is_int(p->nodes.n, 2, "two nodes");
-	is_str(p->nodes.v[1], "algo-2", "by their names in the gang");
+	is_int(wire_decode(WM_GANG, p->gang->data, p->gang->n, &gang, NULL), 0, "the gang's table is inside");
+	g = gang;
+	is_int(g->nodes.n, 2, "two nodes");
+	is_str(g->nodes.v[1], "algo-2", "by their names in the gang");
+	wire_free(WM_GANG, g);
 	is_int(p->gpus.n, 1, "with one GPU");
 	is_int(p->epoch, 1, "first epoch");
 	ok(p->master_port >= 21000 && p->master_port <= 21999, "a port of the main node's range");
@@ -144,6 +165,11 @@ static void test_first_failed(void)
 	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape",
 	       "the first to fail is named, with its last line");
 	is_int(exit_code_of(w, id), 3, "its exit code is the job's");
+	is_str(attempt_text(w, id, "class"), "unknown", "an exit code alone says nothing of its cause");
+	like(attempt_text(w, id, "phases"),
+	     "{\"name\":\"stopping\",\"started_at\":\"2027-01-15T08:00:05.000000Z\",\"ended_at\":\"2027-01-15T08:"
+	     "00:05.010000Z\"}",
+	     "the time of stopping is a phase");
 	finish_well(w);
 }
 
@@ -163,6 +189,7 @@ static void test_first_failed_order(void)
 	both(w, id, 1, LAUNCH_CLEANED);
 	like(reason_of(w, id), "rank 1 (algo-2, b) was ended by signal 11", "not the rank that was told to end");
 	is_int(exit_code_of(w, id), 128 + SIGSEGV, "exit code of a signal");
+	is_str(attempt_text(w, id, "class"), "signal", "a signal is certain");
 	finish_well(w);
 }
 
@@ -191,6 +218,7 @@ static void test_oom_and_start_failure(void)
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(reason_of(w, id), "rank 0 (algo-1, a) ran out of memory and was killed",
 	       "out of memory is told as such");
+	is_str(attempt_text(w, id, "class"), "oom", "as its class, too");
 	id = world_submit(w, ONE);
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	world_rank(w, "a", id, 1, 0, PS_FAILED, 0, 0, "/bin/x: no such file");
@@ -198,6 +226,7 @@ static void test_oom_and_start_failure(void)
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "a command that is not there");
 	is_str(reason_of(w, id), "rank 0 (algo-1, a) could not start: /bin/x: no such file", "is named");
+	is_str(attempt_text(w, id, "class"), "user_error", "and is its owner's");
 	finish_well(w);
 }
 
@@ -360,6 +389,41 @@ static void test_time_limit(void)
 	finish_well(w);
 }
 
+/* The controller's machine boots, its wall clock says `real_us` more than before. What has run counts. */
+static void boot_anew(struct world *w, int64_t real_us)
+{
+	world_stop(w, 0);
+	clock_fake_init(&w->clock, w->clock.fake_real_us + (uint64_t)real_us, 60000000);
+	world_start(w);
+	world_turn(w);
+}
+
+static void test_time_limit_reboot(void)
+{
+	struct world *w = world_create(40);
+	uint64_t id, at;
+
+	clock_fake_advance(&w->clock, 86400000000);
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(
+	    w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": {\"max_runtime_s\": 86400}}");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	at = w->clock.fake_real_us;
+	boot_anew(w, 23 * 3600000000ll);
+	is_str(world_status(w, id), "running", "a job of 24 h runs at 23 h, over a boot of the controller");
+	is_int((int64_t)job_find(w->core, id)->deadline_us, 60000000 + 3600000000ll, "and has one hour left");
+	boot_anew(w, -22 * 3600000000ll);
+	is_str(world_status(w, id), "running", "its clock was set back: it runs");
+	ok(job_find(w->core, id)->deadline_us <= 60000000 + 86400000000ull, "no longer than the whole limit");
+	boot_anew(w, (int64_t)(at - w->clock.fake_real_us) - 7200000000ll);
+	ok(job_find(w->core, id)->deadline_us <= 60000000 + 86400000000ull, "also when it is before the start");
+	boot_anew(w, (int64_t)(at - w->clock.fake_real_us) + 25 * 3600000000ll);
+	is_str(world_status(w, id), "stopping", "at 25 h it is stopped at once");
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
 /* An agent ends what passes a limit; its words, not those of the signal, are why. */
 static void test_limit_passed(void)
 {
@@ -433,6 +497,53 @@ static void test_ready_timeout(void)
 		world_advance(w, 1000000);
 	}
 	is_str(world_status(w, id), "recovering", "no rank for 30 s; b has started nothing: it is replaced");
+	finish_well(w);
+}
+
+/* 201 nodes get 20 s more. */
+static void test_ready_timeout_large(void)
+{
+	struct world *w = world_create(41);
+	char name[16];
+	uint64_t id;
+
+	for (int i = 0; i < 201; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		world_agent_up(w, name, 1, 1);
+	}
+	id = world_submit(w, "{\"name\": \"big\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 201, "
+	                     "\"gpus_per_instance\": 1}}");
+	for (int i = 0; i < 201; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		world_launch(w, name, id, 1, LAUNCH_READY, 0, NULL);
+	}
+	ok(job_find(w->core, id)->deadline_us == w->clock.fake_boot_us + 50000000, "the launch has 30 + 20 s");
+	finish_well(w);
+}
+
+/* Importing torch from a cold or shared disk takes minutes, and no rank runs before it is done. */
+static void test_rendezvous_timeout(void)
+{
+	struct world *w = world_create(12);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, "{\"command\": [\"python3\", \"x.py\"], \"launcher\": \"torchrun\"}");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	for (int i = 0; i < 299; i++) {
+		world_beat(w, "a");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "starting", "torchrun may take its time");
+	for (int i = 0; i < 2; i++) {
+		world_beat(w, "a");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "stopping", "but not more than 300 s");
+	is_str(reason_of(w, id), "no rank started within 300 s of the launch", "and it says so");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	finish_well(w);
 }
 
@@ -533,6 +644,43 @@ static void test_upload_failed(void)
 	finish_well(w);
 }
 
+static void say_saved(struct world *w, const char *node, uint64_t job)
+{
+	char phase[] = LAUNCH_PHASE_SAVED, empty[] = "";
+	struct wm_launch_report m = {
+	    .job = job, .attempt = 1, .epoch = 1, .state = LAUNCH_ENDED, .phase = phase, .text = empty};
+
+	world_msg(w, node, 0, WM_LAUNCH_REPORT, &m);
+	world_turn(w);
+}
+
+/* Node b is lost while it cleans up: before it said that its output is saved (or not at all), after, and
+ * after with a restart in between. */
+static void lost_in_cleanup(int saved, int restarted, const char *status)
+{
+	struct world *w = world_create((uint64_t)(50 + saved + restarted));
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, 0, NULL);
+	say_saved(w, "b", id);
+	ok(!job_find(w->core, id)->r.att->places[1].saved, "nothing is saved before the outcome");
+	both(w, id, 1, LAUNCH_ENDED);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	if (saved)
+		say_saved(w, "b", id);
+	if (restarted)
+		world_restart(w);
+	node_is_lost(w->core, node_find(w->core, "b"), "it was switched off", NULL);
+	world_turn(w);
+	ok(strcmp(world_status(w, id), status) == 0, "lost %s its output was saved%s: %s",
+	   saved ? "after" : "before", restarted ? ", restarted meanwhile" : "", status);
+	finish_well(w);
+}
+
 int main(void)
 {
 	test_success();
@@ -545,11 +693,18 @@ int main(void)
 	test_user_error();
 	test_prepare_timeout();
 	test_time_limit();
+	test_time_limit_reboot();
 	test_limit_passed();
 	test_mpirun_fails();
 	test_ready_timeout();
+	test_ready_timeout_large();
+	test_rendezvous_timeout();
 	test_requeue_and_hold();
 	test_rsh();
 	test_upload_failed();
+	lost_in_cleanup(0, 0, "failed");
+	lost_in_cleanup(0, 1, "failed");
+	lost_in_cleanup(1, 0, "completed");
+	lost_in_cleanup(1, 1, "completed");
 	return tap_done();
 }

@@ -30,6 +30,10 @@ static void run_to_end(struct world *w, const char *node, uint64_t id)
 	world_launch(w, node, id, 1, LAUNCH_CLEANED, 0, NULL);
 }
 
+#define FOUR                                                                                                 \
+	"{\"command\": [\"/bin/x\"], \"resources\": {\"ranks_per_instance\": 4}, \"limits\": "                   \
+	"{\"max_runtime_s\": 60}}"
+
 static void test_submit(void)
 {
 	struct world *w = world_create(1);
@@ -43,7 +47,7 @@ static void test_submit(void)
 	is_str(world_status(w, id), "starting", "starts with the first node");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0,
 	       "impossible resources are refused");
-	is_int(w->status, 400, "with 400");
+	is_int(w->status, 409, "with 409: the request is well-formed, the cluster is what it is");
 	like(w->err.text, "no known node with 2 such GPUs (the most is 1, on a)", "and why");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0,
 	       "too long");
@@ -52,18 +56,33 @@ static void test_submit(void)
 	    world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"),
 	    0, "an input that is not there");
 	is_int(w->status, 404, "404");
-	like(w->err.text, "inputs.base: job:77/model: job 77 has left no model", "named");
-	w->bundle_unknown = 1;
-	is_int(world_submit_full(w, ONE, "{\"bundle\": \"" D1 "\"}", NULL, NULL), 0,
-	       "a bundle that was not uploaded");
+	is_str(w->err.text, "inputs.base: there is no job 77", "named");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:77@7\"}"), 0,
+	       "a checkpoint of no job");
+	is_str(w->err.text, "resume_from: there is no job 77", "named, too");
+	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1\"}"), 0,
+	       "a job that has left no checkpoint");
 	is_int(w->status, 404, "404");
+	like(w->err.text, "resume_from: job:1: job 1 has left no checkpoint", "said so");
 	is_int(world_submit_full(w, ONE, "{\"bundle\": \"xyz\"}", NULL, NULL), 0, "a bundle that is no digest");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"source_dir\": \".\"}"), 0,
 	       "a source tree without a bundle");
 	like(w->err.text, "source_dir", "is named");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "but is answered");
-	like(world_text(w, "text"), "1 instance, 1 rank", "with what it would be");
+	is_str(world_text(w, "text"), "1 instance, 1 rank; it would start now", "with what it would be");
+	is_str(world_text(w, "max_runtime_from"), "default", "and where its time limit comes from");
+	world_submit_full(w, FOUR, "{\"dry_run\": true}", NULL, NULL);
+	like(world_text(w, "text"), "1 instance, 4 ranks; it would wait: needs ",
+	     "one that does not fit would wait");
+	is_str(world_text(w, "max_runtime_from"), "specification", "it has a limit of its own");
+	world_submit_full(w, ONE, "{\"dry_run\": true, \"hold\": true}", NULL, NULL);
+	like(world_text(w, "text"), "; it would be held", "a held one does not start");
+	id = world_submit(w, FOUR);
+	is_int(id, 2, "dry runs take no id");
+	is_str(world_status(w, id), "queued", "it does wait");
+	world_agent_up(w, "b", 1, 4);
+	is_str(world_status(w, id), "starting", "until there is room");
 	w->core->cfg.queue_limit = 1;
 	is_int(world_submit(w, ONE), 0, "the queue is full");
 	is_int(w->status, 429, "429");
@@ -102,6 +121,73 @@ static void test_idempotency(void)
 	core_request(w->core, rq);
 	world_turn(w);
 	is_int(w->status, 201, "keys of another user are others");
+	finish_well(w);
+}
+
+static int keyed(struct world *w, enum request_op op, uint64_t job, const char *key, const char *digest,
+                 const char *user)
+{
+	struct request *rq = world_rq(w, op, job);
+
+	rq->idem_key = xstrdup(key);
+	snprintf(rq->idem_digest, sizeof rq->idem_digest, "%s", digest);
+	free(rq->user);
+	rq->user = xstrdup(user);
+	core_request(w->core, rq);
+	world_turn(w);
+	return w->status;
+}
+
+/* Changes other than a submit: the answer is remembered with the change. */
+static void test_answers(void)
+{
+	struct world *w = world_create(20);
+	char token[200];
+	uint64_t id;
+
+	is_int(keyed(w, REQ_TOKEN, 0, "t1", D1, "ada"), 201, "a token");
+	snprintf(token, sizeof token, "%s", world_text(w, "token"));
+	is_int(keyed(w, REQ_TOKEN, 0, "t1", D1, "ada"), 201, "asked for again");
+	is_str(world_text(w, "token"), token, "is the same token");
+	is_int(HASH_COUNT(w->core->tokens), 1, "there is one");
+	is_int(keyed(w, REQ_TOKEN, 0, "t1", D2, "ada"), 409, "the same key with another body is refused");
+	is_int(world_submit_full(w, ONE, NULL, "t1", D2), 0, "for a submit as well");
+	keyed(w, REQ_TOKEN, 0, "t1", D1, "grace");
+	ok(strcmp(world_text(w, "token"), token) != 0, "another user's key is another");
+	world_restart(w);
+	keyed(w, REQ_TOKEN, 0, "t1", D1, "ada");
+	is_str(world_text(w, "token"), token, "the same after a restart");
+	is_int(keyed(w, REQ_TOKEN, 0, "t1", D2, "ada"), 409, "as is the refusal");
+	clock_fake_advance(&w->clock, IDEM_KEPT_US + 1);
+	keyed(w, REQ_TOKEN, 0, "t1", D1, "ada");
+	ok(strcmp(world_text(w, "token"), token) != 0, "after a day a key is new");
+
+	is_int(keyed(w, REQ_REQUEUE, 77, "r0", D1, "ada"), 404, "a refusal");
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit_full(w, ONE, NULL, "s1", D1);
+	is_int(keyed(w, REQ_REQUEUE, id, "s1", D2, "ada"), 409, "the key of a submit is taken");
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	w->hold_commits = 1;
+	keyed(w, REQ_REQUEUE, id, "r0", D2, "ada");
+	keyed(w, REQ_REQUEUE, id, "r0", D2, "ada");
+	w->hold_commits = 0;
+	world_turn(w);
+	is_int(w->status, 200, "requeue, twice at once; the key of a refusal is free");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 15, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_int(job_find(w->core, id)->r.attempts, 2, "the second attempt begins");
+	world_launch(w, "a", id, 2, LAUNCH_READY, 0, NULL);
+	world_restart(w);
+	is_int(keyed(w, REQ_REQUEUE, id, "r0", D2, "ada"), 200, "asked for again, after a restart");
+	like(world_text(w, "text"), "then it waits again", "gets the first answer");
+	is_int((int)job_find(w->core, id)->r.wanted, WANT_NOTHING, "and changes nothing");
+	w->fail_next = 1;
+	keyed(w, REQ_TOKEN, 0, "t2", D1, "ada");
+	ok(w->status >= 500, "a token that could not be stored");
+	world_advance(w, 3000000);
+	is_int(keyed(w, REQ_TOKEN, 0, "t2", D1, "ada"), 201, "is made by the next try");
 	finish_well(w);
 }
 
@@ -174,14 +260,17 @@ static void test_set(void)
 	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "twice is no harm");
 	id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL);
 	is_int(world_request(w, REQ_RM, id, NULL, NULL), 409, "a job that has not ended is not removed");
+	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 6, \"queue\": \"night\"}"), 422,
+	       "there are no queues yet");
+	like(w->err.text, "queue: queues are reserved and not built yet", "said so");
 	is_int(world_request(w, REQ_SET, id, NULL,
-	                     "{\"priority\": 7, \"queue\": \"night\", \"name\": \"other\", \"time\": \"2h\"}"),
+	                     "{\"priority\": 7, \"queue\": \"default\", \"name\": \"other\", \"time\": \"2h\"}"),
 	       200, "set");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"time\": \"900d\"}"), 413, "not beyond the limit");
 	world_restart(w);
 	is_int(job_find(w->core, id)->r.max_runtime_s, 7200, "the limit outlives a restart");
 	is_int(job_find(w->core, id)->r.priority, 7, "priority too");
-	is_str(job_find(w->core, id)->r.queue, "night", "and the queue");
+	is_str(job_find(w->core, id)->r.queue, "default", "and the queue");
 	shown = store_job_json(w->reader, id, NULL);
 	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(shown, "name")), "other", "the name is shown");
 	cJSON_Delete(shown);
@@ -266,6 +355,7 @@ int main(void)
 {
 	test_submit();
 	test_idempotency();
+	test_answers();
 	test_roles();
 	test_set();
 	test_clone();

@@ -3,6 +3,7 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>
+#include <sqlite3.h>
 #include <string.h>
 
 #define TWO                                                                                                  \
@@ -185,6 +186,60 @@ static void test_points(void)
 	finish_well(w);
 }
 
+static void one_attempt(struct world *w, uint64_t id, uint32_t number)
+{
+	world_launch(w, "a", id, number, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, number, 0, PS_RUNNING, 0, 0, NULL);
+	if (number == 1)
+		world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	world_rank(w, "a", id, number, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, "a", id, number, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, number, LAUNCH_CLEANED, 0, NULL);
+}
+
+/* Any field that is not what the events give is found, of the job, of an older attempt, of a rank. */
+static void test_spoiled(void)
+{
+	static const struct {
+		const char *spoil, *mend;
+	} cases[] = {
+	    {"UPDATE job SET reason = 'x' || reason", "UPDATE job SET reason = substr(reason, 2)"},
+	    {"UPDATE attempt SET outcome = 'succeeded' WHERE number = 1",
+	     "UPDATE attempt SET outcome = 'stopped' WHERE number = 1"},
+	    {"UPDATE attempt SET placement = replace(placement, '\"node\":\"a\"', '\"node\":\"b\"') WHERE number "
+	     "= 2",
+	     "UPDATE attempt SET placement = replace(placement, '\"node\":\"b\"', '\"node\":\"a\"')"},
+	    {"UPDATE attempt SET ended_us = ended_us + 1 WHERE number = 1",
+	     "UPDATE attempt SET ended_us = ended_us - 1 WHERE number = 1"},
+	    {"UPDATE rank SET exit_code = 7 WHERE attempt = 2",
+	     "UPDATE rank SET exit_code = 0 WHERE attempt = 2"},
+	    {"UPDATE rank SET rank = 1 WHERE attempt = 2", "UPDATE rank SET rank = 0 WHERE attempt = 2"},
+	    {"UPDATE attempt SET number = 3 WHERE number = 2; UPDATE rank SET attempt = 3 WHERE attempt = 2",
+	     "UPDATE attempt SET number = 2 WHERE number = 3; UPDATE rank SET attempt = 2 WHERE attempt = 3"},
+	};
+	struct world *w = world_create(6);
+	sqlite3 *db;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	one_attempt(w, id, 1);
+	one_attempt(w, id, 2);
+	is_str(world_status(w, id), "completed", "two attempts");
+	is_int(world_verify(w), 0, "nothing to find yet");
+	if (sqlite3_open(w->path, &db) != SQLITE_OK)
+		tap_bail("cannot open %s", w->path);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		is_int(sqlite3_exec(db, cases[i].spoil, NULL, NULL, NULL), SQLITE_OK, "spoil a row");
+		is_int(sqlite3_changes(db), 1, "one");
+		ok(world_verify(w) > 0, "found: %s", cases[i].spoil);
+		is_int(sqlite3_exec(db, cases[i].mend, NULL, NULL, NULL), SQLITE_OK, "mend it");
+		is_int(world_verify(w), 0, "all is well");
+	}
+	sqlite3_close(db);
+	finish_well(w);
+}
+
 /* One life, restarted after the n-th commit, n = 1, 2, ...: the same end every time, nothing twice. */
 static int life_with_restart(uint64_t at)
 {
@@ -267,6 +322,7 @@ int main(void)
 	test_failed_behind();
 	test_busy();
 	test_points();
+	test_spoiled();
 	for (uint64_t at = 1; life_with_restart(at); at++)
 		;
 	return tap_done();

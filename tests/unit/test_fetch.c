@@ -293,7 +293,7 @@ static void test_inputs(void)
 	    "\"resources\":{\"disk\":\"100KiB\"},\"inputs\":{\"x\":{\"uri\":\"http://127.0.0.1:%u/nolength\"}}",
 	    port);
 	stagekit_run(&k, keys, NULL, NULL, NULL);
-	is_int(k.cls, RC_DISK, "the disk limit");
+	is_int(k.cls, RC_USER_ERROR, "the disk limit");
 	free(keys);
 	keys = xasprintf("\"inputs\":{\"x\":{\"uri\":\"http://127.0.0.1:%u/slow\"}}", port);
 	s = stagekit_begin(&k, keys, NULL, NULL, NULL);

@@ -207,7 +207,8 @@ static void test_blobs(void)
 	struct hagent *b = hagent_dial(k, "alpha", ROLE_BULK);
 	char data[] = "content of a blob", digest[HASH_HEX_SIZE], other[HASH_HEX_SIZE];
 	char *both[2] = {digest, other};
-	struct wm_blob_put put = {.digest = digest, .data = {(uint8_t *)data, sizeof(data) - 1}};
+	struct wm_blob_put put = {
+	    .digest = digest, .total = sizeof(data) - 1, .data = {(uint8_t *)data, sizeof(data) - 1}};
 	struct wm_blob_get get = {.digest = digest};
 	struct wm_blob_have have = {.digests = {both, 2}};
 	struct wm_blob_ok *done;
@@ -249,6 +250,72 @@ static void test_blobs(void)
 	hagent_close(b);
 }
 
+static int put_code(struct hagent *b, const struct wm_blob_put *put, uint64_t *present)
+{
+	struct wm_blob_ok *r;
+	int code;
+
+	hagent_send(b, WM_BLOB_PUT, put, 7);
+	r = hagent_expect(b, WM_BLOB_OK, NULL, 10000);
+	code = r ? (int)r->code : -1;
+	*present = r ? r->present : 0;
+	wire_free(WM_BLOB_OK, r);
+	return code;
+}
+
+/* A manifest of many files is larger than a message may be: it goes and comes in pieces. */
+static void test_large_blob(void)
+{
+	enum { PIECE = 4u << 20, SIZE = 2 * PIECE + 1000 };
+	struct hagent *b = hagent_dial(k, "alpha", ROLE_BULK);
+	char *data = xcalloc(1, SIZE), *back = xcalloc(1, SIZE + 1), digest[HASH_HEX_SIZE];
+	struct wm_blob_put put = {.digest = digest, .total = SIZE, .data = {(uint8_t *)data, PIECE}};
+	struct wm_blob_get get = {.digest = digest};
+	struct wm_blob_data *got;
+	uint64_t present, n = 0;
+
+	for (unsigned i = 0; i < SIZE; i++)
+		data[i] = (char)(i * 2654435761u >> 24);
+	hash_hex(data, SIZE, digest);
+	ok(hagent_wait_open(b, 5000) == 1, "connected");
+	is_int(put_code(b, &put, &present), 0, "the first piece");
+	is_int((int64_t)present, PIECE, "is kept");
+	is_int(put_code(b, &put, &present), 0, "again, after a lost answer");
+	is_int((int64_t)present, PIECE, "it counts once");
+	put.offset = 2 * PIECE;
+	put.data = (struct wire_bytes){(uint8_t *)data + 2 * PIECE, 1000};
+	is_int(put_code(b, &put, &present), ERR_CONFLICT, "a piece behind a gap is refused");
+	is_int((int64_t)present, PIECE, "with what is there");
+	put.offset = PIECE;
+	put.data = (struct wire_bytes){(uint8_t *)data + PIECE, PIECE};
+	is_int(put_code(b, &put, &present), 0, "the second");
+	put.offset = 2 * PIECE;
+	put.data = (struct wire_bytes){(uint8_t *)data + 2 * PIECE, 1000};
+	is_int(put_code(b, &put, &present), 0, "the last");
+	is_int((int64_t)present, SIZE, "whole");
+	do {
+		get.offset = n;
+		hagent_send(b, WM_BLOB_GET, &get, 8);
+		got = hagent_expect(b, WM_BLOB_DATA, NULL, 10000);
+		if (!got || got->code || got->total != SIZE || !got->data.n || got->data.n > PIECE)
+			break;
+		memcpy(back + n, got->data.data, got->data.n);
+		n += got->data.n;
+		wire_free(WM_BLOB_DATA, got);
+		got = NULL;
+	} while (n < SIZE);
+	wire_free(WM_BLOB_DATA, got);
+	ok(n == SIZE && memcmp(back, data, SIZE) == 0, "it comes back in pieces");
+	get.offset = SIZE + 1;
+	hagent_send(b, WM_BLOB_GET, &get, 9);
+	got = hagent_expect(b, WM_BLOB_DATA, NULL, 10000);
+	ok(got && got->code == ERR_INVALID, "nothing lies behind its end: %s", got ? got->text : "-");
+	wire_free(WM_BLOB_DATA, got);
+	hagent_close(b);
+	free(data);
+	free(back);
+}
+
 /* An agent that asks for far more than it takes: nothing is lost, nothing closed, and memory is bounded by
  * what it is asked for. */
 static void test_many_blobs(void)
@@ -256,7 +323,7 @@ static void test_many_blobs(void)
 	enum { N = 40, SIZE = 4u << 20 };
 	struct hagent *b = hagent_dial(k, "alpha", ROLE_BULK);
 	char *data = xcalloc(1, SIZE), digest[HASH_HEX_SIZE];
-	struct wm_blob_put put = {.digest = digest, .data = {(uint8_t *)data, SIZE}};
+	struct wm_blob_put put = {.digest = digest, .total = SIZE, .data = {(uint8_t *)data, SIZE}};
 	struct wm_blob_get get = {.digest = digest};
 	struct wm_blob_data *got;
 	unsigned i, whole = 0;
@@ -294,6 +361,7 @@ int main(void)
 	test_orders();
 	test_slow_state_thread();
 	test_blobs();
+	test_large_blob();
 	test_many_blobs();
 	left = hagent_dial(k, "alpha", ROLE_CONTROL);
 	hagent_wait_open(left, 5000);

@@ -86,6 +86,11 @@ static void test_submit(void)
 	a = post("/api/v1/jobs", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"bundle\":\"xyz\"}");
 	ok(a->status == 400 && strstr(a->body, "digest"), "a bundle that is no digest");
 	answer_free(a);
+	a = post("/api/v1/jobs", "{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"bundle\":"
+	                         "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}");
+	is_int(a->status, 404, "a bundle that was not uploaded");
+	like(answer_str(a, "detail"), "bundle: the source tree 0011", "is named; the state thread is not asked");
+	answer_free(a);
 	a = post("/api/v1/jobs", "{\"spec\":{\"name\":\"a\"");
 	ok(a->status == 400 && strstr(a->body, "line 1"), "broken JSON says where: %s", a->body);
 	answer_free(a);

@@ -68,7 +68,8 @@ static void test_tokens(void)
 	ok(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600, "admin.token is the owner's alone");
 	a = http(k, "GET", "/api/v1/jobs", NULL, NULL, NULL);
 	is_int(a->status, 401, "without a token");
-	like(answer_str(a, "hint"), path, "the hint says where it is");
+	like(answer_str(a, "hint"), "Authorization: Bearer TOKEN", "the hint says what to send");
+	ok(!strstr(a->body, hkit_dir(k)), "but nothing of paths: whoever asks may be anybody");
 	like(answer_header(a, "WWW-Authenticate"), "Bearer", "and which scheme");
 	answer_free(a);
 	is_int(get("/api/v1/jobs", "admin", NULL), 200, "with it");

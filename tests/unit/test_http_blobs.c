@@ -164,7 +164,7 @@ static void write_file(const char *dir, const char *name, const void *data, size
 static void make_tree(char digest[HASH_HEX_SIZE], char *big, size_t big_n)
 {
 	char *dir = xasprintf("%s/tree", tap_tmpdir()), *sub = xasprintf("%s/sub", dir),
-	     *link = xasprintf("%s/link", dir), *manifest = NULL;
+	     *link = xasprintf("%s/link", dir), *manifest = NULL, *body;
 	struct tree_stats st;
 	struct answer *a;
 	uint64_t special;
@@ -183,6 +183,14 @@ static void make_tree(char digest[HASH_HEX_SIZE], char *big, size_t big_n)
 		tap_bail("%s", e.text);
 	a = put(digest, "", "Bearer ada-secret", manifest, n);
 	is_int(a->status, 201, "a tree's manifest");
+	answer_free(a);
+	body = xasprintf("{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"bundle\":\"%s\"}", digest);
+	a = http(k, "POST", "/api/v1/jobs", "Bearer ada-secret", body, NULL);
+	is_int(a->status, 200, "a job with it goes to the state thread");
+	answer_free(a);
+	a = http(k, "POST", "/api/v1/jobs", "admin", body, NULL);
+	is_int(a->status, 404, "but not for somebody who has not shown it");
+	free(body);
 	answer_free(a);
 	free(manifest);
 	free(link);

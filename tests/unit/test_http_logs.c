@@ -247,6 +247,24 @@ static void test_ends(void)
 	close(fd);
 }
 
+/* The files go later, on the thread that has them; the answer is the record's. */
+static void test_removed(void)
+{
+	struct answer *a;
+
+	hkit_job(k, 4, "digits", NULL, "running", 1);
+	hagent_log(agent, 4, "rank-0", 0, "still on the disk\n", 1);
+	wait_durable(4, "rank-0", 18);
+	hkit_job_removed(k, 4, "digits");
+	a = http(k, "GET", "/api/v1/jobs/4/logs/rank-0", "admin", NULL, NULL);
+	is_int(a->status, 404, "the log of a removed job is gone at once");
+	ok(a->body && strstr(a->body, "logs of job 4 were removed"), "and says why: %s", a->body);
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/4/logs", "admin", NULL, NULL);
+	is_int(a->status, 404, "so are its streams");
+	answer_free(a);
+}
+
 static void test_names(void)
 {
 	cJSON *ranks = cJSON_Parse(
@@ -357,6 +375,7 @@ int main(void)
 	test_slow();
 	test_many_followers();
 	test_disk();
+	test_removed();
 	test_ends();
 	hagent_close(agent);
 	hkit_stop(k);

@@ -46,7 +46,69 @@ static char *without_star(const char *pattern)
 	return out;
 }
 
-static void test_table_in_document(struct hkit *k, const cJSON *paths)
+/* ---- answers against the document's schemas ------------------------------------------------------- */
+
+static int type_fits(const cJSON *v, const char *type)
+{
+	if (!type) /* anything */
+		return 1;
+	return !strcmp(type, "string")    ? cJSON_IsString(v)
+	       : !strcmp(type, "number")  ? cJSON_IsNumber(v)
+	       : !strcmp(type, "integer") ? cJSON_IsNumber(v) && v->valuedouble == (double)(int64_t)v->valuedouble
+	       : !strcmp(type, "boolean") ? cJSON_IsBool(v)
+	       : !strcmp(type, "array")   ? cJSON_IsArray(v)
+	       : !strcmp(type, "object")  ? cJSON_IsObject(v)
+	                                  : 0;
+}
+
+static const char *text_of(const cJSON *o, const char *key)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+/* Required members are there; what is there has its type, or is null where it may be left out. */
+static int follows(const cJSON *v, const cJSON *schema)
+{
+	const cJSON *required = cJSON_GetObjectItemCaseSensitive(schema, "required"), *p, *r;
+
+	if (!schema || !type_fits(v, text_of(schema, "type"))) {
+		tap_diag("type: %s is wanted", schema ? text_of(schema, "type") : "a schema");
+		return 0;
+	}
+	cJSON_ArrayForEach (r, required)
+		if (!cJSON_GetObjectItemCaseSensitive(v, r->valuestring)) {
+			tap_diag("%s is not there", r->valuestring);
+			return 0;
+		}
+	cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(schema, "properties")) {
+		const cJSON *m = cJSON_GetObjectItemCaseSensitive(v, p->string);
+		int must = 0;
+
+		cJSON_ArrayForEach (r, required)
+			must |= !strcmp(r->valuestring, p->string);
+		if (m && !(cJSON_IsNull(m) && !must) && !type_fits(m, text_of(p, "type"))) {
+			tap_diag("%s is no %s", p->string, text_of(p, "type"));
+			return 0;
+		}
+	}
+	return 1;
+}
+
+/* What the kit's state thread answers is an echo of the request ("op"), so it says nothing here. */
+static void test_answer(const struct route *r, const struct answer *a, const cJSON *schemas)
+{
+	const char *name = a->status >= 400 ? "Problem" : r->response;
+
+	if (!name || !strcmp(name, "*") || !strcmp(name, "text") || !strcmp(name, "events") || !*a->body ||
+	    (a->status >= 400 && r->flags & RF_STREAM && !a->json))
+		return;
+	if (cJSON_GetObjectItemCaseSensitive(a->json, "op"))
+		return;
+	ok(follows(a->json, cJSON_GetObjectItemCaseSensitive(schemas, name)), "%s %s: %d is a %s",
+	   http_method_name(r->method), r->pattern, a->status, name);
+}
+
+static void test_table_in_document(struct hkit *k, const cJSON *paths, const cJSON *schemas)
 {
 	size_t n, i;
 	const struct route *r = route_table(&n);
@@ -78,6 +140,7 @@ static void test_table_in_document(struct hkit *k, const cJSON *paths)
 			ok(a->status && a->status != 501 && a->status != 405 && a->status < 500 &&
 			       !(a->status == 404 && a->json && strstr(a->body, "nothing is at this address")),
 			   "%s %s answers: %d %.80s", method, path, a->status, a->status ? a->body : a->problem);
+		test_answer(&r[i], a, schemas);
 		answer_free(a);
 		free(name);
 		free(path);
@@ -233,7 +296,9 @@ int main(void)
 	a = http(k, "GET", "/openapi.json", NULL, NULL, NULL);
 	is_int(a->status, 200, "the document is there without a login");
 	paths = cJSON_GetObjectItemCaseSensitive(a->json, "paths");
-	test_table_in_document(k, paths);
+	test_table_in_document(
+	    k, paths,
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(a->json, "components"), "schemas"));
 	test_document_in_table(paths);
 	check_refs(
 	    a->json,

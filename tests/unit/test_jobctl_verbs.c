@@ -162,9 +162,11 @@ static const char *const answers[] = {
     "false,"
     "\"pid\":5}]}",
     "GET /api/v1/jobs/7/run",
-    "[{\"kind\":\"pip\",\"text\":\"torch==2.1\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"1\"}]",
+    "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.1\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"1\"}]"
+    "}",
     "GET /api/v1/jobs/8/run",
-    "[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]",
+    "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]"
+    "}",
     "GET /api/v1/jobs/7/events",
     "{\"events\":[{\"id\":1,\"at\":\"2026-01-02T03:04:05.000000Z\",\"type\":\"submitted\",\"data\":{\"text\":"
     "\"hello\",\"n\":3}},{\"id\":2,\"at\":null,\"type\":\"ended\",\"data\":{}}]}",
@@ -185,7 +187,7 @@ static const char *const answers[] = {
     "GET /api/v1/top",
     "{\"nodes\":{\"up\":1},\"jobs\":{\"running\":1},\"running\":[]}",
     "POST /api/v1/jobs",
-    "{\"id\":17}",
+    "{\"id\":17,\"max_runtime_s\":86400,\"max_runtime_from\":\"default\"}",
     "POST /api/v1/jobs/7/stop",
     "{\"id\":7,\"status\":\"stopping\"}",
     "POST /api/v1/jobs/8/stop",
@@ -206,6 +208,10 @@ static const char *const answers[] = {
     "{\"id\":7}",
     "DELETE /api/v1/jobs/7",
     "",
+    "DELETE /api/v1/nodes/n1",
+    "!409 {\"detail\":\"node n1 has 1 job\"}",
+    "DELETE /api/v1/nodes/n1?force=1",
+    "{\"name\":\"n1\"}",
     NULL};
 
 static void controller(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
@@ -362,6 +368,10 @@ static void test_changing(struct js *s)
 	expect(s, "clone 7 --set x", 2, "", "expected KEY=VALUE");
 	expect(s, "node drain n1 nope --reason r", 3, "node n1 takes no new jobs; those on it go on\n",
 	       "no such thing");
+	expect(s, "node rm n1", 4, "", "node n1 has 1 job");
+	is_str(last_of(s, "DELETE")->uri, "/api/v1/nodes/n1", "nothing is forced without a word");
+	expect(s, "node rm n1 --yes", 0, "node n1 is removed; its certificate is no longer accepted\n", "");
+	is_str(last_of(s, "DELETE")->uri, "/api/v1/nodes/n1?force=1", "--yes says that it is certain");
 	expect(s, "token create --ttl 2h", 0, "hj_abc\n", "");
 	is_str(last_of(s, "POST")->body, "{\"kind\":\"join\",\"ttl_s\":7200}", "its life in seconds");
 	char *want = xasprintf("%s/login?code=c\n", js_url(s));
@@ -391,7 +401,7 @@ static void test_submit(struct js *s)
 	free(dir);
 	put_file("src/train.py", "print(1)\n");
 	put_file("job.json", "{\"command\": [\"true\"], \"source_dir\": \"src\"}\n");
-	expect(s, "submit $T/job.json", 0, "17\n", "");
+	expect(s, "submit $T/job.json", 0, "17\n", "Time limit: 1d, the cluster's default; another: ");
 	const struct js_seen *q = last_of(s, "POST");
 	cJSON *body = json_parse(q->body, q->body_n, NULL);
 	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(body, "spec")),
@@ -420,7 +430,10 @@ static void test_submit(struct js *s)
 	expect(s, "submit -", 2, "", "standard input: line 1");
 	is_int(js_count(s), before, "none of that reached the controller");
 	put_file("src/.hearthignore", "*.py\n");
-	expect(s, "submit $T/job.json --dry-run", 0, "This job would be accepted.\n", "");
+	expect(s, "submit $T/job.json --dry-run", 0,
+	       "This job would be accepted.\nTime limit: 1d, the cluster's default; another: --set "
+	       "limits.max_runtime_s=SECONDS, later jobctl set JOB time=DURATION\n",
+	       "");
 	like(last_of(s, "POST")->body, "\"dry_run\":true", "a dry run says so");
 	ok(!strstr(last_of(s, "POST")->body, "bundle"), "and sends no source");
 }
@@ -716,6 +729,38 @@ static void test_events(void)
 	js_stop(s);
 }
 
+/* ---- the exit codes, every verb ---- */
+
+static void one_status(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	(void)q;
+	(void)nth;
+	a->status = *(const int *)arg;
+	a->body = "{\"detail\":\"no\"}";
+}
+
+/* Whatever is asked for: what the controller says decides, not which verb it was. (Following and waiting give
+ * a controller that is away five minutes: they have tests of their own.) */
+static void test_codes(void)
+{
+	static const char *const lines =
+	    "ls|show 7|show 7 --ranks|why 7|top|stop 7|hold 7|release 7|requeue 7|set 7 time=1h|tag 7 a=b|note 7 "
+	    "x|pin 7|unpin 7|rm 7 --yes|logs 7|logs 7 -l|get 7 model|metrics 7|metrics 7 a|events 7|diff 7 "
+	    "8|clone 7|nodes|node drain a|node resume a|node rm a|node rm a --yes|show name|dash|token "
+	    "create|submit "
+	    "$T/codes.json";
+	static int codes[][2] = {{400, 2}, {403, 4}, {404, 3}, {409, 4}, {422, 4}, {503, 5}, {504, 124}, {0}};
+	put_file("codes.json", "{\"command\": [\"x\"]}");
+	for (size_t k = 0; codes[k][0]; k++) {
+		struct js *s = js_start(one_status, codes[k], NULL);
+		char *copy = xstrdup(lines), *save = NULL;
+		for (char *l = strtok_r(copy, "|", &save); l; l = strtok_r(NULL, "|", &save))
+			expect(s, l, codes[k][1], NULL, "jobctl: ");
+		free(copy);
+		js_stop(s);
+	}
+}
+
 int main(void)
 {
 	setenv("HOME", tap_tmpdir(), 1);
@@ -743,5 +788,6 @@ int main(void)
 	interrupt_one("logs 5 --rank 1 -f", 1, "");
 	interrupt_one("wait 9", 2, "");
 	test_events();
+	test_codes();
 	return tap_done();
 }

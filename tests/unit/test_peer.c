@@ -5,6 +5,8 @@
 #include "tests/unit/peer_ends.h"
 
 #include <netinet/in.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -89,6 +91,79 @@ static void test_ipv6_and_names(void)
 	server_stop(&s);
 }
 
+static sem_t answer; /* the name server's */
+static atomic_int answered;
+
+static int slow_resolver(const char *host, const char *port, const struct addrinfo *hints,
+                         struct addrinfo **out)
+{
+	struct addrinfo numeric = *hints;
+	int rc;
+
+	sem_wait(&answer);
+	numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+	rc = strcmp(host, "gone.test") ? getaddrinfo("127.0.0.1", port, &numeric, out) : EAI_NONAME;
+	atomic_fetch_add(&answered, 1);
+	return rc;
+}
+
+static int dial_slow(struct end *c, const char *host, unsigned port, uint32_t timeout_ms, struct err *e)
+{
+	char *url = xasprintf("http://%s:%u", host, port);
+	struct peer_dial d = {.url = url,
+	                      .node = "node1",
+	                      .cert_path = cert_path,
+	                      .key_path = key_path,
+	                      .role = ROLE_CONTROL,
+	                      .instance = 99,
+	                      .timeout_ms = timeout_ms,
+	                      .resolve = slow_resolver};
+
+	memset(c, 0, sizeof(*c));
+	c->peer = peer_dial(loop, &d, &ends_ops, c, e);
+	free(url);
+	return c->peer ? 0 : -1;
+}
+
+/* A name server that does not answer holds up nothing but the dial, and that has its deadline. */
+static void test_resolver(void)
+{
+	struct server s;
+	struct end c, many[LOOKUP_MAX + 1];
+	struct err e;
+	int busy = 0;
+
+	sem_init(&answer, 0, 0);
+	server_start(&s, 0, AF_INET);
+	dial_slow(&c, "hangs.test", s.port, 100, &e);
+	UNTIL(c.closed);
+	like(c.why.text, "name was not found in time", "a name server that hangs: the dial's deadline");
+	is_int(c.why.code, ERR_TIMEOUT, "as such");
+	is_int(atomic_load(&answered), 0, "the loop went on meanwhile");
+	dial_slow(&c, "waits.test", s.port, 0, &e);
+	sem_post(&answer); /* whichever look-up gets it: the first is dropped */
+	sem_post(&answer);
+	UNTIL(c.opened || c.closed);
+	ok(c.opened, "one that answers late: %s", c.why.text);
+	peer_destroy(c.peer);
+	dial_slow(&c, "gone.test", s.port, 0, &e);
+	sem_post(&answer);
+	UNTIL(c.closed);
+	like(c.why.text, "cannot find the host gone.test: ", "a name that is not known");
+	for (unsigned i = 0; i <= LOOKUP_MAX; i++)
+		dial_slow(&many[i], "hangs.test", s.port, 60000, &e);
+	UNTIL(many[LOOKUP_MAX].closed);
+	like(many[LOOKUP_MAX].why.text, "16 earlier look-ups have not come back", "threads are bounded");
+	for (unsigned i = 0; i <= LOOKUP_MAX; i++) {
+		busy += many[i].closed;
+		peer_destroy(many[i].peer);
+		sem_post(&answer);
+	}
+	is_int(busy, 1, "one too many");
+	UNTIL(atomic_load(&answered) == 3 + LOOKUP_MAX);
+	server_stop(&s);
+}
+
 static void test_bad_urls(void)
 {
 	static const char *const bad[] = {"",
@@ -153,6 +228,43 @@ static void test_answers(void)
 	UNTIL(!s.waiting);
 	server_stop(&s);
 	free(huge);
+}
+
+/* Dials scheme://; the listener takes what comes, answers with `says`, closes. */
+static void wrong_scheme(const char *scheme, const char *says, struct end *c)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = -1;
+	char junk[4096];
+	char *url;
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&in, n) < 0 || listen(fd, 1) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&in, &n) < 0)
+		tap_bail("cannot listen");
+	url = xasprintf("%s://127.0.0.1:%u", scheme, ntohs(in.sin_port));
+	dial_with(c, url, ROLE_CONTROL, cert_path, key_path, 0);
+	UNTIL((one = accept(fd, NULL, NULL)) >= 0);
+	UNTIL(recv(one, junk, sizeof(junk), MSG_DONTWAIT) > 0);
+	if (*says)
+		(void)!send(one, says, strlen(says), MSG_NOSIGNAL);
+	shutdown(one, SHUT_WR);
+	UNTIL(c->closed);
+	close(one);
+	close(fd);
+	free(url);
+}
+
+static void test_schemes(void)
+{
+	struct end c;
+
+	wrong_scheme("https", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", &c);
+	like(c.why.text, "does the controller speak http, not https?", "https to a plain port");
+	wrong_scheme("http", "", &c);
+	like(c.why.text, "does the controller speak https, not http?", "http to a port that closes");
+	wrong_scheme("http", "\x15\x03\x01\x00\x02\x02\x46", &c);
+	like(c.why.text, "http or https right?", "http to a port that answers in TLS");
 }
 
 static void test_deadlines(void)
@@ -276,7 +388,7 @@ static void test_large_frames(int tls)
 	server_start(&s, tls, AF_INET);
 	dial(&c, &s, ROLE_BULK);
 	UNTIL(c.opened && s.end.opened);
-	put.data.n = WIRE_MAX_BODY - 8;
+	put.data.n = WIRE_MAX_BODY - 24;
 	put.data.data = xcalloc(1, put.data.n);
 	for (unsigned round = 1; round <= 4; round++) {
 		if (peer_send(c.peer, WM_BLOB_PUT, &put, 1, &e) < 0 ||
@@ -288,6 +400,38 @@ static void test_large_frames(int tls)
 	peer_destroy(c.peer);
 	UNTIL(s.end.closed);
 	wire_fini(WM_BLOB_PUT, &put);
+	server_stop(&s);
+}
+
+/* What many are told alike is queued without a copy, and given back by the last. */
+static void test_shared(int tls)
+{
+	struct server s;
+	struct end c;
+	struct wm_gang gang = {.spec = xcalloc(1, 300001)};
+	struct wm_prepare m = {.job = 7};
+	struct wire_shared *shared;
+	struct err e;
+
+	memset(gang.spec, 's', 300000);
+	shared = wire_share(WM_GANG, &gang, &e);
+	m.gang = shared;
+	server_start(&s, tls, AF_INET);
+	dial(&c, &s, ROLE_CONTROL);
+	UNTIL(c.opened && s.end.opened);
+	for (unsigned i = 0; i < 3; i++)
+		if (peer_send(s.end.peer, WM_PREPARE, &m, i, &e) < 0)
+			tap_bail("%s", e.text);
+	is_int(shared->refs, 4, "three frames refer to the same bytes");
+	UNTIL(c.n_msgs == 3);
+	is_int(c.last_type, WM_PREPARE, "they arrive");
+	is_int(c.spoilt, 0, "whole");
+	UNTIL(shared->refs == 1);
+	is_int(shared->refs, 1, "and let go of them");
+	peer_destroy(c.peer);
+	UNTIL(s.end.closed);
+	wire_unshare(shared);
+	wire_fini(WM_GANG, &gang);
 	server_stop(&s);
 }
 
@@ -356,13 +500,17 @@ int main(void)
 	test_good(0);
 	test_good(1);
 	test_ipv6_and_names();
+	test_resolver();
 	test_bad_urls();
 	test_answers();
+	test_schemes();
 	test_deadlines();
 	test_slow_reader(0);
 	test_slow_reader(1);
 	test_large_frames(0);
 	test_large_frames(1);
+	test_shared(0);
+	test_shared(1);
 	test_flush_deadline();
 	test_destroy_in_callback();
 	test_backoff();

@@ -8,10 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "tests/lib/tap.h"
@@ -216,6 +218,61 @@ static void test_failures(void)
 	is_int(waitpid(-1, NULL, WNOHANG), -1, "no child left behind");
 	is_int(errno, ECHILD, "none at all");
 }
+
+/* One more descriptor each time until there are enough: each failure is named, and leaves nothing behind. */
+static void test_few_descriptors(void)
+{
+	char *argv[] = {(char *)"true", NULL};
+	struct proc_spawn s = {
+	    .path = "/bin/true", .argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
+	int before = count_fds(), first = dup(0), rc, pidfd, n = 0, bad = 0;
+	struct rlimit old, few;
+	pid_t pid;
+	struct err e;
+
+	close(first);
+	getrlimit(RLIMIT_NOFILE, &old);
+	do {
+		few = old;
+		few.rlim_cur = (rlim_t)(first + n);
+		setrlimit(RLIMIT_NOFILE, &few);
+		rc = proc_spawn(&s, &pid, &pidfd, &e);
+		setrlimit(RLIMIT_NOFILE, &old);
+		n++;
+		if (rc < 0)
+			bad += !strstr(e.text, "Too many open files") || count_fds() != before ||
+			       waitpid(-1, NULL, WNOHANG) != -1;
+	} while (rc < 0 && n < 50);
+	ok(!bad && n > 4 && n < 50, "%d times too few descriptors: named, nothing is left behind", n - 1);
+	if (rc == 0) {
+		close(pidfd);
+		is_int(waitpid(pid, NULL, 0), pid, "then it works");
+	}
+	is_int(count_fds(), before, "no descriptor leaked");
+}
+
+#ifdef HEARTH_FAULTS
+static void test_nth_step(void)
+{
+	static const char *const points[] = {"proc.spawn", "proc.fork", "proc.pidfd"};
+	char *argv[] = {(char *)"true", NULL};
+	struct proc_spawn s = {
+	    .path = "/bin/true", .argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
+	int before = count_fds(), pidfd = 77;
+	pid_t pid = 77;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		fault_arm(points[i], 1, 1);
+		is_int(proc_spawn(&s, &pid, &pidfd, &e), -1, points[i]);
+		like(e.text, "/bin/true: ", "named");
+		ok(pid == 77 && pidfd == 77 && waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD,
+		   "no child is left behind");
+	}
+	fault_clear();
+	is_int(count_fds(), before, "no descriptor either");
+}
+#endif
 
 static void on_usr1(int signo)
 {
@@ -524,6 +581,10 @@ int main(int argc, char **argv)
 	test_fds();
 	test_circle();
 	test_failures();
+	test_few_descriptors();
+#ifdef HEARTH_FAULTS
+	test_nth_step();
+#endif
 	test_signals();
 	test_ids();
 	test_threads();

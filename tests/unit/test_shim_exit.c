@@ -64,6 +64,7 @@ static void test_signals(void)
 		st = lab_wait(&x, PS_EXITED);
 		ok(st->signal == (uint32_t)signals[i] && st->exit_code == 128 + (uint32_t)signals[i] && !st->oom,
 		   "ended by %s", proc_signal_name(signals[i]));
+		is_int(st->ended_by, BY_ITSELF, "which is not Hearth's");
 		wire_free(WM_SHIM_STATUS, st);
 		lab_end(&x);
 	}

@@ -34,6 +34,7 @@ static void test_term(void)
 	st = lab_wait(&x, PS_EXITED);
 	is_int(st->exit_code, 7, "SIGTERM was caught and the exit is the handler's");
 	is_str(st->text, "ended after SIGTERM", "text");
+	is_int(st->ended_by, BY_ORDER, "by order");
 	out = lab_output(&x, 0, NULL, NULL);
 	is_str(out, "ready\nsaved\n", "with its last words");
 	wire_free(WM_SHIM_STATUS, st);

@@ -220,6 +220,7 @@ static void test_killed(void)
 	ok(status == SIGKILL || status == 7 << 8, "the stub was killed");
 	st = lab_wait(&x, PS_EXITED);
 	is_int(st->exit_code, 7, "its rank had the time to end by itself");
+	is_int(st->ended_by, BY_LAUNCHER, "which is known to be the launcher's doing");
 	out = lab_output(&x, 0, NULL, NULL);
 	is_str(out, "ready\nsaved\n", "and to save");
 	wire_free(WM_SHIM_STATUS, st);
@@ -246,6 +247,7 @@ static void test_killed_once(void)
 	st = lab_wait(&x, PS_EXITED);
 	out = lab_output(&x, 0, NULL, NULL);
 	is_str(out, "ready\nterm\n", "the rank sees one SIGTERM, not two");
+	is_int(st->ended_by, BY_LAUNCHER, "ended by the launcher");
 	wire_free(WM_SHIM_STATUS, st);
 	lab_end(&x);
 }

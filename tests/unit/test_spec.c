@@ -302,6 +302,11 @@ static const char *const reserved[] = {
     "\"limits\": {\"max_cost_usd\": 5}",
     "\"objective\": \"cost\"",
     "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\", \"hard\": true}}",
+    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\"}}",
+    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\"}}",
+    ("\"groups\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"resources\": {\"placement\": {\"span\": "
+     "\"rack\"}}"),
+    "\"queue\": \"night\"",
     "\"resources\": {\"instance_type\": \"auto\"}",
     "\"output_uri\": \"s3://bucket/x\"",
 };
@@ -333,6 +338,35 @@ static void test_reserved(void)
 	   "with a real mistake beside it: invalid");
 }
 
+/* Every key of the table that is not built, with a value that says something: none may be passed over. */
+static void test_every_reserved_key(void)
+{
+	size_t n, seen = 0;
+	const struct spec_key *keys = spec_keys(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		char parts[64], text[400] = "", *save = NULL;
+		int depth = 0, has_members = 0;
+		struct err e;
+
+		for (size_t k = 0; k < n; k++)
+			has_members |= !strncmp(keys[k].path, keys[i].path, strlen(keys[i].path)) &&
+			               keys[k].path[strlen(keys[i].path)] == '.';
+		if (keys[i].built || has_members)
+			continue;
+		seen++;
+		snprintf(parts, sizeof(parts), "%s", keys[i].path);
+		for (char *p = strtok_r(parts, ".", &save); p; p = strtok_r(NULL, ".", &save), depth++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			         "%s\"%s\": ", depth ? "{" : "{" CMD ", ", p);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "\"something\"%.*s", depth, "}}}}");
+		ok(!parse(text, &e) && e.code == ERR_UNSUPPORTED && strstr(e.text, keys[i].path) &&
+		       strstr(e.text, "not built yet"),
+		   "%s is refused by name", keys[i].path);
+	}
+	ok(seen > 25, "%zu keys are reserved", seen);
+}
+
 /* ---- the example of the contract ------------------------------------------------------------------- */
 
 static const char example[] =
@@ -347,7 +381,7 @@ static const char example[] =
     "  \"memory\": \"8GiB\", \"disk\": \"20GiB\", \"exclusive\": false, \"instance_type\": \"any\", "
     "\"gpu_model\": \"any\",\n"
     "  \"gpu_memory\": \"0\", \"requires\": [\"nvlink\"], \"gpu_visibility\": \"all\",\n"
-    "  \"placement\": {\"span\": \"switch\", \"hard\": false}},\n"
+    "  \"placement\": {\"span\": null, \"hard\": false}},\n"
     "\"launcher\": \"mpirun\", \"mpi_options\": [], \"groups\": null,\n"
     "\"inputs\": {\"train\": {\"uri\": \"file:///data/digits\", \"mode\": \"copy\"}, \"base\": {\"uri\": "
     "\"job:17/model\"}},\n"
@@ -397,7 +431,7 @@ static void test_example(void)
 	is_int(s->instance_types.n, 0, "any type");
 	ok(!s->gpu_model, "any model");
 	ok(s->requires.n == 1 && !strcmp(s->requires.v[0], "nvlink"), "requires");
-	is_str(s->span, "switch", "span");
+	ok(!s->span, "no span");
 	is_int(s->launcher, LAUNCHER_MPIRUN, "launcher");
 	ok(!s->has_groups, "no groups");
 	ok(s->n_inputs == 2 && !strcmp(s->inputs[1].uri, "job:17/model") && !s->inputs[0].link, "inputs");
@@ -709,6 +743,7 @@ int main(void)
 {
 	test_bad();
 	test_reserved();
+	test_every_reserved_key();
 	test_example();
 	test_collects();
 	test_defaults();

@@ -4,13 +4,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "agent/cache.h"
 #include "agent/copy.h"
+#include "agent/launch.h"
 #include "common/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"
@@ -82,6 +85,25 @@ static void test_bundle(void)
 	like(k.text, "source tree: ", "says what");
 	stagekit_run(&k, "", "../../etc", NULL, NULL);
 	like(k.text, "is no digest", "a digest that is none");
+}
+
+/* A manifest of more than 4 MiB comes in pieces, also when the connection breaks between them. */
+static void test_many(void)
+{
+	cleanup_free char *src = in_top("many"), *digest = NULL;
+	unsigned gets = k.ctl.gets;
+
+	put("many/a", "first\n");
+	stagekit_many(src, 6000);
+	digest = stagekit_tree(&k, src);
+	stagekit_begin(&k, "", digest, NULL, NULL);
+	for (int i = 0; i < 4000 && k.ctl.gets == gets && !k.done; i++)
+		loop_run_once(loop, 5);
+	bulkctl_drop(&k.ctl);
+	stagekit_wait(&k);
+	is_int(k.rc, 0, k.text ? k.text : "staged");
+	is_file("code/a", "first\n");
+	ok(k.ctl.gets - gets >= 3, "in %u pieces", k.ctl.gets - gets);
 }
 
 /* A chunk in the node's cache is damaged: noticed and fetched again. */
@@ -257,17 +279,18 @@ static void test_limits(void)
 	put("bigsrc/big", text);
 	run_inputs("\"resources\":{\"disk\":\"100KiB\"},\"inputs\":{\"x\":{\"uri\":\"file://%s\"}}", file);
 	is_int(k.rc, -1, "an input that is larger than the disk limit");
-	is_int(k.cls, RC_DISK, "disk");
+	is_int(k.cls, RC_USER_ERROR, "not the node's fault");
 	like(k.text, "disk limit leaves", "in words");
 	run_inputs("\"resources\":{\"disk\":\"100KiB\"},\"inputs\":{\"x\":{\"uri\":\"file://%s\"}}", src);
-	is_int(k.cls, RC_DISK, "in a folder");
+	is_int(k.cls, RC_USER_ERROR, "in a folder");
+	like(k.text, "disk limit", "in the same words");
 	digest = stagekit_tree(&k, src);
 	stagekit_run(&k, "\"resources\":{\"disk\":\"100KiB\"}", digest, NULL, NULL);
-	is_int(k.cls, RC_DISK, "a source tree");
+	is_int(k.cls, RC_USER_ERROR, "a source tree");
 	run_inputs("\"resources\":{\"disk\":\"500KiB\"},\"inputs\":{\"x\":{\"uri\":\"file://"
 	           "%s\"},\"y\":{\"uri\":\"file://%s\"}}",
 	           file, file);
-	is_int(k.cls, RC_DISK, "two that are too large together");
+	is_int(k.cls, RC_USER_ERROR, "two that are too large together");
 	run_inputs("\"resources\":{\"disk\":\"700KiB\"},\"inputs\":{\"x\":{\"uri\":\"file://"
 	           "%s\"},\"y\":{\"uri\":\"file://%s\"}}",
 	           file, file);
@@ -335,7 +358,7 @@ static void test_unpack(void)
 	run_inputs("\"resources\":{\"disk\":\"100KiB\"},\"inputs\":{\"x\":{\"uri\":\"file://%s/"
 	           "bomb.tar.gz\",\"unpack\":true}}",
 	           top);
-	is_int(k.cls, RC_DISK, "contents larger than the limit");
+	is_int(k.cls, RC_USER_ERROR, "contents larger than the limit");
 }
 
 /* ---- the caches themselves
@@ -433,10 +456,143 @@ static void test_copy(void)
 	close(to);
 }
 
+/* ---- the account has other processes
+ * ------------------------------------------------------------------------------------------------- */
+
+static const char *trap; /* below ml */
+
+/* Where staging goes there is a link to a folder of root's. */
+static void set_trap(struct stagekit *kit)
+{
+	cleanup_free char *path = xasprintf("%s/%s", kit->paths.ml, trap), *away = in_top("away");
+	cleanup_free char *prize = in_top("prize");
+	struct err e;
+
+	fs_rm_rf(away, &e);
+	if ((rename(path, away) < 0 && errno != ENOENT) || symlink(prize, path) < 0)
+		tap_bail("%s: %s", path, strerror(errno));
+}
+
+static void give_early(struct stagekit *kit)
+{
+	if (chown(kit->paths.ml, kit->user.uid, kit->user.gid) < 0)
+		tap_bail("chown");
+}
+
+static int add_name(const char *name, void *arg)
+{
+	snprintf((char *)arg + strlen(arg), 100 - strlen(arg), "%s ", name);
+	return 0;
+}
+
+static void is_untouched(const char *what)
+{
+	cleanup_free char *prize = in_top("prize"), *inner = in_top("prize/data");
+	char names[100] = "";
+	struct stat st, st2;
+	struct err e;
+
+	fs_each(prize, add_name, names, &e);
+	is_str(names, "data ", what);
+	ok(stat(prize, &st) == 0 && st.st_uid == 0 && (st.st_mode & 07777) == 0711 && stat(inner, &st2) == 0 &&
+	       st2.st_uid == 0 && (st2.st_mode & 07777) == 0701,
+	   "  nor is it given to the account");
+}
+
+/* Can a process of this account open it? 2: it could not try. */
+static int others_open(uid_t uid, const char *below_ml)
+{
+	cleanup_free char *path = xasprintf("%s/%s", k.paths.ml, below_ml);
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setgroups(0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0)
+			_exit(2);
+		_exit(open(path, O_RDONLY | O_CLOEXEC) >= 0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+
+static void test_hostile(void)
+{
+	static const char *const traps[] = {"code", "input", "input/data", "input/data/x", "checkpoints"};
+	cleanup_free char *src = in_top("hsrc"), *digest = NULL, *keys = NULL, *prize = in_top("prize");
+	cleanup_free char *inner = in_top("prize/data");
+	struct err e;
+
+	if (geteuid() != 0) {
+		tap_skip("another account's processes: not root");
+		return;
+	}
+	put("hsrc/train.py", "print(1)\n");
+	digest = stagekit_tree(&k, src);
+	keys = xasprintf("\"inputs\":{\"x\":{\"uri\":\"file://%s\"},\"y\":{\"uri\":\"job:1/model\"}}", src);
+	if (fs_mkdir_p(inner, 0755, &e) < 0 || chmod(prize, 0711) < 0 || chmod(inner, 0701) < 0)
+		tap_bail("%s", inner);
+	stagekit_run(&k, keys, digest, digest, (const char *const[]){"", digest});
+	is_int(k.rc, 0, k.text ? k.text : "staged");
+	is_file("input/data/x/train.py", "print(1)\n");
+	is_file("input/data/y/train.py", "print(1)\n");
+	is_file("checkpoints/train.py", "print(1)\n");
+	is_int(stagekit_owner(&k, ""), k.user.uid, "ml is handed over");
+	is_int(stagekit_owner(&k, "input"), k.user.uid, "input");
+	is_int(stagekit_owner(&k, "input/data"), k.user.uid, "input/data");
+	is_int(stagekit_owner(&k, "input/data/y"), k.user.uid, "a channel");
+	is_int(stagekit_owner(&k, "input/config"), k.user.uid, "input/config");
+	is_int(others_open(k.user.uid, "code/train.py"), 1, "its account reads the source tree");
+	is_int(others_open(2, "code/train.py"), 0, "another account does not");
+	is_int(others_open(2, "input/data"), 0, "nor does it list the inputs");
+	for (size_t i = 0; i < sizeof(traps) / sizeof(traps[0]); i++) {
+		trap = traps[i];
+		k.before = set_trap;
+		stagekit_run(&k, keys, digest, digest, (const char *const[]){"", digest});
+		k.before = NULL;
+		is_int(k.rc, -1, "a link is refused");
+		is_untouched(trap);
+		is_int(others_open(k.user.uid, "code/train.py"), 0, "what is not whole is not handed over");
+	}
+	k.before = give_early;
+	stagekit_run(&k, "", digest, NULL, NULL);
+	k.before = NULL;
+	is_int(k.rc, -1, "an ml that the account has already");
+	like(k.text, "open to others", "is not filled");
+}
+
+/* A launch that is prepared again: the first try's ml was handed over, and its owner waited for this. */
+static void test_dirs_again(void)
+{
+	struct agent a = {.env = k.env};
+	struct launch l = {.a = &a, .user = k.user};
+	cleanup_free char *prize = in_top("prize"), *code = NULL, *old = NULL;
+	char names[100] = "";
+	struct stat st;
+	struct err e;
+
+	if (geteuid() != 0)
+		return;
+	stagekit_job(&k);
+	l.paths = k.paths;
+	code = xasprintf("%s/code", k.paths.ml);
+	old = xasprintf("%s/old", k.paths.work);
+	if (rmdir(code) < 0 || symlink(prize, code) < 0)
+		tap_bail("%s", code);
+	is_int(launch_make_dirs(&l, &e), 0, "folders are made again");
+	is_untouched("a link in the old ones is not followed");
+	ok(lstat(k.paths.ml, &st) == 0 && st.st_uid == 0 && (st.st_mode & 07777) == 0700, "ml is new and closed");
+	ok(lstat(code, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == k.user.uid,
+	   "code is a folder of the job's");
+	is_int(others_open(k.user.uid, "code"), 0, "that it does not reach yet");
+	fs_each(old, add_name, names, &e);
+	is_int((int)strlen(names), 17, "the old one is put aside");
+}
+
 int main(void)
 {
 	stagekit_start(&k);
 	test_bundle();
+	test_many();
 	test_damage();
 	test_cut();
 	test_cancel();
@@ -447,6 +603,8 @@ int main(void)
 	test_unpack();
 	test_cache();
 	test_copy();
+	test_hostile();
+	test_dirs_again();
 	stagekit_stop(&k);
 	return tap_done();
 }

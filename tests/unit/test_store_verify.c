@@ -160,7 +160,7 @@ struct counter {
 };
 static int live;
 
-static int reduce(void **state, const struct event_row *ev, const struct job_row *row, char *why,
+static int reduce(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg)
 {
 	struct counter *c = *state;
@@ -174,11 +174,11 @@ static int reduce(void **state, const struct event_row *ev, const struct job_row
 		c->events++;
 		return 0;
 	}
-	if (row->id == 2 && c->events != *want) {
+	if (rows->job->id == 2 && c->events != *want) {
 		snprintf(why, why_size, "%d events instead of %d", c->events, *want);
 		rc = -1;
 	}
-	if (row->id && !row->spec)
+	if (rows->job->id && !rows->job->spec)
 		rc = -1;
 	free(c);
 	live--;

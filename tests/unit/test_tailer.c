@@ -255,6 +255,27 @@ static void test_gap(void)
 	       "holes are holes");
 }
 
+/* A disk that filled at once: segments of which not a byte was written. */
+static void test_gap_at_end(void)
+{
+	cleanup_free char *dir = logdir("lost"), *first = NULL, *last = NULL;
+	char name[SEG_NAME_SIZE];
+	struct err e;
+
+	fs_mkdir_p(dir, 0755, &e);
+	seg_name(name, 0, "log");
+	first = xasprintf("%s/%s", dir, name);
+	seg_name(name, 15, "log");
+	last = xasprintf("%s/%s", dir, name);
+	fs_replace(first, "", 0, 0644, &e);
+	fs_replace(last, "", 0, 0644, &e);
+	finish(start(12, "lost", NO_RANK, NULL));
+	is_int(bulkctl_stream(&ctl, "12.1/lost")->eof, 1, "a stream of lost bytes alone has an end");
+	fs_replace(first, "0123456789", 10, 0644, &e);
+	finish(start(12, "lost", NO_RANK, NULL));
+	is_int(bulkctl_stream(&ctl, "12.1/lost")->eof, 1, "one that ends with lost bytes, too");
+}
+
 static void test_many_streams(void)
 {
 	struct nodelog *n[16];
@@ -529,6 +550,7 @@ int main(void)
 	test_slow_controller();
 	test_restarts();
 	test_gap();
+	test_gap_at_end();
 	test_many_streams();
 	test_points();
 	test_points_once();

@@ -3,9 +3,12 @@
  * again, empty, refused, cut off.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/fsutil.h"
 #include "common/tree.h"
@@ -50,10 +53,13 @@ static void on_done(int rc, const char *text, void *arg)
 
 static const struct upload_ops ops = {on_progress, on_artifact, on_done};
 
+static uint64_t epoch = 1;
+
 static struct upload *begin(uint32_t node_rank, uint32_t n_nodes, const char *uri)
 {
 	memset(&up, 0, sizeof(up));
-	return upload_start(&k.env, k.bulk, 7, 1, node_rank, n_nodes, &k.paths, uri, &ops, NULL);
+	return upload_start(&k.env, k.bulk, 7, (uint32_t)epoch, epoch, node_rank, n_nodes, &k.paths, uri, &ops,
+	                    NULL);
 }
 
 static void upload(uint32_t node_rank, uint32_t n_nodes, const char *uri)
@@ -126,6 +132,28 @@ static void test_store(void)
 	is_int(k.ctl.puts - puts, 3, "only the manifests are sent again");
 }
 
+/* A manifest of more than 4 MiB, which no single message holds. */
+static void test_many(void)
+{
+	cleanup_free char *model = NULL, *manifest = NULL;
+	struct tree_stats st = {0};
+	struct err e;
+	size_t n = 0;
+
+	stagekit_job(&k);
+	made("model/first", "1");
+	model = xasprintf("%s/model", k.paths.ml);
+	stagekit_many(model, 6000);
+	upload(0, 1, NULL);
+	is_int(up.rc, 0, up.text[0] ? up.text : "6,000 files far down");
+	is_str(up.kinds, "model:6001:1 ", "are all there");
+	is_int(blob_get(k.ctl.blobdir, up.digest, TREE_MANIFEST_MAX, &manifest, &n, &e), 0,
+	       "with their manifest");
+	ok(n > TREE_CHUNK_MAX, "which is larger than a piece: %zu bytes", n);
+	is_int(tree_measure(manifest ? manifest : "", n, &st, &e), 0, "and whole");
+	is_int((int64_t)st.files, 6001, "names all");
+}
+
 static void test_folder(void)
 {
 	cleanup_free char *dir = xasprintf("%s/results", top), *uri = xasprintf("file://%s/", dir),
@@ -156,8 +184,8 @@ static void test_folder(void)
 	is_str(up.uri, want, "the address that is told");
 	is_at(dir, "7/model/weights", "w2");
 	is_at(dir, "7/model/old", NULL);
-	is_at(dir, "7/model.part/weights", NULL);
-	is_at(dir, "7/model.old/weights", NULL);
+	is_at(dir, "7/.hearth/model.part.1.1/weights", NULL);
+	is_at(dir, "7/.hearth/model.old/weights", NULL);
 	is_at(dir, "7/output/data/x", "1");
 }
 
@@ -188,6 +216,91 @@ static void test_nodes(void)
 	is_at(dir, "7/model/v", "of 1, second attempt");
 	is_at(dir, "7/model/w", NULL);
 	is_at(dir, "7/model/algo-2/w", "of 2");
+}
+
+/* A file of the job's account anywhere, and its folder. */
+static void theirs(const char *path, const char *text)
+{
+	cleanup_free char *dir = xstrdup(path);
+
+	stagekit_put(path, text);
+	*strrchr(dir, '/') = '\0';
+	if (chown(path, k.user.uid, k.user.gid) < 0 || chown(dir, k.user.uid, k.user.gid) < 0)
+		tap_bail("%s: %s", path, strerror(errno));
+}
+
+/* An attempt that was given up goes on where nobody reaches it, and comes last. */
+static void test_late(void)
+{
+	cleanup_free char *dir = xasprintf("%s/late", top), *uri = xasprintf("file://%s", dir);
+	cleanup_free char *part = xasprintf("%s/7/.hearth/model.part.2.2/w", dir);
+	cleanup_free char *mark = xasprintf("%s/7/.hearth/model.epoch", dir);
+	cleanup_free char *ca_file = xasprintf("%s/ca.pem", k.env.cfg.data_dir);
+
+	if (mkdir(dir, 0755) < 0 || chown(dir, k.user.uid, k.user.gid) < 0)
+		tap_bail("%s", dir);
+	stagekit_job(&k);
+	made("model/w", "of the third");
+	epoch = 3;
+	upload(0, 1, uri);
+	is_int(up.rc, 0, up.text[0] ? up.text : "the newer attempt");
+	theirs(part, "half of the second"); /* as another node left it */
+	stagekit_job(&k);
+	made("model/w", "of the second");
+	epoch = 2;
+	upload(0, 1, uri);
+	is_int(up.rc, -1, "an older one is refused");
+	like(up.text, "a newer attempt (epoch 3, this is 2)", "in words");
+	is_at(dir, "7/model/w", "of the third");
+	ok(access(part, F_OK) < 0, "and leaves nothing");
+	theirs(part, "half of the second");
+	stagekit_job(&k);
+	made("model/w", "of the third, again");
+	epoch = 3;
+	upload(0, 1, uri);
+	is_int(up.rc, 0, up.text[0] ? up.text : "the same one may try again");
+	is_at(dir, "7/model/w", "of the third, again");
+	ok(access(part, F_OK) < 0, "what others left on the way is gone");
+	theirs(mark, "nonsense");
+	upload(0, 1, uri);
+	is_int(up.rc, 0, "a mark that says nothing hinders nobody");
+	stagekit_put(ca_file, "another cluster");
+	epoch = 1;
+	stagekit_job(&k);
+	made("model/w", "of another cluster");
+	upload(0, 1, uri);
+	is_int(up.rc, 0, "nor does one of another cluster");
+	is_at(dir, "7/model/w", "of another cluster");
+	unlink(ca_file);
+}
+
+/* What another upload holds is waited for, and a cancel ends the wait. */
+static void test_turn(void)
+{
+	cleanup_free char *dir = xasprintf("%s/turn", top), *uri = xasprintf("file://%s", dir);
+	cleanup_free char *mark = xasprintf("%s/7/.hearth/model.epoch", dir);
+	cleanup_free char *part = xasprintf("%s/7/.hearth/model.part.1.1/w", dir);
+	struct upload *u;
+	int fd;
+
+	if (mkdir(dir, 0755) < 0 || chown(dir, k.user.uid, k.user.gid) < 0)
+		tap_bail("%s", dir);
+	stagekit_job(&k);
+	made("model/w", "first");
+	upload(0, 1, uri);
+	made("model/w", "second");
+	fd = open(mark, O_RDWR | O_CLOEXEC);
+	ok(fd >= 0 && flock(fd, LOCK_EX) == 0, "somebody is swapping");
+	u = begin(0, 1, uri);
+	UNTIL(access(part, F_OK) == 0);
+	ok(!up.done, "this one waits");
+	upload_cancel(u);
+	UNTIL(access(part, F_OK) < 0);
+	is_at(dir, "7/model/w", "first");
+	close(fd);
+	is_int(up.done, 0, "cancelled: it did not come in");
+	upload(0, 1, uri);
+	is_at(dir, "7/model/w", "second");
 }
 
 static void test_refused(void)
@@ -252,8 +365,11 @@ int main(void)
 	stagekit_start(&k);
 	test_empty();
 	test_store();
+	test_many();
 	test_folder();
 	test_nodes();
+	test_late();
+	test_turn();
 	test_cut();
 	test_refused();
 	stagekit_stop(&k);

@@ -59,6 +59,21 @@ static char *rnd_str(void)
 			(f).data[i_] = (uint8_t)rnd(256);                                                                \
 	} while (0)
 
+/* Any bytes will do: what is in them is looked at by who asked for them. */
+static struct wire_shared *rnd_shared(void)
+{
+	struct wm_note note = {.job = rnd(1000)};
+	struct wire_shared *s;
+
+	if (!rnd(3))
+		return NULL;
+	note.text = rnd_str();
+	s = wire_share(WM_NOTE, &note, NULL);
+	free(note.text);
+	return s;
+}
+#define FILL_SHARED(f) (f) = rnd_shared()
+
 static void *new_message(uint16_t type)
 {
 	switch (type) {
@@ -315,8 +330,7 @@ static void test_encode_limits(void)
 static void test_table(void)
 {
 	char text[400];
-	struct wm_prepare p = {
-	    .job = 17, .attempt = 2, .token = (char *)"SECRET", .spec = (char *)"{}", .job_name = (char *)"a b"};
+	struct wm_prepare p = {.job = 17, .attempt = 2, .token = (char *)"SECRET", .job_name = (char *)"a b"};
 	struct wire_strv v = {0};
 	struct wire_u32v u = {0};
 

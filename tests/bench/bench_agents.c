@@ -1,0 +1,352 @@
+/*
+ * bench_agents: hearthd with many agents that beat each second.
+ *
+ *   bench_agents HEARTHD DATA AGENTS [SECONDS]
+ *
+ * Makes the cluster's authority and a certificate for each agent in DATA, starts hearthd there on loopback
+ * (plain TCP, handshake signed as always) and connects the agents from one thread: inventory, an empty sync,
+ * then a beat a second each, spread over the second. Prints how long until all were up, and over the
+ * SECONDS that follow: hearthd's CPU and memory, the time from a beat to its answer (which a long turn of
+ * hearthd shows up in), and the longest turn that hearthd logged as slow (0: none over its threshold).
+ */
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/peer.h"
+#include "common/tls.h"
+#include "common/xalloc.h"
+#include "store/store.h"
+#include "tests/bench/lib.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define C(s)     ((char *)(uintptr_t)(s))
+#define BEAT_US  1000000u
+#define UP_LIMIT 120000000ull
+#define DIALING  50 /* at once */
+
+struct bench;
+struct agent {
+	struct bench *b;
+	struct peer *peer;
+	struct loop_timer *beat;
+	uint64_t seq, sent_us;
+	unsigned index;
+};
+struct bench {
+	struct loop *loop;
+	struct agent *agents;
+	unsigned n, dialed, up, closed;
+	int measuring;
+	uint64_t beats;
+	struct samples took;
+	char url[64];
+	const char *data;
+};
+
+static char *path_of(const struct bench *b, unsigned index, const char *what)
+{
+	return xasprintf("%s/bench/n%05u.%s", b->data, index + 1, what);
+}
+
+/* ---- what hearthd finds when it starts ---------------------------------------------------------- */
+
+static void make_node(struct bench *b, struct tls_ca *ca, struct store_txn *t, unsigned index)
+{
+	char *key = path_of(b, index, "key"), *cert = path_of(b, index, "pem"), *csr = NULL, *pem;
+	char name[32], fingerprint[33];
+	struct node_row row = {.id = index + 1,
+	                       .name = name,
+	                       .address = C(""),
+	                       .state = C("up"),
+	                       .reason = C(""),
+	                       .cert_fingerprint = fingerprint,
+	                       .inventory = C("{}"),
+	                       .joined_us = 1};
+	struct err e;
+
+	snprintf(name, sizeof(name), "n%05u", index + 1);
+	if (tls_make_key_csr(key, name, &csr, &e) < 0)
+		bench_die("%s", e.text);
+	pem = tls_ca_sign_csr(ca, csr, name, 10, &e);
+	if (!pem || fs_write_atomic(cert, pem, strlen(pem), 0600, &e) < 0 ||
+	    tls_fingerprint(pem, fingerprint, &e) < 0)
+		bench_die("%s", e.text);
+	store_txn_node(t, &row);
+	free(pem);
+	free(csr);
+	free(key);
+	free(cert);
+}
+
+static void make_cluster(struct bench *b)
+{
+	char *path = xasprintf("%s/hearth.db", b->data), *keys = xasprintf("%s/bench", b->data);
+	struct store_config config = {.path = path, .clock = clock_real()};
+	struct store_txn *t = store_txn_new();
+	struct store *store;
+	struct tls_ca *ca;
+	struct err e;
+
+	mkdir(b->data, 0700);
+	mkdir(keys, 0700);
+	ca = tls_ca_open(b->data, clock_real_us(clock_real()), &e);
+	store = ca ? store_open(&config, b->loop, &e) : NULL;
+	if (!store)
+		bench_die("%s", e.text);
+	for (unsigned i = 0; i < b->n; i++)
+		make_node(b, ca, t, i);
+	if (store_commit(store, t, NULL, NULL, &e) < 0)
+		bench_die("%s", e.text);
+	store_close(store);
+	tls_ca_close(ca);
+	free(keys);
+	free(path);
+}
+
+/* ---- agents -------------------------------------------------------------------------------------- */
+
+static void give(struct agent *a, uint16_t type, const void *msg)
+{
+	struct err e;
+
+	if (peer_send(a->peer, type, msg, 0, &e) < 0)
+		bench_die("agent %u: %s", a->index, e.text);
+}
+
+static void on_beat_due(void *arg)
+{
+	struct agent *a = arg;
+	struct wm_beat beat = {.seq = ++a->seq,
+	                       .boot_us = bench_now_us(),
+	                       .load1 = 1.5,
+	                       .memory_used = 8ull << 30,
+	                       .disk_free = 100ull << 30,
+	                       .cpu_used = 0.5};
+
+	a->sent_us = bench_now_us();
+	give(a, WM_BEAT, &beat);
+	loop_timer_arm(a->beat, BEAT_US);
+}
+
+static void dial_next(struct bench *b);
+
+static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
+{
+	struct agent *a = arg;
+	struct wm_inventory inv = {.address = C("127.0.0.1"),
+	                           .peer_port = 7071,
+	                           .port_lo = 20000,
+	                           .port_hi = 29999,
+	                           .interface_name = C("eth0"),
+	                           .fabric_interface = C(""),
+	                           .cpus = 64,
+	                           .slots = 64,
+	                           .memory_bytes = 256ull << 30,
+	                           .disk_bytes = 1000ull << 30,
+	                           .instance_type = C("c64"),
+	                           .topology = C(""),
+	                           .os_user = C("root"),
+	                           .is_root = 1,
+	                           .hostname = C("bench")};
+	struct wm_sync_begin begin = {.instance = a->index + 1};
+	struct wm_sync_end end = {.instance = a->index + 1};
+
+	(void)p;
+	(void)w;
+	give(a, WM_INVENTORY, &inv);
+	give(a, WM_SYNC_BEGIN, &begin);
+	give(a, WM_SYNC_END, &end);
+	a->b->up++;
+	loop_timer_arm(a->beat, BEAT_US / a->b->n * a->index);
+	dial_next(a->b);
+}
+
+static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
+{
+	struct agent *a = arg;
+
+	(void)p;
+	(void)id;
+	if (type == WM_BEAT_ACK && a->b->measuring && ((struct wm_beat_ack *)msg)->seq == a->seq) {
+		samples_add(&a->b->took, bench_now_us() - a->sent_us);
+		a->b->beats++;
+	}
+	wire_free(type, msg);
+}
+
+static void on_close(struct peer *p, const struct err *why, void *arg)
+{
+	struct agent *a = arg;
+
+	(void)p;
+	bench_die("agent %u: closed: %s", a->index, why->text);
+}
+
+static const struct peer_ops ops = {.on_open = on_open, .on_msg = on_msg, .on_close = on_close};
+
+static void dial_next(struct bench *b)
+{
+	struct agent *a;
+	struct err e;
+	char name[32];
+
+	if (b->dialed == b->n)
+		return;
+	a = &b->agents[b->dialed];
+	a->b = b;
+	a->index = b->dialed++;
+	a->beat = loop_timer_create(b->loop, on_beat_due, a);
+	snprintf(name, sizeof(name), "n%05u", a->index + 1);
+	char *cert = path_of(b, a->index, "pem"), *key = path_of(b, a->index, "key");
+	struct peer_dial d = {.url = b->url,
+	                      .node = name,
+	                      .cert_path = cert,
+	                      .key_path = key,
+	                      .role = ROLE_CONTROL,
+	                      .instance = a->index + 1,
+	                      .timeout_ms = 60000};
+	a->peer = peer_dial(b->loop, &d, &ops, a, &e);
+	if (!a->peer)
+		bench_die("%s", e.text);
+	free(cert);
+	free(key);
+}
+
+/* ---- hearthd -------------------------------------------------------------------------------------- */
+
+static unsigned free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) || getsockname(fd, (struct sockaddr *)&at, &n))
+		bench_die("no free port");
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+static pid_t start(struct bench *b, const char *hearthd)
+{
+	unsigned port = free_port();
+	char *listen = xasprintf("127.0.0.1:%u", port), *log = xasprintf("%s/log", b->data);
+	char *sock = xasprintf("%s/hearthd.sock", b->data);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+		dup2(fd, 1);
+		dup2(fd, 2);
+		execl(hearthd, hearthd, "--data", b->data, "--listen", listen, (char *)NULL);
+		_exit(127);
+	}
+	snprintf(b->url, sizeof(b->url), "http://%s", listen);
+	for (int i = 0; i < 3000 && access(sock, F_OK); i++)
+		usleep(10000); /* until it listens */
+	if (access(sock, F_OK))
+		bench_die("hearthd does not listen: see %s", log);
+	free(sock);
+	free(log);
+	free(listen);
+	return pid;
+}
+
+static uint64_t slowest_turn(const struct bench *b)
+{
+	char *path = xasprintf("%s/log", b->data), line[4096];
+	FILE *f = fopen(path, "re");
+	uint64_t most = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *at = strstr(line, "event=slow_turn took_us=");
+		uint64_t us = at ? strtoull(at + 24, NULL, 10) : 0;
+
+		most = us > most ? us : most;
+	}
+	if (f)
+		fclose(f);
+	free(path);
+	return most;
+}
+
+static void run_for(struct bench *b, uint64_t us)
+{
+	uint64_t end = bench_now_us() + us;
+
+	while (bench_now_us() < end)
+		loop_run_once(b->loop, 100);
+}
+
+static void measure(struct bench *b, pid_t pid, double seconds, uint64_t up_us)
+{
+	struct usage before, after;
+	uint64_t start_us;
+	double took;
+
+	run_for(b, 2000000); /* beyond the connecting */
+	usage_of(pid, &before);
+	b->measuring = 1;
+	start_us = bench_now_us();
+	run_for(b, (uint64_t)(seconds * 1e6));
+	took = (double)(bench_now_us() - start_us) / 1e6;
+	usage_of(pid, &after);
+	printf(
+	    "{\"bench\": \"agents\", \"agents\": %u, \"up_ms\": %.0f, \"seconds\": %.1f, \"beats_per_s\": %.0f, "
+	    "\"hearthd_cpu_percent\": %.1f, \"hearthd_cpu_us_a_beat\": %.1f, \"hearthd_sleeps_a_beat\": %.2f, "
+	    "\"hearthd_rss_mib\": %.0f, \"answer_median_us\": %u, \"answer_p99_us\": %u, \"answer_max_us\": %u, "
+	    "\"slow_turn_us\": %llu}\n",
+	    b->n, (double)up_us / 1000, took, (double)b->beats / took,
+	    (double)(after.cpu_us - before.cpu_us) / took / 1e4,
+	    (double)(after.cpu_us - before.cpu_us) / (double)b->beats,
+	    (double)(after.switches - before.switches) / (double)b->beats, (double)after.rss_kib / 1024,
+	    samples_at(&b->took, 0.5), samples_at(&b->took, 0.99), samples_at(&b->took, 1),
+	    (unsigned long long)slowest_turn(b));
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit files = {65536, 65536};
+	struct bench b = {0};
+	uint64_t begin;
+	pid_t pid;
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: bench_agents HEARTHD DATA AGENTS [SECONDS]\n");
+		return 2;
+	}
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	log_init("bench_agents", LOG_LVL_WARN);
+	b.loop = loop_create();
+	b.data = argv[2];
+	b.n = (unsigned)atoi(argv[3]);
+	b.agents = xcalloc(b.n, sizeof(*b.agents));
+	make_cluster(&b);
+	pid = start(&b, argv[1]);
+	begin = bench_now_us();
+	for (int i = 0; i < DIALING; i++)
+		dial_next(&b);
+	while (b.up < b.n) {
+		loop_run_once(b.loop, 100);
+		if (bench_now_us() - begin > UP_LIMIT)
+			bench_die("only %u of %u agents are up", b.up, b.n);
+	}
+	measure(&b, pid, argc > 4 ? atof(argv[4]) : 10, bench_now_us() - begin);
+	kill(pid, SIGTERM);
+	waitpid(pid, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,310 @@
+"""jobctl simulate: equal to the reference on random and on recorded traces, its schedules sound, its errors helpful.
+
+Recorded traces come from HEARTH_TEST_DATA/traces (by default ../shared/data beside the sources); where they are not there,
+that part says so. HEARTH_SOAK=1 also compares the longest trace under the policies that take the reference minutes."""
+
+import glob
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+
+import sim_reference as reference
+
+JOBCTL = os.environ["HEARTH_TOP_BUILDDIR"] + "/jobctl/jobctl"
+DATA = os.environ.get("HEARTH_TEST_DATA") or os.environ["HEARTH_TOP_SRCDIR"] + "/../shared/data"
+FIXED = ["fifo", "fifo-skip", "easy", "sjf", "sjf-skip", "saf", "saf-skip"]
+HEADER = "submit_s,duration_s,gpus,user_or_vc,status\n"
+tests = failed = 0
+tmp = tempfile.TemporaryDirectory()
+
+
+def ok(good, what, detail=""):
+    global tests, failed
+    tests += 1
+    failed += not good
+    print(f"{'ok' if good else 'not ok'} {tests} - {what}")
+    if not good and detail:
+        print("# " + str(detail).replace("\n", "\n# "))
+    return good
+
+
+def skip(what, why):
+    global tests
+    tests += 1
+    print(f"ok {tests} - {what} # SKIP {why}")
+
+
+def jobctl(*words):
+    env = dict(os.environ, LC_ALL="C")
+    return subprocess.run([JOBCTL, "simulate", *map(str, words)], capture_output=True, text=True, env=env, timeout=300)
+
+
+def simulate(path, nodes, per_node, policy, estimate="true", speedup=1, more=()):
+    """Figures and {row: (start, end, nodes)}."""
+    out = tmp.name + "/schedule.csv"
+    p = jobctl(path, "--nodes", nodes, "--gpus-per-node", per_node, "--policy", policy, "--estimate", estimate,
+               "--speedup", speedup, "--json", "--schedule", out, *more)
+    assert p.returncode == 0, p.stderr
+    plan = {}
+    with open(out) as f:
+        next(f)
+        for line in f:
+            row, _, start, end, _, where = line.rstrip("\n").split(",")
+            if start:
+                plan[int(row)] = (int(start), int(end), [int(n) for n in where.split()])
+    return json.loads(p.stdout), plan
+
+
+def unsound(rows, plan, nodes, per_node, speedup=1):
+    """The first thing wrong with a schedule, by an account of its own; None."""
+    changes = []
+    for row, (start, end, where) in plan.items():
+        submit, duration, gpus, _ = rows[row]
+        if start < submit // speedup or end != start + duration:
+            return f"row {row}: times {start}..{end}"
+        if len(set(where)) != len(where) or any(not 0 <= n < nodes for n in where):
+            return f"row {row}: nodes {where}"
+        if len(where) != max(1, -(-gpus // per_node)):
+            return f"row {row}: {gpus} GPUs on {len(where)} nodes"
+        shares = [per_node] * (gpus // per_node) + ([gpus % per_node] if gpus % per_node else [])
+        for node, n in zip(where, shares):
+            changes += [(start, 1, node, n), (end, 0, node, -n)]
+    used = [0] * nodes
+    for _, _, node, n in sorted(changes):
+        used[node] += n
+        if used[node] > per_node:
+            return f"node {node}: more than {per_node} GPUs given"
+    return None
+
+
+def differences(path, rows, nodes, per_node, policy, estimate="true", speedup=1):
+    want = reference.Run(rows, nodes, per_node, policy, estimate, speedup)
+    got, plan = simulate(path, nodes, per_node, policy, estimate, speedup)
+    figures = want.figures()
+    wrong = [f"{k}: {got[k]!r}, reference {v!r}" for k, v in figures.items() if got[k] != v]
+    for row in want.jobs:
+        there = [n for n, _ in want.where[row]]
+        if plan.get(row) != (want.start[row], want.end[row], there):
+            wrong.append(f"row {row}: {plan.get(row)}, reference {(want.start[row], want.end[row], there)}")
+            break
+    bad = unsound(rows, plan, nodes, per_node, speedup)
+    return wrong + ([bad] if bad else [])
+
+
+def ways():
+    for policy in FIXED:
+        yield policy, "true"
+    yield "easy", "x3"
+
+
+def write(rows, path=None):
+    path = path or tmp.name + "/trace.csv"
+    with open(path, "w") as f:
+        f.write(HEADER + "".join(f"{s},{d},{g},{u},x\n" for s, d, g, u in rows))
+    return path
+
+
+def random_case(seed):
+    rng = random.Random(seed)
+    nodes, per_node = rng.randint(1, 6), rng.choice([1, 2, 3, 4, 8])
+    sizes = rng.choice([[1], [1, 2, 4, 8, 16], list(range(0, nodes * per_node + 3))])
+    long, span, t, rows = rng.choice([3, 30, 1000]), rng.choice([0, 1, 5, 40]), 0, []
+    for _ in range(rng.randint(0, 120)):
+        t += rng.randint(0, span)
+        rows.append((t, rng.randint(1, long), rng.choice(sizes), f"u{rng.randint(0, 3)}"))
+    if rng.random() < 0.2:
+        rng.shuffle(rows)
+    return rows, nodes, per_node, rng.choice([1, 1, 2, 7])
+
+
+def test_random():
+    first = int(os.environ.get("HEARTH_SEED", 1))
+    last = first if "HEARTH_SEED" in os.environ else first + 24
+    for seed in range(first, last + 1):
+        rows, nodes, per_node, speedup = random_case(seed)
+        path, wrong = write(rows), []
+        for policy, estimate in ways():
+            wrong += [f"{policy} {estimate}: {w}" for w in
+                      differences(path, rows, nodes, per_node, policy, estimate, speedup)]
+        ok(not wrong, f"seed {seed}: {len(rows)} jobs on {nodes} x {per_node} under all policies", "\n".join(wrong[:5]))
+
+
+# trace, nodes, GPUs a node, speedup, least possible average completion time
+LOADED = [
+    ("philly-0e4a51", 24, 8, 1, 119336),
+    ("philly-0e4a51", 8, 8, 1, 435731),
+    ("helios-venus-vcvlY", 2, 8, 1, 9307),
+    ("acme-kalos-completed", 128, 8, 4, 15422),
+]
+
+
+def test_recorded():
+    for name, nodes, per_node, speedup, least in LOADED:
+        path = f"{DATA}/traces/{name}.csv"
+        if not os.path.exists(path):
+            skip(f"{name} at {nodes} x {per_node}", f"{name}.csv is missing: set HEARTH_TEST_DATA")
+            continue
+        rows, wrong = reference.read(path), []
+        for policy, estimate in ways():
+            wrong += [f"{policy} {estimate}: {w}" for w in
+                      differences(path, rows, nodes, per_node, policy, estimate, speedup)]
+            got, _ = simulate(path, nodes, per_node, policy, estimate, speedup)
+            if got["avg_jct_s"] < least - 1:
+                wrong.append(f"{policy}: {got['avg_jct_s']} is below what any schedule can reach ({least})")
+        ok(not wrong, f"{name} at {nodes} x {per_node}: equal under all policies", "\n".join(wrong[:5]))
+
+
+def test_default():
+    """Better than what it is measured by, and nobody waits much longer; without knowing how long anything takes."""
+    for name, nodes, per_node, speedup, least in LOADED:
+        path = f"{DATA}/traces/{name}.csv"
+        what = f"default on {name} at {nodes} x {per_node}"
+        if not os.path.exists(path):
+            skip(what, f"{name}.csv is missing: set HEARTH_TEST_DATA")
+            continue
+        rows = reference.read(path)
+        got, plan = simulate(path, nodes, per_node, "default", "learned", speedup)
+        skipping, _ = simulate(path, nodes, per_node, "fifo-skip", "true", speedup)
+        easy, _ = simulate(path, nodes, per_node, "easy", "x3", speedup)
+        bad = unsound(rows, plan, nodes, per_node, speedup)
+        ok(bad is None and got["avg_jct_s"] >= least - 1, what + ": sound", bad)
+        if name.startswith("helios"):  # under all policies alike: see docs/benchmarks.md
+            ok(got["avg_jct_s"] <= easy["avg_jct_s"], what + ": not worse", got)
+            continue
+        ok(got["avg_jct_s"] < min(skipping["avg_jct_s"], easy["avg_jct_s"]) and
+           got["max_wait_s"] <= 1.1 * easy["max_wait_s"], what + ": less time, longest wait within 1.1 of easy x3", got)
+
+
+def test_all_traces():
+    """Every trace there is, also those nobody has told of here."""
+    paths = sorted(glob.glob(DATA + "/traces/*.csv"))
+    if not paths:
+        skip("every recorded trace under every policy", "no traces: set HEARTH_TEST_DATA")
+    for path in paths:
+        rows, wrong = reference.read(path), []
+        for policy, estimate in [*ways(), ("fair", "learned"), ("default", "learned"), ("easy", "learned")]:
+            if len(rows) > 50000 and policy in ("fair", "default"):
+                continue  # tens of seconds; see test_long
+            got, plan = simulate(path, 32, 8, policy, estimate)
+            bad = unsound(rows, plan, 32, 8)
+            if bad or got["jobs"] + got["dropped"] != len(rows) or len(plan) != got["jobs"]:
+                wrong.append(f"{policy} {estimate}: {bad or 'a job is missing'}")
+        ok(not wrong, f"{os.path.basename(path)}: sound under every policy", "\n".join(wrong))
+
+
+def test_long():
+    path = f"{DATA}/traces/philly-all.csv"
+    what = "philly-all: equal at 64 x 8"
+    if not os.path.exists(path):
+        skip(what, "philly-all.csv is missing: set HEARTH_TEST_DATA")
+        return
+    rows = reference.read(path)
+    got, _ = simulate(path, 311, 8, "fifo")
+    ok(got["avg_wait_s"] == 0 and got["avg_jct_s"] == sum(r[1] for r in rows) / len(rows),
+       "philly-all: at its true size nobody waits")
+    soak = os.environ.get("HEARTH_SOAK")
+    if soak:
+        for nodes in (64, 48):
+            mine, plan = simulate(path, nodes, 8, "default", "learned")
+            skipping, _ = simulate(path, nodes, 8, "fifo-skip")
+            easy, _ = simulate(path, nodes, 8, "easy", "x3")
+            ok(unsound(rows, plan, nodes, 8) is None and
+               mine["avg_jct_s"] < min(skipping["avg_jct_s"], easy["avg_jct_s"]) and
+               mine["max_wait_s"] <= 1.1 * easy["max_wait_s"], f"default on philly-all at {nodes} x 8", mine)
+    for policy, estimate in ways() if soak else []:
+        wrong = differences(path, rows, 64, 8, policy, estimate)
+        ok(not wrong, f"{what} by {policy} {estimate}", "\n".join(wrong))
+    if not soak:
+        rows = rows[:2500]
+        short = write(rows)
+        wrong = [w for p, e in ways() for w in differences(short, rows, 4, 8, p, e)]
+        ok(not wrong, "philly-all, its first 2500 jobs: equal at 4 x 8", "\n".join(wrong[:5]))
+
+
+def test_bytes():
+    rows, nodes, per_node, _ = random_case(77)
+    path, seen = write(rows), set()
+    for i in range(2):
+        svg = f"{tmp.name}/{i}.svg"
+        p = jobctl(path, "--nodes", nodes, "--gpus-per-node", per_node, "--policy", "easy", "--svg", svg)
+        with open(svg) as f:
+            picture = f.read()
+        seen.add((p.stdout.split("wall_s")[0], picture))
+    ok(len(seen) == 1, "the same input gives the same bytes")
+    root = xml.dom.minidom.parseString(picture).documentElement
+    ok(root.tagName == "svg" and len(root.getElementsByTagName("path")) >= 2, "the picture is well-formed SVG")
+    p = jobctl(write([]), "--nodes", 1, "--gpus-per-node", 1, "--svg", tmp.name + "/empty.svg", "--json")
+    ok(p.returncode == 0 and json.loads(p.stdout)["jobs"] == 0, "a trace of no jobs", p.stderr)
+    xml.dom.minidom.parse(tmp.name + "/empty.svg")
+
+
+def test_failures():
+    rows = [(i * 60, 7200, 1 + i % 8, "u") for i in range(300)]
+    path = write(rows)
+    calm, _ = simulate(path, 6, 8, "easy")
+    for policy in [*FIXED, "fair", "default"]:
+        got, plan = simulate(path, 6, 8, policy, "true", more=["--failures", 48])
+        again, _ = simulate(path, 6, 8, policy, "true", more=["--failures", 48])
+        del got["wall_s"], again["wall_s"]
+        ok(got == again and got["node_failures"] > 0 and got["lost_gpu_s"] > 0 and got["given_up"] == 0 and
+           len(plan) == 300 and unsound(rows, plan, 6, 8) is None, f"{policy}: all jobs end in spite of failing nodes", got)
+    ok(got["makespan_s"] > calm["makespan_s"], "which takes longer")
+    got, plan = simulate(path, 1, 8, "fifo", more=["--failures", 0.1])
+    ok(got["given_up"] > 0 and len(plan) + got["given_up"] == 300, "what never gets through is given up", got)
+
+
+def test_mistakes():
+    cases = [
+        ("", "line 1, column 1: submit_s: the first line must name this column"),
+        ("submit_s,duration_s\n", "line 1, column 1: gpus: the first line must name this column"),
+        ("gpus,submit_s,duration_s,gpus\n", "line 1, column 26: gpus: this column is there twice"),
+        (HEADER + "1,2,3,u,x\n4,x5,6,u,x\n", "line 3, column 3: duration_s: expected a whole number"),
+        (HEADER + "1,2,-3,u,x\n", "line 2, column 5: gpus: expected a whole number, not negative"),
+        (HEADER + "1,2.5,3,u,x\n", "line 2, column 4: duration_s: expected a whole number"),
+        (HEADER + "1,,3,u,x\n", "line 2, column 3: duration_s: a whole number is missing"),
+        (HEADER + "1,2,3\n", "line 2, column 6: fewer fields than the first line has"),
+        (HEADER + "1,2,3,u,x,y\n", "line 2, column 11: more fields than the first line has"),
+        (HEADER + "1,99999999999999999999999,3,u,x\n", "line 2, column 3: duration_s: the number is too large"),
+    ]
+    path = tmp.name + "/bad.csv"
+    for text, want in cases:
+        with open(path, "w") as f:
+            f.write(text)
+        p = jobctl(path, "--nodes", 1, "--gpus-per-node", 1)
+        ok(p.returncode == 2 and want in p.stderr, want, p.stderr)
+    good = write([(0, 1, 1, "u")])
+    for words, want in [
+        (["--nodes", 4], "--nodes and --gpus-per-node are needed"),
+        (["--nodes", 4, "--gpus-per-node", 8, "--policy", "eazy"], "did you mean easy?"),
+        (["--nodes", 4, "--gpus-per-node", 65], "GPUs per node: from 1 to 64"),
+        (["--nodes", 4, "--gpus-per-node", 8, "--speedup", 0], "--speedup '0'"),
+        (["--nodes", 4, "--gpus-per-node", 8, "--failures", "soon"], "--failures 'soon'"),
+    ]:
+        p = jobctl(good, *words)
+        ok(p.returncode == 2 and want in p.stderr, want, p.stderr)
+    p = jobctl(tmp.name + "/none.csv", "--nodes", 1, "--gpus-per-node", 1)
+    ok(p.returncode == 3, "a missing trace", p.stderr)
+
+
+def test_forms():
+    """Other column orders, CRLF, a byte order mark, blank lines, no last newline, jobs too large, jobs that take no time."""
+    path = tmp.name + "/forms.csv"
+    with open(path, "w", newline="") as f:
+        f.write("\ufeffgpus,submit_s,extra,duration_s\r\n4,0,a,10\r\n\r\n9,0,b,5\r\n1,3,,0")
+    got, plan = simulate(path, 1, 8, "fifo")
+    ok(got["jobs"] == 2 and got["dropped"] == 1 and plan == {0: (0, 10, [0]), 2: (3, 3, [0])}, "other forms of CSV", plan)
+    rows = [(0, 100, 4, "u"), (15, 100, 4, "u"), (19, 10, 9, "u")]
+    got, plan = simulate(write(rows), 1, 4, "fifo", speedup=10)
+    ok(got["dropped"] == 1 and plan == {0: (0, 100, [0]), 1: (100, 200, [0])} and got["max_wait_s"] == 99,
+       "submit times are divided as whole numbers", plan)
+
+
+for test in [test_random, test_recorded, test_default, test_all_traces, test_long, test_bytes, test_failures, test_mistakes, test_forms]:
+    test()
+tmp.cleanup()
+print(f"1..{tests}")
+sys.exit(failed > 0)

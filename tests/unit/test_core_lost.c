@@ -1,0 +1,286 @@
+/*
+ * Which silent nodes are declared lost: those that cannot be carrying on without a controller, and no others.
+ * Every agent is given what docs/spec/08-lease.md says it does, so that the test asks the question that
+ * matters: does anything run on two nodes?
+ */
+#include "agent/lease.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+
+/* Seconds in which the agents named beat once each. */
+static void beats(struct world *w, const char *names, int seconds)
+{
+	for (int i = 0; i < seconds; i++) {
+		for (const char *p = names; *p; p++)
+			world_beat(w, (char[]){*p, '\0'});
+		world_advance(w, 1000000);
+	}
+}
+
+static struct world *cluster(uint64_t seed, const char *names)
+{
+	struct world *w = world_create(seed);
+
+	for (const char *p = names; *p; p++)
+		world_agent_up(w, (char[]){*p, '\0'}, 1, 1);
+	beats(w, names, 15); /* everybody has been told of everybody */
+	return w;
+}
+
+static int is_lost(struct world *w, const char *node)
+{
+	return node_find(w->core, node)->state == NODE_LOST;
+}
+
+static unsigned count_lost(struct world *w)
+{
+	unsigned n = 0;
+
+	for (const struct cnode *x = w->core->nodes; x; x = x->hh.next)
+		n += x->state == NODE_LOST;
+	return n;
+}
+
+static const char *reason_of(struct world *w, const char *node)
+{
+	static char text[600];
+
+	world_request(w, REQ_NODES, 0, node, NULL);
+	snprintf(text, sizeof text, "%s",
+	         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+	             cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "nodes"), 0), "reason")));
+	return text;
+}
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+/* n nodes, of which k fall silent at once: lost when, and only when, an agent among those k would kill. The
+ * agent's own rule (agent/lease.c) decides what is right. */
+static void test_sizes(void)
+{
+	static const char names[] = "abcdef";
+
+	for (unsigned n = 1; n <= 6; n++)
+		for (unsigned k = 1; k <= n; k++) {
+			char all[8], rest[8];
+			struct world *w;
+			/* Those k reach each other, and nobody who hears the controller. */
+			int carries_on = lease_verdict(n - 1, k - 1, 0) == LEASE_CARRY_ON;
+
+			snprintf(all, sizeof all, "%.*s", (int)n, names);
+			snprintf(rest, sizeof rest, "%s", all + k);
+			w = cluster(n * 10 + k, all);
+			beats(w, rest, 10);
+			ok(count_lost(w) == 0, "%u of %u silent for less than lease + margin", k, n);
+			beats(w, rest, 2);
+			ok(count_lost(w) == (carries_on ? 0 : k), "%u of %u: %s", k, n,
+			   carries_on ? "may carry on, held" : "cannot carry on, lost");
+			beats(w, rest, 60);
+			is_int(count_lost(w), carries_on ? 0 : k, "later, too");
+			world_destroy(w);
+		}
+}
+
+/* One after the other: the list of those that are left shrinks, once they have confirmed it. */
+static void test_shrinks(void)
+{
+	struct world *w = cluster(1, "abcd");
+
+	beats(w, "bcd", 30);
+	is_int(count_lost(w), 1, "one of four is lost");
+	beats(w, "cd", 30);
+	is_int(count_lost(w), 2, "then one of three");
+	beats(w, "d", 30);
+	is_int(count_lost(w), 3, "then one of two");
+	beats(w, "", 60);
+	is_int(count_lost(w), 3, "the last one may carry on alone");
+	finish_well(w);
+}
+
+/* What an agent was not told yet, it does not count by. */
+static void test_unconfirmed(void)
+{
+	struct world *w = cluster(2, "abc");
+	struct cnode *a = node_find(w->core, "a");
+
+	/* c is lost; a and b are told so, but a never says that it goes by the shorter list. */
+	for (int i = 0; i < 30; i++) {
+		struct wm_beat m = {.seq = 1, .peers_gen = a->held.gen};
+
+		world_msg(w, "a", 0, WM_BEAT, &m);
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_int(count_lost(w), 1, "c is lost");
+	is_int(a->held.n, 2, "a goes by b and c still");
+	is_int(node_find(w->core, "b")->held.n, 1, "b by a alone");
+	beats(w, "b", 30);
+	ok(!is_lost(w, "a"), "a may reach c, and carry on with it: two of three");
+	finish_well(w);
+}
+
+/* A majority that was away for a moment may have made an orphan of one that stays away. */
+static void test_moment(void)
+{
+	struct world *w = cluster(3, "abc");
+
+	beats(w, "c", 8); /* a asks at 6 s: b does not hear either */
+	beats(w, "bc", 6);
+	ok(!is_lost(w, "a"),
+	   "14 s silent, but 8 s ago it had a majority: an orphan asks again within half a lease");
+	beats(w, "bc", 8);
+	ok(is_lost(w, "a"), "then b says that it hears: a has killed");
+	finish_well(w);
+}
+
+/* More than an agent is told of: a rack that is lost together is declared lost. */
+static void test_large(void)
+{
+	struct world *w = world_create(4);
+	char name[16];
+	unsigned lost = 0;
+
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof name, "n%03d", i);
+		world_agent_up(w, name, 0, 1);
+	}
+	for (int s = 0; s < 40; s++) {
+		for (int i = s < 10 ? 0 : 80; i < 200; i++) {
+			snprintf(name, sizeof name, "n%03d", i);
+			world_beat(w, name);
+		}
+		world_forget(w);
+		world_advance(w, 1000000);
+	}
+	is_int(node_find(w->core, "n100")->held.n, 64, "an agent is told of 64 others");
+	lost = count_lost(w);
+	is_int(lost, 80, "80 neighbours of 200 are lost together");
+	world_destroy(w);
+}
+
+static void test_restart(void)
+{
+	struct world *w = cluster(5, "ab");
+
+	world_restart(w);
+	world_agent_up(w, "a", 1, 1);
+	beats(w, "a", 11);
+	ok(!is_lost(w, "b"), "b has a whole lease to come back");
+	beats(w, "a", 3);
+	ok(is_lost(w, "b"), "its list is not on record: it is taken for the present one");
+	finish_well(w);
+	w = cluster(6, "a");
+	world_restart(w);
+	beats(w, "", 40);
+	ok(!is_lost(w, "a"), "the only one may carry on");
+	finish_well(w);
+}
+
+/* Removing ends the jobs as well, so it wants the same certainty. */
+static void test_removed_with_jobs(void)
+{
+	struct world *w = cluster(8, "a");
+	uint64_t id = world_submit(w, ONE);
+
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
+	beats(w, "", 60);
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{}"), 409, "a silent node with a job is not removed");
+	like(w->err.text, "has 1 job, which may be carrying on", "and told why");
+	like(w->err.text, "jobctl node rm --yes a", "and what to do");
+	is_str(world_status(w, id), "running", "its job is left alone");
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "removed when it is said twice");
+	is_str(world_status(w, id), "failed", "its job ends");
+	finish_well(w);
+}
+
+static void test_declared(void)
+{
+	struct world *w = cluster(7, "a");
+	uint64_t id = world_submit(w, ONE), s;
+	struct wm_sync_begin begin = {.instance = 1};
+	struct wm_sync_end end = {.instance = 1};
+
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{}"), 409, "one that is heard is not lost");
+	like(w->err.text, "its agent was heard", "and told so");
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
+	beats(w, "", 60);
+	is_str(world_status(w, id), "running", "held: it may be carrying on");
+	like(reason_of(w, "a"), "not connected for", "nodes says since when");
+	like(reason_of(w, "a"), "jobctl node lost", "and what to do");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(world_text(w, "text"), "1 of 1 rank runs; node a is not connected for", "so does why");
+	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{\"reason\": \"fire\"}"), 200, "declared by a person");
+	ok(is_lost(w, "a"), "lost");
+	is_str(reason_of(w, "a"), "declared lost by ada: fire", "nodes says by whom and why");
+	is_str(world_status(w, id), "failed", "its job ends");
+	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{}"), 200, "twice is once");
+	is_int(world_request(w, REQ_NODE_LOST, 0, "nobody", "{}"), 404, "no such node");
+	/* It was not on fire: the return is fenced. */
+	world_forget(w);
+	s = world_agent_connect(w, "a");
+	world_msg(w, "a", s, WM_SYNC_BEGIN, &begin);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", s, WM_SYNC_END, &end);
+	world_turn(w);
+	is_int(world_count(w, "a", WM_KILL), 1, "what it has is to be killed");
+	id = world_submit(w, ONE);
+	is_str(world_status(w, id), "queued", "no work before that");
+	world_launch(w, "a", id - 1, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id - 1, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "starting", "then it has work again");
+	is_str(world_status(w, id - 1), "failed", "the end of the lost one stays");
+	finish_well(w);
+}
+
+/* This process is stopped for 20 s and goes on. Nobody heard a controller meanwhile, so all agents may carry
+ * on; three are heard first. */
+static void test_stopped(void)
+{
+	struct world *w = cluster(77, "abcd");
+
+	clock_fake_advance(&w->clock, 20000000);
+	world_beat(w, "a");
+	world_beat(w, "b");
+	world_beat(w, "c");
+	core_tick(w->core);
+	world_turn(w);
+	is_int(count_lost(w), 0, "nobody is lost because this process did not run");
+	beats(w, "abc", 11);
+	is_int(count_lost(w), 0, "a whole lease and margin begin anew");
+	beats(w, "abc", 3);
+	ok(is_lost(w, "d"), "then who is still silent is lost");
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_sizes();
+	test_shrinks();
+	test_unconfirmed();
+	test_moment();
+	test_large();
+	test_restart();
+	test_stopped();
+	test_declared();
+	test_removed_with_jobs();
+	return tap_done();
+}
