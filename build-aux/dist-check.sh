@@ -8,14 +8,17 @@ mkdir -p "$work/destdir"
 make -s -C "$build" dist
 archive=$(ls "$build"/hearth-*.tar.xz)
 tar -xJf "$archive" -C "$work"
+top=$(git -C "$(dirname "$0")" rev-parse --show-toplevel 2>/dev/null) || top=
 cd "$work"/hearth-*/
+# A file that no list names is found here, before a compiler elsewhere misses it.
+missing=
+for f in $([ -z "$top" ] || git -C "$top" ls-files | grep -vE '^(\.ci/|\.gitignore|build-aux/m4/\.gitkeep)'); do
+	[ -e "$f" ] || missing="$missing $f"
+done
+[ -z "$missing" ] || { echo "not in the archive:$missing" >&2; exit 1; }
 mkdir build && cd build
 ../configure --quiet --prefix=/usr --sysconfdir=/etc --enable-faults
 make -s -j"$(nproc)"
 make -s install DESTDIR="$work/destdir"
-for program in bin/jobctl sbin/hearthd sbin/hearth-agent libexec/hearth/hearth-shim libexec/hearth/hearth-rank libexec/hearth/hearth-rsh; do
-	[ -x "$work/destdir/usr/$program" ] || { echo "not installed: $program" >&2; exit 1; }
-done
-"$work/destdir/usr/bin/jobctl" --version
-"$work/destdir/usr/sbin/hearthd" --version
+../build-aux/installed-check.sh "$work/destdir/usr"
 make -k -j"$(($(nproc) * 2))" check

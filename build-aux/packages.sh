@@ -6,7 +6,7 @@ set -eu
 build="gcc make autoconf automake libtool pkg-config libsqlite3-dev libevent-dev libssl-dev libcurl4-openssl-dev libcjson-dev
 libpcre2-dev libzstd-dev libhwloc-dev libssh2-1-dev uthash-dev"
 run="openmpi-bin python3 python3-torch python3-sklearn python3-venv curl ca-certificates"
-test="clang clang-format shellcheck libopenmpi-dev python3-mpi4py python3-numpy python3-pip iproute2 procps util-linux jq mandoc openssh-server
+test="clang clang-format shellcheck libopenmpi-dev python3-mpi4py python3-numpy python3-pip iproute2 nftables procps util-linux jq mandoc openssh-server
 openssh-client git xz-utils sqlite3 libclang-rt-14-dev"
 
 install=no
