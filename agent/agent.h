@@ -64,7 +64,9 @@ struct launch_paths {
 struct launch_user {
 	uid_t uid;
 	gid_t gid;
-	char *name, *home, *shell;
+	char *name, *home, *shell; /* name NULL: not known (yet) */
+	gid_t *groups;             /* where the agent is root: gid and the supplementary ones */
+	uint32_t n_groups;
 };
 
 /* Strings in the phase list of a launch: provisioning, checking, staging, launching, running, uploading. */

@@ -5,31 +5,17 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <grp.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 
-#define GROUPS_MAX 65536
-
-int asuser_init(struct asuser *a, int is_root, uid_t uid, gid_t gid, const char *name, struct err *e)
+void asuser_init(struct asuser *a, int is_root, const struct launch_user *u)
 {
-	int n = 64;
-
-	*a = (struct asuser){.uid = uid, .gid = gid, .needed = is_root && uid != 0};
-	a->groups = xcalloc((size_t)n, sizeof(*a->groups));
-	a->groups[0] = gid;
-	a->n_groups = 1;
-	if (!name || !a->needed)
-		return 0;
-	while (getgrouplist(name, gid, a->groups, &n) < 0) {
-		if (n <= 0 || n > GROUPS_MAX) {
-			asuser_fini(a);
-			return err_set(e, ERR_LIMIT, "account %s is in too many groups", name);
-		}
-		a->groups = xreallocarray(a->groups, (size_t)n, sizeof(*a->groups));
-	}
-	a->n_groups = n;
-	return 0;
+	*a = (struct asuser){.uid = u->uid, .gid = u->gid, .needed = is_root && u->uid != 0};
+	if (u->n_groups)
+		a->groups = xmemdup(u->groups, u->n_groups * sizeof(*u->groups));
+	else
+		a->groups = xmemdup(&u->gid, sizeof(u->gid));
+	a->n_groups = u->n_groups ? u->n_groups : 1;
 }
 
 void asuser_fini(struct asuser *a)

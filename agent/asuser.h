@@ -14,12 +14,12 @@ struct asuser {
 	uid_t uid;
 	gid_t gid;
 	gid_t *groups; /* of the account */
-	int n_groups;
+	uint32_t n_groups;
 	int inside;
 	int needed;
 };
-/* Looks the groups up. name may be NULL: gid only. */
-int asuser_init(struct asuser *a, int is_root, uid_t uid, gid_t gid, const char *name, struct err *e);
+/* Copies the groups of u; none: gid only. */
+void asuser_init(struct asuser *a, int is_root, const struct launch_user *u);
 void asuser_fini(struct asuser *a);
 int asuser_enter(struct asuser *a, struct err *e); /* on the thread; not nested */
 void asuser_leave(struct asuser *a);

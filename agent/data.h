@@ -159,8 +159,8 @@ struct upload_ops {
 /* NULL when it could not be started (the folder is gone): nothing is called then, the log says why. */
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
-                            const struct launch_paths *paths, const char *output_uri,
-                            const struct upload_ops *ops, void *arg);
+                            const struct launch_paths *paths, const struct launch_user *user,
+                            const char *output_uri, const struct upload_ops *ops, void *arg);
 void upload_cancel(struct upload *u);
 
 #endif

@@ -7,16 +7,17 @@
  */
 #include "agent/inventory_int.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/capture.h"
 #include "agent/topology.h"
 #include "agent/worker.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
 #define SAMPLE_MS     1000
+#define USER_MS       5000
 #define SAMPLE_OLD_US (10 * 1000000ull) /* older ones are unknown */
 
 struct inventory {
@@ -25,6 +26,7 @@ struct inventory {
 	struct gpus gpus;
 	struct nvml *nvml;
 	struct strv fabrics, software;
+	char *os_user;
 	uint64_t memory_bytes, disk_bytes;
 	uint64_t cpu_busy, cpu_all; /* of /proc/stat at the last beat */
 	struct workers *workers;
@@ -80,6 +82,23 @@ static void start_sampler(struct inventory *inv)
 		log_warn("event=gpu_sampler_failed reason=\"%s\"", e.text);
 }
 
+/* By a program that can be ended: the directory of accounts may not answer. */
+static char *user_name(void)
+{
+	const char *argv[] = {"/usr/bin/id", "-un", NULL};
+	const struct capture c = {.argv = argv, .timeout_ms = USER_MS, .max = 256};
+	char *name = NULL;
+	struct err e;
+	size_t n = 0;
+
+	if (capture_run(&c, &name, &n, &e) == 0 && name[strcspn(name, "\n")] == '\n' && name[0] != '\n') {
+		name[strcspn(name, "\n")] = '\0';
+		return name;
+	}
+	free(name);
+	return xasprintf("%u", geteuid());
+}
+
 /* ---- life ------------------------------------------------------------------------------------------- */
 
 struct inventory *inventory_create(struct agent_env *env, struct err *e)
@@ -106,6 +125,7 @@ struct inventory *inventory_create(struct agent_env *env, struct err *e)
 	}
 	if (inv->gpus.note[0])
 		log_info("event=gpus count=%u note=\"%s\"", inv->gpus.n, inv->gpus.note);
+	inv->os_user = user_name();
 	start_sampler(inv);
 	return inv;
 }
@@ -120,6 +140,7 @@ void inventory_destroy(struct inventory *inv)
 	topo_fini(&inv->topo);
 	strv_fini(&inv->fabrics);
 	strv_fini(&inv->software);
+	free(inv->os_user);
 	free(inv);
 }
 
@@ -134,16 +155,6 @@ static void add_all(const struct strv *from, struct wire_strv *to)
 {
 	for (size_t i = 0; i < from->n; i++)
 		wire_strv_add(to, from->v[i]);
-}
-
-static char *user_name(void)
-{
-	char buf[4096];
-	struct passwd pw, *found = NULL;
-
-	if (getpwuid_r(geteuid(), &pw, buf, sizeof(buf), &found) == 0 && found)
-		return xstrdup(found->pw_name);
-	return xasprintf("%u", geteuid());
 }
 
 void inventory_fill(struct inventory *inv, struct wm_inventory *m)
@@ -177,7 +188,7 @@ void inventory_fill(struct inventory *inv, struct wm_inventory *m)
 	add_all(&inv->fabrics, &m->fabrics);
 	m->topology = topo_json(&inv->topo);
 	add_all(&inv->software, &m->software);
-	m->os_user = user_name();
+	m->os_user = xstrdup(inv->os_user);
 	m->is_root = (uint8_t)(inv->env->is_root != 0);
 	m->hostname = xstrdup(host);
 }

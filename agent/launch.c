@@ -48,6 +48,7 @@ void launch_free(struct launch *l)
 {
 	if (!l)
 		return;
+	user_ask_cancel(l->asking);
 	if (l->stage)
 		stage_cancel(l->stage);
 	if (l->upload)

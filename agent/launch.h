@@ -76,6 +76,7 @@ struct launch {
 
 	struct nodelog *setup, *system;
 	struct tail *setup_tail, *system_tail;
+	struct user_ask *asking; /* for the account */
 	struct stage *stage;
 	char *venv_bin; /* NULL none */
 	struct container *container;

@@ -23,7 +23,6 @@
 #include "agent/launches.h"
 #include "agent/shimlink.h"
 #include "agent/trash.h"
-#include "agent/user.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -208,13 +207,26 @@ static void go_on(struct launch *l)
 	launch_check_end(l);
 }
 
-static int resume(struct launch *l, struct err *e)
+/* As launch_life.c has it; where that could not be written its folder tells. Nobody is asked: the node must
+ * be back in the cluster before its lease ends. */
+static void find_account(struct launch *l)
+{
+	struct stat st;
+
+	if (l->user.name || stat(l->paths.ml, &st) < 0)
+		return;
+	l->user = (struct launch_user){.uid = st.st_uid,
+	                               .gid = st.st_gid,
+	                               .name = xstrdup(l->plan->m->owner),
+	                               .home = xstrdup("/"),
+	                               .shell = xstrdup("/bin/sh")};
+}
+
+static void resume(struct launch *l)
 {
 	struct err why = {0};
 
-	/* One that failed because of the account is still collected. */
-	if (user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, e) < 0 && !launch_is_over(l))
-		return -1;
+	find_account(l);
 	launch_open_logs(l);
 	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
 	if (launch_container(l, 1, &why) < 0) {
@@ -223,26 +235,20 @@ static int resume(struct launch *l, struct err *e)
 		launch_say(l, "container: %s", why.text);
 	}
 	adopt_procs(l);
-	return 0;
 }
 
 static void adopt_as(struct launch *l, int same_boot)
 {
-	struct err e = {0};
-
 	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt,
 	         (int)l->state, same_boot);
 	if (!same_boot && !launch_is_over(l)) {
-		user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, NULL);
 		launch_open_logs(l);
 		lost_all(l);
 		launch_sweep(l);
 		return;
 	}
 	if (l->state == LAUNCH_PREPARING && !l->stopping) {
-		user_lookup(l->a->env.is_root, l->plan->m->owner, &l->user, NULL);
 		undo_half(l);
-		user_fini(&l->user);
 		launch_prepare(l);
 		return;
 	}
@@ -254,11 +260,7 @@ static void adopt_as(struct launch *l, int same_boot)
 		launch_remove(l);
 		return;
 	}
-	if (resume(l, &e) < 0) {
-		log_error("event=adopt_failed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
-		launch_fail(l, RC_AGENT, e.text);
-		return;
-	}
+	resume(l);
 	if (launch_is_over(l))
 		go_on_over(l);
 	else

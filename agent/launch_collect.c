@@ -138,8 +138,9 @@ static void start_upload(struct launch *l)
 	launch_phase(l, "uploading");
 	launch_save(l);
 	launch_report(l);
-	l->upload = upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
-	                         l->plan->n_nodes, &l->paths, l->plan->spec->output_uri, &upload_ops, l);
+	l->upload =
+	    upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
+	                 l->plan->n_nodes, &l->paths, &l->user, l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);
 }

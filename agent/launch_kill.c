@@ -20,6 +20,7 @@
 
 #include "agent/launch.h"
 #include "agent/rshd.h"
+#include "agent/user.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -196,6 +197,8 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	launch_say(l, "stopping: %s (grace %u ms)", reason, grace_ms);
 	log_info("event=kill job=%" PRIu64 " attempt=%u grace_ms=%u reason=\"%s\"", l->job, l->attempt, grace_ms,
 	         reason);
+	user_ask_cancel(l->asking);
+	l->asking = NULL;
 	if (l->stage) {
 		stage_cancel(l->stage);
 		l->stage = NULL;

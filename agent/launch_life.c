@@ -11,7 +11,24 @@
 #include "common/json.h"
 #include "common/log.h"
 
-#define LIFE_MAX (256 * 1024)
+#define LIFE_MAX (2 * 1024 * 1024)
+
+static void add_user(cJSON *o, const struct launch_user *u)
+{
+	cJSON *to, *groups;
+
+	if (!u->name)
+		return;
+	to = cJSON_AddObjectToObject(o, "user");
+	json_add_u64(to, "uid", u->uid);
+	json_add_u64(to, "gid", u->gid);
+	json_add_str(to, "name", u->name);
+	json_add_str(to, "home", u->home);
+	json_add_str(to, "shell", u->shell);
+	groups = cJSON_AddArrayToObject(to, "groups");
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		cJSON_AddItemToArray(groups, cJSON_CreateNumber(u->groups[i]));
+}
 
 void launch_save(struct launch *l)
 {
@@ -35,6 +52,7 @@ void launch_save(struct launch *l)
 	cJSON_AddBoolToObject(o, "keep", l->keep);
 	cJSON_AddBoolToObject(o, "releasing", l->releases_open != 0);
 	cJSON_AddBoolToObject(o, "removing", l->removing && !l->kept_outputs);
+	add_user(o, &l->user);
 	phases = cJSON_AddArrayToObject(o, "phases");
 	for (unsigned i = 0; i < l->n_phases; i++) {
 		cJSON *p = cJSON_CreateObject();
@@ -87,6 +105,47 @@ static int load_phases(struct launch *l, const cJSON *o, struct err *e)
 	return 0;
 }
 
+static int load_groups(struct launch_user *u, const cJSON *list, struct err *e)
+{
+	int n = cJSON_GetArraySize(list);
+	const cJSON *g;
+
+	u->groups = xcalloc((size_t)n + 1, sizeof(*u->groups));
+	cJSON_ArrayForEach (g, list) {
+		if (!cJSON_IsNumber(g) || g->valuedouble < 0 || g->valuedouble > UINT32_MAX)
+			return err_set(e, ERR_PROTOCOL, "the account's groups are spoilt");
+		u->groups[u->n_groups++] = (gid_t)g->valuedouble;
+	}
+	return 0;
+}
+
+/* There is none before the account was found out about. */
+static int load_user(struct launch *l, const cJSON *o, struct err *e)
+{
+	const char *name = NULL, *home = NULL, *shell = NULL;
+	const cJSON *from = NULL, *groups = NULL;
+	uint64_t uid = 0, gid = 0;
+
+	if (json_get_obj(o, "", "user", &from, e) < 0)
+		return -1;
+	if (!from)
+		return 0;
+	if (get_u64(from, "uid", &uid, e) < 0 || get_u64(from, "gid", &gid, e) < 0 ||
+	    json_get_str(from, "user", "name", &name, e) < 0 ||
+	    json_get_str(from, "user", "home", &home, e) < 0 ||
+	    json_get_str(from, "user", "shell", &shell, e) < 0 ||
+	    json_get_arr(from, "user", "groups", &groups, e) < 0)
+		return -1;
+	if (!name || !home || !shell || uid > UINT32_MAX || gid > UINT32_MAX)
+		return err_set(e, ERR_PROTOCOL, "the account is spoilt");
+	l->user = (struct launch_user){.uid = (uid_t)uid,
+	                               .gid = (gid_t)gid,
+	                               .name = xstrdup(name),
+	                               .home = xstrdup(home),
+	                               .shell = xstrdup(shell)};
+	return load_groups(&l->user, groups, e);
+}
+
 static void take_str(char **to, const char *s)
 {
 	if (!s)
@@ -111,7 +170,8 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    json_get_bool(o, "", "collecting", &l->collecting, e) < 0 ||
 	    json_get_bool(o, "", "keep", &l->keep, e) < 0 ||
 	    json_get_bool(o, "", "releasing", &releasing, e) < 0 ||
-	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0)
+	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0 ||
+	    load_user(l, o, e) < 0)
 		return -1;
 	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED)
 		return err_set(e, ERR_PROTOCOL, "state %" PRIu64, state);

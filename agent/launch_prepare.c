@@ -20,6 +20,7 @@
 #define PROGRESS_US        250000u
 #define SHIM_READY_US      15000000u
 #define PREPARE_DEFAULT_MS 600000u
+#define ACCOUNT_MS         30000u /* at most */
 
 static const struct stage_ops stage_ops;
 
@@ -47,11 +48,16 @@ static void too_long(struct launch *l)
 	launch_fail(l, RC_STAGING, text);
 }
 
-static void arm_prepare(struct launch *l)
+static uint32_t prepare_ms(const struct launch *l)
 {
 	uint32_t ms = l->plan->m->prepare_timeout_ms;
 
-	launch_arm(l, (uint64_t)(ms ? ms : PREPARE_DEFAULT_MS) * 1000, too_long);
+	return ms ? ms : PREPARE_DEFAULT_MS;
+}
+
+static void arm_prepare(struct launch *l)
+{
+	launch_arm(l, (uint64_t)prepare_ms(l) * 1000, too_long);
 }
 
 static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
@@ -253,22 +259,12 @@ static void clear_old_procs(struct launch *l)
 	}
 }
 
-void launch_prepare(struct launch *l)
+/* What needs the account. */
+static void prepare_as(struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
 	struct err e = {0};
 
-	launch_phase(l, "provisioning");
-	if (fs_mkdir_p(l->paths.run, 0711, &e) < 0 || plan_save(l->plan, l->paths.run, &e) < 0) {
-		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
-		return;
-	}
-	launch_save(l);
-	clear_old_procs(l);
-	if (user_lookup(l->a->env.is_root, m->owner, &l->user, &e) < 0) {
-		launch_fail(l, RC_LAUNCH, e.text);
-		return;
-	}
 	if (launch_make_dirs(l, &e) < 0 || launch_write_config(l, &e) < 0) {
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 		return;
@@ -283,4 +279,51 @@ void launch_prepare(struct launch *l)
 		return;
 	}
 	start_staging(l);
+}
+
+static uint32_t account_ms(const struct launch *l)
+{
+	return prepare_ms(l) < ACCOUNT_MS ? prepare_ms(l) : ACCOUNT_MS;
+}
+
+static void account_late(struct launch *l)
+{
+	cleanup_free char *text =
+	    xasprintf("the look-up of the account '%s' was not answered within %u s (does this node reach its "
+	              "directory service?)",
+	              l->plan->m->owner, account_ms(l) / 1000);
+
+	launch_fail(l, RC_AGENT, text);
+}
+
+static void on_account(struct launch_user *u, const struct err *why, void *arg)
+{
+	struct launch *l = arg;
+
+	l->asking = NULL;
+	launch_arm(l, 0, NULL);
+	if (!u) {
+		launch_fail(l, RC_LAUNCH, why->text);
+		return;
+	}
+	user_fini(&l->user);
+	l->user = *u;
+	prepare_as(l);
+}
+
+void launch_prepare(struct launch *l)
+{
+	struct err e = {0};
+
+	launch_phase(l, "provisioning");
+	if (fs_mkdir_p(l->paths.run, 0711, &e) < 0 || plan_save(l->plan, l->paths.run, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_set_state(l, LAUNCH_PREPARING);
+	clear_old_procs(l);
+	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
+	l->asking = user_ask(&l->a->env, l->a->bulk, l->plan->m->owner, on_account, l, &e);
+	if (!l->asking)
+		launch_fail(l, RC_AGENT, e.text);
 }

@@ -12,7 +12,6 @@
 #include "agent/outbox.h"
 #include "agent/parts.h"
 #include "agent/rshd.h"
-#include "agent/user.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "common/peer.h"

@@ -18,6 +18,7 @@
 #include "agent/capture.h"
 #include "agent/fetch.h"
 #include "agent/stage_int.h"
+#include "agent/user.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -344,9 +345,7 @@ static void stage_free(void *arg)
 	asuser_fini(&s->as);
 	if (s->ml_fd >= 0)
 		close(s->ml_fd);
-	free(s->user.name);
-	free(s->user.home);
-	free(s->user.shell);
+	user_fini(&s->user);
 	strv_fini(&s->pip_env);
 	strv_fini(&s->links);
 	free(s->work);
@@ -364,15 +363,6 @@ static void done(void *arg)
 	struct stage *s = arg;
 
 	s->ops.done(s->rc, s->cls, s->rc < 0 ? s->text : NULL, s->venv_bin, s->arg);
-}
-
-static void copy_user(struct launch_user *to, const struct launch_user *from)
-{
-	*to = (struct launch_user){.uid = from->uid,
-	                           .gid = from->gid,
-	                           .name = xstrdup(from->name),
-	                           .home = xstrdup(from->home),
-	                           .shell = xstrdup(from->shell)};
 }
 
 /* Of the job's environment: what steers pip and the way to the network. */
@@ -394,7 +384,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	s->work = xstrdup(p->paths->work);
 	s->ml = xstrdup(p->paths->ml);
 	s->data_dir = xstrdup(s->env->cfg.data_dir);
-	copy_user(&s->user, p->user);
+	user_copy(&s->user, p->user);
 	s->bundle = xstrdup(p->bundle_digest);
 	s->resume = xstrdup(p->resume_from);
 	s->requirements = xstrdup(spec->requirements);
@@ -431,11 +421,7 @@ struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct st
 	s->ops = *ops;
 	s->arg = arg;
 	copy_params(s, p);
-	if (asuser_init(&s->as, env->is_root, p->user->uid, p->user->gid, p->user->name, &e) < 0) {
-		log_error("event=stage_not_started reason=\"%s\"", e.text);
-		stage_free(s);
-		return NULL;
-	}
+	asuser_init(&s->as, env->is_root, p->user);
 	s->handle = worker_start(bulk_workers(b), &task, s, &e);
 	if (s->handle)
 		return s;
@@ -497,9 +483,7 @@ static void packages_free(void *arg)
 {
 	struct packages *p = arg;
 
-	free(p->user.name);
-	free(p->user.home);
-	free(p->user.shell);
+	user_fini(&p->user);
 	free(p->python);
 	free(p->text);
 	free(p);
@@ -514,7 +498,7 @@ struct packages *stage_packages(struct agent_env *env, struct bulk *b, const cha
 	struct packages *p = xcalloc(1, sizeof(*p));
 	struct err e;
 
-	copy_user(&p->user, user);
+	user_copy(&p->user, user);
 	p->as_user = env->is_root && user->uid != 0;
 	p->python = venv_bin ? xasprintf("%s/python", venv_bin) : xstrdup(STAGE_PYTHON);
 	p->done = done_fn;

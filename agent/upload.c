@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -541,19 +540,19 @@ static void release(void *arg)
 	free(u);
 }
 
-/* The account that the job runs as: it owns its folder. */
-static int find_user(struct upload *u, struct err *e)
+/* The account that the job runs as owns its folder; one that was not handed over is the agent's. */
+static int find_user(struct upload *u, const struct launch_user *user, struct err *e)
 {
-	char buf[4096];
-	struct passwd pw, *found = NULL;
+	struct launch_user owner = {0};
 	struct stat st;
 
 	u->ml_fd = open(u->ml, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (u->ml_fd < 0 || fstat(u->ml_fd, &st) < 0)
 		return err_sys(e, errno, "%s", u->ml);
-	if (getpwuid_r(st.st_uid, &pw, buf, sizeof(buf), &found) != 0)
-		found = NULL;
-	return asuser_init(&u->as, u->env->is_root, st.st_uid, st.st_gid, found ? found->pw_name : NULL, e);
+	owner.uid = st.st_uid;
+	owner.gid = st.st_gid;
+	asuser_init(&u->as, u->env->is_root, user->uid == st.st_uid ? user : &owner);
+	return 0;
 }
 
 /* Two clusters may write to one folder, and a cluster that is set up again begins its epochs anew. */
@@ -570,8 +569,8 @@ static void name_cluster(struct upload *u)
 
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
-                            const struct launch_paths *paths, const char *output_uri,
-                            const struct upload_ops *ops, void *arg)
+                            const struct launch_paths *paths, const struct launch_user *user,
+                            const char *output_uri, const struct upload_ops *ops, void *arg)
 {
 	static const struct worker_task task = {.run = run, .done = done, .release = release};
 	struct upload *u = xcalloc(1, sizeof(*u));
@@ -595,7 +594,7 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	if (u->uri)
 		name_cluster(u);
 
-	if (find_user(u, &e) < 0 || !(u->handle = worker_start(bulk_workers(b), &task, u, &e))) {
+	if (find_user(u, user, &e) < 0 || !(u->handle = worker_start(bulk_workers(b), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
 		release(u);
 		return NULL;

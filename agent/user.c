@@ -1,13 +1,22 @@
 /*
- * user: the account data base, which may be remote (LDAP): asked once per launch.
+ * user: see user.h.
  */
 #include "agent/user.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <string.h>
 
-#define PW_BUFFER 16384
+#include "agent/bulk.h"
+#include "common/fault.h"
+
+#define PW_BUFFER  16384
+#define GROUPS_MAX 65536
+#define HANG_MS    60000
+
+/* ---- the question ----------------------------------------------------------------------------------- */
 
 static void take(const struct passwd *pw, struct launch_user *out)
 {
@@ -18,33 +27,59 @@ static void take(const struct passwd *pw, struct launch_user *out)
 	out->shell = xstrdup(pw->pw_shell && pw->pw_shell[0] ? pw->pw_shell : "/bin/sh");
 }
 
-int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e)
+static int take_groups(struct launch_user *u, struct err *e)
 {
-	cleanup_free char *space = xmalloc(PW_BUFFER);
-	struct passwd pw, *found = NULL;
-	int rc;
+	int n = 64;
 
-	if (is_root)
-		rc = getpwnam_r(owner, &pw, space, PW_BUFFER, &found);
-	else
-		rc = getpwuid_r(geteuid(), &pw, space, PW_BUFFER, &found);
-	if (found) {
-		take(found, out);
-		return 0;
+	u->groups = xcalloc((size_t)n, sizeof(*u->groups));
+	while (getgrouplist(u->name, u->gid, u->groups, &n) < 0) {
+		if (n <= 0 || n > GROUPS_MAX)
+			return err_set(e, ERR_LIMIT, "account %s is in too many groups", u->name);
+		u->groups = xreallocarray(u->groups, (size_t)n, sizeof(*u->groups));
 	}
-	if (rc != 0 && rc != ENOENT && rc != ESRCH)
-		return err_sys(e, rc, "look up the account of '%s'", owner);
-	if (is_root)
-		return err_set(e, ERR_NOT_FOUND,
-		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user "
-		               "that exists here",
-		               owner, owner);
-	/* A process may have a uid without a name; that is no reason not to run. */
+	u->n_groups = (uint32_t)n;
+	return 0;
+}
+
+/* A process may have a uid without a name; that is no reason not to run. */
+static void take_own(struct launch_user *out)
+{
 	out->uid = geteuid();
 	out->gid = getegid();
 	out->name = xasprintf("uid%u", (unsigned)geteuid());
 	out->home = xstrdup(getenv("HOME") ? getenv("HOME") : "/");
 	out->shell = xstrdup("/bin/sh");
+}
+
+int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e)
+{
+	cleanup_free char *space = xmalloc(PW_BUFFER);
+	struct passwd pw, *found = NULL;
+	struct launch_user u = {0};
+	int rc;
+
+	if (FAULT("agent.account"))
+		poll(NULL, 0, HANG_MS); /* as a directory service does that is not there */
+	if (is_root)
+		rc = getpwnam_r(owner, &pw, space, PW_BUFFER, &found);
+	else
+		rc = getpwuid_r(geteuid(), &pw, space, PW_BUFFER, &found);
+	if (!found && rc != 0 && rc != ENOENT && rc != ESRCH)
+		return err_sys(e, rc, "look up the account of '%s'", owner);
+	if (!found && is_root)
+		return err_set(e, ERR_NOT_FOUND,
+		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user "
+		               "that exists here",
+		               owner, owner);
+	if (found)
+		take(found, &u);
+	else
+		take_own(&u);
+	if (is_root && take_groups(&u, e) < 0) {
+		user_fini(&u);
+		return -1;
+	}
+	*out = u;
 	return 0;
 }
 
@@ -53,16 +88,92 @@ void user_fini(struct launch_user *u)
 	free(u->name);
 	free(u->home);
 	free(u->shell);
+	free(u->groups);
 	memset(u, 0, sizeof(*u));
 }
 
-char *user_self(void)
+static char *copy_str(const char *s)
 {
-	struct launch_user u = {0};
-	char *name;
+	return s ? xstrdup(s) : NULL;
+}
 
-	user_lookup(0, "", &u, NULL);
-	name = xstrdup(u.name);
-	user_fini(&u);
-	return name;
+void user_copy(struct launch_user *to, const struct launch_user *from)
+{
+	*to = (struct launch_user){.uid = from->uid,
+	                           .gid = from->gid,
+	                           .name = copy_str(from->name),
+	                           .home = copy_str(from->home),
+	                           .shell = copy_str(from->shell),
+	                           .n_groups = from->n_groups};
+	if (from->n_groups)
+		to->groups = xmemdup(from->groups, from->n_groups * sizeof(*from->groups));
+}
+
+/* ---- on a thread ------------------------------------------------------------------------------------ */
+
+struct user_ask {
+	struct worker *w;
+	int is_root, rc;
+	char *owner;
+	struct launch_user user;
+	struct err e;
+	void (*found)(struct launch_user *u, const struct err *why, void *arg);
+	void *arg;
+};
+
+static unsigned asks; /* whose thread has not come back; loop only */
+
+static void run(struct worker *w, void *arg)
+{
+	struct user_ask *q = arg;
+
+	(void)w;
+	q->rc = user_lookup(q->is_root, q->owner, &q->user, &q->e);
+}
+
+static void done(void *arg)
+{
+	struct user_ask *q = arg;
+	struct launch_user u = q->user;
+
+	q->user = (struct launch_user){0};
+	q->found(q->rc == 0 ? &u : NULL, &q->e, q->arg);
+}
+
+static void release(void *arg)
+{
+	struct user_ask *q = arg;
+
+	asks--;
+	user_fini(&q->user);
+	free(q->owner);
+	free(q);
+}
+
+struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+                          void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
+                          struct err *e)
+{
+	static const struct worker_task task = {.run = run, .done = done, .release = release};
+	struct user_ask *q;
+
+	if (asks >= USER_ASKS_MAX) {
+		err_set(e, ERR_BUSY, "the account '%s' was not looked up: %d earlier look-ups have not come back",
+		        owner, USER_ASKS_MAX);
+		return NULL;
+	}
+	q = xcalloc(1, sizeof(*q));
+	*q = (struct user_ask){.is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
+	asks++;
+	q->w = worker_start(bulk_workers(b), &task, q, e);
+	if (q->w)
+		return q;
+	release(q);
+	return NULL;
+}
+
+void user_ask_cancel(struct user_ask *q)
+{
+	if (q)
+		worker_cancel(q->w);
 }

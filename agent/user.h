@@ -1,15 +1,29 @@
 /*
- * user: the account that a job runs as.
+ * user: the account that a job runs as. The data base of accounts may be a directory service on another
+ * machine, and the library that asks it blocks for as long as that machine likes: so it is asked once per
+ * launch, on a thread, and the answer is kept in the launch's files (launch_life.c).
+ *
+ * At most USER_ASKS_MAX questions hang at a time, those that nobody waits for any more among them.
  */
 #ifndef HEARTH_AGENT_USER_H
 #define HEARTH_AGENT_USER_H
 
-#include "agent/agent.h"
+#include "agent/data.h"
 
-/* Agent is root: the owner's account, ERR_NOT_FOUND with a clear text when this machine has none. Else the
- * agent's own account, whoever the owner is. out's strings: user_fini. */
+#define USER_ASKS_MAX 16
+
+/* Blocks: on a thread. Agent is root: the owner's account with its groups, ERR_NOT_FOUND with a clear text
+ * when this machine has none. Else the agent's own account, whoever the owner is. out: user_fini. */
 int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e);
 void user_fini(struct launch_user *u);
-char *user_self(void); /* account name of this process, malloc'ed */
+void user_copy(struct launch_user *to, const struct launch_user *from);
+
+struct user_ask;
+/* found: on the loop, once, never before this returns; u (NULL: why) is the callee's, its strings to be
+ * released by user_fini. The handle is void then. NULL: too many hang. */
+struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+                          void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
+                          struct err *e);
+void user_ask_cancel(struct user_ask *q); /* NULL allowed; returns at once, the thread is left behind */
 
 #endif

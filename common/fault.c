@@ -49,6 +49,7 @@ static struct point points[] = {
     {.name = "agent.rsh_accept"},
     {.name = "agent.send"},
     {.name = "agent.state"},
+    {.name = "agent.account"},
     /* controller */
     {.name = "controller.commit"},
     {.name = "log.write"},

@@ -402,6 +402,7 @@ struct ctl *ctl_start(const char *dir)
 	c->dir = xstrdup(dir);
 	c->loop = loop_create();
 	c->lease_ms = 5000;
+	c->prepare_timeout_ms = 20000;
 	c->ca = tls_ca_open(dir, clock_real_us(clock_real()), &e);
 	if (!c->ca)
 		tap_bail("authority: %s", e.text);
@@ -720,7 +721,7 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .url = c->url,
 		                       .job_token = name,
 		                       .grace_ms = 1000,
-		                       .prepare_timeout_ms = 20000,
+		                       .prepare_timeout_ms = c->prepare_timeout_ms,
 		                       .memory_bytes = c->memory_bytes,
 		                       .disk_bytes = c->disk_bytes,
 		                       .gang = gang};

@@ -55,6 +55,7 @@ struct ctl {
 	int mute;                          /* accepts nobody, says nothing */
 	int no_acks;                       /* reports are not acknowledged */
 	int no_blobs;                      /* nor are blobs: an upload lasts until this is 0 */
+	uint32_t prepare_timeout_ms;       /* of jobs */
 	uint64_t memory_bytes, disk_bytes; /* limits of jobs; 0 none */
 	const char *owner;                 /* of jobs; NULL: this process's account */
 	const char *refused;               /* node that is not let in */

@@ -364,8 +364,8 @@ static void on_upload(void *arg)
 
 struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
-                            const struct launch_paths *paths, const char *output_uri,
-                            const struct upload_ops *ops, void *arg)
+                            const struct launch_paths *paths, const struct launch_user *user,
+                            const char *output_uri, const struct upload_ops *ops, void *arg)
 {
 	struct step *s = xcalloc(1, sizeof *s);
 
@@ -376,6 +376,7 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	(void)node_rank;
 	(void)n_nodes;
 	(void)paths;
+	(void)user;
 	(void)output_uri;
 	sim_crash_point();
 	sim_check_effect("uploads");
@@ -496,15 +497,55 @@ int env_files(const struct env_in *in, const char *dir, struct err *e)
 	return 0;
 }
 
-int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e)
+/* Answers after a while, now and then not in time. */
+struct user_ask {
+	struct loop_timer *timer;
+	char *owner;
+	void (*found)(struct launch_user *u, const struct err *why, void *arg);
+	void *arg;
+};
+
+static void ask_free(struct user_ask *q)
 {
-	(void)is_root;
+	loop_timer_destroy(q->timer);
+	free(q->owner);
+	free(q);
+}
+
+static void on_answer(void *arg)
+{
+	struct user_ask *q = arg, was = *q;
+	struct launch_user u = {.uid = 1000, .gid = 1000, .name = q->owner};
+	struct err e = {.code = ERR_NONE};
+
+	q->owner = NULL;
+	ask_free(q);
+	u.home = xstrdup("/");
+	u.shell = xstrdup("/bin/sh");
+	was.found(&u, &e, was.arg);
+}
+
+struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+                          void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
+                          struct err *e)
+{
+	struct user_ask *q = xcalloc(1, sizeof *q);
+	int hangs = sim->data_faults && sim_one_in(&sim->rng_prog, 200);
+
+	(void)b;
 	(void)e;
-	*out = (struct launch_user){.uid = 1000, .gid = 1000};
-	out->name = xstrdup(owner);
-	out->home = xstrdup("/");
-	out->shell = xstrdup("/bin/sh");
-	return 0;
+	sim_crash_point();
+	sim_check_effect("looks up an account");
+	*q = (struct user_ask){.owner = xstrdup(owner), .found = found, .arg = arg};
+	q->timer = loop_timer_create(env->loop, on_answer, q);
+	loop_timer_arm(q->timer, hangs ? 3600000000u : sim_span(&sim->rng_prog, 100, 20000));
+	return q;
+}
+
+void user_ask_cancel(struct user_ask *q)
+{
+	if (q)
+		ask_free(q);
 }
 
 void user_fini(struct launch_user *u)
@@ -512,6 +553,7 @@ void user_fini(struct launch_user *u)
 	free(u->name);
 	free(u->home);
 	free(u->shell);
+	free(u->groups);
 	*u = (struct launch_user){0};
 }
 

@@ -1,0 +1,137 @@
+/*
+ * A real hearth-agent whose directory of accounts does not answer: it stays a member of the cluster, the
+ * launch that asked fails in time and says why, and what runs already is not touched.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/xalloc.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/agent_ctl.h"
+
+#ifdef HEARTH_FAULTS
+
+#define LONG     30000 /* ms; a deadline, not a time that is waited */
+#define PATIENCE 4000  /* of a launch that prepares */
+#define MANY     16    /* look-ups that an agent lets hang */
+
+static struct ctl *c;
+static struct ctl_agent *a;
+
+static void prepare(uint64_t job, const char *shell)
+{
+	struct ctl_agent *const nodes[] = {a, NULL};
+	const uint32_t ranks[] = {1};
+	cleanup_free char *spec =
+	    xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"direct\","
+	              "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}",
+	              shell);
+
+	ctl_forget_reports(c);
+	ctl_prepare(c, spec, job, 1, 1, nodes, ranks);
+}
+
+static void clean(uint64_t job)
+{
+	ctl_collect(a, job, 1, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "job %d is cleaned", (int)job);
+}
+
+static void start(const char *faults)
+{
+	cleanup_free char *run = xasprintf("%s/run", tap_tmpdir());
+	const char *const more[] = {"--run", run, NULL};
+
+	if (faults)
+		setenv("HEARTH_FAULTS", faults, 1);
+	a = ctl_agent_start(c, 0, "n1", more);
+	unsetenv("HEARTH_FAULTS");
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "the agent is connected");
+}
+
+static void test_hangs(void)
+{
+	unsigned before = a->beats;
+
+	c->prepare_timeout_ms = PATIENCE;
+	prepare(71, "true");
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "a launch whose account is not found out about fails in time");
+	ok(a->beats - before >= 5, "and the node has beaten all the time (%u)", a->beats - before);
+	is_int(a->connections, 1, "and was never disconnected");
+	like(a->launch ? a->launch->text : "", "account", "the reason names what was asked for");
+	like(a->launch ? a->launch->text : "", "not answered within 4 s", "and how long it was waited for");
+	is_int(a->launch ? a->launch->cls : 0, RC_AGENT, "it is the node's fault");
+	clean(71);
+}
+
+static void test_killed(void)
+{
+	c->prepare_timeout_ms = 600000;
+	prepare(72, "true");
+	ok(ctl_wait_phase(a, "provisioning", LONG), "the controller sees that it is being prepared");
+	ctl_kill(a, 72, 1, 1, 1000);
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "stopped while it waits");
+	clean(72);
+}
+
+/* The account of a launch is known to its files: nobody is asked a second time. */
+static void test_adopted(void)
+{
+	cleanup_free char *go = NULL;
+
+	prepare(74, "until [ -e go ]; do read -t 1 x < /dev/null || sleep 0.1; done; exit 7");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "the next one is answered, while the others still hang");
+	ctl_go(a, 74, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "running");
+	ctl_agent_kill(a, SIGKILL);
+	start("agent.account=1x1000");
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "the rank runs on");
+	go = xasprintf("%s/jobs/74.1/ml/code/go", a->dir);
+	fclose(fopen(go, "w"));
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "and ends");
+	is_int(ctl_proc(a, PROC_RANK, 0)->exit_code, 7, "exactly");
+	clean(74);
+}
+
+static void test_many(void)
+{
+	for (unsigned i = 0; i <= MANY; i++)
+		prepare(100 + i, "true");
+	ok(ctl_wait_log(a, "16 earlier look-ups have not come back", LONG), "more than so many do not hang");
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "one more is refused at once");
+	like(a->launch ? a->launch->text : "", "account", "by the same reason");
+}
+
+int main(void)
+{
+	cleanup_free char *program = xasprintf(
+	    "%s/agent/hearth-agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..");
+
+	if (access(program, X_OK) < 0)
+		tap_skip_all("hearth-agent is not built");
+	chmod(tap_tmpdir(), 0711);
+	signal(SIGPIPE, SIG_IGN);
+	c = ctl_start(tap_tmpdir());
+	start("agent.account=1x2");
+	test_hangs();
+	test_killed();
+	test_adopted();
+	test_many();
+	ctl_agent_kill(a, SIGKILL);
+	ctl_stop(c);
+	return tap_done();
+}
+
+#else
+
+int main(void)
+{
+	tap_skip_all("built without failpoints");
+	return 0;
+}
+
+#endif
