@@ -456,6 +456,8 @@ const char *sched_check(const struct sched *s)
 		bad = check_node(s, n);
 	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
 		bad = check_account(s, a);
+	if (!bad)
+		bad = depend_check(s);
 	return bad;
 }
 

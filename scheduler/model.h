@@ -16,6 +16,7 @@
 #define uthash_malloc(sz) mem_alloc(1, sz)
 #define uthash_fatal(msg) assert(0)
 #include <uthash.h>
+#include <utlist.h>
 
 struct gpu {
 	struct sched_gpu g; /* model is owned here */
@@ -124,6 +125,17 @@ struct lane {
 };
 #define NONE UINT32_MAX
 
+enum dep_state { DEP_OPEN, DEP_MET, DEP_NEVER };
+struct dep { /* what one job waits for */
+	uint64_t on;
+	struct job *who;
+	struct dep *
+	    *list; /* where it stands: waiters of the other job while open, what is settled; NULL nowhere */
+	struct dep *prev, *next;
+	enum sched_after kind;
+	enum dep_state state;
+};
+
 struct room { /* what is free on a node, now or at the shadow time */
 	uint64_t memory, disk, exclusive;
 	uint32_t gpus, slots, holders;
@@ -136,8 +148,8 @@ struct job {
 	struct shape *shape;
 	struct lane *lane;
 	char *warm;
-	struct sched_dep *after;
-	uint32_t n_after;
+	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
+	uint32_t n_after, n_open, n_never;
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
 	struct job *prev_running, *next_running;
 	struct job *left, *right; /* tree of waiting jobs */
@@ -157,8 +169,9 @@ struct sched {
 	struct shape *shapes;
 	struct job *jobs, *running;
 	size_t n_waiting, n_running, n_held;
-	uint64_t gen;       /* rises whenever something may fit that did not */
-	uint64_t nodes_gen; /* rises whenever the node set changes; starts at 1 */
+	struct dep *settled; /* not yet told */
+	uint64_t gen;        /* rises whenever something may fit that did not */
+	uint64_t nodes_gen;  /* rises whenever the node set changes; starts at 1 */
 	struct sched_policy policy;
 	uint64_t now_s;
 	struct account *accounts;
@@ -241,12 +254,12 @@ uint64_t believed_end(const struct sched *s, const struct job *j); /* of one tha
 int book_allows(const struct sched *s, const struct node *n);
 void book_node_fini(struct node *n);
 
-/* depend.c: what is settled is written into the job's list */
-#define DEP_MET   0
-#define DEP_NEVER UINT64_MAX
-int depend_state(const struct sched *s, const struct job *j); /* 0 free, 1 waits, 2 never */
-void depend_started(struct sched *s, uint64_t id);
-void depend_tell(struct sched *s, uint64_t id, int well); /* it has ended */
+/* depend.c */
+void depend_set(struct sched *s, struct job *j, const struct sched_job *in);
+void depend_clear(struct sched *s, struct job *j); /* it waits for nothing any more */
+void depend_started(struct sched *s, struct job *j);
+void depend_ended(struct sched *s, struct job *j, int well);
+const char *depend_check(const struct sched *s);
 
 /* fit.c */
 enum fit_mode {

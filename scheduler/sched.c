@@ -86,12 +86,10 @@ static void forget_wishes(struct sched *s, struct job *j)
 	if (j->shape)
 		shape_put(s, j->shape);
 	free(j->warm);
-	free(j->after);
+	depend_clear(s, j);
 	j->lane = NULL;
 	j->shape = NULL;
 	j->warm = NULL;
-	j->after = NULL;
-	j->n_after = 0;
 }
 
 static void copy_wishes(struct sched *s, struct job *j, const struct sched_job *in)
@@ -103,11 +101,7 @@ static void copy_wishes(struct sched *s, struct job *j, const struct sched_job *
 	j->max_wait_s = in->max_wait_s;
 	j->firm = !!in->firm;
 	j->warm = mem_copy(in->warm);
-	j->n_after = in->n_after;
-	if (!in->n_after)
-		return;
-	j->after = mem_alloc(in->n_after, sizeof *j->after);
-	memcpy(j->after, in->after, in->n_after * sizeof *j->after);
+	depend_set(s, j, in);
 }
 
 int sched_job_add(struct sched *s, const struct sched_job *in)
@@ -127,7 +121,7 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 	j->shape = sh;
 	j->lane = l;
 	copy_wishes(s, j, in);
-	if (depend_state(s, j)) {
+	if (j->n_open) {
 		j->is_held = 1;
 		s->n_held++;
 	} else {
@@ -136,12 +130,19 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 	return 0;
 }
 
-static void job_remove(struct sched *s, struct job *j)
+/* It neither waits nor holds, and is about to go or to be added anew. */
+static void job_empty(struct sched *s, struct job *j)
 {
 	unqueue(s, j);
 	while (j->n_holds)
 		model_give_back(s, j, j->n_holds - 1);
 	forget_wishes(s, j);
+}
+
+static void job_remove(struct sched *s, struct job *j, int well)
+{
+	job_empty(s, j);
+	depend_ended(s, j, well);
 	free(j->holds);
 	HASH_DELETE(hh, s->jobs, j);
 	free(j);
@@ -151,21 +152,28 @@ void sched_job_remove(struct sched *s, uint64_t id)
 {
 	struct job *j = find(s, id);
 
-	if (!j)
-		return;
-	job_remove(s, j);
-	depend_tell(s, id, 0);
+	if (j)
+		job_remove(s, j, 0);
+}
+
+void sched_job_park(struct sched *s, uint64_t id)
+{
+	struct job *j = find(s, id);
+
+	if (j && j->waiters)
+		job_empty(s, j);
+	else if (j)
+		job_remove(s, j, 0);
 }
 
 void sched_job_finished(struct sched *s, uint64_t id, int well)
 {
 	struct job *j = find(s, id);
 
-	if (j) {
-		j->is_done = 1;
-		job_remove(s, j);
-	}
-	depend_tell(s, id, well);
+	if (!j)
+		return;
+	j->is_done = 1;
+	job_remove(s, j, well);
 }
 
 void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node)
@@ -361,7 +369,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 			place_fill(&d->places[d->n++], &h); /* h's vectors go to the decision */
 		}
 	}
-	depend_started(s, j->id);
+	depend_started(s, j);
 	return d;
 }
 

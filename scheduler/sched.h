@@ -142,7 +142,13 @@ void sched_node_remove(struct sched *s, uint64_t id);
 /* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else
  * nothing happens, returns -1). */
 int sched_job_add(struct sched *s, const struct sched_job *j);
-void sched_job_remove(struct sched *s, uint64_t id); /* no more waiting, or gives back all it holds */
+/* It is gone: no more waiting, or gives back all it holds. Who waits for its good end waits in vain. */
+void sched_job_remove(struct sched *s, uint64_t id);
+/* The same, but it comes again (sched_job_add, sched_job_holds) or ends later: who waits for it goes on
+ * waiting. */
+void sched_job_park(struct sched *s, uint64_t id);
+/* A job that others may wait for although it neither waits nor holds now. */
+void sched_job_know(struct sched *s, uint64_t id);
 /* As sched_job_remove, for one that ran to its end: its run time is learned, and who waits for it is told. */
 void sched_job_finished(struct sched *s, uint64_t id, int well);
 void sched_job_release_place(struct sched *s, uint64_t id,
@@ -153,6 +159,15 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
                      uint64_t disk_bytes, int exclusive);
 /* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
 struct sched_decision *sched_step(struct sched *s);
+struct sched_settled {
+	uint64_t job, on;
+	enum sched_after kind;
+	int met;       /* 0: it can never be; the job does not start, the caller ends or removes it */
+	uint32_t open; /* what the job still waits for */
+};
+/* What jobs waited for and is decided since, in that order. 1 and out, or 0: nothing more. Of what was
+ * decided before a job was added nothing is told. */
+int sched_settled(struct sched *s, struct sched_settled *out);
 void sched_decision_free(struct sched_decision *d);
 
 enum sched_why {

@@ -387,25 +387,31 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 }
 
 /* What it waits for has not ended, or not as it should. */
-static void explain_held(const struct sched *s, const struct job *j, struct sched_reason *r)
+static void explain_held(const struct job *j, struct sched_reason *r)
 {
 	static const char *const what[] = {"end", "end well", "start"};
 	struct text o = {r->text, 0, sizeof r->text};
-	int never = depend_state(s, j) == 2;
+	enum dep_state shown = j->n_never ? DEP_NEVER : DEP_OPEN;
+	uint32_t named = 0, more = 0;
 
-	r->why = never ? SCHED_NEVER : SCHED_DEPENDS;
+	r->why = j->n_never ? SCHED_NEVER : SCHED_DEPENDS;
 	for (uint32_t i = 0; i < j->n_after; i++) {
-		const struct sched_dep *d = &j->after[i];
+		const struct dep *d = &j->after[i];
 
-		if (d->job == DEP_MET || (d->job == DEP_NEVER) != never)
+		if (d->state != shown)
 			continue;
-		r->behind = never ? 0 : d->job;
-		if (never)
-			text_add(&o, "a job that it waits for did not end well");
-		else
-			text_add(&o, "waits for job %" PRIu64 " to %s", d->job, what[d->kind]);
-		return;
+		if (named == 3) {
+			more++;
+			continue;
+		}
+		if (!named)
+			r->behind = d->on;
+		text_add(&o, "%sjob %" PRIu64 " to %s", named++ ? ", " : "waits for ", d->on, what[d->kind]);
 	}
+	if (more)
+		text_add(&o, " and for %" PRIu32 " more", more);
+	if (j->n_never)
+		text_add(&o, ", which can never be");
 }
 
 void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
@@ -417,7 +423,7 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 	memset(r, 0, sizeof *r);
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
 	if (j && j->is_held) {
-		explain_held(s, j, r);
+		explain_held(j, r);
 		return;
 	}
 	if (!j || !j->is_waiting)

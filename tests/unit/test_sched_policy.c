@@ -542,6 +542,52 @@ static void test_after(void)
 	sched_destroy(s);
 }
 
+/* A job that is held or sent back has not ended; what is decided later is told, once. */
+static void test_after_told(void)
+{
+	struct sched *s = cluster((struct sched_policy){0}, 1, 8);
+	struct sched_dep on[2] = {{1, SCHED_AFTER_OK}, {7, SCHED_AFTER_START}};
+	struct sched_settled told;
+	struct sched_reason r;
+	struct sched_job j;
+
+	add(s, 1, 1, 1);
+	sched_job_know(s, 7); /* held from the beginning */
+	j = gang(3, 1, 1);
+	j.after = on;
+	j.n_after = 2;
+	sched_job_add(s, &j);
+	sched_explain(s, 3, &r);
+	is_str(r.text, "waits for job 1 to end well, job 7 to start", "all that is open is named");
+	is_int(step(s, NULL), 1, "the first starts");
+	sched_job_park(s, 1);
+	is_int(step(s, NULL), 0, "sent back, it has not ended");
+	ok(!sched_settled(s, &told), "and nobody is told that");
+	add(s, 1, 1, 1);
+	is_int(step(s, NULL), 1, "it starts once more");
+	sched_job_finished(s, 1, 1);
+	ok(sched_settled(s, &told) && told.job == 3 && told.on == 1 && told.met && told.open == 1,
+	   "its good end is told, and that something is still open");
+	ok(!sched_settled(s, &told), "once");
+	is_int(step(s, NULL), 0, "a held one has not started");
+	add(s, 7, 1, 1);
+	is_int(step(s, NULL), 7, "released, it starts");
+	ok(sched_settled(s, &told) && told.on == 7 && told.met && !told.open, "which is told");
+	is_int(step(s, NULL), 3, "and lets the other go");
+	j = gang(8, 1, 1);
+	on[0] = (struct sched_dep){7, SCHED_AFTER_OK};
+	j.after = on;
+	j.n_after = 1;
+	sched_job_add(s, &j);
+	j.id = j.order = 9;
+	sched_job_add(s, &j);
+	sched_job_remove(s, 9); /* gone before it is told */
+	sched_job_finished(s, 7, 0);
+	ok(sched_settled(s, &told) && told.job == 8 && !told.met, "a bad end is told, too");
+	ok(!sched_settled(s, &told) && !sched_check(s), "of one that is gone nothing");
+	sched_destroy(s);
+}
+
 static void test_preempt(void)
 {
 	struct sched *s = cluster((struct sched_policy){.backfill = SCHED_SKIP}, 2, 8);
@@ -600,6 +646,7 @@ int main(void)
 	test_learned();
 	test_books();
 	test_after();
+	test_after_told();
 	test_preempt();
 	return tap_done();
 }
