@@ -66,6 +66,7 @@ static struct point points[] = {
     {.name = "mistake.short_lease"},
     {.name = "mistake.no_resend"},
     {.name = "mistake.no_idempotency"},
+    {.name = "mistake.no_wait"},
     {.name = "mistake.no_sweep"},
 };
 #define N_POINTS (sizeof(points) / sizeof(points[0]))

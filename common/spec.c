@@ -416,9 +416,9 @@ void spec_fini(struct job_spec *s)
 	strv_fini(&s->instance_types);
 	strv_fini(&s->requires);
 	strv_fini(&s->mpi_options);
-	void *owned[] = {s->tags,         s->env,        s->hps,        s->groups,    s->inputs, s->metrics,
-	                 s->name,         s->experiment, s->notes,      s->queue,     s->span,   s->source_dir,
-	                 s->requirements, s->gpu_model,  s->output_uri, s->resume_job};
+	void *owned[] = {s->tags,         s->env,        s->hps,        s->groups,     s->inputs, s->metrics,
+	                 s->name,         s->experiment, s->notes,      s->queue,      s->span,   s->source_dir,
+	                 s->requirements, s->gpu_model,  s->output_uri, s->resume_job, s->after};
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
 		free(owned[i]);
 	memset(s, 0, sizeof(*s));

@@ -19,6 +19,7 @@
 #define SPEC_MAX_HPS   1000
 #define SPEC_MAX_NODES 4096
 #define SPEC_MAX_RANKS 65536
+#define SPEC_MAX_AFTER 100
 
 enum spec_launcher { LAUNCHER_MPIRUN, LAUNCHER_DIRECT, LAUNCHER_TORCHRUN };
 enum spec_value { SPEC_STR, SPEC_INT, SPEC_REAL, SPEC_BOOL, SPEC_JSON };
@@ -42,6 +43,11 @@ struct spec_input {
 };
 struct spec_metric {
 	char *name, *regex;
+};
+enum spec_after_kind { SPEC_AFTER_ANY, SPEC_AFTER_OK, SPEC_AFTER_START };
+struct spec_after { /* a job that this one waits for: until it has ended, ended well, started */
+	uint64_t job;
+	enum spec_after_kind kind;
 };
 struct spec_group { /* a gang is a list of groups; without "groups" there is one called "algo" */
 	char *name;
@@ -90,6 +96,8 @@ struct job_spec {
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	int64_t priority;       /* -1000..1000 */
 	char *queue;            /* "default" */
+	struct spec_after *after;
+	size_t n_after;
 };
 
 /* Text -> spec. Errors: every problem found, one per line. */
@@ -117,5 +125,6 @@ struct spec_key {
 };
 const struct spec_key *spec_keys(size_t *n);
 const char *spec_launcher_name(enum spec_launcher l);
+const char *spec_after_name(enum spec_after_kind k); /* "afterany", "afterok", "after" */
 
 #endif

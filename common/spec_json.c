@@ -143,6 +143,18 @@ static cJSON *metrics_of(const struct job_spec *s)
 	return list;
 }
 
+static cJSON *after_of(const struct job_spec *s)
+{
+	cJSON *list = cJSON_CreateArray();
+	char text[64];
+
+	for (size_t i = 0; i < s->n_after; i++) {
+		snprintf(text, sizeof(text), "%s:%" PRIu64, spec_after_name(s->after[i].kind), s->after[i].job);
+		cJSON_AddItemToArray(list, cJSON_CreateString(text));
+	}
+	return list;
+}
+
 static void add_resume(cJSON *obj, const struct job_spec *s)
 {
 	char text[8192];
@@ -181,5 +193,6 @@ cJSON *spec_to_json(const struct job_spec *s)
 	cJSON_AddNumberToObject(limits, "grace_s", (double)s->grace_s);
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
+	cJSON_AddItemToObject(obj, "after", after_of(s));
 	return obj;
 }

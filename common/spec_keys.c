@@ -99,7 +99,7 @@
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
 	K("queue", "string", "\"default\"", 1, spec_v_name, P(s.queue), 1, 64, "queue that the job waits in; there is only \"default\" yet") \
 	K("preemptible", "boolean", "true", 0, spec_v_reserved, 0, 0, 0, "whether a job of higher priority may take its nodes") \
-	K("after", "list", "[]", 0, spec_v_reserved, 0, 0, 0, "jobs that must have ended first") \
+	K("after", "list of integers or strings", "[]", 1, spec_v_after, 0, 0, SPEC_MAX_AFTER, "jobs to wait for: ID or afterok:ID (ended well), afterany:ID (ended), after:ID (started)") \
 	K("sweep", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs over a space of hyperparameters") \
 	K("array", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs that differ by an index") \
 	K("objective", "string", "null", 0, spec_v_reserved, 0, 0, 0, "what instance_type \"auto\" optimises")

@@ -50,10 +50,17 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 void alloc_ask(struct core *c, const struct job_spec *spec, struct sched_reason *r)
 {
 	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
+	struct sched_dep deps[SPEC_MAX_AFTER];
+	const struct spec_after *never;
 	struct sched_job in;
+	struct err e;
 
 	spec_to_sched(spec, NULL, &in, groups, 0);
 	in.id = in.order = c->next_job_id + 1;
+	if (await_fill(c, spec, deps, &in.n_after, &never, &e) == 0 && !never)
+		in.after = deps;
+	else
+		in.n_after = 0;
 	sched_job_add(c->sched, &in);
 	sched_explain(c->sched, in.id, r);
 	sched_job_remove(c->sched, in.id);
@@ -74,11 +81,18 @@ static void remember_avoider(struct core *c, uint64_t id)
 
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
-	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
+	struct sched_group *groups;
+	struct sched_dep deps[SPEC_MAX_AFTER];
 	struct sched_job in;
 	struct sched_reason r;
+	uint32_t n_deps;
 
+	if (await_queue(c, j, spec, deps, &n_deps) < 0)
+		return;
+	groups = xcalloc(spec->n_groups, sizeof *groups);
 	spec_to_sched(spec, j, &in, groups, 1);
+	in.after = deps;
+	in.n_after = n_deps;
 	if (in.avoid)
 		remember_avoider(c, j->r.id);
 	/* A node that failed is avoided where there is another; alone it gets another chance, the number of
@@ -93,7 +107,13 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 
 void alloc_unqueue(struct core *c, struct cjob *j)
 {
-	sched_job_remove(c->sched, j->r.id);
+	sched_job_park(c->sched, j->r.id);
+	c->sched_dirty = 1;
+}
+
+void alloc_ended(struct core *c, struct cjob *j)
+{
+	sched_job_finished(c->sched, j->r.id, j->r.status == JOB_COMPLETED);
 	c->sched_dirty = 1;
 }
 
@@ -156,7 +176,8 @@ void schedule(struct core *c)
 		struct sched_decision *d;
 		struct cjob *j;
 
-		if (i == DECISIONS_A_TURN) { /* the rest in the next turn: reports must not wait */
+		if (i == DECISIONS_A_TURN ||
+		    !await_settle(c)) { /* the rest in the next turn: reports must not wait */
 			c->more_decisions = 1;
 			return;
 		}

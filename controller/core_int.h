@@ -131,6 +131,7 @@ struct cjob {
 	uint64_t deadline_us; /* boot; UINT64_MAX none */
 	uint32_t heap_at;     /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
+	uint8_t to_queue; /* loaded: the scheduler does not have it yet */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;
@@ -275,8 +276,9 @@ uint32_t place_index(const struct cjob *j, const struct place_rec *p);
 
 /* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------ */
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
-void alloc_unqueue(struct core *c, struct cjob *j);
-void alloc_holds(struct core *c, struct cjob *j); /* at load */
+void alloc_unqueue(struct core *c, struct cjob *j); /* it neither waits nor holds; it may come again */
+void alloc_ended(struct core *c, struct cjob *j);   /* it holds nothing; who waits for it hears of it */
+void alloc_holds(struct core *c, struct cjob *j);   /* at load */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
 /* What `why` would say if it were submitted now. */
@@ -286,6 +288,16 @@ void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sch
                    struct sched_group *groups, int with_avoid);
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
                  struct err *e);
+
+/* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */
+int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e);
+/* What is open; deps has room for SPEC_MAX_AFTER. never: one that can never be; then deps is not complete. */
+int await_fill(struct core *c, const struct job_spec *s, struct sched_dep *deps, uint32_t *n,
+               const struct spec_after **never, struct err *e);
+/* The same for a job that goes to the queue. -1: it does not, it was stopped or held with the reason. */
+int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct sched_dep *deps,
+                uint32_t *n);
+int await_settle(struct core *c); /* events of what was settled since; 0: there is more */
 
 uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi);
 void port_mark(struct core *c, uint32_t port, int delta);

@@ -159,6 +159,12 @@ static int apply_changed(struct ctx *c)
 	return 0;
 }
 
+static int apply_reason(struct ctx *c)
+{
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
 static int apply_wanted(struct ctx *c)
 {
 	if (job_ended(c->r->status))

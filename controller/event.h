@@ -21,6 +21,7 @@
 	E(EV_HELD, "held", status)                                                                               \
 	E(EV_RELEASED, "released", status)                                                                       \
 	E(EV_CHANGED, "changed", changed) /* priority, queue, notes, name, pinned, max_runtime_s */              \
+	E(EV_AWAITED, "awaited", reason)  /* another job did what this one waited for; reason: what is open */   \
 	E(EV_TAGGED, "tagged", nothing)   /* key, value (null: removed) */                                       \
 	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                 \
 	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                           \

@@ -34,11 +34,10 @@ static void say(struct line *l, const char *fmt, ...)
 
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
-	static const char *const what[] = {[SCHED_FITS] = "scheduling",
-	                                   [SCHED_BUSY] = "resources",
-	                                   [SCHED_BEHIND] = "turn",
-	                                   [SCHED_NO_NODES] = "nodes",
-	                                   [SCHED_IMPOSSIBLE] = "nodes"};
+	static const char *const what[] = {
+	    [SCHED_FITS] = "scheduling", [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
+	    [SCHED_NO_NODES] = "nodes",  [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
+	    [SCHED_DEPENDS] = "jobs",    [SCHED_NEVER] = "jobs"};
 	struct sched_reason r;
 
 	sched_explain(c->sched, j->r.id, &r);
@@ -50,7 +49,7 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 	json_add_u64(body, "free_instances", r.free_instances);
 	json_add_u64(body, "possible_instances", r.possible_instances);
 	say(l, "%s", r.text);
-	if (r.ahead)
+	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (j->r.attempts && j->r.reason)
 		say(l, " (%s)", j->r.reason);

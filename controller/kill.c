@@ -409,6 +409,7 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (j->r.wanted != WANT_REQUEUE)
 		j->replacements++;
 	json_add_str(d, "reason", reason);
+	alloc_unqueue(c, j);
 	if (job_post(c, j, EV_REQUEUED, d) < 0)
 		return;
 	if (open)
@@ -443,8 +444,6 @@ void finish_attempt(struct core *c, struct cjob *j)
 	post_attempt_ended(c, j);
 	act->spec = NULL;
 	act->program_says = NULL;
-	sched_job_remove(c->sched, j->r.id);
-	c->sched_dirty = 1;
 	port_mark(c, a->master_port, -1);
 	token_job_expire(c, j);
 	active_free(c, j);

@@ -64,7 +64,9 @@ static int on_job(const struct job_row *row, void *arg)
 	}
 	/* The common case, maybe a million of them: its specification is read once and not kept. */
 	s = row->spec ? spec_parse(row->spec, strlen(row->spec), &e) : NULL;
-	if (s)
+	if (s && s->n_after)
+		j->to_queue = 1; /* when all others are there */
+	else if (s)
 		alloc_queue(c, j, s);
 	else
 		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
@@ -263,7 +265,9 @@ static int load(struct core *c, struct err *e)
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		node_update_sched(c, n, 1);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
-		if (j->r.status >= JOB_STARTING && j->r.status <= JOB_STOPPING) {
+		if (j->to_queue) {
+			job_touch(c, j);
+		} else if (j->r.status >= JOB_STARTING && j->r.status <= JOB_STOPPING) {
 			resume_active(c, j);
 		} else if (j->r.status == JOB_QUEUED && j->spec) {
 			struct job_spec *s = job_parse_spec(c, j, e);
@@ -386,6 +390,6 @@ void core_recovered(struct core *c)
 		n->connected = n->synced = n->syncing = 0;
 	}
 	for (struct cjob *j = c->jobs; j; j = j->hh.next)
-		if (j->act)
+		if (j->act || j->to_queue)
 			job_touch(c, j);
 }

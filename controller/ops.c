@@ -134,6 +134,8 @@ void req_hold(struct core *c, struct request *rq)
 void req_release(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
+	char note[256] = "";
+	cJSON *d = NULL;
 	struct job_spec *s;
 	struct err e;
 
@@ -151,10 +153,16 @@ void req_release(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (job_post(c, j, EV_RELEASED, NULL) == 0)
+	if (!j->r.attempts && await_check(c, s, note, sizeof note, &e) < 0)
+		note[0] = '\0'; /* it goes no further than the queue, which says why */
+	if (*note) {
+		d = cJSON_CreateObject();
+		json_add_str(d, "reason", note);
+	}
+	if (job_post(c, j, EV_RELEASED, d) == 0)
 		alloc_queue(c, j, s);
 	spec_destroy(s);
-	answer(c, rq, j, "released");
+	answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
 }
 
 void req_requeue(struct core *c, struct request *rq)

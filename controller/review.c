@@ -325,8 +325,27 @@ static void review_ending(struct core *c, struct cjob *j)
 	review_collect(c, j);
 }
 
+/* It waits for other jobs: now that all are loaded it can be seen for which. */
+static void queue_loaded(struct core *c, struct cjob *j)
+{
+	struct job_spec *s;
+	struct err e;
+
+	j->to_queue = 0;
+	if (j->r.status != JOB_QUEUED)
+		return;
+	s = job_parse_spec(c, j, &e);
+	if (s)
+		alloc_queue(c, j, s);
+	else
+		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+	spec_destroy(s);
+}
+
 void job_review(struct core *c, struct cjob *j)
 {
+	if (j->to_queue)
+		queue_loaded(c, j);
 	if (!j->act || !j->r.att)
 		return;
 	switch (j->r.att->state) {

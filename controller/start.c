@@ -149,7 +149,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	cJSON_AddItemToObject(d, "nodes", nodes_json(c, a->spec, dec));
 	if (job_post(c, j, EV_PLACED, d) < 0) {
 		active_free(c, j);
-		sched_job_remove(c->sched, j->r.id);
+		alloc_unqueue(c, j);
 		return;
 	}
 	/* The secret stands in the attempt's row only, never in an event. */

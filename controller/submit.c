@@ -212,6 +212,8 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
 	else if (r.why == SCHED_FITS)
 		snprintf(text, n, "it would start now");
+	else if (r.why == SCHED_DEPENDS)
+		snprintf(text, n, "it would wait%s", r.text + 5); /* "waits for ..." */
 	else if (r.ahead)
 		snprintf(text, n, "it would wait: %s; %u job%s ahead", r.text, r.ahead, r.ahead == 1 ? "" : "s");
 	else
@@ -252,7 +254,8 @@ static void take(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_bundle(rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
-	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
+	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
+	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}

@@ -348,6 +348,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 			c->unfinished++;
 		else if (job_ended(r->status))
 			c->unfinished--;
+		if (job_ended(r->status))
+			alloc_ended(c, j);
 	}
 	return 0;
 }

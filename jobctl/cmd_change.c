@@ -18,6 +18,8 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 		/* A stop that came too late is no error, but nothing was stopped. */
 		if (!strncmp(done, "is being", 8) && status && job_ended(status))
 			printf("job %llu has ended (%s)\n", (unsigned long long)job, status);
+		else if (!strcmp(done, "is released") && status && job_ended(status))
+			printf("job %llu is %s: it %s\n", (unsigned long long)job, status, text ? text : "?");
 		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
 			printf("job %llu is not held: it is %s\n", (unsigned long long)job, status ? status : "?");
 		else

@@ -51,10 +51,35 @@ static int read_stdin(char **text, size_t *n, struct err *e)
 	return 0;
 }
 
-/* Applies --set and --name; the text is kept as written when there are none. */
+/* --after JOB or KIND:JOB, where JOB is written as everywhere; hearthd knows numbers only. */
+static int add_after(struct ctx *c, cJSON *j, const char *a)
+{
+	static const char *const kinds[] = {"after:", "afterok:", "afterany:"};
+	const char *kind = "afterok:", *ref = a;
+	uint64_t job;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!strncmp(a, kinds[i], strlen(kinds[i]))) {
+			kind = kinds[i];
+			ref = a + strlen(kind);
+		}
+	}
+	if (ref_resolve(c, ref, &job))
+		return err_wrap(&c->err, "--after");
+	cJSON *list = cJSON_GetObjectItemCaseSensitive(j, "after");
+	if (!cJSON_IsArray(list)) {
+		cJSON_DeleteItemFromObjectCaseSensitive(j, "after");
+		list = cJSON_AddArrayToObject(j, "after");
+	}
+	char *text = xasprintf("%s%llu", kind, (unsigned long long)job);
+	cJSON_AddItemToArray(list, cJSON_CreateString(text));
+	free(text);
+	return 0;
+}
+
+/* Applies --set, --after and --name; the text is kept as written when there are none. */
 static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n)
 {
-	if (!args_has(&c->args, "set") && !args_has(&c->args, "name"))
+	if (!args_has(&c->args, "set") && !args_has(&c->args, "name") && !args_has(&c->args, "after"))
 		return 0;
 	cJSON *j = json_parse(*text, *n, &c->err);
 	if (!j)
@@ -63,6 +88,10 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 	const char *a;
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
 		rc = spec_set(j, a, &c->err);
+	if (!rc && args_has(&c->args, "after") && !cJSON_IsObject(j))
+		rc = ctx_fail(c, ERR_INVALID, "%s: a job is a JSON object", file);
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
+		rc = add_after(c, j, a);
 	const char *name = args_get(&c->args, "name");
 	if (!rc && name) {
 		cJSON_DeleteItemFromObjectCaseSensitive(j, "name");
@@ -345,6 +374,8 @@ static const struct arg_opt submit_opts[] = {
     {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
     {"set", 's', "KEY=VALUE", "change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
     {"name", 0, "NAME", "another name"},
+    {"after", 0, "JOB",
+     "wait until that job has ended well; afterany:JOB ended, after:JOB started (repeatable)"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt clone_opts[] = {
     {"set", 's', "KEY=VALUE", "change the specification (repeatable); KEY=null removes a key"},

@@ -277,6 +277,41 @@ static void test_bad(void)
 	}
 }
 
+static void test_after(void)
+{
+	static const struct {
+		const char *text, *said;
+	} wrong[] = {{"17", "expected a list such as [17"},
+	             {"[0]", "after[0]: expected a job's number"},
+	             {"[1.5]", "after[0]: expected a job's number"},
+	             {"[\"afterok:\"]", "after[0]: \"afterok:\": expected a job's number"},
+	             {"[\"before:3\"]", "after[0]: \"before:3\": expected"},
+	             {"[\"afterok:-3\"]", "expected"},
+	             {"[3, true]", "after[1]"},
+	             {"[3, \"afterok:3\"]", "after[1]: afterok:3 is given twice"}};
+	struct job_spec *s =
+	    must_parse("{" CMD ", \"after\": [17, \"18\", \"afterok:19\", \"afterany:17\", \"after:17\"]}");
+	struct err e;
+	cJSON *again;
+
+	is_int(s->n_after, 5, "five jobs to wait for");
+	ok(s->after[0].job == 17 && s->after[0].kind == SPEC_AFTER_OK && s->after[1].job == 18 &&
+	       s->after[1].kind == SPEC_AFTER_OK && s->after[2].kind == SPEC_AFTER_OK,
+	   "a number alone: until it ended well");
+	ok(s->after[3].kind == SPEC_AFTER_ANY && s->after[4].kind == SPEC_AFTER_START, "the other kinds");
+	again = spec_to_json(s);
+	is_str(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(again, "after"), 4)->valuestring, "after:17",
+	       "and back again");
+	cJSON_Delete(again);
+	spec_destroy(s);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[200];
+
+		snprintf(text, sizeof(text), "{" CMD ", \"after\": %s}", wrong[i].text);
+		ok(!parse(text, &e) && strstr(e.text, wrong[i].said), "refused: %s", wrong[i].text);
+	}
+}
+
 /* ---- reserved keys -------------------------------------------------------------------------------- */
 
 static const char *const reserved[] = {
@@ -295,7 +330,6 @@ static const char *const reserved[] = {
     "\"warm_pool\": {\"keep_alive_s\": 1800}",
     "\"warm_pool\": {\"preload\": [\"torch\"]}",
     "\"preemptible\": false",
-    "\"after\": [17]",
     "\"sweep\": {\"lr\": [1, 2]}",
     "\"array\": 5",
     "\"limits\": {\"max_wait_s\": 5}",
@@ -334,7 +368,7 @@ static void test_reserved(void)
 	                        " \"max_cost_usd\": null}, \"objective\": null, \"resources\": "
 	                        "{\"instance_type\": \"any\"}, \"groups\": null}"));
 	ok(1, "null, empty and default values of reserved keys are accepted");
-	ok(!parse("{" CMD ", \"after\": [1], \"nmae\": 1}", &e) && e.code == ERR_INVALID,
+	ok(!parse("{" CMD ", \"array\": 5, \"nmae\": 1}", &e) && e.code == ERR_INVALID,
 	   "with a real mistake beside it: invalid");
 }
 
@@ -742,6 +776,7 @@ static void test_from_json(void)
 int main(void)
 {
 	test_bad();
+	test_after();
 	test_reserved();
 	test_every_reserved_key();
 	test_example();

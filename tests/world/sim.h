@@ -139,6 +139,9 @@ struct sim_job { /* as its user sees it */
 	uint64_t id; /* acknowledged; 0 not yet */
 	uint32_t n_ranks, n_nodes;
 	uint32_t uploaded; /* nodes whose output is on record, of the newest attempt */
+	uint64_t after;    /* job that it waits for; 0 none */
+	enum spec_after_kind after_kind;
+	int chosen;
 	char *spec, key[32];
 	struct loop_timer *timer;
 };
@@ -172,7 +175,7 @@ struct sim {
 	struct sim_rank *ranks;
 	struct sim_artifact *artifacts;
 	uint64_t n_submitted;
-	uint8_t *job_ended;
+	uint8_t *job_ended; /* 1 ended, 2 well, 4 placed */
 	uint32_t job_ended_n;
 	int in_old_order;
 	jmp_buf crash;

@@ -314,6 +314,19 @@ static void grow(uint64_t job)
 	sim->job_ended_n = (uint32_t)job + 64;
 }
 
+/* What it waits for has come to pass when it starts. */
+static void placed(uint64_t job)
+{
+	static const uint8_t need[] = {[SPEC_AFTER_ANY] = 1, [SPEC_AFTER_OK] = 2, [SPEC_AFTER_START] = 4};
+	const struct sim_job *j = user_job(job);
+
+	sim->n_attempts++;
+	sim->job_ended[job] |= 4;
+	if (j && j->after && (j->after >= sim->job_ended_n || !(sim->job_ended[j->after] & need[j->after_kind])))
+		sim_bad("job %llu was placed, and what it waits for (%s:%llu) has not happened",
+		        (unsigned long long)job, spec_after_name(j->after_kind), (unsigned long long)j->after);
+}
+
 void sim_check_event(struct world *w, const struct event_row *ev, void *arg)
 {
 	cJSON *d = NULL;
@@ -326,10 +339,10 @@ void sim_check_event(struct world *w, const struct event_row *ev, void *arg)
 	sim_say("event %llu: job %llu.%u %s %s", (unsigned long long)ev->id, (unsigned long long)ev->job,
 	        ev->attempt, ev->type, ev->data);
 	grow(ev->job);
-	if (sim->job_ended[ev->job] && strcmp(ev->type, "changed") != 0 && strcmp(ev->type, "removed") != 0)
+	if ((sim->job_ended[ev->job] & 1) && strcmp(ev->type, "changed") != 0 && strcmp(ev->type, "removed") != 0)
 		sim_bad("%s happened to job %llu, which had ended", ev->type, (unsigned long long)ev->job);
 	if (strcmp(ev->type, "placed") == 0)
-		sim->n_attempts++;
+		placed(ev->job);
 	if (strncmp(ev->type, "rank_", 5) != 0 && strcmp(ev->type, "ended") != 0 &&
 	    strcmp(ev->type, "outcome") != 0 && strncmp(ev->type, "node_", 5) != 0)
 		return;
@@ -343,8 +356,9 @@ void sim_check_event(struct world *w, const struct event_row *ev, void *arg)
 		none_left(ev->job, ev->attempt);
 	if (strcmp(ev->type, "outcome") == 0 && s && strcmp(s, "succeeded") == 0)
 		completed(ev->job, ev->attempt);
+	s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(d, "status"));
 	if (strcmp(ev->type, "ended") == 0)
-		sim->job_ended[ev->job] = 1;
+		sim->job_ended[ev->job] |= s && strcmp(s, "completed") == 0 ? 3 : 1;
 	cJSON_Delete(d);
 }
 

@@ -14,12 +14,47 @@ static void try_again(struct sim_job *j)
 	loop_timer_arm(j->timer, sim_span(&sim->rng_user, 100000, AGAIN_US));
 }
 
+/* Some wait for an earlier job; which one is settled at the first submit, so that a repetition says the same.
+ */
+static void wish(struct sim_job *j, uint64_t after)
+{
+	char *tail = strstr(j->spec, ", \"after\"");
+
+	j->after = after;
+	if (tail)
+		memcpy(tail, "}", 2);
+	if (!after)
+		return;
+	tail = xstrndup(j->spec, strlen(j->spec) - 1);
+	free(j->spec);
+	j->spec = xasprintf("%s, \"after\": [\"%s:%llu\"]}", tail, spec_after_name(j->after_kind),
+	                    (unsigned long long)after);
+	free(tail);
+}
+
+static void choose_after(struct sim_job *j)
+{
+	uint64_t *r = &sim->rng_user;
+	const struct sim_job *on = &sim->jobs[sim_rnd(r, sim->o.jobs)];
+
+	if (j->chosen || sim->o.gentle)
+		return;
+	j->chosen = 1;
+	if (!on->id || !sim_one_in(r, 3))
+		return;
+	j->after_kind = (enum spec_after_kind)sim_rnd(r, 3);
+	wish(j, on->id);
+}
+
 static void submitted(struct sim_job *j, int status, const cJSON *body)
 {
 	const cJSON *id = cJSON_GetObjectItemCaseSensitive(body, "id");
 	uint64_t got = cJSON_IsNumber(id) ? (uint64_t)id->valuedouble : 0;
 
-	if (status >= 500 || status == 429) {
+	if (status == 409 && j->after) { /* it could never start */
+		wish(j, 0);
+		try_again(j);
+	} else if (status >= 500 || status == 429) {
 		try_again(j);
 	} else if (status >= 400) {
 		sim_bad("job of %s was refused: %d", j->key, status);
@@ -88,6 +123,7 @@ static void on_submit(void *arg)
 	loop_timer_arm(j->timer, AGAIN_US + sim_rnd(&sim->rng_user, AGAIN_US)); /* no answer by then: again */
 	if (!sim->up)
 		return;
+	choose_after(j);
 	rq = call(REQ_SUBMIT, 0, NULL,
 	          !sim->o.gentle && sim_one_in(&sim->rng_user, 10) ? "{\"hold\": true}" : "{}");
 	((struct sim_call *)rq->io)->job = j;

@@ -29,6 +29,7 @@ static const struct {
     {"mistake.short_lease", "a node is called lost before its lease is over", 1u << SIM_F_CUT_ALL},
     {"mistake.no_resend", "reports are not sent again on a new connection", 1u << SIM_F_RESET},
     {"mistake.no_idempotency", "a key is forgotten", 0},
+    {"mistake.no_wait", "a job does not wait for another", 0},
     {"mistake.no_sweep", "what a rank left behind is not killed", 0},
 };
 

@@ -1,0 +1,235 @@
+/* Jobs that wait for other jobs, from submit to their end, over restarts of the controller. */
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t submit(struct world *w, const char *after)
+{
+	char spec[300];
+
+	snprintf(spec, sizeof spec, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"after\": [%s]}",
+	         after);
+	return world_submit(w, spec);
+}
+
+static const char *reason_of(struct world *w, uint64_t job)
+{
+	static char text[1024];
+	struct job_row row = {0};
+
+	if (store_job_get(w->reader, job, &row, NULL) < 0)
+		return "";
+	snprintf(text, sizeof text, "%s", row.reason ? row.reason : "");
+	job_row_fini(&row);
+	return text;
+}
+
+static const char *why(struct world *w, uint64_t job)
+{
+	world_request(w, REQ_WHY, job, NULL, "{}");
+	return world_text(w, "text");
+}
+
+static void begin(struct world *w, uint64_t id)
+{
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+}
+
+static void end(struct world *w, uint64_t id, uint32_t attempt, uint32_t code)
+{
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, code, 0, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static void test_refused(void)
+{
+	struct world *w = world_create(1);
+	uint64_t a;
+
+	world_agent_up(w, "a", 0, 4);
+	submit(w, "5");
+	is_int(w->status, 404, "a job that is not there");
+	like(w->err.text, "after[0]: there is no job 5", "is named");
+	submit(w, "1");
+	is_int(w->status, 404, "a job cannot wait for itself: its number is not there yet");
+	a = submit(w, "");
+	begin(w, a);
+	end(w, a, 1, 3);
+	is_str(world_status(w, a), "failed", "one that failed");
+	submit(w, "1");
+	is_int(w->status, 409, "can never end well");
+	like(w->err.text, "could never start: it waited for job 1 to end well, and that one failed",
+	     "which is said");
+	ok(submit(w, "\"afterany:1\", \"after:1\"") > 0, "but it has started and ended");
+	is_str(world_status(w, 2), "starting", "so who waits for that does not wait");
+	finish_well(w);
+}
+
+static void test_kinds(void)
+{
+	struct world *w = world_create(2);
+	uint64_t a, ok_, any, start, both;
+
+	world_agent_up(w, "a", 0, 8);
+	world_request(w, REQ_DRAIN, 0, "a", "{}");
+	a = submit(w, "");
+	ok_ = submit(w, "1");
+	any = submit(w, "\"afterany:1\"");
+	start = submit(w, "\"after:1\"");
+	both = submit(w, "\"afterok:1\", \"afterany:3\"");
+	is_str(reason_of(w, both), "waits for job 1 to end well, job 3 to end", "what it waits for is on record");
+	is_str(why(w, both), "waits for job 1 to end well, job 3 to end", "and is said");
+	is_str(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "waits_for"), 0)->valuestring, "jobs",
+	       "also as a word");
+	world_restart(w);
+	world_agent_up(w, "a", 0, 8);
+	world_turn(w);
+	is_str(why(w, both), "waits for job 1 to end well, job 3 to end", "after a restart, too");
+	world_request(w, REQ_RESUME, 0, "a", "{}");
+	is_str(world_status(w, a), "starting", "the first starts");
+	is_str(world_status(w, start), "starting", "and who waits for a start");
+	is_str(world_status(w, ok_), "queued", "the others wait");
+	begin(w, a);
+	world_request(w, REQ_REQUEUE, a, NULL, "{}");
+	world_rank(w, "a", a, 1, 0, PS_EXITED, 0, 15, NULL);
+	world_launch(w, "a", a, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", a, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, a), "starting", "sent back, it starts again");
+	is_str(world_status(w, any), "queued", "and has not ended");
+	world_restart(w);
+	world_agent_up(w, "a", 0, 8);
+	world_launch(w, "a", a, 2, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", a, 2, 0, PS_RUNNING, 0, 0, NULL);
+	end(w, a, 2, 0);
+	is_str(world_status(w, a), "completed", "its good end");
+	is_str(world_status(w, ok_), "starting", "lets one go");
+	is_str(world_status(w, any), "starting", "and the other");
+	is_str(world_status(w, both), "queued", "not who waits for more");
+	is_str(reason_of(w, both), "waits for job 3 to end", "of which it says what is left");
+	begin(w, any);
+	end(w, any, 1, 1);
+	is_str(world_status(w, both), "starting", "any end will do there");
+	finish_well(w);
+}
+
+static void test_never(void)
+{
+	struct world *w = world_create(3);
+	uint64_t a, b, c, d, e;
+
+	world_agent_up(w, "a", 0, 1);
+	a = submit(w, "");
+	b = submit(w, "1");
+	c = submit(w, "2");
+	d = submit(w, "\"afterany:3\"");
+	e = world_submit_full(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"after\": [1]}",
+	                      "{\"hold\": true}", NULL, NULL);
+	begin(w, a);
+	end(w, a, 1, 7);
+	is_str(world_status(w, b), "stopped", "it can never start");
+	is_str(reason_of(w, b), "waited for job 1 to end well, and that one failed", "and says why");
+	is_str(world_status(w, c), "stopped", "nor can who waits for that");
+	is_str(reason_of(w, c), "waited for job 2 to end well, and that one was stopped", "for its own reason");
+	is_str(world_status(w, d), "starting", "who waits for any end goes on");
+	is_str(world_status(w, e), "held", "a held one stays");
+	world_request(w, REQ_RELEASE, e, NULL, "{}");
+	is_int(w->status, 200, "when it is released");
+	is_str(world_text(w, "status"), "stopped", "it is stopped as well");
+	is_str(world_text(w, "text"), "waited for job 1 to end well, and that one failed", "with the reason");
+	finish_well(w);
+}
+
+static void test_hold(void)
+{
+	struct world *w = world_create(4);
+	uint64_t a, b;
+
+	world_agent_up(w, "a", 0, 4);
+	a = world_submit_full(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\"}", "{\"hold\": true}",
+	                      NULL, NULL);
+	b = submit(w, "\"afterany:1\"");
+	world_request(w, REQ_HOLD, b, NULL, "{}");
+	world_request(w, REQ_RELEASE, b, NULL, "{}");
+	is_str(world_text(w, "text"), "waits for job 1 to end", "released, it waits again");
+	world_request(w, REQ_SET, b, NULL, "{\"priority\": 5}");
+	world_restart(w);
+	world_agent_up(w, "a", 0, 4);
+	world_request(w, REQ_RELEASE, a, NULL, "{}");
+	world_request(w, REQ_HOLD, a, NULL, "{}"); /* it runs: refused */
+	is_str(world_status(w, b), "queued", "it waits all the same");
+	begin(w, a);
+	world_request(w, REQ_STOP, a, NULL, "{}");
+	world_rank(w, "a", a, 1, 0, PS_EXITED, 0, 15, NULL);
+	world_launch(w, "a", a, 1, LAUNCH_ENDED, 0, NULL);
+	w->hold_commits = 1;
+	world_launch(w, "a", a, 1, LAUNCH_CLEANED, 0, NULL);
+	world_stop(w, 0); /* the end is not on record */
+	w->hold_commits = 0;
+	world_start(w);
+	is_str(world_status(w, b), "queued", "an end that is not on record is none");
+	world_agent_up(w, "a", 0, 4);
+	world_launch(w, "a", a, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, a), "stopped", "now it is");
+	is_str(world_status(w, b), "starting", "and the other starts");
+	finish_well(w);
+}
+
+/* Also a dry run says so, and leaves nothing behind. */
+static void test_dry(void)
+{
+	struct world *w = world_create(5);
+
+	world_agent_up(w, "a", 0, 4);
+	submit(w, "");
+	world_submit_full(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"after\": [1]}",
+	                  "{\"dry_run\": true}", NULL, NULL);
+	is_int(w->status, 200, "a dry run is answered");
+	like(world_text(w, "text"), "it would wait for job 1 to end well", "with what it would wait for");
+	finish_well(w);
+}
+
+/* A thousand wait for one: all go, a bounded number in each turn. */
+static void test_many(void)
+{
+	struct world *w = world_create(6);
+	unsigned stopped = 0;
+	uint64_t a;
+
+	world_agent_up(w, "a", 0, 1);
+	a = submit(w, "");
+	for (int i = 0; i < 1200; i++)
+		submit(w, "1");
+	begin(w, a);
+	end(w, a, 1, 1);
+	for (int i = 0; i < 10; i++)
+		world_turn(w);
+	for (uint64_t id = 2; id <= 1201; id++)
+		stopped += !strcmp(world_status(w, id), "stopped");
+	is_int(stopped, 1200, "none is left waiting in vain");
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_refused();
+	test_kinds();
+	test_never();
+	test_hold();
+	test_dry();
+	test_many();
+	return tap_done();
+}
