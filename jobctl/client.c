@@ -21,6 +21,7 @@
 #define ANSWER_MAX      (256u * 1024 * 1024)
 #define RETRY_AFTER_MAX 5 /* seconds: more is not believed */
 #define NOTICE_AFTER_US 1500000
+#define CALL_MS         120000
 
 struct client {
 	struct client_config cfg;
@@ -29,6 +30,7 @@ struct client {
 	char *base; /* http://host:port; for a unix socket http://localhost */
 	char *socket_path;
 	char errbuf[CURL_ERROR_SIZE];
+	unsigned timeout_ms; /* of one try; 0 CALL_MS */
 	void (*idle)(void *arg);
 	void *idle_arg;
 };
@@ -105,6 +107,11 @@ void client_on_idle(struct client *c, void (*fn)(void *arg), void *arg)
 {
 	c->idle = fn;
 	c->idle_arg = arg;
+}
+
+void client_timeout(struct client *c, unsigned ms)
+{
+	c->timeout_ms = ms;
 }
 
 unsigned client_patience(struct client *c, unsigned seconds)
@@ -348,7 +355,7 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 	if (t->idem)
 		h = add_header(h, "Idempotency-Key", t->idem);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, h);
-	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, 120000L);
+	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)(c->timeout_ms ? c->timeout_ms : CALL_MS));
 	curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, t->method);
 	if (t->body || strcmp(t->method, "GET") != 0) {
 		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, t->body ? t->body : "");

@@ -40,6 +40,7 @@ struct client *client_create(const struct client_config *c, struct err *e);
 void client_destroy(struct client *c);
 const char *client_url(const struct client *c);
 unsigned client_patience(struct client *c, unsigned seconds); /* sets it, gives the old one */
+void client_timeout(struct client *c, unsigned ms); /* of one try of a client_call; two minutes otherwise */
 
 /* path: "/jobs/17" (below /api/v1) or absolute with a leading "//" ("//healthz"). body NULL: none. *out (may
  * be NULL): the parsed answer, NULL when empty. */

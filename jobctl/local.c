@@ -2,62 +2,55 @@
  * local: `jobctl local up|down|status`.
  *
  * Everything lives in $XDG_DATA_HOME/hearth/local (~/.local/share/hearth/local): hearthd/ and node-N/ are
- * data folders, log/ holds what the programs say, run/NAME the identity (boot id, pid, start time) of each.
- * Nothing is signalled but a process with that very identity. `up` may be called at any time: it starts what
- * is missing. `down` ends jobs first, then agents, then hearthd; data stays.
+ * data folders, log/ holds what the programs say, run/ who runs (local_proc), port and settings what was
+ * chosen (local_settings). `up` may be called at any time: it starts what is missing, also what was found
+ * running and ends before it is up. `down` ends jobs first, then agents, then hearthd; data stays.
  */
 #include "jobctl/local.h"
 
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/json.h"
-#include "common/proc.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/local_proc.h"
+#include "jobctl/local_settings.h"
 #include "jobctl/print.h"
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PORT_FIRST    7070
 #define PORT_TRIES    100
 #define START_S       30
-#define NODES_MAX     16
+#define NOTICE_MS     2000
+#define ASK_MS        5000   /* hearthd may stand still; then it is asked again */
+#define BEAT_MAX_MS   5000   /* a node that was silent for longer is not up, whatever its state */
 #define MASTER_FIRST  10000u /* up to 29999: below the ports that the system gives out */
 #define MASTER_SHARES 5u
 #define MASTER_SHARE  4000u
 #define CONFIG_MARK   "# Written by `jobctl local up`.\n"
-#define DOWN_GRACE_S  10
 #define STOP_S        60
+#define JOBS_PAGE     1000
+#define NAMED_MAX     5
+
+struct program {
+	char name[32];
+	unsigned index;      /* of a node, from 0 */
+	uint64_t started_us; /* by this call, on the boot clock; 0 it was found running */
+};
 
 struct local {
 	char *dir;
-	unsigned port;
-	unsigned nodes;
-	const char *fake_gpus;
-	int no_namespaces;
+	struct local_settings s;
+	int port_chosen; /* by an option of this call */
+	struct program hearthd, nodes[LOCAL_NODES_MAX];
 };
-
-static char *local_dir(void)
-{
-	const char *xdg = getenv("XDG_DATA_HOME");
-	if (xdg && xdg[0] == '/')
-		return xasprintf("%s/hearth/local", xdg);
-	char *home = client_home(), *dir = xasprintf("%s/.local/share/hearth/local", home);
-	free(home);
-	return dir;
-}
 
 char *local_url(void)
 {
@@ -69,161 +62,17 @@ char *local_url(void)
 	return url;
 }
 
-static unsigned port_in(const char *dir)
-{
-	char *path = xasprintf("%s/port", dir), *text = NULL;
-	size_t n;
-	unsigned port = 0;
-	if (!fs_read_file(path, 16, &text, &n, NULL))
-		port = (unsigned)strtoul(text, NULL, 10);
-	free(text);
-	free(path);
-	return port < 65536 ? port : 0;
-}
-
 char *local_http_url(const char *unix_url)
 {
 	char *mine = local_url(), *dir = local_dir(), *url = NULL;
-	if (mine && !strcmp(mine, unix_url) && port_in(dir))
-		url = xasprintf("http://127.0.0.1:%u", port_in(dir));
+	if (mine && !strcmp(mine, unix_url) && local_port(dir))
+		url = xasprintf("http://127.0.0.1:%u", local_port(dir));
 	free(mine);
 	free(dir);
 	return url;
 }
 
-/* ---- who runs ---- */
-
-static int id_write(const struct local *l, const char *name, const struct proc_id *id, struct err *e)
-{
-	char *path = xasprintf("%s/run/%s", l->dir, name);
-	char *text = xasprintf("%s %d %llu\n", id->boot_id, (int)id->pid, (unsigned long long)id->start_ticks);
-	int rc = fs_replace(path, text, strlen(text), 0600, e);
-	free(text);
-	free(path);
-	return rc;
-}
-
-static int id_read(const struct local *l, const char *name, struct proc_id *id)
-{
-	char *path = xasprintf("%s/run/%s", l->dir, name), *text = NULL;
-	size_t n;
-	int pid, rc = -1;
-	unsigned long long ticks;
-	memset(id, 0, sizeof(*id));
-	if (!fs_read_file(path, 256, &text, &n, NULL) &&
-	    sscanf(text, "%39s %d %llu", id->boot_id, &pid, &ticks) == 3) {
-		id->pid = pid;
-		id->start_ticks = ticks;
-		rc = 0;
-	}
-	free(text);
-	free(path);
-	return rc;
-}
-
-static int is_up(const struct local *l, const char *name)
-{
-	struct proc_id id;
-	return !id_read(l, name, &id) && proc_alive(&id, NULL) == 1;
-}
-
-/* ---- finding programs ---- */
-
-static char *program(const char *build_path, const char *installed_path, struct err *e)
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n < 0) {
-		err_sys(e, errno, "/proc/self/exe");
-		return NULL;
-	}
-	self[n] = 0;
-	char *dir = dirname(self);
-	char *a = xasprintf("%s/../%s", dir, build_path), *b = xasprintf("%s/../%s", dir, installed_path);
-	if (!access(a, X_OK)) {
-		free(b);
-		return a;
-	}
-	if (access(b, X_OK)) {
-		err_set(e, ERR_NOT_FOUND, "neither %s nor %s is there; build or install Hearth first", a, b);
-		free(b);
-		b = NULL;
-	}
-	free(a);
-	return b;
-}
-
-/* ---- starting ---- */
-
-struct cpus {
-	cpu_set_t set;
-};
-
-static int use_cpus(void *arg)
-{
-	const struct cpus *c = arg;
-	return CPU_COUNT(&c->set) ? sched_setaffinity(0, sizeof(c->set), &c->set) : 0;
-}
-
-/* Agents of one machine share its CPUs fairly: each gets its own when there are enough. */
-static void share_cpus(unsigned index, unsigned of, struct cpus *out)
-{
-	cpu_set_t all;
-	CPU_ZERO(&out->set);
-	if (sched_getaffinity(0, sizeof(all), &all) || (unsigned)CPU_COUNT(&all) < of)
-		return;
-	unsigned k = 0;
-	for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (CPU_ISSET(cpu, &all) && k++ % of == index)
-			CPU_SET(cpu, &out->set);
-	}
-}
-
-static int start(const struct local *l, const char *name, const char *path, const struct strv *args,
-                 struct cpus *cpus, struct err *e)
-{
-	extern char **environ;
-	char *log = xasprintf("%s/log/%s.log", l->dir, name);
-	cleanup_close int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		err_sys(e, errno, "%s", log);
-		free(log);
-		return -1;
-	}
-	free(log);
-	struct proc_spawn s = {.path = path,
-	                       .argv = args->v,
-	                       .envp = environ,
-	                       .cwd = "/",
-	                       .stdin_fd = -1,
-	                       .stdout_fd = fd,
-	                       .stderr_fd = fd,
-	                       .new_session = 1,
-	                       .pre_exec = cpus ? use_cpus : NULL,
-	                       .pre_exec_arg = cpus};
-	pid_t pid;
-	struct proc_id id;
-	if (proc_spawn(&s, &pid, NULL, e) || proc_identify(pid, &id, e))
-		return -1;
-	return id_write(l, name, &id, e);
-}
-
-/* Last lines of a program's log, for the error when it does not start. */
-static void show_log(const struct local *l, const char *name)
-{
-	char *path = xasprintf("%s/log/%s.log", l->dir, name), *text = NULL;
-	size_t n;
-	if (!fs_read_file(path, 64 * 1024 * 1024, &text, &n, NULL)) {
-		size_t at = n > 1500 ? n - 1500 : 0;
-		const char *nl = at ? strchr(text + at, '\n') : NULL;
-		char *safe = print_safe(nl ? nl + 1 : text + at);
-		fprintf(stderr, "%s", safe);
-		free(safe);
-	}
-	fprintf(stderr, "(%s)\n", path);
-	free(text);
-	free(path);
-}
+/* ---- up ---- */
 
 static int port_free(unsigned port)
 {
@@ -236,112 +85,115 @@ static int port_free(unsigned port)
 	       !bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1);
 }
 
-/* The port of last time when it is free (agents know it), else the first free one. */
-static int choose_port(struct local *l, unsigned wanted, struct err *e)
+static int any_agent_up(const struct local *l)
 {
-	unsigned old = port_in(l->dir);
-	if (wanted && !port_free(wanted))
-		return err_set(e, ERR_CONFLICT, "port %u is in use", wanted);
-	l->port = wanted ? wanted : old && port_free(old) ? old : 0;
-	for (unsigned p = PORT_FIRST; !l->port && p < PORT_FIRST + PORT_TRIES; p++) {
-		if (port_free(p))
-			l->port = p;
-	}
-	if (!l->port)
-		return err_set(e, ERR_CONFLICT, "no free port from %u to %u; choose one: --port", PORT_FIRST,
-		               PORT_FIRST + PORT_TRIES - 1);
-	char number[16], *path = xasprintf("%s/port", l->dir);
-	snprintf(number, sizeof(number), "%u\n", l->port);
-	int rc = fs_write_atomic(path, number, strlen(number), 0600, e);
-	free(path);
-	return rc;
+	int any = 0;
+	for (unsigned i = 0; i < l->s.nodes; i++)
+		any |= local_is_up(l->dir, l->nodes[i].name);
+	return any;
 }
 
-static struct client *local_client(const struct local *l, struct err *e)
+/* The port of last time when it is free (agents know it), else the first free one. */
+static int choose_port(struct local *l, struct err *e)
+{
+	unsigned old = l->s.port;
+	if (old && !port_free(old) && l->port_chosen)
+		return err_set(e, ERR_CONFLICT, "port %u is in use", old);
+	if (old && !port_free(old) && any_agent_up(l))
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "port %u is in use by another program, and the agents that run look for hearthd there; "
+		    "free it, or start all anew: jobctl local down, then jobctl local up",
+		    old);
+	unsigned port = old && port_free(old) ? old : 0;
+	for (unsigned p = PORT_FIRST; !port && p < PORT_FIRST + PORT_TRIES; p++) {
+		if (port_free(p))
+			port = p;
+	}
+	if (!port)
+		return err_set(e, ERR_CONFLICT, "no free port from %u to %u; choose one: --port", PORT_FIRST,
+		               PORT_FIRST + PORT_TRIES - 1);
+	if (old && port != old)
+		fprintf(stderr, "jobctl: port %u of last time is in use by another program; it is %u now\n", old,
+		        port);
+	l->s.port = port;
+	return local_port_save(l->dir, port, e);
+}
+
+static struct client *local_client(const struct local *l, unsigned patience_s, struct err *e)
 {
 	struct client_config cfg = {.url = xasprintf("unix://%s/hearthd/hearthd.sock", l->dir),
 	                            .source = xstrdup("the local cluster"),
-	                            .patience_s = 1};
+	                            .patience_s = patience_s};
 	struct client *c = client_create(&cfg, e);
 	client_config_fini(&cfg);
 	return c;
 }
 
-/* fn until it says 1; -1 ends at once. Fails when the program ends or the deadline passes. */
-static int wait_for(const struct local *l, const char *name, int (*fn)(const struct local *, const char *),
-                    const char *what, struct err *e)
+/* One question, soon given up. NULL: no answer. */
+static cJSON *ask_nodes(const struct local *l)
 {
-	uint64_t end = clock_boot_us(clock_real()) + (uint64_t)START_S * 1000000;
-	for (;;) {
-		if (fn(l, name) == 1)
-			return 0;
-		if (!is_up(l, name)) {
-			show_log(l, name);
-			return err_set(e, ERR_INTERNAL, "%s ended at its start; its last lines are above", name);
-		}
-		if (clock_boot_us(clock_real()) > end) {
-			show_log(l, name);
-			return err_set(e, ERR_TIMEOUT, "%s is not %s after %d s; its last lines are above", name, what,
-			               START_S);
-		}
-		poll(NULL, 0, 20);
-	}
-}
-
-static int hearthd_answers(const struct local *l, const char *name)
-{
-	(void)name;
-	struct client *c = local_client(l, NULL);
-	int rc = c && !client_call(c, "GET", "/nodes", NULL, NULL, NULL);
-	client_destroy(c);
-	return rc;
-}
-
-static int node_is_up(const struct local *l, const char *name)
-{
-	struct client *c = local_client(l, NULL);
+	struct client *c = local_client(l, 0, NULL);
 	cJSON *answer = NULL;
-	int up = 0;
+	if (c)
+		client_timeout(c, ASK_MS);
+	if (!c || client_call(c, "GET", "/nodes", NULL, &answer, NULL)) {
+		cJSON_Delete(answer);
+		answer = NULL;
+	}
+	client_destroy(c);
+	return answer;
+}
+
+static int hearthd_answers(const struct local *l, const struct program *p)
+{
+	(void)p;
+	cJSON *answer = ask_nodes(l);
+	cJSON_Delete(answer);
+	return answer != NULL;
+}
+
+/* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
+static int node_is_up(const struct local *l, const struct program *p)
+{
+	cJSON *answer = ask_nodes(l);
 	const cJSON *n;
-	if (c && !client_call(c, "GET", "/nodes", NULL, &answer, NULL)) {
-		cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(answer, "nodes"))
-			up |= !strcmp(print_member(n, "name"), name) && !strcmp(print_member(n, "state"), "up");
+	uint64_t now = clock_boot_us(clock_real());
+	double limit = BEAT_MAX_MS;
+	int up = 0;
+	if (p->started_us && (double)(now - p->started_us) / 1000 < limit)
+		limit = (double)(now - p->started_us) / 1000;
+	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+		up |= !strcmp(print_member(n, "name"), p->name) && !strcmp(print_member(n, "state"), "up") &&
+		      cJSON_IsTrue(jget(n, "connected")) && print_number(n, "beat_age_ms") <= limit;
 	}
 	cJSON_Delete(answer);
-	client_destroy(c);
 	return up;
 }
 
-static int start_hearthd(struct local *l, unsigned port, struct err *e)
+static int start_hearthd(struct local *l, struct err *e)
 {
-	if (is_up(l, "hearthd")) {
-		l->port = port_in(l->dir);
-		if (port && port != l->port)
-			return err_set(e, ERR_CONFLICT,
-			               "hearthd is up already, on port %u; end it first: jobctl local down", l->port);
-		return wait_for(l, "hearthd", hearthd_answers, "answering", e);
-	}
-	char *path = program("controller/hearthd", "sbin/hearthd", e);
+	char *path = local_program("controller/hearthd", "sbin/hearthd", e);
 	if (!path)
 		return -1;
 	struct strv args = {0};
-	int rc = choose_port(l, port, e);
+	int rc = choose_port(l, e);
 	if (!rc) {
 		strv_add(&args, path);
 		strv_add(&args, "--data");
 		strv_addf(&args, "%s/hearthd", l->dir);
 		strv_add(&args, "--listen");
-		strv_addf(&args, "127.0.0.1:%u", l->port);
-		rc = start(l, "hearthd", path, &args, NULL, e);
+		strv_addf(&args, "127.0.0.1:%u", l->s.port);
+		rc = local_spawn(l->dir, "hearthd", path, &args, 0, 1, e);
 	}
 	strv_fini(&args);
 	free(path);
-	return rc ? -1 : wait_for(l, "hearthd", hearthd_answers, "answering", e);
+	return rc;
 }
 
 static int join_token(const struct local *l, char **token, struct err *e)
 {
-	struct client *c = local_client(l, e);
+	struct client *c = local_client(l, 1, e);
 	cJSON *body = cJSON_CreateObject(), *answer = NULL;
 	const char *t = NULL;
 	cJSON_AddStringToObject(body, "kind", "join");
@@ -356,46 +208,45 @@ static int join_token(const struct local *l, char **token, struct err *e)
 	return rc;
 }
 
-static int start_agent(const struct local *l, unsigned index, struct err *e)
+static void agent_args(const struct local *l, const struct program *p, const char *path, struct strv *args)
 {
-	char name[32], *token = NULL;
-	snprintf(name, sizeof(name), "node-%u", index + 1);
-	if (is_up(l, name))
-		return 0;
-	char *path = program("agent/hearth-agent", "sbin/hearth-agent", e);
+	/* Ranges of their own: both ends of MASTER_PORT are on this machine, perhaps also another local cluster.
+	 */
+	unsigned share = MASTER_SHARE / LOCAL_NODES_MAX;
+	unsigned lo = MASTER_FIRST + l->s.port % MASTER_SHARES * MASTER_SHARE + p->index * share;
+	strv_add(args, path);
+	strv_add(args, "--controller");
+	strv_addf(args, "http://127.0.0.1:%u", l->s.port);
+	strv_add(args, "--data");
+	strv_addf(args, "%s/%s", l->dir, p->name);
+	strv_add(args, "--name");
+	strv_add(args, p->name);
+	strv_add(args, "--address");
+	strv_add(args, "127.0.0.1");
+	strv_add(args, "--ports");
+	strv_addf(args, "%u-%u", lo, lo + share - 1);
+	if (l->s.fake_gpus) {
+		strv_add(args, "--fake-gpus");
+		strv_add(args, l->s.fake_gpus);
+	}
+	if (l->s.no_namespaces)
+		strv_add(args, "--no-namespaces");
+}
+
+static int start_agent(const struct local *l, const struct program *p, struct err *e)
+{
+	char *path = local_program("agent/hearth-agent", "sbin/hearth-agent", e), *token = NULL;
 	if (!path)
 		return -1;
-	char *cert = xasprintf("%s/%s/agent.pem", l->dir, name);
+	char *cert = xasprintf("%s/%s/agent.pem", l->dir, p->name);
 	struct strv args = {0};
-	struct cpus cpus;
 	int rc = access(cert, F_OK) ? join_token(l, &token, e) : 0;
 	if (!rc) {
-		strv_add(&args, path);
-		strv_add(&args, "--controller");
-		strv_addf(&args, "http://127.0.0.1:%u", l->port);
-		strv_add(&args, "--data");
-		strv_addf(&args, "%s/%s", l->dir, name);
-		strv_add(&args, "--name");
-		strv_add(&args, name);
-		strv_add(&args, "--address");
-		strv_add(&args, "127.0.0.1");
-		/* Ranges of their own: both ends of MASTER_PORT are on this machine, perhaps also another local
-		 * cluster. */
-		unsigned lo =
-		    MASTER_FIRST + l->port % MASTER_SHARES * MASTER_SHARE + index * (MASTER_SHARE / NODES_MAX);
-		strv_add(&args, "--ports");
-		strv_addf(&args, "%u-%u", lo, lo + MASTER_SHARE / NODES_MAX - 1);
-		if (l->fake_gpus) {
-			strv_add(&args, "--fake-gpus");
-			strv_add(&args, l->fake_gpus);
-		}
-		if (l->no_namespaces)
-			strv_add(&args, "--no-namespaces");
-		share_cpus(index, l->nodes, &cpus);
+		agent_args(l, p, path, &args);
 		/* Not as an argument: those can be read by every account of the machine. */
 		if (token)
 			setenv("HEARTH_JOIN_TOKEN", token, 1);
-		rc = start(l, name, path, &args, &cpus, e);
+		rc = local_spawn(l->dir, p->name, path, &args, p->index, l->s.nodes, e);
 		unsetenv("HEARTH_JOIN_TOKEN");
 	}
 	strv_fini(&args);
@@ -403,6 +254,46 @@ static int start_agent(const struct local *l, unsigned index, struct err *e)
 	free(cert);
 	free(path);
 	return rc;
+}
+
+/* Starts it when it does not run: once, as one that was started here and ended does so again. 1: started. */
+static int revive(struct local *l, struct program *p, struct err *e)
+{
+	if (local_is_up(l->dir, p->name))
+		return 0;
+	if (p->started_us) {
+		local_show_log(l->dir, p->name);
+		return err_set(e, ERR_INTERNAL, "%s ended at its start; its last lines are above", p->name);
+	}
+	p->started_us = clock_boot_us(clock_real());
+	return (p == &l->hearthd ? start_hearthd(l, e) : start_agent(l, p, e)) ? -1 : 1;
+}
+
+/* Until fn says 1 of a program that runs. What ends meanwhile, hearthd too, is started. */
+static int wait_for(struct local *l, struct program *p,
+                    int (*fn)(const struct local *, const struct program *), const char *what, struct err *e)
+{
+	uint64_t begun = clock_boot_us(clock_real());
+	int said = 0;
+	for (;;) {
+		int one = revive(l, &l->hearthd, e), two = one < 0 || p == &l->hearthd ? 0 : revive(l, p, e);
+		if (one < 0 || two < 0)
+			return -1;
+		uint64_t now = clock_boot_us(clock_real());
+		if (one || two)
+			begun = now;
+		if (fn(l, p) == 1 && local_is_up(l->dir, p->name))
+			return 0;
+		uint64_t waited_ms = (clock_boot_us(clock_real()) - begun) / 1000;
+		if (waited_ms > START_S * 1000) {
+			local_show_log(l->dir, p->name);
+			return err_set(e, ERR_TIMEOUT, "%s runs but is not %s after %d s; its last lines are above",
+			               p->name, what, START_S);
+		}
+		if (waited_ms > NOTICE_MS && !said++)
+			fprintf(stderr, "jobctl: waiting for %s, which runs but is not %s\n", p->name, what);
+		poll(NULL, 0, 20);
+	}
 }
 
 static int write_config(const struct local *l, struct err *e)
@@ -450,18 +341,6 @@ static int lock_local(const struct local *l, struct err *e)
 	return fd;
 }
 
-static int number_opt(struct ctx *c, const char *name, unsigned max, unsigned *out)
-{
-	const char *s = args_get(&c->args, name);
-	uint64_t n;
-	if (!s)
-		return 0;
-	if (str_parse_u64(s, &n) || n < 1 || n > max)
-		return ctx_fail(c, ERR_INVALID, "--%s '%s': expected a number from 1 to %u", name, s, max);
-	*out = (unsigned)n;
-	return 0;
-}
-
 /* Another address in the environment would win over what was just written. */
 static void warn_other_url(void)
 {
@@ -474,76 +353,96 @@ static void warn_other_url(void)
 	free(mine);
 }
 
+static int start_all(struct local *l, struct err *e)
+{
+	if (wait_for(l, &l->hearthd, hearthd_answers, "answering", e) || local_settings_save(l->dir, &l->s, e))
+		return -1;
+	/* All at once, then each is waited for. */
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (revive(l, &l->nodes[i], e) < 0)
+			return -1;
+	}
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (wait_for(l, &l->nodes[i], node_is_up, "up", e))
+			return -1;
+	}
+	return write_config(l, e);
+}
+
+/* What of it this call has started. */
+static unsigned count_started(const struct local *l, char **names)
+{
+	unsigned n = l->hearthd.started_us != 0;
+	*names = xstrdup(n ? "hearthd" : "");
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (!l->nodes[i].started_us)
+			continue;
+		char *longer = xasprintf("%s%s%s", *names, n++ ? ", " : "", l->nodes[i].name);
+		free(*names);
+		*names = longer;
+	}
+	return n;
+}
+
+static void tell_up(struct ctx *c, const struct local *l)
+{
+	char *names, *text = local_settings_text(&l->s), *url = local_url();
+	unsigned started = count_started(l, &names);
+	if (c->json) {
+		cJSON *j = cJSON_CreateObject();
+		cJSON_AddStringToObject(j, "url", url ? url : "");
+		cJSON_AddNumberToObject(j, "port", l->s.port);
+		cJSON_AddNumberToObject(j, "nodes", l->s.nodes);
+		cJSON_AddItemToObject(j, "fake_gpus",
+		                      l->s.fake_gpus ? cJSON_CreateString(l->s.fake_gpus) : cJSON_CreateNull());
+		cJSON_AddBoolToObject(j, "namespaces", !l->s.no_namespaces);
+		cJSON_AddNumberToObject(j, "started", started);
+		ctx_show_json(c, j);
+		cJSON_Delete(j);
+	} else {
+		int some = started && started <= l->s.nodes;
+		printf("%s: hearthd on http://127.0.0.1:%u and %s; %s%s%sdata in %s\n", started ? "up" : "already up",
+		       l->s.port, text, some ? "started: " : "", some ? names : "", some ? "; " : "", l->dir);
+	}
+	free(url);
+	free(text);
+	free(names);
+}
+
 static int exec_up(struct ctx *c)
 {
-	struct local l = {.dir = local_dir(),
-	                  .nodes = 2,
-	                  .fake_gpus = args_get(&c->args, "fake-gpus"),
-	                  .no_namespaces = args_has(&c->args, "no-namespaces")};
-	unsigned port = 0, started = 0;
-	char name[32];
-	int rc = number_opt(c, "nodes", NODES_MAX, &l.nodes) || number_opt(c, "port", 65535, &port)
-	             ? -1
-	             : make_dirs(&l, &c->err);
+	struct local l = {.dir = local_dir(), .port_chosen = args_has(&c->args, "port")};
+	struct local_settings before;
+	int rc = make_dirs(&l, &c->err);
 	cleanup_close int lock = rc ? -1 : lock_local(&l, &c->err);
 	if (!rc && lock < 0)
 		rc = err_wrap(&c->err, "another `jobctl local` is at work");
-	if (!rc) {
-		started += !is_up(&l, "hearthd");
-		rc = start_hearthd(&l, port, &c->err);
-	}
-	for (unsigned i = 0; !rc && i < l.nodes; i++) {
-		snprintf(name, sizeof(name), "node-%u", i + 1);
-		started += !is_up(&l, name);
-		rc = start_agent(&l, i, &c->err);
-	}
-	for (unsigned i = 0; !rc && i < l.nodes; i++) {
-		snprintf(name, sizeof(name), "node-%u", i + 1);
-		rc = wait_for(&l, name, node_is_up, "up", &c->err);
+	int known = local_settings_load(l.dir, &before);
+	local_settings_load(l.dir, &l.s);
+	snprintf(l.hearthd.name, sizeof(l.hearthd.name), "hearthd");
+	for (unsigned i = 0; i < LOCAL_NODES_MAX; i++) {
+		l.nodes[i].index = i;
+		snprintf(l.nodes[i].name, sizeof(l.nodes[i].name), "node-%u", i + 1);
 	}
 	if (!rc)
-		rc = write_config(&l, &c->err);
-	if (!rc && c->json) {
-		cJSON *j = cJSON_CreateObject();
-		char *url = local_url();
-		cJSON_AddStringToObject(j, "url", url ? url : "");
-		cJSON_AddNumberToObject(j, "port", l.port);
-		cJSON_AddNumberToObject(j, "nodes", l.nodes);
-		cJSON_AddNumberToObject(j, "started", started);
-		ctx_show_json(c, j);
-		free(url);
-		cJSON_Delete(j);
-	} else if (!rc) {
-		printf("%s: hearthd on http://127.0.0.1:%u and %u agent%s; data in %s\n",
-		       started ? "up" : "already up", l.port, l.nodes, l.nodes == 1 ? "" : "s", l.dir);
+		rc = local_settings_options(l.dir, &c->args, &l.s, &c->err);
+	if (!rc) {
+		rc = start_all(&l, &c->err);
+		/* What no agent could be started with is not remembered. */
+		if (rc && !any_agent_up(&l) && (!known || local_settings_save(l.dir, &before, NULL)))
+			local_settings_forget(l.dir);
 	}
+	if (!rc)
+		tell_up(c, &l);
 	if (!rc)
 		warn_other_url();
+	local_settings_fini(&before);
+	local_settings_fini(&l.s);
 	free(l.dir);
 	return rc;
 }
 
 /* ---- down ---- */
-
-static void end_process(const struct local *l, const char *name)
-{
-	struct proc_id id;
-	if (id_read(l, name, &id))
-		return;
-	cleanup_close int fd = proc_open(&id, NULL);
-	if (fd >= 0) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		proc_signal(fd, SIGTERM, NULL);
-		if (poll(&p, 1, DOWN_GRACE_S * 1000) == 0) {
-			fprintf(stderr, "jobctl: %s does not end; it is killed\n", name);
-			proc_signal(fd, SIGKILL, NULL);
-			poll(&p, 1, 5000);
-		}
-	}
-	char *path = xasprintf("%s/run/%s", l->dir, name);
-	unlink(path);
-	free(path);
-}
 
 static void stop_one(struct client *c, const cJSON *job)
 {
@@ -555,31 +454,63 @@ static void stop_one(struct client *c, const cJSON *job)
 	free(path);
 }
 
+/* "2 jobs (17 train running, 18 eval queued)", of long lists the first ones. Malloc'ed. */
+static char *jobs_text(const cJSON *jobs)
+{
+	int n = cJSON_GetArraySize(jobs), i = 0;
+	char *names = xstrdup("");
+	const cJSON *j;
+	cJSON_ArrayForEach (j, jobs) {
+		char *name = print_safe(print_member(j, "name"));
+		char *longer = i == NAMED_MAX ? xasprintf("%s, ...", names)
+		                              : xasprintf("%s%s%s %s %s", names, i ? ", " : "", print_member(j, "id"),
+		                                          name, print_member(j, "status"));
+		free(name);
+		free(names);
+		names = longer;
+		if (i++ == NAMED_MAX)
+			break;
+	}
+	char *all = xasprintf("%d%s job%s (%s)", n, n == JOBS_PAGE ? " or more" : "", n == 1 ? "" : "s", names);
+	free(names);
+	return all;
+}
+
+/* Jobs that have not ended, those that wait too; NULL: hearthd does not answer. The caller's. */
+static cJSON *active_jobs(struct client *c)
+{
+	char *path = xasprintf("/jobs?status=active&limit=%d", JOBS_PAGE);
+	cJSON *answer = NULL;
+	int rc = c ? client_call(c, "GET", path, NULL, &answer, NULL) : -1;
+	cJSON *jobs = rc ? NULL : cJSON_DetachItemFromObjectCaseSensitive(answer, "jobs");
+	cJSON_Delete(answer);
+	free(path);
+	return jobs;
+}
+
 /* Every job that has not ended is stopped, and waited for. Returns how many are left, -1 unknown. */
 static int stop_jobs(const struct local *l)
 {
 	uint64_t end = clock_boot_us(clock_real()) + STOP_S * 1000000ull;
-	struct client *c = local_client(l, NULL);
-	int n = -1, told = 0;
-	while (c) {
-		cJSON *answer = NULL;
-		const cJSON *j, *jobs;
-		if (client_call(c, "GET", "/jobs?status=active&limit=1000", NULL, &answer, NULL)) {
-			n = -1;
-			break;
+	struct client *c = local_client(l, 1, NULL);
+	int n, told = 0, said = 0;
+	for (;;) {
+		cJSON *jobs = active_jobs(c);
+		const cJSON *j;
+		n = jobs ? cJSON_GetArraySize(jobs) : -1;
+		if (n > 0 && !said++) {
+			char *text = jobs_text(jobs);
+			fprintf(stderr, "stopping %s; what they left is kept\n", text);
+			free(text);
 		}
-		jobs = jget(answer, "jobs");
-		n = cJSON_GetArraySize(jobs);
-		if (n && !told)
-			fprintf(stderr, "stopping %d job%s\n", n, n == 1 ? "" : "s");
 		cJSON_ArrayForEach (j, jobs) {
 			if (!told && (!jtext(j, "wanted") || !*jtext(j, "wanted")))
 				stop_one(c, j);
 		}
-		/* A page holds at most a thousand: those behind it get their turn. */
-		told = n > 0 && n < 1000;
-		cJSON_Delete(answer);
-		if (!n || clock_boot_us(clock_real()) > end)
+		/* A page holds only so many: those behind it get their turn. */
+		told = n > 0 && n < JOBS_PAGE;
+		cJSON_Delete(jobs);
+		if (n <= 0 || clock_boot_us(clock_real()) > end)
 			break;
 		poll(NULL, 0, 100);
 	}
@@ -587,11 +518,52 @@ static int stop_jobs(const struct local *l)
 	return n;
 }
 
+/* A person is asked before jobs are stopped; a script has said what it wants. */
+static int ask_down(struct ctx *c, const struct local *l)
+{
+	char answer[8] = "";
+	struct client *cl = local_client(l, 1, NULL);
+	cJSON *jobs = active_jobs(cl);
+	int rc = 0;
+	if (cJSON_GetArraySize(jobs) > 0) {
+		char *text = jobs_text(jobs);
+		fprintf(stderr, "Stop %s? What they left is kept. [y/N] ", text);
+		free(text);
+		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+			rc = ctx_fail(c, ERR_DENIED, "nothing was ended");
+	}
+	cJSON_Delete(jobs);
+	client_destroy(cl);
+	return rc;
+}
+
 static int end_agent(const char *name, void *arg)
 {
 	if (!strncmp(name, "node-", 5))
-		end_process(arg, name);
+		local_end(((struct local *)arg)->dir, name);
 	return 0;
+}
+
+static void take_down(struct ctx *c, struct local *l)
+{
+	int any = local_is_up(l->dir, "hearthd"), left = any ? stop_jobs(l) : 0;
+	if (left)
+		fprintf(stderr, "jobctl: %s; what runs goes on, and `jobctl local up` takes it in again\n",
+		        left < 0 ? "hearthd does not answer, so jobs could not be stopped" : "some jobs did not end");
+	char *run = xasprintf("%s/run", l->dir);
+	fs_each(run, end_agent, l, NULL);
+	local_end(l->dir, "hearthd");
+	local_settings_forget(l->dir);
+	free(run);
+	if (!c->json) {
+		printf("%s; data stays in %s\n", any ? "down" : "it was not up", l->dir);
+		return;
+	}
+	cJSON *j = cJSON_CreateObject();
+	cJSON_AddBoolToObject(j, "was_up", any);
+	cJSON_AddNumberToObject(j, "jobs_left", left);
+	ctx_print_json(j);
+	cJSON_Delete(j);
 }
 
 static int exec_down(struct ctx *c)
@@ -601,26 +573,10 @@ static int exec_down(struct ctx *c)
 	cleanup_close int lock = rc ? -1 : lock_local(&l, &c->err);
 	if (!rc && lock < 0)
 		rc = err_wrap(&c->err, "another `jobctl local` is at work");
-	if (!rc) {
-		int any = is_up(&l, "hearthd"), left = any ? stop_jobs(&l) : 0;
-		if (left)
-			fprintf(stderr, "jobctl: %s; what runs goes on, and `jobctl local up` takes it in again\n",
-			        left < 0 ? "hearthd does not answer, so jobs could not be stopped"
-			                 : "some jobs did not end");
-		char *run = xasprintf("%s/run", l.dir);
-		fs_each(run, end_agent, &l, NULL);
-		end_process(&l, "hearthd");
-		free(run);
-		if (!c->json) {
-			printf("%s; data stays in %s\n", any ? "down" : "it was not up", l.dir);
-		} else {
-			cJSON *j = cJSON_CreateObject();
-			cJSON_AddBoolToObject(j, "was_up", any);
-			cJSON_AddNumberToObject(j, "jobs_left", left);
-			ctx_print_json(j);
-			cJSON_Delete(j);
-		}
-	}
+	if (!rc && !args_has(&c->args, "yes") && isatty(STDIN_FILENO) && local_is_up(l.dir, "hearthd"))
+		rc = ask_down(c, &l);
+	if (!rc)
+		take_down(c, &l);
 	free(l.dir);
 	return rc;
 }
@@ -633,7 +589,7 @@ struct status {
 static int status_one(const char *name, void *arg)
 {
 	struct status *s = arg;
-	cJSON_AddBoolToObject(s->out, name, is_up(s->l, name));
+	cJSON_AddBoolToObject(s->out, name, local_is_up(s->l->dir, name));
 	return 0;
 }
 
@@ -665,9 +621,11 @@ static const struct arg_opt up_opts[] = {
     {"no-namespaces", 0, NULL, "jobs get the /tmp and /dev/shm of this machine, and no /opt/ml"},
     {"port", 'p', "PORT", "of hearthd on 127.0.0.1 (default 7070 or the next free)"},
     {NULL, 0, NULL, NULL}};
+static const struct arg_opt down_opts[] = {{"yes", 'y', NULL, "do not ask before jobs are stopped"},
+                                           {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_local[] = {
     {"local up", "", "start a cluster on this machine", up_opts, 0, 0, exec_up},
-    {"local down", "", "end it; data stays", NULL, 0, 0, exec_down},
+    {"local down", "", "stop its jobs and end it; data stays", down_opts, 0, 0, exec_down},
     {"local status", "", "what of it runs", NULL, 0, 0, exec_status},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

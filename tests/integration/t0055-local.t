@@ -1,0 +1,138 @@
+#!/bin/bash
+# The local cluster: `local up` whatever runs already, also what is about to die; options that it remembers or refuses.
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
+jobctl=${HEARTH_TOP_BUILDDIR:?}/jobctl/jobctl
+command -v jq >/dev/null || skip_all "jq is missing"
+
+home=$(mktemp -d /tmp/hlXXXXXX) || bail "no temporary folder"
+unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
+export HOME=$home
+local_dir=$home/.local/share/hearth/local
+clean_up() {
+	trap - EXIT
+	for f in "$local_dir"/run/*; do
+		[ -e "$f" ] && kill -CONT "$(cut -d' ' -f2 "$f")" 2>/dev/null
+	done
+	"$jobctl" local down >/dev/null 2>&1
+	rm -rf "$home"
+}
+trap clean_up EXIT
+cd "$home" || bail "no home"
+
+run() { # ARGS...: OUT, ERR and RC of jobctl
+	"$jobctl" "$@" >"$home/.out" 2>"$home/.err" </dev/null
+	RC=$?
+	OUT=$(cat "$home/.out") ERR=$(cat "$home/.err")
+}
+rc() { # WANT ERR-REGEX DESCRIPTION ARGS...: exit status, and what is said about it
+	local want=$1 regex=$2 text=$3
+	shift 3
+	run "$@"
+	if [ "$RC" -eq "$want" ] && grep -Eq -- "$regex" <<<"$OUT$ERR"; then tap_result 0 "$text"; else
+		tap_result 1 "$text"
+		diag "jobctl $*: $RC, wanted $want and /$regex/" "$OUT" "$ERR"
+	fi
+}
+pid_of() { cut -d' ' -f2 "$local_dir/run/$1"; }
+node_state() { "$jobctl" nodes --json | jq -r ".nodes[] | select(.name == \"$1\") | .state"; }
+not_up() { [ "$("$jobctl" nodes --json | jq -r ".nodes[] | select(.name == \"$1\") | .state == \"up\" and .connected and .beat_age_ms < 5000")" != true ]; }
+
+for try in 1 2 3 4 5; do
+	port=$((10000 + (RANDOM * 3 + $$) % 20000))
+	run local up --nodes 1 --port $port
+	[ "$RC" -eq 0 ] && break
+	diag "try $try: $ERR"
+done
+[ "$RC" -eq 0 ] || bail "no local cluster: $ERR"
+
+# --- what was found running ends while `local up` waits for it -----------------------------------------------
+# wait_and_kill NAME: stands still, so that `local up` finds it running and waits; then it is killed
+wait_and_kill() {
+	local name=$1 pid waiter
+	pid=$(pid_of "$name")
+	kill -STOP "$pid"
+	[ "$name" = hearthd ] || wait_until 60 not_up "$name" || diag "$name is still up"
+	"$jobctl" local up >up.out 2>up.err &
+	waiter=$!
+	wait_until 60 grep -q "waiting for $name" up.err
+	tap_result $? "local up says that it waits for $name"
+	kill -KILL "$pid"
+	wait "$waiter"
+	is "$?" 0 "$name ended while it was waited for: it is started"
+	[ -s up.out ] || diag "$(cat up.err)"
+	like "$(cat up.out)" "^up: .* 1 agent" "and up"
+	unlike "$(pid_of "$name")" "^$pid\$" "as another process"
+	is "$(node_state node-1)" up "the node is up"
+}
+wait_and_kill node-1
+wait_and_kill hearthd
+
+# --- killed a moment ago: never taken for running -------------------------------------------------------------
+for name in node-1 hearthd node-1 hearthd node-1; do
+	pid=$(pid_of "$name")
+	kill -KILL "$pid"
+	run local up
+	[ "$RC" -eq 0 ] && [ "$(pid_of "$name")" != "$pid" ] && kill -0 "$(pid_of "$name")"
+	tap_result $? "local up right after the kill of $name"
+	[ "$RC" -eq 0 ] || diag "$ERR"
+done
+# --- options while it runs: applied, or refused with what it runs with --------------------------------------------
+rc 0 "^already up: .* and 1 agent; " "what it has already may be asked for" local up --nodes 1 --port "$port"
+rc 4 "^jobctl: --fake-gpus 2: the agents run without fake GPUs\. .*jobctl local down.*, then jobctl local up" "fake GPUs for agents that run: refused" \
+	local up --fake-gpus 2
+rc 4 "^jobctl: --no-namespaces: the agents run with namespaces" "no namespaces any more: refused" local up --no-namespaces
+rc 4 "^jobctl: --port 7: hearthd is up already, on port $port" "another port: refused" local up --port 7
+rc 0 "^up: .* and 2 agents; started: node-2; " "one more node: started" local up --nodes 2
+rc 4 "^jobctl: --nodes 1: node-2 runs already" "fewer nodes: refused" local up --nodes 1
+rc 0 "^already up: .* and 2 agents; " "how many there are is remembered" local up
+rc 2 "expected a whole number from 1 to 16" "too many nodes" local up --nodes 17
+rc 3 "neither a number of GPUs nor a file" "fake GPUs of a file that is not there" local up --fake-gpus gpus.json
+kill -KILL "$(pid_of hearthd)"
+rc 4 "the agents that run look for hearthd on port $port" "another port for hearthd alone: refused, as its agents would not find it" local up --port 7
+rc 0 "^up: hearthd on http://127.0.0.1:$port and 2 agents; started: hearthd; " "on its own it is started" local up
+
+# --- and what was chosen stays from `up` to `down` --------------------------------------------------------------------
+rc 0 "^down" "local down" local down
+echo '[{"model": "H100", "memory": "80GiB"}, {"model": "H100", "memory": "80GiB"}, {"model": "H100", "memory": "80GiB"}]' >gpus.json
+rc 0 "^up: .* and 1 agent with the fake GPUs of $home/gpus.json, without namespaces; " "other options after it; a file from here" \
+	local up --nodes 1 --fake-gpus gpus.json --no-namespaces
+is "$("$jobctl" nodes --json | jq -c '.nodes[] | select(.name == "node-1") | .gpus')" 3 "the node has them"
+mkdir elsewhere
+for name in node-1 hearthd; do
+	kill -KILL "$(pid_of $name)"
+	cd elsewhere || bail
+	rc 0 "^up: hearthd on http://127.0.0.1:$port and 1 agent with the fake GPUs of $home/gpus.json, without namespaces; started: $name; " \
+		"$name was killed: the new one gets what was chosen" local up
+	cd .. || bail
+done
+is "$("$jobctl" nodes --json | jq -c '.nodes[] | select(.name == "node-1") | .gpus')" 3 "the GPUs are there again"
+like "$(tr '\0' ' ' <"/proc/$(pid_of node-1)/cmdline")" "--fake-gpus $home/gpus.json --no-namespaces" "as arguments of the new agent"
+is "$("$jobctl" local up --fake-gpus gpus.json --no-namespaces --json | jq -c '[.port, .nodes, .fake_gpus, .namespaces, .started]')" \
+	"[$port,1,\"$home/gpus.json\",false,0]" "as JSON, and asked for again"
+rc 4 "^jobctl: --fake-gpus 1: the agents run with the fake GPUs of $home/gpus.json" "others: refused" local up --fake-gpus 1
+
+# --- down with jobs: it says which, and asks a person ---------------------------------------------------------------------
+echo '{"name": "stays", "command": ["sleep", "3600"], "launcher": "direct"}' >job.json
+job=$("$jobctl" submit job.json)
+"$jobctl" wait "$job" --for running --timeout 60 >/dev/null
+held=$("$jobctl" submit job.json --name later --hold)
+if command -v script >/dev/null; then
+	out=$(echo n | script -qec "'$jobctl' local down" /dev/null)
+	like "$out" "Stop 2 jobs \(($job stays running, $held later held|$held later held, $job stays running)\)\? What they left is kept" "a person is asked"
+	like "$out" "nothing was ended" "and may say no"
+	is "$("$jobctl" show "$job" --json | jq -r .status)" running "then nothing happens"
+	rc 0 "^down" "--yes: nobody is asked" local down --yes
+else
+	skip "local down asks" "script is missing"
+	rc 0 "^down" "local down" local down
+fi
+like "$ERR" "^stopping 2 jobs \(.*$job stays running.*\); what they left is kept\$" "it says what it stops"
+rc 0 "^up: .* and 2 agents; " "after it the defaults hold again" local up
+is "$("$jobctl" show "$job" --json | jq -r .status) $("$jobctl" show "$held" --json | jq -r .status)" "stopped stopped" "both were stopped"
+rc 0 "^down" "without jobs it just ends" local down
+unlike "$ERR" "stopping" "and stops nothing"
+rc 0 "it was not up" "down again" local down
+rc 4 "ended at its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
+rc 0 "^up: .* and 2 agents; " "are not remembered" local up
+rc 0 "^down" "the end" local down
+done_testing
