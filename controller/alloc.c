@@ -228,12 +228,8 @@ static int resolve(struct core *c, const char *uri, const char *def, char *out, 
 		return -1;
 	if (!c->io.artifact)
 		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
-	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0) {
-		if (e->code == ERR_NOT_FOUND)
-			err_set(e, ERR_NOT_FOUND, "%s: job %llu has left no %s (jobctl show %llu lists what it left)",
-			        uri, (unsigned long long)job, kind, (unsigned long long)job);
-		return -1;
-	}
+	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0)
+		return e->code == ERR_NOT_FOUND ? err_wrap(e, "%s", uri) : -1;
 	return 0;
 }
 

@@ -112,6 +112,8 @@ static int manifest_has(const struct manifest *m, const char *digest)
 static int each_digest(struct io *io, uint64_t job, const char *kind, const char *node,
                        int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
 {
+	/* By the record: the blobs may still be there, until the next collection. */
+	const enum store_keep what = !strcmp(kind, "code") ? STORE_BUNDLE : STORE_ARTIFACTS;
 	cJSON *list;
 	const cJSON *a, *rows;
 	struct job_row row;
@@ -122,9 +124,12 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		memset(&row, 0, sizeof(row));
 		if (store_job_get(io->reader, job, &row, e) < 0)
 			return -1;
-		rc = row.bundle ? fn(row.bundle, arg)
-		                : err_set(e, ERR_NOT_FOUND,
-		                          "job %" PRIu64 " came without a source tree, or it was removed", job);
+		if (!row.bundle)
+			rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " came without a source tree", job);
+		else if (store_check_kept(io->reader, job, what, kind, e) < 0)
+			rc = -1;
+		else
+			rc = fn(row.bundle, arg);
 		job_row_fini(&row);
 		return rc;
 	}
@@ -143,7 +148,7 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		elsewhere += !cJSON_IsString(d);
 		found++;
 		if (cJSON_IsString(d))
-			rc = fn(d->valuestring, arg);
+			rc = store_check_kept(io->reader, job, what, kind, e) < 0 ? -1 : fn(d->valuestring, arg);
 	}
 	cJSON_Delete(list);
 	if (rc == 0 && (!found || found == elsewhere))

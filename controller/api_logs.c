@@ -334,9 +334,10 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, param_job(c), &row, e) < 0)
 		return -1;
-	if (row.deleted) { /* by the record: the log thread may not have come to its files yet */
+	/* By the record: the log thread may not have come to its files yet. */
+	if (store_check_kept(io->reader, param_job(c), STORE_LOGS, NULL, e) < 0) {
 		job_row_fini(&row);
-		return err_set(e, ERR_NOT_FOUND, "the logs of job %" PRIu64 " were removed", param_job(c));
+		return -1;
 	}
 	if (v == 0)
 		v = row.attempts ? row.attempts : 1; /* a waiting job's first */

@@ -132,6 +132,11 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 	return rc;
 }
 
+static int io_code_kept(uint64_t job, void *arg, struct err *e)
+{
+	return store_check_kept(((struct controller *)arg)->reader, job, STORE_BUNDLE, NULL, e);
+}
+
 /* A checkpoint's manifest has a line for each file: short, but for a strange one, which is not looked into.
  */
 static int io_checkpoint_step(const char *digest, int64_t step, void *arg, struct err *e)
@@ -368,6 +373,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .ca_fingerprint = io_ca_fingerprint,
 	    .remove_data = io_remove_data,
 	    .artifact = io_artifact,
+	    .code_kept = io_code_kept,
 	    .checkpoint_step = io_checkpoint_step,
 	    .metrics_ack = io_metrics_ack,
 	    .job_row = io_job_row,
@@ -384,19 +390,24 @@ static uint64_t oldest(void *arg)
 	return core_oldest_attempt_us(((struct controller *)arg)->core);
 }
 
+static void remove_logs(uint64_t job, void *arg)
+{
+	server_remove_data(((struct controller *)arg)->server, job);
+}
+
 static void make_maintain(struct controller *c)
 {
 	struct maintain_config mc = {
 	    .loop = c->loop,
 	    .store = c->store,
 	    .reader = c->reader,
-	    .server = c->server,
 	    .data_dir = c->data_dir,
 	    .db_path = c->db_path,
 	    .keep = {.logs_s = conf_get_duration_us(c->conf, "keep_logs") / 1000000,
 	             .bundles_s = conf_get_duration_us(c->conf, "keep_bundles") / 1000000,
 	             .metrics_s = conf_get_duration_us(c->conf, "keep_metrics") / 1000000,
 	             .artifacts_s = conf_get_duration_us(c->conf, "keep_artifacts") / 1000000},
+	    .remove_logs = remove_logs,
 	    .oldest = oldest,
 	    .arg = c,
 	};

@@ -43,6 +43,8 @@ struct core_io {
 	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out:
 	 * HASH_HEX_SIZE or a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
+	/* Is the source of an earlier job still there? ERR_NOT_FOUND says what took it. NULL: not checked. */
+	int (*code_kept)(uint64_t job, void *arg, struct err *e);
 	/* The points of that batch are durable. */
 	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
 	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in

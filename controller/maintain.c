@@ -1,15 +1,21 @@
 /*
  * maintain: retention on the state thread, a few jobs at a time; the collection of blobs on a thread of its
- * own, because it walks all of them.
+ * own, because it walks all of them. So does, once, the search for logs that are left of jobs whose removal
+ * was committed by a hearthd that died then.
  */
 #include "controller/maintain.h"
 #include "common/clock.h"
+#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/strutil.h"
 #include "common/xalloc.h"
 #include "controller/blobstore.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include <utlist.h>
 
 #define FIRST_US (60ull * 1000000) /* after the start */
 #define EVERY_US (3600ull * 1000000)
@@ -19,6 +25,11 @@
 struct collection { /* the thread's own; nothing of the state thread is touched */
 	char *data_dir, *db_path;
 	uint64_t keep_since_us;
+	int leftovers; /* look for logs of removed jobs, too */
+	void (*remove_logs)(uint64_t job, void *arg);
+	void *arg;
+	struct store_reader *reader;
+	unsigned n_left;
 	atomic_int done;
 };
 
@@ -28,6 +39,8 @@ struct maintain {
 	struct loop_timer *timer;
 	struct collection *run;
 	pthread_t thread;
+	int looked;            /* for logs that were left */
+	struct batch *batches; /* given to the store, not written yet */
 	unsigned removed;
 };
 
@@ -52,6 +65,38 @@ static int roots(int (*mark)(const char *digest, void *mark_arg), void *mark_arg
 	return store_each_digest(arg, each_digest, &m, e);
 }
 
+static int look_at_logs(const char *name, void *arg)
+{
+	struct collection *g = arg;
+	struct err e;
+	uint64_t job;
+	int what;
+
+	if (str_parse_u64(name, &job) < 0)
+		return 0;
+	what = store_dropped(g->reader, job, &e);
+	if (what < 0) {
+		log_warn("event=leftovers_failed text=\"%s\"", e.text);
+		return -1;
+	}
+	if (what & STORE_LOGS) {
+		g->n_left++;
+		g->remove_logs(job, g->arg);
+	}
+	return 0;
+}
+
+static void leftovers(struct collection *g)
+{
+	cleanup_free char *dir = xasprintf("%s/logs", g->data_dir);
+	struct err e = {.code = ERR_NONE}; /* a look that failed has said so itself */
+
+	if (access(dir, F_OK) == 0 && fs_each(dir, look_at_logs, g, &e) < 0 && e.code != ERR_NONE)
+		log_warn("event=leftovers_failed text=\"%s\"", e.text);
+	if (g->n_left)
+		log_info("event=leftovers jobs=%u text=\"logs of removed jobs were still there\"", g->n_left);
+}
+
 static void *collect(void *arg)
 {
 	struct collection *g = arg;
@@ -60,6 +105,9 @@ static void *collect(void *arg)
 	struct store_reader *r = b ? store_reader_open(g->db_path, &e) : NULL;
 	struct blobstore_gc gc = {.roots = roots, .arg = r, .min_age_s = 3600, .keep_since_us = g->keep_since_us};
 
+	g->reader = r;
+	if (r && g->leftovers)
+		leftovers(g);
 	if (!r || blobstore_gc(b, &gc, &e) < 0)
 		log_warn("event=blob_gc_failed text=\"%s\"", e.text);
 	else if (gc.removed || gc.uploads_removed)
@@ -95,6 +143,10 @@ static void collection_start(struct maintain *m)
 	g->data_dir = xstrdup(m->data_dir);
 	g->db_path = xstrdup(m->db_path);
 	g->keep_since_us = m->c.oldest(m->c.arg);
+	g->remove_logs = m->c.remove_logs;
+	g->arg = m->c.arg;
+	g->leftovers = !m->looked;
+	m->looked = 1;
 	m->run = g;
 	if (pthread_create(&m->thread, NULL, collect, g) != 0) {
 		log_warn("event=blob_gc_failed text=\"no thread\"");
@@ -108,9 +160,12 @@ static void collection_start(struct maintain *m)
 /* ---- retention ------------------------------------------------------------------------------- */
 
 struct batch {
-	struct maintain *m;
+	struct maintain *m; /* NULL: maintain is gone */
+	struct batch *next;
 	struct store_txn *t;
 	uint64_t now_us;
+	uint64_t logs[BATCH]; /* jobs whose logs are due */
+	unsigned n_logs;
 };
 
 static int drop_one(uint64_t job, unsigned what, void *arg)
@@ -118,38 +173,64 @@ static int drop_one(uint64_t job, unsigned what, void *arg)
 	struct batch *b = arg;
 
 	if (what & STORE_LOGS)
-		server_remove_data(b->m->c.server, job);
-	store_txn_drop(b->t, job, what, b->now_us);
+		b->logs[b->n_logs++] = job;
+	store_txn_retire(b->t, job, what, b->now_us);
 	return 0;
+}
+
+/* A job that was pinned after it was found due, and before this was written, has kept everything: the record
+ * tells which. When it cannot be asked the next start finds what is left. */
+static void remove_logs(struct maintain *m, const struct batch *b)
+{
+	struct err e;
+
+	for (unsigned i = 0; i < b->n_logs; i++) {
+		int what = store_dropped(m->c.reader, b->logs[i], &e);
+
+		if (what < 0)
+			log_warn("event=retention_failed job=%llu text=\"%s\"", (unsigned long long)b->logs[i], e.text);
+		else if (what & STORE_LOGS)
+			m->c.remove_logs(b->logs[i], m->c.arg);
+	}
 }
 
 static void on_drop(int rc, const struct err *e, void *arg)
 {
-	(void)arg;
+	struct batch *b = arg;
+
 	if (rc < 0)
 		log_warn("event=retention_failed text=\"%s\"", e ? e->text : "");
+	else if (b->m)
+		remove_logs(b->m, b);
+	if (b->m)
+		LL_DELETE(b->m->batches, b);
+	free(b);
 }
 
 /* 1 there may be more. */
 static int retention(struct maintain *m)
 {
-	struct batch b = {m, store_txn_new(), clock_real_us(clock_real())};
+	struct batch *b;
 	struct err e;
-	int n = store_retention_due(m->c.reader, &m->c.keep, b.now_us, BATCH, drop_one, &b, &e);
+	int n;
 
-	if (n <= 0) {
-		if (n < 0)
-			log_warn("event=retention_failed text=\"%s\"", e.text);
-		store_txn_free(b.t);
-		return 0;
+	if (m->batches) /* a slow store: what it has not written yet would be found again */
+		return 1;
+	b = xcalloc(1, sizeof *b);
+	b->m = m;
+	b->t = store_txn_new();
+	b->now_us = clock_real_us(clock_real());
+	n = store_retention_due(m->c.reader, &m->c.keep, b->now_us, BATCH, drop_one, b, &e);
+	if (n > 0 && store_commit(m->c.store, b->t, on_drop, b, &e) == 0) {
+		LL_PREPEND(m->batches, b);
+		m->removed += (unsigned)n;
+		return n == BATCH;
 	}
-	m->removed += (unsigned)n;
-	if (store_commit(m->c.store, b.t, on_drop, m, &e) < 0) {
+	if (n != 0)
 		log_warn("event=retention_failed text=\"%s\"", e.text);
-		store_txn_free(b.t);
-		return 0;
-	}
-	return n == BATCH;
+	store_txn_free(b->t);
+	free(b);
+	return 0;
 }
 
 static void on_timer(void *arg)
@@ -175,17 +256,21 @@ struct maintain *maintain_create(const struct maintain_config *c)
 	m->data_dir = xstrdup(c->data_dir);
 	m->db_path = xstrdup(c->db_path);
 	m->timer = loop_timer_create(c->loop, on_timer, m);
-	loop_timer_arm(m->timer, FIRST_US);
+	loop_timer_arm(m->timer, c->first_us ? c->first_us : FIRST_US);
 	return m;
 }
 
 void maintain_destroy(struct maintain *m)
 {
+	struct batch *b;
+
 	if (!m)
 		return;
 	loop_timer_destroy(m->timer);
 	if (m->run)
 		collection_end(m);
+	LL_FOREACH (m->batches, b)
+		b->m = NULL; /* the store, which is closed later, still calls back */
 	free(m->data_dir);
 	free(m->db_path);
 	free(m);

@@ -1,12 +1,14 @@
 /*
  * maintain: what is done once an hour: what ended jobs hold past its time goes, then blobs that nothing
  * refers to any more.
+ *
+ * Nothing is removed from the disk before its removal is durable. What a hearthd that died in between left
+ * is found by the first pass of the next one.
  */
 #ifndef HEARTH_CONTROLLER_MAINTAIN_H
 #define HEARTH_CONTROLLER_MAINTAIN_H
 
 #include "common/loop.h"
-#include "controller/server.h"
 #include "store/store.h"
 
 struct maintain;
@@ -14,9 +16,11 @@ struct maintain_config {
 	struct loop *loop;
 	struct store *store;
 	struct store_reader *reader; /* the state thread's */
-	struct server *server;
 	const char *data_dir, *db_path;
 	struct store_retention keep;
+	uint64_t first_us; /* from the start to the first pass; 0: a minute */
+	/* Log files of a job, durably removed from the record, may go. May be called twice, from any thread. */
+	void (*remove_logs)(uint64_t job, void *arg);
 	/* Start of the oldest attempt that may still upload, real time; 0 none. */
 	uint64_t (*oldest)(void *arg);
 	void *arg;

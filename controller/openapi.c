@@ -29,8 +29,12 @@ static const struct {
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
      "id:i name:s? owner:s? status:s created_at:t? started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? "
-     "attempts:a? metrics:o? artifacts:a? max_runtime_s:i? max_runtime_from:s?",
-     "max_runtime_s: the time limit that applies; max_runtime_from: specification, set (later) or default"},
+     "attempts:a? metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s?",
+     "dropped: logs, bundle, metrics, artifacts that rm (deleted) or retention has removed, and when; of "
+     "metrics the "
+     "summary stays; max_runtime_s: the time limit that applies; max_runtime_from: specification, set "
+     "(later) or "
+     "default"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
@@ -44,7 +48,8 @@ static const struct {
      "points: [step, time, value] or, downsampled, [step, time, mean, min, max]"},
     {"Run", "facts:a", "facts: {attempt, node, kind, text}"},
     {"LogList", "streams:a", "streams: {attempt, stream, size, complete}"},
-    {"ArtifactList", "artifacts:a", NULL},
+    {"ArtifactList", "artifacts:a",
+     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}"},
     {"Digests", "digests:S", "at most 10,000"},
     {"Missing", "missing:S", NULL},
     {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},

@@ -288,8 +288,13 @@ void req_clone(struct core *c, struct request *rq)
 	}
 	if (!rq->body)
 		rq->body = cJSON_CreateObject();
-	if (from->r.bundle && !cJSON_GetObjectItemCaseSensitive(rq->body, "bundle"))
+	if (from->r.bundle && !cJSON_GetObjectItemCaseSensitive(rq->body, "bundle")) {
+		if (c->io.code_kept && c->io.code_kept(rq->job, c->io.arg, &e) < 0) {
+			reply_err(c, rq, &e);
+			return;
+		}
 		json_add_str(rq->body, "bundle", from->r.bundle);
+	}
 	if (job_need_spec(c, from, &e) == 0 && from->run && !cJSON_GetObjectItemCaseSensitive(rq->body, "run")) {
 		cJSON *run = cJSON_Parse(from->run);
 

@@ -213,8 +213,15 @@ static void show_tags(const cJSON *job)
 static void show_dropped(const cJSON *job)
 {
 	const cJSON *d;
-	cJSON_ArrayForEach (d, jget(job, "dropped"))
-		line("removed", cJSON_IsString(d) ? d->valuestring : NULL);
+	cJSON_ArrayForEach (d, jget(job, "dropped")) {
+		const char *name = cJSON_IsString(d) ? d->valuestring : "";
+		const char *at = jtext(jget(job, "dropped_at"), name);
+		char *text =
+		    xasprintf("%s by %s on %.10s", name, cJSON_IsTrue(jget(job, "deleted")) ? "rm" : "retention",
+		              at ? at : "an unknown day");
+		line("removed", at ? text : name);
+		free(text);
+	}
 }
 
 static int show_ranks(struct ctx *c, uint64_t job)

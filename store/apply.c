@@ -120,29 +120,76 @@ static int run_sql(struct wdb *w, const struct op *o, struct err *e)
 	return sqlh_run(st, e);
 }
 
+/* Pinned, or gone altogether: nothing of it is retention's any more. */
+static int may_retire(struct wdb *w, int64_t job, struct err *e)
+{
+	sqlite3_stmt *st =
+	    sqlh_prepare(w->db, "SELECT 1 FROM job WHERE id = ? AND pinned = 0 AND deleted = 0", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, job);
+	rc = sqlh_step(st, e);
+	sqlite3_finalize(st);
+	return rc;
+}
+
+static int drop_metrics(struct wdb *w, int64_t job, struct err *e)
+{
+	char sql[512];
+
+	snprintf(sql, sizeof(sql),
+	         "DELETE FROM metric_chunk WHERE series IN (SELECT id FROM metric_series WHERE job = %lld);"
+	         "DELETE FROM metric_series WHERE job = %lld; DELETE FROM metric_dirty WHERE job = %lld;",
+	         (long long)job, (long long)job, (long long)job);
+	/* The summary stays, so that the job is still found by it. The cache would bring the series back. */
+	if (series_flush(w, e) < 0 || project_metrics(w, (uint64_t)job, e) < 0 || sqlh_exec(w->db, sql, e) < 0)
+		return -1;
+	series_forget(w);
+	return 0;
+}
+
+/* What was taken away before keeps its time. */
+static int note_drop(struct wdb *w, int64_t job, int64_t what, int64_t at_us, struct err *e)
+{
+	static const char sql[] =
+	    "INSERT INTO dropped (job, what, at_us, logs_us, bundle_us, metrics_us, artifacts_us) VALUES (?1, "
+	    "?2, ?3, iif(?2 & 1, ?3, 0), iif(?2 & 2, ?3, 0), iif(?2 & 4, ?3, 0), iif(?2 & 8, ?3, 0)) ON CONFLICT "
+	    "(job) DO UPDATE SET what = what | ?2, at_us = ?3, "
+	    "logs_us = iif(?2 & ~what & 1, ?3, logs_us), bundle_us = iif(?2 & ~what & 2, ?3, bundle_us), "
+	    "metrics_us = iif(?2 & ~what & 4, ?3, metrics_us), "
+	    "artifacts_us = iif(?2 & ~what & 8, ?3, artifacts_us)";
+	sqlite3_stmt *st = sqlh_prepare(w->db, sql, e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, job);
+	sqlite3_bind_int64(st, 2, what);
+	sqlite3_bind_int64(st, 3, at_us);
+	rc = sqlh_step(st, e);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
 static int run_drop(struct wdb *w, const struct op *o, struct err *e)
 {
-	const struct param *job = op_params(o), *what = param_next(job), *at = param_next(what);
-	char sql[1024];
+	const struct param *job = op_params(o), *what = param_next(job), *at = param_next(what),
+	                   *if_not_pinned = param_next(at);
+	char sql[256];
+	int rc = if_not_pinned->i ? may_retire(w, job->i, e) : 1;
 
-	if (what->i & STORE_METRICS) {
-		snprintf(sql, sizeof(sql),
-		         "DELETE FROM metric_chunk WHERE series IN (SELECT id FROM metric_series WHERE job = %lld);"
-		         "DELETE FROM metric_series WHERE job = %lld; DELETE FROM metric_dirty WHERE job = %lld;",
-		         (long long)job->i, (long long)job->i, (long long)job->i);
-		/* The summary stays, so that the job is still found by it. The cache would bring the series back. */
-		if (series_flush(w, e) < 0 || project_metrics(w, (uint64_t)job->i, e) < 0 ||
-		    sqlh_exec(w->db, sql, e) < 0)
-			return -1;
-		series_forget(w);
-	}
+	if (rc <= 0)
+		return rc;
+	if (what->i & STORE_METRICS && drop_metrics(w, job->i, e) < 0)
+		return -1;
+	if (note_drop(w, job->i, what->i, at->i, e) < 0)
+		return -1;
 	snprintf(sql, sizeof(sql),
-	         "INSERT INTO dropped VALUES (%lld, %lld, %lld) ON CONFLICT (job) DO UPDATE SET what = what | "
-	         "excluded.what, at_us = "
-	         "excluded.at_us; UPDATE holding SET what = what & ~%lld WHERE job = %lld;"
+	         "UPDATE holding SET what = what & ~%lld WHERE job = %lld;"
 	         "DELETE FROM holding WHERE job = %lld AND what = 0;",
-	         (long long)job->i, (long long)what->i, (long long)at->i, (long long)what->i, (long long)job->i,
-	         (long long)job->i);
+	         (long long)what->i, (long long)job->i, (long long)job->i);
 	return sqlh_exec(w->db, sql, e);
 }
 

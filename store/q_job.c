@@ -222,18 +222,22 @@ cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, 
 static int add_dropped(struct store_reader *r, uint64_t job, cJSON *o, struct err *e)
 {
 	static const char *const names[] = {"logs", "bundle", "metrics", "artifacts"};
-	sqlite3_stmt *st = reader_sql(r, "SELECT what FROM dropped WHERE job = ?", e);
-	cJSON *list;
+	sqlite3_stmt *st = reader_sql(
+	    r, "SELECT what, logs_us, bundle_us, metrics_us, artifacts_us FROM dropped WHERE job = ?", e);
+	cJSON *list, *times;
 	int rc;
 
 	if (!st)
 		return -1;
 	list = cJSON_AddArrayToObject(o, "dropped");
+	times = cJSON_AddObjectToObject(o, "dropped_at");
 	sqlite3_bind_int64(st, 1, (int64_t)job);
 	rc = sqlh_step(st, e);
-	for (unsigned i = 0; rc > 0 && i < 4; i++)
-		if (sqlite3_column_int64(st, 0) >> i & 1)
+	for (int i = 0; rc > 0 && i < 4; i++)
+		if (sqlite3_column_int64(st, 0) >> i & 1) {
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i]));
+			json_add_time(times, names[i], sqlh_u64(st, 1 + i));
+		}
 	sqlite3_finalize(st);
 	return rc < 0 ? -1 : 0;
 }

@@ -138,7 +138,7 @@ cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e)
 
 	if (reader_begin(r, e) < 0)
 		return NULL;
-	out = metrics_summary(r, job, e);
+	out = store_check_kept(r, job, STORE_METRICS, NULL, e) < 0 ? NULL : metrics_summary(r, job, e);
 	reader_end(r);
 	return out;
 }
@@ -344,7 +344,8 @@ cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name,
 		max_points = POINTS_MAX;
 	if (reader_begin(r, e) < 0)
 		return NULL;
-	if (choose(r, job, name, rank, attempt, &c, e) == 0)
+	if (store_check_kept(r, job, STORE_METRICS, NULL, e) == 0 &&
+	    choose(r, job, name, rank, attempt, &c, e) == 0)
 		o = series_json(r, job, name, &c, max_points, e);
 	reader_end(r);
 	free(c.node);

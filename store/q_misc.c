@@ -186,7 +186,7 @@ cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id
 
 /* ---- artifacts and run facts -------------------------------------------------------------------------- */
 
-static cJSON *artifact_json(const struct artifact_row *a)
+static cJSON *artifact_json(const struct artifact_row *a, uint64_t removed_us)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -198,6 +198,7 @@ static cJSON *artifact_json(const struct artifact_row *a)
 	json_add_u64(o, "size_bytes", a->size_bytes);
 	json_add_u64(o, "files", a->files);
 	json_add_time(o, "at", a->at_us);
+	json_add_time(o, "removed_at", removed_us);
 	return o;
 }
 
@@ -206,7 +207,9 @@ cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
 	sqlite3_stmt *st =
 	    reader_sql(r,
 	               "SELECT " ARTIFACT_COLUMNS
-	               " FROM artifact WHERE job = ? ORDER BY attempt, at_us, kind, node, digest, uri",
+	               ", (SELECT artifacts_us FROM dropped d WHERE d.job = artifact.job AND d.what & 8 AND "
+	               "artifact.digest <> '') FROM artifact WHERE job = ? ORDER BY attempt, at_us, kind, node, "
+	               "digest, uri",
 	               e);
 	struct artifact_row a;
 	cJSON *list;
@@ -218,7 +221,7 @@ cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
 	sqlite3_bind_int64(st, 1, (int64_t)job);
 	while ((rc = sqlh_step(st, e)) > 0) {
 		artifact_from_row(st, &a);
-		cJSON_AddItemToArray(list, artifact_json(&a));
+		cJSON_AddItemToArray(list, artifact_json(&a, sqlh_u64(st, ARTIFACT_N_COLUMNS)));
 		artifact_row_fini(&a);
 	}
 	sqlite3_finalize(st);
@@ -248,7 +251,13 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 		artifact_from_row(st, out);
 	sqlite3_finalize(st);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has no %s", (unsigned long long)job, kind);
+		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s (jobctl show %llu lists what it left)",
+		               (unsigned long long)job, kind, (unsigned long long)job);
+	/* What lies at an output_uri is the user's, and stays. */
+	if (rc > 0 && out->digest && *out->digest && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0) {
+		artifact_row_fini(out);
+		rc = -1;
+	}
 	return rc < 0 ? -1 : 0;
 }
 

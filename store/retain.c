@@ -1,9 +1,11 @@
 /*
  * retain: what may go. The projections keep a list of ended jobs that still hold something (holding);
  * retention walks it from the oldest. Pinned jobs are passed over, and stay on the list for the day when they
- * are not pinned any more. What is gone is noted in `dropped`.
+ * are not pinned any more. What is gone is noted in `dropped`: readers ask there, and do not wait until files
+ * and blobs are gone, too.
  */
 #include "store/store_int.h"
+#include <string.h>
 
 static unsigned due_of(const struct store_retention *p, uint64_t age_us)
 {
@@ -93,4 +95,56 @@ int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void
 		}
 	sqlite3_finalize(st);
 	return rc;
+}
+
+/* ---- what is gone --------------------------------------------------------------------------------- */
+
+int store_dropped(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT what FROM dropped WHERE job = ?", e);
+	int rc, what = 0;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		what = (int)(sqlite3_column_int64(st, 0) & STORE_ALL);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : what;
+}
+
+static int say_gone(uint64_t job, const char *name, int by_rm, uint64_t at_us, struct err *e)
+{
+	const char *were = name[strlen(name) - 1] == 's' ? "were" : "was";
+	char at[CLOCK_RFC3339_SIZE];
+
+	if (by_rm)
+		return err_set(e, ERR_NOT_FOUND, "the %.64s of job %llu %s removed", name, (unsigned long long)job,
+		               were);
+	return err_set(e, ERR_NOT_FOUND, "the %.64s of job %llu %s removed by retention on %.10s", name,
+	               (unsigned long long)job, were, clock_rfc3339(at_us, at));
+}
+
+int store_check_kept(struct store_reader *r, uint64_t job, enum store_keep what, const char *name,
+                     struct err *e)
+{
+	static const char *const names[] = {"logs", "code", "metrics", "artifacts"};
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT job.deleted, d.what, d.logs_us, d.bundle_us, d.metrics_us, "
+	                              "d.artifacts_us FROM job LEFT JOIN dropped d ON d.job = job.id "
+	                              "WHERE job.id = ?",
+	                              e);
+	int rc, kind = 0;
+
+	if (!st)
+		return -1;
+	while (what >> (kind + 1))
+		kind++;
+	sqlite3_bind_int64(st, 1, (int64_t)(job > INT64_MAX ? 0 : job));
+	rc = sqlh_step(st, e);
+	if (rc > 0 && (sqlh_u32(st, 0) || sqlite3_column_int64(st, 1) & (int64_t)what))
+		rc = say_gone(job, name ? name : names[kind], sqlh_u32(st, 0) != 0, sqlh_u64(st, 2 + kind), e);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
 }

@@ -99,6 +99,9 @@ enum store_keep { STORE_LOGS = 1, STORE_BUNDLE = 2, STORE_METRICS = 4, STORE_ART
 /* Takes them out of the store (metric rows) and out of its references (bundle, artifacts: the blobs are then
  * garbage, blobstore_gc), and notes it. Log files are the caller's. */
 void store_txn_drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us);
+/* The same for retention: decided when it is written, after all that was committed before. A job that is
+ * pinned or removed by then is passed over; store_dropped tells. */
+void store_txn_retire(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us);
 
 struct store_retention { /* age after the job's end, seconds; 0 = for ever */
 	uint64_t logs_s, bundles_s, metrics_s, artifacts_s;
@@ -108,12 +111,19 @@ struct store_retention { /* age after the job's end, seconds; 0 = for ever */
 		90 * 86400ull, 180 * 86400ull, 365 * 86400ull, 0                                                     \
 	}
 /* Calls fn for ended jobs, oldest first, at most limit, that hold something past its time and are not pinned;
- * what = bits of enum store_keep. The caller removes the logs and commits store_txn_drop. Returns how many,
- * -1. */
+ * what = bits of enum store_keep. The caller commits store_txn_retire, and removes the log files of those
+ * that store_dropped names then. Returns how many, -1. */
 struct store_reader;
 int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us,
                         uint32_t limit, int (*fn)(uint64_t job, unsigned what, void *arg), void *arg,
                         struct err *e);
+/* What of a job was taken away and is durably so: bits of enum store_keep; -1. */
+int store_dropped(struct store_reader *r, uint64_t job, struct err *e);
+/* 0 when the job still has it (or is not known); ERR_NOT_FOUND when it was taken away, with a sentence: by
+ * whom (rm, or retention with its date). name: how it is called there, NULL: "logs", "code", "metrics",
+ * "artifacts". */
+int store_check_kept(struct store_reader *r, uint64_t job, enum store_keep what, const char *name,
+                     struct err *e);
 /* Digests of all bundles and artifacts that are not dropped (manifests of trees): what blobstore_gc keeps. */
 int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg,
                       struct err *e);
@@ -173,8 +183,9 @@ cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, 
  * at most 10,000 */
 cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
                          struct err *e);
-cJSON *store_metrics_json(struct store_reader *r, uint64_t job,
-                          struct err *e); /* {NAME:{last,min,max,step,count}} */
+/* {NAME:{last,min,max,step,count}}; this and the next: as store_check_kept when they were taken away. What
+ * stays of them is in store_job_json. */
+cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e);
 /* One series: {"name","rank","attempt","node","count","raw","ranks":[..],"attempts":[..],"points":[..]}. rank
  * -1: the lowest that has it; attempt 0: the newest that has it. Raw points are [step,time,value]; when there
  * are more than max_points (0 = 100,000) they are buckets [step,time,mean,min,max] of neighbours: step and
@@ -184,7 +195,8 @@ cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name,
                          uint32_t attempt, uint32_t max_points, struct err *e);
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e);
-/* Newest artifact of a kind: digest/uri into *out (artifact_row_fini), ERR_NOT_FOUND. */
+/* Newest artifact of a kind: digest/uri into *out (artifact_row_fini), ERR_NOT_FOUND; one of our own that was
+ * taken away: as store_check_kept. */
 int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,
                        struct err *e);
 int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e);

@@ -186,7 +186,8 @@ void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
 	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, "      \
 	"ended_us, text, ended_by"
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
-#define ARTIFACT_COLUMNS "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
+#define ARTIFACT_COLUMNS   "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
+#define ARTIFACT_N_COLUMNS 9
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 
 /* Text that should be JSON: parsed and masked, a string when it is none, null when NULL. */

@@ -344,11 +344,22 @@ void store_txn_metric(struct store_txn *t, const struct metric_chunk *c)
 	end(t);
 }
 
-void store_txn_drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us)
+static void drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us, unsigned if_not_pinned)
 {
 	begin(t, OP_DROP, job);
 	put_u(t, job);
 	put_u(t, what & STORE_ALL);
 	put_u(t, at_us);
+	put_u(t, if_not_pinned);
 	end(t);
+}
+
+void store_txn_drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us)
+{
+	drop(t, job, what, at_us, 0);
+}
+
+void store_txn_retire(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us)
+{
+	drop(t, job, what, at_us, 1);
 }

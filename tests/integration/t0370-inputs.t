@@ -138,6 +138,9 @@ ok "rm" hearth rm --yes "$stored"
 nok "its log is gone" hearth logs "$stored"
 is "$(show "$stored" .status)" completed "its record stays"
 ok "age removes logs" wait_until 90 eval '! hearth logs "$first"'
+like "$(hearth logs "$first" 2>&1)" 'the logs of job [0-9]+ were removed by retention on 20[0-9-]+' "which is what one is told"
+like "$(hearth logs "$stored" 2>&1)" 'the logs of job [0-9]+ were removed($|[^ ])' "of the other one that it was removed"
+like "$(hearth show "$first")" 'removed +logs by retention on 20' "show says the same"
 is "$(hearth get "$kept" model "$CLUSTER/got2" >/dev/null && cat "$CLUSTER/got2/w")" weights "but nothing of a pinned one"
 ok "whose log is there, too" hearth logs "$kept" --stream system --node 1
 

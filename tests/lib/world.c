@@ -117,6 +117,11 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 	return 0;
 }
 
+static int io_code_kept(uint64_t job, void *arg, struct err *e)
+{
+	return store_check_kept(((struct world *)arg)->reader, job, STORE_BUNDLE, NULL, e);
+}
+
 static int io_job_row(uint64_t job, struct job_row *out, void *arg, struct err *e)
 {
 	return store_job_get(((struct world *)arg)->reader, job, out, e);
@@ -157,6 +162,7 @@ static void make_core(struct world *w)
 	                     .ca_pem = io_text,
 	                     .ca_fingerprint = io_text,
 	                     .artifact = io_artifact,
+	                     .code_kept = io_code_kept,
 	                     .job_row = io_job_row,
 	                     .fingerprint = io_print,
 	                     .arg = w};

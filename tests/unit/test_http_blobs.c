@@ -297,6 +297,42 @@ static void test_artifacts(void)
 	free(big);
 }
 
+/* The blobs stay until the next collection; what retention has taken is not given any more. */
+static void test_retired(void)
+{
+	char digest[HASH_HEX_SIZE];
+	struct store_txn *t = store_txn_new();
+	struct artifact_row row = {.job = 3,
+	                           .attempt = 1,
+	                           .kind = (char *)"model",
+	                           .node = (char *)"alpha",
+	                           .digest = digest,
+	                           .at_us = 1};
+	struct answer *a;
+
+	hkit_job(k, 3, "old", NULL, "completed", 1);
+	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model", "admin", NULL, NULL);
+	snprintf(digest, sizeof(digest), "%s", answer_header(a, "X-Hearth-Digest"));
+	answer_free(a);
+	store_txn_artifact(t, &row);
+	hkit_commit(k, t);
+	is_int(get_status("admin", "/api/v1/blobs/%s?job=3&kind=model", digest), 200, "a blob of an artifact");
+	t = store_txn_new();
+	store_txn_retire(t, 3, STORE_ARTIFACTS, 1790000000000000ull);
+	hkit_commit(k, t);
+	a = http(k, "GET", "/api/v1/jobs/3/artifacts/model", "admin", NULL, NULL);
+	ok(a->status == 404 && strstr(a->body, "the model of job 3 was removed by retention on 2026-09-21"),
+	   "after retention: %s", a->body);
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/3/artifacts/model/small.txt", "admin", NULL, NULL);
+	is_int(a->status, 404, "nor a file of it");
+	answer_free(a);
+	is_int(get_status("admin", "/api/v1/blobs/%s?job=3&kind=model", digest), 404, "nor a blob by reference");
+	a = http(k, "GET", "/api/v1/jobs/3/artifacts", "admin", NULL, NULL);
+	ok(a->status == 200 && strstr(a->body, "\"removed_at\":\"2026-09-21"), "the list says so: %s", a->body);
+	answer_free(a);
+}
+
 static void test_ranges(void)
 {
 	static const struct {
@@ -347,6 +383,7 @@ int main(void)
 	test_pieces();
 	test_owners();
 	test_artifacts();
+	test_retired();
 	hkit_stop(k);
 	return tap_done();
 }

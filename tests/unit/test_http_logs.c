@@ -265,6 +265,37 @@ static void test_removed(void)
 	answer_free(a);
 }
 
+/* The same for retention, which leaves the files to a later moment, too. */
+static void test_retired(void)
+{
+	struct store_txn *t = store_txn_new();
+	struct answer *a;
+
+	hkit_job(k, 5, "digits", NULL, "running", 1);
+	hagent_log(agent, 5, "rank-0", 0, "still on the disk\n", 1);
+	wait_durable(5, "rank-0", 18);
+	hkit_job(k, 5, "digits", NULL, "completed", 1);
+	store_txn_retire(t, 5, STORE_LOGS, 1790000000000000ull);
+	hkit_commit(k, t);
+	a = http(k, "GET", "/api/v1/jobs/5/logs/rank-0", "admin", NULL, NULL);
+	is_int(a->status, 404, "a log that retention has taken is gone at once");
+	ok(a->body && strstr(a->body, "the logs of job 5 were removed by retention on 2026-09-21"),
+	   "and says why: %s", a->body);
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/5/logs", "admin", NULL, NULL);
+	is_int(a->status, 404, "so are its streams");
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/5/metrics", "admin", NULL, NULL);
+	is_int(a->status, 200, "its metrics are there");
+	answer_free(a);
+	t = store_txn_new();
+	store_txn_retire(t, 5, STORE_METRICS, 1790000000000000ull);
+	hkit_commit(k, t);
+	a = http(k, "GET", "/api/v1/jobs/5/metrics/loss", "admin", NULL, NULL);
+	ok(a->status == 404 && strstr(a->body, "by retention on 2026-09-21"), "until they go: %s", a->body);
+	answer_free(a);
+}
+
 static void test_names(void)
 {
 	cJSON *ranks = cJSON_Parse(
@@ -376,6 +407,7 @@ int main(void)
 	test_many_followers();
 	test_disk();
 	test_removed();
+	test_retired();
 	test_ends();
 	hagent_close(agent);
 	hkit_stop(k);

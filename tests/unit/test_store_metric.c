@@ -317,8 +317,12 @@ static void test_drop(struct kit *k, struct store_reader *r)
 	is_int(rows(k, "SELECT count(*) FROM metric_chunk WHERE series NOT IN (SELECT id FROM metric_series)"), 0,
 	       "no chunk is left behind");
 	ok(!store_metric_json(r, 2, "big", 0, 0, 0, &e) && e.code == ERR_NOT_FOUND, "the series is gone");
-	j = store_metrics_json(r, 2, &e);
-	ok(field(cJSON_GetObjectItem(j, "big"), "count") == 250001, "its summary stays, with the last points");
+	is_str(e.text, "the metrics of job 2 were removed by retention on 2026-09-21",
+	       "with who took it, and when");
+	ok(!store_metrics_json(r, 2, &e) && e.code == ERR_NOT_FOUND, "so is the list");
+	j = store_job_json(r, 2, &e);
+	ok(field(cJSON_GetObjectItem(cJSON_GetObjectItem(j, "metrics"), "big"), "count") == 250001,
+	   "the record keeps its summary, with the last points");
 	cJSON_Delete(j);
 }
 

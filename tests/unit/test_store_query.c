@@ -259,6 +259,98 @@ static void test_retention(void)
 	kit_close(&k);
 }
 
+static const char *kept(struct store_reader *r, uint64_t job, enum store_keep what, const char *name)
+{
+	static struct err e;
+
+	return store_check_kept(r, job, what, name, &e) < 0 ? e.text : "";
+}
+
+/* What is gone is told with its own day, and by whom it was taken. */
+static void test_gone(void)
+{
+	const uint64_t day = 86400ull * 1000000;
+	struct artifact_row a;
+	struct store_reader *r;
+	struct store_txn *t;
+	struct job_row row = kit_job(2);
+	struct err e;
+	struct kit k;
+	cJSON *j;
+
+	kit_open(&k, "gone");
+	next_event = 1;
+	end_job(&k, 1, KIT_T0, 0);
+	r = kit_reader(&k);
+	is_str(kept(r, 1, STORE_LOGS, NULL), "", "all is there");
+	is_int(store_dropped(r, 1, &e), 0, "nothing was taken");
+	t = store_txn_new();
+	store_txn_retire(t, 1, STORE_LOGS | STORE_BUNDLE, KIT_T0);
+	commit(&k, t);
+	t = store_txn_new();
+	store_txn_retire(t, 1, STORE_LOGS | STORE_ARTIFACTS, KIT_T0 + 10 * day);
+	commit(&k, t);
+	is_int(store_dropped(r, 1, &e), STORE_LOGS | STORE_BUNDLE | STORE_ARTIFACTS, "taken in two steps");
+	is_str(kept(r, 1, STORE_LOGS, NULL), "the logs of job 1 were removed by retention on 2026-09-21",
+	       "the day of the first is not that of the second");
+	is_str(kept(r, 1, STORE_ARTIFACTS, "model"), "the model of job 1 was removed by retention on 2026-10-01",
+	       "one kind of artifact by its name");
+	is_str(kept(r, 1, STORE_BUNDLE, NULL), "the code of job 1 was removed by retention on 2026-09-21",
+	       "code");
+	is_str(kept(r, 1, STORE_METRICS, NULL), "", "metrics are there");
+	is_str(kept(r, 77, STORE_METRICS, NULL), "", "nothing was taken from a job that there is not");
+	ok(store_artifact_get(r, 1, "model", &a, &e) < 0 && e.code == ERR_NOT_FOUND &&
+	       strstr(e.text, "by retention on 2026-10-01"),
+	   "the artifact is not given any more: %s", e.text);
+	j = store_job_json(r, 1, &e);
+	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(j, "dropped_at"), "bundle")),
+	       "2026-09-21T14:13:20.000000Z", "the record says when");
+	ok(cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "artifacts"), 0),
+	                                            "removed_at")) != NULL,
+	   "and which artifact");
+	cJSON_Delete(j);
+	row.status = C("failed");
+	row.deleted = 1;
+	t = store_txn_new();
+	put_job(t, &row, "removed");
+	store_txn_drop(t, 2, STORE_ALL, KIT_T0);
+	commit(&k, t);
+	is_str(kept(r, 2, STORE_LOGS, NULL), "the logs of job 2 were removed", "rm is not retention");
+	store_reader_close(r);
+	kit_close(&k);
+}
+
+/* A pin that was given before the removal is written keeps the job, whatever was found due before. */
+static void test_pin_first(void)
+{
+	struct store_reader *r;
+	struct store_txn *pin, *t;
+	struct job_row row = kit_job(1);
+	struct err e;
+	struct kit k;
+
+	kit_open(&k, "pin");
+	next_event = 1;
+	end_job(&k, 1, KIT_T0, 0);
+	end_job(&k, 2, KIT_T0, 0);
+	r = kit_reader(&k);
+	pin = store_txn_new();
+	row.status = C("completed");
+	row.ended_us = KIT_T0;
+	row.pinned = 1;
+	put_job(pin, &row, "changed");
+	if (store_commit(k.store, pin, NULL, NULL, &e) < 0)
+		tap_bail("%s", e.text);
+	t = store_txn_new();
+	store_txn_retire(t, 1, STORE_ALL, KIT_T0);
+	store_txn_retire(t, 2, STORE_ALL, KIT_T0);
+	commit(&k, t);
+	is_int(store_dropped(r, 1, &e), 0, "pinned in the same group: passed over");
+	is_int(store_dropped(r, 2, &e), STORE_ALL, "the other one is not");
+	store_reader_close(r);
+	kit_close(&k);
+}
+
 /* ---- readers beside the writer
  * ---------------------------------------------------------------------------------- */
 
@@ -343,6 +435,8 @@ int main(void)
 {
 	test_filters();
 	test_retention();
+	test_gone();
+	test_pin_first();
 	test_readers();
 	return tap_done();
 }
