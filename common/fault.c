@@ -52,6 +52,7 @@ static struct point points[] = {
     {.name = "agent.account"},
     /* controller */
     {.name = "controller.commit"},
+    {.name = "data.nfs"},
     {.name = "log.write"},
     {.name = "log.sync"},
     {.name = "log.compress"},

@@ -15,6 +15,7 @@
 #include "controller/blobstore.h"
 #include "controller/checkpoint.h"
 #include "controller/core.h"
+#include "controller/datafs.h"
 #include "controller/event.h"
 #include "controller/maintain.h"
 #include "controller/server.h"
@@ -230,7 +231,7 @@ static int open_data(struct controller *c, const char *dir, struct err *e)
 	char pid[32], *lock;
 
 	c->data_dir = xstrdup(dir);
-	if (fs_mkdir_p(dir, 0700, e) < 0)
+	if (fs_mkdir_p(dir, 0700, e) < 0 || datafs_check(dir, conf_get_bool(c->conf, "network_data"), e) < 0)
 		return -1;
 	lock = xasprintf("%s/lock", dir);
 	c->lock_fd = fs_lock(lock, e);

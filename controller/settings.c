@@ -37,6 +37,8 @@ static const struct conf_item items[] = {
     {"keep_metrics", CONF_DURATION, "365d", NULL, NULL, "metric points of ended jobs; 0 = never"},
     {"keep_artifacts", CONF_DURATION, "0", NULL, NULL,
      "models and outputs in hearthd's own store; 0 = never"},
+    {"network_data", CONF_BOOL, "no", NULL, NULL,
+     "start although the data folder lies on a network file system"},
     {NULL, CONF_STRING, NULL, NULL, NULL, NULL},
 };
 

@@ -1,0 +1,19 @@
+/*
+ * datafs: on what file system DATA lies. The records need locks that hold, memory shared by mapping, and
+ * syncs that reach a disk: file systems of a network give some of these in part, or as they are mounted.
+ */
+#ifndef HEARTH_CONTROLLER_DATAFS_H
+#define HEARTH_CONTROLLER_DATAFS_H
+
+#include "common/err.h"
+#include <stdint.h>
+
+enum datafs_verdict { DATAFS_FINE, DATAFS_DOUBTFUL, DATAFS_NETWORK };
+
+/* By statfs(2)'s f_type. *name: how people call it; untouched when it is fine. */
+enum datafs_verdict datafs_judge(uint64_t f_type, const char **name);
+/* Looks at the folder: -1 (ERR_UNSUPPORTED) for one on a network file system unless allowed; what is doubtful
+ * or was allowed gets a line in the log. */
+int datafs_check(const char *dir, int allowed, struct err *e);
+
+#endif
