@@ -451,7 +451,6 @@ void req_stats(struct core *c, struct request *rq)
 	cJSON *body = cJSON_CreateObject(), *jobs = cJSON_AddObjectToObject(body, "jobs");
 	struct sums s;
 
-	/* Ended ones are counted since this start, the others are all there are. */
 	for (int i = 0; i < N_JOB_STATUS; i++)
 		json_add_u64(jobs, state_name(STATE_JOB, i), c->counts[i]);
 	sum_nodes(c, &s);

@@ -239,6 +239,15 @@ static void resume_active(struct core *c, struct cjob *j)
 	job_touch(c, j);
 }
 
+static int on_ended(const char *status, uint64_t jobs, void *arg)
+{
+	int s = state_find(STATE_JOB, status);
+
+	if (s >= 0)
+		((struct core *)arg)->counts[s] = jobs;
+	return 0;
+}
+
 static int load(struct core *c, struct err *e)
 {
 	struct store_load l = {.job = on_job,
@@ -248,6 +257,7 @@ static int load(struct core *c, struct err *e)
 	                       .token = on_token,
 	                       .idem = on_idem,
 	                       .answer = on_answer,
+	                       .ended = on_ended,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 

@@ -223,6 +223,11 @@ static int on_token(sqlite3_stmt *st, const struct store_load *l)
 	return rc;
 }
 
+static int on_ended(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->ended(sqlh_str(st, 0), sqlh_u64(st, 1), l->arg);
+}
+
 static int on_idem(sqlite3_stmt *st, const struct store_load *l)
 {
 	return l->idem(sqlh_str(st, 0), sqlh_str(st, 1) ? sqlh_str(st, 1) : "", sqlh_u64(st, 2), l->arg);
@@ -298,6 +303,9 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
+	if (rc == 0 && l->ended)
+		rc = each(db, "SELECT status, count(*) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status", 0, on_ended,
+		          l, e);
 	if (rc == 0 && l->answer)
 		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
 		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);

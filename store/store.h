@@ -87,6 +87,7 @@ struct store_load {
 	int (*token)(const struct token_row *r, void *arg);                        /* not expired, not used up */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first; may be NULL */
+	int (*ended)(const char *status, uint64_t jobs, void *arg); /* how many ended so; may be NULL */
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);

@@ -206,5 +206,7 @@ cJSON *metrics_summary(struct store_reader *r, uint64_t job, struct err *e);
 int status_ended(const char *status);
 /* Word for word the condition of the index job_active. */
 #define SQL_JOB_ACTIVE "job.status <> 'completed' AND job.status <> 'failed' AND job.status <> 'stopped'"
+/* Word for word the condition of the index job_ended. */
+#define SQL_JOB_ENDED "status = 'completed' OR status = 'failed' OR status = 'stopped'"
 
 #endif

@@ -328,6 +328,39 @@ static void test_order(void)
 	finish_well(w);
 }
 
+static int64_t counted(struct world *w, const char *status)
+{
+	world_request(w, REQ_STATS, 0, NULL, NULL);
+	return (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), status));
+}
+
+/* Ended jobs are counted whenever they ended, and each once. */
+static void test_counts(void)
+{
+	struct world *w = world_create(8);
+	uint64_t id = world_submit(w, ONE);
+
+	world_agent_up(w, "a", 0, 1);
+	run_to_end(w, "a", id);
+	id = world_submit(w, ONE);
+	run_to_end(w, "a", id);
+	world_request(w, REQ_DRAIN, 0, "a", NULL);
+	id = world_submit(w, ONE);
+	world_request(w, REQ_STOP, id, NULL, NULL);
+	world_submit(w, ONE);
+	is_int(counted(w, "completed"), 2, "two have completed");
+	is_int(counted(w, "stopped"), 1, "one was stopped");
+	world_restart(w);
+	is_int(counted(w, "completed"), 2, "the same after a restart");
+	is_int(counted(w, "stopped"), 1, "of each kind");
+	is_int(counted(w, "failed"), 0, "none of another");
+	is_int(counted(w, "queued"), 1, "those that wait are counted once");
+	world_request(w, REQ_STOP, id + 1, NULL, NULL);
+	is_int(counted(w, "stopped"), 2, "further ones are added");
+	is_int(counted(w, "queued"), 0, "and no longer among those that wait");
+	finish_well(w);
+}
+
 static void test_many_waiting(void)
 {
 	struct world *w = world_create(7);
@@ -360,6 +393,7 @@ int main(void)
 	test_set();
 	test_clone();
 	test_order();
+	test_counts();
 	test_many_waiting();
 	return tap_done();
 }

@@ -210,7 +210,7 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 
 static struct store_load all(struct loaded *l)
 {
-	return (struct store_load){on_job, on_attempt, on_rank, on_node, on_token, on_idem, NULL, l};
+	return (struct store_load){on_job, on_attempt, on_rank, on_node, on_token, on_idem, NULL, NULL, l};
 }
 
 static void check_load(struct kit *k, const char *when)
