@@ -35,6 +35,11 @@ struct lookup {
 
 static atomic_uint threads; /* that have not come back from the resolver */
 
+unsigned lookup_threads(void)
+{
+	return atomic_load(&threads);
+}
+
 static void drop(struct shared *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) != 1)

@@ -25,5 +25,6 @@ struct lookup *lookup_start(struct loop *l, const char *host, const char *port, 
                             void (*found)(struct addrinfo *addrs, const struct err *why, void *arg),
                             void *arg, struct err *e);
 void lookup_cancel(struct lookup *k); /* NULL allowed */
+unsigned lookup_threads(void);        /* that have not come back from the resolver, cancelled ones too */
 
 #endif

@@ -20,6 +20,7 @@
 #define NO_RANK          0xffffffffu
 #define MAX_REPLACEMENTS 3        /* of nodes that did not get ready, per job */
 #define KILL_MARGIN_US   30000000 /* after the grace: then a node has not confirmed */
+#define GIVE_UP_US       10000000 /* the same where nothing was launched yet: no process of a rank can be there */
 #define FINISH_WAIT_US                                                                                       \
 	60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
 #define LEASE_MARGIN_US  2000000 /* beyond the lease before a node is lost */

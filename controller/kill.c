@@ -134,7 +134,7 @@ static void conclude_ranks(struct core *c, struct cjob *j)
 
 		if (rank_over(k->state))
 			continue;
-		if (p->state == PLACE_LOST && (k->state == RANK_RUNNING || a->phases[PHASE_LAUNCHING].started_us))
+		if (p->state == PLACE_LOST && (k->state == RANK_RUNNING || rec_launched(a)))
 			conclude_rank(c, j, i, p->text ? p->text : "its node was lost");
 		else if (k->state == RANK_RUNNING)
 			conclude_rank(c, j, i, "its end was not reported");
@@ -369,8 +369,8 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	         state_name(STATE_JOB, (int)status));
 }
 
-/* A node that was given up without a word from it may still run ranks: two attempts at once would spoil each
- * other's files. Only a person can know. */
+/* A node that was given up without a word from it after the launch may still run ranks: two attempts at once
+ * would spoil each other's files. Only a person can know. */
 static void wait_for_word(struct core *c, struct cjob *j, const char *node)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -398,7 +398,7 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 		snprintf(reason, sizeof reason, "tried again elsewhere: %s",
 		         a->reason ? a->reason : "a node did not get ready");
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		if (a->places[i].unconfirmed)
+		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
 		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
 			continue;

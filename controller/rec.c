@@ -437,6 +437,11 @@ int rec_any_rank_started(const struct attempt_rec *a)
 	return 0;
 }
 
+int rec_launched(const struct attempt_rec *a)
+{
+	return a->phases[PHASE_LAUNCHING].started_us != 0;
+}
+
 static int rank_bad(const struct rank_rec *k)
 {
 	return k->state == RANK_FAILED || (k->state == RANK_EXITED && !rank_ok(k));

@@ -94,6 +94,8 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e); /
 /* ---- questions about an attempt; pure -------------------------------------------------------- */
 int rec_all_ranks_ok(const struct attempt_rec *a);
 int rec_any_rank_started(const struct attempt_rec *a);
+int rec_launched(
+    const struct attempt_rec *a); /* were its ranks ordered to start? Before, no node can run one */
 /* First rank to fail: n_ranks when none did. */
 uint32_t rec_first_failed(const struct attempt_rec *a);
 /* Class of a rank that failed, as far as its end alone tells: a plain exit code says nothing of its cause. */

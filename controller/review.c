@@ -254,8 +254,8 @@ static void review_kill(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c);
-	uint64_t at = j->act->kill_us ? j->act->kill_us + (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US
-	                              : j->act->end_us + FINISH_WAIT_US;
+	uint64_t margin = rec_launched(a) ? (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US : GIVE_UP_US;
+	uint64_t at = j->act->kill_us ? j->act->kill_us + margin : j->act->end_us + FINISH_WAIT_US;
 
 	if (now < at) {
 		job_deadline(c, j, at);

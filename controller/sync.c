@@ -128,7 +128,7 @@ static void missing(struct core *c, struct cjob *j, struct cnode *n, struct plac
 		json_add_str(d, "node", n->name);
 		json_add_str(d, "text", text);
 		job_post(c, j, EV_NODE_PREPARING, d);
-	} else if (a->state == ATT_ENDING && !a->phases[PHASE_LAUNCHING].started_us) {
+	} else if (a->state == ATT_ENDING && !rec_launched(a)) {
 		gone_without_launch(c, j, n, p);
 	} else if (p->state == PLACE_FAILED) {
 		gone_without_launch(c, j, n, p);

@@ -29,8 +29,15 @@ by() { # SECONDS JOB: the job gets another attempt within that time
 }
 
 # --- an agent that stands still: it took the order, or never reads it ------------------------------------------------
-# Whether the node is lost first, or its end is not confirmed first, is a race, and the second holds the job.
-skip "a frozen agent" "the job may be held instead of tried elsewhere: docs/known-gaps.md"
+for launcher in direct mpirun; do
+	cluster_signal agent-host2 STOP
+	id=$(submit "frozen-$launcher" '"launcher": "'$launcher'"')
+	by 30 "$id"
+	hearth wait "$id" --timeout 40 >/dev/null
+	replaced "$id" "a frozen agent ($launcher)" "no progress|no sign of life"
+	cluster_signal agent-host2 CONT
+	wait_until 20 cluster_node_up host2 || bail "host2 does not come back"
+done
 
 # --- staging that hangs on one node ------------------------------------------------------------------------------------
 cat >"$CLUSTER/serve.py" <<'P'

@@ -363,6 +363,30 @@ static void test_prepare_timeout(void)
 	finish_well(w);
 }
 
+/* Nothing was launched there, and nothing can be any more: a node that says nothing holds up nobody. */
+static void test_prepare_silent(void)
+{
+	struct world *w = world_create(41);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4); /* its list of peers: nobody, so it may carry on when it falls silent */
+	id = world_submit(w, ONE);
+	world_agent_up(w, "b", 1, 4);
+	world_launch(w, "a", id, 1, LAUNCH_PREPARING, 0, NULL);
+	for (int i = 0; i < 75; i++) {
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_int(world_count(w, "a", WM_KILL), 1, "the silent node is told to give up");
+	is_str(world_status(w, id), "starting", "its word is not waited for");
+	is_int(world_count(w, "b", WM_PREPARE), 1, "the other node takes the job");
+	world_forget(w);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	is_int(world_count(w, "a", WM_LAUNCH_GO), 0, "it is ready too late");
+	is_int(world_count(w, "a", WM_KILL), 1, "and told so");
+	finish_well(w);
+}
+
 static void test_time_limit(void)
 {
 	struct world *w = world_create(10);
@@ -692,6 +716,7 @@ int main(void)
 	test_replacement();
 	test_user_error();
 	test_prepare_timeout();
+	test_prepare_silent();
 	test_time_limit();
 	test_time_limit_reboot();
 	test_limit_passed();
