@@ -29,6 +29,7 @@
 
 #define CERT_DAYS               3650
 #define SLOW_TURN_US            50000
+#define STOP_WAIT_US            10000000ull /* for what the store has when hearthd is to end */
 #define CHECKPOINT_MANIFEST_MAX (1024u * 1024)
 
 struct controller {
@@ -45,6 +46,7 @@ struct controller {
 	struct core *core;
 	struct server *server;
 	struct maintain *maintain;
+	int stopping;
 };
 
 /* ---- what the core may do -------------------------------------------------------------------- */
@@ -201,6 +203,11 @@ static void on_turn_end(void *arg)
 	struct controller *c = arg;
 	uint64_t now, next;
 
+	if (c->stopping) {
+		if (core_stopped(c->core))
+			loop_stop(c->loop);
+		return;
+	}
 	core_end_turn(c->core);
 	next = core_next_us(c->core);
 	if (next == UINT64_MAX) {
@@ -213,15 +220,29 @@ static void on_turn_end(void *arg)
 
 static void on_timer(void *arg)
 {
-	core_tick(((struct controller *)arg)->core);
+	struct controller *c = arg;
+
+	if (c->stopping) { /* the store did not come back in time */
+		log_warn("event=stopping text=\"the store is still at work\"");
+		loop_stop(c->loop);
+		return;
+	}
+	core_tick(c->core);
 }
 
+/* Requests that gathered are refused now; those that the store has are answered when they are durable. */
 static void on_signal(int signo, void *arg)
 {
 	struct controller *c = arg;
 
 	log_info("event=stopping signal=%d", signo);
-	loop_stop(c->loop);
+	if (c->stopping) {
+		loop_stop(c->loop);
+		return;
+	}
+	c->stopping = 1;
+	core_stop(c->core);
+	loop_timer_arm(c->timer, STOP_WAIT_US);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */

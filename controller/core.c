@@ -52,10 +52,21 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	return c;
 }
 
+static const struct err closing = {.code = ERR_UNAVAILABLE, .text = "hearthd is stopping"};
+
+void core_stop(struct core *c)
+{
+	c->stopping = 1;
+	turn_stop(c, &closing);
+}
+
+int core_stopped(const struct core *c)
+{
+	return c->stopping && !c->flying && !c->metrics_flying;
+}
+
 void core_destroy(struct core *c)
 {
-	static const struct err closing = {.code = ERR_UNAVAILABLE, .text = "hearthd is stopping"};
-
 	if (!c)
 		return;
 	turns_drop(c, &closing);
@@ -75,7 +86,9 @@ void core_destroy(struct core *c)
 
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
 {
-	if (c->loaded)
+	if (c->stopping)
+		c->io.close_agent(node, session, closing.text, c->io.arg);
+	else if (c->loaded)
 		agent_connected(c, node, session, hello);
 	else
 		c->io.close_agent(node, session, "hearthd cannot read its records at the moment", c->io.arg);
@@ -83,7 +96,8 @@ void core_agent_up(struct core *c, const char *node, uint64_t session, const str
 
 void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why)
 {
-	agent_gone(c, node, session, why);
+	if (!c->stopping)
+		agent_gone(c, node, session, why);
 }
 
 static void dispatch(struct core *c, struct cnode *n, uint16_t type, uint64_t id, void *msg)
@@ -128,7 +142,9 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 {
 	struct cnode *n = node_find(c, node);
 
-	if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
+	if (c->stopping)
+		;                        /* nothing is acknowledged: it comes again, to the next hearthd */
+	else if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
 		on_metrics(c, node, msg);
 	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->failing))
 		dispatch(c, n, type, id, msg);
@@ -165,7 +181,9 @@ void core_request(struct core *c, struct request *rq)
 {
 	const struct op *op = (size_t)rq->op < sizeof ops / sizeof *ops ? &ops[rq->op] : NULL;
 
-	if (!op || !op->fn)
+	if (c->stopping)
+		rq->reply(rq, err_http_status(closing.code), NULL, &closing);
+	else if (!op || !op->fn)
 		reply_fail(c, rq, ERR_UNSUPPORTED, "unknown operation");
 	else if (rq->role < op->role)
 		reply_fail(c, rq, rq->role == ROLE_NONE ? ERR_UNAUTHORIZED : ERR_DENIED, "%s: %s",
@@ -185,6 +203,8 @@ uint64_t core_next_us(const struct core *c)
 {
 	uint64_t at = turn_next_us(c);
 
+	if (c->stopping)
+		return UINT64_MAX;
 	if (c->more_decisions)
 		return 0;
 	if (c->failing)
@@ -211,6 +231,8 @@ void core_tick(struct core *c)
 {
 	struct cjob *j;
 
+	if (c->stopping)
+		return;
 	turn_tick(c);
 	if (c->failing)
 		return;
@@ -240,6 +262,8 @@ static void review_touched(struct core *c)
 
 void core_end_turn(struct core *c)
 {
+	if (c->stopping)
+		return;
 	review_touched(c);
 	schedule(c);
 	review_touched(c);

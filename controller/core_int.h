@@ -214,7 +214,8 @@ struct core {
 	uint64_t *avoiders;                  /* waiting jobs that avoid nodes: judged again when nodes change */
 	uint32_t n_avoiders, cap_avoiders;
 	int recheck_avoiders;
-	int failing; /* the store did not take a transaction */
+	int stopping; /* nothing is taken or given any more */
+	int failing;  /* the store did not take a transaction */
 	int loaded;  /* memory is what the store has, and what followed */
 	struct err fail_err;
 	uint64_t probe_us;
@@ -246,6 +247,8 @@ void job_mark(struct core *c, struct cjob *j);
 void turn_commit(struct core *c);
 void turn_tick(struct core *c); /* retries, probes */
 uint64_t turn_next_us(const struct core *c);
+/* Drops what the store does not have yet; what it has is let go when it is durable. */
+void turn_stop(struct core *c, const struct err *e);
 void turns_drop(struct core *c, const struct err *e); /* both; requests are answered with e */
 void metrics_drop(struct core *c, const struct err *e);
 uint64_t now_boot(const struct core *c);

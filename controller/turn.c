@@ -151,6 +151,15 @@ void metrics_drop(struct core *c, const struct err *e)
 	c->metrics = c->metrics_flying = NULL;
 }
 
+void turn_stop(struct core *c, const struct err *e)
+{
+	struct turn *now = c->now, *metrics = c->metrics;
+
+	c->now = c->metrics = NULL;
+	turn_drop(now, e);
+	turn_drop(metrics, e);
+}
+
 /* ---- holding --------------------------------------------------------------------------------- */
 
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg)
@@ -415,6 +424,9 @@ static void on_done(int rc, const struct err *e, void *arg)
 		c->flying = NULL;
 		c->n_commits++;
 		turn_release(c, t);
+	} else if (c->stopping) { /* no state to mend: it is read anew by the next hearthd */
+		log_error("event=store_failed text=\"%s\"", e ? e->text : "");
+		turns_drop(c, e);
 	} else {
 		c->n_failed++;
 		core_fail(c, e);
@@ -486,6 +498,8 @@ void turn_commit(struct core *c)
 	struct err e;
 	int rc;
 
+	if (c->stopping) /* what the last commit let go may have caused more: the next hearthd sees to it */
+		return;
 	commit_metrics(c);
 	if (!t || c->flying)
 		return;
@@ -512,6 +526,8 @@ static void on_probe(int rc, const struct err *e, void *arg)
 	struct core *c = arg;
 
 	c->probing = 0;
+	if (c->stopping)
+		return;
 	if (rc == 0)
 		core_recovered(c);
 	else if (e)

@@ -62,6 +62,46 @@ ok "SIGTERM ends it" wait_until 20 ends
 wait "$pid"
 is $? 0 "in order"
 
+# --- an end in the middle of submits -------------------------------------------------------------------------------------
+# The database is held, so that one submit is with the store, and others gather behind it, when SIGTERM comes.
+start || bail "it does not start again"
+: >"$dir/log"
+coproc HOLD { python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+db.execute("ROLLBACK")' "$data/hearth.db"; }
+read -r held <&"${HOLD[0]}"
+is "$held" held "the database is held"
+later() { # NAME: a submit, its status goes to a file
+	curl -sv --max-time 60 -o /dev/null -w '%{http_code}' --unix-socket "$data/hearthd.sock" -X POST -H 'Content-Type: application/json' -d "$spec" http://h/api/v1/jobs \
+		>"$dir/$1.status" 2>"$dir/$1.trace" &
+}
+sent() { grep -q '^> POST' "$dir/$1.trace"; }
+answered() { [ -s "$dir/$1.status" ]; }
+later first
+wait_until 30 sent first
+for i in 1 2 3; do
+	later "next$i"
+	wait_until 30 sent "next$i"
+done
+kill -TERM "$pid"
+ok "SIGTERM: what was not given to the store is answered at once" wait_until 30 answered next3
+is "$(cat "$dir"/next?.status)" 503503503 "with 503"
+echo go >&"${HOLD[1]}"
+ok "it ends" wait_until 30 ends
+wait "$pid"
+is $? 0 "in order"
+wait_until 30 answered first
+is "$(cat "$dir/first.status")" 201 "what the store had is acknowledged"
+unlike "$(cat "$dir/log")" 'store_failed|reload|store is being closed' "and nothing of it is taken for a failing store"
+start || bail "it does not start again"
+like "$(call GET /jobs?limit=1)" '"id":6,' "the acknowledged one is there, and no other"
+kill -TERM "$pid"
+wait_until 30 ends
+
 if HEARTH_FAULTS=none=1 "$hearthd" --data "$dir/probe" --show-config 2>&1 | grep -q 'unknown failpoint'; then
 	like "$(HEARTH_FAULTS=data.nfs=1x9 "$hearthd" --data "$dir/nfs" 2>&1)" 'nfs lies on NFS: .*--set network_data=yes' \
 		"a data folder on a network file system is refused"

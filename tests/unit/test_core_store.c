@@ -43,6 +43,63 @@ static void test_held(void)
 	finish_well(w);
 }
 
+/* The end while submits come in: what the store has is answered as it turns out, the rest is refused, and
+ * nobody takes that for a failing store. */
+static void test_stopped(void)
+{
+	struct world *w = world_create(9);
+	uint64_t failed;
+
+	w->hold_commits = 1;
+	world_submit(w, ONE);
+	is_int(w->n_replies, 0, "one is with the store");
+	world_submit(w, ONE);
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	is_int(w->n_replies, 0, "two wait behind it");
+	failed = w->core->n_failed;
+	core_stop(w->core);
+	is_int(w->n_replies, 2, "the end answers these at once");
+	is_int(w->status, 503, "with 503");
+	is_str(w->err.text, "hearthd is stopping", "and why");
+	ok(!core_stopped(w->core), "the first is still with the store");
+	world_submit(w, ONE);
+	is_int(w->n_replies, 3, "what comes now is refused, too");
+	is_int(w->status, 503, "with 503");
+	world_agent_up(w, "a", 0, 1);
+	world_commit_now(w);
+	is_int(w->n_replies, 4, "then the first");
+	is_int(w->status, 201, "is acknowledged");
+	ok(core_stopped(w->core), "that was all");
+	ok(!w->core->failing && w->core->n_failed == failed, "no failure of the store was seen");
+	w->hold_commits = 0;
+	world_turn(w);
+	ok(core_stopped(w->core), "nothing new begins");
+	world_restart(w);
+	is_str(world_status(w, 1), "queued", "what was acknowledged is there");
+	is_str(world_status(w, 2), "", "what was refused is not");
+	finish_well(w);
+}
+
+/* The same when that last transaction is not taken: its callers hear of it, and the state is not read again.
+ */
+static void test_stopped_failing(void)
+{
+	struct world *w = world_create(10);
+
+	w->hold_commits = 1;
+	w->fail_next = 1;
+	world_submit(w, ONE);
+	core_stop(w->core);
+	world_commit_now(w);
+	is_int(w->n_replies, 1, "answered");
+	is_int(w->status, 507, "with the store's error");
+	ok(core_stopped(w->core) && !w->core->failing, "and the end comes");
+	w->hold_commits = 0;
+	world_restart(w);
+	is_str(world_status(w, 1), "", "nothing of it is there");
+	finish_well(w);
+}
+
 static void test_failed(void)
 {
 	struct world *w = world_create(2);
@@ -318,6 +375,8 @@ static int life_with_restart(uint64_t at)
 int main(void)
 {
 	test_held();
+	test_stopped();
+	test_stopped_failing();
 	test_failed();
 	test_failed_behind();
 	test_busy();
