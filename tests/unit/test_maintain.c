@@ -177,7 +177,7 @@ static void test_pinned_meanwhile(void)
 	lab_open(&l, "pinned");
 	put_ended(&l, 1);
 	put_ended(&l, 2);
-	if (sqlite3_open(l.k.path, &other) != SQLITE_OK ||
+	if (sqlite3_open(l.k.path, &other) != SQLITE_OK || sqlite3_busy_timeout(other, 30000) != SQLITE_OK ||
 	    sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		tap_bail("the database cannot be held");
 	if (store_commit(l.k.store, ended(1, 1), on_pin, &s, &e) < 0)
