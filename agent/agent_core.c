@@ -15,6 +15,7 @@
 #include "agent/outbox.h"
 #include "agent/parts.h"
 #include "agent/peerport.h"
+#include "agent/retire.h"
 #include "agent/rshd.h"
 #include "agent/session.h"
 #include "agent/trash.h"
@@ -185,6 +186,7 @@ void agent_destroy(struct agent *a)
 	tidy(a);
 	session_destroy(a->session);
 	a->session = NULL;
+	retire_destroy(a->retire);
 	guard_destroy(a->guard);
 	peerport_destroy(a->peerport);
 	launches_destroy(a->launches);

@@ -7,6 +7,7 @@
 #include "agent/join.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -323,6 +324,18 @@ static int join_with_retry(const struct join_params *p, const struct files *f, c
 		if (gap.tv_sec == 0 && gap.tv_nsec < 800000000)
 			gap.tv_nsec += 200000000;
 	}
+}
+
+/* The certificate first: without it the folder has not joined. A key that stayed would let a repeated request
+ * use the old token once more. */
+void join_leave(const char *data_dir)
+{
+	struct files f;
+
+	files_of(data_dir, &f);
+	if ((unlink(f.cert) < 0 && errno != ENOENT) || (unlink(f.key) < 0 && errno != ENOENT))
+		log_error("event=not_left data=%s reason=\"%s\"", data_dir, strerror(errno));
+	files_fini(&f);
 }
 
 int join_cluster(const struct join_params *p, struct err *e)

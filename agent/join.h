@@ -19,6 +19,9 @@ struct join_params {
  * nor token; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster than the
  * stored one joins anew. */
 int join_cluster(const struct join_params *p, struct err *e);
+/* The node was removed: certificate and key go, so that only a new token lets this folder join again. The
+ * name stays, as the default of the next join. */
+void join_leave(const char *data_dir);
 /* Name in DATA/node, malloc'ed; NULL when this folder never joined. */
 char *join_stored_name(const char *data_dir);
 

@@ -100,6 +100,7 @@ struct launch {
 	uint64_t sweep_until_us;
 	int collecting, keep; /* COLLECT came */
 	int draining;         /* uploads are through */
+	int discarding;       /* nobody wants to know of it any more: no uploads, no reports */
 	int saved;            /* all that it made is on record at the controller */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* the shims were told by this agent; releases_open: by it, or by one before */
@@ -177,6 +178,8 @@ int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 
 
 /* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);
+/* For one that is over: as launch_collect without the controller, to which nothing is told. Up to CLEANED. */
+void launch_discard(struct launch *l);
 void launch_remove(struct launch *l); /* the last step, CLEANED follows */
 int launch_is_uploading(const struct launch *l);
 void launch_fence_upload(struct launch *l); /* as if COLLECT had not come */

@@ -261,7 +261,7 @@ void launch_collect_step(struct launch *l)
 		cleanup_free char *procs = xasprintf("%s proc", l->key);
 		cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
 
-		if (outbox_holds(l->a->outbox, procs) || outbox_holds(l->a->outbox, artifacts))
+		if (!l->discarding && (outbox_holds(l->a->outbox, procs) || outbox_holds(l->a->outbox, artifacts)))
 			return;
 		if (l->unkilled && launch_left(l) > 0)
 			launch_arm(l, LEFT_US, launch_collect_step);
@@ -366,6 +366,37 @@ static void clean(struct launch *l)
 		container_destroy(l->container);
 	l->container = NULL;
 	launch_remove(l);
+}
+
+static void drop_tail(struct tail **t)
+{
+	if (*t)
+		tail_destroy(*t);
+	*t = NULL;
+}
+
+void launch_discard(struct launch *l)
+{
+	if (l->discarding)
+		return;
+	launch_fence_upload(l);
+	l->discarding = 1;
+	l->collecting = 1;
+	l->draining = 1;
+	l->unsure = 0;
+	l->keep = 0;
+	if (l->setup)
+		nodelog_close(l->setup);
+	if (l->system)
+		nodelog_close(l->system);
+	l->setup = l->system = NULL;
+	for (struct lproc *p = l->procs; p; p = p->next)
+		drop_tail(&p->tail);
+	drop_tail(&l->setup_tail);
+	drop_tail(&l->system_tail);
+	l->tails_open = 0;
+	launch_save(l);
+	launch_collect_step(l);
 }
 
 void launch_collect(struct launch *l, int keep)

@@ -272,6 +272,21 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 		launches_forget(t, l);
 }
 
+/* ---- the node was removed ----------------------------------------------------------------------------- */
+
+uint32_t launches_discard(struct launches *t)
+{
+	struct launch *l, *next;
+
+	DL_FOREACH_SAFE (t->list, l, next) {
+		if (l->state == LAUNCH_CLEANED)
+			launches_forget(t, l);
+		else if (launch_is_over(l))
+			launch_discard(l);
+	}
+	return t->n;
+}
+
 /* ---- questions -------------------------------------------------------------------------------------- */
 
 uint32_t launches_count(const struct launches *t)

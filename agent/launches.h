@@ -22,7 +22,10 @@ uint32_t launches_count(const struct launches *t);
 int launches_alive(const struct launches *t);             /* something that a fence would end */
 void launches_fence(struct launches *t, const char *why); /* kills them all, now; no upload goes on */
 void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a report is durable */
-void launches_forget(struct launches *t, struct launch *l);              /* frees it */
+/* One step of giving all up, after a fence: what is over is cleaned and forgotten, untold. How many are left.
+ */
+uint32_t launches_discard(struct launches *t);
+void launches_forget(struct launches *t, struct launch *l); /* frees it */
 
 /* For rshd. 0, or -1 when this account runs no launch with that token. */
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt);

@@ -382,14 +382,16 @@ static void on_stop(int signo, void *arg)
 	loop_stop(arg);
 }
 
-static int run(struct agent_config *c)
+enum outcome { RUN_STOPPED, RUN_FAILED, RUN_REMOVED };
+
+static enum outcome run(struct agent_config *c)
 {
 	struct loop *loop = loop_create();
 	struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_stop, loop);
 	struct loop_signal *intr = loop_signal_create(loop, SIGINT, on_stop, loop);
 	struct agent *a;
+	enum outcome out = RUN_STOPPED;
 	struct err e = {0};
-	int rc = 0;
 
 	signal(SIGPIPE, SIG_IGN);
 	a = agent_create(loop, c, &e);
@@ -398,15 +400,37 @@ static int run(struct agent_config *c)
 		         a->env.cfg.address, a->peer_port, a->env.cfg.run_dir, a->env.cfg.data_dir, a->env.is_root);
 		loop_set_slow_warn(loop, SLOW_TURN_US);
 		loop_run(loop);
+		if (a->removed) {
+			join_leave(a->env.cfg.data_dir);
+			out = RUN_REMOVED;
+		} else if (a->retire) {
+			out = RUN_FAILED;
+		}
 	} else {
 		fprintf(stderr, "hearth-agent: %s\n", e.text);
-		rc = 1;
+		out = RUN_FAILED;
 	}
 	agent_destroy(a);
 	loop_signal_destroy(term);
 	loop_signal_destroy(intr);
 	loop_destroy(loop);
-	return rc;
+	return out;
+}
+
+/* With a token it begins anew, as a node that never joined; one that was used before is refused there. */
+static int removed(char **argv, const char *token)
+{
+	if (token) {
+		log_info(
+		    "event=join_again text=\"the node was removed; trying the token that this agent was given\"");
+		execv("/proc/self/exe", argv);
+		log_error("event=join_again reason=\"%s\"", strerror(errno));
+	}
+	fprintf(stderr,
+	        "hearth-agent: this node was removed from its cluster, and what was left of its launches is "
+	        "gone; to let it join again get a token by `jobctl token create --join` and give it by "
+	        "--join TOKEN\n");
+	return 1;
 }
 
 static void more_files(void)
@@ -425,6 +449,7 @@ int main(int argc, char **argv)
 	struct arguments a = {.join_wait_s = JOIN_RETRY_S};
 	struct join_params j;
 	struct err e = {0};
+	enum outcome out;
 	int rc;
 
 	log_init("hearth-agent", LOG_LVL_INFO);
@@ -447,8 +472,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hearth-agent: %s\n", e.text);
 		return 1;
 	}
+	out = run(&a.c);
+	rc = out == RUN_REMOVED ? removed(argv, a.join) : out == RUN_FAILED;
 	free(a.join);
-	rc = run(&a.c);
 	curl_global_cleanup();
 	return rc;
 }

@@ -15,6 +15,7 @@ struct rshd;
 struct launches;
 struct outbox;
 struct trash;
+struct retire;
 
 struct agent {
 	struct agent_env env;
@@ -36,6 +37,8 @@ struct agent {
 	struct guard *guard;
 	struct peerport *peerport;
 	struct session *session;
+	struct retire *retire; /* NULL: a member of the cluster, as far as is known */
+	int removed;           /* the cluster has removed this node, and nothing is left of its launches */
 };
 
 /* Opens everything, adopts what runs; the loop is the caller's. NULL with e set. Takes cfg's strings. */

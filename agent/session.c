@@ -11,6 +11,7 @@
 #include "agent/launches.h"
 #include "agent/outbox.h"
 #include "agent/parts.h"
+#include "agent/retire.h"
 #include "agent/rshd.h"
 #include "common/fault.h"
 #include "common/log.h"
@@ -91,8 +92,14 @@ static void hang_up(struct session *s, const char *why)
 
 static void on_close(struct peer *p, const struct err *why, void *arg)
 {
+	struct session *s = arg;
+
 	(void)p;
-	hang_up(arg, why->text);
+	hang_up(s, why->text);
+	if (why->code != ERR_GONE)
+		return;
+	loop_timer_cancel(s->dial);
+	retire_begin(s->a, why->text);
 }
 
 /* ---- what is said at each connection ---------------------------------------------------------------- */
@@ -277,7 +284,7 @@ int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
 
 void session_dial_now(struct session *s)
 {
-	if (s && !s->peer)
+	if (s && !s->peer && !s->a->retire)
 		loop_timer_arm(s->dial, 0);
 }
 

@@ -10,7 +10,8 @@
 
 #include <stddef.h>
 
-/* name, HTTP status, short text. The closed list of what can go wrong. */
+/* name, HTTP status, short text. The closed list of what can go wrong. Their order is on the wire: new ones
+ * come last. */
 #define ERR_CODES(E)                                                                                         \
 	E(ERR_NONE, 200, "no error")                                                                             \
 	E(ERR_INVALID, 400, "invalid") /* the request itself is wrong */                                         \
@@ -26,7 +27,8 @@
 	E(ERR_PROTOCOL, 502, "protocol error")                                                                   \
 	E(ERR_UNAVAILABLE, 503, "unavailable") /* the other side is not there */                                 \
 	E(ERR_TIMEOUT, 504, "timed out")                                                                         \
-	E(ERR_NOSPACE, 507, "no space left")
+	E(ERR_NOSPACE, 507, "no space left")                                                                     \
+	E(ERR_GONE, 410, "gone") /* removed for good, by an administrator; nothing else gives this one */
 
 enum err_code {
 #define E(name, status, text) name,

@@ -168,7 +168,7 @@ static void got_challenge(struct peer *p, const struct wm_challenge *c)
 static void got_refused(struct peer *p, const struct wm_refused *r)
 {
 	/* The other side's number is believed only when it is one of ours. */
-	enum err_code code = r->code > ERR_NONE && r->code <= ERR_NOSPACE ? (enum err_code)r->code : ERR_DENIED;
+	enum err_code code = r->code > ERR_NONE && r->code <= ERR_GONE ? (enum err_code)r->code : ERR_DENIED;
 	struct err e;
 
 	err_set(&e, code, "hearthd refuses this agent: %.300s", r->text);

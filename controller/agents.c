@@ -240,7 +240,7 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 {
 	struct node_row row;
 	char fingerprint[33];
-	int rc = 0;
+	int rc = 0, own;
 
 	memset(&row, 0, sizeof(row));
 	if (store_node_get(io->reader, node, &row, e) < 0)
@@ -248,11 +248,14 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 		           ? err_set(e, ERR_DENIED, "no node is called \"%s\" here: join it again", node)
 		           : -1;
 	*id = row.id;
+	own = row.cert_fingerprint && *row.cert_fingerprint &&
+	      tls_fingerprint(hello->cert_pem, fingerprint, e) == 0 && !strcmp(fingerprint, row.cert_fingerprint);
+	/* GONE makes the agent give up all that it has: only the very one that was removed is told so. */
 	if (row.state && !strcmp(row.state, "removed"))
-		rc = err_set(e, ERR_DENIED, "node %s was removed: join it again", node);
-	else if (row.cert_fingerprint && *row.cert_fingerprint &&
-	         (tls_fingerprint(hello->cert_pem, fingerprint, e) < 0 ||
-	          strcmp(fingerprint, row.cert_fingerprint)))
+		rc =
+		    err_set(e, own ? ERR_GONE : ERR_DENIED,
+		            "node %s was removed: join it again with a new token (jobctl token create --join)", node);
+	else if (row.cert_fingerprint && *row.cert_fingerprint && !own)
 		rc = err_set(e, ERR_DENIED, "node %s has joined again since, with another certificate", node);
 	node_row_fini(&row);
 	return rc;

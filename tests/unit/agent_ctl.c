@@ -241,8 +241,11 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 	for (int i = 0; i < CTL_AGENTS; i++)
 		if (!strcmp(k->c->agents[i].name, node))
 			k->a = &k->c->agents[i];
-	if (!k->a || (k->c->refused && !strcmp(k->c->refused, node)))
-		return err_set(e, ERR_DENIED, "who is %s?", node);
+	if (!k->a || (k->c->refused && !strcmp(k->c->refused, node))) {
+		k->c->refusals++;
+		return err_set(e, k->c->refused_as ? (enum err_code)k->c->refused_as : ERR_DENIED, "who is %s?",
+		               node);
+	}
 	k->role = hello->role;
 	w->version = 1;
 	w->session = 1;
@@ -314,6 +317,10 @@ static void join(struct conn *k, const char *body)
 	        : NULL;
 	char *text;
 
+	if (cert) { /* another one from now on */
+		k->c->joins++;
+		k->c->refused = NULL;
+	}
 	cJSON_AddStringToObject(out, cert ? "cert" : "detail", cert ? cert : "this token is not known");
 	cJSON_AddStringToObject(out, "ca", tls_ca_pem(k->c->ca));
 	text = cJSON_PrintUnformatted(out);
@@ -436,6 +443,16 @@ void ctl_refuse(struct ctl *c, struct ctl_agent *a)
 		if (k->a == a)
 			conn_free(k);
 	}
+}
+
+static int has_refused(struct ctl *c, void *arg)
+{
+	return c->refusals >= *(unsigned *)arg;
+}
+
+int ctl_wait_refusals(struct ctl *c, unsigned n, uint32_t timeout_ms)
+{
+	return ctl_wait(c, timeout_ms, has_refused, &n);
 }
 
 void ctl_heal(struct ctl *c)

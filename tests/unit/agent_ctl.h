@@ -59,6 +59,8 @@ struct ctl {
 	uint64_t memory_bytes, disk_bytes; /* limits of jobs; 0 none */
 	const char *owner;                 /* of jobs; NULL: this process's account */
 	const char *refused;               /* node that is not let in */
+	int refused_as;                    /* enum err_code; 0: ERR_DENIED */
+	unsigned joins, refusals;
 	struct ctl_agent agents[CTL_AGENTS];
 	struct ctl_agent *nodes[CTL_NODES]; /* algo-1.. of the present launch */
 	struct ctl_stream streams[512];
@@ -86,7 +88,8 @@ const struct wm_proc_report *ctl_proc(const struct ctl_agent *a, uint8_t kind, u
 const char *ctl_stream(const struct ctl *c, const char *name);                /* "" when nothing came */
 int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms); /* in the agent's own log */
 void ctl_refuse(struct ctl *c, struct ctl_agent *a); /* cuts this one off; NULL lets all in */
-void ctl_drop(struct ctl *c);                        /* cuts all connections and takes no new ones */
+int ctl_wait_refusals(struct ctl *c, unsigned n, uint32_t timeout_ms);
+void ctl_drop(struct ctl *c); /* cuts all connections and takes no new ones */
 void ctl_heal(struct ctl *c);
 pid_t ctl_parent(uint32_t pid); /* 0 unknown */
 int ctl_is_zombie(uint32_t pid);

@@ -33,6 +33,7 @@ struct hagent {
 	_Atomic int state; /* 1 open, -1 closed */
 	_Atomic uint64_t session;
 	char why[512];
+	enum err_code code;
 	pthread_mutex_t lock; /* of the messages that came */
 	struct got *first, **last;
 };
@@ -68,7 +69,7 @@ void hagent_row(struct hkit *k, const char *node, uint64_t id, const char *state
 	hkit_commit(k, t);
 }
 
-void hagent_join(struct hkit *k, const char *node, uint64_t id)
+void hagent_join_as(struct hkit *k, const char *node, uint64_t id, const char *state)
 {
 	char *key = path_of(k, node, "key"), *cert = path_of(k, node, "pem"), *csr = NULL, *pem, fingerprint[33];
 	struct err e;
@@ -79,11 +80,16 @@ void hagent_join(struct hkit *k, const char *node, uint64_t id)
 	if (!pem || fs_write_atomic(cert, pem, strlen(pem), 0600, &e) < 0 ||
 	    tls_fingerprint(pem, fingerprint, &e) < 0)
 		tap_bail("%s", e.text);
-	hagent_row(k, node, id, "up", fingerprint);
+	hagent_row(k, node, id, state, fingerprint);
 	free(pem);
 	free(csr);
 	free(key);
 	free(cert);
+}
+
+void hagent_join(struct hkit *k, const char *node, uint64_t id)
+{
+	hagent_join_as(k, node, id, "up");
 }
 
 static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
@@ -116,6 +122,7 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 
 	(void)p;
 	snprintf(a->why, sizeof(a->why), "%s", why->text);
+	a->code = why->code;
 	atomic_store(&a->state, -1);
 }
 
@@ -211,6 +218,11 @@ int hagent_wait_open(struct hagent *a, unsigned timeout_ms)
 int hagent_wait_closed(struct hagent *a, unsigned timeout_ms)
 {
 	return wait_state(a, -1, timeout_ms) == -1;
+}
+
+enum err_code hagent_code(struct hagent *a)
+{
+	return a->code;
 }
 
 const char *hagent_why(struct hagent *a)

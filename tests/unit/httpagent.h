@@ -12,6 +12,7 @@ struct hagent; /* one connection */
 
 /* Key, certificate and node row of that name. id of the row. */
 void hagent_join(struct hkit *k, const char *node, uint64_t id);
+void hagent_join_as(struct hkit *k, const char *node, uint64_t id, const char *state);
 void hagent_row(struct hkit *k, const char *node, uint64_t id, const char *state, const char *fingerprint);
 /* Dials; returns at once. role: enum wire_role. */
 struct hagent *hagent_dial(struct hkit *k, const char *node, uint8_t role);
@@ -19,6 +20,7 @@ struct hagent *hagent_dial(struct hkit *k, const char *node, uint8_t role);
 int hagent_wait_open(struct hagent *a, unsigned timeout_ms);
 int hagent_wait_closed(struct hagent *a, unsigned timeout_ms);
 const char *hagent_why(struct hagent *a);
+enum err_code hagent_code(struct hagent *a);
 uint64_t hagent_session(struct hagent *a);
 /* Copies msg and sends it; waits while the output is full. */
 void hagent_send(struct hagent *a, uint16_t type, const void *msg, uint64_t id);

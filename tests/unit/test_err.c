@@ -81,6 +81,7 @@ static void test_names(void)
 	is_str(err_code_name(ERR_NOT_FOUND), "ERR_NOT_FOUND", "name");
 	is_str(err_code_text(ERR_BUSY), "busy", "text");
 	is_int(err_http_status(ERR_NOSPACE), 507, "status");
+	is_int(ERR_GONE, 15, "the numbers are on the wire: none moves");
 	is_int(err_http_status(ERR_NONE), 200, "no error is 200");
 	is_str(err_code_name((enum err_code)999), "ERR_UNKNOWN", "an unknown code has a name");
 	is_int(err_http_status((enum err_code)999), 500, "an unknown code is 500");

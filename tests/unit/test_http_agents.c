@@ -76,10 +76,18 @@ static void test_door(void)
 	x = hagent_dial(k, "gone", ROLE_CONTROL);
 	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "removed"), "a removed node is refused: %s",
 	   hagent_why(x));
+	is_int(hagent_code(x), ERR_DENIED,
+	       "but not told to give all up: its certificate is not that of the record");
+	hagent_close(x);
+	hagent_join_as(k, "left", 4, "removed");
+	x = hagent_dial(k, "left", ROLE_CONTROL);
+	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "removed"), "the very one is refused, too");
+	is_int(hagent_code(x), ERR_GONE, "and told that it is gone for good");
 	hagent_close(x);
 	x = hagent_dial(k, "twice", ROLE_BULK);
 	ok(hagent_wait_open(x, 5000) == -1 && strstr(hagent_why(x), "joined again"), "an old certificate too: %s",
 	   hagent_why(x));
+	is_int(hagent_code(x), ERR_DENIED, "which is no removal");
 	hagent_close(x);
 }
 
