@@ -3,8 +3,9 @@
  * short table below.
  *
  * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o
- * object, a list of objects, S list of strings; a trailing '?' means that it may be null or absent. What the
- * store or the state thread adds beside these is allowed: clients must ignore what they do not know.
+ * object, a list of objects, S list of strings; a<Shape> a list of that shape, O<Shape> an object of it; a
+ * trailing '?' means that it may be null or absent. What is added beside these later is allowed: clients must
+ * ignore what they do not know.
  */
 #include "controller/openapi.h"
 
@@ -23,7 +24,9 @@ static const struct {
      "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
     {"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?",
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
-    {"Submitted", "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s?",
+    {"Submitted",
+     "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
+     "ranks:i?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
@@ -35,11 +38,18 @@ static const struct {
      "summary stays; max_runtime_s: the time limit that applies; max_runtime_from: specification, set "
      "(later) or "
      "default"},
+    {"Changed", "id:i name:s? status:s text:s",
+     "status: after the change; text: what was done, or was so already"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
     {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
-    {"Why", "status:s text:s? waits_for:S? ahead:i?", NULL},
+    {"Why",
+     "id:i status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
+     "possible_instances:i?",
+     "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
+     "and "
+     "that the cluster could give"},
     {"EventList", "events:a next:i?", "next: give it as `after`"},
     {"AttemptList", "attempts:a", NULL},
     {"RankList", "ranks:a", NULL},
@@ -53,14 +63,32 @@ static const struct {
     {"Digests", "digests:S", "at most 10,000"},
     {"Missing", "missing:S", NULL},
     {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
-    {"NodeList", "nodes:a", NULL},
-    {"Node", "name:s state:s?", NULL},
+    {"NodeList", "nodes:a<Node>", NULL},
+    {"Node",
+     "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
+     "slots_used:i "
+     "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
+     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? joined_at:t? seen_at:t? labels:S "
+     "jobs:a",
+     "state: up, connecting, drained, down, lost, joining; memory_held_bytes: promised to jobs; jobs: ids of "
+     "those "
+     "that it works for"},
+    {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",
+     "job: the id of who holds it"},
+    {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},
     {"Drain", "reason:s?", NULL},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
-    {"Token", "token:s expires_at:t", NULL},
+    {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},
     {"Joined", "node:s cert:s ca:s", "PEM"},
-    {"Top", "", NULL},
+    {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
+     "problem: why nothing can be recorded at the moment"},
+    {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
+    {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
+    {"TopRunning", "id:i name:s? owner:s? status:s attempt:i gpus:i started_at:t? nodes:S metrics:o",
+     "at most 1,000; metrics: the last value of each"},
+    {"TopWaiting", "id:i name:s? owner:s? priority:i nodes:i gpus:i queued_at:t? text:s",
+     "the first 20; text: why, of the first 5"},
     {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
     {"Login", "token:s", NULL},
     {"LoginLink", "path:s expires_at:t", NULL},
@@ -70,14 +98,28 @@ static const struct {
 
 /* ---- schemas ---------------------------------------------------------------------------------- */
 
-static cJSON *type_of(char t)
+static cJSON *reference(const char *name)
 {
-	cJSON *o = cJSON_CreateObject(), *items;
+	cJSON *o = cJSON_CreateObject();
+	char *path = xasprintf("#/components/schemas/%s", name);
+
+	cJSON_AddStringToObject(o, "$ref", path);
+	free(path);
+	return o;
+}
+
+/* of: the shape between the angle brackets, NULL none. */
+static cJSON *type_of(char t, const char *of)
+{
+	cJSON *o, *items;
 	static const char *const names =
 	    "s:string n:number i:integer b:boolean t:string o:object a:array S:array";
 	const char *p = strchr(names, t);
 	size_t n;
 
+	if (t == 'O')
+		return reference(of);
+	o = cJSON_CreateObject();
 	while (p && p[1] != ':')
 		p = strchr(p + 1, t);
 	if (t == 'o') /* spec and time may be text too */
@@ -91,7 +133,9 @@ static cJSON *type_of(char t)
 	}
 	if (t == 't')
 		cJSON_AddStringToObject(o, "format", "date-time");
-	if (t == 'a' || t == 'S') {
+	if (t == 'a' && of) {
+		cJSON_AddItemToObject(o, "items", reference(of));
+	} else if (t == 'a' || t == 'S') {
 		items = cJSON_AddObjectToObject(o, "items");
 		if (t == 'S')
 			cJSON_AddStringToObject(items, "type", "string");
@@ -111,12 +155,18 @@ static cJSON *shape(const char *fields, const char *description)
 	required = cJSON_CreateArray();
 	while (*p) {
 		size_t n = strcspn(p, ":");
-		char *name = xstrndup(p, n), type = p[n + 1];
+		char *name = xstrndup(p, n), type = p[n + 1], *of = NULL;
+		const char *end = p + n + 2;
 
-		if (p[n + 2] != '?')
+		if (*end == '<') {
+			of = xstrndup(end + 1, strcspn(end, ">") - 1);
+			end += strcspn(end, ">") + 1;
+		}
+		if (*end != '?')
 			cJSON_AddItemToArray(required, cJSON_CreateString(name));
-		cJSON_AddItemToObject(properties, name, type_of(type));
+		cJSON_AddItemToObject(properties, name, type_of(type, of));
 		free(name);
+		free(of);
 		p += n + strcspn(p + n, " ");
 		p += strspn(p, " ");
 	}
@@ -143,16 +193,6 @@ static cJSON *spec_schema(void)
 		if (!keys[i].built)
 			cJSON_AddStringToObject(k, "x-status", "reserved: refused until it is built");
 	}
-	return o;
-}
-
-static cJSON *reference(const char *name)
-{
-	cJSON *o = cJSON_CreateObject();
-	char *path = xasprintf("#/components/schemas/%s", name);
-
-	cJSON_AddStringToObject(o, "$ref", path);
-	free(path);
 	return o;
 }
 
