@@ -169,7 +169,7 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	cleanup_free char *tmp = xasprintf("%s/tmp", p->paths->work);
 	struct mounts_params m = {
 	    .hold_path = hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
-	struct strv keep = {0};
+	struct strv keep = {0}, links = {0};
 	int rc;
 
 	if (!hold)
@@ -186,12 +186,15 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	strv_add(&keep, c->env->cfg.libexec_dir);
 	add_dir_of(&keep, "/proc/self/exe");
 	if (p->user && p->user->home)
-		strv_add(&keep, p->user->home);
-	keep_links(p->paths, &keep);
+		strv_add(&links, p->user->home);
+	keep_links(p->paths, &links);
 	m.keep = &keep;
+	m.links = &links;
+	m.as = c->env->is_root && p->user && p->user->uid ? p->user : NULL;
 	m.user = !c->env->is_root;
 	rc = mounts_start(&m, p->token, &c->holder, e);
 	strv_fini(&keep);
+	strv_fini(&links);
 	return rc;
 }
 

@@ -1,7 +1,8 @@
 /*
  * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
  *
- *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]...
+ *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... [--as UID:GID[:GROUP]...]
+ *               [--link PATH]...
  *
  * It makes the namespaces, puts the private mounts in (list below), says "ok" or what failed on its standard
  * output, and sleeps until it is killed; the mounts go with the last process inside. It is started by the
@@ -14,6 +15,10 @@
  *   /opt/ml       DIR of --ml
  *   PATHs         what would be hidden by the above and must stay visible under its name
  *
+ * PATHs of --keep are the agent's own. Those of --link were named by the job's owner, who may have put links
+ * in their way since they were looked at: they are opened as the account of --as, so that they lead nowhere
+ * that it could not go by itself.
+ *
  * PATHs below /tmp are made step by step without following links: the folder belongs to the job.
  *
  * With --user it belongs to an ordinary user, who gets the right to mount by a user namespace of his own. It
@@ -25,23 +30,32 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEEP_MAX 64
+#define KEEP_MAX   256
+#define GROUPS_MAX 65536
 
 struct plan {
 	const char *tmp, *ml, *shm_bytes;
 	const char *keep[KEEP_MAX];
 	int keep_fd[KEEP_MAX];
+	char linked[KEEP_MAX]; /* opened as the account */
 	int n_keep;
+	gid_t *groups; /* of the account; NULL: there is none to act as */
+	size_t n_groups;
+	uid_t uid;
+	gid_t gid;
 	int user; /* in a user namespace of its own */
 };
 
@@ -59,6 +73,49 @@ static void die(const char *fmt, ...)
 	_exit(1);
 }
 
+static int number(const char **at, unsigned *out)
+{
+	unsigned long v;
+	char *end;
+
+	errno = 0;
+	v = strtoul(*at, &end, 10);
+	if (end == *at || errno || v >= UINT_MAX || (*end != ':' && *end != '\0') || **at == '-')
+		return -1;
+	*out = (unsigned)v;
+	*at = *end ? end + 1 : end;
+	return 0;
+}
+
+/* UID:GID[:GROUP]... */
+static void take_account(struct plan *p, const char *text)
+{
+	const char *at = text;
+	unsigned group;
+
+	p->groups = calloc(GROUPS_MAX, sizeof(*p->groups));
+	errno = EINVAL;
+	if (!p->groups || number(&at, &p->uid) < 0 || number(&at, &p->gid) < 0)
+		die("--as %s", text);
+	p->groups[p->n_groups++] = p->gid;
+	while (*at) {
+		errno = EINVAL;
+		if (p->n_groups == GROUPS_MAX || number(&at, &group) < 0)
+			die("--as %s", text);
+		p->groups[p->n_groups++] = group;
+	}
+}
+
+static void add_keep(struct plan *p, const char *path, int linked)
+{
+	if (p->n_keep == KEEP_MAX) {
+		errno = E2BIG;
+		die("%s: more than %d paths below /tmp to keep", path, KEEP_MAX);
+	}
+	p->linked[p->n_keep] = (char)linked;
+	p->keep[p->n_keep++] = path;
+}
+
 static void parse(struct plan *p, int argc, char **argv)
 {
 	for (int i = 1; i + 1 < argc; i += 2) {
@@ -70,14 +127,19 @@ static void parse(struct plan *p, int argc, char **argv)
 			p->shm_bytes = argv[i + 1];
 		else if (strcmp(argv[i], "--user") == 0)
 			p->user = argv[i + 1][0] == '1';
-		else if (strcmp(argv[i], "--keep") == 0 && p->n_keep < KEEP_MAX)
-			p->keep[p->n_keep++] = argv[i + 1];
+		else if (strcmp(argv[i], "--as") == 0)
+			take_account(p, argv[i + 1]);
+		else if (strcmp(argv[i], "--keep") == 0)
+			add_keep(p, argv[i + 1], 0);
+		else if (strcmp(argv[i], "--link") == 0)
+			add_keep(p, argv[i + 1], 1);
 		else
 			break;
 	}
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
-		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]...");
+		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
+		    "[--as UID:GID[:GROUP]...] [--link PATH]...");
 	}
 }
 
@@ -93,6 +155,30 @@ static void bind_fd(int fd, const char *what, const char *target)
 static int open_path(const char *path)
 {
 	return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* Only the identity at files changes, and with it the rights of root over them. */
+static void act_as(uid_t uid, gid_t gid, size_t n, const gid_t *groups)
+{
+	if (setgroups(n, groups) < 0)
+		die("groups of account %u", (unsigned)uid);
+	setfsgid(gid);
+	setfsuid(uid);
+	if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
+		die("act as account %u", (unsigned)uid);
+}
+
+/* Without leave to go there it is as if it were not there. */
+static int open_linked(const struct plan *p, const char *path)
+{
+	int fd;
+
+	if (!p->groups)
+		return open_path(path);
+	act_as(p->uid, p->gid, p->n_groups, p->groups);
+	fd = open_path(path);
+	act_as(geteuid(), getegid(), 0, NULL);
+	return fd;
 }
 
 /* The place of an absolute path, made where it is missing: a folder, or an empty file for what is none. */
@@ -294,7 +380,8 @@ static void set_up(struct plan *p)
 	if (ml < 0)
 		die("%s", p->ml);
 	for (int i = 0; i < p->n_keep; i++)
-		p->keep_fd[i] = open_path(p->keep[i]); /* one that is not there hides nothing */
+		/* one that is not there hides nothing */
+		p->keep_fd[i] = p->linked[i] ? open_linked(p, p->keep[i]) : open_path(p->keep[i]);
 	make_opt_ml(p->user);
 	bind_fd(tmp, p->tmp, "/tmp");
 	shared_memory(p->shm_bytes);

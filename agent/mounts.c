@@ -54,6 +54,36 @@ static int read_word(int fd, char *line, size_t size, struct err *e)
 	return 0;
 }
 
+/* UID:GID[:GROUP]..., malloc'ed. */
+static char *account(const struct launch_user *u)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	if (!f)
+		abort();
+	fprintf(f, "%u:%u", (unsigned)u->uid, (unsigned)u->gid);
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		fprintf(f, ":%u", (unsigned)u->groups[i]);
+	fclose(f);
+	return text;
+}
+
+static void add_links(const struct mounts_params *p, struct strv *argv)
+{
+	cleanup_free char *as = p->as ? account(p->as) : NULL;
+
+	if (as) {
+		strv_add(argv, "--as");
+		strv_add(argv, as);
+	}
+	for (size_t i = 0; p->links && i < p->links->n; i++) {
+		strv_add(argv, "--link");
+		strv_add(argv, p->links->v[i]);
+	}
+}
+
 int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id *holder, struct err *e)
 {
 	struct proc_spawn s = {
@@ -80,6 +110,7 @@ int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id
 		strv_add(&argv, "--keep");
 		strv_add(&argv, p->keep->v[i]);
 	}
+	add_links(p, &argv);
 	strv_addf(&env, "HEARTH_HOLD=%s", mark);
 	s.argv = argv.v;
 	s.envp = env.v;

@@ -12,8 +12,10 @@ struct mounts_params {
 	const char *hold_path; /* the program */
 	const char *tmp, *ml;  /* real folders behind /tmp and /opt/ml */
 	uint64_t shm_bytes;
-	const struct strv *keep; /* paths that must stay visible */
-	int user;                /* in a user namespace: this process is no root */
+	const struct strv *keep;      /* paths of the agent's that must stay visible */
+	const struct strv *links;     /* paths that the job's owner named: opened as `as` */
+	const struct launch_user *as; /* NULL: as this process */
+	int user;                     /* in a user namespace: this process is no root */
 };
 /* Waits until all is mounted (milliseconds; at most 10 s). ERR_DENIED: this process may not make namespaces.
  */
