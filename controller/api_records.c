@@ -87,28 +87,39 @@ void api_job_ranks(struct call *c, struct io *io)
 		give_list(c, "ranks", store_ranks_json(io->reader, param_job(c), attempt, &e), &e);
 }
 
+/* 0: in range; else the answer is given. */
+static int metric_query(struct call *c, int64_t *rank, uint64_t *attempt, uint64_t *points)
+{
+	*rank = query_i64(c, "rank", -1);
+	*attempt = query_u64(c, "attempt", 0);
+	*points = query_u64(c, "points", 1000);
+	if (*rank >= -1 && *rank <= INT32_MAX && *attempt <= UINT32_MAX && *points <= 100000)
+		return 0;
+	call_problem(c, 400, NULL, "rank, attempt or points is out of range (points: 0 for all, at most 100000)");
+	return -1;
+}
+
 void api_job_metrics(struct call *c, struct io *io)
 {
+	uint64_t points, attempt;
+	int64_t rank;
 	struct err e;
 
-	give(c, store_metrics_json(io->reader, param_job(c), &e), &e);
+	if (metric_query(c, &rank, &attempt, &points) == 0)
+		give(c, store_metrics_json(io->reader, param_job(c), (int32_t)rank, (uint32_t)attempt, &e), &e);
 }
 
 void api_job_metric(struct call *c, struct io *io)
 {
-	uint64_t points = query_u64(c, "points", 1000), attempt = query_u64(c, "attempt", 0);
-	int64_t rank = query_i64(c, "rank", -1);
+	uint64_t points, attempt;
+	int64_t rank;
 	struct err e;
 
-	if (rank < -1 || rank > INT32_MAX || attempt > UINT32_MAX || points > 100000) {
-		call_problem(c, 400, NULL,
-		             "rank, attempt or points is out of range (points: 0 for all, at most 100000)");
-		return;
-	}
-	give(c,
-	     store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt,
-	                       (uint32_t)points, &e),
-	     &e);
+	if (metric_query(c, &rank, &attempt, &points) == 0)
+		give(c,
+		     store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt,
+		                       (uint32_t)points, &e),
+		     &e);
 }
 
 void api_job_run(struct call *c, struct io *io)

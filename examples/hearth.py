@@ -788,15 +788,16 @@ class Job:
             pause = min(pause * 1.5, 1.0)
 
     def metrics(self, name=None, rank=None, attempt=None, points=1000):
-        """Without a name {name: {last, min, max, step, count}}, else the series [(step, time, value), ...] of at most
-        `points` (0: all). step is None for a point without one; time is in seconds since 1970."""
-        if name is None:
-            return self.client.call("GET", self._path("/metrics"))
-        query = {"points": points}
+        """Without a name {name: {last, min, max, step, count, attempt, rank, ranks}}, else the series [(step, time, value),
+        ...] of at most `points` (0: all); of more points the values are means of neighbours. step is None for a point without
+        one; time is in seconds since 1970. Of the newest attempt and its lowest rank that have it, unless given."""
+        query = {} if name is None else {"points": points}
         if rank is not None:
             query["rank"] = rank
         if attempt is not None:
             query["attempt"] = attempt
+        if name is None:
+            return self.client.call("GET", self._path("/metrics" + ("?" + urllib.parse.urlencode(query) if query else "")))
         path = self._path("/metrics/%s?%s" % (urllib.parse.quote(name, safe=""), urllib.parse.urlencode(query)))
         series = self.client.call("GET", path)["points"]
         return [(p[0], p[1], float(p[2])) for p in series]

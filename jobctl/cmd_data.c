@@ -1,5 +1,5 @@
 /*
- * cmd_data: what runs left: get, metrics.
+ * cmd_data: what runs left: get.
  */
 #include "common/fsutil.h"
 #include "common/hash.h"
@@ -11,7 +11,6 @@
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,150 +172,10 @@ static int exec_get(struct ctx *c)
 	return rc;
 }
 
-/* ---- metrics ---- */
-
-static double value_of(const cJSON *v)
-{
-	if (cJSON_IsNumber(v))
-		return v->valuedouble;
-	if (cJSON_IsString(v) && !strcmp(v->valuestring, "inf"))
-		return INFINITY;
-	if (cJSON_IsString(v) && !strcmp(v->valuestring, "-inf"))
-		return -INFINITY;
-	return NAN;
-}
-
-static int metrics_all(struct ctx *c, uint64_t job)
-{
-	char *path = xasprintf("/jobs/%llu/metrics", (unsigned long long)job);
-	cJSON *answer = NULL;
-	const cJSON *m;
-	int rc = ctx_call(c, "GET", path, NULL, &answer);
-	free(path);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	static const char *const heads[] = {"METRIC", ">LAST", ">MIN", ">MAX", ">STEP", ">POINTS"};
-	struct table *t = table_create(heads, 6);
-	cJSON_ArrayForEach (m, answer) {
-		table_cell(t, m->string);
-		table_cell(t, print_member(m, "last"));
-		table_cell(t, print_member(m, "min"));
-		table_cell(t, print_member(m, "max"));
-		table_cell(t, print_member(m, "step"));
-		table_cell(t, print_member(m, "count"));
-	}
-	if (table_rows(t))
-		table_print(t);
-	else
-		puts("No metrics yet. They come from the patterns under \"metrics\" in the specification, or from "
-		     "hearth.log() in the program.");
-	table_destroy(t);
-	cJSON_Delete(answer);
-	return 0;
-}
-
-/* With as few digits as read back the same. */
-static void put_value(double v)
-{
-	char text[40];
-	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (isnan(v) || strtod(text, NULL) == v)
-			break;
-	}
-	puts(text);
-}
-
-/* A point is [step, time, value], or when downsampled [step, time, mean, min, max]. */
-static void print_csv(const cJSON *points)
-{
-	const cJSON *p;
-	puts("step,time,value");
-	cJSON_ArrayForEach (p, points) {
-		const cJSON *step = cJSON_GetArrayItem(p, 0), *time = cJSON_GetArrayItem(p, 1);
-		if (cJSON_IsNumber(step))
-			printf("%.0f", step->valuedouble);
-		putchar(',');
-		if (cJSON_IsNumber(time))
-			printf("%.6f", time->valuedouble);
-		putchar(',');
-		put_value(value_of(cJSON_GetArrayItem(p, 2)));
-	}
-}
-
-static void print_series(const cJSON *answer, const char *name)
-{
-	const cJSON *points = jget(answer, "points"), *p;
-	int n = cJSON_GetArraySize(points), i = 0, every = n > 20 ? n / 20 : 1;
-	double *values = xcalloc((size_t)n + 1, sizeof(double));
-	cJSON_ArrayForEach (p, points)
-		values[i++] = value_of(cJSON_GetArrayItem(p, 2));
-	char *spark = print_spark(values, (size_t)n, 60), *safe = print_safe(name);
-	printf("%s  %s\n", safe, spark);
-	free(spark);
-	free(safe);
-	i = 0;
-	cJSON_ArrayForEach (p, points) {
-		const cJSON *step = cJSON_GetArrayItem(p, 0);
-		if (i % every == 0 || i == n - 1) {
-			if (cJSON_IsNumber(step))
-				printf("  step %8.0f  %.6g\n", step->valuedouble, values[i]);
-			else
-				printf("  point %7d  %.6g\n", i + 1, values[i]);
-		}
-		i++;
-	}
-	if (!n)
-		puts("No points.");
-	free(values);
-}
-
-static int exec_metrics(struct ctx *c)
-{
-	uint64_t job;
-	if (ref_resolve(c, c->args.operand[0], &job))
-		return -1;
-	if (c->args.n == 1)
-		return metrics_all(c, job);
-	uint64_t rank = 0, attempt = 0, points = args_has(&c->args, "csv") ? 0 : 200;
-	if (args_u64(&c->args, "rank", 0, INT32_MAX, &rank, &c->err) ||
-	    args_u64(&c->args, "attempt", 1, UINT32_MAX, &attempt, &c->err) ||
-	    args_u64(&c->args, "points", 0, 100000, &points, &c->err))
-		return -1;
-	char *esc = client_escape(c->args.operand[1]);
-	char *path = xasprintf("/jobs/%llu/metrics/%s?points=%llu&attempt=%llu", (unsigned long long)job, esc,
-	                       (unsigned long long)points, (unsigned long long)attempt);
-	if (args_has(&c->args, "rank")) {
-		char *longer = xasprintf("%s&rank=%llu", path, (unsigned long long)rank);
-		free(path);
-		path = longer;
-	}
-	cJSON *answer = NULL;
-	int rc = ctx_call(c, "GET", path, NULL, &answer);
-	free(path);
-	free(esc);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	if (args_has(&c->args, "csv"))
-		print_csv(jget(answer, "points"));
-	else
-		print_series(answer, c->args.operand[1]);
-	cJSON_Delete(answer);
-	return 0;
-}
-
 static const struct arg_opt get_opts[] = {
     {"force", 'f', NULL, "write into a directory that is not empty"},
     {"attempt", 'a', "N", "what attempt N left (default: the newest that left it)"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt metrics_opts[] = {
-    {"rank", 'r', "N", "of rank N (default: the lowest that reported it)"},
-    {"attempt", 'a', "N", "of attempt N (default the newest)"},
-    {"points", 'p', "N", "at most N points, downsampled by hearthd; 0 all"},
-    {"csv", 0, NULL, "step,time,value lines; time in seconds since 1970"},
-    {NULL, 0, NULL, NULL}};
-
 const struct verb verbs_data[] = {
     {"get", "JOB model|output|checkpoint|code [DIR]", "fetch what a job left", get_opts, 2, 3, exec_get},
-    {"metrics", "JOB [NAME]", "metrics of a job, or one as a series", metrics_opts, 1, 2, exec_metrics},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

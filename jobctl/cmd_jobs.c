@@ -7,6 +7,7 @@
 #include "common/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/metrics.h"
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
@@ -165,24 +166,6 @@ static void show_attempts(const cJSON *job)
 	}
 }
 
-static void show_metrics(const cJSON *metrics)
-{
-	if (!cJSON_GetArraySize(metrics))
-		return;
-	static const char *const heads[] = {"METRIC", ">LAST", ">MIN", ">MAX", ">STEP"};
-	struct table *t = table_create(heads, 5);
-	const cJSON *m;
-	cJSON_ArrayForEach (m, metrics) {
-		table_cell(t, m->string);
-		table_cell(t, print_member(m, "last"));
-		table_cell(t, print_member(m, "min"));
-		table_cell(t, print_member(m, "max"));
-		table_cell(t, print_member(m, "step"));
-	}
-	table_print(t);
-	table_destroy(t);
-}
-
 static void show_artifacts(const cJSON *job)
 {
 	const cJSON *a;
@@ -311,7 +294,7 @@ static int exec_show(struct ctx *c)
 	show_tags(job);
 	show_dropped(job);
 	show_attempts(job);
-	show_metrics(jget(job, "metrics"));
+	metrics_table(jget(job, "metrics"), print_number(job, "attempt_count"));
 	show_artifacts(job);
 	cJSON_Delete(job);
 	return 0;

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/secret.h"
 #include "common/xalloc.h"
+#include "store/metric_sum.h"
 #include "store/store_int.h"
 
 #define STEP_SERIES 256 /* jobs whose summaries are written in one step */
@@ -58,12 +59,10 @@ static const char *const sqls[P_N] = {
     [P_TAG] = "INSERT INTO tag_ix VALUES (?,?,?)",
     [P_HOLD] = "INSERT OR REPLACE INTO holding VALUES (?,?,?)",
     [P_UNHOLD] = "DELETE FROM holding WHERE job = ?",
-    [P_SUM] = "INSERT OR REPLACE INTO metric_sum VALUES (?,?,?,?,?,?,?)",
+    [P_SUM] = "INSERT OR REPLACE INTO metric_sum VALUES (?,?,?,?,?,?,?,?,?,?)",
     [P_SUM_CLEAR] = "DELETE FROM metric_sum WHERE job = ?",
-    /* Newest attempt first, lowest rank first: the first row of a name says what its last value is. */
-    [P_SUM_SRC] = "SELECT name, points, last_bits, min_bits, max_bits, last_step FROM metric_series WHERE "
-                  "job = ? AND points > 0 "
-                  "ORDER BY name, attempt DESC, rank, last_us DESC",
+    [P_SUM_SRC] =
+        "SELECT " METRIC_SUM_COLUMNS " FROM metric_series WHERE job = ? AND points > 0 " METRIC_SUM_ORDER,
     [P_CLEAN] = "DELETE FROM metric_dirty WHERE job = ?",
 };
 
@@ -266,78 +265,50 @@ static int project_job(struct step *s, uint64_t job, struct err *e)
 
 /* ---- summaries of metrics ------------------------------------------------------------------------ */
 
-struct sum {
-	char *name;
-	double last, min, max;
-	int64_t points, step;
-};
-
 static void bind_real(sqlite3_stmt *st, int ix, double v)
 {
 	sqlite3_bind_double(st, ix, v); /* NaN becomes NULL there, as the column says */
 }
 
-static int put_sum(struct step *s, uint64_t job, struct sum *sum, struct err *e)
+struct sums {
+	sqlite3_stmt *st; /* P_SUM */
+	uint64_t job;
+	struct err *e;
+};
+
+static int put_sum(const struct metric_sum *sum, void *arg)
 {
-	sqlite3_stmt *st = s->st[P_SUM];
+	struct sums *s = arg;
+	sqlite3_stmt *st = s->st;
 	int rc;
 
-	if (!sum->name)
-		return 0;
-	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlite3_bind_int64(st, 1, (int64_t)s->job);
 	sqlh_bind_str(st, 2, sum->name);
 	bind_real(st, 3, sum->last);
 	bind_real(st, 4, sum->min);
 	bind_real(st, 5, sum->max);
-	sqlite3_bind_int64(st, 6, sum->points);
+	sqlite3_bind_int64(st, 6, (int64_t)sum->points);
 	if (sum->step < 0)
 		sqlite3_bind_null(st, 7);
 	else
 		sqlite3_bind_int64(st, 7, sum->step);
-	rc = sqlh_run(st, e);
+	sqlite3_bind_int64(st, 8, sum->attempt);
+	sqlite3_bind_int64(st, 9, sum->rank);
+	sqlite3_bind_int64(st, 10, sum->ranks);
+	rc = sqlh_run(st, s->e);
 	sqlite3_clear_bindings(st);
-	free(sum->name);
-	sum->name = NULL;
 	return rc;
-}
-
-static double real_of(sqlite3_stmt *st, int col)
-{
-	int64_t bits = sqlite3_column_int64(st, col);
-	double v;
-
-	memcpy(&v, &bits, sizeof(v));
-	return v;
 }
 
 static int sum_job(struct step *s, uint64_t job, struct err *e)
 {
 	sqlite3_stmt *src = s->st[P_SUM_SRC];
-	struct sum sum = {0};
+	struct sums sums = {s->st[P_SUM], job, e};
 	int rc;
 
 	sqlite3_bind_int64(src, 1, (int64_t)job);
-	while ((rc = sqlh_step(src, e)) > 0) {
-		if (!sum.name || strcmp(sum.name, sqlh_str(src, 0)) != 0) {
-			if (put_sum(s, job, &sum, e) < 0) {
-				rc = -1;
-				break;
-			}
-			sum = (struct sum){sqlh_dup(src, 0),
-			                   real_of(src, 2),
-			                   real_of(src, 3),
-			                   real_of(src, 4),
-			                   0,
-			                   sqlite3_column_int64(src, 5)};
-		}
-		sum.points += sqlite3_column_int64(src, 1);
-		sum.min = __builtin_fmin(sum.min, real_of(src, 3));
-		sum.max = __builtin_fmax(sum.max, real_of(src, 4));
-	}
+	rc = metric_sums(src, -1, put_sum, &sums, e);
 	sqlite3_reset(src);
-	if (rc == 0)
-		rc = put_sum(s, job, &sum, e);
-	free(sum.name);
 	return rc < 0 ? -1 : run_for(s->st[P_CLEAN], job, e);
 }
 

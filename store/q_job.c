@@ -263,7 +263,7 @@ static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o
 	cJSON_AddItemToObject(o, "spec", spec);
 	cJSON_AddItemToObject(o, "run", json_object_of(row->run));
 	if (rc < 0 || add_made(o, "attempts", store_attempts_json(r, row->id, e)) < 0 ||
-	    add_made(o, "metrics", metrics_summary(r, row->id, e)) < 0 ||
+	    add_made(o, "metrics", metrics_summary(r, row->id, -1, 0, e)) < 0 ||
 	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)
 		return -1;
 	return add_dropped(r, row->id, o, e);

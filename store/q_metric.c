@@ -2,8 +2,8 @@
  * q_metric: series as JSON.
  *
  * A series with more points than asked for is cut into buckets of neighbours with equal counts (+-1), by
- * index: so a bucket's mean times its count is the sum of its points, and every spike is some bucket's min or
- * max. NaN counts as a number nowhere but in the mean, which it makes NaN; infinities are numbers.
+ * index: every spike is some bucket's min or max, and NaN, which is no number to any of them, is counted.
+ * Infinities are numbers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,18 +11,10 @@
 
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "store/metric_sum.h"
 #include "store/store_int.h"
 
 #define POINTS_MAX 100000u
-
-static double real_of(sqlite3_stmt *st, int col)
-{
-	int64_t bits = sqlite3_column_int64(st, col);
-	double v;
-
-	memcpy(&v, &bits, sizeof(v));
-	return v;
-}
 
 /* ---- summary ----------------------------------------------------------------------------------------- */
 
@@ -41,51 +33,37 @@ static void add_step(cJSON *o, int64_t step)
 		json_add_u64(o, "step", (uint64_t)step);
 }
 
-struct summary {
-	cJSON *o;
-	char *name;
-	double min, max;
-	uint64_t count;
-};
-
-static void summary_end(struct summary *s)
+static int add_sum(const struct metric_sum *sum, void *arg)
 {
-	if (!s->o)
-		return;
-	add_bound(s->o, "min", s->min);
-	add_bound(s->o, "max", s->max);
-	json_add_u64(s->o, "count", s->count);
-	free(s->name);
-	s->o = NULL;
+	cJSON *o = cJSON_AddObjectToObject(arg, sum->name);
+
+	cJSON_AddItemToObject(o, "last", json_real(sum->last));
+	add_bound(o, "min", sum->min);
+	add_bound(o, "max", sum->max);
+	add_step(o, sum->step);
+	json_add_time(o, "at", sum->last_us);
+	json_add_u64(o, "count", sum->points);
+	json_add_u64(o, "attempt", sum->attempt);
+	json_add_u64(o, "rank", sum->rank);
+	json_add_u64(o, "ranks", sum->ranks);
+	return 0;
 }
 
-/* Rows of one name come together, the one that tells `last` first: newest attempt, lowest rank. */
-static int from_series(struct store_reader *r, uint64_t job, cJSON *out, struct err *e)
+static int from_series(struct store_reader *r, uint64_t job, int32_t rank, uint32_t attempt, cJSON *out,
+                       struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT name, points, last_bits, min_bits, max_bits, last_step, last_us "
-	                              "FROM metric_series WHERE job = ? "
-	                              "AND points > 0 ORDER BY name, attempt DESC, rank, last_us DESC",
-	                              e);
-	struct summary s = {0};
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT " METRIC_SUM_COLUMNS " FROM metric_series WHERE job = ?1 AND points > 0 "
+	               "AND (?2 = 0 OR attempt = ?2) " METRIC_SUM_ORDER,
+	               e);
 	int rc;
 
 	if (!st)
 		return -1;
 	sqlite3_bind_int64(st, 1, (int64_t)job);
-	while ((rc = sqlh_step(st, e)) > 0) {
-		if (!s.o || strcmp(s.name, sqlh_str(st, 0)) != 0) {
-			summary_end(&s);
-			s = (struct summary){cJSON_AddObjectToObject(out, sqlh_str(st, 0)), sqlh_dup(st, 0), NAN, NAN, 0};
-			cJSON_AddItemToObject(s.o, "last", json_real(real_of(st, 2)));
-			add_step(s.o, sqlite3_column_int64(st, 5));
-			json_add_time(s.o, "at", sqlh_u64(st, 6));
-		}
-		s.count += sqlh_u64(st, 1);
-		s.min = fmin(s.min, real_of(st, 3));
-		s.max = fmax(s.max, real_of(st, 4));
-	}
-	summary_end(&s);
+	sqlite3_bind_int64(st, 2, attempt);
+	rc = metric_sums(st, rank, add_sum, out, e);
 	sqlite3_finalize(st);
 	return rc;
 }
@@ -95,11 +73,22 @@ static double real_or_nan(sqlite3_stmt *st, int col)
 	return sqlite3_column_type(st, col) == SQLITE_NULL ? NAN : sqlite3_column_double(st, col);
 }
 
+static void add_known(cJSON *o, const char *key, sqlite3_stmt *st, int col)
+{
+	if (sqlite3_column_type(st, col) == SQLITE_NULL)
+		cJSON_AddNullToObject(o, key);
+	else
+		json_add_u64(o, key, sqlh_u64(st, col));
+}
+
 /* What is left when retention has taken the series. */
 static int from_projection(struct store_reader *r, uint64_t job, cJSON *out, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(
-	    r, "SELECT name, last, min, max, points, ifnull(step, -1) FROM metric_sum WHERE job = ?", e);
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT name, last, min, max, points, ifnull(step, -1), attempt, rank, ranks FROM "
+	               "metric_sum WHERE job = ?",
+	               e);
 	int rc;
 
 	if (!st)
@@ -113,17 +102,20 @@ static int from_projection(struct store_reader *r, uint64_t job, cJSON *out, str
 		add_bound(o, "max", real_or_nan(st, 3));
 		json_add_u64(o, "count", sqlh_u64(st, 4));
 		add_step(o, sqlite3_column_int64(st, 5));
+		add_known(o, "attempt", st, 6);
+		add_known(o, "rank", st, 7);
+		add_known(o, "ranks", st, 8);
 	}
 	sqlite3_finalize(st);
 	return rc;
 }
 
-cJSON *metrics_summary(struct store_reader *r, uint64_t job, struct err *e)
+cJSON *metrics_summary(struct store_reader *r, uint64_t job, int32_t rank, uint32_t attempt, struct err *e)
 {
 	cJSON *out = cJSON_CreateObject();
-	int rc = from_series(r, job, out, e);
+	int rc = from_series(r, job, rank, attempt, out, e);
 
-	if (rc == 0 && !out->child)
+	if (rc == 0 && !out->child && rank < 0 && attempt == 0)
 		rc = from_projection(r, job, out, e);
 	if (rc < 0) {
 		cJSON_Delete(out);
@@ -132,13 +124,14 @@ cJSON *metrics_summary(struct store_reader *r, uint64_t job, struct err *e)
 	return out;
 }
 
-cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e)
+cJSON *store_metrics_json(struct store_reader *r, uint64_t job, int32_t rank, uint32_t attempt, struct err *e)
 {
 	cJSON *out;
 
 	if (reader_begin(r, e) < 0)
 		return NULL;
-	out = store_check_kept(r, job, STORE_METRICS, NULL, e) < 0 ? NULL : metrics_summary(r, job, e);
+	out = store_check_kept(r, job, STORE_METRICS, NULL, e) < 0 ? NULL
+	                                                           : metrics_summary(r, job, rank, attempt, e);
 	reader_end(r);
 	return out;
 }
@@ -146,7 +139,7 @@ cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e)
 /* ---- one series -------------------------------------------------------------------------------------- */
 
 struct bucket {
-	uint64_t n;
+	uint64_t n, nan; /* points, and how many of them are NaN */
 	int64_t step;
 	uint64_t time_us;
 	long double sum; /* a sum of doubles does not overflow here */
@@ -179,9 +172,11 @@ static void bucket_end(struct drawing *d)
 	if (b->n == 0)
 		return;
 	p = point_json(b->step, b->time_us);
-	cJSON_AddItemToArray(p, json_real((double)(b->sum / (long double)b->n)));
+	cJSON_AddItemToArray(p, json_real(b->n > b->nan ? (double)(b->sum / (long double)(b->n - b->nan)) : NAN));
 	cJSON_AddItemToArray(p, json_real(b->min));
 	cJSON_AddItemToArray(p, json_real(b->max));
+	cJSON_AddItemToArray(p, cJSON_CreateNumber((double)b->n));
+	cJSON_AddItemToArray(p, cJSON_CreateNumber((double)b->nan));
 	cJSON_AddItemToArray(d->points, p);
 	b->n = 0;
 }
@@ -203,7 +198,11 @@ static void draw(struct drawing *d, int64_t step, double value, uint64_t time_us
 		bucket_end(d);
 	d->index = index;
 	if (b->n++ == 0)
-		*b = (struct bucket){1, step, time_us, 0, NAN, NAN};
+		*b = (struct bucket){1, 0, step, time_us, 0, NAN, NAN};
+	if (isnan(value)) {
+		b->nan++;
+		return;
+	}
 	b->sum += value;
 	b->min = fmin(b->min, value);
 	b->max = fmax(b->max, value);
@@ -236,6 +235,8 @@ struct choice {
 	uint64_t id, points;
 	uint32_t attempt, rank;
 	char *node;
+	double last, min, max;
+	int64_t step;
 };
 
 static int choose(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt,
@@ -243,7 +244,8 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 {
 	sqlite3_stmt *st = reader_sql(
 	    r,
-	    "SELECT id, points, attempt, rank, node FROM metric_series WHERE job = ?1 AND name = ?2 AND (?3 = 0 "
+	    "SELECT id, points, attempt, rank, node, last_bits, min_bits, max_bits, last_step FROM metric_series "
+	    "WHERE job = ?1 AND name = ?2 AND (?3 = 0 "
 	    "OR "
 	    "attempt = ?3) AND (?4 < 0 OR rank = ?4) AND points > 0 ORDER BY attempt DESC, rank, node LIMIT 1",
 	    e);
@@ -257,8 +259,9 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 	sqlite3_bind_int64(st, 4, rank);
 	rc = sqlh_step(st, e);
 	if (rc > 0)
-		*c = (struct choice){sqlh_u64(st, 0), sqlh_u64(st, 1), sqlh_u32(st, 2), sqlh_u32(st, 3),
-		                     sqlh_dup(st, 4)};
+		*c = (struct choice){sqlh_u64(st, 0),    sqlh_u64(st, 1),    sqlh_u32(st, 2),
+		                     sqlh_u32(st, 3),    sqlh_dup(st, 4),    metric_real(st, 5),
+		                     metric_real(st, 6), metric_real(st, 7), sqlite3_column_int64(st, 8)};
 	sqlite3_finalize(st);
 	if (rc == 0)
 		return err_set(e, ERR_NOT_FOUND,
@@ -324,6 +327,10 @@ static cJSON *series_json(struct store_reader *r, uint64_t job, const char *name
 	json_add_u64(o, "rank", c->rank);
 	json_add_str(o, "node", c->node);
 	json_add_u64(o, "count", c->points);
+	cJSON_AddItemToObject(o, "last", json_real(c->last));
+	add_bound(o, "min", c->min);
+	add_bound(o, "max", c->max);
+	add_step(o, c->step);
 	cJSON_AddBoolToObject(o, "raw", d.raw);
 
 	d.points = cJSON_AddArrayToObject(o, "points");

@@ -184,14 +184,17 @@ cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, 
  * at most 10,000 */
 cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
                          struct err *e);
-/* {NAME:{last,min,max,step,count}}; this and the next: as store_check_kept when they were taken away. What
- * stays of them is in store_job_json. */
-cJSON *store_metrics_json(struct store_reader *r, uint64_t job, struct err *e);
-/* One series: {"name","rank","attempt","node","count","raw","ranks":[..],"attempts":[..],"points":[..]}. rank
- * -1: the lowest that has it; attempt 0: the newest that has it. Raw points are [step,time,value]; when there
- * are more than max_points (0 = 100,000) they are buckets [step,time,mean,min,max] of neighbours: step and
- * time of the first, min and max of what is a number, mean NaN when one of them is. step null = none, time in
- * seconds since 1970, NaN and infinities are the strings "nan", "inf", "-inf". */
+/* {NAME:{last,min,max,step,count,attempt,rank,ranks}}: each of one rank in one attempt, in which `ranks`
+ * reported it. attempt 0: the newest that has it (and the rank); rank -1: the lowest that has it there. This
+ * and the next: as store_check_kept when they were taken away; what stays of them is in store_job_json. */
+cJSON *store_metrics_json(struct store_reader *r, uint64_t job, int32_t rank, uint32_t attempt,
+                          struct err *e);
+/* One series: {"name","rank","attempt","node","count","last","min","max","step","raw","ranks":[..],
+ * "attempts":[..],"points":[..]}. rank -1: the lowest that has it; attempt 0: the newest that has it. Raw
+ * points are [step,time,value]; when there are more than max_points (0 = 100,000) they are buckets
+ * [step,time,mean,min,max,points,nan] of neighbours: step and time of the first; mean, min and max of what is
+ * a number ("nan" when nothing is), and how many points it has and how many of them are NaN. step null =
+ * none, time in seconds since 1970, NaN and infinities are the strings "nan", "inf", "-inf". */
 cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank,
                          uint32_t attempt, uint32_t max_points, struct err *e);
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);

@@ -104,7 +104,15 @@ like "$("$jobctl" logs "$job" --stream system --node 2)" "RANK=1" "a stream of a
 rc 3 "There are:.*rank-0" "a stream that is not there: 3, and which there are" logs "$job" --rank 9
 rc 0 "submitted" "events" events "$job"
 is "$("$jobctl" events "$job" -f --json | tail -1 | jq -r .type)" ended "events to the end"
-rc 0 "^loss .* 0.025 " "metrics" metrics "$job"
+rc 0 "^loss .* 0.025 .* rank 0 of 2, attempt 1" "metrics" metrics "$job"
+is "$("$jobctl" metrics "$job" --rank 1 --json | jq -c '[.loss.rank, .loss.ranks, .loss.count]')" '[1,2,40]' "of another rank"
+run metrics "$job" seen
+like "$OUT" "^rank 0 of 2, attempt 1: 40 points, last 0.05, least 0.05, greatest 2" "a series: what it came to"
+like "$OUT" "^Mean, least and greatest of 2 points per line" "that points are drawn together is said"
+is "$(grep -c '^ *[0-9]* ' <<<"$OUT")" 20 "in 20 lines"
+like "$OUT" "^ +1 +1.5 +1 +2\$" "each with its mean and extremes"
+like "$("$jobctl" metrics "$job" loss)" "40 points, last 0.025 at step 40, " "with steps where the program gave them"
+is "$("$jobctl" metrics "$job" seen --points 0 | grep -c '^ *[0-9]* ')" 40 "or each point a line"
 like "$("$jobctl" metrics "$job" loss --csv | tail -1)" '^40,[0-9.]+,0.025' "a series as CSV"
 is "$("$jobctl" metrics "$job" seen --json | jq '.points | length')" 40 "what was read from the log"
 is "$("$jobctl" get "$job" model out)" out "get says where"

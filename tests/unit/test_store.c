@@ -567,10 +567,10 @@ static void test_schema(void)
 
 	kit_open(&k, "schema");
 	kit_close(&k);
-	sql(k.path, "INSERT INTO migration VALUES (7, '0007_future', 'x', 0)");
-	refused(k.path, "schema 7", "a newer schema is refused");
+	sql(k.path, "INSERT INTO migration VALUES (8, '0008_future', 'x', 0)");
+	refused(k.path, "schema 8", "a newer schema is refused");
 	sql(k.path,
-	    "DELETE FROM migration WHERE number = 7; UPDATE migration SET checksum = 'y' WHERE number = 1");
+	    "DELETE FROM migration WHERE number = 8; UPDATE migration SET checksum = 'y' WHERE number = 1");
 	refused(k.path, "another text", "a changed migration is refused");
 	snprintf(path, sizeof(path), "%s/other.db", tap_tmpdir());
 	sql(path, "CREATE TABLE things (a)");

@@ -160,10 +160,12 @@ static void test_strange(struct kit *k, struct store_reader *r)
 	is_int(cJSON_GetArraySize(p), 2, "two buckets");
 	ok(isnan(cell(cJSON_GetArrayItem(p, 0), 2)) && isinf(cell(cJSON_GetArrayItem(p, 0), 4)) &&
 	       isinf(cell(cJSON_GetArrayItem(p, 0), 3)),
-	   "a bucket with NaN has mean NaN, min and max of the rest");
+	   "both infinities have no mean, but are min and max");
+	ok(cell(cJSON_GetArrayItem(p, 0), 5) == 4 && cell(cJSON_GetArrayItem(p, 0), 6) == 1,
+	   "a bucket says how many points it has, and how many are NaN");
 	ok(cell(cJSON_GetArrayItem(p, 1), 4) == 1e308, "no overflow in the sum");
 	cJSON_Delete(j);
-	j = store_metrics_json(r, 1, &e);
+	j = store_metrics_json(r, 1, -1, 0, &e);
 	loss = cJSON_GetObjectItem(j, "odd");
 	ok(field(loss, "last") == 1e308 && isinf(field(loss, "min")) && isinf(field(loss, "max")) &&
 	       field(loss, "count") == 8,
@@ -171,7 +173,7 @@ static void test_strange(struct kit *k, struct store_reader *r)
 	cJSON_Delete(j);
 	values[200000] = NAN;
 	put(k, chunk(1, 0, "only_nan", 5, 200000, 1));
-	j = store_metrics_json(r, 1, &e);
+	j = store_metrics_json(r, 1, -1, 0, &e);
 	loss = cJSON_GetObjectItem(j, "only_nan");
 	ok(isnan(field(loss, "last")) && cJSON_IsNull(cJSON_GetObjectItem(loss, "min")),
 	   "no number: min and max null, last NaN");
@@ -179,6 +181,60 @@ static void test_strange(struct kit *k, struct store_reader *r)
 	j = series(r, 1, "only_nan", 0, 0);
 	ok(isnan(cell(cJSON_GetArrayItem(cJSON_GetObjectItem(j, "points"), 0), 2)), "a series of NaN alone");
 	cJSON_Delete(j);
+	fill();
+}
+
+static int no_dirty(void *arg)
+{
+	return rows(arg, "SELECT count(*) FROM metric_dirty") == 0;
+}
+
+/* Summaries are of one rank in one attempt. */
+static void test_which(struct kit *k, struct store_reader *r)
+{
+	static const double v[] = {5, 1, 9, NAN, 2, 7};
+	struct metric_chunk c;
+	struct err e;
+	cJSON *j, *m;
+
+	memcpy(values + 210000, v, sizeof(v));
+	put(k, chunk(3, 0, "loss", 1, 210000, 3)); /* attempt 1, rank 0: 5 1 9 */
+	c = chunk(3, 1, "loss", 2, 210003, 2);     /* attempt 2, rank 1: NaN 2 */
+	c.attempt = 2;
+	put(k, c);
+	c = chunk(3, 2, "loss", 3, 210005, 1); /* attempt 2, rank 2: 7 */
+	c.attempt = 2;
+	put(k, c);
+	j = store_metrics_json(r, 3, 2, 0, &e);
+	m = cJSON_GetObjectItem(j, "loss");
+	ok(field(m, "rank") == 2 && field(m, "last") == 7 && field(m, "ranks") == 2, "a rank that is asked for");
+	cJSON_Delete(j);
+	j = store_metrics_json(r, 3, 0, 0, &e);
+	m = cJSON_GetObjectItem(j, "loss");
+	ok(field(m, "attempt") == 1 && field(m, "min") == 1 && field(m, "max") == 9 && field(m, "ranks") == 1,
+	   "in the newest attempt that has it");
+	cJSON_Delete(j);
+	j = store_metrics_json(r, 3, -1, 3, &e);
+	ok(j && !j->child, "an attempt that has none: nothing");
+	cJSON_Delete(j);
+	for (int dropped = 0; dropped < 2; dropped++) {
+		struct store_txn *t;
+
+		j = store_job_json(r, 3, &e);
+		m = cJSON_GetObjectItem(cJSON_GetObjectItem(j, "metrics"), "loss");
+		ok(field(m, "attempt") == 2 && field(m, "rank") == 1 && field(m, "ranks") == 2 &&
+		       field(m, "count") == 2 && field(m, "last") == 2 && field(m, "min") == 2 &&
+		       field(m, "max") == 2 && field(m, "step") == (double)steps[210004],
+		   "the newest attempt's lowest rank, nothing of the others%s",
+		   dropped ? ", also when the series is gone" : "");
+		cJSON_Delete(j);
+		if (dropped)
+			break;
+		kit_wait(k, no_dirty, k, "summaries");
+		t = store_txn_new();
+		store_txn_drop(t, 3, STORE_METRICS, KIT_T0);
+		is_int(kit_commit(k, t, &e), 0, "the series is dropped");
+	}
 	fill();
 }
 
@@ -282,8 +338,8 @@ static void test_downsample(struct kit *k, struct store_reader *r)
 	put(k, chunk(2, 0, "hole", 4, 0, 100000));
 	j = series(r, 2, "hole", 0, 10);
 	for (cJSON *b = cJSON_GetObjectItem(j, "points")->child; b; b = b->next)
-		nan_buckets += isnan(cell(b, 2)) && !isnan(cell(b, 3));
-	is_int(nan_buckets, 1, "one NaN of 100,000 points shows in exactly one bucket");
+		nan_buckets += cell(b, 6) == 1 && cell(b, 5) == 10000 && isfinite(cell(b, 2)) && isfinite(cell(b, 3));
+	is_int(nan_buckets, 1, "one NaN of 100,000 points shows in exactly one bucket and hides nothing of it");
 	cJSON_Delete(j);
 	for (uint32_t max = 1; max < 40; max++) {
 		j = series(r, 2, "hole", 0, max);
@@ -294,11 +350,6 @@ static void test_downsample(struct kit *k, struct store_reader *r)
 	}
 	is_int(found, 39, "any number of buckets");
 	fill();
-}
-
-static int no_dirty(void *arg)
-{
-	return rows(arg, "SELECT count(*) FROM metric_dirty") == 0;
 }
 
 static void test_drop(struct kit *k, struct store_reader *r)
@@ -319,7 +370,7 @@ static void test_drop(struct kit *k, struct store_reader *r)
 	ok(!store_metric_json(r, 2, "big", 0, 0, 0, &e) && e.code == ERR_NOT_FOUND, "the series is gone");
 	is_str(e.text, "the metrics of job 2 were removed by retention on 2026-09-21",
 	       "with who took it, and when");
-	ok(!store_metrics_json(r, 2, &e) && e.code == ERR_NOT_FOUND, "so is the list");
+	ok(!store_metrics_json(r, 2, -1, 0, &e) && e.code == ERR_NOT_FOUND, "so is the list");
 	j = store_job_json(r, 2, &e);
 	ok(field(cJSON_GetObjectItem(cJSON_GetObjectItem(j, "metrics"), "big"), "count") == 250001,
 	   "the record keeps its summary, with the last points");
@@ -335,12 +386,14 @@ int main(void)
 	kit_open(&k, "metric");
 	kit_submit(&k, 1, NULL);
 	kit_submit(&k, 2, NULL);
+	kit_submit(&k, 3, NULL);
 	r = kit_reader(&k);
 	test_repetition(&k, r);
 	test_strange(&k, r);
 	test_merge(&k, r);
 	test_downsample(&k, r);
 	test_drop(&k, r);
+	test_which(&k, r);
 	store_reader_close(r);
 	kit_close(&k);
 	return tap_done();
