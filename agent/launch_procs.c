@@ -217,6 +217,7 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	if (p->kind == PROC_MPIRUN || p->kind == PROC_ORTED) {
 		in.tmpdir = l->own_tmp ? "/tmp" : run_tmp;
 		env_launcher(&in, l->a->sock_path, out);
+		mpi_net_environment(l->plan->spec, l->a->cidr, out);
 		return;
 	}
 	in.ca_file = has_ca(l) ? ca : NULL;

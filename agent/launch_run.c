@@ -106,7 +106,7 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		refuse_orted(l, m, e.text);
 		return;
 	}
-	mpi_orted_argv(&m->argv, &argv);
+	mpi_orted_argv(&m->argv, l->plan->spec, l->a->cidr, &argv);
 	p->went = 1;
 	shimlink_go(p->link, &argv, NULL);
 	strv_fini(&argv);

@@ -5,6 +5,9 @@
  * called, and one-node jobs need no orted. The others are called algo-K; the names need not resolve and are
  * never looked up (if_base_do_not_resolve), they only travel through hearth-rsh. With --map-by slot and slots
  * per node, ranks go to nodes in the order of the list.
+ *
+ * mpirun's line can name one network for all, and that of its own node would be a wrong one elsewhere. So
+ * each agent puts its own into the line of its orted and, by MPI_RANK_ENV, into what hearth-rank hands over.
  */
 #include "agent/mpi.h"
 
@@ -18,6 +21,44 @@ static void mca(struct strv *out, const char *name, const char *value)
 	strv_add(out, "--mca");
 	strv_add(out, name);
 	strv_add(out, value);
+}
+
+/* Open MPI refuses a parameter that is given twice: what the job names itself is the job's. */
+static int is_named(const struct job_spec *s, const char *name)
+{
+	for (size_t i = 0; i + 2 < s->mpi_options.n; i += 3)
+		if (!strcmp(s->mpi_options.v[i + 1], name))
+			return 1;
+	for (size_t i = 0; i < s->n_env; i++)
+		if (!strncmp(s->env[i].name, "OMPI_MCA_", 9) && !strcmp(s->env[i].name + 9, name))
+			return 1;
+	return 0;
+}
+
+static void default_mca(const struct mpi_in *in, struct strv *out, const char *name, const char *value)
+{
+	if (!is_named(in->plan->spec, name))
+		mca(out, name, value);
+}
+
+static const char *const net_names[] = {"btl_tcp_if_include", "oob_tcp_if_include"};
+#define N_NET_NAMES (sizeof(net_names) / sizeof(net_names[0]))
+
+/* Is the network of this parameter for us to say? Including and excluding rule each other out. */
+static int sets_net(const struct job_spec *s, const char *name)
+{
+	return strcmp(name, "btl_tcp_if_include") != 0 ||
+	       (!is_named(s, name) && !is_named(s, "btl_tcp_if_exclude"));
+}
+
+void mpi_net_environment(const struct job_spec *s, const char *cidr, struct strv *out)
+{
+	for (size_t i = 0; cidr && i < N_NET_NAMES; i++) {
+		cleanup_free char *name = xasprintf(MPI_RANK_ENV "OMPI_MCA_%s", net_names[i]);
+
+		if (sets_net(s, net_names[i]))
+			strv_setenv(out, name, cidr);
+	}
 }
 
 static char *host_list(const struct plan *p)
@@ -61,13 +102,12 @@ void mpi_argv(const struct mpi_in *in, struct strv *out)
 		strv_add(out, "--allow-run-as-root");
 	launch_options(in, out);
 	if (!in->has_fabric) { /* saves about 200 ms of looking for fabrics */
-		mca(out, "pml", "ob1");
-		mca(out, "btl", "tcp,self,vader");
+		default_mca(in, out, "pml", "ob1");
+		default_mca(in, out, "btl", "tcp,self,vader");
 	}
-	if (in->cidr) {
-		mca(out, "btl_tcp_if_include", in->cidr);
-		mca(out, "oob_tcp_if_include", in->cidr);
-	}
+	for (size_t i = 0; in->cidr && i < N_NET_NAMES; i++)
+		if (sets_net(in->plan->spec, net_names[i]))
+			mca(out, net_names[i], in->cidr);
 	strv_add(out, "--bind-to");
 	strv_add(out, "none"); /* each rank has its CPU set from its shim; the default would pin it to one core */
 	strv_add(out, "--map-by");
@@ -115,11 +155,29 @@ void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
 	strv_fini(&command);
 }
 
-void mpi_orted_argv(const struct wire_strv *words, struct strv *out)
+/* Is word i the network of mpirun's node? */
+static int is_net(const struct wire_strv *words, uint32_t i, const struct job_spec *s)
+{
+	const char *name = i >= 2 ? words->v[i - 1] : "", *option = i >= 2 ? words->v[i - 2] : "";
+
+	if (strcmp(option, "-mca") != 0 && strcmp(option, "--mca") != 0)
+		return 0;
+	for (size_t k = 0; k < N_NET_NAMES; k++)
+		if (!strcmp(name, net_names[k]))
+			return sets_net(s, name);
+	return 0;
+}
+
+void mpi_orted_argv(const struct wire_strv *words, const struct job_spec *s, const char *cidr,
+                    struct strv *out)
 {
 	const char *slash;
 
 	for (uint32_t i = 0; i < words->n; i++) {
+		if (cidr && is_net(words, i, s)) {
+			strv_add(out, cidr);
+			continue;
+		}
 		/* This node's own orted, wherever mpirun's node has it. */
 		slash = i == 0 ? strrchr(words->v[0], '/') : NULL;
 		strv_add(out, slash ? slash + 1 : words->v[i]);

@@ -19,7 +19,12 @@ void mpi_argv(const struct mpi_in *in, struct strv *out);
 void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out);
 /* Command of ORTED_START as words (hearth-rsh has taken the shell line apart): orted is looked for in this
  * node's PATH. */
-void mpi_orted_argv(const struct wire_strv *words, struct strv *out);
+void mpi_orted_argv(const struct wire_strv *words, const struct job_spec *s, const char *cidr,
+                    struct strv *out);
+/* Variables for launchers on this node: hearth-rank gives them to the rank without the prefix, over those of
+ * the launcher. cidr: this node's network; NULL unknown. */
+#define MPI_RANK_ENV "HEARTH_RANK_"
+void mpi_net_environment(const struct job_spec *s, const char *cidr, struct strv *out);
 /* Arguments as one line that a shell would read back, for people. malloc'ed. */
 char *mpi_line(const struct strv *argv);
 /* mpirun in PATH of the agent or the usual places; malloc'ed absolute path, NULL none. */

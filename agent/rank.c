@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include "agent/mpi.h"
 #include "shim/shim.h"
 
 #define CONNECT_MS 10000
@@ -82,6 +83,10 @@ static void launcher_environment(struct wire_strv *env)
 	for (char **v = environ; *v; v++)
 		if (strchr(*v, '=') && is_launchers(*v))
 			wire_strv_add(env, *v);
+	/* What the launcher cannot know of this node; of two the later one counts. */
+	for (char **v = environ; *v; v++)
+		if (strncmp(*v, MPI_RANK_ENV "OMPI_", sizeof(MPI_RANK_ENV "OMPI_") - 1) == 0 && strchr(*v, '='))
+			wire_strv_add(env, *v + sizeof(MPI_RANK_ENV) - 1);
 }
 
 static int send_go(int fd, struct err *e)

@@ -86,20 +86,65 @@ static void test_torchrun(void)
 
 static void test_orted(void)
 {
+	static const char *const more[] = {"-mca",        "btl_tcp_if_include", "10.77.0.0/16",
+	                                   "--mca",       "oob_tcp_if_include", "10.77.0.0/16",
+	                                   "10.77.0.0/16"};
+	static const uint32_t ranks[] = {2, 1, 1};
+	struct plan *p = make(spec3, "mpirun", ranks, 1);
 	struct wire_strv words = {0};
 	struct strv argv = {0};
 
 	wire_strv_add(&words, "/opt/openmpi/bin/orted");
 	wire_strv_add(&words, "-mca");
 	wire_strv_add(&words, "a/b");
-	mpi_orted_argv(&words, &argv);
+	mpi_orted_argv(&words, p->spec, "10.78.0.0/16", &argv);
 	is_int(argv.n, 3, "as many words");
 	is_str(argv.v[0], "orted", "this node's own orted");
 	is_str(argv.v[2], "a/b", "the rest as it came");
 	strv_fini(&argv);
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		wire_strv_add(&words, more[i]);
+	mpi_orted_argv(&words, p->spec, "10.78.0.0/16", &argv);
+	is_str(argv.v[5], "10.78.0.0/16", "the network of this node, not of mpirun's");
+	is_str(argv.v[8], "10.78.0.0/16", "for both uses of it");
+	is_str(argv.v[9], "10.77.0.0/16", "a word that only looks like it is left alone");
+	strv_fini(&argv);
+	mpi_orted_argv(&words, p->spec, NULL, &argv);
+	is_str(argv.v[5], "10.77.0.0/16", "left where this node's is not known");
+	strv_fini(&argv);
+	plan_destroy(p);
 	for (uint32_t i = 0; i < words.n; i++)
 		free(words.v[i]);
 	free(words.v);
+}
+
+/* Open MPI takes no parameter twice: what a job says itself is not said by Hearth, too. */
+static void test_own(void)
+{
+	static const char spec[] =
+	    "{\"name\":\"d\",\"command\":[\"a\"],\"launcher\":\"%s\",\"resources\":{\"instances\":3},"
+	    "\"mpi_options\":[\"--mca\",\"btl_tcp_if_exclude\",\"lo\",\"--mca\",\"pml\",\"ucx\"]}";
+	static const uint32_t ranks[] = {1, 1, 1};
+	struct plan *p = make(spec, "mpirun", ranks, 1);
+	struct mpi_in in = {.plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank", .cidr = "10.77.0.0/16"};
+	struct strv argv = {0}, env = {0};
+	char *line;
+
+	mpi_argv(&in, &argv);
+	line = mpi_line(&argv);
+	ok(!strstr(line, "pml ob1") && strstr(line, "--mca pml ucx"), "the job's pml alone");
+	like(line, "--mca btl tcp,self,vader", "the rest as always");
+	ok(!strstr(line, "btl_tcp_if_include"), "what it excludes leaves nothing to include");
+	like(line, "oob_tcp_if_include 10.77.0.0/16", "Hearth's own connections stay on their network");
+	mpi_net_environment(p->spec, "10.78.0.0/16", &env);
+	is_int(env.n, 1, "the same in the environment");
+	is_str(env.v[0], "HEARTH_RANK_OMPI_MCA_oob_tcp_if_include=10.78.0.0/16", "with this node's network");
+	mpi_net_environment(p->spec, NULL, &env);
+	is_int(env.n, 1, "nothing where it is not known");
+	free(line);
+	strv_fini(&argv);
+	strv_fini(&env);
+	plan_destroy(p);
 }
 
 static void test_quoting(void)
@@ -122,6 +167,7 @@ int main(void)
 	test_mpirun();
 	test_torchrun();
 	test_orted();
+	test_own();
 	test_quoting();
 	return tap_done();
 }
