@@ -258,8 +258,6 @@ static void check_rest(struct spec_parse *p)
 {
 	const struct job_spec *s = &p->s;
 
-	if (s->queue && strcmp(s->queue, "default") != 0)
-		spec_unsupported(p, "queue", "queues are reserved and not built yet; leave it out");
 	if (s->mpi_options.n && s->launcher != LAUNCHER_MPIRUN)
 		spec_problem(p, "mpi_options", "only the mpirun launcher takes them; this job's is %s",
 		             spec_launcher_name(s->launcher));

@@ -20,6 +20,7 @@
 #define SPEC_MAX_NODES 4096
 #define SPEC_MAX_RANKS 65536
 #define SPEC_MAX_AFTER 100
+#define SPEC_MAX_QUEUE 128
 
 enum spec_launcher { LAUNCHER_MPIRUN, LAUNCHER_DIRECT, LAUNCHER_TORCHRUN };
 enum spec_value { SPEC_STR, SPEC_INT, SPEC_REAL, SPEC_BOOL, SPEC_JSON };
@@ -125,6 +126,9 @@ struct spec_key {
 };
 const struct spec_key *spec_keys(size_t *n);
 const char *spec_launcher_name(enum spec_launcher l);
+/* "a", "a/b": names parted by slashes, at most 4; with_user: a last "@name" may follow, or stand alone never.
+ */
+int spec_check_queue(const char *path, int with_user, struct err *e);
 const char *spec_after_name(enum spec_after_kind k); /* "afterany", "afterok", "after" */
 
 #endif

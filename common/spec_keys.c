@@ -97,7 +97,7 @@
 	K("warm_pool.keep_alive_s", "integer", "0", 0, spec_v_reserved, 0, 0, 0, "seconds to keep them") \
 	K("warm_pool.preload", "list of strings", "[]", 0, spec_v_reserved, 0, 0, 0, "Python modules imported ahead") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
-	K("queue", "string", "\"default\"", 1, spec_v_name, P(s.queue), 1, 64, "queue that the job waits in; there is only \"default\" yet") \
+	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b lies below a") \
 	K("preemptible", "boolean", "true", 0, spec_v_reserved, 0, 0, 0, "whether a job of higher priority may take its nodes") \
 	K("after", "list of integers or strings", "[]", 1, spec_v_after, 0, 0, SPEC_MAX_AFTER, "jobs to wait for: ID or afterok:ID (ended well), afterany:ID (ended), after:ID (started)") \
 	K("sweep", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs over a space of hyperparameters") \

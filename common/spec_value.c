@@ -96,6 +96,40 @@ void spec_v_name(struct spec_parse *p, const struct spec_rule *r, const char *wh
 	spec_set_text(out, r->offset, s);
 }
 
+int spec_check_queue(const char *path, int with_user, struct err *e)
+{
+	char name[SPEC_MAX_QUEUE + 1];
+	unsigned levels = 0;
+
+	if (strlen(path) > SPEC_MAX_QUEUE)
+		return err_set(e, ERR_INVALID, "a queue's path has at most %d characters", SPEC_MAX_QUEUE);
+	for (const char *p = path;; p++) {
+		size_t n = strcspn(p, "/");
+		int user = with_user && levels && *p == '@' && !p[n];
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, p);
+		if (str_check_name(user ? name + 1 : name, 64, user ? "user" : "queue", e) < 0)
+			return -1;
+		if (++levels > 4 + (unsigned)user)
+			return err_set(e, ERR_INVALID, "queue '%s': at most 4 levels", path);
+		p += n;
+		if (!*p)
+			return 0;
+	}
+}
+
+void spec_v_queue(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out)
+{
+	const char *s = spec_string(p, where, v, (size_t)r->max, 0);
+	struct err e;
+
+	if (s && spec_check_queue(s, 0, &e) < 0)
+		spec_problem(p, where, "%s", e.text);
+	else if (s)
+		spec_set_text(out, r->offset, s);
+}
+
 void spec_v_text(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out)
 {

@@ -8,21 +8,46 @@
 #include <stdio.h>
 #include <string.h>
 
-void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out,
-                   struct sched_group *groups, int with_avoid)
+struct wishes { /* a job as the library takes it, with what that borrows */
+	struct sched_job in;
+	struct sched_group *groups;
+	struct sched_dep deps[SPEC_MAX_AFTER];
+	char owner[136];
+};
+
+uint64_t sched_time(const struct core *c)
 {
+	return c->sched_base_s + now_boot(c) / 1000000;
+}
+
+void alloc_open(struct core *c)
+{
+	static const struct sched_policy policy = {.backfill = SCHED_BLOCK, .fair = 1};
+
+	c->sched = sched_create();
+	sched_policy_set(c->sched, &policy);
+	sched_now(c->sched, sched_time(c));
+}
+
+/* j NULL: one that is not there yet, of that owner. */
+static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
+                        const char *owner)
+{
+	w->groups = xcalloc(spec->n_groups, sizeof *w->groups);
 	for (size_t i = 0; i < spec->n_groups; i++)
-		groups[i] = (struct sched_group){
+		w->groups[i] = (struct sched_group){
 		    .instances = spec->groups[i].instances,
 		    .gpus = spec->groups[i].gpus_per_instance,
 		    .ranks = spec->groups[i].ranks_per_instance,
 		    .cpus_per_rank = spec->groups[i].cpus_per_rank,
 		};
-	*out = (struct sched_job){
-	    .id = j ? j->r.id : 0,
+	/* Users stand below queues as "@name": no queue can be called so. */
+	snprintf(w->owner, sizeof w->owner, "@%s", owner && *owner ? owner : "nobody");
+	w->in = (struct sched_job){
+	    .id = j ? j->r.id : c->next_job_id + 1,
 	    .priority = j ? j->r.priority : spec->priority,
-	    .order = j ? j->r.id : 0,
-	    .groups = groups,
+	    .order = j ? j->r.id : c->next_job_id + 1,
+	    .groups = w->groups,
 	    .n_groups = (uint32_t)spec->n_groups,
 	    .memory_bytes = spec->memory_bytes,
 	    .disk_bytes = spec->disk_bytes,
@@ -31,40 +56,38 @@ void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sch
 	    .gpu_model = spec->gpu_model,
 	    .gpu_memory_bytes = spec->gpu_memory_bytes,
 	    .requires = (const char *const *)spec->requires.v,
-	    .avoid = with_avoid && j && j->avoid ? (const char *const *)j->avoid->v : NULL,
+	    .queue = j && j->r.queue ? j->r.queue : spec->queue,
+	    .owner = w->owner,
+	    .name = j ? j->r.name : spec->name,
+	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
+	    .after = w->deps,
 	};
 }
 
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r)
 {
-	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
-	struct sched_job in;
+	struct wishes w;
 	int rc;
 
-	spec_to_sched(spec, NULL, &in, groups, 0);
-	rc = sched_possible(c->sched, &in, r);
-	free(groups);
+	wishes_init(c, &w, spec, NULL, NULL);
+	rc = sched_possible(c->sched, &w.in, r);
+	free(w.groups);
 	return rc;
 }
 
-void alloc_ask(struct core *c, const struct job_spec *spec, struct sched_reason *r)
+void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r)
 {
-	struct sched_group *groups = xcalloc(spec->n_groups, sizeof *groups);
-	struct sched_dep deps[SPEC_MAX_AFTER];
 	const struct spec_after *never;
-	struct sched_job in;
+	struct wishes w;
 	struct err e;
 
-	spec_to_sched(spec, NULL, &in, groups, 0);
-	in.id = in.order = c->next_job_id + 1;
-	if (await_fill(c, spec, deps, &in.n_after, &never, &e) == 0 && !never)
-		in.after = deps;
-	else
-		in.n_after = 0;
-	sched_job_add(c->sched, &in);
-	sched_explain(c->sched, in.id, r);
-	sched_job_remove(c->sched, in.id);
-	free(groups);
+	wishes_init(c, &w, spec, NULL, owner);
+	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
+		w.in.n_after = 0;
+	sched_job_add(c->sched, &w.in);
+	sched_explain(c->sched, w.in.id, r);
+	sched_job_remove(c->sched, w.in.id);
+	free(w.groups);
 }
 
 static void remember_avoider(struct core *c, uint64_t id)
@@ -81,27 +104,25 @@ static void remember_avoider(struct core *c, uint64_t id)
 
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
-	struct sched_group *groups;
-	struct sched_dep deps[SPEC_MAX_AFTER];
-	struct sched_job in;
+	struct wishes w;
 	struct sched_reason r;
 	uint32_t n_deps;
 
-	if (await_queue(c, j, spec, deps, &n_deps) < 0)
+	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
-	groups = xcalloc(spec->n_groups, sizeof *groups);
-	spec_to_sched(spec, j, &in, groups, 1);
-	in.after = deps;
-	in.n_after = n_deps;
-	if (in.avoid)
+	wishes_init(c, &w, spec, j, j->r.owner);
+	w.in.n_after = n_deps;
+	if (j->avoid) {
+		w.in.avoid = (const char *const *)j->avoid->v;
 		remember_avoider(c, j->r.id);
-	/* A node that failed is avoided where there is another; alone it gets another chance, the number of
-	 * replacements is bounded. */
-	if (in.avoid && !sched_placeable(c->sched, &in, &r))
-		in.avoid = NULL;
-	if (sched_job_add(c->sched, &in) < 0)
+		/* A node that failed is avoided where there is another; alone it gets another chance, the number of
+		 * replacements is bounded. */
+		if (!sched_placeable(c->sched, &w.in, &r))
+			w.in.avoid = NULL;
+	}
+	if (sched_job_add(c->sched, &w.in) < 0)
 		log_error("event=queued_while_holding job=%llu", (unsigned long long)j->r.id);
-	free(groups);
+	free(w.groups);
 	c->sched_dirty = 1;
 }
 
@@ -117,10 +138,11 @@ void alloc_ended(struct core *c, struct cjob *j)
 	c->sched_dirty = 1;
 }
 
-void alloc_holds(struct core *c, struct cjob *j)
+void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 {
 	const struct attempt_rec *a = j->r.att;
-	const struct job_spec *spec = j->act->spec;
+	uint64_t now = sched_time(c);
+	struct wishes w;
 	struct sched_decision d = {.job = j->r.id, .places = xcalloc(a->n_places, sizeof *d.places)};
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
@@ -135,7 +157,9 @@ void alloc_holds(struct core *c, struct cjob *j)
 		                                       .n_cpus = p->cpus.n,
 		                                       .cpus = p->cpus.v};
 	}
-	sched_job_holds(c->sched, j->r.id, &d, spec->memory_bytes, spec->disk_bytes, spec->exclusive);
+	wishes_init(c, &w, j->act->spec, j, j->r.owner);
+	sched_job_restore(c->sched, &w.in, &d, held_s < now ? now - held_s : 0);
+	free(w.groups);
 	free(d.places);
 }
 

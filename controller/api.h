@@ -54,6 +54,12 @@ void api_health(struct call *c, struct io *io);
 void api_whoami(struct call *c, struct io *io);
 void api_metrics(struct call *c, struct io *io);
 void api_openapi(struct call *c, struct io *io);
+/* api_queues.c */
+void api_queues(struct call *c, struct io *io);
+void api_queue_set(struct call *c, struct io *io);
+void api_queue_rm(struct call *c, struct io *io);
+void api_quota_set(struct call *c, struct io *io);
+void api_quota_rm(struct call *c, struct io *io);
 /* api_login.c */
 void api_login(struct call *c, struct io *io);
 void api_login_link(struct call *c, struct io *io);

@@ -45,7 +45,9 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 		c->cfg.port_hi = 29999;
 	}
 	c->io = *io;
-	c->sched = sched_create();
+	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
+	alloc_open(c);
+	queues_open(c);
 	c->started_us = now_boot(c);
 	c->peers_gen = now_real(c); /* not one that an earlier controller gave */
 	c->loaded = 1;
@@ -72,6 +74,7 @@ void core_destroy(struct core *c)
 	turns_drop(c, &closing);
 	metrics_drop(c, &closing);
 	state_clear(c);
+	queues_clear(c);
 	sched_destroy(c->sched);
 	free(c->askable);
 	free(c->heap);
@@ -82,10 +85,17 @@ void core_destroy(struct core *c)
 	free(c);
 }
 
+/* The library's time, before anything is told to it. */
+static void clock_sched(struct core *c)
+{
+	sched_now(c->sched, sched_time(c));
+}
+
 /* ---- agents ---------------------------------------------------------------------------------- */
 
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
 {
+	clock_sched(c);
 	if (c->stopping)
 		c->io.close_agent(node, session, closing.text, c->io.arg);
 	else if (c->loaded)
@@ -96,6 +106,7 @@ void core_agent_up(struct core *c, const char *node, uint64_t session, const str
 
 void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why)
 {
+	clock_sched(c);
 	if (!c->stopping)
 		agent_gone(c, node, session, why);
 }
@@ -142,6 +153,7 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 {
 	struct cnode *n = node_find(c, node);
 
+	clock_sched(c);
 	if (c->stopping)
 		;                        /* nothing is acknowledged: it comes again, to the next hearthd */
 	else if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
@@ -171,6 +183,11 @@ static const struct op {
     [REQ_RESUME] = {req_resume, ROLE_ADMIN},
     [REQ_NODE_LOST] = {req_node_lost, ROLE_ADMIN},
     [REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN},
+    [REQ_QUEUES] = {req_queues, ROLE_JOB},
+    [REQ_QUEUE_SET] = {req_queue_set, ROLE_ADMIN},
+    [REQ_QUEUE_RM] = {req_queue_rm, ROLE_ADMIN},
+    [REQ_QUOTA_SET] = {req_quota_set, ROLE_ADMIN},
+    [REQ_QUOTA_RM] = {req_quota_rm, ROLE_ADMIN},
     [REQ_TOP] = {req_top, ROLE_JOB},
     [REQ_TOKEN] = {req_token, ROLE_ADMIN},
     [REQ_JOIN] = {req_join, ROLE_NONE},
@@ -181,6 +198,7 @@ void core_request(struct core *c, struct request *rq)
 {
 	const struct op *op = (size_t)rq->op < sizeof ops / sizeof *ops ? &ops[rq->op] : NULL;
 
+	clock_sched(c);
 	if (c->stopping)
 		rq->reply(rq, err_http_status(closing.code), NULL, &closing);
 	else if (!op || !op->fn)
@@ -231,6 +249,7 @@ void core_tick(struct core *c)
 {
 	struct cjob *j;
 
+	clock_sched(c);
 	if (c->stopping)
 		return;
 	turn_tick(c);
@@ -262,6 +281,7 @@ static void review_touched(struct core *c)
 
 void core_end_turn(struct core *c)
 {
+	clock_sched(c);
 	if (c->stopping)
 		return;
 	review_touched(c);

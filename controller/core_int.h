@@ -185,6 +185,17 @@ struct token {
 	UT_hash_handle hh; /* by secret_hash */
 };
 
+#define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
+struct used;
+struct cqueue { /* a queue, or a user in one: "research/@ada" */
+	char *path;
+	double weight;
+	uint32_t quota_gpus; /* 0 none */
+	uint32_t jobs;       /* unfinished ones that name it */
+	uint8_t is_queue, borrow;
+	UT_hash_handle hh;
+};
+
 struct core {
 	struct core_config cfg; /* strings are owned */
 	struct core_io io;
@@ -198,6 +209,9 @@ struct core {
 	struct cnode *dirty_nodes;
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
+	struct cqueue *queues;
+	struct used *used;                                 /* queues.c: whose use is to be written */
+	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
 	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
 	uint64_t counts[N_JOB_STATUS], unfinished;
 	uint64_t started_us;    /* boot: of this core, or of its last reload */
@@ -282,17 +296,29 @@ uint32_t place_index(const struct cjob *j, const struct place_rec *p);
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
 void alloc_unqueue(struct core *c, struct cjob *j); /* it neither waits nor holds; it may come again */
 void alloc_ended(struct core *c, struct cjob *j);   /* it holds nothing; who waits for it hears of it */
-void alloc_holds(struct core *c, struct cjob *j);   /* at load */
+void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s); /* at load; for how long already */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
-/* What `why` would say if it were submitted now. */
-void alloc_ask(struct core *c, const struct job_spec *spec, struct sched_reason *r);
+/* What `why` would say if that user submitted it now. */
+void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r);
+void alloc_open(struct core *c); /* a library without jobs */
+uint64_t sched_time(const struct core *c);
 void schedule(struct core *c);
-void spec_to_sched(const struct job_spec *spec, const struct cjob *j, struct sched_job *out,
-                   struct sched_group *groups, int with_avoid);
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
                  struct err *e);
 
+/* queues.c */
+void queues_open(struct core *c);
+void queues_clear(struct core *c);
+int queue_load(struct core *c, const struct queue_row *r);
+void usage_load(struct core *c, const struct usage_row *r);
+void queue_jobs(struct core *c, const char *path, int delta); /* unfinished jobs that name it */
+int queue_exists(const struct core *c, const char *path, struct err *e);
+/* -1: its quotas could never allow a job of so many GPUs. */
+int queue_holds(const struct core *c, const char *queue, const char *owner, uint64_t gpus, struct err *e);
+void account_path(char *out, size_t n, const char *queue, const char *owner);
+void usage_mark(struct core *c, const struct cjob *j); /* it has given back its GPUs */
+void usage_write(struct core *c);                      /* rows of those marked, into the turn */
 /* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */
 int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e);
 /* What is open; deps has room for SPEC_MAX_AFTER. never: one that can never be; then deps is not complete. */
@@ -396,6 +422,11 @@ void req_drain(struct core *c, struct request *rq);
 void req_resume(struct core *c, struct request *rq);
 void req_node_rm(struct core *c, struct request *rq);
 void req_node_lost(struct core *c, struct request *rq);
+void req_queues(struct core *c, struct request *rq);
+void req_queue_set(struct core *c, struct request *rq);
+void req_queue_rm(struct core *c, struct request *rq);
+void req_quota_set(struct core *c, struct request *rq);
+void req_quota_rm(struct core *c, struct request *rq);
 void req_token(struct core *c, struct request *rq);
 void req_join(struct core *c, struct request *rq);
 void token_add(struct core *c, const struct token_row *r); /* at load */

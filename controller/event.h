@@ -61,6 +61,10 @@
 	E(EV_DRAINED, "drained")                                                                                 \
 	E(EV_RESUMED, "resumed")                                                                                 \
 	E(EV_NODE_REMOVED, "node_removed")                                                                       \
+	E(EV_QUEUE_SET, "queue_set")                                                                             \
+	E(EV_QUEUE_REMOVED, "queue_removed")                                                                     \
+	E(EV_QUOTA_SET, "quota_set")                                                                             \
+	E(EV_QUOTA_REMOVED, "quota_removed")                                                                     \
 	E(EV_TOKEN_MADE, "token_made")
 
 /* clang-format off */

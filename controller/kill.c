@@ -442,6 +442,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 	char *says = act->program_says, *reason;
 
 	post_attempt_ended(c, j);
+	usage_mark(c, j);
 	act->spec = NULL;
 	act->program_says = NULL;
 	port_mark(c, a->master_port, -1);

@@ -23,7 +23,9 @@ void state_clear(struct core *c)
 	idem_clear(c);
 	tokens_clear(c);
 	sched_destroy(c->sched);
-	c->sched = sched_create();
+	queues_clear(c);
+	alloc_open(c);
+	queues_open(c);
 	c->n_avoiders = 0;
 	c->unfinished = 0;
 	memset(c->counts, 0, sizeof c->counts);
@@ -54,6 +56,7 @@ static int on_job(const struct job_row *row, void *arg)
 	}
 	c->counts[j->r.status]++;
 	c->unfinished++;
+	queue_jobs(c, j->r.queue, 1);
 	j->spec_saved = 1;
 	if (j->r.status != JOB_QUEUED || j->r.attempts) {
 		if (j->r.status != JOB_HELD) {
@@ -164,6 +167,17 @@ static int on_answer(const struct answer_row *row, void *arg)
 	return 0;
 }
 
+static int on_queue(const struct queue_row *row, void *arg)
+{
+	return queue_load(arg, row);
+}
+
+static int on_usage(const struct usage_row *row, void *arg)
+{
+	usage_load(arg, row);
+	return 0;
+}
+
 /* ---- from records to a running controller ---------------------------------------------------- */
 
 /* Not the ends of ranks: those are times of other machines. */
@@ -233,7 +247,7 @@ static void resume_active(struct core *c, struct cjob *j)
 		if (n && a->places[i].state < PLACE_CLEANED)
 			node_job_add(n, j);
 	}
-	alloc_holds(c, j);
+	alloc_holds(c, j, span_since(c, a->started_us) / 1000000);
 	port_mark(c, a->master_port, 1);
 	resume_clocks(c, j);
 	job_touch(c, j);
@@ -258,6 +272,8 @@ static int load(struct core *c, struct err *e)
 	                       .idem = on_idem,
 	                       .answer = on_answer,
 	                       .ended = on_ended,
+	                       .queue = on_queue,
+	                       .usage = on_usage,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 

@@ -77,6 +77,16 @@ static const struct {
      "job: the id of who holds it"},
     {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},
     {"Drain", "reason:s?", NULL},
+    {"QueueList", "queues:a", "queues: Queue each; also users that have waited or used something"},
+    {"Queue",
+     "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
+     "name: QUEUE, or QUEUE/@USER; queue: something was set for it; gpus: held now; waiting: jobs, "
+     "waiting_gpus: what "
+     "they want; used_gpu_hours: fading with a half-life of a week"},
+    {"QueueName", "name:s", NULL},
+    {"QueueChange", "name:s weight:n?", "a/b lies below a; a/@ada is the user ada in a"},
+    {"QuotaChange", "name:s gpus:i? borrow:b?",
+     "borrow: more than that, after all that are within their quota"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},

@@ -237,11 +237,14 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 	    json_get_str(b, "", "name", &ch->name, e) < 0 || json_get_bool(b, "", "pinned", &ch->pinned, e) < 0 ||
 	    json_get_obj(b, "", "tags", &ch->tags, e) < 0 || time_of(b, &ch->time_s, e) < 0)
 		return -1;
-	if (ch->queue && str_check_name(ch->queue, 64, "queue", e) < 0)
+	if (ch->queue && (spec_check_queue(ch->queue, 0, e) < 0 || queue_exists(c, ch->queue, e) < 0 ||
+	                  queue_holds(c, ch->queue, j->r.owner, j->r.gpus, e) < 0))
 		return -1;
-	if (ch->queue && strcmp(ch->queue, "default") != 0)
-		return err_set(e, ERR_UNSUPPORTED,
-		               "queue: queues are reserved and not built yet; there is only \"default\"");
+	if (ch->queue && j->act && strcmp(ch->queue, j->r.queue ? j->r.queue : "") != 0)
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "job %llu is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
+		    (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
 	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
@@ -328,7 +331,7 @@ void req_set(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	moved = ch.priority != j->r.priority;
+	moved = ch.priority != j->r.priority || (ch.queue && strcmp(ch.queue, j->r.queue ? j->r.queue : "") != 0);
 	set_fields(c, j, rq, &ch);
 	set_tags(c, j, rq, ch.tags);
 	if (moved && j->r.status == JOB_QUEUED) {

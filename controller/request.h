@@ -34,6 +34,12 @@
 	R(REQ_NODE_RM, 1, "remove a node")   /* body: {force?} */                                                \
 	R(REQ_TOP, 0, "overview")            /* -> running and waiting jobs, use of nodes, last metrics */       \
 	R(REQ_TOKEN, 1, "make a join token") /* body: {kind: join, ttl_s} -> {token, expires_at} */              \
+	R(REQ_QUEUES, 0,                                                                                         \
+	  "list queues") /* -> {queues: [..]} with weight, quota, what is held, waits, was used */               \
+	R(REQ_QUEUE_SET, 1, "set a queue") /* node: its path; body: {weight?} */                                 \
+	R(REQ_QUEUE_RM, 1, "remove a queue")                                                                     \
+	R(REQ_QUOTA_SET, 1, "set a quota") /* node: path of a queue or user; body: {gpus, borrow?} */            \
+	R(REQ_QUOTA_RM, 1, "remove a quota")                                                                     \
 	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \
 	R(REQ_STATS, 0, "counters")   /* -> numbers for /metrics */
 

@@ -108,7 +108,16 @@ static const struct route table[] = {
      "events as they happen; Last-Event-ID or after resumes"},
     {HTTP_GET, V1 "/top", ROLE_USER, 0, api_top, "", NULL, "Top", "running and waiting jobs, use of nodes"},
     {HTTP_GET, V1 "/pools", ROLE_USER, RF_LATER, NULL, "", NULL, "Problem", "warm pools"},
-    {HTTP_GET, V1 "/queues", ROLE_USER, RF_LATER, NULL, "", NULL, "Problem", "queues and quotas"},
+    {HTTP_GET, V1 "/queues", ROLE_USER, 0, api_queues, "", NULL, "QueueList",
+     "queues and users in them: weights, quotas, what they hold, wait for and have used"},
+    {HTTP_POST, V1 "/queues", ROLE_ADMIN, RF_WRITE, api_queue_set, "", "QueueChange", "Queue",
+     "make a queue, or change its weight; of a user in it, too"},
+    {HTTP_DELETE, V1 "/queues/{path*}", ROLE_ADMIN, RF_WRITE, api_queue_rm, "", NULL, "QueueName",
+     "remove a queue in which no job is left"},
+    {HTTP_POST, V1 "/quotas", ROLE_ADMIN, RF_WRITE, api_quota_set, "", "QuotaChange", "Queue",
+     "bound the GPUs that a queue, or a user in it, holds at once"},
+    {HTTP_DELETE, V1 "/quotas/{path*}", ROLE_ADMIN, RF_WRITE, api_quota_rm, "", NULL, "Queue",
+     "take a quota off"},
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "who the caller is"},
 
     /* the dashboard's login */

@@ -27,6 +27,8 @@ int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 		return err_set(e, ERR_LIMIT, "limits.max_runtime_s: %s is more than the administrator allows (%s)",
 		               str_duration(s->max_runtime_s, asked, sizeof asked),
 		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
+	if (queue_exists(c, s->queue, e) < 0)
+		return -1;
 	if (spec_nodes(s) == 0 || spec_nodes(s) > SPEC_MAX_NODES || spec_ranks(s) == 0 ||
 	    spec_ranks(s) > SPEC_MAX_RANKS)
 		return err_set(e, ERR_LIMIT, "a job has 1 to %d instances and 1 to %d ranks", SPEC_MAX_NODES,
@@ -41,6 +43,15 @@ uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct 
 	                                : c->cfg.max_runtime_default_s;
 
 	return c->cfg.max_runtime_limit_s && v > c->cfg.max_runtime_limit_s ? c->cfg.max_runtime_limit_s : v;
+}
+
+static uint64_t gpus_of(const struct job_spec *s)
+{
+	uint64_t gpus = 0;
+
+	for (size_t i = 0; i < s->n_groups; i++)
+		gpus += (uint64_t)s->groups[i].instances * s->groups[i].gpus_per_instance;
+	return gpus;
 }
 
 static int check_possible(struct core *c, const struct job_spec *s, char *text, size_t n, struct err *e)
@@ -125,11 +136,9 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 {
 	const struct job_spec *s = rq->spec;
 	char digest[HASH_HEX_SIZE];
-	uint64_t gpus = 0;
+	uint64_t gpus = gpus_of(s);
 	cJSON *d = cJSON_CreateObject();
 
-	for (size_t i = 0; i < s->n_groups; i++)
-		gpus += (uint64_t)s->groups[i].instances * s->groups[i].gpus_per_instance;
 	hash_hex(rq->text, strlen(rq->text), digest);
 	json_add_str(d, "name", s->name);
 	json_add_str(d, "owner", req_user(c, rq));
@@ -207,7 +216,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 		snprintf(text, n, "it would be held until it is released");
 		return;
 	}
-	alloc_ask(c, rq->spec, &r);
+	alloc_ask(c, rq->spec, req_user(c, rq), &r);
 	if (c->failing)
 		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
 	else if (r.why == SCHED_FITS)
@@ -255,6 +264,7 @@ static void take(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_bundle(rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
 	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
+	    queue_holds(c, rq->spec->queue, req_user(c, rq), gpus_of(rq->spec), &e) < 0 ||
 	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;

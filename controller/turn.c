@@ -323,12 +323,15 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 {
 	struct job_rec *r = &j->r;
 	enum job_status before = r->status;
-	int was_new = !r->created_us;
+	int was_new = !r->created_us, counted;
 	struct event_row ev = {.job = r->id, .at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
 	struct err e;
 
 	if (!data)
 		data = cJSON_CreateObject();
+	counted = t == EV_CHANGED && !job_ended(r->status);
+	if (counted)
+		queue_jobs(c, r->queue, -1);
 	if (t == EV_PLACED) /* the next attempt takes the place of this one: its last row goes first */
 		write_attempt(turn_now(c), j);
 	if (of_attempt(t))
@@ -339,9 +342,13 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 #ifdef HEARTH_FAULTS
 		abort();
 #endif
+		if (counted)
+			queue_jobs(c, r->queue, 1);
 		cJSON_Delete(data);
 		return -1;
 	}
+	if (counted)
+		queue_jobs(c, r->queue, 1);
 	record(c, &ev, json_text(data));
 	if (t == EV_RANK_EXITED && FAULT("mistake.event_twice"))
 		record(c, &ev, json_text(data));
@@ -353,6 +360,10 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		if (!was_new)
 			c->counts[before]--;
 		c->counts[r->status]++;
+		if (was_new)
+			queue_jobs(c, r->queue, 1);
+		else if (job_ended(r->status))
+			queue_jobs(c, r->queue, -1);
 		if (was_new)
 			c->unfinished++;
 		else if (job_ended(r->status))
@@ -494,15 +505,17 @@ static void commit_metrics(struct core *c)
 
 void turn_commit(struct core *c)
 {
-	struct turn *t = c->now;
+	struct turn *t;
 	struct err e;
 	int rc;
 
 	if (c->stopping) /* what the last commit let go may have caused more: the next hearthd sees to it */
 		return;
 	commit_metrics(c);
-	if (!t || c->flying)
+	if (!c->now || c->flying)
 		return;
+	usage_write(c);
+	t = c->now;
 	write_rows(c);
 	c->now = NULL;
 	if (!t->n) { /* only answers and orders that nothing new explains */

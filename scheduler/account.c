@@ -88,19 +88,60 @@ void account_change(struct sched *s, struct account *a, uint64_t gpus, int sign)
 	}
 }
 
+void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t from_s)
+{
+	double half = (double)s->policy.half_life_s;
+
+	for (; a; a = a->parent) {
+		uint64_t from = from_s > a->since ? from_s : a->since;
+
+		a->use = account_use(s, a);
+		a->use_at = s->now_s;
+		if (from < s->now_s)
+			a->use += (double)gpus * half / LN2 * (1 - exp2(-(double)(s->now_s - from) / half));
+	}
+}
+
+void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t at_s)
+{
+	struct account *a = make(s, path, strlen(path));
+	uint64_t at = at_s < s->now_s ? at_s : s->now_s;
+
+	a->use = gpu_s > 0 ? gpu_s * exp2(-(double)(s->now_s - at) / (double)s->policy.half_life_s) : 0;
+	a->use_at = s->now_s;
+	a->since = at;
+	s->input++;
+}
+
+void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state *out)
+{
+	const struct account *a = find(s, path, strlen(path));
+
+	memset(out, 0, sizeof *out);
+	if (!a)
+		return;
+	out->gpus = a->gpus;
+	out->use_gpu_s = account_use(s, a);
+	for (uint32_t i = 0; i < s->n_active; i++) {
+		const struct lane *l = s->active[i];
+
+		if (!account_below(l->account, a))
+			continue;
+		out->waiting += l->waiting->size;
+		out->wants += l->waiting->size * l->shape->gpus;
+	}
+}
+
 /* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */
 static double share(const struct sched *s, const struct account *a)
 {
 	return (account_use(s, a) + 60.0 * (double)a->gpus) / a->weight;
 }
 
-int account_before(const struct sched *s, const struct account *a, const struct account *b)
+void account_part(const struct account **pa, const struct account **pb)
 {
-	double x, y;
+	const struct account *a = *pa, *b = *pb;
 
-	if (a == b)
-		return 0;
-	/* To brothers. An account above the other shares with nobody there: it goes first. */
 	while (a->depth > b->depth)
 		a = a->parent;
 	while (b->depth > a->depth)
@@ -109,11 +150,39 @@ int account_before(const struct sched *s, const struct account *a, const struct 
 		a = a->parent;
 		b = b->parent;
 	}
+	*pa = a;
+	*pb = b;
+}
+
+int account_before(const struct sched *s, const struct account *a, const struct account *b)
+{
+	double x, y;
+
+	if (a == b)
+		return 0;
+	account_part(&a, &b);
 	if (a == b)
 		return 0;
 	x = share(s, a);
 	y = share(s, b);
 	return x < y ? -1 : x > y;
+}
+
+double sched_usage(const struct sched *s, const char *path)
+{
+	const struct account *a = find(s, path, strlen(path));
+
+	return a ? account_use(s, a) : 0;
+}
+
+size_t sched_queue_list(const struct sched *s, const char **paths, size_t max)
+{
+	size_t n = 0;
+
+	for (const struct account *a = s->accounts; a && n < max; a = a->hh.next)
+		if (*a->path)
+			paths[n++] = a->path;
+	return n;
 }
 
 int account_full(const struct account *a, uint64_t gpus)

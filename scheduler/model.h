@@ -87,6 +87,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t depth;
 	double weight, use;    /* GPU-seconds, decayed to use_at */
 	uint64_t use_at, gpus; /* gpus: held now, also by those below */
+	uint64_t since;        /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
 	int borrow;
 	UT_hash_handle hh;
@@ -232,14 +233,22 @@ int lane_learns(const struct sched *s);
 /* account.c */
 struct account *account_get(struct sched *s, const char *queue, const char *owner);
 void account_change(struct sched *s, struct account *a, uint64_t gpus,
-                    int sign);                                      /* starts or stops to hold */
+                    int sign); /* starts or stops to hold */
+void account_past(struct sched *s, struct account *a, uint64_t gpus,
+                  uint64_t from_s);                                 /* held from then until now */
 double account_use(const struct sched *s, const struct account *a); /* decayed to now */
 int account_before(const struct sched *s, const struct account *a,
                    const struct account *b); /* <0 a has less of its share */
+/* To where their ways to the root part: brothers, which compete. One account when one stands above the other:
+ * it shares with nobody there. */
+void account_part(const struct account **a, const struct account **b);
 /* 0 may hold so many more; 1 only by borrowing; 2 not at all */
 int account_full(const struct account *a, uint64_t gpus);
 int account_below(const struct account *a, const struct account *top);
 void accounts_fini(struct sched *s);
+
+/* sched.c: would a pass that is made now look at the one before the other? */
+int order_before(const struct sched *s, const struct job *a, const struct job *b);
 
 /* shadow.c: the place kept for one job */
 void shadow_make(struct sched *s, struct job *head);

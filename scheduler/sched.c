@@ -215,6 +215,25 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 	s->input++;
 }
 
+void sched_job_restore(struct sched *s, const struct sched_job *in, const struct sched_decision *d,
+                       uint64_t start_s)
+{
+	struct sched_job wishes = *in;
+	struct job *j;
+	uint64_t start = start_s < s->now_s ? start_s : s->now_s, gpus = 0;
+
+	wishes.n_after = 0;
+	if (!d->n || sched_job_add(s, &wishes) < 0)
+		return;
+	sched_job_holds(s, in->id, d, in->memory_bytes, in->disk_bytes, in->exclusive);
+	j = find(s, in->id);
+	j->lane->start_sum -= j->start_s - start;
+	j->start_s = j->saved_s = start;
+	for (uint32_t i = 0; i < j->n_holds; i++)
+		gpus += j->holds[i].n_gpus;
+	account_past(s, j->lane->account, gpus, start);
+}
+
 /* ---- order ----------------------------------------------------------------------------------- */
 
 struct bid { /* a lane with what orders it */
@@ -257,6 +276,23 @@ static int bid_before(const struct sched *s, const struct bid *a, const struct b
 			return x < y;
 	}
 	return queue_before(a->job, b->job);
+}
+
+static struct bid bid_of(const struct sched *s, const struct job *j)
+{
+	struct bid b = {j->lane, NULL, 0, 0};
+
+	b.job = (struct job *)(uintptr_t)j;
+	b.due = s->policy.learned && is_due(s, j);
+	b.borrows = account_full(j->lane->account, j->shape->gpus) == 1;
+	return b;
+}
+
+int order_before(const struct sched *s, const struct job *a, const struct job *b)
+{
+	struct bid x = bid_of(s, a), y = bid_of(s, b);
+
+	return bid_before(s, &x, &y);
 }
 
 /* A new look: expected run times, and from which wait on a job is due. */
@@ -514,7 +550,7 @@ size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max)
 		for (uint32_t k = 0; k < s->n_active; k++) {
 			const struct job *j = queue_at(s->active[k], taken[k]);
 
-			if (j && (!best || queue_before(j, best))) {
+			if (j && (!best || order_before(s, j, best))) {
 				best = j;
 				of = k;
 			}

@@ -108,6 +108,19 @@ struct sched_queue {     /* also an owner in a queue: "a/b/alice" */
 	int borrow;          /* may hold more while nobody within quota could use it */
 };
 void sched_queue_set(struct sched *s, const struct sched_queue *q);
+struct sched_queue_state {
+	uint64_t gpus;  /* held now, by all below it */
+	uint64_t wants; /* GPUs that the waiting jobs below it ask for */
+	uint32_t waiting;
+	double use_gpu_s; /* decayed to now */
+};
+void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state *out);
+double sched_usage(const struct sched *s, const char *path); /* GPU seconds, decayed to now */
+/* Every queue and owner that there ever was here, at most max, by no order; the texts stay the library's. */
+size_t sched_queue_list(const struct sched *s, const char **paths, size_t max);
+/* At load: the use of a queue or owner as it was at that time, with all that was held until then. It goes
+ * before sched_job_restore of the jobs that hold since. */
+void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t at_s);
 
 struct sched_book { /* nodes that are kept: an advance reservation, or a maintenance window */
 	uint64_t id, from_s, to_s;
@@ -157,6 +170,9 @@ void sched_job_release_place(struct sched *s, uint64_t id,
  * instance. */
 void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
                      uint64_t disk_bytes, int exclusive);
+/* The same for a job of which all is known: it runs since start_s, and counts for its queue and owner. */
+void sched_job_restore(struct sched *s, const struct sched_job *j, const struct sched_decision *d,
+                       uint64_t start_s);
 /* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
 struct sched_decision *sched_step(struct sched *s);
 struct sched_settled {

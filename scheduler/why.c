@@ -335,12 +335,50 @@ static const struct job *blocker(const struct sched *s, const struct job *j)
 
 	for (uint32_t i = 0; i < s->n_active; i++) {
 		const struct lane *l = s->active[i];
-		const struct job *first = l->shape->hopeless_gen == s->nodes_gen ? NULL : queue_first(l);
+		const struct job *first = l->shape->hopeless_gen == s->nodes_gen ? NULL : l->first;
 
-		if (first && first != j && queue_before(first, j) && (!best || queue_before(first, best)))
+		if (!first || first == j || account_full(l->account, l->shape->gpus) == 2)
+			continue;
+		if (order_before(s, first, j) && (!best || order_before(s, first, best)))
 			best = first;
 	}
 	return best;
+}
+
+/* Jobs of this lane that a pass that is made now would look at before j: of another account all of j's
+ * priority, or none. */
+static uint32_t ahead_in(const struct sched *s, const struct lane *l, const struct job *j)
+{
+	struct job edge = {.priority = j->priority};
+	int c = s->policy.fair ? account_before(s, l->account, j->lane->account) : 0;
+
+	if (!c)
+		return queue_count_before(l, j);
+	edge.order = edge.id = c < 0 ? UINT64_MAX : 0;
+	return queue_count_before(l, &edge);
+}
+
+static double gpu_hours(const struct sched *s, const struct account *a)
+{
+	return account_use(s, a) / 3600;
+}
+
+/* Why that one is first. */
+static void explain_turn(const struct sched *s, const struct job *j, const struct job *first, struct text *o)
+{
+	const struct account *a = first->lane->account, *b = j->lane->account;
+
+	text_add(o, "waits its turn: job %" PRIu64, first->id);
+	if (first->priority != j->priority || !s->policy.fair || !account_before(s, a, b)) {
+		text_add(o, " (priority %" PRId64 ") is ahead and does not fit yet", first->priority);
+		return;
+	}
+	account_part(&a, &b);
+	text_add(o,
+	         " of %s is ahead and does not fit yet: %s has used less of its share (%.1f GPU hours, weight "
+	         "%.1f; %s: "
+	         "%.1f, weight %.1f)",
+	         a->path, a->path, gpu_hours(s, a), a->weight, b->path, gpu_hours(s, b), b->weight);
 }
 
 static void explain_quota(const struct job *j, struct sched_reason *r, struct text *o)
@@ -377,8 +415,7 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 		say_busy(s, sh, failed, &o);
 	} else if (first) {
 		r->why = SCHED_BEHIND;
-		text_add(&o, "waits its turn: job %" PRIu64 " (priority %" PRId64 ") is ahead and does not fit yet",
-		         first->id, first->priority);
+		explain_turn(s, j, first, &o);
 	} else {
 		r->why = SCHED_FITS;
 		text_add(&o, "can start now");
@@ -444,5 +481,5 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 		explain_now(s, j, r);
 	}
 	for (uint32_t i = 0; i < s->n_active; i++)
-		r->ahead += queue_count_before(s->active[i], j);
+		r->ahead += ahead_in(s, s->active[i], j);
 }

@@ -263,13 +263,40 @@ static int on_answer(sqlite3_stmt *st, const struct store_load *l)
 	return l->answer(&r, l->arg);
 }
 
+static int on_queue(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct queue_row r = {sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
+	                      sqlh_u64(st, 2), sqlh_u32(st, 3)};
+
+	return l->queue(&r, l->arg);
+}
+
+static int on_usage(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct usage_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2)};
+
+	return l->usage(&r, l->arg);
+}
+
+static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	int rc = 0;
+
+	if (l->queue)
+		rc = each(db, "SELECT path, is_queue, weight_milli, quota_gpus, borrow FROM queue ORDER BY path", 0,
+		          on_queue, l, e);
+	if (rc == 0 && l->usage)
+		rc = each(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
+	return rc;
+}
+
 int store_load(struct store *s, const struct store_load *l, struct err *e)
 {
 	uint64_t now_us = clock_real_us(s->clock);
 	sqlite3 *db = s->read;
-	int rc = 0;
+	int rc = load_queues(db, l, e);
 
-	if (l->job)
+	if (rc == 0 && l->job)
 		rc = each(db,
 		          "SELECT " JOB_COLUMNS
 		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE

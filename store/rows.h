@@ -97,6 +97,18 @@ struct tag_row {
 	char *key, *value;
 };
 
+struct queue_row { /* borrowed */
+	const char *path;
+	uint8_t is_queue, borrow;
+	uint64_t weight_milli;
+	uint32_t quota_gpus;
+};
+
+struct usage_row { /* borrowed */
+	const char *path;
+	uint64_t gpu_ms, at_us;
+};
+
 struct answer_row { /* borrowed */
 	const char *key, *digest;
 	uint32_t status;

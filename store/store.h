@@ -61,6 +61,9 @@ void store_txn_token(struct store_txn *t, const struct token_row *r);
 void store_txn_metric(struct store_txn *t, const struct metric_chunk *c);
 /* Keeps an answer for IDEM_KEPT_US; older ones go. */
 void store_txn_answer(struct store_txn *t, const struct answer_row *r);
+void store_txn_queue(struct store_txn *t, const struct queue_row *r);
+void store_txn_queue_del(struct store_txn *t, const char *path);
+void store_txn_usage(struct store_txn *t, const struct usage_row *r);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -88,6 +91,8 @@ struct store_load {
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first; may be NULL */
 	int (*ended)(const char *status, uint64_t jobs, void *arg); /* how many ended so; may be NULL */
+	int (*queue)(const struct queue_row *r, void *arg);   /* above before below; may be NULL, as the next */
+	int (*usage)(const struct usage_row *r, void *arg);
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);

@@ -33,6 +33,9 @@ enum op_kind {
 	OP_SETTING,
 	OP_SETTING_DEL,
 	OP_RUN_INFO,
+	OP_QUEUE,
+	OP_QUEUE_DEL,
+	OP_USAGE,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
 	OP_METRIC = OP_SQL,
 	OP_DROP,

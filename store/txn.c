@@ -305,6 +305,33 @@ void store_txn_token(struct store_txn *t, const struct token_row *r)
 	end(t);
 }
 
+void store_txn_queue(struct store_txn *t, const struct queue_row *r)
+{
+	begin(t, OP_QUEUE, 0);
+	put_s(t, r->path);
+	put_u(t, r->is_queue);
+	put_u(t, r->weight_milli);
+	put_u(t, r->quota_gpus);
+	put_u(t, r->borrow);
+	end(t);
+}
+
+void store_txn_queue_del(struct store_txn *t, const char *path)
+{
+	begin(t, OP_QUEUE_DEL, 0);
+	put_s(t, path);
+	end(t);
+}
+
+void store_txn_usage(struct store_txn *t, const struct usage_row *r)
+{
+	begin(t, OP_USAGE, 0);
+	put_s(t, r->path);
+	put_u(t, r->gpu_ms);
+	put_u(t, r->at_us);
+	end(t);
+}
+
 void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 {
 	begin(t, value ? OP_SETTING : OP_SETTING_DEL, 0);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What orders jobs and keeps them waiting, on real processes: jobs that wait for other jobs.
+# What orders jobs and keeps them waiting, on real processes: jobs that wait for other jobs, queues, shares and quotas.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
 why=$(cluster_can)
@@ -46,6 +46,50 @@ ok "who waits for any end of it runs" hearth wait "$any" --timeout 60
 is "$(show "$any" '.attempts | length')" 1 "once"
 nok "what could never start is refused" submit late "exit 0" "" --after "$bad"
 like "$(cat "$CLUSTER/said")" "could never start: it waited for job $bad to end well, and that one failed" "with the reason"
+
+# --- queues, shares, quotas ---------------------------------------------------------------------------------------
+gpu='"resources": {"gpus_per_instance": 1}'
+nok "a job for a queue that is not there is refused" submit moon "exit 0" '"queue": "moon"'
+like "$(cat "$CLUSTER/said")" 'there is no queue "moon"' "and named"
+ok "a queue of weight 1" hearth queue set slow
+ok "one of weight 3" hearth queue set fast weight=3
+ok "a quota of four GPUs for all of it" hearth quota set slow gpus=4 borrow=yes
+ok "another queue, with a quota" hearth queue set tight
+ok "of two GPUs" hearth quota set tight gpus=2
+reborn
+is "$(hearth queue ls --json | jq -c '[.queues[] | select(.queue) | [.name, .weight, .quota_gpus, .borrow]]')" '[["default",1,null,false],["fast",3,null,false],["slow",1,4,true],["tight",1,2,false]]' "hearthd was killed: all is there"
+like "$(hearth quota ls)" "tight +1 +2" "quota ls"
+t1=$(submit t1 "sleep 300" '"queue": "tight", "resources": {"gpus_per_instance": 2}')
+wait_until 60 status_is "$t1" running
+t2=$(submit t2 "exit 0" '"queue": "tight", '"$gpu")
+like "$(hearth why "$t2")" "tight holds 2 of the 2 GPUs of its quota; this job wants 1" "why names the quota that a job waits for"
+nok "a job that its quota could never allow is refused" submit t3 "exit 0" '"queue": "tight", "resources": {"gpus_per_instance": 3}'
+nok "a queue with jobs is not removed" hearth queue rm tight
+ok "the quota is taken off" hearth quota rm tight
+ok "and the job goes at once" hearth wait "$t2" --timeout 60
+hearth stop "$t1" --grace 1 >/dev/null
+hearth wait "$t1" --timeout 60 >/dev/null
+ok "an empty queue is removed" hearth queue rm tight
+
+# One job at a time on all 8 GPUs: 1 to 3.
+hearth quota rm slow >/dev/null
+whole='"resources": {"instances": 2, "gpus_per_instance": 4, "ranks_per_instance": 1}'
+block=$(submit block "sleep 2" "$whole")
+for i in $(seq 6); do
+	submit "slow$i" "sleep 1.2" '"queue": "slow", '"$whole" >/dev/null
+	submit "fast$i" "sleep 1.2" '"queue": "fast", '"$whole" >/dev/null
+done
+last=$(submit end "exit 0" '"priority": -5, '"$whole")
+like "$(hearth why last)" "jobs? ahead" "the last one knows how many are ahead"
+hearth wait "$block" --timeout 60 >/dev/null
+reborn
+ok "all of them run" hearth wait "$last" --timeout 300
+starts=$(hearth ls --all --limit 100 --json | jq -r '[.jobs[] | select(.name | test("^(slow|fast)[0-9]"))] | sort_by(.started_at) | map(.name[0:4]) | .[0:8] | map(select(. == "fast")) | length')
+ok "of the first eight starts about six are of the weight 3: $starts" test "$starts" -ge 5 -a "$starts" -le 7
+changes=$(python3 -c 'import sqlite3, sys
+for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute("SELECT type, data FROM event WHERE job = 0 AND type GLOB \"qu*_*\" ORDER BY id"): print(*row)' "$CLUSTER/head/data/hearth.db")
+like "$changes" 'quota_set .*"tight".*"gpus":2' "each change is an event"
+like "$changes" 'queue_removed .*"tight".*"by":' "with who made it"
 
 cluster_clean
 cluster_down

@@ -72,6 +72,9 @@ static const struct {
     {"{" CMD ", \"experiment\": \"a b\"}", "experiment"},
     {"{" CMD ", \"notes\": \"a\\u0007\"}", "notes: has a control character"},
     {"{" CMD ", \"queue\": \"a b\"}", "queue"},
+    {"{" CMD ", \"queue\": \"a//b\"}", "queue is empty"},
+    {"{" CMD ", \"queue\": \"a/@ada\"}", "queue: queue '@ada' must begin with a letter"},
+    {"{" CMD ", \"queue\": \"a/b/c/d/e\"}", "at most 4 levels"},
     {"{" CMD ", \"tags\": [\"a\"]}", "tags: expected an object, got a list"},
     {"{" CMD ", \"tags\": {\"a\": 1}}", "tags.a: expected a string, got a number"},
     {"{" CMD ", \"tags\": {\"a b\": \"1\"}}", "tags.a b"},
@@ -340,7 +343,6 @@ static const char *const reserved[] = {
     "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\"}}",
     ("\"groups\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"resources\": {\"placement\": {\"span\": "
      "\"rack\"}}"),
-    "\"queue\": \"night\"",
     "\"resources\": {\"instance_type\": \"auto\"}",
     "\"output_uri\": \"s3://bucket/x\"",
 };

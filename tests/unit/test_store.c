@@ -115,6 +115,11 @@ static void put_rest(struct store_txn *t)
 	                      .created_us = KIT_T0,
 	                      .expires_us = UINT64_MAX / 4};
 
+	store_txn_queue(t, &(struct queue_row){"a/@ada", 0, 1, 1500, 7});
+	store_txn_queue(t, &(struct queue_row){"b", 1, 0, 1000, 0});
+	store_txn_queue_del(t, "b");
+	store_txn_usage(t, &(struct usage_row){"a", 5, 6});
+	store_txn_usage(t, &(struct usage_row){"a", 11, 13});
 	store_txn_node(t, &n);
 	n.id = 6;
 	n.name = C("old");
@@ -167,7 +172,7 @@ static void fill(struct kit *k)
 }
 
 struct loaded {
-	int jobs, attempts, ranks, nodes, tokens, idems;
+	int jobs, attempts, ranks, nodes, tokens, idems, queues;
 	char spec[1024], last[64];
 };
 
@@ -208,9 +213,31 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 	return 0;
 }
 
+static int on_queue(const struct queue_row *r, void *arg)
+{
+	((struct loaded *)arg)->queues += !strcmp(r->path, "a/@ada") && !r->is_queue && r->weight_milli == 1500 &&
+	                                          r->quota_gpus == 7 && r->borrow
+	                                      ? 1
+	                                      : 100;
+	return 0;
+}
+static int on_usage(const struct usage_row *r, void *arg)
+{
+	((struct loaded *)arg)->queues += !strcmp(r->path, "a") && r->gpu_ms == 11 && r->at_us == 13 ? 10 : 100;
+	return 0;
+}
+
 static struct store_load all(struct loaded *l)
 {
-	return (struct store_load){on_job, on_attempt, on_rank, on_node, on_token, on_idem, NULL, NULL, l};
+	return (struct store_load){.job = on_job,
+	                           .attempt = on_attempt,
+	                           .rank = on_rank,
+	                           .node = on_node,
+	                           .token = on_token,
+	                           .idem = on_idem,
+	                           .queue = on_queue,
+	                           .usage = on_usage,
+	                           .arg = l};
 }
 
 static void check_load(struct kit *k, const char *when)
@@ -225,6 +252,7 @@ static void check_load(struct kit *k, const char *when)
 	ok(l.jobs == 1 && l.attempts == 1 && l.ranks == 2 && l.nodes == 1 && l.tokens == 1 && l.idems == 1,
 	   "%s: what is unfinished is loaded (%d %d %d %d %d %d)", when, l.jobs, l.attempts, l.ranks, l.nodes,
 	   l.tokens, l.idems);
+	is_int(l.queues, 11, "a quota and what was used, not the queue that was removed");
 	is_str(l.spec, KIT_SPEC, "the specification is verbatim");
 	is_str(l.last, "SECRET-TOKEN-XYZ failed", "fields of the attempt");
 	is_int(store_max_ids(k->store, &job, &event, &node, &e), 0, "store_max_ids");
@@ -567,10 +595,10 @@ static void test_schema(void)
 
 	kit_open(&k, "schema");
 	kit_close(&k);
-	sql(k.path, "INSERT INTO migration VALUES (8, '0008_future', 'x', 0)");
-	refused(k.path, "schema 8", "a newer schema is refused");
+	sql(k.path, "INSERT INTO migration VALUES (9999, '9999_future', 'x', 0)");
+	refused(k.path, "schema 9999", "a newer schema is refused");
 	sql(k.path,
-	    "DELETE FROM migration WHERE number = 8; UPDATE migration SET checksum = 'y' WHERE number = 1");
+	    "DELETE FROM migration WHERE number = 9999; UPDATE migration SET checksum = 'y' WHERE number = 1");
 	refused(k.path, "another text", "a changed migration is refused");
 	snprintf(path, sizeof(path), "%s/other.db", tap_tmpdir());
 	sql(path, "CREATE TABLE things (a)");

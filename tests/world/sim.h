@@ -175,7 +175,7 @@ struct sim {
 	struct sim_rank *ranks;
 	struct sim_artifact *artifacts;
 	uint64_t n_submitted;
-	uint8_t *job_ended; /* 1 ended, 2 well, 4 placed */
+	uint8_t *job_ended;
 	uint32_t job_ended_n;
 	int in_old_order;
 	jmp_buf crash;

@@ -1,0 +1,64 @@
+/*
+ * api_queues: queues and quotas. The state thread checks names and values; here only the shape of the body.
+ */
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "controller/api.h"
+#include "controller/server_int.h"
+
+void api_queues(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_QUEUES, NULL));
+}
+
+static void change(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+{
+	cJSON *body = route_body(c);
+	const char *name = NULL;
+	struct request *rq;
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0 || json_get_str(body, "", "name", &name, &e) < 0 ||
+	    (!name && err_set(&e, ERR_INVALID, "name: needed: QUEUE, or QUEUE/@USER") < 0)) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	rq = server_request_new(c, op, body);
+	rq->node = xstrdup(name);
+	server_request(c, io, rq);
+}
+
+static void removal(struct call *c, struct io *io, enum request_op op)
+{
+	struct request *rq = server_request_new(c, op, NULL);
+
+	rq->node = xstrdup(c->params[0]);
+	server_request(c, io, rq);
+}
+
+void api_queue_set(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"name", "weight", NULL};
+
+	change(c, io, REQ_QUEUE_SET, keys);
+}
+
+void api_queue_rm(struct call *c, struct io *io)
+{
+	removal(c, io, REQ_QUEUE_RM);
+}
+
+void api_quota_set(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"name", "gpus", "borrow", NULL};
+
+	change(c, io, REQ_QUOTA_SET, keys);
+}
+
+void api_quota_rm(struct call *c, struct io *io)
+{
+	removal(c, io, REQ_QUOTA_RM);
+}
