@@ -53,9 +53,11 @@ static const struct {
     {"EventList", "events:a next:i?", "next: give it as `after`"},
     {"AttemptList", "attempts:a", NULL},
     {"RankList", "ranks:a", NULL},
-    {"Metrics", "", "one member for each name: {last, min, max, step, count}"},
+    {"Metrics", "",
+     "one member for each name: {last, min, max, step, count, attempt, rank, ranks}; of one rank in one "
+     "attempt"},
     {"Series", "name:s rank:i? attempt:i? points:a",
-     "points: [step, time, value] or, downsampled, [step, time, mean, min, max]"},
+     "points: [step, time, value] or, downsampled (raw: false), [step, time, mean, min, max, points, nan]"},
     {"Run", "facts:a", "facts: {attempt, node, kind, text}"},
     {"LogList", "streams:a", "streams: {attempt, stream, size, complete}"},
     {"ArtifactList", "artifacts:a",

@@ -1,5 +1,5 @@
 /*
- * cmd_jobs: looking at jobs: ls, show, why, top.
+ * cmd_jobs: looking at jobs: ls, why, top.
  */
 #include "common/clock.h"
 #include "common/json.h"
@@ -7,7 +7,6 @@
 #include "common/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
-#include "jobctl/metrics.h"
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
@@ -115,191 +114,6 @@ static int exec_ls(struct ctx *c)
 	return 0;
 }
 
-/* ---- show ---- */
-
-static void line(const char *head, const char *value)
-{
-	if (!value || !*value || !strcmp(value, "-"))
-		return;
-	char *safe = print_safe(value);
-	printf("%s%-12s%s %s\n", print_bold(), head, print_reset(), safe);
-	free(safe);
-}
-
-static void show_phases(const cJSON *attempt)
-{
-	const cJSON *p;
-	int first = 1;
-	cJSON_ArrayForEach (p, jget(attempt, "phases")) {
-		printf("%s%s %s", first ? "    phases: " : ", ", print_member(p, "name"),
-		       print_span(jtext(p, "started_at"), jtext(p, "ended_at")));
-		first = 0;
-	}
-	if (!first)
-		putchar('\n');
-}
-
-static void show_attempts(const cJSON *job)
-{
-	const cJSON *a, *n;
-	cJSON_ArrayForEach (a, jget(job, "attempts")) {
-		printf("%sAttempt %s%s", print_bold(), print_member(a, "number"), print_reset());
-		const char *outcome = jtext(a, "outcome");
-		printf("  %s", outcome && *outcome ? outcome : "in progress");
-		if (jtext(a, "class") && *jtext(a, "class"))
-			printf(" (%s)", print_member(a, "class"));
-		printf(" on");
-		cJSON_ArrayForEach (n, jget(a, "nodes")) {
-			char *node = print_safe(cJSON_IsString(n) ? n->valuestring : print_member(n, "node"));
-			printf(" %s", node);
-			free(node);
-		}
-		if (jtext(a, "started_at"))
-			printf(", %s", print_span(jtext(a, "started_at"), jtext(a, "ended_at")));
-		putchar('\n');
-		if (jtext(a, "reason") && *jtext(a, "reason")) {
-			char *safe = print_safe(jtext(a, "reason"));
-			printf("    %s\n", safe);
-			free(safe);
-		}
-		show_phases(a);
-	}
-}
-
-static void show_artifacts(const cJSON *job)
-{
-	const cJSON *a;
-	cJSON_ArrayForEach (a, jget(job, "artifacts")) {
-		char size[32];
-		const cJSON *b = jget(a, "size_bytes");
-		const char *kind = print_member(a, "kind"), *uri = jtext(a, "uri");
-		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
-		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
-		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
-		if (uri)
-			printf(", at %s\n", uri);
-		else
-			printf(", kept by hearthd: jobctl get %s %s\n", print_member(job, "id"), kind);
-	}
-}
-
-static void show_tags(const cJSON *job)
-{
-	const cJSON *t;
-	cJSON_ArrayForEach (t, jget(job, "tags")) {
-		char *text = xasprintf("%s=%s", t->string, cJSON_IsString(t) ? t->valuestring : "");
-		line("tag", text);
-		free(text);
-	}
-}
-
-static void show_dropped(const cJSON *job)
-{
-	const cJSON *d;
-	cJSON_ArrayForEach (d, jget(job, "dropped")) {
-		const char *name = cJSON_IsString(d) ? d->valuestring : "";
-		const char *at = jtext(jget(job, "dropped_at"), name);
-		char *text =
-		    xasprintf("%s by %s on %.10s", name, cJSON_IsTrue(jget(job, "deleted")) ? "rm" : "retention",
-		              at ? at : "an unknown day");
-		line("removed", at ? text : name);
-		free(text);
-	}
-}
-
-static int show_ranks(struct ctx *c, uint64_t job)
-{
-	static const char *const heads[] = {">RANK", "NODE", "STATE", ">EXIT", ">SIGNAL",
-	                                    "OOM",   ">PID", ">RAN",  "TEXT"};
-	char *path = xasprintf("/jobs/%llu/ranks", (unsigned long long)job);
-	cJSON *answer;
-	const cJSON *r;
-	int rc = ctx_call(c, "GET", path, NULL, &answer);
-	free(path);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	struct table *t = table_create(heads, 9);
-	cJSON_ArrayForEach (r, jget(answer, "ranks")) {
-		table_cell(t, print_member(r, "rank"));
-		table_cell(t, print_member(r, "node"));
-		table_cell(t, print_member(r, "state"));
-		table_cell(t, print_member(r, "exit_code"));
-		table_cell(t, print_member(r, "signal"));
-		table_cell(t, cJSON_IsTrue(jget(r, "oom")) ? "yes" : "-");
-		table_cell(t, print_member(r, "pid"));
-		table_cell(t, print_span(jtext(r, "started_at"), jtext(r, "ended_at")));
-		table_cell(t, print_member(r, "text"));
-	}
-	if (table_rows(t))
-		table_print(t);
-	else
-		puts("No ranks: the job was not placed yet.");
-	table_destroy(t);
-	cJSON_Delete(answer);
-	return 0;
-}
-
-static void show_limit(const cJSON *job)
-{
-	const cJSON *limit = jget(job, "max_runtime_s");
-	const char *from = jtext(job, "max_runtime_from");
-	char text[40];
-	if (!cJSON_IsNumber(limit))
-		return;
-	str_duration((uint64_t)limit->valuedouble, text, sizeof(text));
-	char *all = xasprintf("%s (%s)", text,
-	                      from && !strcmp(from, "set")             ? "set later"
-	                      : from && !strcmp(from, "specification") ? "of the specification"
-	                                                               : "the cluster's default");
-	line("time limit", all);
-	free(all);
-}
-
-static int exec_show(struct ctx *c)
-{
-	uint64_t id;
-	if (ref_resolve(c, c->args.operand[0], &id))
-		return -1;
-	if (args_has(&c->args, "ranks"))
-		return show_ranks(c, id);
-	cJSON *job = ctx_job(c, id);
-	if (!job || ctx_show_json(c, job)) {
-		cJSON_Delete(job);
-		return job ? 0 : -1;
-	}
-	const char *status = jtext(job, "status");
-	char *name = print_safe(print_member(job, "name"));
-	printf("%sJob %s%s  %s  %s%s%s\n", print_bold(), print_member(job, "id"), print_reset(), name,
-	       print_status_colour(status), status ? status : "-", print_reset());
-	free(name);
-	line("reason", jtext(job, "reason"));
-	line("owner", jtext(job, "owner"));
-	line("experiment", jtext(job, "experiment"));
-	line("notes", jtext(job, "notes"));
-	line("created", print_time(jtext(job, "created_at")));
-	line("started", print_time(jtext(job, "started_at")));
-	line("ended", print_time(jtext(job, "ended_at")));
-	if (jtext(job, "started_at"))
-		line("ran", print_span(jtext(job, "started_at"), jtext(job, "ended_at")));
-	line("exit code", print_member(job, "exit_code"));
-	show_limit(job);
-	if (print_number(job, "priority") != 0)
-		line("priority", print_member(job, "priority"));
-	if (jtext(job, "queue") && strcmp(jtext(job, "queue"), "default") != 0)
-		line("queue", jtext(job, "queue"));
-	line("wanted", jtext(job, "wanted"));
-	line("clean-up", jtext(job, "cleanup"));
-	if (cJSON_IsTrue(jget(job, "pinned")))
-		line("pinned", "nothing of it is removed by age");
-	show_tags(job);
-	show_dropped(job);
-	show_attempts(job);
-	metrics_table(jget(job, "metrics"), print_number(job, "attempt_count"));
-	show_artifacts(job);
-	cJSON_Delete(job);
-	return 0;
-}
-
 /* ---- why, top ---- */
 
 static int exec_why(struct ctx *c)
@@ -390,7 +204,7 @@ static void top_once(const cJSON *answer)
 	       print_member(nodes, "gpus_used"), print_member(nodes, "gpus"), b, r,
 	       print_member(nodes, "slots_used"), print_member(nodes, "slots"), b, r,
 	       print_member(jobs, "running"), print_member(jobs, "waiting"));
-	line("problem", jtext(answer, "problem"));
+	print_line("problem", jtext(answer, "problem"));
 	top_running(jget(answer, "running"));
 	top_waiting(jget(answer, "waiting"));
 }
@@ -420,14 +234,11 @@ static const struct arg_opt ls_opts[] = {
     {"before", 0, "ID", "only jobs older than that: the next page"},
     {"removed", 0, NULL, "also those whose data was removed by `jobctl rm`"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt show_opts[] = {{"ranks", 'r', NULL, "its processes, one line each"},
-                                           {NULL, 0, NULL, NULL}};
 static const struct arg_opt top_opts[] = {{"once", '1', NULL, "show it once, also on a terminal"},
                                           {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_jobs[] = {
     {"ls", "[QUERY...]", "list jobs: status:X owner:X name:X tag.K=V or text", ls_opts, 0, 32, exec_ls},
-    {"show", "JOB", "all about a job", show_opts, 1, 1, exec_show},
     {"why", "JOB", "what a job waits for, or why it ended", NULL, 1, 1, exec_why},
     {"top", "", "what runs now", top_opts, 0, 0, exec_top},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

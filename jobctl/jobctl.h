@@ -44,8 +44,8 @@ enum {
 
 extern const struct verb
     *const verb_lists[]; /* NULL-terminated list of lists, each ending with a NULL name */
-extern const struct verb verbs_submit[], verbs_jobs[], verbs_change[], verbs_logs[], verbs_data[],
-    verbs_metrics[], verbs_diff[], verbs_queue[], verbs_wait[], verbs_events[], verbs_cluster[],
+extern const struct verb verbs_submit[], verbs_jobs[], verbs_show[], verbs_change[], verbs_logs[],
+    verbs_data[], verbs_metrics[], verbs_diff[], verbs_queue[], verbs_wait[], verbs_events[], verbs_cluster[],
     verbs_local[], verbs_simulate[], verbs_completion[];
 
 struct client *ctx_client(struct ctx *c); /* NULL: ctx->err is set */

@@ -14,6 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HEAD_WIDTH 12
+#define FILE_WIDTH 100
+
 struct table {
 	char **heads;
 	size_t columns;
@@ -151,6 +154,43 @@ static size_t terminal_width(void)
 	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col)
 		return w.ws_col;
 	return (size_t)-1;
+}
+
+size_t print_width(void)
+{
+	size_t width = terminal_width();
+	return width == (size_t)-1 || width < 40 ? FILE_WIDTH : width;
+}
+
+void print_line(const char *head, const char *value)
+{
+	if (!value || !*value || !strcmp(value, "-"))
+		return;
+	char *safe = print_safe(value);
+	printf("%s%-*s%s %s\n", print_bold(), HEAD_WIDTH, head, print_reset(), safe);
+	free(safe);
+}
+
+void print_items(const char *head, char *const *items, size_t n)
+{
+	size_t width = print_width(), used = 0;
+	for (size_t i = 0; i < n; i++) {
+		char *safe = print_safe(items[i]);
+		size_t need = shown_width(safe);
+		if (i && used + 2 + need > width) {
+			putchar('\n');
+			used = 0;
+		}
+		if (!used)
+			printf("%s%-*s%s ", print_bold(), HEAD_WIDTH, i ? "" : head, print_reset());
+		else
+			fputs("  ", stdout);
+		used += used ? 2 + need : HEAD_WIDTH + 1 + need;
+		fputs(safe, stdout);
+		free(safe);
+	}
+	if (n)
+		putchar('\n');
 }
 
 static void put_cell(const char *s, size_t width, int right, int last, size_t room)

@@ -90,6 +90,15 @@ rc 0 "^$job completed$" "wait" wait "$job" --timeout 60
 rc 0 "Job $job .*train.*completed" "show" show last
 like "$OUT" "Attempt 1.*succeeded" "with its attempt"
 like "$OUT" "jobctl get $job model" "and what it left"
+like "$OUT" "^command      /usr/bin/env python3 train.py$" "its command"
+like "$OUT" "^launcher     direct$" "its launcher"
+like "$OUT" "^resources    2 nodes, each with 1 rank" "its resources, defaults too"
+like "$OUT" "^hyperparams  lr=0.1$" "its hyperparameters"
+like "$OUT" "^source       src: jobctl get $job code$" "its source, and how to get it"
+like "$OUT" "^output       kept by hearthd$" "where its output goes"
+like "$OUT" "^loss +0.025 +0.025 +1 +40 +40 +rank 0 of 2$" "its metrics, and of what"
+unlike "$OUT" "$(printf '\033')" "no colour in a file"
+is "$(field "$job" '[.spec.command[2], .spec.launcher, .spec.resources.instances, .hyperparameters.lr, .spec.source_dir] | @csv')" '"train.py","direct",2,0.1,"src"' "as JSON, too"
 is "$(field "$job" '[.id, .name, .status, .exit_code, (.attempts | length), .metrics.loss.last, .tags.team] | @csv')" \
 	"$job,\"train\",\"completed\",0,1,0.025,\"vision\"" "show --json"
 is "$(field "$job" '[has("owner", "created_at", "started_at", "ended_at", "reason", "spec", "attempts", "metrics", "artifacts")] | all')" true "with all that is promised"
@@ -208,6 +217,27 @@ rc 0 "one" "submit --follow" submit echo.json --follow
 is "$(sed 1d <<<"$OUT")" "one
 two" "shows the log behind the id"
 like "$("$jobctl" submit - --wait <echo.json)" '^[0-9]+$' "a specification from standard input"
+
+# --- a checkout, odd words, terminal ---------------------------------------------------------------------------
+if command -v git >/dev/null; then
+	mkdir repo && echo 'print(1)' >repo/a.py
+	(cd repo && git init -q -b main . && git -c user.name=t -c user.email=t@t add a.py && git -c user.name=t -c user.email=t@t commit -qm one && echo 'print(2)' >a.py)
+	commit=$(git -C repo rev-parse --short=12 HEAD)
+	spec git.json '.command = ["sh", "-c", "echo \"two words\"\nexit 0"] | .source_dir = "repo" | .output_uri = "file://'"$home"'/results/" | .hyperparameters = {text: "a b", list: [1, 2]}'
+	rc 0 "" "a job from a checkout" submit git.json --wait
+	run show last
+	like "$OUT" "^source       repo, git $commit on main, with uncommitted changes: jobctl get [0-9]+ code$" "show names commit, branch and changes"
+	like "$OUT" "^command      sh -c 'echo \"two words\"\\\\nexit 0'$" "words as a shell takes them, on one line"
+	like "$OUT" "^hyperparams  text='a b'  list=\\[1,2\\]$" "hyperparameters of all kinds"
+	like "$OUT" "^output       file://$home/results/$" "the folder for its output"
+	is "$(field last '.run | [.git_branch, .git_dirty] | @csv')" '"main",true' "as JSON, too"
+	if command -v script >/dev/null; then
+		like "$(TERM=xterm script -qec "'$jobctl' show last" /dev/null)" "$(printf '\033')\\[" "colours on a terminal"
+		unlike "$(TERM=xterm NO_COLOR=1 script -qec "'$jobctl' show last" /dev/null)" "$(printf '\033')\\[" "unless NO_COLOR says not to"
+	fi
+else
+	skip "a job from a checkout" "git is missing"
+fi
 
 # --- mistakes, each with what and where: nothing of it reaches the queue -----------------------------------------
 before=$("$jobctl" ls --all --json | jq '.jobs[0].id')
