@@ -119,6 +119,7 @@ struct stage_params {
 	const struct wire_strv
 	    *input_digests;      /* one per input: digest or uri of job:ID/kind inputs, "" for others */
 	const char *resume_from; /* digest, file:// uri or NULL */
+	int64_t resume_step;     /* that must be in it when it is a file:// uri; -1 any */
 	struct nodelog *setup;   /* where progress and pip's output go */
 };
 struct stage_ops {

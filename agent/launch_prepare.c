@@ -116,6 +116,7 @@ static void start_staging(struct launch *l)
 	                         .bundle_digest = or_null(m->bundle_digest),
 	                         .input_digests = &l->plan->g->input_digests,
 	                         .resume_from = or_null(m->resume_from),
+	                         .resume_step = m->resume_step,
 	                         .setup = l->setup};
 
 	launch_phase(l, "staging");

@@ -23,6 +23,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/secret.h"
+#include "common/steps.h"
 #include "common/strutil.h"
 #include "shim/shim.h"
 
@@ -139,21 +140,6 @@ static void note_environment(struct launch *l, const struct lproc *p, const stru
 	strv_fini(&masked);
 }
 
-/* Last whole number in a name; -1 none. */
-static int64_t step_of(const char *name)
-{
-	const char *end = name + strlen(name), *begin;
-	char digits[20];
-	uint64_t step;
-
-	while (end > name && (end[-1] < '0' || end[-1] > '9'))
-		end--;
-	for (begin = end; begin > name && begin[-1] >= '0' && begin[-1] <= '9';)
-		begin--;
-	snprintf(digits, sizeof(digits), "%.*s", (int)(end - begin), begin);
-	return end - begin < 19 && str_parse_u64(digits, &step) == 0 ? (int64_t)step : -1;
-}
-
 /* The entry of that step; of several the first by name. NULL: none. */
 static char *step_entry(const struct launch *l, int64_t step)
 {
@@ -165,7 +151,7 @@ static char *step_entry(const struct launch *l, int64_t step)
 
 	/* The folder is the account's: not without end, on the loop. */
 	for (int i = 0; d && i < ENTRIES_MAX && (one = readdir(d)); i++) {
-		if (one->d_name[0] == '.' || step_of(one->d_name) != step ||
+		if (one->d_name[0] == '.' || steps_of(one->d_name, strlen(one->d_name)) != step ||
 		    (found && strcmp(found, one->d_name) <= 0))
 			continue;
 		free(found);

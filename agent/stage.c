@@ -175,8 +175,9 @@ static int stage_resume(struct stage *s)
 	if (!s->resume)
 		return 0;
 	stage_phase(s, "resume", 0);
-	rc = strncmp(s->resume, "file://", 7) == 0 ? stage_files(s, s->resume + 7, "checkpoints", &e)
-	                                           : stage_tree(s, s->resume, "checkpoints", &e);
+	rc = stage_resume_step(s, &e) < 0            ? -1
+	     : strncmp(s->resume, "file://", 7) == 0 ? stage_files(s, s->resume + 7, "checkpoints", &e)
+	                                             : stage_tree(s, s->resume, "checkpoints", &e);
 	if (rc == 0) {
 		stage_say(s, "checkpoint %.80s is in place", s->resume);
 		return 0;
@@ -313,6 +314,8 @@ static void run(struct worker *w, void *arg)
 	drop_old(s);
 	rc = open_ml(s);
 	if (rc == 0)
+		rc = stage_output(s);
+	if (rc == 0)
 		rc = stage_bundle(s);
 	for (size_t i = 0; i < s->n_inputs && rc == 0; i++)
 		rc = stage_one_input(s, &s->inputs[i]);
@@ -354,6 +357,7 @@ static void stage_free(void *arg)
 	free(s->bundle);
 	free(s->resume);
 	free(s->requirements);
+	free(s->output);
 	free(s->venv_bin);
 	free(s);
 }
@@ -387,6 +391,9 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	user_copy(&s->user, p->user);
 	s->bundle = xstrdup(p->bundle_digest);
 	s->resume = xstrdup(p->resume_from);
+	s->resume_step = p->resume_step;
+	if (spec->output_uri && strncmp(spec->output_uri, "file:///", 8) == 0)
+		s->output = xstrdup(spec->output_uri + strlen("file://"));
 	s->requirements = xstrdup(spec->requirements);
 	s->limit = spec->disk_bytes;
 	s->n_inputs = spec->n_inputs;

@@ -2,8 +2,8 @@
  * stage_int: what the files of staging share. Everything here runs on the stage's thread, but for stage.c's
  * callbacks.
  *
- * Files: stage.c (order of steps, reports), stage_tree.c (bundle and trees), input.c (channels), venv.c
- * (requirements).
+ * Files: stage.c (order of steps, reports), stage_check.c (what is looked at first), stage_tree.c (bundle and
+ * trees), input.c (channels), venv.c (requirements).
  */
 #ifndef HEARTH_AGENT_STAGE_INT_H
 #define HEARTH_AGENT_STAGE_INT_H
@@ -34,6 +34,8 @@ struct stage {
 	struct launch_user user;
 	struct asuser as;
 	char *bundle, *resume, *requirements;
+	char *output; /* folder of output_uri; NULL none */
+	int64_t resume_step;
 	struct stage_input *inputs;
 	size_t n_inputs;
 	struct strv pip_env;   /* NAME=VALUE of the job that pip is to see */
@@ -71,6 +73,12 @@ int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account 
 
 /* ---- input.c ---- */
 int stage_one_input(struct stage *s, const struct stage_input *in);
+
+/* ---- stage_check.c ---- */
+/* What can be known before anything is brought in: the outputs have a place, the step to resume from is
+ * there. */
+int stage_output(struct stage *s);
+int stage_resume_step(struct stage *s, struct err *e);
 
 /* ---- venv.c ---- */
 int stage_requirements(struct stage *s);

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int64_t checkpoint_step_of(const char *name, size_t n); /* -1: no number in it */
 /* ERR_NOT_FOUND names the steps that there are. */
 int checkpoint_has_step(const char *manifest, size_t n, int64_t step, struct err *e);
 

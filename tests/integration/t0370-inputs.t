@@ -99,6 +99,17 @@ for from in "$kept" "$stored"; do
 	is "$log" weights "the model of job $from is another job's input"
 done
 
+echo x >"$CLUSTER/plain"
+run nowhere '"command": ["/bin/sh", "-c", "echo ran"], "output_uri": "file://'"$CLUSTER"'/plain"'
+like "$(show "$id" '.status + " " + .reason')" 'failed .*output_uri.*/plain is no folder' "an output_uri that takes nothing ends the job, and says so"
+is "$(show "$id" '.attempts | map(.class) | join(" ")') $(show "$id" '[.attempts[].phases[].name] | index("running")')" "user_error null" "by its owner's fault, before anything ran"
+run steps '"command": ["/bin/sh", "-c", "mkdir $HEARTH_CHECKPOINT_DIR/step-100 && echo hundred >$HEARTH_CHECKPOINT_DIR/step-100/w"], "output_uri": "file://'"$CLUSTER"'/results/"'
+from=$id
+run resumed '"command": ["/bin/sh", "-c", "cat $HEARTH_RESUME_FROM/w"], "resume_from": "job:'"$from"'@100"'
+is "$(hearth logs "$id")" hundred "a step of a checkpoint at an output_uri is resumed from"
+run nostep '"command": ["/bin/sh", "-c", "echo ran"], "resume_from": "job:'"$from"'@200"'
+like "$(show "$id" '.status + " " + .reason')" 'failed .*holds no step 200; there is 100' "one that is not there ends the job, with those that are"
+
 # --- the source and its record -------------------------------------------------------------------------------------------
 echo 'print("version 1")' >"$src/train.py"
 git -C "$src" init -q && git -C "$src" -c user.name=t -c user.email=t@example.org add -A && git -C "$src" -c user.name=t -c user.email=t@example.org commit -qm one

@@ -29,6 +29,7 @@ void stagekit_put(const char *path, const char *text)
 void stagekit_start(struct stagekit *k)
 {
 	memset(k, 0, sizeof(*k));
+	k->resume_step = -1;
 	signal(SIGPIPE, SIG_IGN);
 	ends_start();
 	chmod(top, 0711); /* the job's account walks through, as in a real DATA */
@@ -148,6 +149,7 @@ struct stage *stagekit_begin(struct stagekit *k, const char *keys, const char *b
 	                         .user = &k->user,
 	                         .bundle_digest = bundle,
 	                         .resume_from = resume,
+	                         .resume_step = k->resume_step,
 	                         .input_digests = &list};
 	struct job_spec *spec;
 	struct stage *s;

@@ -16,6 +16,7 @@ struct stagekit {
 	struct launch_user user;
 	struct launch_paths paths;
 	unsigned runs;
+	int64_t resume_step;                /* -1 any */
 	void (*before)(struct stagekit *k); /* called when the folders are made, before staging; NULL none */
 	/* of the last run */
 	struct nodelog *setup;
