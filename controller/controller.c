@@ -529,6 +529,7 @@ int controller_verify(const struct controller_options *o, struct err *e)
 	cleanup_free char *path = xasprintf("%s/hearth.db", o->data_dir);
 
 	store_verify_set_reducer(event_reducer, NULL);
+	store_verify_set_cluster(event_cluster_reducer);
 	return store_verify(path, print_line, NULL, e);
 }
 

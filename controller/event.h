@@ -87,8 +87,13 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
                 struct err *e);
 /* As store_reducer_fn: replay and comparison with the rows (replay.c). */
 struct event_row;
+struct node_row;
+struct token_row;
 struct store_job_rows;
 int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg);
+/* As store_cluster_fn: the cluster's events against rows of nodes and tokens (replay_cluster.c). */
+int event_cluster_reducer(void **state, const struct event_row *ev, const struct node_row *node,
+                          const struct token_row *token, char *why, size_t why_size);
 
 #endif

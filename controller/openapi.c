@@ -79,7 +79,7 @@ static const struct {
      "job: the id of who holds it"},
     {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},
     {"Drain", "reason:s?", NULL},
-    {"QueueList", "queues:a", "queues: Queue each; also users that have waited or used something"},
+    {"QueueList", "queues:a<Queue>", "queues: Queue each; also users that have waited or used something"},
     {"Queue",
      "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
      "name: QUEUE, or QUEUE/@USER; queue: something was set for it; gpus: held now; waiting: jobs, "

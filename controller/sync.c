@@ -54,6 +54,8 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 		rec_set(&n->fingerprint, print);
 		json_add_str(d, "node", name);
 		json_add_str(d, "text", "known by its certificate alone");
+		if (*print)
+			json_add_str(d, "certificate", print);
 		cluster_post(c, EV_JOINED, d);
 		node_mark(c, n);
 	}

@@ -196,8 +196,10 @@ static void joined(struct core *c, struct cnode *n, struct token *t, const char 
 	told_fini(&n->held); /* of the machine that had the name before */
 	told_fini(&n->sent);
 	n->list_unknown = 0;
-	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0)
+	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0) {
 		rec_set(&n->fingerprint, print);
+		json_add_str(d, "certificate", print);
+	}
 	node_mark(c, n);
 	t->used_us = now_real(c);
 	free(t->used_by);

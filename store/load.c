@@ -117,7 +117,7 @@ void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r)
 	};
 }
 
-static void node_from_row(sqlite3_stmt *st, struct node_row *r)
+void node_from_row(sqlite3_stmt *st, struct node_row *r)
 {
 	*r = (struct node_row){
 	    .id = sqlh_u64(st, 0),
@@ -133,7 +133,7 @@ static void node_from_row(sqlite3_stmt *st, struct node_row *r)
 	};
 }
 
-static void token_from_row(sqlite3_stmt *st, struct token_row *r)
+void token_from_row(sqlite3_stmt *st, struct token_row *r)
 {
 	*r = (struct token_row){
 	    .id = sqlh_dup(st, 0),
@@ -316,18 +316,14 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
 		    0, on_rank, l, e);
 	if (rc == 0 && l->node)
-		rc = each(db,
-		          "SELECT id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, "
-		          "drain FROM node "
-		          "WHERE state <> 'removed' ORDER BY id",
-		          0, on_node, l, e);
+		rc = each(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0, on_node, l,
+		          e);
 	if (rc == 0 && l->token)
-		rc = each(
-		    db,
-		    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
-		    "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
-		    "created_us, id",
-		    now_us, on_token, l, e);
+		rc = each(db,
+		          "SELECT " TOKEN_COLUMNS " FROM token "
+		          "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
+		          "created_us, id",
+		          now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
 	if (rc == 0 && l->ended)

@@ -149,7 +149,14 @@ typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const 
                                 char *why, size_t why_size, void *arg);
 void store_verify_set_reducer(store_reducer_fn fn, void *arg);
 
-/* Checks: SQLite's integrity, every job's rows against a replay of its events, projections against rows,
+/* The same for the events of no job: called for each in order (ev), then for each row of a node, the newest
+ * first, and of a token, then with nothing until it gives 0 and has freed *state; -1: a finding, in why. */
+typedef int (*store_cluster_fn)(void **state, const struct event_row *ev, const struct node_row *node,
+                                const struct token_row *token, char *why, size_t why_size);
+void store_verify_set_cluster(store_cluster_fn fn);
+
+/* Checks: SQLite's integrity, every job's rows against a replay of its events, those of nodes and tokens
+ * against the cluster's events, projections against rows,
  * chunks of series against their totals, blobs referenced (in blobs/ beside the file) exist. Calls report for
  * each finding, and for each check that was left out ("skipped: ..."). Returns the number of findings, -1
  * when it could not check. Works beside a running hearthd. */

@@ -192,6 +192,11 @@ void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
 #define ARTIFACT_COLUMNS   "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 #define ARTIFACT_N_COLUMNS 9
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
+#define NODE_COLUMNS                                                                                         \
+	"id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain"
+void node_from_row(sqlite3_stmt *st, struct node_row *r);
+#define TOKEN_COLUMNS "id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by"
+void token_from_row(sqlite3_stmt *st, struct token_row *r);
 
 /* Text that should be JSON: parsed and masked, a string when it is none, null when NULL. */
 cJSON *json_of_text(const char *text);

@@ -29,6 +29,12 @@ static struct {
 	store_reducer_fn fn;
 	void *arg;
 } reducer;
+static store_cluster_fn cluster;
+
+void store_verify_set_cluster(store_cluster_fn fn)
+{
+	cluster = fn;
+}
 
 void store_verify_set_reducer(store_reducer_fn fn, void *arg)
 {
@@ -240,6 +246,60 @@ static void check_replay(struct verify *v)
 		find(v, "cannot read: %s", e.text);
 	sqlite3_finalize(events);
 	job_reader_close(&reader);
+}
+
+static void replay_cluster(struct verify *v, void **state)
+{
+	static const char sql[] =
+	    "SELECT id, job, attempt, at_us, type, data FROM event WHERE job = 0 ORDER BY id";
+	struct err e = {.text = ""};
+	sqlite3_stmt *events = sqlh_prepare(v->db, sql, &e);
+	char why[512] = "";
+	int rc = -1;
+
+	while (events && (rc = sqlh_step(events, &e)) > 0) {
+		struct event_row ev = {sqlh_u64(events, 0), 0, 0, sqlh_u64(events, 3), sqlh_dup(events, 4),
+		                       sqlh_dup(events, 5)};
+
+		if (cluster(state, &ev, NULL, NULL, why, sizeof(why)) < 0)
+			find(v, "event %llu (%s) cannot be replayed: %s", (unsigned long long)ev.id, ev.type, why);
+		event_row_fini(&ev);
+	}
+	if (rc < 0)
+		find(v, "cannot read: %s", e.text);
+	sqlite3_finalize(events);
+}
+
+static void check_cluster(struct verify *v)
+{
+	struct err e = {.text = ""};
+	sqlite3_stmt *nodes = sqlh_prepare(v->db, "SELECT " NODE_COLUMNS " FROM node ORDER BY id DESC", &e);
+	sqlite3_stmt *tokens = sqlh_prepare(v->db, "SELECT " TOKEN_COLUMNS " FROM token ORDER BY id", &e);
+	struct node_row node;
+	struct token_row token;
+	void *state = NULL;
+	char why[512] = "";
+	int rc = nodes && tokens ? 0 : -1;
+
+	replay_cluster(v, &state);
+	while (rc >= 0 && (rc = sqlh_step(nodes, &e)) > 0) {
+		node_from_row(nodes, &node);
+		if (cluster(&state, NULL, &node, NULL, why, sizeof(why)) < 0)
+			find(v, "node %s: replay of the cluster's events differs: %s", node.name, why);
+		node_row_fini(&node);
+	}
+	while (rc >= 0 && (rc = sqlh_step(tokens, &e)) > 0) {
+		token_from_row(tokens, &token);
+		if (cluster(&state, NULL, NULL, &token, why, sizeof(why)) < 0)
+			find(v, "token %s: replay of the cluster's events differs: %s", token.id, why);
+		token_row_fini(&token);
+	}
+	if (rc < 0)
+		find(v, "cannot read: %s", e.text);
+	while (cluster(&state, NULL, NULL, NULL, why, sizeof(why)) < 0)
+		find(v, "%s", why);
+	sqlite3_finalize(nodes);
+	sqlite3_finalize(tokens);
 }
 
 /* ---- series
@@ -455,6 +515,10 @@ static void run(struct verify *v)
 		check_replay(v);
 	else
 		say(v, "skipped: replay of the events (this program was built without the state machine)");
+	if (cluster)
+		check_cluster(v);
+	else
+		say(v, "skipped: nodes and tokens against events (this program was built without the state machine)");
 	each(v,
 	     "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER "
 	     "BY job, name",

@@ -453,6 +453,16 @@ void world_msg(struct world *w, const char *node, uint64_t session, uint16_t typ
 	               type, ++w->next_frame, wire_copy(type, msg));
 }
 
+int world_join(struct world *w, const char *node)
+{
+	char body[400];
+
+	world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}");
+	snprintf(body, sizeof body, "{\"token\": \"%s\", \"node\": \"%s\", \"csr\": \"csr\"}",
+	         world_text(w, "token"), node);
+	return world_request(w, REQ_JOIN, 0, node, body);
+}
+
 uint64_t world_agent_connect(struct world *w, const char *node)
 {
 	struct wm_hello h = {.version = 1,
@@ -648,11 +658,23 @@ const char *world_check(struct world *w)
 	return bad;
 }
 
+static char findings[4096];
+
 static void on_finding(const char *line, void *arg)
 {
+	size_t n = strlen(findings);
+
 	(void)arg;
-	if (strncmp(line, "skipped:", 8) != 0)
-		tap_diag("verify: %s", line);
+	if (strncmp(line, "skipped:", 8) == 0)
+		return;
+	tap_diag("verify: %s", line);
+	snprintf(findings + n, sizeof findings - n, "%s\n", line);
+}
+
+const char *world_findings(const struct world *w)
+{
+	(void)w;
+	return findings;
 }
 
 int world_verify(struct world *w)
@@ -660,7 +682,9 @@ int world_verify(struct world *w)
 	struct err e;
 	int n;
 
+	findings[0] = '\0';
 	store_verify_set_reducer(event_reducer, NULL);
+	store_verify_set_cluster(event_cluster_reducer);
 	n = store_verify(w->path, on_finding, NULL, &e);
 	if (n < 0)
 		tap_diag("verify: %s", e.text);

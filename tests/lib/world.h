@@ -66,6 +66,8 @@ void world_advance(struct world *w, uint64_t us); /* in steps, with ticks and tu
 
 /* Requests as the administrator; world_turn is included. Status and body are in w. */
 int world_request(struct world *w, enum request_op op, uint64_t job, const char *node, const char *body);
+/* A node joins with a token made for it; 201. */
+int world_join(struct world *w, const char *node);
 struct request *world_rq(struct world *w, enum request_op op, uint64_t job);
 uint64_t world_submit(struct world *w, const char *spec); /* id; 0 refused */
 uint64_t world_submit_full(struct world *w, const char *spec, const char *body, const char *key,
@@ -99,5 +101,6 @@ const char *world_check(struct world *w);
 /* The store against itself, replay of all events included. Number of findings; they are printed as TAP
  * diagnostics. */
 int world_verify(struct world *w);
+const char *world_findings(const struct world *w); /* of the last look, a line each */
 
 #endif

@@ -36,6 +36,11 @@ static const struct {
     {REQ_RESUME, HTTP_POST, NODE "/resume"},
     {REQ_NODE_LOST, HTTP_POST, NODE "/lost"},
     {REQ_NODE_RM, HTTP_DELETE, NODE},
+    {REQ_QUEUES, HTTP_GET, "/api/v1/queues"},
+    {REQ_QUEUE_SET, HTTP_POST, "/api/v1/queues"},
+    {REQ_QUEUE_RM, HTTP_DELETE, "/api/v1/queues/{path*}"},
+    {REQ_QUOTA_SET, HTTP_POST, "/api/v1/quotas"},
+    {REQ_QUOTA_RM, HTTP_DELETE, "/api/v1/quotas/{path*}"},
     {REQ_TOP, HTTP_GET, "/api/v1/top"},
     {REQ_TOKEN, HTTP_POST, "/api/v1/tokens"},
     {REQ_JOIN, HTTP_POST, "/api/v1/agents/join"},
@@ -186,6 +191,23 @@ static void test_nodes(void)
 	world_destroy(w);
 }
 
+static void test_queues(void)
+{
+	struct world *w = world_create(4);
+
+	ask(w, REQ_QUEUES, 0, NULL, NULL, "with none");
+	ask(w, REQ_QUEUE_SET, 0, "night", "{\"weight\": 2.5}", "of a new one");
+	ask(w, REQ_QUOTA_SET, 0, "night", "{\"gpus\": 2, \"borrow\": true}", "of a queue");
+	ask(w, REQ_QUOTA_SET, 0, "night/@ada", "{\"gpus\": 1}", "of a user");
+	world_agent_up(w, "a", 1, 4);
+	world_submit(w, GPU);
+	world_submit(w, GPU);
+	ask(w, REQ_QUEUES, 0, NULL, NULL, "with jobs");
+	ask(w, REQ_QUOTA_RM, 0, "night", NULL, "of a queue");
+	ask(w, REQ_QUEUE_RM, 0, "night", NULL, "without jobs");
+	world_destroy(w);
+}
+
 /* While the store cannot be written. */
 static void test_failing(void)
 {
@@ -228,6 +250,7 @@ int main(void)
 	test_the_check();
 	test_jobs();
 	test_nodes();
+	test_queues();
 	test_failing();
 	for (int op = 0; op < N_OPS; op++)
 		if (op != REQ_STATS)

@@ -100,6 +100,95 @@ static void test_stopped_failing(void)
 	finish_well(w);
 }
 
+/* Nodes and tokens: what their events do not give is found. */
+static void test_spoiled_cluster(void)
+{
+	static const struct {
+		const char *spoil, *mend, *says;
+	} cases[] = {
+	    {"UPDATE node SET state = 'lost' WHERE name = 'a'", "UPDATE node SET state = 'up' WHERE name = 'a'",
+	     "node a"},
+	    {"UPDATE node SET drain = 0 WHERE name = 'b'", "UPDATE node SET drain = 1 WHERE name = 'b'", "drain"},
+	    {"UPDATE node SET reason = 'x' WHERE name = 'b'", "UPDATE node SET reason = 'fan' WHERE name = 'b'",
+	     "reason"},
+	    {"UPDATE node SET joined_us = joined_us + 60000000",
+	     "UPDATE node SET joined_us = joined_us - 60000000", "joined_us"},
+	    {"UPDATE node SET cert_fingerprint = 'f' || cert_fingerprint",
+	     "UPDATE node SET cert_fingerprint = substr(cert_fingerprint, 2)", "certificate"},
+	    {"UPDATE node SET address = 'x' || address", "UPDATE node SET address = substr(address, 2)",
+	     "address"},
+	    {"UPDATE node SET inventory = replace(inventory, '\"slots\":4', '\"slots\":8')",
+	     "UPDATE node SET inventory = replace(inventory, '\"slots\":8', '\"slots\":4')", "slots"},
+	    {"UPDATE node SET name = 'z' WHERE name = 'a'", "UPDATE node SET name = 'a' WHERE name = 'z'",
+	     "a has events and no row"},
+	    {"INSERT INTO node SELECT id + 100, 'y', address, state, reason, cert_fingerprint, inventory, "
+	     "joined_us, "
+	     "seen_us, drain FROM node WHERE name = 'a'",
+	     "DELETE FROM node WHERE name = 'y'", "no event tells of it"},
+	    {"UPDATE token SET owner = 'eve'", "UPDATE token SET owner = 'ada'", "by \"eve\""},
+	    {"UPDATE token SET expires_us = expires_us + 3600000000",
+	     "UPDATE token SET expires_us = expires_us - 3600000000", "token"},
+	    {"UPDATE token SET used_us = 1000 + created_us WHERE used_us = 0",
+	     "UPDATE token SET used_us = 0 WHERE used_us = 1000 + created_us", "used_us"},
+	    {"UPDATE token SET used_by = 'x' || used_by WHERE used_us > 0",
+	     "UPDATE token SET used_by = substr(used_by, 2) WHERE used_us > 0", "used it"},
+	    {"UPDATE token SET id = 'x' || id", "UPDATE token SET id = substr(id, 2)", "has events and no row"},
+	    {"UPDATE event SET data = '{\"node\": \"nobody\"}' || data WHERE type = 'connected'",
+	     "UPDATE event SET data = substr(data, 19) WHERE type = 'connected'", "cannot be replayed"},
+	};
+	struct world *w = world_create(11);
+	sqlite3 *db;
+
+	is_int(world_join(w, "c"), 201, "a node joins with a token");
+	world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"join\", \"ttl_s\": 60}");
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_request(w, REQ_DRAIN, 0, "b", "{\"reason\": \"fan\"}");
+	is_int(world_verify(w), 0, "nothing to find yet");
+	if (sqlite3_open(w->path, &db) != SQLITE_OK)
+		tap_bail("cannot open %s", w->path);
+	sqlite3_busy_timeout(db, 30000);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		is_int(sqlite3_exec(db, cases[i].spoil, NULL, NULL, NULL), SQLITE_OK, "spoil a row");
+		ok(sqlite3_changes(db) > 0, "it is another one now");
+		ok(world_verify(w) > 0 && strstr(world_findings(w), cases[i].says), "found: %s", cases[i].spoil);
+		is_int(sqlite3_exec(db, cases[i].mend, NULL, NULL, NULL), SQLITE_OK, "mend it");
+		is_int(world_verify(w), 0, "all is well");
+	}
+	sqlite3_close(db);
+	finish_well(w);
+}
+
+/* The whole life of a node leaves rows that its events give; so does a name that comes back. */
+static void test_cluster_life(void)
+{
+	struct world *w = world_create(12);
+
+	world_agent_up(w, "a", 1, 4);
+	is_int(world_verify(w), 0, "up");
+	world_request(w, REQ_DRAIN, 0, "a", "{}");
+	is_int(world_verify(w), 0, "drained");
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "reset");
+	world_turn(w);
+	world_request(w, REQ_NODE_LOST, 0, "a", "{}");
+	is_int(world_verify(w), 0, "lost");
+	world_agent_up(w, "a", 2, 4);
+	is_int(world_verify(w), 0, "up again, with another inventory");
+	world_request(w, REQ_RESUME, 0, "a", NULL);
+	is_int(world_verify(w), 0, "resumed");
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "reset");
+	world_turn(w);
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "it is removed");
+	is_int(world_verify(w), 0, "removed");
+	is_int(world_join(w, "a"), 201, "it joins again");
+	is_int(world_verify(w), 0, "joined again");
+	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "removed again");
+	world_restart(w);
+	is_int(world_join(w, "a"), 201, "it joins again");
+	is_int(world_verify(w), 0, "as another row after a restart");
+	finish_well(w);
+}
+
 static void test_failed(void)
 {
 	struct world *w = world_create(2);
@@ -378,6 +467,8 @@ int main(void)
 	test_held();
 	test_stopped();
 	test_stopped_failing();
+	test_spoiled_cluster();
+	test_cluster_life();
 	test_failed();
 	test_failed_behind();
 	test_busy();
