@@ -13,6 +13,7 @@
 #include "agent/parts.h"
 #include "agent/retire.h"
 #include "agent/rshd.h"
+#include "agent/skew.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "common/peer.h"
@@ -30,7 +31,8 @@ struct session {
 	int syncing; /* SYNC_END is still to come */
 	unsigned failures;
 	uint32_t beat_ms, lease_ms;
-	uint64_t seq, heard_us, sent_us[SENT_BEATS];
+	uint64_t seq, heard_us, sent_us[SENT_BEATS], sent_real_us[SENT_BEATS];
+	struct skew skew;
 	struct loop_timer *dial, *beat;
 	struct log_limit complaints;
 };
@@ -125,7 +127,10 @@ static void send_beat(struct session *s)
 	m.seq = ++s->seq;
 	m.boot_us = now_us(s);
 	m.peers_gen = guard_peers_gen(s->a->guard);
+	m.ahead_us = s->skew.ahead_us;
+	m.ahead_error_us = s->skew.error_us;
 	s->sent_us[m.seq % SENT_BEATS] = m.boot_us;
+	s->sent_real_us[m.seq % SENT_BEATS] = clock_real_us(s->a->env.clock);
 	session_send(s, WM_BEAT, &m, 0);
 	wire_fini(WM_BEAT, &m);
 	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
@@ -198,8 +203,11 @@ static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 	if (m->lease_ms)
 		s->lease_ms = m->lease_ms;
 	/* One that is older than what is remembered renews nothing. */
-	if (m->seq <= s->seq && s->seq - m->seq < SENT_BEATS)
+	if (m->seq <= s->seq && s->seq - m->seq < SENT_BEATS) {
 		guard_ack(s->a->guard, s->sent_us[m->seq % SENT_BEATS], m->lease_ms);
+		skew_take(&s->skew, s->sent_us[m->seq % SENT_BEATS], s->sent_real_us[m->seq % SENT_BEATS], m->real_us,
+		          now_us(s));
+	}
 	if (m->peers_changed || m->peers.n)
 		guard_peers(s->a->guard, &m->peers, m->peers_gen);
 }

@@ -72,7 +72,8 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	F(F64, price_per_hour) F(STRV, fabrics) F(STR, topology) F(STRV, software) F(STR, os_user) F(U8, is_root) F(STR, hostname)
 #define WM_BEAT_F(F)                                                                                                               \
 	F(U64, seq) F(U64, boot_us) F(F64, load1) F(U64, memory_used) F(U64, disk_free) F(F64, cpu_used) F(F64V, gpu_util) F(U64V, gpu_memory_used) \
-	F(U64, peers_gen) /* of the list of peers that it goes by; 0: of none, or it does not know */
+	F(U64, peers_gen) /* of the list of peers that it goes by; 0: of none, or it does not know */                                   \
+	F(I64, ahead_us) F(U64, ahead_error_us) /* its wall clock against hearthd's; error 0: not measured yet */
 /* full state after each connection: every launch and process the agent knows is reported between begin and end */
 #define WM_SYNC_BEGIN_F(F) F(U64, instance) F(U32, launches)
 #define WM_SYNC_END_F(F) F(U64, instance)

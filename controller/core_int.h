@@ -79,6 +79,9 @@ struct cnode {
 	uint64_t doubt_us;      /* boot: when it may last have been carrying on without a controller; 0 never */
 	uint8_t list_unknown;   /* from the store: what it was told is not on record */
 	uint8_t doubted;        /* that it is not declared lost was said */
+	uint8_t skewed;         /* that its clock is off was said */
+	int64_t ahead_us;       /* its wall clock against ours */
+	uint64_t ahead_error_us; /* of that, at most; 0 not measured */
 	struct stale *stale;
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
@@ -230,7 +233,7 @@ struct core {
 	int recheck_avoiders;
 	int stopping; /* nothing is taken or given any more */
 	int failing;  /* the store did not take a transaction */
-	int loaded;  /* memory is what the store has, and what followed */
+	int loaded;   /* memory is what the store has, and what followed */
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
@@ -376,6 +379,10 @@ char *inv_json(const struct wm_inventory *m);
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m);
 void lease_check(struct core *c);
 /* Silent for so long that it would be lost, were it certain that it does not carry on. */
+/* A time by the node's wall clock as ours was then, as far as that is known. 0 stays 0. */
+uint64_t node_time(const struct cnode *n, uint64_t us);
+/* Its clock is surely off by more than a second. */
+int node_skewed(const struct cnode *n);
 int node_doubtful(const struct core *c, const struct cnode *n);
 uint64_t node_silent_us(const struct core *c, const struct cnode *n); /* since its last sign of life */
 void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by);

@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -255,9 +256,12 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 		used = (size_t)snprintf(out, size, "%s", span);
 	}
 	if (n->reason && used < size)
-		snprintf(out + used, size - used, "%s%s", used ? "; " : "", n->reason);
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", n->reason);
 	else if (n->stale && !used)
-		snprintf(out, size, "a launch that must not be there is being removed");
+		used = (size_t)snprintf(out, size, "a launch that must not be there is being removed");
+	if (n->connected && node_skewed(n) && used < size)
+		snprintf(out + used, size - used, "%sits clock is %.1f s %s hearthd's: run NTP or chrony",
+		         used ? "; " : "", fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
 	return out;
 }
 
@@ -295,6 +299,13 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 		json_add_u64(o, "beat_age_ms", (now_boot(c) - n->beat_us) / 1000);
 	else
 		cJSON_AddNullToObject(o, "beat_age_ms");
+	if (n->ahead_error_us) {
+		cJSON_AddNumberToObject(o, "clock_ahead_ms", (double)n->ahead_us / 1e3);
+		cJSON_AddNumberToObject(o, "clock_error_ms", (double)n->ahead_error_us / 1e3);
+	} else {
+		cJSON_AddNullToObject(o, "clock_ahead_ms");
+		cJSON_AddNullToObject(o, "clock_error_ms");
+	}
 	json_add_time(o, "joined_at", n->joined_us);
 	json_add_time(o, "seen_at", n->seen_us);
 	labels = cJSON_AddArrayToObject(o, "labels");

@@ -23,6 +23,9 @@
 #include <string.h>
 
 #define CHECK_EVERY_US 250000
+#define SKEW_SMALL_US  100000ull
+#define SKEW_LARGE_US  1000000ull
+#define SKEW_MOST_US   (100ll * 365 * 86400 * 1000000)
 
 static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 {
@@ -40,6 +43,35 @@ static double finite_or_0(double v)
 	return isfinite(v) && v >= 0 ? v : 0;
 }
 
+uint64_t node_time(const struct cnode *n, uint64_t us)
+{
+	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
+
+	/* Clocks that are kept by a service agree better than can be measured here: their times stay as told. */
+	if (!us || !n->ahead_error_us || (uint64_t)off <= SKEW_SMALL_US + n->ahead_error_us)
+		return us;
+	return n->ahead_us > 0 && us <= (uint64_t)n->ahead_us ? 1 : us - (uint64_t)n->ahead_us;
+}
+
+int node_skewed(const struct cnode *n)
+{
+	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
+
+	return n->ahead_error_us && (uint64_t)off > SKEW_LARGE_US + n->ahead_error_us;
+}
+
+static void take_skew(struct cnode *n, const struct wm_beat *m)
+{
+	int unsound = m->ahead_us > SKEW_MOST_US || m->ahead_us < -SKEW_MOST_US;
+
+	n->ahead_us = unsound ? 0 : m->ahead_us;
+	n->ahead_error_us = unsound ? 0 : m->ahead_error_us;
+	if (node_skewed(n) && !n->skewed)
+		log_warn("event=clock_skew node=%s ahead_ms=%lld error_ms=%llu text=\"run NTP or chrony\"", n->name,
+		         (long long)n->ahead_us / 1000, (unsigned long long)n->ahead_error_us / 1000);
+	n->skewed = (uint8_t)node_skewed(n);
+}
+
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 {
 	n->beat_us = now_boot(c);
@@ -55,6 +87,7 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	    xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
 	n->doubt_us = 0;
 	n->doubted = 0;
+	take_skew(n, m);
 	peers_told(n, m->peers_gen);
 	answer_beat(c, n, m->seq);
 }

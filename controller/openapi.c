@@ -70,9 +70,11 @@ static const struct {
      "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
      "slots_used:i "
      "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
-     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? joined_at:t? seen_at:t? labels:S "
+     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? clock_ahead_ms:n? "
+     "clock_error_ms:n? joined_at:t? seen_at:t? labels:S "
      "jobs:a",
-     "state: up, connecting, drained, down, lost, joining; memory_held_bytes: promised to jobs; jobs: ids of "
+     "state: up, connecting, drained, down, lost, joining; memory_held_bytes: promised to jobs; "
+     "clock_ahead_ms: of hearthd's clock, known to clock_error_ms; jobs: ids of "
      "those "
      "that it works for"},
     {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",

@@ -263,9 +263,10 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	json_add_u64(d, "rank", m->rank);
 	json_add_str(d, "node", n->name);
 	json_add_u64(d, "pid", m->pid);
-	json_add_u64(d, "started_us", m->started_us);
+	/* By one clock: which rank failed first is judged by these, over all nodes. */
+	json_add_u64(d, "started_us", node_time(n, m->started_us));
 	if (m->state != PS_RUNNING)
-		json_add_u64(d, "ended_us", m->ended_us ? m->ended_us : now_real(c));
+		json_add_u64(d, "ended_us", m->ended_us ? node_time(n, m->ended_us) : now_real(c));
 	if (m->state == PS_EXITED)
 		rank_exited(m, d);
 	else if (*m->text)

@@ -119,6 +119,85 @@ static uint64_t run_two(struct world *w)
 	return id;
 }
 
+static void exits_at(struct world *w, const char *node, uint64_t job, uint32_t rank, uint32_t code,
+                     uint64_t at_us)
+{
+	struct wm_proc_report m = {.job = job,
+	                           .attempt = 1,
+	                           .epoch = job_find(w->core, job)->r.att->epoch,
+	                           .kind = PROC_RANK,
+	                           .rank = rank,
+	                           .state = PS_EXITED,
+	                           .pid = 100 + rank,
+	                           .exit_code = code,
+	                           .started_us = at_us - 1000000,
+	                           .ended_us = at_us,
+	                           .token = (char *)(uintptr_t) "t",
+	                           .text = (char *)(uintptr_t) ""};
+
+	world_msg(w, node, 0, WM_PROC_REPORT, &m);
+	world_turn(w);
+}
+
+static void beat_ahead(struct world *w, const char *node, int64_t ahead_us, uint64_t error_us)
+{
+	world_msg(w, node, 0, WM_BEAT,
+	          &(struct wm_beat){.seq = 1, .ahead_us = ahead_us, .ahead_error_us = error_us});
+}
+
+static const cJSON *shown(struct world *w, const char *node, const char *key)
+{
+	world_request(w, REQ_NODES, 0, node, NULL);
+	return cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "nodes"), 0), key);
+}
+
+/* Rank 1 fails half a second before rank 0; its node's clock is 5 s ahead. */
+static void test_skew(int measured)
+{
+	struct world *w = world_create(51);
+	struct job_row row = {0};
+	uint64_t id, now;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	beat_ahead(w, "a", 300, 500);
+	beat_ahead(w, "b", 5000000, measured ? 1000 : 0);
+	id = run_two(w);
+	now = w->clock.fake_real_us;
+	exits_at(w, "a", id, 0, 4, now + 500000);
+	exits_at(w, "b", id, 1, 3, now + 5000000);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	if (store_job_get(w->reader, id, &row, NULL) < 0)
+		tap_bail("no job");
+	is_int(row.exit_code, measured ? 3 : 4,
+	       measured ? "the rank that failed first, by one clock" : "the nodes' own clocks name another one");
+	job_row_fini(&row);
+	finish_well(w);
+}
+
+static void test_skew_shown(void)
+{
+	struct world *w = world_create(52);
+
+	world_agent_up(w, "a", 1, 4);
+	ok(cJSON_IsNull(shown(w, "a", "clock_ahead_ms")), "not measured yet");
+	beat_ahead(w, "a", -2500000, 2000);
+	ok(cJSON_GetNumberValue(shown(w, "a", "clock_ahead_ms")) < -2499, "measured");
+	ok(cJSON_GetNumberValue(shown(w, "a", "clock_error_ms")) > 1, "with its error");
+	like(cJSON_GetStringValue(shown(w, "a", "reason")), "its clock is 2.5 s behind hearthd's",
+	     "and warned of");
+	beat_ahead(w, "a", 1500000, 600000);
+	is_str(cJSON_GetStringValue(shown(w, "a", "reason")), "", "not when it may be less than a second");
+	beat_ahead(w, "a", INT64_MAX, 1);
+	ok(cJSON_IsNull(shown(w, "a", "clock_ahead_ms")), "what cannot be is not taken");
+	beat_ahead(w, "a", INT64_MIN, 1);
+	ok(cJSON_IsNull(shown(w, "a", "clock_ahead_ms")), "nor this way");
+	finish_well(w);
+}
+
 /* That Hearth ended the others for it is no news. */
 static void test_node_lost_victims(void)
 {
@@ -374,6 +453,9 @@ int main(void)
 {
 	test_join();
 	test_certificates();
+	test_skew(0);
+	test_skew(1);
+	test_skew_shown();
 	test_node_lost_victims();
 	test_node_lost();
 	test_many_silent();

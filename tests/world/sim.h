@@ -157,6 +157,7 @@ struct sim {
 	/* controller */
 	struct loop_timer *turn, *tick, *commit, *ctl_start;
 	int64_t ctl_skew_us;
+	uint64_t jumped_us; /* when a wall clock was last set */
 	uint64_t full_until, next_session, n_conns;
 	int slow_commits;
 	/* network */

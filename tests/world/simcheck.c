@@ -572,6 +572,26 @@ static void not_at_rest(const char *why)
 	sim_bad("it does not come to rest: %s", why);
 }
 
+/* At rest every clock that was measured is off by what was measured, within its error; unless one was set a
+ * moment ago. */
+static void check_clocks(void)
+{
+	if (simloop_now() - sim->jumped_us < 60000000)
+		return;
+	for (unsigned i = 0; sim->up && i < sim->o.nodes; i++) {
+		const struct sim_node *s = &sim->nodes[i];
+		const struct cnode *n = node_find(sim->w->core, s->name);
+		int64_t off = (int64_t)(sim_real_us(s) - sim_real_us(NULL)), wrong;
+
+		if (!n || !n->connected || !n->ahead_error_us)
+			continue;
+		wrong = n->ahead_us > off ? n->ahead_us - off : off - n->ahead_us;
+		if ((uint64_t)wrong > n->ahead_error_us)
+			sim_bad("%s: its clock is %lld us ahead, measured %lld within %llu", s->name, (long long)off,
+			        (long long)n->ahead_us, (unsigned long long)n->ahead_error_us);
+	}
+}
+
 void sim_check_end(void)
 {
 	const char *why = restless();
@@ -595,6 +615,7 @@ void sim_check_end(void)
 		if (strcmp(world_status(sim->w, sim->jobs[i].id), "completed") != 0)
 			sim_bad("job %llu ran well and is %s", (unsigned long long)sim->jobs[i].id,
 			        world_status(sim->w, sim->jobs[i].id));
+	check_clocks();
 	if (sim->n_calls != sim->n_answers)
 		sim_bad("%llu requests, %llu answers", (unsigned long long)sim->n_calls,
 		        (unsigned long long)sim->n_answers);

@@ -164,12 +164,12 @@ static void on_fault(void *arg)
 		return;
 	sim->n_faults++;
 	sim_say("fault %u: %s %s", sim->n_faults, sim_fault_name(f), n->name);
+	if (f == SIM_F_WALL)
+		sim->jumped_us = simloop_now();
 	if (f <= SIM_F_OLD_ORDER)
 		on_network(f, n);
-	else if (f == SIM_F_WALL && rnd(3) == 0)
-		sim->ctl_skew_us += jump;
 	else if (f == SIM_F_WALL)
-		n->skew_us += jump;
+		*(rnd(3) == 0 ? &sim->ctl_skew_us : &n->skew_us) += jump;
 	else if (f >= SIM_F_HEARTHD && f <= SIM_F_STORE_SLOW)
 		on_controller(f);
 	else
