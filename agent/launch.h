@@ -77,6 +77,7 @@ struct launch {
 	struct nodelog *setup, *system;
 	struct tail *setup_tail, *system_tail;
 	struct user_ask *asking; /* for the account */
+	unsigned dirs_made;
 	struct stage *stage;
 	char *venv_bin; /* NULL none */
 	struct container *container;
@@ -135,7 +136,8 @@ int launch_load(struct launch *l, int *same_boot, struct err *e);
 void launch_prepare(struct launch *l);
 /* Ends what was made so far and reports FAILED. */
 void launch_fail(struct launch *l, enum reason_class cls, const char *text);
-int launch_make_dirs(struct launch *l, struct err *e);
+/* Some of them, from *at (0) on: a disk under load takes its time. 1: there are more, 0: all are made. */
+int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
 int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
 void launch_paths_seen(struct launch *l);

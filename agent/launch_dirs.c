@@ -19,6 +19,8 @@
 #include "common/fsutil.h"
 #include "common/hash.h"
 
+#define AT_ONCE 4 /* folders in a turn of the loop */
+
 enum whose { AGENTS, JOBS, LATER }; /* LATER: the agent's until staging hands it over */
 
 static const struct {
@@ -81,7 +83,7 @@ static int put_aside(const struct launch *l, struct err *e)
 	return 0;
 }
 
-int launch_make_dirs(struct launch *l, struct err *e)
+static int begin(const struct launch *l, struct err *e)
 {
 	cleanup_free char *jobs = xasprintf("%s/jobs", l->a->env.cfg.data_dir);
 	cleanup_free char *orted_tmp = xasprintf("%s/t", l->paths.run);
@@ -90,15 +92,22 @@ int launch_make_dirs(struct launch *l, struct err *e)
 	if (make(l, jobs, 0711, AGENTS, e) < 0 || make(l, l->paths.work, 0711, AGENTS, e) < 0 ||
 	    put_aside(l, e) < 0)
 		return -1;
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[i].path);
-
-		if (make(l, path, dirs[i].mode, dirs[i].whose, e) < 0)
-			return -1;
-	}
 	/* Short and on tmpfs: unix sockets of Open MPI, and its shared memory, where the launch has no /tmp and
 	 * /dev/shm of its own. */
-	if (make(l, orted_tmp, 0700, JOBS, e) < 0)
+	return make(l, orted_tmp, 0700, JOBS, e) < 0 ? -1 : make(l, shm, 0700, JOBS, e);
+}
+
+int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e)
+{
+	const unsigned n = sizeof(dirs) / sizeof(dirs[0]);
+
+	if (*at == 0 && begin(l, e) < 0)
 		return -1;
-	return make(l, shm, 0700, JOBS, e);
+	for (unsigned i = 0; i < AT_ONCE && *at < n; i++, ++*at) {
+		cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[*at].path);
+
+		if (make(l, path, dirs[*at].mode, dirs[*at].whose, e) < 0)
+			return -1;
+	}
+	return *at < n;
 }

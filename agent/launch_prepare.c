@@ -1,6 +1,8 @@
 /*
- * launch_prepare: from the order to READY: account, folders, logs, staging (asynchronous), container,
- * environment files, shims.
+ * launch_prepare: from the order to READY: account, folders, environment files, logs, staging, container,
+ * shims. Account and staging are done by threads; the rest is cut into turns of the loop, by the launch's
+ * timer: some folders, then the files, a shim at a time. So a kill, which takes the timer, ends it between
+ * two turns.
  *
  * Each step may be done twice: an agent that died in between starts over from the first one.
  */
@@ -76,12 +78,11 @@ static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, 
 	launch_report(l);
 }
 
-static void start_shims(struct launch *l);
+static void make_container(struct launch *l);
 
 static void on_stage_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)
 {
 	struct launch *l = arg;
-	struct err e = {0};
 
 	l->stage = NULL;
 	if (rc < 0) {
@@ -90,11 +91,7 @@ static void on_stage_done(int rc, enum reason_class cls, const char *text, const
 	}
 	l->venv_bin = venv_bin ? xstrdup(venv_bin) : NULL;
 	launch_phase(l, "launching");
-	if (launch_container(l, 0, &e) < 0) {
-		launch_fail(l, RC_LAUNCH, e.text);
-		return;
-	}
-	start_shims(l);
+	launch_arm(l, 0, make_container);
 }
 
 static const struct stage_ops stage_ops = {.progress = on_stage_progress, .done = on_stage_done};
@@ -201,22 +198,46 @@ static void shims_late(struct launch *l)
 		}
 }
 
-static void start_shims(struct launch *l)
+static struct lproc *next_to_spawn(const struct launch *l)
+{
+	struct lproc *p = l->procs;
+
+	while (p && (p->spawned || p->link || p->state != PS_UNKNOWN))
+		p = p->next;
+	return p;
+}
+
+/* One in a turn: each is a fork, and waits for an exec. */
+static void start_shim(struct launch *l)
+{
+	struct lproc *p = next_to_spawn(l);
+	struct err e = {0};
+	int rc;
+
+	if (FAULT("agent.launch"))
+		rc = err_set(&e, ERR_IO, "injected");
+	else
+		rc = p ? launch_spawn_proc(p, &e) : 0;
+	if (rc < 0)
+		launch_fail(l, RC_AGENT, e.text);
+	else if (next_to_spawn(l))
+		launch_arm(l, 0, start_shim);
+	else
+		launch_arm(l, SHIM_READY_US, shims_late);
+}
+
+static void make_container(struct launch *l)
 {
 	struct err e = {0};
 
-	launch_list_procs(l);
-	launch_arm(l, SHIM_READY_US, shims_late);
-	launch_save(l);
-	launch_report(l);
-	for (struct lproc *p = l->procs; p; p = p->next) {
-		if (FAULT("agent.launch"))
-			err_set(&e, ERR_IO, "injected");
-		else if (launch_spawn_proc(p, &e) == 0)
-			continue;
-		launch_fail(l, RC_AGENT, e.text);
+	if (launch_container(l, 0, &e) < 0) {
+		launch_fail(l, RC_LAUNCH, e.text);
 		return;
 	}
+	launch_list_procs(l);
+	launch_save(l);
+	launch_report(l);
+	launch_arm(l, 0, start_shim);
 }
 
 void launch_proc_ready(struct launch *l)
@@ -260,16 +281,10 @@ static void clear_old_procs(struct launch *l)
 	}
 }
 
-/* What needs the account. */
-static void prepare_as(struct launch *l)
+static void open_logs(struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
-	struct err e = {0};
 
-	if (launch_make_dirs(l, &e) < 0 || launch_write_config(l, &e) < 0) {
-		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
-		return;
-	}
 	launch_open_logs(l);
 	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
 	           l->attempt, plan_node_name(l->plan), l->a->env.cfg.node, m->owner,
@@ -280,6 +295,27 @@ static void prepare_as(struct launch *l)
 		return;
 	}
 	start_staging(l);
+}
+
+static void write_config(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_write_config(l, &e) < 0)
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	else
+		launch_arm(l, 0, open_logs);
+}
+
+static void make_dirs(struct launch *l)
+{
+	struct err e = {0};
+	int more = launch_make_dirs(l, &l->dirs_made, &e);
+
+	if (more < 0)
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	else
+		launch_arm(l, 0, more ? make_dirs : write_config);
 }
 
 static uint32_t account_ms(const struct launch *l)
@@ -309,7 +345,8 @@ static void on_account(struct launch_user *u, const struct err *why, void *arg)
 	}
 	user_fini(&l->user);
 	l->user = *u;
-	prepare_as(l);
+	l->dirs_made = 0;
+	make_dirs(l);
 }
 
 void launch_prepare(struct launch *l)

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "agent/env.h"
 #include "agent/launch.h"
 #include "agent/mpi.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -27,6 +29,7 @@
 #include "common/strutil.h"
 #include "shim/shim.h"
 
+#define SLOW_MS         150
 #define SEGMENT_BYTES   (8u * 1024 * 1024)
 #define LOG_MAX_DEFAULT (1024ull * 1024 * 1024)
 #define TOKEN_DIGITS    32
@@ -351,6 +354,8 @@ int launch_spawn_proc(struct lproc *p, struct err *e)
 	struct shim_launch s = {0};
 	int rc;
 
+	if (FAULT("agent.slow_spawn"))
+		poll(NULL, 0, SLOW_MS); /* as it is on a machine under load */
 	if ((mkdir(p->dir, 0711) < 0 && errno != EEXIST) || chmod(p->dir, 0711) < 0)
 		return err_sys(e, errno, "%s", p->dir);
 	if (mkdir(p->logdir, 0700) < 0 && errno != EEXIST)

@@ -50,6 +50,7 @@ static struct point points[] = {
     {.name = "agent.send"},
     {.name = "agent.state"},
     {.name = "agent.account"},
+    {.name = "agent.slow_spawn"},
     /* controller */
     {.name = "controller.commit"},
     {.name = "data.nfs"},

@@ -83,9 +83,12 @@ static void relay_rsh(struct ctl_agent *a, struct wm_rsh_request *r)
 
 static void on_beat(struct ctl_agent *a, const struct wm_beat *b)
 {
+	uint64_t now = clock_boot_us(clock_real());
 	struct wm_beat_ack m = {.seq = b->seq, .lease_ms = a->c->lease_ms, .peers_changed = 1};
 
-	a->beats++;
+	if (a->beats++ && now - a->beat_us > a->beat_gap_us)
+		a->beat_gap_us = now - a->beat_us;
+	a->beat_us = now;
 	if (!a->control)
 		return; /* of an agent that was killed meanwhile */
 	for (int i = 0; i < CTL_AGENTS; i++) {

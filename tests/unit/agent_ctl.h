@@ -42,6 +42,7 @@ struct ctl_agent {
 	char *mpirun_line, *failure;
 	char *artifacts; /* "kind uri\n" */
 	unsigned beats;
+	uint64_t beat_us, beat_gap_us; /* the last one; the longest time between two */
 };
 
 struct ctl {
