@@ -22,7 +22,7 @@ uint64_t sched_time(const struct core *c)
 
 void alloc_open(struct core *c)
 {
-	static const struct sched_policy policy = {.backfill = SCHED_BLOCK, .fair = 1};
+	static const struct sched_policy policy = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1};
 
 	c->sched = sched_create();
 	sched_policy_set(c->sched, &policy);
@@ -33,6 +33,8 @@ void alloc_open(struct core *c)
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
                         const char *owner)
 {
+	static const struct cjob none;
+
 	w->groups = xcalloc(spec->n_groups, sizeof *w->groups);
 	for (size_t i = 0; i < spec->n_groups; i++)
 		w->groups[i] = (struct sched_group){
@@ -60,6 +62,8 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .owner = w->owner,
 	    .name = j ? j->r.name : spec->name,
 	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
+	    .limit_s =
+	        max_runtime_s(c, j ? j : &none, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s),
 	    .after = w->deps,
 	};
 }
@@ -75,18 +79,64 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 	return rc;
 }
 
-void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r)
+/* It would start in place of others that another order lets start now: that is taken back. */
+static void undo(struct core *c, uint64_t job)
+{
+	struct cjob *j = job_find(c, job);
+	struct job_spec *s;
+	struct err e;
+
+	sched_job_park(c->sched, job);
+	s = j ? job_parse_spec(c, j, &e) : NULL;
+	if (s)
+		alloc_queue(c, j, s);
+	spec_destroy(s);
+}
+
+/* Would it start at once? Then f says where, as it would be. */
+static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
+{
+	struct sched_decision *d;
+	int now;
+
+	if (c->sched_dirty || c->failing) /* others come first, and it is not decided yet which */
+		return 0;
+	d = sched_step(c->sched);
+	if (!d)
+		return 0;
+	now = d->job == id;
+	if (now) {
+		*f = (struct sched_forecast){.start_s = sched_time(c), .whole = 1, .n = d->n};
+		f->places = xcalloc(d->n, sizeof *f->places);
+		for (uint32_t i = 0; i < d->n; i++)
+			f->places[i] = (struct sched_place){.node = d->places[i].node, .group = d->places[i].group};
+	} else {
+		undo(c, d->job);
+	}
+	sched_decision_free(d);
+	return now;
+}
+
+void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
+               struct sched_forecast *f)
 {
 	const struct spec_after *never;
 	struct wishes w;
 	struct err e;
 
+	*f = (struct sched_forecast){.start_s = UINT64_MAX};
+	schedule(c);
 	wishes_init(c, &w, spec, NULL, owner);
 	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
 		w.in.n_after = 0;
 	sched_job_add(c->sched, &w.in);
 	sched_explain(c->sched, w.in.id, r);
+	if (r->why != SCHED_DEPENDS && try_now(c, w.in.id, f))
+		r->why = SCHED_FITS;
+	else if (r->why != SCHED_DEPENDS)
+		forecast(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
+	c->sched_dirty = 1;
 	free(w.groups);
 }
 

@@ -75,6 +75,7 @@ void core_destroy(struct core *c)
 	metrics_drop(c, &closing);
 	state_clear(c);
 	queues_clear(c);
+	learned_clear(c);
 	sched_destroy(c->sched);
 	free(c->askable);
 	free(c->heap);

@@ -190,6 +190,7 @@ struct token {
 
 #define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
 struct used;
+struct learned;
 struct cqueue { /* a queue, or a user in one: "research/@ada" */
 	char *path;
 	double weight;
@@ -213,6 +214,7 @@ struct core {
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
 	struct cqueue *queues;
+	struct learned *learned;                           /* forecast.c: how long jobs take */
 	struct used *used;                                 /* queues.c: whose use is to be written */
 	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
 	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
@@ -303,7 +305,8 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s); /* at load; f
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
 /* What `why` would say if that user submitted it now. */
-void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r);
+void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
+               struct sched_forecast *f);
 void alloc_open(struct core *c); /* a library without jobs */
 uint64_t sched_time(const struct core *c);
 void schedule(struct core *c);
@@ -322,6 +325,16 @@ int queue_holds(const struct core *c, const char *queue, const char *owner, uint
 void account_path(char *out, size_t n, const char *queue, const char *owner);
 void usage_mark(struct core *c, const struct cjob *j); /* it has given back its GPUs */
 void usage_write(struct core *c);                      /* rows of those marked, into the turn */
+/* forecast.c. owner and name: of a job that is in the library only. f->places is the caller's. */
+void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out);
+void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body);
+int forecast_text(struct core *c, const struct sched_forecast *f, char *out,
+                  size_t n);                           /* 0: nothing is known */
+void learn_time(struct core *c, const struct cjob *j); /* of an attempt that ended */
+void learned_clear(struct core *c);
+/* USD an hour. */
+double places_price(const struct core *c, const struct job_spec *s, const struct sched_place *p, uint32_t n);
+double attempt_price(const struct core *c, const struct job_spec *s, const struct attempt_rec *a);
 /* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */
 int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e);
 /* What is open; deps has room for SPEC_MAX_AFTER. never: one that can never be; then deps is not complete. */

@@ -33,6 +33,22 @@ static void say(struct line *l, const char *fmt, ...)
 		l->n = l->n + (size_t)n < sizeof l->s ? l->n + (size_t)n : sizeof l->s - 1;
 }
 
+/* Who goes first, and when it is believed to start. */
+static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct line *l)
+{
+	struct sched_forecast f;
+	cJSON *first = cJSON_AddArrayToObject(body, "next");
+	char text[100];
+
+	forecast(c, j->r.id, NULL, NULL, &f);
+	forecast_json(c, &f, body);
+	for (uint32_t i = 0; i < f.n_first; i++)
+		cJSON_AddItemToArray(first, cJSON_CreateNumber((double)f.first[i]));
+	if (forecast_text(c, &f, text, sizeof text))
+		say(l, "; %s", text);
+	free(f.places);
+}
+
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
 	static const char *const what[] = {
@@ -52,6 +68,8 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 	say(l, "%s", r.text);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
+	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
+		why_when(c, j, body, l);
 	if (j->r.attempts && j->r.reason)
 		say(l, " (%s)", j->r.reason);
 	if (c->failing)

@@ -443,6 +443,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 
 	post_attempt_ended(c, j);
 	usage_mark(c, j);
+	learn_time(c, j);
 	act->spec = NULL;
 	act->program_says = NULL;
 	port_mark(c, a->master_port, -1);

@@ -26,8 +26,10 @@ static const struct {
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
-     "ranks:i?",
-     "the new job, or, with dry_run, in text what it would be and whether it would start now"},
+     "ranks:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? max_price_usd:n?",
+     "the new job, or, with dry_run, in text what it would be and whether it would start now; "
+     "expected_start, "
+     "expected_nodes: as believed now; max_price_usd: until its time limit"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
@@ -46,7 +48,7 @@ static const struct {
     {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
-     "possible_instances:i?",
+     "possible_instances:i? expected_start:t? expected_whole:b? next:a?",
      "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
      "and "
      "that the cluster could give"},

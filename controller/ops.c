@@ -331,7 +331,8 @@ void req_set(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	moved = ch.priority != j->r.priority || (ch.queue && strcmp(ch.queue, j->r.queue ? j->r.queue : "") != 0);
+	moved = ch.priority != j->r.priority || ch.time_s ||
+	        (ch.queue && strcmp(ch.queue, j->r.queue ? j->r.queue : "") != 0);
 	set_fields(c, j, rq, &ch);
 	set_tags(c, j, rq, ch.tags);
 	if (moved && j->r.status == JOB_QUEUED) {

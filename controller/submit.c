@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,39 +208,71 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 	hold_reply(c, rq, 201, answer);
 }
 
-/* Would it start now? */
-static void foresee(struct core *c, const struct request *rq, const struct asked *a, char *text, size_t n)
+static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *list, char *out, size_t n)
+{
+	int used = 0;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct cnode *x = node_by_id(c, f->places[i].node);
+
+		cJSON_AddItemToArray(list, cJSON_CreateString(x ? x->name : "?"));
+		if (i < 4)
+			used += snprintf(out + used, n - (size_t)used, "%s%.60s", i ? ", " : " on ", x ? x->name : "?");
+	}
+	if (f->n > 4)
+		snprintf(out + used, n - (size_t)used, " and %u more", f->n - 4);
+}
+
+/* When would it start, where, and at what price? */
+static void foresee(struct core *c, const struct request *rq, const struct asked *a, cJSON *body, char *text,
+                    size_t n)
 {
 	struct sched_reason r = {0};
+	struct sched_forecast f;
+	char where[300], when[100], ahead[60] = "";
+	double price;
 
 	if (a->hold) {
 		snprintf(text, n, "it would be held until it is released");
 		return;
 	}
-	alloc_ask(c, rq->spec, req_user(c, rq), &r);
+	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
+	forecast_json(c, &f, body);
+	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof where);
+	price = places_price(c, rq->spec, f.places, f.n);
+	if (price > 0) {
+		cJSON_AddNumberToObject(body, "price_per_hour_usd", round(price * 1e6) / 1e6);
+		cJSON_AddNumberToObject(
+		    body, "max_price_usd",
+		    round(price * (double)max_runtime_s(c, &(struct cjob){0}, rq->spec) / 3600 * 1e6) / 1e6);
+	}
+	free(f.places);
+	forecast_text(c, &f, when, sizeof when);
+	if (r.ahead)
+		snprintf(ahead, sizeof ahead, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (c->failing)
 		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
 	else if (r.why == SCHED_FITS)
-		snprintf(text, n, "it would start now");
+		snprintf(text, n, "it would start now%s", where);
 	else if (r.why == SCHED_DEPENDS)
 		snprintf(text, n, "it would wait%s", r.text + 5); /* "waits for ..." */
-	else if (r.ahead)
-		snprintf(text, n, "it would wait: %s; %u job%s ahead", r.text, r.ahead, r.ahead == 1 ? "" : "s");
 	else
-		snprintf(text, n, "it would wait: %s", r.text);
+		snprintf(text, n, "it would wait: %s%s%s%s%s", r.text, ahead, *when ? "; " : "", when,
+		         *when ? where : "");
 }
 
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[600], when[400];
+	char text[1100], when[900];
 
 	cJSON_AddTrueToObject(body, "dry_run");
 	cJSON_AddTrueToObject(body, "possible");
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	foresee(c, rq, a, when, sizeof when);
+	foresee(c, rq, a, body, when, sizeof when);
 	snprintf(text, sizeof text, "%u instance%s, %u rank%s; %s", spec_nodes(rq->spec),
 	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
 	         when);

@@ -254,6 +254,8 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 void shadow_make(struct sched *s, struct job *head);
 int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign);
 void shadow_took(struct sched *s, const struct job *j, const int32_t *assign);
+uint64_t running_end(const struct sched *s, const struct job *j);
+void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
 void view_now(struct sched *s); /* what is free now, into the view */
 void view_release(struct sched *s, const struct job *j);
 void view_lost(struct sched *s);                                   /* it was used for something else */

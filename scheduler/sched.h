@@ -87,8 +87,10 @@ enum sched_backfill {
 };
 struct sched_policy {
 	enum sched_backfill backfill;
-	int fair;    /* after priority: by decayed use of queue and owner against their weights */
-	int learned; /* then: least expected work first, but who is due goes before, by age */
+	int fair;     /* after priority: by decayed use of queue and owner against their weights */
+	int learned;  /* then: least expected work first, but who is due goes before, by age */
+	int by_limit; /* every job has a time limit: nothing is learned, and alike are jobs of one shape and owner
+	               */
 	/* 0: the figure in brackets */
 	uint64_t half_life_s; /* of use [7 days] */
 	uint64_t due_s;       /* learned: due after this wait at least [1 day] ... */
@@ -218,6 +220,19 @@ uint64_t sched_reserved(const struct sched *s, uint64_t *job);
 /* When a waiting job would fit if nobody were before it, as run times are believed now: it cannot be expected
  * to start before. UINT64_MAX: not before a node comes, or not waiting. */
 uint64_t sched_earliest(struct sched *s, uint64_t job);
+/* What is believed of the time to come, when those before the job start in their order and take as long as
+ * `takes` says (seconds from the start to the end, 0: as believed here). Nodes that are reserved are not
+ * looked at. */
+struct sched_forecast {
+	uint64_t start_s; /* UINT64_MAX: not before a node comes, or it is not known (whole = 0) */
+	int whole;        /* 0: too many are before it; start_s is when it would fit if nobody were */
+	uint32_t n, n_first;
+	struct sched_place *places; /* malloc'ed: node and group of each instance; no GPUs and slots are chosen */
+	uint64_t first[5];          /* of those before it, in order */
+};
+typedef double (*sched_takes_fn)(uint64_t job, void *arg);
+void sched_forecast(struct sched *s, uint64_t job, sched_takes_fn takes, void *arg,
+                    struct sched_forecast *out);
 /* Waiting jobs whose max_wait_s is over: how many were written, at most max. */
 size_t sched_expired(const struct sched *s, uint64_t *ids, size_t max);
 

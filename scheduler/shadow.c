@@ -23,7 +23,7 @@ static int by_end(const void *a, const void *b)
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
-static uint64_t running_end(const struct sched *s, const struct job *j)
+uint64_t running_end(const struct sched *s, const struct job *j)
 {
 	uint64_t ran = s->now_s - j->start_s;
 	double expect;
@@ -42,6 +42,8 @@ uint64_t believed_end(const struct sched *s, const struct job *j)
 
 	if (j->limit_s)
 		return s->now_s + j->limit_s;
+	if (s->policy.by_limit)
+		return s->now_s + (uint64_t)1e15;
 	expect = s->policy.caution * j->lane->mean;
 	return s->now_s + (expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15);
 }
@@ -117,7 +119,7 @@ void shadow_make(struct sched *s, struct job *head)
 	free(e);
 }
 
-static void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
+void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
 {
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct sched_group *g = assign[i] >= 0 ? &j->shape->groups[assign[i]] : NULL;

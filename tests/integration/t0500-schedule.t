@@ -91,6 +91,24 @@ for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute("S
 like "$changes" 'quota_set .*"tight".*"gpus":2' "each change is an event"
 like "$changes" 'queue_removed .*"tight".*"by":' "with who made it"
 
+# --- backfill and expected starts ---------------------------------------------------------------------------------
+half='"resources": {"gpus_per_instance": 4, "ranks_per_instance": 1}'
+like "$(submit now "exit 0" "$half" --dry-run)" "it would start now on host[12]" "a dry run says where it would start"
+long=$(submit long "sleep 300" '"limits": {"max_runtime_s": 600}, '"$half")
+wait_until 60 status_is "$long" running
+gang=$(submit gang "exit 0" '"limits": {"max_runtime_s": 600}, '"$whole")
+slow=$(submit slow "exit 0" '"limits": {"max_runtime_s": 36000}, '"$half")
+quick=$(submit quick "exit 0" '"limits": {"max_runtime_s": 60}, '"$half")
+ok "a short job passes the gang that waits for a node" hearth wait "$quick" --timeout 60
+is "$(show "$slow" .status)" queued "a long one does not: the gang would wait for it"
+like "$(hearth why "$gang")" "expected to start in about (10m|9m|8m)" "the gang starts when the running one has used its time"
+like "$(hearth why "$slow")" "1 job ahead; expected to start in about (20m|19m|18m)" "the long one when the gang has used its own"
+is "$(hearth why "$slow" --json | jq -c .next)" "[$gang]" "and says who is before it"
+like "$(submit dry "exit 0" "$whole" --dry-run)" "it would wait: .*expected to start in about .* on host1, host2" "a dry run says until when, and where then"
+hearth stop "$long" --grace 1 >/dev/null
+ok "the gang runs" hearth wait "$gang" --timeout 60
+ok "then the long one" hearth wait "$slow" --timeout 60
+
 cluster_clean
 cluster_down
 done_testing

@@ -70,7 +70,7 @@ static void test_submit(void)
 	like(w->err.text, "source_dir", "is named");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "but is answered");
-	is_str(world_text(w, "text"), "1 instance, 1 rank; it would start now", "with what it would be");
+	is_str(world_text(w, "text"), "1 instance, 1 rank; it would start now on a", "with what it would be");
 	is_str(world_text(w, "max_runtime_from"), "default", "and where its time limit comes from");
 	world_submit_full(w, FOUR, "{\"dry_run\": true}", NULL, NULL);
 	like(world_text(w, "text"), "1 instance, 4 ranks; it would wait: needs ",

@@ -588,6 +588,60 @@ static void test_after_told(void)
 	sched_destroy(s);
 }
 
+static double takes_ten(uint64_t job, void *arg)
+{
+	(void)arg;
+	return job == 1 ? 10 : 0;
+}
+
+/* Limits alone say what ends when; a forecast goes by what is learned elsewhere, too. */
+static void test_forecast(void)
+{
+	struct sched *s =
+	    cluster((struct sched_policy){.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1}, 2, 8);
+	struct sched_forecast f;
+	struct sched_job j;
+
+	sched_now(s, 1000);
+	for (uint64_t i = 1; i <= 2; i++) { /* one on each node */
+		j = gang(i, 1, 8);
+		j.limit_s = 100 * i;
+		sched_job_add(s, &j);
+		step(s, NULL);
+	}
+	j = gang(3, 2, 8);
+	j.limit_s = 50;
+	sched_job_add(s, &j);
+	j = gang(4, 1, 8);
+	j.limit_s = 1000;
+	sched_job_add(s, &j);
+	is_int(step(s, NULL), 0, "all is taken");
+	sched_forecast(s, 3, NULL, NULL, &f);
+	is_int((int)f.start_s, 1200, "the gang starts when both have ended");
+	ok(f.whole && f.n == 2 && f.n_first == 0, "on both nodes, nobody before it");
+	free(f.places);
+	sched_forecast(s, 4, NULL, NULL, &f);
+	is_int((int)f.start_s, 1250, "the next one after that");
+	ok(f.n == 1 && f.n_first == 1 && f.first[0] == 3, "and knows who is before it");
+	free(f.places);
+	sched_forecast(s, 3, takes_ten, NULL, &f);
+	is_int((int)f.start_s, 1200, "one that ends sooner changes nothing when the other does not");
+	free(f.places);
+	j = gang(5, 1, 8);
+	j.limit_s = 90;
+	sched_job_add(s, &j);
+	sched_now(s, 1005);
+	sched_job_finished(s, 1, 1);
+	is_int(step(s, NULL), 5, "a short one passes the gang");
+	is_int(step(s, NULL), 0, "a long one does not: it would hold it up");
+	sched_job_remove(s, 3);
+	is_int(step(s, NULL), 0, "nothing is free");
+	sched_forecast(s, 99, NULL, NULL, &f);
+	ok(f.start_s == UINT64_MAX && !f.n, "of a job that does not wait nothing is known");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
 static void test_preempt(void)
 {
 	struct sched *s = cluster((struct sched_policy){.backfill = SCHED_SKIP}, 2, 8);
@@ -647,6 +701,7 @@ int main(void)
 	test_books();
 	test_after();
 	test_after_told();
+	test_forecast();
 	test_preempt();
 	return tap_done();
 }

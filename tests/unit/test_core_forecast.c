@@ -1,0 +1,141 @@
+/* When a waiting job is believed to start, where, and at what price; and jobs that pass one that waits for
+ * more nodes only when their time limits say that it does not wait longer for them. */
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t submit_as(struct world *w, const char *name, unsigned instances, unsigned limit_s,
+                          const char *body)
+{
+	char spec[400];
+
+	snprintf(spec, sizeof spec,
+	         "{\"name\": \"%s\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": "
+	         "{\"max_runtime_s\": "
+	         "%u}, \"resources\": {\"instances\": %u, \"gpus_per_instance\": 2, \"ranks_per_instance\": 1}}",
+	         name, limit_s, instances);
+	return world_submit_full(w, spec, body, NULL, NULL);
+}
+
+static uint64_t submit(struct world *w, unsigned instances, unsigned limit_s)
+{
+	return submit_as(w, "x", instances, limit_s, NULL);
+}
+
+static const char *why(struct world *w, uint64_t job)
+{
+	world_request(w, REQ_WHY, job, NULL, "{}");
+	return world_text(w, "text");
+}
+
+static void begin(struct world *w, const char *node, uint64_t id)
+{
+	world_launch(w, node, id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, node, id, 1, 0, PS_RUNNING, 0, 0, NULL);
+}
+
+static void end(struct world *w, const char *node, uint64_t id)
+{
+	world_rank(w, node, id, 1, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, node, id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, node, id, 1, LAUNCH_CLEANED, 0, NULL);
+}
+
+static void run_for(struct world *w, unsigned seconds)
+{
+	for (unsigned i = 0; i < seconds; i += 5) {
+		world_beat(w, "a");
+		world_beat(w, "b");
+		world_advance(w, 5000000);
+	}
+}
+
+static void finish_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
+static void test_backfill(void)
+{
+	struct world *w = world_create(1);
+	uint64_t a, wide, late, soon;
+
+	world_agent_up(w, "a", 2, 4);
+	world_agent_up(w, "b", 2, 4);
+	a = submit(w, 1, 600);
+	wide = submit(w, 2, 600);
+	late = submit(w, 1, 3600);
+	soon = submit(w, 1, 60);
+	is_str(world_status(w, a), "starting", "one runs");
+	is_str(world_status(w, wide), "queued", "the wide one waits for its node");
+	is_str(world_status(w, late), "queued", "a long one would hold it up");
+	is_str(world_status(w, soon), "starting", "a short one does not");
+	like(why(w, wide), "expected to start in about 10m30s", "it starts when the first has used its time");
+	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "expected_whole")),
+	   "for certain, by the limits");
+	like(why(w, late), "1 job ahead; expected to start in about 21m", "the long one after it");
+	is_int((int)cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "next"), 0)->valuedouble,
+	       (int)wide, "and says whom it waits behind");
+	is_str(world_status(w, wide), "queued", "to ask changes nothing");
+	is_str(world_status(w, late), "queued", "for nobody");
+	finish_well(w);
+}
+
+/* What ended before teaches how long the next one takes. */
+static void test_learned(void)
+{
+	struct world *w = world_create(2);
+	uint64_t a, b;
+
+	world_agent_up(w, "a", 2, 4);
+	a = submit_as(w, "train", 1, 36000, NULL);
+	begin(w, "a", a);
+	run_for(w, 100);
+	end(w, "a", a);
+	a = submit_as(w, "train", 1, 36000, NULL);
+	begin(w, "a", a);
+	run_for(w, 40);
+	b = submit_as(w, "other", 1, 60, NULL);
+	like(why(w, b), "expected to start in about 1m", "by what its like took");
+	finish_well(w);
+}
+
+static void test_dry(void)
+{
+	struct world *w = world_create(3);
+	uint64_t a;
+
+	world_agent_up(w, "a", 2, 4);
+	node_find(w->core, "a")->inv.price_per_hour = 6;
+	submit_as(w, "x", 1, 1800, "{\"dry_run\": true}");
+	like(world_text(w, "text"), "it would start now on a", "where it would run");
+	is_str(cJSON_GetStringValue(
+	           cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "expected_nodes"), 0)),
+	       "a", "as data, too");
+	is_int((int)cJSON_GetObjectItemCaseSensitive(w->body, "price_per_hour_usd")->valuedouble, 6,
+	       "its price an hour");
+	is_int((int)cJSON_GetObjectItemCaseSensitive(w->body, "max_price_usd")->valuedouble, 3, "and at most");
+	a = submit(w, 1, 600);
+	is_int((int)a, 1, "nothing was kept");
+	is_str(world_status(w, a), "starting", "and nothing is held");
+	submit_as(w, "x", 1, 60, "{\"dry_run\": true}");
+	like(world_text(w, "text"), "it would wait: ", "the next would wait");
+	like(world_text(w, "text"), "expected to start in about 10m30s on a",
+	     "until when, and where it would go");
+	finish_well(w);
+}
+
+int main(void)
+{
+	test_backfill();
+	test_learned();
+	test_dry();
+	return tap_done();
+}
