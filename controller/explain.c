@@ -49,6 +49,27 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	free(f.places);
 }
 
+/* Which nodes take no jobs, and why: of many the first ones. */
+static void say_closed(const struct core *c, struct line *l)
+{
+	const struct cnode *n, *tmp;
+	unsigned named = 0, more = 0;
+
+	HASH_ITER (hh, c->nodes, n, tmp) {
+		if (!n->in_sched || n->sched_usable)
+			continue;
+		if (named == 4) {
+			more++;
+			continue;
+		}
+		say(l, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name,
+		    n->drain ? "drained" : state_name(STATE_NODE, (int)n->state), n->reason && *n->reason ? ": " : "",
+		    n->reason ? n->reason : "");
+	}
+	if (more)
+		say(l, " and %u more", more);
+}
+
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
 	static const char *const what[] = {
@@ -66,6 +87,8 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 	json_add_u64(body, "free_instances", r.free_instances);
 	json_add_u64(body, "possible_instances", r.possible_instances);
 	say(l, "%s", r.text);
+	if (r.why == SCHED_IMPOSSIBLE || r.why == SCHED_NO_NODES)
+		say_closed(c, l);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)

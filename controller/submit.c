@@ -130,7 +130,7 @@ static int check_bundle(const struct request *rq, const char *bundle, int dry_ru
 struct asked {
 	const char *bundle;
 	int hold, dry_run;
-	char note[256]; /* why it cannot start yet, when that is known */
+	char note[640]; /* why it cannot start yet, when that is known */
 };
 
 static cJSON *submitted_data(struct core *c, const struct request *rq, const struct asked *a)

@@ -206,7 +206,7 @@ struct sched_reason { /* why a job waits, as data */
 	    free_instances;          /* instances that fit now on usable nodes (of the first group that fails) */
 	uint32_t possible_instances; /* that would fit if all usable nodes were empty */
 	char
-	    text[256]; /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
+	    text[448]; /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
 };
 void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 /* Could it ever run on the known nodes (usable or not)? 1 yes; 0 no and r says the nearest possible. */

@@ -240,6 +240,37 @@ static uint64_t measure(const struct node *n, const struct shape *sh, enum test 
 	}
 }
 
+#define SLOTS_NAMED 4
+
+/* "; CPU slots: a 8, b 4. A rank takes 2: at most 4 ranks_per_instance fit on a; more instances give as many"
+ */
+static void say_slots(const struct sched *s, const struct sched_group *g, unsigned mode,
+                      const struct node *best, struct text *o)
+{
+	uint32_t named = 0, more = 0;
+
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct node *x = s->sorted[i];
+
+		if (!x->usable && !(mode & FIT_ANY_STATE))
+			continue;
+		if (named == SLOTS_NAMED)
+			more++;
+		else
+			text_add(o, "%s%s %" PRIu32, named++ ? ", " : "; CPU slots: ", x->name, x->slots);
+	}
+	if (more)
+		text_add(o, " and %" PRIu32 " more", more);
+	if (g->cpus_per_rank > best->slots) {
+		text_add(o, ". cpus_per_rank can be %" PRIu32 " at most", best->slots);
+		return;
+	}
+	text_add(o, ". A rank takes %" PRIu32 ": ranks_per_instance can be %" PRIu32 " at most%s",
+	         g->cpus_per_rank, best->slots / g->cpus_per_rank,
+	         g->cpus_per_rank > 1 ? ", or more with fewer cpus_per_rank" : "");
+	text_add(o, "; more instances give as many ranks");
+}
+
 /* "there are 2 usable nodes, 1 with 4 such GPUs (the most is 2, on node-1)" */
 static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
                          struct text *o)
@@ -270,6 +301,8 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 			text_add(o, n == 1 ? "is there" : "are there");
 		else
 			say_first_lacking(sh, g, t, best, o);
+		if (t == T_SLOTS && best && best->slots)
+			say_slots(s, g, mode, best, o);
 		if (t == T_NODES && !n)
 			o->n = 0, text_add(o, "no %s node is there", kind);
 		return;

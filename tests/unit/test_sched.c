@@ -137,7 +137,16 @@ static void test_possible(void)
 	ok(!sched_placeable(s, &j, &r), "but not on the nodes that are up");
 	g.cpus_per_rank = 4;
 	ok(!sched_possible(s, &j, &r), "too many slots");
-	like(r.text, "no known node with 16 CPU slots (the most is 8, on a)", "in words");
+	is_str(r.text,
+	       "needs 2 instances with 2 GPUs and 16 CPU slots, each on a node of its own; no known node with 16 "
+	       "CPU "
+	       "slots (the most is 8, on a); CPU slots: a 8, b 8. A rank takes 4: ranks_per_instance can be 2 at "
+	       "most, or "
+	       "more with fewer cpus_per_rank; more instances give as many ranks",
+	       "in words: what each node has, and what to change");
+	g.cpus_per_rank = 9;
+	ok(!sched_possible(s, &j, &r), "not even one rank");
+	like(r.text, ". cpus_per_rank can be 8 at most", "says so");
 	g.cpus_per_rank = 1;
 	j.instance_types = types;
 	ok(!sched_possible(s, &j, &r), "unknown type");
