@@ -32,6 +32,21 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 	cJSON_AddItemToArray(all, answer);
 }
 
+/* Of several jobs each is named. */
+static void tell_refused(const struct err *e, uint64_t job)
+{
+	char *safe = print_safe(e->text), *name = xasprintf("job %llu", (unsigned long long)job);
+	const char *at = strstr(safe, name);
+	int named = at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' ');
+	fflush(stdout);
+	if (named)
+		fprintf(stderr, "jobctl: %s\n", safe);
+	else
+		fprintf(stderr, "jobctl: %s: %s\n", name, safe);
+	free(name);
+	free(safe);
+}
+
 /* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
  * first error gives the exit code. */
 static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
@@ -52,17 +67,11 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 			tell(c, ids[i], answer, done, all);
 			continue;
 		}
-		if (n > 1)
-			err_wrap(&c->err, "job %llu", (unsigned long long)ids[i]);
-		int away = c->err.code == ERR_UNAVAILABLE;
-		if (first.code == ERR_NONE) {
+		if (first.code == ERR_NONE)
 			first = c->err;
-		} else {
-			char *safe = print_safe(c->err.text);
-			fprintf(stderr, "jobctl: %s\n", safe);
-			free(safe);
-		}
-		if (away)
+		if (n > 1)
+			tell_refused(&c->err, ids[i]);
+		if (c->err.code == ERR_UNAVAILABLE)
 			break;
 	}
 	if (c->json && cJSON_GetArraySize(all))
@@ -70,7 +79,7 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 	cJSON_Delete(all);
 	free(ids);
 	c->err = first;
-	return first.code == ERR_NONE ? 0 : -1;
+	return first.code == ERR_NONE ? 0 : n > 1 ? client_exit_code(&first) : -1;
 }
 
 static int exec_stop(struct ctx *c)
@@ -134,9 +143,16 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 	} else if (!strcmp(key, "queue")) {
 		cJSON_AddStringToObject(body, "queue", value);
 	} else {
-		const char *near = str_nearest(key, known);
-		rc = ctx_fail(c, ERR_INVALID, "'%s' cannot be set%s%s%s; there are priority, time and queue", key,
-		              near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+		const char *near = !strcmp(key, "prio") ? "priority" : str_nearest(key, known);
+		if (near)
+			rc = ctx_fail(c, ERR_INVALID,
+			              "'%s' cannot be set (did you mean '%s'?); there are priority, time and queue", key,
+			              near);
+		else
+			rc = ctx_fail(c, ERR_INVALID,
+			              "'%s' cannot be set; there are priority, time and queue. All else stays as it was "
+			              "submitted; a copy with another value: jobctl clone JOB --set %s%s",
+			              key, spec_is_key(key) ? "" : "hyperparameters.", assignment);
 	}
 	free(key);
 	return rc;

@@ -22,6 +22,7 @@ struct line {
 	const char *start; /* of that word */
 	complete_fn put;
 	void *arg;
+	const char *job; /* the first operand, when one stands there */
 };
 
 static void offer(const struct line *l, const char *word)
@@ -91,6 +92,31 @@ static void offer_nodes(const struct line *l)
 	cJSON_Delete(answer);
 }
 
+/* Names of the streams, or of the metrics, of the job on the line. */
+static void offer_of_job(const struct line *l, const char *what)
+{
+	if (!l->job)
+		return;
+	char *esc = client_escape(l->job), *ref = xasprintf("/jobs/resolve?ref=%s", esc);
+	cJSON *found = ask(l, ref), *answer = NULL;
+	const cJSON *m, *list;
+	if (cJSON_IsNumber(jget(found, "id"))) {
+		char *path = xasprintf("/jobs/%.0f/%s", jget(found, "id")->valuedouble, what);
+		answer = ask(l, path);
+		free(path);
+	}
+	list = strcmp(what, "logs") ? answer : jget(answer, "streams");
+	cJSON_ArrayForEach (m, list) {
+		const char *name = strcmp(what, "logs") ? m->string : jtext(m, "stream");
+		if (name)
+			offer(l, name);
+	}
+	cJSON_Delete(answer);
+	cJSON_Delete(found);
+	free(ref);
+	free(esc);
+}
+
 /* ---- from the tables ------------------------------------------------------------------------------ */
 
 /* "model|output|code": each; "running|step>N|end": those without a place holder. */
@@ -123,8 +149,12 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 	                                     NULL};
 	if (!strcmp(kind, "JOB") || !strcmp(kind, "A") || !strcmp(kind, "B"))
 		offer_jobs(l, verb);
-	else if (!strcmp(kind, "NODE"))
+	else if (!strcmp(kind, "NODE") || !strcmp(kind, "N|NAME"))
 		offer_nodes(l);
+	else if (!strcmp(kind, "NAME") && !strcmp(verb, "logs"))
+		offer_of_job(l, "logs");
+	else if (!strcmp(kind, "NAME") && !strcmp(verb, "metrics"))
+		offer_of_job(l, "metrics");
 	else if (!strncmp(kind, "FILE", 4) || !strcmp(kind, "DIR"))
 		l->put(":files", l->arg);
 	else if (!strcmp(kind, "QUERY"))
@@ -218,6 +248,7 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 	size_t operands = 0;
 	const struct arg_opt *wants = NULL;
 	int has_value, only_operands = 0;
+	struct line with = *l;
 	for (size_t i = from; i < l->at; i++) {
 		const char *w = l->words[i];
 		/* The shell makes a word of its own out of '='. */
@@ -232,10 +263,11 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 			if (!o)
 				o = find_opt(common_opts, w, &has_value);
 			wants = o && o->value && !has_value ? o : NULL;
-		} else {
-			operands++;
+		} else if (!operands++) {
+			with.job = w;
 		}
 	}
+	l = &with;
 	if (wants) {
 		struct line value = *l;
 		if (!strcmp(value.start, "="))
@@ -254,7 +286,7 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 
 void complete_line(struct ctx *c, const char *const *words, size_t n, size_t at, complete_fn put, void *arg)
 {
-	struct line l = {c, words, n, at, at < n ? words[at] : "", put, arg};
+	struct line l = {c, words, n, at, at < n ? words[at] : "", put, arg, NULL};
 	size_t i = 1;
 	for (; i < at && i < n && words[i][0] == '-'; i++) {
 		if (!strcmp(words[i], "--url") && i + 1 < at) {

@@ -139,6 +139,30 @@ static int get_code(struct ctx *c, uint64_t job, const char *dir, unsigned *got)
 	return rc;
 }
 
+/* What it left instead, or that it may still come. */
+static int left_none(struct ctx *c, uint64_t job, const char *kind)
+{
+	cJSON *answer = ctx_job(c, job);
+	const char *status = jtext(answer, "status");
+	char *kinds = xstrdup("");
+	const cJSON *a;
+	cJSON_ArrayForEach (a, jget(answer, "artifacts")) {
+		const char *k = print_member(a, "kind");
+		if (strstr(kinds, k))
+			continue;
+		char *longer = xasprintf("%s%s%s", kinds, *kinds ? ", " : "", k);
+		free(kinds);
+		kinds = longer;
+	}
+	c->err = (struct err){0};
+	ctx_fail(c, ERR_NOT_FOUND, "job %llu left no %s%s%s%s%s", (unsigned long long)job, kind,
+	         *kinds ? "; there is: " : "", kinds, status && !job_ended(status) ? "; it is " : "",
+	         status && !job_ended(status) ? status : "");
+	cJSON_Delete(answer);
+	free(kinds);
+	return -1;
+}
+
 static int exec_get(struct ctx *c)
 {
 	static const char *const kinds[] = {"model", "output", "checkpoint", "code", NULL};
@@ -159,7 +183,7 @@ static int exec_get(struct ctx *c)
 	if (!rc)
 		rc = strcmp(kind, "code") ? get_artifacts(c, job, kind, dir, &got) : get_code(c, job, dir, &got);
 	if (!rc && !got)
-		rc = ctx_fail(c, ERR_NOT_FOUND, "job %llu left no %s", (unsigned long long)job, kind);
+		rc = left_none(c, job, kind);
 	if (!rc && c->json) {
 		cJSON *j = cJSON_CreateObject();
 		cJSON_AddStringToObject(j, "directory", dir);

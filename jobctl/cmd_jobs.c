@@ -21,6 +21,26 @@ static void add_query(char **query, const char *key, const char *value)
 	*query = longer;
 }
 
+/* "stauts:x", "status=x", "tagteam=x": what was meant. 1: c->err says it. */
+static int nearest_term(struct ctx *c, const char *w)
+{
+	static const char *const terms[] = {"status", "owner", "name", "experiment", NULL};
+	size_t n = strcspn(w, ":=<>");
+	char *key = xstrndup(w, n);
+	const char *near = str_nearest(key, terms), *value = w + n + strspn(w + n, ":=<>");
+	int found = near != NULL;
+	if (near) {
+		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean %s:%s?", w, near, value);
+	} else if (!strncmp(w, "tag", 3) && w[n] == '=') {
+		const char *name = key + 3 + strspn(key + 3, ".:s");
+		found = 1;
+		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean tag.%s=%s?", w, *name ? name : "KEY",
+		         value);
+	}
+	free(key);
+	return found;
+}
+
 /* Words of the query: status:x, owner:x, name:x, experiment:x, tag.k=v; others are searched in the text. */
 static int query_word(struct ctx *c, char **query, const char *w)
 {
@@ -43,7 +63,9 @@ static int query_word(struct ctx *c, char **query, const char *w)
 		free(tag);
 		return 0;
 	}
-	if (strchr(w, ':') || strchr(w, '<') || strchr(w, '>'))
+	if (strpbrk(w, ":<>=") && nearest_term(c, w))
+		return -1;
+	if (strpbrk(w, ":<>="))
 		return ctx_fail(c, ERR_UNSUPPORTED,
 		                "'%s': this search term is not built yet; there are status:X owner:X name:X "
 		                "experiment:X tag.KEY=VALUE tag.KEY and plain text",
@@ -74,6 +96,27 @@ static void print_jobs(const cJSON *jobs)
 	table_destroy(t);
 }
 
+/* Of what was asked for there is none. */
+static void say_none(struct ctx *c, uint64_t before)
+{
+	const char *whose = args_has(&c->args, "all") ? "" : " of yours";
+	const char *more = *whose ? " Others' too: jobctl ls --all" : "";
+	if (before)
+		printf("No job%s%s is older than %llu.\n", whose, c->args.n ? " that matches" : "",
+		       (unsigned long long)before);
+	else if (!c->args.n)
+		printf("No job%s yet. Submit one: jobctl submit job.json.%s\n", whose, more);
+	else {
+		printf("No job%s matches", whose);
+		for (size_t i = 0; i < c->args.n; i++) {
+			char *safe = print_safe(c->args.operand[i]);
+			printf(" %s", safe);
+			free(safe);
+		}
+		printf(".%s\n", more);
+	}
+}
+
 static int exec_ls(struct ctx *c)
 {
 	uint64_t limit = 50, before = 0;
@@ -101,10 +144,7 @@ static int exec_ls(struct ctx *c)
 		return rc < 0 ? -1 : 0;
 	const cJSON *jobs = jget(answer, "jobs");
 	if (!cJSON_GetArraySize(jobs))
-		printf("No jobs%s. Submit one: jobctl submit job.json\n",
-		       c->args.n                   ? " match"
-		       : args_has(&c->args, "all") ? ""
-		                                   : " of yours (others' too: jobctl ls --all)");
+		say_none(c, before);
 	else
 		print_jobs(jobs);
 	const cJSON *next = jget(answer, "next");
@@ -207,6 +247,9 @@ static void top_once(const cJSON *answer)
 	print_line("problem", jtext(answer, "problem"));
 	top_running(jget(answer, "running"));
 	top_waiting(jget(answer, "waiting"));
+	if (!cJSON_GetArraySize(jget(answer, "running")) && !cJSON_GetArraySize(jget(answer, "waiting")))
+		puts(print_number(nodes, "total") > 0 ? "Nothing runs or waits. Submit a job: jobctl submit job.json"
+		                                      : "No node has joined: jobctl nodes says how.");
 }
 
 static int exec_top(struct ctx *c)

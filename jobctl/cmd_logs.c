@@ -315,6 +315,29 @@ static int fallback(struct log *l, int ran)
 	return read_stream(l);
 }
 
+/* Instead of that a stream is not there: that nothing was started, or that it is early. */
+static void say_nothing_yet(struct log *l, int by_default)
+{
+	struct err saved = l->c->err;
+	cJSON *job = ctx_job(l->c, l->job);
+	const char *status = jtext(job, "status");
+	double attempts = print_number(job, "attempt_count");
+	unsigned long long id = (unsigned long long)l->job;
+	l->c->err = saved;
+	if (status && attempts < 1)
+		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has no log%s: it %s %s%s%s", id,
+		         job_ended(status) ? "" : " yet", job_ended(status) ? "was" : "is", status,
+		         job_ended(status) ? " before it began" : "; why: jobctl why ",
+		         job_ended(status) ? "" : print_member(job, "id"));
+	else if (status && l->pinned && (double)l->attempt > attempts)
+		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has %.0f attempt%s, no attempt %llu", id, attempts,
+		         attempts == 1 ? "" : "s", (unsigned long long)l->attempt);
+	else if (status && by_default && !job_ended(status))
+		ctx_fail(l->c, ERR_NOT_FOUND,
+		         "rank 0 of job %llu has written nothing yet; jobctl logs %llu -f waits for it", id, id);
+	cJSON_Delete(job);
+}
+
 static int show(struct log *l, int by_default)
 {
 	if (!ctx_client(l->c))
@@ -323,6 +346,7 @@ static int show(struct log *l, int by_default)
 	if (rc == -1 && l->c->err.code == ERR_NOT_FOUND) {
 		if (l->any || (by_default && !fallback(l, 0)))
 			return 0;
+		say_nothing_yet(l, by_default);
 		name_streams(l);
 	} else if (!rc && by_default && !l->any && !l->first) {
 		fallback(l, 1);

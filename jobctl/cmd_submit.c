@@ -87,7 +87,7 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 	int rc = 0;
 	const char *a;
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
-		rc = spec_set(j, a, &c->err);
+		rc = spec_check_key(a, jget(j, "hyperparameters"), &c->err) || spec_set(j, a, &c->err) ? -1 : 0;
 	if (!rc && args_has(&c->args, "after") && !cJSON_IsObject(j))
 		rc = ctx_fail(c, ERR_INVALID, "%s: a job is a JSON object", file);
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
@@ -215,6 +215,24 @@ static void say_limit(const cJSON *answer, FILE *out)
 	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
 }
 
+/* Who brings a launcher of his own has it started once a rank, which is seldom meant. */
+static void note_launcher(const struct job_spec *s)
+{
+	static const char *const launchers[] = {"torchrun", "mpirun", "mpiexec", "srun", NULL};
+	const char *first = s->command.n ? s->command.v[0] : "", *slash = strrchr(first, '/');
+	const char *base = slash ? slash + 1 : first;
+	if (s->launcher == LAUNCHER_DIRECT && s->groups[0].ranks_per_instance == 1)
+		return;
+	for (const char *const *l = launchers; *l; l++) {
+		if (!strcmp(base, *l))
+			fprintf(stderr,
+			        "Note: the command begins with %s, and it is started once for every rank. Hearth starts "
+			        "the ranks "
+			        "itself: let the command be the program alone, with \"launcher\": \"%s\"\n",
+			        base, strcmp(base, "torchrun") ? "mpirun" : base);
+	}
+}
+
 /* Shows what a dry run answered. */
 static void show_dry_run(const cJSON *answer)
 {
@@ -319,6 +337,8 @@ static int exec_submit(struct ctx *c)
 	cJSON *body = submit_body(c, text, digest, run, dry);
 	if (!rc)
 		rc = ctx_get(c, "POST", "/jobs", body, &answer);
+	if (!rc && !c->json)
+		note_launcher(spec);
 	if (!rc && !dry)
 		rc = finish_submit(c, answer);
 	else if (!rc && !ctx_show_json(c, answer))
@@ -335,7 +355,7 @@ static int add_change(struct ctx *c, cJSON *set, const char *assignment)
 {
 	char *key;
 	cJSON *value;
-	if (spec_assignment(assignment, &key, &value, &c->err))
+	if (spec_check_key(assignment, NULL, &c->err) || spec_assignment(assignment, &key, &value, &c->err))
 		return -1;
 	cJSON_DeleteItemFromObjectCaseSensitive(set, key);
 	cJSON_AddItemToObject(set, key, value);

@@ -71,6 +71,10 @@ int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *ar
 /* "a.b.c=value": value is JSON when it parses as JSON and the key takes more than text, else a string. *key
  * and *value are the caller's. */
 int spec_assignment(const char *assignment, char **key, cJSON **value, struct err *e);
+/* Does a specification have a key that begins so ("resources.gpus" with "resources")? */
+int spec_is_key(const char *key);
+/* Refuses an assignment to a key that there is not; hps: those of the job, NULL unknown. */
+int spec_check_key(const char *assignment, const cJSON *hps, struct err *e);
 /* The same, put into a specification; null removes the key. */
 int spec_set(cJSON *spec, const char *assignment, struct err *e);
 

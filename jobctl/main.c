@@ -65,6 +65,18 @@ static void usage_verb(const struct verb *v)
 	puts("      --url URL                of the controller");
 }
 
+/* Words that other tools have for the same. */
+static const struct {
+	const char *word, *verb;
+} others[] = {{"kill", "stop"},    {"cancel", "stop"},    {"abort", "stop"},      {"scancel", "stop"},
+              {"status", "show"},  {"info", "show"},      {"describe", "show"},   {"job", "show"},
+              {"ps", "ls"},        {"list", "ls"},        {"jobs", "ls"},         {"squeue", "ls"},
+              {"search", "ls"},    {"run", "submit"},     {"sbatch", "submit"},   {"start", "submit"},
+              {"delete", "rm"},    {"remove", "rm"},      {"log", "logs"},        {"tail", "logs"},
+              {"download", "get"}, {"resume", "release"}, {"restart", "requeue"}, {"update", "set"},
+              {"edit", "set"},     {"metric", "metrics"}, {"event", "events"},    {"sinfo", "nodes"},
+              {"up", "local up"},  {"down", "local down"}};
+
 static int is_later(const char *name, const char *sub)
 {
 	char *two = xasprintf("%s %s", name, sub ? sub : "");
@@ -78,16 +90,35 @@ static int is_later(const char *name, const char *sub)
 	return found;
 }
 
+/* "node drian": the verb below "node" that is the nearest; NULL none. */
+static const char *nearest_below(const char *name, const char *sub)
+{
+	const char *names[32];
+	size_t n = strlen(name), k = 0;
+	for (const struct verb *const *l = verb_lists; *l; l++) {
+		for (const struct verb *v = *l; v->name && k < 31; v++) {
+			if (!strncmp(v->name, name, n) && v->name[n] == ' ')
+				names[k++] = v->name + n + 1;
+		}
+	}
+	names[k] = NULL;
+	return str_nearest(sub, names);
+}
+
 /* "node" or "node drian": names what there is below "node". */
-static int is_group(const char *name)
+static int is_group(const char *name, const char *sub)
 {
 	size_t n = strlen(name);
 	int found = 0;
+	const char *near = sub ? nearest_below(name, sub) : NULL;
 	for (const struct verb *const *l = verb_lists; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
 				continue;
-			if (!found)
+			if (!found && near)
+				fprintf(stderr, "jobctl: '%s' needs another second word (did you mean '%s %s'?):\n", name,
+				        name, near);
+			else if (!found)
 				fprintf(stderr, "jobctl: '%s' needs a second word:\n", name);
 			fprintf(stderr, "  jobctl %s %s\n", v->name, v->operands);
 			found = 1;
@@ -100,14 +131,20 @@ static int unknown_verb(const char *name, const char *sub)
 {
 	const char *names[160];
 	size_t n = 0;
-	if (is_later(name, sub) || is_group(name))
+	if (is_later(name, sub) || is_group(name, sub))
 		return EXIT_USAGE;
 	for (const struct verb *const *l = verb_lists; *l; l++) {
 		for (const struct verb *v = *l; v->name && n < 159; v++)
 			names[n++] = v->name;
 	}
 	names[n] = NULL;
-	const char *near = str_nearest(name, names);
+	const char *near = NULL;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (!strcmp(others[i].word, name))
+			near = others[i].verb;
+	}
+	if (!near)
+		near = str_nearest(name, names);
 	char *safe = print_safe(name);
 	fprintf(stderr, "jobctl: unknown verb '%s'%s%s%s\nSee: jobctl --help\n", safe,
 	        near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
@@ -149,6 +186,8 @@ static int finish(struct ctx *c, int rc)
 	} else if (rc < 0) {
 		char *safe = print_safe(c->problems ? c->problems : c->err.text);
 		fprintf(stderr, "jobctl: %s\n", safe);
+		if (c->err.code == ERR_NOT_FOUND && !strchr(safe, '\n') && strstr(safe, "there is no job"))
+			fputs("Which there are: jobctl ls, others' too: jobctl ls --all\n", stderr);
 		free(safe);
 		rc = client_exit_code(&c->err);
 	}

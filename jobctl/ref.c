@@ -129,6 +129,55 @@ static int takes_text(const char *path)
 	return 0;
 }
 
+#define KEYS_MAX 128
+
+/* The first parts of all keys, NULL-terminated. */
+static void root_keys(char names[KEYS_MAX][32], const char *list[KEYS_MAX + 1])
+{
+	size_t n, k = 0;
+	const struct spec_key *keys = spec_keys(&n);
+	for (size_t i = 0; i < n && k < KEYS_MAX; i++) {
+		snprintf(names[k], sizeof(names[k]), "%.*s", (int)strcspn(keys[i].path, ".["), keys[i].path);
+		list[k] = names[k];
+		k++;
+	}
+	list[k] = NULL;
+}
+
+int spec_is_key(const char *key)
+{
+	char names[KEYS_MAX][32];
+	const char *list[KEYS_MAX + 1];
+	size_t n = strcspn(key, ".=");
+	root_keys(names, list);
+	for (const char **l = list; *l; l++) {
+		if (strlen(*l) == n && !strncmp(*l, key, n))
+			return 1;
+	}
+	return 0;
+}
+
+int spec_check_key(const char *assignment, const cJSON *hps, struct err *e)
+{
+	size_t n = strcspn(assignment, "=");
+	if (!assignment[n] || !n || spec_is_key(assignment))
+		return 0;
+	char names[KEYS_MAX][32], *key = xstrndup(assignment, n), *root = xstrndup(key, strcspn(key, ".="));
+	const char *list[KEYS_MAX + 1];
+	root_keys(names, list);
+	const char *near = str_nearest(root, list);
+	if (cJSON_GetObjectItemCaseSensitive(hps, key) || !near)
+		err_set(e, ERR_INVALID,
+		        "--set %s: a job has no key \"%s\"; a hyperparameter: --set hyperparameters.%s", assignment,
+		        root, assignment);
+	else
+		err_set(e, ERR_INVALID, "--set %s: a job has no key \"%s\"; did you mean \"%s\"?", assignment, root,
+		        near);
+	free(root);
+	free(key);
+	return -1;
+}
+
 int spec_assignment(const char *assignment, char **key, cJSON **value, struct err *e)
 {
 	const char *eq = strchr(assignment, '=');

@@ -262,7 +262,7 @@ static void test_json(struct js *s)
 static void test_changing(struct js *s)
 {
 	expect(s, "stop 7 8 9 --grace 1m", 4, "job 7 is being stopped\njob 9 is being stopped\n",
-	       "job 8: job 8 has ended");
+	       "jobctl: job 8 has ended\n");
 	is_str(last_of(s, "POST")->body, "{\"grace_s\":60}", "the grace time in seconds");
 	expect(s, "stop 8", 4, "", "jobctl: job 8 has ended");
 	expect(s, "set 7 priority=-5 time=1h30m queue=q", 0, "job 7 is changed\n", "");

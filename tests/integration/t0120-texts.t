@@ -1,0 +1,144 @@
+#!/bin/bash
+# What jobctl says when there is nothing to show, when a word is wrong, and what to do next: every command on an empty cluster, then on waiting, held, running, ended jobs.
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
+jobctl=${HEARTH_TOP_BUILDDIR:?}/jobctl/jobctl
+hearthd=${HEARTH_TOP_BUILDDIR:?}/controller/hearthd
+command -v jq >/dev/null || skip_all "jq is missing"
+
+home=$(mktemp -d /tmp/htXXXXXX) || bail "no temporary folder"
+unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
+export HOME=$home
+pid=
+clean_up() {
+	trap - EXIT
+	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	"$jobctl" local down >/dev/null 2>&1
+	rm -rf "$home"
+}
+trap clean_up EXIT
+cd "$home" || bail "no home"
+
+# says WANT REGEX ARGS...: exit status, and a line that matches
+says() {
+	local want=$1 regex=$2 said code
+	shift 2
+	said=$(timeout 60 "$jobctl" "$@" 2>&1 </dev/null)
+	code=$?
+	if [ "$code" -eq "$want" ] && grep -Eq -- "$regex" <<<"$said"; then tap_result 0 "jobctl $*"; else
+		tap_result 1 "jobctl $*"
+		diag "$code, wanted $want and /$regex/:" "$said"
+	fi
+}
+spec() { # FILE JQ-PROGRAM: a small job, changed
+	jq -n '{name: "t", command: ["true"], launcher: "direct"} | '"${2:-.}" >"$1"
+}
+
+# --- a controller alone: no nodes, no jobs ----------------------------------------------------------------------
+"$hearthd" --data "$home/d" --listen 127.0.0.1:0 >"$home/hearthd.log" 2>&1 &
+pid=$!
+export HEARTH_URL=unix://$home/d/hearthd.sock
+wait_until 60 "$jobctl" nodes || bail "hearthd does not answer: $(cat "$home/hearthd.log")"
+says 0 "^No job of yours yet\. Submit one: jobctl submit job\.json\. Others' too: jobctl ls --all$" ls
+says 0 "^No job yet\. Submit one: " ls --all
+says 0 "^No job of yours matches status:failed x\. Others' too: jobctl ls --all$" ls status:failed x
+says 0 "^No job matches tag\.a=b\.$" ls --all tag.a=b
+says 0 "^No job of yours is older than 5\.$" ls --before 5
+says 0 "^No node has joined\. On this machine: jobctl local up\. On others: jobctl token create" nodes
+says 0 "^No node has joined: jobctl nodes says how\.$" top --once
+says 0 "^No quota is set" quota ls
+says 3 "there is no job of yours yet" show last
+for verb in show why logs events metrics wait stop hold release requeue pin unpin rm clone; do says 3 "^jobctl: there is no job 7$" "$verb" 7; done
+says 3 "^Which there are: jobctl ls, others' too: jobctl ls --all$" show 7
+says 3 "there is no job named nobody" why nobody
+says 3 "there is no job 7" get 7 model
+says 3 "there is no job 7" tag 7 a=b
+says 3 "there is no job 7" note 7 text
+says 3 "there is no job 7" set 7 priority=1
+says 3 "there is no job 7" diff 7 8
+is "$("$jobctl" stop 7-9 2>&1 | xargs -d'\n')" "jobctl: there is no job 7 jobctl: there is no job 8 jobctl: there is no job 9" "of several jobs each is named, in their order"
+says 3 "there is no node \"x\"; jobctl nodes lists them" node drain x
+spec job.json '.hyperparameters.lr = 1'
+id=$("$jobctl" submit job.json 2>/dev/null)
+says 0 "^Job $id is queued: no node has joined yet" why "$id"
+says 3 "^jobctl: job $id has no log yet: it is queued; why: jobctl why $id$" logs "$id"
+kill -TERM "$pid"
+wait "$pid"
+pid=
+unset HEARTH_URL
+
+# --- words ----------------------------------------------------------------------------------------------------------
+says 2 "unknown verb 'shwo' \(did you mean 'show'\?\)" shwo 1
+for pair in kill:stop cancel:stop status:show info:show ps:ls list:ls run:submit delete:rm log:logs; do
+	says 2 "unknown verb '${pair%:*}' \(did you mean '${pair#*:}'\?\)" "${pair%:*}"
+done
+says 2 "did you mean 'node drain'\?" node drian x
+says 2 "did you mean 'local up'\?" local upp
+says 2 "'node' needs a second word:" node
+says 2 "unknown option --strem \(did you mean --stream\?\)" logs 1 --strem x
+says 2 "'stauts:failed' is no search term; did you mean status:failed\?" ls stauts:failed
+says 2 "'status=failed' is no search term; did you mean status:failed\?" ls status=failed
+says 2 "'tagteam=x' is no search term; did you mean tag\.team=x\?" ls tagteam=x
+says 4 "'loss<2': this search term is not built yet; there are status:X" ls 'loss<2'
+says 2 "--csv goes with the name of a metric" metrics 1 --csv
+
+# --- a cluster with jobs in every state ----------------------------------------------------------------------------
+for try in 1 2 3 4 5; do
+	port=$((10000 + (RANDOM * 3 + $$) % 20000))
+	out=$("$jobctl" local up --port $port --fake-gpus 2 2>&1) && break
+	diag "try $try: $out"
+done
+says 0 "^Nothing runs or waits\. Submit a job: jobctl submit job\.json$" top --once
+says 2 "did you mean \"?running" ls status:runing
+spec hold.json '.name = "holds" | .command = ["sleep", "3600"] | .resources = {instances: 2, gpus_per_instance: 2, ranks_per_instance: 1}'
+first=$("$jobctl" submit hold.json 2>/dev/null)
+"$jobctl" wait "$first" --for running --timeout 60 >/dev/null
+second=$("$jobctl" submit hold.json --name waits 2>/dev/null)
+held=$("$jobctl" submit job.json --hold 2>/dev/null)
+says 0 "^Job $second is queued: needs 2 instances with 2 GPUs .* 0 free now" why "$second"
+says 0 "^Job $held is held: held at submit; jobctl release $held lets it go$" why "$held"
+says 3 "^jobctl: job $held has no log yet: it is held; why: jobctl why $held$" logs "$held"
+says 3 "^jobctl: rank 0 of job $first has written nothing yet; jobctl logs $first -f waits for it$" logs "$first"
+says 3 "^jobctl: job $first has 1 attempt, no attempt 4$" logs "$first" -a 4
+says 0 "^No log streams yet\.$" logs "$second" -l
+says 0 "^No metrics yet\. They come from the patterns" metrics "$second"
+says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "$first" loss
+says 0 "^No ranks: the job was not placed yet\.$" show "$second" --ranks
+says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model
+says 4 "only a waiting job can be held" hold "$first"
+says 0 "is not held: it is running" release "$first"
+says 0 " submitted " events "$second"
+"$jobctl" node drain node-1 --reason "new disk" >/dev/null
+says 0 "only 1 usable node is there; no jobs now on node-1 \(drained: new disk\)" why "$second"
+says 0 "node-1 .*drain(ing|ed) .*new disk" nodes
+"$jobctl" node resume node-1 >/dev/null
+"$jobctl" stop "$first" "$second" >/dev/null
+says 1 "^$first stopped$" wait "$first" --timeout 60
+says 0 "^Job $first is stopped: stopped by " why "$first"
+says 3 "^jobctl: job $second has no log: it was stopped before it began$" logs "$second"
+says 3 "^jobctl: job $first left no model$" get "$first" model
+
+# --- values ------------------------------------------------------------------------------------------------------------
+says 2 "'lr' cannot be set; there are priority, time and queue\. .* jobctl clone JOB --set hyperparameters\.lr=0\.1$" set "$held" lr=0.1
+says 2 "'prio' cannot be set \(did you mean 'priority'\?\)" set "$held" prio=3
+says 2 "--set lr=3: a job has no key \"lr\"; a hyperparameter: --set hyperparameters\.lr=3$" submit job.json --set lr=3
+says 2 "--set priorty=2: a job has no key \"priorty\"; did you mean \"priority\"\?" clone "$held" --set priorty=2
+says 0 "would be accepted" submit job.json --dry-run --set hyperparameters.lr=3 --set 'command=["a.b"]'
+says 0 "Note: the command begins with torchrun, .* \"launcher\": \"torchrun\"$" submit job.json --dry-run --set 'command=["/usr/bin/torchrun","x.py"]' --set launcher=mpirun
+spec many.json '.resources.ranks_per_instance = 1024'
+says 4 "needs 1 instance with 1024 CPU slots; no known node with 1024 CPU slots \(the most is [0-9]+, on node-[12]\); CPU slots: node-[12] [0-9]+, node-[12] [0-9]+\. A rank takes 1: ranks_per_instance can be [0-9]+ at most; more instances give as many ranks$" \
+	submit many.json
+spec many.json '.resources.cpus_per_rank = 1024'
+says 4 "\. cpus_per_rank can be [0-9]+ at most$" submit many.json --dry-run
+
+# --- completion ----------------------------------------------------------------------------------------------------------
+spec prints.json '.command = ["sh", "-c", "echo loss=1"] | .metrics = [{name: "loss", regex: "loss=([0-9]+)"}]'
+job=$("$jobctl" submit prints.json --wait 2>/dev/null)
+words() { "$jobctl" completion words "$@" 2>&1 | xargs; }
+streams=$("$jobctl" logs "$job" --list --json | jq -r '.streams[].stream')
+like "$streams" "^rank-0$" "the job has streams"
+is "$(words 4 -- jobctl logs "$job" -s '')" "$(xargs <<<"$streams")" "logs JOB -s: the streams of the job"
+is "$(words 4 -- jobctl logs "$job" --stream s)" "$(grep ^s <<<"$streams" | xargs)" "that begin so"
+is "$(words 3 -- jobctl metrics "$job" '')" loss "metrics JOB: its metrics"
+is "$(words 4 -- jobctl logs "$job" --node node-)" "node-1 node-2" "logs --node: the nodes"
+is "$(words 3 -- jobctl logs -s '')" "" "without a job none"
+done_testing
