@@ -68,7 +68,8 @@ refused 400 'environment.RANK' "a variable that Hearth sets" "{$ok, \"environmen
 refused 400 'mpi_options' "an option that takes the start out of Hearth's hands" "{$ok, \"mpi_options\": [\"--mca\", \"plm_rsh_agent\", \"ssh\"]}"
 refused 400 'metrics\[0\].regex' "a pattern that does not compile" "{$ok, \"metrics\": [{\"name\": \"a\", \"regex\": \"(\"}]}"
 refused 400 'inputs.train.uri' "a scheme that is none" "{$ok, \"inputs\": {\"train\": {\"uri\": \"gopher://x/y\"}}}"
-refused 422 'after' "what is reserved but not built" "{$ok, \"after\": [1]}"
+refused 404 'there is no job 1' "a wait for a job that is not there" "{$ok, \"after\": [1]}"
+refused 422 'retry.max_attempts' "what is reserved but not built" "{$ok, \"retry\": {\"max_attempts\": 3}}"
 
 # --- names and paths ---------------------------------------------------------------------------------------------------------
 for name in ../../etc .. a/../b /etc/passwd; do refused 400 'name' "the name $name" "{$ok, \"name\": \"$name\"}"; done
