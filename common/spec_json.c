@@ -191,6 +191,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 	limits = cJSON_AddObjectToObject(obj, "limits");
 	cJSON_AddNumberToObject(limits, "max_runtime_s", (double)s->max_runtime_s);
 	cJSON_AddNumberToObject(limits, "grace_s", (double)s->grace_s);
+	cJSON_AddNumberToObject(limits, "max_wait_s", (double)s->max_wait_s);
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
 	cJSON_AddItemToObject(obj, "after", after_of(s));

@@ -2,6 +2,7 @@
  * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
  */
 #include "common/hash.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
 #include "controller/core_int.h"
@@ -152,6 +153,39 @@ static void remember_avoider(struct core *c, uint64_t id)
 	c->avoiders[c->n_avoiders++] = id;
 }
 
+/* Boot time at which its wait is over. It is counted by the wall clock, since it goes on over restarts; one
+ * that was set back, or far forward, makes it neither longer than it is nor end at once by more than what has
+ * passed. */
+static uint64_t wait_over_at(const struct core *c, const struct cjob *j)
+{
+	uint64_t now = now_real(c), limit = (uint64_t)j->max_wait_s * 1000000,
+	         waited = now > j->r.queued_us ? now - j->r.queued_us : 0;
+
+	return now_boot(c) + (waited < limit ? limit - waited : 0);
+}
+
+void wait_review(struct core *c, struct cjob *j)
+{
+	struct sched_reason r;
+	char reason[500], span[40];
+	cJSON *d;
+
+	if (j->r.status != JOB_QUEUED || !j->max_wait_s)
+		return;
+	if (now_boot(c) < wait_over_at(c, j)) {
+		job_deadline(c, j, wait_over_at(c, j));
+		return;
+	}
+	sched_explain(c->sched, j->r.id, &r);
+	snprintf(reason, sizeof reason, "waited for %s, its limit (limits.max_wait_s)%s%s",
+	         str_duration(j->max_wait_s, span, sizeof span), r.text[0] ? ": it " : "", r.text);
+	alloc_unqueue(c, j);
+	d = cJSON_CreateObject();
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
+	json_add_str(d, "reason", reason);
+	job_post(c, j, EV_ENDED, d);
+}
+
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	struct wishes w;
@@ -160,6 +194,9 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
+	j->max_wait_s = (uint32_t)spec->max_wait_s;
+	if (j->max_wait_s)
+		job_deadline(c, j, wait_over_at(c, j));
 	wishes_init(c, &w, spec, j, j->r.owner);
 	w.in.n_after = n_deps;
 	if (j->avoid) {

@@ -135,7 +135,8 @@ struct cjob {
 	uint64_t deadline_us; /* boot; UINT64_MAX none */
 	uint32_t heap_at;     /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
-	uint8_t to_queue; /* loaded: the scheduler does not have it yet */
+	uint32_t max_wait_s; /* in the queue; 0 none */
+	uint8_t to_queue;    /* loaded: the scheduler does not have it yet */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;
@@ -300,6 +301,7 @@ uint32_t place_index(const struct cjob *j, const struct place_rec *p);
 /* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------ */
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
 void alloc_unqueue(struct core *c, struct cjob *j); /* it neither waits nor holds; it may come again */
+void wait_review(struct core *c, struct cjob *j);   /* of a queued job: is its longest wait over? */
 void alloc_ended(struct core *c, struct cjob *j);   /* it holds nothing; who waits for it hears of it */
 void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s); /* at load; for how long already */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);

@@ -346,6 +346,7 @@ void job_review(struct core *c, struct cjob *j)
 {
 	if (j->to_queue)
 		queue_loaded(c, j);
+	wait_review(c, j);
 	if (!j->act || !j->r.att)
 		return;
 	switch (j->r.att->state) {

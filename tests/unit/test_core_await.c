@@ -188,6 +188,60 @@ static void test_hold(void)
 	finish_well(w);
 }
 
+static uint64_t submit_wait(struct world *w, unsigned seconds, const char *body)
+{
+	char spec[300];
+
+	snprintf(spec, sizeof spec,
+	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": {\"max_wait_s\": %u}, "
+	         "\"resources\": "
+	         "{\"gpus_per_instance\": 1}}",
+	         seconds);
+	return world_submit_full(w, spec, body, NULL, NULL);
+}
+
+static void run_for(struct world *w, unsigned seconds)
+{
+	for (unsigned i = 0; i < seconds; i += 5) {
+		world_beat(w, "a");
+		world_advance(w, 5000000);
+	}
+}
+
+/* The longest wait ends a job, also when hearthd was away, and only one that waits. */
+static void test_longest(void)
+{
+	struct world *w = world_create(7);
+	uint64_t runs, short_, long_, held, requeued;
+
+	world_agent_up(w, "a", 1, 8);
+	runs = submit_wait(w, 30, NULL);
+	begin(w, runs);
+	world_request(w, REQ_DRAIN, 0, "a", "{}");
+	short_ = submit_wait(w, 60, NULL);
+	long_ = submit_wait(w, 600, NULL);
+	held = submit_wait(w, 60, "{\"hold\": true}");
+	run_for(w, 40);
+	is_str(world_status(w, short_), "queued", "within its time");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 8);
+	run_for(w, 30);
+	is_str(world_status(w, short_), "failed", "a restart gives no more of it");
+	like(reason_of(w, short_), "waited for 1m, its limit (limits.max_wait_s): it ", "the reason is told");
+	is_str(world_status(w, long_), "queued", "one with more time waits on");
+	is_str(world_status(w, held), "held", "a held one does not wait");
+	world_request(w, REQ_RELEASE, held, NULL, "{}");
+	run_for(w, 30);
+	is_str(world_status(w, held), "queued", "released, its time begins");
+	world_request(w, REQ_RESUME, 0, "a", "{}");
+	requeued = !strcmp(world_status(w, long_), "starting") ? long_ : held;
+	is_str(world_status(w, requeued), "starting", "one starts");
+	begin(w, requeued);
+	run_for(w, 700);
+	is_str(world_status(w, requeued), "running", "and is not ended by what it waited");
+	finish_well(w);
+}
+
 /* Also a dry run says so, and leaves nothing behind. */
 static void test_dry(void)
 {
@@ -230,6 +284,7 @@ int main(void)
 	test_never();
 	test_hold();
 	test_dry();
+	test_longest();
 	test_many();
 	return tap_done();
 }

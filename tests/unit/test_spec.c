@@ -335,7 +335,6 @@ static const char *const reserved[] = {
     "\"preemptible\": false",
     "\"sweep\": {\"lr\": [1, 2]}",
     "\"array\": 5",
-    "\"limits\": {\"max_wait_s\": 5}",
     "\"limits\": {\"max_cost_usd\": 5}",
     "\"objective\": \"cost\"",
     "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\", \"hard\": true}}",
