@@ -23,7 +23,8 @@ uint64_t sched_time(const struct core *c)
 
 void alloc_open(struct core *c)
 {
-	static const struct sched_policy policy = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1};
+	static const struct sched_policy policy = {
+	    .backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
 
 	c->sched = sched_create();
 	sched_policy_set(c->sched, &policy);

@@ -189,7 +189,8 @@ struct sched {
 	/* A look lasts until time or input changes (input rises with each change from outside), an era until
 	 * something became free: what may not start stays so for the era. */
 	uint64_t input, look_input, look_now_s, era, era_gen, era_now_s;
-	int idle; /* nothing more can start in this look */
+	uint64_t effort; /* behind the head, in this look */
+	int idle;        /* nothing more can start in this look */
 	double due_after_s;
 	struct job *head; /* a place is kept for it */
 	uint64_t shadow_s;

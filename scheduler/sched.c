@@ -305,6 +305,7 @@ static void look(struct sched *s)
 	s->look_input = s->input;
 	s->look_now_s = s->now_s;
 	s->idle = 0;
+	s->effort = 0;
 	if (s->era_gen != s->gen || s->era_now_s != s->now_s || s->n_books) {
 		s->era_gen = s->gen;
 		s->era_now_s = s->now_s;
@@ -482,6 +483,8 @@ struct sched_decision *sched_step(struct sched *s)
 		v = b.job ? try_bid(s, &b, assign) : STOP;
 		if (v == START)
 			d = take(s, b.job, assign);
+		else if (v == PASS && s->head && s->policy.effort && (s->effort += s->n_sorted) >= s->policy.effort)
+			v = STOP;
 	}
 	s->trying = NULL;
 	s->idle = v == STOP;

@@ -80,13 +80,28 @@ void view_release(struct sched *s, const struct job *j)
 			room_change(&s->view[j->holds[i].node->at], &j->holds[i], j->id);
 }
 
+/* Too few nodes have as many GPUs and slots: that is seen sooner than that no placement exists. */
+static int view_too_full(const struct sched *s, const struct shape *sh)
+{
+	for (uint32_t k = 0; k < sh->n_groups; k++) {
+		const struct sched_group *g = &sh->groups[k];
+		uint32_t nodes = 0;
+
+		for (size_t i = 0; i < s->n_sorted && nodes < g->instances; i++)
+			nodes += s->view[i].gpus >= g->gpus && s->view[i].slots >= g->ranks * g->cpus_per_rank;
+		if (nodes < g->instances)
+			return 1;
+	}
+	return 0;
+}
+
 /* Is the head there with the first n of the ends? The view is left so. */
 static int fits_after(struct sched *s, const struct shape *sh, const struct end *e, size_t n, int32_t *assign)
 {
 	view_now(s);
 	for (size_t i = 0; i < n; i++)
 		view_release(s, e[i].job);
-	return fit_gang(s, sh, FIT_VIEW, assign);
+	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
 }
 
 void shadow_make(struct sched *s, struct job *head)

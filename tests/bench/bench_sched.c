@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 		struct sched_policy p;
 	} policies[] = {{"block", {.backfill = SCHED_BLOCK}},
 	                {"fair+reserve", {.backfill = SCHED_RESERVE, .fair = 1}},
-	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1}},
+	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000}},
 	                {"default", {.backfill = SCHED_RESERVE, .learned = 1}}};
 	if (argc == 4) {
 		for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)

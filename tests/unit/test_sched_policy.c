@@ -642,6 +642,27 @@ static void test_forecast(void)
 	sched_destroy(s);
 }
 
+/* Bounded work: after so many kinds that do not fit none behind is tried, until something changes. */
+static void test_effort(uint64_t effort, int fourth_starts)
+{
+	struct sched *s =
+	    cluster((struct sched_policy){.backfill = SCHED_RESERVE, .by_limit = 1, .effort = effort}, 2, 8);
+	struct sched_job j;
+
+	sched_now(s, 10);
+	j = gang(1, 1, 8);
+	j.limit_s = 100;
+	sched_job_add(s, &j);
+	is_int(step(s, NULL), 1, "one node is taken");
+	for (uint64_t i = 2; i <= 4; i++) { /* a gang of both; two that would hold it up; one that would not */
+		j = gang(i, i == 2 ? 2 : 1, i == 2 ? 8 : (uint32_t)i);
+		j.limit_s = i < 4 ? 1000 : 50;
+		sched_job_add(s, &j);
+	}
+	ok(step(s, NULL) == (fourth_starts ? 4 : 0), "with an effort of %d", (int)effort);
+	sched_destroy(s);
+}
+
 static void test_preempt(void)
 {
 	struct sched *s = cluster((struct sched_policy){.backfill = SCHED_SKIP}, 2, 8);
@@ -702,6 +723,9 @@ int main(void)
 	test_after();
 	test_after_told();
 	test_forecast();
+	test_effort(0, 1);
+	test_effort(100, 1);
+	test_effort(4, 0); /* two nodes: the gang itself, then the first that would hold it up */
 	test_preempt();
 	return tap_done();
 }
