@@ -74,6 +74,7 @@ static pid_t start(const char *url, const char *line, int out_fd)
 			setenv("HEARTH_URL", url, 1);
 		else
 			unsetenv("HEARTH_URL");
+		alarm(120); /* one that hangs fails its test */
 		execv(program, argv.v);
 		_exit(99);
 	}
@@ -679,6 +680,7 @@ int main(void)
 {
 	setenv("HOME", tap_tmpdir(), 1);
 	setenv("TZ", "UTC", 1);
+	signal(SIGINT, SIG_DFL); /* ignored where a shell runs this in the background */
 	setenv("HEARTH_PATIENCE", "0", 1);
 	static const char *const unset[] = {"HEARTH_TOKEN", "HEARTH_CA", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 	                                    "NO_COLOR"};
