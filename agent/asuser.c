@@ -3,6 +3,8 @@
  */
 #include "agent/asuser.h"
 
+#include "agent/caps.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sys/fsuid.h>
@@ -33,6 +35,13 @@ int asuser_enter(struct asuser *a, struct err *e)
 		return err_sys(e, errno, "groups of account %u", a->uid);
 	setfsgid(a->gid);
 	setfsuid(a->uid);
+	if (caps_ptrace(0) < 0) {
+		int errnum = errno;
+
+		a->inside = 1;
+		asuser_leave(a);
+		return err_sys(e, errnum, "give up the right over other accounts' processes");
+	}
 	/* These two tell nothing of failure: asked for an impossible id they answer with the present one. */
 	if ((uid_t)setfsuid((uid_t)-1) != a->uid || (gid_t)setfsgid((gid_t)-1) != a->gid) {
 		a->inside = 1;
@@ -50,6 +59,7 @@ void asuser_leave(struct asuser *a)
 	a->inside = 0;
 	setfsuid(geteuid());
 	setfsgid(getegid());
+	caps_ptrace(1);
 	/* root's own groups do not matter to root; none is the least. */
 	syscall(SYS_setgroups, (size_t)0, NULL);
 }

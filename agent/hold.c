@@ -27,6 +27,8 @@
  * /opt/ml is missing this user cannot make it in the host's /opt: then /opt becomes a read-only tmpfs in
  * which everything that /opt held is bound again.
  */
+#include "agent/caps.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -171,13 +173,18 @@ static void act_as(uid_t uid, gid_t gid, size_t n, const gid_t *groups)
 /* Without leave to go there it is as if it were not there. */
 static int open_linked(const struct plan *p, const char *path)
 {
-	int fd;
+	int fd, errnum;
 
 	if (!p->groups)
 		return open_path(path);
 	act_as(p->uid, p->gid, p->n_groups, p->groups);
+	if (caps_ptrace(0) < 0)
+		die("give up the right over other accounts' processes");
 	fd = open_path(path);
+	errnum = errno;
 	act_as(geteuid(), getegid(), 0, NULL);
+	caps_ptrace(1);
+	errno = errnum;
 	return fd;
 }
 

@@ -1,0 +1,13 @@
+/*
+ * caps: the right of root that a change of the file system identity alone leaves in force.
+ *
+ * setfsuid takes away root's rights over files, not CAP_SYS_PTRACE, and with that the links of /proc/PID
+ * (cwd, root) of other accounts' processes can be followed into folders that are closed to the account.
+ */
+#ifndef HEARTH_AGENT_CAPS_H
+#define HEARTH_AGENT_CAPS_H
+
+/* Of the calling thread. on: back, where the process has it at all. -1: errno. */
+int caps_ptrace(int on);
+
+#endif
