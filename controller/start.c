@@ -152,6 +152,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		alloc_unqueue(c, j);
 		return;
 	}
+	sched_job_started(c->sched, j->r.id);
 	/* The secret stands in the attempt's row only, never in an event. */
 	rec_set(&j->r.att->token, token);
 	a->rt = xcalloc(j->r.att->n_places, sizeof *a->rt);

@@ -66,10 +66,13 @@ static void settle(struct sched *s, struct dep *d, int met)
 	lane_wait(s, j);
 }
 
-void depend_started(struct sched *s, struct job *j)
+void sched_job_started(struct sched *s, uint64_t id)
 {
+	struct job *j = find(s, id);
 	struct dep *d, *tmp;
 
+	if (!j || !j->n_holds)
+		return;
 	DL_FOREACH_SAFE (j->waiters, d, tmp) {
 		if (d->kind == SCHED_AFTER_START)
 			settle(s, d, 1);

@@ -269,7 +269,6 @@ void book_node_fini(struct node *n);
 /* depend.c */
 void depend_set(struct sched *s, struct job *j, const struct sched_job *in);
 void depend_clear(struct sched *s, struct job *j); /* it waits for nothing any more */
-void depend_started(struct sched *s, struct job *j);
 void depend_ended(struct sched *s, struct job *j, int well);
 const char *depend_check(const struct sched *s);
 

@@ -406,7 +406,6 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 			place_fill(&d->places[d->n++], &h); /* h's vectors go to the decision */
 		}
 	}
-	depend_started(s, j);
 	return d;
 }
 

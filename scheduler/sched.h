@@ -178,8 +178,11 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 /* The same for a job of which all is known: it runs since start_s, and counts for its queue and owner. */
 void sched_job_restore(struct sched *s, const struct sched_job *j, const struct sched_decision *d,
                        uint64_t start_s);
-/* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. */
+/* Next decision, malloc'ed (sched_decision_free), or NULL. The resources are taken already. The caller
+ * carries it out and says so (sched_job_started), or takes it back (sched_job_park, sched_job_remove). */
 struct sched_decision *sched_step(struct sched *s);
+/* What was decided is carried out: who waits for that job's start waits no longer. */
+void sched_job_started(struct sched *s, uint64_t id);
 struct sched_settled {
 	uint64_t job, on;
 	enum sched_after kind;

@@ -132,10 +132,58 @@ static void test_dry(void)
 	finish_well(w);
 }
 
+/* One that waits for the start of another, after 0: for nobody. */
+static uint64_t submit_after(struct world *w, unsigned instances, unsigned gpus, unsigned limit_s,
+                             uint64_t after, int priority, const char *body)
+{
+	char spec[400], on[40] = "";
+
+	if (after)
+		snprintf(on, sizeof on, "\"after:%llu\"", (unsigned long long)after);
+	snprintf(spec, sizeof spec,
+	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"priority\": %d, \"after\": [%s], "
+	         "\"limits\": "
+	         "{\"max_runtime_s\": %u}, \"resources\": {\"instances\": %u, \"gpus_per_instance\": %u, "
+	         "\"ranks_per_instance\": 1}}",
+	         priority, on, limit_s, instances, gpus);
+	return world_submit_full(w, spec, body, NULL, NULL);
+}
+
+/* A question may put another before those that keep a job back; it does not start, so no start is told. */
+static void test_dry_starts_nobody(void)
+{
+	struct world *w = world_create(4);
+	uint64_t kept, waits;
+
+	world_agent_up(w, "c", 4, 8);
+	submit_after(w, 1, 4, 36000, 0, 0, NULL);
+	world_agent_up(w, "a", 2, 4);
+	submit_after(w, 1, 2, 600, 0, 0, NULL);
+	world_agent_up(w, "b", 2, 4);
+	submit_after(w, 2, 2, 600, 0, 0, NULL);
+	kept = submit_after(w, 1, 2, 7200, 0, 0, NULL);
+	waits = submit_after(w, 1, 0, 10, kept, 0, NULL);
+	is_str(world_status(w, kept), "queued", "one is kept back for the wide one");
+	is_str(world_status(w, waits), "queued", "and another waits for its start");
+	world_beat(w, "a");
+	world_beat(w, "b");
+	world_beat(w, "c");
+	world_advance(w, 2000000);
+	submit_after(w, 1, 4, 600, 0, 10, "{\"dry_run\": true}");
+	is_int(w->status, 200, "a question of a higher priority is answered");
+	like(world_text(w, "text"), "it would wait: ", "it would wait, too");
+	world_turn(w);
+	is_str(world_status(w, kept), "queued", "the one that is kept back waits on");
+	is_str(world_status(w, waits), "queued", "so does the one that waits for its start");
+	like(why(w, waits), "waits for job 4 to start", "which says so");
+	finish_well(w);
+}
+
 int main(void)
 {
 	test_backfill();
 	test_learned();
 	test_dry();
+	test_dry_starts_nobody();
 	return tap_done();
 }

@@ -62,6 +62,7 @@ static uint64_t step(struct sched *s, uint64_t *node)
 	if (d && node)
 		*node = d->places[0].node;
 	sched_decision_free(d);
+	sched_job_started(s, id);
 	return id;
 }
 
@@ -588,6 +589,40 @@ static void test_after_told(void)
 	sched_destroy(s);
 }
 
+/* What was decided and is not carried out was no start. */
+static void test_after_taken_back(void)
+{
+	struct sched *s = cluster((struct sched_policy){0}, 1, 8);
+	struct sched_dep on = {1, SCHED_AFTER_START};
+	struct sched_settled told;
+	struct sched_decision *d;
+	struct sched_reason r;
+	struct sched_job j;
+
+	add(s, 1, 1, 1);
+	j = gang(2, 1, 1);
+	j.after = &on;
+	j.n_after = 1;
+	sched_job_add(s, &j);
+	d = sched_step(s);
+	ok(d && d->job == 1, "the first is decided");
+	sched_decision_free(d);
+	is_int(step(s, NULL), 0, "what waits for its start does not go before it is carried out");
+	sched_job_park(s, 1);
+	sched_job_started(s, 1);
+	is_int(step(s, NULL), 0, "nor when it is taken back");
+	add(s, 1, 1, 1);
+	ok(!sched_settled(s, &told), "of which nobody is told");
+	sched_explain(s, 2, &r);
+	is_str(r.text, "waits for job 1 to start", "it still waits");
+	ok(!sched_check(s), "consistent");
+	is_int(step(s, NULL), 1, "decided again and carried out");
+	ok(sched_settled(s, &told) && told.job == 2 && told.on == 1 && told.met, "it is told");
+	is_int(step(s, NULL), 2, "and the other goes");
+	ok(!sched_check(s), "consistent");
+	sched_destroy(s);
+}
+
 static double takes_ten(uint64_t job, void *arg)
 {
 	(void)arg;
@@ -722,6 +757,7 @@ int main(void)
 	test_books();
 	test_after();
 	test_after_told();
+	test_after_taken_back();
 	test_forecast();
 	test_effort(0, 1);
 	test_effort(100, 1);
