@@ -112,16 +112,27 @@ void user_copy(struct launch_user *to, const struct launch_user *from)
 /* ---- on a thread ------------------------------------------------------------------------------------ */
 
 struct user_ask {
-	struct worker *w;
+	struct workers *ws;
+	struct worker *w; /* NULL: not asked yet */
 	int is_root, rc;
 	char *owner;
 	struct launch_user user;
 	struct err e;
 	void (*found)(struct launch_user *u, const struct err *why, void *arg);
 	void *arg;
+	struct user_ask *next; /* of those that wait */
 };
 
-static unsigned asks; /* whose thread has not come back; loop only */
+/* Loop only. */
+static unsigned asks;            /* whose thread has not come back */
+static struct user_ask *waiting; /* the oldest first; one a launch at most */
+
+static void free_ask(struct user_ask *q)
+{
+	user_fini(&q->user);
+	free(q->owner);
+	free(q);
+}
 
 static void run(struct worker *w, void *arg)
 {
@@ -140,40 +151,70 @@ static void done(void *arg)
 	q->found(q->rc == 0 ? &u : NULL, &q->e, q->arg);
 }
 
+static void release(void *arg);
+
+static int begin(struct user_ask *q, struct err *e)
+{
+	static const struct worker_task task = {.run = run, .done = done, .release = release};
+
+	q->w = worker_start(q->ws, &task, q, e);
+	if (!q->w)
+		return -1;
+	asks++;
+	return 0;
+}
+
+/* A thread has come back, wanted or not. */
 static void release(void *arg)
 {
-	struct user_ask *q = arg;
+	struct user_ask *q;
 
 	asks--;
-	user_fini(&q->user);
-	free(q->owner);
-	free(q);
+	free_ask(arg);
+	while ((q = waiting) && asks < USER_ASKS_MAX) {
+		struct err e = {0};
+
+		waiting = q->next;
+		if (begin(q, &e) == 0)
+			continue;
+		q->found(NULL, &e, q->arg);
+		free_ask(q);
+	}
 }
 
 struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {
-	static const struct worker_task task = {.run = run, .done = done, .release = release};
-	struct user_ask *q;
+	struct user_ask *q = xcalloc(1, sizeof(*q)), **end = &waiting;
 
+	*q = (struct user_ask){
+	    .ws = bulk_workers(b), .is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
 	if (asks >= USER_ASKS_MAX) {
-		err_set(e, ERR_BUSY, "the account '%s' was not looked up: %d earlier look-ups have not come back",
-		        owner, USER_ASKS_MAX);
-		return NULL;
-	}
-	q = xcalloc(1, sizeof(*q));
-	*q = (struct user_ask){.is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
-	asks++;
-	q->w = worker_start(bulk_workers(b), &task, q, e);
-	if (q->w)
+		while (*end)
+			end = &(*end)->next;
+		*end = q;
 		return q;
-	release(q);
+	}
+	if (begin(q, e) == 0)
+		return q;
+	free_ask(q);
 	return NULL;
 }
 
 void user_ask_cancel(struct user_ask *q)
 {
-	if (q)
+	if (!q)
+		return;
+	if (q->w) {
 		worker_cancel(q->w);
+		return;
+	}
+	for (struct user_ask **p = &waiting; *p; p = &(*p)->next) {
+		if (*p == q) {
+			*p = q->next;
+			break;
+		}
+	}
+	free_ask(q);
 }

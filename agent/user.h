@@ -3,7 +3,9 @@
  * machine, and the library that asks it blocks for as long as that machine likes: so it is asked once per
  * launch, on a thread, and the answer is kept in the launch's files (launch_life.c).
  *
- * At most USER_ASKS_MAX questions hang at a time, those that nobody waits for any more among them.
+ * At most USER_ASKS_MAX questions hang at a time, those that nobody waits for any more among them; the next
+ * ones are asked when those come back, in their order. How long an answer is waited for is the asker's to
+ * say.
  */
 #ifndef HEARTH_AGENT_USER_H
 #define HEARTH_AGENT_USER_H
@@ -20,7 +22,7 @@ void user_copy(struct launch_user *to, const struct launch_user *from);
 
 struct user_ask;
 /* found: on the loop, once, never before this returns; u (NULL: why) is the callee's, its strings to be
- * released by user_fini. The handle is void then. NULL: too many hang. */
+ * released by user_fini. The handle is void then. NULL: no thread was to be had. */
 struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e);

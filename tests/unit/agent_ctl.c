@@ -129,6 +129,8 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 		wire_free(WM_LAUNCH_REPORT, a->launch);
 		a->launch = msg;
 		a->seen |= 1u << a->launch->state;
+		if (a->launch->job < CTL_JOBS)
+			a->states[a->launch->job] = (uint8_t)a->launch->state;
 		ack(a, id);
 		return;
 	case WM_PROC_REPORT:

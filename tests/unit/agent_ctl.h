@@ -16,6 +16,7 @@
 #define CTL_AGENTS 4
 #define CTL_PROCS  64
 #define CTL_NODES  8
+#define CTL_JOBS   256
 
 struct ctl_proc {
 	struct wm_proc_report *r; /* NULL: free */
@@ -38,6 +39,7 @@ struct ctl_agent {
 	struct wm_inventory *inv;
 	struct wm_launch_report *launch; /* last one */
 	unsigned seen;                   /* bit per launch state that was reported */
+	uint8_t states[CTL_JOBS];        /* the last one of each job with such a number */
 	struct ctl_proc procs[CTL_PROCS];
 	char *mpirun_line, *failure;
 	char *artifacts; /* "kind uri\n" */

@@ -53,14 +53,20 @@ static void start(const char *faults)
 	ok(ctl_wait_synced(a, a->connections + 1, LONG), "the agent is connected");
 }
 
+static int has_beaten(struct ctl *x, void *arg)
+{
+	(void)arg;
+	return a->beats >= x->want_beats;
+}
+
 static void test_hangs(void)
 {
-	unsigned before = a->beats;
 
 	c->prepare_timeout_ms = PATIENCE;
 	prepare(71, "true");
 	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "a launch whose account is not found out about fails in time");
-	ok(a->beats - before >= 5, "and the node has beaten all the time (%u)", a->beats - before);
+	c->want_beats = a->beats + 5;
+	ok(ctl_wait(c, LONG, has_beaten, NULL), "and the node beats, though that thread still hangs");
 	is_int(a->connections, 1, "and was never disconnected");
 	like(a->launch ? a->launch->text : "", "account", "the reason names what was asked for");
 	like(a->launch ? a->launch->text : "", "not answered within 4 s", "and how long it was waited for");
@@ -97,13 +103,70 @@ static void test_adopted(void)
 	clean(74);
 }
 
+struct count {
+	enum launch_state state;
+	unsigned n;
+};
+
+static unsigned count(enum launch_state s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 100; i < CTL_JOBS; i++)
+		n += a->states[i] == s;
+	return n;
+}
+
+static int has_count(struct ctl *x, void *arg)
+{
+	const struct count *w = arg;
+
+	(void)x;
+	return count(w->state) >= w->n;
+}
+
+static int wait_count(enum launch_state s, unsigned n)
+{
+	struct count w = {.state = s, .n = n};
+
+	if (ctl_wait(c, LONG, has_count, &w))
+		return 1;
+	tap_diag("%u of %u in state %d; text '%s'", count(s), n, (int)s, a->launch ? a->launch->text : "");
+	return 0;
+}
+
+/* More than may hang at a time: the others wait for their turn, each no longer than for an answer. */
 static void test_many(void)
 {
-	for (unsigned i = 0; i <= MANY; i++)
+	for (unsigned i = 0; i < 2 * MANY; i++) {
+		c->prepare_timeout_ms = i < MANY ? 600000 : PATIENCE;
 		prepare(100 + i, "true");
-	ok(ctl_wait_log(a, "16 earlier look-ups have not come back", LONG), "more than so many do not hang");
-	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "one more is refused at once");
-	like(a->launch ? a->launch->text : "", "account", "by the same reason");
+	}
+	ok(wait_count(LAUNCH_FAILED, MANY), "those whose turn does not come in time fail");
+	is_int(a->states[100], LAUNCH_PREPARING, "not the one that is asked for");
+	like(a->launch ? a->launch->text : "", "not answered within 4 s", "as those that hang do");
+	for (unsigned i = 0; i < MANY; i++)
+		ctl_kill(a, 100 + i, 1, 1, 0);
+	ok(wait_count(LAUNCH_FAILED, 2 * MANY), "and those that hang, when they are stopped");
+	for (unsigned i = 0; i < 2 * MANY; i++)
+		ctl_collect(a, 100 + i, 1, 1, 0);
+	ok(wait_count(LAUNCH_CLEANED, 2 * MANY), "all are cleaned");
+}
+
+/* An agent that starts asks for all of its launches at once. */
+static void test_many_adopted(void)
+{
+	c->prepare_timeout_ms = 600000;
+	memset(a->states, 0, sizeof(a->states));
+	for (unsigned i = 0; i < 2 * MANY; i++)
+		prepare(150 + i, "true");
+	ok(wait_count(LAUNCH_PREPARING, 2 * MANY), "twice as many prepare");
+	ctl_kill(a, 150 + 2 * MANY - 1, 1, 1, 0);
+	ok(wait_count(LAUNCH_FAILED, 1), "one that waits for its turn is stopped at once");
+	ctl_agent_kill(a, SIGKILL);
+	memset(a->states, 0, sizeof(a->states));
+	start(NULL);
+	ok(wait_count(LAUNCH_READY, 2 * MANY - 1), "an agent that is answered goes on with every other one");
 }
 
 int main(void)
@@ -121,6 +184,7 @@ int main(void)
 	test_killed();
 	test_adopted();
 	test_many();
+	test_many_adopted();
 	ctl_agent_kill(a, SIGKILL);
 	ctl_stop(c);
 	return tap_done();
