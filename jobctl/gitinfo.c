@@ -9,6 +9,7 @@
 #include "common/proc.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
+#include "jobctl/ignore.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 
 #define DIFF_MAX      (256 * 1024)
 #define DIFF_JSON_MAX (320 * 1024) /* what hearthd takes beside a specification has a bound */
+#define NAMES_MAX     (16 * 1024)
 #define GIT_S         5
 
 struct output {
@@ -65,8 +67,8 @@ static int reap(pid_t pid, int pidfd, int kill_it)
 	return status;
 }
 
-/* Output of git -C dir ARGS; NULL when it fails or takes too long. */
-static char *git(const char *dir, const char *const *args, size_t max, int *cut)
+/* Output of git -C dir ARGS, n its length unless NULL; NULL when it fails or takes too long. */
+static char *git(const char *dir, const char *const *args, size_t max, size_t *n, int *cut)
 {
 	static const char *const paths[] = {"/usr/bin/git", "/usr/local/bin/git", "/bin/git", NULL};
 	const char *const *path = paths;
@@ -111,6 +113,8 @@ static char *git(const char *dir, const char *const *args, size_t max, int *cut)
 	strv_fini(&env);
 	if (cut)
 		*cut = o.cut;
+	if (n)
+		*n = o.n;
 	if (rc) {
 		free(o.text);
 		return NULL;
@@ -120,7 +124,7 @@ static char *git(const char *dir, const char *const *args, size_t max, int *cut)
 
 static int add_line(cJSON *run, const char *key, const char *dir, const char *const *args)
 {
-	char *text = git(dir, args, 1024, NULL);
+	char *text = git(dir, args, 1024, NULL, NULL);
 	if (!text)
 		return -1;
 	text[strcspn(text, "\r\n")] = 0;
@@ -153,21 +157,68 @@ static void add_diff(cJSON *run, char *diff, int cut)
 		cJSON_AddTrueToObject(run, "diff_cut");
 }
 
+/* Is it left out of what is sent, itself or a folder above it? */
+static int is_left_out(const struct ignore *ig, const char *rel)
+{
+	char *part = xstrdup(rel);
+	int skip = 0;
+	for (char *p = part; !skip && (p = strchr(p, '/')); p++) {
+		*p = 0;
+		skip = ignore_skip(part, 1, (void *)ig);
+		*p = '/';
+	}
+	if (!skip && *part && part[strlen(part) - 1] != '/')
+		skip = ignore_skip(part, 0, (void *)ig);
+	free(part);
+	return skip;
+}
+
+/* "untracked: NAME" lines for the files that git does not know and that are sent all the same, NULL: unknown.
+ * Malloc'ed. */
+static char *untracked(const char *dir, int *cut)
+{
+	static const char *const others[] = {"ls-files", "--others", "--exclude-standard", "-z", "--", ".", NULL};
+	struct ignore ig = {{0}};
+	size_t n = 0, k = 0;
+	char *names = git(dir, others, NAMES_MAX, &n, cut), *out = NULL;
+	if (names && !ignore_read(&ig, dir, NULL)) {
+		out = xmalloc(n * 13 + 1); /* a name has a byte and an end at least, and gets a line of its own */
+		for (char *name = names; memchr(name, 0, n - (size_t)(name - names)); name += strlen(name) + 1) {
+			if (is_left_out(&ig, name))
+				continue;
+			for (char *p = name; *p; p++)
+				*p = (unsigned char)*p < ' ' ? '?' : *p;
+			char *end = stpcpy(stpcpy(stpcpy(out + k, "untracked: "), name), "\n");
+			k = (size_t)(end - out);
+		}
+		out[k] = 0;
+	}
+	ignore_fini(&ig);
+	free(names);
+	return out;
+}
+
 void gitinfo_add(const char *dir, cJSON *run)
 {
 	static const char *const head[] = {"rev-parse", "--verify", "HEAD", NULL};
 	static const char *const branch[] = {"rev-parse", "--abbrev-ref", "HEAD", NULL};
 	static const char *const diff[] = {
 	    "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--relative", "HEAD", "--", ".", NULL};
-	int cut = 0;
+	int cut = 0, names_cut = 0;
 	if (add_line(run, "git_commit", dir, head))
 		return;
 	add_line(run, "git_branch", dir, branch);
-	char *changes = git(dir, diff, DIFF_MAX, &cut);
-	if (!changes)
-		return; /* unknown: nothing is said about it */
-	cJSON_AddBoolToObject(run, "git_dirty", *changes != 0);
-	if (*changes)
-		add_diff(run, changes, cut);
+	char *changes = git(dir, diff, DIFF_MAX, NULL, &cut), *names = untracked(dir, &names_cut);
+	int dirty = (changes && *changes) || (names && *names);
+	/* When git was too slow for one of them, what is not known to be dirty is not called clean. */
+	if (dirty || (changes && names && !names_cut))
+		cJSON_AddBoolToObject(run, "git_dirty", dirty);
+	if (dirty) {
+		/* The names first: git apply passes over them, and a long diff does not cut them off. */
+		char *all = xasprintf("%s%s", names ? names : "", changes ? changes : "");
+		add_diff(run, all, cut || names_cut || !names || !changes);
+		free(all);
+	}
+	free(names);
 	free(changes);
 }

@@ -231,6 +231,20 @@ if command -v git >/dev/null; then
 	like "$OUT" "^hyperparams  text='a b'  list=\\[1,2\\]$" "hyperparameters of all kinds"
 	like "$OUT" "^output       file://$home/results/$" "the folder for its output"
 	is "$(field last '.run | [.git_branch, .git_dirty] | @csv')" '"main",true' "as JSON, too"
+	(cd repo && git checkout -q a.py && mkdir -p notes && echo 'out.txt' >.gitignore && git add .gitignore && git -c user.name=t -c user.email=t@t commit -qm two)
+	echo 'notes/' >repo/.git/info/exclude && : >repo/out.txt && : >repo/notes/n
+	rc 0 "" "a clean checkout" submit git.json --hold
+	clean=$OUT
+	is "$(field last '.run | [.git_dirty, .diff] | @csv')" 'false,' "is clean, whatever git ignores"
+	mkdir repo/data && : >repo/data/x.bin && : >repo/drop.log && echo '*.log' >repo/.hearthignore && printf 'b = 1\n' >"repo/b $(printf '\303\244').py"
+	rc 0 "" "a file that git does not know" submit git.json --hold
+	is "$(field last '.run.git_dirty')" true "travels, so that the commit is not all"
+	is "$(field last '.run.diff' | grep '^untracked: ' | LC_ALL=C sort | paste -sd,)" "untracked: .hearthignore,untracked: b $(printf '\303\244').py,untracked: data/x.bin" "the record names those that travel, and no other"
+	echo 'data/' >>repo/.hearthignore && echo 'print(3)' >repo/a.py
+	rc 0 "" "with a change beside them" submit git.json --hold
+	is "$(field last '.run.diff' | sed -n '/^untracked/p; /^[+]p/p' | grep -c 'untracked\|print(3)')" 3 "both stand there"
+	is "$(field last '.run.diff' | git -C repo apply -R --check - 2>&1)" "" "and git can take the changes back"
+	rc 0 "stopp" "the held ones are stopped" stop "$clean-$OUT"
 	if command -v script >/dev/null; then
 		like "$(TERM=xterm script -qec "'$jobctl' show last" /dev/null)" "$(printf '\033')\\[" "colours on a terminal"
 		unlike "$(TERM=xterm NO_COLOR=1 script -qec "'$jobctl' show last" /dev/null)" "$(printf '\033')\\[" "unless NO_COLOR says not to"
