@@ -154,15 +154,22 @@ static void remember_avoider(struct core *c, uint64_t id)
 	c->avoiders[c->n_avoiders++] = id;
 }
 
-/* Boot time at which its wait is over. It is counted by the wall clock, since it goes on over restarts; one
- * that was set back, or far forward, makes it neither longer than it is nor end at once by more than what has
- * passed. */
-static uint64_t wait_over_at(const struct core *c, const struct cjob *j)
+/* When its wait is over, by the boot clock. That is made out once for each time that it is queued: a wall
+ * clock that is set meanwhile changes nothing. Only a new controller goes by the wall clock, to count what
+ * passed before it. */
+static void wait_begin(struct core *c, struct cjob *j, uint64_t max_wait_s)
 {
-	uint64_t now = now_real(c), limit = (uint64_t)j->max_wait_s * 1000000,
+	uint64_t now = now_real(c), limit = max_wait_s * 1000000,
 	         waited = now > j->r.queued_us ? now - j->r.queued_us : 0;
 
-	return now_boot(c) + (waited < limit ? limit - waited : 0);
+	j->max_wait_s = (uint32_t)max_wait_s;
+	if (!max_wait_s)
+		return;
+	if (j->wait_of_us != j->r.queued_us) {
+		j->wait_of_us = j->r.queued_us;
+		j->wait_end_us = now_boot(c) + (waited < limit ? limit - waited : 0);
+	}
+	job_deadline(c, j, j->wait_end_us);
 }
 
 void wait_review(struct core *c, struct cjob *j)
@@ -173,8 +180,8 @@ void wait_review(struct core *c, struct cjob *j)
 
 	if (j->r.status != JOB_QUEUED || !j->max_wait_s)
 		return;
-	if (now_boot(c) < wait_over_at(c, j)) {
-		job_deadline(c, j, wait_over_at(c, j));
+	if (now_boot(c) < j->wait_end_us) {
+		job_deadline(c, j, j->wait_end_us);
 		return;
 	}
 	sched_explain(c->sched, j->r.id, &r);
@@ -195,9 +202,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
-	j->max_wait_s = (uint32_t)spec->max_wait_s;
-	if (j->max_wait_s)
-		job_deadline(c, j, wait_over_at(c, j));
+	wait_begin(c, j, spec->max_wait_s);
 	wishes_init(c, &w, spec, j, j->r.owner);
 	w.in.n_after = n_deps;
 	if (j->avoid) {

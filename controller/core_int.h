@@ -133,7 +133,9 @@ struct cjob {
 	struct active *act;
 	struct strv *avoid;   /* nodes that did not get ready */
 	uint64_t deadline_us; /* boot; UINT64_MAX none */
-	uint32_t heap_at;     /* 1-based; 0 = not in the heap */
+	uint64_t wait_end_us,
+	    wait_of_us;   /* boot: when its longest wait is over; of the wait since that queued_us */
+	uint32_t heap_at; /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint32_t max_wait_s; /* in the queue; 0 none */
 	uint8_t to_queue;    /* loaded: the scheduler does not have it yet */

@@ -242,6 +242,44 @@ static void test_longest(void)
 	finish_well(w);
 }
 
+#define DAY_US 86400000000u
+
+/* A wall clock that is set while a job waits makes its wait neither longer nor shorter, also when the job is
+ * put into its lane anew; only a start goes by it. */
+static void test_clock_set(void)
+{
+	for (int back = 0; back < 2; back++) {
+		struct world *w = world_create(8);
+		uint64_t job, day;
+
+		world_agent_up(w, "a", 1, 8);
+		world_request(w, REQ_DRAIN, 0, "a", "{}");
+		job = submit_wait(w, 600, NULL);
+		day = submit_wait(w, 86400, NULL);
+		run_for(w, 100);
+		w->clock.fake_real_us += back ? -(uint64_t)DAY_US : DAY_US;
+		run_for(w, 100);
+		is_str(world_status(w, job), "queued",
+		       back ? "the wall clock was set back: it waits on"
+		            : "the wall clock was set forward: it waits on");
+		world_request(w, REQ_SET, job, NULL, "{\"priority\": 3}");
+		is_int(w->status, 200, "it gets another priority");
+		world_request(w, REQ_SET, day, NULL, "{\"priority\": 3}");
+		run_for(w, 380);
+		is_str(world_status(w, job), "queued", "and waits on within its time");
+		is_str(world_status(w, day), "queued", "so does one with a longer time");
+		run_for(w, 40);
+		is_str(world_status(w, job), "failed", "and ends when it is over");
+		like(reason_of(w, job), "waited for 10m, its limit", "with that reason");
+		is_str(world_status(w, day), "queued", "the other one goes on");
+		world_request(w, REQ_HOLD, day, NULL, "{}");
+		world_request(w, REQ_RELEASE, day, NULL, "{}");
+		run_for(w, 20);
+		is_str(world_status(w, day), "queued", "and begins anew when it was held");
+		finish_well(w);
+	}
+}
+
 /* Also a dry run says so, and leaves nothing behind. */
 static void test_dry(void)
 {
@@ -285,6 +323,7 @@ int main(void)
 	test_hold();
 	test_dry();
 	test_longest();
+	test_clock_set();
 	test_many();
 	return tap_done();
 }
