@@ -71,16 +71,19 @@ hearth stop "$t1" --grace 1 >/dev/null
 hearth wait "$t1" --timeout 60 >/dev/null
 ok "an empty queue is removed" hearth queue rm tight
 
-# One job at a time on all 8 GPUs: 1 to 3.
+# One job at a time on all 8 GPUs: 1 to 3. They go when all of them wait.
 hearth quota rm slow >/dev/null
 whole='"resources": {"instances": 2, "gpus_per_instance": 4, "ranks_per_instance": 1}'
-block=$(submit block "sleep 2" "$whole")
+block=$(submit block "sleep 3600" "$whole")
+wait_until 60 status_is "$block" running
 for i in $(seq 6); do
 	submit "slow$i" "sleep 1.2" '"queue": "slow", '"$whole" >/dev/null
 	submit "fast$i" "sleep 1.2" '"queue": "fast", '"$whole" >/dev/null
 done
 last=$(submit end "exit 0" '"priority": -5, '"$whole")
 like "$(hearth why last)" "jobs? ahead" "the last one knows how many are ahead"
+is "$(hearth ls --all --limit 100 --json | jq '[.jobs[] | select(.name | test("^(slow|fast)[0-9]")) | select(.status == "queued")] | length')" 12 "none of them started before the others came"
+hearth stop "$block" --grace 1 >/dev/null
 hearth wait "$block" --timeout 60 >/dev/null
 reborn
 ok "all of them run" hearth wait "$last" --timeout 300
