@@ -22,15 +22,15 @@
 struct log {
 	struct ctx *c;
 	uint64_t job;
-	char *stream, *node; /* as asked; node NULL: not said */
-	int follow;
-	uint64_t attempt; /* 0: the newest; known from the first answer on */
-	int pinned;       /* the attempt was asked for: no other is shown */
-	int64_t first;    /* where to begin; negative: before the end */
-	uint64_t offset;  /* of the next byte, once begun */
-	int begun;        /* an answer has come */
-	int any;          /* bytes were shown */
-	int failed;       /* standard output takes no more */
+	char *stream, *node;       /* as asked; node NULL: not said */
+	int follow, wanted_follow; /* now; as asked */
+	uint64_t attempt;          /* 0: the newest; known from the first answer on */
+	int pinned;                /* the attempt was asked for: no other is shown */
+	int64_t first;             /* where to begin; negative: before the end */
+	uint64_t offset;           /* of the next byte, once begun */
+	int begun;                 /* an answer has come */
+	int any;                   /* bytes were shown */
+	int failed;                /* standard output takes no more */
 	struct grep *grep;
 	uint64_t lost_us;       /* since when the controller is away; 0 it is not */
 	struct client *watcher; /* asks for the state while the stream is quiet */
@@ -429,7 +429,7 @@ static int list_streams(struct ctx *c, uint64_t job)
 
 static int exec_logs(struct ctx *c)
 {
-	struct log l = {.c = c, .follow = args_has(&c->args, "follow")};
+	struct log l = {.c = c, .wanted_follow = args_has(&c->args, "follow")};
 	const char *pattern = args_get(&c->args, "grep");
 	int by_default =
 	    !args_has(&c->args, "rank") && !args_has(&c->args, "stream") && !args_has(&c->args, "node");
@@ -439,6 +439,7 @@ static int exec_logs(struct ctx *c)
 	                 ref_resolve(c, c->args.operand[0], &l.job)
 	             ? -1
 	             : 0;
+	l.follow = l.wanted_follow;
 	l.pinned = l.attempt != 0;
 	if (!rc && (args_has(&c->args, "list") || c->json)) {
 		rc = list_streams(c, l.job);
@@ -446,6 +447,10 @@ static int exec_logs(struct ctx *c)
 		if (l.follow)
 			interrupt_catch();
 		rc = show(&l, by_default);
+		int silent = rc == -1 && by_default && c->err.code == ERR_NOT_FOUND && !l.any;
+		/* How the job went decides, as with submit -f; one attempt that was asked for is not the job. */
+		if ((!rc || silent) && l.wanted_follow && !l.pinned && !l.failed)
+			rc = job_tell_end(c, l.job);
 	}
 	log_fini(&l);
 	return rc;

@@ -169,21 +169,9 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 	return rc;
 }
 
-/* A job that did not end well: why, and where to look. */
-static void say_why(struct ctx *c, uint64_t job, const char *status)
-{
-	cJSON *answer = ctx_job(c, job);
-	char *reason = print_safe(print_member(answer, "reason"));
-	fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", (unsigned long long)job,
-	        status, reason, (unsigned long long)job, (unsigned long long)job);
-	free(reason);
-	cJSON_Delete(answer);
-}
-
 /* After the job is known: follow or wait, as asked. */
 static int after_submit(struct ctx *c, uint64_t job)
 {
-	char *status = NULL;
 	if (!args_has(&c->args, "follow") && !args_has(&c->args, "wait"))
 		return EXIT_OK;
 	interrupt_catch();
@@ -192,13 +180,7 @@ static int after_submit(struct ctx *c, uint64_t job)
 		if (rc)
 			return rc;
 	}
-	if (job_wait_end(c, job, 0, &status))
-		return interrupted() ? job_left_running(job) : -1;
-	int code = job_exit_code(status);
-	if (code)
-		say_why(c, job, status);
-	free(status);
-	return code;
+	return job_tell_end(c, job);
 }
 
 /* A limit that nobody asked for ends jobs as well as one that somebody did: it is said. */

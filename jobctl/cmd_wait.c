@@ -7,6 +7,7 @@
 #include "common/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,29 @@ int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **statu
 	struct condition k = {.kind = UNTIL_END};
 	int met;
 	return wait_job(c, job, &k, deadline_us, status, &met);
+}
+
+int job_tell_end(struct ctx *c, uint64_t job)
+{
+	char *status = NULL;
+	unsigned long long id = job;
+	if (job_wait_end(c, job, 0, &status))
+		return interrupted() ? job_left_running(job) : -1;
+	cJSON *answer = ctx_job(c, job);
+	int code = job_exit_code(status);
+	if (code) {
+		char *reason = print_safe(print_member(answer, "reason"));
+		fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", id, status, reason,
+		        id, id);
+		free(reason);
+	} else {
+		const char *from = jtext(answer, "started_at"), *to = jtext(answer, "ended_at");
+		fprintf(stderr, "job %llu %s%s%s\n", id, status, from && to ? " in " : "",
+		        from && to ? print_span(from, to) : "");
+	}
+	cJSON_Delete(answer);
+	free(status);
+	return code;
 }
 
 /* Says how one job went; its exit code. */

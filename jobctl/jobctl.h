@@ -80,7 +80,9 @@ int spec_set(cJSON *spec, const char *assignment, struct err *e);
 
 /* Waits until the job has ended. 0: *status malloc'ed end state. deadline_us on the boot clock, 0 none. */
 int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status);
-int job_follow_log(struct ctx *c, uint64_t job); /* as `logs JOB -f`; 0, -1, EXIT_INTERRUPTED */
+/* Waits until it has ended and says on standard error how; job_exit_code, -1, EXIT_INTERRUPTED. */
+int job_tell_end(struct ctx *c, uint64_t job);
+int job_follow_log(struct ctx *c, uint64_t job); /* its log to the end; 0, -1, EXIT_INTERRUPTED */
 int job_exit_code(const char *status);           /* completed 0, else 1 */
 int job_ended(const char *status);
 /* Says that the job goes on after Ctrl-C; returns EXIT_INTERRUPTED. */

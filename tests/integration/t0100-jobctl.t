@@ -210,12 +210,17 @@ is "$("$jobctl" logs "$long" --attempt 1 | tail -1)" "rank 0 step=20 seen=0.1" "
 spec fail.json '.command = ["sh", "-c", "echo before; exit 7"]'
 rc 1 "exited with code 7: before" "submit --wait of a job that fails: 1, and why" submit fail.json --wait
 is "$(field last .exit_code)" 7 "its exit code is kept"
+rc 1 "exited with code 7: before" "logs -f of it, which has ended: the same" logs last -f
+is "$OUT" "before" "behind what it printed"
+rc 0 "" "without -f it is the log alone" logs last
 spec none.json '.command = ["/no/such/program"]'
 rc 1 "command not found: /no/such/program" "submit --follow of a command that is not there" submit none.json --follow
 spec echo.json '.command = ["sh", "-c", "echo one; echo two"]'
 rc 0 "one" "submit --follow" submit echo.json --follow
 is "$(sed 1d <<<"$OUT")" "one
 two" "shows the log behind the id"
+like "$ERR" "^job [0-9]+ completed in [0-9.]+s$" "and how it ended"
+rc 0 "job [0-9]+ completed in [0-9.]+s$" "logs -f says so, too" logs last -f
 like "$("$jobctl" submit - --wait <echo.json)" '^[0-9]+$' "a specification from standard input"
 
 # --- a checkout, odd words, terminal ---------------------------------------------------------------------------

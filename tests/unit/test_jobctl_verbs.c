@@ -498,7 +498,7 @@ static void test_follow(void)
 {
 	struct story st = {0};
 	struct js *s = js_start(two_attempts, &st, NULL);
-	expect(s, "logs 5 -f", 0, "one\ntwo\nthree\nfour\n", "[hearth: attempt 2]");
+	expect(s, "logs 5 -f", 0, "one\ntwo\nthree\nfour\n", "[hearth: attempt 2]\njob 5 completed\n");
 	like(js_seen(s, 0)->uri, "/logs/rank-0?offset=0&skip=0&follow=1&attempt=0",
 	     "from the start, of the newest attempt");
 	like(js_seen(s, 1)->uri, "offset=6&skip=0&follow=1&attempt=1",
@@ -531,7 +531,7 @@ static void simple_logs(const struct js_seen *q, unsigned nth, struct js_answer 
 		a->body = "{\"detail\":\"no such stream\"}";
 	} else {
 		a->body = st->kind ? "{\"status\":\"running\",\"attempt_count\":1}"
-		                   : "{\"status\":\"failed\",\"attempt_count\":1}";
+		                   : "{\"status\":\"failed\",\"reason\":\"it broke\",\"attempt_count\":1}";
 	}
 }
 
@@ -540,7 +540,9 @@ static void test_logs(void)
 	struct story st = {0};
 	struct js *s = js_start(simple_logs, &st, NULL);
 	expect(s, "logs 5", 0, "pip!\n", "rank 0 wrote nothing; this is the stream setup-algo-1");
-	expect(s, "logs 5 -f", 0, "pip!\n", "rank 0 wrote nothing");
+	expect(s, "logs 5 -f", 1, "pip!\n", "rank 0 wrote nothing");
+	expect(s, "logs 5 -f", 1, "pip!\n", "job 5 failed: it broke\nMore: jobctl show 5");
+	expect(s, "logs 5 -s mpirun -a 1 -f", 3, "", "no such stream");
 	expect(s, "logs 5 --rank 7", 3, "", "There are: setup-algo-1, mpirun");
 	expect(s, "logs 5 --rank 1", 0, "[hearth: 100 bytes before this are no longer kept]\nlater\n", "");
 	expect(s, "logs 5 --rank 1 --offset -50 --attempt 3", 0, "later\n", "");
