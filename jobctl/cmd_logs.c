@@ -315,6 +315,37 @@ static int fallback(struct log *l, int ran)
 	return read_stream(l);
 }
 
+/* Rank 0 was silent, and nothing was found to show instead: how the job stands, and who has said more. */
+static void say_silence(struct log *l)
+{
+	struct err saved = l->c->err;
+	cJSON *job = ctx_job(l->c, l->job), *answer = streams_of(l);
+	const char *status = jtext(job, "status"), *more = NULL;
+	const cJSON *s;
+	unsigned long long id = (unsigned long long)l->job;
+	l->c->err = saved;
+	cJSON_ArrayForEach (s, jget(answer, "streams")) {
+		if (print_number(s, "size") > 0 && print_number(s, "attempt") >= (double)l->attempt &&
+		    (!more || strncmp(more, "system", 6) == 0))
+			more = jtext(s, "stream");
+	}
+	if (status && !job_ended(status)) {
+		fprintf(stderr, "[hearth: rank 0 has written nothing yet; jobctl logs %llu -f waits for it]\n", id);
+	} else if (status) {
+		char *reason = print_safe(print_member(job, "reason"));
+		int failed = job_exit_code(status) != EXIT_OK;
+		fprintf(stderr, "[hearth: rank 0 wrote nothing; the job is %s%s%s]\n", status, failed ? ": " : "",
+		        failed ? reason : "");
+		if (failed && more)
+			fprintf(stderr, "More: jobctl logs %llu -s %s; jobctl why %llu\n", id, more, id);
+		else if (failed)
+			fprintf(stderr, "More: jobctl why %llu\n", id);
+		free(reason);
+	}
+	cJSON_Delete(answer);
+	cJSON_Delete(job);
+}
+
 /* Instead of that a stream is not there: that nothing was started, or that it is early. */
 static void say_nothing_yet(struct log *l, int by_default)
 {
@@ -349,7 +380,8 @@ static int show(struct log *l, int by_default)
 		say_nothing_yet(l, by_default);
 		name_streams(l);
 	} else if (!rc && by_default && !l->any && !l->first) {
-		fallback(l, 1);
+		if (fallback(l, 1) && !l->wanted_follow)
+			say_silence(l);
 	}
 	return rc;
 }

@@ -215,6 +215,8 @@ is "$OUT" "before" "behind what it printed"
 rc 0 "" "without -f it is the log alone" logs last
 spec none.json '.command = ["/no/such/program"]'
 rc 1 "command not found: /no/such/program" "submit --follow of a command that is not there" submit none.json --follow
+rc 0 "rank 0 wrote nothing; .*failed: .*command not found" "logs of it: why there are none" logs last
+rc 0 "jobctl logs [0-9]+ -s (setup|system)-algo-1; jobctl why" "and where there is more" logs last
 spec echo.json '.command = ["sh", "-c", "echo one; echo two"]'
 rc 0 "one" "submit --follow" submit echo.json --follow
 is "$(sed 1d <<<"$OUT")" "one
