@@ -2,9 +2,9 @@
  * stage_check: what would make a run useless and can be known before it begins. Everything is tried as the
  * job's account: only that tells what it may do, whatever the file system thinks of modes, lists and roots.
  *
- *   outputs     the folder of output_uri takes a new folder; it is made when it is missing, as the upload
- * would resume_from the folder of an earlier job holds the step that was named (hearthd looks into its own
- * store)
+ * An output: the folder of output_uri takes a new folder; it is made when it is missing, as the upload would.
+ *
+ * A step to resume from: the folder of an earlier job holds it (hearthd looks into its own store).
  *
  * Another attempt may be at its output at the same time: the probe has a name of its own and goes again.
  */
@@ -21,6 +21,7 @@
 
 /* ---- outputs ---------------------------------------------------------------------------------------- */
 
+/* ERR_CONFLICT: the path itself is wrong. */
 static int try_folder(const char *dir, struct err *e)
 {
 	cleanup_free char *probe = NULL;
@@ -28,11 +29,11 @@ static int try_folder(const char *dir, struct err *e)
 	char name[17];
 
 	if (stat(dir, &st) < 0 && errno == ENOTDIR)
-		return err_set(e, ERR_DENIED, "%s: a part of its path is no folder", dir);
+		return err_set(e, ERR_CONFLICT, "%s: a part of its path is no folder", dir);
 	if (stat(dir, &st) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "%s", dir);
 	if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_DENIED, "%s is no folder", dir);
+		return err_set(e, ERR_CONFLICT, "%s is no folder", dir);
 	if (fs_mkdir_p(dir, 0755, e) < 0)
 		return err_wrap(e, "%s is not there and cannot be made", dir);
 	random_hex(name, 16);
@@ -56,8 +57,9 @@ int stage_output(struct stage *s)
 	if (rc == 0)
 		return 0;
 	err_wrap(&e, "output_uri, as account %s", s->user.name);
-	/* A full disk or one that fails is this node's; the rest would be the same on every other. */
-	return stage_fail(s, e.code == ERR_NOSPACE || e.code == ERR_IO ? RC_NONE : RC_USER_ERROR, &e);
+	/* What is missing or closed here may be a share that this node has not mounted: another one is tried. A
+	 * file in the place of a folder is the owner's own. */
+	return stage_fail(s, e.code == ERR_CONFLICT ? RC_USER_ERROR : RC_NONE, &e);
 }
 
 /* ---- the step to resume from ------------------------------------------------------------------------ */

@@ -103,6 +103,15 @@ echo x >"$CLUSTER/plain"
 run nowhere '"command": ["/bin/sh", "-c", "echo ran"], "output_uri": "file://'"$CLUSTER"'/plain"'
 like "$(show "$id" '.status + " " + .reason')" 'failed .*output_uri.*/plain is no folder' "an output_uri that takes nothing ends the job, and says so"
 is "$(show "$id" '.attempts | map(.class) | join(" ")') $(show "$id" '[.attempts[].phases[].name] | index("running")')" "user_error null" "by its owner's fault, before anything ran"
+mkdir -m 0777 "$CLUSTER/share"
+for host in host1 host2; do cluster_in "$host" mount -t tmpfs -o ro tmpfs "$CLUSTER/share"; done
+run unmounted "$maker"', "output_uri": "file://'"$CLUSTER"'/share/"'
+like "$(show "$id" '.status + " " + .reason')" 'failed .*output_uri.*/share/ cannot be written' "one that no node can write ends the job, too"
+like "$(show "$id" '.attempts | map(.class) | unique | join(" ")') $(show "$id" '[.attempts[].nodes[]] | unique | length')" '^staging 2$' "after both nodes were tried"
+cluster_in host2 umount "$CLUSTER/share"
+run mounted "$maker"', "output_uri": "file://'"$CLUSTER"'/share/"'
+is "$(show "$id" .status) $(cat "$CLUSTER/share/$id/model/w")" "completed weights" "one that one node can write is written there"
+cluster_in host1 umount "$CLUSTER/share"
 run steps '"command": ["/bin/sh", "-c", "mkdir $HEARTH_CHECKPOINT_DIR/step-100 && echo hundred >$HEARTH_CHECKPOINT_DIR/step-100/w"], "output_uri": "file://'"$CLUSTER"'/results/"'
 from=$id
 run resumed '"command": ["/bin/sh", "-c", "cat $HEARTH_RESUME_FROM/w"], "resume_from": "job:'"$from"'@100"'

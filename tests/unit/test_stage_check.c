@@ -59,7 +59,7 @@ static void output(const char *name, const char *bundle)
 	stagekit_run(&k, keys, bundle, NULL, NULL);
 }
 
-static void refused(const char *name, const char *why)
+static void refused(const char *name, const char *why, enum reason_class cls)
 {
 	static const char missing[] = "0123456789012345678901234567890123456789012345678901234567890123";
 
@@ -68,7 +68,7 @@ static void refused(const char *name, const char *why)
 	like(k.text, "output_uri, as account ", "says what is wrong");
 	like(k.text, name, "where");
 	like(k.text, why, "and why");
-	is_int(k.cls, RC_USER_ERROR, "it would be so on every node");
+	is_int(k.cls, cls, cls == RC_USER_ERROR ? "it would be so on every node" : "another node may have it");
 	is_str(k.phases, "", "before anything is brought in");
 }
 
@@ -82,16 +82,16 @@ static void test_output(void)
 	is_int(k.rc, 0, k.text ? k.text : "a missing one is made");
 	is_int(entries("own/made/here"), 0, "and is empty");
 	put("plain", "x");
-	refused("plain", "is no folder");
-	refused("plain/below", "is no folder");
+	refused("plain", "is no folder", RC_USER_ERROR);
+	refused("plain/below", "is no folder", RC_USER_ERROR);
 	if (!k.env.is_root)
 		return;
 	folder("roots", 0, 0755);
-	refused("roots", "cannot be written");
-	refused("roots/below", "is not there and cannot be made");
+	refused("roots", "cannot be written", RC_STAGING);
+	refused("roots/below", "is not there and cannot be made", RC_STAGING);
 	folder("closed", 0, 0700);
 	folder("closed/own", k.user.uid, 0755);
-	refused("closed/own", "Permission denied");
+	refused("closed/own", "Permission denied", RC_STAGING);
 }
 
 static void resume(const char *name, int64_t at)
