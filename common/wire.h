@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION     1
+#define WIRE_VERSION     2
 #define WIRE_HEADER_SIZE 16
 #define WIRE_MAX_BODY    (8u * 1024 * 1024) /* a 4 MiB chunk and its frame, a launch order with its spec */
 #define WIRE_MAX_STR     (4u * 1024 * 1024)

@@ -17,10 +17,11 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define FIRST_US (60ull * 1000000) /* after the start */
-#define EVERY_US (3600ull * 1000000)
-#define BATCH_US (200ull * 1000) /* between two batches while there is more */
-#define BATCH    50
+#define FIRST_US    (60ull * 1000000) /* after the start */
+#define EVERY_US    (3600ull * 1000000)
+#define LEFT_A_LOOK 8192            /* jobs whose logs were left, in one look */
+#define BATCH_US    (200ull * 1000) /* between two batches while there is more */
+#define BATCH       50
 
 struct collection { /* the thread's own; nothing of the state thread is touched */
 	char *data_dir, *db_path;
@@ -80,21 +81,25 @@ static int look_at_logs(const char *name, void *arg)
 		return -1;
 	}
 	if (what & STORE_LOGS) {
+		if (g->n_left == LEFT_A_LOOK)
+			return -1; /* the rest at the next look: those who remove them have a bounded queue */
 		g->n_left++;
 		g->remove_logs(job, g->arg);
 	}
 	return 0;
 }
 
-static void leftovers(struct collection *g)
+static int leftovers(struct collection *g)
 {
 	cleanup_free char *dir = xasprintf("%s/logs", g->data_dir);
 	struct err e = {.code = ERR_NONE}; /* a look that failed has said so itself */
+	int rc = access(dir, F_OK) == 0 ? fs_each(dir, look_at_logs, g, &e) : 0;
 
-	if (access(dir, F_OK) == 0 && fs_each(dir, look_at_logs, g, &e) < 0 && e.code != ERR_NONE)
+	if (rc < 0 && e.code != ERR_NONE)
 		log_warn("event=leftovers_failed text=\"%s\"", e.text);
 	if (g->n_left)
 		log_info("event=leftovers jobs=%u text=\"logs of removed jobs were still there\"", g->n_left);
+	return rc;
 }
 
 static void *collect(void *arg)
@@ -106,8 +111,8 @@ static void *collect(void *arg)
 	struct blobstore_gc gc = {.roots = roots, .arg = r, .min_age_s = 3600, .keep_since_us = g->keep_since_us};
 
 	g->reader = r;
-	if (r && g->leftovers)
-		leftovers(g);
+	if (r && g->leftovers && leftovers(g) == 0)
+		g->leftovers = 0;
 	if (!r || blobstore_gc(b, &gc, &e) < 0)
 		log_warn("event=blob_gc_failed text=\"%s\"", e.text);
 	else if (gc.removed || gc.uploads_removed)
@@ -125,6 +130,7 @@ static void *collect(void *arg)
 static void collection_end(struct maintain *m)
 {
 	pthread_join(m->thread, NULL);
+	m->looked = !m->run->leftovers;
 	free(m->run->data_dir);
 	free(m->run->db_path);
 	free(m->run);
@@ -146,7 +152,6 @@ static void collection_start(struct maintain *m)
 	g->remove_logs = m->c.remove_logs;
 	g->arg = m->c.arg;
 	g->leftovers = !m->looked;
-	m->looked = 1;
 	m->run = g;
 	if (pthread_create(&m->thread, NULL, collect, g) != 0) {
 		log_warn("event=blob_gc_failed text=\"no thread\"");

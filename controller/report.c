@@ -249,6 +249,7 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	          [PS_EXITED] = {EV_RANK_EXITED, RANK_EXITED},
 	          [PS_LOST] = {EV_RANK_LOST, RANK_LOST},
 	          [PS_FAILED] = {EV_RANK_FAILED, RANK_FAILED}};
+	uint64_t started, ended;
 	cJSON *d;
 
 	if (m->state < PS_RUNNING || m->state > PS_FAILED || a->outcome != OUT_NONE)
@@ -264,9 +265,12 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	json_add_str(d, "node", n->name);
 	json_add_u64(d, "pid", m->pid);
 	/* By one clock: which rank failed first is judged by these, over all nodes. */
-	json_add_u64(d, "started_us", node_time(n, m->started_us));
+	started = node_time(n, m->started_us);
+	ended = m->ended_us ? node_time(n, m->ended_us) : now_real(c);
+	json_add_u64(d, "started_us", started);
+	/* The two may come by different measures of the node's clock. */
 	if (m->state != PS_RUNNING)
-		json_add_u64(d, "ended_us", m->ended_us ? node_time(n, m->ended_us) : now_real(c));
+		json_add_u64(d, "ended_us", ended > started ? ended : started);
 	if (m->state == PS_EXITED)
 		rank_exited(m, d);
 	else if (*m->text)

@@ -91,7 +91,7 @@ like "$RC $ERR" '^2 .*source_dir: .*none: No such file' "a source_dir that is no
 printf '{%s, "source_dir": "private"}' "$ok" >"$dir/s.json"
 mkdir "$dir/private" && touch "$dir/private/x" && chmod 0 "$dir/private/x"
 ctl submit "$dir/s.json"
-if [ "$(id -u)" -eq 0 ]; then is "$RC" 0 "root may read everything"; else like "$RC $ERR" '^[24] .*private/x' "a source that cannot be read is named"; fi
+if [ "$(id -u)" -eq 0 ]; then is "$RC" 0 "root may read everything"; else like "$RC $ERR" '^[24] .*private: cannot open x: Permission denied' "a source that cannot be read is named"; fi
 printf '{"comand": []}' >"$dir/s.json"
 ctl submit "$dir/s.json"
 like "$RC $ERR" '^2 .*comand: unknown key; did you mean "command"' "an unknown key: 2"

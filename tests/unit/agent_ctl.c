@@ -252,7 +252,7 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 		               node);
 	}
 	k->role = hello->role;
-	w->version = 1;
+	w->version = WIRE_VERSION;
 	w->session = 1;
 	w->lease_ms = k->c->lease_ms;
 	w->beat_ms = 100;

@@ -65,7 +65,7 @@ static void test_join(void)
 static void test_certificates(void)
 {
 	struct world *w = world_create(2);
-	struct wm_hello h = {.version = 1,
+	struct wm_hello h = {.version = WIRE_VERSION,
 	                     .node = (char *)(uintptr_t) "a",
 	                     .cert_pem = (char *)(uintptr_t) "cert of a for csr1",
 	                     .boot_id = (char *)(uintptr_t) "",

@@ -50,17 +50,17 @@ static void test_timers(void)
 	c = loop_timer_create(l, note, (void *)"c");
 	end = loop_timer_create(l, stop, NULL);
 	order[0] = '\0';
-	loop_timer_arm(a, 20000);
-	loop_timer_arm(b, 10000);
+	loop_timer_arm(a, 5000000);
+	loop_timer_arm(b, 400000);
 	loop_timer_arm(c, 5000);
 	ok(loop_timer_armed(c), "armed");
 	loop_timer_cancel(c);
 	ok(!loop_timer_armed(c), "cancelled");
 	loop_timer_arm(a, 2000);
-	loop_timer_arm(end, 30000);
+	loop_timer_arm(end, 450000);
 	start = now();
 	loop_run(l);
-	ok(now() - start >= 30000, "runs until its end");
+	ok(now() - start >= 450000, "runs until its end");
 	is_str(order, "ab", "re-armed earlier, cancelled never, each once");
 	ok(!loop_timer_armed(a), "one-shot");
 	for (int i = 0; i < 50; i++) {
