@@ -49,6 +49,16 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	free(f.places);
 }
 
+/* "up" is no reason: such a node is not there, still comes, or ends what it must not have. */
+static const char *closed_word(const struct cnode *n)
+{
+	if (n->drain)
+		return "drained";
+	if (n->state != NODE_UP)
+		return state_name(STATE_NODE, (int)n->state);
+	return !n->connected ? "not connected" : n->stale ? "ending old launches" : "connecting";
+}
+
 /* Which nodes take no jobs, and why: of many the first ones. */
 static void say_closed(const struct core *c, struct line *l)
 {
@@ -62,9 +72,8 @@ static void say_closed(const struct core *c, struct line *l)
 			more++;
 			continue;
 		}
-		say(l, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name,
-		    n->drain ? "drained" : state_name(STATE_NODE, (int)n->state), n->reason && *n->reason ? ": " : "",
-		    n->reason ? n->reason : "");
+		say(l, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name, closed_word(n),
+		    n->reason && *n->reason ? ": " : "", n->reason ? n->reason : "");
 	}
 	if (more)
 		say(l, " and %u more", more);

@@ -353,10 +353,46 @@ static void warn_other_url(void)
 	free(mine);
 }
 
+static void drop_file(const struct local *l, const char *name, const char *file)
+{
+	char *path = xasprintf("%s/%s/%s", l->dir, name, file);
+	unlink(path);
+	free(path);
+}
+
+/* Nodes of an earlier, larger cluster: no agent is started for them, so jobs must not be taken in the hope of
+ * them. One that still has jobs stays. Should it be wanted again, its agent joins anew. */
+static void forget_others(const struct local *l)
+{
+	cJSON *answer = ask_nodes(l);
+	struct client *c = local_client(l, 1, NULL);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+		const char *name = print_member(n, "name");
+		uint64_t number;
+		struct err e;
+		if (!c || strncmp(name, "node-", 5) != 0 || str_parse_u64(name + 5, &number) ||
+		    number <= l->s.nodes || number > LOCAL_NODES_MAX || cJSON_IsTrue(jget(n, "connected")) ||
+		    local_is_up(l->dir, name))
+			continue;
+		char *path = xasprintf("/nodes/%s", name);
+		if (client_call(c, "DELETE", path, NULL, NULL, &e)) {
+			fprintf(stderr, "jobctl: %s of an earlier cluster stays known: %s\n", name, e.text);
+		} else {
+			drop_file(l, name, "agent.pem");
+			drop_file(l, name, "agent.key");
+		}
+		free(path);
+	}
+	client_destroy(c);
+	cJSON_Delete(answer);
+}
+
 static int start_all(struct local *l, struct err *e)
 {
 	if (wait_for(l, &l->hearthd, hearthd_answers, "answering", e) || local_settings_save(l->dir, &l->s, e))
 		return -1;
+	forget_others(l);
 	/* All at once, then each is waited for. */
 	for (unsigned i = 0; i < l->s.nodes; i++) {
 		if (revive(l, &l->nodes[i], e) < 0)

@@ -134,5 +134,21 @@ unlike "$ERR" "stopping" "and stops nothing"
 rc 0 "it was not up" "down again" local down
 rc 4 "ended at its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
 rc 0 "^up: .* and 2 agents; " "are not remembered" local up
+rc 0 "^down" "that cluster is ended" local down
+
+# --- fewer agents than last time ------------------------------------------------------------------------------
+rc 0 "and 3 agents with 2 fake GPUs each" "more agents, with GPUs" local up --nodes 3 --fake-gpus 2
+rc 0 "^down" "all of them are ended" local down
+rc 0 "^up: .* and 2 agents; " "fewer, without" local up
+is "$("$jobctl" nodes --json | jq -r '[.nodes[].name] | sort | join(" ")')" "node-1 node-2" "the third is forgotten"
+echo '{"command": ["true"], "resources": {"gpus_per_instance": 2}}' >two.json
+rc 4 "no known node with 2 such GPUs" "so a job for its GPUs is refused" submit two.json
+rc 0 "and 3 agents; started: node-3; " "asked for again, it joins again" local up --nodes 3
+is "$("$jobctl" nodes --json | jq -r '[.nodes[] | select(.state == "up") | .name] | sort | join(" ")')" "node-1 node-2 node-3" "and is up"
+kill -KILL "$(pid_of node-3)"
+echo '{"command": ["true"], "resources": {"instances": 3}}' >three.json
+three=$("$jobctl" submit three.json 2>/dev/null)
+gone() { "$jobctl" why "$three" | grep -q "no jobs now on node-3 (not connected"; }
+ok "an agent that ends is no longer called up" wait_until 30 gone
 rc 0 "^down" "the end" local down
 done_testing
