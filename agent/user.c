@@ -12,9 +12,8 @@
 #include "agent/bulk.h"
 #include "common/fault.h"
 
-#define PW_BUFFER  16384
-#define GROUPS_MAX 65536
-#define HANG_MS    60000
+#define PW_BUFFER 16384
+#define HANG_MS   60000
 
 /* ---- the question ----------------------------------------------------------------------------------- */
 
@@ -33,7 +32,7 @@ static int take_groups(struct launch_user *u, struct err *e)
 
 	u->groups = xcalloc((size_t)n, sizeof(*u->groups));
 	while (getgrouplist(u->name, u->gid, u->groups, &n) < 0) {
-		if (n <= 0 || n > GROUPS_MAX)
+		if (n <= 0 || n > USER_GROUPS_MAX)
 			return err_set(e, ERR_LIMIT, "account %s is in too many groups", u->name);
 		u->groups = xreallocarray(u->groups, (size_t)n, sizeof(*u->groups));
 	}

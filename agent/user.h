@@ -12,10 +12,12 @@
 
 #include "agent/data.h"
 
-#define USER_ASKS_MAX 16
+#define USER_ASKS_MAX   16
+#define USER_GROUPS_MAX 4096 /* they are told to hearth-hold in one argument, which may have 128 KiB */
 
 /* Blocks: on a thread. Agent is root: the owner's account with its groups, ERR_NOT_FOUND with a clear text
- * when this machine has none. Else the agent's own account, whoever the owner is. out: user_fini. */
+ * when this machine has none, ERR_LIMIT when it is in more than USER_GROUPS_MAX. Else the agent's own
+ * account, whoever the owner is. out: user_fini. */
 int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e);
 void user_fini(struct launch_user *u);
 void user_copy(struct launch_user *to, const struct launch_user *from);

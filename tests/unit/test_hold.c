@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/data.h"
+#include "agent/user.h"
 #include "common/fsutil.h"
 #include "tests/lib/tap.h"
 
@@ -98,14 +98,14 @@ static void no_limit(const char *text, int oom, void *arg)
 
 static void test_links(void)
 {
-	gid_t groups[] = {ACCOUNT, GROUP};
+	gid_t groups[USER_GROUPS_MAX] = {ACCOUNT, GROUP};
 	cleanup_free char *home = in_tmp("closed/inner");
 	struct launch_user user = {.uid = ACCOUNT,
 	                           .gid = ACCOUNT,
 	                           .name = (char *)(uintptr_t) "nobody",
 	                           .home = home,
 	                           .groups = groups,
-	                           .n_groups = 2};
+	                           .n_groups = USER_GROUPS_MAX};
 	struct container_params p = {.name = "hold.1", .token = "hold-token", .paths = &paths, .user = &user};
 	struct strv procs = {0}, oom = {0};
 	struct container *c;
@@ -113,6 +113,8 @@ static void test_links(void)
 	struct err e = {0};
 	uint64_t start;
 
+	for (uint32_t i = 2; i < USER_GROUPS_MAX; i++)
+		groups[i] = 4000000000u + i; /* as long an argument as may be */
 	make_files();
 	list_links();
 	c = container_create(&env, &p, no_limit, NULL, &e);
