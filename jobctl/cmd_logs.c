@@ -19,6 +19,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+struct bytes;
+
 struct log {
 	struct ctx *c;
 	uint64_t job;
@@ -28,9 +30,12 @@ struct log {
 	int pinned;                /* the attempt was asked for: no other is shown */
 	int64_t first;             /* where to begin; negative: before the end */
 	uint64_t offset;           /* of the next byte, once begun */
-	int begun;                 /* an answer has come */
-	int any;                   /* bytes were shown */
-	int failed;                /* standard output takes no more */
+	int tail;                  /* only the last lines */
+	uint64_t tail_lines;
+	struct bytes *end; /* of the log, while these are looked for */
+	int begun;         /* an answer has come */
+	int any;           /* bytes were shown */
+	int failed;        /* standard output takes no more */
 	struct grep *grep;
 	uint64_t lost_us;       /* since when the controller is away; 0 it is not */
 	struct client *watcher; /* asks for the state while the stream is quiet */
@@ -141,6 +146,74 @@ static char *log_path(const struct log *l)
 	free(stream);
 	free(node);
 	return path;
+}
+
+#define TAIL_FIRST (64 * 1024)
+#define TAIL_MOST  (64 * 1024 * 1024)
+
+struct bytes {
+	char *p;
+	size_t n;
+};
+
+static int on_bytes(const char *p, size_t n, void *arg)
+{
+	struct bytes *b = ((struct log *)arg)->end;
+	if (b->n + n > TAIL_MOST)
+		return -1;
+	b->p = xrealloc(b->p, b->n + n + 1);
+	memcpy(b->p + b->n, p, n);
+	b->n += n;
+	return 0;
+}
+
+/* Where the last `lines` lines begin; *all: are there so many? */
+static size_t lines_from(const struct bytes *b, uint64_t lines, int *all)
+{
+	size_t i = b->n && b->p[b->n - 1] == '\n' ? b->n - 1 : b->n;
+	*all = 1;
+	if (!lines)
+		return b->n;
+	for (; i > 0; i--) {
+		if (b->p[i - 1] == '\n' && --lines == 0)
+			return i;
+	}
+	*all = 0;
+	return 0;
+}
+
+/* Sets first to where the last lines begin, by reading ever more of the end. What cannot be read is found out
+ * by reading from the start. */
+static void seek_tail(struct log *l)
+{
+	int follow = l->follow, all = 0;
+	int64_t first = 0;
+	uint64_t before = UINT64_MAX;
+	for (int64_t ask = TAIL_FIRST; l->tail && !all && ask <= TAIL_MOST / 2; ask *= 4) {
+		struct bytes b = {0};
+		struct err ignored;
+		l->end = &b;
+		l->first = -ask;
+		l->begun = l->follow = 0;
+		char *path = log_path(l);
+		int rc = client_stream(l->c->client, path, "application/octet-stream", NULL, on_bytes, on_header, l,
+		                       &ignored);
+		if (!rc)
+			first = (int64_t)(l->offset + lines_from(&b, l->tail_lines, &all));
+		free(path);
+		free(b.p);
+		/* All of it was read, or all that is kept. */
+		if (rc || l->offset == 0 || l->offset == before)
+			break;
+		before = l->offset;
+	}
+	l->end = NULL;
+	l->follow = follow;
+	if (l->tail) {
+		l->begun = 0;
+		l->offset = 0;
+		l->first = first;
+	}
 }
 
 /* 1: the job has ended, 0: it goes on; -1 unknown, c->err is set. *attempts: how many it had so far. */
@@ -312,6 +385,7 @@ static int fallback(struct log *l, int ran)
 	l->stream = xstrdup(found);
 	l->attempt = l->pinned ? l->attempt : 0;
 	l->follow = 0;
+	seek_tail(l);
 	return read_stream(l);
 }
 
@@ -373,6 +447,7 @@ static int show(struct log *l, int by_default)
 {
 	if (!ctx_client(l->c))
 		return -1;
+	seek_tail(l);
 	int rc = read_all(l);
 	if (rc == -1 && l->c->err.code == ERR_NOT_FOUND) {
 		if (l->any || (by_default && !fallback(l, 0)))
@@ -422,6 +497,11 @@ static int choose_start(struct ctx *c, struct log *l)
 {
 	const char *s = args_get(&c->args, "offset");
 	uint64_t n;
+	l->tail = args_has(&c->args, "tail");
+	if (l->tail && s)
+		return ctx_fail(c, ERR_INVALID, "--tail and --offset exclude each other");
+	if (args_u64(&c->args, "tail", 0, UINT32_MAX, &l->tail_lines, &c->err))
+		return -1;
 	if (!s)
 		return 0;
 	if (str_parse_u64(s + (*s == '-'), &n) || n > INT64_MAX)
@@ -495,6 +575,7 @@ static const struct arg_opt logs_opts[] = {
     {"stream", 's', "NAME", "rank-N, mpirun, setup or system (these two with --node; default algo-1)"},
     {"attempt", 'a', "N", "of attempt N (default the newest)"},
     {"offset", 0, "BYTES", "begin there; negative: so many before the end"},
+    {"tail", 'n', "N", "only the last N lines, with -f what follows, too"},
     {"grep", 'g', "REGEX", "only lines that match"},
     {"list", 'l', NULL, "which streams there are"},
     {NULL, 0, NULL, NULL}};

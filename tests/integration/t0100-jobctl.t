@@ -217,6 +217,13 @@ spec none.json '.command = ["/no/such/program"]'
 rc 1 "command not found: /no/such/program" "submit --follow of a command that is not there" submit none.json --follow
 rc 0 "rank 0 wrote nothing; .*failed: .*command not found" "logs of it: why there are none" logs last
 rc 0 "jobctl logs [0-9]+ -s (setup|system)-algo-1; jobctl why" "and where there is more" logs last
+spec many.json '.command = ["sh", "-c", "seq 40000; printf end"]'
+rc 0 "" "a log of many lines" submit many.json --wait
+is "$("$jobctl" logs last --tail 3 | paste -sd,)" "39999,40000,end" "its last lines, the last without an end"
+is "$("$jobctl" logs last -n 30000 | head -n 1)" 10002 "more of them than one reading has"
+is "$("$jobctl" logs last -n 99999 -f 2>/dev/null | wc -l)" 40000 "more than there are"
+is "$("$jobctl" logs last -n 0)" "" "none"
+rc 2 "exclude each other" "an offset, too" logs last -n 3 --offset 4
 spec echo.json '.command = ["sh", "-c", "echo one; echo two"]'
 rc 0 "one" "submit --follow" submit echo.json --follow
 is "$(sed 1d <<<"$OUT")" "one
