@@ -88,6 +88,14 @@ void account_change(struct sched *s, struct account *a, uint64_t gpus, int sign)
 	}
 }
 
+void account_waits(struct account *a, uint64_t gpus, int sign)
+{
+	for (; a; a = a->parent) {
+		a->waiting = sign > 0 ? a->waiting + 1 : a->waiting - 1;
+		a->wants = sign > 0 ? a->wants + gpus : a->wants - gpus;
+	}
+}
+
 void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t from_s)
 {
 	double half = (double)s->policy.half_life_s;
@@ -122,14 +130,8 @@ void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state
 		return;
 	out->gpus = a->gpus;
 	out->use_gpu_s = account_use(s, a);
-	for (uint32_t i = 0; i < s->n_active; i++) {
-		const struct lane *l = s->active[i];
-
-		if (!account_below(l->account, a))
-			continue;
-		out->waiting += l->waiting->size;
-		out->wants += l->waiting->size * l->shape->gpus;
-	}
+	out->waiting = a->waiting;
+	out->wants = a->wants;
 }
 
 /* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */

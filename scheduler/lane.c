@@ -162,6 +162,7 @@ void lane_wait(struct sched *s, struct job *j)
 	if (!l->waiting || queue_before(j, l->first))
 		l->first = j;
 	queue_insert(l, j);
+	account_waits(l->account, l->shape->gpus, 1);
 	s->n_waiting++;
 	s->input++;
 }
@@ -171,6 +172,7 @@ void lane_unwait(struct sched *s, struct job *j)
 	struct lane *l = j->lane;
 
 	queue_remove(l, j);
+	account_waits(l->account, l->shape->gpus, -1);
 	l->first = queue_first(l);
 	s->n_waiting--;
 	if (l->waiting)

@@ -416,8 +416,18 @@ static const char *check_node(const struct sched *s, const struct node *n)
 
 static const char *check_account(const struct sched *s, const struct account *a)
 {
-	uint64_t gpus = 0;
+	uint64_t gpus = 0, wants = 0, waiting = 0;
 
+	for (uint32_t i = 0; i < s->n_active; i++) {
+		const struct lane *l = s->active[i];
+
+		if (!account_below(l->account, a))
+			continue;
+		waiting += l->waiting->size;
+		wants += (uint64_t)l->waiting->size * l->shape->gpus;
+	}
+	if (waiting != a->waiting || wants != a->wants)
+		return "account: who waits and what was counted differ";
 	for (const struct job *j = s->running; j; j = j->next_running)
 		for (uint32_t i = 0; j->lane && account_below(j->lane->account, a) && i < j->n_holds; i++)
 			gpus += j->holds[i].n_gpus;

@@ -87,7 +87,9 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t depth;
 	double weight, use;    /* GPU-seconds, decayed to use_at */
 	uint64_t use_at, gpus; /* gpus: held now, also by those below */
-	uint64_t since;        /* use holds all until then: from before a restart; 0 nothing */
+	uint64_t wants;        /* GPUs that the waiting ask for; these, too, of all below */
+	uint32_t waiting;
+	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
 	int borrow;
 	UT_hash_handle hh;
@@ -233,6 +235,7 @@ int lane_learns(const struct sched *s);
 
 /* account.c */
 struct account *account_get(struct sched *s, const char *queue, const char *owner);
+void account_waits(struct account *a, uint64_t gpus, int sign); /* a job that waits came or went */
 void account_change(struct sched *s, struct account *a, uint64_t gpus,
                     int sign); /* starts or stops to hold */
 void account_past(struct sched *s, struct account *a, uint64_t gpus,
