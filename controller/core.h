@@ -71,8 +71,8 @@ struct core_config {
 };
 
 struct core *core_create(const struct core_config *c, const struct core_io *io);
-/* The end: what is not with the store yet is refused (ERR_UNAVAILABLE), as is all that comes from now on; what
- * the store has is answered when it is durable, and then core_stopped is 1. */
+/* The end: what is not with the store yet is refused (ERR_UNAVAILABLE), as is all that comes from now on;
+ * what the store has is answered when it is durable, and then core_stopped is 1. */
 void core_stop(struct core *c);
 int core_stopped(const struct core *c);
 void core_destroy(struct core *c);

@@ -91,7 +91,7 @@ struct store_load {
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first; may be NULL */
 	int (*ended)(const char *status, uint64_t jobs, void *arg); /* how many ended so; may be NULL */
-	int (*queue)(const struct queue_row *r, void *arg);   /* above before below; may be NULL, as the next */
+	int (*queue)(const struct queue_row *r, void *arg); /* above before below; may be NULL, as the next */
 	int (*usage)(const struct usage_row *r, void *arg);
 	void *arg;
 };

@@ -617,7 +617,9 @@ static void test_limits(void)
 	clean(71);
 
 	c->memory_bytes = 64 << 20;
-	ok(prepare_one(72, "direct", 1, "exec python3 -c 'import time; x = bytearray(400 << 20); time.sleep(600)'"), "memory limit: ready");
+	ok(prepare_one(72, "direct", 1,
+	               "exec python3 -c 'import time; x = bytearray(400 << 20); time.sleep(600)'"),
+	   "memory limit: ready");
 	c->memory_bytes = 0;
 	ctl_go(a, 72, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "taking more than the memory limit ends it");

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
@@ -77,7 +77,7 @@ static void test_race(open_fn open_below, const char *how)
 {
 	int fd, foreign = 0, good = 0, refusals = 0;
 	struct stat st, secret;
-	time_t end = time(NULL) + 30;
+	uint64_t end = clock_boot_us(clock_real()) + 30000000;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -88,7 +88,7 @@ static void test_race(open_fn open_below, const char *how)
 	}
 	fstatat(dir, "../outside/file", &secret, 0);
 	/* Beside other work the other one may be kept from its turn for all of these: until both were seen. */
-	for (int i = 0; i < 20000 || ((!good || !refusals) && time(NULL) < end); i++) {
+	for (int i = 0; i < 20000 || ((!good || !refusals) && clock_boot_us(clock_real()) < end); i++) {
 		fd = open_below(dir, "turn/file", O_RDONLY, 0);
 		if (fd < 0) {
 			refusals++;
