@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/spec.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "controller/server_int.h"
@@ -103,6 +104,8 @@ static int check_param(const char *name, size_t n, const char *value, struct err
 		return value[0] && strlen(value) <= 256
 		           ? 0
 		           : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
+	if (n == 5 && !strncmp(name, "path*", 5))
+		return spec_check_queue(value, 1, e);
 	return str_check_name(value, SERVER_NAME_MAX - 1, "name in the address", e);
 }
 

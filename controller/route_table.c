@@ -113,11 +113,11 @@ static const struct route table[] = {
     {HTTP_POST, V1 "/queues", ROLE_ADMIN, RF_WRITE, api_queue_set, "", "QueueChange", "Queue",
      "make a queue, or change its weight; of a user in it, too"},
     {HTTP_DELETE, V1 "/queues/{path*}", ROLE_ADMIN, RF_WRITE, api_queue_rm, "", NULL, "QueueName",
-     "remove a queue in which no job is left"},
+     "remove a queue in which no job is left, or what is set for a user in it; a slash may stand as %2F"},
     {HTTP_POST, V1 "/quotas", ROLE_ADMIN, RF_WRITE, api_quota_set, "", "QuotaChange", "Queue",
      "bound the GPUs that a queue, or a user in it, holds at once"},
     {HTTP_DELETE, V1 "/quotas/{path*}", ROLE_ADMIN, RF_WRITE, api_quota_rm, "", NULL, "Queue",
-     "take a quota off"},
+     "take a quota off; a slash may stand as %2F"},
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "who the caller is"},
 
     /* the dashboard's login */

@@ -115,22 +115,16 @@ static int exec_quota_set(struct ctx *c)
 	return change(c, "/quotas", known);
 }
 
-/* The slashes of a path stay. */
+/* The path goes as one part, its slashes escaped: ".." in it must not lead to another address. */
 static int removal(struct ctx *c, const char *where, const char *done)
 {
-	char *path = xstrdup(where), *copy = xstrdup(c->args.operand[0]), *save = NULL;
+	char *esc = client_escape(c->args.operand[0]), *path = xasprintf("%s/%s", where, esc);
 	cJSON *answer = NULL;
-	for (char *part = strtok_r(copy, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
-		char *esc = client_escape(part), *longer = xasprintf("%s/%s", path, esc);
-		free(esc);
-		free(path);
-		path = longer;
-	}
 	int rc = ctx_call(c, "DELETE", path, NULL, &answer);
 	if (!rc)
 		printf("%s %s\n", c->args.operand[0], done);
 	cJSON_Delete(answer);
-	free(copy);
+	free(esc);
 	free(path);
 	return rc < 0 ? -1 : 0;
 }

@@ -47,6 +47,15 @@ says 0 "^No node has joined\. On this machine: jobctl local up\. On others: jobc
 says 0 "^No node has joined: jobctl nodes says how\.$" top --once
 says 0 "^No quota is set" quota ls
 says 3 "there is no job of yours yet" show last
+for q in lab lab/day lab/@ada lab/day/@ada; do says 0 "^$q: weight" queue set $q; done
+says 0 "^lab/day/@ada: .*quota of 2 GPUs" quota set lab/day/@ada gpus=2
+says 0 "^lab/day/@ada has no quota any more$" quota rm lab/day/@ada
+says 0 "^lab/@ada is removed$" queue rm lab/@ada
+says 3 "there is nothing set for \"lab/@nobody\"" queue rm lab/@nobody
+says 4 "queue lab/day lies below lab; remove it first" queue rm lab
+says 2 "queue '\.\.'" queue rm lab/../x
+says 0 "^lab/day is removed$" queue rm lab/day
+says 0 "^lab is removed$" queue rm lab
 for verb in show why logs events metrics wait stop hold release requeue pin unpin rm clone; do says 3 "^jobctl: there is no job 7$" "$verb" 7; done
 says 3 "^Which there are: jobctl ls, others' too: jobctl ls --all$" show 7
 says 3 "there is no job named nobody" why nobody

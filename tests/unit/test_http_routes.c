@@ -19,9 +19,10 @@ static char *fill(const char *pattern, int star)
 {
 	static const struct {
 		const char *name, *value;
-	} values[] = {{"{id}", "1"},           {"{name}", "alpha"},   {"{digest}", digest},
-	              {"{stream}", "rank-0"},  {"{kind}", "model"},   {"{rest*}", "style.css"},
-	              {"{rest}", "style.css"}, {"{metric*}", "loss"}, {"{metric}", "loss"}};
+	} values[] = {
+	    {"{id}", "1"},        {"{name}", "alpha"},        {"{digest}", digest},    {"{stream}", "rank-0"},
+	    {"{kind}", "model"},  {"{rest*}", "style.css"},   {"{rest}", "style.css"}, {"{metric*}", "loss"},
+	    {"{metric}", "loss"}, {"{path*}", "lab/day/@ada"}};
 	char *out = xstrdup(pattern);
 	unsigned i;
 
@@ -184,6 +185,13 @@ static void test_matching(void)
 	    {"/f/{rest*}", "/f/a//b", -1, NULL},
 	    {"/f/{rest*}", "/f/./b", -1, NULL},
 	    {"/f/{rest*}", "/f/", 0, NULL},
+	    {"/q/{path*}", "/q/lab", 1, "lab"},
+	    {"/q/{path*}", "/q/lab/day/@ada", 1, "lab/day/@ada"},
+	    {"/q/{path*}", "/q/lab%2Fday%2F%40ada", 1, "lab/day/@ada"},
+	    {"/q/{path*}", "/q/lab/../day", -1, NULL},
+	    {"/q/{path*}", "/q/lab//day", -1, NULL},
+	    {"/q/{path*}", "/q/@ada", -1, NULL},
+	    {"/q/{path*}", "/q/lab/@ada/day", -1, NULL},
 	    {"/b/{digest}", "/b/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 1, digest},
 	    {"/b/{digest}", "/b/0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef", -1, NULL},
 	    {"/b/{digest}", "/b/12", -1, NULL},
