@@ -96,10 +96,19 @@ static void print_jobs(const cJSON *jobs)
 	table_destroy(t);
 }
 
+/* Without --all only the caller's own, unless the query names somebody. */
+static int only_mine(const struct ctx *c)
+{
+	int mine = !args_has(&c->args, "all");
+	for (size_t i = 0; i < c->args.n; i++)
+		mine &= strncmp(c->args.operand[i], "owner:", 6) != 0;
+	return mine;
+}
+
 /* Of what was asked for there is none. */
 static void say_none(struct ctx *c, uint64_t before)
 {
-	const char *whose = args_has(&c->args, "all") ? "" : " of yours";
+	const char *whose = only_mine(c) ? " of yours" : "";
 	const char *more = *whose ? " Others' too: jobctl ls --all" : "";
 	if (before)
 		printf("No job%s%s is older than %llu.\n", whose, c->args.n ? " that matches" : "",
@@ -132,7 +141,7 @@ static int exec_ls(struct ctx *c)
 	}
 	if (args_has(&c->args, "removed"))
 		add_query(&query, "deleted", "1");
-	if (!args_has(&c->args, "all"))
+	if (only_mine(c))
 		add_query(&query, "mine", "1");
 	for (size_t i = 0; !rc && i < c->args.n; i++)
 		rc = query_word(c, &query, c->args.operand[i]);

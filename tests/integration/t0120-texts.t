@@ -42,6 +42,7 @@ says 0 "^No job of yours yet\. Submit one: jobctl submit job\.json\. Others' too
 says 0 "^No job yet\. Submit one: " ls --all
 says 0 "^No job of yours matches status:failed x\. Others' too: jobctl ls --all$" ls status:failed x
 says 0 "^No job matches tag\.a=b\.$" ls --all tag.a=b
+says 0 "^No job matches owner:nobody\.$" ls owner:nobody
 says 0 "^No job of yours is older than 5\.$" ls --before 5
 says 0 "^No node has joined\. On this machine: jobctl local up\. On others: jobctl token create" nodes
 says 0 "^No node has joined: jobctl nodes says how\.$" top --once

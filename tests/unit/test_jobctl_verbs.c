@@ -294,6 +294,8 @@ static void test_changing(struct js *s)
 	free(want);
 	expect(s, "ls tag.a=b tag.c status:failed text", 0, NULL, "");
 	like(last_of(s, "GET")->uri, "&mine=1&tag=a%3Ab&tag=c&status=failed&text=text", "the query");
+	expect(s, "ls owner:bob", 0, NULL, "");
+	like(last_of(s, "GET")->uri, "limit=50&owner=bob", "a named owner's, not mine");
 }
 
 static void test_waiting(struct js *s)
