@@ -33,11 +33,11 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 }
 
 /* Of several jobs each is named. */
-static void tell_refused(const struct err *e, uint64_t job)
+static void tell_refused(const struct err *e, const struct job_ref *r)
 {
-	char *safe = print_safe(e->text), *name = xasprintf("job %llu", (unsigned long long)job);
+	char *safe = print_safe(e->text), *name = xasprintf("job %llu", (unsigned long long)r->id);
 	const char *at = strstr(safe, name);
-	int named = at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' ');
+	int named = !r->id || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
 	fflush(stdout);
 	if (named)
 		fprintf(stderr, "jobctl: %s\n", safe);
@@ -47,37 +47,46 @@ static void tell_refused(const struct err *e, uint64_t job)
 	free(safe);
 }
 
+/* The call for one of them. */
+static int change_one(struct ctx *c, const struct job_ref *r, const char *method, const char *suffix,
+                      const cJSON *body, cJSON **answer)
+{
+	if (!r->id)
+		return ctx_fail(c, ERR_NOT_FOUND, "%s", r->why);
+	char *path = xasprintf("/jobs/%llu%s", (unsigned long long)r->id, suffix);
+	int rc = ctx_get(c, method, path, body, answer);
+	free(path);
+	return rc;
+}
+
 /* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
  * first error gives the exit code. */
 static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
                     const char *done)
 {
-	uint64_t *ids = NULL;
-	size_t n = 0;
-	if (ref_resolve_all(c, c->args.operand, n_refs, &ids, &n))
+	struct job_ref *list;
+	size_t n;
+	if (ref_resolve_list(c, c->args.operand, n_refs, &list, &n))
 		return -1;
 	struct err first = {0};
 	cJSON *all = cJSON_CreateArray();
 	for (size_t i = 0; i < n; i++) {
-		char *path = xasprintf("/jobs/%llu%s", (unsigned long long)ids[i], suffix);
 		cJSON *answer;
-		int rc = ctx_get(c, method, path, body, &answer);
-		free(path);
-		if (!rc) {
-			tell(c, ids[i], answer, done, all);
+		if (!change_one(c, &list[i], method, suffix, body, &answer)) {
+			tell(c, list[i].id, answer, done, all);
 			continue;
 		}
 		if (first.code == ERR_NONE)
 			first = c->err;
 		if (n > 1)
-			tell_refused(&c->err, ids[i]);
+			tell_refused(&c->err, &list[i]);
 		if (c->err.code == ERR_UNAVAILABLE)
 			break;
 	}
 	if (c->json && cJSON_GetArraySize(all))
 		ctx_print_json(n == 1 ? cJSON_GetArrayItem(all, 0) : all);
 	cJSON_Delete(all);
-	free(ids);
+	ref_list_free(list, n);
 	c->err = first;
 	return first.code == ERR_NONE ? 0 : n > 1 ? client_exit_code(&first) : -1;
 }

@@ -63,10 +63,22 @@ const char *jtext(const cJSON *o, const char *key); /* NULL when it is no string
 
 /* A job reference -> id: number, "last", NAME, NAME~N. 0 or -1. */
 int ref_resolve(struct ctx *c, const char *ref, uint64_t *job);
-/* Operands that may be lists and ranges (17-20,23,last). *ids malloc'ed. */
+/* One of the jobs that operands name. */
+struct job_ref {
+	uint64_t id;   /* 0: nothing is called so, why says it */
+	char *why;     /* NULL unless id is 0 */
+	unsigned part; /* which part of the lists named it, counted from 1 */
+	char *range;   /* "17-20" when that part is a range, else NULL */
+};
+/* Operands that may be lists and ranges (17-20,23,last). Names that nothing has are in the list, too; any
+ * other failure gives -1. */
+int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct job_ref **list, size_t *count);
+void ref_list_free(struct job_ref *list, size_t count);
+/* The same where each has to be there. *ids malloc'ed. */
 int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count);
-/* "17-20,23" -> parts; pure, for tests. Calls fn for each single reference. */
-int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *arg, struct err *e);
+/* "17-20,23" -> parts; pure, for tests. Calls fn for each single reference; part is what it stands in. */
+typedef int (*ref_fn)(const char *ref, const char *part, void *arg);
+int ref_expand(const char *text, ref_fn fn, void *arg, struct err *e);
 
 /* "a.b.c=value": value is JSON when it parses as JSON and the key takes more than text, else a string. *key
  * and *value are the caller's. */

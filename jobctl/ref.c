@@ -36,7 +36,7 @@ int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
 }
 
 /* "17-20": a range of ids; a name may hold dashes, so both sides must be numbers. */
-static int expand_range(const char *part, int (*fn)(const char *, void *), void *arg, struct err *e)
+static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 {
 	const char *dash = strchr(part, '-');
 	uint64_t lo, hi;
@@ -53,13 +53,13 @@ static int expand_range(const char *part, int (*fn)(const char *, void *), void 
 		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
 	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
 		snprintf(number, sizeof(number), "%llu", (unsigned long long)(hi - n + 1));
-		if (fn(number, arg))
+		if (fn(number, part, arg))
 			return -1;
 	}
 	return 0;
 }
 
-int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *arg, struct err *e)
+int ref_expand(const char *text, ref_fn fn, void *arg, struct err *e)
 {
 	char *copy = xstrdup(text), *p = copy;
 	int rc = 0;
@@ -72,7 +72,7 @@ int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *ar
 		else
 			rc = expand_range(p, fn, arg, e);
 		if (rc == 1)
-			rc = fn(p, arg);
+			rc = fn(p, p, arg);
 		p = comma ? comma + 1 : NULL;
 	}
 	free(copy);
@@ -81,34 +81,77 @@ int ref_expand(const char *text, int (*fn)(const char *ref, void *arg), void *ar
 
 struct collect {
 	struct ctx *c;
-	uint64_t *ids;
+	struct job_ref *list;
 	size_t n;
+	const char *last; /* the part that was expanded last; only compared */
+	unsigned parts;
 };
 
-static int collect_one(const char *ref, void *arg)
+static int collect_one(const char *ref, const char *part, void *arg)
 {
 	struct collect *k = arg;
-	uint64_t id;
+	struct job_ref r = {0};
 	if (k->n == RANGE_MAX)
 		return ctx_fail(k->c, ERR_LIMIT, "more than %d jobs", RANGE_MAX);
-	if (ref_resolve(k->c, ref, &id))
-		return -1;
-	k->ids = xreallocarray(k->ids, k->n + 1, sizeof(uint64_t));
-	k->ids[k->n++] = id;
+	if (ref_resolve(k->c, ref, &r.id)) {
+		if (k->c->err.code != ERR_NOT_FOUND)
+			return -1;
+		r.id = 0;
+		r.why = xstrdup(k->c->err.text);
+	}
+	k->parts += part != k->last;
+	k->last = part;
+	r.part = k->parts;
+	r.range = ref == part ? NULL : xstrdup(part);
+	k->list = xreallocarray(k->list, k->n + 1, sizeof(*k->list));
+	k->list[k->n++] = r;
+	return 0;
+}
+
+void ref_list_free(struct job_ref *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(list[i].why);
+		free(list[i].range);
+	}
+	free(list);
+}
+
+int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct job_ref **list, size_t *count)
+{
+	struct collect k = {.c = c};
+	for (size_t i = 0; i < n; i++) {
+		k.last = NULL; /* the next operand's parts may lie where this one's did */
+		if (ref_expand(refs[i], collect_one, &k, &c->err)) {
+			ref_list_free(k.list, k.n);
+			return -1;
+		}
+	}
+	*list = k.list;
+	*count = k.n;
 	return 0;
 }
 
 int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count)
 {
-	struct collect k = {.c = c};
-	for (size_t i = 0; i < n; i++) {
-		if (ref_expand(refs[i], collect_one, &k, &c->err)) {
-			free(k.ids);
-			return -1;
-		}
+	struct job_ref *list;
+	size_t found;
+	if (ref_resolve_list(c, refs, n, &list, &found))
+		return -1;
+	uint64_t *all = xcalloc(found + 1, sizeof(*all));
+	int rc = 0;
+	for (size_t i = 0; !rc && i < found; i++) {
+		all[i] = list[i].id;
+		if (!list[i].id)
+			rc = ctx_fail(c, ERR_NOT_FOUND, "%s", list[i].why);
 	}
-	*ids = k.ids;
-	*count = k.n;
+	ref_list_free(list, found);
+	if (rc) {
+		free(all);
+		return -1;
+	}
+	*ids = all;
+	*count = found;
 	return 0;
 }
 

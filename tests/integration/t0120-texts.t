@@ -111,6 +111,9 @@ says 3 "^jobctl: rank 0 of job $first has written nothing yet; jobctl logs $firs
 says 3 "^jobctl: job $first has 1 attempt, no attempt 4$" logs "$first" -a 4
 says 0 "^No log streams yet\.$" logs "$second" -l
 says 0 "^No metrics yet\. They come from the patterns" metrics "$second"
+says 3 "^job $held is held$" hold "$held,nobody"
+says 3 "^jobctl: there is no job named nobody$" hold "$held,nobody"
+says 3 "^job $held is held$" hold nobody "$held"
 says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "$first" loss
 says 0 "^No ranks: the job was not placed yet\.$" show "$second" --ranks
 says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model

@@ -89,8 +89,9 @@ static void test_many_args(void)
 
 /* ---- references ---- */
 
-static int join(const char *ref, void *arg)
+static int join(const char *ref, const char *part, void *arg)
 {
+	(void)part;
 	char *s = arg;
 	snprintf(s + strlen(s), 512 - strlen(s), "%s ", ref);
 	return 0;
@@ -370,7 +371,7 @@ static void test_grep(void)
 
 static void put_word(const char *word, void *arg)
 {
-	join(word, arg);
+	join(word, word, arg);
 }
 
 static void complete(const char *line, const char *want)
