@@ -47,6 +47,23 @@ static void tell_refused(const struct err *e, const struct job_ref *r)
 	free(safe);
 }
 
+/* Ids of a range that no job has; one line for all of them. */
+struct absent {
+	size_t n;
+	struct err e; /* of the last one */
+	const struct job_ref *r;
+};
+
+static void tell_absent(struct absent *a)
+{
+	fflush(stdout);
+	if (a->n == 1)
+		tell_refused(&a->e, a->r);
+	else if (a->n)
+		fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", a->n, a->r->range);
+	a->n = 0;
+}
+
 /* The call for one of them. */
 static int change_one(struct ctx *c, const struct job_ref *r, const char *method, const char *suffix,
                       const cJSON *body, cJSON **answer)
@@ -69,18 +86,27 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 	if (ref_resolve_list(c, c->args.operand, n_refs, &list, &n))
 		return -1;
 	struct err first = {0};
+	struct absent absent = {0};
 	cJSON *all = cJSON_CreateArray();
 	for (size_t i = 0; i < n; i++) {
 		cJSON *answer;
-		if (!change_one(c, &list[i], method, suffix, body, &answer)) {
+		int rc = change_one(c, &list[i], method, suffix, body, &answer);
+		int ended = i + 1 == n || list[i + 1].part != list[i].part;
+		if (!rc)
 			tell(c, list[i].id, answer, done, all);
-			continue;
-		}
-		if (first.code == ERR_NONE)
+		else if (first.code == ERR_NONE)
 			first = c->err;
-		if (n > 1)
+		if (rc && list[i].range && c->err.code == ERR_NOT_FOUND && n > 1) {
+			absent.n++;
+			absent.e = c->err;
+			absent.r = &list[i];
+		} else if (rc && n > 1) {
 			tell_refused(&c->err, &list[i]);
-		if (c->err.code == ERR_UNAVAILABLE)
+		}
+		ended |= rc && c->err.code == ERR_UNAVAILABLE;
+		if (ended)
+			tell_absent(&absent);
+		if (rc && c->err.code == ERR_UNAVAILABLE)
 			break;
 	}
 	if (c->json && cJSON_GetArraySize(all))

@@ -65,7 +65,8 @@ says 3 "there is no job 7" tag 7 a=b
 says 3 "there is no job 7" note 7 text
 says 3 "there is no job 7" set 7 priority=1
 says 3 "there is no job 7" diff 7 8
-is "$("$jobctl" stop 7-9 2>&1 | xargs -d'\n')" "jobctl: there is no job 7 jobctl: there is no job 8 jobctl: there is no job 9" "of several jobs each is named, in their order"
+is "$("$jobctl" stop 9,7,8 2>&1 | xargs -d'\n')" "jobctl: there is no job 9 jobctl: there is no job 7 jobctl: there is no job 8" "of several jobs each is named, in their order"
+is "$("$jobctl" stop 7-93,5 2>&1 | xargs -d'\n')" "jobctl: 87 of the jobs 7-93 are not there jobctl: there is no job 5" "of a range how many are not there"
 says 3 "there is no node \"x\"; jobctl nodes lists them" node drain x
 spec job.json '.hyperparameters.lr = 1'
 id=$("$jobctl" submit job.json 2>/dev/null)
@@ -114,6 +115,7 @@ says 0 "^No metrics yet\. They come from the patterns" metrics "$second"
 says 3 "^job $held is held$" hold "$held,nobody"
 says 3 "^jobctl: there is no job named nobody$" hold "$held,nobody"
 says 3 "^job $held is held$" hold nobody "$held"
+is "$("$jobctl" hold "$held-$((held + 1))" 2>&1 >/dev/null)" "jobctl: there is no job $((held + 1))" "one that a range lacks is named"
 says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "$first" loss
 says 0 "^No ranks: the job was not placed yet\.$" show "$second" --ranks
 says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model
