@@ -145,6 +145,16 @@ says 4 "needs 1 instance with 1024 CPU slots; no known node with 1024 CPU slots 
 spec many.json '.resources.cpus_per_rank = 1024'
 says 4 "\. cpus_per_rank can be [0-9]+ at most$" submit many.json --dry-run
 
+# --- many at once ------------------------------------------------------------------------------------------------
+example=$(sed -n 's/^\.Dl \$ \(jobctl ls status:active .*\)/\1/p' "$HEARTH_TOP_SRCDIR/docs/man/jobctl.1")
+like "$example" "xargs" "the manual shows how to end everything"
+spec waits.json '.resources = {instances: 2, gpus_per_instance: 2, ranks_per_instance: 1}'
+for ((i = 0; i < 52; i++)); do "$jobctl" submit waits.json --hold >/dev/null 2>&1 || break; done
+is "$("$jobctl" ls status:held -n 1000 --json | jq '.jobs | length')" 53 "more wait than one page shows"
+PATH=${jobctl%/*}:$PATH bash -c "$example" >/dev/null 2>&1
+is "$("$jobctl" ls status:active --json | jq '.jobs | length')" 0 "it ends all of them"
+is "$(PATH=${jobctl%/*}:$PATH bash -c "$example" 2>&1)" "" "with nothing left it says nothing"
+
 # --- completion ----------------------------------------------------------------------------------------------------------
 spec prints.json '.command = ["sh", "-c", "echo loss=1"] | .metrics = [{name: "loss", regex: "loss=([0-9]+)"}]'
 job=$("$jobctl" submit prints.json --wait 2>/dev/null)
