@@ -41,8 +41,22 @@ static int nearest_term(struct ctx *c, const char *w)
 	return found;
 }
 
-/* Words of the query: status:x, owner:x, name:x, experiment:x, tag.k=v; others are searched in the text. */
-static int query_word(struct ctx *c, char **query, const char *w)
+/* A term may stand once: the controller takes one value of each. */
+static int add_term(struct ctx *c, char **query, const char *key, const char *value, const char *w)
+{
+	char *mark = xasprintf("&%s=", key);
+	int twice = strstr(*query, mark) != NULL;
+	free(mark);
+	if (twice)
+		return ctx_fail(c, ERR_INVALID, "'%s': one %s at a time; ask for each on its own%s", w, key,
+		                strcmp(key, "status") ? "" : ", or for all that have not ended with status:active");
+	add_query(query, key, value);
+	return 0;
+}
+
+/* Words of the query: status:x, owner:x, name:x, experiment:x, tag.k=v; others become part of the text that
+ * is searched for. */
+static int query_word(struct ctx *c, char **query, char **text, const char *w)
 {
 	static const struct {
 		const char *prefix, *key;
@@ -50,8 +64,7 @@ static int query_word(struct ctx *c, char **query, const char *w)
 	    {"status:", "status"}, {"owner:", "owner"}, {"name:", "name"}, {"experiment:", "experiment"}};
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (!strncmp(w, known[i].prefix, strlen(known[i].prefix))) {
-			add_query(query, known[i].key, w + strlen(known[i].prefix));
-			return 0;
+			return add_term(c, query, known[i].key, w + strlen(known[i].prefix), w);
 		}
 	}
 	/* tag.KEY=VALUE, or tag.KEY for any value */
@@ -59,9 +72,9 @@ static int query_word(struct ctx *c, char **query, const char *w)
 		char *tag = xstrdup(w + 4), *eq = strchr(tag, '=');
 		if (eq)
 			*eq = ':';
-		add_query(query, "tag", tag);
+		int rc = add_term(c, query, "tag", tag, w);
 		free(tag);
-		return 0;
+		return rc;
 	}
 	if (strpbrk(w, ":<>=") && nearest_term(c, w))
 		return -1;
@@ -70,7 +83,9 @@ static int query_word(struct ctx *c, char **query, const char *w)
 		                "'%s': this search term is not built yet; there are status:X owner:X name:X "
 		                "experiment:X tag.KEY=VALUE tag.KEY and plain text",
 		                w);
-	add_query(query, "text", w);
+	char *longer = *text ? xasprintf("%s %s", *text, w) : xstrdup(w);
+	free(*text);
+	*text = longer;
 	return 0;
 }
 
@@ -143,8 +158,12 @@ static int exec_ls(struct ctx *c)
 		add_query(&query, "deleted", "1");
 	if (only_mine(c))
 		add_query(&query, "mine", "1");
+	char *text = NULL;
 	for (size_t i = 0; !rc && i < c->args.n; i++)
-		rc = query_word(c, &query, c->args.operand[i]);
+		rc = query_word(c, &query, &text, c->args.operand[i]);
+	if (!rc && text)
+		add_query(&query, "text", text);
+	free(text);
 	cJSON *answer = NULL;
 	if (!rc)
 		rc = ctx_call(c, "GET", query, NULL, &answer);

@@ -120,6 +120,9 @@ says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "
 says 0 "^No ranks: the job was not placed yet\.$" show "$second" --ranks
 says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model
 says 4 "only a waiting job can be held" hold "$first"
+"$jobctl" note "$held" here is my note >/dev/null
+says 0 "^ *$held " ls my note
+says 0 "^No job of yours matches my other note\." ls my other note
 says 0 "is not held: it is running" release "$first"
 says 0 " submitted " events "$second"
 "$jobctl" node drain node-1 --reason "new disk" >/dev/null

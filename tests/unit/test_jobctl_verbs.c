@@ -292,8 +292,10 @@ static void test_changing(struct js *s)
 	char *want = xasprintf("%s/login?code=c\n", js_url(s));
 	expect(s, "dash", 0, want, "");
 	free(want);
-	expect(s, "ls tag.a=b tag.c status:failed text", 0, NULL, "");
-	like(last_of(s, "GET")->uri, "&mine=1&tag=a%3Ab&tag=c&status=failed&text=text", "the query");
+	expect(s, "ls tag.a=b my status:failed text", 0, NULL, "");
+	like(last_of(s, "GET")->uri, "&mine=1&tag=a%3Ab&status=failed&text=my%20text", "the query");
+	expect(s, "ls status:failed status:stopped", 2, "", "'status:stopped': one status at a time");
+	expect(s, "ls tag.a tag.b=c", 2, "", "'tag.b=c': one tag at a time; ask for each on its own\n");
 	expect(s, "ls owner:bob", 0, NULL, "");
 	like(last_of(s, "GET")->uri, "limit=50&owner=bob", "a named owner's, not mine");
 }
