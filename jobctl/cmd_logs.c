@@ -373,7 +373,8 @@ static int fallback(struct log *l, int ran)
 	const cJSON *s;
 	for (const char *const *o = others; *o && !found; o++) {
 		cJSON_ArrayForEach (s, jget(answer, "streams")) {
-			if (!strcmp(print_member(s, "stream"), *o) && print_number(s, "size") > 0)
+			if (!strcmp(print_member(s, "stream"), *o) && print_number(s, "size") > 0 &&
+			    (!l->pinned || print_number(s, "attempt") == (double)l->attempt))
 				found = *o;
 		}
 	}

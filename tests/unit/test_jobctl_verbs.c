@@ -519,8 +519,8 @@ static void simple_logs(const struct js_seen *q, unsigned nth, struct js_answer 
 	struct story *st = arg;
 	(void)nth;
 	if (strstr(q->uri, "/logs?") || !strcmp(q->uri, "/api/v1/jobs/5/logs")) {
-		a->body =
-		    "{\"streams\":[{\"stream\":\"setup-algo-1\",\"size\":5},{\"stream\":\"mpirun\",\"size\":0}]}";
+		a->body = "{\"streams\":[{\"stream\":\"setup-algo-1\",\"size\":5,\"attempt\":1},{\"stream\":"
+		          "\"mpirun\",\"size\":0,\"attempt\":1}]}";
 	} else if (strstr(q->uri, "/logs/setup-algo-1")) {
 		a->chunked = 1;
 		a->body = "pip!\n";
@@ -548,6 +548,12 @@ static void test_logs(void)
 	expect(s, "logs 5 -f", 1, "pip!\n", "job 5 failed: it broke\nMore: jobctl show 5");
 	expect(s, "logs 5 -s mpirun -a 1 -f", 3, "", "no such stream");
 	expect(s, "logs 5 --rank 7", 3, "", "There are: setup-algo-1, mpirun");
+	expect(s, "logs 5 -a 1", 0, "pip!\n", "rank 0 wrote nothing");
+	struct run r;
+	finish(&r, start(js_url(s), "logs 5 -a 9", -1));
+	is_int(strncmp(r.err, "jobctl: job 5 has 1 attempt, no attempt 9\n", 42), 0,
+	       "no stream of another attempt");
+	run_fini(&r);
 	expect(s, "logs 5 --rank 1", 0, "[hearth: 100 bytes before this are no longer kept]\nlater\n", "");
 	expect(s, "logs 5 --rank 1 --offset -50 --attempt 3", 0, "later\n", "");
 	like(last_of(s, "GET")->uri, "/logs/rank-1?offset=-50&skip=0&follow=0&attempt=3",
