@@ -127,6 +127,30 @@ static int is_group(const char *name, const char *sub)
 	return found;
 }
 
+/* "queue --help", "help queue": what there is below it, on standard output. 1: there is such a group. */
+static int group_help(const char *name)
+{
+	size_t n = strlen(name);
+	int found = 0;
+	for (const struct verb *const *l = verb_lists; *l; l++) {
+		for (const struct verb *v = *l; v->name; v++) {
+			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
+				continue;
+			if (!found++)
+				printf("usage: jobctl %s VERB [ARGUMENTS]\n\n", name);
+			char *head = xasprintf("%s %s", v->name, v->operands);
+			printf("  %-42s %s\n", head, v->help);
+			free(head);
+		}
+	}
+	return found;
+}
+
+static int is_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+}
+
 static int unknown_verb(const char *name, const char *sub)
 {
 	const char *names[160];
@@ -195,6 +219,13 @@ static int finish(struct ctx *c, int rc)
 	return check_output(rc);
 }
 
+/* A list or a range of ids where one job is meant? A job may be called so, too. */
+static int is_several(const struct verb *v, const char *ref)
+{
+	return !strncmp(v->operands, "JOB", 3) && strncmp(v->operands, "JOB...", 6) != 0 && ref &&
+	       strpbrk(ref, "-,") && strspn(ref, "0123456789-,") == strlen(ref);
+}
+
 static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 {
 	struct arg_opt *opts = with_common(v->opts);
@@ -204,6 +235,9 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 		rc = -1;
 	} else if (args_has(&c->args, "help")) {
 		usage_verb(v);
+	} else if (v->max == 1 && c->args.n > 1 && !strncmp(v->operands, "JOB", 3)) {
+		rc = ctx_fail(c, ERR_INVALID, "%s: one JOB, not %zu\nSee: jobctl %s --help", v->name, c->args.n,
+		              v->name);
 	} else if (c->args.n < v->min || c->args.n > v->max) {
 		rc = ctx_fail(c, ERR_INVALID, "%s: expected %s\nSee: jobctl %s --help", v->name,
 		              *v->operands ? v->operands : "no operands", v->name);
@@ -212,6 +246,9 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 		if (args_has(&c->args, "url"))
 			c->url_flag = args_get(&c->args, "url");
 		rc = v->exec(c);
+		if (rc == -1 && c->err.code == ERR_NOT_FOUND && is_several(v, c->args.operand[0]))
+			rc = ctx_fail(c, ERR_INVALID, "%s takes one job, and none is named '%s'", v->name,
+			              c->args.operand[0]);
 	}
 	rc = finish(c, rc);
 	free(opts);
@@ -251,6 +288,30 @@ static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 	return -1;
 }
 
+/* Words from the verb on. */
+static int dispatch(struct ctx *c, int argc, char **argv)
+{
+	const char *second = argc > 1 ? argv[1] : NULL;
+	const struct verb *v = NULL;
+	if (!strcmp(argv[0], "help")) {
+		usage(stdout);
+		return check_output(EXIT_OK);
+	}
+	if (second) {
+		char *two = xasprintf("%s %s", argv[0], second);
+		v = verb_find(two);
+		free(two);
+		if (v)
+			return run_verb(c, v, argc - 1, argv + 1);
+	}
+	v = verb_find(argv[0]);
+	if (v)
+		return run_verb(c, v, argc, argv);
+	if (is_help(second) && group_help(argv[0]))
+		return check_output(EXIT_OK);
+	return unknown_verb(argv[0], second);
+}
+
 int main(int argc, char **argv)
 {
 	struct ctx c = {0};
@@ -262,17 +323,16 @@ int main(int argc, char **argv)
 	if (i < 0)
 		return check_output(rc);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	const struct verb *v = NULL;
-	if (i + 1 < argc) {
-		char *two = xasprintf("%s %s", argv[i], argv[i + 1]);
-		v = verb_find(two);
-		free(two);
-		if (v)
-			i++;
+	/* "help VERB" is "VERB --help". */
+	char *help[] = {argv[0], NULL, NULL, "--help", NULL}, **words = argv + i;
+	int n = argc - i;
+	if (!strcmp(argv[i], "help") && n > 1) {
+		help[1] = argv[i + 1];
+		help[2] = n > 2 ? argv[i + 2] : help[3];
+		words = help + 1;
+		n = n > 2 ? 3 : 2;
 	}
-	if (!v)
-		v = verb_find(argv[i]);
-	rc = v ? run_verb(&c, v, argc - i, argv + i) : unknown_verb(argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+	rc = dispatch(&c, n, words);
 	client_destroy(c.client);
 	curl_global_cleanup();
 	return rc;

@@ -60,6 +60,10 @@ says 0 "^lab is removed$" queue rm lab
 for verb in show why logs events metrics wait stop hold release requeue pin unpin rm clone; do says 3 "^jobctl: there is no job 7$" "$verb" 7; done
 says 3 "^Which there are: jobctl ls, others' too: jobctl ls --all$" show 7
 says 3 "there is no job named nobody" why nobody
+says 2 "^jobctl: show takes one job, and none is named '1-3'$" show 1-3
+says 2 "^jobctl: show: one JOB, not 2$" show 1 2
+says 0 "^  queue set " queue --help
+says 0 "^  local down " help local
 says 3 "there is no job 7" get 7 model
 says 3 "there is no job 7" tag 7 a=b
 says 3 "there is no job 7" note 7 text

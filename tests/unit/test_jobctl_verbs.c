@@ -143,7 +143,14 @@ static void test_usage(void)
 	expect(NULL, "--bogus ls", 2, "", "unknown option --bogus before the verb");
 	expect(NULL, "ls --lmit 3", 2, "", "ls: unknown option --lmit (did you mean --limit?)");
 	expect(NULL, "show", 2, "", "show: expected JOB");
-	expect(NULL, "show 1 2", 2, "", "show: expected JOB");
+	expect(NULL, "show 1 2", 2, "", "show: one JOB, not 2");
+	expect(NULL, "help", 0, NULL, "");
+	expect(NULL, "help show", 0, NULL, "");
+	expect(NULL, "help node drain", 0, NULL, "");
+	expect(NULL, "help queue", 0, NULL, "");
+	expect(NULL, "local --help", 0, NULL, "");
+	expect(NULL, "queue -h", 0, NULL, "");
+	expect(NULL, "help frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
 	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x' is not a number");
 	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
