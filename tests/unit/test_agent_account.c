@@ -153,6 +153,13 @@ static void test_many(void)
 	ok(wait_count(LAUNCH_CLEANED, 2 * MANY), "all are cleaned");
 }
 
+static int all_over(struct ctl *x, void *arg)
+{
+	(void)x;
+	(void)arg;
+	return count(LAUNCH_ENDED) + count(LAUNCH_FAILED) == 2 * MANY;
+}
+
 /* An agent that starts asks for all of its launches at once. */
 static void test_many_adopted(void)
 {
@@ -167,6 +174,12 @@ static void test_many_adopted(void)
 	memset(a->states, 0, sizeof(a->states));
 	start(NULL);
 	ok(wait_count(LAUNCH_READY, 2 * MANY - 1), "an agent that is answered goes on with every other one");
+	for (unsigned i = 0; i < 2 * MANY; i++)
+		ctl_kill(a, 150 + i, 1, 1, 0);
+	ok(ctl_wait(c, LONG, all_over, NULL), "all are stopped");
+	for (unsigned i = 0; i < 2 * MANY; i++)
+		ctl_collect(a, 150 + i, 1, 1, 0);
+	ok(wait_count(LAUNCH_CLEANED, 2 * MANY), "and leaves nothing behind");
 }
 
 int main(void)
