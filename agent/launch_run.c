@@ -206,5 +206,6 @@ void launch_limit(const char *text, int oom, void *arg)
 	l->limit_oom = oom;
 	free(l->text);
 	l->text = xstrdup(text);
-	launch_kill(l, l->plan->m->grace_ms, text);
+	/* As the kernel does: while it tidied up it could take what the machine has left. */
+	launch_kill(l, oom ? 0 : l->plan->m->grace_ms, text);
 }

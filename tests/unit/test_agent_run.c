@@ -624,7 +624,8 @@ static void test_limits(void)
 	ctl_go(a, 72, 1, 1);
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "taking more than the memory limit ends it");
 	p = ctl_proc(a, PROC_RANK, 0);
-	ok(p->signal == SIGKILL && p->oom, "by the kernel or the watch, as out of memory");
+	ok(p->signal == SIGKILL && p->oom, "by the kernel or the watch, as out of memory (signal %u, oom %u)",
+	   p->signal, p->oom);
 	clean(72);
 }
 
