@@ -243,6 +243,17 @@ void world_destroy(struct world *w)
 	free(w);
 }
 
+void world_end_well(struct world *w)
+{
+	const char *bad = world_check(w);
+
+	ok(!bad, "memory is consistent");
+	if (bad)
+		tap_diag("%s", bad);
+	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
+	world_destroy(w);
+}
+
 uint32_t world_rnd(struct world *w, uint32_t n)
 {
 	w->rng ^= w->rng << 13;

@@ -50,6 +50,9 @@ struct world {
 
 struct world *world_create(uint64_t seed);
 void world_destroy(struct world *w);
+/* The end of a test: memory is consistent, and so is the store, whose replay gives the rows; then as above.
+ */
+void world_end_well(struct world *w);
 /* The controller dies: what was not committed is lost; another one loads. Agents find no connection. */
 void world_restart(struct world *w);
 /* The same in two steps, with no controller in between; the first `durable` of the transactions that it had

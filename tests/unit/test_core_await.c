@@ -44,17 +44,6 @@ static void end(struct world *w, uint64_t id, uint32_t attempt, uint32_t code)
 	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
 }
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 static void test_refused(void)
 {
 	struct world *w = world_create(1);
@@ -76,7 +65,7 @@ static void test_refused(void)
 	     "which is said");
 	ok(submit(w, "\"afterany:1\", \"after:1\"") > 0, "but it has started and ended");
 	is_str(world_status(w, 2), "starting", "so who waits for that does not wait");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_kinds(void)
@@ -123,7 +112,7 @@ static void test_kinds(void)
 	begin(w, any);
 	end(w, any, 1, 1);
 	is_str(world_status(w, both), "starting", "any end will do there");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_never(void)
@@ -150,7 +139,7 @@ static void test_never(void)
 	is_int(w->status, 200, "when it is released");
 	is_str(world_text(w, "status"), "stopped", "it is stopped as well");
 	is_str(world_text(w, "text"), "waited for job 1 to end well, and that one failed", "with the reason");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_hold(void)
@@ -185,7 +174,7 @@ static void test_hold(void)
 	world_launch(w, "a", a, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, a), "stopped", "now it is");
 	is_str(world_status(w, b), "starting", "and the other starts");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static uint64_t submit_wait(struct world *w, unsigned seconds, const char *body)
@@ -239,7 +228,7 @@ static void test_longest(void)
 	begin(w, requeued);
 	run_for(w, 700);
 	is_str(world_status(w, requeued), "running", "and is not ended by what it waited");
-	finish_well(w);
+	world_end_well(w);
 }
 
 #define DAY_US 86400000000u
@@ -276,7 +265,7 @@ static void test_clock_set(void)
 		world_request(w, REQ_RELEASE, day, NULL, "{}");
 		run_for(w, 20);
 		is_str(world_status(w, day), "queued", "and begins anew when it was held");
-		finish_well(w);
+		world_end_well(w);
 	}
 }
 
@@ -291,7 +280,7 @@ static void test_dry(void)
 	                  "{\"dry_run\": true}", NULL, NULL);
 	is_int(w->status, 200, "a dry run is answered");
 	like(world_text(w, "text"), "it would wait for job 1 to end well", "with what it would wait for");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* A thousand wait for one: all go, a bounded number in each turn. */
@@ -312,7 +301,7 @@ static void test_many(void)
 	for (uint64_t id = 2; id <= 1201; id++)
 		stopped += !strcmp(world_status(w, id), "stopped");
 	is_int(stopped, 1200, "none is left waiting in vain");
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)

@@ -51,17 +51,6 @@ static void run_for(struct world *w, unsigned seconds)
 	}
 }
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 static void test_backfill(void)
 {
 	struct world *w = world_create(1);
@@ -85,7 +74,7 @@ static void test_backfill(void)
 	       (int)wide, "and says whom it waits behind");
 	is_str(world_status(w, wide), "queued", "to ask changes nothing");
 	is_str(world_status(w, late), "queued", "for nobody");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* What ended before teaches how long the next one takes. */
@@ -104,7 +93,7 @@ static void test_learned(void)
 	run_for(w, 40);
 	b = submit_as(w, "other", 1, 60, NULL);
 	like(why(w, b), "expected to start in about 1m", "by what its like took");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_dry(void)
@@ -129,7 +118,7 @@ static void test_dry(void)
 	like(world_text(w, "text"), "it would wait: ", "the next would wait");
 	like(world_text(w, "text"), "expected to start in about 10m30s on a",
 	     "until when, and where it would go");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* One that waits for the start of another, after 0: for nobody. */
@@ -176,7 +165,7 @@ static void test_dry_starts_nobody(void)
 	is_str(world_status(w, kept), "queued", "the one that is kept back waits on");
 	is_str(world_status(w, waits), "queued", "so does the one that waits for its start");
 	like(why(w, waits), "waits for job 4 to start", "which says so");
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)

@@ -73,17 +73,6 @@ static void both(struct world *w, uint64_t id, uint32_t attempt, uint8_t state)
 	world_launch(w, "b", id, attempt, state, 0, NULL);
 }
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 static void test_success(void)
 {
 	struct world *w = world_create(1);
@@ -142,7 +131,7 @@ static void test_success(void)
 	world_request(w, REQ_REQUEUE, id, NULL, NULL);
 	is_int(w->status, 409, "requeueing is refused");
 	like(w->err.text, "jobctl clone 1", "with what to do instead");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_first_failed(void)
@@ -170,7 +159,7 @@ static void test_first_failed(void)
 	     "{\"name\":\"stopping\",\"started_at\":\"2027-01-15T08:00:05.000000Z\",\"ended_at\":\"2027-01-15T08:"
 	     "00:05.010000Z\"}",
 	     "the time of stopping is a phase");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_first_failed_order(void)
@@ -190,7 +179,7 @@ static void test_first_failed_order(void)
 	like(reason_of(w, id), "rank 1 (algo-2, b) was ended by signal 11", "not the rank that was told to end");
 	is_int(exit_code_of(w, id), 128 + SIGSEGV, "exit code of a signal");
 	is_str(attempt_text(w, id, "class"), "signal", "a signal is certain");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_oom_and_start_failure(void)
@@ -227,7 +216,7 @@ static void test_oom_and_start_failure(void)
 	is_str(world_status(w, id), "failed", "a command that is not there");
 	is_str(reason_of(w, id), "rank 0 (algo-1, a) could not start: /bin/x: no such file", "is named");
 	is_str(attempt_text(w, id, "class"), "user_error", "and is its owner's");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_stop(void)
@@ -258,7 +247,7 @@ static void test_stop(void)
 	world_submit(w, TWO);
 	world_request(w, REQ_STOP, id + 1, NULL, NULL);
 	is_str(world_status(w, id + 1), "stopped", "a waiting job is stopped at once");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_stop_unconfirmed(void)
@@ -293,7 +282,7 @@ static void test_stop_unconfirmed(void)
 	is_int(world_count(w, "b", WM_COLLECT), 1, "then to remove it");
 	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id + 1), "starting", "then it gets work again");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_replacement(void)
@@ -323,7 +312,7 @@ static void test_replacement(void)
 	world_launch(w, world_count(w, "b", WM_PREPARE) > 1 ? "b" : "a", id, 4, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "but not for ever");
 	like(reason_of(w, id), "did not get ready: full too", "and says what kept it");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_user_error(void)
@@ -339,7 +328,7 @@ static void test_user_error(void)
 	is_str(world_status(w, id), "failed", "the job's own fault is not tried again");
 	is_str(reason_of(w, id), "node a did not get ready: requirements.txt: no such package: nunpy",
 	       "and told");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_prepare_timeout(void)
@@ -360,7 +349,7 @@ static void test_prepare_timeout(void)
 	is_int(world_count(w, "a", WM_KILL), 1, "the node is told to give up");
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_int(world_count(w, "b", WM_PREPARE), 1, "and replaced");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* Nothing was launched there, and nothing can be any more: a node that says nothing holds up nobody. */
@@ -384,7 +373,7 @@ static void test_prepare_silent(void)
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	is_int(world_count(w, "a", WM_LAUNCH_GO), 0, "it is ready too late");
 	is_int(world_count(w, "a", WM_KILL), 1, "and told so");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_time_limit(void)
@@ -410,7 +399,7 @@ static void test_time_limit(void)
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "failed");
 	is_str(reason_of(w, id), "time limit of 1m reached", "by its time limit");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* The controller's machine boots, its wall clock says `real_us` more than before. What has run counts. */
@@ -484,7 +473,7 @@ static void test_limit_passed(void)
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: no space left",
 	       "what failed by itself before keeps its words");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_mpirun_fails(void)
@@ -502,7 +491,7 @@ static void test_mpirun_fails(void)
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
 	is_str(reason_of(w, id), "mpirun on a exited with code 213: mpirun: bad option", "with its words");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_ready_timeout(void)
@@ -521,7 +510,7 @@ static void test_ready_timeout(void)
 		world_advance(w, 1000000);
 	}
 	is_str(world_status(w, id), "recovering", "no rank for 30 s; b has started nothing: it is replaced");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* 201 nodes get 20 s more. */
@@ -542,7 +531,7 @@ static void test_ready_timeout_large(void)
 		world_launch(w, name, id, 1, LAUNCH_READY, 0, NULL);
 	}
 	ok(job_find(w->core, id)->deadline_us == w->clock.fake_boot_us + 50000000, "the launch has 30 + 20 s");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* Importing torch from a cold or shared disk takes minutes, and no rank runs before it is done. */
@@ -568,7 +557,7 @@ static void test_rendezvous_timeout(void)
 	is_str(reason_of(w, id), "no rank started within 300 s of the launch", "and it says so");
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_requeue_and_hold(void)
@@ -604,7 +593,7 @@ static void test_requeue_and_hold(void)
 	ok(s && ((struct wm_kill *)s->msg)->attempt == 1 && ((struct wm_kill *)s->msg)->epoch == 2,
 	   "an old launch that shows up is killed");
 	sent_free(s);
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_rsh(void)
@@ -643,7 +632,7 @@ static void test_rsh(void)
 	sent_free(s);
 	free(m.argv.v[0]);
 	free(m.argv.v);
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_upload_failed(void)
@@ -665,7 +654,7 @@ static void test_upload_failed(void)
 	like(reason_of(w, m.job),
 	     "the ranks succeeded, but their output is not saved: model of node a: file:///results",
 	     "and the reason says so");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void say_saved(struct world *w, const char *node, uint64_t job)
@@ -702,7 +691,7 @@ static void lost_in_cleanup(int saved, int restarted, const char *status)
 	world_turn(w);
 	ok(strcmp(world_status(w, id), status) == 0, "lost %s its output was saved%s: %s",
 	   saved ? "after" : "before", restarted ? ", restarted meanwhile" : "", status);
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)

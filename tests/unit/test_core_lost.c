@@ -56,17 +56,6 @@ static const char *reason_of(struct world *w, const char *node)
 	return text;
 }
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 /* n nodes, of which k fall silent at once: lost when, and only when, an agent among those k would kill. The
  * agent's own rule (agent/lease.c) decides what is right. */
 static void test_sizes(void)
@@ -107,7 +96,7 @@ static void test_shrinks(void)
 	is_int(count_lost(w), 3, "then one of two");
 	beats(w, "", 60);
 	is_int(count_lost(w), 3, "the last one may carry on alone");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* What an agent was not told yet, it does not count by. */
@@ -129,7 +118,7 @@ static void test_unconfirmed(void)
 	is_int(node_find(w->core, "b")->held.n, 1, "b by a alone");
 	beats(w, "b", 30);
 	ok(!is_lost(w, "a"), "a may reach c, and carry on with it: two of three");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* A majority that was away for a moment may have made an orphan of one that stays away. */
@@ -143,7 +132,7 @@ static void test_moment(void)
 	   "14 s silent, but 8 s ago it had a majority: an orphan asks again within half a lease");
 	beats(w, "bc", 8);
 	ok(is_lost(w, "a"), "then b says that it hears: a has killed");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* More than an agent is told of: a rack that is lost together is declared lost. */
@@ -181,12 +170,12 @@ static void test_restart(void)
 	ok(!is_lost(w, "b"), "b has a whole lease to come back");
 	beats(w, "a", 3);
 	ok(is_lost(w, "b"), "its list is not on record: it is taken for the present one");
-	finish_well(w);
+	world_end_well(w);
 	w = cluster(6, "a");
 	world_restart(w);
 	beats(w, "", 40);
 	ok(!is_lost(w, "a"), "the only one may carry on");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* Removing ends the jobs as well, so it wants the same certainty. */
@@ -206,7 +195,7 @@ static void test_removed_with_jobs(void)
 	is_str(world_status(w, id), "running", "its job is left alone");
 	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "removed when it is said twice");
 	is_str(world_status(w, id), "failed", "its job ends");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_declared(void)
@@ -248,7 +237,7 @@ static void test_declared(void)
 	world_launch(w, "a", id - 1, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "starting", "then it has work again");
 	is_str(world_status(w, id - 1), "failed", "the end of the lost one stays");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* This process is stopped for 20 s and goes on. Nobody heard a controller meanwhile, so all agents may carry
@@ -268,7 +257,7 @@ static void test_stopped(void)
 	is_int(count_lost(w), 0, "a whole lease and margin begin anew");
 	beats(w, "abc", 3);
 	ok(is_lost(w, "d"), "then who is still silent is lost");
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)

@@ -10,17 +10,6 @@
 	"\"gpus_per_instance\": 1}}"
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 static int join(struct world *w, const char *token, const char *node, const char *csr)
 {
 	char body[400];
@@ -59,7 +48,7 @@ static void test_join(void)
 	is_int(join(w, token, "c", "csr4"), 401, "expired");
 	like(w->err.text, "expired", "and told so");
 	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"api\"}"), 422, "other kinds are not made yet");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_certificates(void)
@@ -94,7 +83,7 @@ static void test_certificates(void)
 	is_int(join(w, token, "a", "csr5"), 201, "the name may join again");
 	world_agent_up(w, "z", 0, 1);
 	ok(node_find(w->core, "z") != NULL, "a certificate of ours without a record is taken");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void beats(struct world *w, const char *names, int seconds)
@@ -175,7 +164,7 @@ static void test_skew(int measured)
 	is_int(row.exit_code, measured ? 3 : 4,
 	       measured ? "the rank that failed first, by one clock" : "the nodes' own clocks name another one");
 	job_row_fini(&row);
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_skew_shown(void)
@@ -195,7 +184,7 @@ static void test_skew_shown(void)
 	ok(cJSON_IsNull(shown(w, "a", "clock_ahead_ms")), "what cannot be is not taken");
 	beat_ahead(w, "a", INT64_MIN, 1);
 	ok(cJSON_IsNull(shown(w, "a", "clock_ahead_ms")), "nor this way");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* That Hearth ended the others for it is no news. */
@@ -270,7 +259,7 @@ static void test_node_lost(void)
 	free(shown);
 	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
 	is_int(world_count(w, "b", WM_COLLECT), 1, "then removed");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_many_silent(void)
@@ -290,7 +279,7 @@ static void test_many_silent(void)
 	is_str(world_status(w, id), "running", "after a restart it runs on record");
 	beats(w, "", 11);
 	is_int(w->core->n_lost_nodes, 0, "in the first lease nobody is declared lost");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_first_lease(void)
@@ -310,7 +299,7 @@ static void test_first_lease(void)
 	beats(w, "ac", 3);
 	is_int(w->core->n_lost_nodes, 1, "not more");
 	is_str(world_status(w, id), "stopping", "its ranks are lost");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void resync(struct world *w, const char *node)
@@ -347,7 +336,7 @@ static void test_missing(void)
 	resync(w, "a");
 	is_str(world_status(w, id), "starting", "a has it no more either: it is tried again");
 	is_int(job_find(w->core, id)->r.attempts, 2, "as a new attempt");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_missing_running(void)
@@ -368,7 +357,7 @@ static void test_missing_running(void)
 	store_job_get(w->reader, id, &row, NULL);
 	like(row.reason, "its agent knows nothing of the launch any more", "the reason says what happened");
 	job_row_fini(&row);
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_old_epoch(void)
@@ -390,7 +379,7 @@ static void test_old_epoch(void)
 	is_int(world_count(w, "a", WM_ACK), 1, "but is acknowledged");
 	core_agent_msg(w->core, "a", 4711, WM_BEAT, 1, wire_copy(WM_BEAT, &(struct wm_beat){.seq = 1}));
 	is_int(world_count(w, "a", WM_BEAT_ACK), 0, "a message of another session is not heard");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_drain(void)
@@ -411,7 +400,7 @@ static void test_drain(void)
 	world_request(w, REQ_RESUME, 0, "a", "{}");
 	is_str(world_status(w, id), "starting", "resumed");
 	is_int(world_request(w, REQ_DRAIN, 0, "nobody", "{}"), 404, "a node that is not there");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_peers(void)
@@ -446,7 +435,7 @@ static void test_peers(void)
 	is_int(world_count(w, "a", WM_BEAT_ACK), 1, "beats do not wait for the store");
 	w->hold_commits = 0;
 	world_turn(w);
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)

@@ -83,17 +83,6 @@ static void run_for(struct world *w, unsigned seconds)
 	}
 }
 
-static void finish_well(struct world *w)
-{
-	const char *bad = world_check(w);
-
-	ok(!bad, "memory is consistent");
-	if (bad)
-		tap_diag("%s", bad);
-	is_int(world_verify(w), 0, "the store is consistent, replay gives the rows");
-	world_destroy(w);
-}
-
 static void test_objects(void)
 {
 	struct world *w = world_create(1);
@@ -134,7 +123,7 @@ static void test_objects(void)
 	is_int(ask(w, REQ_QUEUE_RM, "default", NULL), 409, "default stays");
 	world_restart(w);
 	is_int(ask(w, REQ_QUOTA_RM, "night", NULL), 404, "for good");
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_quota(void)
@@ -169,7 +158,7 @@ static void test_quota(void)
 	like(why(w, a), "needs 1 instance with 4 GPUs", "the cluster is full");
 	ask(w, REQ_QUOTA_RM, "default/@ada", NULL);
 	is_int((int)number(w, "default/@ada", "quota_gpus"), -1, "the quota is off");
-	finish_well(w);
+	world_end_well(w);
 }
 
 /* One GPU, two queues of weight 1 and 3, jobs of equal length: the starts go 1 to 3, also when hearthd starts
@@ -211,7 +200,7 @@ static void test_share(int restarts)
 	   number(w, "three", "used_gpu_hours"));
 	ok(fabs(number(w, "one", "used_gpu_hours") - 1.0) < 0.1, "of both: %f",
 	   number(w, "one", "used_gpu_hours"));
-	finish_well(w);
+	world_end_well(w);
 }
 
 static void test_why_share(void)
@@ -234,7 +223,7 @@ static void test_why_share(void)
 	world_request(w, REQ_SET, b, NULL, "{\"queue\": \"b\"}");
 	world_request(w, REQ_SET, c, NULL, "{\"queue\": \"default\"}");
 	is_str(world_status(w, b), "starting", "in the other queue it is first");
-	finish_well(w);
+	world_end_well(w);
 }
 
 int main(void)
