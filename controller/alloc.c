@@ -13,6 +13,7 @@ struct wishes { /* a job as the library takes it, with what that borrows */
 	struct sched_job in;
 	struct sched_group *groups;
 	struct sched_dep deps[SPEC_MAX_AFTER];
+	struct strv types;
 	char owner[136];
 };
 
@@ -37,6 +38,8 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 {
 	static const struct cjob none;
 
+	w->types = (struct strv){0};
+	instance_types(c, spec, &w->types);
 	w->groups = xcalloc(spec->n_groups, sizeof *w->groups);
 	for (size_t i = 0; i < spec->n_groups; i++)
 		w->groups[i] = (struct sched_group){
@@ -56,7 +59,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .memory_bytes = spec->memory_bytes,
 	    .disk_bytes = spec->disk_bytes,
 	    .exclusive = spec->exclusive,
-	    .instance_types = (const char *const *)spec->instance_types.v,
+	    .instance_types = (const char *const *)w->types.v,
 	    .gpu_model = spec->gpu_model,
 	    .gpu_memory_bytes = spec->gpu_memory_bytes,
 	    .requires = (const char *const *)spec->requires.v,
@@ -70,6 +73,12 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	};
 }
 
+static void wishes_fini(struct wishes *w)
+{
+	free(w->groups);
+	strv_fini(&w->types);
+}
+
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r)
 {
 	struct wishes w;
@@ -77,7 +86,7 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 
 	wishes_init(c, &w, spec, NULL, NULL);
 	rc = sched_possible(c->sched, &w.in, r);
-	free(w.groups);
+	wishes_fini(&w);
 	return rc;
 }
 
@@ -139,7 +148,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 		forecast(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
 	c->sched_dirty = 1;
-	free(w.groups);
+	wishes_fini(&w);
 }
 
 static void remember_avoider(struct core *c, uint64_t id)
@@ -205,6 +214,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	wait_begin(c, j, spec->max_wait_s);
 	wishes_init(c, &w, spec, j, j->r.owner);
 	w.in.n_after = n_deps;
+	j->typed = spec->instance_types.n > 0;
 	if (j->avoid) {
 		w.in.avoid = (const char *const *)j->avoid->v;
 		remember_avoider(c, j->r.id);
@@ -215,7 +225,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	}
 	if (sched_job_add(c->sched, &w.in) < 0)
 		log_error("event=queued_while_holding job=%llu", (unsigned long long)j->r.id);
-	free(w.groups);
+	wishes_fini(&w);
 	c->sched_dirty = 1;
 }
 
@@ -252,7 +262,7 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 	}
 	wishes_init(c, &w, j->act->spec, j, j->r.owner);
 	sched_job_restore(c->sched, &w.in, &d, held_s < now ? now - held_s : 0);
-	free(w.groups);
+	wishes_fini(&w);
 	free(d.places);
 }
 

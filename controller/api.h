@@ -59,6 +59,10 @@ void api_queues(struct call *c, struct io *io);
 void api_queue_set(struct call *c, struct io *io);
 void api_queue_rm(struct call *c, struct io *io);
 void api_quota_set(struct call *c, struct io *io);
+void api_instances(struct call *c, struct io *io);
+void api_instance(struct call *c, struct io *io);
+void api_instance_set(struct call *c, struct io *io);
+void api_instance_rm(struct call *c, struct io *io);
 void api_quota_rm(struct call *c, struct io *io);
 /* api_login.c */
 void api_login(struct call *c, struct io *io);

@@ -1,5 +1,5 @@
 /*
- * api_queues: queues and quotas. The state thread checks names and values; here only the shape of the body.
+ * api_queues: queues, quotas and instance types. The state thread checks names and values; here only the shape of the body.
  */
 #include "common/json.h"
 #include "common/xalloc.h"
@@ -31,7 +31,7 @@ static void change(struct call *c, struct io *io, enum request_op op, const char
 	server_request(c, io, rq);
 }
 
-static void removal(struct call *c, struct io *io, enum request_op op)
+static void named(struct call *c, struct io *io, enum request_op op) /* what the address names */
 {
 	struct request *rq = server_request_new(c, op, NULL);
 
@@ -48,7 +48,7 @@ void api_queue_set(struct call *c, struct io *io)
 
 void api_queue_rm(struct call *c, struct io *io)
 {
-	removal(c, io, REQ_QUEUE_RM);
+	named(c, io, REQ_QUEUE_RM);
 }
 
 void api_quota_set(struct call *c, struct io *io)
@@ -60,5 +60,43 @@ void api_quota_set(struct call *c, struct io *io)
 
 void api_quota_rm(struct call *c, struct io *io)
 {
-	removal(c, io, REQ_QUOTA_RM);
+	named(c, io, REQ_QUOTA_RM);
+}
+
+/* ---- instance types --------------------------------------------------------------------------- */
+
+void api_instances(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_INSTANCES, NULL));
+}
+
+void api_instance(struct call *c, struct io *io)
+{
+	named(c, io, REQ_INSTANCES);
+}
+
+void api_instance_set(struct call *c, struct io *io)
+{
+	cJSON *body = route_body(c);
+	const char *name = NULL;
+	struct request *rq;
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_get_str(body, "", "name", &name, &e) < 0 ||
+	    (!name && err_set(&e, ERR_INVALID, "name: needed: an instance type") < 0)) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	rq = server_request_new(c, REQ_INSTANCE_SET, body);
+	rq->node = xstrdup(name);
+	cJSON_DeleteItemFromObjectCaseSensitive(body, "name"); /* what is left are facts */
+	server_request(c, io, rq);
+}
+
+void api_instance_rm(struct call *c, struct io *io)
+{
+	named(c, io, REQ_INSTANCE_RM);
 }

@@ -48,6 +48,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
 	queues_open(c);
+	instances_open(c);
 	c->started_us = now_boot(c);
 	c->peers_gen = now_real(c); /* not one that an earlier controller gave */
 	c->loaded = 1;
@@ -75,6 +76,7 @@ void core_destroy(struct core *c)
 	metrics_drop(c, &closing);
 	state_clear(c);
 	queues_clear(c);
+	instances_clear(c);
 	learned_clear(c);
 	sched_destroy(c->sched);
 	free(c->askable);
@@ -189,6 +191,9 @@ static const struct op {
     [REQ_QUEUE_RM] = {req_queue_rm, ROLE_ADMIN},
     [REQ_QUOTA_SET] = {req_quota_set, ROLE_ADMIN},
     [REQ_QUOTA_RM] = {req_quota_rm, ROLE_ADMIN},
+    [REQ_INSTANCES] = {req_instances, ROLE_JOB},
+    [REQ_INSTANCE_SET] = {req_instance_set, ROLE_ADMIN},
+    [REQ_INSTANCE_RM] = {req_instance_rm, ROLE_ADMIN},
     [REQ_TOP] = {req_top, ROLE_JOB},
     [REQ_TOKEN] = {req_token, ROLE_ADMIN},
     [REQ_JOIN] = {req_join, ROLE_NONE},

@@ -138,7 +138,8 @@ struct cjob {
 	uint32_t heap_at; /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint32_t max_wait_s; /* in the queue; 0 none */
-	uint8_t to_queue;    /* loaded: the scheduler does not have it yet */
+	uint8_t to_queue;    /* loaded, or changed: the scheduler does not have it yet */
+	uint8_t typed;       /* queued: it asks for instance types */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;
@@ -194,6 +195,7 @@ struct token {
 #define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
 struct used;
 struct learned;
+struct catalogue;
 struct cqueue { /* a queue, or a user in one: "research/@ada" */
 	char *path;
 	double weight;
@@ -217,6 +219,7 @@ struct core {
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
 	struct cqueue *queues;
+	struct catalogue *catalogue;                       /* instances.c: instance types */
 	struct learned *learned;                           /* forecast.c: how long jobs take */
 	struct used *used;                                 /* queues.c: whose use is to be written */
 	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
@@ -329,6 +332,17 @@ int queue_holds(const struct core *c, const char *queue, const char *owner, uint
 void account_path(char *out, size_t n, const char *queue, const char *owner);
 void usage_mark(struct core *c, const struct cjob *j); /* it has given back its GPUs */
 void usage_write(struct core *c);                      /* rows of those marked, into the turn */
+/* instances.c */
+void instances_open(struct core *c);
+void instances_clear(struct core *c);
+void instance_load(struct core *c, const char *name, const char *own);
+const char *node_type(const struct cnode *n);                   /* without "ml."; "" not known */
+double node_price(const struct core *c, const struct cnode *n); /* USD an hour; 0 not known */
+void node_labels(const struct core *c, const struct cnode *n, struct strv *out); /* with what its type has */
+/* Types of nodes that the job may run on, in order; empty: any. out starts empty and is the caller's. */
+void instance_types(const struct core *c, const struct job_spec *s, struct strv *out);
+/* -1: a type that nobody knows, or that no node is. */
+int instances_check(const struct core *c, const struct job_spec *s, struct err *e);
 /* forecast.c. owner and name: of a job that is in the library only. f->places is the caller's. */
 void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out);
 void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body);
@@ -451,6 +465,9 @@ void req_queue_set(struct core *c, struct request *rq);
 void req_queue_rm(struct core *c, struct request *rq);
 void req_quota_set(struct core *c, struct request *rq);
 void req_quota_rm(struct core *c, struct request *rq);
+void req_instances(struct core *c, struct request *rq);
+void req_instance_set(struct core *c, struct request *rq);
+void req_instance_rm(struct core *c, struct request *rq);
 void req_token(struct core *c, struct request *rq);
 void req_join(struct core *c, struct request *rq);
 void token_add(struct core *c, const struct token_row *r); /* at load */

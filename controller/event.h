@@ -65,6 +65,8 @@
 	E(EV_QUEUE_REMOVED, "queue_removed")                                                                     \
 	E(EV_QUOTA_SET, "quota_set")                                                                             \
 	E(EV_QUOTA_REMOVED, "quota_removed")                                                                     \
+	E(EV_INSTANCE_SET, "instance_set") /* facts of an instance type; null takes one back */                  \
+	E(EV_INSTANCE_REMOVED, "instance_removed")                                                               \
 	E(EV_TOKEN_MADE, "token_made")
 
 /* clang-format off */

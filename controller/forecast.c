@@ -127,15 +127,16 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 
 /* ---- prices ------------------------------------------------------------------------------------ */
 
-static double part_price(const struct cnode *n, uint32_t gpus, uint32_t slots, int exclusive)
+static double part_price(const struct core *c, const struct cnode *n, uint32_t gpus, uint32_t slots,
+                         int exclusive)
 {
-	if (!n)
-		return 0;
-	if (exclusive)
-		return n->inv.price_per_hour;
+	double whole = n ? node_price(c, n) : 0;
+
+	if (!n || exclusive)
+		return whole;
 	if (n->inv.n_gpus && gpus)
-		return n->inv.price_per_hour * gpus / n->inv.n_gpus;
-	return n->inv.slots ? n->inv.price_per_hour * fmin((double)slots / n->inv.slots, 1) : 0;
+		return whole * gpus / n->inv.n_gpus;
+	return n->inv.slots ? whole * fmin((double)slots / n->inv.slots, 1) : 0;
 }
 
 double places_price(const struct core *c, const struct job_spec *s, const struct sched_place *p, uint32_t n)
@@ -145,7 +146,7 @@ double places_price(const struct core *c, const struct job_spec *s, const struct
 	for (uint32_t i = 0; i < n; i++) {
 		const struct spec_group *g = &s->groups[p[i].group];
 
-		sum += part_price(node_by_id(c, p[i].node), g->gpus_per_instance,
+		sum += part_price(c, node_by_id(c, p[i].node), g->gpus_per_instance,
 		                  g->ranks_per_instance * g->cpus_per_rank, s->exclusive);
 	}
 	return sum;
@@ -156,7 +157,7 @@ double attempt_price(const struct core *c, const struct job_spec *s, const struc
 	double sum = 0;
 
 	for (uint32_t i = 0; i < a->n_places; i++)
-		sum += part_price(node_by_id(c, a->places[i].node_id), a->places[i].gpus.n, a->places[i].cpus.n,
+		sum += part_price(c, node_by_id(c, a->places[i].node_id), a->places[i].gpus.n, a->places[i].cpus.n,
 		                  s->exclusive);
 	return sum;
 }

@@ -24,8 +24,10 @@ void state_clear(struct core *c)
 	tokens_clear(c);
 	sched_destroy(c->sched);
 	queues_clear(c);
+	instances_clear(c);
 	alloc_open(c);
 	queues_open(c);
+	instances_open(c);
 	c->n_avoiders = 0;
 	c->unfinished = 0;
 	memset(c->counts, 0, sizeof c->counts);
@@ -178,6 +180,12 @@ static int on_usage(const struct usage_row *row, void *arg)
 	return 0;
 }
 
+static int on_instance(const char *name, const char *own, void *arg)
+{
+	instance_load(arg, name, own);
+	return 0;
+}
+
 /* ---- from records to a running controller ---------------------------------------------------- */
 
 /* Not the ends of ranks: those are times of other machines. */
@@ -274,6 +282,7 @@ static int load(struct core *c, struct err *e)
 	                       .ended = on_ended,
 	                       .queue = on_queue,
 	                       .usage = on_usage,
+	                       .instance = on_instance,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 

@@ -117,6 +117,7 @@ static int usable(const struct cnode *n)
 
 void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 {
+	struct strv labels = {0};
 	struct sched_gpu *gpus;
 	struct sched_node s;
 
@@ -132,20 +133,22 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 	for (uint32_t i = 0; i < n->inv.n_gpus; i++)
 		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes,
 		                             n->inv.gpus[i].numa, n->inv.gpus[i].link_group};
+	node_labels(c, n, &labels);
 	s = (struct sched_node){
 	    .id = n->id,
 	    .name = n->name,
-	    .instance_type = n->inv.instance_type,
-	    .labels = (const char *const *)n->inv.labels.v,
+	    .instance_type = node_type(n),
+	    .labels = (const char *const *)labels.v,
 	    .slots = n->inv.slots,
 	    .memory_bytes = n->inv.memory_bytes,
 	    .disk_bytes = n->inv.disk_bytes,
 	    .gpus = gpus,
 	    .n_gpus = n->inv.n_gpus,
 	    .usable = usable(n),
-	    .price_per_hour = n->inv.price_per_hour,
+	    .price_per_hour = node_price(c, n),
 	};
 	sched_node_set(c->sched, &s);
+	strv_fini(&labels);
 	free(gpus);
 	n->in_sched = 1;
 	n->sched_usable = (uint8_t)usable(n);

@@ -93,6 +93,17 @@ static const struct {
     {"QueueChange", "name:s weight:n?", "a/b lies below a; a/@ada is the user ada in a"},
     {"QuotaChange", "name:s gpus:i? borrow:b?",
      "borrow: more than that, after all that are within their quota"},
+    {"InstanceList", "instances:a<Instance>", "by name; also types that only nodes name"},
+    {"Instance",
+     "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? "
+     "nvlink:b? formats:S price_per_hour:n? as:S shipped:b set:b nodes:i",
+     "name: without \"ml.\"; null: not known; as: types that its nodes stand in for; nodes: how many are of "
+     "it"},
+    {"InstanceChange",
+     "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
+     "formats:S? "
+     "price_per_hour:n? as:S?",
+     "what is not named stays; null takes back what was set"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},

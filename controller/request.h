@@ -40,6 +40,9 @@
 	R(REQ_QUEUE_RM, 1, "remove a queue")                                                                     \
 	R(REQ_QUOTA_SET, 1, "set a quota") /* node: path of a queue or user; body: {gpus, borrow?} */            \
 	R(REQ_QUOTA_RM, 1, "remove a quota")                                                                     \
+	R(REQ_INSTANCES, 0, "list instance types")     /* node: one of them -> {instances: [..]}, or that one */ \
+	R(REQ_INSTANCE_SET, 1, "set an instance type") /* node: its name; body: facts, null takes one back */    \
+	R(REQ_INSTANCE_RM, 1, "remove an instance type")                                                         \
 	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \
 	R(REQ_STATS, 0, "counters")   /* -> numbers for /metrics */
 

@@ -118,6 +118,13 @@ static const struct route table[] = {
      "bound the GPUs that a queue, or a user in it, holds at once"},
     {HTTP_DELETE, V1 "/quotas/{path*}", ROLE_ADMIN, RF_WRITE, api_quota_rm, "", NULL, "Queue",
      "take a quota off; a slash may stand as %2F"},
+    {HTTP_GET, V1 "/instances", ROLE_USER, 0, api_instances, "", NULL, "InstanceList",
+     "instance types: what a machine of each has and costs, which stand in for others"},
+    {HTTP_GET, V1 "/instances/{name}", ROLE_USER, 0, api_instance, "", NULL, "Instance", "one of them"},
+    {HTTP_POST, V1 "/instances", ROLE_ADMIN, RF_WRITE, api_instance_set, "", "InstanceChange", "Instance",
+     "set facts of an instance type; null takes one back"},
+    {HTTP_DELETE, V1 "/instances/{name}", ROLE_ADMIN, RF_WRITE, api_instance_rm, "", NULL, "QueueName",
+     "take back all that was set for an instance type"},
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "who the caller is"},
 
     /* the dashboard's login */

@@ -296,7 +296,7 @@ static void take(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_bundle(rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
-	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
+	    instances_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
 	    queue_holds(c, rq->spec->queue, req_user(c, rq), gpus_of(rq->spec), &e) < 0 ||
 	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);

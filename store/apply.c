@@ -32,6 +32,8 @@ static const char *const op_sql[OP_SQL] = {
     [OP_QUEUE] = "INSERT OR REPLACE INTO queue VALUES (?,?,?,?,?)",
     [OP_QUEUE_DEL] = "DELETE FROM queue WHERE path = ?",
     [OP_USAGE] = "INSERT OR REPLACE INTO usage VALUES (?,?,?)",
+    [OP_INSTANCE] = "INSERT OR REPLACE INTO instance VALUES (?,?)",
+    [OP_INSTANCE_DEL] = "DELETE FROM instance WHERE name = ?",
     [OP_RUN_INFO] = "INSERT OR REPLACE INTO run_info VALUES (?,?,?,?,?)",
 };
 

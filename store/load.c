@@ -278,11 +278,18 @@ static int on_usage(sqlite3_stmt *st, const struct store_load *l)
 	return l->usage(&r, l->arg);
 }
 
+static int on_instance(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->instance(sqlh_str(st, 0), sqlh_str(st, 1), l->arg);
+}
+
 static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 {
 	int rc = 0;
 
-	if (l->queue)
+	if (l->instance)
+		rc = each(db, "SELECT name, own FROM instance ORDER BY name", 0, on_instance, l, e);
+	if (rc == 0 && l->queue)
 		rc = each(db, "SELECT path, is_queue, weight_milli, quota_gpus, borrow FROM queue ORDER BY path", 0,
 		          on_queue, l, e);
 	if (rc == 0 && l->usage)

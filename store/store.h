@@ -64,6 +64,8 @@ void store_txn_answer(struct store_txn *t, const struct answer_row *r);
 void store_txn_queue(struct store_txn *t, const struct queue_row *r);
 void store_txn_queue_del(struct store_txn *t, const char *path);
 void store_txn_usage(struct store_txn *t, const struct usage_row *r);
+/* What is set for an instance type: JSON; NULL removes. */
+void store_txn_instance(struct store_txn *t, const char *name, const char *own);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -93,6 +95,7 @@ struct store_load {
 	int (*ended)(const char *status, uint64_t jobs, void *arg); /* how many ended so; may be NULL */
 	int (*queue)(const struct queue_row *r, void *arg); /* above before below; may be NULL, as the next */
 	int (*usage)(const struct usage_row *r, void *arg);
+	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);

@@ -36,6 +36,8 @@ enum op_kind {
 	OP_QUEUE,
 	OP_QUEUE_DEL,
 	OP_USAGE,
+	OP_INSTANCE,
+	OP_INSTANCE_DEL,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
 	OP_METRIC = OP_SQL,
 	OP_DROP,

@@ -332,6 +332,15 @@ void store_txn_usage(struct store_txn *t, const struct usage_row *r)
 	end(t);
 }
 
+void store_txn_instance(struct store_txn *t, const char *name, const char *own)
+{
+	begin(t, own ? OP_INSTANCE : OP_INSTANCE_DEL, 0);
+	put_s(t, name);
+	if (own)
+		put_s(t, own);
+	end(t);
+}
+
 void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 {
 	begin(t, value ? OP_SETTING : OP_SETTING_DEL, 0);

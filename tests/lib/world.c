@@ -492,7 +492,7 @@ uint64_t world_agent_connect(struct world *w, const char *node)
 void world_agent_inventory(struct world *w, const char *node, uint64_t session, uint32_t gpus, uint32_t slots)
 {
 	char address[80], line[64];
-	char empty[] = "", type[] = "box", topo[] = "{}";
+	char empty[] = "", box[] = "box", topo[] = "{}";
 	struct wm_inventory m = {.address = address,
 	                         .peer_port = 7071,
 	                         .port_lo = 21000,
@@ -503,7 +503,8 @@ void world_agent_inventory(struct world *w, const char *node, uint64_t session, 
 	                         .slots = slots,
 	                         .memory_bytes = (uint64_t)64 << 30,
 	                         .disk_bytes = (uint64_t)500 << 30,
-	                         .instance_type = type,
+	                         .instance_type = w->type ? (char *)(uintptr_t)w->type : box,
+	                         .price_per_hour = w->price,
 	                         .topology = topo,
 	                         .os_user = empty,
 	                         .hostname = empty};

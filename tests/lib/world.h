@@ -34,6 +34,8 @@ struct world {
 	int hold_commits;             /* 1: they complete by world_commit_now only */
 	int fail_next;                /* so many commits fail (disk full) */
 	int store_busy;               /* so many are refused: queue full */
+	const char *type;             /* of nodes that give their inventory from now on; NULL "box" */
+	double price;                 /* of these, USD an hour */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */
 	int n_requests, n_replies, status;
