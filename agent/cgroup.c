@@ -326,14 +326,6 @@ void cgroup_fini(struct cgroup *cg)
 	*cg = (struct cgroup){0};
 }
 
-int cgroup_exists(const struct cgroup *cg)
-{
-	for (int i = 0; i < CG_N; i++)
-		if (cg->dir[i] && access(cg->dir[i], F_OK) == 0)
-			return 1;
-	return 0;
-}
-
 /* ---- record
  * ------------------------------------------------------------------------------------------------ */
 

@@ -50,8 +50,7 @@ struct cgroup {
 /* node: unique on this machine; name: of the launch. Always fills *cg (all NULL when nothing can be made). */
 void cgroup_create(struct cgroup *cg, const struct cg_layout *l, const char *node, const char *name,
                    const struct cg_limits *lim, struct strv *notes);
-void cgroup_fini(struct cgroup *cg);        /* memory only */
-int cgroup_exists(const struct cgroup *cg); /* any folder of it */
+void cgroup_fini(struct cgroup *cg); /* memory only */
 
 /* Lines "KIND PATH" for the record of a launch, and back. */
 void cgroup_save(const struct cgroup *cg, struct strv *out);

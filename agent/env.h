@@ -46,7 +46,6 @@ int env_files(const struct env_in *in, const char *dir, struct err *e);
 char *env_resource_config(const struct env_in *in);
 char *env_input_config(const struct env_in *in);
 char *env_tf_config(const struct env_in *in); /* NULL without groups */
-char *env_hostfile(const struct plan *p);
 /* Script of a command: "train.py" of {"python3", "-u", "train.py"}; else its first word. */
 const char *env_entry_point(const struct strv *command);
 

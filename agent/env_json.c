@@ -142,7 +142,8 @@ char *env_json_hps(const struct job_spec *s)
 	return text_take(hps(s));
 }
 
-char *env_json_hps_strings(const struct job_spec *s)
+/* hyperparameters.json: all values are strings */
+static char *env_json_hps_strings(const struct job_spec *s)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -257,7 +258,7 @@ char *env_tf_config(const struct env_in *in)
 }
 
 /* Open MPI's and DeepSpeed's form; the address is a comment, because the names need not resolve. */
-char *env_hostfile(const struct plan *p)
+static char *env_hostfile(const struct plan *p)
 {
 	char *text = NULL;
 	size_t n = 0;

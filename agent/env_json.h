@@ -10,8 +10,7 @@ char *env_json_hosts(const struct plan *p, const char *group); /* group NULL: al
 char *env_json_group_names(const struct plan *p);
 char *env_json_group_dict(const struct env_in *in);
 char *env_json_channels(const struct job_spec *s);
-char *env_json_hps(const struct job_spec *s);         /* typed values */
-char *env_json_hps_strings(const struct job_spec *s); /* hyperparameters.json: all values are strings */
+char *env_json_hps(const struct job_spec *s); /* typed values */
 char *env_json_user_args(const struct job_spec *s);
 char *env_json_training_env(const struct env_in *in);
 

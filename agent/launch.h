@@ -140,7 +140,6 @@ void launch_fail(struct launch *l, enum reason_class cls, const char *text);
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
 int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
-void launch_paths_seen(struct launch *l);
 /* The processes that wait on this node, as structs; then as shims. */
 void launch_list_procs(struct launch *l);
 int launch_spawn_proc(struct lproc *p, struct err *e);
@@ -155,7 +154,6 @@ void lproc_report(struct lproc *p);
 void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by);
 int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */
 void lproc_end(struct lproc *p, enum proc_state state, const char *text); /* an end without a shim's record */
-const char *lproc_kind_name(uint8_t kind);
 
 /* ---- run (launch_run.c) ----------------------------------------------------------------------------- */
 void launch_go(struct launch *l);

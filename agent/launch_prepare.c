@@ -138,7 +138,7 @@ static void choose_cpus(struct launch *l)
 }
 
 /* After the container exists: does it show the job's folder as /opt/ml? */
-void launch_paths_seen(struct launch *l)
+static void launch_paths_seen(struct launch *l)
 {
 	struct strv procs = {0}, oom = {0};
 	uint32_t pid = 0;

@@ -237,7 +237,8 @@ void launches_report_all(struct launches *t)
 	}
 }
 
-void launches_forget(struct launches *t, struct launch *l)
+/* Frees it. */
+static void launches_forget(struct launches *t, struct launch *l)
 {
 	struct err e = {0};
 

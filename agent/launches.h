@@ -25,7 +25,6 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a re
 /* One step of giving all up, after a fence: what is over is cleaned and forgotten, untold. How many are left.
  */
 uint32_t launches_discard(struct launches *t);
-void launches_forget(struct launches *t, struct launch *l); /* frees it */
 
 /* For rshd. 0, or -1 when this account runs no launch with that token. */
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt);

@@ -120,7 +120,9 @@ static uint64_t rss(pid_t pid)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-uint64_t limits_memory_of(const pid_t *pids, int n)
+/* Bytes of memory that the processes hold: private and shared memory of their own making, by PSS when that is
+ * readable. */
+static uint64_t limits_memory_of(const pid_t *pids, int n)
 {
 	uint64_t sum = 0, one;
 

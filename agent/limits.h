@@ -26,9 +26,6 @@ struct limits_params {
 struct limits *limits_start(const struct limits_params *p, struct err *e);
 void limits_stop(struct limits *l);
 
-/* Bytes of memory that the processes hold: private and shared memory of their own making, by PSS when that is
- * readable. */
-uint64_t limits_memory_of(const pid_t *pids, int n);
 /* Processes whose environment holds HEARTH_TOKEN_LAUNCH=token; malloc'ed list. */
 int limits_pids_of(const char *token, pid_t **pids);
 

@@ -17,7 +17,7 @@
 
 static const struct shimlink_ops link_ops;
 
-const char *lproc_kind_name(uint8_t kind)
+static const char *lproc_kind_name(uint8_t kind)
 {
 	switch (kind) {
 	case PROC_RANK:

@@ -25,7 +25,7 @@ static int address_text(const struct sockaddr *sa, char *out, size_t size)
 	return at && inet_ntop(sa->sa_family, at, out, (socklen_t)size) ? 0 : -1;
 }
 
-int net_is_loopback(const char *address)
+static int net_is_loopback(const char *address)
 {
 	struct in_addr v4;
 

@@ -13,6 +13,5 @@ char *net_cidr_of(const char *address);
 char *net_address_of(const char *interface);
 /* The address that packets to host would leave from; falls back to 127.0.0.1. Never NULL. */
 char *net_address_towards(const char *host);
-int net_is_loopback(const char *address);
 
 #endif

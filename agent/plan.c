@@ -38,6 +38,16 @@ static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, stru
 	return 0;
 }
 
+/* First global rank of a node; ranks go to nodes in node-rank order. */
+static uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < node_rank && i < p->g->ranks_per_node.n; i++)
+		sum += p->g->ranks_per_node.v[i];
+	return sum;
+}
+
 struct plan *plan_create(struct wm_prepare *m, struct err *e)
 {
 	struct plan *p = xcalloc(1, sizeof(*p));
@@ -115,15 +125,6 @@ struct plan *plan_load(const char *dir, struct err *e)
 	if (wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
 		return NULL;
 	return plan_create(m, e);
-}
-
-uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank)
-{
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < node_rank && i < p->g->ranks_per_node.n; i++)
-		sum += p->g->ranks_per_node.v[i];
-	return sum;
 }
 
 int plan_node_index(const struct plan *p, const char *name)

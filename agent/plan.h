@@ -28,8 +28,6 @@ void plan_destroy(struct plan *p);
 int plan_save(const struct plan *p, const char *dir, struct err *e);
 struct plan *plan_load(const char *dir, struct err *e);
 
-/* First global rank of a node; ranks go to nodes in node-rank order. */
-uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank);
 /* Index of a node by its name in the gang (algo-1 ...), -1 when it is none. */
 int plan_node_index(const struct plan *p, const char *name);
 const char *plan_node_name(const struct plan *p); /* of this node */

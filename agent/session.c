@@ -301,8 +301,3 @@ void session_renew(struct session *s)
 	if (s && s->peer)
 		hang_up(s, "the launches were fenced: all is to be ordered anew");
 }
-
-int session_is_up(const struct session *s)
-{
-	return s && s->up;
-}

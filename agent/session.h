@@ -21,6 +21,5 @@ int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
 void session_dial_now(struct session *s); /* does not wait for its turn, when there is no connection */
 /* Ends the connection, if there is one: orders come again on the next. */
 void session_renew(struct session *s);
-int session_is_up(const struct session *s);
 
 #endif

@@ -517,11 +517,6 @@ const char *peer_node(const struct peer *p)
 	return p->node;
 }
 
-void peer_set_arg(struct peer *p, void *arg)
-{
-	p->arg = arg;
-}
-
 uint32_t peer_backoff_ms(unsigned failures)
 {
 	uint32_t ms = 5000, noise;

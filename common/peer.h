@@ -75,7 +75,6 @@ size_t peer_queued(const struct peer *p);
 void peer_hold(struct peer *p, int hold);
 uint8_t peer_role(const struct peer *p);
 const char *peer_node(const struct peer *p);
-void peer_set_arg(struct peer *p, void *arg);
 void peer_destroy(struct peer *p); /* flushes nothing; allowed in callbacks; NULL allowed */
 /* Sends what is queued, then closes: on_close follows, at most timeout_ms later. No more messages come. */
 void peer_close_flushed(struct peer *p, uint32_t timeout_ms);

@@ -18,6 +18,8 @@
 #include "common/spec_int.h"
 #include "common/strutil.h"
 
+static void spec_fini(struct job_spec *s);
+
 /* ---- problems ------------------------------------------------------------------------------------ */
 
 static void add_problem(struct spec_parse *p, const char *where, const char *fmt, va_list ap)
@@ -383,7 +385,7 @@ struct job_spec *spec_from_json(const cJSON *root, struct err *e)
 	return parse_root(root, NULL, e);
 }
 
-void spec_fini(struct job_spec *s)
+static void spec_fini(struct job_spec *s)
 {
 	for (size_t i = 0; i < s->n_tags; i++) {
 		free(s->tags[i].name);

@@ -57,9 +57,6 @@ void spec_object(struct spec_parse *p, const char *prefix, const char *where, co
 /* The string of v, or NULL with a problem added: type, length, control bytes (newline and tab pass when text
  * != 0). */
 const char *spec_string(struct spec_parse *p, const char *where, const cJSON *v, size_t max, int text);
-/* Names of hyperparameters, metrics: [A-Za-z0-9_] then also . : / @ -, no "..". 0 or -1 with a problem added.
- */
-int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max);
 
 /* Puts a copy of s into the char * at offset of out, in place of what is there. */
 void spec_set_text(void *out, size_t offset, const char *s);
@@ -136,6 +133,5 @@ void spec_v_object(struct spec_parse *p, const struct spec_rule *r, const char *
                    void *out);
 void spec_v_reserved(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                      void *out);
-void spec_fini(struct job_spec *s);
 
 #endif

@@ -43,7 +43,9 @@ const char *spec_string(struct spec_parse *p, const char *where, const cJSON *v,
 	return s;
 }
 
-int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max)
+/* Names of hyperparameters, metrics: [A-Za-z0-9_] then also . : / @ -, no "..". 0 or -1 with a problem added.
+ */
+static int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max)
 {
 	static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 	size_t n = strlen(name);

@@ -32,7 +32,7 @@ struct tree_set *tree_set_create(void)
 	return xcalloc(1, sizeof(struct tree_set));
 }
 
-int tree_set_has(const struct tree_set *s, const char *key, size_t n)
+static int tree_set_has(const struct tree_set *s, const char *key, size_t n)
 {
 	struct set_item *item;
 
@@ -67,7 +67,8 @@ void tree_set_destroy(struct tree_set *s)
 
 /* ---- paths --------------------------------------------------------------------------------------- */
 
-int tree_path_ok(const char *path)
+/* Relative, no empty part, no "." or "..", no part over 255 bytes, not deeper than TREE_DEPTH. */
+static int tree_path_ok(const char *path)
 {
 	size_t depth = 0;
 

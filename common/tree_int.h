@@ -14,11 +14,8 @@
 struct tree_set;
 struct tree_set *tree_set_create(void);
 int tree_set_add(struct tree_set *s, const char *key, size_t n); /* 1 added, 0 was there */
-int tree_set_has(const struct tree_set *s, const char *key, size_t n);
 void tree_set_destroy(struct tree_set *s);
 
-/* Relative, no empty part, no "." or "..", no part over 255 bytes, not deeper than TREE_DEPTH. */
-int tree_path_ok(const char *path);
 /* 1 when a link at path with that target stays in the tree, whatever other such links there are: relative,
  * ".." only in front, and not above the root. "b/../c" is refused: if b is a link, its ".." is somewhere else
  * than the text says. */

@@ -457,11 +457,6 @@ void agents_close(struct io *io, uint64_t session, const char *why)
 		end(g, why);
 }
 
-unsigned agents_count(const struct io *io)
-{
-	return io->agents ? io->agents->n : 0;
-}
-
 struct agents *agents_create(struct io *io)
 {
 	struct agents *a = xcalloc(1, sizeof(*a));

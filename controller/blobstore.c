@@ -113,7 +113,8 @@ int blob_lock(const struct blobstore *b, int exclusive, struct err *e)
 /* ---- names
  * -------------------------------------------------------------------------------------------------- */
 
-int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e)
+/* "a%40b": any owner is one proper folder name. */
+static int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e)
 {
 	size_t n = 0;
 
@@ -141,8 +142,8 @@ static int check_digest(const char *digest, struct err *e)
 	           : err_set(e, ERR_INVALID, "\"%.80s\" is no digest: 64 hexadecimal digits, lower case", digest);
 }
 
-int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest, char out[BLOB_PATH_MAX],
-                  struct err *e)
+static int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest,
+                         char out[BLOB_PATH_MAX], struct err *e)
 {
 	char name[OWNER_MAX * 3 + 4];
 

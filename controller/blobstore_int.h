@@ -16,10 +16,6 @@ struct blobstore {
 /* Those who refer to blobs hold it shared for a moment, garbage collection exclusive while it removes one: so
  * nothing is removed between "it is there" and "keep it". Descriptor, to be closed; -1. */
 int blob_lock(const struct blobstore *b, int exclusive, struct err *e);
-/* "a%40b": any owner is one proper folder name. */
-int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e);
-int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest, char out[BLOB_PATH_MAX],
-                  struct err *e);
 /* Distinct chunks of a blob when it is a manifest; none when it is not. Free each and *v. */
 int blob_chunks(const struct blobstore *b, const char *digest, char ***v, size_t *n, struct err *e);
 void blob_chunks_free(char **v, size_t n);

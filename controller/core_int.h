@@ -268,7 +268,6 @@ void hold_close(struct core *c, const char *node, uint64_t session, const char *
 void hold_remove_data(struct core *c, uint64_t job);
 void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq);
 void node_mark(struct core *c, struct cnode *n); /* its row is to be written */
-void job_mark(struct core *c, struct cjob *j);
 void turn_commit(struct core *c);
 void turn_tick(struct core *c); /* retries, probes */
 uint64_t turn_next_us(const struct core *c);
@@ -363,10 +362,8 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
                 uint32_t *n);
 int await_settle(struct core *c); /* events of what was settled since; 0: there is more */
 
-uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi);
 void port_mark(struct core *c, uint32_t port, int delta);
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
-void send_prepare(struct core *c, struct cjob *j, uint32_t place);
 void send_orders(struct core *c, struct cjob *j); /* all that are due and not sent in this session */
 void rsh_request(struct core *c, struct cnode *n, const struct wm_rsh_request *m);
 void rsh_cancel(struct core *c, const struct wm_rsh_cancel *m);
@@ -377,14 +374,12 @@ void rsh_lost(struct core *c, struct cjob *j, uint32_t place);
 void job_review(struct core *c, struct cjob *j);
 
 enum end_kind { END_FINISHED, END_FAILURE, END_PREPARE, END_NODE_LOST, END_STOP, END_REQUEUE, END_TIMEOUT };
-enum end_kind end_kind_of(const struct job_rec *r);
 int end_wants_kill(const struct job_rec *r);
 void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
                 const char *text);
-int replaceable(const struct cjob *j, enum reason_class cls);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
@@ -444,7 +439,6 @@ void idem_load(struct core *c, const struct answer_row *r);
 /* What a request with a key is answered, if that is to be remembered. */
 void idem_keep(struct core *c, const struct request *rq, int status, const cJSON *body);
 void idem_clear(struct core *c);
-int check_limits(struct core *c, const struct job_spec *s, struct err *e);
 uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s);
 void req_stop(struct core *c, struct request *rq);
 void req_hold(struct core *c, struct request *rq);
@@ -475,8 +469,6 @@ void tokens_clear(struct core *c);
 void token_job_make(struct core *c, struct cjob *j);
 void token_job_expire(struct core *c, struct cjob *j);
 void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41]);
-/* Owner or administrator? Answers and returns 0 when not. */
-int may_touch(struct core *c, struct request *rq, const struct cjob *j);
 struct cjob *req_job(struct core *c, struct request *rq); /* NULL: answered */
 const char *req_user(const struct core *c, const struct request *rq);
 

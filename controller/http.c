@@ -126,11 +126,6 @@ void http_conn_free(struct http_conn *conn)
 	conn_kill(conn);
 }
 
-int http_conn_is_tls(const struct http_conn *conn)
-{
-	return conn->is_tls;
-}
-
 void http_conn_idle(struct http_conn *conn)
 {
 	conn->call = NULL;

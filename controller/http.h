@@ -124,6 +124,5 @@ void call_stream_abort(struct call *c); /* closes the connection: the reader mus
  * with it. */
 struct bufferevent *call_take_over(struct call *c, const char *protocol, struct http_conn **conn);
 void http_conn_free(struct http_conn *conn);
-int http_conn_is_tls(const struct http_conn *conn);
 
 #endif

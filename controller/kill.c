@@ -22,7 +22,7 @@
 	2000000 /* a rank that failed so soon after a node fell silent failed because of it                      \
 	         */
 
-enum end_kind end_kind_of(const struct job_rec *r)
+static enum end_kind end_kind_of(const struct job_rec *r)
 {
 	const struct attempt_rec *a = r->att;
 
@@ -48,7 +48,7 @@ static int infrastructure(enum reason_class cls)
 }
 
 /* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
-int replaceable(const struct cjob *j, enum reason_class cls)
+static int replaceable(const struct cjob *j, enum reason_class cls)
 {
 	int culprit = 0;
 

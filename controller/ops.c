@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-int may_touch(struct core *c, struct request *rq, const struct cjob *j)
+/* Owner or administrator? Answers and returns 0 when not. */
+static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
 	const char *owner = j->r.owner ? j->r.owner : "";
 

@@ -107,7 +107,7 @@ static cJSON *ids_json(const struct wire_u32v *v)
 	return a;
 }
 
-cJSON *rec_places_json(const struct attempt_rec *a)
+static cJSON *rec_places_json(const struct attempt_rec *a)
 {
 	cJSON *list = cJSON_CreateArray();
 

@@ -88,7 +88,6 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row,
                          struct err *e); /* becomes r->att; ranks are made, all waiting */
 int rec_from_rank_row(struct job_rec *r, const struct rank_row *row);
 
-cJSON *rec_places_json(const struct attempt_rec *a);
 int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e); /* places and waiting ranks */
 
 /* ---- questions about an attempt; pure -------------------------------------------------------- */

@@ -138,7 +138,6 @@ void agents_destroy(struct agents *a);
 void agents_upgrade(struct call *c, struct io *io); /* handler of GET /agent/v1 */
 void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint64_t id); /* takes msg */
 void agents_close(struct io *io, uint64_t session, const char *why);
-unsigned agents_count(const struct io *io);
 #define SESSION_IO(session) ((unsigned)((session)&0xff))
 
 /* api_stream.c */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
+static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
 {
 	uint32_t n = hi >= lo ? hi - lo + 1 : 1;
 
@@ -204,7 +204,7 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	return j->act->gang;
 }
 
-void send_prepare(struct core *c, struct cjob *j, uint32_t place)
+static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 {
 	const struct attempt_rec *a = j->r.att;
 	const struct place_rec *p = &a->places[place];

@@ -17,7 +17,7 @@ const char *req_user(const struct core *c, const struct request *rq)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-int check_limits(struct core *c, const struct job_spec *s, struct err *e)
+static int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 {
 	char asked[40], most[40];
 

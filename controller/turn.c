@@ -259,7 +259,7 @@ void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t a
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-void job_mark(struct core *c, struct cjob *j)
+static void job_mark(struct core *c, struct cjob *j)
 {
 	turn_now(c);
 	j->dirty_job = 1;

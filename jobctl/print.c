@@ -156,7 +156,8 @@ static size_t terminal_width(void)
 	return (size_t)-1;
 }
 
-size_t print_width(void)
+/* Of the terminal; without one a width that suits files. */
+static size_t print_width(void)
 {
 	size_t width = terminal_width();
 	return width == (size_t)-1 || width < 40 ? FILE_WIDTH : width;

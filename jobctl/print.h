@@ -14,7 +14,6 @@ const char *print_status_colour(const char *status);
 const char *print_bold(void);
 const char *print_dim(void);
 const char *print_reset(void);
-size_t print_width(void); /* of the terminal; without one a width that suits files */
 /* "head         value" on a line; nothing for an empty value or "-". */
 void print_line(const char *head, const char *value);
 /* The same for a list, wrapped. */

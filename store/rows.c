@@ -37,22 +37,10 @@ void job_row_fini(struct job_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
-void job_row_copy(struct job_row *to, const struct job_row *from)
-{
-	*to = *from;
-	JOB_STRINGS(COPY)
-}
-
 void attempt_row_fini(struct attempt_row *r)
 {
 	ATTEMPT_STRINGS(FREE)
 	memset(r, 0, sizeof(*r));
-}
-
-void attempt_row_copy(struct attempt_row *to, const struct attempt_row *from)
-{
-	*to = *from;
-	ATTEMPT_STRINGS(COPY)
 }
 
 void rank_row_fini(struct rank_row *r)
@@ -61,22 +49,10 @@ void rank_row_fini(struct rank_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
-void rank_row_copy(struct rank_row *to, const struct rank_row *from)
-{
-	*to = *from;
-	RANK_STRINGS(COPY)
-}
-
 void node_row_fini(struct node_row *r)
 {
 	NODE_STRINGS(FREE)
 	memset(r, 0, sizeof(*r));
-}
-
-void node_row_copy(struct node_row *to, const struct node_row *from)
-{
-	*to = *from;
-	NODE_STRINGS(COPY)
 }
 
 void artifact_row_fini(struct artifact_row *r)

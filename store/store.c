@@ -15,6 +15,8 @@
 #include "common/xalloc.h"
 #include "store/store_int.h"
 
+static void group_deliver(void *group);
+
 #define QUEUE_DEFAULT 65536
 #define QUEUE_BYTES                                                                                          \
 	(512ull << 20) /* a submit may carry a specification of 1 MiB: the number alone bounds nothing */
@@ -151,7 +153,8 @@ void store_stats(struct store *s, struct store_stats *out)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void group_deliver(void *group)
+/* On the state thread: runs the callbacks, frees. */
+static void group_deliver(void *group)
 {
 	struct group *g = group;
 	struct store *s = g->store;

@@ -239,9 +239,5 @@ void rank_row_fini(struct rank_row *r);
 void node_row_fini(struct node_row *r);
 void artifact_row_fini(struct artifact_row *r);
 void token_row_fini(struct token_row *r);
-void job_row_copy(struct job_row *to, const struct job_row *from);
-void attempt_row_copy(struct attempt_row *to, const struct attempt_row *from);
-void rank_row_copy(struct rank_row *to, const struct rank_row *from);
-void node_row_copy(struct node_row *to, const struct node_row *from);
 
 #endif

@@ -160,7 +160,6 @@ struct group { /* completions on their way back, in order */
 	struct store_txn *head;
 };
 void *writer_main(void *store);
-void group_deliver(void *group); /* on the state thread: runs the callbacks, frees */
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
