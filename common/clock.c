@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t read_us(clockid_t id)
@@ -113,4 +114,85 @@ const char *clock_rfc3339(uint64_t real_us, char out[CLOCK_RFC3339_SIZE])
 	n = strftime(out, CLOCK_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%06uZ", (unsigned)us);
 	return out;
+}
+
+const char *clock_words(uint64_t real_us, char out[CLOCK_RFC3339_SIZE])
+{
+	clock_rfc3339(real_us, out);
+	out[10] = ' ';
+	memcpy(out + 19, " UTC", 5);
+	return out;
+}
+
+/* Exactly n digits. -1: they are not there. */
+static int digits(const char **p, unsigned n)
+{
+	int v = 0;
+
+	for (; n; n--, (*p)++) {
+		if (**p < '0' || **p > '9')
+			return -1;
+		v = v * 10 + (**p - '0');
+	}
+	return v;
+}
+
+static int literal(const char **p, const char *any)
+{
+	if (!**p || !strchr(any, **p))
+		return -1;
+	(*p)++;
+	return 0;
+}
+
+/* "Z" or "+02:00": minutes ahead of UTC. */
+static int offset(const char **p, int *minutes)
+{
+	int sign = **p == '-' ? -1 : 1, h, m;
+
+	*minutes = 0;
+	if (literal(p, "Zz") == 0)
+		return 0;
+	if (literal(p, "+-") < 0 || (h = digits(p, 2)) < 0 || literal(p, ":") < 0 || (m = digits(p, 2)) < 0 ||
+	    h > 23 || m > 59)
+		return -1;
+	*minutes = sign * (h * 60 + m);
+	return 0;
+}
+
+int clock_parse_rfc3339(const char *text, uint64_t *real_us)
+{
+	const char *p = text;
+	struct tm tm = {0}, back;
+	uint64_t us = 0;
+	int ahead;
+	time_t t, same;
+
+	if ((tm.tm_year = digits(&p, 4)) < 1970 || literal(&p, "-") < 0 || (tm.tm_mon = digits(&p, 2)) < 1 ||
+	    literal(&p, "-") < 0 || (tm.tm_mday = digits(&p, 2)) < 1 || literal(&p, "Tt ") < 0 ||
+	    (tm.tm_hour = digits(&p, 2)) < 0 || literal(&p, ":") < 0 || (tm.tm_min = digits(&p, 2)) < 0 ||
+	    literal(&p, ":") < 0 || (tm.tm_sec = digits(&p, 2)) < 0)
+		return -1;
+	if (*p == '.') {
+		unsigned unit = 100000;
+
+		if (*++p < '0' || *p > '9')
+			return -1;
+		for (; *p >= '0' && *p <= '9'; p++, unit /= 10)
+			us += (uint64_t)(*p - '0') * unit;
+	}
+	if (offset(&p, &ahead) < 0 || *p)
+		return -1;
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	back = tm;
+	t = timegm(&tm); /* brings the 30th of February into March: then it was no date */
+	if (tm.tm_mon != back.tm_mon || tm.tm_mday != back.tm_mday || tm.tm_hour != back.tm_hour ||
+	    tm.tm_min != back.tm_min || tm.tm_sec != back.tm_sec)
+		return -1;
+	same = t - (time_t)ahead * 60;
+	if (same < 0)
+		return -1;
+	*real_us = (uint64_t)same * 1000000 + us;
+	return 0;
 }

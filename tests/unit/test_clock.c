@@ -68,11 +68,45 @@ static void test_rfc3339(void)
 	is_str(clock_rfc3339(UINT64_MAX, s), "9999-12-31T23:59:59.999999Z", "beyond it");
 }
 
+static void test_parse(void)
+{
+	static const char *const bad[] = {"",
+	                                  "2026",
+	                                  "2026-01-02",
+	                                  "2026-01-02T03:04:05",
+	                                  "2026-01-02T03:04:05X",
+	                                  "2026-01-02T03:04:05Zx",
+	                                  "2026-02-30T03:04:05Z",
+	                                  "2026-13-02T03:04:05Z",
+	                                  "2026-01-02T24:04:05Z",
+	                                  "2026-01-02T03:60:05Z",
+	                                  "2026-01-02T03:04:05.Z",
+	                                  "2026-01-02T03:04:05+2:00",
+	                                  "2026-01-02T03:04:05+24:00",
+	                                  "1969-12-31T23:59:59Z",
+	                                  "1970-01-01T00:30:00+01:00"};
+	char s[CLOCK_RFC3339_SIZE];
+	uint64_t us = 7;
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		ok(clock_parse_rfc3339(bad[i], &us) < 0 && us == 7, "no time: %s", bad[i]);
+	is_int(clock_parse_rfc3339("2026-01-02T03:04:05.678901Z", &us), 0, "with microseconds");
+	ok(us == 1767323045678901ull, "as it was written");
+	is_int(clock_parse_rfc3339("2026-01-02 05:04:05.6789019+02:00", &us), 0,
+	       "two hours ahead of UTC, finer than a microsecond");
+	ok(us == 1767323045678901ull, "is the same");
+	is_int(clock_parse_rfc3339("2026-01-01t22:34:05-04:30", &us), 0, "behind UTC");
+	ok(us == 1767323045000000ull, "is the same second");
+	is_int(clock_parse_rfc3339("2000-02-29T00:00:00z", &us), 0, "leap day");
+	is_str(clock_words(us, s), "2000-02-29 00:00:00 UTC", "in words");
+}
+
 int main(void)
 {
 	test_fake();
 	test_real();
 	test_jumps();
 	test_rfc3339();
+	test_parse();
 	return tap_done();
 }
