@@ -1,11 +1,18 @@
 /*
  * book: nodes that are kept for a time: advance reservations and maintenance windows.
  *
- * A job may use such a node when it is believed to be gone before the time begins, or when the time is kept
- * for its queue. Only a time limit makes that sure; without one it is a belief, and the controller has to
- * drain in time.
+ * A job may use such a node when it is believed to be gone before the time begins, or to come after it ends,
+ * or when the time is kept for its queue. Only a time limit makes that sure; without one it is a belief, and
+ * the controller has to drain in time.
  */
 #include "scheduler/model.h"
+
+void book_try(struct sched *s, const struct job *j, uint64_t at_s)
+{
+	s->trying = j;
+	s->try_at_s = at_s;
+	s->try_end_s = j && s->n_books ? believed_end(s, j) - s->now_s + at_s : 0;
+}
 
 int book_allows(const struct sched *s, const struct node *n)
 {
@@ -14,7 +21,7 @@ int book_allows(const struct sched *s, const struct node *n)
 	for (uint32_t i = 0; j && i < n->n_bookings; i++) {
 		const struct booking *b = &n->bookings[i];
 
-		if (b->to_s <= s->now_s || b->from_s >= s->try_end_s)
+		if (b->to_s <= s->try_at_s || b->from_s >= s->try_end_s)
 			continue;
 		if (!b->account || !account_below(j->lane->account, b->account))
 			return 0;
@@ -40,6 +47,7 @@ void sched_book_remove(struct sched *s, uint64_t id)
 		s->n_books += n->n_bookings;
 	}
 	s->input++;
+	s->gen++; /* what it kept from starting may start */
 }
 
 void sched_book_set(struct sched *s, const struct sched_book *b)
@@ -55,6 +63,25 @@ void sched_book_set(struct sched *s, const struct sched_book *b)
 		    (struct booking){b->id, b->from_s, b->to_s, b->queue ? account_get(s, b->queue, NULL) : NULL};
 		s->n_books++;
 	}
+}
+
+uint64_t book_next_end(const struct sched *s, uint64_t after_s)
+{
+	uint64_t at = UINT64_MAX;
+
+	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
+			if (s->sorted[i]->bookings[k].to_s > after_s && s->sorted[i]->bookings[k].to_s < at)
+				at = s->sorted[i]->bookings[k].to_s;
+	return at;
+}
+
+uint64_t sched_believed_end(const struct sched *s, uint64_t id)
+{
+	const struct job *j;
+
+	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	return j && j->is_running ? running_end(s, j) : 0;
 }
 
 void book_node_fini(struct node *n)

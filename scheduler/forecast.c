@@ -62,12 +62,17 @@ static struct event pop(struct run *r)
 	return top;
 }
 
-/* Everything that ends at the next time. 0: nothing does. */
+/* Everything that ends at the next time, jobs and bookings. 0: nothing does. */
 static int step(struct run *r)
 {
-	if (!r->n)
+	uint64_t book = book_next_end(r->s, r->now);
+
+	if (!r->n && book == UINT64_MAX)
 		return 0;
-	r->now = r->ends[0].at > r->now ? r->ends[0].at : r->now;
+	if (!r->n || book < r->ends[0].at)
+		r->now = book;
+	else
+		r->now = r->ends[0].at > r->now ? r->ends[0].at : r->now;
 	while (r->n && r->ends[0].at <= r->now) {
 		struct event e = pop(r);
 
@@ -106,6 +111,7 @@ static int wait_for(struct run *r, const struct job *j, int32_t *assign)
 	for (;;) {
 		if (r->looks++ == MAX_LOOKS)
 			return -1;
+		book_try(r->s, j, r->now);
 		if (fit_gang(r->s, j->shape, FIT_VIEW, assign))
 			return 1;
 		if (!step(r))
@@ -203,5 +209,6 @@ void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *ar
 	while (r.n)
 		free(pop(&r).assign);
 	free(r.ends);
+	book_try(s, NULL, 0);
 	view_lost(s);
 }

@@ -196,9 +196,11 @@ struct sched {
 	double due_after_s;
 	struct job *head; /* a place is kept for it */
 	uint64_t shadow_s;
-	struct room *view;  /* [n_sorted] what is free at shadow_s */
-	uint64_t try_end_s; /* believed end of the job that is being placed, for bookings */
+	struct room *view; /* [n_sorted] what is free at shadow_s */
+	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
+	 * bookings do not count. */
 	const struct job *trying;
+	uint64_t try_at_s, try_end_s;
 };
 
 /* model.c */
@@ -267,6 +269,10 @@ uint64_t believed_end(const struct sched *s, const struct job *j); /* of one tha
 
 /* book.c */
 int book_allows(const struct sched *s, const struct node *n);
+/* What is asked next is whether this job may start at that time. NULL: whoever, whenever. */
+void book_try(struct sched *s, const struct job *j, uint64_t at_s);
+/* When the next booking ends after that time; UINT64_MAX none. */
+uint64_t book_next_end(const struct sched *s, uint64_t after_s);
 void book_node_fini(struct node *n);
 
 /* depend.c */

@@ -445,8 +445,7 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 
 	if (s->policy.backfill == SCHED_BLOCK && b->lane->shape->nofit_gen == s->gen)
 		return STOP;
-	s->trying = b->job;
-	s->try_end_s = s->n_books ? believed_end(s, b->job) : 0;
+	book_try(s, b->job, s->now_s);
 	fits = b->lane->shape->nofit_gen != s->gen && !model_too_full(s, b->lane->shape) &&
 	       fit_gang(s, b->lane->shape, FIT_NOW, assign);
 	if (!fits) {

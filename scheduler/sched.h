@@ -129,12 +129,14 @@ void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t a
 
 struct sched_book { /* nodes that are kept: an advance reservation, or a maintenance window */
 	uint64_t id, from_s, to_s;
-	const char *queue; /* for jobs of this queue and below; NULL: nobody */
-	const uint64_t *nodes;
+	const char *queue;     /* for jobs of this queue and below; NULL: nobody */
+	const uint64_t *nodes; /* one that is not known yet is passed over: set it again when it has come */
 	uint32_t n_nodes;
 };
 void sched_book_set(struct sched *s, const struct sched_book *b); /* new or changed */
 void sched_book_remove(struct sched *s, uint64_t id);
+/* When a job that holds something is believed to end: at its limit, where it has one. 0: it holds nothing. */
+uint64_t sched_believed_end(const struct sched *s, uint64_t job);
 
 struct sched_place { /* one instance of the gang */
 	uint64_t node;
@@ -200,9 +202,10 @@ enum sched_why {
 	SCHED_BEHIND,
 	SCHED_NO_NODES,
 	SCHED_IMPOSSIBLE,
-	SCHED_QUOTA,   /* its queue or owner holds all it may */
-	SCHED_DEPENDS, /* waits for another job */
-	SCHED_NEVER    /* waits for one that ended otherwise than it should */
+	SCHED_QUOTA,    /* its queue or owner holds all it may */
+	SCHED_RESERVED, /* it would fit, but nodes are kept for others before it would have ended */
+	SCHED_DEPENDS,  /* waits for another job */
+	SCHED_NEVER     /* waits for one that ended otherwise than it should */
 };
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;

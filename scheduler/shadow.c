@@ -11,7 +11,7 @@
 
 struct end {
 	uint64_t at;
-	const struct job *job;
+	const struct job *job; /* NULL: of a booking */
 };
 
 static int by_end(const void *a, const void *b)
@@ -20,6 +20,8 @@ static int by_end(const void *a, const void *b)
 
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
+	if (!x->job || !y->job)
+		return !!x->job - !!y->job;
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
@@ -95,27 +97,28 @@ static int view_too_full(const struct sched *s, const struct shape *sh)
 	return 0;
 }
 
+static int view_fits(struct sched *s, const struct shape *sh, int32_t *assign)
+{
+	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
+}
+
 /* Is the head there with the first n of the ends? The view is left so. */
 static int fits_after(struct sched *s, const struct shape *sh, const struct end *e, size_t n, int32_t *assign)
 {
 	view_now(s);
 	for (size_t i = 0; i < n; i++)
-		view_release(s, e[i].job);
-	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
+		if (e[i].job)
+			view_release(s, e[i].job);
+	return view_fits(s, sh, assign);
 }
 
-void shadow_make(struct sched *s, struct job *head)
+/* The least number of ends with which it fits. More ends never make it fit less: by halving. */
+static size_t by_halving(struct sched *s, const struct job *head, const struct end *e, size_t n,
+                         int32_t *assign)
 {
-	struct end *e = mem_alloc(s->n_running, sizeof *e);
-	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
-	size_t n = 0, lo = 0, hi;
+	size_t lo = 0;
 
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
-	for (const struct job *j = s->running; j; j = j->next_running)
-		e[n++] = (struct end){running_end(s, j), j};
-	qsort(e, n, sizeof *e, by_end);
-	/* More ends never make it fit less: the least number by halving. */
-	for (hi = n; lo < hi;) {
+	for (size_t hi = n; lo < hi;) {
 		size_t mid = (lo + hi) / 2;
 
 		if (fits_after(s, head->shape, e, mid, assign))
@@ -123,6 +126,58 @@ void shadow_make(struct sched *s, struct job *head)
 		else
 			lo = mid + 1;
 	}
+	return lo;
+}
+
+#define LOOKS 400
+
+/* The same where nodes are booked: a place that is there at one time may be gone at a later one, so each time
+ * is looked at, up to a bound. SIZE_MAX: not found within it. */
+static size_t one_by_one(struct sched *s, const struct job *head, const struct end *e, size_t n,
+                         int32_t *assign)
+{
+	unsigned looks = 0;
+
+	view_now(s);
+	for (size_t i = 0; i <= n; i++) {
+		if (i && e[i - 1].job)
+			view_release(s, e[i - 1].job);
+		if (i && i < n && e[i].at == e[i - 1].at)
+			continue;
+		if (looks++ == LOOKS)
+			break;
+		book_try(s, head, i && e[i - 1].at > s->now_s ? e[i - 1].at : s->now_s);
+		if (view_fits(s, head->shape, assign))
+			return i;
+	}
+	book_try(s, NULL, 0);
+	return SIZE_MAX;
+}
+
+static size_t booking_ends(const struct sched *s, struct end *e, size_t n)
+{
+	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
+			if (s->sorted[i]->bookings[k].to_s > s->now_s)
+				e[n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
+	return n;
+}
+
+void shadow_make(struct sched *s, struct job *head)
+{
+	struct end *e = mem_alloc(s->n_running + s->n_books, sizeof *e);
+	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
+	size_t n = 0, lo = SIZE_MAX;
+
+	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	for (const struct job *j = s->running; j; j = j->next_running)
+		e[n++] = (struct end){running_end(s, j), j};
+	n = booking_ends(s, e, n);
+	qsort(e, n, sizeof *e, by_end);
+	if (s->n_books)
+		lo = one_by_one(s, head, e, n, assign);
+	if (lo == SIZE_MAX)
+		lo = by_halving(s, head, e, n, assign);
 	s->shadow_s = lo && lo <= n ? e[lo - 1].at : s->now_s;
 	while (lo < n && e[lo].at <= s->shadow_s)
 		lo++;
@@ -130,6 +185,7 @@ void shadow_make(struct sched *s, struct job *head)
 		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
 	s->head = head;
 	s->era++;
+	book_try(s, NULL, 0);
 	free(assign);
 	free(e);
 }
@@ -161,6 +217,7 @@ int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 		return 1;
 	beside = mem_alloc(s->n_sorted, sizeof *beside);
 	view_take(s, j, assign, 1);
+	book_try(s, s->head, s->shadow_s);
 	fits = fit_gang(s, s->head->shape, FIT_VIEW, beside);
 	view_take(s, j, assign, -1);
 	free(beside);

@@ -426,6 +426,30 @@ static void explain_quota(const struct job *j, struct sched_reason *r, struct te
 		         *a->path ? a->path : "the cluster", a->gpus, a->quota, j->shape->gpus);
 }
 
+/* It would fit, but for the nodes that are kept for others. */
+static int explain_booked(const struct sched *s, const struct job *j, struct sched_reason *r, struct text *o)
+{
+	struct sched *mut = (struct sched *)(uintptr_t)s; /* as it was when this is over */
+	uint32_t failed = 0;
+	int fits;
+
+	if (!s->n_books)
+		return 0;
+	book_try(mut, j, s->now_s);
+	fits = fit_possible(s, j->shape, FIT_NOW, &failed);
+	if (!fits) {
+		r->why = SCHED_RESERVED;
+		r->need_instances = j->shape->groups[failed].instances;
+		r->free_instances = fit_count(s, j->shape, failed, FIT_NOW);
+		text_add(o, "needs ");
+		say_need(o, j->shape, &j->shape->groups[failed]);
+		text_add(o, "; %" PRIu32 " free now and not reserved for others before the job's time limit is over",
+		         r->free_instances);
+	}
+	book_try(mut, NULL, 0);
+	return !fits;
+}
+
 static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)
 {
 	struct text o = {r->text, 0, sizeof r->text};
@@ -446,6 +470,8 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 		say_need(&o, sh, &sh->groups[failed]);
 		text_add(&o, "; %" PRIu32 " free now", r->free_instances);
 		say_busy(s, sh, failed, &o);
+	} else if (explain_booked(s, j, r, &o)) {
+		; /* said */
 	} else if (first) {
 		r->why = SCHED_BEHIND;
 		explain_turn(s, j, first, &o);
