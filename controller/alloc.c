@@ -32,6 +32,11 @@ void alloc_open(struct core *c)
 	sched_now(c->sched, sched_time(c));
 }
 
+uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec)
+{
+	return max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
+}
+
 /* j NULL: one that is not there yet, of that owner. */
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
                         const char *owner)
@@ -67,8 +72,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .owner = w->owner,
 	    .name = j ? j->r.name : spec->name,
 	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
-	    .limit_s =
-	        max_runtime_s(c, j ? j : &none, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s),
+	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
 	    .after = w->deps,
 	};
 }

@@ -64,6 +64,11 @@ void api_instance(struct call *c, struct io *io);
 void api_instance_set(struct call *c, struct io *io);
 void api_instance_rm(struct call *c, struct io *io);
 void api_quota_rm(struct call *c, struct io *io);
+/* api_reserve.c */
+void api_reserves(struct call *c, struct io *io);
+void api_reserve_add(struct call *c, struct io *io);
+void api_reserve_set(struct call *c, struct io *io);
+void api_reserve_rm(struct call *c, struct io *io);
 /* api_login.c */
 void api_login(struct call *c, struct io *io);
 void api_login_link(struct call *c, struct io *io);

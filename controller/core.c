@@ -77,6 +77,7 @@ void core_destroy(struct core *c)
 	state_clear(c);
 	queues_clear(c);
 	instances_clear(c);
+	reserves_clear(c);
 	learned_clear(c);
 	sched_destroy(c->sched);
 	free(c->askable);
@@ -194,6 +195,10 @@ static const struct op {
     [REQ_INSTANCES] = {req_instances, ROLE_JOB},
     [REQ_INSTANCE_SET] = {req_instance_set, ROLE_ADMIN},
     [REQ_INSTANCE_RM] = {req_instance_rm, ROLE_ADMIN},
+    [REQ_RESERVES] = {req_reserves, ROLE_JOB},
+    [REQ_RESERVE_ADD] = {req_reserve_add, ROLE_ADMIN},
+    [REQ_RESERVE_SET] = {req_reserve_set, ROLE_ADMIN},
+    [REQ_RESERVE_RM] = {req_reserve_rm, ROLE_ADMIN},
     [REQ_TOP] = {req_top, ROLE_JOB},
     [REQ_TOKEN] = {req_token, ROLE_ADMIN},
     [REQ_JOIN] = {req_join, ROLE_NONE},
@@ -237,6 +242,8 @@ uint64_t core_next_us(const struct core *c)
 		at = job_next_deadline(c);
 	if (c->nodes && c->lease_check_us < at)
 		at = c->lease_check_us;
+	if (c->reserves && c->reserve_at_us < at)
+		at = c->reserve_at_us;
 	return at;
 }
 
@@ -265,6 +272,8 @@ void core_tick(struct core *c)
 		job_touch(c, j);
 	if (c->nodes && now_boot(c) >= c->lease_check_us)
 		lease_check(c);
+	if (c->reserves && now_boot(c) >= c->reserve_at_us)
+		reserve_review(c);
 }
 
 static void review_touched(struct core *c)

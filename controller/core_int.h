@@ -205,6 +205,7 @@ struct cqueue { /* a queue, or a user in one: "research/@ada" */
 	UT_hash_handle hh;
 };
 
+struct creserve;
 struct core {
 	struct core_config cfg; /* strings are owned */
 	struct core_io io;
@@ -219,7 +220,10 @@ struct core {
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
 	struct cqueue *queues;
-	struct catalogue *catalogue;                       /* instances.c: instance types */
+	struct catalogue *catalogue; /* instances.c: instance types */
+	struct creserve *reserves;
+	uint64_t next_reserve_id;
+	uint64_t reserve_at_us;                            /* boot: when they are looked at again */
 	struct learned *learned;                           /* forecast.c: how long jobs take */
 	struct used *used;                                 /* queues.c: whose use is to be written */
 	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
@@ -315,6 +319,8 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
                struct sched_forecast *f);
 void alloc_open(struct core *c); /* a library without jobs */
 uint64_t sched_time(const struct core *c);
+/* How long the scheduler believes that a job may run: its time limit and the grace time. */
+uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec);
 void schedule(struct core *c);
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
                  struct err *e);
@@ -342,6 +348,19 @@ void node_labels(const struct core *c, const struct cnode *n, struct strv *out);
 void instance_types(const struct core *c, const struct job_spec *s, struct strv *out);
 /* -1: a type that nobody knows, or that no node is. */
 int instances_check(const struct core *c, const struct job_spec *s, struct err *e);
+/* reserve.c: nodes that are kept for a time */
+void reserves_clear(struct core *c);
+int reserve_load(struct core *c, const struct reservation_row *r);
+void reserve_node_came(struct core *c, const struct cnode *n); /* the library did not know it */
+void reserve_review(struct core *c); /* what begins, ends, goes; when the next is due */
+/* One that is not over and keeps nodes for that queue; NULL none. */
+const char *reserve_of_queue(const struct core *c, const char *queue);
+const char *reserve_maintains(const struct core *c,
+                              const char *node); /* the window it is in now; NULL none */
+/* What keeps a job off that would run for limit_s from now. 0: nothing. */
+int reserve_why(const struct core *c, const struct cjob *j, uint64_t limit_s, char *out, size_t size);
+/* Those of a node, into the list and in words. */
+void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *text, size_t size);
 /* forecast.c. owner and name: of a job that is in the library only. f->places is the caller's. */
 void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out);
 void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body);
@@ -462,6 +481,10 @@ void req_quota_rm(struct core *c, struct request *rq);
 void req_instances(struct core *c, struct request *rq);
 void req_instance_set(struct core *c, struct request *rq);
 void req_instance_rm(struct core *c, struct request *rq);
+void req_reserves(struct core *c, struct request *rq);
+void req_reserve_add(struct core *c, struct request *rq);
+void req_reserve_set(struct core *c, struct request *rq);
+void req_reserve_rm(struct core *c, struct request *rq);
 void req_token(struct core *c, struct request *rq);
 void req_join(struct core *c, struct request *rq);
 void token_add(struct core *c, const struct token_row *r); /* at load */

@@ -67,6 +67,10 @@
 	E(EV_QUOTA_REMOVED, "quota_removed")                                                                     \
 	E(EV_INSTANCE_SET, "instance_set") /* facts of an instance type; null takes one back */                  \
 	E(EV_INSTANCE_REMOVED, "instance_removed")                                                               \
+	E(EV_RESERVATION_SET, "reservation_set") /* made or changed; all that it is */                           \
+	E(EV_RESERVATION_BEGAN, "reservation_began")                                                             \
+	E(EV_RESERVATION_ENDED, "reservation_ended")                                                             \
+	E(EV_RESERVATION_REMOVED, "reservation_removed")                                                         \
 	E(EV_TOKEN_MADE, "token_made")
 
 /* clang-format off */
@@ -89,13 +93,12 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
                 struct err *e);
 /* As store_reducer_fn: replay and comparison with the rows (replay.c). */
 struct event_row;
-struct node_row;
-struct token_row;
+struct store_cluster_row;
 struct store_job_rows;
 int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg);
 /* As store_cluster_fn: the cluster's events against rows of nodes and tokens (replay_cluster.c). */
-int event_cluster_reducer(void **state, const struct event_row *ev, const struct node_row *node,
-                          const struct token_row *token, char *why, size_t why_size);
+int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
+                          char *why, size_t why_size);
 
 #endif

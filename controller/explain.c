@@ -79,12 +79,25 @@ static void say_closed(const struct core *c, struct line *l)
 		say(l, " and %u more", more);
 }
 
+/* Nodes that are kept for others while the job would run. */
+static void say_reserved(struct core *c, uint64_t job, struct line *l)
+{
+	struct cjob *j = job_find(c, job);
+	struct err e;
+	struct job_spec *s = j && c->reserves ? job_parse_spec(c, j, &e) : NULL;
+	char text[1000];
+
+	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), text, sizeof text))
+		say(l, "; %s", text);
+	spec_destroy(s);
+}
+
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
 	static const char *const what[] = {
 	    [SCHED_FITS] = "scheduling", [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
 	    [SCHED_NO_NODES] = "nodes",  [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
-	    [SCHED_DEPENDS] = "jobs",    [SCHED_NEVER] = "jobs"};
+	    [SCHED_DEPENDS] = "jobs",    [SCHED_NEVER] = "jobs",       [SCHED_RESERVED] = "reservation"};
 	struct sched_reason r;
 
 	sched_explain(c->sched, j->r.id, &r);
@@ -98,6 +111,8 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 	say(l, "%s", r.text);
 	if (r.why == SCHED_IMPOSSIBLE || r.why == SCHED_NO_NODES)
 		say_closed(c, l);
+	if (r.why == SCHED_RESERVED || r.why == SCHED_BUSY)
+		say_reserved(c, j->r.id, l);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
@@ -284,7 +299,7 @@ static cJSON *gpus_json(const struct cnode *n)
 	return list;
 }
 
-static const char *shown_state(const struct cnode *n)
+static const char *shown_state(const struct core *c, const struct cnode *n)
 {
 	if (n->state != NODE_UP)
 		return state_name(STATE_NODE, (int)n->state);
@@ -292,7 +307,7 @@ static const char *shown_state(const struct cnode *n)
 		return "down";
 	if (!n->synced)
 		return "connecting";
-	return n->drain ? "drained" : "up";
+	return reserve_maintains(c, n->name) ? "maintenance" : n->drain ? "drained" : "up";
 }
 
 static const char *shown_reason(const struct core *c, const struct cnode *n, char *out, size_t size)
@@ -317,16 +332,23 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 
 static cJSON *node_json(const struct core *c, const struct cnode *n)
 {
-	cJSON *o = cJSON_CreateObject(), *jobs, *labels;
+	cJSON *o = cJSON_CreateObject(), *jobs, *labels, *reservations = cJSON_CreateArray();
 	uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
 	uint64_t memory = n->inv.memory_bytes;
-	char reason[600];
+	char reason[1200], reserved[600];
+	size_t used;
 
 	sched_node_free(c->sched, n->id, &gpus, &slots, &memory);
 	json_add_u64(o, "id", n->id);
 	json_add_str(o, "name", n->name);
-	json_add_str(o, "state", shown_state(n));
-	json_add_str(o, "reason", shown_reason(c, n, reason, sizeof reason));
+	json_add_str(o, "state", shown_state(c, n));
+	shown_reason(c, n, reason, 600);
+	used = strlen(reason);
+	reserve_of_node(c, n->name, reservations, reserved, sizeof reserved);
+	if (*reserved)
+		snprintf(reason + used, sizeof reason - used, "%s%s", used ? "; " : "", reserved);
+	json_add_str(o, "reason", reason);
+	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->drain);
 	json_add_str(o, "address", n->inv.address ? n->inv.address : "");

@@ -25,6 +25,7 @@ void state_clear(struct core *c)
 	sched_destroy(c->sched);
 	queues_clear(c);
 	instances_clear(c);
+	reserves_clear(c);
 	alloc_open(c);
 	queues_open(c);
 	instances_open(c);
@@ -174,6 +175,11 @@ static int on_queue(const struct queue_row *row, void *arg)
 	return queue_load(arg, row);
 }
 
+static int on_reservation(const struct reservation_row *row, void *arg)
+{
+	return reserve_load(arg, row);
+}
+
 static int on_usage(const struct usage_row *row, void *arg)
 {
 	usage_load(arg, row);
@@ -283,6 +289,7 @@ static int load(struct core *c, struct err *e)
 	                       .queue = on_queue,
 	                       .usage = on_usage,
 	                       .instance = on_instance,
+	                       .reservation = on_reservation,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0;
 

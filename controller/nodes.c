@@ -150,7 +150,10 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 	sched_node_set(c->sched, &s);
 	strv_fini(&labels);
 	free(gpus);
-	n->in_sched = 1;
+	if (!n->in_sched) {
+		n->in_sched = 1;
+		reserve_node_came(c, n);
+	}
 	n->sched_usable = (uint8_t)usable(n);
 	c->sched_dirty = 1;
 	c->recheck_avoiders = c->n_avoiders > 0;

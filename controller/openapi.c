@@ -74,8 +74,10 @@ static const struct {
      "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
      "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? clock_ahead_ms:n? "
      "clock_error_ms:n? joined_at:t? seen_at:t? labels:S "
-     "jobs:a",
-     "state: up, connecting, drained, down, lost, joining; memory_held_bytes: promised to jobs; "
+     "jobs:a reservations:a",
+     "state: up, connecting, drained, maintenance, down, lost, joining; reservations: {name, state, "
+     "maintenance, "
+     "queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
      "clock_ahead_ms: of hearthd's clock, known to clock_error_ms; jobs: ids of "
      "those "
      "that it works for"},
@@ -104,6 +106,21 @@ static const struct {
      "formats:S? "
      "price_per_hour:n? as:S?",
      "what is not named stays; null takes back what was set"},
+    {"ReservationList", "reservations:a<Reservation>", NULL},
+    {"Reservation",
+     "name:s state:s maintenance:b queue:s? from:t to:t nodes:S still_running:a reason:s? by:s created_at:t",
+     "state: planned, active, ended; queue: whose jobs may use the nodes, null: nobody's (maintenance); "
+     "still_running: jobs {id, name, owner, until} that by their time limits go on there when it begins; "
+     "they "
+     "are left alone"},
+    {"ReservationNew",
+     "name:s nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
+     "nodes, or how many (count, of instance_type): those that are free soonest; from: now unless given; to "
+     "or "
+     "for_s; queue or maintenance"},
+    {"ReservationChange",
+     "nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
+     "what is left out stays; a new beginning alone moves the end along"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},

@@ -367,6 +367,12 @@ void req_queue_rm(struct core *c, struct request *rq)
 			reply_fail(c, rq, ERR_CONFLICT, "queue %s lies below %s; remove it first", child->path, q->path);
 		return;
 	}
+	if (reserve_of_queue(c, q->path)) {
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "the reservation '%s' keeps nodes for queue %s; end it first: jobctl reserve rm",
+		           reserve_of_queue(c, q->path), q->path);
+		return;
+	}
 	if (!is_user(q->path))
 		drop_users(c, rq, q->path);
 	q->is_queue = q->borrow = 0;

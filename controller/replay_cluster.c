@@ -33,9 +33,17 @@ struct token_seen {
 	UT_hash_handle hh;
 };
 
+struct reserve_seen {
+	char *name, *state, *queue, *nodes, *reason, *owner;
+	uint64_t from_us, to_us, created_us;
+	int row;
+	UT_hash_handle hh;
+};
+
 struct cluster {
 	struct node_seen *nodes;
 	struct token_seen *tokens;
+	struct reserve_seen *reserves;
 };
 
 static int say(char *why, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -188,6 +196,68 @@ static int node_event(struct cluster *c, enum event_type type, const cJSON *d, u
 	return 0;
 }
 
+static void reserve_free_seen(struct cluster *c, struct reserve_seen *r)
+{
+	HASH_DEL(c->reserves, r);
+	free(r->name);
+	free(r->state);
+	free(r->queue);
+	free(r->nodes);
+	free(r->reason);
+	free(r->owner);
+	free(r);
+}
+
+static char *joined_names(const cJSON *list)
+{
+	char *all = xstrdup("");
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, list) {
+		char *longer = xasprintf("%s%s%s", all, *all ? " " : "", cJSON_IsString(v) ? v->valuestring : "");
+
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void reserve_set_seen(struct cluster *c, struct reserve_seen *r, const char *name, const cJSON *d)
+{
+	if (!r) {
+		r = xcalloc(1, sizeof *r);
+		r->name = xstrdup(name);
+		HASH_ADD_KEYPTR(hh, c->reserves, r->name, strlen(r->name), r);
+	}
+	if (!r->state || strcmp(r->state, "ended") == 0) /* new, or of that name again */
+		set(&r->state, "planned");
+	set(&r->queue, text(d, "queue"));
+	set(&r->reason, text(d, "reason"));
+	set(&r->owner, text(d, "owner"));
+	free(r->nodes);
+	r->nodes = joined_names(cJSON_GetObjectItemCaseSensitive(d, "nodes"));
+	r->from_us = number(d, "from_us");
+	r->to_us = number(d, "to_us");
+	r->created_us = number(d, "created_us");
+}
+
+static int reserve_event(struct cluster *c, enum event_type type, const cJSON *d, char *why, size_t size)
+{
+	const char *name = text(d, "reservation");
+	struct reserve_seen *r;
+
+	HASH_FIND_STR(c->reserves, name, r);
+	if (type == EV_RESERVATION_SET)
+		reserve_set_seen(c, r, name, d);
+	else if (!r)
+		return say(why, size, "there is no reservation \"%.80s\"", name);
+	else if (type == EV_RESERVATION_REMOVED)
+		reserve_free_seen(c, r);
+	else
+		set(&r->state, type == EV_RESERVATION_BEGAN ? "active" : "ended");
+	return 0;
+}
+
 static int on_event(struct cluster *c, const struct event_row *ev, char *why, size_t size)
 {
 	int type = event_find(ev->type), rc = 0;
@@ -199,6 +269,8 @@ static int on_event(struct cluster *c, const struct event_row *ev, char *why, si
 		rc = 0; /* rows of queues are not compared */
 	else if (type == EV_INSTANCE_SET || type == EV_INSTANCE_REMOVED)
 		rc = 0; /* nor those of instance types */
+	else if (type >= EV_RESERVATION_SET && type <= EV_RESERVATION_REMOVED)
+		rc = reserve_event(c, (enum event_type)type, d, why, size);
 	else if (type >= EV_JOINED && type < N_EVENT_TYPE)
 		rc = node_event(c, (enum event_type)type, d, ev->at_us, why, size);
 	else
@@ -284,6 +356,46 @@ static int on_token(struct cluster *c, const struct token_row *row, char *why, s
 	return 0;
 }
 
+static int on_reservation(struct cluster *c, const struct reservation_row *row, char *why, size_t size)
+{
+	struct reserve_seen *r;
+
+	HASH_FIND_STR(c->reserves, some(row->name), r);
+	if (!r)
+		return say(why, size, "no event tells of it");
+	r->row = 1;
+	if (strcmp(r->state, some(row->state)) != 0)
+		return say(why, size, "state: events give \"%s\", the row has \"%.40s\"", r->state, some(row->state));
+	if (strcmp(r->nodes, some(row->nodes)) != 0)
+		return say(why, size, "nodes: events give \"%.150s\", the row has \"%.150s\"", r->nodes,
+		           some(row->nodes));
+	if (strcmp(r->queue, some(row->queue)) != 0 || strcmp(r->reason, some(row->reason)) != 0 ||
+	    strcmp(r->owner, some(row->owner)) != 0)
+		return say(why, size, "queue, reason or owner: events give \"%.60s\", \"%.60s\" and \"%.60s\"",
+		           r->queue, r->reason, r->owner);
+	if (r->from_us != row->from_us || r->to_us != row->to_us || r->created_us != row->created_us)
+		return say(why, size, "times: events give %llu to %llu, the row has %llu to %llu",
+		           (unsigned long long)r->from_us, (unsigned long long)r->to_us,
+		           (unsigned long long)row->from_us, (unsigned long long)row->to_us);
+	return 0;
+}
+
+/* The next reservation that has no row; 0 none. */
+static int rest_reserves(struct cluster *c, char *why, size_t size)
+{
+	struct reserve_seen *r, *tmp;
+	int rc = 0;
+
+	HASH_ITER (hh, c->reserves, r, tmp) {
+		if (!r->row)
+			rc = say(why, size, "reservation %.80s has events and no row", r->name);
+		reserve_free_seen(c, r);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 /* The next one that has no row; 0 none, and all is freed. */
 static int rest(struct cluster *c, char *why, size_t size)
 {
@@ -318,8 +430,8 @@ static int rest(struct cluster *c, char *why, size_t size)
 	return 0;
 }
 
-int event_cluster_reducer(void **state, const struct event_row *ev, const struct node_row *node,
-                          const struct token_row *token, char *why, size_t why_size)
+int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
+                          char *why, size_t why_size)
 {
 	struct cluster *c = *state ? *state : xcalloc(1, sizeof *c);
 	int rc;
@@ -327,11 +439,15 @@ int event_cluster_reducer(void **state, const struct event_row *ev, const struct
 	*state = c;
 	if (ev)
 		return on_event(c, ev, why, why_size);
-	if (node)
-		return on_node(c, node, why, why_size);
-	if (token)
-		return on_token(c, token, why, why_size);
-	rc = rest(c, why, why_size);
+	if (row && row->node)
+		return on_node(c, row->node, why, why_size);
+	if (row && row->token)
+		return on_token(c, row->token, why, why_size);
+	if (row && row->reservation)
+		return on_reservation(c, row->reservation, why, why_size);
+	rc = rest_reserves(c, why, why_size);
+	if (rc == 0)
+		rc = rest(c, why, why_size);
 	if (rc == 0) {
 		free(c);
 		*state = NULL;

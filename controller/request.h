@@ -43,6 +43,10 @@
 	R(REQ_INSTANCES, 0, "list instance types")     /* node: one of them -> {instances: [..]}, or that one */ \
 	R(REQ_INSTANCE_SET, 1, "set an instance type") /* node: its name; body: facts, null takes one back */    \
 	R(REQ_INSTANCE_RM, 1, "remove an instance type")                                                         \
+	R(REQ_RESERVES, 0, "list reservations")     /* -> {reservations: [..]} */                                \
+	R(REQ_RESERVE_ADD, 1, "make a reservation") /* node: its name; body: see api_reserve.c */                \
+	R(REQ_RESERVE_SET, 1, "change a reservation")                                                            \
+	R(REQ_RESERVE_RM, 1, "remove a reservation")                                                             \
 	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \
 	R(REQ_STATS, 0, "counters")   /* -> numbers for /metrics */
 

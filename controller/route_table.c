@@ -125,6 +125,14 @@ static const struct route table[] = {
      "set facts of an instance type; null takes one back"},
     {HTTP_DELETE, V1 "/instances/{name}", ROLE_ADMIN, RF_WRITE, api_instance_rm, "", NULL, "QueueName",
      "take back all that was set for an instance type"},
+    {HTTP_GET, V1 "/reservations", ROLE_USER, 0, api_reserves, "", NULL, "ReservationList",
+     "nodes that are kept for a queue or for maintenance; ended ones for a day, last"},
+    {HTTP_POST, V1 "/reservations", ROLE_ADMIN, RF_WRITE, api_reserve_add, "", "ReservationNew",
+     "Reservation", "keep nodes for a time; jobs whose time limit reaches into it do not start there"},
+    {HTTP_PATCH, V1 "/reservations/{name}", ROLE_ADMIN, RF_WRITE, api_reserve_set, "", "ReservationChange",
+     "Reservation", "change nodes, times or queue; of one that has begun not its beginning"},
+    {HTTP_DELETE, V1 "/reservations/{name}", ROLE_ADMIN, RF_WRITE, api_reserve_rm, "", NULL, "Reservation",
+     "remove one; it ends at once"},
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "who the caller is"},
 
     /* the dashboard's login */

@@ -81,15 +81,21 @@ static void offer_jobs(const struct line *l, const char *verb)
 	free(path);
 }
 
-static void offer_nodes(const struct line *l)
+/* Names that a listing has. */
+static void offer_names(const struct line *l, const char *path, const char *list)
 {
-	cJSON *answer = ask(l, "/nodes");
+	cJSON *answer = ask(l, path);
 	const cJSON *n;
-	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+	cJSON_ArrayForEach (n, jget(answer, list)) {
 		if (jtext(n, "name"))
 			offer(l, jtext(n, "name"));
 	}
 	cJSON_Delete(answer);
+}
+
+static void offer_nodes(const struct line *l)
+{
+	offer_names(l, "/nodes", "nodes");
 }
 
 /* Names of the streams, or of the metrics, of the job on the line. */
@@ -153,6 +159,10 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 		offer_nodes(l);
 	else if (!strcmp(kind, "NAME") && !strcmp(verb, "logs"))
 		offer_of_job(l, "logs");
+	else if (!strcmp(kind, "NAME") && (!strcmp(verb, "reserve set") || !strcmp(verb, "reserve rm")))
+		offer_names(l, "/reservations", "reservations");
+	else if (!strcmp(kind, "QUEUE"))
+		offer_names(l, "/queues", "queues");
 	else if (!strcmp(kind, "NAME") && !strcmp(verb, "metrics"))
 		offer_of_job(l, "metrics");
 	else if (!strncmp(kind, "FILE", 4) || !strcmp(kind, "DIR"))

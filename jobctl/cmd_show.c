@@ -325,6 +325,21 @@ static void show_limit(const cJSON *job)
 	free(all);
 }
 
+/* A job that waits for its turn has no reason on record: what it waits for now is asked. */
+static void show_waits(struct ctx *c, const cJSON *job)
+{
+	const char *status = jtext(job, "status"), *reason = jtext(job, "reason");
+	cJSON *answer = NULL;
+	if (!status || strcmp(status, "queued") != 0 || (reason && *reason))
+		return;
+	char *path = xasprintf("/jobs/%s/why", print_member(job, "id"));
+	if (ctx_get(c, "GET", path, NULL, &answer) == 0)
+		print_line("waits", jtext(answer, "text"));
+	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or be gone */
+	cJSON_Delete(answer);
+	free(path);
+}
+
 static int exec_show(struct ctx *c)
 {
 	uint64_t id;
@@ -343,6 +358,7 @@ static int exec_show(struct ctx *c)
 	       print_status_colour(status), status ? status : "-", print_reset());
 	free(name);
 	print_line("reason", jtext(job, "reason"));
+	show_waits(c, job);
 	print_line("owner", jtext(job, "owner"));
 	print_line("experiment", jtext(job, "experiment"));
 	print_line("notes", jtext(job, "notes"));

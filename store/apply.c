@@ -34,6 +34,8 @@ static const char *const op_sql[OP_SQL] = {
     [OP_USAGE] = "INSERT OR REPLACE INTO usage VALUES (?,?,?)",
     [OP_INSTANCE] = "INSERT OR REPLACE INTO instance VALUES (?,?)",
     [OP_INSTANCE_DEL] = "DELETE FROM instance WHERE name = ?",
+    [OP_RESERVATION] = "INSERT OR REPLACE INTO reservation VALUES (?,?,?,?,?,?,?,?,?)",
+    [OP_RESERVATION_DEL] = "DELETE FROM reservation WHERE name = ?",
     [OP_RUN_INFO] = "INSERT OR REPLACE INTO run_info VALUES (?,?,?,?,?)",
 };
 

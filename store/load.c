@@ -283,6 +283,21 @@ static int on_instance(sqlite3_stmt *st, const struct store_load *l)
 	return l->instance(sqlh_str(st, 0), sqlh_str(st, 1), l->arg);
 }
 
+void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r)
+{
+	*r = (struct reservation_row){sqlh_str(st, 0), sqlh_str(st, 1), sqlh_str(st, 2),
+	                              sqlh_str(st, 3), sqlh_str(st, 4), sqlh_str(st, 5),
+	                              sqlh_u64(st, 6), sqlh_u64(st, 7), sqlh_u64(st, 8)};
+}
+
+static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct reservation_row r;
+
+	reservation_of_row(st, &r);
+	return l->reservation(&r, l->arg);
+}
+
 static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 {
 	int rc = 0;
@@ -294,6 +309,9 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 		          on_queue, l, e);
 	if (rc == 0 && l->usage)
 		rc = each(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
+	if (rc == 0 && l->reservation)
+		rc = each(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation, l,
+		          e);
 	return rc;
 }
 

@@ -109,6 +109,14 @@ struct usage_row { /* borrowed */
 	uint64_t gpu_ms, at_us;
 };
 
+struct reservation_row {      /* borrowed */
+	const char *name, *state; /* planned active ended */
+	const char *queue;        /* "": nobody's, maintenance */
+	const char *nodes;        /* names, a space between them */
+	const char *reason, *owner;
+	uint64_t from_us, to_us, created_us;
+};
+
 struct answer_row { /* borrowed */
 	const char *key, *digest;
 	uint32_t status;

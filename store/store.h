@@ -66,6 +66,8 @@ void store_txn_queue_del(struct store_txn *t, const char *path);
 void store_txn_usage(struct store_txn *t, const struct usage_row *r);
 /* What is set for an instance type: JSON; NULL removes. */
 void store_txn_instance(struct store_txn *t, const char *name, const char *own);
+void store_txn_reservation(struct store_txn *t, const struct reservation_row *r);
+void store_txn_reservation_del(struct store_txn *t, const char *name);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -96,6 +98,7 @@ struct store_load {
 	int (*queue)(const struct queue_row *r, void *arg); /* above before below; may be NULL, as the next */
 	int (*usage)(const struct usage_row *r, void *arg);
 	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
+	int (*reservation)(const struct reservation_row *r, void *arg);
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);
@@ -153,9 +156,15 @@ typedef int (*store_reducer_fn)(void **state, const struct event_row *ev, const 
 void store_verify_set_reducer(store_reducer_fn fn, void *arg);
 
 /* The same for the events of no job: called for each in order (ev), then for each row of a node, the newest
- * first, and of a token, then with nothing until it gives 0 and has freed *state; -1: a finding, in why. */
-typedef int (*store_cluster_fn)(void **state, const struct event_row *ev, const struct node_row *node,
-                                const struct token_row *token, char *why, size_t why_size);
+ * first, and of what else the cluster has, then with nothing until it gives 0 and has freed *state; -1: a
+ * finding, in why. */
+struct store_cluster_row { /* one of them */
+	const struct node_row *node;
+	const struct token_row *token;
+	const struct reservation_row *reservation;
+};
+typedef int (*store_cluster_fn)(void **state, const struct event_row *ev, const struct store_cluster_row *row,
+                                char *why, size_t why_size);
 void store_verify_set_cluster(store_cluster_fn fn);
 
 /* Checks: SQLite's integrity, every job's rows against a replay of its events, those of nodes and tokens

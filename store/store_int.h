@@ -38,6 +38,8 @@ enum op_kind {
 	OP_USAGE,
 	OP_INSTANCE,
 	OP_INSTANCE_DEL,
+	OP_RESERVATION,
+	OP_RESERVATION_DEL,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
 	OP_METRIC = OP_SQL,
 	OP_DROP,
@@ -196,6 +198,8 @@ void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 #define NODE_COLUMNS                                                                                         \
 	"id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain"
 void node_from_row(sqlite3_stmt *st, struct node_row *r);
+#define RESERVATION_COLUMNS "name, state, queue, nodes, reason, owner, from_us, to_us, created_us"
+void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r); /* borrows from the statement */
 #define TOKEN_COLUMNS "id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by"
 void token_from_row(sqlite3_stmt *st, struct token_row *r);
 

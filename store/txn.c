@@ -341,6 +341,28 @@ void store_txn_instance(struct store_txn *t, const char *name, const char *own)
 	end(t);
 }
 
+void store_txn_reservation(struct store_txn *t, const struct reservation_row *r)
+{
+	begin(t, OP_RESERVATION, 0);
+	put_s(t, r->name);
+	put_s(t, r->state);
+	put_s(t, r->queue);
+	put_s(t, r->nodes);
+	put_s(t, r->reason);
+	put_s(t, r->owner);
+	put_u(t, r->from_us);
+	put_u(t, r->to_us);
+	put_u(t, r->created_us);
+	end(t);
+}
+
+void store_txn_reservation_del(struct store_txn *t, const char *name)
+{
+	begin(t, OP_RESERVATION_DEL, 0);
+	put_s(t, name);
+	end(t);
+}
+
 void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 {
 	begin(t, value ? OP_SETTING : OP_SETTING_DEL, 0);

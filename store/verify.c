@@ -261,13 +261,32 @@ static void replay_cluster(struct verify *v, void **state)
 		struct event_row ev = {sqlh_u64(events, 0), 0, 0, sqlh_u64(events, 3), sqlh_dup(events, 4),
 		                       sqlh_dup(events, 5)};
 
-		if (cluster(state, &ev, NULL, NULL, why, sizeof(why)) < 0)
+		if (cluster(state, &ev, NULL, why, sizeof(why)) < 0)
 			find(v, "event %llu (%s) cannot be replayed: %s", (unsigned long long)ev.id, ev.type, why);
 		event_row_fini(&ev);
 	}
 	if (rc < 0)
 		find(v, "cannot read: %s", e.text);
 	sqlite3_finalize(events);
+}
+
+static void check_reservations(struct verify *v, void **state)
+{
+	struct err e = {.text = ""};
+	sqlite3_stmt *st =
+	    sqlh_prepare(v->db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", &e);
+	struct reservation_row r;
+	char why[512] = "";
+	int rc = -1;
+
+	while (st && (rc = sqlh_step(st, &e)) > 0) {
+		reservation_of_row(st, &r);
+		if (cluster(state, NULL, &(struct store_cluster_row){.reservation = &r}, why, sizeof(why)) < 0)
+			find(v, "reservation %s: replay of the cluster's events differs: %s", r.name, why);
+	}
+	if (rc < 0)
+		find(v, "cannot read: %s", e.text);
+	sqlite3_finalize(st);
 }
 
 static void check_cluster(struct verify *v)
@@ -284,19 +303,20 @@ static void check_cluster(struct verify *v)
 	replay_cluster(v, &state);
 	while (rc >= 0 && (rc = sqlh_step(nodes, &e)) > 0) {
 		node_from_row(nodes, &node);
-		if (cluster(&state, NULL, &node, NULL, why, sizeof(why)) < 0)
+		if (cluster(&state, NULL, &(struct store_cluster_row){.node = &node}, why, sizeof(why)) < 0)
 			find(v, "node %s: replay of the cluster's events differs: %s", node.name, why);
 		node_row_fini(&node);
 	}
 	while (rc >= 0 && (rc = sqlh_step(tokens, &e)) > 0) {
 		token_from_row(tokens, &token);
-		if (cluster(&state, NULL, NULL, &token, why, sizeof(why)) < 0)
+		if (cluster(&state, NULL, &(struct store_cluster_row){.token = &token}, why, sizeof(why)) < 0)
 			find(v, "token %s: replay of the cluster's events differs: %s", token.id, why);
 		token_row_fini(&token);
 	}
 	if (rc < 0)
 		find(v, "cannot read: %s", e.text);
-	while (cluster(&state, NULL, NULL, NULL, why, sizeof(why)) < 0)
+	check_reservations(v, &state);
+	while (cluster(&state, NULL, NULL, why, sizeof(why)) < 0)
 		find(v, "%s", why);
 	sqlite3_finalize(nodes);
 	sqlite3_finalize(tokens);

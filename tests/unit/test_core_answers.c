@@ -41,6 +41,10 @@ static const struct {
     {REQ_QUEUE_RM, HTTP_DELETE, "/api/v1/queues/{path*}"},
     {REQ_QUOTA_SET, HTTP_POST, "/api/v1/quotas"},
     {REQ_QUOTA_RM, HTTP_DELETE, "/api/v1/quotas/{path*}"},
+    {REQ_RESERVES, HTTP_GET, "/api/v1/reservations"},
+    {REQ_RESERVE_ADD, HTTP_POST, "/api/v1/reservations"},
+    {REQ_RESERVE_SET, HTTP_PATCH, "/api/v1/reservations/{name}"},
+    {REQ_RESERVE_RM, HTTP_DELETE, "/api/v1/reservations/{name}"},
     {REQ_TOP, HTTP_GET, "/api/v1/top"},
     {REQ_TOKEN, HTTP_POST, "/api/v1/tokens"},
     {REQ_JOIN, HTTP_POST, "/api/v1/agents/join"},
@@ -208,6 +212,21 @@ static void test_queues(void)
 	world_destroy(w);
 }
 
+static void test_reservations(void)
+{
+	struct world *w = world_create(5);
+
+	world_agent_up(w, "a", 1, 4);
+	world_submit(w, GPU);
+	ask(w, REQ_RESERVES, 0, NULL, NULL, "with none");
+	ask(w, REQ_RESERVE_ADD, 0, "x", "{\"for_s\": 100, \"count\": 1, \"queue\": \"default\"}", "for a queue");
+	ask(w, REQ_RESERVE_SET, 0, "x", "{\"maintenance\": true, \"reason\": \"fans\"}", "for maintenance");
+	ask(w, REQ_RESERVES, 0, NULL, NULL, "with one");
+	ask_all(w, "with a reservation");
+	ask(w, REQ_RESERVE_RM, 0, "x", NULL, "of one");
+	world_destroy(w);
+}
+
 /* While the store cannot be written. */
 static void test_failing(void)
 {
@@ -251,6 +270,7 @@ int main(void)
 	test_jobs();
 	test_nodes();
 	test_queues();
+	test_reservations();
 	test_failing();
 	for (int op = 0; op < N_OPS; op++)
 		if (op != REQ_STATS)

@@ -14,6 +14,7 @@
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include "jobctl/progress.h"
+#include "jobctl/when.h"
 #include "tests/lib/tap.h"
 
 /* ---- arguments ---- */
@@ -417,6 +418,35 @@ static void test_completion(void)
 	complete("jobctl ls -- --x", "");
 }
 
+/* ---- times ---- */
+
+static void test_when(void)
+{
+	static const char *const bad[] = {
+	    "", "soon", "25:00", "12:60", "+", "+1x", "2026-02-30T00:00:00Z", "now-1h", "2026-1", "14:00x"};
+	const uint64_t s = 1000000, now = 1767323045ull * s; /* 2026-01-02 03:04:05 UTC */
+	struct err e;
+	uint64_t at = 7;
+	setenv("TZ", "UTC-2", 1); /* two hours ahead of UTC */
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(when_parse(bad[i], now, now, &at, &e) < 0 && at == 7, "no time: %s", bad[i]);
+	like(e.text, "'14:00x' is no time: write now, +2h, 14:00", "what would be one is said");
+	ok(when_parse("now", now, now, &at, &e) == 0 && at == now, "now");
+	ok(when_parse("+90m", now, now, &at, &e) == 0 && at == now + 5400 * s, "in ninety minutes");
+	ok(when_parse("now+2h", now, now, &at, &e) == 0 && at == now + 7200 * s, "the same with now");
+	ok(when_parse("2026-01-02T03:04:05Z", now, now, &at, &e) == 0 && at == now, "RFC 3339 has its own zone");
+	ok(when_parse("2026-01-02 05:04:05", now, now, &at, &e) == 0 && at == now, "a date is local");
+	ok(when_parse("2026-01-02T05:04", now, now, &at, &e) == 0 && at == now - 5 * s, "without seconds");
+	ok(when_parse("2026-01-03", now, now, &at, &e) == 0 && at == now - 5 * s - 18240 * s + 86400 * s,
+	   "the beginning of a day");
+	ok(when_parse("06:00", now, now, &at, &e) == 0 && at == now + 3355 * s, "a time of day that comes today");
+	ok(when_parse("05:00", now, now, &at, &e) == 0 && at == now - 245 * s + 86400 * s,
+	   "one that comes tomorrow");
+	ok(when_parse("05:00", now, now + 86400 * s, &at, &e) == 0 && at == now - 245 * s + 2 * 86400 * s,
+	   "or after another time");
+	unsetenv("TZ");
+}
+
 int main(void)
 {
 	setenv("TZ", "UTC", 1);
@@ -431,5 +461,6 @@ int main(void)
 	test_progress();
 	test_grep();
 	test_completion();
+	test_when();
 	return tap_done();
 }

@@ -120,6 +120,10 @@ static void put_rest(struct store_txn *t)
 	store_txn_queue_del(t, "b");
 	store_txn_usage(t, &(struct usage_row){"a", 5, 6});
 	store_txn_usage(t, &(struct usage_row){"a", 11, 13});
+	store_txn_reservation(t,
+	                      &(struct reservation_row){"talk", "planned", "vip", "a b", "demo", "ada", 1, 2, 3});
+	store_txn_reservation(t, &(struct reservation_row){"fans", "active", "", "c", "", "ada", 4, 5, 6});
+	store_txn_reservation_del(t, "fans");
 	store_txn_node(t, &n);
 	n.id = 6;
 	n.name = C("old");
@@ -221,6 +225,16 @@ static int on_queue(const struct queue_row *r, void *arg)
 	                                      : 100;
 	return 0;
 }
+static int on_reservation(const struct reservation_row *r, void *arg)
+{
+	((struct loaded *)arg)->queues += !strcmp(r->name, "talk") && !strcmp(r->state, "planned") &&
+	                                          !strcmp(r->queue, "vip") && !strcmp(r->nodes, "a b") &&
+	                                          !strcmp(r->reason, "demo") && !strcmp(r->owner, "ada") &&
+	                                          r->from_us == 1 && r->to_us == 2 && r->created_us == 3
+	                                      ? 1000
+	                                      : 100;
+	return 0;
+}
 static int on_usage(const struct usage_row *r, void *arg)
 {
 	((struct loaded *)arg)->queues += !strcmp(r->path, "a") && r->gpu_ms == 11 && r->at_us == 13 ? 10 : 100;
@@ -237,6 +251,7 @@ static struct store_load all(struct loaded *l)
 	                           .idem = on_idem,
 	                           .queue = on_queue,
 	                           .usage = on_usage,
+	                           .reservation = on_reservation,
 	                           .arg = l};
 }
 
@@ -252,7 +267,8 @@ static void check_load(struct kit *k, const char *when)
 	ok(l.jobs == 1 && l.attempts == 1 && l.ranks == 2 && l.nodes == 1 && l.tokens == 1 && l.idems == 1,
 	   "%s: what is unfinished is loaded (%d %d %d %d %d %d)", when, l.jobs, l.attempts, l.ranks, l.nodes,
 	   l.tokens, l.idems);
-	is_int(l.queues, 11, "a quota and what was used, not the queue that was removed");
+	is_int(l.queues, 1011,
+	       "a quota, what was used and a reservation, not the queue and the one that were removed");
 	is_str(l.spec, KIT_SPEC, "the specification is verbatim");
 	is_str(l.last, "SECRET-TOKEN-XYZ failed", "fields of the attempt");
 	is_int(store_max_ids(k->store, &job, &event, &node, &e), 0, "store_max_ids");

@@ -1,0 +1,14 @@
+/*
+ * when: a time as people write it: now, +2h (from now), 14:00 (the next one), 2026-01-31, "2026-01-31 14:00"
+ * (local time), 2026-01-31T14:00:00Z.
+ */
+#ifndef HEARTH_JOBCTL_WHEN_H
+#define HEARTH_JOBCTL_WHEN_H
+
+#include "common/err.h"
+#include <stdint.h>
+
+/* after_us: a time of day is the next one after that. */
+int when_parse(const char *text, uint64_t now_us, uint64_t after_us, uint64_t *us, struct err *e);
+
+#endif
