@@ -57,12 +57,7 @@ void launch_free(struct launch *l)
 		packages_cancel(l->packages);
 	if (l->removing)
 		trash_forget(l->a->trash, l);
-	while (l->procs) {
-		struct lproc *p = l->procs;
-
-		l->procs = p->next;
-		lproc_free(p);
-	}
+	launch_free_procs(l);
 	if (l->setup_tail)
 		tail_destroy(l->setup_tail);
 	if (l->system_tail)

@@ -148,6 +148,7 @@ void launch_proc_ready(struct launch *l); /* one more shim answers: READY when a
 /* ---- processes (lproc.c) ---------------------------------------------------------------------------- */
 struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank);
 void lproc_free(struct lproc *p);
+void launch_free_procs(struct launch *l); /* all of them */
 int lproc_ended(const struct lproc *p);
 void lproc_watch(struct lproc *p); /* id and token are known: link and tail */
 void lproc_report(struct lproc *p);

@@ -348,12 +348,7 @@ void launch_remove(struct launch *l)
 
 static void clean(struct launch *l)
 {
-	while (l->procs) {
-		struct lproc *p = l->procs;
-
-		l->procs = p->next;
-		lproc_free(p);
-	}
+	launch_free_procs(l);
 	if (l->setup_tail)
 		tail_destroy(l->setup_tail);
 	if (l->system_tail)

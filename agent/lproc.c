@@ -81,6 +81,16 @@ void lproc_free(struct lproc *p)
 	free(p);
 }
 
+void launch_free_procs(struct launch *l)
+{
+	while (l->procs) {
+		struct lproc *p = l->procs;
+
+		l->procs = p->next;
+		lproc_free(p);
+	}
+}
+
 int lproc_ended(const struct lproc *p)
 {
 	return p->state == PS_EXITED || p->state == PS_FAILED || p->state == PS_LOST;

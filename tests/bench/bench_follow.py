@@ -5,13 +5,13 @@
 Called by bench_follow.sh, which brings the hosts up. The rank stands on another host than hearthd and puts the time (CLOCK_REALTIME) into each line; all
 hosts are this machine, so one clock serves. Prints one JSON line a way of following.
 """
-import http.client
 import json
-import socket
 import subprocess
 import sys
 import threading
 import time
+
+from unixhttp import UnixConnection
 
 RANK = """
 import sys, time
@@ -19,17 +19,6 @@ for i in range(int(sys.argv[1])):
     print("t=%d" % time.clock_gettime_ns(time.CLOCK_REALTIME), flush=True)
     time.sleep(float(sys.argv[2]) / 1000)
 """
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=120)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(120)
-        self.sock.connect(self.path)
 
 
 def call(sock, method, path, body=None):

@@ -3,25 +3,14 @@
 Called by bench_launch.sh, which brings the hosts up. Prints one JSON line a series. The clock starts when the HTTP request is written (for mpirun:
 when it is started) and stops when the first byte of rank 0's output arrives at the follower (at mpirun's standard output).
 """
-import http.client
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import time
 
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=60)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(60)
-        self.sock.connect(self.path)
+from unixhttp import UnixConnection
 
 
 def call(connection, method, path, body=None):

@@ -7,28 +7,17 @@ and says on its last line how long that took: rank -> disk. Beside it a reader f
 start: rank -> follower, from the first byte to the last. Then the same with nobody reading. Prints JSON lines, with the
 CPU time that a megabyte costs each program on the way.
 """
-import http.client
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+from unixhttp import UnixConnection
+
 LINE = b"step=000017 loss=0.123456 lr=0.001000 throughput=1234.5 images/s gpu=0.98 mem=12.3GiB time=0.1234 ok.....\n"[:99] + b"\n"
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=300)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(300)
-        self.sock.connect(self.path)
 
 
 def call(sock, method, path, body=None):

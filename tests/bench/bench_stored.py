@@ -7,26 +7,15 @@ HTTP and submits. Start is from exec to the first 200 of GET /healthz, which the
 when all is loaded. Prints JSON lines. Needs a few
 GB below TMPDIR for a million jobs.
 """
-import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=120)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(120)
-        self.sock.connect(self.path)
+from unixhttp import UnixConnection
 
 
 def say(**line):

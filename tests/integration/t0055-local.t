@@ -1,49 +1,22 @@
 #!/bin/bash
 # The local cluster: `local up` whatever runs already, also what is about to die; options that it remembers or refuses.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
-jobctl=${HEARTH_TOP_BUILDDIR:?}/jobctl/jobctl
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/local.sh"
 command -v jq >/dev/null || skip_all "jq is missing"
 
-home=$(mktemp -d /tmp/hlXXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
+local_home
 local_dir=$home/.local/share/hearth/local
-clean_up() {
-	trap - EXIT
+at_end() {
 	for f in "$local_dir"/run/*; do
 		[ -e "$f" ] && kill -CONT "$(cut -d' ' -f2 "$f")" 2>/dev/null
 	done
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
 }
-trap clean_up EXIT
-cd "$home" || bail "no home"
 
-run() { # ARGS...: OUT, ERR and RC of jobctl
-	"$jobctl" "$@" >"$home/.out" 2>"$home/.err" </dev/null
-	RC=$?
-	OUT=$(cat "$home/.out") ERR=$(cat "$home/.err")
-}
-rc() { # WANT ERR-REGEX DESCRIPTION ARGS...: exit status, and what is said about it
-	local want=$1 regex=$2 text=$3
-	shift 3
-	run "$@"
-	if [ "$RC" -eq "$want" ] && grep -Eq -- "$regex" <<<"$OUT$ERR"; then tap_result 0 "$text"; else
-		tap_result 1 "$text"
-		diag "jobctl $*: $RC, wanted $want and /$regex/" "$OUT" "$ERR"
-	fi
-}
 pid_of() { cut -d' ' -f2 "$local_dir/run/$1"; }
 node_state() { "$jobctl" nodes --json | jq -r ".nodes[] | select(.name == \"$1\") | .state"; }
 not_up() { [ "$("$jobctl" nodes --json | jq -r ".nodes[] | select(.name == \"$1\") | .state == \"up\" and .connected and .beat_age_ms < 5000")" != true ]; }
 
-for try in 1 2 3 4 5; do
-	port=$((10000 + (RANDOM * 3 + $$) % 20000))
-	run local up --nodes 1 --port $port
-	[ "$RC" -eq 0 ] && break
-	diag "try $try: $ERR"
-done
-[ "$RC" -eq 0 ] || bail "no local cluster: $ERR"
+local_up --nodes 1 || bail "no local cluster: $ERR"
 
 # --- what was found running ends while `local up` waits for it -----------------------------------------------
 # wait_and_kill NAME: stands still, so that `local up` finds it running and waits; then it is killed

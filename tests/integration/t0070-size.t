@@ -3,26 +3,13 @@
 # large file in the source. Each is done, or refused with a message that says what and where, in bounded memory.
 # HEARTH_SOAK=1: a flood of 1 GB instead of 60 MB, a file of 10 GB instead of 300 MB.
 . "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
-jobctl=$HEARTH_TOP_BUILDDIR/jobctl/jobctl
+. "$HEARTH_TOP_SRCDIR/tests/lib/local.sh"
 command -v jq >/dev/null || skip_all "jq is missing"
 flood=60000000 file=300M
 [ "${HEARTH_SOAK:-0}" = 1 ] && flood=1000000000 file=10G
 
-home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
-clean_up() {
-	trap - EXIT
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
-}
-trap clean_up EXIT
-cd "$home" || bail "no home"
-for try in 1 2 3 4 5; do
-	"$jobctl" local up --nodes 1 --port $((10000 + (RANDOM * 3 + $$) % 20000)) >out 2>err && break
-	diag "try $try: $(cat err)"
-	[ "$try" = 5 ] && bail "no local cluster"
-done
+local_home
+local_up --nodes 1 || bail "no local cluster: $ERR"
 
 # measured COMMAND...: its output into out, its status into rc, its greatest memory in KiB into kib
 measured() {

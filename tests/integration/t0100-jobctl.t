@@ -1,36 +1,11 @@
 #!/bin/bash
 # Every verb of jobctl against a real cluster on this machine, as the user who runs the test, with a home of its own.
 . "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
-jobctl=$HEARTH_TOP_BUILDDIR/jobctl/jobctl
+. "$HEARTH_TOP_SRCDIR/tests/lib/local.sh"
 command -v jq >/dev/null || skip_all "jq is missing"
 
-home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
-clean_up() {
-	trap - EXIT
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
-}
-trap clean_up EXIT
-cd "$home" || bail "no home"
+local_home
 
-# run ARGS...: OUT, ERR and RC of jobctl
-run() {
-	"$jobctl" "$@" >"$home/.out" 2>"$home/.err" </dev/null
-	RC=$?
-	OUT=$(cat "$home/.out") ERR=$(cat "$home/.err")
-}
-# rc WANT ERR-REGEX DESCRIPTION ARGS...: exit status, and what is said about it
-rc() {
-	local want=$1 regex=$2 what=$3
-	shift 3
-	run "$@"
-	if [ "$RC" -eq "$want" ] && grep -Eq -- "$regex" <<<"$OUT$ERR"; then tap_result 0 "$what"; else
-		tap_result 1 "$what"
-		diag "jobctl $*: $RC, wanted $want and /$regex/" "$OUT" "$ERR"
-	fi
-}
 field() { "$jobctl" show "$1" --json | jq -r "$2"; }
 state_is() { [ "$(field "$1" .status)" = "$2" ]; }
 spec() { # FILE JQ-PROGRAM: a small job, changed
@@ -43,13 +18,7 @@ rc 1 "not up; start it" "local status before" local status
 rc 0 "it was not up" "local down before" local down
 
 # --- local up -------------------------------------------------------------------------------------------------
-for try in 1 2 3 4 5; do
-	port=$((10000 + (RANDOM * 3 + $$) % 20000))
-	run local up --port $port --fake-gpus 2
-	[ "$RC" -eq 0 ] && break
-	diag "try $try: $ERR"
-done
-[ "$RC" -eq 0 ] || bail "no local cluster: $ERR"
+local_up --fake-gpus 2 || bail "no local cluster: $ERR"
 like "$OUT" "^up: hearthd on http://127.0.0.1:$port and 2 agents" "local up says where"
 rc 0 "^already up" "a second time changes nothing" local up --fake-gpus 2
 rc 4 "is up already, on port $port" "another port is refused" local up --port 7

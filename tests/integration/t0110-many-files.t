@@ -2,25 +2,12 @@
 # A source tree and a model of so many files that their manifests are far larger than one message: submit, staging, upload, get.
 # 8,000 files far down (a manifest of some 6 MiB); with HEARTH_SOAK=1 100,000 more.
 . "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
-jobctl=$HEARTH_TOP_BUILDDIR/jobctl/jobctl
+. "$HEARTH_TOP_SRCDIR/tests/lib/local.sh"
 command -v jq >/dev/null || skip_all "jq is missing"
 
-home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
-clean_up() {
-	trap - EXIT
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
-}
-trap clean_up EXIT
-cd "$home" || bail "no home"
+local_home
 
-for try in 1 2 3 4 5; do
-	"$jobctl" local up --nodes 1 --port $((10000 + (RANDOM * 3 + $$) % 20000)) >out 2>err && break
-	diag "try $try: $(cat err)"
-	[ "$try" = 5 ] && bail "no local cluster"
-done
+local_up --nodes 1 || bail "no local cluster: $ERR"
 
 part=$(printf 'p%.0s' {1..240})
 deep=src/$part/$part/$part

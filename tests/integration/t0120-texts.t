@@ -1,22 +1,15 @@
 #!/bin/bash
 # What jobctl says when there is nothing to show, when a word is wrong, and what to do next: every command on an empty cluster, then on waiting, held, running, ended jobs.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
-jobctl=${HEARTH_TOP_BUILDDIR:?}/jobctl/jobctl
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/local.sh"
 hearthd=${HEARTH_TOP_BUILDDIR:?}/controller/hearthd
 command -v jq >/dev/null || skip_all "jq is missing"
 
-home=$(mktemp -d /tmp/htXXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
+local_home
 pid=
-clean_up() {
-	trap - EXIT
+at_end() {
 	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
 }
-trap clean_up EXIT
-cd "$home" || bail "no home"
 
 # says WANT REGEX ARGS...: exit status, and a line that matches
 says() {

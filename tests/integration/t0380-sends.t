@@ -3,21 +3,12 @@
 # runs all the same, once, and ends as it should. A few n in ./check; with HEARTH_SOAK=1
 # each up to 60.
 . "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
-jobctl=$HEARTH_TOP_BUILDDIR/jobctl/jobctl
+. "$HEARTH_TOP_SRCDIR/tests/lib/local.sh"
 HEARTH_FAULTS=none=1 "$HEARTH_TOP_BUILDDIR/controller/hearthd" --show-config 2>&1 | grep -q 'unknown failpoint' || skip_all "built without --enable-faults"
 numbers="2 7 15" more="2 6"
 [ "${HEARTH_SOAK:-0}" = 1 ] && numbers=$(seq 1 60) more=$(seq 1 20)
 
-home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
-unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
-export HOME=$home
-clean_up() {
-	trap - EXIT
-	"$jobctl" local down >/dev/null 2>&1
-	rm -rf "$home"
-}
-trap clean_up EXIT
-cd "$home" || bail "no home"
+local_home
 cat >job.json <<'JSON'
 {"name": "sends", "command": ["/bin/sh", "-c", "echo rank $RANK ran"], "resources": {"instances": 2}, "launcher": "direct"}
 JSON

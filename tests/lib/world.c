@@ -444,6 +444,18 @@ const char *world_status(const struct world *w, uint64_t job)
 	return status;
 }
 
+const char *world_reason(const struct world *w, uint64_t job)
+{
+	static char text[1024];
+	struct job_row row = {0};
+
+	if (store_job_get(w->reader, job, &row, NULL) < 0)
+		return "";
+	snprintf(text, sizeof text, "%s", row.reason ? row.reason : "");
+	job_row_fini(&row);
+	return text;
+}
+
 const char *world_text(const struct world *w, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(w->body, key));

@@ -79,6 +79,7 @@ uint64_t world_submit_full(struct world *w, const char *spec, const char *body, 
                            const char *digest);
 const char *world_status(const struct world *w,
                          uint64_t job); /* of the record; "" unknown (ended ones: from the store) */
+const char *world_reason(const struct world *w, uint64_t job);  /* as it is stored; until the next call */
 const char *world_text(const struct world *w, const char *key); /* member of the last body */
 
 /* Agents by hand. up: connects, gives its inventory, reports nothing. */

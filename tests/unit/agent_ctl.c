@@ -757,6 +757,18 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 	wire_unshare(gang);
 }
 
+void ctl_prepare_shell(struct ctl *c, struct ctl_agent *a, uint64_t job, uint32_t ranks, const char *shell)
+{
+	struct ctl_agent *const nodes[] = {a, NULL};
+	cleanup_free char *spec =
+	    xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"direct\","
+	              "\"resources\":{\"instances\":1,\"ranks_per_instance\":%u}}",
+	              shell, ranks);
+
+	ctl_forget_reports(c);
+	ctl_prepare(c, spec, job, 1, 1, nodes, &ranks);
+}
+
 void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch)
 {
 	struct wm_launch_go m = {.job = job, .attempt = attempt, .epoch = epoch};

@@ -102,6 +102,8 @@ int ctl_reachable(const char *path); /* for other accounts */
 /* Orders. ctl_prepare_all: nodes in order; ranks per node; owner is this process's account. */
 void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt, uint64_t epoch,
                  struct ctl_agent *const *nodes, const uint32_t *ranks);
+/* On one node, launcher direct; what ctl knew of earlier jobs is forgotten. Attempt and epoch are 1. */
+void ctl_prepare_shell(struct ctl *c, struct ctl_agent *a, uint64_t job, uint32_t ranks, const char *shell);
 void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch);
 void ctl_kill(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, uint32_t grace_ms);
 void ctl_collect(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, int keep);

@@ -66,6 +66,15 @@ static int is_done(void *arg)
 	return ((struct waited *)arg)->done;
 }
 
+void kit_on_result(int rc, const struct err *e, void *result)
+{
+	struct kit_result *r = result;
+
+	r->done = 1;
+	r->rc = rc;
+	r->code = e ? e->code : ERR_NONE;
+}
+
 int kit_commit(struct kit *k, struct store_txn *t, struct err *e)
 {
 	struct waited w = {.e = e};

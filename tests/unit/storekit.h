@@ -21,6 +21,13 @@ void kit_close(struct kit *k);
 
 /* Commits and waits for the completion; takes t. 0 or -1 as the completion said. */
 int kit_commit(struct kit *k, struct store_txn *t, struct err *e);
+/* What a transaction that is not waited for came to: kit_on_result as its completion, with one as argument.
+ */
+struct kit_result {
+	int done, rc;
+	enum err_code code;
+};
+void kit_on_result(int rc, const struct err *e, void *result);
 /* Runs the loop until *flag is not 0 or until done(arg), at most 20 s; bails out after that. */
 void kit_wait(struct kit *k, int (*done)(void *arg), void *arg, const char *what);
 void kit_wait_projected(struct kit *k);

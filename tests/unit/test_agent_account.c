@@ -24,15 +24,7 @@ static struct ctl_agent *a;
 
 static void prepare(uint64_t job, const char *shell)
 {
-	struct ctl_agent *const nodes[] = {a, NULL};
-	const uint32_t ranks[] = {1};
-	cleanup_free char *spec =
-	    xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"direct\","
-	              "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}",
-	              shell);
-
-	ctl_forget_reports(c);
-	ctl_prepare(c, spec, job, 1, 1, nodes, ranks);
+	ctl_prepare_shell(c, a, job, 1, shell);
 }
 
 static void clean(uint64_t job)

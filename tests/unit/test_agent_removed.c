@@ -66,15 +66,7 @@ static int connected_again(struct ctl *x, void *arg)
 
 static void begin_job(uint64_t job, const char *shell)
 {
-	struct ctl_agent *const nodes[] = {a, NULL};
-	const uint32_t ranks[] = {2};
-	cleanup_free char *spec =
-	    xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"direct\","
-	              "\"resources\":{\"instances\":1,\"ranks_per_instance\":2}}",
-	              shell);
-
-	ctl_forget_reports(c);
-	ctl_prepare(c, spec, job, 1, 1, nodes, ranks);
+	ctl_prepare_shell(c, a, job, 2, shell);
 	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job %d is ready", (int)job);
 	ctl_go(a, job, 1, 1);
 }

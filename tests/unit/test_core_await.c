@@ -13,18 +13,6 @@ static uint64_t submit(struct world *w, const char *after)
 	return world_submit(w, spec);
 }
 
-static const char *reason_of(struct world *w, uint64_t job)
-{
-	static char text[1024];
-	struct job_row row = {0};
-
-	if (store_job_get(w->reader, job, &row, NULL) < 0)
-		return "";
-	snprintf(text, sizeof text, "%s", row.reason ? row.reason : "");
-	job_row_fini(&row);
-	return text;
-}
-
 static const char *why(struct world *w, uint64_t job)
 {
 	world_request(w, REQ_WHY, job, NULL, "{}");
@@ -80,7 +68,8 @@ static void test_kinds(void)
 	any = submit(w, "\"afterany:1\"");
 	start = submit(w, "\"after:1\"");
 	both = submit(w, "\"afterok:1\", \"afterany:3\"");
-	is_str(reason_of(w, both), "waits for job 1 to end well, job 3 to end", "what it waits for is on record");
+	is_str(world_reason(w, both), "waits for job 1 to end well, job 3 to end",
+	       "what it waits for is on record");
 	is_str(why(w, both), "waits for job 1 to end well, job 3 to end", "and is said");
 	is_str(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "waits_for"), 0)->valuestring, "jobs",
 	       "also as a word");
@@ -108,7 +97,7 @@ static void test_kinds(void)
 	is_str(world_status(w, ok_), "starting", "lets one go");
 	is_str(world_status(w, any), "starting", "and the other");
 	is_str(world_status(w, both), "queued", "not who waits for more");
-	is_str(reason_of(w, both), "waits for job 3 to end", "of which it says what is left");
+	is_str(world_reason(w, both), "waits for job 3 to end", "of which it says what is left");
 	begin(w, any);
 	end(w, any, 1, 1);
 	is_str(world_status(w, both), "starting", "any end will do there");
@@ -130,9 +119,10 @@ static void test_never(void)
 	begin(w, a);
 	end(w, a, 1, 7);
 	is_str(world_status(w, b), "stopped", "it can never start");
-	is_str(reason_of(w, b), "waited for job 1 to end well, and that one failed", "and says why");
+	is_str(world_reason(w, b), "waited for job 1 to end well, and that one failed", "and says why");
 	is_str(world_status(w, c), "stopped", "nor can who waits for that");
-	is_str(reason_of(w, c), "waited for job 2 to end well, and that one was stopped", "for its own reason");
+	is_str(world_reason(w, c), "waited for job 2 to end well, and that one was stopped",
+	       "for its own reason");
 	is_str(world_status(w, d), "starting", "who waits for any end goes on");
 	is_str(world_status(w, e), "held", "a held one stays");
 	world_request(w, REQ_RELEASE, e, NULL, "{}");
@@ -216,7 +206,7 @@ static void test_longest(void)
 	world_agent_up(w, "a", 1, 8);
 	run_for(w, 30);
 	is_str(world_status(w, short_), "failed", "a restart gives no more of it");
-	like(reason_of(w, short_), "waited for 1m, its limit (limits.max_wait_s): it ", "the reason is told");
+	like(world_reason(w, short_), "waited for 1m, its limit (limits.max_wait_s): it ", "the reason is told");
 	is_str(world_status(w, long_), "queued", "one with more time waits on");
 	is_str(world_status(w, held), "held", "a held one does not wait");
 	world_request(w, REQ_RELEASE, held, NULL, "{}");
@@ -259,7 +249,7 @@ static void test_clock_set(void)
 		is_str(world_status(w, day), "queued", "so does one with a longer time");
 		run_for(w, 40);
 		is_str(world_status(w, job), "failed", "and ends when it is over");
-		like(reason_of(w, job), "waited for 10m, its limit", "with that reason");
+		like(world_reason(w, job), "waited for 10m, its limit", "with that reason");
 		is_str(world_status(w, day), "queued", "the other one goes on");
 		world_request(w, REQ_HOLD, day, NULL, "{}");
 		world_request(w, REQ_RELEASE, day, NULL, "{}");

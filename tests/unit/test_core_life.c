@@ -11,18 +11,6 @@
 	"\"gpus_per_instance\": 1}}"
 #define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
 
-static const char *reason_of(struct world *w, uint64_t job)
-{
-	static char text[1024];
-	struct job_row row = {0};
-
-	if (store_job_get(w->reader, job, &row, NULL) < 0)
-		return "";
-	snprintf(text, sizeof text, "%s", row.reason ? row.reason : "");
-	job_row_fini(&row);
-	return text;
-}
-
 /* A text of the newest attempt, as the API shows it. */
 static const char *attempt_text(struct world *w, uint64_t job, const char *key)
 {
@@ -151,7 +139,7 @@ static void test_first_failed(void)
 	both(w, id, 1, LAUNCH_ENDED);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
-	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape",
+	is_str(world_reason(w, id), "rank 1 (algo-2, b) exited with code 3: ValueError: bad shape",
 	       "the first to fail is named, with its last line");
 	is_int(exit_code_of(w, id), 3, "its exit code is the job's");
 	is_str(attempt_text(w, id, "class"), "unknown", "an exit code alone says nothing of its cause");
@@ -176,7 +164,8 @@ static void test_first_failed_order(void)
 	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, SIGSEGV, NULL);
 	both(w, id, 1, LAUNCH_ENDED);
 	both(w, id, 1, LAUNCH_CLEANED);
-	like(reason_of(w, id), "rank 1 (algo-2, b) was ended by signal 11", "not the rank that was told to end");
+	like(world_reason(w, id), "rank 1 (algo-2, b) was ended by signal 11",
+	     "not the rank that was told to end");
 	is_int(exit_code_of(w, id), 128 + SIGSEGV, "exit code of a signal");
 	is_str(attempt_text(w, id, "class"), "signal", "a signal is certain");
 	world_end_well(w);
@@ -205,7 +194,7 @@ static void test_oom_and_start_failure(void)
 	world_turn(w);
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	is_str(reason_of(w, id), "rank 0 (algo-1, a) ran out of memory and was killed",
+	is_str(world_reason(w, id), "rank 0 (algo-1, a) ran out of memory and was killed",
 	       "out of memory is told as such");
 	is_str(attempt_text(w, id, "class"), "oom", "as its class, too");
 	id = world_submit(w, ONE);
@@ -214,7 +203,7 @@ static void test_oom_and_start_failure(void)
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "a command that is not there");
-	is_str(reason_of(w, id), "rank 0 (algo-1, a) could not start: /bin/x: no such file", "is named");
+	is_str(world_reason(w, id), "rank 0 (algo-1, a) could not start: /bin/x: no such file", "is named");
 	is_str(attempt_text(w, id, "class"), "user_error", "and is its owner's");
 	world_end_well(w);
 }
@@ -242,7 +231,7 @@ static void test_stop(void)
 	sent_free(s);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "stopped", "stopped, not failed");
-	is_str(reason_of(w, id), "stopped by ada", "by whom");
+	is_str(world_reason(w, id), "stopped by ada", "by whom");
 	id = world_submit(w, TWO);
 	world_submit(w, TWO);
 	world_request(w, REQ_STOP, id + 1, NULL, NULL);
@@ -311,7 +300,7 @@ static void test_replacement(void)
 		world_launch(w, "a", id, 4, LAUNCH_FAILED, RC_DISK, "full too");
 	world_launch(w, world_count(w, "b", WM_PREPARE) > 1 ? "b" : "a", id, 4, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "but not for ever");
-	like(reason_of(w, id), "did not get ready: full too", "and says what kept it");
+	like(world_reason(w, id), "did not get ready: full too", "and says what kept it");
 	world_end_well(w);
 }
 
@@ -326,7 +315,7 @@ static void test_user_error(void)
 	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_USER_ERROR, "requirements.txt: no such package: nunpy");
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "the job's own fault is not tried again");
-	is_str(reason_of(w, id), "node a did not get ready: requirements.txt: no such package: nunpy",
+	is_str(world_reason(w, id), "node a did not get ready: requirements.txt: no such package: nunpy",
 	       "and told");
 	world_end_well(w);
 }
@@ -398,7 +387,7 @@ static void test_time_limit(void)
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "failed");
-	is_str(reason_of(w, id), "time limit of 1m reached", "by its time limit");
+	is_str(world_reason(w, id), "time limit of 1m reached", "by its time limit");
 	world_end_well(w);
 }
 
@@ -460,7 +449,7 @@ static void test_limit_passed(void)
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
-	like(reason_of(w, id), "node b: disk limit passed: 2MiB used", "and the limit is the reason");
+	like(world_reason(w, id), "node b: disk limit passed: 2MiB used", "and the limit is the reason");
 
 	id = world_submit(w, TWO);
 	both(w, id, 1, LAUNCH_READY);
@@ -471,7 +460,7 @@ static void test_limit_passed(void)
 	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
 	both(w, id, 1, LAUNCH_ENDED);
 	both(w, id, 1, LAUNCH_CLEANED);
-	is_str(reason_of(w, id), "rank 1 (algo-2, b) exited with code 3: no space left",
+	is_str(world_reason(w, id), "rank 1 (algo-2, b) exited with code 3: no space left",
 	       "what failed by itself before keeps its words");
 	world_end_well(w);
 }
@@ -490,7 +479,7 @@ static void test_mpirun_fails(void)
 	both(w, id, 1, LAUNCH_ENDED);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
-	is_str(reason_of(w, id), "mpirun on a exited with code 213: mpirun: bad option", "with its words");
+	is_str(world_reason(w, id), "mpirun on a exited with code 213: mpirun: bad option", "with its words");
 	world_end_well(w);
 }
 
@@ -554,7 +543,7 @@ static void test_rendezvous_timeout(void)
 		world_advance(w, 1000000);
 	}
 	is_str(world_status(w, id), "stopping", "but not more than 300 s");
-	is_str(reason_of(w, id), "no rank started within 300 s of the launch", "and it says so");
+	is_str(world_reason(w, id), "no rank started within 300 s of the launch", "and it says so");
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	world_end_well(w);
@@ -651,7 +640,7 @@ static void test_upload_failed(void)
 	world_msg(w, "a", 0, WM_ARTIFACT_REPORT, &m);
 	world_launch(w, "a", m.job, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, m.job), "failed", "a model that is not saved is no success");
-	like(reason_of(w, m.job),
+	like(world_reason(w, m.job),
 	     "the ranks succeeded, but their output is not saved: model of node a: file:///results",
 	     "and the reason says so");
 	world_end_well(w);

@@ -519,30 +519,16 @@ static void test_queue_full(void)
 
 /* ---- bad transactions --------------------------------------------------------------------------------- */
 
-struct result {
-	int done, rc;
-	enum err_code code;
-};
-
-static void on_result(int rc, const struct err *e, void *arg)
-{
-	struct result *r = arg;
-
-	r->done = 1;
-	r->rc = rc;
-	r->code = e ? e->code : ERR_NONE;
-}
-
 static int three_done(void *arg)
 {
-	struct result *r = arg;
+	struct kit_result *r = arg;
 
 	return r[0].done && r[1].done && r[2].done && r[3].done;
 }
 
 static void test_bad_one(void)
 {
-	struct result res[4] = {{0}};
+	struct kit_result res[4] = {{0}};
 	struct store_txn *t[4];
 	struct event_row again = kit_event(1, 2, C("other"));
 	struct job_row two = kit_job(2);
@@ -562,7 +548,7 @@ static void test_bad_one(void)
 	store_txn_job(t[2], &two);
 	t[3] = submit_txn(11);
 	for (int i = 0; i < 4; i++)
-		store_commit(k.store, t[i], on_result, &res[i], &e);
+		store_commit(k.store, t[i], kit_on_result, &res[i], &e);
 	kit_wait(&k, three_done, res, "four transactions");
 	ok(res[0].rc == 0 && res[3].rc == 0, "a bad transaction does not spoil the others of its group");
 	ok(res[1].rc < 0 && res[1].code == ERR_INTERNAL, "the bad one fails");

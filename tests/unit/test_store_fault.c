@@ -257,30 +257,16 @@ static void test_kill(void)
 /* ---- full disk
  * ------------------------------------------------------------------------------------------------------- */
 
-struct result {
-	int done, rc;
-	enum err_code code;
-};
-
-static void on_result(int rc, const struct err *e, void *arg)
-{
-	struct result *r = arg;
-
-	r->done = 1;
-	r->rc = rc;
-	r->code = e ? e->code : ERR_NONE;
-}
-
 static int is_done(void *arg)
 {
-	return ((struct result *)arg)->done;
+	return ((struct kit_result *)arg)->done;
 }
 
 /* A file system of 4 MiB of its own; needs the right to mount. */
 static void test_full(void)
 {
 	char dir[600], *big = xcalloc(1, 900001), *spec;
-	struct result res;
+	struct kit_result res;
 	struct kit k;
 	struct err e;
 	uint64_t id = 0, job = 0, event, node;
@@ -308,7 +294,7 @@ static void test_full(void)
 		store_txn_event(t, &ev);
 		store_txn_job(t, &r);
 		res.done = 0;
-		store_commit(k.store, t, on_result, &res, &e);
+		store_commit(k.store, t, kit_on_result, &res, &e);
 		kit_wait(&k, is_done, &res, "a large commit");
 		if (res.rc < 0)
 			failed_at = (int)id;
@@ -316,7 +302,7 @@ static void test_full(void)
 	ok(failed_at > 1 && res.code == ERR_NOSPACE, "a full disk is told as ERR_NOSPACE (transaction %d)",
 	   failed_at);
 	res.done = 0;
-	store_commit(k.store, submit_txn(++id), on_result, &res, &e);
+	store_commit(k.store, submit_txn(++id), kit_on_result, &res, &e);
 	kit_wait(&k, is_done, &res, "a small commit");
 	tap_diag("a small transaction on the full disk: %s", res.rc == 0 ? "fits" : "fails");
 	if (mount("tmpfs", dir, "tmpfs", MS_REMOUNT, "size=64m") < 0)
