@@ -201,6 +201,19 @@ static void env_sm_program(const struct env_in *in, struct strv *out)
 	put_take(in, out, "TRAINING_JOB_ARN", xasprintf("hearth:job/%" PRIu64, in->plan->m->job));
 }
 
+/* One of many that may differ by nothing else. */
+static void env_array(const struct env_in *in, struct strv *out)
+{
+	const struct spec_member *m = &in->plan->spec->member;
+
+	if (!m->count)
+		return;
+	put_u(in, out, "HEARTH_ARRAY_INDEX", m->index);
+	put_u(in, out, "HEARTH_ARRAY_COUNT", m->count);
+	if (m->job)
+		put_u(in, out, "HEARTH_ARRAY_JOB", m->job);
+}
+
 static void env_hearth(const struct env_in *in, struct strv *out)
 {
 	const struct wm_prepare *m = in->plan->m;
@@ -208,6 +221,7 @@ static void env_hearth(const struct env_in *in, struct strv *out)
 	put_u(in, out, "HEARTH_JOB", m->job);
 	put(in, out, "HEARTH_JOB_NAME", m->job_name);
 	put_u(in, out, "HEARTH_ATTEMPT", m->attempt);
+	env_array(in, out);
 	put(in, out, "HEARTH_NODE", plan_node_name(in->plan));
 	put_path(in, out, "HEARTH_MODEL_DIR", "model");
 	put_path(in, out, "HEARTH_OUTPUT_DIR", "output/data");

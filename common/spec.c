@@ -299,6 +299,7 @@ static struct job_spec *parse_root(const cJSON *root, struct strv *problems, str
 		settle_groups(&p);
 		check_gang(&p);
 		check_rest(&p);
+		spec_check_sweep(&p);
 	}
 	if (p.problems.n) {
 		problems_to_err(&p, e);
@@ -416,9 +417,11 @@ static void spec_fini(struct job_spec *s)
 	strv_fini(&s->instance_types);
 	strv_fini(&s->requires);
 	strv_fini(&s->mpi_options);
-	void *owned[] = {s->tags,         s->env,        s->hps,        s->groups,     s->inputs, s->metrics,
-	                 s->name,         s->experiment, s->notes,      s->queue,      s->span,   s->source_dir,
-	                 s->requirements, s->gpu_model,  s->output_uri, s->resume_job, s->after};
+	sweep_fini(&s->sweep);
+	void *owned[] = {s->tags,       s->env,        s->hps,          s->groups,    s->inputs,
+	                 s->metrics,    s->name,       s->experiment,   s->notes,     s->queue,
+	                 s->span,       s->source_dir, s->requirements, s->gpu_model, s->output_uri,
+	                 s->resume_job, s->after,      s->search.metric};
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
 		free(owned[i]);
 	memset(s, 0, sizeof(*s));

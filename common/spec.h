@@ -10,6 +10,7 @@
 #define HEARTH_COMMON_SPEC_H
 
 #include "common/err.h"
+#include "common/sweep.h"
 #include "common/xalloc.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -49,6 +50,16 @@ enum spec_after_kind { SPEC_AFTER_ANY, SPEC_AFTER_OK, SPEC_AFTER_START };
 struct spec_after { /* a job that this one waits for: until it has ended, ended well, started */
 	uint64_t job;
 	enum spec_after_kind kind;
+};
+struct spec_search {  /* what the members of a sweep are compared by */
+	char *metric;     /* NULL none */
+	int max;          /* the greatest value is the best; else the least */
+	uint32_t eta;     /* of successive halving: one in so many goes on; 0: it is not used */
+	int64_t min_step; /* the first comparison; the next ones at eta times the step before */
+};
+struct spec_member { /* of a sweep or an array */
+	uint64_t job;
+	uint32_t index, count; /* count 0: it is none */
 };
 struct spec_group { /* a gang is a list of groups; without "groups" there is one called "algo" */
 	char *name;
@@ -100,6 +111,11 @@ struct job_spec {
 	char *queue;            /* "default" */
 	struct spec_after *after;
 	size_t n_after;
+	struct sweep sweep;
+	struct spec_search search;
+	uint32_t array;            /* members that differ by their index only; 0 none */
+	struct spec_member member; /* it is one of those */
+	uint32_t max_parallel;     /* members that hold resources at once; 0: no limit */
 };
 
 /* Text -> spec. Errors: every problem found, one per line. */
@@ -116,6 +132,11 @@ cJSON *spec_to_json(const struct job_spec *s);
 uint32_t spec_nodes(const struct job_spec *s); /* sum of instances */
 uint32_t spec_ranks(const struct job_spec *s); /* world size */
 const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_rank);
+
+/* Members of a sweep or an array; 0: it is one job. */
+uint32_t spec_members(const struct job_spec *s);
+/* job.json of one member of job `job`: spec is the text that s was read from. Malloc'ed. */
+char *spec_member_text(const cJSON *spec, const struct job_spec *s, uint64_t job, uint32_t index);
 
 /* Tables for completion, documentation and the OpenAPI document. */
 struct spec_key {

@@ -14,6 +14,8 @@
 #define SPEC_MAX_PROBLEMS 20
 #define SPEC_WHERE_SIZE   256
 #define SPEC_NOT_GIVEN    UINT32_MAX
+#define SPEC_MAX_HPS_BYTES                                                                                   \
+	(48 * 1024) /* all of them also stand together in one variable (SM_TRAINING_ENV holds them twice) */
 
 /* State of one parse. Keys of the document and of its plain sub-objects (resources, limits ...) are read into
  * it. */
@@ -22,7 +24,13 @@ struct spec_parse {
 	struct spec_group base; /* resources.instances ...; SPEC_NOT_GIVEN where the text does not say */
 	struct strv problems;   /* "path: what is wrong" */
 	size_t more;            /* problems beyond SPEC_MAX_PROBLEMS */
-	int invalid;            /* some problem is not merely "not built yet" */
+	int search_given, member_given;
+	int invalid; /* some problem is not merely "not built yet" */
+};
+
+struct spec_axis { /* of a sweep, as an object says it; NaN not given */
+	double from, to, step, linear[2], log[2];
+	uint32_t count;
 };
 
 struct spec_rule;
@@ -89,6 +97,32 @@ void spec_v_size(struct spec_parse *p, const struct spec_rule *r, const char *wh
                  void *out);
 void spec_v_bool(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out);
+
+/* Names of hyperparameters, metrics: [A-Za-z0-9_] then also . : / @ -, no "..". 0 or -1 with a problem added.
+ */
+int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max);
+/* May v be the value of a hyperparameter? 0, or -1 with a problem added. */
+int spec_hp_value(struct spec_parse *p, const char *where, const cJSON *v);
+
+/* spec_sweep.c */
+void spec_v_sweep(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out);
+void spec_v_search(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                   void *out);
+void spec_v_halving(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                    void *out);
+void spec_v_method(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                   void *out);
+void spec_v_goal(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                 void *out);
+void spec_v_array(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out);
+void spec_v_real(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                 void *out);
+void spec_v_ends(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                 void *out);
+void spec_check_sweep(struct spec_parse *p); /* when all keys have been read */
+void spec_sweep_json(cJSON *obj, const struct job_spec *s);
 
 /* spec_part.c */
 void spec_v_types(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,

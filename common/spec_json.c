@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/spec_int.h"
 
 static cJSON *list_of(const struct strv *v)
 {
@@ -195,5 +196,6 @@ cJSON *spec_to_json(const struct job_spec *s)
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
 	cJSON_AddItemToObject(obj, "after", after_of(s));
+	spec_sweep_json(obj, s);
 	return obj;
 }

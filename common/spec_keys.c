@@ -17,6 +17,7 @@
 #define G(m) offsetof(struct spec_group, m)
 #define I(m) offsetof(struct spec_input, m)
 #define T(m) offsetof(struct spec_metric, m)
+#define X(m) offsetof(struct spec_axis, m)
 
 /* clang-format off */
 #define KEYS(K) \
@@ -100,8 +101,27 @@
 	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b lies below a") \
 	K("preemptible", "boolean", "true", 0, spec_v_reserved, 0, 0, 0, "whether a job of higher priority may take its nodes") \
 	K("after", "list of integers or strings", "[]", 1, spec_v_after, 0, 0, SPEC_MAX_AFTER, "jobs to wait for: ID or afterok:ID (ended well), afterany:ID (ended), after:ID (started)") \
-	K("sweep", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs over a space of hyperparameters") \
-	K("array", "object", "null", 0, spec_v_reserved, 0, 0, 0, "many jobs that differ by an index") \
+	K("sweep", "object", "null", 1, spec_v_sweep, 0, 0, SWEEP_MAX_AXES, "hyperparameters to try; each is a list of values or one of the forms below") \
+	K("sweep.*.from", "number", "null", 1, spec_v_real, X(from), 0, 0, "first value of a range") \
+	K("sweep.*.to", "number", "null", 1, spec_v_real, X(to), 0, 0, "its last") \
+	K("sweep.*.step", "number", "1", 1, spec_v_real, X(step), 0, 0, "from one value of it to the next") \
+	K("sweep.*.linear", "list of numbers", "null", 1, spec_v_ends, X(linear), 0, 0, "least and greatest value, spread evenly") \
+	K("sweep.*.log", "list of numbers", "null", 1, spec_v_ends, X(log), 0, 0, "least and greatest value, spread evenly by their logarithm") \
+	K("sweep.*.count", "integer", "log: one a decade", 1, spec_v_u32, X(count), 2, SWEEP_MAX_MEMBERS, "how many values a linear or log axis has; at random without it: any") \
+	K("search", "object", "{}", 1, spec_v_search, 0, 0, 0, "which members a sweep has, and what they are compared by") \
+	K("search.method", "string", "\"grid\"", 1, spec_v_method, 0, 0, 0, "grid: a member for each combination; random: samples of them") \
+	K("search.samples", "integer", "0", 1, spec_v_u32, P(s.sweep.samples), 0, SWEEP_MAX_MEMBERS, "members of a random search") \
+	K("search.seed", "integer", "0", 1, spec_v_i64, P(s.sweep.seed), 0, 1LL << 53, "of a random search: the same seed gives the same members") \
+	K("search.metric", "string", "null", 1, spec_v_name, P(s.search.metric), -1, 128, "what the members are compared by") \
+	K("search.goal", "string", "\"min\"", 1, spec_v_goal, 0, 0, 0, "min or max: which value of it is the best") \
+	K("search.halving", "object", "null", 1, spec_v_halving, 0, 0, 0, "stop the worse members early") \
+	K("search.halving.eta", "integer", "3", 1, spec_v_u32, P(s.search.eta), 2, 100, "one in so many goes on beyond each comparison") \
+	K("search.halving.min_step", "integer", "", 1, spec_v_i64, P(s.search.min_step), 1, 1LL << 40, "step of the first comparison; the next is at eta times that") \
+	K("array", "integer or object", "null", 1, spec_v_array, 0, 1, SWEEP_MAX_MEMBERS, "so many jobs that differ by HEARTH_ARRAY_INDEX only") \
+	K("array.job", "integer", "null", 1, spec_v_i64, P(s.member.job), 0, 1LL << 53, "of one member: the job that it belongs to; written by hearthd") \
+	K("array.index", "integer", "null", 1, spec_v_u32, P(s.member.index), 0, SWEEP_MAX_MEMBERS, "of one member: its number, from 0") \
+	K("array.count", "integer", "null", 1, spec_v_u32, P(s.member.count), 1, SWEEP_MAX_MEMBERS, "of one member: how many there are") \
+	K("max_parallel", "integer", "0", 1, spec_v_u32, P(s.max_parallel), 0, SWEEP_MAX_MEMBERS, "members that hold resources at once; 0: no limit") \
 	K("objective", "string", "null", 0, spec_v_reserved, 0, 0, 0, "what instance_type \"auto\" optimises")
 /* clang-format on */
 

@@ -14,10 +14,8 @@
 #include "common/json.h"
 #include "common/strutil.h"
 
-#define ARG_MAX_BYTES (64 * 1024) /* Linux takes 128 KiB for one argument or variable */
-#define HPS_MAX_BYTES                                                                                        \
-	(48 * 1024) /* all of them also stand together in one variable (SM_TRAINING_ENV holds them twice) */
-#define EXACT_MAX 9007199254740992.0 /* 2^53: whole numbers up to here are exact in a double */
+#define ARG_MAX_BYTES (64 * 1024)        /* Linux takes 128 KiB for one argument or variable */
+#define EXACT_MAX     9007199254740992.0 /* 2^53: whole numbers up to here are exact in a double */
 
 const char *spec_string(struct spec_parse *p, const char *where, const cJSON *v, size_t max, int text)
 {
@@ -45,7 +43,7 @@ const char *spec_string(struct spec_parse *p, const char *where, const cJSON *v,
 
 /* Names of hyperparameters, metrics: [A-Za-z0-9_] then also . : / @ -, no "..". 0 or -1 with a problem added.
  */
-static int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max)
+int spec_token(struct spec_parse *p, const char *where, const char *name, size_t max)
 {
 	static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 	size_t n = strlen(name);
@@ -365,6 +363,17 @@ static int all_finite(const cJSON *v)
 	return 1;
 }
 
+int spec_hp_value(struct spec_parse *p, const char *where, const cJSON *v)
+{
+	if (cJSON_IsNull(v))
+		spec_problem(p, where, "null is no value; leave it out or write \"null\"");
+	else if (!all_finite(v))
+		spec_problem(p, where, "the number is too large");
+	else if (!cJSON_IsString(v) || spec_string(p, where, v, ARG_MAX_BYTES, 1))
+		return 0;
+	return -1;
+}
+
 void spec_v_hps(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v, void *out)
 {
 	int n = members(p, where, v, r->max);
@@ -380,26 +389,16 @@ void spec_v_hps(struct spec_parse *p, const struct spec_rule *r, const char *whe
 		struct spec_hp *hp = &p->s.hps[p->s.n_hps];
 
 		spec_where(path, where, item->string);
-		if (spec_token(p, path, item->string, 256) < 0)
-			continue;
-		if (cJSON_IsNull(item)) {
-			spec_problem(p, path, "null is no value; leave it out or write \"null\"");
-			continue;
-		}
-		if (!all_finite(item)) {
-			spec_problem(p, path, "the number is too large");
-			continue;
-		}
-		if (cJSON_IsString(item) && !spec_string(p, path, item, ARG_MAX_BYTES, 1))
+		if (spec_token(p, path, item->string, 256) < 0 || spec_hp_value(p, path, item) < 0)
 			continue;
 		set_hp(hp, item);
 		hp->name = xstrdup(item->string);
 		bytes += strlen(hp->name) + strlen(hp->text) + 6;
 		p->s.n_hps++;
 	}
-	if (bytes > HPS_MAX_BYTES)
+	if (bytes > SPEC_MAX_HPS_BYTES)
 		spec_problem(p, where, "are %zu bytes in all; at most %d fit into the environment of a process",
-		             bytes, HPS_MAX_BYTES);
+		             bytes, SPEC_MAX_HPS_BYTES);
 }
 
 /* ---- environment --------------------------------------------------------------------------------- */

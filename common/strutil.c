@@ -40,6 +40,17 @@ int str_parse_u64(const char *s, uint64_t *out)
 	return 0;
 }
 
+int str_parse_member(const char *s, uint64_t *array, uint32_t *index)
+{
+	uint64_t a, i;
+
+	if (take_u64(&s, &a) < 0 || *s++ != '.' || take_u64(&s, &i) < 0 || *s || !a || i > UINT32_MAX)
+		return -1;
+	*array = a;
+	*index = (uint32_t)i;
+	return 0;
+}
+
 static int size_unit(const char *s, uint64_t *unit)
 {
 	static const char letters[] = "KMGTP";

@@ -16,6 +16,8 @@ const char *str_size(uint64_t bytes, char *out, size_t out_size); /* "8.0GiB" */
 /* "90", "90s", "5m", "2h", "7d", "1h30m" -> seconds. */
 int str_parse_duration(const char *s, uint64_t *seconds, struct err *e);
 const char *str_duration(uint64_t seconds, char *out, size_t out_size); /* "1h30m", "42s" */
+/* "17.3": a member of an array. */
+int str_parse_member(const char *s, uint64_t *array, uint32_t *index);
 int str_parse_u64(const char *s, uint64_t *out); /* whole string, decimal; -1 when not */
 /* Nearest of a NULL-terminated list by edit distance <= max(2, len/3), else NULL. */
 const char *str_nearest(const char *s, const char *const *known);

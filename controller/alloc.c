@@ -213,6 +213,8 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	struct sched_reason r;
 	uint32_t n_deps;
 
+	if (j->r.array && array_parks(c, j))
+		return;
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
 	wait_begin(c, j, spec->max_wait_s);

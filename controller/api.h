@@ -13,6 +13,7 @@ void api_jobs_list(struct call *c, struct io *io);
 void api_jobs_submit(struct call *c, struct io *io);
 void api_jobs_resolve(struct call *c, struct io *io);
 void api_job_get(struct call *c, struct io *io);
+void api_job_members(struct call *c, struct io *io);
 void api_job_set(struct call *c, struct io *io);
 void api_job_rm(struct call *c, struct io *io);
 void api_job_stop(struct call *c, struct io *io);

@@ -58,6 +58,8 @@ void api_jobs_list(struct call *c, struct io *io)
 	    .before_id = query_u64(c, "before", 0),
 	    .limit = (uint32_t)(query_u64(c, "limit", 100) > 1000 ? 1000 : query_u64(c, "limit", 100)),
 	    .with_deleted = query_bool(c, "deleted"),
+	    .with_members = query_bool(c, "members"),
+	    .array = query_u64(c, "array", 0),
 	};
 	cleanup_free char *key = NULL;
 	struct err e;
@@ -115,13 +117,29 @@ void api_job_get(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* "17", "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
+void api_job_members(struct call *c, struct io *io)
+{
+	const char *metric = query_str(c, "metric");
+	uint64_t limit = query_u64(c, "limit", 0);
+	struct err e;
+	cJSON *list;
+
+	list = store_members_json(io->reader, param_job(c), metric && *metric ? metric : NULL,
+	                          limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit, &e);
+	if (list)
+		call_json(c, 200, list);
+	else
+		call_fail(c, &e);
+}
+
+/* "17", "17.3", "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
 static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
 	cleanup_free char *name = NULL;
-	uint64_t nth = 0;
+	uint64_t nth = 0, array;
 	struct job_row row;
+	uint32_t index;
 
 	memset(&row, 0, sizeof(row));
 	if (str_parse_u64(ref, job) == 0) {
@@ -130,6 +148,8 @@ static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job
 		job_row_fini(&row);
 		return rc;
 	}
+	if (str_parse_member(ref, &array, &index) == 0)
+		return store_member_id(io->reader, array, index, job, e);
 	if (tilde && str_parse_u64(tilde + 1, &nth) == 0 && nth <= 1000000)
 		name = xstrndup(ref, (size_t)(tilde - ref));
 	else
@@ -151,7 +171,7 @@ void api_jobs_resolve(struct call *c, struct io *io)
 	cJSON *o;
 
 	if (!ref || !*ref) {
-		call_problem(c, 400, NULL, "ref: missing; an id, \"last\", a name or NAME~1");
+		call_problem(c, 400, NULL, "ref: missing; an id, a member (17.3), \"last\", a name or NAME~1");
 		return;
 	}
 	if (resolve(c, io, ref, &job, &e) < 0) {

@@ -30,7 +30,7 @@ static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_
 
 	if (j) {
 		*status = j->r.status;
-		*attempts = j->r.attempts;
+		*attempts = j->r.members ? j->r.started_us != 0 : j->r.attempts;
 		return 0;
 	}
 	if (id > c->next_job_id || !c->io.job_row)
@@ -41,7 +41,7 @@ static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_
 		return -1;
 	}
 	st = state_find(STATE_JOB, row.status);
-	*attempts = row.attempts;
+	*attempts = row.members ? row.started_us != 0 : row.attempts;
 	job_row_fini(&row);
 	if (st < 0)
 		return err_set(e, ERR_INTERNAL, "job %llu is in no known status", (unsigned long long)id);
@@ -99,6 +99,12 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 		if (w == WAIT_NEVER)
 			return err_set(e, ERR_CONFLICT, "after[%zu]: this job could never start: it %s", i,
 			               never_text(a, status, text, sizeof text));
+		if (w == WAIT_OPEN && a->kind == SPEC_AFTER_START && job_find(c, a->job) &&
+		    job_find(c, a->job)->r.members)
+			return err_set(e, ERR_CONFLICT,
+			               "after[%zu]: job %llu starts by its members: wait for one of them, or for its end "
+			               "(afterany:%llu)",
+			               i, (unsigned long long)a->job, (unsigned long long)a->job);
 		if (w == WAIT_OVER || ++open > 3)
 			continue;
 		used += snprintf(note + used, n - (size_t)used, "%sjob %llu %s", open > 1 ? ", " : "waits for ",

@@ -75,6 +75,7 @@ void core_destroy(struct core *c)
 	turns_drop(c, &closing);
 	metrics_drop(c, &closing);
 	state_clear(c);
+	array_rm_clear(c);
 	queues_clear(c);
 	instances_clear(c);
 	reserves_clear(c);
@@ -300,7 +301,10 @@ void core_end_turn(struct core *c)
 	if (c->stopping)
 		return;
 	review_touched(c);
+	arrays_step(c);
 	schedule(c);
 	review_touched(c);
+	if (arrays_busy(c)) /* the rest in the next turn: reports must not wait */
+		c->more_decisions = 1;
 	turn_commit(c);
 }

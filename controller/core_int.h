@@ -127,10 +127,29 @@ struct active { /* of a job with an attempt that goes on, not stored */
 	char *upload_text, *program_says;
 };
 
+/* Of an array or a sweep that has not ended: its members, as far as their records are not enough (array.c).
+ * Not stored: it follows from them. */
+struct carray {
+	struct job_spec *spec; /* what they have in common; where they lie in the queue follows from it alone */
+	cJSON *text;           /* of the specification, and the client's facts: until all are made */
+	char *run;
+	uint32_t made;            /* members before it have records */
+	uint32_t n[N_JOB_STATUS]; /* of those that are made */
+	uint32_t admitted;        /* given to the scheduler, or holding resources */
+	uint32_t next;            /* none before it waits to be admitted */
+	uint32_t stop_at;         /* those before it were told to stop, when that is wanted */
+	uint32_t halved;          /* of the stopped ones: by successive halving */
+	uint32_t failed[3];       /* first ones that did */
+	uint32_t n_failed;        /* of these */
+	uint8_t busy;             /* in core->arrays */
+	struct cjob *busy_next, *busy_prev;
+};
+
 struct cjob {
 	struct job_rec r;
 	char *spec, *run; /* texts; NULL = only in the store */
 	struct active *act;
+	struct carray *arr;   /* NULL: it has no members */
 	struct strv *avoid;   /* nodes that did not get ready */
 	uint64_t deadline_us; /* boot; UINT64_MAX none */
 	uint64_t wait_end_us,
@@ -140,6 +159,7 @@ struct cjob {
 	uint32_t max_wait_s; /* in the queue; 0 none */
 	uint8_t to_queue;    /* loaded, or changed: the scheduler does not have it yet */
 	uint8_t typed;       /* queued: it asks for instance types */
+	uint8_t admitted;    /* of a member: its array lets it wait with the scheduler, or run */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;
@@ -216,6 +236,8 @@ struct core {
 	struct idem *idem;
 	struct token *tokens;
 	struct cjob *touched, *turn_jobs;
+	struct cjob *arrays;       /* array.c: something may be to be done for them */
+	struct array_rm *removing; /* arrays whose members' data goes */
 	struct cnode *dirty_nodes;
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
@@ -305,6 +327,37 @@ struct active *active_new(struct core *c, struct cjob *j,
 void active_free(struct core *c, struct cjob *j);
 struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
 uint32_t place_index(const struct cjob *j, const struct place_rec *p);
+
+/* ---- array.c, array_req.c --------------------------------------------------------------------- */
+/* j gets what its members have in common: from its specification. */
+int array_open(struct core *c, struct cjob *j, const char *spec, const char *run, struct err *e);
+void array_free(struct core *c, struct cjob *j);
+void array_touch(struct core *c, struct cjob *j);
+/* A member's status is another one now. */
+void array_follow(struct core *c, struct cjob *member, int was_new, enum job_status before);
+/* 1: a member waits with its array until that lets it go to the scheduler. */
+int array_parks(struct core *c, const struct cjob *member);
+void array_close(struct core *c,
+                 struct cjob *j); /* members that wait with the scheduler wait with it again */
+void array_load(struct core *c, const struct cjob *member);          /* one that has not ended */
+void array_load_ended(struct core *c, const struct member_row *row); /* one that has */
+void array_loaded(struct core *c, struct cjob *j);                   /* all of them are there */
+void arrays_step(struct core *c);                                    /* a part of what is to be done */
+int arrays_busy(const struct core *c);
+/* Requests for the whole of it. */
+void array_stop(struct core *c, struct request *rq, struct cjob *j);
+void array_hold(struct core *c, struct request *rq, struct cjob *j);
+void array_release(struct core *c, struct request *rq, struct cjob *j);
+void array_why(struct core *c, struct request *rq, struct cjob *j);
+void array_why_member(struct core *c, const struct cjob *j, char *out,
+                      size_t n); /* one that is not admitted */
+void array_rm(struct core *c, struct request *rq, struct cjob *j);
+int array_rm_step(struct core *c, uint32_t *budget); /* 1: there is more */
+void array_rm_clear(struct core *c);
+/* ops.c: a job that has not ended, with the data of the event. Takes d. 1: at once, it had not begun. */
+int job_stop(struct core *c, struct cjob *j, cJSON *d);
+cJSON *event_by(const struct core *c, const struct request *rq, const char *what);
+void op_answer(struct core *c, struct request *rq, const struct cjob *j, const char *text);
 
 /* ---- alloc.c, start.c, review.c, kill.c ------------------------------------------------------ */
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */

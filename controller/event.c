@@ -4,6 +4,7 @@
  */
 #include "controller/event.h"
 #include "common/xalloc.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static int64_t num(const struct ctx *c, const char *key, int64_t def)
 
 static int move_job(struct ctx *c, enum job_status to)
 {
-	if (!state_move_ok(STATE_JOB, (int)c->r->status, (int)to))
+	if (!state_move_ok(c->r->members ? STATE_ARRAY : STATE_JOB, (int)c->r->status, (int)to))
 		return err_set(c->e, ERR_INTERNAL, "%s: a job that is %s cannot become %s", event_name(c->type),
 		               state_name(STATE_JOB, (int)c->r->status), state_name(STATE_JOB, (int)to));
 	return 0;
@@ -121,6 +122,8 @@ static int apply_submitted(struct ctx *c)
 	r->priority = num(c, "priority", 0);
 	r->nodes = (uint32_t)num(c, "nodes", 0);
 	r->gpus = (uint32_t)num(c, "gpus", 0);
+	r->array = (uint64_t)num(c, "array", 0);
+	r->members = (uint32_t)num(c, "members", 0);
 	r->status = (enum job_status)status;
 	r->created_us = c->at_us;
 	r->queued_us = status == JOB_QUEUED ? c->at_us : 0;
@@ -132,9 +135,12 @@ static int apply_status(struct ctx *c) /* held, released */
 {
 	enum job_status to = c->type == EV_HELD ? JOB_HELD : JOB_QUEUED;
 
+	if (c->type == EV_RELEASED && c->r->members && c->r->started_us) /* it goes on */
+		to = JOB_RUNNING;
+
 	if (move_job(c, to) < 0)
 		return -1;
-	if (to == JOB_QUEUED && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
+	if (to != JOB_HELD && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
 		return err_set(c->e, ERR_INTERNAL, "released: the job is not held");
 	c->r->status = to;
 	if (to == JOB_QUEUED)
@@ -159,6 +165,34 @@ static int apply_changed(struct ctx *c)
 	return 0;
 }
 
+static int apply_members_run(struct ctx *c)
+{
+	if (!c->r->members)
+		return err_set(c->e, ERR_INTERNAL, "members_run: the job has no members");
+	/* Held: what runs ends, and no other starts. */
+	if (c->r->status != JOB_HELD && move_job(c, JOB_RUNNING) < 0)
+		return -1;
+	if (c->r->status != JOB_HELD)
+		c->r->status = JOB_RUNNING;
+	c->r->started_us = c->at_us;
+	return 0;
+}
+
+static int apply_rung(struct ctx *c)
+{
+	const cJSON *v = item(c, "value");
+	char number[40], *all;
+
+	if (!c->r->array)
+		return err_set(c->e, ERR_INTERNAL, "rung: the job is no member");
+	/* A value that is no number is written as null, and is worse than any. */
+	snprintf(number, sizeof number, "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
+	all = xasprintf("%s%s%s", c->r->rungs ? c->r->rungs : "", c->r->rungs ? " " : "", number);
+	rec_set(&c->r->rungs, all);
+	free(all);
+	return 0;
+}
+
 static int apply_reason(struct ctx *c)
 {
 	rec_set(&c->r->reason, str(c, "reason"));
@@ -170,6 +204,8 @@ static int apply_wanted(struct ctx *c)
 	if (job_ended(c->r->status))
 		return err_set(c->e, ERR_INTERNAL, "%s: the job has ended", event_name(c->type));
 	c->r->wanted = c->type == EV_STOP_WANTED ? WANT_STOP : WANT_REQUEUE;
+	if (cJSON_IsTrue(item(c, "halved")))
+		c->r->halved = 1;
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;
 }
@@ -212,6 +248,8 @@ static int apply_ended(struct ctx *c)
 		return err_set(c->e, ERR_INTERNAL, "ended: completed without exit code 0");
 	c->r->status = (enum job_status)to;
 	c->r->wanted = WANT_NOTHING;
+	if (cJSON_IsTrue(item(c, "halved")))
+		c->r->halved = 1;
 	c->r->ended_us = c->at_us;
 	c->r->exit_code = (int32_t)num(c, "exit_code", -1);
 	rec_set(&c->r->reason, str(c, "reason"));

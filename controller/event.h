@@ -22,7 +22,9 @@
 	E(EV_RELEASED, "released", status)                                                                       \
 	E(EV_CHANGED, "changed", changed) /* priority, queue, notes, name, pinned, max_runtime_s */              \
 	E(EV_AWAITED, "awaited", reason)  /* another job did what this one waited for; reason: what is open */   \
-	E(EV_TAGGED, "tagged", nothing)   /* key, value (null: removed) */                                       \
+	E(EV_MEMBERS_RUN, "members_run", members_run) /* of an array: the first of them has started */           \
+	E(EV_RUNG, "rung", rung)        /* of a member: its value at a comparison of successive halving */       \
+	E(EV_TAGGED, "tagged", nothing) /* key, value (null: removed) */                                         \
 	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                 \
 	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                           \
 	E(EV_PLACED, "placed", placed) /* an attempt begins: nodes, GPUs, epoch */                               \

@@ -100,6 +100,14 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 	    [SCHED_DEPENDS] = "jobs",    [SCHED_NEVER] = "jobs",       [SCHED_RESERVED] = "reservation"};
 	struct sched_reason r;
 
+	if (j->r.array && !j->admitted) {
+		char text[300];
+
+		cJSON_AddItemToArray(waits, cJSON_CreateString("turn"));
+		array_why_member(c, j, text, sizeof text);
+		say(l, "%s", text);
+		return;
+	}
 	sched_explain(c->sched, j->r.id, &r);
 	cJSON_AddItemToArray(waits, cJSON_CreateString(what[r.why]));
 	json_add_u64(body, "ahead", r.ahead);
@@ -229,12 +237,18 @@ void req_why(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	struct line l = {.n = 0};
+	char ref[REC_REF_SIZE];
 	cJSON *body, *waits;
 
 	if (!j)
 		return;
+	if (j->r.members) {
+		array_why(c, rq, j);
+		return;
+	}
 	body = cJSON_CreateObject();
 	json_add_u64(body, "id", j->r.id);
+	json_add_str(body, "ref", rec_ref(&j->r, ref));
 	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
 	waits = cJSON_AddArrayToObject(body, "waits_for");
 	if (j->r.status == JOB_QUEUED) {
@@ -435,8 +449,10 @@ static cJSON *active_json(const struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	cJSON *o = cJSON_CreateObject(), *nodes, *metrics;
+	char ref[REC_REF_SIZE];
 
 	json_add_u64(o, "id", j->r.id);
+	json_add_str(o, "ref", rec_ref(&j->r, ref));
 	json_add_str(o, "name", j->r.name);
 	json_add_str(o, "owner", j->r.owner);
 	json_add_str(o, "status", state_name(STATE_JOB, (int)j->r.status));
@@ -482,6 +498,7 @@ static cJSON *waiting_json(const struct core *c)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct cjob *j = job_find(c, ids[i]);
+		char ref[REC_REF_SIZE];
 		struct sched_reason r;
 		cJSON *o;
 
@@ -492,6 +509,7 @@ static cJSON *waiting_json(const struct core *c)
 			sched_explain(c->sched, ids[i], &r);
 		o = cJSON_CreateObject();
 		json_add_u64(o, "id", j->r.id);
+		json_add_str(o, "ref", rec_ref(&j->r, ref));
 		json_add_str(o, "name", j->r.name);
 		json_add_str(o, "owner", j->r.owner);
 		cJSON_AddNumberToObject(o, "priority", (double)j->r.priority);

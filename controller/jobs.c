@@ -34,6 +34,7 @@ void job_free(struct core *c, struct cjob *j)
 	if (j->touched)
 		DL_DELETE2(c->touched, j, touch_prev, touch_next);
 	active_free(c, j);
+	array_free(c, j);
 	HASH_DELETE(hh, c->jobs, j);
 	rec_fini(&j->r);
 	free(j->spec);

@@ -14,6 +14,7 @@ void state_clear(struct core *c)
 	struct cjob *j, *jt;
 	struct cnode *n, *nt;
 
+	array_rm_clear(c);
 	HASH_ITER (hh, c->jobs, j, jt)
 		job_free(c, j);
 	HASH_ITER (hh, c->nodes, n, nt)
@@ -57,10 +58,22 @@ static int on_job(const struct job_row *row, void *arg)
 		job_free(c, j);
 		return 0;
 	}
-	c->counts[j->r.status]++;
+	c->counts[j->r.status] += !j->r.members;
 	c->unfinished++;
 	queue_jobs(c, j->r.queue, 1);
 	j->spec_saved = 1;
+	if (j->r.members) {
+		if (!row->spec || array_open(c, j, row->spec, row->run, &e) < 0)
+			log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
+			          row->spec ? e.text : "none");
+		return 0;
+	}
+	if (j->r.array) {
+		j->admitted = j->r.status >= JOB_STARTING && j->r.status <= JOB_STOPPING;
+		array_load(c, j);
+		if (j->r.status == JOB_QUEUED && array_parks(c, j))
+			return 0;
+	}
 	if (j->r.status != JOB_QUEUED || j->r.attempts) {
 		if (j->r.status != JOB_HELD) {
 			j->spec = xstrdup(row->spec);
@@ -267,6 +280,12 @@ static void resume_active(struct core *c, struct cjob *j)
 	job_touch(c, j);
 }
 
+static int on_member(const struct member_row *row, void *arg)
+{
+	array_load_ended(arg, row);
+	return 0;
+}
+
 static int on_ended(const char *status, uint64_t jobs, void *arg)
 {
 	int s = state_find(STATE_JOB, status);
@@ -285,6 +304,7 @@ static int load(struct core *c, struct err *e)
 	                       .token = on_token,
 	                       .idem = on_idem,
 	                       .answer = on_answer,
+	                       .member = on_member,
 	                       .ended = on_ended,
 	                       .queue = on_queue,
 	                       .usage = on_usage,
@@ -307,7 +327,9 @@ static int load(struct core *c, struct err *e)
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		node_update_sched(c, n, 1);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
-		if (j->to_queue) {
+		if (j->r.members) {
+			array_loaded(c, j);
+		} else if (j->to_queue) {
 			job_touch(c, j);
 		} else if (j->r.status >= JOB_STARTING && j->r.status <= JOB_STOPPING) {
 			resume_active(c, j);

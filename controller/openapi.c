@@ -26,28 +26,42 @@ static const struct {
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
-     "ranks:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? max_price_usd:n?",
+     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? "
+     "max_price_usd:n?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
      "expected_nodes: as believed now; max_price_usd: until its time limit"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
-     "id:i name:s? owner:s? status:s created_at:t? started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? "
-     "attempts:a? metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s?",
-     "dropped: logs, bundle, metrics, artifacts that rm (deleted) or retention has removed, and when; of "
+     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s created_at:t? "
+     "started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? attempts:a? "
+     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s?",
+     "ref: the id as people write it, 17.3 of a member; array: what it is a member of; members: of an array "
+     "or "
+     "sweep; halved: stopped early, as others were better; dropped: logs, bundle, metrics, artifacts that rm "
+     "(deleted) or retention has removed, and when; of "
      "metrics the "
      "summary stays; max_runtime_s: the time limit that applies; max_runtime_from: specification, set "
      "(later) or "
      "default"},
-    {"Changed", "id:i name:s? status:s text:s",
+    {"ArrayOf", "job:i index:i", "the member number `index`, from 0, of that job"},
+    {"MemberCounts", "count:i waiting:i running:i completed:i failed:i stopped:i",
+     "waiting: held ones and those that are still to be made, too; running: all that hold resources"},
+    {"MemberList", "metric:s? goal:s? made:i members:a<Member>",
+     "the best first when there is a metric, else by index; made: how many have a record yet"},
+    {"Member", "id:i ref:s array:O<ArrayOf> status:s reason:s? values:o metric:O<MemberMetric>?",
+     "a job, with the values that its sweep gave it and what it came to"},
+    {"MemberMetric", "best:n? last:n? min:n? max:n? step:i?",
+     "best: min or max, as the goal is; the strings nan, inf, -inf for what is no number"},
+    {"Changed", "id:i ref:s name:s? status:s text:s",
      "status: after the change; text: what was done, or was so already"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
     {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
-     "id:i status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
+     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
      "possible_instances:i? expected_start:t? expected_whole:b? next:a?",
      "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
      "and "
@@ -129,9 +143,9 @@ static const struct {
      "problem: why nothing can be recorded at the moment"},
     {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
-    {"TopRunning", "id:i name:s? owner:s? status:s attempt:i gpus:i started_at:t? nodes:S metrics:o",
+    {"TopRunning", "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? nodes:S metrics:o",
      "at most 1,000; metrics: the last value of each"},
-    {"TopWaiting", "id:i name:s? owner:s? priority:i nodes:i gpus:i queued_at:t? text:s",
+    {"TopWaiting", "id:i ref:s name:s? owner:s? priority:i nodes:i gpus:i queued_at:t? text:s",
      "the first 20; text: why, of the first 5"},
     {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
     {"Login", "token:s", NULL},

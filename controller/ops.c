@@ -36,11 +36,13 @@ struct cjob *req_job(struct core *c, struct request *rq)
 	return j;
 }
 
-static void answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
+void op_answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
 {
 	cJSON *body = cJSON_CreateObject();
+	char ref[REC_REF_SIZE];
 
 	json_add_u64(body, "id", j->r.id);
+	json_add_str(body, "ref", rec_ref(&j->r, ref));
 	json_add_str(body, "name", j->r.name);
 	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
 	json_add_str(body, "text", text);
@@ -58,7 +60,7 @@ static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
-static cJSON *by(const struct core *c, const struct request *rq, const char *what)
+cJSON *event_by(const struct core *c, const struct request *rq, const char *what)
 {
 	cJSON *d = cJSON_CreateObject();
 	char *reason = xasprintf("%s by %.100s", what, req_user(c, rq));
@@ -69,12 +71,28 @@ static cJSON *by(const struct core *c, const struct request *rq, const char *wha
 	return d;
 }
 
+int job_stop(struct core *c, struct cjob *j, cJSON *d)
+{
+	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
+		alloc_unqueue(c, j);
+		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
+		job_post(c, j, EV_ENDED, d);
+		return 1;
+	}
+	/* While it ends for another reason, that reason stays the one that is told. */
+	if (j->r.att && j->r.att->state == ATT_ENDING)
+		cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
+		                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+	job_post(c, j, EV_STOP_WANTED, d);
+	job_touch(c, j);
+	return 0;
+}
+
 void req_stop(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	int64_t grace = -1;
 	struct err e;
-	cJSON *d;
 
 	if (!j)
 		return;
@@ -83,29 +101,19 @@ void req_stop(struct core *c, struct request *rq)
 		return;
 	}
 	if (job_ended(j->r.status)) {
-		answer(c, rq, j, "it has ended already");
+		op_answer(c, rq, j, "it has ended already");
+		return;
+	}
+	if (j->r.members) {
+		array_stop(c, rq, j);
 		return;
 	}
 	if (j->act && grace >= 0 && j->r.wanted != WANT_STOP)
 		j->act->grace_ms = (uint32_t)grace * 1000;
-	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
-		alloc_unqueue(c, j);
-		d = by(c, rq, "stopped");
-		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
-		job_post(c, j, EV_ENDED, d);
-		answer(c, rq, j, "stopped");
-		return;
-	}
-	if (j->r.wanted != WANT_STOP) {
-		/* While it ends for another reason, that reason stays the one that is told. */
-		d = by(c, rq, "stopped");
-		if (j->r.att && j->r.att->state == ATT_ENDING)
-			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
-			                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
-		job_post(c, j, EV_STOP_WANTED, d);
-		job_touch(c, j);
-	}
-	answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
+	if (j->r.wanted != WANT_STOP && job_stop(c, j, event_by(c, rq, "stopped")))
+		op_answer(c, rq, j, "stopped");
+	else
+		op_answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
 }
 
 /* ---- hold, release, requeue ------------------------------------------------------------------ */
@@ -117,7 +125,11 @@ void req_hold(struct core *c, struct request *rq)
 	if (!j || refuse_ended(c, rq, j, ""))
 		return;
 	if (j->r.status == JOB_HELD) {
-		answer(c, rq, j, "it is held already");
+		op_answer(c, rq, j, "it is held already");
+		return;
+	}
+	if (j->r.members) {
+		array_hold(c, rq, j);
 		return;
 	}
 	if (j->r.status != JOB_QUEUED) {
@@ -128,8 +140,8 @@ void req_hold(struct core *c, struct request *rq)
 		return;
 	}
 	alloc_unqueue(c, j);
-	job_post(c, j, EV_HELD, by(c, rq, "held"));
-	answer(c, rq, j, "held");
+	job_post(c, j, EV_HELD, event_by(c, rq, "held"));
+	op_answer(c, rq, j, "held");
 }
 
 void req_release(struct core *c, struct request *rq)
@@ -146,7 +158,11 @@ void req_release(struct core *c, struct request *rq)
 		char text[80];
 
 		snprintf(text, sizeof text, "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
-		answer(c, rq, j, text);
+		op_answer(c, rq, j, text);
+		return;
+	}
+	if (j->r.members) {
+		array_release(c, rq, j);
 		return;
 	}
 	s = job_parse_spec(c, j, &e);
@@ -163,7 +179,7 @@ void req_release(struct core *c, struct request *rq)
 	if (job_post(c, j, EV_RELEASED, d) == 0)
 		alloc_queue(c, j, s);
 	spec_destroy(s);
-	answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
+	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
 }
 
 void req_requeue(struct core *c, struct request *rq)
@@ -177,8 +193,15 @@ void req_requeue(struct core *c, struct request *rq)
 	         (unsigned long long)j->r.id);
 	if (refuse_ended(c, rq, j, advice))
 		return;
+	if (j->r.members) {
+		reply_fail(
+		    c, rq, ERR_CONFLICT,
+		    "job %llu is not run itself, its members are: jobctl requeue %llu.0 sends one of them back",
+		    (unsigned long long)j->r.id, (unsigned long long)j->r.id);
+		return;
+	}
 	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
-		answer(c, rq, j, "it waits already");
+		op_answer(c, rq, j, "it waits already");
 		return;
 	}
 	if (j->r.wanted == WANT_STOP) {
@@ -186,7 +209,7 @@ void req_requeue(struct core *c, struct request *rq)
 		return;
 	}
 	if (j->r.wanted != WANT_REQUEUE) {
-		cJSON *d = by(c, rq, "requeued");
+		cJSON *d = event_by(c, rq, "requeued");
 
 		if (j->r.att && j->r.att->state == ATT_ENDING)
 			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
@@ -194,7 +217,7 @@ void req_requeue(struct core *c, struct request *rq)
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
-	answer(c, rq, j, "its processes are ended, then it waits again");
+	op_answer(c, rq, j, "its processes are ended, then it waits again");
 }
 
 /* ---- set ------------------------------------------------------------------------------------- */
@@ -246,6 +269,10 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		    e, ERR_CONFLICT,
 		    "job %llu is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
 		    (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+	if (j->r.members && (ch->time_s || ch->queue || ch->priority != j->r.priority))
+		return err_set(e, ERR_CONFLICT,
+		               "job %llu is not run itself, its members are: jobctl set %llu.0-%u changes them",
+		               (unsigned long long)j->r.id, (unsigned long long)j->r.id, j->r.members - 1);
 	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
@@ -347,7 +374,7 @@ void req_set(struct core *c, struct request *rq)
 		j->act->max_runtime_us = max_runtime_s(c, j, j->act->spec) * 1000000;
 		job_touch(c, j);
 	}
-	answer(c, rq, j, "changed");
+	op_answer(c, rq, j, "changed");
 }
 
 void req_rm(struct core *c, struct request *rq)
@@ -368,6 +395,10 @@ void req_rm(struct core *c, struct request *rq)
 		           (unsigned long long)j->r.id);
 		return;
 	}
+	if (j->r.members) {
+		array_rm(c, rq, j);
+		return;
+	}
 	if (!j->r.deleted) {
 		d = cJSON_CreateObject();
 		json_add_str(d, "by", req_user(c, rq));
@@ -375,5 +406,5 @@ void req_rm(struct core *c, struct request *rq)
 		store_txn_drop(turn_now(c)->txn, j->r.id, STORE_ALL, now_real(c));
 		hold_remove_data(c, j->r.id);
 	}
-	answer(c, rq, j, "its logs, metrics, source and artifacts are removed; the record stays");
+	op_answer(c, rq, j, "its logs, metrics, source and artifacts are removed; the record stays");
 }

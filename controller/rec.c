@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/xalloc.h"
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SKEW_US                                                                                              \
@@ -41,10 +42,19 @@ void attempt_rec_free(struct attempt_rec *a)
 	free(a);
 }
 
+const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
+{
+	if (r->array)
+		snprintf(out, REC_REF_SIZE, "%llu.%u", (unsigned long long)r->array, rec_index(r));
+	else
+		snprintf(out, REC_REF_SIZE, "%llu", (unsigned long long)r->id);
+	return out;
+}
+
 void rec_fini(struct job_rec *r)
 {
-	char **strings[] = {&r->name,    &r->owner,  &r->experiment, &r->notes,       &r->queue,      &r->reason,
-	                    &r->cleanup, &r->bundle, &r->idem_key,   &r->idem_digest, &r->spec_sha256};
+	char **strings[] = {&r->name,    &r->owner,  &r->experiment, &r->notes,       &r->queue,       &r->reason,
+	                    &r->cleanup, &r->bundle, &r->idem_key,   &r->idem_digest, &r->spec_sha256, &r->rungs};
 
 	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
 		free(*strings[i]);
@@ -95,6 +105,10 @@ void rec_job_row(const struct job_rec *r, struct job_row *out)
 	    .nodes = r->nodes,
 	    .gpus = r->gpus,
 	    .cleanup = text_of(r->cleanup),
+	    .array = r->array,
+	    .members = r->members,
+	    .halved = r->halved,
+	    .rungs = text_of(r->rungs),
 	};
 }
 
@@ -272,6 +286,10 @@ int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e
 	r->nodes = row->nodes;
 	r->gpus = row->gpus;
 	r->max_runtime_s = run_max_runtime(row->run);
+	r->array = row->array;
+	r->members = row->members;
+	r->halved = row->halved;
+	rec_set(&r->rungs, row->rungs);
 	return 0;
 }
 
@@ -562,13 +580,15 @@ const char *rec_check(const struct job_rec *r)
 		return "ended_us and status disagree";
 	if (job_ended(r->status) && r->wanted != WANT_NOTHING)
 		return "an ended job still wants something";
+	if (r->status == JOB_COMPLETED && r->exit_code != 0)
+		return "completed with an exit code";
+	if (r->members)
+		return r->att || r->attempts ? "an array with an attempt of its own" : NULL;
 	if (busy && (!r->att || r->att->state == ATT_ENDED))
 		return "busy without an attempt that goes on";
 	if (!busy && r->att && r->att->state != ATT_ENDED)
 		return "an attempt goes on without the job";
 	if (r->status == JOB_RUNNING && r->att->state != ATT_RUNNING)
 		return "the job runs, its attempt does not";
-	if (r->status == JOB_COMPLETED && r->exit_code != 0)
-		return "completed with an exit code";
 	return r->att ? check_attempt(r) : NULL;
 }

@@ -69,9 +69,19 @@ struct job_rec {
 	enum wanted wanted;
 	uint32_t attempts, nodes, gpus;
 	uint8_t pinned, deleted;
+	uint64_t array;   /* of a member: the job that it belongs to; its id is array + 1 + its index */
+	uint32_t members; /* of an array or a sweep; such a job has no attempts: it is what its members are */
+	uint8_t halved;   /* of a member: successive halving wants it stopped */
+	char *rungs;      /* of a member: its values at the comparisons of successive halving, parted by blanks */
 	struct attempt_rec *att; /* newest; NULL before the first, and when none is needed any more */
 };
 
+static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
+{
+	return (uint32_t)(r->id - r->array - 1);
+}
+#define REC_REF_SIZE 48
+const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE]); /* "17", or "17.3" of a member */
 void rec_fini(struct job_rec *r);
 void attempt_rec_free(struct attempt_rec *a);
 void rec_set(char **p, const char *v); /* "" and NULL are kept as NULL */

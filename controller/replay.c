@@ -47,6 +47,10 @@ static int job_fields(const struct job_row *mine, const struct job_row *row, cha
 	DIFF_STR(reason);
 	DIFF_STR(wanted);
 	DIFF_STR(cleanup);
+	DIFF_STR(rungs);
+	DIFF_NUM(array);
+	DIFF_NUM(members);
+	DIFF_NUM(halved);
 	DIFF_NUM(priority);
 	DIFF_NUM(created_us);
 	DIFF_NUM(queued_us);

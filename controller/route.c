@@ -85,6 +85,11 @@ static int check_param(const char *name, size_t n, const char *value, struct err
 	uint64_t id;
 
 	if (n == 2 && !strncmp(name, "id", 2)) {
+		uint64_t array;
+		uint32_t index;
+
+		if (str_parse_member(value, &array, &index) == 0 && array > 0 && array <= INT64_MAX)
+			return 0; /* looked up when it is known who asks */
 		if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
 			return err_set(e, ERR_NOT_FOUND,
 			               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",
@@ -408,6 +413,21 @@ static int identify(struct call *c, struct io *io, struct err *e)
 	return 0;
 }
 
+/* "17.3" -> the id of that member. */
+static int member_param(struct call *c, struct io *io, struct err *e)
+{
+	uint64_t array, id;
+	uint32_t index;
+
+	if (str_parse_member(c->params[0], &array, &index) < 0)
+		return 0;
+	if (store_member_id(io->reader, array, index, &id, e) < 0)
+		return -1;
+	free(c->params[0]);
+	c->params[0] = xasprintf("%" PRIu64, id);
+	return 0;
+}
+
 /* Does the job exist, and may this user touch it? */
 static int check_job(struct call *c, struct io *io, struct err *e)
 {
@@ -472,7 +492,7 @@ void route_dispatch(struct call *c, void *arg)
 	} else if (c->route->flags & RF_LATER) {
 		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet",
 		             http_method_name(c->method), c->route->pattern);
-	} else if ((c->route->flags & RF_JOB) && check_job(c, io, &e) < 0) {
+	} else if ((c->route->flags & RF_JOB) && (member_param(c, io, &e) < 0 || check_job(c, io, &e) < 0)) {
 		call_fail(c, &e);
 	} else {
 		c->route->handler(c, io);

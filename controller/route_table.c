@@ -18,12 +18,19 @@ static const struct route table[] = {
     {HTTP_POST, JOBS, ROLE_JOB, RF_WRITE | RF_SPEC, api_jobs_submit, "", "Submit", "Submitted",
      "submit a job"},
     {HTTP_GET, JOBS, ROLE_USER, 0, api_jobs_list,
-     "owner:s mine:b status:s name:s text:s experiment:s tag:s before:u limit:u deleted:b", NULL, "JobList",
-     "list jobs, newest first; before and next make pages"},
+     "owner:s mine:b status:s name:s text:s experiment:s tag:s before:u limit:u deleted:b members:b array:u",
+     NULL, "JobList",
+     "list jobs, newest first; before and next make pages; an array or sweep is one of them, unless members "
+     "or "
+     "array=ID ask for its members"},
     {HTTP_GET, JOBS "/resolve", ROLE_JOB, 0, api_jobs_resolve, "ref:s", NULL, "JobId",
-     "id of \"last\", a name or NAME~1"},
+     "id of \"last\", a name, NAME~1 or a member (17.3)"},
     {HTTP_GET, JOB, ROLE_JOB, RF_JOB | RF_FINDS, api_job_get, "", NULL, "Job",
      "one job with attempts, metrics and artifacts"},
+    {HTTP_GET, JOB "/members", ROLE_JOB, RF_JOB | RF_FINDS, api_job_members, "metric:s limit:u", NULL,
+     "MemberList",
+     "members of an array or sweep with their values, the best first; metric: another one to compare them "
+     "by"},
     {HTTP_PATCH, JOB, ROLE_USER, RF_JOB | RF_WRITE, api_job_set, "", "JobChange", "Changed",
      "change priority, time limit, queue, notes, name, tags or pin"},
     {HTTP_DELETE, JOB, ROLE_USER, RF_JOB | RF_WRITE, api_job_rm, "", NULL, "Changed",

@@ -35,6 +35,13 @@ static const uint32_t job_moves[] = {
     [JOB_FAILED] = 0,
     [JOB_STOPPED] = 0,
 };
+/* An array or a sweep: held means that no further member starts, whatever runs. */
+#define ARRAY_ENDS (B(JOB_COMPLETED) | B(JOB_FAILED) | B(JOB_STOPPED))
+static const uint32_t array_moves[N_JOB_STATUS] = {
+    [JOB_HELD] = B(JOB_QUEUED) | B(JOB_RUNNING) | ARRAY_ENDS,
+    [JOB_QUEUED] = B(JOB_HELD) | B(JOB_RUNNING) | ARRAY_ENDS,
+    [JOB_RUNNING] = B(JOB_HELD) | ARRAY_ENDS,
+};
 static const uint32_t attempt_moves[] = {
     [ATT_PREPARING] = B(ATT_LAUNCHING) | B(ATT_ENDING),
     [ATT_LAUNCHING] = B(ATT_RUNNING) | B(ATT_ENDING),
@@ -85,6 +92,7 @@ static const struct kind {
     [STATE_PHASE] = {phase_names, COUNT(phase_names), NULL},
     [STATE_NODE] = {node_names, COUNT(node_names), node_moves},
     [STATE_CLASS] = {class_names, COUNT(class_names), NULL},
+    [STATE_ARRAY] = {job_names, COUNT(job_names), array_moves},
 };
 
 const char *state_name(enum state_kind k, int v)

@@ -59,12 +59,13 @@ enum state_kind {
 	STATE_PHASE,
 	STATE_NODE,
 	STATE_CLASS,
+	STATE_ARRAY, /* a job whose members run: the same names, other moves */
 	N_STATE_KIND
 };
 const char *state_name(enum state_kind k, int v);    /* "?" when there is none */
 int state_find(enum state_kind k, const char *name); /* -1 unknown; NULL counts as "" */
-/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE. Staying is allowed where it means nothing
- * new: it is not. */
+/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE, ARRAY. Staying is allowed where it means
+ * nothing new: it is not. */
 int state_move_ok(enum state_kind k, int from, int to);
 
 static inline int job_ended(enum job_status s)

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MEMBERS_MAX_BYTES (256 * 1024 * 1024)
+
 const char *req_user(const struct core *c, const struct request *rq)
 {
 	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
@@ -68,6 +70,24 @@ static int check_possible(struct core *c, const struct job_spec *s, char *text, 
 	}
 	/* Nothing is wrong with the text: other nodes, and it would be taken. */
 	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s", r.text);
+}
+
+/* Each member's specification is kept: of very many, or very long ones, that is too much. */
+static int check_members(const struct core *c, const struct request *rq, struct err *e)
+{
+	uint64_t n = spec_members(rq->spec), bytes = n * strlen(rq->text);
+
+	if (c->unfinished + n >= c->cfg.queue_limit)
+		return err_set(e, ERR_BUSY,
+		               "%llu members: with %llu jobs that wait or run that is more than the limit of %u",
+		               (unsigned long long)n, (unsigned long long)c->unfinished, c->cfg.queue_limit);
+	if (bytes > MEMBERS_MAX_BYTES)
+		return err_set(
+		    e, ERR_LIMIT,
+		    "%llu members with a specification of %zu bytes each are more than %d MiB in all; make "
+		    "it shorter (scripts belong into source_dir), or take fewer members",
+		    (unsigned long long)n, strlen(rq->text), MEMBERS_MAX_BYTES / (1024 * 1024));
+	return 0;
 }
 
 /* An input may come from a job of the same owner only. */
@@ -157,6 +177,8 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 	json_add_str(d, "spec_sha256", digest);
 	if (a->bundle)
 		json_add_str(d, "bundle", a->bundle);
+	if (spec_members(s))
+		json_add_u64(d, "members", spec_members(s));
 	if (rq->job)
 		json_add_u64(d, "cloned_from", rq->job);
 	if (rq->role == ROLE_JOB)
@@ -183,8 +205,11 @@ static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
 static void create(struct core *c, struct request *rq, const struct asked *a)
 {
 	struct cjob *j = job_new(c, ++c->next_job_id);
+	uint32_t members = spec_members(rq->spec);
+	struct err e;
 	cJSON *answer;
 
+	c->next_job_id += members; /* theirs follow */
 	j->spec = rq->text;
 	rq->text = NULL;
 	j->run = run_text(rq);
@@ -201,9 +226,13 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 		j->r.idem_digest = xstrdup(rq->idem_digest);
 		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id)->at_us = now_real(c);
 	}
-	if (!a->hold)
+	if (members && array_open(c, j, j->spec, j->run, &e) < 0)
+		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+	else if (!members && !a->hold)
 		alloc_queue(c, j, rq->spec);
 	answer = idem_submitted(j->r.id, j->r.name);
+	if (members)
+		json_add_u64(answer, "members", members);
 	add_limit(c, rq->spec, answer);
 	hold_reply(c, rq, 201, answer);
 }
@@ -265,17 +294,22 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[1100], when[900];
+	char text[1200], when[900], each[60] = "";
+	uint32_t members = spec_members(rq->spec);
 
 	cJSON_AddTrueToObject(body, "dry_run");
 	cJSON_AddTrueToObject(body, "possible");
+	if (members)
+		json_add_u64(body, "members", members);
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
 	foresee(c, rq, a, body, when, sizeof when);
-	snprintf(text, sizeof text, "%u instance%s, %u rank%s; %s", spec_nodes(rq->spec),
+	if (members)
+		snprintf(each, sizeof each, "%u member%s, each with ", members, members == 1 ? "" : "s");
+	snprintf(text, sizeof text, "%s%u instance%s, %u rank%s; %s%s", each, spec_nodes(rq->spec),
 	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
-	         when);
+	         members ? "the first: " : "", when);
 	json_add_str(body, "text", text);
 	add_limit(c, rq->spec, body);
 	hold_reply(c, rq, 200, body);
@@ -292,11 +326,16 @@ static void take(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "no specification");
 		return;
 	}
+	if (rq->spec->search.eta) {
+		reply_fail(c, rq, ERR_UNSUPPORTED, "search.halving is reserved and not built yet; leave it out");
+		return;
+	}
 	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
-	    check_bundle(rq, a.bundle, a.dry_run, &e) < 0 || check_refs(c, rq, &e) < 0 ||
-	    instances_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
+	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
+	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
+	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
 	    queue_holds(c, rq->spec->queue, req_user(c, rq), gpus_of(rq->spec), &e) < 0 ||
 	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);

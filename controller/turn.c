@@ -357,9 +357,10 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 	if (of_attempt(t) && r->att)
 		j->dirty_attempt = 1;
 	if (was_new || before != r->status) {
-		if (!was_new)
+		if (!was_new && !r->members) /* their members are counted */
 			c->counts[before]--;
-		c->counts[r->status]++;
+		if (!r->members)
+			c->counts[r->status]++;
 		if (was_new)
 			queue_jobs(c, r->queue, 1);
 		else if (job_ended(r->status))
@@ -370,6 +371,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 			c->unfinished--;
 		if (job_ended(r->status))
 			alloc_ended(c, j);
+		if (r->array)
+			array_follow(c, j, was_new, before);
 	}
 	return 0;
 }

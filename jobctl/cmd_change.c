@@ -15,15 +15,19 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 {
 	if (!c->json) {
 		const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
+		char id[48];
+		snprintf(id, sizeof(id), "%s", jtext(answer, "ref") ? jtext(answer, "ref") : "");
+		if (!*id)
+			snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
 		/* A stop that came too late is no error, but nothing was stopped. */
 		if (!strncmp(done, "is being", 8) && status && job_ended(status))
-			printf("job %llu has ended (%s)\n", (unsigned long long)job, status);
+			printf("job %s has ended (%s)\n", id, status);
 		else if (!strcmp(done, "is released") && status && job_ended(status))
-			printf("job %llu is %s: it %s\n", (unsigned long long)job, status, text ? text : "?");
+			printf("job %s is %s: it %s\n", id, status, text ? text : "?");
 		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
-			printf("job %llu is not held: it is %s\n", (unsigned long long)job, status ? status : "?");
+			printf("job %s is not held: it is %s\n", id, status ? status : "?");
 		else
-			printf("job %llu %s\n", (unsigned long long)job, done);
+			printf("job %s %s\n", id, done);
 		cJSON_Delete(answer);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include "jobctl/completion.h"
 #include "jobctl/completion_script.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/print.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,8 +71,7 @@ static void offer_jobs(const struct line *l, const char *verb)
 	const cJSON *j;
 	cJSON_ArrayForEach (j, jget(answer, "jobs")) {
 		char id[32];
-		const cJSON *n = jget(j, "id");
-		snprintf(id, sizeof(id), "%.0f", cJSON_IsNumber(n) ? n->valuedouble : 0);
+		snprintf(id, sizeof(id), "%.31s", print_member(j, jtext(j, "ref") ? "ref" : "id"));
 		offer(l, id);
 		if (jtext(j, "name") && *l->start)
 			offer(l, jtext(j, "name"));

@@ -7,6 +7,7 @@
 #include "common/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/members.h"
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void add_query(char **query, const char *key, const char *value)
 /* "stauts:x", "status=x", "tagteam=x": what was meant. 1: c->err says it. */
 static int nearest_term(struct ctx *c, const char *w)
 {
-	static const char *const terms[] = {"status", "owner", "name", "experiment", NULL};
+	static const char *const terms[] = {"status", "owner", "name", "experiment", "array", "sweep", NULL};
 	size_t n = strcspn(w, ":=<>");
 	char *key = xstrndup(w, n);
 	const char *near = str_nearest(key, terms), *value = w + n + strspn(w + n, ":=<>");
@@ -60,11 +61,15 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 {
 	static const struct {
 		const char *prefix, *key;
-	} known[] = {
-	    {"status:", "status"}, {"owner:", "owner"}, {"name:", "name"}, {"experiment:", "experiment"}};
+	} known[] = {{"status:", "status"},         {"owner:", "owner"}, {"name:", "name"},
+	             {"experiment:", "experiment"}, {"array:", "array"}, {"sweep:", "array"}};
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (!strncmp(w, known[i].prefix, strlen(known[i].prefix))) {
-			return add_term(c, query, known[i].key, w + strlen(known[i].prefix), w);
+			const char *value = w + strlen(known[i].prefix);
+			uint64_t id;
+			if (!strcmp(known[i].key, "array") && str_parse_u64(value, &id))
+				return ctx_fail(c, ERR_INVALID, "'%s': expected the number of a sweep or an array", w);
+			return add_term(c, query, known[i].key, value, w);
 		}
 	}
 	/* tag.KEY=VALUE, or tag.KEY for any value */
@@ -81,12 +86,27 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 	if (strpbrk(w, ":<>="))
 		return ctx_fail(c, ERR_UNSUPPORTED,
 		                "'%s': this search term is not built yet; there are status:X owner:X name:X "
-		                "experiment:X tag.KEY=VALUE tag.KEY and plain text",
+		                "experiment:X array:ID tag.KEY=VALUE tag.KEY and plain text",
 		                w);
 	char *longer = *text ? xasprintf("%s %s", *text, w) : xstrdup(w);
 	free(*text);
 	*text = longer;
 	return 0;
+}
+
+/* Of an array or a sweep how its members stand says more than the reason. */
+static void reason_cell(struct table *t, const cJSON *j, int *arrays)
+{
+	const cJSON *counts = jget(j, "members");
+	if (!cJSON_IsObject(counts)) {
+		table_cell(t, print_member(j, "reason"));
+		return;
+	}
+	char *text = members_text(counts);
+	const char *reason = jtext(j, "reason");
+	table_cellf(t, "%s%s%s", text, reason && *reason ? "; " : "", reason ? reason : "");
+	free(text);
+	++*arrays;
 }
 
 static void print_jobs(const cJSON *jobs)
@@ -95,8 +115,9 @@ static void print_jobs(const cJSON *jobs)
 	                                    ">GPUS", "CREATED", ">RAN",  "REASON"};
 	struct table *t = table_create(heads, 9);
 	const cJSON *j;
+	int arrays = 0;
 	cJSON_ArrayForEach (j, jobs) {
-		table_cell(t, print_member(j, "id"));
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));
 		table_cell(t, print_member(j, "status"));
@@ -105,10 +126,12 @@ static void print_jobs(const cJSON *jobs)
 		table_cell(t, print_time(jtext(j, "created_at")));
 		table_cell(t,
 		           jtext(j, "started_at") ? print_span(jtext(j, "started_at"), jtext(j, "ended_at")) : "-");
-		table_cell(t, print_member(j, "reason"));
+		reason_cell(t, j, &arrays);
 	}
 	table_print(t);
 	table_destroy(t);
+	if (arrays)
+		printf("%sMembers: jobctl show ID, or jobctl ls array:ID%s\n", print_dim(), print_reset());
 }
 
 /* Without --all only the caller's own, unless the query names somebody. */
@@ -116,7 +139,9 @@ static int only_mine(const struct ctx *c)
 {
 	int mine = !args_has(&c->args, "all");
 	for (size_t i = 0; i < c->args.n; i++)
-		mine &= strncmp(c->args.operand[i], "owner:", 6) != 0;
+		mine &= strncmp(c->args.operand[i], "owner:", 6) != 0 &&
+		        strncmp(c->args.operand[i], "array:", 6) != 0 &&
+		        strncmp(c->args.operand[i], "sweep:", 6) != 0;
 	return mine;
 }
 
@@ -156,6 +181,8 @@ static int exec_ls(struct ctx *c)
 	}
 	if (args_has(&c->args, "removed"))
 		add_query(&query, "deleted", "1");
+	if (args_has(&c->args, "members"))
+		add_query(&query, "members", "1");
 	if (only_mine(c))
 		add_query(&query, "mine", "1");
 	char *text = NULL;
@@ -196,7 +223,10 @@ static int exec_why(struct ctx *c)
 	if (rc)
 		return rc < 0 ? -1 : 0;
 	char *safe = print_safe(print_member(answer, "text"));
-	printf("Job %llu is %s: %s\n", (unsigned long long)id, print_member(answer, "status"), safe);
+	char number[32];
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
+	printf("Job %s is %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
+	       print_member(answer, "status"), safe);
 	free(safe);
 	cJSON_Delete(answer);
 	return 0;
@@ -226,7 +256,7 @@ static void top_running(const cJSON *list)
 	struct table *t = table_create(heads, 7);
 	cJSON_ArrayForEach (j, list) {
 		char *nodes = joined(jget(j, "nodes")), *metrics = joined(jget(j, "metrics"));
-		table_cell(t, print_member(j, "id"));
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));
 		table_cell(t, print_member(j, "status"));
@@ -249,7 +279,7 @@ static void top_waiting(const cJSON *list)
 		return;
 	struct table *t = table_create(heads, 8);
 	cJSON_ArrayForEach (j, list) {
-		table_cell(t, print_member(j, "id"));
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));
 		table_cell(t, print_member(j, "priority"));
@@ -303,13 +333,15 @@ static const struct arg_opt ls_opts[] = {
     {"all", 'a', NULL, "jobs of all users"},
     {"limit", 'n', "N", "at most so many (default 50)"},
     {"before", 0, "ID", "only jobs older than that: the next page"},
+    {"members", 'm', NULL, "also the members of arrays and sweeps, each on a line"},
     {"removed", 0, NULL, "also those whose data was removed by `jobctl rm`"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt top_opts[] = {{"once", '1', NULL, "show it once, also on a terminal"},
                                           {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_jobs[] = {
-    {"ls", "[QUERY...]", "list jobs: status:X owner:X name:X tag.K=V or text", ls_opts, 0, 32, exec_ls},
+    {"ls", "[QUERY...]", "list jobs: status:X owner:X name:X array:ID tag.K=V or text", ls_opts, 0, 32,
+     exec_ls},
     {"why", "JOB", "what a job waits for, or why it ended", NULL, 1, 1, exec_why},
     {"top", "", "what runs now", top_opts, 0, 0, exec_top},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

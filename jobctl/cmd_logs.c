@@ -430,7 +430,10 @@ static void say_nothing_yet(struct log *l, int by_default)
 	double attempts = print_number(job, "attempt_count");
 	unsigned long long id = (unsigned long long)l->job;
 	l->c->err = saved;
-	if (status && attempts < 1)
+	if (cJSON_IsObject(jget(job, "members")))
+		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has no log of its own, its members have: jobctl logs %llu.0",
+		         id, id);
+	else if (status && attempts < 1)
 		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has no log%s: it %s %s%s%s", id,
 		         job_ended(status) ? "" : " yet", job_ended(status) ? "was" : "is", status,
 		         job_ended(status) ? " before it began" : "; why: jobctl why ",

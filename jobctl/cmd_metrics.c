@@ -8,6 +8,7 @@
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/members.h"
 #include "jobctl/metrics.h"
 #include "jobctl/print.h"
 #include <math.h>
@@ -56,16 +57,31 @@ void metrics_table(const cJSON *metrics, double attempts)
 	table_destroy(t);
 }
 
+/* An array or a sweep has no metrics but those of its members. -1: c->err is set. */
+static int is_array(struct ctx *c, uint64_t job)
+{
+	cJSON *record = ctx_job(c, job);
+	int members = record ? cJSON_IsObject(jget(record, "members")) : -1;
+	cJSON_Delete(record);
+	return members;
+}
+
 /* Of how many attempts the job has; 0 unknown, which hides nothing. */
 static int summary(struct ctx *c, uint64_t job, uint64_t attempt, const char *rank)
 {
 	char *path = xasprintf("/jobs/%llu/metrics?attempt=%llu%s%s", (unsigned long long)job,
 	                       (unsigned long long)attempt, rank ? "&rank=" : "", rank ? rank : "");
 	cJSON *answer = NULL;
-	int rc = ctx_call(c, "GET", path, NULL, &answer);
+	int rc = ctx_get(c, "GET", path, NULL, &answer), members = 0;
 	free(path);
 	if (rc)
-		return rc < 0 ? -1 : 0;
+		return -1;
+	if (!cJSON_GetArraySize(answer) && !attempt && !rank)
+		members = is_array(c, job);
+	if (members || ctx_show_json(c, answer)) {
+		cJSON_Delete(answer);
+		return members > 0 ? members_show(c, job, NULL, 0) : members;
+	}
 	if (cJSON_GetArraySize(answer))
 		metrics_table(answer, INFINITY);
 	else if (attempt || rank)
@@ -289,6 +305,12 @@ static int exec_metrics(struct ctx *c)
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(path);
 	free(esc);
+	if (rc < 0 && c->err.code == ERR_NOT_FOUND) {
+		struct err absent = c->err;
+		if (is_array(c, job) > 0)
+			return members_show(c, job, c->args.operand[1], 0);
+		c->err = absent;
+	}
 	if (rc)
 		return rc < 0 ? -1 : 0;
 	note_drawn(answer, points);

@@ -6,11 +6,14 @@
 #include "common/strutil.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/members.h"
 #include "jobctl/metrics.h"
 #include "jobctl/print.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MEMBERS_SHOWN 20
 
 /* ---- what was to run ---- */
 
@@ -340,13 +343,35 @@ static void show_waits(struct ctx *c, const cJSON *job)
 	free(path);
 }
 
+/* What it is a member of, or how its members stand. */
+static void show_array(const cJSON *job)
+{
+	const cJSON *of = jget(job, "array"), *counts = jget(job, "members");
+	if (cJSON_IsObject(of)) {
+		char *text = xasprintf("%s of job %s; its own number is %s", print_member(of, "index"),
+		                       print_member(of, "job"), print_member(job, "id"));
+		print_line("member", text);
+		free(text);
+	}
+	if (cJSON_IsObject(counts)) {
+		char *text = members_text(counts);
+		print_line("members", text);
+		free(text);
+	}
+}
+
 static int exec_show(struct ctx *c)
 {
 	uint64_t id;
 	if (ref_resolve(c, c->args.operand[0], &id))
 		return -1;
+	uint64_t limit = MEMBERS_SHOWN;
+	if (args_u64(&c->args, "members", 0, 10000, &limit, &c->err))
+		return -1;
 	if (args_has(&c->args, "ranks"))
 		return show_ranks(c, id);
+	if (args_has(&c->args, "members"))
+		return members_show(c, id, NULL, limit);
 	cJSON *job = ctx_job(c, id);
 	if (!job || ctx_show_json(c, job)) {
 		cJSON_Delete(job);
@@ -354,9 +379,10 @@ static int exec_show(struct ctx *c)
 	}
 	const char *status = jtext(job, "status");
 	char *name = print_safe(print_member(job, "name"));
-	printf("%sJob %s%s  %s  %s%s%s\n", print_bold(), print_member(job, "id"), print_reset(), name,
-	       print_status_colour(status), status ? status : "-", print_reset());
+	printf("%sJob %s%s  %s  %s%s%s\n", print_bold(), print_member(job, jtext(job, "ref") ? "ref" : "id"),
+	       print_reset(), name, print_status_colour(status), status ? status : "-", print_reset());
 	free(name);
+	show_array(job);
 	print_line("reason", jtext(job, "reason"));
 	show_waits(c, job);
 	print_line("owner", jtext(job, "owner"));
@@ -383,12 +409,15 @@ static int exec_show(struct ctx *c)
 	show_attempts(job);
 	metrics_table(jget(job, "metrics"), print_number(job, "attempt_count"));
 	show_artifacts(job);
+	int rc = cJSON_IsObject(jget(job, "members")) ? members_show(c, id, NULL, limit) : 0;
 	cJSON_Delete(job);
-	return 0;
+	return rc;
 }
 
-static const struct arg_opt show_opts[] = {{"ranks", 'r', NULL, "its processes, one line each"},
-                                           {NULL, 0, NULL, NULL}};
+static const struct arg_opt show_opts[] = {
+    {"ranks", 'r', NULL, "its processes, one line each"},
+    {"members", 'm', "N", "only the members of an array or sweep, at most N; 0 all"},
+    {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_show[] = {{"show", "JOB", "all about a job", show_opts, 1, 1, exec_show},
                                   {NULL, NULL, NULL, NULL, 0, 0, NULL}};

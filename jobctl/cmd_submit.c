@@ -249,6 +249,10 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	else
 		printf("%lld\n", (long long)id);
 	fflush(stdout);
+	double members = print_number(answer, "members");
+	if (!c->json && members > 0)
+		fprintf(stderr, "%.0f members: %lld.0 to %lld.%.0f; how they stand: jobctl show %lld\n", members,
+		        (long long)id, (long long)id, members - 1, (long long)id);
 	if (!c->json)
 		say_limit(answer, stderr);
 	return after_submit(c, (uint64_t)id);

@@ -75,7 +75,7 @@ static int condition_met(const struct condition *k, const cJSON *job, const char
 
 /* One look. 1: over, with *status and *met set; 0: not yet. */
 static int look(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us, char **status,
-                int *met)
+                char **ref, int *met)
 {
 	uint64_t now = clock_boot_us(clock_real()), left_s = LOST_PATIENCE_S;
 	if (deadline_us && now + left_s * 1000000 > deadline_us)
@@ -93,6 +93,8 @@ static int look(struct ctx *c, uint64_t job, const struct condition *k, uint64_t
 	} else if (answer) {
 		*met = condition_met(k, answer, s);
 		rc = *met || job_ended(s);
+		if (rc && ref)
+			*ref = xstrdup(print_member(answer, jtext(answer, "ref") ? "ref" : "id"));
 		if (rc)
 			*status = xstrdup(s);
 		else if (deadline_us && now >= deadline_us)
@@ -106,10 +108,10 @@ static int look(struct ctx *c, uint64_t job, const struct condition *k, uint64_t
 
 /* 0: *status is the caller's, *met tells whether what was waited for came, or only the end. */
 static int wait_job(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us,
-                    char **status, int *met)
+                    char **status, char **ref, int *met)
 {
 	int pause_ms = PAUSE_MIN_MS, rc;
-	while (!(rc = look(c, job, k, deadline_us, status, met))) {
+	while (!(rc = look(c, job, k, deadline_us, status, ref, met))) {
 		uint64_t now = clock_boot_us(clock_real());
 		int ms = pause_ms;
 		if (deadline_us && now + (uint64_t)ms * 1000 > deadline_us)
@@ -125,7 +127,7 @@ int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **statu
 {
 	struct condition k = {.kind = UNTIL_END};
 	int met;
-	return wait_job(c, job, &k, deadline_us, status, &met);
+	return wait_job(c, job, &k, deadline_us, status, NULL, &met);
 }
 
 int job_tell_end(struct ctx *c, uint64_t job)
@@ -152,8 +154,8 @@ int job_tell_end(struct ctx *c, uint64_t job)
 }
 
 /* Says how one job went; its exit code. */
-static int report(struct ctx *c, uint64_t job, const struct condition *k, const char *status, int met,
-                  cJSON *all)
+static int report(struct ctx *c, uint64_t job, const struct condition *k, const char *status, const char *ref,
+                  int met, cJSON *all)
 {
 	if (c->json) {
 		cJSON *one = cJSON_CreateObject();
@@ -161,7 +163,7 @@ static int report(struct ctx *c, uint64_t job, const struct condition *k, const 
 		cJSON_AddStringToObject(one, "status", status);
 		cJSON_AddItemToArray(all, one);
 	} else {
-		printf("%llu %s\n", (unsigned long long)job, status);
+		printf("%s %s\n", ref, status);
 		fflush(stdout);
 	}
 	if (k->kind == UNTIL_STEP && !met) {
@@ -189,12 +191,13 @@ static int exec_wait(struct ctx *c)
 	int rc = 0, code = EXIT_OK;
 	cJSON *all = cJSON_CreateArray();
 	for (size_t i = 0; !rc && i < n; i++) {
-		char *status = NULL;
+		char *status = NULL, *ref = NULL;
 		int met = 0;
-		rc = wait_job(c, ids[i], &k, deadline, &status, &met);
-		if (!rc && report(c, ids[i], &k, status, met, all))
+		rc = wait_job(c, ids[i], &k, deadline, &status, &ref, &met);
+		if (!rc && report(c, ids[i], &k, status, ref, met, all))
 			code = EXIT_JOB_FAILED;
 		free(status);
+		free(ref);
 	}
 	if (!rc)
 		ctx_show_json(c, all);

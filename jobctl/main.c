@@ -47,6 +47,7 @@ static void usage(FILE *f)
 	}
 	fputs(
 	    "\n  JOB is an id, `last`, a name, NAME~1 (the one before); JOB... also lists and ranges: 17-20,23.\n"
+	    "  A member of an array or a sweep is 17.3; 17.0-9 are ten of them.\n"
 	    "  jobctl VERB --help tells more; so does man jobctl.\n",
 	    f);
 }

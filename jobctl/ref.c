@@ -35,24 +35,38 @@ int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
 	return rc;
 }
 
-/* "17-20": a range of ids; a name may hold dashes, so both sides must be numbers. */
+/* "17-20", "17.0-9": a range of ids or of members; a name may hold dashes, so both sides must be numbers. */
 static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 {
 	const char *dash = strchr(part, '-');
 	uint64_t lo, hi;
-	char left[32], number[32];
+	char left[32], number[48];
+	uint64_t array = 0;
+	uint32_t index;
 	if (!dash || (size_t)(dash - part) >= sizeof(left))
 		return 1;
 	memcpy(left, part, (size_t)(dash - part));
 	left[dash - part] = 0;
-	if (str_parse_u64(left, &lo) || str_parse_u64(dash + 1, &hi))
+	if (!str_parse_member(left, &array, &index)) { /* 17.0-9: members; also 17.0-17.9 */
+		uint64_t same;
+		uint32_t last;
+		lo = index;
+		if (!str_parse_member(dash + 1, &same, &last) && same == array)
+			hi = last;
+		else if (str_parse_u64(dash + 1, &hi))
+			return 1;
+	} else if (str_parse_u64(left, &lo) || str_parse_u64(dash + 1, &hi))
 		return 1;
 	if (lo > hi)
 		return err_set(e, ERR_INVALID, "range '%s' runs backwards", part);
 	if (hi - lo >= RANGE_MAX)
 		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
 	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)(hi - n + 1));
+		if (array)
+			snprintf(number, sizeof(number), "%llu.%llu", (unsigned long long)array,
+			         (unsigned long long)(hi - n + 1));
+		else
+			snprintf(number, sizeof(number), "%llu", (unsigned long long)(hi - n + 1));
 		if (fn(number, part, arg))
 			return -1;
 	}

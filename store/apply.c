@@ -13,7 +13,8 @@
 static const char *const op_sql[OP_SQL] = {
     /* An event is written once: a second one with its id is a bug that must not pass. */
     [OP_EVENT] = "INSERT INTO event VALUES (?,?,?,?,?,?)",
-    [OP_JOB] = "INSERT OR REPLACE INTO job VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [OP_JOB] =
+        "INSERT OR REPLACE INTO job VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     /* The state thread gives the specification again with each change of a job: compared here, written once.
      */
     [OP_JOB_SPEC] = ("INSERT INTO job_spec VALUES (?,?,?) ON CONFLICT (id) DO UPDATE SET spec = "

@@ -42,6 +42,10 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 	    .nodes = sqlh_u32(st, 22),
 	    .gpus = sqlh_u32(st, 23),
 	    .cleanup = sqlh_dup(st, 24),
+	    .array = sqlh_u64(st, 25),
+	    .members = sqlh_u32(st, 26),
+	    .halved = (uint8_t)sqlh_u32(st, 27),
+	    .rungs = sqlh_dup(st, 28),
 	};
 	if (with_spec) {
 		r->spec = sqlh_dup(st, JOB_N_COLUMNS);
@@ -223,6 +227,14 @@ static int on_token(sqlite3_stmt *st, const struct store_load *l)
 	return rc;
 }
 
+static int on_member(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct member_row r = {sqlh_u64(st, 0),          sqlh_u64(st, 1), sqlh_str(st, 2),
+	                       (uint8_t)sqlh_u32(st, 3), sqlh_str(st, 4), sqlh_u64(st, 5)};
+
+	return l->member(&r, l->arg);
+}
+
 static int on_ended(sqlite3_stmt *st, const struct store_load *l)
 {
 	return l->ended(sqlh_str(st, 0), sqlh_u64(st, 1), l->arg);
@@ -327,6 +339,14 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE
 		          " ORDER BY job.id",
 		          0, on_job, l, e);
+	if (rc == 0 && l->member)
+		rc = each(
+		    db,
+		    "SELECT m.array, m.id, m.status, m.halved, m.rungs, m.started_us FROM job CROSS JOIN job m ON "
+		    "m.id > job.id AND m.id <= job.id + job.members WHERE job.members > 0 AND " SQL_JOB_ACTIVE
+		    " AND m.array = job.id AND (m.status = 'completed' OR m.status = 'failed' OR m.status = "
+		    "'stopped') ORDER BY m.id",
+		    0, on_member, l, e);
 	if (rc == 0 && l->attempt)
 		rc = each(db,
 		          "SELECT " ATTEMPT_COLUMNS
@@ -352,8 +372,10 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
 	if (rc == 0 && l->ended)
-		rc = each(db, "SELECT status, count(*) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status", 0, on_ended,
-		          l, e);
+		rc = each(db,
+		          "SELECT status, count(*) - (SELECT count(*) FROM job a WHERE a.members > 0 AND a.status = "
+		          "job.status) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status",
+		          0, on_ended, l, e);
 	if (rc == 0 && l->answer)
 		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
 		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);

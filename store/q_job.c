@@ -26,6 +26,7 @@ static void add_int(cJSON *o, const char *key, int64_t v)
 void job_fields_json(cJSON *o, const struct job_row *r)
 {
 	json_add_u64(o, "id", r->id);
+	job_array_json(o, r);
 	json_add_str(o, "name", r->name);
 	json_add_str(o, "owner", r->owner);
 	json_add_str(o, "experiment", r->experiment);
@@ -48,6 +49,7 @@ void job_fields_json(cJSON *o, const struct job_row *r)
 	cJSON_AddBoolToObject(o, "pinned", r->pinned != 0);
 	cJSON_AddBoolToObject(o, "deleted", r->deleted != 0);
 	json_add_str(o, "cleanup", r->cleanup);
+	cJSON_AddBoolToObject(o, "halved", r->halved != 0);
 }
 
 static int find_job(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
@@ -279,7 +281,7 @@ cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e)
 	if (find_job(r, job, &row, e) == 0) {
 		o = cJSON_CreateObject();
 		job_fields_json(o, &row);
-		if (job_parts(r, &row, o, e) < 0) {
+		if (job_members_json(r, o, &row, e) < 0 || job_parts(r, &row, o, e) < 0) {
 			cJSON_Delete(o);
 			o = NULL;
 		}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/sweep.h"
 #include "common/xalloc.h"
 #include "store/q_job.h"
 #include "store/store_int.h"
@@ -90,6 +91,12 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
 		sql_add(q, " AND job.id < ?");
 		bind_num(q, (int64_t)(f->before_id > INT64_MAX ? INT64_MAX : f->before_id));
 	}
+	if (f->array) {
+		sql_add(q, " AND job.array = ?");
+		bind_num(q, (int64_t)(f->array > INT64_MAX ? INT64_MAX : f->array));
+	} else if (!f->with_members) {
+		sql_add(q, " AND job.array = 0");
+	}
 	if (!f->with_deleted)
 		sql_add(q, " AND job.deleted = 0");
 	if (f->owner) {
@@ -132,6 +139,13 @@ static int add_driver(struct query *q, const struct job_filter *f)
 	static const char from[] = " FROM job_ix d CROSS JOIN job ON job.id = d.job WHERE ";
 	int by_status = f->status && !strcmp(f->status, "active");
 
+	if (f->array) { /* members have their numbers one after the other */
+		sql_add(q, " FROM job WHERE job.id > ? AND job.id <= ?");
+		bind_num(q, (int64_t)(f->array > INT64_MAX ? INT64_MAX : f->array));
+		bind_num(q, f->array > INT64_MAX - SWEEP_MAX_MEMBERS ? INT64_MAX
+		                                                     : (int64_t)f->array + SWEEP_MAX_MEMBERS);
+		return 0;
+	}
 	if (f->tag_key) {
 		sql_add(q, " FROM tag_ix d CROSS JOIN job ON job.id = d.job WHERE d.key = ?");
 		bind_text(q, f->tag_key);
@@ -299,25 +313,30 @@ cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f, struc
 	if (reader_begin(r, e) < 0)
 		return NULL;
 	rc = find_jobs(r, f, &p, e);
-	reader_end(r);
 	if (rc == 0) {
 		page_settle(&p);
 		out = cJSON_CreateObject();
 		list = cJSON_AddArrayToObject(out, "jobs");
-		for (size_t i = 0; i < p.n && i < limit; i++) {
+		for (size_t i = 0; rc == 0 && i < p.n && i < limit; i++) {
 			cJSON *o = cJSON_CreateObject();
 
+			cJSON_AddItemToArray(list, o);
 			job_fields_json(o, &p.v[i].row);
+			rc = job_members_json(r, o, &p.v[i].row, e);
 			cJSON_AddItemToObject(o, "tags", p.v[i].tags);
 			p.v[i].tags = NULL;
-			cJSON_AddItemToArray(list, o);
 		}
 		if (p.n > limit)
 			json_add_u64(out, "next", p.v[limit - 1].row.id);
 		else
 			cJSON_AddNullToObject(out, "next");
 	}
+	reader_end(r);
 	page_fini(&p);
+	if (rc < 0) {
+		cJSON_Delete(out);
+		out = NULL;
+	}
 	return out;
 }
 

@@ -36,6 +36,10 @@ struct job_row {
 	uint8_t pinned, deleted;
 	uint32_t nodes, gpus; /* asked for */
 	char *cleanup;        /* "" | what went wrong in a failed clean-up */
+	uint64_t array;       /* of a member: the job that it belongs to; its id is array + 1 + its index */
+	uint32_t members;     /* of an array or a sweep: how many it has; 0: one job */
+	uint8_t halved;       /* stopped by successive halving */
+	char *rungs;          /* values at its comparisons, parted by blanks; "" none */
 };
 
 struct attempt_row {
@@ -95,6 +99,14 @@ struct artifact_row {
 struct tag_row {
 	uint64_t job;
 	char *key, *value;
+};
+
+struct member_row { /* one that has ended, of an array that has not; borrowed */
+	uint64_t array, id;
+	const char *status;
+	uint8_t halved;
+	const char *rungs;
+	uint64_t started_us;
 };
 
 struct queue_row { /* borrowed */

@@ -94,7 +94,10 @@ struct store_load {
 	int (*token)(const struct token_row *r, void *arg);                        /* not expired, not used up */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first; may be NULL */
-	int (*ended)(const char *status, uint64_t jobs, void *arg); /* how many ended so; may be NULL */
+	/* Members that have ended, of arrays that have not; may be NULL. */
+	int (*member)(const struct member_row *r, void *arg);
+	/* How many ended so, arrays not counted; may be NULL. */
+	int (*ended)(const char *status, uint64_t jobs, void *arg);
 	int (*queue)(const struct queue_row *r, void *arg); /* above before below; may be NULL, as the next */
 	int (*usage)(const struct usage_row *r, void *arg);
 	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
@@ -195,6 +198,8 @@ struct job_filter {
 	uint64_t before_id; /* keyset page: ids below; 0 newest first page */
 	uint32_t limit;     /* at most 1,000; 0 = 100 */
 	int with_deleted;
+	int with_members; /* of arrays and sweeps: else one line for each of these */
+	uint64_t array;   /* members of that job only; 0 any */
 };
 /* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets are
  * masked: common/secret.h. */
@@ -202,6 +207,13 @@ cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f,
                        struct err *e); /* {"jobs":[..],"next":id|null} */
 cJSON *store_job_json(struct store_reader *r, uint64_t job,
                       struct err *e); /* design.md section 9: show --json */
+/* Which job is that member? ERR_NOT_FOUND, ERR_UNAVAILABLE: it is about to be made. */
+int store_member_id(struct store_reader *r, uint64_t array, uint32_t index, uint64_t *job, struct err *e);
+/* {"metric","goal","made","members":[..]}: jobs as in lists, with values {name: value} and metric {best,
+ * last, min, max, step}. The best first when there is a metric (NULL: the one that the sweep names), else by
+ * index; limit 0 all. */
+cJSON *store_members_json(struct store_reader *r, uint64_t job, const char *metric, uint32_t limit,
+                          struct err *e);
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);
 /* {"events":[{id,job,attempt,at,type,data}],"next":id|null}, ids above after_id; job 0: all; limit 0 = 1,000,

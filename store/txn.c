@@ -178,6 +178,10 @@ void store_txn_job(struct store_txn *t, const struct job_row *r)
 	put_u(t, r->nodes);
 	put_u(t, r->gpus);
 	put_s(t, r->cleanup);
+	put_u(t, r->array);
+	put_u(t, r->members);
+	put_u(t, r->halved);
+	put_s(t, r->rungs);
 	end(t);
 	if (!r->spec)
 		return;

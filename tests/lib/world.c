@@ -658,6 +658,37 @@ void world_forget(struct world *w)
 
 /* ---- invariants ------------------------------------------------------------------------------ */
 
+/* What an array counts is what its members are. */
+static const char *check_array(const struct core *c, const struct cjob *j)
+{
+	uint32_t n[N_JOB_STATUS] = {0}, admitted = 0, ended = 0;
+
+	for (uint32_t i = 0; i < j->r.members; i++) {
+		const struct cjob *m = job_find(c, j->r.id + 1 + i);
+
+		if (!m || m->r.array != j->r.id || job_ended(m->r.status))
+			continue;
+		n[m->r.status]++;
+		admitted += m->admitted;
+		if (!m->admitted && m->act)
+			return "a member that is not let go runs";
+	}
+	for (int s = 0; s < N_JOB_STATUS; s++) {
+		if (job_ended((enum job_status)s))
+			ended += j->arr->n[s];
+		else if (n[s] != j->arr->n[s])
+			return "an array's count of a status is wrong";
+		else
+			ended += n[s];
+	}
+	if (ended != j->arr->made)
+		return "members are not counted";
+	if (admitted != j->arr->admitted)
+		return "the members that are let go are not counted";
+	return j->arr->spec->max_parallel && admitted > j->arr->spec->max_parallel ? "too many members at once"
+	                                                                           : NULL;
+}
+
 const char *world_check(struct world *w)
 {
 	const char *bad = sched_check(w->core->sched);
@@ -665,7 +696,9 @@ const char *world_check(struct world *w)
 
 	for (const struct cjob *j = w->core->jobs; j && !bad; j = j->hh.next) {
 		bad = rec_check(&j->r);
-		if (!job_ended(j->r.status))
+		if (!bad && j->arr)
+			bad = check_array(w->core, j);
+		if (!job_ended(j->r.status) && !j->r.members)
 			counts[j->r.status]++;
 		if (!bad && j->act && (!j->r.att || j->r.att->state == ATT_ENDED))
 			bad = "an active job without an attempt";

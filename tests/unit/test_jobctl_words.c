@@ -109,7 +109,10 @@ static void test_refs(void)
 	            {"digits~1", "digits~1 "},
 	            {"7-7", "7 "},
 	            {"3,last,x-1", "3 last x-1 "},
-	            {"17.3", "17.3 "}};
+	            {"17.3", "17.3 "},
+	            {"17.3-5", "17.3 17.4 17.5 "},
+	            {"17.3-17.4,9", "17.3 17.4 9 "},
+	            {"17.3-18.4", "17.3-18.4 "}};
 	struct err e;
 	char got[512];
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {

@@ -1,0 +1,207 @@
+/*
+ * array_req: what users ask of an array or a sweep as a whole: stop, hold, release, why, rm.
+ *
+ * Stopping is wanted of the record first and reaches the members some in a turn (array.c). Removing goes
+ * through members that may be in the store only; it is not remembered over a restart: the record of the whole
+ * is marked as removed last, so whoever asks again finishes it.
+ */
+#include "common/json.h"
+#include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
+
+struct array_rm {
+	uint64_t array;
+	uint32_t members, next;
+	char *by;
+	struct array_rm *link;
+};
+
+void array_stop(struct core *c, struct request *rq, struct cjob *j)
+{
+	char text[120];
+
+	if (j->r.wanted != WANT_STOP) {
+		job_post(c, j, EV_STOP_WANTED, event_by(c, rq, "stopped"));
+		array_touch(c, j);
+	}
+	snprintf(text, sizeof text, "stopping: its members (%u) are told to end", j->r.members);
+	op_answer(c, rq, j, text);
+}
+
+void array_hold(struct core *c, struct request *rq, struct cjob *j)
+{
+	if (j->r.wanted == WANT_STOP) {
+		reply_fail(c, rq, ERR_CONFLICT, "job %llu is being stopped", (unsigned long long)j->r.id);
+		return;
+	}
+	job_post(c, j, EV_HELD, event_by(c, rq, "held"));
+	array_close(c, j);
+	op_answer(c, rq, j, "held: no further member starts; what runs goes on");
+}
+
+void array_release(struct core *c, struct request *rq, struct cjob *j)
+{
+	job_post(c, j, EV_RELEASED, NULL);
+	array_touch(c, j);
+	op_answer(c, rq, j, "released");
+}
+
+/* ---- why ----------------------------------------------------------------------------------------- */
+
+void array_why_member(struct core *c, const struct cjob *m, char *out, size_t n)
+{
+	const struct cjob *j = job_find(c, m->r.array);
+	unsigned long long id = m->r.array;
+	uint32_t ahead = 0;
+
+	if (!j || !j->arr) {
+		snprintf(out, n, "waits");
+	} else if (j->r.status == JOB_HELD) {
+		snprintf(out, n, "job %llu is held, so none of its members starts; jobctl release %llu lets them go",
+		         id, id);
+	} else if (j->r.wanted == WANT_STOP) {
+		snprintf(out, n, "job %llu is being stopped", id);
+	} else {
+		for (uint32_t i = j->arr->next; i < rec_index(&m->r); i++) {
+			const struct cjob *other = job_find(c, id + 1 + i);
+
+			ahead += other && other->r.status == JOB_QUEUED && !other->admitted;
+		}
+		snprintf(
+		    out, n,
+		    "waits for its turn: of job %llu at most %u members go at once (max_parallel), and %u of them "
+		    "go before it",
+		    id, j->arr->spec->max_parallel, ahead);
+	}
+}
+
+static const struct cjob *first_waiting(const struct core *c, const struct cjob *j)
+{
+	for (uint32_t i = 0; i < j->arr->made; i++) {
+		const struct cjob *m = job_find(c, j->r.id + 1 + i);
+
+		if (m && m->r.status == JOB_QUEUED && m->admitted)
+			return m;
+	}
+	return NULL;
+}
+
+static void why_open(struct core *c, const struct cjob *j, cJSON *waits, char *out, size_t n)
+{
+	const struct carray *a = j->arr;
+	const struct cjob *m = first_waiting(c, j);
+	uint32_t busy = 0, ended = 0;
+	struct sched_reason r;
+	size_t used;
+
+	for (int s = 0; s < N_JOB_STATUS; s++) {
+		busy += s >= JOB_STARTING && s <= JOB_STOPPING ? a->n[s] : 0;
+		ended += job_ended((enum job_status)s) ? a->n[s] : 0;
+	}
+	used = (size_t)snprintf(out, n, "%u of %u members run, %u wait, %u have ended", busy, j->r.members,
+	                        j->r.members - busy - ended, ended);
+	if (j->r.wanted == WANT_STOP) {
+		snprintf(out + used, n - used, "; %s", j->r.reason ? j->r.reason : "it is being stopped");
+	} else if (j->r.status == JOB_HELD) {
+		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
+		snprintf(out + used, n - used, "; no further one starts: %s; jobctl release %llu lets them go",
+		         j->r.reason ? j->r.reason : "held", (unsigned long long)j->r.id);
+	} else if (m) {
+		cJSON_AddItemToArray(waits, cJSON_CreateString("members"));
+		sched_explain(c->sched, m->r.id, &r);
+		snprintf(out + used, n - used, "; the first of them: %s", r.text);
+	} else if (a->n[JOB_QUEUED] && a->spec->max_parallel) {
+		cJSON_AddItemToArray(waits, cJSON_CreateString("turn"));
+		snprintf(out + used, n - used, "; at most %u at once (max_parallel)", a->spec->max_parallel);
+	}
+}
+
+void array_why(struct core *c, struct request *rq, struct cjob *j)
+{
+	cJSON *body = cJSON_CreateObject(), *waits;
+	char text[1200], ref[REC_REF_SIZE];
+
+	json_add_u64(body, "id", j->r.id);
+	json_add_str(body, "ref", rec_ref(&j->r, ref));
+	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
+	waits = cJSON_AddArrayToObject(body, "waits_for");
+	if (j->arr && !job_ended(j->r.status))
+		why_open(c, j, waits, text, sizeof text);
+	else
+		snprintf(text, sizeof text, "%.1000s",
+		         j->r.reason                    ? j->r.reason
+		         : j->r.status == JOB_COMPLETED ? "all members that were to end well have"
+		                                        : "no reason recorded");
+	json_add_str(body, "text", text);
+	cJSON_AddNumberToObject(body, "ahead", 0);
+	hold_reply(c, rq, 200, body);
+}
+
+/* ---- rm ------------------------------------------------------------------------------------------ */
+
+static void remove_job(struct core *c, struct cjob *j, const char *by)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "by", by);
+	job_post(c, j, EV_REMOVED, d);
+	store_txn_drop(turn_now(c)->txn, j->r.id, STORE_ALL, now_real(c));
+	hold_remove_data(c, j->r.id);
+}
+
+void array_rm(struct core *c, struct request *rq, struct cjob *j)
+{
+	struct array_rm *x;
+
+	if (!j->r.deleted) {
+		x = xcalloc(1, sizeof *x);
+		x->array = j->r.id;
+		x->members = j->r.members;
+		x->by = xstrdup(req_user(c, rq));
+		LL_APPEND2(c->removing, x, link);
+	}
+	op_answer(c, rq, j, "logs, metrics, source and artifacts of its members are removed; the records stay");
+}
+
+static void rm_drop(struct core *c, struct array_rm *x)
+{
+	LL_DELETE2(c->removing, x, link);
+	free(x->by);
+	free(x);
+}
+
+/* One that is pinned stays, and so does one that was removed on its own. */
+static void rm_member(struct core *c, const struct array_rm *x)
+{
+	struct err e;
+	struct cjob *m = job_get(c, x->array + 1 + x->next, &e);
+
+	if (m && m->r.array == x->array && job_ended(m->r.status) && !m->r.pinned && !m->r.deleted)
+		remove_job(c, m, x->by);
+}
+
+int array_rm_step(struct core *c, uint32_t *budget)
+{
+	struct array_rm *x;
+	struct cjob *j;
+	struct err e;
+
+	while (*budget && (x = c->removing)) {
+		for (; *budget && x->next < x->members; --*budget, x->next++)
+			rm_member(c, x);
+		if (x->next < x->members)
+			return 1;
+		j = job_get(c, x->array, &e);
+		if (j && !j->r.deleted)
+			remove_job(c, j, x->by);
+		rm_drop(c, x);
+	}
+	return c->removing != NULL;
+}
+
+void array_rm_clear(struct core *c)
+{
+	while (c->removing)
+		rm_drop(c, c->removing);
+}

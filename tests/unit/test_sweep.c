@@ -1,0 +1,292 @@
+/* Arrays and sweeps in job.json: what is read, what is refused, and which members come of it. */
+#include "common/json.h"
+#include "common/spec.h"
+#include "tests/lib/tap.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CMD "\"command\": [\"/bin/x\"]"
+
+static struct job_spec *parse(const char *members, struct err *e)
+{
+	char text[2000];
+
+	snprintf(text, sizeof text, "{" CMD ", %s}", members);
+	return spec_parse(text, strlen(text), e);
+}
+
+static struct job_spec *good(const char *members)
+{
+	struct err e;
+	struct job_spec *s = parse(members, &e);
+
+	if (!s)
+		tap_bail("%s: %s", members, e.text);
+	return s;
+}
+
+static char *values_of(const struct job_spec *s, uint32_t index)
+{
+	cJSON *v = sweep_values(&s->sweep, index);
+	char *text = json_text(v);
+
+	cJSON_Delete(v);
+	return text;
+}
+
+static void value_is(const struct job_spec *s, uint32_t index, const char *wanted)
+{
+	char *text = values_of(s, index);
+
+	is_str(text, wanted, wanted);
+	free(text);
+}
+
+static void test_grid(void)
+{
+	struct job_spec *s =
+	    good("\"sweep\": {\"lr\": {\"log\": [1e-4, 1e-1]}, \"width\": [64, 128], \"seed\": {\"from\": 0, "
+	         "\"to\": 9}}");
+
+	is_int(spec_members(s), 80, "a logarithmic axis has a value a decade: 4 x 2 x 10");
+	value_is(s, 0, "{\"lr\":0.0001,\"width\":64,\"seed\":0}");
+	value_is(s, 1, "{\"lr\":0.0001,\"width\":64,\"seed\":1}");
+	value_is(s, 10, "{\"lr\":0.0001,\"width\":128,\"seed\":0}");
+	value_is(s, 20, "{\"lr\":0.001,\"width\":64,\"seed\":0}");
+	value_is(s, 79, "{\"lr\":0.1,\"width\":128,\"seed\":9}");
+	spec_destroy(s);
+	s = good("\"sweep\": {\"drop\": {\"from\": 0.1, \"to\": 0.5, \"step\": 0.1}}");
+	is_int(spec_members(s), 5, "a step that is no power of two meets the end");
+	value_is(s, 2, "{\"drop\":0.3}");
+	value_is(s, 4, "{\"drop\":0.5}");
+	spec_destroy(s);
+	s = good(
+	    "\"sweep\": {\"a\": {\"linear\": [0, 1], \"count\": 5}, \"b\": {\"log\": [16, 1024], \"count\": 7}}");
+	is_int(spec_members(s), 35, "with counts");
+	value_is(s, 0, "{\"a\":0,\"b\":16}");
+	value_is(s, 8, "{\"a\":0.25,\"b\":32}");
+	value_is(s, 34, "{\"a\":1,\"b\":1024}");
+	spec_destroy(s);
+	s = good("\"sweep\": {\"opt\": [\"adam\", \"sgd\", true, [1, 2], {\"k\": 0.5}]}");
+	value_is(s, 1, "{\"opt\":\"sgd\"}");
+	value_is(s, 4, "{\"opt\":{\"k\":0.5}}");
+	spec_destroy(s);
+}
+
+static void test_random(void)
+{
+	static const char text[] =
+	    "\"sweep\": {\"lr\": {\"log\": [1e-4, 1e-1]}, \"width\": [64, 128]}, \"search\": {\"method\": "
+	    "\"random\", \"samples\": 500, \"seed\": 7}";
+	struct job_spec *s = good(text), *same = good(text);
+	double low = 0, wide = 0;
+	int inside = 1, equal = 1;
+
+	is_int(spec_members(s), 500, "as many members as samples");
+	for (uint32_t i = 0; i < 500; i++) {
+		cJSON *v = sweep_values(&s->sweep, i);
+		double lr = cJSON_GetObjectItem(v, "lr")->valuedouble;
+		char *a = values_of(s, i), *b = values_of(same, i);
+
+		inside &= lr >= 1e-4 && lr <= 1e-1;
+		low += lr < 1e-4 * sqrt(1000);
+		wide += cJSON_GetObjectItem(v, "width")->valuedouble > 100;
+		equal &= !strcmp(a, b);
+		free(a);
+		free(b);
+		cJSON_Delete(v);
+	}
+	ok(inside, "all between the ends");
+	ok(low > 200 && low < 300, "half of them in the lower half of the decades: %.0f", low);
+	ok(wide > 200 && wide < 300, "and half of them wide: %.0f", wide);
+	ok(equal, "the same seed gives the same members");
+	same->sweep.seed = 8;
+	{
+		char *a = values_of(s, 0), *b = values_of(same, 0);
+
+		ok(strcmp(a, b) != 0, "another seed gives others");
+		free(a);
+		free(b);
+	}
+	spec_destroy(s);
+	spec_destroy(same);
+}
+
+/* Every number of combinations, and each of them once. */
+static void test_no_repetition(void)
+{
+	int bad = 0;
+
+	for (unsigned n = 1; n <= 130; n++) {
+		char text[200];
+		unsigned char seen[130] = {0};
+		struct job_spec *s;
+
+		snprintf(text, sizeof text,
+		         "\"sweep\": {\"x\": {\"from\": 1, \"to\": %u}}, \"search\": {\"method\": \"random\", "
+		         "\"samples\": "
+		         "%u, \"seed\": %u}",
+		         n, n, n * 13);
+		s = good(text);
+		for (uint32_t i = 0; i < n; i++) {
+			cJSON *v = sweep_values(&s->sweep, i);
+			int x = cJSON_GetObjectItem(v, "x")->valueint;
+
+			bad += x < 1 || x > (int)n || seen[x - 1]++;
+			cJSON_Delete(v);
+		}
+		spec_destroy(s);
+	}
+	is_int(bad, 0, "where the combinations can be counted none comes twice");
+}
+
+static void test_refused(void)
+{
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+	    {"\"sweep\": {\"lr\": []}", "sweep.lr: has 0 values"},
+	    {"\"sweep\": {\"lr\": 1}", "sweep.lr: expected a list of values"},
+	    {"\"sweep\": {\"lr\": [1, 2, 1]}", "sweep.lr[2]: the same value stands in the list already"},
+	    {"\"sweep\": {\"lr\": [1, null]}", "sweep.lr[1]: null is no value"},
+	    {"\"sweep\": {\"lr\": {\"log\": [0, 1]}}", "sweep.lr: a logarithmic axis begins above 0, not at 0"},
+	    {"\"sweep\": {\"lr\": {\"log\": [-1, 1]}}", "begins above 0, not at -1"},
+	    {"\"sweep\": {\"lr\": {\"log\": [1, 0.1]}}", "sweep.lr: 1 is not below 0.1"},
+	    {"\"sweep\": {\"lr\": {\"log\": [1]}}", "sweep.lr.log: expected two numbers"},
+	    {"\"sweep\": {\"lr\": {\"lg\": [1, 2]}}", "sweep.lr.lg: unknown key; did you mean \"log\"?"},
+	    {"\"sweep\": {\"lr\": {}}", "sweep.lr: expected a list of values, {\"from\""},
+	    {"\"sweep\": {\"s\": {\"from\": 9, \"to\": 1}}", "sweep.s: from 9 is above to 1"},
+	    {"\"sweep\": {\"s\": {\"from\": 9}}", "sweep.s: needs both ends"},
+	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 1, \"step\": 0}}", "sweep.s: the step must be above 0"},
+	    {"\"sweep\": {\"s\": {\"from\": 0.1, \"to\": 0.5}}",
+	     "is no range of whole numbers: give a step, or {\"linear\""},
+	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 9, \"log\": [1, 2]}}", "sweep.s: expected a list"},
+	    {"\"sweep\": {\"s\": {\"linear\": [0, 1]}}", "sweep.s: how many values?"},
+	    {"\"sweep\": {\"a\": {\"from\": 1, \"to\": 200}, \"b\": {\"from\": 1, \"to\": 100}}",
+	     "sweep: the grid has 200 x 100 = 20000 members; at most 10000 are possible: take fewer values, or"},
+	    {"\"sweep\": {\"a\": {\"from\": 1, \"to\": 1e15}, \"b\": {\"from\": 1, \"to\": 1e15}}",
+	     "more than 9007199254740992"},
+	    {"\"hyperparameters\": {\"lr\": 1}, \"sweep\": {\"lr\": [1, 2]}",
+	     "sweep.lr: is fixed under hyperparameters, too; leave it out of one of them"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"bayes\"}",
+	     "search.method: expected \"grid\" or \"random\""},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\"}",
+	     "search.samples: must be given"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\", \"samples\": 3}",
+	     "there are only 2 different combinations"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"samples\": 3}",
+	     "samples go with \"method\": \"random\""},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"goal\": \"minimum\"}",
+	     "search.goal: expected \"min\" or \"max\", got"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"halving\": {\"min_step\": 1}}",
+	     "search.metric: must be given"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"metric\": \"loss\", \"halving\": {}}",
+	     "search.halving.min_step: must be given"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"metric\": \"loss\", \"halving\": {\"min_step\": 1, "
+	     "\"eta\": 1}}",
+	     "search.halving.eta: 1 is not in the range"},
+	    {"\"search\": {\"metric\": \"loss\"}", "search: there is no sweep to search"},
+	    {"\"max_parallel\": 3", "max_parallel: is for the members of a sweep or an array"},
+	    {"\"array\": 3, \"sweep\": {\"lr\": [1, 2]}", "array: a job is an array or a sweep"},
+	    {"\"array\": 0", "array: 0 is not in the range 1 to 10000"},
+	    {"\"array\": \"3\"", "array: expected how many members"},
+	    {"\"array\": {\"index\": 3, \"count\": 3}", "array.index: 3 is not one of 3 members"},
+	    {"\"array\": {\"index\": 3}", "array.count: must be given"},
+	    {"\"array\": 3, \"max_parallel\": 1, \"limits\": {\"max_wait_s\": 9}",
+	     "limits.max_wait_s: counts from the submit"},
+	};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct err e = {.text = ""};
+		struct job_spec *s = parse(bad[i].text, &e);
+
+		ok(!s, "refused: %s", bad[i].text);
+		like(e.text, bad[i].why, bad[i].why);
+		spec_destroy(s);
+	}
+}
+
+static char *normalized(const struct job_spec *s)
+{
+	cJSON *o = spec_to_json(s);
+	char *text = json_text(o);
+
+	cJSON_Delete(o);
+	return text;
+}
+
+static void test_back(void)
+{
+	static const char *const texts[] = {
+	    "\"sweep\": {\"a\": {\"log\": [1e-4, 1e-1]}, \"b\": [1, \"x\"], \"c\": {\"from\": 0, \"to\": 9}}, "
+	    "\"search\": "
+	    "{\"metric\": \"loss\", \"goal\": \"max\", \"halving\": {\"min_step\": 10}}, \"max_parallel\": 4",
+	    "\"sweep\": {\"a\": {\"log\": [1e-4, 1e-1]}, \"b\": {\"linear\": [0, 0.5]}}, \"search\": "
+	    "{\"method\": \"random\", "
+	    "\"samples\": 9, \"seed\": 3}",
+	    "\"array\": 20, \"max_parallel\": 2",
+	    "\"array\": {\"job\": 17, \"index\": 3, \"count\": 20}",
+	};
+
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct job_spec *s = good(texts[i]), *back;
+		char *one = normalized(s), *two;
+		struct err e;
+
+		back = spec_parse(one, strlen(one), &e);
+		ok(back != NULL, "the normalized form can be read");
+		if (back) {
+			two = normalized(back);
+			is_str(two, one, "and is the same again");
+			is_int(spec_members(back), spec_members(s), "with the same members");
+			free(two);
+		}
+		spec_destroy(back);
+		spec_destroy(s);
+		free(one);
+	}
+}
+
+static void test_member(void)
+{
+	static const char text[] =
+	    "{" CMD ", \"name\": \"n\", \"hyperparameters\": {\"epochs\": 5}, \"sweep\": {\"lr\": [1, 2]}, "
+	    "\"search\": {\"metric\": \"loss\"}, \"max_parallel\": 1}";
+	struct job_spec *s = spec_parse(text, strlen(text), NULL), *m;
+	cJSON *json = json_parse(text, strlen(text), NULL);
+	char *member = spec_member_text(json, s, 17, 1);
+
+	is_str(member,
+	       "{\"command\":[\"/bin/"
+	       "x\"],\"name\":\"n\",\"hyperparameters\":{\"epochs\":5,\"lr\":2},\"array\":{\"job\":17,"
+	       "\"index\":1,\"count\":2}}",
+	       "a member is a job of its own, with its values and its number");
+	m = spec_parse(member, strlen(member), NULL);
+	ok(m && !spec_members(m) && m->member.job == 17 && m->member.index == 1 && m->member.count == 2,
+	   "it can be read, and has no members");
+	spec_destroy(m);
+	spec_destroy(s);
+	cJSON_Delete(json);
+	free(member);
+	s = good("\"array\": 3, \"hyperparameters\": null");
+	is_int(spec_members(s), 3, "a plain array");
+	json = json_parse("{\"array\": 3}", 12, NULL);
+	member = spec_member_text(json, s, 9, 2);
+	is_str(member, "{\"array\":{\"job\":9,\"index\":2,\"count\":3}}", "its members differ by their number");
+	spec_destroy(s);
+	cJSON_Delete(json);
+	free(member);
+}
+
+int main(void)
+{
+	test_grid();
+	test_random();
+	test_no_repetition();
+	test_refused();
+	test_back();
+	test_member();
+	return tap_done();
+}
