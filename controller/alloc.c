@@ -24,8 +24,11 @@ uint64_t sched_time(const struct core *c)
 
 void alloc_open(struct core *c)
 {
-	static const struct sched_policy policy = {
-	    .backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
+	static const enum sched_backfill ways[] = {[BACKFILL_EASY] = SCHED_RESERVE,
+	                                           [BACKFILL_NONE] = SCHED_BLOCK,
+	                                           [BACKFILL_CONSERVATIVE] = SCHED_CONSERVATIVE};
+	struct sched_policy policy = {
+	    .backfill = ways[c->cfg.backfill], .fair = 1, .by_limit = 1, .effort = 200000};
 
 	c->sched = sched_create();
 	sched_policy_set(c->sched, &policy);

@@ -35,6 +35,7 @@
 struct controller {
 	struct conf *conf;
 	char *data_dir, *db_path, *listen, *url, *cluster, *owner;
+	uint8_t backfill; /* enum core_backfill */
 	int lock_fd;
 	struct loop *loop;
 	struct loop_timer *timer;
@@ -379,6 +380,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .rendezvous_timeout_s = seconds(c->conf, "rendezvous_timeout"),
 	    .default_grace_s = seconds(c->conf, "grace"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
+	    .backfill = c->backfill,
 	    .port_lo = (uint32_t)conf_get_int(c->conf, "port_lo"),
 	    .port_hi = (uint32_t)conf_get_int(c->conf, "port_hi"),
 	    .owner_of_admin = c->owner,
@@ -437,6 +439,20 @@ static void make_maintain(struct controller *c)
 	c->maintain = maintain_create(&mc);
 }
 
+static int backfill_of(const char *text, uint8_t *out, struct err *e)
+{
+	static const char *const names[] = {
+	    [BACKFILL_EASY] = "easy", [BACKFILL_NONE] = "none", [BACKFILL_CONSERVATIVE] = "conservative"};
+
+	for (uint8_t i = 0; i < 3; i++) {
+		if (strcmp(names[i], text) == 0) {
+			*out = i;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "backfill: \"%.40s\" is none of none, easy, conservative", text);
+}
+
 static int make(struct controller *c, const struct controller_options *o, struct err *e)
 {
 	enum log_level level;
@@ -447,6 +463,8 @@ static int make(struct controller *c, const struct controller_options *o, struct
 	if (log_level_parse(conf_get_str(c->conf, "log_level"), &level) < 0)
 		return err_set(e, ERR_INVALID, "log_level: \"%s\" is none of debug, info, warn, error",
 		               conf_get_str(c->conf, "log_level"));
+	if (backfill_of(conf_get_str(c->conf, "backfill"), &c->backfill, e) < 0)
+		return -1;
 	log_init("hearthd", level);
 	c->listen = xstrdup(o->listen ? o->listen : conf_get_str(c->conf, "listen"));
 	c->owner = account(c->conf);

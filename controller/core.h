@@ -55,6 +55,7 @@ struct core_io {
 	void *arg;
 };
 
+enum core_backfill { BACKFILL_EASY, BACKFILL_NONE, BACKFILL_CONSERVATIVE };
 struct core_config {
 	const char *cluster;                                 /* id of this cluster */
 	const char *url;                                     /* what ranks get as HEARTH_URL */
@@ -66,6 +67,7 @@ struct core_config {
 	uint32_t rendezvous_timeout_s; /* 300: the same under torchrun, which imports torch first */
 	uint32_t default_grace_s;      /* 30 */
 	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
+	uint8_t backfill;              /* enum core_backfill */
 	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
 	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
 };

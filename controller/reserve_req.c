@@ -175,10 +175,10 @@ static int chosen_nodes(const struct core *c, struct creserve *r, const struct a
 {
 	struct candidate *all = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *all);
 	size_t n = 0, want = (size_t)a->count, of_type = 0;
+	const char *type = a->type && strncmp(a->type, "ml.", 3) == 0 ? a->type + 3 : a->type;
 
 	for (const struct cnode *x = c->nodes; x; x = x->hh.next) {
-		if (!is_there(x) ||
-		    (a->type && strcmp(a->type, x->inv.instance_type ? x->inv.instance_type : "") != 0))
+		if (!is_there(x) || (type && strcmp(type, node_type(x)) != 0))
 			continue;
 		of_type++;
 		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->name))

@@ -29,6 +29,10 @@ static const struct conf_item items[] = {
     {"grace", CONF_DURATION, "30s", "1s", "1d",
      "from the request to end to the kill, where a job does not say"},
     {"queue_limit", CONF_INT, "2000000", "1", "10000000", "unfinished jobs at most"},
+    {"backfill", CONF_STRING, "easy", NULL, NULL,
+     "who may pass a waiting job that does not fit: none, easy (who does not make it later), conservative "
+     "(who makes "
+     "no waiting job later)"},
     {"port_lo", CONF_INT, "20000", "1024", "65535",
      "first port for MASTER_PORT, for nodes that name no range"},
     {"port_hi", CONF_INT, "29999", "1024", "65535", "last one"},

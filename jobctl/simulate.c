@@ -230,7 +230,7 @@ static const struct arg_opt opts[] = {
     {"nodes", 'n', "N", "identical nodes"},
     {"gpus-per-node", 'g', "G", "GPUs of each, at most 64"},
     {"policy", 'p', "NAME",
-     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default"},
+     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default, conservative"},
     {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned"},
     {"speedup", 0, "X", "divide submit times by this whole number"},
     {"failures", 0, "HOURS", "nodes fail, with this mean time to failure each"},

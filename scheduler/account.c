@@ -137,7 +137,7 @@ void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state
 /* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */
 static double share(const struct sched *s, const struct account *a)
 {
-	return (account_use(s, a) + 60.0 * (double)a->gpus) / a->weight;
+	return (account_use(s, a) + 60.0 * (double)(a->gpus + a->ahead)) / a->weight;
 }
 
 void account_part(const struct account **pa, const struct account **pb)

@@ -46,6 +46,7 @@ void sched_book_remove(struct sched *s, uint64_t id)
 		node_drop(n, id);
 		s->n_books += n->n_bookings;
 	}
+	plan_forget_all(s);
 	s->input++;
 	s->gen++; /* what it kept from starting may start */
 }

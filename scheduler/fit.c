@@ -137,9 +137,17 @@ static uint64_t at_most(uint64_t v, unsigned bits)
 static uint64_t rank_of(const struct sched *s, const struct node *n)
 {
 	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
+	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus,
+	         slots = s->planning ? s->view[n->at].slots : n->free_slots;
 
-	return at_most(n->doubt, 8) << 56 | at_most(n->free_gpus, 12) << 44 | (uint64_t)!warm << 43 |
-	       at_most((uint64_t)(n->price > 0 ? n->price * 100 : 0), 20) << 20 | at_most(n->free_slots, 20);
+	return at_most(n->doubt, 8) << 56 | at_most(gpus, 12) << 44 | (uint64_t)!warm << 43 |
+	       at_most((uint64_t)(n->price > 0 ? n->price * 100 : 0), 20) << 20 | at_most(slots, 20);
+}
+
+/* Is the best place wanted, or only whether there is one? */
+static int ranks(const struct matching *m)
+{
+	return m->mode == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning);
 }
 
 /* Best fit of one group; how many are still lacking. Which ones matters only when the gang starts now. */
@@ -151,12 +159,12 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 	size_t n = 0, cap = 0;
 	int sorted = 1;
 
-	for (size_t i = 0; i < m->s->n_sorted && (lack > n || m->mode == FIT_NOW); i++) {
+	for (size_t i = 0; i < m->s->n_sorted && (lack > n || ranks(m)); i++) {
 		struct choice this = {0, i};
 
 		if (m->assign[i] >= 0 || !suits(m, m->s->sorted[i], want))
 			continue;
-		if (m->mode == FIT_NOW)
+		if (ranks(m))
 			this.rank = rank_of(m->s, m->s->sorted[i]);
 		if (lack == 1 && n) { /* the most common case needs no list */
 			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
@@ -232,7 +240,7 @@ static int fit_type(const struct sched *s, const struct shape *sh, const char *t
 	uint32_t tried[SWITCHES_TRIED], n = 0;
 
 	if (sh->instances > 1 && sh->n_groups &&
-	    (sh->span == SCHED_SPAN_SWITCH || (mode == FIT_NOW && s->n_switches > 1)) &&
+	    (sh->span == SCHED_SPAN_SWITCH || ((mode == FIT_NOW || s->planning) && s->n_switches > 1)) &&
 	    sh->span != SCHED_SPAN_ANY)
 		n = switches(s, sh, type, mode, tried);
 	for (uint32_t i = 0; i < n; i++)

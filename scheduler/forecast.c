@@ -206,6 +206,7 @@ void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *ar
 		push(&r, (struct event){end_of(&r, x), x, NULL});
 	if (!walk(&r, j, out))
 		out->start_s = sched_earliest(s, id);
+	plan_forecast(s, j, out);
 	while (r.n)
 		free(pop(&r).assign);
 	free(r.ends);

@@ -484,6 +484,7 @@ void sched_destroy(struct sched *s)
 		HASH_DELETE(hh, s->nodes, n);
 		node_free(n);
 	}
+	plan_fini(s);
 	accounts_fini(s);
 	lanes_fini(s);
 	for (uint32_t i = 1; i <= s->n_switches; i++)

@@ -91,6 +91,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t waiting;
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
+	uint64_t ahead; /* plan.c: GPUs of those that have a place before the one that is looked for */
 	int borrow;
 	UT_hash_handle hh;
 };
@@ -151,6 +152,7 @@ struct job {
 	struct shape *shape;
 	struct lane *lane;
 	char *warm;
+	struct kept *kept;           /* plan.c: its place in time; NULL */
 	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
 	uint32_t n_after, n_open, n_never;
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
@@ -194,7 +196,9 @@ struct sched {
 	uint64_t effort; /* behind the head, in this look */
 	int idle;        /* nothing more can start in this look */
 	double due_after_s;
-	struct job *head; /* a place is kept for it */
+	struct plan *plan; /* plan.c; NULL */
+	int planning;      /* the view is a part of the plan: the best place in it is wanted */
+	struct job *head;  /* a place is kept for it */
 	uint64_t shadow_s;
 	struct room *view; /* [n_sorted] what is free at shadow_s */
 	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
@@ -266,6 +270,15 @@ void view_now(struct sched *s); /* what is free now, into the view */
 void view_release(struct sched *s, const struct job *j);
 void view_lost(struct sched *s);                                   /* it was used for something else */
 uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */
+
+/* plan.c: conservative backfill. The next that starts now, and where; NULL none. */
+struct job *plan_next(struct sched *s, int32_t *assign);
+int plan_none(const struct sched *s); /* 1: it is too large, no place is kept */
+/* Where a place is kept that is sooner than what out says, it goes there. */
+void plan_forecast(const struct sched *s, const struct job *j, struct sched_forecast *out);
+void plan_forget(struct sched *s, struct job *j);
+void plan_forget_all(struct sched *s);
+void plan_fini(struct sched *s);
 
 /* book.c */
 int book_allows(const struct sched *s, const struct node *n);

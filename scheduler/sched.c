@@ -69,6 +69,7 @@ static void head_gone(struct sched *s)
 
 static void unqueue(struct sched *s, struct job *j)
 {
+	plan_forget(s, j);
 	if (s->head == j)
 		head_gone(s);
 	if (j->is_waiting) {
@@ -331,7 +332,7 @@ static void look(struct sched *s)
  * that is due. */
 static int may_head(const struct sched *s, const struct bid *b)
 {
-	return s->policy.backfill == SCHED_RESERVE && !s->head && (!s->policy.learned || b->due);
+	return s->policy.backfill >= SCHED_RESERVE && !s->head && (!s->policy.learned || b->due);
 }
 
 static int passes_over(const struct sched *s, const struct bid *b)
@@ -465,6 +466,21 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 	return START;
 }
 
+/* The next of the plan. 1: there is one, or nothing more can start; 0: no places are kept. */
+static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d)
+{
+	struct job *j;
+
+	if (s->policy.backfill != SCHED_CONSERVATIVE)
+		return 0;
+	j = plan_next(s, assign);
+	if (plan_none(s))
+		return 0;
+	s->idle = !j;
+	*d = j ? take(s, j, assign) : NULL;
+	return 1;
+}
+
 struct sched_decision *sched_step(struct sched *s)
 {
 	struct sched_decision *d = NULL;
@@ -475,6 +491,10 @@ struct sched_decision *sched_step(struct sched *s)
 	if (s->idle)
 		return NULL;
 	assign = mem_alloc(s->n_sorted, sizeof *assign);
+	if (step_plan(s, assign, &d)) {
+		free(assign);
+		return d;
+	}
 	while (v == PASS) {
 		struct bid b = next_bid(s);
 

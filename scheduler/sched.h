@@ -81,9 +81,10 @@ struct sched_job { /* copied by sched_job_add */
 };
 
 enum sched_backfill {
-	SCHED_BLOCK,  /* the first that does not fit holds back all behind it */
-	SCHED_SKIP,   /* others may pass it; nothing is kept for it */
-	SCHED_RESERVE /* others may pass it when that is not believed to make it later */
+	SCHED_BLOCK,       /* the first that does not fit holds back all behind it */
+	SCHED_SKIP,        /* others may pass it; nothing is kept for it */
+	SCHED_RESERVE,     /* others may pass it when that is not believed to make it later */
+	SCHED_CONSERVATIVE /* nor any other that is before them: a place is kept for each */
 };
 struct sched_policy {
 	enum sched_backfill backfill;
@@ -93,7 +94,9 @@ struct sched_policy {
 	               */
 	/* 0: the figure in brackets */
 	/* Behind a job that has a place kept: kinds of jobs that are tried in vain, times nodes, until no more is
-	 * tried before time or input changes [no bound] */
+	 * tried before time or input changes [no bound]. SCHED_CONSERVATIVE: nodes that are looked at while
+	 * places are kept [500,000]; those for whom it does not suffice have none, and start where they are in
+	 * nobody's way */
 	uint64_t effort;
 	uint64_t half_life_s; /* of use [7 days] */
 	uint64_t due_s;       /* learned: due after this wait at least [1 day] ... */
@@ -226,6 +229,8 @@ int sched_placeable(const struct sched *s, const struct sched_job *j, struct sch
 double sched_expected(const struct sched *s, uint64_t job);
 /* When the job that a place is kept for is believed to start; 0: no place is kept. */
 uint64_t sched_reserved(const struct sched *s, uint64_t *job);
+/* SCHED_CONSERVATIVE: the start that is kept for a waiting job, as of the last step. UINT64_MAX: none. */
+uint64_t sched_kept(const struct sched *s, uint64_t job);
 /* When a waiting job would fit if nobody were before it, as run times are believed now: it cannot be expected
  * to start before. UINT64_MAX: not before a node comes, or not waiting. */
 uint64_t sched_earliest(struct sched *s, uint64_t job);

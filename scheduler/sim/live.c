@@ -8,7 +8,7 @@
 
 int live_runs(const struct sim_conf *c)
 {
-	return c->policy == SIM_FAIR || c->policy == SIM_DEFAULT || c->library ||
+	return c->policy == SIM_FAIR || c->policy == SIM_DEFAULT || c->policy == SIM_CONSERVATIVE || c->library ||
 	       (c->policy == SIM_EASY && c->estimate == SIM_LEARNED);
 }
 
@@ -20,6 +20,8 @@ static struct sched_policy policy_of(const struct sim_conf *c)
 		p.backfill = SCHED_BLOCK;
 	else if (c->policy == SIM_FIFO_SKIP)
 		p.backfill = SCHED_SKIP;
+	else if (c->policy == SIM_CONSERVATIVE)
+		p.backfill = SCHED_CONSERVATIVE;
 	else if (c->policy == SIM_FAIR)
 		p.fair = 1;
 	else if (c->policy == SIM_DEFAULT)

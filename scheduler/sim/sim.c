@@ -2,8 +2,8 @@
 #include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
 
-static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",    "sjf-skip",
-                                                   "saf",  "saf-skip",  "fair", "default"};
+static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",     "sjf-skip",
+                                                   "saf",  "saf-skip",  "fair", "default", "conservative"};
 static const char *const estimates[SIM_ESTIMATES] = {"true", "x3", "learned"};
 
 const char *sim_policy_name(enum sim_policy p)

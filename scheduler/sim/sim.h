@@ -21,6 +21,7 @@ enum sim_policy {
 	SIM_SAF_SKIP,
 	SIM_FAIR,
 	SIM_DEFAULT,
+	SIM_CONSERVATIVE,
 	SIM_POLICIES
 };
 enum sim_estimate { SIM_TRUE, SIM_X3, SIM_LEARNED, SIM_ESTIMATES };

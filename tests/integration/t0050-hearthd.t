@@ -32,6 +32,7 @@ like "$("$hearthd" --help)" 'Usage: hearthd' "--help"
 is $? 2 "without --data: usage"
 like "$("$hearthd" --data "$data" --set lease=never 2>&1)" 'lease' "a setting that is none is named"
 like "$("$hearthd" --data "$data" --config /no/such 2>&1)" '/no/such' "a configuration file that is not there, too"
+like "$("$hearthd" --data "$data" --set backfill=moon 2>&1)" 'backfill: "moon" is none of none, easy, conservative' "so is a way of backfill that is none"
 like "$("$hearthd" --show-config --set lease=20s)" 'lease = 20s' "--show-config"
 start
 tap_result $? "it starts"

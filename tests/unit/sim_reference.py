@@ -41,7 +41,8 @@ class Run:
         self.free = [per_node] * nodes
         self.where, self.start, self.end = {}, {}, {}
         self.running = []
-        self.promised = {}  # easy: head -> its first shadow time
+        self.promised = {}  # easy: head -> its first shadow time; conservative: job -> its first place in time
+        self.kept = {}  # conservative: job -> (from, to, [(node, gpus)])
         self.run()
 
     def key(self, i):
@@ -82,7 +83,10 @@ class Run:
                 at, came = at + 1, came + 1
             if self.base in ("sjf", "saf") and came:
                 queue.sort(key=self.key)
-            queue = self.easy(queue, now) if self.base == "easy" else self.simple(queue, now)
+            if self.base == "conservative":
+                queue = self.conservative(queue, now)
+            else:
+                queue = self.easy(queue, now) if self.base == "easy" else self.simple(queue, now)
         assert not queue
 
     def simple(self, queue, now):
@@ -141,6 +145,48 @@ class Run:
                 then = beside
             self.begin(i, now, spots)
         return left
+
+    def gone(self, i, now):
+        """When a running job is believed to end: not yet."""
+        return max(self.start[i] + self.believed[i], now + 1)
+
+    def free_at(self, t, now):
+        free = [self.per_node] * self.nodes
+        there = [self.where[i] for i in self.running if self.gone(i, now) > t]
+        there += [spots for begin, end, spots in self.kept.values() if begin <= t < end]
+        for spots in there:
+            for node, n in spots:
+                free[node] -= n
+        return free
+
+    def least_free(self, begin, end, now):
+        """What is free throughout: at the beginning and wherever something changes."""
+        changes = {self.gone(i, now) for i in self.running}
+        for a, b, _ in self.kept.values():
+            changes |= {a, b}
+        least = self.free_at(begin, now)
+        for t in changes:
+            if begin < t < end:
+                least = [min(a, b) for a, b in zip(least, self.free_at(t, now))]
+        return least
+
+    def conservative(self, queue, now):
+        """A place in time for each job, in order; each takes a sooner one than it has when there is one."""
+        for i in queue:
+            old = self.kept.pop(i, None)
+            length = max(self.believed[i], 1)
+            times = {now} | {self.gone(k, now) for k in self.running} | {end for _, end, _ in self.kept.values()}
+            for t in sorted(times):
+                spots = place(self.least_free(t, t + length, now), self.per_node, self.jobs[i][3])
+                if spots is not None:
+                    break
+            assert old is None or t <= old[0], "a place that was kept is gone"
+            self.kept[i] = (t, t + length, spots)
+            self.promised.setdefault(i, t)
+        for i in queue:
+            if self.kept[i][0] == now:
+                self.begin(i, now, self.kept.pop(i)[2])
+        return [i for i in queue if i in self.kept]
 
     def figures(self):
         jct = sorted(self.end[i] - self.jobs[i][0] for i in self.jobs)

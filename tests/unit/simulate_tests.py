@@ -101,6 +101,12 @@ def ways():
     yield "easy", "x3"
 
 
+def ways_of_plan():
+    """Slow in the reference: for random and short traces."""
+    yield "conservative", "true"
+    yield "conservative", "x3"
+
+
 def write(rows, path=None):
     path = path or tmp.name + "/trace.csv"
     with open(path, "w") as f:
@@ -127,7 +133,7 @@ def test_random():
     for seed in range(first, last + 1):
         rows, nodes, per_node, speedup = random_case(seed)
         path, wrong = write(rows), []
-        for policy, estimate in ways():
+        for policy, estimate in [*ways(), *ways_of_plan()]:
             wrong += [f"{policy} {estimate}: {w}" for w in
                       differences(path, rows, nodes, per_node, policy, estimate, speedup)]
         ok(not wrong, f"seed {seed}: {len(rows)} jobs on {nodes} x {per_node} under all policies", "\n".join(wrong[:5]))
@@ -186,9 +192,12 @@ def test_all_traces():
         skip("every recorded trace under every policy", "no traces: set HEARTH_TEST_DATA")
     for path in paths:
         rows, wrong = reference.read(path), []
-        for policy, estimate in [*ways(), ("fair", "learned"), ("default", "learned"), ("easy", "learned")]:
+        for policy, estimate in [*ways(), ("fair", "learned"), ("default", "learned"), ("easy", "learned"),
+                                 *ways_of_plan()]:
             if len(rows) > 50000 and policy in ("fair", "default"):
                 continue  # tens of seconds; see test_long
+            if len(rows) > 1000 and policy == "conservative":
+                continue  # as long
             got, plan = simulate(path, 32, 8, policy, estimate)
             bad = unsound(rows, plan, 32, 8)
             if bad or got["jobs"] + got["dropped"] != len(rows) or len(plan) != got["jobs"]:
@@ -246,7 +255,7 @@ def test_failures():
     rows = [(i * 60, 7200, 1 + i % 8, "u") for i in range(300)]
     path = write(rows)
     calm, _ = simulate(path, 6, 8, "easy")
-    for policy in [*FIXED, "fair", "default"]:
+    for policy in [*FIXED, "fair", "default", "conservative"]:
         got, plan = simulate(path, 6, 8, policy, "true", more=["--failures", 48])
         again, _ = simulate(path, 6, 8, policy, "true", more=["--failures", 48])
         del got["wall_s"], again["wall_s"]
