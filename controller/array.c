@@ -38,6 +38,7 @@ int array_open(struct core *c, struct cjob *j, const char *spec, const char *run
 	j->arr->spec = s;
 	j->arr->text = json_parse(spec, strlen(spec), NULL);
 	j->arr->run = xstrdup(run ? run : "{}");
+	race_open(c, j);
 	array_touch(c, j);
 	return 0;
 }
@@ -57,6 +58,7 @@ void array_free(struct core *c, struct cjob *j)
 		return;
 	if (j->arr->busy)
 		DL_DELETE2(c->arrays, j, arr->busy_prev, arr->busy_next);
+	race_free(c, j);
 	forget_text(j->arr);
 	spec_destroy(j->arr->spec);
 	free(j->arr);
@@ -195,6 +197,7 @@ void array_follow(struct core *c, struct cjob *member, int was_new, enum job_sta
 	if (!was_new)
 		a->n[before]--;
 	a->n[member->r.status]++;
+	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved, 0);
 	if (job_ended(member->r.status))
 		count_end(a, rec_index(&member->r), member->r.status, member->r.halved);
 	if (job_ended(member->r.status) || member->r.status == JOB_HELD)
@@ -318,18 +321,23 @@ void array_load(struct core *c, const struct cjob *member)
 	j->arr->made++;
 	j->arr->n[member->r.status]++;
 	j->arr->admitted += member->admitted;
+	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved, member->r.attempts > 0);
+	race_load(j, rec_index(&member->r), member->r.rungs);
 }
 
 void array_load_ended(struct core *c, const struct member_row *row)
 {
 	struct cjob *j = job_find(c, row->array);
 	int status = state_find(STATE_JOB, row->status);
+	uint32_t index = (uint32_t)(row->id - row->array - 1);
 
 	if (!j || !j->arr || status < 0)
 		return;
 	j->arr->made++;
 	j->arr->n[status]++;
-	count_end(j->arr, (uint32_t)(row->id - row->array - 1), (enum job_status)status, row->halved);
+	count_end(j->arr, index, (enum job_status)status, row->halved);
+	race_follow(j, index, (enum job_status)status, row->halved, row->started_us > 0);
+	race_load(j, index, row->rungs);
 }
 
 void array_loaded(struct core *c, struct cjob *j)

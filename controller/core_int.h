@@ -141,6 +141,7 @@ struct carray {
 	uint32_t halved;          /* of the stopped ones: by successive halving */
 	uint32_t failed[3];       /* first ones that did */
 	uint32_t n_failed;        /* of these */
+	struct race *race;        /* successive halving; NULL none */
 	uint8_t busy;             /* in core->arrays */
 	struct cjob *busy_next, *busy_prev;
 };
@@ -237,6 +238,7 @@ struct core {
 	struct token *tokens;
 	struct cjob *touched, *turn_jobs;
 	struct cjob *arrays;       /* array.c: something may be to be done for them */
+	struct cjob *races;        /* arrays with successive halving */
 	struct array_rm *removing; /* arrays whose members' data goes */
 	struct cnode *dirty_nodes;
 	struct cjob **heap;
@@ -354,6 +356,12 @@ void array_why_member(struct core *c, const struct cjob *j, char *out,
 void array_rm(struct core *c, struct request *rq, struct cjob *j);
 int array_rm_step(struct core *c, uint32_t *budget); /* 1: there is more */
 void array_rm_clear(struct core *c);
+/* array_halve.c */
+void race_open(struct core *c, struct cjob *j);
+void race_free(struct core *c, struct cjob *j);
+void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved, int started);
+void race_load(struct cjob *j, uint32_t index, const char *rungs); /* as its record has them */
+void array_points(struct core *c, const struct wm_metrics *m);
 /* ops.c: a job that has not ended, with the data of the event. Takes d. 1: at once, it had not begun. */
 int job_stop(struct core *c, struct cjob *j, cJSON *d);
 cJSON *event_by(const struct core *c, const struct request *rq, const char *what);

@@ -50,8 +50,10 @@ static const struct {
      "waiting: held ones and those that are still to be made, too; running: all that hold resources"},
     {"MemberList", "metric:s? goal:s? made:i members:a<Member>",
      "the best first when there is a metric, else by index; made: how many have a record yet"},
-    {"Member", "id:i ref:s array:O<ArrayOf> status:s reason:s? values:o metric:O<MemberMetric>?",
-     "a job, with the values that its sweep gave it and what it came to"},
+    {"Member", "id:i ref:s array:O<ArrayOf> status:s reason:s? values:o metric:O<MemberMetric>? rungs:a",
+     "a job, with the values that its sweep gave it and what it came to; rungs: its values at the "
+     "comparisons of "
+     "search.halving"},
     {"MemberMetric", "best:n? last:n? min:n? max:n? step:i?",
      "best: min or max, as the goal is; the strings nan, inf, -inf for what is no number"},
     {"Changed", "id:i ref:s name:s? status:s text:s",

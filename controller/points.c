@@ -137,4 +137,5 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	}
 	free(p);
 	keep_last(c, m);
+	array_points(c, m);
 }

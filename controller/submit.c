@@ -326,10 +326,6 @@ static void take(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "no specification");
 		return;
 	}
-	if (rq->spec->search.eta) {
-		reply_fail(c, rq, ERR_UNSUPPORTED, "search.halving is reserved and not built yet; leave it out");
-		return;
-	}
 	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||

@@ -155,6 +155,22 @@ static sqlite3_stmt *of_members(struct store_reader *r, const struct table *t, c
 	return st;
 }
 
+static cJSON *rungs_json(const char *text)
+{
+	cJSON *list = cJSON_CreateArray();
+	char *end;
+
+	while (text && *text) {
+		double v = strtod(text, &end);
+
+		if (end == text)
+			break;
+		cJSON_AddItemToArray(list, json_real(v));
+		text = end;
+	}
+	return list;
+}
+
 static int read_members(struct store_reader *r, struct table *t, const struct job_spec *spec, struct err *e)
 {
 	sqlite3_stmt *st = of_members(
@@ -181,6 +197,7 @@ static int read_members(struct store_reader *r, struct table *t, const struct jo
 		values = spec && spec->sweep.n_axes ? sweep_values(&spec->sweep, f->index) : cJSON_CreateObject();
 		secret_json(values, 1);
 		cJSON_AddItemToObject(f->json, "values", values);
+		cJSON_AddItemToObject(f->json, "rungs", rungs_json(row.rungs));
 		job_row_fini(&row);
 	}
 	sqlite3_finalize(st);

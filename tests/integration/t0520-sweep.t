@@ -74,6 +74,22 @@ rm -f "$gate"
 is "$(show "$few" '.status + ": " + .reason')" "stopped: 1 of 5 members were stopped" "the others have run"
 is "$(hearth ls "array:$few" --json | jq '[.jobs[] | select(.status == "completed")] | length')" 4 "all four"
 
+# --- successive halving ------------------------------------------------------------------------------------------
+# Those that are left wait for a file between the first and the second comparison.
+halving='"search": {"metric": "loss", "halving": {"eta": 2, "min_step": 2}}, "limits": {"grace_s": 1}'
+race=$(submit race 'for step in 1 2 3; do echo "step=$step loss=$SM_HP_X.$step"; sleep 0.2; done; while [ ! -e '"$gate"' ]; do sleep 0.05; done; echo "step=4 loss=$SM_HP_X"; [ "$SM_HP_X" = 1 ] || sleep 3600' \
+	'"sweep": {"x": {"from": 1, "to": 4}}, '"$halving, $loss")
+ok "half of four are stopped" wait_until 120 count_is "$race" stopped 2
+is "$(hearth ls "array:$race" --json | jq -c '[.jobs[] | select(.halved) | .ref] | sort')" "[\"$race.2\",\"$race.3\"]" "the worse ones"
+like "$(show "$race.3" .reason)" "stopped early .search.halving.: at step 2 loss was 4.2, and [23] of 4 members did better" "with the reason"
+like "$(hearth events "$race.3")" "rung" "what they came to is an event"
+reborn
+: >"$gate"
+ok "being stopped early is no failure of the whole" hearth wait "$race" --timeout 120
+rm -f "$gate"
+is "$(show "$race" '.members | [.completed, .stopped] | join(" ")')" "1 3" "at step 4, after a restart, one of two was left"
+is "$(show "$race.1" .halved)" true "the worse one"
+
 # --- stop, fail ---------------------------------------------------------------------------------------------------
 long=$(submit long "sleep 3600" '"array": 12, "limits": {"grace_s": 1}')
 ok "as many run as there is room for" wait_until 60 count_is "$long" running 8
