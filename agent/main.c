@@ -446,7 +446,7 @@ static void more_files(void)
 
 int main(int argc, char **argv)
 {
-	struct arguments a = {.join_wait_s = JOIN_RETRY_S};
+	static struct arguments a = {.join_wait_s = JOIN_RETRY_S}; /* the words in it are kept to the end */
 	struct join_params j;
 	struct err e = {0};
 	enum outcome out;

@@ -1,5 +1,5 @@
 /*
- * rows: releasing and copying records.
+ * rows: releasing records.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ void event_row_fini(struct event_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
-/* The strings of each record, once, for fini and copy. */
+/* The strings of each record. */
 /* clang-format off */
 #define JOB_STRINGS(S) \
 	S(name) S(owner) S(experiment) S(notes) S(status) S(queue) S(spec) S(bundle) S(run) S(reason) S(wanted) \
@@ -22,14 +22,13 @@ void event_row_fini(struct event_row *r)
 #define ATTEMPT_STRINGS(S) \
 	S(state) S(outcome) S(cls) S(reason) S(cause) S(launch_id) S(token) S(placement) S(resumed_from) \
 	S(phases)
-#define RANK_STRINGS(S) S(node) S(state) S(text)
+#define RANK_STRINGS(S) S(node) S(state) S(text) S(ended_by)
 #define NODE_STRINGS(S) S(name) S(address) S(state) S(reason) S(cert_fingerprint) S(inventory)
 #define ARTIFACT_STRINGS(S) S(kind) S(node) S(digest) S(uri)
 #define TOKEN_STRINGS(S) S(id) S(kind) S(secret_hash) S(owner) S(used_by)
 /* clang-format on */
 
 #define FREE(field) free(r->field);
-#define COPY(field) to->field = xstrdup(from->field);
 
 void job_row_fini(struct job_row *r)
 {
