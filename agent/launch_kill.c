@@ -187,6 +187,7 @@ static void quit_ranks(struct launch *l, uint32_t grace_ms)
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 {
 	uint64_t deadline = now_us(l) + (uint64_t)grace_ms * 1000 + MARGIN_US;
+	char *why;
 
 	if (launch_is_over(l) || l->on_timer == sweep_step) {
 		launch_report(l);
@@ -206,8 +207,9 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	l->stopping = 1;
 	l->grace_ms = grace_ms;
 	l->kill_deadline_us = deadline;
+	why = xstrdup(reason); /* which may be the one that goes: adopted in the middle of its end */
 	free(l->kill_reason);
-	l->kill_reason = xstrdup(reason);
+	l->kill_reason = why;
 	drop_unspawned(l);
 	quit_ranks(l, grace_ms);
 	if (l->state == LAUNCH_PREPARING || !l->procs) {
