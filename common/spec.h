@@ -106,6 +106,7 @@ struct job_spec {
 	size_t n_metrics;
 	uint64_t max_runtime_s; /* 0 = administrator's default */
 	uint64_t max_wait_s;    /* in the queue; 0 none */
+	double max_cost_usd;    /* of all attempts; 0 none */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	int64_t priority;       /* -1000..1000 */
 	char *queue;            /* "default" */

@@ -93,6 +93,8 @@ void spec_v_u32(struct spec_parse *p, const struct spec_rule *r, const char *whe
                 void *out);
 void spec_v_i64(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                 void *out);
+void spec_v_money(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out);
 void spec_v_size(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out);
 void spec_v_bool(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,

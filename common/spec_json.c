@@ -193,6 +193,10 @@ cJSON *spec_to_json(const struct job_spec *s)
 	cJSON_AddNumberToObject(limits, "max_runtime_s", (double)s->max_runtime_s);
 	cJSON_AddNumberToObject(limits, "grace_s", (double)s->grace_s);
 	cJSON_AddNumberToObject(limits, "max_wait_s", (double)s->max_wait_s);
+	if (s->max_cost_usd > 0)
+		cJSON_AddNumberToObject(limits, "max_cost_usd", s->max_cost_usd);
+	else
+		cJSON_AddNullToObject(limits, "max_cost_usd");
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
 	cJSON_AddItemToObject(obj, "after", after_of(s));

@@ -234,6 +234,16 @@ void spec_v_i64(struct spec_parse *p, const struct spec_rule *r, const char *whe
 		*(int64_t *)((char *)out + r->offset) = n;
 }
 
+void spec_v_money(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out)
+{
+	if (cJSON_IsNumber(v) && v->valuedouble >= 0.01 && v->valuedouble <= (double)r->max)
+		*(double *)(void *)((char *)out + r->offset) = v->valuedouble;
+	else
+		spec_problem(p, where, "expected a number of US dollars from 0.01 to %lld, or null",
+		             (long long)r->max);
+}
+
 void spec_v_size(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out)
 {

@@ -53,6 +53,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	                RC_STOPPED,
 	                RC_AGENT,
 	                RC_SIGNAL,
+	                RC_COST,
 };
 
 /* clang-format off */

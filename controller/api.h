@@ -5,6 +5,8 @@
 #ifndef HEARTH_CONTROLLER_API_H
 #define HEARTH_CONTROLLER_API_H
 
+#include "controller/request.h"
+
 struct call;
 struct io;
 
@@ -60,6 +62,14 @@ void api_queues(struct call *c, struct io *io);
 void api_queue_set(struct call *c, struct io *io);
 void api_queue_rm(struct call *c, struct io *io);
 void api_quota_set(struct call *c, struct io *io);
+/* To the state thread: what the body's "name" names, which has no other keys than these; what the address
+ * names. */
+void named_change(struct call *c, struct io *io, enum request_op op, const char *const *keys);
+void named_removal(struct call *c, struct io *io, enum request_op op);
+void api_cost(struct call *c, struct io *io);
+void api_budgets(struct call *c, struct io *io);
+void api_budget_set(struct call *c, struct io *io);
+void api_budget_rm(struct call *c, struct io *io);
 void api_instances(struct call *c, struct io *io);
 void api_instance(struct call *c, struct io *io);
 void api_instance_set(struct call *c, struct io *io);

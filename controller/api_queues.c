@@ -11,7 +11,7 @@ void api_queues(struct call *c, struct io *io)
 	server_request(c, io, server_request_new(c, REQ_QUEUES, NULL));
 }
 
-static void change(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+void named_change(struct call *c, struct io *io, enum request_op op, const char *const *keys)
 {
 	cJSON *body = route_body(c);
 	const char *name = NULL;
@@ -31,7 +31,7 @@ static void change(struct call *c, struct io *io, enum request_op op, const char
 	server_request(c, io, rq);
 }
 
-static void named(struct call *c, struct io *io, enum request_op op) /* what the address names */
+void named_removal(struct call *c, struct io *io, enum request_op op)
 {
 	struct request *rq = server_request_new(c, op, NULL);
 
@@ -43,24 +43,24 @@ void api_queue_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", "weight", NULL};
 
-	change(c, io, REQ_QUEUE_SET, keys);
+	named_change(c, io, REQ_QUEUE_SET, keys);
 }
 
 void api_queue_rm(struct call *c, struct io *io)
 {
-	named(c, io, REQ_QUEUE_RM);
+	named_removal(c, io, REQ_QUEUE_RM);
 }
 
 void api_quota_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", "gpus", "borrow", NULL};
 
-	change(c, io, REQ_QUOTA_SET, keys);
+	named_change(c, io, REQ_QUOTA_SET, keys);
 }
 
 void api_quota_rm(struct call *c, struct io *io)
 {
-	named(c, io, REQ_QUOTA_RM);
+	named_removal(c, io, REQ_QUOTA_RM);
 }
 
 /* ---- instance types --------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ void api_instances(struct call *c, struct io *io)
 
 void api_instance(struct call *c, struct io *io)
 {
-	named(c, io, REQ_INSTANCES);
+	named_removal(c, io, REQ_INSTANCES);
 }
 
 void api_instance_set(struct call *c, struct io *io)
@@ -98,5 +98,5 @@ void api_instance_set(struct call *c, struct io *io)
 
 void api_instance_rm(struct call *c, struct io *io)
 {
-	named(c, io, REQ_INSTANCE_RM);
+	named_removal(c, io, REQ_INSTANCE_RM);
 }

@@ -49,6 +49,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	alloc_open(c);
 	queues_open(c);
 	instances_open(c);
+	budgets_clear(c);
 	c->started_us = now_boot(c);
 	c->peers_gen = now_real(c); /* not one that an earlier controller gave */
 	c->loaded = 1;
@@ -79,6 +80,7 @@ void core_destroy(struct core *c)
 	queues_clear(c);
 	instances_clear(c);
 	reserves_clear(c);
+	budgets_clear(c);
 	learned_clear(c);
 	sched_destroy(c->sched);
 	free(c->askable);
@@ -200,6 +202,9 @@ static const struct op {
     [REQ_RESERVE_ADD] = {req_reserve_add, ROLE_ADMIN},
     [REQ_RESERVE_SET] = {req_reserve_set, ROLE_ADMIN},
     [REQ_RESERVE_RM] = {req_reserve_rm, ROLE_ADMIN},
+    [REQ_BUDGETS] = {req_budgets, ROLE_USER},
+    [REQ_BUDGET_SET] = {req_budget_set, ROLE_ADMIN},
+    [REQ_BUDGET_RM] = {req_budget_rm, ROLE_ADMIN},
     [REQ_TOP] = {req_top, ROLE_JOB},
     [REQ_TOKEN] = {req_token, ROLE_ADMIN},
     [REQ_JOIN] = {req_join, ROLE_NONE},
@@ -241,6 +246,8 @@ uint64_t core_next_us(const struct core *c)
 		return at;
 	if (job_next_deadline(c) < at)
 		at = job_next_deadline(c);
+	if (c->budget_at_us < at)
+		at = c->budget_at_us;
 	if (c->nodes && c->lease_check_us < at)
 		at = c->lease_check_us;
 	if (c->reserves && c->reserve_at_us < at)
@@ -302,6 +309,7 @@ void core_end_turn(struct core *c)
 		return;
 	review_touched(c);
 	arrays_step(c);
+	budgets_review(c, 0);
 	schedule(c);
 	review_touched(c);
 	if (arrays_busy(c)) /* the rest in the next turn: reports must not wait */

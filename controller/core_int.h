@@ -118,6 +118,7 @@ struct active { /* of a job with an attempt that goes on, not stored */
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
 	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
 	uint64_t max_runtime_us; /* 0 none */
+	uint64_t cost_end_us;    /* boot: it has cost all that it may; 0 no limit, or no price */
 	uint32_t grace_ms;
 	uint8_t upload_failed, n_last;
 	struct { /* newest values of a few metrics, for the overview */
@@ -158,6 +159,7 @@ struct cjob {
 	uint32_t heap_at; /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint32_t max_wait_s; /* in the queue; 0 none */
+	uint64_t spent_uusd; /* on attempts that have ended */
 	uint8_t to_queue;    /* loaded, or changed: the scheduler does not have it yet */
 	uint8_t typed;       /* queued: it asks for instance types */
 	uint8_t admitted;    /* of a member: its array lets it wait with the scheduler, or run */
@@ -217,6 +219,7 @@ struct token {
 struct used;
 struct learned;
 struct catalogue;
+struct payer;
 struct cqueue { /* a queue, or a user in one: "research/@ada" */
 	char *path;
 	double weight;
@@ -247,7 +250,11 @@ struct core {
 	struct catalogue *catalogue; /* instances.c: instance types */
 	struct creserve *reserves;
 	uint64_t next_reserve_id;
-	uint64_t reserve_at_us;                            /* boot: when they are looked at again */
+	uint64_t reserve_at_us;         /* boot: when they are looked at again */
+	struct payer *payers, *budgets; /* budget.c: who has spent something; who has a budget */
+	uint32_t n_budgets;
+	uint64_t budget_at_us; /* boot: when budgets are looked at again */
+	int budget_dirty;
 	struct learned *learned;                           /* forecast.c: how long jobs take */
 	struct used *used;                                 /* queues.c: whose use is to be written */
 	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
@@ -430,8 +437,35 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out,
 void learn_time(struct core *c, const struct cjob *j); /* of an attempt that ended */
 void learned_clear(struct core *c);
 /* USD an hour. */
+double decision_price(const struct core *c, const struct job_spec *s, const struct sched_decision *d);
 double places_price(const struct core *c, const struct job_spec *s, const struct sched_place *p, uint32_t n);
 double attempt_price(const struct core *c, const struct job_spec *s, const struct attempt_rec *a);
+double expected_s(const struct core *c, const char *owner, const char *name); /* 0 not known */
+/* cost.c */
+int cost_check(const struct core *c, const struct job_spec *s, struct err *e); /* at submit: -1 refused */
+/* Into the event: who pays for what is decided, and its price. */
+void cost_placed(struct core *c, const struct cjob *j, const struct sched_decision *dec, cJSON *d);
+void cost_begins(struct core *c, struct cjob *j,
+                 uint64_t held_us);             /* it has its nodes, for so long already */
+void cost_ends(struct core *c, struct cjob *j); /* of an attempt that ended */
+uint64_t cost_end_at(const struct cjob *j);     /* boot: when its money is spent; UINT64_MAX never */
+int cost_is_up(struct core *c, struct cjob *j); /* 1: its end has begun */
+/* Has it nothing left for another attempt? Then text says so. */
+int cost_used_up(const struct cjob *j, const struct job_spec *s, char *text, size_t n);
+/* budget.c. account: QUEUE/@OWNER; started_us: real */
+void budgets_clear(struct core *c);
+void budget_periods(uint64_t now_us, uint64_t start_us[3]); /* beginning of this day, week, month */
+void budget_load(struct core *c, const struct budget_row *r);
+void spent_load(struct core *c, const struct spent_row *r);
+void budget_begins(struct core *c, const char *account, uint64_t price_uusd, uint64_t started_us);
+void budget_ends(struct core *c, const char *account, uint64_t price_uusd);
+/* Closes and opens accounts as is due; quiet: as they were on record, without an event. */
+void budgets_review(struct core *c, int quiet);
+void budget_drop(struct core *c, const char *path, const char *by);
+/* Of a job that a budget keeps waiting: which, in words. */
+void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
+int queue_of_path(const struct core *c, const char *path,
+                  struct err *e); /* -1: no such queue, or no queue of that user */
 /* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */
 int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e);
 /* What is open; deps has room for SPEC_MAX_AFTER. never: one that can never be; then deps is not complete. */
@@ -546,6 +580,9 @@ void req_reserves(struct core *c, struct request *rq);
 void req_reserve_add(struct core *c, struct request *rq);
 void req_reserve_set(struct core *c, struct request *rq);
 void req_reserve_rm(struct core *c, struct request *rq);
+void req_budgets(struct core *c, struct request *rq);
+void req_budget_set(struct core *c, struct request *rq);
+void req_budget_rm(struct core *c, struct request *rq);
 void req_token(struct core *c, struct request *rq);
 void req_join(struct core *c, struct request *rq);
 void token_add(struct core *c, const struct token_row *r); /* at load */

@@ -290,6 +290,8 @@ static int apply_placed(struct ctx *c)
 	rec_set(&a->resumed_from, str(c, "resumed_from"));
 	rec_set(&a->cause, str(c, "cause"));
 	rec_set(&a->launch_id, str(c, "launch_id"));
+	rec_set(&a->account, str(c, "account"));
+	a->price_uusd = (uint64_t)num(c, "price_uusd", 0);
 	a->phases[PHASE_QUEUED] = (struct phase_rec){r->queued_us, c->at_us};
 	phase_open(a, PHASE_PROVISIONING, c->at_us);
 	attempt_rec_free(r->att);

@@ -73,6 +73,10 @@
 	E(EV_RESERVATION_BEGAN, "reservation_began")                                                             \
 	E(EV_RESERVATION_ENDED, "reservation_ended")                                                             \
 	E(EV_RESERVATION_REMOVED, "reservation_removed")                                                         \
+	E(EV_BUDGET_SET, "budget_set")                                                                           \
+	E(EV_BUDGET_REMOVED, "budget_removed")                                                                   \
+	E(EV_BUDGET_USED_UP, "budget_used_up") /* nothing more of that queue or user is started */               \
+	E(EV_BUDGET_OPEN, "budget_open")       /* a new period, or a greater budget */                           \
 	E(EV_TOKEN_MADE, "token_made")
 
 /* clang-format off */

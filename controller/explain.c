@@ -95,9 +95,10 @@ static void say_reserved(struct core *c, uint64_t job, struct line *l)
 static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
 	static const char *const what[] = {
-	    [SCHED_FITS] = "scheduling", [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
-	    [SCHED_NO_NODES] = "nodes",  [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
-	    [SCHED_DEPENDS] = "jobs",    [SCHED_NEVER] = "jobs",       [SCHED_RESERVED] = "reservation"};
+	    [SCHED_FITS] = "scheduling",     [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
+	    [SCHED_NO_NODES] = "nodes",      [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
+	    [SCHED_CLOSED] = "budget",       [SCHED_DEPENDS] = "jobs",     [SCHED_NEVER] = "jobs",
+	    [SCHED_RESERVED] = "reservation"};
 	struct sched_reason r;
 
 	if (j->r.array && !j->admitted) {
@@ -109,6 +110,7 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 		return;
 	}
 	sched_explain(c->sched, j->r.id, &r);
+	budget_explain(c, j->r.queue, j->r.owner, &r);
 	cJSON_AddItemToArray(waits, cJSON_CreateString(what[r.why]));
 	json_add_u64(body, "ahead", r.ahead);
 	if (r.behind)
@@ -505,8 +507,10 @@ static cJSON *waiting_json(const struct core *c)
 		if (!j)
 			continue;
 		r.text[0] = '\0';
-		if (i < TOP_EXPLAINED)
+		if (i < TOP_EXPLAINED) {
 			sched_explain(c->sched, ids[i], &r);
+			budget_explain(c, j->r.queue, j->r.owner, &r);
+		}
 		o = cJSON_CreateObject();
 		json_add_u64(o, "id", j->r.id);
 		json_add_str(o, "ref", rec_ref(&j->r, ref));

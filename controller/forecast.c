@@ -64,7 +64,7 @@ void learn_time(struct core *c, const struct cjob *j)
 	l->n = l->n * FADE + 1;
 }
 
-static double expected(const struct core *c, const char *owner, const char *name)
+double expected_s(const struct core *c, const char *owner, const char *name)
 {
 	char *key = key_of(owner, name);
 	const struct learned *l;
@@ -84,7 +84,7 @@ static double takes(uint64_t job, void *arg)
 	const struct asked *a = arg;
 	const struct cjob *j = job_find(a->c, job);
 
-	return j ? expected(a->c, j->r.owner, j->r.name) : expected(a->c, a->owner, a->name);
+	return j ? expected_s(a->c, j->r.owner, j->r.name) : expected_s(a->c, a->owner, a->name);
 }
 
 void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out)
@@ -149,6 +149,16 @@ double places_price(const struct core *c, const struct job_spec *s, const struct
 		sum += part_price(c, node_by_id(c, p[i].node), g->gpus_per_instance,
 		                  g->ranks_per_instance * g->cpus_per_rank, s->exclusive);
 	}
+	return sum;
+}
+
+double decision_price(const struct core *c, const struct job_spec *s, const struct sched_decision *d)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < d->n; i++)
+		sum += part_price(c, node_by_id(c, d->places[i].node), d->places[i].n_gpus, d->places[i].n_cpus,
+		                  s->exclusive);
 	return sum;
 }
 

@@ -28,7 +28,7 @@ static enum end_kind end_kind_of(const struct job_rec *r)
 
 	if (a->cls == RC_STOPPED)
 		return r->wanted == WANT_REQUEUE ? END_REQUEUE : END_STOP;
-	if (a->cls == RC_TIMEOUT)
+	if (a->cls == RC_TIMEOUT || a->cls == RC_COST)
 		return END_TIMEOUT;
 	if (a->cls == RC_NODE_LOST)
 		return END_NODE_LOST;
@@ -434,15 +434,23 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 	job_post(c, j, EV_ATTEMPT_ENDED, d);
 }
 
+/* Does another attempt follow? */
+static int goes_on(const struct cjob *j)
+{
+	return j->r.wanted == WANT_REQUEUE ||
+	       (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(j->r.att->cls));
+}
+
 void finish_attempt(struct core *c, struct cjob *j)
 {
 	struct active *act = j->act;
 	struct job_spec *spec = act->spec;
 	const struct attempt_rec *a = j->r.att;
-	char *says = act->program_says, *reason;
+	char *says = act->program_says, *reason, spent[200];
 
 	post_attempt_ended(c, j);
 	usage_mark(c, j);
+	cost_ends(c, j);
 	learn_time(c, j);
 	act->spec = NULL;
 	act->program_says = NULL;
@@ -455,8 +463,9 @@ void finish_attempt(struct core *c, struct cjob *j)
 		reason = xstrdup(a->reason ? a->reason : "");
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (j->r.wanted == WANT_REQUEUE ||
-	         (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(a->cls)))
+	else if (goes_on(j) && cost_used_up(j, spec, spent, sizeof spent))
+		end_job(c, j, JOB_FAILED, -1, spent);
+	else if (goes_on(j))
 		requeue(c, j, spec);
 	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
 		end_job(c, j, JOB_STOPPED, -1, reason);

@@ -27,6 +27,7 @@ void state_clear(struct core *c)
 	queues_clear(c);
 	instances_clear(c);
 	reserves_clear(c);
+	budgets_clear(c);
 	alloc_open(c);
 	queues_open(c);
 	instances_open(c);
@@ -126,6 +127,8 @@ static int on_attempt(const struct attempt_row *row, void *arg)
 
 	if (!j)
 		return 0;
+	if (row->ended_us > row->started_us)
+		j->spent_uusd += cost_uusd(row->price_uusd, row->ended_us - row->started_us);
 	if (row->number < j->r.attempts || strcmp(row->state ? row->state : "", "ended") == 0)
 		learn(j, row);
 	else if (rec_from_attempt_row(&j->r, row, &e) < 0)
@@ -205,6 +208,18 @@ static int on_instance(const char *name, const char *own, void *arg)
 	return 0;
 }
 
+static int on_budget(const struct budget_row *r, void *arg)
+{
+	budget_load(arg, r);
+	return 0;
+}
+
+static int on_spent(const struct spent_row *r, void *arg)
+{
+	spent_load(arg, r);
+	return 0;
+}
+
 /* ---- from records to a running controller ---------------------------------------------------- */
 
 /* Not the ends of ranks: those are times of other machines. */
@@ -277,6 +292,7 @@ static void resume_active(struct core *c, struct cjob *j)
 	alloc_holds(c, j, span_since(c, a->started_us) / 1000000);
 	port_mark(c, a->master_port, 1);
 	resume_clocks(c, j);
+	cost_begins(c, j, span_since(c, a->started_us));
 	job_touch(c, j);
 }
 
@@ -310,9 +326,15 @@ static int load(struct core *c, struct err *e)
 	                       .usage = on_usage,
 	                       .instance = on_instance,
 	                       .reservation = on_reservation,
+	                       .budget = on_budget,
+	                       .spent = on_spent,
 	                       .arg = c};
-	uint64_t job = 0, event = 0, node = 0;
+	uint64_t job = 0, event = 0, node = 0, since[3];
 
+	budget_periods(now_real(c), since);
+	l.day_us = since[0];
+	l.week_us = since[1];
+	l.month_us = since[2];
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
 		return -1;
 	/* Numbers given in a transaction that was refused are not given again. */
@@ -346,6 +368,7 @@ static int load(struct core *c, struct err *e)
 			}
 		}
 	}
+	budgets_review(c, 1);
 	c->started_us = now_boot(c);
 	c->peers_gen++;
 	peers_changed(c);

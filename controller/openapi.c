@@ -27,7 +27,7 @@ static const struct {
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
      "ranks:i? members:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? "
-     "max_price_usd:n?",
+     "expected_price_usd:n? max_price_usd:n?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
      "expected_nodes: as believed now; max_price_usd: until its time limit"},
@@ -36,7 +36,8 @@ static const struct {
     {"Job",
      "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s created_at:t? "
      "started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? attempts:a? "
-     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s?",
+     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? "
+     "cost_usd:n? price_per_hour_usd:n?",
      "ref: the id as people write it, 17.3 of a member; array: what it is a member of; members: of an array "
      "or "
      "sweep; halved: stopped early, as others were better; dropped: logs, bundle, metrics, artifacts that rm "
@@ -137,6 +138,14 @@ static const struct {
     {"ReservationChange",
      "nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
      "what is left out stays; a new beginning alone moves the end along"},
+    {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
+     "the dearest first; more: rows left out"},
+    {"CostRow", "name:s usd:n jobs:i attempts:i running:i hours:n",
+     "hours: that attempts held nodes; of attempts on nodes without a price nothing is counted"},
+    {"BudgetList", "budgets:a<Budget>", NULL},
+    {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n used_up:b resets_at:t",
+     "usd_per_hour: of what runs now; used_up: nothing more of it is started until resets_at"},
+    {"BudgetChange", "name:s usd:n? period:s?", "period: day, week or month, of UTC; a new budget: month"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},

@@ -115,6 +115,18 @@ int queue_exists(const struct core *c, const char *path, struct err *e)
 	                     path);
 }
 
+int queue_of_path(const struct core *c, const char *path, struct err *e)
+{
+	char queue[SPEC_MAX_QUEUE + 1];
+	char *at;
+
+	snprintf(queue, sizeof queue, "%s", path);
+	at = strrchr(queue, '/');
+	if (at && at[1] == '@')
+		*at = '\0';
+	return queue_exists(c, queue, e);
+}
+
 void account_path(char *out, size_t n, const char *queue, const char *owner)
 {
 	snprintf(out, n, "%s/@%s", queue && *queue ? queue : "default", owner && *owner ? owner : "nobody");
@@ -340,6 +352,7 @@ static void drop_users(struct core *c, const struct request *rq, const char *pat
 		q->quota_gpus = 0;
 		q->weight = 1;
 		post(c, rq, EV_QUEUE_REMOVED, q);
+		budget_drop(c, q->path, req_user(c, rq));
 		drop(c, q);
 	}
 }
@@ -379,6 +392,7 @@ void req_queue_rm(struct core *c, struct request *rq)
 	q->quota_gpus = 0;
 	q->weight = 1;
 	post(c, rq, EV_QUEUE_REMOVED, q);
+	budget_drop(c, q->path, req_user(c, rq));
 	body = cJSON_CreateObject();
 	json_add_str(body, "name", q->path);
 	drop(c, q);

@@ -39,6 +39,7 @@ void attempt_rec_free(struct attempt_rec *a)
 	free(a->launch_id);
 	free(a->token);
 	free(a->resumed_from);
+	free(a->account);
 	free(a);
 }
 
@@ -200,6 +201,8 @@ void rec_attempt_row(const struct job_rec *r, struct attempt_row *out)
 	    .ended_us = a->ended_us,
 	    .phases = phases_text(a),
 	    .master_port = a->master_port,
+	    .price_uusd = a->price_uusd,
+	    .account = text_of(a->account),
 	};
 	cJSON_Delete(places);
 }
@@ -408,6 +411,8 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struc
 	a->started_us = row->started_us;
 	a->ended_us = row->ended_us;
 	a->master_port = row->master_port;
+	a->price_uusd = row->price_uusd;
+	rec_set(&a->account, row->account);
 	phases_parse(a, row->phases);
 	return rc;
 }

@@ -50,6 +50,8 @@ struct attempt_rec {
 	int64_t resumed_from_step;
 	int32_t exit_code, signal;
 	uint64_t started_us, ended_us;
+	uint64_t price_uusd; /* an hour, of all that it holds, millionths of a US dollar; 0 not known */
+	char *account;       /* who pays: QUEUE/@OWNER */
 	struct phase_rec phases[N_PHASE];
 	struct place_rec *places;
 	struct rank_rec *ranks;

@@ -84,6 +84,8 @@ static int attempt_fields(const struct attempt_row *mine, const struct attempt_r
 	DIFF_NUM(ended_us);
 	DIFF_STR(phases);
 	DIFF_NUM(master_port);
+	DIFF_NUM(price_uusd);
+	DIFF_STR(account);
 	return 0;
 }
 

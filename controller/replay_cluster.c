@@ -267,8 +267,9 @@ static int on_event(struct cluster *c, const struct event_row *ev, char *why, si
 		token_made(c, d, ev->at_us);
 	else if (type >= EV_QUEUE_SET && type <= EV_QUOTA_REMOVED)
 		rc = 0; /* rows of queues are not compared */
-	else if (type == EV_INSTANCE_SET || type == EV_INSTANCE_REMOVED)
-		rc = 0; /* nor those of instance types */
+	else if ((type >= EV_INSTANCE_SET && type <= EV_INSTANCE_REMOVED) ||
+	         (type >= EV_BUDGET_SET && type <= EV_BUDGET_OPEN))
+		rc = 0; /* nor those of instance types and budgets */
 	else if (type >= EV_RESERVATION_SET && type <= EV_RESERVATION_REMOVED)
 		rc = reserve_event(c, (enum event_type)type, d, why, size);
 	else if (type >= EV_JOINED && type < N_EVENT_TYPE)

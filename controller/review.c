@@ -73,13 +73,18 @@ static int limit_trouble(struct core *c, struct cjob *j)
 	return 1;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static void review_preparing(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c), next = UINT64_MAX, limit = (uint64_t)c->cfg.prepare_timeout_s * 1000000;
 	uint32_t ready = 0;
 
-	if (wanted_end(c, j) || place_trouble(c, j))
+	if (wanted_end(c, j) || cost_is_up(c, j) || place_trouble(c, j))
 		return;
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		uint64_t at = j->act->rt[i].progress_us + limit;
@@ -104,7 +109,7 @@ static void review_preparing(struct core *c, struct cjob *j)
 		}
 	}
 	if (ready < a->n_places) {
-		job_deadline(c, j, next);
+		job_deadline(c, j, earlier(next, cost_end_at(j)));
 		return;
 	}
 	if (job_post(c, j, EV_LAUNCHING, NULL) == 0) {
@@ -215,19 +220,21 @@ static void review_running(struct core *c, struct cjob *j)
 		begin_end(c, j, RC_NONE, "");
 		return;
 	}
+	if (cost_is_up(c, j))
+		return;
 	if (a->state == ATT_LAUNCHING) {
 		uint64_t at = j->act->go_us + (uint64_t)launch_timeout_s(c, j) * 1000000;
 
 		if (now_boot(c) >= at)
 			launch_timeout(c, j);
 		else
-			job_deadline(c, j, at);
+			job_deadline(c, j, earlier(at, cost_end_at(j)));
 		return;
 	}
 	if (!j->act->run_us)
 		j->act->run_us = now_boot(c);
 	if (!time_is_up(c, j))
-		job_deadline(c, j, time_limit_at(j));
+		job_deadline(c, j, earlier(time_limit_at(j), cost_end_at(j)));
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

@@ -140,6 +140,14 @@ static const struct route table[] = {
      "Reservation", "change nodes, times or queue; of one that has begun not its beginning"},
     {HTTP_DELETE, V1 "/reservations/{name}", ROLE_ADMIN, RF_WRITE, api_reserve_rm, "", NULL, "Reservation",
      "remove one; it ends at once"},
+    {HTTP_GET, V1 "/cost", ROLE_USER, 0, api_cost, "by:s queue:s owner:s job:u from:u to:u limit:u", NULL,
+     "Cost", "what attempts cost, by queue, user or job; from and to: seconds since 1970"},
+    {HTTP_GET, V1 "/budgets", ROLE_USER, 0, api_budgets, "", NULL, "BudgetList",
+     "what queues and users in them may spend, and what they have"},
+    {HTTP_POST, V1 "/budgets", ROLE_ADMIN, RF_WRITE, api_budget_set, "", "BudgetChange", "Budget",
+     "bound what a queue, or a user in it, may spend in a day, week or month"},
+    {HTTP_DELETE, V1 "/budgets/{path*}", ROLE_ADMIN, RF_WRITE, api_budget_rm, "", NULL, "QueueName",
+     "take a budget off; a slash may stand as %2F"},
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "who the caller is"},
 
     /* the dashboard's login */

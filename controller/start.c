@@ -142,6 +142,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	json_add_str(d, "launch_id", launch_id);
 	json_add_str(d, "cause", cause_of(j));
 	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
+	cost_placed(c, j, dec, d);
 	if (a->resume) {
 		json_add_str(d, "resumed_from", a->spec->resume_job);
 		cJSON_AddNumberToObject(d, "resumed_from_step", (double)a->spec->resume_step);
@@ -153,6 +154,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		return;
 	}
 	sched_job_started(c->sched, j->r.id);
+	cost_begins(c, j, 0);
 	/* The secret stands in the attempt's row only, never in an event. */
 	rec_set(&j->r.att->token, token);
 	a->rt = xcalloc(j->r.att->n_places, sizeof *a->rt);

@@ -253,29 +253,48 @@ static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *li
 		snprintf(out + used, n - (size_t)used, " and %u more", f->n - 4);
 }
 
+/* By its expected time, when that is known, and by its time limit; limits.max_cost_usd ends it before. */
+static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, char *text,
+                       size_t n)
+{
+	double longest = (double)max_runtime_s(c, &(struct cjob){0}, rq->spec),
+	       takes = expected_s(c, req_user(c, rq), rq->spec->name), most = price * longest / 3600;
+	char about[60] = "", span[40];
+
+	text[0] = '\0';
+	if (price <= 0)
+		return;
+	if (rq->spec->max_cost_usd > 0)
+		most = fmin(most, rq->spec->max_cost_usd);
+	cJSON_AddNumberToObject(body, "price_per_hour_usd", round(price * 1e6) / 1e6);
+	if (takes > 0) {
+		double expected = fmin(price * fmin(takes, longest) / 3600, most);
+
+		cJSON_AddNumberToObject(body, "expected_price_usd", round(expected * 1e6) / 1e6);
+		snprintf(about, sizeof about, "; about $%.2f as it takes %s", expected,
+		         str_duration((uint64_t)(takes + 0.5), span, sizeof span));
+	}
+	cJSON_AddNumberToObject(body, "max_price_usd", round(most * 1e6) / 1e6);
+	snprintf(text, n, "; $%.2f an hour%s, at most $%.2f", price, about, most);
+}
+
 /* When would it start, where, and at what price? */
 static void foresee(struct core *c, const struct request *rq, const struct asked *a, cJSON *body, char *text,
                     size_t n)
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
-	char where[300], when[100], ahead[60] = "";
-	double price;
+	char where[300], when[100], ahead[60] = "", costs[200];
 
 	if (a->hold) {
 		snprintf(text, n, "it would be held until it is released");
 		return;
 	}
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
+	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof where);
-	price = places_price(c, rq->spec, f.places, f.n);
-	if (price > 0) {
-		cJSON_AddNumberToObject(body, "price_per_hour_usd", round(price * 1e6) / 1e6);
-		cJSON_AddNumberToObject(
-		    body, "max_price_usd",
-		    round(price * (double)max_runtime_s(c, &(struct cjob){0}, rq->spec) / 3600 * 1e6) / 1e6);
-	}
+	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof costs);
 	free(f.places);
 	forecast_text(c, &f, when, sizeof when);
 	if (r.ahead)
@@ -289,6 +308,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 	else
 		snprintf(text, n, "it would wait: %s%s%s%s%s", r.text, ahead, *when ? "; " : "", when,
 		         *when ? where : "");
+	snprintf(text + strlen(text), n - strlen(text), "%s", costs);
 }
 
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
@@ -331,7 +351,7 @@ static void take(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
 	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
-	    check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
+	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
 	    queue_holds(c, rq->spec->queue, req_user(c, rq), gpus_of(rq->spec), &e) < 0 ||
 	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);

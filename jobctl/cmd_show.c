@@ -229,6 +229,8 @@ static void show_attempts(const cJSON *job)
 		}
 		if (jtext(a, "started_at"))
 			printf(", %s", print_span(jtext(a, "started_at"), jtext(a, "ended_at")));
+		if (cJSON_IsNumber(jget(a, "cost_usd")))
+			printf(", $%.2f", print_number(a, "cost_usd"));
 		putchar('\n');
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
 			char *safe = print_safe(jtext(a, "reason"));
@@ -237,6 +239,22 @@ static void show_attempts(const cJSON *job)
 		}
 		show_phases(a);
 	}
+}
+
+/* "$3.20 so far, $7.20 an hour; at most $20.00" */
+static void show_cost(const cJSON *job)
+{
+	const cJSON *cost = jget(job, "cost_usd"), *hour = jget(job, "price_per_hour_usd"),
+	            *most = jget(jget(jget(job, "spec"), "limits"), "max_cost_usd");
+	char *all = xstrdup("");
+	if (cJSON_IsNumber(cost))
+		add_text(&all, "$%.2f%s", cost->valuedouble, cJSON_IsNumber(hour) ? " so far" : "");
+	if (cJSON_IsNumber(hour))
+		add_text(&all, "%s$%.2f an hour", *all ? ", " : "", hour->valuedouble);
+	if (cJSON_IsNumber(most))
+		add_text(&all, "%sat most $%.2f", *all ? "; " : "", most->valuedouble);
+	print_line("cost", all);
+	free(all);
 }
 
 static void show_artifacts(const cJSON *job)
@@ -393,6 +411,7 @@ static int exec_show(struct ctx *c)
 	print_line("ended", print_time(jtext(job, "ended_at")));
 	if (jtext(job, "started_at"))
 		print_line("ran", print_span(jtext(job, "started_at"), jtext(job, "ended_at")));
+	show_cost(job);
 	print_line("exit code", print_member(job, "exit_code"));
 	show_limit(job);
 	if (print_number(job, "priority") != 0)

@@ -17,10 +17,9 @@
 #include <string.h>
 
 /* Verbs of the interface that are not built yet: named, so that nobody takes them for a typing error. */
-static const char *const later[] = {"retry",  "checkpoint",  "checkpoints",  "node add", "node check",
-                                    "pools",  "pool",        "ssh",          "scp",      "forward",
-                                    "attach", "replay-loss", "replay-steps", "classify", "advise",
-                                    "report", "cost",        "hook",         NULL};
+static const char *const later[] = {
+    "retry",   "checkpoint", "checkpoints", "node add",     "node check", "pools",  "pool",   "ssh",  "scp",
+    "forward", "attach",     "replay-loss", "replay-steps", "classify",   "advise", "report", "hook", NULL};
 
 static const struct arg_opt no_opts[] = {{NULL, 0, NULL, NULL}};
 

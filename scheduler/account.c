@@ -72,6 +72,13 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 	s->gen++;
 }
 
+void sched_queue_close(struct sched *s, const char *path, int closed)
+{
+	make(s, path, strlen(path))->closed = !!closed;
+	s->input++;
+	s->gen++;
+}
+
 double account_use(const struct sched *s, const struct account *a)
 {
 	double half = (double)s->policy.half_life_s, left = exp2(-(double)(s->now_s - a->use_at) / half);
@@ -192,6 +199,8 @@ int account_full(const struct account *a, uint64_t gpus)
 	int full = 0;
 
 	for (; a; a = a->parent) {
+		if (a->closed)
+			return 2;
 		if (!a->quota || a->gpus + gpus <= a->quota)
 			continue;
 		if (!a->borrow)

@@ -92,7 +92,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
 	uint64_t ahead; /* plan.c: GPUs of those that have a place before the one that is looked for */
-	int borrow;
+	int borrow, closed;
 	UT_hash_handle hh;
 };
 

@@ -116,6 +116,9 @@ struct sched_queue {     /* also an owner in a queue: "a/b/alice" */
 	int borrow;          /* may hold more while nobody within quota could use it */
 };
 void sched_queue_set(struct sched *s, const struct sched_queue *q);
+/* Of a queue, or an owner in it, and all below: nothing more is started (1), or again (0). What runs stays.
+ */
+void sched_queue_close(struct sched *s, const char *path, int closed);
 struct sched_queue_state {
 	uint64_t gpus;  /* held now, by all below it */
 	uint64_t wants; /* GPUs that the waiting jobs below it ask for */
@@ -208,7 +211,8 @@ enum sched_why {
 	SCHED_QUOTA,    /* its queue or owner holds all it may */
 	SCHED_RESERVED, /* it would fit, but nodes are kept for others before it would have ended */
 	SCHED_DEPENDS,  /* waits for another job */
-	SCHED_NEVER     /* waits for one that ended otherwise than it should */
+	SCHED_NEVER,    /* waits for one that ended otherwise than it should */
+	SCHED_CLOSED    /* its queue or owner starts nothing (sched_queue_close) */
 };
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;

@@ -418,6 +418,14 @@ static void explain_quota(const struct job *j, struct sched_reason *r, struct te
 {
 	const struct account *a = j->lane->account;
 
+	for (; a; a = a->parent) {
+		if (!a->closed)
+			continue;
+		r->why = SCHED_CLOSED;
+		text_add(o, "nothing more of %s is started now", *a->path ? a->path : "the cluster");
+		return;
+	}
+	a = j->lane->account;
 	while (a && (!a->quota || a->gpus + j->shape->gpus <= a->quota))
 		a = a->parent;
 	r->why = SCHED_QUOTA;

@@ -20,7 +20,7 @@ static const char *const op_sql[OP_SQL] = {
     [OP_JOB_SPEC] = ("INSERT INTO job_spec VALUES (?,?,?) ON CONFLICT (id) DO UPDATE SET spec = "
                      "excluded.spec, run = excluded.run "
                      "WHERE spec IS NOT excluded.spec OR run IS NOT excluded.run"),
-    [OP_ATTEMPT] = "INSERT OR REPLACE INTO attempt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [OP_ATTEMPT] = "INSERT OR REPLACE INTO attempt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [OP_RANK] = "INSERT OR REPLACE INTO rank VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
@@ -37,6 +37,8 @@ static const char *const op_sql[OP_SQL] = {
     [OP_INSTANCE_DEL] = "DELETE FROM instance WHERE name = ?",
     [OP_RESERVATION] = "INSERT OR REPLACE INTO reservation VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_RESERVATION_DEL] = "DELETE FROM reservation WHERE name = ?",
+    [OP_BUDGET] = "INSERT OR REPLACE INTO budget VALUES (?,?,?)",
+    [OP_BUDGET_DEL] = "DELETE FROM budget WHERE path = ?",
     [OP_RUN_INFO] = "INSERT OR REPLACE INTO run_info VALUES (?,?,?,?,?)",
 };
 

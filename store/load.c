@@ -3,6 +3,7 @@
  * jobs does not matter: an index holds the unfinished ones only, and ids are taken from the ends of their
  * tables.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/xalloc.h"
@@ -75,6 +76,8 @@ void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r)
 	    .ended_us = sqlh_u64(st, 16),
 	    .phases = sqlh_dup(st, 17),
 	    .master_port = sqlh_u32(st, 18),
+	    .price_uusd = sqlh_u64(st, 19),
+	    .account = sqlh_dup(st, 20),
 	};
 }
 
@@ -310,6 +313,36 @@ static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
 	return l->reservation(&r, l->arg);
 }
 
+static int on_budget(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct budget_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2)};
+
+	return l->budget(&r, l->arg);
+}
+
+static int on_spent(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct spent_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2), sqlh_u64(st, 3)};
+
+	return l->spent(&r, l->arg);
+}
+
+/* One pass over the index of priced attempts that ended since the earliest of the three times. */
+static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	uint64_t since = l->week_us < l->month_us ? l->week_us : l->month_us;
+	char sql[700];
+
+	snprintf(
+	    sql, sizeof(sql),
+	    "SELECT account, CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS "
+	    "INTEGER), CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER), "
+	    "CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER) FROM attempt "
+	    "WHERE price_uusd > 0 AND ended_us > ? GROUP BY account",
+	    (unsigned long long)l->day_us, (unsigned long long)l->week_us, (unsigned long long)l->month_us);
+	return each(db, sql, since, on_spent, l, e);
+}
+
 static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 {
 	int rc = 0;
@@ -324,6 +357,10 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 	if (rc == 0 && l->reservation)
 		rc = each(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation, l,
 		          e);
+	if (rc == 0 && l->budget)
+		rc = each(db, "SELECT path, uusd, period FROM budget ORDER BY path", 0, on_budget, l, e);
+	if (rc == 0 && l->spent)
+		rc = load_spent(db, l, e);
 	return rc;
 }
 

@@ -115,6 +115,24 @@ static cJSON *nodes_json(const cJSON *placement)
 	return out;
 }
 
+static void add_usd(cJSON *o, const char *key, uint64_t uusd, int known)
+{
+	if (known)
+		cJSON_AddNumberToObject(o, key, (double)uusd / 1e6);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+/* Of one that goes on: until now. Nothing is known of what it cost where no node had a price. */
+static void add_cost(cJSON *o, const struct attempt_row *a)
+{
+	uint64_t to = a->ended_us ? a->ended_us : clock_real_us(clock_real());
+
+	add_usd(o, "price_per_hour_usd", a->price_uusd, a->price_uusd > 0);
+	add_usd(o, "cost_usd", cost_uusd(a->price_uusd, to > a->started_us ? to - a->started_us : 0),
+	        a->price_uusd > 0);
+}
+
 static cJSON *attempt_json(const struct attempt_row *a)
 {
 	cJSON *o = cJSON_CreateObject(),
@@ -140,6 +158,7 @@ static cJSON *attempt_json(const struct attempt_row *a)
 	json_add_str(o, "launch_id", a->launch_id);
 	if (a->master_port)
 		json_add_u64(o, "master_port", a->master_port);
+	add_cost(o, a);
 	/* The token of a launch is a secret: it is never shown. */
 	return o;
 }
@@ -253,6 +272,24 @@ static int add_made(cJSON *o, const char *key, cJSON *made)
 	return 0;
 }
 
+/* All attempts together, and what the present one costs an hour. */
+static void add_job_cost(cJSON *o)
+{
+	const cJSON *a;
+	double sum = 0, price = 0;
+
+	cJSON_ArrayForEach (a, cJSON_GetObjectItemCaseSensitive(o, "attempts")) {
+		const cJSON *cost = cJSON_GetObjectItemCaseSensitive(a, "cost_usd"),
+		            *hour = cJSON_GetObjectItemCaseSensitive(a, "price_per_hour_usd"),
+		            *ended = cJSON_GetObjectItemCaseSensitive(a, "ended_at");
+
+		sum += cJSON_IsNumber(cost) ? cost->valuedouble : 0;
+		price = cJSON_IsNull(ended) && cJSON_IsNumber(hour) ? hour->valuedouble : 0;
+	}
+	add_usd(o, "cost_usd", (uint64_t)(sum * 1e6 + 0.5), sum > 0);
+	add_usd(o, "price_per_hour_usd", (uint64_t)(price * 1e6 + 0.5), price > 0);
+}
+
 static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
 {
 	/* A specification that cannot be parsed cannot be masked either: it is not shown. */
@@ -268,6 +305,7 @@ static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o
 	    add_made(o, "metrics", metrics_summary(r, row->id, -1, 0, e)) < 0 ||
 	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)
 		return -1;
+	add_job_cost(o);
 	return add_dropped(r, row->id, o, e);
 }
 

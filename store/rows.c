@@ -21,7 +21,7 @@ void event_row_fini(struct event_row *r)
 	S(idem_key) S(idem_digest) S(cleanup) S(rungs)
 #define ATTEMPT_STRINGS(S) \
 	S(state) S(outcome) S(cls) S(reason) S(cause) S(launch_id) S(token) S(placement) S(resumed_from) \
-	S(phases)
+	S(phases) S(account)
 #define RANK_STRINGS(S) S(node) S(state) S(text) S(ended_by)
 #define NODE_STRINGS(S) S(name) S(address) S(state) S(reason) S(cert_fingerprint) S(inventory)
 #define ARTIFACT_STRINGS(S) S(kind) S(node) S(digest) S(uri)

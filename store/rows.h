@@ -59,7 +59,15 @@ struct attempt_row {
 	uint64_t started_us, ended_us;
 	char *phases; /* JSON: [{name, started_us, ended_us}] */
 	uint32_t master_port;
+	uint64_t price_uusd; /* an hour, millionths of a US dollar; 0 not known */
+	char *account;       /* who pays: QUEUE/@OWNER */
 };
+
+/* What it costs to hold for that long what costs so much an hour; both in millionths of a US dollar. */
+static inline uint64_t cost_uusd(uint64_t price_uusd, uint64_t us)
+{
+	return (uint64_t)((double)price_uusd * (double)us / 3.6e9 + 0.5);
+}
 
 struct rank_row {
 	uint64_t job;
@@ -114,6 +122,17 @@ struct queue_row { /* borrowed */
 	uint8_t is_queue, borrow;
 	uint64_t weight_milli;
 	uint32_t quota_gpus;
+};
+
+struct budget_row { /* borrowed */
+	const char *path;
+	uint64_t uusd;
+	const char *period; /* day, week, month */
+};
+
+struct spent_row { /* borrowed: what an account has spent on attempts that have ended */
+	const char *account;
+	uint64_t day_uusd, week_uusd, month_uusd; /* since the three times that were asked for */
 };
 
 struct usage_row { /* borrowed */

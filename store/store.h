@@ -68,6 +68,7 @@ void store_txn_usage(struct store_txn *t, const struct usage_row *r);
 void store_txn_instance(struct store_txn *t, const char *name, const char *own);
 void store_txn_reservation(struct store_txn *t, const struct reservation_row *r);
 void store_txn_reservation_del(struct store_txn *t, const char *name);
+void store_txn_budget(struct store_txn *t, const struct budget_row *r);          /* uusd 0 removes */
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -102,6 +103,10 @@ struct store_load {
 	int (*usage)(const struct usage_row *r, void *arg);
 	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
 	int (*reservation)(const struct reservation_row *r, void *arg);
+	int (*budget)(const struct budget_row *r, void *arg);          /* may be NULL */
+	/* What was spent on attempts that have ended, since these times (ascending or not); may be NULL. */
+	int (*spent)(const struct spent_row *r, void *arg);
+	uint64_t day_us, week_us, month_us;
 	void *arg;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);
@@ -235,6 +240,19 @@ cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name,
                          uint32_t attempt, uint32_t max_points, struct err *e);
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e);
+/* What attempts cost in a span of time:
+ * {"by","from","to","total_usd","rows":[{"name","usd","jobs","attempts", "running","hours"}]}, the dearest
+ * first. Attempts on nodes without a price are not in it. */
+enum cost_by { COST_BY_QUEUE, COST_BY_USER, COST_BY_JOB };
+struct cost_filter {
+	enum cost_by by;
+	const char *queue, *owner; /* NULL any; queue: with those below it */
+	uint64_t job;              /* 0 any */
+	uint64_t from_us, to_us;   /* 0: since ever; until now */
+	uint64_t now_us;
+	uint32_t limit; /* rows; 0 = 100, at most 1,000 */
+};
+cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *f, struct err *e);
 /* Newest artifact of a kind: digest/uri into *out (artifact_row_fini), ERR_NOT_FOUND; one of our own that was
  * taken away: as store_check_kept. */
 int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,

@@ -40,6 +40,8 @@ enum op_kind {
 	OP_INSTANCE_DEL,
 	OP_RESERVATION,
 	OP_RESERVATION_DEL,
+	OP_BUDGET,
+	OP_BUDGET_DEL,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
 	OP_METRIC = OP_SQL,
 	OP_DROP,
@@ -187,7 +189,7 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
 #define ATTEMPT_COLUMNS                                                                                      \
 	"job, number, epoch, state, outcome, cls, reason, cause, launch_id, token, placement, "                  \
 	"resumed_from_step, resumed_from, exit_code, "                                                           \
-	"signal, started_us, ended_us, phases, master_port"
+	"signal, started_us, ended_us, phases, master_port, price_uusd, account"
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
 #define RANK_COLUMNS                                                                                         \
 	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, "      \

@@ -214,6 +214,8 @@ void store_txn_attempt(struct store_txn *t, const struct attempt_row *r)
 	put_u(t, r->ended_us);
 	put_s(t, r->phases);
 	put_u(t, r->master_port);
+	put_u(t, r->price_uusd);
+	put_s(t, r->account ? r->account : "");
 	end(t);
 }
 
@@ -364,6 +366,16 @@ void store_txn_reservation_del(struct store_txn *t, const char *name)
 {
 	begin(t, OP_RESERVATION_DEL, 0);
 	put_s(t, name);
+}
+
+void store_txn_budget(struct store_txn *t, const struct budget_row *r)
+{
+	begin(t, r->uusd ? OP_BUDGET : OP_BUDGET_DEL, 0);
+	put_s(t, r->path);
+	if (r->uusd) {
+		put_u(t, r->uusd);
+		put_s(t, r->period);
+	}
 	end(t);
 }
 

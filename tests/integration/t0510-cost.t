@@ -26,8 +26,7 @@ reborn() { # hearthd is killed and starts again
 }
 
 # --- instance types ---------------------------------------------------------------------------------------------
-like "$(hearth instances 2>&1)" "cabin +1 .*
-p4d.24xlarge +1 +8 +A100 +40GB" "instances lists the types of the nodes"
+like "$(hearth instances 2>/dev/null | tr '\n' ' ')" "cabin +1 .*p4d.24xlarge +1 +8 +A100 +40GB" "instances lists the types of the nodes"
 like "$(hearth instances 2>&1)" "more types are known: jobctl instances --all" "and says that there are more"
 is "$(hearth instances ml.g5.12xlarge --json | jq -c '[.name, .family, .size, .gpus, .gpu_model, .nvlink, .price_per_hour]')" '["g5.12xlarge","g5","12xlarge",4,"A10G",false,null]' "one type"
 nok "a type that there is not" hearth instances ml.g5.13xlarge
@@ -59,6 +58,47 @@ ok "it is taken back" hearth instances rm cabin
 nok "and cannot be used any more" submit late "exit 0" "$(typed '"ml.p5.48xlarge"')"
 hearth stop "$a" "$b" --grace 1 >/dev/null
 hearth wait "$a" "$b" --timeout 60 >/dev/null
+
+# --- what jobs cost ---------------------------------------------------------------------------------------------
+# host1 costs $7.20 an hour, so a GPU of it 0.05 cents a second; a limit of one cent is some seconds of four GPUs.
+four='"instance_type": "ml.p4d.24xlarge", "gpus_per_instance": 4, "ranks_per_instance": 1'
+like "$(submit dry "exit 0" '"limits": {"max_runtime_s": 3600}, "resources": {'"$four"'}' --dry-run)" 'it would start now on host1; \$7.20 an hour, at most \$7.20' "a dry run says the price"
+is "$(submit dry "exit 0" '"limits": {"max_runtime_s": 3600, "max_cost_usd": 2}, "resources": {'"$four"'}' --dry-run --json | jq -c '[.price_per_hour_usd, .max_price_usd]')" '[7.2,2]' "the limit of the cost bounds it"
+d=$(submit dear "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.1; done" '"limits": {"max_cost_usd": 0.01}, "resources": {'"$four"'}')
+hearth wait "$d" --timeout 120 >/dev/null
+is "$(show "$d" '[.status, .attempts[0].class, .reason] | join("; ")')" "failed; cost; cost limit of \$0.01 reached (limits.max_cost_usd)" "a job that has cost all that it may ends, with that reason"
+like "$(hearth logs "$d")" told "by the usual stop, with grace"
+ok "it cost about that" jq -en --argjson c "$(show "$d" .cost_usd)" '$c >= 0.01 and $c < 0.2'
+like "$(hearth show "$d")" 'cost +\$0\.[0-9]+; at most \$0.01' "show says what it cost"
+is "$(hearth cost "$d" --json | jq -c '[.by, (.rows | length), .rows[0].name, .rows[0].attempts]')" '["job",1,"'"$d"'",1]' "cost of one job"
+like "$(hearth cost --by user --from 1d | tr '\n' ' ')" 'USER +USD.*total \$' "by user, of a day"
+like "$(hearth cost --queue moon)" "Nothing was spent" "of a queue that spent nothing"
+nok "a time that is none" hearth cost --from yesterday
+
+# --- budgets ----------------------------------------------------------------------------------------------------
+like "$(hearth budget ls)" "No budget is set" "budget ls says how one is set"
+hearth queue set lab >/dev/null
+e=$(submit e "sleep 600" '"queue": "lab", "resources": {'"$four"'}')
+wait_until 60 status_is "$e" running
+ok "a budget is set" hearth budget set lab usd=0.01 period=day
+used_up() { hearth budget ls --json | jq -e '.budgets[0].used_up' >/dev/null; }
+ok "what runs uses it up" wait_until 120 used_up
+f=$(submit f "exit 0" '"queue": "lab"')
+like "$(hearth why "$f")" "the budget of lab is used up: .*jobctl budget set lab" "nothing more is started, and why says so"
+is "$(show "$f" .status) $(show "$e" .status)" "queued running" "what runs goes on"
+reborn
+used_up
+is "$?" 0 "hearthd was killed: it is used up"
+is "$(show "$f" .status)" queued "and the job waits"
+ok "it is raised" hearth budget set lab usd=100
+ok "and the job goes" hearth wait "$f" --timeout 60
+hearth stop "$e" --grace 1 >/dev/null
+hearth wait "$e" --timeout 60 >/dev/null
+ok "the budget is taken off" hearth budget rm lab
+nok "once" hearth budget rm lab
+changes=$(python3 -c 'import sqlite3, sys
+for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute("SELECT type, data FROM event WHERE job = 0 AND type GLOB \"budget_*\" ORDER BY id"): print(*row)' "$CLUSTER/head/data/hearth.db")
+is "$(cut -d' ' -f1 <<<"$changes" | tr '\n' ' ')" "budget_set budget_used_up budget_set budget_open budget_removed " "each of it is an event"
 
 cluster_clean
 cluster_down

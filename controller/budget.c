@@ -1,0 +1,437 @@
+/*
+ * budget: what queues and users may spend in a day, a week or a month (UTC), and what they have.
+ *
+ * What an account spends grows evenly while attempts run: for each account the sum of their prices is kept,
+ * and what that came to up to the last look, of this day, week and month. So a budget that is set later knows
+ * what was spent before. When it is used up nothing more of that account, and below it, is started (the
+ * scheduler library holds it back, `why` says so); what runs goes on to its end. It opens again when the next
+ * period begins or the budget is raised. Rows hold budgets only: what was spent is summed up from attempts at
+ * load. Both moments are events of the cluster.
+ */
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BUDGETS_MAX 1000
+#define USD_MAX     1e9
+#define LOOK_US     60000000 /* the wall clock may be set: looked at so often */
+#define DAY_US      86400000000ull
+
+enum period { PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, N_PERIOD };
+static const char *const period_names[] = {"day", "week", "month"};
+
+struct payer {
+	char *path;
+	uint64_t rate_uusd; /* an hour, of what runs now */
+	uint64_t at_us;     /* real: until then it is counted */
+	uint64_t start_us[N_PERIOD];
+	double spent[N_PERIOD]; /* millionths of a US dollar */
+	uint64_t budget_uusd;   /* 0 none */
+	enum period period;
+	int closed;
+	struct payer *next; /* of those with a budget */
+	UT_hash_handle hh;
+};
+
+/* ---- periods --------------------------------------------------------------------------------- */
+
+/* Days since 1970 of the first day of the month in which that day lies, and of the next month: civil calendar
+ * from day numbers, years that begin in March. */
+static void month_of(int64_t day, int64_t *first, int64_t *next)
+{
+	int64_t z = day + 719468, era = z / 146097, doe = z - era * 146097;
+	int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+	int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
+	int64_t from = (153 * mp + 2) / 5, to = (153 * (mp + 1) + 2) / 5;
+	/* February is the last month of such a year: the year's length ends it. */
+	int64_t y1 = yoe + 1, len = 365 + (y1 % 4 == 0 && (y1 % 100 != 0 || y1 % 400 == 0));
+
+	*first = day - (doy - from);
+	*next = *first + (mp == 11 ? len - from : to - from);
+}
+
+static uint64_t period_start(enum period p, uint64_t us, uint64_t *end_us)
+{
+	int64_t day = (int64_t)(us / DAY_US), first = day, next = day + 1;
+
+	if (p == PERIOD_WEEK) { /* 1970-01-01 was a Thursday; weeks begin on Monday */
+		first = day - (day + 3) % 7;
+		if (first < 0)
+			first = 0;
+		next = day - (day + 3) % 7 + 7;
+	} else if (p == PERIOD_MONTH) {
+		month_of(day, &first, &next);
+	}
+	if (end_us)
+		*end_us = (uint64_t)next * DAY_US;
+	return (uint64_t)first * DAY_US;
+}
+
+void budget_periods(uint64_t now_us, uint64_t start_us[3])
+{
+	for (int k = 0; k < N_PERIOD; k++)
+		start_us[k] = period_start((enum period)k, now_us, NULL);
+}
+
+/* ---- accounts -------------------------------------------------------------------------------- */
+
+static struct payer *find(const struct core *c, const char *path)
+{
+	struct payer *p;
+
+	HASH_FIND_STR(c->payers, path, p);
+	return p;
+}
+
+static struct payer *make(struct core *c, const char *path)
+{
+	struct payer *p = find(c, path);
+
+	if (p)
+		return p;
+	p = xcalloc(1, sizeof *p);
+	p->path = xstrdup(path);
+	p->at_us = now_real(c);
+	budget_periods(p->at_us, p->start_us);
+	HASH_ADD_KEYPTR(hh, c->payers, p->path, strlen(p->path), p);
+	return p;
+}
+
+void budgets_clear(struct core *c)
+{
+	struct payer *p, *tmp;
+
+	HASH_ITER (hh, c->payers, p, tmp) {
+		HASH_DELETE(hh, c->payers, p);
+		free(p->path);
+		free(p);
+	}
+	c->budgets = NULL;
+	c->n_budgets = 0;
+	c->budget_at_us = UINT64_MAX;
+	c->budget_dirty = 0;
+}
+
+/* Counts up to now. A clock that was set back counts nothing until it is there again. */
+static void settle(const struct core *c, struct payer *p)
+{
+	uint64_t now = now_real(c), start[N_PERIOD];
+	uint64_t from = p->at_us < now ? p->at_us : now;
+
+	budget_periods(now, start);
+	for (int k = 0; k < N_PERIOD; k++) {
+		uint64_t since = from;
+
+		if (start[k] > p->start_us[k]) {
+			p->start_us[k] = start[k];
+			p->spent[k] = 0;
+			since = from > start[k] ? from : start[k];
+		}
+		p->spent[k] += (double)p->rate_uusd * (double)(now - since) / 3.6e9;
+	}
+	if (now > p->at_us)
+		p->at_us = now;
+}
+
+/* Calls for "queue/@owner", then each account above it. */
+static void each_up(struct core *c, const char *account,
+                    void (*fn)(struct core *, struct payer *, const void *), const void *arg)
+{
+	char path[ACCOUNT_PATH];
+
+	snprintf(path, sizeof path, "%s", account);
+	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+		*end = '\0';
+		fn(c, make(c, path), arg);
+	}
+	c->budget_dirty = 1;
+}
+
+struct begun {
+	uint64_t price_uusd, started_us;
+};
+
+static void begin(struct core *c, struct payer *p, const void *arg)
+{
+	const struct begun *b = arg;
+
+	settle(c, p);
+	/* Of one that ran before this controller: the part in each period until now. */
+	for (int k = 0; k < N_PERIOD; k++) {
+		uint64_t from = b->started_us > p->start_us[k] ? b->started_us : p->start_us[k];
+
+		if (p->at_us > from)
+			p->spent[k] += (double)b->price_uusd * (double)(p->at_us - from) / 3.6e9;
+	}
+	p->rate_uusd += b->price_uusd;
+}
+
+static void stop(struct core *c, struct payer *p, const void *arg)
+{
+	uint64_t price = *(const uint64_t *)arg;
+
+	settle(c, p);
+	p->rate_uusd -= price < p->rate_uusd ? price : p->rate_uusd;
+}
+
+void budget_begins(struct core *c, const char *account, uint64_t price_uusd, uint64_t started_us)
+{
+	struct begun b = {price_uusd, started_us};
+
+	each_up(c, account, begin, &b);
+}
+
+void budget_ends(struct core *c, const char *account, uint64_t price_uusd)
+{
+	each_up(c, account, stop, &price_uusd);
+}
+
+static void add_spent(struct core *c, struct payer *p, const void *arg)
+{
+	const struct spent_row *r = arg;
+
+	(void)c;
+	p->spent[PERIOD_DAY] += (double)r->day_uusd;
+	p->spent[PERIOD_WEEK] += (double)r->week_uusd;
+	p->spent[PERIOD_MONTH] += (double)r->month_uusd;
+}
+
+void spent_load(struct core *c, const struct spent_row *r)
+{
+	each_up(c, r->account, add_spent, r);
+}
+
+static void give(struct core *c, struct payer *p, uint64_t uusd, enum period period)
+{
+	if (!p->budget_uusd && uusd) {
+		LL_PREPEND(c->budgets, p);
+		c->n_budgets++;
+	} else if (p->budget_uusd && !uusd) {
+		LL_DELETE(c->budgets, p);
+		c->n_budgets--;
+	}
+	p->budget_uusd = uusd;
+	p->period = period;
+	c->budget_dirty = 1;
+}
+
+void budget_load(struct core *c, const struct budget_row *r)
+{
+	for (int k = 0; k < N_PERIOD; k++)
+		if (strcmp(period_names[k], r->period) == 0)
+			give(c, make(c, r->path), r->uusd, (enum period)k);
+}
+
+/* ---- closing and opening --------------------------------------------------------------------- */
+
+static void moved(struct core *c, const struct payer *p, int quiet)
+{
+	cJSON *d;
+
+	sched_queue_close(c->sched, p->path, p->closed);
+	c->sched_dirty = 1;
+	if (quiet)
+		return;
+	d = cJSON_CreateObject();
+	json_add_str(d, "queue", p->path);
+	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
+	cJSON_AddNumberToObject(d, "spent_usd", round(p->spent[p->period]) / 1e6);
+	json_add_str(d, "period", period_names[p->period]);
+	cluster_post(c, p->closed ? EV_BUDGET_USED_UP : EV_BUDGET_OPEN, d);
+	log_info("event=%s queue=%s", p->closed ? "budget_used_up" : "budget_open", p->path);
+}
+
+/* Real time at which something changes by itself; UINT64_MAX never. */
+static uint64_t next_change(const struct payer *p, uint64_t now)
+{
+	uint64_t end;
+	double us;
+
+	period_start(p->period, now, &end);
+	if (p->closed)
+		return end;
+	us = p->rate_uusd ? ((double)p->budget_uusd - p->spent[p->period]) / (double)p->rate_uusd * 3.6e9 : 1e18;
+	return us < 1e17 ? now + (uint64_t)(us > 0 ? us : 0) + 1 : end;
+}
+
+void budgets_review(struct core *c, int quiet)
+{
+	uint64_t now = now_real(c), next = LOOK_US;
+	struct payer *p;
+
+	if ((!c->budget_dirty && now_boot(c) < c->budget_at_us) || (c->failing && !quiet))
+		return;
+	c->budget_dirty = 0;
+	c->budget_at_us = UINT64_MAX;
+	LL_FOREACH (c->budgets, p) {
+		uint64_t at;
+		int closed;
+
+		settle(c, p);
+		closed = p->spent[p->period] >= (double)p->budget_uusd;
+		if (closed != p->closed) {
+			p->closed = closed;
+			moved(c, p, quiet);
+		}
+		at = next_change(p, now);
+		if (at - now < next)
+			next = at > now ? at - now : 0;
+	}
+	if (c->budgets)
+		c->budget_at_us = now_boot(c) + next;
+}
+
+void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r)
+{
+	char path[ACCOUNT_PATH], until[CLOCK_RFC3339_SIZE];
+
+	if (r->why != SCHED_CLOSED)
+		return;
+	account_path(path, sizeof path, queue, owner);
+	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+		struct payer *p;
+		uint64_t at;
+
+		*end = '\0';
+		p = find(c, path);
+		if (!p || !p->closed)
+			continue;
+		settle(c, p);
+		period_start(p->period, now_real(c), &at);
+		clock_rfc3339(at, until);
+		snprintf(r->text, sizeof r->text,
+		         "the budget of %s is used up: $%.2f of $%.2f this %s; it starts after %.10s, or when the "
+		         "budget is "
+		         "raised (jobctl budget set %s usd=N)",
+		         path, p->spent[p->period] / 1e6, (double)p->budget_uusd / 1e6, period_names[p->period],
+		         until, path);
+		return;
+	}
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static cJSON *budget_json(const struct core *c, struct payer *p)
+{
+	cJSON *o = cJSON_CreateObject();
+	uint64_t end;
+
+	settle(c, p);
+	period_start(p->period, now_real(c), &end);
+	json_add_str(o, "name", p->path);
+	cJSON_AddNumberToObject(o, "usd", (double)p->budget_uusd / 1e6);
+	json_add_str(o, "period", period_names[p->period]);
+	cJSON_AddNumberToObject(o, "spent_usd", round(p->spent[p->period]) / 1e6);
+	cJSON_AddNumberToObject(o, "usd_per_hour", (double)p->rate_uusd / 1e6);
+	cJSON_AddBoolToObject(o, "used_up", p->closed);
+	json_add_time(o, "resets_at", end);
+	return o;
+}
+
+void req_budgets(struct core *c, struct request *rq)
+{
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "budgets");
+	struct payer *p;
+
+	LL_FOREACH (c->budgets, p)
+		cJSON_AddItemToArray(list, budget_json(c, p));
+	hold_reply(c, rq, 200, body);
+}
+
+static void write_row(struct core *c, const struct payer *p)
+{
+	struct budget_row r = {p->path, p->budget_uusd, period_names[p->period]};
+
+	store_txn_budget(turn_now(c)->txn, &r);
+	turn_now(c)->n++;
+}
+
+static int read_change(const struct request *rq, double *usd, int *period, struct err *e)
+{
+	const char *name = NULL;
+
+	if (json_get_f64(rq->body, "", "usd", usd, e) < 0 || json_get_str(rq->body, "", "period", &name, e) < 0)
+		return -1;
+	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
+		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
+	for (int k = 0; name && k < N_PERIOD; k++)
+		if (strcmp(period_names[k], name) == 0)
+			*period = k;
+	return name && *period < 0 ? err_set(e, ERR_INVALID, "period: expected day, week or month") : 0;
+}
+
+void req_budget_set(struct core *c, struct request *rq)
+{
+	const struct payer *old = rq->node ? find(c, rq->node) : NULL;
+	int period = -1, is_new = !old || !old->budget_uusd;
+	struct payer *p;
+	double usd = 0;
+	struct err e;
+	cJSON *d;
+
+	if (read_change(rq, &usd, &period, &e) < 0 || spec_check_queue(rq->node ? rq->node : "", 1, &e) < 0 ||
+	    queue_of_path(c, rq->node, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (is_new && usd == 0) {
+		reply_fail(c, rq, ERR_INVALID, "usd: needed, %s has no budget yet", rq->node);
+		return;
+	}
+	if (is_new && c->n_budgets >= BUDGETS_MAX) {
+		reply_fail(c, rq, ERR_LIMIT, "there are %d budgets: that is the limit", BUDGETS_MAX);
+		return;
+	}
+	p = make(c, rq->node);
+	give(c, p, usd != 0 ? (uint64_t)(usd * 1e6 + 0.5) : p->budget_uusd,
+	     period >= 0 ? (enum period)period
+	     : is_new    ? PERIOD_MONTH
+	                 : p->period);
+	d = cJSON_CreateObject();
+	json_add_str(d, "queue", p->path);
+	json_add_str(d, "by", req_user(c, rq));
+	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
+	json_add_str(d, "period", period_names[p->period]);
+	cluster_post(c, EV_BUDGET_SET, d);
+	write_row(c, p);
+	budgets_review(c, 0);
+	hold_reply(c, rq, 200, budget_json(c, p));
+}
+
+void budget_drop(struct core *c, const char *path, const char *by)
+{
+	struct payer *p = find(c, path);
+	cJSON *d;
+
+	if (!p || !p->budget_uusd)
+		return;
+	give(c, p, 0, p->period);
+	d = cJSON_CreateObject();
+	json_add_str(d, "queue", p->path);
+	json_add_str(d, "by", by);
+	cluster_post(c, EV_BUDGET_REMOVED, d);
+	write_row(c, p);
+	if (p->closed) {
+		p->closed = 0;
+		sched_queue_close(c->sched, p->path, 0);
+		c->sched_dirty = 1;
+	}
+}
+
+void req_budget_rm(struct core *c, struct request *rq)
+{
+	const struct payer *p = rq->node ? find(c, rq->node) : NULL;
+	cJSON *body;
+
+	if (!p || !p->budget_uusd) {
+		reply_fail(c, rq, ERR_NOT_FOUND, "%.200s has no budget", rq->node ? rq->node : "");
+		return;
+	}
+	budget_drop(c, rq->node, req_user(c, rq));
+	body = cJSON_CreateObject();
+	json_add_str(body, "name", rq->node);
+	hold_reply(c, rq, 200, body);
+}

@@ -1,0 +1,104 @@
+/*
+ * cost: what an attempt costs, and the end of a job that has cost all that it may.
+ *
+ * An attempt's price is fixed when it begins, from the prices of its nodes then; it runs from that moment
+ * until its nodes are given back. limits.max_cost_usd bounds all attempts of a job together: when it is
+ * reached the attempt ends as by any other limit, with grace; it goes on to cost until its nodes are clean.
+ * After a restart of hearthd the time counts by the wall clock, as for time limits.
+ */
+#include "common/json.h"
+#include "common/log.h"
+#include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
+
+int cost_check(const struct core *c, const struct job_spec *s, struct err *e)
+{
+	int nodes = 0;
+
+	if (s->max_cost_usd <= 0)
+		return 0;
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+		if (n->state == NODE_REMOVED || !n->inv.known)
+			continue;
+		nodes = 1;
+		if (node_price(c, n) > 0)
+			return 0;
+	}
+	/* A limit that nothing could reach would only look like one. */
+	return nodes
+	           ? err_set(
+	                 e, ERR_CONFLICT,
+	                 "limits.max_cost_usd: no node has a price, so the limit would never be reached; jobctl "
+	                 "instances set TYPE price_per_hour=N gives one")
+	           : 0;
+}
+
+void cost_placed(struct core *c, const struct cjob *j, const struct sched_decision *dec, cJSON *d)
+{
+	double price = decision_price(c, j->act->spec, dec);
+	char account[ACCOUNT_PATH];
+
+	account_path(account, sizeof account, j->r.queue, j->r.owner);
+	json_add_str(d, "account", account);
+	if (price > 0)
+		json_add_u64(d, "price_uusd", (uint64_t)(price * 1e6 + 0.5));
+}
+
+static uint64_t limit_uusd(const struct job_spec *s)
+{
+	return s->max_cost_usd > 0 ? (uint64_t)(s->max_cost_usd * 1e6 + 0.5) : 0;
+}
+
+void cost_begins(struct core *c, struct cjob *j, uint64_t held_us)
+{
+	const struct attempt_rec *a = j->r.att;
+	uint64_t limit = limit_uusd(j->act->spec), left = limit > j->spent_uusd ? limit - j->spent_uusd : 0;
+	double us = a->price_uusd ? (double)left / (double)a->price_uusd * 3.6e9 : 0;
+
+	if (a->price_uusd && a->account)
+		budget_begins(c, a->account, a->price_uusd, now_real(c) > held_us ? now_real(c) - held_us : 0);
+	if (!limit || !a->price_uusd || us > 1e17)
+		return;
+	j->act->cost_end_us = now_boot(c) + ((uint64_t)us > held_us ? (uint64_t)us - held_us : 0) + 1;
+}
+
+void cost_ends(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (!a->price_uusd)
+		return;
+	if (a->ended_us > a->started_us)
+		j->spent_uusd += cost_uusd(a->price_uusd, a->ended_us - a->started_us);
+	if (a->account)
+		budget_ends(c, a->account, a->price_uusd);
+}
+
+uint64_t cost_end_at(const struct cjob *j)
+{
+	return j->act->cost_end_us ? j->act->cost_end_us : UINT64_MAX;
+}
+
+int cost_is_up(struct core *c, struct cjob *j)
+{
+	char reason[200];
+
+	if (now_boot(c) < cost_end_at(j))
+		return 0;
+	snprintf(reason, sizeof reason, "cost limit of $%.2f reached (limits.max_cost_usd)",
+	         j->act->spec->max_cost_usd);
+	begin_end(c, j, RC_COST, reason);
+	return 1;
+}
+
+int cost_used_up(const struct cjob *j, const struct job_spec *s, char *text, size_t n)
+{
+	uint64_t limit = limit_uusd(s);
+
+	if (!limit || j->spent_uusd < limit)
+		return 0;
+	snprintf(text, n, "cost limit of $%.2f reached (limits.max_cost_usd): %u attempt%s cost $%.2f",
+	         s->max_cost_usd, j->r.attempts, j->r.attempts == 1 ? "" : "s", (double)j->spent_uusd / 1e6);
+	return 1;
+}

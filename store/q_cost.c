@@ -1,0 +1,152 @@
+/*
+ * q_cost: what attempts cost in a span of time, by queue, user or job.
+ *
+ * An attempt costs its price from its beginning until its nodes are given back; of one that reaches over an
+ * edge of the span its part inside counts. Queue and user are those at the attempt's beginning. One pass over
+ * the index of priced attempts; sums are made here.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "store/store_int.h"
+
+#define uthash_malloc(sz) xmalloc(sz)
+#include <uthash.h>
+
+struct sum {
+	char *name;
+	double uusd, us;
+	uint64_t attempts, jobs, running, last_job;
+	UT_hash_handle hh;
+};
+
+/* Of "queue/@user" the part that is asked for; malloc'ed. */
+static char *name_of(enum cost_by by, const char *account, uint64_t job)
+{
+	const char *at = strrchr(account, '@');
+
+	if (by == COST_BY_JOB)
+		return xasprintf("%llu", (unsigned long long)job);
+	if (by == COST_BY_USER)
+		return xstrdup(at ? at + 1 : account);
+	return at && at > account ? xstrndup(account, (size_t)(at - account) - 1) : xstrdup(account);
+}
+
+/* Is "queue/@user" of that user, and in that queue or below it? */
+static int wanted(const struct cost_filter *f, const char *account)
+{
+	const char *at = strrchr(account, '@');
+	size_t n = f->queue ? strlen(f->queue) : 0;
+
+	if (f->owner && (!at || strcmp(at + 1, f->owner) != 0))
+		return 0;
+	return !f->queue || (strncmp(account, f->queue, n) == 0 && account[n] == '/');
+}
+
+static void add(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
+{
+	uint64_t job = sqlh_u64(st, 0), price = sqlh_u64(st, 2), from = sqlh_u64(st, 3), to = sqlh_u64(st, 4);
+	const char *account = sqlh_str(st, 1) ? sqlh_str(st, 1) : "";
+	struct sum *s;
+	char *name;
+
+	if (!wanted(f, account))
+		return;
+	name = name_of(f->by, account, job);
+	HASH_FIND_STR(*all, name, s);
+	if (!s) {
+		s = xcalloc(1, sizeof *s);
+		s->name = xstrdup(name);
+		HASH_ADD_KEYPTR(hh, *all, s->name, strlen(s->name), s);
+	}
+	free(name);
+	s->running += !to;
+	if (!to || to > f->to_us)
+		to = f->to_us;
+	if (from < f->from_us)
+		from = f->from_us;
+	s->uusd += to > from ? (double)price * (double)(to - from) / 3.6e9 : 0;
+	s->us += to > from ? (double)(to - from) : 0;
+	s->attempts++;
+	s->jobs += s->last_job != job; /* rows come by job */
+	s->last_job = job;
+}
+
+static int dearest(const struct sum *a, const struct sum *b)
+{
+	return a->uusd > b->uusd ? -1 : a->uusd < b->uusd ? 1 : strcmp(a->name, b->name);
+}
+
+static double usd(double uusd)
+{
+	return round(uusd) / 1e6;
+}
+
+static cJSON *sums_json(struct sum *all, const struct cost_filter *f)
+{
+	static const char *const by[] = {"queue", "user", "job"};
+	uint32_t limit = f->limit > 1000 ? 1000 : f->limit ? f->limit : 100, n = 0;
+	cJSON *o = cJSON_CreateObject(), *rows;
+	struct sum *s, *tmp;
+	double total = 0;
+
+	HASH_SORT(all, dearest);
+	json_add_str(o, "by", by[f->by]);
+	json_add_time(o, "from", f->from_us);
+	json_add_time(o, "to", f->to_us);
+	rows = cJSON_AddArrayToObject(o, "rows");
+	HASH_ITER (hh, all, s, tmp) {
+		total += s->uusd;
+		if (n++ < limit) {
+			cJSON *r = cJSON_CreateObject();
+
+			json_add_str(r, "name", s->name);
+			cJSON_AddNumberToObject(r, "usd", usd(s->uusd));
+			json_add_u64(r, "jobs", s->jobs);
+			json_add_u64(r, "attempts", s->attempts);
+			json_add_u64(r, "running", s->running);
+			cJSON_AddNumberToObject(r, "hours", round(s->us / 3.6e6) / 1e3);
+			cJSON_AddItemToArray(rows, r);
+		}
+		HASH_DELETE(hh, all, s);
+		free(s->name);
+		free(s);
+	}
+	cJSON_AddNumberToObject(o, "total_usd", usd(total));
+	json_add_u64(o, "more", n > limit ? n - limit : 0);
+	return o;
+}
+
+cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, struct err *e)
+{
+	struct cost_filter f = *asked;
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT job, account, price_uusd, started_us, ended_us FROM attempt WHERE price_uusd "
+	               "> 0 AND (ended_us = 0 OR ended_us > ?1) AND started_us < ?2 AND (?3 = 0 OR job = ?3) "
+	               "ORDER BY job",
+	               e);
+	struct sum *all = NULL;
+	cJSON *out;
+	int rc;
+
+	if (!st)
+		return NULL;
+	if (!f.to_us || f.to_us > f.now_us)
+		f.to_us = f.now_us;
+	sqlite3_bind_int64(st, 1, (int64_t)f.from_us);
+	sqlite3_bind_int64(st, 2, (int64_t)f.to_us);
+	sqlite3_bind_int64(st, 3, (int64_t)f.job);
+	while ((rc = sqlh_step(st, e)) > 0)
+		add(&all, &f, st);
+	sqlite3_finalize(st);
+	out = sums_json(all, &f);
+	if (rc < 0) {
+		cJSON_Delete(out);
+		return NULL;
+	}
+	return out;
+}
