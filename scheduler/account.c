@@ -68,6 +68,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 	a->weight = q->weight > 0 ? q->weight : 1;
 	a->quota = q->quota_gpus;
 	a->borrow = !!q->borrow;
+	s->quotas |= a->quota != 0;
 	s->input++;
 	s->gen++;
 }

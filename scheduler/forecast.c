@@ -112,42 +112,68 @@ static int wait_for(struct run *r, const struct job *j, int32_t *assign)
 		if (r->looks++ == MAX_LOOKS)
 			return -1;
 		book_try(r->s, j, r->now);
-		if (fit_gang(r->s, j->shape, FIT_VIEW, assign))
+		if (!view_too_full(r->s, j->shape) && fit_gang(r->s, j->shape, FIT_VIEW, assign))
 			return 1;
 		if (!step(r))
 			return 0;
 	}
 }
 
+struct turn { /* a lane's next that goes before the job in question */
+	const struct job *job;
+	const struct lane *lane;
+	uint32_t at;
+};
+
+static void turn_down(const struct sched *s, struct turn *v, uint32_t n, uint32_t at)
+{
+	struct turn t = v[at];
+
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && order_before(s, v[child + 1].job, v[child].job))
+			child++;
+		if (!order_before(s, v[child].job, t.job))
+			break;
+		v[at] = v[child];
+	}
+	v[at] = t;
+}
+
+/* The lane's next from there on that goes before j, which may stand in it. */
+static int turn_of(const struct sched *s, const struct job *j, struct turn *t)
+{
+	t->job = queue_at(t->lane, t->at);
+	if (t->job == j)
+		t->job = queue_at(t->lane, ++t->at);
+	return t->job && order_before(s, t->job, j);
+}
+
 /* Those that go before it: by the order of a pass that is made now. How many, or more than max. */
 static size_t before(const struct sched *s, const struct job *j, const struct job **out, size_t max)
 {
-	uint32_t *taken = mem_alloc(s->n_active + 1, sizeof *taken);
+	struct turn *v = mem_alloc(s->n_active, sizeof *v);
+	uint32_t lanes = 0;
 	size_t n = 0;
 
-	for (;;) {
-		const struct job *best = NULL;
-		uint32_t of = 0;
+	for (uint32_t k = 0; k < s->n_active; k++) {
+		const struct lane *l = s->active[k];
 
-		for (uint32_t k = 0; k < s->n_active; k++) {
-			const struct lane *l = s->active[k];
-			const struct job *x = queue_at(l, taken[k]);
-
-			if (!x || x == j || l->shape->hopeless_gen == s->nodes_gen ||
-			    account_full(l->account, l->shape->gpus) == 2)
-				continue;
-			if (order_before(s, x, j) && (!best || order_before(s, x, best))) {
-				best = x;
-				of = k;
-			}
-		}
-		if (!best || n == max) {
-			free(taken);
-			return best ? max + 1 : n;
-		}
-		taken[of]++;
-		out[n++] = best;
+		v[lanes] = (struct turn){.lane = l};
+		lanes += l->shape->hopeless_gen != s->nodes_gen && account_full(l->account, l->shape->gpus) != 2 &&
+		         turn_of(s, j, &v[lanes]);
 	}
+	for (uint32_t i = lanes / 2; i-- > 0;)
+		turn_down(s, v, lanes, i);
+	for (; lanes && n < max; n++) {
+		out[n] = v[0].job;
+		v[0].at++;
+		if (!turn_of(s, j, &v[0]))
+			v[0] = v[--lanes];
+		if (lanes)
+			turn_down(s, v, lanes, 0);
+	}
+	free(v);
+	return lanes ? max + 1 : n;
 }
 
 static void fill_places(const struct sched *s, const struct job *j, const int32_t *assign,
@@ -160,8 +186,7 @@ static void fill_places(const struct sched *s, const struct job *j, const int32_
 				out->places[out->n++] = (struct sched_place){.node = s->sorted[i]->id, .group = g};
 }
 
-/* 1: out is filled. */
-static int walk(struct run *r, const struct job *j, struct sched_forecast *out)
+static void walk(struct run *r, const struct job *j, struct sched_forecast *out)
 {
 	const struct job *ahead[MAX_AHEAD];
 	size_t n = before(r->s, j, ahead, MAX_AHEAD);
@@ -188,28 +213,29 @@ static int walk(struct run *r, const struct job *j, struct sched_forecast *out)
 		fill_places(r->s, j, assign, out);
 	}
 	free(assign);
-	return fits > 0;
 }
 
 void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *arg, struct sched_forecast *out)
 {
 	struct run r = {.s = s, .takes = takes, .arg = arg, .now = s->now_s};
+	struct shadow was;
 	struct job *j;
 
 	*out = (struct sched_forecast){.start_s = UINT64_MAX};
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
 	if (!j || !j->is_waiting || account_full(j->lane->account, j->shape->gpus) == 2)
 		return; /* when a quota lets it go is not known */
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	was = shadow_aside(s);
 	view_now(s);
 	for (const struct job *x = s->running; x; x = x->next_running)
 		push(&r, (struct event){end_of(&r, x), x, NULL});
-	if (!walk(&r, j, out))
-		out->start_s = sched_earliest(s, id);
-	plan_forecast(s, j, out);
+	walk(&r, j, out);
 	while (r.n)
 		free(pop(&r).assign);
 	free(r.ends);
 	book_try(s, NULL, 0);
-	view_lost(s);
+	shadow_back(s, &was);
+	if (!out->whole)
+		out->start_s = sched_earliest(s, id);
+	plan_forecast(s, j, out);
 }

@@ -317,6 +317,7 @@ void model_give_back(struct sched *s, struct job *j, uint32_t at)
 	struct node *n = h.node;
 
 	j->holds[at] = j->holds[--j->n_holds];
+	shadow_gave(s, j, &h);
 	for (uint32_t i = 0; i < h.n_gpus; i++) {
 		struct gpu *g = find_gpu(n, h.gpus[i]);
 
@@ -333,7 +334,6 @@ void model_give_back(struct sched *s, struct job *j, uint32_t at)
 		n->exclusive = 0;
 	gpus_drop_absent(n);
 	recount(n);
-	count_free(s, n);
 	count_free(s, n);
 	account_change(s, j->lane ? j->lane->account : NULL, h.n_gpus, -1);
 	free(n->warm);
@@ -491,6 +491,7 @@ void sched_destroy(struct sched *s)
 		free(s->switches[i]);
 	free(s->switches);
 	free(s->view);
+	free(s->bids);
 	free(s->sorted);
 	free(s);
 }

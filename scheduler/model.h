@@ -149,6 +149,7 @@ struct job {
 	uint64_t id, order, mix; /* mix: balance of the tree, from the id */
 	int64_t priority;
 	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
+	uint64_t end_s; /* believed when the place was made that is kept now, or when it started since */
 	struct shape *shape;
 	struct lane *lane;
 	char *warm;
@@ -163,6 +164,13 @@ struct job {
 	int is_waiting;
 	struct hold *holds;
 	UT_hash_handle hh;
+};
+
+struct bid { /* a lane with what orders it */
+	struct lane *lane;
+	struct job *job;
+	int due, borrows;
+	double work; /* expected, GPU-seconds */
 };
 
 #define MAX_FREE 64
@@ -193,6 +201,10 @@ struct sched {
 	/* A look lasts until time or input changes (input rises with each change from outside), an era until
 	 * something became free: what may not start stays so for the era. */
 	uint64_t input, look_input, look_now_s, era, era_gen, era_now_s;
+	struct bid *bids; /* a heap: lanes whose first may be next, as of bids_era; 0: to be made anew */
+	uint32_t n_bids, cap_bids;
+	uint64_t bids_era;
+	int quotas;      /* there are some */
 	uint64_t effort; /* behind the head, in this look */
 	int idle;        /* nothing more can start in this look */
 	double due_after_s;
@@ -200,7 +212,11 @@ struct sched {
 	int planning;      /* the view is a part of the plan: the best place in it is wanted */
 	struct job *head;  /* a place is kept for it */
 	uint64_t shadow_s;
-	struct room *view; /* [n_sorted] what is free at shadow_s */
+	struct room *view;                /* [n_sorted] what is free at shadow_s */
+	uint32_t view_free[MAX_FREE + 1]; /* nodes by free GPUs in it */
+	const struct job *kept; /* whom shadow_s and the view were made for, at kept_nodes; NULL nobody */
+	uint64_t kept_nodes;
+	size_t kept_ends; /* jobs that ended since */
 	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
 	 * bookings do not count. */
 	const struct job *trying;
@@ -263,12 +279,23 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 /* shadow.c: the place kept for one job */
 void shadow_make(struct sched *s, struct job *head);
 int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign);
-void shadow_took(struct sched *s, const struct job *j, const int32_t *assign);
+void shadow_took(struct sched *s, struct job *j, const int32_t *assign);      /* any that starts */
+void shadow_gave(struct sched *s, const struct job *j, const struct hold *h); /* any that gives back */
+struct shadow { /* the kept place, put aside while another one is looked for */
+	struct job *head;
+	const struct job *kept;
+	uint64_t shadow_s, kept_nodes;
+	size_t kept_ends;
+	struct room *view;
+	uint32_t view_free[MAX_FREE + 1];
+};
+struct shadow shadow_aside(struct sched *s);
+void shadow_back(struct sched *s, const struct shadow *was);
 uint64_t running_end(const struct sched *s, const struct job *j);
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
 void view_now(struct sched *s); /* what is free now, into the view */
+int view_too_full(const struct sched *s, const struct shape *sh);
 void view_release(struct sched *s, const struct job *j);
-void view_lost(struct sched *s);                                   /* it was used for something else */
 uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */
 
 /* plan.c: conservative backfill. The next that starts now, and where; NULL none. */

@@ -77,6 +77,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	struct candidate *c = mem_alloc(s->n_running, sizeof *c);
 	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
 	size_t n = 0, lo = 0, hi;
+	struct shadow was;
 	struct job *j;
 
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
@@ -89,8 +90,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 			n++;
 		}
 	qsort(c, n, sizeof *c, by_cost);
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
-	view_lost(s);
+	was = shadow_aside(s);
 	for (hi = n; lo < hi;) {
 		size_t mid = (lo + hi) / 2;
 
@@ -100,6 +100,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 			lo = mid + 1;
 	}
 	n = n && fits_without(s, j, c, lo, assign) ? spare(s, j, c, lo, assign) : 0;
+	shadow_back(s, &was);
 	if (n > max)
 		n = 0;
 	for (size_t i = 0; i < n; i++)

@@ -70,6 +70,8 @@ static void head_gone(struct sched *s)
 static void unqueue(struct sched *s, struct job *j)
 {
 	plan_forget(s, j);
+	if (s->kept == j)
+		s->kept = NULL;
 	if (s->head == j)
 		head_gone(s);
 	if (j->is_waiting) {
@@ -197,6 +199,7 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 	if (!j)
 		j = job_make(s, id);
 	unqueue(s, j);
+	s->kept = NULL;
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *p = &d->places[i];
 		struct node *n = model_node(s, p->node);
@@ -237,11 +240,7 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-struct bid { /* a lane with what orders it */
-	struct lane *lane;
-	struct job *job;
-	int due, borrows;
-};
+static const struct bid no_bid;
 
 static int hopeless(const struct sched *s, const struct shape *sh)
 {
@@ -270,18 +269,15 @@ static int bid_before(const struct sched *s, const struct bid *a, const struct b
 			return c < 0;
 	}
 	if (s->policy.learned && !a->due) {
-		double x = a->lane->mean * (double)a->lane->shape->gpus,
-		       y = b->lane->mean * (double)b->lane->shape->gpus;
-
-		if (x != y)
-			return x < y;
+		if (a->work != b->work)
+			return a->work < b->work;
 	}
 	return queue_before(a->job, b->job);
 }
 
 static struct bid bid_of(const struct sched *s, const struct job *j)
 {
-	struct bid b = {j->lane, NULL, 0, 0};
+	struct bid b = {.lane = j->lane, .work = j->lane->mean * (double)j->shape->gpus};
 
 	b.job = (struct job *)(uintptr_t)j;
 	b.due = s->policy.learned && is_due(s, j);
@@ -307,6 +303,7 @@ static void look(struct sched *s)
 	s->look_now_s = s->now_s;
 	s->idle = 0;
 	s->effort = 0;
+	s->bids_era = 0;
 	if (s->era_gen != s->gen || s->era_now_s != s->now_s || s->n_books) {
 		s->era_gen = s->gen;
 		s->era_now_s = s->now_s;
@@ -349,29 +346,82 @@ static int passes_over(const struct sched *s, const struct bid *b)
 	return s->head && sh->crowds_era == s->era && believed_end(s, b->job) > s->shadow_s;
 }
 
-/* The lane that is next; its job NULL: none. */
-static struct bid next_bid(struct sched *s)
+/* ---- bids: lanes in a heap, the next at the top ------------------------------------------------ */
+
+static void sift_down(struct sched *s, uint32_t at)
 {
-	struct bid best = {NULL, NULL, 0, 0};
+	struct bid b = s->bids[at];
 
+	for (uint32_t child; (child = 2 * at + 1) < s->n_bids; at = child) {
+		if (child + 1 < s->n_bids && bid_before(s, &s->bids[child + 1], &s->bids[child]))
+			child++;
+		if (!bid_before(s, &s->bids[child], &b))
+			break;
+		s->bids[at] = s->bids[child];
+	}
+	s->bids[at] = b;
+}
+
+/* Of all that may be next. What may not start stays so for the era, so none that is left out comes back. */
+static void bids_make(struct sched *s)
+{
+	if (s->cap_bids < s->n_active) {
+		s->cap_bids = s->cap_active;
+		s->bids = mem_resize(s->bids, s->cap_bids, sizeof *s->bids);
+	}
+	s->n_bids = 0;
 	for (uint32_t i = 0; i < s->n_active; i++) {
-		struct bid b = {s->active[i], NULL, 0, 0};
-		int full;
+		struct bid b = {.lane = s->active[i], .job = s->active[i]->first};
 
-		b.job = b.lane->first;
 		b.due = s->policy.learned && is_due(s, b.job);
 		if (passes_over(s, &b))
 			continue;
-		full = account_full(b.lane->account, b.lane->shape->gpus);
-		if (full == 2) {
+		b.borrows = account_full(b.lane->account, b.lane->shape->gpus);
+		if (b.borrows == 2) {
 			b.lane->refused = s->era;
 			continue;
 		}
-		b.borrows = full;
-		if (!best.job || bid_before(s, &b, &best))
-			best = b;
+		b.work = b.lane->mean * (double)b.lane->shape->gpus;
+		s->bids[s->n_bids++] = b;
 	}
-	return best;
+	for (uint32_t i = s->n_bids / 2; i-- > 0;)
+		sift_down(s, i);
+	s->bids_era = s->era;
+}
+
+/* The top is done with: its lane's next, or none, takes its place. */
+static void bid_next_of_lane(struct sched *s)
+{
+	struct bid *b = &s->bids[0];
+
+	if (b->lane->active_at == NONE)
+		*b = s->bids[--s->n_bids];
+	else
+		*b = bid_of(s, b->lane->first);
+	if (s->n_bids)
+		sift_down(s, 0);
+}
+
+/* Shares and quotas may have changed what all others may do. */
+static void bid_started(struct sched *s)
+{
+	if (s->policy.fair || s->quotas)
+		s->bids_era = 0;
+	else if (s->bids_era == s->era)
+		bid_next_of_lane(s);
+}
+
+/* The lane that is next; its job NULL: none. */
+static struct bid next_bid(struct sched *s)
+{
+	if (s->bids_era != s->era)
+		bids_make(s);
+	while (s->n_bids && passes_over(s, &s->bids[0])) {
+		s->bids[0] = s->bids[--s->n_bids];
+		if (s->n_bids)
+			sift_down(s, 0);
+	}
+	return s->n_bids ? s->bids[0] : no_bid;
 }
 
 /* ---- deciding -------------------------------------------------------------------------------- */
@@ -394,6 +444,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	d->places = mem_alloc(j->shape->instances, sizeof *d->places);
 	if (s->head == j)
 		head_gone(s);
+	shadow_took(s, j, assign);
 	lane_unwait(s, j);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
@@ -462,7 +513,6 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 		b->lane->shape->crowds_era = s->era;
 		return PASS;
 	}
-	shadow_took(s, b->job, assign);
 	return START;
 }
 
@@ -474,6 +524,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	if (s->policy.backfill != SCHED_CONSERVATIVE)
 		return 0;
 	j = plan_next(s, assign);
+	s->kept = NULL; /* the view was used for the plan */
 	if (plan_none(s))
 		return 0;
 	s->idle = !j;
@@ -499,9 +550,10 @@ struct sched_decision *sched_step(struct sched *s)
 		struct bid b = next_bid(s);
 
 		v = b.job ? try_bid(s, &b, assign) : STOP;
-		if (v == START)
+		if (v == START) {
 			d = take(s, b.job, assign);
-		else if (v == PASS && s->head && s->policy.effort && (s->effort += s->n_sorted) >= s->policy.effort)
+			bid_started(s);
+		} else if (v == PASS && s->head && s->policy.effort && (s->effort += s->n_sorted) >= s->policy.effort)
 			v = STOP;
 	}
 	s->trying = NULL;

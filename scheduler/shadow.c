@@ -9,6 +9,8 @@
  */
 #include "scheduler/model.h"
 
+#define KEEP 16 /* of the running jobs one in so many may end before the place is made anew */
+
 struct end {
 	uint64_t at;
 	const struct job *job; /* NULL: of a booking */
@@ -50,19 +52,28 @@ uint64_t believed_end(const struct sched *s, const struct job *j)
 	return s->now_s + (expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15);
 }
 
-static void room_change(struct room *r, const struct hold *h, uint64_t job)
+static uint32_t counted(uint32_t gpus)
 {
-	r->gpus += h->n_gpus;
-	r->slots += h->n_cpus;
-	r->memory += h->memory;
-	r->disk += h->disk;
-	r->holders--;
-	if (r->exclusive == job)
-		r->exclusive = 0;
+	return gpus < MAX_FREE ? gpus : MAX_FREE;
+}
+
+/* sign 1: the hold is given back, -1: it is there again. */
+static void room_change(struct sched *s, struct room *r, const struct hold *h, uint64_t job, int sign)
+{
+	s->view_free[counted(r->gpus)]--;
+	r->gpus += (uint32_t)sign * h->n_gpus;
+	s->view_free[counted(r->gpus)]++;
+	r->slots += (uint32_t)sign * h->n_cpus;
+	r->memory += (uint64_t)sign * h->memory;
+	r->disk += (uint64_t)sign * h->disk;
+	r->holders -= (uint32_t)sign;
+	if (h->exclusive)
+		r->exclusive = sign > 0 ? 0 : job;
 }
 
 void view_now(struct sched *s)
 {
+	memset(s->view_free, 0, sizeof s->view_free);
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct node *n = s->sorted[i];
 
@@ -72,25 +83,31 @@ void view_now(struct sched *s)
 		                           .gpus = n->free_gpus,
 		                           .slots = n->free_slots,
 		                           .holders = n->holders};
+		s->view_free[counted(n->free_gpus)]++;
 	}
+}
+
+static void view_change(struct sched *s, const struct job *j, int sign)
+{
+	for (uint32_t i = 0; i < j->n_holds; i++)
+		if (j->holds[i].node->known)
+			room_change(s, &s->view[j->holds[i].node->at], &j->holds[i], j->id, sign);
 }
 
 void view_release(struct sched *s, const struct job *j)
 {
-	for (uint32_t i = 0; i < j->n_holds; i++)
-		if (j->holds[i].node->known)
-			room_change(&s->view[j->holds[i].node->at], &j->holds[i], j->id);
+	view_change(s, j, 1);
 }
 
-/* Too few nodes have as many GPUs and slots: that is seen sooner than that no placement exists. */
-static int view_too_full(const struct sched *s, const struct shape *sh)
+/* Too few nodes have as many GPUs: that is seen sooner than that no placement exists. */
+int view_too_full(const struct sched *s, const struct shape *sh)
 {
 	for (uint32_t k = 0; k < sh->n_groups; k++) {
 		const struct sched_group *g = &sh->groups[k];
 		uint32_t nodes = 0;
 
-		for (size_t i = 0; i < s->n_sorted && nodes < g->instances; i++)
-			nodes += s->view[i].gpus >= g->gpus && s->view[i].slots >= g->ranks * g->cpus_per_rank;
+		for (uint32_t i = counted(g->gpus); i <= MAX_FREE && nodes < g->instances; i++)
+			nodes += s->view_free[i];
 		if (nodes < g->instances)
 			return 1;
 	}
@@ -102,23 +119,34 @@ static int view_fits(struct sched *s, const struct shape *sh, int32_t *assign)
 	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
 }
 
-/* Is the head there with the first n of the ends? The view is left so. */
-static int fits_after(struct sched *s, const struct shape *sh, const struct end *e, size_t n, int32_t *assign)
+/* Running jobs and bookings by believed end, and how many of them are gone in the view. */
+struct ends {
+	struct end *v;
+	size_t n, gone;
+};
+
+static void end_change(struct sched *s, const struct end *e, int sign)
 {
-	view_now(s);
-	for (size_t i = 0; i < n; i++)
-		if (e[i].job)
-			view_release(s, e[i].job);
+	if (e->job)
+		view_change(s, e->job, sign);
+}
+
+/* Does the head fit when the first n are gone? The view is left so. */
+static int fits_after(struct sched *s, const struct shape *sh, struct ends *e, size_t n, int32_t *assign)
+{
+	for (; e->gone < n; e->gone++)
+		end_change(s, &e->v[e->gone], 1);
+	for (; e->gone > n; e->gone--)
+		end_change(s, &e->v[e->gone - 1], -1);
 	return view_fits(s, sh, assign);
 }
 
 /* The least number of ends with which it fits. More ends never make it fit less: by halving. */
-static size_t by_halving(struct sched *s, const struct job *head, const struct end *e, size_t n,
-                         int32_t *assign)
+static size_t by_halving(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
 {
 	size_t lo = 0;
 
-	for (size_t hi = n; lo < hi;) {
+	for (size_t hi = e->n; lo < hi;) {
 		size_t mid = (lo + hi) / 2;
 
 		if (fits_after(s, head->shape, e, mid, assign))
@@ -133,61 +161,92 @@ static size_t by_halving(struct sched *s, const struct job *head, const struct e
 
 /* The same where nodes are booked: a place that is there at one time may be gone at a later one, so each time
  * is looked at, up to a bound. SIZE_MAX: not found within it. */
-static size_t one_by_one(struct sched *s, const struct job *head, const struct end *e, size_t n,
-                         int32_t *assign)
+static size_t one_by_one(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
 {
 	unsigned looks = 0;
 
-	view_now(s);
-	for (size_t i = 0; i <= n; i++) {
-		if (i && e[i - 1].job)
-			view_release(s, e[i - 1].job);
-		if (i && i < n && e[i].at == e[i - 1].at)
+	for (size_t i = 0; i <= e->n; i++) {
+		if (i && i < e->n && e->v[i].at == e->v[i - 1].at)
 			continue;
 		if (looks++ == LOOKS)
 			break;
-		book_try(s, head, i && e[i - 1].at > s->now_s ? e[i - 1].at : s->now_s);
-		if (view_fits(s, head->shape, assign))
+		book_try(s, head, i && e->v[i - 1].at > s->now_s ? e->v[i - 1].at : s->now_s);
+		if (fits_after(s, head->shape, e, i, assign))
 			return i;
 	}
 	book_try(s, NULL, 0);
 	return SIZE_MAX;
 }
 
-static size_t booking_ends(const struct sched *s, struct end *e, size_t n)
+static void booking_ends(const struct sched *s, struct ends *e)
 {
 	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
 		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
 			if (s->sorted[i]->bookings[k].to_s > s->now_s)
-				e[n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
-	return n;
+				e->v[e->n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
+}
+
+/* keep: what is believed now is remembered, so that the view can be kept true. */
+static void make(struct sched *s, const struct job *head, int32_t *assign, int keep)
+{
+	struct ends e = {.v = mem_alloc(s->n_running + s->n_books, sizeof *e.v)};
+	size_t lo = SIZE_MAX;
+
+	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	view_now(s);
+	for (struct job *j = s->running; j; j = j->next_running) {
+		e.v[e.n] = (struct end){running_end(s, j), j};
+		if (keep)
+			j->end_s = e.v[e.n].at;
+		e.n++;
+	}
+	booking_ends(s, &e);
+	qsort(e.v, e.n, sizeof *e.v, by_end);
+	if (s->n_books)
+		lo = one_by_one(s, head, &e, assign);
+	if (lo == SIZE_MAX)
+		lo = by_halving(s, head, &e, assign);
+	s->shadow_s = lo && lo <= e.n ? e.v[lo - 1].at : s->now_s;
+	while (lo < e.n && e.v[lo].at <= s->shadow_s)
+		lo++;
+	if (!fits_after(s, head->shape, &e, lo, assign))
+		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
+	book_try(s, NULL, 0);
+	free(e.v);
+}
+
+/* Is the view that was made for it still good? What started and ended since is in it; each further end may
+ * let it start sooner than it says, so it is made anew after some. */
+static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
+{
+	return s->kept == head && s->kept_nodes == s->nodes_gen && !s->n_books && s->shadow_s != UINT64_MAX &&
+	       s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP && view_fits(s, head->shape, assign);
 }
 
 void shadow_make(struct sched *s, struct job *head)
 {
-	struct end *e = mem_alloc(s->n_running + s->n_books, sizeof *e);
 	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
-	size_t n = 0, lo = SIZE_MAX;
 
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
-	for (const struct job *j = s->running; j; j = j->next_running)
-		e[n++] = (struct end){running_end(s, j), j};
-	n = booking_ends(s, e, n);
-	qsort(e, n, sizeof *e, by_end);
-	if (s->n_books)
-		lo = one_by_one(s, head, e, n, assign);
-	if (lo == SIZE_MAX)
-		lo = by_halving(s, head, e, n, assign);
-	s->shadow_s = lo && lo <= n ? e[lo - 1].at : s->now_s;
-	while (lo < n && e[lo].at <= s->shadow_s)
-		lo++;
-	if (!fits_after(s, head->shape, e, lo, assign))
-		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
+	if (!still_kept(s, head, assign)) {
+		make(s, head, assign, 1);
+		s->kept = head;
+		s->kept_nodes = s->nodes_gen;
+		s->kept_ends = 0;
+	}
 	s->head = head;
 	s->era++;
 	book_try(s, NULL, 0);
 	free(assign);
-	free(e);
+}
+
+void shadow_gave(struct sched *s, const struct job *j, const struct hold *h)
+{
+	if (!s->kept || s->kept_nodes != s->nodes_gen)
+		return;
+	if (h->node->known && j->end_s > s->shadow_s)
+		room_change(s, &s->view[h->node->at], h, j->id, 1);
+	if (!j->n_holds)
+		s->kept_ends++;
 }
 
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
@@ -198,7 +257,9 @@ void view_take(struct sched *s, const struct job *j, const int32_t *assign, int 
 
 		if (!g)
 			continue;
+		s->view_free[counted(r->gpus)]--;
 		r->gpus -= (uint32_t)sign * g->gpus;
+		s->view_free[counted(r->gpus)]++;
 		r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
 		r->memory -= (uint64_t)sign * j->shape->memory;
 		r->disk -= (uint64_t)sign * j->shape->disk;
@@ -224,29 +285,52 @@ int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 	return fits;
 }
 
-void shadow_took(struct sched *s, const struct job *j, const int32_t *assign)
+void shadow_took(struct sched *s, struct job *j, const int32_t *assign)
 {
-	if (s->shadow_s != UINT64_MAX && believed_end(s, j) > s->shadow_s)
+	j->end_s = believed_end(s, j);
+	if (s->kept == j)
+		s->kept = NULL;
+	else if (s->kept && s->kept_nodes == s->nodes_gen && j->end_s > s->shadow_s)
 		view_take(s, j, assign, 1);
 }
 
-void view_lost(struct sched *s)
+struct shadow shadow_aside(struct sched *s)
 {
-	s->head = NULL;
-	s->look_input = 0; /* the next step begins a new look and a new era */
-	s->era_gen = 0;
+	struct shadow was = {s->head, s->kept, s->shadow_s, s->kept_nodes, s->kept_ends, s->view, {0}};
+
+	memcpy(was.view_free, s->view_free, sizeof was.view_free);
+	s->kept = NULL;
+	s->view = mem_alloc(s->n_sorted, sizeof *s->view);
+	return was;
+}
+
+void shadow_back(struct sched *s, const struct shadow *was)
+{
+	free(s->view);
+	s->head = was->head;
+	s->kept = was->kept;
+	s->shadow_s = was->shadow_s;
+	s->kept_nodes = was->kept_nodes;
+	s->kept_ends = was->kept_ends;
+	s->view = was->view;
+	memcpy(s->view_free, was->view_free, sizeof s->view_free);
 }
 
 uint64_t sched_earliest(struct sched *s, uint64_t id)
 {
+	int32_t *assign;
+	struct shadow was;
 	struct job *j;
 	uint64_t at;
 
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
 	if (!j || !j->is_waiting)
 		return UINT64_MAX;
-	shadow_make(s, j);
+	was = shadow_aside(s);
+	assign = mem_alloc(s->n_sorted, sizeof *assign);
+	make(s, j, assign, 0);
 	at = s->shadow_s;
-	view_lost(s);
+	free(assign);
+	shadow_back(s, &was);
 	return at;
 }
