@@ -169,11 +169,14 @@ static int apply_members_run(struct ctx *c)
 {
 	if (!c->r->members)
 		return err_set(c->e, ERR_INTERNAL, "members_run: the job has no members");
-	/* Held: what runs ends, and no other starts. */
-	if (c->r->status != JOB_HELD && move_job(c, JOB_RUNNING) < 0)
-		return -1;
-	if (c->r->status != JOB_HELD)
+	/* Held: what runs ends, and no other starts; the reason is why. */
+	if (c->r->status != JOB_HELD) {
+		if (move_job(c, JOB_RUNNING) < 0)
+			return -1;
 		c->r->status = JOB_RUNNING;
+		if (c->r->wanted == WANT_NOTHING)
+			rec_set(&c->r->reason, NULL);
+	}
 	c->r->started_us = c->at_us;
 	return 0;
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SET_MEMBERS_MAX 500 /* in one transaction */
+
 /* Owner or administrator? Answers and returns 0 when not. */
 static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
@@ -269,10 +271,11 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		    e, ERR_CONFLICT,
 		    "job %llu is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
 		    (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
-	if (j->r.members && (ch->time_s || ch->queue || ch->priority != j->r.priority))
-		return err_set(e, ERR_CONFLICT,
-		               "job %llu is not run itself, its members are: jobctl set %llu.0-%u changes them",
-		               (unsigned long long)j->r.id, (unsigned long long)j->r.id, j->r.members - 1);
+	if (j->r.members > SET_MEMBERS_MAX && (ch->time_s || ch->queue || ch->priority != j->r.priority))
+		return err_set(
+		    e, ERR_LIMIT,
+		    "job %llu has %u members, more than are changed at once: jobctl set %llu.0-%u changes some",
+		    (unsigned long long)j->r.id, j->r.members, (unsigned long long)j->r.id, SET_MEMBERS_MAX - 1);
 	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
@@ -346,12 +349,39 @@ static void set_fields(struct core *c, struct cjob *j, const struct request *rq,
 	job_post(c, j, EV_CHANGED, d);
 }
 
+/* Of an array: what its members are run by, for all that have not ended. A queue is for those that wait. */
+static void set_members(struct core *c, struct cjob *j, const struct request *rq, const struct change *ch,
+                        int priority)
+{
+	for (uint32_t i = 0; i < j->arr->made; i++) {
+		struct cjob *m = job_find(c, j->r.id + 1 + i);
+		struct change own = {.priority = ch->priority, .time_s = ch->time_s, .pinned = -1};
+		struct err e;
+
+		if (!m || job_ended(m->r.status))
+			continue;
+		if (!priority)
+			own.priority = m->r.priority;
+		if (!m->act)
+			own.queue = ch->queue;
+		if (own.time_s && save_time(c, m, own.time_s, &e) < 0)
+			own.time_s = 0;
+		set_fields(c, m, rq, &own);
+		if (m->act) {
+			m->act->max_runtime_us = max_runtime_s(c, m, m->act->spec) * 1000000;
+			job_touch(c, m);
+		} else if (m->r.status == JOB_QUEUED) {
+			alloc_queue(c, m, j->arr->spec);
+		}
+	}
+}
+
 void req_set(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	struct change ch;
 	struct err e;
-	int moved;
+	int moved, priority;
 
 	if (!j)
 		return;
@@ -359,11 +389,13 @@ void req_set(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	moved = ch.priority != j->r.priority || ch.time_s ||
-	        (ch.queue && strcmp(ch.queue, j->r.queue ? j->r.queue : "") != 0);
+	priority = ch.priority != j->r.priority;
+	moved = priority || ch.time_s || (ch.queue && strcmp(ch.queue, j->r.queue ? j->r.queue : "") != 0);
 	set_fields(c, j, rq, &ch);
 	set_tags(c, j, rq, ch.tags);
-	if (moved && j->r.status == JOB_QUEUED) {
+	if (moved && j->arr)
+		set_members(c, j, rq, &ch, priority);
+	else if (moved && j->r.status == JOB_QUEUED) {
 		struct job_spec *s = job_parse_spec(c, j, &e);
 
 		if (s)

@@ -52,11 +52,11 @@ static cJSON *record(struct world *w, uint64_t id)
 	return o;
 }
 
-/* A number below the record: "members.completed" */
+/* A number of the record, or of an object in it. */
 static int number(struct world *w, uint64_t id, const char *object, const char *key)
 {
 	cJSON *o = record(w, id);
-	const cJSON *v = cJSON_GetObjectItem(cJSON_GetObjectItem(o, object), key);
+	const cJSON *v = cJSON_GetObjectItem(object ? cJSON_GetObjectItem(o, object) : o, key);
 	int n = cJSON_IsNumber(v) ? v->valueint : -1;
 
 	cJSON_Delete(o);
@@ -214,8 +214,15 @@ static void test_ops(void)
 	is_str(world_status(w, id), "running", "it goes on");
 	is_str(world_status(w, at(id, 2)), "starting", "with the next members");
 	is_int(world_request(w, REQ_REQUEUE, id, NULL, "{}"), 409, "the whole has no attempt to be requeued");
-	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 3}"), 409, "nor a place in the queue");
-	like(w->err.text, "jobctl set 1.0-4 changes them", "its members have");
+	is_int(world_request(w, REQ_QUEUE_SET, 0, "night", "{}"), 200, "another queue");
+	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 2, \"time\": 60, \"queue\": \"night\"}"), 200,
+	       "what the members are run by is changed for all of them");
+	is_int(number(w, at(id, 4), NULL, "priority"), 2, "those that wait");
+	text_is(w, at(id, 4), "queue", "night", "go to the other queue");
+	is_int(number(w, at(id, 3), NULL, "priority"), 2, "those that have nodes, too");
+	text_is(w, at(id, 3), "queue", "default", "but they stay in theirs");
+	is_int((int)(job_find(w->core, at(id, 3))->act->max_runtime_us / 1000000), 60, "and have the new limit");
+	is_int(number(w, at(id, 0), NULL, "priority"), 0, "one that has ended stays as it was");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"notes\": \"x\"}"), 200, "a note it can have");
 	is_int(world_request(w, REQ_SET, at(id, 4), NULL, "{\"priority\": 3}"), 200, "and a member a priority");
 	begin(w, at(id, 2));

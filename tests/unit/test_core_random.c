@@ -16,7 +16,9 @@ struct run {
 	struct sim sim; /* first: world's arg */
 	struct world *w;
 	uint64_t acked[JOBS_MAX]; /* 1: its submit was acknowledged */
-	uint8_t ended[JOBS_MAX];  /* an end was shown */
+	uint32_t members[JOBS_MAX];
+	uint64_t seq;
+	uint8_t ended[JOBS_MAX]; /* an end was shown */
 	char rank_seen[JOBS_MAX][64];
 	uint64_t last_job, n_attempts;
 	const char *bad;
@@ -37,7 +39,7 @@ static void on_event(struct world *w, const struct event_row *ev, void *arg)
 			if (r->ended[ev->job])
 				r->bad = "a job ended twice";
 			r->ended[ev->job] = 1;
-		} else if (r->ended[ev->job] && strcmp(ev->type, "changed") != 0) {
+		} else if (r->ended[ev->job] && strcmp(ev->type, "changed") != 0 && strcmp(ev->type, "rung") != 0) {
 			r->bad = "something happened to a job that had ended";
 		}
 		if (strcmp(ev->type, "placed") == 0)
@@ -49,10 +51,32 @@ static void on_event(struct world *w, const struct event_row *ev, void *arg)
 	cJSON_Delete(d);
 }
 
+/* One in four is an array or a sweep; now and then one that is not made in a turn. */
+static uint32_t some_members(struct run *r, char *out, size_t n)
+{
+	uint32_t members = world_rnd(r->w, 10) ? 1 + world_rnd(r->w, 9) : 100, parallel = world_rnd(r->w, 4);
+	size_t used;
+
+	*out = '\0';
+	if (world_rnd(r->w, 4))
+		return 0;
+	if (world_rnd(r->w, 2))
+		used = (size_t)snprintf(out, n, ", \"array\": %u", members);
+	else
+		used = (size_t)snprintf(out, n,
+		                        ", \"sweep\": {\"x\": {\"from\": 1, \"to\": %u}}, \"search\": {\"metric\": "
+		                        "\"loss\", \"halving\": {\"eta\": 2, \"min_step\": 1}}",
+		                        members);
+	if (parallel)
+		snprintf(out + used, n - used, ", \"max_parallel\": %u", parallel);
+	return members;
+}
+
 static void submit(struct run *r)
 {
-	char spec[300];
-	uint32_t instances = 1 + world_rnd(r->w, 3), gpus = world_rnd(r->w, 3);
+	char spec[600], more[300];
+	uint32_t instances = 1 + world_rnd(r->w, 3), gpus = world_rnd(r->w, 3),
+	         members = some_members(r, more, sizeof more);
 	uint64_t id;
 
 	if (r->last_job > 250)
@@ -60,13 +84,39 @@ static void submit(struct run *r)
 	snprintf(spec, sizeof spec,
 	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"priority\": %u, \"resources\": "
 	         "{\"instances\": %u, \"gpus_per_instance\": %u, "
-	         "\"ranks_per_instance\": %u}}",
-	         world_rnd(r->w, 3), instances, gpus, 1 + world_rnd(r->w, 2));
+	         "\"ranks_per_instance\": %u}%s}",
+	         world_rnd(r->w, 3), instances, gpus, 1 + world_rnd(r->w, 2), more);
 	id = world_submit(r->w, spec);
 	if (id && id < JOBS_MAX) {
 		r->acked[id] = 1;
-		r->last_job = id;
+		r->members[id] = members;
+		r->last_job = id + members;
 	}
+}
+
+/* A value of a member, whether it runs or has ended. */
+static void point(struct run *r)
+{
+	uint64_t id = 1 + world_rnd(r->w, (uint32_t)r->last_job + 1), time = 1;
+	const struct cjob *j = job_find(r->w->core, id);
+	char name[] = "loss", *names[1] = {name};
+	int64_t step = 1 + world_rnd(r->w, 9);
+	double value = world_rnd(r->w, 100);
+	uint32_t ix = 0, rank = 0;
+	struct wm_metrics m = {.job = id,
+	                       .attempt = j ? j->r.attempts : 1,
+	                       .epoch = j ? j->r.epoch : 1,
+	                       .seq = ++r->seq,
+	                       .names = {names, 1},
+	                       .name_ix = {&ix, 1},
+	                       .ranks = {&rank, 1},
+	                       .steps = {&step, 1},
+	                       .values = {&value, 1},
+	                       .times = {&time, 1}};
+
+	/* A rank that sends points was ordered to start, and the order is on record. */
+	if (!j || j->r.status >= JOB_RUNNING)
+		world_msg(r->w, r->sim.agents[0].name, 0, WM_METRICS, &m);
 }
 
 static void user(struct run *r)
@@ -162,7 +212,9 @@ static void chaos(struct run *r)
 		r->w->fail_next = 1;
 	else if (x < 110)
 		r->w->store_busy = 1;
-	else if (x < 130)
+	else if (x < 150)
+		point(r);
+	else if (x < 170)
 		r->w->hold_commits = !r->w->hold_commits;
 	else
 		move(r);
@@ -228,6 +280,11 @@ static void last_check(struct run *r)
 
 		if (r->acked[id] && !*status)
 			r->bad = "an acknowledged job is lost";
+		for (uint32_t i = 0; i < r->members[id] && strcmp(status, "stopped") != 0; i++)
+			if (!*world_status(r->w, id + 1 + i))
+				r->bad = "a member of an acknowledged array is lost";
+		if (r->bad)
+			break;
 		else if (*status && strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0 &&
 		         strcmp(status, "stopped") != 0) {
 			tap_diag("job %llu is %s", (unsigned long long)id, status);
