@@ -97,6 +97,18 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 	return rc;
 }
 
+int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                 const char *const *queues, int ever, struct sched_change *out)
+{
+	struct wishes w;
+	int rc;
+
+	wishes_init(c, &w, s, j, owner);
+	rc = sched_change(c->sched, &w.in, queues, ever, out);
+	wishes_fini(&w);
+	return rc;
+}
+
 /* It would start in place of others that another order lets start now: that is taken back. */
 static void undo(struct core *c, uint64_t job)
 {

@@ -466,6 +466,12 @@ void budget_drop(struct core *c, const char *path, const char *by);
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
 int queue_of_path(const struct core *c, const char *path,
                   struct err *e); /* -1: no such queue, or no queue of that user */
+/* suggest.c: the cheapest change with which a job (j NULL: one that is not there, of that owner) would fit
+ * now, or ever; into body ("change", unless NULL), and out, "; it would ...". 0: none, out is empty. */
+int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner, int ever,
+            cJSON *body, char *out, size_t n);
+int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                 const char *const *queues, int ever, struct sched_change *out);
 /* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */
 int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e);
 /* What is open; deps has room for SPEC_MAX_AFTER. never: one that can never be; then deps is not complete. */

@@ -49,6 +49,18 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	free(f.places);
 }
 
+/* What could be asked for otherwise. Before the forecast, which makes the kept place anew. */
+static void why_change(struct core *c, struct cjob *j, cJSON *body, struct line *l)
+{
+	char text[300] = "";
+	struct err e;
+	struct job_spec *s = job_parse_spec(c, j, &e);
+
+	if (s && suggest(c, s, j, j->r.owner, 0, body, text, sizeof text))
+		say(l, "%s", text);
+	spec_destroy(s);
+}
+
 /* "up" is no reason: such a node is not there, still comes, or ends what it must not have. */
 static const char *closed_word(const struct cnode *n)
 {
@@ -92,7 +104,7 @@ static void say_reserved(struct core *c, uint64_t job, struct line *l)
 	spec_destroy(s);
 }
 
-static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
+static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
 {
 	static const char *const what[] = {
 	    [SCHED_FITS] = "scheduling",     [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
@@ -125,8 +137,10 @@ static void why_queued(struct core *c, const struct cjob *j, cJSON *body, cJSON 
 		say_reserved(c, j->r.id, l);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
-	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
+	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER) {
+		why_change(c, j, body, l);
 		why_when(c, j, body, l);
+	}
 	if (j->r.attempts && j->r.reason)
 		say(l, " (%s)", j->r.reason);
 	if (c->failing)

@@ -27,7 +27,7 @@ static const struct {
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
      "ranks:i? members:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? "
-     "expected_price_usd:n? max_price_usd:n?",
+     "expected_price_usd:n? max_price_usd:n? change:O<Change>?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
      "expected_nodes: as believed now; max_price_usd: until its time limit"},
@@ -65,7 +65,7 @@ static const struct {
     {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
-     "possible_instances:i? expected_start:t? expected_whole:b? next:a?",
+     "possible_instances:i? expected_start:t? expected_whole:b? next:a? change:O<Change>?",
      "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
      "and "
      "that the cluster could give"},
@@ -138,6 +138,8 @@ static const struct {
     {"ReservationChange",
      "nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
      "what is left out stays; a new beginning alone moves the end along"},
+    {"Change", "key:s value:o text:s",
+     "the cheapest change with which a waiting job would fit now: a key of the specification and its value"},
     {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
      "the dearest first; more: rows left out"},
     {"CostRow", "name:s usd:n jobs:i attempts:i running:i hours:n",

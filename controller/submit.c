@@ -60,6 +60,7 @@ static uint64_t gpus_of(const struct job_spec *s)
 static int check_possible(struct core *c, const struct job_spec *s, char *text, size_t n, struct err *e)
 {
 	struct sched_reason r;
+	char change[200];
 
 	text[0] = '\0';
 	if (alloc_possible(c, s, &r))
@@ -69,7 +70,8 @@ static int check_possible(struct core *c, const struct job_spec *s, char *text, 
 		return 0;
 	}
 	/* Nothing is wrong with the text: other nodes, and it would be taken. */
-	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s", r.text);
+	suggest(c, s, NULL, NULL, 1, NULL, change, sizeof change);
+	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change);
 }
 
 /* Each member's specification is kept: of very many, or very long ones, that is too much. */
@@ -284,7 +286,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
-	char where[300], when[100], ahead[60] = "", costs[200];
+	char where[300], when[100], ahead[60] = "", costs[200], change[300] = "";
 
 	if (a->hold) {
 		snprintf(text, n, "it would be held until it is released");
@@ -292,6 +294,8 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 	}
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
+	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS)
+		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, change, sizeof change);
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof where);
 	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof costs);
@@ -306,7 +310,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 	else if (r.why == SCHED_DEPENDS)
 		snprintf(text, n, "it would wait%s", r.text + 5); /* "waits for ..." */
 	else
-		snprintf(text, n, "it would wait: %s%s%s%s%s", r.text, ahead, *when ? "; " : "", when,
+		snprintf(text, n, "it would wait: %s%s%s%s%s%s", r.text, ahead, change, *when ? "; " : "", when,
 		         *when ? where : "");
 	snprintf(text + strlen(text), n - strlen(text), "%s", costs);
 }

@@ -211,6 +211,29 @@ int account_full(const struct account *a, uint64_t gpus)
 	return full;
 }
 
+int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus)
+{
+	size_t a = queue ? strlen(queue) : 0, b = owner ? strlen(owner) : 0, n = 0;
+	char *path = mem_alloc(a + b + 2, 1);
+	const struct account *x = NULL;
+
+	if (a)
+		memcpy(path, queue, n = a);
+	if (a && b)
+		path[n++] = '/';
+	if (b)
+		memcpy(path + n, owner, b);
+	n += b;
+	/* The lowest that is there has all above it. */
+	while (!(x = find(s, path, n)) && n) {
+		while (n && path[n - 1] != '/')
+			n--;
+		n -= n > 0;
+	}
+	free(path);
+	return !x || account_full(x, gpus) != 2;
+}
+
 int account_below(const struct account *a, const struct account *top)
 {
 	while (a && a != top)

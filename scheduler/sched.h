@@ -229,6 +229,26 @@ void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 /* The same on the usable nodes alone, as if they were empty. */
 int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
+enum sched_change_kind { /* in the order in which they are looked for: what is lost by them */
+	SCHED_CHANGE_NONE,
+	SCHED_CHANGE_QUEUE,    /* name: a queue that has room */
+	SCHED_CHANGE_TIME,     /* value: a time limit of so many seconds, to end before a kept place is taken */
+	SCHED_CHANGE_TYPE,     /* name: another instance type */
+	SCHED_CHANGE_SHARE,    /* not exclusive */
+	SCHED_CHANGE_MEMORY,   /* value: bytes an instance, to a 64th of what was asked */
+	SCHED_CHANGE_CPUS,     /* value: CPUs a rank */
+	SCHED_CHANGE_GPUS,     /* value: GPUs an instance (and ranks, where it asked for one a GPU) */
+	SCHED_CHANGE_INSTANCES /* value; of gangs of one group */
+};
+struct sched_change {
+	enum sched_change_kind kind;
+	uint64_t value;
+	const char *name; /* the library's or the caller's */
+};
+/* The one change with which that job, which need not be here, would fit now (ever: on the known nodes, if they
+ * were empty). queues: candidates, in order; NULL-terminated. 1 found. Whose turn it is is not looked at. */
+int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
+                 struct sched_change *out);
 /* What run time would be expected of a waiting job, in seconds; 0 unknown job. */
 double sched_expected(const struct sched *s, uint64_t job);
 /* When the job that a place is kept for is believed to start; 0: no place is kept. */

@@ -56,6 +56,13 @@ is "$(hearth instances --json | jq -c '[.instances[] | select(.set) | [.name, .p
 is "$(price host1)" 7.2 "and counts"
 ok "it is taken back" hearth instances rm cabin
 nok "and cannot be used any more" submit late "exit 0" "$(typed '"ml.p5.48xlarge"')"
+g=$(submit g "exit 0" "$(typed '"cabin"' 3)")
+is "$(hearth why "$g" --json | jq -c '[.change.key, .change.value]')" '["resources.gpus_per_instance",1]' "why names the cheapest change"
+like "$(hearth why "$g")" "it would fit now with resources.gpus_per_instance=1" "in words, too"
+like "$(submit dry "exit 0" "$(typed '"cabin"' 2)" --dry-run)" "it would fit now with resources.gpus_per_instance=1" "and so does a dry run"
+nok "more than a node has is refused" submit much "exit 0" "$(typed '"any"' 6)"
+like "$(cat "$CLUSTER/said")" "it would be possible with resources.gpus_per_instance=4" "with what would be possible"
+hearth stop "$g" >/dev/null
 hearth stop "$a" "$b" --grace 1 >/dev/null
 hearth wait "$a" "$b" --timeout 60 >/dev/null
 

@@ -1,0 +1,94 @@
+/*
+ * suggest: the cheapest change with which a job would fit, as data and in words: the key of the specification
+ * and its value. The library finds it (scheduler/change.c); what counts as cheap is said in
+ * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
+ */
+#include "common/json.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
+
+#define QUEUES_TRIED 64
+
+static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
+                             [SCHED_CHANGE_QUEUE] = "queue",
+                             [SCHED_CHANGE_TIME] = "max_runtime_s",
+                             [SCHED_CHANGE_TYPE] = "instance_type",
+                             [SCHED_CHANGE_SHARE] = "exclusive",
+                             [SCHED_CHANGE_MEMORY] = "memory",
+                             [SCHED_CHANGE_CPUS] = "cpus_per_rank",
+                             [SCHED_CHANGE_GPUS] = "gpus_per_instance",
+                             [SCHED_CHANGE_INSTANCES] = "instances"};
+
+/* Where the key stands: the counts of groups in each group. */
+static const char *where(const struct job_spec *s, enum sched_change_kind k)
+{
+	if (k == SCHED_CHANGE_QUEUE)
+		return "";
+	if (k == SCHED_CHANGE_TIME)
+		return "limits.";
+	return s->has_groups && k >= SCHED_CHANGE_CPUS ? "groups[]." : "resources.";
+}
+
+/* The value as the specification takes it. Of a time limit the grace goes off: a job holds its nodes so long.
+ */
+static cJSON *value_of(const struct core *c, const struct job_spec *s, const struct sched_change *x)
+{
+	uint64_t grace = s->grace_s ? s->grace_s : c->cfg.default_grace_s;
+	cJSON *v;
+	char *text;
+
+	switch (x->kind) {
+	case SCHED_CHANGE_QUEUE:
+	case SCHED_CHANGE_TYPE:
+		return cJSON_CreateString(x->name);
+	case SCHED_CHANGE_SHARE:
+		return cJSON_CreateFalse();
+	case SCHED_CHANGE_TIME:
+		return x->value > grace ? cJSON_CreateNumber((double)(x->value - grace)) : NULL;
+	case SCHED_CHANGE_MEMORY:
+		if (x->value < 1 << 20)
+			return NULL;
+		text = xasprintf("%lluMiB", (unsigned long long)(x->value >> 20));
+		v = cJSON_CreateString(text);
+		free(text);
+		return v;
+	default:
+		return cJSON_CreateNumber((double)x->value);
+	}
+}
+
+int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner, int ever,
+            cJSON *body, char *out, size_t n)
+{
+	const char *queues[QUEUES_TRIED + 1];
+	struct sched_change x;
+	cJSON *value, *o;
+	char *text, key[80];
+	size_t k = 0;
+
+	out[0] = '\0';
+	for (const struct cqueue *q = c->queues; q && k < QUEUES_TRIED; q = q->hh.next)
+		if (q->is_queue && !strchr(q->path, '@'))
+			queues[k++] = q->path;
+	queues[k] = NULL;
+	if (!alloc_change(c, s, j, owner, queues, ever, &x))
+		return 0;
+	value = value_of(c, s, &x);
+	if (!value)
+		return 0;
+	snprintf(key, sizeof key, "%s%s", where(s, x.kind), keys[x.kind]);
+	text = json_text(value);
+	snprintf(out, n, "; %s with %s=%s", ever ? "it would be possible" : "it would fit now", key, text);
+	free(text);
+	if (!body) {
+		cJSON_Delete(value);
+		return 1;
+	}
+	o = cJSON_AddObjectToObject(body, "change");
+	json_add_str(o, "key", key);
+	cJSON_AddItemToObject(o, "value", value);
+	json_add_str(o, "text", out + 2);
+	return 1;
+}

@@ -1,0 +1,239 @@
+/*
+ * change: the least that a job could ask for otherwise to fit. Each kind of change is tried by itself, in the
+ * order of what is lost by it: nothing (another queue, another type, a shorter time), comfort (sharing the
+ * node, memory, CPUs), work (GPUs an instance, instances). Of a kind the smallest change that helps is found
+ * by halving: what fits with less of a thing fits with still less of it. So the effort is bounded: some fifty
+ * looks at the nodes at most.
+ */
+#include "scheduler/model.h"
+#include <string.h>
+
+#define TYPES_MAX 16
+#define PARTS     64 /* memory is looked for in so many parts of what was asked */
+
+struct ask {
+	struct sched *s;
+	struct sched_job job; /* as it is tried */
+	struct sched_group *groups, *asked;
+	const struct sched_job *from;
+	unsigned mode;
+};
+
+/* The shape is only borrowed: the library's state is as before. */
+static int fits(struct ask *a)
+{
+	struct shape *sh = shape_get(a->s, &a->job);
+	uint32_t failed;
+	int rc;
+
+	book_try(a->s, NULL, 0); /* reservations of nodes are not looked at */
+	rc = fit_possible(a->s, sh, a->mode, &failed);
+	shape_put(a->s, sh);
+	return rc;
+}
+
+static void undo(struct ask *a)
+{
+	a->job = *a->from;
+	a->job.groups = a->groups;
+	memcpy(a->groups, a->asked, a->from->n_groups * sizeof *a->groups);
+}
+
+/* ---- what is given up, of v in 1..most ------------------------------------------------------- */
+
+typedef void (*apply_fn)(struct ask *a, uint64_t v);
+
+static void apply_memory(struct ask *a, uint64_t v)
+{
+	a->job.memory_bytes = a->from->memory_bytes / PARTS * v;
+}
+
+static void apply_cpus(struct ask *a, uint64_t v)
+{
+	for (uint32_t i = 0; i < a->job.n_groups; i++)
+		if (a->groups[i].cpus_per_rank > v)
+			a->groups[i].cpus_per_rank = (uint32_t)v;
+}
+
+/* Where each GPU has its rank that stays so. */
+static void apply_gpus(struct ask *a, uint64_t v)
+{
+	for (uint32_t i = 0; i < a->job.n_groups; i++) {
+		struct sched_group *g = &a->groups[i];
+
+		if (g->gpus <= v)
+			continue;
+		if (g->ranks == g->gpus)
+			g->ranks = (uint32_t)v;
+		g->gpus = (uint32_t)v;
+	}
+}
+
+static void apply_instances(struct ask *a, uint64_t v)
+{
+	a->groups[0].instances = (uint32_t)v;
+}
+
+/* The greatest v below what was asked with which it fits; 0 none. */
+static uint64_t most_that_fits(struct ask *a, uint64_t asked, apply_fn apply)
+{
+	uint64_t lo = 0, hi = asked; /* fits at lo (or lo is 0), not at hi */
+
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		undo(a);
+		apply(a, mid);
+		if (fits(a))
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static uint64_t greatest(const struct ask *a, int gpus)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < a->from->n_groups; i++) {
+		uint64_t v = gpus ? a->asked[i].gpus : a->asked[i].cpus_per_rank;
+
+		if (v > most)
+			most = v;
+	}
+	return most;
+}
+
+/* ---- what costs nothing ---------------------------------------------------------------------- */
+
+static int other_queue(struct ask *a, const char *const *queues, struct sched_change *out)
+{
+	uint64_t gpus = 0;
+
+	for (uint32_t i = 0; i < a->from->n_groups; i++)
+		gpus += (uint64_t)a->asked[i].instances * a->asked[i].gpus;
+	if (a->mode != FIT_NOW || account_room(a->s, a->from->queue, a->from->owner, gpus))
+		return 0;
+	undo(a);
+	if (!fits(a))
+		return 0;
+	for (; queues && *queues; queues++) {
+		if (!account_room(a->s, *queues, a->from->owner, gpus))
+			continue;
+		out->name = *queues;
+		return 1;
+	}
+	return 0;
+}
+
+/* Of the types that nodes are of and that were not asked for, the cheapest with which it fits. */
+static int other_type(struct ask *a, struct sched_change *out)
+{
+	const char *seen[TYPES_MAX + 1], *one[2] = {NULL, NULL};
+	double best = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; a->from->instance_types && *a->from->instance_types && i < a->s->n_sorted; i++) {
+		const struct node *x = a->s->sorted[i];
+		size_t k = 0;
+
+		while (k < n && strcmp(seen[k], x->type) != 0)
+			k++;
+		if (k < n || n == TYPES_MAX || !*x->type || (out->name && x->price >= best))
+			continue;
+		seen[n++] = x->type;
+		undo(a);
+		one[0] = x->type;
+		a->job.instance_types = one;
+		if (!fits(a))
+			continue;
+		out->name = x->type;
+		best = x->price;
+	}
+	return out->name != NULL;
+}
+
+/* It fits, but would be in the way of the one that a place is kept for: unless it ends before that starts. */
+static int shorter(struct ask *a, struct sched_change *out)
+{
+	const struct sched *s = a->s;
+
+	if (a->mode != FIT_NOW || !s->head || s->shadow_s == UINT64_MAX || s->shadow_s <= s->now_s + 1 ||
+	    !a->from->limit_s || s->head->id == a->from->id)
+		return 0;
+	out->value = s->shadow_s - s->now_s;
+	undo(a);
+	return a->from->limit_s > out->value && fits(a);
+}
+
+static int sharing(struct ask *a)
+{
+	undo(a);
+	a->job.exclusive = 0;
+	return a->from->exclusive && fits(a);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------- */
+
+static int try_kind(struct ask *a, enum sched_change_kind kind, const char *const *queues,
+                    struct sched_change *out)
+{
+	switch (kind) {
+	case SCHED_CHANGE_QUEUE:
+		return other_queue(a, queues, out);
+	case SCHED_CHANGE_TIME:
+		return shorter(a, out);
+	case SCHED_CHANGE_TYPE:
+		return other_type(a, out);
+	case SCHED_CHANGE_SHARE:
+		return sharing(a);
+	case SCHED_CHANGE_MEMORY:
+		if (a->from->memory_bytes >= PARTS)
+			out->value = most_that_fits(a, PARTS, apply_memory) * (a->from->memory_bytes / PARTS);
+		return out->value > 0;
+	case SCHED_CHANGE_CPUS:
+		out->value = most_that_fits(a, greatest(a, 0), apply_cpus);
+		return out->value > 0;
+	case SCHED_CHANGE_GPUS:
+		out->value = most_that_fits(a, greatest(a, 1), apply_gpus);
+		return out->value > 0;
+	case SCHED_CHANGE_INSTANCES:
+		if (a->from->n_groups == 1)
+			out->value = most_that_fits(a, a->asked[0].instances, apply_instances);
+		return out->value > 0;
+	case SCHED_CHANGE_NONE:
+		break;
+	}
+	return 0;
+}
+
+int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
+                 struct sched_change *out)
+{
+	struct ask a = {.s = s, .from = j, .mode = ever ? FIT_EMPTY | FIT_ANY_STATE : FIT_NOW};
+	int found, as_it_is;
+
+	memset(out, 0, sizeof *out);
+	if (!j->n_groups)
+		return 0;
+	a.groups = mem_alloc(j->n_groups, sizeof *a.groups);
+	a.asked = mem_alloc(j->n_groups, sizeof *a.asked);
+	memcpy(a.asked, j->groups, j->n_groups * sizeof *a.asked);
+	undo(&a);
+	as_it_is = fits(&a);
+	/* Of one that fits only its turn or a quota is in the way: asking for less would not help. */
+	found = as_it_is ? (try_kind(&a, out->kind = SCHED_CHANGE_QUEUE, queues, out) ||
+	                    try_kind(&a, out->kind = SCHED_CHANGE_TIME, queues, out))
+	                 : 0;
+	for (int k = SCHED_CHANGE_TYPE; !as_it_is && !found && k <= SCHED_CHANGE_INSTANCES; k++) {
+		memset(out, 0, sizeof *out);
+		out->kind = (enum sched_change_kind)k;
+		found = try_kind(&a, out->kind, queues, out);
+	}
+	if (!found)
+		memset(out, 0, sizeof *out);
+	free(a.groups);
+	free(a.asked);
+	return found;
+}

@@ -1,0 +1,145 @@
+/* The cheapest change as users see it: in why, in a dry run, in a refusal at submit. */
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *spec_of(const char *members)
+{
+	static char spec[500];
+
+	snprintf(spec, sizeof spec, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", %s}", members);
+	return spec;
+}
+
+static uint64_t submit(struct world *w, const char *members)
+{
+	return world_submit(w, spec_of(members));
+}
+
+static const char *change(const struct world *w, const char *key)
+{
+	return cJSON_GetStringValue(
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(w->body, "change"), key));
+}
+
+static double number(const struct world *w)
+{
+	const cJSON *v =
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(w->body, "change"), "value");
+
+	return cJSON_IsNumber(v) ? v->valuedouble : -1;
+}
+
+static void why(struct world *w, uint64_t id)
+{
+	world_request(w, REQ_WHY, id, NULL, "{}");
+}
+
+static void dry_run(struct world *w, const char *members)
+{
+	world_submit_full(w, spec_of(members), "{\"dry_run\": true}", NULL, NULL);
+}
+
+#define GPUS(n) "\"resources\": {\"gpus_per_instance\": " #n ", \"ranks_per_instance\": 1}"
+
+static void test_waiting(void)
+{
+	struct world *w = world_create(1);
+	uint64_t id;
+
+	world_agent_up(w, "a", 4, 8);
+	submit(w, GPUS(3));
+	id = submit(w, GPUS(2));
+	why(w, id);
+	is_str(change(w, "key"), "resources.gpus_per_instance", "fewer GPUs");
+	is_int((int)number(w), 1, "as many as are free");
+	like(world_text(w, "text"), "; it would fit now with resources.gpus_per_instance=1", "why says so");
+	dry_run(w, "\"resources\": {\"instances\": 1, \"cpus_per_rank\": 8}");
+	is_str(change(w, "key"), "resources.cpus_per_rank", "a dry run: fewer CPUs");
+	is_int((int)number(w), 7, "as many as are free");
+	like(world_text(w, "text"), "it would fit now with resources.cpus_per_rank=7", "in words, too");
+	dry_run(w, "\"resources\": {\"exclusive\": true}");
+	is_str(change(w, "key"), "resources.exclusive", "or not alone on its node");
+	dry_run(w, GPUS(1));
+	ok(!change(w, "key"), "what would start needs no change");
+	world_end_well(w);
+}
+
+static void test_queues(void)
+{
+	struct world *w = world_create(2);
+	uint64_t id;
+
+	world_agent_up(w, "a", 4, 8);
+	world_request(w, REQ_QUEUE_SET, 0, "tight", "{}");
+	world_request(w, REQ_QUOTA_SET, 0, "tight", "{\"gpus\": 1}");
+	submit(w, "\"queue\": \"tight\", " GPUS(1));
+	id = submit(w, "\"queue\": \"tight\", " GPUS(1));
+	why(w, id);
+	is_str(change(w, "key"), "queue", "a quota is used up: another queue");
+	is_str(change(w, "value"), "default", "that has some left");
+	world_end_well(w);
+}
+
+static void test_types(void)
+{
+	struct world *w = world_create(3);
+	uint64_t id;
+
+	w->type = "cabin";
+	world_agent_up(w, "a", 4, 8);
+	w->type = "g5.xlarge";
+	world_agent_up(w, "b", 1, 8);
+	submit(w, "\"resources\": {\"instance_type\": \"g5.xlarge\", \"gpus_per_instance\": 1}");
+	id = submit(w, "\"resources\": {\"instance_type\": \"ml.g5.xlarge\", \"gpus_per_instance\": 1}");
+	why(w, id);
+	is_str(change(w, "key"), "resources.instance_type", "another type");
+	is_str(change(w, "value"), "cabin", "that is free");
+	world_end_well(w);
+}
+
+/* A shorter time lets it pass the one that waits for the whole node. */
+static void test_time(void)
+{
+	struct world *w = world_create(4);
+	uint64_t id;
+
+	world_agent_up(w, "a", 4, 8);
+	submit(w, "\"limits\": {\"max_runtime_s\": 1000}, " GPUS(2));
+	submit(w, "\"limits\": {\"max_runtime_s\": 1000}, " GPUS(4));
+	id = submit(w, "\"limits\": {\"max_runtime_s\": 90000}, " GPUS(2));
+	is_str(world_status(w, id), "queued", "it would be in the way");
+	why(w, id);
+	is_str(change(w, "key"), "limits.max_runtime_s", "unless it is short");
+	ok(number(w) > 900 && number(w) <= 1000, "about as long as the first one runs: %.0f s", number(w));
+	id = submit(w, "\"limits\": {\"max_runtime_s\": 900}, " GPUS(2));
+	is_str(world_status(w, id), "starting", "a shorter one starts");
+	world_end_well(w);
+}
+
+static void test_refused(void)
+{
+	struct world *w = world_create(5);
+
+	world_agent_up(w, "a", 4, 8);
+	is_int((int)submit(w, GPUS(6)), 0, "more GPUs than a node has");
+	like(w->err.text, "it would be possible with resources.gpus_per_instance=4",
+	     "the refusal names what would do");
+	is_int((int)submit(w, "\"resources\": {\"instances\": 3}"), 0, "more nodes than there are");
+	like(w->err.text, "it would be possible with resources.instances=1", "here, too");
+	is_int((int)submit(w, "\"resources\": {\"memory\": \"128GiB\"}"), 0, "more memory");
+	like(w->err.text, "it would be possible with resources.memory=\"65536MiB\"",
+	     "to a 64th of what was asked");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_waiting();
+	test_queues();
+	test_types();
+	test_time();
+	test_refused();
+	return tap_done();
+}

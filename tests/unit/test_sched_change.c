@@ -1,0 +1,313 @@
+/* The least change with which a job would fit: against trying every value on small random clusters; queues
+ * and times; and how many looks at the nodes it takes. */
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB      ((uint64_t)1 << 30)
+#define NODES    6
+#define CASES    3000
+#define PER_KIND 10 /* each kind is to come up so often */
+
+static uint64_t seed = 12345;
+static uint32_t rnd(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+struct box { /* what the test knows of a node by itself */
+	uint32_t gpus, slots, free_gpus, free_slots;
+	uint64_t memory, free_memory;
+	const char *type;
+	double price;
+};
+
+struct world {
+	struct sched *s;
+	struct box box[NODES];
+	uint32_t n;
+};
+
+static const char *const types[] = {"ant", "bee", "cat"};
+
+static void node_add(struct world *w, uint32_t i)
+{
+	struct box *b = &w->box[i];
+	struct sched_gpu gpus[4];
+	char name[8];
+	struct sched_node n = {.id = i + 1,
+	                       .name = name,
+	                       .slots = b->slots,
+	                       .memory_bytes = b->memory,
+	                       .disk_bytes = GIB,
+	                       .gpus = gpus,
+	                       .n_gpus = b->gpus,
+	                       .usable = 1,
+	                       .instance_type = b->type,
+	                       .price_per_hour = b->price};
+
+	snprintf(name, sizeof name, "n%u", i);
+	for (uint32_t k = 0; k < b->gpus; k++)
+		gpus[k] = (struct sched_gpu){.index = k, .model = "x", .memory_bytes = GIB};
+	sched_node_set(w->s, &n);
+}
+
+static void world_make(struct world *w)
+{
+	w->s = sched_create();
+	sched_now(w->s, 1000);
+	w->n = 1 + rnd(NODES);
+	for (uint32_t i = 0; i < w->n; i++) {
+		w->box[i] = (struct box){
+		    .gpus = rnd(5), .slots = 1 + rnd(16), .memory = (1 + rnd(8)) * 8 * GIB, .type = types[rnd(3)]};
+		w->box[i].price = (double)(w->box[i].type[0] - 'a' + 1); /* a type has one price here */
+		node_add(w, i);
+	}
+	for (uint32_t k = rnd(5); k > 0; k--) { /* some of it is taken */
+		struct sched_group g = {1, rnd(3), 1, 1 + rnd(4)};
+		struct sched_job j = {.id = 100 + k, .groups = &g, .n_groups = 1, .memory_bytes = rnd(16) * GIB};
+
+		sched_job_add(w->s, &j);
+	}
+	for (struct sched_decision *d; (d = sched_step(w->s));)
+		sched_decision_free(d);
+	for (uint32_t k = 100; k < 110; k++) { /* what found no place is gone */
+		struct sched_reason r;
+
+		sched_explain(w->s, k, &r);
+		if (r.text[0])
+			sched_job_remove(w->s, k);
+	}
+	for (uint32_t i = 0; i < w->n; i++) {
+		sched_node_free(w->s, i + 1, &w->box[i].free_gpus, &w->box[i].free_slots, &w->box[i].free_memory);
+	}
+}
+
+/* As obvious as can be: how many nodes of one type (NULL: any) take an instance? */
+static uint32_t takers(const struct world *w, const struct sched_job *j, const char *type, int empty)
+{
+	uint64_t slots = (uint64_t)j->groups[0].ranks * j->groups[0].cpus_per_rank;
+	uint32_t c = 0;
+
+	for (uint32_t i = 0; i < w->n; i++) {
+		const struct box *b = &w->box[i];
+		int held = b->free_slots < b->slots;
+
+		if (type && strcmp(type, b->type) != 0)
+			continue;
+		if (empty)
+			c += b->gpus >= j->groups[0].gpus && b->slots >= slots && b->memory >= j->memory_bytes;
+		else
+			c += b->free_gpus >= j->groups[0].gpus && b->free_slots >= slots &&
+			     b->free_memory >= j->memory_bytes && !(j->exclusive && held);
+	}
+	return c;
+}
+
+static int goes(const struct world *w, const struct sched_job *j, int empty)
+{
+	const char *const *t = j->instance_types;
+
+	if (!t || !*t)
+		return takers(w, j, NULL, empty) >= j->groups[0].instances;
+	for (; *t; t++)
+		if (takers(w, j, *t, empty) >= j->groups[0].instances)
+			return 1;
+	return 0;
+}
+
+/* Every value of every kind, in the stated order. */
+static struct sched_change by_trial(const struct world *w, const struct sched_job *asked, int empty)
+{
+	struct sched_change none = {0}, c = none;
+	struct sched_group g = asked->groups[0];
+	struct sched_job j = *asked;
+	const char *one[2] = {NULL, NULL};
+	double price = 1e9;
+
+	j.groups = &g;
+	for (uint32_t i = 0; asked->instance_types && i < w->n; i++) {
+		one[0] = w->box[i].type;
+		j.instance_types = one;
+		if (goes(w, &j, empty) && w->box[i].price < price) {
+			price = w->box[i].price;
+			c = (struct sched_change){SCHED_CHANGE_TYPE, 0, w->box[i].type};
+		}
+	}
+	if (c.kind)
+		return c;
+	j.instance_types = asked->instance_types;
+	j.exclusive = 0;
+	if (asked->exclusive && goes(w, &j, empty))
+		return (struct sched_change){SCHED_CHANGE_SHARE, 0, NULL};
+	j.exclusive = asked->exclusive;
+	for (uint64_t k = 63; k > 0 && asked->memory_bytes; k--) {
+		j.memory_bytes = asked->memory_bytes / 64 * k;
+		if (goes(w, &j, empty))
+			return (struct sched_change){SCHED_CHANGE_MEMORY, j.memory_bytes, NULL};
+	}
+	j.memory_bytes = asked->memory_bytes;
+	for (uint32_t k = g.cpus_per_rank - 1; k > 0; k--) {
+		g.cpus_per_rank = k;
+		if (goes(w, &j, empty))
+			return (struct sched_change){SCHED_CHANGE_CPUS, k, NULL};
+	}
+	g = asked->groups[0];
+	for (uint32_t k = g.gpus; k-- > 1;) {
+		g.ranks = asked->groups[0].ranks == asked->groups[0].gpus ? k : g.ranks;
+		g.gpus = k;
+		if (goes(w, &j, empty))
+			return (struct sched_change){SCHED_CHANGE_GPUS, k, NULL};
+	}
+	g = asked->groups[0];
+	for (uint32_t k = g.instances; k-- > 1;) {
+		g.instances = k;
+		if (goes(w, &j, empty))
+			return (struct sched_change){SCHED_CHANGE_INSTANCES, k, NULL};
+	}
+	return none;
+}
+
+static void test_random(void)
+{
+	unsigned seen[SCHED_CHANGE_INSTANCES + 1] = {0}, wrong = 0;
+
+	for (unsigned i = 0; i < CASES; i++) {
+		struct world w;
+		const char *list[2] = {types[rnd(3)], NULL};
+		struct sched_group g = {1 + rnd(4), rnd(5), 0, 1 + rnd(8)};
+		struct sched_job j = {.id = 999, .groups = &g, .n_groups = 1};
+		struct sched_change got, want;
+		int empty = (int)rnd(2), found;
+
+		g.ranks = g.gpus && rnd(2) ? g.gpus : 1 + rnd(2);
+		j.memory_bytes = rnd(2) ? (1 + rnd(80)) * GIB : 0;
+		j.exclusive = rnd(2) == 0;
+		j.instance_types = rnd(2) ? list : NULL;
+		world_make(&w);
+		want = goes(&w, &j, empty) ? (struct sched_change){0} : by_trial(&w, &j, empty);
+		found = sched_change(w.s, &j, NULL, empty, &got);
+		seen[want.kind]++;
+		if (got.kind != want.kind || got.value != want.value || found != (want.kind != 0) ||
+		    (want.name && strcmp(want.name, got.name ? got.name : "") != 0)) {
+			tap_diag("case %u: kind %d value %llu name %s, by trial %d %llu %s", i, got.kind,
+			         (unsigned long long)got.value, got.name ? got.name : "-", want.kind,
+			         (unsigned long long)want.value, want.name ? want.name : "-");
+			wrong++;
+		}
+		if (sched_check(w.s))
+			tap_bail("%s", sched_check(w.s));
+		sched_destroy(w.s);
+	}
+	is_int(wrong, 0, "the same as by trying every value");
+	for (int k = SCHED_CHANGE_TYPE; k <= SCHED_CHANGE_INSTANCES; k++)
+		ok(seen[k] >= PER_KIND, "kind %d came up %u times", k, seen[k]);
+	ok(seen[SCHED_CHANGE_NONE] >= PER_KIND, "no change %u times", seen[SCHED_CHANGE_NONE]);
+}
+
+/* What is said to help does: the changed job starts. */
+static void test_helps(void)
+{
+	unsigned tried = 0, started = 0;
+
+	for (unsigned i = 0; i < CASES / 10; i++) {
+		struct world w;
+		struct sched_group g = {1 + rnd(3), 1 + rnd(4), 1, 1 + rnd(8)};
+		struct sched_job j = {.id = 999, .groups = &g, .n_groups = 1, .memory_bytes = (1 + rnd(80)) * GIB};
+		struct sched_change c;
+
+		world_make(&w);
+		if (sched_change(w.s, &j, NULL, 0, &c)) {
+			struct sched_decision *d;
+
+			j.memory_bytes = c.kind == SCHED_CHANGE_MEMORY ? c.value : j.memory_bytes;
+			g.cpus_per_rank = c.kind == SCHED_CHANGE_CPUS ? (uint32_t)c.value : g.cpus_per_rank;
+			g.ranks = c.kind == SCHED_CHANGE_GPUS && g.ranks == g.gpus ? (uint32_t)c.value : g.ranks;
+			g.gpus = c.kind == SCHED_CHANGE_GPUS ? (uint32_t)c.value : g.gpus;
+			g.instances = c.kind == SCHED_CHANGE_INSTANCES ? (uint32_t)c.value : g.instances;
+			sched_job_add(w.s, &j);
+			d = sched_step(w.s);
+			started += d && d->job == 999;
+			sched_decision_free(d);
+			tried++;
+		}
+		sched_destroy(w.s);
+	}
+	ok(tried >= 50, "changes were found in %u cases", tried);
+	is_int(started, tried, "each changed job starts at once");
+}
+
+static struct world of_one(uint32_t gpus)
+{
+	struct world w = {.n = 1};
+	static const struct sched_policy policy = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1};
+
+	w.s = sched_create();
+	sched_policy_set(w.s, &policy);
+	sched_now(w.s, 1000);
+	w.box[0] = (struct box){.gpus = gpus, .slots = 8, .memory = GIB, .type = "ant"};
+	node_add(&w, 0);
+	return w;
+}
+
+static void test_queue(void)
+{
+	static const char *const queues[] = {"tight", "closed", "open", NULL};
+	struct world w = of_one(4);
+	struct sched_group g = {1, 2, 1, 1};
+	struct sched_job j = {.id = 7, .groups = &g, .n_groups = 1, .queue = "tight", .owner = "@ada"};
+	size_t before, after;
+	const char *paths[20];
+	struct sched_change c;
+
+	sched_queue_set(w.s, &(struct sched_queue){"tight", 1, 1, 0});
+	sched_queue_close(w.s, "closed", 1);
+	before = sched_queue_list(w.s, paths, 20);
+	is_int(sched_change(w.s, &j, queues, 0, &c), 1, "a quota is in its way");
+	is_int(c.kind, SCHED_CHANGE_QUEUE, "another queue helps");
+	is_str(c.name, "open", "the first that has room and is not closed");
+	after = sched_queue_list(w.s, paths, 20);
+	is_int((int)after, (int)before, "no account was made for looking");
+	is_int(sched_change(w.s, &j, NULL, 0, &c), 0, "without another queue nothing does");
+	j.queue = "open";
+	is_int(sched_change(w.s, &j, queues, 0, &c), 0, "of one that fits nothing has to change");
+	sched_destroy(w.s);
+}
+
+static void test_time(void)
+{
+	struct world w = of_one(4);
+	struct sched_group two = {1, 2, 1, 1}, four = {1, 4, 1, 1};
+	struct sched_job runs = {.id = 1, .groups = &two, .n_groups = 1, .limit_s = 600};
+	struct sched_job head = {.id = 2, .groups = &four, .n_groups = 1, .limit_s = 600};
+	struct sched_job j = {.id = 3, .groups = &two, .n_groups = 1, .limit_s = 3600, .order = 3};
+	struct sched_decision *d;
+	struct sched_change c;
+
+	sched_job_add(w.s, &runs);
+	sched_decision_free(sched_step(w.s));
+	sched_job_add(w.s, &head);
+	sched_job_add(w.s, &j);
+	ok(!sched_step(w.s), "the second waits for the first, the third for the second");
+	is_int(sched_change(w.s, &j, NULL, 0, &c), 1, "it would fit");
+	is_int(c.kind, SCHED_CHANGE_TIME, "with a shorter time");
+	is_int((int)c.value, 600, "which ends when the place that is kept is taken");
+	j.limit_s = c.value;
+	sched_job_add(w.s, &j);
+	d = sched_step(w.s);
+	ok(d && d->job == 3, "and so it starts");
+	sched_decision_free(d);
+	sched_destroy(w.s);
+}
+
+int main(void)
+{
+	test_random();
+	test_helps();
+	test_queue();
+	test_time();
+	return tap_done();
+}
