@@ -38,6 +38,17 @@ static const char *const answers[] = {
     "GET /api/v1/jobs/7/run",
     "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.1\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"1\"}]"
     "}",
+    "GET /api/v1/jobs/17",
+    "{\"id\":17,\"ref\":\"17\",\"name\":\"s\",\"status\":\"running\",\"attempt_count\":0,\"metrics\":{},"
+    "\"members\":{\"count\":3,\"waiting\":1,\"running\":1,\"completed\":1,\"failed\":0,\"stopped\":0}}",
+    "GET /api/v1/jobs/17/metrics",
+    "{}",
+    "GET /api/v1/jobs/17/members",
+    "{\"metric\":\"loss\",\"goal\":\"min\",\"made\":3,\"members\":[{\"id\":19,\"ref\":\"17.1\",\"status\":"
+    "\"completed\",\"values\":{\"lr\":0.01,\"opt\":\"sgd\"},\"metric\":{\"best\":0.25,\"last\":0.5,\"step\":"
+    "40},"
+    "\"reason\":\"\"},{\"id\":18,\"ref\":\"17.0\",\"status\":\"queued\",\"values\":{\"lr\":0.1,\"opt\":"
+    "\"a\\u001bb\"},\"metric\":null,\"reason\":\"\"}]}",
     "GET /api/v1/jobs/8/run",
     "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]"
     "}",

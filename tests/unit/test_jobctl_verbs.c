@@ -116,6 +116,28 @@ static void expect(struct js *s, const char *line, int code, const char *out, co
 	run_fini(&r);
 }
 
+/* Runs it; its output holds each of these lines. */
+static void expect_lines(struct js *s, const char *line, const char *const *lines)
+{
+	struct run r;
+	finish(&r, start(js_url(s), line, -1));
+	is_int(r.code, 0, line);
+	for (; *lines; lines++)
+		like(r.out, *lines, *lines);
+	run_fini(&r);
+}
+
+static void test_members(struct js *s)
+{
+	static const char *const shown[] = {
+	    "3 members: 1 running, 1 waiting, 1 completed", "ID  STATUS       lr  opt  loss",
+	    "17.1  completed  0.01  sgd  0.25   0.5    40", "17.0  queued      0.1  a?b",
+	    "And 1 more: jobctl show 17 --members 0",       NULL};
+	expect_lines(s, "show 17", shown);
+	expect_lines(s, "metrics 17", shown + 1);
+	expect_lines(s, "show 17 --members 2", shown + 1);
+}
+
 static const struct js_seen *last_of(struct js *s, const char *method)
 {
 	for (unsigned i = js_count(s); i-- > 0;) {
@@ -710,6 +732,7 @@ int main(void)
 	test_usage();
 	struct js *s = js_start(jobctl_answers, NULL, NULL);
 	test_reading(s);
+	test_members(s);
 	test_json(s);
 	test_changing(s);
 	test_waiting(s);

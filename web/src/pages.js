@@ -2,12 +2,19 @@
 import { api, followLog } from './api.js';
 import { el, number, span, status, table, when } from './dom.js';
 
+// How the members of an array or a sweep stand, in words.
+function membersText(m) {
+  const parts = ['running', 'waiting', 'completed', 'failed', 'stopped'].filter((k) => m[k]).map((k) => `${m[k]} ${k}`);
+  return `${m.count} members: ${parts.join(', ')}`;
+}
+
 export function jobsPage() {
   const node = el('div', null, el('h1', null, 'Jobs'), el('p', { class: 'dim' }, 'Loading'));
   async function refresh() {
     const { jobs } = await api('/jobs?limit=200');
     const heads = [{ name: 'Id', number: true }, { name: 'Name' }, { name: 'Status' }, { name: 'Owner' }, { name: 'Nodes', number: true }, { name: 'GPUs', number: true }, { name: 'Created' }, { name: 'Ran', number: true }, { name: 'Reason' }];
-    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, String(j.id)), j.name, status(j.status), j.owner, number(j.nodes), number(j.gpus), when(j.created_at), span(j.started_at, j.ended_at), j.reason]);
+    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, j.ref || String(j.id)), j.name, status(j.status), j.owner, number(j.nodes), number(j.gpus), when(j.created_at), span(j.started_at, j.ended_at),
+      [j.members && membersText(j.members), j.reason].filter(Boolean).join('; ')]);
     node.replaceChildren(el('h1', null, 'Jobs'),
       rows.length ? table(heads, rows) : el('p', { class: 'dim' }, 'No jobs yet. Submit one: jobctl submit job.json'));
   }
@@ -58,14 +65,27 @@ function logView(job) {
   return { node, refresh, close: () => stop?.abort() };
 }
 
+// The members of an array or a sweep with their values, the best first.
+async function membersTable(id) {
+  const { members, metric, made } = await api(`/jobs/${id}/members?limit=500`);
+  const axes = members.length ? Object.keys(members[0].values) : [];
+  const heads = [{ name: 'Id', number: true }, { name: 'Status' }, ...axes.map((name) => ({ name })), ...(metric ? [{ name: metric, number: true }, { name: 'Step', number: true }] : []), { name: 'Reason' }];
+  const text = (v) => (typeof v === 'string' ? v : JSON.stringify(v));
+  const rows = members.map((m) => [el('a', { href: `#/jobs/${m.id}` }, m.ref), status(m.status), ...axes.map((a) => text(m.values[a])),
+    ...(metric ? [number(m.metric?.best), number(m.metric?.step)] : []), m.reason]);
+  return [el('h2', null, 'Members'), table(heads, rows), ...(made > members.length ? [el('p', { class: 'dim' }, `and ${made - members.length} more`)] : [])];
+}
+
 export function jobPage(id) {
-  const head = el('div'), attempts = el('div'), metrics = el('div'), log = logView(id);
-  const node = el('div', null, head, metrics, attempts, log.node);
+  const head = el('div'), attempts = el('div'), metrics = el('div'), members = el('div'), log = logView(id);
+  const node = el('div', null, head, metrics, attempts, members);
   let ended = false;
   async function refresh() {
     const j = await api(`/jobs/${id}`);
     ended = Boolean(j.ended_at);
-    head.replaceChildren(el('h1', null, `Job ${j.id} `, j.name || '', ' ', status(j.status)),
+    head.replaceChildren(el('h1', null, `Job ${j.ref || j.id} `, j.name || '', ' ', status(j.status)),
+      ...(j.array ? [el('p', null, `Member ${j.array.index} of `, el('a', { href: `#/jobs/${j.array.job}` }, `job ${j.array.job}`))] : []),
+      ...(j.members ? [el('p', null, membersText(j.members))] : []),
       el('p', null, j.reason || '', j.exit_code !== null && j.exit_code >= 0 ? ` (exit code ${j.exit_code})` : ''),
       el('p', { class: 'dim' }, `${j.owner || ''} · created `, when(j.created_at), j.started_at ? ' · started ' : '', when(j.started_at),
         j.ended_at ? ' · ended ' : '', when(j.ended_at)));
@@ -78,6 +98,11 @@ export function jobPage(id) {
       [{ name: 'No.', number: true }, { name: 'Outcome' }, { name: 'Nodes' }, { name: 'Started' }, { name: 'Ended' }, { name: 'Reason' }],
       list.map((a) => [number(a.number), a.outcome || a.state || '', (a.nodes || []).map((n) => n.node || n.name || n).join(', '), when(a.started_at),
         when(a.ended_at), a.reason]))] : []));
+    if (j.members) {
+      members.replaceChildren(...await membersTable(id));
+      return;
+    }
+    if (!log.node.parentNode) node.append(log.node);
     await log.refresh();
   }
   // Metrics and logs bring no events: a look each two seconds while the job goes on and somebody can see it.
