@@ -169,13 +169,13 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 	return rc;
 }
 
-/* After the job is known: follow or wait, as asked. */
-static int after_submit(struct ctx *c, uint64_t job)
+/* After the job is known: follow or wait, as asked. A sweep has no log to follow: its end is waited for. */
+static int after_submit(struct ctx *c, uint64_t job, int has_log)
 {
 	if (!args_has(&c->args, "follow") && !args_has(&c->args, "wait"))
 		return EXIT_OK;
 	interrupt_catch();
-	if (args_has(&c->args, "follow")) {
+	if (has_log && args_has(&c->args, "follow")) {
 		int rc = job_follow_log(c, job);
 		if (rc)
 			return rc;
@@ -255,7 +255,7 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 		        (long long)id, (long long)id, members - 1, (long long)id);
 	if (!c->json)
 		say_limit(answer, stderr);
-	return after_submit(c, (uint64_t)id);
+	return after_submit(c, (uint64_t)id, members < 1);
 }
 
 /* What is sent beside the specification: where it came from. */

@@ -48,6 +48,7 @@ is "$(cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "h
 nok "a member that there is not" hearth show "$grid.6"
 like "$(hearth show "$grid.6" 2>&1)" "job $grid has 6 members: $grid.0 to $grid.5" "says which there are"
 like "$(hearth logs "$grid" 2>&1)" "its members have: jobctl logs $grid.0" "the whole has no log"
+ok "a sweep that is to be followed is waited for" hearth submit --follow "$CLUSTER/grid.json"
 again=$(hearth clone "$grid.4" 2>/dev/null)
 ok "a member can be cloned" hearth wait "$again" --timeout 60
 like "$(hearth logs "$again")" "index 4 of 6 in $grid" "and is the same again"
