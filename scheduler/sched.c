@@ -42,6 +42,11 @@ void sched_now(struct sched *s, uint64_t now_s)
 		s->now_s = now_s;
 }
 
+uint64_t sched_clock(const struct sched *s)
+{
+	return s->now_s;
+}
+
 static struct job *find(const struct sched *s, uint64_t id)
 {
 	struct job *j;
@@ -74,6 +79,8 @@ static void unqueue(struct sched *s, struct job *j)
 		s->kept = NULL;
 	if (s->head == j)
 		head_gone(s);
+	if (s->first_kept == j)
+		s->first_kept = NULL;
 	if (j->is_waiting) {
 		lane_unwait(s, j);
 		s->input++;
@@ -445,6 +452,8 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	if (s->head == j)
 		head_gone(s);
 	shadow_took(s, j, assign);
+	if (s->first_kept == j)
+		s->first_kept = NULL;
 	lane_unwait(s, j);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
@@ -486,9 +495,30 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 		sh->nofit_gen = s->gen;
 	if (may_head(s, b)) {
 		shadow_make(s, b->job);
+		s->first_kept = s->policy.learned ? NULL : b->job;
 		b->lane->refused = s->era;
 	}
 	return PASS;
+}
+
+/* Shares change while a job waits for its place: others that are before it then must not take it each time.
+ * So the one that a place was kept for has it until it starts, or one of higher priority comes. */
+static void keep_first(struct sched *s)
+{
+	struct job *j = s->first_kept;
+
+	if (!j || s->head)
+		return;
+	for (uint32_t i = 0; i < s->n_active; i++)
+		if (s->active[i]->first->priority > j->priority) {
+			s->first_kept = NULL;
+			return;
+		}
+	if (!j->is_waiting || account_full(j->lane->account, j->shape->gpus) == 2)
+		return;
+	shadow_make(s, j);
+	if (s->shadow_s == UINT64_MAX) /* now it waits for nodes, not for others */
+		s->head = s->first_kept = NULL;
 }
 
 static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
@@ -546,6 +576,7 @@ struct sched_decision *sched_step(struct sched *s)
 		free(assign);
 		return d;
 	}
+	keep_first(s);
 	while (v == PASS) {
 		struct bid b = next_bid(s);
 

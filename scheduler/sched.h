@@ -108,6 +108,7 @@ struct sched_policy {
 int sched_policy_set(struct sched *s, const struct sched_policy *p);
 /* The time, in seconds of any clock; it never goes back. */
 void sched_now(struct sched *s, uint64_t now_s);
+uint64_t sched_clock(const struct sched *s); /* as it was told last */
 
 struct sched_queue {     /* also an owner in a queue: "a/b/alice" */
 	const char *path;    /* copied */

@@ -229,6 +229,59 @@ static void test_shares(void)
 	run_free(r);
 }
 
+/* EASY with shares: jobs of one whose share is always less come without end; the gang of another, which is
+ * first now and then only, gets all nodes all the same. */
+static void test_gang_among_shares(void)
+{
+	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .half_life_s = 10};
+	struct sched *s = sched_create();
+	uint64_t next = 100, gang = 0, first = 0, next_of_gang = 0, ends[5] = {0}, holder[5] = {0};
+	struct sched_group one = {1, 1, 0, 0}, all = {4, 1, 0, 0};
+
+	sched_policy_set(s, &p);
+	for (uint64_t id = 1; id <= 5; id++)
+		node(s, id, 1, 1);
+	sched_queue_set(s, &(struct sched_queue){.path = "a", .weight = 3});
+	/* What b holds weighs as much as about two and a half of a's. */
+	sched_job_add(s,
+	              &(struct sched_job){
+	                  .id = 2, .order = 2, .groups = &one, .n_groups = 1, .owner = "b", .limit_s = 100000});
+	for (uint64_t now = 1; now <= 2000 && !gang; now++) {
+		struct sched_decision *d;
+
+		sched_now(s, now);
+		for (unsigned i = 0; i < 5; i++) {
+			if (!holder[i] || ends[i] > now)
+				continue;
+			sched_job_finished(s, holder[i], 1);
+			holder[i] = 0;
+		}
+		for (size_t waiting = 0; sched_count(s, &waiting, NULL, NULL), waiting < 8; next++)
+			sched_job_add(
+			    s,
+			    &(struct sched_job){
+			        .id = next, .order = next, .groups = &one, .n_groups = 1, .owner = "a", .limit_s = 60});
+		if (now == 10)
+			sched_job_add(
+			    s, &(struct sched_job){
+			           .id = 1, .order = 1, .groups = &all, .n_groups = 1, .owner = "b", .limit_s = 60});
+		while ((d = sched_step(s))) {
+			unsigned at = (unsigned)d->places[0].node - 1;
+
+			sched_job_started(s, d->job);
+			gang = d->job == 1 ? now : gang;
+			holder[at] = d->job;
+			ends[at] = d->job == 2 ? 100000 : now + 2 + at; /* never all at once */
+			sched_decision_free(d);
+		}
+		if (!first && sched_reserved(s, &next_of_gang) && next_of_gang == 1)
+			first = now;
+	}
+	ok(first, "the gang is first some day (%u)", (unsigned)first);
+	ok(gang && gang <= first + 60, "and starts within the longest limit from then on (%u)", (unsigned)gang);
+	sched_destroy(s);
+}
+
 /* Too many pieces of time for memory: then it is EASY. */
 static void test_large(void)
 {
@@ -260,6 +313,7 @@ int main(void)
 	test_second();
 	test_promises();
 	test_shares();
+	test_gang_among_shares();
 	test_large();
 	return tap_done();
 }
