@@ -315,6 +315,29 @@ static void recheck(struct core *c)
 	c->n_avoiders = n;
 }
 
+void sched_stamp(const struct core *c, enum event_type t, cJSON *data)
+{
+	switch (t) {
+	case EV_SUBMITTED:
+	case EV_RELEASED:
+	case EV_REQUEUED:
+	case EV_PLACED:
+	case EV_NODE_CLEANED:
+	case EV_NODE_LOST:
+	case EV_ENDED:
+	case EV_CONNECTED:
+	case EV_DRAINED:
+	case EV_RESUMED:
+	case EV_QUEUE_SET:
+		json_add_u64(data, "sched_s", sched_clock(c->sched));
+		json_add_u64(data, "pass", c->n_passes);
+		json_add_u64(data, "pass_s", c->pass_s);
+		break;
+	default:
+		break;
+	}
+}
+
 void schedule(struct core *c)
 {
 	c->more_decisions = 0;
@@ -332,6 +355,8 @@ void schedule(struct core *c)
 		d = sched_step(c->sched);
 		if (!d) {
 			c->sched_dirty = 0;
+			c->n_passes++;
+			c->pass_s = sched_clock(c->sched);
 			return;
 		}
 		j = job_find(c, d->job);

@@ -280,6 +280,8 @@ struct core {
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
+	uint64_t n_passes,
+	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
 	uint32_t late_attempt;
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
@@ -390,6 +392,9 @@ uint64_t sched_time(const struct core *c);
 /* How long the scheduler believes that a job may run: its time limit and the grace time. */
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec);
 void schedule(struct core *c);
+/* Into an event that tells the library something, or what it decided: when that was by the library's time,
+ * and after which of its passes. */
+void sched_stamp(const struct core *c, enum event_type t, cJSON *data);
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
                  struct err *e);
 

@@ -336,6 +336,7 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		write_attempt(turn_now(c), j);
 	if (of_attempt(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
+	sched_stamp(c, t, data);
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
 		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t),
 		          e.text);
@@ -381,6 +382,7 @@ void cluster_post(struct core *c, enum event_type t, cJSON *data)
 {
 	struct event_row ev = {.at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
 
+	sched_stamp(c, t, data);
 	record(c, &ev, json_text(data));
 	cJSON_Delete(data);
 }
