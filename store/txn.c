@@ -366,6 +366,7 @@ void store_txn_reservation_del(struct store_txn *t, const char *name)
 {
 	begin(t, OP_RESERVATION_DEL, 0);
 	put_s(t, name);
+	end(t);
 }
 
 void store_txn_budget(struct store_txn *t, const struct budget_row *r)
