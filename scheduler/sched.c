@@ -502,7 +502,8 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 }
 
 /* Shares change while a job waits for its place: others that are before it then must not take it each time.
- * So the one that a place was kept for has it until it starts, or one of higher priority comes. */
+ * So the one that a place was kept for has it until it starts, or one of higher priority comes. Of those that
+ * ask for the same it is the one that is first now: to them the place is as good. */
 static void keep_first(struct sched *s)
 {
 	struct job *j = s->first_kept;
@@ -514,8 +515,12 @@ static void keep_first(struct sched *s)
 			s->first_kept = NULL;
 			return;
 		}
+	for (uint32_t i = 0; i < s->n_active; i++)
+		if (s->active[i]->shape == j->shape && order_before(s, s->active[i]->first, j))
+			j = s->active[i]->first;
 	if (!j->is_waiting || account_full(j->lane->account, j->shape->gpus) == 2)
 		return;
+	s->first_kept = j;
 	shadow_make(s, j);
 	if (s->shadow_s == UINT64_MAX) /* now it waits for nodes, not for others */
 		s->head = s->first_kept = NULL;
