@@ -9,7 +9,10 @@
  */
 #include "scheduler/model.h"
 
-#define KEEP 16 /* of the running jobs one in so many may end before the place is made anew */
+/* The place is made anew at each pass, unless so many jobs run that this would take long; then only when one
+ * in KEEP of them has ended. */
+#define MANY 4096
+#define KEEP 16
 
 struct end {
 	uint64_t at;
@@ -219,8 +222,9 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
  * let it start sooner than it says, so it is made anew after some. */
 static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 {
-	return s->kept == head && s->kept_nodes == s->nodes_gen && !s->n_books && s->shadow_s != UINT64_MAX &&
-	       s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP && view_fits(s, head->shape, assign);
+	return s->n_running >= MANY && s->kept == head && s->kept_nodes == s->nodes_gen && !s->n_books &&
+	       s->shadow_s != UINT64_MAX && s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP &&
+	       view_fits(s, head->shape, assign);
 }
 
 void shadow_make(struct sched *s, struct job *head)
