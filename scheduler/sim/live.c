@@ -45,7 +45,7 @@ void live_init(struct sim *s, const struct trace *t)
 
 	s->lib = sched_create();
 	s->users = (const char *const *)t->users;
-	sched_policy_set(s->lib, &p);
+	sched_policy_set(s->lib, s->conf->tune ? s->conf->tune : &p);
 	for (uint32_t i = 0; i < s->flat.nodes; i++)
 		live_node(s, i, 1);
 }

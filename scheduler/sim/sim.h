@@ -33,10 +33,11 @@ struct sim_conf {
 	uint32_t nodes, gpus_per_node;
 	enum sim_policy policy;
 	enum sim_estimate estimate;
-	uint64_t speedup;  /* submit times are divided by it, rounded down */
-	double mttf_hours; /* of one node; 0: nothing fails */
-	uint64_t seed;     /* of the failures */
-	int library;       /* fifo, fifo-skip: by the library, not here; for comparison */
+	uint64_t speedup;                /* submit times are divided by it, rounded down */
+	double mttf_hours;               /* of one node; 0: nothing fails */
+	uint64_t seed;                   /* of the failures */
+	int library;                     /* fifo, fifo-skip: by the library, not here; for comparison */
+	const struct sched_policy *tune; /* default: with these figures instead; NULL: as it is */
 };
 
 #define SIM_REPAIR_S     3600 /* a failed node is back after this time */
