@@ -47,6 +47,27 @@ static int check_status(const char *status, struct err *e)
 	               nearest ? "; did you mean " : "", nearest ? nearest : "");
 }
 
+static int is_queued(const cJSON *job)
+{
+	const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "status"));
+
+	return status && strcmp(status, "queued") == 0;
+}
+
+/* Why a job waits only the state thread knows: an answer with such jobs goes by it. */
+static void answer_waiting(struct call *c, struct io *io, cJSON *body)
+{
+	const cJSON *j;
+	int waiting = is_queued(body);
+
+	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(body, "jobs"))
+		waiting |= is_queued(j);
+	if (waiting)
+		server_request(c, io, server_request_new(c, REQ_BRIEF, body));
+	else
+		call_json(c, 200, body);
+}
+
 void api_jobs_list(struct call *c, struct io *io)
 {
 	struct job_filter f = {
@@ -76,7 +97,7 @@ void api_jobs_list(struct call *c, struct io *io)
 	}
 	list = store_jobs_json(io->reader, &f, &e);
 	if (list)
-		call_json(c, 200, list);
+		answer_waiting(c, io, list);
 	else
 		call_fail(c, &e);
 }
@@ -112,7 +133,7 @@ void api_job_get(struct call *c, struct io *io)
 
 	if (job) {
 		add_limit(io->s, job);
-		call_json(c, 200, job);
+		answer_waiting(c, io, job);
 	} else
 		call_fail(c, &e);
 }

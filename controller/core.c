@@ -202,6 +202,7 @@ static const struct op {
     [REQ_RESERVE_ADD] = {req_reserve_add, ROLE_ADMIN},
     [REQ_RESERVE_SET] = {req_reserve_set, ROLE_ADMIN},
     [REQ_RESERVE_RM] = {req_reserve_rm, ROLE_ADMIN},
+    [REQ_BRIEF] = {req_brief, ROLE_JOB},
     [REQ_BUDGETS] = {req_budgets, ROLE_USER},
     [REQ_BUDGET_SET] = {req_budget_set, ROLE_ADMIN},
     [REQ_BUDGET_RM] = {req_budget_rm, ROLE_ADMIN},

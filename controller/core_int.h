@@ -591,6 +591,7 @@ void req_reserves(struct core *c, struct request *rq);
 void req_reserve_add(struct core *c, struct request *rq);
 void req_reserve_set(struct core *c, struct request *rq);
 void req_reserve_rm(struct core *c, struct request *rq);
+void req_brief(struct core *c, struct request *rq);
 void req_budgets(struct core *c, struct request *rq);
 void req_budget_set(struct core *c, struct request *rq);
 void req_budget_rm(struct core *c, struct request *rq);

@@ -47,6 +47,7 @@
 	R(REQ_RESERVE_ADD, 1, "make a reservation") /* node: its name; body: see api_reserve.c */                \
 	R(REQ_RESERVE_SET, 1, "change a reservation")                                                            \
 	R(REQ_RESERVE_RM, 1, "remove a reservation")                                                             \
+	R(REQ_BRIEF, 0, "say why jobs wait") /* body: the answer to be completed: a job, or {jobs: [..]} */      \
 	R(REQ_BUDGETS, 0, "list budgets")                                                                        \
 	R(REQ_BUDGET_SET, 1, "set a budget") /* node: path of a queue or user; body: {usd?, period?} */          \
 	R(REQ_BUDGET_RM, 1, "remove a budget")                                                                   \

@@ -138,7 +138,10 @@ int job_tell_end(struct ctx *c, uint64_t job)
 		return interrupted() ? job_left_running(job) : -1;
 	cJSON *answer = ctx_job(c, job);
 	int code = job_exit_code(status);
-	if (code) {
+	if (c->json) {
+		if (answer)
+			ctx_print_json(answer);
+	} else if (code) {
 		char *reason = print_safe(print_member(answer, "reason"));
 		fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", id, status, reason,
 		        id, id);

@@ -203,10 +203,26 @@ static int check_output(int rc)
 	return rc ? rc : EXIT_REFUSED;
 }
 
+/* On standard error, too: standard output has answers only. */
+static void say_error_json(const char *code, const char *message, int exit_code)
+{
+	cJSON *o = cJSON_CreateObject(), *e = cJSON_AddObjectToObject(o, "error");
+	cJSON_AddStringToObject(e, "code", code);
+	cJSON_AddStringToObject(e, "message", message);
+	cJSON_AddNumberToObject(e, "exit_code", exit_code);
+	char *text = json_text(o);
+	fprintf(stderr, "%s\n", text);
+	free(text);
+	cJSON_Delete(o);
+}
+
 static int finish(struct ctx *c, int rc)
 {
 	if (interrupted() && rc) {
 		rc = EXIT_INTERRUPTED;
+	} else if (rc < 0 && c->json) {
+		rc = client_exit_code(&c->err);
+		say_error_json(err_code_text(c->err.code), c->problems ? c->problems : c->err.text, rc);
 	} else if (rc < 0) {
 		char *safe = print_safe(c->problems ? c->problems : c->err.text);
 		fprintf(stderr, "jobctl: %s\n", safe);
@@ -230,6 +246,8 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 {
 	struct arg_opt *opts = with_common(v->opts);
 	int rc = 0;
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		c->json |= !strcmp(argv[i], "--json"); /* what is wrong with the others is said as JSON, too */
 	if (args_parse(opts, argc, argv, &c->args, &c->err)) {
 		err_wrap(&c->err, "%s", v->name);
 		rc = -1;
@@ -309,6 +327,12 @@ static int dispatch(struct ctx *c, int argc, char **argv)
 		return run_verb(c, v, argc, argv);
 	if (is_help(second) && group_help(argv[0]))
 		return check_output(EXIT_OK);
+	if (c->json) {
+		char *text = xasprintf("unknown verb '%s'", argv[0]);
+		say_error_json(err_code_text(ERR_INVALID), text, EXIT_USAGE);
+		free(text);
+		return EXIT_USAGE;
+	}
 	return unknown_verb(argv[0], second);
 }
 

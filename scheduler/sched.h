@@ -226,28 +226,36 @@ struct sched_reason { /* why a job waits, as data */
 	    text[448]; /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
 };
 void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
+struct sched_brief {
+	char text[80]; /* "needs 8 GPUs, 2 free; behind job 17"; empty: it does not wait here */
+};
+/* The same in a few words, for many at once: one walk over waiting kinds and nodes, nothing a job. */
+void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sched_brief *out);
 /* Could it ever run on the known nodes (usable or not)? 1 yes; 0 no and r says the nearest possible. */
 int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 /* The same on the usable nodes alone, as if they were empty. */
 int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 enum sched_change_kind { /* in the order in which they are looked for: what is lost by them */
-	SCHED_CHANGE_NONE,
-	SCHED_CHANGE_QUEUE,    /* name: a queue that has room */
-	SCHED_CHANGE_TIME,     /* value: a time limit of so many seconds, to end before a kept place is taken */
-	SCHED_CHANGE_TYPE,     /* name: another instance type */
-	SCHED_CHANGE_SHARE,    /* not exclusive */
-	SCHED_CHANGE_MEMORY,   /* value: bytes an instance, to a 64th of what was asked */
-	SCHED_CHANGE_CPUS,     /* value: CPUs a rank */
-	SCHED_CHANGE_GPUS,     /* value: GPUs an instance (and ranks, where it asked for one a GPU) */
-	SCHED_CHANGE_INSTANCES /* value; of gangs of one group */
+	                     SCHED_CHANGE_NONE,
+	                     SCHED_CHANGE_QUEUE,  /* name: a queue that has room */
+	                     SCHED_CHANGE_TIME,   /* value: a time limit of so many seconds, to end before a kept
+	                                             place is taken */
+	                     SCHED_CHANGE_TYPE,   /* name: another instance type */
+	                     SCHED_CHANGE_SHARE,  /* not exclusive */
+	                     SCHED_CHANGE_MEMORY, /* value: bytes an instance, to a 64th of what was asked */
+	                     SCHED_CHANGE_CPUS,   /* value: CPUs a rank */
+	                     SCHED_CHANGE_GPUS,   /* value: GPUs an instance (and ranks, where it asked for one a
+	                                             GPU) */
+	                     SCHED_CHANGE_INSTANCES /* value; of gangs of one group */
 };
 struct sched_change {
 	enum sched_change_kind kind;
 	uint64_t value;
 	const char *name; /* the library's or the caller's */
 };
-/* The one change with which that job, which need not be here, would fit now (ever: on the known nodes, if they
- * were empty). queues: candidates, in order; NULL-terminated. 1 found. Whose turn it is is not looked at. */
+/* The one change with which that job, which need not be here, would fit now (ever: on the known nodes, if
+ * they were empty). queues: candidates, in order; NULL-terminated. 1 found. Whose turn it is is not looked
+ * at. */
 int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
                  struct sched_change *out);
 /* What run time would be expected of a waiting job, in seconds; 0 unknown job. */

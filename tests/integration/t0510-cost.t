@@ -62,6 +62,11 @@ like "$(hearth why "$g")" "it would fit now with resources.gpus_per_instance=1" 
 like "$(submit dry "exit 0" "$(typed '"cabin"' 2)" --dry-run)" "it would fit now with resources.gpus_per_instance=1" "and so does a dry run"
 nok "more than a node has is refused" submit much "exit 0" "$(typed '"any"' 6)"
 like "$(cat "$CLUSTER/said")" "it would be possible with resources.gpus_per_instance=4" "with what would be possible"
+like "$(COLUMNS=80 hearth ls | grep "^ *$g ")" "needs 3 GPUs" "ls says in a few words why a job waits"
+like "$(hearth show "$g")" "reason +.*needs 3 GPUs" "and so does show"
+is "$(hearth show 4711 --json 2>&1 >/dev/null | jq -c '[.error.code, .error.exit_code]')" '["not found",3]' "errors under --json are JSON"
+is "$(hearth --json shwo 4711 2>&1 >/dev/null | jq -r .error.exit_code) $(hearth show --jsn --json 2>&1 >/dev/null | jq -r .error.exit_code)" "2 2" "of words that are wrong, too"
+is "$(submit quick "exit 3" "" --wait --json | jq -s -c '[length, (.[0].id | type), .[1].status, .[1].exit_code]')" '[2,"number","failed",3]' "submit --wait --json prints the end, too"
 hearth stop "$g" >/dev/null
 hearth stop "$a" "$b" --grace 1 >/dev/null
 hearth wait "$a" "$b" --timeout 60 >/dev/null

@@ -134,8 +134,56 @@ static void test_refused(void)
 	world_end_well(w);
 }
 
+/* A page of jobs as an I/O thread read it, completed. */
+static const char *reason_of(struct world *w, int i)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+	    cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "jobs"), i), "reason"));
+}
+
+static void test_brief(void)
+{
+	struct world *w = world_create(6);
+	char page[600];
+	uint64_t big, small, cpus, tight;
+
+	world_agent_up(w, "a", 4, 8);
+	world_request(w, REQ_QUEUE_SET, 0, "tight", "{}");
+	world_request(w, REQ_QUOTA_SET, 0, "tight", "{\"gpus\": 1}");
+	submit(w, "\"queue\": \"tight\", " GPUS(1));
+	submit(w, GPUS(2));
+	big = submit(w, GPUS(4));
+	small = submit(w, "\"limits\": {\"max_runtime_s\": 200000}, " GPUS(1));
+	cpus = submit(w, "\"resources\": {\"cpus_per_rank\": 8}");
+	tight = submit(w, "\"queue\": \"tight\", " GPUS(1));
+	snprintf(
+	    page, sizeof page,
+	    "{\"jobs\": [{\"id\": %llu, \"status\": \"queued\", \"reason\": \"\"}, {\"id\": %llu, \"status\": "
+	    "\"queued\", \"reason\": null}, {\"id\": %llu, \"status\": \"queued\", \"reason\": \"\"}, {\"id\": "
+	    "%llu, \"status\": \"queued\", \"reason\": \"\"}, {\"id\": %llu, \"status\": \"queued\", \"reason\": "
+	    "\"mine\"}, {\"id\": 1, \"status\": \"running\", \"reason\": \"\"}, {\"id\": 4711, \"status\": "
+	    "\"queued\", \"reason\": \"\"}]}",
+	    (unsigned long long)big, (unsigned long long)small, (unsigned long long)cpus,
+	    (unsigned long long)tight, (unsigned long long)big);
+	world_request(w, REQ_BRIEF, 0, NULL, page);
+	is_int(w->status, 200, "the page comes back");
+	like(reason_of(w, 0), "needs 4 GPUs, 1 free", "the first in turn: what it needs");
+	like(reason_of(w, 1), "behind job 3", "one that would fit: behind whom");
+	like(reason_of(w, 2), "needs 8 CPUs, 6 free; behind job 3", "one without GPUs");
+	like(reason_of(w, 3), "its quota or budget is used up", "one over its quota");
+	is_str(reason_of(w, 4), "mine", "a reason on record stays");
+	is_str(reason_of(w, 5), "", "one that runs has none");
+	is_str(reason_of(w, 6), "", "nor has one that is not there");
+	snprintf(page, sizeof page, "{\"id\": %llu, \"status\": \"queued\", \"reason\": \"\"}",
+	         (unsigned long long)big);
+	world_request(w, REQ_BRIEF, 0, NULL, page);
+	like(world_text(w, "reason"), "needs 4 GPUs, 1 free", "a job alone, too");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_brief();
 	test_waiting();
 	test_queues();
 	test_types();

@@ -1,0 +1,49 @@
+/*
+ * brief: the reason, in a few words, of waiting jobs in an answer that an I/O thread has read from the store.
+ * Those that have a reason on record (they wait for a job, were requeued) keep it. One look for all of a
+ * page.
+ */
+#include "common/json.h"
+#include "controller/core_int.h"
+#include <string.h>
+
+#define BRIEF_MAX 1000 /* jobs of a page */
+
+static int wants_one(const cJSON *job, uint64_t *id)
+{
+	const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "status")),
+	           *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "reason"));
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(job, "id");
+
+	*id = cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
+	return *id && status && strcmp(status, "queued") == 0 && (!reason || !*reason);
+}
+
+static void fill(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
+{
+	struct sched_brief *b = xcalloc(n + 1, sizeof *b);
+
+	sched_brief(c->sched, ids, n, b);
+	for (size_t i = 0; i < n; i++)
+		if (b[i].text[0])
+			cJSON_ReplaceItemInObjectCaseSensitive(jobs[i], "reason", cJSON_CreateString(b[i].text));
+	free(b);
+}
+
+void req_brief(struct core *c, struct request *rq)
+{
+	cJSON *body = rq->body, *list = cJSON_GetObjectItemCaseSensitive(body, "jobs"), *jobs[BRIEF_MAX], *j;
+	uint64_t ids[BRIEF_MAX];
+	size_t n = 0;
+
+	rq->body = NULL;
+	if (list) {
+		cJSON_ArrayForEach (j, list)
+			if (n < BRIEF_MAX && wants_one(j, &ids[n]))
+				jobs[n++] = j;
+	} else if (wants_one(body, &ids[0])) {
+		jobs[n++] = body;
+	}
+	fill(c, jobs, ids, n);
+	hold_reply(c, rq, 200, body);
+}
