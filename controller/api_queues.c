@@ -1,5 +1,6 @@
 /*
- * api_queues: queues, quotas and instance types. The state thread checks names and values; here only the shape of the body.
+ * api_queues: queues, quotas and instance types. The state thread checks names and values; here only the
+ * shape of the body.
  */
 #include "common/json.h"
 #include "common/xalloc.h"

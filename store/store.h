@@ -103,7 +103,7 @@ struct store_load {
 	int (*usage)(const struct usage_row *r, void *arg);
 	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
 	int (*reservation)(const struct reservation_row *r, void *arg);
-	int (*budget)(const struct budget_row *r, void *arg);          /* may be NULL */
+	int (*budget)(const struct budget_row *r, void *arg); /* may be NULL */
 	/* What was spent on attempts that have ended, since these times (ascending or not); may be NULL. */
 	int (*spent)(const struct spent_row *r, void *arg);
 	uint64_t day_us, week_us, month_us;

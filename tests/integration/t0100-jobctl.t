@@ -166,6 +166,7 @@ run local up --fake-gpus 2
 is "$RC" 0 "hearthd was killed and is up again"
 like "$OUT" "127.0.0.1:$port " "on its port"
 ok "the job runs on" state_is "$long" running
+run hold "$waits" # the place of $long is kept for it: it would go first
 rc 0 "goes back to the queue" "requeue" requeue "$long"
 ok "another attempt" wait_until 30 eval '[ "$(field '"$long"' .attempt_count)" = 2 ]'
 rc 0 "is being stopped" "stop" stop long waits --grace 1

@@ -45,6 +45,12 @@ static const struct {
     {REQ_RESERVE_ADD, HTTP_POST, "/api/v1/reservations"},
     {REQ_RESERVE_SET, HTTP_PATCH, "/api/v1/reservations/{name}"},
     {REQ_RESERVE_RM, HTTP_DELETE, "/api/v1/reservations/{name}"},
+    {REQ_INSTANCES, HTTP_GET, "/api/v1/instances"},
+    {REQ_INSTANCE_SET, HTTP_POST, "/api/v1/instances"},
+    {REQ_INSTANCE_RM, HTTP_DELETE, "/api/v1/instances/{name}"},
+    {REQ_BUDGETS, HTTP_GET, "/api/v1/budgets"},
+    {REQ_BUDGET_SET, HTTP_POST, "/api/v1/budgets"},
+    {REQ_BUDGET_RM, HTTP_DELETE, "/api/v1/budgets/{path*}"},
     {REQ_TOP, HTTP_GET, "/api/v1/top"},
     {REQ_TOKEN, HTTP_POST, "/api/v1/tokens"},
     {REQ_JOIN, HTTP_POST, "/api/v1/agents/join"},
@@ -227,6 +233,33 @@ static void test_reservations(void)
 	world_destroy(w);
 }
 
+static void test_instances(void)
+{
+	struct world *w = world_create(6);
+
+	world_agent_up(w, "a", 1, 4);
+	ask(w, REQ_INSTANCES, 0, NULL, NULL, "as shipped");
+	ask(w, REQ_INSTANCE_SET, 0, "big",
+	    "{\"gpus\": 8, \"gpu_model\": \"H100\", \"price_per_hour\": 30, \"formats\": [\"bf16\"], "
+	    "\"as\": [\"ml.p5.48xlarge\"]}",
+	    "of a new one");
+	ask(w, REQ_INSTANCES, 0, NULL, NULL, "with an own one");
+	ask(w, REQ_INSTANCE_RM, 0, "big", NULL, "of the own one");
+	world_destroy(w);
+}
+
+static void test_budgets(void)
+{
+	struct world *w = world_create(7);
+
+	ask(w, REQ_BUDGETS, 0, NULL, NULL, "with none");
+	ask(w, REQ_BUDGET_SET, 0, "default", "{\"usd\": 10, \"period\": \"week\"}", "of a queue");
+	ask(w, REQ_BUDGET_SET, 0, "default/@ada", "{\"usd\": 0.5, \"period\": \"day\"}", "of a user");
+	ask(w, REQ_BUDGETS, 0, NULL, NULL, "with two");
+	ask(w, REQ_BUDGET_RM, 0, "default", NULL, "of a queue");
+	world_destroy(w);
+}
+
 /* While the store cannot be written. */
 static void test_failing(void)
 {
@@ -271,9 +304,11 @@ int main(void)
 	test_nodes();
 	test_queues();
 	test_reservations();
+	test_instances();
+	test_budgets();
 	test_failing();
 	for (int op = 0; op < N_OPS; op++)
-		if (op != REQ_STATS)
+		if (op != REQ_STATS && op != REQ_BRIEF) /* it completes records of the store: test_core_suggest */
 			ok(seen[op], "%s was looked at", request_op_text((enum request_op)op));
 	cJSON_Delete(document);
 	return tap_done();

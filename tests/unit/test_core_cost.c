@@ -152,8 +152,7 @@ static void test_cost(void)
 	ok(near(total(w, (struct cost_filter){.queue = "nigh"}, 0), 0), "not of one that begins so");
 	ok(near(total(w, (struct cost_filter){.owner = "nobody"}, 0), 0), "of a user who had nothing");
 	ok(near(total(w, (struct cost_filter){.job = b}, 1), 2), "of one job");
-	ok(near(total(w, (struct cost_filter){.from_us = t0 + 1800000000ull}, 2), 2.5),
-	   "since half an hour");
+	ok(near(total(w, (struct cost_filter){.from_us = t0 + 1800000000ull}, 2), 2.5), "since half an hour");
 	ok(near(total(w, (struct cost_filter){.to_us = t0 + 1800000000ull}, 2), 1.5), "of the first half hour");
 	end(w, b, 0);
 	world_end_well(w);
