@@ -295,6 +295,11 @@ struct shadow { /* the kept place, put aside while another one is looked for */
 struct shadow shadow_aside(struct sched *s);
 void shadow_back(struct sched *s, const struct shadow *was);
 uint64_t running_end(const struct sched *s, const struct job *j);
+struct end { /* of what holds nodes, as it is believed */
+	uint64_t at;
+	const struct job *job; /* NULL: of a booking */
+};
+int end_order(const void *a, const void *b); /* for qsort: by time, bookings first, by id */
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
 void view_now(struct sched *s); /* what is free now, into the view */
 int view_too_full(const struct sched *s, const struct shape *sh);

@@ -179,22 +179,6 @@ static void lift(struct plan *p, const struct kept *k)
 
 /* ---- what runs --------------------------------------------------------------------------------- */
 
-struct end {
-	uint64_t at;
-	const struct job *job; /* NULL: of a booking */
-};
-
-static int by_end(const void *a, const void *b)
-{
-	const struct end *x = a, *y = b;
-
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	if (!x->job || !y->job)
-		return !!x->job - !!y->job;
-	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
-}
-
 static size_t ends_of(const struct sched *s, struct end *e)
 {
 	size_t n = 0;
@@ -208,7 +192,7 @@ static size_t ends_of(const struct sched *s, struct end *e)
 		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
 			if (s->sorted[i]->bookings[k].to_s > s->now_s)
 				e[n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
-	qsort(e, n, sizeof *e, by_end);
+	qsort(e, n, sizeof *e, end_order);
 	return n;
 }
 

@@ -14,12 +14,7 @@
 #define MANY 4096
 #define KEEP 16
 
-struct end {
-	uint64_t at;
-	const struct job *job; /* NULL: of a booking */
-};
-
-static int by_end(const void *a, const void *b)
+int end_order(const void *a, const void *b)
 {
 	const struct end *x = a, *y = b;
 
@@ -204,7 +199,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 		e.n++;
 	}
 	booking_ends(s, &e);
-	qsort(e.v, e.n, sizeof *e.v, by_end);
+	qsort(e.v, e.n, sizeof *e.v, end_order);
 	if (s->n_books)
 		lo = one_by_one(s, head, &e, assign);
 	if (lo == SIZE_MAX)

@@ -600,6 +600,21 @@ void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attemp
 	proc(w, node, &m, state == PS_FAILED ? NULL : last_lines);
 }
 
+void world_begin(struct world *w, uint64_t job)
+{
+	world_launch(w, "a", job, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", job, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_turn(w);
+}
+
+void world_end_with(struct world *w, uint64_t job, uint32_t code)
+{
+	world_rank(w, "a", job, 1, 0, PS_EXITED, code, 0, NULL);
+	world_launch(w, "a", job, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", job, 1, LAUNCH_CLEANED, 0, NULL);
+	world_turn(w);
+}
+
 void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind,
                 uint8_t state, uint32_t exit_code, const char *text)
 {

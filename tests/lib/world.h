@@ -93,6 +93,9 @@ void world_launch(struct world *w, const char *node, uint64_t job, uint32_t atte
                   uint8_t cls, const char *text);
 void world_rank(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint32_t rank,
                 uint8_t state, uint32_t exit_code, uint32_t signo, const char *last_lines);
+/* Attempt 1 of a job of one rank on node "a": it runs; it has ended with that code and is cleaned up. */
+void world_begin(struct world *w, uint64_t job);
+void world_end_with(struct world *w, uint64_t job, uint32_t code);
 void world_proc(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t kind,
                 uint8_t state, uint32_t exit_code, const char *text);
 void world_beat(struct world *w, const char *node);

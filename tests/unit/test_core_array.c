@@ -21,25 +21,10 @@ static uint64_t at(uint64_t array, uint32_t index)
 	return array + 1 + index;
 }
 
-static void begin(struct world *w, uint64_t id)
-{
-	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
-	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
-	world_turn(w);
-}
-
-static void end_with(struct world *w, uint64_t id, uint32_t code)
-{
-	world_rank(w, "a", id, 1, 0, PS_EXITED, code, 0, NULL);
-	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
-	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	world_turn(w);
-}
-
 static void run(struct world *w, uint64_t id)
 {
-	begin(w, id);
-	end_with(w, id, 0);
+	world_begin(w, id);
+	world_end_with(w, id, 0);
 }
 
 static cJSON *record(struct world *w, uint64_t id)
@@ -171,20 +156,20 @@ static void test_restart(void)
 	world_agent_up(w, "a", 0, 8);
 	id = submit(w, "\"array\": 6, \"max_parallel\": 2");
 	run(w, at(id, 0));
-	begin(w, at(id, 1));
-	end_with(w, at(id, 1), 3);
-	begin(w, at(id, 2));
-	begin(w, at(id, 3));
+	world_begin(w, at(id, 1));
+	world_end_with(w, at(id, 1), 3);
+	world_begin(w, at(id, 2));
+	world_begin(w, at(id, 3));
 	running[0] = at(id, 2);
 	running[1] = at(id, 3);
 	world_restart(w);
 	sync_agent(w, running, 2);
 	is_str(world_status(w, id), "running", "hearthd was killed: it runs on");
 	is_str(world_status(w, at(id, 4)), "queued", "what ran counts among those that may at once");
-	end_with(w, at(id, 3), 0);
+	world_end_with(w, at(id, 3), 0);
 	is_str(world_status(w, at(id, 4)), "starting", "the next one goes");
 	is_str(world_status(w, at(id, 5)), "queued", "one only");
-	end_with(w, at(id, 2), 0);
+	world_end_with(w, at(id, 2), 0);
 	run(w, at(id, 4));
 	run(w, at(id, 5));
 	is_str(world_status(w, id), "failed", "one of them failed, before the restart");
@@ -200,10 +185,10 @@ static void test_ops(void)
 
 	world_agent_up(w, "a", 0, 2);
 	id = submit(w, "\"array\": 5");
-	begin(w, at(id, 0));
+	world_begin(w, at(id, 0));
 	is_int(world_request(w, REQ_HOLD, id, NULL, "{}"), 200, "the whole is held");
 	is_str(world_status(w, id), "held", "and says so");
-	end_with(w, at(id, 0), 0);
+	world_end_with(w, at(id, 0), 0);
 	run(w, at(id, 1));
 	is_str(world_status(w, at(id, 2)), "queued", "no further member starts");
 	like(why(w, at(id, 2)), "job 1 is held, so none of its members starts", "why");
@@ -225,14 +210,14 @@ static void test_ops(void)
 	is_int(number(w, at(id, 0), NULL, "priority"), 0, "one that has ended stays as it was");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"notes\": \"x\"}"), 200, "a note it can have");
 	is_int(world_request(w, REQ_SET, at(id, 4), NULL, "{\"priority\": 3}"), 200, "and a member a priority");
-	begin(w, at(id, 2));
+	world_begin(w, at(id, 2));
 	is_int(world_request(w, REQ_STOP, id, NULL, "{}"), 200, "stopped");
 	like(world_text(w, "text"), "stopping: its members (5)", "which takes a while");
 	is_str(world_status(w, at(id, 4)), "stopped", "what had not begun ends at once");
 	is_str(world_status(w, at(id, 2)), "stopping", "what runs is told");
 	is_str(world_status(w, id), "running", "and waited for");
-	end_with(w, at(id, 2), 0);
-	end_with(w, at(id, 3), 0);
+	world_end_with(w, at(id, 2), 0);
+	world_end_with(w, at(id, 3), 0);
 	is_str(world_status(w, id), "stopped", "then the whole is stopped");
 	held = world_submit_full(w, "{" CMD ", \"array\": 3}", "{\"hold\": true}", NULL, NULL);
 	is_str(world_status(w, held), "held", "submitted as held");

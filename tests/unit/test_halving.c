@@ -48,21 +48,6 @@ static uint64_t at(uint64_t array, uint32_t index)
 	return array + 1 + index;
 }
 
-static void begin(struct world *w, uint64_t id)
-{
-	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
-	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
-	world_turn(w);
-}
-
-static void end_with(struct world *w, uint64_t id, uint32_t code)
-{
-	world_rank(w, "a", id, 1, 0, PS_EXITED, code, 0, NULL);
-	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
-	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	world_turn(w);
-}
-
 static void point(struct world *w, uint64_t id, const char *name, int64_t step, double value)
 {
 	char *names[] = {(char *)(uintptr_t)name};
@@ -127,7 +112,7 @@ static void test_order(void)
 		            "\"halving\": {\"eta\": 3, \"min_step\": 10}");
 		is_int(w->status, 201, "taken");
 		for (uint32_t i = 0; i < 6; i++)
-			begin(w, at(id, i));
+			world_begin(w, at(id, i));
 		for (uint32_t i = 0; i < 6; i++) {
 			uint32_t k = i + world_rnd(w, 6 - i), t = order[i];
 
@@ -153,7 +138,7 @@ static void test_order(void)
 			       "the best two go on");
 		for (uint32_t i = 0; i < 6; i++)
 			if (i != 1 && i != 3)
-				end_with(w, at(id, i), 1);
+				world_end_with(w, at(id, i), 1);
 		like(reason_of(w, at(id, 4)), "stopped early (search.halving): at step 10 loss was 0.9, and ", "why");
 		left[0] = at(id, 1);
 		left[1] = at(id, 3);
@@ -161,8 +146,8 @@ static void test_order(void)
 		point(w, at(id, 1), "loss", 30, 0.05);
 		point(w, at(id, 3), "loss", 30, 0.07);
 		is_str(world_status(w, at(id, 3)), "stopping", "of the two one goes on, after a restart, too");
-		end_with(w, at(id, 3), 1);
-		end_with(w, at(id, 1), 0);
+		world_end_with(w, at(id, 3), 1);
+		world_end_with(w, at(id, 1), 0);
 		is_str(world_status(w, id), "completed", "the sweep is complete: being stopped early is no failure");
 		world_end_well(w);
 	}
@@ -176,25 +161,25 @@ static void test_waves(void)
 	world_agent_up(w, "a", 0, 8);
 	id = submit(w, "\"sweep\": {\"x\": {\"from\": 1, \"to\": 5}}, \"max_parallel\": 2",
 	            "\"goal\": \"max\", \"halving\": {\"eta\": 2, \"min_step\": 5}");
-	begin(w, at(id, 0));
-	begin(w, at(id, 1));
+	world_begin(w, at(id, 0));
+	world_begin(w, at(id, 1));
 	point(w, at(id, 0), "loss", 5, 1);
 	point(w, at(id, 1), "loss", 7, 3);
 	is_str(world_status(w, at(id, 0)), "stopping", "of the first two the worse one is stopped");
-	end_with(w, at(id, 0), 1);
+	world_end_with(w, at(id, 0), 1);
 	is_str(world_status(w, at(id, 2)), "starting", "which makes room for the next");
-	begin(w, at(id, 2));
-	end_with(w, at(id, 1), 0);
-	begin(w, at(id, 3));
-	end_with(w, at(id, 3), 4);
-	begin(w, at(id, 4));
+	world_begin(w, at(id, 2));
+	world_end_with(w, at(id, 1), 0);
+	world_begin(w, at(id, 3));
+	world_end_with(w, at(id, 3), 4);
+	world_begin(w, at(id, 4));
 	point(w, at(id, 2), "loss", 5, NAN);
 	is_str(world_status(w, at(id, 2)), "stopping", "what is no number is the worst");
 	point(w, at(id, 4), "loss", 9, 2);
 	is_str(world_status(w, at(id, 4)), "running", "two of four that started may stay");
 	point(w, at(id, 1), "loss", 60, 9); /* late, after its end */
-	end_with(w, at(id, 2), 1);
-	end_with(w, at(id, 4), 0);
+	world_end_with(w, at(id, 2), 1);
+	world_end_with(w, at(id, 4), 0);
 	is_str(world_status(w, id), "failed", "one has failed on its own");
 	world_end_well(w);
 }
