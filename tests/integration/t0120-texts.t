@@ -143,7 +143,7 @@ spec many.json '.resources.ranks_per_instance = 1024'
 says 4 "needs 1 instance with 1024 CPU slots; no known node with 1024 CPU slots \(the most is [0-9]+, on node-[12]\); CPU slots: node-[12] [0-9]+, node-[12] [0-9]+\. A rank takes 1: ranks_per_instance can be [0-9]+ at most; more instances give as many ranks$" \
 	submit many.json
 spec many.json '.resources.cpus_per_rank = 1024'
-says 4 "\. cpus_per_rank can be [0-9]+ at most$" submit many.json --dry-run
+says 4 "\. cpus_per_rank can be [0-9]+ at most; it would be possible with resources.cpus_per_rank=[0-9]+$" submit many.json --dry-run
 
 # --- many at once ------------------------------------------------------------------------------------------------
 example=$(sed -n 's/^\.Dl \$ \(jobctl ls status:active .*\)/\1/p' "$HEARTH_TOP_SRCDIR/docs/man/jobctl.1")
