@@ -346,14 +346,16 @@ static void show_limit(const cJSON *job)
 	free(all);
 }
 
-/* A job that waits for its turn has no reason on record: what it waits for now is asked. */
+/* The reason of a job that waits is a few words (as in ls): all that it waits for is asked. */
 static void show_waits(struct ctx *c, const cJSON *job)
 {
-	const char *status = jtext(job, "status"), *reason = jtext(job, "reason");
+	const char *status = jtext(job, "status");
 	cJSON *answer = NULL;
-	if (!status || strcmp(status, "queued") != 0 || (reason && *reason))
+	char *path;
+
+	if (!status || strcmp(status, "queued") != 0)
 		return;
-	char *path = xasprintf("/jobs/%s/why", print_member(job, "id"));
+	path = xasprintf("/jobs/%s/why", print_member(job, "id"));
 	if (ctx_get(c, "GET", path, NULL, &answer) == 0)
 		print_line("waits", jtext(answer, "text"));
 	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or be gone */

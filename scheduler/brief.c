@@ -27,6 +27,8 @@ static void say(const struct sched *s, const struct job *j, const struct job *fi
 {
 	const struct shape *sh = j->shape;
 	int lacks = sh->nofit_gen == s->gen || sh->gpus > gpus_free, turn = first && first != j;
+	const char *apart =
+	    s->n_books ? ", but apart or reserved" : ", but apart"; /* or other nodes than it needs */
 	uint64_t slots = 0;
 
 	for (uint32_t i = 0; i < sh->n_groups; i++)
@@ -38,10 +40,11 @@ static void say(const struct sched *s, const struct job *j, const struct job *fi
 	if (turn && !lacks)
 		text_add(o, "its turn: behind job %" PRIu64, first->id);
 	else if (sh->gpus)
-		text_add(o, "needs %" PRIu64 " GPU%s, %" PRIu64 " free", sh->gpus, sh->gpus == 1 ? "" : "s",
-		         gpus_free);
+		text_add(o, "needs %" PRIu64 " GPU%s, %" PRIu64 " free%s", sh->gpus, sh->gpus == 1 ? "" : "s",
+		         gpus_free, gpus_free >= sh->gpus ? apart : "");
 	else
-		text_add(o, "needs %" PRIu64 " CPUs, %" PRIu64 " free", slots, slots_free);
+		text_add(o, "needs %" PRIu64 " CPUs, %" PRIu64 " free%s", slots, slots_free,
+		         slots_free >= slots ? apart : "");
 	if (turn && lacks)
 		text_add(o, "; behind job %" PRIu64, first->id);
 }
