@@ -406,6 +406,23 @@ char *json_text(const cJSON *v)
 	return print(v, 0);
 }
 
+char *json_join(const cJSON *list, const char *between)
+{
+	char *text = xstrdup("");
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, list) {
+		char *more;
+
+		if (!cJSON_IsString(v))
+			continue;
+		more = xasprintf("%s%s%s", text, *text ? between : "", v->valuestring);
+		free(text);
+		text = more;
+	}
+	return text;
+}
+
 char *json_text_pretty(const cJSON *v)
 {
 	return print(v, 1);

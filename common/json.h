@@ -22,6 +22,9 @@ cJSON *json_parse(const char *text, size_t n, struct err *e);
 char *json_text(const cJSON *v);
 char *json_text_pretty(const cJSON *v);
 
+/* The strings of a list, with that between them; others are left out. malloc'ed. */
+char *json_join(const cJSON *list, const char *between);
+
 /* Missing or null -> *out keeps its value and 0 is returned (defaults go in first). */
 int json_get_str(const cJSON *obj, const char *path, const char *key, const char **out, struct err *e);
 int json_get_bool(const cJSON *obj, const char *path, const char *key, int *out, struct err *e);

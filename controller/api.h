@@ -62,10 +62,13 @@ void api_queues(struct call *c, struct io *io);
 void api_queue_set(struct call *c, struct io *io);
 void api_queue_rm(struct call *c, struct io *io);
 void api_quota_set(struct call *c, struct io *io);
-/* To the state thread: what the body's "name" names, which has no other keys than these; what the address
- * names. */
-void named_change(struct call *c, struct io *io, enum request_op op, const char *const *keys);
-void named_removal(struct call *c, struct io *io, enum request_op op);
+/* To the state thread. named_change: what the body's "name" names (`what` in words), with the rest of the
+ * body, which has no other keys than these (NULL: the state thread looks at them). named_request: what the
+ * address names. */
+#define QUEUE_OR_USER "QUEUE, or QUEUE/@USER"
+void named_change(struct call *c, struct io *io, enum request_op op, const char *what,
+                  const char *const *keys);
+void named_request(struct call *c, struct io *io, enum request_op op);
 void api_cost(struct call *c, struct io *io);
 void api_budgets(struct call *c, struct io *io);
 void api_budget_set(struct call *c, struct io *io);

@@ -55,10 +55,10 @@ void api_budget_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", "usd", "period", NULL};
 
-	named_change(c, io, REQ_BUDGET_SET, keys);
+	named_change(c, io, REQ_BUDGET_SET, QUEUE_OR_USER, keys);
 }
 
 void api_budget_rm(struct call *c, struct io *io)
 {
-	named_removal(c, io, REQ_BUDGET_RM);
+	named_request(c, io, REQ_BUDGET_RM);
 }

@@ -12,7 +12,8 @@ void api_queues(struct call *c, struct io *io)
 	server_request(c, io, server_request_new(c, REQ_QUEUES, NULL));
 }
 
-void named_change(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+void named_change(struct call *c, struct io *io, enum request_op op, const char *what,
+                  const char *const *keys)
 {
 	cJSON *body = route_body(c);
 	const char *name = NULL;
@@ -21,18 +22,19 @@ void named_change(struct call *c, struct io *io, enum request_op op, const char 
 
 	if (!body)
 		return;
-	if (json_check_keys(body, "", keys, &e) < 0 || json_get_str(body, "", "name", &name, &e) < 0 ||
-	    (!name && err_set(&e, ERR_INVALID, "name: needed: QUEUE, or QUEUE/@USER") < 0)) {
+	if ((keys && json_check_keys(body, "", keys, &e) < 0) || json_get_str(body, "", "name", &name, &e) < 0 ||
+	    (!name && err_set(&e, ERR_INVALID, "name: needed: %s", what) < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;
 	}
 	rq = server_request_new(c, op, body);
 	rq->node = xstrdup(name);
+	cJSON_DeleteItemFromObjectCaseSensitive(body, "name");
 	server_request(c, io, rq);
 }
 
-void named_removal(struct call *c, struct io *io, enum request_op op)
+void named_request(struct call *c, struct io *io, enum request_op op)
 {
 	struct request *rq = server_request_new(c, op, NULL);
 
@@ -44,24 +46,24 @@ void api_queue_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", "weight", NULL};
 
-	named_change(c, io, REQ_QUEUE_SET, keys);
+	named_change(c, io, REQ_QUEUE_SET, QUEUE_OR_USER, keys);
 }
 
 void api_queue_rm(struct call *c, struct io *io)
 {
-	named_removal(c, io, REQ_QUEUE_RM);
+	named_request(c, io, REQ_QUEUE_RM);
 }
 
 void api_quota_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", "gpus", "borrow", NULL};
 
-	named_change(c, io, REQ_QUOTA_SET, keys);
+	named_change(c, io, REQ_QUOTA_SET, QUEUE_OR_USER, keys);
 }
 
 void api_quota_rm(struct call *c, struct io *io)
 {
-	named_removal(c, io, REQ_QUOTA_RM);
+	named_request(c, io, REQ_QUOTA_RM);
 }
 
 /* ---- instance types --------------------------------------------------------------------------- */
@@ -73,31 +75,15 @@ void api_instances(struct call *c, struct io *io)
 
 void api_instance(struct call *c, struct io *io)
 {
-	named_removal(c, io, REQ_INSTANCES);
+	named_request(c, io, REQ_INSTANCES);
 }
 
 void api_instance_set(struct call *c, struct io *io)
 {
-	cJSON *body = route_body(c);
-	const char *name = NULL;
-	struct request *rq;
-	struct err e;
-
-	if (!body)
-		return;
-	if (json_get_str(body, "", "name", &name, &e) < 0 ||
-	    (!name && err_set(&e, ERR_INVALID, "name: needed: an instance type") < 0)) {
-		cJSON_Delete(body);
-		call_fail(c, &e);
-		return;
-	}
-	rq = server_request_new(c, REQ_INSTANCE_SET, body);
-	rq->node = xstrdup(name);
-	cJSON_DeleteItemFromObjectCaseSensitive(body, "name"); /* what is left are facts */
-	server_request(c, io, rq);
+	named_change(c, io, REQ_INSTANCE_SET, "an instance type", NULL); /* the catalogue knows the facts */
 }
 
 void api_instance_rm(struct call *c, struct io *io)
 {
-	named_removal(c, io, REQ_INSTANCE_RM);
+	named_request(c, io, REQ_INSTANCE_RM);
 }

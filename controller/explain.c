@@ -49,7 +49,7 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	free(f.places);
 }
 
-/* What could be asked for otherwise. Before the forecast, which makes the kept place anew. */
+/* What could be asked for otherwise. */
 static void why_change(struct core *c, struct cjob *j, cJSON *body, struct line *l)
 {
 	char text[300] = "";

@@ -208,20 +208,6 @@ static void reserve_free_seen(struct cluster *c, struct reserve_seen *r)
 	free(r);
 }
 
-static char *joined_names(const cJSON *list)
-{
-	char *all = xstrdup("");
-	const cJSON *v;
-
-	cJSON_ArrayForEach (v, list) {
-		char *longer = xasprintf("%s%s%s", all, *all ? " " : "", cJSON_IsString(v) ? v->valuestring : "");
-
-		free(all);
-		all = longer;
-	}
-	return all;
-}
-
 static void reserve_set_seen(struct cluster *c, struct reserve_seen *r, const char *name, const cJSON *d)
 {
 	if (!r) {
@@ -235,7 +221,7 @@ static void reserve_set_seen(struct cluster *c, struct reserve_seen *r, const ch
 	set(&r->reason, text(d, "reason"));
 	set(&r->owner, text(d, "owner"));
 	free(r->nodes);
-	r->nodes = joined_names(cJSON_GetObjectItemCaseSensitive(d, "nodes"));
+	r->nodes = json_join(cJSON_GetObjectItemCaseSensitive(d, "nodes"), " ");
 	r->from_us = number(d, "from_us");
 	r->to_us = number(d, "to_us");
 	r->created_us = number(d, "created_us");

@@ -12,18 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *joined(const cJSON *list)
-{
-	char *text = xstrdup("");
-	const cJSON *s;
-	cJSON_ArrayForEach (s, list) {
-		char *more = xasprintf("%s%s%s", text, *text ? "," : "", cJSON_IsString(s) ? s->valuestring : "?");
-		free(text);
-		text = more;
-	}
-	return text;
-}
-
 static const char *unit(const cJSON *t, const char *key, const char *suffix, char out[32])
 {
 	const cJSON *v = jget(t, key);
@@ -42,7 +30,7 @@ static const char *yesno(const cJSON *t, const char *key)
 static void add_row(struct table *t, const cJSON *type)
 {
 	char a[32], b[32], d[32];
-	char *as = joined(jget(type, "as"));
+	char *as = json_join(jget(type, "as"), ",");
 	table_cell(t, print_member(type, "name"));
 	table_cell(t, print_member(type, "nodes"));
 	table_cell(t, print_member(type, "gpus"));
@@ -73,7 +61,7 @@ static void show_one(const cJSON *t)
 	                                      {"network_gbps", "network, Gb/s"},
 	                                      {"price_per_hour", "USD an hour"},
 	                                      {"nodes", "nodes"}};
-	char *formats = joined(jget(t, "formats")), *as = joined(jget(t, "as"));
+	char *formats = json_join(jget(t, "formats"), ","), *as = json_join(jget(t, "as"), ",");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		print_line(rows[i][1], print_member(t, rows[i][0]));
 	print_line("NVLink", yesno(t, "nvlink"));

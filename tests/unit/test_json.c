@@ -224,6 +224,15 @@ static void test_print(void)
 	free(text);
 	cJSON_Delete(v);
 
+	v = cJSON_Parse("[\"a\", 1, \"b c\", null]");
+	text = json_join(v, ", ");
+	is_str(text, "a, b c", "the strings of a list, joined");
+	free(text);
+	text = json_join(NULL, ", ");
+	is_str(text, "", "of no list: nothing");
+	free(text);
+	cJSON_Delete(v);
+
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
 		v = cJSON_CreateNumber(same[i]);
 		text = json_text(v);
