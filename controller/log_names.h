@@ -16,8 +16,8 @@ struct store_reader;
  * "system"; "rank" and a bare node mean the first rank there. */
 int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name,
                      const char *node, char *out, size_t out_size, struct err *e);
-/* The pure part; ranks: what store_ranks_json gives, NULL none. */
-int log_name_choose(const cJSON *ranks, const char *name, const char *node, char *out, size_t out_size,
+/* The pure part; places: what store_placement_json gives, NULL none. */
+int log_name_choose(const cJSON *places, const char *name, const char *node, char *out, size_t out_size,
                     struct err *e);
 
 #endif

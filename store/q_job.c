@@ -188,6 +188,25 @@ cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
 	return list;
 }
 
+cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT placement FROM attempt WHERE job = ? AND number = ?", e);
+	cJSON *places = NULL;
+	int rc;
+
+	if (!st)
+		return NULL;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlite3_bind_int64(st, 2, attempt);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		places = json_of_text((const char *)sqlite3_column_text(st, 0));
+	else if (rc == 0)
+		err_set(e, ERR_NOT_FOUND, "job %llu has no attempt %u", (unsigned long long)job, attempt);
+	sqlite3_finalize(st);
+	return places;
+}
+
 static cJSON *rank_json(const struct rank_row *k)
 {
 	cJSON *o = cJSON_CreateObject();

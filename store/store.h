@@ -220,6 +220,9 @@ int store_member_id(struct store_reader *r, uint64_t array, uint32_t index, uint
 cJSON *store_members_json(struct store_reader *r, uint64_t job, const char *metric, uint32_t limit,
                           struct err *e);
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e);
+/* Where an attempt was placed: [{node, ranks, ...}] in node-rank order. ERR_NOT_FOUND: there is no such
+ * attempt. */
+cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);
 cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);
 /* {"events":[{id,job,attempt,at,type,data}],"next":id|null}, ids above after_id; job 0: all; limit 0 = 1,000,
  * at most 10,000 */

@@ -298,10 +298,9 @@ static void test_retired(void)
 
 static void test_names(void)
 {
-	cJSON *ranks = cJSON_Parse(
-	    "{\"ranks\":[{\"rank\":0,\"node\":\"m1\",\"node_rank\":0},{\"rank\":1,\"node\":\"m1\",\"node_rank\":"
-	    "0},"
-	    "{\"rank\":2,\"node\":\"m2\",\"node_rank\":1},{\"rank\":3,\"node\":\"m2\",\"node_rank\":1}]}");
+	/* the second machine runs nothing itself */
+	cJSON *places = cJSON_Parse("[{\"node\":\"m1\",\"ranks\":2},{\"node\":\"m0\",\"ranks\":0},"
+	                            "{\"node\":\"m2\",\"ranks\":2}]");
 	static const struct {
 		const char *name, *node, *out;
 	} cases[] = {
@@ -309,12 +308,15 @@ static void test_names(void)
 	    {"mpirun", NULL, "mpirun"},
 	    {"setup", NULL, "setup-algo-1"},
 	    {"setup", "algo-2", "setup-algo-2"},
-	    {"system", "m2", "system-algo-2"},
-	    {"system-m2", NULL, "system-algo-2"},
+	    {"system", "m2", "system-algo-3"},
+	    {"system-m2", NULL, "system-algo-3"},
 	    {"setup-algo-7", NULL, "setup-algo-7"},
 	    {"rank", NULL, "rank-0"},
 	    {"rank", "m2", "rank-2"},
-	    {"algo-2", NULL, "rank-2"},
+	    {"algo-3", NULL, "rank-2"},
+	    {"algo-2", NULL, NULL},
+	    {"m0", NULL, NULL},
+	    {"setup", "m0", "setup-algo-2"},
 	    {"m2", NULL, "rank-2"},
 	    {"rank", "m3", NULL},
 	    {"setup-m3", NULL, NULL},
@@ -332,12 +334,43 @@ static void test_names(void)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char out[65] = "";
 		struct err e = {.text = ""};
-		int rc = log_name_choose(ranks, cases[i].name, cases[i].node, out, sizeof(out), &e);
+		int rc = log_name_choose(places, cases[i].name, cases[i].node, out, sizeof(out), &e);
 
 		ok(cases[i].out ? rc == 0 && !strcmp(out, cases[i].out) : rc < 0, "stream %s (node %s): %s%s",
 		   cases[i].name, cases[i].node ? cases[i].node : "-", rc == 0 ? out : "", rc < 0 ? e.text : "");
 	}
-	cJSON_Delete(ranks);
+	cJSON_Delete(places);
+}
+
+/* Rank 3 is up and rank 2 is not yet: the first rank of their node is rank 2 all the same. */
+static void test_first_rank_of_a_node(void)
+{
+	struct attempt_row at = {.job = 6,
+	                         .number = 1,
+	                         .state = "running",
+	                         .outcome = "",
+	                         .placement = "[{\"node\":\"m1\",\"ranks\":2},{\"node\":\"m2\",\"ranks\":2}]"};
+	struct rank_row third = {
+	    .job = 6, .attempt = 1, .rank = 3, .node = "m2", .node_rank = 1, .local_rank = 1, .state = "running"};
+	struct store_txn *t = store_txn_new();
+	struct answer *a;
+
+	hkit_job(k, 6, "digits", NULL, "running", 1);
+	store_txn_attempt(t, &at);
+	store_txn_rank(t, &third);
+	hkit_commit(k, t);
+	hagent_log(agent, 6, "rank-3", 0, "the second there\n", 0);
+	hagent_log(agent, 6, "rank-2", 0, "the first there\n", 0);
+	wait_durable(6, "rank-2", 16);
+	a = http(k, "GET", "/api/v1/jobs/6/logs/rank?node=algo-2", "admin", NULL, NULL);
+	is_str(a->body, "the first there\n", "the first rank of a node, while only a later one has started");
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/6/logs/m2", "admin", NULL, NULL);
+	is_str(a->body, "the first there\n", "by the name of the machine, too");
+	answer_free(a);
+	a = http(k, "GET", "/api/v1/jobs/6/logs/rank?node=m3", "admin", NULL, NULL);
+	is_int(a->status, 404, "another machine is refused");
+	answer_free(a);
 }
 
 static void test_many_followers(void)
@@ -406,6 +439,7 @@ int main(void)
 	test_slow();
 	test_many_followers();
 	test_disk();
+	test_first_rank_of_a_node();
 	test_removed();
 	test_retired();
 	test_ends();
