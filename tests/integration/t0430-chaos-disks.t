@@ -22,14 +22,19 @@ on_host() { # HOST NAME STEPS-ARGUMENTS...: on that host
 	for other in $CLUSTER_HOSTS; do [ "$other" = "$host" ] || hearth node resume "$other" >/dev/null; done
 }
 
+# A job whose record takes 60 KB.
+submit_large() { # NAME
+	chaos_submit_json "$1" "\"command\": [\"./steps\", \"$CHAOS_SIDE\", \"3\", \"20\"], \"launcher\": \"direct\", \"environment\": {\"PAD\": \"$pad\"}"
+}
+pad=$(head -c 60000 /dev/zero | tr '\0' x)
 full_store() {
 	local id other rc=0
 	id=$(chaos_submit "store-full-$round" mpirun 2 200 20)
 	running "$id" 1 0 1
 	does "the controller's disk is full" chaos_inject fill head
-	# What is preallocated may still take some.
-	for other in $(seq 40); do
-		chaos_submit "refused-$other-$round" direct 1 3 20 >/dev/null 2>&1
+	# What is preallocated still takes some: the log of the store keeps the size that it has grown to.
+	for other in $(seq 200); do
+		submit_large "refused-$other-$round" >/dev/null 2>&1
 		rc=$?
 		[ $rc -eq 0 ] || break
 	done
