@@ -2,6 +2,10 @@
  * worker: see worker.h. All messages of all tasks go through one chan whose capacity covers what every task
  * may have under way, so that sending never waits and the end of the loop cannot leave a thread blocked in
  * it.
+ *
+ * A thread that has ended a task waits for the next one: a launch needs several, short ones, and making a
+ * thread costs as much as such a task. THREADS_KEPT of them at most; others end and are joined at the next
+ * start.
  */
 #include "agent/worker.h"
 
@@ -10,25 +14,35 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/chan.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
-#define POSTS_MAX 16                              /* of one task, not yet run */
-#define CHAN_SIZE (WORKERS_MAX * (POSTS_MAX + 2)) /* and one call and the end */
+#define POSTS_MAX    16 /* of one task, not yet run */
+#define THREADS_KEPT 8
+#define CHAN_SIZE    (WORKERS_MAX * (POSTS_MAX + 2)) /* and one call and the end */
 
 struct worker {
 	struct workers *ws;
 	struct worker_task task;
 	void *arg;
-	pthread_t thread;
 	pthread_cond_t cond;
 	unsigned posts; /* under way */
-	int cancelled, ended;
+	int cancelled;
 	struct worker *next;
+};
+
+struct thread {
+	struct workers *ws;
+	pthread_t id;
+	pthread_cond_t cond; /* a task, or the end */
+	struct worker *w;    /* NULL: none to do */
+	struct thread *next; /* of those that are idle, or of those that ended */
 };
 
 struct worker_call {
@@ -57,6 +71,9 @@ struct workers {
 	pthread_cond_t ended; /* some thread has ended */
 	struct worker *list;
 	unsigned n;
+	struct thread *idle, *gone; /* gone: to be joined */
+	unsigned n_idle, n_threads; /* n_threads: that have not ended */
+	int stopping;
 };
 
 static void deadline(struct timespec *ts, uint32_t ms)
@@ -106,7 +123,6 @@ static void worker_free(struct worker *w)
 		}
 	}
 	ws->n--;
-	pthread_join(w->thread, NULL);
 	pthread_cond_destroy(&w->cond);
 	if (w->task.release)
 		w->task.release(w->arg);
@@ -181,15 +197,45 @@ void worker_cancel(struct worker *w)
 
 /* ---- on the thread ---------------------------------------------------------------------------------- */
 
+/* A task that acted as an account (asuser.h) and did not come back must not hand that to the next one. */
+static int is_itself(void)
+{
+	return (uid_t)setfsuid((uid_t)-1) == geteuid() && (gid_t)setfsgid((gid_t)-1) == getegid();
+}
+
+/* With the lock held. 0: no more. */
+static int next_task(struct thread *t)
+{
+	struct workers *ws = t->ws;
+
+	if (ws->stopping || ws->n_idle >= THREADS_KEPT || !is_itself())
+		return 0;
+	t->w = NULL;
+	t->next = ws->idle;
+	ws->idle = t;
+	ws->n_idle++;
+	while (!t->w && !ws->stopping)
+		pthread_cond_wait(&t->cond, &ws->lock);
+	return t->w != NULL;
+}
+
 static void *thread_main(void *arg)
 {
-	struct worker *w = arg;
-	struct workers *ws = w->ws;
+	struct thread *t = arg;
+	struct workers *ws = t->ws;
+	int more;
 
-	w->task.run(w, w->arg);
-	send(ws, (struct msg){.kind = MSG_END, .w = w});
+	do {
+		t->w->task.run(t->w, t->w->arg);
+		send(ws, (struct msg){.kind = MSG_END, .w = t->w}); /* from here on it is the loop's */
+		pthread_mutex_lock(&ws->lock);
+		more = next_task(t);
+		pthread_mutex_unlock(&ws->lock);
+	} while (more);
 	pthread_mutex_lock(&ws->lock);
-	w->ended = 1;
+	t->next = ws->gone;
+	ws->gone = t;
+	ws->n_threads--;
 	pthread_cond_broadcast(&ws->ended);
 	pthread_mutex_unlock(&ws->lock);
 	return NULL;
@@ -276,27 +322,77 @@ int worker_call(struct worker *w, void (*start)(struct worker_call *c, void *dat
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
+static void join_gone(struct workers *ws)
+{
+	struct thread *list, *t;
+
+	pthread_mutex_lock(&ws->lock);
+	list = ws->gone;
+	ws->gone = NULL;
+	pthread_mutex_unlock(&ws->lock);
+	while ((t = list)) {
+		list = t->next;
+		pthread_join(t->id, NULL);
+		pthread_cond_destroy(&t->cond);
+		free(t);
+	}
+}
+
+/* 1: an idle one has it. */
+static int give_idle(struct workers *ws, struct worker *w)
+{
+	struct thread *t;
+
+	pthread_mutex_lock(&ws->lock);
+	t = ws->idle;
+	if (t) {
+		ws->idle = t->next;
+		ws->n_idle--;
+		t->w = w;
+		pthread_cond_signal(&t->cond);
+	}
+	pthread_mutex_unlock(&ws->lock);
+	return t != NULL;
+}
+
+static int new_thread(struct workers *ws, struct worker *w, struct err *e)
+{
+	struct thread *t = xcalloc(1, sizeof(*t));
+	sigset_t all, before;
+	int rc;
+
+	t->ws = ws;
+	t->w = w;
+	cond_setup(&t->cond);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+	pthread_mutex_lock(&ws->lock);
+	rc = pthread_create(&t->id, NULL, thread_main, t);
+	ws->n_threads += rc == 0;
+	pthread_mutex_unlock(&ws->lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		return 0;
+	pthread_cond_destroy(&t->cond);
+	free(t);
+	return err_sys(e, rc, "thread");
+}
+
 struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
 {
 	struct worker *w;
-	sigset_t all, before;
-	int rc;
 
 	if (ws->n >= WORKERS_MAX) {
 		err_set(e, ERR_BUSY, "%u tasks are at work already", ws->n);
 		return NULL;
 	}
+	join_gone(ws);
 	w = xcalloc(1, sizeof(*w));
 	w->ws = ws;
 	w->task = *task;
 	w->arg = arg;
 	cond_setup(&w->cond);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
-	rc = pthread_create(&w->thread, NULL, thread_main, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc) {
-		err_sys(e, rc, "thread");
+	if (!give_idle(ws, w) && new_thread(ws, w, e) < 0) {
 		pthread_cond_destroy(&w->cond);
 		free(w);
 		return NULL;
@@ -328,14 +424,6 @@ static void drop_msg(void *p)
 	free(m);
 }
 
-static int all_ended(const struct workers *ws)
-{
-	for (const struct worker *w = ws->list; w; w = w->next)
-		if (!w->ended)
-			return 0;
-	return 1;
-}
-
 int workers_destroy(struct workers *ws, uint32_t wait_ms)
 {
 	struct timespec ts;
@@ -347,7 +435,10 @@ int workers_destroy(struct workers *ws, uint32_t wait_ms)
 		worker_cancel(w);
 	deadline(&ts, wait_ms);
 	pthread_mutex_lock(&ws->lock);
-	while (!(all = all_ended(ws)) && rc != ETIMEDOUT)
+	ws->stopping = 1;
+	for (struct thread *t = ws->idle; t; t = t->next)
+		pthread_cond_signal(&t->cond);
+	while ((all = ws->n_threads == 0) == 0 && rc != ETIMEDOUT)
 		rc = pthread_cond_timedwait(&ws->ended, &ws->lock, &ts);
 	pthread_mutex_unlock(&ws->lock);
 	if (!all) {
@@ -355,6 +446,7 @@ int workers_destroy(struct workers *ws, uint32_t wait_ms)
 		log_warn("event=threads_left_behind tasks=%u", ws->n);
 		return -1;
 	}
+	join_gone(ws);
 	chan_destroy(ws->chan, drop_msg);
 	while (ws->list)
 		worker_free(ws->list);

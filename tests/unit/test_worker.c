@@ -1,8 +1,13 @@
 /* worker: posts in order, calls with answers from the loop, cancel at every point, a thread that hangs. */
 #include "agent/worker.h"
 
+#include <glob.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -193,6 +198,76 @@ static void test_bound(void)
 	free(j);
 }
 
+static void run_nothing(struct worker *w, void *arg)
+{
+	(void)w;
+	((struct job *)arg)->answer = (int)syscall(SYS_gettid);
+}
+
+static void run_as_other(struct worker *w, void *arg)
+{
+	run_nothing(w, arg);
+	setfsuid(65534);
+}
+
+static int one_after_the_other(struct workers *ws, void (*run)(struct worker *, void *))
+{
+	struct job j = {0};
+
+	worker_start(ws, &(struct worker_task){run, done, release}, &j, NULL);
+	if (!run_until(&j.released))
+		tap_bail("a task did not end");
+	return j.answer;
+}
+
+static int count_threads(void)
+{
+	glob_t g = {0};
+	int n = glob("/proc/self/task/*", GLOB_NOSORT, NULL, &g) == 0 ? (int)g.gl_pathc : -1;
+
+	globfree(&g);
+	return n;
+}
+
+/* A thread takes the next task, unless it is not what it was; of many at once few stay. */
+static void test_threads(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job many[30];
+	int before = count_threads(), seen[50], others = 0, changed, next, n = 0;
+
+	for (int i = 0; i < 50; i++) {
+		int again = 0;
+
+		seen[i] = one_after_the_other(ws, run_nothing);
+		for (int k = 0; k < i; k++)
+			again |= seen[k] == seen[i];
+		others += !again;
+	}
+	/* One that is not idle yet is passed over, and that is no fault. */
+	ok(others <= 10, "tasks one after the other share threads (%d for 50)", others);
+	ok(count_threads() < before + 12, "of which there are few");
+	if (geteuid() == 0) {
+		changed = one_after_the_other(ws, run_as_other);
+		for (int i = 0; i < 50; i++) {
+			next = one_after_the_other(ws, run_nothing);
+			n += next == changed;
+		}
+		is_int(n, 0, "one that acts as an account is not used again");
+	} else {
+		tap_skip("needs root: there is no other account to act as");
+	}
+	memset(many, 0, sizeof(many));
+	for (int i = 0; i < 30; i++)
+		worker_start(ws, &(struct worker_task){run_posts, done, release}, &many[i], NULL);
+	for (int i = 0; i < 30; i++)
+		run_until(&many[i].released);
+	for (int i = 0; i < TURNS_MS && count_threads() > before + 16; i++)
+		poll(NULL, 0, 1);
+	ok(count_threads() <= before + 16, "after a rush most threads end");
+	is_int(workers_destroy(ws, 10000), 0, "idle threads end with the rest");
+}
+
 int main(void)
 {
 	loop = loop_create();
@@ -200,6 +275,7 @@ int main(void)
 	test_calls();
 	test_cancel();
 	test_bound();
+	test_threads();
 	loop_destroy(loop);
 	return tap_done();
 }
