@@ -52,6 +52,7 @@ struct agent_env { /* shared by all parts of the agent */
 	struct agent_config cfg;
 	int is_root;
 	uint64_t instance;
+	struct place *place; /* container.c: what it found out about this machine; NULL: nothing yet */
 };
 
 /* Where things of one launch are, and who it runs as. */

@@ -216,6 +216,7 @@ void agent_destroy(struct agent *a)
 	free(a->ca_path);
 	free(a->cert_path);
 	free(a->key_path);
+	container_env_fini(&a->env);
 	config_fini(&a->env.cfg);
 	free(a);
 }

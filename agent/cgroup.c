@@ -104,8 +104,10 @@ void cg_layout_read(struct cg_layout *l, const char *mountinfo, const char *self
 
 void cg_layout_fini(struct cg_layout *l)
 {
-	for (int i = 0; i < CG_N; i++)
+	for (int i = 0; i < CG_N; i++) {
 		free(l->base[i]);
+		free(l->of_node[i]);
+	}
 	*l = (struct cg_layout){0};
 }
 
@@ -185,19 +187,40 @@ static char *make_level(enum cg_kind kind, const char *dir, const char *name)
 	return path;
 }
 
-static char *make_dir(enum cg_kind kind, const char *base, const char *node, const char *name)
+/* Below what an earlier launch has made ready: the levels above need no look then. NULL: it went with its
+ * last launch, or there was none. */
+static char *make_quick(enum cg_kind kind, const struct cg_layout *l, const char *node, const char *name)
 {
-	for (int tries = 0; tries < 10; tries++) {
-		cleanup_free char *hearth = make_level(kind, base, "hearth");
-		cleanup_free char *of_node = hearth ? make_level(kind, hearth, node) : NULL;
-		char *dir = of_node ? make_level(kind, of_node, name) : NULL;
+	const char *of_node = l->of_node[kind], *end = of_node ? strrchr(of_node, '/') : NULL;
+	char *path;
 
-		if (dir)
-			return dir;
-		if (errno != ENOENT)
-			return NULL;
+	if (!end || strcmp(end + 1, node) != 0)
+		return NULL;
+	path = xasprintf("%s/%s", of_node, name);
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+		free(path);
+		return NULL;
 	}
-	return NULL;
+	if (kind == CG_CPUSET)
+		inherit_cpuset(of_node, path);
+	return path;
+}
+
+static char *make_dir(enum cg_kind kind, struct cg_layout *l, const char *node, const char *name)
+{
+	char *dir = make_quick(kind, l, node, name);
+
+	for (int tries = 0; !dir && tries < 10; tries++) {
+		cleanup_free char *hearth = make_level(kind, l->base[kind], "hearth");
+		char *of_node = hearth ? make_level(kind, hearth, node) : NULL;
+
+		dir = of_node ? make_level(kind, of_node, name) : NULL;
+		if (!dir && errno != ENOENT)
+			tries = 10;
+		free(l->of_node[kind]);
+		l->of_node[kind] = of_node;
+	}
+	return dir;
 }
 
 static void note(struct strv *notes, const char *what)
@@ -298,14 +321,14 @@ static void limit_devices(const struct cgroup *cg, const struct cg_limits *lim, 
 		strv_addf(notes, "devices are not confined: %s", e.text);
 }
 
-void cgroup_create(struct cgroup *cg, const struct cg_layout *l, const char *node, const char *name,
+void cgroup_create(struct cgroup *cg, struct cg_layout *l, const char *node, const char *name,
                    const struct cg_limits *lim, struct strv *notes)
 {
 	int any = 0;
 
 	*cg = (struct cgroup){0};
 	for (int i = 0; i < CG_N; i++) {
-		cg->dir[i] = l->base[i] ? make_dir((enum cg_kind)i, l->base[i], node, name) : NULL;
+		cg->dir[i] = l->base[i] ? make_dir((enum cg_kind)i, l, node, name) : NULL;
 		any |= cg->dir[i] != NULL;
 	}
 	if (!any)

@@ -26,7 +26,8 @@ enum cg_kind {
 }; /* all but the first: version 1 */
 
 struct cg_layout {
-	char *base[CG_N]; /* folder below which groups may be made; NULL: none */
+	char *base[CG_N];    /* folder below which groups may be made; NULL: none */
+	char *of_node[CG_N]; /* the node's folder there, once cgroup_create has made it; NULL: not yet */
 };
 /* Finds what is mounted and may be used. mountinfo, self: /proc/self/{mountinfo,cgroup} (tests bring their
  * own). */
@@ -48,7 +49,7 @@ struct cgroup {
 	int memory_limited; /* the kernel enforces memory_bytes */
 };
 /* node: unique on this machine; name: of the launch. Always fills *cg (all NULL when nothing can be made). */
-void cgroup_create(struct cgroup *cg, const struct cg_layout *l, const char *node, const char *name,
+void cgroup_create(struct cgroup *cg, struct cg_layout *l, const char *node, const char *name,
                    const struct cg_limits *lim, struct strv *notes);
 void cgroup_fini(struct cgroup *cg); /* memory only */
 

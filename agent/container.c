@@ -97,7 +97,14 @@ static int load(struct container *c, struct err *e)
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
-/* Nodes of two clusters on one machine may have the same name; their data folders differ. */
+/* What does not change while the agent lives, so no launch has to look again. */
+struct place {
+	struct cg_layout layout;
+	char *key;   /* Nodes of two clusters on one machine may have the same name; their data folders differ. */
+	char *hold;  /* hearth-hold; NULL: not found */
+	char *agent; /* the folder of this very program; NULL: unknown */
+};
+
 static char *node_key(const struct agent_env *env)
 {
 	cleanup_free char *real = realpath(env->cfg.data_dir, NULL);
@@ -106,6 +113,44 @@ static char *node_key(const struct agent_env *env)
 
 	hash_hex(dir, strlen(dir), hex);
 	return xasprintf("%s-%.8s", env->cfg.node ? env->cfg.node : "node", hex);
+}
+
+static char *own_folder(void)
+{
+	char *real = realpath("/proc/self/exe", NULL), *end = real ? strrchr(real, '/') : NULL;
+
+	if (end && end != real) {
+		*end = '\0';
+		return real;
+	}
+	free(real);
+	return NULL;
+}
+
+static struct place *place(struct agent_env *env)
+{
+	struct place *pl = env->place;
+
+	if (pl)
+		return pl;
+	pl = env->place = xcalloc(1, sizeof(*pl));
+	cg_layout_read(&pl->layout, "/proc/self/mountinfo", "/proc/self/cgroup", env->is_root);
+	pl->key = node_key(env);
+	pl->hold = mounts_find(env->cfg.libexec_dir);
+	pl->agent = own_folder();
+	return pl;
+}
+
+void container_env_fini(struct agent_env *env)
+{
+	if (!env->place)
+		return;
+	cg_layout_fini(&env->place->layout);
+	free(env->place->key);
+	free(env->place->hold);
+	free(env->place->agent);
+	free(env->place);
+	env->place = NULL;
 }
 
 static int has_real_gpus(void)
@@ -125,14 +170,16 @@ static void make_groups(struct container *c, const struct container_params *p)
 	                        .cpu_quota = p->cpu_quota,
 	                        .pids_max = PIDS_MAX,
 	                        .devices = &p->devices};
-	cleanup_free char *key = node_key(c->env);
-	struct cg_layout layout;
+	struct place *pl = place(c->env);
 
 	/* Without GPUs there is nothing to keep jobs away from: ordinary devices have their permissions. */
 	lim.restrict_devices = c->env->is_root && has_real_gpus();
-	cg_layout_read(&layout, "/proc/self/mountinfo", "/proc/self/cgroup", c->env->is_root);
-	cgroup_create(&c->cg, &layout, key, p->name, &lim, &c->notes);
-	cg_layout_fini(&layout);
+	cgroup_create(&c->cg, &pl->layout, pl->key, p->name, &lim, &c->notes);
+	for (int i = 0; i < CG_N; i++)
+		if (pl->layout.base[i] && !c->cg.dir[i]) { /* mounted otherwise by now? The next launch looks anew. */
+			container_env_fini(c->env);
+			break;
+		}
 }
 
 /* Targets of linked inputs: staging wrote them down (stage.c), because the folder itself belongs to the job.
@@ -152,29 +199,20 @@ static void keep_links(const struct launch_paths *paths, struct strv *keep)
 	free(text);
 }
 
-static void add_dir_of(struct strv *keep, const char *path)
-{
-	cleanup_free char *real = realpath(path, NULL);
-	char *end = real ? strrchr(real, '/') : NULL;
-
-	if (end && end != real) {
-		*end = '\0';
-		strv_add(keep, real);
-	}
-}
-
 static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
 {
-	cleanup_free char *hold = mounts_find(c->env->cfg.libexec_dir);
+	const struct place *pl = place(c->env);
 	cleanup_free char *tmp = xasprintf("%s/tmp", p->paths->work);
 	struct mounts_params m = {
-	    .hold_path = hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
+	    .hold_path = pl->hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
 	struct strv keep = {0}, links = {0};
 	int rc;
 
-	if (!hold)
+	if (!pl->hold) {
+		container_env_fini(c->env); /* it may come */
 		return err_set(e, ERR_NOT_FOUND, "hearth-hold is not in %s",
 		               c->env->cfg.libexec_dir ? c->env->cfg.libexec_dir : "(unset)");
+	}
 	if (fs_mkdir_p(tmp, 01777, e) < 0 || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
 		return -1;
 	if (chmod(tmp, 01777) < 0)
@@ -184,7 +222,8 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	strv_add(&keep, c->env->cfg.run_dir);
 	strv_add(&keep, c->env->cfg.data_dir);
 	strv_add(&keep, c->env->cfg.libexec_dir);
-	add_dir_of(&keep, "/proc/self/exe");
+	if (pl->agent && strcmp(pl->agent, c->env->cfg.libexec_dir) != 0)
+		strv_add(&keep, pl->agent);
 	if (p->user && p->user->home)
 		strv_add(&links, p->user->home);
 	keep_links(p->paths, &links);

@@ -501,6 +501,7 @@ static void test_kill(int as_root)
 
 	set_up("2.1");
 	env.is_root = as_root;
+	container_env_fini(&env); /* it holds for one kind of account */
 	c = container_create(&env, &p, on_limit, NULL, &e);
 	if (!c)
 		tap_bail("container: %s", e.text);
@@ -518,6 +519,7 @@ static void test_kill(int as_root)
 	is_int(container_kill_all(c, 5000), 0, "twice does no harm");
 	container_destroy(c);
 	env.is_root = geteuid() == 0;
+	container_env_fini(&env);
 }
 
 static void test_oom(void)
@@ -786,6 +788,7 @@ int main(void)
 	}
 	test_orphan();
 	test_turned_off();
+	container_env_fini(&env);
 	free(paths.run);
 	free(paths.work);
 	free(paths.ml);

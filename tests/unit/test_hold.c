@@ -158,6 +158,7 @@ int main(void)
 	make_dir("run/8.1", 0711, 0, 0);
 	make_dir("data/jobs/8.1/ml", 0755, 0, 0);
 	test_links();
+	container_env_fini(&env);
 	loop_destroy(env.loop);
 	free(paths.run);
 	free(paths.work);

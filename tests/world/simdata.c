@@ -161,6 +161,11 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 	return container_new(p);
 }
 
+void container_env_fini(struct agent_env *env)
+{
+	(void)env;
+}
+
 void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files,
                     uint32_t *holder_pid, uint64_t *holder_start)
 {
