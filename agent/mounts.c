@@ -87,7 +87,7 @@ static void add_links(const struct mounts_params *p, struct strv *argv)
 int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id *holder, struct err *e)
 {
 	struct proc_spawn s = {
-	    .path = p->hold_path, .stdin_fd = -1, .stderr_fd = -1, .new_session = 1, .cwd = "/"};
+	    .path = p->hold_path, .stdin_fd = -1, .stderr_fd = -1, .new_session = 1, .cwd = "/", .quick = 1};
 	struct strv argv = {0}, env = {0};
 	char line[512] = "";
 	int fds[2], rc;

@@ -44,6 +44,9 @@ struct proc_spawn {
 	const char *user;           /* for initgroups; NULL: only gid */
 	int (*pre_exec)(void *arg); /* runs in the child just before exec, async-signal-safe; <0 aborts */
 	void *pre_exec_arg;
+	/* vfork in place of fork: no copy of this process's memory is made, but the calling thread stands still
+	 * until exec, without a deadline. For programs on a local disk; not with set_ids or pre_exec. */
+	int quick;
 };
 /* fork + exec; an exec failure is reported as an error here, not as an exit status. All signals are
  * reset to default and unblocked in the child, every descriptor not listed is closed. *pidfd (may be

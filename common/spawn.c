@@ -6,6 +6,7 @@
  * that no handler of the parent ever runs in the child. A failure in the child comes back through a
  * close-on-exec pipe: end of file means that exec has happened.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,7 @@ struct plan {
 
 /* ---- in the child: async-signal-safe only ------------------------------------------------------ */
 
+static void fail(const struct plan *p, enum step step, int errnum) __attribute__((noreturn));
 static void fail(const struct plan *p, enum step step, int errnum)
 {
 	struct failure f = {.step = (int)step, .errnum = errnum};
@@ -118,6 +120,7 @@ static int change_ids(const struct plan *p)
 	return (int)syscall(SYS_setresuid, p->s->uid, p->s->uid, p->s->uid);
 }
 
+static void child(const struct plan *p) __attribute__((noreturn));
 static void child(const struct plan *p)
 {
 	static char *const no_env[] = {NULL};
@@ -232,6 +235,9 @@ static pid_t fork_blocked(struct plan *p)
 	if (FAULT("proc.fork")) {
 		errno = EAGAIN;
 		pid = -1;
+	} else if (p->s->quick) {
+		/* The child uses our stack and memory while we stand still: it may only read what is ours. */
+		pid = vfork();
 	} else {
 		pid = fork();
 	}
@@ -309,6 +315,8 @@ int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e
 		return err_sys(e, EAGAIN, "%s: fork", s->path);
 	if (!s->path || s->path[0] != '/')
 		return err_set(e, ERR_INVALID, "'%s' is not an absolute path", s->path ? s->path : "");
+	assert(!s->quick ||
+	       (!s->set_ids && !s->pre_exec)); /* a change of user would be seen in our memory's rights */
 	rc = check_extra(s, e);
 	if (rc == 0)
 		rc = plan_fds(&p, e);

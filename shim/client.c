@@ -55,7 +55,8 @@ static int spawn(const char *shim_path, const char *dir, int ready, pid_t *pid, 
 	                       .stderr_fd = -1,
 	                       .extra_fds = &ready,
 	                       .n_extra_fds = 1,
-	                       .new_session = 1};
+	                       .new_session = 1,
+	                       .quick = 1};
 	int rc;
 
 	snprintf(number, sizeof(number), "%d", ready);

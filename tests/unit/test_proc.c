@@ -33,6 +33,8 @@ static int await(pid_t pid, int pidfd)
 	return status;
 }
 
+static int quick; /* start programs without a copy of our memory */
+
 /* Runs sh -c script with stdout into *out; its wait status, or -1. */
 static int shell(const char *script, struct proc_spawn s, char *out, size_t size, struct err *e)
 {
@@ -48,6 +50,7 @@ static int shell(const char *script, struct proc_spawn s, char *out, size_t size
 	s.argv = argv;
 	s.stdin_fd = s.stderr_fd = -1;
 	s.stdout_fd = fds[1];
+	s.quick = quick && !s.set_ids && !s.pre_exec;
 	if (proc_spawn(&s, &pid, &pidfd, e) < 0) {
 		close(fds[0]);
 		close(fds[1]);
@@ -134,7 +137,8 @@ static void test_fds(void)
 static void test_circle(void)
 {
 	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"echo out; echo err >&2; cat >&2", NULL};
-	struct proc_spawn s = {.path = "/bin/sh", .argv = argv, .stdin_fd = 2, .stdout_fd = 0, .stderr_fd = 1};
+	struct proc_spawn s = {
+	    .path = "/bin/sh", .argv = argv, .stdin_fd = 2, .stdout_fd = 0, .stderr_fd = 1, .quick = quick};
 	char path[3][4200], *text;
 	int saved[3], fd, pidfd, status;
 	struct err e;
@@ -185,8 +189,12 @@ static int failing_hook(void *arg)
 static void test_failures(void)
 {
 	char *argv[] = {(char *)"x", NULL};
-	struct proc_spawn s = {
-	    .path = "/no/such/program", .argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
+	struct proc_spawn s = {.path = "/no/such/program",
+	                       .argv = argv,
+	                       .stdin_fd = -1,
+	                       .stdout_fd = -1,
+	                       .stderr_fd = -1,
+	                       .quick = quick};
 	int pidfd = 77, before = count_fds(), errnum = EBUSY;
 	pid_t pid = 77;
 	struct err e;
@@ -204,6 +212,7 @@ static void test_failures(void)
 	is_int(proc_spawn(&s, &pid, &pidfd, &e), -1, "no such working directory");
 	like(e.text, "/bin/true: working directory: No such file", "says so");
 	s.cwd = NULL;
+	s.quick = 0;
 	s.pre_exec = failing_hook;
 	s.pre_exec_arg = &errnum;
 	is_int(proc_spawn(&s, &pid, &pidfd, &e), -1, "a hook that fails");
@@ -211,6 +220,7 @@ static void test_failures(void)
 	errnum = 0;
 	is_int(proc_spawn(&s, &pid, &pidfd, &e), -1, "a hook that fails without errno");
 	s.pre_exec = NULL;
+	s.quick = quick;
 	s.stdout_fd = 999;
 	is_int(proc_spawn(&s, &pid, &pidfd, &e), -1, "a descriptor that is not open");
 	ok(pid == 77 && pidfd == 77, "nothing written by failed calls");
@@ -577,10 +587,13 @@ int main(int argc, char **argv)
 	}
 	proc_main_init();
 	test_main_init();
-	test_spawn();
-	test_fds();
-	test_circle();
-	test_failures();
+	for (quick = 0; quick < 2; quick++) {
+		test_spawn();
+		test_fds();
+		test_circle();
+		test_failures();
+	}
+	quick = 0;
 	test_few_descriptors();
 #ifdef HEARTH_FAULTS
 	test_nth_step();
