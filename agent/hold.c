@@ -43,6 +43,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KEEP_MAX   256
@@ -415,8 +416,9 @@ int main(int argc, char **argv)
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd < 3 && null_fd >= 0; fd++)
 		dup2(null_fd, fd);
-	for (int fd = 3; fd < 3 + KEEP_MAX + 8; fd++)
-		close(fd);
+	if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) /* before Linux 5.9 */
+		for (int fd = 3; fd < 3 + KEEP_MAX + 8; fd++)
+			close(fd);
 	for (;;)
 		pause();
 }

@@ -20,6 +20,7 @@
 #include "agent/env.h"
 #include "agent/launch.h"
 #include "agent/mpi.h"
+#include "common/buf.h"
 #include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
@@ -135,11 +136,16 @@ int launch_write_config(struct launch *l, struct err *e)
 static void note_environment(struct launch *l, const struct lproc *p, const struct strv *env)
 {
 	struct strv masked = {0};
+	struct buf lines;
 
 	env_masked(env, &masked);
-	launch_say(l, "environment of %s:", p->name);
-	for (size_t i = 0; i < masked.n; i++)
-		launch_say(l, "  %s", masked.v[i]);
+	buf_init(&lines, SIZE_MAX);
+	for (size_t i = 0; i < masked.n; i++) {
+		buf_put(&lines, "\n  ", 3);
+		buf_put(&lines, masked.v[i], strlen(masked.v[i]));
+	}
+	launch_say(l, "environment of %s:%.*s", p->name, (int)lines.len, (const char *)lines.data);
+	buf_fini(&lines);
 	strv_fini(&masked);
 }
 

@@ -15,6 +15,7 @@
 
 #include "agent/data.h"
 #include "agent/segs.h"
+#include "common/buf.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -167,7 +168,8 @@ void nodelog_line(struct nodelog *n, const char *fmt, ...)
 {
 	char stamp[CLOCK_RFC3339_SIZE];
 	cleanup_free char *text = NULL;
-	char *line, *save = NULL, *whole;
+	char *line, *save = NULL;
+	struct buf whole;
 	va_list ap;
 
 	if (!n)
@@ -176,13 +178,17 @@ void nodelog_line(struct nodelog *n, const char *fmt, ...)
 	text = xvasprintf(fmt, ap);
 	va_end(ap);
 	clock_rfc3339(clock_real_us(n->clock), stamp);
+	buf_init(&whole, SIZE_MAX);
 	if (n->open_line)
-		nodelog_bytes(n, "\n", 1);
+		buf_put(&whole, "\n", 1);
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		whole = xasprintf("%.23sZ %s\n", stamp, line);
-		nodelog_bytes(n, whole, strlen(whole)); /* one piece: a reader never sees half a line */
-		free(whole);
+		buf_put(&whole, stamp, 23);
+		buf_put(&whole, "Z ", 2);
+		buf_put(&whole, line, strlen(line));
+		buf_put(&whole, "\n", 1);
 	}
+	nodelog_bytes(n, whole.data, whole.len); /* one piece: a reader never sees half a line */
+	buf_fini(&whole);
 }
 
 void nodelog_close(struct nodelog *n)

@@ -174,7 +174,10 @@ int trash_put(struct trash *t, const char *path, const char *key, struct err *e)
 	int in_run = strncmp(path, run_dir, n) == 0 && path[n] == '/';
 	cleanup_free char *dir = folder(in_run ? run_dir : t->env->cfg.data_dir), *to = NULL;
 	uint64_t unique;
+	struct stat st;
 
+	if (lstat(path, &st) < 0 && errno == ENOENT)
+		return 0; /* before each launch, for what an earlier try might have left */
 	random_bytes(&unique, sizeof(unique));
 	to = xasprintf("%s/%s~%016" PRIx64, dir, key, unique);
 	if (make_folder(dir, e) < 0)

@@ -264,18 +264,20 @@ static void test_nodelog(void)
 	nodelog_bytes(n, "raw ", 4);
 	nodelog_bytes(n, "output", 6);
 	nodelog_line(n, "after raw");
+	nodelog_line(n, "\n\nempty ones\n\nare left out\n");
 	text = whole(dir);
 	is_str(text,
 	       "2026-01-02T03:04:05.678Z hello 7\n2026-01-02T03:04:05.678Z two\n2026-01-02T03:04:05.678Z "
 	       "lines\nraw output\n"
-	       "2026-01-02T03:04:05.678Z after raw\n",
+	       "2026-01-02T03:04:05.678Z after raw\n"
+	       "2026-01-02T03:04:05.678Z empty ones\n2026-01-02T03:04:05.678Z are left out\n",
 	       "lines with time stamps, bytes as they are");
 	free(text);
 	nodelog_close(n);
 	n = nodelog_open(dir, &fake, &e);
 	nodelog_line(n, "again");
 	text = whole(dir);
-	like(text, "after raw\n2026-01-02T03:04:05.678Z again\n", "opened again it goes on");
+	like(text, "left out\n2026-01-02T03:04:05.678Z again\n", "opened again it goes on");
 	free(text);
 	for (int i = 0; i < 90; i++)
 		nodelog_bytes(n, chunk, 1 << 20);
