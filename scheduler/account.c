@@ -6,6 +6,7 @@
  * compete, by use over weight.
  */
 #include "scheduler/model.h"
+#include "scheduler/recorder.h"
 #include <math.h>
 
 #define LN2 0.69314718055994530942
@@ -65,6 +66,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 {
 	struct account *a = make(s, q->path, strlen(q->path));
 
+	record_queue(s, q);
 	a->weight = q->weight > 0 ? q->weight : 1;
 	a->quota = q->quota_gpus;
 	a->borrow = !!q->borrow;
@@ -75,6 +77,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 
 void sched_queue_close(struct sched *s, const char *path, int closed)
 {
+	record_close(s, path, closed);
 	make(s, path, strlen(path))->closed = !!closed;
 	s->input++;
 	s->gen++;
@@ -123,6 +126,7 @@ void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t a
 	struct account *a = make(s, path, strlen(path));
 	uint64_t at = at_s < s->now_s ? at_s : s->now_s;
 
+	record_used(s, path, gpu_s, at_s);
 	a->use = gpu_s > 0 ? gpu_s * exp2(-(double)(s->now_s - at) / (double)s->policy.half_life_s) : 0;
 	a->use_at = s->now_s;
 	a->since = at;

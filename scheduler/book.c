@@ -6,6 +6,7 @@
  * the controller has to drain in time.
  */
 #include "scheduler/model.h"
+#include "scheduler/recorder.h"
 
 void book_try(struct sched *s, const struct job *j, uint64_t at_s)
 {
@@ -41,6 +42,7 @@ static void node_drop(struct node *n, uint64_t id)
 
 void sched_book_remove(struct sched *s, uint64_t id)
 {
+	record_id(s, "unbook", id);
 	s->n_books = 0;
 	for (struct node *n = s->nodes; n; n = n->hh.next) {
 		node_drop(n, id);
@@ -53,7 +55,10 @@ void sched_book_remove(struct sched *s, uint64_t id)
 
 void sched_book_set(struct sched *s, const struct sched_book *b)
 {
+	record_book(s, b);
+	record_quiet(s, 1);
 	sched_book_remove(s, b->id);
+	record_quiet(s, 0);
 	for (uint32_t i = 0; i < b->n_nodes; i++) {
 		struct node *n = model_node(s, b->nodes[i]);
 

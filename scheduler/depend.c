@@ -6,6 +6,7 @@
  * caller resolves what ended long ago before it adds a job. What gets settled later is told by sched_settled.
  */
 #include "scheduler/model.h"
+#include "scheduler/recorder.h"
 
 static void move(struct dep *d, struct dep **to)
 {
@@ -71,6 +72,7 @@ void sched_job_started(struct sched *s, uint64_t id)
 	struct job *j = find(s, id);
 	struct dep *d, *tmp;
 
+	record_id(s, "started", id);
 	if (!j || !j->n_holds)
 		return;
 	DL_FOREACH_SAFE (j->waiters, d, tmp) {
@@ -104,6 +106,7 @@ void sched_job_know(struct sched *s, uint64_t id)
 {
 	struct job *j = find(s, id);
 
+	record_id(s, "know", id);
 	if (j)
 		return;
 	j = mem_alloc(1, sizeof *j);

@@ -6,6 +6,7 @@
  * node is free.
  */
 #include "scheduler/model.h"
+#include "scheduler/recorder.h"
 #include <string.h>
 
 struct node *model_node(const struct sched *s, uint64_t id)
@@ -172,6 +173,7 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	struct node *n = model_node(s, in->id);
 	size_t n_labels = 0;
 
+	record_node(s, in);
 	if (!n)
 		n = model_node_make(s, in->id);
 	if (!n->known)
@@ -209,6 +211,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 {
 	struct node *n = model_node(s, id);
 
+	record_id(s, "gone", id);
 	if (!n || !n->known)
 		return;
 	sorted_del(s, n);
@@ -478,6 +481,7 @@ void sched_destroy(struct sched *s)
 
 	if (!s)
 		return;
+	record_fini(s);
 	HASH_ITER (hh, s->jobs, j, jt)
 		sched_job_remove(s, j->id);
 	HASH_ITER (hh, s->nodes, n, nt) {

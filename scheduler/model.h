@@ -175,6 +175,8 @@ struct bid { /* a lane with what orders it */
 
 #define MAX_FREE 64
 
+struct recorder;
+
 struct sched {
 	struct node *nodes;   /* by id */
 	struct node **sorted; /* known nodes by ascending id */
@@ -218,6 +220,7 @@ struct sched {
 	const struct job *kept; /* whom shadow_s and the view were made for, at kept_nodes; NULL nobody */
 	uint64_t kept_nodes;
 	size_t kept_ends; /* jobs that ended since */
+	struct recorder *recorder; /* record.c; NULL: what is told is not on record */
 	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
 	 * bookings do not count. */
 	const struct job *trying;

@@ -8,6 +8,7 @@
  * not in this look. So a long queue costs little while it waits.
  */
 #include "scheduler/model.h"
+#include "scheduler/recorder.h"
 
 struct sched *sched_create(void)
 {
@@ -38,8 +39,10 @@ int sched_policy_set(struct sched *s, const struct sched_policy *p)
 
 void sched_now(struct sched *s, uint64_t now_s)
 {
-	if (now_s > s->now_s)
-		s->now_s = now_s;
+	if (now_s <= s->now_s)
+		return;
+	s->now_s = now_s;
+	record_id(s, "now", now_s);
 }
 
 uint64_t sched_clock(const struct sched *s)
@@ -120,6 +123,7 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 	struct shape *sh;
 	struct lane *l;
 
+	record_job(s, in);
 	if (j && j->n_holds)
 		return -1;
 	sh = shape_get(s, in);
@@ -162,6 +166,7 @@ void sched_job_remove(struct sched *s, uint64_t id)
 {
 	struct job *j = find(s, id);
 
+	record_id(s, "remove", id);
 	if (j)
 		job_remove(s, j, 0);
 }
@@ -170,6 +175,7 @@ void sched_job_park(struct sched *s, uint64_t id)
 {
 	struct job *j = find(s, id);
 
+	record_id(s, "park", id);
 	if (j && j->waiters)
 		job_empty(s, j);
 	else if (j)
@@ -180,6 +186,7 @@ void sched_job_finished(struct sched *s, uint64_t id, int well)
 {
 	struct job *j = find(s, id);
 
+	record_pair(s, "end", id, well != 0);
 	if (!j)
 		return;
 	j->is_done = 1;
@@ -190,6 +197,7 @@ void sched_job_release_place(struct sched *s, uint64_t id, uint64_t node)
 {
 	struct job *j = find(s, id);
 
+	record_pair(s, "release", id, node);
 	for (uint32_t i = 0; j && i < j->n_holds;) {
 		if (j->holds[i].node->id == node)
 			model_give_back(s, j, i);
@@ -203,6 +211,7 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 {
 	struct job *j = find(s, id);
 
+	record_holds(s, id, d, memory_bytes, disk_bytes, exclusive);
 	if (!j)
 		j = job_make(s, id);
 	unqueue(s, j);
@@ -232,11 +241,17 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 	struct sched_job wishes = *in;
 	struct job *j;
 	uint64_t start = start_s < s->now_s ? start_s : s->now_s, gpus = 0;
+	int added;
 
 	wishes.n_after = 0;
-	if (!d->n || sched_job_add(s, &wishes) < 0)
+	record_restore(s, in, d, start_s);
+	record_quiet(s, 1);
+	added = d->n && sched_job_add(s, &wishes) == 0;
+	if (added)
+		sched_job_holds(s, in->id, d, in->memory_bytes, in->disk_bytes, in->exclusive);
+	record_quiet(s, 0);
+	if (!added)
 		return;
-	sched_job_holds(s, in->id, d, in->memory_bytes, in->disk_bytes, in->exclusive);
 	j = find(s, in->id);
 	j->lane->start_sum -= j->start_s - start;
 	j->start_s = j->saved_s = start;
@@ -567,7 +582,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	return 1;
 }
 
-struct sched_decision *sched_step(struct sched *s)
+static struct sched_decision *step(struct sched *s)
 {
 	struct sched_decision *d = NULL;
 	enum verdict v = PASS;
@@ -595,6 +610,14 @@ struct sched_decision *sched_step(struct sched *s)
 	s->trying = NULL;
 	s->idle = v == STOP;
 	free(assign);
+	return d;
+}
+
+struct sched_decision *sched_step(struct sched *s)
+{
+	struct sched_decision *d = step(s);
+
+	record_step(s, d);
 	return d;
 }
 

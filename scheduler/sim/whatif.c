@@ -1,0 +1,568 @@
+/*
+ * whatif: a recorded cluster as a simulation (again.h).
+ *
+ * The record is read twice: first for what jobs took, then as input. What a job took is the time from each of
+ * its starts until it gave its nodes back, together; a job that the record ends before it ever started ends
+ * then here, too. What only asks (try) is passed over. At each time: ends, then inputs, then one pass.
+ */
+#include "scheduler/sim/again_int.h"
+#include <math.h>
+
+enum state { ABSENT, WAITING, RUNNING, DONE };
+
+struct one {
+	struct again_job j;
+	uint64_t from_ms; /* recorded run that goes on; AGAIN_NEVER none */
+	uint64_t limit_s; /* believed */
+	enum state state; /* here */
+	int ended, well;  /* recorded */
+	int before;       /* ran when the record began */
+	int seen;         /* its first run, in the second reading, has begun in the record */
+	UT_hash_handle hh;
+};
+
+struct due {
+	uint64_t ms;
+	struct one *job;
+};
+
+struct size { /* GPUs of a usable node */
+	uint64_t id;
+	uint32_t gpus;
+	UT_hash_handle hh;
+};
+struct change { /* of what there is to use */
+	uint64_t ms, gpus;
+};
+
+struct whatif {
+	const struct again_conf *conf;
+	struct again_lines l;
+	struct one *jobs;
+	struct sched *s;
+	struct due *due; /* a heap by time, then id */
+	size_t n_due, cap_due;
+	struct size *sizes;
+	struct change *changes;
+	size_t n_changes, cap_changes;
+	uint64_t now_ms, gpus, most_gpus;
+	uint32_t most_nodes;
+	int changed;
+	char **names;
+};
+
+static struct one *find(const struct whatif *w, uint64_t id)
+{
+	struct one *o;
+
+	HASH_FIND(hh, w->jobs, &id, sizeof id, o);
+	return o;
+}
+
+/* ---- first: what they took ---------------------------------------------------------------------- */
+
+static struct one *make(struct whatif *w, uint64_t id)
+{
+	struct one *o = find(w, id);
+
+	if (o)
+		return o;
+	o = mem_alloc(1, sizeof *o);
+	o->j = (struct again_job){.id = id,
+	                          .submit_ms = w->l.at_ms,
+	                          .start_ms = AGAIN_NEVER,
+	                          .end_ms = AGAIN_NEVER,
+	                          .was_start_ms = AGAIN_NEVER,
+	                          .was_ms = AGAIN_NEVER};
+	o->from_ms = AGAIN_NEVER;
+	HASH_ADD(hh, w->jobs, j.id, sizeof o->j.id, o);
+	return o;
+}
+
+static void run_begins(struct whatif *w, struct one *o)
+{
+	if (o->j.was_start_ms == AGAIN_NEVER)
+		o->j.was_start_ms = w->l.at_ms;
+	o->from_ms = w->l.at_ms;
+}
+
+static void run_ends(struct whatif *w, struct one *o)
+{
+	if (o && o->from_ms != AGAIN_NEVER)
+		o->j.run_ms += w->l.at_ms - o->from_ms;
+	if (o)
+		o->from_ms = AGAIN_NEVER;
+}
+
+static uint64_t gpus_of(const struct sched_job *j)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < j->n_groups; i++)
+		n += (uint64_t)j->groups[i].instances * j->groups[i].gpus;
+	return n;
+}
+
+static void learn(struct whatif *w, const struct sched_told *t)
+{
+	struct one *o = find(w, t->id);
+
+	switch (t->kind) {
+	case TOLD_JOB:
+		o = make(w, t->id);
+		o->j.gpus = gpus_of(&t->job);
+		break;
+	case TOLD_RESTORE:
+	case TOLD_HOLDS:
+		o = make(w, t->kind == TOLD_HOLDS ? t->id : t->job.id);
+		o->before = 1;
+		run_begins(w, o);
+		break;
+	case TOLD_STEP:
+		if (o)
+			run_begins(w, o);
+		break;
+	case TOLD_END:
+		run_ends(w, o);
+		if (o && o->j.was_start_ms != AGAIN_NEVER) {
+			o->ended = 1;
+			o->well = t->yes;
+			o->j.was_ms = w->l.at_ms;
+		}
+		break;
+	case TOLD_REMOVE:
+	case TOLD_PARK:
+		run_ends(w, o);
+		break;
+	default:
+		break;
+	}
+}
+
+static int learn_all(struct whatif *w, const char *text, size_t n, struct again_mistake *m)
+{
+	struct sched_told t;
+	struct one *o, *tmp;
+	int rc;
+
+	again_open(&w->l, w->conf, text, n, m);
+	while ((rc = again_next(&w->l, &t)) > 0)
+		if (!w->l.trying)
+			learn(w, &t);
+	HASH_ITER (hh, w->jobs, o, tmp) {
+		run_ends(w, o); /* it goes on: what it took so far */
+		o->from_ms = AGAIN_NEVER;
+	}
+	again_close(&w->l);
+	return rc;
+}
+
+/* ---- ends to come ------------------------------------------------------------------------------- */
+
+static int sooner(const struct due *a, const struct due *b)
+{
+	return a->ms != b->ms ? a->ms < b->ms : a->job->j.id < b->job->j.id;
+}
+
+static void due_push(struct whatif *w, struct due d)
+{
+	size_t i = w->n_due++;
+
+	if (w->n_due > w->cap_due) {
+		w->cap_due = w->cap_due ? 2 * w->cap_due : 256;
+		w->due = mem_resize(w->due, w->cap_due, sizeof *w->due);
+	}
+	for (size_t up; i && sooner(&d, &w->due[up = (i - 1) / 2]); i = up)
+		w->due[i] = w->due[up];
+	w->due[i] = d;
+}
+
+static struct due due_pop(struct whatif *w)
+{
+	struct due top = w->due[0], last = w->due[--w->n_due];
+	size_t i = 0;
+
+	for (size_t c; (c = 2 * i + 1) < w->n_due; i = c) {
+		c += c + 1 < w->n_due && sooner(&w->due[c + 1], &w->due[c]);
+		if (!sooner(&w->due[c], &last))
+			break;
+		w->due[i] = w->due[c];
+	}
+	if (w->n_due)
+		w->due[i] = last;
+	return top;
+}
+
+/* ---- then: what would be ------------------------------------------------------------------------- */
+
+static void runs(struct whatif *w, struct one *o)
+{
+	o->state = RUNNING;
+	o->j.start_ms = w->now_ms;
+	if (o->ended)
+		due_push(w, (struct due){w->now_ms + o->j.run_ms, o});
+}
+
+static void ends(struct whatif *w, struct one *o, int well)
+{
+	o->state = DONE;
+	o->j.end_ms = w->now_ms;
+	sched_job_finished(w->s, o->j.id, well);
+	w->changed = 1;
+}
+
+static void arrives(struct whatif *w, const struct sched_told *t)
+{
+	struct one *o = find(w, t->id);
+	struct sched_job j = t->job;
+	uint64_t run_s = (o->j.run_ms + 999) / 1000;
+
+	if (o->state == RUNNING || o->state == DONE)
+		return;
+	run_s += !run_s;
+	if (w->conf->estimate == AGAIN_LEARNED)
+		j.limit_s = 0;
+	else if (o->ended && w->conf->estimate != AGAIN_LIMITS)
+		j.limit_s = w->conf->estimate == AGAIN_X3 ? 3 * run_s : run_s;
+	sched_job_add(w->s, &j);
+	o->state = WAITING;
+}
+
+/* In the record it went while it waited: stopped, held, or not possible any more. */
+static void leaves(struct whatif *w, const struct sched_told *t)
+{
+	struct one *o = find(w, t->id);
+
+	if (!o)
+		return;
+	if (o->from_ms != AGAIN_NEVER) { /* the end of a run in the record: here it ends when its time is over */
+		o->from_ms = AGAIN_NEVER;
+		return;
+	}
+	if (o->state == WAITING) {
+		told_tell(w->s, t);
+		o->state = t->kind == TOLD_PARK ? ABSENT : DONE;
+	} else if (o->state == RUNNING && !o->ended && t->kind != TOLD_PARK && !o->seen) {
+		ends(w, o, 0);
+	}
+}
+
+static void counts(struct whatif *w, const struct sched_node *n, int usable)
+{
+	struct size *z;
+
+	HASH_FIND(hh, w->sizes, &n->id, sizeof n->id, z);
+	if (!z) {
+		z = mem_alloc(1, sizeof *z);
+		z->id = n->id;
+		HASH_ADD(hh, w->sizes, id, sizeof z->id, z);
+		w->most_nodes++;
+	}
+	w->gpus -= z->gpus;
+	z->gpus = usable ? n->n_gpus : 0;
+	w->gpus += z->gpus;
+}
+
+/* How many GPUs may be used from now on; nodes that the caller adds come with the first. */
+static void capacity(struct whatif *w, const struct sched_told *t, int grew)
+{
+	struct sched_node n = t->node;
+
+	n.id = t->id;
+	counts(w, &n, t->kind == TOLD_NODE && n.usable);
+	for (uint32_t i = 0; grew && i < w->conf->more_nodes; i++) {
+		n.id = UINT64_MAX - i;
+		counts(w, &n, 1);
+	}
+	if (w->gpus > w->most_gpus)
+		w->most_gpus = w->gpus;
+	if (w->n_changes == w->cap_changes) {
+		w->cap_changes = w->cap_changes ? 2 * w->cap_changes : 64;
+		w->changes = mem_resize(w->changes, w->cap_changes, sizeof *w->changes);
+	}
+	w->changes[w->n_changes++] = (struct change){w->now_ms, w->gpus};
+}
+
+static void input(struct whatif *w, const struct sched_told *t)
+{
+	struct one *o = find(w, t->id);
+	int grown = w->l.grown;
+
+	w->changed = 1;
+	switch (t->kind) {
+	case TOLD_JOB:
+		arrives(w, t);
+		break;
+	case TOLD_STEP: /* the record's own: only for what its later lines mean */
+		if (o && t->id) {
+			o->from_ms = w->now_ms;
+			o->seen = 1;
+		}
+		break;
+	case TOLD_END:
+	case TOLD_REMOVE:
+	case TOLD_PARK:
+		leaves(w, t);
+		break;
+	case TOLD_KNOW:
+		if (!o || o->state == ABSENT)
+			told_tell(w->s, t);
+		break;
+	case TOLD_RESTORE:
+	case TOLD_HOLDS:
+		told_tell(w->s, t);
+		o = find(w, t->kind == TOLD_HOLDS ? t->id : t->job.id);
+		o->from_ms = w->now_ms;
+		o->seen = 1;
+		runs(w, o);
+		break;
+	case TOLD_NODE:
+	case TOLD_GONE:
+		again_tell(&w->l, w->s, t);
+		capacity(w, t, w->l.grown && !grown);
+		break;
+	case TOLD_POLICY:
+	case TOLD_QUEUE:
+	case TOLD_CLOSE:
+	case TOLD_USED:
+	case TOLD_BOOK:
+	case TOLD_UNBOOK:
+		again_tell(&w->l, w->s, t);
+		break;
+	default: /* times are its own; releases and starts follow from what is decided here */
+		break;
+	}
+}
+
+static void pass(struct whatif *w)
+{
+	struct sched_decision *d;
+	struct sched_settled x;
+
+	while (sched_settled(w->s, &x)) {
+		struct one *o = x.met ? NULL : find(w, x.job);
+
+		if (o && o->state == WAITING) { /* it waits in vain: never a start */
+			o->state = DONE;
+			sched_job_remove(w->s, x.job);
+		}
+	}
+	while ((d = sched_step(w->s))) {
+		struct one *o = find(w, d->job);
+
+		o->j.nodes = again_names(&w->l, d);
+		o->j.n_nodes = d->n;
+		runs(w, o);
+		sched_job_started(w->s, d->job);
+		sched_decision_free(d);
+	}
+	w->changed = 0;
+}
+
+/* All that is due before the record's next line is read at at_ms. */
+static void until(struct whatif *w, uint64_t at_ms)
+{
+	for (;;) {
+		uint64_t next = w->n_due ? w->due[0].ms : AGAIN_NEVER;
+
+		if (w->changed && w->now_ms < at_ms && w->now_ms < next) {
+			pass(w);
+			continue; /* what started may end first */
+		}
+		if (next > at_ms || next == AGAIN_NEVER)
+			break;
+		w->now_ms = next;
+		sched_now(w->s, next / 1000);
+		while (w->n_due && w->due[0].ms == next) {
+			struct one *o = due_pop(w).job;
+
+			ends(w, o, o->well);
+		}
+	}
+	if (at_ms == AGAIN_NEVER)
+		return;
+	w->now_ms = at_ms;
+	sched_now(w->s, at_ms / 1000);
+}
+
+static char **names_of(const struct again_lines *l)
+{
+	char **names = mem_alloc(HASH_COUNT(l->names) + 1u, sizeof *names);
+	size_t n = 0;
+
+	for (const struct node_name *m = l->names; m; m = m->hh.next)
+		names[n++] = mem_copy(m->name);
+	return names;
+}
+
+static int run(struct whatif *w, const char *text, size_t n, struct again_mistake *m)
+{
+	struct sched_told t;
+	int rc;
+
+	w->s = sched_create();
+	again_open(&w->l, w->conf, text, n, m);
+	while ((rc = again_next(&w->l, &t)) > 0) {
+		if (t.kind == TOLD_AT)
+			until(w, t.id);
+		else if (t.kind > TOLD_TRIED && !w->l.trying)
+			input(w, &t);
+	}
+	if (rc == 0)
+		until(w, AGAIN_NEVER);
+	w->names = names_of(&w->l);
+	again_close(&w->l);
+	sched_destroy(w->s);
+	return rc;
+}
+
+/* ---- figures ------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double percentile(const uint64_t *sorted, size_t n, unsigned p)
+{
+	return n ? (double)sorted[(n * p + 99) / 100 - 1] / 1000 : 0;
+}
+
+/* GPU-milliseconds that there were between two times. */
+static double capacity_in(const struct whatif *w, uint64_t from, uint64_t to)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < w->n_changes; i++) {
+		uint64_t a = w->changes[i].ms, b = i + 1 < w->n_changes ? w->changes[i + 1].ms : to;
+
+		a = a > from ? a : from;
+		b = b < to ? b : to;
+		if (a < b)
+			sum += (double)(b - a) * (double)w->changes[i].gpus;
+	}
+	return sum;
+}
+
+static void figures(const struct whatif *w, const struct again_result *r, int was, struct again_figures *f)
+{
+	uint64_t *jct = mem_alloc(r->n, sizeof *jct), first = AGAIN_NEVER, last = 0, most = 0;
+	double sum = 0, wait = 0, busy = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct again_job *j = &r->jobs[i];
+		uint64_t start = was ? j->was_start_ms : j->start_ms, end = was ? j->was_ms : j->end_ms;
+
+		if (j->was_ms == AGAIN_NEVER || j->end_ms == AGAIN_NEVER)
+			continue;
+		jct[f->jobs++] = end - j->submit_ms;
+		sum += (double)(end - j->submit_ms);
+		wait += (double)(start - j->submit_ms);
+		most = start - j->submit_ms > most ? start - j->submit_ms : most;
+		first = j->submit_ms < first ? j->submit_ms : first;
+		last = end > last ? end : last;
+		busy += (double)j->run_ms * (double)j->gpus;
+	}
+	qsort(jct, f->jobs, sizeof *jct, by_size);
+	f->p50_jct = percentile(jct, f->jobs, 50);
+	f->p95_jct = percentile(jct, f->jobs, 95);
+	f->p99_jct = percentile(jct, f->jobs, 99);
+	f->max_wait = (double)most / 1000;
+	if (f->jobs) {
+		double there = capacity_in(w, first, last);
+
+		f->avg_jct = sum / (double)f->jobs / 1000;
+		f->avg_wait = wait / (double)f->jobs / 1000;
+		f->makespan = (double)(last - first) / 1000;
+		f->utilization = there > 0 ? busy / there : 0;
+	}
+	free(jct);
+}
+
+static int by_submit(const void *a, const void *b)
+{
+	const struct again_job *x = a, *y = b;
+
+	if (x->submit_ms != y->submit_ms)
+		return x->submit_ms < y->submit_ms ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void collect(struct whatif *w, struct again_result *r)
+{
+	struct one *o, *tmp;
+
+	r->jobs = mem_alloc(HASH_COUNT(w->jobs), sizeof *r->jobs);
+	HASH_ITER (hh, w->jobs, o, tmp) {
+		if (o->before) {
+			r->before++;
+			again_names_free(o->j.nodes, o->j.n_nodes);
+			continue;
+		}
+		if (!o->ended)
+			o->j.was_ms = AGAIN_NEVER;
+		r->unfinished += !o->ended;
+		r->dropped += o->ended && o->j.end_ms == AGAIN_NEVER;
+		r->jobs[r->n++] = o->j;
+	}
+	qsort(r->jobs, r->n, sizeof *r->jobs, by_submit);
+	r->node_names = w->names;
+	w->names = NULL;
+	r->nodes = w->most_nodes;
+	r->gpus = w->most_gpus;
+	figures(w, r, 0, &r->is);
+	figures(w, r, 1, &r->was);
+}
+
+static void names_free(char **names)
+{
+	for (char **n = names; n && *n; n++)
+		free(*n);
+	free(names);
+}
+
+static void whatif_fini(struct whatif *w, int all)
+{
+	struct one *o, *tmp;
+	struct size *z, *ztmp;
+
+	HASH_ITER (hh, w->jobs, o, tmp) {
+		HASH_DELETE(hh, w->jobs, o);
+		if (all)
+			again_names_free(o->j.nodes, o->j.n_nodes);
+		free(o);
+	}
+	HASH_ITER (hh, w->sizes, z, ztmp) {
+		HASH_DELETE(hh, w->sizes, z);
+		free(z);
+	}
+	names_free(w->names);
+	free(w->due);
+	free(w->changes);
+}
+
+int again_simulate(const struct again_conf *c, const char *text, size_t n, struct again_result *out,
+                   struct again_mistake *m)
+{
+	struct whatif w = {.conf = c};
+	int rc = learn_all(&w, text, n, m);
+
+	*out = (struct again_result){0};
+	if (rc == 0)
+		rc = run(&w, text, n, m);
+	if (rc == 0)
+		collect(&w, out);
+	whatif_fini(&w, rc < 0);
+	return rc;
+}
+
+void again_result_fini(struct again_result *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		again_names_free(r->jobs[i].nodes, r->jobs[i].n_nodes);
+	free(r->jobs);
+	names_free(r->node_names);
+	*r = (struct again_result){0};
+}
