@@ -33,6 +33,7 @@ void alloc_open(struct core *c)
 	c->sched = sched_create();
 	sched_policy_set(c->sched, &policy);
 	sched_now(c->sched, sched_time(c));
+	history_open(c);
 }
 
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec)
@@ -159,6 +160,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	wishes_init(c, &w, spec, NULL, owner);
 	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
 		w.in.n_after = 0;
+	history_note(c, "try");
 	sched_job_add(c->sched, &w.in);
 	sched_explain(c->sched, w.in.id, r);
 	if (r->why != SCHED_DEPENDS && try_now(c, w.in.id, f))
@@ -166,6 +168,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	else if (r->why != SCHED_DEPENDS)
 		forecast(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
+	history_note(c, "tried");
 	c->sched_dirty = 1;
 	wishes_fini(&w);
 }

@@ -70,6 +70,8 @@ void named_change(struct call *c, struct io *io, enum request_op op, const char 
                   const char *const *keys);
 void named_request(struct call *c, struct io *io, enum request_op op);
 void api_cost(struct call *c, struct io *io);
+void api_trace(struct call *c, struct io *io);
+void api_trace_part(struct call *c, struct io *io);
 void api_budgets(struct call *c, struct io *io);
 void api_budget_set(struct call *c, struct io *io);
 void api_budget_rm(struct call *c, struct io *io);

@@ -83,6 +83,7 @@ void core_destroy(struct core *c)
 	budgets_clear(c);
 	learned_clear(c);
 	sched_destroy(c->sched);
+	history_fini(c);
 	free(c->askable);
 	free(c->heap);
 	free(c->avoiders);

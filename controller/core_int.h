@@ -280,6 +280,7 @@ struct core {
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
+	struct history *history; /* history.c */
 	uint64_t n_passes,
 	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
@@ -389,6 +390,11 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
                struct sched_forecast *f);
 void alloc_open(struct core *c); /* a library without jobs */
 uint64_t sched_time(const struct core *c);
+/* history.c: what the library is told goes on record. */
+void history_open(struct core *c); /* a new part, of c->sched; what was not written of the last is dropped */
+void history_note(struct core *c, const char *word);              /* a line of its own */
+int history_write(struct core *c, struct store_txn *t, int must); /* 1: something was written */
+void history_fini(struct core *c);
 /* How long the scheduler believes that a job may run: its time limit and the grace time. */
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec);
 void schedule(struct core *c);

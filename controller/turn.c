@@ -522,6 +522,7 @@ void turn_commit(struct core *c)
 	usage_write(c);
 	t = c->now;
 	write_rows(c);
+	t->n += (size_t)history_write(c, t->txn, t->n > 0);
 	c->now = NULL;
 	if (!t->n) { /* only answers and orders that nothing new explains */
 		turn_release(c, t);

@@ -39,6 +39,16 @@ static const char *const op_sql[OP_SQL] = {
     [OP_RESERVATION_DEL] = "DELETE FROM reservation WHERE name = ?",
     [OP_BUDGET] = "INSERT OR REPLACE INTO budget VALUES (?,?,?)",
     [OP_BUDGET_DEL] = "DELETE FROM budget WHERE path = ?",
+    [OP_HISTORY_BEGIN] =
+        "INSERT INTO history (part, at_us, bytes, text) SELECT coalesce(max(part), 0) + 1, ?1, "
+        "length(CAST(?2 AS BLOB)), ?2 FROM history",
+    [OP_HISTORY] = "INSERT INTO history (part, at_us, bytes, text) SELECT coalesce((SELECT part FROM history "
+                   "ORDER BY id DESC LIMIT 1), 1), ?1, length(CAST(?2 AS BLOB)), ?2",
+    /* Whole parts, the oldest first, but never the last. */
+    [OP_HISTORY_OLD] = "DELETE FROM history WHERE part < (SELECT max(part) FROM history) AND part IN (SELECT "
+                       "part FROM (SELECT "
+                       "part, sum(sum(bytes)) OVER (ORDER BY part DESC) AS total FROM history GROUP BY part) "
+                       "WHERE total > ?)",
     [OP_RUN_INFO] = "INSERT OR REPLACE INTO run_info VALUES (?,?,?,?,?)",
 };
 

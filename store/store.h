@@ -68,7 +68,11 @@ void store_txn_usage(struct store_txn *t, const struct usage_row *r);
 void store_txn_instance(struct store_txn *t, const char *name, const char *own);
 void store_txn_reservation(struct store_txn *t, const struct reservation_row *r);
 void store_txn_reservation_del(struct store_txn *t, const char *name);
-void store_txn_budget(struct store_txn *t, const struct budget_row *r);          /* uusd 0 removes */
+void store_txn_budget(struct store_txn *t, const struct budget_row *r); /* uusd 0 removes */
+/* Lines of the scheduler's record, of the part that began last or (begins) of a new one. */
+void store_txn_history(struct store_txn *t, int begins, uint64_t at_us, const char *text, size_t n);
+/* The oldest parts go until at most so many bytes are left; the last part stays. */
+void store_txn_history_old(struct store_txn *t, uint64_t keep_bytes);
 void store_txn_setting(struct store_txn *t, const char *key, const char *value); /* value NULL removes */
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text);
@@ -256,6 +260,10 @@ struct cost_filter {
 	uint32_t limit; /* rows; 0 = 100, at most 1,000 */
 };
 cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *f, struct err *e);
+/* Parts of the scheduler's record, oldest first; {"part", "texts", "next"}: lines of one, from the row behind
+ * `after` on, some `most` bytes; next null: that is all so far. */
+cJSON *store_history_parts(struct store_reader *r, struct err *e);
+cJSON *store_history_lines(struct store_reader *r, uint64_t part, uint64_t after, size_t most, struct err *e);
 /* Newest artifact of a kind: digest/uri into *out (artifact_row_fini), ERR_NOT_FOUND; one of our own that was
  * taken away: as store_check_kept. */
 int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,

@@ -42,6 +42,9 @@ enum op_kind {
 	OP_RESERVATION_DEL,
 	OP_BUDGET,
 	OP_BUDGET_DEL,
+	OP_HISTORY_BEGIN,
+	OP_HISTORY,
+	OP_HISTORY_OLD,
 	OP_SQL, /* the kinds above are one statement each, the ones below are code */
 	OP_METRIC = OP_SQL,
 	OP_DROP,

@@ -380,6 +380,21 @@ void store_txn_budget(struct store_txn *t, const struct budget_row *r)
 	end(t);
 }
 
+void store_txn_history(struct store_txn *t, int begins, uint64_t at_us, const char *text, size_t n)
+{
+	begin(t, begins ? OP_HISTORY_BEGIN : OP_HISTORY, 0);
+	put_u(t, at_us);
+	put_bytes(t, PARAM_TEXT, text, n);
+	end(t);
+}
+
+void store_txn_history_old(struct store_txn *t, uint64_t keep_bytes)
+{
+	begin(t, OP_HISTORY_OLD, 0);
+	put_u(t, keep_bytes);
+	end(t);
+}
+
 void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 {
 	begin(t, value ? OP_SETTING : OP_SETTING_DEL, 0);

@@ -12,9 +12,11 @@
 #include "agent/session.h"
 #include "common/json.h"
 #include "common/wire.h"
+#include "scheduler/sim/again.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- orders ----------------------------------------------------------------------------------------------
@@ -592,6 +594,61 @@ static void check_clocks(void)
 	}
 }
 
+/* ---- the scheduler's record -------------------------------------------------------------------- */
+
+/* All lines of a part, malloc'ed; NULL: the store does not give them. */
+static char *part_text(uint64_t part)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	uint64_t after = 0;
+
+	while (f) {
+		cJSON *page = store_history_lines(sim->w->reader, part, after, 1000, NULL), *piece;
+		const cJSON *next = cJSON_GetObjectItemCaseSensitive(page, "next");
+
+		cJSON_ArrayForEach (piece, cJSON_GetObjectItemCaseSensitive(page, "texts"))
+			fputs(piece->valuestring, f);
+		after = cJSON_IsNumber(next) ? (uint64_t)next->valuedouble : 0;
+		cJSON_Delete(page);
+		if (!after)
+			break;
+	}
+	if (f)
+		fclose(f);
+	return text;
+}
+
+/* Each part of the record, told to the library again, gives the same decisions, and can be simulated. */
+static void told_again(void)
+{
+	cJSON *all = store_history_parts(sim->w->reader, NULL), *p;
+	static const struct again_conf same;
+
+	if (!cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(all, "parts")))
+		sim_bad("the scheduler's record is empty");
+	cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(all, "parts")) {
+		uint64_t part = (uint64_t)cJSON_GetObjectItemCaseSensitive(p, "part")->valuedouble;
+		char *text = part_text(part);
+		struct again_compared r = {0};
+		struct again_result would = {0};
+		struct again_mistake m = {0};
+
+		if (!text || again_compare(&same, text, strlen(text), &r, &m) < 0 ||
+		    again_simulate(&same, text, strlen(text), &would, &m) < 0)
+			sim_bad("part %llu of the record: line %zu: %s", (unsigned long long)part, m.line, m.what);
+		else if (r.differs)
+			sim_bad("part %llu of the record: after %zu starts job %llu was started, the library takes %llu",
+			        (unsigned long long)part, r.starts, (unsigned long long)r.was.job,
+			        (unsigned long long)r.is.job);
+		again_compared_fini(&r);
+		again_result_fini(&would);
+		free(text);
+	}
+	cJSON_Delete(all);
+}
+
 void sim_check_end(void)
 {
 	const char *why = restless();
@@ -624,6 +681,8 @@ void sim_check_end(void)
 	nothing_forgotten();
 	if (!sim->bad[0] && world_verify(sim->w) != 0)
 		sim_bad("the store does not verify");
+	if (!sim->bad[0])
+		told_again();
 }
 
 void sim_check_fini(void)
