@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct verb *const verb_lists[] = {
-    verbs_submit,  verbs_jobs,   verbs_show,     verbs_wait,       verbs_logs,  verbs_events,    verbs_data,
-    verbs_metrics, verbs_change, verbs_diff,     verbs_cluster,    verbs_queue, verbs_instances, verbs_cost,
-    verbs_reserve, verbs_local,  verbs_simulate, verbs_completion, NULL};
+const struct verb *const verb_lists[] = {verbs_submit,    verbs_jobs,   verbs_show,       verbs_wait,
+                                         verbs_logs,      verbs_events, verbs_data,       verbs_metrics,
+                                         verbs_change,    verbs_diff,   verbs_cluster,    verbs_queue,
+                                         verbs_instances, verbs_cost,   verbs_reserve,    verbs_local,
+                                         verbs_simulate,  verbs_trace,  verbs_completion, NULL};
 
 int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...)
 {

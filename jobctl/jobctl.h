@@ -47,7 +47,7 @@ extern const struct verb
 extern const struct verb verbs_submit[], verbs_jobs[], verbs_show[], verbs_change[], verbs_logs[],
     verbs_data[], verbs_metrics[], verbs_diff[], verbs_queue[], verbs_instances[], verbs_cost[],
     verbs_reserve[], verbs_wait[], verbs_events[], verbs_cluster[], verbs_local[], verbs_simulate[],
-    verbs_completion[];
+    verbs_trace[], verbs_completion[];
 
 struct client *ctx_client(struct ctx *c); /* NULL: ctx->err is set */
 int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,9 +1,10 @@
 /*
- * simulate: `jobctl simulate TRACE.csv`: reads a trace, runs it through the scheduler library, prints the
- * figures.
+ * simulate: `jobctl simulate TRACE`: reads a trace, runs it through the scheduler library, prints the
+ * figures. A record of a cluster is replay.c's.
  *
  * No controller is asked. The same trace and options give the same bytes, but for wall_s, which stands last.
  */
+#include "jobctl/simulate.h"
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/strutil.h"
@@ -106,8 +107,7 @@ static int load(struct ctx *c, const char *path, struct trace *t)
 	               m.field ? m.field : "", m.field ? ": " : "", m.what);
 }
 
-/* The shortest text that reads back as the same number, and never one of another locale. */
-static cJSON *number(double v)
+cJSON *simulate_number(double v)
 {
 	char text[40];
 
@@ -119,7 +119,7 @@ static cJSON *number(double v)
 	return cJSON_CreateRaw(text);
 }
 
-static cJSON *whole(uint64_t v)
+cJSON *simulate_whole(uint64_t v)
 {
 	char text[24];
 
@@ -133,25 +133,25 @@ static cJSON *report(const struct sim_conf *conf, const struct sim_result *r, do
 
 	cJSON_AddItemToObject(o, "policy", cJSON_CreateString(sim_policy_name(conf->policy)));
 	cJSON_AddItemToObject(o, "estimate", cJSON_CreateString(sim_estimate_name(conf->estimate)));
-	cJSON_AddItemToObject(o, "nodes", whole(conf->nodes));
-	cJSON_AddItemToObject(o, "gpus_per_node", whole(conf->gpus_per_node));
-	cJSON_AddItemToObject(o, "speedup", whole(conf->speedup));
-	cJSON_AddItemToObject(o, "jobs", whole(r->n));
-	cJSON_AddItemToObject(o, "dropped", whole(r->dropped));
-	cJSON_AddItemToObject(o, "avg_jct_s", number(r->avg_jct_s));
-	cJSON_AddItemToObject(o, "avg_wait_s", number(r->avg_wait_s));
-	cJSON_AddItemToObject(o, "p50_jct_s", whole(r->p50_jct_s));
-	cJSON_AddItemToObject(o, "p95_jct_s", whole(r->p95_jct_s));
-	cJSON_AddItemToObject(o, "p99_jct_s", whole(r->p99_jct_s));
-	cJSON_AddItemToObject(o, "max_wait_s", whole(r->max_wait_s));
-	cJSON_AddItemToObject(o, "makespan_s", whole(r->makespan_s));
-	cJSON_AddItemToObject(o, "utilization", number(r->utilization));
+	cJSON_AddItemToObject(o, "nodes", simulate_whole(conf->nodes));
+	cJSON_AddItemToObject(o, "gpus_per_node", simulate_whole(conf->gpus_per_node));
+	cJSON_AddItemToObject(o, "speedup", simulate_whole(conf->speedup));
+	cJSON_AddItemToObject(o, "jobs", simulate_whole(r->n));
+	cJSON_AddItemToObject(o, "dropped", simulate_whole(r->dropped));
+	cJSON_AddItemToObject(o, "avg_jct_s", simulate_number(r->avg_jct_s));
+	cJSON_AddItemToObject(o, "avg_wait_s", simulate_number(r->avg_wait_s));
+	cJSON_AddItemToObject(o, "p50_jct_s", simulate_whole(r->p50_jct_s));
+	cJSON_AddItemToObject(o, "p95_jct_s", simulate_whole(r->p95_jct_s));
+	cJSON_AddItemToObject(o, "p99_jct_s", simulate_whole(r->p99_jct_s));
+	cJSON_AddItemToObject(o, "max_wait_s", simulate_whole(r->max_wait_s));
+	cJSON_AddItemToObject(o, "makespan_s", simulate_whole(r->makespan_s));
+	cJSON_AddItemToObject(o, "utilization", simulate_number(r->utilization));
 	if (conf->mttf_hours > 0) {
-		cJSON_AddItemToObject(o, "node_failures", whole(r->node_failures));
-		cJSON_AddItemToObject(o, "lost_gpu_s", whole(r->lost_gpu_s));
-		cJSON_AddItemToObject(o, "given_up", whole(r->given_up));
+		cJSON_AddItemToObject(o, "node_failures", simulate_whole(r->node_failures));
+		cJSON_AddItemToObject(o, "lost_gpu_s", simulate_whole(r->lost_gpu_s));
+		cJSON_AddItemToObject(o, "given_up", simulate_whole(r->given_up));
 	}
-	cJSON_AddItemToObject(o, "wall_s", number(wall_s));
+	cJSON_AddItemToObject(o, "wall_s", simulate_number(wall_s));
 	return o;
 }
 
@@ -199,6 +199,8 @@ static int write_schedule(const char *path, const struct sim_result *r, struct e
 	return rc;
 }
 
+static const char *const records_only[] = {"compare", "backfill", "weight", "more-nodes", "without", NULL};
+
 static int simulate_exec(struct ctx *c)
 {
 	const struct clock *clock = clock_real();
@@ -210,6 +212,13 @@ static int simulate_exec(struct ctx *c)
 	cJSON *o;
 	int rc = 0;
 
+	if (replay_is(c->args.operand[0]))
+		return replay_exec(c, c->args.operand[0]);
+	for (const char *const *only = records_only; *only; only++)
+		if (args_has(&c->args, *only))
+			return err_set(&c->err, ERR_INVALID,
+			               "--%s is for a record of a cluster that jobctl trace wrote; %s is none", *only,
+			               c->args.operand[0]);
 	if (options(c, &conf) || load(c, c->args.operand[0], &t))
 		return -1;
 	sim_run(&conf, &t, &r);
@@ -230,17 +239,26 @@ static const struct arg_opt opts[] = {
     {"nodes", 'n', "N", "identical nodes"},
     {"gpus-per-node", 'g', "G", "GPUs of each, at most 64"},
     {"policy", 'p', "NAME",
-     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default, conservative"},
-    {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned"},
+     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default, conservative; of a "
+     "record "
+     "live (if not given), fifo, fifo-skip, easy, fair, default, conservative"},
+    {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned; of a record also limits"},
     {"speedup", 0, "X", "divide submit times by this whole number"},
     {"failures", 0, "HOURS", "nodes fail, with this mean time to failure each"},
     {"seed", 0, "NUMBER", "of the failures; 1 when not given"},
     {"svg", 0, "FILE", "a picture: use and queue over time, waiting time by size"},
+    {"compare", 'c', NULL,
+     "of a record: does the library decide what was decided? The exit code is 1 if not"},
+    {"backfill", 0, "easy|none|conservative", "of a record: another setting"},
+    {"weight", 'w', "QUEUE[/@USER]=N", "of a record: another share; may be repeated"},
+    {"more-nodes", 0, "N", "of a record: as if there had been so many more, like the first"},
+    {"without", 0, "NODE", "of a record: as if this one had been drained; may be repeated"},
     {"schedule", 0, "FILE", "start, end and nodes of each job, as CSV"},
     {NULL, 0, NULL, NULL},
 };
 
 const struct verb verbs_simulate[] = {
-    {"simulate", "TRACE.csv", "run a recorded trace through the scheduler", opts, 1, 1, simulate_exec},
+    {"simulate", "FILE", "run a recorded trace, or what jobctl trace wrote, through the scheduler", opts, 1,
+     1, simulate_exec},
     {NULL, NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What runs is what is simulated: four hosts, 200 small jobs of two users with weights 1 to 3, a gang of all nodes in the middle, a drain in the middle.
-# Whatever the timing was: told in its order what hearthd's scheduler was told, the library starts the same jobs in the same order on the same nodes.
+# Whatever the timing was: told in its order what hearthd's scheduler was told (jobctl trace), the library of jobctl simulate starts the same jobs in the same order on the same nodes.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
 why=$(cluster_can)
@@ -10,7 +10,6 @@ if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --
 fi
 JOBS=200
 cluster_up 4 && cluster_hearth --slots 4 --fake-gpus 4 || bail "no cluster"
-again=$TOP_BUILD/tests/programs/sched_again
 db=$CLUSTER/head/data/hearth.db
 chmod 711 "$CLUSTER/head/data"
 cp "$JOBCTL" "$CLUSTER/jobctl"
@@ -29,7 +28,7 @@ sql() { python3 -c 'import sqlite3, sys
 for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute(sys.argv[2]): print(*row)' "$db" "$1"; }
 started() { [ "$(sql "SELECT count(*) FROM event WHERE type = 'placed'")" -ge "$1" ]; }
 all_over() { [ "$(sql "SELECT count(*) FROM job WHERE status NOT IN ('completed', 'failed', 'stopped')")" = 0 ]; }
-starts_again() { python3 "$HEARTH_TOP_SRCDIR/tests/programs/starts_again.py" "$db" "$again" easy "$@" 2>&1; }
+simulate() { hearth simulate "$CLUSTER/trace" "$@" 2>&1; } # what it prints
 
 hearth queue set default/@daemon weight=3 >/dev/null
 hearth queue set default/@nobody weight=1 >/dev/null
@@ -61,10 +60,42 @@ is "$(sql "SELECT count(*) FROM event WHERE type = 'placed'")" $((JOBS + 2)) "ea
 left=$(sql "SELECT count(*) FROM event WHERE type = 'placed' AND id > (SELECT id FROM event WHERE type = 'placed' AND job = $gang)")
 ok "the gang did not starve: $left of the jobs that came after it started after it" test "$left" -ge 20
 
-said=$(starts_again)
-is "$said" "$((JOBS + 2)) starts, as the library says" "order and nodes of all starts are those of the library on the same input"
+ok "what the scheduler was told is written to a file" hearth trace -o "$CLUSTER/trace"
+said=$(simulate --compare --json)
+is "$(jq -c .compare <<<"$said")" "{\"equal\":true,\"starts\":$((JOBS + 2))}" "order and nodes of all starts are those of the library on the same input"
+is "$(jq -c '[.policy, .nodes, .gpus, .jobs, .dropped, .unfinished]' <<<"$said")" "[\"live\",4,16,$((JOBS + 2)),0,0]" "the simulation runs the same jobs on the same nodes"
+ok "takes as long as it took, give or take what starts cost" jq -e '.makespan_s < 3 * .recorded.makespan_s + 60 and .avg_jct_s > 0.3 and .recorded.avg_jct_s > 0.3' <<<"$said"
 # The comparison can fail: with other weights the library would have chosen others.
-like "$(starts_again default/@daemon=1 default/@nobody=3)" "start [0-9]+ of $((JOBS + 2)): the cluster started" "with weights of 3 to 1 they would not be"
+said=$(simulate --compare -w default/@daemon=1 -w default/@nobody=3)
+code=$?
+is "$code" 1 "with weights of 3 to 1 the starts would not be the same"
+like "$(tr '\n' ' ' <<<"$said")" "after [0-9]+ equal starts, at .*recorded: job [0-9]+ on host.*here: job" "and which is the first"
+many=$(simulate --more-nodes 96 --json | jq .avg_wait_s)
+ok "with 100 nodes jobs would wait less: $many s" jq -e ".recorded.avg_wait_s > $many and .avg_wait_s > $many" <<<"$(simulate --json)"
+
+is "$(hearth trace --list --json | jq -c '.parts | map(.part)')" "[1]" "one part since hearthd began"
+like "$(hearth trace --list)" "^ +1  20.*[0-9]$" "which people can read"
+hearth trace | cmp -s - "$CLUSTER/trace"
+is "$?" 0 "to standard output it is the same"
+said=$(hearth trace --part 9 2>&1)
+is "$?" 3 "another part is not there"
+like "$said" 'no part "9" ' "and it is said"
+refused() { # WHAT-IT-SAYS OPTIONS...: of the record
+	local say=$1
+	shift
+	said=$(simulate "$@")
+	is "$?" 2 "$*: refused"
+	like "$said" "$say" "with a reason"
+}
+refused "is for traces in CSV.*--more-nodes" --nodes 4
+refused "'sjf' is not for the record of a cluster" --policy sjf
+refused "did you mean easy" --backfill eazy
+refused "it goes without --policy" --policy fair --backfill none
+refused "expected QUEUE=N" -w default
+refused "no node is called host7.*did you mean host" --without host7
+for policy in fifo fifo-skip easy fair default conservative; do
+	ok "and under $policy" jq -e ".jobs == $((JOBS + 2))" <<<"$(simulate --policy $policy --json)"
+done
 
 cluster_clean
 cluster_down
