@@ -3,8 +3,8 @@
  *
  * A step takes the events above the mark, gathers their jobs, writes those jobs' rows in order of their ids
  * and moves the mark, in one transaction: after a crash it begins again where the mark stands, and doing a
- * job twice gives the same rows. What a specification says (name, owner, hyperparameters) never changes, so
- * it is read once a job; tags are read again when the job has changes of tags. Summaries of metrics have a
+ * job twice gives the same rows. Hyperparameters never change, so the specification is read once a job; a job
+ * may get another name; tags are read again when the job has changes of tags. Summaries of metrics have a
  * list of their own (metric_dirty), as points come without events. The end of a job also merges its series
  * and enters it among those that retention looks at.
  */
@@ -48,7 +48,9 @@ static const char *const sqls[P_N] = {
               "s.id = job.id), "
               "ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0), "
               "EXISTS (SELECT 1 FROM job_ix i WHERE i.job = job.id), "
-              "EXISTS (SELECT 1 FROM tag t WHERE t.job = job.id) FROM job WHERE id = ?",
+              "EXISTS (SELECT 1 FROM tag t WHERE t.job = job.id), "
+              "EXISTS (SELECT 1 FROM job_ix i WHERE i.job = job.id AND i.owner IS job.owner AND i.name IS "
+              "job.name AND i.experiment IS job.experiment) FROM job WHERE id = ?",
     [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
     [P_HP_NUM] = "INSERT OR IGNORE INTO hp_num VALUES (?,?,?)",
     [P_HP_TEXT] = "INSERT OR IGNORE INTO hp_text VALUES (?,?,?)",
@@ -236,10 +238,10 @@ static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *
 		spec = text ? cJSON_Parse(text) : NULL; /* was looked at closely when it was submitted */
 		rc = put_tags(s, job, spec, known, changed, e);
 	}
-	if (rc == 0 && !known) {
+	if (rc == 0 && !known)
 		add_hps(s, job, spec);
+	if (rc == 0 && !sqlite3_column_int(row, 10))
 		rc = put_ix(s, job, row, e);
-	}
 	cJSON_Delete(spec);
 	if (rc < 0)
 		return -1;

@@ -1,5 +1,6 @@
 /* lists of jobs: filters, pages, projections and their tail; retention; readers in other threads. */
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,49 @@ static void end_job(struct kit *k, uint64_t id, uint64_t ended_us, int pinned)
 	put_job(t, &r, "ended");
 	store_txn_artifact(t, &a);
 	commit(k, t);
+}
+
+/* The search tables know a job already when it gets another name. */
+static void test_renamed(void)
+{
+	struct kit k;
+	struct store_reader *r;
+	struct store_txn *t = store_txn_new();
+	struct job_row row = kit_job(7);
+	uint64_t job = 0;
+	sqlite3 *db;
+	struct err e;
+
+	kit_open(&k, "renamed");
+	fill(&k);
+	kit_wait_projected(&k);
+	row.name = C("renamed");
+	row.owner = C("alice");
+	row.experiment = C("exp-0");
+	put_job(t, &row, "changed");
+	commit(&k, t);
+	kit_wait_projected(&k);
+	r = kit_reader(&k);
+	is_str(ids(r, &(struct job_filter){.name = "renamed"}), "7", "found by its new name");
+	is_str(ids(r, &(struct job_filter){.name = "special"}), "8", "not by the old one");
+	is_str(ids(r, &(struct job_filter){.name = "ren*", .owner = "alice"}), "7", "by a pattern and its owner");
+	ok(store_job_by_name(r, NULL, "renamed", 0, &job, &e) == 0 && job == 7, "by its name alone");
+	ok(store_job_by_name(r, "alice", "special", 0, &job, &e) < 0, "the old one is nobody's");
+	store_reader_close(r);
+	kit_close(&k);
+	/* As a store before migration 14 left it. */
+	if (sqlite3_open(k.path, &db) != SQLITE_OK ||
+	    sqlite3_exec(
+	        db, "UPDATE job_ix SET name = 'special' WHERE job = 7; DELETE FROM migration WHERE number = 14",
+	        NULL, NULL, NULL) != SQLITE_OK)
+		tap_bail("%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+	kit_reopen(&k);
+	r = kit_reader(&k);
+	is_str(ids(r, &(struct job_filter){.name = "ren*"}), "7", "a migration mends an old entry");
+	is_str(ids(r, &(struct job_filter){.name = "run-6*"}), "60 6", "others are as they were");
+	store_reader_close(r);
+	kit_close(&k);
 }
 
 static void test_retention(void)
@@ -434,6 +478,7 @@ static void test_readers(void)
 int main(void)
 {
 	test_filters();
+	test_renamed();
 	test_retention();
 	test_gone();
 	test_pin_first();
