@@ -149,17 +149,23 @@ static int has(const char *dir, const char *file)
 /* ---- making
  * ------------------------------------------------------------------------------------------------ */
 
-/* A new cpuset of version 1 is empty, and nothing can be put in it before it has CPUs and memory nodes. */
-static void inherit_cpuset(const char *parent, const char *dir)
+/* A new cpuset of version 1 is empty, and nothing can be put in it before it has CPUs and memory nodes. -1:
+ * it has not got them. */
+static int inherit_cpuset(const char *parent, const char *dir)
 {
 	static const char *const files[] = {"cpuset.cpus", "cpuset.mems"};
 
 	for (int i = 0; i < 2; i++) {
-		cleanup_free char *value = get(parent, files[i]);
+		cleanup_free char *value = get(parent, files[i]), *now = NULL;
+		int why = value && put(dir, files[i], value) < 0 ? errno : ENOENT;
 
-		if (value)
-			put(dir, files[i], value);
+		now = get(dir, files[i]);
+		if (!now || *now == '\n' || !*now) {
+			errno = why;
+			return -1;
+		}
 	}
+	return 0;
 }
 
 static void enable_children(const char *dir)
@@ -171,20 +177,30 @@ static void enable_children(const char *dir)
 	put(dir, "cgroup.subtree_control", "+pids");
 }
 
+static char *make_folder(enum cg_kind kind, const char *dir, const char *name)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+	int why = 0;
+
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+		why = errno;
+	} else if (kind == CG_CPUSET && inherit_cpuset(dir, path) < 0) {
+		why = errno;
+		rmdir(path); /* what nothing can be put in would only fail the launch */
+	}
+	if (!why)
+		return path;
+	free(path);
+	errno = why;
+	return NULL;
+}
+
 /* One level: DIR/NAME. The owner of another launch may be removing an empty level at the same time. */
 static char *make_level(enum cg_kind kind, const char *dir, const char *name)
 {
-	char *path = xasprintf("%s/%s", dir, name);
-
 	if (kind == CG_V2)
 		enable_children(dir);
-	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-		free(path);
-		return NULL;
-	}
-	if (kind == CG_CPUSET)
-		inherit_cpuset(dir, path);
-	return path;
+	return make_folder(kind, dir, name);
 }
 
 /* Below what an earlier launch has made ready: the levels above need no look then. NULL: it went with its
@@ -192,18 +208,8 @@ static char *make_level(enum cg_kind kind, const char *dir, const char *name)
 static char *make_quick(enum cg_kind kind, const struct cg_layout *l, const char *node, const char *name)
 {
 	const char *of_node = l->of_node[kind], *end = of_node ? strrchr(of_node, '/') : NULL;
-	char *path;
 
-	if (!end || strcmp(end + 1, node) != 0)
-		return NULL;
-	path = xasprintf("%s/%s", of_node, name);
-	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-		free(path);
-		return NULL;
-	}
-	if (kind == CG_CPUSET)
-		inherit_cpuset(of_node, path);
-	return path;
+	return end && strcmp(end + 1, node) == 0 ? make_folder(kind, of_node, name) : NULL;
 }
 
 static char *make_dir(enum cg_kind kind, struct cg_layout *l, const char *node, const char *name)
@@ -217,6 +223,10 @@ static char *make_dir(enum cg_kind kind, struct cg_layout *l, const char *node, 
 		dir = of_node ? make_level(kind, of_node, name) : NULL;
 		if (!dir && errno != ENOENT)
 			tries = 10;
+		if (!dir && of_node)
+			rmdir(of_node); /* unless other launches are in it */
+		if (!dir && hearth)
+			rmdir(hearth);
 		free(l->of_node[kind]);
 		l->of_node[kind] = of_node;
 	}
@@ -302,8 +312,12 @@ static void limit_pids(const struct cgroup *cg, const struct cg_limits *lim, str
 	const char *dir = cg->dir[CG_PIDS] ? cg->dir[CG_PIDS] : cg->dir[CG_V2];
 	char value[16];
 
-	if (!lim->pids_max || !dir || !has(dir, "pids.max"))
+	if (!lim->pids_max)
 		return;
+	if (!dir || !has(dir, "pids.max")) {
+		strv_add(notes, "number of processes is not limited: no pids controller");
+		return;
+	}
 	snprintf(value, sizeof(value), "%u", lim->pids_max);
 	if (put(dir, "pids.max", value) < 0)
 		note(notes, "number of processes is not limited");
@@ -361,7 +375,16 @@ void cgroup_save(const struct cgroup *cg, struct strv *out)
 		strv_add(out, "memory_limited");
 }
 
-int cgroup_load_line(struct cgroup *cg, const char *line)
+/* BASE/hearth/NODE/NAME, as make_dir makes it. */
+static int is_of_launch(const char *dir, const char *name)
+{
+	const char *ours = strstr(dir, "/hearth/"), *last = strrchr(dir, '/');
+
+	return *dir == '/' && ours && last > ours + 7 && last[1] && (!name || strcmp(last + 1, name) == 0) &&
+	       !strstr(dir, "/../");
+}
+
+int cgroup_load_line(struct cgroup *cg, const char *name, const char *line)
 {
 	size_t n;
 
@@ -374,7 +397,8 @@ int cgroup_load_line(struct cgroup *cg, const char *line)
 	line += 7;
 	for (int i = 0; i < CG_N; i++) {
 		n = strlen(kinds[i]);
-		if (strncmp(line, kinds[i], n) == 0 && line[n] == ' ' && line[n + 1] == '/' && !cg->dir[i]) {
+		if (strncmp(line, kinds[i], n) == 0 && line[n] == ' ' && is_of_launch(line + n + 1, name) &&
+		    !cg->dir[i]) {
 			cg->dir[i] = xstrdup(line + n + 1);
 			return 0;
 		}

@@ -55,7 +55,9 @@ void cgroup_fini(struct cgroup *cg); /* memory only */
 
 /* Lines "KIND PATH" for the record of a launch, and back. */
 void cgroup_save(const struct cgroup *cg, struct strv *out);
-int cgroup_load_line(struct cgroup *cg, const char *line); /* 0 it was one */
+/* 0 it was one. A folder that is not that of a launch of this name is none: what is in it is killed and
+ * removed one day. name NULL: of any launch. */
+int cgroup_load_line(struct cgroup *cg, const char *name, const char *line);
 
 void cgroup_procs_files(const struct cgroup *cg, struct strv *out); /* where a process writes itself in */
 void cgroup_oom_files(const struct cgroup *cg, struct strv *out);

@@ -71,7 +71,7 @@ static int save(const struct container *c, int making, struct err *e)
 	return rc;
 }
 
-static int load(struct container *c, struct err *e)
+static int load(struct container *c, const char *name, struct err *e)
 {
 	char *text, *save_ptr = NULL;
 	size_t n;
@@ -88,8 +88,8 @@ static int load(struct container *c, struct err *e)
 			strv_add(&c->notes, line + 5);
 		else if (strncmp(line, "holder ", 7) == 0)
 			sscanf(line + 7, "%d %" SCNu64 " %39s", &h->pid, &h->start_ticks, h->boot_id);
-		else
-			cgroup_load_line(&c->cg, line);
+		else if (cgroup_load_line(&c->cg, name, line) < 0)
+			strv_addf(&c->notes, "its record has a line that is none: %.100s", line);
 	}
 	free(text);
 	return making ? err_set(e, ERR_NOT_FOUND, "%s: was never finished", c->record) : 0;
@@ -337,7 +337,7 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 {
 	struct container *c = blank(env, p, on_limit, arg);
 
-	if (load(c, e) < 0) {
+	if (load(c, p->name, e) < 0) {
 		container_forget(c);
 		return NULL;
 	}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/launch.h"
+#include "agent/user.h"
 #include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/json.h"
@@ -96,7 +97,8 @@ static int load_phases(struct launch *l, const cJSON *o, struct err *e)
 		struct lphase ph = {0};
 		const char *name = NULL;
 
-		if (l->n_phases == LAUNCH_PHASES_MAX || json_get_str(p, "phases", "name", &name, e) < 0 || !name ||
+		if (l->n_phases == LAUNCH_PHASES_MAX || !cJSON_IsObject(p) ||
+		    json_get_str(p, "phases", "name", &name, e) < 0 || !name ||
 		    get_u64(p, "started_us", &ph.started_us, e) < 0 || get_u64(p, "ended_us", &ph.ended_us, e) < 0)
 			return err_set(e, ERR_PROTOCOL, "phases are spoilt");
 		ph.name = xstrdup(name);
@@ -146,14 +148,6 @@ static int load_user(struct launch *l, const cJSON *o, struct err *e)
 	return load_groups(&l->user, groups, e);
 }
 
-static void take_str(char **to, const char *s)
-{
-	if (!s)
-		return;
-	free(*to);
-	*to = xstrdup(s);
-}
-
 static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct err *e)
 {
 	const char *boot = "", *text = NULL, *venv = NULL, *reason = NULL;
@@ -173,23 +167,58 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0 ||
 	    load_user(l, o, e) < 0)
 		return -1;
-	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED)
-		return err_set(e, ERR_PROTOCOL, "state %" PRIu64, state);
+	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED || cls > RC_COST || grace > UINT32_MAX)
+		return err_set(e, ERR_PROTOCOL, "state %" PRIu64 ", class %" PRIu64 " or grace is spoilt", state,
+		               cls);
 	l->state = (enum launch_state)state;
 	l->cls = (enum reason_class)cls;
 	l->grace_ms = (uint32_t)grace;
 	l->releases_open = releasing ? 1 : 0;
-	take_str(&l->text, text);
-	take_str(&l->venv_bin, venv);
-	take_str(&l->kill_reason, reason);
+	l->text = xstrdup(text ? text : "");
+	l->venv_bin = xstrdup(venv);
+	l->kill_reason = xstrdup(reason);
 	*same_boot = !strcmp(boot, l->a->boot_id);
 	return 0;
+}
+
+static void loaded_fini(struct launch *l)
+{
+	for (unsigned i = 0; i < l->n_phases; i++)
+		free(l->phases[i].name);
+	user_fini(&l->user);
+	free(l->text);
+	free(l->venv_bin);
+	free(l->kill_reason);
+}
+
+/* What is in both goes from one to the other. */
+static void take(struct launch *l, const struct launch *from)
+{
+	loaded_fini(l);
+	memcpy(l->phases, from->phases, sizeof(l->phases));
+	l->n_phases = from->n_phases;
+	l->user = from->user;
+	l->text = from->text;
+	l->venv_bin = from->venv_bin;
+	l->kill_reason = from->kill_reason;
+	l->state = from->state;
+	l->cls = from->cls;
+	l->epoch = from->epoch;
+	l->going = from->going;
+	l->stopping = from->stopping;
+	l->grace_ms = from->grace_ms;
+	l->kill_deadline_us = from->kill_deadline_us;
+	l->collecting = from->collecting;
+	l->keep = from->keep;
+	l->releases_open = from->releases_open;
+	l->removing = from->removing;
 }
 
 int launch_load(struct launch *l, int *same_boot, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
 	cleanup_free char *text = NULL;
+	struct launch new = {.a = l->a, .epoch = l->epoch};
 	cJSON *o;
 	size_t n;
 	int rc;
@@ -197,7 +226,11 @@ int launch_load(struct launch *l, int *same_boot, struct err *e)
 	if (fs_read_file(path, LIFE_MAX, &text, &n, e) < 0)
 		return -1;
 	o = json_parse(text, n, e);
-	rc = o ? load_from(l, o, same_boot, e) : -1;
+	rc = o ? load_from(&new, o, same_boot, e) : -1;
 	cJSON_Delete(o);
+	if (rc == 0)
+		take(l, &new);
+	else
+		loaded_fini(&new);
 	return rc < 0 ? err_wrap(e, "%s", path) : 0;
 }

@@ -257,7 +257,7 @@ struct limits *limits_start(const struct limits_params *p, struct err *e)
 	/* The thread's own copy: the launch's may be removed while it looks. */
 	cgroup_save(p->cg, &lines);
 	for (size_t i = 0; i < lines.n; i++)
-		cgroup_load_line(&w->cg, lines.v[i]);
+		cgroup_load_line(&w->cg, NULL, lines.v[i]);
 	strv_fini(&lines);
 	l = xcalloc(1, sizeof(*l));
 	l->workers = workers_create(p->loop);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES (1024u * 1024)
+#define BLANKS         " \t\r\n" /* a vertical tab or a form feed is part of a word, as in a shell */
 
 struct word {
 	char *text; /* as long as the whole line */
@@ -69,7 +70,7 @@ static const char *single_quoted(const char *p, struct word *w)
 static const char *take_word(const char *p, struct word *w, struct err *e)
 {
 	*w = (struct word){.text = w->text};
-	while (p && *p && !isspace((unsigned char)*p) && *p != ';') {
+	while (p && *p && !strchr(BLANKS ";", *p)) {
 		if (*p == '"') {
 			p = double_quoted(p + 1, w);
 		} else if (*p == '\'') {
@@ -120,7 +121,7 @@ static int split(const char *p, struct word *w, struct strv *out, struct err *e)
 	int expands = 0;
 
 	for (;;) {
-		p += strspn(p, " \t\r\n");
+		p += strspn(p, BLANKS);
 		if (!*p)
 			break;
 		if (*p == ';') {

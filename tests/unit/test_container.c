@@ -116,23 +116,29 @@ static void test_layout(void)
 
 static void test_record(void)
 {
+	static const char *const others[] = {"", "cgroup pids /", "cgroup pids /sys/fs/cgroup/pids/system.slice",
+	                                     "cgroup pids /a/hearth/n/17.3",
+	                                     "cgroup pids /a/hearth/n/../../17.2"};
 	struct cgroup cg = {.memory_limited = 1}, back = {0};
 	struct strv lines = {0};
 
-	cg.dir[CG_V2] = xstrdup("/sys/x y/z");
-	cg.dir[CG_CPU] = xstrdup("/a");
-	cg.dir[CG_CPUSET] = xstrdup("/b");
+	cg.dir[CG_V2] = xstrdup("/sys/x y/hearth/n/17.2");
+	cg.dir[CG_CPU] = xstrdup("/a/hearth/n/17.2");
+	cg.dir[CG_CPUSET] = xstrdup("/b/hearth/n/17.2");
 	cgroup_save(&cg, &lines);
 	for (size_t i = 0; i < lines.n; i++)
-		is_int(cgroup_load_line(&back, lines.v[i]), 0, lines.v[i]);
-	is_str(back.dir[CG_V2], "/sys/x y/z", "v2");
-	is_str(back.dir[CG_CPU], "/a", "cpu");
-	is_str(back.dir[CG_CPUSET], "/b", "cpuset");
+		is_int(cgroup_load_line(&back, "17.2", lines.v[i]), 0, lines.v[i]);
+	is_str(back.dir[CG_V2], "/sys/x y/hearth/n/17.2", "v2");
+	is_str(back.dir[CG_CPU], "/a/hearth/n/17.2", "cpu");
+	is_str(back.dir[CG_CPUSET], "/b/hearth/n/17.2", "cpuset");
 	is_int(back.memory_limited, 1, "memory is limited");
-	is_int(cgroup_load_line(&back, "cgroup v2 /again"), -1, "twice");
-	is_int(cgroup_load_line(&back, "cgroup pids relative"), -1, "not absolute");
-	is_int(cgroup_load_line(&back, "cgroup pony /a"), -1, "unknown");
-	is_int(cgroup_load_line(&back, ""), -1, "nothing");
+	is_int(cgroup_load_line(&back, "17.2", "cgroup v2 /again/hearth/n/17.2"), -1, "twice");
+	is_int(cgroup_load_line(&back, "17.2", "cgroup pids a/hearth/n/17.2"), -1, "not absolute");
+	is_int(cgroup_load_line(&back, "17.2", "cgroup pony /a/hearth/n/17.2"), -1, "unknown");
+	/* What is in these would be killed and removed with the launch. */
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		is_int(cgroup_load_line(&back, "17.2", others[i]), -1, others[i]);
+	is_int(cgroup_load_line(&back, NULL, "cgroup pids /a/hearth/n/17.3"), 0, "of any, when asked so");
 	strv_fini(&lines);
 	cgroup_fini(&cg);
 	cgroup_fini(&back);

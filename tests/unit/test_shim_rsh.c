@@ -67,6 +67,7 @@ static void test_words(void)
 	words("X=1 Y=\"$HOME\" orted a=b", "[orted][a=b]");
 	words("orted 'a;b$c`d' \"^s1,s2\" \"vm,algo-[1:1-2]@0(3)\"",
 	      "[orted][a;b$c`d][^s1,s2][vm,algo-[1:1-2]@0(3)]");
+	words("orted\v-mca \f x", "[orted\v-mca][\f][x]");
 	no_words("", "no command");
 	no_words(" ; ", "no command");
 	no_words("PATH=/x ; export PATH", "no command");
