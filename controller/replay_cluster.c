@@ -1,6 +1,7 @@
 /*
- * replay_cluster: the cluster's events (job 0) against the rows of nodes and join tokens. What an event does
- * to a row is told again here, in short, as admin.c, lease.c, nodes.c, sync.c and tokens.c do it.
+ * replay_cluster: the cluster's events (job 0) against the rows of nodes, join tokens and reservations, and
+ * of what replay_queues.c knows. What an event does to a row is told again here, in short, as admin.c,
+ * lease.c, nodes.c, sync.c, tokens.c and reserve.c do it.
  *
  * A node is known by its name: when one that was removed comes back after a restart it has a new row, and the
  * old one stays as it was. Not compared: when a node was last seen, which no event says; times to the second,
@@ -9,6 +10,7 @@
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "controller/core_int.h"
+#include "controller/replay_queues.h"
 #include "store/store.h"
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +46,7 @@ struct cluster {
 	struct node_seen *nodes;
 	struct token_seen *tokens;
 	struct reserve_seen *reserves;
+	struct set_seen *sets;
 };
 
 static int say(char *why, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -251,11 +254,9 @@ static int on_event(struct cluster *c, const struct event_row *ev, char *why, si
 
 	if (type == EV_TOKEN_MADE)
 		token_made(c, d, ev->at_us);
-	else if (type >= EV_QUEUE_SET && type <= EV_QUOTA_REMOVED)
-		rc = 0; /* rows of queues are not compared */
-	else if ((type >= EV_INSTANCE_SET && type <= EV_INSTANCE_REMOVED) ||
+	else if ((type >= EV_QUEUE_SET && type <= EV_INSTANCE_REMOVED) ||
 	         (type >= EV_BUDGET_SET && type <= EV_BUDGET_OPEN))
-		rc = 0; /* nor those of instance types and budgets */
+		rc = set_seen_event(&c->sets, (enum event_type)type, d, why, size);
 	else if (type >= EV_RESERVATION_SET && type <= EV_RESERVATION_REMOVED)
 		rc = reserve_event(c, (enum event_type)type, d, why, size);
 	else if (type >= EV_JOINED && type < N_EVENT_TYPE)
@@ -432,7 +433,11 @@ int event_cluster_reducer(void **state, const struct event_row *ev, const struct
 		return on_token(c, row->token, why, why_size);
 	if (row && row->reservation)
 		return on_reservation(c, row->reservation, why, why_size);
+	if (row)
+		return set_seen_row(&c->sets, row, why, why_size);
 	rc = rest_reserves(c, why, why_size);
+	if (rc == 0)
+		rc = set_seen_rest(&c->sets, why, why_size);
 	if (rc == 0)
 		rc = rest(c, why, why_size);
 	if (rc == 0) {

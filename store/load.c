@@ -278,11 +278,17 @@ static int on_answer(sqlite3_stmt *st, const struct store_load *l)
 	return l->answer(&r, l->arg);
 }
 
+void queue_of_row(sqlite3_stmt *st, struct queue_row *r)
+{
+	*r = (struct queue_row){sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
+	                        sqlh_u64(st, 2), sqlh_u32(st, 3)};
+}
+
 static int on_queue(sqlite3_stmt *st, const struct store_load *l)
 {
-	struct queue_row r = {sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
-	                      sqlh_u64(st, 2), sqlh_u32(st, 3)};
+	struct queue_row r;
 
+	queue_of_row(st, &r);
 	return l->queue(&r, l->arg);
 }
 
@@ -313,10 +319,16 @@ static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
 	return l->reservation(&r, l->arg);
 }
 
+void budget_of_row(sqlite3_stmt *st, struct budget_row *r)
+{
+	*r = (struct budget_row){sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2)};
+}
+
 static int on_budget(sqlite3_stmt *st, const struct store_load *l)
 {
-	struct budget_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2)};
+	struct budget_row r;
 
+	budget_of_row(st, &r);
 	return l->budget(&r, l->arg);
 }
 
@@ -350,15 +362,14 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 	if (l->instance)
 		rc = each(db, "SELECT name, own FROM instance ORDER BY name", 0, on_instance, l, e);
 	if (rc == 0 && l->queue)
-		rc = each(db, "SELECT path, is_queue, weight_milli, quota_gpus, borrow FROM queue ORDER BY path", 0,
-		          on_queue, l, e);
+		rc = each(db, "SELECT " QUEUE_COLUMNS " FROM queue ORDER BY path", 0, on_queue, l, e);
 	if (rc == 0 && l->usage)
 		rc = each(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
 	if (rc == 0 && l->reservation)
 		rc = each(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation, l,
 		          e);
 	if (rc == 0 && l->budget)
-		rc = each(db, "SELECT path, uusd, period FROM budget ORDER BY path", 0, on_budget, l, e);
+		rc = each(db, "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path", 0, on_budget, l, e);
 	if (rc == 0 && l->spent)
 		rc = load_spent(db, l, e);
 	return rc;

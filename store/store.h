@@ -174,13 +174,16 @@ struct store_cluster_row { /* one of them */
 	const struct node_row *node;
 	const struct token_row *token;
 	const struct reservation_row *reservation;
+	const struct queue_row *queue;
+	const struct budget_row *budget;
+	const char *instance, *own; /* of an instance type: its name, what is set */
 };
 typedef int (*store_cluster_fn)(void **state, const struct event_row *ev, const struct store_cluster_row *row,
                                 char *why, size_t why_size);
 void store_verify_set_cluster(store_cluster_fn fn);
 
-/* Checks: SQLite's integrity, every job's rows against a replay of its events, those of nodes and tokens
- * against the cluster's events, projections against rows,
+/* Checks: SQLite's integrity, every job's rows against a replay of its events, those of nodes, tokens,
+ * reservations, queues, budgets and instance types against the cluster's events, projections against rows,
  * chunks of series against their totals, blobs referenced (in blobs/ beside the file) exist. Calls report for
  * each finding, and for each check that was left out ("skipped: ..."). Returns the number of findings, -1
  * when it could not check. Works beside a running hearthd. */

@@ -270,23 +270,62 @@ static void replay_cluster(struct verify *v, void **state)
 	sqlite3_finalize(events);
 }
 
-static void check_reservations(struct verify *v, void **state)
-{
-	struct err e = {.text = ""};
-	sqlite3_stmt *st =
-	    sqlh_prepare(v->db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", &e);
-	struct reservation_row r;
-	char why[512] = "";
-	int rc = -1;
+union set_row {
+	struct reservation_row reservation;
+	struct queue_row queue;
+	struct budget_row budget;
+};
 
-	while (st && (rc = sqlh_step(st, &e)) > 0) {
-		reservation_of_row(st, &r);
-		if (cluster(state, NULL, &(struct store_cluster_row){.reservation = &r}, why, sizeof(why)) < 0)
-			find(v, "reservation %s: replay of the cluster's events differs: %s", r.name, why);
+/* What the row is and is called, for the reducer and for a finding. */
+static const char *take_set(sqlite3_stmt *st, int table, union set_row *r, struct store_cluster_row *row)
+{
+	*row = (struct store_cluster_row){0};
+	if (table == 0) {
+		reservation_of_row(st, &r->reservation);
+		row->reservation = &r->reservation;
+	} else if (table == 1) {
+		queue_of_row(st, &r->queue);
+		row->queue = &r->queue;
+	} else if (table == 2) {
+		budget_of_row(st, &r->budget);
+		row->budget = &r->budget;
+	} else {
+		row->instance = sqlh_str(st, 0);
+		row->own = sqlh_str(st, 1);
 	}
-	if (rc < 0)
-		find(v, "cannot read: %s", e.text);
-	sqlite3_finalize(st);
+	return sqlh_str(st, 0);
+}
+
+/* What administrators have set. */
+static void check_sets(struct verify *v, void **state)
+{
+	static const struct {
+		const char *what, *sql;
+	} tables[] = {
+	    {"reservation", "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name"},
+	    {"queue", "SELECT " QUEUE_COLUMNS " FROM queue ORDER BY path"},
+	    {"budget", "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path"},
+	    {"instance type", "SELECT name, own FROM instance ORDER BY name"},
+	};
+	struct err e = {.text = ""};
+	char why[512] = "";
+
+	for (int i = 0; i < 4; i++) {
+		sqlite3_stmt *st = sqlh_prepare(v->db, tables[i].sql, &e);
+		struct store_cluster_row row;
+		union set_row r;
+		int rc = -1;
+
+		while (st && (rc = sqlh_step(st, &e)) > 0) {
+			const char *name = take_set(st, i, &r, &row);
+
+			if (cluster(state, NULL, &row, why, sizeof(why)) < 0)
+				find(v, "%s %s: replay of the cluster's events differs: %s", tables[i].what, name, why);
+		}
+		if (rc < 0)
+			find(v, "cannot read: %s", e.text);
+		sqlite3_finalize(st);
+	}
 }
 
 static void check_cluster(struct verify *v)
@@ -315,7 +354,7 @@ static void check_cluster(struct verify *v)
 	}
 	if (rc < 0)
 		find(v, "cannot read: %s", e.text);
-	check_reservations(v, &state);
+	check_sets(v, &state);
 	while (cluster(&state, NULL, NULL, why, sizeof(why)) < 0)
 		find(v, "%s", why);
 	sqlite3_finalize(nodes);
@@ -538,7 +577,8 @@ static void run(struct verify *v)
 	if (cluster)
 		check_cluster(v);
 	else
-		say(v, "skipped: nodes and tokens against events (this program was built without the state machine)");
+		say(v, "skipped: nodes, tokens and settings against events (this program was built without the state "
+		       "machine)");
 	each(v,
 	     "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER "
 	     "BY job, name",

@@ -153,6 +153,90 @@ static void test_spoiled_cluster(void)
 	finish_well(w);
 }
 
+/* The same of what administrators set. */
+static void test_spoiled_settings(void)
+{
+	static const struct {
+		const char *spoil, *mend, *says;
+	} cases[] = {
+	    {"UPDATE queue SET weight_milli = 2501 WHERE path = 'night'",
+	     "UPDATE queue SET weight_milli = 2500 WHERE path = 'night'", "queue night"},
+	    {"UPDATE queue SET quota_gpus = 9 WHERE path = 'night/@ada'",
+	     "UPDATE queue SET quota_gpus = 1 WHERE path = 'night/@ada'", "quota: events give 1 GPUs"},
+	    {"UPDATE queue SET borrow = 0 WHERE path = 'night'",
+	     "UPDATE queue SET borrow = 1 WHERE path = 'night'", "borrow"},
+	    {"UPDATE queue SET is_queue = 1 WHERE path = 'night/@ada'",
+	     "UPDATE queue SET is_queue = 0 WHERE path = 'night/@ada'", "is_queue"},
+	    {"UPDATE queue SET quota_gpus = 0 WHERE path = 'default'",
+	     "UPDATE queue SET quota_gpus = 4 WHERE path = 'default'", "queue default"},
+	    {"INSERT INTO queue VALUES ('day', 1, 1000, 0, 0)", "DELETE FROM queue WHERE path = 'day'",
+	     "events say that it was removed"},
+	    {"INSERT INTO queue VALUES ('noon', 1, 1000, 0, 0)", "DELETE FROM queue WHERE path = 'noon'",
+	     "no event tells of it"},
+	    {"UPDATE queue SET path = 'x' WHERE path = 'night'",
+	     "UPDATE queue SET path = 'night' WHERE path = 'x'", "queue night has events and no row"},
+	    {"UPDATE budget SET uusd = uusd + 1 WHERE path = 'night'",
+	     "UPDATE budget SET uusd = uusd - 1 WHERE path = 'night'", "budget night"},
+	    {"UPDATE budget SET period = 'day' WHERE path = 'night'",
+	     "UPDATE budget SET period = 'week' WHERE path = 'night'", "a week, the row"},
+	    {"INSERT INTO budget VALUES ('night/@ada', 5, 'day')", "DELETE FROM budget WHERE path = 'night/@ada'",
+	     "events say that it was removed"},
+	    {"UPDATE budget SET path = 'x'", "UPDATE budget SET path = 'night'", "has events and no row"},
+	    {"UPDATE instance SET own = replace(own, '8', '7') WHERE name = 'big'",
+	     "UPDATE instance SET own = replace(own, '7', '8') WHERE name = 'big'", "instance type big"},
+	    {"UPDATE instance SET own = 'x' || own WHERE name = 'big'",
+	     "UPDATE instance SET own = substr(own, 2) WHERE name = 'big'", "its facts"},
+	    {"INSERT INTO instance VALUES ('small', '{}')", "DELETE FROM instance WHERE name = 'small'",
+	     "events say that it was removed"},
+	    {"UPDATE instance SET name = 'x'", "UPDATE instance SET name = 'big'", "big has events and no row"},
+	    {"UPDATE reservation SET queue = 'default'", "UPDATE reservation SET queue = 'night'",
+	     "reservation keep"},
+	    {"UPDATE event SET data = '{\"queue\": \"nobody\"}' || data WHERE type = 'quota_removed'",
+	     "UPDATE event SET data = substr(data, 20) WHERE type = 'quota_removed'", "there is no queue"},
+	};
+	struct world *w = world_create(14);
+	sqlite3 *db;
+
+	world_agent_up(w, "a", 1, 4);
+	world_request(w, REQ_QUEUE_SET, 0, "night", "{\"weight\": 2.5}");
+	world_request(w, REQ_QUEUE_SET, 0, "day", "{}");
+	world_request(w, REQ_QUOTA_SET, 0, "day/@ada", "{\"gpus\": 3}");
+	world_request(w, REQ_QUEUE_RM, 0, "day", NULL);
+	world_request(w, REQ_QUOTA_SET, 0, "night", "{\"gpus\": 2, \"borrow\": true}");
+	world_request(w, REQ_QUOTA_SET, 0, "night/@ada", "{\"gpus\": 1}");
+	world_request(w, REQ_QUOTA_SET, 0, "night/@bob", "{\"gpus\": 1}");
+	world_request(w, REQ_QUOTA_RM, 0, "night/@bob", NULL);
+	world_request(w, REQ_QUOTA_SET, 0, "default", "{\"gpus\": 4}");
+	world_request(w, REQ_BUDGET_SET, 0, "night", "{\"usd\": 10.123456, \"period\": \"week\"}");
+	world_request(w, REQ_BUDGET_SET, 0, "night/@ada", "{\"usd\": 3}");
+	world_request(w, REQ_BUDGET_RM, 0, "night/@ada", NULL);
+	world_request(w, REQ_INSTANCE_SET, 0, "big", "{\"gpus\": 4, \"gpu_model\": \"H100\"}");
+	world_request(w, REQ_INSTANCE_SET, 0, "big",
+	              "{\"gpus\": 8, \"gpu_model\": null, \"formats\": [\"bf16\"]}");
+	world_request(w, REQ_INSTANCE_SET, 0, "small", "{\"gpus\": 1}");
+	world_request(w, REQ_INSTANCE_RM, 0, "small", NULL);
+	world_request(w, REQ_RESERVE_ADD, 0, "keep", "{\"for_s\": 600, \"count\": 1, \"queue\": \"night\"}");
+	is_int(w->status, 200, "all is set");
+	is_int(world_verify(w), 0, "nothing to find yet");
+	if (sqlite3_open(w->path, &db) != SQLITE_OK)
+		tap_bail("cannot open %s", w->path);
+	sqlite3_busy_timeout(db, 30000);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		is_int(sqlite3_exec(db, cases[i].spoil, NULL, NULL, NULL), SQLITE_OK, "spoil a row");
+		ok(sqlite3_changes(db) > 0, "it is another one now");
+		ok(world_verify(w) > 0 && strstr(world_findings(w), cases[i].says), "found: %s", cases[i].spoil);
+		is_int(sqlite3_exec(db, cases[i].mend, NULL, NULL, NULL), SQLITE_OK, "mend it");
+		is_int(world_verify(w), 0, "all is well");
+	}
+	sqlite3_close(db);
+	world_restart(w);
+	world_request(w, REQ_INSTANCE_SET, 0, "big", "{\"gpus\": null}");
+	world_request(w, REQ_QUOTA_RM, 0, "default", NULL);
+	world_request(w, REQ_QUEUE_SET, 0, "default", "{\"weight\": 0.001}");
+	is_int(w->status, 200, "and after a restart");
+	finish_well(w);
+}
+
 /* The whole life of a node leaves rows that its events give; so does a name that comes back. */
 static void test_cluster_life(void)
 {
@@ -462,6 +546,7 @@ int main(void)
 	test_stopped();
 	test_stopped_failing();
 	test_spoiled_cluster();
+	test_spoiled_settings();
 	test_cluster_life();
 	test_failed();
 	test_failed_behind();
