@@ -4,9 +4,11 @@
 #   chaos.sh up [N]                      a cluster of N hosts (default 4); prints its folder. CHAOS=FOLDER names it to the other verbs
 #   chaos.sh submit NAME LAUNCHER NODES [STEPS-ARGUMENTS]    a job of tests/programs/steps.c that can be checked afterwards
 #   chaos.sh inject FAULT [ARGUMENTS]    chaos.sh heal FAULT [ARGUMENTS]    chaos.sh heal-all    chaos.sh list
+#   chaos.sh look                        asks for jobs and their logs as a user would: what was shown before a fault has to stay
 #   chaos.sh finish                      heals, waits for every job's end, collects, and runs the verifier
 #   chaos.sh down
 #   chaos.sh random --seed N --minutes M [--hosts N]         all of that, with jobs and faults by chance; the seed gives their order
+#   chaos.sh plan --seed N [--steps N] [--hosts N]           what random does with that seed, without doing it
 #
 # What is asked, answered and injected stands in CLUSTER/hist; tests/chaos/verify.py says what is looked for in it.
 CHAOS_DIR=${BASH_SOURCE[0]%/*}
@@ -148,12 +150,20 @@ chaos_submit() {
 }
 chaos_show() { # JOB JQ-EXPRESSION: asked and written down, so that an end that was shown counts as shown
 	local out
-	out=$(hearth show "$1" --json) || return
+	out=$(chaos_hearth show "$1" --json) || return
 	chaos_ask show "$1" -- jq -c '{id, status, exit_code, reason}' <<<"$out" >/dev/null
 	jq -r "$2" <<<"$out"
 }
-chaos_logs() { # JOB RANK
-	chaos_ask logs "$1" "$2" -- hearth logs "$1" --rank "$2"
+chaos_logs() { # JOB RANK [ATTEMPT]
+	chaos_ask logs "$1" "$2" "${3:-1}" -- chaos_hearth logs "$1" --rank "$2" --attempt "${3:-1}"
+}
+# What a user sees at this moment, of some of the newest jobs that have begun: how they stand, and the lines of a rank.
+chaos_look() {
+	local id attempt
+	while read -r id attempt; do
+		chaos_show "$id" empty && chaos_logs "$id" 0 "$attempt" >/dev/null
+	done < <(chaos_hearth ls --all --limit 20 --json | jq -r '[.jobs[] | select(.attempt_count > 0)][:4][] | "\(.id) \(.attempt_count)"')
+	return 0 # a job that has no lines yet is no failure
 }
 chaos_stop() { chaos_ask stop "$1" -- chaos_hearth stop "$1" --grace 1; }
 chaos_requeue() { chaos_ask requeue "$1" -- chaos_hearth requeue "$1"; }
@@ -343,72 +353,98 @@ chaos_finish() {
 }
 
 # ---- by chance --------------------------------------------------------------------------------------------------
-# RANDOM is bash's own generator: the same seed gives the same jobs and faults in the same order (not the same instants).
-chaos_pick() { # WORD...: one of them, in PICKED (not printed: a subshell would have a generator of its own)
+# A run is a row of steps: a job, then something that happens to the cluster. RANDOM is bash's own generator. All of a step is drawn at once, and
+# in this shell (a subshell has a generator of its own, seeded anew), before any of it is done: so the same seed gives the same jobs and faults in the
+# same order. When each of them comes, and what a fault meets there, is the machine's.
+chaos_pick() { # WORD...: one of them, in PICKED (not printed: that would take a subshell)
 	local -i i=$((RANDOM % $# + 1))
 	PICKED=${!i}
 }
 chaos_pause() { read -rt "$1" <> <(:) || :; } # not to wait for something: to let time pass between faults
-chaos_random_job() { # N
-	local launcher nodes steps code=0 options=()
+DRAWN_GPUS=0 DRAWN_JOB=() # of chaos_submit, but its name
+DRAWN_ACT=() # FAULT ARGUMENTS..., part N, stop, requeue, or nothing
+DRAWN_LAST=0 # seconds that the fault lasts, or nothing happens
+chaos_draw() { # the next step
+	local launcher nodes act host chance=() i
 	chaos_pick mpirun direct direct
 	launcher=$PICKED
 	chaos_pick 1 1 2 2 3
 	nodes=$PICKED
-	steps=$((RANDOM % 150 + 1))
-	if [ $((RANDOM % 4)) -eq 0 ]; then code=$((RANDOM % 255 + 1)); fi
-	if [ $((RANDOM % 2)) -eq 0 ]; then options=(-r $((RANDOM % nodes))); fi
-	CHAOS_GPUS=$((RANDOM % 3)) chaos_submit "random-$1" "$launcher" "$nodes" "${options[@]}" "$steps" 20 "$code" >/dev/null
+	# Each step takes the same draws, whatever comes of them.
+	for i in 0 1 2 3 4 5 6 7 8 9; do chance[i]=$RANDOM; done
+	DRAWN_GPUS=$((chance[0] % 3)) DRAWN_JOB=("$launcher" "$nodes")
+	[ $((chance[1] % 2)) -eq 0 ] || DRAWN_JOB+=(-r $((chance[1] / 2 % nodes)))
+	DRAWN_JOB+=($((chance[2] % 150 + 1)) 20 $((chance[3] % 4 ? 0 : chance[3] / 4 % 255 + 1)))
+	# shellcheck disable=SC2086 # a list
+	chaos_pick $CLUSTER_HOSTS
+	host=$PICKED
+	chaos_pick kill-agent kill-hearthd kill-both stop-agent stop-hearthd part part part cut cut-controller freeze slow cut-long
+	act=$PICKED
+	DRAWN_LAST=$((chance[4] % 3)).$((chance[5] % 10))
+	case $((chance[6] % 10)) in
+	0 | 1 | 2 | 3) ;;
+	4) act=stop ;;
+	5) act=requeue ;;
+	*) act='' DRAWN_LAST=0.$((chance[5] % 10)) ;;
+	esac
+	case $act in
+	'') DRAWN_ACT=() ;;
+	stop | requeue) DRAWN_ACT=("$act") DRAWN_LAST=0 ;;
+	part) DRAWN_ACT=(part $((chance[7] % 12 + 1))) DRAWN_LAST=0 ;;
+	kill-hearthd | stop-hearthd) DRAWN_ACT=("$act") ;;
+	cut-long) DRAWN_ACT=(cut "$host" long) DRAWN_LAST=$((chance[8] % 5 + 14)) ;;
+	*) DRAWN_ACT=("$act" "$host") ;;
+	esac
 }
-chaos_random_part() { # kills a process of some launch
+chaos_drawn() { # N
+	echo "# step $1: ${DRAWN_JOB[*]} with $DRAWN_GPUS GPUs; ${DRAWN_ACT[*]:-nothing} for $DRAWN_LAST s"
+}
+chaos_plan() { # SEED STEPS
+	local n
+	RANDOM=$1
+	for n in $(seq "$2"); do
+		chaos_draw
+		chaos_drawn "$n"
+	done
+}
+chaos_random_part() { # N: kills the n-th process of launches
 	local line host pid kind launch rank
-	line=$(chaos_procs | awk '$4 != "-" && $3 != "hold" && $3 != "other"' | sed -n "$((RANDOM % 12 + 1))p")
+	line=$(chaos_procs | awk '$4 != "-" && $3 != "hold" && $3 != "other"' | sed -n "$1p")
 	[ -n "$line" ] || return 0
 	read -r host pid kind launch rank _ <<<"$line"
 	echo "# kill $kind of $launch rank $rank on $host"
 	chaos_fault inject kill_part "$kind ${launch%.*} $rank" '' "${launch%.*}" && kill -KILL "$pid" 2>/dev/null
 	return 0
 }
-chaos_random_fault() {
-	local host fault
-	# shellcheck disable=SC2086 # a list
-	chaos_pick $CLUSTER_HOSTS
-	host=$PICKED
-	chaos_pick kill-agent kill-hearthd kill-both stop-agent stop-hearthd part part part cut cut-controller freeze slow cut-long
-	fault=$PICKED
-	case $fault in
-	part)
-		chaos_random_part
-		return
-		;;
-	kill-hearthd | stop-hearthd) host='' ;;
-	cut-long) fault=cut host="$host long" ;;
+chaos_newest() { hearth ls --limit 1 --json 2>/dev/null | jq -e '.jobs[0].id // empty'; }
+chaos_random_act() { # what was drawn
+	local id
+	case ${DRAWN_ACT[0]:-} in
+	'') chaos_pause "$DRAWN_LAST" ;;
+	stop | requeue) id=$(chaos_newest) && "chaos_${DRAWN_ACT[0]}" "$id" >/dev/null ;;
+	part) chaos_look && chaos_random_part "${DRAWN_ACT[1]}" ;;
+	*) chaos_look && chaos_inject "${DRAWN_ACT[@]}" && chaos_pause "$DRAWN_LAST" && chaos_heal_all || return 2 ;;
 	esac
-	echo "# $fault $host"
-	# shellcheck disable=SC2086 # FAULT and its arguments
-	chaos_inject $fault $host || return
-	if [ "${host#* }" = long ]; then chaos_pause $((RANDOM % 5 + 14)); else chaos_pause "$((RANDOM % 3)).$((RANDOM % 10))"; fi
-	chaos_heal_all
+	return 0
 }
 chaos_random() { # SEED SECONDS
 	local end=$((SECONDS + $2)) n=0 id
 	RANDOM=$1
 	while [ $SECONDS -lt "$end" ]; do
 		n=$((n + 1))
-		chaos_random_job "$n" &
+		chaos_draw
+		chaos_drawn "$n"
+		CHAOS_GPUS=$DRAWN_GPUS chaos_submit "random-$n" "${DRAWN_JOB[@]}" >/dev/null &
 		CHAOS_BACKGROUND="$CHAOS_BACKGROUND $!"
-		# The job's own draws are made in a subshell; one draw here moves the generator on.
-		id=$RANDOM
-		case $((id % 10)) in
-		0 | 1 | 2 | 3) chaos_random_fault || return ;;
-		4) id=$(hearth ls --limit 1 --json 2>/dev/null | jq -r '.jobs[0].id // empty') && [ -n "$id" ] && chaos_stop "$id" >/dev/null ;;
-		5) id=$(hearth ls --limit 1 --json 2>/dev/null | jq -r '.jobs[0].id // empty') && [ -n "$id" ] && chaos_requeue "$id" >/dev/null ;;
-		*) chaos_pause "0.$((RANDOM % 10))" ;;
-		esac
+		chaos_random_act || return
 		wait_until 60 chaos_few_wait || { echo "# jobs do not end any more"; return 1; }
 	done
 	for id in $CHAOS_BACKGROUND; do wait "$id" || :; done
 	CHAOS_BACKGROUND=''
+	# However few faults there was time for: the ends that are shown now have one more to outlive.
+	wait_until 120 chaos_all_ended || { echo "# not every job has ended"; return 1; }
+	chaos_look
+	chaos_inject kill-hearthd && chaos_heal kill-hearthd
 }
 chaos_few_wait() { hearth ls --all status:queued --json | jq -e '.jobs | length < 6' >/dev/null; }
 
@@ -440,6 +476,21 @@ chaos_main_random() {
 	chaos_down
 	return $rc
 }
+chaos_main_plan() {
+	local seed=1 steps=20 hosts=4
+	while [ $# -gt 1 ]; do
+		case $1 in
+		--seed) seed=$2 ;;
+		--steps) steps=$2 ;;
+		--hosts) hosts=$2 ;;
+		*) break ;;
+		esac
+		shift 2
+	done
+	[ $# -eq 0 ] || { echo "chaos.sh plan: unknown option $1" >&2; return 2; }
+	CLUSTER_HOSTS=$(seq -f 'host%g' "$hosts")
+	chaos_plan "$seed" "$steps"
+}
 chaos_main() {
 	local verb=${1:-} why rc
 	[ $# -eq 0 ] || shift
@@ -454,7 +505,8 @@ chaos_main() {
 		chaos_save
 		echo "$CLUSTER"
 		;;
-	submit | inject | heal | finish | down)
+	plan) chaos_main_plan "$@" ;;
+	submit | inject | heal | look | finish | down)
 		chaos_load
 		"chaos_$verb" "$@"
 		rc=$?
@@ -463,7 +515,7 @@ chaos_main() {
 		;;
 	heal-all) chaos_load && chaos_heal_all && chaos_save ;;
 	*)
-		sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+		sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 		[ "$verb" = help ]
 		;;
 	esac

@@ -12,7 +12,8 @@ Nothing here asks a running part: a finding can be looked at again from the fold
     HIST/side/J.A.R      what rank R of attempt A of job J did, by its own account (tests/programs/steps.c)
     HIST/record.json     jobs with attempts, ranks, events and lists of logs, as hearthd tells them
     HIST/logs/J.A.R      the log of that rank
-    HIST/left/HOST       a line per process, folder, mount or control group that is left on that host
+    HIST/left/HOST       a line per process, folder, mount or control group that is left on that host; "unknown: WHY"
+                         when nobody could look
     HIST/store.txt       what `hearthd --verify` says; its exit status is the last line
     HIST/dead.txt        programs of Hearth that are gone although nobody killed them
     HIST/daemons/*.log   logs of the daemons
@@ -34,7 +35,8 @@ ENDS = ("completed", "failed", "stopped")
 AFTER_END = {"changed", "tagged", "removed", "cleanup"}
 FINAL_RANK = {"rank_exited", "rank_lost", "rank_failed"}
 CRASH = re.compile(r"assert|Assertion|Sanitizer|stack smashing|event=fault_unknown|event=illegal|event=impossible")
-LINE = re.compile(r"^step (\d+) of (\d+) rank (\d+) attempt (\d+)\.*$")
+# What stands in a log in place of bytes that did not come.
+NOTE = re.compile(r"^\[hearth: (\d+) bytes are missing here\]\n", re.M)
 # A fault acts a little before and after its time stamps, and what it did to a job may show later.
 SLACK_US = 2_000_000
 
@@ -156,21 +158,27 @@ class History:
         self.side = [Side(p) for p in sorted(glob.glob(os.path.join(hist, "side", "*")))]
         self.side_of = {(s.job, s.attempt, s.rank): s for s in self.side}
 
-    def log(self, job, attempt, rank):
-        return lines_of(os.path.join(self.hist, "logs", "%d.%d.%d" % (job, attempt, rank)))
+    def log_text(self, job, attempt, rank):
+        try:
+            with open(os.path.join(self.hist, "logs", "%d.%d.%d" % (job, attempt, rank)), encoding="latin-1", newline="") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
 
 
 class Program:
     """What the command of a job says that its ranks do (tests/programs/steps.c), or None for another program."""
 
     def __init__(self, argv):
-        rest, self.only, self.signal = list(argv[1:]), None, 0
+        rest, self.only, self.signal, self.pad = list(argv[1:]), None, 0, 0
         while rest and rest[0].startswith("-"):
             value = int(rest[1])
             if rest[0] == "-r":
                 self.only = value
             elif rest[0] == "-s":
                 self.signal = value
+            elif rest[0] == "-b":
+                self.pad = value
             rest = rest[2:]
         self.steps = int(rest[1])
         self.code = int(rest[3]) if len(rest) > 3 else 0
@@ -179,6 +187,18 @@ class Program:
     def of(job):
         argv = job["spec"]["command"]
         return Program(argv) if os.path.basename(argv[0]) == "steps" else None
+
+    def line(self, step, rank, attempt):
+        text = "step %d of %d rank %d attempt %d" % (step, self.steps, rank, attempt)
+        return text.ljust(self.pad - 1, ".") + "\n" if self.pad else text + "\n"
+
+    def output(self, rank, attempt):
+        """All that a rank prints."""
+        return "".join(self.line(k, rank, attempt) for k in range(1, self.steps + 1))
+
+    def bytes_of(self, steps, rank, attempt):
+        """How much of it the first steps are."""
+        return sum(len(self.line(k, rank, attempt)) for k in range(1, steps + 1))
 
     def wanted(self):
         """(status, exit_code) of a job that nothing was done to."""
@@ -256,6 +276,13 @@ def something_happened(h):
         yield "no job of this run wrote anything: nothing was tested"
     if not h.faults:
         yield "no fault was injected"
+        return
+    last = max(f["t"] for f in h.faults)
+    before = [c for c in h.client if c["rc"] == 0 and c["t1"] <= last]
+    if not any(c["op"] == "show" and json.loads(c["out"])["status"] in ENDS for c in before):
+        yield "no end of a job was shown before a fault: that it stays was not tested"
+    if not any(c["op"] == "logs" and c["out"] for c in before):
+        yield "no line of a log was shown before a fault: that it stays was not tested"
 
 
 @rule
@@ -399,39 +426,56 @@ def no_gpu_is_given_twice(h):
 
 
 def check_log(h, j, attempt, rank, stream):
-    """Findings of one log: what is there is in order, what is missing is announced."""
+    """Findings of one log, byte by byte: what is there is what the rank wrote, in its order; what is missing is announced
+    in its place and counted exactly."""
     s, p = h.side_of.get((j["id"], attempt["number"], rank)), Program.of(j)
     name = "job %d attempt %d rank %d" % (j["id"], attempt["number"], rank)
-    steps, before = [], 0
     lost = stream["lost"] if stream else 0
-    for line in h.log(j["id"], attempt["number"], rank) or []:
-        m = LINE.match(line)
-        if not m or int(m.group(3)) != rank or int(m.group(4)) != attempt["number"]:
-            if not lost:
-                yield "%s: line that is not its own: %.100s" % (name, line)
-            continue
-        steps.append(int(m.group(1)))
-    for k in steps:
-        if k <= before:
-            yield "%s: step %d comes after step %d" % (name, k, before)
-        elif k != before + 1 and not lost:
-            yield "%s: steps %d to %d are missing in the log, and no loss is told" % (name, before + 1, k - 1)
-        before = k
+    wrote = p.output(rank, attempt["number"])
+    at = told = 0  # in what the rank wrote; bytes that notes tell of
+    for part, gap in parts_of(h.log_text(j["id"], attempt["number"], rank)):
+        # A note that comes within a line has a line end before it that the rank never wrote.
+        if gap and wrote[at:at + len(part)] != part and part.endswith("\n"):
+            part = part[:-1]
+        if wrote[at:at + len(part)] != part:
+            yield "%s: %s" % (name, difference(wrote, at, part))
+            return
+        at, told = at + len(part) + gap, told + gap
+    if told != lost:
+        yield "%s: notes in the log tell of %d missing bytes, %d are counted" % (name, told, lost)
     if not s:
-        if steps:
+        if at:
             yield "%s: has a log and never ran" % name
         return
     done = s.steps[-1][0] if s.steps else 0
-    if before > done:
-        yield "%s: the log has step %d, the rank came to %d" % (name, before, done)
+    if at > p.bytes_of(done, rank, attempt["number"]):
+        yield "%s: the log goes to byte %d, the rank came to step %d" % (name, at, done)
     # A rank that was killed between its own note and its line has one line less.
-    least = done if s.ends else done - 1
+    least = p.bytes_of(done if s.ends else max(done - 1, 0), rank, attempt["number"])
     well = j["status"] == "completed" and attempt is j["attempts"][-1]
     whole = well or not (disturbed(h, j) or j["status"] not in ENDS)
-    if whole and not lost and before < least:
-        yield "%s: the log ends at step %d, the rank came to %d" % (name, before, done)
-    if p and well and not lost and before != p.steps:
-        yield "%s: completed with %d of %d steps in its log" % (name, before, p.steps)
+    if whole and at < least:
+        yield "%s: the log ends at byte %d, the rank came to step %d (%d bytes, %d are told as lost)" % (
+            name, at, done, least, told)
+    if well and at != len(wrote):
+        yield "%s: completed with %d of %d bytes in its log or told as lost" % (name, at, len(wrote))
+
+
+def parts_of(text):
+    """[(text, bytes missing behind it)] of a log."""
+    at = 0
+    for m in NOTE.finditer(text):
+        yield text[at:m.start()], int(m.group(1))
+        at = m.end()
+    yield text[at:], 0
+
+
+def difference(wrote, at, part):
+    """The first line of part that is not what was written from `at` on."""
+    same = len(os.path.commonprefix([wrote[at:at + len(part)], part]))
+    begin = part.rfind("\n", 0, same) + 1
+    return "byte %d: %r instead of %r" % (at + same, part[begin:begin + 100].split("\n")[0],
+                                         wrote[at + begin:at + begin + 100].split("\n")[0])
 
 
 @rule
@@ -450,11 +494,9 @@ def shown_lines_stay(h):
     for c in h.client:
         if c["op"] != "logs" or c["rc"] != 0:
             continue
-        job, rank = int(c["args"][0]), int(c["args"][1])
-        attempt = c.get("attempt") or 1
-        now = "\n".join(h.log(job, attempt, rank) or [])
-        if not now.startswith(c["out"].rstrip("\n")):
-            yield "job %d rank %d: lines that were shown are not in its log any more" % (job, rank)
+        job, rank, attempt = (int(x) for x in c["args"])
+        if not h.log_text(job, attempt, rank).startswith(c["out"].rstrip("\n")):
+            yield "job %d attempt %d rank %d: lines that were shown are not in its log any more" % (job, attempt, rank)
 
 
 @rule
@@ -526,9 +568,9 @@ def check(hist):
             found += 1
             print("%s: %s" % (f.__name__, text))
     ends = collections.Counter(j["status"] for j in h.jobs)
-    print("# %d jobs (%s), %d attempts, %d ranks ran, %d steps, %d requests, %d faults, %d rules: %d findings" % (
+    print("# %d jobs (%s), %d attempts, %d ranks ran, %d steps, %d requests (%d of them show or logs), %d faults, %d rules: %d findings" % (
         len(h.jobs), ", ".join("%d %s" % (n, s) for s, n in sorted(ends.items())), sum(len(j["attempts"]) for j in h.jobs),
-        len(h.side), sum(len(s.steps) for s in h.side), len(h.client),
+        len(h.side), sum(len(s.steps) for s in h.side), len(h.client), sum(c["op"] in ("show", "logs") for c in h.client),
         sum(f["do"] == "inject" for f in h.faults), len(RULES), found))
     return 1 if found else 0
 

@@ -91,6 +91,8 @@ cluster_clean
 
 # --- logs when job and node are gone ----------------------------------------------------------------------------
 cluster_power_off host2
+ok "the node is gone" wait_until 30 eval '! cluster_on host2'
+is "$(cluster_left host2)" "unknown: host2 is off" "nobody says of it that nothing is left there"
 ok "rank 1's log is readable though its node is gone" gapless "$a" 1 250
 like "$(hearth logs "$a" --stream system --node 2)" "RANK|mpirun|environment" "so is its system stream"
 cluster_down

@@ -27,6 +27,7 @@ random_instants() { # FAULT: three times, at any moment of a crowd's life
 	for n in 1 2 3; do
 		crowd "$1-$round-$n"
 		chaos_pause "$((RANDOM % 3)).$((RANDOM % 100))"
+		chaos_look
 		# shellcheck disable=SC2086 # FAULT and its argument
 		chaos_inject $1 ${2:-} || return
 		chaos_pause "0.$((RANDOM % 100))"
@@ -40,6 +41,7 @@ away() { # SECONDS: jobs go on and end without a controller; new ones are refuse
 	short=$(chaos_submit "away-short-$round" mpirun 2 -r 1 200 20 5)
 	long=$(chaos_submit "away-long-$round" direct 2 $((($1 + 10) * 10)) 100)
 	wait_until 60 chaos_step "$short" 1 1 3 && wait_until 60 chaos_step "$long" 1 1 3
+	chaos_look
 	does "hearthd is killed" chaos_inject kill-hearthd
 	out=$(chaos_hearth submit "$CLUSTER/away-short-$round.json" 2>&1)
 	is $? 5 "a new job is refused: no controller"
@@ -59,6 +61,7 @@ stopped() { # as long as a lease and its margin, and more: nobody is lost becaus
 	local id
 	id=$(chaos_submit "stopped-$round" mpirun 4 250 100)
 	wait_until 60 chaos_step "$id" 1 3 3
+	chaos_look
 	does "hearthd is stopped" chaos_inject stop-hearthd
 	wait_until 60 chaos_step "$id" 1 3 180
 	does "and goes on" chaos_heal stop-hearthd

@@ -39,6 +39,7 @@ long_cut() { # 20 s: two of four hosts are lost
 	c=$(exclusive long-left direct 1 1000 30)
 	running "$a" 1 0 1 && running "$b" 1 0 && running "$c" 1 0
 	cut_a=$(chaos_host_of "$a" 1) cut_b=$(chaos_host_of "$b" 0)
+	chaos_look
 	does "$cut_a is cut from all" chaos_inject cut "$cut_a" long
 	does "$cut_b is cut from the controller" chaos_inject cut-controller "$cut_b" long
 	does "the owner of one job wants it elsewhere" chaos_requeue "$b"
@@ -72,6 +73,7 @@ frozen() { # 20 s: a whole node, and an agent alone; only beats count
 	b=$(exclusive stopped direct 1 1500 20)
 	running "$a" 1 0 && running "$b" 1 0
 	host_a=$(chaos_host_of "$a" 0) host_b=$(chaos_host_of "$b" 0)
+	chaos_look
 	does "$host_a is frozen" chaos_inject freeze "$host_a" long
 	does "the agent of $host_b is stopped" chaos_inject stop-agent "$host_b" long
 	ok "$host_a is lost" wait_until 40 lost "$host_a"

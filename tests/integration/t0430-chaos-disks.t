@@ -31,6 +31,7 @@ full_store() {
 	local id other rc=0
 	id=$(chaos_submit "store-full-$round" mpirun 2 200 20)
 	running "$id" 1 0 1
+	chaos_look
 	does "the controller's disk is full" chaos_inject fill head
 	# What is preallocated still takes some: the log of the store keeps the size that it has grown to.
 	for other in $(seq 200); do
@@ -78,6 +79,7 @@ torn_state() {
 	dead=$(on_host host1 torn-dead 500 20)
 	host=host1
 	running "$id" 1 0 && running "$dead" 1 0
+	chaos_look
 	does "the agent of $host is killed" chaos_inject kill-agent "$host"
 	does "one of two shims, too" chaos_inject kill-part shim "$dead" 0
 	for state in $(cluster_in "$host" sh -c "echo /run/hearth/*/$id.1/rank-0/state /run/hearth/*/$dead.1/rank-0/state"); do
@@ -95,6 +97,7 @@ clocks() {
 	a=$(chaos_submit "clock-a-$round" mpirun 2 400 20)
 	b=$(chaos_submit "clock-b-$round" direct 2 300 20 9)
 	running "$a" 1 0 1 && running "$b" 1 0 1
+	chaos_look
 	does "an agent is killed" chaos_inject kill-agent host1
 	HEARTH_FAULTS=clock.forward=40,clock.suspend=1000 does "started, its clock will jump an hour and a minute be slept" chaos_heal kill-agent host1
 	does "hearthd is killed" chaos_inject kill-hearthd

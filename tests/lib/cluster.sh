@@ -133,7 +133,13 @@ cluster_left_processes() { # HOST: but those that the test started itself
 cluster_mounts() { # HOST: a namespace that something keeps alive by its file is a mount, too
 	cut -d' ' -f4- "/proc/$(cat "$CLUSTER/$1/pid1")/mountinfo" | sort
 }
-cluster_left() { # HOST: processes, control groups, mounts, shared memory, temporary files, folders of launches: what jobs left of them
+cluster_on() { kill -0 "$(cat "$CLUSTER/$1/pid1")" 2>/dev/null; }
+# HOST: processes, control groups, mounts, shared memory, temporary files, folders of launches: what jobs left of them. Of a host that is off, or goes
+# off meanwhile, nobody knows.
+cluster_left() {
+	cluster_on "$1" && cluster_left_there "$1" && cluster_on "$1" || echo "unknown: $1 is off"
+}
+cluster_left_there() {
 	local host=$1 data=$CLUSTER/$1/data
 	cluster_left_processes "$host"
 	find /sys/fs/cgroup/ -mindepth 1 -type d -path "*/hearth/$host-$(printf %s "$(readlink -f "$data")" | sha256sum | cut -c1-8)/*" 2>/dev/null | sed 's/^/cgroup /'
@@ -142,12 +148,13 @@ cluster_left() { # HOST: processes, control groups, mounts, shared memory, tempo
 	cluster_in "$host" find /dev/shm /tmp -xdev -mindepth 1 2>/dev/null | diff "$CLUSTER/$host/files" - | sed -n 's/^> /file /p'
 	cluster_in "$host" find /run/hearth -mindepth 2 -maxdepth 2 -type d -name '[0-9]*.[0-9]*' 2>/dev/null | sed 's/^/launch /'
 	find "$data/jobs" -mindepth 1 -maxdepth 1 2>/dev/null | sed 's/^/folder /'
+	return 0
 }
 cluster_is_clean() { [ -z "$(cluster_left "$1")" ]; }
 cluster_clean() { # a test for each host that is on; DESCRIPTION says after what
 	local host
 	for host in $CLUSTER_HOSTS head; do
-		kill -0 "$(cat "$CLUSTER/$host/pid1")" 2>/dev/null || continue
+		cluster_on "$host" || continue
 		wait_until 15 cluster_is_clean "$host"
 		is "$(cluster_left "$host")" "" "nothing is left on $host${1:+ }${1:-}"
 	done

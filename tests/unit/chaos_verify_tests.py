@@ -66,16 +66,26 @@ def good():
             {"t0": us(0), "t1": us(0), "op": "submit", "args": ["a"], "rc": 0, "out": "1"},
             {"t0": us(0), "t1": us(0), "op": "submit", "args": ["b"], "rc": 0, "out": "2"},
             {"t0": us(0), "t1": us(0), "op": "submit", "args": ["c"], "rc": 5, "out": ""},
-            {"t0": us(3), "t1": us(3), "op": "logs", "args": ["1", "0"], "rc": 0, "out": "step 1 of 5 rank 0 attempt 1\n"},
+            {"t0": us(3), "t1": us(3), "op": "logs", "args": ["1", "0", "1"], "rc": 0, "out": "step 1 of 5 rank 0 attempt 1\n"},
             {"t0": us(9), "t1": us(9), "op": "show", "args": ["2"], "rc": 0,
              "out": json.dumps({"id": 2, "status": "failed", "exit_code": 3, "reason": "rank 1 exited with 3"})}],
         "faults": [{"t": us(2), "do": "inject", "fault": "kill_agent", "args": "host1", "lasting": True},
-                   {"t": us(3), "do": "heal", "fault": "kill_agent", "args": "host1"}],
+                   {"t": us(3), "do": "heal", "fault": "kill_agent", "args": "host1"},
+                   {"t": us(10), "do": "inject", "fault": "kill_hearthd", "args": "", "lasting": True},
+                   {"t": us(11), "do": "heal", "fault": "kill_hearthd", "args": ""}],
         "files": {"store.txt": ["0"], "dead.txt": [], "left/host1": [], "left/host2": [], "daemons/hearthd.log": ["info"]}}
     for rank in range(2):
         h["files"].update(ran(1, rank, 5, 0, 1_000_000, 0))
         h["files"].update(ran(2, rank, 5, 3 if rank == 1 else 0, 6_000_000, 0))
     return h
+
+
+def lose(h, name, line, told=None, lines=None):
+    """A line of a log of job 1 is lost, and said so; or `told` bytes of it, with `lines` in its place."""
+    log = h["files"]["logs/" + name]
+    n = told if told is not None else len(log[line]) + 1
+    log[line:line + 1] = lines or ["[hearth: %d bytes are missing here]" % n]
+    h["jobs"][0]["streams"][int(name[-1])]["lost"] += n
 
 
 def findings(h):
@@ -103,6 +113,21 @@ def _(h):
 @case("something_happened", "a run without a fault")
 def _(h):
     h["faults"] = []
+
+
+@case("something_happened", "a run in which no end was shown before a fault")
+def _(h):
+    del h["faults"][2:]
+
+
+@case("something_happened", "a run in which no line was shown before a fault")
+def _(h):
+    del h["client"][3]
+
+
+@case("something_happened", "a run in which only an empty log was shown")
+def _(h):
+    h["client"][3]["out"] = ""
 
 
 @case("acknowledged_jobs_exist", "an acknowledged job that is gone")
@@ -255,6 +280,65 @@ def _(h):
     h["files"]["logs/2.1.0"].append("step 6 of 5 rank 0 attempt 1")
 
 
+@case("logs_are_whole", "a gap that only the count tells of")
+def _(h):
+    lose(h, "1.1.0", 2)
+    del h["files"]["logs/1.1.0"][2]
+
+
+@case("logs_are_whole", "a gap whose note tells of a byte too few")
+def _(h):
+    lose(h, "1.1.0", 2, told=28)
+
+
+@case("logs_are_whole", "a gap whose note tells of a byte too many")
+def _(h):
+    lose(h, "1.1.0", 2, told=30)
+
+
+@case("logs_are_whole", "a count that is not that of the notes")
+def _(h):
+    lose(h, "1.1.0", 2)
+    h["jobs"][0]["streams"][0]["lost"] = 28
+
+
+@case("logs_are_whole", "a second gap beside one that is told")
+def _(h):
+    lose(h, "1.1.0", 1)
+    del h["files"]["logs/1.1.0"][3]
+
+
+@case("logs_are_whole", "a line that is not its own beside a gap that is told")
+def _(h):
+    lose(h, "1.1.0", 1)
+    h["files"]["logs/1.1.0"][3] = h["files"]["logs/1.1.1"][3]
+
+
+@case("logs_are_whole", "a line that is none beside a gap that is told")
+def _(h):
+    lose(h, "1.1.0", 1)
+    h["files"]["logs/1.1.0"].append("step 5 of")
+
+
+@case("logs_are_whole", "an end that is missing behind a gap that is told")
+def _(h):
+    lose(h, "1.1.0", 1)
+    h["files"]["logs/1.1.0"].pop()
+
+
+@case("logs_are_whole", "a torn line without a gap")
+def _(h):
+    h["files"]["logs/1.1.0"][2] = h["files"]["logs/1.1.0"][2][5:]
+
+
+@case("shown_lines_stay", "lines of a second attempt that were shown and are gone")
+def _(h):
+    h["jobs"][0]["attempts"].append(dict(h["jobs"][0]["attempts"][0], number=2))
+    h["files"].update(ran(1, 0, 5, 0, 90_000_000, 0, attempt=2))
+    h["client"].append({"t0": us(3), "t1": us(3), "op": "logs", "args": ["1", "0", "2"], "rc": 0,
+                        "out": "step 1 of 5 rank 0 attempt 2\nstep 2 of 5 rank 0 attempt 1\n"})
+
+
 @case("shown_lines_stay", "lines that were shown and are gone")
 def _(h):
     h["client"][3]["out"] = "step 1 of 5 rank 0 attempt 1\nstep 2 of 5 rank 0 attempt 9\n"
@@ -289,6 +373,11 @@ def _(h):
 @case("nothing_is_left", "a process that is left behind")
 def _(h):
     h["files"]["left/host2"].append("process host2 99 rank 1.1 0 ./steps")
+
+
+@case("nothing_is_left", "a host that nobody could look at")
+def _(h):
+    h["files"]["left/host2"].append("unknown: host2 is off")
 
 
 @case("nothing_is_left", "a run where nobody looked")
@@ -333,9 +422,18 @@ def allowed():
     h["jobs"][0].update(status="stopped", exit_code=143, reason="stopped")
     yield "a job that was stopped by its owner", h
     h = good()
-    h["jobs"][0]["streams"][0]["lost"] = 100
-    del h["files"]["logs/1.1.0"][2]
+    lose(h, "1.1.0", 2)
     yield "a gap that is told", h
+    h = good()
+    lose(h, "1.1.0", 1, told=14, lines=["step 2 of 5", "[hearth: 14 bytes are missing here]", "t 1"])
+    yield "a gap within a line", h
+    h = good()
+    h["jobs"][0]["spec"]["command"] = ["./steps", "-b", "40", "/mnt", "5", "20"]
+    for rank in range(2):
+        name = "logs/1.1.%d" % rank
+        h["files"][name] = [line.ljust(39, ".") for line in h["files"][name]]
+    h["client"][3]["out"] = h["files"]["logs/1.1.0"][0]
+    yield "lines that are filled up", h
 
 
 def main():
