@@ -135,6 +135,38 @@ restored() {
 	is "$(verdict_of "$id")" "completed succeeded 0 1" "on all nodes"
 }
 
+# The controller orders with an epoch that a node knows to be old: its store was put back to a time when the job was held, and now it makes an attempt
+# of its own with the first epoch, while the node has seen the third. The node refuses the order and names it, and nothing of it starts.
+old_epoch() {
+	local id log=$CLUSTER/agent-host1.log old host attempt
+	for host in $CLUSTER_HOSTS; do hearth node drain "$host" --reason test >/dev/null; done
+	id=$(chaos_submit old-epoch direct 1 3000 20)
+	ok "a job is held" hearth hold "$id"
+	ok "a backup" "$HEARTHD" --data "$CLUSTER/head/data" --backup "$CLUSTER/backup2.db"
+	hearth node resume host1 >/dev/null
+	ok "the job is released" hearth release "$id"
+	for attempt in 1 2 3; do
+		[ $attempt -eq 1 ] || chaos_requeue "$id" >/dev/null
+		ok "attempt $attempt runs" running "$id" $attempt 0
+	done
+	does "hearthd is killed" chaos_inject kill-hearthd
+	rm -f "$CLUSTER/head/data/hearth.db"*
+	cp "$CLUSTER/backup2.db" "$CLUSTER/head/data/hearth.db"
+	does "and started with the backup" chaos_heal kill-hearthd
+	wait_until 30 cluster_node_up host1
+	hearth node resume host1 >/dev/null
+	ok "attempt 3, which it does not know, is ended" wait_until 60 cluster_is_clean host1
+	is "$(chaos_show "$id" '.status + " " + (.attempts | length | tostring)')" "held 0" "on record the job has never run"
+	nok "no order was refused until now" grep -q "event=old_order" "$log"
+	hearth release "$id" >/dev/null
+	old="event=old_order type=[a-z_]* job=$id attempt=1 epoch=1\$"
+	ok "the node refuses the order of epoch 1 and names it" wait_until 60 grep -qi "$old" "$log"
+	diag "$(grep -i "$old" "$log")" "$(hearth why "$id" 2>&1)"
+	is "$(grep -c '^start' "$HIST/side/$id.1.0")" 1 "no rank of attempt 1 is started a second time"
+	ok "nothing of it is on the node" cluster_is_clean host1
+	for host in $CLUSTER_HOSTS; do hearth node resume "$host" >/dev/null; done
+}
+
 rounds=${HEARTH_SOAK:+20}
 for round in $(seq "${CHAOS_ROUNDS:-${rounds:-1}}"); do
 	full_store
@@ -146,5 +178,6 @@ for round in $(seq "${CHAOS_ROUNDS:-${rounds:-1}}"); do
 	diag "$verdict"
 done
 restored
+old_epoch
 chaos_down
 done_testing
