@@ -56,6 +56,7 @@ static struct point points[] = {
     {.name = "data.nfs"},
     {.name = "log.write"},
     {.name = "log.sync"},
+    {.name = "log.sync_names"},
     {.name = "log.compress"},
     /* known mistakes, which the tests of the world must find (tests/world/test_mistakes.c) */
     {.name = "mistake.old_epoch"},

@@ -20,8 +20,9 @@
 #include "common/xalloc.h"
 #include "controller/logstore_int.h"
 
-#define COMPRESS_FROM 4096 /* a smaller stream would not save a block */
-#define RETRY_US      60000000
+#define COMPRESS_FROM                                                                                        \
+	16384 /* a smaller stream would save two blocks at most, for three files made and removed */
+#define RETRY_US 60000000
 
 static void task_path(char out[LOG_PATH_MAX], const struct logstore *ls, uint64_t job, uint32_t attempt)
 {
@@ -221,7 +222,7 @@ void log_finish_work(void *arg)
 struct ending {
 	struct logstore *ls;
 	struct err *e;
-	int rc;
+	int rc, compress;
 };
 
 /* Gives a stream its end, when it has none. */
@@ -230,6 +231,7 @@ static int end_stream(const struct log_stream *st, void *arg)
 	struct ending *en = arg;
 	struct stream *s;
 
+	en->compress |= st->size >= COMPRESS_FROM;
 	if (st->complete)
 		return 0;
 	s = log_stream_get(en->ls, st->job, st->attempt, st->name, en->e);
@@ -246,7 +248,7 @@ static int end_stream(const struct log_stream *st, void *arg)
 
 int logstore_finish(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e)
 {
-	struct ending en = {ls, e, 0};
+	struct ending en = {ls, e, 0, 0};
 	char path[LOG_PATH_MAX];
 	int fd;
 
@@ -256,6 +258,8 @@ int logstore_finish(struct logstore *ls, uint64_t job, uint32_t attempt, struct 
 		return errno == ENOENT ? 0 : err_sys(e, errno, "%s", path);
 	if (logstore_streams(ls->dir, job, attempt, end_stream, &en, e) < 0 || en.rc < 0)
 		return -1;
+	if (!en.compress)
+		return 0;
 	task_path(path, ls, job, attempt);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -277,6 +281,7 @@ int logstore_remove(struct logstore *ls, uint64_t job, struct err *e)
 	DL_FOREACH_SAFE (ls->tasks, t, next_t)
 		if (t->job == job)
 			task_end(ls, t);
+	log_names_drop(ls, job);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, ls->dir, job);
 	return fs_rm_rf(path, e);
 }

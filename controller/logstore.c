@@ -2,9 +2,10 @@
  * logstore: appending, syncing, and compressing behind. One thread.
  *
  * A chunk is written at once (followers see it) and synced at most sync_ms later, together with all other
- * streams that grew meanwhile. Order of a sync: bytes, then the index record that says so, each with
- * fdatasync; only then on_durable. So after a power loss the index never promises bytes that are not there;
- * what lies above its last promise is cut off when the stream is next appended to (another boot id tells).
+ * streams that grew meanwhile. Order of a sync: names of new files and folders, bytes, then the index record
+ * that says so, each with fdatasync; only then on_durable. So after a power loss the index never promises
+ * bytes that are not there; what lies above its last promise is cut off when the stream is next appended to
+ * (another boot id tells).
  *
  * A gap's record is written before its line: a record whose line is not there is cut off, too.
  *
@@ -45,24 +46,6 @@
 uint64_t log_src_end(const struct stream *s)
 {
 	return (uint64_t)((int64_t)s->size + s->delta);
-}
-
-int log_sync_dir(const char *path, struct err *e)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-
-	if (fd < 0 || fsync(fd) < 0)
-		rc = err_sys(e, errno, "fsync %s", path);
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
-static int make_dirs(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e)
-{
-	char path[LOG_PATH_MAX];
-
-	return log_attempt_path(path, ls->dir, job, attempt, e) < 0 ? -1 : fs_mkdir_durable(path, 0700, e);
 }
 
 static int write_at(int fd, const void *p, size_t n, uint64_t at, struct err *e)
@@ -181,16 +164,22 @@ static int last_byte_is_newline(const struct stream *s)
 	return c == '\n';
 }
 
-static int make_index(struct stream *s, struct err *e)
+/* By one write: head, no LOG_SYNC, and this boot. */
+static int make_index(const struct logstore *ls, struct stream *s, struct err *e)
 {
-	static const uint8_t none[LOG_FIXED * LOG_REC_SIZE];
+	uint8_t raw[(LOG_FIXED + 1) * LOG_REC_SIZE] = {0};
+	struct log_rec head = {s->lost, s->first_us, 0, LOG_HEAD, 1},
+	               boot = {s->base, clock_real_us(ls->c.clock), ls->boot, LOG_BOOT, 0};
 
+	log_rec_put(raw, &head);
+	log_rec_put(raw + LOG_FIXED * LOG_REC_SIZE, &boot);
 	cut(s->ix_fd, 0);
-	if (write_at(s->ix_fd, none, sizeof(none), 0, e) < 0)
+	if (write_at(s->ix_fd, raw, sizeof(raw), 0, e) < 0)
 		return -1;
-	s->ix_size = s->synced_ix = sizeof(none);
+	s->ix_size = sizeof(raw);
+	s->synced_ix = LOG_FIXED * LOG_REC_SIZE;
 	s->synced = s->base;
-	return put_head(s, e);
+	return 0;
 }
 
 static void adopt(struct stream *s, const struct log_index *ix)
@@ -234,13 +223,17 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 	s->size = s->base + (uint64_t)st.st_size;
 	if (log_index_scan(s->ix_fd, s->size, &ix, e) < 0)
 		return -1;
+	if (!ix.synced_ix) /* nobody has synced the names, or nobody lived to say so */
+		log_names_new(ls, s->job, s->attempt, 1);
 	if (ix.ix_size == 0) {
 		/* Nothing tells how much of the bytes is known: they come again. */
-		cut(s->fd, 0);
+		if (s->size != s->base)
+			cut(s->fd, 0);
 		s->size = s->base;
-		if (make_index(s, e) < 0)
-			return -1;
-	} else if (ix.boot != ls->boot) {
+		s->at_line_start = 1;
+		return make_index(ls, s, e);
+	}
+	if (ix.boot != ls->boot) {
 		if (after_power_loss(s, &ix, e) < 0)
 			return -1;
 	} else {
@@ -253,26 +246,31 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 	return log_put_rec(s, LOG_BOOT, s->size, clock_real_us(ls->c.clock), ls->boot, 0, e);
 }
 
+/* made: it was not there. */
+static int open_or_make(struct logstore *ls, const struct stream *s, enum log_part part, int *made,
+                        struct err *e)
+{
+	struct err none;
+	int fd = log_open_part(ls, s, part, O_RDWR | O_CREAT | O_EXCL, &none);
+
+	*made |= fd >= 0;
+	return fd >= 0 ? fd : log_open_part(ls, s, part, O_RDWR | O_CREAT, e);
+}
+
 static int stream_files(struct logstore *ls, struct stream *s, struct err *e)
 {
-	char path[LOG_PATH_MAX];
-	struct stat st;
-	enum log_part part;
+	int folders, made = 0;
 
-	if (make_dirs(ls, s->job, s->attempt, e) < 0 || find_base(ls, s, e) < 0)
+	if (log_make_dirs(ls, s->job, s->attempt, &folders, e) < 0)
 		return -1;
-	part = s->base ? LOG_TAIL : LOG_RAW;
-	s->fd = log_open_part(ls, s, part, O_RDWR | O_CREAT, e);
-	if (s->fd < 0)
+	if (!folders && find_base(ls, s, e) < 0)
 		return -1;
-	s->ix_fd = log_open_part(ls, s, LOG_INDEX, O_RDWR | O_CREAT, e);
-	if (s->ix_fd < 0)
-		return -1;
-	if (fstat(s->ix_fd, &st) == 0 && st.st_size == 0) {
-		if (log_attempt_path(path, ls->dir, s->job, s->attempt, e) < 0 || log_sync_dir(path, e) < 0)
-			return -1;
-	}
-	return settle(ls, s, e);
+	s->fd = open_or_make(ls, s, s->base ? LOG_TAIL : LOG_RAW, &made, e);
+	if (s->fd >= 0)
+		s->ix_fd = open_or_make(ls, s, LOG_INDEX, &made, e);
+	if (folders || made)
+		log_names_new(ls, s->job, s->attempt, folders);
+	return s->ix_fd < 0 ? -1 : settle(ls, s, e);
 }
 
 /* Room for one more: the least used goes. */
@@ -390,7 +388,7 @@ void log_sync_one(struct logstore *ls, struct stream *s)
 	if (s->dirty)
 		DL_DELETE2(ls->dirty, s, dirty_prev, dirty_next);
 	s->dirty = 0;
-	if (sync_files(s, &e) < 0)
+	if (log_names_sync(ls, s->job, s->attempt, &e) < 0 || sync_files(s, &e) < 0)
 		back_to_synced(ls, s, &e);
 	else
 		ls->c.on_durable(s->job, s->attempt, s->name, log_src_end(s), s->eof, ls->c.arg);
@@ -405,6 +403,7 @@ static void on_sync(void *arg)
 	if (ls->dirty && ls->dirty->dirty_next)
 		DL_FOREACH2(ls->dirty, s, dirty_next)
 	sync_file_range(s->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	log_names_sync_all(ls);
 	while (ls->dirty)
 		log_sync_one(ls, ls->dirty);
 }
@@ -587,9 +586,11 @@ int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const 
 	if (log_path(path, ls->dir, job, attempt, stream, LOG_INDEX, e) < 0)
 		return -1;
 	*offset = 0;
-	if (access(path, F_OK) < 0)
+	s = log_stream_find(ls, job, attempt, stream);
+	if (!s && access(path, F_OK) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, errno, "%s", path);
-	s = log_stream_get(ls, job, attempt, stream, e);
+	if (!s)
+		s = log_stream_get(ls, job, attempt, stream, e);
 	if (!s)
 		return -1;
 	*offset = (uint64_t)((int64_t)s->synced + s->synced_delta);
@@ -650,6 +651,7 @@ void logstore_close(struct logstore *ls)
 	log_finish_stop(ls);
 	while (ls->used)
 		log_stream_close(ls, ls->used);
+	log_names_drop(ls, 0);
 	loop_timer_destroy(ls->sync_timer);
 	loop_timer_destroy(ls->work_timer);
 	free(ls->dir);

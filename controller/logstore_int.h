@@ -111,6 +111,8 @@ struct logstore {
 	struct stream *used;    /* by use */
 	struct stream *dirty;
 	struct loop_timer *sync_timer, *work_timer;
+	struct log_names *names; /* that are not synced yet (logdirs.c) */
+	int top_new;             /* among them some in the folder of all jobs */
 	struct task *tasks;
 	/* compression of the first task's present stream */
 	struct log_zst *zst;
@@ -129,7 +131,18 @@ int log_put_rec(struct stream *s, uint32_t kind, uint64_t offset, uint64_t at_us
 void log_mark_dirty(struct logstore *ls, struct stream *s);
 void log_sync_one(struct logstore *ls, struct stream *s); /* s may be gone afterwards */
 void log_grown(struct logstore *ls, const struct stream *s);
+
+/* ---- folders, and names that are not on the disk yet (logdirs.c) ---- */
+
 int log_sync_dir(const char *path, struct err *e);
+/* The attempt's folder. made: it was not there. Not durable: log_names_new. */
+int log_make_dirs(struct logstore *ls, uint64_t job, uint32_t attempt, int *made, struct err *e);
+/* A file of the attempt is new; folders: or its folder may be. */
+void log_names_new(struct logstore *ls, uint64_t job, uint32_t attempt, int folders);
+/* To be called before anything of the attempt is called durable. */
+int log_names_sync(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e);
+void log_names_sync_all(struct logstore *ls);
+void log_names_drop(struct logstore *ls, uint64_t job); /* they are gone; 0: all */
 
 void log_finish_work(void *logstore);                  /* the work timer's callback */
 int log_finish_load(const char *name, void *logstore); /* of an entry of .finish */

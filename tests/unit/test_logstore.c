@@ -295,8 +295,7 @@ static void test_marks(void)
 	lab_close(&l);
 }
 
-/* ---- crash
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- crash ---- */
 
 /* The child appends until it is killed and tells each acknowledged offset; afterwards everything acknowledged
  * is there. */
@@ -428,8 +427,7 @@ static void test_power_loss(void)
 	unsetenv("HEARTH_TEST_BOOT_ID");
 }
 
-/* ---- the end, compression
- * -------------------------------------------------------------------------------------- */
+/* ---- the end, compression ---- */
 
 static uint8_t *make_bytes(size_t n)
 {
@@ -601,8 +599,7 @@ static void test_streams(void)
 	lab_close(&l);
 }
 
-/* ---- failures
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- failures ---- */
 
 #ifdef HEARTH_FAULTS
 /* The n-th write fails, n = 1, 2, ... until none does: nothing half is left, the same bytes go in afterwards.
@@ -661,6 +658,21 @@ static void test_sync_faults(void)
 	lab_close(&l);
 }
 
+static void test_names_fault(void)
+{
+	struct lab l;
+	struct err e;
+
+	lab_open(&l, "nfault");
+	fault_arm("log.sync_names", 1, 2); /* by the round for all, and by the stream's own */
+	put(&l, 0, "one", 0, &e), settle(&l);
+	ok(l.errors == 1 && l.durable == 0, "while the names are not on the disk nothing is acknowledged");
+	fault_clear();
+	put(&l, 0, "one", 0, &e), settle(&l);
+	is_content(&l, 0, "one", "sent again it is there once");
+	lab_close(&l);
+}
+
 static void test_compress_fault(void)
 {
 	const size_t n = 2500000;
@@ -686,8 +698,7 @@ static void test_compress_fault(void)
 }
 #endif
 
-/* ---- readers in other threads
- * ------------------------------------------------------------------------------------ */
+/* ---- readers in other threads ---- */
 
 struct reading {
 	const char *dir;
@@ -779,6 +790,7 @@ int main(void)
 #ifdef HEARTH_FAULTS
 	test_write_faults();
 	test_sync_faults();
+	test_names_fault();
 	test_compress_fault();
 #else
 	tap_skip("built without --enable-faults");
