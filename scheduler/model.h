@@ -154,6 +154,7 @@ struct job {
 	struct lane *lane;
 	char *warm;
 	struct kept *kept;           /* plan.c: its place in time; NULL */
+	struct job *kept_below;      /* the next in the scheduler's first_kept */
 	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
 	uint32_t n_after, n_open, n_never;
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
@@ -212,14 +213,14 @@ struct sched {
 	double due_after_s;
 	struct plan *plan;      /* plan.c; NULL */
 	int planning;           /* the view is a part of the plan: the best place in it is wanted */
-	struct job *first_kept; /* a place was kept for it, and is again; NULL */
+	struct job *first_kept; /* a place was kept for it, and is again: one of each priority, highest first */
 	struct job *head;       /* a place is kept for it */
 	uint64_t shadow_s;
 	struct room *view;                /* [n_sorted] what is free at shadow_s */
 	uint32_t view_free[MAX_FREE + 1]; /* nodes by free GPUs in it */
 	const struct job *kept; /* whom shadow_s and the view were made for, at kept_nodes; NULL nobody */
 	uint64_t kept_nodes;
-	size_t kept_ends; /* jobs that ended since */
+	size_t kept_ends;          /* jobs that ended since */
 	struct recorder *recorder; /* record.c; NULL: what is told is not on record */
 	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
 	 * bookings do not count. */
@@ -281,6 +282,13 @@ void accounts_fini(struct sched *s);
 
 /* sched.c: would a pass that is made now look at the one before the other? */
 int order_before(const struct sched *s, const struct job *a, const struct job *b);
+
+/* first.c: who a place was kept for */
+void first_forget(struct sched *s, struct job *j);
+void first_remember(struct sched *s, struct job *j);
+void first_keep(struct sched *s, int32_t *assign); /* makes it the head again */
+/* Could the usable nodes, empty, not hold it? Worked out once for each set of nodes. */
+int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign);
 
 /* shadow.c: the place kept for one job */
 void shadow_make(struct sched *s, struct job *head);

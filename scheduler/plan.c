@@ -355,16 +355,6 @@ static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
 	return 1;
 }
 
-/* Could the usable nodes, empty, hold it? Else it waits for nodes and gets no place. */
-static int hopeless(struct sched *s, struct plan *p, struct shape *sh)
-{
-	if (sh->possible_gen != s->nodes_gen && !fit_gang(s, sh, FIT_EMPTY, p->assign))
-		sh->hopeless_gen = s->nodes_gen;
-	else
-		sh->possible_gen = s->nodes_gen;
-	return sh->hopeless_gen == s->nodes_gen;
-}
-
 static void account_ahead(struct account *a, uint64_t gpus)
 {
 	for (; a; a = a->parent)
@@ -404,7 +394,8 @@ static void walk(struct sched *s, struct plan *p)
 
 		taken[lane]++;
 		book_try(s, NULL, 0);
-		if (hopeless(s, p, j->shape) || !plannable(s, s->active[lane]) || !renew(s, p, j, only_now))
+		if (shape_hopeless(s, j->shape, p->assign) || !plannable(s, s->active[lane]) ||
+		    !renew(s, p, j, only_now))
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
 		else
 			account_ahead(j->lane->account, j->shape->gpus);

@@ -82,8 +82,7 @@ static void unqueue(struct sched *s, struct job *j)
 		s->kept = NULL;
 	if (s->head == j)
 		head_gone(s);
-	if (s->first_kept == j)
-		s->first_kept = NULL;
+	first_forget(s, j);
 	if (j->is_waiting) {
 		lane_unwait(s, j);
 		s->input++;
@@ -264,11 +263,6 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 
 static const struct bid no_bid;
 
-static int hopeless(const struct sched *s, const struct shape *sh)
-{
-	return sh->hopeless_gen == s->nodes_gen;
-}
-
 static int is_due(const struct sched *s, const struct job *j)
 {
 	return (double)(s->now_s - (j->submit_s < s->now_s ? j->submit_s : s->now_s)) >= s->due_after_s;
@@ -359,7 +353,7 @@ static int passes_over(const struct sched *s, const struct bid *b)
 	const struct lane *l = b->lane;
 	const struct shape *sh = l->shape;
 
-	if (l->refused == s->era || hopeless(s, sh))
+	if (l->refused == s->era || sh->hopeless_gen == s->nodes_gen)
 		return 1;
 	if (s->policy.backfill == SCHED_BLOCK)
 		return 0;
@@ -467,8 +461,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	if (s->head == j)
 		head_gone(s);
 	shadow_took(s, j, assign);
-	if (s->first_kept == j)
-		s->first_kept = NULL;
+	first_forget(s, j);
 	lane_unwait(s, j);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
@@ -493,11 +486,8 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 	struct shape *sh = b->lane->shape;
 	int kept = s->n_books && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
 
-	if (sh->possible_gen != s->nodes_gen && !fit_gang(s, sh, FIT_EMPTY, assign)) {
-		sh->hopeless_gen = s->nodes_gen;
+	if (shape_hopeless(s, sh, assign))
 		return PASS;
-	}
-	sh->possible_gen = s->nodes_gen;
 	if (kept) { /* only a reservation is in its way: that is no reason to hold back others */
 		b->lane->refused = s->era;
 		return PASS;
@@ -510,35 +500,11 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 		sh->nofit_gen = s->gen;
 	if (may_head(s, b)) {
 		shadow_make(s, b->job);
-		s->first_kept = s->policy.learned ? NULL : b->job;
+		if (!s->policy.learned)
+			first_remember(s, b->job);
 		b->lane->refused = s->era;
 	}
 	return PASS;
-}
-
-/* Shares change while a job waits for its place: others that are before it then must not take it each time.
- * So the one that a place was kept for has it until it starts, or one of higher priority comes. Of those that
- * ask for the same it is the one that is first now: to them the place is as good. */
-static void keep_first(struct sched *s)
-{
-	struct job *j = s->first_kept;
-
-	if (!j || s->head)
-		return;
-	for (uint32_t i = 0; i < s->n_active; i++)
-		if (s->active[i]->first->priority > j->priority) {
-			s->first_kept = NULL;
-			return;
-		}
-	for (uint32_t i = 0; i < s->n_active; i++)
-		if (s->active[i]->shape == j->shape && order_before(s, s->active[i]->first, j))
-			j = s->active[i]->first;
-	if (!j->is_waiting || account_full(j->lane->account, j->shape->gpus) == 2)
-		return;
-	s->first_kept = j;
-	shadow_make(s, j);
-	if (s->shadow_s == UINT64_MAX) /* now it waits for nodes, not for others */
-		s->head = s->first_kept = NULL;
 }
 
 static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
@@ -596,7 +562,7 @@ static struct sched_decision *step(struct sched *s)
 		free(assign);
 		return d;
 	}
-	keep_first(s);
+	first_keep(s, assign);
 	while (v == PASS) {
 		struct bid b = next_bid(s);
 

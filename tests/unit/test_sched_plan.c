@@ -229,23 +229,65 @@ static void test_shares(void)
 	run_free(r);
 }
 
-/* EASY with shares: jobs of one whose share is always less come without end; the gang of another, which is
- * first now and then only, gets all nodes all the same. */
-static void test_gang_among_shares(void)
+/* ---- EASY with shares --------------------------------------------------------------------------- */
+
+enum beside { NOBODY, CLOSED, CLOSED_ALIKE, TOO_LARGE, BOOKED, PASSING };
+
+static void send(struct sched *s, uint64_t id, const char *owner, struct sched_group g, int64_t priority,
+                 uint64_t limit_s)
 {
+	static const char *const sixth[] = {"n6", NULL};
+
+	sched_job_add(s, &(struct sched_job){.id = id,
+	                                     .order = id,
+	                                     .priority = priority,
+	                                     .groups = &g,
+	                                     .n_groups = 1,
+	                                     .avoid = g.gpus == 2 ? NULL : sixth,
+	                                     .owner = owner,
+	                                     .limit_s = limit_s});
+}
+
+/* Another waits that cannot start, or, PASSING, one of higher priority for a while. */
+static void send_beside(struct sched *s, enum beside b)
+{
+	const uint64_t sixth = 6;
+
+	if (b == CLOSED || b == CLOSED_ALIKE)
+		sched_queue_close(s, "z", 1);
+	if (b == CLOSED)
+		send(s, 3, "z", (struct sched_group){1, 1, 0, 0}, 5, 60);
+	if (b == CLOSED_ALIKE)
+		send(s, 3, "z", (struct sched_group){4, 1, 0, 0}, 0, 60);
+	if (b == TOO_LARGE)
+		send(s, 3, "z", (struct sched_group){7, 1, 0, 0}, 5, 60);
+	if (b == BOOKED) {
+		sched_book_set(s, &(struct sched_book){.id = 1, .to_s = 1000000, .nodes = &sixth, .n_nodes = 1});
+		send(s, 3, "z", (struct sched_group){1, 2, 0, 0}, 5, 60);
+	}
+	if (b == PASSING)
+		send(s, 3, "z", (struct sched_group){3, 1, 0, 0}, 5, 60);
+}
+
+/* Jobs of one whose share is always less come without end; the gang of another, which is first now and then
+ * only, gets all nodes all the same. */
+static void test_gang_among_shares(enum beside b)
+{
+	static const char *const of[] = {
+	    "nobody",        "one of a closed account", "one alike of a closed account",
+	    "one too large", "one that is booked out",  "one of higher priority that goes"};
 	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .half_life_s = 10};
 	struct sched *s = sched_create();
 	uint64_t next = 100, gang = 0, first = 0, next_of_gang = 0, ends[5] = {0}, holder[5] = {0};
-	struct sched_group one = {1, 1, 0, 0}, all = {4, 1, 0, 0};
 
 	sched_policy_set(s, &p);
 	for (uint64_t id = 1; id <= 5; id++)
 		node(s, id, 1, 1);
+	if (b == BOOKED)
+		node(s, 6, 2, 1);
 	sched_queue_set(s, &(struct sched_queue){.path = "a", .weight = 3});
 	/* What b holds weighs as much as about two and a half of a's. */
-	sched_job_add(s,
-	              &(struct sched_job){
-	                  .id = 2, .order = 2, .groups = &one, .n_groups = 1, .owner = "b", .limit_s = 100000});
+	send(s, 2, "b", (struct sched_group){1, 1, 0, 0}, 0, 100000);
 	for (uint64_t now = 1; now <= 2000 && !gang; now++) {
 		struct sched_decision *d;
 
@@ -256,15 +298,16 @@ static void test_gang_among_shares(void)
 			sched_job_finished(s, holder[i], 1);
 			holder[i] = 0;
 		}
-		for (size_t waiting = 0; sched_count(s, &waiting, NULL, NULL), waiting < 8; next++)
-			sched_job_add(
-			    s,
-			    &(struct sched_job){
-			        .id = next, .order = next, .groups = &one, .n_groups = 1, .owner = "a", .limit_s = 60});
-		if (now == 10)
-			sched_job_add(
-			    s, &(struct sched_job){
-			           .id = 1, .order = 1, .groups = &all, .n_groups = 1, .owner = "b", .limit_s = 60});
+		for (size_t waiting = 0; sched_count(s, &waiting, NULL, NULL), waiting < 9; next++)
+			send(s, next, "a", (struct sched_group){1, 1, 0, 0}, 0, 60);
+		if (now == 10) {
+			send_beside(s, b == PASSING ? NOBODY : b);
+			send(s, 1, "b", (struct sched_group){4, 1, 0, 0}, 0, 60);
+		}
+		if (b == PASSING && first && now == first + 1)
+			send_beside(s, b);
+		if (b == PASSING && first && now == first + 2)
+			sched_job_remove(s, 3);
 		while ((d = sched_step(s))) {
 			unsigned at = (unsigned)d->places[0].node - 1;
 
@@ -277,7 +320,7 @@ static void test_gang_among_shares(void)
 		if (!first && sched_reserved(s, &next_of_gang) && next_of_gang == 1)
 			first = now;
 	}
-	ok(first, "the gang is first some day (%u)", (unsigned)first);
+	ok(first, "beside %s: the gang is first some day (%u)", of[b], (unsigned)first);
 	ok(gang && gang <= first + 60, "and starts within the longest limit from then on (%u)", (unsigned)gang);
 	sched_destroy(s);
 }
@@ -313,7 +356,8 @@ int main(void)
 	test_second();
 	test_promises();
 	test_shares();
-	test_gang_among_shares();
+	for (int b = NOBODY; b <= PASSING; b++)
+		test_gang_among_shares((enum beside)b);
 	test_large();
 	return tap_done();
 }
