@@ -95,6 +95,7 @@ void account_change(struct sched *s, struct account *a, uint64_t gpus, int sign)
 	for (; a; a = a->parent) {
 		a->use = account_use(s, a);
 		a->use_at = s->now_s;
+		a->now_at = 0;
 		a->gpus = sign > 0 ? a->gpus + gpus : a->gpus - gpus;
 	}
 }
@@ -116,6 +117,7 @@ void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t fr
 
 		a->use = account_use(s, a);
 		a->use_at = s->now_s;
+		a->now_at = 0;
 		if (from < s->now_s)
 			a->use += (double)gpus * half / LN2 * (1 - exp2(-(double)(s->now_s - from) / half));
 	}
@@ -129,6 +131,7 @@ void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t a
 	record_used(s, path, gpu_s, at_s);
 	a->use = gpu_s > 0 ? gpu_s * exp2(-(double)(s->now_s - at) / (double)s->policy.half_life_s) : 0;
 	a->use_at = s->now_s;
+	a->now_at = 0;
 	a->since = at;
 	s->input++;
 }
@@ -147,9 +150,15 @@ void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state
 }
 
 /* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */
-static double share(const struct sched *s, const struct account *a)
+static double share(const struct sched *s, const struct account *account)
 {
-	return (account_use(s, a) + 60.0 * (double)(a->gpus + a->ahead)) / a->weight;
+	struct account *a = (struct account *)(uintptr_t)account; /* only what was worked out already changes */
+
+	if (a->now_at != s->now_s + 1) {
+		a->now_use = account_use(s, a);
+		a->now_at = s->now_s + 1;
+	}
+	return (a->now_use + 60.0 * (double)(a->gpus + a->ahead)) / a->weight;
 }
 
 void account_part(const struct account **pa, const struct account **pb)

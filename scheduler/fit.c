@@ -30,8 +30,8 @@ static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want,
 {
 	uint32_t have = 0;
 
-	if (!(mode & FIT_EMPTY) && !sh->gpu_model && !sh->gpu_memory)
-		return n->free_gpus >= want;
+	if (!sh->gpu_model && !sh->gpu_memory)
+		return (mode & FIT_EMPTY ? n->has_gpus : n->free_gpus) >= want;
 	for (uint32_t i = 0; i < n->n_gpus && have < want; i++)
 		have += (uint32_t)gpu_ok(&n->gpus[i], sh, mode);
 	return have >= want;
@@ -46,10 +46,10 @@ static int room_fits(const struct sched *s, const struct node *n, const struct s
 	if (mode & FIT_EMPTY)
 		return n->slots >= slots && n->memory >= sh->memory && n->disk >= sh->disk;
 	if (v)
-		return !v->exclusive && !(sh->exclusive && v->holders) && v->slots >= slots && v->gpus >= g->gpus &&
+		return v->gpus >= g->gpus && v->slots >= slots && !v->exclusive && !(sh->exclusive && v->holders) &&
 		       v->memory >= sh->memory && v->disk >= sh->disk;
-	return !n->exclusive && !(sh->exclusive && n->holders) && n->free_slots >= slots &&
-	       n->free_gpus >= g->gpus && n->memory_used + sh->memory <= n->memory &&
+	return n->free_gpus >= g->gpus && n->free_slots >= slots && !n->exclusive &&
+	       !(sh->exclusive && n->holders) && n->memory_used + sh->memory <= n->memory &&
 	       n->disk_used + sh->disk <= n->disk;
 }
 

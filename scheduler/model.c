@@ -43,11 +43,13 @@ static void node_free(struct node *n)
 
 static void recount(struct node *n)
 {
-	n->free_slots = n->free_gpus = 0;
+	n->free_slots = n->free_gpus = n->has_gpus = 0;
 	for (uint32_t i = 0; i < n->slots; i++)
 		n->free_slots += !n->slot_owner[i];
-	for (uint32_t i = 0; i < n->n_gpus; i++)
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		n->has_gpus += n->gpus[i].present != 0;
 		n->free_gpus += n->gpus[i].present && !n->gpus[i].owner;
+	}
 }
 
 /* After any change of what a node has free, or whether it may get work. */

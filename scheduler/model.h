@@ -25,25 +25,26 @@ struct gpu {
 };
 
 struct node {
+	/* What looking for a place reads of every node stands together: one or two lines of the cache. */
 	uint64_t id;
-	char *name, *type;
-	char **labels; /* NULL-terminated */
 	uint32_t slots, free_slots, free_gpus;
+	uint32_t has_gpus;                  /* present ones, free or not */
+	uint32_t holders;                   /* jobs with something here */
+	uint32_t n_bookings, at, switch_no; /* at: index in sorted; switch_no: in switches, from 1; 0 not known */
+	uint64_t exclusive;                 /* job that has the node for itself; 0 none */
+	int usable, known;                  /* known = 0: only held on, from before a restart */
+	uint64_t memory, disk, memory_used, disk_used;
+	char *name, *type;
+	char **labels;        /* NULL-terminated */
 	uint64_t *slot_owner; /* [n_owners] job; n_owners >= slots */
 	uint32_t n_owners;
-	uint64_t memory, disk, memory_used, disk_used;
 	struct gpu *gpus;
 	uint32_t n_gpus;
-	uint32_t holders;   /* jobs with something here */
-	uint64_t exclusive; /* job that has the node for itself; 0 none */
-	int usable, known;  /* known = 0: only held on, from before a restart */
 	double price;
-	uint32_t counted;         /* where it stands in by_free: free GPUs + 1; 0 not at all */
-	uint32_t doubt, at;       /* at: index in sorted */
-	uint32_t switch_no;       /* index in switches, from 1; 0 not known */
+	uint32_t counted; /* where it stands in by_free: free GPUs + 1; 0 not at all */
+	uint32_t doubt;
 	char *warm;               /* what the last job here was warm for; NULL */
 	struct booking *bookings; /* few; by no order */
-	uint32_t n_bookings;
 	UT_hash_handle hh;
 };
 
@@ -91,7 +92,9 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t waiting;
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
-	uint64_t ahead; /* plan.c: GPUs of those that have a place before the one that is looked for */
+	uint64_t ahead;  /* plan.c: GPUs of those that have a place before the one that is looked for */
+	double now_use;  /* use, decayed to now_at - 1: it is compared often within a look */
+	uint64_t now_at; /* 0: not worked out */
 	int borrow, closed;
 	UT_hash_handle hh;
 };

@@ -532,6 +532,18 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 	return START;
 }
 
+/* No other may be tried any more (effort). Then the one that the place is kept for, if it is there already:
+ * those that are before it now would keep it from its turn for as long as they are many. */
+static int head_fits(struct sched *s, int32_t *assign)
+{
+	const struct job *j = s->head;
+
+	book_try(s, j, s->now_s);
+	return j->is_waiting && j->lane->refused != s->era && j->shape->nofit_gen != s->gen &&
+	       !model_too_full(s, j->shape) && account_full(j->lane->account, j->shape->gpus) != 2 &&
+	       fit_gang(s, j->shape, FIT_NOW, assign);
+}
+
 /* The next of the plan. 1: there is one, or nothing more can start; 0: no places are kept. */
 static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d)
 {
@@ -570,8 +582,13 @@ static struct sched_decision *step(struct sched *s)
 		if (v == START) {
 			d = take(s, b.job, assign);
 			bid_started(s);
-		} else if (v == PASS && s->head && s->policy.effort && (s->effort += s->n_sorted) >= s->policy.effort)
-			v = STOP;
+		} else if (v == PASS && s->head && s->policy.effort &&
+		           (s->effort += s->n_sorted) >= s->policy.effort) {
+			v = head_fits(s, assign) ? START : STOP;
+			if (v == START)
+				d = take(s, s->head, assign);
+			s->bids_era = 0;
+		}
 	}
 	s->trying = NULL;
 	s->idle = v == STOP;

@@ -139,12 +139,20 @@ static int fits_after(struct sched *s, const struct shape *sh, struct ends *e, s
 	return view_fits(s, sh, assign);
 }
 
-/* The least number of ends with which it fits. More ends never make it fit less: by halving. */
+/* The least number of ends with which it fits. More ends never make it fit less: by halving, after steps that
+ * double, since often a few ends are enough of many. */
 static size_t by_halving(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
 {
-	size_t lo = 0;
+	size_t lo = 0, hi = e->n;
 
-	for (size_t hi = e->n; lo < hi;) {
+	for (size_t try = 0; try < e->n; try = 2 * try + 64) {
+		if (fits_after(s, head->shape, e, try, assign)) {
+			hi = try;
+			break;
+		}
+		lo = try + 1;
+	}
+	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
 
 		if (fits_after(s, head->shape, e, mid, assign))
@@ -213,13 +221,13 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 	free(e.v);
 }
 
-/* Is the view that was made for it still good? What started and ended since is in it; each further end may
- * let it start sooner than it says, so it is made anew after some. */
+/* Is the view that was made for it, or for one that asks for the same, still good? What started and ended
+ * since is in it; each further end may let it start sooner than it says, so it is made anew after some. */
 static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 {
-	return s->n_running >= MANY && s->kept == head && s->kept_nodes == s->nodes_gen && !s->n_books &&
-	       s->shadow_s != UINT64_MAX && s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP &&
-	       view_fits(s, head->shape, assign);
+	return s->n_running >= MANY && s->kept && s->kept->shape == head->shape &&
+	       s->kept_nodes == s->nodes_gen && !s->n_books && s->shadow_s != UINT64_MAX &&
+	       s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP && view_fits(s, head->shape, assign);
 }
 
 void shadow_make(struct sched *s, struct job *head)
@@ -228,10 +236,10 @@ void shadow_make(struct sched *s, struct job *head)
 
 	if (!still_kept(s, head, assign)) {
 		make(s, head, assign, 1);
-		s->kept = head;
 		s->kept_nodes = s->nodes_gen;
 		s->kept_ends = 0;
 	}
+	s->kept = head;
 	s->head = head;
 	s->era++;
 	book_try(s, NULL, 0);
