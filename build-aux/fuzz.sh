@@ -37,7 +37,7 @@ fi
 	if [ ! -e config.status ] || [ "$top/configure" -nt config.status ]; then
 		"$top/configure" --quiet CC=clang CFLAGS="-O1 -g" --with-sanitize=fuzzer-no-link,address,undefined || exit 1
 	fi
-	for d in common scheduler store shim controller; do
+	for d in common scheduler store shim agent controller; do
 		make -s -j"$(nproc)" -C $d || exit 1
 	done
 	make -s -j"$(nproc)" -C tests fuzz-programs

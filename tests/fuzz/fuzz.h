@@ -10,5 +10,7 @@
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* Of a slow target: how many changed copies of a seed replay.c tries. */
+extern const long fuzz_rounds __attribute__((weak));
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * replay: main of a fuzz target in a plain build: hands each file (or each file of a folder) that is named to
  * LLVMFuzzerTestOneInput, then as many changed copies of it as HEARTH_FUZZ_ROUNDS says (default 200 for a
- * seed, 10 for a file of the corpus), always the same ones. Prints TAP.
+ * seed, or what the target says, and 10 for a file of the corpus), always the same ones. Prints TAP.
  *
  * With clang -fsanitize=fuzzer the target is linked without this file.
  */
@@ -96,7 +96,7 @@ static int run_seed(const char *name, void *dir)
 {
 	char *path = xasprintf("%s/%s", (const char *)dir, name);
 
-	run_file(path, 200);
+	run_file(path, &fuzz_rounds ? fuzz_rounds : 200);
 	say(path);
 	free(path);
 	return 0;
