@@ -71,6 +71,9 @@ static struct point points[] = {
     {.name = "mistake.no_idempotency"},
     {.name = "mistake.no_wait"},
     {.name = "mistake.no_sweep"},
+    {.name = "mistake.no_quota"},
+    {.name = "mistake.no_reservation"},
+    {.name = "mistake.all_members"},
 };
 #define N_POINTS (sizeof(points) / sizeof(points[0]))
 

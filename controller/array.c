@@ -11,6 +11,7 @@
  * last. To be stopped is recorded at once (`wanted`), the members follow some in a turn. Held, no further
  * member is let go.
  */
+#include "common/fault.h"
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -140,7 +141,8 @@ int array_parks(struct core *c, const struct cjob *member)
 static void admit(struct core *c, struct cjob *j, uint32_t *budget)
 {
 	struct carray *a = j->arr;
-	uint32_t max = a->spec->max_parallel ? a->spec->max_parallel : UINT32_MAX;
+	uint32_t max =
+	    a->spec->max_parallel && !FAULT("mistake.all_members") ? a->spec->max_parallel : UINT32_MAX;
 
 	while (*budget && is_open(j) && a->next < a->made && a->admitted < max) {
 		struct cjob *m = member_at(c, j, a->next++);

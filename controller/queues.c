@@ -8,6 +8,7 @@
  * its GPUs, with all that was held until then, so that a restart adds what ran since and counts nothing
  * twice.
  */
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
@@ -54,7 +55,9 @@ static void drop(struct core *c, struct cqueue *q)
 
 static void tell_sched(struct core *c, const struct cqueue *q)
 {
-	sched_queue_set(c->sched, &(struct sched_queue){q->path, q->weight, q->quota_gpus, q->borrow});
+	uint32_t quota = FAULT("mistake.no_quota") ? 0 : q->quota_gpus;
+
+	sched_queue_set(c->sched, &(struct sched_queue){q->path, q->weight, quota, q->borrow});
 	c->sched_dirty = 1;
 }
 

@@ -11,6 +11,7 @@
  * each other, and when a node comes that it did not know. A job that runs when the time begins is left alone.
  */
 #include "controller/reserve.h"
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include <stdio.h>
@@ -94,7 +95,7 @@ static void tell(struct core *c, struct creserve *r)
 	r->told_to_s = lib_time(c, r->to_us, 1);
 	if (r->state == RESERVE_ENDED)
 		sched_book_remove(c->sched, r->id);
-	else
+	else if (!FAULT("mistake.no_reservation"))
 		sched_book_set(c->sched, &(struct sched_book){.id = r->id,
 		                                              .from_s = r->told_from_s,
 		                                              .to_s = r->told_to_s,

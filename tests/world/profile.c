@@ -19,6 +19,7 @@ struct sim_options profile_of(uint64_t seed)
 		o.faults = 0;
 	if (sim_rnd(&r, 10) == 0)
 		o.faults = (1u << SIM_N_FAULT) - 1;
+	o.rules = (int)sim_rnd(&r, 2);
 	return o;
 }
 

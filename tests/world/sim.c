@@ -158,6 +158,7 @@ static void start(const struct sim_options *o)
 	for (unsigned i = 0; i < o->nodes; i++)
 		sim_node_init(&sim->nodes[i], i);
 	sim_users_start();
+	sim_admin_start();
 	sim_faults_start();
 }
 
@@ -194,6 +195,7 @@ static void finish(void)
 	for (unsigned i = 0; i < sim->o.nodes; i++)
 		sim_node_fini(&sim->nodes[i]);
 	sim_users_fini();
+	sim_admin_fini();
 	sim_net_fini();
 	sim_check_fini();
 	sim_ctl_close();

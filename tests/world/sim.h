@@ -54,6 +54,7 @@ struct sim_options {
 	unsigned nodes, jobs;
 	uint32_t faults;     /* bits by enum sim_fault */
 	uint64_t fault_us;   /* so long faults and users are at work */
+	int rules;           /* queues, quotas, reservations and sweeps, too */
 	uint32_t max_faults; /* so many at most */
 	int trace;           /* 1: keep the story, 2: print it as it happens */
 	/* Runs that go through all cases, one after the other (test_nth.c): */
@@ -129,8 +130,10 @@ struct sim_artifact { /* an upload that the controller has acknowledged */
 struct sim_job;
 struct sim_call { /* a request on its way */
 	enum request_op op;
-	struct sim_job *job; /* a submit; NULL another */
-	int lost;            /* its answer will not reach the one who asked */
+	struct sim_job *job;                          /* a submit; NULL another */
+	int lost;                                     /* its answer will not reach the one who asked */
+	void (*done)(struct sim_call *k, int status); /* of another */
+	void *arg;
 	struct sim_call *prev, *next;
 };
 
@@ -138,6 +141,7 @@ struct sim_job { /* as its user sees it */
 	unsigned index;
 	uint64_t id; /* acknowledged; 0 not yet */
 	uint32_t n_ranks, n_nodes;
+	uint32_t members;  /* of a sweep; their ids follow */
 	uint32_t uploaded; /* nodes whose output is on record, of the newest attempt */
 	uint64_t after;    /* job that it waits for; 0 none */
 	enum spec_after_kind after_kind;
@@ -283,6 +287,14 @@ void sim_users_fini(void);
 void sim_users_calm(void);
 int sim_users_done(void);
 void sim_faults_start(void);
+struct request *sim_call(enum request_op op, uint64_t job, const char *node, const char *body);
+void sim_ask(struct request *rq);
+
+/* ---- an administrator and his rules (simadmin.c) ------------------------------------------------------ */
+void sim_admin_start(void);
+void sim_admin_fini(void);
+const char *sim_admin_queue(unsigned job);         /* which queue the job with that index names */
+void sim_admin_placed(const struct event_row *ev); /* against the rules */
 
 /* ---- what must hold (simcheck.c) ----------------------------------------------------------------------- */
 void sim_check_order(struct sim_node *n, uint16_t type, const void *msg); /* an order reaches an agent */

@@ -251,7 +251,7 @@ static void rank_ended(const struct event_row *ev, const cJSON *d)
 static const struct sim_job *user_job(uint64_t id)
 {
 	for (unsigned i = 0; i < sim->o.jobs; i++)
-		if (sim->jobs[i].id == id)
+		if (sim->jobs[i].id && id >= sim->jobs[i].id && id <= sim->jobs[i].id + sim->jobs[i].members)
 			return &sim->jobs[i];
 	return NULL;
 }
@@ -324,7 +324,7 @@ static uint8_t on_record(uint64_t job)
 
 	if (store_job_get(sim->w->reader, job, &row, NULL) < 0)
 		return 0;
-	if (row.attempts)
+	if (row.attempts || row.started_us) /* an array starts with the first of its members */
 		is |= 4;
 	if (row.ended_us)
 		is |= strcmp(row.status, "completed") == 0 ? 3 : 1;
@@ -358,8 +358,10 @@ void sim_check_event(struct world *w, const struct event_row *ev, void *arg)
 	grow(ev->job);
 	if (sim->job_ended[ev->job] && strcmp(ev->type, "changed") != 0 && strcmp(ev->type, "removed") != 0)
 		sim_bad("%s happened to job %llu, which had ended", ev->type, (unsigned long long)ev->job);
-	if (strcmp(ev->type, "placed") == 0)
+	if (strcmp(ev->type, "placed") == 0) {
 		placed(ev->job);
+		sim_admin_placed(ev);
+	}
 	if (strncmp(ev->type, "rank_", 5) != 0 && strcmp(ev->type, "ended") != 0 &&
 	    strcmp(ev->type, "outcome") != 0 && strncmp(ev->type, "node_", 5) != 0)
 		return;
@@ -480,7 +482,7 @@ static void recount_outputs(const cJSON *ev, const char *type, const cJSON *data
 		if (strcmp(type, "artifact") == 0 && strcmp(s, sim->nodes[i].name) == 0)
 			j->uploaded |= 1u << i;
 	s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "status"));
-	if (strcmp(type, "ended") == 0 && s && strcmp(s, "completed") == 0 &&
+	if (strcmp(type, "ended") == 0 && s && strcmp(s, "completed") == 0 && !j->members &&
 	    (uint32_t)__builtin_popcount(j->uploaded) != j->n_nodes)
 		sim_bad("job %llu has completed, and the output of %u of %u nodes is on record",
 		        (unsigned long long)j->id, (unsigned)__builtin_popcount(j->uploaded), j->n_nodes);
@@ -496,7 +498,7 @@ static void recount(const cJSON *ev)
 		recount_outputs(ev, type, data);
 	if (type && (strcmp(type, "artifact") == 0 || strcmp(type, "node_lost") == 0))
 		recount_artifacts(ev, data, strcmp(type, "node_lost") == 0);
-	sim->n_submitted += type && strcmp(type, "submitted") == 0;
+	sim->n_submitted += type && strcmp(type, "submitted") == 0 && !cJSON_HasObjectItem(data, "array");
 	if (!type || strncmp(type, "rank_", 5) != 0 || strcmp(type, "rank_started") == 0)
 		return;
 	k = rank_find((uint64_t)number(ev, "job", 0), (uint64_t)number(ev, "attempt", 0),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define AGAIN_US 5000000u
+#define SWEEP    ", \"sweep\": {\"lr\": [1, 2, 3]}, \"max_parallel\": "
 
 static void try_again(struct sim_job *j)
 {
@@ -54,8 +55,8 @@ static void submitted(struct sim_job *j, int status, const cJSON *body)
 	if (status == 409 && j->after) { /* it could never start */
 		wish(j, 0);
 		try_again(j);
-	} else if (status >= 500 || status == 429) {
-		try_again(j);
+	} else if (status >= 500 || status == 429 || (sim->o.rules && (status == 404 || status == 409))) {
+		try_again(j); /* a queue that is not there yet, a quota that is too small as yet */
 	} else if (status >= 400) {
 		sim_bad("job of %s was refused: %d", j->key, status);
 	} else if (!got) {
@@ -79,13 +80,15 @@ static void on_reply(struct request *rq, int status, cJSON *body, const struct e
 	sim->n_answers++;
 	if (sim->up && k->job && !k->lost)
 		submitted(k->job, status, body);
+	if (k->done)
+		k->done(k, status);
 	cJSON_Delete(body);
 	DL_DELETE(sim->calls, k);
 	free(k);
 	request_free(rq);
 }
 
-static struct request *call(enum request_op op, uint64_t job, const char *node, const char *body)
+struct request *sim_call(enum request_op op, uint64_t job, const char *node, const char *body)
 {
 	struct request *rq = request_new(op);
 	struct sim_call *k = xcalloc(1, sizeof *k);
@@ -104,7 +107,7 @@ static struct request *call(enum request_op op, uint64_t job, const char *node, 
 	return rq;
 }
 
-static void ask(struct request *rq)
+void sim_ask(struct request *rq)
 {
 	core_request(sim->w->core, rq);
 	sim_ctl_touch();
@@ -124,8 +127,8 @@ static void on_submit(void *arg)
 	if (!sim->up)
 		return;
 	choose_after(j);
-	rq = call(REQ_SUBMIT, 0, NULL,
-	          !sim->o.gentle && sim_one_in(&sim->rng_user, 10) ? "{\"hold\": true}" : "{}");
+	rq = sim_call(REQ_SUBMIT, 0, NULL,
+	              !sim->o.gentle && sim_one_in(&sim->rng_user, 10) ? "{\"hold\": true}" : "{}");
 	((struct sim_call *)rq->io)->job = j;
 	rq->text = xstrdup(j->spec);
 	rq->spec = spec_parse(j->spec, strlen(j->spec), &e);
@@ -134,7 +137,7 @@ static void on_submit(void *arg)
 	rq->idem_key = xstrdup(j->key);
 	snprintf(rq->idem_digest, sizeof rq->idem_digest, "%064x", j->index);
 	sim_say("user: submits %s", j->key);
-	ask(rq);
+	sim_ask(rq);
 }
 
 static void make_job(struct sim_job *j, unsigned index)
@@ -142,14 +145,19 @@ static void make_job(struct sim_job *j, unsigned index)
 	uint64_t *r = &sim->rng_user;
 	uint32_t most = sim->o.nodes < 3 ? sim->o.nodes : 3;
 	uint32_t instances = 1 + sim_rnd(r, most), gpus = sim_rnd(r, 4), ranks = 1 + sim_rnd(r, 2);
+	char rules[120];
 
 	j->index = index;
 	snprintf(j->key, sizeof j->key, "key-%u", index);
+	if (sim->o.rules && index % 4 == 1)
+		j->members = 3;
+	snprintf(rules, sizeof rules, ", \"queue\": \"%s\"%s", sim_admin_queue(index),
+	         j->members ? index % 8 == 1 ? SWEEP "1" : SWEEP "2" : "");
 	j->spec = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"%s\", \"priority\": %u, \"limits\": "
 	                    "{\"max_runtime_s\": %u}, \"resources\": {\"instances\": %u, \"gpus_per_instance\": "
-	                    "%u, \"ranks_per_instance\": %u}}",
+	                    "%u, \"ranks_per_instance\": %u}%s}",
 	                    sim_rnd(r, 2) ? "direct" : "mpirun", sim_rnd(r, 3), 20 + sim_rnd(r, 60), instances,
-	                    gpus, ranks);
+	                    gpus, ranks, sim->o.rules ? rules : "");
 	j->n_ranks = instances * ranks;
 	j->n_nodes = instances;
 	j->timer = sim_later(on_submit, j);
@@ -185,10 +193,10 @@ static void meddle(void)
 		const struct sim_node *n = &sim->nodes[sim_rnd(r, sim->o.nodes)];
 
 		sim_say("user: %s %s", drain ? "drains" : "resumes", n->name);
-		ask(call(drain ? REQ_DRAIN : REQ_RESUME, 0, n->name, "{}"));
+		sim_ask(sim_call(drain ? REQ_DRAIN : REQ_RESUME, 0, n->name, "{}"));
 	} else if (j->id && (ops[i].op != REQ_RELEASE || !sim_check_runs(j->id))) {
 		sim_say("user: %s %llu", request_op_text(ops[i].op), (unsigned long long)j->id);
-		ask(call(ops[i].op, j->id, NULL, ops[i].body));
+		sim_ask(sim_call(ops[i].op, j->id, NULL, ops[i].body));
 	}
 }
 
@@ -196,10 +204,10 @@ static void meddle(void)
 static void put_right(void)
 {
 	for (unsigned i = 0; i < sim->o.nodes; i++)
-		ask(call(REQ_RESUME, 0, sim->nodes[i].name, "{}"));
+		sim_ask(sim_call(REQ_RESUME, 0, sim->nodes[i].name, "{}"));
 	for (const struct cjob *j = sim->w->core->jobs; j; j = j->hh.next)
 		if (j->r.status == JOB_HELD && !sim_check_runs(j->r.id))
-			ask(call(REQ_RELEASE, j->r.id, NULL, "{}"));
+			sim_ask(sim_call(REQ_RELEASE, j->r.id, NULL, "{}"));
 }
 
 static void on_user(void *arg)

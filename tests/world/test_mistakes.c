@@ -31,6 +31,9 @@ static const struct {
     {"mistake.no_idempotency", "a key is forgotten", 0},
     {"mistake.no_wait", "a job does not wait for another", 0},
     {"mistake.no_sweep", "what a rank left behind is not killed", 0},
+    {"mistake.no_quota", "a quota is not kept", 0},
+    {"mistake.no_reservation", "a node that is kept is given to others", 0},
+    {"mistake.all_members", "all members of an array go at once", 0},
 };
 
 /* In a process of its own: a mistake may end it. */
