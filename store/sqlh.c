@@ -12,6 +12,7 @@
 
 #include "common/fault.h"
 #include "common/xalloc.h"
+#include "store/walvfs.h"
 
 static enum err_code code_of(sqlite3 *db, int rc)
 {
@@ -151,7 +152,7 @@ sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 	static const char read_sql[] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8192;"
 	                               "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;";
 	static const char write_sql[] =
-	    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
+	    "PRAGMA synchronous=FULL; PRAGMA journal_mode=WAL; PRAGMA temp_store=MEMORY;"
 	    "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=0; PRAGMA trusted_schema=OFF;"
 	    "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864;";
 	sqlite3 *db = NULL;
@@ -164,7 +165,8 @@ sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 	pthread_once(&once, configure);
 	if (how == SQLH_WRITE && make_file(path, e) < 0)
 		return NULL;
-	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+	                     how == SQLH_WRITE ? walvfs() : NULL);
 	if (rc != SQLITE_OK) {
 		if (access(path, F_OK) < 0)
 			err_sys(e, errno, "open %s", path);

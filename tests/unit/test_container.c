@@ -73,8 +73,7 @@ static int until_zero(int (*fn)(void *), void *arg)
 	return fn(arg);
 }
 
-/* ---- a made-up machine ----------------------------------------------------------------------------------
- */
+/* ---- a made-up machine ---- */
 
 static void test_layout(void)
 {
@@ -141,8 +140,7 @@ static void test_record(void)
 	cgroup_fini(&back);
 }
 
-/* ---- processes inside -------------------------------------------------------------------------------------
- */
+/* ---- processes inside ---- */
 
 struct inside {
 	struct strv procs;
@@ -628,8 +626,7 @@ static void test_quota(void)
 	container_destroy(c);
 }
 
-/* ---- watched limits ---------------------------------------------------------------------------------------
- */
+/* ---- watched limits ---- */
 
 static void test_watch(void)
 {
@@ -679,8 +676,7 @@ static void test_watch(void)
 	free(big);
 }
 
-/* ---- devices --------------------------------------------------------------------------------------------
- */
+/* ---- devices ---- */
 
 static void devices_of(const char *what, const char *dir,
                        int (*apply)(const char *, const struct strv *, struct err *))
