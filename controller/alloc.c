@@ -341,6 +341,24 @@ void sched_stamp(const struct core *c, enum event_type t, cJSON *data)
 	}
 }
 
+/* A kept place comes without anything else happening. One whose time was seen is not waited for again. */
+uint64_t alloc_next_us(const struct core *c)
+{
+	uint64_t at = sched_next_kept(c->sched);
+
+	return at == UINT64_MAX || at <= c->kept_seen_s || at <= c->sched_base_s
+	           ? UINT64_MAX
+	           : (at - c->sched_base_s) * 1000000;
+}
+
+void alloc_tick(struct core *c)
+{
+	if (now_boot(c) < alloc_next_us(c))
+		return;
+	c->kept_seen_s = sched_time(c);
+	c->sched_dirty = 1;
+}
+
 void schedule(struct core *c)
 {
 	c->more_decisions = 0;

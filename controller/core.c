@@ -254,6 +254,8 @@ uint64_t core_next_us(const struct core *c)
 		at = c->lease_check_us;
 	if (c->reserves && c->reserve_at_us < at)
 		at = c->reserve_at_us;
+	if (alloc_next_us(c) < at)
+		at = alloc_next_us(c);
 	return at;
 }
 
@@ -284,6 +286,7 @@ void core_tick(struct core *c)
 		lease_check(c);
 	if (c->reserves && now_boot(c) >= c->reserve_at_us)
 		reserve_review(c);
+	alloc_tick(c);
 }
 
 static void review_touched(struct core *c)

@@ -280,6 +280,7 @@ struct core {
 	struct err fail_err;
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
+	uint64_t kept_seen_s;    /* scheduler time: kept places up to then were waited for */
 	struct history *history; /* history.c */
 	uint64_t n_passes,
 	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
@@ -388,7 +389,9 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 /* What `why` would say if that user submitted it now. */
 void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
                struct sched_forecast *f);
-void alloc_open(struct core *c); /* a library without jobs */
+void alloc_open(struct core *c);              /* a library without jobs */
+uint64_t alloc_next_us(const struct core *c); /* when a pass is due by time alone; UINT64_MAX: it is not */
+void alloc_tick(struct core *c);
 uint64_t sched_time(const struct core *c);
 /* history.c: what the library is told goes on record. */
 void history_open(struct core *c); /* a new part, of c->sched; what was not written of the last is dropped */

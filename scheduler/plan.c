@@ -216,15 +216,16 @@ static int lay_out(struct sched *s, struct plan *p)
 	grow(p, pieces);
 	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
 	view_now(s);
-	for (size_t i = 0; i <= n; i++) {
-		if (!i || e[i - 1].at != p->at[p->n - 1]) {
-			p->at[p->n] = i ? e[i - 1].at : s->now_s;
-			p->n++;
-		}
-		if (i && e[i - 1].job)
-			view_release(s, e[i - 1].job);
-		memcpy(rooms_at(p, p->n - 1), s->view, p->width * sizeof *s->view);
+	for (size_t i = 0;;) {
+		p->at[p->n] = i ? e[i - 1].at : s->now_s;
+		memcpy(rooms_at(p, p->n), s->view, p->width * sizeof *s->view);
+		p->n++;
 		p->effort += p->width;
+		if (i == n)
+			break;
+		for (uint64_t at = e[i].at; i < n && e[i].at == at; i++)
+			if (e[i].job)
+				view_release(s, e[i].job);
 	}
 	free(e);
 	return 0;
@@ -276,14 +277,14 @@ static struct kept *keep(struct sched *s, struct plan *p, struct job *j, uint64_
 	return k;
 }
 
-/* only_now: it starts, or gets nothing. 1: it has a place. */
-static int find_place(struct sched *s, struct plan *p, struct job *j, int only_now)
+/* From now until then; 1: it has a place. */
+static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t until_s)
 {
 	uint64_t takes = believed_end(s, j) - s->now_s;
 
 	if (!takes) /* a job that takes no time needs its place all the same */
 		takes = 1;
-	for (size_t i = 0; i < (only_now ? 1 : p->n); i++) {
+	for (size_t i = 0; i < p->n && p->at[i] <= until_s; i++) {
 		if (!fits_from(s, p, j, i, takes))
 			continue;
 		if (!put(p, keep(s, p, j, p->at[i], takes))) {
@@ -333,23 +334,21 @@ static void put_back(struct sched *s, struct plan *p)
 			forget(p, k);
 }
 
-/* A place no later than the one it has, or its first. */
+/* A place no later than the one it has, or its first. only_now: no effort is left to look at later ones. */
 static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
 {
 	struct kept *old = j->kept;
 
 	if (!old)
-		return find_place(s, p, j, only_now);
-	if (only_now && old->from_s > s->now_s)
-		return 1; /* no effort is left to look for a better one */
+		return find_place(s, p, j, only_now ? s->now_s : UINT64_MAX);
 	lift(p, old);
 	j->kept = NULL;
 	DL_DELETE(p->kept, old);
-	if (find_place(s, p, j, 0)) {
+	if (find_place(s, p, j, only_now ? s->now_s : old->from_s)) {
 		free(old);
 		return 1;
 	}
-	DL_APPEND(p->kept, old); /* too many pieces: as it was */
+	DL_APPEND(p->kept, old); /* it is believed to take longer now, or there are too many pieces: as it was */
 	j->kept = old;
 	use(p, old, (size_t)cut(p, old->from_s), (size_t)cut(p, old->to_s), 1);
 	return 1;
@@ -383,13 +382,26 @@ static struct job *next_in_order(const struct sched *s, const uint32_t *taken, u
 	return best;
 }
 
+static int starts_now(const struct sched *s, const struct plan *p)
+{
+	const struct kept *k = p->kept;
+
+	while (k && k->from_s != s->now_s)
+		k = k->next;
+	return k != NULL;
+}
+
+/* What runs may use up half of the effort at most: the first in order are always looked at. While nothing
+ * runs nothing would come to look again: then all are, until one can start. */
 static void walk(struct sched *s, struct plan *p)
 {
 	uint32_t *taken = mem_alloc(s->n_active + 1, sizeof *taken), lane = 0;
 	uint64_t bound = s->policy.effort ? s->policy.effort : EFFORT;
 	struct job *j;
 
-	while ((j = next_in_order(s, taken, &lane)) && p->effort < 2 * bound) {
+	p->effort = p->effort < bound / 2 ? p->effort : bound / 2;
+	while ((j = next_in_order(s, taken, &lane)) &&
+	       (p->effort < 2 * bound || (!s->n_running && !starts_now(s, p)))) {
 		int only_now = p->effort >= bound;
 
 		taken[lane]++;
@@ -403,6 +415,34 @@ static void walk(struct sched *s, struct plan *p)
 	p->short_of_effort = p->effort >= bound;
 	no_ahead(s);
 	free(taken);
+}
+
+#define EARLIEST_TRIED 16
+
+/* Nothing runs and nobody has a place now, since jobs are believed to take longer than when they got theirs:
+ * who has the first starts. Only what is booked stays so. */
+static void start_earliest(struct sched *s, struct plan *p)
+{
+	uint64_t after = s->now_s;
+
+	for (unsigned i = 0; i < EARLIEST_TRIED && !s->n_running && !starts_now(s, p); i++) {
+		struct kept *k = NULL, *x;
+
+		DL_FOREACH (p->kept, x)
+			if (x->from_s > after && (!k || x->from_s < k->from_s))
+				k = x;
+		if (!k)
+			return;
+		after = k->from_s;
+		book_try(s, k->job, s->now_s);
+		if (!fit_gang(s, k->job->shape, FIT_NOW, p->assign))
+			continue;
+		k->from_s = s->now_s;
+		k->n = 0;
+		for (size_t n = 0; n < s->n_sorted; n++)
+			if (p->assign[n] >= 0)
+				k->spots[k->n++] = (struct spot){(uint32_t)n, (uint32_t)p->assign[n]};
+	}
 }
 
 static void make(struct sched *s, struct plan *p)
@@ -425,6 +465,7 @@ static void make(struct sched *s, struct plan *p)
 	give_way(s, p);
 	put_back(s, p);
 	walk(s, p);
+	start_earliest(s, p);
 	s->planning = 0;
 	book_try(s, NULL, 0);
 }
@@ -499,6 +540,15 @@ void plan_forecast(const struct sched *s, const struct job *j, struct sched_fore
 			if (k->spots[x].group == g)
 				out->places[out->n++] =
 				    (struct sched_place){.node = s->sorted[k->spots[x].at]->id, .group = g};
+}
+
+uint64_t sched_next_kept(const struct sched *s)
+{
+	uint64_t at = UINT64_MAX;
+
+	for (const struct kept *k = s->plan ? s->plan->kept : NULL; k; k = k->next)
+		at = k->from_s > s->now_s && k->from_s < at ? k->from_s : at;
+	return at;
 }
 
 uint64_t sched_kept(const struct sched *s, uint64_t id)

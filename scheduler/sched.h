@@ -264,6 +264,10 @@ double sched_expected(const struct sched *s, uint64_t job);
 uint64_t sched_reserved(const struct sched *s, uint64_t *job);
 /* SCHED_CONSERVATIVE: the start that is kept for a waiting job, as of the last step. UINT64_MAX: none. */
 uint64_t sched_kept(const struct sched *s, uint64_t job);
+/* The first of all that are later than now: a step is due then although nothing else happened. UINT64_MAX:
+ * none.
+ */
+uint64_t sched_next_kept(const struct sched *s);
 /* When a waiting job would fit if nobody were before it, as run times are believed now: it cannot be expected
  * to start before. UINT64_MAX: not before a node comes, or not waiting. */
 uint64_t sched_earliest(struct sched *s, uint64_t job);

@@ -66,7 +66,7 @@ void live_arrive(struct sim *s, uint32_t job)
 	}
 	in.owner = s->users[j->user];
 	if (s->conf->estimate != SIM_LEARNED)
-		in.limit_s = s->live[job].believed_s;
+		in.limit_s = s->live[job].believed_s ? s->live[job].believed_s : 1; /* 0 would be none */
 	sched_now(s->lib, s->now);
 	sched_job_add(s->lib, &in);
 }

@@ -77,6 +77,32 @@ static void test_backfill(void)
 	world_end_well(w);
 }
 
+/* A place that is kept in time: when it comes there is a pass, though nothing else happens. */
+static void test_kept(void)
+{
+	struct world *w = world_create(4);
+	struct core *c = w->core;
+	uint64_t a, b, at_us;
+
+	sched_destroy(c->sched);
+	c->cfg.backfill = BACKFILL_CONSERVATIVE;
+	alloc_open(c);
+	ok(alloc_next_us(c) == UINT64_MAX, "no place is kept: nothing is due");
+	world_agent_up(w, "a", 2, 4);
+	a = submit(w, 1, 600);
+	is_str(world_status(w, a), "starting", "one runs");
+	b = submit(w, 1, 600);
+	at_us = (sched_kept(c->sched, b) - c->sched_base_s) * 1000000;
+	ok(alloc_next_us(c) == at_us && core_next_us(c) <= at_us, "another has its place when that ends");
+	alloc_tick(c);
+	ok(!c->sched_dirty, "before that time nothing is due");
+	clock_fake_advance(&w->clock, at_us - now_boot(c));
+	alloc_tick(c);
+	ok(c->sched_dirty, "at that time there is a pass, though nothing else happened");
+	ok(alloc_next_us(c) == UINT64_MAX, "one, not one after another");
+	world_destroy(w);
+}
+
 /* What ended before teaches how long the next one takes. */
 static void test_learned(void)
 {
@@ -171,6 +197,7 @@ static void test_dry_starts_nobody(void)
 int main(void)
 {
 	test_backfill();
+	test_kept();
 	test_learned();
 	test_dry();
 	test_dry_starts_nobody();

@@ -325,6 +325,67 @@ static void test_gang_among_shares(enum beside b)
 	sched_destroy(s);
 }
 
+/* What runs costs effort by the times at which it ends, not by the head: while nodes are free, who fits
+ * starts. */
+static void test_free_nodes(void)
+{
+	struct run *r = run_new(40, 0);
+
+	for (uint64_t id = 1; id <= 100; id++)
+		node(r->s, id, 1, 1);
+	for (uint64_t id = 1; id <= 100; id++)
+		add(r, id, 1, 1, 100 + id % 3, 0, NULL);
+	step(r);
+	is_int(r->started, 100, "jobs for all nodes start, with the effort for less than one look at them");
+	run_free(r);
+}
+
+/* As a controller: a look at each event, no more. wake: kept places are events. In the end nothing waits. */
+static unsigned left_over(unsigned seed, uint64_t effort, int wake)
+{
+	struct run *r;
+	uint32_t nodes, next = 1;
+	uint64_t arrives = 1000;
+	size_t waiting;
+
+	rng_state = seed * 0x9e3779b97f4a7c15u + 77;
+	nodes = 3 + rnd(6);
+	r = run_new(effort, 1);
+	for (uint32_t i = 0; i < nodes; i++)
+		node(r->s, i + 1, 4, 1);
+	for (;;) {
+		uint64_t at = next <= JOBS / 2 ? arrives : UINT64_MAX;
+
+		for (uint64_t id = 1; id <= JOBS; id++)
+			at = r->jobs[id].state == 2 && r->jobs[id].end_s < at ? r->jobs[id].end_s : at;
+		at = wake && sched_next_kept(r->s) < at ? sched_next_kept(r->s) : at;
+		if (at == UINT64_MAX)
+			break;
+		r->now = (at > r->now ? at : r->now) - 1;
+		pass(r);
+		while (next <= JOBS / 2 && arrives <= r->now) {
+			add(r, next, 1 + rnd(nodes), rnd(5), 1 + rnd(400), rnd(10) ? 0 : 5, rnd(2) ? "a" : "b");
+			arrives += rnd(60);
+			next++;
+		}
+		step(r);
+	}
+	sched_count(r->s, &waiting, NULL, NULL);
+	run_free(r);
+	return (unsigned)waiting;
+}
+
+static void test_nothing_stays(void)
+{
+	static const uint64_t efforts[] = {1, 10, 60, 500, 0};
+	unsigned left = 0;
+
+	for (unsigned seed = 1; seed <= 20; seed++)
+		for (unsigned i = 0; i < 5; i++)
+			left += left_over(seed, efforts[i], 0) + left_over(seed, efforts[i], 1);
+	is_int(left, 0, "looks at events alone start all, whatever the effort");
+}
+
 /* Too many pieces of time for memory: then it is EASY. */
 static void test_large(void)
 {
@@ -358,6 +419,8 @@ int main(void)
 	test_shares();
 	for (int b = NOBODY; b <= PASSING; b++)
 		test_gang_among_shares((enum beside)b);
+	test_free_nodes();
+	test_nothing_stays();
 	test_large();
 	return tap_done();
 }

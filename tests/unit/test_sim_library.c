@@ -69,6 +69,48 @@ static void test_alike(void)
 	ok(alike[1], "fifo-skip: too");
 }
 
+static int all_ended(const struct sim_conf *c, const struct trace *t)
+{
+	struct sim_result r;
+	int all;
+
+	sim_run(c, t, &r);
+	all = r.ended == r.n && r.n + r.dropped == t->n;
+	sim_result_fini(&r);
+	return all;
+}
+
+/* What is believed of run times changes while places are kept, and jobs may take no time at all. */
+static void test_beliefs(void)
+{
+	static const uint64_t takes[] = {0, 1, 600, 3600, 20000};
+	unsigned bad[SIM_ESTIMATES] = {0};
+
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		struct trace_job jobs[60];
+		char *users[3] = {(char *)(uintptr_t) "u", (char *)(uintptr_t) "v", (char *)(uintptr_t) "w"};
+		struct trace t = {jobs, 0, users, 3};
+		struct sim_conf c = {.speedup = 1, .policy = SIM_CONSERVATIVE};
+		uint64_t at = 0;
+
+		rng = seed * 0x9e3779b97f4a7c15u;
+		c.nodes = 1 + rnd(6);
+		c.gpus_per_node = 1u << rnd(4);
+		t.n = 1 + rnd(60);
+		for (size_t i = 0; i < t.n; i++) {
+			at += rnd(2000);
+			jobs[i] = (struct trace_job){at, takes[rnd(5)], 1 + rnd(c.nodes * c.gpus_per_node), rnd(3)};
+		}
+		for (int e = SIM_TRUE; e < SIM_ESTIMATES; e++) {
+			c.estimate = (enum sim_estimate)e;
+			bad[e] += !all_ended(&c, &t);
+		}
+	}
+	for (int e = SIM_TRUE; e < SIM_ESTIMATES; e++)
+		ok(!bad[e], "conservative, estimates %s: all jobs end (not in %u of 150 traces)",
+		   sim_estimate_name((enum sim_estimate)e), bad[e]);
+}
+
 static void test_flat(void)
 {
 	struct flat f;
@@ -105,6 +147,7 @@ static void test_flat(void)
 int main(void)
 {
 	test_alike();
+	test_beliefs();
 	test_flat();
 	return tap_done();
 }
