@@ -157,7 +157,8 @@ static void save_lease(struct guard *g, uint64_t now)
 	cleanup_free char *path = file_of(g, "lease");
 	char text[128];
 	struct err e;
-	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", now, g->lease.lease_ms, g->a->boot_id);
+	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", g->lease.last_ack_us, g->lease.lease_ms,
+	                 g->a->boot_id);
 
 	if (fs_replace(path, text, (size_t)n, 0600, &e) < 0)
 		log_warn("event=lease_not_saved reason=\"%s\"", e.text);

@@ -3,6 +3,8 @@
  */
 #include "agent/lease.h"
 
+#include "common/wire.h"
+
 #define ASK_TIMEOUT_MAX_MS 1000u
 #define ASK_TIMEOUT_MIN_MS 150u
 #define LEASE_DEFAULT_MS   10000u
@@ -43,6 +45,8 @@ int lease_tick(struct lease *l, uint64_t now_us)
 {
 	if (now_us < lease_next_us(l))
 		return 0;
+	if (l->phase != LEASE_DOUBT)
+		l->orphan = l->phase == LEASE_ORPHAN;
 	l->confirming = l->phase == LEASE_DOUBT;
 	l->phase = LEASE_ASKING;
 	return 1;
@@ -73,6 +77,22 @@ enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, u
 	return reached * 2 > known ? LEASE_CARRY_ON : LEASE_MINORITY;
 }
 
+/* When a verdict to kill is asked about again. Asked in time: at 7/8 of the lease. An orphan has a quarter of
+ * a lease, as no controller that came back meanwhile gives anybody up so soon; so has an agent that was away
+ * for so long that it was given up long ago, or the controller was away, too. One that could not ask in time
+ * but may not be given up yet has none to lose: enough to hear an answer to its own beat. */
+static uint64_t second_round_us(const struct lease *l, uint64_t now_us)
+{
+	uint64_t due = l->last_ack_us + (uint64_t)l->lease_ms * 875;
+	uint64_t given_up = l->last_ack_us + ((uint64_t)l->lease_ms + LEASE_MARGIN_MS) * 1000;
+
+	if (due > now_us)
+		return due;
+	if (l->orphan || now_us >= given_up)
+		return now_us + (uint64_t)l->lease_ms * 250;
+	return now_us + (uint64_t)lease_ask_timeout_ms(l) * 250;
+}
+
 enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
                                 uint32_t peers_reached, uint32_t peers_hearing)
 {
@@ -88,10 +108,7 @@ enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers
 		l->phase = LEASE_LOST;
 	} else {
 		l->phase = LEASE_DOUBT;
-		l->ask_at_us = l->last_ack_us + (uint64_t)l->lease_ms * 875;
-		/* Asked late: by an orphan, or by an agent that has just started. */
-		if (l->ask_at_us <= now_us)
-			l->ask_at_us = now_us + (uint64_t)l->lease_ms * 250;
+		l->ask_at_us = second_round_us(l, now_us);
 	}
 	return v;
 }

@@ -16,7 +16,8 @@
  * so that all is over at L. Without that, a controller that was restarted and found by a neighbour first
  * would look like a cut. After CARRY_ON it asks again each L/2; a verdict to kill is then confirmed L/4
  * later: a controller that came back since the last question declares nobody lost in its first lease, so that
- * is in time.
+ * is in time. An agent that could not ask in time (it stood still, or was started again) asks at once, and a
+ * second time a moment later.
  *
  * "Hears the controller" means an acknowledgement younger than L/2: when the controller dies, the leases of
  * all agents run out within one beat of each other, and a neighbour whose lease has some milliseconds left
@@ -41,6 +42,7 @@ struct lease {
 	uint64_t last_ack_us;
 	uint64_t ask_at_us; /* of LEASE_DOUBT and LEASE_ORPHAN */
 	int confirming;     /* the round is the second one */
+	int orphan;         /* the first round was that of an orphan */
 	uint32_t lease_ms;
 	int heard; /* by an acknowledgement, ever: a lease granted at the start proves no controller */
 };

@@ -23,7 +23,7 @@
 #define GIVE_UP_US       10000000 /* the same where nothing was launched yet: no process of a rank can be there */
 #define FINISH_WAIT_US                                                                                       \
 	60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
-#define LEASE_MARGIN_US  2000000 /* beyond the lease before a node is lost */
+#define LEASE_MARGIN_US  (LEASE_MARGIN_MS * 1000ull)
 #define RETRY_COMMIT_US  20000   /* the store's queue was full */
 #define PROBE_US         1000000 /* the store failed: how often it is tried */
 #define IDEM_MAX         100000  /* keys remembered at most */

@@ -55,7 +55,7 @@ long_cut() { # 20 s: two of four hosts are lost
 	does "healed after 20 s" chaos_heal_all
 	for host in $cut_a $cut_b; do
 		ok "$host is back" wait_until 30 cluster_node_up "$host"
-		ok "nothing is left on it" wait_until 30 chaos_clean_of "$host" "$a.1" "$b.1"
+		left_clean "$host" "nothing is left on it" "$a.1" "$b.1"
 	done
 	ok "the job ends" chaos_wait "$b" 90
 	is "$(verdict_of "$b")" "completed succeeded - 2" "well, in its second attempt"
@@ -65,6 +65,15 @@ chaos_clean_of() { # HOST LAUNCH...: no process of these launches is there
 	local host=$1 launch
 	shift
 	for launch; do ! chaos_procs "$host" | awk -v l="$launch" '$4 == l {found = 1} END {exit !found}' || return 1; done
+}
+left_clean() { # HOST WHAT LAUNCH...: soon; else what is there, in which state, and what its agent did
+	local host=$1 what=$2 rc
+	shift 2
+	wait_until 30 chaos_clean_of "$host" "$@"
+	rc=$?
+	tap_result $rc "$what"
+	[ $rc -eq 0 ] || diag "$(chaos_procs "$host")" "$(chaos_procs "$host" | while read -r _ pid _; do grep -s State "/proc/$pid/status"; done)" \
+		"$(tail -n 100 "$CLUSTER/agent-$host.log")"
 }
 
 frozen() { # 20 s: a whole node, and an agent alone; only beats count
@@ -83,7 +92,7 @@ frozen() { # 20 s: a whole node, and an agent alone; only beats count
 	does "both go on" chaos_heal_all
 	for host in $host_a $host_b; do
 		ok "$host is back" wait_until 30 cluster_node_up "$host"
-		ok "what ran there is ended" wait_until 30 chaos_clean_of "$host" "$a.1" "$b.1"
+		left_clean "$host" "what ran there is ended" "$a.1" "$b.1"
 	done
 }
 

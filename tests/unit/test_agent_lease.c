@@ -1,6 +1,14 @@
-/* The lease table of agent/lease.h, every row and every edge of time. */
+/* The lease table of agent/lease.h, every row and every edge of time; and the lease on disk. */
+#include "agent/guard.h"
 #include "agent/lease.h"
+#include "agent/parts.h"
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/loop.h"
 #include "tests/lib/tap.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static void test_table(void)
 {
@@ -71,6 +79,42 @@ static void test_in_time(void)
 	is_int(l.phase, LEASE_HELD, "so did this one, and all is well");
 }
 
+/* One that stood still, or was away, when it should have asked: two rounds, close together, as the controller
+ * may declare it lost at lease + margin. */
+static void test_asked_late(void)
+{
+	uint64_t t0 = 1000000000;
+	struct lease l;
+
+	for (uint64_t at = 7000000; at < 10000000; at += 100000) {
+		uint64_t second;
+
+		lease_init(&l, t0, 8000, 1);
+		lease_tick(&l, t0 + at);
+		lease_decide(&l, t0 + at + 5000, 2, 2, 1);
+		second = lease_next_us(&l);
+		if (l.phase != LEASE_DOUBT || second <= t0 + at + 5000 || second > t0 + at + 300000)
+			ok(0, "first asked after %llu ms, the second time at %llu", (unsigned long long)at / 1000,
+			   (unsigned long long)(second - t0) / 1000);
+		lease_tick(&l, second);
+		lease_decide(&l, second + 5000, 2, 2, 1);
+		if (l.phase != LEASE_LOST)
+			ok(0, "and over");
+	}
+	lease_init(&l, t0, 8000, 1);
+	lease_tick(&l, t0 + 7500000);
+	lease_decide(&l, t0 + 7505000, 2, 2, 1);
+	ok(lease_next_us(&l) <= t0 + 7800000, "asked late: again within a quarter of a question's time");
+	lease_ack(&l, t0 + 7600000, 0);
+	is_int(l.phase, LEASE_HELD, "which is enough to hear the answer to a beat");
+
+	lease_init(&l, t0, 8000, 1);
+	lease_tick(&l, t0 + 10000000);
+	lease_decide(&l, t0 + 10005000, 2, 2, 1);
+	is_int(lease_next_us(&l), t0 + 12005000,
+	       "whoever may be given up already has a quarter of a lease to dial");
+}
+
 /* An agent that starts with a lease that ran out long ago gets time to dial. */
 static void test_late_start(void)
 {
@@ -120,14 +164,38 @@ static void test_bounds(void)
 	like(lease_verdict_text(LEASE_CUT), "cut", "text");
 }
 
+/* A lease begins when the beat was sent, also for the agent that is started next. */
+static void test_saved(void)
+{
+	struct clock clock;
+	struct agent a = {.env = {.loop = loop_create(), .clock = &clock}, .boot_id = "b"};
+	char *text = NULL, path[4096];
+	uint64_t at = 0;
+
+	clock_fake_init(&clock, 1800000000000000ull, 5000000000ull);
+	a.env.cfg.run_dir = (char *)(uintptr_t)tap_tmpdir();
+	a.guard = guard_create(&a);
+	clock_fake_advance(&clock, 60000000);
+	guard_ack(a.guard, clock_boot_us(&clock) - 3000000, 10000);
+	snprintf(path, sizeof(path), "%s/lease", tap_tmpdir());
+	is_int(fs_read_file(path, 256, &text, NULL, NULL), 0, "the lease is on disk");
+	ok(text && sscanf(text, "%" SCNu64, &at) == 1 && at == clock_boot_us(&clock) - 3000000,
+	   "from when the beat was sent, not from when its answer came: %s", text ? text : "");
+	free(text);
+	guard_destroy(a.guard);
+	loop_destroy(a.env.loop);
+}
+
 int main(void)
 {
 	test_table();
 	test_time();
 	test_in_time();
+	test_asked_late();
 	test_late_start();
 	test_late_ack();
 	test_neighbours();
 	test_bounds();
+	test_saved();
 	return tap_done();
 }

@@ -236,7 +236,7 @@ int sim_run(const struct sim_options *o, struct sim_result *out)
 	                           .commits = sim->w->n_commits,
 	                           .events = sim->w->n_events,
 	                           .faults = sim->n_faults,
-	                           .agent_steps = sim->nodes[0].steps};
+	                           .agent_steps = sim->nodes[o->agent_that_dies].steps};
 	for (unsigned i = 0; i < o->jobs; i++)
 		out->jobs += sim->jobs[i].id != 0;
 	snprintf(out->bad, sizeof out->bad, "%s", sim->bad);

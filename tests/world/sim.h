@@ -58,9 +58,11 @@ struct sim_options {
 	uint32_t max_faults; /* so many at most */
 	int trace;           /* 1: keep the story, 2: print it as it happens */
 	/* Runs that go through all cases, one after the other (test_nth.c): */
-	int gentle;                /* programs end well, users leave them alone, every job must complete */
-	uint32_t agent_dies_again; /* and so many steps later once more; 0 not */
-	uint32_t agent_dies_at;    /* the first agent, at its n-th step outwards; 0 never */
+	int gentle; /* jobs are gangs of all nodes, by mpirun and directly; programs end well, users leave them
+	               alone, every job must complete */
+	uint32_t agent_dies_again;                 /* and so many steps later once more; 0 not */
+	uint32_t agent_dies_at;                    /* an agent, at its n-th step outwards; 0 never */
+	uint32_t agent_that_dies;                  /* by index */
 	uint32_t hearthd_dies_at, commit_fails_at; /* hearthd, at its n-th commit */
 	int durable;                               /* that commit is in the store all the same */
 };
@@ -212,7 +214,7 @@ struct sim_result {
 	char bad[600];
 	uint64_t steps, us, jobs, attempts, commits, events;
 	uint32_t faults;
-	uint32_t agent_steps; /* of the first agent, outwards */
+	uint32_t agent_steps; /* of the agent that dies, outwards */
 };
 int sim_run(const struct sim_options *o, struct sim_result *out);
 

@@ -108,12 +108,15 @@ static void ask(struct sim_proc *mpirun)
 		         (int)mpirun->shim_pid);
 		snprintf(r->host, sizeof r->host, "algo-%u", i + 1);
 		LL_PREPEND(n->rshs, r);
-		if (!n->agent)
-			continue;
-		sim_enter(n);
-		request(n->agent, r);
-		sim_enter(NULL);
 	}
+	/* The agent may die at this, and what it was called from does not go on: last of all. */
+	if (!n->agent)
+		return;
+	sim_enter(n);
+	for (struct sim_rsh *r = n->rshs; r; r = r->next)
+		if (r->mpirun == mpirun)
+			request(n->agent, r);
+	sim_enter(NULL);
 }
 
 /* Starts the ranks of this launch on all nodes where it has a daemon. */
@@ -184,6 +187,7 @@ static void look_mpirun(struct sim_proc *p)
 	if (!p->asked) {
 		p->asked = 1;
 		ask(p);
+		return;
 	}
 	for (const struct sim_rsh *r = p->n->rshs; r; r = r->next) {
 		if (r->mpirun != p)
@@ -218,10 +222,12 @@ static void look_orted(struct sim_proc *p)
 
 void sim_mpi_step(struct sim_proc *p)
 {
+	/* Before the look, from which there may be no return: an agent that dies at mpirun's request. */
+	loop_timer_arm(p->next_step, p->started ? LOOK_US : LOOK_US / 10);
 	if (p->kind == PROC_MPIRUN)
 		look_mpirun(p);
 	else
 		look_orted(p);
-	if (p->child)
-		loop_timer_arm(p->next_step, p->started ? LOOK_US : LOOK_US / 10);
+	if (!p->child)
+		loop_timer_cancel(p->next_step);
 }

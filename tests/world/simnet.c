@@ -239,6 +239,8 @@ static void accept_agent(struct sim_conn *c)
 	sim_say("%s is connected, session %llu", n->name, (unsigned long long)c->session);
 	core_agent_up(sim->w->core, n->name, c->session, &hello);
 	pipe_put(&c->to[TO_AGENT], M_WELCOME);
+	/* The agent's time limit goes on until it is welcome. */
+	loop_timer_arm(c->dial, c->dial_until > simloop_now() ? c->dial_until - simloop_now() : 0);
 	sim_ctl_touch();
 }
 
@@ -340,6 +342,7 @@ static void at_agent(struct sim_conn *c, struct sim_msg *m)
 	sim_enter(c->n);
 	if (m->kind == M_WELCOME) {
 		p->open = 1;
+		loop_timer_cancel(c->dial);
 		w.real_us = sim_real_us(NULL);
 		p->ops->on_open(p, &w, p->arg);
 	} else if (m->kind == M_CLOSE) {
@@ -400,6 +403,8 @@ static void on_dial(void *arg)
 
 	if (c->n->loop && simloop_frozen(c->n->loop) > now)
 		loop_timer_arm(c->dial, simloop_frozen(c->n->loop) - now);
+	else if (c->session)
+		dial_failed(c, "no welcome in time");
 	else if (sim_net_ctl_cut(c->n) && now < c->dial_until)
 		loop_timer_arm(c->dial, 100000 + sim_rnd(&sim->rng_net, 400000));
 	else if (sim_net_ctl_cut(c->n))

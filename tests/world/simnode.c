@@ -164,7 +164,7 @@ void sim_crash_point(void)
 	if (!n || !n->loop)
 		return;
 	n->steps++;
-	if (sim->o.agent_dies_at && n->index == 0 &&
+	if (sim->o.agent_dies_at && n->index == sim->o.agent_that_dies &&
 	    (n->steps == sim->o.agent_dies_at ||
 	     (sim->o.agent_dies_again && n->steps == sim->o.agent_dies_at + sim->o.agent_dies_again))) {
 		n->crash_in = 1;

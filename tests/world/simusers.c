@@ -55,8 +55,9 @@ static void submitted(struct sim_job *j, int status, const cJSON *body)
 	if (status == 409 && j->after) { /* it could never start */
 		wish(j, 0);
 		try_again(j);
-	} else if (status >= 500 || status == 429 || (sim->o.rules && (status == 404 || status == 409))) {
-		try_again(j); /* a queue that is not there yet, a quota that is too small as yet */
+	} else if (status >= 500 || status == 429 ||
+	           ((status == 404 || status == 409) && (sim->o.rules || sim->o.gentle))) {
+		try_again(j); /* a queue or a node that is not there yet, a quota that is too small as yet */
 	} else if (status >= 400) {
 		sim_bad("job of %s was refused: %d", j->key, status);
 	} else if (!got) {
@@ -145,8 +146,13 @@ static void make_job(struct sim_job *j, unsigned index)
 	uint64_t *r = &sim->rng_user;
 	uint32_t most = sim->o.nodes < 3 ? sim->o.nodes : 3;
 	uint32_t instances = 1 + sim_rnd(r, most), gpus = sim_rnd(r, 4), ranks = 1 + sim_rnd(r, 2);
+	int direct = (int)sim_rnd(r, 2);
 	char rules[120];
 
+	if (sim->o.gentle) {
+		instances = most;
+		direct = index % 2;
+	}
 	j->index = index;
 	snprintf(j->key, sizeof j->key, "key-%u", index);
 	if (sim->o.rules && index % 4 == 1)
@@ -156,8 +162,8 @@ static void make_job(struct sim_job *j, unsigned index)
 	j->spec = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"%s\", \"priority\": %u, \"limits\": "
 	                    "{\"max_runtime_s\": %u}, \"resources\": {\"instances\": %u, \"gpus_per_instance\": "
 	                    "%u, \"ranks_per_instance\": %u}%s}",
-	                    sim_rnd(r, 2) ? "direct" : "mpirun", sim_rnd(r, 3), 20 + sim_rnd(r, 60), instances,
-	                    gpus, ranks, sim->o.rules ? rules : "");
+	                    direct ? "direct" : "mpirun", sim_rnd(r, 3), 20 + sim_rnd(r, 60), instances, gpus,
+	                    ranks, sim->o.rules ? rules : "");
 	j->n_ranks = instances * ranks;
 	j->n_nodes = instances;
 	j->timer = sim_later(on_submit, j);
