@@ -75,8 +75,8 @@ log_complete() { curl_api "/api/v1/jobs/$1/logs" | jq -e '.streams[] | select(.s
 
 torn_state() {
 	local id dead host state
-	id=$(on_host host1 torn 300 20 4)
-	dead=$(on_host host1 torn-dead 500 20)
+	id=$(on_host host1 torn 1000 20 4)
+	dead=$(on_host host1 torn-dead 1500 20)
 	host=host1
 	running "$id" 1 0 && running "$dead" 1 0
 	chaos_look
