@@ -74,6 +74,17 @@ int main(void)
 	outbox_flush(o);
 	is_int(n_sent, 6, "and again for the next");
 
+	connected = 0;
+	put(o, "3.1 first", LAUNCH_RUNNING);
+	connected = 1;
+	put(o, "3.1 second", LAUNCH_ENDED);
+	is_int(n_sent, 6, "nothing overtakes a report for which there was no room");
+	outbox_flush(o);
+	ok(n_sent == 8 && jobs[6] == LAUNCH_RUNNING && jobs[7] == LAUNCH_ENDED, "both follow in their order");
+	put(o, "3.1 third", LAUNCH_ENDED);
+	is_int(n_sent, 9, "after which reports go at once again");
+	outbox_drop(o, "3.1");
+
 	put(o, "1.10 proc rank-0", LAUNCH_READY);
 	put(o, "1.1 proc rank-0", LAUNCH_READY);
 	is_int(outbox_holds(o, "1.1"), 2, "entries of one launch");
