@@ -45,24 +45,38 @@ int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
 	return sh->hopeless_gen == s->nodes_gen;
 }
 
-/* Would the nodes hold it now, were none of them booked, and do they not as it is? */
-static int booked_out(struct sched *s, const struct job *j, int32_t *assign)
+int lane_booked_out(const struct sched *s, const struct lane *l)
+{
+	return s->n_books && s->policy.by_limit && l->booked_gen == s->gen && s->now_s < l->booked_until_s;
+}
+
+void lane_book_out(struct sched *s, struct lane *l)
+{
+	l->booked_gen = s->gen;
+	l->booked_until_s = book_next_end(s, s->now_s);
+}
+
+/* Would the nodes hold its first now, were none of them booked, and do they not as it is? */
+static int booked_out(struct sched *s, struct lane *l, int32_t *assign)
 {
 	int out;
 
-	if (!s->n_books)
-		return 0;
-	book_try(s, j, s->now_s);
-	out = !fit_gang(s, j->shape, FIT_NOW, assign);
+	if (!s->n_books || lane_booked_out(s, l))
+		return s->n_books > 0;
+	book_try(s, l->first, s->now_s);
+	out = !fit_gang(s, l->shape, FIT_NOW, assign);
 	book_try(s, NULL, 0);
-	return out && fit_gang(s, j->shape, FIT_NOW, assign);
+	out = out && fit_gang(s, l->shape, FIT_NOW, assign);
+	if (out)
+		lane_book_out(s, l);
+	return out;
 }
 
 /* Does its first wait for room, and for nothing else? Only then does it hold back others. */
-static int wants_room(struct sched *s, const struct lane *l, int32_t *assign)
+static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 {
 	return account_full(l->account, l->shape->gpus) != 2 && !shape_hopeless(s, l->shape, assign) &&
-	       !booked_out(s, l->first, assign);
+	       !booked_out(s, l, assign);
 }
 
 /* Is one of higher priority to be placed before it? */
@@ -81,7 +95,7 @@ static struct job *first_alike(struct sched *s, struct job *j, int32_t *assign)
 	struct job *best = j;
 
 	for (uint32_t i = 0; i < s->n_active; i++) {
-		const struct lane *l = s->active[i];
+		struct lane *l = s->active[i];
 
 		if (l->shape == j->shape && order_before(s, l->first, best) && wants_room(s, l, assign))
 			best = l->first;

@@ -25,8 +25,9 @@ static struct gpu *find_gpu(const struct node *n, uint32_t index)
 	return NULL;
 }
 
-static void node_free(struct node *n)
+static void node_free(struct sched *s, struct node *n)
 {
+	s->n_books -= n->n_bookings;
 	for (uint32_t i = 0; i < n->n_gpus; i++)
 		free((char *)n->gpus[i].g.model);
 	for (char **l = n->labels; l && *l; l++)
@@ -225,7 +226,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	if (n->holders)
 		return; /* remembered until the last holder gives back */
 	HASH_DELETE(hh, s->nodes, n);
-	node_free(n);
+	node_free(s, n);
 }
 
 static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
@@ -351,7 +352,7 @@ void model_give_back(struct sched *s, struct job *j, uint32_t at)
 	s->input++;
 	if (!n->known && !n->holders) {
 		HASH_DELETE(hh, s->nodes, n);
-		node_free(n);
+		node_free(s, n);
 	}
 }
 
@@ -488,7 +489,7 @@ void sched_destroy(struct sched *s)
 		sched_job_remove(s, j->id);
 	HASH_ITER (hh, s->nodes, n, nt) {
 		HASH_DELETE(hh, s->nodes, n);
-		node_free(n);
+		node_free(s, n);
 	}
 	plan_fini(s);
 	accounts_fini(s);

@@ -126,8 +126,9 @@ struct lane {
 	/* run times of this burst: those ended, and what is running has run already */
 	struct tally seen;
 	uint64_t n_running, start_sum;
-	double mean;      /* expected run time, as of the last look */
-	uint64_t refused; /* era in which it may not start */
+	double mean;                         /* expected run time, as of the last look */
+	uint64_t refused;                    /* era in which it may not start */
+	uint64_t booked_gen, booked_until_s; /* gen in which, and time up to which, only bookings keep it out */
 	struct lane *next_of_shape;
 };
 #define NONE UINT32_MAX
@@ -292,6 +293,10 @@ void first_remember(struct sched *s, struct job *j);
 void first_keep(struct sched *s, int32_t *assign); /* makes it the head again */
 /* Could the usable nodes, empty, not hold it? Worked out once for each set of nodes. */
 int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign);
+/* Is it known that only bookings keep this lane out? With limits that stays so until something is given back
+ * or a booking changes or ends: time only brings more of them into a job's way. */
+int lane_booked_out(const struct sched *s, const struct lane *l);
+void lane_book_out(struct sched *s, struct lane *l);
 
 /* shadow.c: the place kept for one job */
 void shadow_make(struct sched *s, struct job *head);

@@ -320,7 +320,7 @@ static void look(struct sched *s)
 	s->idle = 0;
 	s->effort = 0;
 	s->bids_era = 0;
-	if (s->era_gen != s->gen || s->era_now_s != s->now_s || s->n_books) {
+	if (s->era_gen != s->gen || s->era_now_s != s->now_s || (s->n_books && !s->policy.by_limit)) {
 		s->era_gen = s->gen;
 		s->era_now_s = s->now_s;
 		s->era++;
@@ -354,6 +354,8 @@ static int passes_over(const struct sched *s, const struct bid *b)
 	const struct shape *sh = l->shape;
 
 	if (l->refused == s->era || sh->hopeless_gen == s->nodes_gen)
+		return 1;
+	if (lane_booked_out(s, l))
 		return 1;
 	if (s->policy.backfill == SCHED_BLOCK)
 		return 0;
@@ -490,6 +492,7 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 		return PASS;
 	if (kept) { /* only a reservation is in its way: that is no reason to hold back others */
 		b->lane->refused = s->era;
+		lane_book_out(s, b->lane);
 		return PASS;
 	}
 	if (s->policy.backfill == SCHED_BLOCK)
@@ -538,6 +541,8 @@ static int head_fits(struct sched *s, int32_t *assign)
 {
 	const struct job *j = s->head;
 
+	if (!j)
+		return 0;
 	book_try(s, j, s->now_s);
 	return j->is_waiting && j->lane->refused != s->era && j->shape->nofit_gen != s->gen &&
 	       !model_too_full(s, j->shape) && account_full(j->lane->account, j->shape->gpus) != 2 &&
@@ -582,7 +587,7 @@ static struct sched_decision *step(struct sched *s)
 		if (v == START) {
 			d = take(s, b.job, assign);
 			bid_started(s);
-		} else if (v == PASS && s->head && s->policy.effort &&
+		} else if (v == PASS && (s->head || s->n_books) && s->policy.effort &&
 		           (s->effort += s->n_sorted) >= s->policy.effort) {
 			v = head_fits(s, assign) ? START : STOP;
 			if (v == START)

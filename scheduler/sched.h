@@ -93,10 +93,10 @@ struct sched_policy {
 	int by_limit; /* every job has a time limit: nothing is learned, and alike are jobs of one shape and owner
 	               */
 	/* 0: the figure in brackets */
-	/* Behind a job that has a place kept: kinds of jobs that are tried in vain, times nodes, until no more is
-	 * tried before time or input changes [no bound]. SCHED_CONSERVATIVE: nodes that are looked at while
-	 * places are kept [500,000]; those for whom it does not suffice have none, and start where they are in
-	 * nobody's way */
+	/* Behind a job that has a place kept, and while nodes are booked before all: kinds of jobs that are tried
+	 * in vain, times nodes, until no more is tried before time or input changes [no bound].
+	 * SCHED_CONSERVATIVE: nodes that are looked at while places are kept [500,000]; those for whom it does
+	 * not suffice have none, and start where they are in nobody's way */
 	uint64_t effort;
 	uint64_t half_life_s; /* of use [7 days] */
 	uint64_t due_s;       /* learned: due after this wait at least [1 day] ... */

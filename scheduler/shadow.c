@@ -163,18 +163,27 @@ static size_t by_halving(struct sched *s, const struct job *head, struct ends *e
 	return lo;
 }
 
-#define LOOKS 400
+#define LOOKS       400
+#define LOOKS_LEAST 16
+
+/* With an effort: so many as it allows for. */
+static unsigned looks_of(const struct sched *s)
+{
+	uint64_t n = s->policy.effort && s->n_sorted ? s->policy.effort / s->n_sorted : LOOKS;
+
+	return n > LOOKS ? LOOKS : n < LOOKS_LEAST ? LOOKS_LEAST : (unsigned)n;
+}
 
 /* The same where nodes are booked: a place that is there at one time may be gone at a later one, so each time
  * is looked at, up to a bound. SIZE_MAX: not found within it. */
 static size_t one_by_one(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
 {
-	unsigned looks = 0;
+	unsigned looks = 0, most = looks_of(s);
 
 	for (size_t i = 0; i <= e->n; i++) {
 		if (i && i < e->n && e->v[i].at == e->v[i - 1].at)
 			continue;
-		if (looks++ == LOOKS)
+		if (looks++ == most)
 			break;
 		book_try(s, head, i && e->v[i - 1].at > s->now_s ? e->v[i - 1].at : s->now_s);
 		if (fits_after(s, head->shape, e, i, assign))

@@ -4,7 +4,7 @@
  * kept for it; with little effort, too. unit/simulate_tests.py compares whole schedules with a second, slow
  * implementation.
  */
-#include "scheduler/sched.h"
+#include "scheduler/model.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,6 +386,42 @@ static void test_nothing_stays(void)
 	is_int(left, 0, "looks at events alone start all, whatever the effort");
 }
 
+/* Work is bounded where nodes are booked, and what was found out there lasts: each look gets further. */
+static void test_booked(void)
+{
+	struct sched_policy p = {.backfill = SCHED_RESERVE, .by_limit = 1, .effort = 4};
+	struct sched *s = sched_create();
+	const uint64_t both[] = {1, 2};
+	struct sched_decision *d = NULL;
+	unsigned looks = 0, over = 0;
+
+	sched_policy_set(s, &p);
+	sched_now(s, 1000);
+	node(s, 1, 4, 1);
+	node(s, 2, 4, 1);
+	sched_book_set(s,
+	               &(struct sched_book){.id = 1, .from_s = 2000, .to_s = 3000, .nodes = both, .n_nodes = 2});
+	for (uint64_t id = 1; id <= 20; id++)
+		send(s, id, "a", (struct sched_group){1, 1, 0, 0}, 0, 2000 + id);
+	send(s, 21, "a", (struct sched_group){1, 1, 0, 0}, 0, 500);
+	for (; !d && looks < 30; looks++) {
+		d = sched_step(s);
+		over += s->effort > 4 + 2;
+		send(s, 100 + looks, "a", (struct sched_group){1, 1, 0, 0}, 0, 5000);
+	}
+	ok(looks > 1 && !over, "a look tries no more than its effort, and is over");
+	ok(d && d->job == 21, "later ones go on behind those that are known to be booked out (%u)", looks);
+	sched_decision_free(d);
+	sched_now(s, 3000);
+	d = sched_step(s);
+	ok(d && d->job == 1, "when the time is over they start");
+	sched_decision_free(d);
+	sched_job_remove(s, 21);
+	sched_node_remove(s, 2);
+	is_int(s->n_books, 1, "a node that goes takes what was booked of it along");
+	sched_destroy(s);
+}
+
 /* Too many pieces of time for memory: then it is EASY. */
 static void test_large(void)
 {
@@ -419,6 +455,7 @@ int main(void)
 	test_shares();
 	for (int b = NOBODY; b <= PASSING; b++)
 		test_gang_among_shares((enum beside)b);
+	test_booked();
 	test_free_nodes();
 	test_nothing_stays();
 	test_large();
