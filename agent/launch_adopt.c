@@ -2,13 +2,14 @@
  * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one
  * was.
  *
- *   no plan, or a spoilt one   nothing can be known: what carries no plan is removed (its processes cannot
- * exist: the plan is written first) other boot id              the machine was restarted: all processes are
- * lost, and said to be; then ENDED PREPARING                  what there is of shims and container is ended,
- * then prepared again from the start READY, RUNNING             container adopted, shims greeted, logs
- * followed again stopping                   as RUNNING, and the ladder goes on with what is left of its time
- *   ENDED, FAILED              waits for COLLECT, or goes on with it
- *   CLEANED                    says so again
+ *   no plan, and no shims      nothing was started: the folder is removed
+ *   no plan otherwise, or one  its processes may run, and nobody here knows what they are: they are ended
+ *   that cannot be read        (wreck.h)
+ *   other boot id              the machine was restarted: all processes are lost, and said to be; then ENDED
+ *   PREPARING                  what there is of shims and container is ended, then prepared again from the
+ * start READY, RUNNING             container adopted, shims greeted, logs followed again stopping as RUNNING,
+ * and the ladder goes on with what is left of its time ENDED, FAILED              waits for COLLECT, or goes
+ * on with it CLEANED                    says so again
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 #include "agent/launches.h"
 #include "agent/shimlink.h"
 #include "agent/trash.h"
+#include "agent/wreck.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -267,22 +269,26 @@ static void adopt_as(struct launch *l, int same_boot)
 		go_on(l);
 }
 
-struct launch *launch_adopt(struct agent *a, const char *key, struct err *e)
+struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct err *e)
 {
 	cleanup_free char *dir = xasprintf("%s/%s", a->env.cfg.run_dir, key);
 	struct plan *plan = plan_load(dir, e);
 	struct launch *l;
 	int same_boot = 0;
 
+	*wreck = 0;
 	if (!plan) {
-		trash_put(a->trash, dir, key, NULL);
+		/* The plan is written first: where there is none, and no shim, there is nothing else. */
+		*wreck = e->code != ERR_NOT_FOUND || wreck_has_shims(dir);
+		if (!*wreck)
+			trash_put(a->trash, dir, key, NULL);
 		return NULL;
 	}
 	l = launch_new(a, plan);
 	if (strcmp(l->key, key) != 0) {
 		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
 		launch_free(l);
-		trash_put(a->trash, dir, key, NULL);
+		*wreck = 1;
 		return NULL;
 	}
 	if (launch_load(l, &same_boot, e) < 0) {

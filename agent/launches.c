@@ -15,6 +15,7 @@
 #include "agent/launch.h"
 #include "agent/outbox.h"
 #include "agent/rshd.h"
+#include "agent/wreck.h"
 #include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
@@ -33,6 +34,7 @@ struct launches {
 	struct launch *list;
 	uint32_t n;
 	struct epoch *epochs;
+	struct wrecks *wrecks; /* of earlier agents, whose plans cannot be read */
 };
 
 static struct launch *find(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -197,6 +199,10 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		wire_free(type, msg);
 		return;
 	}
+	if (wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch)) {
+		wire_free(type, msg);
+		return;
+	}
 	if (type == WM_PREPARE) {
 		on_prepare(t, msg); /* takes */
 		return;
@@ -235,6 +241,7 @@ void launches_report_all(struct launches *t)
 			lproc_report(p);
 		launch_report(l);
 	}
+	wrecks_report_all(t->wrecks);
 }
 
 /* Frees it. */
@@ -271,6 +278,8 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 	l = find(t, r->job, r->attempt);
 	if (l && l->state == LAUNCH_CLEANED && r->state == LAUNCH_CLEANED)
 		launches_forget(t, l);
+	if (!l && r->state == LAUNCH_CLEANED)
+		wrecks_cleaned(t->wrecks, r->job, r->attempt);
 }
 
 /* ---- the node was removed ----------------------------------------------------------------------------- */
@@ -285,14 +294,15 @@ uint32_t launches_discard(struct launches *t)
 		else if (launch_is_over(l))
 			launch_discard(l);
 	}
-	return t->n;
+	wrecks_discard(t->wrecks);
+	return launches_count(t);
 }
 
 /* ---- questions -------------------------------------------------------------------------------------- */
 
 uint32_t launches_count(const struct launches *t)
 {
-	return t->n;
+	return t->n + wrecks_count(t->wrecks);
 }
 
 int launches_alive(const struct launches *t)
@@ -302,7 +312,7 @@ int launches_alive(const struct launches *t)
 	DL_FOREACH (t->list, l)
 		if (!launch_is_over(l) || launch_is_uploading(l))
 			return 1;
-	return 0;
+	return wrecks_alive(t->wrecks);
 }
 
 void launches_fence(struct launches *t, const char *why)
@@ -311,6 +321,7 @@ void launches_fence(struct launches *t, const char *why)
 
 	DL_FOREACH (t->list, l)
 		launch_fence(l, why);
+	wrecks_kill(t->wrecks);
 }
 
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt)
@@ -355,6 +366,7 @@ struct launches *launches_create(struct agent *a)
 	struct launches *t = xcalloc(1, sizeof(*t));
 
 	t->a = a;
+	t->wrecks = wrecks_create(a);
 	return t;
 }
 
@@ -370,6 +382,7 @@ void launches_destroy(struct launches *t)
 		DL_DELETE(t->list, l);
 		launch_free(l);
 	}
+	wrecks_destroy(t->wrecks);
 	HASH_ITER (hh, t->epochs, en, next) {
 		HASH_DEL(t->epochs, en);
 		free(en);
@@ -384,11 +397,15 @@ static int adopt_one(const char *name, void *arg)
 	unsigned attempt;
 	struct launch *l;
 	struct err e = {0};
-	int end = 0;
+	int end = 0, wreck = 0;
 
 	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
 		return 0; /* lease, peers, agent.sock, lock */
-	l = launch_adopt(t->a, name, &e);
+	l = launch_adopt(t->a, name, &wreck, &e);
+	if (!l && wreck) {
+		wrecks_add(t->wrecks, name, job, attempt, e.text);
+		return 0;
+	}
 	if (!l) {
 		log_warn("event=not_adopted launch=%s reason=\"%s\"", name, e.text);
 		return 0;

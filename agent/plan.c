@@ -12,6 +12,8 @@
 #include "common/wire.h"
 
 #define PLAN_MAX_RANKS SPEC_MAX_RANKS
+#define PLAN_VERSION   1
+#define TAIL_MAX       32u
 
 static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, struct err *e)
 {
@@ -94,16 +96,35 @@ void plan_destroy(struct plan *p)
 
 int plan_save(const struct plan *p, const char *dir, struct err *e)
 {
-	cleanup_free char *path = xasprintf("%s/plan", dir);
+	cleanup_free char *path = xasprintf("%s/plan", dir), *tail = xasprintf("plan %d\n", PLAN_VERSION);
 	struct buf b;
 	int rc;
 
-	buf_init(&b, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
+	buf_init(&b, WIRE_HEADER_SIZE + WIRE_MAX_BODY + TAIL_MAX);
 	rc = wire_encode(WM_PREPARE, p->m, 0, &b, e);
+	if (rc == 0 && buf_put(&b, tail, strlen(tail)) < 0)
+		rc = err_set(e, ERR_LIMIT, "plan: too long");
 	if (rc == 0)
 		rc = fs_replace(path, buf_head(&b), buf_left(&b), 0600, e);
 	buf_fini(&b);
 	return rc;
+}
+
+/* Behind the message, where agents that knew of no version do not look. None: one of those wrote it. */
+static int check_version(struct buf *b, struct err *e)
+{
+	cleanup_free char *tail =
+	    xstrndup((const char *)buf_head(b), buf_left(b) < TAIL_MAX ? buf_left(b) : TAIL_MAX);
+	unsigned version = 0;
+
+	if (!tail[0])
+		return 0;
+	if (sscanf(tail, "plan %u\n", &version) != 1)
+		return err_set(e, ERR_PROTOCOL, "the end of the plan is spoilt");
+	if (version > PLAN_VERSION)
+		return err_set(e, ERR_PROTOCOL, "a newer agent wrote the plan (version %u, this one reads %d)",
+		               version, PLAN_VERSION);
+	return 0;
 }
 
 struct plan *plan_load(const char *dir, struct err *e)
@@ -115,14 +136,14 @@ struct plan *plan_load(const char *dir, struct err *e)
 	size_t n;
 	void *m;
 
-	if (fs_read_file(path, WIRE_HEADER_SIZE + WIRE_MAX_BODY, &data, &n, e) < 0)
+	if (fs_read_file(path, WIRE_HEADER_SIZE + WIRE_MAX_BODY + TAIL_MAX, &data, &n, e) < 0)
 		return NULL;
 	buf_view(&b, data, n);
 	if (wire_next(&b, &f, e) != 1 || f.type != WM_PREPARE) {
 		err_set(e, ERR_PROTOCOL, "%s: not a whole plan", path);
 		return NULL;
 	}
-	if (wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
+	if (check_version(&b, e) < 0 || wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
 		return NULL;
 	return plan_create(m, e);
 }

@@ -2,8 +2,8 @@
  * plan: what the controller ordered for one launch (job, attempt) on this node: the PREPARE message, checked,
  * with its spec parsed.
  *
- * It is kept in RUN/J.A/plan as the encoded message, so that an agent that starts again has everything the
- * first one had.
+ * It is kept in RUN/J.A/plan as the encoded message and a line "plan VERSION", so that an agent that starts
+ * again has everything the first one had.
  */
 #ifndef HEARTH_AGENT_PLAN_H
 #define HEARTH_AGENT_PLAN_H
@@ -26,6 +26,7 @@ struct plan {
 struct plan *plan_create(struct wm_prepare *m, struct err *e);
 void plan_destroy(struct plan *p);
 int plan_save(const struct plan *p, const char *dir, struct err *e);
+/* NULL: ERR_NOT_FOUND when there is none; any other code: there is one, and it cannot be read. */
 struct plan *plan_load(const char *dir, struct err *e);
 
 /* Index of a node by its name in the gang (algo-1 ...), -1 when it is none. */

@@ -94,6 +94,9 @@ enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
 struct place_rt {     /* of one launch on one node, not stored */
 	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;
+	/* Static text, why; NULL no. Its agent lost the launch that ran there: the place is lost once the agent
+	 * says that nothing is left. */
+	const char *doubt;
 	uint64_t progress_us; /* boot: last report that said something new */
 	uint64_t done_bytes, total_bytes;
 	char phase[64];
@@ -557,6 +560,9 @@ void agent_connected(struct core *c, const char *node, uint64_t session, const s
 void agent_gone(struct core *c, const char *node, uint64_t session, const char *why);
 void on_sync_begin(struct core *c, struct cnode *n);
 void on_sync_end(struct core *c, struct cnode *n);
+/* The agent lost a launch that was told to go: it is told to end what may be left, and keeps the GPUs until
+ * it says that nothing is. text: static. */
+void place_in_doubt(struct core *c, struct cjob *j, const struct place_rec *p, const char *text);
 /* A launch that must not be there: kill, collect without keeping; the node gets no work until it is over. */
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
 void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);

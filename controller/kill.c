@@ -53,7 +53,8 @@ static int replaceable(const struct cjob *j, enum reason_class cls)
 	int culprit = 0;
 
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
-		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST;
+		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
+		           j->act->rt[i].doubt != NULL;
 	return infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) &&
 	       j->replacements < MAX_REPLACEMENTS && j->r.wanted != WANT_STOP;
 }

@@ -189,6 +189,24 @@ static void saved(struct core *c, struct cjob *j, const struct cnode *n, const s
 	job_post(c, j, EV_NODE_SAVED, d);
 }
 
+/* Of a launch in doubt: 1, its agent has said that nothing of it is left. */
+static int doubt_is_over(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
+                         const struct wm_launch_report *m)
+{
+	const char *doubt = place_rt(j, p)->doubt;
+	char *said, *text;
+
+	if (!doubt || m->state < LAUNCH_ENDED)
+		return 0;
+	said = clean_text(m->text, strnlen(m->text, 600));
+	text = *said ? xasprintf("%s (%s)", doubt, said) : xstrdup(doubt);
+	place_lost(c, j, place_index(j, p), 0, 0, text);
+	free(said);
+	free(text);
+	stale_report(c, n, m); /* and what is left of it on its disk goes */
+	return 1;
+}
+
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m)
 {
 	struct place_rec *p;
@@ -209,6 +227,8 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 		rt->sent = 0;
 	}
 	rt->reported = 1;
+	if (doubt_is_over(c, j, n, p, m))
+		return;
 	rt->sent |= SENT_PREPARE;
 	if (m->state == LAUNCH_READY) /* ready, once more: it has not been told to go, whatever was sent */
 		rt->sent &= (uint8_t)~SENT_GO;

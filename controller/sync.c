@@ -4,11 +4,13 @@
  *   it has, we know           the report counts as any other (report.c)
  *   it has, we do not know    a launch of an old epoch, of a job that has ended, or given up: KILL, then
  * COLLECT without keeping; no work until it is gone we know, it has not       still preparing: the order is
- * sent again; never launched: nothing was there; launched: those ranks are lost
+ * sent again; never launched: nothing was there; launched: the attempt comes to its end, and those ranks are
+ * lost when the agent has said, in answer to KILL, that nothing of the launch is left there
  */
 #include "common/json.h"
 #include "common/log.h"
 #include "controller/core_int.h"
+#include <stdio.h>
 #include <string.h>
 
 static void admit(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
@@ -114,6 +116,19 @@ static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n,
 	node_job_del(n, j);
 }
 
+void place_in_doubt(struct core *c, struct cjob *j, const struct place_rec *p, const char *text)
+{
+	char reason[800];
+
+	place_rt(j, p)->doubt = text;
+	snprintf(reason, sizeof reason, "node %s was lost: %s", p->node, text);
+	if (j->r.att->state != ATT_ENDING)
+		begin_end(c, j, RC_NODE_LOST, reason);
+	if (j->r.att->state == ATT_ENDING && !j->act->kill_us)
+		j->act->kill_us = now_boot(c);
+	job_touch(c, j); /* send_orders sends KILL */
+}
+
 static void missing(struct core *c, struct cjob *j, struct cnode *n, struct place_rec *p)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -134,8 +149,10 @@ static void missing(struct core *c, struct cjob *j, struct cnode *n, struct plac
 		gone_without_launch(c, j, n, p);
 	} else if (p->state == PLACE_FAILED) {
 		gone_without_launch(c, j, n, p);
-	} else {
+	} else if (p->state == PLACE_ENDED) {
 		place_lost(c, j, place_index(j, p), 0, 0, text);
+	} else {
+		place_in_doubt(c, j, p, text);
 	}
 }
 

@@ -313,6 +313,13 @@ static void resync(struct world *w, const char *node)
 	world_turn(w);
 }
 
+/* As an agent answers that has nothing of it. */
+static void nothing_left(struct world *w, const char *node, uint64_t id)
+{
+	world_launch(w, node, id, 1, LAUNCH_ENDED, RC_UNKNOWN, "nothing of this launch is on this node");
+	world_launch(w, node, id, 1, LAUNCH_CLEANED, 0, NULL);
+}
+
 static void test_missing(void)
 {
 	struct world *w = world_create(6);
@@ -332,8 +339,13 @@ static void test_missing(void)
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	is_int(world_count(w, NULL, WM_LAUNCH_GO), 2, "go");
 	resync(w, "b");
-	is_str(world_status(w, id), "recovering", "a launched one that is gone is lost; nothing ran yet");
+	is_str(world_status(w, id), "recovering",
+	       "of a launched one that is gone nothing good can come; nothing ran yet");
+	is_int(world_count(w, "b", WM_KILL), 1, "its agent is to end what may be left");
 	resync(w, "a");
+	nothing_left(w, "b", id);
+	is_str(world_status(w, id), "recovering", "a has not said that nothing is left");
+	nothing_left(w, "a", id);
 	is_str(world_status(w, id), "starting", "a has it no more either: it is tried again");
 	is_int(job_find(w->core, id)->r.attempts, 2, "as a new attempt");
 	world_end_well(w);
@@ -343,7 +355,7 @@ static void test_missing_running(void)
 {
 	struct world *w = world_create(7);
 	struct job_row row = {0};
-	uint64_t id;
+	uint64_t id, next;
 
 	world_agent_up(w, "a", 1, 4);
 	world_agent_up(w, "b", 1, 4);
@@ -353,7 +365,14 @@ static void test_missing_running(void)
 	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopping", "b has not said what is left of it");
+	next = world_submit(w, TWO);
+	is_str(world_status(w, next), "queued", "so what it has there is not free");
+	world_launch(w, "b", id, 1, LAUNCH_STOPPING, 0, "its plan cannot be read");
+	is_str(world_status(w, next), "queued", "nor is it while that is being ended");
+	nothing_left(w, "b", id);
 	is_str(world_status(w, id), "failed", "and that is never success");
+	is_str(world_status(w, next), "starting", "then it is free");
 	store_job_get(w->reader, id, &row, NULL);
 	like(row.reason, "its agent knows nothing of the launch any more", "the reason says what happened");
 	job_row_fini(&row);
