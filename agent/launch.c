@@ -108,14 +108,34 @@ static const char *state_name(enum launch_state s)
 	return (size_t)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
 }
 
+static void say_state(struct launch *l, enum launch_state before)
+{
+	if (before != l->state)
+		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s%s%s%s", l->job, l->attempt,
+		         state_name(l->state), l->text[0] ? " text=\"" : "", l->text, l->text[0] ? "\"" : "");
+	launch_report(l);
+}
+
 void launch_set_state(struct launch *l, enum launch_state state)
 {
-	if (l->state != state)
-		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s%s%s%s", l->job, l->attempt,
-		         state_name(state), l->text[0] ? " text=\"" : "", l->text, l->text[0] ? "\"" : "");
+	enum launch_state before = l->state;
+
 	l->state = state;
-	launch_save(l);
-	launch_report(l);
+	launch_save(l, NULL);
+	say_state(l, before);
+}
+
+int launch_try_state(struct launch *l, enum launch_state state, struct err *e)
+{
+	enum launch_state before = l->state;
+
+	l->state = state;
+	if (launch_save(l, e) < 0) {
+		l->state = before;
+		return -1;
+	}
+	say_state(l, before);
+	return 0;
 }
 
 void launch_phase(struct launch *l, const char *name)

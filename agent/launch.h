@@ -117,6 +117,8 @@ struct launch {
 struct launch *launch_new(struct agent *a, struct plan *plan);
 void launch_free(struct launch *l); /* memory only; processes, container and files stay */
 void launch_set_state(struct launch *l, enum launch_state state); /* saves and reports */
+/* The same for one that must be on record first: -1, nothing was changed or reported. */
+int launch_try_state(struct launch *l, enum launch_state state, struct err *e);
 void launch_phase(struct launch *l,
                   const char *name); /* closes the open phase, opens this one; NULL only closes */
 void launch_arm(struct launch *l, uint64_t delay_us, void (*fn)(struct launch *));
@@ -128,7 +130,7 @@ int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED
 void launch_open_logs(struct launch *l);    /* node logs and their tails */
 
 /* ---- persistence (launch_life.c) -------------------------------------------------------------------- */
-void launch_save(struct launch *l);
+int launch_save(struct launch *l, struct err *why); /* why: NULL allowed; a failure is logged */
 /* Fills state, phases, orders from RUN/J.A/life. *same_boot: the machine was not restarted since. */
 int launch_load(struct launch *l, int *same_boot, struct err *e);
 

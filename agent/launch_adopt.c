@@ -139,6 +139,43 @@ static void lost_all(struct launch *l)
 
 /* ---- prepared half ---------------------------------------------------------------------------------- */
 
+static char *shim_folder(const struct launch *l, uint32_t i)
+{
+	static const char *const others[] = {"mpirun", "orted", "torchrun"};
+	uint32_t ranks = l->plan->local_ranks;
+
+	return i < ranks ? xasprintf("%s/rank-%u", l->paths.run, i)
+	                 : xasprintf("%s/%s", l->paths.run, others[i - ranks]);
+}
+
+/* Has a shim been told to go? One that waited and was told to end has a mark beside it. */
+static int has_begun(const struct launch *l)
+{
+	int begun = 0;
+
+	for (uint32_t i = 0; i < l->plan->local_ranks + 3 && !begun; i++) {
+		cleanup_free char *dir = shim_folder(l, i), *quit = xasprintf("%s/quit", dir);
+		struct shim_state s;
+
+		if (shim_state_read(dir, &s, NULL) < 0)
+			continue;
+		begun = s.st.state >= PS_RUNNING && access(quit, F_OK) < 0;
+		shim_state_fini(&s);
+	}
+	return begun;
+}
+
+/* What its shims say counts more than the file, which may not have been written: a launch of which something
+ * began is no half made one, whose shims may be killed, nor one that waits. */
+static void correct_state(struct launch *l)
+{
+	if ((l->state != LAUNCH_PREPARING && l->state != LAUNCH_READY) || l->stopping || !has_begun(l))
+		return;
+	log_warn("event=life_was_old job=%" PRIu64 " attempt=%u state=%d", l->job, l->attempt, (int)l->state);
+	l->state = LAUNCH_RUNNING;
+	l->going = 1;
+}
+
 /* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold
  * nothing of value. */
 static void undo_half(struct launch *l)
@@ -151,10 +188,7 @@ static void undo_half(struct launch *l)
 		l->container = NULL;
 	}
 	for (uint32_t i = 0; i <= l->plan->local_ranks + 2; i++) {
-		static const char *const others[] = {"mpirun", "orted", "torchrun"};
-		cleanup_free char *dir = i < l->plan->local_ranks
-		                             ? xasprintf("%s/rank-%u", l->paths.run, i)
-		                             : xasprintf("%s/%s", l->paths.run, others[i - l->plan->local_ranks]);
+		cleanup_free char *dir = shim_folder(l, i);
 		struct shim_state s;
 		int fd;
 
@@ -296,6 +330,8 @@ struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct
 		l->state = LAUNCH_PREPARING;
 		same_boot = 1;
 	}
+	if (same_boot)
+		correct_state(l);
 	adopt_as(l, same_boot);
 	return l;
 }

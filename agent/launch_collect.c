@@ -136,7 +136,7 @@ static void start_upload(struct launch *l)
 {
 	l->upload_tries++;
 	launch_phase(l, "uploading");
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_report(l);
 	l->upload =
 	    upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
@@ -159,7 +159,7 @@ void launch_fence_upload(struct launch *l)
 	l->upload_tries = 0;
 	launch_arm(l, 0, NULL);
 	launch_phase(l, NULL);
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_report(l);
 }
 
@@ -189,7 +189,7 @@ static void finish(struct launch *l, struct tail *t)
 static void drain_logs(struct launch *l)
 {
 	launch_phase(l, NULL);
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_say(l, "cleaning up");
 	if (l->setup)
 		nodelog_close(l->setup);
@@ -229,7 +229,7 @@ static void release(struct launch *l)
 {
 	l->releases_open = 1;
 	l->released = 1;
-	launch_save(l); /* from here on a missing shim is no lost one */
+	launch_save(l, NULL); /* from here on a missing shim is no lost one */
 	launch_arm(l, RELEASE_US, late_release);
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->link && !shimlink_is_gone(p->link))
@@ -310,7 +310,7 @@ static void cleaned(struct launch *l)
 	launch_arm(l, 0, NULL);
 	l->removing = 0;
 	l->state = LAUNCH_CLEANED;
-	launch_save(l);
+	launch_save(l, NULL);
 	log_info("event=launch job=%" PRIu64 " attempt=%u state=cleaned", l->job, l->attempt);
 	launch_report(l);
 }
@@ -338,7 +338,7 @@ void launch_remove(struct launch *l)
 	struct err e = {0};
 
 	l->removing = 1;
-	launch_save(l); /* before the logs go: nobody is to open them again */
+	launch_save(l, NULL); /* before the logs go: nobody is to open them again */
 	if (!l->kept_outputs && trash_put(l->a->trash, l->paths.work, l->key, &e) < 0)
 		left_behind(l, e.text);
 	strip_run(l);
@@ -390,7 +390,7 @@ void launch_discard(struct launch *l)
 	drop_tail(&l->setup_tail);
 	drop_tail(&l->system_tail);
 	l->tails_open = 0;
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_collect_step(l);
 }
 
@@ -411,7 +411,7 @@ void launch_collect(struct launch *l, int keep)
 	/* What CLEANED says is about the clean-up alone; the end was told with ENDED. */
 	l->cls = RC_NONE;
 	l->text[0] = '\0';
-	launch_save(l);
+	launch_save(l, NULL);
 	/* A launch that never ran has nothing to keep. */
 	if (keep && l->state == LAUNCH_ENDED)
 		start_upload(l);

@@ -215,7 +215,7 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	if (l->state == LAUNCH_PREPARING || !l->procs) {
 		/* PREPARING stays the state: nothing of the user's ran, it ends as FAILED, or as ENDED when it was
 		 * ordered. */
-		launch_save(l);
+		launch_save(l, NULL);
 	} else {
 		launch_set_state(l, LAUNCH_STOPPING);
 	}
@@ -241,5 +241,5 @@ void launch_fence(struct launch *l, const char *why)
 		return;
 	/* What is left is killed at each step from here on. */
 	l->kill_deadline_us = now_us(l);
-	launch_save(l);
+	launch_save(l, NULL);
 }

@@ -31,7 +31,7 @@ static void add_user(cJSON *o, const struct launch_user *u)
 		cJSON_AddItemToArray(groups, cJSON_CreateNumber(u->groups[i]));
 }
 
-void launch_save(struct launch *l)
+int launch_save(struct launch *l, struct err *why)
 {
 	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
 	cJSON *o = cJSON_CreateObject(), *phases;
@@ -65,16 +65,17 @@ void launch_save(struct launch *l)
 	}
 	text = json_text(o);
 	cJSON_Delete(o);
-	/* When it cannot be written the launch goes on; a later agent would know an older state, and find the
-	 * shims all the same. */
 	if (FAULT("agent.state"))
 		err_set(&e, ERR_NOSPACE, "injected");
 	else
 		fs_replace(path, text, strlen(text), 0600, &e);
-	if (e.code)
-		log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
-		          e.text);
 	free(text);
+	if (!e.code)
+		return 0;
+	/* A later agent would know an older state. Where that would spoil a good run the caller does not go on;
+	 * else it does: the shims are found all the same. */
+	log_error("event=life_not_saved job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+	return err_set(why, e.code, "the state of the launch could not be saved: %s", e.text);
 }
 
 static int get_u64(const cJSON *o, const char *key, uint64_t *out, struct err *e)

@@ -235,7 +235,7 @@ static void make_container(struct launch *l)
 		return;
 	}
 	launch_list_procs(l);
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_report(l);
 	launch_arm(l, 0, start_shim);
 }

@@ -20,17 +20,30 @@ static int starts_at_go(const struct lproc *p)
 	return p->kind != PROC_ORTED && (p->kind != PROC_RANK || p->l->plan->spec->launcher == LAUNCHER_DIRECT);
 }
 
+static int begin_running(struct launch *l, struct err *e)
+{
+	l->going = 1;
+	if (launch_try_state(l, LAUNCH_RUNNING, e) == 0)
+		return 0;
+	l->going = 0;
+	return -1;
+}
+
 void launch_go(struct launch *l)
 {
+	struct err e = {0};
+
 	if (l->going || l->state != LAUNCH_READY) {
 		launch_report(l); /* twice, or too early: the state says which */
 		return;
 	}
-	l->going = 1;
-	launch_say(l, "go");
 	/* On record before the first shim is told: an agent that dies in between leaves a launch that runs, and
-	 * its successor tells the others. */
-	launch_set_state(l, LAUNCH_RUNNING);
+	 * its successor tells the others. What is not on record would be taken for one that waits, and undone. */
+	if (begin_running(l, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_say(l, "go");
 	for (struct lproc *p = l->procs; p; p = p->next) {
 		if (!starts_at_go(p))
 			continue;
@@ -106,14 +119,16 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		refuse_orted(l, m, e.text);
 		return;
 	}
+	/* READY: mpirun's node got its GO before this one. */
+	if (l->state == LAUNCH_READY && begin_running(l, &e) < 0) {
+		refuse_orted(l, m, e.text);
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
 	mpi_orted_argv(&m->argv, l->plan->spec, l->a->cidr, &argv);
 	p->went = 1;
 	shimlink_go(p->link, &argv, NULL);
 	strv_fini(&argv);
-	if (l->state == LAUNCH_READY) { /* mpirun's node got its GO before this one */
-		l->going = 1;
-		launch_set_state(l, LAUNCH_RUNNING);
-	}
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------- */
@@ -143,7 +158,7 @@ static void first_start(struct launch *l)
 	if (l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, "running"))
 		return;
 	launch_phase(l, "running");
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_report(l);
 	launch_info_packages(l);
 }

@@ -207,6 +207,18 @@ static int doubt_is_over(struct core *c, struct cjob *j, struct cnode *n, const 
 	return 1;
 }
 
+/* An agent that lost the state of a launch that ran takes it for one that waits. Nobody tells it to go again.
+ */
+static int is_undone(const struct cjob *j, const struct place_rec *p, const struct wm_launch_report *m)
+{
+	const struct attempt_rec *a = j->r.att;
+	int began = p->state == PLACE_RUNNING;
+
+	for (uint32_t i = 0; m->state == LAUNCH_PREPARING && i < a->n_ranks && !began; i++)
+		began = &a->places[a->ranks[i].place] == p && a->ranks[i].state >= RANK_RUNNING;
+	return began && (m->state == LAUNCH_PREPARING || m->state == LAUNCH_READY);
+}
+
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m)
 {
 	struct place_rec *p;
@@ -229,6 +241,10 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	rt->reported = 1;
 	if (doubt_is_over(c, j, n, p, m))
 		return;
+	if (is_undone(j, p, m)) {
+		place_in_doubt(c, j, p, "its agent prepares the launch anew, what ran of it is lost");
+		return;
+	}
 	rt->sent |= SENT_PREPARE;
 	if (m->state == LAUNCH_READY) /* ready, once more: it has not been told to go, whatever was sent */
 		rt->sent &= (uint8_t)~SENT_GO;

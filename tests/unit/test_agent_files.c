@@ -103,7 +103,7 @@ static int write_life(uint64_t v, struct err *e)
 	l->epoch = v;
 	l->going = 1;
 	l->state = LAUNCH_RUNNING;
-	launch_save(l);
+	launch_save(l, NULL);
 	launch_free(l);
 	return 0;
 }

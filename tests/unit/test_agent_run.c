@@ -709,8 +709,7 @@ static void test_faults(void)
 	uint64_t before;
 	char path[200];
 
-	setenv("HEARTH_FAULTS",
-	       "agent.launch=1,agent.send=2x3,agent.state=1x1000,agent.namespaces=1x9,agent.rsh_accept=1x4", 1);
+	setenv("HEARTH_FAULTS", "agent.launch=1,agent.send=2x3,agent.namespaces=1x9,agent.rsh_accept=1x4", 1);
 	a = ctl_agent_start(c, 3, "n4", NULL);
 	unsetenv("HEARTH_FAULTS");
 	ok(ctl_wait_synced(a, 1, LONG), "faults: a report that could not be sent is sent again");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/json.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
@@ -210,6 +211,75 @@ static void test_unknown(void)
 	collect(job);
 }
 
+/* ---- a state that was not saved ------------------------------------------------------------------------ */
+
+/* As an agent leaves it that could not write since. */
+static void age_life(uint64_t job, enum launch_state state)
+{
+	cleanup_free char *path = below(job, "life"), *text = NULL;
+	struct err e = {0};
+	size_t n = 0;
+	cJSON *o;
+
+	if (fs_read_file(path, 1 << 20, &text, &n, &e) < 0 || !(o = cJSON_Parse(text)))
+		tap_bail("life of %d: %s", (int)job, e.text);
+	cJSON_ReplaceItemInObject(o, "state", cJSON_CreateNumber(state));
+	cJSON_ReplaceItemInObject(o, "going", cJSON_CreateFalse());
+	free(text);
+	text = cJSON_PrintUnformatted(o);
+	cJSON_Delete(o);
+	write_to(job, "life", text, strlen(text));
+}
+
+/* Two ranks; the first ends at once, the second when it is told: neither that end nor the old state may spoil
+ * the launch. */
+static void test_old_life(uint64_t job, enum launch_state state)
+{
+	cleanup_free char *stop = xasprintf("%s/jobs/%d.1/ml/output/stop", a->dir, (int)job);
+	FILE *f;
+
+	ctl_prepare_shell(c, a, job, 2,
+	                  "[ $RANK = 0 ] && exit 0; while [ ! -e ../output/stop ]; do sleep 0.05; done; exit 7");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job %d is ready", (int)job);
+	ctl_go(a, job, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_EXITED, LONG) && ctl_wait_proc(a, PROC_RANK, 1, PS_RUNNING, LONG),
+	   "one rank has ended, one runs");
+	agent_dies();
+	age_life(job, state);
+	next_agent();
+	is_int(a->launch ? a->launch->state : 0, LAUNCH_RUNNING, "the launch runs on, whatever the file says");
+	is_int(ctl_proc(a, PROC_RANK, 1)->state, PS_RUNNING, "so does its rank");
+	f = fopen(stop, "w");
+	if (!f)
+		tap_bail("%s", stop);
+	fclose(f);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "it ends");
+	is_int(ctl_proc(a, PROC_RANK, 1)->exit_code, 7, "by itself");
+	collect(job);
+}
+
+static void test_go_refused(void)
+{
+#ifdef HEARTH_FAULTS
+	ok(a->launch != NULL, "an agent is there");
+	agent_dies();
+	setenv("HEARTH_FAULTS", "agent.state=1x1000", 1);
+	next_agent();
+	unsetenv("HEARTH_FAULTS");
+	ctl_prepare_shell(c, a, 31, 1, "sleep 1000");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "nothing can be saved: ready");
+	ctl_go(a, 31, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_FAILED, LONG), "but it does not go");
+	is_int(a->launch->cls, RC_DISK, "for the disk");
+	like(a->launch->text, "the state of the launch could not be saved", "which is said");
+	is_int(ctl_proc(a, PROC_RANK, 0)->started_us ? 1 : 0, 0, "its rank never ran");
+	ctl_collect(a, 31, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "and is cleaned");
+#else
+	tap_skip("built without failpoints");
+#endif
+}
+
 int main(void)
 {
 	cleanup_free char *program = xasprintf(
@@ -229,6 +299,9 @@ int main(void)
 	test_older();
 	test_by_environment();
 	test_unknown();
+	test_old_life(21, LAUNCH_READY);
+	test_old_life(22, LAUNCH_PREPARING);
+	test_go_refused();
 	ctl_stop(c);
 	return tap_done();
 }

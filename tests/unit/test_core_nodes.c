@@ -379,6 +379,36 @@ static void test_missing_running(void)
 	world_end_well(w);
 }
 
+/* An agent whose file says less than it did: it has undone what ran, and would wait for a go that was given.
+ */
+static void test_undone(uint8_t state)
+{
+	struct world *w = world_create(9);
+	struct job_row row = {0};
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_forget(w);
+	world_launch(w, "b", id, 1, state, 0, NULL);
+	is_str(world_status(w, id), "stopping", "what ran there is lost");
+	is_int(world_count(w, "b", WM_KILL), 1, "it is ended there, too");
+	is_int(world_count(w, "b", WM_LAUNCH_GO), 0, "nobody goes twice");
+	world_launch(w, "b", id, 1, LAUNCH_FAILED, RC_STOPPED, "");
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "failed", "over");
+	store_job_get(w->reader, id, &row, NULL);
+	like(row.reason, "node b was lost: its agent prepares the launch anew", "and why");
+	job_row_fini(&row);
+	world_end_well(w);
+}
+
 static void test_old_epoch(void)
 {
 	struct world *w = world_create(8);
@@ -470,6 +500,8 @@ int main(void)
 	test_first_lease();
 	test_missing();
 	test_missing_running();
+	test_undone(LAUNCH_PREPARING);
+	test_undone(LAUNCH_READY);
 	test_old_epoch();
 	test_drain();
 	test_peers();
