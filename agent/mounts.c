@@ -13,10 +13,41 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
+#include "common/log.h"
 
-#define READY_MS 10000
-#define END_MS   2000
+#define READY_MS 5000 /* less than what a lease leaves: the agent's loop stands still meanwhile */
+#define END_MS   500
+#define LEFT_MAX 64u
+
+/* Holders that were killed and had not ended yet: one that sleeps in the kernel, on a file server that does
+ * not answer, may never. They are children of this process, so their numbers stay theirs until they are
+ * reaped. */
+static pid_t left[LEFT_MAX];
+static unsigned n_left;
+
+unsigned mounts_reap(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_left; i++)
+		if (waitpid(left[i], NULL, WNOHANG) == 0)
+			left[n++] = left[i];
+	n_left = n;
+	return n;
+}
+
+/* Of our own child: reaped now or later, never waited for. */
+static void reap_later(pid_t pid)
+{
+	if (waitpid(pid, NULL, WNOHANG) != 0)
+		return;
+	if (n_left < LEFT_MAX)
+		left[n_left++] = pid;
+	else /* it stays a zombie until this agent ends */
+		log_warn("event=holder_left pid=%d", (int)pid);
+}
 
 char *mounts_find(const char *libexec_dir)
 {
@@ -39,8 +70,11 @@ static int read_word(int fd, char *line, size_t size, struct err *e)
 	for (;;) {
 		now = clock_boot_us(clock_real());
 		if (now >= end || poll(&p, 1, (int)((end - now) / 1000 + 1)) == 0)
-			return err_set(e, ERR_TIMEOUT, "mounts of the container were not ready after %d s",
-			               READY_MS / 1000);
+			return err_set(
+			    e, ERR_TIMEOUT,
+			    "mounts of the container were not ready after %d s (does a file server not answer, "
+			    "of the owner's home or of a linked input?)",
+			    READY_MS / 1000);
 		got = read(fd, line + n, size - 1 - n);
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -93,6 +127,7 @@ int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id
 	int fds[2], rc;
 	pid_t pid = -1;
 
+	mounts_reap();
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, errno, "pipe");
 	strv_add(&argv, "hearth-hold");
@@ -129,9 +164,9 @@ int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id
 	if (rc == 0)
 		rc = proc_identify(pid, holder, e);
 	if (rc < 0 && pid > 0) {
-		kill(pid, SIGKILL); /* our own child, not yet reaped */
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
+		if (!FAULT("agent.holder"))
+			kill(pid, SIGKILL); /* our own child, not yet reaped */
+		reap_later(pid);
 	}
 	return rc;
 }
@@ -145,5 +180,6 @@ void mounts_stop(const struct proc_id *holder)
 		proc_signal(fd, SIGKILL, NULL);
 		poll(&p, 1, END_MS);
 	}
-	waitpid(holder->pid, NULL, WNOHANG); /* not our child after a restart: then it is init's */
+	mounts_reap();
+	reap_later(holder->pid); /* not our child after a restart: then it is init's */
 }

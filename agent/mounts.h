@@ -17,11 +17,13 @@ struct mounts_params {
 	const struct launch_user *as; /* NULL: as this process */
 	int user;                     /* in a user namespace: this process is no root */
 };
-/* Waits until all is mounted (milliseconds; at most 10 s). ERR_DENIED: this process may not make namespaces.
+/* Waits until all is mounted (milliseconds; at most 5 s). ERR_DENIED: this process may not make namespaces.
  */
 int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id *holder, struct err *e);
-/* Ends the holder and waits for it; a gone one is fine. */
+/* Ends the holder and waits a moment for it; a gone one is fine. */
 void mounts_stop(const struct proc_id *holder);
+/* Those that were killed and did not end at once: reaps what has ended since; how many are left. */
+unsigned mounts_reap(void);
 /* RUN/../agent's hearth-hold: beside the other programs; malloc'ed, NULL when it is not there. */
 char *mounts_find(const char *libexec_dir);
 

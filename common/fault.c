@@ -51,6 +51,7 @@ static struct point points[] = {
     {.name = "agent.state"},
     {.name = "agent.account"},
     {.name = "agent.slow_spawn"},
+    {.name = "agent.holder"},
     /* controller */
     {.name = "controller.commit"},
     {.name = "data.nfs"},

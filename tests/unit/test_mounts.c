@@ -1,0 +1,114 @@
+/*
+ * Holders of namespaces that do not answer and do not end: nobody waits for them without a limit, and they
+ * are reaped once they have ended. A program that reads a FIFO for ever stands in for one that hangs on a
+ * file server; the failpoint takes the place of a SIGKILL that has no effect on it.
+ */
+#include "agent/mounts.h"
+#include "common/clock.h"
+#include "common/fault.h"
+#include "common/fsutil.h"
+#include "tests/lib/tap.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_US 60000000ull /* a deadline, not a time that is waited */
+
+static char *fifo, *program, *pid_file;
+
+static void write_program(void)
+{
+	cleanup_free char *text = xasprintf("#!/bin/sh\necho $$ >%s\nread x <%s\nexit 0\n", pid_file, fifo);
+	struct err e = {0};
+
+	if (fs_replace(program, text, strlen(text), 0755, &e) < 0 || chmod(program, 0755) < 0)
+		tap_bail("%s", e.text);
+}
+
+static int start(struct err *e)
+{
+	struct mounts_params p = {.hold_path = program, .tmp = tap_tmpdir(), .ml = tap_tmpdir()};
+	struct proc_id holder = {0};
+
+	return mounts_start(&p, "token", &holder, e);
+}
+
+static pid_t its_pid(void)
+{
+	char *text = NULL;
+	pid_t pid = 0;
+
+	if (fs_read_file(pid_file, 64, &text, NULL, NULL) == 0)
+		pid = (pid_t)atoi(text);
+	free(text);
+	return pid;
+}
+
+static int reaped(void)
+{
+	uint64_t end = clock_boot_us(clock_real()) + LONG_US;
+
+	while (mounts_reap() > 0 && clock_boot_us(clock_real()) < end)
+		poll(NULL, 0, 20);
+	return mounts_reap() == 0;
+}
+
+static void test_hangs(void)
+{
+	struct err e = {0};
+	pid_t pid;
+
+	ok(start(&e) < 0 && e.code == ERR_TIMEOUT, "a holder that says nothing is given up");
+	like(e.text, "does a file server not answer", "and the text says where to look");
+	pid = its_pid();
+	ok(pid > 0 && reaped(), "it was killed, and is reaped");
+	ok(kill(pid, 0) < 0, "gone");
+}
+
+#ifdef HEARTH_FAULTS
+static void test_does_not_end(void)
+{
+	struct err e = {0};
+	pid_t pid;
+	int fd;
+
+	fault_arm("agent.holder", 1, 1);
+	ok(start(&e) < 0 && e.code == ERR_TIMEOUT, "one that cannot be killed is given up, too");
+	fault_clear();
+	pid = its_pid();
+	is_int(mounts_reap(), 1, "it is remembered");
+	ok(pid > 0 && kill(pid, 0) == 0, "as it is there still");
+	ok(start(&e) < 0, "the next one is not kept from its start by it");
+	is_int(kill(pid, 0), 0, "it stands still");
+	fd = open(fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	ok(fd >= 0 && write(fd, "go\n", 3) == 3, "its file server answers");
+	ok(reaped(), "it ends, and is reaped");
+	close(fd);
+}
+#endif
+
+int main(void)
+{
+	fifo = xasprintf("%s/fifo", tap_tmpdir());
+	program = xasprintf("%s/hold", tap_tmpdir());
+	pid_file = xasprintf("%s/pid", tap_tmpdir());
+	if (mkfifo(fifo, 0600) < 0)
+		tap_bail("mkfifo");
+	write_program();
+	test_hangs();
+#ifdef HEARTH_FAULTS
+	test_does_not_end();
+#else
+	tap_skip("built without failpoints");
+#endif
+	free(fifo);
+	free(program);
+	free(pid_file);
+	return tap_done();
+}
