@@ -1,5 +1,5 @@
 #!/bin/bash
-# Cold launch on 1, 2, 4 hosts (network namespaces) beside plain mpirun over sshd in the same run: bench_launch.sh [RUNS]. Needs root, mpicc, sshd.
+# Cold launch on 1, 2, 4 hosts (network namespaces) beside mpirun over sshd, plain and with Hearth's own settings, in the same run: bench_launch.sh [RUNS]. Needs root, mpicc, sshd.
 : "${HEARTH_TOP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${HEARTH_TOP_BUILDDIR:=$HEARTH_TOP_SRCDIR/build}"
 export HEARTH_TOP_SRCDIR HEARTH_TOP_BUILDDIR
@@ -36,5 +36,7 @@ done
 printf '{"bench": "machine", "cpus": %d, "kernel": "%s", "model": "%s", "mpi": "%s"}\n' "$(nproc)" "$(uname -r)" \
 	"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(mpirun --version | head -n 1)"
 BENCH_HEAD=$(jq -cn '$ARGS.positional' --args -- nsenter -t "$(cat "$CLUSTER/head/pid1")" -n -u -m -p -i --) \
+BENCH_FIRST=$(jq -cn '$ARGS.positional' --args -- nsenter -t "$(cat "$CLUSTER/host1/pid1")" -n -u -m -p -i --) \
+BENCH_SSH_AGENT="ssh $ssh_args" \
 BENCH_SSH_MCA=$(jq -cn '$ARGS.positional' --args -- --mca plm_rsh_agent "ssh $ssh_args" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0) \
 	python3 "$HEARTH_TOP_SRCDIR/tests/bench/bench_launch.py" "$CLUSTER/head/data/hearthd.sock" "${1:-20}" "$programs/ring"

@@ -15,7 +15,8 @@ why=$(cluster_can)
 for n in 0 $stored; do
 	cluster_up 4 || exit 1
 	# The agents' folders are in memory: a job makes and removes some thirty files and folders on its node, which costs most file systems
-	# little and ext4 without a journal, as virtual machines have it, several milliseconds each. The store is on the disk.
+	# little and ext4 without a journal, as virtual machines have it, several milliseconds each. So is slurmd's spool (slurm.sh). The store is
+	# on the disk, and so is slurmctld's state. BENCH_AGENTS_ON_DISK=1 puts both peers' folders on the disk.
 	for host in $CLUSTER_HOSTS; do
 		[ -n "${BENCH_AGENTS_ON_DISK:-}" ] || cluster_in "$host" mount -t tmpfs -o mode=755 tmpfs "$CLUSTER/$host/data" || exit 1
 	done

@@ -33,6 +33,7 @@ run submit_empty "$HEARTH_TOP_SRCDIR/tests/bench/bench_submit.sh" 5 1 16 64
 run stored env TMPDIR="$dir" python3 tests/bench/bench_stored.py "$HEARTH_TOP_BUILDDIR" "$stored" 10000 5
 run agents "$bench/bench_agents" "$HEARTH_TOP_BUILDDIR/controller/hearthd" "$dir/agents" 1000 10
 run log python3 tests/bench/bench_log.py "$HEARTH_TOP_BUILDDIR" 512
+run follow tests/bench/bench_follow.sh 1000 20
 run launch tests/bench/bench_launch.sh 8
 run tiny tests/bench/bench_tiny.sh 300 100000 100
 echo "written: $out" >&2

@@ -5,7 +5,7 @@
 #   slurm_up SLOTS          munged and slurmctld on head, a slurmd a host with that many CPUs; waits until all are idle
 #   slurm COMMAND...        a client on head
 #
-# Set up for speed: no accounting, no task plugin, no cgroups, batch jobs scheduled at once. The network of one machine and
+# Set up for speed: slurmd's spool in memory (BENCH_AGENTS_ON_DISK=1: on disk, as then Hearth's), no accounting, no task plugin, no cgroups, batch jobs scheduled at once. The network of one machine and
 # no file system between: a real cluster would be slower. cluster_down ends all of it.
 slurm_can() {
 	local p
@@ -55,6 +55,8 @@ S
 	slurm /usr/sbin/slurmctld -c || return 1
 	for host in $CLUSTER_HOSTS; do
 		mkdir -p "$dir/spool.$host"
+		# In memory, as the agents' folders are (bench_tiny.sh).
+		[ -n "${BENCH_AGENTS_ON_DISK:-}" ] || cluster_in "$host" mount -t tmpfs -o mode=755 tmpfs "$dir/spool.$host" || return 1
 		cluster_in "$host" env SLURM_CONF="$dir/slurm.conf" /usr/sbin/slurmd -N "$host" || return 1
 	done
 	wait_until 30 slurm_idle
