@@ -57,7 +57,10 @@ struct loop {
 	void *hook_arg;
 	int stop;
 	uint64_t turn_start_us; /* first callback of this turn, 0: none yet */
-	uint64_t longest_us, warn_us;
+	uint64_t warn_us;
+	uint64_t turns, late; /* since the start */
+	uint64_t span_us, longest_us,
+	    before_us; /* when the span began, the longest turn in it and in the one before */
 	struct log_limit slow_limit;
 };
 
@@ -147,6 +150,15 @@ static void run_deferred(struct loop *l)
 	}
 }
 
+static void begin_span(struct loop *l, uint64_t now)
+{
+	if (now - l->span_us < LOOP_SPAN_US)
+		return;
+	l->before_us = now - l->span_us < 2 * (uint64_t)LOOP_SPAN_US ? l->longest_us : 0;
+	l->longest_us = 0;
+	l->span_us = now;
+}
+
 static void measure(struct loop *l)
 {
 	uint64_t now, took;
@@ -157,6 +169,9 @@ static void measure(struct loop *l)
 	now = clock_boot_us(clock_real());
 	took = now - l->turn_start_us;
 	l->turn_start_us = 0;
+	begin_span(l, now);
+	l->turns++;
+	l->late += took > LOOP_LATE_US;
 	if (took > l->longest_us)
 		l->longest_us = took;
 	if (l->warn_us && took > l->warn_us && log_limit_ok(&l->slow_limit, now, &held_back))
@@ -371,10 +386,13 @@ void loop_set_slow_warn(struct loop *l, uint64_t warn_us)
 	l->warn_us = warn_us;
 }
 
-uint64_t loop_longest_turn_us(struct loop *l)
+void loop_turns(const struct loop *l, struct loop_turns *out)
 {
-	uint64_t us = l->longest_us;
+	uint64_t age = clock_boot_us(clock_real()) - l->span_us;
 
-	l->longest_us = 0;
-	return us;
+	out->turns = l->turns;
+	out->late = l->late;
+	out->longest_us = age < 2 * (uint64_t)LOOP_SPAN_US ? l->longest_us : 0;
+	if (age < LOOP_SPAN_US && l->before_us > out->longest_us)
+		out->longest_us = l->before_us;
 }

@@ -46,9 +46,18 @@ void loop_signal_destroy(struct loop_signal *s);
 void loop_defer(struct loop *l, loop_cb cb, void *arg);
 /* Runs fn at the end of every turn (one hook a loop; NULL clears): batches are committed there. */
 void loop_set_turn_hook(struct loop *l, loop_cb fn, void *arg);
-/* Longest turn seen, microseconds, since the last call; turns over warn_us are logged (0 = never). */
+/* Turns over warn_us are logged (0 = never). */
 void loop_set_slow_warn(struct loop *l, uint64_t warn_us);
-uint64_t loop_longest_turn_us(struct loop *l);
+/* How long turns take, from their first callback to their end. The longest one is that of the present span of
+ * LOOP_SPAN_US and the one before: whoever looks once a span misses none. The turn that asks is not in it
+ * yet. */
+#define LOOP_SPAN_US 5000000u
+#define LOOP_LATE_US 5000u /* no turn should take longer */
+struct loop_turns {
+	uint64_t turns, late; /* since the start; of over LOOP_LATE_US */
+	uint64_t longest_us;
+};
+void loop_turns(const struct loop *l, struct loop_turns *out);
 /* For callbacks that libevent runs directly (HTTP, TLS streams), as their first call: their turn is measured
  * from there, and not from the first callback of this file. */
 void loop_enter(struct loop *l);

@@ -202,6 +202,7 @@ static void on_request(struct request *rq, void *arg)
 static void on_turn_end(void *arg)
 {
 	struct controller *c = arg;
+	struct loop_turns turns;
 	uint64_t now, next;
 
 	if (c->stopping) {
@@ -209,6 +210,8 @@ static void on_turn_end(void *arg)
 			loop_stop(c->loop);
 		return;
 	}
+	loop_turns(c->loop, &turns);
+	core_turns(c->core, &turns);
 	core_end_turn(c->core);
 	next = core_next_us(c->core);
 	if (next == UINT64_MAX) {

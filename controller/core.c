@@ -307,6 +307,11 @@ static void review_touched(struct core *c)
 	}
 }
 
+void core_turns(struct core *c, const struct loop_turns *turns)
+{
+	c->turns = *turns;
+}
+
 void core_end_turn(struct core *c)
 {
 	clock_sched(c);

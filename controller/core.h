@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/loop.h"
 #include "common/wire_msg.h"
 #include "controller/request.h"
 #include "store/store.h"
@@ -92,6 +93,8 @@ uint64_t core_next_us(const struct core *c);
 void core_tick(struct core *c);
 /* Start (real time) of the oldest attempt that goes on; 0 none. */
 uint64_t core_oldest_attempt_us(const struct core *c);
+/* How long turns took until now, for the statistics. */
+void core_turns(struct core *c, const struct loop_turns *turns);
 /* End of a turn: commits what was gathered, schedules when needed. */
 void core_end_turn(struct core *c);
 

@@ -290,6 +290,7 @@ struct core {
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
 	uint32_t late_attempt;
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
+	struct loop_turns turns; /* of the thread that decides, as it was told last */
 };
 
 /* ---- turn.c: events, what is held, commits --------------------------------------------------- */

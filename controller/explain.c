@@ -584,5 +584,8 @@ void req_stats(struct core *c, struct request *rq)
 	json_add_u64(body, "commits_total", c->n_commits);
 	json_add_u64(body, "commits_failed_total", c->n_failed);
 	json_add_u64(body, "store_failing", c->failing ? 1 : 0);
+	json_add_u64(body, "turns_total", c->turns.turns);
+	json_add_u64(body, "turns_late_total", c->turns.late);
+	json_add_u64(body, "turn_longest_us", c->turns.longest_us);
 	hold_reply(c, rq, 200, body);
 }

@@ -92,12 +92,12 @@ static void submit_all(const char *sock, unsigned jobs)
 /* How many jobs the query finds: 0 or 1. */
 static int any(const char *sock, const char *query)
 {
-	char target[80];
+	char target[96];
 	char *text;
 	cJSON *answer;
 	int n;
 
-	snprintf(target, sizeof(target), "/jobs?limit=1&%s", query);
+	snprintf(target, sizeof(target), "/api/v1/jobs?limit=1&%s", query);
 	text = bench_call(sock, "GET", target, NULL);
 	answer = cJSON_Parse(text);
 	n = cJSON_GetArraySize(cJSON_GetObjectItem(answer, "jobs"));

@@ -166,7 +166,7 @@ char *bench_call(const char *path, const char *method, const char *target, const
 	char *buf = xmalloc(cap), *text;
 
 	dprintf(fd,
-	        "%s /api/v1%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	        "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	        "Content-Length: %zu\r\n\r\n%s",
 	        method, target, body ? strlen(body) : 0, body ? body : "");
 	for (;;) {

@@ -17,6 +17,7 @@ call() { # METHOD PATH [BODY]
 status() { # METHOD PATH [BODY]: the HTTP status alone
 	curl -s --max-time 10 -o /dev/null -w '%{http_code}' --unix-socket "$data/hearthd.sock" -X "$1" -H 'Content-Type: application/json' ${3:+-d "$3"} "http://h/api/v1$2"
 }
+metric() { curl -s --max-time 10 --unix-socket "$data/hearthd.sock" http://h/metrics | awk -v name="$1" '$1 == name {print $2}'; }
 answers() { [ "$(status GET /nodes)" = 200 ]; }
 start() {
 	"$hearthd" --data "$data" --listen 127.0.0.1:0 >>"$dir/log" 2>&1 &
@@ -42,6 +43,9 @@ is "$(stat -c %a "$data/ca.key")" 600 "and the authority's key"
 like "$("$hearthd" --data "$data" --listen 127.0.0.1:0 2>&1)" "in use" "a second one in the same folder is refused"
 like "$(call POST /jobs "$spec")" '"id":1' "a job is taken"
 like "$(call GET /jobs/1/why)" 'no node has joined yet' "and says why it waits"
+like "$(metric hearth_turns_total)" '^[1-9][0-9]*$' "turns of its loop are counted"
+like "$(metric hearth_turn_longest_us)" '^[1-9][0-9]*$' "the longest of the last seconds is told"
+like "$(metric hearth_turns_late_total)" '^[0-9]+$' "and how many were late"
 is "$(status POST /jobs '{"spec": {"command": ["/bin/true"], "nmae": "x"}}')" 400 "an unknown key is refused"
 
 for _ in 1 2 3; do

@@ -278,20 +278,43 @@ static void slow(void *arg)
 	loop_stop(l);
 }
 
+/* The longest turn is told for a span and the next one, whoever asks meanwhile, and then forgotten. */
+static void test_spans(const struct loop_turns *before, struct loop_turns *after)
+{
+	struct loop_timer *t = loop_timer_create(l, stop, NULL);
+
+	loop_turns(l, after);
+	is_int(after->longest_us, before->longest_us, "asking takes nothing away");
+	for (int i = 0; i < 4; i++) {
+		loop_timer_arm(t, LOOP_SPAN_US / 2 + 100000);
+		loop_run(l);
+		loop_turns(l, after);
+		if (i == 0)
+			ok(after->longest_us >= before->longest_us, "later within the span it is told");
+	}
+	ok(after->longest_us != before->longest_us, "two spans later it is not (now %llu us)",
+	   (unsigned long long)after->longest_us);
+	is_int(after->turns, 5, "all turns are counted");
+	ok(after->late >= 1, "and the late one stays on record");
+	loop_timer_destroy(t);
+}
+
 static void test_longest(void)
 {
 	struct loop_timer *t;
-	uint64_t longest;
+	struct loop_turns before, after;
 
 	l = loop_create();
 	t = loop_timer_create(l, slow, NULL);
 	loop_set_slow_warn(l, 1000000000);
 	loop_timer_arm(t, 300000);
 	loop_run(l);
-	longest = loop_longest_turn_us(l);
-	ok(longest >= 20000 && longest < 300000, "the work counts, the wait does not (%llu us)",
-	   (unsigned long long)longest);
-	is_int(loop_longest_turn_us(l), 0, "since the last call");
+	loop_turns(l, &before);
+	ok(before.longest_us >= 20000 && before.longest_us < 300000,
+	   "the work counts, the wait does not (%llu us)", (unsigned long long)before.longest_us);
+	is_int(before.turns, 1, "a turn");
+	is_int(before.late, 1, "that is late");
+	test_spans(&before, &after);
 	loop_timer_destroy(t);
 	loop_destroy(l);
 }
