@@ -1,7 +1,7 @@
 /*
  * preempt: which running jobs would have to stop so that a waiting one could start now, at the least cost.
  *
- * A victim is of lower priority, or borrows more than its quota while the waiting job stays within its own;
+ * A victim is of lower priority, or of an account over its quota while the waiting job stays within its own;
  * and it is not firm. Its cost is the work since its last checkpoint and what a restart takes, times its
  * GPUs. Victims are taken in the order of cost a GPU until the gang fits, and then, dearest first, spared
  * again where it fits without their going.
@@ -10,17 +10,28 @@
 
 struct candidate {
 	struct job *job;
-	uint64_t cost; /* GPU-seconds */
+	uint64_t cost, lost; /* GPU-seconds; cost: with the restart */
 	uint64_t gpus;
 };
 
-static uint64_t cost_of(const struct sched *s, const struct job *j)
+/* seconds, on all its GPUs */
+static uint64_t gpu_s(const struct job *j, uint64_t seconds)
 {
 	uint64_t gpus = 0;
 
 	for (uint32_t i = 0; i < j->n_holds; i++)
 		gpus += j->holds[i].n_gpus;
-	return (s->now_s - j->saved_s + j->restart_s) * (gpus ? gpus : 1);
+	return seconds * (gpus ? gpus : 1);
+}
+
+/* Does it hold more than some quota above it, be it that it was lowered since or that nothing starts there
+ * any more? */
+static int over_quota(const struct account *a)
+{
+	for (; a; a = a->parent)
+		if (a->quota && a->gpus > a->quota)
+			return 1;
+	return 0;
 }
 
 static int may_go(const struct sched *s, const struct job *j, const struct job *wants)
@@ -30,7 +41,7 @@ static int may_go(const struct sched *s, const struct job *j, const struct job *
 		return 0;
 	if (j->priority < wants->priority)
 		return 1;
-	return account_full(j->lane->account, 0) == 1 && !account_full(wants->lane->account, wants->shape->gpus);
+	return over_quota(j->lane->account) && !account_full(wants->lane->account, wants->shape->gpus);
 }
 
 static int by_cost(const void *a, const void *b)
@@ -84,7 +95,8 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	for (struct job *r = s->running; j && j->is_waiting && r; r = r->next_running)
 		if (may_go(s, r, j)) {
 			c[n].job = r;
-			c[n].cost = cost_of(s, r);
+			c[n].lost = gpu_s(r, s->now_s - r->saved_s);
+			c[n].cost = c[n].lost + gpu_s(r, r->restart_s);
 			for (uint32_t i = 0; i < r->n_holds; i++)
 				c[n].gpus += r->holds[i].n_gpus;
 			n++;
@@ -104,7 +116,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	if (n > max)
 		n = 0;
 	for (size_t i = 0; i < n; i++)
-		v[i] = (struct sched_victim){c[i].job->id, c[i].cost};
+		v[i] = (struct sched_victim){c[i].job->id, c[i].lost};
 	free(assign);
 	free(c);
 	return n;

@@ -334,7 +334,7 @@ static void test_free_nodes(void)
 	for (uint64_t id = 1; id <= 100; id++)
 		node(r->s, id, 1, 1);
 	for (uint64_t id = 1; id <= 100; id++)
-		add(r, id, 1, 1, 100 + id % 3, 0, NULL);
+		add(r, id, 1, 1, (uint32_t)(100 + id % 3), 0, NULL);
 	step(r);
 	is_int(r->started, 100, "jobs for all nodes start, with the effort for less than one look at them");
 	run_free(r);
@@ -422,6 +422,31 @@ static void test_booked(void)
 	sched_destroy(s);
 }
 
+/* What an account holds beyond its quota may be taken back, also when it is closed, or its quota was lowered.
+ */
+static void test_over_quota(int closed, uint32_t quota)
+{
+	struct sched_policy p = {.backfill = SCHED_RESERVE, .by_limit = 1};
+	struct sched *s = sched_create();
+	struct sched_victim v[4];
+	size_t n;
+
+	sched_policy_set(s, &p);
+	node(s, 1, 4, 1);
+	sched_queue_set(s, &(struct sched_queue){.path = "a", .quota_gpus = closed ? quota : 0, .borrow = 1});
+	send(s, 1, "a", (struct sched_group){1, 4, 0, 0}, 0, 1000);
+	sched_decision_free(sched_step(s));
+	if (closed)
+		sched_queue_close(s, "a", 1);
+	else
+		sched_queue_set(s, &(struct sched_queue){.path = "a", .quota_gpus = quota});
+	send(s, 2, "b", (struct sched_group){1, 4, 0, 0}, 0, 1000);
+	n = sched_preempt(s, 2, v, 4);
+	ok(n == (quota < 4) && (!n || v[0].job == 1), "%s, with a quota of %u", closed ? "closed" : "lowered",
+	   quota);
+	sched_destroy(s);
+}
+
 /* Too many pieces of time for memory: then it is EASY. */
 static void test_large(void)
 {
@@ -455,6 +480,10 @@ int main(void)
 	test_shares();
 	for (int b = NOBODY; b <= PASSING; b++)
 		test_gang_among_shares((enum beside)b);
+	for (int closed = 0; closed < 2; closed++) {
+		test_over_quota(closed, 2);
+		test_over_quota(closed, 4);
+	}
 	test_booked();
 	test_free_nodes();
 	test_nothing_stays();

@@ -749,7 +749,7 @@ static void test_preempt(void)
 	sched_job_add(s, &j);
 	is_int(sched_preempt(s, 9, v, 8), 1, "one goes for a higher one");
 	is_int(v[0].job, 3, "the one with a fresh checkpoint");
-	is_int(v[0].lost_gpu_s, 60, "at the cost of what is lost and the restart");
+	is_int(v[0].lost_gpu_s, 40, "of which the work since is lost, without the restart");
 	j = gang(10, 1, 8);
 	j.priority = 1;
 	sched_job_add(s, &j);
