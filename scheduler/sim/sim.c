@@ -227,6 +227,7 @@ static void step(struct sim *s)
 void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result *r)
 {
 	struct sim s = {.conf = c, .out = r};
+	unsigned idle = 0;
 
 	memset(r, 0, sizeof *r);
 	flat_init(&s.flat, c->nodes, c->gpus_per_node);
@@ -238,8 +239,14 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 	else if (c->policy == SIM_EASY)
 		easy_init(&s);
 	fail_init(&s);
-	while ((s.now = next_time(&s)) != SIM_NEVER)
+	while (idle < SIM_MAX_IDLE && (s.now = next_time(&s)) != SIM_NEVER) {
 		step(&s);
+		idle = s.n_running || s.next < s.n ? 0 : idle + 1;
+	}
+	if (idle == SIM_MAX_IDLE) { /* so many nodes are never up at one time */
+		r->given_up += s.n_waiting;
+		s.n_waiting = 0;
+	}
 	assert(!s.n_waiting && !s.n_running); /* what fits into the empty cluster ends */
 	sim_summarise(r, c);
 	if (s.lib)

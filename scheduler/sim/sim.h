@@ -40,8 +40,9 @@ struct sim_conf {
 	const struct sched_policy *tune; /* default: with these figures instead; NULL: as it is */
 };
 
-#define SIM_REPAIR_S     3600 /* a failed node is back after this time */
-#define SIM_MAX_FAILURES 100  /* a job that lost its nodes this often is given up */
+#define SIM_REPAIR_S     3600  /* a failed node is back after this time */
+#define SIM_MAX_FAILURES 100   /* a job that lost its nodes this often is given up */
+#define SIM_MAX_IDLE     10000 /* failures and repairs while nothing runs: then who waits is given up */
 #define SIM_NEVER        UINT64_MAX
 
 struct sim_job {

@@ -111,6 +111,26 @@ static void test_beliefs(void)
 		   sim_estimate_name((enum sim_estimate)e), bad[e]);
 }
 
+/* A gang of all nodes, which are never up at one time: the run ends all the same. */
+static void test_never_up(void)
+{
+	struct trace_job jobs[2] = {{0, 60, 64, 0}, {0, 60, 1, 0}};
+	char *users[1] = {(char *)(uintptr_t) "u"};
+	struct trace t = {jobs, 2, users, 1};
+	struct sim_conf c = {.nodes = 64, .gpus_per_node = 1, .speedup = 1, .mttf_hours = 0.2, .seed = 3};
+
+	for (int p = SIM_FIFO_SKIP; p < SIM_POLICIES; p += SIM_DEFAULT - SIM_FIFO_SKIP) {
+		struct sim_result r;
+
+		c.policy = (enum sim_policy)p;
+		jobs[1].submit_s = 100000;
+		jobs[0].submit_s = 90000;
+		sim_run(&c, &t, &r);
+		ok(r.given_up == 1 && r.ended == 1, "%s: what never starts is given up", sim_policy_name(c.policy));
+		sim_result_fini(&r);
+	}
+}
+
 static void test_flat(void)
 {
 	struct flat f;
@@ -148,6 +168,7 @@ int main(void)
 {
 	test_alike();
 	test_beliefs();
+	test_never_up();
 	test_flat();
 	return tap_done();
 }
