@@ -185,19 +185,27 @@ static void remember_avoider(struct core *c, uint64_t id)
 	c->avoiders[c->n_avoiders++] = id;
 }
 
+/* Since when it waits. A member waits anew when the whole that was held is released. */
+static uint64_t waits_since(const struct core *c, const struct cjob *j)
+{
+	const struct cjob *whole = j->r.array ? job_find(c, j->r.array) : NULL;
+
+	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us;
+}
+
 /* When its wait is over, by the boot clock. That is made out once for each time that it is queued: a wall
  * clock that is set meanwhile changes nothing. Only a new controller goes by the wall clock, to count what
  * passed before it. */
 static void wait_begin(struct core *c, struct cjob *j, uint64_t max_wait_s)
 {
-	uint64_t now = now_real(c), limit = max_wait_s * 1000000,
-	         waited = now > j->r.queued_us ? now - j->r.queued_us : 0;
+	uint64_t now = now_real(c), limit = max_wait_s * 1000000, since = waits_since(c, j),
+	         waited = now > since ? now - since : 0;
 
 	j->max_wait_s = (uint32_t)max_wait_s;
 	if (!max_wait_s)
 		return;
-	if (j->wait_of_us != j->r.queued_us) {
-		j->wait_of_us = j->r.queued_us;
+	if (j->wait_of_us != since) {
+		j->wait_of_us = since;
 		j->wait_end_us = now_boot(c) + (waited < limit ? limit - waited : 0);
 	}
 	job_deadline(c, j, j->wait_end_us);
@@ -209,7 +217,7 @@ void wait_review(struct core *c, struct cjob *j)
 	char reason[500], span[40];
 	cJSON *d;
 
-	if (j->r.status != JOB_QUEUED || !j->max_wait_s)
+	if (j->r.status != JOB_QUEUED || !j->max_wait_s || (j->r.array && !j->admitted))
 		return;
 	if (now_boot(c) < j->wait_end_us) {
 		job_deadline(c, j, j->wait_end_us);

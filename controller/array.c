@@ -175,6 +175,7 @@ void array_close(struct core *c, struct cjob *j)
 			continue;
 		alloc_unqueue(c, m);
 		take_back(j->arr, m);
+		job_deadline(c, m, UINT64_MAX); /* its longest wait begins anew when it is let go again */
 	}
 }
 

@@ -158,7 +158,7 @@ struct cjob {
 	struct strv *avoid;   /* nodes that did not get ready */
 	uint64_t deadline_us; /* boot; UINT64_MAX none */
 	uint64_t wait_end_us,
-	    wait_of_us;   /* boot: when its longest wait is over; of the wait since that queued_us */
+	    wait_of_us;   /* boot: when its longest wait is over; of the wait since that time */
 	uint32_t heap_at; /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint32_t max_wait_s; /* in the queue; 0 none */

@@ -143,7 +143,8 @@ static int apply_status(struct ctx *c) /* held, released */
 	if (to != JOB_HELD && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
 		return err_set(c->e, ERR_INTERNAL, "released: the job is not held");
 	c->r->status = to;
-	if (to == JOB_QUEUED)
+	/* Of a whole that goes on it is since when its members wait. */
+	if (to == JOB_QUEUED || c->type == EV_RELEASED)
 		c->r->queued_us = c->at_us;
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;

@@ -295,6 +295,48 @@ static void test_after(void)
 	world_end_well(w);
 }
 
+static void pass(struct world *w, unsigned seconds)
+{
+	for (unsigned i = 0; i < seconds; i += 5) {
+		world_beat(w, "a");
+		world_advance(w, 5000000);
+	}
+}
+
+/* Members of a whole that is held do not wait, however it came to be held; what they may wait begins with its
+ * release, a restart of the controller later, too. */
+static void test_held_wait(void)
+{
+	struct world *w = world_create(21);
+	uint64_t id, held;
+
+	world_agent_up(w, "a", 0, 2);
+	id = submit(w, "\"array\": 4, \"limits\": {\"max_wait_s\": 600}");
+	held = world_submit_full(w, "{" CMD ", \"array\": 3, \"limits\": {\"max_wait_s\": 600}}",
+	                         "{\"hold\": true}", NULL, NULL);
+	world_begin(w, at(id, 0));
+	world_begin(w, at(id, 1));
+	pass(w, 100);
+	world_request(w, REQ_HOLD, id, NULL, "{}");
+	pass(w, 3600);
+	is_str(world_status(w, at(id, 3)), "queued", "a member of what was held waits on, far beyond its limit");
+	is_str(world_status(w, at(held, 2)), "queued", "and one of what was submitted as held");
+	world_request(w, REQ_RELEASE, id, NULL, "{}");
+	world_request(w, REQ_RELEASE, held, NULL, "{}");
+	pass(w, 300);
+	is_str(world_status(w, at(id, 3)), "queued", "released, its time begins anew");
+	is_str(world_status(w, at(held, 2)), "queued", "for both");
+	world_restart(w);
+	sync_agent(w, (uint64_t[]){at(id, 0), at(id, 1)}, 2);
+	pass(w, 200);
+	is_str(world_status(w, at(id, 3)), "queued", "a restart takes nothing of it");
+	is_str(world_status(w, at(held, 0)), "queued", "from neither");
+	pass(w, 150);
+	is_str(world_status(w, at(id, 3)), "failed", "then it is over");
+	is_str(world_status(w, at(held, 0)), "failed", "for both");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_whole();
@@ -303,5 +345,6 @@ int main(void)
 	test_ops();
 	test_many();
 	test_after();
+	test_held_wait();
 	return tap_done();
 }
