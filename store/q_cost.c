@@ -2,13 +2,15 @@
  * q_cost: what attempts cost in a span of time, by queue, user or job.
  *
  * An attempt costs its price from its beginning until its nodes are given back; of one that reaches over an
- * edge of the span its part inside counts. Queue and user are those at the attempt's beginning. One pass over
- * the index of priced attempts; sums are made here.
+ * edge of the span its part inside counts. Queue and user are those at the attempt's beginning. Of an array
+ * or a sweep it is what its members cost, whose numbers follow its own. One pass over the index of priced
+ * attempts; sums are made here.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "store/store_int.h"
@@ -126,8 +128,8 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	sqlite3_stmt *st =
 	    reader_sql(r,
 	               "SELECT job, account, price_uusd, started_us, ended_us FROM attempt WHERE price_uusd "
-	               "> 0 AND (ended_us = 0 OR ended_us > ?1) AND started_us < ?2 AND (?3 = 0 OR job = ?3) "
-	               "ORDER BY job",
+	               "> 0 AND (ended_us = 0 OR ended_us > ?1) AND started_us < ?2 AND (?3 = 0 OR job BETWEEN "
+	               "?3 AND ?3 + coalesce((SELECT members FROM job WHERE id = ?3), 0)) ORDER BY job",
 	               e);
 	struct sum *all = NULL;
 	cJSON *out;
@@ -149,4 +151,29 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 		return NULL;
 	}
 	return out;
+}
+
+int members_cost(struct store_reader *r, const struct job_row *row, double *uusd, double *price,
+                 struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT total(price_uusd / 3.6e9 * max(0, CASE ended_us WHEN 0 THEN ?1 ELSE "
+	               "ended_us END - started_us)), total(price_uusd * (ended_us = 0)) FROM "
+	               "attempt WHERE job BETWEEN ?2 + 1 AND ?2 + ?3",
+	               e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)clock_real_us(clock_real()));
+	sqlite3_bind_int64(st, 2, (int64_t)row->id);
+	sqlite3_bind_int64(st, 3, (int64_t)row->members);
+	rc = sqlh_step(st, e);
+	if (rc > 0) {
+		*uusd = sqlite3_column_double(st, 0);
+		*price = sqlite3_column_double(st, 1);
+	}
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
 }

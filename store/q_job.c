@@ -291,11 +291,14 @@ static int add_made(cJSON *o, const char *key, cJSON *made)
 	return 0;
 }
 
-/* All attempts together, and what the present one costs an hour. */
-static void add_job_cost(cJSON *o)
+/* All attempts together, and what the present one costs an hour; of an array those of its members. */
+static int add_job_cost(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
 {
 	const cJSON *a;
-	double sum = 0, price = 0;
+	double sum = 0, price = 0, members = 0, hour_members = 0;
+
+	if (row->members && members_cost(r, row, &members, &hour_members, e) < 0)
+		return -1;
 
 	cJSON_ArrayForEach (a, cJSON_GetObjectItemCaseSensitive(o, "attempts")) {
 		const cJSON *cost = cJSON_GetObjectItemCaseSensitive(a, "cost_usd"),
@@ -305,8 +308,11 @@ static void add_job_cost(cJSON *o)
 		sum += cJSON_IsNumber(cost) ? cost->valuedouble : 0;
 		price = cJSON_IsNull(ended) && cJSON_IsNumber(hour) ? hour->valuedouble : 0;
 	}
-	add_usd(o, "cost_usd", (uint64_t)(sum * 1e6 + 0.5), sum > 0);
-	add_usd(o, "price_per_hour_usd", (uint64_t)(price * 1e6 + 0.5), price > 0);
+	sum = sum * 1e6 + members;
+	price = price * 1e6 + hour_members;
+	add_usd(o, "cost_usd", (uint64_t)(sum + 0.5), sum > 0);
+	add_usd(o, "price_per_hour_usd", (uint64_t)(price + 0.5), price > 0);
+	return 0;
 }
 
 static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
@@ -324,7 +330,8 @@ static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o
 	    add_made(o, "metrics", metrics_summary(r, row->id, -1, 0, e)) < 0 ||
 	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)
 		return -1;
-	add_job_cost(o);
+	if (add_job_cost(r, row, o, e) < 0)
+		return -1;
 	return add_dropped(r, row->id, o, e);
 }
 

@@ -158,6 +158,37 @@ static void test_cost(void)
 	world_end_well(w);
 }
 
+/* A sweep has no attempt of its own: it costs what its members do. */
+static void test_sweep(void)
+{
+	struct world *w = world_create(9);
+	uint64_t other, sweep;
+	cJSON *o;
+
+	node(w, "a");
+	sweep =
+	    world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"sweep\": {\"lr\": [1, 2]}, "
+	                    "\"resources\": {\"gpus_per_instance\": 1, \"ranks_per_instance\": 1}}");
+	other = submit(w, "default", 1, "");
+	begin(w, sweep + 1);
+	begin(w, sweep + 2);
+	begin(w, other);
+	run_for(w, HOUR);
+	end(w, sweep + 1, 0);
+	run_for(w, HOUR);
+	end(w, sweep + 2, 0);
+	end(w, other, 0);
+	ok(near(total(w, (struct cost_filter){.by = COST_BY_JOB, .job = sweep}, 2), 3),
+	   "its members, and no other job");
+	ok(near(total(w, (struct cost_filter){.by = COST_BY_QUEUE, .job = sweep}, 1), 3), "by queue, too");
+	ok(near(total(w, (struct cost_filter){.by = COST_BY_JOB, .job = sweep + 2}, 1), 2), "one member alone");
+	o = shown(w, sweep);
+	ok(near(member(o, "cost_usd"), 3), "show has the sum: %f", member(o, "cost_usd"));
+	ok(member(o, "price_per_hour_usd") == -1, "nothing runs any more");
+	cJSON_Delete(o);
+	world_end_well(w);
+}
+
 static void test_no_price(void)
 {
 	struct world *w = world_create(2);
@@ -392,3 +423,4 @@ int main(void)
 	test_calendar();
 	return tap_done();
 }
+	test_sweep();
