@@ -31,8 +31,8 @@ static const char *where(const struct job_spec *s, enum sched_change_kind k)
 	return s->has_groups && k >= SCHED_CHANGE_CPUS ? "groups[]." : "resources.";
 }
 
-/* The value as the specification takes it. Of a time limit the grace goes off: a job holds its nodes so long.
- */
+/* The value as the specification takes it. Of a time limit the grace goes off: a job holds its nodes so long;
+ * what is left is whole minutes. */
 static cJSON *value_of(const struct core *c, const struct job_spec *s, const struct sched_change *x)
 {
 	uint64_t grace = s->grace_s ? s->grace_s : c->cfg.default_grace_s;
@@ -46,7 +46,7 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 	case SCHED_CHANGE_SHARE:
 		return cJSON_CreateFalse();
 	case SCHED_CHANGE_TIME:
-		return x->value > grace ? cJSON_CreateNumber((double)(x->value - grace)) : NULL;
+		return x->value >= grace + 60 ? cJSON_CreateNumber((double)((x->value - grace) / 60 * 60)) : NULL;
 	case SCHED_CHANGE_MEMORY:
 		if (x->value < 1 << 20)
 			return NULL;

@@ -224,7 +224,8 @@ int account_full(const struct account *a, uint64_t gpus)
 	return full;
 }
 
-int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus)
+/* The lowest that is there, which has all above it; NULL none. */
+static const struct account *lowest(const struct sched *s, const char *queue, const char *owner)
 {
 	size_t a = queue ? strlen(queue) : 0, b = owner ? strlen(owner) : 0, n = 0;
 	char *path = mem_alloc(a + b + 2, 1);
@@ -237,14 +238,29 @@ int account_room(const struct sched *s, const char *queue, const char *owner, ui
 	if (b)
 		memcpy(path + n, owner, b);
 	n += b;
-	/* The lowest that is there has all above it. */
 	while (!(x = find(s, path, n)) && n) {
 		while (n && path[n - 1] != '/')
 			n--;
 		n -= n > 0;
 	}
 	free(path);
+	return x;
+}
+
+int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus)
+{
+	const struct account *x = lowest(s, queue, owner);
+
 	return !x || account_full(x, gpus) != 2;
+}
+
+int account_closed(const struct sched *s, const char *queue, const char *owner)
+{
+	const struct account *x = lowest(s, queue, owner);
+
+	while (x && !x->closed)
+		x = x->parent;
+	return x != NULL;
 }
 
 int account_below(const struct account *a, const struct account *top)

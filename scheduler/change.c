@@ -113,7 +113,9 @@ static int other_queue(struct ask *a, const char *const *queues, struct sched_ch
 
 	for (uint32_t i = 0; i < a->from->n_groups; i++)
 		gpus += (uint64_t)a->asked[i].instances * a->asked[i].gpus;
-	if (a->mode != FIT_NOW || account_room(a->s, a->from->queue, a->from->owner, gpus))
+	/* A way around a budget that is used up is not offered: it is meant to hold. */
+	if (a->mode != FIT_NOW || account_room(a->s, a->from->queue, a->from->owner, gpus) ||
+	    account_closed(a->s, a->from->queue, a->from->owner))
 		return 0;
 	undo(a);
 	if (!fits(a))
@@ -154,15 +156,23 @@ static int other_type(struct ask *a, struct sched_change *out)
 	return out->name != NULL;
 }
 
-/* It fits, but would be in the way of the one that a place is kept for: unless it ends before that starts. */
+#define MARGIN_S 120 /* until somebody has read it and submits */
+
+/* It fits, but would be in the way of the one that a place is kept for: unless it ends before that starts. A
+ * person comes later than now, so some of that time is left. */
 static int shorter(struct ask *a, struct sched_change *out)
 {
 	const struct sched *s = a->s;
+	uint64_t margin;
 
 	if (a->mode != FIT_NOW || !s->head || s->shadow_s == UINT64_MAX || s->shadow_s <= s->now_s + 1 ||
 	    !a->from->limit_s || s->head->id == a->from->id)
 		return 0;
 	out->value = s->shadow_s - s->now_s;
+	margin = out->value / 20 > MARGIN_S ? out->value / 20 : MARGIN_S;
+	if (out->value <= 2 * margin)
+		return 0;
+	out->value -= margin;
 	undo(a);
 	return a->from->limit_s > out->value && fits(a);
 }

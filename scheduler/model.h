@@ -279,6 +279,7 @@ int account_before(const struct sched *s, const struct account *a,
 void account_part(const struct account **a, const struct account **b);
 /* May an owner in a queue hold so many more, be it by borrowing? The accounts need not be there. */
 int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus);
+int account_closed(const struct sched *s, const char *queue, const char *owner); /* it, or one above it */
 /* 0 may hold so many more; 1 only by borrowing; 2 not at all */
 int account_full(const struct account *a, uint64_t gpus);
 int account_below(const struct account *a, const struct account *top);

@@ -483,6 +483,14 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 	} else if (first) {
 		r->why = SCHED_BEHIND;
 		explain_turn(s, j, first, &o);
+	} else if (s->head && s->head != j) {
+		/* One later in order may have it (it was first once), and of many that wait some are not reached. */
+		first = s->head;
+		r->why = SCHED_BEHIND;
+		text_add(&o,
+		         "would fit, but a place is kept for job %" PRIu64
+		         ", which it may be in the way of; it is looked at again when a job ends or comes",
+		         first->id);
 	} else {
 		r->why = SCHED_FITS;
 		text_add(&o, "can start now");

@@ -272,6 +272,8 @@ static void test_queue(void)
 	after = sched_queue_list(w.s, paths, 20);
 	is_int((int)after, (int)before, "no account was made for looking");
 	is_int(sched_change(w.s, &j, NULL, 0, &c), 0, "without another queue nothing does");
+	j.queue = "closed";
+	is_int(sched_change(w.s, &j, queues, 0, &c), 0, "no way around a budget that is used up is offered");
 	j.queue = "open";
 	is_int(sched_change(w.s, &j, queues, 0, &c), 0, "of one that fits nothing has to change");
 	sched_destroy(w.s);
@@ -282,9 +284,10 @@ static void test_time(void)
 	struct world w = of_one(4);
 	struct sched_group two = {1, 2, 1, 1}, four = {1, 4, 1, 1};
 	struct sched_job runs = {.id = 1, .groups = &two, .n_groups = 1, .limit_s = 600};
-	struct sched_job head = {.id = 2, .groups = &four, .n_groups = 1, .limit_s = 600};
+	struct sched_job head = {.id = 2, .groups = &four, .n_groups = 1, .limit_s = 600, .order = 2};
 	struct sched_job j = {.id = 3, .groups = &two, .n_groups = 1, .limit_s = 3600, .order = 3};
 	struct sched_decision *d;
+	struct sched_reason r;
 	struct sched_change c;
 
 	sched_job_add(w.s, &runs);
@@ -292,9 +295,21 @@ static void test_time(void)
 	sched_job_add(w.s, &head);
 	sched_job_add(w.s, &j);
 	ok(!sched_step(w.s), "the second waits for the first, the third for the second");
+	sched_explain(w.s, 3, &r);
+	is_int(r.why, SCHED_BEHIND, "it is behind somebody");
+	is_int((int)r.behind, 2, "who is named");
+	/* The place stays that one's, though the other comes to be before it in order. */
+	j.priority = 0;
+	j.order = 0;
+	sched_job_add(w.s, &j);
+	ok(!sched_step(w.s), "now it is first in order");
+	sched_explain(w.s, 3, &r);
+	is_int(r.why, SCHED_BEHIND, "and does not start all the same");
+	is_int((int)r.behind, 2, "the one whose place it is is named");
 	is_int(sched_change(w.s, &j, NULL, 0, &c), 1, "it would fit");
 	is_int(c.kind, SCHED_CHANGE_TIME, "with a shorter time");
-	is_int((int)c.value, 600, "which ends when the place that is kept is taken");
+	is_int((int)c.value, 480, "which ends some time before the place that is kept is taken");
+	sched_now(w.s, 110);
 	j.limit_s = c.value;
 	sched_job_add(w.s, &j);
 	d = sched_step(w.s);
