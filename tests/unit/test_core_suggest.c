@@ -188,9 +188,50 @@ static void test_brief(void)
 	world_end_well(w);
 }
 
+static const char *brief(struct world *w, uint64_t id)
+{
+	char job[100];
+
+	snprintf(job, sizeof job, "{\"id\": %llu, \"status\": \"queued\", \"reason\": \"\"}",
+	         (unsigned long long)id);
+	world_request(w, REQ_BRIEF, 0, NULL, job);
+	return world_text(w, "reason");
+}
+
+/* Enough GPUs are free in sum: what is really lacking is named. */
+static void test_lacks(void)
+{
+	struct world *w = world_create(7);
+	uint64_t id;
+
+	w->type = "cabin";
+	world_agent_up(w, "a", 4, 8);
+	world_agent_up(w, "b", 4, 8);
+	w->type = "g5.xlarge";
+	world_agent_up(w, "c", 1, 8);
+	submit(w, "\"resources\": {\"instance_type\": \"g5.xlarge\", \"gpus_per_instance\": 1}");
+	id = submit(w, "\"resources\": {\"instance_type\": \"g5.xlarge\", \"gpus_per_instance\": 1}");
+	is_str(brief(w, id), "needs 1 GPU, 8 free, but not on type g5.xlarge",
+	       "the one node of its type is taken");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	submit(w, "\"resources\": {\"instances\": 2, \"gpus_per_instance\": 1, \"ranks_per_instance\": 1, "
+	          "\"cpus_per_rank\": 6}");
+	id = submit(w,
+	            "\"resources\": {\"gpus_per_instance\": 1, \"ranks_per_instance\": 1, \"cpus_per_rank\": 6}");
+	is_str(brief(w, id), "needs 1 GPU, 6 free, but too few CPUs with them", "CPUs");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	submit(w, "\"resources\": {\"instances\": 2, \"gpus_per_instance\": 1, \"ranks_per_instance\": 1, "
+	          "\"memory\": \"50GiB\"}");
+	id = submit(
+	    w, "\"resources\": {\"gpus_per_instance\": 1, \"ranks_per_instance\": 1, \"memory\": \"40GiB\"}");
+	is_str(brief(w, id), "needs 1 GPU, 4 free, but too little memory there", "memory");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_brief();
+	test_lacks();
 	test_waiting();
 	test_queues();
 	test_types();
