@@ -355,6 +355,9 @@ static int read_change(const struct request *rq, double *usd, int *period, struc
 
 	if (json_get_f64(rq->body, "", "usd", usd, e) < 0 || json_get_str(rq->body, "", "period", &name, e) < 0)
 		return -1;
+	if (cJSON_HasObjectItem(rq->body, "usd") && *usd == 0)
+		return err_set(e, ERR_INVALID,
+		               "usd: expected at least 0.01 US dollars; jobctl budget rm takes a budget off");
 	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
 		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
 	for (int k = 0; name && k < N_PERIOD; k++)
@@ -419,6 +422,17 @@ void budget_drop(struct core *c, const char *path, const char *by)
 		sched_queue_close(c->sched, p->path, 0);
 		c->sched_dirty = 1;
 	}
+}
+
+/* A user can have a budget and nothing else in a queue. */
+void budgets_drop_users(struct core *c, const char *queue, const char *by)
+{
+	size_t n = strlen(queue);
+	struct payer *p, *tmp;
+
+	LL_FOREACH_SAFE (c->budgets, p, tmp)
+		if (strncmp(p->path, queue, n) == 0 && p->path[n] == '/' && p->path[n + 1] == '@')
+			budget_drop(c, p->path, by);
 }
 
 void req_budget_rm(struct core *c, struct request *rq)

@@ -481,6 +481,7 @@ void budget_ends(struct core *c, const char *account, uint64_t price_uusd);
 void budgets_review(struct core *c, int quiet);
 void budget_drop(struct core *c, const char *path, const char *by);
 /* Of a job that a budget keeps waiting: which, in words. */
+void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
 int queue_of_path(const struct core *c, const char *path,
                   struct err *e); /* -1: no such queue, or no queue of that user */

@@ -342,7 +342,7 @@ static const struct cqueue *below(const struct core *c, const char *path)
 	return NULL;
 }
 
-/* With it go the weights and quotas of users in it. */
+/* With it go the weights, quotas and budgets of users in it. */
 static void drop_users(struct core *c, const struct request *rq, const char *path)
 {
 	size_t n = strlen(path);
@@ -355,9 +355,9 @@ static void drop_users(struct core *c, const struct request *rq, const char *pat
 		q->quota_gpus = 0;
 		q->weight = 1;
 		post(c, rq, EV_QUEUE_REMOVED, q);
-		budget_drop(c, q->path, req_user(c, rq));
 		drop(c, q);
 	}
+	budgets_drop_users(c, path, req_user(c, rq));
 }
 
 void req_queue_rm(struct core *c, struct request *rq)

@@ -300,6 +300,8 @@ static void test_budget_objects(void)
 	is_str(world_text(w, "period"), "month", "of a month, when nothing is said");
 	is_int(ask(w, REQ_BUDGET_SET, "night", "{\"period\": \"day\"}"), 200, "another period");
 	ok(member(w->body, "usd") == 5, "the sum stays");
+	is_int(ask(w, REQ_BUDGET_SET, "night", "{\"usd\": 0}"), 400, "nothing is no budget");
+	like(w->err.text, "jobctl budget rm", "what takes it off is named");
 	is_int(ask(w, REQ_BUDGET_SET, "night/@ada", "{\"usd\": 2.5, \"period\": \"week\"}"), 200, "of a user");
 	world_restart(w);
 	node(w, "a");
@@ -307,11 +309,18 @@ static void test_budget_objects(void)
 	ok(member(budget(w, "night/@ada"), "usd") == 2.5, "that of the user, too");
 	is_int(ask(w, REQ_BUDGET_RM, "night/@ada", NULL), 200, "it is taken off");
 	is_int(ask(w, REQ_BUDGET_RM, "night/@ada", NULL), 404, "once");
+	ask(w, REQ_QUEUE_SET, "nights", "{}");
+	ask(w, REQ_BUDGET_SET, "nights/@ada", "{\"usd\": 7}");
+	ask(w, REQ_BUDGET_SET, "night/@bob", "{\"usd\": 1}");
 	is_int(ask(w, REQ_QUEUE_RM, "night", NULL), 200, "a queue is removed");
 	ok(!budget(w, "night"), "and with it its budget");
+	ok(!budget(w, "night/@bob"), "and that of a user who has nothing else in it");
+	ok(budget(w, "nights/@ada") != NULL, "not one in a queue of a longer name");
 	world_restart(w);
 	node(w, "a");
-	ok(!budget(w, "night"), "for good");
+	ok(!budget(w, "night") && !budget(w, "night/@bob"), "for good");
+	ask(w, REQ_QUEUE_SET, "night", "{}");
+	ok(!budget(w, "night/@bob"), "also when the queue is made again");
 	world_end_well(w);
 }
 
@@ -414,6 +423,7 @@ static void test_calendar(void)
 int main(void)
 {
 	test_cost();
+	test_sweep();
 	test_no_price();
 	test_limit();
 	test_attempts();
@@ -423,4 +433,3 @@ int main(void)
 	test_calendar();
 	return tap_done();
 }
-	test_sweep();
