@@ -154,12 +154,11 @@ struct cjob {
 	struct job_rec r;
 	char *spec, *run; /* texts; NULL = only in the store */
 	struct active *act;
-	struct carray *arr;   /* NULL: it has no members */
-	struct strv *avoid;   /* nodes that did not get ready */
-	uint64_t deadline_us; /* boot; UINT64_MAX none */
-	uint64_t wait_end_us,
-	    wait_of_us;   /* boot: when its longest wait is over; of the wait since that time */
-	uint32_t heap_at; /* 1-based; 0 = not in the heap */
+	struct carray *arr;               /* NULL: it has no members */
+	struct strv *avoid;               /* nodes that did not get ready */
+	uint64_t deadline_us;             /* boot; UINT64_MAX none */
+	uint64_t wait_end_us, wait_of_us; /* boot: when its longest wait is over; of the wait since that time */
+	uint32_t heap_at;                 /* 1-based; 0 = not in the heap */
 	uint8_t replacements;
 	uint32_t max_wait_s; /* in the queue; 0 none */
 	uint64_t spent_uusd; /* on attempts that have ended */
@@ -253,6 +252,7 @@ struct core {
 	struct catalogue *catalogue; /* instances.c: instance types */
 	struct creserve *reserves;
 	uint64_t next_reserve_id;
+	uint64_t n_books_told;          /* how often the library was told of one */
 	uint64_t reserve_at_us;         /* boot: when they are looked at again */
 	struct payer *payers, *budgets; /* budget.c: who has spent something; who has a budget */
 	uint32_t n_budgets;
@@ -438,7 +438,8 @@ int instances_check(const struct core *c, const struct job_spec *s, struct err *
 void reserves_clear(struct core *c);
 int reserve_load(struct core *c, const struct reservation_row *r);
 void reserve_node_came(struct core *c, const struct cnode *n); /* the library did not know it */
-void reserve_review(struct core *c); /* what begins, ends, goes; when the next is due */
+void reserves_loaded(struct core *c); /* all nodes are there: the library is told of all */
+void reserve_review(struct core *c);  /* what begins, ends, goes; when the next is due */
 /* One that is not over and keeps nodes for that queue; NULL none. */
 const char *reserve_of_queue(const struct core *c, const char *queue);
 const char *reserve_maintains(const struct core *c,
@@ -480,8 +481,8 @@ void budget_ends(struct core *c, const char *account, uint64_t price_uusd);
 /* Closes and opens accounts as is due; quiet: as they were on record, without an event. */
 void budgets_review(struct core *c, int quiet);
 void budget_drop(struct core *c, const char *path, const char *by);
-/* Of a job that a budget keeps waiting: which, in words. */
 void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
+/* Of a job that a budget keeps waiting: which, in words. */
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
 int queue_of_path(const struct core *c, const char *path,
                   struct err *e); /* -1: no such queue, or no queue of that user */

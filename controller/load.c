@@ -331,6 +331,7 @@ static int load(struct core *c, struct err *e)
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0, since[3];
 
+	c->loaded = 0;
 	budget_periods(now_real(c), since);
 	l.day_us = since[0];
 	l.week_us = since[1];
@@ -348,6 +349,7 @@ static int load(struct core *c, struct err *e)
 	}
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		node_update_sched(c, n, 1);
+	reserves_loaded(c);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
 		if (j->r.members) {
 			array_loaded(c, j);

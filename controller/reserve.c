@@ -46,7 +46,29 @@ void reserve_free(struct creserve *r)
 	free(r->reason);
 	free(r->owner);
 	strv_fini(&r->nodes);
+	free(r->sorted);
 	free(r);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char **reserve_sorted(const struct strv *names)
+{
+	char **out = xcalloc(names->n + 1, sizeof *out);
+
+	for (size_t i = 0; i < names->n; i++)
+		out[i] = names->v[i];
+	qsort(out, names->n, sizeof *out, by_bytes);
+	return out;
+}
+
+/* There may be as many names as nodes, and each node is asked for. */
+static int has_node(const struct creserve *r, const char *node)
+{
+	return r->nodes.n && bsearch(&node, r->sorted, r->nodes.n, sizeof *r->sorted, by_bytes);
 }
 
 void reserve_drop(struct core *c, struct creserve *r)
@@ -103,15 +125,23 @@ static void tell(struct core *c, struct creserve *r)
 		                                              .nodes = ids,
 		                                              .n_nodes = n});
 	free(ids);
+	c->n_books_told++;
 	c->sched_dirty = 1;
 }
 
+/* While the records are read nodes come one after the other: then all is told once, at the end. */
 void reserve_node_came(struct core *c, const struct cnode *n)
 {
+	for (struct creserve *r = c->reserves; r && c->loaded; r = r->hh.next)
+		if (r->state != RESERVE_ENDED && has_node(r, n->name))
+			tell(c, r);
+}
+
+void reserves_loaded(struct core *c)
+{
 	for (struct creserve *r = c->reserves; r; r = r->hh.next)
-		for (size_t i = 0; i < r->nodes.n; i++)
-			if (r->state != RESERVE_ENDED && strcmp(r->nodes.v[i], n->name) == 0)
-				tell(c, r);
+		if (r->state != RESERVE_ENDED)
+			tell(c, r);
 }
 
 void reserve_put(struct core *c, struct creserve *r)
@@ -119,13 +149,16 @@ void reserve_put(struct core *c, struct creserve *r)
 	struct creserve *old = reserve_find(c, r->name);
 
 	r->id = old ? old->id : ++c->next_reserve_id;
+	free(r->sorted);
+	r->sorted = reserve_sorted(&r->nodes);
 	if (old) {
 		HASH_DELETE(hh, c->reserves, old);
 		reserve_free(old);
 	}
 	HASH_ADD_KEYPTR(hh, c->reserves, r->name, strlen(r->name), r);
 	c->reserve_at_us = 0;
-	tell(c, r);
+	if (c->loaded)
+		tell(c, r);
 }
 
 int reserve_load(struct core *c, const struct reservation_row *row)
@@ -152,22 +185,29 @@ int reserve_load(struct core *c, const struct reservation_row *row)
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
-static char *nodes_text(const struct creserve *r, const char *between)
+/* The names as far as max bytes are not full yet. */
+static char *nodes_text(const struct creserve *r, const char *between, size_t max)
 {
-	char *all = xstrdup("");
+	size_t gap = strlen(between), n = 0, size = 1, used = 0;
+	char *all;
 
-	for (size_t i = 0; i < r->nodes.n; i++) {
-		char *longer = xasprintf("%s%s%s", all, i ? between : "", r->nodes.v[i]);
+	while (n < r->nodes.n && size <= max)
+		size += strlen(r->nodes.v[n++]) + gap;
+	all = xcalloc(size, 1);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = r->nodes.v[i];
 
-		free(all);
-		all = longer;
+		memcpy(all + used, between, i ? gap : 0);
+		used += i ? gap : 0;
+		memcpy(all + used, name, strlen(name));
+		used += strlen(name);
 	}
 	return all;
 }
 
 static void write_row(struct core *c, const struct creserve *r, int removed)
 {
-	char *nodes = nodes_text(r, " ");
+	char *nodes = nodes_text(r, " ", SIZE_MAX - 1);
 	struct reservation_row row = {.name = r->name,
 	                              .state = reserve_state_name(r),
 	                              .queue = r->queue,
@@ -286,14 +326,6 @@ int reserve_for_queue(const struct creserve *r, const char *queue)
 	return n && strncmp(q, r->queue, n) == 0 && (q[n] == '\0' || q[n] == '/');
 }
 
-static int has_node(const struct creserve *r, const char *node)
-{
-	for (size_t i = 0; i < r->nodes.n; i++)
-		if (strcmp(r->nodes.v[i], node) == 0)
-			return 1;
-	return 0;
-}
-
 struct creserve *reserve_overlap(const struct core *c, const char *node, uint64_t from_us, uint64_t to_us,
                                  const char *but)
 {
@@ -363,7 +395,7 @@ int reserve_why(const struct core *c, const struct cjob *j, uint64_t limit_s, ch
 		if (r->state == RESERVE_ENDED || r->to_us <= now || r->from_us >= until ||
 		    reserve_for_queue(r, j->r.queue))
 			continue;
-		nodes = nodes_text(r, ", ");
+		nodes = nodes_text(r, ", ", 300);
 		reserve_words(r, words, sizeof words);
 		used += (size_t)snprintf(out + used, size - used, "%snode%s %.300s %s %s", named++ ? "; " : "",
 		                         r->nodes.n == 1 ? "" : "s", nodes, r->nodes.n == 1 ? "is" : "are", words);

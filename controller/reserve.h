@@ -12,6 +12,7 @@ struct creserve {
 	char *name, *queue; /* queue: "" nobody's, maintenance */
 	char *reason, *owner;
 	struct strv nodes; /* names: a node that left and joined anew is the same */
+	char **sorted;     /* the same pointers, by strcmp; NULL: not in the table */
 	enum reserve_state state;
 	uint64_t id;                         /* in the scheduler library */
 	uint64_t from_us, to_us, created_us; /* real */
@@ -22,6 +23,8 @@ struct creserve {
 struct creserve *reserve_find(const struct core *c, const char *name);
 const char *reserve_state_name(const struct creserve *r);
 void reserve_free(struct creserve *r);
+/* Pointers to the names by strcmp, malloc'ed. */
+char **reserve_sorted(const struct strv *names);
 /* Into the table, which takes it; one of that name goes. */
 void reserve_put(struct core *c, struct creserve *r);
 void reserve_drop(struct core *c, struct creserve *r);

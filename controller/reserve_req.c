@@ -133,6 +133,8 @@ static int taken(const struct creserve *other, const char *node, struct err *e)
 static int named_nodes(const struct core *c, struct creserve *r, const cJSON *list, struct err *e)
 {
 	const cJSON *v;
+	char **sorted;
+	size_t twice = 1;
 
 	strv_fini(&r->nodes);
 	cJSON_ArrayForEach (v, list) {
@@ -142,11 +144,16 @@ static int named_nodes(const struct core *c, struct creserve *r, const cJSON *li
 			return err_set(e, ERR_INVALID, "nodes: expected names");
 		if (!is_there(node_find(c, name)))
 			return no_node(c, name, e);
-		for (size_t i = 0; i < r->nodes.n; i++)
-			if (strcmp(r->nodes.v[i], name) == 0)
-				return err_set(e, ERR_INVALID, "nodes: %s is named twice", name);
 		strv_add(&r->nodes, name);
 	}
+	sorted = reserve_sorted(&r->nodes);
+	while (twice < r->nodes.n && strcmp(sorted[twice - 1], sorted[twice]) != 0)
+		twice++;
+	if (twice < r->nodes.n)
+		err_set(e, ERR_INVALID, "nodes: %s is named twice", sorted[twice]);
+	free(sorted);
+	if (twice < r->nodes.n)
+		return -1;
 	return r->nodes.n ? 0 : err_set(e, ERR_INVALID, "nodes: name at least one");
 }
 

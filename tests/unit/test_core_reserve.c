@@ -373,6 +373,32 @@ static void test_verify(void)
 	world_destroy(w);
 }
 
+/* Of many nodes: a restart tells the library once of each reservation, not once for each node in it. */
+static void test_many_nodes(void)
+{
+	struct world *w = world_create(40);
+	char name[16], list[1000] = "\"maintenance\": true, \"nodes\": [";
+
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		world_agent_up(w, name, 0, 2);
+		snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"%s\"", i ? ", " : "", name);
+	}
+	snprintf(list + strlen(list), sizeof list - strlen(list), "]");
+	is_int(reserve(w, REQ_RESERVE_ADD, "all", 1000, 2000, list), 200, "all nodes are kept for maintenance");
+	world_restart(w);
+	is_int((int)w->core->n_books_told, 1, "after a restart the library is told once");
+	world_agent_up(w, "n7", 0, 2);
+	submit(w, "default", 1, 5000);
+	is_str(text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(node(w, "n39"), "reservations"), 0),
+	               "name"),
+	       "all", "each node still says that it is kept");
+	snprintf(list, sizeof list, "\"maintenance\": true, \"nodes\": [\"n3\", \"n4\", \"n3\"]");
+	is_int(reserve(w, REQ_RESERVE_ADD, "twice", 3000, 4000, list), 400, "a node that is named twice");
+	like(w->err.text, "n3 is named twice", "is named");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_refusals();
@@ -383,5 +409,6 @@ int main(void)
 	test_restart();
 	test_clock();
 	test_verify();
+	test_many_nodes();
 	return tap_done();
 }
