@@ -120,7 +120,7 @@ chaos_ask() {
 	out=$("$@" 2>>"$HIST/client.err")
 	rc=$?
 	t1=$(now_us)
-	chaos_record "$HIST/client.jsonl" --argjson t0 "$t0" --argjson t1 "$t1" --arg op "$op" --arg out "$out" --argjson rc "$rc" \
+	chaos_record "$HIST/client.jsonl" --argjson t0 "$t0" --argjson t1 "$t1" --arg op "$op" --rawfile out <(printf %s "$out") --argjson rc "$rc" \
 		'{t0: $t0, t1: $t1, op: $op, args: $ARGS.positional, rc: $rc, out: $out}' --args -- "${args[@]}"
 	[ -z "$out" ] || printf '%s\n' "$out"
 	return "$rc"
