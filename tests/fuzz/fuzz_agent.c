@@ -121,7 +121,7 @@ static char *saved(struct launch *l)
 	char *path = xasprintf("%s/life", dir), *text;
 	struct err e;
 
-	launch_save(l);
+	launch_save(l, NULL);
 	NEVER(fs_read_file(path, 1 << 22, &text, NULL, &e) < 0);
 	free(path);
 	return text;

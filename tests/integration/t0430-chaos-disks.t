@@ -131,7 +131,7 @@ restored() {
 	ok "the attempt that it does not know was ended" wait_until 30 cluster_is_clean "$host"
 	nok "before its end" grep -q '^end' "$HIST/side/$id.2.0"
 	id=$(chaos_submit after-restore direct 4 3 20)
-	ok "the next job is fine" chaos_wait "$id" 60
+	ok "the next job is fine" chaos_wait "$id" 60 || diag "$(hearth why "$id")" "$(hearth nodes)" "$(tail -n 40 "$CLUSTER/agent-host1.log")"
 	is "$(verdict_of "$id")" "completed succeeded 0 1" "on all nodes"
 }
 
