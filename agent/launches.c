@@ -196,6 +196,10 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	if (check_epoch(t, h.job, h.epoch) < 0) {
 		log_warn("event=old_order type=%s job=%" PRIu64 " attempt=%u epoch=%" PRIu64, wire_name(type), h.job,
 		         h.attempt, h.epoch);
+		/* Not obeyed; but a controller whose store was put back waits for a word of what it knows of. */
+		if ((type == WM_KILL || type == WM_COLLECT) && !find(t, h.job, h.attempt) &&
+		    !wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch))
+			absent(t, type, &h);
 		wire_free(type, msg);
 		return;
 	}

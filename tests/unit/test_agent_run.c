@@ -165,6 +165,11 @@ static void test_not_found(void)
 	clean(12);
 }
 
+static int second_told(struct ctl *of, void *arg)
+{
+	return of && !arg && a->launch && a->launch->attempt == 2;
+}
+
 static void test_kill(void)
 {
 	/* The first child dies of TERM, the second ignores it, the third hides in a session of its own. */
@@ -178,6 +183,8 @@ static void test_kill(void)
 	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
 	is_int(ctl_proc(a, PROC_RANK, 0)->signal, SIGTERM, "the signal is exact");
 	is_int(left_over(13, 0), 0, "nothing is left");
+	ctl_kill(a, 13, 2, 0, 500);
+	ok(ctl_wait(c, LONG, second_told, NULL), "what is not here is told, however old the order");
 	ctl_kill(a, 13, 1, 1, 500);
 	clean(13);
 }
