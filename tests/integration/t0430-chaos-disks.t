@@ -157,7 +157,7 @@ old_epoch() {
 	hearth node resume host1 >/dev/null
 	ok "attempt 3, which it does not know, is ended" wait_until 60 cluster_is_clean host1
 	is "$(chaos_show "$id" '.status + " " + (.attempts | length | tostring)')" "held 0" "on record the job has never run"
-	nok "no order was refused until now" grep -q "event=old_order" "$log"
+	nok "no order of it was refused until now" grep -q "event=old_order .*job=$id " "$log"
 	hearth release "$id" >/dev/null
 	old="event=old_order type=[a-z_]* job=$id attempt=1 epoch=1\$"
 	ok "the node refuses the order of epoch 1 and names it" wait_until 60 grep -qi "$old" "$log"
