@@ -153,6 +153,12 @@ static int hearthd_answers(const struct local *l, const struct program *p)
 	return answer != NULL;
 }
 
+/* It is a node that hearthd knows, whether it gets new work or not. */
+static int is_there(const char *state)
+{
+	return !strcmp(state, "up") || !strcmp(state, "drained") || !strcmp(state, "maintenance");
+}
+
 /* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
 static int node_is_up(const struct local *l, const struct program *p)
 {
@@ -164,7 +170,7 @@ static int node_is_up(const struct local *l, const struct program *p)
 	if (p->started_us && (double)(now - p->started_us) / 1000 < limit)
 		limit = (double)(now - p->started_us) / 1000;
 	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
-		up |= !strcmp(print_member(n, "name"), p->name) && !strcmp(print_member(n, "state"), "up") &&
+		up |= !strcmp(print_member(n, "name"), p->name) && is_there(print_member(n, "state")) &&
 		      cJSON_IsTrue(jget(n, "connected")) && print_number(n, "beat_age_ms") <= limit;
 	}
 	cJSON_Delete(answer);

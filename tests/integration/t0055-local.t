@@ -60,6 +60,9 @@ rc 4 "^jobctl: --nodes 1: node-2 runs already" "fewer nodes: refused" local up -
 rc 0 "^already up: .* and 2 agents; " "how many there are is remembered" local up
 rc 2 "expected a whole number from 1 to 16" "too many nodes" local up --nodes 17
 rc 3 "neither a number of GPUs nor a file" "fake GPUs of a file that is not there" local up --fake-gpus gpus.json
+"$jobctl" node drain node-1 --reason test >/dev/null
+rc 0 "^already up: .* and 2 agents; " "a drained node is there" local up
+"$jobctl" node resume node-1 >/dev/null
 kill -KILL "$(pid_of hearthd)"
 rc 4 "the agents that run look for hearthd on port $port" "another port for hearthd alone: refused, as its agents would not find it" local up --port 7
 rc 0 "^up: hearthd on http://127.0.0.1:$port and 2 agents; started: hearthd; " "on its own it is started" local up
