@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/strutil.h"
 #include "common/xalloc.h"
+#include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/local_proc.h"
 #include "jobctl/local_settings.h"
@@ -25,6 +26,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define PORT_WAIT_MS  5000
 #define PORT_FIRST    7070
 #define PORT_TRIES    100
 #define START_S       30
@@ -93,19 +95,32 @@ static int any_agent_up(const struct local *l)
 	return any;
 }
 
+/* A hearthd that was killed has its port until the last of its threads is gone, be it in the middle of a
+ * sync. */
+static int port_free_soon(unsigned port)
+{
+	for (unsigned tries = PORT_WAIT_MS / 100; !port_free(port); tries--) {
+		if (!tries || interrupt_sleep(100))
+			return 0;
+	}
+	return 1;
+}
+
 /* The port of last time when it is free (agents know it), else the first free one. */
 static int choose_port(struct local *l, struct err *e)
 {
 	unsigned old = l->s.port;
-	if (old && !port_free(old) && l->port_chosen)
+	int agents = any_agent_up(l);
+	int is_free = old && (agents ? port_free_soon(old) : port_free(old));
+	if (old && !is_free && l->port_chosen)
 		return err_set(e, ERR_CONFLICT, "port %u is in use", old);
-	if (old && !port_free(old) && any_agent_up(l))
+	if (old && !is_free && agents)
 		return err_set(
 		    e, ERR_CONFLICT,
 		    "port %u is in use by another program, and the agents that run look for hearthd there; "
 		    "free it, or start all anew: jobctl local down, then jobctl local up",
 		    old);
-	unsigned port = old && port_free(old) ? old : 0;
+	unsigned port = is_free ? old : 0;
 	for (unsigned p = PORT_FIRST; !port && p < PORT_FIRST + PORT_TRIES; p++) {
 		if (port_free(p))
 			port = p;
