@@ -36,6 +36,16 @@ static int64_t node_rank(const cJSON *places, const char *node)
 	return -1;
 }
 
+static uint64_t ranks_in(const cJSON *places)
+{
+	uint64_t n = 0;
+	const cJSON *p;
+
+	cJSON_ArrayForEach (p, places)
+		n += ranks_of(p);
+	return n;
+}
+
 /* Ranks are counted through the places, whether they have started or not. */
 static int first_rank(const cJSON *places, int64_t node, char *out, size_t out_size, struct err *e)
 {
@@ -80,6 +90,12 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 		return 0;
 	}
 	if (!strcmp(name, "mpirun") || (!strncmp(name, "rank-", 5) && str_parse_u64(name + 5, &k) == 0)) {
+		uint64_t n = *name == 'r' ? ranks_in(places) : 0;
+
+		if (n && k >= n)
+			return err_set(e, ERR_NOT_FOUND,
+			               "there is no rank %" PRIu64 ": this attempt has %" PRIu64 " rank%s, from 0", k, n,
+			               n == 1 ? "" : "s");
 		snprintf(out, out_size, "%s", name);
 		return 0;
 	}

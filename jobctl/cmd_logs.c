@@ -216,12 +216,14 @@ static void seek_tail(struct log *l)
 	}
 }
 
-/* 1: the job has ended, 0: it goes on; -1 unknown, c->err is set. *attempts: how many it had so far. */
-static int is_over(struct log *l, uint64_t *attempts)
+/* 1: the job has ended, 0: it goes on; -1 unknown, c->err is set. *attempts: how many it had so far; *placed:
+ * its nodes and ranks are known, so what cannot be found now never will. */
+static int is_over(struct log *l, uint64_t *attempts, int *placed)
 {
 	cJSON *job = ctx_job(l->c, l->job);
 	const char *status = jtext(job, "status");
 	int over = job ? status && job_ended(status) : -1;
+	*placed = status && (!strcmp(status, "starting") || !strcmp(status, "running"));
 	*attempts = (uint64_t)print_number(job, "attempt_count");
 	cJSON_Delete(job);
 	return over;
@@ -231,14 +233,15 @@ static int is_over(struct log *l, uint64_t *attempts)
 static int after_error(struct log *l, const struct err *e)
 {
 	uint64_t now = clock_boot_us(clock_real()), attempts;
+	int placed;
 	if (e->code == ERR_NOT_FOUND && l->follow && !l->pinned) {
-		int over = is_over(l, &attempts);
+		int over = is_over(l, &attempts, &placed);
 		/* The attempt ended before its rank wrote anything, and another one began. */
 		if (over >= 0 && !l->begun && l->attempt && attempts > l->attempt) {
 			l->attempt = attempts;
 			return 0;
 		}
-		if (over <= 0)
+		if (over < 0 || (!over && !placed))
 			return over;
 	} else if (e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY) {
 		unsigned patience = l->follow ? LOST_PATIENCE_S : CLIENT_PATIENCE_S;
@@ -285,8 +288,9 @@ static int next_attempt(struct log *l)
 	int pause_ms = 10;
 	for (;;) {
 		uint64_t attempts;
+		int placed;
 		unsigned old = client_patience(l->c->client, LOST_PATIENCE_S);
-		int over = is_over(l, &attempts);
+		int over = is_over(l, &attempts, &placed);
 		client_patience(l->c->client, old);
 		if (interrupted())
 			return EXIT_INTERRUPTED;

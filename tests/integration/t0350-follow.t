@@ -45,6 +45,13 @@ done
 ok "so does jobctl logs -f by rank" wait_until 30 saw jobctl3 3
 ok "and by node" wait_until 30 saw node2 2
 is "$(hearth show "$id" --json | jq -r .status)" running "the job is running"
+# What can never be there is not waited for.
+for other in "--node nosuch" "--node 3" "--rank 4"; do
+	# shellcheck disable=SC2086 # an option and its value
+	(hearth logs "$id" -f $other >"$seen/never" 2>&1; echo "rc $?" >>"$seen/never") &
+	ok "logs -f $other is refused while the job runs" wait_until 30 grep -qs "^rc 3" "$seen/never"
+	rm -f "$seen/never"
+done
 # written behind the lines, by up to a second or two
 loss_shown() { hearth metrics "$id" loss --json | jq -e '.points[99][2] == 0.01' >/dev/null; }
 ok "and metrics show the loss that was printed so far" wait_until 30 loss_shown

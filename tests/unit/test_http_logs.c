@@ -320,6 +320,7 @@ static void test_names(void)
 	    {"m2", NULL, "rank-2"},
 	    {"rank", "m3", NULL},
 	    {"setup-m3", NULL, NULL},
+	    {"rank-4", NULL, NULL},
 	    {"rank-x", NULL, NULL},
 	    {"rank-", NULL, NULL},
 	    {"../x", NULL, NULL},
