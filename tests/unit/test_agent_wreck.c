@@ -204,6 +204,7 @@ static void test_unknown(void)
 
 		kill(shim, SIGKILL);
 		proc_sweep_env("HEARTH_TOKEN_LAUNCH", token, SIGKILL, 5, NULL);
+		proc_sweep_env("HEARTH_HOLD", token, SIGKILL, 5, NULL); /* the holder of its namespaces */
 		ok(ctl_wait(c, LONG, none_alive, &job), "ended by hand");
 		fs_rm_rf(dir, NULL);
 	}
