@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <uthash.h>
 
 #include "common/json.h"
 #include "common/log.h"
@@ -68,8 +69,14 @@ static const char *const sqls[P_N] = {
     [P_CLEAN] = "DELETE FROM metric_dirty WHERE job = ?",
 };
 
-struct hp {            /* a row to come */
-	char *name, *text; /* text NULL: num counts */
+struct hp_name { /* once for all the jobs of a step: most have the same */
+	char *text;
+	UT_hash_handle hh;
+};
+
+struct hp {           /* a row to come */
+	const char *name; /* of a struct hp_name: equal names are one pointer */
+	char *text;       /* NULL: num counts */
 	double num;
 	uint64_t job;
 };
@@ -77,6 +84,7 @@ struct hp {            /* a row to come */
 struct step {
 	struct wdb *w;
 	sqlite3_stmt **st;
+	struct hp_name *names;
 	struct hp *hps;
 	size_t n_hps, cap_hps;
 };
@@ -98,11 +106,16 @@ static int step_open(struct step *s, struct wdb *w, struct err *e)
 
 static void step_close(struct step *s)
 {
-	for (size_t i = 0; i < s->n_hps; i++) {
-		free(s->hps[i].name);
+	struct hp_name *name, *tmp;
+
+	for (size_t i = 0; i < s->n_hps; i++)
 		free(s->hps[i].text);
-	}
 	free(s->hps);
+	HASH_ITER (hh, s->names, name, tmp) {
+		HASH_DEL(s->names, name);
+		free(name->text);
+		free(name);
+	}
 }
 
 static int run_for(sqlite3_stmt *st, uint64_t job, struct err *e)
@@ -113,6 +126,19 @@ static int run_for(sqlite3_stmt *st, uint64_t job, struct err *e)
 
 /* ---- hyperparameters: gathered, sorted, written: neighbours in the tree are written one after the other
  * ---------- */
+
+static const char *one_name(struct step *s, const char *text)
+{
+	struct hp_name *name;
+
+	HASH_FIND_STR(s->names, text, name);
+	if (!name) {
+		name = xcalloc(1, sizeof(*name));
+		name->text = xstrdup(text);
+		HASH_ADD_KEYPTR(hh, s->names, name->text, strlen(text), name);
+	}
+	return name->text;
+}
 
 static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 {
@@ -129,7 +155,7 @@ static void add_hps(struct step *s, uint64_t job, const cJSON *spec)
 			s->hps = xreallocarray(s->hps, s->cap_hps, sizeof(*s->hps));
 		}
 		hp = &s->hps[s->n_hps++];
-		*hp = (struct hp){xstrdup(v->string), NULL, v->valuedouble, job};
+		*hp = (struct hp){one_name(s, v->string), NULL, v->valuedouble, job};
 		if (cJSON_IsString(v))
 			hp->text = secret_text(v->valuestring);
 		else if (!cJSON_IsNumber(v))
@@ -142,7 +168,7 @@ static int by_tree(const void *a, const void *b)
 	const struct hp *x = a, *y = b;
 	int c = (x->text != NULL) - (y->text != NULL);
 
-	if (!c)
+	if (!c && x->name != y->name)
 		c = strcmp(x->name, y->name);
 	if (!c && x->text)
 		c = strcmp(x->text, y->text);

@@ -1,6 +1,7 @@
 /* secret: which names are, what texts, lists and JSON show. */
 #include "common/secret.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,34 @@ static void test_names(void)
 		ok(secret_name(secret[i]), "secret: %s", secret[i]);
 	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
 		ok(!secret_name(open[i]), "not secret: '%s'", open[i]);
+}
+
+/* Each word of the rules, wherever it stands in a name, however it is written: the quick look that most names
+ * are done with must let all of them through. */
+static void test_anywhere(void)
+{
+	static const char *const words[] = {"secret", "passw",  "passphrase",    "credential",    "key",   "keys",
+	                                    "token",  "tokens", "pass",          "pwd",           "creds", "cred",
+	                                    "auth",   "apikey", "authorization", "authentication"};
+	static const char *const around[][2] = {{"", "_x"},    {"a-", ""},   {"sekeypato_", "_"},
+	                                        {"x1.", "22"}, {"k_", "=="}, {"\xc3\xa9_", "_\xc3\xa9"}};
+	int missed = 0;
+
+	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+		for (size_t a = 0; a < sizeof(around) / sizeof(around[0]); a++)
+			for (int how = 0; how < 3; how++) {
+				cleanup_free char *word = xstrdup(words[w]), *name = NULL;
+
+				for (char *p = word; *p; p++)
+					if (how == 2 || (how == 1 && p == word))
+						*p = (char)(*p - 'a' + 'A');
+				name = xasprintf("%s%s%s", around[a][0], word, around[a][1]);
+				if (!secret_name(name)) {
+					printf("# missed: %s\n", name);
+					missed++;
+				}
+			}
+	is_int(missed, 0, "every word of the rules is found in any place and case");
 }
 
 static void test_texts(void)
@@ -144,6 +173,7 @@ static void test_values(void)
 int main(void)
 {
 	test_names();
+	test_anywhere();
 	test_texts();
 	test_json();
 	test_values();
