@@ -85,7 +85,7 @@ static void test_anywhere(void)
 						*p = (char)(*p - 'a' + 'A');
 				name = xasprintf("%s%s%s", around[a][0], word, around[a][1]);
 				if (!secret_name(name)) {
-					printf("# missed: %s\n", name);
+					tap_diag("missed: %s", name);
 					missed++;
 				}
 			}
