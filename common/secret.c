@@ -87,18 +87,17 @@ static const char *next_word(const char *p, char *word, size_t size)
 	return p;
 }
 
-/* Every word that the rules of secret_name look for begins like this somewhere in the name. Most names of
- * hyperparameters have none of them, and each submit asks about all of its own. */
+/* Every word that the rules of secret_name look for has one of these in it ("secret" and "credential" share
+ * theirs). Most names of hyperparameters have none of them, and each submit asks about all of its own. */
 static int may_be_secret(const char *name)
 {
-	static const char starts[][3] = {"sec", "pas", "cre", "key", "tok", "pwd", "aut", "api"};
+	static const char cores[][3] = {"cre", "pas", "key", "tok", "pwd", "aut", "api"};
 	uint32_t last3 = 0;
 
 	for (; *name; name++) {
 		last3 = (last3 << 8 | (uint8_t)(is_upper(*name) ? *name - 'A' + 'a' : *name)) & 0xffffff;
-		for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-			if (last3 ==
-			    ((uint32_t)starts[i][0] << 16 | (uint32_t)starts[i][1] << 8 | (uint32_t)starts[i][2]))
+		for (size_t i = 0; i < sizeof(cores) / sizeof(cores[0]); i++)
+			if (last3 == ((uint32_t)cores[i][0] << 16 | (uint32_t)cores[i][1] << 8 | (uint32_t)cores[i][2]))
 				return 1;
 	}
 	return 0;
