@@ -332,6 +332,37 @@ int str_valid_utf8(const char *s, size_t n)
 	return 1;
 }
 
+size_t str_utf8_length(unsigned char first)
+{
+	return first < 0x80                    ? 1
+	       : first >= 0xc2 && first < 0xe0 ? 2
+	       : first >= 0xe0 && first < 0xf0 ? 3
+	       : first >= 0xf0 && first < 0xf5 ? 4
+	                                       : 0;
+}
+
+char *str_to_utf8(const char *p, size_t n)
+{
+	char *out = xmalloc(3 * n + 1);
+	size_t i = 0, k = 0;
+
+	while (i < n) {
+		size_t len = str_utf8_length((unsigned char)p[i]);
+
+		if (len && len <= n - i && p[i] && str_valid_utf8(p + i, len)) {
+			memcpy(out + k, p + i, len);
+			k += len;
+			i += len;
+		} else {
+			memcpy(out + k, "\xef\xbf\xbd", 3);
+			k += 3;
+			i++;
+		}
+	}
+	out[k] = '\0';
+	return out;
+}
+
 int str_has_control(const char *s)
 {
 	for (; *s; s++)

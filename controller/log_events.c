@@ -13,15 +13,6 @@
 #include "controller/logstore.h"
 #include "controller/sse.h"
 
-static size_t length_of(unsigned char c)
-{
-	return c < 0x80                ? 1
-	       : c >= 0xc2 && c < 0xe0 ? 2
-	       : c >= 0xe0 && c < 0xf0 ? 3
-	       : c >= 0xf0 && c < 0xf5 ? 4
-	                               : 0;
-}
-
 size_t log_events_cut(const char *p, size_t n)
 {
 	size_t k;
@@ -31,37 +22,15 @@ size_t log_events_cut(const char *p, size_t n)
 
 		if ((c & 0xc0) == 0x80)
 			continue;
-		return length_of(c) > k ? k : 0;
+		return str_utf8_length(c) > k ? k : 0;
 	}
 	return 0;
-}
-
-char *log_events_text(const char *p, size_t n)
-{
-	char *out = xmalloc(3 * n + 1);
-	size_t i = 0, k = 0;
-
-	while (i < n) {
-		size_t len = length_of((unsigned char)p[i]);
-
-		if (len && len <= n - i && p[i] && str_valid_utf8(p + i, len)) {
-			memcpy(out + k, p + i, len);
-			k += len;
-			i += len;
-		} else {
-			memcpy(out + k, "\xef\xbf\xbd", 3);
-			k += 3;
-			i++;
-		}
-	}
-	out[k] = '\0';
-	return out;
 }
 
 static void put_one(struct evbuffer *b, uint64_t offset, uint64_t at_us, uint32_t fd, const char *p, size_t n)
 {
 	cJSON *o = cJSON_CreateObject();
-	char *text = log_events_text(p, n), *line;
+	char *text = str_to_utf8(p, n), *line;
 
 	json_add_u64(o, "offset", offset);
 	json_add_time(o, "time", at_us);

@@ -18,7 +18,5 @@ void log_events_note(struct evbuffer *b, uint64_t id,
                      const char *text); /* a line of Hearth's own: event "skipped" */
 /* Bytes at the end of p that are the beginning of an incomplete UTF-8 character. */
 size_t log_events_cut(const char *p, size_t n);
-/* Malloc'ed UTF-8; what is not becomes U+FFFD. */
-char *log_events_text(const char *p, size_t n);
 
 #endif

@@ -12,6 +12,7 @@
 #include "jobctl/grep.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/loglines.h"
 #include "jobctl/print.h"
 #include "jobctl/progress.h"
 #include <stdio.h>
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 struct bytes;
+
+#define STREAM_NAME_MAX 256
 
 struct log {
 	struct ctx *c;
@@ -37,10 +40,12 @@ struct log {
 	int any;           /* bytes were shown */
 	int failed;        /* standard output takes no more */
 	struct grep *grep;
-	uint64_t lost_us;       /* since when the controller is away; 0 it is not */
-	struct client *watcher; /* asks for the state while the stream is quiet */
-	int drawn;              /* a line about the state stands on the terminal */
-	unsigned idle;          /* how often on_idle was called */
+	struct loglines *lines;     /* with --json */
+	char real[STREAM_NAME_MAX]; /* what the stream is called where it is kept: setup is setup-algo-1 */
+	uint64_t lost_us;           /* since when the controller is away; 0 it is not */
+	struct client *watcher;     /* asks for the state while the stream is quiet */
+	int drawn;                  /* a line about the state stands on the terminal */
+	unsigned idle;              /* how often on_idle was called */
 };
 
 /* ---- the state, while there is nothing else to show ---------------------------------------------- */
@@ -85,13 +90,22 @@ static void on_idle(void *arg)
 
 /* ---- one stream ---------------------------------------------------------------------------------- */
 
+static const char *real_stream(const struct log *l)
+{
+	return *l->real ? l->real : l->stream;
+}
+
 static int on_log(const char *p, size_t n, void *arg)
 {
 	struct log *l = arg;
 	wipe(l);
+	if (l->lines)
+		loglines_feed(l->lines, l->attempt, real_stream(l), l->offset, p, n);
 	l->offset += n;
 	l->any = 1;
-	if (l->grep)
+	if (l->lines)
+		;
+	else if (l->grep)
 		grep_feed(l->grep, p, n);
 	else
 		fwrite(p, 1, n, stdout);
@@ -114,6 +128,26 @@ static int header_u64(const char *p, size_t n, const char *name, uint64_t *out)
 	return !str_parse_u64(number, out);
 }
 
+static void header_stream(const char *p, size_t n, struct log *l)
+{
+	static const char name[] = "x-hearth-stream:";
+	size_t skip = sizeof(name) - 1;
+	if (n <= skip || strncasecmp(p, name, skip) != 0)
+		return;
+	while (skip < n && p[skip] == ' ')
+		skip++;
+	snprintf(l->real, sizeof(l->real), "%.*s", (int)strcspn(p + skip, "\r\n"), p + skip);
+}
+
+static void say_lost(struct log *l, uint64_t offset, uint64_t lost)
+{
+	wipe(l);
+	if (l->lines)
+		loglines_lost(l->lines, l->attempt, real_stream(l), offset, lost);
+	else
+		printf("[hearth: %llu bytes before this are no longer kept]\n", (unsigned long long)lost);
+}
+
 /* Where the answer really begins: later than asked when older bytes were removed by age. */
 static int on_header(const char *p, size_t n, void *arg)
 {
@@ -125,12 +159,12 @@ static int on_header(const char *p, size_t n, void *arg)
 		l->attempt = v;
 	} else if (header_u64(p, n, "x-hearth-offset:", &v)) {
 		uint64_t wanted = l->begun ? l->offset : l->first < 0 ? v : (uint64_t)l->first;
-		if (v > wanted) {
-			wipe(l);
-			printf("[hearth: %llu bytes before this are no longer kept]\n", (unsigned long long)(v - wanted));
-		}
+		if (v > wanted)
+			say_lost(l, v, v - wanted);
 		l->offset = v;
 		l->begun = 1;
+	} else {
+		header_stream(p, n, l);
 	}
 	return 0;
 }
@@ -306,12 +340,19 @@ static int next_attempt(struct log *l)
 	}
 }
 
+static void end_line(struct log *l)
+{
+	if (l->lines)
+		loglines_end(l->lines);
+	else if (l->grep)
+		grep_end_line(l->grep);
+}
+
 static int read_all(struct log *l)
 {
 	for (;;) {
 		int rc = read_stream(l);
-		if (l->grep)
-			grep_end_line(l->grep);
+		end_line(l);
 		if (rc || !l->follow || l->pinned || l->failed)
 			return rc;
 		rc = next_attempt(l);
@@ -328,6 +369,7 @@ static int read_all(struct log *l)
 static void log_fini(struct log *l)
 {
 	client_destroy(l->watcher);
+	loglines_destroy(l->lines);
 	grep_destroy(l->grep);
 	free(l->stream);
 	free(l->node);
@@ -390,8 +432,11 @@ static int fallback(struct log *l, int ran)
 	l->stream = xstrdup(found);
 	l->attempt = l->pinned ? l->attempt : 0;
 	l->follow = 0;
+	*l->real = 0;
 	seek_tail(l);
-	return read_stream(l);
+	int rc = read_stream(l);
+	end_line(l);
+	return rc;
 }
 
 /* Rank 0 was silent, and nothing was found to show instead: how the job stands, and who has said more. */
@@ -472,6 +517,7 @@ static int show(struct log *l, int by_default)
 int job_follow_log(struct ctx *c, uint64_t job)
 {
 	struct log l = {.c = c, .job = job, .stream = xstrdup("rank-0"), .follow = 1};
+	l.lines = c->json ? loglines_create(stdout, NULL) : NULL;
 	interrupt_catch();
 	int rc = show(&l, 1);
 	if (rc == EXIT_INTERRUPTED)
@@ -547,13 +593,34 @@ static int list_streams(struct ctx *c, uint64_t job)
 	return 0;
 }
 
+/* With --json standard output has lines of the log alone: how the job ended stands on standard error. */
+static int tell_end(struct ctx *c, uint64_t job)
+{
+	int json = c->json;
+	c->json = 0;
+	int rc = job_tell_end(c, job);
+	c->json = json;
+	return rc;
+}
+
+/* What is asked of the lines has no meaning for the list of streams. */
+static int check_list(struct ctx *c)
+{
+	static const char *const lines_only[] = {"follow", "rank", "node", "stream", "attempt",
+	                                         "offset", "tail", "grep", NULL};
+	for (const char *const *o = lines_only; *o && args_has(&c->args, "list"); o++)
+		if (args_has(&c->args, *o))
+			return ctx_fail(c, ERR_INVALID, "--list names all streams; --%s is for the lines of one", *o);
+	return 0;
+}
+
 static int exec_logs(struct ctx *c)
 {
 	struct log l = {.c = c, .wanted_follow = args_has(&c->args, "follow")};
 	const char *pattern = args_get(&c->args, "grep");
 	int by_default =
 	    !args_has(&c->args, "rank") && !args_has(&c->args, "stream") && !args_has(&c->args, "node");
-	int rc = choose_stream(c, &l) || choose_start(c, &l) ||
+	int rc = check_list(c) || choose_stream(c, &l) || choose_start(c, &l) ||
 	                 args_u64(&c->args, "attempt", 1, UINT32_MAX, &l.attempt, &c->err) ||
 	                 (pattern && !(l.grep = grep_create(pattern, stdout, &c->err))) ||
 	                 ref_resolve(c, c->args.operand[0], &l.job)
@@ -561,16 +628,17 @@ static int exec_logs(struct ctx *c)
 	             : 0;
 	l.follow = l.wanted_follow;
 	l.pinned = l.attempt != 0;
-	if (!rc && (args_has(&c->args, "list") || c->json)) {
+	if (!rc && args_has(&c->args, "list")) {
 		rc = list_streams(c, l.job);
 	} else if (!rc) {
 		if (l.follow)
 			interrupt_catch();
+		l.lines = c->json ? loglines_create(stdout, l.grep) : NULL;
 		rc = show(&l, by_default);
 		int silent = rc == -1 && by_default && c->err.code == ERR_NOT_FOUND && !l.any;
 		/* How the job went decides, as with submit -f; one attempt that was asked for is not the job. */
 		if ((!rc || silent) && l.wanted_follow && !l.pinned && !l.failed)
-			rc = job_tell_end(c, l.job);
+			rc = tell_end(c, l.job);
 	}
 	log_fini(&l);
 	return rc;

@@ -40,9 +40,14 @@ struct grep *grep_create(const char *pattern, FILE *out, struct err *e)
 	return g;
 }
 
+int grep_matches(struct grep *g, const char *line, size_t n)
+{
+	return pcre2_match(g->re, (PCRE2_SPTR)line, n, 0, 0, g->md, NULL) >= 0;
+}
+
 void grep_end_line(struct grep *g)
 {
-	if (g->n && pcre2_match(g->re, (PCRE2_SPTR)g->line, g->n, 0, 0, g->md, NULL) >= 0) {
+	if (g->n && grep_matches(g, g->line, g->n)) {
 		fwrite(g->line, 1, g->n, g->out);
 		putc('\n', g->out);
 	}
@@ -58,7 +63,7 @@ void grep_feed(struct grep *g, const char *p, size_t n)
 		g->n += take;
 		if (nl) {
 			/* An empty line may match, too. */
-			if (!g->n && pcre2_match(g->re, (PCRE2_SPTR)g->line, 0, 0, 0, g->md, NULL) >= 0)
+			if (!g->n && grep_matches(g, g->line, 0))
 				putc('\n', g->out);
 			grep_end_line(g);
 			k++;

@@ -11,7 +11,8 @@
 struct grep;
 struct grep *grep_create(const char *pattern, FILE *out, struct err *e); /* ERR_INVALID names the place */
 void grep_feed(struct grep *g, const char *p, size_t n);                 /* in pieces as they come */
-void grep_end_line(struct grep *g); /* what has no newline counts as a line */
+void grep_end_line(struct grep *g);                           /* what has no newline counts as a line */
+int grep_matches(struct grep *g, const char *line, size_t n); /* one line, on its own */
 void grep_destroy(struct grep *g);
 
 #endif

@@ -148,7 +148,7 @@ static void address(const char *text)
 static void values(const char *text, size_t n)
 {
 	uint64_t first = 0, length = 0;
-	char *out = route_decode(text, n, 1, NULL), *shown = log_events_text(text, n);
+	char *out = route_decode(text, n, 1, NULL), *shown = str_to_utf8(text, n);
 
 	if (out && (str_has_control(out) || strlen(out) > n))
 		abort();
