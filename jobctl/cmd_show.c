@@ -267,8 +267,10 @@ static void show_artifacts(const cJSON *job)
 		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
 		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
 		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
-		if (uri)
+		if (uri && *uri)
 			printf(", at %s\n", uri);
+		else if (jtext(a, "removed_at") || is_dropped(job, "artifacts"))
+			puts(", removed");
 		else
 			printf(", kept by hearthd: jobctl get %s %s\n", print_member(job, "id"), kind);
 	}

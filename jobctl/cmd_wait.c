@@ -177,11 +177,44 @@ static int report(struct ctx *c, uint64_t job, const struct condition *k, const 
 	return job_ended(status) ? job_exit_code(status) : EXIT_OK;
 }
 
+/* Of several jobs those that are not there are named before the others are waited for: nobody waits an hour
+ * to learn of a typing error. *missing counts them; their ids become 0. A failure of another kind gives -1.
+ */
+static int find_missing(struct ctx *c, struct job_ref *list, size_t n, size_t *missing)
+{
+	size_t absent = 0; /* of the range that list[i] stands in: one line for all of them */
+	for (size_t i = 0; i < n; i++) {
+		cJSON *job = list[i].id ? ctx_job(c, list[i].id) : NULL;
+		if (list[i].id && !job && c->err.code != ERR_NOT_FOUND)
+			return -1;
+		if (!list[i].id)
+			ctx_fail(c, ERR_NOT_FOUND, "%s", list[i].why);
+		if (!job) {
+			list[i].id = 0;
+			absent++;
+			++*missing;
+		}
+		cJSON_Delete(job);
+		if (!absent || (i + 1 < n && list[i + 1].part == list[i].part))
+			continue;
+		char *safe = print_safe(c->err.text);
+		if (absent > 1)
+			fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", absent, list[i].range);
+		else
+			fprintf(stderr, "jobctl: %s\n", safe);
+		absent = 0;
+		free(safe);
+	}
+	memset(&c->err, 0, sizeof(c->err));
+	return 0;
+}
+
 static int exec_wait(struct ctx *c)
 {
 	struct condition k;
-	uint64_t *ids = NULL, deadline = 0, seconds;
-	size_t n = 0;
+	struct job_ref *list;
+	uint64_t deadline = 0, seconds;
+	size_t n = 0, missing = 0;
 	const char *timeout = args_get(&c->args, "timeout");
 	if (parse_condition(c, args_get(&c->args, "for"), &k))
 		return -1;
@@ -189,15 +222,19 @@ static int exec_wait(struct ctx *c)
 		return err_wrap(&c->err, "--timeout");
 	if (timeout)
 		deadline = clock_boot_us(clock_real()) + seconds * 1000000;
-	if (ref_resolve_all(c, c->args.operand, c->args.n, &ids, &n))
+	if (ref_resolve_list(c, c->args.operand, c->args.n, &list, &n))
 		return -1;
-	int rc = 0, code = EXIT_OK;
+	int rc = n > 1 ? find_missing(c, list, n, &missing) : 0, code = EXIT_OK;
+	if (n == 1 && !list[0].id)
+		rc = ctx_fail(c, ERR_NOT_FOUND, "%s", list[0].why);
 	cJSON *all = cJSON_CreateArray();
 	for (size_t i = 0; !rc && i < n; i++) {
 		char *status = NULL, *ref = NULL;
 		int met = 0;
-		rc = wait_job(c, ids[i], &k, deadline, &status, &ref, &met);
-		if (!rc && report(c, ids[i], &k, status, ref, met, all))
+		if (!list[i].id)
+			continue;
+		rc = wait_job(c, list[i].id, &k, deadline, &status, &ref, &met);
+		if (!rc && report(c, list[i].id, &k, status, ref, met, all))
 			code = EXIT_JOB_FAILED;
 		free(status);
 		free(ref);
@@ -205,8 +242,8 @@ static int exec_wait(struct ctx *c)
 	if (!rc)
 		ctx_show_json(c, all);
 	cJSON_Delete(all);
-	free(ids);
-	return rc ? -1 : code;
+	ref_list_free(list, n);
+	return rc ? -1 : missing ? EXIT_NOT_FOUND : code;
 }
 
 static const struct arg_opt wait_opts[] = {
