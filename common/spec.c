@@ -413,6 +413,9 @@ static void spec_fini(struct job_spec *s)
 		free(s->metrics[i].name);
 		free(s->metrics[i].regex);
 	}
+	for (size_t i = 0; i < s->n_member_refs; i++)
+		free(s->member_refs[i].where);
+	free(s->member_refs);
 	strv_fini(&s->command);
 	strv_fini(&s->instance_types);
 	strv_fini(&s->requires);

@@ -46,6 +46,11 @@ struct spec_input {
 struct spec_metric {
 	char *name, *regex;
 };
+struct spec_member_ref { /* a member of an array that the specification names: job 17.3 */
+	char *where;         /* "inputs.data.uri" */
+	uint64_t array;
+	uint32_t index;
+};
 enum spec_after_kind { SPEC_AFTER_ANY, SPEC_AFTER_OK, SPEC_AFTER_START };
 struct spec_after { /* a job that this one waits for: until it has ended, ended well, started */
 	uint64_t job;
@@ -112,6 +117,10 @@ struct job_spec {
 	char *queue;            /* "default" */
 	struct spec_after *after;
 	size_t n_after;
+	/* Members are called by the numbers behind their array's in all that is read here (17.3 is job 21). That
+	 * there is such a member has to be looked up: each is listed here. */
+	struct spec_member_ref *member_refs;
+	size_t n_member_refs;
 	struct sweep sweep;
 	struct spec_search search;
 	uint32_t array;            /* members that differ by their index only; 0 none */
@@ -134,6 +143,10 @@ uint32_t spec_nodes(const struct job_spec *s); /* sum of instances */
 uint32_t spec_ranks(const struct job_spec *s); /* world size */
 const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_rank);
 
+/* What is accepted and yet will hardly do what was meant: a metric to compare the members of a sweep by that
+ * nothing reads from their output. One sentence each; added to notes. */
+void spec_notes(const struct job_spec *s, struct strv *notes);
+
 /* Members of a sweep or an array; 0: it is one job. */
 uint32_t spec_members(const struct job_spec *s);
 /* job.json of one member of job `job`: spec is the text that s was read from. Malloc'ed. */
@@ -148,6 +161,9 @@ struct spec_key {
 	const char *dflt; /* as JSON or in words; "" = must be given */
 };
 const struct spec_key *spec_keys(size_t *n);
+/* What an unknown key of the object with that prefix ("" the document, "resources") was meant to be: a key of
+ * it, or the path of one elsewhere; NULL nothing is like it. */
+const char *spec_key_meant(const char *prefix, const char *key);
 const char *spec_launcher_name(enum spec_launcher l);
 /* "a", "a/b": names parted by slashes, at most 4; with_user: a last "@name" may follow, or stand alone never.
  */

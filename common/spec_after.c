@@ -1,13 +1,16 @@
 /*
- * spec_after: the jobs that a job waits for: "after": [17, "afterok:17", "afterany:18", "after:19"]. The
- * words are those that users of batch systems know; a number alone, or as a string, means afterok.
+ * spec_after: jobs that a specification names, and those that it waits for: "after": [17, "afterok:17",
+ * "afterany:18.3", "after:19"]. The words are those that users of batch systems know; a number alone, or as a
+ * string, means afterok. 17.3 is the member 3 of the array 17: its own number is 17 + 1 + 3.
  */
 #include "common/spec_int.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/strutil.h"
+#include "common/xalloc.h"
 
 static const char *const names[] = {
     [SPEC_AFTER_ANY] = "afterany", [SPEC_AFTER_OK] = "afterok", [SPEC_AFTER_START] = "after"};
@@ -17,27 +20,55 @@ const char *spec_after_name(enum spec_after_kind k)
 	return names[k];
 }
 
-static int read_text(const char *s, struct spec_after *a)
+static void note_member(struct spec_parse *p, const char *where, uint64_t array, uint32_t index)
 {
-	const char *colon = strchr(s, ':');
-	size_t n = colon ? (size_t)(colon - s) : 0;
+	struct job_spec *s = &p->s;
+
+	s->member_refs = xreallocarray(s->member_refs, s->n_member_refs + 1, sizeof(*s->member_refs));
+	s->member_refs[s->n_member_refs++] = (struct spec_member_ref){xstrdup(where), array, index};
+}
+
+size_t spec_take_job(struct spec_parse *p, const char *where, const char *s, uint64_t *job)
+{
+	size_t n = strspn(s, "0123456789"), k = s[n] == '.' ? strspn(s + n + 1, "0123456789") : 0;
+	char text[48];
+	uint64_t array;
+	uint32_t index;
+
+	if (!n || n > 18 || s[0] == '0' || k > 9)
+		return 0;
+	snprintf(text, sizeof(text), "%.*s", (int)(n + (k ? k + 1 : 0)), s);
+	if (!k)
+		return str_parse_u64(text, job) == 0 ? n : 0;
+	if (str_parse_member(text, &array, &index) < 0)
+		return 0;
+	*job = array + 1 + index;
+	note_member(p, where, array, index);
+	return n + 1 + k;
+}
+
+static int read_text(struct spec_parse *p, const char *where, const char *s, struct spec_after *a)
+{
+	const char *colon = strchr(s, ':'), *ref = colon ? colon + 1 : s;
+	size_t n = colon ? (size_t)(colon - s) : 0, used;
+	int k = SPEC_AFTER_ANY;
 
 	a->kind = SPEC_AFTER_OK;
-	if (!colon)
-		return str_parse_u64(s, &a->job);
-	for (int k = SPEC_AFTER_ANY; k <= SPEC_AFTER_START; k++) {
-		if (strlen(names[k]) == n && strncmp(names[k], s, n) == 0) {
-			a->kind = (enum spec_after_kind)k;
-			return str_parse_u64(colon + 1, &a->job);
-		}
-	}
-	return -1;
+	while (colon && k <= SPEC_AFTER_START && (strlen(names[k]) != n || strncmp(names[k], s, n) != 0))
+		k++;
+	if (k > SPEC_AFTER_START)
+		return -1;
+	if (colon)
+		a->kind = (enum spec_after_kind)k;
+	used = spec_take_job(p, where, ref, &a->job);
+	return used && !ref[used] ? 0 : -1;
 }
 
 static void read_one(struct spec_parse *p, const char *where, const cJSON *v)
 {
 	static const char wanted[] =
-	    "a job's number, or afterok:ID (ended well), afterany:ID (ended), after:ID (started)";
+	    "a job's number, \"17.3\" for a member, or afterok:ID (ended well), afterany:ID (ended), after:ID "
+	    "(started)";
 	struct spec_after a = {0, SPEC_AFTER_OK};
 
 	if (cJSON_IsNumber(v)) {
@@ -50,7 +81,7 @@ static void read_one(struct spec_parse *p, const char *where, const cJSON *v)
 	} else if (!cJSON_IsString(v)) {
 		spec_wrong_type(p, where, wanted, v);
 		return;
-	} else if (read_text(v->valuestring, &a) < 0 || !a.job) {
+	} else if (read_text(p, where, v->valuestring, &a) < 0 || !a.job) {
 		spec_problem(p, where, "\"%.60s\": expected %s",
 		             spec_string(p, where, v, 60, 0) ? v->valuestring : "", wanted);
 		return;

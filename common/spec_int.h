@@ -126,6 +126,11 @@ void spec_v_ends(struct spec_parse *p, const struct spec_rule *r, const char *wh
 void spec_check_sweep(struct spec_parse *p); /* when all keys have been read */
 void spec_sweep_json(cJSON *obj, const struct job_spec *s);
 
+/* spec_after.c */
+/* The job that s begins with, "17" or "17.3" (of which a note is made): its bytes, 0 when it begins with
+ * none. */
+size_t spec_take_job(struct spec_parse *p, const char *where, const char *s, uint64_t *job);
+
 /* spec_part.c */
 void spec_v_types(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                   void *out);

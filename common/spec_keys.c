@@ -175,15 +175,74 @@ const struct spec_rule *spec_rule_find(const char *prefix, const char *key, stru
 	return NULL;
 }
 
-void spec_unknown_key(struct spec_parse *p, const char *prefix, const char *where, const char *key)
+/* Words that batch systems and clouds have for a key. */
+static const struct {
+	const char *word, *path;
+} others[] = {{"gpus", "resources.gpus_per_instance"},
+              {"gpu", "resources.gpus_per_instance"},
+              {"num_gpus", "resources.gpus_per_instance"},
+              {"gpus_per_node", "resources.gpus_per_instance"},
+              {"nodes", "resources.instances"},
+              {"nnodes", "resources.instances"},
+              {"num_nodes", "resources.instances"},
+              {"hosts", "resources.instances"},
+              {"instance_count", "resources.instances"},
+              {"ranks", "resources.ranks_per_instance"},
+              {"processes", "resources.ranks_per_instance"},
+              {"nproc_per_node", "resources.ranks_per_instance"},
+              {"ntasks_per_node", "resources.ranks_per_instance"},
+              {"ranks_per_node", "resources.ranks_per_instance"},
+              {"cpus", "resources.cpus_per_rank"},
+              {"cpu", "resources.cpus_per_rank"},
+              {"cpus_per_task", "resources.cpus_per_rank"},
+              {"mem", "resources.memory"},
+              {"ram", "resources.memory"},
+              {"type", "resources.instance_type"},
+              {"gpu_type", "resources.gpu_model"},
+              {"time", "limits.max_runtime_s"},
+              {"time_limit", "limits.max_runtime_s"},
+              {"timeout", "limits.max_runtime_s"},
+              {"walltime", "limits.max_runtime_s"},
+              {"max_run", "limits.max_runtime_s"},
+              {"max_wait", "limits.max_wait_s"},
+              {"partition", "queue"},
+              {"dependency", "after"},
+              {"depends_on", "after"},
+              {"cmd", "command"},
+              {"entrypoint", "command"},
+              {"args", "command"},
+              {"env", "environment"},
+              {"hparams", "hyperparameters"},
+              {"src", "source_dir"},
+              {"code", "source_dir"}};
+
+/* The key of the object with that prefix that another word means, or the whole path of one elsewhere. */
+static const char *other_word(const char *prefix, const char *key)
 {
-	const char *known[N_KEYS + 1], *near;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		const char *dot, *part, *own;
+
+		if (strcmp(others[i].word, key) != 0)
+			continue;
+		dot = strrchr(others[i].path, '.');
+		part = dot ? dot + 1 : others[i].path;
+		for (size_t k = 0; k < N_KEYS; k++) {
+			own = own_part(keys[k].path, prefix);
+			if (own && !strcmp(own, part))
+				return own;
+		}
+		return others[i].path;
+	}
+	return NULL;
+}
+
+const char *spec_key_meant(const char *prefix, const char *key)
+{
+	const char *known[N_KEYS + 1], *near = other_word(prefix, key);
 	size_t n = 0;
 
-	if (p->problems.n >= SPEC_MAX_PROBLEMS) { /* will only be counted: no search */
-		spec_problem(p, where, "unknown key");
-		return;
-	}
+	if (near)
+		return near;
 	for (size_t i = 0; i < N_KEYS; i++) {
 		const char *part = own_part(keys[i].path, prefix);
 
@@ -199,6 +258,18 @@ void spec_unknown_key(struct spec_parse *p, const char *prefix, const char *wher
 		if (!strcmp(dot ? dot + 1 : keys[i].path, key))
 			near = keys[i].path;
 	}
+	return near;
+}
+
+void spec_unknown_key(struct spec_parse *p, const char *prefix, const char *where, const char *key)
+{
+	const char *near;
+
+	if (p->problems.n >= SPEC_MAX_PROBLEMS) { /* will only be counted: no search */
+		spec_problem(p, where, "unknown key");
+		return;
+	}
+	near = spec_key_meant(prefix, key);
 	if (near)
 		spec_problem(p, where, "unknown key; did you mean \"%s\"?", near);
 	else

@@ -15,6 +15,7 @@
 
 #include "common/hash.h"
 #include "common/strutil.h"
+#include "common/xalloc.h"
 
 /* Index of the string v in the NULL-terminated list, or -1 with a problem added. */
 static int word_of(struct spec_parse *p, const char *where, const cJSON *v, const char *const *words)
@@ -402,14 +403,6 @@ static int begins(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Digits of a job's number at s; their count or 0. */
-static size_t job_number(const char *s)
-{
-	size_t n = strspn(s, "0123456789");
-
-	return n <= 18 && s[0] != '0' ? n : 0;
-}
-
 static void refuse_scheme(struct spec_parse *p, const char *where, const char *uri, const char *wanted)
 {
 	static const char *const later[] = {"s3://", "gs://", "hdfs://", "fsx://", NULL};
@@ -445,15 +438,20 @@ void spec_v_input_uri(struct spec_parse *p, const struct spec_rule *r, const cha
 			return;
 		}
 	} else if (begins(s, "job:")) {
-		size_t n = job_number(s + 4);
-		const char *part = s + 4 + n;
+		uint64_t job = 0;
+		const char *part = s + 4 + spec_take_job(p, where, s + 4, &job);
+		char *by_number;
 
-		if (!n || (strcmp(part, "/model") != 0 && strcmp(part, "/output") != 0 &&
-		           strcmp(part, "/checkpoint") != 0)) {
+		if (!job || (strcmp(part, "/model") != 0 && strcmp(part, "/output") != 0 &&
+		             strcmp(part, "/checkpoint") != 0)) {
 			spec_problem(p, where, "expected job:ID/model, job:ID/output or job:ID/checkpoint, got \"%.80s\"",
 			             s);
 			return;
 		}
+		by_number = xasprintf("job:%" PRIu64 "%s", job, part);
+		spec_set_text(out, r->offset, by_number);
+		free(by_number);
+		return;
 	} else {
 		refuse_scheme(p, where, s, "file:///PATH, http(s)://... or job:ID/model");
 		return;
@@ -573,6 +571,7 @@ void spec_v_resume(struct spec_parse *p, const struct spec_rule *r, const char *
                    void *out)
 {
 	const char *s = spec_string(p, where, v, (size_t)r->max, 0);
+	uint64_t job = 0;
 	size_t n;
 
 	(void)out;
@@ -587,7 +586,7 @@ void spec_v_resume(struct spec_parse *p, const struct spec_rule *r, const char *
 		refuse_scheme(p, where, s, "job:ID, job:ID@STEP or file:///PATH");
 		return;
 	}
-	n = job_number(s + 4);
+	n = spec_take_job(p, where, s + 4, &job);
 	if (n && s[4 + n] == '@') {
 		uint64_t step;
 
@@ -597,11 +596,13 @@ void spec_v_resume(struct spec_parse *p, const struct spec_rule *r, const char *
 		}
 		p->s.resume_step = (int64_t)step;
 	} else if (!n || s[4 + n]) {
-		spec_problem(p, where, "expected job:ID or job:ID@STEP, got \"%.80s\"", s);
+		spec_problem(p, where,
+		             "expected job:ID or job:ID@STEP, where ID is a number such as 17 or 17.3, got \"%.80s\"",
+		             s);
 		return;
 	}
 	free(p->s.resume_job);
-	p->s.resume_job = xstrndup(s, 4 + n);
+	p->s.resume_job = xasprintf("job:%" PRIu64, job);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------- */

@@ -153,24 +153,13 @@ void api_job_members(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* "17", "17.3", "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
-static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+/* "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
+static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
 	cleanup_free char *name = NULL;
-	uint64_t nth = 0, array;
-	struct job_row row;
-	uint32_t index;
+	uint64_t nth = 0;
 
-	memset(&row, 0, sizeof(row));
-	if (str_parse_u64(ref, job) == 0) {
-		int rc = store_job_get(io->reader, *job, &row, e);
-
-		job_row_fini(&row);
-		return rc;
-	}
-	if (str_parse_member(ref, &array, &index) == 0)
-		return store_member_id(io->reader, array, index, job, e);
 	if (tilde && str_parse_u64(tilde + 1, &nth) == 0 && nth <= 1000000)
 		name = xstrndup(ref, (size_t)(tilde - ref));
 	else
@@ -184,6 +173,42 @@ static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job
 	return store_job_by_name(io->reader, NULL, name, 0, job, e);
 }
 
+/* "NAME.3", "last.3": a member of the array that is called so. A job may have a name that ends so itself:
+ * then it is that one. e is left as it was when ref names no member. */
+static int resolve_member(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+{
+	const char *dot = strrchr(ref, '.');
+	cleanup_free char *name = dot && dot > ref ? xstrndup(ref, (size_t)(dot - ref)) : NULL;
+	uint64_t array, index;
+	struct err ignored;
+
+	if (!name || str_parse_u64(dot + 1, &index) < 0 || index > UINT32_MAX ||
+	    resolve_name(c, io, name, &array, &ignored) < 0)
+		return -1;
+	return store_member_id(io->reader, array, (uint32_t)index, job, e);
+}
+
+/* "17", "17.3", or a name of a job or a member. */
+static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+{
+	struct job_row row;
+	uint64_t array;
+	uint32_t index;
+
+	memset(&row, 0, sizeof(row));
+	if (str_parse_u64(ref, job) == 0) {
+		int rc = store_job_get(io->reader, *job, &row, e);
+
+		job_row_fini(&row);
+		return rc;
+	}
+	if (str_parse_member(ref, &array, &index) == 0)
+		return store_member_id(io->reader, array, index, job, e);
+	if (resolve_name(c, io, ref, job, e) == 0)
+		return 0;
+	return e->code == ERR_NOT_FOUND ? resolve_member(c, io, ref, job, e) : -1;
+}
+
 void api_jobs_resolve(struct call *c, struct io *io)
 {
 	const char *ref = query_str(c, "ref");
@@ -192,7 +217,8 @@ void api_jobs_resolve(struct call *c, struct io *io)
 	cJSON *o;
 
 	if (!ref || !*ref) {
-		call_problem(c, 400, NULL, "ref: missing; an id, a member (17.3), \"last\", a name or NAME~1");
+		call_problem(c, 400, NULL,
+		             "ref: missing; an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
 		return;
 	}
 	if (resolve(c, io, ref, &job, &e) < 0) {
@@ -209,6 +235,18 @@ void api_jobs_resolve(struct call *c, struct io *io)
 }
 
 /* ---- submitting ------------------------------------------------------------------------------- */
+
+/* Members of arrays that a specification names: the numbers behind the array's are theirs only if it has so
+ * many. */
+static int check_member_refs(struct io *io, const struct job_spec *s, struct err *e)
+{
+	uint64_t job;
+
+	for (size_t i = 0; i < s->n_member_refs; i++)
+		if (store_member_id(io->reader, s->member_refs[i].array, s->member_refs[i].index, &job, e) < 0)
+			return err_wrap(e, "%s", s->member_refs[i].where);
+	return 0;
+}
 
 /* Parsed specification and its text from "spec", which is the text itself or an object. */
 static int take_spec(const cJSON *spec, struct request *rq, struct err *e)
@@ -317,7 +355,8 @@ void api_jobs_submit(struct call *c, struct io *io)
 	if (!body)
 		return;
 	rq = server_request_new(c, REQ_SUBMIT, body);
-	if (check_submit(body, &e) < 0 || take_spec(cJSON_GetObjectItemCaseSensitive(body, "spec"), rq, &e) < 0) {
+	if (check_submit(body, &e) < 0 || take_spec(cJSON_GetObjectItemCaseSensitive(body, "spec"), rq, &e) < 0 ||
+	    check_member_refs(io, rq->spec, &e) < 0) {
 		request_free(rq);
 		call_fail(c, &e);
 		return;
@@ -496,21 +535,22 @@ static int clone_spec(const char *text, const cJSON *set, struct request *rq, st
 
 void api_job_clone(struct call *c, struct io *io)
 {
-	static const char *const known[] = {"set", "hold", NULL};
+	static const char *const known[] = {"set", "hold", "dry_run", NULL};
 	cJSON *body = route_body(c);
 	const cJSON *set = NULL;
 	struct request *rq;
 	struct job_row row;
 	struct err e;
-	int hold = 0;
+	int flag = 0;
 
 	if (!body)
 		return;
 	rq = server_request_new(c, REQ_CLONE, body);
 	memset(&row, 0, sizeof(row));
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_obj(body, "", "set", &set, &e) < 0 ||
-	    json_get_bool(body, "", "hold", &hold, &e) < 0 || store_job_get(io->reader, rq->job, &row, &e) < 0 ||
-	    clone_spec(row.spec, set, rq, &e) < 0) {
+	    json_get_bool(body, "", "hold", &flag, &e) < 0 || json_get_bool(body, "", "dry_run", &flag, &e) < 0 ||
+	    store_job_get(io->reader, rq->job, &row, &e) < 0 || clone_spec(row.spec, set, rq, &e) < 0 ||
+	    check_member_refs(io, rq->spec, &e) < 0) {
 		job_row_fini(&row);
 		request_free(rq);
 		call_fail(c, &e);

@@ -27,10 +27,12 @@ static const struct {
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
      "ranks:i? members:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? "
-     "expected_price_usd:n? max_price_usd:n? change:O<Change>?",
+     "expected_price_usd:n? max_price_usd:n? change:O<Change>? warnings:S?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
-     "expected_nodes: as believed now; max_price_usd: until its time limit"},
+     "expected_nodes: as believed now; max_price_usd: until its time limit; warnings: what is accepted and "
+     "yet "
+     "will hardly do what was meant"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
@@ -62,7 +64,7 @@ static const struct {
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
-    {"Clone", "set:o? hold:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
+    {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
      "possible_instances:i? expected_start:t? expected_whole:b? next:a? change:O<Change>?",

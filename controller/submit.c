@@ -204,6 +204,18 @@ static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
 	json_add_str(body, "max_runtime_from", s->max_runtime_s ? "specification" : "default");
 }
 
+static void add_warnings(const struct job_spec *s, cJSON *body)
+{
+	struct strv notes = {0};
+	cJSON *list;
+
+	spec_notes(s, &notes);
+	list = notes.n ? cJSON_AddArrayToObject(body, "warnings") : NULL;
+	for (size_t i = 0; i < notes.n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(notes.v[i]));
+	strv_fini(&notes);
+}
+
 static void create(struct core *c, struct request *rq, const struct asked *a)
 {
 	struct cjob *j = job_new(c, ++c->next_job_id);
@@ -236,6 +248,7 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 	if (members)
 		json_add_u64(answer, "members", members);
 	add_limit(c, rq->spec, answer);
+	add_warnings(rq->spec, answer);
 	hold_reply(c, rq, 201, answer);
 }
 
@@ -336,6 +349,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	         members ? "the first: " : "", when);
 	json_add_str(body, "text", text);
 	add_limit(c, rq->spec, body);
+	add_warnings(rq->spec, body);
 	hold_reply(c, rq, 200, body);
 }
 

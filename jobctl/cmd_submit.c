@@ -54,15 +54,11 @@ static int read_stdin(char **text, size_t *n, struct err *e)
 /* --after JOB or KIND:JOB, where JOB is written as everywhere; hearthd knows numbers only. */
 static int add_after(struct ctx *c, cJSON *j, const char *a)
 {
-	static const char *const kinds[] = {"after:", "afterok:", "afterany:"};
-	const char *kind = "afterok:", *ref = a;
+	char kind[AFTER_KIND_SIZE];
+	const char *ref;
 	uint64_t job;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strncmp(a, kinds[i], strlen(kinds[i]))) {
-			kind = kinds[i];
-			ref = a + strlen(kind);
-		}
-	}
+	if (spec_after_kind_of(a, kind, &ref, &c->err))
+		return -1;
 	if (ref_resolve(c, ref, &job))
 		return err_wrap(&c->err, "--after");
 	cJSON *list = cJSON_GetObjectItemCaseSensitive(j, "after");
@@ -70,7 +66,7 @@ static int add_after(struct ctx *c, cJSON *j, const char *a)
 		cJSON_DeleteItemFromObjectCaseSensitive(j, "after");
 		list = cJSON_AddArrayToObject(j, "after");
 	}
-	char *text = xasprintf("%s%llu", kind, (unsigned long long)job);
+	char *text = xasprintf("%s:%llu", kind, (unsigned long long)job);
 	cJSON_AddItemToArray(list, cJSON_CreateString(text));
 	free(text);
 	return 0;
@@ -215,9 +211,21 @@ static void note_launcher(const struct job_spec *s)
 	}
 }
 
+/* What is accepted and yet will hardly do what was meant. */
+static void say_warnings(const cJSON *answer)
+{
+	const cJSON *w;
+	cJSON_ArrayForEach (w, jget(answer, "warnings")) {
+		char *safe = print_safe(cJSON_IsString(w) ? w->valuestring : "");
+		fprintf(stderr, "Note: %s\n", safe);
+		free(safe);
+	}
+}
+
 /* Shows what a dry run answered. */
 static void show_dry_run(const cJSON *answer)
 {
+	say_warnings(answer);
 	printf("This job would be accepted.\n");
 	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
 	if (cJSON_IsString(text)) {
@@ -253,8 +261,10 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	if (!c->json && members > 0)
 		fprintf(stderr, "%.0f members: %lld.0 to %lld.%.0f; how they stand: jobctl show %lld\n", members,
 		        (long long)id, (long long)id, members - 1, (long long)id);
-	if (!c->json)
+	if (!c->json) {
+		say_warnings(answer);
 		say_limit(answer, stderr);
+	}
 	return after_submit(c, (uint64_t)id, members < 1);
 }
 
@@ -349,9 +359,30 @@ static int add_change(struct ctx *c, cJSON *set, const char *assignment)
 	return 0;
 }
 
+/* --after adds to what the copied job waits for, as it does for submit; --set after=[...] replaces that. */
+static int add_clone_afters(struct ctx *c, uint64_t job, cJSON *set)
+{
+	const char *a;
+	int rc = 0;
+	if (!args_has(&c->args, "after"))
+		return 0;
+	if (!jget(set, "after")) {
+		cJSON *from = ctx_job(c, job);
+		const cJSON *old = jget(jget(from, "spec"), "after");
+		if (cJSON_IsArray(old))
+			cJSON_AddItemToObject(set, "after", cJSON_Duplicate(old, 1));
+		rc = from ? 0 : -1;
+		cJSON_Delete(from);
+	}
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
+		rc = add_after(c, set, a);
+	return rc;
+}
+
 static int exec_clone(struct ctx *c)
 {
 	uint64_t job;
+	int dry = args_has(&c->args, "dry-run");
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
 	cJSON *body = cJSON_CreateObject(), *set = cJSON_AddObjectToObject(body, "set"), *answer = NULL;
@@ -359,17 +390,23 @@ static int exec_clone(struct ctx *c)
 	int rc = 0;
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
 		rc = add_change(c, set, a);
+	if (!rc)
+		rc = add_clone_afters(c, job, set);
 	if (name) {
 		cJSON_DeleteItemFromObjectCaseSensitive(set, "name");
 		cJSON_AddStringToObject(set, "name", name);
 	}
 	if (args_has(&c->args, "hold"))
 		cJSON_AddTrueToObject(body, "hold");
+	if (dry)
+		cJSON_AddTrueToObject(body, "dry_run");
 	char *path = xasprintf("/jobs/%llu/clone", (unsigned long long)job);
 	if (!rc)
 		rc = ctx_get(c, "POST", path, body, &answer);
-	if (!rc)
+	if (!rc && !dry)
 		rc = finish_submit(c, answer);
+	else if (!rc && !ctx_show_json(c, answer))
+		show_dry_run(answer);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	free(path);
@@ -390,6 +427,9 @@ static const struct arg_opt clone_opts[] = {
     {"set", 's', "KEY=VALUE", "change the specification (repeatable); KEY=null removes a key"},
     {"name", 0, "NAME", "another name"},
     {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
+    {"after", 0, "JOB",
+     "wait for that job, too, as with submit (repeatable); --set after=null waits for none"},
+    {"dry-run", 'n', NULL, "only say whether and how it would run"},
     {"follow", 'f', NULL, "show its log until it ends"},
     {"wait", 'w', NULL, "wait until it ends"},
     {NULL, 0, NULL, NULL}};

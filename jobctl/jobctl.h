@@ -75,8 +75,6 @@ struct job_ref {
  * other failure gives -1. */
 int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct job_ref **list, size_t *count);
 void ref_list_free(struct job_ref *list, size_t count);
-/* The same where each has to be there. *ids malloc'ed. */
-int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count);
 /* "17-20,23" -> parts; pure, for tests. Calls fn for each single reference; part is what it stands in. */
 typedef int (*ref_fn)(const char *ref, const char *part, void *arg);
 int ref_expand(const char *text, ref_fn fn, void *arg, struct err *e);
@@ -90,6 +88,10 @@ int spec_is_key(const char *key);
 int spec_check_key(const char *assignment, const cJSON *hps, struct err *e);
 /* The same, put into a specification; null removes the key. */
 int spec_set(cJSON *spec, const char *assignment, struct err *e);
+
+#define AFTER_KIND_SIZE 16
+/* "afterany:JOB" -> "afterany" and JOB; "JOB" -> "afterok". No job's name holds a colon. */
+int spec_after_kind_of(const char *text, char kind[AFTER_KIND_SIZE], const char **ref, struct err *e);
 
 /* Waits until the job has ended. 0: *status malloc'ed end state. deadline_us on the boot clock, 0 none. */
 int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status);

@@ -146,27 +146,26 @@ int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct jo
 	return 0;
 }
 
-int ref_resolve_all(struct ctx *c, const char *const *refs, size_t n, uint64_t **ids, size_t *count)
+int spec_after_kind_of(const char *text, char kind[AFTER_KIND_SIZE], const char **ref, struct err *e)
 {
-	struct job_ref *list;
-	size_t found;
-	if (ref_resolve_list(c, refs, n, &list, &found))
-		return -1;
-	uint64_t *all = xcalloc(found + 1, sizeof(*all));
-	int rc = 0;
-	for (size_t i = 0; !rc && i < found; i++) {
-		all[i] = list[i].id;
-		if (!list[i].id)
-			rc = ctx_fail(c, ERR_NOT_FOUND, "%s", list[i].why);
-	}
-	ref_list_free(list, found);
-	if (rc) {
-		free(all);
-		return -1;
-	}
-	*ids = all;
-	*count = found;
-	return 0;
+	static const char *const kinds[] = {"afterok", "afterany", "after", NULL};
+	const char *colon = strchr(text, ':'), *near = NULL;
+	*ref = colon ? colon + 1 : text;
+	char *word = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup("afterok");
+	int known = 0;
+	for (const char *const *k = kinds; *k; k++)
+		known |= !strcmp(*k, word);
+	if (known)
+		snprintf(kind, AFTER_KIND_SIZE, "%s", word);
+	else
+		near = str_nearest(word, kinds);
+	free(word);
+	if (known && **ref)
+		return 0;
+	return err_set(e, ERR_INVALID,
+	               "--after '%s': expected JOB or afterok:JOB (ended well), afterany:JOB (ended), after:JOB "
+	               "(started)%s%s%s",
+	               text, near ? "; did you mean " : "", near ? near : "", near ? ":JOB?" : "");
 }
 
 /* Keys that take text only: there "1" means the text, not the number. */
@@ -214,15 +213,25 @@ int spec_is_key(const char *key)
 	return 0;
 }
 
+/* A key deep inside of others is seldom meant, nor is one that differs in half of its letters ("seed" and
+ * "sweep"): a hyperparameter is. */
+static int is_near_enough(const char *word, const char *near)
+{
+	const char *one[] = {near, NULL};
+	if (strchr(near, '.'))
+		return !strncmp(near, "resources.", 10) || !strncmp(near, "limits.", 7);
+	return strlen(word) > 4 || strlen(word) >= strlen(near) || !str_nearest(word, one);
+}
+
 int spec_check_key(const char *assignment, const cJSON *hps, struct err *e)
 {
 	size_t n = strcspn(assignment, "=");
 	if (!assignment[n] || !n || spec_is_key(assignment))
 		return 0;
-	char names[KEYS_MAX][32], *key = xstrndup(assignment, n), *root = xstrndup(key, strcspn(key, ".="));
-	const char *list[KEYS_MAX + 1];
-	root_keys(names, list);
-	const char *near = str_nearest(root, list);
+	char *key = xstrndup(assignment, n), *root = xstrndup(key, strcspn(key, ".="));
+	const char *near = spec_key_meant("", root);
+	if (near && !is_near_enough(root, near))
+		near = NULL;
 	if (cJSON_GetObjectItemCaseSensitive(hps, key) || !near)
 		err_set(e, ERR_INVALID,
 		        "--set %s: a job has no key \"%s\"; a hyperparameter: --set hyperparameters.%s", assignment,

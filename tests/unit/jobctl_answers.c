@@ -22,7 +22,9 @@ static const char *const answers[] = {
     "1,"
     "\"outcome\":\"succeeded\",\"nodes\":[\"n1\",\"n2\"],\"phases\":[]}],\"metrics\":{\"loss\":{\"last\":0.5,"
     "\"min\":0.5,"
-    "\"max\":2,\"step\":40,\"count\":9}},\"artifacts\":[{\"kind\":\"model\",\"size_bytes\":10,\"files\":1}]}",
+    "\"max\":2,\"step\":40,\"count\":9}},\"artifacts\":[{\"kind\":\"model\",\"size_bytes\":10,\"files\":1},"
+    "{\"kind\":\"checkpoint\",\"size_bytes\":10,\"files\":1,\"removed_at\":\"2026-01-02T03:04:05Z\"}],"
+    "\"spec\":{\"after\":[\"after:3\"]}}",
     "GET /api/v1/jobs/8",
     "{\"id\":8,\"name\":\"b\",\"status\":\"failed\",\"reason\":\"rank 3 exited with "
     "1\",\"attempt_count\":1,\"metrics\":{}}",
@@ -91,7 +93,7 @@ static const char *const answers[] = {
     "POST /api/v1/jobs/9/stop",
     "{\"id\":9,\"status\":\"stopping\"}",
     "POST /api/v1/jobs/7/clone",
-    "{\"id\":18}",
+    "{\"id\":18,\"warnings\":[\"nobody reads loss\"]}",
     "POST /api/v1/nodes/n1/drain",
     "{\"name\":\"n1\"}",
     "POST /api/v1/tokens",

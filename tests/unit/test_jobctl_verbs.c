@@ -175,6 +175,7 @@ static void test_usage(void)
 	expect(NULL, "help frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
 	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x' is not a number");
+	expect(NULL, "logs 3 --list --tail 3", 2, "", "--list names all streams; --tail is for the lines of one");
 	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
 	expect(NULL, "logs 3 --grep a(b", 2, "", "at character 4");
 	expect(NULL, "logs 3 --offset --5", 2, "", "--offset '--5'");
@@ -242,6 +243,7 @@ static void test_reading(struct js *s)
 	finish(&r, start(js_url(s), "show 7", -1));
 	like(r.out, "a?[1m", "control characters of a name do not reach the terminal");
 	like(r.out, "jobctl get 7 model", "what it left, and how to get it");
+	ok(!strstr(r.out, "get 7 checkpoint") && strstr(r.out, "1 file, removed\n"), "and what is gone");
 	run_fini(&r);
 	finish(&r, start(js_url(s), "diff 7 8", -1));
 	like(r.out, "rank 3 exited with 1", "differences are shown");
@@ -261,7 +263,7 @@ static void test_json(struct js *s)
 	                                    "events 7",
 	                                    "metrics 7",
 	                                    "metrics 7 loss",
-	                                    "logs 7",
+	                                    "logs 7 --list",
 	                                    "nodes",
 	                                    "diff 7 8",
 	                                    "wait 7",
@@ -310,6 +312,10 @@ static void test_changing(struct js *s)
 	       "{\"set\":{\"hyperparameters.lr\":0.1,\"environment.N\":\"3\",\"name\":\"x\"}}",
 	       "changes go to the controller");
 	expect(s, "clone 7 --set x", 2, "", "expected KEY=VALUE");
+	expect(s, "clone 7 --dry-run --after last", 0, NULL, "Note: nobody reads loss");
+	is_str(last_of(s, "POST")->body, "{\"set\":{\"after\":[\"after:3\",\"afterok:7\"]},\"dry_run\":true}",
+	       "a dry run, and one more to wait for");
+	expect(s, "clone 7 --after what:7", 2, "", "--after 'what:7': expected JOB");
 	expect(s, "node drain n1 nope --reason r", 3, "node n1 takes no new jobs; those on it go on\n",
 	       "no such thing");
 	expect(s, "node rm n1", 4, "", "node n1 has 1 job");
@@ -338,6 +344,8 @@ static void test_waiting(struct js *s)
 	expect(s, "wait 8 --for step>9", 1, "8 failed\n", "ended before step 9 was passed");
 	expect(s, "wait 9 --timeout 1", 124, "", "job 9 is still running");
 	expect(s, "wait 404", 3, "", NULL);
+	expect(s, "wait 7 404 8", 3, "7 completed\n8 failed\n", "jobctl: there is no such thing\n");
+	expect(s, "wait 7,40-45", 3, "7 completed\n", "jobctl: 6 of the jobs 40-45 are not there\n");
 }
 
 /* ---- submit ---- */
@@ -536,6 +544,14 @@ static void test_follow(void)
 	     "from the start, of the newest attempt");
 	like(js_seen(s, 1)->uri, "offset=6&skip=0&follow=1&attempt=1",
 	     "then from the next byte of the same attempt");
+	js_stop(s);
+	struct story third = {0};
+	s = js_start(two_attempts, &third, NULL);
+	expect(s, "logs 5 -f --json --grep [rw]", 0,
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":4,\"text\":\"two\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":8,\"text\":\"three\"}\n"
+	       "{\"attempt\":2,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"four\"}\n",
+	       "[hearth: attempt 2]\njob 5 completed\n");
 	js_stop(s);
 	struct story again = {0};
 	s = js_start(two_attempts, &again, NULL);

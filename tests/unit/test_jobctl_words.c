@@ -12,6 +12,7 @@
 #include "jobctl/grep.h"
 #include "jobctl/ignore.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/loglines.h"
 #include "jobctl/print.h"
 #include "jobctl/progress.h"
 #include "jobctl/when.h"
@@ -165,6 +166,103 @@ static void test_set(void)
 	set_is("{}", "=x", NULL);
 	set_is("{}", "resources.=1", NULL);
 	set_is("[]", "a=1", NULL);
+}
+
+static void key_is(const char *assignment, const char *hps, const char *said)
+{
+	struct err e = {0};
+	cJSON *j = hps ? json_parse(hps, strlen(hps), NULL) : NULL;
+	int rc = spec_check_key(assignment, j, &e);
+	ok(said ? rc < 0 && strstr(e.text, said) : !rc, "%s: %s", assignment, said ? said : "is one");
+	if (rc)
+		tap_diag("said: %s", e.text);
+	cJSON_Delete(j);
+}
+
+static void test_keys(void)
+{
+	key_is("priority=3", NULL, NULL);
+	key_is("resources.gpus=2", NULL,
+	       NULL); /* the object is there: what is wrong in it the whole check says */
+	key_is("gpus_per_instance=2", NULL, "did you mean \"resources.gpus_per_instance\"?");
+	key_is("gpus=2", NULL, "did you mean \"resources.gpus_per_instance\"?");
+	key_is("nodes=2", NULL, "did you mean \"resources.instances\"?");
+	key_is("prioriti=2", NULL, "did you mean \"priority\"?");
+	key_is("lr=2", NULL, "a hyperparameter: --set hyperparameters.lr=2");
+	key_is("seed=2", NULL, "--set hyperparameters.seed=2");
+	key_is("nodes=2", "{\"nodes\": 1}", "--set hyperparameters.nodes=2");
+}
+
+static void after_is(const char *text, const char *kind, const char *ref)
+{
+	char got[AFTER_KIND_SIZE] = "";
+	const char *rest = "";
+	struct err e = {0};
+	int rc = spec_after_kind_of(text, got, &rest, &e);
+	ok(kind ? !rc && !strcmp(got, kind) && !strcmp(rest, ref) : rc < 0 && strstr(e.text, ref), "--after %s",
+	   text);
+}
+
+static void test_after(void)
+{
+	after_is("17", "afterok", "17");
+	after_is("grid.3", "afterok", "grid.3");
+	after_is("afterany:last~1", "afterany", "last~1");
+	after_is("after:17.3", "after", "17.3");
+	after_is("what:2", NULL, "--after 'what:2': expected JOB or afterok:JOB");
+	after_is("afterall:2", NULL, "did you mean afterany:JOB?");
+	after_is("after:", NULL, "expected JOB");
+}
+
+/* ---- a log as JSON ---- */
+
+static void test_loglines(void)
+{
+	char *text = NULL;
+	size_t n;
+	struct err e;
+	FILE *f = open_memstream(&text, &n);
+	struct loglines *l = loglines_create(f, NULL);
+	loglines_feed(l, 1, "rank-0", 0, "on", 2);
+	loglines_feed(l, 1, "rank-0", 2, "e\n\ntwo \xff\nha", 11);
+	loglines_lost(l, 1, "rank-0", 40, 28);
+	loglines_feed(l, 1, "rank-0", 40, "end", 3);
+	loglines_end(l);
+	loglines_end(l);
+	loglines_feed(l, 2, "mpirun", 0, "x\n", 2);
+	loglines_destroy(l);
+	fflush(f);
+	is_str(text,
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"one\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":4,\"text\":\"\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":5,\"text\":\"two \xef\xbf\xbd\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":11,\"text\":\"ha\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":40,\"lost\":28}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":40,\"text\":\"end\"}\n"
+	       "{\"attempt\":2,\"stream\":\"mpirun\",\"offset\":0,\"text\":\"x\"}\n",
+	       "an object a line, each with its place");
+	fclose(f);
+	free(text);
+
+	f = open_memstream(&text, &n);
+	struct grep *g = grep_create("^b", f, &e);
+	l = loglines_create(f, g);
+	char *longer = xmalloc(LOGLINES_MAX + 10);
+	memset(longer, 'b', LOGLINES_MAX + 10);
+	longer[LOGLINES_MAX + 9] = '\n';
+	loglines_feed(l, 1, "rank-0", 0, "a\nb\n", 4);
+	loglines_feed(l, 1, "rank-0", 4, longer, LOGLINES_MAX + 10);
+	loglines_feed(l, 1, "rank-0", LOGLINES_MAX + 14, "b2\n", 3);
+	loglines_destroy(l);
+	grep_destroy(g);
+	fflush(f);
+	ok(strstr(text, "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":2,\"text\":\"b\"}\n") == text,
+	   "only lines that match");
+	like(text, "bb\",\"cut\":true}\n", "what is left out of a long line is said");
+	like(text, "\"offset\":1048590,\"text\":\"b2\"}\n", "and the next one stands where it stands");
+	fclose(f);
+	free(longer);
+	free(text);
 }
 
 /* ---- ignore ---- */
@@ -457,6 +555,9 @@ int main(void)
 	test_many_args();
 	test_refs();
 	test_set();
+	test_keys();
+	test_after();
+	test_loglines();
 	test_ignore();
 	test_ignore_file();
 	test_table();

@@ -208,6 +208,41 @@ static void test_refused(void)
 	}
 }
 
+static void note_is(const char *members, const char *part)
+{
+	struct job_spec *s = good(members);
+	struct strv notes = {0};
+
+	spec_notes(s, &notes);
+	ok(part ? notes.n == 1 && strstr(notes.v[0], part) : !notes.n, "%s: %s", members,
+	   part ? part : "nothing");
+	if (notes.n)
+		tap_diag("said: %s", notes.v[0]);
+	strv_fini(&notes);
+	spec_destroy(s);
+}
+
+/* What is compared has to be read from somewhere. */
+static void test_notes(void)
+{
+#define SWEEP       "\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"metric\": \"loss\""
+#define HALVING     ", \"halving\": {\"min_step\": 1}}"
+#define READS(name) "{\"name\": \"" name "\", \"regex\": \"(x)\"}"
+	note_is(SWEEP HALVING ", \"metrics\": [" READS("loss") "," READS("step") "]", NULL);
+	note_is(
+	    SWEEP HALVING ", \"metrics\": [" READS("los") "," READS("step") "]",
+	    "is called \"loss\" (did you mean \"los\"?); there are los, step: unless the program reports it by "
+	    "itself (hearth.log), no member is ever stopped");
+	note_is(SWEEP HALVING, "no pattern under \"metrics\" is called \"loss\": unless");
+	note_is(SWEEP HALVING ", \"metrics\": [" READS("loss") "]",
+	        "search.halving: no pattern under \"metrics\" is "
+	        "called \"step\"");
+	note_is(SWEEP "}, \"metrics\": [" READS("acc") "]", "the members are not compared");
+	note_is(SWEEP "}", NULL);
+	note_is("\"sweep\": {\"lr\": [1, 2]}", NULL);
+	note_is("\"name\": \"one\"", NULL);
+}
+
 static char *normalized(const struct job_spec *s)
 {
 	cJSON *o = spec_to_json(s);
@@ -288,5 +323,6 @@ int main(void)
 	test_refused();
 	test_back();
 	test_member();
+	test_notes();
 	return tap_done();
 }

@@ -1,0 +1,74 @@
+#!/bin/bash
+# What jobctl and hearthd say to each other and to people where a word is odd, on a local cluster: members of sweeps by name and in
+# specifications, clones that only ask, notes about metrics that nothing reads, logs as JSON, what is gone.
+. "$HEARTH_TOP_SRCDIR/tests/lib/tap.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/local.sh"
+command -v jq >/dev/null || skip_all "jq is missing"
+
+local_home
+local_up --fake-gpus 2 || bail "no local cluster: $ERR"
+
+spec() { # FILE JQ-PROGRAM: a small job, changed
+	jq -n '{name: "t", command: ["true"], launcher: "direct"} | '"${2:-.}" >"$1"
+}
+
+# --- a sweep whose metric nobody reads --------------------------------------------------------------------------
+spec grid.json '.name = "grid" | .command = ["sh", "-c", "echo $SM_HP_X >$SM_MODEL_DIR/x; echo step=1 los=$SM_HP_X; echo step=2 los=$SM_HP_X"]
+	| .sweep.x = {from: 1, to: 3} | .search = {metric: "loss", halving: {min_step: 50}}
+	| .metrics = [{name: "los", regex: "los=([0-9.]+)"}, {name: "step", regex: "step=([0-9]+)"}]'
+rc 0 'Note: search.metric: no pattern under "metrics" is called "loss" \(did you mean "los"\?\)' "a dry run says that the metric is read by nothing" submit grid.json --dry-run
+is "$("$jobctl" submit grid.json --dry-run --json | jq '.warnings | length')" 1 "as JSON, too"
+rc 0 'Note: search.metric' "and so does a submit" submit grid.json
+grid=$OUT
+grid=${grid%%[!0-9]*}
+is "$("$jobctl" submit grid.json --set search.metric=los --json 2>/dev/null | jq '.warnings')" null "one that is read is not spoken of"
+rc 0 "^$grid completed" "it runs" wait "$grid" --timeout 60
+
+# --- its members by name, and in specifications ------------------------------------------------------------------
+rc 0 "^$((grid + 2)) completed|^$grid.1 completed" "a member by the name of the whole" wait "grid~1.1" --timeout 60
+is "$("$jobctl" show "$grid.1" --json | jq -r .ref)" "$("$jobctl" show "grid~1.1" --json | jq -r .ref)" "is the one of its number"
+rc 3 "job [0-9]+ has 3 members" "one that there is not: 3" show grid.7
+rc 3 "no job named nothing.3" "nor one of what is called otherwise" show nothing.3
+spec dotted.json '.name = "grid.2"'
+rc 0 "" "a job whose own name ends so" submit dotted.json --wait
+is "$("$jobctl" show grid.2 --json | jq -r .name)" grid.2 "is meant by that name"
+spec next.json '.after = ["afterok:'"$grid"'.1"] | .inputs.base.uri = "job:'"$grid"'.2/model" | .command = ["sh", "-c", "cat $SM_CHANNEL_BASE/x"]'
+rc 0 "" "a job that waits for a member, and takes what it left" submit next.json --wait
+is "$("$jobctl" logs last)" 3 "has it"
+spec far.json '.after = ["'"$grid"'.9"]'
+rc 3 "after\[0\]: job $grid has 3 members" "a member that there is not is refused" submit far.json
+spec far.json '.resume_from = "job:'"$grid"'.9"'
+rc 3 "resume_from: job $grid has 3 members" "as a checkpoint, too" submit far.json
+
+# --- clones that only ask, and that wait --------------------------------------------------------------------------
+before=$("$jobctl" ls --json | jq '.jobs | length')
+rc 0 "would be accepted" "clone --dry-run" clone "$grid" --dry-run
+is "$("$jobctl" ls --json | jq '.jobs | length')" "$before" "makes no job"
+spec slow.json '.command = ["sleep", "600"] | .name = "slow"'
+slow=$("$jobctl" submit slow.json 2>/dev/null)
+rc 0 "it would wait for job $slow to end$" "clone --after, asked only" clone last~1 --dry-run --after "afterany:$slow"
+clone=$("$jobctl" clone "$(("$slow" - 1))" --after "afterany:slow" 2>/dev/null)
+is "$("$jobctl" show "$clone" --json | jq -c .spec.after)" "[\"afterok:$grid.1\",\"afterany:$slow\"]" "a clone waits for that job, too"
+rc 2 "expected JOB or afterok:JOB" "a kind that is none" clone last --after "what:$slow"
+rc 2 "expected JOB or afterok:JOB" "of submit, too" submit slow.json --after "what:$slow"
+"$jobctl" stop "$slow" "$clone" --grace 1 >/dev/null
+
+# --- waiting for some that are not there --------------------------------------------------------------------------
+rc 3 "no job named nobody" "wait: a name that is none is said, the others are waited for" wait "$grid,nobody,$slow,99999"
+is "$(sort <<<"$OUT" | paste -sd, -)" "$grid completed,$slow stopped" "each of them"
+like "$ERR" "no job 99999" "a number, too"
+
+# --- a log as JSON -----------------------------------------------------------------------------------------------
+is "$("$jobctl" logs "$grid.1" --json --tail 1 | jq -c '[.attempt, .stream, .text]')" '[1,"rank-0","step=2 los=2"]' "lines of a log as JSON"
+is "$("$jobctl" logs "$grid.1" -f --json --grep step=2 2>/dev/null | jq -r .text)" "step=2 los=2" "followed and searched"
+is "$("$jobctl" logs "$grid.1" --json --stream setup -N 1 2>/dev/null | jq -rs 'map(.stream) | unique | join(" ")')" "$("$jobctl" logs "$grid.1" --stream setup -N 1 2>/dev/null | grep -q . && echo setup-algo-1)" "a stream by its own name"
+is "$("$jobctl" logs "$grid.1" --list --json | jq -r '[.streams[].stream] | index("rank-0") != null')" true "the streams where they are asked for"
+rc 2 "is for the lines of one" "not both" logs "$grid.1" --list --tail 3
+
+# --- what is gone -------------------------------------------------------------------------------------------------
+rc 0 "jobctl get $grid.1 model|jobctl get $((grid + 2)) model" "what a job left is offered" show "$grid.1"
+"$jobctl" rm "$grid.1" >/dev/null
+rc 0 "^model +.*, removed$" "once it is removed that is said" show "$grid.1"
+unlike "$OUT" "jobctl get" "and nothing offered"
+
+done_testing
