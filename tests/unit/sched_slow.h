@@ -1,0 +1,121 @@
+/*
+ * sched_slow: the live policy once more, slow and obvious, from docs/spec/05-scheduler.md: priority, quota
+ * before borrowing, fair share, age; a place kept for the first that does not fit, others pass it when they
+ * are not in its way; reservations of nodes; dependencies. It remembers as little as the rules allow: what is
+ * free is summed up anew from what jobs hold, a placement is looked for by trying all, a place in time by
+ * looking at each time. test_sched_live.c compares each decision of the library with it.
+ *
+ * What it shares with the library: the figures of use (sched_usage, which the test compares with a sum over
+ * all that was ever held), since shares that differ only by rounding order jobs.
+ */
+#ifndef HEARTH_TESTS_SCHED_SLOW_H
+#define HEARTH_TESTS_SCHED_SLOW_H
+
+#include "scheduler/sched.h"
+
+#define SLOW_NODES    6
+#define SLOW_GPUS     4
+#define SLOW_SLOTS    8
+#define SLOW_JOBS     700
+#define SLOW_SHAPES   10
+#define SLOW_ACCOUNTS 10
+#define SLOW_LANES    (SLOW_SHAPES * SLOW_ACCOUNTS)
+#define SLOW_BOOKS    4
+#define SLOW_LEVELS   3 /* priorities 0.. */
+#define SLOW_NEVER    UINT64_MAX
+
+struct slow_book {
+	uint64_t id, from_s, to_s;
+	int account; /* -1: nobody's */
+};
+struct slow_node { /* its id is its index + 1 */
+	int known, usable, type, at_switch, labelled;
+	unsigned gpus, slots, memory, doubt, price;
+	struct slow_book books[SLOW_BOOKS];
+	int n_books;
+};
+struct slow_shape { /* what a job asks for; no two are equal */
+	struct sched_group g[2];
+	unsigned n_groups, instances, gpus, memory;
+	int types[2], n_types, exclusive, needs_label, avoid; /* avoid: node or -1 */
+	enum sched_span span;
+	uint64_t limit_s;
+};
+struct slow_hold {
+	int node;
+	unsigned group, gpu_mask, slot_mask;
+};
+enum slow_state {
+	SLOW_NONE,
+	SLOW_WAITS,
+	SLOW_HELD, /* by what it waits for */
+	SLOW_RUNS,
+	SLOW_EMPTY, /* it ran, and has given back all */
+	SLOW_KNOWN, /* others wait for it */
+	SLOW_OVER
+};
+struct slow_dep {
+	unsigned on;
+	enum sched_after kind;
+	int state;         /* 0 none, 1 open, 2 met, 3 never */
+	uint64_t sequence; /* in which they were asked for */
+};
+struct slow_job { /* its id is its index; 0 unused */
+	enum slow_state state;
+	int64_t priority;
+	uint64_t order, submit_s, max_wait_s, start_s, saved_s, restart_s;
+	int shape, account, firm;
+	struct slow_hold holds[SLOW_NODES];
+	unsigned n_holds;
+	struct slow_dep after[2];
+};
+struct slow_account {
+	const char *path;
+	int parent;
+	double weight, use; /* use: set by the test before each decision */
+	unsigned quota;
+	int borrow, closed;
+};
+
+struct slow {
+	struct slow_node nodes[SLOW_NODES];
+	struct slow_shape shapes[SLOW_SHAPES];
+	struct slow_job jobs[SLOW_JOBS];
+	struct slow_account accounts[SLOW_ACCOUNTS];
+	unsigned n_jobs; /* ids that were given */
+	int switch_no[3], n_switches;
+	uint64_t now_s, sequence;
+	/* A walk lasts until time passes or something becomes free. */
+	uint64_t freed, walk_freed, walk_now_s;
+	int stale; /* nothing changed since nobody could start */
+	unsigned head, first[SLOW_LEVELS];
+	uint64_t shadow_s;
+	int crowds[SLOW_SHAPES]; /* in the way of the head, in this walk */
+	/* Only a reservation keeps that kind of that account out: as of `freed`, until that time. */
+	uint64_t booked_freed[SLOW_LANES], booked_until_s[SLOW_LANES];
+	int active[SLOW_LANES], n_active; /* kinds in which a job waits, as they came */
+};
+
+/* What happened. */
+void slow_waits(struct slow *w, unsigned id); /* the job is to be SLOW_WAITS from now on */
+void slow_stops_waiting(struct slow *w, unsigned id, enum slow_state now);
+void slow_lane_left(struct slow *w, int shape, int account); /* after a job of that kind is gone */
+void slow_gives_back(struct slow *w, unsigned id, unsigned hold);
+void slow_freed(struct slow *w);
+void slow_node_gone(struct slow *w,
+                    int node); /* bookings go with it, unless somebody holds something there */
+
+/* The next that starts, and the group that each node takes (-1 none). 0: nobody. */
+unsigned slow_step(struct slow *w, int place[SLOW_NODES]);
+/* Of that id; what a decision gave it is in its holds already. */
+void slow_started(struct slow *w, unsigned id);
+
+/* 0 may hold so many more, 1 by borrowing, 2 not. */
+int slow_full(const struct slow *w, int account, unsigned gpus);
+unsigned slow_held(const struct slow *w, int account);
+int slow_below(const struct slow *w, int account, int top);
+/* Would it fit now if those were gone? Reservations are not looked at. */
+int slow_fits_without(const struct slow *w, unsigned id, const unsigned *gone, size_t n);
+const char *slow_doubt(void); /* the slow one contradicted itself; NULL no */
+
+#endif
