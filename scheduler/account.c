@@ -215,7 +215,7 @@ int account_full(const struct account *a, uint64_t gpus)
 	for (; a; a = a->parent) {
 		if (a->closed)
 			return 2;
-		if (!a->quota || a->gpus + gpus <= a->quota)
+		if (!a->quota || !gpus || a->gpus + gpus <= a->quota) /* without GPUs: no quota, be it exceeded */
 			continue;
 		if (!a->borrow)
 			return 2;

@@ -258,7 +258,7 @@ void sim_admin_placed(const struct event_row *ev)
 	for (int i = 0; j->act && i < KEEPS; i++)
 		check_keep(ev, j, cJSON_GetObjectItemCaseSensitive(d, "nodes"), i);
 	cJSON_Delete(d);
-	for (int i = 0; i < QUEUES; i++)
+	for (int i = 0; j->r.gpus && i < QUEUES; i++) /* one without GPUs starts in a queue over its quota, too */
 		if (strcmp(queues[i], j->r.queue) == 0)
 			check_quota(i);
 	check_members(j);
