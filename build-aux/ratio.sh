@@ -23,7 +23,7 @@ part() { # NAME "CODE..." "TESTS..."
 part store "store/*.c store/*.h" \
 	"tests/unit/test_store*.c tests/unit/test_codec.c tests/unit/storekit.* tests/unit/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
 part events "controller/event.? controller/rec.? controller/states.? controller/replay*.?" \
-	"tests/unit/test_core_events.c tests/unit/test_core_life.c tests/unit/test_core_ends.c tests/unit/test_core_store.c"
+	"tests/unit/test_event.c tests/unit/test_replay.c tests/unit/test_core_events.c tests/unit/test_core_life.c tests/unit/test_core_ends.c tests/unit/test_core_store.c"
 part wire "common/wire*.? common/buf.? common/peer*.?" \
 	"tests/unit/test_wire.c tests/unit/test_buf.c tests/unit/test_peer*.c tests/unit/peer_ends.* tests/fuzz/fuzz_wire.c"
 part shim "shim/*.c shim/*.h" "tests/unit/test_shim*.c tests/unit/shim_victim.c tests/lib/shimlab.* tests/fuzz/fuzz_state.c"

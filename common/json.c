@@ -406,6 +406,21 @@ char *json_text(const cJSON *v)
 	return print(v, 0);
 }
 
+uint64_t json_whole(const cJSON *obj, const char *key, uint64_t def)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= EXACT_MAX ? (uint64_t)v->valuedouble
+	                                                                               : def;
+}
+
+const char *json_str_or(const cJSON *obj, const char *key, const char *def)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(obj, key));
+
+	return s ? s : def;
+}
+
 char *json_join(const cJSON *list, const char *between)
 {
 	char *text = xstrdup("");

@@ -36,6 +36,11 @@ int json_get_arr(const cJSON *obj, const char *path, const char *key, const cJSO
 /* Fails on the first key not in the NULL-terminated list, naming the nearest known one. */
 int json_check_keys(const cJSON *obj, const char *path, const char *const *known, struct err *e);
 
+/* What the program wrote itself and reads back (events, rows): no errors, a default instead of what is
+ * missing or is something else. json_whole: a number from 0 to 2^53, def otherwise; obj may be NULL. */
+uint64_t json_whole(const cJSON *obj, const char *key, uint64_t def);
+const char *json_str_or(const cJSON *obj, const char *key, const char *def);
+
 /* Building. */
 void json_add_time(cJSON *obj, const char *key, uint64_t real_us); /* 0 -> null */
 void json_add_u64(cJSON *obj, const char *key, uint64_t v);        /* exact up to 2^53, else as text */

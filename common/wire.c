@@ -635,9 +635,12 @@ const char *wire_text(uint16_t type, const void *msg, char *out, size_t out_size
 	for (size_t i = 0; m && i < m->n_fields; i++) {
 		char text[256];
 
+		if (field_text(msg, &m->fields[i], text, sizeof(text)) <= 0)
+			continue;
 		used = strlen(out);
-		if (field_text(msg, &m->fields[i], text, sizeof(text)) > 0 && used + strlen(text) < out_size)
-			memcpy(out + used, text, strlen(text) + 1);
+		if (used + strlen(text) >= out_size)
+			break;
+		memcpy(out + used, text, strlen(text) + 1);
 	}
 	return out;
 }

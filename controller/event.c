@@ -3,6 +3,7 @@
  * refuses, or changes all.
  */
 #include "controller/event.h"
+#include "common/json.h"
 #include "common/xalloc.h"
 #include <math.h>
 #include <stdio.h>
@@ -49,11 +50,17 @@ static const char *str(const struct ctx *c, const char *key)
 	return cJSON_GetStringValue(item(c, key));
 }
 
+/* A number that no event of ours has counts as missing: an event in a damaged store is read, too. */
 static int64_t num(const struct ctx *c, const char *key, int64_t def)
 {
 	const cJSON *v = item(c, key);
 
-	return cJSON_IsNumber(v) ? (int64_t)v->valuedouble : def;
+	return cJSON_IsNumber(v) && fabs(v->valuedouble) < 0x1p53 ? (int64_t)v->valuedouble : def;
+}
+
+static uint64_t whole(const struct ctx *c, const char *key, uint64_t def)
+{
+	return json_whole(c->d, key, def);
 }
 
 static int move_job(struct ctx *c, enum job_status to)
@@ -120,10 +127,10 @@ static int apply_submitted(struct ctx *c)
 	rec_set(&r->spec_sha256, str(c, "spec_sha256"));
 	rec_set(&r->reason, str(c, "reason"));
 	r->priority = num(c, "priority", 0);
-	r->nodes = (uint32_t)num(c, "nodes", 0);
-	r->gpus = (uint32_t)num(c, "gpus", 0);
-	r->array = (uint64_t)num(c, "array", 0);
-	r->members = (uint32_t)num(c, "members", 0);
+	r->nodes = (uint32_t)whole(c, "nodes", 0);
+	r->gpus = (uint32_t)whole(c, "gpus", 0);
+	r->array = whole(c, "array", 0);
+	r->members = (uint32_t)whole(c, "members", 0);
 	r->status = (enum job_status)status;
 	r->created_us = c->at_us;
 	r->queued_us = status == JOB_QUEUED ? c->at_us : 0;
@@ -155,8 +162,8 @@ static int apply_changed(struct ctx *c)
 	struct job_rec *r = c->r;
 
 	r->priority = num(c, "priority", r->priority);
-	r->pinned = (uint8_t)num(c, "pinned", r->pinned);
-	r->max_runtime_s = (uint64_t)num(c, "max_runtime_s", (int64_t)r->max_runtime_s);
+	r->pinned = (uint8_t)whole(c, "pinned", r->pinned);
+	r->max_runtime_s = whole(c, "max_runtime_s", r->max_runtime_s);
 	if (str(c, "queue"))
 		rec_set(&r->queue, str(c, "queue"));
 	if (str(c, "notes"))
@@ -277,7 +284,7 @@ static int apply_placed(struct ctx *c)
 
 	if (move_job(c, JOB_STARTING) < 0)
 		return -1;
-	if (c->attempt != r->attempts + 1 || (uint64_t)num(c, "epoch", 0) <= r->epoch)
+	if (c->attempt != r->attempts + 1 || whole(c, "epoch", 0) <= r->epoch)
 		return err_set(c->e, ERR_INTERNAL, "placed: attempt %u does not follow %u", c->attempt, r->attempts);
 	a = xcalloc(1, sizeof *a);
 	if (rec_places_parse(a, item(c, "nodes"), c->e) < 0) {
@@ -285,17 +292,17 @@ static int apply_placed(struct ctx *c)
 		return -1;
 	}
 	a->number = c->attempt;
-	a->epoch = (uint64_t)num(c, "epoch", 0);
+	a->epoch = whole(c, "epoch", 0);
 	a->state = ATT_PREPARING;
 	a->exit_code = a->signal = -1;
 	a->started_us = c->at_us;
-	a->master_port = (uint32_t)num(c, "master_port", 0);
+	a->master_port = (uint32_t)whole(c, "master_port", 0);
 	a->resumed_from_step = num(c, "resumed_from_step", -1);
 	rec_set(&a->resumed_from, str(c, "resumed_from"));
 	rec_set(&a->cause, str(c, "cause"));
 	rec_set(&a->launch_id, str(c, "launch_id"));
 	rec_set(&a->account, str(c, "account"));
-	a->price_uusd = (uint64_t)num(c, "price_uusd", 0);
+	a->price_uusd = whole(c, "price_uusd", 0);
 	a->phases[PHASE_QUEUED] = (struct phase_rec){r->queued_us, c->at_us};
 	phase_open(a, PHASE_PROVISIONING, c->at_us);
 	attempt_rec_free(r->att);
@@ -349,7 +356,7 @@ static int apply_place(struct ctx *c)
 		p->culprit = !!cJSON_IsTrue(item(c, "culprit"));
 	}
 	if (to == PLACE_LOST) {
-		p->silent_us = (uint64_t)num(c, "silent_us", 0);
+		p->silent_us = whole(c, "silent_us", 0);
 		p->unconfirmed = !!cJSON_IsTrue(item(c, "unconfirmed"));
 	}
 	if (to == PLACE_PREPARING && a->state == ATT_PREPARING && !a->phases[PHASE_PROVISIONING].ended_us) {
@@ -427,9 +434,9 @@ static int apply_rank(struct ctx *c)
 		               state_name(STATE_RANK, (int)k->state), state_name(STATE_RANK, (int)to));
 	k->state = to;
 	k->dirty = 1;
-	k->pid = (uint32_t)num(c, "pid", k->pid);
-	k->started_us = (uint64_t)num(c, "started_us", (int64_t)k->started_us);
-	k->ended_us = (uint64_t)num(c, "ended_us", (int64_t)k->ended_us);
+	k->pid = (uint32_t)whole(c, "pid", k->pid);
+	k->started_us = whole(c, "started_us", k->started_us);
+	k->ended_us = whole(c, "ended_us", k->ended_us);
 	k->exit_code = (int32_t)num(c, "exit_code", -1);
 	k->signal = (int32_t)num(c, "signal", -1);
 	k->oom = !!cJSON_IsTrue(item(c, "oom"));

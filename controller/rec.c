@@ -241,17 +241,14 @@ void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out)
 
 static uint64_t run_max_runtime(const char *run)
 {
-	uint64_t out = 0;
+	uint64_t out;
 	cJSON *o;
-	const cJSON *v;
 
 	/* Looked for as text first: hardly any job has it, and start reads a million of them. */
 	if (!run || !strstr(run, "\"max_runtime_s\""))
 		return 0;
 	o = cJSON_Parse(run);
-	v = cJSON_GetObjectItemCaseSensitive(o, "max_runtime_s");
-	if (cJSON_IsNumber(v) && v->valuedouble > 0)
-		out = (uint64_t)v->valuedouble;
+	out = json_whole(o, "max_runtime_s", 0);
 	cJSON_Delete(o);
 	return out;
 }
@@ -302,14 +299,10 @@ static void phases_parse(struct attempt_rec *a, const char *text)
 	const cJSON *o;
 
 	cJSON_ArrayForEach (o, list) {
-		const cJSON *from = cJSON_GetObjectItemCaseSensitive(o, "started_us"),
-		            *to = cJSON_GetObjectItemCaseSensitive(o, "ended_us");
-		int i = state_find(STATE_PHASE, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "name")));
+		int i = state_find(STATE_PHASE, json_str_or(o, "name", NULL));
 
-		if (i < 0 || !cJSON_IsNumber(from) || !cJSON_IsNumber(to))
-			continue;
-		a->phases[i].started_us = (uint64_t)from->valuedouble;
-		a->phases[i].ended_us = (uint64_t)to->valuedouble;
+		if (i >= 0)
+			a->phases[i] = (struct phase_rec){json_whole(o, "started_us", 0), json_whole(o, "ended_us", 0)};
 	}
 	cJSON_Delete(list);
 }
@@ -319,20 +312,8 @@ static void ids_parse(struct wire_u32v *v, const cJSON *list)
 	const cJSON *o;
 
 	cJSON_ArrayForEach (o, list)
-		if (cJSON_IsNumber(o))
+		if (cJSON_IsNumber(o) && o->valuedouble >= 0 && o->valuedouble <= UINT32_MAX)
 			wire_u32v_add(v, (uint32_t)o->valuedouble);
-}
-
-static uint64_t num_of(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	return cJSON_IsNumber(v) && v->valuedouble > 0 ? (uint64_t)v->valuedouble : 0;
-}
-
-static const char *str_of(const cJSON *o, const char *key)
-{
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
 int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
@@ -346,27 +327,27 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 	a->places = xcalloc((size_t)n, sizeof *a->places);
 	cJSON_ArrayForEach (o, list) {
 		struct place_rec *p = &a->places[a->n_places];
-		int state = state_find(STATE_PLACE, str_of(o, "state")),
-		    cls = state_find(STATE_CLASS, str_of(o, "class"));
-		uint64_t ranks = num_of(o, "ranks");
+		int state = state_find(STATE_PLACE, json_str_or(o, "state", NULL)),
+		    cls = state_find(STATE_CLASS, json_str_or(o, "class", NULL));
+		uint64_t ranks = json_whole(o, "ranks", 0);
 
 		if (ranks > SPEC_MAX_RANKS || total + ranks > SPEC_MAX_RANKS)
 			return err_set(e, ERR_INTERNAL, "a placement of too many ranks");
 		a->n_places++;
-		p->node = xstrdup(str_of(o, "node") ? str_of(o, "node") : "?");
-		rec_set(&p->address, str_of(o, "address"));
-		rec_set(&p->text, str_of(o, "text"));
-		p->node_id = num_of(o, "node_id");
+		p->node = xstrdup(json_str_or(o, "node", "?"));
+		rec_set(&p->address, json_str_or(o, "address", NULL));
+		rec_set(&p->text, json_str_or(o, "text", NULL));
+		p->node_id = json_whole(o, "node_id", 0);
 		ids_parse(&p->gpus, cJSON_GetObjectItemCaseSensitive(o, "gpus"));
 		ids_parse(&p->cpus, cJSON_GetObjectItemCaseSensitive(o, "cpus"));
 		p->ranks = (uint32_t)ranks;
-		p->group = (uint32_t)num_of(o, "group");
+		p->group = (uint32_t)json_whole(o, "group", 0);
 		p->state = state < 0 ? PLACE_ORDERED : (enum place_state)state;
 		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
 		p->culprit = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "culprit"));
 		p->saved = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "saved"));
 		p->unconfirmed = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "unconfirmed"));
-		p->silent_us = num_of(o, "silent_us");
+		p->silent_us = json_whole(o, "silent_us", 0);
 		p->first_rank = total;
 		total += p->ranks;
 	}

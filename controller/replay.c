@@ -5,8 +5,7 @@
  */
 #include "common/hash.h"
 #include "common/xalloc.h"
-#include "controller/event.h"
-#include "store/store.h"
+#include "controller/replay_seen.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,25 +14,14 @@ static int same(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-static int say(char *why, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int say(char *why, size_t n, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, n, fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
 #define DIFF_NUM(field)                                                                                      \
 	if (mine->field != row->field)                                                                           \
-	return say(why, n, #field ": events give %lld, the row has %lld", (long long)mine->field,                \
-	           (long long)row->field)
+	return replay_say(why, n, #field ": events give %lld, the row has %lld", (long long)mine->field,         \
+	                  (long long)row->field)
 #define DIFF_STR(field)                                                                                      \
 	if (!same(mine->field, row->field))                                                                      \
-	return say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                              \
-	           mine->field ? mine->field : "", row->field ? row->field : "")
+	return replay_say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                       \
+	                  mine->field ? mine->field : "", row->field ? row->field : "")
 
 static int job_fields(const struct job_row *mine, const struct job_row *row, char *why, size_t n)
 {
@@ -117,7 +105,7 @@ static int job_differs(const struct job_rec *r, const struct job_row *row, char 
 	if (row->spec && r->spec_sha256) {
 		hash_hex(row->spec, strlen(row->spec), digest);
 		if (!same(digest, r->spec_sha256))
-			return say(why, n, "spec: its SHA-256 is not the one of the submit");
+			return replay_say(why, n, "spec: its SHA-256 is not the one of the submit");
 	}
 	return 0;
 }
@@ -131,7 +119,7 @@ static int attempt_differs(const struct job_rec *r, const struct attempt_row *ro
 	rec_attempt_row(r, &mine);
 	rc = attempt_fields(&mine, row, text, sizeof text);
 	attempt_row_borrowed_fini(&mine);
-	return rc < 0 ? say(why, n, "attempt %u: %s", row->number, text) : 0;
+	return rc < 0 ? replay_say(why, n, "attempt %u: %s", row->number, text) : 0;
 }
 
 static int rank_differs(const struct job_rec *r, const struct rank_row *row, char *why, size_t n)
@@ -141,7 +129,7 @@ static int rank_differs(const struct job_rec *r, const struct rank_row *row, cha
 
 	rec_rank_row(r, row->rank, &mine);
 	return rank_fields(&mine, row, text, sizeof text) < 0
-	           ? say(why, n, "attempt %u: rank %u: %s", row->attempt, row->rank, text)
+	           ? replay_say(why, n, "attempt %u: rank %u: %s", row->attempt, row->rank, text)
 	           : 0;
 }
 
@@ -166,7 +154,7 @@ static int ranks_differ(const struct job_rec *r, const struct store_job_rows *ro
 			if (rank_differs(r, row, why, n) < 0)
 				return -1;
 		} else if (a->ranks[i].state != RANK_WAITING) {
-			return say(why, n, "attempt %u: rank %u has no row", a->number, i);
+			return replay_say(why, n, "attempt %u: rank %u has no row", a->number, i);
 		}
 	}
 	return 0;
@@ -178,19 +166,20 @@ static int attempts_differ(const struct replay *p, const struct store_job_rows *
 	size_t at = 0;
 
 	if (rows->n_attempts != p->r.attempts)
-		return say(why, n, "events give %u attempts, there are rows of %zu", p->r.attempts, rows->n_attempts);
+		return replay_say(why, n, "events give %u attempts, there are rows of %zu", p->r.attempts,
+		                  rows->n_attempts);
 	for (uint32_t i = 0; i < p->r.attempts; i++) {
 		r.att = i < p->n_past ? p->past[i] : p->r.att;
 		if (!r.att || r.att->number != i + 1)
-			return say(why, n, "attempt %u has no events", i + 1);
+			return replay_say(why, n, "attempt %u has no events", i + 1);
 		if (rows->attempts[i].number != i + 1)
-			return say(why, n, "attempt %u has no row", i + 1);
+			return replay_say(why, n, "attempt %u has no row", i + 1);
 		if (attempt_differs(&r, &rows->attempts[i], why, n) < 0 || ranks_differ(&r, rows, &at, why, n) < 0)
 			return -1;
 	}
 	if (at < rows->n_ranks)
-		return say(why, n, "attempt %u: a row of rank %u, which it does not have", rows->ranks[at].attempt,
-		           rows->ranks[at].rank);
+		return replay_say(why, n, "attempt %u: a row of rank %u, which it does not have",
+		                  rows->ranks[at].attempt, rows->ranks[at].rank);
 	return 0;
 }
 
@@ -213,8 +202,8 @@ static void apply_row(struct replay *p, const struct event_row *ev)
 		p->past[p->n_past++] = p->r.att;
 		p->r.att = NULL;
 	}
-	data = cJSON_Parse(ev->data ? ev->data : "{}");
-	if (event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
+	data = replay_data(ev, e.text, sizeof e.text);
+	if (!data || event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
 		snprintf(p->bad, sizeof p->bad, "event %llu: %.200s", (unsigned long long)ev->id, e.text);
 	cJSON_Delete(data);
 }
@@ -222,12 +211,12 @@ static void apply_row(struct replay *p, const struct event_row *ev)
 static int compare(const struct replay *p, const struct store_job_rows *rows, char *why, size_t n)
 {
 	if (p->bad[0])
-		return say(why, n, "%s", p->bad);
+		return replay_say(why, n, "%s", p->bad);
 	if (!p->r.created_us)
-		return say(why, n, "the job has no events");
+		return replay_say(why, n, "the job has no events");
 	if (job_differs(&p->r, rows->job, why, n) < 0 || attempts_differ(p, rows, why, n) < 0)
 		return -1;
-	return rec_check(&p->r) ? say(why, n, "%s", rec_check(&p->r)) : 0;
+	return rec_check(&p->r) ? replay_say(why, n, "%s", rec_check(&p->r)) : 0;
 }
 
 int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,

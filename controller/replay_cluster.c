@@ -11,187 +11,88 @@
 #include "common/xalloc.h"
 #include "controller/core_int.h"
 #include "controller/replay_queues.h"
-#include "store/store.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
-#define CLOCK_US 5000000ull /* between two looks at the clock */
-
-struct node_seen {
-	char *name;
-	enum node_state state;
-	char *reason, *address, *fingerprint; /* fingerprint NULL: not told */
-	uint64_t joined_us, slots, gpus, memory_bytes;
-	int drain, inventory;
-	int row; /* its newest was compared */
-	UT_hash_handle hh;
-};
-
-struct token_seen {
-	char *id, *kind, *by, *node; /* node: NULL not used */
-	uint64_t made_us, ttl_s, used_us;
-	int row;
-	UT_hash_handle hh;
-};
-
-struct reserve_seen {
-	char *name, *state, *queue, *nodes, *reason, *owner;
-	uint64_t from_us, to_us, created_us;
-	int row;
-	UT_hash_handle hh;
-};
-
-struct cluster {
-	struct node_seen *nodes;
-	struct token_seen *tokens;
-	struct reserve_seen *reserves;
-	struct set_seen *sets;
-};
-
-static int say(char *why, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int say(char *why, size_t n, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, n, fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
-static const char *text(const cJSON *d, const char *key)
-{
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(d, key));
-
-	return s ? s : "";
-}
-
-static uint64_t number(const cJSON *d, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(d, key);
-
-	return cJSON_IsNumber(v) && v->valuedouble >= 0 ? (uint64_t)v->valuedouble : 0;
-}
-
-static void set(char **to, const char *s)
-{
-	char *now = s ? xstrdup(s) : NULL; /* s may be what *to is */
-
-	free(*to);
-	*to = now;
-}
-
-static int near(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b <= CLOCK_US : b - a <= CLOCK_US;
-}
-
-static const char *some(const char *s)
-{
-	return s ? s : "";
-}
+#define NODE        "node"
+#define TOKEN       "token"
+#define RESERVATION "reservation"
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void move(struct node_seen *n, enum node_state to, const char *reason)
+static enum node_state state_of(const struct seen *n)
 {
-	if (n->state != to && !state_move_ok(STATE_NODE, (int)n->state, (int)to))
+	return (enum node_state)state_find(STATE_NODE, seen_str(n, "state"));
+}
+
+static void move(struct seen *n, enum node_state to, const char *reason)
+{
+	if (state_of(n) != to && !state_move_ok(STATE_NODE, (int)state_of(n), (int)to))
 		return;
-	n->state = to;
-	set(&n->reason, reason);
+	seen_set_str(n, "state", state_name(STATE_NODE, (int)to));
+	seen_set_str(n, "reason", reason);
 }
 
-static struct node_seen *node_get(struct cluster *c, const char *name, int make)
+static void joined(struct seen **all, struct seen *n, const cJSON *d, uint64_t at_us)
 {
-	struct node_seen *n;
+	struct seen *t = seen_get(all, TOKEN, json_str_or(d, "token", ""), 0);
 
-	HASH_FIND_STR(c->nodes, name, n);
-	if (n || !make)
-		return n;
-	n = xcalloc(1, sizeof *n);
-	n->name = xstrdup(name);
-	n->state = NODE_JOINING;
-	HASH_ADD_KEYPTR(hh, c->nodes, n->name, strlen(n->name), n);
-	return n;
-}
-
-static struct token_seen *token_get(struct cluster *c, const char *id, int make)
-{
-	struct token_seen *t;
-
-	HASH_FIND_STR(c->tokens, id, t);
-	if (t || !make)
-		return t;
-	t = xcalloc(1, sizeof *t);
-	t->id = xstrdup(id);
-	HASH_ADD_KEYPTR(hh, c->tokens, t->id, strlen(t->id), t);
-	return t;
-}
-
-static void joined(struct cluster *c, struct node_seen *n, const cJSON *d, uint64_t at_us)
-{
-	struct token_seen *t = token_get(c, text(d, "token"), 0);
-
-	if (n->state != NODE_JOINING)
-		move(n, NODE_JOINING, NULL);
-	n->drain = 0;
-	n->joined_us = at_us;
-	set(&n->fingerprint, *text(d, "certificate") ? text(d, "certificate") : NULL);
+	if (!*seen_str(n, "state"))
+		seen_set_str(n, "state", state_name(STATE_NODE, NODE_JOINING));
+	else if (state_of(n) != NODE_JOINING)
+		move(n, NODE_JOINING, "");
+	seen_set_num(n, "drain", 0);
+	seen_set_num(n, "joined_us", at_us);
+	seen_set_str(n, "certificate", json_str_or(d, "certificate", ""));
 	if (!t)
 		return;
-	t->used_us = at_us;
-	set(&t->node, n->name);
+	seen_set_num(t, "used_us", at_us);
+	seen_set_str(t, "node", n->name);
 }
 
-static void token_made(struct cluster *c, const cJSON *d, uint64_t at_us)
+static void inventory(struct seen *n, const cJSON *d)
 {
-	struct token_seen *t = token_get(c, text(d, "id"), 1);
+	static const char *const numbers[] = {"slots", "gpus", "memory_bytes"};
 
-	set(&t->kind, text(d, "kind"));
-	set(&t->by, text(d, "by"));
-	t->made_us = at_us;
-	t->ttl_s = number(d, "ttl_s");
+	seen_set_str(n, "address", json_str_or(d, "address", ""));
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		seen_set_num(n, numbers[i], json_whole(d, numbers[i], 0));
+	seen_set_num(n, "inventory", 1);
 }
 
-static void inventory(struct node_seen *n, const cJSON *d)
-{
-	n->inventory = 1;
-	set(&n->address, text(d, "address"));
-	n->slots = number(d, "slots");
-	n->gpus = number(d, "gpus");
-	n->memory_bytes = number(d, "memory_bytes");
-}
-
-static int node_event(struct cluster *c, enum event_type type, const cJSON *d, uint64_t at_us, char *why,
+static int node_event(struct seen **all, enum event_type type, const cJSON *d, uint64_t at_us, char *why,
                       size_t size)
 {
-	struct node_seen *n = node_get(c, text(d, "node"), type == EV_JOINED);
+	struct seen *n = seen_of_event(all, NODE, json_str_or(d, "node", ""), type == EV_JOINED, why, size);
+	const char *text = json_str_or(d, "text", "");
+	cleanup_free char *reason = NULL;
 
 	if (!n)
-		return say(why, size, "node \"%.80s\" has not joined", text(d, "node"));
+		return -1;
 	switch (type) {
 	case EV_JOINED:
-		joined(c, n, d, at_us);
+		joined(all, n, d, at_us);
 		break;
 	case EV_INVENTORY:
 		inventory(n, d);
 		break;
 	case EV_CONNECTED:
-		move(n, NODE_UP, n->drain ? n->reason : NULL);
+		reason = xstrdup(seen_num(n, "drain") ? seen_str(n, "reason") : "");
+		move(n, NODE_UP, reason);
 		break;
 	case EV_GONE:
-		if (n->state != NODE_REMOVED)
-			move(n, NODE_LOST, text(d, "text"));
+		if (state_of(n) != NODE_REMOVED)
+			move(n, NODE_LOST, text);
 		break;
 	case EV_DRAINED:
 	case EV_RESUMED:
-		n->drain = type == EV_DRAINED;
-		set(&n->reason, text(d, "text"));
+		seen_set_num(n, "drain", type == EV_DRAINED);
+		seen_set_str(n, "reason", text);
 		break;
 	case EV_NODE_REMOVED:
 		move(n, NODE_REMOVED, "removed");
-		n->drain = 0;
+		seen_set_num(n, "drain", 0);
 		break;
 	default:
 		break; /* a silence changes no row */
@@ -199,250 +100,174 @@ static int node_event(struct cluster *c, enum event_type type, const cJSON *d, u
 	return 0;
 }
 
-static void reserve_free_seen(struct cluster *c, struct reserve_seen *r)
+static int token_event(struct seen **all, const cJSON *d, uint64_t at_us, char *why, size_t size)
 {
-	HASH_DEL(c->reserves, r);
-	free(r->name);
-	free(r->state);
-	free(r->queue);
-	free(r->nodes);
-	free(r->reason);
-	free(r->owner);
-	free(r);
-}
+	struct seen *t = seen_of_event(all, TOKEN, json_str_or(d, "id", ""), 1, why, size);
 
-static void reserve_set_seen(struct cluster *c, struct reserve_seen *r, const char *name, const cJSON *d)
-{
-	if (!r) {
-		r = xcalloc(1, sizeof *r);
-		r->name = xstrdup(name);
-		HASH_ADD_KEYPTR(hh, c->reserves, r->name, strlen(r->name), r);
-	}
-	if (!r->state || strcmp(r->state, "ended") == 0) /* new, or of that name again */
-		set(&r->state, "planned");
-	set(&r->queue, text(d, "queue"));
-	set(&r->reason, text(d, "reason"));
-	set(&r->owner, text(d, "owner"));
-	free(r->nodes);
-	r->nodes = json_join(cJSON_GetObjectItemCaseSensitive(d, "nodes"), " ");
-	r->from_us = number(d, "from_us");
-	r->to_us = number(d, "to_us");
-	r->created_us = number(d, "created_us");
-}
-
-static int reserve_event(struct cluster *c, enum event_type type, const cJSON *d, char *why, size_t size)
-{
-	const char *name = text(d, "reservation");
-	struct reserve_seen *r;
-
-	HASH_FIND_STR(c->reserves, name, r);
-	if (type == EV_RESERVATION_SET)
-		reserve_set_seen(c, r, name, d);
-	else if (!r)
-		return say(why, size, "there is no reservation \"%.80s\"", name);
-	else if (type == EV_RESERVATION_REMOVED)
-		reserve_free_seen(c, r);
-	else
-		set(&r->state, type == EV_RESERVATION_BEGAN ? "active" : "ended");
+	if (!t)
+		return -1;
+	seen_take(t, d);
+	seen_set_num(t, "made_us", at_us);
 	return 0;
 }
 
-static int on_event(struct cluster *c, const struct event_row *ev, char *why, size_t size)
+static int reserve_event(struct seen **all, enum event_type type, const cJSON *d, char *why, size_t size)
 {
-	int type = event_find(ev->type), rc = 0;
-	cJSON *d = cJSON_Parse(ev->data ? ev->data : "{}");
+	struct seen *r = seen_of_event(all, RESERVATION, json_str_or(d, "reservation", ""),
+	                               type == EV_RESERVATION_SET, why, size);
+	const char *state;
 
-	if (type == EV_TOKEN_MADE)
-		token_made(c, d, ev->at_us);
-	else if ((type >= EV_QUEUE_SET && type <= EV_INSTANCE_REMOVED) ||
-	         (type >= EV_BUDGET_SET && type <= EV_BUDGET_OPEN))
-		rc = set_seen_event(&c->sets, (enum event_type)type, d, why, size);
+	if (!r)
+		return -1;
+	if (type == EV_RESERVATION_REMOVED) {
+		seen_gone(r);
+	} else if (type == EV_RESERVATION_SET) {
+		cleanup_free char *nodes = json_join(cJSON_GetObjectItemCaseSensitive(d, "nodes"), " ");
+
+		/* New, or of that name again; one that is changed goes on as it is. */
+		state = strcmp(seen_str(r, "state"), "active") == 0 ? "active" : "planned";
+		seen_gone(r);
+		r->there = 1;
+		seen_take(r, d);
+		seen_set_str(r, "nodes", nodes);
+		seen_set_str(r, "state", state);
+	} else {
+		seen_set_str(r, "state", type == EV_RESERVATION_BEGAN ? "active" : "ended");
+	}
+	return 0;
+}
+
+static int on_event(struct seen **all, const struct event_row *ev, char *why, size_t size)
+{
+	cJSON *d = replay_data(ev, why, size);
+	int type = event_find(ev->type), rc;
+
+	if (!d)
+		return -1;
+	if (type < EV_JOINED)
+		rc = replay_say(why, size, "unknown type \"%.60s\"", ev->type ? ev->type : "");
+	else if (type == EV_TOKEN_MADE)
+		rc = token_event(all, d, ev->at_us, why, size);
 	else if (type >= EV_RESERVATION_SET && type <= EV_RESERVATION_REMOVED)
-		rc = reserve_event(c, (enum event_type)type, d, why, size);
-	else if (type >= EV_JOINED && type < N_EVENT_TYPE)
-		rc = node_event(c, (enum event_type)type, d, ev->at_us, why, size);
+		rc = reserve_event(all, (enum event_type)type, d, why, size);
+	else if (type >= EV_QUEUE_SET)
+		rc = set_event(all, (enum event_type)type, d, why, size);
 	else
-		rc = say(why, size, "unknown type \"%.60s\"", some(ev->type));
+		rc = node_event(all, (enum event_type)type, d, ev->at_us, why, size);
 	cJSON_Delete(d);
 	return rc;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int inventory_differs(const struct node_seen *n, const struct node_row *row, char *why, size_t size)
+static int inventory_differs(const struct seen *n, const struct node_row *row, char *why, size_t size)
 {
 	struct inv inv;
 	int rc = 0;
 
-	if (!n->inventory)
-		return say(why, size, "inventory: there is one, but no event of it");
+	if (!seen_num(n, "inventory"))
+		return replay_say(why, size, "inventory: there is one, but no event of it");
 	if (inv_parse(&inv, row->inventory) < 0)
-		return say(why, size, "inventory: it cannot be read");
-	if (strcmp(some(n->address), some(row->address)) != 0)
-		rc = say(why, size, "address: events give \"%.80s\", the row has \"%.80s\"", some(n->address),
-		         some(row->address));
-	else if (inv.slots != n->slots || inv.n_gpus != n->gpus || inv.memory_bytes != n->memory_bytes)
-		rc = say(why, size,
-		         "inventory: events give %llu slots, %llu GPUs and %llu bytes, the row has %u, %u and %llu",
-		         (unsigned long long)n->slots, (unsigned long long)n->gpus,
-		         (unsigned long long)n->memory_bytes, inv.slots, inv.n_gpus,
-		         (unsigned long long)inv.memory_bytes);
+		return replay_say(why, size, "inventory: it cannot be read");
+	if (seen_str_is(n, "address", row->address, why, size) < 0)
+		rc = -1;
+	else if (inv.slots != seen_num(n, "slots") || inv.n_gpus != seen_num(n, "gpus") ||
+	         inv.memory_bytes != seen_num(n, "memory_bytes"))
+		rc = replay_say(
+		    why, size,
+		    "inventory: events give %llu slots, %llu GPUs and %llu bytes, the row has %u, %u and %llu",
+		    (unsigned long long)seen_num(n, "slots"), (unsigned long long)seen_num(n, "gpus"),
+		    (unsigned long long)seen_num(n, "memory_bytes"), inv.slots, inv.n_gpus,
+		    (unsigned long long)inv.memory_bytes);
 	inv_fini(&inv);
 	return rc;
 }
 
-static int on_node(struct cluster *c, const struct node_row *row, char *why, size_t size)
+static int on_node(struct seen **all, const struct node_row *row, char *why, size_t size)
 {
-	struct node_seen *n = node_get(c, some(row->name), 0);
-	const char *state = n ? state_name(STATE_NODE, (int)n->state) : "";
+	struct seen *n = seen_of_row(all, NODE, row->name, why, size);
 
 	if (!n)
-		return say(why, size, "no event tells of it");
-	if (n->row++) /* it came back under its name, as another row */
-		return strcmp(some(row->state), "removed") == 0
+		return -1;
+	if (n->row > 1) /* it came back under its name, as another row */
+		return row->state && strcmp(row->state, "removed") == 0
 		           ? 0
-		           : say(why, size, "there is a later row of its name, and this one is not removed");
-	if (strcmp(state, some(row->state)) != 0)
-		return say(why, size, "state: events give \"%s\", the row has \"%.80s\"", state, some(row->state));
-	if ((n->drain != 0) != (row->drain != 0))
-		return say(why, size, "drain: events give %d, the row has %u", n->drain, row->drain);
-	if (strcmp(some(n->reason), some(row->reason)) != 0)
-		return say(why, size, "reason: events give \"%.150s\", the row has \"%.150s\"", some(n->reason),
-		           some(row->reason));
-	if (!near(n->joined_us, row->joined_us))
-		return say(why, size, "joined_us: events give %llu, the row has %llu",
-		           (unsigned long long)n->joined_us, (unsigned long long)row->joined_us);
-	if (n->fingerprint && strcmp(n->fingerprint, some(row->cert_fingerprint)) != 0)
-		return say(why, size, "certificate: events give \"%.80s\", the row has \"%.80s\"", n->fingerprint,
-		           some(row->cert_fingerprint));
-	return *some(row->inventory) ? inventory_differs(n, row, why, size) : 0;
+		           : replay_say(why, size, "there is a later row of its name, and this one is not removed");
+	if (seen_str_is(n, "state", row->state, why, size) < 0 ||
+	    seen_num_is(n, "drain", row->drain, why, size) < 0 ||
+	    seen_str_is(n, "reason", row->reason, why, size) < 0 ||
+	    seen_time_near(n, "joined_us", row->joined_us, why, size) < 0)
+		return -1;
+	if (*seen_str(n, "certificate") && seen_str_is(n, "certificate", row->cert_fingerprint, why, size) < 0)
+		return -1;
+	return row->inventory && *row->inventory ? inventory_differs(n, row, why, size) : 0;
 }
 
-static int on_token(struct cluster *c, const struct token_row *row, char *why, size_t size)
+static int on_token(struct seen **all, const struct token_row *row, char *why, size_t size)
 {
-	struct token_seen *t = token_get(c, some(row->id), 0);
-	size_t len = t && t->node ? strlen(t->node) : 0;
+	const struct seen *t;
+	const char *node;
+	size_t len;
 
-	if (strcmp(some(row->kind), "join") != 0)
+	if (!row->kind || strcmp(row->kind, "join") != 0)
 		return 0; /* those of people are made beside hearthd */
-	if (!t || !t->kind)
-		return say(why, size, "no event tells of it");
-	t->row = 1;
-	if (strcmp(t->kind, some(row->kind)) != 0 || strcmp(some(t->by), some(row->owner)) != 0)
-		return say(why, size, "events give kind \"%.40s\" by \"%.80s\", the row has \"%.40s\" by \"%.80s\"",
-		           t->kind, some(t->by), some(row->kind), some(row->owner));
-	if (!near(t->made_us, row->created_us) || !near(row->created_us + t->ttl_s * 1000000, row->expires_us))
-		return say(why, size, "events give %llu s from %llu, the row has %llu to %llu",
-		           (unsigned long long)t->ttl_s, (unsigned long long)t->made_us,
-		           (unsigned long long)row->created_us, (unsigned long long)row->expires_us);
-	if ((t->used_us != 0) != (row->used_us != 0) || !near(t->used_us, row->used_us))
-		return say(why, size, "used_us: events give %llu, the row has %llu", (unsigned long long)t->used_us,
-		           (unsigned long long)row->used_us);
-	if (t->node && (strncmp(some(row->used_by), t->node, len) != 0 || row->used_by[len] != ' '))
-		return say(why, size, "events say that node \"%.80s\" used it, the row \"%.80s\"", t->node,
-		           some(row->used_by));
+	t = seen_of_row(all, TOKEN, row->id, why, size);
+	if (!t || seen_str_is(t, "kind", row->kind, why, size) < 0)
+		return -1;
+	if (strcmp(seen_str(t, "by"), row->owner ? row->owner : "") != 0)
+		return replay_say(why, size, "events say that it was made by \"%.80s\", the row by \"%.80s\"",
+		                  seen_str(t, "by"), row->owner ? row->owner : "");
+	if (seen_time_near(t, "made_us", row->created_us, why, size) < 0)
+		return -1;
+	if (!seen_near(row->created_us + seen_num(t, "ttl_s") * 1000000, row->expires_us))
+		return replay_say(why, size, "events give %llu s from %llu, the row has %llu to %llu",
+		                  (unsigned long long)seen_num(t, "ttl_s"),
+		                  (unsigned long long)seen_num(t, "made_us"), (unsigned long long)row->created_us,
+		                  (unsigned long long)row->expires_us);
+	if (seen_time_near(t, "used_us", row->used_us, why, size) < 0)
+		return -1;
+	node = seen_str(t, "node");
+	len = strlen(node);
+	if (len && (!row->used_by || strncmp(row->used_by, node, len) != 0 || row->used_by[len] != ' '))
+		return replay_say(why, size, "events say that node \"%.80s\" used it, the row \"%.80s\"", node,
+		                  row->used_by ? row->used_by : "");
 	return 0;
 }
 
-static int on_reservation(struct cluster *c, const struct reservation_row *row, char *why, size_t size)
+static int on_reservation(struct seen **all, const struct reservation_row *row, char *why, size_t size)
 {
-	struct reserve_seen *r;
+	const struct seen *r = seen_of_row(all, RESERVATION, row->name, why, size);
 
-	HASH_FIND_STR(c->reserves, some(row->name), r);
-	if (!r)
-		return say(why, size, "no event tells of it");
-	r->row = 1;
-	if (strcmp(r->state, some(row->state)) != 0)
-		return say(why, size, "state: events give \"%s\", the row has \"%.40s\"", r->state, some(row->state));
-	if (strcmp(r->nodes, some(row->nodes)) != 0)
-		return say(why, size, "nodes: events give \"%.150s\", the row has \"%.150s\"", r->nodes,
-		           some(row->nodes));
-	if (strcmp(r->queue, some(row->queue)) != 0 || strcmp(r->reason, some(row->reason)) != 0 ||
-	    strcmp(r->owner, some(row->owner)) != 0)
-		return say(why, size, "queue, reason or owner: events give \"%.60s\", \"%.60s\" and \"%.60s\"",
-		           r->queue, r->reason, r->owner);
-	if (r->from_us != row->from_us || r->to_us != row->to_us || r->created_us != row->created_us)
-		return say(why, size, "times: events give %llu to %llu, the row has %llu to %llu",
-		           (unsigned long long)r->from_us, (unsigned long long)r->to_us,
-		           (unsigned long long)row->from_us, (unsigned long long)row->to_us);
-	return 0;
-}
-
-/* The next reservation that has no row; 0 none. */
-static int rest_reserves(struct cluster *c, char *why, size_t size)
-{
-	struct reserve_seen *r, *tmp;
-	int rc = 0;
-
-	HASH_ITER (hh, c->reserves, r, tmp) {
-		if (!r->row)
-			rc = say(why, size, "reservation %.80s has events and no row", r->name);
-		reserve_free_seen(c, r);
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-/* The next one that has no row; 0 none, and all is freed. */
-static int rest(struct cluster *c, char *why, size_t size)
-{
-	struct node_seen *n, *nt;
-	struct token_seen *t, *tt;
-	int rc = 0;
-
-	HASH_ITER (hh, c->nodes, n, nt) {
-		if (rc == 0 && !n->row)
-			rc = say(why, size, "node %.80s has events and no row", n->name);
-		HASH_DEL(c->nodes, n);
-		free(n->name);
-		free(n->reason);
-		free(n->address);
-		free(n->fingerprint);
-		free(n);
-		if (rc)
-			return rc;
-	}
-	HASH_ITER (hh, c->tokens, t, tt) {
-		if (rc == 0 && !t->row)
-			rc = say(why, size, "token %.80s has events and no row", t->id);
-		HASH_DEL(c->tokens, t);
-		free(t->id);
-		free(t->kind);
-		free(t->by);
-		free(t->node);
-		free(t);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	return !r || seen_str_is(r, "state", row->state, why, size) < 0 ||
+	               seen_str_is(r, "nodes", row->nodes, why, size) < 0 ||
+	               seen_str_is(r, "queue", row->queue, why, size) < 0 ||
+	               seen_str_is(r, "reason", row->reason, why, size) < 0 ||
+	               seen_str_is(r, "owner", row->owner, why, size) < 0 ||
+	               seen_num_is(r, "from_us", row->from_us, why, size) < 0 ||
+	               seen_num_is(r, "to_us", row->to_us, why, size) < 0 ||
+	               seen_num_is(r, "created_us", row->created_us, why, size) < 0
+	           ? -1
+	           : 0;
 }
 
 int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
                           char *why, size_t why_size)
 {
-	struct cluster *c = *state ? *state : xcalloc(1, sizeof *c);
+	struct seen *all = *state;
 	int rc;
 
-	*state = c;
 	if (ev)
-		return on_event(c, ev, why, why_size);
-	if (row && row->node)
-		return on_node(c, row->node, why, why_size);
-	if (row && row->token)
-		return on_token(c, row->token, why, why_size);
-	if (row && row->reservation)
-		return on_reservation(c, row->reservation, why, why_size);
-	if (row)
-		return set_seen_row(&c->sets, row, why, why_size);
-	rc = rest_reserves(c, why, why_size);
-	if (rc == 0)
-		rc = set_seen_rest(&c->sets, why, why_size);
-	if (rc == 0)
-		rc = rest(c, why, why_size);
-	if (rc == 0) {
-		free(c);
-		*state = NULL;
-	}
+		rc = on_event(&all, ev, why, why_size);
+	else if (!row)
+		rc = seen_rest(&all, why, why_size);
+	else if (row->node)
+		rc = on_node(&all, row->node, why, why_size);
+	else if (row->token)
+		rc = on_token(&all, row->token, why, why_size);
+	else if (row->reservation)
+		rc = on_reservation(&all, row->reservation, why, why_size);
+	else
+		rc = set_row(&all, row, why, why_size);
+	*state = all;
 	return rc;
 }

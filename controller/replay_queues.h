@@ -6,16 +6,11 @@
 #ifndef HEARTH_CONTROLLER_REPLAY_QUEUES_H
 #define HEARTH_CONTROLLER_REPLAY_QUEUES_H
 
-#include "controller/event.h"
-#include "store/store.h"
-
-struct set_seen; /* one of them; the table of all begins as NULL */
+#include "controller/replay_seen.h"
 
 /* EV_QUEUE_SET to EV_INSTANCE_REMOVED, EV_BUDGET_SET to EV_BUDGET_OPEN. -1: it cannot be, why says so. */
-int set_seen_event(struct set_seen **all, enum event_type type, const cJSON *data, char *why, size_t size);
+int set_event(struct seen **all, enum event_type type, const cJSON *data, char *why, size_t size);
 /* A row of queue, budget or instance. -1: it differs. */
-int set_seen_row(struct set_seen **all, const struct store_cluster_row *row, char *why, size_t size);
-/* Frees them, up to the next one that has events and no row (-1); 0: none is left. */
-int set_seen_rest(struct set_seen **all, char *why, size_t size);
+int set_row(struct seen **all, const struct store_cluster_row *row, char *why, size_t size);
 
 #endif

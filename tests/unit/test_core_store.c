@@ -128,7 +128,11 @@ static void test_spoiled_cluster(void)
 	     "UPDATE token SET used_by = substr(used_by, 2) WHERE used_us > 0", "used it"},
 	    {"UPDATE token SET id = 'x' || id", "UPDATE token SET id = substr(id, 2)", "has events and no row"},
 	    {"UPDATE event SET data = '{\"node\": \"nobody\"}' || data WHERE type = 'connected'",
-	     "UPDATE event SET data = substr(data, 19) WHERE type = 'connected'", "cannot be replayed"},
+	     "UPDATE event SET data = substr(data, 19) WHERE type = 'connected'",
+	     "cannot be replayed: its data cannot be read"},
+	    {"UPDATE event SET data = replace(data, '\"a\"', '\"no\"') WHERE type = 'connected'",
+	     "UPDATE event SET data = replace(data, '\"no\"', '\"a\"') WHERE type = 'connected'",
+	     "there is no node \"no\""},
 	};
 	struct world *w = world_create(11);
 	sqlite3 *db;
@@ -191,8 +195,9 @@ static void test_spoiled_settings(void)
 	    {"UPDATE instance SET name = 'x'", "UPDATE instance SET name = 'big'", "big has events and no row"},
 	    {"UPDATE reservation SET queue = 'default'", "UPDATE reservation SET queue = 'night'",
 	     "reservation keep"},
-	    {"UPDATE event SET data = '{\"queue\": \"nobody\"}' || data WHERE type = 'quota_removed'",
-	     "UPDATE event SET data = substr(data, 20) WHERE type = 'quota_removed'", "there is no queue"},
+	    {"UPDATE event SET data = replace(data, 'bob', 'nobody') WHERE type = 'quota_removed'",
+	     "UPDATE event SET data = replace(data, 'nobody', 'bob') WHERE type = 'quota_removed'",
+	     "there is no queue"},
 	};
 	struct world *w = world_create(14);
 	sqlite3 *db;

@@ -301,8 +301,30 @@ static void test_damage(void)
 	ok(good, "every byte left out");
 }
 
+/* Reading back what was written: what is not as it should be counts as missing. */
+static void test_defaults(void)
+{
+	static const char text[] =
+	    "{\"n\": 7, \"zero\": 0, \"less\": -1, \"most\": 9007199254740992, \"more\": 9007199254740994,"
+	    "\"huge\": 1e300, \"text\": \"7\", \"list\": [7], \"null\": null}";
+	static const char *const none[] = {"less", "more", "huge", "text", "list", "null", "missing"};
+	cJSON *o = cJSON_Parse(text);
+
+	is_int(json_whole(o, "n", 3), 7, "a number");
+	is_int(json_whole(o, "zero", 3), 0, "zero is one");
+	is_int(json_whole(o, "most", 3), 9007199254740992, "the greatest");
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+		is_int(json_whole(o, none[i], 3), 3, none[i]);
+	is_int(json_whole(NULL, "n", 3), 3, "of nothing");
+	is_str(json_str_or(o, "text", "d"), "7", "a text");
+	is_str(json_str_or(o, "n", "d"), "d", "a number is no text");
+	is_str(json_str_or(NULL, "text", NULL), NULL, "of nothing");
+	cJSON_Delete(o);
+}
+
 int main(void)
 {
+	test_defaults();
 	test_good();
 	test_bad();
 	test_depth();

@@ -426,8 +426,127 @@ static void test_noise(void)
 	ok(1, "noise: %u accepted", accepted);
 }
 
+/* Each kind of field in a log line; a line that is full ends at a field. */
+static void test_text(void)
+{
+	uint64_t memory[2] = {1, 2};
+	struct wm_beat b = {.seq = 3, .load1 = 0.5, .ahead_us = -7, .gpu_memory_used = {memory, 2}};
+	struct wm_launch_report r = {.job = 1, .state = LAUNCH_READY, .text = (char *)(uintptr_t) "a\nb"};
+	struct wm_shim_go go = {.env = {NULL, 0}, .mirror = 1};
+	char *secret = (char *)(uintptr_t) "SECRET=1", text[400], was[400] = "";
+
+	wire_text(WM_BEAT, &b, text, sizeof(text));
+	like(text, "beat seq=3 boot_us=0 load1=0.5", "whole numbers and others");
+	like(text, "gpu_memory_used=[2]", "of a vector how many");
+	like(text, "ahead_us=-7", "negative ones");
+	ok(!strstr(text, "gpu_util"), "an empty one is left out");
+	wire_text(WM_LAUNCH_REPORT, &r, text, sizeof(text));
+	like(text, "state=2", "a byte");
+	ok(!strchr(text, '\n'), "one line, whatever is in a text");
+	go.env.v = &secret;
+	go.env.n = 1;
+	is_str(wire_text(WM_SHIM_GO, &go, text, sizeof(text)), "shim_go mirror=1", "an environment is not shown");
+	is_str(wire_text(WM_BEAT, &b, text, 0), "", "no room, nothing written");
+	for (size_t n = 1; n < sizeof(text); n++) {
+		wire_text(WM_BEAT, &b, text, n);
+		if (strlen(text) >= n || (n > 5 && strncmp(text, was, strlen(was)) != 0))
+			break;
+		snprintf(was, sizeof(was), "%s", text);
+	}
+	is_str(was, wire_text(WM_BEAT, &b, text, sizeof(text)), "cut at any size, it is the front of the whole");
+}
+
+/* Vectors at their bounds, sent and received. */
+static void test_vector_limits(void)
+{
+	struct wm_blob_have have = {0};
+	struct wm_metrics m = {0};
+	char *huge = xcalloc(1, WIRE_MAX_STR + 2);
+	struct buf out;
+	struct err e;
+	void *msg;
+
+	buf_init(&out, WIRE_MAX_BODY * 2);
+	have.digests.v = xcalloc(WIRE_MAX_ITEMS + 1, sizeof(char *)); /* NULL counts as "" */
+	have.digests.n = WIRE_MAX_ITEMS + 1;
+	is_int(wire_encode(WM_BLOB_HAVE, &have, 1, &out, &e), -1, "strings: one more than the limit");
+	is_str(e.text, "blob_have.digests is too large to send", "is not sent");
+	have.digests.n = WIRE_MAX_ITEMS;
+	is_int(wire_encode(WM_BLOB_HAVE, &have, 1, &out, &e), 0, "as many as the limit are");
+	is_int(wire_decode(WM_BLOB_HAVE, buf_head(&out) + WIRE_HEADER_SIZE, buf_left(&out) - WIRE_HEADER_SIZE,
+	                   &msg, &e),
+	       0, "and received");
+	ok(((struct wm_blob_have *)msg)->digests.v[WIRE_MAX_ITEMS - 1][0] == '\0', "each as an empty string");
+	wire_free(WM_BLOB_HAVE, msg);
+	msg = wire_copy(WM_BLOB_HAVE, &have);
+	is_str(((struct wm_blob_have *)msg)->digests.v[5], "", "copied as such, too");
+	wire_free(WM_BLOB_HAVE, msg);
+	memset(huge, 'x', WIRE_MAX_STR + 1);
+	have.digests.v[0] = huge;
+	have.digests.n = 1;
+	is_int(wire_encode(WM_BLOB_HAVE, &have, 1, &out, &e), -1, "a string of a vector that is too long");
+	huge[WIRE_MAX_STR] = '\0';
+	buf_reset(&out);
+	is_int(wire_encode(WM_BLOB_HAVE, &have, 1, &out, &e), 0, "the longest");
+	is_int(wire_decode(WM_BLOB_HAVE, buf_head(&out) + WIRE_HEADER_SIZE, buf_left(&out) - WIRE_HEADER_SIZE,
+	                   &msg, &e),
+	       0, "is received");
+	wire_free(WM_BLOB_HAVE, msg);
+	have.digests.v[0] = NULL;
+	wire_fini(WM_BLOB_HAVE, &have);
+	free(huge);
+	m.ranks.v = xcalloc(WIRE_MAX_ITEMS + 1, sizeof(uint32_t));
+	m.ranks.n = WIRE_MAX_ITEMS + 1;
+	is_int(wire_encode(WM_METRICS, &m, 1, &out, &e), -1, "numbers: one more than the limit");
+	is_str(e.text, "metrics.ranks is too large to send", "by name");
+	wire_fini(WM_METRICS, &m);
+	buf_reset(&out);
+	is_int(wire_decode(WM_ACK, buf_head(&out), 9, &msg, &e), -1, "a body beyond its type's size");
+	is_str(e.text, "ack of 9 bytes, at most 8 are allowed", "is not looked at");
+	buf_fini(&out);
+}
+
+/* A message whose last bytes are shared: front and tail are together what a plain encoding is. */
+static void test_tail(void)
+{
+	for (size_t size = 10; size <= 100000; size *= 10) {
+		struct wm_note note = {.text = xcalloc(1, size + 1)};
+		struct wm_prepare p = {.job = 5, .url = (char *)(uintptr_t) "http://h:1"};
+		struct wire_shared *tail = NULL;
+		struct buf whole, front;
+		struct err e;
+
+		memset(note.text, 'n', size);
+		p.gang = wire_share(WM_NOTE, &note, &e);
+		buf_init(&whole, WIRE_MAX_BODY);
+		buf_init(&front, WIRE_MAX_BODY);
+		encode(WM_PREPARE, &p, 3, &whole);
+		is_int(wire_encode_front(WM_PREPARE, &p, 3, &front, &tail, &e), 0, "the front");
+		ok(!tail == (size < 4096), "shared bytes stay apart when they are many (%zu)", size);
+		if (tail)
+			memcpy(({
+				       uint8_t *room;
+
+				       buf_reserve(&front, tail->n, &room);
+				       room;
+			       }),
+			       tail->data, tail->n);
+		ok(buf_left(&front) + (tail ? tail->n : 0) == buf_left(&whole) &&
+		       !memcmp(buf_head(&front), buf_head(&whole), buf_left(&whole)),
+		   "front and tail are the whole");
+		buf_fini(&whole);
+		buf_fini(&front);
+		wire_unshare(p.gang);
+		wire_fini(WM_NOTE, &note);
+	}
+	wire_unshare(NULL);
+}
+
 int main(void)
 {
+	test_text();
+	test_vector_limits();
+	test_tail();
 	test_round_trip();
 	test_truncation();
 	test_flips();
