@@ -5,11 +5,74 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/strutil.h"
 #include "common/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 
 #define USEC 1000000ull
+
+static int known(const struct strv *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->v[i], name) == 0)
+			return 1;
+	return 0;
+}
+
+static int refuse_name(const char *key, const char *what, const char *name, const struct strv *names,
+                       struct err *e)
+{
+	const char *near = names->n ? str_nearest(name, (const char *const *)names->v) : NULL;
+
+	return err_set(e, ERR_NOT_FOUND, "%s: %s \"%.100s\"%s%.100s%s", key, what, name,
+	               near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+/* Of nothing that was spent: is what was asked for there at all? One that is gone and has spent something is
+ * answered before that. */
+static int check_names(struct io *io, const struct cost_filter *f, struct err *e)
+{
+	struct strv queues = {0}, owners = {0};
+	int rc = 0;
+
+	if (f->queue) {
+		strv_add(&queues, "default");
+		rc = store_queue_names(io->reader, &queues, e);
+		if (rc == 0 && !known(&queues, f->queue))
+			rc = refuse_name("queue", "there is no queue", f->queue, &queues, e);
+	}
+	if (rc == 0 && f->owner) {
+		rc = store_owner_names(io->reader, &owners, e);
+		if (rc == 0 && !known(&owners, f->owner))
+			rc = refuse_name("owner", "no job belongs to", f->owner, &owners, e);
+	}
+	strv_fini(&queues);
+	strv_fini(&owners);
+	return rc;
+}
+
+static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
+{
+	struct job_row row;
+	int rc;
+
+	if (!f->job)
+		return 0;
+	memset(&row, 0, sizeof(row));
+	rc = store_job_get(io->reader, f->job, &row, e);
+	job_row_fini(&row);
+	return rc;
+}
+
+static int check_span(const struct cost_filter *f, struct err *e)
+{
+	if (f->to_us && f->from_us >= f->to_us)
+		return err_set(e, ERR_INVALID, "from: it has to be before to");
+	if (f->from_us > f->now_us)
+		return err_set(e, ERR_INVALID, "from: that time is still to come; the latest is now");
+	return 0;
+}
 
 void api_cost(struct call *c, struct io *io)
 {
@@ -35,11 +98,11 @@ void api_cost(struct call *c, struct io *io)
 		return;
 	}
 	f.by = by ? (enum cost_by)k : COST_BY_QUEUE;
-	if (f.to_us && f.from_us >= f.to_us) {
-		call_problem(c, 400, NULL, "from: it has to be before to");
-		return;
+	o = check_span(&f, &e) == 0 && check_job(io, &f, &e) == 0 ? store_cost_json(io->reader, &f, &e) : NULL;
+	if (o && !cJSON_GetObjectItemCaseSensitive(o, "rows")->child && check_names(io, &f, &e) < 0) {
+		cJSON_Delete(o);
+		o = NULL;
 	}
-	o = store_cost_json(io->reader, &f, &e);
 	if (o)
 		call_json(c, 200, o);
 	else

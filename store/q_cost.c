@@ -153,6 +153,35 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	return out;
 }
 
+static int names(struct store_reader *r, const char *sql, struct strv *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, sql, e);
+	int rc;
+
+	if (!st)
+		return -1;
+	while ((rc = sqlh_step(st, e)) > 0)
+		strv_add(out, sqlh_str(st, 0));
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+int store_queue_names(struct store_reader *r, struct strv *out, struct err *e)
+{
+	return names(r, "SELECT path FROM queue WHERE is_queue AND path NOT GLOB '*@*' ORDER BY path", out, e);
+}
+
+/* Each is found behind the one before it: of a million jobs only as many entries of the index are read as
+ * there are owners. */
+int store_owner_names(struct store_reader *r, struct strv *out, struct err *e)
+{
+	return names(
+	    r,
+	    "WITH RECURSIVE o(n) AS (SELECT min(owner) FROM job_ix UNION ALL SELECT (SELECT min(owner) FROM "
+	    "job_ix WHERE owner > n) FROM o WHERE n IS NOT NULL) SELECT n FROM o WHERE n <> '' LIMIT 1000",
+	    out, e);
+}
+
 int members_cost(struct store_reader *r, const struct job_row *row, double *uusd, double *price,
                  struct err *e)
 {

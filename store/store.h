@@ -263,6 +263,10 @@ struct cost_filter {
 	uint32_t limit; /* rows; 0 = 100, at most 1,000 */
 };
 cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *f, struct err *e);
+struct strv;
+/* Queues that were set ("default" is there without that), and who has jobs; added to out. */
+int store_queue_names(struct store_reader *r, struct strv *out, struct err *e);
+int store_owner_names(struct store_reader *r, struct strv *out, struct err *e);
 /* Parts of the scheduler's record, oldest first; {"part", "texts", "next"}: lines of one, from the row behind
  * `after` on, some `most` bytes; next null: that is all so far. */
 cJSON *store_history_parts(struct store_reader *r, struct err *e);

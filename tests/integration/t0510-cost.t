@@ -84,6 +84,7 @@ ok "it cost about that" jq -en --argjson c "$(show "$d" .cost_usd)" '$c >= 0.01 
 like "$(hearth show "$d")" 'cost +\$0\.[0-9]+; at most \$0.01' "show says what it cost"
 is "$(hearth cost "$d" --json | jq -c '[.by, (.rows | length), .rows[0].name, .rows[0].attempts]')" '["job",1,"'"$d"'",1]' "cost of one job"
 like "$(hearth cost --by user --from 1d | tr '\n' ' ')" 'USER +USD.*total \$' "by user, of a day"
+hearth queue set moon >/dev/null
 like "$(hearth cost --queue moon)" "Nothing was spent" "of a queue that spent nothing"
 nok "a time that is none" hearth cost --from yesterday
 
