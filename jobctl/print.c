@@ -172,6 +172,13 @@ void print_line(const char *head, const char *value)
 	free(safe);
 }
 
+void print_sentence(const char *head, const char *value)
+{
+	char *local = print_local(value);
+	print_line(head, local);
+	free(local);
+}
+
 void print_items(const char *head, char *const *items, size_t n)
 {
 	size_t width = print_width(), used = 0;
@@ -309,16 +316,76 @@ uint64_t print_time_us(const char *s)
 	return t < 0 ? 0 : (uint64_t)t * 1000000 + us;
 }
 
-const char *print_time(const char *rfc3339)
+static const char *local_time(uint64_t us, const char *form)
 {
-	uint64_t us = print_time_us(rfc3339);
-	if (!us)
-		return "-";
 	char *out = ring();
 	time_t t = (time_t)(us / 1000000);
 	struct tm tm;
 	localtime_r(&t, &tm);
-	strftime(out, 256, "%Y-%m-%d %H:%M:%S", &tm);
+	strftime(out, 256, form, &tm);
+	return out;
+}
+
+const char *print_time(const char *rfc3339)
+{
+	uint64_t us = print_time_us(rfc3339);
+	return us ? local_time(us, "%Y-%m-%d %H:%M:%S") : "-";
+}
+
+const char *print_time_zone(const char *rfc3339)
+{
+	uint64_t us = print_time_us(rfc3339);
+	return us ? local_time(us, "%Y-%m-%d %H:%M:%S %Z") : "-";
+}
+
+const char *print_zone_head(const char *head)
+{
+	char *out = ring(), zone[64];
+	snprintf(zone, sizeof(zone), "%s", local_time(clock_real_us(clock_real()), "%Z"));
+	snprintf(out, 256, "%.100s (%s)", head, zone);
+	return out;
+}
+
+/* Bytes of a time in UTC at p, and when it is; 0: there is none. */
+static size_t utc_at(const char *p, uint64_t *us)
+{
+	static const char form[] = "dddd-dd-ddxdd:dd:dd";
+	char text[24];
+	size_t n = sizeof(form) - 1;
+	for (size_t i = 0; i < n; i++) {
+		int right = form[i] == 'd'   ? p[i] >= '0' && p[i] <= '9'
+		            : form[i] == 'x' ? p[i] == 'T' || p[i] == ' '
+		                             : p[i] == form[i];
+		if (!right)
+			return 0;
+	}
+	snprintf(text, sizeof(text), "%.*sZ", (int)n, p);
+	text[10] = 'T';
+	*us = print_time_us(text);
+	if (p[10] == ' ')
+		return *us && !strncmp(p + n, " UTC", 4) ? n + 4 : 0;
+	if (p[n] == '.')
+		n += 1 + strspn(p + n + 1, "0123456789");
+	return *us && p[n] == 'Z' ? n + 1 : 0;
+}
+
+char *print_local(const char *text)
+{
+	size_t room = strlen(text ? text : "") + 1, k = 0, n;
+	char *out = xmalloc(room);
+	for (const char *p = text ? text : ""; *p; p += n) {
+		uint64_t us;
+		n = utc_at(p, &us);
+		const char *with = n ? local_time(us, "%Y-%m-%d %H:%M:%S %Z") : p;
+		size_t add = n ? strlen(with) : 1;
+		if (!n)
+			n = 1;
+		if (add > n)
+			out = xrealloc(out, room += add - n);
+		memcpy(out + k, with, add);
+		k += add;
+	}
+	out[k] = 0;
 	return out;
 }
 

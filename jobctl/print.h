@@ -16,6 +16,7 @@ const char *print_dim(void);
 const char *print_reset(void);
 /* "head         value" on a line; nothing for an empty value or "-". */
 void print_line(const char *head, const char *value);
+void print_sentence(const char *head, const char *value); /* of hearthd's: with print_local */
 /* The same for a list, wrapped. */
 void print_items(const char *head, char *const *items, size_t n);
 
@@ -34,8 +35,14 @@ void table_destroy(struct table *t);
  * 16 buffers. */
 const char *print_member(const cJSON *obj, const char *key);
 double print_number(const cJSON *obj, const char *key); /* 0 when it is none */
-/* RFC 3339 -> "2026-01-02 03:04:05" local time; NULL "-". */
+/* RFC 3339 -> "2026-01-02 03:04:05"; NULL "-". People are shown local time, and its zone once: in the head of
+ * a column, with the first of several lines, in each sentence. JSON has UTC. */
 const char *print_time(const char *rfc3339);
+const char *print_time_zone(const char *rfc3339); /* "2026-01-02 03:04:05 CET" */
+const char *print_zone_head(const char *head);    /* "CREATED" -> "CREATED (CET)" */
+/* A sentence in which times in UTC (RFC 3339, or "2026-01-02 03:04:05 UTC") become local ones with their
+ * zone. Malloc'ed. */
+char *print_local(const char *text);
 /* RFC 3339 -> microseconds since 1970, 0 when it is not one. */
 uint64_t print_time_us(const char *rfc3339);
 /* "42s", "3m10s" between two times; to NULL = now. */

@@ -189,7 +189,7 @@ static cJSON *report(const struct ctx *c, const struct wishes *w, unsigned polic
                      const struct again_result *r, const struct again_compared *same, double wall_s)
 {
 	static const char *const estimates[] = {"limits", "true", "x3", "learned"};
-	cJSON *o = cJSON_CreateObject();
+	cJSON *o = cJSON_CreateObject(), *was;
 
 	cJSON_AddItemToObject(o, "policy", cJSON_CreateString(policies[policy].name));
 	if (w->conf.backfill)
@@ -202,7 +202,11 @@ static cJSON *report(const struct ctx *c, const struct wishes *w, unsigned polic
 	cJSON_AddItemToObject(o, "unfinished", simulate_whole(r->unfinished));
 	cJSON_AddItemToObject(o, "before", simulate_whole(r->before));
 	add_figures(o, &r->is);
-	add_figures(cJSON_AddObjectToObject(o, "recorded"), &r->was);
+	was = cJSON_AddObjectToObject(o, "recorded");
+	cJSON_AddItemToObject(was, "nodes", simulate_whole(r->was_nodes));
+	cJSON_AddItemToObject(was, "gpus", simulate_whole(r->was_gpus));
+	cJSON_AddItemToObject(was, "jobs", simulate_whole(r->was.jobs));
+	add_figures(was, &r->was);
 	if (same)
 		cJSON_AddItemToObject(o, "compare", compared_json(same));
 	cJSON_AddItemToObject(o, "wall_s", simulate_number(wall_s));
@@ -230,7 +234,7 @@ static void print_compared(const struct again_compared *r)
 		return;
 	}
 	clock_rfc3339(r->at_ms * 1000, at);
-	printf("after %zu equal starts, at %s, the library decides otherwise\n", r->starts, at);
+	printf("after %zu equal starts, at %s, the library decides otherwise\n", r->starts, print_time_zone(at));
 	print_start("recorded", &r->was);
 	print_start("here", &r->is);
 }
@@ -244,12 +248,16 @@ static void print_report(const cJSON *o)
 
 		if (m == was || cJSON_IsObject(m))
 			continue;
-		if (!strcmp(m->string, "avg_jct_s"))
+		char *here = simulate_short(m), *there = other ? simulate_short(other) : NULL;
+
+		if (!strcmp(m->string, "nodes"))
 			printf("%-14s %-20s %s\n", "", "simulated", "recorded");
 		if (other)
-			printf("%-14s %-20s %s\n", m->string, m->valuestring, other->valuestring);
+			printf("%-14s %-20s %s\n", m->string, here, there);
 		else
-			printf("%-14s %s\n", m->string, m->valuestring);
+			printf("%-14s %s\n", m->string, here);
+		free(here);
+		free(there);
 	}
 }
 
@@ -309,6 +317,24 @@ static int check_without(struct ctx *c, const struct wishes *w, const struct aga
 	return 0;
 }
 
+/* Nor is a weight given to who was not there. */
+static int check_weights(struct ctx *c, const struct wishes *w, const struct again_result *r)
+{
+	for (size_t i = 0; i < w->conf.n_weights; i++) {
+		const char *path = w->conf.weights[i].path, *near;
+		char **p = r->paths;
+
+		while (*p && strcmp(*p, path) != 0)
+			p++;
+		if (*p)
+			continue;
+		near = str_nearest(path, (const char *const *)r->paths);
+		return ctx_fail(c, ERR_INVALID, "--weight: the record knows no queue or user %s%s%s%s", path,
+		                near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+	}
+	return 0;
+}
+
 static int run(struct ctx *c, const struct wishes *w, unsigned policy, const char *path, const char *text,
                size_t n)
 {
@@ -325,7 +351,7 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 		again_result_fini(&r);
 		return ctx_fail(c, ERR_INVALID, "%s: line %zu: %s", path, m.line, m.what);
 	}
-	if (check_without(c, w, &r) < 0) {
+	if (check_without(c, w, &r) < 0 || check_weights(c, w, &r) < 0) {
 		again_compared_fini(&same);
 		again_result_fini(&r);
 		return -1;
@@ -355,7 +381,7 @@ int replay_exec(struct ctx *c, const char *path)
 	size_t n;
 	int rc = -1;
 
-	if (take_options(c, w, &policy) == 0 && fs_read_file(path, MAX_RECORD, &text, &n, &c->err) == 0)
+	if (take_options(c, w, &policy) == 0 && simulate_read(c, path, MAX_RECORD, &text, &n) == 0)
 		rc = run(c, w, policy, path, text, n);
 	for (size_t i = 0; i < w->conf.n_weights; i++)
 		free(w->paths[i]);

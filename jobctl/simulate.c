@@ -90,6 +90,14 @@ static int options(struct ctx *c, struct sim_conf *conf)
 	return bad ? err_set(&c->err, ERR_INVALID, "%s", bad) : 0;
 }
 
+int simulate_read(struct ctx *c, const char *path, size_t most, char **text, size_t *n)
+{
+	if (fs_read_file(path, most, text, n, &c->err) == 0)
+		return 0;
+	c->err.code = ERR_INVALID; /* 3 would mean that a job was not found */
+	return -1;
+}
+
 static int load(struct ctx *c, const char *path, struct trace *t)
 {
 	struct trace_mistake m;
@@ -97,7 +105,7 @@ static int load(struct ctx *c, const char *path, struct trace *t)
 	size_t n;
 	int rc;
 
-	if (fs_read_file(path, MAX_TRACE, &text, &n, &c->err) < 0)
+	if (simulate_read(c, path, MAX_TRACE, &text, &n) < 0)
 		return -1;
 	rc = trace_parse(t, text, n, &m);
 	free(text);
@@ -125,6 +133,19 @@ cJSON *simulate_whole(uint64_t v)
 
 	snprintf(text, sizeof text, "%" PRIu64, v);
 	return cJSON_CreateRaw(text);
+}
+
+char *simulate_short(const cJSON *v)
+{
+	const char *text = v->valuestring;
+	char *out, *end;
+
+	if (!cJSON_IsRaw(v) || !strpbrk(text, ".eE"))
+		return xstrdup(text);
+	out = xasprintf("%.6f", strtod(text, NULL));
+	for (end = out + strlen(out); end[-1] == '0' && end[-2] != '.'; end--)
+		end[-1] = '\0';
+	return out;
 }
 
 static cJSON *report(const struct sim_conf *conf, const struct sim_result *r, double wall_s)
@@ -239,9 +260,11 @@ static const struct arg_opt opts[] = {
     {"nodes", 'n', "N", "identical nodes"},
     {"gpus-per-node", 'g', "G", "GPUs of each, at most 64"},
     {"policy", 'p', "NAME",
-     "fifo (if not given), fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, fair, default, conservative; of a "
-     "record "
-     "live (if not given), fifo, fifo-skip, easy, fair, default, conservative"},
+     "what is taken when this is not given is fifo; also fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, "
+     "fair, "
+     "conservative, and the one called default; of a record live (when not given), fifo, fifo-skip, easy, "
+     "fair, "
+     "default, conservative"},
     {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned; of a record also limits"},
     {"speedup", 0, "X", "divide submit times by this whole number"},
     {"failures", 0, "HOURS", "nodes fail, with this mean time to failure each"},

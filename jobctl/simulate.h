@@ -7,6 +7,10 @@
 /* The shortest text that reads back as the same number, and never one of another locale. */
 cJSON *simulate_number(double v);
 cJSON *simulate_whole(uint64_t v);
+/* For people: at most six digits behind the point. Malloc'ed. */
+char *simulate_short(const cJSON *v);
+/* Reads a file of the caller's; one that is not there is a fault of usage. */
+int simulate_read(struct ctx *c, const char *path, size_t most, char **text, size_t *n);
 /* Begins the file as what `jobctl trace` writes? */
 int replay_is(const char *path);
 int replay_exec(struct ctx *c, const char *path);

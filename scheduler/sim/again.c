@@ -15,12 +15,18 @@ void again_open(struct again_lines *l, const struct again_conf *c, const char *t
 void again_close(struct again_lines *l)
 {
 	struct node_name *n, *tmp;
+	struct account_path *a, *atmp;
 
 	teller_destroy(l->teller);
 	HASH_ITER (hh, l->names, n, tmp) {
 		HASH_DELETE(hh, l->names, n);
 		free(n->name);
 		free(n);
+	}
+	HASH_ITER (hh, l->paths, a, atmp) {
+		HASH_DELETE(hh, l->paths, a);
+		free(a->path);
+		free(a);
 	}
 }
 
@@ -79,11 +85,49 @@ static void change_queue(const struct again_conf *c, struct sched_queue *q)
 			q->weight = c->weights[i].weight;
 }
 
-static void change_node(const struct again_conf *c, struct sched_node *n)
+static void change_node(struct again_lines *l, struct sched_node *n)
 {
-	for (const char *const *w = c->without; w && *w; w++)
+	l->was_usable = n->usable;
+	l->left_out = 0;
+	for (const char *const *w = l->conf->without; w && *w; w++)
 		if (n->name && strcmp(*w, n->name) == 0)
-			n->usable = 0;
+			l->left_out = 1;
+	if (l->left_out)
+		n->usable = 0;
+}
+
+static void path_add(struct again_lines *l, const char *path, size_t n)
+{
+	struct account_path *a;
+
+	HASH_FIND(hh, l->paths, path, n, a);
+	if (a || !n)
+		return;
+	a = mem_alloc(1, sizeof *a);
+	a->path = mem_alloc(n + 1, 1);
+	memcpy(a->path, path, n);
+	HASH_ADD_KEYPTR(hh, l->paths, a->path, n, a);
+}
+
+/* A queue with those above it, and the user in it. */
+static void paths_add(struct again_lines *l, const char *queue, const char *owner)
+{
+	const char *of = queue && *queue ? queue : "default";
+	size_t n = strlen(of), k = owner ? strlen(owner) : 0;
+
+	for (size_t i = 0; i <= n; i++)
+		if ((!of[i] || of[i] == '/') && of[i + (of[i] != 0)] != '@')
+			path_add(l, of, i);
+	path_add(l, of, n);
+	if (k) {
+		char *both = mem_alloc(n + k + 3, 1);
+
+		memcpy(both, of, n);
+		memcpy(both + n, "/@", 2);
+		memcpy(both + n + 2, owner, k);
+		path_add(l, both, n + 2 + k);
+		free(both);
+	}
 }
 
 static int mistake(struct again_lines *l, const char *what)
@@ -124,9 +168,12 @@ int again_next(struct again_lines *l, struct sched_told *t)
 		change_policy(l->conf, &t->policy);
 	} else if (t->kind == TOLD_QUEUE) {
 		change_queue(l->conf, &t->queue);
+		paths_add(l, t->queue.path, NULL);
+	} else if (t->kind == TOLD_JOB || t->kind == TOLD_RESTORE) {
+		paths_add(l, t->job.queue, t->job.owner);
 	} else if (t->kind == TOLD_NODE) {
 		name_set(l, t->id, t->node.name);
-		change_node(l->conf, &t->node);
+		change_node(l, &t->node);
 	}
 	if (t->kind == TOLD_TRY || t->kind == TOLD_TRIED)
 		l->trying = t->kind == TOLD_TRY;

@@ -68,8 +68,11 @@ struct again_result {
 	size_t before;     /* ran already when the record began: not in jobs */
 	struct again_figures is, was;
 	char **node_names; /* of all that there ever were, by no order; NULL-terminated */
-	uint32_t nodes;    /* known, and their GPUs, at the most */
+	char **paths;      /* queues and users in them that weights may be given to; NULL-terminated */
+	uint32_t nodes;    /* known, without those that are left out, and their GPUs, at the most */
 	uint64_t gpus;
+	uint32_t was_nodes; /* the same of the record */
+	uint64_t was_gpus;
 };
 int again_simulate(const struct again_conf *c, const char *text, size_t n, struct again_result *out,
                    struct again_mistake *m);

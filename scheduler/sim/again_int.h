@@ -14,16 +14,23 @@ struct node_name {
 	char *name;
 	UT_hash_handle hh;
 };
+struct account_path { /* "research", "research/@ada": what a weight may be given to */
+	char *path;
+	UT_hash_handle hh;
+};
 struct again_lines {
 	const struct again_conf *conf;
 	const char *p, *end;
 	struct teller *teller;
 	struct node_name *names;
+	struct account_path *paths;
 	size_t line;
 	uint64_t at_ms;      /* of the line that was read last */
 	int trying;          /* within try and tried */
 	struct sched *sched; /* who is told what the caller adds: weights, nodes */
 	int weighed, grown;
+	int was_usable,
+	    left_out; /* the node of the last line: as recorded; by the caller's wish it gets no work */
 	struct again_mistake *m;
 };
 

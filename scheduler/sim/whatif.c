@@ -26,13 +26,14 @@ struct due {
 	struct one *job;
 };
 
-struct size { /* GPUs of a usable node */
+struct size { /* GPUs of a node while it is usable: here, and as recorded */
 	uint64_t id;
-	uint32_t gpus;
+	uint32_t gpus, was_gpus;
+	int counted, was_counted; /* among the nodes that there were */
 	UT_hash_handle hh;
 };
 struct change { /* of what there is to use */
-	uint64_t ms, gpus;
+	uint64_t ms, gpus, was_gpus;
 };
 
 struct whatif {
@@ -45,10 +46,10 @@ struct whatif {
 	struct size *sizes;
 	struct change *changes;
 	size_t n_changes, cap_changes;
-	uint64_t now_ms, gpus, most_gpus;
-	uint32_t most_nodes;
+	uint64_t now_ms, gpus, most_gpus, was_gpus, was_most_gpus;
+	uint32_t most_nodes, was_most_nodes;
 	int changed;
-	char **names;
+	char **names, **paths;
 };
 
 static struct one *find(const struct whatif *w, uint64_t id)
@@ -247,20 +248,35 @@ static void leaves(struct whatif *w, const struct sched_told *t)
 	}
 }
 
-static void counts(struct whatif *w, const struct sched_node *n, int usable)
+static struct size *size_of(struct whatif *w, uint64_t id)
 {
 	struct size *z;
 
-	HASH_FIND(hh, w->sizes, &n->id, sizeof n->id, z);
-	if (!z) {
-		z = mem_alloc(1, sizeof *z);
-		z->id = n->id;
-		HASH_ADD(hh, w->sizes, id, sizeof z->id, z);
-		w->most_nodes++;
-	}
+	HASH_FIND(hh, w->sizes, &id, sizeof id, z);
+	if (z)
+		return z;
+	z = mem_alloc(1, sizeof *z);
+	z->id = id;
+	HASH_ADD(hh, w->sizes, id, sizeof z->id, z);
+	return z;
+}
+
+/* here, was: may it be used, in the simulation and in the record; left_out: by the caller's wish it is not
+ * there, added: it was not in the record. */
+static void counts(struct whatif *w, const struct sched_node *n, int here, int was, int left_out, int added)
+{
+	struct size *z = size_of(w, n->id);
+
+	w->most_nodes += !left_out && !z->counted;
+	z->counted |= !left_out;
+	w->was_most_nodes += !added && !z->was_counted;
+	z->was_counted |= !added;
 	w->gpus -= z->gpus;
-	z->gpus = usable ? n->n_gpus : 0;
+	w->was_gpus -= z->was_gpus;
+	z->gpus = here ? n->n_gpus : 0;
+	z->was_gpus = was ? n->n_gpus : 0;
 	w->gpus += z->gpus;
+	w->was_gpus += z->was_gpus;
 }
 
 /* How many GPUs may be used from now on; nodes that the caller adds come with the first. */
@@ -269,18 +285,23 @@ static void capacity(struct whatif *w, const struct sched_told *t, int grew)
 	struct sched_node n = t->node;
 
 	n.id = t->id;
-	counts(w, &n, t->kind == TOLD_NODE && n.usable);
+	if (t->kind == TOLD_NODE)
+		counts(w, &n, n.usable, w->l.was_usable, w->l.left_out, 0);
+	else
+		counts(w, &n, 0, 0, 1, 0); /* gone: it was counted when it came */
 	for (uint32_t i = 0; grew && i < w->conf->more_nodes; i++) {
 		n.id = UINT64_MAX - i;
-		counts(w, &n, 1);
+		counts(w, &n, 1, 0, 0, 1);
 	}
 	if (w->gpus > w->most_gpus)
 		w->most_gpus = w->gpus;
+	if (w->was_gpus > w->was_most_gpus)
+		w->was_most_gpus = w->was_gpus;
 	if (w->n_changes == w->cap_changes) {
 		w->cap_changes = w->cap_changes ? 2 * w->cap_changes : 64;
 		w->changes = mem_resize(w->changes, w->cap_changes, sizeof *w->changes);
 	}
-	w->changes[w->n_changes++] = (struct change){w->now_ms, w->gpus};
+	w->changes[w->n_changes++] = (struct change){w->now_ms, w->gpus, w->was_gpus};
 }
 
 static void input(struct whatif *w, const struct sched_told *t)
@@ -395,6 +416,16 @@ static char **names_of(const struct again_lines *l)
 	return names;
 }
 
+static char **paths_of(const struct again_lines *l)
+{
+	char **paths = mem_alloc(HASH_COUNT(l->paths) + 1u, sizeof *paths);
+	size_t n = 0;
+
+	for (const struct account_path *a = l->paths; a; a = a->hh.next)
+		paths[n++] = mem_copy(a->path);
+	return paths;
+}
+
 static int run(struct whatif *w, const char *text, size_t n, struct again_mistake *m)
 {
 	struct sched_told t;
@@ -411,6 +442,7 @@ static int run(struct whatif *w, const char *text, size_t n, struct again_mistak
 	if (rc == 0)
 		until(w, AGAIN_NEVER);
 	w->names = names_of(&w->l);
+	w->paths = paths_of(&w->l);
 	again_close(&w->l);
 	sched_destroy(w->s);
 	return rc;
@@ -431,7 +463,7 @@ static double percentile(const uint64_t *sorted, size_t n, unsigned p)
 }
 
 /* GPU-milliseconds that there were between two times. */
-static double capacity_in(const struct whatif *w, uint64_t from, uint64_t to)
+static double capacity_in(const struct whatif *w, int was, uint64_t from, uint64_t to)
 {
 	double sum = 0;
 
@@ -441,7 +473,7 @@ static double capacity_in(const struct whatif *w, uint64_t from, uint64_t to)
 		a = a > from ? a : from;
 		b = b < to ? b : to;
 		if (a < b)
-			sum += (double)(b - a) * (double)w->changes[i].gpus;
+			sum += (double)(b - a) * (double)(was ? w->changes[i].was_gpus : w->changes[i].gpus);
 	}
 	return sum;
 }
@@ -455,7 +487,8 @@ static void figures(const struct whatif *w, const struct again_result *r, int wa
 		const struct again_job *j = &r->jobs[i];
 		uint64_t start = was ? j->was_start_ms : j->start_ms, end = was ? j->was_ms : j->end_ms;
 
-		if (j->was_ms == AGAIN_NEVER || j->end_ms == AGAIN_NEVER)
+		/* What was does not change with what could not be here. */
+		if (j->was_ms == AGAIN_NEVER || (!was && j->end_ms == AGAIN_NEVER))
 			continue;
 		jct[f->jobs++] = end - j->submit_ms;
 		sum += (double)(end - j->submit_ms);
@@ -471,7 +504,7 @@ static void figures(const struct whatif *w, const struct again_result *r, int wa
 	f->p99_jct = percentile(jct, f->jobs, 99);
 	f->max_wait = (double)most / 1000;
 	if (f->jobs) {
-		double there = capacity_in(w, first, last);
+		double there = capacity_in(w, was, first, last);
 
 		f->avg_jct = sum / (double)f->jobs / 1000;
 		f->avg_wait = wait / (double)f->jobs / 1000;
@@ -509,9 +542,12 @@ static void collect(struct whatif *w, struct again_result *r)
 	}
 	qsort(r->jobs, r->n, sizeof *r->jobs, by_submit);
 	r->node_names = w->names;
-	w->names = NULL;
+	r->paths = w->paths;
+	w->names = w->paths = NULL;
 	r->nodes = w->most_nodes;
 	r->gpus = w->most_gpus;
+	r->was_nodes = w->was_most_nodes;
+	r->was_gpus = w->was_most_gpus;
 	figures(w, r, 0, &r->is);
 	figures(w, r, 1, &r->was);
 }
@@ -539,6 +575,7 @@ static void whatif_fini(struct whatif *w, int all)
 		free(z);
 	}
 	names_free(w->names);
+	names_free(w->paths);
 	free(w->due);
 	free(w->changes);
 }
@@ -564,5 +601,6 @@ void again_result_fini(struct again_result *r)
 		again_names_free(r->jobs[i].nodes, r->jobs[i].n_nodes);
 	free(r->jobs);
 	names_free(r->node_names);
+	names_free(r->paths);
 	*r = (struct again_result){0};
 }

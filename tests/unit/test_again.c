@@ -116,10 +116,16 @@ static void test_whatif(void)
 
 	ok(near(r.is.avg_wait, 0) && near(r.is.avg_jct, (20 + 5.5 + 4.5) / 3.0) && r.nodes == 3 && r.gpus == 6,
 	   "two nodes more: nobody waits");
+	ok(r.was_nodes == 1 && r.was_gpus == 2 && near(r.was.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60),
+	   "the use of what there was does not change: %g", r.was.utilization);
 	ok(near(r.was.avg_wait, (0 + 20 + 25.5) / 3.0), "what was stays");
 	again_result_fini(&r);
 	r = simulated(&(struct again_conf){.without = without}, "");
 	ok(r.is.jobs == 0 && r.dropped == 3, "without the only node nothing starts");
+	ok(r.nodes == 0 && r.gpus == 0 && r.was_nodes == 1 && r.was_gpus == 2, "nodes: %u here, %u there were",
+	   r.nodes, r.was_nodes);
+	ok(r.was.jobs == 3 && near(r.was.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60), "what was stays: %g",
+	   r.was.utilization);
 	again_result_fini(&r);
 	/* A job of one GPU for 10 s that comes at 12 s beside a long one: easy keeps the place, skip does not. */
 	r = simulated(&(struct again_conf){.policy = &skip}, "");
