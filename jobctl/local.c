@@ -246,6 +246,9 @@ static void agent_args(const struct local *l, const struct program *p, const cha
 	strv_add(args, "127.0.0.1");
 	strv_add(args, "--ports");
 	strv_addf(args, "%u-%u", lo, lo + share - 1);
+	/* A type that nobody has given a price: costs and lists of types are tried by setting facts of it. */
+	strv_add(args, "--instance-type");
+	strv_add(args, "local");
 	if (l->s.fake_gpus) {
 		strv_add(args, "--fake-gpus");
 		strv_add(args, l->s.fake_gpus);

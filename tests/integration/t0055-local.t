@@ -122,6 +122,8 @@ rc 4 "no known node with 2 such GPUs" "so a job for its GPUs is refused" submit 
 rc 0 "and 3 agents; started: node-3; " "asked for again, it joins again" local up --nodes 3
 is "$("$jobctl" nodes --json | jq -r '[.nodes[] | select(.state == "up") | .name] | sort | join(" ")')" "node-1 node-2 node-3" "and is up"
 kill -KILL "$(pid_of node-3)"
+away() { [ "$("$jobctl" nodes --json | jq -r '.nodes[] | select(.name == "node-3") | .connected')" = false ]; }
+ok "an agent that ends is missed" wait_until 30 away # a job that comes before would be started there
 echo '{"command": ["true"], "resources": {"instances": 3}}' >three.json
 three=$("$jobctl" submit three.json 2>/dev/null)
 gone() { "$jobctl" why "$three" | grep -q "no jobs now on node-3 (not connected"; }
