@@ -43,8 +43,11 @@ static int check_status(const char *status, struct err *e)
 	if (!status)
 		return 0;
 	nearest = str_nearest(status, known);
-	return err_set(e, ERR_INVALID, "status: no state is called \"%.64s\"%s%s", status,
-	               nearest ? "; did you mean " : "", nearest ? nearest : "");
+	return err_set(
+	    e, ERR_INVALID,
+	    "status: no state is called \"%.64s\"%s%s; there are held, queued, starting, running, recovering, "
+	    "stopping, completed, failed, stopped, and active for all that have not ended",
+	    status, nearest ? "; did you mean " : "", nearest ? nearest : "");
 }
 
 static int is_queued(const cJSON *job)

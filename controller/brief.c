@@ -1,7 +1,7 @@
 /*
  * brief: the reason, in a few words, of waiting jobs in an answer that an I/O thread has read from the store.
- * Those that have a reason on record (they wait for a job, were requeued) keep it. One look for all of a
- * page.
+ * Those that have a reason on record (they wait for a job) keep it, but for what sent them back to the queue:
+ * that is over. One look for all of a page.
  */
 #include "common/json.h"
 #include "controller/core_int.h"
@@ -16,7 +16,19 @@ static int wants_one(const cJSON *job, uint64_t *id)
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(job, "id");
 
 	*id = cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
-	return *id && status && strcmp(status, "queued") == 0 && (!reason || !*reason);
+	return *id && status && strcmp(status, "queued") == 0 &&
+	       (!reason || !*reason || !strncmp(reason, "requeued", 8) || !strncmp(reason, "tried again", 11));
+}
+
+/* What it waits for now; that it has run before stays to be seen. */
+static cJSON *brief_reason(const cJSON *job, const char *text)
+{
+	const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "reason"));
+	char *both = xasprintf("%s%s", text, reason && *reason ? "; it was sent back to the queue" : "");
+	cJSON *out = cJSON_CreateString(both);
+
+	free(both);
+	return out;
 }
 
 static void fill(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
@@ -26,7 +38,7 @@ static void fill(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
 	sched_brief(c->sched, ids, n, b);
 	for (size_t i = 0; i < n; i++)
 		if (b[i].text[0])
-			cJSON_ReplaceItemInObjectCaseSensitive(jobs[i], "reason", cJSON_CreateString(b[i].text));
+			cJSON_ReplaceItemInObjectCaseSensitive(jobs[i], "reason", brief_reason(jobs[i], b[i].text));
 	free(b);
 }
 

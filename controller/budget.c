@@ -301,9 +301,9 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 			continue;
 		settle(c, p);
 		period_start(p->period, now_real(c), &at);
-		clock_rfc3339(at, until);
+		clock_words(at, until);
 		snprintf(r->text, sizeof r->text,
-		         "the budget of %s is used up: $%.2f of $%.2f this %s; it starts after %.10s, or when the "
+		         "the budget of %s is used up: $%.2f of $%.2f this %s; it starts after %s, or when the "
 		         "budget is "
 		         "raised (jobctl budget set %s usd=N)",
 		         path, p->spent[p->period] / 1e6, (double)p->budget_uusd / 1e6, period_names[p->period],

@@ -143,12 +143,23 @@ static const struct fact *fact_of(const char *key)
 	return NULL;
 }
 
+/* Appends which there are. */
+static int name_keys(struct err *e)
+{
+	size_t used = strlen(e->text);
+
+	for (const char *const *k = catalogue_keys(); *k && used < sizeof e->text; k++)
+		used += (size_t)snprintf(e->text + used, sizeof e->text - used, "%s%s",
+		                         k == catalogue_keys() ? "; there are " : ", ", *k);
+	return -1;
+}
+
 static int check_changes(const cJSON *changes, struct err *e)
 {
 	const cJSON *v;
 
 	if (json_check_keys(changes, "", catalogue_keys(), e) < 0)
-		return -1;
+		return name_keys(e);
 	cJSON_ArrayForEach (v, changes)
 		if (!cJSON_IsNull(v) && check_fact(fact_of(v->string), v, e) < 0)
 			return -1;

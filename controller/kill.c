@@ -325,6 +325,24 @@ static void note_outcome(struct core *c, const struct cjob *j)
 	free(m.text);
 }
 
+/* Of what there was too little: the next thing to ask. */
+static void add_memory(const struct cjob *j, struct verdict *v)
+{
+	const struct job_spec *s = j->act ? j->act->spec : NULL;
+	size_t n = strlen(v->reason);
+	char size[32];
+
+	if (!s || v->cls != RC_OOM || v->outcome != OUT_FAILED || !strstr(v->reason, "ran out of memory"))
+		return;
+	if (s->memory_bytes)
+		snprintf(v->reason + n, sizeof v->reason - n, ": the job may have %s on a node (resources.memory)",
+		         str_size(s->memory_bytes, size, sizeof size));
+	else
+		snprintf(v->reason + n, sizeof v->reason - n,
+		         ": it has no limit of its own (resources.memory), so the "
+		         "node had no more");
+}
+
 void decide_outcome(struct core *c, struct cjob *j)
 {
 	struct verdict v;
@@ -332,6 +350,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 
 	conclude_ranks(c, j);
 	judge(&j->r, &v);
+	add_memory(j, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
 	if (v.cls != RC_NONE)
@@ -394,7 +413,9 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	cJSON *d = cJSON_CreateObject();
 
 	if (j->r.wanted == WANT_REQUEUE)
-		snprintf(reason, sizeof reason, "requeued: %s", a->reason ? a->reason : "by its owner");
+		snprintf(reason, sizeof reason, "%s%s",
+		         a->reason && !strncmp(a->reason, "requeued", 8) ? "" : "requeued: ",
+		         a->reason ? a->reason : "by its owner");
 	else
 		snprintf(reason, sizeof reason, "tried again elsewhere: %s",
 		         a->reason ? a->reason : "a node did not get ready");

@@ -148,8 +148,8 @@ int queue_holds(const struct core *c, const char *queue, const char *owner, uint
 		if (q && q->quota_gpus && !q->borrow && gpus > q->quota_gpus)
 			return err_set(
 			    e, ERR_CONFLICT,
-			    "resources: the job wants %llu GPUs, and the quota of %s is %u: it could never start",
-			    (unsigned long long)gpus, path, q->quota_gpus);
+			    "resources: the job wants %llu GPUs, and the quota of %s is %u GPU%s: it could never start",
+			    (unsigned long long)gpus, path, q->quota_gpus, q->quota_gpus == 1 ? "" : "s");
 	}
 	return 0;
 }

@@ -405,7 +405,8 @@ static int identify(struct call *c, struct io *io, struct err *e)
 	if (auth_identify(io->s->auth, io->names, &a, &c->who, e) < 0)
 		return -1;
 	if (c->who.role == ROLE_NONE && c->route->role != ROLE_NONE)
-		return err_set(e, ERR_UNAUTHORIZED, "log in first");
+		return err_set(e, ERR_UNAUTHORIZED,
+		               "log in first: no token came with the request (Authorization: Bearer TOKEN)");
 	if (c->who.role < c->route->role)
 		return err_set(e, ERR_DENIED,
 		               c->who.role == ROLE_JOB ? "a job's token is not enough for this"

@@ -23,25 +23,51 @@ static char *jobs_of(const cJSON *node)
 	return all;
 }
 
+/* "4x A100 40.0GiB", of unlike ones "2x A100 40.0GiB, 2x T4 15.0GiB"; malloc'ed. */
+static char *gpus_of(const cJSON *node)
+{
+	char *all = xstrdup(""), last[128] = "", size[32];
+	const cJSON *g, *list = jget(node, "gpu_list");
+	unsigned n = 0;
+	cJSON_ArrayForEach (g, list) {
+		char kind[128];
+		double memory = print_number(g, "memory_bytes");
+		snprintf(kind, sizeof(kind), "%.80s%s%s", jtext(g, "model") ? jtext(g, "model") : "?",
+		         memory > 0 ? " " : "", memory > 0 ? str_size((uint64_t)memory, size, sizeof(size)) : "");
+		n = strcmp(kind, last) ? 1 : n + 1;
+		snprintf(last, sizeof(last), "%s", kind);
+		const cJSON *next = g->next;
+		char *longer;
+		if (next && jtext(next, "model") && jtext(g, "model") &&
+		    !strcmp(jtext(next, "model"), jtext(g, "model")) && print_number(next, "memory_bytes") == memory)
+			continue;
+		longer = xasprintf("%s%s%ux %s", all, *all ? ", " : "", n, kind);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
 static int exec_nodes(struct ctx *c)
 {
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", "/nodes", NULL, &answer);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	static const char *const heads[] = {"NODE",   "STATE",   "ADDRESS", "TYPE", ">GPUS",
+	static const char *const heads[] = {"NODE",   "STATE",   "ADDRESS", "TYPE", ">GPUS", "GPU",
 	                                    ">SLOTS", ">MEMORY", ">LOAD",   "JOBS", "REASON"};
-	struct table *t = table_create(heads, 10);
+	struct table *t = table_create(heads, 11);
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
 		char size[32];
 		const cJSON *memory = jget(n, "memory_bytes");
-		char *jobs = jobs_of(n);
+		char *jobs = jobs_of(n), *gpus = gpus_of(n), *reason = print_local(print_member(n, "reason"));
 		table_cell(t, print_member(n, "name"));
 		table_cell(t, print_member(n, "state"));
 		table_cell(t, print_member(n, "address"));
 		table_cell(t, print_member(n, "instance_type"));
 		table_cellf(t, "%s/%s", print_member(n, "gpus_used"), print_member(n, "gpus"));
+		table_cell(t, gpus);
 		table_cellf(t, "%s/%s", print_member(n, "slots_used"), print_member(n, "slots"));
 		table_cell(t, cJSON_IsNumber(memory) ? str_size((uint64_t)memory->valuedouble, size, sizeof(size))
 		                                     : "-");
@@ -50,8 +76,10 @@ static int exec_nodes(struct ctx *c)
 		else
 			table_cell(t, "-");
 		table_cell(t, jobs);
-		table_cell(t, print_member(n, "reason"));
+		table_cell(t, reason);
+		free(reason);
 		free(jobs);
+		free(gpus);
 	}
 	if (table_rows(t))
 		table_print(t);

@@ -15,14 +15,17 @@
 
 /* ---- cost ---- */
 
-/* "7d": so long ago; "2026-01-31": that day's beginning (UTC). Seconds since 1970. */
+/* "7d": so long ago; "2026-01-31": that day's beginning here, as all times that people read and write.
+ * Seconds since 1970. */
 static int moment(struct ctx *c, const char *name, const char *text, uint64_t *out)
 {
-	struct tm tm = {0};
+	struct tm tm = {.tm_isdst = 0};
 	char *end = strptime(text, "%Y-%m-%d", &tm);
 	uint64_t ago;
-	if (end && !*end) {
-		*out = (uint64_t)timegm(&tm);
+	tm.tm_isdst = -1;
+	time_t day = end && !*end ? mktime(&tm) : -1;
+	if (day >= 0) {
+		*out = (uint64_t)day;
 		return 0;
 	}
 	if (str_parse_duration(text, &ago, &c->err))
@@ -90,7 +93,8 @@ static void cost_table(const cJSON *answer)
 		table_print(t);
 		printf("total $%.2f\n", print_number(answer, "total_usd"));
 	} else {
-		puts("Nothing was spent: no attempt in that time ran on nodes with a price (jobctl instances).");
+		puts("Nothing was spent: no attempt in that time ran on nodes with a price. jobctl nodes "
+		     "says of which type they are, jobctl instances set TYPE price_per_hour=N gives one.");
 	}
 	if (print_number(answer, "more") > 0)
 		fprintf(stderr, "%s more are left out\n", print_member(answer, "more"));
@@ -114,7 +118,8 @@ static int exec_cost(struct ctx *c)
 
 static int exec_ls(struct ctx *c)
 {
-	static const char *const heads[] = {"QUEUE", ">BUDGET", "PERIOD", ">SPENT", ">USD/H", "STATE", "RESETS"};
+	const char *const heads[] = {
+	    "QUEUE", ">BUDGET", "PERIOD", ">SPENT", ">USD/H", "STATE", print_zone_head("RESETS")};
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", "/budgets", NULL, &answer);
 	if (rc)
@@ -192,7 +197,7 @@ static const struct arg_opt cost_opts[] = {
     {"by", 0, "queue|user|job", "what a row is (default: queue)"},
     {"queue", 'q', "QUEUE", "only what this queue and those below it spent"},
     {"owner", 'u', "USER", "only what this user spent"},
-    {"from", 0, "DAY|AGO", "from that day (UTC), or so long ago: 2026-01-31, 7d"},
+    {"from", 0, "DAY|AGO", "from that day (local time), or so long ago: 2026-01-31, 7d"},
     {"to", 0, "DAY|AGO", "until then"},
     {NULL, 0, NULL, NULL}};
 const struct verb verbs_cost[] = {

@@ -22,6 +22,7 @@ struct events {
 	char *line;
 	size_t n, cap;
 	char last_id[32];
+	int headed;
 	int ended; /* the job's end was seen: nothing more will come */
 	uint64_t lost_us;
 };
@@ -54,7 +55,8 @@ static char *details(const cJSON *data)
 static void print_event(const cJSON *ev)
 {
 	const cJSON *data = jget(ev, "data");
-	char *rest = details(data), *safe = print_safe(rest), *text = print_safe(jtext(data, "text"));
+	char *rest = details(data), *safe = print_safe(rest), *local = print_local(jtext(data, "text"));
+	char *text = print_safe(local);
 	char *type = print_safe(print_member(ev, "type"));
 	const char *end = text + (strlen(text) > VALUE_MAX ? strlen(text) - VALUE_MAX : 0);
 	for (char *p = text; *p; p++)
@@ -66,7 +68,16 @@ static void print_event(const cJSON *ev)
 	free(rest);
 	free(safe);
 	free(text);
+	free(local);
 	free(type);
+}
+
+/* Before the first of them: which zone the times are of. */
+static void print_head(struct events *v)
+{
+	if (!v->headed)
+		printf("%s%-19s %-16s WHAT%s\n", print_bold(), print_zone_head("TIME"), "EVENT", print_reset());
+	v->headed = 1;
 }
 
 static void one_event(struct events *v, const cJSON *ev)
@@ -81,6 +92,7 @@ static void one_event(struct events *v, const cJSON *ev)
 		puts(s);
 		free(s);
 	} else {
+		print_head(v);
 		print_event(ev);
 	}
 }

@@ -99,20 +99,22 @@ static void reason_cell(struct table *t, const cJSON *j, int *arrays)
 {
 	const cJSON *counts = jget(j, "members");
 	if (!cJSON_IsObject(counts)) {
-		table_cell(t, print_member(j, "reason"));
+		char *local = print_local(print_member(j, "reason"));
+		table_cell(t, local);
+		free(local);
 		return;
 	}
 	char *text = members_text(counts);
-	const char *reason = jtext(j, "reason");
-	table_cellf(t, "%s%s%s", text, reason && *reason ? "; " : "", reason ? reason : "");
+	const char *reason = members_rest(jtext(j, "reason"));
+	table_cellf(t, "%s%s%s", text, *reason ? "; " : "", reason);
 	free(text);
 	++*arrays;
 }
 
 static void print_jobs(const cJSON *jobs)
 {
-	static const char *const heads[] = {">ID",   "NAME",    "OWNER", "STATUS", ">NODES",
-	                                    ">GPUS", "CREATED", ">RAN",  "REASON"};
+	const char *const heads[] = {
+	    ">ID", "NAME", "OWNER", "STATUS", ">NODES", ">GPUS", print_zone_head("CREATED"), ">RAN", "REASON"};
 	struct table *t = table_create(heads, 9);
 	const cJSON *j;
 	int arrays = 0;
@@ -222,12 +224,13 @@ static int exec_why(struct ctx *c)
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	char *safe = print_safe(print_member(answer, "text"));
+	char *local = print_local(print_member(answer, "text")), *safe = print_safe(local);
 	char number[32];
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
 	printf("Job %s is %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
 	       print_member(answer, "status"), safe);
 	free(safe);
+	free(local);
 	cJSON_Delete(answer);
 	return 0;
 }
@@ -286,7 +289,9 @@ static void top_waiting(const cJSON *list)
 		table_cell(t, print_member(j, "nodes"));
 		table_cell(t, print_member(j, "gpus"));
 		table_cell(t, print_span(jtext(j, "queued_at"), NULL));
-		table_cell(t, print_member(j, "text"));
+		char *local = print_local(print_member(j, "text"));
+		table_cell(t, local);
+		free(local);
 	}
 	table_print(t);
 	table_destroy(t);

@@ -395,6 +395,11 @@ static void name_streams(struct log *l)
 	const cJSON *s;
 	char *all = xstrdup("");
 	cJSON_ArrayForEach (s, jget(answer, "streams")) {
+		int twice = 0; /* each attempt has its own */
+		for (const cJSON *b = jget(answer, "streams")->child; b != s; b = b->next)
+			twice |= !strcmp(print_member(b, "stream"), print_member(s, "stream"));
+		if (twice)
+			continue;
 		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", print_member(s, "stream"));
 		free(all);
 		all = longer;
@@ -567,7 +572,7 @@ static int choose_start(struct ctx *c, struct log *l)
 
 static int list_streams(struct ctx *c, uint64_t job)
 {
-	static const char *const heads[] = {">ATTEMPT", "STREAM", ">SIZE", "COMPLETE", "LAST"};
+	const char *const heads[] = {">ATTEMPT", "STREAM", ">SIZE", "COMPLETE", print_zone_head("LAST")};
 	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)job);
 	cJSON *answer;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);

@@ -82,7 +82,8 @@ static void tell(const cJSON *q)
 {
 	printf("%s: weight %s", print_member(q, "name"), print_member(q, "weight"));
 	if (cJSON_IsNumber(jget(q, "quota_gpus")))
-		printf(", quota of %s GPUs%s", print_member(q, "quota_gpus"),
+		printf(", quota of %s GPU%s%s", print_member(q, "quota_gpus"),
+		       print_number(q, "quota_gpus") == 1 ? "" : "s",
 		       cJSON_IsTrue(jget(q, "borrow")) ? ", more when nobody within quota waits for them" : "");
 	puts("");
 }

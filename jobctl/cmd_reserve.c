@@ -26,7 +26,7 @@ static char *names_of(const cJSON *list, const char *between)
 
 static int exec_ls(struct ctx *c)
 {
-	static const char *const heads[] = {"NAME", "STATE", "FROM", "TO", "FOR", "NODES", "REASON"};
+	const char *const heads[] = {"NAME", "STATE", print_zone_head("FROM"), "TO", "FOR", "NODES", "REASON"};
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", "/reservations", NULL, &answer);
 	if (rc)
@@ -133,13 +133,13 @@ static void tell(const cJSON *r)
 	const cJSON *j;
 	int maintenance = cJSON_IsTrue(jget(r, "maintenance"));
 	printf("%s: %s, from %s to %s, %s%s\n", print_member(r, "name"), nodes, print_time(jtext(r, "from")),
-	       print_time(jtext(r, "to")), maintenance ? "for maintenance" : "for the jobs of queue ",
+	       print_time_zone(jtext(r, "to")), maintenance ? "for maintenance" : "for the jobs of queue ",
 	       maintenance ? "" : print_member(r, "queue"));
 	free(nodes);
 	cJSON_ArrayForEach (j, jget(r, "still_running")) {
 		char *name = print_safe(print_member(j, "name"));
 		printf("  job %s (%s, %s) goes on there until %s at the latest; it is left alone\n",
-		       print_member(j, "id"), name, print_member(j, "owner"), print_time(jtext(j, "until")));
+		       print_member(j, "id"), name, print_member(j, "owner"), print_time_zone(jtext(j, "until")));
 		free(name);
 	}
 }
@@ -158,8 +158,29 @@ static int change(struct ctx *c, const char *method, const char *path, cJSON *bo
 	return rc < 0 ? -1 : 0;
 }
 
+/* All that a new one lacks, at once. */
+static int check_new(struct ctx *c)
+{
+	static const char *const wanted[][3] = {{"nodes", "count", "--nodes A,B or --count N"},
+	                                        {"to", "for", "--to TIME or --for DURATION"},
+	                                        {"queue", "maintenance", "--queue QUEUE or --maintenance"}};
+	char *all = xstrdup("");
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		if (args_has(&c->args, wanted[i][0]) || args_has(&c->args, wanted[i][1]))
+			continue;
+		char *longer = xasprintf("%s%s%s", all, *all ? "; " : "", wanted[i][2]);
+		free(all);
+		all = longer;
+	}
+	int rc = *all ? ctx_fail(c, ERR_INVALID, "reserve add: say %s", all) : 0;
+	free(all);
+	return rc;
+}
+
 static int exec_add(struct ctx *c)
 {
+	if (check_new(c))
+		return -1;
 	cJSON *body = cJSON_CreateObject();
 	cJSON_AddStringToObject(body, "name", c->args.operand[0]);
 	return change(c, "POST", "/reservations", body);

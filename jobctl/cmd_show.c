@@ -233,9 +233,10 @@ static void show_attempts(const cJSON *job)
 			printf(", $%.2f", print_number(a, "cost_usd"));
 		putchar('\n');
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
-			char *safe = print_safe(jtext(a, "reason"));
+			char *local = print_local(jtext(a, "reason")), *safe = print_safe(local);
 			printf("    %s\n", safe);
 			free(safe);
+			free(local);
 		}
 		show_phases(a);
 	}
@@ -294,7 +295,7 @@ static void show_dropped(const cJSON *job)
 		const char *at = jtext(jget(job, "dropped_at"), name);
 		char *text =
 		    xasprintf("%s by %s on %.10s", name, cJSON_IsTrue(jget(job, "deleted")) ? "rm" : "retention",
-		              at ? at : "an unknown day");
+		              at ? print_time(at) : "an unknown day");
 		print_line("removed", at ? text : name);
 		free(text);
 	}
@@ -359,7 +360,7 @@ static void show_waits(struct ctx *c, const cJSON *job)
 		return;
 	path = xasprintf("/jobs/%s/why", print_member(job, "id"));
 	if (ctx_get(c, "GET", path, NULL, &answer) == 0)
-		print_line("waits", jtext(answer, "text"));
+		print_sentence("waits", jtext(answer, "text"));
 	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or be gone */
 	cJSON_Delete(answer);
 	free(path);
@@ -405,12 +406,12 @@ static int exec_show(struct ctx *c)
 	       print_reset(), name, print_status_colour(status), status ? status : "-", print_reset());
 	free(name);
 	show_array(job);
-	print_line("reason", jtext(job, "reason"));
+	print_sentence("reason", jtext(job, "reason"));
 	show_waits(c, job);
 	print_line("owner", jtext(job, "owner"));
 	print_line("experiment", jtext(job, "experiment"));
 	print_line("notes", jtext(job, "notes"));
-	print_line("created", print_time(jtext(job, "created_at")));
+	print_line("created", print_time_zone(jtext(job, "created_at")));
 	print_line("started", print_time(jtext(job, "started_at")));
 	print_line("ended", print_time(jtext(job, "ended_at")));
 	if (jtext(job, "started_at"))

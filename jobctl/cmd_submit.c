@@ -229,9 +229,10 @@ static void show_dry_run(const cJSON *answer)
 	printf("This job would be accepted.\n");
 	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
 	if (cJSON_IsString(text)) {
-		char *safe = print_safe(text->valuestring);
+		char *local = print_local(text->valuestring), *safe = print_safe(local);
 		puts(safe);
 		free(safe);
+		free(local);
 	}
 	if (cJSON_IsNumber(jget(answer, "price_per_hour_usd")))
 		printf("Price: %.2f USD an hour, at most %.2f USD until its time limit\n",

@@ -14,7 +14,7 @@
 
 static int list_parts(struct ctx *c)
 {
-	static const char *const heads[] = {">PART", "BEGAN", "LAST LINES", ">BYTES"};
+	const char *const heads[] = {">PART", print_zone_head("BEGAN"), "LAST LINES", ">BYTES"};
 	const cJSON *p, *parts;
 	struct table *t;
 	cJSON *answer;

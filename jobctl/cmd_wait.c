@@ -142,10 +142,11 @@ int job_tell_end(struct ctx *c, uint64_t job)
 		if (answer)
 			ctx_print_json(answer);
 	} else if (code) {
-		char *reason = print_safe(print_member(answer, "reason"));
+		char *local = print_local(print_member(answer, "reason")), *reason = print_safe(local);
 		fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", id, status, reason,
 		        id, id);
 		free(reason);
+		free(local);
 	} else {
 		const char *from = jtext(answer, "started_at"), *to = jtext(answer, "ended_at");
 		fprintf(stderr, "job %llu %s%s%s\n", id, status, from && to ? " in " : "",

@@ -105,25 +105,34 @@ static const char *nearest_below(const char *name, const char *sub)
 	return str_nearest(sub, names);
 }
 
+static int is_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+}
+
 /* "node" or "node drian": names what there is below "node". */
 static int is_group(const char *name, const char *sub)
 {
 	size_t n = strlen(name);
 	int found = 0;
 	const char *near = sub ? nearest_below(name, sub) : NULL;
+	char *word = print_safe(sub);
 	for (const struct verb *const *l = verb_lists; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
 				continue;
 			if (!found && near)
-				fprintf(stderr, "jobctl: '%s' needs another second word (did you mean '%s %s'?):\n", name,
+				fprintf(stderr, "jobctl: '%s' has no '%s' (did you mean '%s %s'?); there are:\n", name, word,
 				        name, near);
+			else if (!found && sub && !is_help(sub))
+				fprintf(stderr, "jobctl: '%s' has no '%s'; there are:\n", name, word);
 			else if (!found)
 				fprintf(stderr, "jobctl: '%s' needs a second word:\n", name);
 			fprintf(stderr, "  jobctl %s %s\n", v->name, v->operands);
 			found = 1;
 		}
 	}
+	free(word);
 	return found;
 }
 
@@ -144,11 +153,6 @@ static int group_help(const char *name)
 		}
 	}
 	return found;
-}
-
-static int is_help(const char *word)
-{
-	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
 }
 
 static int unknown_verb(const char *name, const char *sub)
@@ -224,8 +228,9 @@ static int finish(struct ctx *c, int rc)
 		rc = client_exit_code(&c->err);
 		say_error_json(err_code_text(c->err.code), c->problems ? c->problems : c->err.text, rc);
 	} else if (rc < 0) {
-		char *safe = print_safe(c->problems ? c->problems : c->err.text);
+		char *local = print_local(c->problems ? c->problems : c->err.text), *safe = print_safe(local);
 		fprintf(stderr, "jobctl: %s\n", safe);
+		free(local);
 		if (c->err.code == ERR_NOT_FOUND && !strchr(safe, '\n') && strstr(safe, "there is no job"))
 			fputs("Which there are: jobctl ls, others' too: jobctl ls --all\n", stderr);
 		free(safe);

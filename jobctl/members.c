@@ -29,6 +29,20 @@ char *members_text(const cJSON *counts)
 	return all;
 }
 
+const char *members_rest(const char *reason)
+{
+	const char *p = reason ? reason : "";
+	size_t n = strspn(p, "0123456789");
+	if (!n || strncmp(p + n, " of ", 4) != 0)
+		return p;
+	p += n + 4;
+	n = strspn(p, "0123456789");
+	if (!n || strncmp(p + n, " member", 7) != 0)
+		return reason;
+	p = strstr(p, ": ");
+	return p ? p + 2 : "";
+}
+
 static char *value_text(const cJSON *v)
 {
 	if (!v)
@@ -103,6 +117,16 @@ static void print_all(const cJSON *answer, uint64_t job)
 		       (unsigned long long)job, print_reset());
 }
 
+static int any_value(const cJSON *answer)
+{
+	const cJSON *m;
+	cJSON_ArrayForEach (m, jget(answer, "members")) {
+		if (cJSON_IsObject(jget(m, "metric")))
+			return 1;
+	}
+	return 0;
+}
+
 int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit)
 {
 	char *esc = client_escape(metric ? metric : "");
@@ -114,7 +138,11 @@ int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	print_all(answer, job);
+	if (metric && !any_value(answer))
+		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %llu has reported a metric called \"%s\"",
+		              (unsigned long long)job, metric);
+	else
+		print_all(answer, job);
 	cJSON_Delete(answer);
-	return 0;
+	return rc;
 }

@@ -24,6 +24,23 @@ grid=${grid%%[!0-9]*}
 is "$("$jobctl" submit grid.json --set search.metric=los --json 2>/dev/null | jq '.warnings')" null "one that is read is not spoken of"
 rc 0 "^$grid completed" "it runs" wait "$grid" --timeout 60
 
+# --- the example of halving -------------------------------------------------------------------------------------
+rc 0 "" "the example of halving runs" submit "$HEARTH_TOP_SRCDIR/examples/halving/job.json" --wait
+unlike "$ERR" "Note:" "and says nothing about its metrics"
+is "$("$jobctl" show halving --json | jq '.members | .count, .completed + .stopped' | paste -sd,)" 9,9 "all nine have completed or were stopped"
+ok "some of them early" eval '[ "$("$jobctl" ls array:"$("$jobctl" show halving --json | jq .id)" --json | jq "[.jobs[] | select(.halved)] | length")" -ge 1 ]'
+best_ran() { [ "$("$jobctl" show halving --members 0 --json | jq -r '.members[0] | "\(.status) \(.metric.step >= 89)"')" = "completed true" ]; }
+ok "the best one ran to its end" wait_until 60 best_ran # points travel on a connection of their own
+
+# --- nodes of this machine and what they cost --------------------------------------------------------------------
+like "$("$jobctl" nodes)" "node-1 +up +127.0.0.1 +local " "local nodes are of a type"
+rc 0 "^Nothing was spent: .* instances set TYPE price_per_hour=N" "which costs nothing" cost
+rc 0 "^name +local" "until a price is set" instances set local price_per_hour=36
+spec paid.json '.command = ["sleep", "1"]'
+rc 0 "" "a job" submit paid.json --wait
+rc 0 "^total .0\.0[1-9]" "costs something" cost
+rc 0 "local" "the price is taken back" instances rm local
+
 # --- its members by name, and in specifications ------------------------------------------------------------------
 rc 0 "^$((grid + 2)) completed|^$grid.1 completed" "a member by the name of the whole" wait "grid~1.1" --timeout 60
 is "$("$jobctl" show "$grid.1" --json | jq -r .ref)" "$("$jobctl" show "grid~1.1" --json | jq -r .ref)" "is the one of its number"
@@ -64,6 +81,25 @@ is "$("$jobctl" logs "$grid.1" -f --json --grep step=2 2>/dev/null | jq -r .text
 is "$("$jobctl" logs "$grid.1" --json --stream setup -N 1 2>/dev/null | jq -rs 'map(.stream) | unique | join(" ")')" "$("$jobctl" logs "$grid.1" --stream setup -N 1 2>/dev/null | grep -q . && echo setup-algo-1)" "a stream by its own name"
 is "$("$jobctl" logs "$grid.1" --list --json | jq -r '[.streams[].stream] | index("rank-0") != null')" true "the streams where they are asked for"
 rc 2 "is for the lines of one" "not both" logs "$grid.1" --list --tail 3
+
+# --- what was spent by nobody -------------------------------------------------------------------------------------
+"$jobctl" queue set research >/dev/null
+rc 0 "^Nothing was spent" "cost of a queue that spent nothing" cost --queue research
+rc 3 'there is no queue "reserch"; did you mean "research"' "of one that there is not: 3, with the nearest" cost --queue reserch
+rc 3 'no job belongs to "nobody-at-all"' "of somebody without jobs" cost --owner nobody-at-all
+rc 0 "^Nothing was spent" "of a job" cost "$grid"
+rc 3 "no job 9999" "of a job that there is not" cost 9999
+rc 2 "still to come" "of a time to come" cost --from 2999-01-01
+rc 2 "from: it has to be before to" "backwards" cost --from 1d --to 2d
+
+# --- the nearest words ---------------------------------------------------------------------------------------------
+rc 2 'no state is called "foo"; there are held, queued, .* failed, stopped' "a state that is none: which there are" ls status:foo
+rc 2 'unknown key "price".*there are .*price_per_hour' "a fact of a type that is none: which there are" instances set local price=3
+rc 2 'did you mean "resources.gpus_per_instance"' "a key of resources" submit slow.json --set gpus_per_instance=1
+rc 2 'resources.gpus: unknown key; did you mean "gpus_per_instance"' "another word for it" submit slow.json --set resources.gpus=1
+rc 0 "quota of 1 GPU$" "one GPU" quota set research gpus=1
+rc 4 "the quota of research is 1 GPU: it could never start" "in a refusal, too" submit slow.json --set queue=research --set resources.gpus_per_instance=2 --set resources.ranks_per_instance=1 --dry-run
+rc 0 "node-1 .* 0/2 +2x " "nodes shows the model of GPUs" nodes
 
 # --- what is gone -------------------------------------------------------------------------------------------------
 rc 0 "jobctl get $grid.1 model|jobctl get $((grid + 2)) model" "what a job left is offered" show "$grid.1"

@@ -25,7 +25,7 @@ no "not after its beginning" reserve add x --nodes host1 --from +2h --to +1h --q
 no 'there is no node "hots1".*did you mean host1' reserve add x --nodes hots1 --for 1h --queue talk
 no 'there is no queue "moon"' reserve add x --nodes host1 --for 1h --queue moon
 no "is no time: write now" reserve add x --nodes host1 --from soon --for 1h --queue talk
-no "say for whose jobs" reserve add x --nodes host1 --for 1h
+no "reserve add: say --queue QUEUE or --maintenance" reserve add x --nodes host1 --for 1h
 no "there are 2 nodes" reserve add x --count 3 --for 1h --maintenance
 
 # --- for a queue -----------------------------------------------------------------------------------------------

@@ -51,6 +51,9 @@ static const char *const answers[] = {
     "40},"
     "\"reason\":\"\"},{\"id\":18,\"ref\":\"17.0\",\"status\":\"queued\",\"values\":{\"lr\":0.1,\"opt\":"
     "\"a\\u001bb\"},\"metric\":null,\"reason\":\"\"}]}",
+    "GET /api/v1/jobs/17/members?limit=0&metric=nope",
+    "{\"metric\":\"nope\",\"goal\":\"min\",\"made\":1,\"members\":[{\"id\":18,\"ref\":\"17.0\",\"values\":{},"
+    "\"metric\":null}]}",
     "GET /api/v1/jobs/8/run",
     "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]"
     "}",
@@ -81,6 +84,9 @@ static const char *const answers[] = {
     "GET /api/v1/nodes",
     "{\"nodes\":[{\"name\":\"n1\",\"state\":\"up\",\"address\":\"10.0.0.1\",\"gpus\":4,\"gpus_used\":1,"
     "\"slots\":8,"
+    "\"gpu_list\":[{\"model\":\"A1\",\"memory_bytes\":2147483648},{\"model\":\"A1\",\"memory_bytes\":"
+    "2147483648},"
+    "{\"model\":\"A1\",\"memory_bytes\":2147483648},{\"model\":\"T4\"}],"
     "\"slots_used\":2,\"memory_bytes\":1073741824,\"jobs\":[7]}]}",
     "GET /api/v1/top",
     "{\"nodes\":{\"up\":1},\"jobs\":{\"running\":1},\"running\":[]}",

@@ -194,7 +194,9 @@ static void test_oom_and_start_failure(void)
 	world_turn(w);
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
-	is_str(world_reason(w, id), "rank 0 (algo-1, a) ran out of memory and was killed",
+	is_str(world_reason(w, id),
+	       "rank 0 (algo-1, a) ran out of memory and was killed: it has no limit of its own "
+	       "(resources.memory), so the node had no more",
 	       "out of memory is told as such");
 	is_str(attempt_text(w, id, "class"), "oom", "as its class, too");
 	id = world_submit(w, ONE);
@@ -576,7 +578,7 @@ static void test_requeue_and_hold(void)
 	ok(s && ((struct wm_prepare *)s->msg)->attempt == 2 && ((struct wm_prepare *)s->msg)->epoch == 2,
 	   "the next attempt, with a new epoch");
 	sent_free(s);
-	is_str(job_find(w->core, id)->r.att->cause, "requeued: requeued by ada", "its cause");
+	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada", "its cause");
 	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
 	s = world_sent(w, "a", WM_KILL);
 	ok(s && ((struct wm_kill *)s->msg)->attempt == 1 && ((struct wm_kill *)s->msg)->epoch == 2,

@@ -107,7 +107,7 @@ static void test_objects(void)
 	is_int((int)number(w, "night/@ada", "quota_gpus"), 2, "and the quota");
 	submit(w, "night", 3);
 	is_int(w->status, 409, "more than the quota will ever allow is refused");
-	like(w->err.text, "the quota of night/@ada is 2: it could never start", "with the reason");
+	like(w->err.text, "the quota of night/@ada is 2 GPUs: it could never start", "with the reason");
 	id = submit(w, "night/deep", 3);
 	is_str(world_status(w, id), "starting", "a quota is for its own queue");
 	is_int(ask(w, REQ_QUEUE_RM, "night/deep", NULL), 409, "a queue with a job stays");

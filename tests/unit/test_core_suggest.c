@@ -185,6 +185,11 @@ static void test_brief(void)
 	         (unsigned long long)big);
 	world_request(w, REQ_BRIEF, 0, NULL, page);
 	like(world_text(w, "reason"), "needs 4 GPUs, 1 free", "a job alone, too");
+	snprintf(page, sizeof page, "{\"id\": %llu, \"status\": \"queued\", \"reason\": \"requeued by ada\"}",
+	         (unsigned long long)big);
+	world_request(w, REQ_BRIEF, 0, NULL, page);
+	like(world_text(w, "reason"), "needs 4 GPUs, 1 free", "of one that was sent back what it waits for now");
+	like(world_text(w, "reason"), "; it was sent back to the queue", "and that it was");
 	world_end_well(w);
 }
 

@@ -161,6 +161,12 @@ static void test_usage(void)
 	expect(NULL, "frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "sumbit", 2, "", "did you mean 'submit'?");
 	expect(NULL, "node", 2, "", "jobctl node drain NODE...");
+	expect(NULL, "node drian", 2, "", "'node' has no 'drian' (did you mean 'node drain'?); there are:\n");
+	expect(NULL, "node frobnicate", 2, "",
+	       "'node' has no 'frobnicate'; there are:\n  jobctl node drain NODE...");
+	expect(NULL, "reserve add x", 2, "",
+	       "say --nodes A,B or --count N; --to TIME or --for DURATION; --queue QUEUE or --maintenance");
+	expect(NULL, "reserve add x --count 1 -m", 2, "", "reserve add: say --to TIME or --for DURATION\n");
 	expect(NULL, "checkpoints 3", 2, "", "part of the interface but not built yet");
 	expect(NULL, "--bogus ls", 2, "", "unknown option --bogus before the verb");
 	expect(NULL, "ls --lmit 3", 2, "", "ls: unknown option --lmit (did you mean --limit?)");
@@ -231,8 +237,18 @@ static void test_reading(struct js *s)
 	       "");
 	expect(s, "metrics 7 loss --csv", 0, "step,time,value\n1,1.500000,2\n,2.500000,nan\n3,3.500000,0.5\n",
 	       "");
+	expect(s, "metrics 17 nope", 3, "", "no member of job 17 has reported a metric called \"nope\"");
+	expect(s, "nodes", 0,
+	       "NODE  STATE  ADDRESS   TYPE  GPUS  GPU                  SLOTS  MEMORY  LOAD  JOBS  REASON\n"
+	       "n1    up     10.0.0.1  -      1/4  3x A1 2.0GiB, 1x T4    2/8  1.0GiB     -  7     -\n",
+	       "");
 	expect(s, "metrics 7 lo/ss", 3, "", "no such thing");
-	expect(s, "events 7", 0, "2026-01-02 03:04:05 submitted        hello n=3\n- ended            \n", "");
+	expect(s, "events 7", 0,
+	       "TIME (UTC)          EVENT            WHAT\n2026-01-02 03:04:05 submitted        hello n=3\n- "
+	       "ended         "
+	       "   \n",
+	       "");
+	expect(NULL, "simulate $T/nothing.csv --nodes 1 --gpus-per-node 1", 2, "", "nothing.csv: No such file");
 	expect(s, "logs 7 --list", 0, NULL, "");
 	expect(s, "show 404", 3, "", "there is no such thing");
 	expect(s, "diff 7 7", 0, "No difference.\n", "");

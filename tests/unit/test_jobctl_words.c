@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/json.h"
@@ -13,6 +14,7 @@
 #include "jobctl/ignore.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/loglines.h"
+#include "jobctl/members.h"
 #include "jobctl/print.h"
 #include "jobctl/progress.h"
 #include "jobctl/when.h"
@@ -545,7 +547,51 @@ static void test_when(void)
 	   "one that comes tomorrow");
 	ok(when_parse("05:00", now, now + 86400 * s, &at, &e) == 0 && at == now - 245 * s + 2 * 86400 * s,
 	   "or after another time");
-	unsetenv("TZ");
+	setenv("TZ", "UTC", 1);
+}
+
+static void test_members_rest(void)
+{
+	is_str(members_rest("2 of 6 members failed: 17.3, 17.5"), "17.3, 17.5", "counted already: which");
+	is_str(members_rest("1 of 5 members were stopped"), "", "nothing more");
+	is_str(members_rest("stopped by ada"), "stopped by ada", "another reason");
+	is_str(members_rest("2 of 6 GPUs"), "2 of 6 GPUs", "of something else");
+	is_str(members_rest(NULL), "", "none");
+}
+
+static void local_is(const char *text, const char *want)
+{
+	char *got = print_local(text);
+	is_str(got, want, want);
+	free(got);
+}
+
+static void zone(const char *tz)
+{
+	setenv("TZ", tz, 1);
+	tzset();
+}
+
+/* People read local time, with its zone. */
+static void test_local(void)
+{
+	zone("XYZ-2"); /* two hours ahead of UTC */
+	is_str(print_time("2026-01-02T23:04:05.250000Z"), "2026-01-03 01:04:05", "local time");
+	is_str(print_time_zone("2026-01-02T03:04:05Z"), "2026-01-02 05:04:05 XYZ", "with its zone");
+	is_str(print_time_zone(NULL), "-", "no time");
+	is_str(print_zone_head("CREATED"), "CREATED (XYZ)", "the head of a column");
+	local_is("kept from 2026-01-02 03:04:05 UTC to 2026-01-02T04:04:05Z.",
+	         "kept from 2026-01-02 05:04:05 XYZ to 2026-01-02 06:04:05 XYZ.");
+	local_is("2026-01-02T03:04:05.123456Z", "2026-01-02 05:04:05 XYZ");
+	local_is("no time: 2026-01-02 03:04:05, 2026-01-02, 12:30:00Z, 2026-01-02T03:04:05",
+	         "no time: 2026-01-02 03:04:05, 2026-01-02, 12:30:00Z, 2026-01-02T03:04:05");
+	local_is("", "");
+	local_is(NULL, "");
+	zone("ABCDEFGHIJKL-1");
+	local_is("2026-01-02T03:04:05Z|2026-01-02T03:04:05Z",
+	         "2026-01-02 04:04:05 ABCDEFGHIJKL|2026-01-02 04:04:05 ABCDEFGHIJKL");
+	zone("UTC");
+	local_is("at 2026-01-02T03:04:05Z", "at 2026-01-02 03:04:05 UTC");
 }
 
 int main(void)
@@ -566,5 +612,7 @@ int main(void)
 	test_grep();
 	test_completion();
 	test_when();
+	test_local();
+	test_members_rest();
 	return tap_done();
 }
