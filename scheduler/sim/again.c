@@ -109,7 +109,7 @@ static void path_add(struct again_lines *l, const char *path, size_t n)
 	HASH_ADD_KEYPTR(hh, l->paths, a->path, n, a);
 }
 
-/* A queue with those above it, and the user in it. */
+/* A queue with those above it, and the user in it, who is called "@name" there. */
 static void paths_add(struct again_lines *l, const char *queue, const char *owner)
 {
 	const char *of = queue && *queue ? queue : "default";
@@ -120,12 +120,12 @@ static void paths_add(struct again_lines *l, const char *queue, const char *owne
 			path_add(l, of, i);
 	path_add(l, of, n);
 	if (k) {
-		char *both = mem_alloc(n + k + 3, 1);
+		char *both = mem_alloc(n + k + 2, 1);
 
 		memcpy(both, of, n);
-		memcpy(both + n, "/@", 2);
-		memcpy(both + n + 2, owner, k);
-		path_add(l, both, n + 2 + k);
+		both[n] = '/';
+		memcpy(both + n + 1, owner, k);
+		path_add(l, both, n + 1 + k);
 		free(both);
 	}
 }

@@ -36,7 +36,7 @@ ok "the best one ran to its end" wait_until 60 best_ran # points travel on a con
 like "$("$jobctl" nodes)" "node-1 +up +127.0.0.1 +local " "local nodes are of a type"
 rc 0 "^Nothing was spent: .* instances set TYPE price_per_hour=N" "which costs nothing" cost
 rc 0 "^name +local" "until a price is set" instances set local price_per_hour=36
-spec paid.json '.command = ["sleep", "1"]'
+spec paid.json '.command = ["sleep", "3"] | .resources.gpus_per_instance = 2 | .resources.ranks_per_instance = 1'
 rc 0 "" "a job" submit paid.json --wait
 rc 0 "^total .0\.0[1-9]" "costs something" cost
 rc 0 "local" "the price is taken back" instances rm local
@@ -100,6 +100,18 @@ rc 2 'resources.gpus: unknown key; did you mean "gpus_per_instance"' "another wo
 rc 0 "quota of 1 GPU$" "one GPU" quota set research gpus=1
 rc 4 "the quota of research is 1 GPU: it could never start" "in a refusal, too" submit slow.json --set queue=research --set resources.gpus_per_instance=2 --set resources.ranks_per_instance=1 --dry-run
 rc 0 "node-1 .* 0/2 +2x " "nodes shows the model of GPUs" nodes
+
+# --- what would have been ----------------------------------------------------------------------------------------
+"$jobctl" trace >record
+recorded() { "$jobctl" simulate record --json "$@" | jq -c '[.recorded | .nodes, .gpus, .utilization]'; }
+was=$(recorded)
+like "$was" '^\[2,4,0\.' "the recorded cluster"
+is "$(recorded --more-nodes 3)" "$was" "stays what it was with more nodes"
+is "$(recorded --without node-1)" "$was" "and with fewer"
+is "$("$jobctl" simulate record --without node-1 --json | jq -c '[.nodes, .gpus]')" "[1,2]" "the simulated one has those that are left"
+rc 0 "^nodes +2 +2$" "a weight of who was there" simulate record -w "default/@$(id -un)=3"
+rc 2 "knows no queue or user nope" "of nobody" simulate record -w nope=3
+rc 2 "No such file" "a record that is not there" simulate norecord --nodes 1 --gpus-per-node 1
 
 # --- what is gone -------------------------------------------------------------------------------------------------
 rc 0 "jobctl get $grid.1 model|jobctl get $((grid + 2)) model" "what a job left is offered" show "$grid.1"

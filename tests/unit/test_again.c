@@ -90,12 +90,22 @@ static void test_compare(void)
 	again_compared_fini(&r);
 }
 
+static int has(char **paths, const char *path)
+{
+	while (*paths && strcmp(*paths, path) != 0)
+		paths++;
+	return *paths != NULL;
+}
+
 static void test_figures(void)
 {
 	struct again_result r = simulated(&same, "");
 
 	is_int(r.n, 3, "three jobs: what was only asked is none");
 	is_int(r.nodes, 1, "one node");
+	ok(has(r.paths, "q") && has(r.paths, "q/@a") && has(r.paths, "q/@b") && !has(r.paths, "q/@@a") &&
+	       !has(r.paths, "nope"),
+	   "who may be given a weight");
 	is_int(r.gpus, 2, "two GPUs");
 	ok(near(r.is.avg_jct, (20 + 25.5 + 30) / 3.0) && near(r.is.avg_wait, (0 + 20 + 25.5) / 3.0),
 	   "simulated as it was: %g %g", r.is.avg_jct, r.is.avg_wait);
