@@ -39,7 +39,8 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 /* Of several jobs each is named. */
 static void tell_refused(const struct err *e, const struct job_ref *r)
 {
-	char *safe = print_safe(e->text), *name = xasprintf("job %llu", (unsigned long long)r->id);
+	char *local = print_local(e->text), *safe = print_safe(local),
+	     *name = xasprintf("job %llu", (unsigned long long)r->id);
 	const char *at = strstr(safe, name);
 	int named = !r->id || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
 	fflush(stdout);
@@ -49,6 +50,7 @@ static void tell_refused(const struct err *e, const struct job_ref *r)
 		fprintf(stderr, "jobctl: %s: %s\n", name, safe);
 	free(name);
 	free(safe);
+	free(local);
 }
 
 /* Ids of a range that no job has; one line for all of them. */

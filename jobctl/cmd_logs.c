@@ -76,12 +76,13 @@ static void on_idle(void *arg)
 	if (l->watcher && !client_call(l->watcher, "GET", path, NULL, &why, NULL)) {
 		char *note = xasprintf("job %llu: %s: %s", (unsigned long long)l->job, print_member(why, "status"),
 		                       print_member(why, "text"));
-		char *safe = print_safe(note);
+		char *local = print_local(note), *safe = print_safe(local);
 		for (char *p = safe; *p; p++)
 			*p = *p == '\n' || *p == '\t' ? ' ' : *p;
 		progress_note(safe);
 		l->drawn = 1;
 		free(safe);
+		free(local);
 		free(note);
 	}
 	cJSON_Delete(why);
@@ -461,7 +462,7 @@ static void say_silence(struct log *l)
 	if (status && !job_ended(status)) {
 		fprintf(stderr, "[hearth: rank 0 has written nothing yet; jobctl logs %llu -f waits for it]\n", id);
 	} else if (status) {
-		char *reason = print_safe(print_member(job, "reason"));
+		char *local = print_local(print_member(job, "reason")), *reason = print_safe(local);
 		int failed = job_exit_code(status) != EXIT_OK;
 		fprintf(stderr, "[hearth: rank 0 wrote nothing; the job is %s%s%s]\n", status, failed ? ": " : "",
 		        failed ? reason : "");
@@ -470,6 +471,7 @@ static void say_silence(struct log *l)
 		else if (failed)
 			fprintf(stderr, "More: jobctl why %llu\n", id);
 		free(reason);
+		free(local);
 	}
 	cJSON_Delete(answer);
 	cJSON_Delete(job);
