@@ -188,12 +188,13 @@ static void on_not_back(void *arg)
 	cancel(arg);
 }
 
-static struct rsh_session *session_find(struct rshd *r, const char *rsh_id)
+/* By launch and id: a caller chooses its id, so one of another launch is another session. */
+static struct rsh_session *session_find(struct rshd *r, uint64_t job, uint32_t attempt, const char *rsh_id)
 {
 	struct rsh_session *s;
 
 	DL_FOREACH (r->sessions, s)
-		if (!strcmp(s->rsh_id, rsh_id))
+		if (s->job == job && s->attempt == attempt && !strcmp(s->rsh_id, rsh_id))
 			return s;
 	return NULL;
 }
@@ -246,12 +247,13 @@ static void attach(struct rsh_conn *c, struct rsh_session *s)
 static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 {
 	struct rshd *r = c->owner;
-	struct rsh_session *s = session_find(r, m->rsh_id);
 	char text[256] = "";
 	uint32_t attempt;
 	uint64_t job;
+	int known = launches_by_token(r->a->launches, m->token, c->uid, &job, &attempt) == 0;
+	struct rsh_session *s = known ? session_find(r, job, attempt, m->rsh_id) : NULL;
 
-	if (launches_by_token(r->a->launches, m->token, c->uid, &job, &attempt) < 0)
+	if (!known)
 		snprintf(text, sizeof(text), "this agent runs no launch with that token for your account");
 	else if (!launches_has_node(r->a->launches, job, attempt, m->host))
 		snprintf(text, sizeof(text), "'%.100s' is no node of this launch", m->host);
@@ -374,9 +376,9 @@ static void on_back_off(void *arg)
 
 void rshd_state(struct rshd *r, const struct wm_rsh_state *m)
 {
-	struct rsh_session *s = session_find(r, m->rsh_id);
+	struct rsh_session *s = session_find(r, m->job, m->attempt, m->rsh_id);
 
-	if (!s || s->job != m->job || s->attempt != m->attempt || is_end(s->state))
+	if (!s || is_end(s->state))
 		return;
 	s->state = m->state;
 	s->exit_code = m->exit_code;

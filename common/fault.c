@@ -59,6 +59,7 @@ static struct point points[] = {
     {.name = "log.sync"},
     {.name = "log.sync_names"},
     {.name = "log.compress"},
+    {.name = "log.end"},
     /* known mistakes, which the tests of the world must find (tests/world/test_mistakes.c) */
     {.name = "mistake.old_epoch"},
     {.name = "mistake.early_reply"},

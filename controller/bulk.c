@@ -18,6 +18,7 @@
 #include <utlist.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/wire_msg.h"
 #include "common/xalloc.h"
@@ -30,7 +31,10 @@
 #define END_DELAY_US                                                                                         \
 	5000000ull /* from an attempt's end to the forced end of its streams: what agents still send comes first \
 	            */
-#define KEY_SIZE 128
+#define END_TRIES  12                 /* of an end that cannot be written; with the delays below an hour */
+#define END_MOST   (600 * 1000000ull) /* between two tries at most */
+#define UNSAID_MAX 65536u
+#define KEY_SIZE   128
 
 struct work { /* a message to one of the threads */
 	bulk_fn fn;
@@ -45,6 +49,7 @@ struct stream {
 	uint32_t attempt;
 	char name[LOGSTORE_STREAM_MAX + 1];
 	uint64_t session;  /* who sends it; 0 nobody */
+	uint64_t checked;  /* session whose node has a place in the attempt; 0 none yet */
 	uint32_t watchers; /* bits by I/O thread */
 	int ended;
 	UT_hash_handle hh;
@@ -54,6 +59,7 @@ struct ending { /* an attempt that is over */
 	struct ending *prev, *next;
 	uint64_t job, due_us;
 	uint32_t attempt;
+	unsigned tries; /* that failed */
 };
 
 /* ---- threads ---------------------------------------------------------------------------------- */
@@ -85,6 +91,8 @@ int bulk_post_blob(struct bulk *b, bulk_fn fn, void *arg, size_t bytes, void (*d
 	return post(&b->blobs, fn, arg, bytes, drop);
 }
 
+static void take_unsaid(struct bulk *b);
+
 static void on_work(void *msg, void *arg)
 {
 	struct work *m = msg;
@@ -93,6 +101,8 @@ static void on_work(void *msg, void *arg)
 	m->fn(w->b, m->arg);
 	atomic_fetch_sub(&w->bytes, m->bytes);
 	free(m);
+	if (w == &w->b->logs && atomic_load(&w->b->n_unsaid)) /* last: who found no room before now is seen */
+		take_unsaid(w->b);
 }
 
 static void drop_work(void *msg)
@@ -349,6 +359,7 @@ struct agent_msg {
 	uint64_t session, id;
 	uint16_t type;
 	void *msg;
+	char node[TLS_NODE_MAX + 1];
 };
 
 static void agent_msg_free(void *arg)
@@ -379,11 +390,36 @@ static void log_refused(struct bulk *b, const struct wm_log_data *d, const struc
 		          e->text, held);
 }
 
+/* Has its node a place in the attempt? Data of others are dropped and acknowledged: an agent that is sure of
+ * a launch that is not on record (a backup was put back) must come to the end of it. Where the rows cannot be
+ * read nothing is dropped. */
+static int is_stranger(struct bulk *b, const struct agent_msg *m, const struct wm_log_data *d)
+{
+	struct stream *st = find(b, d->job, d->attempt, d->stream);
+	struct wm_log_ack *ack;
+	unsigned held;
+
+	if (st && st->checked == m->session)
+		return 0;
+	if (log_places_has(b->places, b->reader, d->job, d->attempt, m->node) != 0)
+		return 0;
+	if (log_limit_ok(&b->strangers, clock_boot_us(clock_real()), &held))
+		log_warn("event=log_of_stranger job=%" PRIu64 " attempt=%u stream=%s node=%s suppressed=%u", d->job,
+		         d->attempt, d->stream, m->node, held);
+	ack = xcalloc(1, sizeof(*ack));
+	ack->job = d->job;
+	ack->attempt = d->attempt;
+	ack->stream = xstrdup(d->stream);
+	ack->offset = d->offset + d->data.n;
+	bulk_send(b, m->session, WM_LOG_ACK, ack, 0);
+	return 1;
+}
+
 static void take_log(struct bulk *b, void *arg)
 {
 	struct agent_msg *m = arg;
 	const struct wm_log_data *d = m->msg;
-	struct stream *st = is_refused(b, m->session) ? NULL : find_or_make(b, d->job, d->attempt, d->stream);
+	struct stream *st;
 	struct log_chunk c = {.job = d->job,
 	                      .attempt = d->attempt,
 	                      .stream = d->stream,
@@ -395,7 +431,13 @@ static void take_log(struct bulk *b, void *arg)
 	                      .eof = d->eof};
 	struct err e;
 
+	if (is_refused(b, m->session) || is_stranger(b, m, d)) {
+		agent_msg_free(m);
+		return;
+	}
+	st = find_or_make(b, d->job, d->attempt, d->stream);
 	if (st) {
+		st->checked = m->session;
 		atomic_fetch_add(&b->log_bytes, d->data.n);
 		if (m->session > st->session) /* not what an older connection left in the queue */
 			st->session = m->session;
@@ -407,7 +449,7 @@ static void take_log(struct bulk *b, void *arg)
 			st->session = 0;
 			forget_if_idle(b, st);
 		}
-	} else if (!is_refused(b, m->session)) {
+	} else {
 		refuse_session(b, m->session, "a stream's name that cannot be");
 	}
 	agent_msg_free(m);
@@ -419,7 +461,6 @@ int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t 
 	const struct wm_log_data *d = msg;
 	size_t bytes;
 
-	(void)node;
 	if (type != WM_LOG_DATA)
 		return bulk_blob_msg(b, session, type, id, msg);
 	m = xcalloc(1, sizeof(*m));
@@ -427,6 +468,7 @@ int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t 
 	m->id = id;
 	m->type = type;
 	m->msg = msg;
+	snprintf(m->node, sizeof(m->node), "%s", node);
 	bytes = sizeof(*m) + sizeof(*d) + d->data.n + d->rec.n;
 	if (post(&b->logs, take_log, m, bytes, agent_msg_free) == 0)
 		return 0;
@@ -496,6 +538,41 @@ static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
 		}
 }
 
+/* In the order of their times: those that are tried again come later than the new ones. */
+static void ending_add(struct bulk *b, struct ending *x, uint64_t delay_us)
+{
+	struct ending *at;
+
+	x->due_us = clock_boot_us(clock_real()) + delay_us;
+	DL_FOREACH (b->endings, at)
+		if (at->due_us > x->due_us)
+			break;
+	if (at)
+		DL_PREPEND_ELEM(b->endings, at, x);
+	else
+		DL_APPEND(b->endings, x);
+}
+
+/* Its disk may be full: again later, and later still. */
+static void end_failed(struct bulk *b, struct ending *x, const struct err *e)
+{
+	uint64_t delay_us = END_DELAY_US;
+
+	for (unsigned i = 0; i < x->tries && delay_us < END_MOST; i++)
+		delay_us *= 2;
+	x->tries++;
+	if (x->tries < END_TRIES) {
+		log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
+		         x->attempt, x->tries, e->text);
+		ending_add(b, x, delay_us < END_MOST ? delay_us : END_MOST);
+		return;
+	}
+	log_error("event=log_finish_given_up job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
+	          x->attempt, x->tries, e->text);
+	forget_attempt(b, x->job, x->attempt);
+	free(x);
+}
+
 static void on_end_timer(void *arg)
 {
 	struct bulk *b = arg;
@@ -504,11 +581,12 @@ static void on_end_timer(void *arg)
 	struct err e;
 
 	while ((x = b->endings) && x->due_us <= now) {
-		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0)
-			log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u error=\"%s\"", x->job, x->attempt,
-			         e.text);
-		forget_attempt(b, x->job, x->attempt);
 		DL_DELETE(b->endings, x);
+		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0) {
+			end_failed(b, x, &e);
+			continue;
+		}
+		forget_attempt(b, x->job, x->attempt);
 		free(x);
 	}
 	arm_endings(b);
@@ -516,10 +594,26 @@ static void on_end_timer(void *arg)
 
 static void take_ending(struct bulk *b, void *arg)
 {
-	struct ending *x = arg;
+	ending_add(b, arg, END_DELAY_US);
+	arm_endings(b);
+}
 
-	x->due_us = clock_boot_us(clock_real()) + END_DELAY_US;
-	DL_APPEND(b->endings, x);
+static void take_nothing(struct bulk *b, void *arg)
+{
+	(void)b;
+	(void)arg;
+}
+
+/* Behind each message this thread looks here. */
+static void take_unsaid(struct bulk *b)
+{
+	struct ending *x = atomic_exchange(&b->unsaid, NULL), *next;
+
+	for (; x; x = next) {
+		next = x->next;
+		atomic_fetch_sub(&b->n_unsaid, 1);
+		ending_add(b, x, END_DELAY_US);
+	}
 	arm_endings(b);
 }
 
@@ -532,11 +626,19 @@ void bulk_notice(struct bulk *b, const struct event_row *ev)
 	x = xcalloc(1, sizeof(*x));
 	x->job = ev->job;
 	x->attempt = ev->attempt;
-	if (post(&b->logs, take_ending, x, sizeof(*x), free) < 0) {
+	if (!FAULT("log.end") && post(&b->logs, take_ending, x, sizeof(*x), free) == 0)
+		return;
+	if (atomic_load(&b->n_unsaid) >= UNSAID_MAX) {
 		/* Its streams stay open for late bytes; readers see them as they are. */
-		log_warn("event=log_end_unsaid job=%" PRIu64 " attempt=%u", ev->job, ev->attempt);
+		log_error("event=log_end_unsaid job=%" PRIu64 " attempt=%u", ev->job, ev->attempt);
 		free(x);
+		return;
 	}
+	atomic_fetch_add(&b->n_unsaid, 1);
+	x->next = atomic_load(&b->unsaid);
+	while (!atomic_compare_exchange_weak(&b->unsaid, &x->next, x))
+		;
+	post(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
 }
 
 static void take_removal(struct bulk *b, void *arg)
@@ -595,7 +697,9 @@ struct bulk *bulk_create(struct server *s, struct err *e)
 
 	b->s = s;
 	b->log_dir = xasprintf("%s/logs", s->data_dir);
-	b->complaints.per_minute = 6;
+	b->complaints.per_minute = b->strangers.per_minute = 6;
+	b->places = log_places_create();
+	b->reader = store_reader_open(s->db_path, e);
 	b->logs.loop = loop_create();
 	b->logs.in = chan_create(b->logs.loop, QUEUE_MESSAGES, 0, on_work, &b->logs);
 	b->blobs.loop = loop_create();
@@ -603,7 +707,7 @@ struct bulk *bulk_create(struct server *s, struct err *e)
 	b->end_timer = loop_timer_create(b->logs.loop, on_end_timer, b);
 	c.dir = b->log_dir;
 	c.loop = b->logs.loop;
-	b->blobstore = blobstore_open(s->data_dir, clock_real(), e);
+	b->blobstore = b->reader ? blobstore_open(s->data_dir, clock_real(), e) : NULL;
 	b->store = b->blobstore ? logstore_open(&c, e) : NULL;
 	if (!b->store || worker_start(b, &b->logs, e) < 0 || worker_start(b, &b->blobs, e) < 0) {
 		bulk_destroy(b);
@@ -629,10 +733,16 @@ void bulk_destroy(struct bulk *b)
 		HASH_DEL(b->streams, st);
 		free(st);
 	}
+	for (x = atomic_load(&b->unsaid); x; x = next) {
+		next = x->next;
+		free(x);
+	}
 	DL_FOREACH_SAFE (b->endings, x, next) {
 		DL_DELETE(b->endings, x);
 		free(x);
 	}
+	log_places_destroy(b->places);
+	store_reader_close(b->reader);
 	loop_timer_destroy(b->end_timer);
 	loop_destroy(b->logs.loop);
 	loop_destroy(b->blobs.loop);

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "controller/bulk.h"
+#include "controller/log_places.h"
 #include "controller/logstore.h"
 #include "controller/server_int.h"
 
@@ -30,15 +31,20 @@ struct bulk {
 	char *log_dir;
 	struct blobstore *blobstore;
 	_Atomic uint64_t log_bytes;
+	struct ending
+	    *_Atomic unsaid; /* ends that found the queue full, newest first: pushed by the state thread */
+	_Atomic unsigned n_unsaid;
 	/* log thread */
 	struct logstore *store;
 	struct stream *streams;
+	struct store_reader *reader;
+	struct log_places *places;
 	struct ending *endings; /* by due time */
 	uint64_t
 	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
 	unsigned n_hung;
 	struct loop_timer *end_timer;
-	struct log_limit complaints;
+	struct log_limit complaints, strangers;
 };
 
 /* From a bulk thread. */

@@ -21,6 +21,23 @@
 static struct hkit *k;
 static struct hagent *agent;
 
+/* A job with one attempt, with a place on that node. */
+static void job_on(uint64_t id, const char *node, const char *status)
+{
+	char *places = xasprintf("[{\"node\":\"other\",\"ranks\":1},{\"node\":\"%s\",\"ranks\":8}]", node);
+	struct attempt_row at = {.job = id,
+	                         .number = 1,
+	                         .state = (char *)(uintptr_t)(strcmp(status, "running") ? "ended" : "running"),
+	                         .outcome = (char *)"",
+	                         .placement = places};
+	struct store_txn *t = store_txn_new();
+
+	hkit_job(k, id, "digits", NULL, status, 1);
+	store_txn_attempt(t, &at);
+	hkit_commit(k, t);
+	free(places);
+}
+
 static int read_log(const char *path, int events, const char *last_id)
 {
 	int fd = raw_connect(k);
@@ -212,33 +229,28 @@ static void test_slow(void)
 	free(piece);
 }
 
-static void commit_status(uint64_t id, const char *status, uint32_t attempts)
-{
-	hkit_job(k, id, "digits", NULL, status, attempts);
-}
-
 static void test_ends(void)
 {
 	int fd, closed;
 	uint64_t t0;
 	char *text;
 
-	commit_status(2, "running", 1);
+	job_on(2, "alpha", "running");
 	fd = read_log("2/logs/rank-0?follow=1", 0, NULL);
 	text = raw_read(fd, "HTTP", 100, &closed);
 	free(text);
-	commit_status(2, "failed", 1);
+	job_on(2, "alpha", "failed");
 	hkit_event(k, 900000, 2, "ended");
 	text = raw_read(fd, "}", 5000, &closed);
 	ok(strstr(text, "HTTP/1.1 404"), "a stream that never came: 404 when the job ends: %.60s", text);
 	free(text);
 	close(fd);
-	commit_status(3, "running", 1);
+	job_on(3, "alpha", "running");
 	hagent_log(agent, 3, "rank-0", 0, "then its node was lost\n", 0);
 	fd = read_log("3/logs/rank-0?follow=1", 0, NULL);
 	text = raw_read(fd, "lost\n", 5000, &closed);
 	free(text);
-	commit_status(3, "failed", 1);
+	job_on(3, "alpha", "failed");
 	t0 = hkit_now_us();
 	hkit_event(k, 900001, 3, "attempt_ended");
 	text = raw_read(fd, "0\r\n\r\n", 15000, &closed);
@@ -253,7 +265,7 @@ static void test_removed(void)
 {
 	struct answer *a;
 
-	hkit_job(k, 4, "digits", NULL, "running", 1);
+	job_on(4, "alpha", "running");
 	hagent_log(agent, 4, "rank-0", 0, "still on the disk\n", 1);
 	wait_durable(4, "rank-0", 18);
 	hkit_job_removed(k, 4, "digits");
@@ -272,10 +284,10 @@ static void test_retired(void)
 	struct store_txn *t = store_txn_new();
 	struct answer *a;
 
-	hkit_job(k, 5, "digits", NULL, "running", 1);
+	job_on(5, "alpha", "running");
 	hagent_log(agent, 5, "rank-0", 0, "still on the disk\n", 1);
 	wait_durable(5, "rank-0", 18);
-	hkit_job(k, 5, "digits", NULL, "completed", 1);
+	job_on(5, "alpha", "completed");
 	store_txn_retire(t, 5, STORE_LOGS, 1790000000000000ull);
 	hkit_commit(k, t);
 	a = http(k, "GET", "/api/v1/jobs/5/logs/rank-0", "admin", NULL, NULL);
@@ -351,9 +363,14 @@ static void test_first_rank_of_a_node(void)
 	                         .number = 1,
 	                         .state = "running",
 	                         .outcome = "",
-	                         .placement = "[{\"node\":\"m1\",\"ranks\":2},{\"node\":\"m2\",\"ranks\":2}]"};
-	struct rank_row third = {
-	    .job = 6, .attempt = 1, .rank = 3, .node = "m2", .node_rank = 1, .local_rank = 1, .state = "running"};
+	                         .placement = "[{\"node\":\"m1\",\"ranks\":2},{\"node\":\"alpha\",\"ranks\":2}]"};
+	struct rank_row third = {.job = 6,
+	                         .attempt = 1,
+	                         .rank = 3,
+	                         .node = "alpha",
+	                         .node_rank = 1,
+	                         .local_rank = 1,
+	                         .state = "running"};
 	struct store_txn *t = store_txn_new();
 	struct answer *a;
 
@@ -367,7 +384,7 @@ static void test_first_rank_of_a_node(void)
 	a = http(k, "GET", "/api/v1/jobs/6/logs/rank?node=algo-2", "admin", NULL, NULL);
 	is_str(a->body, "the first there\n", "the first rank of a node, while only a later one has started");
 	answer_free(a);
-	a = http(k, "GET", "/api/v1/jobs/6/logs/m2", "admin", NULL, NULL);
+	a = http(k, "GET", "/api/v1/jobs/6/logs/alpha", "admin", NULL, NULL);
 	is_str(a->body, "the first there\n", "by the name of the machine, too");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/6/logs/rank?node=m3", "admin", NULL, NULL);
@@ -426,10 +443,70 @@ static void test_disk(void)
 #endif
 }
 
+/* Data of a node that has no place in the attempt are not taken; its agent is told not to send them again. */
+static void test_strangers(void)
+{
+	struct answer *a;
+
+	job_on(21, "beta", "running");
+	hagent_log(agent, 21, "rank-0", 0, "not mine\n", 0);
+	wait_durable(21, "rank-0", 9);
+	a = http(k, "GET", "/api/v1/jobs/21/logs/rank-0", "admin", NULL, NULL);
+	is_int(a->status, 404, "a node without a place in the attempt: nothing of it is there");
+	answer_free(a);
+	hagent_log(agent, 22, "rank-0", 0, "no such job\n", 0);
+	wait_durable(22, "rank-0", 12);
+	hkit_job(k, 23, "digits", NULL, "running", 0);
+	hagent_log(agent, 23, "rank-0", 0, "no such attempt\n", 0);
+	wait_durable(23, "rank-0", 16);
+	a = http(k, "GET", "/api/v1/jobs/23/logs", "admin", NULL, NULL);
+	ok(!strstr(a->body, "rank-0"), "nor of an attempt that is not on record: %s", a->body);
+	answer_free(a);
+	job_on(24, "alpha", "completed");
+	hagent_log(agent, 24, "rank-0", 0, "late\n", 1);
+	wait_durable(24, "rank-0", 5);
+	a = http(k, "GET", "/api/v1/jobs/24/logs/rank-0", "admin", NULL, NULL);
+	is_str(a->body, "late\n", "late data of an attempt that has ended are taken");
+	answer_free(a);
+	hagent_log(agent, 1, "rank-20", 0, "and mine\n", 0);
+	wait_durable(1, "rank-20", 9);
+	ok(hagent_wait_open(agent, 0) == 1, "the connection goes on");
+}
+
+/* The forced end of a log whose node is gone: the disk is full at first, the log thread's queue once. */
+static void test_end_again(void)
+{
+#ifdef HEARTH_FAULTS
+	for (int i = 0; i < 2; i++) {
+		uint64_t job = 30 + (uint64_t)i;
+		char *path = xasprintf("%llu/logs/rank-0?follow=1", (unsigned long long)job), *text;
+		int fd, closed;
+
+		job_on(job, "alpha", "running");
+		hagent_log(agent, job, "rank-0", 0, "then its node was lost\n", 0);
+		wait_durable(job, "rank-0", 23);
+		fd = read_log(path, 0, NULL);
+		text = raw_read(fd, "lost\n", 30000, &closed);
+		free(text);
+		fault_arm(i ? "log.end" : "log.write", 1, 1);
+		hkit_event(k, 900010 + job, job, "attempt_ended");
+		text = raw_read(fd, "0\r\n\r\n", 60000, &closed);
+		ok(strstr(text, "0\r\n\r\n"), "%s: the end comes all the same",
+		   i ? "no room in the queue" : "a full disk");
+		fault_clear();
+		free(text);
+		free(path);
+		close(fd);
+	}
+#else
+	tap_skip("a build without failpoints");
+#endif
+}
+
 int main(void)
 {
 	k = hkit_start(NULL);
-	hkit_job(k, 1, "digits", NULL, "running", 1);
+	job_on(1, "alpha", "running");
 	hagent_join(k, "alpha", 1);
 	agent = hagent_dial(k, "alpha", ROLE_BULK);
 	if (hagent_wait_open(agent, 5000) != 1)
@@ -445,6 +522,8 @@ int main(void)
 	test_removed();
 	test_retired();
 	test_ends();
+	test_strangers();
+	test_end_again();
 	hagent_close(agent);
 	hkit_stop(k);
 	return tap_done();
