@@ -281,7 +281,8 @@ static void test_merge(struct kit *k, struct store_reader *r)
 	ok(field(j, "count") == 3000 && !wrong && !p,
 	   "3,000 batches of one point: all there, in order, in at most 64 chunks");
 	cJSON_Delete(j);
-	/* the end of the job joins what is left */
+	/* The end of the job joins what is left. How many chunks were full before that depends on how often the
+	 * projections came by. */
 	t = store_txn_new();
 	end.status = (char *)(uintptr_t) "completed";
 	end.ended_us = KIT_T0 + 5;
@@ -289,8 +290,11 @@ static void test_merge(struct kit *k, struct store_reader *r)
 	store_txn_event(t, &ev);
 	kit_commit(k, t, &e);
 	m.want = 1;
+	m.sql = "SELECT open FROM metric_series WHERE name = 'slow'";
 	kit_wait(k, is_merged, &m, "merging at the end");
-	ok(rows(k, m.sql) == 1, "one chunk after the job's end");
+	ok(rows(k, "SELECT count(*) FROM metric_chunk WHERE points < 512 AND series IN (SELECT id FROM "
+	           "metric_series WHERE name = 'slow')") <= 1,
+	   "at most one chunk that is not full after the job's end");
 	put(k, chunk(1, 0, "slow", 5000, 3000, 2));
 	j = series(r, 1, "slow", 0, 0);
 	is_int((int64_t)field(j, "count"), 3002, "late points go behind it");
