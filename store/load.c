@@ -345,6 +345,7 @@ static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
 	uint64_t since = l->week_us < l->month_us ? l->week_us : l->month_us;
 	char sql[700];
 
+	since = l->day_us < since ? l->day_us : since;
 	snprintf(
 	    sql, sizeof(sql),
 	    "SELECT account, CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS "
@@ -474,9 +475,12 @@ int store_token_get(struct store_reader *r, const char *secret_hash, struct toke
 
 int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e)
 {
+	/* Numbers of members are given with their array's, also of those that were never made. */
+	static const char job_sql[] = "SELECT max(ifnull((SELECT max(id) FROM job), 0), ifnull((SELECT max(id + "
+	                              "members) FROM job WHERE members > 0), 0))";
 	int64_t j = 0, ev = 0, n = 0;
 
-	if (sqlh_number(s->read, "SELECT max(id) FROM job", &j, e) < 0 ||
+	if (sqlh_number(s->read, job_sql, &j, e) < 0 ||
 	    sqlh_number(s->read, "SELECT max(id) FROM event", &ev, e) < 0 ||
 	    sqlh_number(s->read, "SELECT max(id) FROM node", &n, e) < 0)
 		return -1;
