@@ -3,8 +3,7 @@
  *
  * An attempt costs its price from its beginning until its nodes are given back; of one that reaches over an
  * edge of the span its part inside counts. Queue and user are those at the attempt's beginning. Of an array
- * or a sweep it is what its members cost, whose numbers follow its own. One pass over the index of priced
- * attempts; sums are made here.
+ * or a sweep it is what its members cost. One pass over the index of priced attempts; sums are made here.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -128,8 +127,8 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	sqlite3_stmt *st =
 	    reader_sql(r,
 	               "SELECT job, account, price_uusd, started_us, ended_us FROM attempt WHERE price_uusd "
-	               "> 0 AND (ended_us = 0 OR ended_us > ?1) AND started_us < ?2 AND (?3 = 0 OR job BETWEEN "
-	               "?3 AND ?3 + coalesce((SELECT members FROM job WHERE id = ?3), 0)) ORDER BY job",
+	               "> 0 AND (ended_us = 0 OR ended_us > ?1) AND started_us < ?2 AND (?3 = 0 OR job = ?3 OR "
+	               "job IN (SELECT id FROM job WHERE array = ?3 AND array > 0)) ORDER BY job",
 	               e);
 	struct sum *all = NULL;
 	cJSON *out;
@@ -189,7 +188,7 @@ int members_cost(struct store_reader *r, const struct job_row *row, double *uusd
 	    reader_sql(r,
 	               "SELECT total(price_uusd / 3.6e9 * max(0, CASE ended_us WHEN 0 THEN ?1 ELSE "
 	               "ended_us END - started_us)), total(price_uusd * (ended_us = 0)) FROM "
-	               "attempt WHERE job BETWEEN ?2 + 1 AND ?2 + ?3",
+	               "attempt WHERE job IN (SELECT id FROM job WHERE array = ?2 AND array > 0)",
 	               e);
 	int rc;
 
@@ -197,7 +196,6 @@ int members_cost(struct store_reader *r, const struct job_row *row, double *uusd
 		return -1;
 	sqlite3_bind_int64(st, 1, (int64_t)clock_real_us(clock_real()));
 	sqlite3_bind_int64(st, 2, (int64_t)row->id);
-	sqlite3_bind_int64(st, 3, (int64_t)row->members);
 	rc = sqlh_step(st, e);
 	if (rc > 0) {
 		*uusd = sqlite3_column_double(st, 0);
