@@ -13,6 +13,7 @@
 #include "common/secret.h"
 #include "common/spec.h"
 #include "common/xalloc.h"
+#include "store/metric_sum.h"
 #include "store/q_job.h"
 #include "store/store_int.h"
 
@@ -204,14 +205,6 @@ static int read_members(struct store_reader *r, struct table *t, const struct jo
 	return rc < 0 ? -1 : 0;
 }
 
-static double real_of_bits(int64_t bits)
-{
-	double v;
-
-	memcpy(&v, &bits, sizeof(v));
-	return v;
-}
-
 /* What stays when the series were removed. */
 static int read_sums(struct store_reader *r, struct table *t, const char *metric, struct err *e)
 {
@@ -239,15 +232,16 @@ static int read_sums(struct store_reader *r, struct table *t, const char *metric
 	return rc;
 }
 
-/* Of each member the newest attempt, and there the lowest rank. */
+/* Of each member the newest attempt, and there the lowest rank: as metric_sums does for one job. */
 static int read_series(struct store_reader *r, struct table *t, const char *metric, struct err *e)
 {
 	sqlite3_stmt *st = of_members(
 	    r, t,
-	    "SELECT job, last_bits, min_bits, max_bits, last_step FROM metric_series WHERE job > ?1 AND "
-	    "job <= ?2 AND name = ?3 AND points > 0 ORDER BY job, attempt DESC, rank, id",
+	    "SELECT job, last_bits, min_bits, max_bits, last_step, attempt, rank FROM metric_series WHERE job > "
+	    "?1 AND job <= ?2 AND name = ?3 AND points > 0 ORDER BY job, attempt DESC, rank, last_us DESC",
 	    e);
 	uint64_t before = 0;
+	uint32_t attempt = 0, rank = 0;
 	int rc;
 
 	if (!st)
@@ -256,12 +250,22 @@ static int read_series(struct store_reader *r, struct table *t, const char *metr
 	while ((rc = sqlh_step(st, e)) > 0) {
 		struct found *f = find(t, sqlh_u64(st, 0));
 
-		if (!f || sqlh_u64(st, 0) == before)
+		if (!f)
 			continue;
+		if (sqlh_u64(st, 0) == before) {
+			/* Two nodes of one rank and attempt: one that was replaced. */
+			if (sqlh_u32(st, 5) == attempt && sqlh_u32(st, 6) == rank) {
+				f->min = fmin(f->min, metric_real(st, 2));
+				f->max = fmax(f->max, metric_real(st, 3));
+			}
+			continue;
+		}
 		before = sqlh_u64(st, 0);
-		f->last = real_of_bits(sqlite3_column_int64(st, 1));
-		f->min = real_of_bits(sqlite3_column_int64(st, 2));
-		f->max = real_of_bits(sqlite3_column_int64(st, 3));
+		attempt = sqlh_u32(st, 5);
+		rank = sqlh_u32(st, 6);
+		f->last = metric_real(st, 1);
+		f->min = metric_real(st, 2);
+		f->max = metric_real(st, 3);
 		f->step = sqlite3_column_int64(st, 4);
 	}
 	sqlite3_finalize(st);
