@@ -10,8 +10,6 @@
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 
-#define C(s) ((char *)(uintptr_t)(s))
-
 /* ---- the transactions ------------------------------------------------------------------------------- */
 
 static size_t large = 200000; /* bytes of the second job's specification */

@@ -8,6 +8,9 @@
 #include "common/loop.h"
 #include "store/store.h"
 
+/* Literals for the rows' strings. */
+#define C(s) ((char *)(uintptr_t)(s))
+
 struct kit {
 	char path[512];
 	struct loop *loop;
@@ -28,7 +31,7 @@ struct kit_result {
 	enum err_code code;
 };
 void kit_on_result(int rc, const struct err *e, void *result);
-/* Runs the loop until *flag is not 0 or until done(arg), at most 20 s; bails out after that. */
+/* Runs the loop until *flag is not 0 or until done(arg), at most 60 s; bails out after that. */
 void kit_wait(struct kit *k, int (*done)(void *arg), void *arg, const char *what);
 void kit_wait_projected(struct kit *k);
 
@@ -38,6 +41,30 @@ struct event_row kit_event(uint64_t id, uint64_t job, char *type);
 /* Submits job id (event id = id) and waits. */
 void kit_submit(struct kit *k, uint64_t id, const char *spec);
 struct store_reader *kit_reader(struct kit *k);
+
+/* The value at a dotted path, arrays by number; its text (NULL none), its number (-12345 none). */
+const cJSON *kit_at(const cJSON *v, const char *path);
+const char *kit_str(const cJSON *v, const char *path);
+double kit_num(const cJSON *v, const char *path);
+
+/* On the file, from outside of the store; they bail out. */
+void kit_sql(const char *path, const char *sql);
+int64_t kit_number(const char *path, const char *sql);
+
+/* Numbers by chance, the same each time but for HEARTH_SEED. */
+void kit_seed(const char *what);
+uint64_t kit_random(uint64_t below);
+/* 0 to 11 letters, among them what SQL, JSON and LIKE take for their own; in one of 8 static buffers. */
+char *kit_word(void);
+char *kit_word_or_null(void);
+/* One of the list that ends with NULL. */
+char *kit_pick(const char *const *list);
+
+/* From now on the n-th step (what counts as one: see there) or statement of any connection of SQLite fails;
+ * kit_fail_hit says whether it was reached. Not on more than one thread. */
+enum kit_fail { KIT_FAIL_STEP, KIT_FAIL_STATEMENT };
+void kit_fail_arm(enum kit_fail what, unsigned nth);
+int kit_fail_hit(void); /* and disarms */
 
 #define KIT_T0 1790000000000000ull /* a time, microseconds */
 #define KIT_SPEC                                                                                             \

@@ -1,5 +1,4 @@
 /* store: commit, load and read back; order of completions; masking; the bounded queue; newer schemas. */
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,37 +9,6 @@
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
-
-#define C(s) ((char *)(uintptr_t)(s))
-
-/* The value at a dotted path; arrays by number. */
-static const cJSON *at(const cJSON *v, const char *path)
-{
-	char part[64];
-	size_t n;
-
-	while (v && *path) {
-		n = strcspn(path, ".");
-		snprintf(part, sizeof(part), "%.*s", (int)n, path);
-		v = cJSON_IsArray(v) ? cJSON_GetArrayItem(v, atoi(part)) : cJSON_GetObjectItemCaseSensitive(v, part);
-		path += n + (path[n] == '.');
-	}
-	return v;
-}
-
-static const char *str(const cJSON *v, const char *path)
-{
-	const cJSON *s = at(v, path);
-
-	return cJSON_IsString(s) ? s->valuestring : NULL;
-}
-
-static double num(const cJSON *v, const char *path)
-{
-	const cJSON *n = at(v, path);
-
-	return cJSON_IsNumber(n) ? n->valuedouble : -12345;
-}
 
 /* ---- everything in, everything out ------------------------------------------------------------------ */
 
@@ -286,25 +254,26 @@ static void check_show(struct store_reader *r)
 	char *text = j ? json_text(j) : NULL;
 
 	ok(j, "store_job_json");
-	is_str(str(j, "name"), "digits", "name");
-	ok(num(j, "id") == 1 && cJSON_IsNull(at(j, "exit_code")) && cJSON_IsNull(at(j, "ended_at")),
+	is_str(kit_str(j, "name"), "digits", "name");
+	ok(kit_num(j, "id") == 1 && cJSON_IsNull(kit_at(j, "exit_code")) && cJSON_IsNull(kit_at(j, "ended_at")),
 	   "id, no exit code, no end");
-	is_str(str(j, "queued_at"), "2026-09-21T14:13:20.000001Z", "times are RFC 3339 with microseconds");
-	is_str(str(j, "spec.environment.WANDB_API_KEY"), "***", "a secret of the environment is masked");
-	is_str(str(j, "spec.environment.NCCL_DEBUG"), "WARN", "what is not secret is not");
+	is_str(kit_str(j, "queued_at"), "2026-09-21T14:13:20.000001Z", "times are RFC 3339 with microseconds");
+	is_str(kit_str(j, "spec.environment.WANDB_API_KEY"), "***", "a secret of the environment is masked");
+	is_str(kit_str(j, "spec.environment.NCCL_DEBUG"), "WARN", "what is not secret is not");
 	ok(text && !strstr(text, "hunter2") && !strstr(text, "SECRET-TOKEN"), "no secret anywhere in it");
-	ok(num(j, "hyperparameters.lr") > 0.09 && num(j, "spec.hyperparameters.epochs") == 5, "hyperparameters");
-	is_str(str(j, "tags.team"), "speech", "a tag that was changed");
-	ok(!at(j, "tags.kind"), "a tag that was removed");
-	is_str(str(j, "attempts.0.outcome"), "failed", "attempts");
-	is_str(str(j, "attempts.0.class"), "user_error", "class");
-	is_str(str(j, "attempts.0.nodes.1"), "n2", "names of the nodes in rank order");
-	is_str(str(j, "attempts.0.phases.0.ended_at"), "2026-09-21T14:13:20.000015Z", "phases");
-	ok(cJSON_IsNull(at(j, "attempts.0.resumed_from_step")) && cJSON_IsNull(at(j, "attempts.0.pool")),
+	ok(kit_num(j, "hyperparameters.lr") > 0.09 && kit_num(j, "spec.hyperparameters.epochs") == 5,
+	   "hyperparameters");
+	is_str(kit_str(j, "tags.team"), "speech", "a tag that was changed");
+	ok(!kit_at(j, "tags.kind"), "a tag that was removed");
+	is_str(kit_str(j, "attempts.0.outcome"), "failed", "attempts");
+	is_str(kit_str(j, "attempts.0.class"), "user_error", "class");
+	is_str(kit_str(j, "attempts.0.nodes.1"), "n2", "names of the nodes in rank order");
+	is_str(kit_str(j, "attempts.0.phases.0.ended_at"), "2026-09-21T14:13:20.000015Z", "phases");
+	ok(cJSON_IsNull(kit_at(j, "attempts.0.resumed_from_step")) && cJSON_IsNull(kit_at(j, "attempts.0.pool")),
 	   "null for none");
-	is_int(cJSON_GetArraySize(at(j, "artifacts")), 3, "artifacts: a repeated report is one");
-	is_str(str(j, "run.git"), "abc", "facts of the run");
-	ok(cJSON_IsObject(at(j, "metrics")), "metrics");
+	is_int(cJSON_GetArraySize(kit_at(j, "artifacts")), 3, "artifacts: a repeated report is one");
+	is_str(kit_str(j, "run.git"), "abc", "facts of the run");
+	ok(cJSON_IsObject(kit_at(j, "metrics")), "metrics");
 	free(text);
 	cJSON_Delete(j);
 	ok(!store_job_json(r, 99, &e) && e.code == ERR_NOT_FOUND, "a job that is not there");
@@ -318,20 +287,21 @@ static void check_lists(struct store_reader *r)
 	struct err e;
 	cJSON *j = store_ranks_json(r, 1, 0, &e);
 
-	ok(cJSON_GetArraySize(j) == 2 && num(j, "1.exit_code") == 3 && num(j, "0.exit_code") == 0,
+	ok(cJSON_GetArraySize(j) == 2 && kit_num(j, "1.exit_code") == 3 && kit_num(j, "0.exit_code") == 0,
 	   "ranks of the newest attempt");
-	is_str(str(j, "1.text"), "Traceback\n\xc3\xa4", "last lines");
+	is_str(kit_str(j, "1.text"), "Traceback\n\xc3\xa4", "last lines");
 	cJSON_Delete(j);
 	j = store_events_json(r, 1, 0, 0, &e);
-	ok(cJSON_GetArraySize(at(j, "events")) == 1 && num(j, "events.0.data.a") == 1 &&
-	       cJSON_IsNull(at(j, "next")),
+	ok(cJSON_GetArraySize(kit_at(j, "events")) == 1 && kit_num(j, "events.0.data.a") == 1 &&
+	       cJSON_IsNull(kit_at(j, "next")),
 	   "events");
-	is_str(str(j, "events.0.type"), "submitted", "type of the event");
+	is_str(kit_str(j, "events.0.type"), "submitted", "type of the event");
 	cJSON_Delete(j);
 	j = store_run_info_json(r, 1, &e);
 	is_int(cJSON_GetArraySize(j), 2, "facts");
-	is_str(str(j, "0.text"), "mpirun -x MY_TOKEN=*** -x A=b prog", "a secret in a command line is masked");
-	is_str(str(j, "1.text"), "tokenizers==0.15\nkeyring==24", "a package list is not");
+	is_str(kit_str(j, "0.text"), "mpirun -x MY_TOKEN=*** -x A=b prog",
+	       "a secret in a command line is masked");
+	is_str(kit_str(j, "1.text"), "tokenizers==0.15\nkeyring==24", "a package list is not");
 	cJSON_Delete(j);
 	ok(store_artifact_get(r, 1, "model", &a, &e) == 0 && !strcmp(a.digest, "def") && !a.uri,
 	   "the newest model");
@@ -466,12 +436,12 @@ static void test_10000(void)
 		cJSON *j = store_jobs_json(r, &f, &e);
 		const cJSON *v;
 
-		cJSON_ArrayForEach (v, at(j, "jobs")) {
-			if (num(v, "id") != (double)--before)
+		cJSON_ArrayForEach (v, kit_at(j, "jobs")) {
+			if (kit_num(v, "id") != (double)--before)
 				tap_bail("a job is missing in the pages");
 			seen++;
 		}
-		f.before_id = cJSON_IsNull(at(j, "next")) ? 0 : (uint64_t)num(j, "next");
+		f.before_id = cJSON_IsNull(kit_at(j, "next")) ? 0 : (uint64_t)kit_num(j, "next");
 		cJSON_Delete(j);
 		if (!f.before_id)
 			break;
@@ -566,16 +536,6 @@ static void test_bad_one(void)
 /* ---- schemas --------------------------------------------------------------------------------------------
  */
 
-static void sql(const char *path, const char *text)
-{
-	sqlite3 *db;
-	char *why = NULL;
-
-	if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK)
-		tap_bail("%s: %s", text, why ? why : "open");
-	sqlite3_close(db);
-}
-
 static void refused(const char *path, const char *want, const char *what)
 {
 	struct store_config c = {.path = path, .clock = clock_real()};
@@ -597,13 +557,14 @@ static void test_schema(void)
 
 	kit_open(&k, "schema");
 	kit_close(&k);
-	sql(k.path, "INSERT INTO migration VALUES (9999, '9999_future', 'x', 0)");
+	kit_sql(k.path, "INSERT INTO migration VALUES (9999, '9999_future', 'x', 0)");
 	refused(k.path, "schema 9999", "a newer schema is refused");
-	sql(k.path,
+	kit_sql(
+	    k.path,
 	    "DELETE FROM migration WHERE number = 9999; UPDATE migration SET checksum = 'y' WHERE number = 1");
 	refused(k.path, "another text", "a changed migration is refused");
 	snprintf(path, sizeof(path), "%s/other.db", tap_tmpdir());
-	sql(path, "CREATE TABLE things (a)");
+	kit_sql(path, "CREATE TABLE things (a)");
 	refused(path, "another program", "a database of another program is refused");
 	snprintf(path, sizeof(path), "%s/text.db", tap_tmpdir());
 	f = fopen(path, "w");

@@ -16,8 +16,6 @@
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 
-#define C(s) ((char *)(uintptr_t)(s))
-
 static struct store_txn *submit_txn(uint64_t id)
 {
 	struct store_txn *t = store_txn_new();

@@ -10,8 +10,6 @@
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 
-#define C(s) ((char *)(uintptr_t)(s))
-
 static uint64_t next_event = 1;
 
 static void put_job(struct store_txn *t, const struct job_row *r, const char *type)

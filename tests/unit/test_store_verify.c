@@ -1,6 +1,5 @@
 /* verify, backup, rebuild: a sound database has no finding; each kind of damage is found. */
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include "common/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
-
-#define C(s) ((char *)(uintptr_t)(s))
 
 static char lines[8192];
 
@@ -36,16 +33,6 @@ static int verify(const char *path)
 	if (n < 0)
 		snprintf(lines, sizeof(lines), "%s", e.text);
 	return n;
-}
-
-static void sql(const char *path, const char *text)
-{
-	sqlite3 *db;
-	char *why = NULL;
-
-	if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK)
-		tap_bail("%s: %s", text, why ? why : "open");
-	sqlite3_close(db);
 }
 
 static void fill(struct kit *k)
@@ -103,7 +90,7 @@ static void damage(const char *good, const char *text, const char *want)
 	unlink(path);
 	if (store_backup(good, path, &e) < 0)
 		tap_bail("backup: %s", e.text);
-	sql(path, text);
+	kit_sql(path, text);
 	ok(verify(path) > 0, "found: %.70s", text);
 	like(lines, want, "and said");
 }
@@ -291,12 +278,13 @@ static void test_rebuild(struct kit *k)
 
 	kit_wait_projected(k);
 	kit_close(k);
-	sql(k->path, "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE "
-	             "FROM metric_sum; DELETE FROM holding");
+	kit_sql(k->path,
+	        "DELETE FROM job_ix; DELETE FROM hp_num; DELETE FROM hp_text; DELETE FROM tag_ix; DELETE "
+	        "FROM metric_sum; DELETE FROM holding");
 	ok(verify(k->path) > 0, "projections that are gone are found");
 	is_int(store_rebuild(k->path, &e), 0, "store_rebuild");
 	ok(verify(k->path) == 0, "makes them anew: %.100s", lines);
-	sql(k->path, "UPDATE projected SET event = 0");
+	kit_sql(k->path, "UPDATE projected SET event = 0");
 	kit_reopen(k);
 	kit_wait_projected(k);
 	kit_close(k);
