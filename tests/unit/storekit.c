@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "tests/lib/tap.h"
 
 void kit_reopen(struct kit *k)
@@ -273,10 +274,6 @@ char *kit_pick(const char *const *list)
 
 /* ---- SQLite says no ---------------------------------------------------------------------------------- */
 
-/* A step is so many of SQLite's own operations: few enough that none of a statement's beginnings is passed
- * over. */
-#define STEP_OPS 7
-
 static struct {
 	int armed, hit;
 	enum kit_fail what;
@@ -292,36 +289,55 @@ static int fails(enum kit_fail what)
 	return 1;
 }
 
-static int on_ops(void *arg)
+/* Only in the middle of a statement: what SQLite interrupts at its end (of BEGIN and COMMIT: always) has been
+ * done already. And a ROLLBACK, which nothing can hinder, is let through. */
+static int on_ops(void *db)
 {
-	(void)arg;
+	sqlite3_stmt *st = sqlite3_next_stmt(db, NULL);
+
+	while (st && !sqlite3_stmt_busy(st))
+		st = sqlite3_next_stmt(db, st);
+	if (!st || (sqlite3_sql(st) && !strcmp(sqlite3_sql(st), "ROLLBACK")))
+		return 0;
 	return fails(KIT_FAIL_STEP);
 }
 
 /* Asked while a statement is made, first of all for what kind it is. */
 static int on_action(void *arg, int action, const char *a, const char *b, const char *c, const char *d)
 {
-	(void)arg, (void)a, (void)b, (void)c, (void)d;
+	(void)arg, (void)b, (void)c, (void)d;
 	if (action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE)
 		return SQLITE_OK;
+	if (action == SQLITE_TRANSACTION && !strcmp(a, "ROLLBACK"))
+		return SQLITE_OK;
 	return fails(KIT_FAIL_STATEMENT) ? SQLITE_DENY : SQLITE_OK;
+}
+
+void kit_fail_on(sqlite3 *db)
+{
+	sqlite3_progress_handler(db, 1, on_ops, db);
+	sqlite3_set_authorizer(db, on_action, NULL);
 }
 
 static int on_connection(sqlite3 *db, char **why, const void *api)
 {
 	(void)why, (void)api;
-	sqlite3_progress_handler(db, STEP_OPS, on_ops, NULL);
-	sqlite3_set_authorizer(db, on_action, NULL);
+	kit_fail_on(db);
 	return SQLITE_OK;
+}
+
+void kit_fail_everywhere(int on)
+{
+	void (*fn)(void) = (void (*)(void))on_connection;
+
+	if (on)
+		sqlite3_auto_extension(fn);
+	else
+		sqlite3_cancel_auto_extension(fn);
 }
 
 void kit_fail_arm(enum kit_fail what, unsigned nth)
 {
-	static int installed;
-
-	if (!installed)
-		sqlite3_auto_extension((void (*)(void))(uintptr_t)on_connection);
-	installed = 1;
 	failing.what = what;
 	failing.left = nth;
 	failing.hit = 0;
@@ -332,4 +348,171 @@ int kit_fail_hit(void)
 {
 	failing.armed = 0;
 	return failing.hit;
+}
+
+/* ---- a bit of everything ------------------------------------------------------------------------------ */
+
+static uint64_t fill_event;
+
+static void put_job(struct store_txn *t, const struct job_row *r, const char *type)
+{
+	struct event_row ev = kit_event(++fill_event, r->id, C(type));
+
+	store_txn_event(t, &ev);
+	store_txn_job(t, r);
+}
+
+static void fill_jobs(struct store_txn *t)
+{
+	static const char *const status[] = {"running", "completed", "failed", "stopped", "queued", "stopped"};
+
+	for (uint64_t id = 1; id <= 6; id++) {
+		struct job_row r = kit_job(id);
+
+		put_job(t, &r, "submitted");
+		r.status = C(status[id - 1]);
+		r.ended_us = id == 1 || id == 5 ? 0 : KIT_T0 + id * 1000;
+		r.attempts = id == 2 ? 2 : id == 1;
+		r.pinned = id == 6;
+		r.deleted = id == 4;
+		r.bundle = id == 2 ? C("bundle-2") : NULL;
+		put_job(t, &r, "changed");
+	}
+	for (uint64_t id = 10; id <= 12; id++) {
+		struct job_row r = kit_job(id);
+
+		r.members = id == 10 ? 3 : 0;
+		r.array = id == 10 ? 0 : 10;
+		r.attempts = id == 11;
+		r.status = id == 11 ? C("failed") : C("running");
+		r.ended_us = id == 11 ? KIT_T0 + 11 : 0;
+		r.rungs = C("0.5");
+		put_job(t, &r, "submitted");
+	}
+	store_txn_tag(t, &(struct tag_row){1, C("team"), C("speech")});
+	store_txn_tag(t, &(struct tag_row){1, C("kind"), NULL});
+	store_txn_drop(t, 3, STORE_LOGS | STORE_BUNDLE, KIT_T0 + 5);
+	store_txn_drop(t, 4, STORE_ALL, KIT_T0 + 6);
+}
+
+static void fill_attempts(struct store_txn *t)
+{
+	static const uint64_t job[] = {1, 2, 2, 11};
+	double v[2] = {1.5, -2};
+	int64_t step[2] = {7, 8};
+	uint64_t at[2] = {KIT_T0, KIT_T0 + 1};
+
+	for (int i = 0; i < 4; i++) {
+		uint32_t number = i == 2 ? 2 : 1;
+
+		store_txn_attempt(
+		    t, &(struct attempt_row){.job = job[i],
+		                             .number = number,
+		                             .state = C(i ? "ended" : "running"),
+		                             .placement = C("[{\"node\":\"n1\",\"ranks\":2}]"),
+		                             .phases = C("[{\"name\":\"run\",\"started_us\":5,\"ended_us\":6}]"),
+		                             .started_us = KIT_T0,
+		                             .ended_us = KIT_T0 + 3600000000ull,
+		                             .price_uusd = 1000000,
+		                             .account = C("q/@alice")});
+		for (uint32_t rank = 0; rank < 2; rank++) {
+			store_txn_rank(
+			    t,
+			    &(struct rank_row){
+			        .job = job[i], .attempt = number, .rank = rank, .node = C("n1"), .state = C("exited")});
+			store_txn_metric(
+			    t, &(struct metric_chunk){job[i], number, rank, C("loss"), 2, step, v, at, 1, C("n1")});
+		}
+	}
+	store_txn_artifact(
+	    t, &(struct artifact_row){
+	           .job = 2, .attempt = 2, .kind = C("model"), .digest = C("model-2"), .at_us = KIT_T0});
+	store_txn_artifact(
+	    t, &(struct artifact_row){
+	           .job = 2, .attempt = 2, .kind = C("output"), .uri = C("file:///x"), .at_us = KIT_T0});
+	store_txn_run_info(t, 2, 1, "n1", "mpirun", "mpirun -x A_TOKEN=x prog");
+	store_txn_run_info(t, 2, 1, "n1", "pip", "numpy==2");
+}
+
+static void fill_cluster(struct store_txn *t)
+{
+	struct event_row ev = kit_event(++fill_event, 0, C("node_joined"));
+
+	store_txn_event(t, &ev);
+	store_txn_node(t, &(struct node_row){.id = 1, .name = C("n1"), .state = C("up"), .inventory = C("{}")});
+	store_txn_node(t, &(struct node_row){.id = 2, .name = C("n2"), .state = C("removed")});
+	store_txn_token(t,
+	                &(struct token_row){.id = C("t1"), .kind = C("job"), .secret_hash = C("h1"), .job = 1});
+	store_txn_queue(t, &(struct queue_row){"q", 1, 1, 1000, 4});
+	store_txn_usage(t, &(struct usage_row){"q", 5, KIT_T0});
+	store_txn_instance(t, "own", "{\"gpus\":1}");
+	store_txn_reservation(t, &(struct reservation_row){"r", "planned", "q", "n1", "why", "ann", 1, 2, 3});
+	store_txn_budget(t, &(struct budget_row){"q", 5000000, "month"});
+	store_txn_setting(t, "cluster", "c-1");
+	store_txn_answer(t, &(struct answer_row){"u:k", "d", 200, "{}", clock_real_us(clock_real())});
+	store_txn_history(t, 1, KIT_T0, "one\n", 4);
+	store_txn_history(t, 0, KIT_T0 + 1, "two\n", 4);
+}
+
+static int no_dirty(void *arg)
+{
+	return kit_number(((struct kit *)arg)->path, "SELECT count(*) FROM metric_dirty") == 0;
+}
+
+void kit_fill(struct kit *k)
+{
+	struct store_txn *t = store_txn_new();
+	struct err e;
+
+	fill_event = 0;
+	fill_jobs(t);
+	fill_attempts(t);
+	fill_cluster(t);
+	if (kit_commit(k, t, &e) < 0)
+		tap_bail("fill: %s", e.text);
+	kit_wait_projected(k);
+	kit_wait(k, no_dirty, k, "summaries of metrics");
+}
+
+static void digest_table(sqlite3 *db, const char *table, struct hash_ctx *h)
+{
+	char sql[160];
+	sqlite3_stmt *st;
+
+	snprintf(sql, sizeof(sql), "SELECT * FROM \"%.60s\" ORDER BY 1, 2", table);
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK) {
+		snprintf(sql, sizeof(sql), "SELECT * FROM \"%.60s\" ORDER BY 1", table); /* of one column */
+		if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+			tap_bail("%s: %s", sql, sqlite3_errmsg(db));
+	}
+	hash_add(h, table, strlen(table));
+	while (sqlite3_step(st) == SQLITE_ROW)
+		for (int i = 0; i < sqlite3_column_count(st); i++) {
+			int type = sqlite3_column_type(st, i);
+
+			hash_add(h, &type, sizeof(type));
+			hash_add(h, sqlite3_column_blob(st, i), (size_t)sqlite3_column_bytes(st, i));
+		}
+	sqlite3_finalize(st);
+}
+
+char *kit_digest(const char *path, const char *but)
+{
+	sqlite3 *db = open_file(path);
+	struct hash_ctx *h = hash_start();
+	char *out = calloc(1, HASH_HEX_SIZE), name[80];
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", -1, &st,
+	                       NULL) != SQLITE_OK)
+		tap_bail("%s", sqlite3_errmsg(db));
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		snprintf(name, sizeof(name), " %.70s ", (const char *)sqlite3_column_text(st, 0));
+		if (!but || !strstr(but, name))
+			digest_table(db, (const char *)sqlite3_column_text(st, 0), h);
+	}
+	hash_end_hex(h, out);
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	return out;
 }

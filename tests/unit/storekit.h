@@ -11,6 +11,8 @@
 /* Literals for the rows' strings. */
 #define C(s) ((char *)(uintptr_t)(s))
 
+struct sqlite3;
+
 struct kit {
 	char path[512];
 	struct loop *loop;
@@ -60,11 +62,22 @@ char *kit_word_or_null(void);
 /* One of the list that ends with NULL. */
 char *kit_pick(const char *const *list);
 
-/* From now on the n-th step (what counts as one: see there) or statement of any connection of SQLite fails;
- * kit_fail_hit says whether it was reached. Not on more than one thread. */
-enum kit_fail { KIT_FAIL_STEP, KIT_FAIL_STATEMENT };
+/* A bit of everything that a store can hold, put in and projected: jobs 1 to 6 (1 runs, 2 completed with
+ * series, artifacts and two attempts, 3 failed and partly dropped, 4 removed, 5 waits, 6 a pinned one that
+ * was stopped), array 10 with members 11 and 12 of 3, nodes, tokens, settings of each kind. */
+void kit_fill(struct kit *k);
+/* All rows of all tables as a digest; of tables only whose names are not in `but` (names between blanks, NULL
+ * none). malloc'ed. */
+char *kit_digest(const char *path, const char *but);
+
+/* SQLite says no: the n-th time that a statement comes to a point where it could be interrupted, or the n-th
+ * statement that is made, fails, on the connections that were told of it. kit_fail_hit: whether it came to
+ * that; disarms. Not on more than one thread. */
+enum kit_fail { KIT_FAIL_STEP, KIT_FAIL_STATEMENT, KIT_FAILS };
+void kit_fail_on(struct sqlite3 *db);
+void kit_fail_everywhere(int on); /* on each connection that is opened from now on */
 void kit_fail_arm(enum kit_fail what, unsigned nth);
-int kit_fail_hit(void); /* and disarms */
+int kit_fail_hit(void);
 
 #define KIT_T0 1790000000000000ull /* a time, microseconds */
 #define KIT_SPEC                                                                                             \
