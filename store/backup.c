@@ -102,6 +102,19 @@ static int make_copy(sqlite3 *from, const char *part, struct err *e)
 	return rc;
 }
 
+/* Its name, and what SQLite made beside it and could not take away (a full disk, a lock). */
+static void remove_part(const char *part)
+{
+	static const char *const ends[] = {"", "-journal", "-wal", "-shm"};
+
+	for (int i = 0; i < 4; i++) {
+		char *name = xasprintf("%s%s", part, ends[i]);
+
+		unlink(name);
+		free(name);
+	}
+}
+
 int store_backup(const char *path, const char *to, struct err *e)
 {
 	sqlite3 *from;
@@ -119,7 +132,7 @@ int store_backup(const char *path, const char *to, struct err *e)
 		rc = make_copy(from, part, e);
 	if (rc == 0)
 		rc = put_in_place(part, to, e);
-	unlink(part);
+	remove_part(part);
 	free(part);
 	sqlh_close(from);
 	return rc;
