@@ -2,6 +2,7 @@
  * apply: the operations of a transaction as SQL, and the writer's connection. One table line a record;
  * upserts are INSERT OR REPLACE of the whole row, as rows travel whole. The order of values is that of txn.c.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,10 +130,8 @@ static int run_sql(struct wdb *w, const struct op *o, struct err *e)
 		case PARAM_TEXT:
 			sqlite3_bind_text(st, i, param_text(p), (int)p->n, SQLITE_STATIC);
 			break;
-		case PARAM_BLOB:
-			sqlite3_bind_blob(st, i, param_bytes(p), (int)p->n, SQLITE_STATIC);
-			break;
 		default:
+			assert(p->type == PARAM_NULL); /* points have a way of their own, by series_apply */
 			sqlite3_bind_null(st, i);
 			break;
 		}

@@ -33,14 +33,6 @@ static void grow(struct points *p, size_t n)
 	p->times_us = xreallocarray(p->times_us, p->cap, sizeof(*p->times_us));
 }
 
-void points_add(struct points *p, int64_t step, double value, uint64_t time_us)
-{
-	grow(p, 1);
-	p->steps[p->n] = step;
-	p->values[p->n] = value;
-	p->times_us[p->n++] = time_us;
-}
-
 static size_t put_varint(uint8_t *out, uint64_t v)
 {
 	size_t n = 0;

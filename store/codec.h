@@ -25,7 +25,6 @@ struct points { /* growing arrays of the same length */
 	uint64_t *times_us;
 };
 void points_fini(struct points *p);
-void points_add(struct points *p, int64_t step, double value, uint64_t time_us);
 
 /* n of 1..CODEC_MAX_POINTS; *out malloc'ed. */
 void codec_encode(const int64_t *steps, const double *values, const uint64_t *times_us, size_t n,
