@@ -355,7 +355,7 @@ static size_t bytes_from(size_t first)
 static void add_lines(struct kit *k)
 {
 	struct store_txn *t = store_txn_new();
-	uint64_t keep = kit_random(3000);
+	uint64_t keep;
 
 	for (uint64_t n = 1 + kit_random(5); n > 0 && n_lines < LINES; n--) {
 		int begins = kit_random(6) == 0;
@@ -366,6 +366,7 @@ static void add_lines(struct kit *k)
 		store_txn_history(t, begins, KIT_T0 + n_lines, l->text, strlen(l->text));
 		n_lines++;
 	}
+	keep = kit_random(2) ? kit_random(3000) : bytes_from(first_line + kit_random(n_lines - first_line));
 	if (kit_random(3) == 0) {
 		store_txn_history_old(t, keep);
 		/* whole parts, the oldest first, but never the last */

@@ -346,9 +346,9 @@ static void test_model(void)
 			kit_close(&k);
 			kit_reopen(&k);
 		}
-		if (round == 150)
+		if (round % 40 == 20)
 			end_job(&k, 2, "completed"); /* merged; then it goes on */
-		if (round == 200)
+		if (round % 40 == 35)
 			end_job(&k, 2, "queued");
 	}
 	check(&k, "under way");
