@@ -37,10 +37,15 @@ struct container {
 	char *token, *record;
 	struct cgroup cg;
 	struct proc_id holder; /* pid 0: none */
+	struct mounts *starting;
+	struct loop_timer *later; /* tells ready; NULL: was told, or never will be */
+	struct err why;           /* no namespaces */
 	struct limits *limits;
+	uint64_t memory_bytes, disk_bytes;
+	char *name, *work;
 	struct strv notes;
 	int oom; /* seen by watching */
-	void (*on_limit)(const char *text, int oom, void *arg);
+	const struct container_ops *ops;
 	void *arg;
 };
 
@@ -199,6 +204,9 @@ static void keep_links(const struct launch_paths *paths, struct strv *keep)
 	free(text);
 }
 
+static void on_mounts(const struct proc_id *holder, const struct err *why, void *arg);
+
+/* Starts the holder: on_mounts follows. */
 static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
 {
 	const struct place *pl = place(c->env);
@@ -206,7 +214,6 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	struct mounts_params m = {
 	    .hold_path = pl->hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
 	struct strv keep = {0}, links = {0};
-	int rc;
 
 	if (!pl->hold) {
 		container_env_fini(c->env); /* it may come */
@@ -231,30 +238,10 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	m.links = &links;
 	m.as = c->env->is_root && p->user && p->user->uid ? p->user : NULL;
 	m.user = !c->env->is_root;
-	rc = mounts_start(&m, p->token, &c->holder, e);
+	c->starting = mounts_start(c->env->loop, &m, p->token, on_mounts, c, e);
 	strv_fini(&keep);
 	strv_fini(&links);
-	return rc;
-}
-
-/* A job runs without them, too: where root lacks the right, as in other containers, and where an ordinary
- * user cannot have them, for whatever reason: nothing promises them to him. */
-static int make_namespaces(struct container *c, const struct container_params *p, struct err *e)
-{
-	struct err why = {0};
-	int rc;
-
-	if (c->env->cfg.no_namespaces)
-		rc = err_set(&why, ERR_DENIED, "the agent was started with --no-namespaces");
-	else if (FAULT("agent.namespaces"))
-		rc = err_set(&why, ERR_DENIED, "injected");
-	else
-		rc = make_mounts(c, p, &why);
-	if (rc < 0 && c->env->is_root && why.code != ERR_DENIED)
-		return err_set(e, why.code, "%s", why.text);
-	if (rc < 0)
-		strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", why.text);
-	return 0;
+	return c->starting ? 0 : -1;
 }
 
 static void limit_passed(const char *text, int oom, void *arg)
@@ -262,38 +249,42 @@ static void limit_passed(const char *text, int oom, void *arg)
 	struct container *c = arg;
 
 	c->oom |= oom;
-	c->on_limit(text, oom, c->arg);
+	c->ops->limit(text, oom, c->arg);
 }
 
-static void watch(struct container *c, const struct container_params *p)
+static void watch(struct container *c)
 {
 	struct limits_params l = {.loop = c->env->loop,
 	                          .token = c->token,
 	                          .cg = &c->cg,
-	                          .dir = p->paths->work,
-	                          .disk_bytes = p->disk_bytes,
+	                          .dir = c->work,
+	                          .disk_bytes = c->disk_bytes,
 	                          .on_limit = limit_passed,
 	                          .arg = c};
 	struct err e = {0};
 
 	if (!c->cg.memory_limited)
-		l.memory_bytes = p->memory_bytes;
-	if (!c->on_limit)
+		l.memory_bytes = c->memory_bytes;
+	if (!c->ops)
 		return;
 	c->limits = limits_start(&l, &e);
 	if (!c->limits && e.code)
-		log_warn("event=limits_not_watched launch=%s reason=\"%s\"", p->name, e.text);
+		log_warn("event=limits_not_watched launch=%s reason=\"%s\"", c->name, e.text);
 }
 
 static struct container *blank(struct agent_env *env, const struct container_params *p,
-                               void (*on_limit)(const char *text, int oom, void *arg), void *arg)
+                               const struct container_ops *ops, void *arg)
 {
 	struct container *c = xcalloc(1, sizeof(*c));
 
 	c->env = env;
 	c->token = xstrdup(p->token);
 	c->record = xasprintf("%s/container", p->paths->run);
-	c->on_limit = on_limit;
+	c->name = xstrdup(p->name);
+	c->work = xstrdup(p->paths->work);
+	c->memory_bytes = p->memory_bytes;
+	c->disk_bytes = p->disk_bytes;
+	c->ops = ops;
 	c->arg = arg;
 	return c;
 }
@@ -307,35 +298,73 @@ static void clear_rest(struct container *c)
 		log_warn("event=sweep_failed reason=\"%s\"", e.text);
 }
 
+/* A job runs without namespaces, too: where root lacks the right, as in other containers, and where an
+ * ordinary user cannot have them, for whatever reason: nothing promises them to him. */
+static int without(struct container *c, struct err *e)
+{
+	if (c->env->is_root && c->why.code != ERR_DENIED)
+		return err_set(e, c->why.code, "%s", c->why.text);
+	strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", c->why.text);
+	return 0;
+}
+
+static void made(void *arg)
+{
+	struct container *c = arg;
+	struct err e = {0};
+	int rc;
+
+	loop_timer_destroy(c->later);
+	c->later = NULL;
+	rc = c->why.code && without(c, &e) < 0 ? -1 : save(c, 0, &e);
+	if (rc == 0)
+		watch(c);
+	c->ops->ready(rc, &e, c->arg);
+}
+
+static void on_mounts(const struct proc_id *holder, const struct err *why, void *arg)
+{
+	struct container *c = arg;
+
+	c->starting = NULL;
+	if (holder)
+		c->holder = *holder;
+	else
+		c->why = *why;
+	made(c);
+}
+
 struct container *container_create(struct agent_env *env, const struct container_params *p,
-                                   void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                   struct err *e)
+                                   const struct container_ops *ops, void *arg, struct err *e)
 {
 	struct container *c;
+	int rc;
 
 	if (str_check_name(p->name, 128, "launch", e) < 0)
 		return NULL;
-	c = blank(env, p, on_limit, arg);
+	c = blank(env, p, ops, arg);
 	clear_rest(c);
-	if (save(c, 1, e) < 0)
-		goto fail;
+	if (save(c, 1, e) < 0) {
+		container_destroy(c);
+		return NULL;
+	}
 	make_groups(c, p);
-	if (make_namespaces(c, p, e) < 0)
-		goto fail;
-	if (save(c, 0, e) < 0)
-		goto fail;
-	watch(c, p);
+	c->later = loop_timer_create(env->loop, made, c);
+	if (env->cfg.no_namespaces)
+		rc = err_set(&c->why, ERR_DENIED, "the agent was started with --no-namespaces");
+	else if (FAULT("agent.namespaces"))
+		rc = err_set(&c->why, ERR_DENIED, "injected");
+	else
+		rc = make_mounts(c, p, &c->why);
+	if (rc < 0)
+		loop_timer_arm(c->later, 0);
 	return c;
-fail:
-	container_destroy(c);
-	return NULL;
 }
 
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
-                                  void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                  struct err *e)
+                                  const struct container_ops *ops, void *arg, struct err *e)
 {
-	struct container *c = blank(env, p, on_limit, arg);
+	struct container *c = blank(env, p, ops, arg);
 
 	if (load(c, p->name, e) < 0) {
 		container_forget(c);
@@ -345,7 +374,7 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 		strv_add(&c->notes, "the holder of the namespaces is gone: nothing can be started in them");
 		c->holder = (struct proc_id){0};
 	}
-	watch(c, p);
+	watch(c);
 	return c;
 }
 
@@ -419,8 +448,12 @@ void container_forget(struct container *c)
 	if (!c)
 		return;
 	limits_stop(c->limits);
+	mounts_leave(c->starting); /* the next agent finds it by its mark */
+	loop_timer_destroy(c->later);
 	cgroup_fini(&c->cg);
 	strv_fini(&c->notes);
+	free(c->name);
+	free(c->work);
 	free(c->token);
 	free(c->record);
 	free(c);
@@ -435,10 +468,13 @@ void container_destroy(struct container *c)
 		return;
 	limits_stop(c->limits);
 	c->limits = NULL;
-	if (c->holder.pid)
+	if (c->starting)
+		mounts_cancel(c->starting);
+	else if (c->holder.pid)
 		mounts_stop(&c->holder);
 	else
 		clear_rest(c);
+	c->starting = NULL;
 	while (cgroup_remove(&c->cg, &e) < 0) {
 		if (clock_boot_us(clock_real()) >= end) {
 			log_warn("event=cgroup_left reason=\"%s\"", e.text);

@@ -43,16 +43,22 @@ struct container_params {
 	double cpu_quota; /* CPUs; 0 none */
 	struct strv devices;
 };
+struct container_ops {
+	/* memory (no cgroup) or disk limit passed: text says which; the caller runs the kill ladder */
+	void (*limit)(const char *text, int oom, void *arg);
+	/* Once after container_create, by the loop: 0, or -1 and why; then it is good for container_destroy only.
+	 */
+	void (*ready)(int rc, const struct err *why, void *arg);
+};
 /* Makes cgroups (v2, v1 or hybrid, as found), a holder process with mount + IPC namespaces (as an ordinary
- * user in a user namespace, where the kernel allows it), private /tmp, /dev/shm, devpts, /opt/ml. Persists
- * what it made in RUN/J.A/container so that container_adopt finds it. on_limit: memory (no cgroup) or disk
- * limit passed: text says which; the caller runs the kill ladder. */
+ * user in a user namespace, where the kernel allows it), private /tmp, /dev/shm, devpts, /opt/ml. The holder
+ * may have to wait for file servers: ops->ready tells when it is done. Persists what it made in
+ * RUN/J.A/container so that container_adopt finds it. */
 struct container *container_create(struct agent_env *env, const struct container_params *p,
-                                   void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                   struct err *e);
+                                   const struct container_ops *ops, void *arg, struct err *e);
+/* ops: NULL: limits are not watched. ready is not called. */
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
-                                  void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                  struct err *e);
+                                  const struct container_ops *ops, void *arg, struct err *e);
 /* What a shim needs to put its process inside. Strings are the container's. */
 void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files,
                     uint32_t *holder_pid, uint64_t *holder_start);
@@ -67,7 +73,7 @@ int container_isolated(const struct container *c);
 const struct strv *container_notes(const struct container *c);
 int container_processes(struct container *c); /* alive inside, shims not counted; -1 unknown */
 int container_oom_seen(struct container *c);
-void container_destroy(struct container *c);    /* unmounts, removes cgroups; directories stay */
+void container_destroy(struct container *c);    /* also one that is not ready; directories stay */
 void container_forget(struct container *c);     /* frees memory only: the agent ends, the launch goes on */
 void container_env_fini(struct agent_env *env); /* what was found out about this machine for all launches */
 

@@ -152,6 +152,10 @@ static void launch_paths_seen(struct launch *l)
 	l->paths.ml_seen = xstrdup(pid ? "/opt/ml" : l->paths.ml);
 }
 
+static void container_made(int rc, const struct err *why, void *arg);
+
+static const struct container_ops container_ops = {.limit = launch_limit, .ready = container_made};
+
 int launch_container(struct launch *l, int adopt, struct err *e)
 {
 	const struct wm_prepare *m = l->plan->m;
@@ -161,7 +165,6 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	                             .user = &l->user,
 	                             .memory_bytes = m->memory_bytes,
 	                             .disk_bytes = m->disk_bytes};
-	const struct strv *notes;
 
 	choose_cpus(l);
 	p.cpus = l->cpus;
@@ -169,17 +172,14 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	if (m->gpus.n)
 		inventory_devices(l->a->inv, m->gpus.v, m->gpus.n, &p.devices);
 	if (adopt)
-		l->container = container_adopt(&l->a->env, &p, launch_limit, l, e);
+		l->container = container_adopt(&l->a->env, &p, &container_ops, l, e);
 	else
-		l->container = container_create(&l->a->env, &p, launch_limit, l, e);
+		l->container = container_create(&l->a->env, &p, &container_ops, l, e);
 	strv_fini(&p.devices);
 	if (!l->container)
 		return err_wrap(e, "container");
-	/* What the job does not get although it may count on it: nobody should have to find out by surprise. */
-	notes = container_notes(l->container);
-	for (size_t i = 0; i < notes->n && !adopt; i++)
-		launch_say(l, "note: %s", notes->v[i]);
-	launch_paths_seen(l);
+	if (adopt)
+		launch_paths_seen(l);
 	return 0;
 }
 
@@ -230,10 +230,27 @@ static void make_container(struct launch *l)
 {
 	struct err e = {0};
 
-	if (launch_container(l, 0, &e) < 0) {
+	if (launch_container(l, 0, &e) < 0)
 		launch_fail(l, RC_LAUNCH, e.text);
+}
+
+static void container_made(int rc, const struct err *why, void *arg)
+{
+	struct launch *l = arg;
+	const struct strv *notes = container_notes(l->container);
+
+	if (l->state != LAUNCH_PREPARING || l->stopping)
+		return; /* the kill ladder has it */
+	if (rc < 0) {
+		cleanup_free char *text = xasprintf("container: %s", why->text);
+
+		launch_fail(l, RC_LAUNCH, text);
 		return;
 	}
+	/* What the job does not get although it may count on it: nobody should have to find out by surprise. */
+	for (size_t i = 0; i < notes->n; i++)
+		launch_say(l, "note: %s", notes->v[i]);
+	launch_paths_seen(l);
 	launch_list_procs(l);
 	launch_save(l, NULL);
 	launch_report(l);

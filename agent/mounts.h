@@ -6,6 +6,7 @@
 #define HEARTH_AGENT_MOUNTS_H
 
 #include "agent/agent.h"
+#include "common/loop.h"
 #include "common/proc.h"
 
 struct mounts_params {
@@ -16,10 +17,18 @@ struct mounts_params {
 	const struct strv *links;     /* paths that the job's owner named: opened as `as` */
 	const struct launch_user *as; /* NULL: as this process */
 	int user;                     /* in a user namespace: this process is no root */
+	uint32_t ready_ms;            /* that it may take; 0: half a minute */
 };
-/* Waits until all is mounted (milliseconds; at most 5 s). ERR_DENIED: this process may not make namespaces.
- */
-int mounts_start(const struct mounts_params *p, const char *mark, struct proc_id *holder, struct err *e);
+/* A holder that is making its mounts. done: once, by the loop: the holder, or NULL and why (ERR_DENIED: this
+ * process may not make namespaces; ERR_TIMEOUT: a file server did not answer). The handle
+ * is gone when it is called. NULL: nothing was started. */
+struct mounts;
+typedef void (*mounts_done)(const struct proc_id *holder, const struct err *why, void *arg);
+struct mounts *mounts_start(struct loop *l, const struct mounts_params *p, const char *mark, mounts_done done,
+                            void *arg, struct err *e);
+void mounts_cancel(struct mounts *m); /* ends it; done is not called; NULL allowed */
+void mounts_leave(
+    struct mounts *m); /* as for a process that ends: the holder is nobody's now; NULL allowed */
 /* Ends the holder and waits a moment for it; a gone one is fine. */
 void mounts_stop(const struct proc_id *holder);
 /* Those that were killed and did not end at once: reaps what has ended since; how many are left. */

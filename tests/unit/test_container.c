@@ -20,6 +20,7 @@
 #include "agent/limits.h"
 #include "common/fsutil.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/containerkit.h"
 
 #define WAIT_MS 20000
 #ifdef __SANITIZE_THREAD__ /* its helper thread runs in forked children, too, and only a process of one      \
@@ -323,7 +324,7 @@ static void test_isolation(void)
 	out = in_tmp("hidden");
 	put(out, "host\n");
 	free(out);
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	if (!c)
 		tap_bail("container: %s", e.text);
 	for (size_t i = 0; i < container_notes(c)->n; i++)
@@ -364,7 +365,7 @@ static void test_isolation(void)
 
 	/* Another agent takes over. */
 	container_forget(c);
-	again = container_adopt(&env, &p, on_limit, NULL, &e);
+	again = container_adopt(&env, &p, &kit_ops, NULL, &e);
 	ok(again != NULL, "adopted");
 	c = again;
 	got = run_sh(c, p.token, "cat /tmp/mine", &status);
@@ -383,7 +384,7 @@ out:
 	is_int(access(paths.ml, F_OK), 0, "the folders stay");
 	strv_fini(&procs);
 	strv_fini(&oom);
-	is_int(container_adopt(&env, &p, on_limit, NULL, &e) == NULL, 1, "nothing to adopt any more");
+	is_int(container_adopt(&env, &p, &kit_ops, NULL, &e) == NULL, 1, "nothing to adopt any more");
 	is_int(e.code, ERR_NOT_FOUND, "says so");
 }
 
@@ -402,13 +403,13 @@ static void test_orphan(void)
 
 	set_up("6.1");
 	record = xasprintf("%s/container", paths.run);
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	if (!c)
 		tap_bail("container: %s", e.text);
 	container_shim(c, &procs, &oom, &holder, &start);
 	container_forget(c);
 	put(record, "making\n");
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	ok(c != NULL, "made again");
 	pid = (pid_t)holder;
 	if (holder)
@@ -429,7 +430,7 @@ static void test_turned_off(void)
 
 	set_up("7.1");
 	env.cfg.no_namespaces = 1;
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	env.cfg.no_namespaces = 0;
 	is_int(container_isolated(c), 0, "nothing of its own when that is turned off");
 	for (size_t i = 0; i < container_notes(c)->n; i++)
@@ -503,7 +504,7 @@ static void test_kill(int as_root)
 	set_up("2.1");
 	env.is_root = as_root;
 	container_env_fini(&env); /* it holds for one kind of account */
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	if (!c)
 		tap_bail("container: %s", e.text);
 	pid = start_sh(
@@ -536,7 +537,7 @@ static void test_oom(void)
 	int status;
 
 	set_up("3.1");
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	container_shim(c, &procs, &oom, &holder, &start);
 	if (!oom.n) {
 		tap_skip("no memory controller that may be used");
@@ -567,7 +568,7 @@ static void test_confined(void)
 	int status, refused = 0;
 
 	set_up("4.1");
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	for (size_t i = 0; i < container_notes(c)->n; i++)
 		refused |= strstr(container_notes(c)->v[i], "CPUs") != NULL;
 	out = run_sh(c, p.token, "grep Cpus_allowed_list /proc/self/status", &status);
@@ -607,7 +608,7 @@ static void test_quota(void)
 	pid_t pid;
 
 	set_up("5.1");
-	c = container_create(&env, &p, on_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	for (size_t i = 0; i < container_notes(c)->n; i++)
 		refused |= strstr(container_notes(c)->v[i], "quota") != NULL;
 	container_shim(c, &procs, &oom, &holder, &start);
@@ -753,6 +754,7 @@ int main(void)
 {
 	cleanup_free char *data = in_tmp("data"), *run = in_tmp("run"), *libexec = NULL;
 
+	kit_ops.limit = on_limit;
 	loop = loop_create();
 	libexec = xasprintf("%s/agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : ".");
 	env = (struct agent_env){

@@ -11,6 +11,7 @@
 #include "agent/user.h"
 #include "common/fsutil.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/containerkit.h"
 
 #define ACCOUNT 65534
 #define GROUP   54321 /* a supplementary one */
@@ -89,13 +90,6 @@ static int seen(uint32_t holder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-static void no_limit(const char *text, int oom, void *arg)
-{
-	(void)text;
-	(void)oom;
-	(void)arg;
-}
-
 static void test_links(void)
 {
 	gid_t groups[USER_GROUPS_MAX] = {ACCOUNT, GROUP};
@@ -117,7 +111,7 @@ static void test_links(void)
 		groups[i] = 4000000000u + i; /* as long an argument as may be */
 	make_files();
 	list_links();
-	c = container_create(&env, &p, no_limit, NULL, &e);
+	c = kit_container(&env, &p, &e);
 	if (!c)
 		tap_bail("container: %s", e.text);
 	container_shim(c, &procs, &oom, &holder, &start);

@@ -20,6 +20,7 @@
 
 #define LONG_US 60000000ull /* a deadline, not a time that is waited */
 
+static struct loop *loop;
 static char *fifo, *program, *pid_file;
 
 static void write_program(void)
@@ -31,12 +32,43 @@ static void write_program(void)
 		tap_bail("%s", e.text);
 }
 
+struct said {
+	int called, rc;
+	struct err e;
+};
+
+static void on_done(const struct proc_id *holder, const struct err *why, void *arg)
+{
+	struct said *said = arg;
+
+	said->called++;
+	said->rc = holder ? 0 : -1;
+	if (why)
+		said->e = *why;
+}
+
+static struct mounts *begin(uint32_t ready_ms, struct said *said)
+{
+	struct mounts_params p = {
+	    .hold_path = program, .tmp = tap_tmpdir(), .ml = tap_tmpdir(), .ready_ms = ready_ms};
+
+	*said = (struct said){0};
+	return mounts_start(loop, &p, "token", on_done, said, &said->e);
+}
+
+/* From the start to the answer. */
 static int start(struct err *e)
 {
-	struct mounts_params p = {.hold_path = program, .tmp = tap_tmpdir(), .ml = tap_tmpdir()};
-	struct proc_id holder = {0};
+	uint64_t end = clock_boot_us(clock_real()) + LONG_US;
+	struct said said;
 
-	return mounts_start(&p, "token", &holder, e);
+	if (!begin(1000, &said))
+		tap_bail("%s", said.e.text);
+	while (!said.called && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 100);
+	*e = said.e;
+	is_int(said.called, 1, "it is told once");
+	return said.rc;
 }
 
 static pid_t its_pid(void)
@@ -71,6 +103,65 @@ static void test_hangs(void)
 	ok(kill(pid, 0) < 0, "gone");
 }
 
+static int written(void)
+{
+	uint64_t end = clock_boot_us(clock_real()) + LONG_US;
+
+	while (its_pid() <= 0 && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 10);
+	return its_pid() > 0;
+}
+
+static void on_timer(void *arg)
+{
+	*(int *)arg = 1;
+}
+
+/* The loop has beats to send while a file server does not answer; and the launch may be ended meanwhile. */
+static void test_cancel(void)
+{
+	uint64_t end = clock_boot_us(clock_real()) + LONG_US;
+	struct loop_timer *t;
+	struct mounts *m;
+	struct said said;
+	int fired = 0;
+
+	unlink(pid_file);
+	m = begin(60000, &said);
+	t = loop_timer_create(loop, on_timer, &fired);
+	ok(m && written(), "one that hangs is started");
+	loop_timer_arm(t, 1000);
+	while (!fired && clock_boot_us(clock_real()) < end)
+		loop_run_once(loop, 100);
+	loop_timer_destroy(t);
+	ok(fired && !said.called, "the loop goes on meanwhile");
+	mounts_cancel(m);
+	ok(reaped(), "cancelled, it is ended and reaped");
+	ok(kill(its_pid(), 0) < 0, "gone");
+	loop_run_once(loop, 0);
+	is_int(said.called, 0, "and nothing is told");
+	mounts_cancel(NULL);
+}
+
+/* An agent that ends leaves it to the next one. */
+static void test_leave(void)
+{
+	struct mounts *m;
+	struct said said;
+	pid_t pid;
+
+	unlink(pid_file);
+	m = begin(60000, &said);
+	ok(m && written(), "another one is started");
+	mounts_leave(m);
+	mounts_leave(NULL);
+	pid = its_pid();
+	ok(pid > 0 && kill(pid, 0) == 0, "left, it is there still");
+	kill(pid, SIGKILL);
+	ok(waitpid(pid, NULL, 0) == pid, "until somebody ends it");
+	is_int(said.called, 0, "nothing is told");
+}
+
 #ifdef HEARTH_FAULTS
 static void test_does_not_end(void)
 {
@@ -101,12 +192,16 @@ int main(void)
 	if (mkfifo(fifo, 0600) < 0)
 		tap_bail("mkfifo");
 	write_program();
+	loop = loop_create();
 	test_hangs();
+	test_cancel();
+	test_leave();
 #ifdef HEARTH_FAULTS
 	test_does_not_end();
 #else
 	tap_skip("built without failpoints");
 #endif
+	loop_destroy(loop);
 	free(fifo);
 	free(program);
 	free(pid_file);

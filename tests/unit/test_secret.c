@@ -1,7 +1,6 @@
 /* secret: which names are, what texts, lists and JSON show. */
 #include "common/secret.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

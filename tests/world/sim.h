@@ -78,6 +78,7 @@ struct sim_place { /* what a node was told to set aside for a launch */
 	uint32_t attempt, master_port, node_rank, n_gpus, n_cpus, n_nodes, world;
 	uint32_t gpus[SIM_GPUS], cpus[SIM_SLOTS];
 	int unconfirmed; /* given up by the controller without a word from the node */
+	int fenced;      /* given up as one that has ended all by itself by now */
 	struct sim_place *next;
 };
 
@@ -116,6 +117,7 @@ struct sim_rank {    /* what really became of one rank */
 	uint64_t key[3]; /* job, attempt, rank */
 	struct sim_node *n;
 	int alive, ended, shim_died, power; /* shim_died: nobody knows its end */
+	int dying; /* SIGKILL came while it sleeps in the kernel: no instruction of its program runs any more */
 	uint32_t exit_code, signal;
 	int told_ends; /* ends of it in the events */
 	UT_hash_handle hh;

@@ -270,13 +270,15 @@ static void completed(uint64_t job, uint64_t attempt)
 }
 
 /* No process of it is left when what became of an attempt is told, but on nodes that were given up without a
- * word from them, which the record says. */
+ * word from them, which the record says. One that a fence could not kill because it sleeps in the kernel is
+ * as good as dead to the rest; its node has to say so when it is back. */
 static void none_left(uint64_t job, uint64_t attempt)
 {
 	for (const struct sim_rank *k = sim->ranks; k; k = k->hh.next) {
 		const struct sim_place *p = place_of(k->n, job, attempt);
 
-		if (k->alive && k->key[0] == job && k->key[1] == attempt && !(p && p->unconfirmed))
+		if (k->alive && k->key[0] == job && k->key[1] == attempt &&
+		    !(p && (p->unconfirmed || (p->fenced && k->dying))))
 			sim_bad("%llu.%llu is said to have ended while its rank %llu runs on %s", (unsigned long long)job,
 			        (unsigned long long)attempt, (unsigned long long)k->key[2], k->n->name);
 	}
@@ -304,6 +306,8 @@ static void given_up(const struct event_row *ev, const cJSON *d)
 		if (p && (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "unconfirmed")) ||
 		          (text && strstr(text, "could not be killed"))))
 			p->unconfirmed = 1;
+		if (p && strcmp(ev->type, "node_lost") == 0)
+			p->fenced = 1;
 	}
 }
 

@@ -104,6 +104,9 @@ struct sim_container { /* what is left of one on its node when the agent dies */
 struct container {
 	struct sim_node *n;
 	char *token, *name;
+	struct loop_timer *making; /* NULL: it is made */
+	const struct container_ops *ops;
+	void *arg;
 };
 
 static struct container *container_new(const struct container_params *p)
@@ -124,16 +127,26 @@ static struct sim_container *container_find(struct sim_node *n, const char *name
 	return NULL;
 }
 
+static void on_made(void *arg)
+{
+	struct container *c = arg;
+	int bad = sim->data_faults && sim_one_in(&sim->rng_prog, 200);
+	struct err why = {0};
+
+	loop_timer_destroy(c->making);
+	c->making = NULL;
+	if (bad)
+		err_set(&why, ERR_TIMEOUT, "a file server does not answer");
+	c->ops->ready(bad ? -1 : 0, &why, c->arg);
+}
+
 struct container *container_create(struct agent_env *env, const struct container_params *p,
-                                   void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                   struct err *e)
+                                   const struct container_ops *ops, void *arg, struct err *e)
 {
 	struct sim_container *s;
+	struct container *c;
 
 	sim_crash_point();
-	(void)env;
-	(void)on_limit;
-	(void)arg;
 	if (sim->data_faults && sim_one_in(&sim->rng_prog, 200)) {
 		err_set(e, ERR_IO, "no cgroup");
 		return NULL;
@@ -144,15 +157,20 @@ struct container *container_create(struct agent_env *env, const struct container
 		memcpy(s->boot_id, sim->now->boot_id, sizeof s->boot_id);
 		LL_PREPEND(sim->now->containers, s);
 	}
-	return container_new(p);
+	c = container_new(p);
+	c->ops = ops;
+	c->arg = arg;
+	c->making = loop_timer_create(env->loop, on_made, c);
+	/* Mostly at once; now and then a file server takes its time. */
+	loop_timer_arm(c->making, sim_one_in(&sim->rng_prog, 8) ? sim_span(&sim->rng_prog, 1000, 20000000) : 0);
+	return c;
 }
 
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
-                                  void (*on_limit)(const char *text, int oom, void *arg), void *arg,
-                                  struct err *e)
+                                  const struct container_ops *ops, void *arg, struct err *e)
 {
 	(void)env;
-	(void)on_limit;
+	(void)ops;
 	(void)arg;
 	if (!container_find(sim->now, p->name)) {
 		err_set(e, ERR_NOT_FOUND, "no container of that name");
@@ -212,6 +230,7 @@ int container_oom_seen(struct container *c)
 
 void container_forget(struct container *c)
 {
+	loop_timer_destroy(c->making);
 	free(c->token);
 	free(c->name);
 	free(c);

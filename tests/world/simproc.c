@@ -215,6 +215,8 @@ static void child_ends(struct sim_proc *p, uint32_t code, uint32_t signo)
 		return;
 	if (p->stuck_until > simloop_now() && (signo == SIGKILL || signo == SIGTERM)) {
 		loop_timer_arm(p->kill, p->stuck_until - simloop_now() + 1000);
+		if (p->truth && signo == SIGKILL)
+			p->truth->dying = 1;
 		return;
 	}
 	p->child = 0;
