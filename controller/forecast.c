@@ -66,9 +66,12 @@ void learn_time(struct core *c, const struct cjob *j)
 
 double expected_s(const struct core *c, const char *owner, const char *name)
 {
-	char *key = key_of(owner, name);
 	const struct learned *l;
+	char *key;
 
+	if (!c->learned) /* it is asked for each job that runs */
+		return 0;
+	key = key_of(owner, name);
 	HASH_FIND_STR(c->learned, key, l);
 	free(key);
 	return l ? fmax(l->sum / l->n, 0.001) : 0;
@@ -107,6 +110,7 @@ void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body)
 		json_add_str(body, "expected_start", at);
 	}
 	cJSON_AddBoolToObject(body, "expected_whole", f->whole);
+	cJSON_AddBoolToObject(body, "expected_cut", f->cut);
 }
 
 int forecast_text(struct core *c, const struct sched_forecast *f, char *out, size_t n)
@@ -115,6 +119,10 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 	char span[40];
 
 	out[0] = '\0';
+	if (!f->whole && f->start_s <= now) {
+		snprintf(out, n, "too many jobs run or wait to say when it starts");
+		return 1;
+	}
 	if (f->start_s == UINT64_MAX)
 		return 0;
 	str_duration(f->start_s > now ? f->start_s - now : 0, span, sizeof span);

@@ -26,7 +26,7 @@ static const struct {
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
-     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_nodes:S? price_per_hour_usd:n? "
+     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? price_per_hour_usd:n? "
      "expected_price_usd:n? max_price_usd:n? change:O<Change>? warnings:S?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
@@ -67,7 +67,7 @@ static const struct {
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
-     "possible_instances:i? expected_start:t? expected_whole:b? next:a? change:O<Change>?",
+     "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>?",
      "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
      "and "
      "that the cluster could give"},

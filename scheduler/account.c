@@ -224,6 +224,31 @@ int account_full(const struct account *a, uint64_t gpus)
 	return full;
 }
 
+int account_full_then(const struct account *a, uint64_t gpus)
+{
+	for (; a; a = a->parent)
+		if (a->closed || (a->quota && gpus && !a->borrow && a->gpus + a->ahead + gpus > a->quota))
+			return 1;
+	return 0;
+}
+
+int account_never(const struct account *a, uint64_t gpus)
+{
+	for (; a; a = a->parent)
+		if (a->closed || (a->quota && !a->borrow && gpus > a->quota))
+			return 1;
+	return 0;
+}
+
+const struct account *account_waits_for(const struct account *a, uint64_t gpus)
+{
+	if (account_never(a, gpus))
+		return NULL;
+	while (a && (!a->quota || !gpus || a->borrow || a->gpus + gpus <= a->quota))
+		a = a->parent;
+	return a;
+}
+
 /* The lowest that is there, which has all above it; NULL none. */
 static const struct account *lowest(const struct sched *s, const char *queue, const char *owner)
 {

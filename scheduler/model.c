@@ -247,7 +247,13 @@ static void job_runs(struct sched *s, struct job *j)
 	if (s->running)
 		s->running->prev_running = j;
 	s->running = j;
-	s->n_running++;
+	if (s->n_running == s->cap_runs) {
+		s->cap_runs = s->cap_runs ? s->cap_runs * 2 : 64;
+		s->runs = mem_resize(s->runs, s->cap_runs, sizeof *s->runs);
+	}
+	j->run_at = (uint32_t)s->n_running;
+	s->runs[s->n_running++].job = j;
+	run_ends(s, j);
 	if (j->lane)
 		lane_started(s, j);
 }
@@ -260,7 +266,8 @@ static void job_stops(struct sched *s, struct job *j)
 		s->running = j->next_running;
 	if (j->next_running)
 		j->next_running->prev_running = j->prev_running;
-	s->n_running--;
+	s->runs[j->run_at] = s->runs[--s->n_running];
+	s->runs[j->run_at].job->run_at = j->run_at;
 	j->is_running = 0;
 	if (j->lane)
 		lane_stopped(s, j, j->is_done);
@@ -468,6 +475,10 @@ const char *sched_check(const struct sched *s)
 	for (const struct job *j = s->jobs; j && !bad; j = j->hh.next)
 		for (uint32_t i = 0; i < j->n_holds && !bad; i++)
 			bad = check_hold(j, &j->holds[i]);
+	for (size_t i = 0; i < s->n_running && !bad; i++)
+		if (s->runs[i].job->run_at != i || !s->runs[i].job->is_running ||
+		    (s->runs[i].end_s && s->runs[i].end_s != s->runs[i].job->start_s + s->runs[i].job->limit_s))
+			bad = "model: a running job lost its place";
 	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next)
 		bad = check_node(s, n);
 	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
@@ -498,6 +509,7 @@ void sched_destroy(struct sched *s)
 		free(s->switches[i]);
 	free(s->switches);
 	free(s->view);
+	free(s->runs);
 	free(s->bids);
 	free(s->sorted);
 	free(s);

@@ -92,7 +92,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t waiting;
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
-	uint64_t ahead;  /* plan.c: GPUs of those that have a place before the one that is looked for */
+	uint64_t ahead;  /* plan.c, forecast.c: GPUs of those that are before the one that is looked for */
 	double now_use;  /* use, decayed to now_at - 1: it is compared often within a look */
 	uint64_t now_at; /* 0: not worked out */
 	int borrow, closed;
@@ -165,7 +165,7 @@ struct job {
 	struct job *prev_running, *next_running;
 	struct job *left, *right; /* tree of waiting jobs */
 	uint32_t size;            /* of this subtree */
-	uint32_t n_holds;
+	uint32_t n_holds, run_at; /* run_at: index in runs */
 	int is_waiting;
 	struct hold *holds;
 	UT_hash_handle hh;
@@ -176,6 +176,15 @@ struct bid { /* a lane with what orders it */
 	struct job *job;
 	int due, borrows;
 	double work; /* expected, GPU-seconds */
+};
+
+struct spot {           /* one instance's place */
+	uint32_t at, group; /* index of the node in sorted */
+};
+
+struct running {
+	struct job *job;
+	uint64_t end_s; /* by its limit, where that is all there is to believe; 0: ask running_end */
 };
 
 #define MAX_FREE 64
@@ -189,6 +198,8 @@ struct sched {
 	struct shape *shapes;
 	struct job *jobs, *running;
 	size_t n_waiting, n_running, n_held;
+	struct running *runs; /* [n_running] the same as the list, by no order: to be walked fast */
+	size_t cap_runs;
 	struct dep *settled; /* not yet told */
 	uint64_t gen;        /* rises whenever something may fit that did not */
 	uint64_t nodes_gen;  /* rises whenever the node set changes; starts at 1 */
@@ -282,11 +293,18 @@ int account_room(const struct sched *s, const char *queue, const char *owner, ui
 int account_closed(const struct sched *s, const char *queue, const char *owner); /* it, or one above it */
 /* 0 may hold so many more; 1 only by borrowing; 2 not at all */
 int account_full(const struct account *a, uint64_t gpus);
+/* Not at all, when those are counted that are believed to have come (ahead) or gone by then? */
+int account_full_then(const struct account *a, uint64_t gpus);
+int account_never(const struct account *a, uint64_t gpus); /* closed, or a quota is too small for it */
+/* Whose quota alone keeps so many back until others there end; NULL none, or it can never be. */
+const struct account *account_waits_for(const struct account *a, uint64_t gpus);
 int account_below(const struct account *a, const struct account *top);
 void accounts_fini(struct sched *s);
 
 /* sched.c: would a pass that is made now look at the one before the other? */
 int order_before(const struct sched *s, const struct job *a, const struct job *b);
+struct bid order_bid(const struct sched *s, const struct job *j); /* the same in two steps */
+int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b);
 
 /* first.c: who a place was kept for */
 void first_forget(struct sched *s, struct job *j);
@@ -321,7 +339,9 @@ struct end { /* of what holds nodes, as it is believed */
 };
 int end_order(const void *a, const void *b); /* for qsort: by time, bookings first, by id */
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
-void view_now(struct sched *s); /* what is free now, into the view */
+void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign);
+void run_ends(struct sched *s, const struct job *j); /* it started, or it is known better when */
+void view_now(struct sched *s);                      /* what is free now, into the view */
 int view_too_full(const struct sched *s, const struct shape *sh);
 void view_release(struct sched *s, const struct job *j);
 uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */

@@ -19,10 +19,6 @@
 #define EFFORT    500000u    /* unless the policy says */
 #define MAX_ROOMS (1u << 20) /* pieces times nodes */
 
-struct spot {
-	uint32_t at, group; /* index of the node in sorted */
-};
-
 struct kept { /* the place of a waiting job */
 	struct job *job;
 	uint64_t from_s, to_s;

@@ -254,6 +254,7 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 	j = find(s, in->id);
 	j->lane->start_sum -= j->start_s - start;
 	j->start_s = j->saved_s = start;
+	run_ends(s, j);
 	for (uint32_t i = 0; i < j->n_holds; i++)
 		gpus += j->holds[i].n_gpus;
 	account_past(s, j->lane->account, gpus, start);
@@ -269,7 +270,7 @@ static int is_due(const struct sched *s, const struct job *j)
 }
 
 /* Priority; who is due; fair share; least expected work; age. */
-static int bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
+int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
 {
 	int c;
 
@@ -291,7 +292,7 @@ static int bid_before(const struct sched *s, const struct bid *a, const struct b
 	return queue_before(a->job, b->job);
 }
 
-static struct bid bid_of(const struct sched *s, const struct job *j)
+struct bid order_bid(const struct sched *s, const struct job *j)
 {
 	struct bid b = {.lane = j->lane, .work = j->lane->mean * (double)j->shape->gpus};
 
@@ -303,9 +304,9 @@ static struct bid bid_of(const struct sched *s, const struct job *j)
 
 int order_before(const struct sched *s, const struct job *a, const struct job *b)
 {
-	struct bid x = bid_of(s, a), y = bid_of(s, b);
+	struct bid x = order_bid(s, a), y = order_bid(s, b);
 
-	return bid_before(s, &x, &y);
+	return order_bid_before(s, &x, &y);
 }
 
 /* A new look: expected run times, and from which wait on a job is due. */
@@ -371,9 +372,9 @@ static void sift_down(struct sched *s, uint32_t at)
 	struct bid b = s->bids[at];
 
 	for (uint32_t child; (child = 2 * at + 1) < s->n_bids; at = child) {
-		if (child + 1 < s->n_bids && bid_before(s, &s->bids[child + 1], &s->bids[child]))
+		if (child + 1 < s->n_bids && order_bid_before(s, &s->bids[child + 1], &s->bids[child]))
 			child++;
-		if (!bid_before(s, &s->bids[child], &b))
+		if (!order_bid_before(s, &s->bids[child], &b))
 			break;
 		s->bids[at] = s->bids[child];
 	}
@@ -415,7 +416,7 @@ static void bid_next_of_lane(struct sched *s)
 	if (b->lane->active_at == NONE)
 		*b = s->bids[--s->n_bids];
 	else
-		*b = bid_of(s, b->lane->first);
+		*b = order_bid(s, b->lane->first);
 	if (s->n_bids)
 		sift_down(s, 0);
 }

@@ -272,11 +272,12 @@ uint64_t sched_next_kept(const struct sched *s);
  * to start before. UINT64_MAX: not before a node comes, or not waiting. */
 uint64_t sched_earliest(struct sched *s, uint64_t job);
 /* What is believed of the time to come, when those before the job start in their order and take as long as
- * `takes` says (seconds from the start to the end, 0: as believed here). Nodes that are reserved are not
- * looked at. */
+ * `takes` says (seconds from the start to the end, 0: as believed here); who has a place kept starts first.
+ * Of very many running jobs only what is believed here is looked at. The work has a bound. */
 struct sched_forecast {
 	uint64_t start_s; /* UINT64_MAX: not before a node comes, or it is not known (whole = 0) */
-	int whole;        /* 0: too many are before it; start_s is when it would fit if nobody were */
+	int whole;        /* 0: too many are before it; it cannot fit before start_s, even if nobody were */
+	int cut;          /* 1, not whole: the bound on the work was reached; start_s is as far as was seen */
 	uint32_t n, n_first;
 	struct sched_place *places; /* malloc'ed: node and group of each instance; no GPUs and slots are chosen */
 	uint64_t first[5];          /* of those before it, in order */

@@ -38,6 +38,11 @@ uint64_t running_end(const struct sched *s, const struct job *j)
 	return expect > (double)ran ? j->start_s + (uint64_t)expect : j->start_s + 2 * ran;
 }
 
+void run_ends(struct sched *s, const struct job *j)
+{
+	s->runs[j->run_at].end_s = s->policy.by_limit && j->limit_s ? j->start_s + j->limit_s : 0;
+}
+
 uint64_t believed_end(const struct sched *s, const struct job *j)
 {
 	double expect;
@@ -265,24 +270,33 @@ void shadow_gave(struct sched *s, const struct job *j, const struct hold *h)
 		s->kept_ends++;
 }
 
+static void view_take_one(struct sched *s, const struct job *j, size_t at, uint32_t group, int sign)
+{
+	const struct sched_group *g = &j->shape->groups[group];
+	struct room *r = &s->view[at];
+
+	s->view_free[counted(r->gpus)]--;
+	r->gpus -= (uint32_t)sign * g->gpus;
+	s->view_free[counted(r->gpus)]++;
+	r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
+	r->memory -= (uint64_t)sign * j->shape->memory;
+	r->disk -= (uint64_t)sign * j->shape->disk;
+	r->holders += (uint32_t)sign;
+	if (j->shape->exclusive)
+		r->exclusive = sign > 0 ? j->id : 0;
+}
+
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
 {
-	for (size_t i = 0; i < s->n_sorted; i++) {
-		const struct sched_group *g = assign[i] >= 0 ? &j->shape->groups[assign[i]] : NULL;
-		struct room *r = &s->view[i];
+	for (size_t i = 0; i < s->n_sorted; i++)
+		if (assign[i] >= 0)
+			view_take_one(s, j, i, (uint32_t)assign[i], sign);
+}
 
-		if (!g)
-			continue;
-		s->view_free[counted(r->gpus)]--;
-		r->gpus -= (uint32_t)sign * g->gpus;
-		s->view_free[counted(r->gpus)]++;
-		r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
-		r->memory -= (uint64_t)sign * j->shape->memory;
-		r->disk -= (uint64_t)sign * j->shape->disk;
-		r->holders += (uint32_t)sign;
-		if (j->shape->exclusive)
-			r->exclusive = sign > 0 ? j->id : 0;
-	}
+void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign)
+{
+	for (uint32_t i = 0; i < j->shape->instances; i++)
+		view_take_one(s, j, spots[i].at, spots[i].group, sign);
 }
 
 int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)

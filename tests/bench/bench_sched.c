@@ -3,7 +3,9 @@
  *
  * decide: a full cluster of N nodes of 8 GPUs, Q waiting gangs of many shapes; again and again one running
  * job ends, and the next decision (or that there is none) is timed. starts: an empty cluster is filled.
- * queue: memory and time of adding a job. Usage: bench_sched [quick | POLICY NODES PENDING]
+ * queue: memory and time of adding a job. ask: what a question about one waiting job costs, as CPU time: its
+ * forecast, its explanation, the cheapest change. Usage: bench_sched [quick | ask [NODES PENDING WIDE] |
+ * POLICY NODES PENDING]
  */
 #include "common/clock.h"
 #include "scheduler/sched.h"
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define GPUS 8
 
@@ -144,6 +147,154 @@ static void queue_cost(uint32_t jobs)
 	sched_destroy(s);
 }
 
+/* ---- questions --------------------------------------------------------------------------------- */
+
+static double cpu_us(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* As a controller's: a look-up by a name that is put together first. */
+static double takes(uint64_t job, void *arg)
+{
+	char key[40];
+	uint64_t sum = 0;
+
+	snprintf(key, sizeof key, "owner%llu\njob%llu", (unsigned long long)(job % 100), (unsigned long long)job);
+	for (const char *p = key; *p; p++)
+		sum = sum * 31 + (unsigned char)*p;
+	++*(uint64_t *)arg;
+	return sum % 2 ? 0 : (double)(600 + sum % 3000);
+}
+
+enum ask { ASK_FORECAST, ASK_EARLIEST, ASK_EXPLAIN, ASK_CHANGE, ASKS };
+
+static void ask(struct sched *s, enum ask what, const struct sched_job *j, uint64_t *called, unsigned *whole)
+{
+	struct sched_forecast f;
+	struct sched_reason r;
+	struct sched_change c;
+
+	if (what == ASK_FORECAST) {
+		sched_forecast(s, j->id, takes, called, &f);
+		*whole += (unsigned)f.whole;
+		free(f.places);
+	} else if (what == ASK_EARLIEST) {
+		(void)sched_earliest(s, j->id);
+	} else if (what == ASK_EXPLAIN) {
+		sched_explain(s, j->id, &r);
+	} else {
+		(void)sched_change(s, j, NULL, 0, &c);
+	}
+}
+
+/* Full of jobs of so many nodes, as after a restart of the controller; 0: of one to three GPUs, four on a
+ * node.
+ */
+static uint64_t fill(struct sched *s, uint32_t nodes, uint32_t wide, const char *const *owners)
+{
+	uint32_t gpus[GPUS], n = wide ? wide : 1, count = wide ? nodes / wide : nodes * 4;
+	struct sched_place *places = calloc(n, sizeof *places);
+	uint64_t id = 0;
+
+	for (uint32_t k = 0; k < GPUS; k++)
+		gpus[k] = k;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sched_group g = {n, wide ? GPUS : i % 4 < 2 ? 1 : 3, 1, 2};
+		uint32_t at = wide ? 0 : i % 4 < 2 ? i % 4 : i % 4 * 3 - 4, slots[2] = {i % 4 * 2, i % 4 * 2 + 1};
+		struct sched_decision d = {.job = ++id, .n = n, .places = places};
+
+		for (uint32_t k = 0; k < n; k++)
+			places[k] = (struct sched_place){.node = 1 + (wide ? i * wide + k : i / 4),
+			                                 .n_gpus = g.gpus,
+			                                 .gpus = gpus + at,
+			                                 .n_cpus = 2,
+			                                 .cpus = slots};
+		sched_job_restore(s,
+		                  &(struct sched_job){.id = id,
+		                                      .order = id,
+		                                      .groups = &g,
+		                                      .n_groups = 1,
+		                                      .owner = owners[i % 4],
+		                                      .limit_s = 600 + rnd(86400)},
+		                  &d, 1);
+	}
+	free(places);
+	return id;
+}
+
+static void time_questions(struct sched *s, uint32_t nodes, uint32_t queue, uint64_t last, const char *kind)
+{
+	static const char *const names[ASKS] = {"forecast", "earliest", "explain", "change"};
+	enum { ROUNDS = 200 };
+	uint64_t called = 0;
+
+	for (int what = 0; what < ASKS; what++) {
+		double took[ROUNDS];
+		unsigned whole = 0;
+
+		for (uint32_t i = 0; i < ROUNDS; i++) {
+			struct sched_group g = {1 + rnd(64), GPUS, 1, 1 + rnd(8)};
+			struct sched_job j = {.groups = &g, .n_groups = 1, .limit_s = 3600};
+
+			/* one of the first, or any */
+			j.id = last + 1 + rnd(i % 2 ? queue : 20);
+			took[i] = cpu_us();
+			ask(s, (enum ask)what, &j, &called, &whole);
+			took[i] = cpu_us() - took[i];
+		}
+		qsort(took, ROUNDS, sizeof *took, by_value);
+		printf("{\"bench\": \"ask\", \"what\": \"%s\", \"nodes\": %u, \"pending\": %u, \"running\": %llu, "
+		       "\"kind\": \"%s\", \"cpu_p50_us\": %.0f, \"cpu_p99_us\": %.0f, \"cpu_max_us\": %.0f, "
+		       "\"whole\": %u}\n",
+		       names[what], nodes, queue, (unsigned long long)last, kind, took[ROUNDS / 2],
+		       took[ROUNDS * 99 / 100], took[ROUNDS - 1], whole);
+	}
+	fflush(stdout);
+}
+
+enum kind { MANY_OWNERS, ONE_OWNER, BOOKED, QUOTAS };
+
+static void questions(uint32_t nodes, uint32_t queue, uint32_t wide, enum kind kind)
+{
+	static const char *const names[] = {"four owners", "one owner", "booked", "quotas"};
+	static const char *const owners[4] = {"ann", "bob", "cy", "dee"};
+	struct sched *s = cluster(
+	    nodes, (struct sched_policy){.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000});
+	uint64_t last, some[100];
+
+	sched_now(s, 1);
+	last = fill(s, nodes, wide, owners);
+	for (uint32_t i = 0; i < queue; i++)
+		add(s, last + 1 + i, nodes < 64 ? nodes : 64, owners[kind == ONE_OWNER ? 0 : i % 4]);
+	for (uint32_t i = 0; i < 100; i++)
+		some[i] = 1 + rnd(nodes);
+	for (uint32_t i = 0; kind == BOOKED && i < 20; i++)
+		sched_book_set(s, &(struct sched_book){.id = i + 1,
+		                                       .from_s = 5000 * (uint64_t)i,
+		                                       .to_s = 5000 * (uint64_t)i + 4000,
+		                                       .nodes = some + (size_t)i * 5,
+		                                       .n_nodes = 5});
+	for (uint32_t i = 0; kind == QUOTAS && i < 4; i++)
+		sched_queue_set(s, &(struct sched_queue){.path = owners[i], .quota_gpus = nodes * 2});
+	sched_decision_free(sched_step(s));
+	time_questions(s, nodes, queue, last, names[kind]);
+	sched_destroy(s);
+}
+
+static void all_questions(void)
+{
+	for (uint32_t nodes = 100; nodes <= 10000; nodes *= 10)
+		for (uint32_t wide = 0; wide <= 4; wide += 4)
+			questions(nodes, nodes, wide, MANY_OWNERS);
+	for (int kind = ONE_OWNER; kind <= QUOTAS; kind++)
+		questions(10000, 10000, 4, (enum kind)kind);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -158,6 +309,13 @@ int main(int argc, char **argv)
 			if (!strcmp(policies[i].name, argv[1]))
 				decide(policies[i].name, policies[i].p, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
 				       300);
+		return 0;
+	}
+	if (argc >= 2 && !strcmp(argv[1], "ask")) {
+		if (argc == 5)
+			questions((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), MANY_OWNERS);
+		else
+			all_questions();
 		return 0;
 	}
 	int quick = argc > 1 && !strcmp(argv[1], "quick");

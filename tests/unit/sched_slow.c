@@ -12,6 +12,16 @@ const char *slow_doubt(void)
 	return doubt;
 }
 
+void slow_accounts(struct slow *w)
+{
+	static const char *const paths[] = {"",     "a",      "a/x",    "b",    "a/@u",
+	                                    "a/@v", "a/x/@u", "a/x/@v", "b/@u", "b/@v"};
+	static const int parents[] = {-1, 0, 1, 0, 1, 1, 2, 2, 3, 3};
+
+	for (int i = 0; i < SLOW_ACCOUNTS; i++)
+		w->accounts[i] = (struct slow_account){.path = paths[i], .parent = parents[i], .weight = 1};
+}
+
 /* ---- what is free ------------------------------------------------------------------------------ */
 
 static int lane_of(const struct slow_job *j)
@@ -518,6 +528,11 @@ static uint64_t shadow_of(const struct slow *w, const struct slow_job *j)
 		at = next;
 	}
 	return at;
+}
+
+uint64_t slow_earliest(const struct slow *w, unsigned id)
+{
+	return shadow_of(w, &w->jobs[id]);
 }
 
 static void make_head(struct slow *w, unsigned id)

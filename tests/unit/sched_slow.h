@@ -96,6 +96,7 @@ struct slow {
 	int active[SLOW_LANES], n_active; /* kinds in which a job waits, as they came */
 };
 
+void slow_accounts(struct slow *w); /* "" 0, a 1, a/x 2, b 3, then owners in these */
 /* What happened. */
 void slow_waits(struct slow *w, unsigned id); /* the job is to be SLOW_WAITS from now on */
 void slow_stops_waiting(struct slow *w, unsigned id, enum slow_state now);
@@ -116,6 +117,8 @@ unsigned slow_held(const struct slow *w, int account);
 int slow_below(const struct slow *w, int account, int top);
 /* Would it fit now if those were gone? Reservations are not looked at. */
 int slow_fits_without(const struct slow *w, unsigned id, const unsigned *gone, size_t n);
+/* When it would fit if nobody were before it. */
+uint64_t slow_earliest(const struct slow *w, unsigned id);
 const char *slow_doubt(void); /* the slow one contradicted itself; NULL no */
 
 #endif

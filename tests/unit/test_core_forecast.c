@@ -69,6 +69,7 @@ static void test_backfill(void)
 	like(why(w, wide), "expected to start in about 10m30s", "it starts when the first has used its time");
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "expected_whole")),
 	   "for certain, by the limits");
+	ok(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(w->body, "expected_cut")), "no work was left undone");
 	like(why(w, late), "1 job ahead; expected to start in about 21m", "the long one after it");
 	is_int((int)cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "next"), 0)->valuedouble,
 	       (int)wide, "and says whom it waits behind");
