@@ -240,6 +240,13 @@ int account_never(const struct account *a, uint64_t gpus)
 	return 0;
 }
 
+int account_large_enough(const struct account *a, uint64_t gpus)
+{
+	while (a && (!a->quota || a->borrow || gpus <= a->quota))
+		a = a->parent;
+	return !a;
+}
+
 const struct account *account_waits_for(const struct account *a, uint64_t gpus)
 {
 	if (account_never(a, gpus))
@@ -250,7 +257,7 @@ const struct account *account_waits_for(const struct account *a, uint64_t gpus)
 }
 
 /* The lowest that is there, which has all above it; NULL none. */
-static const struct account *lowest(const struct sched *s, const char *queue, const char *owner)
+const struct account *account_lowest(const struct sched *s, const char *queue, const char *owner)
 {
 	size_t a = queue ? strlen(queue) : 0, b = owner ? strlen(owner) : 0, n = 0;
 	char *path = mem_alloc(a + b + 2, 1);
@@ -272,16 +279,9 @@ static const struct account *lowest(const struct sched *s, const char *queue, co
 	return x;
 }
 
-int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus)
-{
-	const struct account *x = lowest(s, queue, owner);
-
-	return !x || account_full(x, gpus) != 2;
-}
-
 int account_closed(const struct sched *s, const char *queue, const char *owner)
 {
-	const struct account *x = lowest(s, queue, owner);
+	const struct account *x = account_lowest(s, queue, owner);
 
 	while (x && !x->closed)
 		x = x->parent;

@@ -1,9 +1,10 @@
 /*
  * change: the least that a job could ask for otherwise to fit. Each kind of change is tried by itself, in the
  * order of what is lost by it: nothing (another queue, another type, a shorter time), comfort (sharing the
- * node, memory, CPUs), work (GPUs an instance, instances). Of a kind the smallest change that helps is found
- * by halving: what fits with less of a thing fits with still less of it. So the effort is bounded: some fifty
- * looks at the nodes at most.
+ * node, memory, CPUs), work (GPUs an instance, instances). What is named is allowed, too: by the quotas of
+ * the queue and owner, by reservations of nodes, and not where a budget is used up. Of a kind the smallest
+ * change that helps is found by halving: what fits with less of a thing fits with still less of it. So the
+ * effort is bounded: some seventy looks at the nodes at most.
  */
 #include "scheduler/model.h"
 #include <string.h>
@@ -19,17 +20,47 @@ struct ask {
 	unsigned mode;
 };
 
-/* The shape is only borrowed: the library's state is as before. */
-static int fits(struct ask *a)
+static uint64_t gpus_of(const struct sched_job *j)
+{
+	uint64_t gpus = 0;
+
+	for (uint32_t i = 0; i < j->n_groups; i++)
+		gpus += (uint64_t)j->groups[i].instances * j->groups[i].gpus;
+	return gpus;
+}
+
+/* Do the nodes have room, but for those that are reserved for others while it would be there (booked)? The
+ * shape is only borrowed: the library's state is as before. */
+static int has_room(struct ask *a, int booked)
 {
 	struct shape *sh = shape_get(a->s, &a->job);
+	struct lane lane = {.shape = sh,
+	                    .account =
+	                        (struct account *)(uintptr_t)account_lowest(a->s, a->job.queue, a->job.owner)};
+	struct job j = {.shape = sh, .lane = &lane, .limit_s = a->job.limit_s};
 	uint32_t failed;
 	int rc;
 
-	book_try(a->s, NULL, 0); /* reservations of nodes are not looked at */
+	book_try(a->s, booked ? &j : NULL, a->s->now_s);
 	rc = fit_possible(a->s, sh, a->mode, &failed);
+	book_try(a->s, NULL, 0);
 	shape_put(a->s, sh);
 	return rc;
+}
+
+/* Some day: no quota may be too small for it for ever. */
+static int quota_allows(const struct ask *a)
+{
+	const struct account *x = account_lowest(a->s, a->job.queue, a->job.owner);
+
+	if (a->mode == FIT_NOW)
+		return !x || account_full(x, gpus_of(&a->job)) != 2;
+	return account_large_enough(x, gpus_of(&a->job));
+}
+
+static int fits(struct ask *a)
+{
+	return quota_allows(a) && has_room(a, a->mode == FIT_NOW && a->s->n_books);
 }
 
 static void undo(struct ask *a)
@@ -67,6 +98,11 @@ static void apply_gpus(struct ask *a, uint64_t v)
 			g->ranks = (uint32_t)v;
 		g->gpus = (uint32_t)v;
 	}
+}
+
+static void apply_time(struct ask *a, uint64_t v)
+{
+	a->job.limit_s = v;
 }
 
 static void apply_instances(struct ask *a, uint64_t v)
@@ -109,19 +145,13 @@ static uint64_t greatest(const struct ask *a, int gpus)
 
 static int other_queue(struct ask *a, const char *const *queues, struct sched_change *out)
 {
-	uint64_t gpus = 0;
-
-	for (uint32_t i = 0; i < a->from->n_groups; i++)
-		gpus += (uint64_t)a->asked[i].instances * a->asked[i].gpus;
-	/* A way around a budget that is used up is not offered: it is meant to hold. */
-	if (a->mode != FIT_NOW || account_room(a->s, a->from->queue, a->from->owner, gpus) ||
-	    account_closed(a->s, a->from->queue, a->from->owner))
-		return 0;
 	undo(a);
-	if (!fits(a))
+	if (a->mode != FIT_NOW || quota_allows(a))
 		return 0;
 	for (; queues && *queues; queues++) {
-		if (!account_room(a->s, *queues, a->from->owner, gpus))
+		a->job.queue = *queues;
+		/* Only where nodes are reserved is the room another for another queue. */
+		if (!quota_allows(a) || (a->s->n_books && !has_room(a, 1)))
 			continue;
 		out->name = *queues;
 		return 1;
@@ -158,23 +188,32 @@ static int other_type(struct ask *a, struct sched_change *out)
 
 #define MARGIN_S 120 /* until somebody has read it and submits */
 
-/* It fits, but would be in the way of the one that a place is kept for: unless it ends before that starts. A
- * person comes later than now, so some of that time is left. */
+/* The nodes have room, but it would be in the way of the one that a place is kept for, unless it ends before
+ * that starts, or be there when nodes are reserved for others. A person comes later than now, so some of the
+ * time until then is left. */
 static int shorter(struct ask *a, struct sched_change *out)
 {
 	const struct sched *s = a->s;
-	uint64_t margin;
+	uint64_t most = a->from->limit_s, margin;
 
-	if (a->mode != FIT_NOW || !s->head || s->shadow_s == UINT64_MAX || s->shadow_s <= s->now_s + 1 ||
-	    !a->from->limit_s || s->head->id == a->from->id)
+	if (a->mode != FIT_NOW || !most)
 		return 0;
-	out->value = s->shadow_s - s->now_s;
-	margin = out->value / 20 > MARGIN_S ? out->value / 20 : MARGIN_S;
-	if (out->value <= 2 * margin)
-		return 0;
-	out->value -= margin;
+	if (s->head && s->head->id != a->from->id && s->shadow_s != UINT64_MAX) {
+		if (s->shadow_s <= s->now_s + 1)
+			return 0;
+		most = s->shadow_s - s->now_s < most ? s->shadow_s - s->now_s : most;
+	}
 	undo(a);
-	return a->from->limit_s > out->value && fits(a);
+	a->job.limit_s = most;
+	if (s->n_books && !fits(a))
+		most = most_that_fits(a, most, apply_time);
+	margin = most / 20 > MARGIN_S ? most / 20 : MARGIN_S;
+	if (most <= 2 * margin || most == a->from->limit_s)
+		return 0;
+	out->value = most - margin;
+	undo(a);
+	a->job.limit_s = out->value;
+	return fits(a);
 }
 
 static int sharing(struct ask *a)
@@ -225,17 +264,20 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 	int found, as_it_is;
 
 	memset(out, 0, sizeof *out);
-	if (!j->n_groups)
+	/* A way around a budget that is used up is not offered: it is meant to hold. */
+	if (!j->n_groups || (!ever && account_closed(s, j->queue, j->owner)))
 		return 0;
 	a.groups = mem_alloc(j->n_groups, sizeof *a.groups);
 	a.asked = mem_alloc(j->n_groups, sizeof *a.asked);
 	memcpy(a.asked, j->groups, j->n_groups * sizeof *a.asked);
 	undo(&a);
-	as_it_is = fits(&a);
-	/* Of one that fits only its turn or a quota is in the way: asking for less would not help. */
+	as_it_is = has_room(&a, 0);
+	/* Where the nodes have room only its turn, a quota or a reservation is in the way. */
 	found = as_it_is ? (try_kind(&a, out->kind = SCHED_CHANGE_QUEUE, queues, out) ||
 	                    try_kind(&a, out->kind = SCHED_CHANGE_TIME, queues, out))
 	                 : 0;
+	undo(&a);
+	as_it_is = as_it_is && !found && fits(&a); /* of its turn: asking for less would not help */
 	for (int k = SCHED_CHANGE_TYPE; !as_it_is && !found && k <= SCHED_CHANGE_INSTANCES; k++) {
 		memset(out, 0, sizeof *out);
 		out->kind = (enum sched_change_kind)k;

@@ -288,14 +288,15 @@ int account_before(const struct sched *s, const struct account *a,
 /* To where their ways to the root part: brothers, which compete. One account when one stands above the other:
  * it shares with nobody there. */
 void account_part(const struct account **a, const struct account **b);
-/* May an owner in a queue hold so many more, be it by borrowing? The accounts need not be there. */
-int account_room(const struct sched *s, const char *queue, const char *owner, uint64_t gpus);
+/* Of an owner in a queue, which need not be there: the lowest account that is. NULL none. */
+const struct account *account_lowest(const struct sched *s, const char *queue, const char *owner);
 int account_closed(const struct sched *s, const char *queue, const char *owner); /* it, or one above it */
 /* 0 may hold so many more; 1 only by borrowing; 2 not at all */
 int account_full(const struct account *a, uint64_t gpus);
 /* Not at all, when those are counted that are believed to have come (ahead) or gone by then? */
 int account_full_then(const struct account *a, uint64_t gpus);
-int account_never(const struct account *a, uint64_t gpus); /* closed, or a quota is too small for it */
+int account_never(const struct account *a, uint64_t gpus);        /* closed, or a quota is too small for it */
+int account_large_enough(const struct account *a, uint64_t gpus); /* each quota, were nobody there */
 /* Whose quota alone keeps so many back until others there end; NULL none, or it can never be. */
 const struct account *account_waits_for(const struct account *a, uint64_t gpus);
 int account_below(const struct account *a, const struct account *top);

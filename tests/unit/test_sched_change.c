@@ -208,21 +208,42 @@ static void test_random(void)
 	ok(seen[SCHED_CHANGE_NONE] >= PER_KIND, "no change %u times", seen[SCHED_CHANGE_NONE]);
 }
 
-/* What is said to help does: the changed job starts. */
+/* A quota, and nodes that are reserved for others for some time. */
+static void rules_make(struct world *w)
+{
+	uint64_t nodes[NODES], from_s = 900 + rnd(4000);
+	uint32_t n = 0;
+
+	for (uint64_t id = 1; id <= w->n; id++)
+		if (rnd(2))
+			nodes[n++] = id;
+	sched_book_set(w->s, &(struct sched_book){
+	                         .id = 1, .from_s = from_s, .to_s = from_s + 5000, .nodes = nodes, .n_nodes = n});
+	if (rnd(2))
+		sched_queue_set(w->s, &(struct sched_queue){.path = "q", .quota_gpus = 1 + rnd(6)});
+}
+
+/* What is said to help does: the changed job starts, whatever quotas and reservations there are. */
 static void test_helps(void)
 {
-	unsigned tried = 0, started = 0;
+	unsigned tried = 0, started = 0, kinds[SCHED_CHANGE_INSTANCES + 1] = {0};
 
-	for (unsigned i = 0; i < CASES / 10; i++) {
+	for (unsigned i = 0; i < CASES / 2; i++) {
 		struct world w;
 		struct sched_group g = {1 + rnd(3), 1 + rnd(4), 1, 1 + rnd(8)};
 		struct sched_job j = {.id = 999, .groups = &g, .n_groups = 1, .memory_bytes = (1 + rnd(80)) * GIB};
 		struct sched_change c;
 
 		world_make(&w);
+		j.queue = "q";
+		j.limit_s = 3600;
+		if (i % 2)
+			rules_make(&w);
 		if (sched_change(w.s, &j, NULL, 0, &c)) {
 			struct sched_decision *d;
 
+			kinds[c.kind]++;
+			j.limit_s = c.kind == SCHED_CHANGE_TIME ? c.value : j.limit_s;
 			j.memory_bytes = c.kind == SCHED_CHANGE_MEMORY ? c.value : j.memory_bytes;
 			g.cpus_per_rank = c.kind == SCHED_CHANGE_CPUS ? (uint32_t)c.value : g.cpus_per_rank;
 			g.ranks = c.kind == SCHED_CHANGE_GPUS && g.ranks == g.gpus ? (uint32_t)c.value : g.ranks;
@@ -236,7 +257,8 @@ static void test_helps(void)
 		}
 		sched_destroy(w.s);
 	}
-	ok(tried >= 50, "changes were found in %u cases", tried);
+	ok(tried >= 200 && kinds[SCHED_CHANGE_TIME] >= 10, "changes were found in %u cases, of time in %u", tried,
+	   kinds[SCHED_CHANGE_TIME]);
 	is_int(started, tried, "each changed job starts at once");
 }
 
@@ -271,7 +293,12 @@ static void test_queue(void)
 	is_str(c.name, "open", "the first that has room and is not closed");
 	after = sched_queue_list(w.s, paths, 20);
 	is_int((int)after, (int)before, "no account was made for looking");
-	is_int(sched_change(w.s, &j, NULL, 0, &c), 0, "without another queue nothing does");
+	is_int(sched_change(w.s, &j, NULL, 0, &c), 1, "without another queue fewer GPUs do");
+	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 1, "as many as the quota allows");
+	g.gpus = 6;
+	is_int(sched_change(w.s, &j, NULL, 1, &c), 1, "of one that no node could hold, too");
+	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 1, "what its quota allows is named");
+	g.gpus = 2;
 	j.queue = "closed";
 	is_int(sched_change(w.s, &j, queues, 0, &c), 0, "no way around a budget that is used up is offered");
 	j.queue = "open";
@@ -318,8 +345,75 @@ static void test_time(void)
 	sched_destroy(w.s);
 }
 
+static struct sched_change change(struct world *w, const struct sched_job *j)
+{
+	struct sched_change c;
+
+	sched_change(w->s, j, NULL, 0, &c);
+	return c;
+}
+
+static int starts(struct world *w, const struct sched_job *j)
+{
+	struct sched_decision *d;
+	int did;
+
+	sched_job_add(w->s, j);
+	d = sched_step(w->s);
+	did = d != NULL;
+	sched_decision_free(d);
+	sched_job_remove(w->s, j->id);
+	return did;
+}
+
+/* Nodes that are reserved while the job would be there. */
+static void test_reserved(void)
+{
+	static const char *const only[] = {"ant", NULL};
+	struct world w = of_one(4);
+	const uint64_t first = 1;
+	struct sched_group g = {1, 2, 1, 1};
+	struct sched_job j = {
+	    .id = 7, .groups = &g, .n_groups = 1, .queue = "q", .owner = "@ada", .limit_s = 7200};
+	struct sched_book book = {.id = 1, .from_s = 4600, .to_s = 9000, .nodes = &first, .n_nodes = 1};
+	struct sched_change c;
+
+	sched_book_set(w.s, &book);
+	ok(!starts(&w, &j), "a reservation is in its way");
+	c = change(&w, &j);
+	ok(c.kind == SCHED_CHANGE_TIME && c.value == 3600 - 180, "a time that ends before it begins (%llu)",
+	   (unsigned long long)c.value);
+	j.limit_s = c.value;
+	ok(starts(&w, &j), "and with that it starts");
+	j.limit_s = 7200;
+	book.from_s = 1100;
+	sched_book_set(w.s, &book);
+	ok(change(&w, &j).kind == SCHED_CHANGE_NONE, "not when it begins in a moment");
+	w.box[1] = (struct box){.gpus = 1, .slots = 8, .memory = GIB, .type = "bee"};
+	w.n = 2;
+	node_add(&w, 1);
+	c = change(&w, &j);
+	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 1, "then as few GPUs as a node that is not reserved has");
+	j.instance_types = only;
+	ok(change(&w, &j).kind == SCHED_CHANGE_NONE, "no type that would not do");
+	j.instance_types = NULL;
+	g.gpus = 5;
+	c = change(&w, &j);
+	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 1, "one that never fits: also not what is reserved");
+	sched_queue_close(w.s, "q", 1);
+	ok(change(&w, &j).kind == SCHED_CHANGE_NONE, "where a budget is used up nothing is named");
+	sched_queue_close(w.s, "q", 0);
+	book.queue = "q";
+	sched_book_set(w.s, &book);
+	c = change(&w, &j);
+	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 4, "what is reserved for its own queue counts");
+	ok(!sched_check(w.s), "consistent");
+	sched_destroy(w.s);
+}
+
 int main(void)
 {
+	test_reserved();
 	test_random();
 	test_helps();
 	test_queue();
