@@ -119,7 +119,7 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 	char span[40];
 
 	out[0] = '\0';
-	if (!f->whole && f->start_s <= now) {
+	if (!f->whole && (f->start_s <= now || (f->cut && f->start_s == UINT64_MAX))) {
 		snprintf(out, n, "too many jobs run or wait to say when it starts");
 		return 1;
 	}

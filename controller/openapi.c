@@ -26,7 +26,8 @@ static const struct {
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
     {"Submitted",
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
-     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? price_per_hour_usd:n? "
+     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
+     "price_per_hour_usd:n? "
      "expected_price_usd:n? max_price_usd:n? change:O<Change>? warnings:S?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
