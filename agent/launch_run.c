@@ -97,6 +97,10 @@ static int keep_rsh_id(struct lproc *p, const char *rsh_id, struct err *e)
 void launch_orted(struct launch *l, const struct wm_orted_start *m)
 {
 	struct lproc *p = orted_of(l);
+	/* UNKNOWN: taken over from an agent before, and its shim has not said hello yet. Nothing was ordered of
+	 * it, so it waits; the link keeps the order until then. */
+	int waits =
+	    p && (p->state == PS_WAITING || (p->state == PS_UNKNOWN && p->link && l->state != LAUNCH_PREPARING));
 	struct strv argv = {0};
 	struct err e = {0};
 
@@ -110,8 +114,7 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 	}
 	/* The same again, and it waits: an agent may have died after it kept the name and before its shim was
 	 * told. A second go is refused by the shim, and no harm. */
-	if ((p->rsh_id && strcmp(p->rsh_id, m->rsh_id) != 0) || (!p->rsh_id && p->state != PS_WAITING) ||
-	    m->argv.n == 0) {
+	if ((p->rsh_id && strcmp(p->rsh_id, m->rsh_id) != 0) || (!p->rsh_id && !waits) || m->argv.n == 0) {
 		refuse_orted(l, m, p->rsh_id ? "orted was started already" : "this node is not ready");
 		return;
 	}

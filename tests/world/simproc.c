@@ -556,7 +556,8 @@ struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const c
 	if (l->p)
 		l->p->link = l;
 	l->timer = loop_timer_create(env->loop, on_link, l);
-	loop_timer_arm(l->timer, soon());
+	/* A shim that is busy with its rank's output answers late. */
+	loop_timer_arm(l->timer, sim_one_in(&sim->rng_prog, 3) ? sim_span(&sim->rng_prog, 1000, 150000) : soon());
 	return l;
 }
 
