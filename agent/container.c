@@ -3,7 +3,7 @@
  * limits.
  *
  * RUN/J.A/container records what was made, one line each, so that another agent finds it:
- *     making                        the holder may be running although no line names it
+ *     making                        it is not finished; the holder may be running although no line names it
  *     cgroup KIND PATH, memory_limited
  *     holder PID START BOOT-ID
  *     note TEXT
@@ -44,7 +44,8 @@ struct container {
 	uint64_t memory_bytes, disk_bytes;
 	char *name, *work;
 	struct strv notes;
-	int oom; /* seen by watching */
+	int half; /* taken over while it was being made: only to be destroyed */
+	int oom;  /* seen by watching */
 	const struct container_ops *ops;
 	void *arg;
 };
@@ -80,7 +81,6 @@ static int load(struct container *c, const char *name, struct err *e)
 {
 	char *text, *save_ptr = NULL;
 	size_t n;
-	int making = 0;
 
 	if (fs_read_file(c->record, RECORD_MAX, &text, &n, e) < 0)
 		return -1;
@@ -88,7 +88,7 @@ static int load(struct container *c, const char *name, struct err *e)
 		struct proc_id *h = &c->holder;
 
 		if (strcmp(line, "making") == 0)
-			making = 1;
+			c->half = 1;
 		else if (strncmp(line, "note ", 5) == 0)
 			strv_add(&c->notes, line + 5);
 		else if (strncmp(line, "holder ", 7) == 0)
@@ -97,7 +97,7 @@ static int load(struct container *c, const char *name, struct err *e)
 			strv_addf(&c->notes, "its record has a line that is none: %.100s", line);
 	}
 	free(text);
-	return making ? err_set(e, ERR_NOT_FOUND, "%s: was never finished", c->record) : 0;
+	return 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------- */
@@ -356,6 +356,11 @@ struct container *container_create(struct agent_env *env, const struct container
 		rc = err_set(&c->why, ERR_DENIED, "injected");
 	else
 		rc = make_mounts(c, p, &c->why);
+	/* That may take a while: whoever comes after an agent that dies meanwhile finds the groups. */
+	if (rc == 0 && save(c, 1, e) < 0) {
+		container_destroy(c);
+		return NULL;
+	}
 	if (rc < 0)
 		loop_timer_arm(c->later, 0);
 	return c;
@@ -374,7 +379,8 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 		strv_add(&c->notes, "the holder of the namespaces is gone: nothing can be started in them");
 		c->holder = (struct proc_id){0};
 	}
-	watch(c);
+	if (!c->half)
+		watch(c);
 	return c;
 }
 

@@ -56,7 +56,8 @@ struct container_ops {
  * RUN/J.A/container so that container_adopt finds it. */
 struct container *container_create(struct agent_env *env, const struct container_params *p,
                                    const struct container_ops *ops, void *arg, struct err *e);
-/* ops: NULL: limits are not watched. ready is not called. */
+/* ops: NULL: limits are not watched. ready is not called. One that an agent left in the middle of making is
+ * good for container_kill_all and container_destroy only: container_isolated is 0. */
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
                                   const struct container_ops *ops, void *arg, struct err *e);
 /* What a shim needs to put its process inside. Strings are the container's. */

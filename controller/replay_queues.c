@@ -53,7 +53,7 @@ int set_event(struct seen **all, enum event_type type, const cJSON *d, char *why
 		break;
 	case EV_QUOTA_REMOVED:
 		quota(s, 0, 0);
-		s->there = seen_num(s, "is_queue") != 0;
+		s->there = is_queue(s);
 		break;
 	case EV_BUDGET_SET:
 		seen_take(s, d);

@@ -237,6 +237,7 @@ static void test_spoiled_settings(void)
 	world_restart(w);
 	world_request(w, REQ_INSTANCE_SET, 0, "big", "{\"gpus\": null}");
 	world_request(w, REQ_QUOTA_RM, 0, "default", NULL);
+	is_int(world_verify(w), 0, "the queue that is always there has no quota any more, and is there");
 	world_request(w, REQ_QUEUE_SET, 0, "default", "{\"weight\": 0.001}");
 	is_int(w->status, 200, "and after a restart");
 	finish_well(w);

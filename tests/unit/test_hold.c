@@ -10,6 +10,7 @@
 
 #include "agent/user.h"
 #include "common/fsutil.h"
+#include "common/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/containerkit.h"
 
@@ -132,6 +133,34 @@ static void test_links(void)
 	container_destroy(c);
 }
 
+/* An agent that ends while one is being made, of a launch that nobody will prepare again: the next one takes
+ * it over to end it, and nothing of it is left. */
+static void test_half(void)
+{
+	struct launch_user user = {.name = (char *)(uintptr_t) "root", .home = (char *)(uintptr_t) "/root"};
+	struct container_params p = {.name = "hold.2", .token = "half-token", .paths = &paths, .user = &user};
+	struct strv procs = {0}, oom = {0};
+	uint32_t holder = 0;
+	uint64_t start, end = clock_boot_us(clock_real()) + 60000000;
+	struct err e = {0};
+	struct container *c = container_create(&env, &p, &kit_ops, NULL, &e);
+
+	if (!c)
+		tap_bail("container: %s", e.text);
+	container_shim(c, &procs, &oom, &holder, &start);
+	container_forget(c);
+	c = container_adopt(&env, &p, &kit_ops, NULL, &e);
+	ok(c && !container_isolated(c), "one that was being made is taken over");
+	container_destroy(c);
+	while (proc_count_env("HEARTH_HOLD", p.token, &e) > 0 && clock_boot_us(clock_real()) < end)
+		loop_run_once(env.loop, 20);
+	is_int(proc_count_env("HEARTH_HOLD", p.token, &e), 0, "its holder is gone");
+	for (size_t i = 0; i < procs.n; i++)
+		ok(access(procs.v[i], F_OK) < 0, "and its group: %s", procs.v[i]);
+	strv_fini(&procs);
+	strv_fini(&oom);
+}
+
 int main(void)
 {
 	cleanup_free char *data = in_tmp("data"), *run = in_tmp("run"), *libexec = NULL;
@@ -152,6 +181,7 @@ int main(void)
 	make_dir("run/8.1", 0711, 0, 0);
 	make_dir("data/jobs/8.1/ml", 0755, 0, 0);
 	test_links();
+	test_half();
 	container_env_fini(&env);
 	loop_destroy(env.loop);
 	free(paths.run);

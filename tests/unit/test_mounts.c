@@ -62,7 +62,8 @@ static int start(struct err *e)
 	uint64_t end = clock_boot_us(clock_real()) + LONG_US;
 	struct said said;
 
-	if (!begin(1000, &said))
+	unlink(pid_file);
+	if (!begin(3000, &said))
 		tap_bail("%s", said.e.text);
 	while (!said.called && clock_boot_us(clock_real()) < end)
 		loop_run_once(loop, 100);
