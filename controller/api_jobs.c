@@ -156,8 +156,9 @@ void api_job_members(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* "last", "last~1", "NAME", "NAME~1": the caller's own jobs first, then anyone's. */
-static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+/* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: it can only mean one's own, e
+ * is left as it was. */
+static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
 	cleanup_free char *name = NULL;
@@ -167,18 +168,17 @@ static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t
 		name = xstrndup(ref, (size_t)(tilde - ref));
 	else
 		name = xstrdup(ref);
+	if (!owner && (nth || !strcmp(name, "last")))
+		return 1;
 	if (!strcmp(name, "last"))
-		return store_job_last(io->reader, c->who.user, (uint32_t)nth, job, e);
-	if (store_job_by_name(io->reader, c->who.user, name, (uint32_t)nth, job, e) == 0)
-		return 0;
-	if (e->code != ERR_NOT_FOUND || nth)
-		return -1;
-	return store_job_by_name(io->reader, NULL, name, 0, job, e);
+		return store_job_last(io->reader, owner, (uint32_t)nth, job, e);
+	return store_job_by_name(io->reader, owner, name, (uint32_t)nth, job, e);
 }
 
-/* "NAME.3", "last.3": a member of the array that is called so. A job may have a name that ends so itself:
- * then it is that one. e is left as it was when ref names no member. */
-static int resolve_member(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+/* "NAME.3", "last.3": a member of the array that is called so. 1: there is no such array, e is left as it
+ * was.
+ */
+static int by_member(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *dot = strrchr(ref, '.');
 	cleanup_free char *name = dot && dot > ref ? xstrndup(ref, (size_t)(dot - ref)) : NULL;
@@ -186,9 +186,34 @@ static int resolve_member(struct call *c, struct io *io, const char *ref, uint64
 	struct err ignored;
 
 	if (!name || str_parse_u64(dot + 1, &index) < 0 || index > UINT32_MAX ||
-	    resolve_name(c, io, name, &array, &ignored) < 0)
-		return -1;
+	    by_name(io, owner, name, &array, &ignored) != 0)
+		return 1;
 	return store_member_id(io->reader, array, (uint32_t)index, job, e);
+}
+
+/* The caller's own first, then anyone's; in each the job that has the whole as its name before the member. Of
+ * an array that lacks the member it is said, the caller's own before another's. */
+static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+{
+	const char *const owners[] = {c->who.user, NULL};
+	struct err lacks = {0}, m;
+
+	for (size_t i = 0; i < 2; i++) {
+		int rc = by_name(io, owners[i], ref, job, e);
+
+		if (rc == 0 || (rc < 0 && e->code != ERR_NOT_FOUND))
+			return rc;
+		rc = by_member(io, owners[i], ref, job, &m);
+		if (rc == 0)
+			return 0;
+		if (rc < 0 && !lacks.code)
+			lacks = m;
+		if (rc < 0 && m.code != ERR_NOT_FOUND)
+			break;
+	}
+	if (lacks.code)
+		*e = lacks;
+	return -1;
 }
 
 /* "17", "17.3", or a name of a job or a member. */
@@ -207,9 +232,7 @@ static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job
 	}
 	if (str_parse_member(ref, &array, &index) == 0)
 		return store_member_id(io->reader, array, index, job, e);
-	if (resolve_name(c, io, ref, job, e) == 0)
-		return 0;
-	return e->code == ERR_NOT_FOUND ? resolve_member(c, io, ref, job, e) : -1;
+	return resolve_name(c, io, ref, job, e);
 }
 
 void api_jobs_resolve(struct call *c, struct io *io)

@@ -367,6 +367,24 @@ void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, 
 	put_job(k, id, name, owner, status, attempts, 0);
 }
 
+void hkit_array(struct hkit *k, uint64_t id, const char *name, const char *owner, uint64_t array,
+                uint32_t members)
+{
+	struct store_txn *t = store_txn_new();
+	struct job_row row = {.id = id,
+	                      .name = (char *)(uintptr_t)name,
+	                      .owner = (char *)(uintptr_t)(owner ? owner : k->admin),
+	                      .status = (char *)"queued",
+	                      .queue = (char *)"default",
+	                      .array = array,
+	                      .members = members};
+	struct event_row ev = {.id = id * 1000, .job = id, .type = (char *)"submitted", .data = (char *)"{}"};
+
+	store_txn_event(t, &ev);
+	store_txn_job(t, &row);
+	hkit_commit(k, t);
+}
+
 void hkit_job_removed(struct hkit *k, uint64_t id, const char *name)
 {
 	put_job(k, id, name, NULL, "completed", 1, 1);

@@ -40,6 +40,9 @@ void hkit_commit(struct hkit *k, struct store_txn *t);
 /* A job row with the event "submitted"; owner NULL: the admin's account. */
 void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
               uint32_t attempts);
+/* A queued job that is an array of so many members, or, with array, a member of that one. */
+void hkit_array(struct hkit *k, uint64_t id, const char *name, const char *owner, uint64_t array,
+                uint32_t members);
 /* The record of a job that has ended and was removed. */
 void hkit_job_removed(struct hkit *k, uint64_t id, const char *name);
 /* An event, committed, then made known as the state thread would. */

@@ -208,6 +208,43 @@ static void test_records(void)
 	answer_free(a);
 }
 
+static void resolves(const char *ref, int id, const char *what)
+{
+	char path[100];
+	struct answer *a;
+
+	snprintf(path, sizeof(path), "/api/v1/jobs/resolve?ref=%s", ref);
+	a = http(k, "GET", path, "admin", NULL, NULL);
+	is_int((int)answer_num(a, "id"), id, what);
+	answer_free(a);
+}
+
+/* Two users, each with an array and with jobs whose names look like members. */
+static void test_member_names(void)
+{
+	struct answer *a;
+
+	hkit_array(k, 40, "grid", NULL, 0, 4);
+	hkit_array(k, 50, "net", "ada", 0, 2);
+	for (uint64_t i = 0; i < 4; i++)
+		hkit_array(k, 41 + i, "grid", NULL, 40, 0);
+	for (uint64_t i = 0; i < 2; i++)
+		hkit_array(k, 51 + i, "net", "ada", 50, 0);
+	hkit_array(k, 60, "grid.3", "ada", 0, 0);
+	hkit_array(k, 61, "grid.2", NULL, 0, 0);
+	hkit_array(k, 62, "grid.2", "ada", 0, 0);
+	hkit_array(k, 63, "net.1", "ada", 0, 0);
+	hkit_array(k, 64, "grid.7", "ada", 0, 0);
+	resolves("grid.2", 61, "a job of one's own that is called so");
+	resolves("grid.3", 44, "then the member of one's own array, though another's job is called so");
+	resolves("grid.7", 64, "then anyone's job");
+	resolves("net.1", 63, "before anyone's member");
+	resolves("net.0", 51, "which comes last");
+	a = http(k, "GET", "/api/v1/jobs/resolve?ref=grid.9", "admin", NULL, NULL);
+	ok(a->status == 404 && strstr(a->body, "job 40 has 4 members"), "one's own array lacks that member");
+	answer_free(a);
+}
+
 static void test_rest(void)
 {
 	char *big = xcalloc(1, 2u << 20);
@@ -289,6 +326,7 @@ int main(void)
 	test_submit();
 	test_change();
 	test_records();
+	test_member_names();
 	test_rest();
 	test_prom();
 	test_end();
