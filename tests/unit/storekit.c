@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/hash.h"
+#include "common/xalloc.h"
 #include "tests/lib/tap.h"
 
 void kit_reopen(struct kit *k)
@@ -206,6 +207,26 @@ void kit_sql(const char *path, const char *sql)
 	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
 		tap_bail("%s: %s", sql, why ? why : "?");
 	sqlite3_close(db);
+}
+
+char *kit_plan(const char *path, const char *sql)
+{
+	char *explain = xasprintf("EXPLAIN QUERY PLAN %s", sql), *all = xstrdup("");
+	sqlite3 *db = open_file(path);
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, explain, -1, &st, NULL) != SQLITE_OK)
+		tap_bail("%s: %s", sql, sqlite3_errmsg(db));
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		char *longer = xasprintf("%s%s; ", all, (const char *)sqlite3_column_text(st, 3));
+
+		free(all);
+		all = longer;
+	}
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	free(explain);
+	return all;
 }
 
 int64_t kit_number(const char *path, const char *sql)

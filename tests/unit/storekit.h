@@ -52,6 +52,8 @@ double kit_num(const cJSON *v, const char *path);
 /* On the file, from outside of the store; they bail out. */
 void kit_sql(const char *path, const char *sql);
 int64_t kit_number(const char *path, const char *sql);
+/* How SQLite would go about it: the steps of its plan, the caller's. */
+char *kit_plan(const char *path, const char *sql);
 
 /* Numbers by chance, the same each time but for HEARTH_SEED. */
 void kit_seed(const char *what);

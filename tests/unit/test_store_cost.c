@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 
@@ -177,6 +178,30 @@ static void test_costs(void)
 	}
 	ok(!bad, "%d questions what it cost: every name, its sum, the dearest first, what is left out", asked);
 	store_reader_close(r);
+	kit_close(&k);
+}
+
+/* How SQLite goes about it: with many jobs the statement of all reads the index alone, that of one job only
+ * its own attempts. */
+static void test_plans(void)
+{
+	struct plan {
+		uint64_t job;
+		const char *want, *what;
+	} plans[] = {
+	    {0, "USING COVERING INDEX attempt_priced", "what all cost: the index of priced attempts alone"},
+	    {3, "SEARCH attempt USING PRIMARY KEY (job=?)", "what one job cost: its attempts"},
+	};
+	struct kit k;
+
+	kit_open(&k, "plans");
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		char *text = kit_plan(k.path, cost_statement(plans[i].job));
+
+		ok(strstr(text, plans[i].want), "%s: %s", plans[i].what, text);
+		ok(!strstr(text, "SCAN attempt;") && !strstr(text, "SCAN job;"), "no table is read through");
+		free(text);
+	}
 	kit_close(&k);
 }
 
@@ -453,6 +478,7 @@ static void test_history(void)
 int main(void)
 {
 	test_costs();
+	test_plans();
 	test_retention();
 	test_history();
 	return tap_done();
