@@ -10,46 +10,35 @@
 #include "controller/api.h"
 #include "controller/server_int.h"
 
-#define USEC 1000000ull
+#define USEC            1000000ull
+#define CLOCKS_APART_US (300 * USEC) /* the client's clock may be ahead of ours */
 
-static int known(const struct strv *names, const char *name)
-{
-	for (size_t i = 0; i < names->n; i++)
-		if (strcmp(names->v[i], name) == 0)
-			return 1;
-	return 0;
-}
-
-static int refuse_name(const char *key, const char *what, const char *name, const struct strv *names,
-                       struct err *e)
+static void refuse_name(const char *key, const char *what, const char *name, const struct strv *names,
+                        struct err *e)
 {
 	const char *near = names->n ? str_nearest(name, (const char *const *)names->v) : NULL;
 
-	return err_set(e, ERR_NOT_FOUND, "%s: %s \"%.100s\"%s%.100s%s", key, what, name,
-	               near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	err_set(e, ERR_NOT_FOUND, "%s: %s \"%.100s\"%s%.100s%s", key, what, name, near ? "; did you mean \"" : "",
+	        near ? near : "", near ? "\"?" : "");
 }
 
-/* Of nothing that was spent: is what was asked for there at all? One that is gone and has spent something is
- * answered before that. */
+/* Of nothing that was spent in that time: is what was asked for there at all, or was it? */
 static int check_names(struct io *io, const struct cost_filter *f, struct err *e)
 {
-	struct strv queues = {0}, owners = {0};
-	int rc = 0;
+	struct strv near = {0};
+	int rc = !f->queue || !strcmp(f->queue, "default") ? 1 : store_queue_known(io->reader, f->queue, e);
 
-	if (f->queue) {
-		strv_add(&queues, "default");
-		rc = store_queue_names(io->reader, &queues, e);
-		if (rc == 0 && !known(&queues, f->queue))
-			rc = refuse_name("queue", "there is no queue", f->queue, &queues, e);
+	if (rc == 0) {
+		strv_add(&near, "default");
+		if (store_queue_names(io->reader, &near, e) == 0)
+			refuse_name("queue", "there is no queue", f->queue, &near, e);
+	} else if (rc > 0 && f->owner) {
+		rc = store_owner_known(io->reader, f->owner, e);
+		if (rc == 0 && store_owner_names(io->reader, &near, e) == 0)
+			refuse_name("owner", "no job belongs to", f->owner, &near, e);
 	}
-	if (rc == 0 && f->owner) {
-		rc = store_owner_names(io->reader, &owners, e);
-		if (rc == 0 && !known(&owners, f->owner))
-			rc = refuse_name("owner", "no job belongs to", f->owner, &owners, e);
-	}
-	strv_fini(&queues);
-	strv_fini(&owners);
-	return rc;
+	strv_fini(&near);
+	return rc > 0 ? 0 : -1;
 }
 
 static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
@@ -65,12 +54,14 @@ static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
 	return rc;
 }
 
-static int check_span(const struct cost_filter *f, struct err *e)
+static int check_span(struct cost_filter *f, struct err *e)
 {
 	if (f->to_us && f->from_us >= f->to_us)
 		return err_set(e, ERR_INVALID, "from: it has to be before to");
-	if (f->from_us > f->now_us)
+	if (f->from_us > f->now_us + CLOCKS_APART_US)
 		return err_set(e, ERR_INVALID, "from: that time is still to come; the latest is now");
+	if (f->from_us > f->now_us)
+		f->from_us = f->now_us;
 	return 0;
 }
 

@@ -193,6 +193,53 @@ int store_owner_names(struct store_reader *r, struct strv *out, struct err *e)
 	    out, e);
 }
 
+/* 1: the statement has a row for that name. */
+static int has_row(struct store_reader *r, const char *sql, const char *name, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, sql, e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+	rc = sqlh_step(st, e);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : rc > 0;
+}
+
+/* Has anything ever been spent there? Read from the index, up to the first. */
+static int ever_spent(struct store_reader *r, const struct cost_filter *f, struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r, "SELECT account FROM attempt INDEXED BY attempt_priced WHERE price_uusd > 0", e);
+	int rc, found = 0;
+
+	if (!st)
+		return -1;
+	while (!found && (rc = sqlh_step(st, e)) > 0)
+		found = wanted(f, sqlh_str(st, 0) ? sqlh_str(st, 0) : "");
+	sqlite3_finalize(st);
+	return found ? 1 : rc;
+}
+
+int store_queue_known(struct store_reader *r, const char *queue, struct err *e)
+{
+	int rc = has_row(r, "SELECT 1 FROM queue WHERE path = ? AND is_queue AND path NOT GLOB '*@*'", queue, e);
+
+	return rc ? rc : ever_spent(r, &(struct cost_filter){.queue = queue}, e);
+}
+
+/* Jobs of the last second may not be in the index yet: they are behind the newest there. */
+int store_owner_known(struct store_reader *r, const char *owner, struct err *e)
+{
+	int rc = has_row(r,
+	                 "SELECT 1 FROM job_ix WHERE owner = ?1 UNION ALL SELECT 1 FROM job WHERE id > (SELECT "
+	                 "ifnull(max(job), 0) FROM job_ix) AND owner = ?1 LIMIT 1",
+	                 owner, e);
+
+	return rc ? rc : ever_spent(r, &(struct cost_filter){.owner = owner}, e);
+}
+
 int members_cost(struct store_reader *r, const struct job_row *row, double *uusd, double *price,
                  struct err *e)
 {

@@ -267,6 +267,10 @@ struct strv;
 /* Queues that were set ("default" is there without that), and who has jobs; added to out. */
 int store_queue_names(struct store_reader *r, struct strv *out, struct err *e);
 int store_owner_names(struct store_reader *r, struct strv *out, struct err *e);
+/* 1: there is such a queue, a job of that owner, or something was ever spent by it; 0 none, -1. The lists
+ * above end somewhere: they are for the nearest word. */
+int store_queue_known(struct store_reader *r, const char *queue, struct err *e);
+int store_owner_known(struct store_reader *r, const char *owner, struct err *e);
 /* Parts of the scheduler's record, oldest first; {"part", "texts", "next"}: lines of one, from the row behind
  * `after` on, some `most` bytes; next null: that is all so far. */
 cJSON *store_history_parts(struct store_reader *r, struct err *e);

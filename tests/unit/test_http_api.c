@@ -245,6 +245,59 @@ static void test_member_names(void)
 	answer_free(a);
 }
 
+static int cost_status(const char *query)
+{
+	char path[120];
+	struct answer *a;
+	int status;
+
+	snprintf(path, sizeof(path), "/api/v1/cost?%s", query);
+	a = http(k, "GET", path, "admin", NULL, NULL);
+	status = a->status;
+	answer_free(a);
+	return status;
+}
+
+/* Names that exist are answered, however many there are and though nothing was spent in that time. */
+static void test_cost_names(void)
+{
+	struct store_txn *t = store_txn_new();
+	uint64_t now = clock_real_us(clock_real()) / 1000000;
+	char owner[16], query[80];
+
+	for (uint64_t i = 0; i < 1100; i++) {
+		snprintf(owner, sizeof(owner), "u%04d", (int)i);
+		store_txn_event(
+		    t, &(struct event_row){
+		           .id = 200000 + i, .job = 100 + i, .type = (char *)"submitted", .data = (char *)"{}"});
+		store_txn_job(t, &(struct job_row){.id = 100 + i,
+		                                   .name = (char *)"many",
+		                                   .owner = owner,
+		                                   .status = (char *)"queued",
+		                                   .queue = (char *)"default"});
+	}
+	store_txn_attempt(t, &(struct attempt_row){.job = 100,
+	                                           .number = 1,
+	                                           .state = (char *)"ended",
+	                                           .started_us = 1000000,
+	                                           .ended_us = 2000000,
+	                                           .price_uusd = 1000000,
+	                                           .account = (char *)"gone/@left"});
+	hkit_commit(k, t);
+	is_int(cost_status("owner=u1099"), 200, "the last of 1,100 owners, at once");
+	is_int(cost_status("owner=u1100"), 404, "who has no job is refused");
+	snprintf(query, sizeof(query), "queue=gone&from=%llu", (unsigned long long)now - 60);
+	is_int(cost_status(query), 200, "a queue that is gone spent something before that time");
+	snprintf(query, sizeof(query), "owner=left&from=%llu", (unsigned long long)now - 60);
+	is_int(cost_status(query), 200, "an owner who is gone as well");
+	is_int(cost_status("queue=gon"), 404, "a queue that never was is refused");
+	is_int(cost_status("queue=default"), 200, "the queue that is always there");
+	snprintf(query, sizeof(query), "from=%llu", (unsigned long long)now + 120);
+	is_int(cost_status(query), 200, "a client's clock may be ahead");
+	snprintf(query, sizeof(query), "from=%llu", (unsigned long long)now + 90000);
+	is_int(cost_status(query), 400, "but not by a day");
+}
+
 static void test_rest(void)
 {
 	char *big = xcalloc(1, 2u << 20);
@@ -327,6 +380,7 @@ int main(void)
 	test_change();
 	test_records();
 	test_member_names();
+	test_cost_names();
 	test_rest();
 	test_prom();
 	test_end();
