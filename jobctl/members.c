@@ -129,6 +129,16 @@ static int any_value(const cJSON *answer)
 	return 0;
 }
 
+/* Has the array ended? Then no member of it will report anything any more. */
+static int over(struct ctx *c, uint64_t job)
+{
+	cJSON *record = ctx_job(c, job);
+	const char *status = jtext(record, "status");
+	int ended = record ? !status || job_ended(status) : -1;
+	cJSON_Delete(record);
+	return ended;
+}
+
 int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit)
 {
 	char *esc = client_escape(metric ? metric : "");
@@ -140,11 +150,20 @@ int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	if (metric && !any_value(answer))
+	int none = metric && !any_value(answer), ended = none ? over(c, job) : 0;
+	if (ended > 0)
 		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %llu has reported a metric called \"%s\"",
 		              (unsigned long long)job, metric);
+	else if (ended < 0)
+		rc = -1;
 	else
 		print_all(answer, job);
+	if (none && !ended) {
+		char *safe = print_safe(metric);
+		fprintf(stderr, "Note: no member of job %llu has reported a metric called \"%s\" yet\n",
+		        (unsigned long long)job, safe);
+		free(safe);
+	}
 	cJSON_Delete(answer);
 	return rc;
 }

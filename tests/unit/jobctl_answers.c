@@ -54,6 +54,11 @@ static const char *const answers[] = {
     "GET /api/v1/jobs/17/members?limit=0&metric=nope",
     "{\"metric\":\"nope\",\"goal\":\"min\",\"made\":1,\"members\":[{\"id\":18,\"ref\":\"17.0\",\"values\":{},"
     "\"metric\":null}]}",
+    "GET /api/v1/jobs/27",
+    "{\"id\":27,\"ref\":\"27\",\"name\":\"t\",\"status\":\"completed\",\"members\":{\"count\":1}}",
+    "GET /api/v1/jobs/27/members?limit=0&metric=nope",
+    "{\"metric\":\"nope\",\"goal\":\"min\",\"made\":1,\"members\":[{\"id\":28,\"ref\":\"27.0\",\"values\":{},"
+    "\"metric\":null}]}",
     "GET /api/v1/jobs/8/run",
     "{\"facts\":[{\"kind\":\"pip\",\"text\":\"torch==2.2\\nnumpy==1\"},{\"kind\":\"phases\",\"text\":\"2\"}]"
     "}",

@@ -237,7 +237,10 @@ static void test_reading(struct js *s)
 	       "");
 	expect(s, "metrics 7 loss --csv", 0, "step,time,value\n1,1.500000,2\n,2.500000,nan\n3,3.500000,0.5\n",
 	       "");
-	expect(s, "metrics 17 nope", 3, "", "no member of job 17 has reported a metric called \"nope\"");
+	expect(s, "metrics 27 nope", 3, "", "no member of job 27 has reported a metric called \"nope\"");
+	expect(s, "metrics 17 nope", 0,
+	       "  ID  STATUS  nope  LAST  STEP  RAN  REASON\n17.0  -          -     -     -    -  -\n",
+	       "Note: no member of job 17 has reported a metric called \"nope\" yet");
 	expect(s, "nodes", 0,
 	       "NODE  STATE  ADDRESS   TYPE  GPUS  GPU                  SLOTS  MEMORY  LOAD  JOBS  REASON\n"
 	       "n1    up     10.0.0.1  -      1/4  3x A1 2.0GiB, 1x T4    2/8  1.0GiB     -  7     -\n",
