@@ -600,16 +600,6 @@ static int list_streams(struct ctx *c, uint64_t job)
 	return 0;
 }
 
-/* With --json standard output has lines of the log alone: how the job ended stands on standard error. */
-static int tell_end(struct ctx *c, uint64_t job)
-{
-	int json = c->json;
-	c->json = 0;
-	int rc = job_tell_end(c, job);
-	c->json = json;
-	return rc;
-}
-
 /* What is asked of the lines has no meaning for the list of streams. */
 static int check_list(struct ctx *c)
 {
@@ -645,7 +635,7 @@ static int exec_logs(struct ctx *c)
 		int silent = rc == -1 && by_default && c->err.code == ERR_NOT_FOUND && !l.any;
 		/* How the job went decides, as with submit -f; one attempt that was asked for is not the job. */
 		if ((!rc || silent) && l.wanted_follow && !l.pinned && !l.failed)
-			rc = tell_end(c, l.job);
+			rc = job_tell_end_aside(c, l.job);
 	}
 	log_fini(&l);
 	return rc;

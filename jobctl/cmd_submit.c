@@ -173,8 +173,7 @@ static int after_submit(struct ctx *c, uint64_t job, int has_log)
 	interrupt_catch();
 	if (has_log && args_has(&c->args, "follow")) {
 		int rc = job_follow_log(c, job);
-		if (rc)
-			return rc;
+		return rc ? rc : job_tell_end_aside(c, job);
 	}
 	return job_tell_end(c, job);
 }

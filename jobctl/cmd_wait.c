@@ -157,6 +157,15 @@ int job_tell_end(struct ctx *c, uint64_t job)
 	return code;
 }
 
+int job_tell_end_aside(struct ctx *c, uint64_t job)
+{
+	int json = c->json;
+	c->json = 0;
+	int rc = job_tell_end(c, job);
+	c->json = json;
+	return rc;
+}
+
 /* Says how one job went; its exit code. */
 static int report(struct ctx *c, uint64_t job, const struct condition *k, const char *status, const char *ref,
                   int met, cJSON *all)

@@ -97,6 +97,8 @@ int spec_after_kind_of(const char *text, char kind[AFTER_KIND_SIZE], const char 
 int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status);
 /* Waits until it has ended and says on standard error how; job_exit_code, -1, EXIT_INTERRUPTED. */
 int job_tell_end(struct ctx *c, uint64_t job);
+/* After its log: with --json standard output has lines of the log alone, the end stands on standard error. */
+int job_tell_end_aside(struct ctx *c, uint64_t job);
 int job_follow_log(struct ctx *c, uint64_t job); /* its log to the end; 0, -1, EXIT_INTERRUPTED */
 int job_exit_code(const char *status);           /* completed 0, else 1 */
 int job_ended(const char *status);

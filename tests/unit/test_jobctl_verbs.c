@@ -524,6 +524,9 @@ static void two_attempts(const struct js_seen *q, unsigned nth, struct js_answer
 	struct story *st = arg;
 	const char *offset = strstr(q->uri, "offset=");
 	(void)nth;
+	a->body = "{\"id\":5}";
+	if (!strcmp(q->method, "POST"))
+		return;
 	if (!strstr(q->uri, "/logs/")) {
 		int n = ++st->shows;
 		a->body = n < 3   ? "{\"status\":\"running\",\"attempt_count\":1}"
@@ -571,6 +574,16 @@ static void test_follow(void)
 	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":8,\"text\":\"three\"}\n"
 	       "{\"attempt\":2,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"four\"}\n",
 	       "[hearth: attempt 2]\njob 5 completed\n");
+	js_stop(s);
+	struct story sent = {0};
+	s = js_start(two_attempts, &sent, NULL);
+	put_file("plain.json", "{\"command\": [\"true\"]}\n");
+	expect(s, "submit $T/plain.json -f --json", 0,
+	       "{\n  \"id\": 5\n}\n{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"one\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":4,\"text\":\"two\"}\n"
+	       "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":8,\"text\":\"three\"}\n"
+	       "{\"attempt\":2,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"four\"}\n",
+	       "job 5 completed\n");
 	js_stop(s);
 	struct story again = {0};
 	s = js_start(two_attempts, &again, NULL);
