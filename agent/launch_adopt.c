@@ -2,14 +2,15 @@
  * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one
  * was.
  *
- *   no plan, and no shims      nothing was started: the folder is removed
- *   no plan otherwise, or one  its processes may run, and nobody here knows what they are: they are ended
- *   that cannot be read        (wreck.h)
- *   other boot id              the machine was restarted: all processes are lost, and said to be; then ENDED
- *   PREPARING                  what there is of shims and container is ended, then prepared again from the
- * start READY, RUNNING             container adopted, shims greeted, logs followed again stopping as RUNNING,
- * and the ladder goes on with what is left of its time ENDED, FAILED              waits for COLLECT, or goes
- * on with it CLEANED                    says so again
+ * - No plan, and no shims: nothing was started, the folder is removed.
+ * - No plan otherwise, or one that cannot be read: what may run of it is not known here, and is ended
+ *   (wreck.h).
+ * - Another boot id: the machine was restarted; all processes are lost, and said to be; then ENDED.
+ * - PREPARING: what there is of shims and container is ended, then prepared again from the start.
+ * - READY, RUNNING: container adopted, shims greeted, logs followed again.
+ * - Stopping: as RUNNING, and the ladder goes on with what is left of its time.
+ * - ENDED, FAILED: waits for COLLECT, or goes on with it.
+ * - CLEANED: says so again.
  */
 #include <dirent.h>
 #include <inttypes.h>

@@ -1,11 +1,13 @@
 /*
  * launch_kill: the ladder over a whole launch, and the proof that nothing is left.
  *
- *   0            ranks: SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled
- *   ranks ended  launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later SHIM_QUIT for them,
- * too grace + 5 s  everything in the container and everything with the launch's mark is killed, again and
- * again for SWEEP_US then         ENDED, with a text when something could not be killed: the outputs are
- * taken away all the same, but CLEANED, which frees GPUs and CPUs, waits until it is gone (launch_collect.c)
+ * - At once: the ranks get SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled.
+ * - When the ranks have ended: launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later
+ *   they get SHIM_QUIT, too.
+ * - After grace + 5 s: everything in the container and everything with the launch's mark is killed, again and
+ *   again for SWEEP_US.
+ * - Then ENDED, with a text when something could not be killed: the outputs are taken away all the same, but
+ *   CLEANED, which frees GPUs and CPUs, waits until it is gone (launch_collect.c).
  *
  * The same sweep runs after every end: a rank may have left a process behind that is no descendant of its
  * shim any more.

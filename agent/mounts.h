@@ -27,8 +27,7 @@ typedef void (*mounts_done)(const struct proc_id *holder, const struct err *why,
 struct mounts *mounts_start(struct loop *l, const struct mounts_params *p, const char *mark, mounts_done done,
                             void *arg, struct err *e);
 void mounts_cancel(struct mounts *m); /* ends it; done is not called; NULL allowed */
-void mounts_leave(
-    struct mounts *m); /* as for a process that ends: the holder is nobody's now; NULL allowed */
+void mounts_leave(struct mounts *m);  /* forgets it; it is nobody's then; NULL allowed */
 /* Ends the holder and waits a moment for it; a gone one is fine. */
 void mounts_stop(const struct proc_id *holder);
 /* Those that were killed and did not end at once: reaps what has ended since; how many are left. */
