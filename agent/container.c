@@ -344,11 +344,12 @@ struct container *container_create(struct agent_env *env, const struct container
 		return NULL;
 	c = blank(env, p, ops, arg);
 	clear_rest(c);
+	make_groups(c, p);
+	/* The holder may take a while: who comes after an agent that dies meanwhile finds it and the groups. */
 	if (save(c, 1, e) < 0) {
 		container_destroy(c);
 		return NULL;
 	}
-	make_groups(c, p);
 	c->later = loop_timer_create(env->loop, made, c);
 	if (env->cfg.no_namespaces)
 		rc = err_set(&c->why, ERR_DENIED, "the agent was started with --no-namespaces");
@@ -356,11 +357,6 @@ struct container *container_create(struct agent_env *env, const struct container
 		rc = err_set(&c->why, ERR_DENIED, "injected");
 	else
 		rc = make_mounts(c, p, &c->why);
-	/* That may take a while: whoever comes after an agent that dies meanwhile finds the groups. */
-	if (rc == 0 && save(c, 1, e) < 0) {
-		container_destroy(c);
-		return NULL;
-	}
 	if (rc < 0)
 		loop_timer_arm(c->later, 0);
 	return c;
