@@ -4,10 +4,12 @@
  * blocking work (copying, hashing, downloading) is done by worker threads which post results back by chan.
  *
  * Directories of one launch (job J, attempt A; paths are short because of unix sockets):
- *   RUN/J.A/             on tmpfs, 0700: plan (what was ordered), per process a folder with launch, state,
- * ctl: RUN/J.A/rank-L/      L = local rank;  RUN/J.A/orted/;  RUN/J.A/mpirun/ DATA/jobs/J.A/
- * ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints}, tmp/, shm/, logs/STREAM/
- *   DATA/cache/{blobs,trees,inputs,venvs}
+ * - RUN/J.A/ on tmpfs, 0700: plan (what was ordered), and a folder for each process with launch, state, ctl:
+ *   rank-L/ (L: local rank), orted/, mpirun/
+ * - DATA/jobs/J.A/: ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints}, tmp/,
+ *   shm/, logs/STREAM/
+ * - DATA/cache/{blobs,trees,inputs,venvs}
+ *
  * RUN is /run/hearth/NAME as root, else $XDG_RUNTIME_DIR/hearth/NAME, else /tmp/hearth-UID/NAME, or --run;
  * NAME = node name, cut short, and a digest of node name and DATA, so that two agents of one name on one
  * machine do not meet. Where there are namespaces the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks

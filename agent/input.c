@@ -1,10 +1,11 @@
 /*
  * input: one channel of a job's inputs into ml/input/data/CHANNEL.
  *
- *   file://    a copy, or a link to it (which the container makes visible where it would be hidden:
- * DATA/jobs/J.A/links) http(s)    by way of DATA/cache/inputs; with a checksum the network is not asked
- * again, else the server is asked whether it changed job:ID/K   a tree of hearthd, or a file:// folder where
- * that job wrote it
+ * - file://: a copy, or a link to it, which the container makes visible where it would be hidden
+ *   (DATA/jobs/J.A/links)
+ * - http(s): by way of DATA/cache/inputs; with a checksum the network is not asked again, else the server is
+ *   asked whether it changed
+ * - job:ID/K: a tree of hearthd, or a file:// folder where that job wrote it
  *
  * Whether a file may be read is the kernel's answer to the job's account.
  */

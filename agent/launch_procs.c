@@ -2,9 +2,10 @@
  * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims
  * are started.
  *
- *   mpirun    main node: mpirun and its ranks; others: orted and its ranks. Ranks wait for hearth-rank's go,
- * orted for ORTED_START direct    ranks, which wait for the agent's go torchrun  torchrun, and its ranks,
- * which wait for hearth-rank's go as under mpirun
+ * - mpirun: on the main node mpirun and its ranks, on others orted and its ranks. Ranks wait for the go of
+ *   hearth-rank, orted for ORTED_START.
+ * - direct: ranks, which wait for the agent's go.
+ * - torchrun: torchrun, and its ranks, which wait for hearth-rank's go as under mpirun.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -7,8 +7,8 @@
  * past it: acknowledged as durable, and its points written down (points.h); the last 64 KiB stay for
  * tail_last_lines.
  *
- *   LOGDIR/acked   how far the controller has the stream (a hint: saves sending again after a restart of the
- * agent)
+ * LOGDIR/acked: how far the controller has the stream (a hint: saves sending again after a restart of the
+ * agent).
  *
  * A write of a rank is read in the same turn as inotify tells of it; under load, at most every 2 ms.
  */

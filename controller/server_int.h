@@ -3,10 +3,12 @@
  * others.
  *
  * Threads: the state thread (its loop is not ours), n I/O threads, the bulk thread. All messages are small
- * structs through bounded channels: I/O -> state    to_state   requests, agents' messages. Full: requests are
- * answered 503, agents are paused. state -> I/O    answers    never full: at most IO_WAITING_MAX requests of
- * a thread are in work any -> I/O      in         agents' orders, notices, acknowledgements. Full: see each
- * sender I/O -> bulk     bulk.h
+ * structs through bounded channels:
+ *
+ * - I/O -> state, to_state: requests, agents' messages. Full: requests are answered 503, agents are paused.
+ * - state -> I/O, answers: never full, as at most IO_WAITING_MAX requests of a thread are in work.
+ * - any -> I/O, in: agents' orders, notices, acknowledgements. Full: see each sender.
+ * - I/O -> bulk: bulk.h.
  */
 #ifndef HEARTH_CONTROLLER_SERVER_INT_H
 #define HEARTH_CONTROLLER_SERVER_INT_H

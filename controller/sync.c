@@ -1,11 +1,13 @@
 /*
  * sync: an agent connects and reports everything it has; differences are settled.
  *
- *   it has, we know           the report counts as any other (report.c)
- *   it has, we do not know    a launch of an old epoch, of a job that has ended, or given up: KILL, then
- * COLLECT without keeping; no work until it is gone we know, it has not       still preparing: the order is
- * sent again; never launched: nothing was there; launched: the attempt comes to its end, and those ranks are
- * lost when the agent has said, in answer to KILL, that nothing of the launch is left there
+ * - Both have it: the report counts as any other (report.c).
+ * - Only the agent has it (an old epoch, a job that has ended, a launch given up): KILL, then COLLECT without
+ *   keeping; the node gets no work until it is gone.
+ * - Only we have it, and it was still to prepare: the order is sent again.
+ * - Only we have it, and it was never launched: nothing was there.
+ * - Only we have it, and it was launched: the attempt comes to its end, and those ranks are lost when the
+ *   agent has said, in answer to KILL, that nothing of the launch is left there.
  */
 #include "common/json.h"
 #include "common/log.h"

@@ -1,10 +1,11 @@
 /*
  * core: the one shim of this program, its phases, and what the control socket may ask of it.
  *
- *   WAITING -> STARTING -> RUNNING -> ENDING -> ENDED          (STARTING: forked, not yet executed; ENDING:
- * the process has |          |                                            ended, its output and its strays
- * have not)
+ *   WAITING -> STARTING -> RUNNING -> ENDING -> ENDED
+ *      |          |
  *      +----------+-> FAILED
+ *
+ * STARTING: forked, not yet executed. ENDING: the process has ended, its output and its strays have not.
  */
 #ifndef HEARTH_SHIM_CORE_H
 #define HEARTH_SHIM_CORE_H

@@ -1,12 +1,12 @@
 /*
  * setup: the steps between fork and exec, in an order that is forced by what each takes away:
  *
- *   session, signals             first, so that the kill ladder reaches the child from here on
- *   cgroups, OOM score, limits   need the shim's rights and the host's /proc and /sys
- *   supplementary groups         read the host's user database
- *   namespaces                   by a pidfd that was checked against pid and start time; afterwards paths are
- * the container's user                         gives up the rights that all of the above needed directory,
- * PATH, exec        with the user's rights and the container's files, as the program would see them
+ * 1. session, signals: first, so that the kill ladder reaches the child from here on
+ * 2. control groups, OOM score, limits: need the shim's rights and the host's /proc and /sys
+ * 3. supplementary groups: read the host's user database
+ * 4. namespaces: by a pidfd that was checked against pid and start time; afterwards paths are the container's
+ * 5. user: gives up the rights that all of the above needed
+ * 6. directory, PATH, exec: with the user's rights and the container's files, as the program would see them
  *
  * The shim has one thread, so this child may use all of libc. Whatever it allocates is its own and ends with
  * exec. The text of a failure is what the job's owner reads first: it names the thing and what was expected.

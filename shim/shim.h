@@ -5,14 +5,17 @@
  * agent outside any launcher's tree and outlives the agent. All it needs stands in its directory (on tmpfs),
  * made by the agent:
  *
- *   DIR/launch      what to start (shim_launch_write), 0600
- *   DIR/key         the shim's token alone, 0400, for the account that the process runs as: hearth-rank reads
- * it (shim_key_read) DIR/state       who the shim is and what became of the process (atomic replace at each
- * change) DIR/ctl         unix socket, eight verbs, peer uid checked: own uid or root; the process's account
- * for all but release and quit DIR/log         what the shim itself has to say; a few lines
- *   LOGDIR/out.OFFSET.log   raw bytes of stdout and stderr in order of arrival; OFFSET = 20 digits, stream
- * offset of its first byte LOGDIR/out.OFFSET.idx   16 bytes a record: u32 offset in file | u64 real_us | u32
- * fd, big-endian LOGDIR/metrics.jsonl    the file behind HEARTH_METRICS_FD (O_APPEND)
+ * - DIR/launch: what to start (shim_launch_write), 0600
+ * - DIR/key: the shim's token alone, 0400, for the account that the process runs as: hearth-rank reads it
+ *   (shim_key_read)
+ * - DIR/state: who the shim is and what became of the process (replaced atomically at each change)
+ * - DIR/ctl: unix socket, eight verbs. The peer's uid is checked: its own or root; the process's account for
+ *   all but release and quit.
+ * - DIR/log: what the shim itself has to say; a few lines
+ * - LOGDIR/out.OFFSET.log: raw bytes of stdout and stderr in order of arrival; OFFSET: 20 digits, where its
+ *   first byte stands in the stream
+ * - LOGDIR/out.OFFSET.idx: 16 bytes a record: u32 offset in file, u64 real_us, u32 fd, big-endian
+ * - LOGDIR/metrics.jsonl: the file behind HEARTH_METRICS_FD (O_APPEND)
  *
  * A segment is closed at segment_bytes and a new one opened; when the sum passes max_bytes the oldest is
  * removed and counted as dropped, so that a full bound or a full disk never blocks the process. The agent

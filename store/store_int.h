@@ -224,10 +224,10 @@ cJSON *tags_of_spec(const cJSON *spec);
 sqlite3_stmt *tags_prepare(sqlite3 *db, struct err *e);
 cJSON *tags_by(sqlite3_stmt *st, uint64_t job, const cJSON *spec, struct err *e);
 cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e);
-/* What the members of an array have cost until now, and what those that run cost an hour: millionths of a US
- * dollar. */
 /* The statement that reads what counts, of one job or (0) of all. */
 const char *cost_statement(uint64_t job);
+/* What the members of an array have cost until now, and what those that run cost an hour: millionths of a US
+ * dollar. */
 int members_cost(struct store_reader *r, const struct job_row *row, double *uusd, double *price,
                  struct err *e);
 cJSON *metrics_summary(struct store_reader *r, uint64_t job, int32_t rank, uint32_t attempt, struct err *e);

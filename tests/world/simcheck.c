@@ -1,12 +1,12 @@
 /*
  * simcheck: what must hold, against what really happened on the machines.
  *
- *   machines   no GPU, CPU slot or port is used by two launches; no rank of an attempt runs beside one of
- * another attempt of its job; no rank is started twice; nothing is done for an order of an old epoch records
- * an end that is told is the end that happened; who died unseen is lost, and nothing else; a rank ends once;
- * a job completed only if all its ranks exited with 0; after an end nothing happens at last    every job has
- * ended, every acknowledged one is on record, all resources are free, nothing is left on any machine, every
- * request was answered once, a replay of the events gives the rows
+ * - machines: no GPU, CPU slot or port is used by two launches; no rank of an attempt runs beside one of
+ *   another attempt of its job; no rank is started twice; nothing is done for an order of an old epoch
+ * - records: an end that is told is the end that happened; who died unseen is lost, and nothing else; a rank
+ *   ends once; a job completed only if all its ranks exited with 0; after an end nothing happens
+ * - at last: every job has ended, every acknowledged one is on record, all resources are free, nothing is
+ *   left on any machine, every request was answered once, a replay of the events gives the rows
  */
 #include "agent/launches.h"
 #include "agent/session.h"
