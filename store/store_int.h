@@ -224,6 +224,9 @@ cJSON *tags_of_spec(const cJSON *spec);
 sqlite3_stmt *tags_prepare(sqlite3 *db, struct err *e);
 cJSON *tags_by(sqlite3_stmt *st, uint64_t job, const cJSON *spec, struct err *e);
 cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e);
+/* The statement that finds jobs of a filter; to be freed. */
+struct job_filter;
+char *list_statement(const struct job_filter *f);
 /* The statement that reads what counts, of one job or (0) of all. */
 const char *cost_statement(uint64_t job);
 /* What the members of an array have cost until now, and what those that run cost an hour: millionths of a US

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "store/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 
@@ -491,10 +492,45 @@ static void test_events(void)
 	kit_close(&k);
 }
 
+/* Which way SQLite goes is part of what a list promises: none reads each job there is, and a status is looked
+ * up in its index before the record is read. */
+static void test_plans(void)
+{
+	static const struct plan {
+		struct job_filter f;
+		const char *first, *then;
+	} plans[] = {
+	    {{.owner = "a"}, "SEARCH d USING COVERING INDEX job_ix_owner", "SEARCH job USING INTEGER"},
+	    {{.owner = "a", .status = "failed"}, "job_ix_owner", "INDEX job_ended (status=? AND rowid=?)"},
+	    {{.owner = "a", .status = "completed"}, "job_ix_owner", "INDEX job_ended (status=? AND rowid=?)"},
+	    {{.owner = "a", .status = "running"}, "job_ix_owner", "INDEX job_active (id=? AND rowid=?)"},
+	    {{.name = "a", .status = "stopped"}, "job_ix_name", "INDEX job_ended (status=? AND rowid=?)"},
+	    {{.experiment = "a", .status = "queued"}, "job_ix_experiment", "INDEX job_active (id=? AND rowid=?)"},
+	    {{.tag_key = "a", .tag_value = "b", .status = "failed"},
+	     "tag_ix_value",
+	     "INDEX job_ended (status=? AND rowid=?)"},
+	    {{.owner = "a", .status = "active"}, "SCAN job USING INDEX job_active", ""},
+	};
+	struct kit k;
+
+	kit_open(&k, "plans");
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		const struct plan *p = &plans[i];
+		char *sql = list_statement(&p->f), *text = kit_plan(k.path, sql);
+
+		ok(strstr(text, p->first) && strstr(text, p->then), "owner %s, status %s: %s",
+		   p->f.owner ? p->f.owner : "-", p->f.status ? p->f.status : "-", text);
+		free(sql);
+		free(text);
+	}
+	kit_close(&k);
+}
+
 int main(void)
 {
 	test_model();
 	test_limits();
 	test_events();
+	test_plans();
 	return tap_done();
 }
