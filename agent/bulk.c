@@ -18,6 +18,8 @@
 #define LOG_QUEUE      (OUT_LIMIT / 4) /* logs wait above it, so that answers to threads are not far behind */
 #define REQUESTS_MAX   1024
 #define WORKERS_END_MS 10000
+#define STEADY_US      10000000u /* a connection that lived so long was none that came to nothing */
+#define STALE_US       1000000u  /* one that has been dialled for so long began when nobody was there */
 
 struct bulk_sub {
 	struct bulk *b;
@@ -46,7 +48,9 @@ struct bulk {
 	char *ca_pem, *cert_path, *key_path;
 	struct peer *peer;
 	int up;
-	unsigned failures;
+	int hurry;         /* the present dial fails: again at once */
+	unsigned failures; /* connections in a row that came to nothing */
+	uint64_t dialled_us, opened_us;
 	struct loop_timer *redial;
 	struct request *requests;
 	struct bulk_sub *subs;
@@ -280,6 +284,7 @@ static void on_log_ack(struct bulk *b, const struct wm_log_ack *m)
 	if (m->offset > s->acked && m->offset <= s->sent) {
 		b->unacked -= m->offset - s->acked;
 		s->acked = m->offset;
+		b->failures = 0;
 	} else if (m->offset > s->sent) { /* it has more than we know of: another life of this agent sent it */
 		release_window(s);
 	}
@@ -300,7 +305,8 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 	(void)welcome;
 	log_info("event=bulk_open failures=%u", b->failures);
 	b->up = 1;
-	b->failures = 0;
+	b->hurry = 0;
+	b->opened_us = clock_boot_us(b->env->clock);
 	send_requests(b);
 	/* By name: a subscriber may unsubscribe, itself and others, when it is told. */
 	for (s = b->subs; s; s = s->hh.next) {
@@ -315,6 +321,13 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 			s->ops.up(s->arg);
 	}
 	strv_fini(&keys);
+}
+
+/* A piece of a blob was taken, or came: the connection is of use. */
+static int carried(uint16_t type, const void *msg)
+{
+	return (type == WM_BLOB_OK && !((const struct wm_blob_ok *)msg)->code) ||
+	       (type == WM_BLOB_DATA && !((const struct wm_blob_data *)msg)->code);
 }
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
@@ -336,6 +349,8 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	case WM_BLOB_DATA:
 	case WM_BLOB_MISSING:
 	case WM_BLOB_OK:
+		if (carried(type, msg))
+			b->failures = 0;
 		take_answer(b, type, id, msg);
 		send_requests(b);
 		return;
@@ -347,8 +362,11 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 
 static void dial_later(struct bulk *b)
 {
-	uint32_t ms = peer_backoff_ms(b->failures++);
+	uint32_t ms = peer_backoff_ms(++b->failures);
 
+	if (b->hurry)
+		ms = peer_backoff_ms(1);
+	b->hurry = 0;
 	loop_timer_arm(b->redial, (uint64_t)ms * 1000);
 }
 
@@ -359,6 +377,8 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	unsigned held;
 
 	(void)p;
+	if (b->up && clock_boot_us(b->env->clock) - b->opened_us >= STEADY_US)
+		b->failures = 0;
 	if (log_limit_ok(&b->complaints, clock_boot_us(b->env->clock), &held))
 		log_warn("event=bulk_closed failures=%u suppressed=%u reason=\"%s\"", b->failures, held, why->text);
 	b->up = 0;
@@ -393,11 +413,25 @@ static void dial(void *arg)
 	                      .out_limit = OUT_LIMIT};
 	struct err e;
 
+	b->dialled_us = clock_boot_us(b->env->clock);
 	b->peer = peer_dial(b->env->loop, &d, &ops, b, &e);
 	if (b->peer)
 		return;
 	log_warn("event=bulk_dial_failed reason=\"%s\"", e.text);
 	dial_later(b);
+}
+
+void bulk_dial_now(struct bulk *b)
+{
+	if (!b || b->up || b->ending)
+		return;
+	if (b->peer && clock_boot_us(b->env->clock) - b->dialled_us < STALE_US) {
+		b->hurry = 1;
+		return;
+	}
+	peer_destroy(b->peer);
+	b->peer = NULL;
+	loop_timer_arm(b->redial, 0);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------

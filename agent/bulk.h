@@ -2,7 +2,9 @@
  * bulk: the agent's second connection to the controller, for bytes: logs, metrics, blobs. Loop's thread only,
  * but for the three at the end.
  *
- * It is dialled again with back-off for ever. What was sent and not acknowledged comes again: requests by
+ * It is dialled again with back-off for ever; at once when the control connection has come up. Opening alone
+ * is no success: a controller whose disk is full takes each connection and ends it at the first line. One
+ * that carried something, or lived for 10 s, is. What was sent and not acknowledged comes again: requests by
  * themselves, logs and metrics by their subscribers, who are told by `up`. Nothing is buffered here but what
  * the connection itself queues: a subscriber that is refused (ERR_BUSY) keeps its bytes on disk and is told
  * by `room`.

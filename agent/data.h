@@ -84,6 +84,8 @@ struct bulk;
 struct bulk *bulk_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
                          const char *key_path);
 void bulk_destroy(struct bulk *b);
+/* The controller was found again: a link that waits for its turn is dialled at once. */
+void bulk_dial_now(struct bulk *b);
 
 /* ---- logs and metrics: follows segment files (shim.h) and sends them
  * ------------------------------------------------ */

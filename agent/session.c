@@ -193,6 +193,7 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	launches_report_all(a->launches);
 	send_rest(s);
 	rshd_reconnected(a->rshd);
+	bulk_dial_now(a->bulk);
 	send_beat(s);
 }
 

@@ -203,7 +203,9 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	struct bulkctl *c = arg;
 
 	(void)p;
-	if (type == WM_LOG_DATA)
+	if (type == WM_LOG_DATA && c->full)
+		peer_close_flushed(p, 1000);
+	else if (type == WM_LOG_DATA)
 		take_log(c, msg);
 	else if (type == WM_METRICS)
 		take_metrics(c, msg);
@@ -265,6 +267,7 @@ static void on_connection(struct evconnlistener *l, evutil_socket_t fd, struct s
 	(void)sa;
 	(void)n;
 	if (c->closed_port) {
+		c->refused++;
 		close(fd);
 		return;
 	}

@@ -25,11 +25,12 @@ struct bulkctl {
 	char blobdir[512];
 	struct peer *peer;
 	struct bufferevent *waiting;
-	int opened, closed;
-	int hold_acks;    /* logs are not acknowledged */
-	int hold_metrics; /* taken, not acknowledged */
-	int deaf;         /* requests for blobs are not answered */
-	int closed_port;  /* connections are dropped at once */
+	int opened, closed, refused; /* refused: by closed_port */
+	int hold_acks;               /* logs are not acknowledged */
+	int hold_metrics;            /* taken, not acknowledged */
+	int deaf;                    /* requests for blobs are not answered */
+	int closed_port;             /* connections are dropped at once */
+	int full;                    /* the first log data cost the connection, as on a full disk */
 	struct bulkctl_stream streams[BULKCTL_STREAMS];
 	uint64_t last_seq;
 	unsigned batches, repeated; /* metrics; repeated: dropped by number */

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include "agent/segs.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
+#include "common/log.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/bulkctl.h"
 
@@ -537,6 +539,91 @@ static void test_requests(void)
 	agent_start();
 }
 
+/* ---- dialled again --------------------------------------------------------------------------------------
+ */
+
+/* What the agent says itself: how many connections came to nothing before this one. */
+static unsigned opens, failures;
+
+static void hear_opens(enum log_level level, const char *line, void *arg)
+{
+	const char *key = "event=bulk_open failures=", *at = strstr(line, key);
+
+	(void)level;
+	(void)arg;
+	if (!at)
+		return;
+	opens++;
+	failures = (unsigned)strtoul(at + strlen(key), NULL, 10);
+}
+
+static uint64_t later_boot_us(const struct clock *c)
+{
+	return clock_boot_us(clock_real()) + c->fake_boot_us;
+}
+
+static void drop_and_wait(void)
+{
+	unsigned before = opens;
+
+	bulkctl_drop(&ctl);
+	UNTIL(opens > before && bulk_is_up(bulk));
+}
+
+/* A controller that takes each connection and ends it at the first line must be left alone ever longer. */
+static void test_full_disk(void)
+{
+	cleanup_free char *dir = logdir("full");
+	struct clock later = *clock_real();
+	struct nodelog *n;
+	struct tail *tl;
+
+	UNTIL(bulk_is_up(bulk));
+	log_set_sink(hear_opens, NULL);
+	n = nodelog_open(dir, env.clock, NULL);
+	ctl.full = 1;
+	tl = start(70, "full", 0, NULL);
+	nodelog_line(n, "no room for this");
+	UNTIL(failures >= 4);
+	ok(failures >= 4, "connections that open and carry nothing count as failed, %u of %u", failures, opens);
+	ctl.full = 0;
+	finish(tl);
+	drop_and_wait();
+	is_int(failures, 1, "what was acknowledged makes up for them");
+	drop_and_wait();
+	is_int(failures, 2, "one that was short and idle does not");
+	later.boot_us = later_boot_us;
+	later.fake_boot_us = 11000000;
+	env.clock = &later;
+	drop_and_wait();
+	is_int(failures, 1, "one that has lived for 10 s does");
+	env.clock = clock_real();
+	log_set_sink(NULL, NULL);
+	nodelog_close(n);
+}
+
+/* The control connection is there again: nobody waits for the end of a long pause. */
+static void test_dial_now(void)
+{
+	uint64_t from_us;
+	int opened = ctl.opened;
+
+	ctl.closed_port = 1;
+	ctl.refused = 0;
+	bulkctl_drop(&ctl);
+	UNTIL(ctl.refused >= 5); /* the next pause is one of 2.5 s at least */
+	ctl.closed_port = 0;
+	from_us = clock_boot_us(clock_real());
+	bulk_dial_now(bulk);
+	UNTIL(ctl.opened > opened);
+	ok(clock_boot_us(clock_real()) - from_us < 2000000, "dialled at once, not after the pause");
+	opened = ctl.opened;
+	bulk_dial_now(bulk);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, 1);
+	is_int(ctl.opened, opened, "one that is up stays as it is");
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN); /* as the agent does */
@@ -557,6 +644,8 @@ int main(void)
 	test_points_slow();
 	test_spoilt_state();
 	test_requests();
+	test_full_disk();
+	test_dial_now();
 	agent_stop();
 	bulkctl_stop(&ctl);
 	bulkctl_env_fini(&env);

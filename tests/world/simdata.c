@@ -18,6 +18,12 @@ void sim_data_start(void)
 	sim->data_faults = (sim->o.faults >> SIM_F_DATA) & 1;
 }
 
+/* The world has no bulk connection. */
+void bulk_dial_now(struct bulk *b)
+{
+	(void)b;
+}
+
 /* ---- inventory ---------------------------------------------------------------------------------------- */
 
 void inventory_fill(struct inventory *inv, struct wm_inventory *m)
