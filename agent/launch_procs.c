@@ -161,7 +161,7 @@ static char *step_entry(const struct launch *l, int64_t step)
 
 	/* The folder is the account's: not without end, on the loop. */
 	for (int i = 0; d && i < ENTRIES_MAX && (one = readdir(d)); i++) {
-		if (one->d_name[0] == '.' || steps_of(one->d_name, strlen(one->d_name)) != step ||
+		if (steps_entry(one->d_name, strlen(one->d_name)) != step ||
 		    (found && strcmp(found, one->d_name) <= 0))
 			continue;
 		free(found);

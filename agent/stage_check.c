@@ -113,5 +113,6 @@ int stage_resume_step(struct stage *s, struct err *e)
 	asuser_leave(&s->as);
 	if (rc == 0 && steps_check(&k.steps, e) < 0)
 		rc = err_wrap(e, "%s", s->resume);
+	steps_fini(&k.steps);
 	return rc;
 }

@@ -1,7 +1,6 @@
 /*
  * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
  */
-#include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strutil.h"
@@ -397,69 +396,4 @@ void schedule(struct core *c)
 		}
 		sched_decision_free(d);
 	}
-}
-
-/* ---- what a specification refers to: earlier jobs -------------------------------------------- */
-
-/* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
-static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size,
-                     struct err *e)
-{
-	const char *id = uri + 4, *slash = strchr(id, '/');
-	char number[24];
-	size_t n = slash ? (size_t)(slash - id) : strlen(id);
-
-	if (n < sizeof number) {
-		memcpy(number, id, n);
-		number[n] = '\0';
-		if (str_parse_u64(number, job) == 0 && (slash || def) &&
-		    strlen(slash ? slash + 1 : def) < kind_size) {
-			snprintf(kind, kind_size, "%s", slash ? slash + 1 : def);
-			return 0;
-		}
-	}
-	return err_set(e, ERR_INVALID, "\"%.100s\" is not job:ID/KIND", uri);
-}
-
-static int resolve(struct core *c, const char *uri, const char *def, char *out, size_t n, struct err *e)
-{
-	char kind[32];
-	uint64_t job;
-
-	if (parse_ref(uri, def, &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
-		return -1;
-	if (!c->io.artifact)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
-	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0)
-		return e->code == ERR_NOT_FOUND ? err_wrap(e, "%s", uri) : -1;
-	return 0;
-}
-
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
-                 struct err *e)
-{
-	char out[4096 + HASH_HEX_SIZE];
-
-	for (size_t i = 0; i < spec->n_inputs; i++) {
-		out[0] = '\0';
-		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
-		    resolve(c, spec->inputs[i].uri, NULL, out, sizeof out, e) < 0)
-			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
-		strv_add(inputs, out);
-	}
-	*resume = NULL;
-	if (!spec->resume_job)
-		return 0;
-	if (strncmp(spec->resume_job, "job:", 4) != 0) {
-		*resume = xstrdup(spec->resume_job);
-		return 0;
-	}
-	if (resolve(c, spec->resume_job, "checkpoint", out, sizeof out, e) < 0)
-		return err_wrap(e, "resume_from");
-	/* What lies at an output_uri is not hearthd's to look into: the nodes reach it, hearthd need not. */
-	if (spec->resume_step >= 0 && hash_is_hex(out) && c->io.checkpoint_step &&
-	    c->io.checkpoint_step(out, spec->resume_step, c->io.arg, e) < 0)
-		return err_wrap(e, "resume_from: the checkpoint of %s", spec->resume_job);
-	*resume = xstrdup(out);
-	return 0;
 }

@@ -435,7 +435,9 @@ void api_job_release(struct call *c, struct io *io)
 
 void api_job_requeue(struct call *c, struct io *io)
 {
-	simple(c, io, REQ_REQUEUE, no_keys);
+	static const char *const keys[] = {"from_start", "from_step", NULL};
+
+	simple(c, io, REQ_REQUEUE, keys);
 }
 
 void api_job_rm(struct call *c, struct io *io)

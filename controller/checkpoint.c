@@ -32,9 +32,10 @@ static int on_entry(const struct tree_entry *en, void *arg, struct err *e)
 	return 0;
 }
 
-int checkpoint_has_step(const char *manifest, size_t n, int64_t step, struct err *e)
+int checkpoint_steps(const char *manifest, size_t n, struct steps *out, struct err *e)
 {
-	struct steps s = {.want = step};
-
-	return tree_each(manifest, n, on_entry, &s, e) < 0 ? -1 : steps_check(&s, e);
+	if (tree_each(manifest, n, on_entry, out, e) < 0)
+		return -1;
+	steps_sort(out);
+	return 0;
 }

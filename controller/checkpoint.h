@@ -3,10 +3,10 @@
 #define HEARTH_CONTROLLER_CHECKPOINT_H
 
 #include "common/err.h"
+#include "common/steps.h"
 #include <stddef.h>
-#include <stdint.h>
 
-/* ERR_NOT_FOUND names the steps that there are. */
-int checkpoint_has_step(const char *manifest, size_t n, int64_t step, struct err *e);
+/* Adds them to out, sorted. */
+int checkpoint_steps(const char *manifest, size_t n, struct steps *out, struct err *e);
 
 #endif

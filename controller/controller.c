@@ -141,9 +141,14 @@ static int io_code_kept(uint64_t job, void *arg, struct err *e)
 	return store_check_kept(((struct controller *)arg)->reader, job, STORE_BUNDLE, NULL, e);
 }
 
+static int io_left(uint64_t job, const char *kind, uint32_t below, struct left *out, void *arg, struct err *e)
+{
+	return store_left(((struct controller *)arg)->reader, job, kind, below, out, e);
+}
+
 /* A checkpoint's manifest has a line for each file: short, but for a strange one, which is not looked into.
  */
-static int io_checkpoint_step(const char *digest, int64_t step, void *arg, struct err *e)
+static int io_checkpoint_steps(const char *digest, struct steps *out, void *arg, struct err *e)
 {
 	struct controller *c = arg;
 	char *manifest = NULL;
@@ -151,8 +156,8 @@ static int io_checkpoint_step(const char *digest, int64_t step, void *arg, struc
 	int rc;
 
 	if (blob_get(blobstore_dir(c->blobs), digest, CHECKPOINT_MANIFEST_MAX, &manifest, &n, e) < 0)
-		return e->code == ERR_LIMIT ? 0 : -1;
-	rc = checkpoint_has_step(manifest, n, step, e);
+		return -1;
+	rc = checkpoint_steps(manifest, n, out, e);
 	free(manifest);
 	return rc;
 }
@@ -401,7 +406,8 @@ static int make_core(struct controller *c, struct err *e)
 	    .remove_data = io_remove_data,
 	    .artifact = io_artifact,
 	    .code_kept = io_code_kept,
-	    .checkpoint_step = io_checkpoint_step,
+	    .left = io_left,
+	    .checkpoint_steps = io_checkpoint_steps,
 	    .metrics_ack = io_metrics_ack,
 	    .job_row = io_job_row,
 	    .fingerprint = io_fingerprint,

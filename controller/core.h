@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct core;
+struct steps;
 struct tls_ca;
 
 struct core_io {
@@ -38,11 +39,14 @@ struct core_io {
 	const char *(*ca_fingerprint)(void *arg);
 	/* Data of a removed job (logs, blobs, metrics) goes behind. */
 	void (*remove_data)(uint64_t job, void *arg);
-	/* Does that checkpoint folder (its digest) hold the step? ERR_NOT_FOUND names those that it holds. NULL:
-	 * not checked. */
-	int (*checkpoint_step)(const char *digest, int64_t step, void *arg, struct err *e);
-	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND` and resume_from; ERR_NOT_FOUND. out:
-	 * HASH_HEX_SIZE or a file:// uri */
+	/* Adds the steps that a checkpoint folder (its digest) holds, sorted. ERR_LIMIT: it is not looked into.
+	 * NULL: none is. */
+	int (*checkpoint_steps)(const char *digest, struct steps *out, void *arg, struct err *e);
+	/* What the newest attempt of a job before number `below` left of that kind; ERR_NOT_FOUND. NULL: none
+	 * ever left any. */
+	int (*left)(uint64_t job, const char *kind, uint32_t below, struct left *out, void *arg, struct err *e);
+	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND`; ERR_NOT_FOUND. out: HASH_HEX_SIZE or
+	 * a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
 	/* Is the source of an earlier job still there? ERR_NOT_FOUND says what took it. NULL: not checked. */
 	int (*code_kept)(uint64_t job, void *arg, struct err *e);

@@ -115,9 +115,9 @@ struct active { /* of a job with an attempt that goes on, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
 	struct rsh *rsh;
-	struct wire_shared *gang; /* what all nodes are told alike; NULL = not asked for yet */
-	struct strv inputs;       /* digest or uri of each input, "" where the agent finds it */
-	char *resume;
+	struct wire_shared *gang;                /* what all nodes are told alike; NULL = not asked for yet */
+	struct strv inputs;                      /* digest or uri of each input, "" where the agent finds it */
+	struct strv resume;                      /* what its node ranks begin with: refs.c */
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
 	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
 	uint64_t max_runtime_us; /* 0 none */
@@ -408,8 +408,19 @@ void schedule(struct core *c);
 /* Into an event that tells the library something, or what it decided: when that was by the library's time,
  * and after which of its passes. */
 void sched_stamp(const struct core *c, enum event_type t, cJSON *data);
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, char **resume,
+
+/* refs.c. inputs and resume start empty; resume: what each node rank gets, the first also what those behind
+ * the last get; NULL: not asked. */
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
                  struct err *e);
+/* What the next attempt of a job whose last has ended begins with, as job_rec.begins has it; *out malloc'ed,
+ * NULL: what the specification says. asked: NULL where it stood, "start", "step:N". */
+int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
+int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: it is what the spec. says */
+void begins_say(const char *begins, char *out, size_t n);             /* "goes on from step 6 of attempt 1" */
+/* As resume above, by that text. */
+int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
+                   struct strv *out, struct err *e);
 
 /* queues.c */
 void queues_open(struct core *c);

@@ -170,6 +170,8 @@ static int apply_changed(struct ctx *c)
 		rec_set(&r->notes, str(c, "notes"));
 	if (str(c, "name"))
 		rec_set(&r->name, str(c, "name"));
+	if (item(c, "begins"))
+		rec_set(&r->begins, str(c, "begins"));
 	return 0;
 }
 
@@ -217,6 +219,7 @@ static int apply_wanted(struct ctx *c)
 	c->r->wanted = c->type == EV_STOP_WANTED ? WANT_STOP : WANT_REQUEUE;
 	if (cJSON_IsTrue(item(c, "halved")))
 		c->r->halved = 1;
+	rec_set(&c->r->begins, str(c, "begins"));
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;
 }
@@ -243,6 +246,7 @@ static int apply_requeued(struct ctx *c)
 	c->r->status = JOB_QUEUED;
 	c->r->wanted = WANT_NOTHING;
 	c->r->queued_us = c->at_us;
+	rec_set(&c->r->begins, str(c, "begins"));
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;
 }
@@ -263,6 +267,7 @@ static int apply_ended(struct ctx *c)
 		c->r->halved = 1;
 	c->r->ended_us = c->at_us;
 	c->r->exit_code = (int32_t)num(c, "exit_code", -1);
+	rec_set(&c->r->begins, NULL);
 	rec_set(&c->r->reason, str(c, "reason"));
 	return 0;
 }
@@ -310,6 +315,7 @@ static int apply_placed(struct ctx *c)
 	r->attempts = a->number;
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
+	rec_set(&r->begins, NULL);
 	rec_set(&r->reason, str(c, "reason"));
 	return 0;
 }

@@ -247,7 +247,7 @@ void active_free(struct core *c, struct cjob *j)
 	wire_unshare(a->gang);
 	free(a->rt);
 	strv_fini(&a->inputs);
-	free(a->resume);
+	strv_fini(&a->resume);
 	free(a->upload_text);
 	free(a->program_says);
 	free(a);

@@ -284,6 +284,8 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
 		v->outcome = OUT_STOPPED;
+		if (r->wanted == WANT_STOP && r->reason) /* it may have come after a requeue */
+			snprintf(v->reason, sizeof v->reason, "%s", r->reason);
 	} else if (kind == END_TIMEOUT) {
 		v->outcome = OUT_FAILED;
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
@@ -405,20 +407,51 @@ static void wait_for_word(struct core *c, struct cjob *j, const char *node)
 	job_post(c, j, EV_HELD, d);
 }
 
+/* What was asked for is not there: it does not begin with something else on its own account. */
+static void wait_for_choice(struct core *c, struct cjob *j, const struct err *why)
+{
+	cJSON *d = cJSON_CreateObject();
+	char reason[1200], ref[REC_REF_SIZE];
+
+	rec_ref(&j->r, ref);
+	snprintf(reason, sizeof reason,
+	         "%.900s; jobctl requeue %s --from STEP takes another, jobctl release %s lets it begin from the "
+	         "start",
+	         why->text, ref, ref);
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
+	json_add_str(d, "reason", reason);
+	job_post(c, j, EV_HELD, d);
+}
+
+/* Why it waits again, and what it begins with then. */
+static void requeue_reason(const struct cjob *j, const char *begins, char *out, size_t n)
+{
+	const struct attempt_rec *a = j->r.att;
+	int used;
+
+	if (j->r.wanted == WANT_REQUEUE)
+		used =
+		    snprintf(out, n, "%s%.900s", a->reason && !strncmp(a->reason, "requeued", 8) ? "" : "requeued: ",
+		             a->reason ? a->reason : "by its owner");
+	else
+		used = snprintf(out, n, "tried again elsewhere: %.900s",
+		                a->reason ? a->reason : "a node did not get ready");
+	if (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE)) {
+		snprintf(out + used, n - (size_t)used, "; ");
+		begins_say(begins, out + used + 2, n - (size_t)used - 2);
+	}
+}
+
 static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	const struct attempt_rec *a = j->r.att;
 	const char *open = NULL;
-	char reason[1200];
+	char reason[1200], *begins;
 	cJSON *d = cJSON_CreateObject();
+	struct err why;
+	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0;
 
-	if (j->r.wanted == WANT_REQUEUE)
-		snprintf(reason, sizeof reason, "%s%s",
-		         a->reason && !strncmp(a->reason, "requeued", 8) ? "" : "requeued: ",
-		         a->reason ? a->reason : "by its owner");
-	else
-		snprintf(reason, sizeof reason, "tried again elsewhere: %s",
-		         a->reason ? a->reason : "a node did not get ready");
+	requeue_reason(j, begins, reason, sizeof reason);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
@@ -431,11 +464,16 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (j->r.wanted != WANT_REQUEUE)
 		j->replacements++;
 	json_add_str(d, "reason", reason);
+	if (begins)
+		json_add_str(d, "begins", begins);
+	free(begins);
 	alloc_unqueue(c, j);
 	if (job_post(c, j, EV_REQUEUED, d) < 0)
 		return;
 	if (open)
 		wait_for_word(c, j, open);
+	else if (lost)
+		wait_for_choice(c, j, &why);
 	else
 		alloc_queue(c, j, spec);
 }
@@ -479,7 +517,10 @@ void finish_attempt(struct core *c, struct cjob *j)
 	port_mark(c, a->master_port, -1);
 	token_job_expire(c, j);
 	active_free(c, j);
-	if (says && a->outcome == OUT_FAILED)
+	/* It may have been ended to be requeued first: the job's reason is that of what was asked last. */
+	if (a->outcome == OUT_STOPPED && j->r.wanted == WANT_STOP)
+		reason = xstrdup(j->r.reason ? j->r.reason : "");
+	else if (says && a->outcome == OUT_FAILED)
 		reason = xasprintf("%s; the program says: %.400s", a->reason ? a->reason : "", says);
 	else
 		reason = xstrdup(a->reason ? a->reason : "");

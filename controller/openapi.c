@@ -65,6 +65,9 @@ static const struct {
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
+    {"Requeue", "from_start:b? from_step:i?",
+     "from_start: with what the specification says, as the first attempt; from_step: from that step of any "
+     "attempt"},
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "

@@ -53,9 +53,11 @@ void op_answer(struct core *c, struct request *rq, const struct cjob *j, const c
 
 static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j, const char *advice)
 {
+	char ref[REC_REF_SIZE];
+
 	if (!job_ended(j->r.status))
 		return 0;
-	reply_fail(c, rq, ERR_CONFLICT, "job %llu has ended (%s)%s%s", (unsigned long long)j->r.id,
+	reply_fail(c, rq, ERR_CONFLICT, "job %s has ended (%s)%s%s", rec_ref(&j->r, ref),
 	           state_name(STATE_JOB, (int)j->r.status), *advice ? "; " : "", advice);
 	return 1;
 }
@@ -81,8 +83,9 @@ int job_stop(struct core *c, struct cjob *j, cJSON *d)
 		job_post(c, j, EV_ENDED, d);
 		return 1;
 	}
-	/* While it ends for another reason, that reason stays the one that is told. */
-	if (j->r.att && j->r.att->state == ATT_ENDING)
+	/* While it ends for another reason, that reason stays the one that is told: but for a requeue, which
+	 * comes to nothing now. */
+	if (j->r.att && j->r.att->state == ATT_ENDING && j->r.wanted != WANT_REQUEUE)
 		cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
 		                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
 	job_post(c, j, EV_STOP_WANTED, d);
@@ -184,42 +187,112 @@ void req_release(struct core *c, struct request *rq)
 	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
 }
 
+/* "start", "step:N", "": the newest, as what the record has. */
+static int asked_begin(const struct request *rq, char out[32], struct err *e)
+{
+	int64_t step = -1;
+	int start = 0;
+
+	if (json_get_bool(rq->body, "", "from_start", &start, e) < 0 ||
+	    json_get_i64(rq->body, "", "from_step", 0, INT64_MAX, &step, e) < 0)
+		return -1;
+	if (start && step >= 0)
+		return err_set(e, ERR_INVALID, "from_start and from_step: only one of them");
+	out[0] = '\0';
+	if (start)
+		snprintf(out, 32, "start");
+	else if (step >= 0)
+		snprintf(out, 32, "step:%lld", (long long)step);
+	return 0;
+}
+
+/* It waits, and has run before: only what it is to begin with can still be said. */
+static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, const char *asked)
+{
+	cJSON *d = cJSON_CreateObject();
+	char *begins, says[80], text[160];
+	struct err e;
+
+	if (begins_settle(c, j, asked, &begins, &e) < 0) {
+		cJSON_Delete(d);
+		reply_err(c, rq, &e);
+		return;
+	}
+	json_add_str(d, "by", req_user(c, rq));
+	json_add_str(d, "begins", begins);
+	job_post(c, j, EV_CHANGED, d);
+	begins_say(begins, says, sizeof says);
+	free(begins);
+	snprintf(text, sizeof text, "it waits already; it %s%s", says,
+	         j->r.status == JOB_HELD ? " when it is released" : "");
+	op_answer(c, rq, j, text);
+}
+
+/* Of one that waits: refused, or answered. */
+static void requeue_waiting(struct core *c, struct request *rq, struct cjob *j, const char *asked)
+{
+	char ref[REC_REF_SIZE];
+
+	rec_ref(&j->r, ref);
+	if (*asked && j->r.attempts)
+		begin_otherwise(c, rq, j, asked);
+	else if (*asked)
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "job %s has not run yet: it begins with what its specification says (resume_from)", ref);
+	else if (j->r.status == JOB_HELD)
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is held: jobctl release %s lets it start", ref, ref);
+	else
+		op_answer(c, rq, j, "it waits already");
+}
+
 void req_requeue(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
-	char advice[80];
+	char advice[120], ref[REC_REF_SIZE], asked[32];
+	struct err e;
 
 	if (!j)
 		return;
-	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %llu",
-	         (unsigned long long)j->r.id);
+	rec_ref(&j->r, ref);
+	if (asked_begin(rq, asked, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %s", ref);
 	if (refuse_ended(c, rq, j, advice))
 		return;
 	if (j->r.members) {
-		reply_fail(
-		    c, rq, ERR_CONFLICT,
-		    "job %llu is not run itself, its members are: jobctl requeue %llu.0 sends one of them back",
-		    (unsigned long long)j->r.id, (unsigned long long)j->r.id);
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "job %s is not run itself, its members are: jobctl requeue %s.0 sends one of them back",
+		           ref, ref);
 		return;
 	}
 	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
-		op_answer(c, rq, j, "it waits already");
+		requeue_waiting(c, rq, j, asked);
 		return;
 	}
 	if (j->r.wanted == WANT_STOP) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is being stopped; %s", (unsigned long long)j->r.id, advice);
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is being stopped; %s", ref, advice);
 		return;
 	}
-	if (j->r.wanted != WANT_REQUEUE) {
+	if (j->r.wanted != WANT_REQUEUE || (*asked && strcmp(asked, j->r.begins ? j->r.begins : "") != 0)) {
 		cJSON *d = event_by(c, rq, "requeued");
 
+		if (*asked)
+			json_add_str(d, "begins", asked);
 		if (j->r.att && j->r.att->state == ATT_ENDING)
 			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
 			                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
-	op_answer(c, rq, j, "its processes are ended, then it waits again");
+	op_answer(c, rq, j,
+	          !*asked ? "its processes are ended, then it waits again and goes on from the "
+	                    "newest checkpoint that it leaves"
+	          : strcmp(asked, "start") == 0
+	              ? "its processes are ended, then it waits again and begins from the start"
+	              : "its processes are ended, then it waits again and goes on from "
+	                "that step");
 }
 
 /* ---- set ------------------------------------------------------------------------------------- */

@@ -54,8 +54,9 @@ const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
 
 void rec_fini(struct job_rec *r)
 {
-	char **strings[] = {&r->name,    &r->owner,  &r->experiment, &r->notes,       &r->queue,       &r->reason,
-	                    &r->cleanup, &r->bundle, &r->idem_key,   &r->idem_digest, &r->spec_sha256, &r->rungs};
+	char **strings[] = {&r->name,        &r->owner,   &r->experiment, &r->notes,    &r->queue,
+	                    &r->reason,      &r->cleanup, &r->bundle,     &r->idem_key, &r->idem_digest,
+	                    &r->spec_sha256, &r->rungs,   &r->begins};
 
 	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
 		free(*strings[i]);
@@ -110,6 +111,7 @@ void rec_job_row(const struct job_rec *r, struct job_row *out)
 	    .members = r->members,
 	    .halved = r->halved,
 	    .rungs = text_of(r->rungs),
+	    .begins = text_of(r->begins),
 	};
 }
 
@@ -290,6 +292,7 @@ int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e
 	r->members = row->members;
 	r->halved = row->halved;
 	rec_set(&r->rungs, row->rungs);
+	rec_set(&r->begins, row->begins);
 	return 0;
 }
 

@@ -36,6 +36,7 @@ static int job_fields(const struct job_row *mine, const struct job_row *row, cha
 	DIFF_STR(wanted);
 	DIFF_STR(cleanup);
 	DIFF_STR(rungs);
+	DIFF_STR(begins);
 	DIFF_NUM(array);
 	DIFF_NUM(members);
 	DIFF_NUM(halved);

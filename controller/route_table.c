@@ -40,8 +40,9 @@ static const struct route table[] = {
      "hold a waiting job"},
     {HTTP_POST, JOB "/release", ROLE_USER, RF_JOB | RF_WRITE, api_job_release, "", NULL, "Changed",
      "release a held job"},
-    {HTTP_POST, JOB "/requeue", ROLE_USER, RF_JOB | RF_WRITE, api_job_requeue, "", NULL, "Changed",
-     "end the present attempt and queue again"},
+    {HTTP_POST, JOB "/requeue", ROLE_USER, RF_JOB | RF_WRITE, api_job_requeue, "", "Requeue", "Changed",
+     "end the present attempt and queue again, to go on from the newest checkpoint, or from what the body "
+     "says"},
     {HTTP_POST, JOB "/clone", ROLE_USER, RF_JOB | RF_WRITE, api_job_clone, "", "Clone", "Submitted",
      "submit the same specification again, with changes; needs the owner, since secrets go along"},
     {HTTP_POST, JOB "/retry", ROLE_USER, RF_JOB | RF_WRITE | RF_LATER, NULL, "", NULL, "Job",

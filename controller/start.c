@@ -120,6 +120,22 @@ static const char *cause_of(const struct cjob *j)
 	return j->r.reason ? j->r.reason : "requeued";
 }
 
+/* "attempt:2", or the specification's resume_from, and the step. */
+static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON *d)
+{
+	int64_t step = spec->resume_step;
+	char from[32];
+	uint32_t attempt;
+
+	if (begins_parse(j->r.begins, &attempt, &step) == 0) {
+		snprintf(from, sizeof from, "attempt:%u", attempt);
+		json_add_str(d, "resumed_from", from);
+	} else {
+		json_add_str(d, "resumed_from", spec->resume_job);
+	}
+	cJSON_AddNumberToObject(d, "resumed_from_step", (double)step);
+}
+
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
 {
 	char token[33], launch_id[48], *text;
@@ -128,7 +144,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	cJSON *d;
 
 	a = j->act = active_new(c, j, &e);
-	if (!a || resolve_refs(c, a->spec, &a->inputs, &a->resume, &e) < 0) {
+	if (!a || resolve_refs(c, a->spec, &a->inputs, NULL, &e) < 0 ||
+	    begins_resolve(c, j, j->r.begins, a->spec, &a->resume, &e) < 0) {
 		cannot_start(c, j, &e);
 		return;
 	}
@@ -143,10 +160,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	json_add_str(d, "cause", cause_of(j));
 	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
 	cost_placed(c, j, dec, d);
-	if (a->resume) {
-		json_add_str(d, "resumed_from", a->spec->resume_job);
-		cJSON_AddNumberToObject(d, "resumed_from_step", (double)a->spec->resume_step);
-	}
+	if (a->resume.n)
+		add_begins(j, a->spec, d);
 	cJSON_AddItemToObject(d, "nodes", nodes_json(c, a->spec, dec));
 	if (job_post(c, j, EV_PLACED, d) < 0) {
 		active_free(c, j);
@@ -240,7 +255,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	m.owner = xstrdup(j->r.owner ? j->r.owner : "");
 	m.job_name = xstrdup(j->r.name ? j->r.name : "");
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
-	m.resume_from = xstrdup(act->resume ? act->resume : "");
+	m.resume_from = xstrdup(act->resume.n ? act->resume.v[place < act->resume.n ? place : 0] : "");
 	m.skip_steps = xstrdup("");
 	m.url = xstrdup(c->cfg.url);
 	m.job_token = xstrdup(job_token);

@@ -118,8 +118,8 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 static int check_refs(struct core *c, const struct request *rq, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
-	struct strv inputs = {0};
-	char *resume = NULL, where[200];
+	struct strv inputs = {0}, resume = {0};
+	char where[200];
 	int rc;
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
@@ -131,7 +131,7 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 		return -1;
 	rc = resolve_refs(c, s, &inputs, &resume, e);
 	strv_fini(&inputs);
-	free(resume);
+	strv_fini(&resume);
 	return rc;
 }
 

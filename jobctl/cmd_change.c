@@ -26,6 +26,8 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 			printf("job %s is %s: it %s\n", id, status, text ? text : "?");
 		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
 			printf("job %s is not held: it is %s\n", id, status ? status : "?");
+		else if (!strncmp(done, "goes back", 9) && text && !strncmp(text, "it waits already", 16))
+			printf("job %s waits already%s\n", id, text + 16);
 		else
 			printf("job %s %s\n", id, done);
 		cJSON_Delete(answer);
@@ -154,7 +156,24 @@ static int exec_release(struct ctx *c)
 
 static int exec_requeue(struct ctx *c)
 {
-	return for_each(c, c->args.n, "POST", "/requeue", NULL, "goes back to the queue");
+	cJSON *body = cJSON_CreateObject();
+	int start = args_has(&c->args, "from-start"), step = args_has(&c->args, "from"), rc = 0;
+	uint64_t n = 0;
+	if (start && step)
+		rc = ctx_fail(c, ERR_INVALID, "--from and --from-start: only one of them");
+	else if (step)
+		rc = args_u64(&c->args, "from", 0, (uint64_t)1 << 53, &n, &c->err);
+	if (start)
+		cJSON_AddTrueToObject(body, "from_start");
+	else if (step)
+		cJSON_AddNumberToObject(body, "from_step", (double)n);
+	if (!rc)
+		rc = for_each(c, c->args.n, "POST", "/requeue", body,
+		              start  ? "goes back to the queue, to begin from the start"
+		              : step ? "goes back to the queue, to go on from that step"
+		                     : "goes back to the queue");
+	cJSON_Delete(body);
+	return rc;
 }
 
 /* priority=N, time=DURATION, queue=NAME */
@@ -285,13 +304,19 @@ static int exec_rm(struct ctx *c)
 
 static const struct arg_opt stop_opts[] = {
     {"grace", 'g', "DURATION", "time between the request to end and the kill"}, {NULL, 0, NULL, NULL}};
+static const struct arg_opt requeue_opts[] = {
+    {"from", 0, "STEP",
+     "go on from that step of any attempt (default: the newest checkpoint that it leaves)"},
+    {"from-start", 0, NULL, "begin as the first attempt did"},
+    {NULL, 0, NULL, NULL}};
 static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "do not ask"}, {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_change[] = {
     {"stop", "JOB...", "end a job; outputs are kept", stop_opts, 1, 256, exec_stop},
     {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
     {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
-    {"requeue", "JOB...", "end this attempt and start another", NULL, 1, 256, exec_requeue},
+    {"requeue", "JOB...", "end this attempt and go on from its newest checkpoint in another", requeue_opts, 1,
+     256, exec_requeue},
     {"set", "JOB KEY=VALUE...", "change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
     {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
     {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},

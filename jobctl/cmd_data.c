@@ -78,6 +78,24 @@ static double choose_attempt(const cJSON *list, const char *kind, uint64_t wante
 	return wanted ? (double)wanted : newest;
 }
 
+/* What earlier attempts left of it may hold what the newest does not. */
+static void note_others(uint64_t job, const cJSON *list, const char *kind, double attempt)
+{
+	double last = 0;
+	const cJSON *a;
+	cJSON_ArrayForEach (a, list) {
+		const char *digest = jtext(a, "digest");
+		if (!strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") < attempt && digest &&
+		    *digest && print_number(a, "attempt") > last)
+			last = print_number(a, "attempt");
+	}
+	if (last > 0)
+		fprintf(
+		    stderr,
+		    "Note: this is what attempt %.0f left; attempt %.0f left one, too: jobctl get %llu %s -a %.0f\n",
+		    attempt, last, (unsigned long long)job, kind, last);
+}
+
 static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 {
 	const char *uri = jtext(a, "uri"), *digest = jtext(a, "digest");
@@ -107,6 +125,8 @@ static int get_artifacts(struct ctx *c, uint64_t job, const char *kind, const ch
 		return -1;
 	const cJSON *a, *list = jget(answer, "artifacts");
 	double attempt = choose_attempt(list, kind, wanted);
+	if (!wanted)
+		note_others(job, list, kind, attempt);
 	unsigned n = 0;
 	*got = 0;
 	cJSON_ArrayForEach (a, list)

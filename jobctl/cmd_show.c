@@ -212,6 +212,23 @@ static void show_phases(const cJSON *attempt)
 		putchar('\n');
 }
 
+/* "went on from step 6 of attempt 1" */
+static void show_begin(const cJSON *attempt)
+{
+	const char *from = jtext(attempt, "resumed_from");
+	const cJSON *step = jget(attempt, "resumed_from_step");
+	if (!from || !*from)
+		return;
+	char *name = !strncmp(from, "attempt:", 8) ? xasprintf("attempt %s", from + 8) : xstrdup(from),
+	     *safe = print_safe(name);
+	if (cJSON_IsNumber(step) && step->valuedouble >= 0)
+		printf("    began with step %.0f of %s\n", step->valuedouble, safe);
+	else
+		printf("    began with the checkpoints of %s\n", safe);
+	free(safe);
+	free(name);
+}
+
 static void show_attempts(const cJSON *job)
 {
 	const cJSON *a, *n;
@@ -232,6 +249,7 @@ static void show_attempts(const cJSON *job)
 		if (cJSON_IsNumber(jget(a, "cost_usd")))
 			printf(", $%.2f", print_number(a, "cost_usd"));
 		putchar('\n');
+		show_begin(a);
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
 			char *local = print_local(jtext(a, "reason")), *safe = print_safe(local);
 			printf("    %s\n", safe);
@@ -258,13 +276,27 @@ static void show_cost(const cJSON *job)
 	free(all);
 }
 
+/* Does a later attempt have what `get` gives without -a? */
+static int is_older(const cJSON *a)
+{
+	const cJSON *next;
+	for (next = a->next; next; next = next->next) {
+		if (!strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		    print_number(next, "attempt") > print_number(a, "attempt"))
+			return 1;
+	}
+	return 0;
+}
+
 static void show_artifacts(const cJSON *job)
 {
+	char *id = xstrdup(print_member(job, jtext(job, "ref") ? "ref" : "id"));
 	const cJSON *a;
 	cJSON_ArrayForEach (a, jget(job, "artifacts")) {
 		char size[32];
 		const cJSON *b = jget(a, "size_bytes");
 		const char *kind = print_member(a, "kind"), *uri = jtext(a, "uri");
+		int older = is_older(a);
 		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
 		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
 		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
@@ -273,8 +305,10 @@ static void show_artifacts(const cJSON *job)
 		else if (jtext(a, "removed_at") || is_dropped(job, "artifacts"))
 			puts(", removed");
 		else
-			printf(", kept by hearthd: jobctl get %s %s\n", print_member(job, "id"), kind);
+			printf(", kept by hearthd: jobctl get %s %s%s%s\n", id, kind, older ? " -a " : "",
+			       older ? print_member(a, "attempt") : "");
 	}
+	free(id);
 }
 
 static void show_tags(const cJSON *job)

@@ -47,6 +47,7 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 	    .members = sqlh_u32(st, 26),
 	    .halved = (uint8_t)sqlh_u32(st, 27),
 	    .rungs = sqlh_dup(st, 28),
+	    .begins = sqlh_dup(st, 29),
 	};
 	if (with_spec) {
 		r->spec = sqlh_dup(st, JOB_N_COLUMNS);

@@ -261,6 +261,124 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 	return rc < 0 ? -1 : 0;
 }
 
+/* Names of machines -> their rank in an attempt. */
+struct name_rank {
+	const char *name;
+	uint32_t rank;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct name_rank *)a)->name, ((const struct name_rank *)b)->name);
+}
+
+/* *n names of the placement, which they borrow from; sorted. */
+static struct name_rank *ranks_of(const cJSON *placement, size_t *n)
+{
+	struct name_rank *all = xcalloc((size_t)cJSON_GetArraySize(placement) + 1, sizeof *all);
+	const cJSON *p;
+	uint32_t rank = 0;
+
+	*n = 0;
+	cJSON_ArrayForEach (p, placement) {
+		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(p, "node"));
+
+		if (name)
+			all[(*n)++] = (struct name_rank){name, rank};
+		rank++;
+	}
+	qsort(all, *n, sizeof *all, by_name);
+	return all;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	uint32_t x = ((const struct left_part *)a)->node_rank, y = ((const struct left_part *)b)->node_rank;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Rows come node by node, each node's last one last. */
+static void add_part(struct left *l, uint32_t rank, const char *what)
+{
+	if (l->n && l->parts[l->n - 1].node_rank == rank) {
+		free(l->parts[--l->n].what);
+	} else if ((l->n & (l->n - 1)) == 0) { /* room for the next power of two */
+		l->parts = xreallocarray(l->parts, l->n ? 2 * l->n : 1, sizeof *l->parts);
+	}
+	l->parts[l->n++] = (struct left_part){rank, xstrdup(what)};
+}
+
+static int add_parts(struct store_reader *r, uint64_t job, const char *kind, const cJSON *placement,
+                     struct left *l, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT node, digest, uri FROM artifact WHERE job = ? AND kind = ? AND "
+	                              "attempt = ? ORDER BY node, at_us",
+	                              e);
+	struct name_rank *ranks, *found;
+	size_t n;
+	int rc;
+
+	if (!st)
+		return -1;
+	ranks = ranks_of(placement, &n);
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlh_bind_str(st, 2, kind);
+	sqlite3_bind_int64(st, 3, l->attempt);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		const char *node = sqlh_str(st, 0), *digest = sqlh_str(st, 1), *uri = sqlh_str(st, 2);
+		const struct name_rank key = {.name = node ? node : ""};
+
+		found = bsearch(&key, ranks, n, sizeof *ranks, by_name);
+		add_part(l, found ? found->rank : 0, digest && *digest ? digest : uri ? uri : "");
+	}
+	sqlite3_finalize(st);
+	free(ranks);
+	qsort(l->parts, l->n, sizeof *l->parts, by_rank);
+	return rc < 0 ? -1 : 0;
+}
+
+int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t below, struct left *out,
+               struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT a.attempt, t.placement FROM artifact a LEFT JOIN attempt t ON "
+	                              "t.job = a.job AND t.number = a.attempt WHERE a.job = ?1 AND a.kind = ?2 "
+	                              "AND a.attempt < ?3 ORDER BY a.attempt DESC LIMIT 1",
+	                              e);
+	struct left l = {0};
+	cJSON *placement = NULL;
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlh_bind_str(st, 2, kind);
+	sqlite3_bind_int64(st, 3, below);
+	rc = sqlh_step(st, e);
+	if (rc > 0) {
+		l.attempt = sqlh_u32(st, 0);
+		placement = cJSON_Parse(sqlh_str(st, 1) ? sqlh_str(st, 1) : "[]");
+	}
+	sqlite3_finalize(st);
+	if (rc == 0)
+		err_set(e, ERR_NOT_FOUND, "job %llu has left no %s (jobctl show %llu lists what it left)",
+		        (unsigned long long)job, kind, (unsigned long long)job);
+	if (rc > 0 && (add_parts(r, job, kind, placement, &l, e) < 0 || !l.n))
+		rc = -1;
+	/* What lies at an output_uri is the user's, and stays. */
+	if (rc > 0 && !strstr(l.parts[0].what, "://") && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0)
+		rc = -1;
+	cJSON_Delete(placement);
+	if (rc <= 0) {
+		left_fini(&l);
+		return -1;
+	}
+	*out = l;
+	return 0;
+}
+
 /* A package list has names too ("tokenizers==0.15"): only what may hold an environment is masked. */
 static void add_run_text(cJSON *o, const char *kind, const char *text)
 {

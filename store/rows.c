@@ -18,7 +18,7 @@ void event_row_fini(struct event_row *r)
 /* clang-format off */
 #define JOB_STRINGS(S) \
 	S(name) S(owner) S(experiment) S(notes) S(status) S(queue) S(spec) S(bundle) S(run) S(reason) S(wanted) \
-	S(idem_key) S(idem_digest) S(cleanup) S(rungs)
+	S(idem_key) S(idem_digest) S(cleanup) S(rungs) S(begins)
 #define ATTEMPT_STRINGS(S) \
 	S(state) S(outcome) S(cls) S(reason) S(cause) S(launch_id) S(token) S(placement) S(resumed_from) \
 	S(phases) S(account)
@@ -64,4 +64,12 @@ void token_row_fini(struct token_row *r)
 {
 	TOKEN_STRINGS(FREE)
 	memset(r, 0, sizeof(*r));
+}
+
+void left_fini(struct left *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->parts[i].what);
+	free(l->parts);
+	*l = (struct left){0};
 }

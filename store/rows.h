@@ -40,6 +40,7 @@ struct job_row {
 	uint32_t members;     /* of an array or a sweep: how many it has; 0: one job */
 	uint8_t halved;       /* stopped by successive halving */
 	char *rungs;          /* values at its comparisons, parted by blanks; "" none */
+	char *begins;         /* what its next attempt begins with (rec.h); "" what the specification says */
 };
 
 struct attempt_row {
@@ -102,6 +103,17 @@ struct artifact_row {
 	char *digest; /* manifest digest in the artifact store; NULL when at uri */
 	char *uri;    /* NULL when in the artifact store */
 	uint64_t size_bytes, files, at_us;
+};
+
+/* What an attempt left of one kind, by the nodes that left any, in their order; of each what came last. */
+struct left_part {
+	uint32_t node_rank;
+	char *what; /* digest of a manifest, or uri */
+};
+struct left {
+	uint32_t attempt;
+	struct left_part *parts;
+	size_t n;
 };
 
 struct tag_row {

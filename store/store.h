@@ -279,6 +279,9 @@ cJSON *store_history_lines(struct store_reader *r, uint64_t part, uint64_t after
  * taken away: as store_check_kept. */
 int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,
                        struct err *e);
+/* The newest attempt before number `below` that left something of the kind (left_fini); errors as above. */
+int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t below, struct left *out,
+               struct err *e);
 int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e);
 /* Newest job of that owner (NULL any) with that name; nth 0 = newest, 1 = the one before. */
 int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth,
@@ -299,6 +302,7 @@ void attempt_row_fini(struct attempt_row *r);
 void rank_row_fini(struct rank_row *r);
 void node_row_fini(struct node_row *r);
 void artifact_row_fini(struct artifact_row *r);
+void left_fini(struct left *l);
 void token_row_fini(struct token_row *r);
 
 #endif

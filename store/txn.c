@@ -182,6 +182,7 @@ void store_txn_job(struct store_txn *t, const struct job_row *r)
 	put_u(t, r->members);
 	put_u(t, r->halved);
 	put_s(t, r->rungs);
+	put_s(t, r->begins);
 	end(t);
 	if (!r->spec)
 		return;

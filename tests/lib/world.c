@@ -117,6 +117,19 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 	return 0;
 }
 
+static int io_left(uint64_t job, const char *kind, uint32_t below, struct left *out, void *arg, struct err *e)
+{
+	return store_left(((struct world *)arg)->reader, job, kind, below, out, e);
+}
+
+/* Of a test's own: those that it says any folder holds. */
+static int io_steps(const char *digest, struct steps *out, void *arg, struct err *e)
+{
+	const struct world *w = arg;
+
+	return w->steps ? w->steps(digest, out, e) : 0;
+}
+
 static int io_code_kept(uint64_t job, void *arg, struct err *e)
 {
 	return store_check_kept(((struct world *)arg)->reader, job, STORE_BUNDLE, NULL, e);
@@ -162,6 +175,8 @@ static void make_core(struct world *w)
 	                     .ca_pem = io_text,
 	                     .ca_fingerprint = io_text,
 	                     .artifact = io_artifact,
+	                     .left = io_left,
+	                     .checkpoint_steps = io_steps,
 	                     .code_kept = io_code_kept,
 	                     .job_row = io_job_row,
 	                     .fingerprint = io_print,

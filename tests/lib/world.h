@@ -44,7 +44,8 @@ struct world {
 	/* what was seen */
 	uint64_t n_events, n_closed;
 	char closed_why[256];
-	void (*on_send)(struct world *w, struct sent *s, void *arg); /* takes s; NULL: kept in `sent` */
+	int (*steps)(const char *digest, struct steps *out, struct err *e); /* NULL: no folder holds any */
+	void (*on_send)(struct world *w, struct sent *s, void *arg);        /* takes s; NULL: kept in `sent` */
 	void (*on_close)(struct world *w, const char *node, uint64_t session, void *arg);
 	void (*on_event)(struct world *w, const struct event_row *ev, void *arg);
 	void *arg;

@@ -131,6 +131,7 @@ static void test_jobs(void)
 	ask(w, REQ_RELEASE, other, NULL, NULL, "of a held job");
 	why(w, other, "behind another one");
 	ask(w, REQ_RELEASE, other, NULL, NULL, "of one that waits");
+	ask(w, REQ_REQUEUE, other, NULL, NULL, "of one that waits");
 	ask(w, REQ_HOLD, other, NULL, NULL, "of one that waits");
 	ask(w, REQ_HOLD, other, NULL, NULL, "again");
 	ask(w, REQ_SET, other, NULL, "{\"priority\": 3, \"notes\": \"x\", \"tags\": {\"a\": \"b\"}}",
@@ -144,7 +145,6 @@ static void test_jobs(void)
 	world_beat(w, "a");
 	why(w, id, "running");
 	ask_all(w, "while a job runs");
-	ask(w, REQ_REQUEUE, other, NULL, NULL, "of one that waits");
 	ask(w, REQ_REQUEUE, id, NULL, NULL, "of one that runs");
 	why(w, id, "ending");
 	ask(w, REQ_STOP, id, NULL, "{\"grace_s\": 1}", "of one that runs");

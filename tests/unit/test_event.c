@@ -168,10 +168,11 @@ static char *whole(const struct job_rec *r)
 	char *out, *more;
 
 	rec_job_row(r, &j);
-	out = xasprintf("%s %s %s %s %s %s %s|%d %llu %llu %llu %llu|%lld %u %u %u", j.status, j.wanted, j.reason,
-	                j.name, j.queue, j.notes, j.rungs, (int)j.exit_code, (unsigned long long)j.created_us,
-	                (unsigned long long)j.queued_us, (unsigned long long)j.started_us,
-	                (unsigned long long)j.ended_us, (long long)j.priority, j.attempts, j.halved, j.deleted);
+	out = xasprintf("%s %s %s %s %s %s %s %s|%d %llu %llu %llu %llu|%lld %u %u %u", j.status, j.wanted,
+	                j.reason, j.name, j.queue, j.notes, j.rungs, j.begins, (int)j.exit_code,
+	                (unsigned long long)j.created_us, (unsigned long long)j.queued_us,
+	                (unsigned long long)j.started_us, (unsigned long long)j.ended_us, (long long)j.priority,
+	                j.attempts, j.halved, j.deleted);
 	if (!r->att)
 		return out;
 	rec_attempt_row(r, &a);

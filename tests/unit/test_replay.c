@@ -124,6 +124,7 @@ static void test_fields(void)
 	WORDS(job, wanted, "");
 	WORDS(job, cleanup, "");
 	WORDS(job, rungs, "");
+	WORDS(job, begins, "");
 	NUMBER(job, array, "");
 	NUMBER(job, members, "");
 	NUMBER(job, halved, "");

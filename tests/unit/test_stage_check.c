@@ -120,7 +120,7 @@ static void test_steps(void)
 	resume("ckpt", 300);
 	is_int(k.rc, -1, "a step that is not there");
 	is_int(k.cls, RC_USER_ERROR, "is the job's fault");
-	like(k.text, "holds no step 300; there are 200, 100", "and is told with those that are");
+	like(k.text, "holds no step 300; there are 100, 200", "and is told with those that are");
 	like(k.text, "checkpoint to resume from", "as what it is");
 	resume("nodes", 8);
 	is_int(k.rc, 0, k.text ? k.text : "of several nodes");

@@ -191,6 +191,7 @@ static const struct {
      "SELECT (SELECT count(*) FROM budget) + count(*) = 0 FROM attempt WHERE price_uusd <> 0 OR account <> "
      "''"},
     {13, " history ", "SELECT count(*) = 0 FROM history"},
+    {15, " job ", "SELECT count(*) = 0 FROM job WHERE begins IS NOT NULL"},
 };
 
 static void settle(const char *path)

@@ -1,0 +1,269 @@
+/*
+ * refs: what a job refers to: what earlier jobs left, and what an attempt of it begins with.
+ *
+ * An attempt begins with what the one before it left as checkpoints; with what that one had begun with where
+ * it left none; the first with what the specification says. So work goes on where it stood, an attempt that
+ * never ran changes nothing, and one that was asked to begin from the start leaves what was before it behind
+ * for good. A requeue may say otherwise: from the start, or from a step that any attempt left.
+ *
+ * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
+ * stands in the record (job_rec.begins) until the next one is placed.
+ */
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/steps.h"
+#include "common/strutil.h"
+#include "controller/core_int.h"
+#include <stdio.h>
+#include <string.h>
+
+#define PARTS_READ 64 /* nodes whose folders are looked into: each is a file to read, on this thread */
+
+/* ---- earlier jobs ------------------------------------------------------------------------------ */
+
+/* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
+static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size,
+                     struct err *e)
+{
+	const char *id = uri + 4, *slash = strchr(id, '/');
+	char number[24];
+	size_t n = slash ? (size_t)(slash - id) : strlen(id);
+
+	if (n < sizeof number) {
+		memcpy(number, id, n);
+		number[n] = '\0';
+		if (str_parse_u64(number, job) == 0 && (slash || def) &&
+		    strlen(slash ? slash + 1 : def) < kind_size) {
+			snprintf(kind, kind_size, "%s", slash ? slash + 1 : def);
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "\"%.100s\" is not job:ID/KIND", uri);
+}
+
+static int resolve(struct core *c, const char *uri, char *out, size_t n, struct err *e)
+{
+	char kind[32];
+	uint64_t job;
+
+	if (parse_ref(uri, NULL, &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
+		return -1;
+	if (!c->io.artifact)
+		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
+	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0)
+		return e->code == ERR_NOT_FOUND ? err_wrap(e, "%s", uri) : -1;
+	return 0;
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------- */
+
+static int newest(struct core *c, uint64_t job, uint32_t below, struct left *l, struct err *e)
+{
+	if (!c->io.left)
+		return err_set(e, ERR_NOT_FOUND, "job %llu has left no checkpoint", (unsigned long long)job);
+	return c->io.left(job, "checkpoint", below, l, c->io.arg, e);
+}
+
+/* The steps that all nodes' folders hold. 1: they cannot be seen from here (they lie at an output_uri, or the
+ * folder is too strange). */
+static int steps_left(struct core *c, const struct left *l, struct steps *out, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < l->n && i < PARTS_READ; i++) {
+		struct steps own = {.want = out->want};
+
+		if (!hash_is_hex(l->parts[i].what) || !c->io.checkpoint_steps)
+			return 1;
+		rc = c->io.checkpoint_steps(l->parts[i].what, i ? &own : out, c->io.arg, e);
+		if (rc < 0 && e->code == ERR_LIMIT)
+			rc = 1;
+		if (i && !rc)
+			steps_common(out, &own);
+		steps_fini(&own);
+	}
+	return rc;
+}
+
+/* Of those of that job's attempts, the newest first, that hold the step. What hearthd cannot look into is
+ * taken: the nodes do that before the job starts. */
+static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l, struct err *e)
+{
+	struct steps all = {.want = step};
+	uint32_t below = UINT32_MAX;
+	int found = 0, rc;
+
+	while ((rc = newest(c, job, below, l, e)) == 0 && !found) {
+		struct steps own = {.want = step};
+		int seen = steps_left(c, l, &own, e);
+
+		found = seen > 0 || (seen == 0 && own.found);
+		steps_merge(&all, &own);
+		steps_fini(&own);
+		if (found)
+			break;
+		below = l->attempt;
+		left_fini(l);
+		if (seen < 0) {
+			rc = -1;
+			break;
+		}
+	}
+	if (rc < 0 && e->code == ERR_NOT_FOUND && below != UINT32_MAX)
+		steps_check(&all, e);
+	steps_fini(&all);
+	return rc;
+}
+
+/* What goes to which node rank; one that left nothing gets what the first left that did. */
+static void give_parts(const struct left *l, struct strv *out)
+{
+	size_t k = 0;
+
+	for (uint32_t rank = 0; rank <= l->parts[l->n - 1].node_rank && rank < SPEC_MAX_NODES; rank++) {
+		int own = l->parts[k].node_rank == rank;
+
+		strv_add(out, l->parts[own ? k : 0].what);
+		k += own ? 1 : 0;
+	}
+}
+
+static int resolve_resume(struct core *c, const struct job_spec *spec, struct strv *out, struct err *e)
+{
+	struct left l = {0};
+	char kind[32];
+	uint64_t job;
+	int rc;
+
+	if (!spec->resume_job)
+		return 0;
+	if (strncmp(spec->resume_job, "job:", 4) != 0) {
+		strv_add(out, spec->resume_job);
+		return 0;
+	}
+	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
+		return err_wrap(e, "resume_from");
+	rc = spec->resume_step < 0 ? newest(c, job, UINT32_MAX, &l, e)
+	                           : find_step(c, job, spec->resume_step, &l, e);
+	if (rc < 0)
+		return err_wrap(e, "resume_from: %s%s", spec->resume_step < 0 ? "" : "the checkpoint of ",
+		                spec->resume_job);
+	give_parts(&l, out);
+	left_fini(&l);
+	return 0;
+}
+
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
+                 struct err *e)
+{
+	char out[4096 + HASH_HEX_SIZE];
+
+	for (size_t i = 0; i < spec->n_inputs; i++) {
+		out[0] = '\0';
+		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
+		    resolve(c, spec->inputs[i].uri, out, sizeof out, e) < 0)
+			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
+		strv_add(inputs, out);
+	}
+	return resume ? resolve_resume(c, spec, resume, e) : 0;
+}
+
+/* ---- what an attempt begins with --------------------------------------------------------------- */
+
+static char *begins_text(uint32_t attempt, int64_t step)
+{
+	return step < 0 ? xasprintf("attempt:%u", attempt)
+	                : xasprintf("attempt:%u@%lld", attempt, (long long)step);
+}
+
+int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
+{
+	char number[24];
+	uint64_t n;
+
+	if (!text || strncmp(text, "attempt:", 8) != 0)
+		return -1;
+	snprintf(number, sizeof number, "%.*s", (int)strcspn(text + 8, "@"), text + 8);
+	if (str_parse_u64(number, &n) < 0 || !n || n > UINT32_MAX)
+		return -1;
+	*attempt = (uint32_t)n;
+	text = strchr(text, '@');
+	if (text && (str_parse_u64(text + 1, &n) < 0 || n > INT64_MAX))
+		return -1;
+	*step = text ? (int64_t)n : -1;
+	return 0;
+}
+
+/* The newest step of what the last attempt left, or what that one began with. */
+static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e)
+{
+	const struct attempt_rec *last = j->r.att;
+	struct steps all = {.want = -1};
+	struct left l = {0};
+	uint32_t attempt;
+	int64_t step;
+	int rc = newest(c, j->r.id, UINT32_MAX, &l, e);
+
+	if (rc < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	if (rc == 0 && l.attempt == j->r.attempts) {
+		rc = steps_left(c, &l, &all, e);
+		if (rc >= 0)
+			*out = begins_text(l.attempt, rc || !all.n ? -1 : all.v[all.n - 1]);
+	} else if (last && begins_parse(last->resumed_from, &attempt, &step) == 0) {
+		*out = begins_text(attempt, last->resumed_from_step);
+	}
+	steps_fini(&all);
+	left_fini(&l);
+	return rc < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
+}
+
+int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e)
+{
+	struct left l = {0};
+	uint64_t step;
+
+	*out = NULL;
+	if (!asked)
+		return go_on(c, j, out, e);
+	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
+		return 0; /* from the start */
+	if (find_step(c, j->r.id, (int64_t)step, &l, e) < 0)
+		return err_wrap(e, "job %llu", (unsigned long long)j->r.id);
+	*out = begins_text(l.attempt, (int64_t)step);
+	left_fini(&l);
+	return 0;
+}
+
+void begins_say(const char *begins, char *out, size_t n)
+{
+	uint32_t attempt;
+	int64_t step;
+
+	if (begins_parse(begins, &attempt, &step) < 0)
+		snprintf(out, n, "begins from the start");
+	else if (step < 0)
+		snprintf(out, n, "goes on from what attempt %u left", attempt);
+	else
+		snprintf(out, n, "goes on from step %lld of attempt %u", (long long)step, attempt);
+}
+
+int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
+                   struct strv *out, struct err *e)
+{
+	struct left l = {0};
+	uint32_t attempt;
+	int64_t step;
+
+	if (begins_parse(begins, &attempt, &step) < 0)
+		return resolve_resume(c, spec, out, e);
+	if (newest(c, j->r.id, attempt + 1, &l, e) < 0)
+		return err_wrap(e, "what attempt %u left", attempt);
+	if (l.attempt != attempt) {
+		left_fini(&l);
+		return err_set(e, ERR_NOT_FOUND, "attempt %u has left no checkpoint", attempt);
+	}
+	give_parts(&l, out);
+	left_fini(&l);
+	return 0;
+}

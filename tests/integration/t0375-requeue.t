@@ -1,0 +1,89 @@
+#!/bin/bash
+# What a requeue begins with, through the real programs: the newest checkpoint, the start, a step of any attempt; what show, get, resume_from and wait say then.
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
+why=$(cluster_can)
+[ -z "$why" ] || skip_all "$why"
+cluster_up 1 && cluster_hearth --slots 4 || bail "no cluster"
+src=$CLUSTER/src
+mkdir -p "$src"
+# Writes a checkpoint for each step that its attempt is to make, says where it began, and waits for its end.
+cat >"$src/train.sh" <<'P'
+echo "attempt $HEARTH_ATTEMPT from ${HEARTH_RESUME_STEP:-nothing} ${HEARTH_RESUME_FROM:+$(cat "$HEARTH_RESUME_FROM/w")}"
+case $HEARTH_ATTEMPT in 1) steps="3 6 9" ;; 2) steps=12 ;; 3) steps=3 ;; *) steps= ;; esac
+for s in $steps; do
+	mkdir -p "$HEARTH_CHECKPOINT_DIR/.new"
+	echo "step $s of attempt $HEARTH_ATTEMPT" >"$HEARTH_CHECKPOINT_DIR/.new/w"
+	rm -rf "$HEARTH_CHECKPOINT_DIR/step-$s"
+	mv "$HEARTH_CHECKPOINT_DIR/.new" "$HEARTH_CHECKPOINT_DIR/step-$s"
+	echo "step=$s"
+done
+mkdir -p "$HEARTH_CHECKPOINT_DIR/step-99.tmp"
+echo made
+exec sleep 600
+P
+submit() { # NAME MEMBERS...
+	printf '{"name": "%s", "launcher": "direct", "limits": {"grace_s": 1}, %s}\n' "$1" "${*:2}" >"$CLUSTER/$1.json"
+	hearth submit "$CLUSTER/$1.json"
+}
+show() { hearth show "$1" --json | jq -r "$2"; }
+made() { # JOB ATTEMPT: it has written all that it writes
+	wait_until 60 eval 'hearth logs '"$1"' --attempt '"$2"' 2>/dev/null | grep -q "^made"'
+}
+began() { hearth logs "$1" --attempt "$2" 2>/dev/null | sed -n 1p; }
+job=$(submit train '"command": ["/bin/sh", "train.sh"], "source_dir": "'"$src"'", "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]')
+
+# --- the newest checkpoint ------------------------------------------------------------------------------------------------
+ok "the first attempt runs" made "$job" 1
+is "$(began "$job" 1 | xargs)" "attempt 1 from nothing" "with nothing to resume from"
+is "$(hearth requeue "$job")" "job $job goes back to the queue" "requeue"
+ok "the second runs" made "$job" 2
+is "$(began "$job" 2)" "attempt 2 from 9 step 9 of attempt 1" "from the newest step, and not from what was still being written"
+is "$(show "$job" '.attempts[1] | .resumed_from + " " + (.resumed_from_step | tostring)')" "attempt:1 9" "its record says so"
+like "$(show "$job" '.attempts[1].cause')" "^requeued by .*; goes on from step 9 of attempt 1$" "and its cause"
+like "$(hearth show "$job")" "began with step 9 of attempt 1" "show says it in words"
+
+# --- from the start, and from a step ------------------------------------------------------------------------------------
+is "$(hearth requeue "$job" --from-start)" "job $job goes back to the queue, to begin from the start" "requeue --from-start"
+ok "the third runs" made "$job" 3
+is "$(began "$job" 3 | xargs)" "attempt 3 from nothing" "from nothing"
+is "$(hearth requeue "$job" --from 6 --json | jq -r '.text')" "its processes are ended, then it waits again and goes on from that step" "requeue --from 6"
+ok "the fourth runs" made "$job" 4
+is "$(began "$job" 4)" "attempt 4 from 6 step 6 of attempt 1" "from the newest attempt that left that step: the second, which had it from the first"
+is "$(show "$job" '.attempts[3].resumed_from')" "attempt:2" "whose number is on record"
+nok "both at once are refused" hearth requeue "$job" --from 6 --from-start
+hearth requeue "$job" --from 7 >/dev/null
+ok "a step that is nowhere: it waits" wait_until 60 eval '[ "$(show "$job" .status)" = held ]'
+like "$(show "$job" .reason)" "holds no step 7; there are 3, 6, 9, 12; jobctl requeue $job --from STEP" "and names the steps of all attempts, in their order"
+out=$(hearth requeue "$job" 2>&1)
+is "$? $out" "4 jobctl: job $job is held: jobctl release $job lets it start" "a requeue of a held job is refused, and says what to do"
+is "$(hearth requeue "$job" --from 3)" "job $job waits already; it goes on from step 3 of attempt 4 when it is released" "but it can be told where to begin"
+ok "it is released" hearth release "$job"
+ok "the fifth runs" made "$job" 5
+is "$(began "$job" 5)" "attempt 5 from 3 step 3 of attempt 1" "from there"
+
+# --- a requeue, then a stop -----------------------------------------------------------------------------------------------
+hearth requeue "$job" >/dev/null && hearth stop "$job" >/dev/null
+hearth wait "$job" --timeout 60 >/dev/null
+like "$(show "$job" '.status + " " + .reason')" "^stopped stopped by " "a stop after a requeue gives the reason of the stop"
+
+# --- what other jobs and get see ------------------------------------------------------------------------------------------
+next=$(submit next '"command": ["/bin/sh", "-c", "cat $HEARTH_RESUME_FROM/w"], "resume_from": "job:'"$job"'@12"')
+hearth wait "$next" --timeout 60 >/dev/null
+is "$(hearth logs "$next")" "step 12 of attempt 2" "resume_from finds a step of an attempt before the newest"
+out=$(submit none '"command": ["/bin/true"], "resume_from": "job:'"$job"'@7"' 2>&1)
+like "$out" "job:$job: it holds no step 7; there are 3, 6, 9, 12" "a refusal names the steps of all attempts, in their order"
+hints=$(hearth show "$job" | grep '^checkpoint')
+like "$hints" "jobctl get $job checkpoint -a 1" "show says how to get an older attempt's"
+is "$(grep -c "jobctl get $job checkpoint\$" <<<"$hints")" 1 "and the newest without a number"
+like "$(hearth get "$job" checkpoint "$CLUSTER/got" 2>&1)" "Note: this is what attempt 5 left; attempt 4 left one, too: jobctl get $job checkpoint -a 4" "get without a number says that there is another"
+ok "get of an older attempt" hearth get "$job" checkpoint "$CLUSTER/got1" -a 1
+is "$(cat "$CLUSTER/got1/step-9/w")" "step 9 of attempt 1" "has its steps"
+
+# --- on record ---------------------------------------------------------------------------------------------------------------
+mkdir "$CLUSTER/copy"
+ok "a copy of the store" cluster_in head "$HEARTHD" --data "$CLUSTER/head/data" --backup "$CLUSTER/copy/hearth.db"
+ok "in which events and rows agree" cluster_in head "$HEARTHD" --data "$CLUSTER/copy" --verify
+cluster_clean "at the end"
+cluster_down
+done_testing

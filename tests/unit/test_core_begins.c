@@ -1,0 +1,327 @@
+/* What an attempt begins with: where the one before stood, from the start or a step when a requeue says so,
+ * and resume_from of another job; node by node. And what a requeue refuses, and a stop that follows one. */
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/steps.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
+	"{\"instances\": 2, \"gpus_per_instance\": 1}}"
+
+/* A folder is called by its steps, "3 6": its digest is that of the text. */
+static struct {
+	char digest[HASH_HEX_SIZE], text[40];
+} folders[16];
+static size_t n_folders;
+
+static const char *folder(const char *text)
+{
+	size_t i = 0;
+
+	while (i < n_folders && strcmp(folders[i].text, text) != 0)
+		i++;
+	if (i == n_folders) {
+		n_folders++;
+		snprintf(folders[i].text, sizeof folders[i].text, "%s", text);
+		hash_hex(text, strlen(text), folders[i].digest);
+	}
+	return folders[i].digest;
+}
+
+static int steps_in(const char *digest, struct steps *out, struct err *e)
+{
+	(void)e;
+	for (size_t i = 0; i < n_folders; i++)
+		for (const char *p = folders[i].text; !strcmp(folders[i].digest, digest) && *p;) {
+			size_t n = strcspn(p, " ");
+
+			steps_add(out, p, n);
+			p += n + (p[n] == ' ');
+		}
+	steps_sort(out);
+	return 0;
+}
+
+static struct world *make(uint64_t seed)
+{
+	struct world *w = world_create(seed);
+
+	w->steps = steps_in;
+	world_agent_up(w, "a", 1, 4);
+	return w;
+}
+
+static void run(struct world *w, uint64_t id, uint32_t attempt)
+{
+	world_launch(w, "a", id, attempt, LAUNCH_READY, 0, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_RUNNING, 0, NULL);
+	world_rank(w, "a", id, attempt, 0, PS_RUNNING, 0, 0, NULL);
+}
+
+static void leave(struct world *w, const char *node, uint64_t id, uint32_t attempt, const char *digest)
+{
+	char kind[] = "checkpoint", empty[] = "";
+	int uri = strstr(digest, "://") != NULL;
+	char *what = xstrdup(digest);
+	struct wm_artifact_report m = {.job = id,
+	                               .attempt = attempt,
+	                               .epoch = attempt,
+	                               .kind = kind,
+	                               .digest = uri ? empty : what,
+	                               .uri = uri ? what : empty,
+	                               .files = 1,
+	                               .text = empty};
+
+	world_msg(w, node, 0, WM_ARTIFACT_REPORT, &m);
+	world_turn(w);
+	free(what);
+}
+
+/* The attempt that was told to end does; steps: what it left, NULL nothing. */
+static void finish(struct world *w, uint64_t id, uint32_t attempt, const char *steps)
+{
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_ENDED, 0, NULL);
+	if (steps)
+		leave(w, "a", id, attempt, strstr(steps, "://") ? steps : folder(steps));
+	world_forget(w);
+	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+static void again(struct world *w, uint64_t id, uint32_t attempt, const char *body, const char *steps)
+{
+	run(w, id, attempt);
+	world_request(w, REQ_REQUEUE, id, NULL, body);
+	ok(w->status == 200, "requeue of attempt %u", attempt);
+	finish(w, id, attempt, steps);
+}
+
+/* What a node is told to begin with. */
+static void begins_with(struct world *w, const char *node, const char *what, int64_t step, const char *name)
+{
+	struct sent *s = world_sent(w, node, WM_PREPARE);
+	const struct wm_prepare *m = s ? s->msg : NULL;
+
+	ok(m && strcmp(m->resume_from, what) == 0 && m->resume_step == step, "%s: %.12s, step %lld", name,
+	   m ? m->resume_from : "(none)", m ? (long long)m->resume_step : -9);
+	sent_free(s);
+}
+
+static void test_goes_on(void)
+{
+	struct world *w = make(1);
+	uint64_t id = world_submit(w, ONE);
+	const struct attempt_rec *a;
+
+	begins_with(w, "a", "", -1, "the first attempt begins with nothing");
+	again(w, id, 1, NULL, "3 12 6");
+	begins_with(w, "a", folder("3 12 6"), 12, "the second with the newest step");
+	a = job_find(w->core, id)->r.att;
+	is_str(a->resumed_from, "attempt:1", "which is on record");
+	is_int(a->resumed_from_step, 12, "with the step");
+	is_str(a->cause, "requeued by ada; goes on from step 12 of attempt 1", "and its cause says so");
+	again(w, id, 2, NULL, NULL);
+	begins_with(w, "a", folder("3 12 6"), 12, "one that follows an attempt without any goes on there, too");
+	again(w, id, 3, NULL, "model");
+	begins_with(w, "a", folder("model"), -1, "names without a number: the folder");
+	again(w, id, 4, NULL, "file:///results/1/checkpoint");
+	begins_with(w, "a", "file:///results/1/checkpoint", -1, "at an output_uri: the folder there");
+	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; goes on from what attempt 4 left",
+	       "as is said");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	begins_with(w, "a", "file:///results/1/checkpoint", -1,
+	            "a controller that starts meanwhile says the same");
+	world_end_well(w);
+}
+
+static void test_otherwise(void)
+{
+	struct world *w = make(2);
+	uint64_t id = world_submit(w, ONE);
+
+	again(w, id, 1, NULL, "3 6 9");
+	again(w, id, 2, "{\"from_start\": true}", NULL);
+	begins_with(w, "a", "", -1, "from the start when that is asked for");
+	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; begins from the start", "and says so");
+	again(w, id, 3, NULL, NULL);
+	begins_with(w, "a", "", -1, "what was before it is left behind");
+	again(w, id, 4, NULL, "3");
+	begins_with(w, "a", folder("3"), 3, "it goes on from what comes after");
+	again(w, id, 5, "{\"from_step\": 6}", "5");
+	begins_with(w, "a", folder("3 6 9"), 6, "a step is looked for in all attempts");
+	is_str(job_find(w->core, id)->r.att->resumed_from, "attempt:1", "and its attempt named");
+	again(w, id, 6, "{\"from_step\": 3}", NULL);
+	begins_with(w, "a", folder("3"), 3, "of two that hold it the newer");
+	again(w, id, 7, "{\"from_step\": 7}", NULL);
+	is_str(world_status(w, id), "held", "a step that none left: it waits for a choice");
+	is_str(
+	    world_reason(w, id),
+	    "job 1: it holds no step 7; there are 3, 5, 6, 9; jobctl requeue 1 --from STEP takes another, jobctl "
+	    "release 1 lets it begin from the start",
+	    "which it says, with the steps of all attempts in their order");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 8}");
+	is_int(w->status, 404, "another that is not there is refused");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
+	is_int(w->status, 200, "one that is there is taken");
+	like(world_text(w, "text"), "it waits already; it goes on from step 9 of attempt 1 when it is released",
+	     "");
+	world_forget(w);
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	world_request(w, REQ_RELEASE, id, NULL, NULL);
+	begins_with(w, "a", folder("3 6 9"), 9, "and outlives a restart of the controller");
+	world_end_well(w);
+}
+
+static void test_refused(void)
+{
+	struct world *w = make(3);
+	uint64_t id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL), runs, waits;
+
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	is_int(w->status, 409, "a held job is not requeued");
+	is_str(w->err.text[0] ? w->err.text : world_text(w, "detail"),
+	       "job 1 is held: jobctl release 1 lets it start", "it says what does that");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_start\": true}");
+	is_int(w->status, 409, "nor is one that never ran told where to begin");
+	runs = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	                       "{\"gpus_per_instance\": 1}}");
+	waits = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	                        "{\"gpus_per_instance\": 1}}");
+	is_str(world_status(w, waits), "queued", "one waits");
+	world_request(w, REQ_REQUEUE, waits, NULL, NULL);
+	is_int(w->status, 200, "a requeue of it finds it done");
+	world_request(w, REQ_REQUEUE, runs, NULL, "{\"from_start\": true, \"from_step\": 3}");
+	is_int(w->status, 400, "only one place to begin");
+	world_request(w, REQ_REQUEUE, runs, NULL, "{\"from_step\": -3}");
+	is_int(w->status, 400, "a step is no negative number");
+	world_end_well(w);
+}
+
+/* It changes its mind: the last word counts. */
+static void test_asked_twice(void)
+{
+	struct world *w = make(4);
+	uint64_t id = world_submit(w, ONE);
+
+	again(w, id, 1, NULL, "3 6");
+	run(w, id, 2);
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 3}");
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_start\": true}");
+	finish(w, id, 2, "9");
+	begins_with(w, "a", "", -1, "what was asked last");
+	again(w, id, 3, "{\"from_step\": 3}", NULL);
+	begins_with(w, "a", folder("3 6"), 3, "and it is forgotten with the attempt");
+	world_end_well(w);
+}
+
+static void test_stop_after(void)
+{
+	struct world *w = make(5);
+	uint64_t id = world_submit(w, ONE), late = world_submit(w, ONE);
+
+	run(w, id, 1);
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	world_request(w, REQ_STOP, id, NULL, NULL);
+	finish(w, id, 1, NULL);
+	is_str(world_status(w, id), "stopped", "a stop after a requeue stops");
+	is_str(world_reason(w, id), "stopped by ada", "and its reason is that of the stop");
+	run(w, late, 1);
+	world_request(w, REQ_REQUEUE, late, NULL, NULL);
+	world_rank(w, "a", late, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", late, 1, LAUNCH_ENDED, 0, NULL);
+	world_request(w, REQ_STOP, late, NULL, NULL);
+	world_launch(w, "a", late, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_reason(w, late), "stopped by ada", "so it is when all had ended already");
+	world_end_well(w);
+}
+
+/* Two nodes: each gets its own part back, and the step is one that both hold. */
+static void test_nodes(void)
+{
+	struct world *w = make(6);
+	uint64_t id, other;
+	const char *nodes[] = {"a", "b"};
+	char spec[300];
+
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	for (int i = 0; i < 2; i++) {
+		world_launch(w, nodes[i], id, 1, LAUNCH_READY, 0, NULL);
+		world_launch(w, nodes[1 - i], id, 1, LAUNCH_READY, 0, NULL);
+		world_rank(w, nodes[i], id, 1, (uint32_t)i, PS_RUNNING, 0, 0, NULL);
+	}
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	for (uint32_t i = 0; i < 2; i++) {
+		world_rank(w, nodes[i], id, 1, i, PS_EXITED, 0, SIGTERM, NULL);
+		world_launch(w, nodes[i], id, 1, LAUNCH_ENDED, 0, NULL);
+	}
+	leave(w, "b", id, 1, folder("2 4"));
+	leave(w, "a", id, 1, folder("2 4 6"));
+	world_forget(w);
+	for (int i = 0; i < 2; i++)
+		world_launch(w, nodes[i], id, 1, LAUNCH_CLEANED, 0, NULL);
+	begins_with(w, "a", folder("2 4 6"), 4, "the first node has its own, with a step that both hold");
+	begins_with(w, "b", folder("2 4"), 4, "and so has the second");
+	world_request(w, REQ_STOP, id, NULL, NULL);
+	for (int i = 0; i < 2; i++) {
+		world_launch(w, nodes[i], id, 2, LAUNCH_FAILED, 0, NULL);
+		world_launch(w, nodes[i], id, 2, LAUNCH_CLEANED, 0, NULL);
+	}
+	is_str(world_status(w, id), "stopped", "it ends");
+	world_forget(w);
+	snprintf(
+	    spec, sizeof spec,
+	    "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": {\"gpus_per_instance\": 1}, "
+	    "\"resume_from\": \"job:%llu@2\"}",
+	    (unsigned long long)id);
+	other = world_submit(w, spec);
+	is_str(world_status(w, other), "starting", "a job of one node resumes from it");
+	begins_with(w, job_find(w->core, other)->r.att->places[0].node, folder("2 4 6"), 2,
+	            "with the part of the first node");
+	world_end_well(w);
+}
+
+static void test_resume_from(void)
+{
+	struct world *w = make(7);
+	uint64_t id = world_submit(w, ONE);
+
+	again(w, id, 1, NULL, "3 6 9 100");
+	again(w, id, 2, "{\"from_start\": true}", "3");
+	world_forget(w);
+	ok(world_submit(
+	       w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:1@6\"}") != 0,
+	   "a step of an earlier attempt is found behind a later one");
+	begins_with(w, "a", folder("3 6 9 100"), 6, "it begins there");
+	ok(world_submit(
+	       w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:1@3\"}") != 0,
+	   "one that both hold");
+	begins_with(w, "a", folder("3"), 3, "is the newer attempt's");
+	is_int((int64_t)world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1@7\"}"), 0,
+	       "one that none holds is refused");
+	is_int(w->status, 404, "as not there");
+	like(w->err.text[0] ? w->err.text : world_text(w, "detail"), "holds no step 7; there are 3, 6, 9, 100",
+	     "with those of all attempts, in their order");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_goes_on();
+	test_otherwise();
+	test_refused();
+	test_asked_twice();
+	test_stop_after();
+	test_nodes();
+	test_resume_from();
+	return tap_done();
+}
