@@ -536,6 +536,8 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 	return START;
 }
 
+#define TRY_NODES 200 /* what a try costs beside its look at the nodes: as much as so many of them */
+
 /* No other may be tried any more (effort). Then the one that the place is kept for, if it is there already:
  * those that are before it now would keep it from its turn for as long as they are many. */
 static int head_fits(struct sched *s, int32_t *assign)
@@ -566,6 +568,15 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	return 1;
 }
 
+/* Of a kind in vain; 0: that was the last. */
+static int spend(struct sched *s)
+{
+	if (!s->policy.effort || !(s->head || s->n_books))
+		return 1;
+	s->effort += s->n_sorted + TRY_NODES;
+	return s->effort < s->policy.effort;
+}
+
 static struct sched_decision *step(struct sched *s)
 {
 	struct sched_decision *d = NULL;
@@ -588,8 +599,7 @@ static struct sched_decision *step(struct sched *s)
 		if (v == START) {
 			d = take(s, b.job, assign);
 			bid_started(s);
-		} else if (v == PASS && (s->head || s->n_books) && s->policy.effort &&
-		           (s->effort += s->n_sorted) >= s->policy.effort) {
+		} else if (v == PASS && !spend(s)) {
 			v = head_fits(s, assign) ? START : STOP;
 			if (v == START)
 				d = take(s, s->head, assign);

@@ -94,7 +94,7 @@ struct sched_policy {
 	               */
 	/* 0: the figure in brackets */
 	/* Behind a job that has a place kept, and while nodes are booked before all: kinds of jobs that are tried
-	 * in vain, times nodes, until no more is tried before time or input changes [no bound].
+	 * in vain, times nodes and 200, until no more is tried before time or input changes [no bound].
 	 * SCHED_CONSERVATIVE: nodes that are looked at while places are kept [500,000]; those for whom it does
 	 * not suffice have none, and start where they are in nobody's way */
 	uint64_t effort;

@@ -309,7 +309,7 @@ int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 	beside = mem_alloc(s->n_sorted, sizeof *beside);
 	view_take(s, j, assign, 1);
 	book_try(s, s->head, s->shadow_s);
-	fits = fit_gang(s, s->head->shape, FIT_VIEW, beside);
+	fits = view_fits(s, s->head->shape, beside);
 	view_take(s, j, assign, -1);
 	free(beside);
 	return fits;

@@ -789,8 +789,8 @@ int main(void)
 	test_after_taken_back();
 	test_forecast();
 	test_effort(0, 1);
-	test_effort(100, 1);
-	test_effort(4, 0); /* two nodes: the gang itself, then the first that would hold it up */
+	test_effort(1000, 1);
+	test_effort(404, 0); /* two nodes and 200, twice: the gang itself, then the first that would hold it up */
 	test_preempt();
 	return tap_done();
 }
