@@ -50,7 +50,8 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 	case SCHED_CHANGE_MEMORY:
 		if (x->value < 1 << 20)
 			return NULL;
-		text = xasprintf("%lluMiB", (unsigned long long)(x->value >> 20));
+		text = x->value % (1 << 30) ? xasprintf("%lluMiB", (unsigned long long)(x->value >> 20))
+		                            : xasprintf("%lluGiB", (unsigned long long)(x->value >> 30));
 		v = cJSON_CreateString(text);
 		free(text);
 		return v;

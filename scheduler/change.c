@@ -4,13 +4,13 @@
  * node, memory, CPUs), work (GPUs an instance, instances). What is named is allowed, too: by the quotas of
  * the queue and owner, by reservations of nodes, and not where a budget is used up. Of a kind the smallest
  * change that helps is found by halving: what fits with less of a thing fits with still less of it. So the
- * effort is bounded: some seventy looks at the nodes at most.
+ * effort is bounded: some eighty looks at the nodes at most.
  */
 #include "scheduler/model.h"
 #include <string.h>
 
 #define TYPES_MAX 16
-#define PARTS     64 /* memory is looked for in so many parts of what was asked */
+#define MIB       (1ull << 20) /* memory is looked for by this */
 
 struct ask {
 	struct sched *s;
@@ -76,7 +76,7 @@ typedef void (*apply_fn)(struct ask *a, uint64_t v);
 
 static void apply_memory(struct ask *a, uint64_t v)
 {
-	a->job.memory_bytes = a->from->memory_bytes / PARTS * v;
+	a->job.memory_bytes = v * MIB;
 }
 
 static void apply_cpus(struct ask *a, uint64_t v)
@@ -238,8 +238,10 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 	case SCHED_CHANGE_SHARE:
 		return sharing(a);
 	case SCHED_CHANGE_MEMORY:
-		if (a->from->memory_bytes >= PARTS)
-			out->value = most_that_fits(a, PARTS, apply_memory) * (a->from->memory_bytes / PARTS);
+		/* Rounded up: what was asked does not fit, so that does not. */
+		out->value = most_that_fits(a, a->from->memory_bytes / MIB + (a->from->memory_bytes % MIB != 0),
+		                            apply_memory) *
+		             MIB;
 		return out->value > 0;
 	case SCHED_CHANGE_CPUS:
 		out->value = most_that_fits(a, greatest(a, 0), apply_cpus);

@@ -136,8 +136,9 @@ static void test_refused(void)
 	is_int((int)submit(w, "\"resources\": {\"instances\": 3}"), 0, "more nodes than there are");
 	like(w->err.text, "it would be possible with resources.instances=1", "here, too");
 	is_int((int)submit(w, "\"resources\": {\"memory\": \"128GiB\"}"), 0, "more memory");
-	like(w->err.text, "it would be possible with resources.memory=\"65536MiB\"",
-	     "to a 64th of what was asked");
+	like(w->err.text, "it would be possible with resources.memory=\"64GiB\"", "the most that a node has");
+	is_int((int)submit(w, "\"resources\": {\"memory\": \"65GiB\"}"), 0, "a little more");
+	like(w->err.text, "it would be possible with resources.memory=\"64GiB\"", "the same");
 	world_end_well(w);
 }
 

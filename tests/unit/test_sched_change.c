@@ -61,8 +61,10 @@ static void world_make(struct world *w)
 	sched_now(w->s, 1000);
 	w->n = 1 + rnd(NODES);
 	for (uint32_t i = 0; i < w->n; i++) {
-		w->box[i] = (struct box){
-		    .gpus = rnd(5), .slots = 1 + rnd(16), .memory = (1 + rnd(8)) * 8 * GIB, .type = types[rnd(3)]};
+		w->box[i] = (struct box){.gpus = rnd(5),
+		                         .slots = 1 + rnd(16),
+		                         .memory = (1 + rnd(8)) * 8 * GIB + rnd(2) * (uint64_t)rnd(1u << 30),
+		                         .type = types[rnd(3)]};
 		w->box[i].price = (double)(w->box[i].type[0] - 'a' + 1); /* a type has one price here */
 		node_add(w, i);
 	}
@@ -119,6 +121,22 @@ static int goes(const struct world *w, const struct sched_job *j, int empty)
 	return 0;
 }
 
+/* The most that fits is what some node has, or has left, in whole MiB. */
+static uint64_t most_memory(const struct world *w, const struct sched_job *asked, int empty)
+{
+	struct sched_job j = *asked;
+	uint64_t best = 0;
+
+	for (uint32_t i = 0; i < w->n; i++) {
+		uint64_t has = empty ? w->box[i].memory : w->box[i].free_memory;
+
+		j.memory_bytes = has >> 20 << 20;
+		if (j.memory_bytes > best && j.memory_bytes < asked->memory_bytes && goes(w, &j, empty))
+			best = j.memory_bytes;
+	}
+	return best;
+}
+
 /* Every value of every kind, in the stated order. */
 static struct sched_change by_trial(const struct world *w, const struct sched_job *asked, int empty)
 {
@@ -144,11 +162,9 @@ static struct sched_change by_trial(const struct world *w, const struct sched_jo
 	if (asked->exclusive && goes(w, &j, empty))
 		return (struct sched_change){SCHED_CHANGE_SHARE, 0, NULL};
 	j.exclusive = asked->exclusive;
-	for (uint64_t k = 63; k > 0 && asked->memory_bytes; k--) {
-		j.memory_bytes = asked->memory_bytes / 64 * k;
-		if (goes(w, &j, empty))
-			return (struct sched_change){SCHED_CHANGE_MEMORY, j.memory_bytes, NULL};
-	}
+	j.memory_bytes = most_memory(w, &j, empty);
+	if (j.memory_bytes)
+		return (struct sched_change){SCHED_CHANGE_MEMORY, j.memory_bytes, NULL};
 	j.memory_bytes = asked->memory_bytes;
 	for (uint32_t k = g.cpus_per_rank - 1; k > 0; k--) {
 		g.cpus_per_rank = k;
