@@ -45,6 +45,7 @@ struct agent_config {
 	char *libexec_dir;      /* where hearth-shim, hearth-rank, hearth-rsh are; next to the agent's binary in a
 	                           build tree */
 	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
+	int alone;              /* only ends what runs of its launches: no controller, no neighbours (endall.h) */
 	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
 };
 

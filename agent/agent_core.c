@@ -37,6 +37,16 @@ static const struct outbox_ops outbox_ops = {.send = send_report, .acked = repor
 
 /* ---- folders and programs --------------------------------------------------------------------------- */
 
+/* For whoever has only DATA: where RUN is may depend on XDG_RUNTIME_DIR. */
+static void keep_run_path(const struct agent_config *c)
+{
+	cleanup_free char *path = xasprintf("%s/run_dir", c->data_dir), *text = xasprintf("%s\n", c->run_dir);
+	struct err e;
+
+	if (!c->alone && fs_replace(path, text, strlen(text), 0600, &e) < 0)
+		log_warn("event=run_dir_not_kept reason=\"%s\"", e.text);
+}
+
 static int open_dirs(struct agent *a, struct err *e)
 {
 	const struct agent_config *c = &a->env.cfg;
@@ -52,7 +62,10 @@ static int open_dirs(struct agent *a, struct err *e)
 	if (a->data_lock < 0)
 		return err_wrap(e, "another agent uses this folder");
 	a->run_lock = fs_lock(run_lock, e);
-	return a->run_lock < 0 ? err_wrap(e, "another agent uses this folder") : 0;
+	if (a->run_lock < 0)
+		return err_wrap(e, "another agent uses this folder");
+	keep_run_path(c);
+	return 0;
 }
 
 /* Installed: all in one folder. In a build tree: in the folders beside the agent's. */
@@ -115,10 +128,13 @@ static void find_network(struct agent *a)
 
 static int open_parts(struct agent *a, struct err *e)
 {
-	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || load_identity(a, e) < 0 ||
+	int alone = a->env.cfg.alone;
+
+	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || (!alone && load_identity(a, e) < 0) ||
 	    proc_boot_id(a->boot_id, e) < 0)
 		return -1;
-	find_network(a);
+	if (!alone)
+		find_network(a);
 	a->sock_path = xasprintf("%s/agent.sock", a->env.cfg.run_dir);
 	a->inv = inventory_create(&a->env, e);
 	if (!a->inv)
@@ -131,10 +147,14 @@ static int open_parts(struct agent *a, struct err *e)
 	a->rshd = rshd_create(a, e);
 	if (!a->rshd)
 		return -1;
-	a->guard = guard_create(a);
-	a->peerport = peerport_create(a, e);
-	if (!a->peerport || launches_adopt(a->launches, e) < 0)
+	if (!alone) {
+		a->guard = guard_create(a);
+		a->peerport = peerport_create(a, e);
+	}
+	if ((!alone && !a->peerport) || launches_adopt(a->launches, e) < 0)
 		return -1;
+	if (alone)
+		return 0;
 	a->session = session_create(a);
 	return 0;
 }
@@ -175,7 +195,8 @@ static void config_fini(struct agent_config *c)
 /* With no launch here there is nothing that a later agent would need. */
 static void tidy(const struct agent *a)
 {
-	if (a->session && a->run_lock >= 0 && launches_count(a->launches) == 0)
+	if ((a->session || a->env.cfg.alone) && a->launches && a->run_lock >= 0 &&
+	    launches_count(a->launches) == 0)
 		fs_rm_rf(a->env.cfg.run_dir, NULL);
 }
 

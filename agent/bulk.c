@@ -449,7 +449,8 @@ struct bulk *bulk_create(struct agent_env *env, const char *ca_pem, const char *
 	b->complaints.per_minute = 6;
 	b->redial = loop_timer_create(env->loop, dial, b);
 	b->workers = workers_create(env->loop);
-	dial(b);
+	if (env->cfg.controller)
+		dial(b);
 	return b;
 }
 

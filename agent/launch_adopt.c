@@ -11,6 +11,8 @@
  * - Stopping: as RUNNING, and the ladder goes on with what is left of its time.
  * - ENDED, FAILED: waits for COLLECT, or goes on with it.
  * - CLEANED: says so again.
+ *
+ * An agent that is alone (endall.h) adopts only what may run, and leaves the rest to the next one.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -266,7 +268,7 @@ static void resume(struct launch *l)
 	find_account(l);
 	launch_open_logs(l);
 	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
-	if (launch_container(l, 1, &why) < 0) {
+	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {
 		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
 		         why.text);
 		launch_say(l, "container: %s", why.text);
@@ -276,8 +278,12 @@ static void resume(struct launch *l)
 
 static void adopt_as(struct launch *l, int same_boot)
 {
+	int alone = l->a->env.cfg.alone;
+
 	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt,
 	         (int)l->state, same_boot);
+	if (alone && (!same_boot || l->state == LAUNCH_CLEANED || l->removing))
+		return;
 	if (!same_boot && !launch_is_over(l)) {
 		launch_open_logs(l);
 		lost_all(l);
@@ -286,7 +292,13 @@ static void adopt_as(struct launch *l, int same_boot)
 	}
 	if (l->state == LAUNCH_PREPARING && !l->stopping) {
 		undo_half(l);
-		launch_prepare(l);
+		if (alone) {
+			l->cls = RC_STOPPED;
+			launch_open_logs(l);
+			launch_sweep(l);
+		} else {
+			launch_prepare(l);
+		}
 		return;
 	}
 	if (l->state == LAUNCH_CLEANED) {
@@ -298,10 +310,10 @@ static void adopt_as(struct launch *l, int same_boot)
 		return;
 	}
 	resume(l);
-	if (launch_is_over(l))
-		go_on_over(l);
-	else
+	if (!launch_is_over(l))
 		go_on(l);
+	else if (!alone)
+		go_on_over(l);
 }
 
 struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct err *e)

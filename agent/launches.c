@@ -176,11 +176,11 @@ static void absent(struct launches *t, uint16_t type, const struct head *h)
 	}
 }
 
-static void on_kill(struct launch *l, const struct wm_kill *m)
+static void stop(struct launch *l, uint32_t grace_ms, const char *why)
 {
 	if (l->cls == RC_NONE && !launch_is_over(l))
 		l->cls = RC_STOPPED;
-	launch_kill(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
+	launch_kill(l, grace_ms, why);
 }
 
 void launches_order(struct launches *t, uint16_t type, void *msg)
@@ -223,7 +223,8 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	else if (type == WM_ORTED_START)
 		launch_orted(l, msg);
 	else if (type == WM_KILL)
-		on_kill(l, msg);
+		stop(l, ((struct wm_kill *)msg)->grace_ms,
+		     ((struct wm_kill *)msg)->reason[0] ? ((struct wm_kill *)msg)->reason : "stopped");
 	else if (type == WM_COLLECT)
 		launch_collect(l, ((struct wm_collect *)msg)->keep);
 	else if (type == WM_NOTE)
@@ -326,6 +327,23 @@ void launches_fence(struct launches *t, const char *why)
 	DL_FOREACH (t->list, l)
 		launch_fence(l, why);
 	wrecks_kill(t->wrecks);
+}
+
+void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (!launch_is_over(l))
+			stop(l, grace_ms, why);
+}
+
+void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		fn(l, arg);
 }
 
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt)

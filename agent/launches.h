@@ -21,6 +21,10 @@ void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);
 int launches_alive(const struct launches *t);             /* something that a fence would end */
 void launches_fence(struct launches *t, const char *why); /* kills them all, now; no upload goes on */
+/* The ladder for all that run, as by KILL. */
+void launches_stop(struct launches *t, uint32_t grace_ms, const char *why);
+/* Those whose plan can be read; fn frees none. */
+void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg);
 void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a report is durable */
 /* One step of giving all up, after a fence: what is over is cleaned and forgotten, untold. How many are left.
  */

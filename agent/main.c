@@ -15,6 +15,7 @@
 
 #include <curl/curl.h>
 
+#include "agent/endall.h"
 #include "agent/join.h"
 #include "agent/net.h"
 #include "agent/parts.h"
@@ -51,6 +52,7 @@ enum {
 	OPT_LOG_MAX,
 	OPT_LIBEXEC,
 	OPT_NO_NAMESPACES,
+	OPT_END,
 	OPT_VERSION,
 	OPT_HELP
 };
@@ -81,6 +83,8 @@ static const struct {
     {"log-max", "SIZE", "greatest log of one stream on this node (default: 1GiB)", OPT_LOG_MAX},
     {"libexec", "DIR", "where hearth-shim, hearth-rank and hearth-rsh are", OPT_LIBEXEC},
     {"no-namespaces", NULL, "jobs get the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
+    {"end-launches", NULL, "end what runs here of this node's jobs, say what, and exit (no agent may run)",
+     OPT_END},
     {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
     {"version", NULL, "print the version", OPT_VERSION},
     {"help", NULL, "print this", OPT_HELP},
@@ -222,6 +226,9 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	case OPT_NO_NAMESPACES:
 		c->no_namespaces = 1;
 		return 0;
+	case OPT_END:
+		c->alone = 1;
+		return 0;
 	case OPT_LOG_LEVEL:
 		if (log_level_parse(v, &level) < 0)
 			return bad(name, v, "must be debug, info, warn or error");
@@ -253,7 +260,7 @@ static int parse(struct arguments *a, int argc, char **argv)
 	}
 	if (optind < argc)
 		return bad("", argv[optind], "there are no arguments without an option");
-	if (a->c.controller && a->c.data_dir)
+	if ((a->c.controller || a->c.alone) && a->c.data_dir)
 		return 0;
 	fprintf(stderr,
 	        "hearth-agent: %s%s%s missing: hearth-agent --controller http(s)://HOST:PORT --data DIR\n"
@@ -293,14 +300,24 @@ static int default_name(struct agent_config *c)
 
 static void default_address(struct agent_config *c)
 {
-	cleanup_free char *host = host_of(c->controller);
+	cleanup_free char *host = c->controller ? host_of(c->controller) : NULL;
 
-	if (c->address)
+	if (c->address || !host)
 		return;
 	if (c->interface_name)
 		c->address = net_address_of(c->interface_name);
 	if (!c->address)
 		c->address = net_address_towards(host);
+}
+
+/* Where the last agent of this folder had it; NULL unknown. */
+static char *stored_run(const char *data_dir)
+{
+	cleanup_free char *path = xasprintf("%s/run_dir", data_dir), *text = NULL;
+
+	if (fs_read_file(path, PATH_MAX, &text, NULL, NULL) < 0 || text[0] != '/')
+		return NULL;
+	return xstrndup(text, strcspn(text, "\n"));
 }
 
 static void default_run(struct agent_config *c)
@@ -309,7 +326,7 @@ static void default_run(struct agent_config *c)
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	char digest[HASH_HEX_SIZE];
 
-	if (c->run_dir)
+	if (c->run_dir || (c->alone && (c->run_dir = stored_run(c->data_dir))))
 		return;
 	hash_hex(who, strlen(who), digest);
 	if (geteuid() == 0)
@@ -348,7 +365,7 @@ static int absolute_data(struct agent_config *c)
 	struct err e;
 	char *real;
 
-	if (fs_mkdir_p(c->data_dir, 0711, &e) < 0)
+	if (!c->alone && fs_mkdir_p(c->data_dir, 0711, &e) < 0)
 		return bad("data", c->data_dir, e.text);
 	real = realpath(c->data_dir, NULL);
 	if (!real)
@@ -462,6 +479,8 @@ int main(int argc, char **argv)
 		a.join = xstrdup(getenv("HEARTH_JOIN_TOKEN"));
 	umask(022);
 	more_files();
+	if (a.c.alone)
+		return endall_run(&a.c, stdout);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	j = (struct join_params){.url = a.c.controller,
 	                         .data_dir = a.c.data_dir,

@@ -4,7 +4,7 @@
  * Everything lives in $XDG_DATA_HOME/hearth/local (~/.local/share/hearth/local): hearthd/ and node-N/ are
  * data folders, log/ holds what the programs say, run/ who runs (local_proc), port and settings what was
  * chosen (local_settings). `up` may be called at any time: it starts what is missing, also what was found
- * running and ends before it is up. `down` ends jobs first, then agents, then hearthd; data stays.
+ * running and ends before it is up. `down` is in local_down.
  */
 #include "jobctl/local.h"
 
@@ -15,6 +15,8 @@
 #include "common/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
+#include "jobctl/local_down.h"
+#include "jobctl/local_jobs.h"
 #include "jobctl/local_proc.h"
 #include "jobctl/local_settings.h"
 #include "jobctl/print.h"
@@ -31,15 +33,11 @@
 #define PORT_TRIES    100
 #define START_S       30
 #define NOTICE_MS     2000
-#define ASK_MS        5000   /* hearthd may stand still; then it is asked again */
 #define BEAT_MAX_MS   5000   /* a node that was silent for longer is not up, whatever its state */
 #define MASTER_FIRST  10000u /* up to 29999: below the ports that the system gives out */
 #define MASTER_SHARES 5u
 #define MASTER_SHARE  4000u
 #define CONFIG_MARK   "# Written by `jobctl local up`.\n"
-#define STOP_S        60
-#define JOBS_PAGE     1000
-#define NAMED_MAX     5
 
 struct program {
 	char name[32];
@@ -135,35 +133,10 @@ static int choose_port(struct local *l, struct err *e)
 	return local_port_save(l->dir, port, e);
 }
 
-static struct client *local_client(const struct local *l, unsigned patience_s, struct err *e)
-{
-	struct client_config cfg = {.url = xasprintf("unix://%s/hearthd/hearthd.sock", l->dir),
-	                            .source = xstrdup("the local cluster"),
-	                            .patience_s = patience_s};
-	struct client *c = client_create(&cfg, e);
-	client_config_fini(&cfg);
-	return c;
-}
-
-/* One question, soon given up. NULL: no answer. */
-static cJSON *ask_nodes(const struct local *l)
-{
-	struct client *c = local_client(l, 0, NULL);
-	cJSON *answer = NULL;
-	if (c)
-		client_timeout(c, ASK_MS);
-	if (!c || client_call(c, "GET", "/nodes", NULL, &answer, NULL)) {
-		cJSON_Delete(answer);
-		answer = NULL;
-	}
-	client_destroy(c);
-	return answer;
-}
-
 static int hearthd_answers(const struct local *l, const struct program *p)
 {
 	(void)p;
-	cJSON *answer = ask_nodes(l);
+	cJSON *answer = local_nodes(l->dir);
 	cJSON_Delete(answer);
 	return answer != NULL;
 }
@@ -177,7 +150,7 @@ static int is_there(const char *state)
 /* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
 static int node_is_up(const struct local *l, const struct program *p)
 {
-	cJSON *answer = ask_nodes(l);
+	cJSON *answer = local_nodes(l->dir);
 	const cJSON *n;
 	uint64_t now = clock_boot_us(clock_real());
 	double limit = BEAT_MAX_MS;
@@ -214,7 +187,7 @@ static int start_hearthd(struct local *l, struct err *e)
 
 static int join_token(const struct local *l, char **token, struct err *e)
 {
-	struct client *c = local_client(l, 1, e);
+	struct client *c = local_client(l->dir, 1, e);
 	cJSON *body = cJSON_CreateObject(), *answer = NULL;
 	const char *t = NULL;
 	cJSON_AddStringToObject(body, "kind", "join");
@@ -344,27 +317,6 @@ static int write_config(const struct local *l, struct err *e)
 	return rc;
 }
 
-static int make_dirs(const struct local *l, struct err *e)
-{
-	static const char *const subs[] = {"run", "log", "hearthd", NULL};
-	for (const char *const *s = subs; *s; s++) {
-		char *path = xasprintf("%s/%s", l->dir, *s);
-		int rc = fs_mkdir_p(path, 0700, e);
-		free(path);
-		if (rc)
-			return -1;
-	}
-	return 0;
-}
-
-static int lock_local(const struct local *l, struct err *e)
-{
-	char *path = xasprintf("%s/lock", l->dir);
-	int fd = fs_lock(path, e);
-	free(path);
-	return fd;
-}
-
 /* Another address in the environment would win over what was just written. */
 static void warn_other_url(void)
 {
@@ -388,8 +340,8 @@ static void drop_file(const struct local *l, const char *name, const char *file)
  * them. One that still has jobs stays. Should it be wanted again, its agent joins anew. */
 static void forget_others(const struct local *l)
 {
-	cJSON *answer = ask_nodes(l);
-	struct client *c = local_client(l, 1, NULL);
+	cJSON *answer = local_nodes(l->dir);
+	struct client *c = local_client(l->dir, 1, NULL);
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
 		const char *name = print_member(n, "name");
@@ -416,6 +368,7 @@ static int start_all(struct local *l, struct err *e)
 {
 	if (wait_for(l, &l->hearthd, hearthd_answers, "answering", e) || local_settings_save(l->dir, &l->s, e))
 		return -1;
+	local_stop_now(l->dir);
 	forget_others(l);
 	/* All at once, then each is waited for. */
 	for (unsigned i = 0; i < l->s.nodes; i++) {
@@ -473,10 +426,10 @@ static int exec_up(struct ctx *c)
 {
 	struct local l = {.dir = local_dir(), .port_chosen = args_has(&c->args, "port")};
 	struct local_settings before;
-	int rc = make_dirs(&l, &c->err);
-	cleanup_close int lock = rc ? -1 : lock_local(&l, &c->err);
+	int rc = local_make_dirs(l.dir, &c->err);
+	cleanup_close int lock = rc ? -1 : local_lock(l.dir, &c->err);
 	if (!rc && lock < 0)
-		rc = err_wrap(&c->err, "another `jobctl local` is at work");
+		rc = -1;
 	int known = local_settings_load(l.dir, &before);
 	local_settings_load(l.dir, &l.s);
 	snprintf(l.hearthd.name, sizeof(l.hearthd.name), "hearthd");
@@ -498,145 +451,6 @@ static int exec_up(struct ctx *c)
 		warn_other_url();
 	local_settings_fini(&before);
 	local_settings_fini(&l.s);
-	free(l.dir);
-	return rc;
-}
-
-/* ---- down ---- */
-
-static void stop_one(struct client *c, const cJSON *job)
-{
-	char *path = xasprintf("/jobs/%s/stop", print_member(job, "id"));
-	cJSON *body = cJSON_CreateObject();
-	cJSON_AddNumberToObject(body, "grace_s", 5);
-	client_call(c, "POST", path, body, NULL, NULL);
-	cJSON_Delete(body);
-	free(path);
-}
-
-/* "2 jobs (17 train running, 18 eval queued)", of long lists the first ones. Malloc'ed. */
-static char *jobs_text(const cJSON *jobs)
-{
-	int n = cJSON_GetArraySize(jobs), i = 0;
-	char *names = xstrdup("");
-	const cJSON *j;
-	cJSON_ArrayForEach (j, jobs) {
-		char *name = print_safe(print_member(j, "name"));
-		char *longer = i == NAMED_MAX ? xasprintf("%s, ...", names)
-		                              : xasprintf("%s%s%s %s %s", names, i ? ", " : "", print_member(j, "id"),
-		                                          name, print_member(j, "status"));
-		free(name);
-		free(names);
-		names = longer;
-		if (i++ == NAMED_MAX)
-			break;
-	}
-	char *all = xasprintf("%d%s job%s (%s)", n, n == JOBS_PAGE ? " or more" : "", n == 1 ? "" : "s", names);
-	free(names);
-	return all;
-}
-
-/* Jobs that have not ended, those that wait too; NULL: hearthd does not answer. The caller's. */
-static cJSON *active_jobs(struct client *c)
-{
-	char *path = xasprintf("/jobs?status=active&limit=%d", JOBS_PAGE);
-	cJSON *answer = NULL;
-	int rc = c ? client_call(c, "GET", path, NULL, &answer, NULL) : -1;
-	cJSON *jobs = rc ? NULL : cJSON_DetachItemFromObjectCaseSensitive(answer, "jobs");
-	cJSON_Delete(answer);
-	free(path);
-	return jobs;
-}
-
-/* Every job that has not ended is stopped, and waited for. Returns how many are left, -1 unknown. */
-static int stop_jobs(const struct local *l)
-{
-	uint64_t end = clock_boot_us(clock_real()) + STOP_S * 1000000ull;
-	struct client *c = local_client(l, 1, NULL);
-	int n, told = 0, said = 0;
-	for (;;) {
-		cJSON *jobs = active_jobs(c);
-		const cJSON *j;
-		n = jobs ? cJSON_GetArraySize(jobs) : -1;
-		if (n > 0 && !said++) {
-			char *text = jobs_text(jobs);
-			fprintf(stderr, "stopping %s; what they left is kept\n", text);
-			free(text);
-		}
-		cJSON_ArrayForEach (j, jobs) {
-			if (!told && (!jtext(j, "wanted") || !*jtext(j, "wanted")))
-				stop_one(c, j);
-		}
-		/* A page holds only so many: those behind it get their turn. */
-		told = n > 0 && n < JOBS_PAGE;
-		cJSON_Delete(jobs);
-		if (n <= 0 || clock_boot_us(clock_real()) > end)
-			break;
-		poll(NULL, 0, 100);
-	}
-	client_destroy(c);
-	return n;
-}
-
-/* A person is asked before jobs are stopped; a script has said what it wants. */
-static int ask_down(struct ctx *c, const struct local *l)
-{
-	char answer[8] = "";
-	struct client *cl = local_client(l, 1, NULL);
-	cJSON *jobs = active_jobs(cl);
-	int rc = 0;
-	if (cJSON_GetArraySize(jobs) > 0) {
-		char *text = jobs_text(jobs);
-		fprintf(stderr, "Stop %s? What they left is kept. [y/N] ", text);
-		free(text);
-		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-			rc = ctx_fail(c, ERR_DENIED, "nothing was ended");
-	}
-	cJSON_Delete(jobs);
-	client_destroy(cl);
-	return rc;
-}
-
-static int end_agent(const char *name, void *arg)
-{
-	if (!strncmp(name, "node-", 5))
-		local_end(((struct local *)arg)->dir, name);
-	return 0;
-}
-
-static void take_down(struct ctx *c, struct local *l)
-{
-	int any = local_is_up(l->dir, "hearthd"), left = any ? stop_jobs(l) : 0;
-	if (left)
-		fprintf(stderr, "jobctl: %s; what runs goes on, and `jobctl local up` takes it in again\n",
-		        left < 0 ? "hearthd does not answer, so jobs could not be stopped" : "some jobs did not end");
-	char *run = xasprintf("%s/run", l->dir);
-	fs_each(run, end_agent, l, NULL);
-	local_end(l->dir, "hearthd");
-	local_settings_forget(l->dir);
-	free(run);
-	if (!c->json) {
-		printf("%s; data stays in %s\n", any ? "down" : "it was not up", l->dir);
-		return;
-	}
-	cJSON *j = cJSON_CreateObject();
-	cJSON_AddBoolToObject(j, "was_up", any);
-	cJSON_AddNumberToObject(j, "jobs_left", left);
-	ctx_print_json(j);
-	cJSON_Delete(j);
-}
-
-static int exec_down(struct ctx *c)
-{
-	struct local l = {.dir = local_dir()};
-	int rc = make_dirs(&l, &c->err);
-	cleanup_close int lock = rc ? -1 : lock_local(&l, &c->err);
-	if (!rc && lock < 0)
-		rc = err_wrap(&c->err, "another `jobctl local` is at work");
-	if (!rc && !args_has(&c->args, "yes") && isatty(STDIN_FILENO) && local_is_up(l.dir, "hearthd"))
-		rc = ask_down(c, &l);
-	if (!rc)
-		take_down(c, &l);
 	free(l.dir);
 	return rc;
 }
@@ -686,6 +500,6 @@ static const struct arg_opt down_opts[] = {{"yes", 'y', NULL, "do not ask before
 
 const struct verb verbs_local[] = {
     {"local up", "", "start a cluster on this machine", up_opts, 0, 0, exec_up},
-    {"local down", "", "stop its jobs and end it; data stays", down_opts, 0, 0, exec_down},
+    {"local down", "", "stop its jobs and end it; data stays", down_opts, 0, 0, local_exec_down},
     {"local status", "", "what of it runs", NULL, 0, 0, exec_status},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

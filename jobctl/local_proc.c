@@ -37,6 +37,27 @@ char *local_dir(void)
 	return dir;
 }
 
+int local_make_dirs(const char *dir, struct err *e)
+{
+	static const char *const subs[] = {"run", "log", "hearthd", NULL};
+	for (const char *const *s = subs; *s; s++) {
+		char *path = xasprintf("%s/%s", dir, *s);
+		int rc = fs_mkdir_p(path, 0700, e);
+		free(path);
+		if (rc)
+			return -1;
+	}
+	return 0;
+}
+
+int local_lock(const char *dir, struct err *e)
+{
+	char *path = xasprintf("%s/lock", dir);
+	int fd = fs_lock(path, e);
+	free(path);
+	return fd < 0 ? err_wrap(e, "another `jobctl local` is at work") : fd;
+}
+
 /* ---- who runs ---- */
 
 static int id_write(const char *dir, const char *name, const struct proc_id *id, struct err *e)
@@ -143,7 +164,7 @@ static void share_cpus(unsigned index, unsigned of, struct cpus *out)
 }
 
 /* Whoever holds the lock of the data folder is given the time to end; then the program itself says so. */
-static void wait_unlocked(const char *dir, const char *name)
+void local_wait_unlocked(const char *dir, const char *name)
 {
 	uint64_t end = clock_boot_us(clock_real()) + LOCK_WAIT_S * 1000000ull;
 	char *path = xasprintf("%s/%s/lock", dir, name);
@@ -159,18 +180,23 @@ static void wait_unlocked(const char *dir, const char *name)
 	free(path);
 }
 
+int local_log(const char *dir, const char *name, struct err *e)
+{
+	char *log = xasprintf("%s/log/%s.log", dir, name);
+	int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0)
+		err_sys(e, errno, "%s", log);
+	free(log);
+	return fd;
+}
+
 int local_spawn(const char *dir, const char *name, const char *path, const struct strv *args, unsigned index,
                 unsigned of, struct err *e)
 {
 	extern char **environ;
-	char *log = xasprintf("%s/log/%s.log", dir, name);
-	cleanup_close int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		err_sys(e, errno, "%s", log);
-		free(log);
+	cleanup_close int fd = local_log(dir, name, e);
+	if (fd < 0)
 		return -1;
-	}
-	free(log);
 	struct cpus cpus;
 	share_cpus(index, of, &cpus);
 	struct proc_spawn s = {.path = path,
@@ -185,7 +211,7 @@ int local_spawn(const char *dir, const char *name, const char *path, const struc
 	                       .pre_exec_arg = &cpus};
 	pid_t pid;
 	struct proc_id id;
-	wait_unlocked(dir, name);
+	local_wait_unlocked(dir, name);
 	if (proc_spawn(&s, &pid, NULL, e) || proc_identify(pid, &id, e))
 		return -1;
 	return id_write(dir, name, &id, e);

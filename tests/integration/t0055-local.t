@@ -62,7 +62,21 @@ rc 2 "expected a whole number from 1 to 16" "too many nodes" local up --nodes 17
 rc 3 "neither a number of GPUs nor a file" "fake GPUs of a file that is not there" local up --fake-gpus gpus.json
 "$jobctl" node drain node-1 --reason test >/dev/null
 rc 0 "^already up: .* and 2 agents; " "a drained node is there" local up
-"$jobctl" node resume node-1 >/dev/null
+"$jobctl" node drain node-2 >/dev/null
+echo '{"command": ["echo", "at last"], "launcher": "direct"}' >late.json
+"$jobctl" submit late.json -f >late.out 2>late.err &
+late=$!
+ok "submit -f of a job that waits: standard error says why" wait_until 60 grep -Eq \
+	'^\[hearth: job [0-9]+: queued: .*; no jobs now on node-1 \(drained: test\), node-2 \(drained\)' late.err
+"$jobctl" logs last -f >late2.out 2>late2.err &
+late2=$!
+ok "logs -f, too" wait_until 60 grep -q '^\[hearth: job [0-9]*: queued: ' late2.err
+"$jobctl" node resume node-1 node-2 >/dev/null
+wait "$late"
+is "$? $(sed 1d late.out)" "0 at last" "then it runs, and standard output has nothing but its number and its log"
+wait "$late2"
+is "$? $(cat late2.out)" "0 at last" "here the log alone"
+is "$(grep -c ': queued: ' late.err)" 1 "the same reason is told once"
 kill -KILL "$(pid_of hearthd)"
 rc 4 "the agents that run look for hearthd on port $port" "another port for hearthd alone: refused, as its agents would not find it" local up --port 7
 rc 0 "^up: hearthd on http://127.0.0.1:$port and 2 agents; started: hearthd; " "on its own it is started" local up
@@ -108,6 +122,43 @@ is "$("$jobctl" show "$job" --json | jq -r .status) $("$jobctl" show "$held" --j
 rc 0 "^down" "without jobs it just ends" local down
 unlike "$ERR" "stopping" "and stops nothing"
 rc 0 "it was not up" "down again" local down
+# --- hearthd is dead, an agent too: down ends what their folders record, and says what ------------------------------
+# Processes are told from those of others by their environment.
+of_job() { grep -lzsx "ORPHAN=$home" /proc/[0-9]*/environ | wc -l; }
+of_node() { grep -lzsF -f "$local_dir/$1/run_dir" /proc/[0-9]*/cmdline | wc -l; } # a file: grep's own line must not match
+none_left() { [ "$(of_job) $(of_node node-1) $(of_node node-2)" = "0 0 0" ]; }
+orphan() { # LAUNCHER: a job on both nodes, whose ranks have children
+	cat >orphan.json <<-END
+		{"name": "orphan", "command": ["sh", "-c", "sleep 3600 & wait"], "launcher": "$1", "environment": {"ORPHAN": "$home"}, "resources": {"instances": 2}}
+	END
+	orphan=$("$jobctl" submit orphan.json)
+	"$jobctl" wait "$orphan" --for running --timeout 60 >/dev/null
+	ok "$1: ranks and children run on both nodes" wait_until 60 both_run
+}
+both_run() { [ "$(of_job)" -ge 4 ] && [ "$(of_node node-1)" -ge 1 ] && [ "$(of_node node-2)" -ge 1 ]; }
+for launcher in direct mpirun; do
+	if [ $launcher = mpirun ] && ! command -v mpirun >/dev/null; then
+		skip "local down without hearthd ends mpirun" "mpirun is missing"
+		continue
+	fi
+	rc 0 "^up: .* and 2 agents; " "two nodes" local up
+	orphan $launcher
+	waits=$("$jobctl" submit job.json --name waits --hold)
+	kill -KILL "$(pid_of hearthd)"
+	[ $launcher = direct ] || kill -KILL "$(pid_of node-2)"
+	rc 0 "^down: hearthd did not run; ended node-1(, node-2)?; ended [0-9]+ process(es)? of job $orphan \(orphan\) on node-1, [0-9]+ process(es)? of job $orphan \(orphan\) on node-2; data stays" \
+		"hearthd is dead: down says what it ends" local down
+	like "$ERR" "hearthd did not run; at its next start \(.jobctl local up.\) all jobs that have not ended are stopped" "and what comes later"
+	ok "no process of the job, and no shim, is left" none_left
+	rc 0 "^it was not up" "down again" local down
+	rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not tell hearthd\)" "up: hearthd is told" local up
+	run wait "$orphan" "$waits" --timeout 60
+	is "$OUT" "$orphan stopped
+$waits stopped" "both jobs are stopped, none starts again"
+	rc 0 "^down; data stays" "down in order" local down
+	unlike "$ERR" "." "without a word"
+done
+
 rc 4 "ended at its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
 rc 0 "^up: .* and 2 agents; " "are not remembered" local up
 rc 0 "^down" "that cluster is ended" local down
