@@ -196,12 +196,27 @@ void spec_v_argv(struct spec_parse *p, const struct spec_rule *r, const char *wh
 		spec_problem(p, where, "is %zu bytes long in all; at most %d are allowed", bytes, 8 * ARG_MAX_BYTES);
 }
 
+/* Times are whole seconds here; elsewhere "1h" is one, so it is said how many seconds that is. */
+static int as_duration(struct spec_parse *p, const char *where, const char *text)
+{
+	size_t n = strlen(where);
+	uint64_t seconds;
+	struct err e;
+
+	if (n < 2 || strcmp(where + n - 2, "_s") != 0 || str_parse_duration(text, &seconds, &e) < 0)
+		return -1;
+	spec_problem(p, where, "is a whole number of seconds: %" PRIu64 ", not \"%s\"", seconds, text);
+	return 0;
+}
+
 /* The number of v when it is whole and in [min, max]; 0 or -1 with a problem added. */
 static int whole_number(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                         int64_t *out)
 {
 	double d = v->valuedouble;
 
+	if (cJSON_IsString(v) && as_duration(p, where, v->valuestring) == 0)
+		return -1;
 	if (!cJSON_IsNumber(v)) {
 		spec_wrong_type(p, where, "a whole number", v);
 		return -1;

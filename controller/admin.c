@@ -2,18 +2,36 @@
  * admin: drain, resume, remove a node, say that it is lost.
  */
 #include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>
 
+int node_unknown(const struct core *c, const char *name, struct err *e)
+{
+	const char **known = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *known), *near;
+	size_t k = 0;
+
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+		if (n->state != NODE_REMOVED)
+			known[k++] = n->name;
+	near = str_nearest(name, known);
+	err_set(e, ERR_NOT_FOUND, "there is no node \"%.100s\"%s%s%s; jobctl nodes lists them", name,
+	        near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+	free(known);
+	return -1;
+}
+
 static struct cnode *named(struct core *c, struct request *rq)
 {
 	struct cnode *n = rq->node ? node_find(c, rq->node) : NULL;
+	struct err e;
 
 	if (n && n->state != NODE_REMOVED)
 		return n;
-	reply_fail(c, rq, ERR_NOT_FOUND, "there is no node \"%.100s\"; jobctl nodes lists them",
-	           rq->node ? rq->node : "");
+	node_unknown(c, rq->node ? rq->node : "", &e);
+	reply_err(c, rq, &e);
 	return NULL;
 }
 

@@ -71,6 +71,14 @@ static const char *closed_word(const struct cnode *n)
 	return !n->connected ? "not connected" : n->stale ? "ending old launches" : "connecting";
 }
 
+/* NULL where the reason only repeats the state: whoever drained it gave none. */
+static const char *own_reason(const struct cnode *n)
+{
+	const char *r = n->reason && *n->reason ? n->reason : NULL;
+
+	return r && n->drain && strcmp(r, "drained") == 0 ? NULL : r;
+}
+
 /* Which nodes take no jobs, and why: of many the first ones. */
 static void say_closed(const struct core *c, struct line *l)
 {
@@ -85,7 +93,7 @@ static void say_closed(const struct core *c, struct line *l)
 			continue;
 		}
 		say(l, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name, closed_word(n),
-		    n->reason && *n->reason ? ": " : "", n->reason ? n->reason : "");
+		    own_reason(n) ? ": " : "", own_reason(n) ? own_reason(n) : "");
 	}
 	if (more)
 		say(l, " and %u more", more);
@@ -350,8 +358,8 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 		silence(c, n, span, sizeof span);
 		used = (size_t)snprintf(out, size, "%s", span);
 	}
-	if (n->reason && used < size)
-		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", n->reason);
+	if (own_reason(n) && used < size)
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", own_reason(n));
 	else if (n->stale && !used)
 		used = (size_t)snprintf(out, size, "a launch that must not be there is being removed");
 	if (n->connected && node_skewed(n) && used < size)
@@ -427,11 +435,18 @@ static int by_name(const struct cnode *a, const struct cnode *b)
 void req_nodes(struct core *c, struct request *rq)
 {
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "nodes");
+	struct err e;
 
 	HASH_SORT(c->nodes, by_name);
 	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
 		if (n->state != NODE_REMOVED && (!rq->node || strcmp(rq->node, n->name) == 0))
 			cJSON_AddItemToArray(list, node_json(c, n));
+	if (rq->node && !list->child) {
+		cJSON_Delete(body);
+		node_unknown(c, rq->node, &e);
+		reply_err(c, rq, &e);
+		return;
+	}
 	hold_reply(c, rq, 200, body);
 }
 

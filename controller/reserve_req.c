@@ -109,17 +109,8 @@ static int is_there(const struct cnode *n)
 
 static int no_node(const struct core *c, const char *name, struct err *e)
 {
-	const char **known = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *known), *near;
-	size_t k = 0;
-
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
-		if (is_there(n))
-			known[k++] = n->name;
-	near = str_nearest(name, known);
-	err_set(e, ERR_NOT_FOUND, "nodes: there is no node \"%.100s\"%s%s%s; jobctl nodes lists them", name,
-	        near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
-	free(known);
-	return -1;
+	node_unknown(c, name, e);
+	return err_wrap(e, "nodes");
 }
 
 static int taken(const struct creserve *other, const char *node, struct err *e)

@@ -19,8 +19,11 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 		snprintf(id, sizeof(id), "%s", jtext(answer, "ref") ? jtext(answer, "ref") : "");
 		if (!*id)
 			snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
-		/* A stop that came too late is no error, but nothing was stopped. */
-		if (!strncmp(done, "is being", 8) && status && job_ended(status))
+		/* A stop that came too late is no error, but nothing was stopped; one that waited is stopped at once.
+		 */
+		if (!strncmp(done, "is being", 8) && text && !strcmp(text, "stopped"))
+			printf("job %s is stopped: it had not begun\n", id);
+		else if (!strncmp(done, "is being", 8) && status && job_ended(status))
 			printf("job %s has ended (%s)\n", id, status);
 		else if (!strcmp(done, "is released") && status && job_ended(status))
 			printf("job %s is %s: it %s\n", id, status, text ? text : "?");

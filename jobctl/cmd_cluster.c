@@ -137,9 +137,33 @@ static int exec_resume(struct ctx *c)
 	return node_call(c, "POST", "/resume", "takes jobs again");
 }
 
+#define HEARD_MS 2000 /* less than any lease: hearthd will refuse it */
+
+/* A node that is not there, or that is heard, need not be asked about. */
+static int can_be_lost(struct ctx *c, const char *name)
+{
+	char *esc = client_escape(name), *path = xasprintf("/nodes/%s", esc);
+	cJSON *node = NULL;
+	int rc = ctx_get(c, "GET", path, NULL, &node);
+	const char *state = print_member(node, "state");
+	if (!rc && cJSON_IsTrue(jget(node, "connected")) && strcmp(state, "lost") != 0 &&
+	    cJSON_IsNumber(jget(node, "beat_age_ms")) && print_number(node, "beat_age_ms") < HEARD_MS)
+		rc = ctx_fail(
+		    c, ERR_CONFLICT,
+		    "node %s is not lost: its agent was heard %.1f s ago. To keep jobs from it: jobctl node drain %s",
+		    name, print_number(node, "beat_age_ms") / 1e3, name);
+	cJSON_Delete(node);
+	free(path);
+	free(esc);
+	return rc;
+}
+
 /* What hearthd cannot see, a person may: so the person is asked. */
 static int exec_node_lost(struct ctx *c)
 {
+	for (size_t i = 0; i < c->args.n && !args_has(&c->args, "yes"); i++)
+		if (can_be_lost(c, c->args.operand[i]))
+			return -1;
 	if (!args_has(&c->args, "yes")) {
 		char answer[8] = "";
 		if (!isatty(STDIN_FILENO))

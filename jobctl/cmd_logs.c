@@ -3,8 +3,8 @@
  *
  * A log is followed over the raw endpoint from an offset. When the connection is lost it is taken up again at
  * the next byte of the same attempt, so nothing is shown twice or left out. When the attempt is over but the
- * job is not, the next attempt's stream follows. Before there is anything to show, a terminal is told what
- * the job waits for.
+ * job is not, the next attempt's stream follows. Before there is anything to show, standard error is told
+ * what the job waits for.
  */
 #include "common/clock.h"
 #include "common/strutil.h"
@@ -13,8 +13,9 @@
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/loglines.h"
+#include "jobctl/manylogs.h"
 #include "jobctl/print.h"
-#include "jobctl/progress.h"
+#include "jobctl/waiting.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -43,50 +44,26 @@ struct log {
 	struct loglines *lines;     /* with --json */
 	char real[STREAM_NAME_MAX]; /* what the stream is called where it is kept: setup is setup-algo-1 */
 	uint64_t lost_us;           /* since when the controller is away; 0 it is not */
-	struct client *watcher;     /* asks for the state while the stream is quiet */
-	int drawn;                  /* a line about the state stands on the terminal */
-	unsigned idle;              /* how often on_idle was called */
+	struct waiting *waiting;    /* says what is waited for while the stream is quiet; NULL not yet */
 };
 
 /* ---- the state, while there is nothing else to show ---------------------------------------------- */
 
 static void wipe(struct log *l)
 {
-	if (l->drawn)
-		progress_note("");
-	l->drawn = 0;
+	if (l->waiting)
+		waiting_wipe(l->waiting);
 }
 
-/* Called about once a second; asks more seldom after a while. */
+/* Called about once a second. */
 static void on_idle(void *arg)
 {
 	struct log *l = arg;
-	cJSON *why = NULL;
-	if (l->any || !progress_wanted() || (l->idle++ > 30 && l->idle % 5))
+	if (l->any || !l->follow)
 		return;
-	if (!l->watcher) {
-		struct client_config cfg;
-		if (client_config_load(&cfg, l->c->url_flag, NULL))
-			return;
-		cfg.patience_s = 0;
-		l->watcher = client_create(&cfg, NULL);
-		client_config_fini(&cfg);
-	}
-	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)l->job);
-	if (l->watcher && !client_call(l->watcher, "GET", path, NULL, &why, NULL)) {
-		char *note = xasprintf("job %llu: %s: %s", (unsigned long long)l->job, print_member(why, "status"),
-		                       print_member(why, "text"));
-		char *local = print_local(note), *safe = print_safe(local);
-		for (char *p = safe; *p; p++)
-			*p = *p == '\n' || *p == '\t' ? ' ' : *p;
-		progress_note(safe);
-		l->drawn = 1;
-		free(safe);
-		free(local);
-		free(note);
-	}
-	cJSON_Delete(why);
-	free(path);
+	if (!l->waiting)
+		l->waiting = waiting_create(l->c, l->job);
+	waiting_tick(l->waiting);
 }
 
 /* ---- one stream ---------------------------------------------------------------------------------- */
@@ -369,7 +346,7 @@ static int read_all(struct log *l)
 
 static void log_fini(struct log *l)
 {
-	client_destroy(l->watcher);
+	waiting_destroy(l->waiting);
 	loglines_destroy(l->lines);
 	grep_destroy(l->grep);
 	free(l->stream);
@@ -543,8 +520,9 @@ static int choose_stream(struct ctx *c, struct log *l)
 	uint64_t n;
 	if (rank && (stream || node))
 		return ctx_fail(c, ERR_INVALID, "--rank and --%s exclude each other", stream ? "stream" : "node");
-	if (rank && str_parse_u64(rank, &n))
-		return ctx_fail(c, ERR_INVALID, "--rank '%s' is not a number", rank);
+	if (rank && !rank_set_is(rank) && str_parse_u64(rank, &n))
+		return ctx_fail(c, ERR_INVALID, "--rank '%s': expected a number, a list (0,2), a range (0-3) or all",
+		                rank);
 	if (rank)
 		l->stream = xasprintf("rank-%s", rank);
 	else
@@ -611,6 +589,35 @@ static int check_list(struct ctx *c)
 	return 0;
 }
 
+uint64_t logs_tail_start(struct ctx *c, uint64_t job, uint64_t attempt, const char *stream, uint64_t lines)
+{
+	struct log l = {
+	    .c = c, .job = job, .attempt = attempt, .stream = xstrdup(stream), .tail = 1, .tail_lines = lines};
+	seek_tail(&l);
+	log_fini(&l);
+	return (uint64_t)l.first;
+}
+
+/* Several ranks together; l has what was asked for. */
+static int show_many(struct log *l)
+{
+	struct ctx *c = l->c;
+	struct manylogs_ask ask = {.job = l->job,
+	                           .attempt = l->attempt,
+	                           .follow = l->wanted_follow,
+	                           .tail = l->tail,
+	                           .tail_lines = l->tail_lines,
+	                           .only = l->grep};
+	if (args_has(&c->args, "offset"))
+		return ctx_fail(c, ERR_INVALID,
+		                "--offset is a place in the output of one rank; --tail goes with several");
+	if (rank_set_parse(args_get(&c->args, "rank"), &ask.ranks, &c->err))
+		return -1;
+	int rc = manylogs_show(c, &ask, &l->any);
+	rank_set_fini(&ask.ranks);
+	return rc;
+}
+
 static int exec_logs(struct ctx *c)
 {
 	struct log l = {.c = c, .wanted_follow = args_has(&c->args, "follow")};
@@ -630,8 +637,9 @@ static int exec_logs(struct ctx *c)
 	} else if (!rc) {
 		if (l.follow)
 			interrupt_catch();
-		l.lines = c->json ? loglines_create(stdout, l.grep) : NULL;
-		rc = show(&l, by_default);
+		int many = args_has(&c->args, "rank") && rank_set_is(args_get(&c->args, "rank"));
+		l.lines = c->json && !many ? loglines_create(stdout, l.grep) : NULL;
+		rc = many ? show_many(&l) : show(&l, by_default);
 		int silent = rc == -1 && by_default && c->err.code == ERR_NOT_FOUND && !l.any;
 		/* How the job went decides, as with submit -f; one attempt that was asked for is not the job. */
 		if ((!rc || silent) && l.wanted_follow && !l.pinned && !l.failed)
@@ -643,7 +651,7 @@ static int exec_logs(struct ctx *c)
 
 static const struct arg_opt logs_opts[] = {
     {"follow", 'f', NULL, "go on until the job has ended, over all its attempts"},
-    {"rank", 'r', "N", "the output of rank N (default 0)"},
+    {"rank", 'r', "N|LIST|all", "the output of rank N (default 0); of several together: 0-3, 0,2, all"},
     {"node", 'N', "N|NAME", "the output of the first rank on node algo-N, or on the machine NAME"},
     {"stream", 's', "NAME", "rank-N, mpirun, setup or system (these two with --node; default algo-1)"},
     {"attempt", 'a', "N", "of attempt N (default the newest)"},

@@ -278,6 +278,26 @@ static void note_drawn(const cJSON *answer, uint64_t asked)
 		        cJSON_GetArraySize(jget(answer, "points")));
 }
 
+/* The error stays; where a metric of the job is called alike it is named. */
+static void name_near(struct ctx *c, uint64_t job, const char *name)
+{
+	struct err absent = c->err;
+	char *path = xasprintf("/jobs/%llu/metrics", (unsigned long long)job);
+	cJSON *all = NULL;
+	const cJSON *m;
+	struct strv names = {0};
+	if (!ctx_get(c, "GET", path, NULL, &all))
+		cJSON_ArrayForEach (m, all)
+			strv_add(&names, m->string);
+	const char *near = names.n ? str_nearest(name, (const char *const *)names.v) : NULL;
+	c->err = absent;
+	if (near)
+		ctx_fail(c, ERR_NOT_FOUND, "%s (did you mean %s?)", absent.text, near);
+	strv_fini(&names);
+	cJSON_Delete(all);
+	free(path);
+}
+
 static int exec_metrics(struct ctx *c)
 {
 	int csv = args_has(&c->args, "csv"), all = csv || args_has(&c->args, "points");
@@ -310,6 +330,7 @@ static int exec_metrics(struct ctx *c)
 		if (is_array(c, job) > 0)
 			return members_show(c, job, c->args.operand[1], 0);
 		c->err = absent;
+		name_near(c, job, c->args.operand[1]);
 	}
 	if (rc)
 		return rc < 0 ? -1 : 0;

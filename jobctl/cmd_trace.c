@@ -41,9 +41,19 @@ static int list_parts(struct ctx *c)
 
 struct piece { /* of the record, on its way */
 	FILE *to;
-	uint64_t part, next, lines, bytes;
+	uint64_t part, next, lines, bytes, jobs;
 	int more;
 };
+
+/* Jobs that came, and those that ran when it began. */
+static uint64_t count_jobs(const char *text)
+{
+	uint64_t n = 0;
+
+	for (const char *s = text; s && *s; s = strchr(s, '\n'), s += s != NULL)
+		n += strncmp(s, "job ", 4) == 0 || strncmp(s, "restore ", 8) == 0;
+	return n;
+}
 
 static void take_piece(struct piece *p, const cJSON *answer)
 {
@@ -55,6 +65,7 @@ static void take_piece(struct piece *p, const cJSON *answer)
 
 		fputs(s, p->to);
 		p->bytes += strlen(s);
+		p->jobs += count_jobs(s);
 		while ((s = strchr(s, '\n'))) {
 			p->lines++;
 			s++;
@@ -106,6 +117,27 @@ static void tell(struct ctx *c, const struct piece *p, const char *file)
 	cJSON_Delete(o);
 }
 
+/* A part begins with hearthd: soon after that what one looks for stands in those before. */
+static void note_empty(struct ctx *c, const struct piece *p)
+{
+	cJSON *answer = NULL;
+	const cJSON *part;
+	uint64_t before = 0;
+
+	if (p->jobs || ctx_get(c, "GET", "/trace", NULL, &answer))
+		return;
+	cJSON_ArrayForEach (part, jget(answer, "parts"))
+		if (print_number(part, "part") < (double)p->part)
+			before = (uint64_t)print_number(part, "part");
+	fprintf(stderr, "jobctl: there are no jobs in part %" PRIu64 ", which began when hearthd did", p->part);
+	if (before)
+		fprintf(stderr,
+		        "; the one before: jobctl trace --part %" PRIu64 " (all of them: jobctl trace --list)",
+		        before);
+	fputc('\n', stderr);
+	cJSON_Delete(answer);
+}
+
 static int exec_trace(struct ctx *c)
 {
 	const char *file = args_get(&c->args, "output");
@@ -133,6 +165,8 @@ static int exec_trace(struct ctx *c)
 		if (rc == 0)
 			tell(c, &p, file);
 	}
+	if (rc == 0)
+		note_empty(c, &p);
 	free(text);
 	return rc;
 }

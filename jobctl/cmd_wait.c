@@ -130,6 +130,14 @@ int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **statu
 	return wait_job(c, job, &k, deadline_us, status, NULL, &met);
 }
 
+/* Where the reason names a rank whose output is not the one that is shown by default. Malloc'ed. */
+static char *rank_log(unsigned long long job, const char *reason)
+{
+	unsigned rank = 0;
+	int is = sscanf(reason, "rank %u", &rank) == 1 && rank;
+	return is ? xasprintf("; jobctl logs %llu --rank %u", job, rank) : xstrdup("");
+}
+
 int job_tell_end(struct ctx *c, uint64_t job)
 {
 	char *status = NULL;
@@ -143,8 +151,10 @@ int job_tell_end(struct ctx *c, uint64_t job)
 			ctx_print_json(answer);
 	} else if (code) {
 		char *local = print_local(print_member(answer, "reason")), *reason = print_safe(local);
-		fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu\n", id, status, reason,
-		        id, id);
+		char *rank = rank_log(id, reason);
+		fprintf(stderr, "job %llu %s: %s\nMore: jobctl show %llu; jobctl events %llu%s\n", id, status, reason,
+		        id, id, rank);
+		free(rank);
 		free(reason);
 		free(local);
 	} else {

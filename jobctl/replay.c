@@ -363,6 +363,12 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 		ctx_print_json(o);
 	else if (rc == 0)
 		print_report(o);
+	if (rc == 0 && !r.n)
+		fprintf(stderr,
+		        "jobctl: there are no jobs in this trace but %zu that ran before it began, so there is "
+		        "nothing to "
+		        "simulate; earlier parts of the record: jobctl trace --list, jobctl trace --part N\n",
+		        r.before);
 	if (rc == 0 && compare && !c->json)
 		print_compared(&same);
 	if (rc == 0 && same.differs)

@@ -250,6 +250,8 @@ static int simulate_exec(struct ctx *c)
 		rc = picture_write(svg, &conf, &r, &c->err);
 	if (rc == 0)
 		print_report(c, o);
+	if (rc == 0 && !r.n)
+		fprintf(stderr, "jobctl: there are no jobs in this trace\n");
 	cJSON_Delete(o);
 	sim_result_fini(&r);
 	trace_fini(&t);

@@ -113,6 +113,38 @@ rc 0 "^nodes +2 +2$" "a weight of who was there" simulate record -w "default/@$(
 rc 2 "knows no queue or user nope" "of nobody" simulate record -w nope=3
 rc 2 "No such file" "a record that is not there" simulate norecord --nodes 1 --gpus-per-node 1
 
+local_dir=$home/.local/share/hearth/local
+kill -KILL "$(cut -d' ' -f2 "$local_dir/run/hearthd")"
+rc 0 "^up: .*started: hearthd" "hearthd is started again" local up
+"$jobctl" node drain node-1 >/dev/null && "$jobctl" node resume node-1 >/dev/null
+two_parts() { [ "$("$jobctl" trace --list --json | jq '.parts | length')" = 2 ]; }
+ok "its part of the record begins" wait_until 60 two_parts
+run trace
+new=$OUT
+like "$ERR" "^jobctl: there are no jobs in part 2, which began when hearthd did; the one before: jobctl trace --part 1 \\(all of them: jobctl trace --list\\)" \
+	"a new part without jobs: the earlier ones are named"
+printf '%s\n' "$new" >empty
+rc 0 "there are no jobs in this trace" "its simulation says so" simulate empty
+"$jobctl" trace --part 1 >again 2>err
+is "$(wc -c <err) $("$jobctl" simulate again --json | jq .jobs)" "0 $("$jobctl" simulate record --json | jq .jobs)" "the earlier part has them"
+
+# --- words -------------------------------------------------------------------------------------------------------
+spec hour.json '.limits.max_runtime_s = "1h"'
+rc 2 'limits.max_runtime_s: is a whole number of seconds: 3600, not "1h"' "a duration in a specification: so many seconds" submit hour.json
+spec odd.json '.limits.max_runtime_s = "long"'
+rc 2 'limits.max_runtime_s: expected a whole number, got a string' "what is none" submit odd.json
+spec plain.json
+waits=$("$jobctl" submit plain.json --hold 2>/dev/null)
+rc 0 "^job $waits is stopped: it had not begun" "stop of a job that waits" stop "$waits"
+rc 0 "^job $waits has ended \\(stopped\\)" "and again" stop "$waits"
+rc 4 "node node-1 is not lost: its agent was heard [0-9.]+ s ago\\. To keep jobs from it: jobctl node drain node-1" \
+	"a node that is heard is not asked about" node lost node-1
+rc 3 "there is no node \"node-9\" \\(did you mean node-[12]\\?\\)" "nor one that there is not" node lost node-9
+rc 3 "there is no node \"node-9\" \\(did you mean node-[12]\\?\\); jobctl nodes lists them" "drain" node drain node-9
+rc 3 "\\(did you mean step\\?\\)" "a metric" metrics "$grid.0" stpe
+spec second.json '.resources.instances = 2 | .command = ["sh", "-c", "[ $RANK = 0 ] && exec sleep 3600; exit 3"] | .limits.grace_s = 1'
+rc 1 "^More: .*; jobctl logs [0-9]+ --rank 1\$" "submit -f: the rank that failed, and where to read more" submit second.json -f
+
 # --- what is gone -------------------------------------------------------------------------------------------------
 rc 0 "jobctl get $grid.1 model|jobctl get $((grid + 2)) model" "what a job left is offered" show "$grid.1"
 "$jobctl" rm "$grid.1" >/dev/null

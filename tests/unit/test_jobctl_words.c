@@ -14,9 +14,11 @@
 #include "jobctl/ignore.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/loglines.h"
+#include "jobctl/manylogs.h"
 #include "jobctl/members.h"
 #include "jobctl/print.h"
 #include "jobctl/progress.h"
+#include "jobctl/waiting.h"
 #include "jobctl/when.h"
 #include "tests/lib/tap.h"
 
@@ -594,6 +596,38 @@ static void test_local(void)
 	local_is("at 2026-01-02T03:04:05Z", "at 2026-01-02 03:04:05 UTC");
 }
 
+/* ---- several ranks ---- */
+
+static void test_ranks(void)
+{
+	static const char *const bad[] = {"3-1", "1-",    "-2",      "0,,2",
+	                                  ",",   "1-2-3", "0,70000", "99999999999999999999,1"};
+	struct rank_set s;
+	struct err e;
+
+	ok(rank_set_is("all") && rank_set_is("0-3") && rank_set_is("0,2"), "several ranks");
+	ok(!rank_set_is("7") && !rank_set_is("x") && !rank_set_is("") && !rank_set_is("a,b"), "one, or none");
+	is_int(rank_set_parse("0,2-4,9", &s, &e), 0, "a list with a range");
+	ok(rank_set_has(&s, 0) && rank_set_has(&s, 2) && rank_set_has(&s, 4) && rank_set_has(&s, 9),
+	   "what is in it");
+	ok(!rank_set_has(&s, 1) && !rank_set_has(&s, 5) && !rank_set_has(&s, 10), "what is not");
+	rank_set_fini(&s);
+	is_int(rank_set_parse("all", &s, &e), 0, "all");
+	ok(rank_set_has(&s, 0) && rank_set_has(&s, 65535), "have it all");
+	rank_set_fini(&s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		is_int(rank_set_parse(bad[i], &s, &e), -1, "'%s' is refused", bad[i]);
+	like(e.text, "expected a number, a list \\(0,2\\), a range \\(0-3\\) or all", "with what is expected");
+}
+
+static void test_alike(void)
+{
+	ok(waiting_alike("queued: 3 jobs ahead, in 2m", "queued: 12 jobs ahead, in 1m"), "only numbers differ");
+	ok(waiting_alike("", "") && waiting_alike("7", ""), "nothing else");
+	ok(!waiting_alike("queued: held", "queued: no nodes"), "another reason");
+	ok(!waiting_alike("3 jobs", "3 jobs and more"), "more of it");
+}
+
 int main(void)
 {
 	setenv("TZ", "UTC", 1);
@@ -614,5 +648,7 @@ int main(void)
 	test_when();
 	test_local();
 	test_members_rest();
+	test_ranks();
+	test_alike();
 	return tap_done();
 }

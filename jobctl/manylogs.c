@@ -1,0 +1,523 @@
+/*
+ * manylogs: see manylogs.h.
+ *
+ * Streams are read as events, which have the times, in pieces: of an attempt that is over whenever the lines
+ * in memory of a rank are used up, so that the earliest of all is known; of one that is followed whenever the
+ * list of streams, asked for some times a second, says that one has grown. One connection is enough for any
+ * number of ranks.
+ */
+#include "jobctl/manylogs.h"
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/strutil.h"
+#include "common/xalloc.h"
+#include "jobctl/interrupt.h"
+#include "jobctl/loglines.h"
+#include "jobctl/print.h"
+#include "jobctl/waiting.h"
+#include <stdio.h>
+#include <string.h>
+
+#define PIECE_MIN   4096u
+#define PIECE_MAX   (256u * 1024)
+#define EVENT_MAX   (4u * 1024 * 1024) /* of one event: a piece, in the worst case escaped */
+#define LINE_MOST   (64u * 1024)       /* a longer one is shown in parts */
+#define TRIES       20
+#define PAUSE_MIN   20
+#define PAUSE_MAX   500
+#define END_WAIT_US 10000000u /* hearthd has ended streams whose node is gone by then */
+
+struct line {
+	struct line *next;
+	uint64_t at_us;
+	size_t n;
+	char text[];
+};
+
+struct stream {
+	uint32_t rank;
+	uint64_t offset, size; /* next byte to ask for; as the list says */
+	int complete, drained; /* as the list says; nothing is to come any more */
+	struct line *first, **last;
+	char *part; /* of a line whose end has not come */
+	size_t part_n;
+	uint64_t part_us, at_us;
+};
+
+struct many {
+	struct ctx *c;
+	const struct manylogs_ask *ask;
+	uint64_t attempt;
+	struct stream **s; /* by rank */
+	size_t n;
+	int width; /* of the greatest rank */
+	int any, failed;
+	/* the answer that is being read */
+	struct stream *now;
+	char *event;
+	size_t event_n;
+	uint64_t id;
+};
+
+/* ---- which ranks ---------------------------------------------------------------------------------- */
+
+int rank_set_is(const char *text)
+{
+	return !strcmp(text, "all") ||
+	       (text[strcspn(text, ",-")] && strspn(text, "0123456789,-") == strlen(text));
+}
+
+static int add_part(const char *part, struct rank_set *s)
+{
+	const char *dash = strchr(part, '-');
+	char *low = xstrndup(part, dash ? (size_t)(dash - part) : strlen(part));
+	uint64_t from, to;
+	int rc = str_parse_u64(low, &from) || (dash && str_parse_u64(dash + 1, &to)) ? -1 : 0;
+	free(low);
+	if (!dash)
+		to = from;
+	if (rc || to < from || to >= MANYLOGS_RANKS)
+		return -1;
+	s->parts = xrealloc(s->parts, (s->n + 1) * sizeof(*s->parts));
+	s->parts[s->n].from = (uint32_t)from;
+	s->parts[s->n++].to = (uint32_t)to;
+	return 0;
+}
+
+int rank_set_parse(const char *text, struct rank_set *s, struct err *e)
+{
+	cleanup_free char *copy = xstrdup(text);
+	char *rest = copy, *part;
+	*s = (struct rank_set){.all = !strcmp(text, "all")};
+	while (!s->all && (part = strsep(&rest, ","))) {
+		if (!add_part(part, s))
+			continue;
+		rank_set_fini(s);
+		return err_set(e, ERR_INVALID, "--rank '%s': expected a number, a list (0,2), a range (0-3) or all",
+		               text);
+	}
+	return 0;
+}
+
+int rank_set_has(const struct rank_set *s, uint32_t rank)
+{
+	int has = s->all;
+	for (size_t i = 0; i < s->n && !has; i++)
+		has = rank >= s->parts[i].from && rank <= s->parts[i].to;
+	return has;
+}
+
+void rank_set_fini(struct rank_set *s)
+{
+	free(s->parts);
+	s->parts = NULL;
+	s->n = 0;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------- */
+
+static void push_line(struct stream *s)
+{
+	struct line *l = xmalloc(sizeof(*l) + s->part_n);
+	l->next = NULL;
+	l->at_us = s->part_us;
+	l->n = s->part_n;
+	if (s->part_n)
+		memcpy(l->text, s->part, s->part_n);
+	*s->last = l;
+	s->last = &l->next;
+	s->part_n = 0;
+}
+
+static void feed(struct stream *s, uint64_t at_us, const char *p, size_t n)
+{
+	s->at_us = at_us > s->at_us ? at_us : s->at_us; /* within a stream nothing goes back */
+	if (!s->part)
+		s->part = xmalloc(LINE_MOST);
+	while (n) {
+		const char *nl = memchr(p, '\n', n);
+		size_t k = nl ? (size_t)(nl - p) : n, room = LINE_MOST - s->part_n, take = k < room ? k : room;
+		if (!s->part_n)
+			s->part_us = s->at_us;
+		memcpy(s->part + s->part_n, p, take);
+		s->part_n += take;
+		if (take == k && nl)
+			take++;
+		if ((take > k || s->part_n == LINE_MOST) && (s->part_n || take > k))
+			push_line(s);
+		p += take;
+		n -= take;
+	}
+}
+
+static void drain(struct stream *s)
+{
+	if (s->part_n)
+		push_line(s);
+	s->drained = 1;
+}
+
+static void show_json(const struct many *m, const struct stream *s, const struct line *l)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *text = str_to_utf8(l->text, l->n), name[24], at[CLOCK_RFC3339_SIZE];
+	snprintf(name, sizeof(name), "rank-%u", s->rank);
+	clock_rfc3339(l->at_us, at);
+	cJSON_AddNumberToObject(o, "attempt", (double)m->attempt);
+	cJSON_AddStringToObject(o, "stream", name);
+	cJSON_AddStringToObject(o, "time", at);
+	cJSON_AddStringToObject(o, "text", text);
+	free(text);
+	text = json_text(o);
+	puts(text);
+	free(text);
+	cJSON_Delete(o);
+}
+
+/* The first line of it, which goes. */
+static void show_line(struct many *m, struct stream *s)
+{
+	struct line *l = s->first;
+	s->first = l->next;
+	if (!s->first)
+		s->last = &s->first;
+	m->any = 1;
+	if (m->ask->only && !grep_matches(m->ask->only, l->text, l->n)) {
+		free(l);
+		return;
+	}
+	if (m->c->json) {
+		show_json(m, s, l);
+	} else {
+		printf("[%*u] ", m->width, s->rank);
+		fwrite(l->text, 1, l->n, stdout);
+		putchar('\n');
+	}
+	m->failed |= ferror(stdout);
+	free(l);
+}
+
+static struct stream *earliest(const struct many *m)
+{
+	struct stream *best = NULL;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->s[i]->first && (!best || m->s[i]->first->at_us < best->first->at_us))
+			best = m->s[i];
+	return best;
+}
+
+/* ---- reading -------------------------------------------------------------------------------------- */
+
+static void one_event(struct many *m)
+{
+	struct stream *s = m->now;
+	cJSON *o;
+	const char *text;
+	if (m->event_n > 3 && !strncmp(m->event, "id:", 3)) {
+		m->id = strtoull(m->event + 3, NULL, 10);
+		return;
+	}
+	if (m->event_n < 5 || strncmp(m->event, "data:", 5) != 0 ||
+	    !(o = json_parse(m->event + 5, m->event_n - 5, NULL)))
+		return;
+	text = jtext(o, "text");
+	if (text && cJSON_IsNumber(jget(o, "offset"))) {
+		uint64_t at = (uint64_t)print_number(o, "offset");
+		if (at > s->offset && !m->c->json)
+			printf("[%*u] [hearth: %llu bytes before this are no longer kept]\n", m->width, s->rank,
+			       (unsigned long long)(at - s->offset));
+		feed(s, print_time_us(jtext(o, "time")), text, strlen(text));
+	}
+	if (m->id > s->offset)
+		s->offset = m->id;
+	cJSON_Delete(o);
+}
+
+static int on_events(const char *p, size_t n, void *arg)
+{
+	struct many *m = arg;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] != '\n') {
+			if (m->event_n < EVENT_MAX)
+				m->event[m->event_n++] = p[i];
+			continue;
+		}
+		m->event[m->event_n] = '\0';
+		one_event(m);
+		m->event_n = 0;
+	}
+	return 0;
+}
+
+/* One piece more. How many bytes came, -1: c->err. */
+static int64_t fetch(struct many *m, struct stream *s)
+{
+	size_t piece = MANYLOGS_BYTES / m->n;
+	uint64_t before = s->offset;
+	piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+	char *path = xasprintf("/jobs/%llu/logs/rank-%u?attempt=%llu&offset=%llu&limit=%zu&skip=0",
+	                       (unsigned long long)m->ask->job, s->rank, (unsigned long long)m->attempt,
+	                       (unsigned long long)s->offset, piece);
+	m->now = s;
+	m->event_n = 0;
+	m->id = 0;
+	int rc = client_stream(m->c->client, path, "text/event-stream", NULL, on_events, NULL, m, &m->c->err);
+	free(path);
+	return rc < 0 ? -1 : (int64_t)(s->offset - before);
+}
+
+/* The same, where it failed again. What came before the failure counts. */
+static int64_t fetch_surely(struct many *m, struct stream *s)
+{
+	for (int i = 0, pause = PAUSE_MIN;; i++) {
+		int64_t n = fetch(m, s);
+		if (n >= 0 || i == TRIES || (m->c->err.code != ERR_UNAVAILABLE && m->c->err.code != ERR_BUSY) ||
+		    interrupt_sleep(pause))
+			return n;
+		pause = pause * 2 < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
+	}
+}
+
+/* ---- the list of streams -------------------------------------------------------------------------- */
+
+static void stream_free(struct stream *s)
+{
+	for (struct line *l = s->first, *next; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+	free(s->part);
+	free(s);
+}
+
+static void forget_streams(struct many *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		stream_free(m->s[i]);
+	m->n = 0;
+}
+
+static struct stream *stream_of(struct many *m, uint32_t rank)
+{
+	size_t i = 0;
+	while (i < m->n && m->s[i]->rank < rank)
+		i++;
+	if (i < m->n && m->s[i]->rank == rank)
+		return m->s[i];
+	struct stream *s = xcalloc(1, sizeof(*s));
+	s->rank = rank;
+	s->last = &s->first;
+	if (m->ask->tail) {
+		char name[24];
+		snprintf(name, sizeof(name), "rank-%u", rank);
+		s->offset = logs_tail_start(m->c, m->ask->job, m->attempt, name, m->ask->tail_lines);
+	}
+	m->s = xrealloc(m->s, (m->n + 1) * sizeof(struct stream *));
+	memmove(m->s + i + 1, m->s + i, (m->n - i) * sizeof(struct stream *));
+	m->s[i] = s;
+	m->n++;
+	int width = snprintf(NULL, 0, "%u", m->s[m->n - 1]->rank);
+	m->width = width > m->width ? width : m->width;
+	return s;
+}
+
+static int list_streams(struct many *m)
+{
+	char *path = xasprintf("/jobs/%llu/logs?attempt=%llu", (unsigned long long)m->ask->job,
+	                       (unsigned long long)m->attempt);
+	cJSON *answer = NULL;
+	const cJSON *o;
+	int rc = ctx_get(m->c, "GET", path, NULL, &answer);
+	free(path);
+	cJSON_ArrayForEach (o, jget(answer, "streams")) {
+		const char *name = print_member(o, "stream");
+		uint64_t rank;
+		if (strncmp(name, "rank-", 5) != 0 || str_parse_u64(name + 5, &rank) || rank >= MANYLOGS_RANKS ||
+		    !rank_set_has(&m->ask->ranks, (uint32_t)rank))
+			continue;
+		struct stream *s = stream_of(m, (uint32_t)rank);
+		s->size = (uint64_t)print_number(o, "size");
+		s->complete = cJSON_IsTrue(jget(o, "complete"));
+	}
+	cJSON_Delete(answer);
+	return rc;
+}
+
+/* ---- an attempt that is not followed ---------------------------------------------------------------- */
+
+/* Until it has a line, or nothing is to come. */
+static int fill(struct many *m, struct stream *s)
+{
+	while (!s->first && !s->drained) {
+		int64_t n = fetch_surely(m, s);
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			drain(s);
+	}
+	return 0;
+}
+
+static int show_merged(struct many *m)
+{
+	struct stream *s = NULL;
+	do {
+		for (size_t i = 0; i < m->n; i++) {
+			if (!m->s[i]->first && fill(m, m->s[i]))
+				return -1;
+		}
+		s = earliest(m);
+		/* Of a rank that talks alone not each line is compared with all. */
+		for (uint64_t at = s ? s->first->at_us : 0; s && s->first && s->first->at_us == at;)
+			show_line(m, s);
+	} while (s && !m->failed && !interrupted());
+	m->failed |= fflush(stdout) != 0;
+	return 0;
+}
+
+static int show_past(struct many *m)
+{
+	unsigned long long job = m->ask->job, attempt = m->attempt;
+	if (list_streams(m))
+		return -1;
+	if (!m->n)
+		return ctx_fail(
+		    m->c, ERR_NOT_FOUND,
+		    "no rank that was asked for has written anything in attempt %llu of job %llu%s\nWhat there "
+		    "is: jobctl logs %llu --list",
+		    attempt, job, attempt ? "" : ", which has not begun", job);
+	for (size_t i = 0; i < m->ask->ranks.n; i++) {
+		uint32_t from = m->ask->ranks.parts[i].from;
+		size_t k = 0;
+		while (k < m->n && m->s[k]->rank != from)
+			k++;
+		if (k == m->n)
+			fprintf(stderr, "[hearth: rank %u wrote nothing]\n", from);
+	}
+	return show_merged(m);
+}
+
+/* ---- following -------------------------------------------------------------------------------------- */
+
+/* What has come, as far as it is whole lines. */
+static void show_all(struct many *m)
+{
+	struct stream *s;
+	while ((s = earliest(m)) && !m->failed)
+		show_line(m, s);
+	m->failed |= fflush(stdout) != 0;
+}
+
+/* One look. How many bytes came, -1 c->err. */
+static int64_t look(struct many *m)
+{
+	int64_t sum = 0;
+	if (list_streams(m))
+		return -1;
+	for (size_t i = 0; i < m->n && !interrupted(); i++) {
+		struct stream *s = m->s[i];
+		if (s->size > s->offset) {
+			int64_t n = fetch(m, s);
+			if (n < 0 && m->c->err.code != ERR_UNAVAILABLE && m->c->err.code != ERR_BUSY)
+				return -1;
+			sum += n > 0 ? n : 0;
+		}
+		if (s->complete && s->offset >= s->size && !s->drained)
+			drain(s);
+	}
+	return sum;
+}
+
+static int all_drained(const struct many *m)
+{
+	int all = m->n > 0;
+	for (size_t i = 0; i < m->n; i++)
+		all &= m->s[i]->drained;
+	return all;
+}
+
+/* Is the attempt over? Sets *attempts; -1 c->err. */
+static int attempt_over(struct many *m, uint64_t *attempts, int *job_over)
+{
+	cJSON *job = ctx_job(m->c, m->ask->job);
+	const char *status = jtext(job, "status");
+	if (!job)
+		return -1;
+	*attempts = (uint64_t)print_number(job, "attempt_count");
+	*job_over = status && job_ended(status);
+	cJSON_Delete(job);
+	return *job_over || *attempts > m->attempt;
+}
+
+/* 1: another attempt has begun, 0: the job is over, -1, EXIT_INTERRUPTED. */
+static int follow_attempt(struct many *m, struct waiting *w)
+{
+	uint64_t over_us = 0, told_us = 0, attempts = 0;
+	int pause = PAUSE_MIN, over = 0, job_over = 0;
+	for (;;) {
+		/* Asked first: what is read after the end is all. */
+		if (pause == PAUSE_MAX || over)
+			over = attempt_over(m, &attempts, &job_over);
+		int64_t n = over < 0 ? -1 : m->attempt ? look(m) : 0; /* none has begun: there is nothing to list */
+		uint64_t now = clock_boot_us(clock_real());
+		if (interrupted())
+			return EXIT_INTERRUPTED;
+		if (n < 0)
+			return -1;
+		if (n && w)
+			waiting_wipe(w);
+		show_all(m);
+		over_us = over && !n ? (over_us ? over_us : now) : 0;
+		if (m->failed || (over && !n && (!m->attempt || all_drained(m) || now - over_us > END_WAIT_US)))
+			break;
+		if (!m->any && w && now - told_us > 1000000) {
+			waiting_tick(w);
+			told_us = now;
+		}
+		pause = n ? PAUSE_MIN : pause * 2 < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
+		if (interrupt_sleep(pause))
+			return EXIT_INTERRUPTED;
+	}
+	for (size_t i = 0; i < m->n; i++)
+		drain(m->s[i]);
+	show_all(m);
+	return m->failed || m->ask->attempt ? 0 : attempts > m->attempt;
+}
+
+static int follow(struct many *m)
+{
+	struct waiting *w = waiting_create(m->c, m->ask->job);
+	unsigned old = client_patience(m->c->client, LOST_PATIENCE_S);
+	int rc;
+	while ((rc = follow_attempt(m, w)) == 1) {
+		forget_streams(m);
+		if (m->attempt)
+			fprintf(stderr, "[hearth: attempt %llu]\n", (unsigned long long)m->attempt + 1);
+		m->attempt++;
+	}
+	waiting_wipe(w);
+	waiting_destroy(w);
+	client_patience(m->c->client, old);
+	return rc;
+}
+
+int manylogs_show(struct ctx *c, const struct manylogs_ask *ask, int *any)
+{
+	struct many m = {.c = c, .ask = ask, .attempt = ask->attempt};
+	cJSON *job = ask->attempt ? NULL : ctx_job(c, ask->job);
+	if (!ask->attempt && !job)
+		return -1;
+	if (!ctx_client(c))
+		return -1;
+	if (job)
+		m.attempt = (uint64_t)print_number(job, "attempt_count");
+	m.event = xmalloc(EVENT_MAX + 1);
+	int rc = ask->follow ? follow(&m) : show_past(&m);
+	*any = m.any;
+	forget_streams(&m);
+	free(m.s);
+	free(m.event);
+	cJSON_Delete(job);
+	return rc;
+}
