@@ -111,7 +111,7 @@ void req_node_rm(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_CONFLICT,
 		           "node %s has %u job%s, which may be carrying on out of sight: removing it ends them here "
 		           "and may start them elsewhere. When it is certain that it is down: jobctl node rm --yes "
-		           "%s (force=1)",
+		           "%s (in the API: force=1)",
 		           n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
 		return;
 	}

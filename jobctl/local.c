@@ -49,6 +49,8 @@ struct local {
 	char *dir;
 	struct local_settings s;
 	int port_chosen; /* by an option of this call */
+	int grown;       /* there were fewer nodes until now */
+	cJSON *was;      /* nodes as hearthd knew them before agents were started */
 	struct program hearthd, nodes[LOCAL_NODES_MAX];
 };
 
@@ -230,6 +232,16 @@ static void agent_args(const struct local *l, const struct program *p, const cha
 		strv_add(args, "--no-namespaces");
 }
 
+static const cJSON *node_named(const cJSON *nodes, const char *name)
+{
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(nodes, "nodes")) {
+		if (!strcmp(print_member(n, "name"), name))
+			return n;
+	}
+	return NULL;
+}
+
 static int start_agent(const struct local *l, const struct program *p, struct err *e)
 {
 	char *path = local_program("agent/hearth-agent", "sbin/hearth-agent", e), *token = NULL;
@@ -237,7 +249,9 @@ static int start_agent(const struct local *l, const struct program *p, struct er
 		return -1;
 	char *cert = xasprintf("%s/%s/agent.pem", l->dir, p->name);
 	struct strv args = {0};
-	int rc = access(cert, F_OK) ? join_token(l, &token, e) : 0;
+	/* One that was removed meanwhile has a certificate that is void. */
+	int is_new = access(cert, F_OK) || (l->was && !node_named(l->was, p->name));
+	int rc = is_new ? join_token(l, &token, e) : 0;
 	if (!rc) {
 		agent_args(l, p, path, &args);
 		/* Not as an argument: those can be read by every account of the machine. */
@@ -336,14 +350,45 @@ static void drop_file(const struct local *l, const char *name, const char *file)
 	free(path);
 }
 
+/* "jobs 3, 5": those that have a place on it. Malloc'ed; "" none. */
+static char *jobs_on(const cJSON *node)
+{
+	const cJSON *j, *jobs = jget(node, "jobs");
+	char *all = xstrdup("");
+	cJSON_ArrayForEach (j, jobs) {
+		char *longer = xasprintf("%s%s%.0f",
+		                         *all                           ? all
+		                         : cJSON_GetArraySize(jobs) > 1 ? "jobs "
+		                                                        : "job ",
+		                         *all ? ", " : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void say_stays(const cJSON *n, uint64_t number, const char *why)
+{
+	const char *name = print_member(n, "name");
+	char *jobs = jobs_on(n);
+	if (*jobs)
+		fprintf(
+		    stderr,
+		    "jobctl: %s of an earlier, larger cluster stays known: it still has %s. Start it again: jobctl "
+		    "local up --nodes %llu; or give them up there: jobctl node rm %s --yes\n",
+		    name, jobs, (unsigned long long)number, name);
+	else
+		fprintf(stderr, "jobctl: %s of an earlier, larger cluster stays known: %s\n", name, why);
+	free(jobs);
+}
+
 /* Nodes of an earlier, larger cluster: no agent is started for them, so jobs must not be taken in the hope of
  * them. One that still has jobs stays. Should it be wanted again, its agent joins anew. */
 static void forget_others(const struct local *l)
 {
-	cJSON *answer = local_nodes(l->dir);
 	struct client *c = local_client(l->dir, 1, NULL);
 	const cJSON *n;
-	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+	cJSON_ArrayForEach (n, jget(l->was, "nodes")) {
 		const char *name = print_member(n, "name");
 		uint64_t number;
 		struct err e;
@@ -353,7 +398,7 @@ static void forget_others(const struct local *l)
 			continue;
 		char *path = xasprintf("/nodes/%s", name);
 		if (client_call(c, "DELETE", path, NULL, NULL, &e)) {
-			fprintf(stderr, "jobctl: %s of an earlier cluster stays known: %s\n", name, e.text);
+			say_stays(n, number, e.text);
 		} else {
 			drop_file(l, name, "agent.pem");
 			drop_file(l, name, "agent.key");
@@ -361,7 +406,48 @@ static void forget_others(const struct local *l)
 		free(path);
 	}
 	client_destroy(c);
-	cJSON_Delete(answer);
+}
+
+/* Agents of before have their share of the CPUs among fewer. Without jobs one is started anew. */
+static void share_anew(const struct local *l)
+{
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		const char *name = l->nodes[i].name;
+		if (!local_share_differs(l->dir, name, i, l->s.nodes))
+			continue;
+		char *jobs = jobs_on(node_named(l->was, name));
+		if (*jobs)
+			fprintf(
+			    stderr,
+			    "jobctl: %s has %s, so it keeps the CPUs that it was started with, not its share among %u\n",
+			    name, jobs, l->s.nodes);
+		else
+			local_end(l->dir, name);
+		free(jobs);
+	}
+}
+
+/* What may surprise: nodes that take no jobs, and GPUs that are gone. */
+static void say_nodes(const struct local *l)
+{
+	cJSON *now = local_nodes(l->dir);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(now, "nodes")) {
+		const char *name = print_member(n, "name");
+		double had = print_number(node_named(l->was, name), "gpus");
+		char *reason = print_safe(print_member(n, "reason"));
+		if (cJSON_IsTrue(jget(n, "drain")))
+			fprintf(stderr, "jobctl: %s is drained%s%s%s and takes no jobs; jobctl node resume %s\n", name,
+			        *reason ? " (" : "", reason, *reason ? ")" : "", name);
+		if (had > 0 && !l->s.fake_gpus && print_number(n, "gpus") < 1)
+			fprintf(
+			    stderr,
+			    "jobctl: %s had %.0f fake GPU%s and has none now; with them: jobctl local down, then jobctl "
+			    "local up --fake-gpus %.0f\n",
+			    name, had, had > 1 ? "s" : "", had);
+		free(reason);
+	}
+	cJSON_Delete(now);
 }
 
 static int start_all(struct local *l, struct err *e)
@@ -369,7 +455,10 @@ static int start_all(struct local *l, struct err *e)
 	if (wait_for(l, &l->hearthd, hearthd_answers, "answering", e) || local_settings_save(l->dir, &l->s, e))
 		return -1;
 	local_stop_now(l->dir);
+	l->was = local_nodes(l->dir);
 	forget_others(l);
+	if (l->grown)
+		share_anew(l);
 	/* All at once, then each is waited for. */
 	for (unsigned i = 0; i < l->s.nodes; i++) {
 		if (revive(l, &l->nodes[i], e) < 0)
@@ -439,6 +528,7 @@ static int exec_up(struct ctx *c)
 	}
 	if (!rc)
 		rc = local_settings_options(l.dir, &c->args, &l.s, &c->err);
+	l.grown = known && l.s.nodes > before.nodes;
 	if (!rc) {
 		rc = start_all(&l, &c->err);
 		/* What no agent could be started with is not remembered. */
@@ -448,7 +538,10 @@ static int exec_up(struct ctx *c)
 	if (!rc)
 		tell_up(c, &l);
 	if (!rc)
+		say_nodes(&l);
+	if (!rc)
 		warn_other_url();
+	cJSON_Delete(l.was);
 	local_settings_fini(&before);
 	local_settings_fini(&l.s);
 	free(l.dir);

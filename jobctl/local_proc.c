@@ -163,6 +163,18 @@ static void share_cpus(unsigned index, unsigned of, struct cpus *out)
 	}
 }
 
+int local_share_differs(const char *dir, const char *name, unsigned index, unsigned of)
+{
+	struct proc_id id;
+	cpu_set_t has;
+	struct cpus share;
+	share_cpus(index, of, &share);
+	if (!CPU_COUNT(&share.set) && sched_getaffinity(0, sizeof(share.set), &share.set))
+		return 0;
+	return !id_read(dir, name, &id) && proc_alive(&id, NULL) == 1 &&
+	       !sched_getaffinity(id.pid, sizeof(has), &has) && !CPU_EQUAL(&has, &share.set);
+}
+
 /* Whoever holds the lock of the data folder is given the time to end; then the program itself says so. */
 void local_wait_unlocked(const char *dir, const char *name)
 {

@@ -26,6 +26,8 @@ void local_wait_unlocked(const char *dir, const char *name);
  * index-th of so many that share the CPUs of this machine, when there are enough. */
 int local_spawn(const char *dir, const char *name, const char *path, const struct strv *args, unsigned index,
                 unsigned of, struct err *e);
+/* Runs on other CPUs than local_spawn would give it. */
+int local_share_differs(const char *dir, const char *name, unsigned index, unsigned of);
 /* SIGTERM, and SIGKILL when that does not help in 10 s. Forgets it in any case. */
 void local_end(const char *dir, const char *name);
 /* The last lines of its log, on standard error. */

@@ -55,7 +55,11 @@ rc 4 "^jobctl: --fake-gpus 2: the agents run without fake GPUs\. .*jobctl local 
 	local up --fake-gpus 2
 rc 4 "^jobctl: --no-namespaces: the agents run with namespaces" "no namespaces any more: refused" local up --no-namespaces
 rc 4 "^jobctl: --port 7: hearthd is up already, on port $port" "another port: refused" local up --port 7
-rc 0 "^up: .* and 2 agents; started: node-2; " "one more node: started" local up --nodes 2
+cpus() { awk '/^Cpus_allowed_list/ {print $2}' "/proc/$(pid_of "$1")/status"; }
+rc 0 "^up: .* and 2 agents; started: (node-1, )?node-2; " "one more node: started" local up --nodes 2
+if [ "$(nproc)" -gt 1 ]; then
+	unlike "$(cpus node-1)" "^$(cpus node-2)\$" "the older one, which has no jobs, has its share of the CPUs now"
+fi
 rc 4 "^jobctl: --nodes 1: node-2 runs already" "fewer nodes: refused" local up --nodes 1
 rc 0 "^already up: .* and 2 agents; " "how many there are is remembered" local up
 rc 2 "expected a whole number from 1 to 16" "too many nodes" local up --nodes 17
@@ -165,12 +169,25 @@ rc 0 "^down" "that cluster is ended" local down
 
 # --- fewer agents than last time ------------------------------------------------------------------------------
 rc 0 "and 3 agents with 2 fake GPUs each" "more agents, with GPUs" local up --nodes 3 --fake-gpus 2
-rc 0 "^down" "all of them are ended" local down
+echo '{"name": "left", "command": ["sleep", "3600"], "launcher": "direct", "resources": {"instances": 3}}' >left.json
+left=$("$jobctl" submit left.json 2>/dev/null)
+"$jobctl" wait "$left" --for running --timeout 60 >/dev/null
+"$jobctl" node drain node-1 --reason fan >/dev/null
+kill -KILL "$(pid_of hearthd)"
+rc 0 "^down: hearthd did not run" "all of them are ended" local down
 rc 0 "^up: .* and 2 agents; " "fewer, without" local up
+like "$ERR" "jobctl: node-3 of an earlier, larger cluster stays known: it still has job $left\. Start it again: jobctl local up --nodes 3; or give them up there: jobctl node rm node-3 --yes" \
+	"a job of a node that is left out is named"
+unlike "$ERR" "force=1" "in words for people"
+like "$ERR" "jobctl: node-1 is drained \(fan\) and takes no jobs; jobctl node resume node-1" "a drained node, too"
+like "$ERR" "jobctl: node-2 had 2 fake GPUs and has none now; .* jobctl local up --fake-gpus 2" "and GPUs that are gone"
+"$jobctl" node resume node-1 >/dev/null
+"$jobctl" node rm node-3 --yes >/dev/null
+rc 1 "^$left stopped" "given up there, it is over" wait "$left" --timeout 60
 is "$("$jobctl" nodes --json | jq -r '[.nodes[].name] | sort | join(" ")')" "node-1 node-2" "the third is forgotten"
 echo '{"command": ["true"], "resources": {"gpus_per_instance": 2}}' >two.json
 rc 4 "no known node with 2 such GPUs" "so a job for its GPUs is refused" submit two.json
-rc 0 "and 3 agents; started: node-3; " "asked for again, it joins again" local up --nodes 3
+rc 0 "and 3 agents; started: .*node-3; " "asked for again, it joins again" local up --nodes 3
 is "$("$jobctl" nodes --json | jq -r '[.nodes[] | select(.state == "up") | .name] | sort | join(" ")')" "node-1 node-2 node-3" "and is up"
 kill -KILL "$(pid_of node-3)"
 away() { [ "$("$jobctl" nodes --json | jq -r '.nodes[] | select(.name == "node-3") | .connected')" = false ]; }

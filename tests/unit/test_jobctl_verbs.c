@@ -180,7 +180,8 @@ static void test_usage(void)
 	expect(NULL, "queue -h", 0, NULL, "");
 	expect(NULL, "help frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
-	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x' is not a number");
+	expect(NULL, "logs 3 --rank x", 2, "",
+	       "--rank 'x': expected a number, a list (0,2), a range (0-3) or all");
 	expect(NULL, "logs 3 --list --tail 3", 2, "", "--list names all streams; --tail is for the lines of one");
 	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
 	expect(NULL, "logs 3 --grep a(b", 2, "", "at character 4");

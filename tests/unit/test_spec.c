@@ -258,7 +258,7 @@ static const struct {
      "metrics[0].regex: the pattern is wrong at byte 6"},
     {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": 5}]}", "metrics[0].regex: expected a string"},
     {"{" CMD ", \"limits\": {\"max_runtime_s\": \"1h\"}}",
-     "limits.max_runtime_s: expected a whole number, got a string"},
+     "limits.max_runtime_s: is a whole number of seconds: 3600, not \"1h\""},
     {"{" CMD ", \"limits\": {\"max_runtime_s\": -1}}", "limits.max_runtime_s: -1 is not in the range"},
     {"{" CMD ", \"limits\": {\"grace_s\": 100000}}", "limits.grace_s: 100000 is not in the range 0 to 3600"},
     {"{" CMD ", \"priority\": 5000}", "priority: 5000 is not in the range -1000 to 1000"},
