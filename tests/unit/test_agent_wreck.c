@@ -249,7 +249,7 @@ static void test_old_life(uint64_t job, enum launch_state state)
 	age_life(job, state);
 	next_agent();
 	is_int(a->launch ? a->launch->state : 0, LAUNCH_RUNNING, "the launch runs on, whatever the file says");
-	is_int(ctl_proc(a, PROC_RANK, 1)->state, PS_RUNNING, "so does its rank");
+	ok(ctl_wait_proc(a, PROC_RANK, 1, PS_RUNNING, LONG), "so does its rank");
 	f = fopen(stop, "w");
 	if (!f)
 		tap_bail("%s", stop);
