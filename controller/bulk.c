@@ -15,7 +15,6 @@
 #include <string.h>
 #include <time.h>
 #include <uthash.h>
-#include <utlist.h>
 
 #include "common/clock.h"
 #include "common/fault.h"
@@ -28,13 +27,8 @@
 
 #define QUEUE_MESSAGES 16384u
 #define QUEUE_BYTES    (64u * 1024 * 1024)
-#define END_DELAY_US                                                                                         \
-	5000000ull /* from an attempt's end to the forced end of its streams: what agents still send comes first \
-	            */
-#define END_TRIES  12                 /* of an end that cannot be written; with the delays below an hour */
-#define END_MOST   (600 * 1000000ull) /* between two tries at most */
-#define UNSAID_MAX 65536u
-#define KEY_SIZE   128
+#define UNSAID_MAX     65536u
+#define KEY_SIZE       128
 
 struct work { /* a message to one of the threads */
 	bulk_fn fn;
@@ -53,13 +47,6 @@ struct stream {
 	uint32_t watchers; /* bits by I/O thread */
 	int ended;
 	UT_hash_handle hh;
-};
-
-struct ending { /* an attempt that is over */
-	struct ending *prev, *next;
-	uint64_t job, due_us;
-	uint32_t attempt;
-	unsigned tries; /* that failed */
 };
 
 /* ---- threads ---------------------------------------------------------------------------------- */
@@ -521,10 +508,10 @@ int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, cons
 
 static void arm_endings(struct bulk *b)
 {
-	uint64_t now = clock_boot_us(clock_real());
+	uint64_t now = clock_boot_us(clock_real()), at = ends_next_us(&b->ends);
 
-	if (b->endings)
-		loop_timer_arm(b->end_timer, b->endings->due_us > now ? b->endings->due_us - now : 0);
+	if (at != UINT64_MAX)
+		loop_timer_arm(b->end_timer, at > now ? at - now : 0);
 }
 
 static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
@@ -538,33 +525,14 @@ static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
 		}
 }
 
-/* In the order of their times: those that are tried again come later than the new ones. */
-static void ending_add(struct bulk *b, struct ending *x, uint64_t delay_us)
-{
-	struct ending *at;
-
-	x->due_us = clock_boot_us(clock_real()) + delay_us;
-	DL_FOREACH (b->endings, at)
-		if (at->due_us > x->due_us)
-			break;
-	if (at)
-		DL_PREPEND_ELEM(b->endings, at, x);
-	else
-		DL_APPEND(b->endings, x);
-}
-
 /* Its disk may be full: again later, and later still. */
 static void end_failed(struct bulk *b, struct ending *x, const struct err *e)
 {
-	uint64_t delay_us = END_DELAY_US;
-
-	for (unsigned i = 0; i < x->tries && delay_us < END_MOST; i++)
-		delay_us *= 2;
 	x->tries++;
-	if (x->tries < END_TRIES) {
+	if (x->tries < ENDS_TRIES) {
 		log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
 		         x->attempt, x->tries, e->text);
-		ending_add(b, x, delay_us < END_MOST ? delay_us : END_MOST);
+		ends_add(&b->ends, x, clock_boot_us(clock_real()));
 		return;
 	}
 	log_error("event=log_finish_given_up job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
@@ -580,8 +548,7 @@ static void on_end_timer(void *arg)
 	struct ending *x;
 	struct err e;
 
-	while ((x = b->endings) && x->due_us <= now) {
-		DL_DELETE(b->endings, x);
+	while ((x = ends_due(&b->ends, now))) {
 		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0) {
 			end_failed(b, x, &e);
 			continue;
@@ -594,7 +561,7 @@ static void on_end_timer(void *arg)
 
 static void take_ending(struct bulk *b, void *arg)
 {
-	ending_add(b, arg, END_DELAY_US);
+	ends_add(&b->ends, arg, clock_boot_us(clock_real()));
 	arm_endings(b);
 }
 
@@ -612,7 +579,7 @@ static void take_unsaid(struct bulk *b)
 	for (; x; x = next) {
 		next = x->next;
 		atomic_fetch_sub(&b->n_unsaid, 1);
-		ending_add(b, x, END_DELAY_US);
+		ends_add(&b->ends, x, clock_boot_us(clock_real()));
 	}
 	arm_endings(b);
 }
@@ -737,10 +704,7 @@ void bulk_destroy(struct bulk *b)
 		next = x->next;
 		free(x);
 	}
-	DL_FOREACH_SAFE (b->endings, x, next) {
-		DL_DELETE(b->endings, x);
-		free(x);
-	}
+	ends_fini(&b->ends);
 	log_places_destroy(b->places);
 	store_reader_close(b->reader);
 	loop_timer_destroy(b->end_timer);

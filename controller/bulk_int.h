@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "controller/bulk.h"
+#include "controller/ends.h"
 #include "controller/log_places.h"
 #include "controller/logstore.h"
 #include "controller/server_int.h"
@@ -23,7 +24,6 @@ struct worker {
 };
 
 struct stream;
-struct ending;
 
 struct bulk {
 	struct server *s;
@@ -39,7 +39,7 @@ struct bulk {
 	struct stream *streams;
 	struct store_reader *reader;
 	struct log_places *places;
-	struct ending *endings; /* by due time */
+	struct ends ends;
 	uint64_t
 	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
 	unsigned n_hung;

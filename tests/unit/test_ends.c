@@ -1,0 +1,167 @@
+/* Forced ends of logs that wait: against a slow obvious implementation, and very many of them. */
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "common/xalloc.h"
+#include "controller/ends.h"
+#include "tests/lib/tap.h"
+
+#define MANY 300000u
+
+static struct ending *make(uint64_t job, unsigned tries)
+{
+	struct ending *x = xcalloc(1, sizeof(*x));
+
+	x->job = job;
+	x->tries = tries;
+	return x;
+}
+
+static void test_pauses(void)
+{
+	struct ends q = {0};
+	uint64_t total = 0, last = 0, us;
+	int grows = 1;
+
+	ok(ends_next_us(&q) == UINT64_MAX && !ends_due(&q, UINT64_MAX - 1), "nobody waits");
+	for (unsigned tries = 0; tries < ENDS_TRIES; tries++) {
+		struct ending *x;
+
+		ends_add(&q, make(1, tries), 1000);
+		us = ends_next_us(&q) - 1000;
+		ok(!ends_due(&q, 1000 + us - 1), "after %u tries nothing before its time", tries);
+		x = ends_due(&q, 1000 + us);
+		ok(x && x->tries == tries, "at its time it comes");
+		free(x);
+		grows &= us >= last;
+		last = us;
+		total += us;
+	}
+	ok(grows && last == ENDS_MOST_US, "pauses grow up to the greatest");
+	ok(total < 3600000000u + ENDS_MOST_US, "all of them take about an hour");
+	is_int(q.n, 0, "none is left");
+}
+
+/* ---- the same, slowly ---------------------------------------------------------------------------- */
+
+#define SLOW_MAX 4000
+
+struct slow {
+	struct {
+		uint64_t job, due_us;
+	} v[SLOW_MAX];
+	unsigned n;
+};
+
+/* Of those with the same time either may come first. */
+static int slow_take(struct slow *s, uint64_t job, uint64_t now_us)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned at = SLOW_MAX;
+
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->v[i].due_us < least)
+			least = s->v[i].due_us;
+		if (s->v[i].job == job)
+			at = i;
+	}
+	if (at == SLOW_MAX || s->v[at].due_us != least || least > now_us)
+		return -1;
+	s->v[at] = s->v[--s->n];
+	return 0;
+}
+
+static int slow_none_due(const struct slow *s, uint64_t now_us)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i].due_us <= now_us)
+			return 0;
+	return 1;
+}
+
+static unsigned rnd(uint64_t *seed, unsigned n)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(*seed >> 33) % n;
+}
+
+static void test_random(uint64_t seed)
+{
+	static struct slow s;
+	struct ends q = {0};
+	uint64_t now = 1000000, next_job = 1;
+	unsigned wrong = 0, came = 0;
+
+	s.n = 0;
+	for (unsigned step = 0; step < 3000; step++) {
+		struct ending *x;
+
+		now += rnd(&seed, 2000000);
+		if (s.n < SLOW_MAX / 2) {
+			x = make(next_job++, rnd(&seed, 3) ? 0 : rnd(&seed, ENDS_TRIES));
+			ends_add(&q, x, now);
+			s.v[s.n].job = x->job;
+			s.v[s.n++].due_us = x->due_us;
+		}
+		while ((x = ends_due(&q, now))) {
+			came++;
+			wrong += slow_take(&s, x->job, now) < 0;
+			if (++x->tries < ENDS_TRIES && rnd(&seed, 2)) {
+				ends_add(&q, x, now);
+				s.v[s.n].job = x->job;
+				s.v[s.n++].due_us = x->due_us;
+			} else {
+				free(x);
+			}
+		}
+		wrong += !slow_none_due(&s, now) || q.n != s.n;
+	}
+	ok(!wrong && came > 1000, "%u ends in the order of their times", came);
+	ends_fini(&q);
+}
+
+/* ---- many ---------------------------------------------------------------------------------------- */
+
+static double cpu_s(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_SELF, &r);
+	return (double)r.ru_utime.tv_sec + (double)r.ru_utime.tv_usec / 1e6;
+}
+
+/* A disk that stays full: all ends come at once, and each fails again and again. Walking along the others at
+ * each insertion would take some 10^11 steps. */
+static void test_many(void)
+{
+	struct ends q = {0};
+	double from = cpu_s();
+	uint64_t now = 0, tried = 0;
+
+	for (uint64_t job = 1; job <= MANY; job++)
+		ends_add(&q, make(job, 0), now += 10);
+	while (q.n) {
+		struct ending *x = ends_due(&q, now);
+
+		if (!x) {
+			now = ends_next_us(&q);
+			continue;
+		}
+		tried++;
+		if (++x->tries < ENDS_TRIES)
+			ends_add(&q, x, now);
+		else
+			free(x);
+	}
+	is_int(tried, (int64_t)MANY * ENDS_TRIES, "each end is tried as often as it may");
+	ok(cpu_s() - from < 60, "%u ends that fail every time: %.2f s of CPU time", MANY, cpu_s() - from);
+}
+
+int main(void)
+{
+	test_pauses();
+	for (uint64_t seed = 1; seed <= 20; seed++)
+		test_random(seed);
+	test_many();
+	return tap_done();
+}
