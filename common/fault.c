@@ -55,6 +55,7 @@ static struct point points[] = {
     /* controller */
     {.name = "controller.commit"},
     {.name = "data.nfs"},
+    {.name = "data.low"},
     {.name = "log.write"},
     {.name = "log.sync"},
     {.name = "log.sync_names"},

@@ -198,15 +198,19 @@ void api_whoami(struct call *c, struct io *io)
 
 static void healthy(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
 {
+	const cJSON *problem = cJSON_GetObjectItemCaseSensitive(body, "problem");
 	cJSON *o;
 
-	cJSON_Delete(body);
 	if (e) {
+		cJSON_Delete(body);
 		call_fail_with(c, status, e, NULL);
 		return;
 	}
 	o = cJSON_CreateObject();
 	cJSON_AddStringToObject(o, "status", "ok");
+	if (cJSON_IsString(problem))
+		cJSON_AddStringToObject(o, "problem", problem->valuestring);
+	cJSON_Delete(body);
 	cJSON_AddStringToObject(o, "cluster", io->s->cluster);
 	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
 	call_json(c, 200, o);

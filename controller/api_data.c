@@ -19,6 +19,7 @@
 #include "controller/blobstore.h"
 #include "controller/bulk.h"
 #include "controller/download.h"
+#include "controller/room.h"
 #include "controller/server_int.h"
 
 #define DIGESTS_MAX 10000
@@ -430,7 +431,10 @@ static void run_put(struct bulk *b, void *arg)
 	                       .data = j->data,
 	                       .n = j->n};
 
-	j->rc = blobstore_put(bulk_blobs(b), &p, &j->present, &j->complete, &j->e);
+	/* What agents bring is of jobs that run: that is taken as long as it can be. */
+	j->rc = room_check(bulk_room(b), &j->e);
+	if (j->rc == 0)
+		j->rc = blobstore_put(bulk_blobs(b), &p, &j->present, &j->complete, &j->e);
 	bulk_to_io(b, j->io, back_on_io, j, job_free);
 }
 

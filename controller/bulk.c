@@ -637,6 +637,11 @@ struct blobstore *bulk_blobs(struct bulk *b)
 	return b->blobstore;
 }
 
+struct room *bulk_room(struct bulk *b)
+{
+	return b->s->room;
+}
+
 const char *bulk_log_dir(const struct bulk *b)
 {
 	return b->log_dir;

@@ -21,6 +21,7 @@ struct blobstore;
 struct bulk;
 struct event_row;
 struct io;
+struct room;
 struct server;
 
 struct bulk *bulk_create(struct server *s, struct err *e);
@@ -47,6 +48,7 @@ void bulk_stats(struct bulk *b, cJSON *o); /* any thread */
  * It hears once at the beginning. -1: full. */
 int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream, int on);
 
+struct room *bulk_room(struct bulk *b);       /* NULL: not looked at */
 struct blobstore *bulk_blobs(struct bulk *b); /* any thread; the functions block on the disk */
 const char *bulk_log_dir(const struct bulk *b);
 

@@ -87,6 +87,7 @@ void core_destroy(struct core *c)
 	free(c->askable);
 	free(c->heap);
 	free(c->avoiders);
+	free(c->no_room);
 	free((char *)(uintptr_t)c->cfg.cluster);
 	free((char *)(uintptr_t)c->cfg.url);
 	free((char *)(uintptr_t)c->cfg.owner_of_admin);
@@ -305,6 +306,12 @@ static void review_touched(struct core *c)
 		else if (job_ended(j->r.status) && !j->in_turn)
 			job_free(c, j);
 	}
+}
+
+void core_no_room(struct core *c, const char *why)
+{
+	free(c->no_room);
+	c->no_room = xstrdup(why);
 }
 
 void core_turns(struct core *c, const struct loop_turns *turns)

@@ -97,6 +97,9 @@ uint64_t core_next_us(const struct core *c);
 void core_tick(struct core *c);
 /* Start (real time) of the oldest attempt that goes on; 0 none. */
 uint64_t core_oldest_attempt_us(const struct core *c);
+/* New work is refused from now on, and why, in words for users; NULL: it is taken again. What is there goes
+ * on. */
+void core_no_room(struct core *c, const char *why);
 /* How long turns took until now, for the statistics. */
 void core_turns(struct core *c, const struct loop_turns *turns);
 /* End of a turn: commits what was gathered, schedules when needed. */

@@ -164,7 +164,7 @@ static const struct {
     {"Join", "token:s node:s csr:s", NULL},
     {"Joined", "node:s cert:s ca:s", "PEM"},
     {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
-     "problem: why nothing can be recorded at the moment"},
+     "problem: why nothing can be recorded, or no new work is taken"},
     {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
     {"TopRunning", "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? nodes:S metrics:o",
@@ -174,7 +174,8 @@ static const struct {
     {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
     {"Login", "token:s", NULL},
     {"LoginLink", "path:s expires_at:t", NULL},
-    {"Health", "status:s version:s", NULL},
+    {"Health", "status:s version:s problem:s?",
+     "problem: why nothing can be recorded, or no new work is taken"},
     {"OpenApi", "openapi:s paths:o", NULL},
 };
 

@@ -611,6 +611,7 @@ static struct server *server_new(const struct server_config *c, struct loop *sta
 	s->admin_user = xstrdup(c->admin_user ? c->admin_user : "root");
 	s->web_dir = xstrdup(c->web_dir);
 	s->ca = c->ca;
+	s->room = c->room;
 	s->lease_ms = c->lease_ms;
 	s->max_runtime_default_s = c->max_runtime_default_s ? c->max_runtime_default_s : 86400;
 	s->max_runtime_limit_s = c->max_runtime_limit_s ? c->max_runtime_limit_s : 30 * 86400;

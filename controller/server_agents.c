@@ -18,6 +18,7 @@
 #include "common/wire_msg.h"
 #include "common/xalloc.h"
 #include "controller/bulk.h"
+#include "controller/room.h"
 #include "controller/server_int.h"
 
 #define RETRY_US 20000u
@@ -263,6 +264,7 @@ cJSON *server_io_stats(struct server *s)
 	    {"http_open_streams", offsetof(struct http_counters, streams)},
 	};
 	cJSON *o = cJSON_CreateObject();
+	struct room_state disk;
 	unsigned i;
 	uint64_t lost = 0;
 
@@ -275,6 +277,12 @@ cJSON *server_io_stats(struct server *s)
 	cJSON_AddNumberToObject(o, "agent_pauses_total", (double)atomic_load(&s->agent_pauses));
 	cJSON_AddNumberToObject(o, "notices_lost_total", (double)lost);
 	bulk_stats(s->bulk, o);
+	if (s->room) {
+		room_last(s->room, &disk);
+		cJSON_AddNumberToObject(o, "disk_free_bytes", (double)disk.free_bytes);
+		cJSON_AddNumberToObject(o, "disk_mark_bytes", (double)disk.mark_bytes);
+		cJSON_AddNumberToObject(o, "disk_low", disk.low);
+	}
 	return o;
 }
 

@@ -39,6 +39,7 @@ struct manifests;
 struct sse;
 struct bulk;
 struct pending;
+struct room;
 
 struct io {
 	struct server *s;
@@ -97,6 +98,7 @@ struct server {
 	struct io io[IO_MAX];
 	unsigned n_io;
 	struct bulk *bulk;
+	struct room *room;          /* NULL: not looked at */
 	char *openapi;              /* text, made once */
 	struct node_session *nodes; /* state thread only */
 	struct loop_timer *retry;   /* state thread: closes that found a channel full */

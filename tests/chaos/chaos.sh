@@ -311,6 +311,14 @@ inject_fill() { # HOST
 	dd if=/dev/zero of="$CLUSTER/$1/data/.fill2" bs=1 count=65536 2>/dev/null
 	[ "$(df --output=avail "$CLUSTER/$1/data" | tail -n 1)" -eq 0 ]
 }
+# It has a MiB left: less than what hearthd keeps for the work that is there. That is no reason for any job to end otherwise.
+inject_fill_nearly() { # HOST
+	local kib
+	chaos_fault inject fill_nearly "$*"
+	kib=$(df --output=avail -k "$CLUSTER/$1/data" | tail -n 1)
+	dd if=/dev/zero of="$CLUSTER/$1/data/.fill" bs=1k count=$((kib - 1024)) 2>/dev/null
+}
+heal_fill_nearly() { rm -f "$CLUSTER/$1/data/.fill"; }
 heal_fill() { rm -f "$CLUSTER/$1/data/.fill" "$CLUSTER/$1/data/.fill2"; }
 
 inject_power_off() { # HOST

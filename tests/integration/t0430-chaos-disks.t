@@ -1,10 +1,12 @@
 #!/bin/bash
-# What a machine does to its daemons: a full disk under the controller and under a log, a torn state file, a clock that jumps, a store that was
+# What a machine does to its daemons: a full disk under the controller (and one that is nearly full) and under a log, a torn state file, a clock that jumps, a store that was
 # put back from a backup.
 . "${HEARTH_TOP_SRCDIR:?}/tests/chaos/chaos.sh"
 why=$(chaos_can)
 [ -z "$why" ] || skip_all "$why"
 export CHAOS_DISKS="head=40m host2=24m"
+# The disk shall be really full: no mark below which new work is refused before.
+NO_MARK=(--set min_free_mb=0) CLUSTER_HEARTHD_ARGS=(--set min_free_mb=0)
 chaos_up 4 || bail "no cluster"
 
 running() { # JOB ATTEMPT RANKS...
@@ -51,6 +53,35 @@ full_store() {
 }
 isnt_zero() { nok "$2" test "$1" -eq 0; }
 
+# With a mark, as hearthd has it by default, new work is refused while there is still room for the records of the work that is there: nothing
+# fails, no agent reports anew, and what runs ends as ever.
+nearly_full() {
+	local id again failed
+	CLUSTER_HEARTHD_ARGS=()
+	chaos_look
+	chaos_inject kill-hearthd && chaos_heal kill-hearthd
+	id=$(chaos_submit "low-$round" mpirun 2 400 20)
+	running "$id" 1 0 1
+	again=$(found_again) failed=$(grep -c event=store_failed "$CLUSTER/hearthd.log")
+	does "the controller's disk is nearly full" chaos_inject fill-nearly head
+	ok "hearthd says so" wait_until 30 low_told
+	diag "$(hearth top --once 2>&1 | grep -i problem)" "$(curl_at /healthz)"
+	for _ in 1 2 3; do nok "a large job is refused" submit_large "low-large-$round"; done
+	nok "and a small one" submit_works "low-small-$round"
+	like "$(tail -n 3 "$HIST/client.err")" "no new work is taken: the disk of hearthd has .* left of .*min_free_mb" "with figures"
+	like "$(curl_at /healthz)" '"problem":"no new work is taken' "so does its health"
+	ok "the running job ends meanwhile" chaos_wait "$id" 90
+	is "$(verdict_of "$id")" "completed succeeded 0 1" "and is on record as it ended"
+	is "$(found_again) $(grep -c event=store_failed "$CLUSTER/hearthd.log")" "$again $failed" "no write failed, and no agent had to report anew"
+	does "there is room again" chaos_heal fill-nearly head
+	ok "new work is taken again" wait_until 30 submit_works "low-again-$round"
+	CLUSTER_HEARTHD_ARGS=("${NO_MARK[@]}")
+	chaos_inject kill-hearthd && chaos_heal kill-hearthd
+}
+found_again() { cat "$CLUSTER"/agent-*.log | grep -c event=controller_found; }
+low_told() { hearth top --json | jq -e '.problem | strings | startswith("no new work is taken")' >/dev/null; }
+curl_at() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "http://localhost$1"; }
+
 full_log() {
 	local id size lost lines
 	id=$(on_host host2 log-full -b 4000 1500 5)
@@ -70,7 +101,7 @@ full_log() {
 	# Nothing but the note in the place of what is missing comes on top.
 	ok "and counted to the byte" test $((size + lost - 6000000)) -ge 0 -a $((size + lost - 6000000)) -lt 100
 }
-curl_api() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "http://localhost$1"; }
+curl_api() { curl_at "$1"; }
 log_complete() { curl_api "/api/v1/jobs/$1/logs" | jq -e '.streams[] | select(.stream == "rank-0") | .complete' >/dev/null; }
 
 torn_state() {
@@ -170,6 +201,7 @@ old_epoch() {
 rounds=${HEARTH_SOAK:+20}
 for round in $(seq "${CHAOS_ROUNDS:-${rounds:-1}}"); do
 	full_store
+	nearly_full
 	full_log
 	torn_state
 	clocks

@@ -321,6 +321,40 @@ static void test_failed(void)
 	finish_well(w);
 }
 
+/* The disk is low: new work is refused before anything of it is written, all else goes on, and no agent is
+ * asked to report again. */
+static void test_no_room(void)
+{
+	struct world *w = world_create(12);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit_full(w, ONE, NULL, "key-1", "d1");
+	world_begin(w, id);
+	core_no_room(w->core, "1.0MiB left");
+	is_int(world_submit(w, ONE), 0, "a submit");
+	is_int(w->status, 507, "is refused");
+	is_str(w->err.text, "no new work is taken: 1.0MiB left", "with the reason");
+	is_int((int64_t)world_submit_full(w, ONE, NULL, "key-1", "d1"), (int64_t)id,
+	       "one that was taken before is answered as before");
+	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
+	is_int(w->status, 200, "and is answered");
+	is_int(world_request(w, REQ_TOP, 0, NULL, NULL), 200, "the overview");
+	is_str(world_text(w, "problem"), "no new work is taken: 1.0MiB left", "says so");
+	world_request(w, REQ_STATS, 0, NULL, NULL);
+	is_str(world_text(w, "problem"), "no new work is taken: 1.0MiB left", "as does health");
+	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"disk\"}"), 200, "a node can be drained");
+	world_end_with(w, id, 0);
+	is_str(world_status(w, id), "completed", "the running job comes to its end and is on record");
+	ok(!w->core->failing && !w->n_closed, "nothing failed, and no agent had to report again");
+	core_no_room(w->core, "0.9MiB left");
+	core_no_room(w->core, NULL);
+	ok(world_submit(w, ONE) > 0, "there is room again");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	ok(!cJSON_GetObjectItem(w->body, "problem"), "and nothing is said any more");
+	finish_well(w);
+}
+
 static void test_failed_behind(void)
 {
 	struct world *w = world_create(3);
@@ -555,6 +589,7 @@ int main(void)
 	test_spoiled_settings();
 	test_cluster_life();
 	test_failed();
+	test_no_room();
 	test_failed_behind();
 	test_busy();
 	test_points();

@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/fsutil.h"
 #include "common/hash.h"
 #include "common/tree.h"
 #include "common/xalloc.h"
 #include "controller/download.h"
+#include "controller/room.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"
 
@@ -371,9 +373,38 @@ static void test_ranges(void)
 	is_int(download_range("bytes=-5", 0, &first, &count), -1, "of nothing");
 }
 
+/* A disk that is low takes no uploads; what is there can be read. */
+static void test_low(void)
+{
+#ifdef HEARTH_FAULTS
+	char digest[HASH_HEX_SIZE];
+	struct answer *a;
+
+	hash_hex("low", 3, digest);
+	fault_arm("data.low", 1, 1);
+	a = put(digest, "", "admin", "low", 3);
+	is_int(a->status, 507, "a low disk takes no upload");
+	like(a->body, "no new work is taken: the disk of hearthd has", "and says why");
+	answer_free(a);
+	a = http(k, "GET", "/metrics", "admin", NULL, NULL);
+	ok(strstr(a->body, "hearth_disk_low 1\n") && strstr(a->body, "hearth_disk_free_bytes "),
+	   "the counters say so, too");
+	answer_free(a);
+	fault_clear();
+	a = put(digest, "", "admin", "low", 3);
+	is_int(a->status, 201, "there is room again");
+	answer_free(a);
+#else
+	tap_skip("a build without failpoints");
+#endif
+}
+
 int main(void)
 {
-	k = hkit_start(NULL);
+	struct room *room = room_create(tap_tmpdir(), ROOM_DEFAULT, NULL, NULL, NULL, NULL);
+	struct hkit_options options = {.room = room};
+
+	k = hkit_start(&options);
 	token("ada-secret", "user", "ada", 0);
 	token("bob-secret", "user", "bob", 0);
 	token("job-secret", "job", "ada", 1);
@@ -384,6 +415,8 @@ int main(void)
 	test_owners();
 	test_artifacts();
 	test_retired();
+	test_low();
 	hkit_stop(k);
+	room_destroy(room);
 	return tap_done();
 }

@@ -1,0 +1,45 @@
+/*
+ * room: how much the file system of DATA has left, and whether that is too little for new work.
+ *
+ * A disk that is really full fails whatever is written next, and which write that is nobody chooses: a large
+ * submit fails, the small write that tries the store again succeeds, and all agents report anew, each time.
+ * So new work is refused below a mark, and what is left is for the records and logs of the work that is
+ * there. It is taken again when a quarter more than the mark is free.
+ *
+ * A thread of its own looks once a second: a disk that hangs must not hold anybody else.
+ */
+#ifndef HEARTH_CONTROLLER_ROOM_H
+#define HEARTH_CONTROLLER_ROOM_H
+
+#include "common/err.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROOM_DEFAULT (-1) /* min_free_mb: 64 MiB, or 5 % of the file system where that is less */
+
+struct loop;
+struct room;
+
+struct room_state {
+	uint64_t free_bytes, total_bytes;
+	uint64_t mark_bytes; /* 0: no mark */
+	int low;
+};
+
+/* The mark for a file system of that size. */
+uint64_t room_mark(int64_t min_free_mb, uint64_t total_bytes);
+/* s->low by what is free now and by what it was. */
+void room_judge(struct room_state *s);
+/* For the refusal: figures, and what would help. */
+const char *room_text(const struct room_state *s, char *out, size_t size);
+
+/* told is called on loop's thread: when low has changed, and each second while it is low. loop NULL: nobody
+ * looks but room_check. */
+struct room *room_create(const char *dir, int64_t min_free_mb, struct loop *loop,
+                         void (*told)(const struct room_state *s, void *arg), void *arg, struct err *e);
+void room_destroy(struct room *r); /* on loop's thread; NULL allowed */
+/* Any thread that may wait for the disk: looks now. -1: ERR_NOSPACE, too little for new work. r NULL: 0. */
+int room_check(struct room *r, struct err *e);
+void room_last(struct room *r, struct room_state *out); /* any thread: the last look */
+
+#endif
