@@ -71,8 +71,11 @@ diag "$(grep took flood.log); $kept whole lines kept, $lost bytes counted as los
 ok "every line is there or counted as lost" [ $((kept * 100 + lost)) -ge "$flood" ]
 like "$(grep -E '^[0-9]{98}!$' flood.log | tail -n 1)" "^0*$((flood / 100 - 1))!" "the last line is there"
 rm -f flood.log
+# AddressSanitizer keeps 256 MiB of freed memory back, to find who uses it again: 320,908 KiB of hearthd were 51,360 with a quarantine of 1 MiB.
+most=300000
+case ${HEARTH_SANITIZED:-} in *address*) most=$((most + 256 * 1024)) ;; esac
 for daemon in hearthd hearth-agent; do
-	ok "$daemon needed at most $(peak "$daemon") KiB" [ "$(peak "$daemon")" -lt 300000 ]
+	ok "$daemon needed at most $(peak "$daemon") KiB (of $most)" [ "$(peak "$daemon")" -lt $most ]
 done
 
 mkdir src
