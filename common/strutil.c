@@ -111,6 +111,26 @@ int str_parse_size(const char *s, uint64_t *bytes, struct err *e)
 	return 0;
 }
 
+const char *str_money(double usd, char *out, size_t out_size)
+{
+	double size = usd < 0 ? -usd : usd;
+	int decimals = 2;
+
+	/* In millionths, as amounts are kept: libm is not everywhere that this is. */
+	if (size < 1) {
+		uint64_t micro = (uint64_t)(size * 1e6 + 0.5), unit = 10000;
+
+		for (; decimals < 6; decimals++, unit /= 10) {
+			uint64_t shown = (micro + unit / 2) / unit * unit;
+
+			if ((shown > micro ? shown - micro : micro - shown) * 100 <= micro)
+				break;
+		}
+	}
+	snprintf(out, out_size, "%.*f", decimals, usd);
+	return out;
+}
+
 const char *str_size(uint64_t bytes, char *out, size_t out_size)
 {
 	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

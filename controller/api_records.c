@@ -132,8 +132,21 @@ void api_job_run(struct call *c, struct io *io)
 void api_job_artifacts(struct call *c, struct io *io)
 {
 	struct err e;
+	cJSON *own = store_artifacts_json(io->reader, param_job(c), &e),
+	      *theirs = own ? store_members_left_json(io->reader, param_job(c), &e) : NULL, *o;
 
-	give_list(c, "artifacts", store_artifacts_json(io->reader, param_job(c), &e), &e);
+	if (!theirs) {
+		cJSON_Delete(own);
+		call_fail(c, &e);
+		return;
+	}
+	o = cJSON_CreateObject();
+	cJSON_AddItemToObject(o, "artifacts", own);
+	if (theirs->child)
+		cJSON_AddItemToObject(o, "members", theirs);
+	else
+		cJSON_Delete(theirs);
+	call_json(c, 200, o);
 }
 
 /* As it was submitted, but for secrets. */

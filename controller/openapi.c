@@ -28,10 +28,12 @@ static const struct {
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
      "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? "
-     "expected_price_usd:n? max_price_usd:n? change:O<Change>? warnings:S?",
+     "expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? members_max_price_usd:n? "
+     "change:O<Change>? warnings:S?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
-     "expected_nodes: as believed now; max_price_usd: until its time limit; warnings: what is accepted and "
+     "expected_nodes: as believed now; max_price_usd: until its time limit; of an array or a sweep these are "
+     "of one member, members_...: of all; warnings: what is accepted and "
      "yet "
      "will hardly do what was meant"},
     {"JobId", "id:i", NULL},
@@ -85,8 +87,9 @@ static const struct {
      "points: [step, time, value] or, downsampled (raw: false), [step, time, mean, min, max, points, nan]"},
     {"Run", "facts:a", "facts: {attempt, node, kind, text}"},
     {"LogList", "streams:a", "streams: {attempt, stream, size, complete}"},
-    {"ArtifactList", "artifacts:a",
-     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}"},
+    {"ArtifactList", "artifacts:a members:a?",
+     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}; members: of an array "
+     "or a sweep, {id, ref, kinds} of those that left something, at most 1,000"},
     {"Digests", "digests:S", "at most 10,000"},
     {"Missing", "missing:S", NULL},
     {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
@@ -153,7 +156,7 @@ static const struct {
      "the cheapest change with which a waiting job would fit now: a key of the specification and its value"},
     {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
      "the dearest first; more: rows left out"},
-    {"CostRow", "name:s usd:n jobs:i attempts:i running:i hours:n",
+    {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",
      "hours: that attempts held nodes; of attempts on nodes without a price nothing is counted"},
     {"BudgetList", "budgets:a<Budget>", NULL},
     {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n used_up:b resets_at:t",

@@ -13,6 +13,7 @@
 static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
 	const char *owner = j->r.owner ? j->r.owner : "";
+	char ref[REC_REF_SIZE];
 
 	if (rq->role == ROLE_ADMIN ||
 	    (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
@@ -21,8 +22,7 @@ static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 	if (rq->role == ROLE_JOB)
 		reply_fail(c, rq, ERR_DENIED, "a job's token changes that job only");
 	else
-		reply_fail(c, rq, ERR_DENIED, "job %llu belongs to %s", (unsigned long long)j->r.id,
-		           *owner ? owner : "nobody");
+		reply_fail(c, rq, ERR_DENIED, "job %s belongs to %s", rec_ref(&j->r, ref), *owner ? owner : "nobody");
 	return 0;
 }
 
@@ -126,6 +126,7 @@ void req_stop(struct core *c, struct request *rq)
 void req_hold(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
+	char ref[REC_REF_SIZE];
 
 	if (!j || refuse_ended(c, rq, j, ""))
 		return;
@@ -139,9 +140,9 @@ void req_hold(struct core *c, struct request *rq)
 	}
 	if (j->r.status != JOB_QUEUED) {
 		reply_fail(c, rq, ERR_CONFLICT,
-		           "job %llu is %s; only a waiting job can be held (jobctl stop ends it, jobctl requeue "
+		           "job %s is %s; only a waiting job can be held (jobctl stop ends it, jobctl requeue "
 		           "sends it back)",
-		           (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		           rec_ref(&j->r, ref), state_name(STATE_JOB, (int)j->r.status));
 		return;
 	}
 	alloc_unqueue(c, j);
@@ -328,7 +329,7 @@ static int time_of(const cJSON *body, int64_t *out, struct err *e)
 static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, struct change *ch,
                         struct err *e)
 {
-	char most[40];
+	char most[40], ref[REC_REF_SIZE];
 
 	*ch = (struct change){.priority = j->r.priority, .pinned = -1};
 	if (json_get_i64(b, "", "priority", -1000, 1000, &ch->priority, e) < 0 ||
@@ -342,8 +343,8 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 	if (ch->queue && j->act && strcmp(ch->queue, j->r.queue ? j->r.queue : "") != 0)
 		return err_set(
 		    e, ERR_CONFLICT,
-		    "job %llu is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
-		    (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		    "job %s is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
+		    rec_ref(&j->r, ref), state_name(STATE_JOB, (int)j->r.status));
 	if (j->r.members > SET_MEMBERS_MAX && (ch->time_s || ch->queue || ch->priority != j->r.priority))
 		return err_set(
 		    e, ERR_LIMIT,
@@ -356,8 +357,8 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
 	if (job_ended(j->r.status) && (ch->time_s || ch->queue || ch->priority != j->r.priority))
 		return err_set(e, ERR_CONFLICT,
-		               "job %llu has ended (%s): only name, notes, tags and pinned can still change",
-		               (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status));
+		               "job %s has ended (%s): only name, notes, tags and pinned can still change",
+		               rec_ref(&j->r, ref), state_name(STATE_JOB, (int)j->r.status));
 	return 0;
 }
 
@@ -485,19 +486,19 @@ void req_set(struct core *c, struct request *rq)
 void req_rm(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
+	char ref[REC_REF_SIZE];
 	cJSON *d;
 
 	if (!j)
 		return;
 	if (!job_ended(j->r.status)) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is %s; stop it first: jobctl stop %llu",
-		           (unsigned long long)j->r.id, state_name(STATE_JOB, (int)j->r.status),
-		           (unsigned long long)j->r.id);
+		rec_ref(&j->r, ref);
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is %s; stop it first: jobctl stop %s", ref,
+		           state_name(STATE_JOB, (int)j->r.status), ref);
 		return;
 	}
 	if (j->r.pinned) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is pinned; take that off first",
-		           (unsigned long long)j->r.id);
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is pinned; take that off first", rec_ref(&j->r, ref));
 		return;
 	}
 	if (j->r.members) {

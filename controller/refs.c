@@ -221,6 +221,7 @@ static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e)
 {
 	struct left l = {0};
+	char ref[REC_REF_SIZE];
 	uint64_t step;
 
 	*out = NULL;
@@ -229,7 +230,7 @@ int begins_settle(struct core *c, const struct cjob *j, const char *asked, char 
 	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
 		return 0; /* from the start */
 	if (find_step(c, j->r.id, (int64_t)step, &l, e) < 0)
-		return err_wrap(e, "job %llu", (unsigned long long)j->r.id);
+		return err_wrap(e, "job %s", rec_ref(&j->r, ref));
 	*out = begins_text(l.attempt, (int64_t)step);
 	left_fini(&l);
 	return 0;

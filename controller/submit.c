@@ -268,13 +268,16 @@ static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *li
 		snprintf(out + used, n - (size_t)used, " and %u more", f->n - 4);
 }
 
-/* By its expected time, when that is known, and by its time limit; limits.max_cost_usd ends it before. */
+/* By its expected time, when that is known, and by its time limit; limits.max_cost_usd ends it before. Of an
+ * array or a sweep those of one member, and of all. */
 static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, char *text,
                        size_t n)
 {
 	double longest = (double)max_runtime_s(c, &(struct cjob){0}, rq->spec),
 	       takes = expected_s(c, req_user(c, rq), rq->spec->name), most = price * longest / 3600;
-	char about[60] = "", span[40];
+	uint32_t members = spec_members(rq->spec);
+	char about[60] = "", all[120] = "", span[40], a[24], b[24], m[24];
+	double expected = 0;
 
 	text[0] = '\0';
 	if (price <= 0)
@@ -283,14 +286,23 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 		most = fmin(most, rq->spec->max_cost_usd);
 	cJSON_AddNumberToObject(body, "price_per_hour_usd", round(price * 1e6) / 1e6);
 	if (takes > 0) {
-		double expected = fmin(price * fmin(takes, longest) / 3600, most);
-
+		expected = fmin(price * fmin(takes, longest) / 3600, most);
 		cJSON_AddNumberToObject(body, "expected_price_usd", round(expected * 1e6) / 1e6);
-		snprintf(about, sizeof about, "; about $%.2f as it takes %s", expected,
+		snprintf(about, sizeof about, "; about $%s as it takes %s", str_money(expected, a, sizeof a),
 		         str_duration((uint64_t)(takes + 0.5), span, sizeof span));
 	}
 	cJSON_AddNumberToObject(body, "max_price_usd", round(most * 1e6) / 1e6);
-	snprintf(text, n, "; $%.2f an hour%s, at most $%.2f", price, about, most);
+	if (members) {
+		if (expected > 0)
+			cJSON_AddNumberToObject(body, "members_expected_price_usd",
+			                        round(expected * members * 1e6) / 1e6);
+		cJSON_AddNumberToObject(body, "members_max_price_usd", round(most * members * 1e6) / 1e6);
+		snprintf(all, sizeof all, "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
+		         expected > 0 ? str_money(expected * members, a, sizeof a) : "", expected > 0 ? ", " : "",
+		         str_money(most * members, b, sizeof b));
+	}
+	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_money(price, m, sizeof m),
+	         members ? " each" : "", about, str_money(most, b, sizeof b), all);
 }
 
 /* When would it start, where, and at what price? */
@@ -299,7 +311,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
-	char where[300], when[100], ahead[60] = "", costs[200], change[300] = "";
+	char where[300], when[100], ahead[60] = "", costs[300], change[300] = "";
 
 	if (a->hold) {
 		snprintf(text, n, "it would be held until it is released");
@@ -331,7 +343,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[1200], when[900], each[60] = "";
+	char text[1500], when[1100], each[60] = "";
 	uint32_t members = spec_members(rq->spec);
 
 	cJSON_AddTrueToObject(body, "dry_run");

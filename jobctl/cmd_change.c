@@ -47,7 +47,9 @@ static void tell_refused(const struct err *e, const struct job_ref *r)
 	char *local = print_local(e->text), *safe = print_safe(local),
 	     *name = xasprintf("job %llu", (unsigned long long)r->id);
 	const char *at = strstr(safe, name);
-	int named = !r->id || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
+	/* A member is named as such: 29.3. */
+	int member = !strncmp(safe, "job ", 4) && safe[4 + strspn(safe + 4, "0123456789")] == '.';
+	int named = !r->id || member || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
 	fflush(stdout);
 	if (named)
 		fprintf(stderr, "jobctl: %s\n", safe);

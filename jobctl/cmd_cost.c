@@ -75,7 +75,7 @@ static char *cost_path(struct ctx *c)
 
 static void cost_table(const cJSON *answer)
 {
-	char *head = xstrdup(print_member(answer, "by"));
+	char *head = xstrdup(print_member(answer, "by")), usd[40];
 	for (char *p = head; *p; p++)
 		*p = (char)(*p >= 'a' && *p <= 'z' ? *p - 32 : *p);
 	const char *heads[] = {head, ">USD", ">JOBS", ">ATTEMPTS", ">RUNNING", ">HOURS"};
@@ -83,15 +83,15 @@ static void cost_table(const cJSON *answer)
 	const cJSON *r;
 	cJSON_ArrayForEach (r, jget(answer, "rows")) {
 		table_cell(t, print_member(r, "name"));
-		table_cellf(t, "%.2f", print_number(r, "usd"));
+		table_cell(t, str_money(print_number(r, "usd"), usd, sizeof(usd)));
 		table_cell(t, print_member(r, "jobs"));
 		table_cell(t, print_member(r, "attempts"));
 		table_cell(t, print_member(r, "running"));
-		table_cellf(t, "%.2f", print_number(r, "hours"));
+		table_cell(t, str_money(print_number(r, "hours"), usd, sizeof(usd)));
 	}
 	if (table_rows(t)) {
 		table_print(t);
-		printf("total $%.2f\n", print_number(answer, "total_usd"));
+		printf("total $%s\n", str_money(print_number(answer, "total_usd"), usd, sizeof(usd)));
 	} else {
 		puts("Nothing was spent: no attempt in that time ran on nodes with a price. jobctl nodes "
 		     "says of which type they are, jobctl instances set TYPE price_per_hour=N gives one.");
@@ -121,6 +121,7 @@ static int exec_ls(struct ctx *c)
 	const char *const heads[] = {
 	    "QUEUE", ">BUDGET", "PERIOD", ">SPENT", ">USD/H", "STATE", print_zone_head("RESETS")};
 	cJSON *answer = NULL;
+	char usd[40];
 	int rc = ctx_call(c, "GET", "/budgets", NULL, &answer);
 	if (rc)
 		return rc < 0 ? -1 : 0;
@@ -130,7 +131,7 @@ static int exec_ls(struct ctx *c)
 		table_cell(t, print_member(b, "name"));
 		table_cellf(t, "%.2f", print_number(b, "usd"));
 		table_cell(t, print_member(b, "period"));
-		table_cellf(t, "%.2f", print_number(b, "spent_usd"));
+		table_cell(t, str_money(print_number(b, "spent_usd"), usd, sizeof(usd)));
 		table_cellf(t, "%.2f", print_number(b, "usd_per_hour"));
 		table_cell(t, cJSON_IsTrue(jget(b, "used_up")) ? "used up" : "open");
 		table_cell(t, print_time(jtext(b, "resets_at")));

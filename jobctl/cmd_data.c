@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define MEMBERS_NAMED 8 /* that left what was asked of the whole */
+
 static int first_entry(const char *name, void *arg)
 {
 	(void)name;
@@ -79,7 +81,7 @@ static double choose_attempt(const cJSON *list, const char *kind, uint64_t wante
 }
 
 /* What earlier attempts left of it may hold what the newest does not. */
-static void note_others(uint64_t job, const cJSON *list, const char *kind, double attempt)
+static void note_others(const char *ref, const cJSON *list, const char *kind, double attempt)
 {
 	double last = 0;
 	const cJSON *a;
@@ -92,8 +94,8 @@ static void note_others(uint64_t job, const cJSON *list, const char *kind, doubl
 	if (last > 0)
 		fprintf(
 		    stderr,
-		    "Note: this is what attempt %.0f left; attempt %.0f left one, too: jobctl get %llu %s -a %.0f\n",
-		    attempt, last, (unsigned long long)job, kind, last);
+		    "Note: this is what attempt %.0f left; attempt %.0f left one, too: jobctl get %s %s -a %.0f\n",
+		    attempt, last, ref, kind, last);
 }
 
 static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
@@ -112,7 +114,8 @@ static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 }
 
 /* Artifacts of the wanted kind: one, or one a node (then each goes into a folder of the node's name). */
-static int get_artifacts(struct ctx *c, uint64_t job, const char *kind, const char *dir, unsigned *got)
+static int get_artifacts(struct ctx *c, uint64_t job, const char *ref, const char *kind, const char *dir,
+                         unsigned *got)
 {
 	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job);
 	cJSON *answer;
@@ -126,7 +129,7 @@ static int get_artifacts(struct ctx *c, uint64_t job, const char *kind, const ch
 	const cJSON *a, *list = jget(answer, "artifacts");
 	double attempt = choose_attempt(list, kind, wanted);
 	if (!wanted)
-		note_others(job, list, kind, attempt);
+		note_others(ref, list, kind, attempt);
 	unsigned n = 0;
 	*got = 0;
 	cJSON_ArrayForEach (a, list)
@@ -159,14 +162,63 @@ static int get_code(struct ctx *c, uint64_t job, const char *dir, unsigned *got)
 	return rc;
 }
 
-/* What it left instead, or that it may still come. */
-static int left_none(struct ctx *c, uint64_t job, const char *kind)
+/* Is the kind among those of this member? */
+static int left_kind(const cJSON *member, const char *kind)
 {
-	cJSON *answer = ctx_job(c, job);
-	const char *status = jtext(answer, "status");
+	const cJSON *k;
+	cJSON_ArrayForEach (k, jget(member, "kinds")) {
+		if (cJSON_IsString(k) && !strcmp(k->valuestring, kind))
+			return 1;
+	}
+	return 0;
+}
+
+/* An array or a sweep leaves nothing itself: which members did? */
+static int members_left(struct ctx *c, uint64_t job, const char *kind)
+{
+	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job), *list = xstrdup(""),
+	     first[48] = "";
+	cJSON *answer;
+	const cJSON *m;
+	unsigned n = 0;
+	int rc = ctx_get(c, "GET", path, NULL, &answer);
+	free(path);
+	if (rc) {
+		free(list);
+		return -1;
+	}
+	cJSON_ArrayForEach (m, jget(answer, "members")) {
+		if (!left_kind(m, kind) || n++ >= MEMBERS_NAMED)
+			continue;
+		if (n == 1)
+			snprintf(first, sizeof(first), "%s", print_member(m, "ref"));
+		char *longer = xasprintf("%s%s%s", list, n > 1 ? ", " : "", print_member(m, "ref"));
+		free(list);
+		list = longer;
+	}
+	cJSON_Delete(answer);
+	if (!n)
+		ctx_fail(c, ERR_NOT_FOUND, "job %llu is many jobs, and none of its members has left a %s",
+		         (unsigned long long)job, kind);
+	else if (n > MEMBERS_NAMED)
+		ctx_fail(c, ERR_NOT_FOUND,
+		         "job %llu is many jobs; a %s was left by its members %s and %u more: jobctl get %s %s",
+		         (unsigned long long)job, kind, list, n - MEMBERS_NAMED, first, kind);
+	else
+		ctx_fail(c, ERR_NOT_FOUND,
+		         "job %llu is many jobs; a %s was left by its member%s %s: jobctl get %s %s",
+		         (unsigned long long)job, kind, n > 1 ? "s" : "", list, first, kind);
+	free(list);
+	return -1;
+}
+
+/* What it left instead, or that it may still come. */
+static int left_none(struct ctx *c, const cJSON *record, const char *ref, const char *kind)
+{
+	const char *status = jtext(record, "status");
 	char *kinds = xstrdup("");
 	const cJSON *a;
-	cJSON_ArrayForEach (a, jget(answer, "artifacts")) {
+	cJSON_ArrayForEach (a, jget(record, "artifacts")) {
 		const char *k = print_member(a, "kind");
 		if (strstr(kinds, k))
 			continue;
@@ -175,12 +227,23 @@ static int left_none(struct ctx *c, uint64_t job, const char *kind)
 		kinds = longer;
 	}
 	c->err = (struct err){0};
-	ctx_fail(c, ERR_NOT_FOUND, "job %llu left no %s%s%s%s%s", (unsigned long long)job, kind,
-	         *kinds ? "; there is: " : "", kinds, status && !job_ended(status) ? "; it is " : "",
-	         status && !job_ended(status) ? status : "");
-	cJSON_Delete(answer);
+	ctx_fail(c, ERR_NOT_FOUND, "job %s left no %s%s%s%s%s", ref, kind, *kinds ? "; there is: " : "", kinds,
+	         status && !job_ended(status) ? "; it is " : "", status && !job_ended(status) ? status : "");
 	free(kinds);
 	return -1;
+}
+
+/* Into dir: 0 with what was got, or -1. */
+static int fetch_it(struct ctx *c, uint64_t job, const cJSON *record, const char *ref, const char *kind,
+                    const char *dir)
+{
+	unsigned got = 0;
+	int rc = strcmp(kind, "code") ? get_artifacts(c, job, ref, kind, dir, &got) : get_code(c, job, dir, &got);
+	if (rc || got)
+		return rc;
+	if (cJSON_IsObject(jget(record, "members")) && strcmp(kind, "code") != 0)
+		return members_left(c, job, kind);
+	return left_none(c, record, ref, kind);
 }
 
 static int exec_get(struct ctx *c)
@@ -188,7 +251,6 @@ static int exec_get(struct ctx *c)
 	static const char *const kinds[] = {"model", "output", "checkpoint", "code", NULL};
 	const char *kind = c->args.operand[1];
 	uint64_t job;
-	unsigned got = 0;
 	int known = 0;
 	for (const char *const *k = kinds; *k; k++)
 		known |= !strcmp(*k, kind);
@@ -196,14 +258,17 @@ static int exec_get(struct ctx *c)
 		return ctx_fail(c, ERR_INVALID, "'%s': there are model, output, checkpoint and code", kind);
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
-	char *dir =
-	    c->args.n > 2 ? xstrdup(c->args.operand[2]) : xasprintf("%llu-%s", (unsigned long long)job, kind);
+	cJSON *record = ctx_job(c, job);
+	if (!record)
+		return -1;
+	char *ref = xstrdup(print_member(record, jtext(record, "ref") ? "ref" : "id"));
+	char *dir = c->args.n > 2 ? xstrdup(c->args.operand[2]) : xasprintf("%s-%s", ref, kind);
 	int rc = check_target(c, dir);
 	interrupt_catch(); /* what was begun is removed again */
 	if (!rc)
-		rc = strcmp(kind, "code") ? get_artifacts(c, job, kind, dir, &got) : get_code(c, job, dir, &got);
-	if (!rc && !got)
-		rc = left_none(c, job, kind);
+		rc = fetch_it(c, job, record, ref, kind, dir);
+	cJSON_Delete(record);
+	free(ref);
 	if (!rc && c->json) {
 		cJSON *j = cJSON_CreateObject();
 		cJSON_AddStringToObject(j, "directory", dir);

@@ -231,6 +231,7 @@ static void show_begin(const cJSON *attempt)
 
 static void show_attempts(const cJSON *job)
 {
+	char usd[40];
 	const cJSON *a, *n;
 	cJSON_ArrayForEach (a, jget(job, "attempts")) {
 		printf("%sAttempt %s%s", print_bold(), print_member(a, "number"), print_reset());
@@ -247,7 +248,7 @@ static void show_attempts(const cJSON *job)
 		if (jtext(a, "started_at"))
 			printf(", %s", print_span(jtext(a, "started_at"), jtext(a, "ended_at")));
 		if (cJSON_IsNumber(jget(a, "cost_usd")))
-			printf(", $%.2f", print_number(a, "cost_usd"));
+			printf(", $%s", str_money(print_number(a, "cost_usd"), usd, sizeof(usd)));
 		putchar('\n');
 		show_begin(a);
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
@@ -265,9 +266,10 @@ static void show_cost(const cJSON *job)
 {
 	const cJSON *cost = jget(job, "cost_usd"), *hour = jget(job, "price_per_hour_usd"),
 	            *most = jget(jget(jget(job, "spec"), "limits"), "max_cost_usd");
-	char *all = xstrdup("");
+	char *all = xstrdup(""), usd[40];
 	if (cJSON_IsNumber(cost))
-		add_text(&all, "$%.2f%s", cost->valuedouble, cJSON_IsNumber(hour) ? " so far" : "");
+		add_text(&all, "$%s%s", str_money(cost->valuedouble, usd, sizeof(usd)),
+		         cJSON_IsNumber(hour) ? " so far" : "");
 	if (cJSON_IsNumber(hour))
 		add_text(&all, "%s$%.2f an hour", *all ? ", " : "", hour->valuedouble);
 	if (cJSON_IsNumber(most))

@@ -233,9 +233,6 @@ static void show_dry_run(const cJSON *answer)
 		free(safe);
 		free(local);
 	}
-	if (cJSON_IsNumber(jget(answer, "price_per_hour_usd")))
-		printf("Price: %.2f USD an hour, at most %.2f USD until its time limit\n",
-		       print_number(answer, "price_per_hour_usd"), print_number(answer, "max_price_usd"));
 	const cJSON *limit = jget(answer, "max_runtime_s");
 	const char *from = jtext(answer, "max_runtime_from");
 	char word[40];

@@ -7,6 +7,7 @@
  * attempts; sums are made here.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,29 @@ static double usd(double uusd)
 	return round(uusd) / 1e6;
 }
 
-static cJSON *sums_json(struct sum *all, const struct cost_filter *f)
+/* Of a job: its number, and how people call it. */
+static void add_job(struct store_reader *r, cJSON *o, const char *id)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT id, array FROM job WHERE id = ?", NULL);
+	char ref[48];
+
+	snprintf(ref, sizeof ref, "%s", id);
+	if (st) {
+		sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
+		if (sqlh_step(st, NULL) > 0) {
+			uint64_t job = sqlh_u64(st, 0), array = sqlh_u64(st, 1);
+
+			json_add_u64(o, "job", job);
+			if (array)
+				snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)array,
+				         (unsigned long long)(job - array - 1));
+		}
+	}
+	sqlite3_finalize(st);
+	json_add_str(o, "name", ref);
+}
+
+static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct cost_filter *f)
 {
 	static const char *const by[] = {"queue", "user", "job"};
 	uint32_t limit = f->limit > 1000 ? 1000 : f->limit ? f->limit : 100, n = 0;
@@ -103,15 +126,18 @@ static cJSON *sums_json(struct sum *all, const struct cost_filter *f)
 	HASH_ITER (hh, all, s, tmp) {
 		total += s->uusd;
 		if (n++ < limit) {
-			cJSON *r = cJSON_CreateObject();
+			cJSON *row = cJSON_CreateObject();
 
-			json_add_str(r, "name", s->name);
-			cJSON_AddNumberToObject(r, "usd", usd(s->uusd));
-			json_add_u64(r, "jobs", s->jobs);
-			json_add_u64(r, "attempts", s->attempts);
-			json_add_u64(r, "running", s->running);
-			cJSON_AddNumberToObject(r, "hours", round(s->us / 3.6e6) / 1e3);
-			cJSON_AddItemToArray(rows, r);
+			if (f->by == COST_BY_JOB)
+				add_job(r, row, s->name);
+			else
+				json_add_str(row, "name", s->name);
+			cJSON_AddNumberToObject(row, "usd", usd(s->uusd));
+			json_add_u64(row, "jobs", s->jobs);
+			json_add_u64(row, "attempts", s->attempts);
+			json_add_u64(row, "running", s->running);
+			cJSON_AddNumberToObject(row, "hours", round(s->us / 3.6e4) / 1e5);
+			cJSON_AddItemToArray(rows, row);
 		}
 		HASH_DELETE(hh, all, s);
 		free(s->name);
@@ -156,7 +182,7 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	while ((rc = sqlh_step(st, e)) > 0)
 		add(&all, &f, st);
 	sqlite3_finalize(st);
-	out = sums_json(all, &f);
+	out = sums_json(r, all, &f);
 	if (rc < 0) {
 		cJSON_Delete(out);
 		return NULL;

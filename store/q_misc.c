@@ -3,6 +3,7 @@
  * has no word for, tags.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,6 +231,46 @@ cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e)
 		return NULL;
 	}
 	return list;
+}
+
+cJSON *store_members_left_json(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT a.job, a.kind FROM job j JOIN artifact a ON a.job = j.id WHERE "
+	               "j.array = ?1 AND j.array > 0 GROUP BY a.job, a.kind ORDER BY a.job, a.kind",
+	               e);
+	cJSON *list, *o = NULL, *kinds = NULL;
+	uint64_t last = 0;
+	char ref[48];
+	int rc, n = 0;
+
+	if (!st)
+		return NULL;
+	list = cJSON_CreateArray();
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		uint64_t id = sqlh_u64(st, 0);
+
+		if (id != last && n++ == 1000)
+			break;
+		if (id != last) {
+			o = cJSON_CreateObject();
+			snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)job,
+			         (unsigned long long)(id - job - 1));
+			json_add_u64(o, "id", id);
+			json_add_str(o, "ref", ref);
+			kinds = cJSON_AddArrayToObject(o, "kinds");
+			cJSON_AddItemToArray(list, o);
+		}
+		last = id;
+		cJSON_AddItemToArray(kinds, cJSON_CreateString(sqlh_str(st, 1)));
+	}
+	sqlite3_finalize(st);
+	if (rc >= 0)
+		return list;
+	cJSON_Delete(list);
+	return NULL;
 }
 
 int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, struct artifact_row *out,

@@ -249,6 +249,8 @@ cJSON *store_metrics_json(struct store_reader *r, uint64_t job, int32_t rank, ui
 cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name, int32_t rank,
                          uint32_t attempt, uint32_t max_points, struct err *e);
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);
+/* Of an array or a sweep: which members left what, [{id, ref, kinds}], at most 1,000; of another job none. */
+cJSON *store_members_left_json(struct store_reader *r, uint64_t job, struct err *e);
 cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e);
 /* What attempts cost in a span of time:
  * {"by","from","to","total_usd","rows":[{"name","usd","jobs","attempts", "running","hours"}]}, the dearest

@@ -36,7 +36,9 @@ job=$(submit train '"command": ["/bin/sh", "train.sh"], "source_dir": "'"$src"'"
 # --- the newest checkpoint ------------------------------------------------------------------------------------------------
 ok "the first attempt runs" made "$job" 1
 is "$(began "$job" 1 | xargs)" "attempt 1 from nothing" "with nothing to resume from"
+ok "it passes a step" hearth wait "$job" --for 'step>8' --timeout 60
 is "$(hearth requeue "$job")" "job $job goes back to the queue" "requeue"
+is "$(hearth wait "$job" --for 'step>8' --timeout 60) $(show "$job" .attempt_count)" "$job running 2" "who waits for a step after a requeue waits for the attempt that follows"
 ok "the second runs" made "$job" 2
 is "$(began "$job" 2)" "attempt 2 from 9 step 9 of attempt 1" "from the newest step, and not from what was still being written"
 is "$(show "$job" '.attempts[1] | .resumed_from + " " + (.resumed_from_step | tostring)')" "attempt:1 9" "its record says so"

@@ -76,6 +76,15 @@ hearth wait "$a" "$b" --timeout 60 >/dev/null
 four='"instance_type": "ml.p4d.24xlarge", "gpus_per_instance": 4, "ranks_per_instance": 1'
 like "$(submit dry "exit 0" '"limits": {"max_runtime_s": 3600}, "resources": {'"$four"'}' --dry-run)" 'it would start now on host1; \$7.20 an hour, at most \$7.20' "a dry run says the price"
 is "$(submit dry "exit 0" '"limits": {"max_runtime_s": 3600, "max_cost_usd": 2}, "resources": {'"$four"'}' --dry-run --json | jq -c '[.price_per_hour_usd, .max_price_usd]')" '[7.2,2]' "the limit of the cost bounds it"
+many='"array": 12, "limits": {"max_runtime_s": 1800}, "resources": {"instance_type": "ml.p4d.24xlarge", "gpus_per_instance": 4, "ranks_per_instance": 1}'
+out=$(submit dry "exit 0" "$many" --dry-run)
+like "$out" '\$7.20 an hour each, at most \$3.60; all 12: at most \$43.20' "a dry run of an array says the price of a member and of all"
+is "$(grep -c '7\.20' <<<"$out")" 1 "once"
+is "$(submit dry "exit 0" "$many" --dry-run --json | jq -c '[.members, .max_price_usd, .members_max_price_usd]')" '[12,3.6,43.2]' "in JSON, too"
+pair=$(submit pair "exit 0" '"array": 2, "resources": {"instance_type": "ml.p4d.24xlarge", "gpus_per_instance": 1, "ranks_per_instance": 1}')
+hearth wait "$pair" --timeout 60 >/dev/null
+is "$(hearth cost "$pair" --json | jq -c '[.rows[] | [.name, .job]] | sort')" "[[\"$pair.0\",$((pair + 1))],[\"$pair.1\",$((pair + 2))]]" "what members cost is told by their names"
+is "$(hearth cost "$pair" | awk '$1 ~ /^[0-9]+\.[0-9]+$/ && $2 > 0' | wc -l)" 2 "and however little it was, it is no 0.00"
 d=$(submit dear "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.1; done" '"limits": {"max_cost_usd": 0.01}, "resources": {'"$four"'}')
 hearth wait "$d" --timeout 120 >/dev/null
 is "$(show "$d" '[.status, .attempts[0].class, .reason] | join("; ")')" "failed; cost; cost limit of \$0.01 reached (limits.max_cost_usd)" "a job that has cost all that it may ends, with that reason"

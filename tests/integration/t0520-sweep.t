@@ -53,6 +53,18 @@ again=$(hearth clone "$grid.4" 2>/dev/null)
 ok "a member can be cloned" hearth wait "$again" --timeout 60
 like "$(hearth logs "$again")" "index 4 of 6 in $grid" "and is the same again"
 
+# --- members by their names -------------------------------------------------------------------------------------
+like "$(hearth get "$grid" model 2>&1)" "job $grid is many jobs, and none of its members has left a model" "get of a sweep that left none"
+some=$(submit some '[ "$SM_HP_X" = 2 ] || echo "$SM_HP_X" >"$SM_MODEL_DIR/w"' '"sweep": {"x": [1, 2, 3, 4]}')
+is "$(hearth wait "$((some + 1))-$((some + 4))" --timeout 120 | tr '\n' ' ')" "$some.0 completed $some.1 completed $some.2 completed $some.3 completed " "a range of numbers is waited for"
+is "$(hearth wait "$((some + 1))-$((some + 4))" | wc -l)" 4 "and again, when all have ended"
+out=$(hearth get "$some" model 2>&1)
+is "$? $out" "3 jobctl: job $some is many jobs; a model was left by its members $some.0, $some.2, $some.3: jobctl get $some.0 model" "get of a sweep leads to the members that have it"
+is "$(cd "$CLUSTER" && hearth get "$((some + 3))" model) $(cat "$CLUSTER/$some.2-model/w")" "$some.2-model 3" "get of a member is called as it is"
+like "$(hearth get "$some.1" model "$CLUSTER/none" 2>&1)" "job $some.1 left no model" "so is one that left none"
+like "$(hearth hold "$some.1" 2>&1)" "job $some.1 has ended" "and a refusal"
+like "$(hearth stop "$some.1" 2>&1)" "job $some.1 has ended" "or what came too late"
+
 # --- refused ----------------------------------------------------------------------------------------------------
 nok "too many members" submit many "exit 0" '"sweep": {"a": {"from": 1, "to": 300}, "b": {"from": 1, "to": 300}}'
 like "$(cat "$CLUSTER/said")" "the grid has 300 x 300 = 90000 members; at most 10000 are possible" "are counted"

@@ -1,5 +1,6 @@
 /* What jobs cost, the end of a job that has cost all that it may, budgets of queues and users; over restarts.
  */
+#include "common/json.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>
@@ -420,6 +421,25 @@ static void test_calendar(void)
 	}
 }
 
+/* A dry run of many jobs: the price of one, and of all. */
+static void test_dry_members(void)
+{
+	struct world *w = world_create(31);
+
+	w->price = 4;
+	world_agent_up(w, "a", 1, 4);
+	world_submit_full(w,
+	                  "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"array\": 10, \"limits\": "
+	                  "{\"max_runtime_s\": 1800}, \"resources\": {\"gpus_per_instance\": 1}}",
+	                  "{\"dry_run\": true}", NULL, NULL);
+	is_int(w->status, 200, "a dry run of an array");
+	like(world_text(w, "text"), "; $4.00 an hour each, at most $2.00; all 10: at most $20.00",
+	     "tells both prices");
+	is_int(json_whole(w->body, "max_price_usd", 0), 2, "of one");
+	is_int(json_whole(w->body, "members_max_price_usd", 0), 20, "and of all");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_cost();
@@ -431,5 +451,6 @@ int main(void)
 	test_budget();
 	test_period();
 	test_calendar();
+	test_dry_members();
 	return tap_done();
 }

@@ -180,8 +180,7 @@ static void test_usage(void)
 	expect(NULL, "queue -h", 0, NULL, "");
 	expect(NULL, "help frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
-	expect(NULL, "logs 3 --rank x", 2, "",
-	       "--rank 'x': expected a number, a list (0,2), a range (0-3) or all");
+	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x': expected a number, a list (0,2), a range (0-3)");
 	expect(NULL, "logs 3 --list --tail 3", 2, "", "--list names all streams; --tail is for the lines of one");
 	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
 	expect(NULL, "logs 3 --grep a(b", 2, "", "at character 4");
@@ -366,6 +365,7 @@ static void test_waiting(struct js *s)
 	expect(s, "wait 404", 3, "", NULL);
 	expect(s, "wait 7 404 8", 3, "7 completed\n8 failed\n", "jobctl: there is no such thing\n");
 	expect(s, "wait 7,40-45", 3, "7 completed\n", "jobctl: 6 of the jobs 40-45 are not there\n");
+	is_int(count_of(s, "GET", "/jobs/41"), 0, "a range is asked for by one list");
 }
 
 /* ---- submit ---- */
@@ -469,7 +469,7 @@ static void gives_blobs(const struct js_seen *q, unsigned nth, struct js_answer 
 	const struct artifact *t = arg;
 	(void)nth;
 	a->type = "application/octet-stream";
-	if (strstr(q->uri, "/artifacts"))
+	if (strstr(q->uri, "/jobs/7"))
 		a->body = t->list;
 	else if (strstr(q->uri, t->digest))
 		a->body = t->manifest;
@@ -488,7 +488,7 @@ static void test_get(void)
 	snprintf(t.list, sizeof(t.list),
 	         "{\"artifacts\":[{\"kind\":\"model\",\"attempt\":1,\"node\":\"n1\",\"digest\":\"%064d\"},{"
 	         "\"kind\":\"model\",\"attempt\":2,\"node\":"
-	         "\"n1\",\"digest\":\"%s\"},{\"kind\":\"output\",\"attempt\":2,\"digest\":\"no\"}]}",
+	         "\"n1\",\"digest\":\"%s\"},{\"kind\":\"output\",\"attempt\":2,\"digest\":\"no\"}],\"id\":7}",
 	         0, t.digest);
 	struct js *s = js_start(gives_blobs, &t, NULL);
 	char *want = xasprintf("%s/got\n", tap_tmpdir());

@@ -79,6 +79,30 @@ static void test_size_text(void)
 	ok(good, "what is printed can be read");
 }
 
+static void test_money(void)
+{
+	static const struct {
+		double usd;
+		const char *text;
+	} all[] = {{0, "0.00"},
+	           {12.4, "12.40"},
+	           {1, "1.00"},
+	           {0.5, "0.50"},
+	           {0.05, "0.05"},
+	           {0.333333, "0.33"},
+	           {0.0123, "0.0123"},
+	           {0.000123, "0.000123"},
+	           {0.0000004, "0.00"},
+	           {0.00312, "0.0031"},
+	           {0.000001, "0.000001"},
+	           {-0.004, "-0.004"},
+	           {123456.789, "123456.79"}};
+	char out[40];
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		is_str(str_money(all[i].usd, out, sizeof out), all[i].text, "as much of it as one can read");
+}
+
 static void test_duration(void)
 {
 	static const struct {
@@ -226,6 +250,7 @@ int main(void)
 {
 	test_size();
 	test_size_text();
+	test_money();
 	test_duration();
 	test_u64();
 	test_nearest();
