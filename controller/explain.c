@@ -555,13 +555,15 @@ static cJSON *waiting_json(const struct core *c)
 	return list;
 }
 
-/* What an administrator has to see to. */
-static void add_problem(const struct core *c, cJSON *body)
+/* What an administrator has to see to. The store's own words name files of this machine: not for anybody. */
+static void add_problem(const struct core *c, cJSON *body, int to_anybody)
 {
 	cleanup_free char *low = c->no_room ? xasprintf("no new work is taken: %s", c->no_room) : NULL;
 
 	if (c->failing)
-		json_add_str(body, "problem", c->fail_err.text);
+		json_add_str(body, "problem",
+		             to_anybody ? "nothing can be recorded, the store fails; jobctl top says why"
+		                        : c->fail_err.text);
 	else if (low)
 		json_add_str(body, "problem", low);
 }
@@ -586,7 +588,7 @@ void req_top(struct core *c, struct request *rq)
 	json_add_u64(jobs, "held", c->counts[JOB_HELD]);
 	cJSON_AddItemToObject(body, "running", running_json(c, 1000));
 	cJSON_AddItemToObject(body, "waiting", waiting_json(c));
-	add_problem(c, body);
+	add_problem(c, body, 0);
 	hold_reply(c, rq, 200, body);
 }
 
@@ -612,6 +614,6 @@ void req_stats(struct core *c, struct request *rq)
 	json_add_u64(body, "turns_total", c->turns.turns);
 	json_add_u64(body, "turns_late_total", c->turns.late);
 	json_add_u64(body, "turn_longest_us", c->turns.longest_us);
-	add_problem(c, body);
+	add_problem(c, body, 1);
 	hold_reply(c, rq, 200, body);
 }

@@ -301,6 +301,11 @@ static void test_failed(void)
 	w->fail_next = 3;
 	world_advance(w, 3500000);
 	is_int(w->core->failing, 1, "probes fail, too");
+	world_request(w, REQ_TOP, 0, NULL, NULL);
+	is_str(world_text(w, "problem"), "no space left on device", "the overview has the store's own words");
+	world_request(w, REQ_STATS, 0, NULL, NULL);
+	is_str(world_text(w, "problem"), "nothing can be recorded, the store fails; jobctl top says why",
+	       "health, which anybody may ask for, has not");
 	world_advance(w, 2000000);
 	is_int(w->core->failing, 0, "until one is durable");
 	is_int(w->n_closed, 1, "then the agent is asked to report again");
