@@ -153,6 +153,7 @@ static int open_parts(struct agent *a, struct err *e)
 	}
 	if ((!alone && !a->peerport) || launches_adopt(a->launches, e) < 0)
 		return -1;
+	a->adopted = 1;
 	if (alone)
 		return 0;
 	a->session = session_create(a);
@@ -192,11 +193,11 @@ static void config_fini(struct agent_config *c)
 	free(c->libexec_dir);
 }
 
-/* With no launch here there is nothing that a later agent would need. */
+/* With no launch here there is nothing that a later agent would need. Before they were adopted nobody has
+ * looked: what runs of them is known by this folder alone. */
 static void tidy(const struct agent *a)
 {
-	if ((a->session || a->env.cfg.alone) && a->launches && a->run_lock >= 0 &&
-	    launches_count(a->launches) == 0)
+	if (a->adopted && launches_count(a->launches) == 0)
 		fs_rm_rf(a->env.cfg.run_dir, NULL);
 }
 

@@ -33,6 +33,7 @@ struct agent {
 	struct tailer *tailer;
 	struct outbox *outbox;
 	struct launches *launches;
+	int adopted; /* what RUN has of launches is known */
 	struct rshd *rshd;
 	struct guard *guard;
 	struct peerport *peerport;
