@@ -22,18 +22,22 @@
 #include "jobctl/local_settings.h"
 #include "jobctl/print.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define END_S   60
+#define LOCKS_S 30 /* for those that hold the nodes' folders to end */
+#define END_S   50 /* from then on; hearth-agent gives itself 45 */
 #define OUT_MAX (1024 * 1024)
 
 struct ender { /* of one node */
 	char name[32];
+	int started;
 	pid_t pid; /* 0 not started */
 	int pidfd;
 	FILE *out;
@@ -44,9 +48,11 @@ struct down {
 	struct ctx *c;
 	char *dir;
 	int was_up, left; /* hearthd; jobs that it could not end, -1 unknown */
-	unsigned agents;  /* ended here */
-	char *names;      /* of these */
-	cJSON *ended;     /* launches that were ended without it */
+	int unsaid,
+	    mark;        /* it does not hear of what is ended; the mark for that: 1 new, 0 was there, -1 failed */
+	unsigned agents; /* ended here */
+	char *names;     /* of these */
+	cJSON *ended;    /* launches that were ended without it */
 	struct ender nodes[LOCAL_NODES_MAX];
 	unsigned n;
 	int failed;
@@ -65,26 +71,71 @@ static int agent_is_up(const char *dir)
 	return up;
 }
 
+static int is_launch(const char *name, void *arg)
+{
+	unsigned long long job;
+	unsigned attempt;
+	int end = 0;
+	*(int *)arg |= sscanf(name, "%llu.%u%n", &job, &attempt, &end) == 2 && !name[end];
+	return 0;
+}
+
+/* Is there any on record in its RUN, whether its agent runs or not? They may have ended. */
+static int has_launches(const char *dir, const char *name)
+{
+	char *path = xasprintf("%s/%s/run_dir", dir, name), *run = NULL;
+	int has = 0;
+	if (!fs_read_file(path, PATH_MAX, &run, NULL, NULL)) {
+		run[strcspn(run, "\n")] = '\0';
+		fs_each(run, is_launch, &has, NULL);
+	}
+	free(run);
+	free(path);
+	return has;
+}
+
+/* "node-1, node-3". Malloc'ed. */
+static char *nodes_with_launches(const char *dir)
+{
+	char *all = xstrdup(""), name[32];
+	for (unsigned i = 1; i <= LOCAL_NODES_MAX; i++) {
+		snprintf(name, sizeof(name), "node-%u", i);
+		if (!has_launches(dir, name))
+			continue;
+		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", name);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
 static int ask(struct down *d)
 {
 	char answer[8] = "";
 	struct client *cl = d->was_up ? local_client(d->dir, 1, NULL) : NULL;
 	cJSON *jobs = local_active_jobs(cl);
-	int some = cJSON_GetArraySize(jobs) > 0, blind = !jobs && agent_is_up(d->dir), rc = 0;
-	if (some) {
+	char *where = nodes_with_launches(d->dir), *what = NULL;
+	if (cJSON_GetArraySize(jobs) > 0) {
 		char *text = local_jobs_text(jobs);
-		fprintf(stderr, "Stop %s? What they left is kept. [y/N] ", text);
+		what = xasprintf("Stop %s", text);
 		free(text);
-	} else if (blind) {
-		fprintf(stderr,
-		        "hearthd %s. End the agents, and what runs of their jobs? What they left is kept. [y/N] ",
-		        d->was_up ? "does not answer" : "does not run");
+	} else if (agent_is_up(d->dir) && !jobs) {
+		what = xstrdup("End the agents, and what runs of their jobs");
+	} else if (*where) {
+		what = xasprintf("End what still runs of jobs on %s", where);
 	}
-	if ((some || blind) && (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y')))
-		rc = ctx_fail(d->c, ERR_DENIED, "nothing was ended");
+	if (what)
+		fprintf(stderr, "%s%s? What they left is kept. [y/N] ",
+		        jobs        ? ""
+		        : d->was_up ? "hearthd does not answer. "
+		                    : "hearthd does not run. ",
+		        what);
+	int no = what && (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'));
 	cJSON_Delete(jobs);
 	client_destroy(cl);
-	return rc;
+	free(where);
+	free(what);
+	return no ? ctx_fail(d->c, ERR_DENIED, "nothing was ended") : 0;
 }
 
 /* ---- agents, and what they leave ---- */
@@ -99,35 +150,54 @@ static void end_agent(struct down *d, const char *name)
 	local_end(d->dir, name);
 }
 
-static void start_ender(struct down *d, const char *path, const char *name)
+static void start_ender(struct down *d, const char *path, struct ender *n)
 {
 	extern char **environ;
-	struct ender *n = &d->nodes[d->n++];
-	char *data = xasprintf("%s/%s", d->dir, name);
-	cleanup_close int log = local_log(d->dir, name, NULL);
+	char *data = xasprintf("%s/%s", d->dir, n->name);
+	cleanup_close int log = local_log(d->dir, n->name, NULL);
+	int out = memfd_create("ended", MFD_CLOEXEC);
 	struct strv args = {0};
 	strv_add(&args, path);
 	strv_add(&args, "--end-launches");
 	strv_add(&args, "--data");
 	strv_add(&args, data);
-	snprintf(n->name, sizeof(n->name), "%s", name);
-	n->out = tmpfile();
+	n->started = 1;
+	n->out = out < 0 ? NULL : fdopen(out, "r");
+	if (!n->out && out >= 0)
+		close(out);
 	struct proc_spawn s = {.path = path,
 	                       .argv = args.v,
 	                       .envp = environ,
 	                       .cwd = "/",
 	                       .stdin_fd = -1,
-	                       .stdout_fd = n->out ? fileno(n->out) : -1,
+	                       .stdout_fd = n->out ? out : -1,
 	                       .stderr_fd = log,
 	                       .new_session = 1};
-	struct err e = {0};
-	local_wait_unlocked(d->dir, name);
-	if (!n->out || proc_spawn(&s, &n->pid, &n->pidfd, &e)) {
+	if (!n->out || proc_spawn(&s, &n->pid, &n->pidfd, NULL)) {
 		n->pid = 0;
 		n->failed = 1;
 	}
 	strv_fini(&args);
 	free(data);
+}
+
+/* Each as soon as its predecessor is gone; one that never goes holds up no other. After the time they are
+ * started all the same, and say themselves who is in the way. */
+static void start_enders(struct down *d, const char *path)
+{
+	uint64_t end = clock_boot_us(clock_real()) + LOCKS_S * 1000000ull;
+	for (unsigned left = d->n; left;) {
+		int late = clock_boot_us(clock_real()) > end;
+		for (unsigned i = 0; i < d->n; i++) {
+			struct ender *n = &d->nodes[i];
+			if (n->started || (!late && local_is_locked(d->dir, n->name)))
+				continue;
+			start_ender(d, path, n);
+			left--;
+		}
+		if (left)
+			poll(NULL, 0, 10);
+	}
 }
 
 static void take_lines(struct down *d, struct ender *n)
@@ -173,7 +243,6 @@ static void end_nodes(struct down *d)
 {
 	struct err e = {0};
 	char *path = local_program("agent/hearth-agent", "sbin/hearth-agent", &e), name[32];
-	uint64_t end = clock_boot_us(clock_real()) + END_S * 1000000ull;
 	for (unsigned i = 1; i <= LOCAL_NODES_MAX; i++) {
 		snprintf(name, sizeof(name), "node-%u", i);
 		end_agent(d, name);
@@ -182,9 +251,11 @@ static void end_nodes(struct down *d)
 		snprintf(name, sizeof(name), "node-%u", i);
 		char *used = xasprintf("%s/%s/lock", d->dir, name);
 		if (!access(used, F_OK))
-			start_ender(d, path, name);
+			snprintf(d->nodes[d->n++].name, sizeof(name), "%s", name);
 		free(used);
 	}
+	start_enders(d, path);
+	uint64_t end = clock_boot_us(clock_real()) + END_S * 1000000ull;
 	for (unsigned i = 0; i < d->n; i++)
 		wait_ender(d, &d->nodes[i], end);
 	if (!path) {
@@ -241,19 +312,34 @@ static void tell(const struct down *d)
 	free(text);
 }
 
-/* What hearthd does not know of, it is told when it is back. */
+/* What hearthd does not know of, it is told when it is back. The mark for that is there before anything is
+ * ended, so that it also is when this is cut short. */
 static void remember(struct down *d)
 {
 	struct err e = {0};
-	if (d->was_up ? d->left >= 0 : !d->agents && !cJSON_GetArraySize(d->ended))
-		return;
-	if (local_stop_later(d->dir, &e))
+	char *where = nodes_with_launches(d->dir);
+	d->unsaid = d->was_up ? d->left < 0 : agent_is_up(d->dir) || *where;
+	free(where);
+	if (d->unsaid)
+		d->mark = local_stop_later(d->dir, &e);
+	if (d->mark < 0)
 		fprintf(stderr, "jobctl: %s\n", e.text);
-	else
-		fprintf(stderr,
-		        "jobctl: hearthd %s; at its next start (`jobctl local up`) all jobs that have not ended "
-		        "are stopped\n",
-		        d->was_up ? "did not answer" : "did not run");
+}
+
+/* Where nothing was to be ended after all, nothing of it stays. */
+static void tell_later(struct down *d)
+{
+	if (!d->unsaid || d->mark < 0)
+		return;
+	if (!d->was_up && !d->agents && !cJSON_GetArraySize(d->ended) && !d->failed) {
+		if (d->mark > 0)
+			local_stop_never(d->dir);
+		return;
+	}
+	fprintf(stderr,
+	        "jobctl: hearthd %s; at its next start (`jobctl local up`) all jobs that have not ended "
+	        "are stopped\n",
+	        d->was_up ? "did not answer" : "did not run");
 }
 
 static int take_down(struct down *d)
@@ -262,8 +348,9 @@ static int take_down(struct down *d)
 	if (d->left)
 		fprintf(stderr, "jobctl: %s; what runs of them is ended without it\n",
 		        d->left < 0 ? "hearthd does not answer" : "some jobs did not end in time");
-	end_nodes(d);
 	remember(d);
+	end_nodes(d);
+	tell_later(d);
 	local_end(d->dir, "hearthd");
 	local_settings_forget(d->dir);
 	tell(d);

@@ -138,9 +138,16 @@ static char *mark_path(const char *dir)
 int local_stop_later(const char *dir, struct err *e)
 {
 	char *path = mark_path(dir);
-	int rc = fs_write_atomic(path, "", 0, 0600, e);
+	int there = !access(path, F_OK), rc = fs_write_atomic(path, "", 0, 0600, e);
 	free(path);
-	return rc;
+	return rc ? -1 : !there;
+}
+
+void local_stop_never(const char *dir)
+{
+	char *path = mark_path(dir);
+	unlink(path);
+	free(path);
 }
 
 /* One page of them. How many were told, -1 it failed. Those that have no agent to end them wait for it. */

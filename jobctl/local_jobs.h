@@ -1,8 +1,9 @@
 /*
  * local_jobs: what jobctl asks of, and tells, the local cluster's own hearthd.
  *
- * DIR/stop_jobs is there when `local down` ended what ran while hearthd did not answer: its record still says
- * that those jobs run, so the next `local up` has them stopped before any agent is there to start them again.
+ * DIR/stop_jobs is there when `local down` ended, or began to end, what ran while hearthd did not answer: its
+ * record still says that those jobs run, so the next `local up` has them stopped before any agent is there to
+ * start them again.
  */
 #ifndef HEARTH_JOBCTL_LOCAL_JOBS_H
 #define HEARTH_JOBCTL_LOCAL_JOBS_H
@@ -20,7 +21,9 @@ char *local_jobs_text(const cJSON *jobs);
 /* Every job that has not ended is stopped, and waited for. How many are left, -1 unknown. */
 int local_stop_jobs(const char *dir);
 
-int local_stop_later(const char *dir, struct err *e); /* the next local_stop_now has something to do */
+/* The next local_stop_now has something to do. 0: it had already; 1: now it has; -1. */
+int local_stop_later(const char *dir, struct err *e);
+void local_stop_never(const char *dir); /* takes it back */
 void local_stop_now(const char *dir);
 
 #endif

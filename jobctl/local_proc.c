@@ -175,21 +175,23 @@ int local_share_differs(const char *dir, const char *name, unsigned index, unsig
 	       !sched_getaffinity(id.pid, sizeof(has), &has) && !CPU_EQUAL(&has, &share.set);
 }
 
+int local_is_locked(const char *dir, const char *name)
+{
+	char *path = xasprintf("%s/%s/lock", dir, name);
+	struct err e = {0};
+	int fd = access(path, F_OK) ? -1 : fs_lock(path, &e);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return e.code == ERR_BUSY;
+}
+
 /* Whoever holds the lock of the data folder is given the time to end; then the program itself says so. */
-void local_wait_unlocked(const char *dir, const char *name)
+static void wait_unlocked(const char *dir, const char *name)
 {
 	uint64_t end = clock_boot_us(clock_real()) + LOCK_WAIT_S * 1000000ull;
-	char *path = xasprintf("%s/%s/lock", dir, name);
-	for (;;) {
-		struct err e = {0};
-		int fd = access(path, F_OK) ? -1 : fs_lock(path, &e);
-		if (fd >= 0)
-			close(fd);
-		if (e.code != ERR_BUSY || clock_boot_us(clock_real()) > end)
-			break;
+	while (local_is_locked(dir, name) && clock_boot_us(clock_real()) <= end)
 		poll(NULL, 0, 10);
-	}
-	free(path);
 }
 
 int local_log(const char *dir, const char *name, struct err *e)
@@ -223,7 +225,7 @@ int local_spawn(const char *dir, const char *name, const char *path, const struc
 	                       .pre_exec_arg = &cpus};
 	pid_t pid;
 	struct proc_id id;
-	local_wait_unlocked(dir, name);
+	wait_unlocked(dir, name);
 	if (proc_spawn(&s, &pid, NULL, e) || proc_identify(pid, &id, e))
 		return -1;
 	return id_write(dir, name, &id, e);

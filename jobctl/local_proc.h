@@ -20,8 +20,8 @@ int local_is_up(const char *dir, const char *name);
 /* Program beside this one, in the build tree or where it is installed. Malloc'ed. */
 char *local_program(const char *build_path, const char *installed_path, struct err *e);
 int local_log(const char *dir, const char *name, struct err *e); /* a descriptor to write to it, or -1 */
-/* Returns when no predecessor holds the lock of DIR/NAME any more, or after half a minute. */
-void local_wait_unlocked(const char *dir, const char *name);
+/* A predecessor holds the lock of DIR/NAME. */
+int local_is_locked(const char *dir, const char *name);
 /* Starts it, once no predecessor holds the lock of its data folder DIR/NAME any more. of > 1: it is the
  * index-th of so many that share the CPUs of this machine, when there are enough. */
 int local_spawn(const char *dir, const char *name, const char *path, const struct strv *args, unsigned index,

@@ -163,6 +163,52 @@ $waits stopped" "both jobs are stopped, none starts again"
 	unlike "$ERR" "." "without a word"
 done
 
+# --- hearthd and all agents are dead, a person is asked; down is cut short before it has ended all -----------------
+rc 0 "^up: .* and 2 agents; " "two nodes again" local up
+orphan direct
+waits=$("$jobctl" submit job.json --name waits --hold)
+for name in hearthd node-1 node-2; do
+	kill -KILL "$(pid_of $name)"
+done
+if command -v script >/dev/null; then
+	out=$(echo n | script -qec "'$jobctl' local down" /dev/null)
+	like "$out" "hearthd does not run\. End what still runs of jobs on node-1, node-2\? What they left is kept" "a person is asked, though no agent runs"
+	like "$out" "nothing was ended" "and may say no"
+	ok "then nothing happens" both_run
+	nok "and nothing is to be stopped later" [ -e "$local_dir/stop_jobs" ]
+else
+	skip "local down asks" "script is missing"
+fi
+exec 8>"$local_dir/node-1/lock"
+ok "somebody holds the folder of node-1" flock -w 60 8
+"$jobctl" local down >cut.out 2>cut.err 8>&- &
+cut=$!
+ok "the mark for later is there" wait_until 60 [ -e "$local_dir/stop_jobs" ]
+ok "while the job runs on node-1" [ "$(of_node node-1)" -ge 1 ]
+ended_there() { [ "$(of_node node-2)" -eq 0 ]; }
+ok "node-2 does not wait for node-1" wait_until 25 ended_there
+ok "where the job runs still" [ "$(of_node node-1)" -ge 1 ]
+kill -TERM $cut
+wait $cut
+is "$?" 143 "it is cut short"
+exec 8>&-
+rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not tell hearthd\)" "hearthd is told all the same" local up
+run wait "$orphan" "$waits" --timeout 60
+is "$OUT" "$orphan stopped
+$waits stopped" "the jobs are stopped, none goes on"
+ok "no process of the job is left" wait_until 60 none_left
+rc 0 "^down; data stays" "down in order" local down
+
+# --- the program that ends launches cannot start: what it would have ended is still on record ---------------------
+run_dir=$home/$(printf '%0120d' 0)
+mkdir -p "$home/lone" "$run_dir/17.1/rank-0"
+echo x >"$run_dir/17.1/plan"
+echo x >"$run_dir/17.1/rank-0/state"
+out=$("$HEARTH_TOP_BUILDDIR/agent/hearth-agent" --end-launches --data "$home/lone" --run "$run_dir" 2>&1)
+is "$?" 1 "a path that is too long for a socket"
+diag "$out"
+ok "RUN is as it was" [ -s "$run_dir/17.1/plan" -a -s "$run_dir/17.1/rank-0/state" ]
+
 rc 4 "ended at its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
 rc 0 "^up: .* and 2 agents; " "are not remembered" local up
 rc 0 "^down" "that cluster is ended" local down
