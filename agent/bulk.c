@@ -343,8 +343,10 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 		break;
 	case WM_METRICS_ACK:
 		s = find(b, m->job, m->attempt, NULL);
-		if (s)
+		if (s) {
+			b->failures = 0;
 			s->ops.metrics_ack(m->seq, s->arg);
+		}
 		break;
 	case WM_BLOB_DATA:
 	case WM_BLOB_MISSING:

@@ -4,10 +4,10 @@
  *
  * It is dialled again with back-off for ever; at once when the control connection has come up. Opening alone
  * is no success: a controller whose disk is full takes each connection and ends it at the first line. One
- * that carried something, or lived for 10 s, is. What was sent and not acknowledged comes again: requests by
- * themselves, logs and metrics by their subscribers, who are told by `up`. Nothing is buffered here but what
- * the connection itself queues: a subscriber that is refused (ERR_BUSY) keeps its bytes on disk and is told
- * by `room`.
+ * that carried something (logs, metrics or a piece of a blob, acknowledged), or lived for 10 s, is. What was
+ * sent and not acknowledged comes again: requests by themselves, logs and metrics by their subscribers, who
+ * are told by `up`. Nothing is buffered here but what the connection itself queues: a subscriber that is
+ * refused (ERR_BUSY) keeps its bytes on disk and is told by `room`.
  */
 #ifndef HEARTH_AGENT_BULK_H
 #define HEARTH_AGENT_BULK_H
