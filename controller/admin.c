@@ -8,18 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ALIKE_MAX 1000u /* names that are compared: this runs on the thread that does all else */
+
 int node_unknown(const struct core *c, const char *name, struct err *e)
 {
-	const char **known = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *known), *near;
+	const char *known[ALIKE_MAX + 1], *near;
 	size_t k = 0;
 
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+	for (const struct cnode *n = c->nodes; n && k < ALIKE_MAX; n = n->hh.next)
 		if (n->state != NODE_REMOVED)
 			known[k++] = n->name;
+	known[k] = NULL;
 	near = str_nearest(name, known);
 	err_set(e, ERR_NOT_FOUND, "there is no node \"%.100s\"%s%s%s; jobctl nodes lists them", name,
 	        near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
-	free(known);
 	return -1;
 }
 

@@ -542,7 +542,7 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
 
 /* ---- nodes.c, inventory.c, lease.c, sync.c --------------------------------------------------- */
 struct cnode *node_find(const struct core *c, const char *name);
-/* The error for a name that no node has; it names the nearest one. -1. */
+/* The error for a name that no node has; it names the nearest one of the first 1,000. -1. */
 int node_unknown(const struct core *c, const char *name, struct err *e);
 struct cnode *node_by_id(const struct core *c, uint64_t id);
 struct cnode *node_new(struct core *c, const char *name, uint64_t id);

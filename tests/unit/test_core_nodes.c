@@ -86,6 +86,24 @@ static void test_certificates(void)
 	world_end_well(w);
 }
 
+/* Of very many nodes not each name is compared, as everybody waits meanwhile. */
+static void test_unknown(void)
+{
+	struct world *w = world_create(3);
+	struct err e;
+	char name[24];
+
+	for (unsigned i = 0; i < 1001; i++) {
+		snprintf(name, sizeof name, i < 999 ? "n%05u" : i == 999 ? "near-the-end" : "beyond-it", i);
+		world_agent_connect(w, name);
+	}
+	is_int(node_unknown(w->core, "naer-the-end", &e), -1, "no such node");
+	like(e.text, "did you mean near-the-end?", "the nearest one is named");
+	node_unknown(w->core, "beyond_it", &e);
+	is_str(e.text, "there is no node \"beyond_it\"; jobctl nodes lists them", "of the first 1,000");
+	world_end_well(w);
+}
+
 static void beats(struct world *w, const char *names, int seconds)
 {
 	for (int i = 0; i < seconds; i++) {
@@ -491,6 +509,7 @@ int main(void)
 {
 	test_join();
 	test_certificates();
+	test_unknown();
 	test_skew(0);
 	test_skew(1);
 	test_skew_shown();
