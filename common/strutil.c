@@ -111,9 +111,9 @@ int str_parse_size(const char *s, uint64_t *bytes, struct err *e)
 	return 0;
 }
 
-const char *str_money(double usd, char *out, size_t out_size)
+const char *str_amount(double n, char *out, size_t out_size)
 {
-	double size = usd < 0 ? -usd : usd;
+	double size = n < 0 ? -n : n;
 	int decimals = 2;
 
 	/* In millionths, as amounts are kept: libm is not everywhere that this is. */
@@ -127,7 +127,7 @@ const char *str_money(double usd, char *out, size_t out_size)
 				break;
 		}
 	}
-	snprintf(out, out_size, "%.*f", decimals, usd);
+	snprintf(out, out_size, "%.*f", decimals, n);
 	return out;
 }
 

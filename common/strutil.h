@@ -13,9 +13,8 @@
  * powers of 1000. */
 int str_parse_size(const char *s, uint64_t *bytes, struct err *e);
 const char *str_size(uint64_t bytes, char *out, size_t out_size); /* "8.0GiB" */
-/* An amount of money: two decimals, of a small one as many as tell it to 1 %, at most six: "12.40", "0.0031".
- */
-const char *str_money(double usd, char *out, size_t out_size);
+/* Money, hours: two decimals, of a small amount as many as tell it to 1 %, at most six: "12.40", "0.0031". */
+const char *str_amount(double n, char *out, size_t out_size);
 /* "90", "90s", "5m", "2h", "7d", "1h30m" -> seconds. */
 int str_parse_duration(const char *s, uint64_t *seconds, struct err *e);
 const char *str_duration(uint64_t seconds, char *out, size_t out_size); /* "1h30m", "42s" */

@@ -288,7 +288,7 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 	if (takes > 0) {
 		expected = fmin(price * fmin(takes, longest) / 3600, most);
 		cJSON_AddNumberToObject(body, "expected_price_usd", round(expected * 1e6) / 1e6);
-		snprintf(about, sizeof about, "; about $%s as it takes %s", str_money(expected, a, sizeof a),
+		snprintf(about, sizeof about, "; about $%s as it takes %s", str_amount(expected, a, sizeof a),
 		         str_duration((uint64_t)(takes + 0.5), span, sizeof span));
 	}
 	cJSON_AddNumberToObject(body, "max_price_usd", round(most * 1e6) / 1e6);
@@ -298,11 +298,11 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 			                        round(expected * members * 1e6) / 1e6);
 		cJSON_AddNumberToObject(body, "members_max_price_usd", round(most * members * 1e6) / 1e6);
 		snprintf(all, sizeof all, "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
-		         expected > 0 ? str_money(expected * members, a, sizeof a) : "", expected > 0 ? ", " : "",
-		         str_money(most * members, b, sizeof b));
+		         expected > 0 ? str_amount(expected * members, a, sizeof a) : "", expected > 0 ? ", " : "",
+		         str_amount(most * members, b, sizeof b));
 	}
-	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_money(price, m, sizeof m),
-	         members ? " each" : "", about, str_money(most, b, sizeof b), all);
+	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_amount(price, m, sizeof m),
+	         members ? " each" : "", about, str_amount(most, b, sizeof b), all);
 }
 
 /* When would it start, where, and at what price? */

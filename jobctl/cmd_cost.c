@@ -75,7 +75,7 @@ static char *cost_path(struct ctx *c)
 
 static void cost_table(const cJSON *answer)
 {
-	char *head = xstrdup(print_member(answer, "by")), usd[40];
+	char *head = xstrdup(print_member(answer, "by")), amount[40];
 	for (char *p = head; *p; p++)
 		*p = (char)(*p >= 'a' && *p <= 'z' ? *p - 32 : *p);
 	const char *heads[] = {head, ">USD", ">JOBS", ">ATTEMPTS", ">RUNNING", ">HOURS"};
@@ -83,15 +83,15 @@ static void cost_table(const cJSON *answer)
 	const cJSON *r;
 	cJSON_ArrayForEach (r, jget(answer, "rows")) {
 		table_cell(t, print_member(r, "name"));
-		table_cell(t, str_money(print_number(r, "usd"), usd, sizeof(usd)));
+		table_cell(t, str_amount(print_number(r, "usd"), amount, sizeof(amount)));
 		table_cell(t, print_member(r, "jobs"));
 		table_cell(t, print_member(r, "attempts"));
 		table_cell(t, print_member(r, "running"));
-		table_cell(t, str_money(print_number(r, "hours"), usd, sizeof(usd)));
+		table_cell(t, str_amount(print_number(r, "hours"), amount, sizeof(amount)));
 	}
 	if (table_rows(t)) {
 		table_print(t);
-		printf("total $%s\n", str_money(print_number(answer, "total_usd"), usd, sizeof(usd)));
+		printf("total $%s\n", str_amount(print_number(answer, "total_usd"), amount, sizeof(amount)));
 	} else {
 		puts("Nothing was spent: no attempt in that time ran on nodes with a price. jobctl nodes "
 		     "says of which type they are, jobctl instances set TYPE price_per_hour=N gives one.");
@@ -131,7 +131,7 @@ static int exec_ls(struct ctx *c)
 		table_cell(t, print_member(b, "name"));
 		table_cellf(t, "%.2f", print_number(b, "usd"));
 		table_cell(t, print_member(b, "period"));
-		table_cell(t, str_money(print_number(b, "spent_usd"), usd, sizeof(usd)));
+		table_cell(t, str_amount(print_number(b, "spent_usd"), usd, sizeof(usd)));
 		table_cellf(t, "%.2f", print_number(b, "usd_per_hour"));
 		table_cell(t, cJSON_IsTrue(jget(b, "used_up")) ? "used up" : "open");
 		table_cell(t, print_time(jtext(b, "resets_at")));

@@ -248,7 +248,7 @@ static void show_attempts(const cJSON *job)
 		if (jtext(a, "started_at"))
 			printf(", %s", print_span(jtext(a, "started_at"), jtext(a, "ended_at")));
 		if (cJSON_IsNumber(jget(a, "cost_usd")))
-			printf(", $%s", str_money(print_number(a, "cost_usd"), usd, sizeof(usd)));
+			printf(", $%s", str_amount(print_number(a, "cost_usd"), usd, sizeof(usd)));
 		putchar('\n');
 		show_begin(a);
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
@@ -268,7 +268,7 @@ static void show_cost(const cJSON *job)
 	            *most = jget(jget(jget(job, "spec"), "limits"), "max_cost_usd");
 	char *all = xstrdup(""), usd[40];
 	if (cJSON_IsNumber(cost))
-		add_text(&all, "$%s%s", str_money(cost->valuedouble, usd, sizeof(usd)),
+		add_text(&all, "$%s%s", str_amount(cost->valuedouble, usd, sizeof(usd)),
 		         cJSON_IsNumber(hour) ? " so far" : "");
 	if (cJSON_IsNumber(hour))
 		add_text(&all, "%s$%.2f an hour", *all ? ", " : "", hour->valuedouble);

@@ -82,7 +82,7 @@ static void test_size_text(void)
 static void test_money(void)
 {
 	static const struct {
-		double usd;
+		double n;
 		const char *text;
 	} all[] = {{0, "0.00"},
 	           {12.4, "12.40"},
@@ -100,7 +100,7 @@ static void test_money(void)
 	char out[40];
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		is_str(str_money(all[i].usd, out, sizeof out), all[i].text, "as much of it as one can read");
+		is_str(str_amount(all[i].n, out, sizeof out), all[i].text, "as much of it as one can read");
 }
 
 static void test_duration(void)
