@@ -445,6 +445,11 @@ int container_oom_seen(struct container *c)
 	return c->oom || (c->cg.memory_limited && cgroup_oom_kills(&c->cg) > 0);
 }
 
+void container_reap(void)
+{
+	mounts_reap();
+}
+
 void container_forget(struct container *c)
 {
 	if (!c)

@@ -74,7 +74,9 @@ int container_isolated(const struct container *c);
 const struct strv *container_notes(const struct container *c);
 int container_processes(struct container *c); /* alive inside, shims not counted; -1 unknown */
 int container_oom_seen(struct container *c);
-void container_destroy(struct container *c);    /* also one that is not ready; directories stay */
+void container_destroy(struct container *c); /* also one that is not ready; directories stay */
+/* What was ended and took its time to die: reaped when it has. To be called now and then. */
+void container_reap(void);
 void container_forget(struct container *c);     /* frees memory only: the agent ends, the launch goes on */
 void container_env_fini(struct agent_env *env); /* what was found out about this machine for all launches */
 

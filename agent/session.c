@@ -164,6 +164,7 @@ static void on_beat(void *arg)
 	}
 	send_rest(s);
 	send_beat(s);
+	container_reap();
 }
 
 static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)

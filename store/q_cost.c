@@ -88,35 +88,57 @@ static double usd(double uusd)
 	return round(uusd) / 1e6;
 }
 
-/* Of a job: its number, and how people call it. */
-static void add_job(struct store_reader *r, cJSON *o, const char *id)
+/* Of a job: its number, and how people call it. One that is not there any more has its number alone. */
+static int add_job(struct store_reader *r, cJSON *o, const char *id, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(r, "SELECT id, array FROM job WHERE id = ?", NULL);
+	sqlite3_stmt *st = reader_sql(r, "SELECT id, array FROM job WHERE id = ?", e);
 	char ref[48];
+	int rc;
 
+	if (!st)
+		return -1;
 	snprintf(ref, sizeof ref, "%s", id);
-	if (st) {
-		sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
-		if (sqlh_step(st, NULL) > 0) {
-			uint64_t job = sqlh_u64(st, 0), array = sqlh_u64(st, 1);
+	sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
+	rc = sqlh_step(st, e);
+	if (rc > 0) {
+		uint64_t job = sqlh_u64(st, 0), array = sqlh_u64(st, 1);
 
-			json_add_u64(o, "job", job);
-			if (array)
-				snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)array,
-				         (unsigned long long)(job - array - 1));
-		}
+		json_add_u64(o, "job", job);
+		if (array)
+			snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)array,
+			         (unsigned long long)(job - array - 1));
 	}
 	sqlite3_finalize(st);
 	json_add_str(o, "name", ref);
+	return rc < 0 ? -1 : 0;
 }
 
-static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct cost_filter *f)
+static int add_row(struct store_reader *r, cJSON *rows, const struct sum *s, enum cost_by by, struct err *e)
+{
+	cJSON *row = cJSON_CreateObject();
+
+	cJSON_AddItemToArray(rows, row);
+	if (by != COST_BY_JOB)
+		json_add_str(row, "name", s->name);
+	else if (add_job(r, row, s->name, e) < 0)
+		return -1;
+	cJSON_AddNumberToObject(row, "usd", usd(s->uusd));
+	json_add_u64(row, "jobs", s->jobs);
+	json_add_u64(row, "attempts", s->attempts);
+	json_add_u64(row, "running", s->running);
+	cJSON_AddNumberToObject(row, "hours", round(s->us / 3.6e4) / 1e5);
+	return 0;
+}
+
+/* The sums go; NULL: a job could not be read. */
+static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct cost_filter *f, struct err *e)
 {
 	static const char *const by[] = {"queue", "user", "job"};
 	uint32_t limit = f->limit > 1000 ? 1000 : f->limit ? f->limit : 100, n = 0;
 	cJSON *o = cJSON_CreateObject(), *rows;
 	struct sum *s, *tmp;
 	double total = 0;
+	int rc = 0;
 
 	HASH_SORT(all, dearest);
 	json_add_str(o, "by", by[f->by]);
@@ -125,27 +147,18 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 	rows = cJSON_AddArrayToObject(o, "rows");
 	HASH_ITER (hh, all, s, tmp) {
 		total += s->uusd;
-		if (n++ < limit) {
-			cJSON *row = cJSON_CreateObject();
-
-			if (f->by == COST_BY_JOB)
-				add_job(r, row, s->name);
-			else
-				json_add_str(row, "name", s->name);
-			cJSON_AddNumberToObject(row, "usd", usd(s->uusd));
-			json_add_u64(row, "jobs", s->jobs);
-			json_add_u64(row, "attempts", s->attempts);
-			json_add_u64(row, "running", s->running);
-			cJSON_AddNumberToObject(row, "hours", round(s->us / 3.6e4) / 1e5);
-			cJSON_AddItemToArray(rows, row);
-		}
+		if (n++ < limit && rc == 0)
+			rc = add_row(r, rows, s, f->by, e);
 		HASH_DELETE(hh, all, s);
 		free(s->name);
 		free(s);
 	}
 	cJSON_AddNumberToObject(o, "total_usd", usd(total));
 	json_add_u64(o, "more", n > limit ? n - limit : 0);
-	return o;
+	if (rc == 0)
+		return o;
+	cJSON_Delete(o);
+	return NULL;
 }
 
 /* All: the index of priced attempts holds each of these columns, so no attempt itself is read; to have them
@@ -182,7 +195,7 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	while ((rc = sqlh_step(st, e)) > 0)
 		add(&all, &f, st);
 	sqlite3_finalize(st);
-	out = sums_json(r, all, &f);
+	out = sums_json(r, all, &f, e);
 	if (rc < 0) {
 		cJSON_Delete(out);
 		return NULL;

@@ -85,6 +85,14 @@ static int is_gone(struct ctl *x, void *arg)
 	return kill(*pid, 0) < 0 || ctl_is_zombie((uint32_t)*pid);
 }
 
+static int is_reaped(struct ctl *x, void *arg)
+{
+	const pid_t *pid = arg;
+
+	(void)x;
+	return kill(*pid, 0) < 0;
+}
+
 static int has_beaten(struct ctl *x, void *arg)
 {
 	(void)arg;
@@ -117,6 +125,7 @@ static void test_stopped(void)
 	is_int(a->connections, 1, "and was never disconnected");
 	ctl_kill(a, 81, 1, 1, 1000);
 	over(81, pid);
+	ok(ctl_wait(c, LONG, is_reaped, &pid), "and reaped, though no other launch follows");
 }
 
 /* An agent that dies while it is being stopped: the next one goes on with that, and takes it away. */
