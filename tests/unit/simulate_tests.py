@@ -40,7 +40,7 @@ def skip(what, why):
 
 def jobctl(*words):
     env = dict(os.environ, LC_ALL="C")
-    return subprocess.run([JOBCTL, "simulate", *map(str, words)], capture_output=True, text=True, env=env, timeout=300)
+    return subprocess.run([JOBCTL, "simulate", *map(str, words)], capture_output=True, text=True, env=env, timeout=1200)
 
 
 def simulate(path, nodes, per_node, policy, estimate="true", speedup=1, more=()):
