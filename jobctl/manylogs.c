@@ -19,30 +19,33 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE_MIN   4096u
+#define PIECE_MIN   1024u
 #define PIECE_MAX   (256u * 1024)
 #define EVENT_MAX   (4u * 1024 * 1024) /* of one event: a piece, in the worst case escaped */
-#define LINE_MOST   (64u * 1024)       /* a longer one is shown in parts */
+#define LINE_MIN    (4u * 1024)
+#define LINE_MAX    (64u * 1024) /* a longer one is shown in parts */
+#define COST        64u          /* of a chunk, beside its text */
 #define TRIES       20
 #define PAUSE_MIN   20
 #define PAUSE_MAX   500
 #define END_WAIT_US 10000000u /* hearthd has ended streams whose node is gone by then */
 
-struct line {
-	struct line *next;
+/* Of one event, and the rest of its last line. Lines are cut out of it when they are shown: the shortest
+ * costs no more than its bytes. */
+struct chunk {
+	struct chunk *next;
 	uint64_t at_us;
-	size_t n;
+	size_t n, used;
 	char text[];
 };
 
 struct stream {
 	uint32_t rank;
-	uint64_t offset, size; /* next byte to ask for; as the list says */
-	int complete, drained; /* as the list says; nothing is to come any more */
-	struct line *first, **last;
-	char *part; /* of a line whose end has not come */
-	size_t part_n;
-	uint64_t part_us, at_us;
+	uint64_t offset, size;       /* next byte to ask for; as the list says */
+	int complete, drained;       /* as the list says; nothing is to come any more */
+	struct chunk *first, **last; /* last: where the last one hangs; NULL hangs there when it has none */
+	size_t n, ends;              /* bytes that wait, ends of lines among them */
+	uint64_t at_us;
 };
 
 struct many {
@@ -51,12 +54,17 @@ struct many {
 	uint64_t attempt;
 	struct stream **s; /* by rank */
 	size_t n;
+	struct stream **heap; /* those with a line; the earliest first */
+	size_t heap_n, heap_room;
 	int width; /* of the greatest rank */
 	int any, failed;
+	char *line; /* that is shown */
+	size_t line_n;
+	uint64_t line_us;
 	/* the answer that is being read */
 	struct stream *now;
 	char *event;
-	size_t event_n;
+	size_t event_n, taken, most; /* memory that its events took; enough */
 	uint64_t id;
 };
 
@@ -117,53 +125,100 @@ void rank_set_fini(struct rank_set *s)
 
 /* ---- lines ---------------------------------------------------------------------------------------- */
 
-static void push_line(struct stream *s)
+/* What one rank may take of MANYLOGS_BYTES. */
+static size_t share(const struct many *m, size_t parts, size_t least, size_t most)
 {
-	struct line *l = xmalloc(sizeof(*l) + s->part_n);
-	l->next = NULL;
-	l->at_us = s->part_us;
-	l->n = s->part_n;
-	if (s->part_n)
-		memcpy(l->text, s->part, s->part_n);
-	*s->last = l;
-	s->last = &l->next;
-	s->part_n = 0;
+	size_t n = MANYLOGS_BYTES / (m->n ? m->n : 1) / parts;
+	return n < least ? least : n > most ? most : n;
+}
+
+static size_t line_most(const struct many *m)
+{
+	return share(m, 2, LINE_MIN, LINE_MAX);
+}
+
+static int has_line(const struct many *m, const struct stream *s)
+{
+	return s->ends || s->n > line_most(m) || (s->drained && s->n);
+}
+
+static void append(struct chunk **at, const char *p, size_t n)
+{
+	struct chunk *k = xrealloc(*at, sizeof(*k) + (*at ? (*at)->n : 0) + n);
+	if (!*at)
+		*k = (struct chunk){0};
+	memcpy(k->text + k->n, p, n);
+	k->n += n;
+	*at = k;
 }
 
 static void feed(struct stream *s, uint64_t at_us, const char *p, size_t n)
 {
+	const char *nl = memchr(p, '\n', n), *end = p + n;
 	s->at_us = at_us > s->at_us ? at_us : s->at_us; /* within a stream nothing goes back */
-	if (!s->part)
-		s->part = xmalloc(LINE_MOST);
-	while (n) {
-		const char *nl = memchr(p, '\n', n);
-		size_t k = nl ? (size_t)(nl - p) : n, room = LINE_MOST - s->part_n, take = k < room ? k : room;
-		if (!s->part_n)
-			s->part_us = s->at_us;
-		memcpy(s->part + s->part_n, p, take);
-		s->part_n += take;
-		if (take == k && nl)
-			take++;
-		if ((take > k || s->part_n == LINE_MOST) && (s->part_n || take > k))
-			push_line(s);
-		p += take;
-		n -= take;
+	s->n += n;
+	for (const char *q = nl; q; q = memchr(q, '\n', (size_t)(end - q))) {
+		s->ends++;
+		q++;
+	}
+	/* The time of a line is that of its beginning, so what goes on with it needs no chunk of its own. */
+	if (*s->last && (*s->last)->text[(*s->last)->n - 1] != '\n') {
+		size_t k = nl ? (size_t)(nl - p) + 1 : n;
+		append(s->last, p, k);
+		p += k;
+	}
+	if (p == end)
+		return;
+	if (*s->last)
+		s->last = &(*s->last)->next;
+	append(s->last, p, (size_t)(end - p));
+	(*s->last)->at_us = s->at_us;
+}
+
+/* The first k bytes of what waits go, all of one chunk. */
+static void use(struct stream *s, size_t k)
+{
+	struct chunk *c = s->first;
+	c->used += k;
+	s->n -= k;
+	if (c->used < c->n)
+		return;
+	s->first = c->next;
+	if (s->last == &c->next)
+		s->last = &s->first;
+	free(c);
+}
+
+/* Its first line, without the end, into m->line. */
+static void take_line(struct many *m, struct stream *s)
+{
+	size_t most = line_most(m);
+	m->line_n = 0;
+	m->line_us = s->first->at_us;
+	while (s->first) {
+		const char *p = s->first->text + s->first->used;
+		size_t k = s->first->n - s->first->used, room = most - m->line_n;
+		const char *nl = memchr(p, '\n', k < room + 1 ? k : room + 1);
+		k = nl ? (size_t)(nl - p) : k < room ? k : room;
+		memcpy(m->line + m->line_n, p, k);
+		m->line_n += k;
+		if (nl) {
+			s->ends--;
+			use(s, k + 1);
+			return;
+		}
+		if (!k)
+			return; /* the rest of a line that is too long */
+		use(s, k);
 	}
 }
 
-static void drain(struct stream *s)
-{
-	if (s->part_n)
-		push_line(s);
-	s->drained = 1;
-}
-
-static void show_json(const struct many *m, const struct stream *s, const struct line *l)
+static void show_json(const struct many *m, const struct stream *s)
 {
 	cJSON *o = cJSON_CreateObject();
-	char *text = str_to_utf8(l->text, l->n), name[24], at[CLOCK_RFC3339_SIZE];
+	char *text = str_to_utf8(m->line, m->line_n), name[24], at[CLOCK_RFC3339_SIZE];
 	snprintf(name, sizeof(name), "rank-%u", s->rank);
-	clock_rfc3339(l->at_us, at);
+	clock_rfc3339(m->line_us, at);
 	cJSON_AddNumberToObject(o, "attempt", (double)m->attempt);
 	cJSON_AddStringToObject(o, "stream", name);
 	cJSON_AddStringToObject(o, "time", at);
@@ -178,33 +233,60 @@ static void show_json(const struct many *m, const struct stream *s, const struct
 /* The first line of it, which goes. */
 static void show_line(struct many *m, struct stream *s)
 {
-	struct line *l = s->first;
-	s->first = l->next;
-	if (!s->first)
-		s->last = &s->first;
+	take_line(m, s);
 	m->any = 1;
-	if (m->ask->only && !grep_matches(m->ask->only, l->text, l->n)) {
-		free(l);
+	if (m->ask->only && !grep_matches(m->ask->only, m->line, m->line_n))
 		return;
-	}
 	if (m->c->json) {
-		show_json(m, s, l);
+		show_json(m, s);
 	} else {
 		printf("[%*u] ", m->width, s->rank);
-		fwrite(l->text, 1, l->n, stdout);
+		fwrite(m->line, 1, m->line_n, stdout);
 		putchar('\n');
 	}
 	m->failed |= ferror(stdout);
-	free(l);
 }
 
-static struct stream *earliest(const struct many *m)
+/* ---- whose line comes next: a heap -------------------------------------------------------------------- */
+
+static int before(const struct stream *a, const struct stream *b)
 {
-	struct stream *best = NULL;
-	for (size_t i = 0; i < m->n; i++)
-		if (m->s[i]->first && (!best || m->s[i]->first->at_us < best->first->at_us))
-			best = m->s[i];
-	return best;
+	if (a->first->at_us != b->first->at_us)
+		return a->first->at_us < b->first->at_us;
+	return a->rank < b->rank;
+}
+
+static void swap(struct many *m, size_t a, size_t b)
+{
+	struct stream *s = m->heap[a];
+	m->heap[a] = m->heap[b];
+	m->heap[b] = s;
+}
+
+static void heap_add(struct many *m, struct stream *s)
+{
+	size_t i = m->heap_n++;
+	if (i == m->heap_room) {
+		m->heap_room = i ? i * 2 : 64;
+		m->heap = xreallocarray(m->heap, m->heap_room, sizeof(*m->heap));
+	}
+	m->heap[i] = s;
+	for (; i && before(m->heap[i], m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		swap(m, i, (i - 1) / 2);
+}
+
+/* The first has another line now, or none. */
+static void heap_renew(struct many *m)
+{
+	if (!has_line(m, m->heap[0]))
+		m->heap[0] = m->heap[--m->heap_n];
+	for (size_t i = 0, k; (k = 2 * i + 1) < m->heap_n; i = k) {
+		if (k + 1 < m->heap_n && before(m->heap[k + 1], m->heap[k]))
+			k++;
+		if (!before(m->heap[k], m->heap[i]))
+			break;
+		swap(m, i, k);
+	}
 }
 
 /* ---- reading -------------------------------------------------------------------------------------- */
@@ -218,7 +300,8 @@ static void one_event(struct many *m)
 		m->id = strtoull(m->event + 3, NULL, 10);
 		return;
 	}
-	if (m->event_n < 5 || strncmp(m->event, "data:", 5) != 0 ||
+	/* Of what is enough the rest is asked for again. */
+	if (m->taken > m->most || m->event_n < 5 || strncmp(m->event, "data:", 5) != 0 ||
 	    !(o = json_parse(m->event + 5, m->event_n - 5, NULL)))
 		return;
 	text = jtext(o, "text");
@@ -228,6 +311,7 @@ static void one_event(struct many *m)
 			printf("[%*u] [hearth: %llu bytes before this are no longer kept]\n", m->width, s->rank,
 			       (unsigned long long)(at - s->offset));
 		feed(s, print_time_us(jtext(o, "time")), text, strlen(text));
+		m->taken += COST + strlen(text);
 	}
 	if (m->id > s->offset)
 		s->offset = m->id;
@@ -253,18 +337,18 @@ static int on_events(const char *p, size_t n, void *arg)
 /* One piece more. How many bytes came, -1: c->err. */
 static int64_t fetch(struct many *m, struct stream *s)
 {
-	size_t piece = MANYLOGS_BYTES / m->n;
-	uint64_t before = s->offset;
-	piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+	size_t piece = share(m, 16, PIECE_MIN, PIECE_MAX);
+	uint64_t from = s->offset;
 	char *path = xasprintf("/jobs/%llu/logs/rank-%u?attempt=%llu&offset=%llu&limit=%zu&skip=0",
 	                       (unsigned long long)m->ask->job, s->rank, (unsigned long long)m->attempt,
 	                       (unsigned long long)s->offset, piece);
 	m->now = s;
-	m->event_n = 0;
+	m->event_n = m->taken = 0;
+	m->most = 2 * piece;
 	m->id = 0;
 	int rc = client_stream(m->c->client, path, "text/event-stream", NULL, on_events, NULL, m, &m->c->err);
 	free(path);
-	return rc < 0 ? -1 : (int64_t)(s->offset - before);
+	return rc < 0 ? -1 : (int64_t)(s->offset - from);
 }
 
 /* The same, where it failed again. What came before the failure counts. */
@@ -283,11 +367,10 @@ static int64_t fetch_surely(struct many *m, struct stream *s)
 
 static void stream_free(struct stream *s)
 {
-	for (struct line *l = s->first, *next; l; l = next) {
-		next = l->next;
-		free(l);
+	for (struct chunk *k = s->first, *next; k; k = next) {
+		next = k->next;
+		free(k);
 	}
-	free(s->part);
 	free(s);
 }
 
@@ -295,7 +378,7 @@ static void forget_streams(struct many *m)
 {
 	for (size_t i = 0; i < m->n; i++)
 		stream_free(m->s[i]);
-	m->n = 0;
+	m->n = m->heap_n = 0;
 }
 
 static struct stream *stream_of(struct many *m, uint32_t rank)
@@ -349,29 +432,30 @@ static int list_streams(struct many *m)
 /* Until it has a line, or nothing is to come. */
 static int fill(struct many *m, struct stream *s)
 {
-	while (!s->first && !s->drained) {
+	while (!has_line(m, s) && !s->drained) {
 		int64_t n = fetch_surely(m, s);
 		if (n < 0)
 			return -1;
 		if (n == 0)
-			drain(s);
+			s->drained = 1;
 	}
 	return 0;
 }
 
 static int show_merged(struct many *m)
 {
-	struct stream *s = NULL;
-	do {
-		for (size_t i = 0; i < m->n; i++) {
-			if (!m->s[i]->first && fill(m, m->s[i]))
-				return -1;
-		}
-		s = earliest(m);
-		/* Of a rank that talks alone not each line is compared with all. */
-		for (uint64_t at = s ? s->first->at_us : 0; s && s->first && s->first->at_us == at;)
-			show_line(m, s);
-	} while (s && !m->failed && !interrupted());
+	for (size_t i = 0; i < m->n && !interrupted(); i++) {
+		if (fill(m, m->s[i]))
+			return -1;
+		if (has_line(m, m->s[i]))
+			heap_add(m, m->s[i]);
+	}
+	while (m->heap_n && !m->failed && !interrupted()) {
+		show_line(m, m->heap[0]);
+		if (fill(m, m->heap[0]))
+			return -1;
+		heap_renew(m);
+	}
 	m->failed |= fflush(stdout) != 0;
 	return 0;
 }
@@ -403,9 +487,14 @@ static int show_past(struct many *m)
 /* What has come, as far as it is whole lines. */
 static void show_all(struct many *m)
 {
-	struct stream *s;
-	while ((s = earliest(m)) && !m->failed)
-		show_line(m, s);
+	m->heap_n = 0;
+	for (size_t i = 0; i < m->n; i++)
+		if (has_line(m, m->s[i]))
+			heap_add(m, m->s[i]);
+	while (m->heap_n && !m->failed) {
+		show_line(m, m->heap[0]);
+		heap_renew(m);
+	}
 	m->failed |= fflush(stdout) != 0;
 }
 
@@ -423,8 +512,8 @@ static int64_t look(struct many *m)
 				return -1;
 			sum += n > 0 ? n : 0;
 		}
-		if (s->complete && s->offset >= s->size && !s->drained)
-			drain(s);
+		if (s->complete && s->offset >= s->size)
+			s->drained = 1;
 	}
 	return sum;
 }
@@ -480,7 +569,7 @@ static int follow_attempt(struct many *m, struct waiting *w)
 			return EXIT_INTERRUPTED;
 	}
 	for (size_t i = 0; i < m->n; i++)
-		drain(m->s[i]);
+		m->s[i]->drained = 1;
 	show_all(m);
 	return m->failed || m->ask->attempt ? 0 : attempts > m->attempt;
 }
@@ -513,10 +602,13 @@ int manylogs_show(struct ctx *c, const struct manylogs_ask *ask, int *any)
 	if (job)
 		m.attempt = (uint64_t)print_number(job, "attempt_count");
 	m.event = xmalloc(EVENT_MAX + 1);
+	m.line = xmalloc(LINE_MAX);
 	int rc = ask->follow ? follow(&m) : show_past(&m);
 	*any = m.any;
 	forget_streams(&m);
 	free(m.s);
+	free(m.heap);
+	free(m.line);
 	free(m.event);
 	cJSON_Delete(job);
 	return rc;

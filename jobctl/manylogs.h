@@ -5,7 +5,10 @@
  * is followed as they come. Each has its rank in front. Whole lines only: one that is still being written
  * waits for its end.
  *
- * In memory are at most MANYLOGS_BYTES of all ranks together, and of each the line that is not complete.
+ * In memory are at most MANYLOGS_BYTES of all ranks together, lines that are not complete among them: a rank
+ * may have read ahead what its share allows, however short its lines, and a line that is longer than its
+ * share is shown in parts (64 KiB, less for more than 128 ranks). Above 1,024 ranks it is 16 KiB a rank.
+ * Beside that there is one event, of 4 MiB at most.
  */
 #ifndef HEARTH_JOBCTL_MANYLOGS_H
 #define HEARTH_JOBCTL_MANYLOGS_H

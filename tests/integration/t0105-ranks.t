@@ -58,6 +58,24 @@ END
 	is "$(cat size.out)" "3000000 True" "all lines are shown in little memory"
 fi
 
+# Very short lines, of as many ranks as there is room for: they cost no more than their bytes, either.
+for each in 2 1; do
+	ranks=$((each * 4))
+	cat >short.json <<-END
+		{"name": "short", "launcher": "direct", "resources": {"instances": 4, "ranks_per_instance": $each}, "command": ["sh", "-c", "yes '' | head -n 400000; echo end of \$RANK"]}
+	END
+	! short=$("$jobctl" submit short.json 2>/dev/null) || break
+done
+ok "$ranks ranks with 400,000 empty lines each" "$jobctl" wait "$short" --timeout 300
+if command -v python3 >/dev/null; then
+	python3 - "$jobctl" "$short" "$ranks" >size.out <<'END'
+import resource, subprocess, sys
+p = subprocess.run([sys.argv[1], "logs", sys.argv[2], "--rank", "all"], stdout=subprocess.PIPE).stdout
+print(p.count(b"\n"), p.count(b" end of "), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[3]) * 8 * 1024)
+END
+	is "$(cat size.out)" "$((ranks * 400001)) $ranks True" "all of them in little memory"
+fi
+
 # --- followed ------------------------------------------------------------------------------------------------------
 rc 3 "no rank that was asked for has written anything" "nothing yet" logs "$("$jobctl" submit four.json --hold 2>/dev/null)" --rank all
 cat >live.json <<'END'
