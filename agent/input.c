@@ -200,7 +200,7 @@ static int from_file(struct stage *s, const struct stage_input *in, const char *
 			close(fd);
 		return rc;
 	}
-	return in->link ? link_file(s, path, to, &st, e) : stage_files(s, path, to, e);
+	return in->link ? link_file(s, path, to, &st, e) : stage_files(s, path, to, NULL, e);
 }
 
 /* ---- http(s)
@@ -372,7 +372,7 @@ static int bring(struct stage *s, const struct stage_input *in, const char *to, 
 			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd named nothing that is stored", uri);
 		if (is(in->digest, "file://"))
 			return from_file(s, in, in->digest + 7, to, e);
-		return stage_tree(s, in->digest, to, e);
+		return stage_tree(s, in->digest, to, NULL, e);
 	}
 	if (is(uri, "file://"))
 		return from_file(s, in, uri + 7, to, e);

@@ -159,7 +159,7 @@ static int stage_bundle(struct stage *s)
 	if (!s->bundle)
 		return 0;
 	stage_phase(s, "bundle", 0);
-	if (stage_tree(s, s->bundle, "code", &e) == 0) {
+	if (stage_tree(s, s->bundle, "code", NULL, &e) == 0) {
 		stage_say(s, "source tree %.12s is in place", s->bundle);
 		return 0;
 	}
@@ -175,11 +175,15 @@ static int stage_resume(struct stage *s)
 	if (!s->resume)
 		return 0;
 	stage_phase(s, "resume", 0);
-	rc = stage_resume_step(s, &e) < 0            ? -1
-	     : strncmp(s->resume, "file://", 7) == 0 ? stage_files(s, s->resume + 7, "checkpoints", &e)
-	                                             : stage_tree(s, s->resume, "checkpoints", &e);
+	rc = stage_resume_step(s, &e) < 0 ? -1
+	     : strncmp(s->resume, "file://", 7) == 0
+	         ? stage_files(s, s->resume + 7, "checkpoints", stage_later, &e)
+	         : stage_tree(s, s->resume, "checkpoints", stage_later, &e);
 	if (rc == 0) {
 		stage_say(s, "checkpoint %.80s is in place", s->resume);
+		if (s->later)
+			stage_say(s, "%" PRIu64 " entries of steps after %" PRId64 " were left out", s->later,
+			          s->resume_step);
 		return 0;
 	}
 	err_wrap(&e, "checkpoint to resume from");

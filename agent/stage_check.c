@@ -4,7 +4,8 @@
  *
  * An output: the folder of output_uri takes a new folder; it is made when it is missing, as the upload would.
  *
- * A step to resume from: the folder of an earlier job holds it (hearthd looks into its own store).
+ * A step to resume from: the folder of an earlier job holds it (hearthd looks into its own store); and what
+ * in it is of a later step, which stays behind.
  *
  * Another attempt may be at its output at the same time: the probe has a name of its own and goes again.
  */
@@ -115,4 +116,25 @@ int stage_resume_step(struct stage *s, struct err *e)
 		rc = err_wrap(e, "%s", s->resume);
 	steps_fini(&k.steps);
 	return rc;
+}
+
+/* Goes on from an earlier step: what comes after it was left behind, and must not be what the next attempt
+ * finds. It is told by the names in the folder (or a node's folder in it), as the step itself is. */
+int stage_later(const char *relpath, void *arg)
+{
+	struct stage *s = arg;
+	const char *slash = strchr(relpath, '/');
+	int later;
+
+	if (s->resume_step < 0)
+		return 0;
+	if (strncmp(relpath, "algo-", 5) == 0) {
+		if (!slash)
+			return 0;
+		relpath = slash + 1;
+		slash = strchr(relpath, '/');
+	}
+	later = !slash && steps_entry(relpath, strlen(relpath)) > s->resume_step;
+	s->later += (uint64_t)later;
+	return later;
 }

@@ -36,6 +36,7 @@ struct stage {
 	char *bundle, *resume, *requirements;
 	char *output; /* folder of output_uri; NULL none */
 	int64_t resume_step;
+	uint64_t later; /* thread: entries of later steps than that, which were left out */
 	struct stage_input *inputs;
 	size_t n_inputs;
 	struct strv pip_env;   /* NAME=VALUE of the job that pip is to see */
@@ -62,11 +63,14 @@ int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk li
 int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
 
 /* ---- stage_tree.c ---- */
+/* skip: what is left out, as in copy.h, of arg s; NULL nothing. */
 /* A tree of hearthd (digest) into the folder `to` below ml, owned by the job. */
-int stage_tree(struct stage *s, const char *digest, const char *to, struct err *e);
+int stage_tree(struct stage *s, const char *digest, const char *to,
+               int (*skip)(const char *relpath, void *arg), struct err *e);
 /* file:// path, read as the job's account, into `to` below ml: contents of a folder, or the file under its
  * name. */
-int stage_files(struct stage *s, const char *path, const char *to, struct err *e);
+int stage_files(struct stage *s, const char *path, const char *to,
+                int (*skip)(const char *relpath, void *arg), struct err *e);
 /* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
 int stage_open_below(struct stage *s, const char *to, struct err *e);
 int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */
@@ -79,6 +83,8 @@ int stage_one_input(struct stage *s, const struct stage_input *in);
  * there. */
 int stage_output(struct stage *s);
 int stage_resume_step(struct stage *s, struct err *e);
+/* copy.skip: an entry of a later step than the one that is resumed from; arg: struct stage. */
+int stage_later(const char *relpath, void *arg);
 
 /* ---- venv.c ---- */
 int stage_requirements(struct stage *s);

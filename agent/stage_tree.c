@@ -151,12 +151,17 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 	}
 }
 
-static int copy_out(struct stage *s, const char *entry_dir, const char *to, struct err *e)
+static int copy_out(struct stage *s, const char *entry_dir, const char *to,
+                    int (*skip)(const char *relpath, void *arg), struct err *e)
 {
 	cleanup_free char *tree = xasprintf("%s/tree", entry_dir);
 	cleanup_close int fd = stage_open_below(s, to, e);
-	struct copy c = {
-	    .step = step, .arg = s, .set_owner = s->as.needed, .uid = s->user.uid, .gid = s->user.gid};
+	struct copy c = {.step = step,
+	                 .arg = s,
+	                 .set_owner = s->as.needed,
+	                 .uid = s->user.uid,
+	                 .gid = s->user.gid,
+	                 .skip = skip};
 
 	if (fd < 0)
 		return -1;
@@ -166,7 +171,8 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to, stru
 	return copy_into(&c, tree, fd, e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
-int stage_tree(struct stage *s, const char *digest, const char *to, struct err *e)
+int stage_tree(struct stage *s, const char *digest, const char *to,
+               int (*skip)(const char *relpath, void *arg), struct err *e)
 {
 	cleanup_free char *kind = xasprintf("%s/cache/trees", s->data_dir);
 	struct cache_entry c;
@@ -183,7 +189,7 @@ int stage_tree(struct stage *s, const char *digest, const char *to, struct err *
 	}
 	if (rc == 0) {
 		s->done = 0;
-		rc = copy_out(s, c.dir, to, e);
+		rc = copy_out(s, c.dir, to, skip, e);
 	}
 	cache_close(&c);
 	return rc;
@@ -192,10 +198,11 @@ int stage_tree(struct stage *s, const char *digest, const char *to, struct err *
 /* ---- files of this node
  * ------------------------------------------------------------------------------------- */
 
-int stage_files(struct stage *s, const char *path, const char *to, struct err *e)
+int stage_files(struct stage *s, const char *path, const char *to,
+                int (*skip)(const char *relpath, void *arg), struct err *e)
 {
 	cleanup_close int fd = stage_open_below(s, to, e);
-	struct copy c = {.step = step, .arg = s};
+	struct copy c = {.step = step, .arg = s, .skip = skip};
 	const char *name = strrchr(path, '/');
 	struct stat st;
 	int64_t size;

@@ -38,6 +38,8 @@ int64_t steps_entry(const char *name, size_t n)
 
 	if (!n || *name == '.')
 		return -1;
+	if (n > 4 && memcmp(name, "tmp", 3) == 0 && strchr("-_.", name[3]))
+		return -1;
 	for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
 		if (ends_with(name, n, unfinished[i]))
 			return -1;

@@ -418,7 +418,9 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
  * NULL: what the specification says. asked: NULL where it stood, "start", "step:N". */
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
 int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: it is what the spec. says */
-void begins_say(const char *begins, char *out, size_t n);             /* "goes on from step 6 of attempt 1" */
+#define BEGINS_SAY_MAX 300
+/* "goes on from step 6 of attempt 1" */
+void begins_say(struct core *c, const struct cjob *j, const char *begins, char *out, size_t n);
 /* As resume above, by that text. */
 int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
                    struct strv *out, struct err *e);

@@ -393,15 +393,20 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 
 /* A node that was given up without a word from it after the launch may still run ranks: two attempts at once
  * would spoil each other's files. Only a person can know. */
-static void wait_for_word(struct core *c, struct cjob *j, const char *node)
+static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
 {
 	cJSON *d = cJSON_CreateObject();
-	char reason[600];
+	char reason[1600], ref[REC_REF_SIZE];
+	int used =
+	    snprintf(reason, sizeof reason,
+	             "node %s has not confirmed that attempt %u is over there; release the job when nothing "
+	             "of it runs any more",
+	             node, j->r.attempts);
 
-	snprintf(reason, sizeof reason,
-	         "node %s has not confirmed that attempt %u is over there; release the job when nothing of it "
-	         "runs any more",
-	         node, j->r.attempts);
+	if (lost) /* nor is what it was to begin with there */
+		snprintf(reason + used, sizeof reason - (size_t)used,
+		         ": it then begins from the start, for %.900s; jobctl requeue %s --from STEP takes another",
+		         lost->text, rec_ref(&j->r, ref));
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason);
 	job_post(c, j, EV_HELD, d);
@@ -424,7 +429,8 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 }
 
 /* Why it waits again, and what it begins with then. */
-static void requeue_reason(const struct cjob *j, const char *begins, char *out, size_t n)
+static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost, char *out,
+                           size_t n)
 {
 	const struct attempt_rec *a = j->r.att;
 	int used;
@@ -436,9 +442,9 @@ static void requeue_reason(const struct cjob *j, const char *begins, char *out, 
 	else
 		used = snprintf(out, n, "tried again elsewhere: %.900s",
 		                a->reason ? a->reason : "a node did not get ready");
-	if (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE)) {
+	if (!lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
 		snprintf(out + used, n - (size_t)used, "; ");
-		begins_say(begins, out + used + 2, n - (size_t)used - 2);
+		begins_say(c, j, begins, out + used + 2, n - (size_t)used - 2);
 	}
 }
 
@@ -446,12 +452,12 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	const struct attempt_rec *a = j->r.att;
 	const char *open = NULL;
-	char reason[1200], *begins;
+	char reason[1000 + BEGINS_SAY_MAX], *begins;
 	cJSON *d = cJSON_CreateObject();
 	struct err why;
 	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0;
 
-	requeue_reason(j, begins, reason, sizeof reason);
+	requeue_reason(c, j, begins, lost, reason, sizeof reason);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
@@ -471,7 +477,7 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (job_post(c, j, EV_REQUEUED, d) < 0)
 		return;
 	if (open)
-		wait_for_word(c, j, open);
+		wait_for_word(c, j, open, lost ? &why : NULL);
 	else if (lost)
 		wait_for_choice(c, j, &why);
 	else

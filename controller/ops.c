@@ -211,7 +211,7 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, const char *asked)
 {
 	cJSON *d = cJSON_CreateObject();
-	char *begins, says[80], text[160];
+	char *begins, says[BEGINS_SAY_MAX], text[BEGINS_SAY_MAX + 60];
 	struct err e;
 
 	if (begins_settle(c, j, asked, &begins, &e) < 0) {
@@ -222,7 +222,7 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "begins", begins);
 	job_post(c, j, EV_CHANGED, d);
-	begins_say(begins, says, sizeof says);
+	begins_say(c, j, begins, says, sizeof says);
 	free(begins);
 	snprintf(text, sizeof text, "it waits already; it %s%s", says,
 	         j->r.status == JOB_HELD ? " when it is released" : "");
@@ -250,6 +250,7 @@ void req_requeue(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	char advice[120], ref[REC_REF_SIZE], asked[32];
+	const char *on_record;
 	struct err e;
 
 	if (!j)
@@ -287,13 +288,14 @@ void req_requeue(struct core *c, struct request *rq)
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
+	on_record = j->r.begins; /* one without a word changes nothing of what was asked before */
 	op_answer(c, rq, j,
-	          !*asked ? "its processes are ended, then it waits again and goes on from the "
-	                    "newest checkpoint that it leaves"
-	          : strcmp(asked, "start") == 0
+	          !on_record
+	              ? "its processes are ended, then it waits again and goes on with the checkpoints that "
+	                "it leaves"
+	          : strcmp(on_record, "start") == 0
 	              ? "its processes are ended, then it waits again and begins from the start"
-	              : "its processes are ended, then it waits again and goes on from "
-	                "that step");
+	              : "its processes are ended, then it waits again and goes on from that step");
 }
 
 /* ---- set ------------------------------------------------------------------------------------- */

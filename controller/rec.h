@@ -76,7 +76,7 @@ struct job_rec {
 	uint8_t halved;   /* of a member: successive halving wants it stopped */
 	char *rungs;      /* of a member: its values at the comparisons of successive halving, parted by blanks */
 	/* What the next attempt begins with: NULL what the specification says; "attempt:2@1200", "attempt:2":
-	 * what an earlier one left. While a requeue is wanted what was asked for: NULL the newest, "start",
+	 * what an earlier one left. While a requeue is wanted what was asked for: NULL where it stood, "start",
 	 * "step:1200". */
 	char *begins;
 	struct attempt_rec *att; /* newest; NULL before the first, and when none is needed any more */

@@ -6,6 +6,9 @@
  * never ran changes nothing, and one that was asked to begin from the start leaves what was before it behind
  * for good. A requeue may say otherwise: from the start, or from a step that any attempt left.
  *
+ * What it left is the whole folder, and no step of it is named: which of its files belong to the newest whole
+ * checkpoint the program knows, and their names do not tell. Only who asks for a step has it looked for.
+ *
  * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
  * stands in the record (job_rec.begins) until the next one is placed.
  */
@@ -17,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PARTS_READ 64 /* nodes whose folders are looked into: each is a file to read, on this thread */
+#define MANIFESTS_READ 16 /* of a question: each is a file to read, on the thread that decides */
 
 /* ---- earlier jobs ------------------------------------------------------------------------------ */
 
@@ -64,13 +67,13 @@ static int newest(struct core *c, uint64_t job, uint32_t below, struct left *l, 
 	return c->io.left(job, "checkpoint", below, l, c->io.arg, e);
 }
 
-/* The steps that all nodes' folders hold. 1: they cannot be seen from here (they lie at an output_uri, or the
- * folder is too strange). */
+/* The steps that the folders of all nodes hold, of the first that many. 1: they cannot be seen from here
+ * (they lie at an output_uri, or the folder is too strange). */
 static int steps_left(struct core *c, const struct left *l, struct steps *out, struct err *e)
 {
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < l->n && i < PARTS_READ; i++) {
+	for (size_t i = 0; !rc && i < l->n && i < MANIFESTS_READ; i++) {
 		struct steps own = {.want = out->want};
 
 		if (!hash_is_hex(l->parts[i].what) || !c->io.checkpoint_steps)
@@ -85,33 +88,68 @@ static int steps_left(struct core *c, const struct left *l, struct steps *out, s
 	return rc;
 }
 
-/* Of those of that job's attempts, the newest first, that hold the step. What hearthd cannot look into is
- * taken: the nodes do that before the job starts. */
+/* A search for a step through what a job's attempts left, the newest first. */
+struct search {
+	struct steps all; /* what there is */
+	size_t manifests; /* read */
+	uint32_t last;    /* the attempt that was looked into last; 0: none was */
+	int cut;          /* there are older ones, which were not */
+	char blind[300];  /* the first that could not be looked into, and why */
+};
+
+/* Does what that attempt left hold the step? What hearthd cannot look into by its kind is taken: the nodes do
+ * that before the job starts. A manifest that is gone hides what is in it, but not older attempts. */
+static int holds(struct core *c, struct search *s, const struct left *l)
+{
+	struct steps own = {.want = s->all.want};
+	struct err why;
+	int rc = steps_left(c, l, &own, &why), found = rc > 0 || (rc == 0 && own.found);
+
+	if (rc < 0 && !s->blind[0])
+		snprintf(s->blind, sizeof s->blind, "what attempt %u left cannot be read: %.200s", l->attempt,
+		         why.text);
+	else if (rc >= 0)
+		steps_merge(&s->all, &own);
+	steps_fini(&own);
+	s->last = l->attempt;
+	return found;
+}
+
+/* That none was found, with what there is and how far was looked. */
+static int not_found(struct search *s, struct err *e)
+{
+	char far[120] = "";
+	struct err what;
+
+	if (s->all.n || !s->blind[0])
+		steps_check(&s->all, &what);
+	else
+		err_set(&what, ERR_NOT_FOUND, "no step %lld is found", (long long)s->all.want);
+	if (s->cut)
+		snprintf(far, sizeof far, "; attempts before %u were not looked into (%d manifests at most)", s->last,
+		         MANIFESTS_READ);
+	return err_set(e, ERR_NOT_FOUND, "%s%s%s%s", what.text, s->blind[0] ? "; " : "", s->blind, far);
+}
+
 static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l, struct err *e)
 {
-	struct steps all = {.want = step};
-	uint32_t below = UINT32_MAX;
-	int found = 0, rc;
+	struct search s = {.all = {.want = step}};
+	int rc;
 
-	while ((rc = newest(c, job, below, l, e)) == 0 && !found) {
-		struct steps own = {.want = step};
-		int seen = steps_left(c, l, &own, e);
+	while ((rc = newest(c, job, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
+		size_t needs = !hash_is_hex(l->parts[0].what) ? 0 : l->n < MANIFESTS_READ ? l->n : MANIFESTS_READ;
 
-		found = seen > 0 || (seen == 0 && own.found);
-		steps_merge(&all, &own);
-		steps_fini(&own);
-		if (found)
+		s.cut = s.manifests + needs > MANIFESTS_READ;
+		s.manifests += needs;
+		if (!s.cut && holds(c, &s, l))
 			break;
-		below = l->attempt;
 		left_fini(l);
-		if (seen < 0) {
-			rc = -1;
+		if (s.cut)
 			break;
-		}
 	}
-	if (rc < 0 && e->code == ERR_NOT_FOUND && below != UINT32_MAX)
-		steps_check(&all, e);
-	steps_fini(&all);
+	if (s.cut || (rc < 0 && e->code == ERR_NOT_FOUND && s.last))
+		rc = not_found(&s, e);
+	steps_fini(&s.all);
 	return rc;
 }
 
@@ -194,11 +232,10 @@ int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
 	return 0;
 }
 
-/* The newest step of what the last attempt left, or what that one began with. */
+/* What the last attempt left, or what that one began with. */
 static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e)
 {
 	const struct attempt_rec *last = j->r.att;
-	struct steps all = {.want = -1};
 	struct left l = {0};
 	uint32_t attempt;
 	int64_t step;
@@ -206,16 +243,12 @@ static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e
 
 	if (rc < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
-	if (rc == 0 && l.attempt == j->r.attempts) {
-		rc = steps_left(c, &l, &all, e);
-		if (rc >= 0)
-			*out = begins_text(l.attempt, rc || !all.n ? -1 : all.v[all.n - 1]);
-	} else if (last && begins_parse(last->resumed_from, &attempt, &step) == 0) {
+	if (rc == 0 && l.attempt == j->r.attempts)
+		*out = begins_text(l.attempt, -1);
+	else if (last && begins_parse(last->resumed_from, &attempt, &step) == 0)
 		*out = begins_text(attempt, last->resumed_from_step);
-	}
-	steps_fini(&all);
 	left_fini(&l);
-	return rc < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
+	return 0;
 }
 
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e)
@@ -236,17 +269,25 @@ int begins_settle(struct core *c, const struct cjob *j, const char *asked, char 
 	return 0;
 }
 
-void begins_say(const char *begins, char *out, size_t n)
+void begins_say(struct core *c, const struct cjob *j, const char *begins, char *out, size_t n)
 {
+	struct left l = {0};
 	uint32_t attempt;
 	int64_t step;
+	struct err e;
 
-	if (begins_parse(begins, &attempt, &step) < 0)
+	if (begins_parse(begins, &attempt, &step) < 0) {
 		snprintf(out, n, "begins from the start");
-	else if (step < 0)
-		snprintf(out, n, "goes on from what attempt %u left", attempt);
-	else
+	} else if (step < 0) {
+		snprintf(out, n, "goes on with the checkpoints of attempt %u", attempt);
+	} else {
 		snprintf(out, n, "goes on from step %lld of attempt %u", (long long)step, attempt);
+		/* What lies at an output_uri may have come from any attempt, and changes. */
+		if (newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
+			snprintf(out, n, "goes on from step %lld, if it is in %.200s: hearthd does not look there",
+			         (long long)step, l.parts[0].what);
+		left_fini(&l);
+	}
 }
 
 int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,

@@ -41,7 +41,8 @@ static const struct route table[] = {
     {HTTP_POST, JOB "/release", ROLE_USER, RF_JOB | RF_WRITE, api_job_release, "", NULL, "Changed",
      "release a held job"},
     {HTTP_POST, JOB "/requeue", ROLE_USER, RF_JOB | RF_WRITE, api_job_requeue, "", "Requeue", "Changed",
-     "end the present attempt and queue again, to go on from the newest checkpoint, or from what the body "
+     "end the present attempt and queue again, to go on with the checkpoints that it leaves, or from what "
+     "the body "
      "says"},
     {HTTP_POST, JOB "/clone", ROLE_USER, RF_JOB | RF_WRITE, api_job_clone, "", "Clone", "Submitted",
      "submit the same specification again, with changes; needs the owner, since secrets go along"},

@@ -226,8 +226,9 @@ def _step_of(path):
 def resume():
     """(path, step) of the checkpoint to start from, or None on a first start.
 
-    Inside a job Hearth decides; the path may hold several checkpoints of ours: then the newest of them is meant. Outside it
-    is the newest complete one in checkpoint_dir().
+    Inside a job Hearth decides. After a requeue it gives the folder of all checkpoints, and names no step unless one was
+    asked for: then it is the newest whole one of ours in it. Where none of it is ours it is (folder, None), and the program
+    has to look; where there is nothing in it, None. Outside a job it is the newest whole one in checkpoint_dir().
     """
     path = os.environ.get("HEARTH_RESUME_FROM")
     if not path:
@@ -240,6 +241,8 @@ def resume():
         found = _newest_in(path) if not text.isdigit() else None
         if found:
             return found
+        if not text.isdigit() and os.path.isdir(path) and all(name.startswith(".") for name in os.listdir(path)):
+            return None
     return path, int(text) if text.isdigit() else _step_of(path)
 
 

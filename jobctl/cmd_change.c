@@ -310,8 +310,7 @@ static int exec_rm(struct ctx *c)
 static const struct arg_opt stop_opts[] = {
     {"grace", 'g', "DURATION", "time between the request to end and the kill"}, {NULL, 0, NULL, NULL}};
 static const struct arg_opt requeue_opts[] = {
-    {"from", 0, "STEP",
-     "go on from that step of any attempt (default: the newest checkpoint that it leaves)"},
+    {"from", 0, "STEP", "go on from that step of any attempt (default: with the checkpoints that it leaves)"},
     {"from-start", 0, NULL, "begin as the first attempt did"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "do not ask"}, {NULL, 0, NULL, NULL}};
@@ -320,8 +319,8 @@ const struct verb verbs_change[] = {
     {"stop", "JOB...", "end a job; outputs are kept", stop_opts, 1, 256, exec_stop},
     {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
     {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
-    {"requeue", "JOB...", "end this attempt and go on from its newest checkpoint in another", requeue_opts, 1,
-     256, exec_requeue},
+    {"requeue", "JOB...", "end this attempt and go on with its checkpoints in another", requeue_opts, 1, 256,
+     exec_requeue},
     {"set", "JOB KEY=VALUE...", "change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
     {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
     {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},

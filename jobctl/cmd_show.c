@@ -290,6 +290,19 @@ static int is_older(const cJSON *a)
 	return 0;
 }
 
+/* At an output_uri each attempt's stand where those of the one before did. */
+static int is_replaced(const cJSON *a)
+{
+	const char *uri = jtext(a, "uri");
+	for (const cJSON *next = a->next; uri && next; next = next->next) {
+		const char *other = jtext(next, "uri");
+		if (other && !strcmp(other, uri) && !strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		    print_number(next, "attempt") > print_number(a, "attempt"))
+			return 1;
+	}
+	return 0;
+}
+
 static void show_artifacts(const cJSON *job)
 {
 	char *id = xstrdup(print_member(job, jtext(job, "ref") ? "ref" : "id"));
@@ -302,7 +315,9 @@ static void show_artifacts(const cJSON *job)
 		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
 		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
 		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
-		if (uri && *uri)
+		if (uri && *uri && is_replaced(a))
+			puts(", replaced by what a newer attempt left there");
+		else if (uri && *uri)
 			printf(", at %s\n", uri);
 		else if (jtext(a, "removed_at") || is_dropped(job, "artifacts"))
 			puts(", removed");

@@ -350,12 +350,18 @@ static void add_part(struct left *l, uint32_t rank, const char *what)
 	l->parts[l->n++] = (struct left_part){rank, xstrdup(what)};
 }
 
+/* Each attempt writes to the same place at an output_uri: what a newer one put there is no longer that of
+ * this one (a). */
+#define STILL_THERE                                                                                          \
+	"(a.uri = '' OR NOT EXISTS (SELECT 1 FROM artifact b WHERE b.job = a.job AND b.kind = a.kind AND "       \
+	"b.attempt > a.attempt AND b.uri = a.uri)) "
+
 static int add_parts(struct store_reader *r, uint64_t job, const char *kind, const cJSON *placement,
                      struct left *l, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT node, digest, uri FROM artifact WHERE job = ? AND kind = ? AND "
-	                              "attempt = ? ORDER BY node, at_us",
+	                              "SELECT a.node, a.digest, a.uri FROM artifact a WHERE a.job = ? AND "
+	                              "a.kind = ? AND a.attempt = ? AND " STILL_THERE "ORDER BY a.node, a.at_us",
 	                              e);
 	struct name_rank *ranks, *found;
 	size_t n;
@@ -386,7 +392,7 @@ int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t 
 	sqlite3_stmt *st = reader_sql(r,
 	                              "SELECT a.attempt, t.placement FROM artifact a LEFT JOIN attempt t ON "
 	                              "t.job = a.job AND t.number = a.attempt WHERE a.job = ?1 AND a.kind = ?2 "
-	                              "AND a.attempt < ?3 ORDER BY a.attempt DESC LIMIT 1",
+	                              "AND a.attempt < ?3 AND " STILL_THERE "ORDER BY a.attempt DESC LIMIT 1",
 	                              e);
 	struct left l = {0};
 	cJSON *placement = NULL;
@@ -406,8 +412,10 @@ int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t 
 	if (rc == 0)
 		err_set(e, ERR_NOT_FOUND, "job %llu has left no %s (jobctl show %llu lists what it left)",
 		        (unsigned long long)job, kind, (unsigned long long)job);
-	if (rc > 0 && (add_parts(r, job, kind, placement, &l, e) < 0 || !l.n))
+	if (rc > 0 && add_parts(r, job, kind, placement, &l, e) < 0)
 		rc = -1;
+	if (rc > 0 && !l.n) /* taken away meanwhile */
+		rc = err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
 	/* What lies at an output_uri is the user's, and stays. */
 	if (rc > 0 && !strstr(l.parts[0].what, "://") && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0)
 		rc = -1;

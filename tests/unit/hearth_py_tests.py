@@ -181,6 +181,19 @@ class Checkpoints(Case):
         os.environ["HEARTH_RESUME_STEP"] = "7"
         self.assertEqual(hearth.resume(), (os.path.dirname(other), 7))
 
+    def test_resume_folder(self):
+        os.environ["HEARTH_JOB"] = "1"
+        os.environ["HEARTH_RESUME_FROM"] = self.top
+        os.makedirs(os.path.join(self.top, ".writing-step-3-x"))
+        self.assertIsNone(hearth.resume())  # what was left is no checkpoint yet
+        foreign = os.path.join(self.top, "zero_to_fp32.py")
+        with open(foreign, "w") as f:
+            f.write("x")
+        self.assertEqual(hearth.resume(), (self.top, None))
+        for step in (9, 10):
+            hearth.commit_checkpoint(self.write_model, step)
+        self.assertEqual(hearth.resume(), (os.path.join(self.top, "step-10"), 10))
+
     def test_folder(self):
         self.assertEqual(hearth.checkpoint_dir(), self.top)
         self.assertTrue(os.path.isdir(self.top))

@@ -17,8 +17,9 @@
 /* A folder is called by its steps, "3 6": its digest is that of the text. */
 static struct {
 	char digest[HASH_HEX_SIZE], text[40];
-} folders[16];
+} folders[40];
 static size_t n_folders;
+static int read_n;
 
 static const char *folder(const char *text)
 {
@@ -36,7 +37,9 @@ static const char *folder(const char *text)
 
 static int steps_in(const char *digest, struct steps *out, struct err *e)
 {
-	(void)e;
+	read_n++;
+	if (strcmp(digest, folder("gone")) == 0)
+		return err_set(e, ERR_NOT_FOUND, "no such manifest");
 	for (size_t i = 0; i < n_folders; i++)
 		for (const char *p = folders[i].text; !strcmp(folders[i].digest, digest) && *p;) {
 			size_t n = strcspn(p, " ");
@@ -102,6 +105,27 @@ static void again(struct world *w, uint64_t id, uint32_t attempt, const char *bo
 	finish(w, id, attempt, steps);
 }
 
+/* The reason of the last event of that type. */
+static const char *last_event(struct world *w, uint64_t id, const char *type)
+{
+	static char text[600];
+	struct err e;
+	cJSON *all = store_events_json(w->reader, id, 0, 1000, &e);
+	const cJSON *one;
+
+	text[0] = '\0';
+	cJSON_ArrayForEach (one, cJSON_GetObjectItem(all, "events")) {
+		const char *is = cJSON_GetStringValue(cJSON_GetObjectItem(one, "type"));
+		const char *reason =
+		    cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(one, "data"), "reason"));
+
+		if (is && !strcmp(is, type))
+			snprintf(text, sizeof text, "%s", reason ? reason : "");
+	}
+	cJSON_Delete(all);
+	return text;
+}
+
 /* What a node is told to begin with. */
 static void begins_with(struct world *w, const char *node, const char *what, int64_t step, const char *name)
 {
@@ -121,18 +145,18 @@ static void test_goes_on(void)
 
 	begins_with(w, "a", "", -1, "the first attempt begins with nothing");
 	again(w, id, 1, NULL, "3 12 6");
-	begins_with(w, "a", folder("3 12 6"), 12, "the second with the newest step");
+	begins_with(w, "a", folder("3 12 6"), -1, "the second with the folder, and no step is named");
 	a = job_find(w->core, id)->r.att;
 	is_str(a->resumed_from, "attempt:1", "which is on record");
-	is_int(a->resumed_from_step, 12, "with the step");
-	is_str(a->cause, "requeued by ada; goes on from step 12 of attempt 1", "and its cause says so");
+	is_int(a->resumed_from_step, -1, "without a step");
+	is_str(a->cause, "requeued by ada; goes on with the checkpoints of attempt 1", "and its cause says so");
 	again(w, id, 2, NULL, NULL);
-	begins_with(w, "a", folder("3 12 6"), 12, "one that follows an attempt without any goes on there, too");
-	again(w, id, 3, NULL, "model");
-	begins_with(w, "a", folder("model"), -1, "names without a number: the folder");
+	begins_with(w, "a", folder("3 12 6"), -1, "one that follows an attempt without any goes on there, too");
+	again(w, id, 3, NULL, "zero_to_fp32.py train_20261122.log");
+	begins_with(w, "a", folder("zero_to_fp32.py train_20261122.log"), -1, "whatever the names in it");
 	again(w, id, 4, NULL, "file:///results/1/checkpoint");
 	begins_with(w, "a", "file:///results/1/checkpoint", -1, "at an output_uri: the folder there");
-	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; goes on from what attempt 4 left",
+	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; goes on with the checkpoints of attempt 4",
 	       "as is said");
 	world_restart(w);
 	world_agent_up(w, "a", 1, 4);
@@ -153,19 +177,22 @@ static void test_otherwise(void)
 	again(w, id, 3, NULL, NULL);
 	begins_with(w, "a", "", -1, "what was before it is left behind");
 	again(w, id, 4, NULL, "3");
-	begins_with(w, "a", folder("3"), 3, "it goes on from what comes after");
+	begins_with(w, "a", folder("3"), -1, "it goes on from what comes after");
 	again(w, id, 5, "{\"from_step\": 6}", "5");
 	begins_with(w, "a", folder("3 6 9"), 6, "a step is looked for in all attempts");
 	is_str(job_find(w->core, id)->r.att->resumed_from, "attempt:1", "and its attempt named");
-	again(w, id, 6, "{\"from_step\": 3}", NULL);
+	again(w, id, 6, NULL, NULL);
+	begins_with(w, "a", folder("3 6 9"), 6, "an attempt that left none: the same step again");
+	again(w, id, 7, "{\"from_step\": 3}", NULL);
 	begins_with(w, "a", folder("3"), 3, "of two that hold it the newer");
-	again(w, id, 7, "{\"from_step\": 7}", NULL);
+	again(w, id, 8, "{\"from_step\": 7}", NULL);
 	is_str(world_status(w, id), "held", "a step that none left: it waits for a choice");
 	is_str(
 	    world_reason(w, id),
 	    "job 1: it holds no step 7; there are 3, 5, 6, 9; jobctl requeue 1 --from STEP takes another, jobctl "
 	    "release 1 lets it begin from the start",
 	    "which it says, with the steps of all attempts in their order");
+	is_str(last_event(w, id, "requeued"), "requeued by ada", "and nothing of another place to begin");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 8}");
 	is_int(w->status, 404, "another that is not there is refused");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
@@ -216,6 +243,9 @@ static void test_asked_twice(void)
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 3}");
 	world_request(w, REQ_REQUEUE, id, NULL, NULL);
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_start\": true}");
+	world_request(w, REQ_REQUEUE, id, NULL, NULL);
+	like(world_text(w, "text"), "begins from the start",
+	     "one without a word is answered by what is on record");
 	finish(w, id, 2, "9");
 	begins_with(w, "a", "", -1, "what was asked last");
 	again(w, id, 3, "{\"from_step\": 3}", NULL);
@@ -244,7 +274,7 @@ static void test_stop_after(void)
 	world_end_well(w);
 }
 
-/* Two nodes: each gets its own part back, and the step is one that both hold. */
+/* Two nodes: each gets its own part back, and a step is one that both hold. */
 static void test_nodes(void)
 {
 	struct world *w = make(6);
@@ -269,8 +299,8 @@ static void test_nodes(void)
 	world_forget(w);
 	for (int i = 0; i < 2; i++)
 		world_launch(w, nodes[i], id, 1, LAUNCH_CLEANED, 0, NULL);
-	begins_with(w, "a", folder("2 4 6"), 4, "the first node has its own, with a step that both hold");
-	begins_with(w, "b", folder("2 4"), 4, "and so has the second");
+	begins_with(w, "a", folder("2 4 6"), -1, "the first node has its own");
+	begins_with(w, "b", folder("2 4"), -1, "and so has the second");
 	world_request(w, REQ_STOP, id, NULL, NULL);
 	for (int i = 0; i < 2; i++) {
 		world_launch(w, nodes[i], id, 2, LAUNCH_FAILED, 0, NULL);
@@ -283,6 +313,10 @@ static void test_nodes(void)
 	    "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": {\"gpus_per_instance\": 1}, "
 	    "\"resume_from\": \"job:%llu@2\"}",
 	    (unsigned long long)id);
+	is_int((int64_t)world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1@6\"}"), 0,
+	       "a step that only one of them holds is none");
+	like(w->err.text[0] ? w->err.text : world_text(w, "detail"), "holds no step 6; there are 2, 4",
+	     "nor is it told among those that there are");
 	other = world_submit(w, spec);
 	is_str(world_status(w, other), "starting", "a job of one node resumes from it");
 	begins_with(w, job_find(w->core, other)->r.att->places[0].node, folder("2 4 6"), 2,
@@ -314,6 +348,96 @@ static void test_resume_from(void)
 	world_end_well(w);
 }
 
+/* At an output_uri each attempt replaces what the one before left. */
+static void test_output_uri(void)
+{
+	static const char uri[] = "file:///results/1/checkpoint";
+	struct world *w = make(8);
+	uint64_t id = world_submit(w, ONE);
+	struct left l = {0};
+	struct err e;
+
+	again(w, id, 1, NULL, uri);
+	again(w, id, 2, NULL, uri);
+	is_int(store_left(w->reader, id, "checkpoint", 2, &l, &e), -1, "what was replaced is not offered");
+	is_int(e.code, ERR_NOT_FOUND, "as not there");
+	again(w, id, 3, "{\"from_step\": 9}", NULL);
+	begins_with(w, "a", uri, 9, "a step there is for the node to find");
+	is_str(job_find(w->core, id)->r.att->cause,
+	       "requeued by ada; goes on from step 9, if it is in file:///results/1/checkpoint: hearthd does not "
+	       "look there",
+	       "and no attempt is named for it");
+	world_end_well(w);
+}
+
+/* One manifest is gone: what is older is still found, and the cause is not hidden. */
+static void test_gone(void)
+{
+	struct world *w = make(9);
+	uint64_t id = world_submit(w, ONE);
+
+	again(w, id, 1, NULL, "3 6");
+	again(w, id, 2, NULL, "gone");
+	again(w, id, 3, "{\"from_step\": 6}", NULL);
+	begins_with(w, "a", folder("3 6"), 6, "a step behind one that cannot be read");
+	again(w, id, 4, "{\"from_step\": 7}", NULL);
+	is_str(world_status(w, id), "held", "one that is nowhere");
+	like(world_reason(w, id),
+	     "holds no step 7; there are 3, 6; what attempt 2 left cannot be read: no such manifest; jobctl",
+	     "says what could not be read");
+	world_end_well(w);
+}
+
+/* Reading is bounded, and says where it ended. */
+static void test_far(void)
+{
+	struct world *w = make(10);
+	uint64_t id = world_submit(w, ONE);
+	char text[20];
+
+	again(w, id, 1, NULL, "1");
+	again(w, id, 2, NULL, "2");
+	for (uint32_t i = 3; i <= 17; i++) {
+		snprintf(text, sizeof text, "%u", i);
+		again(w, id, i, NULL, text);
+	}
+	again(w, id, 18, "{\"from_step\": 2}", NULL);
+	begins_with(w, "a", folder("2"), 2, "the sixteenth that is read");
+	read_n = 0;
+	again(w, id, 19, "{\"from_step\": 1}", NULL);
+	is_int(read_n, 16, "no more are");
+	like(world_reason(w, id),
+	     "16, 17 and 4 before these; attempts before 2 were not looked into (16 manifests at most)",
+	     "which the reason says");
+	world_end_well(w);
+}
+
+/* A choice that cannot be met, and a node without a word: both are told, and neither is forgotten. */
+static void test_both(void)
+{
+	struct world *w = make(11);
+	uint64_t id = world_submit(w, ONE);
+
+	again(w, id, 1, NULL, "3");
+	run(w, id, 2);
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
+	for (int i = 0; i < 300 && strcmp(world_status(w, id), "held") != 0;
+	     i++) { /* heard, but without a word of it */
+		world_beat(w, "a");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "held", "it waits for a person");
+	like(world_reason(w, id),
+	     "node a has not confirmed that attempt 2 is over there; release the job when nothing",
+	     "for the node");
+	like(world_reason(w, id),
+	     "it then begins from the start, for job 1: it holds no step 9; there is 3; jobctl requeue 1 --from "
+	     "STEP",
+	     "and for the choice");
+	is_str(last_event(w, id, "requeued"), "requeued by ada", "no other place is told");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_goes_on();
@@ -323,5 +447,9 @@ int main(void)
 	test_stop_after();
 	test_nodes();
 	test_resume_from();
+	test_output_uri();
+	test_gone();
+	test_far();
+	test_both();
 	return tap_done();
 }

@@ -103,6 +103,34 @@ static void resume(const char *name, int64_t at)
 	k.resume_step = -1;
 }
 
+/* The same from hearthd. */
+static void in_store(const char *name, int64_t at)
+{
+	cleanup_free char *path = in_top(name), *digest = stagekit_tree(&k, path);
+
+	k.resume_step = at;
+	stagekit_run(&k, "", NULL, digest, NULL);
+	k.resume_step = -1;
+	is_int(k.rc, 0, k.text ? k.text : "from hearthd's store");
+}
+
+static int is_staged(const char *name)
+{
+	cleanup_free char *path = xasprintf("checkpoints/%s", name), *text = stagekit_read(&k, path);
+
+	return text != NULL;
+}
+
+static void has(const char *name, const char *says)
+{
+	ok(is_staged(name), "%s", says);
+}
+
+static void has_not(const char *name, const char *says)
+{
+	ok(!is_staged(name), "%s", says);
+}
+
 static void test_steps(void)
 {
 	put("ckpt/step-100/w", "a");
@@ -115,8 +143,20 @@ static void test_steps(void)
 	folder("ckpt", k.user.uid, 0755);
 	resume("ckpt", 200);
 	is_int(k.rc, 0, k.text ? k.text : "a step that is there");
+	has("step-100/w", "with what came before it");
 	resume("ckpt", -1);
 	is_int(k.rc, 0, k.text ? k.text : "no step named");
+	has("model_200.pt", "all is there");
+	resume("ckpt", 100);
+	has("step-100/w", "of an earlier step");
+	has("readme", "all that has none");
+	has_not("model_200.pt", "nothing of what came after it");
+	like(k.log, "1 entries of steps after 100 were left out", "which the log says");
+	in_store("ckpt", 100);
+	has("step-100/w", "so it is from hearthd's store");
+	has_not("model_200.pt", "where it is left out, too");
+	in_store("ckpt", -1);
+	has("model_200.pt", "but stays in what is kept of it here");
 	resume("ckpt", 300);
 	is_int(k.rc, -1, "a step that is not there");
 	is_int(k.cls, RC_USER_ERROR, "is the job's fault");
@@ -124,6 +164,10 @@ static void test_steps(void)
 	like(k.text, "checkpoint to resume from", "as what it is");
 	resume("nodes", 8);
 	is_int(k.rc, 0, k.text ? k.text : "of several nodes");
+	has("algo-2/step-8/w", "a node's folder is no step");
+	resume("nodes", 7);
+	has("algo-1/step-7/w", "each node's is there");
+	has_not("algo-2/step-8/w", "but for what is of a later step");
 	resume("nodes", 2);
 	like(k.text, "holds no step 2; there are 7, 8", "whose folders are no steps");
 	resume("none", 1);

@@ -37,6 +37,9 @@ static void test_names(void)
 	is_int(steps_entry("step-7.tmp", 10), -1, "one that is still being written");
 	is_int(steps_entry("~", 1), -1, "nothing but its mark");
 	is_int(steps_entry("step-7.tmpl", 11), 7, "another end of a name");
+	is_int(steps_entry("tmp-checkpoint-500", 18), -1, "one that says so in front");
+	is_int(steps_entry("tmp_500", 7), -1, "or so");
+	is_int(steps_entry("tmpl-500", 8), 500, "another beginning of one");
 	steps_fini(&s);
 }
 
