@@ -261,7 +261,7 @@ void req_why(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	struct line l = {.n = 0};
-	char ref[REC_REF_SIZE];
+	char ref[REC_REF_SIZE], says[BEGINS_SAY_MAX];
 	cJSON *body, *waits;
 
 	if (!j)
@@ -279,8 +279,11 @@ void req_why(struct core *c, struct request *rq)
 		why_queued(c, j, body, waits, &l);
 	} else if (j->r.status == JOB_HELD) {
 		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
-		say(&l, "%s; jobctl release %llu lets it go", j->r.reason ? j->r.reason : "held",
-		    (unsigned long long)j->r.id);
+		say(&l, "%s; jobctl release %s lets it go", j->r.reason ? j->r.reason : "held", ref);
+		if (j->r.attempts) {
+			begins_say(c, j, j->r.begins, says, sizeof says);
+			say(&l, ": it then %s", says);
+		}
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
 		say(&l, "%s",
 		    j->r.reason                    ? j->r.reason

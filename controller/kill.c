@@ -396,17 +396,19 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
 {
 	cJSON *d = cJSON_CreateObject();
-	char reason[1600], ref[REC_REF_SIZE];
+	char reason[1600 + BEGINS_SAY_MAX], ref[REC_REF_SIZE], says[BEGINS_SAY_MAX];
 	int used =
 	    snprintf(reason, sizeof reason,
 	             "node %s has not confirmed that attempt %u is over there; release the job when nothing "
 	             "of it runs any more",
 	             node, j->r.attempts);
 
-	if (lost) /* nor is what it was to begin with there */
+	if (lost) { /* nor is what it was to begin with there */
+		begins_say(c, j, j->r.begins, says, sizeof says);
 		snprintf(reason + used, sizeof reason - (size_t)used,
-		         ": it then begins from the start, for %.900s; jobctl requeue %s --from STEP takes another",
-		         lost->text, rec_ref(&j->r, ref));
+		         ": it then %s, for %.900s; jobctl requeue %s --from STEP takes another", says, lost->text,
+		         rec_ref(&j->r, ref));
+	}
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason);
 	job_post(c, j, EV_HELD, d);
@@ -418,11 +420,8 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 	cJSON *d = cJSON_CreateObject();
 	char reason[1200], ref[REC_REF_SIZE];
 
-	rec_ref(&j->r, ref);
-	snprintf(reason, sizeof reason,
-	         "%.900s; jobctl requeue %s --from STEP takes another, jobctl release %s lets it begin from the "
-	         "start",
-	         why->text, ref, ref);
+	snprintf(reason, sizeof reason, "%.900s; jobctl requeue %s --from STEP takes another", why->text,
+	         rec_ref(&j->r, ref));
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason);
 	job_post(c, j, EV_HELD, d);
@@ -454,8 +453,12 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	const char *open = NULL;
 	char reason[1000 + BEGINS_SAY_MAX], *begins;
 	cJSON *d = cJSON_CreateObject();
-	struct err why;
+	struct err why, other;
 	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0;
+
+	/* Who releases it without another choice loses nothing. */
+	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
+		begins = NULL;
 
 	requeue_reason(c, j, begins, lost, reason, sizeof reason);
 	for (uint32_t i = 0; i < a->n_places; i++) {

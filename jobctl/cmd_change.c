@@ -173,10 +173,11 @@ static int exec_requeue(struct ctx *c)
 	else if (step)
 		cJSON_AddNumberToObject(body, "from_step", (double)n);
 	if (!rc)
-		rc = for_each(c, c->args.n, "POST", "/requeue", body,
-		              start  ? "goes back to the queue, to begin from the start"
-		              : step ? "goes back to the queue, to go on from that step"
-		                     : "goes back to the queue");
+		rc = for_each(
+		    c, c->args.n, "POST", "/requeue", body,
+		    start  ? "goes back to the queue, to begin from the start"
+		    : step ? "goes back to the queue, to go on from that step (where it has left none, it is held)"
+		           : "goes back to the queue");
 	cJSON_Delete(body);
 	return rc;
 }

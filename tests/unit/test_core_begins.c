@@ -187,12 +187,13 @@ static void test_otherwise(void)
 	begins_with(w, "a", folder("3"), 3, "of two that hold it the newer");
 	again(w, id, 8, "{\"from_step\": 7}", NULL);
 	is_str(world_status(w, id), "held", "a step that none left: it waits for a choice");
-	is_str(
-	    world_reason(w, id),
-	    "job 1: it holds no step 7; there are 3, 5, 6, 9; jobctl requeue 1 --from STEP takes another, jobctl "
-	    "release 1 lets it begin from the start",
-	    "which it says, with the steps of all attempts in their order");
+	is_str(world_reason(w, id),
+	       "job 1: it holds no step 7; there are 3, 5, 6, 9; jobctl requeue 1 --from STEP takes another",
+	       "which it says, with the steps of all attempts in their order");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "and nothing of another place to begin");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(world_text(w, "text"), "jobctl release 1 lets it go: it then goes on from step 3 of attempt",
+	     "a release loses nothing");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 8}");
 	is_int(w->status, 404, "another that is not there is refused");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
@@ -431,7 +432,8 @@ static void test_both(void)
 	     "node a has not confirmed that attempt 2 is over there; release the job when nothing",
 	     "for the node");
 	like(world_reason(w, id),
-	     "it then begins from the start, for job 1: it holds no step 9; there is 3; jobctl requeue 1 --from "
+	     "it then goes on with the checkpoints of attempt 1, for job 1: it holds no step 9; there is 3; "
+	     "jobctl requeue 1 --from "
 	     "STEP",
 	     "and for the choice");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "no other place is told");
