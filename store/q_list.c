@@ -137,21 +137,16 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
  * each job that the projection names is read, which takes three times as long. */
 static void add_status(struct query *q, const struct job_filter *f)
 {
-	static const char *const ended[] = {"completed", "failed", "stopped"};
-
 	if (!f->status)
 		return;
-	/* A constant, not bound: else SQLite does not see that the partial index holds all of it. */
-	for (size_t i = 0; i < 3; i++) {
-		if (strcmp(f->status, ended[i]) == 0) {
-			sql_add(q, "CROSS JOIN job e INDEXED BY job_ended ON e.id = d.job AND e.status = '");
-			sql_add(q, ended[i]);
-			sql_add(q, "' ");
-			return;
-		}
+	if (!status_ended(f->status)) {
+		sql_add(q, "CROSS JOIN job e INDEXED BY job_active ON e.id = d.job AND " SQL_ACTIVE_IN("e") " ");
+		return;
 	}
-	sql_add(q, "CROSS JOIN job e INDEXED BY job_active ON e.id = d.job AND e.status <> 'completed' AND "
-	           "e.status <> 'failed' AND e.status <> 'stopped' ");
+	/* A constant, not bound: else SQLite does not see that the partial index holds all of it. */
+	sql_add(q, "CROSS JOIN job e INDEXED BY job_ended ON e.id = d.job AND e.status = '");
+	sql_add(q, f->status);
+	sql_add(q, "' ");
 }
 
 static void add_from(struct query *q, const struct job_filter *f, const char *projection)

@@ -237,7 +237,8 @@ cJSON *metrics_summary(struct store_reader *r, uint64_t job, int32_t rank, uint3
 
 int status_ended(const char *status);
 /* Word for word the condition of the index job_active. */
-#define SQL_JOB_ACTIVE "job.status <> 'completed' AND job.status <> 'failed' AND job.status <> 'stopped'"
+#define SQL_ACTIVE_IN(t) t ".status <> 'completed' AND " t ".status <> 'failed' AND " t ".status <> 'stopped'"
+#define SQL_JOB_ACTIVE   SQL_ACTIVE_IN("job")
 /* Word for word the condition of the index job_ended. */
 #define SQL_JOB_ENDED "status = 'completed' OR status = 'failed' OR status = 'stopped'"
 
