@@ -183,6 +183,11 @@ static void stop(struct launch *l, uint32_t grace_ms, const char *why)
 	launch_kill(l, grace_ms, why);
 }
 
+static void on_kill(struct launch *l, const struct wm_kill *m)
+{
+	stop(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
+}
+
 void launches_order(struct launches *t, uint16_t type, void *msg)
 {
 	struct head h = head_of(type, msg);
@@ -223,8 +228,7 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	else if (type == WM_ORTED_START)
 		launch_orted(l, msg);
 	else if (type == WM_KILL)
-		stop(l, ((struct wm_kill *)msg)->grace_ms,
-		     ((struct wm_kill *)msg)->reason[0] ? ((struct wm_kill *)msg)->reason : "stopped");
+		on_kill(l, msg);
 	else if (type == WM_COLLECT)
 		launch_collect(l, ((struct wm_collect *)msg)->keep);
 	else if (type == WM_NOTE)

@@ -188,7 +188,7 @@ void req_release(struct core *c, struct request *rq)
 	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
 }
 
-/* "start", "step:N", "": the newest, as what the record has. */
+/* "start", "step:N", as the record has it; "": nothing was asked for. */
 static int asked_begin(const struct request *rq, char out[32], struct err *e)
 {
 	int64_t step = -1;

@@ -383,9 +383,14 @@ static void forget_streams(struct many *m)
 
 static struct stream *stream_of(struct many *m, uint32_t rank)
 {
-	size_t i = 0;
-	while (i < m->n && m->s[i]->rank < rank)
-		i++;
+	size_t i = 0, end = m->n;
+	while (i < end) {
+		size_t mid = (i + end) / 2;
+		if (m->s[mid]->rank < rank)
+			i = mid + 1;
+		else
+			end = mid;
+	}
 	if (i < m->n && m->s[i]->rank == rank)
 		return m->s[i];
 	struct stream *s = xcalloc(1, sizeof(*s));
