@@ -281,7 +281,7 @@ struct core {
 	int failing;  /* the store did not take a transaction */
 	int loaded;   /* memory is what the store has, and what followed */
 	struct err fail_err;
-	char *no_room; /* why no new work is taken; NULL: it is */
+	char *no_room; /* that no new work is taken, and why; NULL: it is */
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
 	uint64_t kept_seen_s;    /* scheduler time: kept places up to then were waited for */

@@ -561,14 +561,12 @@ static cJSON *waiting_json(const struct core *c)
 /* What an administrator has to see to. The store's own words name files of this machine: not for anybody. */
 static void add_problem(const struct core *c, cJSON *body, int to_anybody)
 {
-	cleanup_free char *low = c->no_room ? xasprintf("no new work is taken: %s", c->no_room) : NULL;
-
 	if (c->failing)
 		json_add_str(body, "problem",
 		             to_anybody ? "nothing can be recorded, the store fails; jobctl top says why"
 		                        : c->fail_err.text);
-	else if (low)
-		json_add_str(body, "problem", low);
+	else if (c->no_room)
+		json_add_str(body, "problem", c->no_room);
 }
 
 void req_top(struct core *c, struct request *rq)

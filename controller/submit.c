@@ -390,7 +390,7 @@ static void take(struct core *c, struct request *rq)
 	if (a.dry_run)
 		dry_answer(c, rq, &a);
 	else if (c->no_room)
-		reply_fail(c, rq, ERR_NOSPACE, "no new work is taken: %s", c->no_room);
+		reply_fail(c, rq, ERR_NOSPACE, "%s", c->no_room);
 	else
 		create(c, rq, &a);
 }
