@@ -417,6 +417,7 @@ static void first_rank_runs(struct ctx *c, uint64_t started_us)
 	c->r->status = JOB_RUNNING;
 	if (!c->r->started_us)
 		c->r->started_us = started_us;
+	c->r->runs_since_us = c->at_us;
 	rec_set(&c->r->reason, NULL);
 	phases_close(a, c->at_us);
 	phase_open(a, PHASE_RUNNING, c->at_us);
@@ -505,6 +506,8 @@ static int apply_outcome(struct ctx *c)
 	for (uint32_t i = 0; i < a->n_ranks; i++)
 		if (a->ranks[i].state == RANK_RUNNING)
 			return err_set(c->e, ERR_INTERNAL, "outcome: while rank %u runs on record", i);
+	c->r->ran_us = ran_until_us(c->r->ran_us, c->r->runs_since_us, c->at_us);
+	c->r->runs_since_us = 0;
 	a->outcome = (enum outcome)outcome;
 	a->cls = (enum reason_class)cls;
 	a->exit_code = (int32_t)num(c, "exit_code", -1);

@@ -479,7 +479,7 @@ static void sum_nodes(const struct core *c, struct sums *s)
 	}
 }
 
-static cJSON *active_json(const struct cjob *j)
+static cJSON *active_json(const struct core *c, const struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	cJSON *o = cJSON_CreateObject(), *nodes, *metrics;
@@ -493,6 +493,11 @@ static cJSON *active_json(const struct cjob *j)
 	json_add_u64(o, "attempt", a->number);
 	json_add_u64(o, "gpus", j->r.gpus);
 	json_add_time(o, "started_at", j->r.started_us);
+	if (j->r.ran_us || j->r.runs_since_us)
+		cJSON_AddNumberToObject(
+		    o, "ran_s", (double)(ran_until_us(j->r.ran_us, j->r.runs_since_us, now_real(c)) / 1000) / 1e3);
+	else
+		cJSON_AddNullToObject(o, "ran_s");
 	nodes = cJSON_AddArrayToObject(o, "nodes");
 	for (uint32_t i = 0; i < a->n_places && i < 64; i++)
 		cJSON_AddItemToArray(nodes, cJSON_CreateString(a->places[i].node));
@@ -520,7 +525,7 @@ static cJSON *running_json(const struct core *c, size_t max)
 	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
 		for (uint32_t i = 0; i < n->n_jobs && k < max; i++)
 			if (first_place_here(n->jobs[i], n->id) && ++k)
-				cJSON_AddItemToArray(list, active_json(n->jobs[i]));
+				cJSON_AddItemToArray(list, active_json(c, n->jobs[i]));
 	return list;
 }
 

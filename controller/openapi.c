@@ -40,7 +40,7 @@ static const struct {
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
      "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s created_at:t? "
-     "started_at:t? ended_at:t? exit_code:i? reason:s? spec:o? attempts:a? "
+     "started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
      "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? "
      "cost_usd:n? price_per_hour_usd:n?",
      "ref: the id as people write it, 17.3 of a member; array: what it is a member of; members: of an array "
@@ -48,7 +48,10 @@ static const struct {
      "sweep; halved: stopped early, as others were better; dropped: logs, bundle, metrics, artifacts that rm "
      "(deleted) or retention has removed, and when; of "
      "metrics the "
-     "summary stays; max_runtime_s: the time limit that applies; max_runtime_from: specification, set "
+     "summary stays; ran_s: how long the programs of its attempts ran together, of an array or a sweep from "
+     "its "
+     "first start to its end, null before that; max_runtime_s: the time limit that applies; "
+     "max_runtime_from: specification, set "
      "(later) or "
      "default"},
     {"ArrayOf", "job:i index:i", "the member number `index`, from 0, of that job"},
@@ -170,8 +173,9 @@ static const struct {
      "problem: why nothing can be recorded, or no new work is taken"},
     {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
-    {"TopRunning", "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? nodes:S metrics:o",
-     "at most 1,000; metrics: the last value of each"},
+    {"TopRunning",
+     "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? ran_s:n? nodes:S metrics:o",
+     "at most 1,000; ran_s: as of a Job; metrics: the last value of each"},
     {"TopWaiting", "id:i ref:s name:s? owner:s? priority:i nodes:i gpus:i queued_at:t? text:s",
      "the first 20; text: why, of the first 5"},
     {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},

@@ -112,6 +112,8 @@ void rec_job_row(const struct job_rec *r, struct job_row *out)
 	    .halved = r->halved,
 	    .rungs = text_of(r->rungs),
 	    .begins = text_of(r->begins),
+	    .ran_us = r->ran_us,
+	    .runs_since_us = r->runs_since_us,
 	};
 }
 
@@ -293,6 +295,8 @@ int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e
 	r->halved = row->halved;
 	rec_set(&r->rungs, row->rungs);
 	rec_set(&r->begins, row->begins);
+	r->ran_us = row->ran_us;
+	r->runs_since_us = row->runs_since_us;
 	return 0;
 }
 

@@ -79,6 +79,9 @@ struct job_rec {
 	 * what an earlier one left. While a requeue is wanted what was asked for: NULL where it stood, "start",
 	 * "step:1200". */
 	char *begins;
+	/* How long its programs ran: from an attempt's first rank's start until its outcome; of the present one
+	 * since when. Nothing of an array: there it is its own start and end. */
+	uint64_t ran_us, runs_since_us;
 	struct attempt_rec *att; /* newest; NULL before the first, and when none is needed any more */
 };
 

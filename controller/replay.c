@@ -45,6 +45,8 @@ static int job_fields(const struct job_row *mine, const struct job_row *row, cha
 	DIFF_NUM(queued_us);
 	DIFF_NUM(started_us);
 	DIFF_NUM(ended_us);
+	DIFF_NUM(ran_us);
+	DIFF_NUM(runs_since_us);
 	DIFF_NUM(exit_code);
 	DIFF_NUM(attempts);
 	DIFF_NUM(epoch);

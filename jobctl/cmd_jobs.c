@@ -126,8 +126,7 @@ static void print_jobs(const cJSON *jobs)
 		table_cell(t, print_member(j, "nodes"));
 		table_cell(t, print_member(j, "gpus"));
 		table_cell(t, print_time(jtext(j, "created_at")));
-		table_cell(t,
-		           jtext(j, "started_at") ? print_span(jtext(j, "started_at"), jtext(j, "ended_at")) : "-");
+		table_cell(t, print_ran(j));
 		reason_cell(t, j, &arrays);
 	}
 	table_print(t);
@@ -263,7 +262,7 @@ static void top_running(const cJSON *list)
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));
 		table_cell(t, print_member(j, "status"));
-		table_cell(t, print_span(jtext(j, "started_at"), NULL));
+		table_cell(t, print_ran(j));
 		table_cell_cut(t, nodes, 40);
 		table_cell(t, metrics);
 		free(nodes);

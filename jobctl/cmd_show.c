@@ -384,6 +384,18 @@ static int show_ranks(struct ctx *c, uint64_t job)
 	return 0;
 }
 
+/* "2h5m, in 3 attempts" */
+static void show_ran(const cJSON *job)
+{
+	const char *ran = print_ran(job);
+	char *text = print_number(job, "attempt_count") > 1
+	                 ? xasprintf("%s, in %s attempts", ran, print_member(job, "attempt_count"))
+	                 : xstrdup(ran);
+	if (strcmp(ran, "-") != 0)
+		print_line("ran", text);
+	free(text);
+}
+
 static void show_limit(const cJSON *job)
 {
 	const cJSON *limit = jget(job, "max_runtime_s");
@@ -465,8 +477,7 @@ static int exec_show(struct ctx *c)
 	print_line("created", print_time_zone(jtext(job, "created_at")));
 	print_line("started", print_time(jtext(job, "started_at")));
 	print_line("ended", print_time(jtext(job, "ended_at")));
-	if (jtext(job, "started_at"))
-		print_line("ran", print_span(jtext(job, "started_at"), jtext(job, "ended_at")));
+	show_ran(job);
 	show_cost(job);
 	print_line("exit code", print_member(job, "exit_code"));
 	show_limit(job);

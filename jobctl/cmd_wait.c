@@ -172,9 +172,9 @@ int job_tell_end(struct ctx *c, uint64_t job)
 		free(reason);
 		free(local);
 	} else {
-		const char *from = jtext(answer, "started_at"), *to = jtext(answer, "ended_at");
-		fprintf(stderr, "job %s %s%s%s\n", id, status, from && to ? " in " : "",
-		        from && to ? print_span(from, to) : "");
+		const char *ran = print_ran(answer);
+		int known = strcmp(ran, "-") != 0;
+		fprintf(stderr, "job %s %s%s%s\n", id, status, known ? " in " : "", known ? ran : "");
 	}
 	cJSON_Delete(answer);
 	free(status);

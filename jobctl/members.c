@@ -92,7 +92,7 @@ static void row(struct table *t, const cJSON *m, const cJSON *first, size_t colu
 		table_cell(t, print_member(jget(m, "metric"), "last"));
 		table_cell(t, print_member(jget(m, "metric"), "step"));
 	}
-	table_cell(t, jtext(m, "started_at") ? print_span(jtext(m, "started_at"), jtext(m, "ended_at")) : "-");
+	table_cell(t, print_ran(m));
 	char *reason = print_local(print_member(m, "reason"));
 	table_cell(t, reason);
 	free(reason);

@@ -389,17 +389,31 @@ char *print_local(const char *text)
 	return out;
 }
 
+static const char *span_text(uint64_t us)
+{
+	char *out = ring();
+	if (us < 10000000) {
+		snprintf(out, 256, "%.1fs", (double)us / 1e6);
+		return out;
+	}
+	return str_duration(us / 1000000, out, 256);
+}
+
 const char *print_span(const char *from, const char *to)
 {
 	uint64_t a = print_time_us(from), b = to ? print_time_us(to) : clock_real_us(clock_real());
-	if (!a || b < a)
-		return "-";
-	char *out = ring();
-	if (b - a < 10000000) {
-		snprintf(out, 256, "%.1fs", (double)(b - a) / 1e6);
-		return out;
-	}
-	return str_duration((b - a) / 1000000, out, 256);
+	return !a || b < a ? "-" : span_text(b - a);
+}
+
+const char *print_ran(const cJSON *job)
+{
+	const cJSON *s = cJSON_GetObjectItemCaseSensitive(job, "ran_s");
+	const char *from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "started_at"));
+	if (!s && from) /* an older controller */
+		return print_span(from, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "ended_at")));
+	return cJSON_IsNumber(s) && s->valuedouble >= 0 && s->valuedouble < 1e12
+	           ? span_text((uint64_t)(s->valuedouble * 1e6 + 0.5))
+	           : "-";
 }
 
 char *print_spark(const double *v, size_t n, size_t width)

@@ -47,6 +47,8 @@ char *print_local(const char *text);
 uint64_t print_time_us(const char *rfc3339);
 /* "42s", "3m10s" between two times; to NULL = now. */
 const char *print_span(const char *from, const char *to);
+/* How long a job ran: a job, member or line of top as the controller gives it; "-" before it ran. */
+const char *print_ran(const cJSON *job);
 /* Sparkline of n values, NaN as a gap. Malloc'ed. */
 char *print_spark(const double *v, size_t n, size_t width);
 /* A text from outside, safe for a terminal: control characters (C0 but newline and tab, DEL, C1) become '?'.

@@ -48,6 +48,8 @@ void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 	    .halved = (uint8_t)sqlh_u32(st, 27),
 	    .rungs = sqlh_dup(st, 28),
 	    .begins = sqlh_dup(st, 29),
+	    .ran_us = sqlh_u64(st, 30),
+	    .runs_since_us = sqlh_u64(st, 31),
 	};
 	if (with_spec) {
 		r->spec = sqlh_dup(st, JOB_N_COLUMNS);

@@ -23,6 +23,20 @@ static void add_int(cJSON *o, const char *key, int64_t v)
 	cJSON_AddNumberToObject(o, key, (double)v);
 }
 
+/* Seconds; null when it never ran. An array's members run beside each other: it is the time from the first
+ * start among them to the end. */
+static void add_ran(cJSON *o, const struct job_row *r)
+{
+	uint64_t now = r->ended_us ? r->ended_us : clock_real_us(clock_real()),
+	         us = r->members ? ran_until_us(0, r->started_us, now)
+	                         : ran_until_us(r->ran_us, r->runs_since_us, now);
+
+	if (r->members ? r->started_us : r->ran_us || r->runs_since_us)
+		cJSON_AddNumberToObject(o, "ran_s", (double)(us / 1000) / 1e3);
+	else
+		cJSON_AddNullToObject(o, "ran_s");
+}
+
 void job_fields_json(cJSON *o, const struct job_row *r)
 {
 	json_add_u64(o, "id", r->id);
@@ -39,6 +53,7 @@ void job_fields_json(cJSON *o, const struct job_row *r)
 	json_add_time(o, "queued_at", r->queued_us);
 	json_add_time(o, "started_at", r->started_us);
 	json_add_time(o, "ended_at", r->ended_us);
+	add_ran(o, r);
 	add_code(o, "exit_code", r->exit_code);
 	json_add_str(o, "wanted", r->wanted);
 	json_add_u64(o, "nodes", r->nodes);

@@ -34,13 +34,15 @@ struct job_row {
 	char *idem_key;    /* NULL none */
 	char *idem_digest; /* SHA-256 of the request */
 	uint8_t pinned, deleted;
-	uint32_t nodes, gpus; /* asked for */
-	char *cleanup;        /* "" | what went wrong in a failed clean-up */
-	uint64_t array;       /* of a member: the job that it belongs to; its id is array + 1 + its index */
-	uint32_t members;     /* of an array or a sweep: how many it has; 0: one job */
-	uint8_t halved;       /* stopped by successive halving */
-	char *rungs;          /* values at its comparisons, parted by blanks; "" none */
-	char *begins;         /* what its next attempt begins with (rec.h); "" what the specification says */
+	uint32_t nodes, gpus;   /* asked for */
+	char *cleanup;          /* "" | what went wrong in a failed clean-up */
+	uint64_t array;         /* of a member: the job that it belongs to; its id is array + 1 + its index */
+	uint32_t members;       /* of an array or a sweep: how many it has; 0: one job */
+	uint8_t halved;         /* stopped by successive halving */
+	char *rungs;            /* values at its comparisons, parted by blanks; "" none */
+	char *begins;           /* what its next attempt begins with (rec.h); "" what the specification says */
+	uint64_t ran_us;        /* how long the programs of its attempts ran, of those whose program has ended */
+	uint64_t runs_since_us; /* since when the present attempt's program runs; 0: none runs */
 };
 
 struct attempt_row {
@@ -63,6 +65,12 @@ struct attempt_row {
 	uint64_t price_uusd; /* an hour, millionths of a US dollar; 0 not known */
 	char *account;       /* who pays: QUEUE/@OWNER */
 };
+
+/* How long a job ran so far: ran_us and runs_since_us as above. */
+static inline uint64_t ran_until_us(uint64_t ran_us, uint64_t since_us, uint64_t now_us)
+{
+	return ran_us + (since_us && now_us > since_us ? now_us - since_us : 0);
+}
 
 /* What it costs to hold for that long what costs so much an hour; both in millionths of a US dollar. */
 static inline uint64_t cost_uusd(uint64_t price_uusd, uint64_t us)

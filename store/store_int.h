@@ -186,8 +186,8 @@ void reader_end(struct store_reader *r);
 	"job.queued_us, job.started_us, job.ended_us, job.exit_code, job.reason, job.wanted, job.attempts, "     \
 	"job.epoch, job.idem_key, "                                                                              \
 	"job.idem_digest, job.pinned, job.deleted, job.nodes, job.gpus, job.cleanup, "                           \
-	"job.array, job.members, job.halved, job.rungs, job.begins"
-#define JOB_N_COLUMNS 30 /* spec and run follow where they are asked for */
+	"job.array, job.members, job.halved, job.rungs, job.begins, job.ran_us, job.runs_since_us"
+#define JOB_N_COLUMNS 32 /* spec and run follow where they are asked for */
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
 #define ATTEMPT_COLUMNS                                                                                      \
 	"job, number, epoch, state, outcome, cls, reason, cause, launch_id, token, placement, "                  \

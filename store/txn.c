@@ -183,6 +183,8 @@ void store_txn_job(struct store_txn *t, const struct job_row *r)
 	put_u(t, r->halved);
 	put_s(t, r->rungs);
 	put_s(t, r->begins);
+	put_u(t, r->ran_us);
+	put_u(t, r->runs_since_us);
 	end(t);
 	if (!r->spec)
 		return;

@@ -64,12 +64,24 @@ is "$(show "$job" '.attempts[3].resumed_from')" "attempt:2" "whose number is on 
 nok "both at once are refused" hearth requeue "$job" --from 6 --from-start
 hearth requeue "$job" --from 7 >/dev/null
 ok "a step that is nowhere: it waits" wait_until 60 eval '[ "$(show "$job" .status)" = held ]'
+# What it ran is what its attempts ran, from each first rank's start until its end was settled; what it waits now is not in it.
+phases='def us: if . == null then 0 else (.[0:19] + "Z" | fromdate) * 1000 + (.[20:23] | tonumber) end;
+	[.attempts[] | (.phases | map({key: .name, value: .}) | from_entries) | select(.running) | (.uploading.started_at | us) - (.running.started_at | us)] | add'
+ran=$(hearth ls --json --all name:train | jq '.jobs[0].ran_s')
+ok "RAN is the sum of its attempts' running times ($ran s), in a list, too" jq -e -n --argjson a "$(show "$job" "$phases")" --argjson b "$ran" '$a > 0 and $a - $b * 1000 < 8 and $b * 1000 - $a < 8'
+is "$(show "$job" .ran_s)" "$ran" "and does not grow while it waits"
+like "$(hearth show "$job")" "ran +[0-9.ms]+, in 4 attempts" "show says of how many"
+kill -KILL "$(cat "$CLUSTER/hearthd.pid")"
+ok "hearthd is killed" wait_until 30 cluster_gone hearthd
+ok "and starts again" cluster_hearthd
+is "$(show "$job" .ran_s)" "$ran" "it is the same then"
 like "$(show "$job" .reason)" "holds no step 7; there are 3, 6, 9, 12; jobctl requeue $job --from STEP" "and names the steps of all attempts, in their order"
 out=$(hearth requeue "$job" 2>&1)
 is "$? $out" "4 jobctl: job $job is held: jobctl release $job lets it start" "a requeue of a held job is refused, and says what to do"
 is "$(hearth requeue "$job" --from 3)" "job $job waits already; it goes on from step 3 of attempt 4 when it is released" "but it can be told where to begin"
 ok "it is released" hearth release "$job"
 ok "the fifth runs" made "$job" 5
+ok "it grows while it runs" wait_until 60 eval 'hearth ls --json --all name:train | jq -e --argjson r "$ran" ".jobs[0].ran_s > \$r + 0.01" && hearth top --json | jq -e --argjson r "$ran" ".running[0].ran_s > \$r + 0.01"'
 is "$(began "$job" 5)" "attempt 5 from step 3: step 3 of attempt 1; has 3" "from there"
 hearth requeue "$job" >/dev/null
 ok "the sixth runs" made "$job" 6

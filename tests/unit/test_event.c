@@ -168,10 +168,11 @@ static char *whole(const struct job_rec *r)
 	char *out, *more;
 
 	rec_job_row(r, &j);
-	out = xasprintf("%s %s %s %s %s %s %s %s|%d %llu %llu %llu %llu|%lld %u %u %u", j.status, j.wanted,
-	                j.reason, j.name, j.queue, j.notes, j.rungs, j.begins, (int)j.exit_code,
+	out = xasprintf("%s %s %s %s %s %s %s %s|%d %llu %llu %llu %llu %llu %llu|%lld %u %u %u", j.status,
+	                j.wanted, j.reason, j.name, j.queue, j.notes, j.rungs, j.begins, (int)j.exit_code,
 	                (unsigned long long)j.created_us, (unsigned long long)j.queued_us,
-	                (unsigned long long)j.started_us, (unsigned long long)j.ended_us, (long long)j.priority,
+	                (unsigned long long)j.started_us, (unsigned long long)j.ended_us,
+	                (unsigned long long)j.ran_us, (unsigned long long)j.runs_since_us, (long long)j.priority,
 	                j.attempts, j.halved, j.deleted);
 	if (!r->att)
 		return out;
@@ -373,6 +374,43 @@ static void test_job_events(void)
 	is_str(r.cleanup, "left behind", "is told after the end, too");
 	is_int(post(&r, EV_REMOVED, "{}", &e), 0, "removed");
 	ok(r.deleted, "is marked");
+	rec_fini(&r);
+}
+
+/* A second attempt after a wait: the time between them is in neither. */
+static void test_ran(void)
+{
+	struct job_rec r;
+	struct err e;
+	uint64_t first;
+
+	live(&r, LAUNCHING);
+	ok(!r.ran_us && !r.runs_since_us, "nothing ran before the first rank");
+	rec_fini(&r);
+	live(&r, RUNNING);
+	ok(!r.ran_us && r.runs_since_us == r.att->phases[PHASE_RUNNING].started_us,
+	   "it runs since its first rank's start");
+	rec_fini(&r);
+	live(&r, OVER);
+	first = r.att->phases[PHASE_UPLOADING].started_us - r.att->phases[PHASE_RUNNING].started_us;
+	ok(r.ran_us == first && first && !r.runs_since_us, "until what its ranks did is settled: %d us",
+	   (int)first);
+	now += 1000000;
+	is_int(post(&r, EV_REQUEUED, "{}", &e), 0, "it waits again");
+	is_int(post(&r, EV_PLACED, "{\"epoch\": 2, \"launch_id\": \"1.2\", \"nodes\": " NODES "}", &e), 0,
+	       "a second attempt");
+	ok(r.ran_us == first && !r.runs_since_us, "that does not run yet");
+	for (size_t i = 2; i < sizeof steps / sizeof *steps && steps[i].stage <= RUNNING; i++)
+		post(&r, steps[i].type, steps[i].data, &e);
+	ok(r.ran_us == first && r.runs_since_us == r.att->phases[PHASE_RUNNING].started_us, "which runs");
+	is_int(ran_until_us(r.ran_us, r.runs_since_us, r.runs_since_us + 7), first + 7,
+	       "as long as both together");
+	is_int(ran_until_us(r.ran_us, r.runs_since_us, r.runs_since_us - 7), first,
+	       "a clock that was set back takes nothing away");
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+		if (steps[i].stage > RUNNING && steps[i].stage <= OUTCOME)
+			post(&r, steps[i].type, steps[i].data, &e);
+	ok(r.ran_us == 2 * first && !r.runs_since_us, "and at its end the sum is kept: %d us", (int)r.ran_us);
 	rec_fini(&r);
 }
 
@@ -592,6 +630,7 @@ int main(void)
 	test_refusals();
 	test_outcomes();
 	test_job_events();
+	test_ran();
 	test_array_events();
 	test_place_events();
 	test_odd_data();

@@ -393,6 +393,20 @@ static void test_table(void)
 	       "columns, right and left, by characters, without control bytes or colours");
 }
 
+static const struct {
+	const char *job, *text;
+} rans[] = {
+    {"{\"ran_s\": 1.5, \"started_at\": \"2026-01-02T03:04:05Z\"}", "1.5s"},
+    {"{\"ran_s\": 125.9, \"started_at\": \"2026-01-02T03:04:05Z\"}", "2m5s"},
+    {"{\"ran_s\": 0}", "0.0s"},
+    {"{\"ran_s\": null, \"started_at\": null}", "-"},
+    {"{\"ran_s\": -1}", "-"},
+    {"{\"ran_s\": 1e300}", "-"},
+    {"{\"started_at\": \"2026-01-02T03:04:05.000000Z\", \"ended_at\": \"2026-01-02T03:06:05.000000Z\"}",
+     "2m"},
+    {"{}", "-"},
+};
+
 static void test_print(void)
 {
 	static const char text[] =
@@ -418,6 +432,11 @@ static void test_print(void)
 	is_str(print_span("2026-01-02T03:04:05.000000Z", "2026-01-02T03:04:06.500000Z"), "1.5s", "a short span");
 	is_str(print_span("2026-01-02T03:04:05.000000Z", "2026-01-02T03:06:05.000000Z"), "2m", "a longer one");
 	is_str(print_span("2026-01-02T03:04:05.000000Z", "2026-01-02T03:04:04.000000Z"), "-", "backwards");
+	for (size_t i = 0; i < sizeof rans / sizeof *rans; i++) {
+		cJSON *job = cJSON_Parse(rans[i].job);
+		is_str(print_ran(job), rans[i].text, rans[i].job);
+		cJSON_Delete(job);
+	}
 	double v[] = {0, 1, (double)NAN, 7};
 	char *spark = print_spark(v, 4, 60);
 	is_str(spark, "▁▂ █", "a sparkline with a gap");

@@ -125,6 +125,8 @@ static void test_fields(void)
 	WORDS(job, cleanup, "");
 	WORDS(job, rungs, "");
 	WORDS(job, begins, "");
+	NUMBER(job, ran_us, "");
+	NUMBER(job, runs_since_us, "");
 	NUMBER(job, array, "");
 	NUMBER(job, members, "");
 	NUMBER(job, halved, "");

@@ -192,6 +192,7 @@ static const struct {
      "''"},
     {13, " history ", "SELECT count(*) = 0 FROM history"},
     {15, " job ", "SELECT count(*) = 0 FROM job WHERE begins IS NOT NULL"},
+    {16, " job ", "SELECT count(*) = 0 FROM job WHERE ran_us <> 0 OR runs_since_us <> 0"},
 };
 
 static void settle(const char *path)
@@ -262,6 +263,57 @@ static void test_mended(const char *today)
 	       "summaries are of one rank and attempt");
 	is_int(kit_number(path, "SELECT sql LIKE '%status <> %' FROM sqlite_schema WHERE name = 'job_active'"), 1,
 	       "the index of unfinished jobs is the new one");
+}
+
+/* How long a job ran is read out of what its attempts have (0016): one that ended, one that goes on, one that
+ * never ran, one that a clock took back, and texts that are no phases. */
+static void test_ran(const char *today)
+{
+	static const struct {
+		int job, number;
+		const char *phases;
+	} old[] = {
+	    {1, 1,
+	     "[{\"name\":\"queued\",\"started_us\":1790000000000000,\"ended_us\":1790000000000001},"
+	     "{\"name\":\"running\",\"started_us\":1790000000000010,\"ended_us\":1790000000000020},"
+	     "{\"name\":\"stopping\",\"started_us\":1790000000000020,\"ended_us\":1790000000000035},"
+	     "{\"name\":\"uploading\",\"started_us\":1790000000000035,\"ended_us\":1790000000000099}]"},
+	    {1, 2,
+	     "[{\"name\":\"launching\",\"started_us\":1790000000000100,\"ended_us\":1790000000000110},"
+	     "{\"name\":\"uploading\",\"started_us\":1790000000000115,\"ended_us\":0}]"},
+	    {1, 3,
+	     "[{\"name\":\"running\",\"started_us\":1790000000000200,\"ended_us\":1790000000000250},"
+	     "{\"name\":\"uploading\",\"started_us\":1790000000000250,\"ended_us\":0}]"},
+	    {1, 4, "[{\"name\":\"running\",\"started_us\":1790000000000300,\"ended_us\":0}]"},
+	    {2, 1,
+	     "[{\"name\":\"running\",\"started_us\":1790000000000400,\"ended_us\":1790000000000300},"
+	     "{\"name\":\"uploading\",\"started_us\":1790000000000300,\"ended_us\":1790000000000500}]"},
+	    {3, 1, "no list"},
+	    {3, 2, "[{\"name\":\"running\",\"started_us\":"},
+	    {3, 3, ""},
+	};
+	char path[600], sql[700];
+
+	snprintf(path, sizeof(path), "%s/ran.db", tap_tmpdir());
+	make_old(path, 15);
+	fill_old(today);
+	run("DELETE FROM attempt");
+	for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+		snprintf(sql, sizeof(sql),
+		         "INSERT INTO attempt (job, number, epoch, state, resumed_from_step, exit_code, signal, "
+		         "started_us, ended_us, master_port, phases) VALUES (%d, %d, 1, 'ended', -1, -1, -1, 1, 1, "
+		         "1, '%s')",
+		         old[i].job, old[i].number, old[i].phases);
+		run(sql);
+	}
+	sqlite3_close(db);
+	settle(path);
+	is_int(kit_number(path, "SELECT ran_us FROM job WHERE id = 1"), 75,
+	       "two attempts that ended ran 25 and 50 us");
+	is_int(kit_number(path, "SELECT runs_since_us - 1790000000000000 FROM job WHERE id = 1"), 300,
+	       "one goes on");
+	is_int(kit_number(path, "SELECT count(*) FROM job WHERE id > 1 AND (ran_us <> 0 OR runs_since_us <> 0)"),
+	       0, "others did not run");
 }
 
 /* ---- refusals
@@ -353,6 +405,7 @@ int main(void)
 	for (int version = 1; version <= N; version++)
 		test_version(k.path, version);
 	test_mended(k.path);
+	test_ran(k.path);
 	test_refused(k.path);
 	test_foreign();
 	return tap_done();

@@ -30,9 +30,9 @@ export function number(v) {
 }
 
 // How long something ran, or runs: 45s, 12m, 3h 5m, 2d 4h.
-export function span(from, to) {
-  if (!from) return '';
-  const s = Math.max(0, Math.round((new Date(to || Date.now()) - new Date(from)) / 1000));
+export function ran(seconds) {
+  if (seconds === null || seconds === undefined) return '';
+  const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s}s`;
   if (s < 3600) return `${Math.floor(s / 60)}m`;
   return s < 86400 ? `${Math.floor(s / 3600)}h ${Math.floor((s % 3600) / 60)}m` : `${Math.floor(s / 86400)}d ${Math.floor((s % 86400) / 3600)}h`;

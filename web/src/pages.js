@@ -1,6 +1,6 @@
 // The pages: jobs, nodes, one job. Each returns { node, refresh, close }.
 import { api, followLog } from './api.js';
-import { el, number, span, status, table, when } from './dom.js';
+import { el, number, ran, status, table, when } from './dom.js';
 
 // How the members of an array or a sweep stand, in words.
 function membersText(m) {
@@ -13,7 +13,7 @@ export function jobsPage() {
   async function refresh() {
     const { jobs } = await api('/jobs?limit=200');
     const heads = [{ name: 'Id', number: true }, { name: 'Name' }, { name: 'Status' }, { name: 'Owner' }, { name: 'Nodes', number: true }, { name: 'GPUs', number: true }, { name: 'Created' }, { name: 'Ran', number: true }, { name: 'Reason' }];
-    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, j.ref || String(j.id)), j.name, status(j.status), j.owner, number(j.nodes), number(j.gpus), when(j.created_at), span(j.started_at, j.ended_at),
+    const rows = jobs.map((j) => [el('a', { href: `#/jobs/${j.id}` }, j.ref || String(j.id)), j.name, status(j.status), j.owner, number(j.nodes), number(j.gpus), when(j.created_at), ran(j.ran_s),
       [j.members && membersText(j.members), j.reason].filter(Boolean).join('; ')]);
     node.replaceChildren(el('h1', null, 'Jobs'),
       rows.length ? table(heads, rows) : el('p', { class: 'dim' }, 'No jobs yet. Submit one: jobctl submit job.json'));
