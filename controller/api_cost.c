@@ -107,7 +107,7 @@ void api_budgets(struct call *c, struct io *io)
 
 void api_budget_set(struct call *c, struct io *io)
 {
-	static const char *const keys[] = {"name", "usd", "period", NULL};
+	static const char *const keys[] = {"name", "usd", "period", "action", NULL};
 
 	named_change(c, io, REQ_BUDGET_SET, QUEUE_OR_USER, keys);
 }

@@ -4,9 +4,9 @@
  * What an account spends grows evenly while attempts run: for each account the sum of their prices is kept,
  * and what that came to up to the last look, of this day, week and month. So a budget that is set later knows
  * what was spent before. When it is used up nothing more of that account, and below it, is started (the
- * scheduler library holds it back, `why` says so); what runs goes on to its end. It opens again when the next
- * period begins or the budget is raised. Rows hold budgets only: what was spent is summed up from attempts at
- * load. Both moments are events of the cluster.
+ * scheduler library holds it back, `why` says so); what runs goes on to its end, or is ended where the budget
+ * says so. It opens again when the next period begins or the budget is raised. Rows hold budgets only: what
+ * was spent is summed up from attempts at load. Both moments are events of the cluster.
  */
 #include "common/json.h"
 #include "common/log.h"
@@ -22,6 +22,9 @@
 
 enum period { PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, N_PERIOD };
 static const char *const period_names[] = {"day", "week", "month"};
+/* What becomes of what runs when the budget is used up. */
+enum action { ACTION_HOLD, ACTION_END, N_ACTION };
+static const char *const action_names[] = {"hold", "end"};
 
 struct payer {
 	char *path;
@@ -31,7 +34,8 @@ struct payer {
 	double spent[N_PERIOD]; /* millionths of a US dollar */
 	uint64_t budget_uusd;   /* 0 none */
 	enum period period;
-	int closed;
+	enum action action;
+	int closed, ends;   /* used up: nothing is started; what runs is ended */
 	struct payer *next; /* of those with a budget */
 	UT_hash_handle hh;
 };
@@ -204,7 +208,7 @@ void spent_load(struct core *c, const struct spent_row *r)
 	each_up(c, r->account, add_spent, r);
 }
 
-static void give(struct core *c, struct payer *p, uint64_t uusd, enum period period)
+static void give(struct core *c, struct payer *p, uint64_t uusd, enum period period, enum action action)
 {
 	if (!p->budget_uusd && uusd) {
 		LL_PREPEND(c->budgets, p);
@@ -215,14 +219,24 @@ static void give(struct core *c, struct payer *p, uint64_t uusd, enum period per
 	}
 	p->budget_uusd = uusd;
 	p->period = period;
+	p->action = action;
 	c->budget_dirty = 1;
+}
+
+static int number_of(const char *name, const char *const *names, int n)
+{
+	while (--n >= 0 && strcmp(names[n], name) != 0)
+		;
+	return n;
 }
 
 void budget_load(struct core *c, const struct budget_row *r)
 {
-	for (int k = 0; k < N_PERIOD; k++)
-		if (strcmp(period_names[k], r->period) == 0)
-			give(c, make(c, r->path), r->uusd, (enum period)k);
+	int period = number_of(r->period, period_names, N_PERIOD);
+	int action = number_of(r->action, action_names, N_ACTION);
+
+	if (period >= 0 && action >= 0)
+		give(c, make(c, r->path), r->uusd, (enum period)period, (enum action)action);
 }
 
 /* ---- closing and opening --------------------------------------------------------------------- */
@@ -240,8 +254,31 @@ static void moved(struct core *c, const struct payer *p, int quiet)
 	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
 	cJSON_AddNumberToObject(d, "spent_usd", round(p->spent[p->period]) / 1e6);
 	json_add_str(d, "period", period_names[p->period]);
+	json_add_str(d, "action", action_names[p->action]);
 	cluster_post(c, p->closed ? EV_BUDGET_USED_UP : EV_BUDGET_OPEN, d);
 	log_info("event=%s queue=%s", p->closed ? "budget_used_up" : "budget_open", p->path);
+}
+
+/* Is the account that path or below it? */
+static int pays_by(const char *account, const char *path)
+{
+	size_t n = strlen(path);
+
+	return strncmp(account, path, n) == 0 && (account[n] == '/' || account[n] == '\0');
+}
+
+/* Their reviews find that their budget ends them: in this turn, and in the next ones what is beyond its
+ * bound. */
+static void touch_what_runs(struct core *c, const char *path)
+{
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+		for (uint32_t i = 0; i < n->n_jobs; i++) {
+			const struct attempt_rec *a = n->jobs[i]->r.att;
+
+			if (a && a->account && pays_by(a->account, path))
+				job_touch(c, n->jobs[i]);
+		}
+	}
 }
 
 /* Real time at which something changes by itself; UINT64_MAX never. */
@@ -276,6 +313,11 @@ void budgets_review(struct core *c, int quiet)
 			p->closed = closed;
 			moved(c, p, quiet);
 		}
+		if ((closed && p->action == ACTION_END) != p->ends) {
+			p->ends = !p->ends;
+			if (p->ends)
+				touch_what_runs(c, p->path);
+		}
 		at = next_change(p, now);
 		if (at - now < next)
 			next = at > now ? at - now : 0;
@@ -284,32 +326,69 @@ void budgets_review(struct core *c, int quiet)
 		c->budget_at_us = now_boot(c) + next;
 }
 
-void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r)
+/* The lowest account from there upwards whose budget is used up (and with ends, that ends what runs); NULL
+ * none. */
+static struct payer *used_up(const struct core *c, const char *account, int ends)
 {
-	char path[ACCOUNT_PATH], until[CLOCK_RFC3339_SIZE];
+	char path[ACCOUNT_PATH];
 
-	if (r->why != SCHED_CLOSED)
-		return;
-	account_path(path, sizeof path, queue, owner);
+	if (!c->budgets)
+		return NULL;
+	snprintf(path, sizeof path, "%s", account);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		struct payer *p;
-		uint64_t at;
 
 		*end = '\0';
 		p = find(c, path);
-		if (!p || !p->closed)
-			continue;
-		settle(c, p);
-		period_start(p->period, now_real(c), &at);
-		clock_words(at, until);
-		snprintf(r->text, sizeof r->text,
-		         "the budget of %s is used up: $%.2f of $%.2f this %s; it starts after %s, or when the "
-		         "budget is "
-		         "raised (jobctl budget set %s usd=N)",
-		         path, p->spent[p->period] / 1e6, (double)p->budget_uusd / 1e6, period_names[p->period],
-		         until, path);
-		return;
+		if (p && (ends ? p->ends : p->closed)) {
+			settle(c, p);
+			return p;
+		}
 	}
+	return NULL;
+}
+
+static void used_up_words(const struct payer *p, char *out, size_t n)
+{
+	snprintf(out, n, "the budget of %s is used up: $%.2f of $%.2f this %s", p->path,
+	         p->spent[p->period] / 1e6, (double)p->budget_uusd / 1e6, period_names[p->period]);
+}
+
+void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r)
+{
+	char account[ACCOUNT_PATH], until[CLOCK_RFC3339_SIZE];
+	const struct payer *p;
+	uint64_t at;
+	size_t n;
+
+	if (r->why != SCHED_CLOSED)
+		return;
+	account_path(account, sizeof account, queue, owner);
+	p = used_up(c, account, 0);
+	if (!p)
+		return;
+	used_up_words(p, r->text, sizeof r->text);
+	period_start(p->period, now_real(c), &at);
+	clock_words(at, until);
+	n = strlen(r->text);
+	snprintf(r->text + n, sizeof r->text - n,
+	         "; it starts after %s, or when the budget is raised (jobctl budget set %s usd=N)", until,
+	         p->path);
+}
+
+int budget_is_up(struct core *c, struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	char words[ACCOUNT_PATH + 120], reason[ACCOUNT_PATH + 200];
+	/* Ending what costs nothing would save nothing. */
+	const struct payer *p = a->account && a->price_uusd ? used_up(c, a->account, 1) : NULL;
+
+	if (!p)
+		return 0;
+	used_up_words(p, words, sizeof words);
+	snprintf(reason, sizeof reason, "%s, and ends what runs (action=end)", words);
+	begin_end(c, j, RC_COST, reason);
+	return 1;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -326,6 +405,7 @@ static cJSON *budget_json(const struct core *c, struct payer *p)
 	json_add_str(o, "period", period_names[p->period]);
 	cJSON_AddNumberToObject(o, "spent_usd", round(p->spent[p->period]) / 1e6);
 	cJSON_AddNumberToObject(o, "usd_per_hour", (double)p->rate_uusd / 1e6);
+	json_add_str(o, "action", action_names[p->action]);
 	cJSON_AddBoolToObject(o, "used_up", p->closed);
 	json_add_time(o, "resets_at", end);
 	return o;
@@ -343,44 +423,67 @@ void req_budgets(struct core *c, struct request *rq)
 
 static void write_row(struct core *c, const struct payer *p)
 {
-	struct budget_row r = {p->path, p->budget_uusd, period_names[p->period]};
+	struct budget_row r = {p->path, p->budget_uusd, period_names[p->period], action_names[p->action]};
 
 	store_txn_budget(turn_now(c)->txn, &r);
 	turn_now(c)->n++;
 }
 
-static int read_change(const struct request *rq, double *usd, int *period, struct err *e)
+struct change { /* what is not named: 0, -1 */
+	double usd;
+	int period, action;
+};
+
+static int read_name(const struct request *rq, const char *key, const char *const *names, int n, int *out,
+                     struct err *e)
 {
 	const char *name = NULL;
 
-	if (json_get_f64(rq->body, "", "usd", usd, e) < 0 || json_get_str(rq->body, "", "period", &name, e) < 0)
+	if (json_get_str(rq->body, "", key, &name, e) < 0)
+		return -1;
+	if (name)
+		*out = number_of(name, names, n);
+	return name && *out < 0 ? 1 : 0;
+}
+
+static int read_change(const struct request *rq, struct change *ch, struct err *e)
+{
+	double *usd = &ch->usd;
+	int rc;
+
+	if (json_get_f64(rq->body, "", "usd", usd, e) < 0)
 		return -1;
 	if (cJSON_HasObjectItem(rq->body, "usd") && *usd == 0)
 		return err_set(e, ERR_INVALID,
 		               "usd: expected at least 0.01 US dollars; jobctl budget rm takes a budget off");
 	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
 		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
-	for (int k = 0; name && k < N_PERIOD; k++)
-		if (strcmp(period_names[k], name) == 0)
-			*period = k;
-	return name && *period < 0 ? err_set(e, ERR_INVALID, "period: expected day, week or month") : 0;
+	rc = read_name(rq, "period", period_names, N_PERIOD, &ch->period, e);
+	if (rc)
+		return rc < 0 ? -1 : err_set(e, ERR_INVALID, "period: expected day, week or month");
+	rc = read_name(rq, "action", action_names, N_ACTION, &ch->action, e);
+	if (rc)
+		return rc < 0 ? -1
+		              : err_set(e, ERR_INVALID,
+		                        "action: expected hold (what runs goes on) or end (it is ended)");
+	return 0;
 }
 
 void req_budget_set(struct core *c, struct request *rq)
 {
 	const struct payer *old = rq->node ? find(c, rq->node) : NULL;
-	int period = -1, is_new = !old || !old->budget_uusd;
+	struct change ch = {.period = -1, .action = -1};
+	int is_new = !old || !old->budget_uusd;
 	struct payer *p;
-	double usd = 0;
 	struct err e;
 	cJSON *d;
 
-	if (read_change(rq, &usd, &period, &e) < 0 || spec_check_queue(rq->node ? rq->node : "", 1, &e) < 0 ||
+	if (read_change(rq, &ch, &e) < 0 || spec_check_queue(rq->node ? rq->node : "", 1, &e) < 0 ||
 	    queue_of_path(c, rq->node, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (is_new && usd == 0) {
+	if (is_new && ch.usd == 0) {
 		reply_fail(c, rq, ERR_INVALID, "usd: needed, %s has no budget yet", rq->node);
 		return;
 	}
@@ -389,15 +492,18 @@ void req_budget_set(struct core *c, struct request *rq)
 		return;
 	}
 	p = make(c, rq->node);
-	give(c, p, usd != 0 ? (uint64_t)(usd * 1e6 + 0.5) : p->budget_uusd,
-	     period >= 0 ? (enum period)period
-	     : is_new    ? PERIOD_MONTH
-	                 : p->period);
+	if (ch.period < 0)
+		ch.period = (int)(is_new ? PERIOD_MONTH : p->period);
+	if (ch.action < 0)
+		ch.action = (int)(is_new ? ACTION_HOLD : p->action);
+	give(c, p, ch.usd != 0 ? (uint64_t)(ch.usd * 1e6 + 0.5) : p->budget_uusd, (enum period)ch.period,
+	     (enum action)ch.action);
 	d = cJSON_CreateObject();
 	json_add_str(d, "queue", p->path);
 	json_add_str(d, "by", req_user(c, rq));
 	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
 	json_add_str(d, "period", period_names[p->period]);
+	json_add_str(d, "action", action_names[p->action]);
 	cluster_post(c, EV_BUDGET_SET, d);
 	write_row(c, p);
 	budgets_review(c, 0);
@@ -411,14 +517,14 @@ void budget_drop(struct core *c, const char *path, const char *by)
 
 	if (!p || !p->budget_uusd)
 		return;
-	give(c, p, 0, p->period);
+	give(c, p, 0, p->period, p->action);
 	d = cJSON_CreateObject();
 	json_add_str(d, "queue", p->path);
 	json_add_str(d, "by", by);
 	cluster_post(c, EV_BUDGET_REMOVED, d);
 	write_row(c, p);
 	if (p->closed) {
-		p->closed = 0;
+		p->closed = p->ends = 0;
 		sched_queue_close(c->sched, p->path, 0);
 		c->sched_dirty = 1;
 	}

@@ -482,7 +482,7 @@ void cost_begins(struct core *c, struct cjob *j,
                  uint64_t held_us);             /* it has its nodes, for so long already */
 void cost_ends(struct core *c, struct cjob *j); /* of an attempt that ended */
 uint64_t cost_end_at(const struct cjob *j);     /* boot: when its money is spent; UINT64_MAX never */
-int cost_is_up(struct core *c, struct cjob *j); /* 1: its end has begun */
+int cost_is_up(struct core *c, struct cjob *j); /* 1: its end has begun; by a budget, too */
 /* Has it nothing left for another attempt? Then text says so. */
 int cost_used_up(const struct cjob *j, const struct job_spec *s, char *text, size_t n);
 /* budget.c. account: QUEUE/@OWNER; started_us: real */
@@ -498,6 +498,8 @@ void budget_drop(struct core *c, const char *path, const char *by);
 void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
 /* Of a job that a budget keeps waiting: which, in words. */
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
+/* Of an attempt: 1 its budget is used up and ends what runs: its end has begun. */
+int budget_is_up(struct core *c, struct cjob *j);
 int queue_of_path(const struct core *c, const char *path,
                   struct err *e); /* -1: no such queue, or no queue of that user */
 /* suggest.c: the cheapest change with which a job (j NULL: one that is not there, of that owner) would fit

@@ -85,7 +85,7 @@ int cost_is_up(struct core *c, struct cjob *j)
 	char reason[200];
 
 	if (now_boot(c) < cost_end_at(j))
-		return 0;
+		return budget_is_up(c, j);
 	snprintf(reason, sizeof reason, "cost limit of $%.2f reached (limits.max_cost_usd)",
 	         j->act->spec->max_cost_usd);
 	begin_end(c, j, RC_COST, reason);

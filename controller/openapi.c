@@ -162,9 +162,12 @@ static const struct {
     {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",
      "hours: that attempts held nodes; of attempts on nodes without a price nothing is counted"},
     {"BudgetList", "budgets:a<Budget>", NULL},
-    {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n used_up:b resets_at:t",
-     "usd_per_hour: of what runs now; used_up: nothing more of it is started until resets_at"},
-    {"BudgetChange", "name:s usd:n? period:s?", "period: day, week or month, of UTC; a new budget: month"},
+    {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n action:s used_up:b resets_at:t",
+     "usd_per_hour: of what runs now; used_up: nothing more of it is started until resets_at, and with "
+     "action end what runs is ended"},
+    {"BudgetChange", "name:s usd:n? period:s? action:s?",
+     "period: day, week or month, of UTC; a new budget: month. action: hold (what runs goes on when it is "
+     "used up; a new budget) or end (it is ended)"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},

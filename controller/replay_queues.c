@@ -107,7 +107,8 @@ static int on_queue(struct seen **all, const struct queue_row *r, char *why, siz
 static int on_budget(struct seen **all, const struct budget_row *r, char *why, size_t size)
 {
 	const struct seen *s = seen_of_row(all, BUDGET, r->path, why, size);
-	const char *period = r->period ? r->period : "";
+	const char *period = r->period ? r->period : "", *action = r->action ? r->action : "";
+	const char *told; /* nothing: an event of a version that only held */
 	uint64_t uusd;
 
 	if (!s)
@@ -117,6 +118,9 @@ static int on_budget(struct seen **all, const struct budget_row *r, char *why, s
 		return replay_say(
 		    why, size, "events give %llu millionths of a dollar a %.20s, the row has %llu a %.20s",
 		    (unsigned long long)uusd, seen_str(s, "period"), (unsigned long long)r->uusd, period);
+	told = *seen_str(s, "action") ? seen_str(s, "action") : "hold";
+	if (strcmp(told, action) != 0)
+		return replay_say(why, size, "action: events give %.20s, the row has %.20s", told, action);
 	return 0;
 }
 

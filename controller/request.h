@@ -49,7 +49,7 @@
 	R(REQ_RESERVE_RM, 1, "remove a reservation")                                                             \
 	R(REQ_BRIEF, 0, "say why jobs wait") /* body: the answer to be completed: a job, or {jobs: [..]} */      \
 	R(REQ_BUDGETS, 0, "list budgets")                                                                        \
-	R(REQ_BUDGET_SET, 1, "set a budget") /* node: path of a queue or user; body: {usd?, period?} */          \
+	R(REQ_BUDGET_SET, 1, "set a budget") /* node: path of a queue or user; body: {usd?, period?, action?} */ \
 	R(REQ_BUDGET_RM, 1, "remove a budget")                                                                   \
 	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \
 	R(REQ_STATS, 0, "counters")   /* -> numbers for /metrics */

@@ -118,14 +118,14 @@ static int exec_cost(struct ctx *c)
 
 static int exec_ls(struct ctx *c)
 {
-	const char *const heads[] = {
-	    "QUEUE", ">BUDGET", "PERIOD", ">SPENT", ">USD/H", "STATE", print_zone_head("RESETS")};
+	const char *const heads[] = {"QUEUE",  ">BUDGET", "PERIOD", ">SPENT",
+	                             ">USD/H", "ACTION",  "STATE",  print_zone_head("RESETS")};
 	cJSON *answer = NULL;
 	char usd[40];
 	int rc = ctx_call(c, "GET", "/budgets", NULL, &answer);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	struct table *t = table_create(heads, 7);
+	struct table *t = table_create(heads, 8);
 	const cJSON *b;
 	cJSON_ArrayForEach (b, jget(answer, "budgets")) {
 		table_cell(t, print_member(b, "name"));
@@ -133,6 +133,7 @@ static int exec_ls(struct ctx *c)
 		table_cell(t, print_member(b, "period"));
 		table_cell(t, str_amount(print_number(b, "spent_usd"), usd, sizeof(usd)));
 		table_cellf(t, "%.2f", print_number(b, "usd_per_hour"));
+		table_cell(t, print_member(b, "action"));
 		table_cell(t, cJSON_IsTrue(jget(b, "used_up")) ? "used up" : "open");
 		table_cell(t, print_time(jtext(b, "resets_at")));
 	}
@@ -147,15 +148,20 @@ static int exec_ls(struct ctx *c)
 
 static int add_change(struct ctx *c, cJSON *body, const char *word)
 {
+	static const char *const names[] = {"period", "action"};
 	const char *eq = strchr(word, '='), *value = eq ? eq + 1 : "";
 	char *end = NULL;
 	double usd;
-	if (!strncmp(word, "period=", 7) && !jget(body, "period")) {
-		cJSON_AddStringToObject(body, "period", value);
-		return 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		size_t n = strlen(names[i]);
+		if (!strncmp(word, names[i], n) && word[n] == '=' && !jget(body, names[i])) {
+			cJSON_AddStringToObject(body, names[i], value);
+			return 0;
+		}
 	}
 	if (strncmp(word, "usd=", 4) != 0 || jget(body, "usd"))
-		return ctx_fail(c, ERR_INVALID, "'%s': expected usd=N or period=day|week|month, each once", word);
+		return ctx_fail(c, ERR_INVALID,
+		                "'%s': expected usd=N, period=day|week|month or action=hold|end, each once", word);
 	usd = strtod(value, &end);
 	if (!*value || *end)
 		return ctx_fail(c, ERR_INVALID, "usd '%s': expected a number", value);
@@ -172,10 +178,15 @@ static int exec_set(struct ctx *c)
 		rc = add_change(c, body, c->args.operand[i]);
 	if (!rc)
 		rc = ctx_call(c, "POST", "/budgets", body, &answer);
-	if (!rc)
-		printf("%s: $%.2f a %s, $%.2f spent%s\n", print_member(answer, "name"), print_number(answer, "usd"),
+	if (!rc) {
+		int up = cJSON_IsTrue(jget(answer, "used_up")), ends = !strcmp(print_member(answer, "action"), "end");
+		printf("%s: $%.2f a %s, $%.2f spent%s%s\n", print_member(answer, "name"), print_number(answer, "usd"),
 		       print_member(answer, "period"), print_number(answer, "spent_usd"),
-		       cJSON_IsTrue(jget(answer, "used_up")) ? ": nothing more is started" : "");
+		       up ? ": nothing more is started" : "",
+		       !ends ? ""
+		       : up  ? ", what runs is ended"
+		             : "; when it is used up, what runs is ended");
+	}
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	return rc < 0 ? -1 : 0;
@@ -204,7 +215,7 @@ static const struct arg_opt cost_opts[] = {
 const struct verb verbs_cost[] = {
     {"cost", "[JOB]", "what jobs have cost, by queue, user or job", cost_opts, 0, 1, exec_cost},
     {"budget ls", "", "what queues and users in them may spend, and what they have", NULL, 0, 0, exec_ls},
-    {"budget set", "QUEUE[/@USER] [usd=N] [period=day|week|month]",
-     "bound what a queue or a user in it spends", NULL, 2, 3, exec_set},
+    {"budget set", "QUEUE[/@USER] [usd=N] [period=day|week|month] [action=hold|end]",
+     "bound what a queue or a user in it spends", NULL, 2, 4, exec_set},
     {"budget rm", "QUEUE[/@USER]", "take a budget off", NULL, 1, 1, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -38,7 +38,7 @@ static const char *const op_sql[OP_SQL] = {
     [OP_INSTANCE_DEL] = "DELETE FROM instance WHERE name = ?",
     [OP_RESERVATION] = "INSERT OR REPLACE INTO reservation VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_RESERVATION_DEL] = "DELETE FROM reservation WHERE name = ?",
-    [OP_BUDGET] = "INSERT OR REPLACE INTO budget VALUES (?,?,?)",
+    [OP_BUDGET] = "INSERT OR REPLACE INTO budget VALUES (?,?,?,?)",
     [OP_BUDGET_DEL] = "DELETE FROM budget WHERE path = ?",
     [OP_HISTORY_BEGIN] =
         "INSERT INTO history (part, at_us, bytes, text) SELECT coalesce(max(part), 0) + 1, ?1, "

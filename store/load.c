@@ -324,7 +324,7 @@ static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
 
 void budget_of_row(sqlite3_stmt *st, struct budget_row *r)
 {
-	*r = (struct budget_row){sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2)};
+	*r = (struct budget_row){sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2), sqlh_str(st, 3)};
 }
 
 static int on_budget(sqlite3_stmt *st, const struct store_load *l)

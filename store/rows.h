@@ -148,6 +148,7 @@ struct budget_row { /* borrowed */
 	const char *path;
 	uint64_t uusd;
 	const char *period; /* day, week, month */
+	const char *action; /* when it is used up, of what runs: hold (it goes on), end */
 };
 
 struct spent_row { /* borrowed: what an account has spent on attempts that have ended */

@@ -208,7 +208,7 @@ void node_from_row(sqlite3_stmt *st, struct node_row *r);
 void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r); /* borrows from the statement */
 #define QUEUE_COLUMNS "path, is_queue, weight_milli, quota_gpus, borrow"
 void queue_of_row(sqlite3_stmt *st, struct queue_row *r); /* borrows, too */
-#define BUDGET_COLUMNS "path, uusd, period"
+#define BUDGET_COLUMNS "path, uusd, period, action"
 void budget_of_row(sqlite3_stmt *st, struct budget_row *r);
 #define TOKEN_COLUMNS "id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by"
 void token_from_row(sqlite3_stmt *st, struct token_row *r);

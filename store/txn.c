@@ -379,6 +379,7 @@ void store_txn_budget(struct store_txn *t, const struct budget_row *r)
 	if (r->uusd) {
 		put_u(t, r->uusd);
 		put_s(t, r->period);
+		put_s(t, r->action);
 	}
 	end(t);
 }

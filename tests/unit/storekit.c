@@ -468,7 +468,7 @@ static void fill_cluster(struct store_txn *t)
 	store_txn_usage(t, &(struct usage_row){"q", 5, KIT_T0});
 	store_txn_instance(t, "own", "{\"gpus\":1}");
 	store_txn_reservation(t, &(struct reservation_row){"r", "planned", "q", "n1", "why", "ann", 1, 2, 3});
-	store_txn_budget(t, &(struct budget_row){"q", 5000000, "month"});
+	store_txn_budget(t, &(struct budget_row){"q", 5000000, "month", "end"});
 	store_txn_setting(t, "cluster", "c-1");
 	store_txn_answer(t, &(struct answer_row){"u:k", "d", 200, "{}", clock_real_us(clock_real())});
 	store_txn_history(t, 1, KIT_T0, "one\n", 4);

@@ -52,28 +52,34 @@ static void end(struct world *w, uint64_t id, uint32_t signo)
 	world_launch(w, "a", id, n, LAUNCH_CLEANED, 0, NULL);
 }
 
-/* The agent beats all the while. */
+/* The agents beat all the while. */
 static void run_for(struct world *w, unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds; i += 5) {
-		world_beat(w, "a");
+		for (const struct cnode *n = w->core->nodes; n; n = n->hh.next)
+			world_beat(w, n->name);
 		world_advance(w, 5000000);
 	}
 }
 
-static void reborn(struct world *w, uint64_t running)
+/* hearthd is back, and the agent with what runs there. */
+static void again(struct world *w, uint64_t running)
 {
 	struct wm_sync_begin first = {0};
 	struct wm_sync_end last = {0};
-	uint64_t s;
+	uint64_t s = world_agent_connect(w, "a");
 
-	world_restart(w);
-	s = world_agent_connect(w, "a");
 	world_msg(w, "a", s, WM_SYNC_BEGIN, &first);
 	if (running)
 		world_launch(w, "a", running, attempt(w, running), LAUNCH_RUNNING, 0, NULL);
 	world_msg(w, "a", s, WM_SYNC_END, &last);
 	world_turn(w);
+}
+
+static void reborn(struct world *w, uint64_t running)
+{
+	world_restart(w);
+	again(w, running);
 }
 
 static cJSON *shown(struct world *w, uint64_t id)
@@ -367,6 +373,113 @@ static void test_budget(void)
 	world_end_well(w);
 }
 
+/* With action=end what runs is ended, by the usual stop; also what ran over while hearthd was down. */
+static void test_budget_ends(void)
+{
+	struct world *w = world_create(10);
+	uint64_t runs, above, other, waits;
+
+	node(w, "a");
+	ask(w, REQ_QUEUE_SET, "lab", "{}");
+	ask(w, REQ_QUEUE_SET, "lab/night", "{}");
+	ask(w, REQ_QUEUE_SET, "labour", "{}");
+	runs = submit(w, "lab/night", 1, "");
+	above = submit(w, "lab", 1, "");
+	other = submit(w, "labour", 1, "");
+	begin(w, runs);
+	begin(w, above);
+	begin(w, other);
+	is_int(ask(w, REQ_BUDGET_SET, "lab/night", "{\"usd\": 1, \"action\": \"stop\"}"), 400,
+	       "an action that is none");
+	like(w->err.text, "expected hold (what runs goes on) or end", "with those that there are");
+	ask(w, REQ_BUDGET_SET, "lab/night", "{\"usd\": 1, \"action\": \"end\"}");
+	is_str(world_text(w, "action"), "end", "the answer says what becomes of what runs");
+	ask(w, REQ_BUDGET_SET, "lab", "{\"usd\": 4}");
+	is_str(world_text(w, "action"), "hold", "a new budget only holds back");
+	run_for(w, HOUR - 60);
+	is_str(status_of(w, runs), "running", "a minute before it is used up");
+	run_for(w, 90);
+	is_str(status_of(w, runs), "stopping", "then the end of what runs begins");
+	is_str(status_of(w, above), "running", "not of the queue above it");
+	ok(world_count(w, "a", WM_KILL) > 0, "by the usual kill, with grace");
+	end(w, runs, 15);
+	ok(has_text(w, runs, "status", "failed"), "it failed");
+	ok(has_text(w, runs, "reason", "the budget of lab/night is used up: $1.0"), "with that reason");
+	ok(has_text(w, runs, "reason", "this month, and ends what runs (action=end)"), "and who decided so");
+	waits = submit(w, "lab/night", 1, "");
+	run_for(w, 5);
+	is_str(status_of(w, waits), "queued", "what comes then waits");
+	run_for(w, 3 * HOUR);
+	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(budget(w, "lab"), "used_up")),
+	   "that above is used up, too");
+	is_str(status_of(w, above), "running", "which holds only");
+	ask(w, REQ_BUDGET_SET, "lab", "{\"usd\": 30}");
+	ask(w, REQ_BUDGET_SET, "lab", "{\"action\": \"end\"}");
+	is_str(status_of(w, above), "running", "raised, it may end what runs");
+	ask(w, REQ_BUDGET_SET, "lab", "{\"usd\": 2}");
+	is_str(status_of(w, above), "stopping", "lowered below what was spent it does");
+	is_str(status_of(w, other), "running", "not in a queue whose name only begins so");
+	world_end_well(w);
+}
+
+static void test_budget_ends_later(void)
+{
+	struct world *w = world_create(11);
+	uint64_t runs, starts;
+
+	node(w, "a");
+	runs = submit(w, "default", 1, "");
+	begin(w, runs);
+	run_for(w, HOUR);
+	starts = submit(w, "default", 1, "");
+	is_str(status_of(w, starts), "starting", "one is being prepared");
+	ask(w, REQ_BUDGET_SET, "default", "{\"usd\": 0.5}");
+	is_str(status_of(w, runs), "running", "used up, and holds");
+	reborn(w, runs);
+	is_str(status_of(w, runs), "running", "also after a restart");
+	ask(w, REQ_BUDGET_SET, "default", "{\"action\": \"end\"}");
+	is_str(status_of(w, runs), "stopping", "told to end what runs when it is used up, it does so at once");
+	is_str(status_of(w, starts), "stopping", "also what has not begun");
+	world_destroy(w);
+
+	w = world_create(12);
+	node(w, "a");
+	runs = submit(w, "default", 4, "");
+	begin(w, runs);
+	run_for(w, 60);
+	ask(w, REQ_BUDGET_SET, "default", "{\"usd\": 4, \"action\": \"end\"}");
+	world_stop(w, 0);
+	clock_fake_advance(&w->clock, 2ull * HOUR * 1000000);
+	world_start(w);
+	again(w, runs);
+	is_str(status_of(w, runs), "stopping", "what ran over while hearthd was down is ended when it is back");
+	end(w, runs, 15);
+	ok(has_text(w, runs, "reason", "the budget of default is used up: $8."), "and all of it counts");
+	world_destroy(w);
+}
+
+/* A job on a node without a price costs nothing: no budget ends it. */
+static void test_budget_spares(void)
+{
+	struct world *w = world_create(13);
+	uint64_t dear, free_one;
+
+	node(w, "a");
+	dear = submit(w, "default", 4, "");
+	begin(w, dear);
+	w->price = 0;
+	world_agent_up(w, "b", 4, 8);
+	free_one = submit(w, "default", 4, "");
+	world_launch(w, "b", free_one, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "b", free_one, 1, 0, PS_RUNNING, 0, 0, NULL);
+	run_for(w, 300);
+	ask(w, REQ_BUDGET_SET, "default", "{\"usd\": 0.2, \"action\": \"end\"}");
+	is_str(status_of(w, dear), "stopping", "what costs is ended");
+	world_rank(w, "b", free_one, 1, 0, PS_RUNNING, 0, 0, NULL);
+	is_str(status_of(w, free_one), "running", "what costs nothing goes on");
+	world_destroy(w);
+}
+
 /* The next day a budget of a day is whole again, and of a job that ran over midnight only the part since
  * counts. */
 static void test_period(void)
@@ -449,6 +562,9 @@ int main(void)
 	test_attempts();
 	test_budget_objects();
 	test_budget();
+	test_budget_ends();
+	test_budget_ends_later();
+	test_budget_spares();
 	test_period();
 	test_calendar();
 	test_dry_members();

@@ -183,7 +183,7 @@ static void test_spoiled_settings(void)
 	     "UPDATE budget SET uusd = uusd - 1 WHERE path = 'night'", "budget night"},
 	    {"UPDATE budget SET period = 'day' WHERE path = 'night'",
 	     "UPDATE budget SET period = 'week' WHERE path = 'night'", "a week, the row"},
-	    {"INSERT INTO budget VALUES ('night/@ada', 5, 'day')", "DELETE FROM budget WHERE path = 'night/@ada'",
+	    {"INSERT INTO budget VALUES ('night/@ada', 5, 'day', 'hold')", "DELETE FROM budget WHERE path = 'night/@ada'",
 	     "events say that it was removed"},
 	    {"UPDATE budget SET path = 'x'", "UPDATE budget SET path = 'night'", "has events and no row"},
 	    {"UPDATE instance SET own = replace(own, '8', '7') WHERE name = 'big'",

@@ -315,7 +315,7 @@ static void test_cluster_rows(void)
 	                      .created_us = 1000000000,
 	                      .expires_us = 1060000000};
 	struct queue_row q = {.path = "q", .is_queue = 1, .weight_milli = 2500};
-	struct budget_row b = {.path = "q", .uusd = 10500000, .period = "week"};
+	struct budget_row b = {.path = "q", .uusd = 10500000, .period = "week", .action = "hold"};
 	struct reservation_row r = {.name = "r",
 	                            .state = "active",
 	                            .queue = "q",
@@ -366,6 +366,7 @@ static void test_cluster_rows(void)
 	SPOIL(of_q, q, path, "x", "no event tells of it");
 	SPOIL(of_b, b, uusd, 1, "10500000 millionths");
 	SPOIL(of_b, b, period, "day", "a week, the row has 10500000 a day");
+	SPOIL(of_b, b, action, "end", "action: events give hold, the row has end");
 	SPOIL(of_b, b, path, NULL, "no event tells of it");
 	SPOIL(of_i, of_i, own, "{\"gpus\": 8}", "its facts are not those");
 	SPOIL(of_i, of_i, own, "{", "its facts are not those");
@@ -381,6 +382,11 @@ static void test_cluster_rows(void)
 	SPOIL(of_r, r, name, "x", "no event tells of it");
 	is_int(row(&of_n) | row(&of_t) | row(&of_q) | row(&of_b) | row(&of_i) | row(&of_r), 0,
 	       "rows that events give");
+	is_int(rest(), 0, "and no more");
+	ev("budget_set", "{\"queue\": \"q\", \"usd\": 10.5, \"period\": \"week\", \"action\": \"end\"}");
+	b.action = "end";
+	is_int(row(&of_b), 0, "a budget that ends what runs");
+	SPOIL(of_b, b, action, "hold", "action: events give end, the row has hold");
 	is_int(rest(), 0, "and no more");
 }
 

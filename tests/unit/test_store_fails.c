@@ -341,7 +341,7 @@ static struct store_txn *one_of_each(void)
 	store_txn_drop(t, 11, STORE_METRICS, KIT_T0 + 5);
 	store_txn_retire(t, 3, STORE_ALL, KIT_T0 + 6);
 	store_txn_retire(t, 6, STORE_ALL, KIT_T0 + 7);
-	store_txn_budget(t, &(struct budget_row){"q", 0, NULL});
+	store_txn_budget(t, &(struct budget_row){"q", 0, NULL, NULL});
 	store_txn_instance(t, "own", NULL);
 	store_txn_setting(t, "cluster", NULL);
 	store_txn_history(t, 1, KIT_T0, "three\n", 6);

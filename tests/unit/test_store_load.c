@@ -89,7 +89,7 @@ static int on_reservation(const struct reservation_row *r, void *arg)
 static int on_budget(const struct budget_row *r, void *arg)
 {
 	(void)arg;
-	return say("budget %s %llu %s\n", r->path, (unsigned long long)r->uusd, r->period);
+	return say("budget %s %llu %s %s\n", r->path, (unsigned long long)r->uusd, r->period, r->action);
 }
 
 #define BIG (INT64_MAX - 5)
@@ -120,8 +120,8 @@ static void set_one(struct store_txn *t, int kind, int i, int gone, unsigned v)
 		           t, &(struct reservation_row){name, "planned", text, "n1 n2", "r", "", v, big, 7});
 		snprintf(line, n, "reservation %s planned %s n1 n2 r  %u %llu 7\n", name, text, v, big);
 	} else {
-		store_txn_budget(t, &(struct budget_row){name, gone ? 0 : big, "week"});
-		snprintf(line, n, "budget %s %llu week\n", name, big);
+		store_txn_budget(t, &(struct budget_row){name, gone ? 0 : big, "week", "end"});
+		snprintf(line, n, "budget %s %llu week end\n", name, big);
 	}
 	if (gone && kind != 1)
 		line[0] = '\0';
@@ -434,7 +434,7 @@ static void fill(struct store_txn *t)
 		store_txn_queue(t, &(struct queue_row){.path = name});
 		store_txn_usage(t, &(struct usage_row){.path = name});
 		store_txn_reservation(t, &(struct reservation_row){name, "", "", "", "", "", 0, 0, 0});
-		store_txn_budget(t, &(struct budget_row){name, 1, "day"});
+		store_txn_budget(t, &(struct budget_row){name, 1, "day", "hold"});
 	}
 }
 

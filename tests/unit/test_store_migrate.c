@@ -193,6 +193,7 @@ static const struct {
     {13, " history ", "SELECT count(*) = 0 FROM history"},
     {15, " job ", "SELECT count(*) = 0 FROM job WHERE begins IS NOT NULL"},
     {16, " job ", "SELECT count(*) = 0 FROM job WHERE ran_us <> 0 OR runs_since_us <> 0"},
+    {17, " budget ", "SELECT count(*) = 0 FROM budget WHERE action <> 'hold'"},
 };
 
 static void settle(const char *path)
