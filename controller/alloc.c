@@ -109,6 +109,18 @@ int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j,
 	return rc;
 }
 
+size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                    int empty, uint64_t *nodes, size_t max)
+{
+	struct wishes w;
+	size_t n;
+
+	wishes_init(c, &w, s, j, owner);
+	n = sched_resume(c->sched, &w.in, empty, nodes, max);
+	wishes_fini(&w);
+	return n;
+}
+
 /* It would start in place of others that another order lets start now: that is taken back. */
 static void undo(struct core *c, uint64_t job)
 {

@@ -506,6 +506,12 @@ int queue_of_path(const struct core *c, const char *path,
  * now, or ever; into body ("change", unless NULL), and out, "; it would ...". 0: none, out is empty. */
 int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner, int ever,
             cJSON *body, char *out, size_t n);
+/* suggest.c: the drained nodes that would have to be resumed for it to fit now, or (why says that the usable
+ * nodes could never hold it) some day; into body ("resume") and out, after what suggest said there. */
+void suggest_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                    enum sched_why why, cJSON *body, char *out, size_t n);
+size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                    int empty, uint64_t *nodes, size_t max);
 int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
                  const char *const *queues, int ever, struct sched_change *out);
 /* await.c. await_check, at submit: -1 refused; note says what it waits for, empty when for nothing. */

@@ -50,14 +50,17 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 }
 
 /* What could be asked for otherwise. */
-static void why_change(struct core *c, struct cjob *j, cJSON *body, struct line *l)
+static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON *body, struct line *l)
 {
-	char text[300] = "";
+	char text[700] = "";
 	struct err e;
 	struct job_spec *s = job_parse_spec(c, j, &e);
 
-	if (s && suggest(c, s, j, j->r.owner, 0, body, text, sizeof text))
+	if (s) {
+		suggest(c, s, j, j->r.owner, 0, body, text, sizeof text);
+		suggest_resume(c, s, j, j->r.owner, why, body, text, sizeof text);
 		say(l, "%s", text);
+	}
 	spec_destroy(s);
 }
 
@@ -146,7 +149,7 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
 		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER) {
-		why_change(c, j, body, l);
+		why_change(c, j, r.why, body, l);
 		why_when(c, j, body, l);
 	}
 	if (j->r.attempts && j->r.reason)

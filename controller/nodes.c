@@ -110,25 +110,22 @@ void node_state(struct core *c, struct cnode *n, enum node_state to, const char 
 	node_mark(c, n);
 }
 
-static int usable(const struct cnode *n)
+static int but_for_drain(const struct cnode *n)
 {
-	return n->state == NODE_UP && n->connected && n->synced && !n->drain && !n->stale && n->inv.known;
+	return n->state == NODE_UP && n->connected && n->synced && !n->stale && n->inv.known;
 }
 
-void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
+static int usable(const struct cnode *n)
+{
+	return but_for_drain(n) && !n->drain;
+}
+
+static void set_node(struct core *c, struct cnode *n)
 {
 	struct strv labels = {0};
 	struct sched_gpu *gpus;
 	struct sched_node s;
 
-	if (n->state == NODE_REMOVED) {
-		if (n->in_sched)
-			sched_node_remove(c->sched, n->id);
-		n->in_sched = 0;
-		return;
-	}
-	if (!n->inv.known || (n->in_sched && !inventory_changed && n->sched_usable == usable(n)))
-		return;
 	gpus = xcalloc(n->inv.n_gpus + 1, sizeof *gpus);
 	for (uint32_t i = 0; i < n->inv.n_gpus; i++)
 		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes,
@@ -157,6 +154,21 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 	n->sched_usable = (uint8_t)usable(n);
 	c->sched_dirty = 1;
 	c->recheck_avoiders = c->n_avoiders > 0;
+}
+
+/* What it has, whether it takes jobs, and whether only a drain keeps it from that. */
+void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
+{
+	if (n->state == NODE_REMOVED) {
+		if (n->in_sched)
+			sched_node_remove(c->sched, n->id);
+		n->in_sched = 0;
+		return;
+	}
+	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != usable(n)))
+		set_node(c, n);
+	if (n->in_sched)
+		sched_node_drained(c->sched, n->id, n->drain && but_for_drain(n));
 }
 
 void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)

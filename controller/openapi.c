@@ -29,7 +29,7 @@ static const struct {
      "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? "
      "expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? members_max_price_usd:n? "
-     "change:O<Change>? warnings:S?",
+     "change:O<Change>? resume:O<Resume>? warnings:S?",
      "the new job, or, with dry_run, in text what it would be and whether it would start now; "
      "expected_start, "
      "expected_nodes: as believed now; max_price_usd: until its time limit; of an array or a sweep these are "
@@ -76,7 +76,8 @@ static const struct {
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
-     "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>?",
+     "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>? "
+     "resume:O<Resume>?",
      "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
      "and "
      "that the cluster could give"},
@@ -157,6 +158,9 @@ static const struct {
      "what is left out stays; a new beginning alone moves the end along"},
     {"Change", "key:s value:o text:s",
      "the cheapest change with which a waiting job would fit now: a key of the specification and its value"},
+    {"Resume", "nodes:S now:b text:s",
+     "drained nodes that would have to be resumed for the job to fit as it is, beside what runs (now), or at "
+     "all"},
     {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
      "the dearest first; more: rows left out"},
     {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",

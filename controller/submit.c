@@ -311,7 +311,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
-	char where[300], when[100], ahead[60] = "", costs[300], change[300] = "";
+	char where[300], when[100], ahead[60] = "", costs[300], change[700] = "";
 
 	if (a->hold) {
 		snprintf(text, n, "it would be held until it is released");
@@ -319,8 +319,10 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 	}
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
-	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS)
+	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
 		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, change, sizeof change);
+		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, change, sizeof change);
+	}
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof where);
 	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof costs);
@@ -343,7 +345,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[1500], when[1100], each[60] = "";
+	char text[2400], when[2000], each[60] = "";
 	uint32_t members = spec_members(rq->spec);
 
 	cJSON_AddTrueToObject(body, "dry_run");

@@ -2,6 +2,7 @@
  * suggest: the cheapest change with which a job would fit, as data and in words: the key of the specification
  * and its value. The library finds it (scheduler/change.c); what counts as cheap is said in
  * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
+ * Beside it stand the drained nodes with which it would fit as it is.
  */
 #include "common/json.h"
 #include "common/strutil.h"
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #define QUEUES_TRIED 64
+#define RESUME_MAX   64 /* nodes of an answer */
+#define RESUME_NAMED 4  /* in the sentence */
 
 static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_QUEUE] = "queue",
@@ -92,4 +95,51 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	cJSON_AddItemToObject(o, "value", value);
 	json_add_str(o, "text", out + 2);
 	return 1;
+}
+
+/* Names of nodes as the command takes them, and into the list. Malloc'ed. */
+static char *names_of(const struct core *c, const uint64_t *ids, size_t n, cJSON *list)
+{
+	char *all = xstrdup("");
+
+	for (size_t i = 0; i < n && i < RESUME_MAX; i++) {
+		const struct cnode *x = node_by_id(c, ids[i]);
+		char *longer = xasprintf("%s %s", all, i == RESUME_NAMED ? "..." : x ? x->name : "?");
+
+		cJSON_AddItemToArray(list, cJSON_CreateString(x ? x->name : "?"));
+		if (i <= RESUME_NAMED) {
+			free(all);
+			all = longer;
+		} else {
+			free(longer);
+		}
+	}
+	return all;
+}
+
+void suggest_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
+                    enum sched_why why, cJSON *body, char *out, size_t n)
+{
+	uint64_t ids[RESUME_MAX];
+	size_t k = alloc_resume(c, s, j, owner, 0, ids, RESUME_MAX), used = strlen(out);
+	int now = k > 0;
+	cJSON *o, *list;
+	char *names, *text;
+
+	if (!now && (why == SCHED_IMPOSSIBLE || why == SCHED_NO_NODES))
+		k = alloc_resume(c, s, j, owner, 1, ids, RESUME_MAX);
+	if (!k)
+		return;
+	o = cJSON_AddObjectToObject(body, "resume");
+	list = cJSON_AddArrayToObject(o, "nodes");
+	names = names_of(c, ids, k, list);
+	text = xasprintf("it would %s after jobctl node resume%s", now ? "fit now" : "be possible", names);
+	cJSON_AddBoolToObject(o, "now", now);
+	json_add_str(o, "text", text);
+	if (used && now)
+		snprintf(out + used, n - used, ", or after jobctl node resume%s", names);
+	else
+		snprintf(out + used, n - used, "; %s", text);
+	free(names);
+	free(text);
 }

@@ -132,42 +132,87 @@ static const struct job *whose_turn(const struct sched *s)
 	return best;
 }
 
-static void say(const struct sched *s, const struct job *j, const struct job *first, uint64_t gpus_free,
-                uint64_t slots_free, uint64_t *looks, struct text *o)
+struct page { /* what is the same for all that are asked for */
+	const struct job *first;
+	uint64_t gpus_free, slots_free, looks;
+	const struct shape *shape; /* the last of which it was found out how many drained nodes would help */
+	uint32_t drained;
+};
+
+/* With them it would start, without it does not: how many drained nodes suit it. Members of a sweep are of
+ * one shape, so it is found out once for them. */
+static uint32_t drained_help(const struct sched *s, const struct shape *sh, unsigned mode, struct page *p)
+{
+	uint64_t cost = 3 * (uint64_t)s->n_sorted * sh->n_groups;
+	uint32_t failed;
+
+	if (!s->n_drained || p->shape == sh)
+		return s->n_drained ? p->drained : 0;
+	if (p->looks < cost)
+		return 0;
+	p->looks -= cost;
+	p->shape = sh;
+	p->drained = 0;
+	if (fit_possible(s, sh, mode, &failed) || !fit_possible(s, sh, mode | FIT_DRAINED, &failed))
+		return 0;
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		int would = 0;
+
+		for (uint32_t g = 0; s->sorted[i]->drained && g < sh->n_groups && !would; g++)
+			would = fit_node(s, s->sorted[i], sh, &sh->groups[g], NULL, mode | FIT_DRAINED);
+		p->drained += (uint32_t)would;
+	}
+	return p->drained;
+}
+
+static void say_drained(uint32_t n, struct text *o)
+{
+	if (n)
+		text_add(o, "; %" PRIu32 " node%s drained", n, n == 1 ? "" : "s");
+}
+
+static void say(const struct sched *s, const struct job *j, struct page *p, struct text *o)
 {
 	const struct shape *sh = j->shape;
-	int lacks = sh->nofit_gen == s->gen || sh->gpus > gpus_free, turn = first && first != j;
-	uint64_t slots = 0;
+	uint64_t slots = 0, gpus_free = p->gpus_free, slots_free = p->slots_free;
+	int lacks = sh->nofit_gen == s->gen || sh->gpus > gpus_free, turn = p->first && p->first != j, enough;
 
 	for (uint32_t i = 0; i < sh->n_groups; i++)
 		slots += (uint64_t)sh->groups[i].instances * sh->groups[i].ranks * sh->groups[i].cpus_per_rank;
-	if (sh->hopeless_gen == s->nodes_gen || account_full(j->lane->account, sh->gpus) == 2) {
-		text_add(o, sh->hopeless_gen == s->nodes_gen ? "waits for nodes" : "its quota or budget is used up");
+	if (sh->hopeless_gen == s->nodes_gen) {
+		text_add(o, "waits for nodes");
+		say_drained(drained_help(s, sh, FIT_EMPTY, p), o);
 		return;
 	}
+	if (account_full(j->lane->account, sh->gpus) == 2) {
+		text_add(o, "its quota or budget is used up");
+		return;
+	}
+	enough = sh->gpus ? gpus_free >= sh->gpus : slots_free >= slots;
 	if (turn && !lacks)
-		text_add(o, "its turn: behind job %" PRIu64, first->id);
+		text_add(o, "its turn: behind job %" PRIu64, p->first->id);
 	else if (sh->gpus)
 		text_add(o, "needs %" PRIu64 " GPU%s, %" PRIu64 " free", sh->gpus, sh->gpus == 1 ? "" : "s",
 		         gpus_free);
 	else
 		text_add(o, "needs %" PRIu64 " CPUs, %" PRIu64 " free", slots, slots_free);
-	if ((!turn || lacks) && (sh->gpus ? gpus_free >= sh->gpus : slots_free >= slots))
-		say_lack(s, sh, looks, o);
+	if ((!turn || lacks) && enough)
+		say_lack(s, sh, &p->looks, o);
+	if (!turn || lacks)
+		say_drained(drained_help(s, sh, FIT_NOW, p), o);
 	if (turn && lacks)
-		text_add(o, "; behind job %" PRIu64, first->id);
+		text_add(o, "; behind job %" PRIu64, p->first->id);
 }
 
 void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sched_brief *out)
 {
-	const struct job *first = n ? whose_turn(s) : NULL;
-	uint64_t gpus = 0, slots = 0, looks = LOOKS;
+	struct page p = {.first = n ? whose_turn(s) : NULL, .looks = LOOKS};
 
 	for (size_t i = 0; n && i < s->n_sorted; i++) {
 		if (!s->sorted[i]->usable)
 			continue;
-		gpus += s->sorted[i]->free_gpus;
-		slots += s->sorted[i]->free_slots;
+		p.gpus_free += s->sorted[i]->free_gpus;
+		p.slots_free += s->sorted[i]->free_slots;
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct text o = {out[i].text, 0, sizeof out[i].text};
@@ -176,6 +221,6 @@ void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sc
 		out[i].text[0] = '\0';
 		HASH_FIND(hh, s->jobs, &ids[i], sizeof ids[i], j);
 		if (j && j->is_waiting && !j->is_held)
-			say(s, j, first, gpus, slots, &looks, &o);
+			say(s, j, &p, &o);
 	}
 }

@@ -5,11 +5,14 @@
  * the queue and owner, by reservations of nodes, and not where a budget is used up. Of a kind the smallest
  * change that helps is found by halving: what fits with less of a thing fits with still less of it. So the
  * effort is bounded: some eighty looks at the nodes at most.
+ *
+ * Beside it stands what an administrator could do: the drained nodes with which it would fit as it is.
  */
 #include "scheduler/model.h"
 #include <string.h>
 
 #define TYPES_MAX 16
+#define DROPS_MAX 8
 #define MIB       (1ull << 20) /* memory is looked for by this */
 
 struct ask {
@@ -290,4 +293,93 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 	free(a.groups);
 	free(a.asked);
 	return found;
+}
+
+/* ---- drained nodes ----------------------------------------------------------------------------- */
+
+void sched_node_drained(struct sched *s, uint64_t id, int drained)
+{
+	struct node *n = model_node(s, id);
+
+	if (!n)
+		return;
+	s->n_drained -= n->drained;
+	n->drained = drained && !n->usable && n->known;
+	s->n_drained += n->drained;
+}
+
+/* Those on which an instance of any group would fit; the others are put aside. */
+static size_t drained_nodes(struct ask *a, struct node **out)
+{
+	struct shape *sh = shape_get(a->s, &a->job);
+	size_t k = 0;
+
+	for (size_t i = 0; i < a->s->n_sorted; i++) {
+		struct node *n = a->s->sorted[i];
+		int would = 0;
+
+		for (uint32_t g = 0; n->drained && g < sh->n_groups && !would; g++)
+			would = fit_node(a->s, n, sh, &sh->groups[g], NULL, a->mode);
+		if (would)
+			out[k++] = n;
+		else if (n->drained)
+			n->drained = 2;
+	}
+	shape_put(a->s, sh);
+	return k;
+}
+
+/* The first `n` of them count, the others do not. */
+static int fits_with(struct ask *a, struct node **nodes, size_t n, size_t all)
+{
+	for (size_t i = 0; i < all; i++)
+		nodes[i]->drained = i < n ? 1 : 2;
+	return has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_books);
+}
+
+/* As few as are found: the fewest from the first on, then without each of these that is not needed. */
+static size_t fewest(struct ask *a, struct node **nodes, size_t all)
+{
+	size_t lo = 0, hi = all, kept = 0; /* not with lo, with hi */
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (fits_with(a, nodes, mid, all))
+			hi = mid;
+		else
+			lo = mid;
+	}
+	fits_with(a, nodes, hi, all);
+	for (size_t i = 0; i < hi && hi <= DROPS_MAX && hi > 1; i++) {
+		nodes[i]->drained = 2;
+		if (!has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_books))
+			nodes[i]->drained = 1;
+	}
+	for (size_t i = 0; i < hi; i++)
+		if (nodes[i]->drained == 1)
+			nodes[kept++] = nodes[i];
+	return kept;
+}
+
+size_t sched_resume(struct sched *s, const struct sched_job *j, int empty, uint64_t *nodes, size_t max)
+{
+	struct ask a = {.s = s, .from = j, .job = *j, .mode = empty ? FIT_EMPTY : FIT_NOW};
+	struct node **found;
+	size_t n = 0, all;
+
+	if (!s->n_drained || !j->n_groups || account_closed(s, j->queue, j->owner) || !quota_allows(&a) ||
+	    has_room(&a, 0))
+		return 0;
+	found = mem_alloc(s->n_drained, sizeof *found);
+	a.mode |= FIT_DRAINED;
+	all = drained_nodes(&a, found);
+	if (all && fits_with(&a, found, all, all))
+		n = fewest(&a, found, all);
+	for (size_t i = 0; i < n && i < max; i++)
+		nodes[i] = found[i]->id;
+	for (size_t i = 0; i < s->n_sorted; i++)
+		s->sorted[i]->drained = s->sorted[i]->drained != 0;
+	free(found);
+	return n;
 }

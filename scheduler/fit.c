@@ -56,7 +56,7 @@ static int room_fits(const struct sched *s, const struct node *n, const struct s
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode)
 {
-	if (!n->usable && !(mode & FIT_ANY_STATE))
+	if (!n->usable && !(mode & FIT_ANY_STATE) && !(mode & FIT_DRAINED && n->drained == 1))
 		return 0;
 	if (!room_fits(s, n, sh, g, mode))
 		return 0;

@@ -171,6 +171,12 @@ static void gpus_set(struct node *n, const struct sched_gpu *gpus, uint32_t n_gp
 	free(old);
 }
 
+static void not_drained(struct sched *s, struct node *n)
+{
+	s->n_drained -= n->drained;
+	n->drained = 0;
+}
+
 void sched_node_set(struct sched *s, const struct sched_node *in)
 {
 	struct node *n = model_node(s, in->id);
@@ -200,6 +206,8 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	n->disk = in->disk_bytes;
 	gpus_set(n, in->gpus, in->n_gpus);
 	n->usable = !!in->usable;
+	if (n->usable)
+		not_drained(s, n);
 	n->price = in->price_per_hour;
 	n->doubt = in->doubt;
 	n->switch_no = switch_number(s, in->switch_name);
@@ -222,6 +230,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	s->gen++;
 	s->nodes_gen++;
 	n->known = n->usable = 0;
+	not_drained(s, n);
 	count_free(s, n);
 	if (n->holders)
 		return; /* remembered until the last holder gives back */
@@ -466,7 +475,7 @@ static const char *check_sorted(const struct sched *s)
 const char *sched_check(const struct sched *s)
 {
 	const char *bad = check_sorted(s);
-	size_t waiting = 0;
+	size_t waiting = 0, drained = 0;
 
 	for (uint32_t i = 0; i < s->n_active && !bad; i++)
 		bad = s->active[i]->active_at == i ? queue_check(s->active[i], &waiting) : "lane: lost its place";
@@ -479,8 +488,14 @@ const char *sched_check(const struct sched *s)
 		if (s->runs[i].job->run_at != i || !s->runs[i].job->is_running ||
 		    (s->runs[i].end_s && s->runs[i].end_s != s->runs[i].job->start_s + s->runs[i].job->limit_s))
 			bad = "model: a running job lost its place";
-	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next)
+	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next) {
 		bad = check_node(s, n);
+		drained += n->drained;
+		if (n->drained > 1 || (n->drained && (n->usable || !n->known)))
+			bad = "model: a node is drained that takes jobs, or is put aside";
+	}
+	if (!bad && drained != s->n_drained)
+		bad = "model: wrong number of drained nodes";
 	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
 		bad = check_account(s, a);
 	if (!bad)

@@ -33,6 +33,7 @@ struct node {
 	uint32_t n_bookings, at, switch_no; /* at: index in sorted; switch_no: in switches, from 1; 0 not known */
 	uint64_t exclusive;                 /* job that has the node for itself; 0 none */
 	int usable, known;                  /* known = 0: only held on, from before a restart */
+	uint8_t drained; /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
 	uint64_t memory, disk, memory_used, disk_used;
 	char *name, *type;
 	char **labels;        /* NULL-terminated */
@@ -210,7 +211,7 @@ struct sched {
 	    most_free;   /* nodes that may get work, by free GPUs + 1 (more count as MAX_FREE) */
 	char **switches; /* names; [0] unused */
 	uint32_t n_switches;
-	size_t n_books;
+	size_t n_books, n_drained;
 	struct kin *kin;
 	struct size *sizes;
 	struct tally seen;    /* all run times */
@@ -375,9 +376,9 @@ enum fit_mode {
 	FIT_NOW = 0,
 	FIT_EMPTY = 1,
 	FIT_ANY_STATE = 2,
-	FIT_VIEW = 4
-}; /* as if empty; usable or not; at the
-        shadow time */
+	FIT_VIEW = 4,
+	FIT_DRAINED = 8
+}; /* as if empty; usable or not; at the shadow time; drained nodes, too */
 /* One instance of group g on this node? type NULL any. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode);

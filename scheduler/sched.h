@@ -164,6 +164,9 @@ void sched_destroy(struct sched *s);
 /* New or changed node. Resources that jobs hold stay held. Call it only when something changed: it makes
  * waiting jobs be looked at again. */
 void sched_node_set(struct sched *s, const struct sched_node *n);
+/* It takes no jobs only because somebody drained it. Nothing is decided by that: what waits is told which
+ * nodes would help if they were resumed (sched_resume, sched_brief). */
+void sched_node_drained(struct sched *s, uint64_t id, int drained);
 /* What jobs hold there stays on their account until they release it, but the node gets no new work. */
 void sched_node_remove(struct sched *s, uint64_t id);
 /* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else
@@ -227,7 +230,7 @@ struct sched_reason { /* why a job waits, as data */
 };
 void sched_explain(const struct sched *s, uint64_t job, struct sched_reason *r);
 struct sched_brief {
-	char text[80]; /* "needs 8 GPUs, 2 free; behind job 17"; empty: it does not wait here */
+	char text[112]; /* "needs 8 GPUs, 2 free; 1 node drained; behind job 17"; empty: it does not wait here */
 };
 /* The same in a few words, for many at once: one walk over waiting kinds and nodes, nothing a job. */
 void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sched_brief *out);
@@ -258,6 +261,10 @@ struct sched_change {
  * at. */
 int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
                  struct sched_change *out);
+/* Drained nodes with which that job would fit now (empty: if all were empty), as few as are found with some
+ * twenty looks at the nodes, by their ids: how many, of which at most max are written. 0: none would help, or
+ * it fits without, or a quota or budget keeps it back anyway. */
+size_t sched_resume(struct sched *s, const struct sched_job *j, int empty, uint64_t *nodes, size_t max);
 /* What run time would be expected of a waiting job, in seconds; 0 unknown job. */
 double sched_expected(const struct sched *s, uint64_t job);
 /* When the job that a place is kept for is believed to start; 0: no place is kept. */

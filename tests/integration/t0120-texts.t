@@ -123,7 +123,9 @@ says 0 "^No job of yours matches my other note\." ls my other note
 says 0 "is not held: it is running" release "$first"
 says 0 " submitted " events "$second"
 "$jobctl" node drain node-1 --reason "new disk" >/dev/null
-says 0 "only 1 usable node is there; no jobs now on node-1 \(drained: new disk\)" why "$second"
+says 0 "only 1 usable node is there; no jobs now on node-1 \(drained: new disk\).*; it would be possible after jobctl node resume node-1" why "$second"
+says 0 " waits .*waits for nodes; 1 node drained" ls waits
+says 0 "it would be possible after jobctl node resume node-1" submit hold.json --dry-run
 says 0 "node-1 .*drain(ing|ed) .*new disk" nodes
 "$jobctl" node resume node-1 >/dev/null
 "$jobctl" stop "$first" "$second" >/dev/null

@@ -234,11 +234,57 @@ static void test_lacks(void)
 	world_end_well(w);
 }
 
+static const cJSON *resume(const struct world *w, const char *key)
+{
+	return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(w->body, "resume"), key);
+}
+
+static void test_drained(void)
+{
+	struct world *w = world_create(1);
+	uint64_t id, session;
+
+	world_agent_up(w, "a", 4, 8);
+	session = world_agent_up(w, "b", 4, 8);
+	submit(w, GPUS(3));
+	world_request(w, REQ_DRAIN, 0, "b", "{}");
+	id = submit(w, GPUS(2));
+	why(w, id);
+	like(world_text(w, "text"),
+	     "; it would fit now with resources.gpus_per_instance=1, or after jobctl node resume b;",
+	     "a node to resume, beside the change");
+	is_str(change(w, "key"), "resources.gpus_per_instance", "which is there");
+	is_str(cJSON_GetStringValue(cJSON_GetArrayItem(resume(w, "nodes"), 0)), "b", "as data, too");
+	ok(cJSON_IsTrue(resume(w, "now")), "for now");
+	is_str(brief(w, id), "needs 2 GPUs, 1 free; 1 node drained", "a list says it in a few words");
+	dry_run(w, GPUS(4));
+	like(world_text(w, "text"), "or after jobctl node resume b;", "a dry run says it, too");
+	dry_run(w, GPUS(1));
+	ok(!resume(w, "nodes"), "what would start needs none");
+	id = submit(w, "\"resources\": {\"instances\": 2, \"gpus_per_instance\": 2, \"ranks_per_instance\": 1}");
+	why(w, id);
+	like(world_text(w, "text"), "; it would be possible after jobctl node resume b",
+	     "with the usable node alone it can never be");
+	ok(cJSON_IsFalse(resume(w, "now")), "but not now");
+	core_agent_down(w->core, "b", session, "cut");
+	world_turn(w);
+	why(w, id);
+	ok(!resume(w, "nodes"), "a node that is not there is not offered");
+	world_agent_up(w, "b", 4, 8);
+	why(w, id);
+	ok(resume(w, "nodes") != NULL, "when it is back it is");
+	world_request(w, REQ_RESUME, 0, "b", "{}");
+	why(w, id);
+	ok(!resume(w, "nodes"), "nor when it was resumed");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_brief();
 	test_lacks();
 	test_waiting();
+	test_drained();
 	test_queues();
 	test_types();
 	test_time();

@@ -23,6 +23,7 @@ struct box { /* what the test knows of a node by itself */
 	uint64_t memory, free_memory;
 	const char *type;
 	double price;
+	int closed; /* takes no jobs */
 };
 
 struct world {
@@ -45,7 +46,7 @@ static void node_add(struct world *w, uint32_t i)
 	                       .disk_bytes = GIB,
 	                       .gpus = gpus,
 	                       .n_gpus = b->gpus,
-	                       .usable = 1,
+	                       .usable = !b->closed,
 	                       .instance_type = b->type,
 	                       .price_per_hour = b->price};
 
@@ -98,7 +99,7 @@ static uint32_t takers(const struct world *w, const struct sched_job *j, const c
 		const struct box *b = &w->box[i];
 		int held = b->free_slots < b->slots;
 
-		if (type && strcmp(type, b->type) != 0)
+		if (b->closed || (type && strcmp(type, b->type) != 0))
 			continue;
 		if (empty)
 			c += b->gpus >= j->groups[0].gpus && b->slots >= slots && b->memory >= j->memory_bytes;
@@ -222,6 +223,145 @@ static void test_random(void)
 	for (int k = SCHED_CHANGE_TYPE; k <= SCHED_CHANGE_INSTANCES; k++)
 		ok(seen[k] >= PER_KIND, "kind %d came up %u times", k, seen[k]);
 	ok(seen[SCHED_CHANGE_NONE] >= PER_KIND, "no change %u times", seen[SCHED_CHANGE_NONE]);
+}
+
+/* With these drained nodes open as well. */
+static int goes_with(struct world *w, const struct sched_job *j, int empty, const uint64_t *ids, size_t n,
+                     size_t but)
+{
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		w->box[ids[i] - 1].closed = i == but;
+	rc = goes(w, j, empty);
+	for (size_t i = 0; i < n; i++)
+		w->box[ids[i] - 1].closed = 1;
+	return rc;
+}
+
+/* NULL, or what is wrong with the answer. */
+static const char *resume_wrong(struct world *w, const struct sched_job *j, int empty,
+                                const uint64_t *drained, size_t n_drained)
+{
+	uint64_t got[NODES];
+	size_t n = sched_resume(w->s, j, empty, got, NODES);
+	int helps = !goes(w, j, empty) && goes_with(w, j, empty, drained, n_drained, NODES);
+
+	if (!n || !helps)
+		return n       ? "it names nodes that do not help"
+		       : helps ? "it names none although some would help"
+		               : NULL;
+	for (size_t i = 0; i < n; i++) {
+		int is = 0;
+
+		for (size_t k = 0; k < n_drained; k++)
+			is |= drained[k] == got[i];
+		if (!is)
+			return "a node that is not drained";
+	}
+	if (!goes_with(w, j, empty, got, n, NODES))
+		return "with these it does not fit";
+	for (size_t i = 0; i < n; i++)
+		if (goes_with(w, j, empty, got, n, i))
+			return "one of them is not needed";
+	return NULL;
+}
+
+/* Drained nodes with which it would fit: enough, none too many, none that is closed for another reason. */
+static void test_resume_random(void)
+{
+	unsigned wrong = 0, helped[2] = {0}, several = 0;
+
+	for (unsigned i = 0; i < CASES; i++) {
+		struct world w;
+		const char *list[2] = {types[rnd(3)], NULL};
+		struct sched_group g = {1 + rnd(4), rnd(4), 1, 1 + rnd(6)};
+		struct sched_job j = {.id = 999, .groups = &g, .n_groups = 1};
+		uint64_t drained[NODES], got[NODES];
+		size_t n = 0;
+		int empty = (int)rnd(2);
+		const char *bad;
+
+		j.exclusive = rnd(3) == 0;
+		j.instance_types = rnd(3) ? NULL : list;
+		world_make(&w);
+		for (uint32_t k = 0; k < w.n; k++) {
+			if (!rnd(2))
+				continue;
+			w.box[k].closed = 1;
+			node_add(&w, k);
+			sched_node_drained(w.s, k + 1, 1);
+			if (rnd(4))
+				drained[n++] = k + 1;
+			else
+				sched_node_drained(w.s, k + 1, 0);
+		}
+		bad = resume_wrong(&w, &j, empty, drained, n);
+		if (!bad)
+			bad = sched_check(w.s);
+		if (bad)
+			tap_diag("case %u: %s", i, bad);
+		wrong += bad != NULL;
+		n = sched_resume(w.s, &j, empty, got, NODES);
+		helped[empty] += n > 0;
+		several += n > 1;
+		sched_destroy(w.s);
+	}
+	is_int(wrong, 0, "drained nodes that help, as few as do");
+	ok(helped[0] >= PER_KIND && helped[1] >= PER_KIND && several >= PER_KIND,
+	   "%u times now, %u times if all were empty, %u times several", helped[0], helped[1], several);
+}
+
+static const char *brief(struct world *w, uint64_t id)
+{
+	static struct sched_brief b;
+
+	sched_brief(w->s, &id, 1, &b);
+	return b.text;
+}
+
+/* What a page says, and what keeps it from saying so. */
+static void test_resume(void)
+{
+	struct world w = {.s = sched_create(), .n = 3};
+	struct sched_group g = {2, 2, 1, 1};
+	struct sched_job j = {.id = 7, .groups = &g, .n_groups = 1, .queue = "q", .owner = "@ada"};
+	const uint64_t third = 3;
+	struct sched_book book = {.id = 1, .from_s = 900, .to_s = 9000, .nodes = &third, .n_nodes = 1};
+	uint64_t ids[4];
+
+	for (uint32_t i = 0; i < w.n; i++) {
+		w.box[i] = (struct box){.gpus = 2, .slots = 8, .memory = GIB, .type = "ant", .closed = i > 0};
+		node_add(&w, i);
+	}
+	sched_now(w.s, 1000);
+	sched_job_add(w.s, &j);
+	ok(!sched_step(w.s), "one node is not enough");
+	is_str(brief(&w, 7), "waits for nodes", "while it is not known why the others take none");
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "no node to resume");
+	sched_node_drained(w.s, 2, 1);
+	sched_node_drained(w.s, 3, 1);
+	sched_node_drained(w.s, 9, 1);
+	is_str(brief(&w, 7), "waits for nodes; 2 nodes drained", "two are drained");
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 1, "one suffices");
+	is_int((int)ids[0], 2, "the first");
+	sched_node_drained(w.s, 2, 0);
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 1, "a node that went down meanwhile is not it");
+	is_int((int)ids[0], 3, "but the other");
+	sched_book_set(w.s, &book);
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "nor one that is reserved for others now");
+	is_int((int)sched_resume(w.s, &j, 1, ids, 4), 1, "some day it is");
+	sched_book_remove(w.s, 1);
+	sched_queue_close(w.s, "q", 1);
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "not where a budget is used up");
+	sched_queue_close(w.s, "q", 0);
+	w.box[2].closed = 0;
+	node_add(&w, 2);
+	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "it fits now");
+	is_str(brief(&w, 7), "needs 4 GPUs, 4 free, but apart", "and nothing is said of drained nodes");
+	sched_node_remove(w.s, 2);
+	ok(!sched_check(w.s), "consistent");
+	sched_destroy(w.s);
 }
 
 /* A quota, and nodes that are reserved for others for some time. */
@@ -431,6 +571,8 @@ int main(void)
 {
 	test_reserved();
 	test_random();
+	test_resume_random();
+	test_resume();
 	test_helps();
 	test_queue();
 	test_time();
