@@ -1,47 +1,87 @@
 /*
  * preempt: which running jobs would have to stop so that a waiting one could start now, at the least cost.
  *
- * A victim is of lower priority, or of an account over its quota while the waiting job stays within its own;
- * and it is not firm. Its cost is the work since its last checkpoint and what a restart takes, times its
- * GPUs. Victims are taken in the order of cost a GPU until the gang fits, and then, dearest first, spared
- * again where it fits without their going.
+ * A victim is of lower priority, or of an account that holds more than its quota while the waiting job stays
+ * within its own. Its cost is the work since its last checkpoint and what a restart takes, times its GPUs.
+ * Victims are taken in the order of cost a GPU until the gang fits and its quota allows it, and then, dearest
+ * first, spared again where it goes without them. What an account holds within its quota is safe from other
+ * accounts: each victim is deducted before the next is looked at. A firm job is a victim only for what its
+ * account holds beyond the quota when all that is not firm has gone.
  */
 #include "scheduler/model.h"
 
+enum tier {              /* those of a lower one go first */
+	        TIER_FREELY, /* its own account has too much, or its priority is lower */
+	        TIER_ABOVE,  /* its account is within its quota, one above it is not */
+	        TIER_FIRM
+};
 struct candidate {
 	struct job *job;
+	enum tier tier;
 	uint64_t cost, lost; /* GPU-seconds; cost: with the restart */
 	uint64_t gpus;
 };
 
 /* seconds, on all its GPUs */
-static uint64_t gpu_s(const struct job *j, uint64_t seconds)
+static uint64_t gpu_s(const struct candidate *c, uint64_t seconds)
 {
-	uint64_t gpus = 0;
-
-	for (uint32_t i = 0; i < j->n_holds; i++)
-		gpus += j->holds[i].n_gpus;
-	return seconds * (gpus ? gpus : 1);
+	return seconds * (c->gpus ? c->gpus : 1);
 }
 
-/* Does it hold more than some quota above it, be it that it was lowered since or that nothing starts there
- * any more? */
-static int over_quota(const struct account *a)
+static void account_deduct(struct account *a, uint64_t gpus)
 {
 	for (; a; a = a->parent)
-		if (a->quota && a->gpus > a->quota)
-			return 1;
-	return 0;
+		a->gpus -= gpus;
 }
 
-static int may_go(const struct sched *s, const struct job *j, const struct job *wants)
+static void account_restore(struct account *a, uint64_t gpus)
 {
-	(void)s;
-	if (j->firm || !j->lane)
-		return 0;
-	if (j->priority < wants->priority)
-		return 1;
-	return over_quota(j->lane->account) && !account_full(wants->lane->account, wants->shape->gpus);
+	for (; a; a = a->parent)
+		a->gpus += gpus;
+}
+
+struct side {         /* the accounts of a running job that the waiting one is not below */
+	int quotas;       /* so many of them have a quota */
+	int highest_over; /* of these the highest holds more than it, be it that it was lowered since */
+	int all_over;
+};
+
+static struct side side_of(const struct account *a, const struct account *wants)
+{
+	struct side x = {.all_over = 1};
+
+	for (; a && !account_below(wants, a); a = a->parent) {
+		if (!a->quota)
+			continue;
+		x.quotas++;
+		x.highest_over = a->gpus > a->quota;
+		x.all_over &= x.highest_over;
+	}
+	return x;
+}
+
+/* Does the waiting job stay within the quotas that are its own and not the running one's, too? */
+static int is_within(const struct job *wants, const struct job *j)
+{
+	const struct account *a = wants->lane->account;
+	uint64_t gpus = wants->shape->gpus;
+
+	for (; a && !account_below(j->lane->account, a); a = a->parent)
+		if (a->quota && gpus && a->gpus + gpus > a->quota)
+			return 0;
+	return 1;
+}
+
+/* May it go, as things are now? */
+static int may_go(const struct job *j, const struct job *wants, enum tier *tier)
+{
+	const struct side x = side_of(j->lane->account, wants->lane->account);
+	int lower = j->priority < wants->priority && !j->firm;
+
+	*tier = j->firm ? TIER_FIRM : x.quotas && !x.all_over && !lower ? TIER_ABOVE : TIER_FREELY;
+	if (is_within(wants, j))
+		return lower || x.highest_over;
+	return lower && (!x.quotas || x.highest_over);
 }
 
 static int by_cost(const void *a, const void *b)
@@ -50,19 +90,65 @@ static int by_cost(const void *a, const void *b)
 	double p = (double)x->cost / (double)(x->gpus ? x->gpus : 1),
 	       q = (double)y->cost / (double)(y->gpus ? y->gpus : 1);
 
+	if (x->tier != y->tier)
+		return x->tier < y->tier ? -1 : 1;
 	if (p != q)
 		return p < q ? -1 : 1;
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
+/* All that may go by themselves, in order. */
+static size_t collect(const struct sched *s, const struct job *j, struct candidate *c)
+{
+	size_t n = 0;
+
+	for (struct job *r = s->running; r; r = r->next_running) {
+		if (!r->lane || !may_go(r, j, &c[n].tier))
+			continue;
+		c[n].job = r;
+		c[n].gpus = 0;
+		for (uint32_t i = 0; i < r->n_holds; i++)
+			c[n].gpus += r->holds[i].n_gpus;
+		c[n].lost = gpu_s(&c[n], s->now_s - r->saved_s);
+		c[n].cost = c[n].lost + gpu_s(&c[n], r->restart_s);
+		n++;
+	}
+	qsort(c, n, sizeof *c, by_cost);
+	return n;
+}
+
+/* Of these, who may go when those before it have gone. */
+static size_t one_after_the_other(const struct job *j, struct candidate *c, size_t n)
+{
+	size_t kept = 0;
+	enum tier tier;
+
+	for (size_t i = 0; i < n; i++)
+		if (may_go(c[i].job, j, &tier)) {
+			account_deduct(c[i].job->lane->account, c[i].gpus);
+			c[kept++] = c[i];
+		}
+	for (size_t i = 0; i < kept; i++)
+		account_restore(c[i].job->lane->account, c[i].gpus);
+	return kept;
+}
+
 static int fits_without(struct sched *s, const struct job *j, const struct candidate *c, size_t n,
                         int32_t *assign)
 {
+	int full;
+
 	view_now(s);
 	for (size_t i = 0; i < n; i++)
-		if (c[i].job)
+		if (c[i].job) {
 			view_release(s, c[i].job);
-	return fit_gang(s, j->shape, FIT_VIEW, assign);
+			account_deduct(c[i].job->lane->account, c[i].gpus);
+		}
+	full = account_full(j->lane->account, j->shape->gpus);
+	for (size_t i = 0; i < n; i++)
+		if (c[i].job)
+			account_restore(c[i].job->lane->account, c[i].gpus);
+	return full != 2 && fit_gang(s, j->shape, FIT_VIEW, assign);
 }
 
 /* Candidates without the ones that are not needed; how many are left. */
@@ -92,16 +178,8 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	struct job *j;
 
 	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
-	for (struct job *r = s->running; j && j->is_waiting && r; r = r->next_running)
-		if (may_go(s, r, j)) {
-			c[n].job = r;
-			c[n].lost = gpu_s(r, s->now_s - r->saved_s);
-			c[n].cost = c[n].lost + gpu_s(r, r->restart_s);
-			for (uint32_t i = 0; i < r->n_holds; i++)
-				c[n].gpus += r->holds[i].n_gpus;
-			n++;
-		}
-	qsort(c, n, sizeof *c, by_cost);
+	if (j && j->is_waiting)
+		n = one_after_the_other(j, c, collect(s, j, c));
 	was = shadow_aside(s);
 	for (hi = n; lo < hi;) {
 		size_t mid = (lo + hi) / 2;

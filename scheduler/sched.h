@@ -74,7 +74,7 @@ struct sched_job { /* copied by sched_job_add */
 	uint64_t submit_s;         /* 0: now */
 	uint64_t limit_s;          /* it is ended after this time; 0 none */
 	uint64_t max_wait_s;       /* 0 none; see sched_expired */
-	int firm;                  /* never a victim of preemption */
+	int firm;                  /* a victim only of what its account holds beyond its quota */
 	const char *warm;          /* prefer nodes whose pool is warm for this; NULL none */
 	const struct sched_dep *after;
 	uint32_t n_after;
@@ -300,7 +300,8 @@ struct sched_victim {
 	uint64_t lost_gpu_s; /* work since the last checkpoint */
 };
 /* The running jobs of least cost that would have to stop so that this waiting job could start now: jobs of
- * lower priority, or that borrow what is within the waiting one's quota. How many; 0: none would help. */
+ * lower priority, or that hold what is beyond their quota while the waiting one stays within its own. How
+ * many; 0: none would help, or none is needed. */
 size_t sched_preempt(struct sched *s, uint64_t job, struct sched_victim *v, size_t max);
 void sched_checkpointed(struct sched *s, uint64_t job, uint64_t at_s, uint64_t restart_s);
 

@@ -117,6 +117,8 @@ unsigned slow_held(const struct slow *w, int account);
 int slow_below(const struct slow *w, int account, int top);
 /* Would it fit now if those were gone? Reservations are not looked at. */
 int slow_fits_without(const struct slow *w, unsigned id, const unsigned *gone, size_t n);
+/* Who would have to stop so that it can start, in order; how many, 0: that would not help. */
+size_t slow_victims(const struct slow *w, unsigned id, unsigned out[SLOW_JOBS]);
 /* When it would fit if nobody were before it. */
 uint64_t slow_earliest(const struct slow *w, unsigned id);
 const char *slow_doubt(void); /* the slow one contradicted itself; NULL no */
