@@ -18,6 +18,7 @@ static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_QUEUE] = "queue",
                              [SCHED_CHANGE_TIME] = "max_runtime_s",
                              [SCHED_CHANGE_TYPE] = "instance_type",
+                             [SCHED_CHANGE_SPAN] = "placement.hard",
                              [SCHED_CHANGE_SHARE] = "exclusive",
                              [SCHED_CHANGE_MEMORY] = "memory",
                              [SCHED_CHANGE_CPUS] = "cpus_per_rank",
@@ -46,6 +47,7 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 	case SCHED_CHANGE_QUEUE:
 	case SCHED_CHANGE_TYPE:
 		return cJSON_CreateString(x->name);
+	case SCHED_CHANGE_SPAN:
 	case SCHED_CHANGE_SHARE:
 		return cJSON_CreateFalse();
 	case SCHED_CHANGE_TIME:

@@ -110,6 +110,9 @@ static void say_lack(const struct sched *s, const struct shape *sh, uint64_t *lo
 		text_add(o, ", but not on type %s%s", sh->types[0], sh->types[1] ? " ..." : "");
 	else if (l == LACK_LABEL)
 		text_add(o, ", but not with %s%s", sh->requires[0], sh -> requires[1] ? " ..." : "");
+	else if (l == LACK_NONE && sh->instances > 1 && domain_needed(sh->span) < LEVELS)
+		text_add(o, ", but not %s",
+		         domain_needed(sh->span) == LEVEL_SWITCH ? "on one switch" : "in one rack");
 	else if (l == LACK_NONE && s->n_books)
 		text_add(o, ", but reserved");
 	else

@@ -1,10 +1,10 @@
 /*
  * change: the least that a job could ask for otherwise to fit. Each kind of change is tried by itself, in the
- * order of what is lost by it: nothing (another queue, another type, a shorter time), comfort (sharing the
- * node, memory, CPUs), work (GPUs an instance, instances). What is named is allowed, too: by the quotas of
- * the queue and owner, by reservations of nodes, and not where a budget is used up. Of a kind the smallest
- * change that helps is found by halving: what fits with less of a thing fits with still less of it. So the
- * effort is bounded: some eighty looks at the nodes at most.
+ * order of what is lost by it: nothing (another queue, another type, a shorter time), comfort (being close
+ * together, sharing the node, memory, CPUs), work (GPUs an instance, instances). What is named is allowed,
+ * too: by the quotas of the queue and owner, by reservations of nodes, and not where a budget is used up. Of
+ * a kind the smallest change that helps is found by halving: what fits with less of a thing fits with still
+ * less of it. So the effort is bounded: some eighty looks at the nodes at most.
  *
  * Beside it stands what an administrator could do: the drained nodes with which it would fit as it is.
  */
@@ -219,6 +219,13 @@ static int shorter(struct ask *a, struct sched_change *out)
 	return fits(a);
 }
 
+static int spreading(struct ask *a)
+{
+	undo(a);
+	a->job.span = SCHED_SPAN_PREFER;
+	return domain_needed(a->from->span) < LEVELS && fits(a);
+}
+
 static int sharing(struct ask *a)
 {
 	undo(a);
@@ -238,6 +245,8 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 		return shorter(a, out);
 	case SCHED_CHANGE_TYPE:
 		return other_type(a, out);
+	case SCHED_CHANGE_SPAN:
+		return spreading(a);
 	case SCHED_CHANGE_SHARE:
 		return sharing(a);
 	case SCHED_CHANGE_MEMORY:

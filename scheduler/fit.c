@@ -2,7 +2,8 @@
  * fit: does a gang fit, and where. One instance of a gang a node; best fit: healthy nodes first, of these the
  * one with the fewest free GPUs, then one that is warm for the job, then the cheapest, then the one with the
  * fewest free slots, then the one that joined first. All on one switch, where there is one that can take
- * them: the one with the fewest nodes that could.
+ * them, else in one rack: the one with the fewest nodes that could. A gang that must be in one is not placed
+ * where none can take it.
  *
  * Groups of one gang may want different things, and a node may serve several of them: taking the first that
  * fits can then miss a placement that exists. So when a group lacks a node, the ones given to other groups
@@ -78,14 +79,17 @@ struct matching {
 	const struct shape *sh;
 	const char *type;
 	unsigned mode;
+	int ranked; /* the best place is wanted, not only whether there is one */
 	int32_t *assign;
-	uint8_t *seen;      /* groups on the present path */
-	uint32_t switch_no; /* only there; 0 anywhere */
+	uint8_t *seen; /* groups on the present path */
+	/* Only these: all, or those of one switch or rack; by ascending id. */
+	struct node *const *nodes;
+	size_t n;
 };
 
 static int suits(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
-	return (!m->switch_no || n->switch_no == m->switch_no) && fit_node(m->s, n, m->sh, g, m->type, m->mode);
+	return fit_node(m->s, n, m->sh, g, m->type, m->mode);
 }
 
 /* One more node for group g, moving other groups' nodes where that helps. */
@@ -94,19 +98,19 @@ static int augment(struct matching *m, uint32_t g)
 	const struct sched_group *want = &m->sh->groups[g];
 
 	m->seen[g] = 1;
-	for (size_t i = 0; i < m->s->n_sorted; i++) {
-		if (m->assign[i] < 0 && suits(m, m->s->sorted[i], want)) {
-			m->assign[i] = (int32_t)g;
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->assign[m->nodes[i]->at] < 0 && suits(m, m->nodes[i], want)) {
+			m->assign[m->nodes[i]->at] = (int32_t)g;
 			return 1;
 		}
 	}
-	for (size_t i = 0; i < m->s->n_sorted; i++) {
-		int32_t h = m->assign[i];
+	for (size_t i = 0; i < m->n; i++) {
+		int32_t h = m->assign[m->nodes[i]->at];
 
-		if (h < 0 || m->seen[h] || !suits(m, m->s->sorted[i], want))
+		if (h < 0 || m->seen[h] || !suits(m, m->nodes[i], want))
 			continue;
 		if (augment(m, (uint32_t)h)) {
-			m->assign[i] = (int32_t)g;
+			m->assign[m->nodes[i]->at] = (int32_t)g;
 			return 1;
 		}
 	}
@@ -144,12 +148,6 @@ static uint64_t rank_of(const struct sched *s, const struct node *n)
 	       at_most((uint64_t)(n->price > 0 ? n->price * 100 : 0), 20) << 20 | at_most(slots, 20);
 }
 
-/* Is the best place wanted, or only whether there is one? */
-static int ranks(const struct matching *m)
-{
-	return m->mode == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning);
-}
-
 /* Best fit of one group; how many are still lacking. Which ones matters only when the gang starts now. */
 static uint32_t best_fit(struct matching *m, uint32_t g)
 {
@@ -159,13 +157,14 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 	size_t n = 0, cap = 0;
 	int sorted = 1;
 
-	for (size_t i = 0; i < m->s->n_sorted && (lack > n || ranks(m)); i++) {
-		struct choice this = {0, i};
+	for (size_t i = 0; i < m->n && (lack > n || m->ranked); i++) {
+		const struct node *x = m->nodes[i];
+		struct choice this = {0, x->at};
 
-		if (m->assign[i] >= 0 || !suits(m, m->s->sorted[i], want))
+		if (m->assign[x->at] >= 0 || !suits(m, x, want))
 			continue;
-		if (ranks(m))
-			this.rank = rank_of(m->s, m->s->sorted[i]);
+		if (m->ranked)
+			this.rank = rank_of(m->s, x);
 		if (lack == 1 && n) { /* the most common case needs no list */
 			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
 			continue;
@@ -185,81 +184,153 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 	return lack;
 }
 
-static int fit_on(const struct sched *s, const struct shape *sh, const char *type, unsigned mode,
-                  int32_t *assign, uint32_t *failed, uint32_t switch_no)
+/* All of it on these nodes. *failed: the group that lacks one. */
+static int place(struct matching *m, struct node *const *nodes, size_t n, uint32_t *failed)
 {
-	uint8_t *seen = mem_alloc(sh->n_groups ? sh->n_groups : 1, 1);
-	struct matching m = {s, sh, type, mode, assign, seen, switch_no};
-	int fits = sh->instances <= s->n_sorted;
+	int fits = m->sh->instances <= n;
 
 	*failed = 0;
-	memset(assign, 0xff, s->n_sorted * sizeof *assign);
-	for (uint32_t g = 0; fits && g < sh->n_groups; g++) {
-		for (uint32_t lack = best_fit(&m, g); fits && lack; lack--) {
+	m->nodes = nodes;
+	m->n = n;
+	for (uint32_t g = 0; fits && g < m->sh->n_groups; g++) {
+		for (uint32_t lack = best_fit(m, g); fits && lack; lack--) {
 			/* With one group there is nobody to move. */
-			memset(seen, 0, sh->n_groups);
-			if (sh->n_groups == 1 || !augment(&m, g)) {
+			memset(m->seen, 0, m->sh->n_groups);
+			if (m->sh->n_groups == 1 || !augment(m, g)) {
 				*failed = g;
 				fits = 0;
 			}
 		}
 	}
-	free(seen);
 	return fits;
 }
 
-#define SWITCHES_TRIED 4
-
-/* Switches by how many nodes could take the first group; those that can take the gang, fewest first. */
-static uint32_t switches(const struct sched *s, const struct shape *sh, const char *type, unsigned mode,
-                         uint32_t tried[SWITCHES_TRIED])
+static int place_anywhere(struct matching *m, uint32_t *failed)
 {
-	uint32_t *count = mem_alloc(s->n_switches + 1, sizeof *count), n = 0;
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
+	return place(m, m->s->sorted, m->s->n_sorted, failed);
+}
 
-	for (size_t i = 0; i < s->n_sorted; i++)
-		count[s->sorted[i]->switch_no] +=
-		    (uint32_t)(s->sorted[i]->switch_no && fit_node(s, s->sorted[i], sh, &sh->groups[0], type, mode));
-	for (; n < SWITCHES_TRIED; n++) {
-		uint32_t best = 0;
+/* ---- switches and racks ------------------------------------------------------------------------ */
 
-		for (uint32_t k = 1; k <= s->n_switches; k++)
-			if (count[k] >= sh->groups[0].instances && (!best || count[k] < count[best]))
-				best = k;
-		if (!best)
-			break;
-		tried[n] = best;
-		count[best] = 0;
+/* The fewest nodes that could first; then the one whose first node joined first. */
+static int by_count(const void *a, const void *b)
+{
+	const struct domain *x = *(struct domain *const *)a, *y = *(struct domain *const *)b;
+
+	if (x->count != y->count)
+		return x->count < y->count ? -1 : 1;
+	return x->nodes[0]->id < y->nodes[0]->id ? -1 : x->nodes[0]->id > y->nodes[0]->id;
+}
+
+static int in_one_rack(const struct domain *d)
+{
+	const struct domain *rack = d->nodes[0]->domain[LEVEL_RACK];
+
+	for (uint32_t i = 0; rack && i < d->n; i++)
+		if (d->nodes[i]->domain[LEVEL_RACK] != rack)
+			return 0;
+	return rack != NULL;
+}
+
+/* How many nodes could take an instance of the first group, and in each switch and rack how many. */
+static uint32_t count_takers(const struct matching *m)
+{
+	uint32_t n = 0;
+
+	for (int level = 0; level < LEVELS; level++)
+		for (struct domain *d = m->s->domains[level]; d; d = d->hh.next)
+			d->count = 0;
+	for (size_t i = 0; i < m->s->n_sorted; i++) {
+		const struct node *x = m->s->sorted[i];
+
+		if (!suits(m, x, &m->sh->groups[0]))
+			continue;
+		n++;
+		for (int level = 0; level < LEVELS; level++)
+			if (x->domain[level])
+				x->domain[level]->count++;
 	}
-	free(count);
 	return n;
 }
 
-static int fit_type(const struct sched *s, const struct shape *sh, const char *type, unsigned mode,
-                    int32_t *assign, uint32_t *failed)
+/* Those in which it may fit, the best first; of a gang of one group, which fits wherever nodes enough could
+ * take it, only the best. malloc'ed. */
+static struct domain **candidates(const struct matching *m, enum level level, size_t *n)
 {
-	uint32_t tried[SWITCHES_TRIED], n = 0;
+	struct domain **v = mem_alloc(m->sh->n_groups > 1 ? HASH_COUNT(m->s->domains[level]) : 1, sizeof(v[0]));
 
-	if (sh->instances > 1 && sh->n_groups &&
-	    (sh->span == SCHED_SPAN_SWITCH || ((mode == FIT_NOW || s->planning) && s->n_switches > 1)) &&
-	    sh->span != SCHED_SPAN_ANY)
-		n = switches(s, sh, type, mode, tried);
-	for (uint32_t i = 0; i < n; i++)
-		if (fit_on(s, sh, type, mode, assign, failed, tried[i]))
-			return 1;
+	*n = 0;
+	for (struct domain *d = m->s->domains[level]; d; d = d->hh.next) {
+		if (d->count < m->sh->groups[0].instances || d->n < m->sh->instances)
+			continue;
+		if (m->sh->n_groups == 1 && *n && by_count(&v[0], &d) < 0)
+			continue;
+		if (level == LEVEL_SWITCH && m->sh->span == SCHED_SPAN_RACK && !in_one_rack(d))
+			continue;
+		*n -= m->sh->n_groups == 1 && *n;
+		v[(*n)++] = d;
+	}
+	qsort(v, *n, sizeof(v[0]), by_count);
+	return v;
+}
+
+static int place_within(struct matching *m, enum level level)
+{
+	struct domain **v;
+	uint32_t failed;
+	size_t n;
+	int fits = 0;
+
+	if (m->sh->instances > m->s->largest[level])
+		return 0;
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
+	v = candidates(m, level, &n);
+	for (size_t i = 0; i < n && !fits; i++) {
+		fits = place(m, v[i]->nodes, v[i]->n, &failed);
+		for (uint32_t k = 0; !fits && k < v[i]->n; k++)
+			m->assign[v[i]->nodes[k]->at] = -1;
+	}
+	free(v);
+	return fits;
+}
+
+static int fit_type(struct matching *m, uint32_t *failed)
+{
+	const struct shape *sh = m->sh;
+	int best = m->mode == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning), gang = sh->instances > 1,
+	    near = best && gang && sh->span != SCHED_SPAN_ANY &&
+	           (sh->instances <= m->s->largest[LEVEL_SWITCH] || sh->instances <= m->s->largest[LEVEL_RACK]);
+	enum level needed = gang ? domain_needed(sh->span) : LEVELS;
+
+	m->ranked = best && !near && needed == LEVELS;
 	*failed = 0;
-	return sh->span != SCHED_SPAN_SWITCH || sh->instances < 2 ? fit_on(s, sh, type, mode, assign, failed, 0)
-	                                                          : 0;
+	if (!near && needed == LEVELS)
+		return place_anywhere(m, failed);
+	/* Most gangs fit nowhere: that is seen first. */
+	if (count_takers(m) < sh->groups[0].instances || (sh->n_groups > 1 && !place_anywhere(m, failed)))
+		return 0;
+	m->ranked = best;
+	for (unsigned level = near ? LEVEL_SWITCH : needed; level < LEVELS && level <= needed; level++)
+		if (place_within(m, (enum level)level))
+			return 1;
+	return needed == LEVELS && place_anywhere(m, failed);
 }
 
 static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
                    uint32_t *failed)
 {
-	if (!*sh->types)
-		return fit_type(s, sh, NULL, mode, assign, failed);
-	for (char **t = sh->types; *t; t++)
-		if (fit_type(s, sh, *t, mode, assign, failed))
-			return 1;
-	return 0;
+	struct matching m = {.s = s, .sh = sh, .mode = mode, .assign = assign};
+	char **t = sh->types;
+	int fits;
+
+	m.seen = mem_alloc(sh->n_groups ? sh->n_groups : 1, 1);
+	do {
+		m.type = *t;
+		fits = fit_type(&m, failed);
+	} while (!fits && *t && *++t);
+	free(m.seen);
+	return fits;
 }
 
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign)
@@ -278,17 +349,88 @@ int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, u
 	return fits;
 }
 
+static uint32_t count_all(const struct matching *m, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < m->s->n_sorted; i++)
+		n += (uint32_t)suits(m, m->s->sorted[i], &m->sh->groups[group]);
+	return n;
+}
+
+static uint32_t takers(const struct matching *m, const struct domain *d, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->n; i++)
+		n += (uint32_t)suits(m, d->nodes[i], &m->sh->groups[group]);
+	return n;
+}
+
+/* The one of most, and how many there. */
+static const struct domain *fullest(const struct matching *m, enum level level, uint32_t group,
+                                    uint32_t *most)
+{
+	const struct domain *best = NULL;
+	int enough = 0;
+
+	*most = 0;
+	for (const struct domain *d = m->s->domains[level]; d; d = d->hh.next) {
+		struct matching empty = *m;
+		uint32_t n = takers(m, d, group);
+		int would;
+
+		empty.mode |= FIT_EMPTY;
+		would = takers(&empty, d, group) >= m->sh->groups[group].instances;
+		if (would < enough || (would == enough && n < *most) ||
+		    (best && would == enough && n == *most && d->nodes[0]->id > best->nodes[0]->id))
+			continue;
+		best = d;
+		*most = n;
+		enough = would;
+	}
+	return best;
+}
+
+const struct domain *fit_domain(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
+                                uint32_t *count)
+{
+	struct matching m = {.s = s, .sh = sh, .mode = mode};
+	enum level level = domain_needed(sh->span);
+	const struct domain *best = NULL;
+	char **t = sh->types;
+
+	*count = 0;
+	do {
+		uint32_t n = 0;
+		const struct domain *d;
+
+		m.type = *t;
+		d = level < LEVELS ? fullest(&m, level, group, &n) : NULL;
+		if (d && (!best || n > *count)) {
+			best = d;
+			*count = n;
+		}
+	} while (*t && *++t);
+	return best;
+}
+
 uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode)
 {
+	struct matching m = {.s = s, .sh = sh, .mode = mode};
 	uint32_t best = 0;
 	char **t = sh->types;
 
+	if (sh->instances > 1 && domain_needed(sh->span) < LEVELS) {
+		(void)fit_domain(s, sh, group, mode, &best);
+		return best;
+	}
 	/* A gang is of one type: the count that matters is that of the best type. */
 	do {
-		uint32_t n = 0;
+		uint32_t n;
 
-		for (size_t i = 0; i < s->n_sorted; i++)
-			n += (uint32_t)fit_node(s, s->sorted[i], sh, &sh->groups[group], *t, mode);
+		m.type = *t;
+		n = count_all(&m, group);
 		if (n > best)
 			best = n;
 	} while (*t && *++t);

@@ -199,7 +199,7 @@ static uint64_t look_cost(const struct sched *s, const struct shape *sh)
 
 	while (sh->types[0] && sh->types[types])
 		types++;
-	return (uint64_t)s->n_sorted * types * (sh->span == SCHED_SPAN_SWITCH ? 3 : 1);
+	return (uint64_t)s->n_sorted * types * (domain_needed(sh->span) < LEVELS ? 3 : 1);
 }
 
 /* Time goes on until it fits. 1 it does (assign says where), 0 never, -1 no more steps: not before r->now. */

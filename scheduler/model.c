@@ -110,19 +110,6 @@ static void sorted_add(struct sched *s, struct node *n)
 		s->sorted[at]->at = (uint32_t)at;
 }
 
-/* A handful of names; they stay. */
-static uint32_t switch_number(struct sched *s, const char *name)
-{
-	if (!name || !*name)
-		return 0;
-	for (uint32_t i = 1; i <= s->n_switches; i++)
-		if (strcmp(s->switches[i], name) == 0)
-			return i;
-	s->switches = mem_resize(s->switches, s->n_switches + 2, sizeof *s->switches);
-	s->switches[++s->n_switches] = mem_copy(name);
-	return s->n_switches;
-}
-
 static void sorted_del(struct sched *s, const struct node *n)
 {
 	size_t at = 0;
@@ -210,7 +197,8 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 		not_drained(s, n);
 	n->price = in->price_per_hour;
 	n->doubt = in->doubt;
-	n->switch_no = switch_number(s, in->switch_name);
+	domain_set(s, n, LEVEL_SWITCH, in->switch_name);
+	domain_set(s, n, LEVEL_RACK, in->rack_name);
 	recount(n);
 	count_free(s, n);
 	s->gen++;
@@ -226,6 +214,8 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	if (!n || !n->known)
 		return;
 	sorted_del(s, n);
+	domain_set(s, n, LEVEL_SWITCH, NULL);
+	domain_set(s, n, LEVEL_RACK, NULL);
 	s->input++;
 	s->gen++;
 	s->nodes_gen++;
@@ -499,6 +489,8 @@ const char *sched_check(const struct sched *s)
 	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
 		bad = check_account(s, a);
 	if (!bad)
+		bad = domain_check(s);
+	if (!bad)
 		bad = depend_check(s);
 	return bad;
 }
@@ -520,9 +512,7 @@ void sched_destroy(struct sched *s)
 	plan_fini(s);
 	accounts_fini(s);
 	lanes_fini(s);
-	for (uint32_t i = 1; i <= s->n_switches; i++)
-		free(s->switches[i]);
-	free(s->switches);
+	domains_fini(s);
 	free(s->view);
 	free(s->runs);
 	free(s->bids);

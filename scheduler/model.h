@@ -24,16 +24,26 @@ struct gpu {
 	int present;        /* 0: gone from the inventory, or not known yet, but held */
 };
 
+enum level { LEVEL_SWITCH, LEVEL_RACK, LEVELS };
+
+struct domain { /* a switch or a rack: the known nodes that bear its name, usable or not */
+	char *name;
+	struct node **nodes; /* by ascending id */
+	uint32_t n, cap;
+	uint32_t count; /* fit.c: how many of them could take an instance */
+	UT_hash_handle hh;
+};
+
 struct node {
 	/* What looking for a place reads of every node stands together: one or two lines of the cache. */
 	uint64_t id;
 	uint32_t slots, free_slots, free_gpus;
-	uint32_t has_gpus;                  /* present ones, free or not */
-	uint32_t holders;                   /* jobs with something here */
-	uint32_t n_bookings, at, switch_no; /* at: index in sorted; switch_no: in switches, from 1; 0 not known */
-	uint64_t exclusive;                 /* job that has the node for itself; 0 none */
-	int usable, known;                  /* known = 0: only held on, from before a restart */
-	uint8_t drained; /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
+	uint32_t has_gpus;       /* present ones, free or not */
+	uint32_t holders;        /* jobs with something here */
+	uint32_t n_bookings, at; /* at: index in sorted */
+	uint64_t exclusive;      /* job that has the node for itself; 0 none */
+	int usable, known;       /* known = 0: only held on, from before a restart */
+	uint8_t drained;         /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
 	uint64_t memory, disk, memory_used, disk_used;
 	char *name, *type;
 	char **labels;        /* NULL-terminated */
@@ -44,8 +54,9 @@ struct node {
 	double price;
 	uint32_t counted; /* where it stands in by_free: free GPUs + 1; 0 not at all */
 	uint32_t doubt;
-	char *warm;               /* what the last job here was warm for; NULL */
-	struct booking *bookings; /* few; by no order */
+	struct domain *domain[LEVELS]; /* its switch and its rack; NULL not known, or the node is not */
+	char *warm;                    /* what the last job here was warm for; NULL */
+	struct booking *bookings;      /* few; by no order */
 	UT_hash_handle hh;
 };
 
@@ -208,9 +219,9 @@ struct sched {
 	uint64_t now_s;
 	struct account *accounts;
 	uint32_t by_free[MAX_FREE + 2],
-	    most_free;   /* nodes that may get work, by free GPUs + 1 (more count as MAX_FREE) */
-	char **switches; /* names; [0] unused */
-	uint32_t n_switches;
+	    most_free;                  /* nodes that may get work, by free GPUs + 1 (more count as MAX_FREE) */
+	struct domain *domains[LEVELS]; /* by name; none is empty */
+	uint32_t largest[LEVELS];       /* nodes of the largest */
 	size_t n_books, n_drained;
 	struct kin *kin;
 	struct size *sizes;
@@ -249,6 +260,12 @@ struct node *model_node(const struct sched *s, uint64_t id);
 struct node *model_node_make(struct sched *s, uint64_t id);            /* held on, not known yet */
 void model_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
 void model_give_back(struct sched *s, struct job *j, uint32_t i);
+
+/* domain.c */
+void domain_set(struct sched *s, struct node *n, enum level level, const char *name); /* NULL, "": none */
+enum level domain_needed(enum sched_span span);                                       /* LEVELS: none */
+const char *domain_check(const struct sched *s);
+void domains_fini(struct sched *s); /* the nodes are gone */
 
 /* Fewer nodes have that many free GPUs than the gang wants? 0: it may fit. */
 int model_too_full(const struct sched *s, const struct shape *sh);
@@ -386,7 +403,13 @@ int fit_node(const struct sched *s, const struct node *n, const struct shape *sh
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign);
 /* As fit_gang, but only says whether; *failed = group that lacks most (undefined when it fits). */
 int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, uint32_t *failed);
+/* How many nodes could take an instance of it; of a gang that must be in one switch or rack: of those of the
+ * one in which the most could. */
 uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode);
+/* That one, and how many there: of those in which the gang had nodes enough if all were empty, where there
+ * are such. NULL: no node could. */
+const struct domain *fit_domain(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
+                                uint32_t *count);
 /* Chooses GPUs and slots on a node that fits; the vectors are malloc'ed. */
 void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, struct hold *out);
 

@@ -233,6 +233,7 @@ void record_node(struct sched *s, const struct sched_node *n)
 	key_double(r, "price", n->price_per_hour);
 	key_number(r, "doubt", n->doubt);
 	key_text(r, "switch", n->switch_name);
+	key_text(r, "rack", n->rack_name);
 	key_list(r, "label", n->labels);
 	for (uint32_t i = 0; i < n->n_gpus; i++)
 		put_gpu(r, &n->gpus[i]);

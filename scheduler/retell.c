@@ -341,7 +341,7 @@ static int wish(struct teller *t, const char *k, char *v, struct sched_job *j)
 		return after(t, v, j);
 	if (!IS("span"))
 		return unknown(t);
-	if (number32(t, v, &span) < 0 || span > SCHED_SPAN_SWITCH)
+	if (number32(t, v, &span) < 0 || span > SCHED_SPAN_RACK)
 		return wrong(t, "no such span");
 	j->span = (enum sched_span)span;
 	return 0;
@@ -371,6 +371,8 @@ static int node_key(struct teller *t, const char *k, char *v, struct sched_node 
 		return number32(t, v, &n->doubt);
 	if (IS("switch"))
 		return text(t, v, &n->switch_name);
+	if (IS("rack"))
+		return text(t, v, &n->rack_name);
 	return unknown(t);
 }
 

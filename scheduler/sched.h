@@ -37,7 +37,7 @@ struct sched_node { /* copied by sched_node_set */
 	int usable; /* up and not drained: may get new work */
 	double price_per_hour;
 	uint32_t doubt; /* 0 healthy; nodes of more doubt are taken only when those of less do not suffice */
-	const char *switch_name; /* what it hangs on; NULL not known */
+	const char *switch_name, *rack_name; /* what it hangs on, and stands in; NULL not known */
 };
 
 struct sched_group {
@@ -49,11 +49,12 @@ struct sched_dep {
 	uint64_t job;
 	enum sched_after kind;
 };
-enum sched_span {
-	SCHED_SPAN_PREFER,
-	SCHED_SPAN_ANY,
-	SCHED_SPAN_SWITCH
-};                 /* one switch if possible; no matter; only */
+enum sched_span {                    /* where a gang of several instances goes */
+	              SCHED_SPAN_PREFER, /* one switch if possible, else one rack if possible, else anywhere */
+	              SCHED_SPAN_ANY,    /* no matter */
+	              SCHED_SPAN_SWITCH, /* one switch, or it waits */
+	              SCHED_SPAN_RACK    /* one rack, or it waits; one switch in it if possible */
+};
 struct sched_job { /* copied by sched_job_add */
 	uint64_t id;
 	int64_t priority;
@@ -244,6 +245,7 @@ enum sched_change_kind { /* in the order in which they are looked for: what is l
 	                     SCHED_CHANGE_TIME,   /* value: a time limit of so many seconds, to end before a kept
 	                                             place is taken */
 	                     SCHED_CHANGE_TYPE,   /* name: another instance type */
+	                     SCHED_CHANGE_SPAN,   /* one switch or rack only where that is possible */
 	                     SCHED_CHANGE_SHARE,  /* not exclusive */
 	                     SCHED_CHANGE_MEMORY, /* value: bytes an instance, to a 64th of what was asked */
 	                     SCHED_CHANGE_CPUS,   /* value: CPUs a rank */

@@ -26,6 +26,19 @@ static uint64_t slots_of(const struct sched_group *g)
 	return (uint64_t)g->ranks * g->cpus_per_rank;
 }
 
+/* The name of what must hold all of it: "switch", "rack"; NULL nothing. */
+static const char *needed_of(const struct shape *sh)
+{
+	static const char *const names[] = {[LEVEL_SWITCH] = "switch", [LEVEL_RACK] = "rack", [LEVELS] = NULL};
+
+	return sh->instances > 1 ? names[domain_needed(sh->span)] : NULL;
+}
+
+static const char *in_one(const struct shape *sh)
+{
+	return domain_needed(sh->span) == LEVEL_SWITCH ? "on one" : "in one";
+}
+
 /* "2 instances with 1 GPU, 2 CPU slots and 8.0 GiB memory" */
 static void say_need(struct text *o, const struct shape *sh, const struct sched_group *g)
 {
@@ -52,6 +65,8 @@ static void say_need(struct text *o, const struct shape *sh, const struct sched_
 		text_add(o, ", each for itself alone");
 	if (g->instances > 1)
 		text_add(o, ", each on a node of its own");
+	if (needed_of(sh))
+		text_add(o, ", all %s %s", in_one(sh), needed_of(sh));
 }
 
 /* What of this node is taken, for a node that would fit when empty. */
@@ -87,13 +102,18 @@ static void say_taken(struct text *o, const struct node *n, const struct shape *
 	}
 }
 
+/* Of these nodes: all, or those of the switch or rack that comes nearest. */
 static void say_busy(const struct sched *s, const struct shape *sh, uint32_t group, struct text *o)
 {
 	const struct sched_group *g = &sh->groups[group];
+	uint32_t free;
+	const struct domain *d = needed_of(sh) ? fit_domain(s, sh, group, FIT_NOW, &free) : NULL;
 	unsigned named = 0, more = 0;
 
-	for (size_t i = 0; i < s->n_sorted; i++) {
-		const struct node *n = s->sorted[i];
+	if (d)
+		text_add(o, " on %s", d->name);
+	for (size_t i = 0; i < (d ? d->n : s->n_sorted); i++) {
+		const struct node *n = d ? d->nodes[i] : s->sorted[i];
 		char **t = sh->types;
 		int would = 0;
 
@@ -310,6 +330,42 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 	text_add(o, "the groups together need %" PRIu32 " different nodes that suit them", sh->instances);
 }
 
+/* Nodes enough would be there, but not in one switch or rack. */
+static void say_apart(const struct sched *s, const struct shape *sh, unsigned mode, struct text *o)
+{
+	const char *kind = mode & FIT_ANY_STATE ? "known" : "usable", *what = needed_of(sh);
+	uint32_t count = 0, usable = 0;
+	const struct domain *d = fit_domain(s, sh, 0, mode, &count);
+
+	for (uint32_t i = 0; d && i < d->n; i++)
+		usable += d->nodes[i]->usable || mode & FIT_ANY_STATE;
+	if (!s->domains[domain_needed(sh->span)])
+		text_add(o, "no node has a label %s=NAME (it is given to each agent: hearth-agent --labels %s=NAME)",
+		         what, what);
+	else if (!d || !count)
+		text_add(o, "no %s node with a label %s=NAME could take one", kind, what);
+	else if (sh->n_groups > 1)
+		text_add(o,
+		         "no %s could take all of them: nearest is %s, where %" PRIu32 " of %" PRIu32
+		         " %s node%s could take an instance of the first group",
+		         what, d->name, count, usable, kind, s_of(usable));
+	else
+		text_add(o,
+		         "nearest is %s %s, where %" PRIu32 " of %" PRIu32 " %s node%s could take one: %" PRIu32
+		         " instance%s at most",
+		         what, d->name, count, usable, kind, s_of(usable), count, s_of(count));
+}
+
+/* Were it not for the switch or rack that must hold all of it, would it fit? *failed: the group that would
+ * not. */
+static int only_apart(const struct sched *s, const struct shape *sh, unsigned mode, uint32_t *failed)
+{
+	struct shape wide = *sh;
+
+	wide.span = SCHED_SPAN_ANY;
+	return fit_possible(s, &wide, mode, failed) && needed_of(sh);
+}
+
 static int judge_empty(const struct sched *s, const struct shape *sh, unsigned mode, struct sched_reason *r)
 {
 	struct text o = {r->text, 0, sizeof r->text};
@@ -335,6 +391,10 @@ static int judge_empty(const struct sched *s, const struct shape *sh, unsigned m
 	text_add(&o, "needs ");
 	say_need(&o, sh, &sh->groups[failed]);
 	text_add(&o, "; ");
+	if (only_apart(s, sh, mode, &failed)) {
+		say_apart(s, sh, mode, &o);
+		return 0;
+	}
 	say_obstacle(s, sh, failed, mode, &(struct text){r->text + o.n, 0, sizeof r->text - o.n});
 	return 0;
 }

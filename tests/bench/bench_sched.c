@@ -5,7 +5,8 @@
  * shapes; again and again one running job ends, and the next decision (or that there is none) is timed.
  * starts: an empty cluster is filled. queue: memory and time of adding a job. ask: what a question about one
  * waiting job costs, as CPU time: its forecast, its explanation, the cheapest change. Usage: bench_sched
- * [quick | ask [NODES PENDING WIDE] | POLICY NODES PENDING [WIDE]]
+ * [quick | ask [NODES PENDING WIDE] | POLICY NODES PENDING [WIDE [NODES_A_SWITCH]]]; four switches are a
+ * rack.
  */
 #include "scheduler/sched.h"
 #include <malloc.h>
@@ -36,8 +37,12 @@ static double now_us(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+static uint32_t per_switch; /* nodes of one; 0: it is not known where they are */
+
 static struct sched *cluster(uint32_t nodes, struct sched_policy p)
 {
+	char on[16], in[16];
+
 	struct sched *s = sched_create();
 	struct sched_gpu g[GPUS];
 
@@ -55,6 +60,12 @@ static struct sched *cluster(uint32_t nodes, struct sched_policy p)
 		                       .n_gpus = GPUS,
 		                       .usable = 1};
 
+		if (per_switch) {
+			snprintf(on, sizeof on, "s%u", i / per_switch);
+			snprintf(in, sizeof in, "r%u", i / per_switch / 4);
+			n.switch_name = on;
+			n.rack_name = in;
+		}
 		sched_node_set(s, &n);
 	}
 	return s;
@@ -294,11 +305,12 @@ int main(int argc, char **argv)
 	                {"fair+reserve", {.backfill = SCHED_RESERVE, .fair = 1}},
 	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000}},
 	                {"default", {.backfill = SCHED_RESERVE, .learned = 1}}};
-	if (argc == 4 || argc == 5) {
+	per_switch = argc == 6 ? (uint32_t)atoi(argv[5]) : 0;
+	if (argc >= 4 && strcmp(argv[1], "ask") != 0) {
 		for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
 			if (!strcmp(policies[i].name, argv[1]))
 				decide(policies[i].name, policies[i].p, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
-				       argc == 5 ? (uint32_t)atoi(argv[4]) : 1, 1000);
+				       argc > 4 ? (uint32_t)atoi(argv[4]) : 1, 1000);
 		return 0;
 	}
 	if (argc >= 2 && !strcmp(argv[1], "ask")) {

@@ -95,7 +95,7 @@ struct ask { /* a job, or only its wishes, at a time */
 	int account; /* whose it is; -1: reservations do not count */
 	uint64_t at_s;
 	struct room room[SLOW_NODES];
-	int type, at_switch; /* only these; -1 any */
+	int type, at_switch, in_rack; /* only these; -1 any */
 };
 
 static int booked(const struct ask *a, int node)
@@ -121,7 +121,8 @@ static int suits(const struct ask *a, int node, unsigned group)
 	return r->open && !r->exclusive && !(a->sh->exclusive && r->holders) && r->gpus >= (int)g->gpus &&
 	       r->slots >= (int)(g->ranks * g->cpus_per_rank) && r->memory >= (int)a->sh->memory &&
 	       (a->type < 0 || a->type == n->type) && (a->at_switch < 0 || a->at_switch == n->at_switch) &&
-	       (!a->sh->needs_label || n->labelled) && a->sh->avoid != node && !booked(a, node);
+	       (a->in_rack < 0 || a->in_rack == n->in_rack) && (!a->sh->needs_label || n->labelled) &&
+	       a->sh->avoid != node && !booked(a, node);
 }
 
 /* All ways of giving nodes to instances are tried. */
@@ -137,19 +138,31 @@ static int by_trial(const struct ask *a, unsigned group, unsigned done, unsigned
 	return 0;
 }
 
-/* On nodes of one type, where types are named; on one switch, where that is a condition. */
+static void anywhere(struct ask *a)
+{
+	a->at_switch = a->in_rack = -1;
+}
+
+/* Only there; 0: the part with that number does not count as one. */
+static int only(struct ask *a, enum sched_span level, int part)
+{
+	anywhere(a);
+	*(level == SCHED_SPAN_SWITCH ? &a->at_switch : &a->in_rack) = part;
+	return part > 0;
+}
+
+/* On nodes of one type, where types are named; on one switch or in one rack, where that is a condition. */
 static int exists(struct ask *a)
 {
+	int must = a->sh->instances > 1 && (a->sh->span == SCHED_SPAN_SWITCH || a->sh->span == SCHED_SPAN_RACK);
+
 	for (int t = 0; t < (a->sh->n_types ? a->sh->n_types : 1); t++) {
 		a->type = a->sh->n_types ? a->sh->types[t] : -1;
-		a->at_switch = -1;
-		if (a->sh->span != SCHED_SPAN_SWITCH || a->sh->instances < 2) {
-			if (by_trial(a, 0, 0, 0))
-				return 1;
-			continue;
-		}
-		for (a->at_switch = 1; a->at_switch < 3; a->at_switch++)
-			if (by_trial(a, 0, 0, 0))
+		anywhere(a);
+		if (!must && by_trial(a, 0, 0, 0))
+			return 1;
+		for (int part = 1; must && part < SLOW_PARTS; part++)
+			if (only(a, a->sh->span, part) && by_trial(a, 0, 0, 0))
 				return 1;
 	}
 	return 0;
@@ -234,35 +247,66 @@ static int place_on(const struct ask *a, int *place)
 	return 1;
 }
 
-/* Gangs go to one switch where one can take them: the one on which the fewest nodes could. */
+static int part_of(const struct slow_node *n, enum sched_span level)
+{
+	return level == SCHED_SPAN_SWITCH ? n->at_switch : n->in_rack;
+}
+
+/* All that hangs on it stands in one rack. */
+static int within_a_rack(const struct slow *w, int at_switch)
+{
+	int rack = -1;
+
+	for (int n = 0; n < SLOW_NODES; n++) {
+		const struct slow_node *x = &w->nodes[n];
+
+		if (!x->known || x->at_switch != at_switch)
+			continue;
+		if (!x->in_rack || (rack >= 0 && x->in_rack != rack))
+			return 0;
+		rack = x->in_rack;
+	}
+	return 1;
+}
+
+/* Of those that can take the gang the one in which the fewest nodes could take its first group; then the one
+ * whose first node joined first. */
+static int place_in_one(struct ask *a, const struct slow *w, enum sched_span level, int *place)
+{
+	unsigned count[SLOW_PARTS] = {0};
+	int first[SLOW_PARTS] = {0}, best = 0, at[SLOW_NODES];
+
+	anywhere(a);
+	for (int n = SLOW_NODES; n-- > 0;) {
+		count[part_of(&w->nodes[n], level)] += (unsigned)suits(a, n, 0);
+		if (w->nodes[n].known)
+			first[part_of(&w->nodes[n], level)] = n;
+	}
+	for (int part = 1; part < SLOW_PARTS; part++) {
+		if (level == SCHED_SPAN_SWITCH && a->sh->span == SCHED_SPAN_RACK && !within_a_rack(w, part))
+			continue;
+		if (!only(a, level, part) || !place_on(a, at))
+			continue;
+		if (best && (count[part] > count[best] || (count[part] == count[best] && first[part] > first[best])))
+			continue;
+		best = part;
+		memcpy(place, at, sizeof at);
+	}
+	return best;
+}
+
+/* The nearest: one switch, one rack, anywhere. */
 static int place_type(struct ask *a, const struct slow *w, int *place)
 {
-	int done[3] = {0};
+	int alone = a->sh->instances < 2;
 
-	a->at_switch = -1;
-	if (a->sh->instances < 2 || a->sh->span == SCHED_SPAN_ANY ||
-	    (a->sh->span == SCHED_SPAN_PREFER && w->n_switches < 2))
-		return place_on(a, place);
-	for (;;) {
-		unsigned best = 0, count[3] = {0};
-
-		a->at_switch = -1;
-		for (int n = 0; n < SLOW_NODES; n++)
-			count[w->nodes[n].at_switch] += (unsigned)suits(a, n, 0);
-		for (int k = 0; k < w->n_switches; k++) { /* in the order in which they were seen first */
-			unsigned x = (unsigned)w->switch_no[k];
-
-			if (!done[x] && count[x] >= a->sh->g[0].instances && (!best || count[x] < count[best]))
-				best = x;
-		}
-		if (!best)
-			break;
-		done[best] = 1;
-		a->at_switch = (int)best;
-		if (place_on(a, place))
-			return 1;
-	}
-	return a->sh->span != SCHED_SPAN_SWITCH && place_on(a, place);
+	if (!alone && a->sh->span != SCHED_SPAN_ANY && place_in_one(a, w, SCHED_SPAN_SWITCH, place))
+		return 1;
+	if (!alone && a->sh->span != SCHED_SPAN_ANY && a->sh->span != SCHED_SPAN_SWITCH &&
+	    place_in_one(a, w, SCHED_SPAN_RACK, place))
+		return 1;
+	anywhere(a);
+	return (alone || a->sh->span == SCHED_SPAN_ANY || a->sh->span == SCHED_SPAN_PREFER) && place_on(a, place);
 }
 
 static int place_now(const struct slow *w, const struct slow_job *j, int *place)

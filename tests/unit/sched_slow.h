@@ -22,14 +22,15 @@
 #define SLOW_LANES    (SLOW_SHAPES * SLOW_ACCOUNTS)
 #define SLOW_BOOKS    4
 #define SLOW_LEVELS   3 /* priorities 0.. */
+#define SLOW_PARTS    4 /* switches, or racks, and 0 */
 #define SLOW_NEVER    UINT64_MAX
 
 struct slow_book {
 	uint64_t id, from_s, to_s;
 	int account; /* -1: nobody's */
 };
-struct slow_node { /* its id is its index + 1 */
-	int known, usable, type, at_switch, labelled;
+struct slow_node {                                         /* its id is its index + 1 */
+	int known, usable, type, at_switch, in_rack, labelled; /* switch and rack: 0 not known */
 	unsigned gpus, slots, memory, doubt, price;
 	struct slow_book books[SLOW_BOOKS];
 	int n_books;
@@ -83,7 +84,6 @@ struct slow {
 	struct slow_job jobs[SLOW_JOBS];
 	struct slow_account accounts[SLOW_ACCOUNTS];
 	unsigned n_jobs; /* ids that were given */
-	int switch_no[3], n_switches;
 	uint64_t now_s, sequence;
 	/* A walk lasts until time passes or something becomes free. */
 	uint64_t freed, walk_freed, walk_now_s;

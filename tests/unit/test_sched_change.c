@@ -23,7 +23,8 @@ struct box { /* what the test knows of a node by itself */
 	uint64_t memory, free_memory;
 	const char *type;
 	double price;
-	int closed; /* takes no jobs */
+	int closed;                  /* takes no jobs */
+	uint32_t at_switch, in_rack; /* names in parts */
 };
 
 struct world {
@@ -33,6 +34,7 @@ struct world {
 };
 
 static const char *const types[] = {"ant", "bee", "cat"};
+static const char *const parts[] = {NULL, "p1", "p2"};
 
 static void node_add(struct world *w, uint32_t i)
 {
@@ -48,7 +50,9 @@ static void node_add(struct world *w, uint32_t i)
 	                       .n_gpus = b->gpus,
 	                       .usable = !b->closed,
 	                       .instance_type = b->type,
-	                       .price_per_hour = b->price};
+	                       .price_per_hour = b->price,
+	                       .switch_name = parts[b->at_switch],
+	                       .rack_name = parts[b->in_rack]};
 
 	snprintf(name, sizeof name, "n%u", i);
 	for (uint32_t k = 0; k < b->gpus; k++)
@@ -65,7 +69,9 @@ static void world_make(struct world *w)
 		w->box[i] = (struct box){.gpus = rnd(5),
 		                         .slots = 1 + rnd(16),
 		                         .memory = (1 + rnd(8)) * 8 * GIB + rnd(2) * (uint64_t)rnd(1u << 30),
-		                         .type = types[rnd(3)]};
+		                         .type = types[rnd(3)],
+		                         .at_switch = rnd(3),
+		                         .in_rack = rnd(3)};
 		w->box[i].price = (double)(w->box[i].type[0] - 'a' + 1); /* a type has one price here */
 		node_add(w, i);
 	}
@@ -89,8 +95,11 @@ static void world_make(struct world *w)
 	}
 }
 
-/* As obvious as can be: how many nodes of one type (NULL: any) take an instance? */
-static uint32_t takers(const struct world *w, const struct sched_job *j, const char *type, int empty)
+/* As obvious as can be: how many nodes of one type (NULL: any) take an instance? Of one switch or rack (0:
+ * any).
+ */
+static uint32_t takers(const struct world *w, const struct sched_job *j, const char *type, uint32_t part,
+                       int empty)
 {
 	uint64_t slots = (uint64_t)j->groups[0].ranks * j->groups[0].cpus_per_rank;
 	uint32_t c = 0;
@@ -101,6 +110,8 @@ static uint32_t takers(const struct world *w, const struct sched_job *j, const c
 
 		if (b->closed || (type && strcmp(type, b->type) != 0))
 			continue;
+		if (part && part != (j->span == SCHED_SPAN_SWITCH ? b->at_switch : b->in_rack))
+			continue;
 		if (empty)
 			c += b->gpus >= j->groups[0].gpus && b->slots >= slots && b->memory >= j->memory_bytes;
 		else
@@ -110,14 +121,23 @@ static uint32_t takers(const struct world *w, const struct sched_job *j, const c
 	return c;
 }
 
+static int goes_on(const struct world *w, const struct sched_job *j, const char *type, int empty)
+{
+	uint32_t want = j->groups[0].instances;
+
+	if (want < 2 || (j->span != SCHED_SPAN_SWITCH && j->span != SCHED_SPAN_RACK))
+		return takers(w, j, type, 0, empty) >= want;
+	return takers(w, j, type, 1, empty) >= want || takers(w, j, type, 2, empty) >= want;
+}
+
 static int goes(const struct world *w, const struct sched_job *j, int empty)
 {
 	const char *const *t = j->instance_types;
 
 	if (!t || !*t)
-		return takers(w, j, NULL, empty) >= j->groups[0].instances;
+		return goes_on(w, j, NULL, empty);
 	for (; *t; t++)
-		if (takers(w, j, *t, empty) >= j->groups[0].instances)
+		if (goes_on(w, j, *t, empty))
 			return 1;
 	return 0;
 }
@@ -159,6 +179,10 @@ static struct sched_change by_trial(const struct world *w, const struct sched_jo
 	if (c.kind)
 		return c;
 	j.instance_types = asked->instance_types;
+	j.span = SCHED_SPAN_PREFER;
+	if (goes(w, &j, empty))
+		return (struct sched_change){SCHED_CHANGE_SPAN, 0, NULL};
+	j.span = asked->span;
 	j.exclusive = 0;
 	if (asked->exclusive && goes(w, &j, empty))
 		return (struct sched_change){SCHED_CHANGE_SHARE, 0, NULL};
@@ -204,6 +228,7 @@ static void test_random(void)
 		j.memory_bytes = rnd(2) ? (1 + rnd(80)) * GIB : 0;
 		j.exclusive = rnd(2) == 0;
 		j.instance_types = rnd(2) ? list : NULL;
+		j.span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1);
 		world_make(&w);
 		want = goes(&w, &j, empty) ? (struct sched_change){0} : by_trial(&w, &j, empty);
 		found = sched_change(w.s, &j, NULL, empty, &got);

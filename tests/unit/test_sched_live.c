@@ -2,11 +2,11 @@
  * The live policy under random input (HEARTH_SEED replays one seed): after each step every decision of the
  * library is the one of sched_slow.c: which job starts, on which nodes, for whom a place is kept and until
  * when; so are what dependencies settle, who waited too long, what accounts hold and have used, and whether
- * the victims that it names for a waiting job are right. 100,000 steps (20,000 in an
- * instrumented build); 1,000,000 with HEARTH_SOAK=1.
+ * the victims that it names for a waiting job are right. 100,000 steps (instrumented 20,000, with
+ * HEARTH_SOAK=1 1,000,000).
  *
- * At these sizes the library's shortcuts are far away: 4,096 running jobs from which on the kept place is not
- * made anew each time, 200,000 nodes looked at behind it in a look, 400 times at which a place is looked for.
+ * The library's shortcuts are far away: 4,096 running jobs from which on the kept place is not made anew each
+ * time, 200,000 nodes looked at behind it in a look, 400 times at which a place is looked for.
  */
 #include "tests/lib/tap.h"
 #include "tests/unit/sched_slow.h"
@@ -57,7 +57,8 @@ static void wrong(struct world *o, const char *bad)
 static const char *const queues[] = {"a", "a/x", "b"};
 static const char *const owners[] = {"@u", "@v"};
 static const char *const types[] = {"red", "blue"};
-static const char *const switches[] = {NULL, "s1", "s2"};
+static const char *const switches[SLOW_PARTS] = {NULL, "s1", "s2", "s3"};
+static const char *const racks[SLOW_PARTS] = {"", "r1", "r2", "r3"};
 
 static void set_node(struct world *o, int i)
 {
@@ -65,15 +66,10 @@ static void set_node(struct world *o, int i)
 	struct sched_gpu g[SLOW_GPUS];
 	const char *labels[] = {n->labelled ? "big" : NULL, NULL};
 	char name[16];
-	int seen = !n->at_switch;
 
 	snprintf(name, sizeof name, "n%d", i + 1);
 	for (unsigned k = 0; k < n->gpus; k++)
 		g[k] = (struct sched_gpu){.index = k, .model = "g", .link_group = k / 2 + 1};
-	for (int k = 0; k < o->w.n_switches; k++)
-		seen |= o->w.switch_no[k] == n->at_switch;
-	if (!seen)
-		o->w.switch_no[o->w.n_switches++] = n->at_switch;
 	n->known = 1;
 	sched_node_set(o->s, &(struct sched_node){.id = (uint64_t)i + 1,
 	                                          .name = name,
@@ -86,7 +82,8 @@ static void set_node(struct world *o, int i)
 	                                          .usable = n->usable,
 	                                          .price_per_hour = (double)n->price,
 	                                          .doubt = n->doubt,
-	                                          .switch_name = switches[n->at_switch]});
+	                                          .switch_name = switches[n->at_switch],
+	                                          .rack_name = racks[n->in_rack]});
 	slow_freed(&o->w);
 }
 
@@ -107,7 +104,7 @@ static void shape_init(struct slow_shape *sh, unsigned i)
 	sh->types[1] = !sh->types[0];
 	sh->needs_label = rnd(8) == 0;
 	sh->avoid = rnd(6) ? -1 : (int)rnd(SLOW_NODES);
-	sh->span = (enum sched_span)rnd(3);
+	sh->span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1);
 	sh->limit_s = TICK * ((rnd(3) ? rnd(4) : 5 + rnd(15)) * SLOW_SHAPES + i + 1); /* no two are equal */
 }
 
@@ -208,6 +205,7 @@ static void enter(struct world *o, unsigned id)
 	int open = 0;
 
 	send(o, id);
+	j->restart_s = 0; /* what a restart takes is not known of one that comes again */
 	for (int i = 0; i < 2; i++) {
 		struct slow_dep *d = &j->after[i];
 		int done =
@@ -389,6 +387,8 @@ static void change_node(struct world *o)
 	n->usable = rnd(6) != 0;
 	n->doubt = rnd(3) ? 0 : rnd(3);
 	n->price = rnd(3);
+	n->at_switch = rnd(4) ? n->at_switch : (int)rnd(SLOW_PARTS);
+	n->in_rack = rnd(4) ? n->in_rack : (int)rnd(SLOW_PARTS);
 	set_node(o, i);
 }
 
@@ -697,6 +697,7 @@ static void random_change(struct world *o)
 static void start_world(struct world *o, uint64_t seed)
 {
 	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
+	uint32_t parts = 2 + (uint32_t)(seed % 3); /* switches, and racks, with that of which none is known */
 
 	memset(o, 0, sizeof *o);
 	rng_state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -711,7 +712,9 @@ static void start_world(struct world *o, uint64_t seed)
 	for (unsigned i = 0; i < SLOW_SHAPES; i++)
 		shape_init(&o->w.shapes[i], i);
 	for (int i = 0; i < SLOW_NODES; i++) {
-		o->w.nodes[i] = (struct slow_node){.usable = 1, .type = (int)rnd(2), .at_switch = (int)rnd(3)};
+		o->w.nodes[i] = (struct slow_node){.usable = 1, .type = (int)rnd(2)};
+		o->w.nodes[i].at_switch = (int)rnd(parts);
+		o->w.nodes[i].in_rack = (int)rnd(parts);
 		o->w.nodes[i].labelled = rnd(2) != 0;
 		o->w.nodes[i].gpus = rnd(4) ? SLOW_GPUS : rnd(SLOW_GPUS);
 		o->w.nodes[i].slots = 2 + rnd(SLOW_SLOTS - 1);

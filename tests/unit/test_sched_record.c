@@ -56,7 +56,8 @@ static void some_node(struct sched *s)
 	                       .n_gpus = 4,
 	                       .usable = rnd(6) > 0,
 	                       .price_per_hour = 0.1 * i,
-	                       .switch_name = i % 2 ? "s1" : NULL};
+	                       .switch_name = i % 2 ? "s1" : NULL,
+	                       .rack_name = i % 3 ? "r1" : NULL};
 
 	snprintf(name, sizeof name, "host%u", i + 1);
 	for (uint32_t k = 0; k < 4; k++)
@@ -84,7 +85,7 @@ static void some_job(struct sched *s)
 	                      .instance_types = rnd(4) ? NULL : types,
 	                      .requires = rnd(6) ? NULL : requires,
 	                      .avoid = rnd(6) ? NULL : avoid,
-	                      .span = (enum sched_span)rnd(3),
+	                      .span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1),
 	                      .after = &dep,
 	                      .n_after = !rnd(5)};
 
