@@ -75,7 +75,7 @@ static const struct {
     {"ports", "LO-HI", "ports for jobs (default: the controller's)", OPT_PORTS},
     {"instance-type", "T", "kind of machine, for resources.instance_type", OPT_TYPE},
     {"price", "USD", "price of an hour", OPT_PRICE},
-    {"labels", "K=V,...", "labels, for resources.requires", OPT_LABELS},
+    {"labels", "K=V,...", "labels, for resources.requires; switch=NAME and rack=NAME: where it is", OPT_LABELS},
     {"slots", "N", "CPU slots (default: the CPUs this process may use)", OPT_SLOTS},
     {"kmsg", "PATH", "kernel log (default: /dev/kmsg)", OPT_KMSG},
     {"fake-gpus", "N|FILE", "invented GPUs, for tests", OPT_FAKE_GPUS},

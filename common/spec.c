@@ -247,13 +247,13 @@ static void check_gang(struct spec_parse *p)
 		spec_problem(p, "resources.gpu_memory", "the job asks for no GPUs; set gpus_per_instance");
 	if (s->span_hard && !s->span)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
-	if (!s->span || nodes < 2) /* one node is within any span */
-		return;
-	if (!strcmp(s->span, "node") && s->span_hard)
-		spec_problem(p, "resources.placement", "%" PRIu64 " instances cannot all be on one node", nodes);
-	else /* gangs are placed first fit: nothing would follow the wish */
-		spec_unsupported(p, "resources.placement.span",
-		                 "a span over several nodes is reserved and not built yet; leave it out");
+	/* One node is within any span. */
+	if (s->span && s->span_hard && nodes > 1 && !strcmp(s->span, "node"))
+		spec_problem(p, "resources.placement",
+		             "%" PRIu64
+		             " instances cannot all be on one node; one instance can (with more ranks_per_instance), "
+		             "or take the span \"switch\"",
+		             nodes);
 }
 
 static void check_rest(struct spec_parse *p)

@@ -47,7 +47,7 @@
 	K("resources.requires", "list of strings", "[]", 1, spec_v_requires, P(s.requires), 0, 32, "labels (k=v) or features that the nodes must have") \
 	K("resources.gpu_visibility", "string", "\"all\"", 1, spec_v_visibility, P(s.gpu_visibility_one), 0, 0, "all: a rank sees every GPU of the job on its node; one: only its own") \
 	K("resources.placement", "object", "{}", 1, spec_v_object, 0, 0, 0, "how close together the nodes should be") \
-	K("resources.placement.span", "string", "null", 1, spec_v_span, P(s.span), 0, 0, "node, switch or rack that should hold all of the job; not built yet for several nodes") \
+	K("resources.placement.span", "string", "null", 1, spec_v_span, P(s.span), 0, 0, "node, switch or rack that should hold all of the job (of nodes: their labels switch=NAME, rack=NAME)") \
 	K("resources.placement.hard", "boolean", "false", 1, spec_v_bool, P(s.span_hard), 0, 0, "wait rather than spread wider") \
 	K("launcher", "string", "\"mpirun\"", 1, spec_v_launcher, P(s.launcher), 0, 0, "mpirun, direct or torchrun") \
 	K("mpi_options", "list of strings", "[]", 1, spec_v_mpi, P(s.mpi_options), 0, 192, "--mca NAME VALUE settings of the MPI library") \

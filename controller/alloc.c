@@ -40,6 +40,16 @@ uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct 
 	return max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
 }
 
+/* Without a condition the nearest is preferred, whatever the span. */
+static enum sched_span span_of(const struct job_spec *s)
+{
+	if (!s->span || !s->span_hard)
+		return SCHED_SPAN_PREFER;
+	return strcmp(s->span, "switch") == 0 ? SCHED_SPAN_SWITCH
+	       : strcmp(s->span, "rack") == 0 ? SCHED_SPAN_RACK
+	                                      : SCHED_SPAN_PREFER; /* node: one instance */
+}
+
 /* j NULL: one that is not there yet, of that owner. */
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
                         const char *owner)
@@ -71,6 +81,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .gpu_model = spec->gpu_model,
 	    .gpu_memory_bytes = spec->gpu_memory_bytes,
 	    .requires = (const char *const *)spec->requires.v,
+	    .span = span_of(spec),
 	    .queue = j && j->r.queue ? j->r.queue : spec->queue,
 	    .owner = w->owner,
 	    .name = j ? j->r.name : spec->name,

@@ -424,6 +424,8 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	}
 	json_add_time(o, "joined_at", n->joined_us);
 	json_add_time(o, "seen_at", n->seen_us);
+	json_add_str(o, "switch", node_label(n, "switch"));
+	json_add_str(o, "rack", node_label(n, "rack"));
 	labels = cJSON_AddArrayToObject(o, "labels");
 	for (size_t i = 0; i < n->inv.labels.n; i++)
 		cJSON_AddItemToArray(labels, cJSON_CreateString(n->inv.labels.v[i]));

@@ -63,6 +63,19 @@ void node_labels(const struct core *c, const struct cnode *n, struct strv *out)
 	cJSON_Delete(type);
 }
 
+const char *node_label(const struct cnode *n, const char *key)
+{
+	size_t k = strlen(key);
+
+	for (size_t i = 0; i < n->inv.labels.n; i++) {
+		const char *l = n->inv.labels.v[i];
+
+		if (strncmp(l, key, k) == 0 && l[k] == '=' && l[k + 1])
+			return l + k + 1;
+	}
+	return NULL;
+}
+
 void instance_types(const struct core *c, const struct job_spec *s, struct strv *out)
 {
 	catalogue_expand(c->catalogue, &s->instance_types, out);

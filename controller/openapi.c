@@ -103,7 +103,7 @@ static const struct {
      "slots_used:i "
      "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
      "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? clock_ahead_ms:n? "
-     "clock_error_ms:n? joined_at:t? seen_at:t? labels:S "
+     "clock_error_ms:n? joined_at:t? seen_at:t? switch:s? rack:s? labels:S "
      "jobs:a reservations:a",
      "state: up, connecting, drained, maintenance, down, lost, joining; reservations: {name, state, "
      "maintenance, "

@@ -48,6 +48,17 @@ static char *gpus_of(const cJSON *node)
 	return all;
 }
 
+/* Does any say which switch it hangs on, or which rack it stands in? */
+static int has_places(const cJSON *nodes)
+{
+	const cJSON *n;
+
+	cJSON_ArrayForEach (n, nodes)
+		if (jtext(n, "switch") || jtext(n, "rack"))
+			return 1;
+	return 0;
+}
+
 static int exec_nodes(struct ctx *c)
 {
 	cJSON *answer = NULL;
@@ -56,7 +67,10 @@ static int exec_nodes(struct ctx *c)
 		return rc < 0 ? -1 : 0;
 	static const char *const heads[] = {"NODE",   "STATE",   "ADDRESS", "TYPE", ">GPUS", "GPU",
 	                                    ">SLOTS", ">MEMORY", ">LOAD",   "JOBS", "REASON"};
-	struct table *t = table_create(heads, 11);
+	static const char *const with_places[] = {"NODE", "STATE",  "ADDRESS", "SWITCH", "RACK", "TYPE",  ">GPUS",
+	                                          "GPU",  ">SLOTS", ">MEMORY", ">LOAD",  "JOBS", "REASON"};
+	int places = has_places(jget(answer, "nodes"));
+	struct table *t = places ? table_create(with_places, 13) : table_create(heads, 11);
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
 		char size[32];
@@ -65,6 +79,10 @@ static int exec_nodes(struct ctx *c)
 		table_cell(t, print_member(n, "name"));
 		table_cell(t, print_member(n, "state"));
 		table_cell(t, print_member(n, "address"));
+		if (places) {
+			table_cell(t, print_member(n, "switch"));
+			table_cell(t, print_member(n, "rack"));
+		}
 		table_cell(t, print_member(n, "instance_type"));
 		table_cellf(t, "%s/%s", print_member(n, "gpus_used"), print_member(n, "gpus"));
 		table_cell(t, gpus);

@@ -542,7 +542,12 @@ void world_agent_inventory(struct world *w, const char *node, uint64_t session, 
 		snprintf(line, sizeof line, "%u|GPU-%u|A100|85899345920|0|0|%u", i, i, i);
 		wire_strv_add(&m.gpus, line);
 	}
+	for (const char *const *l = w->labels; l && *l; l++)
+		wire_strv_add(&m.labels, *l);
 	world_msg(w, node, session, WM_INVENTORY, &m);
+	for (uint32_t i = 0; i < m.labels.n; i++)
+		free(m.labels.v[i]);
+	free(m.labels.v);
 	for (uint32_t i = 0; i < m.gpus.n; i++)
 		free(m.gpus.v[i]);
 	free(m.gpus.v);

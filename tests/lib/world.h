@@ -36,6 +36,7 @@ struct world {
 	int store_busy;               /* so many are refused: queue full */
 	const char *type;             /* of nodes that give their inventory from now on; NULL "box" */
 	double price;                 /* of these, USD an hour */
+	const char *const *labels;    /* of nodes that come; NULL-terminated */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */
 	int n_requests, n_replies, status;

@@ -163,7 +163,7 @@ static const struct {
      "expected \"node\", \"switch\" or \"rack\", got \"room\""},
     {"{" CMD ", \"resources\": {\"placement\": {\"hard\": true}}}", "resources.placement.hard: needs a span"},
     {"{" CMD ", \"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\", \"hard\": true}}}",
-     "resources.placement: 2 instances cannot all be on one node"},
+     "resources.placement: 2 instances cannot all be on one node; one instance can"},
     /* launcher and MPI */
     {"{" CMD ", \"launcher\": \"srun\"}",
      "launcher: expected \"mpirun\", \"direct\" or \"torchrun\", got \"srun\""},
@@ -334,11 +334,6 @@ static const char *const reserved[] = {
     "\"warm_pool\": {\"preload\": [\"torch\"]}",
     "\"preemptible\": false",
     "\"objective\": \"cost\"",
-    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\", \"hard\": true}}",
-    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"switch\"}}",
-    "\"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\"}}",
-    ("\"groups\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"resources\": {\"placement\": {\"span\": "
-     "\"rack\"}}"),
     "\"resources\": {\"instance_type\": \"auto\"}",
     "\"output_uri\": \"s3://bucket/x\"",
 };
