@@ -454,7 +454,7 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	char reason[1000 + BEGINS_SAY_MAX], *begins;
 	cJSON *d = cJSON_CreateObject();
 	struct err why, other;
-	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0;
+	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
 
 	/* Who releases it without another choice loses nothing. */
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)

@@ -12,6 +12,7 @@
  * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
  * stands in the record (job_rec.begins) until the next one is placed.
  */
+#include "common/fault.h"
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/steps.h"
@@ -159,7 +160,7 @@ static void give_parts(const struct left *l, struct strv *out)
 	size_t k = 0;
 
 	for (uint32_t rank = 0; rank <= l->parts[l->n - 1].node_rank && rank < SPEC_MAX_NODES; rank++) {
-		int own = l->parts[k].node_rank == rank;
+		int own = l->parts[k].node_rank == rank && !FAULT("mistake.one_part");
 
 		strv_add(out, l->parts[own ? k : 0].what);
 		k += own ? 1 : 0;
@@ -258,7 +259,7 @@ int begins_settle(struct core *c, const struct cjob *j, const char *asked, char 
 	uint64_t step;
 
 	*out = NULL;
-	if (!asked)
+	if (!asked || FAULT("mistake.no_choice"))
 		return go_on(c, j, out, e);
 	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
 		return 0; /* from the start */

@@ -11,6 +11,7 @@
 
 #include "agent/launch.h"
 #include "agent/parts.h"
+#include "common/hash.h"
 #include "tests/lib/world.h"
 #include "tests/world/simloop.h"
 #include <setjmp.h>
@@ -77,8 +78,10 @@ struct sim_place { /* what a node was told to set aside for a launch */
 	uint64_t job, epoch;
 	uint32_t attempt, master_port, node_rank, n_gpus, n_cpus, n_nodes, world;
 	uint32_t gpus[SIM_GPUS], cpus[SIM_SLOTS];
-	int unconfirmed; /* given up by the controller without a word from the node */
-	int fenced;      /* given up as one that has ended all by itself by now */
+	int unconfirmed;                 /* given up by the controller without a word from the node */
+	int fenced;                      /* given up as one that has ended all by itself by now */
+	char resume_from[HASH_HEX_SIZE]; /* what it was told to begin with */
+	int64_t resume_step;
 	struct sim_place *next;
 };
 
@@ -127,6 +130,7 @@ struct sim_artifact { /* an upload that the controller has acknowledged */
 	uint64_t job;
 	uint32_t attempt;
 	const struct sim_node *n;
+	int checkpoint;         /* else what it made */
 	int on_record, excused; /* excused: the node was given up meanwhile */
 	struct sim_artifact *next;
 };
@@ -299,6 +303,16 @@ void sim_admin_start(void);
 void sim_admin_fini(void);
 const char *sim_admin_queue(unsigned job);         /* which queue the job with that index names */
 void sim_admin_placed(const struct event_row *ev); /* against the rules */
+
+/* ---- what attempts leave and begin with (simbegin.c) --------------------------------------------------- */
+struct steps;
+int sim_begin_leaves(uint64_t job, uint32_t attempt, const struct sim_node *n, char digest[65]);
+int sim_begin_steps(const char *digest, struct steps *out, struct err *e);
+void sim_begin_requeue(uint64_t job, uint64_t *rng); /* with a choice of where to begin */
+void sim_begin_event(uint64_t job, uint32_t attempt, const char *type,
+                     const cJSON *data); /* in their order */
+void sim_begin_end(void);
+void sim_begin_fini(void);
 
 /* ---- what must hold (simcheck.c) ----------------------------------------------------------------------- */
 void sim_check_order(struct sim_node *n, uint16_t type, const void *msg); /* an order reaches an agent */

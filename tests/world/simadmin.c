@@ -1,8 +1,9 @@
 /*
- * simadmin: an administrator who makes queues, gives them quotas and keeps nodes for a queue or for
- * maintenance, changes and removes all of that at random; and what must hold for each placement under the
- * rules that were acknowledged: a kept node gets no job of another queue, nor one whose time limit reaches
- * into the time for which it is kept; a queue holds no more than its quota unless it may borrow; no more
+ * simadmin: an administrator who makes queues, gives them quotas and budgets, prices nodes and keeps them for
+ * a queue or for maintenance, changes and removes all of that at random; and what must hold for each
+ * placement under the rules that were acknowledged: a kept node gets no job of another queue, nor one whose
+ * time limit reaches into the time for which it is kept; a queue holds no more than its quota unless it may
+ * borrow; nothing starts whose account has spent its budget, by what the store has of its attempts; no more
  * members of an array run at once than it says.
  *
  * A rule whose answer was lost is not known, and nothing is asked of it until an answer tells.
@@ -14,15 +15,19 @@
 
 #define QUEUES  2
 #define KEEPS   2
+#define BUDGETS 2
 #define EDGE_US 2000000u /* the scheduler's time goes by whole seconds */
 
 static const char *const queues[QUEUES] = {"qa", "qb"};
 static const char *const keeps[KEEPS] = {"keep-0", "keep-1"};
+static const char *const payers[BUDGETS] = {"qa",
+                                            "qb/@ada"}; /* a queue, and the only user in the other one */
 
 struct rule {
 	int there;
 	uint32_t gpus; /* a quota */
 	int borrow;
+	uint32_t usd;   /* a budget; all happens in one day */
 	uint32_t nodes; /* a reservation: bits */
 	int queue;      /* whose; -1 maintenance */
 	uint64_t from_us, to_us;
@@ -41,8 +46,8 @@ struct asked { /* of one request */
 };
 
 static struct {
-	struct known quota[QUEUES], keep[KEEPS];
-	int queue_there[QUEUES];
+	struct known quota[QUEUES], keep[KEEPS], budget[BUDGETS];
+	int queue_there[QUEUES], priced;
 	struct loop_timer *timer;
 	uint64_t rng;
 } admin;
@@ -102,7 +107,29 @@ static int make_queues(void)
 		((struct sim_call *)rq->io)->arg = &admin.queue_there[i];
 		sim_ask(rq);
 	}
+	if (!admin.priced) { /* a dollar a second */
+		struct request *rq = sim_call(REQ_INSTANCE_SET, 0, "box", "{\"price_per_hour\": 3600}");
+
+		((struct sim_call *)rq->io)->done = on_queue;
+		((struct sim_call *)rq->io)->arg = &admin.priced;
+		sim_ask(rq);
+	}
 	return all;
+}
+
+static void change_budget(int i)
+{
+	static const char *const periods[] = {"day", "week", "month"};
+	struct rule will = {.there = 1, .usd = 1 + sim_rnd(&admin.rng, 60)};
+	char body[100];
+
+	if (sim_one_in(&admin.rng, 4)) {
+		ask_rule(REQ_BUDGET_RM, payers[i], "{}", &admin.budget[i], NULL);
+		return;
+	}
+	snprintf(body, sizeof body, "{\"usd\": %u, \"period\": \"%s\", \"action\": \"%s\"}", will.usd,
+	         periods[sim_rnd(&admin.rng, 3)], sim_one_in(&admin.rng, 3) ? "end" : "hold");
+	ask_rule(REQ_BUDGET_SET, payers[i], body, &admin.budget[i], &will);
 }
 
 static void change_quota(int i)
@@ -158,6 +185,8 @@ static void lift_all(void)
 		ask_rule(REQ_QUOTA_RM, queues[i], "{}", &admin.quota[i], NULL);
 	for (int i = 0; i < KEEPS; i++)
 		ask_rule(REQ_RESERVE_RM, keeps[i], "{}", &admin.keep[i], NULL);
+	for (int i = 0; i < BUDGETS; i++)
+		ask_rule(REQ_BUDGET_RM, payers[i], "{}", &admin.budget[i], NULL);
 }
 
 static void on_time(void *arg)
@@ -166,6 +195,8 @@ static void on_time(void *arg)
 	if (sim->up && make_queues()) {
 		if (sim->calm)
 			lift_all();
+		else if (sim_one_in(&admin.rng, 3))
+			change_budget((int)sim_rnd(&admin.rng, BUDGETS));
 		else if (sim_rnd(&admin.rng, 2))
 			change_quota((int)sim_rnd(&admin.rng, QUEUES));
 		else
@@ -233,6 +264,36 @@ static void check_quota(int i)
 		        k->now.gpus);
 }
 
+/* What the account has spent until then, by its attempts in the store: all that was recorded before the
+ * placement is in it when its event is told. */
+static double spent(const char *queue, uint64_t until_us)
+{
+	struct cost_filter f = {.queue = queue, .from_us = 1, .to_us = until_us, .now_us = until_us};
+	cJSON *o = store_cost_json(sim->w->reader, &f, NULL);
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "total_usd");
+	double usd = cJSON_IsNumber(v) ? v->valuedouble : 0;
+
+	cJSON_Delete(o);
+	return usd;
+}
+
+static void check_budget(const struct event_row *ev, const struct cjob *j, int i)
+{
+	const struct known *k = &admin.budget[i];
+	size_t n = strcspn(payers[i], "/");
+	double usd;
+
+	/* A clock that is set moves the periods. */
+	if (!k->now.there || k->open || k->unknown || sim->o.faults & 1u << SIM_F_WALL)
+		return;
+	if (strncmp(j->r.queue, payers[i], n) != 0 || j->r.queue[n])
+		return;
+	usd = spent(j->r.queue, ev->at_us - EDGE_US);
+	if (usd > k->now.usd)
+		sim_bad("job %llu was placed, and %s had spent %.2f of the %u dollars of its budget %d s before",
+		        (unsigned long long)ev->job, payers[i], usd, k->now.usd, (int)(EDGE_US / 1000000));
+}
+
 static void check_members(const struct cjob *j)
 {
 	const struct cjob *whole = j->r.array ? job_find(sim->w->core, j->r.array) : NULL, *m;
@@ -261,5 +322,7 @@ void sim_admin_placed(const struct event_row *ev)
 	for (int i = 0; j->r.gpus && i < QUEUES; i++) /* one without GPUs starts in a queue over its quota, too */
 		if (strcmp(queues[i], j->r.queue) == 0)
 			check_quota(i);
+	for (int i = 0; j->r.queue && i < BUDGETS; i++)
+		check_budget(ev, j, i);
 	check_members(j);
 }

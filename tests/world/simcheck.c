@@ -49,6 +49,8 @@ static void note_place(struct sim_node *n, const struct wm_prepare *m)
 	p->epoch = m->epoch;
 	p->node_rank = m->node_rank;
 	p->master_port = m->master_port;
+	snprintf(p->resume_from, sizeof p->resume_from, "%s", m->resume_from);
+	p->resume_step = m->resume_step;
 	if (wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, &e) < 0) {
 		sim_bad("the gang of %llu: %s", (unsigned long long)m->job, e.text);
 		return;
@@ -453,19 +455,25 @@ void sim_check_acked(struct sim_node *n, uint16_t type, const void *msg)
 	a = xcalloc(1, sizeof *a);
 	a->job = m->job;
 	a->attempt = m->attempt;
+	a->checkpoint = strcmp(m->kind, "checkpoint") == 0;
 	a->n = n;
 	LL_PREPEND(sim->artifacts, a);
 }
 
 static void recount_artifacts(const cJSON *ev, const cJSON *data, int lost)
 {
-	const char *node = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "node"));
+	const char *node = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "node")),
+	           *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "kind"));
+	int checkpoint = kind && strcmp(kind, "checkpoint") == 0;
 
 	for (struct sim_artifact *a = sim->artifacts; a && node; a = a->next) {
 		if (a->job != (uint64_t)number(ev, "job", 0) || a->attempt != (uint32_t)number(ev, "attempt", 0) ||
 		    strcmp(a->n->name, node) != 0)
 			continue;
-		*(lost ? &a->excused : &a->on_record) = 1;
+		if (lost)
+			a->excused = 1;
+		else if (a->checkpoint == checkpoint)
+			a->on_record = 1;
 	}
 }
 
@@ -473,7 +481,8 @@ static void recount_artifacts(const cJSON *ev, const cJSON *data, int lost)
 static void recount_outputs(const cJSON *ev, const char *type, const cJSON *data)
 {
 	struct sim_job *j = NULL;
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "node"));
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "node")),
+	           *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "kind"));
 
 	for (unsigned i = 0; i < sim->o.jobs; i++)
 		if (sim->jobs[i].id == (uint64_t)number(ev, "job", 0))
@@ -483,7 +492,8 @@ static void recount_outputs(const cJSON *ev, const char *type, const cJSON *data
 	if (strcmp(type, "placed") == 0)
 		j->uploaded = 0;
 	for (unsigned i = 0; i < sim->o.nodes && s; i++)
-		if (strcmp(type, "artifact") == 0 && strcmp(s, sim->nodes[i].name) == 0)
+		if (strcmp(type, "artifact") == 0 && strcmp(s, sim->nodes[i].name) == 0 && kind &&
+		    strcmp(kind, "model") == 0)
 			j->uploaded |= 1u << i;
 	s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "status"));
 	if (strcmp(type, "ended") == 0 && s && strcmp(s, "completed") == 0 && !j->members &&
@@ -500,6 +510,8 @@ static void recount(const cJSON *ev)
 
 	if (type)
 		recount_outputs(ev, type, data);
+	if (type && number(ev, "job", 0))
+		sim_begin_event((uint64_t)number(ev, "job", 0), (uint32_t)number(ev, "attempt", 0), type, data);
 	if (type && (strcmp(type, "artifact") == 0 || strcmp(type, "node_lost") == 0))
 		recount_artifacts(ev, data, strcmp(type, "node_lost") == 0);
 	sim->n_submitted += type && strcmp(type, "submitted") == 0 && !cJSON_HasObjectItem(data, "array");
@@ -685,6 +697,7 @@ void sim_check_end(void)
 	all_free();
 	every_end_once();
 	nothing_forgotten();
+	sim_begin_end();
 	if (!sim->bad[0] && world_verify(sim->w) != 0)
 		sim_bad("the store does not verify");
 	if (!sim->bad[0])
@@ -694,6 +707,8 @@ void sim_check_end(void)
 void sim_check_fini(void)
 {
 	struct sim_rank *k, *t;
+
+	sim_begin_fini();
 
 	HASH_ITER (hh, sim->ranks, k, t) {
 		HASH_DEL(sim->ranks, k);

@@ -109,6 +109,7 @@ void sim_ctl_open(void)
 	sim->w->hold_commits = 1;
 	sim->w->arg = sim;
 	sim->w->on_event = sim_check_event;
+	sim->w->steps = sim_begin_steps;
 	sim->turn = sim_later(on_turn, NULL);
 	sim->tick = sim_later(on_tick, NULL);
 	sim->commit = sim_later(on_commit, NULL);

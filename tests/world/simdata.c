@@ -271,6 +271,8 @@ struct step {
 	void *arg;
 	int left; /* looks at progress before it is done; -1 hangs */
 	uint64_t done_bytes;
+	uint64_t job; /* of an upload */
+	uint32_t attempt;
 };
 struct stage {
 	struct step s;
@@ -373,8 +375,11 @@ static void on_upload(void *arg)
 	struct step *s = arg;
 	const struct upload_ops *ops = s->upload;
 	struct upload_result r = {.kind = "model", .digest = "0", .size_bytes = 1000, .files = 1};
+	struct upload_result left = {.kind = "checkpoint", .size_bytes = 1000, .files = 1};
 	void *a = s->arg;
-	int bad = sim->data_faults && sim_one_in(&sim->rng_prog, 10);
+	char digest[HASH_HEX_SIZE];
+	int bad = sim->data_faults && sim_one_in(&sim->rng_prog, 10),
+	    leaves = sim_begin_leaves(s->job, s->attempt, s->n, digest);
 
 	if (s->left > 0) {
 		s->left--;
@@ -392,6 +397,9 @@ static void on_upload(void *arg)
 		ops->done(-1, "the other end is full", a);
 		return;
 	}
+	left.digest = digest;
+	if (leaves)
+		ops->artifact(&left, a);
 	ops->artifact(&r, a);
 	ops->done(0, NULL, a);
 }
@@ -404,8 +412,6 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	struct step *s = xcalloc(1, sizeof *s);
 
 	(void)b;
-	(void)job;
-	(void)attempt;
 	(void)epoch;
 	(void)node_rank;
 	(void)n_nodes;
@@ -416,6 +422,8 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	sim_check_effect("uploads");
 	step_init(s, env->loop, on_upload, arg);
 	s->upload = ops;
+	s->job = job;
+	s->attempt = attempt;
 	s->left = (int)sim_rnd(&sim->rng_prog, 3);
 	again(s);
 	return (struct upload *)s;

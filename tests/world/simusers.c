@@ -1,6 +1,7 @@
 /*
  * simusers: people and their jobs. Each job is submitted with a key of its own, and again with the same key
- * until an answer has come; meanwhile others hold, release, stop, requeue, change and remove at random, and
+ * until an answer has come; meanwhile others hold, release, stop, requeue (also from the start, or from a
+ * step), change and remove at random, and
  * an administrator drains nodes and resumes them.
  */
 #include "tests/world/sim.h"
@@ -201,6 +202,12 @@ static void meddle(void)
 		sim_say("user: %s %s", drain ? "drains" : "resumes", n->name);
 		sim_ask(sim_call(drain ? REQ_DRAIN : REQ_RESUME, 0, n->name, "{}"));
 	} else if (j->id && (ops[i].op != REQ_RELEASE || !sim_check_runs(j->id))) {
+		uint64_t id = j->id + (j->members ? sim_rnd(r, j->members + 1) : 0);
+
+		if (ops[i].op == REQ_REQUEUE && sim_rnd(r, 2)) {
+			sim_begin_requeue(id, r);
+			return;
+		}
 		sim_say("user: %s %llu", request_op_text(ops[i].op), (unsigned long long)j->id);
 		sim_ask(sim_call(ops[i].op, j->id, NULL, ops[i].body));
 	}
