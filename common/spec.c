@@ -477,3 +477,38 @@ const char *spec_launcher_name(enum spec_launcher l)
 	}
 	return "?";
 }
+
+/* ---- what is refused of new jobs alone ---------------------------------------------------------- */
+
+int spec_check_job_name(const char *name, struct err *e)
+{
+	uint64_t number;
+	uint32_t index;
+
+	if (str_check_name(name, 128, "name", e) < 0)
+		return -1;
+	if (strcmp(name, "last") == 0)
+		return err_set(e, ERR_INVALID,
+		               "name: \"last\" means one's newest job (jobctl show last); call it otherwise");
+	if (str_parse_u64(name, &number) == 0 || str_parse_member(name, &number, &index) == 0 ||
+	    strspn(name, "0123456789") == strlen(name))
+		return err_set(
+		    e, ERR_INVALID,
+		    "name: \"%.40s\" would be read as the number of a job; put a letter in front: \"job-%.40s\"",
+		    name, name);
+	return 0;
+}
+
+int spec_check_new(const struct job_spec *s, struct err *e)
+{
+	if (s->name && spec_check_job_name(s->name, e) < 0)
+		return -1;
+	if (s->sweep.empty)
+		return err_set(e, ERR_INVALID,
+		               "sweep: it names no hyperparameter; it needs at least one with its values, as in "
+		               "{\"lr\": [0.1, 0.01]}. Without one leave the key out");
+	if (s->resume_step > SPEC_MAX_STEP)
+		return err_set(e, ERR_INVALID, "resume_from: a step is at most 2^53 (%lld), got %lld",
+		               (long long)SPEC_MAX_STEP, (long long)s->resume_step);
+	return 0;
+}

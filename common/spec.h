@@ -143,6 +143,12 @@ uint32_t spec_nodes(const struct job_spec *s); /* sum of instances */
 uint32_t spec_ranks(const struct job_spec *s); /* world size */
 const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_rank);
 
+/* What a new job may not ask for, although those that were accepted before stay readable: a name by which no
+ * verb would find it, a sweep of nothing, a step that is no exact number in JSON. */
+int spec_check_new(const struct job_spec *s, struct err *e);
+int spec_check_job_name(const char *name, struct err *e); /* also of a new name */
+#define SPEC_MAX_STEP ((int64_t)1 << 53)
+
 /* What is accepted and yet will hardly do what was meant: a metric to compare the members of a sweep by that
  * nothing reads from their output. One sentence each; added to notes. */
 void spec_notes(const struct job_spec *s, struct strv *notes);

@@ -241,6 +241,7 @@ void spec_v_sweep(struct spec_parse *p, const struct spec_rule *r, const char *w
 		             r->max);
 		return;
 	}
+	s->empty = !v->child;
 	if (!v->child || !spec_once(p, where, s->axes))
 		return;
 	s->axes = xcalloc((size_t)cJSON_GetArraySize(v), sizeof(*s->axes));

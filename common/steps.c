@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STEP_MAX ((uint64_t)1 << 53) /* JSON has no greater number exactly: it could not be asked for */
+
 static int64_t last_number(const char *name, size_t n)
 {
 	uint64_t step = 0;
@@ -22,7 +24,7 @@ static int64_t last_number(const char *name, size_t n)
 		return -1;
 	for (size_t i = begin; i < end; i++)
 		step = step * 10 + (uint64_t)(name[i] - '0');
-	return (int64_t)step;
+	return step <= STEP_MAX ? (int64_t)step : -1;
 }
 
 static int ends_with(const char *name, size_t n, const char *end)

@@ -31,6 +31,7 @@ struct sweep_axis {
 struct sweep {
 	struct sweep_axis *axes; /* in the order of the text */
 	size_t n_axes;           /* 0: none */
+	int empty;               /* it is there, and names nothing */
 	int random;              /* 0: grid */
 	uint32_t samples;        /* at random */
 	uint64_t seed;

@@ -352,7 +352,7 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		    e, ERR_LIMIT,
 		    "job %llu has %u members, more than are changed at once: jobctl set %llu.0-%u changes some",
 		    (unsigned long long)j->r.id, j->r.members, (unsigned long long)j->r.id, SET_MEMBERS_MAX - 1);
-	if (ch->name && str_check_name(ch->name, 128, "name", e) < 0)
+	if (ch->name && spec_check_job_name(ch->name, e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
 		return err_set(e, ERR_LIMIT, "time: more than the administrator allows (%s)",

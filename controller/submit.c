@@ -378,7 +378,7 @@ static void take(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "no specification");
 		return;
 	}
-	if (json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
+	if (spec_check_new(rq->spec, &e) < 0 || json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||

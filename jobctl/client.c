@@ -255,6 +255,10 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 		               c->cfg.url, c->cfg.source, why);
 	case CURLE_OPERATION_TIMEDOUT:
 		return err_set(e, ERR_UNAVAILABLE, "the controller at %s does not answer: %s", c->cfg.url, why);
+	case CURLE_SSL_CONNECT_ERROR:
+		return err_set(e, ERR_UNAVAILABLE,
+		               "no TLS with the controller at %s: %s. On loopback hearthd speaks plain HTTP: http://",
+		               c->cfg.url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 		return err_set(e, ERR_DENIED,

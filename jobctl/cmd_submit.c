@@ -178,13 +178,18 @@ static int after_submit(struct ctx *c, uint64_t job, int has_log)
 	return job_tell_end(c, job);
 }
 
-/* A limit that nobody asked for ends jobs as well as one that somebody did: it is said. */
-static void say_limit(const cJSON *answer, FILE *out)
+#define USUAL_LIMIT_S 86400 /* what hearthd takes where nobody says otherwise: max_runtime_default */
+
+/* A limit that nobody asked for ends jobs as well as one that somebody did: it is said where the
+ * administrator set it. The usual day stands in a dry run and in show. */
+static void say_limit(const cJSON *answer, FILE *out, int also_usual)
 {
 	const char *from = jtext(answer, "max_runtime_from");
 	const cJSON *limit = jget(answer, "max_runtime_s");
 	char text[40];
 	if (!from || strcmp(from, "default") != 0 || !cJSON_IsNumber(limit))
+		return;
+	if (!also_usual && limit->valuedouble == USUAL_LIMIT_S)
 		return;
 	fprintf(out,
 	        "Time limit: %s, the cluster's default; another: --set limits.max_runtime_s=SECONDS, later "
@@ -237,7 +242,7 @@ static void show_dry_run(const cJSON *answer)
 	const char *from = jtext(answer, "max_runtime_from");
 	char word[40];
 	if (from && !strcmp(from, "default"))
-		say_limit(answer, stdout);
+		say_limit(answer, stdout, 1);
 	else if (cJSON_IsNumber(limit))
 		printf("Time limit: %s\n", str_duration((uint64_t)limit->valuedouble, word, sizeof(word)));
 }
@@ -260,7 +265,7 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 		        (long long)id, (long long)id, members - 1, (long long)id);
 	if (!c->json) {
 		say_warnings(answer);
-		say_limit(answer, stderr);
+		say_limit(answer, stderr, 0);
 	}
 	return after_submit(c, (uint64_t)id, members < 1);
 }

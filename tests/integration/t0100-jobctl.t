@@ -53,7 +53,8 @@ rc 0 "would be accepted" "submit --dry-run" submit job.json --dry-run
 run submit job.json
 job=$OUT
 like "$job" '^[1-9][0-9]*$' "submit prints the id alone"
-like "$ERR" "^Time limit: 1d, the cluster.s default; [^[:cntrl:]]*$" "and, apart from it, the time limit that nobody gave"
+is "$ERR" "" "and nothing else: nobody gave a time limit"
+like "$("$jobctl" show "$job")" "time limit +1d \\(the cluster.s default\\)" "which show has"
 rc 0 "^$job completed$" "wait" wait "$job" --timeout 60
 [ "$RC" -eq 0 ] || diag "$("$jobctl" show "$job")" "$("$jobctl" logs "$job" 2>&1 | tail -20)" "$("$jobctl" logs "$job" --stream setup 2>&1 | tail)"
 rc 0 "Job $job .*train.*completed" "show" show last
@@ -313,6 +314,7 @@ else
 fi
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=$token rc 0 "^$a completed" "over TCP with the token" wait "$a" --timeout 30
 HEARTH_URL=http://127.0.0.1:$port rc 4 "DATA/admin.token on the controller" "without one: 4, and where there is one" ls
+HEARTH_PATIENCE=0 HEARTH_URL=https://127.0.0.1:$port HEARTH_TOKEN=$token rc 5 "On loopback hearthd speaks plain HTTP: http://" "https:// to a port that speaks plain HTTP" ls
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=wrong rc 4 "" "with a wrong one: 4" ls
 
 # --- nodes, tokens, shell -----------------------------------------------------------------------------------------

@@ -97,6 +97,9 @@ for try in 1 2 3 4 5; do
 done
 says 0 "^Nothing runs or waits\. Submit a job: jobctl submit job\.json$" top --once
 says 2 "did you mean \"?running" ls status:runing
+says 2 "name: \"last\" means one.s newest job" submit job.json --name last
+says 2 "\"17\" would be read as the number of a job; put a letter in front: \"job-17\"" submit job.json --name 17
+says 2 "sweep: it names no hyperparameter; it needs at least one with its values" submit job.json --set 'sweep={}'
 spec hold.json '.name = "holds" | .command = ["sleep", "3600"] | .resources = {instances: 2, gpus_per_instance: 2, ranks_per_instance: 1}'
 first=$("$jobctl" submit hold.json 2>/dev/null)
 "$jobctl" wait "$first" --for running --timeout 60 >/dev/null

@@ -254,6 +254,7 @@ static void test_set(void)
 	is_int(world_request(w, REQ_RM, ended, NULL, NULL), 200, "twice is no harm");
 	id = world_submit_full(w, ONE, "{\"hold\": true}", NULL, NULL);
 	is_int(world_request(w, REQ_RM, id, NULL, NULL), 409, "a job that has not ended is not removed");
+	is_int(world_request(w, REQ_SET, id, NULL, "{\"name\": \"17\"}"), 400, "no name that is a number");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 6, \"queue\": \"night\"}"), 404,
 	       "a queue that is not there");
 	like(w->err.text, "queue: there is no queue \"night\"", "is named");

@@ -103,10 +103,48 @@ static void test_words(void)
 	        "resources.gpus: unknown key; did you mean \"gpus_per_instance\"?");
 }
 
+/* What is refused of new jobs only: the text itself is read. */
+static void test_new(void)
+{
+	static const struct {
+		const char *members, *says; /* NULL: taken */
+	} news[] = {
+	    {"\"name\": \"last\"", "means one's newest job"},
+	    {"\"name\": \"17\"", "put a letter in front: \"job-17\""},
+	    {"\"name\": \"17.3\"", "number of a job"},
+	    {"\"name\": \"99999999999999999999999\"", "number of a job"},
+	    {"\"name\": \"17a\"", NULL},
+	    {"\"name\": \"lasting\"", NULL},
+	    {"\"name\": \"1.2.3\"", NULL},
+	    {"\"sweep\": {}", "sweep: it names no hyperparameter; it needs at least one"},
+	    {"\"sweep\": {\"lr\": [1]}", NULL},
+	    {"\"resume_from\": \"job:17@9007199254740992\"", NULL},
+	    {"\"resume_from\": \"job:17@9007199254740993\"", "resume_from: a step is at most 2^53"},
+	    {"\"priority\": 0", NULL},
+	};
+	struct err e;
+
+	for (size_t i = 0; i < sizeof news / sizeof *news; i++) {
+		char text[300];
+		struct job_spec *s;
+
+		snprintf(text, sizeof text, "{\"command\": [\"true\"], %s}", news[i].members);
+		s = spec_parse(text, strlen(text), &e);
+		ok(s != NULL, "%s is read", news[i].members);
+		if (s && news[i].says)
+			ok(spec_check_new(s, &e) < 0 && strstr(e.text, news[i].says), "and not taken: %s", e.text);
+		else if (s)
+			is_int(spec_check_new(s, &e), 0, "and taken");
+		spec_destroy(s);
+	}
+	is_int(spec_check_job_name("", &e), -1, "no name");
+}
+
 int main(void)
 {
 	test_members();
 	test_bad_members();
 	test_words();
+	test_new();
 	return tap_done();
 }

@@ -36,6 +36,9 @@ static void test_names(void)
 	ok(s.found, "what is looked for is there");
 	is_int(steps_entry("step-7.tmp", 10), -1, "one that is still being written");
 	is_int(steps_entry("~", 1), -1, "nothing but its mark");
+	ok(steps_entry("step-9007199254740992", 21) == (int64_t)1 << 53, "2^53 can be asked for");
+	is_int(steps_entry("step-9007199254740993", 21), -1, "what JSON cannot say is no step");
+	is_int(steps_entry("at-1790000000000000000.pt", 25), -1, "nor is a time in nanoseconds");
 	is_int(steps_entry("step-7.tmpl", 11), 7, "another end of a name");
 	is_int(steps_entry("tmp-checkpoint-500", 18), -1, "one that says so in front");
 	is_int(steps_entry("tmp_500", 7), -1, "or so");
