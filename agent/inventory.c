@@ -157,6 +157,17 @@ static void add_all(const struct strv *from, struct wire_strv *to)
 		wire_strv_add(to, from->v[i]);
 }
 
+void inventory_gpu_lines(const struct gpus *gpus, struct wire_strv *out)
+{
+	for (uint32_t i = 0; i < gpus->n; i++) {
+		const struct gpu *g = &gpus->v[i];
+		cleanup_free char *line =
+		    xasprintf("%u|%s|%s|%llu|%d|%d|%d", i, g->uuid, g->model, (unsigned long long)g->memory_bytes,
+		              g->numa, g->link_group, g->minor);
+		wire_strv_add(out, line);
+	}
+}
+
 void inventory_fill(struct inventory *inv, struct wm_inventory *m)
 {
 	const struct agent_config *cfg = &inv->env->cfg;
@@ -174,13 +185,7 @@ void inventory_fill(struct inventory *inv, struct wm_inventory *m)
 	m->slots = slots(inv);
 	m->memory_bytes = inv->memory_bytes;
 	m->disk_bytes = inv->disk_bytes;
-	for (uint32_t i = 0; i < inv->gpus.n; i++) {
-		const struct gpu *g = &inv->gpus.v[i];
-		cleanup_free char *line =
-		    xasprintf("%u|%s|%s|%llu|%d|%d|%d", i, g->uuid, g->model, (unsigned long long)g->memory_bytes,
-		              g->numa, g->link_group, g->minor);
-		wire_strv_add(&m->gpus, line);
-	}
+	inventory_gpu_lines(&inv->gpus, &m->gpus);
 	m->gpus_fake = (uint8_t)inv->gpus.fake;
 	add_all(&cfg->labels, &m->labels);
 	m->instance_type = xstrdup(cfg->instance_type ? cfg->instance_type : "");

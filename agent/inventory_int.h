@@ -7,6 +7,8 @@
 #include "agent/data.h"
 #include "agent/gpu.h"
 
+/* The GPUs as INVENTORY tells them, a line each (docs/spec/10-node.md). */
+void inventory_gpu_lines(const struct gpus *gpus, struct wire_strv *out);
 void software_read(const struct gpus *gpus, struct strv *out);
 
 /* RDMA devices (InfiniBand, RoCE, EFA): "NAME|link layer|rate|state" lines. */

@@ -31,7 +31,7 @@
 
 /* What a node can do, from its inventory message, kept as JSON in its row. */
 struct inv_gpu {
-	uint32_t index, numa, link_group;
+	uint32_t index, numa, link_group; /* as in struct sched_gpu */
 	uint64_t memory_bytes;
 	char *uuid, *model;
 };

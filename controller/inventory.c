@@ -12,6 +12,7 @@
 #define GPUS_MAX   64
 #define SLOTS_MAX  65536
 #define LABELS_MAX 256
+#define GROUP_MAX  65536 /* NUMA nodes, link groups, device numbers */
 
 /* Next part of "a|b|c"; moves *p. */
 static char *part(char **p)
@@ -32,8 +33,15 @@ static uint64_t num_part(char **p)
 	uint64_t v = 0;
 	const char *s = part(p);
 
-	/* A negative NUMA node means "unknown". */
 	return str_parse_u64(s, &v) == 0 ? v : 0;
+}
+
+/* A number from 0 where -1 says unknown or none, which is no group and no socket of its own. */
+static double number_or_none(char **p)
+{
+	uint64_t v;
+
+	return str_parse_u64(part(p), &v) == 0 && v < GROUP_MAX ? (double)v : -1;
 }
 
 /* "index|uuid|model|memory_bytes|numa|nvlink_group|minor" */
@@ -47,9 +55,9 @@ static cJSON *gpu_json(const char *line)
 	json_add_str(o, "uuid", part(&p));
 	json_add_str(o, "model", part(&p));
 	json_add_u64(o, "memory_bytes", num_part(&p));
-	json_add_u64(o, "numa", num_part(&p));
-	json_add_u64(o, "nvlink_group", num_part(&p));
-	json_add_u64(o, "minor", num_part(&p));
+	cJSON_AddNumberToObject(o, "numa", number_or_none(&p));
+	cJSON_AddNumberToObject(o, "nvlink_group", number_or_none(&p));
+	cJSON_AddNumberToObject(o, "minor", number_or_none(&p));
 	return o;
 }
 
@@ -123,6 +131,15 @@ static uint32_t small(const cJSON *o, const char *key, uint32_t max)
 	return v > max ? max : (uint32_t)v;
 }
 
+/* What number_or_none told; `none` where there is no such number. */
+static uint32_t group(const cJSON *o, const char *key, uint32_t none)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < GROUP_MAX ? (uint32_t)v->valuedouble
+	                                                                              : none;
+}
+
 static char *str(const cJSON *o, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
@@ -140,8 +157,8 @@ static void gpus_parse(struct inv *out, const cJSON *list)
 		struct inv_gpu *x = &out->gpus[out->n_gpus++];
 
 		x->index = small(g, "index", UINT32_MAX);
-		x->numa = small(g, "numa", UINT32_MAX);
-		x->link_group = small(g, "nvlink_group", UINT32_MAX);
+		x->numa = group(g, "numa", SCHED_NUMA_UNKNOWN);
+		x->link_group = group(g, "nvlink_group", UINT32_MAX) + 1; /* there 0 = none */
 		x->memory_bytes = num(g, "memory_bytes");
 		x->uuid = str(g, "uuid");
 		x->model = str(g, "model");

@@ -17,11 +17,12 @@
 
 struct sched;
 
+#define SCHED_NUMA_UNKNOWN UINT32_MAX
 struct sched_gpu {
 	uint32_t index;
 	const char *model;
 	uint64_t memory_bytes;
-	uint32_t numa;
+	uint32_t numa;       /* SCHED_NUMA_UNKNOWN: not known, so no neighbour of those that are known */
 	uint32_t link_group; /* GPUs of equal number are joined by NVLink; 0 = none */
 };
 

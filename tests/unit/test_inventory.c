@@ -10,6 +10,7 @@
 #include "agent/topology.h"
 #include "common/fsutil.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/nvmlkit.h"
 
 static char *path_in(const char *name)
 {
@@ -67,31 +68,10 @@ static void test_fake(void)
 	is_int(e.code, ERR_NOT_FOUND, "says so");
 }
 
-static char *build_double(void)
-{
-	cleanup_free char *source =
-	    xasprintf("%s/tests/unit/data/nvml_double.c", getenv("HEARTH_TOP_SRCDIR") ?: "");
-	char *lib = path_in("libnvml_double.so");
-	cleanup_free char *cc = capture_find("cc");
-	const char *argv[] = {cc, "-shared", "-fPIC", "-o", lib, source, NULL};
-	struct capture c = {.argv = argv, .timeout_ms = 60000, .max = 4096, .with_stderr = 1};
-	char *out = NULL;
-	struct err e;
-	size_t n;
-
-	if (!cc || access(source, R_OK) < 0 || capture_run(&c, &out, &n, &e) < 0) {
-		tap_diag("no stand-in library: %s", cc ? out ? out : source : "no compiler");
-		free(lib);
-		lib = NULL;
-	}
-	free(out);
-	return lib;
-}
-
 static void test_nvml(void)
 {
 	static const int groups[] = {0, 0, 1, 1, 2, 2, 2, -1};
-	cleanup_free char *lib = build_double();
+	cleanup_free char *lib = nvml_double_build();
 	struct gpu_sample s[9];
 	struct nvml *n;
 	struct gpus g;
