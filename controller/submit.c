@@ -57,7 +57,20 @@ static uint64_t gpus_of(const struct job_spec *s)
 	return gpus;
 }
 
-static int check_possible(struct core *c, const struct job_spec *s, char *text, size_t n, struct err *e)
+/* What could never start by its quotas; said with what they would allow. */
+static int check_quota(struct core *c, const struct job_spec *s, const char *owner, struct err *e)
+{
+	char change[200];
+	struct err why;
+
+	if (queue_holds(c, s->queue, owner, gpus_of(s), &why) == 0)
+		return 0;
+	suggest(c, s, NULL, owner, 1, NULL, change, sizeof change);
+	return err_set(e, why.code, "%s%s", why.text, change);
+}
+
+static int check_possible(struct core *c, const struct job_spec *s, const char *owner, char *text, size_t n,
+                          struct err *e)
 {
 	struct sched_reason r;
 	char change[200];
@@ -70,7 +83,7 @@ static int check_possible(struct core *c, const struct job_spec *s, char *text, 
 		return 0;
 	}
 	/* Nothing is wrong with the text: other nodes, and it would be taken. */
-	suggest(c, s, NULL, NULL, 1, NULL, change, sizeof change);
+	suggest(c, s, NULL, owner, 1, NULL, change, sizeof change);
 	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change);
 }
 
@@ -383,8 +396,9 @@ static void take(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
 	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
-	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, a.note, sizeof a.note, &e) < 0 ||
-	    queue_holds(c, rq->spec->queue, req_user(c, rq), gpus_of(rq->spec), &e) < 0 ||
+	    cost_check(c, rq->spec, &e) < 0 ||
+	    check_possible(c, rq->spec, req_user(c, rq), a.note, sizeof a.note, &e) < 0 ||
+	    check_quota(c, rq->spec, req_user(c, rq), &e) < 0 ||
 	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;

@@ -18,6 +18,10 @@ static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_QUEUE] = "queue",
                              [SCHED_CHANGE_TIME] = "max_runtime_s",
                              [SCHED_CHANGE_TYPE] = "instance_type",
+                             [SCHED_CHANGE_MODEL] = "gpu_model",
+                             [SCHED_CHANGE_LABEL] = "requires",
+                             [SCHED_CHANGE_GPU_MEMORY] = "gpu_memory",
+                             [SCHED_CHANGE_DISK] = "disk",
                              [SCHED_CHANGE_SPAN] = "placement.hard",
                              [SCHED_CHANGE_SHARE] = "exclusive",
                              [SCHED_CHANGE_MEMORY] = "memory",
@@ -35,6 +39,20 @@ static const char *where(const struct job_spec *s, enum sched_change_kind k)
 	return s->has_groups && k >= SCHED_CHANGE_CPUS ? "groups[]." : "resources.";
 }
 
+/* What was required with one label otherwise, or without it. */
+static cJSON *labels_of(const struct job_spec *s, const struct sched_change *x)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (size_t i = 0; i < s->requires.n; i++) {
+		const char *label = i == x->value ? x->name : s->requires.v[i];
+
+		if (label)
+			cJSON_AddItemToArray(list, cJSON_CreateString(label));
+	}
+	return list;
+}
+
 /* The value as the specification takes it. Of a time limit the grace goes off: a job holds its nodes so long;
  * what is left is whole minutes. */
 static cJSON *value_of(const struct core *c, const struct job_spec *s, const struct sched_change *x)
@@ -46,13 +64,18 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 	switch (x->kind) {
 	case SCHED_CHANGE_QUEUE:
 	case SCHED_CHANGE_TYPE:
+	case SCHED_CHANGE_MODEL:
 		return cJSON_CreateString(x->name);
+	case SCHED_CHANGE_LABEL:
+		return labels_of(s, x);
 	case SCHED_CHANGE_SPAN:
 	case SCHED_CHANGE_SHARE:
 		return cJSON_CreateFalse();
 	case SCHED_CHANGE_TIME:
 		return x->value >= grace + 60 ? cJSON_CreateNumber((double)((x->value - grace) / 60 * 60)) : NULL;
+	case SCHED_CHANGE_GPU_MEMORY:
 	case SCHED_CHANGE_MEMORY:
+	case SCHED_CHANGE_DISK:
 		if (x->value < 1 << 20)
 			return NULL;
 		text = x->value % (1 << 30) ? xasprintf("%lluMiB", (unsigned long long)(x->value >> 20))

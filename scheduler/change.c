@@ -1,24 +1,28 @@
 /*
  * change: the least that a job could ask for otherwise to fit. Each kind of change is tried by itself, in the
- * order of what is lost by it: nothing (another queue, another type, a shorter time), comfort (being close
- * together, sharing the node, memory, CPUs), work (GPUs an instance, instances). What is named is allowed,
- * too: by the quotas of the queue and owner, by reservations of nodes, and not where a budget is used up. Of
- * a kind the smallest change that helps is found by halving: what fits with less of a thing fits with still
- * less of it. So the effort is bounded: some eighty looks at the nodes at most.
+ * order of what is lost by it: nothing (another queue, a shorter time, another type, another model of GPU,
+ * another label), comfort (being close together, sharing the node, memory of GPUs, memory, disk, CPUs), work
+ * (GPUs an instance, instances; where only a quota is in the way, whichever of the two leaves more GPUs).
+ * What is named is allowed, too: by the quotas of the queue and owner, by reservations of nodes, and not
+ * where a budget is used up. Of a kind the smallest change that helps is found by halving: what fits with
+ * less of a thing fits with still less of it. So the effort is bounded: some two hundred looks at the nodes
+ * at most, and eighty where no label is required.
  *
  * Beside it stands what an administrator could do: the drained nodes with which it would fit as it is.
  */
 #include "scheduler/model.h"
 #include <string.h>
 
-#define TYPES_MAX 16
-#define DROPS_MAX 8
-#define MIB       (1ull << 20) /* memory is looked for by this */
+#define TYPES_MAX  16 /* types, models and values of a label that are tried */
+#define LABELS_MAX 4  /* required labels for which that is done */
+#define DROPS_MAX  8
+#define MIB        (1ull << 20) /* memory is looked for by this */
 
 struct ask {
 	struct sched *s;
 	struct sched_job job; /* as it is tried */
 	struct sched_group *groups, *asked;
+	const char **requires; /* a copy of those asked for; NULL none */
 	const struct sched_job *from;
 	unsigned mode;
 };
@@ -71,6 +75,10 @@ static void undo(struct ask *a)
 	a->job = *a->from;
 	a->job.groups = a->groups;
 	memcpy(a->groups, a->asked, a->from->n_groups * sizeof *a->groups);
+	for (size_t i = 0; a->requires && a->from->requires[i]; i++)
+	a->requires[i] = a->from->requires[i];
+	if (a->requires)
+	a->job.requires = a->requires;
 }
 
 /* ---- what is given up, of v in 1..most ------------------------------------------------------- */
@@ -80,6 +88,16 @@ typedef void (*apply_fn)(struct ask *a, uint64_t v);
 static void apply_memory(struct ask *a, uint64_t v)
 {
 	a->job.memory_bytes = v * MIB;
+}
+
+static void apply_disk(struct ask *a, uint64_t v)
+{
+	a->job.disk_bytes = v * MIB;
+}
+
+static void apply_gpu_memory(struct ask *a, uint64_t v)
+{
+	a->job.gpu_memory_bytes = v * MIB;
 }
 
 static void apply_cpus(struct ask *a, uint64_t v)
@@ -129,6 +147,12 @@ static uint64_t most_that_fits(struct ask *a, uint64_t asked, apply_fn apply)
 			hi = mid;
 	}
 	return lo;
+}
+
+/* The same of bytes, in MiB; rounded up, as what was asked does not fit and so that does not. */
+static uint64_t most_bytes(struct ask *a, uint64_t asked, apply_fn apply)
+{
+	return most_that_fits(a, asked / MIB + (asked % MIB != 0), apply) * MIB;
 }
 
 static uint64_t greatest(const struct ask *a, int gpus)
@@ -187,6 +211,115 @@ static int other_type(struct ask *a, struct sched_change *out)
 		best = x->price;
 	}
 	return out->name != NULL;
+}
+
+static int in(const char *const *v, size_t n, const char *s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(v[i], s) == 0)
+			return 1;
+	return 0;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Is `part` somewhere in `s`, be letters large or small? "h100" in "NVIDIA H100 80GB HBM3". */
+static int within(const char *s, const char *part)
+{
+	for (; *s; s++) {
+		size_t k = 0;
+
+		while (part[k] && lower(s[k]) == lower(part[k]))
+			k++;
+		if (!part[k])
+			return 1;
+	}
+	return 0;
+}
+
+/* Of the models that nodes have the one that is most likely meant (its name has what was asked in it), else
+ * the one on the cheapest node. */
+static int other_model(struct ask *a, struct sched_change *out)
+{
+	const char *seen[TYPES_MAX];
+	double best = 0;
+	size_t n = 0;
+	int meant = 0;
+
+	if (!a->from->gpu_model)
+		return 0;
+	for (size_t i = 0; i < a->s->n_sorted; i++) {
+		const struct node *x = a->s->sorted[i];
+
+		for (uint32_t k = 0; k < x->n_gpus && n < TYPES_MAX; k++) {
+			const char *model = x->gpus[k].g.model;
+			int alike = within(model, a->from->gpu_model);
+
+			if (!x->gpus[k].present || strcmp(model, a->from->gpu_model) == 0 || in(seen, n, model))
+				continue;
+			seen[n++] = model;
+			undo(a);
+			a->job.gpu_model = model;
+			if ((out->name && (alike < meant || (alike == meant && x->price >= best))) || !fits(a))
+				continue;
+			out->name = model;
+			meant = alike;
+			best = x->price;
+		}
+	}
+	return out->name != NULL;
+}
+
+/* Another value of the required label `at` ("rack=1" for "rack=9"), the first with which it fits. */
+static int other_value(struct ask *a, size_t at, struct sched_change *out)
+{
+	const char *asked = a->from->requires[at], *eq = strchr(asked, '='), *seen[TYPES_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; eq && i < a->s->n_sorted; i++)
+		for (char **l = a->s->sorted[i]->labels; *l && n < TYPES_MAX; l++) {
+			if (strncmp(*l, asked, (size_t)(eq - asked) + 1) != 0 || strcmp(*l, asked) == 0 ||
+			    in(seen, n, *l))
+				continue;
+			seen[n++] = *l;
+			undo(a);
+			a->requires[at] = *l;
+			if (!fits(a))
+				continue;
+			out->name = *l;
+			out->value = at;
+			return 1;
+		}
+	return 0;
+}
+
+static int without(struct ask *a, size_t at)
+{
+	undo(a);
+	for (size_t i = at; a->requires[i]; i++)
+	a->requires[i] = a->from->requires[i + 1];
+	return fits(a);
+}
+
+/* One required label with another value; else one of them less. */
+static int other_label(struct ask *a, struct sched_change *out)
+{
+	size_t n = 0;
+
+	while (a->requires && n < LABELS_MAX && a->from->requires[n])
+		n++;
+	for (size_t i = 0; i < n; i++)
+		if (other_value(a, i, out))
+			return 1;
+	for (size_t i = 0; i < n; i++)
+		if (without(a, i)) {
+			out->value = i;
+			return 1;
+		}
+	return 0;
 }
 
 #define MARGIN_S 120 /* until somebody has read it and submits */
@@ -249,11 +382,18 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 		return spreading(a);
 	case SCHED_CHANGE_SHARE:
 		return sharing(a);
+	case SCHED_CHANGE_MODEL:
+		return other_model(a, out);
+	case SCHED_CHANGE_LABEL:
+		return other_label(a, out);
+	case SCHED_CHANGE_GPU_MEMORY:
+		out->value = most_bytes(a, a->from->gpu_memory_bytes, apply_gpu_memory);
+		return out->value > 0;
 	case SCHED_CHANGE_MEMORY:
-		/* Rounded up: what was asked does not fit, so that does not. */
-		out->value = most_that_fits(a, a->from->memory_bytes / MIB + (a->from->memory_bytes % MIB != 0),
-		                            apply_memory) *
-		             MIB;
+		out->value = most_bytes(a, a->from->memory_bytes, apply_memory);
+		return out->value > 0;
+	case SCHED_CHANGE_DISK:
+		out->value = most_bytes(a, a->from->disk_bytes, apply_disk);
 		return out->value > 0;
 	case SCHED_CHANGE_CPUS:
 		out->value = most_that_fits(a, greatest(a, 0), apply_cpus);
@@ -271,6 +411,41 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 	return 0;
 }
 
+/* The nodes have room and only a quota has none: fewer GPUs an instance or fewer instances, whichever leaves
+ * more of them. */
+static int within_quota(struct ask *a, struct sched_change *out)
+{
+	struct sched_change one = {.kind = SCHED_CHANGE_GPUS}, other = {.kind = SCHED_CHANGE_INSTANCES};
+	uint64_t left = 0;
+
+	if (try_kind(a, one.kind, NULL, &one)) {
+		undo(a);
+		apply_gpus(a, one.value);
+		left = gpus_of(&a->job);
+		*out = one;
+	}
+	if (try_kind(a, other.kind, NULL, &other)) {
+		undo(a);
+		apply_instances(a, other.value);
+		if (gpus_of(&a->job) > left)
+			*out = other;
+	}
+	return out->value > 0;
+}
+
+static void ask_init(struct ask *a, const struct sched_job *j)
+{
+	size_t n = 0;
+
+	while (j->requires && j->requires[n])
+		n++;
+	a->groups = mem_alloc(j->n_groups, sizeof *a->groups);
+	a->asked = mem_alloc(j->n_groups, sizeof *a->asked);
+	memcpy(a->asked, j->groups, j->n_groups * sizeof *a->asked);
+	a->requires = n ? mem_alloc(n + 1, sizeof *a->requires) : NULL;
+	undo(a);
+}
+
 int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
                  struct sched_change *out)
 {
@@ -281,15 +456,17 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 	/* A way around a budget that is used up is not offered: it is meant to hold. */
 	if (!j->n_groups || (!ever && account_closed(s, j->queue, j->owner)))
 		return 0;
-	a.groups = mem_alloc(j->n_groups, sizeof *a.groups);
-	a.asked = mem_alloc(j->n_groups, sizeof *a.asked);
-	memcpy(a.asked, j->groups, j->n_groups * sizeof *a.asked);
-	undo(&a);
+	ask_init(&a, j);
 	as_it_is = has_room(&a, 0);
 	/* Where the nodes have room only its turn, a quota or a reservation is in the way. */
 	found = as_it_is ? (try_kind(&a, out->kind = SCHED_CHANGE_QUEUE, queues, out) ||
 	                    try_kind(&a, out->kind = SCHED_CHANGE_TIME, queues, out))
 	                 : 0;
+	undo(&a);
+	if (as_it_is && !found && !quota_allows(&a)) {
+		memset(out, 0, sizeof *out);
+		found = within_quota(&a, out);
+	}
 	undo(&a);
 	as_it_is = as_it_is && !found && fits(&a); /* of its turn: asking for less would not help */
 	for (int k = SCHED_CHANGE_TYPE; !as_it_is && !found && k <= SCHED_CHANGE_INSTANCES; k++) {
@@ -301,6 +478,7 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 		memset(out, 0, sizeof *out);
 	free(a.groups);
 	free(a.asked);
+	free(a.requires);
 	return found;
 }
 

@@ -242,16 +242,21 @@ int sched_possible(const struct sched *s, const struct sched_job *j, struct sche
 int sched_placeable(const struct sched *s, const struct sched_job *j, struct sched_reason *r);
 enum sched_change_kind { /* in the order in which they are looked for: what is lost by them */
 	                     SCHED_CHANGE_NONE,
-	                     SCHED_CHANGE_QUEUE,  /* name: a queue that has room */
-	                     SCHED_CHANGE_TIME,   /* value: a time limit of so many seconds, to end before a kept
-	                                             place is taken */
-	                     SCHED_CHANGE_TYPE,   /* name: another instance type */
-	                     SCHED_CHANGE_SPAN,   /* one switch or rack only where that is possible */
-	                     SCHED_CHANGE_SHARE,  /* not exclusive */
-	                     SCHED_CHANGE_MEMORY, /* value: bytes an instance, to a 64th of what was asked */
-	                     SCHED_CHANGE_CPUS,   /* value: CPUs a rank */
-	                     SCHED_CHANGE_GPUS,   /* value: GPUs an instance (and ranks, where it asked for one a
-	                                             GPU) */
+	                     SCHED_CHANGE_QUEUE, /* name: a queue that has room */
+	                     SCHED_CHANGE_TIME,  /* value: a time limit of so many seconds, to end before a kept
+	                                            place is taken */
+	                     SCHED_CHANGE_TYPE,  /* name: another instance type */
+	                     SCHED_CHANGE_MODEL, /* name: another GPU model */
+	                     SCHED_CHANGE_LABEL, /* value: which of the required ones; name: another value
+	                                            of it ("rack=1"), NULL: without it */
+	                     SCHED_CHANGE_SPAN,  /* one switch or rack only where that is possible */
+	                     SCHED_CHANGE_SHARE, /* not exclusive */
+	                     SCHED_CHANGE_GPU_MEMORY, /* value: bytes a GPU */
+	                     SCHED_CHANGE_MEMORY,     /* value: bytes an instance */
+	                     SCHED_CHANGE_DISK,       /* the same */
+	                     SCHED_CHANGE_CPUS,       /* value: CPUs a rank */
+	                     SCHED_CHANGE_GPUS, /* value: GPUs an instance (and ranks, where it asked for one a
+	                                           GPU) */
 	                     SCHED_CHANGE_INSTANCES /* value; of gangs of one group */
 };
 struct sched_change {

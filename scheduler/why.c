@@ -169,6 +169,18 @@ static uint32_t gpus_of(const struct node *n, const char *model, uint64_t memory
 	return c;
 }
 
+/* Of its largest GPU. */
+static uint64_t gpu_memory_of(const struct node *n, const char *model)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		if (n->gpus[i].present && (!model || strcmp(n->gpus[i].g.model, model) == 0) &&
+		    n->gpus[i].g.memory_bytes > most)
+			most = n->gpus[i].g.memory_bytes;
+	return most;
+}
+
 /* Does this node pass the tests up to and including `t`? In the order in which a person would look for the
  * obstacle. */
 static int passes(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
@@ -196,15 +208,94 @@ static int passes(const struct node *n, const struct shape *sh, const struct sch
 	return ok;
 }
 
-static void say_first_lacking(const struct shape *sh, const struct sched_group *g, enum test t,
-                              const struct node *best, struct text *o)
+/* ---- what there is instead ---- */
+
+#define OTHERS_NAMED 4
+
+struct others {
+	const char *v[OTHERS_NAMED];
+	uint32_t n, more;
+};
+
+static void other(struct others *o, const char *s)
 {
+	for (uint32_t i = 0; i < o->n; i++)
+		if (strcmp(o->v[i], s) == 0)
+			return;
+	if (o->n < OTHERS_NAMED)
+		o->v[o->n++] = s;
+	else
+		o->more++;
+}
+
+/* Labels with the same key; of a feature the other features. */
+static int same_key(const char *label, const char *asked)
+{
+	const char *eq = strchr(asked, '=');
+
+	return eq ? strncmp(label, asked, (size_t)(eq - asked) + 1) == 0 : !strchr(label, '=');
+}
+
+static void others_of(const struct node *n, const struct shape *sh, enum test t, const char *label,
+                      struct others *o)
+{
+	if (t == T_TYPE && *n->type && !has(sh->types, n->type))
+		other(o, n->type);
+	for (char **l = n->labels; t == T_LABEL && *l; l++)
+		if (same_key(*l, label) && strcmp(*l, label) != 0)
+			other(o, *l);
+	for (uint32_t i = 0; t == T_GPU_MODEL && i < n->n_gpus; i++)
+		if (n->gpus[i].present && strcmp(n->gpus[i].g.model, sh->gpu_model) != 0)
+			other(o, n->gpus[i].g.model);
+}
+
+/* "; there is A100", of the nodes that have what comes before it in the order of the tests. */
+static void say_others(const struct sched *s, const struct shape *sh, const struct sched_group *g,
+                       enum test t, const char *label, unsigned mode, struct text *o)
+{
+	struct others there = {.n = 0};
+
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct node *x = s->sorted[i];
+
+		if ((x->usable || mode & FIT_ANY_STATE) && passes(x, sh, g, t - 1))
+			others_of(x, sh, t, label, &there);
+	}
+	if (!there.n && t == T_GPU_MODEL)
+		text_add(o, "; none has a GPU");
+	for (uint32_t i = 0; i < there.n; i++)
+		text_add(o, "%s%s", i ? ", " : there.n > 1 ? "; there are " : "; there is ", there.v[i]);
+	if (there.more)
+		text_add(o, " and more");
+}
+
+/* The first required label that no node has which passes the tests before; else the first. */
+static const char *lacking(const struct sched *s, const struct shape *sh, const struct sched_group *g,
+                           unsigned mode)
+{
+	for (char **r = sh->requires; *r; r++) {
+		uint32_t n = 0;
+
+		for (size_t i = 0; i < s->n_sorted; i++)
+			n += (s->sorted[i]->usable || mode & FIT_ANY_STATE) && passes(s->sorted[i], sh, g, T_TYPE) &&
+			     has(s->sorted[i]->labels, *r);
+		if (!n)
+			return *r;
+	}
+	return sh->requires[0];
+}
+
+static void say_first_lacking(const struct sched *s, const struct shape *sh, const struct sched_group *g,
+                              enum test t, const struct node *best, unsigned mode, struct text *o)
+{
+	const char *label = t == T_LABEL ? lacking(s, sh, g, mode) : NULL;
+
 	switch (t) {
 	case T_TYPE:
 		text_add(o, "of type %s%s", sh->types[0], sh->types[1] ? " or one of the others listed" : "");
 		break;
 	case T_LABEL:
-		text_add(o, "with what is required (%s%s)", sh->requires[0], sh -> requires[1] ? ", ..." : "");
+		text_add(o, "with what is required (%s%s)", label, sh->requires[1] ? ", ..." : "");
 		break;
 	case T_GPU_MODEL:
 		text_add(o, "with a GPU %s", sh->gpu_model);
@@ -212,6 +303,11 @@ static void say_first_lacking(const struct shape *sh, const struct sched_group *
 	case T_GPU_MEMORY:
 		text_add(o, "with a GPU of ");
 		say_size(o, sh->gpu_memory);
+		if (best) {
+			text_add(o, " (the most is ");
+			say_size(o, gpu_memory_of(best, sh->gpu_model));
+			text_add(o, ", on %s)", best->name);
+		}
 		break;
 	case T_GPUS:
 		text_add(o, "with %" PRIu32 " such GPU%s", g->gpus, s_of(g->gpus));
@@ -242,11 +338,15 @@ static void say_first_lacking(const struct shape *sh, const struct sched_group *
 	case T_END:
 		break;
 	}
+	if (t == T_TYPE || t == T_LABEL || t == T_GPU_MODEL)
+		say_others(s, sh, g, t, label, mode, o);
 }
 
 static uint64_t measure(const struct node *n, const struct shape *sh, enum test t)
 {
 	switch (t) {
+	case T_GPU_MEMORY:
+		return gpu_memory_of(n, sh->gpu_model);
 	case T_GPUS:
 		return gpus_of(n, sh->gpu_model, sh->gpu_memory);
 	case T_SLOTS:
@@ -320,7 +420,7 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 		if (t == T_NODES)
 			text_add(o, n == 1 ? "is there" : "are there");
 		else
-			say_first_lacking(sh, g, t, best, o);
+			say_first_lacking(s, sh, g, t, best, mode, o);
 		if (t == T_SLOTS && best && best->slots)
 			say_slots(s, g, mode, best, o);
 		if (t == T_NODES && !n)

@@ -142,6 +142,43 @@ static void test_refused(void)
 	world_end_well(w);
 }
 
+/* The nearest possible of what a node must be. */
+static void test_refused_kinds(void)
+{
+	struct world *w = world_create(7);
+
+	world_agent_up(w, "a", 4, 8);
+	submit(w, "\"resources\": {\"gpus_per_instance\": 1, \"gpu_model\": \"H100\"}");
+	like(w->err.text,
+	     "no known node with a GPU H100; there is A100; it would be possible with "
+	     "resources.gpu_model=\"A100\"",
+	     "a model");
+	submit(w, "\"resources\": {\"gpus_per_instance\": 1, \"gpu_memory\": \"160GiB\"}");
+	like(w->err.text,
+	     "(the most is 80.0 GiB, on a); it would be possible with resources.gpu_memory=\"80GiB\"",
+	     "memory of a GPU");
+	submit(w, "\"resources\": {\"disk\": \"900TiB\"}");
+	like(w->err.text, "; it would be possible with resources.disk=\"", "disk");
+	submit(w, "\"resources\": {\"requires\": [\"nvlink\", \"infiniband\"], \"gpus_per_instance\": 1}");
+	like(w->err.text,
+	     "(infiniband, ...); there is nvlink; it would be possible with "
+	     "resources.requires=[\"nvlink\"]",
+	     "a feature");
+	world_request(w, REQ_QUEUE_SET, 0, "small", "{}");
+	world_request(w, REQ_QUOTA_SET, 0, "small", "{\"gpus\": 3}");
+	submit(w, "\"queue\": \"small\", " GPUS(4));
+	like(w->err.text,
+	     "the quota of small is 3 GPUs: it could never start; it would be possible with "
+	     "resources.gpus_per_instance=3",
+	     "a quota");
+	submit(w, "\"queue\": \"small\", \"resources\": {\"gpus_per_instance\": 1, \"instances\": 4}");
+	ok(!strstr(w->err.text, "resources.instances=3"), "not what the nodes do not have");
+	dry_run(w, "\"resources\": {\"requires\": [\"rack=9\"]}");
+	is_int(w->status, 409, "a dry run says the same");
+	like(w->err.text, "(rack=9); it would be possible with resources.requires=[]", "without the label");
+	world_end_well(w);
+}
+
 /* A page of jobs as an I/O thread read it, completed. */
 static const char *reason_of(struct world *w, int i)
 {
@@ -289,5 +326,6 @@ int main(void)
 	test_types();
 	test_time();
 	test_refused();
+	test_refused_kinds();
 	return tap_done();
 }

@@ -2,6 +2,7 @@
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define GIB ((uint64_t)1 << 30)
@@ -150,7 +151,7 @@ static void test_possible(void)
 	g.cpus_per_rank = 1;
 	j.instance_types = types;
 	ok(!sched_possible(s, &j, &r), "unknown type");
-	like(r.text, "no known node of type dgx", "in words");
+	like(r.text, "no known node of type dgx; there is box", "in words, with what there is");
 	j.instance_types = NULL;
 	j.requires = labels;
 	ok(!sched_possible(s, &j, &r), "unknown label");
@@ -158,11 +159,12 @@ static void test_possible(void)
 	j.requires = NULL;
 	j.gpu_model = "H100";
 	ok(!sched_possible(s, &j, &r), "unknown model");
-	like(r.text, "no known node with a GPU H100", "in words");
+	like(r.text, "no known node with a GPU H100; there is A100", "in words, with what there is");
 	j.gpu_model = NULL;
 	j.gpu_memory_bytes = 90 * GIB;
 	ok(!sched_possible(s, &j, &r), "too much GPU memory");
-	like(r.text, "no known node with a GPU of 90.0 GiB", "in words");
+	like(r.text, "no known node with a GPU of 90.0 GiB (the most is 80.0 GiB, on a)",
+	     "in words, with the most");
 	j.gpu_memory_bytes = 0;
 	j.memory_bytes = 65 * GIB;
 	ok(!sched_possible(s, &j, &r), "too much memory");
@@ -254,6 +256,65 @@ static void test_exclusive(void)
 	sched_destroy(s);
 }
 
+/* What is named in the place of something that no node has. */
+static void test_others(void)
+{
+	static const char *const bare[] = {NULL},
+	                         *const racks[][4] = {{"rack=1", "ib", NULL},
+	                                              {"rack=2", "rack=1", "nvlink", NULL}},
+	                         *wants[] = {"rack=9", NULL}, *feature[] = {"nvlnik", NULL},
+	                         *both[] = {"ib", "rack=9", NULL}, *apart[] = {"ib", "nvlink", NULL};
+	struct sched_group g = {1, 1, 1, 1};
+	struct sched_job j = {.id = 9, .groups = &g, .n_groups = 1, .requires = wants};
+	struct sched_gpu gpu = {.model = "A"};
+	struct sched_node n = {.slots = 8, .usable = 1, .gpus = &gpu, .n_gpus = 1};
+	struct sched *s = sched_create();
+	struct sched_reason r;
+	char model[8], name[8];
+
+	for (unsigned i = 0; i < 7; i++) {
+		n.id = i + 1;
+		n.name = name;
+		n.labels = i < 2 ? racks[i] : bare;
+		gpu.model = model;
+		gpu.memory_bytes = i * GIB;
+		snprintf(name, sizeof name, "n%u", i);
+		snprintf(model, sizeof model, "M%u", i % 6);
+		n.n_gpus = i < 6;
+		sched_node_set(s, &n);
+	}
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with what is required (rack=9); there are rack=1, rack=2",
+	     "labels of that key");
+	j.requires = feature;
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with what is required (nvlnik); there are ib, nvlink", "other features");
+	j.requires = both;
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with what is required (rack=9, ...); there are rack=1, rack=2",
+	     "of several the one that is not there");
+	j.requires = apart;
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with what is required (ib, ...); there is nvlink", "not together on one");
+	j.requires = NULL;
+	j.gpu_model = "H100";
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with a GPU H100; there are M0, M1, M2, M3 and more", "some of many models");
+	j.gpu_model = "M2";
+	j.gpu_memory_bytes = 3 * GIB;
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with a GPU of 3.0 GiB (the most is 2.0 GiB, on n2)",
+	     "the most of that model");
+	sched_destroy(s);
+	s = sched_create();
+	n.id = 1;
+	n.n_gpus = 0;
+	sched_node_set(s, &n);
+	sched_possible(s, &j, &r);
+	like(r.text, "no known node with a GPU M2; none has a GPU", "no GPU at all");
+	sched_destroy(s);
+}
+
 static void test_links(void)
 {
 	struct sched *s = sched_create();
@@ -308,6 +369,7 @@ int main(void)
 	test_groups();
 	test_types();
 	test_exclusive();
+	test_others();
 	test_links();
 	test_holds();
 	return tap_done();
