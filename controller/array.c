@@ -200,7 +200,7 @@ void array_follow(struct core *c, struct cjob *member, int was_new, enum job_sta
 	if (!was_new)
 		a->n[before]--;
 	a->n[member->r.status]++;
-	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved, 0);
+	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved);
 	if (job_ended(member->r.status))
 		count_end(a, rec_index(&member->r), member->r.status, member->r.halved);
 	if (job_ended(member->r.status) || member->r.status == JOB_HELD)
@@ -324,7 +324,7 @@ void array_load(struct core *c, const struct cjob *member)
 	j->arr->made++;
 	j->arr->n[member->r.status]++;
 	j->arr->admitted += member->admitted;
-	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved, member->r.attempts > 0);
+	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved);
 	race_load(j, rec_index(&member->r), member->r.rungs);
 }
 
@@ -339,7 +339,7 @@ void array_load_ended(struct core *c, const struct member_row *row)
 	j->arr->made++;
 	j->arr->n[status]++;
 	count_end(j->arr, index, (enum job_status)status, row->halved);
-	race_follow(j, index, (enum job_status)status, row->halved, row->started_us > 0);
+	race_follow(j, index, (enum job_status)status, row->halved);
 	race_load(j, index, row->rungs);
 }
 

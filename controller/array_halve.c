@@ -16,14 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STARTED = 1, DEAD = 2 };
-
 struct race {
 	struct halving h;
 	char *metric;
 	uint32_t n;
 	uint8_t *reached;          /* rungs that a member has reached */
-	uint8_t *marks;            /* STARTED, DEAD */
+	uint8_t *dead;             /* it failed, or somebody stopped it */
 	double *at[HALVING_RUNGS]; /* its values there; NULL: nobody has come so far */
 	struct cjob *next, *prev;  /* in core->races */
 };
@@ -40,7 +38,7 @@ void race_open(struct core *c, struct cjob *j)
 	r->metric = xstrdup(s->metric);
 	r->n = j->r.members;
 	r->reached = xcalloc(r->n, sizeof *r->reached);
-	r->marks = xcalloc(r->n, sizeof *r->marks);
+	r->dead = xcalloc(r->n, sizeof *r->dead);
 	DL_APPEND2(c->races, j, arr->race->prev, arr->race->next);
 }
 
@@ -55,21 +53,19 @@ void race_free(struct core *c, struct cjob *j)
 		free(r->at[i]);
 	free(r->metric);
 	free(r->reached);
-	free(r->marks);
+	free(r->dead);
 	free(r);
 	j->arr->race = NULL;
 }
 
-void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved, int started)
+void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved)
 {
 	struct race *r = j->arr->race;
 
 	if (!r || index >= r->n)
 		return;
-	if (started || (status >= JOB_STARTING && status <= JOB_COMPLETED))
-		r->marks[index] |= STARTED;
 	if (status == JOB_FAILED || (status == JOB_STOPPED && !halved))
-		r->marks[index] |= DEAD;
+		r->dead[index] = 1;
 }
 
 static void put(struct race *r, uint32_t index, double value)
@@ -101,12 +97,13 @@ void race_load(struct cjob *j, uint32_t index, const char *rungs)
 
 /* ---- judging ------------------------------------------------------------------------------------- */
 
-static uint32_t started(const struct race *r)
+/* Those that are compared, be it later. */
+static uint32_t members(const struct race *r)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < r->n; i++)
-		n += r->marks[i] == STARTED;
+		n += !r->dead[i];
 	return n;
 }
 
@@ -122,7 +119,7 @@ static void stop(struct core *c, const struct cjob *j, unsigned rung, const stru
 		return;
 	snprintf(reason, sizeof reason,
 	         "stopped early (search.halving): at step %lld %.128s was %.6g, and %u of %u members did better",
-	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, started(r));
+	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, members(r));
 	d = cJSON_CreateObject();
 	json_add_str(d, "reason", reason);
 	cJSON_AddTrueToObject(d, "halved");
@@ -134,11 +131,11 @@ static void stop(struct core *c, const struct cjob *j, unsigned rung, const stru
 static void judge(struct core *c, struct cjob *j, unsigned rung)
 {
 	const struct race *r = j->arr->race;
-	uint32_t keep = halving_keep(&r->h, rung, started(r)), n = 0;
+	uint32_t keep = halving_keep(&r->h, rung, members(r)), n = 0;
 	struct halving_value *v = xcalloc(r->n, sizeof *v);
 
 	for (uint32_t i = 0; i < r->n; i++)
-		if (r->reached[i] > rung && !(r->marks[i] & DEAD))
+		if (r->reached[i] > rung && !r->dead[i])
 			v[n++] = (struct halving_value){i, r->at[rung][i]};
 	halving_sort(&r->h, v, n);
 	for (uint32_t i = keep; i < n; i++)

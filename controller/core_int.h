@@ -375,7 +375,7 @@ void array_rm_clear(struct core *c);
 /* array_halve.c */
 void race_open(struct core *c, struct cjob *j);
 void race_free(struct core *c, struct cjob *j);
-void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved, int started);
+void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved);
 void race_load(struct cjob *j, uint32_t index, const char *rungs); /* as its record has them */
 void array_points(struct core *c, const struct wm_metrics *m);
 /* ops.c: a job that has not ended, with the data of the event. Takes d. 1: at once, it had not begun. */

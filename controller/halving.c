@@ -17,9 +17,9 @@ int64_t halving_step(const struct halving *h, unsigned rung)
 	return step;
 }
 
-uint32_t halving_keep(const struct halving *h, unsigned rung, uint32_t started)
+uint32_t halving_keep(const struct halving *h, unsigned rung, uint32_t members)
 {
-	uint32_t keep = started;
+	uint32_t keep = members;
 
 	for (unsigned i = 0; i <= rung && keep > 1; i++)
 		keep = (keep + h->eta - 1) / h->eta;

@@ -2,14 +2,19 @@
  * halving: the rule of successive halving; pure.
  *
  * Members are compared at rungs: at step min_step, and then at eta times the step before, by the value of
- * their first point there or beyond. Of S members that have started, S / eta (rounded up) may stay at the
+ * their first point there or beyond. Of the S members of the sweep, S / eta (rounded up) may stay at the
  * first rung, S / eta^2 at the second, at least one. A member is stopped as soon as so many others have done
- * better at the last rung that it has reached. That never becomes untrue by further values: while S stays as
- * it is, who is stopped does not depend on the order in which values arrive. Where not all members start at
- * once S grows with them, so the first ones are compared among themselves and do not wait for all.
+ * better at the last rung that it has reached. That never becomes untrue by further values: who is among the
+ * best of all is never stopped, and who is does not depend on the order in which values arrive.
  *
- * After "A System for Massively Parallel Hyperparameter Tuning" (Li et al., MLSys 2020), stopping variant,
- * with the number that may stay reckoned from those that have started instead of those at the rung.
+ * S counts those that have not started yet, too. So where only some go at once the first ones come past a
+ * rung whatever they came to, as all others might do worse. What that costs: with members in random order
+ * some 1 + ln(eta) times as many come past the first rung as may stay, 1 + 2 ln(eta) times past the second.
+ * The alternative, to count those that have started, stops the best member of a wave of good ones for good;
+ * nothing is paused here that could be taken up again.
+ *
+ * After "A System for Massively Parallel Hyperparameter Tuning" (Li et al., MLSys 2020), whose rule for who
+ * is promoted is turned round: it says who is stopped.
  */
 #ifndef HEARTH_CONTROLLER_HALVING_H
 #define HEARTH_CONTROLLER_HALVING_H
@@ -32,8 +37,8 @@ struct halving_value { /* of one member at a rung */
 
 /* Step of the rung, from 0; INT64_MAX: there is none. */
 int64_t halving_step(const struct halving *h, unsigned rung);
-/* How many of `started` members may stay. */
-uint32_t halving_keep(const struct halving *h, unsigned rung, uint32_t started);
+/* How many of `members` may stay. */
+uint32_t halving_keep(const struct halving *h, unsigned rung, uint32_t members);
 /* Best first; of equal values the lower index. */
 void halving_sort(const struct halving *h, struct halving_value *v, size_t n);
 

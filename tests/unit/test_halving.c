@@ -153,35 +153,131 @@ static void test_order(void)
 	}
 }
 
-static void test_waves(void)
+/* ---- only some at once ---- */
+
+#define MEMBERS_MAX 12
+
+struct waves {
+	uint32_t n, eta, parallel;
+	int max;
+	double value[MEMBERS_MAX];
+	int fails[MEMBERS_MAX];     /* before it comes to anything */
+	char went[MEMBERS_MAX + 1]; /* what became of each: '+' it went on to its end, '-' stopped early, 'f' */
+	char status[16];
+};
+
+/* As many run as may. The one that `pick` says comes to the comparison, or to its end when it was there. */
+static void run_waves(struct world *w, struct waves *v, int in_turn)
 {
-	struct world *w = world_create(9);
+	char sweep[200], search[100];
+	int state[MEMBERS_MAX] = {0}; /* 1 began, 2 was compared, 3 over */
+	uint32_t over = 0;
 	uint64_t id;
 
+	snprintf(sweep, sizeof sweep, "\"sweep\": {\"x\": {\"from\": 1, \"to\": %u}}, \"max_parallel\": %u", v->n,
+	         v->parallel);
+	snprintf(search, sizeof search, "\"goal\": \"%s\", \"halving\": {\"eta\": %u, \"min_step\": 5}",
+	         v->max ? "max" : "min", v->eta);
+	memset(v->went, 0, sizeof v->went);
+	id = submit(w, sweep, search);
+	for (unsigned rounds = 0; over < v->n && rounds < 10000; rounds++) {
+		uint32_t i = in_turn ? rounds % v->n : world_rnd(w, v->n);
+		const char *now = world_status(w, at(id, i));
+
+		if (state[i] == 0 && strcmp(now, "starting") == 0) {
+			world_begin(w, at(id, i));
+			state[i] = 1;
+		} else if (strcmp(now, "stopping") == 0) {
+			world_end_with(w, at(id, i), 1);
+			v->went[i] = '-';
+			over++;
+			state[i] = 3;
+		} else if (state[i] == 1 && !v->fails[i]) {
+			point(w, at(id, i), "loss", 5, v->value[i]);
+			state[i] = 2;
+		} else if (state[i] == 1 || state[i] == 2) {
+			world_end_with(w, at(id, i), v->fails[i] ? 4 : 0);
+			v->went[i] = v->fails[i] ? 'f' : '+';
+			over++;
+			state[i] = 3;
+		}
+	}
+	snprintf(v->status, sizeof v->status, "%s", world_status(w, id));
+}
+
+static const char *waves(struct waves *v)
+{
+	struct world *w = world_create(9);
+
 	world_agent_up(w, "a", 0, 8);
-	id = submit(w, "\"sweep\": {\"x\": {\"from\": 1, \"to\": 5}}, \"max_parallel\": 2",
-	            "\"goal\": \"max\", \"halving\": {\"eta\": 2, \"min_step\": 5}");
-	world_begin(w, at(id, 0));
-	world_begin(w, at(id, 1));
-	point(w, at(id, 0), "loss", 5, 1);
-	point(w, at(id, 1), "loss", 7, 3);
-	is_str(world_status(w, at(id, 0)), "stopping", "of the first two the worse one is stopped");
-	world_end_with(w, at(id, 0), 1);
-	is_str(world_status(w, at(id, 2)), "starting", "which makes room for the next");
-	world_begin(w, at(id, 2));
-	world_end_with(w, at(id, 1), 0);
-	world_begin(w, at(id, 3));
-	world_end_with(w, at(id, 3), 4);
-	world_begin(w, at(id, 4));
-	point(w, at(id, 2), "loss", 5, NAN);
-	is_str(world_status(w, at(id, 2)), "stopping", "what is no number is the worst");
-	point(w, at(id, 4), "loss", 9, 2);
-	is_str(world_status(w, at(id, 4)), "running", "two of four that started may stay");
-	point(w, at(id, 1), "loss", 60, 9); /* late, after its end */
-	world_end_with(w, at(id, 2), 1);
-	world_end_with(w, at(id, 4), 0);
-	is_str(world_status(w, id), "failed", "one has failed on its own");
+	run_waves(w, v, 1);
 	world_end_well(w);
+	return v->went;
+}
+
+static void test_waves(void)
+{
+	struct waves up = {9, 3, 3, 0, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {0}, "", ""}, down = up, equal = up,
+	             broken = up, nan = up;
+
+	is_str(waves(&up), "+++------", "a third of all may stay, and the first three are the best");
+	is_str(up.status, "completed", "and that is no failure");
+	up.max = 1;
+	for (int i = 0; i < 9; i++)
+		up.value[i] = -up.value[i];
+	is_str(waves(&up), "+++------", "so it is with the greatest");
+	for (int i = 0; i < 9; i++)
+		down.value[i] = 9 - i;
+	is_str(waves(&down), "+++++++++", "when each is better than all before nobody can be stopped in time");
+	down.parallel = 8;
+	is_str(waves(&down), "-----++++", "unless they are compared before they have ended");
+	for (int i = 0; i < 9; i++)
+		equal.value[i] = 7;
+	is_str(waves(&equal), "+++------", "of equals the first");
+	broken.fails[0] = broken.fails[1] = broken.fails[4] = 1;
+	is_str(waves(&broken), "ff++f----", "of six that did not fail two may stay");
+	is_str(broken.status, "failed", "the whole says that some failed");
+	nan.value[0] = nan.value[1] = nan.value[3] = NAN;
+	is_str(waves(&nan), "+++-++---",
+	       "what is no number is the worst: two that came first, and the best three");
+}
+
+/* Whoever is among the best of all is never stopped, in whatever order and at whatever pace they come. */
+static void test_best(void)
+{
+	unsigned lost = 0, stopped = 0, open = 0;
+
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct world *w = world_create(seed);
+		struct waves v = {.n = 2 + world_rnd(w, MEMBERS_MAX - 1), .eta = 2 + world_rnd(w, 3)};
+		uint32_t alive = 0;
+
+		v.parallel = 1 + world_rnd(w, v.n);
+		v.max = (int)world_rnd(w, 2);
+		for (uint32_t i = 0; i < v.n; i++) {
+			v.value[i] = world_rnd(w, 8);
+			v.fails[i] = world_rnd(w, 6) == 0;
+			alive += !v.fails[i];
+		}
+		world_agent_up(w, "a", 0, 4);
+		run_waves(w, &v, 0);
+		for (uint32_t i = 0; i < v.n; i++) {
+			uint32_t better = 0;
+
+			for (uint32_t k = 0; k < v.n; k++) {
+				double ahead = v.max ? v.value[k] - v.value[i] : v.value[i] - v.value[k];
+
+				better += !v.fails[k] && (ahead > 0 || (!(ahead < 0) && k < i));
+			}
+			lost += v.went[i] == '-' && better < (alive + v.eta - 1) / v.eta;
+			stopped += v.went[i] == '-';
+			open += !v.went[i];
+		}
+		world_end_well(w);
+	}
+	is_int(lost, 0, "nobody of the best was stopped");
+	is_int(open, 0, "each came to an end");
+	ok(stopped > 50, "%u were stopped", stopped);
 }
 
 int main(void)
@@ -189,5 +285,6 @@ int main(void)
 	test_rule();
 	test_order();
 	test_waves();
+	test_best();
 	return tap_done();
 }
