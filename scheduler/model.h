@@ -238,10 +238,11 @@ struct sched {
 	uint64_t effort; /* behind the head, in this look */
 	int idle;        /* nothing more can start in this look */
 	double due_after_s;
-	struct plan *plan;      /* plan.c; NULL */
-	int planning;           /* the view is a part of the plan: the best place in it is wanted */
-	struct job *first_kept; /* a place was kept for it, and is again: one of each priority, highest first */
-	struct job *head;       /* a place is kept for it */
+	uint64_t longest_wait_s; /* of those that have started */
+	struct plan *plan;       /* plan.c; NULL */
+	int planning;            /* the view is a part of the plan: the best place in it is wanted */
+	struct job *first_kept;  /* a place was kept for it, and is again: one of each priority, highest first */
+	struct job *head;        /* a place is kept for it */
 	uint64_t shadow_s;
 	struct room *view;                /* [n_sorted] what is free at shadow_s */
 	uint32_t view_free[MAX_FREE + 1]; /* nodes by free GPUs in it */

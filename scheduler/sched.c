@@ -27,7 +27,7 @@ int sched_policy_set(struct sched *s, const struct sched_policy *p)
 	if (!p->half_life_s)
 		s->policy.half_life_s = 7 * 86400;
 	if (!p->due_s)
-		s->policy.due_s = 86400;
+		s->policy.due_s = 2 * 86400;
 	if (p->due_backlog <= 0)
 		s->policy.due_backlog = 0.5;
 	if (p->caution <= 0)
@@ -309,10 +309,30 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 	return order_bid_before(s, &x, &y);
 }
 
+#define DUE_LEAST 600.0 /* seconds */
+#define DUE_SHARE 0.95  /* of the longest wait so far */
+
+/* From which wait on a job is due. While nobody has waited long, nobody is to wait long for learned order;
+ * what waits would have come to without it is not known, but who is due goes by age, so the longest wait
+ * grows only as far as it would by age. work: GPU-seconds that wait. */
+static double due_after(const struct sched *s, double work)
+{
+	double gpus = 0, backlog, wait = DUE_SHARE * (double)s->longest_wait_s;
+
+	for (size_t i = 0; i < s->n_sorted; i++)
+		gpus += s->sorted[i]->usable ? s->sorted[i]->n_gpus : 0;
+	backlog = gpus > 0 ? s->policy.due_backlog * work / gpus : 0;
+	if (wait < DUE_LEAST)
+		wait = DUE_LEAST;
+	if (wait > (double)s->policy.due_s)
+		wait = (double)s->policy.due_s;
+	return wait > backlog ? wait : backlog;
+}
+
 /* A new look: expected run times, and from which wait on a job is due. */
 static void look(struct sched *s)
 {
-	double work = 0, gpus = 0;
+	double work = 0;
 
 	if (s->look_input == s->input && s->look_now_s == s->now_s)
 		return;
@@ -333,13 +353,8 @@ static void look(struct sched *s)
 		l->mean = lane_expect(s, l);
 		work += l->mean * (double)l->shape->gpus * l->waiting->size;
 	}
-	if (!s->policy.learned)
-		return;
-	for (size_t i = 0; i < s->n_sorted; i++)
-		gpus += s->sorted[i]->usable ? s->sorted[i]->n_gpus : 0;
-	s->due_after_s = gpus > 0 ? s->policy.due_backlog * work / gpus : 0;
-	if (s->due_after_s < (double)s->policy.due_s)
-		s->due_after_s = (double)s->policy.due_s;
+	if (s->policy.learned)
+		s->due_after_s = due_after(s, work);
 }
 
 /* May a place be kept for this one, if it does not fit? Only for one job, and of learned order only for one
@@ -463,6 +478,8 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	d->places = mem_alloc(j->shape->instances, sizeof *d->places);
 	if (s->head == j)
 		head_gone(s);
+	if (j->submit_s < s->now_s && s->now_s - j->submit_s > s->longest_wait_s)
+		s->longest_wait_s = s->now_s - j->submit_s;
 	shadow_took(s, j, assign);
 	first_forget(s, j);
 	lane_unwait(s, j);

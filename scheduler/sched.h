@@ -101,10 +101,11 @@ struct sched_policy {
 	 * not suffice have none, and start where they are in nobody's way */
 	uint64_t effort;
 	uint64_t half_life_s; /* of use [7 days] */
-	uint64_t due_s;       /* learned: due after this wait at least [1 day] ... */
-	double due_backlog;   /* ... and this share of the time that all waiting work would take [0.5] */
-	double caution;       /* a job without time limit is believed to take so often its expected time [3] */
-	uint64_t burst_s;     /* like jobs sent within this time of each other are expected to be alike [300] */
+	/* learned: due after 95 % of the longest wait so far, but at least ten minutes, at most this [2 days] */
+	uint64_t due_s;
+	double due_backlog; /* but not before this share of the time that all waiting work would take [0.5] */
+	double caution;     /* a job without time limit is believed to take so often its expected time [3] */
+	uint64_t burst_s;   /* like jobs sent within this time of each other are expected to be alike [300] */
 };
 /* Before the first job. -1: there are jobs. */
 int sched_policy_set(struct sched *s, const struct sched_policy *p);

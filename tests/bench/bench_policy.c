@@ -6,8 +6,8 @@
  * user and size, each sent within 300 s of the one before) with a seed, at the times of the old ones. Each
  * runs on as many nodes as give the loads of a list, at two paces. A point holds when the mean completion
  * time is below both and the longest wait at most 1.1 x that of easy x3; a point where jobs hardly wait
- * under easy x3 is not counted. Usage: bench_policy FOLDER [every=N] [only=TEXT] [points=0] [nodes=N
- * [pace=X]] [policy's field=VALUE]...
+ * under easy x3 is not counted. With plain=1 only the traces of the folder themselves are run. Usage:
+ * bench_policy FOLDER [every=N] [only=TEXT] [points=0] [plain=1] [nodes=N [pace=X]] [policy's field=VALUE]...
  */
 #include "scheduler/mem.h"
 #include "scheduler/sched.h"
@@ -37,7 +37,7 @@ struct totals {
 };
 struct options {
 	struct sched_policy tune;
-	uint32_t every, at, quiet;
+	uint32_t every, at, quiet, plain; /* plain: files as they are */
 	const char *only;
 	uint32_t nodes; /* instead of the loads; 0 not */
 	uint64_t pace;
@@ -287,9 +287,12 @@ static void file(struct options *o, const char *folder, const char *name)
 	if (trace_parse(&w.t, text, n, &m) < 0) {
 		fprintf(stderr, "%s: line %zu: %s\n", path, m.line, m.what);
 	} else {
-		if (w.t.n <= 2 * WINDOW)
+		if (o->plain)
+			points(o, &w);
+		else if (w.t.n <= 2 * WINDOW)
 			points_and_drawn(o, &w, 2);
-		each_user(o, &w);
+		if (!o->plain)
+			each_user(o, &w);
 		trace_fini(&w.t);
 	}
 	free(text);
@@ -319,6 +322,8 @@ static int option(struct options *o, const char *arg)
 		o->nodes = (uint32_t)v;
 	else if (IS("pace"))
 		o->pace = (uint64_t)v;
+	else if (IS("plain"))
+		o->plain = v >= 1;
 	else if (IS("points"))
 		o->quiet = v < 1;
 	else if (IS("due_s"))
