@@ -7,7 +7,7 @@ build="gcc make autoconf automake libtool pkg-config libsqlite3-dev libevent-dev
 libpcre2-dev libzstd-dev libhwloc-dev libssh2-1-dev uthash-dev"
 run="openmpi-bin python3 python3-torch python3-sklearn python3-venv curl ca-certificates"
 test="clang clang-format shellcheck libopenmpi-dev python3-mpi4py python3-numpy python3-pip iproute2 nftables procps util-linux jq mandoc openssh-server
-openssh-client git xz-utils sqlite3 libclang-rt-14-dev"
+openssh-client git xz-utils sqlite3 libclang-rt-14-dev binutils"
 
 install=no
 if [ "${1:-}" = --install ]; then

@@ -150,7 +150,6 @@ static int add_change(struct ctx *c, cJSON *body, const char *word)
 {
 	static const char *const names[] = {"period", "action"};
 	const char *eq = strchr(word, '='), *value = eq ? eq + 1 : "";
-	char *end = NULL;
 	double usd;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		size_t n = strlen(names[i]);
@@ -162,9 +161,8 @@ static int add_change(struct ctx *c, cJSON *body, const char *word)
 	if (strncmp(word, "usd=", 4) != 0 || jget(body, "usd"))
 		return ctx_fail(c, ERR_INVALID,
 		                "'%s': expected usd=N, period=day|week|month or action=hold|end, each once", word);
-	usd = strtod(value, &end);
-	if (!*value || *end)
-		return ctx_fail(c, ERR_INVALID, "usd '%s': expected a number", value);
+	if (ctx_number(c, "usd", value, &usd))
+		return -1;
 	cJSON_AddNumberToObject(body, "usd", usd);
 	return 0;
 }

@@ -55,9 +55,10 @@ static int exec_quota_ls(struct ctx *c)
 static int add_value(struct ctx *c, cJSON *body, const char *assignment, const char *const *known)
 {
 	const char *eq = strchr(assignment, '=');
-	char *key = xstrndup(assignment, eq ? (size_t)(eq - assignment) : strlen(assignment)), *end = NULL;
+	char *key = xstrndup(assignment, eq ? (size_t)(eq - assignment) : strlen(assignment));
 	const char *value = eq ? eq + 1 : "", *near = str_nearest(key, known);
-	double n = strtod(value, &end);
+	double n = 0;
+	uint64_t whole;
 	int rc = 0, i = 0;
 	while (known[i] && strcmp(known[i], key) != 0)
 		i++;
@@ -70,9 +71,11 @@ static int add_value(struct ctx *c, cJSON *body, const char *assignment, const c
 		cJSON_AddBoolToObject(body, key, !strcmp(value, "yes"));
 	else if (!strcmp(key, "borrow"))
 		rc = ctx_fail(c, ERR_INVALID, "borrow '%s': expected yes or no", value);
-	else if (!*value || *end)
-		rc = ctx_fail(c, ERR_INVALID, "%s '%s': expected a number", key, value);
+	else if (!strcmp(key, "gpus") && str_parse_u64(value, &whole))
+		rc = ctx_fail(c, ERR_INVALID, "gpus '%s': expected a whole number", value);
 	else
+		rc = ctx_number(c, key, value, &n);
+	if (!rc && !jget(body, key))
 		cJSON_AddNumberToObject(body, key, n);
 	free(key);
 	return rc;

@@ -4,8 +4,10 @@
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "jobctl/jobctl.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct verb *const verb_lists[] = {verbs_submit,    verbs_jobs,   verbs_show,       verbs_wait,
@@ -23,6 +25,17 @@ int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...)
 	err_set(&c->err, code, "%s", s);
 	free(s);
 	return -1;
+}
+
+int ctx_number(struct ctx *c, const char *key, const char *value, double *out)
+{
+	char *end;
+	double v = strtod(value, &end);
+	/* strtod takes "nan", "inf", "0x1p3" and blanks in front, too; none of them is a number here. */
+	if (!*value || *end || !isfinite(v) || strspn(value, "0123456789.eE+-") != strlen(value))
+		return ctx_fail(c, ERR_INVALID, "%s '%s': expected a number", key, value);
+	*out = v;
+	return 0;
 }
 
 struct client *ctx_client(struct ctx *c)

@@ -51,6 +51,10 @@ extern const struct verb verbs_submit[], verbs_jobs[], verbs_show[], verbs_chang
 
 struct client *ctx_client(struct ctx *c); /* NULL: ctx->err is set */
 int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A decimal number ("0.5", "1e-3"); what is none, is hexadecimal, nan or too large is refused by its key's
+ * name.
+ */
+int ctx_number(struct ctx *c, const char *key, const char *value, double *out);
 /* A call; *out is the caller's, an object without members when the answer was empty. */
 int ctx_get(struct ctx *c, const char *method, const char *path, const cJSON *body, cJSON **out);
 /* The same, but when --json was given the answer is printed. 1: printed, 0: *out is the caller's, -1 error.

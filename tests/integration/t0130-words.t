@@ -99,6 +99,10 @@ rc 2 'did you mean "resources.gpus_per_instance"' "a key of resources" submit sl
 rc 2 'resources.gpus: unknown key; did you mean "gpus_per_instance"' "another word for it" submit slow.json --set resources.gpus=1
 rc 0 "quota of 1 GPU$" "one GPU" quota set research gpus=1
 rc 4 "the quota of research is 1 GPU: it could never start" "in a refusal, too" submit slow.json --set queue=research --set resources.gpus_per_instance=2 --set resources.ranks_per_instance=1 --dry-run
+for n in nan inf -inf 1e400 0x10 " 3" "" 3x; do rc 2 "weight '$n': expected a number" "a weight of '$n'" queue set research "weight=$n"; done
+for n in nan 1e3 2.5 -1 ""; do rc 2 "gpus '$n': expected a whole number" "a quota of '$n'" quota set research "gpus=$n"; done
+for n in nan inf 1e999; do rc 2 "usd '$n': expected a number" "a budget of '$n'" budget set research "usd=$n"; done
+rc 0 "weight 0\\.25" "a weight that is one" queue set research weight=2.5e-1
 rc 0 "node-1 .* 0/2 +2x " "nodes shows the model of GPUs" nodes
 
 # --- what would have been ----------------------------------------------------------------------------------------
