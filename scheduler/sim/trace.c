@@ -1,4 +1,5 @@
-/* trace: see trace.h. One pass over the bytes, no copy but the names of users. */
+/* trace: see trace.h. One pass over the bytes; copied are the names of users, and quoted fields in which a
+ * quote is doubled. */
 #include "scheduler/sim/trace.h"
 #include "scheduler/mem.h"
 
@@ -23,6 +24,11 @@ struct reader {
 	struct trace *t;
 	const char *p, *end, *line_start;
 	size_t line, cap;
+	const char *field_at, *field_line_start; /* where the last field begins, and its line */
+	size_t field_line;
+	char *plain; /* the last field with its doubled quotes made single; [n_plain] */
+	size_t n_plain;
+	int is_plain;               /* the last field stands there */
 	int column_of[MAX_COLUMNS]; /* enum column or -1 */
 	size_t n_columns;
 	struct user *users, *last;
@@ -31,18 +37,79 @@ struct reader {
 
 static int mistake(struct reader *r, const char *at, const char *field, const char *what)
 {
-	r->m->line = r->line;
-	r->m->column = (size_t)(at - r->line_start) + 1;
+	/* A quoted field may have begun on an earlier line, and of a copy the place is where it begins. */
+	int earlier = r->is_plain || at < r->line_start;
+
+	if (r->is_plain)
+		at = r->field_at;
+	r->m->line = earlier ? r->field_line : r->line;
+	r->m->column = (size_t)(at - (earlier ? r->field_line_start : r->line_start)) + 1;
 	r->m->field = field;
 	r->m->what = what;
 	return -1;
 }
 
-/* The next field of this line; *more: a comma follows. */
+/* Each two quotes of the n bytes are made one. */
+static const char *unquote(struct reader *r, const char *from, size_t n)
+{
+	size_t k = 0;
+
+	if (r->n_plain < n) {
+		r->plain = mem_resize(r->plain, n, 1);
+		r->n_plain = n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		r->plain[k++] = from[i];
+		i += from[i] == '"';
+	}
+	r->is_plain = 1;
+	return r->plain;
+}
+
+/* "..." with commas, line ends and doubled quotes inside (RFC 4180). NULL: a mistake. */
+static const char *quoted(struct reader *r, size_t *n, int *more)
+{
+	const char *from = r->p + 1, *p = from;
+	size_t doubled = 0;
+
+	for (; p < r->end && (*p != '"' || (p + 1 < r->end && p[1] == '"')); p++) {
+		if (*p == '"') {
+			doubled++;
+			p++;
+		} else if (*p == '\n') {
+			r->line++;
+			r->line_start = p + 1;
+		}
+	}
+	*n = (size_t)(p - from) - doubled;
+	if (p == r->end) {
+		r->is_plain = 1; /* named is where it was opened */
+		mistake(r, from, NULL, "a quote is opened here and not closed");
+		return NULL;
+	}
+	r->p = ++p;
+	if (p < r->end && *p == '\r' && (p + 1 == r->end || p[1] == '\n'))
+		r->p = ++p;
+	if (p < r->end && *p != ',' && *p != '\n') {
+		mistake(r, p, NULL, "expected a comma or the end of the line after the closing quote");
+		return NULL;
+	}
+	*more = p < r->end && *p == ',';
+	r->p = *more ? p + 1 : p;
+	return doubled ? unquote(r, from, *n + doubled) : from;
+}
+
+/* The next field of this line; *more: a comma follows. NULL: a mistake. */
 static const char *field(struct reader *r, size_t *n, int *more)
 {
 	const char *from = r->p, *p = from;
 
+	r->field_at = from;
+	r->field_line = r->line;
+	r->field_line_start = r->line_start;
+	r->is_plain = 0;
+	if (p < r->end && *p == '"')
+		return quoted(r, n, more);
 	while (p < r->end && *p != ',' && *p != '\n')
 		p++;
 	*more = p < r->end && *p == ',';
@@ -71,6 +138,8 @@ static int header(struct reader *r)
 		size_t n;
 		const char *f = field(r, &n, &more);
 
+		if (!f)
+			return -1;
 		if (r->n_columns == MAX_COLUMNS)
 			return mistake(r, f, NULL, "more than 64 columns");
 		r->column_of[r->n_columns] = -1;
@@ -144,6 +213,8 @@ static int one_line(struct reader *r)
 		const char *f = field(r, &n, &more);
 		int c = k < r->n_columns ? r->column_of[k] : -1;
 
+		if (!f)
+			return -1;
 		if (k >= r->n_columns)
 			return mistake(r, f, NULL, "more fields than the first line has");
 		if (c == C_USER) {
@@ -160,6 +231,7 @@ static int one_line(struct reader *r)
 		else if (c == C_GPUS)
 			j.gpus = (uint32_t)v;
 	}
+	r->is_plain = 0;
 	if (k < r->n_columns)
 		return mistake(r, r->p, NULL, "fewer fields than the first line has");
 	if (!has_user && user(r, "", 0, &j.user) < 0)
@@ -194,6 +266,7 @@ int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistak
 		HASH_DELETE(hh, r.users, u);
 		free(u);
 	}
+	free(r.plain);
 	if (rc < 0)
 		trace_fini(t);
 	return rc;

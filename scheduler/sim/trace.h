@@ -2,8 +2,9 @@
  * trace: reader of recorded job traces (CSV with a header line) into one internal form.
  *
  * Columns are found by their names: submit_s, duration_s and gpus must be there, user_or_vc and status may;
- * others are passed over. Whole numbers only. The library does no input or output: the caller brings the
- * bytes of the file, and gets the place of a mistake as line and column.
+ * others are passed over. Whole numbers only. Fields may stand in quotes, as RFC 4180 has it: commas, ends of
+ * lines and doubled quotes in them belong to the field, and "ab" is the same as ab. The library does no input
+ * or output: the caller brings the bytes of the file, and gets the place of a mistake as line and column.
  */
 #ifndef HEARTH_SCHEDULER_SIM_TRACE_H
 #define HEARTH_SCHEDULER_SIM_TRACE_H

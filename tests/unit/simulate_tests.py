@@ -218,6 +218,10 @@ def test_long():
     got, _ = simulate(path, 311, 8, "fifo")
     ok(got["avg_wait_s"] == 0 and got["avg_jct_s"] == sum(r[1] for r in rows) / len(rows),
        "philly-all: at its true size nobody waits")
+    for nodes, least in [(64, 13136), (48, 15153)]:
+        below = [f"{p} {e}: {g['avg_jct_s']}" for p, e in ways()
+                 for g in [simulate(path, nodes, 8, p, e)[0]] if g["avg_jct_s"] < least - 1]
+        ok(not below, f"philly-all at {nodes} x 8: no policy is below what any schedule can reach", below)
     soak = os.environ.get("HEARTH_SOAK")
     if soak:
         for nodes in (64, 48):
@@ -280,6 +284,13 @@ def test_mistakes():
         (HEADER + "1,,3,u,x\n", "line 2, column 3: duration_s: a whole number is missing"),
         (HEADER + "1,2,3\n", "line 2, column 6: fewer fields than the first line has"),
         (HEADER + "1,2,3,u,x,y\n", "line 2, column 11: more fields than the first line has"),
+        (HEADER + '1,2,3,"u,x\n4,5,6,v,x\n', "line 2, column 7: a quote is opened here and not closed"),
+        (HEADER + '1,2,3,"u\nv"w,x\n', "line 3, column 3: expected a comma or the end of the line after the closing quote"),
+        (HEADER + '1,2,"3\n",u,x\n', "expected a whole number, not negative"),
+        (HEADER + '1,2,"3""",u,x\n', "line 2, column 5: gpus: expected a whole number, not negative"),
+        (HEADER + '1,2,3,"u\nv",x\n4,5,6,v\n', "line 4, column 8: fewer fields than the first line has"),
+        (HEADER + '1,2,3,u,"x', "line 2, column 9: a quote is opened here and not closed"),
+        (HEADER + '1,2,3,u,"', "line 2, column 9: a quote is opened here and not closed"),
         (HEADER + "1,99999999999999999999999,3,u,x\n", "line 2, column 3: duration_s: the number is too large"),
     ]
     path = tmp.name + "/bad.csv"
@@ -309,6 +320,17 @@ def test_forms():
         f.write("\ufeffgpus,submit_s,extra,duration_s\r\n4,0,a,10\r\n\r\n9,0,b,5\r\n1,3,,0")
     got, plan = simulate(path, 1, 8, "fifo")
     ok(got["jobs"] == 2 and got["dropped"] == 1 and plan == {0: (0, 10, [0]), 2: (3, 3, [0])}, "other forms of CSV", plan)
+    # In quotes: the same jobs of the same users, so the fair order of two users is the same.
+    plain = ["0,50,8,a b,x", "1,30,8,a b,x", "2,30,8,c,x", "3,30,8,a b,x"]
+    quoted = ['0,50,"8",a b,"x,y"', '1,30,8,"a b","x ""y"""', '"2",30,8,"c","x\r\ny\n"', '3,"30",8,"a b",x']
+    named = ["0,50,8,\"a, \"\"b\"\"\",x", "1,30,8,\"a, \"\"b\"\"\",x", "2,30,8,c,x", "3,30,8,\"a, \"\"b\"\"\",x"]
+    plans = []
+    for head, lines in [(HEADER, plain), (HEADER, quoted), ('"submit_s","duration_s",gpus,"user_or_vc","sta""tus"\r\n', quoted), (HEADER, named)]:
+        with open(path, "w", newline="") as f:
+            f.write(head + "\r\n".join(lines) + "\r\n")
+        plans.append(simulate(path, 1, 8, "fair")[1])
+    ok(all(p == plans[0] for p in plans) and len(plans[0]) == 4, "fields in quotes are the fields", plans)
+    ok(plans[0][2][0] < plans[0][1][0], "and there are two users: the second one's job is not the last", plans[0])
     rows = [(0, 100, 4, "u"), (15, 100, 4, "u"), (19, 10, 9, "u")]
     got, plan = simulate(write(rows), 1, 4, "fifo", speedup=10)
     ok(got["dropped"] == 1 and plan == {0: (0, 100, [0]), 1: (100, 200, [0])} and got["max_wait_s"] == 99,
