@@ -392,6 +392,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .default_grace_s = seconds(c->conf, "grace"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .backfill = c->backfill,
+	    .starve_s = seconds(c->conf, "starve_after"),
 	    .port_lo = (uint32_t)conf_get_int(c->conf, "port_lo"),
 	    .port_hi = (uint32_t)conf_get_int(c->conf, "port_hi"),
 	    .owner_of_admin = c->owner,

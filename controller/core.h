@@ -73,6 +73,7 @@ struct core_config {
 	uint32_t default_grace_s;      /* 30 */
 	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
 	uint8_t backfill;              /* enum core_backfill */
+	uint32_t starve_s;             /* who has waited so long goes before fair share; 0 nobody */
 	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
 	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
 };

@@ -138,6 +138,8 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	json_add_u64(body, "ahead", r.ahead);
 	if (r.behind)
 		json_add_u64(body, "behind", r.behind);
+	if (r.due_s)
+		cJSON_AddTrueToObject(body, "due");
 	json_add_u64(body, "need_instances", r.need_instances);
 	json_add_u64(body, "free_instances", r.free_instances);
 	json_add_u64(body, "possible_instances", r.possible_instances);

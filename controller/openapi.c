@@ -75,10 +75,11 @@ static const struct {
      "attempt"},
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
-     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? need_instances:i? free_instances:i? "
+     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? free_instances:i? "
      "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>? "
      "resume:O<Resume>?",
-     "text: a sentence; ahead: jobs that go first; of a waiting job, instances that it needs, that are free "
+     "text: a sentence; ahead: jobs that go first; due: it has waited so long that it goes before fair "
+     "share; of a waiting job, instances that it needs, that are free "
      "and "
      "that the cluster could give"},
     {"EventList", "events:a next:i?", "next: give it as `after`"},

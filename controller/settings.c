@@ -33,6 +33,8 @@ static const struct conf_item items[] = {
      "who may pass a waiting job that does not fit: none, easy (who does not make it later), conservative "
      "(who makes "
      "no waiting job later)"},
+    {"starve_after", CONF_DURATION, "7d", NULL, NULL,
+     "a job that has waited so long goes before fair share, and has a place kept; 0 = never"},
     {"port_lo", CONF_INT, "20000", "1024", "65535",
      "first port for MASTER_PORT, for nodes that name no range"},
     {"port_hi", CONF_INT, "29999", "1024", "65535", "last one"},

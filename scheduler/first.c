@@ -3,9 +3,10 @@
  *
  * Shares change while a job waits for its place: others that are before it then must not take it each time.
  * So the one that a place was kept for has it until it starts. It yields to those of higher priority while
- * they want room, and has it again afterwards; so there may be one of each priority. Who could not start if
- * there were room, since an account is closed or full, the nodes are too small or only a reservation keeps it
- * out, makes nobody yield.
+ * they want room, and has it again afterwards; so there may be one of each priority. While it is not due it
+ * yields to those that are, and the first of them that does not fit has the place from then on. Who could not
+ * start if there were room, since an account is closed or full, the nodes are too small or only a reservation
+ * keeps it out, makes nobody yield.
  */
 #include "scheduler/model.h"
 
@@ -79,11 +80,18 @@ static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 	       !booked_out(s, l, assign);
 }
 
-/* Is one of higher priority to be placed before it? */
+/* Of higher priority, or due, which the other is not yet. */
+static int goes_before(const struct sched *s, const struct job *a, const struct job *b)
+{
+	return a->priority > b->priority ||
+	       (a->priority == b->priority && order_due(s, a) && !order_due(s, b) && order_before(s, a, b));
+}
+
+/* Is one of these to be placed before it? */
 static int must_yield(struct sched *s, const struct job *j, int32_t *assign)
 {
 	for (uint32_t i = 0; i < s->n_active; i++)
-		if (s->active[i]->first->priority > j->priority && wants_room(s, s->active[i], assign))
+		if (goes_before(s, s->active[i]->first, j) && wants_room(s, s->active[i], assign))
 			return 1;
 	return 0;
 }

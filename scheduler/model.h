@@ -325,6 +325,7 @@ void accounts_fini(struct sched *s);
 int order_before(const struct sched *s, const struct job *a, const struct job *b);
 struct bid order_bid(const struct sched *s, const struct job *j); /* the same in two steps */
 int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b);
+int order_due(const struct sched *s, const struct job *j); /* it has waited long enough to go before others */
 
 /* first.c: who a place was kept for */
 void first_forget(struct sched *s, struct job *j);

@@ -390,6 +390,7 @@ static void record_policy(struct sched *s)
 	key_number(r, "by_limit", p->by_limit != 0);
 	key_number(r, "effort", p->effort);
 	key_number(r, "half_life", p->half_life_s);
+	key_number(r, "starve", p->starve_s);
 	key_number(r, "due", p->due_s);
 	key_double(r, "due_backlog", p->due_backlog);
 	key_double(r, "caution", p->caution);

@@ -390,6 +390,8 @@ static int policy_key(struct teller *t, const char *k, char *v, struct sched_pol
 		return number(t, v, &p->effort);
 	if (IS("half_life"))
 		return number(t, v, &p->half_life_s);
+	if (IS("starve"))
+		return number(t, v, &p->starve_s);
 	if (IS("due"))
 		return number(t, v, &p->due_s);
 	if (IS("due_backlog"))

@@ -9,6 +9,7 @@
  */
 #include "scheduler/model.h"
 #include "scheduler/recorder.h"
+#include <math.h>
 
 struct sched *sched_create(void)
 {
@@ -34,6 +35,7 @@ int sched_policy_set(struct sched *s, const struct sched_policy *p)
 		s->policy.caution = 3;
 	if (!p->burst_s)
 		s->policy.burst_s = 300;
+	s->due_after_s = p->starve_s ? (double)p->starve_s : INFINITY; /* learned: by each look */
 	return 0;
 }
 
@@ -264,9 +266,10 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 
 static const struct bid no_bid;
 
-static int is_due(const struct sched *s, const struct job *j)
+int order_due(const struct sched *s, const struct job *j)
 {
-	return (double)(s->now_s - (j->submit_s < s->now_s ? j->submit_s : s->now_s)) >= s->due_after_s;
+	return (s->policy.learned || s->policy.starve_s) &&
+	       (double)(s->now_s - (j->submit_s < s->now_s ? j->submit_s : s->now_s)) >= s->due_after_s;
 }
 
 /* Priority; who is due; fair share; least expected work; age. */
@@ -278,9 +281,9 @@ int order_bid_before(const struct sched *s, const struct bid *a, const struct bi
 		return a->job->priority > b->job->priority;
 	if (a->borrows != b->borrows)
 		return !a->borrows;
-	if (s->policy.learned && a->due != b->due)
+	if (a->due != b->due)
 		return a->due;
-	if (s->policy.fair && !(a->due && s->policy.learned)) {
+	if (s->policy.fair && !a->due) {
 		c = account_before(s, a->lane->account, b->lane->account);
 		if (c)
 			return c < 0;
@@ -297,7 +300,7 @@ struct bid order_bid(const struct sched *s, const struct job *j)
 	struct bid b = {.lane = j->lane, .work = j->lane->mean * (double)j->shape->gpus};
 
 	b.job = (struct job *)(uintptr_t)j;
-	b.due = s->policy.learned && is_due(s, j);
+	b.due = order_due(s, j);
 	b.borrows = account_full(j->lane->account, j->shape->gpus) == 1;
 	return b;
 }
@@ -407,7 +410,7 @@ static void bids_make(struct sched *s)
 	for (uint32_t i = 0; i < s->n_active; i++) {
 		struct bid b = {.lane = s->active[i], .job = s->active[i]->first};
 
-		b.due = s->policy.learned && is_due(s, b.job);
+		b.due = order_due(s, b.job);
 		if (passes_over(s, &b))
 			continue;
 		b.borrows = account_full(b.lane->account, b.lane->shape->gpus);

@@ -101,6 +101,7 @@ struct sched_policy {
 	 * not suffice have none, and start where they are in nobody's way */
 	uint64_t effort;
 	uint64_t half_life_s; /* of use [7 days] */
+	uint64_t starve_s;    /* not learned: due after this wait, and then before fair share [never] */
 	/* learned: due after 95 % of the longest wait so far, but at least ten minutes, at most this [2 days] */
 	uint64_t due_s;
 	double due_backlog; /* but not before this share of the time that all waiting work would take [0.5] */
@@ -228,6 +229,7 @@ struct sched_reason { /* why a job waits, as data */
 	uint32_t need_instances,
 	    free_instances;          /* instances that fit now on usable nodes (of the first group that fails) */
 	uint32_t possible_instances; /* that would fit if all usable nodes were empty */
+	uint64_t due_s;              /* it has waited so long that it goes before fair share; 0 not yet */
 	char
 	    text[448]; /* "needs 2 instances with 1 GPU and 2 CPU slots; 1 free now (node-1: 0 of 1 GPUs free)" */
 };

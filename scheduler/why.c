@@ -538,17 +538,65 @@ static const struct job *blocker(const struct sched *s, const struct job *j)
 	return best;
 }
 
+/* Of this lane those of higher priority, and those of this one that are due: they are the first of it. */
+static uint32_t due_in(const struct sched *s, const struct lane *l, int64_t priority)
+{
+	struct job edge = {.priority = priority};
+	uint32_t from = queue_count_before(l, &edge), to;
+
+	edge.order = edge.id = UINT64_MAX;
+	to = queue_count_before(l, &edge);
+	if (from < to && !order_due(s, queue_at(l, from)))
+		return from;
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+
+		if (order_due(s, queue_at(l, middle)))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
 /* Jobs of this lane that a pass that is made now would look at before j: of another account all of j's
- * priority, or none. */
+ * priority, or those that are due, or none. */
 static uint32_t ahead_in(const struct sched *s, const struct lane *l, const struct job *j)
 {
-	struct job edge = {.priority = j->priority};
+	struct job edge = {.priority = j->priority, .order = UINT64_MAX, .id = UINT64_MAX};
 	int c = s->policy.fair ? account_before(s, l->account, j->lane->account) : 0;
+	uint32_t older = queue_count_before(l, j), due;
 
-	if (!c)
-		return queue_count_before(l, j);
-	edge.order = edge.id = c < 0 ? UINT64_MAX : 0;
-	return queue_count_before(l, &edge);
+	if (!c && !s->policy.starve_s)
+		return older;
+	due = due_in(s, l, j->priority);
+	if (order_due(s, j))
+		return older < due ? older : due;
+	if (c < 0)
+		return queue_count_before(l, &edge);
+	return c > 0 || older < due ? due : older;
+}
+
+static const char *unit_of(uint64_t s, uint64_t *n)
+{
+	static const struct {
+		uint64_t s;
+		const char *name;
+	} units[] = {{86400, "day"}, {3600, "hour"}, {60, "minute"}, {1, "second"}};
+	size_t i = 0;
+
+	while (i < 3 && s < 2 * units[i].s)
+		i++;
+	*n = s / units[i].s;
+	return units[i].name;
+}
+
+static void say_waited(const struct sched *s, const struct job *j, struct text *o)
+{
+	uint64_t n;
+	const char *unit = unit_of(s->now_s - j->submit_s, &n);
+
+	text_add(o, "has waited %" PRIu64 " %s%s", n, unit, n == 1 ? "" : "s");
 }
 
 static double gpu_hours(const struct sched *s, const struct account *a)
@@ -562,6 +610,12 @@ static void explain_turn(const struct sched *s, const struct job *j, const struc
 	const struct account *a = first->lane->account, *b = j->lane->account;
 
 	text_add(o, "waits its turn: job %" PRIu64, first->id);
+	if (first->priority == j->priority && order_due(s, first)) {
+		text_add(o, " (which ");
+		say_waited(s, first, o);
+		text_add(o, ": before fair share) is ahead and does not fit yet");
+		return;
+	}
 	if (first->priority != j->priority || !s->policy.fair || !account_before(s, a, b)) {
 		text_add(o, " (priority %" PRId64 ") is ahead and does not fit yet", first->priority);
 		return;
@@ -656,6 +710,12 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 		text_add(&o, "can start now");
 	}
 	r->behind = first ? first->id : 0;
+	if (s->policy.starve_s && order_due(s, j)) {
+		r->due_s = s->now_s - j->submit_s;
+		text_add(&o, "; it ");
+		say_waited(s, j, &o);
+		text_add(&o, ": goes before fair share");
+	}
 }
 
 /* What it waits for has not ended, or not as it should. */

@@ -404,7 +404,12 @@ static int by_age(const struct slow *w, unsigned a, unsigned b)
 	return x->order != y->order ? x->order < y->order : a < b;
 }
 
-static int before(const struct slow *w, unsigned a, unsigned b)
+static int due(const struct slow *w, unsigned id)
+{
+	return w->starve_s && w->jobs[id].submit_s + w->starve_s <= w->now_s;
+}
+
+static int before_when(const struct slow *w, unsigned a, int a_due, unsigned b, int b_due)
 {
 	const struct slow_job *x = &w->jobs[a], *y = &w->jobs[b];
 	int p = slow_full(w, x->account, shape_of(w, x)->gpus) == 1,
@@ -414,8 +419,25 @@ static int before(const struct slow *w, unsigned a, unsigned b)
 		return x->priority > y->priority;
 	if (p != q)
 		return !p;
-	c = share_order(w, x->account, y->account);
+	if (a_due != b_due)
+		return a_due;
+	c = a_due ? 0 : share_order(w, x->account, y->account);
 	return c ? c < 0 : by_age(w, a, b);
+}
+
+static int before(const struct slow *w, unsigned a, unsigned b)
+{
+	return before_when(w, a, due(w, a), b, due(w, b));
+}
+
+/* One that came back to its old place waits anew, and those of its kind and account behind it with it. */
+static int due_in_turn(const struct slow *w, unsigned id)
+{
+	for (unsigned x = 1; x <= w->n_jobs; x++)
+		if (w->jobs[x].state == SLOW_WAITS && lane_of(&w->jobs[x]) == lane_of(&w->jobs[id]) &&
+		    w->jobs[x].priority == w->jobs[id].priority && by_age(w, x, id) && !due(w, x))
+			return 0;
+	return due(w, id);
 }
 
 /* ---- what happened ------------------------------------------------------------------------------ */
@@ -638,9 +660,11 @@ static unsigned first_of_lane(const struct slow *w, int lane)
 static int must_yield(struct slow *w, unsigned id)
 {
 	for (int i = 0; i < w->n_active; i++) {
-		const struct slow_job *j = &w->jobs[first_of_lane(w, w->active[i])];
+		unsigned x = first_of_lane(w, w->active[i]);
+		const struct slow_job *j = &w->jobs[x];
+		int sooner = j->priority == w->jobs[id].priority && due(w, x) && !due(w, id) && before(w, x, id);
 
-		if (j->priority > w->jobs[id].priority && wants_room(w, j))
+		if ((j->priority > w->jobs[id].priority || sooner) && wants_room(w, j))
 			return 1;
 	}
 	return 0;
@@ -732,6 +756,7 @@ static int try(struct slow *w, unsigned id, int *place)
 unsigned slow_step(struct slow *w, int place[SLOW_NODES])
 {
 	unsigned order[SLOW_JOBS], n = 0;
+	int in_turn[SLOW_JOBS];
 
 	if (w->stale)
 		return 0;
@@ -748,7 +773,8 @@ unsigned slow_step(struct slow *w, int place[SLOW_NODES])
 
 		if (w->jobs[id].state != SLOW_WAITS)
 			continue;
-		for (n++; at && before(w, id, order[at - 1]); at--)
+		in_turn[id] = due_in_turn(w, id);
+		for (n++; at && before_when(w, id, in_turn[id], order[at - 1], in_turn[order[at - 1]]); at--)
 			order[at] = order[at - 1];
 		order[at] = id;
 	}

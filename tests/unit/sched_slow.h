@@ -85,6 +85,7 @@ struct slow {
 	struct slow_account accounts[SLOW_ACCOUNTS];
 	unsigned n_jobs; /* ids that were given */
 	uint64_t now_s, sequence;
+	uint64_t starve_s; /* who has waited so long is due; 0 nobody */
 	/* A walk lasts until time passes or something becomes free. */
 	uint64_t freed, walk_freed, walk_now_s;
 	int stale; /* nothing changed since nobody could start */

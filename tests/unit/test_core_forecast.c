@@ -104,6 +104,28 @@ static void test_kept(void)
 	world_destroy(w);
 }
 
+/* Who has waited so long as hearth.conf says goes before fair share, and is told. */
+static void test_due(void)
+{
+	struct world *w = world_create(5);
+	uint64_t a, b;
+
+	sched_destroy(w->core->sched);
+	w->core->cfg.starve_s = 300;
+	alloc_open(w->core);
+	world_agent_up(w, "a", 2, 4);
+	a = submit(w, 1, 3600);
+	b = submit(w, 1, 3600);
+	is_str(world_status(w, a), "starting", "one runs");
+	ok(!strstr(why(w, b), "fair share") && !cJSON_GetObjectItemCaseSensitive(w->body, "due"),
+	   "the next is not due");
+	begin(w, "a", a);
+	run_for(w, 300);
+	like(why(w, b), "it has waited 5 minutes: goes before fair share", "five minutes later it is");
+	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "due")), "as data, too");
+	world_end_well(w);
+}
+
 /* What ended before teaches how long the next one takes. */
 static void test_learned(void)
 {
@@ -199,6 +221,7 @@ int main(void)
 {
 	test_backfill();
 	test_kept();
+	test_due();
 	test_learned();
 	test_dry();
 	test_dry_starts_nobody();

@@ -704,6 +704,7 @@ static void start_world(struct world *o, uint64_t seed)
 	p.half_life_s = seed % 2 ? 0 : 600;
 	o->half_life_s = seed % 2 ? 7 * 86400.0 : 600;
 	o->books = seed % 3 != 0;
+	p.starve_s = o->w.starve_s = seed % 4 < 2 ? 0 : 100 * (seed % 4) * (seed % 4);
 	o->s = sched_create();
 	sched_policy_set(o->s, &p);
 	o->w.now_s = 1000;

@@ -360,7 +360,8 @@ int main(void)
 	for (int i = 0; i < 3; i++) {
 		test_again("easy", &(struct sched_policy){
 		                       .backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000});
-		test_again("none", &(struct sched_policy){.backfill = SCHED_BLOCK, .fair = 1, .by_limit = 1});
+		test_again("none", &(struct sched_policy){
+		                       .backfill = SCHED_BLOCK, .fair = 1, .by_limit = 1, .starve_s = 300});
 		test_again("conservative",
 		           &(struct sched_policy){.backfill = SCHED_CONSERVATIVE, .fair = 1, .by_limit = 1});
 		test_again("default",
