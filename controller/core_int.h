@@ -429,6 +429,7 @@ int begins_resolve(struct core *c, const struct cjob *j, const char *begins, con
 void queues_open(struct core *c);
 void queues_clear(struct core *c);
 int queue_load(struct core *c, const struct queue_row *r);
+void queues_loaded(const struct core *c);
 void usage_load(struct core *c, const struct usage_row *r);
 void queue_jobs(struct core *c, const char *path, int delta); /* unfinished jobs that name it */
 int queue_exists(const struct core *c, const char *path, struct err *e);

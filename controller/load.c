@@ -350,6 +350,7 @@ static int load(struct core *c, struct err *e)
 	}
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		node_update_sched(c, n, 1);
+	queues_loaded(c);
 	reserves_loaded(c);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
 		if (j->r.members) {

@@ -126,7 +126,8 @@ static const struct {
      "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
      "name: QUEUE, or QUEUE/@USER; queue: something was set for it; gpus: held now; waiting: jobs, "
      "waiting_gpus: what "
-     "they want; used_gpu_hours: fading with a half-life of a week"},
+     "they want; used_gpu_hours: fading with a half-life of a week; 16 CPU slots of "
+     "jobs without GPUs count as a GPU"},
     {"QueueName", "name:s", NULL},
     {"QueueChange", "name:s weight:n?", "a/b lies below a; a/@ada is the user ada in a"},
     {"QuotaChange", "name:s gpus:i? borrow:b?",

@@ -92,6 +92,18 @@ int queue_load(struct core *c, const struct queue_row *r)
 	return 0;
 }
 
+void queues_loaded(const struct core *c)
+{
+	const struct cqueue *q = c->queues;
+
+	while (q && q->weight == 1)
+		q = q->hh.next;
+	if (q && c->cfg.backfill == BACKFILL_CONSERVATIVE)
+		log_warn("event=weights_not_kept backfill=conservative path=%s weight=%g: places are promised first "
+		         "come, first served; backfill=easy keeps the weights",
+		         q->path, q->weight);
+}
+
 void usage_load(struct core *c, const struct usage_row *r)
 {
 	sched_usage_set(c->sched, r->path, (double)r->gpu_ms / 1000, r->at_us / 1000000);
@@ -160,8 +172,6 @@ void usage_mark(struct core *c, const struct cjob *j)
 {
 	char path[ACCOUNT_PATH];
 
-	if (!j->r.gpus)
-		return;
 	account_path(path, sizeof path, j->r.queue, j->r.owner);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		struct used *u;

@@ -1,9 +1,10 @@
 /*
  * account: queues and owners in a tree, what they hold, what they have used, and what they may hold.
  *
- * Use fades with a half-life; what is held goes on counting while it is held, so the figure is exact at any
- * time without a walk over jobs. Shares are compared where two accounts' ways to the root part: brothers
- * compete, by use over weight.
+ * Use is of GPUs; a job that has none uses its CPU slots, SCHED_SLOTS_A_GPU of which count as one. It fades
+ * with a half-life; what is held goes on counting while it is held, so the figure is exact at any time
+ * without a walk over jobs. Shares are compared where two accounts' ways to the root part: brothers compete,
+ * by use over weight.
  */
 #include "scheduler/model.h"
 #include "scheduler/recorder.h"
@@ -83,20 +84,26 @@ void sched_queue_close(struct sched *s, const char *path, int closed)
 	s->gen++;
 }
 
+static double load_of(uint64_t gpus, uint64_t cpus)
+{
+	return (double)gpus + (double)cpus / SCHED_SLOTS_A_GPU;
+}
+
 double account_use(const struct sched *s, const struct account *a)
 {
 	double half = (double)s->policy.half_life_s, left = exp2(-(double)(s->now_s - a->use_at) / half);
 
-	return a->use * left + (double)a->gpus * half / LN2 * (1 - left);
+	return a->use * left + load_of(a->gpus, a->cpus) * half / LN2 * (1 - left);
 }
 
-void account_change(struct sched *s, struct account *a, uint64_t gpus, int sign)
+void account_change(struct sched *s, struct account *a, uint64_t gpus, uint64_t cpus, int sign)
 {
 	for (; a; a = a->parent) {
 		a->use = account_use(s, a);
 		a->use_at = s->now_s;
 		a->now_at = 0;
 		a->gpus = sign > 0 ? a->gpus + gpus : a->gpus - gpus;
+		a->cpus = sign > 0 ? a->cpus + cpus : a->cpus - cpus;
 	}
 }
 
@@ -108,7 +115,7 @@ void account_waits(struct account *a, uint64_t gpus, int sign)
 	}
 }
 
-void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t from_s)
+void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t cpus, uint64_t from_s)
 {
 	double half = (double)s->policy.half_life_s;
 
@@ -119,7 +126,7 @@ void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t fr
 		a->use_at = s->now_s;
 		a->now_at = 0;
 		if (from < s->now_s)
-			a->use += (double)gpus * half / LN2 * (1 - exp2(-(double)(s->now_s - from) / half));
+			a->use += load_of(gpus, cpus) * half / LN2 * (1 - exp2(-(double)(s->now_s - from) / half));
 	}
 }
 
@@ -158,7 +165,7 @@ static double share(const struct sched *s, const struct account *account)
 		a->now_use = account_use(s, a);
 		a->now_at = s->now_s + 1;
 	}
-	return (a->now_use + 60.0 * (double)(a->gpus + a->ahead)) / a->weight;
+	return (a->now_use + 60.0 * load_of(a->gpus + a->ahead, a->cpus + a->ahead_cpus)) / a->weight;
 }
 
 void account_part(const struct account **pa, const struct account **pb)

@@ -272,6 +272,11 @@ static void job_stops(struct sched *s, struct job *j)
 		lane_stopped(s, j, j->is_done);
 }
 
+uint64_t model_cpus(const struct job *j, const struct hold *h)
+{
+	return j->shape && !j->shape->gpus ? h->n_cpus : 0;
+}
+
 void model_take(struct sched *s, struct job *j, const struct hold *h)
 {
 	struct node *n = h->node;
@@ -307,7 +312,7 @@ void model_take(struct sched *s, struct job *j, const struct hold *h)
 		n->exclusive = j->id;
 	recount(n);
 	count_free(s, n);
-	account_change(s, j->lane ? j->lane->account : NULL, h->n_gpus, 1);
+	account_change(s, j->lane ? j->lane->account : NULL, h->n_gpus, model_cpus(j, h), 1);
 }
 
 static void gpus_drop_absent(struct node *n)
@@ -347,7 +352,7 @@ void model_give_back(struct sched *s, struct job *j, uint32_t at)
 	gpus_drop_absent(n);
 	recount(n);
 	count_free(s, n);
-	account_change(s, j->lane ? j->lane->account : NULL, h.n_gpus, -1);
+	account_change(s, j->lane ? j->lane->account : NULL, h.n_gpus, model_cpus(j, &h), -1);
 	free(n->warm);
 	n->warm = mem_copy(j->warm);
 	if (!j->n_holds)
@@ -428,7 +433,7 @@ static const char *check_node(const struct sched *s, const struct node *n)
 
 static const char *check_account(const struct sched *s, const struct account *a)
 {
-	uint64_t gpus = 0, wants = 0, waiting = 0;
+	uint64_t gpus = 0, cpus = 0, wants = 0, waiting = 0;
 
 	for (uint32_t i = 0; i < s->n_active; i++) {
 		const struct lane *l = s->active[i];
@@ -441,9 +446,11 @@ static const char *check_account(const struct sched *s, const struct account *a)
 	if (waiting != a->waiting || wants != a->wants)
 		return "account: who waits and what was counted differ";
 	for (const struct job *j = s->running; j; j = j->next_running)
-		for (uint32_t i = 0; j->lane && account_below(j->lane->account, a) && i < j->n_holds; i++)
+		for (uint32_t i = 0; j->lane && account_below(j->lane->account, a) && i < j->n_holds; i++) {
 			gpus += j->holds[i].n_gpus;
-	return gpus == a->gpus ? NULL : "account: what is held and what was counted differ";
+			cpus += model_cpus(j, &j->holds[i]);
+		}
+	return gpus == a->gpus && cpus == a->cpus ? NULL : "account: what is held and what was counted differ";
 }
 
 static const char *check_sorted(const struct sched *s)

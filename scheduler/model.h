@@ -81,6 +81,7 @@ struct shape {
 	struct lane *lanes;
 	uint32_t users;        /* jobs of this shape */
 	uint64_t gpus;         /* of the whole gang */
+	uint64_t cpus;         /* its slots, where it has no GPUs: they count as use then */
 	uint64_t possible_gen; /* nodes_gen at which they could */
 	uint64_t hopeless_gen; /* nodes_gen at which usable nodes, empty, could not hold it */
 	uint64_t nofit_gen;    /* gen at which it did not fit */
@@ -100,11 +101,14 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t depth;
 	double weight, use;    /* GPU-seconds, decayed to use_at */
 	uint64_t use_at, gpus; /* gpus: held now, also by those below */
+	uint64_t cpus;         /* the same, slots of jobs without GPUs */
 	uint64_t wants;        /* GPUs that the waiting ask for; these, too, of all below */
 	uint32_t waiting;
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
-	uint64_t ahead;  /* plan.c, forecast.c: GPUs of those that are before the one that is looked for */
+	/* plan.c, forecast.c: GPUs, and slots of jobs without, of those that are before the one that is looked
+	 * for */
+	uint64_t ahead, ahead_cpus;
 	double now_use;  /* use, decayed to now_at - 1: it is compared often within a look */
 	uint64_t now_at; /* 0: not worked out */
 	int borrow, closed;
@@ -261,6 +265,7 @@ struct node *model_node(const struct sched *s, uint64_t id);
 struct node *model_node_make(struct sched *s, uint64_t id);            /* held on, not known yet */
 void model_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
 void model_give_back(struct sched *s, struct job *j, uint32_t i);
+uint64_t model_cpus(const struct job *j, const struct hold *h); /* what of it counts as use beside GPUs */
 
 /* domain.c */
 void domain_set(struct sched *s, struct node *n, enum level level, const char *name); /* NULL, "": none */
@@ -297,9 +302,9 @@ int lane_learns(const struct sched *s);
 /* account.c */
 struct account *account_get(struct sched *s, const char *queue, const char *owner);
 void account_waits(struct account *a, uint64_t gpus, int sign); /* a job that waits came or went */
-void account_change(struct sched *s, struct account *a, uint64_t gpus,
-                    int sign); /* starts or stops to hold */
-void account_past(struct sched *s, struct account *a, uint64_t gpus,
+/* Starts or stops to hold; cpus: slots of a job without GPUs. */
+void account_change(struct sched *s, struct account *a, uint64_t gpus, uint64_t cpus, int sign);
+void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t cpus,
                   uint64_t from_s);                                 /* held from then until now */
 double account_use(const struct sched *s, const struct account *a); /* decayed to now */
 int account_before(const struct sched *s, const struct account *a,

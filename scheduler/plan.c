@@ -350,16 +350,18 @@ static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
 	return 1;
 }
 
-static void account_ahead(struct account *a, uint64_t gpus)
+static void account_ahead(struct account *a, const struct shape *sh)
 {
-	for (; a; a = a->parent)
-		a->ahead += gpus;
+	for (; a; a = a->parent) {
+		a->ahead += sh->gpus;
+		a->ahead_cpus += sh->cpus;
+	}
 }
 
 static void no_ahead(struct sched *s)
 {
 	for (struct account *a = s->accounts; a; a = a->hh.next)
-		a->ahead = 0;
+		a->ahead = a->ahead_cpus = 0;
 }
 
 /* The next in order, of those that were not looked at. Shares are compared as if those before had started. */
@@ -406,7 +408,7 @@ static void walk(struct sched *s, struct plan *p)
 		    !renew(s, p, j, only_now))
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
 		else
-			account_ahead(j->lane->account, j->shape->gpus);
+			account_ahead(j->lane->account, j->shape);
 	}
 	p->short_of_effort = p->effort >= bound;
 	no_ahead(s);

@@ -241,7 +241,7 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 {
 	struct sched_job wishes = *in;
 	struct job *j;
-	uint64_t start = start_s < s->now_s ? start_s : s->now_s, gpus = 0;
+	uint64_t start = start_s < s->now_s ? start_s : s->now_s, gpus = 0, cpus = 0;
 	int added;
 
 	wishes.n_after = 0;
@@ -257,9 +257,11 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 	j->lane->start_sum -= j->start_s - start;
 	j->start_s = j->saved_s = start;
 	run_ends(s, j);
-	for (uint32_t i = 0; i < j->n_holds; i++)
+	for (uint32_t i = 0; i < j->n_holds; i++) {
 		gpus += j->holds[i].n_gpus;
-	account_past(s, j->lane->account, gpus, start);
+		cpus += model_cpus(j, &j->holds[i]);
+	}
+	account_past(s, j->lane->account, gpus, cpus, start);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

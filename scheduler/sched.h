@@ -114,6 +114,9 @@ int sched_policy_set(struct sched *s, const struct sched_policy *p);
 void sched_now(struct sched *s, uint64_t now_s);
 uint64_t sched_clock(const struct sched *s); /* as it was told last */
 
+/* Fair share counts the GPUs that a job holds; of one without GPUs its CPU slots, so many as one GPU. */
+#define SCHED_SLOTS_A_GPU 16
+
 struct sched_queue {     /* also an owner in a queue: "a/b/alice" */
 	const char *path;    /* copied */
 	double weight;       /* of fair share among its brothers; 0: 1 */

@@ -101,6 +101,8 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 		sh->instances += j->groups[i].instances;
 	for (uint32_t i = 0; i < j->n_groups; i++)
 		sh->gpus += (uint64_t)j->groups[i].instances * j->groups[i].gpus;
+	for (uint32_t i = 0; i < j->n_groups && !sh->gpus; i++)
+		sh->cpus += (uint64_t)j->groups[i].instances * j->groups[i].ranks * j->groups[i].cpus_per_rank;
 	sh->span = j->span;
 	sh->limit_s = j->limit_s;
 	sh->memory = j->memory_bytes;

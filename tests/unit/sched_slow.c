@@ -370,9 +370,20 @@ static int depth(const struct slow *w, int account)
 	return d;
 }
 
+double slow_load(const struct slow_shape *sh, unsigned gpus, unsigned slots)
+{
+	return sh->gpus ? gpus : slots / 16.0;
+}
+
 static double share(const struct slow *w, int account)
 {
-	return (w->accounts[account].use + 60.0 * (double)slow_held(w, account)) / w->accounts[account].weight;
+	double held = 0;
+
+	for (unsigned id = 1; id <= w->n_jobs; id++)
+		for (unsigned k = 0; k < w->jobs[id].n_holds && slow_below(w, w->jobs[id].account, account); k++)
+			held += slow_load(shape_of(w, &w->jobs[id]), bits(w->jobs[id].holds[k].gpu_mask),
+			                  bits(w->jobs[id].holds[k].slot_mask));
+	return (w->accounts[account].use + 60.0 * held) / w->accounts[account].weight;
 }
 
 /* By share of the two brothers at which their ways up part. */

@@ -115,6 +115,8 @@ void slow_started(struct slow *w, unsigned id);
 /* 0 may hold so many more, 1 by borrowing, 2 not. */
 int slow_full(const struct slow *w, int account, unsigned gpus);
 unsigned slow_held(const struct slow *w, int account);
+/* What counts as use: GPUs, of a job without any a sixteenth of its slots. */
+double slow_load(const struct slow_shape *sh, unsigned gpus, unsigned slots);
 int slow_below(const struct slow *w, int account, int top);
 /* Would it fit now if those were gone? Reservations are not looked at. */
 int slow_fits_without(const struct slow *w, unsigned id, const unsigned *gone, size_t n);

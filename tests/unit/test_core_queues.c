@@ -1,5 +1,7 @@
 /* Queues, shares and quotas: as objects that change at run time, in what they do to jobs, and over restarts.
  */
+#include "common/log.h"
+#include "controller/core_int.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>
@@ -126,6 +128,43 @@ static void test_objects(void)
 	world_end_well(w);
 }
 
+struct heard {
+	char line[400];
+	unsigned n;
+};
+
+static void hear(enum log_level level, const char *line, void *arg)
+{
+	struct heard *h = arg;
+
+	if (level != LOG_LVL_WARN || !strstr(line, "event=weights_not_kept"))
+		return;
+	snprintf(h->line, sizeof h->line, "%s", line);
+	h->n++;
+}
+
+/* Weights that are not kept by the way of backfill that is set: the log says so at the start. */
+static void test_not_kept(void)
+{
+	struct world *w = world_create(6);
+	struct heard h = {0};
+
+	ask(w, REQ_QUEUE_SET, "default", "{\"weight\": 1}");
+	log_set_sink(hear, &h);
+	w->core->cfg.backfill = BACKFILL_CONSERVATIVE;
+	queues_loaded(w->core);
+	is_int((int)h.n, 0, "where all weights are 1 nothing is said");
+	ask(w, REQ_QUEUE_SET, "default/@ada", "{\"weight\": 2.5}");
+	queues_loaded(w->core);
+	is_int((int)h.n, 1, "else it is said once");
+	like(h.line, "path=default/@ada weight=2.5", "with a weight");
+	w->core->cfg.backfill = BACKFILL_EASY;
+	queues_loaded(w->core);
+	is_int((int)h.n, 1, "with easy backfill they are kept");
+	log_set_sink(NULL, NULL);
+	world_destroy(w);
+}
+
 static void test_quota(void)
 {
 	struct world *w = world_create(2);
@@ -229,6 +268,7 @@ static void test_why_share(void)
 int main(void)
 {
 	test_objects();
+	test_not_kept();
 	test_quota();
 	test_share(0);
 	test_share(1);

@@ -295,8 +295,72 @@ static void test_shares(uint64_t seed, unsigned gangs_of)
 	ok(!sched_check(w.s), "consistent");
 }
 
+/* Jobs without GPUs use CPU slots: these are shared by weight, too. */
+static void test_slots(void)
+{
+	static const double weight[2] = {1, 3};
+	double use[2] = {0}, off;
+	uint64_t until;
+
+	seeded(7);
+	begin(live(7 * DAY), 2, 0, 16);
+	for (unsigned i = 0; i < 2; i++)
+		weigh(i, weight[i], 0);
+	for (until = w.now_s + DAY; w.now_s < until; pass_time()) {
+		for (unsigned i = 0; i < 2; i++)
+			while (w.waiting[i] < 40)
+				submit(i, (struct sched_group){1, 0, 1 + rnd(2), 1 + rnd(2)}, 1260 + TICK * rnd(200),
+				       60 + TICK * rnd(120));
+		starts();
+	}
+	for (uint64_t id = 1; id <= w.n; id++) {
+		const struct job *j = &w.jobs[id];
+		uint64_t end = j->start_s + j->took_s;
+
+		if (j->start_s)
+			use[j->user] += (double)((end < until ? end : until) - j->start_s) * j->slots;
+	}
+	off = share_off(use, weight, 2);
+	ok(off < 0.05, "CPU slots of jobs without GPUs, weights 1 to 3: shares %.2f %% off", off * 100);
+	ok(!sched_check(w.s), "consistent");
+}
+
+/* Sixteen slots count as a GPU; those of a job with GPUs not at all. What runs at a restart counts alike. */
+static void test_use(void)
+{
+	struct sched_group g = {1, 0, 1, 8};
+	uint32_t cpus[8] = {32, 33, 34, 35, 36, 37, 38, 39};
+	struct sched_place at = {.node = 1, .n_cpus = 8, .cpus = cpus};
+	struct sched_queue_state q;
+	double half, gpu;
+
+	begin(live(0), 1, 8, 64);
+	submit(0, g, 10000, 10000);
+	submit(1, (struct sched_group){1, 1, 1, 8}, 10000, 10000);
+	starts();
+	for (uint64_t until = w.now_s + 3200; w.now_s < until;)
+		pass_time();
+	sched_job_restore(
+	    w.s,
+	    &(struct sched_job){
+	        .id = 9, .groups = &g, .n_groups = 1, .queue = "q", .owner = "@cy", .limit_s = 9000},
+	    &(struct sched_decision){.job = 9, .n = 1, .places = &at}, w.now_s - 3200);
+	half = sched_usage(w.s, "q/@ann");
+	gpu = sched_usage(w.s, "q/@bob");
+	ok(half > 1590 && half < 1600 && gpu > 2 * half - 1e-6 && gpu < 2 * half + 1e-6,
+	   "eight slots have used half of what a GPU has: %.1f of %.1f", half, gpu);
+	ok(sched_usage(w.s, "q/@cy") > half - 1e-6 && sched_usage(w.s, "q/@cy") < half + 1e-6,
+	   "since before a restart, too");
+	ok(sched_usage(w.s, "q") > 2 * half + gpu - 1e-6, "the queue has used the sum");
+	sched_queue_get(w.s, "q", &q);
+	is_int(q.gpus, 1, "of GPUs one is held: quotas count these alone");
+	ok(!sched_check(w.s), "consistent");
+}
+
 int main(void)
 {
+	test_use();
+	test_slots();
 	test_due();
 	test_bound();
 	for (uint64_t seed = 1; seed <= 3; seed++)

@@ -31,9 +31,9 @@ static uint32_t rnd(uint32_t n)
 
 /* What an account's jobs held, and when: for its use. */
 struct span {
-	int account;
-	unsigned gpus, job;
-	int node;
+	int account, node;
+	unsigned job;
+	double load;
 	uint64_t from_s, to_s; /* 0: still */
 };
 struct world {
@@ -483,7 +483,7 @@ static double use_of(const struct world *o, int account)
 		uint64_t to = p->to_s ? p->to_s : o->w.now_s;
 
 		if (slow_below(&o->w, p->account, account))
-			sum += (double)p->gpus * h / 0.693147180559945309 *
+			sum += p->load * h / 0.693147180559945309 *
 			       (exp2(-(double)(o->w.now_s - to) / h) - exp2(-(double)(o->w.now_s - p->from_s) / h));
 	}
 	return sum;
@@ -531,8 +531,8 @@ static void take(struct world *o, const struct sched_decision *d, const int *pla
 					wrong(o, "a GPU or slot was given twice");
 		j->holds[j->n_holds++] = h;
 		if (o->n_spans < SPANS)
-			o->spans[o->n_spans++] =
-			    (struct span){j->account, sh->g[p->group].gpus, (unsigned)d->job, h.node, o->w.now_s, 0};
+			o->spans[o->n_spans++] = (struct span){
+			    j->account, h.node, (unsigned)d->job, slow_load(sh, p->n_gpus, p->n_cpus), o->w.now_s, 0};
 	}
 	if (d->n != sh->instances)
 		wrong(o, "a gang was placed partly");
