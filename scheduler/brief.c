@@ -81,6 +81,8 @@ static enum lack what_lacks(const struct sched *s, const struct shape *sh)
 		for (size_t i = 0; i < s->n_sorted; i++)
 			if (s->sorted[i]->usable)
 				left++, count[lacks_of(s->sorted[i], sh, &sh->groups[k])]++;
+		if (left < sh->groups[k].instances)
+			return LACK_GPUS; /* too few nodes, be they as they like: enough is free, but apart */
 		for (int t = 0; t < LACK_NONE; t++)
 			if ((left -= count[t]) < sh->groups[k].instances)
 				return narrowed(count, (enum lack)t);

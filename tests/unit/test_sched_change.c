@@ -621,6 +621,19 @@ static void test_reserved(void)
 	sched_destroy(w.s);
 }
 
+/* Asked before the scheduler has found out that the nodes are too few. */
+static void test_few_nodes(void)
+{
+	struct world w = {.s = sched_create(), .n = 1};
+	struct sched_group g = {2, 0, 1, 1};
+
+	w.box[0] = (struct box){.slots = 8};
+	node_add(&w, 0);
+	sched_job_add(w.s, &(struct sched_job){.id = 7, .groups = &g, .n_groups = 1});
+	is_str(brief(&w, 7), "needs 2 CPUs, 8 free, but apart", "two instances, one node");
+	sched_destroy(w.s);
+}
+
 int main(void)
 {
 	test_reserved();
@@ -631,5 +644,6 @@ int main(void)
 	test_helps();
 	test_queue();
 	test_time();
+	test_few_nodes();
 	return tap_done();
 }
