@@ -44,14 +44,15 @@ static const struct fact {
              {"nvlink", YESNO, 0, 0},
              {"formats", LIST, 0, 32},
              {"price_per_hour", NUMBER, 0, 1000000},
+             {"power_w", NUMBER, 0, 1000000},
              {"as", LIST, 0, CATALOGUE_NAME_MAX}};
 #define N_FACTS (sizeof facts / sizeof *facts)
 
 const char *const *catalogue_keys(void)
 {
 	static const char *const keys[N_FACTS + 1] = {
-	    "gpus",         "gpu_model", "gpu_memory_gb", "vcpus",          "memory_gib",
-	    "network_gbps", "nvlink",    "formats",       "price_per_hour", "as"};
+	    "gpus",   "gpu_model", "gpu_memory_gb",  "vcpus",   "memory_gib", "network_gbps",
+	    "nvlink", "formats",   "price_per_hour", "power_w", "as"};
 
 	return keys;
 }
@@ -302,14 +303,16 @@ static const cJSON *fact(const struct entry *x, const char *key)
 int catalogue_get(const struct catalogue *c, const char *name, struct catalogue_type *out)
 {
 	const struct entry *x = find(c, name);
-	const cJSON *price;
+	const cJSON *price, *power;
 
 	if (!x)
 		return 0;
 	price = fact(x, "price_per_hour");
+	power = fact(x, "power_w");
 	*out = (struct catalogue_type){.name = x->name,
 	                               .own = x->own,
 	                               .price = cJSON_IsNumber(price) ? price->valuedouble : 0,
+	                               .power_w = cJSON_IsNumber(power) ? power->valuedouble : 0,
 	                               .shipped = x->shipped != NULL};
 	return 1;
 }

@@ -21,6 +21,7 @@ struct catalogue_type {
 	const char *name; /* without "ml." */
 	const cJSON *own; /* what is set; NULL nothing */
 	double price;     /* USD per hour; 0 not known */
+	double power_w;   /* at full load; 0 not known */
 	int shipped;
 };
 

@@ -444,6 +444,7 @@ void instances_clear(struct core *c);
 void instance_load(struct core *c, const char *name, const char *own);
 const char *node_type(const struct cnode *n);                   /* without "ml."; "" not known */
 double node_price(const struct core *c, const struct cnode *n); /* USD an hour; 0 not known */
+double node_power(const struct core *c, const struct cnode *n); /* watts at full load; 0 not known */
 void node_labels(const struct core *c, const struct cnode *n, struct strv *out); /* with what its type has */
 /* "switch": the NAME of its label switch=NAME; NULL it has none. */
 const char *node_label(const struct cnode *n, const char *key);

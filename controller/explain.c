@@ -413,6 +413,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON_AddNumberToObject(o, "load1", n->load1);
 	cJSON_AddNumberToObject(o, "cpu_used", n->cpu_used);
 	cJSON_AddNumberToObject(o, "price_per_hour", node_price(c, n));
+	cJSON_AddNumberToObject(o, "power_w", node_power(c, n));
 	if (n->beat_us)
 		json_add_u64(o, "beat_age_ms", (now_boot(c) - n->beat_us) / 1000);
 	else

@@ -51,6 +51,13 @@ double node_price(const struct core *c, const struct cnode *n)
 	return catalogue_get(c->catalogue, node_type(n), &t) ? t.price : 0;
 }
 
+double node_power(const struct core *c, const struct cnode *n)
+{
+	struct catalogue_type t;
+
+	return catalogue_get(c->catalogue, node_type(n), &t) ? t.power_w : 0;
+}
+
 void node_labels(const struct core *c, const struct cnode *n, struct strv *out)
 {
 	cJSON *type = catalogue_json(c->catalogue, node_type(n));

@@ -143,6 +143,7 @@ static void set_node(struct core *c, struct cnode *n)
 	    .n_gpus = n->inv.n_gpus,
 	    .usable = usable(n),
 	    .price_per_hour = node_price(c, n),
+	    .power_w = node_power(c, n),
 	    .switch_name = node_label(n, "switch"),
 	    .rack_name = node_label(n, "rack"),
 	};

@@ -103,7 +103,7 @@ static const struct {
      "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
      "slots_used:i "
      "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
-     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n beat_age_ms:i? clock_ahead_ms:n? "
+     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n beat_age_ms:i? clock_ahead_ms:n? "
      "clock_error_ms:n? joined_at:t? seen_at:t? switch:s? rack:s? labels:S "
      "jobs:a reservations:a",
      "state: up, connecting, drained, maintenance, down, lost, joining; reservations: {name, state, "
@@ -135,13 +135,13 @@ static const struct {
     {"InstanceList", "instances:a<Instance>", "by name; also types that only nodes name"},
     {"Instance",
      "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? "
-     "nvlink:b? formats:S price_per_hour:n? as:S shipped:b set:b nodes:i",
+     "nvlink:b? formats:S price_per_hour:n? power_w:n? as:S shipped:b set:b nodes:i",
      "name: without \"ml.\"; null: not known; as: types that its nodes stand in for; nodes: how many are of "
      "it"},
     {"InstanceChange",
      "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
      "formats:S? "
-     "price_per_hour:n? as:S?",
+     "price_per_hour:n? power_w:n? as:S?",
      "what is not named stays; null takes back what was set"},
     {"ReservationList", "reservations:a<Reservation>", NULL},
     {"Reservation",

@@ -29,7 +29,7 @@ static const char *yesno(const cJSON *t, const char *key)
 
 static void add_row(struct table *t, const cJSON *type)
 {
-	char a[32], b[32], d[32];
+	char a[32], b[32], d[32], p[32];
 	char *as = json_join(jget(type, "as"), ",");
 	table_cell(t, print_member(type, "name"));
 	table_cell(t, print_member(type, "nodes"));
@@ -44,6 +44,7 @@ static void add_row(struct table *t, const cJSON *type)
 		table_cellf(t, "%.2f", print_number(type, "price_per_hour"));
 	else
 		table_cell(t, "-");
+	table_cell(t, unit(type, "power_w", "W", p));
 	table_cell(t, *as ? as : "-");
 	free(as);
 }
@@ -60,6 +61,7 @@ static void show_one(const cJSON *t)
 	                                      {"memory_gib", "memory, GiB"},
 	                                      {"network_gbps", "network, Gb/s"},
 	                                      {"price_per_hour", "USD an hour"},
+	                                      {"power_w", "power, W"},
 	                                      {"nodes", "nodes"}};
 	char *formats = json_join(jget(t, "formats"), ","), *as = json_join(jget(t, "as"), ",");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -90,8 +92,8 @@ static int one(struct ctx *c, const char *name)
 
 static int exec_instances(struct ctx *c)
 {
-	static const char *const heads[] = {"TYPE",    ">NODES", ">GPUS",  "GPU",    ">GPU-MEM",     ">VCPUS",
-	                                    ">MEMORY", ">NET",   "NVLINK", ">USD/H", "STANDS-IN-FOR"};
+	static const char *const heads[] = {"TYPE",    ">NODES", ">GPUS",  "GPU",    ">GPU-MEM", ">VCPUS",
+	                                    ">MEMORY", ">NET",   "NVLINK", ">USD/H", ">POWER",   "STANDS-IN-FOR"};
 	cJSON *answer = NULL;
 	int rc, hidden = 0, all = args_has(&c->args, "all");
 	if (c->args.n)
@@ -193,7 +195,7 @@ static const struct arg_opt list_opts[] = {
 const struct verb verbs_instances[] = {
     {"instances", "[NAME]", "instance types: what a machine of each has and costs", list_opts, 0, 1,
      exec_instances},
-    {"instances set", "NAME KEY=VALUE...", "set facts of an instance type: price_per_hour=, as=, gpus=, ...",
-     NULL, 2, 16, exec_set},
+    {"instances set", "NAME KEY=VALUE...",
+     "set facts of an instance type: price_per_hour=, power_w=, as=, gpus=, ...", NULL, 2, 16, exec_set},
     {"instances rm", "NAME", "take back what was set for an instance type", NULL, 1, 1, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

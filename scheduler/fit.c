@@ -119,6 +119,7 @@ static int augment(struct matching *m, uint32_t g)
 
 struct choice {
 	uint64_t rank;
+	uint32_t slots; /* free ones */
 	size_t at;
 };
 
@@ -128,6 +129,8 @@ static int by_rank(const void *a, const void *b)
 
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
+	if (x->slots != y->slots)
+		return x->slots < y->slots ? -1 : 1;
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
@@ -138,14 +141,22 @@ static uint64_t at_most(uint64_t v, unsigned bits)
 	return v < most ? v : most;
 }
 
-static uint64_t rank_of(const struct sched *s, const struct node *n)
+/* Of a price in cents, or watts. */
+static uint64_t at_least_0(double v, unsigned bits)
+{
+	return v > 0 ? at_most(v < 1e15 ? (uint64_t)v : UINT64_MAX, bits) : 0;
+}
+
+static struct choice choice_of(const struct sched *s, const struct node *n)
 {
 	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
-	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus,
-	         slots = s->planning ? s->view[n->at].slots : n->free_slots;
+	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus;
 
-	return at_most(n->doubt, 8) << 56 | at_most(gpus, 12) << 44 | (uint64_t)!warm << 43 |
-	       at_most((uint64_t)(n->price > 0 ? n->price * 100 : 0), 20) << 20 | at_most(slots, 20);
+	return (struct choice){.rank = at_most(n->doubt, 8) << 56 | at_most(gpus, 12) << 44 |
+	                               (uint64_t)!warm << 43 | at_least_0(n->price * 100, 20) << 23 |
+	                               at_least_0(n->power, 23),
+	                       .slots = s->planning ? s->view[n->at].slots : n->free_slots,
+	                       .at = n->at};
 }
 
 /* Best fit of one group; how many are still lacking. Which ones matters only when the gang starts now. */
@@ -159,17 +170,17 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 
 	for (size_t i = 0; i < m->n && (lack > n || m->ranked); i++) {
 		const struct node *x = m->nodes[i];
-		struct choice this = {0, x->at};
+		struct choice this = {.at = x->at};
 
 		if (m->assign[x->at] >= 0 || !suits(m, x, want))
 			continue;
 		if (m->ranked)
-			this.rank = rank_of(m->s, x);
+			this = choice_of(m->s, x);
 		if (lack == 1 && n) { /* the most common case needs no list */
 			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
 			continue;
 		}
-		sorted = sorted && (!n || c[n - 1].rank <= this.rank);
+		sorted = sorted && (!n || by_rank(&c[n - 1], &this) < 0);
 		if (n == cap) {
 			cap = cap ? cap * 4 : 4;
 			c = mem_resize(c, cap, sizeof *c);

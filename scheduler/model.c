@@ -196,6 +196,7 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	if (n->usable)
 		not_drained(s, n);
 	n->price = in->price_per_hour;
+	n->power = in->power_w;
 	n->doubt = in->doubt;
 	domain_set(s, n, LEVEL_SWITCH, in->switch_name);
 	domain_set(s, n, LEVEL_RACK, in->rack_name);

@@ -51,7 +51,7 @@ struct node {
 	uint32_t n_owners;
 	struct gpu *gpus;
 	uint32_t n_gpus;
-	double price;
+	double price, power;
 	uint32_t counted; /* where it stands in by_free: free GPUs + 1; 0 not at all */
 	uint32_t doubt;
 	struct domain *domain[LEVELS]; /* its switch and its rack; NULL not known, or the node is not */

@@ -231,6 +231,7 @@ void record_node(struct sched *s, const struct sched_node *n)
 	key_number(r, "memory", n->memory_bytes);
 	key_number(r, "disk", n->disk_bytes);
 	key_double(r, "price", n->price_per_hour);
+	key_double(r, "power", n->power_w);
 	key_number(r, "doubt", n->doubt);
 	key_text(r, "switch", n->switch_name);
 	key_text(r, "rack", n->rack_name);

@@ -367,6 +367,8 @@ static int node_key(struct teller *t, const char *k, char *v, struct sched_node 
 		return flag(t, v, &n->usable);
 	if (IS("price"))
 		return real(t, v, &n->price_per_hour);
+	if (IS("power"))
+		return real(t, v, &n->power_w);
 	if (IS("doubt"))
 		return number32(t, v, &n->doubt);
 	if (IS("switch"))

@@ -37,6 +37,7 @@ struct sched_node { /* copied by sched_node_set */
 	uint32_t n_gpus;
 	int usable; /* up and not drained: may get new work */
 	double price_per_hour;
+	double power_w; /* at full load; 0 not known */
 	uint32_t doubt; /* 0 healthy; nodes of more doubt are taken only when those of less do not suffice */
 	const char *switch_name, *rack_name; /* what it hangs on, and stands in; NULL not known */
 };

@@ -190,7 +190,7 @@ static int hopeless(const struct slow *w, const struct slow_job *j)
 
 /* ---- where it goes ----------------------------------------------------------------------------- */
 
-/* Least doubt, fewest free GPUs, cheapest, fewest free slots, the first that joined. */
+/* Least doubt, fewest free GPUs, cheapest, least power, fewest free slots, the first that joined. */
 static int better(const struct ask *a, int x, int y)
 {
 	const struct slow_node *p = &a->w->nodes[x], *q = &a->w->nodes[y];
@@ -201,6 +201,8 @@ static int better(const struct ask *a, int x, int y)
 		return a->room[x].gpus < a->room[y].gpus;
 	if (p->price != q->price)
 		return p->price < q->price;
+	if (p->power != q->power)
+		return p->power < q->power;
 	if (a->room[x].slots != a->room[y].slots)
 		return a->room[x].slots < a->room[y].slots;
 	return x < y;

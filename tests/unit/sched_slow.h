@@ -31,7 +31,7 @@ struct slow_book {
 };
 struct slow_node {                                         /* its id is its index + 1 */
 	int known, usable, type, at_switch, in_rack, labelled; /* switch and rack: 0 not known */
-	unsigned gpus, slots, memory, doubt, price;
+	unsigned gpus, slots, memory, doubt, price, power;
 	struct slow_book books[SLOW_BOOKS];
 	int n_books;
 };

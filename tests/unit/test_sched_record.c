@@ -56,6 +56,7 @@ static void some_node(struct sched *s)
 	                       .n_gpus = 4,
 	                       .usable = rnd(6) > 0,
 	                       .price_per_hour = 0.1 * i,
+	                       .power_w = 350.5 * (i % 3),
 	                       .switch_name = i % 2 ? "s1" : NULL,
 	                       .rack_name = i % 3 ? "r1" : NULL};
 
