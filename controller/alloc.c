@@ -397,6 +397,8 @@ void schedule(struct core *c)
 	c->more_decisions = 0;
 	if (c->recheck_avoiders && !c->failing)
 		recheck(c);
+	if (c->sched_dirty)
+		troubles_review(c);
 	for (int i = 0; c->sched_dirty && !c->failing; i++) {
 		struct sched_decision *d;
 		struct cjob *j;

@@ -11,6 +11,7 @@
 #include "common/xalloc.h"
 #include "controller/core.h"
 #include "controller/event.h"
+#include "controller/trouble.h"
 #include "scheduler/sched.h"
 
 #define uthash_malloc(sz) xmalloc(sz)
@@ -86,6 +87,8 @@ struct cnode {
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
 	uint64_t instance; /* random number of the agent's process, 0 unknown */
+	struct trouble trouble;
+	uint32_t sched_doubt; /* as the scheduler was told it */
 	struct cnode *dirty_next, *dirty_prev;
 	UT_hash_handle hh, hh_id; /* by name, by id */
 };
@@ -284,8 +287,9 @@ struct core {
 	char *no_room; /* that no new work is taken, and why; NULL: it is */
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
-	uint64_t kept_seen_s;    /* scheduler time: kept places up to then were waited for */
-	struct history *history; /* history.c */
+	uint64_t trouble_next_us; /* boot: when a node may be doubted less; 0 none is doubted */
+	uint64_t kept_seen_s;     /* scheduler time: kept places up to then were waited for */
+	struct history *history;  /* history.c */
 	uint64_t n_passes,
 	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
@@ -444,6 +448,12 @@ void instances_clear(struct core *c);
 void instance_load(struct core *c, const char *name, const char *own);
 const char *node_type(const struct cnode *n);                   /* without "ml."; "" not known */
 double node_price(const struct core *c, const struct cnode *n); /* USD an hour; 0 not known */
+/* trouble.c */
+uint32_t node_doubt(const struct core *c, const struct cnode *n);
+void node_trouble(struct core *c, struct cnode *n, enum trouble_kind kind,
+                  const char *text); /* n NULL: nothing */
+void troubles_review(struct core *c);
+void node_trouble_json(const struct core *c, const struct cnode *n, cJSON *o);
 double node_power(const struct core *c, const struct cnode *n); /* watts at full load; 0 not known */
 void node_labels(const struct core *c, const struct cnode *n, struct strv *out); /* with what its type has */
 /* "switch": the NAME of its label switch=NAME; NULL it has none. */

@@ -371,8 +371,12 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 	else if (n->stale && !used)
 		used = (size_t)snprintf(out, size, "a launch that must not be there is being removed");
 	if (n->connected && node_skewed(n) && used < size)
-		snprintf(out + used, size - used, "%sits clock is %.1f s %s hearthd's: run NTP or chrony",
-		         used ? "; " : "", fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
+		used += (size_t)snprintf(out + used, size - used,
+		                         "%sits clock is %.1f s %s hearthd's: run NTP or chrony", used ? "; " : "",
+		                         fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
+	if (n->state == NODE_UP && node_doubt(c, n) && used < size)
+		snprintf(out + used, size - used, "%sothers are preferred to it: %s", used ? "; " : "",
+		         trouble_text(&n->trouble, now_boot(c), span, sizeof span));
 	return out;
 }
 
@@ -414,6 +418,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON_AddNumberToObject(o, "cpu_used", n->cpu_used);
 	cJSON_AddNumberToObject(o, "price_per_hour", node_price(c, n));
 	cJSON_AddNumberToObject(o, "power_w", node_power(c, n));
+	node_trouble_json(c, n, o);
 	if (n->beat_us)
 		json_add_u64(o, "beat_age_ms", (now_boot(c) - n->beat_us) / 1000);
 	else

@@ -121,6 +121,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 		node_job_del(n, j);
 	}
 	node_update_sched(c, n, 0);
+	node_trouble(c, n, TROUBLE_LOST, why);
 }
 
 uint64_t node_silent_us(const struct core *c, const struct cnode *n)

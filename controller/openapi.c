@@ -103,15 +103,21 @@ static const struct {
      "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
      "slots_used:i "
      "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
-     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n beat_age_ms:i? clock_ahead_ms:n? "
+     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n doubt:i trouble:O<Trouble>? "
+     "beat_age_ms:i? clock_ahead_ms:n? "
      "clock_error_ms:n? joined_at:t? seen_at:t? switch:s? rack:s? labels:S "
      "jobs:a reservations:a",
-     "state: up, connecting, drained, maintenance, down, lost, joining; reservations: {name, state, "
+     "state: up, connecting, drained, maintenance, down, lost, joining; doubt: 0 healthy; nodes of more (to "
+     "3) "
+     "are taken when those of less do not suffice; reservations: {name, state, "
      "maintenance, "
      "queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
      "clock_ahead_ms: of hearthd's clock, known to clock_error_ms; jobs: ids of "
      "those "
      "that it works for"},
+    {"Trouble", "connections:i launches:i losses:i last:s? last_at:t?",
+     "what went wrong with a node within a day, since hearthd was started: connections that broke off, "
+     "launches that failed on it, its losses"},
     {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",
      "job: the id of who holds it"},
     {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},

@@ -171,6 +171,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	if (job_post(c, j, event_of(m->state), d) < 0)
 		return;
 	log_info("%s", line);
+	if (p->culprit && m->state == LAUNCH_FAILED)
+		node_trouble(c, n, TROUBLE_LAUNCH, m->text);
 	place_rt(j, p)->progress_us = now_boot(c);
 	if (m->state == LAUNCH_CLEANED)
 		cleaned(c, j, n, m);

@@ -23,7 +23,8 @@ static void blame(struct core *c, struct cjob *j, uint32_t place, const char *te
 	json_add_u64(d, "node_rank", place);
 	json_add_str(d, "node", j->r.att->places[place].node);
 	json_add_str(d, "text", text);
-	job_post(c, j, EV_NODE_BLAMED, d);
+	if (job_post(c, j, EV_NODE_BLAMED, d) == 0)
+		node_trouble(c, node_by_id(c, j->r.att->places[place].node_id), TROUBLE_LAUNCH, text);
 }
 
 static int wanted_end(struct core *c, struct cjob *j)

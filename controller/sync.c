@@ -75,6 +75,7 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 	/* Not failure: the agent dials again; only a lease that ran out counts. */
 	n->connected = n->synced = n->syncing = 0;
 	node_update_sched(c, n, 0);
+	node_trouble(c, n, TROUBLE_CONNECTION, why);
 	log_info("event=agent_down node=%s text=\"%s\"", name, why ? why : "");
 }
 

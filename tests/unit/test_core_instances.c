@@ -87,6 +87,22 @@ static void test_objects(void)
 	world_end_well(w);
 }
 
+/* Of nodes that cost the same the one that needs less power. */
+static void test_power(void)
+{
+	struct world *w = world_create(7);
+
+	node(w, "a", "hot", 0);
+	node(w, "b", "cool", 0);
+	is_int(ask(w, REQ_INSTANCE_SET, "hot", "{\"power_w\": 6500}"), 200, "what a type needs is set");
+	is_int(ask(w, REQ_INSTANCE_SET, "cool", "{\"power_w\": 3000.5}"), 200, "of another, too");
+	is_int(ask(w, REQ_INSTANCE_SET, "cool", "{\"power_w\": -1}"), 400, "not less than nothing");
+	ok(node_number(w, "a", "power_w") == 6500 && node_number(w, "b", "power_w") == 3000.5, "nodes show it");
+	is_str(place(w, submit(w, "\"any\"", 4, "")), "b", "the second needs less");
+	is_str(place(w, submit(w, "\"any\"", 4, "")), "a", "then the first");
+	world_end_well(w);
+}
+
 static void test_preference(void)
 {
 	struct world *w = world_create(2);
@@ -165,6 +181,7 @@ static void test_formats(void)
 int main(void)
 {
 	test_objects();
+	test_power();
 	test_preference();
 	test_refusals();
 	test_mapping();
