@@ -53,6 +53,14 @@ static void collect(struct series *s, const struct sim_conf *conf, const struct 
 		spread(s->use, s, j->start_s, j->end_s, j->gpus / all);
 		spread(s->queue, s, j->submit_s, j->start_s, 1);
 	}
+	for (size_t i = 0; i < r->n_stopped; i++) {
+		const struct sim_stopped *x = &r->stopped[i];
+
+		if (r->jobs[x->job].end_s == SIM_NEVER)
+			continue;
+		spread(s->use, s, x->start_s, x->end_s, r->jobs[x->job].gpus / all);
+		spread(s->queue, s, x->start_s, x->end_s, -1);
+	}
 	s->most_waiting = 1;
 	for (int i = 0; i < PLOT; i++)
 		if (s->queue[i] > s->most_waiting)
@@ -143,7 +151,7 @@ static size_t buckets(struct bucket *b, const struct sim_result *r)
 		while (r->jobs[i].gpus > b[k].upto)
 			k++;
 		if (r->jobs[i].end_s != SIM_NEVER)
-			b[k].waits[b[k].n++] = r->jobs[i].start_s - r->jobs[i].submit_s;
+			b[k].waits[b[k].n++] = r->jobs[i].waited_s;
 	}
 	for (size_t k = 0; k < SIZES; k++) {
 		qsort(b[k].waits, b[k].n, sizeof *b[k].waits, by_value);

@@ -1,12 +1,12 @@
 /*
  * preempt: which running jobs would have to stop so that a waiting one could start now, at the least cost.
  *
- * A victim is of lower priority, or of an account that holds more than its quota while the waiting job stays
- * within its own. Its cost is the work since its last checkpoint and what a restart takes, times its GPUs.
- * Victims are taken in the order of cost a GPU until the gang fits and its quota allows it, and then, dearest
- * first, spared again where it goes without them. What an account holds within its quota is safe from other
- * accounts: each victim is deducted before the next is looked at. A firm job is a victim only for what its
- * account holds beyond the quota when all that is not firm has gone.
+ * A victim is of lower priority, or of no higher one and of an account that holds more than its quota while
+ * the waiting job stays within its own. Its cost is the work since its last checkpoint and what a restart
+ * takes, times its GPUs. Victims are taken in the order of cost a GPU until the gang fits and its quota
+ * allows it, and then, dearest first, spared again where it goes without them. What an account holds within
+ * its quota is safe from other accounts: each victim is deducted before the next is looked at. A firm job is
+ * a victim only for what its account holds beyond the quota when all that is not firm has gone.
  */
 #include "scheduler/model.h"
 
@@ -40,9 +40,9 @@ static void account_restore(struct account *a, uint64_t gpus)
 		a->gpus += gpus;
 }
 
-struct side {         /* the accounts of a running job that the waiting one is not below */
-	int quotas;       /* so many of them have a quota */
-	int highest_over; /* of these the highest holds more than it, be it that it was lowered since */
+struct side {             /* the accounts of a running job that the waiting one is not below */
+	int accounts, quotas; /* how many; so many of them have a quota */
+	int highest_over;     /* of these the highest holds more than it, be it that it was lowered since */
 	int all_over;
 };
 
@@ -51,6 +51,7 @@ static struct side side_of(const struct account *a, const struct account *wants)
 	struct side x = {.all_over = 1};
 
 	for (; a && !account_below(wants, a); a = a->parent) {
+		x.accounts++;
 		if (!a->quota)
 			continue;
 		x.quotas++;
@@ -79,9 +80,9 @@ static int may_go(const struct job *j, const struct job *wants, enum tier *tier)
 	int lower = j->priority < wants->priority && !j->firm;
 
 	*tier = j->firm ? TIER_FIRM : x.quotas && !x.all_over && !lower ? TIER_ABOVE : TIER_FREELY;
-	if (is_within(wants, j))
-		return lower || x.highest_over;
-	return lower && (!x.quotas || x.highest_over);
+	if (is_within(wants, j)) /* of who goes before it in the order it would get nothing */
+		return lower || (x.highest_over && j->priority <= wants->priority);
+	return lower && (!x.accounts || x.highest_over);
 }
 
 static int by_cost(const void *a, const void *b)

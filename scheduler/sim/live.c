@@ -46,8 +46,17 @@ void live_init(struct sim *s, const struct trace *t)
 	s->lib = sched_create();
 	s->users = (const char *const *)t->users;
 	sched_policy_set(s->lib, s->conf->tune ? s->conf->tune : &p);
+	for (size_t i = 0; i < s->conf->n_users; i++)
+		sched_queue_set(s->lib, &s->conf->users[i]);
 	for (uint32_t i = 0; i < s->flat.nodes; i++)
 		live_node(s, i, 1);
+	if (s->conf->preempt)
+		s->victims = mem_alloc(s->n, sizeof *s->victims);
+}
+
+static uint64_t believed(const struct sim *s, uint64_t takes_s)
+{
+	return takes_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
 }
 
 void live_arrive(struct sim *s, uint32_t job)
@@ -57,6 +66,7 @@ void live_arrive(struct sim *s, uint32_t job)
 	struct sched_group g[2] = {{.instances = whole, .gpus = s->flat.per_node},
 	                           {.instances = 1, .gpus = rest}};
 	struct sched_job in = {.id = job + 1, .order = job, .groups = g, .n_groups = 2, .submit_s = j->submit_s};
+	uint64_t left_s = s->live[job].believed_s;
 
 	if (!whole) {
 		in.groups = g + 1;
@@ -65,8 +75,14 @@ void live_arrive(struct sim *s, uint32_t job)
 		in.n_groups = 1;
 	}
 	in.owner = s->users[j->user];
+	if (s->conf->preempt) {
+		in.priority = j->priority;
+		in.firm = j->firm;
+		left_s = believed(s, j->duration_s - s->live[job].saved_s) +
+		         (s->live[job].attempt ? s->conf->restart_s : 0);
+	}
 	if (s->conf->estimate != SIM_LEARNED)
-		in.limit_s = s->live[job].believed_s ? s->live[job].believed_s : 1; /* 0 would be none */
+		in.limit_s = left_s ? left_s : 1; /* 0 would be none */
 	sched_now(s->lib, s->now);
 	sched_job_add(s->lib, &in);
 }
@@ -80,11 +96,10 @@ void live_ended(struct sim *s, uint32_t job, int well)
 		sched_job_remove(s->lib, job + 1);
 }
 
-void live_pass(struct sim *s)
+static void start_all(struct sim *s)
 {
 	struct sched_decision *d;
 
-	sched_now(s->lib, s->now);
 	while ((d = sched_step(s->lib))) {
 		uint32_t job = (uint32_t)d->job - 1;
 
@@ -94,4 +109,12 @@ void live_pass(struct sim *s)
 		sim_start_on(s, job, s->spots);
 		sched_decision_free(d);
 	}
+}
+
+void live_pass(struct sim *s)
+{
+	sched_now(s->lib, s->now);
+	do
+		start_all(s);
+	while (s->conf->preempt && stop_pass(s));
 }

@@ -26,6 +26,10 @@ const char *sim_conf_check(const struct sim_conf *c)
 		return "speedup: from 1 up";
 	if (!(c->mttf_hours >= 0))
 		return "failures: a number of hours from 0 up";
+	if (c->n_users && !live_runs(c))
+		return "weights and quotas: with fair, default, conservative (or easy with --estimate learned)";
+	if (c->preempt && (!live_runs(c) || c->policy == SIM_CONSERVATIVE))
+		return "jobs that stop for others: with fair, default (or easy with --estimate learned)";
 	if (c->estimate == SIM_LEARNED && c->policy >= SIM_SJF && c->policy <= SIM_SAF_SKIP)
 		return "sjf and saf order by what is known at arrival: --estimate true or x3";
 	return NULL;
@@ -65,6 +69,8 @@ static void load(struct sim *s, const struct trace *t, struct sim_result *r)
 		                      .duration_s = in->duration_s,
 		                      .start_s = SIM_NEVER,
 		                      .end_s = SIM_NEVER,
+		                      .priority = in->priority,
+		                      .firm = in->firm,
 		                      .n_nodes = flat_spots(s->conf->gpus_per_node, in->gpus)};
 		n_spots += j->n_nodes;
 		sorted = sorted && (!r->n || j[-1].submit_s <= j->submit_s);
@@ -80,6 +86,8 @@ static void load(struct sim *s, const struct trace *t, struct sim_result *r)
 	s->jobs = r->jobs;
 	s->n = (uint32_t)r->n;
 	s->live = mem_alloc(r->n, sizeof *s->live);
+	for (size_t i = 0; i < r->n; i++)
+		s->live[i].asked_s = SIM_NEVER;
 }
 
 static int by_number(const void *a, const void *b)
@@ -129,6 +137,10 @@ void sim_start_on(struct sim *s, uint32_t job, const uint32_t *on)
 	flat_take(&s->flat, j->gpus, nodes);
 	j->start_s = s->now;
 	j->end_s = s->now + j->duration_s;
+	if (s->conf->preempt)
+		stop_begins(s, job);
+	else
+		j->waited_s = s->now - j->submit_s;
 	l->running = 1;
 	s->n_running++;
 	s->n_waiting--;
@@ -157,6 +169,7 @@ static void stop(struct sim *s, uint32_t job, int well)
 static void wait_for_turn(struct sim *s, uint32_t job)
 {
 	s->n_waiting++;
+	s->live[job].since_s = s->now;
 	if (s->lib)
 		live_arrive(s, job);
 	else if (s->conf->policy == SIM_EASY)
@@ -165,14 +178,28 @@ static void wait_for_turn(struct sim *s, uint32_t job)
 		order_arrive(s, job);
 }
 
+/* It did not end by itself. */
+static void give_back(struct sim *s, uint32_t job)
+{
+	struct sim_job *j = &s->jobs[job];
+
+	s->out->lost_gpu_s += (s->conf->preempt ? stop_loses(s, job) : s->now - j->start_s) * j->gpus;
+	stop(s, job, 0);
+	s->live[job].attempt++;
+	j->start_s = j->end_s = SIM_NEVER;
+}
+
+void sim_stop(struct sim *s, uint32_t job)
+{
+	give_back(s, job);
+	wait_for_turn(s, job);
+}
+
 void sim_kill(struct sim *s, uint32_t job)
 {
 	struct sim_job *j = &s->jobs[job];
 
-	s->out->lost_gpu_s += (s->now - j->start_s) * j->gpus;
-	stop(s, job, 0);
-	s->live[job].attempt++;
-	j->start_s = j->end_s = SIM_NEVER;
+	give_back(s, job);
 	if (++j->failures > SIM_MAX_FAILURES)
 		s->out->given_up++;
 	else
@@ -185,21 +212,29 @@ static void arrive(struct sim *s, uint32_t job)
 	wait_for_turn(s, job);
 }
 
+static int is_stale(const struct sim *s, const struct sim_key *end)
+{
+	return !s->live[end->job].running || s->live[end->job].attempt != end->row;
+}
+
 static void complete_all(struct sim *s)
 {
 	while (s->ends.n && s->ends.v[0].k <= s->now) {
 		struct sim_key k = sim_heap_pop(&s->ends);
 
-		if (s->live[k.job].running && s->live[k.job].attempt == k.row)
+		if (!is_stale(s, &k))
 			stop(s, k.job, 1);
 	}
 }
 
 /* The next distinct time; SIM_NEVER: nothing more can happen. */
-static uint64_t next_time(const struct sim *s)
+static uint64_t next_time(struct sim *s)
 {
 	uint64_t t = SIM_NEVER, fail;
 
+	/* The end of a run that was stopped before is no moment at which anything changes. */
+	while (s->conf->preempt && s->ends.n && is_stale(s, &s->ends.v[0]))
+		sim_heap_pop(&s->ends);
 	if (s->ends.n)
 		t = s->ends.v[0].k;
 	if (s->next < s->n && s->jobs[s->next].submit_s < t)
@@ -243,12 +278,13 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 		step(&s);
 		idle = s.n_running || s.next < s.n ? 0 : idle + 1;
 	}
-	if (idle == SIM_MAX_IDLE) { /* so many nodes are never up at one time */
+	if (idle == SIM_MAX_IDLE || c->n_users) { /* so many nodes are never up at one time; beyond a quota */
 		r->given_up += s.n_waiting;
 		s.n_waiting = 0;
 	}
 	assert(!s.n_waiting && !s.n_running); /* what fits into the empty cluster ends */
 	sim_summarise(r, c);
+	free(s.victims);
 	if (s.lib)
 		sched_destroy(s.lib);
 	else if (c->policy == SIM_EASY)
@@ -269,6 +305,9 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 
 void sim_result_fini(struct sim_result *r)
 {
+	for (size_t i = 0; i < r->n_stopped; i++)
+		free(r->stopped[i].nodes);
+	free(r->stopped);
 	free(r->jobs);
 	free(r->pool);
 	memset(r, 0, sizeof *r);

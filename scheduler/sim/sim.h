@@ -33,9 +33,15 @@ struct sim_conf {
 	uint32_t nodes, gpus_per_node;
 	enum sim_policy policy;
 	enum sim_estimate estimate;
-	uint64_t speedup;                /* submit times are divided by it, rounded down */
-	double mttf_hours;               /* of one node; 0: nothing fails */
-	uint64_t seed;                   /* of the failures */
+	uint64_t speedup;  /* submit times are divided by it, rounded down */
+	double mttf_hours; /* of one node; 0: nothing fails */
+	uint64_t seed;     /* of the failures */
+	/* Policies of the library: jobs stop for others, save their work each checkpoint_s that they work (0
+	 * never), and take restart_s to go on. */
+	int preempt;
+	uint64_t checkpoint_s, restart_s;
+	const struct sched_queue *users; /* weights and quotas; paths are names of users */
+	size_t n_users;
 	int library;                     /* fifo, fifo-skip: by the library, not here; for comparison */
 	const struct sched_policy *tune; /* default: with these figures instead; NULL: as it is */
 };
@@ -48,17 +54,27 @@ struct sim_conf {
 struct sim_job {
 	uint32_t row; /* in the trace, from 0 */
 	uint32_t gpus, user;
+	int32_t priority;
+	int firm;
 	uint64_t submit_s, duration_s;
 	uint64_t start_s, end_s; /* of the run that ended by itself; SIM_NEVER: given up */
 	uint32_t failures;
-	uint32_t n_nodes; /* whole nodes first, then the one of the remainder */
+	uint64_t waited_s; /* until the run that ended by itself; with preempt without what it ran before */
+	uint32_t n_nodes;  /* whole nodes first, then the one of the remainder */
 	const uint32_t *nodes;
+};
+struct sim_stopped { /* a run that did not end by itself */
+	uint32_t job;    /* index into jobs */
+	uint64_t start_s, end_s;
+	uint32_t *nodes;
 };
 struct sim_result {
 	struct sim_job *jobs; /* by submit time, then row */
 	size_t n, dropped;    /* dropped: larger than the cluster */
 	size_t given_up;
-	uint64_t node_failures, lost_gpu_s;
+	uint64_t node_failures, preemptions, lost_gpu_s; /* lost: done in vain, and restarts */
+	struct sim_stopped *stopped;                     /* in order of time; with preempt only */
+	size_t n_stopped;
 	/* summary over the jobs that ended */
 	size_t ended;
 	double avg_jct_s, avg_wait_s, utilization;

@@ -30,6 +30,10 @@ struct sim_live {          /* by job, beside its result */
 	uint32_t attempt;
 	uint64_t believed_s; /* duration */
 	int running;
+	/* preempt */
+	uint64_t saved_s, warm_s; /* work that a further run need not do; what this one takes until it works */
+	uint64_t since_s;         /* it waits since */
+	uint64_t asked_s;         /* when others were asked to stop for it, or it stopped for others; SIM_NEVER */
 };
 
 struct sim_ends { /* easy: running jobs by believed end */
@@ -64,6 +68,7 @@ struct sim {
 	struct sim_result *out;
 	/* live */
 	struct sched *lib; /* NULL: the policy runs here */
+	struct sched_victim *victims;
 	const char *const *users;
 };
 
@@ -95,6 +100,11 @@ void fail_init(struct sim *s);
 void fail_step(struct sim *s); /* all of this time */
 uint64_t fail_next(const struct sim *s);
 void sim_kill(struct sim *s, uint32_t job); /* back into the queue, or given up */
+void sim_stop(struct sim *s, uint32_t job); /* for another: back into the queue */
+/* stop.c */
+void stop_begins(struct sim *s, uint32_t job);    /* a run that begins: when it ends */
+uint64_t stop_loses(struct sim *s, uint32_t job); /* a run that stops: seconds that were in vain */
+int stop_pass(struct sim *s);                     /* 1: some stopped, the library goes on */
 /* summary.c */
 void sim_summarise(struct sim_result *r, const struct sim_conf *c);
 

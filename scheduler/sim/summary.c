@@ -28,9 +28,9 @@ void sim_summarise(struct sim_result *r, const struct sim_conf *c)
 			continue;
 		jct[r->ended++] = j->end_s - j->submit_s;
 		sum += j->end_s - j->submit_s;
-		wait += j->start_s - j->submit_s;
-		if (j->start_s - j->submit_s > r->max_wait_s)
-			r->max_wait_s = j->start_s - j->submit_s;
+		wait += j->waited_s;
+		if (j->waited_s > r->max_wait_s)
+			r->max_wait_s = j->waited_s;
 		if (j->end_s > last)
 			last = j->end_s;
 		busy += (double)j->duration_s * j->gpus;

@@ -10,9 +10,10 @@
 #define MAX_COLUMNS 64
 #define MAX_USERS   1000000u
 
-enum column { C_SUBMIT, C_DURATION, C_GPUS, C_USER, C_N };
+enum column { C_SUBMIT, C_DURATION, C_GPUS, C_USER, C_PRIORITY, C_PREEMPTIBLE, C_N };
 
-static const char *const names[C_N] = {"submit_s", "duration_s", "gpus", "user_or_vc"};
+static const char *const names[C_N] = {"submit_s",   "duration_s", "gpus",
+                                       "user_or_vc", "priority",   "preemptible"};
 
 struct user {
 	char *name; /* owned by the trace */
@@ -30,6 +31,7 @@ struct reader {
 	size_t n_plain;
 	int is_plain;               /* the last field stands there */
 	int column_of[MAX_COLUMNS]; /* enum column or -1 */
+	int n_known;                /* columns that are read: C_USER + 1, or C_N */
 	size_t n_columns;
 	struct user *users, *last;
 	struct trace_mistake *m;
@@ -143,7 +145,7 @@ static int header(struct reader *r)
 		if (r->n_columns == MAX_COLUMNS)
 			return mistake(r, f, NULL, "more than 64 columns");
 		r->column_of[r->n_columns] = -1;
-		for (int c = 0; c < C_N; c++) {
+		for (int c = 0; c < r->n_known; c++) {
 			if (strlen(names[c]) != n || memcmp(names[c], f, n) != 0)
 				continue;
 			if (seen[c]++)
@@ -160,7 +162,12 @@ static int header(struct reader *r)
 
 static int number(struct reader *r, const char *f, size_t n, enum column c, uint64_t *out)
 {
-	uint64_t v = 0, max = c == C_GPUS ? TRACE_MAX_GPUS : TRACE_MAX_SECONDS;
+	static const uint64_t most[C_N] = {[C_SUBMIT] = TRACE_MAX_SECONDS,
+	                                   [C_DURATION] = TRACE_MAX_SECONDS,
+	                                   [C_GPUS] = TRACE_MAX_GPUS,
+	                                   [C_PRIORITY] = TRACE_MAX_PRIORITY,
+	                                   [C_PREEMPTIBLE] = 1};
+	uint64_t v = 0, max = most[c];
 
 	if (!n)
 		return mistake(r, f, names[c], "a whole number is missing");
@@ -203,8 +210,8 @@ static int user(struct reader *r, const char *f, size_t n, uint32_t *out)
 
 static int one_line(struct reader *r)
 {
-	struct trace_job j = {0, 0, 0, 0};
-	int more = 1, has_user = 0;
+	struct trace_job j = {0};
+	int more = 1, has_user = 0, minus = 0;
 	size_t k = 0;
 
 	for (; more; k++) {
@@ -221,8 +228,10 @@ static int one_line(struct reader *r)
 			has_user = 1;
 			if (user(r, f, n, &j.user) < 0)
 				return -1;
-		} else if (c >= 0 && number(r, f, n, (enum column)c, &v) < 0) {
-			return -1;
+		} else if (c >= 0) {
+			minus = c == C_PRIORITY && n && *f == '-';
+			if (number(r, f + minus, n - (size_t)minus, (enum column)c, &v) < 0)
+				return -1;
 		}
 		if (c == C_SUBMIT)
 			j.submit_s = v;
@@ -230,6 +239,10 @@ static int one_line(struct reader *r)
 			j.duration_s = v;
 		else if (c == C_GPUS)
 			j.gpus = (uint32_t)v;
+		else if (c == C_PRIORITY)
+			j.priority = minus ? -(int32_t)v : (int32_t)v;
+		else if (c == C_PREEMPTIBLE)
+			j.firm = !v;
 	}
 	r->is_plain = 0;
 	if (k < r->n_columns)
@@ -246,9 +259,10 @@ static int one_line(struct reader *r)
 	return 0;
 }
 
-int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistake *m)
+static int parse(struct trace *t, const char *text, size_t n, int n_known, struct trace_mistake *m)
 {
-	struct reader r = {.t = t, .p = text, .end = text + n, .line_start = text, .line = 1, .m = m};
+	struct reader r = {
+	    .t = t, .p = text, .end = text + n, .line_start = text, .line = 1, .n_known = n_known, .m = m};
 	struct user *u, *tmp;
 	int rc = header(&r);
 
@@ -270,6 +284,16 @@ int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistak
 	if (rc < 0)
 		trace_fini(t);
 	return rc;
+}
+
+int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistake *m)
+{
+	return parse(t, text, n, C_USER + 1, m);
+}
+
+int trace_parse_priorities(struct trace *t, const char *text, size_t n, struct trace_mistake *m)
+{
+	return parse(t, text, n, C_N, m);
 }
 
 void trace_fini(struct trace *t)

@@ -12,13 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_MAX_SECONDS 10000000000u /* 317 years */
-#define TRACE_MAX_GPUS    1000000u
+#define TRACE_MAX_SECONDS  10000000000u /* 317 years */
+#define TRACE_MAX_GPUS     1000000u
+#define TRACE_MAX_PRIORITY 1000u
 
 struct trace_job {
 	uint64_t submit_s, duration_s;
 	uint32_t gpus;
 	uint32_t user; /* index into users */
+	int32_t priority;
+	int firm; /* not preemptible */
 };
 struct trace {
 	struct trace_job *jobs; /* in order of the file */
@@ -34,6 +37,8 @@ struct trace_mistake {
 
 /* 0 or -1 with *m. */
 int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistake *m);
+/* The same, and reads the columns priority (-1000 to 1000) and preemptible (0 or 1), which may be missing. */
+int trace_parse_priorities(struct trace *t, const char *text, size_t n, struct trace_mistake *m);
 void trace_fini(struct trace *t);
 
 #endif

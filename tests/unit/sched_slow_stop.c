@@ -29,8 +29,8 @@ static int full(const struct slow *w, unsigned id)
 static int tier_of(const struct slow *w, unsigned id, unsigned wants)
 {
 	const struct slow_job *j = &w->jobs[id];
-	int lower = j->priority < w->jobs[wants].priority && !j->firm, quotas = 0, under = 0, top_over = 0,
-	    within = 1;
+	int lower = j->priority < w->jobs[wants].priority && !j->firm, accounts = 0, quotas = 0, under = 0,
+	    top_over = 0, within = 1;
 	unsigned gpus = w->shapes[w->jobs[wants].shape].gpus;
 
 	for (int a = w->jobs[wants].account; a >= 0; a = w->accounts[a].parent)
@@ -40,13 +40,17 @@ static int tier_of(const struct slow *w, unsigned id, unsigned wants)
 	for (int a = j->account; a >= 0; a = w->accounts[a].parent) {
 		const struct slow_account *x = &w->accounts[a];
 
-		if (!x->quota || slow_below(w, w->jobs[wants].account, a))
+		if (slow_below(w, w->jobs[wants].account, a))
+			continue;
+		accounts++;
+		if (!x->quota)
 			continue;
 		quotas++;
 		top_over = slow_held(w, a) > x->quota;
 		under += !top_over;
 	}
-	if (within ? !lower && !top_over : !lower || (quotas && !top_over))
+	top_over &= !within || j->priority <= w->jobs[wants].priority;
+	if (within ? !lower && !top_over : !lower || (accounts && !top_over))
 		return -1;
 	return j->firm ? 2 : under && !lower ? 1 : 0;
 }

@@ -241,6 +241,117 @@ def test_long():
         ok(not wrong, "philly-all, its first 2500 jobs: equal at 4 x 8", "\n".join(wrong[:5]))
 
 
+def stopped_case(seed):
+    rng = random.Random(seed)
+    nodes, per_node = rng.choice([(2, 4), (3, 8), (5, 2)])
+    rows = []
+    for _ in range(120):
+        rows.append((rng.randrange(2000), rng.randrange(1, 900), rng.choice([0, 1, 1, 2, per_node, per_node + 1]), rng.choice("abc"),
+                     rng.choice([-3, 0, 0, 0, 7]), rng.random() < 0.8))
+    return rows, nodes, per_node, rng.choice([0, 50, 300]), rng.choice([0, 20])
+
+
+def runs_of(path, nodes, per_node, policy, more):
+    """Figures and (row, start, end, nodes) of all runs; of a job the last is the one that ended by itself."""
+    out = tmp.name + "/runs.csv"
+    p = jobctl(path, "--nodes", nodes, "--gpus-per-node", per_node, "--policy", policy, "--json", "--schedule", out, *more)
+    assert p.returncode == 0, p.stderr
+    with open(out) as f:
+        lines = [line.rstrip("\n").split(",") for line in list(f)[1:]]
+    return json.loads(p.stdout), [(int(f[0]), int(f[2]), int(f[3]), [int(n) for n in f[5].split()]) for f in lines if f[2]]
+
+
+def wrong_stops(rows, figures, runs, nodes, per_node, every, restart, quotas):
+    """What the schedule and the figures say of runs that were stopped, worked out from the rules."""
+    of, lost, stops = {}, 0, []
+    for row, start, end, _ in runs:
+        of.setdefault(row, []).append((start, end))
+    for row, mine in of.items():
+        submit, duration, gpus, user, priority, may_stop = rows[row]
+        saved, mine = 0, sorted(mine)
+        for k, (start, end) in enumerate(mine):
+            warm = restart if k else 0
+            if k == len(mine) - 1:
+                if end - start != warm + duration - saved:
+                    return f"row {row}: its last run took {end - start}, {saved} were saved"
+                continue
+            work = saved + max(0, end - start - warm)
+            kept = work // every * every if every else 0
+            lost += (end - start - (kept - saved)) * gpus
+            saved = kept
+            stops.append((row, start, end))
+    if (len(stops), lost) != (figures["preemptions"], figures["lost_gpu_s"]):
+        return f"{len(stops)} stops, {lost} GPU-seconds lost, not {figures}"
+    waits = [mine[-1][1] - rows[r][0] - sum(e - s for s, e in mine) for r, mine in ((r, sorted(m)) for r, m in of.items())]
+    if max(waits) != figures["max_wait_s"]:
+        return f"longest wait {max(waits)}, not {figures['max_wait_s']}"
+    for row, start, end in stops:
+        user, priority, may_stop = rows[row][3:]
+        quota = quotas.get(user, 10**9)
+        held = sum(rows[r][2] for r, s, e, _ in runs if rows[r][3] == user and s <= end <= e)  # with what began just then
+        begun = [r for r, s, e, _ in runs if s == end]
+        figures["in_vain"] = figures.get("in_vain", 0) + (not any((rows[r][4] > priority and may_stop) or (held > quota and rows[r][3] != user and rows[r][4] >= priority) for r in begun))
+    return None
+
+
+def test_stops():
+    total = reclaimed = in_vain = 0
+    for seed in range(30):
+        rows, nodes, per_node, every, restart = stopped_case(seed)
+        path = tmp.name + "/stops.csv"
+        with open(path, "w") as f:
+            f.write("submit_s,duration_s,gpus,user_or_vc,priority,preemptible\n")
+            f.writelines(f"{s},{d},{g},{u},{p},{int(m)}\n" for s, d, g, u, p, m in rows)
+        quotas = {"a": per_node, "b": per_node} if seed % 3 else {}
+        bad = None
+        for policy in ["fair", "default"]:
+            more = ["--preempt", f"{every},{restart}"]
+            for user, gpus in quotas.items():
+                more += ["--quota", f"{user}={gpus},borrow"]
+            figures, runs = runs_of(path, nodes, per_node, policy, more)
+            plan = [(rows[r][2], s, e, where) for r, s, e, where in runs]
+            bad = bad or given_twice(plan, nodes, per_node) or wrong_stops(rows, figures, runs, nodes, per_node, every, restart, quotas)
+            total += figures["preemptions"]
+            in_vain += figures.get("in_vain", 0)
+            reclaimed += figures["preemptions"] if quotas else 0
+        ok(not bad, f"runs that stop for others, seed {seed}", bad)
+    ok(total > 100 and reclaimed > 50, f"{total} runs were stopped, {reclaimed} where there are quotas")
+    ok(in_vain < total / 50, f"{in_vain} of them for a job that did not start then")
+    p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fifo", "--preempt", 60)
+    ok(p.returncode == 2 and "fair, default (or easy" in p.stderr, "not under policies of fixed order", p.stderr)
+    for words, says in [(("--preempt", "x"), "seconds between two checkpoints"), (("--preempt", "5,"), "expected the seconds"),
+                        (("--quota", "a"), "USER=GPUS,borrow"), (("--quota", "z=4"), "no job of this trace is of a user 'z'"),
+                        (("--weight", "a=0"), "expected USER=N")]:
+        p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fair", *words)
+        ok(p.returncode == 2 and says in p.stderr, f"{' '.join(words)} is refused", p.stderr)
+    with open(path, "w") as f:
+        f.write("submit_s,duration_s,gpus,priority\n0,5,1,9999\n")
+    p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fair", "--preempt", 60)
+    ok(p.returncode == 2 and "priority" in p.stderr, "a priority that is none is refused", p.stderr)
+    p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fair")
+    ok(p.returncode == 0, "where nobody stops for others that column is passed over", p.stderr)
+    with open(path, "w") as f:
+        f.write(HEADER + "0,5,4,a,x\n0,5,1,a,x\n")
+    p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fair", "--quota", "a=2", "--json")
+    ok(p.returncode == 0 and json.loads(p.stdout)["given_up"] == 1, "who has more than its quota never starts, which is told", p.stderr)
+
+
+def given_twice(plan, nodes, per_node):
+    """Is there a moment at which a node gives more than it has?"""
+    at = []
+    for gpus, start, end, where in plan:
+        for k, node in enumerate(where):
+            mine = per_node if k < gpus // per_node else gpus % per_node
+            if start < end:
+                at += [(start, 1, node, mine), (end, 0, node, -mine)]
+    used = [0] * nodes
+    for t, _, node, gpus in sorted(at):
+        used[node] += gpus
+        if used[node] > per_node:
+            return f"node {node} gives {used[node]} GPUs at {t}"
+    return None
+
+
 def test_bytes():
     rows, nodes, per_node, _ = random_case(77)
     path, seen = write(rows), set()
@@ -337,7 +448,7 @@ def test_forms():
        "submit times are divided as whole numbers", plan)
 
 
-for test in [test_random, test_recorded, test_default, test_all_traces, test_long, test_bytes, test_failures, test_mistakes, test_forms]:
+for test in [test_random, test_recorded, test_default, test_all_traces, test_long, test_stops, test_bytes, test_failures, test_mistakes, test_forms]:
     test()
 tmp.cleanup()
 print(f"1..{tests}")

@@ -152,8 +152,11 @@ static void test_borrowers(void)
 	job(s, 3, "b", 4, 0, 0); /* borrowed */
 	job(s, 4, "b", 4, 5, 0);
 	is_str(victims(s, 4), "2", "a higher priority takes of its own account");
+	job(s, 5, "c", 4, 0, 0);
+	is_str(victims(s, 5), "2", "and one without a quota what is borrowed");
+	sched_job_remove(s, 5);
 	job(s, 5, "c", 4, -1, 0);
-	is_str(victims(s, 5), "2", "and one without a quota what is borrowed, whatever its priority");
+	is_str(victims(s, 5), "", "but not of a higher priority, which would go before it again");
 	sched_queue_set(s, &(struct sched_queue){.path = "d", .quota_gpus = 2});
 	job(s, 6, "d", 4, 9, 0);
 	is_str(victims(s, 6), "", "nobody goes for one that its quota keeps out");

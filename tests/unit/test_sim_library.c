@@ -50,7 +50,7 @@ static void test_alike(void)
 		c.gpus_per_node = 1 + rnd(8);
 		for (int i = 0; i < 200; i++) {
 			at += rnd(20);
-			jobs[i] = (struct trace_job){at, 1 + rnd(200), 1 + rnd(c.nodes * c.gpus_per_node), 0};
+			jobs[i] = (struct trace_job){at, 1 + rnd(200), 1 + rnd(c.nodes * c.gpus_per_node), 0, 0, 0};
 		}
 		for (int p = 0; p < 2; p++) {
 			struct sim_result a, b;
@@ -99,7 +99,7 @@ static void test_beliefs(void)
 		t.n = 1 + rnd(60);
 		for (size_t i = 0; i < t.n; i++) {
 			at += rnd(2000);
-			jobs[i] = (struct trace_job){at, takes[rnd(5)], 1 + rnd(c.nodes * c.gpus_per_node), rnd(3)};
+			jobs[i] = (struct trace_job){at, takes[rnd(5)], 1 + rnd(c.nodes * c.gpus_per_node), rnd(3), 0, 0};
 		}
 		for (int e = SIM_TRUE; e < SIM_ESTIMATES; e++) {
 			c.estimate = (enum sim_estimate)e;
@@ -114,7 +114,7 @@ static void test_beliefs(void)
 /* A gang of all nodes, which are never up at one time: the run ends all the same. */
 static void test_never_up(void)
 {
-	struct trace_job jobs[2] = {{0, 60, 64, 0}, {0, 60, 1, 0}};
+	struct trace_job jobs[2] = {{.duration_s = 60, .gpus = 64}, {.duration_s = 60, .gpus = 1}};
 	char *users[1] = {(char *)(uintptr_t) "u"};
 	struct trace t = {jobs, 2, users, 1};
 	struct sim_conf c = {.nodes = 64, .gpus_per_node = 1, .speedup = 1, .mttf_hours = 0.2, .seed = 3};
