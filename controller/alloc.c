@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Jobs of different limits are of different kinds to the library, which costs memory and time: a million jobs
+ * of a million limits are to be a few hundred kinds. So it is told them rounded up, by 3 % at most. */
+#define LIMIT_BITS 6
+
 struct wishes { /* a job as the library takes it, with what that borrows */
 	struct sched_job in;
 	struct sched_group *groups;
@@ -40,7 +44,18 @@ void alloc_open(struct core *c)
 
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec)
 {
-	return max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
+	uint64_t s = max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
+
+	return round_up_bits(s, LIMIT_BITS);
+}
+
+/* 0: as its limit says, also where the user gave one. */
+static uint64_t belief(const struct core *c, const struct job_spec *spec, const struct cjob *j,
+                       const char *owner)
+{
+	if (spec->max_runtime_s || (j && j->r.max_runtime_s))
+		return 0;
+	return believed_s(c, owner, j ? j->r.name : spec->name);
 }
 
 /* Without a condition the nearest is preferred, whatever the span. */
@@ -90,6 +105,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .name = j ? j->r.name : spec->name,
 	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
 	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
+	    .believed_s = belief(c, spec, j, owner),
 	    .after = w->deps,
 	};
 }

@@ -2,8 +2,12 @@
  * forecast: when and where a waiting job is believed to start, and what it costs.
  *
  * The library works it out; how long jobs take is learned here from those of the same owner and name that
- * completed (from being placed to being cleaned up), newer ones counting more. What was learned is forgotten
- * by a restart; until then, and for names that never completed, a job is believed to take its time limit.
+ * completed (from being placed to being cleaned up), newer ones counting more; after a start from those on
+ * record. A job of a name that never completed is believed to take its time limit.
+ *
+ * Decisions go by it too, for jobs whose user gave no time limit, but only with caution: some ends must have
+ * been seen, and a job is believed to take some times as long. Such a belief is rounded up coarsely: jobs
+ * that are believed to take different times are of different kinds to the library.
  *
  * A job pays for what it holds: of a node's price the part of its GPUs, of one without GPUs the part of its
  * CPU slots; all of it when it has the node for itself.
@@ -18,9 +22,14 @@
 #define LEARNED_MAX 10000 /* names; the one that was learned first goes */
 #define FADE        0.8
 
+#define BELIEVED_SEEN    3
+#define BELIEVED_LEAST_S 10
+#define CAUTION          3 /* as the library has it for what it learns itself */
+
 struct learned {
 	char *key;
 	double sum, n; /* seconds, weight */
+	uint32_t seen; /* ends */
 	UT_hash_handle hh;
 };
 
@@ -42,15 +51,11 @@ void learned_clear(struct core *c)
 		drop(c, c->learned);
 }
 
-void learn_time(struct core *c, const struct cjob *j)
+void learn(struct core *c, const char *owner, const char *name, double took_s)
 {
-	const struct attempt_rec *a = j->r.att;
+	char *key = key_of(owner, name);
 	struct learned *l;
-	char *key;
 
-	if (a->outcome != OUT_SUCCEEDED || a->ended_us <= a->started_us)
-		return;
-	key = key_of(j->r.owner, j->r.name);
 	HASH_FIND_STR(c->learned, key, l);
 	if (!l) {
 		if (HASH_COUNT(c->learned) >= LEARNED_MAX)
@@ -60,21 +65,54 @@ void learn_time(struct core *c, const struct cjob *j)
 		HASH_ADD_KEYPTR(hh, c->learned, l->key, strlen(l->key), l);
 	}
 	free(key);
-	l->sum = l->sum * FADE + (double)(a->ended_us - a->started_us) / 1e6;
+	l->sum = l->sum * FADE + took_s;
 	l->n = l->n * FADE + 1;
+	l->seen += l->seen < UINT32_MAX;
 }
 
-double expected_s(const struct core *c, const char *owner, const char *name)
+void learn_time(struct core *c, const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (a->outcome == OUT_SUCCEEDED && a->ended_us > a->started_us)
+		learn(c, j->r.owner, j->r.name, (double)(a->ended_us - a->started_us) / 1e6);
+}
+
+static const struct learned *find(const struct core *c, const char *owner, const char *name)
 {
 	const struct learned *l;
 	char *key;
 
 	if (!c->learned) /* it is asked for each job that runs */
-		return 0;
+		return NULL;
 	key = key_of(owner, name);
 	HASH_FIND_STR(c->learned, key, l);
 	free(key);
+	return l;
+}
+
+double expected_s(const struct core *c, const char *owner, const char *name)
+{
+	const struct learned *l = find(c, owner, name);
+
 	return l ? fmax(l->sum / l->n, 0.001) : 0;
+}
+
+uint64_t round_up_bits(uint64_t v, unsigned bits)
+{
+	unsigned shift = 0;
+
+	while (v >> shift >> bits)
+		shift++;
+	return ((v + ((uint64_t)1 << shift) - 1) >> shift) << shift;
+}
+
+uint64_t believed_s(const struct core *c, const char *owner, const char *name)
+{
+	const struct learned *l = find(c, owner, name);
+	double s = l && l->seen >= BELIEVED_SEEN ? fmin(CAUTION * l->sum / l->n, 1e9) : 0;
+
+	return s > 0 ? round_up_bits((uint64_t)fmax(ceil(s), BELIEVED_LEAST_S), 4) : 0;
 }
 
 struct asked {

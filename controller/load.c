@@ -96,7 +96,7 @@ static int on_job(const struct job_row *row, void *arg)
 }
 
 /* An earlier attempt, or the last one when it has ended: did a node keep it from starting? */
-static void learn(struct cjob *j, const struct attempt_row *row)
+static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 {
 	struct job_rec r = {.id = row->job};
 	struct err e;
@@ -130,7 +130,7 @@ static int on_attempt(const struct attempt_row *row, void *arg)
 	if (row->ended_us > row->started_us)
 		j->spent_uusd += cost_uusd(row->price_uusd, row->ended_us - row->started_us);
 	if (row->number < j->r.attempts || strcmp(row->state ? row->state : "", "ended") == 0)
-		learn(j, row);
+		learn_attempt(j, row);
 	else if (rec_from_attempt_row(&j->r, row, &e) < 0)
 		log_error("event=row_refused text=\"%s\"", e.text);
 	return 0;
@@ -199,6 +199,12 @@ static int on_reservation(const struct reservation_row *row, void *arg)
 static int on_usage(const struct usage_row *row, void *arg)
 {
 	usage_load(arg, row);
+	return 0;
+}
+
+static int on_took(const char *owner, const char *name, uint64_t took_us, void *arg)
+{
+	learn(arg, owner, name, (double)took_us / 1e6);
 	return 0;
 }
 
@@ -326,6 +332,7 @@ static int load(struct core *c, struct err *e)
 	                       .queue = on_queue,
 	                       .usage = on_usage,
 	                       .instance = on_instance,
+	                       .took = on_took,
 	                       .reservation = on_reservation,
 	                       .budget = on_budget,
 	                       .spent = on_spent,
@@ -333,6 +340,7 @@ static int load(struct core *c, struct err *e)
 	uint64_t job = 0, event = 0, node = 0, since[3];
 
 	c->loaded = 0;
+	learned_clear(c);
 	budget_periods(now_real(c), since);
 	l.day_us = since[0];
 	l.week_us = since[1];

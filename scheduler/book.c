@@ -12,7 +12,8 @@ void book_try(struct sched *s, const struct job *j, uint64_t at_s)
 {
 	s->trying = j;
 	s->try_at_s = at_s;
-	s->try_end_s = j && s->n_books ? believed_end(s, j) - s->now_s + at_s : 0;
+	s->try_end_s =
+	    j && s->n_books ? believed_time(s, j, 1) + at_s : 0; /* no mere belief, where there is a limit */
 }
 
 int book_allows(const struct sched *s, const struct node *n)

@@ -99,7 +99,7 @@ static struct event pop(struct run *r)
 static uint64_t length(const struct run *r, const struct job *j)
 {
 	double takes = r->takes ? r->takes(j->id, r->arg) : 0;
-	uint64_t limit = believed_end(r->s, j) - r->s->now_s;
+	uint64_t limit = believed_time(r->s, j, 0);
 
 	return takes > 0 && takes < (double)limit ? (uint64_t)(takes + 0.5) : limit;
 }
@@ -119,7 +119,7 @@ static uint64_t end_of(const struct run *r, const struct job *j)
 /* All that runs, and bookings. Of very many that run only the limits are looked at. 0: too many. */
 static int gather(struct run *r)
 {
-	const struct sched *s = r->s;
+	struct sched *s = r->s;
 	int ask = r->takes && s->n_running * PER_TAKES <= EFFORT / 4;
 
 	if (!spend(r, (uint64_t)s->n_running * (ask                  ? PER_TAKES
@@ -129,14 +129,10 @@ static int gather(struct run *r)
 		return 0;
 	ends_grow(r, s->n_running + s->n_books + 1);
 	for (size_t i = 0; i < s->n_running; i++) {
-		const struct running *x = &s->runs[i];
-		uint64_t at = x->end_s;
+		const struct job *x = s->runs[i].job;
+		uint64_t at = ask ? end_of(r, x) : run_end(s, i);
 
-		if (ask)
-			at = end_of(r, x->job);
-		else if (!at)
-			at = running_end(s, x->job);
-		r->ends[r->n++] = (struct event){at > s->now_s ? at : s->now_s, x->job, NULL};
+		r->ends[r->n++] = (struct event){at > s->now_s ? at : s->now_s, x, NULL};
 	}
 	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
 		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)

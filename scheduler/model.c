@@ -484,7 +484,7 @@ const char *sched_check(const struct sched *s)
 			bad = check_hold(j, &j->holds[i]);
 	for (size_t i = 0; i < s->n_running && !bad; i++)
 		if (s->runs[i].job->run_at != i || !s->runs[i].job->is_running ||
-		    (s->runs[i].end_s && s->runs[i].end_s != s->runs[i].job->start_s + s->runs[i].job->limit_s))
+		    (s->runs[i].end_s > s->now_s && s->runs[i].end_s != running_end(s, s->runs[i].job)))
 			bad = "model: a running job lost its place";
 	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next) {
 		bad = check_node(s, n);

@@ -69,7 +69,7 @@ struct hold { /* what a job has on one node */
 };
 
 struct shape {
-	char *key; /* all fields below as bytes: equal key = equal shape */
+	char *key; /* all fields below as bytes, limit and believed time: equal key = equal shape */
 	size_t key_n;
 	struct sched_group *groups;
 	uint32_t n_groups, instances;
@@ -86,7 +86,6 @@ struct shape {
 	uint64_t hopeless_gen; /* nodes_gen at which usable nodes, empty, could not hold it */
 	uint64_t nofit_gen;    /* gen at which it did not fit */
 	uint64_t crowds_era;   /* era in which it leaves no place for the head */
-	uint64_t limit_s;      /* part of the key: jobs of one lane are believed to take the same */
 	UT_hash_handle hh;
 };
 
@@ -169,15 +168,18 @@ struct job {
 	uint64_t id, order, mix; /* mix: balance of the tree, from the id */
 	int64_t priority;
 	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
-	uint64_t end_s; /* believed when the place was made that is kept now, or when it started since */
+	uint64_t believed_s;                                                 /* 0 its limit */
+	uint64_t promise_s; /* the first start that was kept for it, on the nodes of promise_nodes; 0 none */
+	uint64_t end_s;     /* believed when the place was made that is kept now, or when it started since */
 	struct shape *shape;
 	struct lane *lane;
 	char *warm;
 	struct kept *kept;           /* plan.c: its place in time; NULL */
 	struct job *kept_below;      /* the next in the scheduler's first_kept */
 	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
-	uint32_t n_after, n_open, n_never;
+	uint32_t n_after, n_open, n_never, promise_nodes;
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
+	uint8_t by_limits; /* its kept place came later than promised: for it others take their limits */
 	struct job *prev_running, *next_running;
 	struct job *left, *right; /* tree of waiting jobs */
 	uint32_t size;            /* of this subtree */
@@ -200,7 +202,7 @@ struct spot {           /* one instance's place */
 
 struct running {
 	struct job *job;
-	uint64_t end_s; /* by its limit, where that is all there is to believe; 0: ask running_end */
+	uint64_t end_s; /* where it does not depend on others: as it was believed last; 0: ask running_end */
 };
 
 #define MAX_FREE 64
@@ -366,11 +368,17 @@ struct end { /* of what holds nodes, as it is believed */
 int end_order(const void *a, const void *b); /* for qsort: by time, bookings first, by id */
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
 void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign);
-void run_ends(struct sched *s, const struct job *j); /* it started, or it is known better when */
-void view_now(struct sched *s);                      /* what is free now, into the view */
+uint64_t limit_end(const struct sched *s, const struct job *j); /* the same, at its limit where it has one */
+void run_ends(struct sched *s, const struct job *j);            /* it started, or it is known better when */
+uint64_t run_end(struct sched *s, size_t i);                    /* of runs[i], fast */
+void view_now(struct sched *s);                                 /* what is free now, into the view */
 int view_too_full(const struct sched *s, const struct shape *sh);
 void view_release(struct sched *s, const struct job *j);
 uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */
+/* How long it would take; by_limits: until its limit, where it has one. */
+uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits);
+/* A place is kept for it from then on. 0: later than it was promised, though the nodes are the same. */
+int promise_holds(const struct sched *s, struct job *j, uint64_t from_s);
 
 /* plan.c: conservative backfill. The next that starts now, and where; NULL none. */
 struct job *plan_next(struct sched *s, int32_t *assign);

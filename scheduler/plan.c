@@ -35,7 +35,8 @@ struct plan {
 	int32_t *assign;
 	uint64_t input, now_s, nodes_gen; /* for which it was made */
 	uint64_t effort;
-	int none; /* too large: nothing is kept */
+	int none;      /* too large: nothing is kept */
+	int by_limits; /* somebody's place came later than promised: beliefs do not count until it has started */
 	int short_of_effort;
 	unsigned started; /* since it was made */
 };
@@ -180,7 +181,7 @@ static size_t ends_of(const struct sched *s, struct end *e)
 	size_t n = 0;
 
 	for (const struct job *j = s->running; j; j = j->next_running) {
-		uint64_t at = running_end(s, j);
+		uint64_t at = s->plan->by_limits ? limit_end(s, j) : running_end(s, j);
 
 		e[n++] = (struct end){at > s->now_s ? at : s->now_s + 1, j}; /* it has not ended yet */
 	}
@@ -276,7 +277,7 @@ static struct kept *keep(struct sched *s, struct plan *p, struct job *j, uint64_
 /* From now until then; 1: it has a place. */
 static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t until_s)
 {
-	uint64_t takes = believed_end(s, j) - s->now_s;
+	uint64_t takes = believed_time(s, j, p->by_limits);
 
 	if (!takes) /* a job that takes no time needs its place all the same */
 		takes = 1;
@@ -319,15 +320,33 @@ static void give_way(struct sched *s, struct plan *p)
 			forget(p, k);
 }
 
+/* Its time is over, or it was kept for less time than is believed now. */
+static int is_void(const struct sched *s, const struct plan *p, const struct kept *k)
+{
+	return k->from_s < s->now_s || (p->by_limits && k->to_s - k->from_s < believed_time(s, k->job, 1));
+}
+
 /* Those that were kept go in as they are; one that has no room any more, since something took longer than
- * believed, is looked for anew. */
+ * believed, is looked for anew. So are those behind it then: else it would come after them all. */
 static void put_back(struct sched *s, struct plan *p)
 {
+	const struct job *late = NULL;
 	struct kept *k, *tmp;
 
+	DL_FOREACH_SAFE (p->kept, k, tmp) {
+		int can = plannable(s, k->job->lane);
+
+		if (can && !is_void(s, p, k) && put(p, k))
+			continue;
+		if (can && (!late || order_before(s, k->job, late)))
+			late = k->job;
+		forget(p, k);
+	}
 	DL_FOREACH_SAFE (p->kept, k, tmp)
-		if (k->from_s < s->now_s || !plannable(s, k->job->lane) || !put(p, k))
+		if (late && order_before(s, late, k->job)) {
+			lift(p, k);
 			forget(p, k);
+		}
 }
 
 /* A place no later than the one it has, or its first. only_now: no effort is left to look at later ones. */
@@ -409,6 +428,8 @@ static void walk(struct sched *s, struct plan *p)
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
 		else
 			account_ahead(j->lane->account, j->shape);
+		if (j->kept && !promise_holds(s, j, j->kept->from_s))
+			j->by_limits = 1;
 	}
 	p->short_of_effort = p->effort >= bound;
 	no_ahead(s);
@@ -443,6 +464,15 @@ static void start_earliest(struct sched *s, struct plan *p)
 	}
 }
 
+static int any_by_limits(const struct plan *p)
+{
+	const struct kept *k = p->kept;
+
+	while (k && !k->job->by_limits)
+		k = k->next;
+	return k != NULL;
+}
+
 static void make(struct sched *s, struct plan *p)
 {
 	p->input = s->input;
@@ -454,6 +484,7 @@ static void make(struct sched *s, struct plan *p)
 	if (p->nodes_gen != s->nodes_gen)
 		plan_forget_all(s);
 	p->nodes_gen = s->nodes_gen;
+	p->by_limits = any_by_limits(p);
 	p->none = lay_out(s, p) < 0;
 	if (p->none) {
 		plan_forget_all(s);

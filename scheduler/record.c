@@ -284,6 +284,7 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_number(r, "order", j->order);
 	key_number(r, "submit", j->submit_s);
 	key_number(r, "limit", j->limit_s);
+	key_number(r, "believed", j->believed_s);
 	key_number(r, "max_wait", j->max_wait_s);
 	key_number(r, "memory", j->memory_bytes);
 	key_number(r, "disk", j->disk_bytes);

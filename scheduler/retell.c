@@ -315,6 +315,8 @@ static int wish(struct teller *t, const char *k, char *v, struct sched_job *j)
 		return number(t, v, &j->submit_s);
 	if (IS("limit"))
 		return number(t, v, &j->limit_s);
+	if (IS("believed"))
+		return number(t, v, &j->believed_s);
 	if (IS("max_wait"))
 		return number(t, v, &j->max_wait_s);
 	if (IS("memory"))

@@ -91,6 +91,8 @@ static void unqueue(struct sched *s, struct job *j)
 	}
 	s->n_held -= j->is_held;
 	j->is_held = 0;
+	j->promise_s = 0;
+	j->by_limits = 0;
 }
 
 static void forget_wishes(struct sched *s, struct job *j)
@@ -112,6 +114,7 @@ static void copy_wishes(struct sched *s, struct job *j, const struct sched_job *
 	j->order = in->order;
 	j->submit_s = in->submit_s ? in->submit_s : s->now_s;
 	j->limit_s = in->limit_s;
+	j->believed_s = in->believed_s;
 	j->max_wait_s = in->max_wait_s;
 	j->firm = !!in->firm;
 	j->warm = mem_copy(in->warm);

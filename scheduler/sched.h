@@ -76,6 +76,7 @@ struct sched_job { /* copied by sched_job_add */
 	const char *name;          /* with the owner: what run times are learned by; NULL none */
 	uint64_t submit_s;         /* 0: now */
 	uint64_t limit_s;          /* it is ended after this time; 0 none */
+	uint64_t believed_s;       /* less than that: what it is believed to take; 0: its limit */
 	uint64_t max_wait_s;       /* 0 none; see sched_expired */
 	int firm;                  /* a victim only of what its account holds beyond its quota */
 	const char *warm;          /* prefer nodes whose pool is warm for this; NULL none */

@@ -3,9 +3,15 @@
  *
  * Running jobs are taken away by believed end until the job would fit: that is its shadow time, and the view
  * is what will be free then. Another job may start when it is believed to end before, or when the first would
- * still fit at that time with it in its place. A running job is believed to end at its time limit, or when
- * its burst's expected time is over; one that has outlived that is believed to take as long again. One that
- * would start is judged with caution: a job without a limit is taken to run some times longer than expected.
+ * still fit at that time with it in its place. A running job is believed to end when the time is over that
+ * the caller believes it to take, or at its time limit, or when its burst's expected time is over; one that
+ * has outlived a belief is believed to take as long again, but no longer than its limit. One that would start
+ * is judged with caution: a job of which nothing else is known is taken to run some times longer than
+ * expected.
+ *
+ * A belief can be too short, and then the kept place comes later. From then on limits alone count for the job
+ * that it is kept for, so it cannot happen to it again and again: it starts at the latest when all have
+ * reached their limits that had started by then.
  */
 #include "scheduler/model.h"
 
@@ -25,13 +31,27 @@ int end_order(const void *a, const void *b)
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
+uint64_t limit_end(const struct sched *s, const struct job *j)
+{
+	if (!j->limit_s)
+		return running_end(s, j);
+	return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
+}
+
 uint64_t running_end(const struct sched *s, const struct job *j)
 {
 	uint64_t ran = s->now_s - j->start_s;
 	double expect;
 
+	if (j->believed_s && (!j->limit_s || ran < j->limit_s)) {
+		uint64_t takes = j->believed_s;
+
+		while (takes <= ran)
+			takes *= 2;
+		return j->start_s + (j->limit_s && takes > j->limit_s ? j->limit_s : takes);
+	}
 	if (j->limit_s)
-		return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
+		return limit_end(s, j);
 	if (!j->lane)
 		return s->now_s + ran;
 	expect = lane_expect(s, j->lane);
@@ -40,19 +60,48 @@ uint64_t running_end(const struct sched *s, const struct job *j)
 
 void run_ends(struct sched *s, const struct job *j)
 {
-	s->runs[j->run_at].end_s = s->policy.by_limit && j->limit_s ? j->start_s + j->limit_s : 0;
+	s->runs[j->run_at].end_s = s->policy.by_limit && j->limit_s ? running_end(s, j) : 0;
+}
+
+uint64_t run_end(struct sched *s, size_t i)
+{
+	struct running *r = &s->runs[i];
+
+	if (r->end_s > s->now_s)
+		return r->end_s;
+	run_ends(s, r->job);
+	return r->end_s ? r->end_s : running_end(s, r->job);
+}
+
+uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits)
+{
+	double expect;
+
+	if (j->believed_s && !(by_limits && j->limit_s))
+		return !j->limit_s || j->believed_s < j->limit_s ? j->believed_s : j->limit_s;
+	if (j->limit_s)
+		return j->limit_s;
+	if (s->policy.by_limit)
+		return (uint64_t)1e15;
+	expect = s->policy.caution * j->lane->mean;
+	return expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15;
 }
 
 uint64_t believed_end(const struct sched *s, const struct job *j)
 {
-	double expect;
+	return s->now_s + believed_time(s, j, s->head && s->head->by_limits);
+}
 
-	if (j->limit_s)
-		return s->now_s + j->limit_s;
-	if (s->policy.by_limit)
-		return s->now_s + (uint64_t)1e15;
-	expect = s->policy.caution * j->lane->mean;
-	return s->now_s + (expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15);
+int promise_holds(const struct sched *s, struct job *j, uint64_t from_s)
+{
+	if (from_s == UINT64_MAX)
+		return 1;
+	if (!j->promise_s || j->promise_nodes != (uint32_t)s->nodes_gen) {
+		j->promise_s = from_s;
+		j->promise_nodes = (uint32_t)s->nodes_gen;
+		j->by_limits = 0;
+	}
+	return from_s <= j->promise_s;
 }
 
 static uint32_t counted(uint32_t gpus)
@@ -207,7 +256,7 @@ static void booking_ends(const struct sched *s, struct ends *e)
 }
 
 /* keep: what is believed now is remembered, so that the view can be kept true. */
-static void make(struct sched *s, const struct job *head, int32_t *assign, int keep)
+static void make(struct sched *s, const struct job *head, int32_t *assign, int keep, int by_limits)
 {
 	struct ends e = {.v = mem_alloc(s->n_running + s->n_books, sizeof *e.v)};
 	size_t lo = SIZE_MAX;
@@ -215,7 +264,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
 	view_now(s);
 	for (struct job *j = s->running; j; j = j->next_running) {
-		e.v[e.n] = (struct end){running_end(s, j), j};
+		e.v[e.n] = (struct end){by_limits ? limit_end(s, j) : running_end(s, j), j};
 		if (keep)
 			j->end_s = e.v[e.n].at;
 		e.n++;
@@ -240,16 +289,23 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 {
 	return s->n_running >= MANY && s->kept && s->kept->shape == head->shape &&
-	       s->kept_nodes == s->nodes_gen && !s->n_books && s->shadow_s != UINT64_MAX &&
-	       s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP && view_fits(s, head->shape, assign);
+	       s->kept->by_limits == head->by_limits && s->kept_nodes == s->nodes_gen && !s->n_books &&
+	       s->shadow_s != UINT64_MAX && s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP &&
+	       view_fits(s, head->shape, assign);
 }
 
 void shadow_make(struct sched *s, struct job *head)
 {
 	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
 
+	if (head->promise_nodes != (uint32_t)s->nodes_gen)
+		head->by_limits = 0;
 	if (!still_kept(s, head, assign)) {
-		make(s, head, assign, 1);
+		make(s, head, assign, 1, head->by_limits);
+		if (!promise_holds(s, head, s->shadow_s) && !head->by_limits) {
+			head->by_limits = 1;
+			make(s, head, assign, 1, 1);
+		}
 		s->kept_nodes = s->nodes_gen;
 		s->kept_ends = 0;
 	}
@@ -358,7 +414,7 @@ uint64_t sched_earliest(struct sched *s, uint64_t id)
 		return UINT64_MAX;
 	was = shadow_aside(s);
 	assign = mem_alloc(s->n_sorted, sizeof *assign);
-	make(s, j, assign, 0);
+	make(s, j, assign, 0, 0);
 	at = s->shadow_s;
 	free(assign);
 	shadow_back(s, &was);

@@ -52,6 +52,7 @@ static void key_make(const struct sched_job *j, struct bytes *b)
 	add(b, &j->gpu_memory_bytes, sizeof j->gpu_memory_bytes);
 	add(b, &exclusive, sizeof exclusive);
 	add(b, &j->limit_s, sizeof j->limit_s);
+	add(b, &j->believed_s, sizeof j->believed_s);
 	add_str(b, j->gpu_model);
 	add_list(b, j->instance_types);
 	add_list(b, j->requires);
@@ -104,7 +105,6 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 	for (uint32_t i = 0; i < j->n_groups && !sh->gpus; i++)
 		sh->cpus += (uint64_t)j->groups[i].instances * j->groups[i].ranks * j->groups[i].cpus_per_rank;
 	sh->span = j->span;
-	sh->limit_s = j->limit_s;
 	sh->memory = j->memory_bytes;
 	sh->disk = j->disk_bytes;
 	sh->gpu_memory = j->gpu_memory_bytes;

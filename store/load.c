@@ -302,6 +302,17 @@ static int on_usage(sqlite3_stmt *st, const struct store_load *l)
 	return l->usage(&r, l->arg);
 }
 
+static int on_took(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->took(sqlh_str(st, 0), sqlh_str(st, 1), sqlh_u64(st, 2), l->arg);
+}
+
+/* The index has the newest completed jobs at its end, so the number of all does not matter. */
+#define TOOK                                                                                                 \
+	"SELECT j.owner, j.name, a.ended_us - a.started_us FROM (SELECT id, owner, name, attempts FROM job "     \
+	"INDEXED BY job_ended WHERE status = 'completed' ORDER BY id DESC LIMIT 10000) j CROSS JOIN attempt a "  \
+	"ON a.job = j.id AND a.number = j.attempts WHERE a.ended_us > a.started_us ORDER BY j.id"
+
 static int on_instance(sqlite3_stmt *st, const struct store_load *l)
 {
 	return l->instance(sqlh_str(st, 0), sqlh_str(st, 1), l->arg);
@@ -385,6 +396,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	sqlite3 *db = s->read;
 	int rc = load_queues(db, l, e);
 
+	if (rc == 0 && l->took)
+		rc = each(db, TOOK, 0, on_took, l, e);
 	if (rc == 0 && l->job)
 		rc = each(db,
 		          "SELECT " JOB_COLUMNS

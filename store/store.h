@@ -108,6 +108,9 @@ struct store_load {
 	int (*instance)(const char *name, const char *own, void *arg); /* by name; may be NULL */
 	int (*reservation)(const struct reservation_row *r, void *arg);
 	int (*budget)(const struct budget_row *r, void *arg); /* may be NULL */
+	/* How long the last attempts of the newest 10,000 completed jobs took, oldest first; before the jobs;
+	 * may be NULL. */
+	int (*took)(const char *owner, const char *name, uint64_t took_us, void *arg);
 	/* What was spent on attempts that have ended, since these times (ascending or not); may be NULL. */
 	int (*spent)(const struct spent_row *r, void *arg);
 	uint64_t day_us, week_us, month_us;

@@ -221,6 +221,8 @@ static void arrives(struct whatif *w, const struct sched_told *t)
 	if (o->state == RUNNING || o->state == DONE)
 		return;
 	run_s += !run_s;
+	if (w->conf->estimate != AGAIN_LIMITS)
+		j.believed_s = 0;
 	if (w->conf->estimate == AGAIN_LEARNED)
 		j.limit_s = 0;
 	else if (o->ended && w->conf->estimate != AGAIN_LIMITS)

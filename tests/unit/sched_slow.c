@@ -39,18 +39,31 @@ static unsigned bits(unsigned mask)
 	return (unsigned)__builtin_popcount(mask);
 }
 
-/* One that has outlived its limit ends any moment. */
-static uint64_t end_of(const struct slow *w, const struct slow_job *j)
+/* One that has outlived its limit ends any moment; one that has outlived a belief takes as long again, but
+ * for whom the place came later than promised: for that one limits count. */
+static uint64_t end_of(const struct slow *w, const struct slow_job *j, int by_limits)
 {
-	uint64_t end = j->start_s + shape_of(w, j)->limit_s;
+	const struct slow_shape *sh = shape_of(w, j);
+	uint64_t takes = sh->believed_s && !by_limits ? sh->believed_s : sh->limit_s;
 
-	return end > w->now_s ? end : w->now_s;
+	while (takes < sh->limit_s && j->start_s + takes <= w->now_s)
+		takes += takes;
+	takes = takes < sh->limit_s ? takes : sh->limit_s;
+	return j->start_s + takes > w->now_s ? j->start_s + takes : w->now_s;
+}
+
+/* How long one that starts is taken to run, where a place is kept for that one. */
+static uint64_t time_of(const struct slow *w, const struct slow_job *j, unsigned head)
+{
+	const struct slow_shape *sh = shape_of(w, j);
+
+	return sh->believed_s && !w->jobs[head].by_limits ? sh->believed_s : sh->limit_s;
 }
 
 /* Whose things count as given back. */
 struct gone {
 	uint64_t by_s; /* whoever ends until then; 0 nobody */
-	int all;
+	int all, by_limits;
 	const unsigned *ids;
 	size_t n;
 };
@@ -60,7 +73,7 @@ static int is_gone(const struct slow *w, unsigned id, const struct gone *g)
 	for (size_t i = 0; i < g->n; i++)
 		if (g->ids[i] == id)
 			return 1;
-	return g->all || (g->by_s && end_of(w, &w->jobs[id]) <= g->by_s);
+	return g->all || (g->by_s && end_of(w, &w->jobs[id], g->by_limits) <= g->by_s);
 }
 
 static void rooms(const struct slow *w, const struct gone *g, struct room *r)
@@ -489,6 +502,8 @@ void slow_waits(struct slow *w, unsigned id)
 	if (!in_lane(w, lane_of(j)))
 		w->active[w->n_active++] = lane_of(j);
 	j->state = SLOW_WAITS;
+	j->promise_s = 0;
+	j->by_limits = 0;
 	w->stale = 0;
 }
 
@@ -594,16 +609,18 @@ static uint64_t next_book_end(const struct slow *w, uint64_t after_s)
 }
 
 /* The first time at which it fits, when those that ought to have ended by then have. */
-static uint64_t shadow_of(const struct slow *w, const struct slow_job *j)
+static uint64_t shadow_of(const struct slow *w, const struct slow_job *j, int by_limits)
 {
 	uint64_t at = w->now_s;
 
-	while (at != SLOW_NEVER && !fits_at(w, j, &(struct gone){.by_s = at}, at, 1)) {
+	while (at != SLOW_NEVER && !fits_at(w, j, &(struct gone){.by_s = at, .by_limits = by_limits}, at, 1)) {
 		uint64_t next = next_book_end(w, at);
 
-		for (unsigned id = 1; id <= w->n_jobs; id++)
-			if (w->jobs[id].n_holds && end_of(w, &w->jobs[id]) > at && end_of(w, &w->jobs[id]) < next)
-				next = end_of(w, &w->jobs[id]);
+		for (unsigned id = 1; id <= w->n_jobs; id++) {
+			uint64_t end = w->jobs[id].n_holds ? end_of(w, &w->jobs[id], by_limits) : at;
+
+			next = end > at && end < next ? end : next;
+		}
 		at = next;
 	}
 	return at;
@@ -611,13 +628,24 @@ static uint64_t shadow_of(const struct slow *w, const struct slow_job *j)
 
 uint64_t slow_earliest(const struct slow *w, unsigned id)
 {
-	return shadow_of(w, &w->jobs[id]);
+	return shadow_of(w, &w->jobs[id], 0);
 }
 
 static void make_head(struct slow *w, unsigned id)
 {
+	struct slow_job *j = &w->jobs[id];
+	int renewed = !j->promise_s || j->promise_nodes != w->nodes_changed;
+
 	w->head = id;
-	w->shadow_s = shadow_of(w, &w->jobs[id]);
+	j->by_limits &= !renewed;
+	w->shadow_s = shadow_of(w, j, j->by_limits);
+	if (renewed && w->shadow_s != SLOW_NEVER) {
+		j->promise_s = w->shadow_s;
+		j->promise_nodes = w->nodes_changed;
+	} else if (!renewed && !j->by_limits && w->shadow_s != SLOW_NEVER && w->shadow_s > j->promise_s) {
+		j->by_limits = 1;
+		w->shadow_s = shadow_of(w, j, 1);
+	}
 	walk_over(w);
 }
 
@@ -726,7 +754,7 @@ static int in_no_way(struct slow *w, unsigned id, const int *place)
 	struct slow_job *j = &w->jobs[id];
 	int fits;
 
-	if (w->shadow_s == SLOW_NEVER || w->now_s + shape_of(w, j)->limit_s <= w->shadow_s)
+	if (w->shadow_s == SLOW_NEVER || w->now_s + time_of(w, j, w->head) <= w->shadow_s)
 		return 1;
 	for (int n = 0; n < SLOW_NODES; n++) {
 		const struct sched_group *g = place[n] < 0 ? NULL : &shape_of(w, j)->g[place[n]];
@@ -736,7 +764,9 @@ static int in_no_way(struct slow *w, unsigned id, const int *place)
 			                                            (1u << (g->ranks * g->cpus_per_rank)) - 1};
 	}
 	j->start_s = w->now_s;
-	fits = fits_at(w, &w->jobs[w->head], &(struct gone){.by_s = w->shadow_s}, w->shadow_s, 1);
+	fits =
+	    fits_at(w, &w->jobs[w->head],
+	            &(struct gone){.by_s = w->shadow_s, .by_limits = w->jobs[w->head].by_limits}, w->shadow_s, 1);
 	j->n_holds = 0;
 	return fits;
 }
@@ -749,7 +779,7 @@ static int try(struct slow *w, unsigned id, int *place)
 
 	if (hopeless(w, j) || known_booked_out(w, lane_of(j)) || slow_full(w, j->account, sh->gpus) == 2)
 		return 0;
-	if (w->head && w->crowds[j->shape] && w->now_s + sh->limit_s > w->shadow_s)
+	if (w->head && w->crowds[j->shape] && w->now_s + time_of(w, j, w->head) > w->shadow_s)
 		return 0;
 	if (!place_now(w, j, place)) {
 		if (any_books(w) && fits_now(w, j, 0)) { /* it holds nobody back */

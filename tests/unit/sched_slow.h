@@ -40,7 +40,7 @@ struct slow_shape { /* what a job asks for; no two are equal */
 	unsigned n_groups, instances, gpus, memory;
 	int types[2], n_types, exclusive, needs_label, avoid; /* avoid: node or -1 */
 	enum sched_span span;
-	uint64_t limit_s;
+	uint64_t limit_s, believed_s; /* believed_s: less than that, 0 none */
 };
 struct slow_hold {
 	int node;
@@ -69,6 +69,8 @@ struct slow_job { /* its id is its index; 0 unused */
 	struct slow_hold holds[SLOW_NODES];
 	unsigned n_holds;
 	struct slow_dep after[2];
+	uint64_t promise_s, promise_nodes; /* first start that was kept for it; 0 none; on which nodes */
+	int by_limits;
 };
 struct slow_account {
 	const char *path;
@@ -88,6 +90,7 @@ struct slow {
 	uint64_t starve_s; /* who has waited so long is due; 0 nobody */
 	/* A walk lasts until time passes or something becomes free. */
 	uint64_t freed, walk_freed, walk_now_s;
+	uint64_t nodes_changed;
 	int stale; /* nothing changed since nobody could start */
 	unsigned head, first[SLOW_LEVELS];
 	uint64_t shadow_s;

@@ -66,7 +66,7 @@ static void test_backfill(void)
 	is_str(world_status(w, wide), "queued", "the wide one waits for its node");
 	is_str(world_status(w, late), "queued", "a long one would hold it up");
 	is_str(world_status(w, soon), "starting", "a short one does not");
-	like(why(w, wide), "expected to start in about 10m30s", "it starts when the first has used its time");
+	like(why(w, wide), "expected to start in about 10m40s", "it starts when the first has used its time");
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "expected_whole")),
 	   "for certain, by the limits");
 	ok(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(w->body, "expected_cut")), "no work was left undone");
@@ -145,6 +145,66 @@ static void test_learned(void)
 	world_end_well(w);
 }
 
+static uint64_t submit_open(struct world *w, const char *name, unsigned instances)
+{
+	char spec[300];
+
+	snprintf(spec, sizeof spec,
+	         "{\"name\": \"%s\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	         "{\"instances\": %u, \"gpus_per_instance\": 2, \"ranks_per_instance\": 1}}",
+	         name, instances);
+	return world_submit_full(w, spec, NULL, NULL, NULL);
+}
+
+/* A job without a time limit passes a gang when three of its name were short, also after a restart; one whose
+ * user gave a limit goes by that. */
+static void test_believed(void)
+{
+	struct world *w = world_create(5);
+	uint64_t id, gang;
+	char owner[80] = "";
+
+	world_agent_up(w, "a", 2, 4);
+	world_agent_up(w, "b", 2, 4);
+	for (int i = 0; i < 3; i++) {
+		is_int((long)believed_s(w->core, owner, "short"), 0, "too little is known");
+		id = submit_open(w, "short", 1);
+		begin(w, "a", id);
+		run_for(w, 20);
+		snprintf(owner, sizeof owner, "%s", job_find(w->core, id)->r.owner);
+		end(w, "a", id);
+	}
+	is_int((long)believed_s(w->core, owner, "short"), 60, "three of them took 20 s");
+	world_restart(w);
+	is_int((long)believed_s(w->core, owner, "short"), 60, "that is known after a restart, too");
+	world_agent_up(w, "a", 2, 4);
+	world_agent_up(w, "b", 2, 4);
+	submit_as(w, "long", 1, 600, NULL);
+	gang = submit_as(w, "gang", 2, 600, NULL);
+	is_str(world_status(w, gang), "queued", "a gang waits");
+	is_str(world_status(w, submit_open(w, "unknown", 1)), "queued",
+	       "one of which nothing is known waits behind it");
+	is_str(world_status(w, submit_as(w, "short", 1, 36000, NULL)), "queued", "so does one with a long limit");
+	id = submit_open(w, "short", 1);
+	is_str(world_status(w, id), "starting", "a short one passes, by what is on record");
+	world_end_well(w);
+}
+
+static void test_round_up(void)
+{
+	uint64_t most = 0;
+
+	for (uint64_t v = 1; v < 5000000; v += 1 + v / 1000) {
+		uint64_t up = round_up_bits(v, 6);
+
+		if (up < v || up > v + v / 32 || round_up_bits(up, 6) != up)
+			most = v;
+	}
+	is_int((long)most, 0, "rounded up by at most a part in 32, and no further");
+	is_int((long)round_up_bits(86430, 6), 88064, "a day and its grace");
+	is_int((long)round_up_bits(1000, 4), 1024, "coarser");
+}
+
 static void test_dry(void)
 {
 	struct world *w = world_create(3);
@@ -165,7 +225,7 @@ static void test_dry(void)
 	is_str(world_status(w, a), "starting", "and nothing is held");
 	submit_as(w, "x", 1, 60, "{\"dry_run\": true}");
 	like(world_text(w, "text"), "it would wait: ", "the next would wait");
-	like(world_text(w, "text"), "expected to start in about 10m30s on a",
+	like(world_text(w, "text"), "expected to start in about 10m40s on a",
 	     "until when, and where it would go");
 	world_end_well(w);
 }
@@ -223,6 +283,8 @@ int main(void)
 	test_kept();
 	test_due();
 	test_learned();
+	test_believed();
+	test_round_up();
 	test_dry();
 	test_dry_starts_nobody();
 	return tap_done();

@@ -71,6 +71,7 @@ static void set_node(struct world *o, int i)
 	for (unsigned k = 0; k < n->gpus; k++)
 		g[k] = (struct sched_gpu){.index = k, .model = "g", .link_group = k / 2 + 1};
 	n->known = 1;
+	o->w.nodes_changed++;
 	sched_node_set(o->s, &(struct sched_node){.id = (uint64_t)i + 1,
 	                                          .name = name,
 	                                          .instance_type = types[n->type],
@@ -107,6 +108,7 @@ static void shape_init(struct slow_shape *sh, unsigned i)
 	sh->avoid = rnd(6) ? -1 : (int)rnd(SLOW_NODES);
 	sh->span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1);
 	sh->limit_s = TICK * ((rnd(3) ? rnd(4) : 5 + rnd(15)) * SLOW_SHAPES + i + 1); /* no two are equal */
+	sh->believed_s = i % 2 ? 0 : 1 + sh->limit_s * (i + 1) / 12;
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------------- */
@@ -193,6 +195,7 @@ static void send(struct world *o, unsigned id)
 	                                        .owner = owners[(j->account - 4) % 2],
 	                                        .submit_s = j->submit_s,
 	                                        .limit_s = sh->limit_s,
+	                                        .believed_s = sh->believed_s,
 	                                        .max_wait_s = j->max_wait_s,
 	                                        .firm = j->firm,
 	                                        .after = after,
@@ -381,6 +384,7 @@ static void change_node(struct world *o)
 	if (n->known && rnd(8) == 0) {
 		sched_node_remove(o->s, (uint64_t)i + 1);
 		n->known = 0;
+		o->w.nodes_changed++;
 		slow_freed(&o->w);
 		slow_node_gone(&o->w, i);
 		return;

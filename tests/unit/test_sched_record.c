@@ -80,6 +80,7 @@ static void some_job(struct sched *s)
 	                      .owner = rnd(2) ? "@x=y" : "@\xc3\xa9 +z",
 	                      .name = rnd(2) ? "n" : NULL,
 	                      .limit_s = 10 + rnd(200),
+	                      .believed_s = rnd(2) ? 0 : 1 + rnd(100),
 	                      .priority = (int64_t)rnd(3) - 1,
 	                      .memory_bytes = rnd(2) ? 1ull << 30 : 0,
 	                      .exclusive = !rnd(8),
@@ -125,8 +126,13 @@ static void restored(struct sched *s, uint64_t now)
 	uint32_t gpus[] = {0, 2}, cpus[] = {1};
 	struct sched_place p = {.node = NODES + 1, .n_gpus = 2, .gpus = gpus, .n_cpus = 1, .cpus = cpus};
 	struct sched_decision d = {.job = 1000, .n = 1, .places = &p};
-	struct sched_job j = {
-	    .id = 1000, .groups = &g, .n_groups = 1, .queue = "a", .owner = "@r", .limit_s = 900};
+	struct sched_job j = {.id = 1000,
+	                      .groups = &g,
+	                      .n_groups = 1,
+	                      .queue = "a",
+	                      .owner = "@r",
+	                      .limit_s = 900,
+	                      .believed_s = 50};
 
 	sched_usage_set(s, "a/@r", 12345.678, now - 5);
 	sched_job_restore(s, &j, &d, now - 7);
