@@ -198,6 +198,16 @@ static uint64_t look_cost(const struct sched *s, const struct shape *sh)
 	return (uint64_t)s->n_sorted * types * (domain_needed(sh->span) < LEVELS ? 3 : 1);
 }
 
+/* It fits: where it goes by the rules for places, which a first look does not ask for. */
+static void best_place(struct run *r, const struct job *j)
+{
+	if (!spend(r, look_cost(r->s, j->shape)))
+		return;
+	r->s->planning = 1;
+	(void)fit_gang(r->s, j->shape, FIT_VIEW, r->assign);
+	r->s->planning = 0;
+}
+
 /* Time goes on until it fits. 1 it does (assign says where), 0 never, -1 no more steps: not before r->now. */
 static int wait_for(struct run *r, const struct job *j)
 {
@@ -206,8 +216,10 @@ static int wait_for(struct run *r, const struct job *j)
 			if (!spend(r, look_cost(r->s, j->shape)))
 				return -1;
 			book_try(r->s, j, r->now);
-			if (fit_gang(r->s, j->shape, FIT_VIEW, r->assign))
+			if (fit_gang(r->s, j->shape, FIT_VIEW, r->assign)) {
+				best_place(r, j);
 				return 1;
+			}
 		}
 		if (!spend(r, 1))
 			return -1;

@@ -176,10 +176,61 @@ static void test_bound(void)
 	sched_destroy(s);
 }
 
+/* When nothing else happens, everything starts when and where it was foreseen. */
+static void test_as_foreseen(uint64_t seed)
+{
+	enum { MACHINES = 6, SENT = 14 };
+	struct sched *s = sched_create();
+	struct sched_gpu g[4] = {{.index = 0}, {.index = 1}, {.index = 2}, {.index = 3}};
+	struct sched_forecast f[SENT + 1] = {0};
+	uint64_t ends[SENT + 1] = {0}, now = 1000, dice = seed * 2654435761u + 1;
+	int same = 0, foreseen = 0;
+
+#define ROLL(n) ((uint32_t)((dice = dice * 6364136223846793005u + 1442695040888963407u) >> 33) % (n))
+	sched_policy_set(s, &(struct sched_policy){.by_limit = 1});
+	sched_now(s, now);
+	for (uint64_t i = 1; i <= MACHINES; i++)
+		sched_node_set(s, &(struct sched_node){.id = i,
+		                                       .gpus = g,
+		                                       .n_gpus = 2 + 2 * ROLL(2),
+		                                       .slots = 8,
+		                                       .usable = 1,
+		                                       .price_per_hour = 1 + ROLL(30),
+		                                       .doubt = ROLL(4) == 0});
+	for (uint64_t id = 1; id <= SENT; id++)
+		add(s, id, NULL, (struct sched_group){1 + ROLL(3), 1 + ROLL(2), 1, 1 + ROLL(2)},
+		    100 + 10 * id + ROLL(9));
+	for (uint64_t id = 1; id <= SENT; id++) {
+		sched_forecast(s, id, NULL, NULL, &f[id]);
+		foreseen += f[id].whole;
+	}
+	while (now < 20000) {
+		for (struct sched_decision *d; (d = sched_step(s)); sched_decision_free(d)) {
+			int as = f[d->job].whole && f[d->job].start_s == now && f[d->job].n == d->n;
+
+			for (uint32_t i = 0; as && i < d->n; i++)
+				as = f[d->job].places[i].node == d->places[i].node;
+			same += as;
+			ends[d->job] = sched_believed_end(s, d->job);
+		}
+		sched_now(s, ++now);
+		for (uint64_t id = 1; id <= SENT; id++)
+			if (ends[id] == now)
+				sched_job_finished(s, id, 1);
+	}
+	ok(foreseen == SENT && same == SENT, "seed %llu: %d of %d start when and where it was foreseen",
+	   (unsigned long long)seed, same, SENT);
+	for (uint64_t id = 1; id <= SENT; id++)
+		free(f[id].places);
+	sched_destroy(s);
+}
+
 int main(void)
 {
 	test_quota();
 	test_before();
 	test_bound();
+	for (uint64_t seed = 1; seed <= 100; seed++)
+		test_as_foreseen(seed);
 	return tap_done();
 }
