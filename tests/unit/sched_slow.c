@@ -12,16 +12,6 @@ const char *slow_doubt(void)
 	return doubt;
 }
 
-void slow_accounts(struct slow *w)
-{
-	static const char *const paths[] = {"",     "a",      "a/x",    "b",    "a/@u",
-	                                    "a/@v", "a/x/@u", "a/x/@v", "b/@u", "b/@v"};
-	static const int parents[] = {-1, 0, 1, 0, 1, 1, 2, 2, 3, 3};
-
-	for (int i = 0; i < SLOW_ACCOUNTS; i++)
-		w->accounts[i] = (struct slow_account){.path = paths[i], .parent = parents[i], .weight = 1};
-}
-
 /* ---- what is free ------------------------------------------------------------------------------ */
 
 static int lane_of(const struct slow_job *j)
@@ -340,41 +330,6 @@ static int place_now(const struct slow *w, const struct slow_job *j, int *place)
 }
 
 /* ---- order ------------------------------------------------------------------------------------- */
-
-int slow_below(const struct slow *w, int account, int top)
-{
-	while (account >= 0 && account != top)
-		account = w->accounts[account].parent;
-	return account == top;
-}
-
-unsigned slow_held(const struct slow *w, int account)
-{
-	unsigned gpus = 0;
-
-	for (unsigned id = 1; id <= w->n_jobs; id++)
-		for (unsigned k = 0; k < w->jobs[id].n_holds && slow_below(w, w->jobs[id].account, account); k++)
-			gpus += bits(w->jobs[id].holds[k].gpu_mask);
-	return gpus;
-}
-
-int slow_full(const struct slow *w, int account, unsigned gpus)
-{
-	int full = 0;
-
-	for (; account >= 0; account = w->accounts[account].parent) {
-		const struct slow_account *a = &w->accounts[account];
-
-		if (a->closed)
-			return 2;
-		if (!a->quota || !gpus || slow_held(w, account) + gpus <= a->quota)
-			continue;
-		if (!a->borrow)
-			return 2;
-		full = 1;
-	}
-	return full;
-}
 
 static int depth(const struct slow *w, int account)
 {
