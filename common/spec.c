@@ -284,6 +284,7 @@ static void set_defaults(struct spec_parse *p)
 	s->queue = xstrdup("default");
 	s->resume_step = -1;
 	s->grace_s = 30;
+	s->preemptible = 1;
 }
 
 static struct job_spec *parse_root(const cJSON *root, struct strv *problems, struct err *e)

@@ -114,6 +114,7 @@ struct job_spec {
 	double max_cost_usd;    /* of all attempts; 0 none */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	int64_t priority;       /* -1000..1000 */
+	int preemptible;        /* 0: firm, see scheduler/sched.h */
 	char *queue;            /* "default" */
 	struct spec_after *after;
 	size_t n_after;

@@ -199,6 +199,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 		cJSON_AddNullToObject(limits, "max_cost_usd");
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
+	cJSON_AddBoolToObject(obj, "preemptible", s->preemptible);
 	cJSON_AddItemToObject(obj, "after", after_of(s));
 	spec_sweep_json(obj, s);
 	return obj;

@@ -95,6 +95,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .memory_bytes = spec->memory_bytes,
 	    .disk_bytes = spec->disk_bytes,
 	    .exclusive = spec->exclusive,
+	    .firm = !spec->preemptible,
 	    .instance_types = (const char *const *)w->types.v,
 	    .gpu_model = spec->gpu_model,
 	    .gpu_memory_bytes = spec->gpu_memory_bytes,

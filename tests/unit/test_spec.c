@@ -332,7 +332,6 @@ static const char *const reserved[] = {
     "\"retry\": {\"capacity\": 30}",
     "\"warm_pool\": {\"keep_alive_s\": 1800}",
     "\"warm_pool\": {\"preload\": [\"torch\"]}",
-    "\"preemptible\": false",
     "\"objective\": \"cost\"",
     "\"resources\": {\"instance_type\": \"auto\"}",
     "\"output_uri\": \"s3://bucket/x\"",
@@ -367,7 +366,7 @@ static void test_reserved(void)
 		ok(!parse(text, &e) && e.code == ERR_INVALID && strstr(e.text, "limits.max_cost_usd"),
 		   "no sum of money: %s", no_money[i]);
 	}
-	ok(!parse("{" CMD ", \"preemptible\": false, \"nmae\": 1}", &e) && e.code == ERR_INVALID,
+	ok(!parse("{" CMD ", \"objective\": \"cost\", \"nmae\": 1}", &e) && e.code == ERR_INVALID,
 	   "with a real mistake beside it: invalid");
 }
 
@@ -397,7 +396,7 @@ static void test_every_reserved_key(void)
 		       strstr(e.text, "not built yet"),
 		   "%s is refused by name", keys[i].path);
 	}
-	ok(seen > 24, "%zu keys are reserved", seen);
+	ok(seen > 20, "%zu keys are reserved", seen);
 }
 
 /* ---- the example of the contract ------------------------------------------------------------------- */
@@ -517,6 +516,7 @@ static void test_collects(void)
 static void test_defaults(void)
 {
 	struct job_spec *s = must_parse("{" CMD "}");
+	cJSON *again;
 
 	is_str(s->name, "job", "name");
 	is_str(s->experiment, "", "experiment");
@@ -544,6 +544,15 @@ static void test_defaults(void)
 	is_int(s->gpu_memory_bytes, 80000000000, "GPU memory");
 	is_int(s->memory_bytes, 1048576, "memory as a number");
 	ok(s->gpu_visibility_one && s->exclusive && s->instance_types.n == 2, "visibility, exclusive, types");
+	spec_destroy(s);
+	s = must_parse("{" CMD "}");
+	ok(s->preemptible, "a job may be stopped for others");
+	spec_destroy(s);
+	s = must_parse("{" CMD ", \"preemptible\": false}");
+	again = spec_to_json(s);
+	ok(!s->preemptible && cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(again, "preemptible")),
+	   "or may not, and that is kept");
+	cJSON_Delete(again);
 	spec_destroy(s);
 	s = must_parse("{\"command\": [\"sh\", \"-c\", \"a\\nb\\tc\"], \"notes\": \"two\\nlines\"}");
 	is_str(s->command.v[2], "a\nb\tc", "a script as an argument keeps its lines");
