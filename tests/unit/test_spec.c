@@ -518,6 +518,7 @@ static void test_defaults(void)
 	struct job_spec *s = must_parse("{" CMD "}");
 	cJSON *again;
 
+	ok(s->preemptible, "it may be stopped for others");
 	is_str(s->name, "job", "name");
 	is_str(s->experiment, "", "experiment");
 	is_int(spec_nodes(s), 1, "one node");
@@ -544,9 +545,6 @@ static void test_defaults(void)
 	is_int(s->gpu_memory_bytes, 80000000000, "GPU memory");
 	is_int(s->memory_bytes, 1048576, "memory as a number");
 	ok(s->gpu_visibility_one && s->exclusive && s->instance_types.n == 2, "visibility, exclusive, types");
-	spec_destroy(s);
-	s = must_parse("{" CMD "}");
-	ok(s->preemptible, "a job may be stopped for others");
 	spec_destroy(s);
 	s = must_parse("{" CMD ", \"preemptible\": false}");
 	again = spec_to_json(s);
