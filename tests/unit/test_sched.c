@@ -1,8 +1,8 @@
 /* Placement: one case after the other, with the decision and the sentence that a user would read. */
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GIB ((uint64_t)1 << 30)
