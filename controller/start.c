@@ -136,6 +136,28 @@ static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON 
 	cJSON_AddNumberToObject(d, "resumed_from_step", (double)step);
 }
 
+/* How it came to its turn: words for people, and whom it passed as data. */
+static void add_turn(const struct sched_decision *dec, cJSON *d)
+{
+	static const char *const words[SCHED_TURNS] = {
+	    [SCHED_TURN_FIRST] = "first in order of those that could start",
+	    [SCHED_TURN_KEPT] = "the place that was kept for it is free",
+	    [SCHED_TURN_BEFORE] = "it is believed to end before the place is needed that is kept for job",
+	    [SCHED_TURN_BESIDE] = "it leaves room for the place that is kept for job",
+	    [SCHED_TURN_PLANNED] = "its place is in the way of nobody's that is kept"};
+	char passed[32] = "", *text;
+
+	if (dec->passed) {
+		snprintf(passed, sizeof passed, " %llu", (unsigned long long)dec->passed);
+		json_add_u64(d, "passed", dec->passed);
+	}
+	text = xasprintf("%s%s%s%s", words[dec->turn], passed,
+	                 dec->due ? "; it has waited so long that it goes before others" : "",
+	                 dec->borrows ? "; beyond its quota, which may be borrowed" : "");
+	json_add_str(d, "why", text);
+	free(text);
+}
+
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
 {
 	char token[33], launch_id[48], *text;
@@ -158,6 +180,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	json_add_u64(d, "epoch", j->r.epoch + 1);
 	json_add_str(d, "launch_id", launch_id);
 	json_add_str(d, "cause", cause_of(j));
+	add_turn(dec, d);
 	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
 	cost_placed(c, j, dec, d);
 	if (a->resume.n)

@@ -506,6 +506,24 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	return d;
 }
 
+/* take() with what brought it to its turn. */
+static struct sched_decision *start(struct sched *s, const struct bid *b, const int32_t *assign)
+{
+	const struct job *head = s->head;
+	uint64_t passed = head && head != b->job ? head->id : 0;
+	enum sched_turn turn = !head                                    ? SCHED_TURN_FIRST
+	                       : !passed                                ? SCHED_TURN_KEPT
+	                       : believed_end(s, b->job) <= s->shadow_s ? SCHED_TURN_BEFORE
+	                                                                : SCHED_TURN_BESIDE;
+	struct sched_decision *d = take(s, b->job, assign);
+
+	d->turn = turn;
+	d->passed = passed;
+	d->due = b->due;
+	d->borrows = b->borrows == 1;
+	return d;
+}
+
 enum verdict { START, PASS, STOP };
 
 /* It does not fit now. What of those behind it? */
@@ -589,7 +607,13 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	if (plan_none(s))
 		return 0;
 	s->idle = !j;
-	*d = j ? take(s, j, assign) : NULL;
+	if (j) {
+		struct bid b = order_bid(s, j);
+
+		*d = start(s, &b, assign);
+		(*d)->turn = SCHED_TURN_PLANNED;
+		(*d)->passed = 0;
+	}
 	return 1;
 }
 
@@ -622,12 +646,14 @@ static struct sched_decision *step(struct sched *s)
 
 		v = b.job ? try_bid(s, &b, assign) : STOP;
 		if (v == START) {
-			d = take(s, b.job, assign);
+			d = start(s, &b, assign);
 			bid_started(s);
 		} else if (v == PASS && !spend(s)) {
 			v = head_fits(s, assign) ? START : STOP;
-			if (v == START)
-				d = take(s, s->head, assign);
+			if (v == START) {
+				b = order_bid(s, s->head);
+				d = start(s, &b, assign);
+			}
 			s->bids_era = 0;
 		}
 	}

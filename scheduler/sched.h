@@ -162,8 +162,20 @@ struct sched_place { /* one instance of the gang */
 	uint32_t n_cpus;
 	uint32_t *cpus; /* slot numbers 0..slots-1 on the node */
 };
+enum sched_turn {                     /* how it came to its turn */
+	              SCHED_TURN_FIRST,   /* first in order of those that could start */
+	              SCHED_TURN_KEPT,    /* a place was kept for it, which is free now */
+	              SCHED_TURN_BEFORE,  /* passed has a place kept; it is believed to end by the time when that
+	                                     starts */
+	              SCHED_TURN_BESIDE,  /* passed has a place kept; it leaves room for that */
+	              SCHED_TURN_PLANNED, /* SCHED_CONSERVATIVE: in the way of nobody's kept place */
+	              SCHED_TURNS
+};
 struct sched_decision {
 	uint64_t job;
+	enum sched_turn turn;
+	uint64_t passed;  /* 0: nobody that has a place kept */
+	int due, borrows; /* it had waited so long that it goes before others; beyond its quota */
 	uint32_t n;
 	struct sched_place *places; /* in node-rank order: groups in order, instances within */
 };

@@ -26,6 +26,7 @@ ok "one node is taken" wait_until 60 is_now "$long" running
 gang=$(submit gang 2 4 600 "true")
 first=$(submit short 1 1 0 "sleep 0.2")
 ok "one of the same name passes the gang that waits" wait_until 60 is_now "$first" completed
+like "$(hearth events "$first" | grep placed)" "kept for job $gang" "and its event says so"
 unknown=$(submit unknown 1 1 0 "sleep 0.2")
 limited=$(submit short 1 1 7200 "sleep 0.2")
 again=$(submit short 1 1 0 "sleep 0.2")

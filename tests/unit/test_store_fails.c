@@ -274,6 +274,11 @@ static int n_ended(const char *status, uint64_t n, void *arg)
 	(void)n;
 	return n_job((const void *)status, arg);
 }
+static int n_took(const char *owner, const char *name, uint64_t took_us, void *arg)
+{
+	(void)name, (void)took_us;
+	return n_job((const void *)owner, arg);
+}
 static int n_instance(const char *name, const char *own, void *arg)
 {
 	(void)own;
@@ -285,7 +290,7 @@ static void test_load(struct kit *k)
 {
 	const struct store_load l = {n_job,    n_attempt, n_rank,  n_node,  n_token,    n_idem,        n_answer,
 	                             n_member, n_ended,   n_queue, n_usage, n_instance, n_reservation, n_budget,
-	                             n_spent,  1,         1,       1,       NULL};
+	                             n_took,   n_spent,   1,       1,       1,          NULL};
 	int bad = 0, whole;
 	uint64_t id[3];
 	struct err e;
