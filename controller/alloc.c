@@ -396,9 +396,24 @@ uint64_t alloc_next_us(const struct core *c)
 {
 	uint64_t at = sched_next_kept(c->sched);
 
-	return at == UINT64_MAX || at <= c->kept_seen_s || at <= c->sched_base_s
-	           ? UINT64_MAX
-	           : (at - c->sched_base_s) * 1000000;
+	if (at <= c->kept_seen_s)
+		at = UINT64_MAX;
+	if (c->again_s && c->again_s < at)
+		at = c->again_s;
+	return at == UINT64_MAX || at <= c->sched_base_s ? UINT64_MAX : (at - c->sched_base_s) * 1000000;
+}
+
+/* Passes of one second are one walk, which keeps its place for whom it was kept for first. What came since
+ * may go before that job: it is looked at once more when the second is over. */
+static void pass_over(struct core *c)
+{
+	uint64_t now = sched_clock(c->sched);
+
+	if (c->n_passes && c->pass_s == now && sched_reserved(c->sched, NULL))
+		c->again_s = now + 1;
+	c->sched_dirty = 0;
+	c->n_passes++;
+	c->pass_s = now;
 }
 
 void alloc_tick(struct core *c)
@@ -406,6 +421,7 @@ void alloc_tick(struct core *c)
 	if (now_boot(c) < alloc_next_us(c))
 		return;
 	c->kept_seen_s = sched_time(c);
+	c->again_s = 0;
 	c->sched_dirty = 1;
 }
 
@@ -427,9 +443,7 @@ void schedule(struct core *c)
 		}
 		d = sched_step(c->sched);
 		if (!d) {
-			c->sched_dirty = 0;
-			c->n_passes++;
-			c->pass_s = sched_clock(c->sched);
+			pass_over(c);
 			return;
 		}
 		j = job_find(c, d->job);

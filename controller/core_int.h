@@ -289,6 +289,7 @@ struct core {
 	int probing, sched_dirty, more_decisions;
 	uint64_t trouble_next_us; /* boot: when a node may be doubted less; 0 none is doubted */
 	uint64_t kept_seen_s;     /* scheduler time: kept places up to then were waited for */
+	uint64_t again_s;         /* scheduler time: a pass is due then; 0 none */
 	struct history *history;  /* history.c */
 	uint64_t n_passes,
 	    pass_s; /* of the library since the start, until nothing more could start; when the last was */

@@ -78,8 +78,8 @@ void live_arrive(struct sim *s, uint32_t job)
 	if (s->conf->preempt) {
 		in.priority = j->priority;
 		in.firm = j->firm;
-		left_s = believed(s, j->duration_s - s->live[job].saved_s) +
-		         (s->live[job].attempt ? s->conf->restart_s : 0);
+		left_s =
+		    believed(s, j->duration_s - s->live[job].saved_s) + (s->live[job].ran ? s->conf->restart_s : 0);
 	}
 	if (s->conf->estimate != SIM_LEARNED)
 		in.limit_s = left_s ? left_s : 1; /* 0 would be none */

@@ -31,6 +31,7 @@ struct sim_live {          /* by job, beside its result */
 	uint64_t believed_s; /* duration */
 	int running;
 	/* preempt */
+	int ran;                  /* before, and was stopped */
 	uint64_t saved_s, warm_s; /* work that a further run need not do; what this one takes until it works */
 	uint64_t since_s;         /* it waits since */
 	uint64_t asked_s;         /* when others were asked to stop for it, or it stopped for others; SIM_NEVER */

@@ -29,26 +29,35 @@ void stop_begins(struct sim *s, uint32_t job)
 	struct sim_job *j = &s->jobs[job];
 	struct sim_live *l = &s->live[job];
 
-	l->warm_s = l->attempt ? s->conf->restart_s : 0;
+	l->warm_s = l->ran ? s->conf->restart_s : 0;
 	j->waited_s += s->now - l->since_s;
 	j->end_s = s->now + l->warm_s + j->duration_s - l->saved_s;
 }
 
-uint64_t stop_loses(struct sim *s, uint32_t job)
+/* One that began at this very time has never run. */
+static void keep_run(struct sim *s, uint32_t job)
 {
-	struct sim_job *j = &s->jobs[job];
-	struct sim_live *l = &s->live[job];
+	const struct sim_job *j = &s->jobs[job];
 	struct sim_result *r = s->out;
-	uint64_t before = l->saved_s;
 
 	if (!(r->n_stopped & (r->n_stopped + 1))) /* room doubles */
 		r->stopped = mem_resize(r->stopped, 2 * r->n_stopped + 2, sizeof *r->stopped);
 	r->stopped[r->n_stopped] = (struct sim_stopped){
-	    .job = job, .start_s = j->start_s, .end_s = s->now, .nodes = mem_alloc(j->n_nodes, 4)};
+	    .job = job, .start_s = j->start_s, .end_s = s->now, .nodes = mem_alloc(j->n_nodes, sizeof *j->nodes)};
 	memcpy(r->stopped[r->n_stopped++].nodes, j->nodes, j->n_nodes * sizeof *j->nodes);
+	s->live[job].ran = 1;
+}
+
+uint64_t stop_loses(struct sim *s, uint32_t job)
+{
+	struct sim_live *l = &s->live[job];
+	uint64_t before = l->saved_s, ran = s->now - s->jobs[job].start_s;
+
+	if (ran)
+		keep_run(s, job);
 	worked(s, job, &l->saved_s);
 	l->since_s = s->now;
-	return s->now - j->start_s - (l->saved_s - before);
+	return ran - (l->saved_s - before);
 }
 
 /* The library weighs what each would lose. */
@@ -76,7 +85,7 @@ static int stop_for(struct sim *s, uint32_t job)
 	for (size_t i = 0; i < n; i++) {
 		uint32_t v = (uint32_t)s->victims[i].job - 1;
 
-		s->out->preemptions++;
+		s->out->preemptions += s->jobs[v].start_s < s->now;
 		s->live[v].asked_s = s->now;
 		sim_stop(s, v);
 	}

@@ -78,6 +78,28 @@ static void test_backfill(void)
 	world_end_well(w);
 }
 
+/* Who comes to the first place within the second in which a place was kept for another has it a second later.
+ */
+static void test_first_anew(void)
+{
+	struct world *w = world_create(6);
+	uint64_t a, wide, small;
+
+	world_agent_up(w, "a", 2, 4);
+	world_agent_up(w, "b", 2, 4);
+	a = submit(w, 2, 600);
+	begin(w, "a", a);
+	begin(w, "b", a);
+	wide = submit(w, 2, 600);
+	small = submit(w, 1, 600);
+	world_request(w, REQ_SET, small, NULL, "{\"priority\": 20}");
+	is_int(w->status, 200, "another gets a higher priority");
+	run_for(w, 5);
+	like(why(w, small), "expected to start in about 10m3", "the next is expected when what runs has ended");
+	like(why(w, wide), "1 job ahead; expected to start in about 21m", "the other one after it");
+	world_end_well(w);
+}
+
 /* A place that is kept in time: when it comes there is a pass, though nothing else happens. */
 static void test_kept(void)
 {
@@ -280,6 +302,7 @@ static void test_dry_starts_nobody(void)
 int main(void)
 {
 	test_backfill();
+	test_first_anew();
 	test_kept();
 	test_due();
 	test_learned();
