@@ -106,7 +106,7 @@ void node_trouble(struct core *c, struct cnode *n, enum trouble_kind kind, const
 {
 	uint64_t now = now_boot(c), next;
 
-	if (!n || n->state == NODE_REMOVED)
+	if (!n || n->state == NODE_REMOVED || n->drain) /* drained: somebody works on it */
 		return;
 	trouble_add(&n->trouble, kind, text, now, now_real(c));
 	next = trouble_next_us(&n->trouble, now);

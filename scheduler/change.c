@@ -6,7 +6,8 @@
  * What is named is allowed, too: by the quotas of the queue and owner, by reservations of nodes, and not
  * where a budget is used up. Of a kind the smallest change that helps is found by halving: what fits with
  * less of a thing fits with still less of it. So the effort is bounded: some two hundred looks at the nodes
- * at most, and eighty where no label is required.
+ * at most, and eighty where no label is required; on more than a thousand nodes fewer (EFFORT), so that there
+ * the least change may be missed, or that there is one.
  *
  * Beside it stands what an administrator could do: the drained nodes with which it would fit as it is.
  */
@@ -17,6 +18,7 @@
 #define LABELS_MAX 4  /* required labels for which that is done */
 #define DROPS_MAX  8
 #define MIB        (1ull << 20) /* memory is looked for by this */
+#define EFFORT     200000       /* nodes looked at, in all: then nothing more is tried */
 
 struct ask {
 	struct sched *s;
@@ -25,6 +27,7 @@ struct ask {
 	const char **requires; /* a copy of those asked for; NULL none */
 	const struct sched_job *from;
 	unsigned mode;
+	uint64_t effort; /* nodes looked at so far */
 };
 
 static uint64_t gpus_of(const struct sched_job *j)
@@ -67,7 +70,10 @@ static int quota_allows(const struct ask *a)
 
 static int fits(struct ask *a)
 {
-	return quota_allows(a) && has_room(a, a->mode == FIT_NOW && a->s->n_books);
+	if (a->effort > EFFORT || !quota_allows(a))
+		return 0;
+	a->effort += a->s->n_sorted;
+	return has_room(a, a->mode == FIT_NOW && a->s->n_books);
 }
 
 static void undo(struct ask *a)

@@ -164,14 +164,53 @@ static void not_drained(struct sched *s, struct node *n)
 	n->drained = 0;
 }
 
+static uint64_t mark_bytes(uint64_t h, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < n; i++) /* FNV-1a */
+		h = (h ^ b[i]) * 0x100000001b3u;
+	return h;
+}
+
+static uint64_t mark_text(uint64_t h, const char *s)
+{
+	return mark_bytes(h, s ? s : "", strlen(s ? s : "") + 1);
+}
+
+/* Of what decides what could fit there: not of doubt, price and power, by which nodes are only preferred. */
+static uint64_t fit_mark(const struct sched_node *in)
+{
+	const uint64_t sums[] = {in->slots, in->memory_bytes, in->disk_bytes, in->n_gpus, in->usable != 0};
+	uint64_t h = mark_bytes(0xcbf29ce484222325u, sums, sizeof sums);
+
+	h = mark_text(mark_text(mark_text(mark_text(h, in->name), in->instance_type), in->switch_name),
+	              in->rack_name);
+	for (size_t i = 0; in->labels && in->labels[i]; i++)
+		h = mark_text(h, in->labels[i]);
+	for (uint32_t i = 0; i < in->n_gpus; i++) {
+		const struct sched_gpu *g = &in->gpus[i];
+		const uint64_t of_gpu[] = {g->index, g->memory_bytes, g->numa, g->link_group};
+
+		h = mark_text(mark_bytes(h, of_gpu, sizeof of_gpu), g->model);
+	}
+	return h;
+}
+
 void sched_node_set(struct sched *s, const struct sched_node *in)
 {
 	struct node *n = model_node(s, in->id);
+	uint64_t mark = fit_mark(in);
 	size_t n_labels = 0;
 
 	record_node(s, in);
 	if (!n)
 		n = model_node_make(s, in->id);
+	if (!n->known || n->fit_mark != mark) {
+		s->nodes_gen++;
+		s->went_gen += n->known && n->usable;
+	}
+	n->fit_mark = mark;
 	if (!n->known)
 		sorted_add(s, n);
 	n->known = 1;
@@ -203,7 +242,6 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	recount(n);
 	count_free(s, n);
 	s->gen++;
-	s->nodes_gen++;
 	s->input++;
 }
 
@@ -220,6 +258,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	s->input++;
 	s->gen++;
 	s->nodes_gen++;
+	s->went_gen += (uint64_t)n->usable;
 	n->known = n->usable = 0;
 	not_drained(s, n);
 	count_free(s, n);

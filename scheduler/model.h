@@ -52,7 +52,8 @@ struct node {
 	struct gpu *gpus;
 	uint32_t n_gpus;
 	double price, power;
-	uint32_t counted; /* where it stands in by_free: free GPUs + 1; 0 not at all */
+	uint64_t fit_mark; /* of all that it was told that decides what could fit */
+	uint32_t counted;  /* where it stands in by_free: free GPUs + 1; 0 not at all */
 	uint32_t doubt;
 	struct domain *domain[LEVELS]; /* its switch and its rack; NULL not known, or the node is not */
 	char *warm;                    /* what the last job here was warm for; NULL */
@@ -220,7 +221,8 @@ struct sched {
 	size_t cap_runs;
 	struct dep *settled; /* not yet told */
 	uint64_t gen;        /* rises whenever something may fit that did not */
-	uint64_t nodes_gen;  /* rises whenever the node set changes; starts at 1 */
+	uint64_t nodes_gen;  /* rises whenever what could fit on nodes changes; starts at 1 */
+	uint64_t went_gen;   /* rises whenever a usable node goes, or has other things than before */
 	struct sched_policy policy;
 	uint64_t now_s;
 	struct account *accounts;

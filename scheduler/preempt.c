@@ -28,6 +28,15 @@ static uint64_t gpu_s(const struct candidate *c, uint64_t seconds)
 	return seconds * (c->gpus ? c->gpus : 1);
 }
 
+static uint64_t gpus_of(const struct job *j)
+{
+	uint64_t gpus = 0;
+
+	for (uint32_t i = 0; i < j->n_holds; i++)
+		gpus += j->holds[i].n_gpus;
+	return gpus;
+}
+
 static void account_deduct(struct account *a, uint64_t gpus)
 {
 	for (; a; a = a->parent)
@@ -78,10 +87,11 @@ static int may_go(const struct job *j, const struct job *wants, enum tier *tier)
 {
 	const struct side x = side_of(j->lane->account, wants->lane->account);
 	int lower = j->priority < wants->priority && !j->firm;
+	int gives = gpus_of(j) && wants->shape->gpus; /* quotas are of GPUs */
 
 	*tier = j->firm ? TIER_FIRM : x.quotas && !x.all_over && !lower ? TIER_ABOVE : TIER_FREELY;
 	if (is_within(wants, j)) /* of who goes before it in the order it would get nothing */
-		return lower || (x.highest_over && j->priority <= wants->priority);
+		return lower || (gives && x.highest_over && j->priority <= wants->priority);
 	return lower && (!x.accounts || x.highest_over);
 }
 
@@ -107,9 +117,7 @@ static size_t collect(const struct sched *s, const struct job *j, struct candida
 		if (!r->lane || !may_go(r, j, &c[n].tier))
 			continue;
 		c[n].job = r;
-		c[n].gpus = 0;
-		for (uint32_t i = 0; i < r->n_holds; i++)
-			c[n].gpus += r->holds[i].n_gpus;
+		c[n].gpus = gpus_of(r);
 		c[n].lost = gpu_s(&c[n], s->now_s - r->saved_s);
 		c[n].cost = c[n].lost + gpu_s(&c[n], r->restart_s);
 		n++;

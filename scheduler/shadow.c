@@ -46,7 +46,7 @@ uint64_t running_end(const struct sched *s, const struct job *j)
 	if (j->believed_s && (!j->limit_s || ran < j->limit_s)) {
 		uint64_t takes = j->believed_s;
 
-		while (takes <= ran)
+		while (takes <= ran && takes < UINT64_MAX / 2)
 			takes *= 2;
 		return j->start_s + (j->limit_s && takes > j->limit_s ? j->limit_s : takes);
 	}
@@ -96,10 +96,9 @@ int promise_holds(const struct sched *s, struct job *j, uint64_t from_s)
 {
 	if (from_s == UINT64_MAX)
 		return 1;
-	if (!j->promise_s || j->promise_nodes != (uint32_t)s->nodes_gen) {
+	if (!j->promise_s || j->promise_nodes != (uint32_t)s->went_gen) {
 		j->promise_s = from_s;
-		j->promise_nodes = (uint32_t)s->nodes_gen;
-		j->by_limits = 0;
+		j->promise_nodes = (uint32_t)s->went_gen;
 	}
 	return from_s <= j->promise_s;
 }
@@ -298,8 +297,6 @@ void shadow_make(struct sched *s, struct job *head)
 {
 	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
 
-	if (head->promise_nodes != (uint32_t)s->nodes_gen)
-		head->by_limits = 0;
 	if (!still_kept(s, head, assign)) {
 		make(s, head, assign, 1, head->by_limits);
 		if (!promise_holds(s, head, s->shadow_s) && !head->by_limits) {

@@ -23,6 +23,8 @@ replaced() {
 	like "$(hearth events "$1")" "host2.*($3)" "$2: and its events, with the reason"
 	is "$(hearth logs "$1" --rank 1)" "rank 1" "$2: the log is that of the second attempt"
 }
+# Others would be preferred to a node that gave trouble, until somebody has looked at it.
+trust() { hearth node drain host2 >/dev/null && hearth node resume host2 >/dev/null; }
 by() { # SECONDS JOB: the job gets another attempt within that time
 	wait_until "$1" eval "[ \"\$(show $2 '.attempts | length')\" = 2 ]"
 	tap_result $? "job $2 is tried elsewhere within $1 s" || :
@@ -37,6 +39,7 @@ for launcher in direct mpirun; do
 	replaced "$id" "a frozen agent ($launcher)" "no progress|no sign of life"
 	cluster_signal agent-host2 CONT
 	wait_until 20 cluster_node_up host2 || bail "host2 does not come back"
+	trust
 done
 
 # --- staging that hangs on one node ------------------------------------------------------------------------------------
@@ -71,6 +74,9 @@ id=$(submit hangs '"launcher": "direct", "inputs": {"data": {"uri": "http://10.7
 by 12 "$id"
 hearth wait "$id" --timeout 40 >/dev/null
 replaced "$id" "an input that hangs" "progress|ready"
+like "$(hearth nodes --json | jq -c '[.nodes[] | select(.name == "host2") | .doubt > 0, .trouble.launches]')" "true,1" "it is doubted now"
+trust
+is "$(hearth nodes --json | jq -c '[.nodes[] | select(.name == "host2") | .doubt, .trouble]')" "[0,null]" "until it was drained and resumed"
 
 # --- staging that fails on one node ------------------------------------------------------------------------------------
 mkdir -p "$CLUSTER/host2/data/jobs"

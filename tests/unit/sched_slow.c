@@ -589,14 +589,13 @@ uint64_t slow_earliest(const struct slow *w, unsigned id)
 static void make_head(struct slow *w, unsigned id)
 {
 	struct slow_job *j = &w->jobs[id];
-	int renewed = !j->promise_s || j->promise_nodes != w->nodes_changed;
+	int renewed = !j->promise_s || j->promise_nodes != w->nodes_went;
 
 	w->head = id;
-	j->by_limits &= !renewed;
 	w->shadow_s = shadow_of(w, j, j->by_limits);
 	if (renewed && w->shadow_s != SLOW_NEVER) {
 		j->promise_s = w->shadow_s;
-		j->promise_nodes = w->nodes_changed;
+		j->promise_nodes = w->nodes_went;
 	} else if (!renewed && !j->by_limits && w->shadow_s != SLOW_NEVER && w->shadow_s > j->promise_s) {
 		j->by_limits = 1;
 		w->shadow_s = shadow_of(w, j, 1);

@@ -90,8 +90,8 @@ struct slow {
 	uint64_t starve_s; /* who has waited so long is due; 0 nobody */
 	/* A walk lasts until time passes or something becomes free. */
 	uint64_t freed, walk_freed, walk_now_s;
-	uint64_t nodes_changed;
-	int stale; /* nothing changed since nobody could start */
+	uint64_t nodes_went; /* usable ones that went, or have other things since */
+	int stale;           /* nothing changed since nobody could start */
 	unsigned head, first[SLOW_LEVELS];
 	uint64_t shadow_s;
 	int crowds[SLOW_SHAPES]; /* in the way of the head, in this walk */

@@ -49,7 +49,7 @@ static int tier_of(const struct slow *w, unsigned id, unsigned wants)
 		top_over = slow_held(w, a) > x->quota;
 		under += !top_over;
 	}
-	top_over &= !within || j->priority <= w->jobs[wants].priority;
+	top_over &= !within || (gpus_of(j) && gpus && j->priority <= w->jobs[wants].priority);
 	if (within ? !lower && !top_over : !lower || (accounts && !top_over))
 		return -1;
 	return j->firm ? 2 : under && !lower ? 1 : 0;

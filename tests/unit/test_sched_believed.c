@@ -76,7 +76,7 @@ static void test_passes(const struct sched_policy *p)
 }
 
 /* Small jobs come all the time, are believed to end at once, and take as long as they may. */
-static void test_bound(const struct sched_policy *p, const char *name)
+static void test_bound(const struct sched_policy *p, const char *name, int fades)
 {
 	enum { LIMIT = 700 };
 	static uint64_t ends[GANG];
@@ -107,6 +107,8 @@ static void test_bound(const struct sched_policy *p, const char *name)
 			promised = sched_reserved(s, NULL);
 		else if (!promised)
 			promised = sched_kept(s, GANG);
+		if (fades) /* another node, which nobody here could use, is doubted, and trusted again */
+			sched_node_set(s, &(struct sched_node){.id = 99, .name = "n99", .usable = 1, .doubt = now % 2});
 		sched_now(s, now += 3);
 	}
 	ok(promised == 1040, "%s: the gang is promised the time at which they are believed to end", name);
@@ -140,8 +142,10 @@ int main(void)
 {
 	test_passes(&easy);
 	test_passes(&conservative);
-	test_bound(&easy, "easy");
-	test_bound(&conservative, "conservative");
+	test_bound(&easy, "easy", 0);
+	test_bound(&easy, "easy, a node fades", 1);
+	test_bound(&conservative, "conservative", 0);
+	test_bound(&conservative, "conservative, a node fades", 1);
 	test_reservation();
 	return tap_done();
 }

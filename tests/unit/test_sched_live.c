@@ -40,6 +40,7 @@ struct world {
 	struct slow w;
 	struct sched *s;
 	struct span spans[SPANS];
+	struct slow_node told[SLOW_NODES];
 	unsigned n_spans;
 	double half_life_s;
 	int books; /* there are reservations in this world */
@@ -60,6 +61,14 @@ static const char *const types[] = {"red", "blue"};
 static const char *const switches[SLOW_PARTS] = {NULL, "s1", "s2", "s3"};
 static const char *const racks[SLOW_PARTS] = {"", "r1", "r2", "r3"};
 
+/* Could the same fit there? */
+static int holds_alike(const struct slow_node *a, const struct slow_node *b)
+{
+	return a->usable == b->usable && a->type == b->type && a->at_switch == b->at_switch &&
+	       a->in_rack == b->in_rack && a->labelled == b->labelled && a->gpus == b->gpus &&
+	       a->slots == b->slots && a->memory == b->memory;
+}
+
 static void set_node(struct world *o, int i)
 {
 	struct slow_node *n = &o->w.nodes[i];
@@ -71,7 +80,9 @@ static void set_node(struct world *o, int i)
 	for (unsigned k = 0; k < n->gpus; k++)
 		g[k] = (struct sched_gpu){.index = k, .model = "g", .link_group = k / 2 + 1};
 	n->known = 1;
-	o->w.nodes_changed++;
+	if (o->told[i].known && o->told[i].usable && !holds_alike(n, &o->told[i]))
+		o->w.nodes_went++;
+	o->told[i] = *n;
 	sched_node_set(o->s, &(struct sched_node){.id = (uint64_t)i + 1,
 	                                          .name = name,
 	                                          .instance_type = types[n->type],
@@ -383,8 +394,8 @@ static void change_node(struct world *o)
 
 	if (n->known && rnd(8) == 0) {
 		sched_node_remove(o->s, (uint64_t)i + 1);
-		n->known = 0;
-		o->w.nodes_changed++;
+		n->known = o->told[i].known = 0;
+		o->w.nodes_went += (uint64_t)n->usable;
 		slow_freed(&o->w);
 		slow_node_gone(&o->w, i);
 		return;
