@@ -59,9 +59,23 @@ def simulate(path, nodes, per_node, policy, estimate="true", speedup=1, more=())
     return json.loads(p.stdout), plan
 
 
+def given_twice(plan, nodes, per_node):
+    """Is there a moment at which a node gives more GPUs than it has? plan: (GPUs, start, end, nodes) of each run."""
+    changes = []
+    for gpus, start, end, where in plan:
+        for k, node in enumerate(where):
+            n = per_node if k < gpus // per_node else gpus % per_node
+            changes += [(start, 1, node, n), (end, 0, node, -n)] if start < end else []
+    used = [0] * nodes
+    for t, _, node, n in sorted(changes):
+        used[node] += n
+        if used[node] > per_node:
+            return f"node {node} gives {used[node]} GPUs at {t}"
+    return None
+
+
 def unsound(rows, plan, nodes, per_node, speedup=1):
     """The first thing wrong with a schedule, by an account of its own; None."""
-    changes = []
     for row, (start, end, where) in plan.items():
         submit, duration, gpus, _ = rows[row]
         if start < submit // speedup or end != start + duration:
@@ -70,15 +84,7 @@ def unsound(rows, plan, nodes, per_node, speedup=1):
             return f"row {row}: nodes {where}"
         if len(where) != max(1, -(-gpus // per_node)):
             return f"row {row}: {gpus} GPUs on {len(where)} nodes"
-        shares = [per_node] * (gpus // per_node) + ([gpus % per_node] if gpus % per_node else [])
-        for node, n in zip(where, shares):
-            changes += [(start, 1, node, n), (end, 0, node, -n)]
-    used = [0] * nodes
-    for _, _, node, n in sorted(changes):
-        used[node] += n
-        if used[node] > per_node:
-            return f"node {node}: more than {per_node} GPUs given"
-    return None
+    return given_twice([(rows[row][2], *run) for row, run in plan.items()], nodes, per_node)
 
 
 def differences(path, rows, nodes, per_node, policy, estimate="true", speedup=1):
@@ -334,22 +340,6 @@ def test_stops():
         f.write(HEADER + "0,5,4,a,x\n0,5,1,a,x\n")
     p = jobctl(path, "--nodes", 2, "--gpus-per-node", 4, "--policy", "fair", "--quota", "a=2", "--json")
     ok(p.returncode == 0 and json.loads(p.stdout)["given_up"] == 1, "who has more than its quota never starts, which is told", p.stderr)
-
-
-def given_twice(plan, nodes, per_node):
-    """Is there a moment at which a node gives more than it has?"""
-    at = []
-    for gpus, start, end, where in plan:
-        for k, node in enumerate(where):
-            mine = per_node if k < gpus // per_node else gpus % per_node
-            if start < end:
-                at += [(start, 1, node, mine), (end, 0, node, -mine)]
-    used = [0] * nodes
-    for t, _, node, gpus in sorted(at):
-        used[node] += gpus
-        if used[node] > per_node:
-            return f"node {node} gives {used[node]} GPUs at {t}"
-    return None
 
 
 def test_bytes():
