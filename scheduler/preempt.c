@@ -10,10 +10,11 @@
  */
 #include "scheduler/model.h"
 
-enum tier {              /* those of a lower one go first */
-	        TIER_FREELY, /* its own account has too much, or its priority is lower */
-	        TIER_ABOVE,  /* its account is within its quota, one above it is not */
-	        TIER_FIRM
+/* Those of a lower one go first. */
+enum tier {
+	TIER_FREELY, /* its own account has too much, or its priority is lower */
+	TIER_ABOVE,  /* its account is within its quota, one above it is not */
+	TIER_FIRM
 };
 struct candidate {
 	struct job *job;
@@ -49,7 +50,8 @@ static void account_restore(struct account *a, uint64_t gpus)
 		a->gpus += gpus;
 }
 
-struct side {             /* the accounts of a running job that the waiting one is not below */
+/* The accounts of a running job that the waiting one is not below. */
+struct side {
 	int accounts, quotas; /* how many; so many of them have a quota */
 	int highest_over;     /* of these the highest holds more than it, be it that it was lowered since */
 	int all_over;
