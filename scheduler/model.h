@@ -170,7 +170,7 @@ struct job {
 	int64_t priority;
 	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
 	uint64_t believed_s;                                                 /* 0 its limit */
-	uint64_t promise_s; /* the first start that was kept for it, on the nodes of promise_nodes; 0 none */
+	uint64_t promise_s; /* the first start that was kept for it, at promise_nodes of went_gen; 0 none */
 	uint64_t end_s;     /* believed when the place was made that is kept now, or when it started since */
 	struct shape *shape;
 	struct lane *lane;
@@ -379,7 +379,7 @@ void view_release(struct sched *s, const struct job *j);
 uint64_t believed_end(const struct sched *s, const struct job *j); /* of one that would start now */
 /* How long it would take; by_limits: until its limit, where it has one. */
 uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits);
-/* A place is kept for it from then on. 0: later than it was promised, though the nodes are the same. */
+/* A place is kept for it from then on. 0: later than it was promised, though no usable node went since. */
 int promise_holds(const struct sched *s, struct job *j, uint64_t from_s);
 
 /* plan.c: conservative backfill. The next that starts now, and where; NULL none. */
