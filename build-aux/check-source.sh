@@ -101,6 +101,11 @@ while IFS= read -r file; do
 	check_file "$file" || failed=1
 done <"$list"
 
+# The phrases that CONTRIBUTING.md asks us to avoid may only become fewer.
+if [ $# -eq 0 ]; then
+	build-aux/check-words.sh || failed=1
+fi
+
 # A failpoint that nobody calls would let a test pass that has made nothing fail.
 if [ $# -eq 0 ]; then
 	for point in $(sed -n 's/^ *{.name = "\([a-z.]*\)".*/\1/p' common/fault.c); do
