@@ -18,13 +18,13 @@
 #ifndef HEARTH_AGENT_AGENT_H
 #define HEARTH_AGENT_AGENT_H
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/loop.h"
-#include "common/proc.h"
-#include "common/spec.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
+#include "common/os/loop.h"
+#include "common/os/proc.h"
+#include "common/spec/spec.h"
 #include <stdint.h>
 #include <sys/types.h>
 

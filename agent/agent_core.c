@@ -19,9 +19,9 @@
 #include "agent/rshd.h"
 #include "agent/session.h"
 #include "agent/trash.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 static int send_report(uint16_t type, const void *msg, uint64_t id, void *arg)
 {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/peer.h"
+#include "common/base/log.h"
+#include "common/net/peer.h"
 
 #define uthash_fatal(msg) abort()
 #include <uthash.h>

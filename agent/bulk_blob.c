@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/bulk.h"
-#include "common/tree.h"
+#include "common/tree/tree.h"
 
 #define HAVE_MAX 4096
 

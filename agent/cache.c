@@ -12,10 +12,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 
 #define MARKER ".complete"
 

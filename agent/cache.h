@@ -13,7 +13,7 @@
 #ifndef HEARTH_AGENT_CACHE_H
 #define HEARTH_AGENT_CACHE_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/proc.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
 
 static char *const plain_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
                                   NULL};

@@ -6,7 +6,7 @@
 #define HEARTH_AGENT_CAPTURE_H
 
 #include "agent/agent.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stddef.h>
 
 struct capture {

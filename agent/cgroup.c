@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "common/fsutil.h"
-#include "common/strutil.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define DEPTH_MAX  8
 #define PIDS_LIMIT 1000000

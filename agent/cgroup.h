@@ -9,8 +9,8 @@
 #ifndef HEARTH_AGENT_CGROUP_H
 #define HEARTH_AGENT_CGROUP_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 #include <stdint.h>
 #include <sys/types.h>
 

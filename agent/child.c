@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/proc.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
 
 #define TICK_MS 1000
 #define END_MS  5000 /* from the end of its output to its own */

@@ -22,11 +22,11 @@
 #include "agent/data.h"
 #include "agent/limits.h"
 #include "agent/mounts.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define RECORD_MAX 65536
 #define PIDS_MAX   32768 /* a fork bomb must not take the machine */

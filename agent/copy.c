@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 
 #define DEPTH_MAX 128
 #define PIECE     (8u * 1024 * 1024) /* between two looks at cancel and progress */

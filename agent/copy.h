@@ -8,7 +8,7 @@
 #ifndef HEARTH_AGENT_COPY_H
 #define HEARTH_AGENT_COPY_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 #include <sys/types.h>
 

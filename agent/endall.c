@@ -10,8 +10,8 @@
 
 #include "agent/launch.h"
 #include "agent/launches.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 
 #define MARK     "HEARTH_TOKEN_LAUNCH"
 #define WHY      "the node's launches were ended by hand"

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/env_json.h"
-#include "common/secret.h"
-#include "common/strutil.h"
+#include "common/base/secret.h"
+#include "common/base/strutil.h"
 #include "shim/shim.h"
 
 #define BASE_PATH "/usr/local/bin:/usr/bin:/bin"

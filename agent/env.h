@@ -36,7 +36,7 @@ struct env_in {
 void env_rank(const struct env_in *in, struct strv *out);
 /* mpirun, orted: base, the job's OMPI_MCA_* and MCA-free variables, and how to find agent and shims. */
 void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *out);
-/* Lines "NAME=VALUE" as people may read them: common/secret.h. */
+/* Lines "NAME=VALUE" as people may read them: common/base/secret.h. */
 void env_masked(const struct strv *env, struct strv *out);
 
 /* hyperparameters.json, inputdataconfig.json, resourceconfig.json, hostfile under dir (ml/input/config). */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
-#include "common/json.h"
+#include "common/base/json.h"
+#include "common/os/fsutil.h"
 
 static char *text_take(cJSON *v)
 {

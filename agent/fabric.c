@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 
 struct reader {
 	const char *dir;

@@ -16,10 +16,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 
 #define TRIES       6
 #define TRIES_TOTAL 100

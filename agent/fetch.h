@@ -4,7 +4,7 @@
 #ifndef HEARTH_AGENT_FETCH_H
 #define HEARTH_AGENT_FETCH_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 
 struct fetch {

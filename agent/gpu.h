@@ -4,7 +4,7 @@
 #ifndef HEARTH_AGENT_GPU_H
 #define HEARTH_AGENT_GPU_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 
 #define GPUS_MAX     64

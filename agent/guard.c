@@ -13,9 +13,9 @@
 #include "agent/parts.h"
 #include "agent/peerport.h"
 #include "agent/session.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define ASK_MAX   256u
 #define PEERS_MAX 100000u

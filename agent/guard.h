@@ -8,7 +8,7 @@
 #ifndef HEARTH_AGENT_GUARD_H
 #define HEARTH_AGENT_GUARD_H
 
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
 #include <stdint.h>
 
 struct agent;

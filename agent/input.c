@@ -20,9 +20,9 @@
 #include "agent/copy.h"
 #include "agent/fetch.h"
 #include "agent/stage_int.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/strutil.h"
+#include "common/base/hash.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define META_MAX   1024
 #define UNPACK_MS  (6u * 3600 * 1000)

@@ -13,8 +13,8 @@
 #include "agent/capture.h"
 #include "agent/topology.h"
 #include "agent/worker.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define SAMPLE_MS     1000
 #define USER_MS       5000

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/buf.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/tls.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/tls.h"
+#include "common/os/fsutil.h"
 
 #define ANSWER_MAX (256 * 1024)
 #define PEM_MAX    (64 * 1024)

@@ -7,7 +7,7 @@
 #ifndef HEARTH_AGENT_JOIN_H
 #define HEARTH_AGENT_JOIN_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct join_params {
 	const char *url, *data_dir;

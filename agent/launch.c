@@ -11,7 +11,7 @@
 #include "agent/outbox.h"
 #include "agent/trash.h"
 #include "agent/user.h"
-#include "common/log.h"
+#include "common/base/log.h"
 
 static void timer_fired(void *arg)
 {

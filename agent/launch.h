@@ -17,7 +17,7 @@
 
 #include "agent/parts.h"
 #include "agent/plan.h"
-#include "common/loop.h"
+#include "common/os/loop.h"
 
 struct launch;
 struct shimlink;

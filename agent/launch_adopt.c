@@ -28,9 +28,9 @@
 #include "agent/shimlink.h"
 #include "agent/trash.h"
 #include "agent/wreck.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/proc.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "shim/shim.h"
 
 #define RSH_ID_MAX 256

@@ -19,8 +19,8 @@
 #include "agent/outbox.h"
 #include "agent/shimlink.h"
 #include "agent/trash.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define FAILURE_MAX     1024
 #define UPLOAD_TRIES    5

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 
 #include "agent/launch.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
 
 #define AT_ONCE 4 /* folders in a turn of the loop */
 

@@ -23,9 +23,9 @@
 #include "agent/launch.h"
 #include "agent/rshd.h"
 #include "agent/user.h"
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/proc.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/proc.h"
 
 #define MARK        "HEARTH_TOKEN_LAUNCH"
 #define LAUNCHER_US 2000000u

@@ -7,10 +7,10 @@
 
 #include "agent/launch.h"
 #include "agent/user.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define LIFE_MAX (2 * 1024 * 1024)
 

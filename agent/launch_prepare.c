@@ -15,9 +15,9 @@
 #include "agent/shimlink.h"
 #include "agent/trash.h"
 #include "agent/user.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define PROGRESS_US        250000u
 #define SHIM_READY_US      15000000u

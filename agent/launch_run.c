@@ -11,8 +11,8 @@
 #include "agent/launch.h"
 #include "agent/mpi.h"
 #include "agent/shimlink.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 /* Those that start with the launch; the others are started by a launcher. */
 static int starts_at_go(const struct lproc *p)

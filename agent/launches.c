@@ -16,10 +16,10 @@
 #include "agent/outbox.h"
 #include "agent/rshd.h"
 #include "agent/wreck.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define LAUNCHES_MAX 4096
 #define EPOCHS_MAX   16384

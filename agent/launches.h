@@ -5,7 +5,7 @@
 #ifndef HEARTH_AGENT_LAUNCHES_H
 #define HEARTH_AGENT_LAUNCHES_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -3,7 +3,7 @@
  */
 #include "agent/lease.h"
 
-#include "common/wire.h"
+#include "common/net/wire.h"
 
 #define ASK_TIMEOUT_MAX_MS 1000u
 #define ASK_TIMEOUT_MIN_MS 150u

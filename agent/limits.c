@@ -10,10 +10,10 @@
 #include <sys/statvfs.h>
 
 #include "agent/worker.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define PERIOD_MS      500
 #define DISK_PERIOD_US (2 * 1000000ull)

@@ -9,7 +9,7 @@
 #define HEARTH_AGENT_LIMITS_H
 
 #include "agent/cgroup.h"
-#include "common/loop.h"
+#include "common/os/loop.h"
 
 struct limits;
 struct limits_params {

@@ -9,9 +9,9 @@
 #include "agent/launch.h"
 #include "agent/outbox.h"
 #include "agent/shimlink.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define LAST_LINES_MAX 4096
 

@@ -20,10 +20,10 @@
 #include "agent/net.h"
 #include "agent/parts.h"
 #include "agent/user.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define NAME_SHOWN   24 /* characters of the node's name in RUN: paths of sockets are short */
 #define JOIN_RETRY_S 60

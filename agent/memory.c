@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
-#include "common/strutil.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 static uint64_t meminfo(const char *text, const char *name)
 {

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 
 #define MATCH_LIMIT 200000
 #define JIT_STACK   (512 * 1024)

@@ -8,8 +8,8 @@
 #ifndef HEARTH_AGENT_METRICS_H
 #define HEARTH_AGENT_METRICS_H
 
-#include "common/err.h"
-#include "common/spec.h"
+#include "common/base/err.h"
+#include "common/spec/spec.h"
 #include <stddef.h>
 #include <stdint.h>
 

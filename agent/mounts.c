@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define READY_MS 30000u /* a file server that restarts answers within that, mostly */
 #define END_MS   100    /* the agent's loop stands still meanwhile; most take one */

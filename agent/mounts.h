@@ -6,8 +6,8 @@
 #define HEARTH_AGENT_MOUNTS_H
 
 #include "agent/agent.h"
-#include "common/loop.h"
-#include "common/proc.h"
+#include "common/os/loop.h"
+#include "common/os/proc.h"
 
 struct mounts_params {
 	const char *hold_path; /* the program */

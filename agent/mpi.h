@@ -5,7 +5,7 @@
 #define HEARTH_AGENT_MPI_H
 
 #include "agent/plan.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 struct mpi_in {
 	const struct plan *plan;

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 static int address_text(const struct sockaddr *sa, char *out, size_t size)
 {

@@ -15,9 +15,9 @@
 
 #include "agent/data.h"
 #include "agent/segs.h"
-#include "common/buf.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/buf.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define SEGMENT_BYTES (4u * 1024 * 1024)
 #define SEGMENTS_MAX  16   /* then the oldest goes */

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 
 struct entry {
 	char *key; /* "type key" */

@@ -15,9 +15,9 @@
 
 #include "agent/guard.h"
 #include "agent/parts.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/tls.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/net/tls.h"
 
 #define LINES_MAX 256
 #define LINE_MS   5000

@@ -6,8 +6,8 @@
 #ifndef HEARTH_AGENT_PEERPORT_H
 #define HEARTH_AGENT_PEERPORT_H
 
-#include "common/err.h"
-#include "common/wire_msg.h"
+#include "common/base/err.h"
+#include "common/net/wire_msg.h"
 #include <stdint.h>
 
 struct agent;

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/fsutil.h"
-#include "common/wire.h"
+#include "common/base/buf.h"
+#include "common/net/wire.h"
+#include "common/os/fsutil.h"
 
 #define PLAN_MAX_RANKS SPEC_MAX_RANKS
 #define PLAN_VERSION   1

@@ -8,9 +8,9 @@
 #ifndef HEARTH_AGENT_PLAN_H
 #define HEARTH_AGENT_PLAN_H
 
-#include "common/err.h"
-#include "common/spec.h"
-#include "common/wire_msg.h"
+#include "common/base/err.h"
+#include "common/net/wire_msg.h"
+#include "common/spec/spec.h"
 
 #define NO_RANK 0xffffffffu
 

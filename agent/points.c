@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define MAGIC       "HMP1"
 #define BATCH_MAX   1000u

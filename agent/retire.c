@@ -4,7 +4,7 @@
 #include "agent/retire.h"
 
 #include "agent/launches.h"
-#include "common/log.h"
+#include "common/base/log.h"
 
 #define STEP_US 100000u
 

@@ -19,12 +19,12 @@
 #include <sys/un.h>
 
 #include "agent/rshwords.h"
-#include "common/buf.h"
-#include "common/clock.h"
-#include "common/strutil.h"
-#include "common/wire.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire.h"
+#include "common/net/wire_msg.h"
 
 #define RECONNECT_S  60
 #define RETRY_MIN_MS 20

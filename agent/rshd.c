@@ -17,9 +17,9 @@
 #include "agent/launches.h"
 #include "agent/parts.h"
 #include "agent/session.h"
-#include "common/buf.h"
-#include "common/fault.h"
-#include "common/log.h"
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
 
 #define SESSIONS_MAX 4096
 #define CONNS_MAX    256           /* that have not said what they want */

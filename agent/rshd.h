@@ -14,8 +14,8 @@
 #ifndef HEARTH_AGENT_RSHD_H
 #define HEARTH_AGENT_RSHD_H
 
-#include "common/err.h"
-#include "common/wire_msg.h"
+#include "common/base/err.h"
+#include "common/net/wire_msg.h"
 
 struct agent;
 struct rshd;

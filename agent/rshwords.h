@@ -9,8 +9,8 @@
 #ifndef HEARTH_AGENT_RSHWORDS_H
 #define HEARTH_AGENT_RSHWORDS_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 
 /* Joins args with blanks and splits the whole. *out must be empty; its strings are the caller's. */
 int rshwords_split(char *const *args, size_t n, struct strv *out, struct err *e);

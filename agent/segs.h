@@ -8,8 +8,8 @@
 #ifndef HEARTH_AGENT_SEGS_H
 #define HEARTH_AGENT_SEGS_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

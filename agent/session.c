@@ -14,9 +14,9 @@
 #include "agent/retire.h"
 #include "agent/rshd.h"
 #include "agent/skew.h"
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/peer.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/net/peer.h"
 
 #define BEAT_DEFAULT_MS 1000u
 #define BEAT_MIN_MS     50u

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "common/buf.h"
-#include "common/log.h"
+#include "common/base/buf.h"
+#include "common/base/log.h"
 #include "shim/shim.h"
 
 #define IN_LIMIT     (WIRE_HEADER_SIZE + WIRE_MAX_BODY)

@@ -11,8 +11,8 @@
 #define HEARTH_AGENT_SHIMLINK_H
 
 #include "agent/agent.h"
-#include "common/proc.h"
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
+#include "common/os/proc.h"
 
 struct shimlink;
 

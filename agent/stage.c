@@ -19,10 +19,10 @@
 #include "agent/fetch.h"
 #include "agent/stage_int.h"
 #include "agent/user.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define TELL_US       200000u
 #define PAUSE_MS      100u

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 
 #include "agent/stage_int.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/steps.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
+#include "common/tree/steps.h"
 
 /* ---- outputs ---------------------------------------------------------------------------------------- */
 

@@ -17,10 +17,10 @@
 
 #include "agent/copy.h"
 #include "agent/stage_int.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/strutil.h"
-#include "common/tree.h"
+#include "common/base/fault.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 
 int stage_open_below(struct stage *s, const char *to, struct err *e)
 {

@@ -25,9 +25,9 @@
 #include "agent/plan.h"
 #include "agent/points.h"
 #include "agent/segs.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
 
 #define uthash_fatal(msg) abort()
 #include <uthash.h>

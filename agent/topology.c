@@ -12,9 +12,9 @@
 #include <hwloc.h>
 #endif
 
-#include "common/buf.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 
 #define CPUS_MAX 8192
 

@@ -12,9 +12,9 @@
 #include <utlist.h>
 
 #include "agent/worker.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 
 #define END_MS 1000u /* that the end of the agent waits for threads */
 

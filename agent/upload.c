@@ -26,10 +26,10 @@
 #include "agent/asuser.h"
 #include "agent/bulk.h"
 #include "agent/copy.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/tree.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 
 #define TELL_US       200000u
 #define BATCH_N       256u

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/bulk.h"
-#include "common/fault.h"
+#include "common/base/fault.h"
 
 #define PW_BUFFER 16384
 #define HANG_MS   60000

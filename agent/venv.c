@@ -21,8 +21,8 @@
 #include "agent/capture.h"
 #include "agent/child.h"
 #include "agent/stage_int.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
 
 #define TEXT_MAX  (1024 * 1024)
 #define SILENT_MS 5000u

@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
 
 #define POSTS_MAX    16 /* of one task, not yet run */
 #define THREADS_KEPT 8

@@ -12,8 +12,8 @@
 #ifndef HEARTH_AGENT_WORKER_H
 #define HEARTH_AGENT_WORKER_H
 
-#include "common/err.h"
-#include "common/loop.h"
+#include "common/base/err.h"
+#include "common/os/loop.h"
 #include <stdint.h>
 
 #define WORKERS_MAX 256 /* tasks at a time; one more is refused with ERR_BUSY */

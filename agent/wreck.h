@@ -13,7 +13,7 @@
 #ifndef HEARTH_AGENT_WRECK_H
 #define HEARTH_AGENT_WRECK_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 
 struct agent;

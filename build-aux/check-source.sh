@@ -57,16 +57,16 @@ check_file() {
 	/[ \t\r]$/ { report(FNR, "blank at the end of the line") }
 	kind == "c" {
 		code = code_of($0)
-		if (file != "common/clock.c") {
-			banned(code, "time", "see common/clock.h")
-			banned(code, "gettimeofday", "see common/clock.h")
-			banned(code, "clock_gettime", "see common/clock.h")
+		if (file != "common/base/clock.c") {
+			banned(code, "time", "see common/base/clock.h")
+			banned(code, "gettimeofday", "see common/base/clock.h")
+			banned(code, "clock_gettime", "see common/base/clock.h")
 		}
-		if (file != "common/hash.c") {
-			banned(code, "rand", "see random_bytes in common/hash.h")
-			banned(code, "srand", "see random_bytes in common/hash.h")
-			banned(code, "random", "see random_bytes in common/hash.h")
-			banned(code, "rand_r", "see random_bytes in common/hash.h")
+		if (file != "common/base/hash.c") {
+			banned(code, "rand", "see random_bytes in common/base/hash.h")
+			banned(code, "srand", "see random_bytes in common/base/hash.h")
+			banned(code, "random", "see random_bytes in common/base/hash.h")
+			banned(code, "rand_r", "see random_bytes in common/base/hash.h")
 		}
 		banned(code, "strcpy", "it has no bound")
 		banned(code, "strcat", "it has no bound")
@@ -108,9 +108,9 @@ fi
 
 # A failpoint that nobody calls would let a test pass that has made nothing fail.
 if [ $# -eq 0 ]; then
-	for point in $(sed -n 's/^ *{.name = "\([a-z.]*\)".*/\1/p' common/fault.c); do
+	for point in $(sed -n 's/^ *{.name = "\([a-z.]*\)".*/\1/p' common/base/fault.c); do
 		grep -rqF --include='*.c' "FAULT(\"$point\")" common shim scheduler store agent controller jobctl || {
-			echo "common/fault.c: nobody calls the failpoint $point"
+			echo "common/base/fault.c: nobody calls the failpoint $point"
 			failed=1
 		}
 	done

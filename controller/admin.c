@@ -1,9 +1,9 @@
 /*
  * admin: drain, resume, remove a node, say that it is lost.
  */
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

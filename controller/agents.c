@@ -13,10 +13,10 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/peer.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/peer.h"
 #include "controller/bulk.h"
 #include "controller/server_int.h"
 

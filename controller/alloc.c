@@ -1,9 +1,9 @@
 /*
  * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
  */
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  */
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/tree.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/tree/tree.h"
 #include "controller/api.h"
 #include "controller/blobstore.h"
 #include "controller/bulk.h"

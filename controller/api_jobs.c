@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/blobstore.h"
 #include "controller/bulk.h"

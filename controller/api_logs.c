@@ -16,10 +16,10 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/bulk.h"
 #include "controller/log_events.h"

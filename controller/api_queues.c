@@ -2,8 +2,8 @@
  * api_queues: queues, quotas and instance types. The state thread checks names and values; here only the
  * shape of the body.
  */
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 

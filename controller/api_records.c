@@ -3,9 +3,9 @@
  */
 #include <string.h>
 
-#include "common/json.h"
-#include "common/secret.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/secret.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 #include "controller/sse.h"

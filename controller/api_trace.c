@@ -1,7 +1,7 @@
 /* api_trace: the record of the scheduler, from the store, on this thread. */
 #include <string.h>
 
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 

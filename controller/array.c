@@ -11,10 +11,10 @@
  * last. To be stopped is recorded at once (`wanted`), the members follow some in a turn. Held, no further
  * member is let go.
  */
-#include "common/fault.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

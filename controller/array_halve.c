@@ -7,8 +7,8 @@
  * `halved` in the event and in words why. Members that failed, or that somebody stopped, are not compared
  * with.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include "controller/halving.h"
 #include <math.h>

@@ -5,7 +5,7 @@
  * through members that may be in the store only; it is not remembered over a restart: the record of the whole
  * is marked as removed last, so whoever asks again finishes it.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -22,10 +22,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "store/store.h"
 
 #define TOKEN_MAX  256

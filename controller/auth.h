@@ -12,7 +12,7 @@
 #ifndef HEARTH_CONTROLLER_AUTH_H
 #define HEARTH_CONTROLLER_AUTH_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "controller/request.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -7,9 +7,9 @@
  * which tells what was settled; a job whose wait can never end is stopped with that reason, and so may stop
  * those that wait for it.
  */
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

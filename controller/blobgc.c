@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/blobstore_int.h"
 
 #define MIN_AGE_S    3600

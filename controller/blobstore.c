@@ -19,9 +19,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/blobstore_int.h"
 
 #define OWNER_MAX 64

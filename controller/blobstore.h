@@ -1,6 +1,6 @@
 /*
- * blobstore: content-addressed blobs (chunks and manifests of trees, common/tree.h) with owners, uploads in
- * pieces, and garbage collection.
+ * blobstore: content-addressed blobs (chunks and manifests of trees, common/tree/tree.h) with owners, uploads
+ * in pieces, and garbage collection.
  *
  *   DATA/blobs/ab/DIGEST               the blob
  *   DATA/blob-owners/OWNER/ab/DIGEST   OWNER has shown this content (a hard link, or an empty file)
@@ -15,9 +15,9 @@
 #ifndef HEARTH_CONTROLLER_BLOBSTORE_H
 #define HEARTH_CONTROLLER_BLOBSTORE_H
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/tree.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/tree/tree.h"
 #include <stddef.h>
 #include <stdint.h>
 

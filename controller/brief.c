@@ -3,7 +3,7 @@
  * Those that have a reason on record (they wait for a job) keep it, but for what sent them back to the queue:
  * that is over. One look for all of a page.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "controller/core_int.h"
 #include <string.h>
 

@@ -8,8 +8,8 @@
  * says so. It opens again when the next period begins or the budget is raised. Rows hold budgets only: what
  * was spent is summed up from attempts at load. Both moments are events of the cluster.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

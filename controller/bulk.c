@@ -16,11 +16,11 @@
 #include <time.h>
 #include <uthash.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 #include "controller/blobstore.h"
 #include "controller/bulk_int.h"
 #include "controller/logstore.h"

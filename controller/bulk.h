@@ -12,7 +12,7 @@
 #ifndef HEARTH_CONTROLLER_BULK_H
 #define HEARTH_CONTROLLER_BULK_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 #include "controller/blobstore.h"
 #include "controller/bulk_int.h"
 

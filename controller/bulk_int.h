@@ -4,7 +4,7 @@
 #ifndef HEARTH_CONTROLLER_BULK_INT_H
 #define HEARTH_CONTROLLER_BULK_INT_H
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/bulk.h"
 #include "controller/ends.h"
 #include "controller/log_places.h"

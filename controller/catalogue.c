@@ -5,8 +5,8 @@
  * and the API. Two are kept, shipped and own, so that taking an own fact back shows the shipped one again.
  */
 #include "controller/catalogue.h"
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #ifndef HEARTH_CONTROLLER_CATALOGUE_H
 #define HEARTH_CONTROLLER_CATALOGUE_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 #include <cjson/cJSON.h>
 
 #define CATALOGUE_NAME_MAX 64

@@ -1,13 +1,13 @@
 /*
- * checkpoint: which steps a checkpoint folder holds, by its manifest (common/steps.h). Of a run over several
- * nodes the entries lie below algo-K.
+ * checkpoint: which steps a checkpoint folder holds, by its manifest (common/tree/steps.h). Of a run over
+ * several nodes the entries lie below algo-K.
  */
 #include "controller/checkpoint.h"
 
 #include <string.h>
 
-#include "common/steps.h"
-#include "common/tree.h"
+#include "common/tree/steps.h"
+#include "common/tree/tree.h"
 
 /* The entry's own name inside the folder; its length in *n. */
 static const char *own_name(const char *path, size_t *n)

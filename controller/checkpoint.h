@@ -2,8 +2,8 @@
 #ifndef HEARTH_CONTROLLER_CHECKPOINT_H
 #define HEARTH_CONTROLLER_CHECKPOINT_H
 
-#include "common/err.h"
-#include "common/steps.h"
+#include "common/base/err.h"
+#include "common/tree/steps.h"
 #include <stddef.h>
 
 /* Adds them to out, sorted. */

@@ -6,12 +6,12 @@
  * open requests get 503), then the store (writes what waits), then the core.
  */
 #include "controller/controller.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/tls.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/net/tls.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "controller/blobstore.h"
 #include "controller/checkpoint.h"
 #include "controller/core.h"

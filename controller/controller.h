@@ -5,8 +5,8 @@
 #ifndef HEARTH_CONTROLLER_CONTROLLER_H
 #define HEARTH_CONTROLLER_CONTROLLER_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 
 struct controller_options {
 	const char *data_dir;

@@ -2,7 +2,7 @@
  * core: the entry points. See core.h for the contract and core_int.h for the order of a turn.
  */
 #include "controller/core.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <assert.h>
 #include <string.h>

@@ -10,10 +10,10 @@
 #ifndef HEARTH_CONTROLLER_CORE_H
 #define HEARTH_CONTROLLER_CORE_H
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/loop.h"
-#include "common/wire_msg.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/net/wire_msg.h"
+#include "common/os/loop.h"
 #include "controller/request.h"
 #include "store/store.h"
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #ifndef HEARTH_CONTROLLER_CORE_INT_H
 #define HEARTH_CONTROLLER_CORE_INT_H
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "controller/core.h"
 #include "controller/event.h"
 #include "controller/trouble.h"

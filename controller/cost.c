@@ -6,8 +6,8 @@
  * reached the attempt ends as by any other limit, with grace; it goes on to cost until its nodes are clean.
  * After a restart of hearthd the time counts by the wall clock, as for time limits.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * (the root of a container without privileges, a virtual machine's shared folder): that is only said.
  */
 #include "controller/datafs.h"
-#include "common/fault.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
 #include <errno.h>
 #include <stddef.h>
 #include <sys/vfs.h>

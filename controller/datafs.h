@@ -5,7 +5,7 @@
 #ifndef HEARTH_CONTROLLER_DATAFS_H
 #define HEARTH_CONTROLLER_DATAFS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 
 enum datafs_verdict { DATAFS_FINE, DATAFS_DOUBTFUL, DATAFS_NETWORK };

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/blobstore.h"
 #include "controller/http.h"
 

@@ -5,7 +5,7 @@
 #ifndef HEARTH_CONTROLLER_DOWNLOAD_H
 #define HEARTH_CONTROLLER_DOWNLOAD_H
 
-#include "common/hash.h"
+#include "common/base/hash.h"
 #include <stdint.h>
 
 struct call;

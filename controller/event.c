@@ -3,8 +3,8 @@
  * refuses, or changes all.
  */
 #include "controller/event.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

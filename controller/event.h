@@ -11,7 +11,7 @@
 #ifndef HEARTH_CONTROLLER_EVENT_H
 #define HEARTH_CONTROLLER_EVENT_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "controller/rec.h"
 #include <cjson/cJSON.h>
 

@@ -1,8 +1,8 @@
 /*
  * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

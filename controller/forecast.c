@@ -12,8 +12,8 @@
  * A job pays for what it holds: of a node's price the part of its GPUs, of one without GPUs the part of its
  * CPU slots; all of it when it has the node for itself.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

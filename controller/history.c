@@ -7,7 +7,7 @@
  * part can be told again by itself. Old parts go; a part that has grown to HISTORY_PART is not written on,
  * and says so in its last line.
  */
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include "scheduler/record.h"
 #include <stdio.h>

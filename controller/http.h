@@ -12,7 +12,7 @@
 #ifndef HEARTH_CONTROLLER_HTTP_H
 #define HEARTH_CONTROLLER_HTTP_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "controller/auth.h"
 #include <cjson/cJSON.h>
 #include <openssl/ssl.h>

@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/http_int.h"
 
 const char *http_method_name(enum http_method m)

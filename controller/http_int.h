@@ -10,7 +10,7 @@
 
 #include <uthash.h>
 
-#include "common/loop.h"
+#include "common/os/loop.h"
 #include "controller/http.h"
 #include "controller/http_guard.h"
 

@@ -7,8 +7,8 @@
  * is kept, in the transaction of the change, so that it outlives a restart. Refusals are not kept: the next
  * try may go well. A node's join is the same by its name and certificate request, and has no user.
  */
-#include "common/fault.h"
-#include "common/json.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

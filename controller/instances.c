@@ -5,8 +5,8 @@
  * Each change is an event of the cluster; the row of a type (what is set, not what is shipped) goes in the
  * same transaction. A node keeps the price that its agent gave; one without takes that of its type.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/catalogue.h"
 #include "controller/core_int.h"
 #include <stdio.h>

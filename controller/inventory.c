@@ -3,8 +3,8 @@
  * need. There is one way in: the message becomes JSON, JSON becomes the struct; so a controller that starts
  * again knows the same as before.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * on its way to the store. Their specifications (only while needed), deadlines (a heap), and what is not
  * stored of a running attempt.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <string.h>
 

@@ -8,11 +8,11 @@
  * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
  * goes on the same way.
  */
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/proc.h"
-#include "common/strutil.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/proc.h"
 #include "controller/core_int.h"
 #include <signal.h>
 #include <stdio.h>

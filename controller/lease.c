@@ -14,9 +14,9 @@
  *
  * Nobody is declared lost in the first lease after the start: agents need time to connect.
  */
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * the nodes comes with their agents' reports. Time limits go on from the recorded start; waits for an answer
  * (kill, launch, preparation) begin anew.
  */
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <string.h>
 

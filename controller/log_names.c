@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 #include "store/store.h"
 
 static uint64_t ranks_of(const cJSON *place)

@@ -4,7 +4,7 @@
 #ifndef HEARTH_CONTROLLER_LOG_NAMES_H
 #define HEARTH_CONTROLLER_LOG_NAMES_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -16,10 +16,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "controller/logstore_int.h"
 
 struct log_names { /* of an attempt, to be synced */

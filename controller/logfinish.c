@@ -14,10 +14,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "controller/logstore_int.h"
 
 #define COMPRESS_FROM                                                                                        \

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/logstore_int.h"
 
 #define READ_RECS 4096

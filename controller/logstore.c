@@ -25,14 +25,14 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/proc.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
+#include "common/os/proc.h"
 #include "controller/logstore_int.h"
 
 #define CHUNK_MAX     (8u << 20)

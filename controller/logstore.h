@@ -21,8 +21,8 @@
 #ifndef HEARTH_CONTROLLER_LOGSTORE_H
 #define HEARTH_CONTROLLER_LOGSTORE_H
 
-#include "common/clock.h"
-#include "common/err.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
 #ifndef HEARTH_CONTROLLER_LOGSTORE_INT_H
 #define HEARTH_CONTROLLER_LOGSTORE_INT_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 #include "controller/logstore.h"
 #include <stdint.h>
 #include <sys/types.h>

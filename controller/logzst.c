@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/logstore_int.h"
 
 #define SKIPPABLE   0x184D2A5Eu

@@ -1,7 +1,7 @@
 /*
  * main: hearthd's arguments, nothing else.
  */
-#include "common/fault.h"
+#include "common/base/fault.h"
 #include "controller/controller.h"
 #include <getopt.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
  * was committed by a hearthd that died then.
  */
 #include "controller/maintain.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/blobstore.h"
 #include <pthread.h>
 #include <stdatomic.h>

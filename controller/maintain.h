@@ -8,7 +8,7 @@
 #ifndef HEARTH_CONTROLLER_MAINTAIN_H
 #define HEARTH_CONTROLLER_MAINTAIN_H
 
-#include "common/loop.h"
+#include "common/os/loop.h"
 #include "store/store.h"
 
 struct maintain;

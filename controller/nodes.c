@@ -4,8 +4,8 @@
  * A node gets work when it is up, its agent is connected and has reported everything it has, it is not
  * drained, and no launch is left on it that must not be there.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * openapi: paths from route_table, the specification's keys from common/spec.h, the other shapes from the
- * short table below.
+ * openapi: paths from route_table, the specification's keys from common/spec/spec.h, the other shapes from
+ * the short table below.
  *
  * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o
  * object, a list of objects, S list of strings; a<Shape> a list of that shape, O<Shape> an object of it; a
@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/spec.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
 #include "controller/route.h"
 
 static const struct {

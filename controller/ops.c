@@ -1,8 +1,8 @@
 /*
  * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

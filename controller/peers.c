@@ -10,7 +10,7 @@
  * After a restart the lists are not on record: until a node confirms one, it is taken to go by the list that
  * it would be told now.
  */
-#include "common/wire.h"
+#include "common/net/wire.h"
 #include "controller/core_int.h"
 #include <string.h>
 

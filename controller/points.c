@@ -2,7 +2,7 @@
  * points: metric points from agents to the store, one chunk a series, in transactions of their own;
  * acknowledged when durable.
  */
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

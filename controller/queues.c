@@ -8,9 +8,9 @@
  * its GPUs, with all that was held until then, so that a restart adds what ran since and counts nothing
  * twice.
  */
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

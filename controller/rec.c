@@ -2,8 +2,8 @@
  * rec: records to rows and back; questions about an attempt.
  */
 #include "controller/rec.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #ifndef HEARTH_CONTROLLER_REC_H
 #define HEARTH_CONTROLLER_REC_H
 
-#include "common/err.h"
-#include "common/spec.h"
+#include "common/base/err.h"
+#include "common/spec/spec.h"
 #include "controller/states.h"
 #include "store/rows.h"
 #include <cjson/cJSON.h>

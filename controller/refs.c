@@ -12,11 +12,11 @@
  * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
  * stands in the record (job_rec.begins) until the next one is placed.
  */
-#include "common/fault.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/steps.h"
-#include "common/strutil.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/tree/steps.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

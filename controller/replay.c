@@ -3,8 +3,8 @@
  * that the store has of the job, of each of its attempts and of each rank. Tokens of launches are in no
  * event: they are secret.
  */
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "controller/replay_seen.h"
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * old one stays as it was. Not compared: when a node was last seen, which no event says; times to the second,
  * as row and event each looked at the clock.
  */
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "controller/core_int.h"
 #include "controller/replay_queues.h"
 

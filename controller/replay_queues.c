@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/base/json.h"
 
 #define QUEUE    "queue"
 #define BUDGET   "budget"

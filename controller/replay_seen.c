@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 
 #define CLOCK_US 5000000ull /* between two looks at the clock: for the event, for the row */
 

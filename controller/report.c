@@ -3,9 +3,9 @@
  * twice, late, and again after a reconnection; what is known already changes nothing. Each is acknowledged
  * when its effect is durable, also when it had none.
  */
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

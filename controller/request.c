@@ -2,7 +2,7 @@
  * request: making and freeing one; the answer is the I/O side's.
  */
 #include "controller/request.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 struct request *request_new(enum request_op op)
 {

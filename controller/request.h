@@ -9,9 +9,9 @@
 #ifndef HEARTH_CONTROLLER_REQUEST_H
 #define HEARTH_CONTROLLER_REQUEST_H
 
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/spec.h"
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include "common/spec/spec.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 

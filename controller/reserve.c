@@ -11,9 +11,9 @@
  * each other, and when a node comes that it did not know. A job that runs when the time begins is left alone.
  */
 #include "controller/reserve.h"
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * settled here, once: those that the fewest jobs will be on when the time begins, that is those that are free
  * soonest by the time limits of what runs there.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/reserve.h"
 #include <stdio.h>
 #include <stdlib.h>

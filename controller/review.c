@@ -3,9 +3,9 @@
  * and when a deadline has come. It may be called at any time and as often as one likes: it only compares the
  * record with the clock and goes on from there.
  */
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -14,13 +14,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
+#include "common/os/loop.h"
 
 #define LOOK_MS     1000
 #define MIB         (1024u * 1024)

@@ -11,7 +11,7 @@
 #ifndef HEARTH_CONTROLLER_ROOM_H
 #define HEARTH_CONTROLLER_ROOM_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

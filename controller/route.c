@@ -8,12 +8,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/spec.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
 #include "controller/server_int.h"
 
 #define QUERY_VALUE_MAX 1024

@@ -6,8 +6,8 @@
  * report about the orted, so the table is whole again after a restart of the controller. mpirun runs because
  * the order to launch is durable: nothing here waits for the store, or every start would wait for a disk.
  */
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

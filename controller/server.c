@@ -21,12 +21,12 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "common/clock.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/bulk.h"
 #include "controller/openapi.h"
 #include "controller/server_int.h"

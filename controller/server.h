@@ -6,9 +6,9 @@
 #ifndef HEARTH_CONTROLLER_SERVER_H
 #define HEARTH_CONTROLLER_SERVER_H
 
-#include "common/err.h"
-#include "common/tls.h"
-#include "common/wire_msg.h"
+#include "common/base/err.h"
+#include "common/net/tls.h"
+#include "common/net/wire_msg.h"
 #include "controller/request.h"
 #include "store/rows.h"
 #include <stdint.h>

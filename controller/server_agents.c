@@ -14,9 +14,9 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "common/log.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 #include "controller/bulk.h"
 #include "controller/room.h"
 #include "controller/server_int.h"

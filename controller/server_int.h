@@ -18,8 +18,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "common/chan.h"
-#include "common/loop.h"
+#include "common/os/chan.h"
+#include "common/os/loop.h"
 #include "controller/auth.h"
 #include "controller/http.h"
 #include "controller/logstore.h"

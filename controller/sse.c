@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 #include "controller/http.h"
 
 #define RETRY_MS 1000

@@ -4,8 +4,8 @@
  * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has
  * not been told. It is called after each change and after each new connection, as often as one likes.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef HEARTH_CONTROLLER_STATES_H
 #define HEARTH_CONTROLLER_STATES_H
 
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
 #include <stdint.h>
 
 /* clang-format off */

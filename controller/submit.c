@@ -1,10 +1,10 @@
 /*
  * submit: new jobs: limits, what they refer to, whether they could ever run.
  */
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
  * Beside it stand the drained nodes with which it would fit as it is.
  */
-#include "common/json.h"
-#include "common/strutil.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

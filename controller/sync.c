@@ -9,8 +9,8 @@
  * - Only we have it, and it was launched: the attempt comes to its end, and those ranks are lost when the
  *   agent has said, in answer to KILL, that nothing of the launch is left there.
  */
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -6,11 +6,11 @@
  * node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
  * the old certificate is no longer accepted.
  */
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/strutil.h"
-#include "common/tls.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/net/tls.h"
 #include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* trouble: see trouble.h; and what follows in the core: the scheduler is told, and people are. */
 #include "controller/trouble.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>

@@ -14,9 +14,9 @@
  * Metric points change no record: they go in transactions of their own, and a lost one is only not
  * acknowledged.
  */
-#include "common/fault.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include <assert.h>
 #include <stdio.h>

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/api.h"
 #include "controller/server_int.h"
 #include "controller/web_gen.h"

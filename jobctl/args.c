@@ -4,7 +4,7 @@
  */
 #include "jobctl/args.h"
 
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 #include <string.h>
 
 static const struct arg_opt *find_long(const struct arg_opt *opts, const char *name, size_t n)

@@ -5,7 +5,7 @@
 #ifndef HEARTH_JOBCTL_ARGS_H
 #define HEARTH_JOBCTL_ARGS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

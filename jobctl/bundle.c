@@ -10,9 +10,9 @@
  */
 #include "jobctl/bundle.h"
 
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/ignore.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/progress.h"

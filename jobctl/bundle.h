@@ -1,13 +1,13 @@
 /*
  * bundle: source trees and artifacts between a folder and hearthd, as content-addressed chunks
- * (common/tree.h).
+ * (common/tree/tree.h).
  */
 #ifndef HEARTH_JOBCTL_BUNDLE_H
 #define HEARTH_JOBCTL_BUNDLE_H
 
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/tree.h"
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include "common/tree/tree.h"
 #include "jobctl/client.h"
 
 /* Scans dir (see ignore.h for what is left out) and uploads what hearthd lacks, with progress on a terminal.

@@ -3,12 +3,12 @@
  */
 #include "jobctl/client.h"
 
-#include "common/buf.h"
-#include "common/clock.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/interrupt.h"
 #include <curl/curl.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #ifndef HEARTH_JOBCTL_CLIENT_H
 #define HEARTH_JOBCTL_CLIENT_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>

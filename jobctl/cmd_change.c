@@ -1,9 +1,9 @@
 /*
  * cmd_change: changing jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
  */
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
  * cmd_cluster: nodes, tokens, the address of the page for browsers.
  */
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/local.h"
 #include "jobctl/print.h"

@@ -3,8 +3,8 @@
  * completion words` at each TAB; what fits is found here, from the verb tables and, for jobs and nodes, from
  * the controller. It says nothing and fails silently: a shell's line is no place for errors.
  */
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/completion.h"
 #include "jobctl/completion_script.h"
 #include "jobctl/jobctl.h"

@@ -2,10 +2,10 @@
  * cmd_cost: what jobs cost, and budgets. Money is in US dollars, by the prices of nodes when an attempt
  * began.
  */
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
  * cmd_data: what runs left: get.
  */
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/bundle.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"

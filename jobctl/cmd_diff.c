@@ -1,8 +1,8 @@
 /*
  * cmd_diff: what differs between two jobs: specification, tags, results and how they were run, leaf by leaf.
  */
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <stdio.h>

@@ -2,10 +2,10 @@
  * cmd_events: all that happened to a job, past or as it happens. Server-sent events carry ids; after a lost
  * connection the stream goes on behind the last one seen.
  */
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"

@@ -2,9 +2,9 @@
  * cmd_instances: the catalogue of instance types: what a machine of each has and costs, and which types of
  * the cluster stand in for others.
  */
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <math.h>

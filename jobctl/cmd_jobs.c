@@ -1,10 +1,10 @@
 /*
  * cmd_jobs: looking at jobs: ls, why, top.
  */
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/members.h"

@@ -6,9 +6,9 @@
  * job is not, the next attempt's stream follows. Before there is anything to show, standard error is told
  * what the job waits for.
  */
-#include "common/clock.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/grep.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"

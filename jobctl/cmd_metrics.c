@@ -5,8 +5,8 @@
  * together: [step, time, mean, min, max, points, nan]. For people they are drawn together once more, to as
  * many lines as one likes to read; that is said above them.
  */
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/members.h"
 #include "jobctl/metrics.h"

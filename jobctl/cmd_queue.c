@@ -1,9 +1,9 @@
 /*
  * cmd_queue: queues and quotas. QUEUE is a path, "research/vision"; a user in a queue is "research/@ada".
  */
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <stdio.h>

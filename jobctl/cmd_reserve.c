@@ -1,10 +1,10 @@
 /*
  * cmd_reserve: nodes that are kept for a time, for a queue or for maintenance.
  */
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include "jobctl/when.h"

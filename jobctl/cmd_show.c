@@ -1,10 +1,10 @@
 /*
  * cmd_show: all about one job: where it stands, what was to run, its attempts, what came of it.
  */
-#include "common/json.h"
-#include "common/spec.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/members.h"
 #include "jobctl/metrics.h"

@@ -5,12 +5,12 @@
  * The source tree goes up before the job: chunks that hearthd does not have, then the manifest. What is sent
  * is content-addressed, so a submit that is broken off costs nothing the next time.
  */
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/spec.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/spec/spec.h"
 #include "jobctl/bundle.h"
 #include "jobctl/gitinfo.h"
 #include "jobctl/interrupt.h"

@@ -1,10 +1,10 @@
 /*
  * cmd_trace: the record of the cluster's scheduler, to a file that `jobctl simulate` takes.
  */
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <inttypes.h>

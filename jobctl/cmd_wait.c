@@ -2,9 +2,9 @@
  * cmd_wait: waiting for jobs. The record is asked for again with a growing pause, 20 ms to 500 ms: short jobs
  * are seen to end at once, long ones cost little, and a controller that restarts meanwhile is waited out.
  */
-#include "common/clock.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"

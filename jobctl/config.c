@@ -5,9 +5,9 @@
  * A token belongs to the address that stands beside it. --url that names another controller than HEARTH_URL
  * or than the file gets neither one's token, so that nobody's secret goes to a place it was not meant for.
  */
-#include "common/fsutil.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/client.h"
 #include "jobctl/local.h"
 #include <errno.h>

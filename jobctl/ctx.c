@@ -1,8 +1,8 @@
 /*
  * ctx: the list of all verbs, and what they share: the client, errors, answers as JSON.
  */
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "jobctl/jobctl.h"
 #include <math.h>
 #include <stdarg.h>

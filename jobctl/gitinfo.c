@@ -4,11 +4,11 @@
  */
 #include "jobctl/gitinfo.h"
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/proc.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
 #include "jobctl/ignore.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  */
 #include "jobctl/grep.h"
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include <stdint.h>
 #include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8

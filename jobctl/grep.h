@@ -4,7 +4,7 @@
 #ifndef HEARTH_JOBCTL_GREP_H
 #define HEARTH_JOBCTL_GREP_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdio.h>
 

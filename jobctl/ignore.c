@@ -3,7 +3,7 @@
  */
 #include "jobctl/ignore.h"
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include <fnmatch.h>
 #include <string.h>
 

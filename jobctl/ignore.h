@@ -8,8 +8,8 @@
 #ifndef HEARTH_JOBCTL_IGNORE_H
 #define HEARTH_JOBCTL_IGNORE_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 
 #define IGNORE_FILE        ".hearthignore"
 #define IGNORE_FILE_MAX    (256 * 1024)

@@ -6,7 +6,7 @@
 #ifndef HEARTH_JOBCTL_JOBCTL_H
 #define HEARTH_JOBCTL_JOBCTL_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "jobctl/args.h"
 #include "jobctl/client.h"
 #include <cjson/cJSON.h>

@@ -8,11 +8,11 @@
  */
 #include "jobctl/local.h"
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/local_down.h"

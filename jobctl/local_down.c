@@ -10,12 +10,12 @@
  */
 #include "jobctl/local_down.h"
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/proc.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/local_jobs.h"
 #include "jobctl/local_proc.h"

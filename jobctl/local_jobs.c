@@ -3,9 +3,9 @@
  */
 #include "jobctl/local_jobs.h"
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"
 #include <poll.h>

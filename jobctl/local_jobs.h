@@ -8,7 +8,7 @@
 #ifndef HEARTH_JOBCTL_LOCAL_JOBS_H
 #define HEARTH_JOBCTL_LOCAL_JOBS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "jobctl/client.h"
 
 struct client *local_client(const char *dir, unsigned patience_s, struct err *e);

@@ -7,10 +7,10 @@
  */
 #include "jobctl/local_proc.h"
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/proc.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "jobctl/client.h"
 #include "jobctl/print.h"
 #include <errno.h>

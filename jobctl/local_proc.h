@@ -7,8 +7,8 @@
 #ifndef HEARTH_JOBCTL_LOCAL_PROC_H
 #define HEARTH_JOBCTL_LOCAL_PROC_H
 
-#include "common/err.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
 
 char *local_dir(void); /* $XDG_DATA_HOME/hearth/local, malloc'ed */
 int local_make_dirs(const char *dir, struct err *e);

@@ -3,10 +3,10 @@
  */
 #include "jobctl/local_settings.h"
 
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/local_proc.h"
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef HEARTH_JOBCTL_LOCAL_SETTINGS_H
 #define HEARTH_JOBCTL_LOCAL_SETTINGS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "jobctl/args.h"
 
 #define LOCAL_NODES_MAX 16

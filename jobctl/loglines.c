@@ -4,9 +4,9 @@
  */
 #include "jobctl/loglines.h"
 
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include <string.h>
 
 struct loglines {

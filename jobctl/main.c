@@ -2,11 +2,11 @@
  * jobctl: thin client of hearthd's HTTP API. main finds the verb, parses its arguments, and turns errors into
  * a message and an exit code.
  */
-#include "common/json.h"
-#include "common/log.h"
-#include "common/proc.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"

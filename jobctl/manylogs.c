@@ -8,10 +8,10 @@
  */
 #include "jobctl/manylogs.h"
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/interrupt.h"
 #include "jobctl/loglines.h"
 #include "jobctl/print.h"

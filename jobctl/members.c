@@ -2,8 +2,8 @@
  * members: see members.h. The values of a sweep are columns of their own, in the order of its axes.
  */
 #include "jobctl/members.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "jobctl/print.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * is logarithmic.
  */
 #include "jobctl/picture.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef HEARTH_JOBCTL_PICTURE_H
 #define HEARTH_JOBCTL_PICTURE_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "scheduler/sim/sim.h"
 
 int picture_write(const char *path, const struct sim_conf *conf, const struct sim_result *r, struct err *e);

@@ -3,9 +3,9 @@
  */
 #include "jobctl/print.h"
 
-#include "common/clock.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

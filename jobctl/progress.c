@@ -3,8 +3,8 @@
  */
 #include "jobctl/progress.h"
 
-#include "common/clock.h"
-#include "common/strutil.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -1,10 +1,10 @@
 /*
  * ref: job references and assignments as people write them.
  */
-#include "common/json.h"
-#include "common/spec.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
 #include "jobctl/jobctl.h"
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  * replay: `jobctl simulate` of a record that `jobctl trace` wrote: what would have been with other settings
  * or nodes, beside what was; and whether the library decides the same once more.
  */
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/print.h"
 #include "jobctl/simulate.h"
 #include "scheduler/sim/again.h"

@@ -5,10 +5,10 @@
  * No controller is asked. The same trace and options give the same bytes, but for wall_s, which stands last.
  */
 #include "jobctl/simulate.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/picture.h"
 #include "jobctl/print.h"

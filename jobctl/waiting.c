@@ -3,8 +3,8 @@
  */
 #include "jobctl/waiting.h"
 
-#include "common/clock.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
 #include "jobctl/client.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/print.h"

@@ -3,8 +3,8 @@
  */
 #define _XOPEN_SOURCE 700
 #include "jobctl/when.h"
-#include "common/clock.h"
-#include "common/strutil.h"
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

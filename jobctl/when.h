@@ -5,7 +5,7 @@
 #ifndef HEARTH_JOBCTL_WHEN_H
 #define HEARTH_JOBCTL_WHEN_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stdint.h>
 
 /* after_us: a time of day is the next one after that. */

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "common/fault.h"
+#include "common/base/fault.h"
 #include "shim/setup.h"
 #include "shim/tree.h"
 

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "shim/shim.h"
 
 #define FDS_MAX   3

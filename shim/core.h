@@ -10,7 +10,7 @@
 #ifndef HEARTH_SHIM_CORE_H
 #define HEARTH_SHIM_CORE_H
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "shim/child.h"
 #include "shim/out.h"
 #include "shim/state.h"

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "common/fault.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
 #include "shim/core.h"
 
 #define GUESTS_MAX  (SHIM_MAX_CONNS / 2) /* the job must not be able to shut out the agent */

@@ -8,7 +8,7 @@
 #ifndef HEARTH_SHIM_CTL_H
 #define HEARTH_SHIM_CTL_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "shim/shim.h"
 #include <poll.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "shim/sealed.h"
 #include "shim/shim.h"
 #include "shim/state.h"

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "common/log.h"
-#include "common/strutil.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "shim/core.h"
 
 #define HEAP_WARM (1024 * 1024)

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fault.h"
-#include "common/log.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
 #include "shim/shim.h"
 
 #define SEGMENT_DEFAULT (16ull * 1024 * 1024)

@@ -8,8 +8,8 @@
 #ifndef HEARTH_SHIM_OUT_H
 #define HEARTH_SHIM_OUT_H
 
-#include "common/clock.h"
-#include "common/err.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
 #ifndef HEARTH_SHIM_SEALED_H
 #define HEARTH_SHIM_SEALED_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

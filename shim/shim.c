@@ -22,7 +22,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "shim/core.h"
 #include "shim/ctl.h"
 

@@ -25,10 +25,10 @@
 #ifndef HEARTH_SHIM_SHIM_H
 #define HEARTH_SHIM_SHIM_H
 
-#include "common/err.h"
-#include "common/proc.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
+#include "common/os/proc.h"
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
+#include "common/base/fault.h"
+#include "common/os/fsutil.h"
 #include "shim/sealed.h"
 
 #define READ_TRIES 5

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 #define DEPTH_MAX 128 /* what is deeper moves up when those above are gone */
 #define PID_MAX   4194304

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fault.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 static const char *const op_sql[OP_SQL] = {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 #define BODY_MAX      (CODEC_MAX_POINTS * (10 + 10 + 8))
 #define COMPRESS_FROM 128 /* a smaller body is not worth zstd's frame */

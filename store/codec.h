@@ -12,7 +12,7 @@
 #ifndef HEARTH_STORE_CODEC_H
 #define HEARTH_STORE_CODEC_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 int status_ended(const char *status)

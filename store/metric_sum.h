@@ -5,7 +5,7 @@
 #ifndef HEARTH_STORE_METRIC_SUM_H
 #define HEARTH_STORE_METRIC_SUM_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "store/sqlh.h"
 #include <stdint.h>
 

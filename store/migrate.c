@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 #define APPLICATION_ID 0x48525448 /* "HRTH" */

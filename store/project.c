@@ -14,10 +14,10 @@
 #include <sys/resource.h>
 #include <uthash.h>
 
-#include "common/json.h"
-#include "common/log.h"
-#include "common/secret.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/secret.h"
+#include "common/base/xalloc.h"
 #include "store/metric_sum.h"
 #include "store/store_int.h"
 

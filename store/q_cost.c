@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 #define uthash_malloc(sz) xmalloc(sz)

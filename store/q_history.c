@@ -1,6 +1,6 @@
 /* q_history: the record of the scheduler, as it is given out: which parts there are, and the lines of one. */
-#include "common/clock.h"
-#include "common/json.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
 #include "store/store_int.h"
 #include <string.h>
 

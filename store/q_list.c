@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/sweep.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/spec/sweep.h"
 #include "store/q_job.h"
 #include "store/store_int.h"
 

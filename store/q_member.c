@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/secret.h"
-#include "common/spec.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/secret.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
 #include "store/metric_sum.h"
 #include "store/q_job.h"
 #include "store/store_int.h"

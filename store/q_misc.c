@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/secret.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/secret.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 struct store_reader *store_reader_open(const char *path, struct err *e)

@@ -20,9 +20,9 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 #define MERGE_ROWS   64

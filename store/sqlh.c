@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fault.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
 #include "store/walvfs.h"
 
 static enum err_code code_of(sqlite3 *db, int rc)

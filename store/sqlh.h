@@ -4,7 +4,7 @@
 #ifndef HEARTH_STORE_SQLH_H
 #define HEARTH_STORE_SQLH_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include <sqlite3.h>
 #include <stdint.h>
 

@@ -11,8 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 static void group_deliver(void *group);

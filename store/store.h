@@ -20,8 +20,8 @@
 #ifndef HEARTH_STORE_STORE_H
 #define HEARTH_STORE_STORE_H
 
-#include "common/clock.h"
-#include "common/err.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
 #include "store/rows.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -217,7 +217,7 @@ struct job_filter {
 	uint64_t array;   /* members of that job only; 0 any */
 };
 /* Each returns JSON for the API, malloc tree owned by the caller (cJSON_Delete), or NULL + error. Secrets are
- * masked: common/secret.h. */
+ * masked: common/base/secret.h. */
 cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f,
                        struct err *e); /* {"jobs":[..],"next":id|null} */
 cJSON *store_job_json(struct store_reader *r, uint64_t job,

@@ -8,7 +8,7 @@
 #ifndef HEARTH_STORE_STORE_INT_H
 #define HEARTH_STORE_STORE_INT_H
 
-#include "common/chan.h"
+#include "common/os/chan.h"
 #include "store/codec.h"
 #include "store/sqlh.h"
 #include "store/store.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 struct store_txn *store_txn_new(void)

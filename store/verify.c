@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/json.h"
-#include "common/secret.h"
-#include "common/tree.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/secret.h"
+#include "common/base/xalloc.h"
+#include "common/tree/tree.h"
 
 struct verify {
 	sqlite3 *db;

@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 
 #define GATHER_BYTES (120 * 1024) /* SQLite's own VFS takes less than 128 KiB at once */
 

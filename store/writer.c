@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <uthash.h>
 
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "store/store_int.h"
 
 #define GROUP_MAX   1024

@@ -10,13 +10,13 @@
  * hearthd shows up in), its longest turn and how many took more than the 5 ms that none should, by its own
  * record; the same of the time in which the agents connect.
  */
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/peer.h"
-#include "common/tls.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/peer.h"
+#include "common/net/tls.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "store/store.h"
 #include "tests/bench/lib.h"
 #include <arpa/inet.h>

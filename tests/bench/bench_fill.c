@@ -8,10 +8,10 @@
  * eight slots; waiting ones. Then waits for the search tables. Prints what that took: JSON lines. hearthd
  * makes the rest of the folder when it starts there. The same arguments give the same jobs (times aside).
  */
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/loop.h"
 #include "store/store.h"
 #include "tests/bench/lib.h"
 #include <stdio.h>

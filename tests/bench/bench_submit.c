@@ -9,8 +9,8 @@
  * rate does not). Jobs stay held, so nothing runs. One thread, epoll, a minimal HTTP reader, so that the
  * client costs little beside hearthd on the same machine.
  */
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "tests/bench/lib.h"
 #include <stdio.h>
 #include <stdlib.h>

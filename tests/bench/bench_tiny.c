@@ -7,8 +7,8 @@
  * taken, then waits until none is left. The clock runs from the first submit until all have ended. STORED is
  * only printed. A job that does not complete ends the program: a rate of failed jobs is worth nothing.
  */
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "tests/bench/lib.h"
 #include <stdio.h>
 #include <stdlib.h>

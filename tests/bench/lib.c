@@ -1,8 +1,8 @@
 /* bench lib: see lib.h. */
 #include "tests/bench/lib.h"
 
-#include "common/clock.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>

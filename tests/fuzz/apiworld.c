@@ -14,10 +14,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/fsutil.h"
-#include "common/log.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/server.h"
 #include "tests/lib/tap.h"
 

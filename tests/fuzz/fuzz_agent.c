@@ -31,8 +31,8 @@
 #include "agent/points.h"
 #include "agent/rshwords.h"
 #include "agent/segs.h"
-#include "common/fsutil.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agentkit.h"
 

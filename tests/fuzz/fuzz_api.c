@@ -23,9 +23,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/openapi.h"
 #include "controller/route.h"
 #include "tests/fuzz/apiworld.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 #include "controller/download.h"
 #include "controller/http_guard.h"
 #include "controller/log_events.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/spec.h"
+#include "common/base/json.h"
+#include "common/spec/spec.h"
 
 static char *normalized(const struct job_spec *s)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tree.h"
+#include "common/tree/tree.h"
 
 static int check(const struct tree_entry *en, void *arg, struct err *e)
 {

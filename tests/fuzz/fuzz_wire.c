@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/wire_msg.h"
+#include "common/base/buf.h"
+#include "common/net/wire_msg.h"
 
 static void check(const struct wire_frame *f, void *msg)
 {

@@ -18,8 +18,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 #define SECTOR   512

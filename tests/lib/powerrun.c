@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 #define FAILED (1ull << 63) /* the last word: how many calls failed */

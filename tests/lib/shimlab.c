@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
+#include "common/base/clock.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static unsigned n_labs;

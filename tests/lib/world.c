@@ -2,9 +2,9 @@
  * world: see the header.
  */
 #include "tests/lib/world.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

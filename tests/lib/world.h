@@ -6,8 +6,8 @@
 #ifndef HEARTH_TESTS_WORLD_H
 #define HEARTH_TESTS_WORLD_H
 
-#include "common/clock.h"
-#include "common/loop.h"
+#include "common/base/clock.h"
+#include "common/os/loop.h"
 #include "controller/core_int.h"
 #include "store/store.h"
 

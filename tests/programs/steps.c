@@ -13,7 +13,7 @@
  * Ends with CODE after STEPS steps of MS milliseconds. With -r only that rank does and the others with 0;
  * with -s it ends by that signal. No MPI: rank and attempt come from the environment.
  */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>

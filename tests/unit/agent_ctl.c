@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 /* ---- reports ----------------------------------------------------------------------------------------------

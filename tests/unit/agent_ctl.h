@@ -6,10 +6,10 @@
 #ifndef HEARTH_TESTS_AGENT_CTL_H
 #define HEARTH_TESTS_AGENT_CTL_H
 
-#include "common/loop.h"
-#include "common/peer.h"
-#include "common/tls.h"
-#include "common/wire_msg.h"
+#include "common/net/peer.h"
+#include "common/net/tls.h"
+#include "common/net/wire_msg.h"
+#include "common/os/loop.h"
 #include <stdint.h>
 #include <sys/types.h>
 

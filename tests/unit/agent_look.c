@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/unit/agent_ctl.h"
 
 static int stat_of(pid_t pid, char *state, pid_t *parent)

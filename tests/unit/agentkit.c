@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "agent/bulk.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
-#include "common/tree.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 
 /* ---- logs ------------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/loop.h"
-#include "common/peer.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/net/peer.h"
+#include "common/os/chan.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 
 struct got {

@@ -5,7 +5,7 @@
 #ifndef HEARTH_TESTS_HTTPAGENT_H
 #define HEARTH_TESTS_HTTPAGENT_H
 
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
 #include "tests/unit/httpkit.h"
 
 struct hagent; /* one connection */

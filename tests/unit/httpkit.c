@@ -16,13 +16,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 
 struct hkit {

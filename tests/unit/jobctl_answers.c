@@ -3,7 +3,7 @@
  */
 #include "tests/unit/jobctl_answers.h"
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include <stdlib.h>
 #include <string.h>
 

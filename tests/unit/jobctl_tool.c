@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tree.h"
+#include "common/tree/tree.h"
 #include "jobctl/ignore.h"
 
 int main(int argc, char **argv)

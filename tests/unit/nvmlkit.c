@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/capture.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 char *nvml_double_build(void)

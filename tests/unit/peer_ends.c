@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 const char *top;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
-#include "common/tree.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 
 #define TEXT(s) ((char *)(uintptr_t)(s))

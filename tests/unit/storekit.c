@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 void kit_reopen(struct kit *k)

@@ -5,7 +5,7 @@
 #ifndef HEARTH_TESTS_STOREKIT_H
 #define HEARTH_TESTS_STOREKIT_H
 
-#include "common/loop.h"
+#include "common/os/loop.h"
 #include "store/store.h"
 
 /* Literals for the rows' strings. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_ctl.h"
 

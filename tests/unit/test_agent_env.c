@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/env.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"
 

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/proc.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_ctl.h"
 

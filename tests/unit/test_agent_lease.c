@@ -2,9 +2,9 @@
 #include "agent/guard.h"
 #include "agent/lease.h"
 #include "agent/parts.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/loop.h"
+#include "common/base/clock.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 #include <inttypes.h>
 #include <stdio.h>

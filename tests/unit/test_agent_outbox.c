@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "agent/outbox.h"
-#include "common/wire_msg.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 #include "tests/lib/tap.h"
 
 static uint64_t ids[64];

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_ctl.h"
 

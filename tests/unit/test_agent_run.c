@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/proc.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_ctl.h"
 

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/blobstore.h"
 #include "tests/lib/tap.h"
 

@@ -1,10 +1,10 @@
 /* buf: round trips, limits, views; then every truncation and many flipped bytes of a good message. */
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static void test_round_trip(void)

@@ -1,5 +1,5 @@
 /* The catalogue of instance types: the file that is shipped, names, what is set over it, stand-ins. */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "controller/catalogue.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>

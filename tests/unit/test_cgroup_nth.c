@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/cgroup.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 /* ---- the n-th call ------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* chan: order, bound, batches, many senders, back pressure, destruction. TSan runs this one. */
-#include "common/chan.h"
+#include "common/os/chan.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/loop.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 
 static struct loop *l;

@@ -1,6 +1,6 @@
 /* clock: the fake moves only by hand, the real one forward; time stamps. */
-#include "common/clock.h"
-#include "common/fault.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
 
 #include "tests/lib/tap.h"
 

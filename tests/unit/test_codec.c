@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "store/codec.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"

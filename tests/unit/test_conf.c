@@ -1,10 +1,10 @@
 /* conf: defaults, files, overrides, bounds, every kind of mistake with its place. */
-#include "common/conf.h"
+#include "common/base/conf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static const struct conf_item items[] = {

@@ -18,7 +18,7 @@
 #include "agent/cgroup.h"
 #include "agent/data.h"
 #include "agent/limits.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/containerkit.h"
 

@@ -2,7 +2,7 @@
  * What the state thread answers is what /openapi.json says of that address: required members, types, and
  * nothing that is not described; for every operation, in the states that change its answer.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "controller/openapi.h"
 #include "controller/route.h"
 #include "tests/lib/tap.h"

@@ -1,8 +1,8 @@
 /* What an attempt begins with: where the one before stood, from the start or a step when a requeue says so,
  * and resume_from of another job; node by node. And what a requeue refuses, and a stop that follows one. */
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/steps.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/tree/steps.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

@@ -2,9 +2,9 @@
  * Events and records: tables of moves, refusals that change nothing, records through rows and back, who
  * failed first; random events: what is accepted keeps the invariants.
  */
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "controller/event.h"
 #include "store/store.h"
 #include "tests/lib/tap.h"

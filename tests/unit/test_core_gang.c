@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 

@@ -1,6 +1,6 @@
 /* Queues, shares and quotas: as objects that change at run time, in what they do to jobs, and over restarts.
  */
-#include "common/log.h"
+#include "common/base/log.h"
 #include "controller/core_int.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"

@@ -1,5 +1,5 @@
 /* Where DATA may lie: types of file systems, and a real folder. */
-#include "common/fault.h"
+#include "common/base/fault.h"
 #include "controller/datafs.h"
 #include "tests/lib/tap.h"
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "controller/ends.h"
 #include "tests/lib/tap.h"
 

@@ -1,12 +1,12 @@
 /* err and xalloc: texts, codes, wrapping, cutting; vectors of strings. */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static void test_set(void)

@@ -4,7 +4,7 @@
  * the wrong type and with numbers that cannot be; what each event writes into the record; rows that cannot
  * be. Whole lives, random orders and who is to blame: test_core_events, test_core_life, test_core_ends.
  */
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "controller/event.h"
 #include "tests/lib/tap.h"
 #include <stdarg.h>

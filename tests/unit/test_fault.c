@@ -1,10 +1,10 @@
 /* fault: which calls fail, parsing of the environment form. */
-#include "common/fault.h"
+#include "common/base/fault.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 #ifdef HEARTH_FAULTS

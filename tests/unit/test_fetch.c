@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 
 #include "agent/fetch.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/proc.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"
 

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "controller/blobstore.h"
 #include "controller/logstore.h"
 #include "shim/shim.h"

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 typedef int (*open_fn)(int dir, const char *path, int flags, mode_t mode);

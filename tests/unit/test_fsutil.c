@@ -1,5 +1,5 @@
 /* fsutil and fstree: whole files, folders, locks, and trees made to hurt. */
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 /* A path in the test's folder; eight may be in use at a time. */

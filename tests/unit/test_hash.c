@@ -1,11 +1,11 @@
 /* hash: known digests, pieces against the whole, randomness, comparison. */
-#include "common/hash.h"
+#include "common/base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static const char empty_hex[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "agent/user.h"
-#include "common/fsutil.h"
-#include "common/proc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/containerkit.h"
 

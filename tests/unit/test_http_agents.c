@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpagent.h"
 

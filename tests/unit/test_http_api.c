@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "controller/prom.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"

@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/tree.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "controller/download.h"
 #include "controller/room.h"
 #include "tests/lib/tap.h"

@@ -16,12 +16,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 
 #define HOST "Host: localhost\r\n"

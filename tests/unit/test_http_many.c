@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"
 

@@ -8,7 +8,7 @@
 
 #include "agent/capture.h"
 #include "agent/topology.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/nvmlkit.h"
 

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "jobctl/client.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/jobctl_server.h"

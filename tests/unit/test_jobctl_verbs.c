@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/json.h"
-#include "common/tree.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/jobctl_answers.h"
 #include "tests/unit/jobctl_server.h"

@@ -6,9 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/json.h"
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "jobctl/completion.h"
 #include "jobctl/grep.h"
 #include "jobctl/ignore.h"

@@ -1,12 +1,12 @@
 /* json: what is accepted, what is refused and where; getters; printing; damage of every byte. */
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/strutil.h"
-#include "common/xalloc.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static cJSON *parse(const char *text, struct err *e)

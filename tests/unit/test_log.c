@@ -1,5 +1,5 @@
 /* log: form of a line, escapes, levels, quoting, rate limit, lines of several threads. */
-#include "common/log.h"
+#include "common/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static char last[8192];

@@ -11,12 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/loop.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "controller/logstore.h"
 #include "tests/lib/tap.h"
 

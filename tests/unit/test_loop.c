@@ -1,5 +1,5 @@
 /* loop: timers, descriptors, signals, order at the end of a turn, destruction inside callbacks. */
-#include "common/loop.h"
+#include "common/os/loop.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/lib/tap.h"
 
 static struct loop *l;

@@ -2,9 +2,9 @@
  * Retention on the state thread: log files go only after their removal is on record, not when it could not be
  * written, and not of a job that was pinned meanwhile; what a predecessor left is found.
  */
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "controller/maintain.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"

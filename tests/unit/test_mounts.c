@@ -4,9 +4,9 @@
  * file server; the failpoint takes the place of a SIGKILL that has no effect on it.
  */
 #include "agent/mounts.h"
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include <fcntl.h>
 #include <poll.h>

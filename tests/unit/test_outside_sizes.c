@@ -1,15 +1,15 @@
 /*
  * Memory of outside size: what other programs send says how large it is, and memory is taken by what has
- * come, never by what is said. Allocation aborts when it fails (common/xalloc.h), so a length that lies must
- * not reach it: here every allocation of the readers is counted (the linker puts them behind counters), for
- * bytes by chance whose lengths and counts lie.
+ * come, never by what is said. Allocation aborts when it fails (common/base/xalloc.h), so a length that lies
+ * must not reach it: here every allocation of the readers is counted (the linker puts them behind counters),
+ * for bytes by chance whose lengths and counts lie.
  */
-#include "common/buf.h"
-#include "common/json.h"
-#include "common/spec.h"
-#include "common/tree.h"
-#include "common/wire.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire.h"
+#include "common/spec/spec.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 #include <cjson/cJSON.h>
 #include <stdio.h>

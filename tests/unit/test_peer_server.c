@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static int listener, port;

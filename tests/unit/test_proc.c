@@ -1,5 +1,5 @@
 /* proc: identity, spawning with every option, descriptors, signals, failures, the sweep by environment. */
-#include "common/proc.h"
+#include "common/os/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 #define DEADLINE_MS 20000

@@ -4,7 +4,7 @@
  * of an unknown type, or tell of what is not there; the same for what the cluster has. Through a whole store:
  * test_core_store.
  */
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "controller/event.h"
 #include "store/store.h"
 #include "tests/lib/tap.h"

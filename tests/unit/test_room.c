@@ -1,10 +1,10 @@
 /* Room on the disk: marks, the way back, a real folder, the thread. */
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/log.h"
-#include "common/loop.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/loop.h"
 #include "controller/room.h"
 #include "tests/lib/tap.h"
 

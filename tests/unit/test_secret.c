@@ -1,11 +1,11 @@
 /* secret: which names are, what texts, lists and JSON show. */
-#include "common/secret.h"
+#include "common/base/secret.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static void test_names(void)

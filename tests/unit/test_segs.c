@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "agent/data.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
 #include "shim/out.h"
 #include "tests/lib/tap.h"
 

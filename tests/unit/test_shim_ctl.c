@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/fault.h"
-#include "common/fsutil.h"
+#include "common/base/fault.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/shimlab.h"
 #include "tests/lib/tap.h"
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
+#include "common/base/clock.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/shimlab.h"
 #include "tests/lib/tap.h"
 

@@ -12,9 +12,9 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/os/fsutil.h"
 #include "shim/out.h"
 #include "tests/lib/shimlab.h"
 #include "tests/lib/tap.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/shimlab.h"
 #include "tests/lib/tap.h"
 

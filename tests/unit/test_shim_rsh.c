@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "common/proc.h"
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
+#include "common/os/proc.h"
 #include "tests/lib/shimlab.h"
 #include "tests/lib/tap.h"
 

@@ -2,13 +2,13 @@
  * test_spec: what job.json may say. A table of bad documents with the message that each must give, the whole
  * example of the contract, defaults, the normalized form and its way back, and the table of keys itself.
  */
-#include "common/spec.h"
+#include "common/spec/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
-#include "common/json.h"
+#include "common/base/json.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 #define CMD "\"command\": [\"true\"]"

@@ -1,6 +1,6 @@
 /* Jobs that a specification names (members of arrays among them), and words that others have for its keys. */
-#include "common/json.h"
-#include "common/spec.h"
+#include "common/base/json.h"
+#include "common/spec/spec.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

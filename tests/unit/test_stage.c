@@ -14,7 +14,7 @@
 #include "agent/cache.h"
 #include "agent/copy.h"
 #include "agent/launch.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"
 

@@ -1,6 +1,6 @@
 /* steps: what counts as a checkpoint in a folder, in which order steps are told, what several folders have in
  * common. */
-#include "common/steps.h"
+#include "common/tree/steps.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

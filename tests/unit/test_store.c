@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/clock.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

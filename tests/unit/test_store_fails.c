@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/json.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "store/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"

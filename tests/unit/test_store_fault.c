@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fault.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/base/json.h"
 #include "store/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"

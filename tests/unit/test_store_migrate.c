@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "store/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/tree.h"
-#include "common/xalloc.h"
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

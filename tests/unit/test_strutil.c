@@ -1,5 +1,5 @@
 /* strutil: sizes, durations, names, nearest word, UTF-8, paths, hex. */
-#include "common/strutil.h"
+#include "common/base/strutil.h"
 
 #include <stdio.h>
 #include <stdlib.h>

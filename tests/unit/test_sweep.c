@@ -1,6 +1,6 @@
 /* Arrays and sweeps in job.json: what is read, what is refused, and which members come of it. */
-#include "common/json.h"
-#include "common/spec.h"
+#include "common/base/json.h"
+#include "common/spec/spec.h"
 #include "tests/lib/tap.h"
 #include <math.h>
 #include <stdio.h>

@@ -15,9 +15,9 @@
 #include "agent/metrics.h"
 #include "agent/plan.h"
 #include "agent/segs.h"
-#include "common/fsutil.h"
-#include "common/hash.h"
-#include "common/log.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/bulkctl.h"
 

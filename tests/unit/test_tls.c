@@ -2,7 +2,7 @@
  * test_tls: the authority and what it signs, signatures, join tokens, and handshakes in memory: right host,
  * wrong host, wrong authority, missing and foreign client certificates.
  */
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static const char *top;

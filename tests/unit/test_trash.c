@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "agent/trash.h"
-#include "common/clock.h"
-#include "common/fsutil.h"
-#include "common/loop.h"
+#include "common/base/clock.h"
+#include "common/os/fsutil.h"
+#include "common/os/loop.h"
 #include "tests/lib/tap.h"
 
 #define MANY 5000

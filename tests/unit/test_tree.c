@@ -2,7 +2,7 @@
  * test_tree: random trees go out and come back the same; a changed file renews few chunks; hostile manifests
  * and hostile targets are refused; damaged and missing blobs are noticed.
  */
-#include "common/tree.h"
+#include "common/tree/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 static uint64_t seed = 77;

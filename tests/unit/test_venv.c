@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "agent/capture.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include "store/sqlh.h"
 #include "tests/lib/tap.h"
 

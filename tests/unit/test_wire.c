@@ -2,15 +2,15 @@
  * test_wire: every message of the table goes round; every cut and every flipped byte is refused or gives a
  * message that can be encoded again; limits hold before memory is taken; who may send what.
  */
-#include "common/wire_msg.h"
+#include "common/net/wire_msg.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/buf.h"
-#include "common/fsutil.h"
-#include "common/xalloc.h"
+#include "common/base/buf.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
 /* A small generator of its own, so that a failure can be seen again. */

@@ -2,7 +2,7 @@
  * sim: chance, the story, and one run from start to end.
  */
 #include "tests/world/sim.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/lib/tap.h"
 #include <math.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 
 #include "agent/launch.h"
 #include "agent/parts.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
 #include "tests/lib/world.h"
 #include "tests/world/simloop.h"
 #include <setjmp.h>

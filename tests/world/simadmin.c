@@ -8,7 +8,7 @@
  *
  * A rule whose answer was lost is not known, and nothing is asked of it until an answer tells.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>

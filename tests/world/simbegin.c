@@ -7,7 +7,7 @@
  * with (placed), and what each of its nodes was told (the orders). A step that no attempt left must hold the
  * job, with that reason, before anything of it is placed. A choice that was acknowledged must be on record.
  */
-#include "common/steps.h"
+#include "common/tree/steps.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
  */
 #include "agent/launches.h"
 #include "agent/session.h"
-#include "common/json.h"
-#include "common/wire.h"
+#include "common/base/json.h"
+#include "common/net/wire.h"
 #include "scheduler/sim/again.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"

@@ -8,7 +8,7 @@
 #include "agent/session.h"
 #include "agent/trash.h"
 #include "agent/user.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * simloop: see the header. The functions of loop.h, in the place of common/loop.c.
+ * simloop: see the header. The functions of loop.h, in the place of common/os/loop.c.
  */
 #include "tests/world/simloop.h"
-#include "common/xalloc.h"
+#include "common/base/xalloc.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <utlist.h>

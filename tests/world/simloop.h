@@ -7,7 +7,7 @@
 #ifndef HEARTH_TESTS_SIMLOOP_H
 #define HEARTH_TESTS_SIMLOOP_H
 
-#include "common/loop.h"
+#include "common/os/loop.h"
 
 #define SIM_FD (1 << 24)
 

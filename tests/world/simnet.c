@@ -1,6 +1,6 @@
 /*
  * simnet: connections between agents and hearthd, and the questions between agents. The functions of
- * common/peer.h and agent/peerport.h, in their place.
+ * common/net/peer.h and agent/peerport.h, in their place.
  *
  * As TCP has it: what is sent on a connection comes in order or not at all; a cut only delays, until an end
  * gives up; who closes or dies loses a tail of what was on its way; an end that lost power says nothing, and
@@ -8,7 +8,7 @@
  */
 #include "agent/guard.h"
 #include "agent/peerport.h"
-#include "common/peer.h"
+#include "common/net/peer.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>

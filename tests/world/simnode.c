@@ -7,7 +7,7 @@
 #include "agent/outbox.h"
 #include "agent/rshd.h"
 #include "agent/session.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"
 #include <stdio.h>

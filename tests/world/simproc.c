@@ -1,12 +1,12 @@
 /*
- * simproc: shims and the processes they own. The functions of common/proc.h, agent/shimlink.h and of the part
- * of shim/shim.h that starts shims, in their place; their files (launch, key, state) are the real ones.
+ * simproc: shims and the processes they own. The functions of common/os/proc.h, agent/shimlink.h and of the
+ * part of shim/shim.h that starts shims, in their place; their files (launch, key, state) are the real ones.
  *
  * A shim that is killed takes its process with it, and its state file says no end: what became of the process
  * is unknown. The end of a process is in the file some time after it happened, and is told after that.
  */
 #include "agent/shimlink.h"
-#include "common/fsutil.h"
+#include "common/os/fsutil.h"
 #include "shim/shim.h"
 #include "tests/world/sim.h"
 #include <signal.h>
@@ -27,7 +27,8 @@ struct shimlink {
 	enum ended_by by;
 };
 
-/* ---- common/proc.h ----------------------------------------------------------------------------------- */
+/* ---- common/os/proc.h -----------------------------------------------------------------------------------
+ */
 
 int proc_boot_id(char out[PROC_BOOT_ID_SIZE], struct err *e)
 {

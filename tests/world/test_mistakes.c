@@ -2,7 +2,7 @@
  * Can the world find anything? Each known mistake is switched on by its failpoint, and the seeds must find it
  * within SEEDS runs. A mistake that nobody finds means a check that cannot fail.
  */
-#include "common/fault.h"
+#include "common/base/fault.h"
 #include "tests/lib/tap.h"
 #include "tests/world/profile.h"
 #include <signal.h>

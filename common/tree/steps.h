@@ -1,0 +1,35 @@
+/*
+ * steps: which steps a folder of checkpoints holds. The step of an entry is the last whole number in its name
+ * (step-1200, model_1200.pt), up to 2^53. Pure.
+ */
+#ifndef HEARTH_COMMON_STEPS_H
+#define HEARTH_COMMON_STEPS_H
+
+#include "common/base/err.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define STEPS_SHOWN 12     /* named in an error */
+#define STEPS_MAX   100000 /* kept; of more the rest is only looked for */
+
+struct steps { /* zeroed to begin with */
+	int64_t want;
+	int64_t *v;    /* once sorted: ascending, each once */
+	size_t n, cap; /* as many as are kept */
+	int found;     /* want is among them */
+	int full;      /* no more are kept */
+};
+
+/* The step of an entry that is a checkpoint: not of a hidden one, nor of one that is still being written by
+ * its name (step-8.tmp, step-8.part, step-8.partial, step-8~, tmp-step-8, tmp_step-8). -1: none. */
+int64_t steps_entry(const char *name, size_t n);
+/* An entry's own name; one that is no checkpoint is left out. */
+void steps_add(struct steps *s, const char *name, size_t n);
+void steps_sort(struct steps *s);
+void steps_merge(struct steps *s, const struct steps *other); /* what either holds */
+void steps_common(struct steps *s, struct steps *other);      /* what both hold */
+/* 0 want is there; ERR_NOT_FOUND names the steps that there are, in their order. */
+int steps_check(struct steps *s, struct err *e);
+void steps_fini(struct steps *s);
+
+#endif
