@@ -20,11 +20,11 @@ part() { # NAME "CODE..." "TESTS..."
 	awk -v n="$1" -v c="$code" -v t="$tests" 'BEGIN {printf "%-8s %6d lines of code %6d of tests  %.2f\n", n, c, t, t / c; exit t < 0.9 * c}' || rc=1
 }
 
-part store "store/*.c store/*.h" \
+part store "store/*.c store/*.h store/*/*.c store/*/*.h" \
 	"tests/unit/test_store*.c tests/unit/test_codec.c tests/unit/storekit.* tests/unit/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
-part events "controller/event.? controller/rec.? controller/states.? controller/replay*.?" \
+part events "controller/record/event.? controller/record/rec.? controller/record/states.? controller/record/replay*.?" \
 	"tests/unit/test_event.c tests/unit/test_replay.c tests/unit/test_core_events.c tests/unit/test_core_life.c tests/unit/test_core_ends.c tests/unit/test_core_store.c"
-part wire "common/wire*.? common/buf.? common/peer*.?" \
+part wire "common/net/wire*.? common/base/buf.? common/net/peer*.?" \
 	"tests/unit/test_wire.c tests/unit/test_buf.c tests/unit/test_peer*.c tests/unit/peer_ends.* tests/fuzz/fuzz_wire.c"
 part shim "shim/*.c shim/*.h" "tests/unit/test_shim*.c tests/unit/shim_victim.c tests/lib/shimlab.* tests/fuzz/fuzz_state.c"
 exit $rc

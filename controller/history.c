@@ -9,7 +9,7 @@
  */
 #include "common/base/log.h"
 #include "controller/core_int.h"
-#include "scheduler/record.h"
+#include "scheduler/record/record.h"
 #include <stdio.h>
 #include <string.h>
 

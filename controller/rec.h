@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/spec/spec.h"
 #include "controller/states.h"
-#include "store/rows.h"
+#include "store/base/rows.h"
 #include <cjson/cJSON.h>
 
 struct phase_rec {

@@ -10,7 +10,7 @@
 #include "common/net/tls.h"
 #include "common/net/wire_msg.h"
 #include "controller/request.h"
-#include "store/rows.h"
+#include "store/base/rows.h"
 #include <stdint.h>
 
 struct server;

@@ -1,6 +1,6 @@
 /*
  * suggest: the cheapest change with which a job would fit, as data and in words: the key of the specification
- * and its value. The library finds it (scheduler/change.c); what counts as cheap is said in
+ * and its value. The library finds it (scheduler/explain/change.c); what counts as cheap is said in
  * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
  * Beside it stand the drained nodes with which it would fit as it is.
  */

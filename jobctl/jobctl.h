@@ -7,8 +7,8 @@
 #define HEARTH_JOBCTL_JOBCTL_H
 
 #include "common/base/err.h"
-#include "jobctl/args.h"
-#include "jobctl/client.h"
+#include "jobctl/client/args.h"
+#include "jobctl/client/client.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 

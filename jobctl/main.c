@@ -7,9 +7,9 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
-#include "jobctl/interrupt.h"
+#include "jobctl/client/interrupt.h"
 #include "jobctl/jobctl.h"
-#include "jobctl/print.h"
+#include "jobctl/show/print.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdarg.h>

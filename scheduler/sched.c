@@ -7,8 +7,8 @@
  * could not hold even when empty not before the set of nodes changed (nodes_gen), a lane that may not start
  * not in this look. So a long queue costs little while it waits.
  */
-#include "scheduler/model.h"
-#include "scheduler/recorder.h"
+#include "scheduler/model/model.h"
+#include "scheduler/record/recorder.h"
 #include <math.h>
 
 struct sched *sched_create(void)

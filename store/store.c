@@ -13,7 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "store/store_int.h"
+#include "store/base/store_int.h"
 
 static void group_deliver(void *group);
 

@@ -22,7 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "store/rows.h"
+#include "store/base/rows.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
  * under easy x3 is not counted. With plain=1 only the traces of the folder themselves are run. Usage:
  * bench_policy FOLDER [every=N] [only=TEXT] [points=0] [plain=1] [nodes=N [pace=X]] [policy's field=VALUE]...
  */
-#include "scheduler/mem.h"
+#include "scheduler/model/mem.h"
 #include "scheduler/sched.h"
 #include "scheduler/sim/sim.h"
 #include <dirent.h>

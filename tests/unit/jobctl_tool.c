@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/tree/tree.h"
-#include "jobctl/ignore.h"
+#include "jobctl/client/ignore.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * A recorded cluster, told again and simulated: figures that can be worked out by hand, what other weights,
  * nodes and policies change, and what is no record.
  */
-#include "scheduler/sim/again.h"
+#include "scheduler/sim/replay.h"
 #include "tests/lib/tap.h"
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/xalloc.h"
-#include "store/codec.h"
+#include "store/base/codec.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "jobctl/client.h"
+#include "jobctl/client/client.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/jobctl_server.h"
 

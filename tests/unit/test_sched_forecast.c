@@ -1,6 +1,6 @@
 /* When a waiting job is expected to start: with quotas, with a kept place, behind jobs that can never start;
  * and that the work for the answer has a bound, beyond which it says how far was seen. */
-#include "scheduler/model.h"
+#include "scheduler/model/model.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

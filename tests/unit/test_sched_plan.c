@@ -4,7 +4,7 @@
  * kept for it; with little effort, too. unit/simulate_tests.py compares whole schedules with a second, slow
  * implementation.
  */
-#include "scheduler/model.h"
+#include "scheduler/model/model.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

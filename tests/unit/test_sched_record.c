@@ -3,7 +3,7 @@
  * same decisions, and its own record is the same text (HEARTH_SEED replays one). Lines that are not right are
  * refused with a word why, and never read past their end.
  */
-#include "scheduler/record.h"
+#include "scheduler/record/record.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

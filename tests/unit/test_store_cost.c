@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/store_int.h"
+#include "store/base/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

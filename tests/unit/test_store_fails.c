@@ -9,7 +9,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "store/store_int.h"
+#include "store/base/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/json.h"
-#include "store/store_int.h"
+#include "store/base/store_int.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/storekit.h"
 

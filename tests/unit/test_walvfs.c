@@ -1,12 +1,12 @@
 /* walvfs: writes of the WAL are joined, readers see what was committed, a write that fails fails its
  * transaction. */
-#include "store/walvfs.h"
+#include "store/write/walvfs.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/xalloc.h"
-#include "store/sqlh.h"
+#include "store/base/sqlh.h"
 #include "tests/lib/tap.h"
 
 /* ---- a VFS below that counts and fails ---- */

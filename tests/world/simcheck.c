@@ -12,7 +12,7 @@
 #include "agent/session.h"
 #include "common/base/json.h"
 #include "common/net/wire.h"
-#include "scheduler/sim/again.h"
+#include "scheduler/sim/replay.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"
 #include <stdio.h>

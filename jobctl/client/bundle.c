@@ -1,0 +1,264 @@
+/*
+ * bundle: see bundle.h.
+ *
+ * Upload: the folder is read once. Chunks gather in memory up to a bound, then hearthd is asked which of them
+ * it lacks and gets those, in order, the manifest last; so a large folder needs neither disk space nor a
+ * second reading that might see another state of it.
+ *
+ * Download: chunks go to a private folder beside the target, each checked by its digest, and the tree is
+ * written out of it when all are there; a download that is broken off leaves nothing half written.
+ */
+#include "jobctl/client/bundle.h"
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/ignore.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/client/progress.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BATCH_BYTES  (32u * 1024 * 1024)
+#define BATCH_CHUNKS 1000
+#define MEASURE_DEEP 64
+
+/* ---- upload ------------------------------------------------------------------------------------- */
+
+struct piece {
+	char digest[HASH_HEX_SIZE];
+	char *data;
+	size_t n;
+};
+
+struct upload {
+	struct client *c; /* NULL: nothing is sent */
+	struct piece *v;
+	size_t n, bytes;
+	uint64_t done;
+	struct progress progress;
+};
+
+static void drop_pieces(struct upload *u)
+{
+	for (size_t i = 0; i < u->n; i++)
+		free(u->v[i].data);
+	u->n = u->bytes = 0;
+}
+
+/* One blob, in parts of at most TREE_CHUNK_MAX. */
+static int send_blob(struct upload *u, const struct piece *p, struct err *e)
+{
+	size_t off = 0;
+	do {
+		size_t k = p->n - off < TREE_CHUNK_MAX ? p->n - off : TREE_CHUNK_MAX;
+		char *path = xasprintf("/blobs/%s?offset=%zu&size=%zu", p->digest, off, p->n);
+		int rc = client_put(u->c, path, p->data + off, k, e);
+		free(path);
+		if (rc)
+			return -1;
+		off += k;
+	} while (off < p->n);
+	return 0;
+}
+
+static int is_listed(const cJSON *list, const char *digest)
+{
+	const cJSON *d;
+	cJSON_ArrayForEach (d, list) {
+		if (cJSON_IsString(d) && !strcmp(d->valuestring, digest))
+			return 1;
+	}
+	return 0;
+}
+
+/* Asks which of the pieces at hand are missing, sends those, lets go of all. */
+static int flush(struct upload *u, struct err *e)
+{
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "digests"), *answer = NULL;
+	const cJSON *missing = NULL;
+	int rc = 0;
+	for (size_t i = 0; i < u->n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(u->v[i].digest));
+	if (u->n)
+		rc = client_call(u->c, "POST", "/blobs/missing", body, &answer, e);
+	if (!rc && u->n)
+		rc = json_get_arr(answer, "the answer of /blobs/missing", "missing", &missing, e);
+	for (size_t i = 0; !rc && i < u->n; i++) {
+		if (is_listed(missing, u->v[i].digest))
+			rc = send_blob(u, &u->v[i], e);
+		u->done += u->v[i].n;
+		progress_update(&u->progress, u->done);
+	}
+	drop_pieces(u);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int take_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+{
+	struct upload *u = arg;
+	if (interrupted())
+		return err_set(e, ERR_TIMEOUT, "interrupted");
+	if (!u->c)
+		return 0;
+	if ((u->n == BATCH_CHUNKS || u->bytes + n > BATCH_BYTES) && flush(u, e))
+		return -1;
+	struct piece *p = &u->v[u->n++];
+	memcpy(p->digest, digest, HASH_HEX_SIZE);
+	p->data = xmemdup(data, n ? n : 1);
+	p->n = n;
+	u->bytes += n;
+	return 0;
+}
+
+struct measure {
+	const char *root;
+	char *rel; /* of the folder that is looked at, "" the root */
+	unsigned depth;
+	struct ignore *ig;
+	uint64_t bytes;
+};
+
+/* Adds up sizes for the progress bar; whatever cannot be read is left to the scan to complain about. */
+static int measure_entry(const char *name, void *arg)
+{
+	struct measure *m = arg;
+	char *rel = xasprintf("%s%s%s", m->rel, *m->rel ? "/" : "", name),
+	     *path = xasprintf("%s/%s", m->root, rel);
+	struct stat st;
+	if (!lstat(path, &st) && !ignore_skip(rel, S_ISDIR(st.st_mode), m->ig)) {
+		if (S_ISREG(st.st_mode))
+			m->bytes += (uint64_t)st.st_size;
+		if (S_ISDIR(st.st_mode) && m->depth < MEASURE_DEEP) {
+			struct measure sub = {m->root, rel, m->depth + 1, m->ig, 0};
+			fs_each(path, measure_entry, &sub, NULL);
+			m->bytes += sub.bytes;
+		}
+	}
+	free(path);
+	free(rel);
+	return interrupted() ? -1 : 0;
+}
+
+static uint64_t measure(const char *dir, struct ignore *ig)
+{
+	char top[] = "";
+	struct measure m = {dir, top, 0, ig, 0};
+	if (progress_wanted())
+		fs_each(dir, measure_entry, &m, NULL);
+	return m.bytes;
+}
+
+/* A fault in what the user named is one of usage, whatever the system calls it. */
+static int check_source(const char *dir, struct err *e)
+{
+	struct stat st;
+	if (stat(dir, &st))
+		return err_set(e, ERR_INVALID, "source_dir: %s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, ERR_INVALID, "source_dir: %s is not a directory", dir);
+	return 0;
+}
+
+int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
+                  uint64_t *left_out, struct err *e)
+{
+	struct ignore ig = {{0}};
+	struct upload u = {.c = c};
+	char *manifest = NULL;
+	size_t n = 0;
+	int rc = -1;
+	if (check_source(dir, e) || ignore_read(&ig, dir, e)) {
+		ignore_fini(&ig);
+		return -1;
+	}
+	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
+	progress_start(&u.progress, c ? "uploading" : "reading", measure(dir, &ig));
+	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &manifest, &n, digest, st, left_out, e))
+		err_wrap(e, "source_dir %s", dir);
+	else
+		rc = c && (take_chunk(digest, manifest, n, &u, e) || flush(&u, e)) ? -1 : 0;
+	progress_end(&u.progress);
+	drop_pieces(&u);
+	free(u.v);
+	free(manifest);
+	ignore_fini(&ig);
+	return rc;
+}
+
+/* ---- download ----------------------------------------------------------------------------------- */
+
+static int get_blob(struct client *c, const char *digest, const char *query, size_t max, char **data,
+                    size_t *n, struct err *e)
+{
+	char *path = xasprintf("/blobs/%s?%s", digest, query), real[HASH_HEX_SIZE];
+	int rc = client_get(c, path, max, data, n, e);
+	free(path);
+	if (rc)
+		return -1;
+	hash_hex(*data, *n, real);
+	if (!strcmp(real, digest))
+		return 0;
+	free(*data);
+	*data = NULL;
+	return err_set(e, ERR_PROTOCOL, "the controller gave other bytes than those of %s", digest);
+}
+
+static int get_chunks(struct client *c, const char *query, const char *manifest, size_t n, const char *spool,
+                      struct err *e)
+{
+	struct tree_stats st;
+	struct progress p;
+	char **chunks = NULL;
+	size_t count = 0;
+	uint64_t done = 0;
+	if (tree_measure(manifest, n, &st, e) || tree_chunks(manifest, n, &chunks, &count, e))
+		return -1;
+	int rc = 0;
+	progress_start(&p, "downloading", st.bytes);
+	for (size_t i = 0; i < count; i++) {
+		char *data = NULL;
+		size_t k = 0;
+		if (!rc)
+			rc = get_blob(c, chunks[i], query, TREE_CHUNK_MAX, &data, &k, e);
+		if (!rc)
+			rc = blob_cache(spool, chunks[i], data, k, e);
+		done += k;
+		progress_update(&p, done);
+		free(data);
+		free(chunks[i]);
+	}
+	progress_end(&p);
+	free(chunks);
+	return rc;
+}
+
+int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e)
+{
+	char *manifest = NULL, *spool = xasprintf("%s/.hearth-get-XXXXXX", dir);
+	size_t n = 0;
+	struct tree_stats st;
+	if (!hash_is_hex(digest)) {
+		free(spool);
+		return err_set(e, ERR_PROTOCOL, "the controller named '%.80s' as a digest", digest);
+	}
+	int rc = get_blob(c, digest, query, TREE_MANIFEST_MAX, &manifest, &n, e);
+	if (!rc)
+		rc = fs_mkdir_p(dir, 0755, e);
+	if (!rc && !mkdtemp(spool)) {
+		rc = err_sys(e, errno, "%s", spool);
+	} else if (!rc) {
+		rc = get_chunks(c, query, manifest, n, spool, e);
+		if (!rc)
+			rc = tree_extract(manifest, n, spool, dir, &st, e);
+		fs_rm_rf(spool, NULL);
+	}
+	free(manifest);
+	free(spool);
+	return rc;
+}

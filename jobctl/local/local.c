@@ -1,0 +1,598 @@
+/*
+ * local: `jobctl local up|down|status`.
+ *
+ * Everything lives in $XDG_DATA_HOME/hearth/local (~/.local/share/hearth/local): hearthd/ and node-N/ are
+ * data folders, log/ holds what the programs say, run/ who runs (local_proc), port and settings what was
+ * chosen (local_settings). `up` may be called at any time: it starts what is missing, also what was found
+ * running and ends before it is up. `down` is in local_down.
+ */
+#include "jobctl/local/local.h"
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/local/local_down.h"
+#include "jobctl/local/local_jobs.h"
+#include "jobctl/local/local_proc.h"
+#include "jobctl/local/local_settings.h"
+#include "jobctl/show/print.h"
+#include <arpa/inet.h>
+#include <libgen.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PORT_WAIT_MS  5000
+#define PORT_FIRST    7070
+#define PORT_TRIES    100
+#define START_S       30
+#define NOTICE_MS     2000
+#define BEAT_MAX_MS   5000   /* a node that was silent for longer is not up, whatever its state */
+#define MASTER_FIRST  10000u /* up to 29999: below the ports that the system gives out */
+#define MASTER_SHARES 5u
+#define MASTER_SHARE  4000u
+#define CONFIG_MARK   "# Written by `jobctl local up`.\n"
+
+struct program {
+	char name[32];
+	unsigned index;      /* of a node, from 0 */
+	uint64_t started_us; /* by this call, on the boot clock; 0 it was found running */
+};
+
+struct local {
+	char *dir;
+	struct local_settings s;
+	int port_chosen; /* by an option of this call */
+	int grown;       /* there were fewer nodes until now */
+	cJSON *was;      /* nodes as hearthd knew them before agents were started */
+	struct program hearthd, nodes[LOCAL_NODES_MAX];
+};
+
+char *local_url(void)
+{
+	char *dir = local_dir(), *sock = xasprintf("%s/hearthd/hearthd.sock", dir), *url = NULL;
+	if (!access(sock, F_OK))
+		url = xasprintf("unix://%s", sock);
+	free(sock);
+	free(dir);
+	return url;
+}
+
+char *local_http_url(const char *unix_url)
+{
+	char *mine = local_url(), *dir = local_dir(), *url = NULL;
+	if (mine && !strcmp(mine, unix_url) && local_port(dir))
+		url = xasprintf("http://127.0.0.1:%u", local_port(dir));
+	free(mine);
+	free(dir);
+	return url;
+}
+
+/* ---- up ---- */
+
+static int port_free(unsigned port)
+{
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1;
+	struct sockaddr_in a = {
+	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	/* Listening tells what binding does not: SO_REUSEADDR lets two bind as long as none listens. */
+	return fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
+	       !bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1);
+}
+
+static int any_agent_up(const struct local *l)
+{
+	int any = 0;
+	for (unsigned i = 0; i < l->s.nodes; i++)
+		any |= local_is_up(l->dir, l->nodes[i].name);
+	return any;
+}
+
+/* A hearthd that was killed has its port until the last of its threads is gone, be it in the middle of a
+ * sync. */
+static int port_free_soon(unsigned port)
+{
+	for (unsigned tries = PORT_WAIT_MS / 100; !port_free(port); tries--) {
+		if (!tries || interrupt_sleep(100))
+			return 0;
+	}
+	return 1;
+}
+
+/* The port of last time when it is free (agents know it), else the first free one. */
+static int choose_port(struct local *l, struct err *e)
+{
+	unsigned old = l->s.port;
+	int agents = any_agent_up(l);
+	int is_free = old && (agents ? port_free_soon(old) : port_free(old));
+	if (old && !is_free && l->port_chosen)
+		return err_set(e, ERR_CONFLICT, "port %u is in use", old);
+	if (old && !is_free && agents)
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "port %u is in use by another program, and the agents that run look for hearthd there; "
+		    "free it, or start all anew: jobctl local down, then jobctl local up",
+		    old);
+	unsigned port = is_free ? old : 0;
+	for (unsigned p = PORT_FIRST; !port && p < PORT_FIRST + PORT_TRIES; p++) {
+		if (port_free(p))
+			port = p;
+	}
+	if (!port)
+		return err_set(e, ERR_CONFLICT, "no free port from %u to %u; choose one: --port", PORT_FIRST,
+		               PORT_FIRST + PORT_TRIES - 1);
+	if (old && port != old)
+		fprintf(stderr, "jobctl: port %u of last time is in use by another program; it is %u now\n", old,
+		        port);
+	l->s.port = port;
+	return local_port_save(l->dir, port, e);
+}
+
+static int hearthd_answers(const struct local *l, const struct program *p)
+{
+	(void)p;
+	cJSON *answer = local_nodes(l->dir);
+	cJSON_Delete(answer);
+	return answer != NULL;
+}
+
+/* It is a node that hearthd knows, whether it gets new work or not. */
+static int is_there(const char *state)
+{
+	return !strcmp(state, "up") || !strcmp(state, "drained") || !strcmp(state, "maintenance");
+}
+
+/* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
+static int node_is_up(const struct local *l, const struct program *p)
+{
+	cJSON *answer = local_nodes(l->dir);
+	const cJSON *n;
+	uint64_t now = clock_boot_us(clock_real());
+	double limit = BEAT_MAX_MS;
+	int up = 0;
+	if (p->started_us && (double)(now - p->started_us) / 1000 < limit)
+		limit = (double)(now - p->started_us) / 1000;
+	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+		up |= !strcmp(print_member(n, "name"), p->name) && is_there(print_member(n, "state")) &&
+		      cJSON_IsTrue(jget(n, "connected")) && print_number(n, "beat_age_ms") <= limit;
+	}
+	cJSON_Delete(answer);
+	return up;
+}
+
+static int start_hearthd(struct local *l, struct err *e)
+{
+	char *path = local_program("controller/hearthd", "sbin/hearthd", e);
+	if (!path)
+		return -1;
+	struct strv args = {0};
+	int rc = choose_port(l, e);
+	if (!rc) {
+		strv_add(&args, path);
+		strv_add(&args, "--data");
+		strv_addf(&args, "%s/hearthd", l->dir);
+		strv_add(&args, "--listen");
+		strv_addf(&args, "127.0.0.1:%u", l->s.port);
+		rc = local_spawn(l->dir, "hearthd", path, &args, 0, 1, e);
+	}
+	strv_fini(&args);
+	free(path);
+	return rc;
+}
+
+static int join_token(const struct local *l, char **token, struct err *e)
+{
+	struct client *c = local_client(l->dir, 1, e);
+	cJSON *body = cJSON_CreateObject(), *answer = NULL;
+	const char *t = NULL;
+	cJSON_AddStringToObject(body, "kind", "join");
+	int rc = c ? client_call(c, "POST", "/tokens", body, &answer, e) : -1;
+	if (!rc) {
+		json_get_str(answer, "", "token", &t, NULL);
+		*token = xstrdup(t ? t : "");
+	}
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	client_destroy(c);
+	return rc;
+}
+
+static void agent_args(const struct local *l, const struct program *p, const char *path, struct strv *args)
+{
+	/* Ranges of their own: both ends of MASTER_PORT are on this machine, perhaps also another local cluster.
+	 */
+	unsigned share = MASTER_SHARE / LOCAL_NODES_MAX;
+	unsigned lo = MASTER_FIRST + l->s.port % MASTER_SHARES * MASTER_SHARE + p->index * share;
+	strv_add(args, path);
+	strv_add(args, "--controller");
+	strv_addf(args, "http://127.0.0.1:%u", l->s.port);
+	strv_add(args, "--data");
+	strv_addf(args, "%s/%s", l->dir, p->name);
+	strv_add(args, "--name");
+	strv_add(args, p->name);
+	strv_add(args, "--address");
+	strv_add(args, "127.0.0.1");
+	strv_add(args, "--ports");
+	strv_addf(args, "%u-%u", lo, lo + share - 1);
+	/* A type that nobody has given a price: costs and lists of types are tried by setting facts of it. */
+	strv_add(args, "--instance-type");
+	strv_add(args, "local");
+	if (l->s.fake_gpus) {
+		strv_add(args, "--fake-gpus");
+		strv_add(args, l->s.fake_gpus);
+	}
+	if (l->s.no_namespaces)
+		strv_add(args, "--no-namespaces");
+}
+
+static const cJSON *node_named(const cJSON *nodes, const char *name)
+{
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(nodes, "nodes")) {
+		if (!strcmp(print_member(n, "name"), name))
+			return n;
+	}
+	return NULL;
+}
+
+static int start_agent(const struct local *l, const struct program *p, struct err *e)
+{
+	char *path = local_program("agent/hearth-agent", "sbin/hearth-agent", e), *token = NULL;
+	if (!path)
+		return -1;
+	char *cert = xasprintf("%s/%s/agent.pem", l->dir, p->name);
+	struct strv args = {0};
+	/* One that was removed meanwhile has a certificate that is void. */
+	int is_new = access(cert, F_OK) || (l->was && !node_named(l->was, p->name));
+	int rc = is_new ? join_token(l, &token, e) : 0;
+	if (!rc) {
+		agent_args(l, p, path, &args);
+		/* Not as an argument: those can be read by every account of the machine. */
+		if (token)
+			setenv("HEARTH_JOIN_TOKEN", token, 1);
+		rc = local_spawn(l->dir, p->name, path, &args, p->index, l->s.nodes, e);
+		unsetenv("HEARTH_JOIN_TOKEN");
+	}
+	strv_fini(&args);
+	free(token);
+	free(cert);
+	free(path);
+	return rc;
+}
+
+/* Starts it when it does not run: once, as one that was started here and ended does so again. 1: started. */
+static int revive(struct local *l, struct program *p, struct err *e)
+{
+	if (local_is_up(l->dir, p->name))
+		return 0;
+	if (p->started_us) {
+		local_show_log(l->dir, p->name);
+		return err_set(e, ERR_INTERNAL, "%s ended at its start; its last lines are above", p->name);
+	}
+	p->started_us = clock_boot_us(clock_real());
+	return (p == &l->hearthd ? start_hearthd(l, e) : start_agent(l, p, e)) ? -1 : 1;
+}
+
+/* Until fn says 1 of a program that runs. What ends meanwhile, hearthd too, is started. */
+static int wait_for(struct local *l, struct program *p,
+                    int (*fn)(const struct local *, const struct program *), const char *what, struct err *e)
+{
+	uint64_t begun = clock_boot_us(clock_real());
+	int said = 0;
+	for (;;) {
+		int one = revive(l, &l->hearthd, e), two = one < 0 || p == &l->hearthd ? 0 : revive(l, p, e);
+		if (one < 0 || two < 0)
+			return -1;
+		uint64_t now = clock_boot_us(clock_real());
+		if (one || two)
+			begun = now;
+		if (fn(l, p) == 1 && local_is_up(l->dir, p->name))
+			return 0;
+		uint64_t waited_ms = (clock_boot_us(clock_real()) - begun) / 1000;
+		if (waited_ms > START_S * 1000) {
+			local_show_log(l->dir, p->name);
+			return err_set(e, ERR_TIMEOUT, "%s runs but is not %s after %d s; its last lines are above",
+			               p->name, what, START_S);
+		}
+		if (waited_ms > NOTICE_MS && !said++)
+			fprintf(stderr, "jobctl: waiting for %s, which runs but is not %s\n", p->name, what);
+		poll(NULL, 0, 20);
+	}
+}
+
+static int write_config(const struct local *l, struct err *e)
+{
+	char *path = client_config_path(), *old = NULL;
+	size_t n;
+	int rc = 0;
+	if (!fs_read_file(path, 65536, &old, &n, NULL) && strncmp(old, CONFIG_MARK, strlen(CONFIG_MARK)) != 0) {
+		fprintf(stderr,
+		        "%s is another cluster's and stays. For this one: export "
+		        "HEARTH_URL=unix://%s/hearthd/hearthd.sock\n",
+		        path, l->dir);
+	} else {
+		char *copy = xstrdup(path),
+		     *text = xasprintf("%surl = unix://%s/hearthd/hearthd.sock\n", CONFIG_MARK, l->dir);
+		rc = fs_mkdir_p(dirname(copy), 0700, e);
+		if (!rc)
+			rc = fs_write_atomic(path, text, strlen(text), 0600, e);
+		free(text);
+		free(copy);
+	}
+	free(old);
+	free(path);
+	return rc;
+}
+
+/* Another address in the environment would win over what was just written. */
+static void warn_other_url(void)
+{
+	const char *env = getenv("HEARTH_URL");
+	char *mine = local_url();
+	if (env && *env && mine && strcmp(env, mine) != 0)
+		fprintf(stderr,
+		        "jobctl: HEARTH_URL is %s and stays in force; for this cluster: export HEARTH_URL=%s\n", env,
+		        mine);
+	free(mine);
+}
+
+static void drop_file(const struct local *l, const char *name, const char *file)
+{
+	char *path = xasprintf("%s/%s/%s", l->dir, name, file);
+	unlink(path);
+	free(path);
+}
+
+/* "jobs 3, 5": those that have a place on it. Malloc'ed; "" none. */
+static char *jobs_on(const cJSON *node)
+{
+	const cJSON *j, *jobs = jget(node, "jobs");
+	char *all = xstrdup("");
+	cJSON_ArrayForEach (j, jobs) {
+		char *longer = xasprintf("%s%s%.0f",
+		                         *all                           ? all
+		                         : cJSON_GetArraySize(jobs) > 1 ? "jobs "
+		                                                        : "job ",
+		                         *all ? ", " : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void say_stays(const cJSON *n, uint64_t number, const char *why)
+{
+	const char *name = print_member(n, "name");
+	char *jobs = jobs_on(n);
+	if (*jobs)
+		fprintf(
+		    stderr,
+		    "jobctl: %s of an earlier, larger cluster stays known: it still has %s. Start it again: jobctl "
+		    "local up --nodes %llu; or give them up there: jobctl node rm %s --yes\n",
+		    name, jobs, (unsigned long long)number, name);
+	else
+		fprintf(stderr, "jobctl: %s of an earlier, larger cluster stays known: %s\n", name, why);
+	free(jobs);
+}
+
+/* Nodes of an earlier, larger cluster: no agent is started for them, so jobs must not be taken in the hope of
+ * them. One that still has jobs stays. Should it be wanted again, its agent joins anew. */
+static void forget_others(const struct local *l)
+{
+	struct client *c = local_client(l->dir, 1, NULL);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(l->was, "nodes")) {
+		const char *name = print_member(n, "name");
+		uint64_t number;
+		struct err e;
+		if (!c || strncmp(name, "node-", 5) != 0 || str_parse_u64(name + 5, &number) ||
+		    number <= l->s.nodes || number > LOCAL_NODES_MAX || cJSON_IsTrue(jget(n, "connected")) ||
+		    local_is_up(l->dir, name))
+			continue;
+		char *path = xasprintf("/nodes/%s", name);
+		if (client_call(c, "DELETE", path, NULL, NULL, &e)) {
+			say_stays(n, number, e.text);
+		} else {
+			drop_file(l, name, "agent.pem");
+			drop_file(l, name, "agent.key");
+		}
+		free(path);
+	}
+	client_destroy(c);
+}
+
+/* Agents of before have their share of the CPUs among fewer. Without jobs one is started anew. */
+static void share_anew(const struct local *l)
+{
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		const char *name = l->nodes[i].name;
+		if (!local_share_differs(l->dir, name, i, l->s.nodes))
+			continue;
+		char *jobs = jobs_on(node_named(l->was, name));
+		if (*jobs)
+			fprintf(
+			    stderr,
+			    "jobctl: %s has %s, so it keeps the CPUs that it was started with, not its share among %u\n",
+			    name, jobs, l->s.nodes);
+		else
+			local_end(l->dir, name);
+		free(jobs);
+	}
+}
+
+/* What may surprise: nodes that take no jobs, and GPUs that are gone. */
+static void say_nodes(const struct local *l)
+{
+	cJSON *now = local_nodes(l->dir);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(now, "nodes")) {
+		const char *name = print_member(n, "name");
+		double had = print_number(node_named(l->was, name), "gpus");
+		char *reason = print_safe(print_member(n, "reason"));
+		if (cJSON_IsTrue(jget(n, "drain")))
+			fprintf(stderr, "jobctl: %s is drained%s%s%s and takes no jobs; jobctl node resume %s\n", name,
+			        *reason ? " (" : "", reason, *reason ? ")" : "", name);
+		if (had > 0 && !l->s.fake_gpus && print_number(n, "gpus") < 1)
+			fprintf(
+			    stderr,
+			    "jobctl: %s had %.0f fake GPU%s and has none now; with them: jobctl local down, then jobctl "
+			    "local up --fake-gpus %.0f\n",
+			    name, had, had > 1 ? "s" : "", had);
+		free(reason);
+	}
+	cJSON_Delete(now);
+}
+
+static int start_all(struct local *l, struct err *e)
+{
+	if (wait_for(l, &l->hearthd, hearthd_answers, "answering", e) || local_settings_save(l->dir, &l->s, e))
+		return -1;
+	local_stop_now(l->dir);
+	l->was = local_nodes(l->dir);
+	forget_others(l);
+	if (l->grown)
+		share_anew(l);
+	/* All at once, then each is waited for. */
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (revive(l, &l->nodes[i], e) < 0)
+			return -1;
+	}
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (wait_for(l, &l->nodes[i], node_is_up, "up", e))
+			return -1;
+	}
+	return write_config(l, e);
+}
+
+/* What of it this call has started. */
+static unsigned count_started(const struct local *l, char **names)
+{
+	unsigned n = l->hearthd.started_us != 0;
+	*names = xstrdup(n ? "hearthd" : "");
+	for (unsigned i = 0; i < l->s.nodes; i++) {
+		if (!l->nodes[i].started_us)
+			continue;
+		char *longer = xasprintf("%s%s%s", *names, n++ ? ", " : "", l->nodes[i].name);
+		free(*names);
+		*names = longer;
+	}
+	return n;
+}
+
+static void tell_up(struct ctx *c, const struct local *l)
+{
+	char *names, *text = local_settings_text(&l->s), *url = local_url();
+	unsigned started = count_started(l, &names);
+	if (c->json) {
+		cJSON *j = cJSON_CreateObject();
+		cJSON_AddStringToObject(j, "url", url ? url : "");
+		cJSON_AddNumberToObject(j, "port", l->s.port);
+		cJSON_AddNumberToObject(j, "nodes", l->s.nodes);
+		cJSON_AddItemToObject(j, "fake_gpus",
+		                      l->s.fake_gpus ? cJSON_CreateString(l->s.fake_gpus) : cJSON_CreateNull());
+		cJSON_AddBoolToObject(j, "namespaces", !l->s.no_namespaces);
+		cJSON_AddNumberToObject(j, "started", started);
+		ctx_show_json(c, j);
+		cJSON_Delete(j);
+	} else {
+		int some = started && started <= l->s.nodes;
+		printf("%s: hearthd on http://127.0.0.1:%u and %s; %s%s%sdata in %s\n", started ? "up" : "already up",
+		       l->s.port, text, some ? "started: " : "", some ? names : "", some ? "; " : "", l->dir);
+	}
+	free(url);
+	free(text);
+	free(names);
+}
+
+static int exec_up(struct ctx *c)
+{
+	struct local l = {.dir = local_dir(), .port_chosen = args_has(&c->args, "port")};
+	struct local_settings before;
+	int rc = local_make_dirs(l.dir, &c->err);
+	cleanup_close int lock = rc ? -1 : local_lock(l.dir, &c->err);
+	if (!rc && lock < 0)
+		rc = -1;
+	int known = local_settings_load(l.dir, &before);
+	local_settings_load(l.dir, &l.s);
+	snprintf(l.hearthd.name, sizeof(l.hearthd.name), "hearthd");
+	for (unsigned i = 0; i < LOCAL_NODES_MAX; i++) {
+		l.nodes[i].index = i;
+		snprintf(l.nodes[i].name, sizeof(l.nodes[i].name), "node-%u", i + 1);
+	}
+	if (!rc)
+		rc = local_settings_options(l.dir, &c->args, &l.s, &c->err);
+	l.grown = known && l.s.nodes > before.nodes;
+	if (!rc) {
+		rc = start_all(&l, &c->err);
+		/* What no agent could be started with is not remembered. */
+		if (rc && !any_agent_up(&l) && (!known || local_settings_save(l.dir, &before, NULL)))
+			local_settings_forget(l.dir);
+	}
+	if (!rc)
+		tell_up(c, &l);
+	if (!rc)
+		say_nodes(&l);
+	if (!rc)
+		warn_other_url();
+	cJSON_Delete(l.was);
+	local_settings_fini(&before);
+	local_settings_fini(&l.s);
+	free(l.dir);
+	return rc;
+}
+
+struct status {
+	const struct local *l;
+	cJSON *out;
+};
+
+static int status_one(const char *name, void *arg)
+{
+	struct status *s = arg;
+	cJSON_AddBoolToObject(s->out, name, local_is_up(s->l->dir, name));
+	return 0;
+}
+
+static int exec_status(struct ctx *c)
+{
+	struct local l = {.dir = local_dir()};
+	struct status s = {.l = &l, .out = cJSON_CreateObject()};
+	char *run = xasprintf("%s/run", l.dir);
+	if (!access(run, F_OK))
+		fs_each(run, status_one, &s, NULL);
+	int up = 0;
+	const cJSON *m;
+	cJSON_ArrayForEach (m, s.out) {
+		up |= cJSON_IsTrue(m);
+		if (!c->json)
+			printf("%-10s %s\n", m->string, cJSON_IsTrue(m) ? "up" : "not running");
+	}
+	if (!ctx_show_json(c, s.out) && !s.out->child)
+		puts("not up; start it: jobctl local up");
+	cJSON_Delete(s.out);
+	free(run);
+	free(l.dir);
+	return up ? EXIT_OK : EXIT_JOB_FAILED;
+}
+
+static const struct arg_opt up_opts[] = {
+    {"nodes", 'n', "N", "so many agents (default 2)"},
+    {"fake-gpus", 0, "N|FILE", "agents pretend to have GPUs; for trying things out"},
+    {"no-namespaces", 0, NULL, "jobs get the /tmp and /dev/shm of this machine, and no /opt/ml"},
+    {"port", 'p', "PORT", "of hearthd on 127.0.0.1 (default 7070 or the next free)"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt down_opts[] = {{"yes", 'y', NULL, "do not ask before jobs are stopped"},
+                                           {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_local[] = {
+    {"local up", "", "start a cluster on this machine", up_opts, 0, 0, exec_up},
+    {"local down", "", "stop its jobs and end it; data stays", down_opts, 0, 0, local_exec_down},
+    {"local status", "", "what of it runs", NULL, 0, 0, exec_status},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

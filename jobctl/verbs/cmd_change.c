@@ -1,0 +1,331 @@
+/*
+ * cmd_change: changing jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One job's answer as JSON, or in words. */
+static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
+{
+	if (!c->json) {
+		const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
+		char id[48];
+		snprintf(id, sizeof(id), "%s", jtext(answer, "ref") ? jtext(answer, "ref") : "");
+		if (!*id)
+			snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
+		/* A stop that came too late is no error, but nothing was stopped; one that waited is stopped at once.
+		 */
+		if (!strncmp(done, "is being", 8) && text && !strcmp(text, "stopped"))
+			printf("job %s is stopped: it had not begun\n", id);
+		else if (!strncmp(done, "is being", 8) && status && job_ended(status))
+			printf("job %s has ended (%s)\n", id, status);
+		else if (!strcmp(done, "is released") && status && job_ended(status))
+			printf("job %s is %s: it %s\n", id, status, text ? text : "?");
+		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
+			printf("job %s is not held: it is %s\n", id, status ? status : "?");
+		else if (!strncmp(done, "goes back", 9) && text && !strncmp(text, "it waits already", 16))
+			printf("job %s waits already%s\n", id, text + 16);
+		else
+			printf("job %s %s\n", id, done);
+		cJSON_Delete(answer);
+		return;
+	}
+	if (!jget(answer, "id"))
+		cJSON_AddNumberToObject(answer, "id", (double)job);
+	cJSON_AddItemToArray(all, answer);
+}
+
+/* Of several jobs each is named. */
+static void tell_refused(const struct err *e, const struct job_ref *r)
+{
+	char *local = print_local(e->text), *safe = print_safe(local),
+	     *name = xasprintf("job %llu", (unsigned long long)r->id);
+	const char *at = strstr(safe, name);
+	/* A member is named as such: 29.3. */
+	int member = !strncmp(safe, "job ", 4) && safe[4 + strspn(safe + 4, "0123456789")] == '.';
+	int named = !r->id || member || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
+	fflush(stdout);
+	if (named)
+		fprintf(stderr, "jobctl: %s\n", safe);
+	else
+		fprintf(stderr, "jobctl: %s: %s\n", name, safe);
+	free(name);
+	free(safe);
+	free(local);
+}
+
+/* Ids of a range that no job has; one line for all of them. */
+struct absent {
+	size_t n;
+	struct err e; /* of the last one */
+	const struct job_ref *r;
+};
+
+static void tell_absent(struct absent *a)
+{
+	fflush(stdout);
+	if (a->n == 1)
+		tell_refused(&a->e, a->r);
+	else if (a->n)
+		fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", a->n, a->r->range);
+	a->n = 0;
+}
+
+/* The call for one of them. */
+static int change_one(struct ctx *c, const struct job_ref *r, const char *method, const char *suffix,
+                      const cJSON *body, cJSON **answer)
+{
+	if (!r->id)
+		return ctx_fail(c, ERR_NOT_FOUND, "%s", r->why);
+	char *path = xasprintf("/jobs/%llu%s", (unsigned long long)r->id, suffix);
+	int rc = ctx_get(c, method, path, body, answer);
+	free(path);
+	return rc;
+}
+
+/* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
+ * first error gives the exit code. */
+static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
+                    const char *done)
+{
+	struct job_ref *list;
+	size_t n;
+	if (ref_resolve_list(c, c->args.operand, n_refs, &list, &n))
+		return -1;
+	struct err first = {0};
+	struct absent absent = {0};
+	cJSON *all = cJSON_CreateArray();
+	for (size_t i = 0; i < n; i++) {
+		cJSON *answer;
+		int rc = change_one(c, &list[i], method, suffix, body, &answer);
+		int ended = i + 1 == n || list[i + 1].part != list[i].part;
+		if (!rc)
+			tell(c, list[i].id, answer, done, all);
+		else if (first.code == ERR_NONE)
+			first = c->err;
+		if (rc && list[i].range && c->err.code == ERR_NOT_FOUND && n > 1) {
+			absent.n++;
+			absent.e = c->err;
+			absent.r = &list[i];
+		} else if (rc && n > 1) {
+			tell_refused(&c->err, &list[i]);
+		}
+		ended |= rc && c->err.code == ERR_UNAVAILABLE;
+		if (ended)
+			tell_absent(&absent);
+		if (rc && c->err.code == ERR_UNAVAILABLE)
+			break;
+	}
+	if (c->json && cJSON_GetArraySize(all))
+		ctx_print_json(n == 1 ? cJSON_GetArrayItem(all, 0) : all);
+	cJSON_Delete(all);
+	ref_list_free(list, n);
+	c->err = first;
+	return first.code == ERR_NONE ? 0 : n > 1 ? client_exit_code(&first) : -1;
+}
+
+static int exec_stop(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	const char *grace = args_get(&c->args, "grace");
+	uint64_t seconds;
+	int rc = 0;
+	if (grace) {
+		rc = str_parse_duration(grace, &seconds, &c->err);
+		if (!rc)
+			cJSON_AddNumberToObject(body, "grace_s", (double)seconds);
+		else
+			err_wrap(&c->err, "--grace");
+	}
+	if (!rc)
+		rc = for_each(c, c->args.n, "POST", "/stop", body, "is being stopped");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_hold(struct ctx *c)
+{
+	return for_each(c, c->args.n, "POST", "/hold", NULL, "is held");
+}
+
+static int exec_release(struct ctx *c)
+{
+	return for_each(c, c->args.n, "POST", "/release", NULL, "is released");
+}
+
+static int exec_requeue(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	int start = args_has(&c->args, "from-start"), step = args_has(&c->args, "from"), rc = 0;
+	uint64_t n = 0;
+	if (start && step)
+		rc = ctx_fail(c, ERR_INVALID, "--from and --from-start: only one of them");
+	else if (step)
+		rc = args_u64(&c->args, "from", 0, (uint64_t)1 << 53, &n, &c->err);
+	if (start)
+		cJSON_AddTrueToObject(body, "from_start");
+	else if (step)
+		cJSON_AddNumberToObject(body, "from_step", (double)n);
+	if (!rc)
+		rc = for_each(
+		    c, c->args.n, "POST", "/requeue", body,
+		    start  ? "goes back to the queue, to begin from the start"
+		    : step ? "goes back to the queue, to go on from that step (where it has left none, it is held)"
+		           : "goes back to the queue");
+	cJSON_Delete(body);
+	return rc;
+}
+
+/* priority=N, time=DURATION, queue=NAME */
+static int set_one(struct ctx *c, cJSON *body, const char *assignment)
+{
+	static const char *const known[] = {"priority", "time", "queue", NULL};
+	const char *eq = strchr(assignment, '=');
+	if (!eq)
+		return ctx_fail(c, ERR_INVALID, "'%s': expected priority=N, time=DURATION or queue=NAME", assignment);
+	char *key = xstrndup(assignment, (size_t)(eq - assignment));
+	const char *value = eq + 1;
+	int rc = 0;
+	uint64_t n;
+	if (jget(body, key)) {
+		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+	} else if (!strcmp(key, "priority")) {
+		if (str_parse_u64(value + (*value == '-' || *value == '+'), &n) || n > 1000)
+			rc = ctx_fail(c, ERR_INVALID, "priority '%s': expected a whole number from -1000 to 1000", value);
+		else
+			cJSON_AddNumberToObject(body, "priority", *value == '-' ? -(double)n : (double)n);
+	} else if (!strcmp(key, "time")) {
+		rc = str_parse_duration(value, &n, &c->err);
+		if (rc)
+			err_wrap(&c->err, "time");
+		else
+			cJSON_AddNumberToObject(body, "time", (double)n);
+	} else if (!strcmp(key, "queue")) {
+		cJSON_AddStringToObject(body, "queue", value);
+	} else {
+		const char *near = !strcmp(key, "prio") ? "priority" : str_nearest(key, known);
+		if (near)
+			rc = ctx_fail(c, ERR_INVALID,
+			              "'%s' cannot be set (did you mean '%s'?); there are priority, time and queue", key,
+			              near);
+		else
+			rc = ctx_fail(c, ERR_INVALID,
+			              "'%s' cannot be set; there are priority, time and queue. All else stays as it was "
+			              "submitted; a copy with another value: jobctl clone JOB --set %s%s",
+			              key, spec_is_key(key) ? "" : "hyperparameters.", assignment);
+	}
+	free(key);
+	return rc;
+}
+
+static int exec_set(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	int rc = 0;
+	for (size_t i = 1; !rc && i < c->args.n; i++)
+		rc = set_one(c, body, c->args.operand[i]);
+	if (!rc)
+		rc = for_each(c, 1, "PATCH", "", body, "is changed");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_tag(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject(), *tags = cJSON_AddObjectToObject(body, "tags");
+	int rc = 0;
+	for (size_t i = 1; !rc && i < c->args.n; i++) {
+		const char *t = c->args.operand[i], *eq = strchr(t, '=');
+		size_t n = strlen(t);
+		char *key = xstrndup(t, eq ? (size_t)(eq - t) : n ? n - 1 : 0);
+		if (!*key || (!eq && t[n - 1] != '-'))
+			rc = ctx_fail(c, ERR_INVALID, "'%s': expected KEY=VALUE, or KEY- to remove a tag", t);
+		else if (eq)
+			cJSON_AddStringToObject(tags, key, eq + 1);
+		else
+			cJSON_AddNullToObject(tags, key);
+		free(key);
+	}
+	if (!rc)
+		rc = for_each(c, 1, "PATCH", "", body, "is tagged");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_note(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject();
+	char *text = xstrdup(c->args.operand[1]);
+	for (size_t i = 2; i < c->args.n; i++) {
+		char *longer = xasprintf("%s %s", text, c->args.operand[i]);
+		free(text);
+		text = longer;
+	}
+	cJSON_AddStringToObject(body, "notes", text);
+	int rc = for_each(c, 1, "PATCH", "", body, "has the note");
+	free(text);
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int set_pin(struct ctx *c, int on)
+{
+	cJSON *body = cJSON_CreateObject();
+	cJSON_AddBoolToObject(body, "pinned", on);
+	int rc = for_each(c, c->args.n, "PATCH", "", body,
+	                  on ? "is kept: nothing of it is removed by age" : "is no longer pinned");
+	cJSON_Delete(body);
+	return rc;
+}
+
+static int exec_pin(struct ctx *c)
+{
+	return set_pin(c, 1);
+}
+
+static int exec_unpin(struct ctx *c)
+{
+	return set_pin(c, 0);
+}
+
+static int exec_rm(struct ctx *c)
+{
+	if (!args_has(&c->args, "yes") && isatty(STDIN_FILENO)) {
+		char answer[8] = "";
+		fputs("Remove logs, source, metrics and artifacts of", stderr);
+		for (size_t i = 0; i < c->args.n; i++)
+			fprintf(stderr, " %s", c->args.operand[i]);
+		fputs("? The records stay. [y/N] ", stderr);
+		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+			return ctx_fail(c, ERR_DENIED, "nothing was removed");
+	}
+	return for_each(c, c->args.n, "DELETE", "", NULL, "is removed");
+}
+
+static const struct arg_opt stop_opts[] = {
+    {"grace", 'g', "DURATION", "time between the request to end and the kill"}, {NULL, 0, NULL, NULL}};
+static const struct arg_opt requeue_opts[] = {
+    {"from", 0, "STEP", "go on from that step of any attempt (default: with the checkpoints that it leaves)"},
+    {"from-start", 0, NULL, "begin as the first attempt did"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "do not ask"}, {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_change[] = {
+    {"stop", "JOB...", "end a job; outputs are kept", stop_opts, 1, 256, exec_stop},
+    {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
+    {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
+    {"requeue", "JOB...", "end this attempt and go on with its checkpoints in another", requeue_opts, 1, 256,
+     exec_requeue},
+    {"set", "JOB KEY=VALUE...", "change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
+    {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
+    {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},
+    {"pin", "JOB...", "keep all of a job for good", NULL, 1, 256, exec_pin},
+    {"unpin", "JOB...", "let age remove what the rules say", NULL, 1, 256, exec_unpin},
+    {"rm", "JOB...", "remove a job's data; its record stays", rm_opts, 1, 256, exec_rm},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,323 @@
+/*
+ * cmd_cluster: nodes, tokens, the address of the page for browsers.
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/local/local.h"
+#include "jobctl/show/print.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *jobs_of(const cJSON *node)
+{
+	const cJSON *j;
+	char *all = xstrdup("");
+	cJSON_ArrayForEach (j, jget(node, "jobs")) {
+		char *longer = xasprintf("%s%s%.0f", all, *all ? "," : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+/* "4x A100 40.0GiB", of unlike ones "2x A100 40.0GiB, 2x T4 15.0GiB"; malloc'ed. */
+static char *gpus_of(const cJSON *node)
+{
+	char *all = xstrdup(""), last[128] = "", size[32];
+	const cJSON *g, *list = jget(node, "gpu_list");
+	unsigned n = 0;
+	cJSON_ArrayForEach (g, list) {
+		char kind[128];
+		double memory = print_number(g, "memory_bytes");
+		snprintf(kind, sizeof(kind), "%.80s%s%s", jtext(g, "model") ? jtext(g, "model") : "?",
+		         memory > 0 ? " " : "", memory > 0 ? str_size((uint64_t)memory, size, sizeof(size)) : "");
+		n = strcmp(kind, last) ? 1 : n + 1;
+		snprintf(last, sizeof(last), "%s", kind);
+		const cJSON *next = g->next;
+		char *longer;
+		if (next && jtext(next, "model") && jtext(g, "model") &&
+		    !strcmp(jtext(next, "model"), jtext(g, "model")) && print_number(next, "memory_bytes") == memory)
+			continue;
+		longer = xasprintf("%s%s%ux %s", all, *all ? ", " : "", n, kind);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+/* Does any say which switch it hangs on, or which rack it stands in? */
+static int has_places(const cJSON *nodes)
+{
+	const cJSON *n;
+
+	cJSON_ArrayForEach (n, nodes)
+		if (jtext(n, "switch") || jtext(n, "rack"))
+			return 1;
+	return 0;
+}
+
+static int exec_nodes(struct ctx *c)
+{
+	cJSON *answer = NULL;
+	int rc = ctx_call(c, "GET", "/nodes", NULL, &answer);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	static const char *const heads[] = {"NODE",   "STATE",   "ADDRESS", "TYPE", ">GPUS", "GPU",
+	                                    ">SLOTS", ">MEMORY", ">LOAD",   "JOBS", "REASON"};
+	static const char *const with_places[] = {"NODE", "STATE",  "ADDRESS", "SWITCH", "RACK", "TYPE",  ">GPUS",
+	                                          "GPU",  ">SLOTS", ">MEMORY", ">LOAD",  "JOBS", "REASON"};
+	int places = has_places(jget(answer, "nodes"));
+	struct table *t = places ? table_create(with_places, 13) : table_create(heads, 11);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
+		char size[32];
+		const cJSON *memory = jget(n, "memory_bytes");
+		char *jobs = jobs_of(n), *gpus = gpus_of(n), *reason = print_local(print_member(n, "reason"));
+		table_cell(t, print_member(n, "name"));
+		table_cell(t, print_member(n, "state"));
+		table_cell(t, print_member(n, "address"));
+		if (places) {
+			table_cell(t, print_member(n, "switch"));
+			table_cell(t, print_member(n, "rack"));
+		}
+		table_cell(t, print_member(n, "instance_type"));
+		table_cellf(t, "%s/%s", print_member(n, "gpus_used"), print_member(n, "gpus"));
+		table_cell(t, gpus);
+		table_cellf(t, "%s/%s", print_member(n, "slots_used"), print_member(n, "slots"));
+		table_cell(t, cJSON_IsNumber(memory) ? str_size((uint64_t)memory->valuedouble, size, sizeof(size))
+		                                     : "-");
+		if (cJSON_IsNumber(jget(n, "load1")))
+			table_cellf(t, "%.1f", print_number(n, "load1"));
+		else
+			table_cell(t, "-");
+		table_cell(t, jobs);
+		table_cell(t, reason);
+		free(reason);
+		free(jobs);
+		free(gpus);
+	}
+	if (table_rows(t))
+		table_print(t);
+	else
+		puts("No node has joined. On this machine: jobctl local up. On others: jobctl token create --join, "
+		     "then hearth-agent --controller URL --data DIR --join TOKEN");
+	table_destroy(t);
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* The same for each node, also when one is refused; the first error gives the exit code. */
+static int node_call(struct ctx *c, const char *method, const char *what, const char *done)
+{
+	cJSON *body = strcmp(method, "POST") ? NULL : cJSON_CreateObject(), *all = cJSON_CreateArray();
+	const char *reason = args_get(&c->args, "reason");
+	struct err first = {0};
+	if (reason && body)
+		cJSON_AddStringToObject(body, "reason", reason);
+	for (size_t i = 0; i < c->args.n && first.code != ERR_UNAVAILABLE; i++) {
+		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s%s", esc, what);
+		cJSON *answer;
+		if (!ctx_get(c, method, path, body, &answer)) {
+			if (c->json)
+				cJSON_AddItemToArray(all, answer);
+			else {
+				printf("node %s %s\n", c->args.operand[i], done);
+				cJSON_Delete(answer);
+			}
+		} else if (first.code == ERR_NONE) {
+			first = c->err;
+		} else {
+			char *safe = print_safe(c->err.text);
+			fprintf(stderr, "jobctl: %s\n", safe);
+			free(safe);
+		}
+		free(esc);
+		free(path);
+	}
+	if (c->json && cJSON_GetArraySize(all))
+		ctx_print_json(c->args.n == 1 ? cJSON_GetArrayItem(all, 0) : all);
+	cJSON_Delete(all);
+	cJSON_Delete(body);
+	c->err = first;
+	return first.code == ERR_NONE ? 0 : -1;
+}
+
+static int exec_drain(struct ctx *c)
+{
+	return node_call(c, "POST", "/drain", "takes no new jobs; those on it go on");
+}
+
+static int exec_resume(struct ctx *c)
+{
+	return node_call(c, "POST", "/resume", "takes jobs again");
+}
+
+#define HEARD_MS 2000 /* less than any lease: hearthd will refuse it */
+
+/* A node that is not there, or that is heard, need not be asked about. */
+static int can_be_lost(struct ctx *c, const char *name)
+{
+	char *esc = client_escape(name), *path = xasprintf("/nodes/%s", esc);
+	cJSON *node = NULL;
+	int rc = ctx_get(c, "GET", path, NULL, &node);
+	const char *state = print_member(node, "state");
+	if (!rc && cJSON_IsTrue(jget(node, "connected")) && strcmp(state, "lost") != 0 &&
+	    cJSON_IsNumber(jget(node, "beat_age_ms")) && print_number(node, "beat_age_ms") < HEARD_MS)
+		rc = ctx_fail(
+		    c, ERR_CONFLICT,
+		    "node %s is not lost: its agent was heard %.1f s ago. To keep jobs from it: jobctl node drain %s",
+		    name, print_number(node, "beat_age_ms") / 1e3, name);
+	cJSON_Delete(node);
+	free(path);
+	free(esc);
+	return rc;
+}
+
+/* What hearthd cannot see, a person may: so the person is asked. */
+static int exec_node_lost(struct ctx *c)
+{
+	for (size_t i = 0; i < c->args.n && !args_has(&c->args, "yes"); i++)
+		if (can_be_lost(c, c->args.operand[i]))
+			return -1;
+	if (!args_has(&c->args, "yes")) {
+		char answer[8] = "";
+		if (!isatty(STDIN_FILENO))
+			return ctx_fail(
+			    c, ERR_DENIED,
+			    "nothing was declared: say --yes when it is certain that the machine is off, or that "
+			    "nothing of its jobs runs on it");
+		fputs("Is it certain that nothing of its jobs runs any more on", stderr);
+		for (size_t i = 0; i < c->args.n; i++)
+			fprintf(stderr, " %s", c->args.operand[i]);
+		fputs("? They may be started elsewhere. [y/N] ", stderr);
+		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+			return ctx_fail(c, ERR_DENIED, "nothing was declared");
+	}
+	return node_call(c, "POST", "/lost", "is declared lost; should it return, it kills what it has first");
+}
+
+/* Of the nodes named, those that have jobs: their number, and the question. */
+static int ask_node_rm(struct ctx *c, int *force)
+{
+	char answer[8] = "";
+	for (size_t i = 0; i < c->args.n; i++) {
+		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s", esc);
+		cJSON *node = NULL;
+		int n = ctx_get(c, "GET", path, NULL, &node) ? 0 : cJSON_GetArraySize(jget(node, "jobs"));
+		char *jobs = n ? jobs_of(node) : NULL;
+		if (n)
+			fprintf(stderr, "Node %s has the job%s %s.\n", c->args.operand[i], n == 1 ? "" : "s", jobs);
+		*force |= n > 0;
+		free(jobs);
+		cJSON_Delete(node);
+		free(esc);
+		free(path);
+	}
+	memset(&c->err, 0, sizeof(c->err)); /* a node that is not there is reported by the call itself */
+	if (!*force)
+		return 0;
+	fputs("Is it certain that nothing of them runs there any more? They end here, and may be started "
+	      "elsewhere. "
+	      "[y/N] ",
+	      stderr);
+	if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+		return ctx_fail(c, ERR_DENIED, "nothing was removed");
+	return 0;
+}
+
+/* Without a terminal and --yes hearthd refuses a node that has jobs. */
+static int exec_node_rm(struct ctx *c)
+{
+	int force = args_has(&c->args, "yes");
+	if (!force && isatty(STDIN_FILENO) && ask_node_rm(c, &force))
+		return -1;
+	return node_call(c, "DELETE", force ? "?force=1" : "",
+	                 "is removed; its certificate is no longer accepted");
+}
+
+static int exec_token(struct ctx *c)
+{
+	const char *ttl = args_get(&c->args, "ttl");
+	uint64_t seconds = 0;
+	if (ttl && str_parse_duration(ttl, &seconds, &c->err))
+		return err_wrap(&c->err, "--ttl");
+	cJSON *body = cJSON_CreateObject(), *answer = NULL;
+	cJSON_AddStringToObject(body, "kind", "join");
+	if (ttl)
+		cJSON_AddNumberToObject(body, "ttl_s", (double)seconds);
+	int rc = ctx_call(c, "POST", "/tokens", body, &answer);
+	cJSON_Delete(body);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	puts(print_member(answer, "token"));
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* Where a browser reaches hearthd: what it says itself, the address in use, or that of the local cluster. */
+static char *browser_base(struct ctx *c, const cJSON *link)
+{
+	const char *said = jtext(link, "url");
+	if (said)
+		return xstrdup(said);
+	if (strncmp(client_url(c->client), "unix://", 7) != 0)
+		return xstrdup(client_url(c->client));
+	return local_http_url(client_url(c->client));
+}
+
+static int exec_dash(struct ctx *c)
+{
+	cJSON *body = cJSON_CreateObject(), *link = NULL;
+	int rc = ctx_get(c, "POST", "/login-links", body, &link);
+	cJSON_Delete(body);
+	if (rc)
+		return -1;
+	const char *path = jtext(link, "path");
+	char *base = browser_base(c, link);
+	size_t n = base ? strlen(base) : 0;
+	while (n && base[n - 1] == '/')
+		base[--n] = 0;
+	if (!base || !path)
+		rc = ctx_fail(
+		    c, ERR_UNSUPPORTED,
+		    "this is the controller's unix socket, which browsers cannot open; name its address: jobctl "
+		    "--url https://HOST:PORT dash");
+	char *url = rc ? NULL : strstr(path, "://") ? xstrdup(path) : xasprintf("%s%s", base, path);
+	if (url && c->json) {
+		cJSON_DeleteItemFromObjectCaseSensitive(link, "url");
+		cJSON_AddStringToObject(link, "url", url);
+		ctx_print_json(link);
+	} else if (url) {
+		puts(url);
+	}
+	free(url);
+	free(base);
+	cJSON_Delete(link);
+	return rc;
+}
+
+static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "why, shown to everyone"},
+                                            {NULL, 0, NULL, NULL}};
+static const struct arg_opt lost_opts[] = {{"reason", 'r', "TEXT", "how it is known, kept with the event"},
+                                           {"yes", 'y', NULL, "do not ask"},
+                                           {NULL, 0, NULL, NULL}};
+static const struct arg_opt node_rm_opts[] = {{"yes", 'y', NULL, "do not ask; also when it has jobs"},
+                                              {NULL, 0, NULL, NULL}};
+static const struct arg_opt token_opts[] = {
+    {"join", 0, NULL, "a one-time token with which an agent joins (the only kind so far)"},
+    {"ttl", 't', "DURATION", "how long it is good for (default 1h)"},
+    {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_cluster[] = {
+    {"nodes", "", "the machines and what they do", NULL, 0, 0, exec_nodes},
+    {"node drain", "NODE...", "no new jobs on a node", drain_opts, 1, 256, exec_drain},
+    {"node resume", "NODE...", "jobs on a node again", NULL, 1, 256, exec_resume},
+    {"node lost", "NODE...", "declare a silent node lost, when it is certain that it is down", lost_opts, 1,
+     256, exec_node_lost},
+    {"node rm", "NODE...", "forget a node that is gone", node_rm_opts, 1, 256, exec_node_rm},
+    {"token create", "", "make a token with which a node joins", token_opts, 0, 0, exec_token},
+    {"dash", "", "an address that opens the page for browsers, once, within a minute", NULL, 0, 0, exec_dash},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

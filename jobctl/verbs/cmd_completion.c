@@ -1,0 +1,358 @@
+/*
+ * cmd_completion: completion for the shell. The script in completion/jobctl (built in) asks `jobctl
+ * completion words` at each TAB; what fits is found here, from the verb tables and, for jobs and nodes, from
+ * the controller. It says nothing and fails silently: a shell's line is no place for errors.
+ */
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/completion_script.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include "jobctl/verbs/completion.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIVE_S 2 /* the controller may take so long */
+
+struct line {
+	struct ctx *c; /* NULL: no controller is asked */
+	const char *const *words;
+	size_t n, at;      /* the word at the cursor */
+	const char *start; /* of that word */
+	complete_fn put;
+	void *arg;
+	const char *job; /* the first operand, when one stands there */
+};
+
+static void offer(const struct line *l, const char *word)
+{
+	if (!strncmp(word, l->start, strlen(l->start)))
+		l->put(word, l->arg);
+}
+
+/* ---- from the controller -------------------------------------------------------------------------- */
+
+static void give_up(int signo)
+{
+	(void)signo;
+	_exit(0);
+}
+
+static cJSON *ask(const struct line *l, const char *path)
+{
+	struct sigaction sa = {.sa_handler = give_up};
+	cJSON *answer = NULL;
+	if (!l->c || !ctx_client(l->c))
+		return NULL;
+	client_patience(l->c->client, 0);
+	fflush(stdout);
+	sigaction(SIGALRM, &sa, NULL);
+	alarm(LIVE_S);
+	client_call(l->c->client, "GET", path, NULL, &answer, NULL);
+	alarm(0);
+	return answer;
+}
+
+static void offer_jobs(const struct line *l, const char *verb)
+{
+	static const struct {
+		const char *verb, *query;
+	} only[] = {{"stop", "&status=active"},    {"wait", "&status=active"}, {"hold", "&status=queued"},
+	            {"requeue", "&status=active"}, {"set", "&status=active"},  {"release", "&status=held"}};
+	const char *query = "";
+	for (size_t i = 0; i < sizeof(only) / sizeof(only[0]); i++) {
+		if (!strcmp(only[i].verb, verb))
+			query = only[i].query;
+	}
+	char *path = xasprintf("/jobs?limit=200&mine=1%s", query);
+	cJSON *answer = ask(l, path);
+	const cJSON *j;
+	cJSON_ArrayForEach (j, jget(answer, "jobs")) {
+		char id[32];
+		snprintf(id, sizeof(id), "%.31s", print_member(j, jtext(j, "ref") ? "ref" : "id"));
+		offer(l, id);
+		if (jtext(j, "name") && *l->start)
+			offer(l, jtext(j, "name"));
+	}
+	offer(l, "last");
+	cJSON_Delete(answer);
+	free(path);
+}
+
+/* Names that a listing has. */
+static void offer_names(const struct line *l, const char *path, const char *list)
+{
+	cJSON *answer = ask(l, path);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(answer, list)) {
+		if (jtext(n, "name"))
+			offer(l, jtext(n, "name"));
+	}
+	cJSON_Delete(answer);
+}
+
+static void offer_nodes(const struct line *l)
+{
+	offer_names(l, "/nodes", "nodes");
+}
+
+/* Names of the streams, or of the metrics, of the job on the line. */
+static void offer_of_job(const struct line *l, const char *what)
+{
+	if (!l->job)
+		return;
+	char *esc = client_escape(l->job), *ref = xasprintf("/jobs/resolve?ref=%s", esc);
+	cJSON *found = ask(l, ref), *answer = NULL;
+	const cJSON *m, *list;
+	if (cJSON_IsNumber(jget(found, "id"))) {
+		char *path = xasprintf("/jobs/%.0f/%s", jget(found, "id")->valuedouble, what);
+		answer = ask(l, path);
+		free(path);
+	}
+	list = strcmp(what, "logs") ? answer : jget(answer, "streams");
+	cJSON_ArrayForEach (m, list) {
+		const char *name = strcmp(what, "logs") ? m->string : jtext(m, "stream");
+		if (name)
+			offer(l, name);
+	}
+	cJSON_Delete(answer);
+	cJSON_Delete(found);
+	free(ref);
+	free(esc);
+}
+
+/* ---- from the tables ------------------------------------------------------------------------------ */
+
+/* "model|output|code": each; "running|step>N|end": those without a place holder. */
+static void offer_choices(const struct line *l, const char *choices)
+{
+	char *copy = xstrdup(choices), *save = NULL;
+	for (char *w = strtok_r(copy, "|", &save); w; w = strtok_r(NULL, "|", &save)) {
+		if (w[strspn(w, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0)
+			offer(l, w);
+	}
+	free(copy);
+}
+
+/* What stands for an operand or a value in the help -> words. */
+static void offer_kind(const struct line *l, const char *kind, const char *verb)
+{
+	static const char *const states[] = {"status:active",
+	                                     "status:held",
+	                                     "status:queued",
+	                                     "status:starting",
+	                                     "status:running",
+	                                     "status:stopping",
+	                                     "status:completed",
+	                                     "status:failed",
+	                                     "status:stopped",
+	                                     "owner:",
+	                                     "name:",
+	                                     "experiment:",
+	                                     "tag.",
+	                                     NULL};
+	if (!strcmp(kind, "JOB") || !strcmp(kind, "A") || !strcmp(kind, "B"))
+		offer_jobs(l, verb);
+	else if (!strcmp(kind, "NODE") || !strcmp(kind, "N|NAME"))
+		offer_nodes(l);
+	else if (!strcmp(kind, "NAME") && !strcmp(verb, "logs"))
+		offer_of_job(l, "logs");
+	else if (!strcmp(kind, "NAME") && (!strcmp(verb, "reserve set") || !strcmp(verb, "reserve rm")))
+		offer_names(l, "/reservations", "reservations");
+	else if (!strcmp(kind, "QUEUE"))
+		offer_names(l, "/queues", "queues");
+	else if (!strcmp(kind, "NAME") && !strcmp(verb, "metrics"))
+		offer_of_job(l, "metrics");
+	else if (!strncmp(kind, "FILE", 4) || !strcmp(kind, "DIR"))
+		l->put(":files", l->arg);
+	else if (!strcmp(kind, "QUERY"))
+		for (const char *const *s = states; *s; s++)
+			offer(l, *s);
+	else if (!strcmp(kind, "KEY=VALUE") && !strcmp(verb, "set"))
+		offer_choices(l, "priority|time|queue");
+	else if (strchr(kind, '|') || kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz")] == 0)
+		offer_choices(l, kind);
+}
+
+/* The nth operand's place holder out of "JOB model|output [DIR]"; the last one when it ends with dots.
+ * Malloc'ed. */
+static char *operand_kind(const char *operands, size_t nth)
+{
+	char *copy = xstrdup(operands), *save = NULL, *found = NULL;
+	for (char *w = strtok_r(copy, " []", &save); w && !found; w = strtok_r(NULL, " []", &save)) {
+		char *dots = strstr(w, "...");
+		if (dots)
+			*dots = 0;
+		if (nth == 0 || dots)
+			found = xstrdup(w);
+		nth--;
+	}
+	free(copy);
+	return found;
+}
+
+static void offer_verbs(const struct line *l, const char *group)
+{
+	size_t n = group ? strlen(group) : 0;
+	char last[64] = "";
+	for (const struct verb *const *list = verb_lists; *list; list++) {
+		for (const struct verb *v = *list; v->name; v++) {
+			char word[64];
+			if (group && (strncmp(v->name, group, n) || v->name[n] != ' '))
+				continue;
+			const char *from = v->name + (group ? n + 1 : 0);
+			snprintf(word, sizeof(word), "%.*s", (int)strcspn(from, " "), from);
+			if (strcmp(word, last) != 0)
+				offer(l, word);
+			memcpy(last, word, sizeof(last));
+		}
+	}
+}
+
+static const struct verb *find_verb(const char *a, const char *b)
+{
+	for (const struct verb *const *list = verb_lists; *list; list++) {
+		for (const struct verb *v = *list; v->name; v++) {
+			size_t n = strlen(a);
+			if (!b && !strcmp(v->name, a))
+				return v;
+			if (b && !strncmp(v->name, a, n) && v->name[n] == ' ' && !strcmp(v->name + n + 1, b))
+				return v;
+		}
+	}
+	return NULL;
+}
+
+static const struct arg_opt common_opts[] = {
+    {"json", 0, NULL, NULL}, {"url", 0, "URL", NULL}, {"help", 'h', NULL, NULL}, {NULL, 0, NULL, NULL}};
+
+/* The option that a word names; *has_value: "--x=y". */
+static const struct arg_opt *find_opt(const struct arg_opt *opts, const char *word, int *has_value)
+{
+	*has_value = strchr(word, '=') != NULL;
+	for (; opts && opts->name; opts++) {
+		size_t n = strlen(opts->name);
+		if (!strncmp(word, "--", 2) && !strncmp(word + 2, opts->name, n) &&
+		    (!word[2 + n] || word[2 + n] == '='))
+			return opts;
+		if (word[0] == '-' && opts->letter && word[1] == opts->letter && !word[2])
+			return opts;
+	}
+	return NULL;
+}
+
+static void offer_opts(const struct line *l, const struct arg_opt *opts)
+{
+	for (; opts && opts->name; opts++) {
+		char *word = xasprintf("--%s", opts->name);
+		offer(l, word);
+		free(word);
+	}
+}
+
+/* Behind the verb: a value, an option or an operand. */
+static void offer_rest(const struct line *l, const struct verb *v, size_t from)
+{
+	size_t operands = 0;
+	const struct arg_opt *wants = NULL;
+	int has_value, only_operands = 0;
+	struct line with = *l;
+	for (size_t i = from; i < l->at; i++) {
+		const char *w = l->words[i];
+		/* The shell makes a word of its own out of '='. */
+		if (wants && !strcmp(w, "="))
+			continue;
+		if (wants) {
+			wants = NULL;
+		} else if (!only_operands && !strcmp(w, "--")) {
+			only_operands = 1;
+		} else if (!only_operands && w[0] == '-' && w[1]) {
+			const struct arg_opt *o = find_opt(v->opts, w, &has_value);
+			if (!o)
+				o = find_opt(common_opts, w, &has_value);
+			wants = o && o->value && !has_value ? o : NULL;
+		} else if (!operands++) {
+			with.job = w;
+		}
+	}
+	l = &with;
+	if (wants) {
+		struct line value = *l;
+		if (!strcmp(value.start, "="))
+			value.start = "";
+		offer_kind(&value, wants->value, v->name);
+	} else if (!only_operands && l->start[0] == '-') {
+		offer_opts(l, v->opts);
+		offer_opts(l, common_opts);
+	} else {
+		char *kind = operand_kind(v->operands, operands);
+		if (kind)
+			offer_kind(l, kind, v->name);
+		free(kind);
+	}
+}
+
+void complete_line(struct ctx *c, const char *const *words, size_t n, size_t at, complete_fn put, void *arg)
+{
+	struct line l = {c, words, n, at, at < n ? words[at] : "", put, arg, NULL};
+	size_t i = 1;
+	for (; i < at && i < n && words[i][0] == '-'; i++) {
+		if (!strcmp(words[i], "--url") && i + 1 < at) {
+			i += !strcmp(words[i + 1], "=") ? 2 : 1;
+			if (c && i < n)
+				c->url_flag = words[i];
+		}
+	}
+	if (at > n || at == 0)
+		return;
+	if (i >= at) {
+		if (l.start[0] == '-')
+			offer_opts(&l, common_opts);
+		else
+			offer_verbs(&l, NULL);
+		return;
+	}
+	const struct verb *v = i + 1 < at ? find_verb(words[i], words[i + 1]) : NULL;
+	if (v) {
+		offer_rest(&l, v, i + 2);
+	} else if ((v = find_verb(words[i], NULL))) {
+		offer_rest(&l, v, i + 1);
+	} else if (i + 1 == at) {
+		offer_verbs(&l, words[i]);
+	}
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------------ */
+
+static int exec_bash(struct ctx *c)
+{
+	(void)c;
+	fputs(completion_script, stdout);
+	return 0;
+}
+
+static void print_word(const char *word, void *arg)
+{
+	(void)arg;
+	/* A name from outside must not become two lines. */
+	if (!strpbrk(word, "\r\n"))
+		puts(word);
+}
+
+static int exec_words(struct ctx *c)
+{
+	uint64_t at;
+	if (str_parse_u64(c->args.operand[0], &at))
+		return ctx_fail(c, ERR_INVALID, "'%s' is not the number of a word", c->args.operand[0]);
+	complete_line(c, c->args.operand + 1, c->args.n - 1, at, print_word, NULL);
+	return 0;
+}
+
+const struct verb verbs_completion[] = {
+    {"completion bash", "", "print the script that makes bash complete jobctl's words", NULL, 0, 0,
+     exec_bash},
+    {"completion words", "N -- WORD...", "what could stand for word N of a line; for that script", NULL, 1,
+     ARGS_MAX, exec_words},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,290 @@
+/*
+ * cmd_data: what runs left: get.
+ */
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/bundle.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MEMBERS_NAMED 8 /* that left what was asked of the whole */
+
+static int first_entry(const char *name, void *arg)
+{
+	(void)name;
+	*(int *)arg = 1;
+	return -1;
+}
+
+/* The target must be new or empty, unless --force. */
+static int check_target(struct ctx *c, const char *dir)
+{
+	struct stat st;
+	if (stat(dir, &st))
+		return errno == ENOENT ? 0 : err_sys(&c->err, errno, "%s", dir);
+	if (!S_ISDIR(st.st_mode))
+		return ctx_fail(c, ERR_CONFLICT, "%s exists and is not a directory", dir);
+	int any = 0;
+	fs_each(dir, first_entry, &any, NULL);
+	if (any && !args_has(&c->args, "force"))
+		return ctx_fail(c, ERR_CONFLICT, "%s is not empty; choose another directory or say --force", dir);
+	return 0;
+}
+
+static int get_uri(struct ctx *c, const char *uri, const char *dir)
+{
+	if (strncmp(uri, "file://", 7) != 0)
+		return ctx_fail(c, ERR_UNSUPPORTED, "it is at %s, which jobctl cannot fetch", uri);
+	if (fs_mkdir_p(dir, 0755, &c->err))
+		return -1;
+	if (fs_copy_tree(uri + 7, dir, &c->err))
+		return err_wrap(&c->err, "it is at %s, seen from the cluster's nodes", uri);
+	return 0;
+}
+
+static int is_wanted(const cJSON *a, const char *kind, double attempt)
+{
+	return !strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") == attempt;
+}
+
+/* A later one of the same node replaces an earlier one: an upload that was repeated. */
+static int is_replaced(const cJSON *a, const char *kind, double attempt)
+{
+	const char *node = jtext(a, "node");
+	for (const cJSON *next = a->next; next; next = next->next) {
+		const char *other = jtext(next, "node");
+		if (is_wanted(next, kind, attempt) && !strcmp(other ? other : "", node ? node : ""))
+			return 1;
+	}
+	return 0;
+}
+
+/* The attempt asked for, else the newest that left something of the kind; 0 none. */
+static double choose_attempt(const cJSON *list, const char *kind, uint64_t wanted)
+{
+	double newest = 0;
+	const cJSON *a;
+	cJSON_ArrayForEach (a, list) {
+		if (!strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") > newest)
+			newest = print_number(a, "attempt");
+	}
+	return wanted ? (double)wanted : newest;
+}
+
+/* What earlier attempts left of it may hold what the newest does not. */
+static void note_others(const char *ref, const cJSON *list, const char *kind, double attempt)
+{
+	double last = 0;
+	const cJSON *a;
+	cJSON_ArrayForEach (a, list) {
+		const char *digest = jtext(a, "digest");
+		if (!strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") < attempt && digest &&
+		    *digest && print_number(a, "attempt") > last)
+			last = print_number(a, "attempt");
+	}
+	if (last > 0)
+		fprintf(
+		    stderr,
+		    "Note: this is what attempt %.0f left; attempt %.0f left one, too: jobctl get %s %s -a %.0f\n",
+		    attempt, last, ref, kind, last);
+}
+
+static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
+{
+	const char *uri = jtext(a, "uri"), *digest = jtext(a, "digest");
+	char *query = xasprintf("job=%llu&kind=%s", (unsigned long long)job, print_member(a, "kind"));
+	int rc;
+	if (digest && *digest)
+		rc = bundle_download(c->client, digest, query, dir, &c->err);
+	else if (uri && *uri)
+		rc = get_uri(c, uri, dir);
+	else
+		rc = ctx_fail(c, ERR_PROTOCOL, "the controller does not say where it is");
+	free(query);
+	return rc;
+}
+
+/* Artifacts of the wanted kind: one, or one a node (then each goes into a folder of the node's name). */
+static int get_artifacts(struct ctx *c, uint64_t job, const char *ref, const char *kind, const char *dir,
+                         unsigned *got)
+{
+	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job);
+	cJSON *answer;
+	uint64_t wanted = 0;
+	int rc = args_u64(&c->args, "attempt", 1, UINT32_MAX, &wanted, &c->err);
+	if (!rc)
+		rc = ctx_get(c, "GET", path, NULL, &answer);
+	free(path);
+	if (rc)
+		return -1;
+	const cJSON *a, *list = jget(answer, "artifacts");
+	double attempt = choose_attempt(list, kind, wanted);
+	if (!wanted)
+		note_others(ref, list, kind, attempt);
+	unsigned n = 0;
+	*got = 0;
+	cJSON_ArrayForEach (a, list)
+		n += is_wanted(a, kind, attempt) && !is_replaced(a, kind, attempt);
+	cJSON_ArrayForEach (a, list) {
+		if (rc || !is_wanted(a, kind, attempt) || is_replaced(a, kind, attempt))
+			continue;
+		const char *node = jtext(a, "node");
+		char *to = n > 1 && node && str_safe_relpath(node) ? xasprintf("%s/%s", dir, node) : xstrdup(dir);
+		rc = get_one(c, job, a, to);
+		*got += !rc;
+		free(to);
+	}
+	cJSON_Delete(answer);
+	return rc;
+}
+
+static int get_code(struct ctx *c, uint64_t job, const char *dir, unsigned *got)
+{
+	cJSON *answer = ctx_job(c, job);
+	const char *digest = jtext(answer, "bundle");
+	int rc = answer ? 0 : -1;
+	if (!rc && digest && *digest) {
+		char *query = xasprintf("job=%llu&kind=code", (unsigned long long)job);
+		rc = bundle_download(c->client, digest, query, dir, &c->err);
+		*got = !rc;
+		free(query);
+	}
+	cJSON_Delete(answer);
+	return rc;
+}
+
+/* Is the kind among those of this member? */
+static int left_kind(const cJSON *member, const char *kind)
+{
+	const cJSON *k;
+	cJSON_ArrayForEach (k, jget(member, "kinds")) {
+		if (cJSON_IsString(k) && !strcmp(k->valuestring, kind))
+			return 1;
+	}
+	return 0;
+}
+
+/* An array or a sweep leaves nothing itself: which members did? */
+static int members_left(struct ctx *c, uint64_t job, const char *kind)
+{
+	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job), *list = xstrdup(""),
+	     first[48] = "";
+	cJSON *answer;
+	const cJSON *m;
+	unsigned n = 0;
+	int rc = ctx_get(c, "GET", path, NULL, &answer);
+	free(path);
+	if (rc) {
+		free(list);
+		return -1;
+	}
+	cJSON_ArrayForEach (m, jget(answer, "members")) {
+		if (!left_kind(m, kind) || n++ >= MEMBERS_NAMED)
+			continue;
+		if (n == 1)
+			snprintf(first, sizeof(first), "%s", print_member(m, "ref"));
+		char *longer = xasprintf("%s%s%s", list, n > 1 ? ", " : "", print_member(m, "ref"));
+		free(list);
+		list = longer;
+	}
+	cJSON_Delete(answer);
+	if (!n)
+		ctx_fail(c, ERR_NOT_FOUND, "job %llu is many jobs, and none of its members has left a %s",
+		         (unsigned long long)job, kind);
+	else if (n > MEMBERS_NAMED)
+		ctx_fail(c, ERR_NOT_FOUND,
+		         "job %llu is many jobs; a %s was left by its members %s and %u more: jobctl get %s %s",
+		         (unsigned long long)job, kind, list, n - MEMBERS_NAMED, first, kind);
+	else
+		ctx_fail(c, ERR_NOT_FOUND,
+		         "job %llu is many jobs; a %s was left by its member%s %s: jobctl get %s %s",
+		         (unsigned long long)job, kind, n > 1 ? "s" : "", list, first, kind);
+	free(list);
+	return -1;
+}
+
+/* What it left instead, or that it may still come. */
+static int left_none(struct ctx *c, const cJSON *record, const char *ref, const char *kind)
+{
+	const char *status = jtext(record, "status");
+	char *kinds = xstrdup("");
+	const cJSON *a;
+	cJSON_ArrayForEach (a, jget(record, "artifacts")) {
+		const char *k = print_member(a, "kind");
+		if (strstr(kinds, k))
+			continue;
+		char *longer = xasprintf("%s%s%s", kinds, *kinds ? ", " : "", k);
+		free(kinds);
+		kinds = longer;
+	}
+	c->err = (struct err){0};
+	ctx_fail(c, ERR_NOT_FOUND, "job %s left no %s%s%s%s%s", ref, kind, *kinds ? "; there is: " : "", kinds,
+	         status && !job_ended(status) ? "; it is " : "", status && !job_ended(status) ? status : "");
+	free(kinds);
+	return -1;
+}
+
+/* Into dir: 0 with what was got, or -1. */
+static int fetch_it(struct ctx *c, uint64_t job, const cJSON *record, const char *ref, const char *kind,
+                    const char *dir)
+{
+	unsigned got = 0;
+	int rc = strcmp(kind, "code") ? get_artifacts(c, job, ref, kind, dir, &got) : get_code(c, job, dir, &got);
+	if (rc || got)
+		return rc;
+	if (cJSON_IsObject(jget(record, "members")) && strcmp(kind, "code") != 0)
+		return members_left(c, job, kind);
+	return left_none(c, record, ref, kind);
+}
+
+static int exec_get(struct ctx *c)
+{
+	static const char *const kinds[] = {"model", "output", "checkpoint", "code", NULL};
+	const char *kind = c->args.operand[1];
+	uint64_t job;
+	int known = 0;
+	for (const char *const *k = kinds; *k; k++)
+		known |= !strcmp(*k, kind);
+	if (!known)
+		return ctx_fail(c, ERR_INVALID, "'%s': there are model, output, checkpoint and code", kind);
+	if (ref_resolve(c, c->args.operand[0], &job))
+		return -1;
+	cJSON *record = ctx_job(c, job);
+	if (!record)
+		return -1;
+	char *ref = xstrdup(print_member(record, jtext(record, "ref") ? "ref" : "id"));
+	char *dir = c->args.n > 2 ? xstrdup(c->args.operand[2]) : xasprintf("%s-%s", ref, kind);
+	int rc = check_target(c, dir);
+	interrupt_catch(); /* what was begun is removed again */
+	if (!rc)
+		rc = fetch_it(c, job, record, ref, kind, dir);
+	cJSON_Delete(record);
+	free(ref);
+	if (!rc && c->json) {
+		cJSON *j = cJSON_CreateObject();
+		cJSON_AddStringToObject(j, "directory", dir);
+		ctx_show_json(c, j);
+		cJSON_Delete(j);
+	} else if (!rc) {
+		puts(dir);
+	}
+	free(dir);
+	return rc;
+}
+
+static const struct arg_opt get_opts[] = {
+    {"force", 'f', NULL, "write into a directory that is not empty"},
+    {"attempt", 'a', "N", "what attempt N left (default: the newest that left it)"},
+    {NULL, 0, NULL, NULL}};
+const struct verb verbs_data[] = {
+    {"get", "JOB model|output|checkpoint|code [DIR]", "fetch what a job left", get_opts, 2, 3, exec_get},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,158 @@
+/*
+ * cmd_diff: what differs between two jobs: specification, tags, results and how they were run, leaf by leaf.
+ */
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include <stdio.h>
+#include <string.h>
+
+#define CELL_MAX 60
+
+/* Leaves of a tree by dotted path. What is empty is as good as absent. */
+static void flatten(const cJSON *v, const char *path, cJSON *out)
+{
+	if (cJSON_IsNull(v) || ((cJSON_IsObject(v) || cJSON_IsArray(v)) && !v->child))
+		return;
+	if (cJSON_IsObject(v)) {
+		const cJSON *m;
+		cJSON_ArrayForEach (m, v) {
+			char *sub = *path ? xasprintf("%s.%s", path, m->string) : xstrdup(m->string);
+			flatten(m, sub, out);
+			free(sub);
+		}
+		return;
+	}
+	char *text = cJSON_IsString(v) ? xstrdup(v->valuestring) : json_text(v);
+	cJSON_AddStringToObject(out, path, text);
+	free(text);
+}
+
+/* "name=version" lines, each a leaf; of several nodes the first one's. */
+static void flatten_lines(const char *text, const char *path, cJSON *out)
+{
+	char *copy = xstrdup(text), *save = NULL;
+	for (char *l = strtok_r(copy, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+		char *eq = strchr(l, '=');
+		if (!eq || eq == l)
+			continue;
+		*eq = 0;
+		char *key = xasprintf("%s.%s", path, l);
+		if (!jget(out, key))
+			cJSON_AddStringToObject(out, key, eq + 1 + (eq[1] == '='));
+		free(key);
+	}
+	free(copy);
+}
+
+/* What the nodes said about a run: facts of {attempt, node, kind, text}. Times are no difference. */
+static void flatten_run(const cJSON *run, cJSON *out)
+{
+	const cJSON *e;
+	cJSON_ArrayForEach (e, jget(run, "facts")) {
+		const char *kind = jtext(e, "kind"), *text = jtext(e, "text");
+		if (!kind || !text || !strcmp(kind, "phases"))
+			continue;
+		char *key = xasprintf("run.%s", kind);
+		if (!strcmp(kind, "software") || !strcmp(kind, "pip"))
+			flatten_lines(text, key, out);
+		else if (!jget(out, key))
+			cJSON_AddStringToObject(out, key, text);
+		free(key);
+	}
+}
+
+static cJSON *diff_side(struct ctx *c, const char *ref)
+{
+	uint64_t id;
+	cJSON *job = NULL, *run = NULL, *flat = NULL;
+	if (ref_resolve(c, ref, &id))
+		return NULL;
+	char *run_path = xasprintf("/jobs/%llu/run", (unsigned long long)id);
+	job = ctx_job(c, id);
+	if (job && !ctx_get(c, "GET", run_path, NULL, &run)) {
+		static const char *const parts[] = {"name", "owner", "status", "exit_code", "reason",
+		                                    "spec", "tags",  "bundle", "run",       NULL};
+		flat = cJSON_CreateObject();
+		for (const char *const *p = parts; *p; p++) {
+			if (jget(job, *p))
+				flatten(jget(job, *p), *p, flat);
+		}
+		const cJSON *m;
+		cJSON_ArrayForEach (m, jget(job, "metrics")) {
+			char *sub = xasprintf("metrics.%s", m->string);
+			cJSON_AddStringToObject(flat, sub, print_member(m, "last"));
+			free(sub);
+		}
+		flatten_run(run, flat);
+	}
+	cJSON_Delete(job);
+	cJSON_Delete(run);
+	free(run_path);
+	return flat;
+}
+
+static void diff_row(struct table *t, cJSON *json, const char *key, const char *a, const char *b)
+{
+	table_cell(t, key);
+	table_cell_cut(t, a, CELL_MAX);
+	table_cell_cut(t, b, CELL_MAX);
+	cJSON *pair = cJSON_AddArrayToObject(json, key);
+	cJSON_AddItemToArray(pair, a ? cJSON_CreateString(a) : cJSON_CreateNull());
+	cJSON_AddItemToArray(pair, b ? cJSON_CreateString(b) : cJSON_CreateNull());
+}
+
+/* A list of packages that only one side has says nothing about a package. */
+static void drop_lone_packages(cJSON *a, const cJSON *b)
+{
+	static const char prefix[] = "run.pip.";
+	const cJSON *v;
+	cJSON_ArrayForEach (v, b) {
+		if (!strncmp(v->string, prefix, sizeof(prefix) - 1))
+			return;
+	}
+	for (cJSON *item = a->child, *next; item; item = next) {
+		next = item->next;
+		if (!strncmp(item->string, prefix, sizeof(prefix) - 1))
+			cJSON_Delete(cJSON_DetachItemViaPointer(a, item));
+	}
+}
+
+static int exec_diff(struct ctx *c)
+{
+	cJSON *a = diff_side(c, c->args.operand[0]), *b = a ? diff_side(c, c->args.operand[1]) : NULL;
+	if (!a || !b) {
+		cJSON_Delete(a);
+		return -1;
+	}
+	drop_lone_packages(a, b);
+	drop_lone_packages(b, a);
+	const char *heads[] = {"", c->args.operand[0], c->args.operand[1]};
+	struct table *t = table_create(heads, 3);
+	cJSON *json = cJSON_CreateObject();
+	const cJSON *v;
+	cJSON_ArrayForEach (v, a) {
+		const char *other = jtext(b, v->string);
+		if (!other || strcmp(other, v->valuestring) != 0)
+			diff_row(t, json, v->string, v->valuestring, other);
+	}
+	cJSON_ArrayForEach (v, b) {
+		if (!jget(a, v->string))
+			diff_row(t, json, v->string, NULL, v->valuestring);
+	}
+	if (!ctx_show_json(c, json)) {
+		if (table_rows(t))
+			table_print(t);
+		else
+			puts("No difference.");
+	}
+	table_destroy(t);
+	cJSON_Delete(json);
+	cJSON_Delete(a);
+	cJSON_Delete(b);
+	return 0;
+}
+
+const struct verb verbs_diff[] = {{"diff", "A B", "what differs between two jobs", NULL, 2, 2, exec_diff},
+                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};

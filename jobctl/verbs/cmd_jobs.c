@@ -1,0 +1,351 @@
+/*
+ * cmd_jobs: looking at jobs: ls, why, top.
+ */
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/members.h"
+#include "jobctl/show/print.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- ls ---- */
+
+static void add_query(char **query, const char *key, const char *value)
+{
+	char *esc = client_escape(value), *longer = xasprintf("%s&%s=%s", *query, key, esc);
+	free(*query);
+	free(esc);
+	*query = longer;
+}
+
+/* "stauts:x", "status=x", "tagteam=x": what was meant. 1: c->err says it. */
+static int nearest_term(struct ctx *c, const char *w)
+{
+	static const char *const terms[] = {"status", "owner", "name", "experiment", "array", "sweep", NULL};
+	size_t n = strcspn(w, ":=<>");
+	char *key = xstrndup(w, n);
+	const char *near = str_nearest(key, terms), *value = w + n + strspn(w + n, ":=<>");
+	int found = near != NULL;
+	if (near) {
+		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean %s:%s?", w, near, value);
+	} else if (!strncmp(w, "tag", 3) && w[n] == '=') {
+		const char *name = key + 3 + strspn(key + 3, ".:s");
+		found = 1;
+		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean tag.%s=%s?", w, *name ? name : "KEY",
+		         value);
+	}
+	free(key);
+	return found;
+}
+
+/* A term may stand once: the controller takes one value of each. */
+static int add_term(struct ctx *c, char **query, const char *key, const char *value, const char *w)
+{
+	char *mark = xasprintf("&%s=", key);
+	int twice = strstr(*query, mark) != NULL;
+	free(mark);
+	if (twice)
+		return ctx_fail(c, ERR_INVALID, "'%s': one %s at a time; ask for each on its own%s", w, key,
+		                strcmp(key, "status") ? "" : ", or for all that have not ended with status:active");
+	add_query(query, key, value);
+	return 0;
+}
+
+/* Words of the query: status:x, owner:x, name:x, experiment:x, tag.k=v; others become part of the text that
+ * is searched for. */
+static int query_word(struct ctx *c, char **query, char **text, const char *w)
+{
+	static const struct {
+		const char *prefix, *key;
+	} known[] = {{"status:", "status"},         {"owner:", "owner"}, {"name:", "name"},
+	             {"experiment:", "experiment"}, {"array:", "array"}, {"sweep:", "array"}};
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (!strncmp(w, known[i].prefix, strlen(known[i].prefix))) {
+			const char *value = w + strlen(known[i].prefix);
+			uint64_t id;
+			if (!strcmp(known[i].key, "array") && str_parse_u64(value, &id))
+				return ctx_fail(c, ERR_INVALID, "'%s': expected the number of a sweep or an array", w);
+			return add_term(c, query, known[i].key, value, w);
+		}
+	}
+	/* tag.KEY=VALUE, or tag.KEY for any value */
+	if (!strncmp(w, "tag.", 4) && w[4] && w[4] != '=') {
+		char *tag = xstrdup(w + 4), *eq = strchr(tag, '=');
+		if (eq)
+			*eq = ':';
+		int rc = add_term(c, query, "tag", tag, w);
+		free(tag);
+		return rc;
+	}
+	if (strpbrk(w, ":<>=") && nearest_term(c, w))
+		return -1;
+	if (strpbrk(w, ":<>="))
+		return ctx_fail(c, ERR_UNSUPPORTED,
+		                "'%s': this search term is not built yet; there are status:X owner:X name:X "
+		                "experiment:X array:ID tag.KEY=VALUE tag.KEY and plain text",
+		                w);
+	char *longer = *text ? xasprintf("%s %s", *text, w) : xstrdup(w);
+	free(*text);
+	*text = longer;
+	return 0;
+}
+
+/* Of an array or a sweep how its members stand says more than the reason. */
+static void reason_cell(struct table *t, const cJSON *j, int *arrays)
+{
+	const cJSON *counts = jget(j, "members");
+	if (!cJSON_IsObject(counts)) {
+		char *local = print_local(print_member(j, "reason"));
+		table_cell(t, local);
+		free(local);
+		return;
+	}
+	char *text = members_text(counts);
+	const char *reason = members_rest(jtext(j, "reason"));
+	table_cellf(t, "%s%s%s", text, *reason ? "; " : "", reason);
+	free(text);
+	++*arrays;
+}
+
+static void print_jobs(const cJSON *jobs)
+{
+	const char *const heads[] = {
+	    ">ID", "NAME", "OWNER", "STATUS", ">NODES", ">GPUS", print_zone_head("CREATED"), ">RAN", "REASON"};
+	struct table *t = table_create(heads, 9);
+	const cJSON *j;
+	int arrays = 0;
+	cJSON_ArrayForEach (j, jobs) {
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
+		table_cell(t, print_member(j, "name"));
+		table_cell(t, print_member(j, "owner"));
+		table_cell(t, print_member(j, "status"));
+		table_cell(t, print_member(j, "nodes"));
+		table_cell(t, print_member(j, "gpus"));
+		table_cell(t, print_time(jtext(j, "created_at")));
+		table_cell(t, print_ran(j));
+		reason_cell(t, j, &arrays);
+	}
+	table_print(t);
+	table_destroy(t);
+	if (arrays)
+		printf("%sMembers: jobctl show ID, or jobctl ls array:ID%s\n", print_dim(), print_reset());
+}
+
+/* Without --all only the caller's own, unless the query names somebody. */
+static int only_mine(const struct ctx *c)
+{
+	int mine = !args_has(&c->args, "all");
+	for (size_t i = 0; i < c->args.n; i++)
+		mine &= strncmp(c->args.operand[i], "owner:", 6) != 0 &&
+		        strncmp(c->args.operand[i], "array:", 6) != 0 &&
+		        strncmp(c->args.operand[i], "sweep:", 6) != 0;
+	return mine;
+}
+
+/* Of what was asked for there is none. */
+static void say_none(struct ctx *c, uint64_t before)
+{
+	const char *whose = only_mine(c) ? " of yours" : "";
+	const char *more = *whose ? " Others' too: jobctl ls --all" : "";
+	if (before)
+		printf("No job%s%s is older than %llu.\n", whose, c->args.n ? " that matches" : "",
+		       (unsigned long long)before);
+	else if (!c->args.n)
+		printf("No job%s yet. Submit one: jobctl submit job.json.%s\n", whose, more);
+	else {
+		printf("No job%s matches", whose);
+		for (size_t i = 0; i < c->args.n; i++) {
+			char *safe = print_safe(c->args.operand[i]);
+			printf(" %s", safe);
+			free(safe);
+		}
+		printf(".%s\n", more);
+	}
+}
+
+static int exec_ls(struct ctx *c)
+{
+	uint64_t limit = 50, before = 0;
+	if (args_u64(&c->args, "limit", 1, 1000, &limit, &c->err) ||
+	    args_u64(&c->args, "before", 1, INT64_MAX, &before, &c->err))
+		return -1;
+	char *query = xasprintf("/jobs?limit=%llu", (unsigned long long)limit);
+	int rc = 0;
+	if (before) {
+		char *longer = xasprintf("%s&before=%llu", query, (unsigned long long)before);
+		free(query);
+		query = longer;
+	}
+	if (args_has(&c->args, "removed"))
+		add_query(&query, "deleted", "1");
+	if (args_has(&c->args, "members"))
+		add_query(&query, "members", "1");
+	if (only_mine(c))
+		add_query(&query, "mine", "1");
+	char *text = NULL;
+	for (size_t i = 0; !rc && i < c->args.n; i++)
+		rc = query_word(c, &query, &text, c->args.operand[i]);
+	if (!rc && text)
+		add_query(&query, "text", text);
+	free(text);
+	cJSON *answer = NULL;
+	if (!rc)
+		rc = ctx_call(c, "GET", query, NULL, &answer);
+	free(query);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	const cJSON *jobs = jget(answer, "jobs");
+	if (!cJSON_GetArraySize(jobs))
+		say_none(c, before);
+	else
+		print_jobs(jobs);
+	const cJSON *next = jget(answer, "next");
+	if (cJSON_IsNumber(next))
+		printf("%sMore: --before %.0f%s\n", print_dim(), next->valuedouble, print_reset());
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* ---- why, top ---- */
+
+static int exec_why(struct ctx *c)
+{
+	uint64_t id;
+	if (ref_resolve(c, c->args.operand[0], &id))
+		return -1;
+	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)id);
+	cJSON *answer = NULL;
+	int rc = ctx_call(c, "GET", path, NULL, &answer);
+	free(path);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	char *local = print_local(print_member(answer, "text")), *safe = print_safe(local);
+	char number[32];
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
+	printf("Job %s is %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
+	       print_member(answer, "status"), safe);
+	free(safe);
+	free(local);
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* "a,b" out of a list of strings, "x=1 y=2" out of {name: {last}}. Malloc'ed. */
+static char *joined(const cJSON *list)
+{
+	char *all = xstrdup("");
+	const cJSON *v;
+	cJSON_ArrayForEach (v, list) {
+		char *longer =
+		    v->string ? xasprintf("%s%s%s=%s", all, *all ? " " : "", v->string, print_member(v, "last"))
+		              : xasprintf("%s%s%s", all, *all ? "," : "", cJSON_IsString(v) ? v->valuestring : "?");
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void top_running(const cJSON *list)
+{
+	static const char *const heads[] = {">ID", "NAME", "OWNER", "STATUS", ">RAN", "NODES", "METRICS"};
+	const cJSON *j;
+	if (!cJSON_GetArraySize(list))
+		return;
+	struct table *t = table_create(heads, 7);
+	cJSON_ArrayForEach (j, list) {
+		char *nodes = joined(jget(j, "nodes")), *metrics = joined(jget(j, "metrics"));
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
+		table_cell(t, print_member(j, "name"));
+		table_cell(t, print_member(j, "owner"));
+		table_cell(t, print_member(j, "status"));
+		table_cell(t, print_ran(j));
+		table_cell_cut(t, nodes, 40);
+		table_cell(t, metrics);
+		free(nodes);
+		free(metrics);
+	}
+	table_print(t);
+	table_destroy(t);
+}
+
+static void top_waiting(const cJSON *list)
+{
+	static const char *const heads[] = {">ID",    "NAME",  "OWNER",  ">PRIORITY",
+	                                    ">NODES", ">GPUS", ">WAITS", "FOR"};
+	const cJSON *j;
+	if (!cJSON_GetArraySize(list))
+		return;
+	struct table *t = table_create(heads, 8);
+	cJSON_ArrayForEach (j, list) {
+		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
+		table_cell(t, print_member(j, "name"));
+		table_cell(t, print_member(j, "owner"));
+		table_cell(t, print_member(j, "priority"));
+		table_cell(t, print_member(j, "nodes"));
+		table_cell(t, print_member(j, "gpus"));
+		table_cell(t, print_span(jtext(j, "queued_at"), NULL));
+		char *local = print_local(print_member(j, "text"));
+		table_cell(t, local);
+		free(local);
+	}
+	table_print(t);
+	table_destroy(t);
+}
+
+static void top_once(const cJSON *answer)
+{
+	const cJSON *nodes = jget(answer, "nodes"), *jobs = jget(answer, "jobs");
+	const char *b = print_bold(), *r = print_reset();
+	printf("%sNodes%s %s up of %s   %sGPUs%s %s used of %s   %sSlots%s %s used of %s   %sJobs%s %s running, "
+	       "%s waiting\n",
+	       b, r, print_member(nodes, "up"), print_member(nodes, "total"), b, r,
+	       print_member(nodes, "gpus_used"), print_member(nodes, "gpus"), b, r,
+	       print_member(nodes, "slots_used"), print_member(nodes, "slots"), b, r,
+	       print_member(jobs, "running"), print_member(jobs, "waiting"));
+	print_line("problem", jtext(answer, "problem"));
+	top_running(jget(answer, "running"));
+	top_waiting(jget(answer, "waiting"));
+	if (!cJSON_GetArraySize(jget(answer, "running")) && !cJSON_GetArraySize(jget(answer, "waiting")))
+		puts(print_number(nodes, "total") > 0 ? "Nothing runs or waits. Submit a job: jobctl submit job.json"
+		                                      : "No node has joined: jobctl nodes says how.");
+}
+
+static int exec_top(struct ctx *c)
+{
+	int again = print_is_terminal() && !c->json && !args_has(&c->args, "once");
+	if (again)
+		interrupt_catch();
+	do {
+		cJSON *answer = NULL;
+		int rc = ctx_call(c, "GET", "/top", NULL, &answer);
+		if (rc)
+			return rc < 0 && !interrupted() ? -1 : 0;
+		if (again)
+			fputs("\033[H\033[2J", stdout);
+		top_once(answer);
+		fflush(stdout);
+		cJSON_Delete(answer);
+	} while (again && !interrupt_sleep(1000));
+	return 0;
+}
+
+static const struct arg_opt ls_opts[] = {
+    {"all", 'a', NULL, "jobs of all users"},
+    {"limit", 'n', "N", "at most so many (default 50)"},
+    {"before", 0, "ID", "only jobs older than that: the next page"},
+    {"members", 'm', NULL, "also the members of arrays and sweeps, each on a line"},
+    {"removed", 0, NULL, "also those whose data was removed by `jobctl rm`"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt top_opts[] = {{"once", '1', NULL, "show it once, also on a terminal"},
+                                          {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_jobs[] = {
+    {"ls", "[QUERY...]", "list jobs: status:X owner:X name:X array:ID tag.K=V or text", ls_opts, 0, 32,
+     exec_ls},
+    {"why", "JOB", "what a job waits for, or why it ended", NULL, 1, 1, exec_why},
+    {"top", "", "what runs now", top_opts, 0, 0, exec_top},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

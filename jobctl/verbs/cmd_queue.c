@@ -1,0 +1,156 @@
+/*
+ * cmd_queue: queues and quotas. QUEUE is a path, "research/vision"; a user in a queue is "research/@ada".
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int list(struct ctx *c, int quotas_only)
+{
+	static const char *const heads[] = {"QUEUE", ">WEIGHT",  ">QUOTA",  "BORROW",
+	                                    ">GPUS", ">WAITING", ">WANTED", ">USED"};
+	cJSON *answer = NULL;
+	int rc = ctx_call(c, "GET", "/queues", NULL, &answer);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	struct table *t = table_create(heads, 8);
+	const cJSON *q;
+	cJSON_ArrayForEach (q, jget(answer, "queues")) {
+		if (quotas_only && !cJSON_IsNumber(jget(q, "quota_gpus")))
+			continue;
+		table_cell(t, print_member(q, "name"));
+		table_cell(t, print_member(q, "weight"));
+		table_cell(t, print_member(q, "quota_gpus"));
+		table_cell(t, cJSON_IsTrue(jget(q, "borrow")) ? "yes" : "-");
+		table_cell(t, print_member(q, "gpus"));
+		table_cell(t, print_member(q, "waiting"));
+		table_cell(t, print_member(q, "waiting_gpus"));
+		table_cellf(t, "%.1fh", print_number(q, "used_gpu_hours"));
+	}
+	if (table_rows(t))
+		table_print(t);
+	else
+		puts("No quota is set. jobctl quota set QUEUE gpus=N sets one.");
+	table_destroy(t);
+	cJSON_Delete(answer);
+	return 0;
+}
+
+static int exec_queue_ls(struct ctx *c)
+{
+	return list(c, 0);
+}
+
+static int exec_quota_ls(struct ctx *c)
+{
+	return list(c, 1);
+}
+
+/* KEY=VALUE: a number, or yes and no. */
+static int add_value(struct ctx *c, cJSON *body, const char *assignment, const char *const *known)
+{
+	const char *eq = strchr(assignment, '=');
+	char *key = xstrndup(assignment, eq ? (size_t)(eq - assignment) : strlen(assignment));
+	const char *value = eq ? eq + 1 : "", *near = str_nearest(key, known);
+	double n = 0;
+	uint64_t whole;
+	int rc = 0, i = 0;
+	while (known[i] && strcmp(known[i], key) != 0)
+		i++;
+	if (!eq || !known[i])
+		rc = ctx_fail(c, ERR_INVALID, "'%s': expected %s=VALUE%s%s", assignment, near ? near : known[0],
+		              known[1] ? " or " : "", known[1] ? "borrow=yes|no" : "");
+	else if (jget(body, key))
+		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+	else if (!strcmp(key, "borrow") && (!strcmp(value, "yes") || !strcmp(value, "no")))
+		cJSON_AddBoolToObject(body, key, !strcmp(value, "yes"));
+	else if (!strcmp(key, "borrow"))
+		rc = ctx_fail(c, ERR_INVALID, "borrow '%s': expected yes or no", value);
+	else if (!strcmp(key, "gpus") && str_parse_u64(value, &whole))
+		rc = ctx_fail(c, ERR_INVALID, "gpus '%s': expected a whole number", value);
+	else
+		rc = ctx_number(c, key, value, &n);
+	if (!rc && !jget(body, key))
+		cJSON_AddNumberToObject(body, key, n);
+	free(key);
+	return rc;
+}
+
+static void tell(const cJSON *q)
+{
+	printf("%s: weight %s", print_member(q, "name"), print_member(q, "weight"));
+	if (cJSON_IsNumber(jget(q, "quota_gpus")))
+		printf(", quota of %s GPU%s%s", print_member(q, "quota_gpus"),
+		       print_number(q, "quota_gpus") == 1 ? "" : "s",
+		       cJSON_IsTrue(jget(q, "borrow")) ? ", more when nobody within quota waits for them" : "");
+	puts("");
+}
+
+static int change(struct ctx *c, const char *path, const char *const *known)
+{
+	cJSON *body = cJSON_CreateObject(), *answer = NULL;
+	int rc = 0;
+	cJSON_AddStringToObject(body, "name", c->args.operand[0]);
+	for (size_t i = 1; !rc && i < c->args.n; i++)
+		rc = add_value(c, body, c->args.operand[i], known);
+	if (!rc)
+		rc = ctx_call(c, "POST", path, body, &answer);
+	if (!rc)
+		tell(answer);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	return rc < 0 ? -1 : 0;
+}
+
+static int exec_queue_set(struct ctx *c)
+{
+	static const char *const known[] = {"weight", NULL};
+	return change(c, "/queues", known);
+}
+
+static int exec_quota_set(struct ctx *c)
+{
+	static const char *const known[] = {"gpus", "borrow", NULL};
+	return change(c, "/quotas", known);
+}
+
+/* The path goes as one part, its slashes escaped: ".." in it must not lead to another address. */
+static int removal(struct ctx *c, const char *where, const char *done)
+{
+	char *esc = client_escape(c->args.operand[0]), *path = xasprintf("%s/%s", where, esc);
+	cJSON *answer = NULL;
+	int rc = ctx_call(c, "DELETE", path, NULL, &answer);
+	if (!rc)
+		printf("%s %s\n", c->args.operand[0], done);
+	cJSON_Delete(answer);
+	free(esc);
+	free(path);
+	return rc < 0 ? -1 : 0;
+}
+
+static int exec_queue_rm(struct ctx *c)
+{
+	return removal(c, "/queues", "is removed");
+}
+
+static int exec_quota_rm(struct ctx *c)
+{
+	return removal(c, "/quotas", "has no quota any more");
+}
+
+const struct verb verbs_queue[] = {
+    {"queue ls", "", "queues and users: weight, quota, what they hold, wait for and have used", NULL, 0, 0,
+     exec_queue_ls},
+    {"queue set", "QUEUE[/@USER] [weight=N]", "make a queue, or change its share or that of a user in it",
+     NULL, 1, 2, exec_queue_set},
+    {"queue rm", "QUEUE[/@USER]", "remove a queue in which no job is left", NULL, 1, 1, exec_queue_rm},
+    {"quota ls", "", "quotas and what is held of them", NULL, 0, 0, exec_quota_ls},
+    {"quota set", "QUEUE[/@USER] gpus=N [borrow=yes|no]",
+     "bound the GPUs that a queue or a user in it holds at once", NULL, 2, 3, exec_quota_set},
+    {"quota rm", "QUEUE[/@USER]", "take a quota off", NULL, 1, 1, exec_quota_rm},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

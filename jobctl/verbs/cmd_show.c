@@ -1,0 +1,509 @@
+/*
+ * cmd_show: all about one job: where it stands, what was to run, its attempts, what came of it.
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/members.h"
+#include "jobctl/show/metrics.h"
+#include "jobctl/show/print.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MEMBERS_SHOWN 20
+
+/* ---- what was to run ---- */
+
+/* A word as a shell would take it; line ends are shown as \n. Malloc'ed. */
+static char *quoted(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+	size_t n = strlen(word), k = 0;
+	if (n && strspn(word, plain) == n)
+		return xstrdup(word);
+	char *out = xmalloc(4 * n + 3);
+	out[k++] = '\'';
+	for (const char *p = word; *p; p++) {
+		const char *as = *p == '\'' ? "'\\''" : *p == '\n' ? "\\n" : *p == '\t' ? "\\t" : NULL;
+		if (as)
+			k = (size_t)(stpcpy(out + k, as) - out);
+		else
+			out[k++] = *p;
+	}
+	out[k++] = '\'';
+	out[k] = 0;
+	return out;
+}
+
+static char *command_text(const struct strv *command)
+{
+	char *all = xstrdup("");
+	for (size_t i = 0; i < command->n; i++) {
+		char *word = quoted(command->v[i]), *longer = xasprintf("%s%s%s", all, i ? " " : "", word);
+		free(word);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void add_text(char **all, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(char **all, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	char *more = xvasprintf(fmt, ap), *longer = xasprintf("%s%s", *all, more);
+	va_end(ap);
+	free(more);
+	free(*all);
+	*all = longer;
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static char *gang_text(const struct spec_group *g, int named)
+{
+	char *all = named ? xasprintf("%s: ", g->name) : xstrdup("");
+	add_text(&all, "%u node%s", g->instances, plural(g->instances));
+	add_text(&all, "%s %u rank%s", g->instances == 1 ? " with" : ", each with", g->ranks_per_instance,
+	         plural(g->ranks_per_instance));
+	if (g->gpus_per_instance)
+		add_text(&all, ", %u GPU%s", g->gpus_per_instance, plural(g->gpus_per_instance));
+	if (g->cpus_per_rank)
+		add_text(&all, ", %u CPU%s a rank", g->cpus_per_rank, plural(g->cpus_per_rank));
+	return all;
+}
+
+static void show_resources(const struct job_spec *s)
+{
+	char size[32], *all = xstrdup("");
+	for (size_t i = 0; i < s->n_groups; i++) {
+		char *gang = gang_text(&s->groups[i], s->has_groups);
+		add_text(&all, "%s%s", i ? "; " : "", gang);
+		free(gang);
+	}
+	if (s->memory_bytes)
+		add_text(&all, ", %s memory", str_size(s->memory_bytes, size, sizeof(size)));
+	if (s->disk_bytes)
+		add_text(&all, ", %s disk", str_size(s->disk_bytes, size, sizeof(size)));
+	if (s->gpu_model)
+		add_text(&all, ", GPU model %s", s->gpu_model);
+	if (s->gpu_memory_bytes)
+		add_text(&all, ", %s a GPU", str_size(s->gpu_memory_bytes, size, sizeof(size)));
+	for (size_t i = 0; i < s->instance_types.n; i++)
+		add_text(&all, "%s%s", i ? " or " : ", type ", s->instance_types.v[i]);
+	for (size_t i = 0; i < s->requires.n; i++)
+		add_text(&all, "%s%s", i ? " and " : ", with ", s->requires.v[i]);
+	if (s->exclusive)
+		add_text(&all, ", alone on its nodes");
+	print_line("resources", all);
+	free(all);
+}
+
+static void show_hyperparameters(const cJSON *hps)
+{
+	const cJSON *h;
+	size_t n = 0;
+	char **items = xcalloc((size_t)cJSON_GetArraySize(hps) + 1, sizeof(char *));
+	cJSON_ArrayForEach (h, hps) {
+		char *text = cJSON_IsString(h) ? quoted(h->valuestring) : json_text(h);
+		items[n++] = xasprintf("%s=%s", h->string, text);
+		free(text);
+	}
+	print_items("hyperparams", items, n);
+	for (size_t i = 0; i < n; i++)
+		free(items[i]);
+	free(items);
+}
+
+static int is_dropped(const cJSON *job, const char *what)
+{
+	const cJSON *d;
+	int found = 0;
+	cJSON_ArrayForEach (d, jget(job, "dropped"))
+		found |= cJSON_IsString(d) && !strcmp(d->valuestring, what);
+	return found;
+}
+
+/* Where the code came from, and how to get it. */
+static void show_source(const cJSON *job, const struct job_spec *s)
+{
+	const cJSON *run = jget(job, "run");
+	const char *commit = jtext(run, "git_commit"), *branch = jtext(run, "git_branch"),
+	           *bundle = jtext(job, "bundle");
+	char *all = xstrdup(s->source_dir ? s->source_dir : "");
+	if (commit)
+		add_text(&all, "%sgit %.12s%s%s%s", *all ? ", " : "", commit, branch ? " on " : "",
+		         branch ? branch : "",
+		         cJSON_IsTrue(jget(run, "git_dirty")) ? ", with uncommitted changes" : "");
+	if (bundle && *bundle && !is_dropped(job, "bundle"))
+		add_text(&all, "%sjobctl get %s code", *all ? ": " : "", print_member(job, "id"));
+	print_line("source", all);
+	free(all);
+}
+
+static void show_inputs(const struct job_spec *s)
+{
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		char *text =
+		    xasprintf("%s: %s%s", s->inputs[i].name, s->inputs[i].uri, s->inputs[i].link ? " (link)" : "");
+		print_line("input", text);
+		free(text);
+	}
+	if (s->resume_job && s->resume_step >= 0) {
+		char *text = xasprintf("%s@%lld", s->resume_job, (long long)s->resume_step);
+		print_line("resumes", text);
+		free(text);
+	} else {
+		print_line("resumes", s->resume_job);
+	}
+}
+
+/* The specification, defaults in, but for what is shown elsewhere. */
+static void show_what(const cJSON *job)
+{
+	struct job_spec *s = spec_from_json(jget(job, "spec"), NULL);
+	if (!s)
+		return; /* of a later version, perhaps: --json has it */
+	char *command = command_text(&s->command);
+	print_line("command", command);
+	free(command);
+	for (size_t i = 0; i < s->n_groups && s->has_groups; i++) {
+		if (!s->groups[i].command.n)
+			continue;
+		char *one = command_text(&s->groups[i].command), *text = xasprintf("%s: %s", s->groups[i].name, one);
+		print_line("command", text);
+		free(text);
+		free(one);
+	}
+	print_line("launcher", spec_launcher_name(s->launcher));
+	show_resources(s);
+	show_hyperparameters(jget(job, "hyperparameters"));
+	show_source(job, s);
+	show_inputs(s);
+	for (size_t i = 0; i < s->n_after; i++) {
+		char *text =
+		    xasprintf("%s:%llu", spec_after_name(s->after[i].kind), (unsigned long long)s->after[i].job);
+		print_line("after", text);
+		free(text);
+	}
+	print_line("output", s->output_uri ? s->output_uri : "kept by hearthd");
+	spec_destroy(s);
+}
+
+/* ---- how it went ---- */
+
+static void show_phases(const cJSON *attempt)
+{
+	const cJSON *p;
+	int first = 1;
+	cJSON_ArrayForEach (p, jget(attempt, "phases")) {
+		printf("%s%s %s", first ? "    phases: " : ", ", print_member(p, "name"),
+		       print_span(jtext(p, "started_at"), jtext(p, "ended_at")));
+		first = 0;
+	}
+	if (!first)
+		putchar('\n');
+}
+
+/* "went on from step 6 of attempt 1" */
+static void show_begin(const cJSON *attempt)
+{
+	const char *from = jtext(attempt, "resumed_from");
+	const cJSON *step = jget(attempt, "resumed_from_step");
+	if (!from || !*from)
+		return;
+	char *name = !strncmp(from, "attempt:", 8) ? xasprintf("attempt %s", from + 8) : xstrdup(from),
+	     *safe = print_safe(name);
+	if (cJSON_IsNumber(step) && step->valuedouble >= 0)
+		printf("    began with step %.0f of %s\n", step->valuedouble, safe);
+	else
+		printf("    began with the checkpoints of %s\n", safe);
+	free(safe);
+	free(name);
+}
+
+static void show_attempts(const cJSON *job)
+{
+	char usd[40];
+	const cJSON *a, *n;
+	cJSON_ArrayForEach (a, jget(job, "attempts")) {
+		printf("%sAttempt %s%s", print_bold(), print_member(a, "number"), print_reset());
+		const char *outcome = jtext(a, "outcome");
+		printf("  %s", outcome && *outcome ? outcome : "in progress");
+		if (jtext(a, "class") && *jtext(a, "class"))
+			printf(" (%s)", print_member(a, "class"));
+		printf(" on");
+		cJSON_ArrayForEach (n, jget(a, "nodes")) {
+			char *node = print_safe(cJSON_IsString(n) ? n->valuestring : print_member(n, "node"));
+			printf(" %s", node);
+			free(node);
+		}
+		if (jtext(a, "started_at"))
+			printf(", %s", print_span(jtext(a, "started_at"), jtext(a, "ended_at")));
+		if (cJSON_IsNumber(jget(a, "cost_usd")))
+			printf(", $%s", str_amount(print_number(a, "cost_usd"), usd, sizeof(usd)));
+		putchar('\n');
+		show_begin(a);
+		if (jtext(a, "reason") && *jtext(a, "reason")) {
+			char *local = print_local(jtext(a, "reason")), *safe = print_safe(local);
+			printf("    %s\n", safe);
+			free(safe);
+			free(local);
+		}
+		show_phases(a);
+	}
+}
+
+/* "$3.20 so far, $7.20 an hour; at most $20.00" */
+static void show_cost(const cJSON *job)
+{
+	const cJSON *cost = jget(job, "cost_usd"), *hour = jget(job, "price_per_hour_usd"),
+	            *most = jget(jget(jget(job, "spec"), "limits"), "max_cost_usd");
+	char *all = xstrdup(""), usd[40];
+	if (cJSON_IsNumber(cost))
+		add_text(&all, "$%s%s", str_amount(cost->valuedouble, usd, sizeof(usd)),
+		         cJSON_IsNumber(hour) ? " so far" : "");
+	if (cJSON_IsNumber(hour))
+		add_text(&all, "%s$%.2f an hour", *all ? ", " : "", hour->valuedouble);
+	if (cJSON_IsNumber(most))
+		add_text(&all, "%sat most $%.2f", *all ? "; " : "", most->valuedouble);
+	print_line("cost", all);
+	free(all);
+}
+
+/* Does a later attempt have what `get` gives without -a? */
+static int is_older(const cJSON *a)
+{
+	const cJSON *next;
+	for (next = a->next; next; next = next->next) {
+		if (!strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		    print_number(next, "attempt") > print_number(a, "attempt"))
+			return 1;
+	}
+	return 0;
+}
+
+/* At an output_uri each attempt's stand where those of the one before did. */
+static int is_replaced(const cJSON *a)
+{
+	const char *uri = jtext(a, "uri");
+	for (const cJSON *next = a->next; uri && next; next = next->next) {
+		const char *other = jtext(next, "uri");
+		if (other && !strcmp(other, uri) && !strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		    print_number(next, "attempt") > print_number(a, "attempt"))
+			return 1;
+	}
+	return 0;
+}
+
+static void show_artifacts(const cJSON *job)
+{
+	char *id = xstrdup(print_member(job, jtext(job, "ref") ? "ref" : "id"));
+	const cJSON *a;
+	cJSON_ArrayForEach (a, jget(job, "artifacts")) {
+		char size[32];
+		const cJSON *b = jget(a, "size_bytes");
+		const char *kind = print_member(a, "kind"), *uri = jtext(a, "uri");
+		int older = is_older(a);
+		printf("%s%-12s%s %s, %s file%s", print_bold(), kind, print_reset(),
+		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
+		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
+		if (uri && *uri && is_replaced(a))
+			puts(", replaced by what a newer attempt left there");
+		else if (uri && *uri)
+			printf(", at %s\n", uri);
+		else if (jtext(a, "removed_at") || is_dropped(job, "artifacts"))
+			puts(", removed");
+		else
+			printf(", kept by hearthd: jobctl get %s %s%s%s\n", id, kind, older ? " -a " : "",
+			       older ? print_member(a, "attempt") : "");
+	}
+	free(id);
+}
+
+static void show_tags(const cJSON *job)
+{
+	const cJSON *t;
+	cJSON_ArrayForEach (t, jget(job, "tags")) {
+		char *text = xasprintf("%s=%s", t->string, cJSON_IsString(t) ? t->valuestring : "");
+		print_line("tag", text);
+		free(text);
+	}
+}
+
+static void show_dropped(const cJSON *job)
+{
+	const cJSON *d;
+	cJSON_ArrayForEach (d, jget(job, "dropped")) {
+		const char *name = cJSON_IsString(d) ? d->valuestring : "";
+		const char *at = jtext(jget(job, "dropped_at"), name);
+		char *text =
+		    xasprintf("%s by %s on %.10s", name, cJSON_IsTrue(jget(job, "deleted")) ? "rm" : "retention",
+		              at ? print_time(at) : "an unknown day");
+		print_line("removed", at ? text : name);
+		free(text);
+	}
+}
+
+static int show_ranks(struct ctx *c, uint64_t job)
+{
+	static const char *const heads[] = {">RANK", "NODE", "STATE", ">EXIT", ">SIGNAL",
+	                                    "OOM",   ">PID", ">RAN",  "TEXT"};
+	char *path = xasprintf("/jobs/%llu/ranks", (unsigned long long)job);
+	cJSON *answer;
+	const cJSON *r;
+	int rc = ctx_call(c, "GET", path, NULL, &answer);
+	free(path);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	struct table *t = table_create(heads, 9);
+	cJSON_ArrayForEach (r, jget(answer, "ranks")) {
+		table_cell(t, print_member(r, "rank"));
+		table_cell(t, print_member(r, "node"));
+		table_cell(t, print_member(r, "state"));
+		table_cell(t, print_member(r, "exit_code"));
+		table_cell(t, print_member(r, "signal"));
+		table_cell(t, cJSON_IsTrue(jget(r, "oom")) ? "yes" : "-");
+		table_cell(t, print_member(r, "pid"));
+		table_cell(t, print_span(jtext(r, "started_at"), jtext(r, "ended_at")));
+		table_cell(t, print_member(r, "text"));
+	}
+	if (table_rows(t))
+		table_print(t);
+	else
+		puts("No ranks: the job was not placed yet.");
+	table_destroy(t);
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* "2h5m, in 3 attempts" */
+static void show_ran(const cJSON *job)
+{
+	const char *ran = print_ran(job);
+	char *text = print_number(job, "attempt_count") > 1
+	                 ? xasprintf("%s, in %s attempts", ran, print_member(job, "attempt_count"))
+	                 : xstrdup(ran);
+	if (strcmp(ran, "-") != 0)
+		print_line("ran", text);
+	free(text);
+}
+
+static void show_limit(const cJSON *job)
+{
+	const cJSON *limit = jget(job, "max_runtime_s");
+	const char *from = jtext(job, "max_runtime_from");
+	char text[40];
+	if (!cJSON_IsNumber(limit))
+		return;
+	str_duration((uint64_t)limit->valuedouble, text, sizeof(text));
+	char *all = xasprintf("%s (%s)", text,
+	                      from && !strcmp(from, "set")             ? "set later"
+	                      : from && !strcmp(from, "specification") ? "of the specification"
+	                                                               : "the cluster's default");
+	print_line("time limit", all);
+	free(all);
+}
+
+/* The reason of a job that waits is a few words (as in ls): all that it waits for is asked. */
+static void show_waits(struct ctx *c, const cJSON *job)
+{
+	const char *status = jtext(job, "status");
+	cJSON *answer = NULL;
+	char *path;
+
+	if (!status || strcmp(status, "queued") != 0)
+		return;
+	path = xasprintf("/jobs/%s/why", print_member(job, "id"));
+	if (ctx_get(c, "GET", path, NULL, &answer) == 0)
+		print_sentence("waits", jtext(answer, "text"));
+	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or be gone */
+	cJSON_Delete(answer);
+	free(path);
+}
+
+/* What it is a member of, or how its members stand. */
+static void show_array(const cJSON *job)
+{
+	const cJSON *of = jget(job, "array"), *counts = jget(job, "members");
+	if (cJSON_IsObject(of)) {
+		char *text = xasprintf("%s of job %s; its own number is %s", print_member(of, "index"),
+		                       print_member(of, "job"), print_member(job, "id"));
+		print_line("member", text);
+		free(text);
+	}
+	if (cJSON_IsObject(counts)) {
+		char *text = members_text(counts);
+		print_line("members", text);
+		free(text);
+	}
+}
+
+static int exec_show(struct ctx *c)
+{
+	uint64_t id;
+	if (ref_resolve(c, c->args.operand[0], &id))
+		return -1;
+	uint64_t limit = MEMBERS_SHOWN;
+	if (args_u64(&c->args, "members", 0, 10000, &limit, &c->err))
+		return -1;
+	if (args_has(&c->args, "ranks"))
+		return show_ranks(c, id);
+	if (args_has(&c->args, "members"))
+		return members_show(c, id, NULL, limit);
+	cJSON *job = ctx_job(c, id);
+	if (!job || ctx_show_json(c, job)) {
+		cJSON_Delete(job);
+		return job ? 0 : -1;
+	}
+	const char *status = jtext(job, "status");
+	char *name = print_safe(print_member(job, "name"));
+	printf("%sJob %s%s  %s  %s%s%s\n", print_bold(), print_member(job, jtext(job, "ref") ? "ref" : "id"),
+	       print_reset(), name, print_status_colour(status), status ? status : "-", print_reset());
+	free(name);
+	show_array(job);
+	print_sentence("reason", jtext(job, "reason"));
+	show_waits(c, job);
+	print_line("owner", jtext(job, "owner"));
+	print_line("experiment", jtext(job, "experiment"));
+	print_line("notes", jtext(job, "notes"));
+	print_line("created", print_time_zone(jtext(job, "created_at")));
+	print_line("started", print_time(jtext(job, "started_at")));
+	print_line("ended", print_time(jtext(job, "ended_at")));
+	show_ran(job);
+	show_cost(job);
+	print_line("exit code", print_member(job, "exit_code"));
+	show_limit(job);
+	if (print_number(job, "priority") != 0)
+		print_line("priority", print_member(job, "priority"));
+	if (jtext(job, "queue") && strcmp(jtext(job, "queue"), "default") != 0)
+		print_line("queue", jtext(job, "queue"));
+	print_line("wanted", jtext(job, "wanted"));
+	print_line("clean-up", jtext(job, "cleanup"));
+	if (cJSON_IsTrue(jget(job, "pinned")))
+		print_line("pinned", "nothing of it is removed by age");
+	show_tags(job);
+	show_what(job);
+	show_dropped(job);
+	show_attempts(job);
+	metrics_table(jget(job, "metrics"), print_number(job, "attempt_count"));
+	show_artifacts(job);
+	int rc = cJSON_IsObject(jget(job, "members")) ? members_show(c, id, NULL, limit) : 0;
+	cJSON_Delete(job);
+	return rc;
+}
+
+static const struct arg_opt show_opts[] = {
+    {"ranks", 'r', NULL, "its processes, one line each"},
+    {"members", 'm', "N", "only the members of an array or sweep, at most N; 0 all"},
+    {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_show[] = {{"show", "JOB", "all about a job", show_opts, 1, 1, exec_show},
+                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};

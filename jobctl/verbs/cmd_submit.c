@@ -1,0 +1,442 @@
+/*
+ * cmd_submit: submit and clone. The specification is checked here first for a quick answer; hearthd checks it
+ * again and decides.
+ *
+ * The source tree goes up before the job: chunks that hearthd does not have, then the manifest. What is sent
+ * is content-addressed, so a submit that is broken off costs nothing the next time.
+ */
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/spec/spec.h"
+#include "jobctl/client/bundle.h"
+#include "jobctl/client/gitinfo.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/jobctl.h"
+#include "jobctl/show/print.h"
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int read_stdin(char **text, size_t *n, struct err *e)
+{
+	size_t cap = 65536;
+	*text = xmalloc(cap + 1);
+	*n = 0;
+	for (;;) {
+		ssize_t k = read(STDIN_FILENO, *text + *n, cap - *n);
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0) {
+			free(*text);
+			return err_sys(e, errno, "standard input");
+		}
+		if (k == 0)
+			break;
+		*n += (size_t)k;
+		if (*n > SPEC_MAX_BYTES) {
+			free(*text);
+			return err_set(e, ERR_LIMIT, "standard input: a specification has at most %d bytes",
+			               SPEC_MAX_BYTES);
+		}
+		if (*n == cap)
+			*text = xrealloc(*text, (cap *= 2) + 1);
+	}
+	(*text)[*n] = 0;
+	return 0;
+}
+
+/* --after JOB or KIND:JOB, where JOB is written as everywhere; hearthd knows numbers only. */
+static int add_after(struct ctx *c, cJSON *j, const char *a)
+{
+	char kind[AFTER_KIND_SIZE];
+	const char *ref;
+	uint64_t job;
+	if (spec_after_kind_of(a, kind, &ref, &c->err))
+		return -1;
+	if (ref_resolve(c, ref, &job))
+		return err_wrap(&c->err, "--after");
+	cJSON *list = cJSON_GetObjectItemCaseSensitive(j, "after");
+	if (!cJSON_IsArray(list)) {
+		cJSON_DeleteItemFromObjectCaseSensitive(j, "after");
+		list = cJSON_AddArrayToObject(j, "after");
+	}
+	char *text = xasprintf("%s:%llu", kind, (unsigned long long)job);
+	cJSON_AddItemToArray(list, cJSON_CreateString(text));
+	free(text);
+	return 0;
+}
+
+/* Applies --set, --after and --name; the text is kept as written when there are none. */
+static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n)
+{
+	if (!args_has(&c->args, "set") && !args_has(&c->args, "name") && !args_has(&c->args, "after"))
+		return 0;
+	cJSON *j = json_parse(*text, *n, &c->err);
+	if (!j)
+		return err_wrap(&c->err, "%s", file);
+	int rc = 0;
+	const char *a;
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
+		rc = spec_check_key(a, jget(j, "hyperparameters"), &c->err) || spec_set(j, a, &c->err) ? -1 : 0;
+	if (!rc && args_has(&c->args, "after") && !cJSON_IsObject(j))
+		rc = ctx_fail(c, ERR_INVALID, "%s: a job is a JSON object", file);
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
+		rc = add_after(c, j, a);
+	const char *name = args_get(&c->args, "name");
+	if (!rc && name) {
+		cJSON_DeleteItemFromObjectCaseSensitive(j, "name");
+		cJSON_AddStringToObject(j, "name", name);
+	}
+	if (!rc) {
+		free(*text);
+		*text = json_text_pretty(j);
+		*n = strlen(*text);
+	}
+	cJSON_Delete(j);
+	return rc;
+}
+
+/* The file's folder: source_dir is relative to it. */
+static char *base_of(const char *file)
+{
+	if (!strcmp(file, "-"))
+		return xstrdup(".");
+	char *copy = xstrdup(file), *dir = xstrdup(dirname(copy));
+	free(copy);
+	return dir;
+}
+
+static char *source_path(const char *file, const char *source_dir)
+{
+	if (source_dir[0] == '/')
+		return xstrdup(source_dir);
+	char *base = base_of(file), *path = xasprintf("%s/%s", base, source_dir);
+	free(base);
+	return path;
+}
+
+/* Every problem on a line of its own, each with the file's name. */
+static void name_problems(struct ctx *c, const char *file, const struct strv *problems)
+{
+	char *out = xstrdup("");
+	for (size_t i = 0; i < problems->n; i++) {
+		char *longer = xasprintf("%s%s%s: %s", out, *out ? "\n" : "", file, problems->v[i]);
+		free(out);
+		out = longer;
+	}
+	if (problems->n)
+		c->problems = out;
+	else
+		free(out);
+}
+
+static int load_spec(struct ctx *c, const char *file, char **text, struct job_spec **spec)
+{
+	size_t n;
+	struct strv problems = {0};
+	const char *shown = strcmp(file, "-") ? file : "standard input";
+	int rc = !strcmp(file, "-") ? read_stdin(text, &n, &c->err)
+	                            : fs_read_file(file, SPEC_MAX_BYTES, text, &n, &c->err);
+	if (rc) {
+		/* A file that cannot be read is a fault of usage: 3 would mean that the job was not found. */
+		c->err.code = ERR_INVALID;
+		return -1;
+	}
+	if (apply_changes(c, shown, text, &n)) {
+		free(*text);
+		return -1;
+	}
+	*spec = spec_parse_list(*text, n, &problems, &c->err);
+	if (!*spec) {
+		free(*text);
+		name_problems(c, shown, &problems);
+		/* Also when a key is only reserved: the file has to be changed. */
+		c->err.code = ERR_INVALID;
+		err_wrap(&c->err, "%s", shown);
+		rc = -1;
+	}
+	strv_fini(&problems);
+	return rc;
+}
+
+/* After the job is known: follow or wait, as asked. A sweep has no log to follow: its end is waited for. */
+static int after_submit(struct ctx *c, uint64_t job, int has_log)
+{
+	if (!args_has(&c->args, "follow") && !args_has(&c->args, "wait"))
+		return EXIT_OK;
+	interrupt_catch();
+	if (has_log && args_has(&c->args, "follow")) {
+		int rc = job_follow_log(c, job);
+		return rc ? rc : job_tell_end_aside(c, job);
+	}
+	return job_tell_end(c, job);
+}
+
+#define USUAL_LIMIT_S 86400 /* what hearthd takes where nobody says otherwise: max_runtime_default */
+
+/* A limit that nobody asked for ends jobs as well as one that somebody did: it is said where the
+ * administrator set it. The usual day stands in a dry run and in show. */
+static void say_limit(const cJSON *answer, FILE *out, int also_usual)
+{
+	const char *from = jtext(answer, "max_runtime_from");
+	const cJSON *limit = jget(answer, "max_runtime_s");
+	char text[40];
+	if (!from || strcmp(from, "default") != 0 || !cJSON_IsNumber(limit))
+		return;
+	if (!also_usual && limit->valuedouble == USUAL_LIMIT_S)
+		return;
+	fprintf(out,
+	        "Time limit: %s, the cluster's default; another: --set limits.max_runtime_s=SECONDS, later "
+	        "jobctl set JOB time=DURATION\n",
+	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
+}
+
+/* Who brings a launcher of his own has it started once a rank, which is seldom meant. */
+static void note_launcher(const struct job_spec *s)
+{
+	static const char *const launchers[] = {"torchrun", "mpirun", "mpiexec", "srun", NULL};
+	const char *first = s->command.n ? s->command.v[0] : "", *slash = strrchr(first, '/');
+	const char *base = slash ? slash + 1 : first;
+	if (s->launcher == LAUNCHER_DIRECT && s->groups[0].ranks_per_instance == 1)
+		return;
+	for (const char *const *l = launchers; *l; l++) {
+		if (!strcmp(base, *l))
+			fprintf(stderr,
+			        "Note: the command begins with %s, and it is started once for every rank. Hearth starts "
+			        "the ranks "
+			        "itself: let the command be the program alone, with \"launcher\": \"%s\"\n",
+			        base, strcmp(base, "torchrun") ? "mpirun" : base);
+	}
+}
+
+/* What is accepted and yet will hardly do what was meant. */
+static void say_warnings(const cJSON *answer)
+{
+	const cJSON *w;
+	cJSON_ArrayForEach (w, jget(answer, "warnings")) {
+		char *safe = print_safe(cJSON_IsString(w) ? w->valuestring : "");
+		fprintf(stderr, "Note: %s\n", safe);
+		free(safe);
+	}
+}
+
+/* Shows what a dry run answered. */
+static void show_dry_run(const cJSON *answer)
+{
+	say_warnings(answer);
+	printf("This job would be accepted.\n");
+	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
+	if (cJSON_IsString(text)) {
+		char *local = print_local(text->valuestring), *safe = print_safe(local);
+		puts(safe);
+		free(safe);
+		free(local);
+	}
+	const cJSON *limit = jget(answer, "max_runtime_s");
+	const char *from = jtext(answer, "max_runtime_from");
+	char word[40];
+	if (from && !strcmp(from, "default"))
+		say_limit(answer, stdout, 1);
+	else if (cJSON_IsNumber(limit))
+		printf("Time limit: %s\n", str_duration((uint64_t)limit->valuedouble, word, sizeof(word)));
+}
+
+static int finish_submit(struct ctx *c, const cJSON *answer)
+{
+	int64_t id = 0;
+	if (json_get_i64(answer, "the answer", "id", 1, INT64_MAX, &id, &c->err))
+		return -1;
+	if (!id)
+		return ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no id");
+	if (c->json)
+		ctx_show_json(c, answer);
+	else
+		printf("%lld\n", (long long)id);
+	fflush(stdout);
+	double members = print_number(answer, "members");
+	if (!c->json && members > 0)
+		fprintf(stderr, "%.0f members: %lld.0 to %lld.%.0f; how they stand: jobctl show %lld\n", members,
+		        (long long)id, (long long)id, members - 1, (long long)id);
+	if (!c->json) {
+		say_warnings(answer);
+		say_limit(answer, stderr, 0);
+	}
+	return after_submit(c, (uint64_t)id, members < 1);
+}
+
+/* What is sent beside the specification: where it came from. */
+static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, cJSON *run, int dry)
+{
+	char cwd[PATH_MAX];
+	cJSON *body = cJSON_CreateObject();
+	if (getcwd(cwd, sizeof(cwd)) && str_valid_utf8(cwd, strlen(cwd)))
+		cJSON_AddStringToObject(run, "cwd", cwd);
+	cJSON_AddStringToObject(run, "client", "jobctl " PACKAGE_VERSION);
+	cJSON_AddStringToObject(body, "spec", text);
+	if (*digest && !dry)
+		cJSON_AddStringToObject(body, "bundle", digest);
+	cJSON_AddItemToObject(body, "run", run);
+	if (args_has(&c->args, "hold"))
+		cJSON_AddTrueToObject(body, "hold");
+	if (dry)
+		cJSON_AddTrueToObject(body, "dry_run");
+	return body;
+}
+
+/* Known here already; the node would find it out later. */
+static int check_requirements(struct ctx *c, const char *dir, const struct job_spec *spec)
+{
+	if (!spec->requirements)
+		return 0;
+	char *path = xasprintf("%s/%s", dir, spec->requirements);
+	int rc = access(path, F_OK);
+	if (rc)
+		ctx_fail(c, ERR_INVALID, "requirements: %s: %s", path, strerror(errno));
+	free(path);
+	return rc ? -1 : 0;
+}
+
+static int send_source(struct ctx *c, const char *file, const struct job_spec *spec, int dry,
+                       char digest[HASH_HEX_SIZE], cJSON *run)
+{
+	uint64_t left_out = 0;
+	if (!spec->source_dir)
+		return 0;
+	char *dir = source_path(file, spec->source_dir);
+	int rc = check_requirements(c, dir, spec);
+	if (!rc)
+		rc = bundle_upload(dry ? NULL : c->client, dir, digest, NULL, &left_out, &c->err);
+	if (!rc)
+		gitinfo_add(dir, run);
+	if (!rc && left_out)
+		fprintf(stderr, "jobctl: %s: %llu sockets, pipes, devices or links out of the folder are left out\n",
+		        dir, (unsigned long long)left_out);
+	free(dir);
+	return rc;
+}
+
+static int exec_submit(struct ctx *c)
+{
+	const char *file = c->args.operand[0];
+	char *text = NULL, digest[HASH_HEX_SIZE] = "";
+	struct job_spec *spec = NULL;
+	cJSON *answer = NULL;
+	int dry = args_has(&c->args, "dry-run");
+	if (load_spec(c, file, &text, &spec))
+		return -1;
+	cJSON *run = cJSON_CreateObject();
+	int rc = ctx_client(c) ? send_source(c, file, spec, dry, digest, run) : -1;
+	cJSON *body = submit_body(c, text, digest, run, dry);
+	if (!rc)
+		rc = ctx_get(c, "POST", "/jobs", body, &answer);
+	if (!rc && !c->json)
+		note_launcher(spec);
+	if (!rc && !dry)
+		rc = finish_submit(c, answer);
+	else if (!rc && !ctx_show_json(c, answer))
+		show_dry_run(answer);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	spec_destroy(spec);
+	free(text);
+	return rc;
+}
+
+/* KEY=VALUE -> a member of set, which hearthd applies to the job's specification. */
+static int add_change(struct ctx *c, cJSON *set, const char *assignment)
+{
+	char *key;
+	cJSON *value;
+	if (spec_check_key(assignment, NULL, &c->err) || spec_assignment(assignment, &key, &value, &c->err))
+		return -1;
+	cJSON_DeleteItemFromObjectCaseSensitive(set, key);
+	cJSON_AddItemToObject(set, key, value);
+	free(key);
+	return 0;
+}
+
+/* --after adds to what the copied job waits for, as it does for submit; --set after=[...] replaces that. */
+static int add_clone_afters(struct ctx *c, uint64_t job, cJSON *set)
+{
+	const char *a;
+	int rc = 0;
+	if (!args_has(&c->args, "after"))
+		return 0;
+	if (!jget(set, "after")) {
+		cJSON *from = ctx_job(c, job);
+		const cJSON *old = jget(jget(from, "spec"), "after");
+		if (cJSON_IsArray(old))
+			cJSON_AddItemToObject(set, "after", cJSON_Duplicate(old, 1));
+		rc = from ? 0 : -1;
+		cJSON_Delete(from);
+	}
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
+		rc = add_after(c, set, a);
+	return rc;
+}
+
+static int exec_clone(struct ctx *c)
+{
+	uint64_t job;
+	int dry = args_has(&c->args, "dry-run");
+	if (ref_resolve(c, c->args.operand[0], &job))
+		return -1;
+	cJSON *body = cJSON_CreateObject(), *set = cJSON_AddObjectToObject(body, "set"), *answer = NULL;
+	const char *a, *name = args_get(&c->args, "name");
+	int rc = 0;
+	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
+		rc = add_change(c, set, a);
+	if (!rc)
+		rc = add_clone_afters(c, job, set);
+	if (name) {
+		cJSON_DeleteItemFromObjectCaseSensitive(set, "name");
+		cJSON_AddStringToObject(set, "name", name);
+	}
+	if (args_has(&c->args, "hold"))
+		cJSON_AddTrueToObject(body, "hold");
+	if (dry)
+		cJSON_AddTrueToObject(body, "dry_run");
+	char *path = xasprintf("/jobs/%llu/clone", (unsigned long long)job);
+	if (!rc)
+		rc = ctx_get(c, "POST", path, body, &answer);
+	if (!rc && !dry)
+		rc = finish_submit(c, answer);
+	else if (!rc && !ctx_show_json(c, answer))
+		show_dry_run(answer);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	free(path);
+	return rc;
+}
+
+static const struct arg_opt submit_opts[] = {
+    {"follow", 'f', NULL, "show its log until it ends; Ctrl-C leaves it running"},
+    {"wait", 'w', NULL, "wait until it ends; the exit code tells how"},
+    {"dry-run", 'n', NULL, "only say whether and how it would run"},
+    {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
+    {"set", 's', "KEY=VALUE", "change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
+    {"name", 0, "NAME", "another name"},
+    {"after", 0, "JOB",
+     "wait until that job has ended well; afterany:JOB ended, after:JOB started (repeatable)"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt clone_opts[] = {
+    {"set", 's', "KEY=VALUE", "change the specification (repeatable); KEY=null removes a key"},
+    {"name", 0, "NAME", "another name"},
+    {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
+    {"after", 0, "JOB",
+     "wait for that job, too, as with submit (repeatable); --set after=null waits for none"},
+    {"dry-run", 'n', NULL, "only say whether and how it would run"},
+    {"follow", 'f', NULL, "show its log until it ends"},
+    {"wait", 'w', NULL, "wait until it ends"},
+    {NULL, 0, NULL, NULL}};
+
+const struct verb verbs_submit[] = {
+    {"submit", "FILE|-", "submit a job; prints its id", submit_opts, 1, 1, exec_submit},
+    {"clone", "JOB", "submit a copy of a job, with changes", clone_opts, 1, 1, exec_clone},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,140 @@
+/*
+ * depend: jobs that wait for others. They stand in no lane until all is settled.
+ *
+ * What is open hangs at the job that it waits for, so a start or an end costs what waits for it and nothing
+ * more. The library knows only jobs that it was given: one that is not here counts as ended well, since the
+ * caller resolves what ended long ago before it adds a job. What gets settled later is told by sched_settled.
+ */
+#include "scheduler/model/model.h"
+#include "scheduler/record/recorder.h"
+
+static void move(struct dep *d, struct dep **to)
+{
+	if (d->list)
+		DL_DELETE(*d->list, d);
+	d->list = to;
+	if (to)
+		DL_APPEND(*to, d);
+}
+
+static struct job *find(const struct sched *s, uint64_t id)
+{
+	struct job *j;
+
+	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	return j;
+}
+
+void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
+{
+	j->after = in->n_after ? mem_alloc(in->n_after, sizeof *j->after) : NULL;
+	j->n_after = in->n_after;
+	for (uint32_t i = 0; i < in->n_after; i++) {
+		struct dep *d = &j->after[i];
+		struct job *on = find(s, in->after[i].job);
+
+		*d = (struct dep){.on = in->after[i].job, .who = j, .kind = in->after[i].kind, .state = DEP_MET};
+		if (!on || on == j || (d->kind == SCHED_AFTER_START && on->n_holds))
+			continue;
+		d->state = DEP_OPEN;
+		j->n_open++;
+		move(d, &on->waiters);
+	}
+}
+
+void depend_clear(struct sched *s, struct job *j)
+{
+	(void)s;
+	for (uint32_t i = 0; i < j->n_after; i++)
+		move(&j->after[i], NULL);
+	free(j->after);
+	j->after = NULL;
+	j->n_after = j->n_open = j->n_never = 0;
+}
+
+static void settle(struct sched *s, struct dep *d, int met)
+{
+	struct job *j = d->who;
+
+	move(d, &s->settled);
+	d->state = met ? DEP_MET : DEP_NEVER;
+	j->n_open--;
+	j->n_never += !met;
+	if (j->n_open || j->n_never || !j->is_held)
+		return;
+	j->is_held = 0;
+	s->n_held--;
+	lane_wait(s, j);
+}
+
+void sched_job_started(struct sched *s, uint64_t id)
+{
+	struct job *j = find(s, id);
+	struct dep *d, *tmp;
+
+	record_id(s, "started", id);
+	if (!j || !j->n_holds)
+		return;
+	DL_FOREACH_SAFE (j->waiters, d, tmp) {
+		if (d->kind == SCHED_AFTER_START)
+			settle(s, d, 1);
+	}
+}
+
+/* Whose start is still waited for never started. */
+void depend_ended(struct sched *s, struct job *j, int well)
+{
+	while (j->waiters) {
+		struct dep *d = j->waiters;
+
+		settle(s, d, d->kind == SCHED_AFTER_ANY || (d->kind == SCHED_AFTER_OK && well));
+	}
+}
+
+int sched_settled(struct sched *s, struct sched_settled *out)
+{
+	struct dep *d = s->settled;
+
+	if (!d)
+		return 0;
+	*out = (struct sched_settled){d->who->id, d->on, d->kind, d->state == DEP_MET, d->who->n_open};
+	move(d, NULL);
+	return 1;
+}
+
+void sched_job_know(struct sched *s, uint64_t id)
+{
+	struct job *j = find(s, id);
+
+	record_id(s, "know", id);
+	if (j)
+		return;
+	j = mem_alloc(1, sizeof *j);
+	j->id = id;
+	HASH_ADD(hh, s->jobs, id, sizeof j->id, j);
+}
+
+const char *depend_check(const struct sched *s)
+{
+	const struct dep *d;
+
+	for (const struct job *j = s->jobs; j; j = j->hh.next) {
+		uint32_t open = 0;
+
+		for (uint32_t i = 0; i < j->n_after; i++) {
+			const struct job *on = find(s, j->after[i].on);
+
+			open += j->after[i].state == DEP_OPEN;
+			if (j->after[i].who != j ||
+			    (j->after[i].state == DEP_OPEN && (!on || j->after[i].list != &on->waiters)))
+				return "depend: what a job waits for hangs elsewhere";
+		}
+		if (open != j->n_open || (j->is_held != (open || j->n_never) && !j->n_holds))
+			return "depend: counted wrongly";
+		DL_FOREACH (j->waiters, d) {
+			if (d->on != j->id || d->state != DEP_OPEN)
+				return "depend: a settled one still waits";
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,512 @@
+/*
+ * fit: does a gang fit, and where. One instance of a gang a node; best fit: healthy nodes first, of these the
+ * one with the fewest free GPUs, then one that is warm for the job, then the cheapest, then the one with the
+ * fewest free slots, then the one that joined first. All on one switch, where there is one that can take
+ * them, else in one rack: the one with the fewest nodes that could. A gang that must be in one is not placed
+ * where none can take it.
+ *
+ * Groups of one gang may want different things, and a node may serve several of them: taking the first that
+ * fits can then miss a placement that exists. So when a group lacks a node, the ones given to other groups
+ * are moved along an augmenting path (Kuhn's matching with the groups as vertices that take several): a gang
+ * is placed exactly when a placement exists.
+ */
+#include "scheduler/model/model.h"
+#include <string.h>
+
+static int listed(char *const *v, const char *s)
+{
+	for (; *v; v++)
+		if (strcmp(*v, s) == 0)
+			return 1;
+	return 0;
+}
+
+static int gpu_ok(const struct gpu *g, const struct shape *sh, unsigned mode)
+{
+	return g->present && (!g->owner || mode & FIT_EMPTY) && g->g.memory_bytes >= sh->gpu_memory &&
+	       (!sh->gpu_model || strcmp(g->g.model, sh->gpu_model) == 0);
+}
+
+static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want, unsigned mode)
+{
+	uint32_t have = 0;
+
+	if (!sh->gpu_model && !sh->gpu_memory)
+		return (mode & FIT_EMPTY ? n->has_gpus : n->free_gpus) >= want;
+	for (uint32_t i = 0; i < n->n_gpus && have < want; i++)
+		have += (uint32_t)gpu_ok(&n->gpus[i], sh, mode);
+	return have >= want;
+}
+
+static int room_fits(const struct sched *s, const struct node *n, const struct shape *sh,
+                     const struct sched_group *g, unsigned mode)
+{
+	uint64_t slots = (uint64_t)g->ranks * g->cpus_per_rank;
+	const struct room *v = mode & FIT_VIEW ? &s->view[n->at] : NULL;
+
+	if (mode & FIT_EMPTY)
+		return n->slots >= slots && n->memory >= sh->memory && n->disk >= sh->disk;
+	if (v)
+		return v->gpus >= g->gpus && v->slots >= slots && !v->exclusive && !(sh->exclusive && v->holders) &&
+		       v->memory >= sh->memory && v->disk >= sh->disk;
+	return n->free_gpus >= g->gpus && n->free_slots >= slots && !n->exclusive &&
+	       !(sh->exclusive && n->holders) && n->memory_used + sh->memory <= n->memory &&
+	       n->disk_used + sh->disk <= n->disk;
+}
+
+int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
+             const char *type, unsigned mode)
+{
+	if (!n->usable && !(mode & FIT_ANY_STATE) && !(mode & FIT_DRAINED && n->drained == 1))
+		return 0;
+	if (!room_fits(s, n, sh, g, mode))
+		return 0;
+	/* Which GPUs will be free at the shadow time is not known: by what the node has. */
+	if (g->gpus && !gpus_fit(n, sh, g->gpus, mode & FIT_VIEW ? FIT_EMPTY : mode))
+		return 0;
+	if (type && strcmp(type, n->type) != 0)
+		return 0;
+	for (char **r = sh->requires; *r; r++)
+		if (!listed(n->labels, *r))
+			return 0;
+	if (!(mode & FIT_EMPTY) && n->n_bookings && !book_allows(s, n))
+		return 0;
+	return !*sh->avoid || !listed(sh->avoid, n->name);
+}
+
+struct matching {
+	const struct sched *s;
+	const struct shape *sh;
+	const char *type;
+	unsigned mode;
+	int ranked; /* the best place is wanted, not only whether there is one */
+	int32_t *assign;
+	uint8_t *seen; /* groups on the present path */
+	/* Only these: all, or those of one switch or rack; by ascending id. */
+	struct node *const *nodes;
+	size_t n;
+};
+
+static int suits(const struct matching *m, const struct node *n, const struct sched_group *g)
+{
+	return fit_node(m->s, n, m->sh, g, m->type, m->mode);
+}
+
+/* One more node for group g, moving other groups' nodes where that helps. */
+static int augment(struct matching *m, uint32_t g)
+{
+	const struct sched_group *want = &m->sh->groups[g];
+
+	m->seen[g] = 1;
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->assign[m->nodes[i]->at] < 0 && suits(m, m->nodes[i], want)) {
+			m->assign[m->nodes[i]->at] = (int32_t)g;
+			return 1;
+		}
+	}
+	for (size_t i = 0; i < m->n; i++) {
+		int32_t h = m->assign[m->nodes[i]->at];
+
+		if (h < 0 || m->seen[h] || !suits(m, m->nodes[i], want))
+			continue;
+		if (augment(m, (uint32_t)h)) {
+			m->assign[m->nodes[i]->at] = (int32_t)g;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+struct choice {
+	uint64_t rank;
+	uint32_t slots; /* free ones */
+	size_t at;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->slots != y->slots)
+		return x->slots < y->slots ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static uint64_t at_most(uint64_t v, unsigned bits)
+{
+	uint64_t most = ((uint64_t)1 << bits) - 1;
+
+	return v < most ? v : most;
+}
+
+/* Of a price in cents, or watts. */
+static uint64_t at_least_0(double v, unsigned bits)
+{
+	return v > 0 ? at_most(v < 1e15 ? (uint64_t)v : UINT64_MAX, bits) : 0;
+}
+
+static struct choice choice_of(const struct sched *s, const struct node *n)
+{
+	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
+	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus;
+
+	return (struct choice){.rank = at_most(n->doubt, 8) << 56 | at_most(gpus, 12) << 44 |
+	                               (uint64_t)!warm << 43 | at_least_0(n->price * 100, 20) << 23 |
+	                               at_least_0(n->power, 23),
+	                       .slots = s->planning ? s->view[n->at].slots : n->free_slots,
+	                       .at = n->at};
+}
+
+/* Best fit of one group; how many are still lacking. Which ones matters only when the gang starts now. */
+static uint32_t best_fit(struct matching *m, uint32_t g)
+{
+	const struct sched_group *want = &m->sh->groups[g];
+	uint32_t lack = want->instances;
+	struct choice *c = NULL;
+	size_t n = 0, cap = 0;
+	int sorted = 1;
+
+	for (size_t i = 0; i < m->n && (lack > n || m->ranked); i++) {
+		const struct node *x = m->nodes[i];
+		struct choice this = {.at = x->at};
+
+		if (m->assign[x->at] >= 0 || !suits(m, x, want))
+			continue;
+		if (m->ranked)
+			this = choice_of(m->s, x);
+		if (lack == 1 && n) { /* the most common case needs no list */
+			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
+			continue;
+		}
+		sorted = sorted && (!n || by_rank(&c[n - 1], &this) < 0);
+		if (n == cap) {
+			cap = cap ? cap * 4 : 4;
+			c = mem_resize(c, cap, sizeof *c);
+		}
+		c[n++] = this;
+	}
+	if (!sorted)
+		qsort(c, n, sizeof *c, by_rank);
+	for (size_t i = 0; i < n && lack; i++, lack--)
+		m->assign[c[i].at] = (int32_t)g;
+	free(c);
+	return lack;
+}
+
+/* All of it on these nodes. *failed: the group that lacks one. */
+static int place(struct matching *m, struct node *const *nodes, size_t n, uint32_t *failed)
+{
+	int fits = m->sh->instances <= n;
+
+	*failed = 0;
+	m->nodes = nodes;
+	m->n = n;
+	for (uint32_t g = 0; fits && g < m->sh->n_groups; g++) {
+		for (uint32_t lack = best_fit(m, g); fits && lack; lack--) {
+			/* With one group there is nobody to move. */
+			memset(m->seen, 0, m->sh->n_groups);
+			if (m->sh->n_groups == 1 || !augment(m, g)) {
+				*failed = g;
+				fits = 0;
+			}
+		}
+	}
+	return fits;
+}
+
+static int place_anywhere(struct matching *m, uint32_t *failed)
+{
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
+	return place(m, m->s->sorted, m->s->n_sorted, failed);
+}
+
+/* ---- switches and racks ------------------------------------------------------------------------ */
+
+/* The fewest nodes that could first; then the one whose first node joined first. */
+static int by_count(const void *a, const void *b)
+{
+	const struct domain *x = *(struct domain *const *)a, *y = *(struct domain *const *)b;
+
+	if (x->count != y->count)
+		return x->count < y->count ? -1 : 1;
+	return x->nodes[0]->id < y->nodes[0]->id ? -1 : x->nodes[0]->id > y->nodes[0]->id;
+}
+
+static int in_one_rack(const struct domain *d)
+{
+	const struct domain *rack = d->nodes[0]->domain[LEVEL_RACK];
+
+	for (uint32_t i = 0; rack && i < d->n; i++)
+		if (d->nodes[i]->domain[LEVEL_RACK] != rack)
+			return 0;
+	return rack != NULL;
+}
+
+/* How many nodes could take an instance of the first group, and in each switch and rack how many. */
+static uint32_t count_takers(const struct matching *m)
+{
+	uint32_t n = 0;
+
+	for (int level = 0; level < LEVELS; level++)
+		for (struct domain *d = m->s->domains[level]; d; d = d->hh.next)
+			d->count = 0;
+	for (size_t i = 0; i < m->s->n_sorted; i++) {
+		const struct node *x = m->s->sorted[i];
+
+		if (!suits(m, x, &m->sh->groups[0]))
+			continue;
+		n++;
+		for (int level = 0; level < LEVELS; level++)
+			if (x->domain[level])
+				x->domain[level]->count++;
+	}
+	return n;
+}
+
+/* Those in which it may fit, the best first; of a gang of one group, which fits wherever nodes enough could
+ * take it, only the best. malloc'ed. */
+static struct domain **candidates(const struct matching *m, enum level level, size_t *n)
+{
+	struct domain **v = mem_alloc(m->sh->n_groups > 1 ? HASH_COUNT(m->s->domains[level]) : 1, sizeof(v[0]));
+
+	*n = 0;
+	for (struct domain *d = m->s->domains[level]; d; d = d->hh.next) {
+		if (d->count < m->sh->groups[0].instances || d->n < m->sh->instances)
+			continue;
+		if (m->sh->n_groups == 1 && *n && by_count(&v[0], &d) < 0)
+			continue;
+		if (level == LEVEL_SWITCH && m->sh->span == SCHED_SPAN_RACK && !in_one_rack(d))
+			continue;
+		*n -= m->sh->n_groups == 1 && *n;
+		v[(*n)++] = d;
+	}
+	qsort(v, *n, sizeof(v[0]), by_count);
+	return v;
+}
+
+static int place_within(struct matching *m, enum level level)
+{
+	struct domain **v;
+	uint32_t failed;
+	size_t n;
+	int fits = 0;
+
+	if (m->sh->instances > m->s->largest[level])
+		return 0;
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
+	v = candidates(m, level, &n);
+	for (size_t i = 0; i < n && !fits; i++) {
+		fits = place(m, v[i]->nodes, v[i]->n, &failed);
+		for (uint32_t k = 0; !fits && k < v[i]->n; k++)
+			m->assign[v[i]->nodes[k]->at] = -1;
+	}
+	free(v);
+	return fits;
+}
+
+static int fit_type(struct matching *m, uint32_t *failed)
+{
+	const struct shape *sh = m->sh;
+	int best = m->mode == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning), gang = sh->instances > 1,
+	    near = best && gang && sh->span != SCHED_SPAN_ANY &&
+	           (sh->instances <= m->s->largest[LEVEL_SWITCH] || sh->instances <= m->s->largest[LEVEL_RACK]);
+	enum level needed = gang ? domain_needed(sh->span) : LEVELS;
+
+	m->ranked = best && !near && needed == LEVELS;
+	*failed = 0;
+	if (!near && needed == LEVELS)
+		return place_anywhere(m, failed);
+	/* Most gangs fit nowhere: that is seen first. */
+	if (count_takers(m) < sh->groups[0].instances || (sh->n_groups > 1 && !place_anywhere(m, failed)))
+		return 0;
+	m->ranked = best;
+	for (unsigned level = near ? LEVEL_SWITCH : needed; level < LEVELS && level <= needed; level++)
+		if (place_within(m, (enum level)level))
+			return 1;
+	return needed == LEVELS && place_anywhere(m, failed);
+}
+
+static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
+                   uint32_t *failed)
+{
+	struct matching m = {.s = s, .sh = sh, .mode = mode, .assign = assign};
+	char **t = sh->types;
+	int fits;
+
+	m.seen = mem_alloc(sh->n_groups ? sh->n_groups : 1, 1);
+	do {
+		m.type = *t;
+		fits = fit_type(&m, failed);
+	} while (!fits && *t && *++t);
+	free(m.seen);
+	return fits;
+}
+
+int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign)
+{
+	uint32_t failed;
+
+	return fit_any(s, sh, mode, assign, &failed);
+}
+
+int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, uint32_t *failed)
+{
+	int32_t *assign = mem_alloc(s->n_sorted + 1, sizeof *assign);
+	int fits = fit_any(s, sh, mode, assign, failed);
+
+	free(assign);
+	return fits;
+}
+
+static uint32_t count_all(const struct matching *m, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < m->s->n_sorted; i++)
+		n += (uint32_t)suits(m, m->s->sorted[i], &m->sh->groups[group]);
+	return n;
+}
+
+static uint32_t takers(const struct matching *m, const struct domain *d, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->n; i++)
+		n += (uint32_t)suits(m, d->nodes[i], &m->sh->groups[group]);
+	return n;
+}
+
+/* The one of most, and how many there. */
+static const struct domain *fullest(const struct matching *m, enum level level, uint32_t group,
+                                    uint32_t *most)
+{
+	const struct domain *best = NULL;
+	int enough = 0;
+
+	*most = 0;
+	for (const struct domain *d = m->s->domains[level]; d; d = d->hh.next) {
+		struct matching empty = *m;
+		uint32_t n = takers(m, d, group);
+		int would;
+
+		empty.mode |= FIT_EMPTY;
+		would = takers(&empty, d, group) >= m->sh->groups[group].instances;
+		if (would < enough || (would == enough && n < *most) ||
+		    (best && would == enough && n == *most && d->nodes[0]->id > best->nodes[0]->id))
+			continue;
+		best = d;
+		*most = n;
+		enough = would;
+	}
+	return best;
+}
+
+const struct domain *fit_domain(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
+                                uint32_t *count)
+{
+	struct matching m = {.s = s, .sh = sh, .mode = mode};
+	enum level level = domain_needed(sh->span);
+	const struct domain *best = NULL;
+	char **t = sh->types;
+
+	*count = 0;
+	do {
+		uint32_t n = 0;
+		const struct domain *d;
+
+		m.type = *t;
+		d = level < LEVELS ? fullest(&m, level, group, &n) : NULL;
+		if (d && (!best || n > *count)) {
+			best = d;
+			*count = n;
+		}
+	} while (*t && *++t);
+	return best;
+}
+
+uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode)
+{
+	struct matching m = {.s = s, .sh = sh, .mode = mode};
+	uint32_t best = 0;
+	char **t = sh->types;
+
+	if (sh->instances > 1 && domain_needed(sh->span) < LEVELS) {
+		(void)fit_domain(s, sh, group, mode, &best);
+		return best;
+	}
+	/* A gang is of one type: the count that matters is that of the best type. */
+	do {
+		uint32_t n;
+
+		m.type = *t;
+		n = count_all(&m, group);
+		if (n > best)
+			best = n;
+	} while (*t && *++t);
+	return best;
+}
+
+/* GPUs that are linked with each other, when one link group has enough: the smallest such group, to leave
+ * large ones whole. */
+static uint32_t best_link_group(const struct node *n, const struct shape *sh, uint32_t want)
+{
+	uint32_t best = 0, best_free = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		uint32_t group = n->gpus[i].g.link_group, have = 0;
+
+		for (uint32_t k = 0; group && k < n->n_gpus; k++)
+			have += (uint32_t)(n->gpus[k].g.link_group == group && gpu_ok(&n->gpus[k], sh, FIT_NOW));
+		if (have >= want && have < best_free) {
+			best = group;
+			best_free = have;
+		}
+	}
+	return best;
+}
+
+/* The socket that has enough free GPUs (of that link group), and the fewest of these; else the one with the
+ * most. */
+static uint32_t best_numa(const struct node *n, const struct shape *sh, uint32_t link, uint32_t want)
+{
+	uint32_t best = 0, best_free = 0;
+
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		uint32_t have = 0, numa = n->gpus[i].g.numa;
+
+		for (uint32_t k = 0; k < n->n_gpus; k++)
+			have += (uint32_t)(n->gpus[k].g.numa == numa && gpu_ok(&n->gpus[k], sh, FIT_NOW) &&
+			                   (!link || n->gpus[k].g.link_group == link));
+		if (!best_free || (best_free < want ? have > best_free : have >= want && have < best_free)) {
+			best = numa;
+			best_free = have;
+		}
+	}
+	return best;
+}
+
+void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, struct hold *out)
+{
+	const struct sched_group *g = &sh->groups[group];
+	uint32_t slots = g->ranks * g->cpus_per_rank, link = g->gpus > 1 ? best_link_group(n, sh, g->gpus) : 0,
+	         numa;
+
+	memset(out, 0, sizeof *out);
+	out->group = group;
+	out->memory = sh->memory;
+	out->disk = sh->disk;
+	out->exclusive = sh->exclusive;
+	out->gpus = mem_alloc(g->gpus + 1, sizeof *out->gpus);
+	out->cpus = mem_alloc(slots + 1, sizeof *out->cpus);
+	numa = best_numa(n, sh, link, g->gpus);
+	for (int other = 0; other < 2; other++) /* neighbours first, then what is left */
+		for (uint32_t i = 0; i < n->n_gpus && out->n_gpus < g->gpus; i++)
+			if (gpu_ok(&n->gpus[i], sh, FIT_NOW) && (!link || n->gpus[i].g.link_group == link) &&
+			    (n->gpus[i].g.numa == numa) != other)
+				out->gpus[out->n_gpus++] = n->gpus[i].g.index;
+	for (uint32_t i = 0; i < n->slots && out->n_cpus < slots; i++)
+		if (!n->slot_owner[i])
+			out->cpus[out->n_cpus++] = i;
+}

@@ -1,0 +1,135 @@
+/*
+ * first: the jobs that a place was kept for keep it.
+ *
+ * Shares change while a job waits for its place: others that are before it then must not take it each time.
+ * So the one that a place was kept for has it until it starts. It yields to those of higher priority while
+ * they want room, and has it again afterwards; so there may be one of each priority. While it is not due it
+ * yields to those that are, and the first of them that does not fit has the place from then on. Who could not
+ * start if there were room, since an account is closed or full, the nodes are too small or only a reservation
+ * keeps it out, makes nobody yield.
+ */
+#include "scheduler/model/model.h"
+
+void first_forget(struct sched *s, struct job *j)
+{
+	struct job **p = &s->first_kept;
+
+	while (*p && *p != j)
+		p = &(*p)->kept_below;
+	if (*p)
+		*p = j->kept_below;
+	j->kept_below = NULL;
+}
+
+/* One of each priority, the highest first: who had it of that priority has lost it. */
+void first_remember(struct sched *s, struct job *j)
+{
+	struct job **p = &s->first_kept;
+
+	first_forget(s, j);
+	while (*p && (*p)->priority > j->priority)
+		p = &(*p)->kept_below;
+	if (*p && (*p)->priority == j->priority)
+		first_forget(s, *p);
+	j->kept_below = *p;
+	*p = j;
+}
+
+int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
+{
+	if (sh->possible_gen != s->nodes_gen && sh->hopeless_gen != s->nodes_gen) {
+		if (fit_gang(s, sh, FIT_EMPTY, assign))
+			sh->possible_gen = s->nodes_gen;
+		else
+			sh->hopeless_gen = s->nodes_gen;
+	}
+	return sh->hopeless_gen == s->nodes_gen;
+}
+
+int lane_booked_out(const struct sched *s, const struct lane *l)
+{
+	return s->n_books && s->policy.by_limit && l->booked_gen == s->gen && s->now_s < l->booked_until_s;
+}
+
+void lane_book_out(struct sched *s, struct lane *l)
+{
+	l->booked_gen = s->gen;
+	l->booked_until_s = book_next_end(s, s->now_s);
+}
+
+/* Would the nodes hold its first now, were none of them booked, and do they not as it is? */
+static int booked_out(struct sched *s, struct lane *l, int32_t *assign)
+{
+	int out;
+
+	if (!s->n_books || lane_booked_out(s, l))
+		return s->n_books > 0;
+	book_try(s, l->first, s->now_s);
+	out = !fit_gang(s, l->shape, FIT_NOW, assign);
+	book_try(s, NULL, 0);
+	out = out && fit_gang(s, l->shape, FIT_NOW, assign);
+	if (out)
+		lane_book_out(s, l);
+	return out;
+}
+
+/* Does its first wait for room, and for nothing else? Only then does it hold back others. */
+static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
+{
+	return account_full(l->account, l->shape->gpus) != 2 && !shape_hopeless(s, l->shape, assign) &&
+	       !booked_out(s, l, assign);
+}
+
+/* Of higher priority, or due, which the other is not yet. */
+static int goes_before(const struct sched *s, const struct job *a, const struct job *b)
+{
+	return a->priority > b->priority ||
+	       (a->priority == b->priority && order_due(s, a) && !order_due(s, b) && order_before(s, a, b));
+}
+
+/* Is one of these to be placed before it? */
+static int must_yield(struct sched *s, const struct job *j, int32_t *assign)
+{
+	for (uint32_t i = 0; i < s->n_active; i++)
+		if (goes_before(s, s->active[i]->first, j) && wants_room(s, s->active[i], assign))
+			return 1;
+	return 0;
+}
+
+/* Of those that ask for the same it is the one that is first now: to them the place is as good. NULL: a quota
+ * is in its way. */
+static struct job *first_alike(struct sched *s, struct job *j, int32_t *assign)
+{
+	struct job *best = j;
+
+	for (uint32_t i = 0; i < s->n_active; i++) {
+		struct lane *l = s->active[i];
+
+		if (l->shape == j->shape && order_before(s, l->first, best) && wants_room(s, l, assign))
+			best = l->first;
+	}
+	return account_full(best->lane->account, best->shape->gpus) == 2 ? NULL : best;
+}
+
+void first_keep(struct sched *s, int32_t *assign)
+{
+	struct job *below, *j;
+
+	for (struct job *was = s->first_kept; was && !s->head; was = below) {
+		below = was->kept_below;
+		if (must_yield(s, was, assign))
+			return;
+		j = first_alike(s, was, assign);
+		if (!j)
+			continue;
+		if (j != was) {
+			first_forget(s, was);
+			first_remember(s, j);
+		}
+		shadow_make(s, j);
+		if (s->shadow_s == UINT64_MAX) { /* now it waits for nodes, not for others */
+			s->head = NULL;
+			first_forget(s, j);
+		}
+	}
+}

@@ -1,0 +1,419 @@
+/*
+ * shadow: the place that is kept for one job while others pass it.
+ *
+ * Running jobs are taken away by believed end until the job would fit: that is its shadow time, and the view
+ * is what will be free then. Another job may start when it is believed to end before, or when the first would
+ * still fit at that time with it in its place. A running job is believed to end when the time is over that
+ * the caller believes it to take, or at its time limit, or when its burst's expected time is over; one that
+ * has outlived a belief is believed to take as long again, but no longer than its limit. One that would start
+ * is judged with caution: a job of which nothing else is known is taken to run some times longer than
+ * expected.
+ *
+ * A belief can be too short, and then the kept place comes later. From then on limits alone count for the job
+ * that it is kept for, so it cannot happen to it again and again: it starts at the latest when all have
+ * reached their limits that had started by then.
+ */
+#include "scheduler/model/model.h"
+
+/* The place is made anew at each pass, unless so many jobs run that this would take long; then only when one
+ * in KEEP of them has ended. */
+#define MANY 4096
+#define KEEP 16
+
+int end_order(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	if (!x->job || !y->job)
+		return !!x->job - !!y->job;
+	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
+}
+
+uint64_t limit_end(const struct sched *s, const struct job *j)
+{
+	if (!j->limit_s)
+		return running_end(s, j);
+	return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
+}
+
+uint64_t running_end(const struct sched *s, const struct job *j)
+{
+	uint64_t ran = s->now_s - j->start_s;
+	double expect;
+
+	if (j->believed_s && (!j->limit_s || ran < j->limit_s)) {
+		uint64_t takes = j->believed_s;
+
+		while (takes <= ran && takes < UINT64_MAX / 2)
+			takes *= 2;
+		return j->start_s + (j->limit_s && takes > j->limit_s ? j->limit_s : takes);
+	}
+	if (j->limit_s)
+		return limit_end(s, j);
+	if (!j->lane)
+		return s->now_s + ran;
+	expect = lane_expect(s, j->lane);
+	return expect > (double)ran ? j->start_s + (uint64_t)expect : j->start_s + 2 * ran;
+}
+
+void run_ends(struct sched *s, const struct job *j)
+{
+	s->runs[j->run_at].end_s = s->policy.by_limit && j->limit_s ? running_end(s, j) : 0;
+}
+
+uint64_t run_end(struct sched *s, size_t i)
+{
+	struct running *r = &s->runs[i];
+
+	if (r->end_s > s->now_s)
+		return r->end_s;
+	run_ends(s, r->job);
+	return r->end_s ? r->end_s : running_end(s, r->job);
+}
+
+uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits)
+{
+	double expect;
+
+	if (j->believed_s && !(by_limits && j->limit_s))
+		return !j->limit_s || j->believed_s < j->limit_s ? j->believed_s : j->limit_s;
+	if (j->limit_s)
+		return j->limit_s;
+	if (s->policy.by_limit)
+		return (uint64_t)1e15;
+	expect = s->policy.caution * j->lane->mean;
+	return expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15;
+}
+
+uint64_t believed_end(const struct sched *s, const struct job *j)
+{
+	return s->now_s + believed_time(s, j, s->head && s->head->by_limits);
+}
+
+int promise_holds(const struct sched *s, struct job *j, uint64_t from_s)
+{
+	if (from_s == UINT64_MAX)
+		return 1;
+	if (!j->promise_s || j->promise_nodes != (uint32_t)s->went_gen) {
+		j->promise_s = from_s;
+		j->promise_nodes = (uint32_t)s->went_gen;
+	}
+	return from_s <= j->promise_s;
+}
+
+static uint32_t counted(uint32_t gpus)
+{
+	return gpus < MAX_FREE ? gpus : MAX_FREE;
+}
+
+/* sign 1: the hold is given back, -1: it is there again. */
+static void room_change(struct sched *s, struct room *r, const struct hold *h, uint64_t job, int sign)
+{
+	s->view_free[counted(r->gpus)]--;
+	r->gpus += (uint32_t)sign * h->n_gpus;
+	s->view_free[counted(r->gpus)]++;
+	r->slots += (uint32_t)sign * h->n_cpus;
+	r->memory += (uint64_t)sign * h->memory;
+	r->disk += (uint64_t)sign * h->disk;
+	r->holders -= (uint32_t)sign;
+	if (h->exclusive)
+		r->exclusive = sign > 0 ? 0 : job;
+}
+
+void view_now(struct sched *s)
+{
+	memset(s->view_free, 0, sizeof s->view_free);
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		const struct node *n = s->sorted[i];
+
+		s->view[i] = (struct room){.memory = n->memory > n->memory_used ? n->memory - n->memory_used : 0,
+		                           .disk = n->disk > n->disk_used ? n->disk - n->disk_used : 0,
+		                           .exclusive = n->exclusive,
+		                           .gpus = n->free_gpus,
+		                           .slots = n->free_slots,
+		                           .holders = n->holders};
+		s->view_free[counted(n->free_gpus)]++;
+	}
+}
+
+static void view_change(struct sched *s, const struct job *j, int sign)
+{
+	for (uint32_t i = 0; i < j->n_holds; i++)
+		if (j->holds[i].node->known)
+			room_change(s, &s->view[j->holds[i].node->at], &j->holds[i], j->id, sign);
+}
+
+void view_release(struct sched *s, const struct job *j)
+{
+	view_change(s, j, 1);
+}
+
+/* Too few nodes have as many GPUs: that is seen sooner than that no placement exists. */
+int view_too_full(const struct sched *s, const struct shape *sh)
+{
+	for (uint32_t k = 0; k < sh->n_groups; k++) {
+		const struct sched_group *g = &sh->groups[k];
+		uint32_t nodes = 0;
+
+		for (uint32_t i = counted(g->gpus); i <= MAX_FREE && nodes < g->instances; i++)
+			nodes += s->view_free[i];
+		if (nodes < g->instances)
+			return 1;
+	}
+	return 0;
+}
+
+static int view_fits(struct sched *s, const struct shape *sh, int32_t *assign)
+{
+	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
+}
+
+/* Running jobs and bookings by believed end, and how many of them are gone in the view. */
+struct ends {
+	struct end *v;
+	size_t n, gone;
+};
+
+static void end_change(struct sched *s, const struct end *e, int sign)
+{
+	if (e->job)
+		view_change(s, e->job, sign);
+}
+
+/* Does the head fit when the first n are gone? The view is left so. */
+static int fits_after(struct sched *s, const struct shape *sh, struct ends *e, size_t n, int32_t *assign)
+{
+	for (; e->gone < n; e->gone++)
+		end_change(s, &e->v[e->gone], 1);
+	for (; e->gone > n; e->gone--)
+		end_change(s, &e->v[e->gone - 1], -1);
+	return view_fits(s, sh, assign);
+}
+
+/* The least number of ends with which it fits. More ends never make it fit less: by halving, after steps that
+ * double, since often a few ends are enough of many. */
+static size_t by_halving(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
+{
+	size_t lo = 0, hi = e->n;
+
+	for (size_t try = 0; try < e->n; try = 2 * try + 64) {
+		if (fits_after(s, head->shape, e, try, assign)) {
+			hi = try;
+			break;
+		}
+		lo = try + 1;
+	}
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (fits_after(s, head->shape, e, mid, assign))
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+#define LOOKS       400
+#define LOOKS_LEAST 16
+
+/* With an effort: so many as it allows for. */
+static unsigned looks_of(const struct sched *s)
+{
+	uint64_t n = s->policy.effort && s->n_sorted ? s->policy.effort / s->n_sorted : LOOKS;
+
+	return n > LOOKS ? LOOKS : n < LOOKS_LEAST ? LOOKS_LEAST : (unsigned)n;
+}
+
+/* The same where nodes are booked: a place that is there at one time may be gone at a later one, so each time
+ * is looked at, up to a bound. SIZE_MAX: not found within it. */
+static size_t one_by_one(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
+{
+	unsigned looks = 0, most = looks_of(s);
+
+	for (size_t i = 0; i <= e->n; i++) {
+		if (i && i < e->n && e->v[i].at == e->v[i - 1].at)
+			continue;
+		if (looks++ == most)
+			break;
+		book_try(s, head, i && e->v[i - 1].at > s->now_s ? e->v[i - 1].at : s->now_s);
+		if (fits_after(s, head->shape, e, i, assign))
+			return i;
+	}
+	book_try(s, NULL, 0);
+	return SIZE_MAX;
+}
+
+static void booking_ends(const struct sched *s, struct ends *e)
+{
+	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
+			if (s->sorted[i]->bookings[k].to_s > s->now_s)
+				e->v[e->n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
+}
+
+/* keep: what is believed now is remembered, so that the view can be kept true. */
+static void make(struct sched *s, const struct job *head, int32_t *assign, int keep, int by_limits)
+{
+	struct ends e = {.v = mem_alloc(s->n_running + s->n_books, sizeof *e.v)};
+	size_t lo = SIZE_MAX;
+
+	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	view_now(s);
+	for (struct job *j = s->running; j; j = j->next_running) {
+		e.v[e.n] = (struct end){by_limits ? limit_end(s, j) : running_end(s, j), j};
+		if (keep)
+			j->end_s = e.v[e.n].at;
+		e.n++;
+	}
+	booking_ends(s, &e);
+	qsort(e.v, e.n, sizeof *e.v, end_order);
+	if (s->n_books)
+		lo = one_by_one(s, head, &e, assign);
+	if (lo == SIZE_MAX)
+		lo = by_halving(s, head, &e, assign);
+	s->shadow_s = lo && lo <= e.n ? e.v[lo - 1].at : s->now_s;
+	while (lo < e.n && e.v[lo].at <= s->shadow_s)
+		lo++;
+	if (!fits_after(s, head->shape, &e, lo, assign))
+		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
+	book_try(s, NULL, 0);
+	free(e.v);
+}
+
+/* Is the view that was made for it, or for one that asks for the same, still good? What started and ended
+ * since is in it; each further end may let it start sooner than it says, so it is made anew after some. */
+static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
+{
+	return s->n_running >= MANY && s->kept && s->kept->shape == head->shape &&
+	       s->kept->by_limits == head->by_limits && s->kept_nodes == s->nodes_gen && !s->n_books &&
+	       s->shadow_s != UINT64_MAX && s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP &&
+	       view_fits(s, head->shape, assign);
+}
+
+void shadow_make(struct sched *s, struct job *head)
+{
+	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
+
+	if (!still_kept(s, head, assign)) {
+		make(s, head, assign, 1, head->by_limits);
+		if (!promise_holds(s, head, s->shadow_s) && !head->by_limits) {
+			head->by_limits = 1;
+			make(s, head, assign, 1, 1);
+		}
+		s->kept_nodes = s->nodes_gen;
+		s->kept_ends = 0;
+	}
+	s->kept = head;
+	s->head = head;
+	s->era++;
+	book_try(s, NULL, 0);
+	free(assign);
+}
+
+void shadow_gave(struct sched *s, const struct job *j, const struct hold *h)
+{
+	if (!s->kept || s->kept_nodes != s->nodes_gen)
+		return;
+	if (h->node->known && j->end_s > s->shadow_s)
+		room_change(s, &s->view[h->node->at], h, j->id, 1);
+	if (!j->n_holds)
+		s->kept_ends++;
+}
+
+static void view_take_one(struct sched *s, const struct job *j, size_t at, uint32_t group, int sign)
+{
+	const struct sched_group *g = &j->shape->groups[group];
+	struct room *r = &s->view[at];
+
+	s->view_free[counted(r->gpus)]--;
+	r->gpus -= (uint32_t)sign * g->gpus;
+	s->view_free[counted(r->gpus)]++;
+	r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
+	r->memory -= (uint64_t)sign * j->shape->memory;
+	r->disk -= (uint64_t)sign * j->shape->disk;
+	r->holders += (uint32_t)sign;
+	if (j->shape->exclusive)
+		r->exclusive = sign > 0 ? j->id : 0;
+}
+
+void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
+{
+	for (size_t i = 0; i < s->n_sorted; i++)
+		if (assign[i] >= 0)
+			view_take_one(s, j, i, (uint32_t)assign[i], sign);
+}
+
+void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign)
+{
+	for (uint32_t i = 0; i < j->shape->instances; i++)
+		view_take_one(s, j, spots[i].at, spots[i].group, sign);
+}
+
+int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
+{
+	int32_t *beside;
+	int fits;
+
+	if (s->shadow_s == UINT64_MAX || believed_end(s, j) <= s->shadow_s)
+		return 1;
+	beside = mem_alloc(s->n_sorted, sizeof *beside);
+	view_take(s, j, assign, 1);
+	book_try(s, s->head, s->shadow_s);
+	fits = view_fits(s, s->head->shape, beside);
+	view_take(s, j, assign, -1);
+	free(beside);
+	return fits;
+}
+
+void shadow_took(struct sched *s, struct job *j, const int32_t *assign)
+{
+	j->end_s = believed_end(s, j);
+	if (s->kept == j)
+		s->kept = NULL;
+	else if (s->kept && s->kept_nodes == s->nodes_gen && j->end_s > s->shadow_s)
+		view_take(s, j, assign, 1);
+}
+
+struct shadow shadow_aside(struct sched *s)
+{
+	struct shadow was = {s->head, s->kept, s->shadow_s, s->kept_nodes, s->kept_ends, s->view, {0}};
+
+	memcpy(was.view_free, s->view_free, sizeof was.view_free);
+	s->kept = NULL;
+	s->view = mem_alloc(s->n_sorted, sizeof *s->view);
+	return was;
+}
+
+void shadow_back(struct sched *s, const struct shadow *was)
+{
+	free(s->view);
+	s->head = was->head;
+	s->kept = was->kept;
+	s->shadow_s = was->shadow_s;
+	s->kept_nodes = was->kept_nodes;
+	s->kept_ends = was->kept_ends;
+	s->view = was->view;
+	memcpy(s->view_free, was->view_free, sizeof s->view_free);
+}
+
+uint64_t sched_earliest(struct sched *s, uint64_t id)
+{
+	int32_t *assign;
+	struct shadow was;
+	struct job *j;
+	uint64_t at;
+
+	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	if (!j || !j->is_waiting)
+		return UINT64_MAX;
+	was = shadow_aside(s);
+	assign = mem_alloc(s->n_sorted, sizeof *assign);
+	make(s, j, assign, 0, 0);
+	at = s->shadow_s;
+	free(assign);
+	shadow_back(s, &was);
+	return at;
+}

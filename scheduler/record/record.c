@@ -1,0 +1,422 @@
+/* record: see record.h; this half writes. A line is made in one buffer, which grows and is kept. */
+#include "scheduler/model/model.h"
+#include "scheduler/record/recorder.h"
+#include <math.h>
+
+struct recorder {
+	sched_record_fn fn;
+	void *arg;
+	int quiet; /* within a call that is on record itself */
+	char *p;
+	size_t n, cap;
+};
+
+static void put(struct recorder *r, const char *s, size_t n)
+{
+	if (r->cap < r->n + n) {
+		r->cap = 2 * (r->n + n);
+		r->p = mem_resize(r->p, r->cap, 1);
+	}
+	memcpy(r->p + r->n, s, n);
+	r->n += n;
+}
+
+static void put_text(struct recorder *r, const char *s)
+{
+	put(r, s, strlen(s));
+}
+
+static void put_number(struct recorder *r, uint64_t v)
+{
+	char digits[24];
+	size_t at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + v % 10);
+	while (v /= 10);
+	put(r, digits + at, sizeof digits - at);
+}
+
+static void put_signed(struct recorder *r, int64_t v)
+{
+	if (v < 0)
+		put(r, "-", 1);
+	put_number(r, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+/* Exactly: a whole number, or one times a power of two. */
+static void put_double(struct recorder *r, double v)
+{
+	int e;
+
+	if (v == floor(v) && fabs(v) < 9e15) {
+		put_signed(r, (int64_t)v);
+		return;
+	}
+	put_signed(r, (int64_t)ldexp(frexp(v, &e), 53));
+	put(r, "p", 1);
+	put_signed(r, e - 53);
+}
+
+/* What parts words, and what is not to be seen, stands as %XX. */
+static void put_word(struct recorder *r, const char *s)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c > ' ' && c != 0x7f && !strchr("%,=+", c)) {
+			put(r, s, 1);
+		} else {
+			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
+
+			put(r, code, sizeof code);
+		}
+	}
+}
+
+static void key(struct recorder *r, const char *name)
+{
+	put(r, " ", 1);
+	put_text(r, name);
+	put(r, "=", 1);
+}
+
+/* Absent when it is as in an empty struct. */
+static void key_text(struct recorder *r, const char *name, const char *v)
+{
+	if (!v)
+		return;
+	key(r, name);
+	put_word(r, v);
+}
+
+static void key_number(struct recorder *r, const char *name, uint64_t v)
+{
+	if (!v)
+		return;
+	key(r, name);
+	put_number(r, v);
+}
+
+static void key_double(struct recorder *r, const char *name, double v)
+{
+	if (v == 0)
+		return;
+	key(r, name);
+	put_double(r, v);
+}
+
+static void key_list(struct recorder *r, const char *name, const char *const *v)
+{
+	for (; v && *v; v++)
+		key_text(r, name, *v);
+}
+
+static struct recorder *begin(struct sched *s, const char *verb)
+{
+	struct recorder *r = s->recorder;
+
+	if (!r || r->quiet)
+		return NULL;
+	r->n = 0;
+	put_text(r, verb);
+	return r;
+}
+
+static void end(struct recorder *r)
+{
+	put(r, "\n", 1);
+	r->fn(r->p, r->n, r->arg);
+}
+
+static void word_number(struct recorder *r, uint64_t v)
+{
+	put(r, " ", 1);
+	put_number(r, v);
+}
+
+void record_quiet(struct sched *s, int on)
+{
+	if (s->recorder)
+		s->recorder->quiet += on ? 1 : -1;
+}
+
+void record_id(struct sched *s, const char *verb, uint64_t id)
+{
+	struct recorder *r = begin(s, verb);
+
+	if (!r)
+		return;
+	word_number(r, id);
+	end(r);
+}
+
+void record_pair(struct sched *s, const char *verb, uint64_t a, uint64_t b)
+{
+	struct recorder *r = begin(s, verb);
+
+	if (!r)
+		return;
+	word_number(r, a);
+	word_number(r, b);
+	end(r);
+}
+
+void record_queue(struct sched *s, const struct sched_queue *q)
+{
+	struct recorder *r = begin(s, "queue ");
+
+	if (!r)
+		return;
+	put_word(r, q->path);
+	key_double(r, "weight", q->weight);
+	key_number(r, "quota", q->quota_gpus);
+	key_number(r, "borrow", q->borrow != 0);
+	end(r);
+}
+
+void record_close(struct sched *s, const char *path, int closed)
+{
+	struct recorder *r = begin(s, "close ");
+
+	if (!r)
+		return;
+	put_word(r, path);
+	word_number(r, closed != 0);
+	end(r);
+}
+
+void record_used(struct sched *s, const char *path, double gpu_s, uint64_t at_s)
+{
+	struct recorder *r = begin(s, "used ");
+
+	if (!r)
+		return;
+	put_word(r, path);
+	put(r, " ", 1);
+	put_double(r, gpu_s);
+	word_number(r, at_s);
+	end(r);
+}
+
+static void put_gpu(struct recorder *r, const struct sched_gpu *g)
+{
+	key(r, "gpu");
+	put_number(r, g->index);
+	put(r, ",", 1);
+	put_number(r, g->memory_bytes);
+	put(r, ",", 1);
+	put_number(r, g->numa);
+	put(r, ",", 1);
+	put_number(r, g->link_group);
+	if (g->model) {
+		put(r, ",", 1);
+		put_word(r, g->model);
+	}
+}
+
+void record_node(struct sched *s, const struct sched_node *n)
+{
+	struct recorder *r = begin(s, "node");
+
+	if (!r)
+		return;
+	word_number(r, n->id);
+	key_text(r, "name", n->name);
+	key_number(r, "usable", n->usable != 0);
+	key_text(r, "type", n->instance_type);
+	key_number(r, "slots", n->slots);
+	key_number(r, "memory", n->memory_bytes);
+	key_number(r, "disk", n->disk_bytes);
+	key_double(r, "price", n->price_per_hour);
+	key_double(r, "power", n->power_w);
+	key_number(r, "doubt", n->doubt);
+	key_text(r, "switch", n->switch_name);
+	key_text(r, "rack", n->rack_name);
+	key_list(r, "label", n->labels);
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		put_gpu(r, &n->gpus[i]);
+	end(r);
+}
+
+void record_book(struct sched *s, const struct sched_book *b)
+{
+	struct recorder *r = begin(s, "book");
+
+	if (!r)
+		return;
+	word_number(r, b->id);
+	key_number(r, "from", b->from_s);
+	key_number(r, "to", b->to_s);
+	key_text(r, "queue", b->queue);
+	for (uint32_t i = 0; i < b->n_nodes; i++) {
+		key(r, "node");
+		put_number(r, b->nodes[i]);
+	}
+	end(r);
+}
+
+static void put_group(struct recorder *r, const struct sched_group *g)
+{
+	key(r, "group");
+	put_number(r, g->instances);
+	put(r, ",", 1);
+	put_number(r, g->gpus);
+	put(r, ",", 1);
+	put_number(r, g->ranks);
+	put(r, ",", 1);
+	put_number(r, g->cpus_per_rank);
+}
+
+static void put_wishes(struct recorder *r, const struct sched_job *j)
+{
+	for (uint32_t i = 0; i < j->n_groups; i++)
+		put_group(r, &j->groups[i]);
+	key_text(r, "queue", j->queue);
+	key_text(r, "owner", j->owner);
+	key_text(r, "name", j->name);
+	if (j->priority) {
+		key(r, "priority");
+		put_signed(r, j->priority);
+	}
+	key_number(r, "order", j->order);
+	key_number(r, "submit", j->submit_s);
+	key_number(r, "limit", j->limit_s);
+	key_number(r, "believed", j->believed_s);
+	key_number(r, "max_wait", j->max_wait_s);
+	key_number(r, "memory", j->memory_bytes);
+	key_number(r, "disk", j->disk_bytes);
+	key_number(r, "exclusive", j->exclusive != 0);
+	key_list(r, "type", j->instance_types);
+	key_text(r, "gpu_model", j->gpu_model);
+	key_number(r, "gpu_memory", j->gpu_memory_bytes);
+	key_list(r, "requires", j->requires);
+	key_list(r, "avoid", j->avoid);
+	key_number(r, "span", j->span);
+	key_number(r, "firm", j->firm != 0);
+	key_text(r, "warm", j->warm);
+	for (uint32_t i = 0; i < j->n_after; i++) {
+		key(r, "after");
+		put_number(r, j->after[i].job);
+		put(r, ",", 1);
+		put_number(r, j->after[i].kind);
+	}
+}
+
+void record_job(struct sched *s, const struct sched_job *j)
+{
+	struct recorder *r = begin(s, "job");
+
+	if (!r)
+		return;
+	word_number(r, j->id);
+	put_wishes(r, j);
+	end(r);
+}
+
+static void put_numbers(struct recorder *r, const uint32_t *v, uint32_t n)
+{
+	put(r, ",", 1);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i)
+			put(r, "+", 1);
+		put_number(r, v[i]);
+	}
+}
+
+static void put_places(struct recorder *r, const struct sched_decision *d)
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		const struct sched_place *p = &d->places[i];
+
+		key(r, "on");
+		put_number(r, p->node);
+		put(r, ",", 1);
+		put_number(r, p->group);
+		put_numbers(r, p->gpus, p->n_gpus);
+		put_numbers(r, p->cpus, p->n_cpus);
+	}
+}
+
+void record_restore(struct sched *s, const struct sched_job *j, const struct sched_decision *d,
+                    uint64_t start_s)
+{
+	struct recorder *r = begin(s, "restore");
+
+	if (!r)
+		return;
+	word_number(r, j->id);
+	key_number(r, "start", start_s);
+	put_wishes(r, j);
+	put_places(r, d);
+	end(r);
+}
+
+void record_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
+                  uint64_t disk_bytes, int exclusive)
+{
+	struct recorder *r = begin(s, "holds");
+
+	if (!r)
+		return;
+	word_number(r, id);
+	key_number(r, "memory", memory_bytes);
+	key_number(r, "disk", disk_bytes);
+	key_number(r, "exclusive", exclusive != 0);
+	put_places(r, d);
+	end(r);
+}
+
+void record_step(struct sched *s, const struct sched_decision *d)
+{
+	struct recorder *r = begin(s, "step");
+
+	if (!r)
+		return;
+	word_number(r, d ? d->job : 0);
+	if (d)
+		put_places(r, d);
+	end(r);
+}
+
+static void record_policy(struct sched *s)
+{
+	const struct sched_policy *p = &s->policy;
+	struct recorder *r = begin(s, "policy");
+
+	key_number(r, "backfill", p->backfill);
+	key_number(r, "fair", p->fair != 0);
+	key_number(r, "learned", p->learned != 0);
+	key_number(r, "by_limit", p->by_limit != 0);
+	key_number(r, "effort", p->effort);
+	key_number(r, "half_life", p->half_life_s);
+	key_number(r, "starve", p->starve_s);
+	key_number(r, "due", p->due_s);
+	key_double(r, "due_backlog", p->due_backlog);
+	key_double(r, "caution", p->caution);
+	key_number(r, "burst", p->burst_s);
+	end(r);
+}
+
+void record_fini(struct sched *s)
+{
+	if (!s->recorder)
+		return;
+	free(s->recorder->p);
+	free(s->recorder);
+	s->recorder = NULL;
+}
+
+void sched_record(struct sched *s, sched_record_fn fn, void *arg)
+{
+	record_fini(s);
+	if (!fn)
+		return;
+	s->recorder = mem_alloc(1, sizeof *s->recorder);
+	s->recorder->fn = fn;
+	s->recorder->arg = arg;
+	record_policy(s);
+	record_id(s, "now", s->now_s);
+}

@@ -1,0 +1,670 @@
+/*
+ * retell: see record.h; this half reads. A line is copied, cut into words in place, and its vectors stand in
+ * memory that is reserved by the line's length, so nothing can outgrow it.
+ */
+#include "scheduler/model/mem.h"
+#include "scheduler/record/record.h"
+#include <math.h>
+
+enum list { L_TYPE, L_REQUIRES, L_AVOID, L_LABEL, L_N };
+
+struct teller {
+	char *text;
+	size_t cap;
+	char *p; /* what is not read yet; the rest of the line */
+	const char **lists[L_N];
+	uint32_t n_lists[L_N];
+	struct sched_group *groups;
+	struct sched_dep *deps;
+	struct sched_gpu *gpus;
+	uint64_t *nodes;
+	struct sched_place *places;
+	uint32_t *numbers, n_numbers;
+	const char *what;
+};
+
+struct teller *teller_create(void)
+{
+	return mem_alloc(1, sizeof(struct teller));
+}
+
+void teller_destroy(struct teller *t)
+{
+	if (!t)
+		return;
+	for (int i = 0; i < L_N; i++)
+		free(t->lists[i]);
+	free(t->text);
+	free(t->groups);
+	free(t->deps);
+	free(t->gpus);
+	free(t->nodes);
+	free(t->places);
+	free(t->numbers);
+	free(t);
+}
+
+/* A value takes at least six bytes of the line (" on=1,"), a number in a list two. */
+static void reserve(struct teller *t, size_t n)
+{
+	size_t most = n / 4 + 2;
+
+	if (t->cap > n)
+		return;
+	t->cap = n + 1;
+	t->text = mem_resize(t->text, t->cap, 1);
+	for (int i = 0; i < L_N; i++)
+		t->lists[i] = mem_resize((void *)t->lists[i], most, sizeof *t->lists[i]);
+	t->groups = mem_resize(t->groups, most, sizeof *t->groups);
+	t->deps = mem_resize(t->deps, most, sizeof *t->deps);
+	t->gpus = mem_resize(t->gpus, most, sizeof *t->gpus);
+	t->nodes = mem_resize(t->nodes, most, sizeof *t->nodes);
+	t->places = mem_resize(t->places, most, sizeof *t->places);
+	t->numbers = mem_resize(t->numbers, n + 1, sizeof *t->numbers);
+}
+
+/* ---- words and numbers ------------------------------------------------------------------------ */
+
+static int wrong(struct teller *t, const char *what)
+{
+	t->what = what;
+	return -1;
+}
+
+static char *word(struct teller *t)
+{
+	char *w = t->p;
+
+	while (*w == ' ')
+		w++;
+	t->p = w;
+	while (*t->p && *t->p != ' ')
+		t->p++;
+	if (*t->p)
+		*t->p++ = '\0';
+	return w;
+}
+
+static int take_number(const char **p, uint64_t *out)
+{
+	uint64_t v = 0;
+	const char *s = *p;
+
+	if (*s < '0' || *s > '9')
+		return -1;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		uint64_t digit = (uint64_t)(*s - '0');
+
+		if (v > (UINT64_MAX - digit) / 10)
+			return -1;
+		v = v * 10 + digit;
+	}
+	*p = s;
+	*out = v;
+	return 0;
+}
+
+static int number(struct teller *t, const char *s, uint64_t *out)
+{
+	return take_number(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
+}
+
+static int number32(struct teller *t, const char *s, uint32_t *out)
+{
+	uint64_t v;
+
+	if (number(t, s, &v) < 0)
+		return -1;
+	if (v > UINT32_MAX)
+		return wrong(t, "the number is too large");
+	*out = (uint32_t)v;
+	return 0;
+}
+
+static int flag(struct teller *t, const char *s, int *out)
+{
+	if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0)
+		return wrong(t, "expected 0 or 1");
+	*out = *s == '1';
+	return 0;
+}
+
+static int take_signed(const char **p, int64_t *out)
+{
+	int minus = **p == '-';
+	uint64_t v;
+
+	*p += minus;
+	if (take_number(p, &v) < 0 || v > INT64_MAX)
+		return -1;
+	*out = minus ? -(int64_t)v : (int64_t)v;
+	return 0;
+}
+
+static int integer(struct teller *t, const char *s, int64_t *out)
+{
+	return take_signed(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
+}
+
+static int real(struct teller *t, const char *s, double *out)
+{
+	int64_t m, e = 0;
+
+	if (take_signed(&s, &m) < 0)
+		return wrong(t, "expected a number");
+	if (*s == 'p') {
+		s++;
+		if (take_signed(&s, &e) < 0 || e < -1100 || e > 1100)
+			return wrong(t, "expected a power of two behind p");
+	}
+	*out = ldexp((double)m, (int)e);
+	return *s ? wrong(t, "expected a number") : 0;
+}
+
+static int hex(char c)
+{
+	const char *digits = "0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+static int decode(struct teller *t, char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		if (*s != '%') {
+			*to++ = *s;
+			continue;
+		}
+		if (hex(s[1]) < 0 || hex(s[2]) < 0 || (s[1] == '0' && s[2] == '0'))
+			return wrong(t, "expected two digits 0-9 A-F, not both 0, behind %");
+		*to++ = (char)(hex(s[1]) * 16 + hex(s[2]));
+		s += 2;
+	}
+	*to = '\0';
+	return 0;
+}
+
+static int text(struct teller *t, char *s, const char **out)
+{
+	*out = s;
+	return decode(t, s);
+}
+
+static void list_add(struct teller *t, enum list l, const char *s)
+{
+	t->lists[l][t->n_lists[l]++] = s;
+	t->lists[l][t->n_lists[l]] = NULL;
+}
+
+static int list(struct teller *t, char *s, enum list l)
+{
+	list_add(t, l, s);
+	return decode(t, s);
+}
+
+/* Up to the next comma, which goes. */
+static char *part(char **s)
+{
+	char *from = *s, *comma = strchr(from, ',');
+
+	*s = comma ? comma + 1 : from + strlen(from);
+	if (comma)
+		*comma = '\0';
+	return from;
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+static int group(struct teller *t, char *s, struct sched_job *j)
+{
+	struct sched_group *g = &t->groups[j->n_groups];
+
+	*g = (struct sched_group){0};
+	if (number32(t, part(&s), &g->instances) || number32(t, part(&s), &g->gpus) ||
+	    number32(t, part(&s), &g->ranks) || number32(t, s, &g->cpus_per_rank))
+		return -1;
+	if (g->instances > 1000000)
+		return wrong(t, "too many instances");
+	j->n_groups++;
+	return 0;
+}
+
+static int after(struct teller *t, char *s, struct sched_job *j)
+{
+	struct sched_dep *d = &t->deps[j->n_after];
+	uint32_t kind;
+
+	if (number(t, part(&s), &d->job) || number32(t, s, &kind))
+		return -1;
+	if (kind > SCHED_AFTER_START)
+		return wrong(t, "no such way to wait for a job");
+	d->kind = (enum sched_after)kind;
+	j->n_after++;
+	return 0;
+}
+
+static int gpu(struct teller *t, char *s, struct sched_node *n)
+{
+	struct sched_gpu *g = &t->gpus[n->n_gpus];
+
+	*g = (struct sched_gpu){0};
+	if (number32(t, part(&s), &g->index) || number(t, part(&s), &g->memory_bytes) ||
+	    number32(t, part(&s), &g->numa) || number32(t, part(&s), &g->link_group))
+		return -1;
+	n->n_gpus++;
+	return *s ? text(t, s, &g->model) : 0;
+}
+
+static int numbers(struct teller *t, char *s, uint32_t **out, uint32_t *n)
+{
+	*out = t->numbers + t->n_numbers;
+	*n = 0;
+	while (*s) {
+		char *from = s, *plus = strchr(s, '+');
+
+		s = plus ? plus + 1 : s + strlen(s);
+		if (plus)
+			*plus = '\0';
+		if (number32(t, from, &(*out)[(*n)++]) < 0)
+			return -1;
+	}
+	t->n_numbers += *n;
+	return 0;
+}
+
+static int place(struct teller *t, char *s, struct sched_decision *d)
+{
+	struct sched_place *p = &t->places[d->n];
+
+	*p = (struct sched_place){0};
+	if (number(t, part(&s), &p->node) || number32(t, part(&s), &p->group) ||
+	    numbers(t, part(&s), &p->gpus, &p->n_gpus) || numbers(t, s, &p->cpus, &p->n_cpus))
+		return -1;
+	d->n++;
+	return 0;
+}
+
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+#define IS(name) (strcmp(k, name) == 0)
+
+static int unknown(struct teller *t)
+{
+	return wrong(t, "this key is not known here");
+}
+
+static int wish(struct teller *t, const char *k, char *v, struct sched_job *j)
+{
+	uint32_t span;
+
+	if (IS("group"))
+		return group(t, v, j);
+	if (IS("queue"))
+		return text(t, v, &j->queue);
+	if (IS("owner"))
+		return text(t, v, &j->owner);
+	if (IS("name"))
+		return text(t, v, &j->name);
+	if (IS("priority"))
+		return integer(t, v, &j->priority);
+	if (IS("order"))
+		return number(t, v, &j->order);
+	if (IS("submit"))
+		return number(t, v, &j->submit_s);
+	if (IS("limit"))
+		return number(t, v, &j->limit_s);
+	if (IS("believed"))
+		return number(t, v, &j->believed_s);
+	if (IS("max_wait"))
+		return number(t, v, &j->max_wait_s);
+	if (IS("memory"))
+		return number(t, v, &j->memory_bytes);
+	if (IS("disk"))
+		return number(t, v, &j->disk_bytes);
+	if (IS("exclusive"))
+		return flag(t, v, &j->exclusive);
+	if (IS("type"))
+		return list(t, v, L_TYPE);
+	if (IS("gpu_model"))
+		return text(t, v, &j->gpu_model);
+	if (IS("gpu_memory"))
+		return number(t, v, &j->gpu_memory_bytes);
+	if (IS("requires"))
+		return list(t, v, L_REQUIRES);
+	if (IS("avoid"))
+		return list(t, v, L_AVOID);
+	if (IS("firm"))
+		return flag(t, v, &j->firm);
+	if (IS("warm"))
+		return text(t, v, &j->warm);
+	if (IS("after"))
+		return after(t, v, j);
+	if (!IS("span"))
+		return unknown(t);
+	if (number32(t, v, &span) < 0 || span > SCHED_SPAN_RACK)
+		return wrong(t, "no such span");
+	j->span = (enum sched_span)span;
+	return 0;
+}
+
+static int node_key(struct teller *t, const char *k, char *v, struct sched_node *n)
+{
+	if (IS("gpu"))
+		return gpu(t, v, n);
+	if (IS("label"))
+		return list(t, v, L_LABEL);
+	if (IS("name"))
+		return text(t, v, &n->name);
+	if (IS("type"))
+		return text(t, v, &n->instance_type);
+	if (IS("slots"))
+		return number32(t, v, &n->slots);
+	if (IS("memory"))
+		return number(t, v, &n->memory_bytes);
+	if (IS("disk"))
+		return number(t, v, &n->disk_bytes);
+	if (IS("usable"))
+		return flag(t, v, &n->usable);
+	if (IS("price"))
+		return real(t, v, &n->price_per_hour);
+	if (IS("power"))
+		return real(t, v, &n->power_w);
+	if (IS("doubt"))
+		return number32(t, v, &n->doubt);
+	if (IS("switch"))
+		return text(t, v, &n->switch_name);
+	if (IS("rack"))
+		return text(t, v, &n->rack_name);
+	return unknown(t);
+}
+
+static int policy_key(struct teller *t, const char *k, char *v, struct sched_policy *p)
+{
+	uint32_t way;
+
+	if (IS("fair"))
+		return flag(t, v, &p->fair);
+	if (IS("learned"))
+		return flag(t, v, &p->learned);
+	if (IS("by_limit"))
+		return flag(t, v, &p->by_limit);
+	if (IS("effort"))
+		return number(t, v, &p->effort);
+	if (IS("half_life"))
+		return number(t, v, &p->half_life_s);
+	if (IS("starve"))
+		return number(t, v, &p->starve_s);
+	if (IS("due"))
+		return number(t, v, &p->due_s);
+	if (IS("due_backlog"))
+		return real(t, v, &p->due_backlog);
+	if (IS("caution"))
+		return real(t, v, &p->caution);
+	if (IS("burst"))
+		return number(t, v, &p->burst_s);
+	if (!IS("backfill"))
+		return unknown(t);
+	if (number32(t, v, &way) < 0 || way > SCHED_CONSERVATIVE)
+		return wrong(t, "no such way of backfill");
+	p->backfill = (enum sched_backfill)way;
+	return 0;
+}
+
+static int book_key(struct teller *t, const char *k, char *v, struct sched_book *b)
+{
+	if (IS("from"))
+		return number(t, v, &b->from_s);
+	if (IS("to"))
+		return number(t, v, &b->to_s);
+	if (IS("queue"))
+		return text(t, v, &b->queue);
+	if (!IS("node"))
+		return unknown(t);
+	return number(t, v, &t->nodes[b->n_nodes++]);
+}
+
+static int queue_key(struct teller *t, const char *k, char *v, struct sched_queue *q)
+{
+	if (IS("weight"))
+		return real(t, v, &q->weight);
+	if (IS("quota"))
+		return number32(t, v, &q->quota_gpus);
+	if (IS("borrow"))
+		return flag(t, v, &q->borrow);
+	return unknown(t);
+}
+
+static int one_key(struct teller *t, const char *k, char *v, struct sched_told *o)
+{
+	switch (o->kind) {
+	case TOLD_POLICY:
+		return policy_key(t, k, v, &o->policy);
+	case TOLD_QUEUE:
+		return queue_key(t, k, v, &o->queue);
+	case TOLD_NODE:
+		return node_key(t, k, v, &o->node);
+	case TOLD_BOOK:
+		return book_key(t, k, v, &o->book);
+	case TOLD_JOB:
+		return wish(t, k, v, &o->job);
+	case TOLD_RESTORE:
+		return IS("on")      ? place(t, v, &o->places)
+		       : IS("start") ? number(t, v, &o->id)
+		                     : wish(t, k, v, &o->job);
+	case TOLD_HOLDS:
+		return IS("on") ? place(t, v, &o->places) : wish(t, k, v, &o->job);
+	case TOLD_STEP:
+		return IS("on") ? place(t, v, &o->places) : unknown(t);
+	default:
+		return wrong(t, "more words than belong here");
+	}
+}
+
+static int keys(struct teller *t, struct sched_told *o)
+{
+	for (char *w = word(t); *w; w = word(t)) {
+		char *is = strchr(w, '=');
+
+		if (!is)
+			return wrong(t, "expected key=value");
+		*is = '\0';
+		if (one_key(t, w, is + 1, o) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------- */
+
+enum form { F_NONE, F_ID, F_PATH }; /* what stands behind the verb, before keys */
+static const struct {
+	const char *verb;
+	enum told_kind kind;
+	enum form form;
+} verbs[] = {
+    {"at", TOLD_AT, F_ID},           {"now", TOLD_NOW, F_ID},         {"try", TOLD_TRY, F_NONE},
+    {"tried", TOLD_TRIED, F_NONE},   {"policy", TOLD_POLICY, F_NONE}, {"queue", TOLD_QUEUE, F_PATH},
+    {"close", TOLD_CLOSE, F_PATH},   {"used", TOLD_USED, F_PATH},     {"node", TOLD_NODE, F_ID},
+    {"gone", TOLD_GONE, F_ID},       {"book", TOLD_BOOK, F_ID},       {"unbook", TOLD_UNBOOK, F_ID},
+    {"job", TOLD_JOB, F_ID},         {"restore", TOLD_RESTORE, F_ID}, {"holds", TOLD_HOLDS, F_ID},
+    {"remove", TOLD_REMOVE, F_ID},   {"park", TOLD_PARK, F_ID},       {"know", TOLD_KNOW, F_ID},
+    {"started", TOLD_STARTED, F_ID}, {"end", TOLD_END, F_ID},         {"release", TOLD_RELEASE, F_ID},
+    {"step", TOLD_STEP, F_ID},
+};
+
+/* Words of a fixed number behind the first. */
+static int more_words(struct teller *t, struct sched_told *o)
+{
+	switch (o->kind) {
+	case TOLD_CLOSE:
+	case TOLD_END:
+		return flag(t, word(t), &o->yes);
+	case TOLD_USED:
+		return real(t, word(t), &o->number) || number(t, word(t), &o->id) ? -1 : 0;
+	case TOLD_RELEASE:
+		return number(t, word(t), &o->node_id);
+	default:
+		return 0;
+	}
+}
+
+static void join(struct teller *t, struct sched_told *o)
+{
+	o->queue.path = o->name;
+	o->node.id = o->book.id = o->id;
+	o->node.gpus = t->gpus;
+	o->node.labels = t->n_lists[L_LABEL] ? t->lists[L_LABEL] : NULL;
+	o->book.nodes = t->nodes;
+	o->job.groups = t->groups;
+	o->job.after = t->deps;
+	o->job.instance_types = t->n_lists[L_TYPE] ? t->lists[L_TYPE] : NULL;
+	o->job.requires = t->n_lists[L_REQUIRES] ? t->lists[L_REQUIRES] : NULL;
+	o->job.avoid = t->n_lists[L_AVOID] ? t->lists[L_AVOID] : NULL;
+	o->places.places = t->places;
+}
+
+static int line_of(struct teller *t, const char *verb, struct sched_told *o)
+{
+	size_t i = 0;
+
+	while (i < sizeof verbs / sizeof verbs[0] && strcmp(verbs[i].verb, verb) != 0)
+		i++;
+	if (i == sizeof verbs / sizeof verbs[0])
+		return wrong(t, "this word is not known");
+	o->kind = verbs[i].kind;
+	if (verbs[i].form == F_ID && number(t, word(t), &o->id) < 0)
+		return -1;
+	if (verbs[i].form == F_PATH && text(t, word(t), &o->name) < 0)
+		return -1;
+	o->job.id = o->places.job = o->id;
+	o->node.id = o->book.id = o->id;
+	if (o->kind == TOLD_RESTORE)
+		o->id = 0; /* its start, which follows */
+	if (more_words(t, o) < 0 || keys(t, o) < 0)
+		return -1;
+	if ((o->kind == TOLD_JOB || o->kind == TOLD_RESTORE) && !o->job.n_groups)
+		return wrong(t, "a job without group");
+	if (o->kind == TOLD_QUEUE && !*o->name)
+		return wrong(t, "a queue without name");
+	return 0;
+}
+
+int teller_read(struct teller *t, const char *line, size_t n, struct sched_told *out, const char **what)
+{
+	char *verb;
+
+	while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+		n--;
+	*out = (struct sched_told){.kind = TOLD_NOTHING};
+	if (memchr(line, 0, n)) {
+		*what = "a zero byte";
+		return -1;
+	}
+	reserve(t, n);
+	memcpy(t->text, line, n);
+	t->text[n] = '\0';
+	t->p = t->text;
+	t->n_numbers = 0;
+	memset(t->n_lists, 0, sizeof t->n_lists);
+	verb = word(t);
+	if (!*verb || strncmp(verb, "hearth-", 7) == 0)
+		return 0;
+	if (line_of(t, verb, out) < 0) {
+		*what = t->what;
+		return -1;
+	}
+	join(t, out);
+	return 0;
+}
+
+void told_tell(struct sched *s, const struct sched_told *in)
+{
+	switch (in->kind) {
+	case TOLD_NOW:
+		sched_now(s, in->id);
+		break;
+	case TOLD_POLICY:
+		sched_policy_set(s, &in->policy);
+		break;
+	case TOLD_QUEUE:
+		sched_queue_set(s, &in->queue);
+		break;
+	case TOLD_CLOSE:
+		sched_queue_close(s, in->name, in->yes);
+		break;
+	case TOLD_USED:
+		sched_usage_set(s, in->name, in->number, in->id);
+		break;
+	case TOLD_NODE:
+		sched_node_set(s, &in->node);
+		break;
+	case TOLD_GONE:
+		sched_node_remove(s, in->id);
+		break;
+	case TOLD_BOOK:
+		sched_book_set(s, &in->book);
+		break;
+	case TOLD_UNBOOK:
+		sched_book_remove(s, in->id);
+		break;
+	case TOLD_JOB:
+		sched_job_add(s, &in->job);
+		break;
+	case TOLD_RESTORE:
+		sched_job_restore(s, &in->job, &in->places, in->id);
+		break;
+	case TOLD_HOLDS:
+		sched_job_holds(s, in->id, &in->places, in->job.memory_bytes, in->job.disk_bytes, in->job.exclusive);
+		break;
+	case TOLD_REMOVE:
+		sched_job_remove(s, in->id);
+		break;
+	case TOLD_PARK:
+		sched_job_park(s, in->id);
+		break;
+	case TOLD_KNOW:
+		sched_job_know(s, in->id);
+		break;
+	case TOLD_STARTED:
+		sched_job_started(s, in->id);
+		break;
+	case TOLD_END:
+		sched_job_finished(s, in->id, in->yes);
+		break;
+	case TOLD_RELEASE:
+		sched_job_release_place(s, in->id, in->node_id);
+		break;
+	case TOLD_NOTHING:
+	case TOLD_AT:
+	case TOLD_TRY:
+	case TOLD_TRIED:
+	case TOLD_STEP:
+		break;
+	}
+}
+
+static int same_numbers(const uint32_t *a, uint32_t n, const uint32_t *b, uint32_t m)
+{
+	return n == m && (!n || memcmp(a, b, n * sizeof *a) == 0);
+}
+
+int told_same(const struct sched_told *step, const struct sched_decision *d)
+{
+	const struct sched_decision *was = &step->places;
+
+	if (!d)
+		return !was->job;
+	if (was->job != d->job || was->n != d->n)
+		return 0;
+	for (uint32_t i = 0; i < d->n; i++) {
+		const struct sched_place *a = &was->places[i], *b = &d->places[i];
+
+		if (a->node != b->node || a->group != b->group ||
+		    !same_numbers(a->gpus, a->n_gpus, b->gpus, b->n_gpus) ||
+		    !same_numbers(a->cpus, a->n_cpus, b->cpus, b->n_cpus))
+			return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,521 @@
+/*
+ * load: what the state thread reads once, at its start: the unfinished part of the world. The number of ended
+ * jobs does not matter: an index holds the unfinished ones only, and ids are taken from the ends of their
+ * tables.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/xalloc.h"
+#include "store/base/store_int.h"
+
+int status_ended(const char *status)
+{
+	return status &&
+	       (!strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped"));
+}
+
+void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
+{
+	*r = (struct job_row){
+	    .id = sqlh_u64(st, 0),
+	    .name = sqlh_dup(st, 1),
+	    .owner = sqlh_dup(st, 2),
+	    .experiment = sqlh_dup(st, 3),
+	    .notes = sqlh_dup(st, 4),
+	    .status = sqlh_dup(st, 5),
+	    .priority = sqlite3_column_int64(st, 6),
+	    .queue = sqlh_dup(st, 7),
+	    .bundle = sqlh_dup(st, 8),
+	    .created_us = sqlh_u64(st, 9),
+	    .queued_us = sqlh_u64(st, 10),
+	    .started_us = sqlh_u64(st, 11),
+	    .ended_us = sqlh_u64(st, 12),
+	    .exit_code = sqlite3_column_int64(st, 13),
+	    .reason = sqlh_dup(st, 14),
+	    .wanted = sqlh_dup(st, 15),
+	    .attempts = sqlh_u32(st, 16),
+	    .epoch = sqlh_u64(st, 17),
+	    .idem_key = sqlh_dup(st, 18),
+	    .idem_digest = sqlh_dup(st, 19),
+	    .pinned = (uint8_t)sqlh_u32(st, 20),
+	    .deleted = (uint8_t)sqlh_u32(st, 21),
+	    .nodes = sqlh_u32(st, 22),
+	    .gpus = sqlh_u32(st, 23),
+	    .cleanup = sqlh_dup(st, 24),
+	    .array = sqlh_u64(st, 25),
+	    .members = sqlh_u32(st, 26),
+	    .halved = (uint8_t)sqlh_u32(st, 27),
+	    .rungs = sqlh_dup(st, 28),
+	    .begins = sqlh_dup(st, 29),
+	    .ran_us = sqlh_u64(st, 30),
+	    .runs_since_us = sqlh_u64(st, 31),
+	};
+	if (with_spec) {
+		r->spec = sqlh_dup(st, JOB_N_COLUMNS);
+		r->run = sqlh_dup(st, JOB_N_COLUMNS + 1);
+	}
+}
+
+void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r)
+{
+	*r = (struct attempt_row){
+	    .job = sqlh_u64(st, 0),
+	    .number = sqlh_u32(st, 1),
+	    .epoch = sqlh_u64(st, 2),
+	    .state = sqlh_dup(st, 3),
+	    .outcome = sqlh_dup(st, 4),
+	    .cls = sqlh_dup(st, 5),
+	    .reason = sqlh_dup(st, 6),
+	    .cause = sqlh_dup(st, 7),
+	    .launch_id = sqlh_dup(st, 8),
+	    .token = sqlh_dup(st, 9),
+	    .placement = sqlh_dup(st, 10),
+	    .resumed_from_step = sqlite3_column_int64(st, 11),
+	    .resumed_from = sqlh_dup(st, 12),
+	    .exit_code = sqlite3_column_int64(st, 13),
+	    .signal = sqlite3_column_int64(st, 14),
+	    .started_us = sqlh_u64(st, 15),
+	    .ended_us = sqlh_u64(st, 16),
+	    .phases = sqlh_dup(st, 17),
+	    .master_port = sqlh_u32(st, 18),
+	    .price_uusd = sqlh_u64(st, 19),
+	    .account = sqlh_dup(st, 20),
+	};
+}
+
+void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
+{
+	*r = (struct rank_row){
+	    .job = sqlh_u64(st, 0),
+	    .attempt = sqlh_u32(st, 1),
+	    .rank = sqlh_u32(st, 2),
+	    .node = sqlh_dup(st, 3),
+	    .node_rank = sqlh_u32(st, 4),
+	    .local_rank = sqlh_u32(st, 5),
+	    .state = sqlh_dup(st, 6),
+	    .exit_code = sqlite3_column_int64(st, 7),
+	    .signal = sqlite3_column_int64(st, 8),
+	    .oom = (uint8_t)sqlh_u32(st, 9),
+	    .pid = sqlh_u32(st, 10),
+	    .started_us = sqlh_u64(st, 11),
+	    .ended_us = sqlh_u64(st, 12),
+	    .text = sqlh_dup(st, 13),
+	    .ended_by = sqlh_dup(st, 14),
+	};
+}
+
+static char *dup_or_null(sqlite3_stmt *st, int col) /* '' stands for NULL in keys */
+{
+	const char *s = sqlh_str(st, col);
+
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r)
+{
+	*r = (struct artifact_row){
+	    .job = sqlh_u64(st, 0),
+	    .attempt = sqlh_u32(st, 1),
+	    .kind = sqlh_dup(st, 2),
+	    .node = dup_or_null(st, 3),
+	    .digest = dup_or_null(st, 4),
+	    .uri = dup_or_null(st, 5),
+	    .size_bytes = sqlh_u64(st, 6),
+	    .files = sqlh_u64(st, 7),
+	    .at_us = sqlh_u64(st, 8),
+	};
+}
+
+void node_from_row(sqlite3_stmt *st, struct node_row *r)
+{
+	*r = (struct node_row){
+	    .id = sqlh_u64(st, 0),
+	    .name = sqlh_dup(st, 1),
+	    .address = sqlh_dup(st, 2),
+	    .state = sqlh_dup(st, 3),
+	    .reason = sqlh_dup(st, 4),
+	    .cert_fingerprint = sqlh_dup(st, 5),
+	    .inventory = sqlh_dup(st, 6),
+	    .joined_us = sqlh_u64(st, 7),
+	    .seen_us = sqlh_u64(st, 8),
+	    .drain = (uint8_t)sqlh_u32(st, 9),
+	};
+}
+
+void token_from_row(sqlite3_stmt *st, struct token_row *r)
+{
+	*r = (struct token_row){
+	    .id = sqlh_dup(st, 0),
+	    .kind = sqlh_dup(st, 1),
+	    .secret_hash = sqlh_dup(st, 2),
+	    .owner = sqlh_dup(st, 3),
+	    .job = sqlh_u64(st, 4),
+	    .created_us = sqlh_u64(st, 5),
+	    .expires_us = sqlh_u64(st, 6),
+	    .used_us = sqlh_u64(st, 7),
+	    .used_by = sqlh_dup(st, 8),
+	};
+}
+
+/* Each row of sql to one(); 0, or -1 with e (or not: the callback's own stop). */
+static int each(sqlite3 *db, const char *sql, uint64_t bind,
+                int (*one)(sqlite3_stmt *, const struct store_load *), const struct store_load *l,
+                struct err *e)
+{
+	sqlite3_stmt *st = sqlh_prepare(db, sql, e);
+	int rc, stopped = 0;
+
+	if (!st)
+		return -1;
+	if (sqlite3_bind_parameter_count(st))
+		sqlite3_bind_int64(st, 1, (int64_t)bind);
+	while (!stopped && (rc = sqlh_step(st, e)) > 0)
+		stopped = one(st, l) < 0;
+	sqlite3_finalize(st);
+	if (stopped)
+		return err_set(e, ERR_INTERNAL, "loading was stopped");
+	return rc;
+}
+
+static int on_job(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct job_row r;
+	int rc;
+
+	job_from_row(st, &r, 1);
+	rc = l->job(&r, l->arg);
+	job_row_fini(&r);
+	return rc;
+}
+
+static int on_attempt(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct attempt_row r;
+	int rc;
+
+	attempt_from_row(st, &r);
+	rc = l->attempt(&r, l->arg);
+	attempt_row_fini(&r);
+	return rc;
+}
+
+static int on_rank(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct rank_row r;
+	int rc;
+
+	rank_from_row(st, &r);
+	rc = l->rank(&r, l->arg);
+	rank_row_fini(&r);
+	return rc;
+}
+
+static int on_node(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct node_row r;
+	int rc;
+
+	node_from_row(st, &r);
+	rc = l->node(&r, l->arg);
+	node_row_fini(&r);
+	return rc;
+}
+
+static int on_token(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct token_row r;
+	int rc;
+
+	token_from_row(st, &r);
+	rc = l->token(&r, l->arg);
+	token_row_fini(&r);
+	return rc;
+}
+
+static int on_member(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct member_row r = {sqlh_u64(st, 0),          sqlh_u64(st, 1), sqlh_str(st, 2),
+	                       (uint8_t)sqlh_u32(st, 3), sqlh_str(st, 4), sqlh_u64(st, 5)};
+
+	return l->member(&r, l->arg);
+}
+
+static int on_ended(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->ended(sqlh_str(st, 0), sqlh_u64(st, 1), l->arg);
+}
+
+static int on_idem(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->idem(sqlh_str(st, 0), sqlh_str(st, 1) ? sqlh_str(st, 1) : "", sqlh_u64(st, 2), l->arg);
+}
+
+/* Jobs are created in the order of their ids: from the newest back to the first that is too old. */
+static int load_idem(sqlite3 *db, uint64_t now_us, const struct store_load *l, struct err *e)
+{
+	static const char first_sql[] = "SELECT id, created_us FROM job ORDER BY id DESC";
+	sqlite3_stmt *st = sqlh_prepare(db, first_sql, e);
+	uint64_t first = 0;
+	int rc;
+
+	if (!st)
+		return -1;
+	while ((rc = sqlh_step(st, e)) > 0 && sqlh_u64(st, 1) + IDEM_KEPT_US >= now_us)
+		first = sqlh_u64(st, 0);
+	sqlite3_finalize(st);
+	if (rc < 0)
+		return -1;
+	return first ? each(db,
+	                    "SELECT idem_key, idem_digest, id FROM job WHERE id >= ? AND idem_key IS NOT NULL "
+	                    "ORDER BY id",
+	                    first, on_idem, l, e)
+	             : 0;
+}
+
+static int on_answer(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct answer_row r = {sqlh_str(st, 0), sqlh_str(st, 1), sqlh_u32(st, 2), sqlh_str(st, 3),
+	                       sqlh_u64(st, 4)};
+
+	return l->answer(&r, l->arg);
+}
+
+void queue_of_row(sqlite3_stmt *st, struct queue_row *r)
+{
+	*r = (struct queue_row){sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
+	                        sqlh_u64(st, 2), sqlh_u32(st, 3)};
+}
+
+static int on_queue(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct queue_row r;
+
+	queue_of_row(st, &r);
+	return l->queue(&r, l->arg);
+}
+
+static int on_usage(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct usage_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2)};
+
+	return l->usage(&r, l->arg);
+}
+
+static int on_took(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->took(sqlh_str(st, 0), sqlh_str(st, 1), sqlh_u64(st, 2), l->arg);
+}
+
+/* The index has the newest completed jobs at its end, so the number of all does not matter. */
+#define TOOK                                                                                                 \
+	"SELECT j.owner, j.name, a.ended_us - a.started_us FROM (SELECT id, owner, name, attempts FROM job "     \
+	"INDEXED BY job_ended WHERE status = 'completed' ORDER BY id DESC LIMIT 10000) j CROSS JOIN attempt a "  \
+	"ON a.job = j.id AND a.number = j.attempts WHERE a.ended_us > a.started_us ORDER BY j.id"
+
+static int on_instance(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->instance(sqlh_str(st, 0), sqlh_str(st, 1), l->arg);
+}
+
+void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r)
+{
+	*r = (struct reservation_row){sqlh_str(st, 0), sqlh_str(st, 1), sqlh_str(st, 2),
+	                              sqlh_str(st, 3), sqlh_str(st, 4), sqlh_str(st, 5),
+	                              sqlh_u64(st, 6), sqlh_u64(st, 7), sqlh_u64(st, 8)};
+}
+
+static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct reservation_row r;
+
+	reservation_of_row(st, &r);
+	return l->reservation(&r, l->arg);
+}
+
+void budget_of_row(sqlite3_stmt *st, struct budget_row *r)
+{
+	*r = (struct budget_row){sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2), sqlh_str(st, 3)};
+}
+
+static int on_budget(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct budget_row r;
+
+	budget_of_row(st, &r);
+	return l->budget(&r, l->arg);
+}
+
+static int on_spent(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct spent_row r = {sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2), sqlh_u64(st, 3)};
+
+	return l->spent(&r, l->arg);
+}
+
+/* One pass over the index of priced attempts that ended since the earliest of the three times. */
+static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	uint64_t since = l->week_us < l->month_us ? l->week_us : l->month_us;
+	char sql[700];
+
+	since = l->day_us < since ? l->day_us : since;
+	snprintf(
+	    sql, sizeof(sql),
+	    "SELECT account, CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS "
+	    "INTEGER), CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER), "
+	    "CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER) FROM attempt "
+	    "WHERE price_uusd > 0 AND ended_us > ? GROUP BY account",
+	    (unsigned long long)l->day_us, (unsigned long long)l->week_us, (unsigned long long)l->month_us);
+	return each(db, sql, since, on_spent, l, e);
+}
+
+static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	int rc = 0;
+
+	if (l->instance)
+		rc = each(db, "SELECT name, own FROM instance ORDER BY name", 0, on_instance, l, e);
+	if (rc == 0 && l->queue)
+		rc = each(db, "SELECT " QUEUE_COLUMNS " FROM queue ORDER BY path", 0, on_queue, l, e);
+	if (rc == 0 && l->usage)
+		rc = each(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
+	if (rc == 0 && l->reservation)
+		rc = each(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation, l,
+		          e);
+	if (rc == 0 && l->budget)
+		rc = each(db, "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path", 0, on_budget, l, e);
+	if (rc == 0 && l->spent)
+		rc = load_spent(db, l, e);
+	return rc;
+}
+
+int store_load(struct store *s, const struct store_load *l, struct err *e)
+{
+	uint64_t now_us = clock_real_us(s->clock);
+	sqlite3 *db = s->read;
+	int rc = load_queues(db, l, e);
+
+	if (rc == 0 && l->took)
+		rc = each(db, TOOK, 0, on_took, l, e);
+	if (rc == 0 && l->job)
+		rc = each(db,
+		          "SELECT " JOB_COLUMNS
+		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE
+		          " ORDER BY job.id",
+		          0, on_job, l, e);
+	if (rc == 0 && l->member)
+		rc = each(
+		    db,
+		    "SELECT m.array, m.id, m.status, m.halved, m.rungs, m.started_us FROM job CROSS JOIN job m ON "
+		    "m.id > job.id AND m.id <= job.id + job.members WHERE job.members > 0 AND " SQL_JOB_ACTIVE
+		    " AND m.array = job.id AND (m.status = 'completed' OR m.status = 'failed' OR m.status = "
+		    "'stopped') ORDER BY m.id",
+		    0, on_member, l, e);
+	if (rc == 0 && l->attempt)
+		rc = each(db,
+		          "SELECT " ATTEMPT_COLUMNS
+		          " FROM attempt WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
+		          ") ORDER BY job, number",
+		          0, on_attempt, l, e);
+	if (rc == 0 && l->rank)
+		rc = each(
+		    db,
+		    "SELECT " RANK_COLUMNS
+		    " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
+		    "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
+		    0, on_rank, l, e);
+	if (rc == 0 && l->node)
+		rc = each(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0, on_node, l,
+		          e);
+	if (rc == 0 && l->token)
+		rc = each(db,
+		          "SELECT " TOKEN_COLUMNS " FROM token "
+		          "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
+		          "created_us, id",
+		          now_us, on_token, l, e);
+	if (rc == 0 && l->idem)
+		rc = load_idem(db, now_us, l, e);
+	if (rc == 0 && l->ended)
+		rc = each(db,
+		          "SELECT status, count(*) - (SELECT count(*) FROM job a WHERE a.members > 0 AND a.status = "
+		          "job.status) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status",
+		          0, on_ended, l, e);
+	if (rc == 0 && l->answer)
+		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
+		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);
+	return rc;
+}
+
+int store_node_get(struct store_reader *r, const char *name, struct node_row *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r,
+	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, "
+	                              "joined_us, seen_us, drain FROM node "
+	                              "WHERE name = ? ORDER BY id DESC LIMIT 1",
+	                              e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlh_bind_str(st, 1, name);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		node_from_row(st, out);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "no node is called \"%.64s\"", name);
+	return rc < 0 ? -1 : 0;
+}
+
+int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
+	    "WHERE secret_hash = ?",
+	    e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlh_bind_str(st, 1, secret_hash);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		token_from_row(st, out);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "this token is not known");
+	return rc < 0 ? -1 : 0;
+}
+
+int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e)
+{
+	/* Numbers of members are given with their array's, also of those that were never made. */
+	static const char job_sql[] = "SELECT max(ifnull((SELECT max(id) FROM job), 0), ifnull((SELECT max(id + "
+	                              "members) FROM job WHERE members > 0), 0))";
+	int64_t j = 0, ev = 0, n = 0;
+
+	if (sqlh_number(s->read, job_sql, &j, e) < 0 ||
+	    sqlh_number(s->read, "SELECT max(id) FROM event", &ev, e) < 0 ||
+	    sqlh_number(s->read, "SELECT max(id) FROM node", &n, e) < 0)
+		return -1;
+	*job = (uint64_t)j;
+	*event = (uint64_t)ev;
+	*node = (uint64_t)n;
+	return 0;
+}
+
+char *store_setting(struct store *s, const char *key)
+{
+	sqlite3_stmt *st = sqlh_prepare(s->read, "SELECT value FROM setting WHERE key = ?", NULL);
+	char *value = NULL;
+
+	if (!st)
+		return NULL;
+	sqlh_bind_str(st, 1, key);
+	if (sqlh_step(st, NULL) > 0)
+		value = sqlh_dup(st, 0);
+	sqlite3_finalize(st);
+	return value;
+}

@@ -1,0 +1,371 @@
+/*
+ * q_job: one job as JSON: its record, specification, attempts, ranks. The shape is a contract with scripts:
+ * add, do not rename.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "store/base/store_int.h"
+#include "store/read/q_job.h"
+
+static void add_code(cJSON *o, const char *key, int64_t v) /* -1 = none or unknown */
+{
+	if (v < 0)
+		cJSON_AddNullToObject(o, key);
+	else
+		json_add_u64(o, key, (uint64_t)v);
+}
+
+static void add_int(cJSON *o, const char *key, int64_t v)
+{
+	cJSON_AddNumberToObject(o, key, (double)v);
+}
+
+/* Seconds; null when it never ran. An array's members run beside each other: it is the time from the first
+ * start among them to the end. */
+static void add_ran(cJSON *o, const struct job_row *r)
+{
+	uint64_t now = r->ended_us ? r->ended_us : clock_real_us(clock_real()),
+	         us = r->members ? ran_until_us(0, r->started_us, now)
+	                         : ran_until_us(r->ran_us, r->runs_since_us, now);
+
+	if (r->members ? r->started_us : r->ran_us || r->runs_since_us)
+		cJSON_AddNumberToObject(o, "ran_s", (double)(us / 1000) / 1e3);
+	else
+		cJSON_AddNullToObject(o, "ran_s");
+}
+
+void job_fields_json(cJSON *o, const struct job_row *r)
+{
+	json_add_u64(o, "id", r->id);
+	job_array_json(o, r);
+	json_add_str(o, "name", r->name);
+	json_add_str(o, "owner", r->owner);
+	json_add_str(o, "experiment", r->experiment);
+	json_add_str(o, "notes", r->notes);
+	json_add_str(o, "status", r->status);
+	json_add_str(o, "reason", r->reason);
+	add_int(o, "priority", r->priority);
+	json_add_str(o, "queue", r->queue);
+	json_add_time(o, "created_at", r->created_us);
+	json_add_time(o, "queued_at", r->queued_us);
+	json_add_time(o, "started_at", r->started_us);
+	json_add_time(o, "ended_at", r->ended_us);
+	add_ran(o, r);
+	add_code(o, "exit_code", r->exit_code);
+	json_add_str(o, "wanted", r->wanted);
+	json_add_u64(o, "nodes", r->nodes);
+	json_add_u64(o, "gpus", r->gpus);
+	json_add_u64(o, "attempt_count", r->attempts);
+	json_add_u64(o, "epoch", r->epoch);
+	json_add_str(o, "bundle", r->bundle);
+	cJSON_AddBoolToObject(o, "pinned", r->pinned != 0);
+	cJSON_AddBoolToObject(o, "deleted", r->deleted != 0);
+	json_add_str(o, "cleanup", r->cleanup);
+	cJSON_AddBoolToObject(o, "halved", r->halved != 0);
+}
+
+static int find_job(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r,
+	               "SELECT " JOB_COLUMNS
+	               ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
+	               e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)(job > INT64_MAX ? 0 : job));
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		job_from_row(st, out, 1);
+	sqlite3_finalize(st);
+	if (rc == 0)
+		return err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)job);
+	return rc < 0 ? -1 : 0;
+}
+
+int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
+{
+	return find_job(r, job, out, e);
+}
+
+/* ---- attempts -------------------------------------------------------------------------------------- */
+
+/* [{name, started_us, ended_us}] -> [{name, started_at, ended_at}] */
+static cJSON *phases_json(const char *text)
+{
+	cJSON *in = text && *text ? json_parse(text, strlen(text), NULL) : NULL, *out = cJSON_CreateArray();
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, in) {
+		const cJSON *started = cJSON_GetObjectItemCaseSensitive(v, "started_us");
+		const cJSON *ended = cJSON_GetObjectItemCaseSensitive(v, "ended_us");
+		const cJSON *name = cJSON_GetObjectItemCaseSensitive(v, "name");
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_str(o, "name", cJSON_IsString(name) ? name->valuestring : NULL);
+		json_add_time(o, "started_at", cJSON_IsNumber(started) ? (uint64_t)started->valuedouble : 0);
+		json_add_time(o, "ended_at", cJSON_IsNumber(ended) ? (uint64_t)ended->valuedouble : 0);
+		cJSON_AddItemToArray(out, o);
+	}
+	cJSON_Delete(in);
+	return out;
+}
+
+/* Names of the machines, in node-rank order. */
+static cJSON *nodes_json(const cJSON *placement)
+{
+	cJSON *out = cJSON_CreateArray();
+	const cJSON *v, *name;
+
+	cJSON_ArrayForEach (v, placement) {
+		name = cJSON_GetObjectItemCaseSensitive(v, "node");
+		if (cJSON_IsString(name))
+			cJSON_AddItemToArray(out, cJSON_CreateString(name->valuestring));
+	}
+	return out;
+}
+
+static void add_usd(cJSON *o, const char *key, uint64_t uusd, int known)
+{
+	if (known)
+		cJSON_AddNumberToObject(o, key, (double)uusd / 1e6);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+/* Of one that goes on: until now. Nothing is known of what it cost where no node had a price. */
+static void add_cost(cJSON *o, const struct attempt_row *a)
+{
+	uint64_t to = a->ended_us ? a->ended_us : clock_real_us(clock_real());
+
+	add_usd(o, "price_per_hour_usd", a->price_uusd, a->price_uusd > 0);
+	add_usd(o, "cost_usd", cost_uusd(a->price_uusd, to > a->started_us ? to - a->started_us : 0),
+	        a->price_uusd > 0);
+}
+
+static cJSON *attempt_json(const struct attempt_row *a)
+{
+	cJSON *o = cJSON_CreateObject(),
+	      *placement = json_of_text(a->placement && *a->placement ? a->placement : NULL);
+
+	json_add_u64(o, "number", a->number);
+	json_add_str(o, "state", a->state);
+	json_add_str(o, "outcome", a->outcome && *a->outcome ? a->outcome : NULL);
+	json_add_str(o, "class", a->cls && *a->cls ? a->cls : NULL);
+	json_add_str(o, "reason", a->reason);
+	json_add_str(o, "cause", a->cause);
+	cJSON_AddItemToObject(o, "nodes", nodes_json(placement));
+	json_add_time(o, "started_at", a->started_us);
+	json_add_time(o, "ended_at", a->ended_us);
+	add_code(o, "exit_code", a->exit_code);
+	add_code(o, "signal", a->signal);
+	add_code(o, "resumed_from_step", a->resumed_from_step);
+	json_add_str(o, "resumed_from", a->resumed_from && *a->resumed_from ? a->resumed_from : NULL);
+	cJSON_AddNullToObject(o, "pool");
+	cJSON_AddItemToObject(o, "phases", phases_json(a->phases));
+	cJSON_AddItemToObject(o, "placement", placement);
+	json_add_u64(o, "epoch", a->epoch);
+	json_add_str(o, "launch_id", a->launch_id);
+	if (a->master_port)
+		json_add_u64(o, "master_port", a->master_port);
+	add_cost(o, a);
+	/* The token of a launch is a secret: it is never shown. */
+	return o;
+}
+
+cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st =
+	    reader_sql(r, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
+	struct attempt_row a;
+	cJSON *list;
+	int rc;
+
+	if (!st)
+		return NULL;
+	list = cJSON_CreateArray();
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		attempt_from_row(st, &a);
+		cJSON_AddItemToArray(list, attempt_json(&a));
+		attempt_row_fini(&a);
+	}
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(list);
+		return NULL;
+	}
+	return list;
+}
+
+cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT placement FROM attempt WHERE job = ? AND number = ?", e);
+	cJSON *places = NULL;
+	int rc;
+
+	if (!st)
+		return NULL;
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlite3_bind_int64(st, 2, attempt);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		places = json_of_text((const char *)sqlite3_column_text(st, 0));
+	else if (rc == 0)
+		err_set(e, ERR_NOT_FOUND, "job %llu has no attempt %u", (unsigned long long)job, attempt);
+	sqlite3_finalize(st);
+	return places;
+}
+
+static cJSON *rank_json(const struct rank_row *k)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "rank", k->rank);
+	json_add_str(o, "node", k->node);
+	json_add_u64(o, "node_rank", k->node_rank);
+	json_add_u64(o, "local_rank", k->local_rank);
+	json_add_str(o, "state", k->state);
+	add_code(o, "exit_code", k->exit_code);
+	add_code(o, "signal", k->signal);
+	cJSON_AddBoolToObject(o, "oom", k->oom != 0);
+	json_add_u64(o, "pid", k->pid);
+	json_add_time(o, "started_at", k->started_us);
+	json_add_time(o, "ended_at", k->ended_us);
+	json_add_str(o, "text", k->text);
+	json_add_str(o, "ended_by", k->ended_by);
+	return o;
+}
+
+cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT " RANK_COLUMNS
+	    " FROM rank WHERE job = ?1 AND attempt = iif(?2 > 0, ?2, (SELECT max(number) FROM attempt WHERE "
+	    "job = ?1)) ORDER BY rank",
+	    e);
+	struct rank_row k;
+	cJSON *list;
+	int rc;
+
+	if (!st)
+		return NULL;
+	list = cJSON_CreateArray();
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	sqlite3_bind_int64(st, 2, attempt);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		rank_from_row(st, &k);
+		cJSON_AddItemToArray(list, rank_json(&k));
+		rank_row_fini(&k);
+	}
+	sqlite3_finalize(st);
+	if (rc < 0) {
+		cJSON_Delete(list);
+		return NULL;
+	}
+	return list;
+}
+
+/* ---- show ------------------------------------------------------------------------------------------- */
+
+static int add_dropped(struct store_reader *r, uint64_t job, cJSON *o, struct err *e)
+{
+	static const char *const names[] = {"logs", "bundle", "metrics", "artifacts"};
+	sqlite3_stmt *st = reader_sql(
+	    r, "SELECT what, logs_us, bundle_us, metrics_us, artifacts_us FROM dropped WHERE job = ?", e);
+	cJSON *list, *times;
+	int rc;
+
+	if (!st)
+		return -1;
+	list = cJSON_AddArrayToObject(o, "dropped");
+	times = cJSON_AddObjectToObject(o, "dropped_at");
+	sqlite3_bind_int64(st, 1, (int64_t)job);
+	rc = sqlh_step(st, e);
+	for (int i = 0; rc > 0 && i < 4; i++)
+		if (sqlite3_column_int64(st, 0) >> i & 1) {
+			cJSON_AddItemToArray(list, cJSON_CreateString(names[i]));
+			json_add_time(times, names[i], sqlh_u64(st, 1 + i));
+		}
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Adds what make gives; -1 when it gave nothing. */
+static int add_made(cJSON *o, const char *key, cJSON *made)
+{
+	if (!made)
+		return -1;
+	cJSON_AddItemToObject(o, key, made);
+	return 0;
+}
+
+/* All attempts together, and what the present one costs an hour; of an array those of its members. */
+static int add_job_cost(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
+{
+	const cJSON *a;
+	double sum = 0, price = 0, members = 0, hour_members = 0;
+
+	if (row->members && members_cost(r, row, &members, &hour_members, e) < 0)
+		return -1;
+
+	cJSON_ArrayForEach (a, cJSON_GetObjectItemCaseSensitive(o, "attempts")) {
+		const cJSON *cost = cJSON_GetObjectItemCaseSensitive(a, "cost_usd"),
+		            *hour = cJSON_GetObjectItemCaseSensitive(a, "price_per_hour_usd"),
+		            *ended = cJSON_GetObjectItemCaseSensitive(a, "ended_at");
+
+		sum += cJSON_IsNumber(cost) ? cost->valuedouble : 0;
+		price = cJSON_IsNull(ended) && cJSON_IsNumber(hour) ? hour->valuedouble : 0;
+	}
+	sum = sum * 1e6 + members;
+	price = price * 1e6 + hour_members;
+	add_usd(o, "cost_usd", (uint64_t)(sum + 0.5), sum > 0);
+	add_usd(o, "price_per_hour_usd", (uint64_t)(price + 0.5), price > 0);
+	return 0;
+}
+
+static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
+{
+	/* A specification that cannot be parsed cannot be masked either: it is not shown. */
+	cJSON *spec = json_object_of(row->spec), *hps;
+	int rc = add_made(o, "tags", tags_of(r->db, row->id, spec, e));
+
+	hps = cJSON_GetObjectItemCaseSensitive(spec, "hyperparameters");
+	cJSON_AddItemToObject(o, "hyperparameters",
+	                      cJSON_IsObject(hps) ? cJSON_Duplicate(hps, 1) : cJSON_CreateObject());
+	cJSON_AddItemToObject(o, "spec", spec);
+	cJSON_AddItemToObject(o, "run", json_object_of(row->run));
+	if (rc < 0 || add_made(o, "attempts", store_attempts_json(r, row->id, e)) < 0 ||
+	    add_made(o, "metrics", metrics_summary(r, row->id, -1, 0, e)) < 0 ||
+	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)
+		return -1;
+	if (add_job_cost(r, row, o, e) < 0)
+		return -1;
+	return add_dropped(r, row->id, o, e);
+}
+
+cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e)
+{
+	struct job_row row = {0};
+	cJSON *o = NULL;
+
+	if (reader_begin(r, e) < 0)
+		return NULL;
+	if (find_job(r, job, &row, e) == 0) {
+		o = cJSON_CreateObject();
+		job_fields_json(o, &row);
+		if (job_members_json(r, o, &row, e) < 0 || job_parts(r, &row, o, e) < 0) {
+			cJSON_Delete(o);
+			o = NULL;
+		}
+	}
+	reader_end(r);
+	job_row_fini(&row);
+	return o;
+}
