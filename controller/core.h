@@ -14,7 +14,7 @@
 #include "common/base/err.h"
 #include "common/net/wire_msg.h"
 #include "common/os/loop.h"
-#include "controller/request.h"
+#include "controller/state/request.h"
 #include "store/store.h"
 #include <stdint.h>
 

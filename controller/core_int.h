@@ -10,8 +10,8 @@
 
 #include "common/base/xalloc.h"
 #include "controller/core.h"
-#include "controller/event.h"
-#include "controller/trouble.h"
+#include "controller/record/event.h"
+#include "controller/share/node_health.h"
 #include "scheduler/sched.h"
 
 #define uthash_malloc(sz) xmalloc(sz)

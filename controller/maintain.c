@@ -9,7 +9,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "controller/blobstore.h"
+#include "controller/files/blobs/blobstore.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -27,9 +27,9 @@
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/bulk.h"
-#include "controller/openapi.h"
-#include "controller/server_int.h"
+#include "controller/api/openapi.h"
+#include "controller/files/data_threads.h"
+#include "controller/io/server_int.h"
 
 #define REQUEST_LIMIT_US 60000000ull /* for the state thread's answer, a commit on a slow disk included */
 #define TICK_US          1000000u

@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/net/tls.h"
 #include "common/net/wire_msg.h"
-#include "controller/request.h"
+#include "controller/state/request.h"
 #include "store/base/rows.h"
 #include <stdint.h>
 

@@ -12,7 +12,7 @@ struct event_row {
 	uint64_t job;     /* 0 = of the cluster */
 	uint32_t attempt; /* 0 = of the job */
 	uint64_t at_us;
-	char *type; /* from the table in controller/event.h */
+	char *type; /* from the table in controller/record/event.h */
 	char *data; /* JSON object */
 };
 

@@ -13,10 +13,10 @@
 #include <strings.h>
 
 #include "common/base/strutil.h"
-#include "controller/download.h"
-#include "controller/http_guard.h"
-#include "controller/log_events.h"
-#include "controller/route.h"
+#include "controller/api/download.h"
+#include "controller/api/log_events.h"
+#include "controller/http/http_guard.h"
+#include "controller/http/route.h"
 
 /* ---- an independent reading ------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #ifndef HEARTH_TESTS_AGENT_PLAN_H
 #define HEARTH_TESTS_AGENT_PLAN_H
 
-#include "agent/plan.h"
+#include "agent/command/plan.h"
 
 static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_rank, const char *const *nodes,
                                               const char *const *addresses, const uint32_t *ranks,

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "agent/bulk.h"
+#include "agent/link/data_link.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/capture.h"
+#include "agent/base/capture.h"
 #include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 

@@ -5,8 +5,8 @@
 #ifndef HEARTH_TESTS_STAGEKIT_H
 #define HEARTH_TESTS_STAGEKIT_H
 
-#include "agent/bulk.h"
 #include "agent/data.h"
+#include "agent/link/data_link.h"
 #include "tests/unit/bulkctl.h"
 
 struct stagekit {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/env.h"
+#include "agent/command/env.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"

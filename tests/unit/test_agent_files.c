@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/env.h"
-#include "agent/guard.h"
-#include "agent/launch.h"
-#include "agent/points.h"
+#include "agent/command/env.h"
+#include "agent/control/guard.h"
+#include "agent/launch/launch.h"
+#include "agent/logs/points.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"

@@ -1,6 +1,6 @@
-/* The lease table of agent/lease.h, every row and every edge of time; and the lease on disk. */
-#include "agent/guard.h"
-#include "agent/lease.h"
+/* The lease table of agent/control/lease.h, every row and every edge of time; and the lease on disk. */
+#include "agent/control/guard.h"
+#include "agent/control/lease.h"
 #include "agent/parts.h"
 #include "common/base/clock.h"
 #include "common/os/fsutil.h"

@@ -1,7 +1,7 @@
 /* mpirun line, torchrun, orted's shell command. */
 #include <stdlib.h>
 
-#include "agent/mpi.h"
+#include "agent/command/mpi.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent_plan.h"
 

@@ -1,7 +1,7 @@
 /* Reports that are kept until acknowledged. */
 #include <stdlib.h>
 
-#include "agent/outbox.h"
+#include "agent/link/outbox.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire_msg.h"
 #include "tests/lib/tap.h"

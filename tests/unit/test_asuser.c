@@ -1,5 +1,5 @@
 /* What a thread of root may touch while it acts as an account: what the account may, and no more. */
-#include "agent/asuser.h"
+#include "agent/base/asuser.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "controller/blobstore.h"
+#include "controller/files/blobs/blobstore.h"
 #include "tests/lib/tap.h"
 
 static struct clock clock_;

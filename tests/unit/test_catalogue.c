@@ -1,6 +1,6 @@
 /* The catalogue of instance types: the file that is shipped, names, what is set over it, stand-ins. */
 #include "common/base/json.h"
-#include "controller/catalogue.h"
+#include "controller/share/catalogue.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

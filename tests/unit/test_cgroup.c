@@ -1,5 +1,5 @@
 /* cgroup: levels that launches share. What groups do to processes: test_container. */
-#include "agent/cgroup.h"
+#include "agent/container/cgroup.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
+#include "agent/container/cgroup.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 

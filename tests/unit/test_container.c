@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "agent/cgroup.h"
+#include "agent/container/cgroup.h"
+#include "agent/container/limits.h"
 #include "agent/data.h"
-#include "agent/limits.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/containerkit.h"

@@ -3,8 +3,8 @@
  * nothing that is not described; for every operation, in the states that change its answer.
  */
 #include "common/base/json.h"
-#include "controller/openapi.h"
-#include "controller/route.h"
+#include "controller/api/openapi.h"
+#include "controller/http/route.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include "tests/unit/apischema.h"

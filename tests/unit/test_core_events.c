@@ -5,7 +5,7 @@
 #include "common/base/hash.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/event.h"
+#include "controller/record/event.h"
 #include "store/store.h"
 #include "tests/lib/tap.h"
 #include <signal.h>

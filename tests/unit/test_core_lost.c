@@ -3,7 +3,7 @@
  * Every agent is given what docs/spec/08-lease.md says it does, so that the test asks the question that
  * matters: does anything run on two nodes?
  */
-#include "agent/lease.h"
+#include "agent/control/lease.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -57,7 +57,7 @@ static const char *reason_of(struct world *w, const char *node)
 }
 
 /* n nodes, of which k fall silent at once: lost when, and only when, an agent among those k would kill. The
- * agent's own rule (agent/lease.c) decides what is right. */
+ * agent's own rule (agent/control/lease.c) decides what is right. */
 static void test_sizes(void)
 {
 	static const char names[] = "abcdef";

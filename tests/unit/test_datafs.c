@@ -1,6 +1,6 @@
 /* Where DATA may lie: types of file systems, and a real folder. */
 #include "common/base/fault.h"
-#include "controller/datafs.h"
+#include "controller/files/datafs.h"
 #include "tests/lib/tap.h"
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
-#include "controller/ends.h"
+#include "controller/files/log_retry.h"
 #include "tests/lib/tap.h"
 
 #define MANY 300000u

@@ -5,7 +5,7 @@
  * be. Whole lives, random orders and who is to blame: test_core_events, test_core_life, test_core_ends.
  */
 #include "common/base/xalloc.h"
-#include "controller/event.h"
+#include "controller/record/event.h"
 #include "tests/lib/tap.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/fetch.h"
+#include "agent/stage/fetch.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"

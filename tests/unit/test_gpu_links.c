@@ -1,6 +1,6 @@
 /* Which GPUs are linked, and on which socket they are: from the agent's library over the wire to what the
  * scheduler gives out. */
-#include "agent/inventory_int.h"
+#include "agent/machine/inventory_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

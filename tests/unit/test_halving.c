@@ -1,5 +1,5 @@
 /* Successive halving: the rule, and members that are stopped by it. */
-#include "controller/halving.h"
+#include "controller/record/halving.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/user.h"
+#include "agent/base/user.h"
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"
 #include "tests/lib/tap.h"

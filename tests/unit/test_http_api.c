@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/prom.h"
+#include "controller/api/prom.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"
 

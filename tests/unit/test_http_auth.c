@@ -2,7 +2,7 @@
  * Who may do what: tokens, the unix socket, cookies and login links, Host and Origin, roles, ownership, a
  * job's token.
  */
-#include "controller/auth.h"
+#include "controller/http/auth.h"
 
 #include <pwd.h>
 #include <stdio.h>

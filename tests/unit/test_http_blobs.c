@@ -13,8 +13,8 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
-#include "controller/download.h"
-#include "controller/room.h"
+#include "controller/api/download.h"
+#include "controller/files/disk_space.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpkit.h"
 

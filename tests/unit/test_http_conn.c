@@ -2,7 +2,7 @@
  * Connections: malformed requests over real sockets, keep-alive, pipelines, limits of time, size and number,
  * answers that come late, clients that go.
  */
-#include "controller/http.h"
+#include "controller/http/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

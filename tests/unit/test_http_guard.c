@@ -2,7 +2,7 @@
  * What the guard lets pass and what it refuses, each input whole and cut at every byte; and random bytes,
  * where the answer must not depend on the cuts.
  */
-#include "controller/http_guard.h"
+#include "controller/http/http_guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

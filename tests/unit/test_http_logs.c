@@ -13,8 +13,8 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/log_events.h"
-#include "controller/log_names.h"
+#include "controller/api/log_events.h"
+#include "controller/api/log_names.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/httpagent.h"
 

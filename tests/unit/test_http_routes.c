@@ -2,7 +2,7 @@
  * Every route of the table is in /openapi.json and answers; every operation of the document is in the table;
  * what is not built says 501 and is marked.
  */
-#include "controller/route.h"
+#include "controller/http/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* inventory: GPUs out of a stand-in library and of files, fabrics out of a folder, CPUs and memory of this
  * machine, the messages. */
-#include "agent/inventory_int.h"
+#include "agent/machine/inventory_int.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/capture.h"
-#include "agent/topology.h"
+#include "agent/base/capture.h"
+#include "agent/machine/topology.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/nvmlkit.h"

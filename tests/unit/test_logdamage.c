@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/os/loop.h"
-#include "controller/logstore.h"
+#include "controller/files/logs/logstore.h"
 #include "tests/lib/tap.h"
 
 #define N 1500000

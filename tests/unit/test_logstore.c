@@ -17,7 +17,7 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"
-#include "controller/logstore.h"
+#include "controller/files/logs/logstore.h"
 #include "tests/lib/tap.h"
 
 struct lab {

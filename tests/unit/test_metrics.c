@@ -1,6 +1,6 @@
 /* metrics: patterns and JSON lines into points: numbers, steps, cuts at every byte, long lines, bad patterns,
  * full batches. */
-#include "agent/metrics.h"
+#include "agent/logs/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

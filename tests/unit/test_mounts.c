@@ -3,7 +3,7 @@
  * are reaped once they have ended. A program that reads a FIFO for ever stands in for one that hangs on a
  * file server; the failpoint takes the place of a SIGKILL that has no effect on it.
  */
-#include "agent/mounts.h"
+#include "agent/container/mounts.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/os/fsutil.h"

@@ -5,7 +5,7 @@
  * test_core_store.
  */
 #include "common/base/xalloc.h"
-#include "controller/event.h"
+#include "controller/record/event.h"
 #include "store/store.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/loop.h"
-#include "controller/room.h"
+#include "controller/files/disk_space.h"
 #include "tests/lib/tap.h"
 
 #define MIB (1024ull * 1024)

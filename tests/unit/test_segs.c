@@ -2,7 +2,7 @@
  * segs, nodelog: segment files read as one stream while they grow, rotate and vanish; compared with a shim's
  * own writer, byte for byte and record for record; random cuts and seeks.
  */
-#include "agent/segs.h"
+#include "agent/logs/segments.h"
 
 #include <fcntl.h>
 #include <stdio.h>

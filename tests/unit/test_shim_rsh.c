@@ -1,5 +1,5 @@
 /* hearth-rsh: the words of its command, and its life beside agents that come and go. */
-#include "agent/rshwords.h"
+#include "agent/stubs/rshwords.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* How far a node's clock is off, from beats and their answers. */
-#include "agent/skew.h"
+#include "agent/control/clock_skew.h"
 #include "tests/lib/tap.h"
 
 #define REAL 1790000000000000ull

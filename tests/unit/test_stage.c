@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/cache.h"
-#include "agent/copy.h"
-#include "agent/launch.h"
+#include "agent/base/copy.h"
+#include "agent/launch/launch.h"
+#include "agent/stage/cache.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"

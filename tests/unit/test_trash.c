@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/trash.h"
+#include "agent/base/trash.h"
 #include "common/base/clock.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"

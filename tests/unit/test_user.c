@@ -7,7 +7,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "agent/user.h"
+#include "agent/base/user.h"
 #include "tests/lib/tap.h"
 
 #define FIRST 4000000000u /* the longest numbers */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/capture.h"
+#include "agent/base/capture.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/stagekit.h"

@@ -1,5 +1,5 @@
 /* worker: posts in order, calls with answers from the loop, cancel at every point, a thread that hangs. */
-#include "agent/worker.h"
+#include "agent/base/worker.h"
 
 #include <glob.h>
 #include <poll.h>

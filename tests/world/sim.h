@@ -9,7 +9,7 @@
 #ifndef HEARTH_TESTS_SIM_H
 #define HEARTH_TESTS_SIM_H
 
-#include "agent/launch.h"
+#include "agent/launch/launch.h"
 #include "agent/parts.h"
 #include "common/base/hash.h"
 #include "tests/lib/world.h"

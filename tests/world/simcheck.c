@@ -8,8 +8,8 @@
  * - at last: every job has ended, every acknowledged one is on record, all resources are free, nothing is
  *   left on any machine, every request was answered once, a replay of the events gives the rows
  */
-#include "agent/launches.h"
-#include "agent/session.h"
+#include "agent/control/session.h"
+#include "agent/launch/launches.h"
 #include "common/base/json.h"
 #include "common/net/wire.h"
 #include "scheduler/sim/replay.h"

@@ -1,13 +1,13 @@
 /*
  * simdata: what serves a launch on its node, in memory: inventory, staging, containers, uploads, log tails.
  * Steps take their time, fail now and then and sometimes hang; a container kills what carries its launch's
- * mark. The functions of agent/data.h, agent/env.h and agent/user.h, in their place.
+ * mark. The functions of agent/data.h, agent/command/env.h and agent/base/user.h, in their place.
  */
+#include "agent/base/trash.h"
+#include "agent/base/user.h"
+#include "agent/command/env.h"
+#include "agent/control/session.h"
 #include "agent/data.h"
-#include "agent/env.h"
-#include "agent/session.h"
-#include "agent/trash.h"
-#include "agent/user.h"
 #include "common/os/fsutil.h"
 #include "tests/world/sim.h"
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /*
  * simnet: connections between agents and hearthd, and the questions between agents. The functions of
- * common/net/peer.h and agent/peerport.h, in their place.
+ * common/net/peer.h and agent/control/peerport.h, in their place.
  *
  * As TCP has it: what is sent on a connection comes in order or not at all; a cut only delays, until an end
  * gives up; who closes or dies loses a tail of what was on its way; an end that lost power says nothing, and
  * the other one learns of it when it sends something and the machine is back.
  */
-#include "agent/guard.h"
-#include "agent/peerport.h"
+#include "agent/control/guard.h"
+#include "agent/control/peerport.h"
 #include "common/net/peer.h"
 #include "tests/world/sim.h"
 #include <stdio.h>

@@ -2,11 +2,11 @@
  * simnode: machines and their agents. An agent is made of its own parts in the order of agent_core.c; what
  * kill -9 leaves behind is what its parts keep in files, and the shims.
  */
-#include "agent/guard.h"
-#include "agent/launches.h"
-#include "agent/outbox.h"
-#include "agent/rshd.h"
-#include "agent/session.h"
+#include "agent/control/guard.h"
+#include "agent/control/session.h"
+#include "agent/launch/launches.h"
+#include "agent/launch/rshd.h"
+#include "agent/link/outbox.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"

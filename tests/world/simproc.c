@@ -1,11 +1,12 @@
 /*
- * simproc: shims and the processes they own. The functions of common/os/proc.h, agent/shimlink.h and of the
- * part of shim/shim.h that starts shims, in their place; their files (launch, key, state) are the real ones.
+ * simproc: shims and the processes they own. The functions of common/os/proc.h, agent/launch/shimlink.h and
+ * of the part of shim/shim.h that starts shims, in their place; their files (launch, key, state) are the real
+ * ones.
  *
  * A shim that is killed takes its process with it, and its state file says no end: what became of the process
  * is unknown. The end of a process is in the file some time after it happened, and is told after that.
  */
-#include "agent/shimlink.h"
+#include "agent/launch/shimlink.h"
 #include "common/os/fsutil.h"
 #include "shim/shim.h"
 #include "tests/world/sim.h"
@@ -480,7 +481,8 @@ int shim_ready(int ready_fd, const char *dir, struct proc_id *id, struct err *e)
 	return err_set(e, ERR_UNAVAILABLE, "the shim in %s ended before it was ready", dir);
 }
 
-/* ---- agent/shimlink.h --------------------------------------------------------------------------------- */
+/* ---- agent/launch/shimlink.h
+ * --------------------------------------------------------------------------------- */
 
 static void link_gone(struct shimlink *l)
 {

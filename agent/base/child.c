@@ -1,0 +1,143 @@
+/*
+ * child: see child.h.
+ */
+#include "agent/base/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
+
+#define TICK_MS 1000
+#define END_MS  5000 /* from the end of its output to its own */
+
+struct lines {
+	char line[512];
+	size_t n;
+	int error; /* last_line is one that begins with ERROR */
+};
+
+static void end_line(struct lines *l, struct child *c)
+{
+	int error;
+
+	while (l->n && strchr(" \t\r", l->line[l->n - 1]))
+		l->n--;
+	l->line[l->n] = '\0';
+	error = strncmp(l->line, "ERROR", 5) == 0;
+	if (l->n && (error || !l->error))
+		memcpy(c->last_line, l->line, l->n + 1);
+	l->error |= error;
+	l->n = 0;
+}
+
+static void take_lines(struct lines *l, struct child *c, const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '\n')
+			end_line(l, c);
+		else if (l->n < sizeof(l->line) - 1)
+			l->line[l->n++] = p[i];
+	}
+}
+
+static int open_umask(void *arg)
+{
+	(void)arg;
+	umask(022);
+	return 0;
+}
+
+/* 0: the output has ended. */
+static int follow(int fd, struct child *c, struct lines *l, struct err *e)
+{
+	uint64_t start = clock_boot_us(clock_real()), now = start, heard = start, ticked = start;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char buf[16384];
+	ssize_t n;
+
+	for (;;) {
+		n = poll(&p, 1, TICK_MS) > 0 ? read(fd, buf, sizeof(buf)) : -1;
+		now = clock_boot_us(clock_real());
+		if (n == 0)
+			return 0;
+		if (n > 0) {
+			heard = now;
+			take_lines(l, c, buf, (size_t)n);
+			if (c->output)
+				c->output(buf, (size_t)n, c->arg);
+		}
+		if (c->timeout_ms && now - start > c->timeout_ms * 1000)
+			return err_set(e, ERR_TIMEOUT, "%s: still running after %llu s", c->argv[0],
+			               (unsigned long long)(c->timeout_ms / 1000));
+		if (now - ticked < TICK_MS * 1000)
+			continue;
+		ticked = now;
+		if (c->tick && c->tick((now - heard) / 1000, c->arg) < 0)
+			return err_set(e, ERR_UNAVAILABLE, "%s: stopped", c->argv[0]);
+	}
+}
+
+static int start(struct child *c, int out_fd, pid_t *pid, int *pidfd, struct err *e)
+{
+	struct proc_spawn s = {.path = c->argv[0],
+	                       .argv = (char *const *)(uintptr_t)c->argv,
+	                       .envp = c->envp,
+	                       .cwd = c->cwd,
+	                       .stdin_fd = c->stdin_fd,
+	                       .stdout_fd = out_fd,
+	                       .stderr_fd = out_fd,
+	                       .new_session = 1,
+	                       .pre_exec = open_umask};
+
+	if (c->user) {
+		s.set_ids = 1;
+		s.uid = c->user->uid;
+		s.gid = c->user->gid;
+		s.user = c->user->name;
+	}
+	return proc_spawn(&s, pid, pidfd, e);
+}
+
+int child_run(struct child *c, struct err *e)
+{
+	struct lines l = {.n = 0};
+	int fds[2], pidfd = -1, status = 0, rc;
+	struct pollfd p = {.events = POLLIN};
+	pid_t pid;
+
+	c->last_line[0] = '\0';
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, errno, "pipe");
+	rc = start(c, fds[1], &pid, &pidfd, e);
+	close(fds[1]);
+	if (rc < 0) {
+		close(fds[0]);
+		return -1;
+	}
+	rc = follow(fds[0], c, &l, e);
+	close(fds[0]);
+	end_line(&l, c);
+	p.fd = pidfd;
+	if (rc < 0 || poll(&p, 1, END_MS) <= 0)
+		kill(pid, SIGKILL); /* our child, not reaped yet: the numbers are its own */
+	kill(-pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	close(pidfd);
+	if (rc < 0)
+		return -1;
+	if (WIFSIGNALED(status))
+		return err_set(e, ERR_IO, "%s: ended by %s", c->argv[0], proc_signal_name(WTERMSIG(status)));
+	if (WEXITSTATUS(status))
+		return err_set(e, ERR_IO, "%s: exit status %d", c->argv[0], WEXITSTATUS(status));
+	return 0;
+}

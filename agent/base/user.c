@@ -1,0 +1,219 @@
+/*
+ * user: see user.h.
+ */
+#include "agent/base/user.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <string.h>
+
+#include "agent/link/data_link.h"
+#include "common/base/fault.h"
+
+#define PW_BUFFER 16384
+#define HANG_MS   60000
+
+/* ---- the question ----------------------------------------------------------------------------------- */
+
+static void take(const struct passwd *pw, struct launch_user *out)
+{
+	out->uid = pw->pw_uid;
+	out->gid = pw->pw_gid;
+	out->name = xstrdup(pw->pw_name);
+	out->home = xstrdup(pw->pw_dir && pw->pw_dir[0] ? pw->pw_dir : "/");
+	out->shell = xstrdup(pw->pw_shell && pw->pw_shell[0] ? pw->pw_shell : "/bin/sh");
+}
+
+static int take_groups(struct launch_user *u, struct err *e)
+{
+	int n = 64;
+
+	u->groups = xcalloc((size_t)n, sizeof(*u->groups));
+	while (getgrouplist(u->name, u->gid, u->groups, &n) < 0) {
+		if (n <= 0 || n > USER_GROUPS_MAX)
+			return err_set(e, ERR_LIMIT, "account %s is in too many groups", u->name);
+		u->groups = xreallocarray(u->groups, (size_t)n, sizeof(*u->groups));
+	}
+	u->n_groups = (uint32_t)n;
+	return 0;
+}
+
+/* A process may have a uid without a name; that is no reason not to run. */
+static void take_own(struct launch_user *out)
+{
+	out->uid = geteuid();
+	out->gid = getegid();
+	out->name = xasprintf("uid%u", (unsigned)geteuid());
+	out->home = xstrdup(getenv("HOME") ? getenv("HOME") : "/");
+	out->shell = xstrdup("/bin/sh");
+}
+
+int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e)
+{
+	cleanup_free char *space = xmalloc(PW_BUFFER);
+	struct passwd pw, *found = NULL;
+	struct launch_user u = {0};
+	int rc;
+
+	if (FAULT("agent.account"))
+		poll(NULL, 0, HANG_MS); /* as a directory service does that is not there */
+	if (is_root)
+		rc = getpwnam_r(owner, &pw, space, PW_BUFFER, &found);
+	else
+		rc = getpwuid_r(geteuid(), &pw, space, PW_BUFFER, &found);
+	if (!found && rc != 0 && rc != ENOENT && rc != ESRCH)
+		return err_sys(e, rc, "look up the account of '%s'", owner);
+	if (!found && is_root)
+		return err_set(e, ERR_NOT_FOUND,
+		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user "
+		               "that exists here",
+		               owner, owner);
+	if (found)
+		take(found, &u);
+	else
+		take_own(&u);
+	if (is_root && take_groups(&u, e) < 0) {
+		user_fini(&u);
+		return -1;
+	}
+	*out = u;
+	return 0;
+}
+
+void user_fini(struct launch_user *u)
+{
+	free(u->name);
+	free(u->home);
+	free(u->shell);
+	free(u->groups);
+	memset(u, 0, sizeof(*u));
+}
+
+static char *copy_str(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+void user_copy(struct launch_user *to, const struct launch_user *from)
+{
+	*to = (struct launch_user){.uid = from->uid,
+	                           .gid = from->gid,
+	                           .name = copy_str(from->name),
+	                           .home = copy_str(from->home),
+	                           .shell = copy_str(from->shell),
+	                           .n_groups = from->n_groups};
+	if (from->n_groups)
+		to->groups = xmemdup(from->groups, from->n_groups * sizeof(*from->groups));
+}
+
+/* ---- on a thread ------------------------------------------------------------------------------------ */
+
+struct user_ask {
+	struct workers *ws;
+	struct worker *w; /* NULL: not asked yet */
+	int is_root, rc;
+	char *owner;
+	struct launch_user user;
+	struct err e;
+	void (*found)(struct launch_user *u, const struct err *why, void *arg);
+	void *arg;
+	struct user_ask *next; /* of those that wait */
+};
+
+/* Loop only. */
+static unsigned asks;            /* whose thread has not come back */
+static struct user_ask *waiting; /* the oldest first; one a launch at most */
+
+static void free_ask(struct user_ask *q)
+{
+	user_fini(&q->user);
+	free(q->owner);
+	free(q);
+}
+
+static void run(struct worker *w, void *arg)
+{
+	struct user_ask *q = arg;
+
+	(void)w;
+	q->rc = user_lookup(q->is_root, q->owner, &q->user, &q->e);
+}
+
+static void done(void *arg)
+{
+	struct user_ask *q = arg;
+	struct launch_user u = q->user;
+
+	q->user = (struct launch_user){0};
+	q->found(q->rc == 0 ? &u : NULL, &q->e, q->arg);
+}
+
+static void release(void *arg);
+
+static int begin(struct user_ask *q, struct err *e)
+{
+	static const struct worker_task task = {.run = run, .done = done, .release = release};
+
+	q->w = worker_start(q->ws, &task, q, e);
+	if (!q->w)
+		return -1;
+	asks++;
+	return 0;
+}
+
+/* A thread has come back, wanted or not. */
+static void release(void *arg)
+{
+	struct user_ask *q;
+
+	asks--;
+	free_ask(arg);
+	while ((q = waiting) && asks < USER_ASKS_MAX) {
+		struct err e = {0};
+
+		waiting = q->next;
+		if (begin(q, &e) == 0)
+			continue;
+		q->found(NULL, &e, q->arg);
+		free_ask(q);
+	}
+}
+
+struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+                          void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
+                          struct err *e)
+{
+	struct user_ask *q = xcalloc(1, sizeof(*q)), **end = &waiting;
+
+	*q = (struct user_ask){
+	    .ws = bulk_workers(b), .is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
+	if (asks >= USER_ASKS_MAX) {
+		while (*end)
+			end = &(*end)->next;
+		*end = q;
+		return q;
+	}
+	if (begin(q, e) == 0)
+		return q;
+	free_ask(q);
+	return NULL;
+}
+
+void user_ask_cancel(struct user_ask *q)
+{
+	if (!q)
+		return;
+	if (q->w) {
+		worker_cancel(q->w);
+		return;
+	}
+	for (struct user_ask **p = &waiting; *p; p = &(*p)->next) {
+		if (*p == q) {
+			*p = q->next;
+			break;
+		}
+	}
+	free_ask(q);
+}

@@ -1,0 +1,457 @@
+/*
+ * worker: see worker.h. All messages of all tasks go through one chan whose capacity covers what every task
+ * may have under way, so that sending never waits and the end of the loop cannot leave a thread blocked in
+ * it.
+ *
+ * A thread that has ended a task waits for the next one: a launch needs several, short ones, and making a
+ * thread costs as much as such a task. THREADS_KEPT of them at most; others end and are joined at the next
+ * start.
+ */
+#include "agent/base/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
+
+#define POSTS_MAX    16 /* of one task, not yet run */
+#define THREADS_KEPT 8
+#define CHAN_SIZE    (WORKERS_MAX * (POSTS_MAX + 2)) /* and one call and the end */
+
+struct worker {
+	struct workers *ws;
+	struct worker_task task;
+	void *arg;
+	pthread_cond_t cond;
+	unsigned posts; /* under way */
+	int cancelled;
+	struct worker *next;
+};
+
+struct thread {
+	struct workers *ws;
+	pthread_t id;
+	pthread_cond_t cond; /* a task, or the end */
+	struct worker *w;    /* NULL: none to do */
+	struct thread *next; /* of those that are idle, or of those that ended */
+};
+
+struct worker_call {
+	struct workers *ws;
+	struct worker *w; /* valid while waiting */
+	void (*start)(struct worker_call *, void *);
+	void (*drop)(void *);
+	void *data;
+	int waiting, ended;
+	unsigned refs;
+};
+
+enum msg_kind { MSG_POST, MSG_CALL, MSG_END };
+struct msg {
+	enum msg_kind kind;
+	struct worker *w;
+	void (*fn)(void *, void *);
+	void (*drop)(void *);
+	void *data;
+	struct worker_call *call;
+};
+
+struct workers {
+	struct chan *chan;
+	pthread_mutex_t lock;
+	pthread_cond_t ended; /* some thread has ended */
+	struct worker *list;
+	unsigned n;
+	struct thread *idle, *gone; /* gone: to be joined */
+	unsigned n_idle, n_threads; /* n_threads: that have not ended */
+	int stopping;
+};
+
+static void deadline(struct timespec *ts, uint32_t ms)
+{
+	clock_cond_deadline(ts, (uint64_t)ms * 1000);
+}
+
+static void cond_setup(pthread_cond_t *c)
+{
+	pthread_condattr_t a;
+
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &a);
+	pthread_condattr_destroy(&a);
+}
+
+static void send(struct workers *ws, struct msg m)
+{
+	chan_send_wait(ws->chan, xmemdup(&m, sizeof(m)));
+}
+
+/* With the lock held. 1: it was the last. */
+static int unref(struct worker_call *c)
+{
+	assert(c->refs > 0);
+	return --c->refs == 0;
+}
+
+static void call_free(struct worker_call *c)
+{
+	if (c->drop)
+		c->drop(c->data);
+	free(c);
+}
+
+/* ---- on the loop ------------------------------------------------------------------------------------ */
+
+static void worker_free(struct worker *w)
+{
+	struct workers *ws = w->ws;
+
+	for (struct worker **p = &ws->list; *p; p = &(*p)->next) {
+		if (*p == w) {
+			*p = w->next;
+			break;
+		}
+	}
+	ws->n--;
+	pthread_cond_destroy(&w->cond);
+	if (w->task.release)
+		w->task.release(w->arg);
+	free(w);
+}
+
+static void on_post(struct workers *ws, struct msg *m)
+{
+	struct worker *w = m->w;
+
+	if (!w->cancelled)
+		m->fn(w->arg, m->data);
+	if (m->drop)
+		m->drop(m->data);
+	pthread_mutex_lock(&ws->lock);
+	w->posts--;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&ws->lock);
+}
+
+static void on_msg(void *p, void *arg)
+{
+	struct workers *ws = arg;
+	struct msg *m = p;
+	int cancelled;
+
+	switch (m->kind) {
+	case MSG_POST:
+		on_post(ws, m);
+		break;
+	case MSG_CALL:
+		m->call->start(m->call, m->call->data);
+		break;
+	case MSG_END:
+		/* done may start other tasks or cancel them, but this one is over: its handle is void. */
+		cancelled = m->w->cancelled;
+		if (!cancelled && m->w->task.done)
+			m->w->task.done(m->w->arg);
+		worker_free(m->w);
+		break;
+	}
+	free(m);
+}
+
+void worker_call_end(struct worker_call *c)
+{
+	struct workers *ws = c->ws;
+	int last;
+
+	pthread_mutex_lock(&ws->lock);
+	c->ended = 1;
+	if (c->waiting)
+		pthread_cond_signal(&c->w->cond);
+	last = unref(c);
+	pthread_mutex_unlock(&ws->lock);
+	if (last)
+		call_free(c);
+}
+
+void worker_cancel(struct worker *w)
+{
+	struct workers *ws;
+
+	if (!w)
+		return;
+	ws = w->ws;
+	pthread_mutex_lock(&ws->lock);
+	w->cancelled = 1;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&ws->lock);
+}
+
+/* ---- on the thread ---------------------------------------------------------------------------------- */
+
+/* A task that acted as an account (asuser.h) and did not come back must not hand that to the next one. */
+static int is_itself(void)
+{
+	return (uid_t)setfsuid((uid_t)-1) == geteuid() && (gid_t)setfsgid((gid_t)-1) == getegid();
+}
+
+/* With the lock held. 0: no more. */
+static int next_task(struct thread *t)
+{
+	struct workers *ws = t->ws;
+
+	if (ws->stopping || ws->n_idle >= THREADS_KEPT || !is_itself())
+		return 0;
+	t->w = NULL;
+	t->next = ws->idle;
+	ws->idle = t;
+	ws->n_idle++;
+	while (!t->w && !ws->stopping)
+		pthread_cond_wait(&t->cond, &ws->lock);
+	return t->w != NULL;
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+	struct workers *ws = t->ws;
+	int more;
+
+	do {
+		t->w->task.run(t->w, t->w->arg);
+		send(ws, (struct msg){.kind = MSG_END, .w = t->w}); /* from here on it is the loop's */
+		pthread_mutex_lock(&ws->lock);
+		more = next_task(t);
+		pthread_mutex_unlock(&ws->lock);
+	} while (more);
+	pthread_mutex_lock(&ws->lock);
+	t->next = ws->gone;
+	ws->gone = t;
+	ws->n_threads--;
+	pthread_cond_broadcast(&ws->ended);
+	pthread_mutex_unlock(&ws->lock);
+	return NULL;
+}
+
+int worker_cancelled(struct worker *w)
+{
+	int cancelled;
+
+	pthread_mutex_lock(&w->ws->lock);
+	cancelled = w->cancelled;
+	pthread_mutex_unlock(&w->ws->lock);
+	return cancelled;
+}
+
+int worker_pause(struct worker *w, uint32_t ms)
+{
+	struct timespec ts;
+	int rc = 0, cancelled;
+
+	deadline(&ts, ms);
+	pthread_mutex_lock(&w->ws->lock);
+	while (!w->cancelled && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&w->cond, &w->ws->lock, &ts);
+	cancelled = w->cancelled;
+	pthread_mutex_unlock(&w->ws->lock);
+	return cancelled ? -1 : 0;
+}
+
+void worker_post(struct worker *w, void (*fn)(void *arg, void *data), void *data, void (*drop)(void *data))
+{
+	int cancelled;
+
+	pthread_mutex_lock(&w->ws->lock);
+	while (!w->cancelled && w->posts >= POSTS_MAX)
+		pthread_cond_wait(&w->cond, &w->ws->lock); /* ends by the loop's turn or by a cancel */
+	cancelled = w->cancelled;
+	if (!cancelled)
+		w->posts++;
+	pthread_mutex_unlock(&w->ws->lock);
+	if (!cancelled)
+		send(w->ws, (struct msg){.kind = MSG_POST, .w = w, .fn = fn, .data = data, .drop = drop});
+	else if (drop)
+		drop(data);
+}
+
+int worker_call(struct worker *w, void (*start)(struct worker_call *c, void *data), void *data,
+                void (*drop)(void *data), void (*take)(void *data, void *out), void *out, uint32_t timeout_ms,
+                struct err *e)
+{
+	struct workers *ws = w->ws;
+	struct worker_call *c;
+	struct timespec ts;
+	int rc = 0, last, ended;
+
+	if (worker_cancelled(w)) {
+		drop(data);
+		return err_set(e, ERR_UNAVAILABLE, "cancelled");
+	}
+	c = xcalloc(1, sizeof(*c));
+	*c = (struct worker_call){
+	    .ws = ws, .w = w, .start = start, .drop = drop, .data = data, .waiting = 1, .refs = 2};
+	deadline(&ts, timeout_ms);
+	send(ws, (struct msg){.kind = MSG_CALL, .w = w, .call = c});
+	pthread_mutex_lock(&ws->lock);
+	while (!c->ended && !w->cancelled && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&w->cond, &ws->lock, &ts);
+	ended = c->ended;
+	c->waiting = 0;
+	pthread_mutex_unlock(&ws->lock);
+	/* Before the reference goes: once ended, the loop does not touch data any more. */
+	if (ended && take)
+		take(c->data, out);
+	pthread_mutex_lock(&ws->lock);
+	last = unref(c);
+	pthread_mutex_unlock(&ws->lock);
+	if (last)
+		call_free(c);
+	if (ended)
+		return 0;
+	return rc == ETIMEDOUT ? err_set(e, ERR_TIMEOUT, "no answer within %u s", timeout_ms / 1000)
+	                       : err_set(e, ERR_UNAVAILABLE, "cancelled");
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+static void join_gone(struct workers *ws)
+{
+	struct thread *list, *t;
+
+	pthread_mutex_lock(&ws->lock);
+	list = ws->gone;
+	ws->gone = NULL;
+	pthread_mutex_unlock(&ws->lock);
+	while ((t = list)) {
+		list = t->next;
+		pthread_join(t->id, NULL);
+		pthread_cond_destroy(&t->cond);
+		free(t);
+	}
+}
+
+/* 1: an idle one has it. */
+static int give_idle(struct workers *ws, struct worker *w)
+{
+	struct thread *t;
+
+	pthread_mutex_lock(&ws->lock);
+	t = ws->idle;
+	if (t) {
+		ws->idle = t->next;
+		ws->n_idle--;
+		t->w = w;
+		pthread_cond_signal(&t->cond);
+	}
+	pthread_mutex_unlock(&ws->lock);
+	return t != NULL;
+}
+
+static int new_thread(struct workers *ws, struct worker *w, struct err *e)
+{
+	struct thread *t = xcalloc(1, sizeof(*t));
+	sigset_t all, before;
+	int rc;
+
+	t->ws = ws;
+	t->w = w;
+	cond_setup(&t->cond);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+	pthread_mutex_lock(&ws->lock);
+	rc = pthread_create(&t->id, NULL, thread_main, t);
+	ws->n_threads += rc == 0;
+	pthread_mutex_unlock(&ws->lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		return 0;
+	pthread_cond_destroy(&t->cond);
+	free(t);
+	return err_sys(e, rc, "thread");
+}
+
+struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
+{
+	struct worker *w;
+
+	if (ws->n >= WORKERS_MAX) {
+		err_set(e, ERR_BUSY, "%u tasks are at work already", ws->n);
+		return NULL;
+	}
+	join_gone(ws);
+	w = xcalloc(1, sizeof(*w));
+	w->ws = ws;
+	w->task = *task;
+	w->arg = arg;
+	cond_setup(&w->cond);
+	if (!give_idle(ws, w) && new_thread(ws, w, e) < 0) {
+		pthread_cond_destroy(&w->cond);
+		free(w);
+		return NULL;
+	}
+	w->next = ws->list;
+	ws->list = w;
+	ws->n++;
+	return w;
+}
+
+struct workers *workers_create(struct loop *l)
+{
+	struct workers *ws = xcalloc(1, sizeof(*ws));
+
+	pthread_mutex_init(&ws->lock, NULL);
+	cond_setup(&ws->ended);
+	ws->chan = chan_create(l, CHAN_SIZE, 64, on_msg, ws);
+	return ws;
+}
+
+static void drop_msg(void *p)
+{
+	struct msg *m = p;
+
+	if (m->kind == MSG_POST && m->drop)
+		m->drop(m->data);
+	if (m->kind == MSG_CALL && unref(m->call)) /* every thread has ended: no lock is needed */
+		call_free(m->call);
+	free(m);
+}
+
+int workers_destroy(struct workers *ws, uint32_t wait_ms)
+{
+	struct timespec ts;
+	int rc = 0, all;
+
+	if (!ws)
+		return 0;
+	for (struct worker *w = ws->list; w; w = w->next)
+		worker_cancel(w);
+	deadline(&ts, wait_ms);
+	pthread_mutex_lock(&ws->lock);
+	ws->stopping = 1;
+	for (struct thread *t = ws->idle; t; t = t->next)
+		pthread_cond_signal(&t->cond);
+	while ((all = ws->n_threads == 0) == 0 && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&ws->ended, &ws->lock, &ts);
+	pthread_mutex_unlock(&ws->lock);
+	if (!all) {
+		/* Nothing of theirs may be freed under their feet. The process is about to end anyway. */
+		log_warn("event=threads_left_behind tasks=%u", ws->n);
+		return -1;
+	}
+	join_gone(ws);
+	chan_destroy(ws->chan, drop_msg);
+	while (ws->list)
+		worker_free(ws->list);
+	pthread_cond_destroy(&ws->ended);
+	pthread_mutex_destroy(&ws->lock);
+	free(ws);
+	return 0;
+}

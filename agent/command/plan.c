@@ -1,0 +1,194 @@
+/*
+ * plan: a PREPARE message comes from an authenticated controller, but all indexes that later code uses
+ * without a look are checked here once: one entry per node in each list, this node inside, at least one rank.
+ */
+#include "agent/command/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/net/wire.h"
+#include "common/os/fsutil.h"
+
+#define PLAN_MAX_RANKS SPEC_MAX_RANKS
+#define PLAN_VERSION   1
+#define TAIL_MAX       32u
+
+static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, struct err *e)
+{
+	uint32_t n = g->nodes.n;
+	uint64_t ranks = 0;
+
+	if (n == 0 || n > SPEC_MAX_NODES)
+		return err_set(e, ERR_INVALID, "plan of job %llu: %u nodes", (unsigned long long)m->job, n);
+	if (g->addresses.n != n || g->ranks_per_node.n != n || g->groups.n != n)
+		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n,
+		               g->addresses.n, g->ranks_per_node.n, g->groups.n);
+	if (m->node_rank >= n)
+		return err_set(e, ERR_INVALID, "plan: node rank %u of %u", m->node_rank, n);
+	for (uint32_t i = 0; i < n; i++) {
+		if (g->ranks_per_node.v[i] == 0)
+			return err_set(e, ERR_INVALID, "plan: node %s has no rank", g->nodes.v[i]);
+		ranks += g->ranks_per_node.v[i];
+	}
+	if (ranks > PLAN_MAX_RANKS)
+		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks,
+		               PLAN_MAX_RANKS);
+	if (!m->token[0])
+		return err_set(e, ERR_INVALID, "plan: no launch token");
+	return 0;
+}
+
+/* First global rank of a node; ranks go to nodes in node-rank order. */
+static uint32_t plan_first_rank(const struct plan *p, uint32_t node_rank)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < node_rank && i < p->g->ranks_per_node.n; i++)
+		sum += p->g->ranks_per_node.v[i];
+	return sum;
+}
+
+struct plan *plan_create(struct wm_prepare *m, struct err *e)
+{
+	struct plan *p = xcalloc(1, sizeof(*p));
+	const struct wm_gang *g;
+	void *gang = NULL;
+
+	p->m = m;
+	if (!m->gang || wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, e) < 0) {
+		err_set(e, ERR_INVALID, "plan: the gang's table is missing or malformed");
+		goto fail;
+	}
+	g = p->g = gang;
+	if (check_lists(m, g, e) < 0)
+		goto fail;
+	p->spec = spec_parse(g->spec, strlen(g->spec), e);
+	if (!p->spec) {
+		err_wrap(e, "plan: spec");
+		goto fail;
+	}
+	if (spec_nodes(p->spec) != g->nodes.n) {
+		err_set(e, ERR_INVALID, "plan: the spec asks for %u nodes, the order has %u", spec_nodes(p->spec),
+		        g->nodes.n);
+		goto fail;
+	}
+	p->n_nodes = g->nodes.n;
+	p->world = plan_first_rank(p, p->n_nodes);
+	p->first_rank = plan_first_rank(p, m->node_rank);
+	p->local_ranks = g->ranks_per_node.v[m->node_rank];
+	return p;
+fail:
+	plan_destroy(p);
+	return NULL;
+}
+
+void plan_destroy(struct plan *p)
+{
+	if (!p)
+		return;
+	wire_free(WM_PREPARE, p->m);
+	wire_free(WM_GANG, p->g);
+	spec_destroy(p->spec);
+	free(p);
+}
+
+int plan_save(const struct plan *p, const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/plan", dir), *tail = xasprintf("plan %d\n", PLAN_VERSION);
+	struct buf b;
+	int rc;
+
+	buf_init(&b, WIRE_HEADER_SIZE + WIRE_MAX_BODY + TAIL_MAX);
+	rc = wire_encode(WM_PREPARE, p->m, 0, &b, e);
+	if (rc == 0 && buf_put(&b, tail, strlen(tail)) < 0)
+		rc = err_set(e, ERR_LIMIT, "plan: too long");
+	if (rc == 0)
+		rc = fs_replace(path, buf_head(&b), buf_left(&b), 0600, e);
+	buf_fini(&b);
+	return rc;
+}
+
+/* Behind the message, where agents that knew of no version do not look. None: one of those wrote it. */
+static int check_version(struct buf *b, struct err *e)
+{
+	cleanup_free char *tail =
+	    xstrndup((const char *)buf_head(b), buf_left(b) < TAIL_MAX ? buf_left(b) : TAIL_MAX);
+	unsigned version = 0;
+
+	if (!tail[0])
+		return 0;
+	if (sscanf(tail, "plan %u\n", &version) != 1)
+		return err_set(e, ERR_PROTOCOL, "the end of the plan is spoilt");
+	if (version > PLAN_VERSION)
+		return err_set(e, ERR_PROTOCOL, "a newer agent wrote the plan (version %u, this one reads %d)",
+		               version, PLAN_VERSION);
+	return 0;
+}
+
+struct plan *plan_load(const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/plan", dir);
+	cleanup_free char *data = NULL;
+	struct wire_frame f;
+	struct buf b;
+	size_t n;
+	void *m;
+
+	if (fs_read_file(path, WIRE_HEADER_SIZE + WIRE_MAX_BODY + TAIL_MAX, &data, &n, e) < 0)
+		return NULL;
+	buf_view(&b, data, n);
+	if (wire_next(&b, &f, e) != 1 || f.type != WM_PREPARE) {
+		err_set(e, ERR_PROTOCOL, "%s: not a whole plan", path);
+		return NULL;
+	}
+	if (check_version(&b, e) < 0 || wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
+		return NULL;
+	return plan_create(m, e);
+}
+
+int plan_node_index(const struct plan *p, const char *name)
+{
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		if (strcmp(p->g->nodes.v[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *plan_node_name(const struct plan *p)
+{
+	return p->g->nodes.v[p->m->node_rank];
+}
+
+static int by_hp_name(const void *a, const void *b)
+{
+	const struct spec_hp *const *x = a;
+	const struct spec_hp *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+void plan_hp_args(const struct job_spec *s, struct strv *out)
+{
+	const struct spec_hp **hps = xcalloc(s->n_hps + 1, sizeof(*hps));
+
+	for (size_t i = 0; i < s->n_hps; i++)
+		hps[i] = &s->hps[i];
+	qsort(hps, s->n_hps, sizeof(*hps), by_hp_name);
+	for (size_t i = 0; i < s->n_hps; i++) {
+		strv_addf(out, "%s%s", hps[i]->name[1] ? "--" : "-", hps[i]->name);
+		strv_add(out, hps[i]->text);
+	}
+	free(hps);
+}
+
+void plan_argv(const struct plan *p, struct strv *out)
+{
+	const struct spec_group *g = spec_group_of(p->spec, p->m->node_rank);
+	const struct strv *command = g && g->command.n ? &g->command : &p->spec->command;
+
+	for (size_t i = 0; i < command->n; i++)
+		strv_add(out, command->v[i]);
+	plan_hp_args(p->spec, out);
+}

@@ -1,0 +1,282 @@
+/*
+ * guard: see guard.h. One question round at a time; all known agents are asked at once, at most ASK_MAX
+ * together, until the round's time is over or one says that it hears the controller.
+ */
+#include "agent/control/guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/control/lease.h"
+#include "agent/control/peerport.h"
+#include "agent/control/session.h"
+#include "agent/launch/launches.h"
+#include "agent/parts.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+
+#define ASK_MAX   256u
+#define PEERS_MAX 100000u
+#define FILE_MAX  (16u * 1024 * 1024)
+
+struct guard;
+struct ask {
+	struct guard *g;
+	struct peer_question *q; /* NULL: not asked or answered */
+};
+
+struct guard {
+	struct agent *a;
+	struct lease lease;
+	struct loop_timer *timer; /* the lease's end, then a round's end */
+	struct strv peers;        /* without this one */
+	struct ask *asks;         /* of the round, one for each peer */
+	uint32_t n_asked, next, open, reached, hearing;
+	uint64_t saved_us, peers_gen;
+};
+
+static void start_questions(struct guard *g);
+
+static uint64_t now_us(const struct guard *g)
+{
+	return clock_boot_us(g->a->env.clock);
+}
+
+static void arm(struct guard *g)
+{
+	uint64_t next = lease_next_us(&g->lease), now = now_us(g);
+
+	if (next == UINT64_MAX)
+		loop_timer_cancel(g->timer);
+	else
+		loop_timer_arm(g->timer, next > now ? next - now : 0);
+}
+
+static void end_questions(struct guard *g)
+{
+	for (uint32_t i = 0; i < g->n_asked; i++)
+		peer_question_cancel(g->asks[i].q);
+	free(g->asks);
+	g->asks = NULL;
+	g->n_asked = g->next = g->open = 0;
+}
+
+static void round_over(struct guard *g)
+{
+	uint32_t known = (uint32_t)g->peers.n;
+	enum lease_verdict v;
+
+	if (g->lease.phase != LEASE_ASKING)
+		return;
+	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
+	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached,
+	         g->hearing, g->lease.phase != LEASE_DOUBT,
+	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
+	end_questions(g);
+	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
+		launches_fence(g->a->launches, lease_verdict_text(v));
+		session_renew(g->a->session); /* one that was made meanwhile has said COLLECT already */
+	} else if (g->lease.phase == LEASE_DOUBT)
+		session_dial_now(g->a->session);
+	arm(g);
+}
+
+static void answered(const struct wm_peer_answer *m, void *arg)
+{
+	struct ask *ask = arg;
+	struct guard *g = ask->g;
+
+	ask->q = NULL;
+	g->open--;
+	if (m) {
+		g->reached++;
+		g->hearing += lease_peer_hears(g->lease.lease_ms, m->has_controller, m->ack_age_ms) ? 1u : 0u;
+	}
+	if (g->hearing > 0 || (g->open == 0 && g->next >= g->n_asked))
+		round_over(g);
+	else
+		start_questions(g);
+}
+
+/* Asks further ones while there is room. */
+static void start_questions(struct guard *g)
+{
+	uint32_t timeout_ms = lease_ask_timeout_ms(&g->lease);
+
+	while (g->next < g->n_asked && g->open < ASK_MAX) {
+		struct ask *ask = &g->asks[g->next];
+
+		ask->g = g;
+		ask->q = peer_question_ask(g->a, g->peers.v[g->next++], timeout_ms, answered, ask);
+		if (ask->q)
+			g->open++;
+	}
+}
+
+static void on_timer(void *arg)
+{
+	struct guard *g = arg;
+
+	if (g->lease.phase == LEASE_ASKING) {
+		round_over(g);
+		return;
+	}
+	if (!launches_alive(g->a->launches)) {
+		/* Nothing to fence; whoever is launched later was ordered by a controller that is heard. */
+		lease_tick(&g->lease, now_us(g));
+		lease_decide(&g->lease, now_us(g), 0, 0, 0);
+		arm(g);
+		return;
+	}
+	if (!lease_tick(&g->lease, now_us(g))) {
+		arm(g);
+		return;
+	}
+	g->reached = g->hearing = g->next = g->open = 0;
+	g->n_asked = (uint32_t)g->peers.n;
+	g->asks = xcalloc(g->n_asked + 1, sizeof(g->asks[0]));
+	/* The round ends a little after its questions: those that were not asked by then count as not reached. */
+	loop_timer_arm(g->timer, (uint64_t)(lease_ask_timeout_ms(&g->lease) + 100) * 1000);
+	start_questions(g);
+	if (g->open == 0 && g->next >= g->n_asked)
+		round_over(g);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------
+ */
+
+static char *file_of(const struct guard *g, const char *name)
+{
+	return xasprintf("%s/%s", g->a->env.cfg.run_dir, name);
+}
+
+static void save_lease(struct guard *g, uint64_t now)
+{
+	cleanup_free char *path = file_of(g, "lease");
+	char text[128];
+	struct err e;
+	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", g->lease.last_ack_us, g->lease.lease_ms,
+	                 g->a->boot_id);
+
+	if (fs_replace(path, text, (size_t)n, 0600, &e) < 0)
+		log_warn("event=lease_not_saved reason=\"%s\"", e.text);
+	g->saved_us = now;
+}
+
+static void load_lease(struct guard *g)
+{
+	cleanup_free char *path = file_of(g, "lease");
+	cleanup_free char *text = NULL;
+	char boot[PROC_BOOT_ID_SIZE];
+	uint64_t at;
+	uint32_t ms;
+
+	/* Without a file: a whole lease from now, in which the controller is heard or not. */
+	lease_init(&g->lease, now_us(g), 0, 0);
+	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
+		return;
+	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->a->boot_id) &&
+	    at <= now_us(g))
+		lease_init(&g->lease, at, ms, 1);
+}
+
+static void load_peers(struct guard *g)
+{
+	cleanup_free char *path = file_of(g, "peers");
+	cleanup_free char *text = NULL;
+	char *save = NULL;
+
+	if (fs_read_file(path, FILE_MAX, &text, NULL, NULL) < 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		strv_add(&g->peers, line);
+}
+
+static void save_peers(struct guard *g)
+{
+	cleanup_free char *path = file_of(g, "peers");
+	char *text = NULL;
+	size_t n = 0;
+	struct err e;
+	FILE *f = open_memstream(&text, &n);
+
+	if (!f)
+		abort();
+	for (size_t i = 0; i < g->peers.n; i++)
+		fprintf(f, "%s\n", g->peers.v[i]);
+	if (fclose(f) != 0)
+		abort();
+	if (fs_replace(path, text, n, 0600, &e) < 0)
+		log_warn("event=peers_not_saved reason=\"%s\"", e.text);
+	free(text);
+}
+
+/* ---- outside ----------------------------------------------------------------------------------------------
+ */
+
+struct guard *guard_create(struct agent *a)
+{
+	struct guard *g = xcalloc(1, sizeof(*g));
+
+	g->a = a;
+	g->timer = loop_timer_create(a->env.loop, on_timer, g);
+	load_lease(g);
+	load_peers(g);
+	arm(g);
+	return g;
+}
+
+void guard_destroy(struct guard *g)
+{
+	if (!g)
+		return;
+	end_questions(g);
+	loop_timer_destroy(g->timer);
+	strv_fini(&g->peers);
+	free(g);
+}
+
+void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
+{
+	uint64_t now = now_us(g);
+
+	if (sent_us < g->lease.last_ack_us && g->lease.heard)
+		return; /* an answer that was long under way */
+	if (g->lease.phase != LEASE_HELD)
+		log_info("event=lease_renewed");
+	if (g->lease.phase == LEASE_ASKING)
+		end_questions(g);
+	lease_ack(&g->lease, sent_us, lease_ms);
+	if (now - g->saved_us >
+	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
+		save_lease(g, now);
+	arm(g);
+}
+
+void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
+{
+	size_t self = strlen(g->a->env.cfg.node);
+
+	if (g->lease.phase == LEASE_ASKING || peers->n > PEERS_MAX)
+		return; /* asked by index: the list stays until the round is over; it comes again, as the next beat
+		           still tells the number of the old one */
+	strv_fini(&g->peers);
+	g->peers = (struct strv){0};
+	for (uint32_t i = 0; i < peers->n; i++)
+		if (strncmp(peers->v[i], g->a->env.cfg.node, self) != 0 || peers->v[i][self] != ' ')
+			strv_add(&g->peers, peers->v[i]);
+	save_peers(g);
+	g->peers_gen = gen;
+}
+
+uint64_t guard_peers_gen(const struct guard *g)
+{
+	return g->peers_gen;
+}
+
+void guard_answer(struct guard *g, struct wm_peer_answer *m)
+{
+	m->has_controller = (uint8_t)lease_has_controller(&g->lease, now_us(g), &m->ack_age_ms);
+}

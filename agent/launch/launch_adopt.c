@@ -1,0 +1,350 @@
+/*
+ * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one
+ * was.
+ *
+ * - No plan, and no shims: nothing was started, the folder is removed.
+ * - No plan otherwise, or one that cannot be read: what may run of it is not known here, and is ended
+ *   (wreck.h).
+ * - Another boot id: the machine was restarted; all processes are lost, and said to be; then ENDED.
+ * - PREPARING: what there is of shims and container is ended, then prepared again from the start.
+ * - READY, RUNNING: container adopted, shims greeted, logs followed again.
+ * - Stopping: as RUNNING, and the ladder goes on with what is left of its time.
+ * - ENDED, FAILED: waits for COLLECT, or goes on with it.
+ * - CLEANED: says so again.
+ *
+ * An agent that is alone (endall.h) adopts only what may run, and leaves the rest to the next one.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utlist.h>
+
+#include "agent/base/trash.h"
+#include "agent/command/env.h"
+#include "agent/launch/launch.h"
+#include "agent/launch/launches.h"
+#include "agent/launch/shimlink.h"
+#include "agent/launch/unreadable_launch.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
+#include "shim/shim.h"
+
+#define RSH_ID_MAX 256
+#define SAY_US     15000000u /* that shims have to say how they ended */
+
+static int is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void adopt_rsh_id(struct lproc *p)
+{
+	cleanup_free char *path = xasprintf("%s/rsh_id", p->dir);
+	char *text;
+
+	if (p->kind != PROC_ORTED || fs_read_file(path, RSH_ID_MAX, &text, NULL, NULL) < 0)
+		return;
+	p->rsh_id = text;
+	p->went = 1;
+}
+
+/* Its state file names the shim. Where that is torn or gone, whoever serves its socket is asked instead: the
+ * file is only what a shim leaves behind when it dies. */
+static int find_shim(struct lproc *p, struct err *e)
+{
+	struct shim_state s;
+	struct err torn = {0};
+
+	if (shim_state_read(p->dir, &s, &torn) == 0) {
+		p->id = s.shim;
+		shim_state_fini(&s);
+		return 0;
+	}
+	if (shim_identify(p->dir, &p->id, e) < 0)
+		return err_set(e, torn.code, "its shim left no state (%s)", torn.text);
+	log_warn("event=shim_without_state dir=%s pid=%d reason=\"%s\"", p->dir, (int)p->id.pid, torn.text);
+	return 0;
+}
+
+static void adopt_proc(struct lproc *p)
+{
+	struct err e = {0};
+	char *token;
+
+	adopt_rsh_id(p);
+	p->quit = lproc_was_quit(p);
+	if (find_shim(p, &e) < 0) {
+		lproc_end(p, PS_LOST, e.text);
+		return;
+	}
+	token = shim_key_read(p->dir, &e);
+	if (!token) {
+		lproc_end(p, PS_LOST, e.text);
+		return;
+	}
+	free(p->token);
+	p->token = token;
+	lproc_watch(p);
+}
+
+/* Their ends are durable at the controller and they were being released: nobody is missing, but some may not
+ * have been told. */
+static void adopt_released(struct launch *l, struct lproc *p)
+{
+	struct err e = {0};
+
+	if (find_shim(p, &e) == 0) {
+		adopt_proc(p);
+		return;
+	}
+	LL_DELETE(l->procs, p);
+	lproc_free(p);
+}
+
+static void adopt_procs(struct launch *l)
+{
+	struct lproc *p, *next;
+
+	launch_list_procs(l);
+	l->unkilled = 1; /* it is not known: looked for once more before the shims are released */
+	for (p = l->procs; p; p = next) {
+		next = p->next;
+		if (l->releases_open)
+			adopt_released(l, p);
+		else if (is_dir(p->dir))
+			adopt_proc(p);
+		else
+			lproc_end(p, PS_LOST, "nothing is left of its shim");
+	}
+}
+
+/* ---- the machine was restarted ---------------------------------------------------------------------- */
+
+static void lost_all(struct launch *l)
+{
+	l->going = 1; /* whatever it was, it ends as ENDED, with processes of unknown fate */
+	launch_list_procs(l);
+	l->state = LAUNCH_RUNNING;
+	l->cls = RC_NODE_LOST;
+	free(l->text);
+	l->text = xstrdup("the node was restarted while the launch was on it");
+	for (struct lproc *p = l->procs, *next; p; p = next) {
+		next = p->next;
+		lproc_end(p, PS_LOST, "the node was restarted");
+	}
+}
+
+/* ---- prepared half ---------------------------------------------------------------------------------- */
+
+static char *shim_folder(const struct launch *l, uint32_t i)
+{
+	static const char *const others[] = {"mpirun", "orted", "torchrun"};
+	uint32_t ranks = l->plan->local_ranks;
+
+	return i < ranks ? xasprintf("%s/rank-%u", l->paths.run, i)
+	                 : xasprintf("%s/%s", l->paths.run, others[i - ranks]);
+}
+
+/* Has a shim been told to go? One that waited and was told to end has a mark beside it. */
+static int has_begun(const struct launch *l)
+{
+	int begun = 0;
+
+	for (uint32_t i = 0; i < l->plan->local_ranks + 3 && !begun; i++) {
+		cleanup_free char *dir = shim_folder(l, i), *quit = xasprintf("%s/quit", dir);
+		struct shim_state s;
+
+		if (shim_state_read(dir, &s, NULL) < 0)
+			continue;
+		begun = s.st.state >= PS_RUNNING && access(quit, F_OK) < 0;
+		shim_state_fini(&s);
+	}
+	return begun;
+}
+
+/* What its shims say counts more than the file, which may not have been written: a launch of which something
+ * began is no half made one, whose shims may be killed, nor one that waits. */
+static void correct_state(struct launch *l)
+{
+	if ((l->state != LAUNCH_PREPARING && l->state != LAUNCH_READY) || l->stopping || !has_begun(l))
+		return;
+	log_warn("event=life_was_old job=%" PRIu64 " attempt=%u state=%d", l->job, l->attempt, (int)l->state);
+	l->state = LAUNCH_RUNNING;
+	l->going = 1;
+}
+
+/* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold
+ * nothing of value. */
+static void undo_half(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_container(l, 1, &e) == 0) {
+		container_kill_all(l->container, 200);
+		container_destroy(l->container);
+		l->container = NULL;
+	}
+	for (uint32_t i = 0; i <= l->plan->local_ranks + 2; i++) {
+		cleanup_free char *dir = shim_folder(l, i);
+		struct shim_state s;
+		int fd;
+
+		if (shim_state_read(dir, &s, NULL) < 0)
+			continue;
+		fd = proc_open(&s.shim, NULL);
+		if (fd >= 0) {
+			proc_signal(fd, SIGKILL, NULL);
+			close(fd);
+		}
+		shim_state_fini(&s);
+	}
+	l->n_phases = 0;
+}
+
+/* ---- going on --------------------------------------------------------------------------------------- */
+
+static void go_on_over(struct launch *l)
+{
+	int keep = l->keep;
+
+	/* Shims that are not released yet know the exact ends: they are asked once more, and reported once more.
+	 */
+	if (!l->collecting) {
+		/* ENDED before the ends of its ranks would leave their fate unknown for good. */
+		l->unsure = l->state == LAUNCH_ENDED && l->procs;
+		if (l->unsure)
+			launch_arm(l, SAY_US, launch_sure);
+		launch_report(l);
+		return;
+	}
+	l->collecting = 0;
+	launch_collect(l, keep && !l->releases_open);
+}
+
+static void go_on(struct launch *l)
+{
+	uint64_t now = clock_boot_us(l->a->env.clock);
+	uint32_t left;
+
+	launch_report(l);
+	if (l->stopping) {
+		left = l->kill_deadline_us > now ? (uint32_t)((l->kill_deadline_us - now) / 1000) : 0;
+		l->stopping = 0;
+		if (l->cls == RC_NODE_LOST) {
+			launch_fence(l, l->kill_reason ? l->kill_reason : "fenced");
+			return;
+		}
+		launch_kill(l, left < l->grace_ms ? left : l->grace_ms, l->kill_reason ? l->kill_reason : "stopped");
+		return;
+	}
+	launch_check_end(l);
+}
+
+/* As launch_life.c has it; where that could not be written its folder tells. Nobody is asked: the node must
+ * be back in the cluster before its lease ends. */
+static void find_account(struct launch *l)
+{
+	struct stat st;
+
+	if (l->user.name || stat(l->paths.ml, &st) < 0)
+		return;
+	l->user = (struct launch_user){.uid = st.st_uid,
+	                               .gid = st.st_gid,
+	                               .name = xstrdup(l->plan->m->owner),
+	                               .home = xstrdup("/"),
+	                               .shell = xstrdup("/bin/sh")};
+}
+
+static void resume(struct launch *l)
+{
+	struct err why = {0};
+
+	find_account(l);
+	launch_open_logs(l);
+	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
+	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {
+		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
+		         why.text);
+		launch_say(l, "container: %s", why.text);
+	}
+	adopt_procs(l);
+}
+
+static void adopt_as(struct launch *l, int same_boot)
+{
+	int alone = l->a->env.cfg.alone;
+
+	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt,
+	         (int)l->state, same_boot);
+	if (alone && (!same_boot || l->state == LAUNCH_CLEANED || l->removing))
+		return;
+	if (!same_boot && !launch_is_over(l)) {
+		launch_open_logs(l);
+		lost_all(l);
+		launch_sweep(l);
+		return;
+	}
+	if (l->state == LAUNCH_PREPARING && !l->stopping) {
+		undo_half(l);
+		if (alone) {
+			l->cls = RC_STOPPED;
+			launch_open_logs(l);
+			launch_sweep(l);
+		} else {
+			launch_prepare(l);
+		}
+		return;
+	}
+	if (l->state == LAUNCH_CLEANED) {
+		launch_report(l);
+		return;
+	}
+	if (launch_is_over(l) && l->removing) {
+		launch_remove(l);
+		return;
+	}
+	resume(l);
+	if (!launch_is_over(l))
+		go_on(l);
+	else if (!alone)
+		go_on_over(l);
+}
+
+struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct err *e)
+{
+	cleanup_free char *dir = xasprintf("%s/%s", a->env.cfg.run_dir, key);
+	struct plan *plan = plan_load(dir, e);
+	struct launch *l;
+	int same_boot = 0;
+
+	*wreck = 0;
+	if (!plan) {
+		/* The plan is written first: where there is none, and no shim, there is nothing else. */
+		*wreck = e->code != ERR_NOT_FOUND || wreck_has_shims(dir);
+		if (!*wreck)
+			trash_put(a->trash, dir, key, NULL);
+		return NULL;
+	}
+	l = launch_new(a, plan);
+	if (strcmp(l->key, key) != 0) {
+		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
+		launch_free(l);
+		*wreck = 1;
+		return NULL;
+	}
+	if (launch_load(l, &same_boot, e) < 0) {
+		/* The plan is there, its life is not: it died between the two files, before anything was started. */
+		l->state = LAUNCH_PREPARING;
+		same_boot = 1;
+	}
+	if (same_boot)
+		correct_state(l);
+	adopt_as(l, same_boot);
+	return l;
+}

@@ -1,0 +1,113 @@
+/*
+ * launch_dirs: the folders of one launch and who may see them.
+ *
+ * RUN/J.A is 0711 of the agent: the job's account walks through to the sockets of its shims, but lists
+ * nothing. DATA/jobs/J.A is 0711 too; what the job writes (ml/..., tmp, shm) belongs to its account; logs
+ * belong to the agent. ml is 0700: the names above it can be guessed by every account of the node.
+ *
+ * An agent that is root writes into ml (staging, input/config), and the account may have other processes that
+ * wait for that moment. So ml, and what lies above the inputs in it, is the agent's and closed until all is
+ * in place (stage_hand_over in stage.c); after that root makes and changes nothing below it. A launch that is
+ * prepared again gets a new ml: the old one may have been handed over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "agent/launch/launch.h"
+#include "common/base/hash.h"
+#include "common/os/fsutil.h"
+
+#define AT_ONCE 4 /* folders in a turn of the loop */
+
+enum whose { AGENTS, JOBS, LATER }; /* LATER: the agent's until staging hands it over */
+
+static const struct {
+	const char *path;
+	mode_t mode;
+	enum whose whose;
+} dirs[] = {
+    {"ml", 0700, LATER},
+    {"ml/code", 0755, JOBS},
+    {"ml/input", 0755, LATER},
+    {"ml/input/config", 0755, LATER},
+    {"ml/input/data", 0755, LATER},
+    {"ml/model", 0755, JOBS},
+    {"ml/output", 0755, JOBS},
+    {"ml/output/data", 0755, JOBS},
+    {"ml/output/intermediate", 0755, JOBS},
+    {"ml/output/tensorboard", 0755, JOBS},
+    {"ml/checkpoints", 0755, JOBS},
+    {"ml/sagemaker", 0755, JOBS},
+    {"ml/sagemaker/warmpoolcache", 0755, JOBS},
+    {"tmp", 0700, JOBS},
+    {"shm", 0700, JOBS},
+    {"logs", 0700, AGENTS},
+};
+
+/* By descriptor: a name may be a link by the time that it is used again. */
+static int make(const struct launch *l, const char *path, mode_t mode, enum whose whose, struct err *e)
+{
+	int made = mkdir(path, mode) == 0;
+	cleanup_close int fd = -1;
+
+	if (!made && errno != EEXIST)
+		return err_sys(e, errno, "%s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, errno, "%s", path);
+	/* The umask is 022 (main). */
+	if ((!made || (mode & 022)) && fchmod(fd, mode) < 0)
+		return err_sys(e, errno, "%s: mode", path);
+	if (whose == JOBS && l->a->env.is_root && (!made || l->user.uid || l->user.gid) &&
+	    fchown(fd, l->user.uid, l->user.gid) < 0)
+		return err_sys(e, errno, "%s: owner", path);
+	return 0;
+}
+
+/* Not removed here, on the loop: staging does that (DATA/jobs/J.A/old). */
+static int put_aside(const struct launch *l, struct err *e)
+{
+	cleanup_free char *old = xasprintf("%s/old", l->paths.work), *to = NULL;
+	char name[17];
+
+	if (!l->a->env.is_root || l->user.uid == 0)
+		return 0;
+	random_hex(name, 16);
+	to = xasprintf("%s/%s", old, name);
+	if (make(l, old, 0700, AGENTS, e) < 0)
+		return -1;
+	if (rename(l->paths.ml, to) < 0 && errno != ENOENT)
+		return err_sys(e, errno, "%s: put aside", l->paths.ml);
+	return 0;
+}
+
+static int begin(const struct launch *l, struct err *e)
+{
+	cleanup_free char *jobs = xasprintf("%s/jobs", l->a->env.cfg.data_dir);
+	cleanup_free char *orted_tmp = xasprintf("%s/t", l->paths.run);
+	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
+
+	if (make(l, jobs, 0711, AGENTS, e) < 0 || make(l, l->paths.work, 0711, AGENTS, e) < 0 ||
+	    put_aside(l, e) < 0)
+		return -1;
+	/* Short and on tmpfs: unix sockets of Open MPI, and its shared memory, where the launch has no /tmp and
+	 * /dev/shm of its own. */
+	return make(l, orted_tmp, 0700, JOBS, e) < 0 ? -1 : make(l, shm, 0700, JOBS, e);
+}
+
+int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e)
+{
+	const unsigned n = sizeof(dirs) / sizeof(dirs[0]);
+
+	if (*at == 0 && begin(l, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < AT_ONCE && *at < n; i++, ++*at) {
+		cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[*at].path);
+
+		if (make(l, path, dirs[*at].mode, dirs[*at].whose, e) < 0)
+			return -1;
+	}
+	return *at < n;
+}

@@ -1,0 +1,384 @@
+/*
+ * launch_prepare: from the order to READY: account, folders, environment files, logs, staging, container,
+ * shims. Account and staging are done by threads; the rest is cut into turns of the loop, by the launch's
+ * timer: some folders, then the files, a shim at a time. So a kill, which takes the timer, ends it between
+ * two turns.
+ *
+ * Each step may be done twice: an agent that died in between starts over from the first one.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/base/trash.h"
+#include "agent/base/user.h"
+#include "agent/command/env.h"
+#include "agent/launch/launch.h"
+#include "agent/launch/launches.h"
+#include "agent/launch/shimlink.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+
+#define PROGRESS_US        250000u
+#define SHIM_READY_US      15000000u
+#define PREPARE_DEFAULT_MS 600000u
+#define ACCOUNT_MS         30000u /* at most */
+
+static const struct stage_ops stage_ops;
+
+void launch_fail(struct launch *l, enum reason_class cls, const char *text)
+{
+	if (launch_is_over(l) || l->stopping)
+		return;
+	launch_say(l, "cannot start: %s", text);
+	log_warn("event=prepare_failed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, text);
+	l->cls = cls;
+	free(l->text);
+	l->text = xstrdup(text);
+	launch_kill(l, 0, "preparation failed");
+}
+
+/* ---- staging ----------------------------------------------------------------------------------------------
+ */
+
+static void too_long(struct launch *l)
+{
+	cleanup_free char *text =
+	    xasprintf("no progress in phase '%s' for %u s", l->n_phases ? l->phases[l->n_phases - 1].name : "?",
+	              l->plan->m->prepare_timeout_ms / 1000);
+
+	launch_fail(l, RC_STAGING, text);
+}
+
+static uint32_t prepare_ms(const struct launch *l)
+{
+	uint32_t ms = l->plan->m->prepare_timeout_ms;
+
+	return ms ? ms : PREPARE_DEFAULT_MS;
+}
+
+static void arm_prepare(struct launch *l)
+{
+	launch_arm(l, (uint64_t)prepare_ms(l) * 1000, too_long);
+}
+
+static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
+{
+	struct launch *l = arg;
+	uint64_t now = clock_boot_us(l->a->env.clock);
+
+	(void)phase; /* the setup stream tells which input it is; the launch's phase stays "staging" */
+	if (done != l->done_bytes || total != l->total_bytes)
+		arm_prepare(l);
+	l->done_bytes = done;
+	l->total_bytes = total;
+	if (now - l->reported_us < PROGRESS_US)
+		return;
+	l->reported_us = now;
+	launch_report(l);
+}
+
+static void make_container(struct launch *l);
+
+static void on_stage_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)
+{
+	struct launch *l = arg;
+
+	l->stage = NULL;
+	if (rc < 0) {
+		launch_fail(l, cls, text ? text : "staging failed");
+		return;
+	}
+	l->venv_bin = venv_bin ? xstrdup(venv_bin) : NULL;
+	launch_phase(l, "launching");
+	launch_arm(l, 0, make_container);
+}
+
+static const struct stage_ops stage_ops = {.progress = on_stage_progress, .done = on_stage_done};
+
+static const char *or_null(const char *s)
+{
+	return s && s[0] ? s : NULL;
+}
+
+static void start_staging(struct launch *l)
+{
+	const struct wm_prepare *m = l->plan->m;
+	struct stage_params p = {.job = l->job,
+	                         .epoch = l->epoch,
+	                         .attempt = l->attempt,
+	                         .spec = l->plan->spec,
+	                         .paths = &l->paths,
+	                         .user = &l->user,
+	                         .bundle_digest = or_null(m->bundle_digest),
+	                         .input_digests = &l->plan->g->input_digests,
+	                         .resume_from = or_null(m->resume_from),
+	                         .resume_step = m->resume_step,
+	                         .setup = l->setup};
+
+	launch_phase(l, "staging");
+	launch_set_state(l, LAUNCH_PREPARING);
+	arm_prepare(l);
+	l->stage = stage_start(&l->a->env, l->a->bulk, &p, &stage_ops, l);
+	if (!l->stage)
+		launch_fail(l, RC_STAGING, "staging could not be started");
+}
+
+/* ---- container -------------------------------------------------------------------------------------- */
+
+static void choose_cpus(struct launch *l)
+{
+	const struct wire_u32v *ids = &l->plan->m->cpu_ids;
+
+	free(l->cpus);
+	l->cpus = ids->n ? xcalloc(ids->n, sizeof(*l->cpus)) : NULL;
+	l->n_cpus = ids->n;
+	for (uint32_t i = 0; i < ids->n; i++)
+		l->cpus[i] = inventory_slot_cpu(l->a->inv, ids->v[i]);
+}
+
+/* After the container exists: does it show the job's folder as /opt/ml? */
+static void launch_paths_seen(struct launch *l)
+{
+	struct strv procs = {0}, oom = {0};
+	uint32_t pid = 0;
+	uint64_t start = 0;
+
+	container_shim(l->container, &procs, &oom, &pid, &start);
+	strv_fini(&procs);
+	strv_fini(&oom);
+	l->own_tmp = pid != 0;
+	free(l->paths.ml_seen);
+	l->paths.ml_seen = xstrdup(pid ? "/opt/ml" : l->paths.ml);
+}
+
+static void container_made(int rc, const struct err *why, void *arg);
+
+static const struct container_ops container_ops = {.limit = launch_limit, .ready = container_made};
+
+int launch_container(struct launch *l, int adopt, struct err *e)
+{
+	const struct wm_prepare *m = l->plan->m;
+	struct container_params p = {.name = m->launch_id[0] ? m->launch_id : l->key,
+	                             .token = m->token,
+	                             .paths = &l->paths,
+	                             .user = &l->user,
+	                             .memory_bytes = m->memory_bytes,
+	                             .disk_bytes = m->disk_bytes};
+
+	choose_cpus(l);
+	p.cpus = l->cpus;
+	p.n_cpus = l->n_cpus;
+	if (m->gpus.n)
+		inventory_devices(l->a->inv, m->gpus.v, m->gpus.n, &p.devices);
+	if (adopt)
+		l->container = container_adopt(&l->a->env, &p, &container_ops, l, e);
+	else
+		l->container = container_create(&l->a->env, &p, &container_ops, l, e);
+	strv_fini(&p.devices);
+	if (!l->container)
+		return err_wrap(e, "container");
+	if (adopt)
+		launch_paths_seen(l);
+	return 0;
+}
+
+/* ---- shims ----------------------------------------------------------------------------------------------
+ */
+
+static void shims_late(struct launch *l)
+{
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->spawned || p->state == PS_UNKNOWN) {
+			cleanup_free char *text =
+			    xasprintf("the shim of %s was not ready after %u s", p->name, SHIM_READY_US / 1000000);
+
+			launch_fail(l, RC_AGENT, text);
+			return;
+		}
+}
+
+static struct lproc *next_to_spawn(const struct launch *l)
+{
+	struct lproc *p = l->procs;
+
+	while (p && (p->spawned || p->link || p->state != PS_UNKNOWN))
+		p = p->next;
+	return p;
+}
+
+/* One in a turn: each is a fork, and waits for an exec. */
+static void start_shim(struct launch *l)
+{
+	struct lproc *p = next_to_spawn(l);
+	struct err e = {0};
+	int rc;
+
+	if (FAULT("agent.launch"))
+		rc = err_set(&e, ERR_IO, "injected");
+	else
+		rc = p ? launch_spawn_proc(p, &e) : 0;
+	if (rc < 0)
+		launch_fail(l, RC_AGENT, e.text);
+	else if (next_to_spawn(l))
+		launch_arm(l, 0, start_shim);
+	else
+		launch_arm(l, SHIM_READY_US, shims_late);
+}
+
+static void make_container(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_container(l, 0, &e) < 0)
+		launch_fail(l, RC_LAUNCH, e.text);
+}
+
+static void container_made(int rc, const struct err *why, void *arg)
+{
+	struct launch *l = arg;
+	const struct strv *notes = container_notes(l->container);
+
+	if (l->state != LAUNCH_PREPARING || l->stopping)
+		return; /* the kill ladder has it */
+	if (rc < 0) {
+		cleanup_free char *text = xasprintf("container: %s", why->text);
+
+		launch_fail(l, RC_LAUNCH, text);
+		return;
+	}
+	/* What the job does not get although it may count on it: nobody should have to find out by surprise. */
+	for (size_t i = 0; i < notes->n; i++)
+		launch_say(l, "note: %s", notes->v[i]);
+	launch_paths_seen(l);
+	launch_list_procs(l);
+	launch_save(l, NULL);
+	launch_report(l);
+	launch_arm(l, 0, start_shim);
+}
+
+void launch_proc_ready(struct launch *l)
+{
+	if (l->state != LAUNCH_PREPARING || l->stopping)
+		return;
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		if (p->state == PS_FAILED || p->state == PS_LOST) {
+			launch_fail(l, RC_LAUNCH, p->text && p->text[0] ? p->text : "a shim ended before the start");
+			return;
+		}
+		if (p->state == PS_UNKNOWN)
+			return;
+	}
+	launch_arm(l, 0, NULL);
+	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world,
+	           plan_node_name(l->plan), l->user.name);
+	launch_set_state(l, LAUNCH_READY);
+	launch_info_software(l);
+}
+
+/* ---- start ----------------------------------------------------------------------------------------------
+ */
+
+/* Leftovers of an earlier try of this very launch: its record and its empty log files would refuse a new
+ * shim. */
+static void clear_old_procs(struct launch *l)
+{
+	static const char *const others[] = {"mpirun", "orted", "torchrun"};
+
+	for (uint32_t i = 0; i < l->plan->local_ranks + 3; i++) {
+		const char *other = i < 3 ? others[i] : NULL;
+		cleanup_free char *dir =
+		    other ? xasprintf("%s/%s", l->paths.run, other) : xasprintf("%s/rank-%u", l->paths.run, i - 3);
+		cleanup_free char *logs =
+		    other ? xasprintf("%s/logs/%s", l->paths.work, other)
+		          : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
+
+		trash_put(l->a->trash, dir, l->key, NULL);
+		trash_put(l->a->trash, logs, l->key, NULL);
+	}
+}
+
+static void open_logs(struct launch *l)
+{
+	const struct wm_prepare *m = l->plan->m;
+
+	launch_open_logs(l);
+	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
+	           l->attempt, plan_node_name(l->plan), l->a->env.cfg.node, m->owner,
+	           spec_launcher_name(l->plan->spec->launcher));
+	if (l->plan->spec->launcher == LAUNCHER_MPIRUN && !l->a->mpirun) {
+		launch_fail(l, RC_LAUNCH,
+		            "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
+		return;
+	}
+	start_staging(l);
+}
+
+static void write_config(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_write_config(l, &e) < 0)
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	else
+		launch_arm(l, 0, open_logs);
+}
+
+static void make_dirs(struct launch *l)
+{
+	struct err e = {0};
+	int more = launch_make_dirs(l, &l->dirs_made, &e);
+
+	if (more < 0)
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	else
+		launch_arm(l, 0, more ? make_dirs : write_config);
+}
+
+static uint32_t account_ms(const struct launch *l)
+{
+	return prepare_ms(l) < ACCOUNT_MS ? prepare_ms(l) : ACCOUNT_MS;
+}
+
+static void account_late(struct launch *l)
+{
+	cleanup_free char *text =
+	    xasprintf("the look-up of the account '%s' was not answered within %u s (does this node reach its "
+	              "directory service?)",
+	              l->plan->m->owner, account_ms(l) / 1000);
+
+	launch_fail(l, RC_AGENT, text);
+}
+
+static void on_account(struct launch_user *u, const struct err *why, void *arg)
+{
+	struct launch *l = arg;
+
+	l->asking = NULL;
+	launch_arm(l, 0, NULL);
+	if (!u) {
+		launch_fail(l, RC_LAUNCH, why->text);
+		return;
+	}
+	user_fini(&l->user);
+	l->user = *u;
+	l->dirs_made = 0;
+	make_dirs(l);
+}
+
+void launch_prepare(struct launch *l)
+{
+	struct err e = {0};
+
+	launch_phase(l, "provisioning");
+	if (fs_mkdir_p(l->paths.run, 0711, &e) < 0 || plan_save(l->plan, l->paths.run, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_set_state(l, LAUNCH_PREPARING);
+	clear_old_procs(l);
+	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
+	l->asking = user_ask(&l->a->env, l->a->bulk, l->plan->m->owner, on_account, l, &e);
+	if (!l->asking)
+		launch_fail(l, RC_AGENT, e.text);
+}

@@ -1,0 +1,382 @@
+/*
+ * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims
+ * are started.
+ *
+ * - mpirun: on the main node mpirun and its ranks, on others orted and its ranks. Ranks wait for the go of
+ *   hearth-rank, orted for ORTED_START.
+ * - direct: ranks, which wait for the agent's go.
+ * - torchrun: torchrun, and its ranks, which wait for hearth-rank's go as under mpirun.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "agent/command/env.h"
+#include "agent/command/mpi.h"
+#include "agent/launch/launch.h"
+#include "common/base/buf.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/secret.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+#include "common/tree/steps.h"
+#include "shim/shim.h"
+
+#define SLOW_MS         150
+#define SEGMENT_BYTES   (8u * 1024 * 1024)
+#define LOG_MAX_DEFAULT (1024ull * 1024 * 1024)
+#define TOKEN_DIGITS    32
+#define ENTRIES_MAX     65536
+
+void launch_list_procs(struct launch *l)
+{
+	enum spec_launcher launcher = l->plan->spec->launcher;
+
+	if (launcher == LAUNCHER_TORCHRUN)
+		lproc_new(l, PROC_TORCHRUN, NO_RANK);
+	if (launcher == LAUNCHER_MPIRUN)
+		lproc_new(l, l->plan->m->node_rank == 0 ? PROC_MPIRUN : PROC_ORTED, NO_RANK);
+	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
+		lproc_new(l, PROC_RANK, i);
+}
+
+/* ---- CPUs and GPUs of a rank ------------------------------------------------------------------------ */
+
+/* GPUs of one rank when each sees its own: dealt out evenly, in order. */
+static void own_gpus(const struct launch *l, uint32_t local_rank, uint32_t *from, uint32_t *n)
+{
+	uint32_t gpus = l->plan->m->gpus.n, ranks = l->plan->local_ranks;
+
+	*from = (uint32_t)((uint64_t)local_rank * gpus / ranks);
+	*n = (uint32_t)((uint64_t)(local_rank + 1) * gpus / ranks) - *from;
+}
+
+/* What the spec asks for, pinned or not. */
+static uint32_t cpus_per_rank(const struct launch *l)
+{
+	const struct spec_group *g = spec_group_of(l->plan->spec, l->plan->m->node_rank);
+
+	return g && g->cpus_per_rank ? g->cpus_per_rank : 1;
+}
+
+static void take_out(uint32_t *set, uint32_t *n, uint32_t cpu)
+{
+	for (uint32_t k = 0; k < *n; k++)
+		if (set[k] == cpu) {
+			set[k] = set[--*n];
+			return;
+		}
+}
+
+/* CPUs of local rank L near its GPUs, none given twice: the ranks before it choose first. Returns how many;
+ * 0: not pinned. */
+static uint32_t rank_cpus(const struct launch *l, uint32_t local_rank, uint32_t *out)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	uint32_t want = cpus_per_rank(l), n_left = l->n_cpus, n = 0;
+	cleanup_free uint32_t *left = xcalloc(l->n_cpus + 1, sizeof(*left));
+
+	if (l->n_cpus == 0)
+		return 0;
+	memcpy(left, l->cpus, l->n_cpus * sizeof(*left));
+	for (uint32_t r = 0; r <= local_rank && n_left; r++) {
+		uint32_t from, n_gpus;
+
+		own_gpus(l, r, &from, &n_gpus);
+		n = inventory_cpus_near(l->a->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left,
+		                        want < n_left ? want : n_left, out);
+		for (uint32_t i = 0; i < n && r < local_rank; i++)
+			take_out(left, &n_left, out[i]);
+	}
+	return n;
+}
+
+static char *visible_devices(const struct launch *l, uint32_t local_rank)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	uint32_t from = 0, n = gpus->n;
+
+	if (l->plan->spec->gpu_visibility_one && local_rank != NO_RANK)
+		own_gpus(l, local_rank, &from, &n);
+	return inventory_visible_devices(l->a->inv, n ? gpus->v + from : NULL, n);
+}
+
+/* ---- environment ------------------------------------------------------------------------------------ */
+
+/* Scripts that talk to hearthd over TLS need its authority. */
+static int has_ca(const struct launch *l)
+{
+	return strncmp(l->plan->m->url, "https:", 6) == 0 && l->a->ca_pem;
+}
+
+/* Before staging: while ml is closed to the job's account (launch_dirs.c). */
+int launch_write_config(struct launch *l, struct err *e)
+{
+	cleanup_free char *dir = xasprintf("%s/input/config", l->paths.ml);
+	cleanup_free char *ca = xasprintf("%s/hearth-ca.pem", dir);
+	struct env_in in = {.plan = l->plan,
+	                    .paths = &l->paths,
+	                    .user = &l->user,
+	                    .ifname = l->a->ifname,
+	                    .instance_type = l->a->env.cfg.instance_type};
+
+	if (has_ca(l) && fs_replace(ca, l->a->ca_pem, strlen(l->a->ca_pem), 0644, e) < 0)
+		return -1;
+	return env_files(&in, dir, e);
+}
+
+static void note_environment(struct launch *l, const struct lproc *p, const struct strv *env)
+{
+	struct strv masked = {0};
+	struct buf lines;
+
+	env_masked(env, &masked);
+	buf_init(&lines, SIZE_MAX);
+	for (size_t i = 0; i < masked.n; i++) {
+		buf_put(&lines, "\n  ", 3);
+		buf_put(&lines, masked.v[i], strlen(masked.v[i]));
+	}
+	launch_say(l, "environment of %s:%.*s", p->name, (int)lines.len, (const char *)lines.data);
+	buf_fini(&lines);
+	strv_fini(&masked);
+}
+
+/* The entry of that step; of several the first by name. NULL: none. */
+static char *step_entry(const struct launch *l, int64_t step)
+{
+	cleanup_close int ml = open(l->paths.ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = ml < 0 ? -1 : fs_open_below(ml, "checkpoints", O_RDONLY | O_DIRECTORY, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *one;
+	char *found = NULL;
+
+	/* The folder is the account's: not without end, on the loop. */
+	for (int i = 0; d && i < ENTRIES_MAX && (one = readdir(d)); i++) {
+		if (steps_entry(one->d_name, strlen(one->d_name)) != step ||
+		    (found && strcmp(found, one->d_name) <= 0))
+			continue;
+		free(found);
+		found = xstrdup(one->d_name);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Where to resume from: the entry of the step that was named, or the whole folder when none was, or when what
+ * was staged is not laid out by steps. */
+static char *resume_path(const struct launch *l)
+{
+	int64_t step = l->plan->m->resume_step;
+	cleanup_free char *found = step >= 0 ? step_entry(l, step) : NULL;
+
+	return xasprintf("%s/checkpoints%s%s", l->paths.ml_seen, found ? "/" : "", found ? found : "");
+}
+
+static void proc_environment(struct lproc *p, struct strv *out)
+{
+	struct launch *l = p->l;
+	cleanup_free char *run_tmp = xasprintf("%s/t", l->paths.run);
+	cleanup_free char *job_tmp = xasprintf("%s/tmp", l->paths.work);
+	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
+	cleanup_free char *resume = resume_path(l);
+	cleanup_free char *visible = visible_devices(l, p->local_rank);
+	cleanup_free char *ca = xasprintf("%s/input/config/hearth-ca.pem", l->paths.ml_seen);
+	struct strv left_out = {0};
+	struct env_in in = {.plan = l->plan,
+	                    .paths = &l->paths,
+	                    .user = &l->user,
+	                    .local_rank = p->kind == PROC_RANK ? p->local_rank : NO_RANK,
+	                    .cpus = cpus_per_rank(l),
+	                    .node_cpus = l->n_cpus ? l->n_cpus : cpus_per_rank(l) * l->plan->local_ranks,
+	                    .visible = visible,
+	                    .ifname = l->a->ifname,
+	                    .instance_type = l->a->env.cfg.instance_type,
+	                    .venv_bin = l->venv_bin,
+	                    .mpi_bin = l->a->mpi_bin,
+	                    .tmpdir = l->own_tmp ? "/tmp" : job_tmp,
+	                    .resume_dir = l->plan->m->resume_from[0] ? resume : NULL,
+	                    .shm_dir = l->own_tmp ? NULL : shm,
+	                    .left_out = &left_out};
+
+	if (p->kind == PROC_MPIRUN || p->kind == PROC_ORTED) {
+		in.tmpdir = l->own_tmp ? "/tmp" : run_tmp;
+		env_launcher(&in, l->a->sock_path, out);
+		mpi_net_environment(l->plan->spec, l->a->cidr, out);
+		return;
+	}
+	in.ca_file = has_ca(l) ? ca : NULL;
+	env_rank(&in, out);
+	for (size_t i = 0; i < left_out.n; i++)
+		launch_say(l, "%s is too long for an environment variable and was left out", left_out.v[i]);
+	strv_fini(&left_out);
+	if (p->kind == PROC_TORCHRUN)
+		strv_setenv(out, "HEARTH_LAUNCH_DIR", l->paths.run);
+	if (p->local_rank == 0)
+		note_environment(l, p, out);
+}
+
+/* ---- command ----------------------------------------------------------------------------------------------
+ */
+
+static void mpirun_command(struct launch *l, struct strv *argv)
+{
+	struct mpi_in in = {.plan = l->plan,
+	                    .rsh = l->a->rsh_path,
+	                    .rank = l->a->rank_path,
+	                    .cidr = l->a->cidr,
+	                    .as_root = l->user.uid == 0,
+	                    .has_fabric = inventory_has_fabric(l->a->inv)};
+	char *line, *shown;
+
+	mpi_argv(&in, argv);
+	line = mpi_line(argv);
+	shown = secret_text(line);
+	launch_say(l, "mpirun: %s", shown);
+	launch_run_info(l, "mpirun", shown);
+	free(line);
+	free(shown);
+}
+
+static void proc_command(struct lproc *p, struct strv *argv)
+{
+	switch (p->kind) {
+	case PROC_MPIRUN:
+		mpirun_command(p->l, argv);
+		break;
+	case PROC_ORTED:
+		strv_add(argv, "orted"); /* the whole of it comes with ORTED_START */
+		break;
+	case PROC_TORCHRUN:
+		mpi_torchrun_argv(p->l->plan, p->l->a->rank_path, argv);
+		break;
+	default:
+		plan_argv(p->l->plan, argv);
+	}
+}
+
+/* ---- the shim's order ------------------------------------------------------------------------------- */
+
+static void fill_launch(struct lproc *p, struct shim_launch *s)
+{
+	struct launch *l = p->l;
+	cleanup_free uint32_t *cpus = xcalloc(l->n_cpus + 1, sizeof(*cpus));
+	uint32_t n = l->n_cpus;
+	char digits[TOKEN_DIGITS + 1];
+
+	random_hex(digits, TOKEN_DIGITS);
+	s->token = xstrdup(l->plan->m->token);
+	s->shim_token = xstrdup(digits);
+	s->kind = p->kind;
+	s->job = l->job;
+	s->attempt = l->attempt;
+	s->rank = p->rank;
+	s->cwd = xasprintf("%s/code", l->paths.ml_seen);
+	s->logdir = xstrdup(p->logdir);
+	s->wait_go = 1;
+	s->metrics = p->kind == PROC_RANK;
+	s->set_ids = (uint8_t)(l->a->env.is_root != 0);
+	s->uid = l->user.uid;
+	s->gid = l->user.gid;
+	s->user = xstrdup(l->user.name);
+	container_shim(l->container, &s->cgroup_procs, &s->oom_files, &s->container_pid, &s->container_start);
+	s->segment_bytes = SEGMENT_BYTES;
+	s->max_bytes = l->a->env.cfg.log_max_bytes ? l->a->env.cfg.log_max_bytes : LOG_MAX_DEFAULT;
+	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->a->inv) != 0);
+	s->grace_ms = l->plan->m->grace_ms;
+	if (p->kind == PROC_RANK)
+		n = rank_cpus(l, p->local_rank, cpus);
+	else if (n)
+		memcpy(cpus, l->cpus, n * sizeof(*cpus));
+	for (uint32_t i = 0; i < n; i++)
+		wire_u32v_add(&s->cpus, cpus[i]);
+	proc_environment(p, &s->env);
+	proc_command(p, &s->argv);
+}
+
+/* ---- starting a shim -------------------------------------------------------------------------------- */
+
+static void drop_ready(struct lproc *p)
+{
+	loop_fd_destroy(p->ready);
+	p->ready = NULL;
+	p->ready_fd = -1;
+}
+
+/* The node's fault and none of the command's: told as a failed preparation, not as a rank that could not
+ * start. */
+static void shim_failed(struct lproc *p, const char *text)
+{
+	struct launch *l = p->l;
+
+	p->unsaid = 1;
+	lproc_end(p, PS_FAILED, text);
+	launch_fail(l, RC_AGENT, text);
+}
+
+static void on_ready(int fd, int what, void *arg)
+{
+	struct lproc *p = arg;
+	struct err e = {0};
+	char *token;
+
+	(void)what;
+	drop_ready(p);
+	if (shim_ready(fd, p->dir, &p->id, &e) < 0) {
+		cleanup_free char *text = xasprintf("%s: %s", p->name, e.text);
+
+		/* Not reaped yet, so the number is still that of our child. */
+		if (kill(p->spawned, SIGKILL) == 0)
+			waitpid(p->spawned, NULL, 0);
+		p->spawned = 0;
+		shim_failed(p, text);
+		return;
+	}
+	p->spawned = 0;
+	token = shim_key_read(p->dir, &e);
+	if (!token) {
+		shim_failed(p, e.text);
+		return;
+	}
+	free(p->token);
+	p->token = token;
+	lproc_watch(p);
+	if (p->quit)
+		lproc_quit(p, 0, BY_ORDER);
+}
+
+int launch_spawn_proc(struct lproc *p, struct err *e)
+{
+	struct shim_launch s = {0};
+	int rc;
+
+	if (FAULT("agent.slow_spawn"))
+		poll(NULL, 0, SLOW_MS); /* as it is on a machine under load */
+	if ((mkdir(p->dir, 0711) < 0 && errno != EEXIST) || chmod(p->dir, 0711) < 0)
+		return err_sys(e, errno, "%s", p->dir);
+	if (mkdir(p->logdir, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, errno, "%s", p->logdir);
+	fill_launch(p, &s);
+	rc = shim_launch_write(p->dir, &s, e);
+	shim_launch_fini(&s);
+	if (rc < 0)
+		return -1;
+	if (shim_spawn(p->l->a->shim_path, p->dir, &p->spawned, &p->ready_fd, e) < 0) {
+		p->spawned = 0;
+		p->ready_fd = -1;
+		return err_wrap(e, "%s", p->name);
+	}
+	p->ready = loop_fd_create(p->l->a->env.loop, p->ready_fd, LOOP_READ, on_ready, p);
+	return 0;
+}

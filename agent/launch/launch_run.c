@@ -1,0 +1,229 @@
+/*
+ * launch_run: GO, orted, and what follows from the ends of processes.
+ *
+ * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the
+ * launcher of this node (mpirun, orted, torchrun) has ended nothing can start any more and the ranks get the
+ * ladder; when all have ended the launch has ended here.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/command/mpi.h"
+#include "agent/launch/launch.h"
+#include "agent/launch/shimlink.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+
+/* Those that start with the launch; the others are started by a launcher. */
+static int starts_at_go(const struct lproc *p)
+{
+	return p->kind != PROC_ORTED && (p->kind != PROC_RANK || p->l->plan->spec->launcher == LAUNCHER_DIRECT);
+}
+
+static int begin_running(struct launch *l, struct err *e)
+{
+	l->going = 1;
+	if (launch_try_state(l, LAUNCH_RUNNING, e) == 0)
+		return 0;
+	l->going = 0;
+	return -1;
+}
+
+void launch_go(struct launch *l)
+{
+	struct err e = {0};
+
+	if (l->going || l->state != LAUNCH_READY) {
+		launch_report(l); /* twice, or too early: the state says which */
+		return;
+	}
+	/* On record before the first shim is told: an agent that dies in between leaves a launch that runs, and
+	 * its successor tells the others. What is not on record would be taken for one that waits, and undone. */
+	if (begin_running(l, &e) < 0) {
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	launch_say(l, "go");
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		if (!starts_at_go(p))
+			continue;
+		p->went = 1;
+		shimlink_go(p->link, NULL, NULL);
+	}
+}
+
+/* ---- orted ----------------------------------------------------------------------------------------------
+ */
+
+static struct lproc *orted_of(struct launch *l)
+{
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->kind == PROC_ORTED)
+			return p;
+	return NULL;
+}
+
+static void refuse_orted(struct launch *l, const struct wm_orted_start *m, const char *text)
+{
+	char none[] = "";
+	/* Under a name of its own, so that it does not overwrite what is told of the orted that runs. */
+	struct lproc p = {.l = l,
+	                  .kind = PROC_ORTED,
+	                  .rank = NO_RANK,
+	                  .local_rank = NO_RANK,
+	                  .name = m->rsh_id,
+	                  .token = none,
+	                  .rsh_id = m->rsh_id,
+	                  .state = PS_FAILED,
+	                  .text = (char *)(uintptr_t)text};
+
+	launch_say(l, "orted refused: %s", text);
+	lproc_report(&p);
+}
+
+/* The rsh_id is kept beside the shim, so that an agent that starts again knows which request this orted
+ * answers. */
+static int keep_rsh_id(struct lproc *p, const char *rsh_id, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/rsh_id", p->dir);
+
+	if (fs_replace(path, rsh_id, strlen(rsh_id), 0600, e) < 0)
+		return -1;
+	free(p->rsh_id);
+	p->rsh_id = xstrdup(rsh_id);
+	return 0;
+}
+
+void launch_orted(struct launch *l, const struct wm_orted_start *m)
+{
+	struct lproc *p = orted_of(l);
+	/* UNKNOWN: taken over from an agent before, and its shim has not said hello yet. Nothing was ordered of
+	 * it, so it waits; the link keeps the order until then. */
+	int waits =
+	    p && (p->state == PS_WAITING || (p->state == PS_UNKNOWN && p->link && l->state != LAUNCH_PREPARING));
+	struct strv argv = {0};
+	struct err e = {0};
+
+	if (!p || launch_is_over(l) || l->stopping) {
+		refuse_orted(l, m, p ? "the launch has ended on this node" : "this node of the launch has no orted");
+		return;
+	}
+	if (p->rsh_id && !strcmp(p->rsh_id, m->rsh_id) && p->state >= PS_RUNNING) {
+		lproc_report(p); /* asked again: where it is now */
+		return;
+	}
+	/* The same again, and it waits: an agent may have died after it kept the name and before its shim was
+	 * told. A second go is refused by the shim, and no harm. */
+	if ((p->rsh_id && strcmp(p->rsh_id, m->rsh_id) != 0) || (!p->rsh_id && !waits) || m->argv.n == 0) {
+		refuse_orted(l, m, p->rsh_id ? "orted was started already" : "this node is not ready");
+		return;
+	}
+	if (keep_rsh_id(p, m->rsh_id, &e) < 0) {
+		refuse_orted(l, m, e.text);
+		return;
+	}
+	/* READY: mpirun's node got its GO before this one. */
+	if (l->state == LAUNCH_READY && begin_running(l, &e) < 0) {
+		refuse_orted(l, m, e.text);
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+		return;
+	}
+	mpi_orted_argv(&m->argv, l->plan->spec, l->a->cidr, &argv);
+	p->went = 1;
+	shimlink_go(p->link, &argv, NULL);
+	strv_fini(&argv);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------- */
+
+static int is_launcher(const struct lproc *p)
+{
+	return p->kind != PROC_RANK;
+}
+
+static void launcher_ended(struct launch *l)
+{
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->kind == PROC_RANK && !lproc_ended(p) && !p->quit)
+			lproc_quit(p, p->state == PS_RUNNING ? l->plan->m->grace_ms : 0, BY_LAUNCHER);
+}
+
+static int all_ended(const struct launch *l)
+{
+	for (const struct lproc *p = l->procs; p; p = p->next)
+		if (!lproc_ended(p))
+			return 0;
+	return 1;
+}
+
+static void first_start(struct launch *l)
+{
+	if (l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, "running"))
+		return;
+	launch_phase(l, "running");
+	launch_save(l, NULL);
+	launch_report(l);
+	launch_info_packages(l);
+}
+
+void launch_sure(struct launch *l)
+{
+	l->unsure = 0;
+	launch_arm(l, 0, NULL);
+	launch_report(l);
+}
+
+void launch_check_end(struct launch *l)
+{
+	if (!launch_is_over(l) && (l->going || l->stopping) && all_ended(l))
+		launch_sweep(l);
+}
+
+void launch_proc_changed(struct lproc *p)
+{
+	struct launch *l = p->l;
+
+	if (launch_is_over(l)) {
+		if (l->unsure && all_ended(l))
+			launch_sure(l);
+		launch_collect_step(l);
+		return;
+	}
+	if (l->state == LAUNCH_PREPARING && !l->stopping) {
+		launch_proc_ready(l);
+		return;
+	}
+	/* The launch was told to go, and this shim was not: its agent died in between. */
+	if (p->state == PS_WAITING && l->going && !l->stopping && !p->quit && starts_at_go(p)) {
+		p->went = 1;
+		shimlink_go(p->link, NULL, NULL);
+		return;
+	}
+	if (p->state == PS_RUNNING && !is_launcher(p))
+		first_start(l);
+	if (lproc_ended(p) && is_launcher(p) && !l->stopping)
+		launcher_ended(l);
+	/* A shim that ended before GO: the node is not ready any more. */
+	if (lproc_ended(p) && l->state == LAUNCH_READY && !l->stopping && !l->going)
+		launch_fail(l, RC_LAUNCH, p->text[0] ? p->text : "a process ended before the start");
+	launch_check_end(l);
+}
+
+/* ---- limits ----------------------------------------------------------------------------------------------
+ */
+
+void launch_limit(const char *text, int oom, void *arg)
+{
+	struct launch *l = arg;
+
+	if (launch_is_over(l) || l->stopping)
+		return;
+	launch_say(l, "limit passed: %s", text);
+	l->cls = oom ? RC_OOM : RC_DISK;
+	l->limit_text = xstrdup(text);
+	l->limit_oom = oom;
+	free(l->text);
+	l->text = xstrdup(text);
+	/* As the kernel does: while it tidied up it could take what the machine has left. */
+	launch_kill(l, oom ? 0 : l->plan->m->grace_ms, text);
+}

@@ -1,0 +1,447 @@
+/*
+ * launches: see launches.h. The greatest epoch of a job is remembered after its launches are forgotten, for
+ * EPOCHS_MAX jobs: an order that is older than a connection cannot come at all, so that is far more than can
+ * be on its way.
+ */
+#include "agent/launch/launches.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "agent/launch/launch.h"
+#include "agent/launch/rshd.h"
+#include "agent/launch/unreadable_launch.h"
+#include "agent/link/outbox.h"
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/os/fsutil.h"
+
+#define LAUNCHES_MAX 4096
+#define EPOCHS_MAX   16384
+
+struct epoch {
+	uint64_t job, epoch;
+	UT_hash_handle hh;
+};
+
+struct launches {
+	struct agent *a;
+	struct launch *list;
+	uint32_t n;
+	struct epoch *epochs;
+	struct wrecks *wrecks; /* of earlier agents, whose plans cannot be read */
+};
+
+static struct launch *find(const struct launches *t, uint64_t job, uint32_t attempt)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (l->job == job && l->attempt == attempt)
+			return l;
+	return NULL;
+}
+
+/* 0: obey; -1: from an older life of this job. */
+static int check_epoch(struct launches *t, uint64_t job, uint64_t epoch)
+{
+	struct epoch *en;
+
+	HASH_FIND(hh, t->epochs, &job, sizeof(job), en);
+	if (en && epoch < en->epoch && !FAULT("mistake.old_epoch"))
+		return -1;
+	if (!en) {
+		if (HASH_COUNT(t->epochs) >= EPOCHS_MAX) {
+			struct epoch *oldest = t->epochs; /* uthash keeps the order of insertion */
+
+			HASH_DEL(t->epochs, oldest);
+			free(oldest);
+		}
+		en = xcalloc(1, sizeof(*en));
+		en->job = job;
+		HASH_ADD(hh, t->epochs, job, sizeof(en->job), en);
+	}
+	en->epoch = epoch;
+	return 0;
+}
+
+static void add(struct launches *t, struct launch *l)
+{
+	DL_APPEND(t->list, l);
+	t->n++;
+}
+
+/* ---- answers about launches that are not here ------------------------------------------------------- */
+
+static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, uint64_t epoch,
+                          enum launch_state state, enum reason_class cls, const char *text)
+{
+	char none[] = "";
+	cleanup_free char *key = xasprintf("%" PRIu64 ".%u", job, attempt);
+	struct wm_launch_report m = {.job = job,
+	                             .attempt = attempt,
+	                             .epoch = epoch,
+	                             .state = (uint8_t)state,
+	                             .phase = none,
+	                             .cls = (uint8_t)cls,
+	                             .text = (char *)(uintptr_t)text};
+
+	outbox_put(t->a->outbox, WM_LAUNCH_REPORT, key, &m);
+}
+
+/* ---- orders ----------------------------------------------------------------------------------------------
+ */
+
+static void on_prepare(struct launches *t, struct wm_prepare *m)
+{
+	uint64_t job = m->job, epoch = m->epoch;
+	uint32_t attempt = m->attempt;
+	struct launch *l = find(t, job, attempt);
+	struct err e = {0};
+	struct plan *plan;
+
+	if (l) {
+		l->epoch = epoch;
+		wire_free(WM_PREPARE, m);
+		launch_report(l); /* twice is fine */
+		return;
+	}
+	if (t->n >= LAUNCHES_MAX) {
+		wire_free(WM_PREPARE, m);
+		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT, "this node has too many launches");
+		return;
+	}
+	plan = plan_create(m, &e);
+	if (!plan) {
+		log_error("event=bad_plan job=%" PRIu64 " attempt=%u reason=\"%s\"", job, attempt, e.text);
+		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT, e.text);
+		return;
+	}
+	l = launch_new(t->a, plan);
+	add(t, l);
+	launch_prepare(l);
+}
+
+/* All other orders begin with job, attempt, epoch. */
+struct head {
+	uint64_t job;
+	uint32_t attempt;
+	uint64_t epoch;
+};
+
+#define HEAD(m) ((struct head){(m)->job, (m)->attempt, (m)->epoch})
+
+static struct head head_of(uint16_t type, const void *msg)
+{
+	switch (type) {
+	case WM_PREPARE:
+		return HEAD((const struct wm_prepare *)msg);
+	case WM_LAUNCH_GO:
+		return HEAD((const struct wm_launch_go *)msg);
+	case WM_ORTED_START:
+		return HEAD((const struct wm_orted_start *)msg);
+	case WM_KILL:
+		return HEAD((const struct wm_kill *)msg);
+	case WM_COLLECT:
+		return HEAD((const struct wm_collect *)msg);
+	case WM_NOTE:
+		return HEAD((const struct wm_note *)msg);
+	default:
+		return (struct head){0};
+	}
+}
+
+static void absent(struct launches *t, uint16_t type, const struct head *h)
+{
+	switch (type) {
+	case WM_KILL:
+		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_ENDED, RC_UNKNOWN,
+		              "nothing of this launch is on this node");
+		break;
+	case WM_COLLECT:
+		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_CLEANED, RC_NONE, "");
+		break;
+	case WM_LAUNCH_GO:
+	case WM_ORTED_START:
+		report_absent(t, h->job, h->attempt, h->epoch, LAUNCH_FAILED, RC_UNKNOWN,
+		              "nothing of this launch is on this node");
+		break;
+	default:
+		break;
+	}
+}
+
+static void stop(struct launch *l, uint32_t grace_ms, const char *why)
+{
+	if (l->cls == RC_NONE && !launch_is_over(l))
+		l->cls = RC_STOPPED;
+	launch_kill(l, grace_ms, why);
+}
+
+static void on_kill(struct launch *l, const struct wm_kill *m)
+{
+	stop(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
+}
+
+void launches_order(struct launches *t, uint16_t type, void *msg)
+{
+	struct head h = head_of(type, msg);
+	struct launch *l;
+
+	if (h.job == 0) {
+		log_warn("event=unknown_order type=%s", wire_name(type));
+		wire_free(type, msg);
+		return;
+	}
+	if (check_epoch(t, h.job, h.epoch) < 0) {
+		log_warn("event=old_order type=%s job=%" PRIu64 " attempt=%u epoch=%" PRIu64, wire_name(type), h.job,
+		         h.attempt, h.epoch);
+		/* Not obeyed; but a controller whose store was put back waits for a word of what it knows of. */
+		if ((type == WM_KILL || type == WM_COLLECT) && !find(t, h.job, h.attempt) &&
+		    !wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch))
+			absent(t, type, &h);
+		wire_free(type, msg);
+		return;
+	}
+	if (wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch)) {
+		wire_free(type, msg);
+		return;
+	}
+	if (type == WM_PREPARE) {
+		on_prepare(t, msg); /* takes */
+		return;
+	}
+	l = find(t, h.job, h.attempt);
+	if (!l) {
+		absent(t, type, &h);
+		wire_free(type, msg);
+		return;
+	}
+	l->epoch = h.epoch;
+	if (type == WM_LAUNCH_GO)
+		launch_go(l);
+	else if (type == WM_ORTED_START)
+		launch_orted(l, msg);
+	else if (type == WM_KILL)
+		on_kill(l, msg);
+	else if (type == WM_COLLECT)
+		launch_collect(l, ((struct wm_collect *)msg)->keep);
+	else if (type == WM_NOTE)
+		launch_say(l, "%s", ((struct wm_note *)msg)->text);
+	wire_free(type, msg);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------
+ */
+
+void launches_report_all(struct launches *t)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l) {
+		/* Processes first: an ENDED that comes before the ends of its ranks would leave their fate unknown.
+		 */
+		for (struct lproc *p = l->procs; p; p = p->next)
+			lproc_report(p);
+		launch_report(l);
+	}
+	wrecks_report_all(t->wrecks);
+}
+
+/* Frees it. */
+static void launches_forget(struct launches *t, struct launch *l)
+{
+	struct err e = {0};
+
+	/* Until here the folder said CLEANED to whoever came next. */
+	if (fs_rm_rf(l->paths.run, &e) < 0)
+		log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+	log_info("event=forgotten job=%" PRIu64 " attempt=%u", l->job, l->attempt);
+	DL_DELETE(t->list, l);
+	t->n--;
+	outbox_drop(t->a->outbox, l->key);
+	rshd_launch_over(t->a->rshd, l->job, l->attempt);
+	launch_free(l);
+}
+
+void launches_acked(struct launches *t, uint16_t type, const void *msg)
+{
+	const struct wm_launch_report *r = msg;
+	const struct wm_proc_report *p = msg;
+	const struct wm_artifact_report *a = msg;
+	struct launch *l;
+
+	if (type == WM_PROC_REPORT || type == WM_ARTIFACT_REPORT) {
+		l = type == WM_PROC_REPORT ? find(t, p->job, p->attempt) : find(t, a->job, a->attempt);
+		if (l)
+			launch_collect_step(l);
+		return;
+	}
+	if (type != WM_LAUNCH_REPORT)
+		return;
+	l = find(t, r->job, r->attempt);
+	if (l && l->state == LAUNCH_CLEANED && r->state == LAUNCH_CLEANED)
+		launches_forget(t, l);
+	if (!l && r->state == LAUNCH_CLEANED)
+		wrecks_cleaned(t->wrecks, r->job, r->attempt);
+}
+
+/* ---- the node was removed ----------------------------------------------------------------------------- */
+
+uint32_t launches_discard(struct launches *t)
+{
+	struct launch *l, *next;
+
+	DL_FOREACH_SAFE (t->list, l, next) {
+		if (l->state == LAUNCH_CLEANED)
+			launches_forget(t, l);
+		else if (launch_is_over(l))
+			launch_discard(l);
+	}
+	wrecks_discard(t->wrecks);
+	return launches_count(t);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------- */
+
+uint32_t launches_count(const struct launches *t)
+{
+	return t->n + wrecks_count(t->wrecks);
+}
+
+int launches_alive(const struct launches *t)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (!launch_is_over(l) || launch_is_uploading(l))
+			return 1;
+	return wrecks_alive(t->wrecks);
+}
+
+void launches_fence(struct launches *t, const char *why)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		launch_fence(l, why);
+	wrecks_kill(t->wrecks);
+}
+
+void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (!launch_is_over(l))
+			stop(l, grace_ms, why);
+}
+
+void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		fn(l, arg);
+}
+
+int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt)
+{
+	size_t n = strlen(token);
+	struct launch *l;
+
+	DL_FOREACH (t->list, l) {
+		const char *own = l->plan->m->token;
+
+		if (strlen(own) != n || !const_time_equal(own, token, n))
+			continue;
+		if (uid != 0 && uid != l->user.uid)
+			return -1;
+		*job = l->job;
+		*attempt = l->attempt;
+		return 0;
+	}
+	return -1;
+}
+
+int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host)
+{
+	const struct launch *l = find(t, job, attempt);
+
+	return l && plan_node_index(l->plan, host) >= 0;
+}
+
+int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t *epoch)
+{
+	const struct launch *l = find(t, job, attempt);
+
+	if (l)
+		*epoch = l->epoch;
+	return l != NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+struct launches *launches_create(struct agent *a)
+{
+	struct launches *t = xcalloc(1, sizeof(*t));
+
+	t->a = a;
+	t->wrecks = wrecks_create(a);
+	return t;
+}
+
+void launches_destroy(struct launches *t)
+{
+	struct epoch *en, *next;
+
+	if (!t)
+		return;
+	while (t->list) {
+		struct launch *l = t->list;
+
+		DL_DELETE(t->list, l);
+		launch_free(l);
+	}
+	wrecks_destroy(t->wrecks);
+	HASH_ITER (hh, t->epochs, en, next) {
+		HASH_DEL(t->epochs, en);
+		free(en);
+	}
+	free(t);
+}
+
+static int adopt_one(const char *name, void *arg)
+{
+	struct launches *t = arg;
+	unsigned long long job;
+	unsigned attempt;
+	struct launch *l;
+	struct err e = {0};
+	int end = 0, wreck = 0;
+
+	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
+		return 0; /* lease, peers, agent.sock, lock */
+	l = launch_adopt(t->a, name, &wreck, &e);
+	if (!l && wreck) {
+		wrecks_add(t->wrecks, name, job, attempt, e.text);
+		return 0;
+	}
+	if (!l) {
+		log_warn("event=not_adopted launch=%s reason=\"%s\"", name, e.text);
+		return 0;
+	}
+	check_epoch(t, l->job, l->epoch);
+	add(t, l);
+	return 0;
+}
+
+int launches_adopt(struct launches *t, struct err *e)
+{
+	return fs_each(t->a->env.cfg.run_dir, adopt_one, t, e);
+}

@@ -1,0 +1,456 @@
+/*
+ * wreck: see wreck.h. What is on record of a launch besides its plan:
+ *
+ *   DIR/rank-0/state ...    shim and process, by pid, start time and boot id
+ *   DIR/rank-0/launch ...   the mark that all its processes carry in their environment
+ *   DIR/container           control groups, and the holder of the namespaces
+ *   DIR/life                the boot id
+ *
+ * The mark, from a shim's order or from the environment of a process that it started, is what makes it
+ * certain that nothing is left. Without it nothing is certain, unless no shim was ever there, the machine was
+ * restarted since, or somebody removed the folder.
+ */
+#include "agent/launch/unreadable_launch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "agent/base/trash.h"
+#include "agent/launch/launch.h"
+#include "agent/link/outbox.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/net/wire.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
+#include "shim/shim.h"
+
+#define MARK        "HEARTH_TOKEN_LAUNCH"
+#define STEP_US     200000u
+#define SLOW_US     5000000u /* between looks at one of which nothing is known */
+#define QUIET_LOOKS 2u       /* that find nothing before it is believed */
+#define KILL_MS     20u      /* that one look may hold up the loop */
+#define ENVIRON_MAX (4 * 1024 * 1024)
+#define LIFE_MAX    (2 * 1024 * 1024)
+
+struct wreck {
+	uint64_t job, epoch; /* epoch 0: no order has named it */
+	uint32_t attempt;
+	char *key, *dir;
+	char *why;   /* the plan could not be read */
+	char *token; /* the mark; NULL unknown */
+	char *text;
+	struct container *container;
+	struct proc_id *ids; /* shims and what they started */
+	uint32_t n_ids;
+	enum launch_state state;
+	int doubt; /* it is not known what may run; said */
+	unsigned quiet;
+	struct wreck *prev, *next;
+};
+
+struct wrecks {
+	struct agent *a;
+	struct wreck *list;
+	struct loop_timer *timer;
+};
+
+/* ---- what is on record ------------------------------------------------------------------------------- */
+
+static int is_shim_folder(const char *name)
+{
+	return strncmp(name, "rank-", 5) == 0 || strcmp(name, "mpirun") == 0 || strcmp(name, "orted") == 0 ||
+	       strcmp(name, "torchrun") == 0;
+}
+
+static int count_shim(const char *name, void *arg)
+{
+	*(int *)arg += is_shim_folder(name);
+	return 0;
+}
+
+static int gone(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) < 0 && errno == ENOENT;
+}
+
+int wreck_has_shims(const char *dir)
+{
+	int n = 0;
+
+	if (gone(dir))
+		return 0;
+	return fs_each(dir, count_shim, &n, NULL) < 0 || n > 0;
+}
+
+static void add_id(struct wreck *w, const struct proc_id *id)
+{
+	if (id->pid <= 0)
+		return;
+	w->ids = xrealloc(w->ids, (w->n_ids + 1) * sizeof(*w->ids));
+	w->ids[w->n_ids++] = *id;
+}
+
+/* The mark as a process that a shim started has it. The number is checked before and after the look. */
+static char *mark_of(const struct proc_id *id)
+{
+	cleanup_free char *path = xasprintf("/proc/%d/environ", (int)id->pid), *text = NULL;
+	char *found = NULL;
+	size_t n = 0;
+
+	if (id->pid <= 0 || proc_alive(id, NULL) != 1 || fs_read_file(path, ENVIRON_MAX, &text, &n, NULL) < 0)
+		return NULL;
+	for (const char *p = text; !found && p < text + n; p += strlen(p) + 1)
+		if (strncmp(p, MARK "=", sizeof(MARK)) == 0 && p[sizeof(MARK)])
+			found = xstrdup(p + sizeof(MARK));
+	if (found && proc_alive(id, NULL) != 1) {
+		free(found);
+		return NULL;
+	}
+	return found;
+}
+
+static void take_mark(struct wreck *w, char *mark)
+{
+	if (w->token || !mark || !mark[0]) {
+		free(mark);
+		return;
+	}
+	w->token = mark;
+}
+
+static int look_into(const char *name, void *arg)
+{
+	struct wreck *w = arg;
+	cleanup_free char *dir = xasprintf("%s/%s", w->dir, name);
+	struct shim_launch order = {0};
+	struct shim_state s;
+	struct proc_id shim;
+
+	if (!is_shim_folder(name))
+		return 0;
+	if (shim_launch_read(dir, &order, NULL) == 0) {
+		take_mark(w, xstrdup(order.token ? order.token : ""));
+		shim_launch_fini(&order);
+	}
+	if (shim_state_read(dir, &s, NULL) == 0) {
+		take_mark(w, mark_of(&s.child));
+		add_id(w, &s.child); /* first: its shim would start nothing in its place, but tell its end */
+		add_id(w, &s.shim);
+		shim_state_fini(&s);
+	} else if (shim_identify(dir, &shim, NULL) == 0) {
+		add_id(w, &shim);
+	}
+	return 0;
+}
+
+static void find_container(struct wreck *w, struct agent *a)
+{
+	struct launch_paths paths = {.run = w->dir, .work = w->dir};
+	struct container_params p = {.name = w->key, .token = w->token ? w->token : "?", .paths = &paths};
+
+	if (!w->container)
+		w->container = container_adopt(&a->env, &p, NULL, NULL, NULL);
+}
+
+/* All that it can know of is of another boot: nothing of it can run. */
+static int was_restarted(const struct wreck *w, const struct agent *a)
+{
+	cleanup_free char *path = xasprintf("%s/life", w->dir), *text = NULL;
+	const char *boot = NULL;
+	size_t n = 0;
+	cJSON *o;
+	int other;
+
+	for (uint32_t i = 0; i < w->n_ids; i++)
+		if (strcmp(w->ids[i].boot_id, a->boot_id) == 0)
+			return 0;
+	if (w->n_ids)
+		return 1;
+	if (fs_read_file(path, LIFE_MAX, &text, &n, NULL) < 0)
+		return 0;
+	o = json_parse(text, n, NULL);
+	other = o && json_get_str(o, "", "boot", &boot, NULL) == 0 && boot && strcmp(boot, a->boot_id) != 0;
+	cJSON_Delete(o);
+	return other;
+}
+
+/* Does it say nothing that none of its processes is found? */
+static int is_doubtful(const struct wreck *w, const struct agent *a)
+{
+	return !w->token && wreck_has_shims(w->dir) && !was_restarted(w, a);
+}
+
+/* ---- killing ------------------------------------------------------------------------------------------ */
+
+/* Kills what there is; how many are left, -1: unknown. */
+static int kill_left(struct wreck *w, struct agent *a)
+{
+	int left = 0, n;
+
+	if (!w->token || !w->n_ids) {
+		w->n_ids = 0;
+		fs_each(w->dir, look_into, w, NULL);
+	}
+	find_container(w, a);
+	for (uint32_t i = 0; i < w->n_ids; i++) {
+		int fd = proc_open(&w->ids[i], NULL);
+
+		if (fd >= 0) {
+			proc_signal(fd, SIGKILL, NULL);
+			close(fd);
+		}
+		left += proc_alive(&w->ids[i], NULL) != 0;
+	}
+	n = w->container ? container_kill_all(w->container, KILL_MS) : 0;
+	if (n != 0)
+		left = n < 0 ? -1 : left + n;
+	if (w->token) {
+		n = proc_count_env(MARK, w->token, NULL);
+		if (n > 0)
+			proc_sweep_env(MARK, w->token, SIGKILL, 1, NULL);
+		if (n != 0)
+			left = n < 0 || left < 0 ? -1 : left + n;
+	}
+	return left;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------------ */
+
+static void report(const struct wrecks *ws, const struct wreck *w)
+{
+	char none[] = "";
+	struct wm_launch_report m = {.job = w->job,
+	                             .attempt = w->attempt,
+	                             .epoch = w->epoch,
+	                             .state = (uint8_t)w->state,
+	                             .phase = none,
+	                             .cls = (uint8_t)(w->state == LAUNCH_ENDED ? RC_NODE_LOST : RC_NONE),
+	                             .text = w->state == LAUNCH_CLEANED ? none : w->text};
+
+	outbox_put(ws->a->outbox, WM_LAUNCH_REPORT, w->key, &m);
+}
+
+static void say(struct wrecks *ws, struct wreck *w, enum launch_state state, const char *what)
+{
+	free(w->text);
+	w->text = xasprintf("its plan cannot be read (%s); %s", w->why, what);
+	w->state = state;
+	log_warn("event=wreck job=%" PRIu64 " attempt=%u state=%d text=\"%s\"", w->job, w->attempt, (int)state,
+	         w->text);
+	report(ws, w);
+}
+
+static void say_doubt(struct wrecks *ws, struct wreck *w)
+{
+	cleanup_free char *what = xasprintf("it is not known what of it still runs here: end that by hand, then "
+	                                    "remove %s; until then this node gets no work",
+	                                    w->dir);
+
+	w->doubt = 1;
+	log_error("event=wreck_unknown job=%" PRIu64 " attempt=%u folder=%s", w->job, w->attempt, w->dir);
+	say(ws, w, LAUNCH_STOPPING, what);
+}
+
+/* ---- steps -------------------------------------------------------------------------------------------- */
+
+static void over(struct wrecks *ws, struct wreck *w)
+{
+	container_destroy(w->container);
+	w->container = NULL;
+	say(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
+}
+
+static void look(struct wrecks *ws, struct wreck *w)
+{
+	int left = kill_left(w, ws->a);
+
+	if (left == 0 && is_doubtful(w, ws->a)) {
+		if (!w->doubt)
+			say_doubt(ws, w);
+		return;
+	}
+	w->quiet = left == 0 ? w->quiet + 1 : 0;
+	if (w->quiet >= QUIET_LOOKS)
+		over(ws, w);
+}
+
+static void on_timer(void *arg)
+{
+	struct wrecks *ws = arg;
+	uint64_t next = 0;
+	struct wreck *w;
+
+	DL_FOREACH (ws->list, w) {
+		uint64_t delay;
+
+		if (w->state != LAUNCH_STOPPING)
+			continue;
+		look(ws, w);
+		delay = w->doubt && w->quiet == 0 ? SLOW_US : STEP_US;
+		if (w->state == LAUNCH_STOPPING && (!next || delay < next))
+			next = delay;
+	}
+	if (next)
+		loop_timer_arm(ws->timer, next);
+}
+
+static void wreck_free(struct wreck *w)
+{
+	if (w->container)
+		container_forget(w->container);
+	free(w->key);
+	free(w->dir);
+	free(w->why);
+	free(w->token);
+	free(w->text);
+	free(w->ids);
+	free(w);
+}
+
+static struct wreck *find(const struct wrecks *ws, uint64_t job, uint32_t attempt)
+{
+	struct wreck *w;
+
+	DL_FOREACH (ws->list, w)
+		if (w->job == job && w->attempt == attempt)
+			return w;
+	return NULL;
+}
+
+/* ---- outside ------------------------------------------------------------------------------------------ */
+
+void wrecks_add(struct wrecks *ws, const char *key, uint64_t job, uint32_t attempt, const char *why)
+{
+	struct wreck *w = xcalloc(1, sizeof(*w));
+
+	w->job = job;
+	w->attempt = attempt;
+	w->key = xstrdup(key);
+	w->dir = xasprintf("%s/%s", ws->a->env.cfg.run_dir, key);
+	w->why = xstrdup(why);
+	DL_APPEND(ws->list, w);
+	say(ws, w, LAUNCH_STOPPING, "what runs of it is being ended");
+	loop_timer_arm(ws->timer, 0);
+}
+
+static void collect(struct wrecks *ws, struct wreck *w)
+{
+	struct err e = {0};
+
+	if (w->state == LAUNCH_ENDED) {
+		if (trash_put(ws->a->trash, w->dir, w->key, &e) < 0)
+			log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", w->job, w->attempt,
+			         e.text);
+		w->state = LAUNCH_CLEANED;
+	}
+	report(ws, w);
+}
+
+int wrecks_order(struct wrecks *ws, uint16_t type, uint64_t job, uint32_t attempt, uint64_t epoch)
+{
+	struct wreck *w = find(ws, job, attempt);
+
+	if (!w)
+		return 0;
+	w->epoch = epoch;
+	if (type == WM_COLLECT)
+		collect(ws, w);
+	else if (type != WM_NOTE)
+		report(ws, w); /* it is being ended, whatever was ordered */
+	return 1;
+}
+
+void wrecks_report_all(struct wrecks *ws)
+{
+	struct wreck *w;
+
+	DL_FOREACH (ws->list, w)
+		report(ws, w);
+}
+
+static void forget(struct wrecks *ws, struct wreck *w)
+{
+	DL_DELETE(ws->list, w);
+	outbox_drop(ws->a->outbox, w->key);
+	wreck_free(w);
+}
+
+void wrecks_cleaned(struct wrecks *ws, uint64_t job, uint32_t attempt)
+{
+	struct wreck *w = find(ws, job, attempt);
+
+	if (w && w->state == LAUNCH_CLEANED)
+		forget(ws, w);
+}
+
+uint32_t wrecks_count(const struct wrecks *ws)
+{
+	const struct wreck *w;
+	uint32_t n = 0;
+
+	DL_FOREACH (ws->list, w)
+		n++;
+	return n;
+}
+
+int wrecks_alive(const struct wrecks *ws)
+{
+	const struct wreck *w;
+
+	DL_FOREACH (ws->list, w)
+		if (w->state == LAUNCH_STOPPING)
+			return 1;
+	return 0;
+}
+
+void wrecks_kill(struct wrecks *ws)
+{
+	struct wreck *w;
+
+	DL_FOREACH (ws->list, w)
+		if (w->state == LAUNCH_STOPPING)
+			kill_left(w, ws->a);
+}
+
+void wrecks_discard(struct wrecks *ws)
+{
+	struct wreck *w, *next;
+
+	DL_FOREACH_SAFE (ws->list, w, next)
+		if (w->state != LAUNCH_STOPPING) {
+			trash_put(ws->a->trash, w->dir, w->key, NULL);
+			forget(ws, w);
+		}
+}
+
+struct wrecks *wrecks_create(struct agent *a)
+{
+	struct wrecks *ws = xcalloc(1, sizeof(*ws));
+
+	ws->a = a;
+	ws->timer = loop_timer_create(a->env.loop, on_timer, ws);
+	return ws;
+}
+
+void wrecks_destroy(struct wrecks *ws)
+{
+	struct wreck *w, *next;
+
+	if (!ws)
+		return;
+	DL_FOREACH_SAFE (ws->list, w, next) {
+		DL_DELETE(ws->list, w);
+		wreck_free(w);
+	}
+	loop_timer_destroy(ws->timer);
+	free(ws);
+}

@@ -1,0 +1,674 @@
+/*
+ * tailer: follows the segment files of ranks and of the agent's own logs, sends the bytes, picks the metrics
+ * (data.h).
+ *
+ * Two cursors read each stream: one sends, one looks for metrics. Neither holds bytes in memory: what the
+ * connection, the window or a full batch does not take is read again from disk. A segment goes when both are
+ * past it: acknowledged as durable, and its points written down (points.h); the last 64 KiB stay for
+ * tail_last_lines.
+ *
+ * LOGDIR/acked: how far the controller has the stream (a hint: saves sending again after a restart of the
+ * agent).
+ *
+ * A write of a rank is read in the same turn as inotify tells of it; under load, at most every 2 ms.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "agent/command/plan.h"
+#include "agent/link/data_link.h"
+#include "agent/logs/metrics.h"
+#include "agent/logs/points.h"
+#include "agent/logs/segments.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+
+#define uthash_fatal(msg) abort()
+#include <uthash.h>
+#include <utlist.h>
+
+#define CHUNK       (256u * 1024)
+#define RECS_MAX    (64u * 1024)   /* bytes of index records with one chunk */
+#define TURN_BYTES  (1024u * 1024) /* of one stream in one turn */
+#define PUMP_GAP_US 2000u
+#define TICK_US     1000000u
+#define POLL_US     50000u         /* where inotify is not to be had */
+#define KEEP_BYTES  (64u * 1024)   /* for last lines */
+#define QUIET_US    (5 * 1000000u) /* then its files are closed */
+#define STUCK_US    30000000u      /* no acknowledgement for so long: sent again */
+#define JSON_FILE   "metrics.jsonl"
+
+struct tail {
+	struct tailer *t;
+	uint64_t job, epoch;
+	uint32_t attempt;
+	char *stream, *logdir;
+	struct segdir dir;
+	int dir_stale, wd; /* wd -1: not watched */
+	struct segcur send, scan;
+	struct bulk_sub *sub;
+	uint64_t acked, acked_saved, acked_us;
+	uint64_t sent_end; /* behind the last byte that was sent; less than send.pos where the writer lost some */
+	uint64_t pumped_us;
+	struct loop_timer *timer;
+	/* metrics */
+	struct metric_set *set;
+	struct metric_scan out, json;
+	struct points *points;                 /* NULL: none of them */
+	struct points_src *out_src, *json_src; /* out_src NULL: no patterns */
+	int json_fd;
+	uint64_t json_pos;
+	/* end */
+	int finishing, eof_sent, eof_acked, scanned_all, told;
+	void (*done)(void *arg);
+	void *done_arg;
+	struct tail *prev, *next;
+	UT_hash_handle hh; /* by wd */
+};
+
+struct tailer {
+	struct agent_env *env;
+	struct bulk *b;
+	int inotify_fd;
+	struct loop_fd *watch;
+	struct loop_timer *tick;
+	struct tail *tails, *by_wd;
+	struct points **points;
+	size_t n_points;
+	uint8_t *chunk;
+};
+
+static void pump(struct tail *tl);
+
+/* ---- sending --------------------------------------------------------------------------------------------
+ */
+
+static void save_acked(struct tail *tl)
+{
+	cleanup_free char *path = xasprintf("%s/acked", tl->logdir);
+	char text[32];
+
+	if (tl->acked == tl->acked_saved)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64, tl->acked);
+	if (fs_replace(path, text, strlen(text), 0600, NULL) == 0)
+		tl->acked_saved = tl->acked;
+}
+
+static uint64_t load_acked(const char *logdir)
+{
+	cleanup_free char *path = xasprintf("%s/acked", logdir);
+	uint64_t v = 0;
+	char *text;
+	size_t n;
+
+	if (fs_read_file(path, 64, &text, &n, NULL) < 0)
+		return 0;
+	if (str_parse_u64(text, &v) < 0)
+		v = 0;
+	free(text);
+	return v;
+}
+
+/* 0 sent; -1 not now. */
+static int send_one(struct tail *tl, uint64_t offset, uint8_t *data, size_t n, struct buf *recs, int eof)
+{
+	struct wm_log_data m = {.job = tl->job,
+	                        .epoch = tl->epoch,
+	                        .attempt = tl->attempt,
+	                        .stream = tl->stream,
+	                        .offset = offset,
+	                        .eof = (uint8_t)eof};
+	struct err e;
+
+	m.data = (struct wire_bytes){.data = data, .n = (uint32_t)n};
+	if (recs && buf_left(recs))
+		m.rec = (struct wire_bytes){.data = recs->data, .n = (uint32_t)buf_left(recs)};
+	if (bulk_send_log(tl->sub, &m, &e) == 0)
+		return 0;
+	if (e.code != ERR_BUSY && e.code != ERR_UNAVAILABLE)
+		log_error("event=log_not_sent stream=%s reason=\"%s\"", tl->stream, e.text);
+	return -1;
+}
+
+/* 1: there is more to be sent in another turn. */
+static int send_some(struct tail *tl)
+{
+	size_t budget = TURN_BYTES;
+	struct buf recs;
+	uint64_t before, gap;
+	struct err e;
+	ptrdiff_t n;
+	int eof, rc;
+
+	while (bulk_is_up(tl->t->b) && !tl->eof_sent) {
+		if (budget == 0)
+			return 1;
+		before = tl->send.pos;
+		buf_init(&recs, RECS_MAX);
+		n = segcur_read(&tl->send, tl->t->chunk, CHUNK < budget ? CHUNK : budget, &recs, &gap, &e);
+		if (n < 0)
+			log_warn("event=log_not_read stream=%s reason=\"%s\"", tl->stream, e.text);
+		if (n <= 0) {
+			buf_fini(&recs);
+			break;
+		}
+		eof = tl->finishing && tl->send.pos >= segdir_end(&tl->dir);
+		rc = send_one(tl, tl->send.pos - (uint64_t)n, tl->t->chunk, (size_t)n, &recs, eof);
+		buf_fini(&recs);
+		if (rc < 0) {
+			segcur_seek(&tl->send, before);
+			return 0; /* room or up follows */
+		}
+		tl->sent_end = tl->send.pos;
+		tl->eof_sent = eof;
+		budget -= (size_t)n < budget ? (size_t)n : budget;
+	}
+	/* Nothing was left when the end came: an end of its own, after everything else is durable, so that its
+	 * word is not taken from an older acknowledgement. It may lie behind bytes that a full disk refused. */
+	if (tl->finishing && !tl->eof_sent && bulk_is_up(tl->t->b) && tl->acked >= tl->sent_end &&
+	    send_one(tl, tl->send.pos, NULL, 0, NULL, 1) == 0)
+		tl->eof_sent = 1;
+	return 0;
+}
+
+static void remove_old(struct tail *tl)
+{
+	uint64_t end = segdir_end(&tl->dir), limit = tl->acked;
+
+	if (tl->out_src && points_saved(tl->out_src) < limit)
+		limit = points_saved(tl->out_src);
+	if (end < KEEP_BYTES)
+		return;
+	if (limit > end - KEEP_BYTES)
+		limit = end - KEEP_BYTES;
+	segdir_remove_before(&tl->dir, limit);
+}
+
+static void on_log_ack(uint64_t offset, void *arg)
+{
+	struct tail *tl = arg;
+	uint64_t now = clock_boot_us(tl->t->env->clock);
+
+	if (offset > tl->acked)
+		tl->acked = offset;
+	if (offset > tl->send.pos)
+		segcur_seek(&tl->send, offset); /* sent by an earlier agent */
+	if (tl->eof_sent && offset >= tl->send.pos)
+		tl->eof_acked = 1;
+	tl->acked_us = now;
+	remove_old(tl);
+	pump(tl);
+}
+
+static void send_again(struct tail *tl)
+{
+	segcur_seek(&tl->send, tl->acked);
+	tl->sent_end = tl->acked;
+	tl->eof_sent = 0;
+	tl->acked_us = clock_boot_us(tl->t->env->clock);
+}
+
+static void on_up(void *arg)
+{
+	struct tail *tl = arg;
+
+	send_again(tl);
+	pump(tl);
+}
+
+static void on_room(void *arg)
+{
+	pump(arg);
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------------- */
+
+static void add_out(const struct metric_point *p, void *arg)
+{
+	points_add(((struct tail *)arg)->out_src, p);
+}
+static void add_json(const struct metric_point *p, void *arg)
+{
+	points_add(((struct tail *)arg)->json_src, p);
+}
+static int out_full(void *arg)
+{
+	return points_full(((struct tail *)arg)->out_src);
+}
+static int json_full(void *arg)
+{
+	return points_full(((struct tail *)arg)->json_src);
+}
+
+/* Feeds a chunk piece by piece, each with the time of its index record. Returns the bytes taken. */
+static size_t feed(struct tail *tl, const char *data, size_t n, struct buf *recs)
+{
+	uint64_t us = clock_real_us(tl->t->env->clock), next_us;
+	size_t at = 0, end, took;
+	uint32_t off, fd;
+
+	while (at < n) {
+		end = n;
+		next_us = us;
+		/* The next record that begins behind `at` ends this piece; those at or before it give its time. */
+		while (buf_left(recs) >= SEG_REC_SIZE) {
+			struct buf peek = *recs;
+
+			buf_get_u32(&peek, &off);
+			buf_get_u64(&peek, &next_us);
+			buf_get_u32(&peek, &fd);
+			if (off > at) {
+				end = off < n ? off : n;
+				break;
+			}
+			us = next_us;
+			buf_skip(recs, SEG_REC_SIZE);
+		}
+		took = metric_scan_feed(&tl->out, data + at, end - at, us, add_out, out_full, tl);
+		at += took;
+		if (took < end - (at - took))
+			break;
+	}
+	return at;
+}
+
+static int scan_out(struct tail *tl)
+{
+	uint64_t start, gap;
+	struct buf recs;
+	struct err e;
+	ptrdiff_t n;
+	size_t took;
+
+	if (!tl->out_src || points_full(tl->out_src))
+		return 0;
+	buf_init(&recs, RECS_MAX);
+	n = segcur_read(&tl->scan, tl->t->chunk, CHUNK, &recs, &gap, &e);
+	if (n > 0) {
+		if (gap)
+			metric_scan_reset(&tl->out); /* the rest of that line is lost */
+		start = tl->scan.pos - (uint64_t)n;
+		took = feed(tl, (const char *)tl->t->chunk, (size_t)n, &recs);
+		if (took < (size_t)n)
+			segcur_seek(&tl->scan, start + took);
+		points_mark(tl->out_src, tl->scan.pos - metric_scan_pending(&tl->out), tl->out.step);
+	}
+	buf_fini(&recs);
+	return n > 0;
+}
+
+static int scan_json(struct tail *tl)
+{
+	ssize_t n;
+	size_t took;
+
+	if (!tl->json_src || points_full(tl->json_src))
+		return 0;
+	if (tl->json_fd < 0) {
+		cleanup_free char *path = xasprintf("%s/" JSON_FILE, tl->logdir);
+
+		tl->json_fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (tl->json_fd < 0)
+			return 0;
+	}
+	n = pread(tl->json_fd, tl->t->chunk, CHUNK, (off_t)tl->json_pos);
+	if (n <= 0)
+		return 0;
+	took = metric_scan_feed(&tl->json, (const char *)tl->t->chunk, (size_t)n,
+	                        clock_real_us(tl->t->env->clock), add_json, json_full, tl);
+	tl->json_pos += took;
+	points_mark(tl->json_src, tl->json_pos - metric_scan_pending(&tl->json), tl->json.step);
+	return 1;
+}
+
+/* The end of the streams is also the end of their last lines. */
+static void scan_end(struct tail *tl)
+{
+	uint64_t now = clock_real_us(tl->t->env->clock);
+
+	if ((tl->out_src && points_full(tl->out_src)) || (tl->json_src && points_full(tl->json_src)))
+		return;
+	if (tl->out_src) {
+		metric_scan_end(&tl->out, now, add_out, tl);
+		points_mark(tl->out_src, tl->scan.pos, tl->out.step);
+	}
+	if (tl->json_src) {
+		metric_scan_end(&tl->json, now, add_json, tl);
+		points_mark(tl->json_src, tl->json_pos, tl->json.step);
+	}
+	tl->scanned_all = 1;
+}
+
+static int scan_some(struct tail *tl)
+{
+	int more = scan_out(tl);
+
+	more |= scan_json(tl);
+	if (!more && tl->finishing && !tl->scanned_all)
+		scan_end(tl);
+	return more;
+}
+
+/* ---- the pump --------------------------------------------------------------------------------------------
+ */
+
+static int metrics_through(struct tail *tl)
+{
+	int through = tl->scanned_all;
+
+	if (!through)
+		return 0;
+	if (tl->out_src)
+		through &= points_flush(tl->out_src);
+	if (tl->json_src)
+		through &= points_flush(tl->json_src);
+	return through;
+}
+
+/* The last thing that is done with tl in a callback: done may destroy it. */
+static void check_done(struct tail *tl)
+{
+	if (!tl->finishing || tl->told || !tl->eof_acked || !metrics_through(tl))
+		return;
+	tl->told = 1;
+	save_acked(tl);
+	remove_old(tl);
+	if (tl->done)
+		tl->done(tl->done_arg);
+}
+
+static void pump(struct tail *tl)
+{
+	int more;
+
+	tl->pumped_us = clock_boot_us(tl->t->env->clock);
+	if (tl->dir_stale) {
+		tl->dir_stale = 0;
+		segdir_scan(&tl->dir, NULL);
+	}
+	more = send_some(tl);
+	more |= scan_some(tl);
+	if (more)
+		loop_timer_arm(tl->timer, 0);
+	check_done(tl);
+}
+
+static void pump_soon(struct tail *tl)
+{
+	uint64_t now = clock_boot_us(tl->t->env->clock);
+
+	if (loop_timer_armed(tl->timer))
+		return;
+	if (now - tl->pumped_us >= PUMP_GAP_US)
+		pump(tl);
+	else
+		loop_timer_arm(tl->timer, PUMP_GAP_US);
+}
+
+static void on_timer(void *arg)
+{
+	pump(arg);
+}
+
+static void on_points_room(void *arg)
+{
+	/* From a timer: this is called in the middle of the group's own work. */
+	loop_timer_arm(((struct tail *)arg)->timer, 0);
+}
+
+/* ---- inotify ------------------------------------------------------------------------------------------- */
+
+static void everything_stale(struct tailer *t)
+{
+	struct tail *tl;
+
+	DL_FOREACH (t->tails, tl) {
+		tl->dir_stale = 1;
+		loop_timer_arm(tl->timer, 0);
+	}
+}
+
+static void take_event(struct tailer *t, const struct inotify_event *ev)
+{
+	size_t n = ev->len ? strlen(ev->name) : 0;
+	struct tail *tl;
+
+	if (ev->mask & IN_Q_OVERFLOW) {
+		everything_stale(t);
+		return;
+	}
+	HASH_FIND_INT(t->by_wd, &ev->wd, tl);
+	if (!tl)
+		return;
+	if (ev->mask & IN_IGNORED) { /* the folder is gone */
+		HASH_DEL(t->by_wd, tl);
+		tl->wd = -1;
+		return;
+	}
+	/* An index record is followed by its bytes, which come with their own event. */
+	if (n > 8 && strncmp(ev->name, "out.", 4) == 0 && strcmp(ev->name + n - 4, ".log") == 0) {
+		if (ev->mask & (IN_CREATE | IN_MOVED_TO))
+			tl->dir_stale = 1;
+	} else if (strcmp(ev->name, JSON_FILE) != 0) {
+		return;
+	}
+	pump_soon(tl);
+}
+
+static void on_inotify(int fd, int what, void *arg)
+{
+	struct tailer *t = arg;
+	char raw[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n;
+
+	(void)what;
+	n = read(fd, raw, sizeof(raw));
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *ev = (const struct inotify_event *)(raw + at);
+
+		at += (ssize_t)(sizeof(*ev) + ev->len);
+		take_event(t, ev);
+	}
+}
+
+static void watch(struct tail *tl)
+{
+	struct tailer *t = tl->t;
+
+	tl->wd = t->inotify_fd < 0 ? -1
+	                           : inotify_add_watch(t->inotify_fd, tl->logdir,
+	                                               IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+	if (tl->wd >= 0)
+		HASH_ADD_INT(t->by_wd, wd, tl);
+}
+
+static void on_tick(void *arg)
+{
+	struct tailer *t = arg;
+	uint64_t now = clock_boot_us(t->env->clock), next = TICK_US;
+	struct tail *tl;
+
+	DL_FOREACH (t->tails, tl) {
+		if (now - tl->acked_us > TICK_US)
+			save_acked(tl);
+		if (now - tl->pumped_us > QUIET_US) {
+			segcur_park(&tl->send);
+			segcur_park(&tl->scan);
+		}
+		if (tl->wd < 0) {
+			next = POLL_US;
+			tl->dir_stale = 1;
+			loop_timer_arm(tl->timer, 0);
+		}
+		if (bulk_is_up(t->b) && (tl->send.pos > tl->acked || (tl->eof_sent && !tl->eof_acked)) &&
+		    now - tl->acked_us > STUCK_US) {
+			log_warn("event=log_stuck stream=%s acked=%" PRIu64 " sent=%" PRIu64, tl->stream, tl->acked,
+			         tl->send.pos);
+			send_again(tl);
+			loop_timer_arm(tl->timer, 0);
+		}
+	}
+	loop_timer_arm(t->tick, next);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------
+ */
+
+static struct points *points_of(struct tailer *t, const struct tail_params *p)
+{
+	cleanup_free char *dir = xstrdup(p->logdir);
+	char *end = strrchr(dir, '/');
+
+	for (size_t i = 0; i < t->n_points; i++)
+		if (points_is(t->points[i], p->job, p->attempt))
+			return t->points[i];
+	if (end && end != dir)
+		*end = '\0';
+	t->points = xreallocarray(t->points, t->n_points + 1, sizeof(struct points *));
+	t->points[t->n_points] = points_open(t->env, t->b, p->job, p->attempt, dir);
+	return t->points[t->n_points++];
+}
+
+static void open_metrics(struct tail *tl, const struct tail_params *p)
+{
+	cleanup_free char *out_name = xasprintf("%s/out", p->stream),
+	                  *json_name = xasprintf("%s/json", p->stream);
+	uint64_t offset;
+
+	tl->json_fd = -1;
+	metric_scan_init(&tl->json, NULL);
+	tl->set = metric_set_create(p->spec);
+	metric_scan_init(&tl->out, tl->set);
+	segcur_init(&tl->scan, &tl->dir, 0);
+	if (!tl->set && p->rank == NO_RANK)
+		return;
+	tl->points = points_of(tl->t, p);
+	points_set_epoch(tl->points, p->epoch);
+	if (tl->set) {
+		tl->out_src = points_source(tl->points, out_name, p->rank, on_points_room, tl);
+		points_where(tl->out_src, &offset, &tl->out.step);
+		segcur_seek(&tl->scan, offset);
+	}
+	if (p->rank != NO_RANK) {
+		tl->json_src = points_source(tl->points, json_name, p->rank, on_points_room, tl);
+		points_where(tl->json_src, &tl->json_pos, &tl->json.step);
+	}
+}
+
+struct tail *tail_start(struct tailer *t, const struct tail_params *p)
+{
+	static const struct bulk_sub_ops ops = {.up = on_up, .room = on_room, .log_ack = on_log_ack};
+	struct tail *tl = xcalloc(1, sizeof(*tl));
+	struct err e;
+
+	*tl = (struct tail){.t = t,
+	                    .job = p->job,
+	                    .epoch = p->epoch,
+	                    .attempt = p->attempt,
+	                    .stream = xstrdup(p->stream),
+	                    .logdir = xstrdup(p->logdir),
+	                    .wd = -1};
+	tl->timer = loop_timer_create(t->env->loop, on_timer, tl);
+	if (fs_mkdir_p(p->logdir, 0755, &e) < 0 || segdir_open(&tl->dir, p->logdir, &e) < 0) {
+		log_error("event=log_not_followed stream=%s reason=\"%s\"", p->stream, e.text);
+		tl->dir = (struct segdir){.path = xstrdup(p->logdir)};
+	}
+	watch(tl);
+	tl->dir_stale = 1; /* what came before the watch was set */
+	tl->acked = tl->acked_saved = load_acked(p->logdir);
+	if (tl->acked > segdir_end(&tl->dir))
+		tl->acked = tl->acked_saved = 0;
+	tl->acked_us = clock_boot_us(t->env->clock);
+	segcur_init(&tl->send, &tl->dir, tl->acked);
+	tl->sub = bulk_subscribe(t->b, p->job, p->attempt, p->stream, &ops, tl);
+	open_metrics(tl, p);
+	DL_APPEND(t->tails, tl);
+	loop_timer_arm(tl->timer, 0);
+	return tl;
+}
+
+void tail_finish(struct tail *tl, void (*done)(void *arg), void *arg)
+{
+	tl->finishing = 1;
+	tl->done = done;
+	tl->done_arg = arg;
+	tl->dir_stale = 1;
+	tl->eof_acked = tl->told = 0;
+	/* Never from within this call: the caller may not expect its callback yet. */
+	loop_timer_arm(tl->timer, 0);
+}
+
+void tail_destroy(struct tail *tl)
+{
+	struct tailer *t;
+
+	if (!tl)
+		return;
+	t = tl->t;
+	save_acked(tl);
+	if (tl->wd >= 0) {
+		HASH_DEL(t->by_wd, tl);
+		inotify_rm_watch(t->inotify_fd, tl->wd);
+	}
+	DL_DELETE(t->tails, tl);
+	bulk_unsubscribe(tl->sub);
+	points_source_close(tl->out_src);
+	points_source_close(tl->json_src);
+	for (size_t i = 0; i < t->n_points; i++)
+		if (t->points[i] == tl->points && points_sources(tl->points) == 0) {
+			points_close(tl->points);
+			t->points[i] = t->points[--t->n_points];
+			break;
+		}
+	loop_timer_destroy(tl->timer);
+	metric_scan_fini(&tl->out);
+	metric_scan_fini(&tl->json);
+	metric_set_destroy(tl->set);
+	segcur_fini(&tl->send);
+	segcur_fini(&tl->scan);
+	segdir_close(&tl->dir);
+	if (tl->json_fd >= 0)
+		close(tl->json_fd);
+	free(tl->stream);
+	free(tl->logdir);
+	free(tl);
+}
+
+struct tailer *tailer_create(struct agent_env *env, struct bulk *b)
+{
+	struct tailer *t = xcalloc(1, sizeof(*t));
+
+	t->env = env;
+	t->b = b;
+	t->chunk = xmalloc(CHUNK);
+	t->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (t->inotify_fd < 0)
+		log_warn("event=no_inotify reason=\"%s\"", strerror(errno)); /* then by looking, 20 times a second */
+	else
+		t->watch = loop_fd_create(env->loop, t->inotify_fd, LOOP_READ, on_inotify, t);
+	t->tick = loop_timer_create(env->loop, on_tick, t);
+	loop_timer_arm(t->tick, TICK_US);
+	return t;
+}
+
+void tailer_destroy(struct tailer *t)
+{
+	if (!t)
+		return;
+	while (t->tails)
+		tail_destroy(t->tails);
+	loop_fd_destroy(t->watch);
+	loop_timer_destroy(t->tick);
+	if (t->inotify_fd >= 0)
+		close(t->inotify_fd);
+	free(t->points);
+	free(t->chunk);
+	free(t);
+}

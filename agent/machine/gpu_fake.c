@@ -1,0 +1,95 @@
+/*
+ * gpu_fake: GPUs that are not there, for trying out placement. Their uuids begin with FAKE-, the inventory
+ * says so, and no device is ever opened for them.
+ */
+#include "agent/machine/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+
+#define FILE_MAX (1024 * 1024)
+
+static void set_one(struct gpus *out, const char *node, const char *model, uint64_t memory, int numa,
+                    int group)
+{
+	struct gpu *g = &out->v[out->n];
+
+	*g = (struct gpu){.memory_bytes = memory, .numa = numa, .link_group = group, .minor = -1};
+	snprintf(g->uuid, sizeof(g->uuid), "FAKE-%.64s-%u", node, out->n);
+	snprintf(g->model, sizeof(g->model), "%s", model);
+	out->n++;
+}
+
+static int load_one(const cJSON *item, const char *path, const char *node, struct gpus *out, struct err *e)
+{
+	static const char *const known[] = {"model", "memory", "numa", "link_group", NULL};
+	const char *model = "Fake GPU", *memory = "16GiB";
+	int64_t numa = -1, group = -1;
+	uint64_t bytes;
+
+	if (!cJSON_IsObject(item))
+		return err_set(e, ERR_INVALID, "%s: expected an object", path);
+	if (json_check_keys(item, path, known, e) < 0 || json_get_str(item, path, "model", &model, e) < 0 ||
+	    json_get_str(item, path, "memory", &memory, e) < 0 ||
+	    json_get_i64(item, path, "numa", -1, 1023, &numa, e) < 0 ||
+	    json_get_i64(item, path, "link_group", -1, 1023, &group, e) < 0)
+		return -1;
+	if (str_parse_size(memory, &bytes, e) < 0)
+		return err_wrap(e, "%s.memory", path);
+	if (strlen(model) >= sizeof(out->v[0].model) || strchr(model, '|') || str_has_control(model))
+		return err_set(e, ERR_INVALID, "%s.model: at most 95 characters, no '|' and no control characters",
+		               path);
+	set_one(out, node, model, bytes, (int)numa, (int)group);
+	return 0;
+}
+
+static int load_list(const cJSON *root, const char *node, struct gpus *out, struct err *e)
+{
+	const cJSON *item;
+	char path[32];
+
+	if (!cJSON_IsArray(root))
+		return err_set(e, ERR_INVALID, "expected a list of GPUs");
+	if (cJSON_GetArraySize(root) > GPUS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d GPUs", GPUS_MAX);
+	cJSON_ArrayForEach (item, root) {
+		snprintf(path, sizeof(path), "[%u]", out->n);
+		if (load_one(item, path, node, out, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int gpu_fake_load(const char *arg, const char *node, struct gpus *out, struct err *e)
+{
+	cleanup_free char *text = NULL;
+	cJSON *root;
+	uint64_t count;
+	size_t n;
+	int rc;
+
+	*out = (struct gpus){.fake = 1};
+	if (str_parse_u64(arg, &count) == 0) {
+		if (count > GPUS_MAX)
+			return err_set(e, ERR_LIMIT, "--fake-gpus: more than %d GPUs", GPUS_MAX);
+		for (uint64_t i = 0; i < count; i++)
+			set_one(out, node, "Fake GPU", 16ull << 30, -1, 0);
+		return 0;
+	}
+	if (fs_read_file(arg, FILE_MAX, &text, &n, e) < 0)
+		return err_wrap(e, "--fake-gpus");
+	root = json_parse(text, n, e);
+	rc = root ? load_list(root, node, out, e) : -1;
+	cJSON_Delete(root);
+	if (rc < 0) {
+		out->n = 0;
+		return err_wrap(e, "--fake-gpus %s", arg);
+	}
+	return 0;
+}

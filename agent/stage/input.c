@@ -1,0 +1,399 @@
+/*
+ * input: one channel of a job's inputs into ml/input/data/CHANNEL.
+ *
+ * - file://: a copy, or a link to it, which the container makes visible where it would be hidden
+ *   (DATA/jobs/J.A/links)
+ * - http(s): by way of DATA/cache/inputs; with a checksum the network is not asked again, else the server is
+ *   asked whether it changed
+ * - job:ID/K: a tree of hearthd, or a file:// folder where that job wrote it
+ *
+ * Whether a file may be read is the kernel's answer to the job's account.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/base/child.h"
+#include "agent/base/copy.h"
+#include "agent/stage/fetch.h"
+#include "agent/stage/stage_int.h"
+#include "common/base/hash.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+
+#define META_MAX   1024
+#define UNPACK_MS  (6u * 3600 * 1000)
+#define SIZE_EVERY 2 /* seconds between two looks at what tar has written */
+
+/* ---- archives ---------------------------------------------------------------------------------------------
+ */
+
+struct unpacking {
+	struct stage *s;
+	const char *dir;
+	unsigned ticks;
+	struct err why;
+};
+
+static void tar_output(const char *p, size_t n, void *arg)
+{
+	stage_bytes(((struct unpacking *)arg)->s, p, n);
+}
+
+static int tar_tick(uint64_t silent_ms, void *arg)
+{
+	struct unpacking *u = arg;
+	uint64_t left;
+	int64_t used;
+
+	(void)silent_ms;
+	if (stage_step(u->s, 0) < 0)
+		return err_set(&u->why, ERR_UNAVAILABLE, "cancelled");
+	if (++u->ticks % SIZE_EVERY)
+		return 0;
+	used = fs_tree_bytes(u->dir, NULL);
+	u->s->done = used > 0 ? (uint64_t)used : u->s->done;
+	if (stage_left(u->s, &left) && used > 0 && (uint64_t)used > left)
+		return err_set(&u->why, ERR_LIMIT, "the archive's contents pass the job's disk limit");
+	return 0;
+}
+
+static const char *tar_filter(int fd)
+{
+	unsigned char magic[6] = {0};
+
+	if (pread(fd, magic, sizeof(magic), 0) < 0)
+		return NULL;
+	if (magic[0] == 0x1f && magic[1] == 0x8b)
+		return "--gzip";
+	if (memcmp(magic, "BZh", 3) == 0)
+		return "--bzip2";
+	if (memcmp(magic,
+	           "\xfd"
+	           "7zXZ",
+	           5) == 0)
+		return "--xz";
+	if (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0)
+		return "--zstd";
+	return NULL;
+}
+
+/* From an open file, so that tar need not be allowed to open it. GNU tar refuses "..", strips leading '/' and
+ * makes links last. */
+static int unpack(struct stage *s, int fd, const char *shown, const char *dir, struct err *e)
+{
+	static char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL};
+	const char *argv[8] = {"/bin/tar", "--extract", "--file=-", "--no-same-owner", "--no-same-permissions"};
+	struct unpacking u = {.s = s, .dir = dir};
+	struct child c = {.argv = argv,
+	                  .envp = envp,
+	                  .cwd = dir,
+	                  .user = s->as.needed ? &s->user : NULL,
+	                  .stdin_fd = fd,
+	                  .timeout_ms = UNPACK_MS,
+	                  .output = tar_output,
+	                  .tick = tar_tick,
+	                  .arg = &u};
+	const char *filter = tar_filter(fd);
+	struct err why = {0};
+	uint64_t left;
+	int64_t used;
+
+	argv[5] = filter;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, errno, "%s", shown);
+	stage_say(s, "%s: unpacking", shown);
+	if (child_run(&c, &why) < 0) {
+		if (u.why.code)
+			return err_set(e, u.why.code, "%s: %s", shown, u.why.text);
+		return err_set(e, ERR_INVALID, "%s: cannot be unpacked: %s", shown,
+		               c.last_line[0] ? c.last_line : why.text);
+	}
+	used = fs_tree_bytes(dir, NULL);
+	if (used > 0 && stage_left(s, &left) && (uint64_t)used > left)
+		return err_set(e, ERR_LIMIT, "%s: the archive's contents pass the job's disk limit", shown);
+	s->bytes += used > 0 ? (uint64_t)used : 0;
+	return 0;
+}
+
+static int unpack_below(struct stage *s, int fd, const char *shown, const char *to, struct err *e)
+{
+	cleanup_close int made = stage_open_below(s, to, e);
+	cleanup_free char *dir = NULL;
+
+	if (made < 0 || stage_give(s, made, e) < 0)
+		return -1;
+	/* By descriptor: the way to it is closed to the account that tar runs as. */
+	dir = xasprintf("/proc/self/fd/%d/.", made);
+	return unpack(s, fd, shown, dir, e);
+}
+
+/* ---- file:// ---------------------------------------------------------------------------------------------
+ */
+
+/* Can the job's account read it? Its kind comes back. */
+static int check_readable(struct stage *s, const char *path, struct stat *st, struct err *e)
+{
+	int fd, rc = 0;
+
+	if (asuser_enter(&s->as, e) < 0)
+		return -1;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, st) < 0)
+		rc = err_sys(e, errno, "%s", path);
+	else if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
+		rc = err_set(e, ERR_INVALID, "%s: is neither a file nor a folder", path);
+	if (fd >= 0)
+		close(fd);
+	asuser_leave(&s->as);
+	return rc;
+}
+
+static int make_link(struct stage *s, const char *path, int at, const char *link, struct err *e)
+{
+	if (unlinkat(at, link, 0) < 0 && errno != ENOENT &&
+	    (errno != EISDIR || unlinkat(at, link, AT_REMOVEDIR) < 0))
+		return err_sys(e, errno, "%s", link);
+	if (symlinkat(path, at, link) < 0)
+		return err_sys(e, errno, "%s", link);
+	if (s->as.needed && fchownat(at, link, s->user.uid, s->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, errno, "%s: owner", link);
+	strv_add(&s->links, path);
+	return 0;
+}
+
+static int link_file(struct stage *s, const char *path, const char *to, const struct stat *st, struct err *e)
+{
+	const char *channel = strrchr(to, '/');
+	cleanup_free char *above = xstrndup(to, (size_t)(channel - to));
+	cleanup_close int fd = stage_open_below(s, S_ISDIR(st->st_mode) ? above : to, e);
+
+	if (fd < 0)
+		return -1;
+	if (S_ISDIR(st->st_mode)) /* the channel itself is the link */
+		return make_link(s, path, fd, channel + 1, e);
+	return make_link(s, path, fd, strrchr(path, '/') + 1, e) < 0 ? -1 : stage_give(s, fd, e);
+}
+
+static int from_file(struct stage *s, const struct stage_input *in, const char *path, const char *to,
+                     struct err *e)
+{
+	struct stat st;
+	int fd, rc;
+
+	if (check_readable(s, path, &st, e) < 0)
+		return -1;
+	if (in->unpack && S_ISREG(st.st_mode)) {
+		if (asuser_enter(&s->as, e) < 0)
+			return -1;
+		fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", path) : 0;
+		if (rc == 0 && !S_ISREG(st.st_mode)) /* it was when it was looked at */
+			rc = err_set(e, ERR_INVALID, "%s: is no file", path);
+		asuser_leave(&s->as);
+		if (rc == 0)
+			rc = unpack_below(s, fd, path, to, e);
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	return in->link ? link_file(s, path, to, &st, e) : stage_files(s, path, to, NULL, e);
+}
+
+/* ---- http(s)
+ * ------------------------------------------------------------------------------------------------ */
+
+static int http_step(uint64_t done, uint64_t total, void *arg)
+{
+	struct stage *s = arg;
+
+	s->done = done;
+	s->total = total;
+	return stage_step(s, 0);
+}
+static int http_pause(uint32_t ms, void *arg)
+{
+	return worker_pause(((struct stage *)arg)->w, ms);
+}
+static void http_say(const char *line, void *arg)
+{
+	stage_say(arg, "%s", line);
+}
+
+/* Two lines: ETag, Last-Modified. */
+static void read_meta(const char *dir, char etag[256], char modified[64])
+{
+	cleanup_free char *path = xasprintf("%s/meta", dir);
+	char *text, *nl;
+	size_t n;
+
+	etag[0] = modified[0] = '\0';
+	if (fs_read_file(path, META_MAX, &text, &n, NULL) < 0)
+		return;
+	nl = strchr(text, '\n');
+	if (nl) {
+		snprintf(etag, 256, "%.*s", (int)(nl - text), text);
+		snprintf(modified, 64, "%.*s", (int)strcspn(nl + 1, "\n"), nl + 1);
+	}
+	free(text);
+}
+
+static int keep_download(const char *part, const char *dir, const struct fetch *f, struct err *e)
+{
+	cleanup_free char *data = xasprintf("%s/data", dir), *meta = xasprintf("%s/meta", dir);
+	cleanup_free char *part_meta = xasprintf("%s.meta", part),
+	                  *text = xasprintf("%s\n%s\n", f->etag, f->modified);
+
+	if (fs_replace(meta, text, strlen(text), 0600, e) < 0)
+		return -1;
+	if (rename(part, data) < 0)
+		return err_sys(e, errno, "%s", data);
+	unlink(part_meta);
+	return 0;
+}
+
+/* Opens the cache's entry with the file in it, downloading what is not there. */
+static int cached_download(struct stage *s, const struct stage_input *in, const char *kind, const char *key,
+                           struct cache_entry *c, struct err *e)
+{
+	cleanup_free char *part = xasprintf("%s/%s.part", kind, key), *shown = fetch_shown(in->uri);
+	char etag[256], modified[64];
+	struct fetch f = {.url = in->uri,
+	                  .sha256 = in->sha256,
+	                  .part = part,
+	                  .step = http_step,
+	                  .pause = http_pause,
+	                  .say = http_say,
+	                  .arg = s};
+	uint64_t left;
+
+	if (cache_open(c, kind, key, 0700, stage_pause, s, e) < 0)
+		return -1;
+	if (c->complete && in->sha256) {
+		stage_say(s, "%s: the copy on this node has the right checksum", shown);
+		return 0;
+	}
+	if (stage_left(s, &left)) {
+		f.limit = left;
+		if (!left)
+			return err_set(e, ERR_LIMIT, "%s: the job's disk limit is reached", shown);
+	}
+	if (c->complete) {
+		read_meta(c->dir, etag, modified);
+		f.if_etag = etag;
+		f.if_modified = modified;
+	}
+	if (fetch_run(&f, e) < 0)
+		return -1;
+	if (f.unchanged) {
+		stage_say(s, "%s: has not changed, the copy on this node is used", shown);
+		return 0;
+	}
+	if (c->complete) { /* it is another file now */
+		cache_close(c);
+		if (cache_drop(kind, key, stage_pause, s, e) < 0 ||
+		    cache_open(c, kind, key, 0700, stage_pause, s, e) < 0)
+			return -1;
+		if (c->complete) /* somebody else was as fast: theirs is as new */
+			return 0;
+	}
+	stage_say(s, "%s: %" PRIu64 " bytes", shown, f.bytes);
+	return keep_download(part, c->dir, &f, e) < 0 ? -1 : cache_commit(c, e);
+}
+
+static int copy_step(uint64_t bytes, void *arg)
+{
+	((struct stage *)arg)->bytes += bytes;
+	return stage_step(arg, bytes);
+}
+
+static int deliver(struct stage *s, const struct stage_input *in, const char *entry_dir, const char *to,
+                   struct err *e)
+{
+	cleanup_free char *data = xasprintf("%s/data", entry_dir), *name = fetch_name(in->uri),
+	                  *shown = fetch_shown(in->uri);
+	struct copy c = {
+	    .step = copy_step, .arg = s, .set_owner = s->as.needed, .uid = s->user.uid, .gid = s->user.gid};
+	cleanup_close int fd = -1, copied = -1;
+
+	if (in->unpack) {
+		fd = open(data, O_RDONLY | O_CLOEXEC);
+		return fd < 0 ? err_sys(e, errno, "%s", data) : unpack_below(s, fd, shown, to, e);
+	}
+	fd = stage_open_below(s, to, e);
+	if (fd < 0)
+		return -1;
+	if (stage_left(s, &c.limit) && c.limit == 0)
+		return err_set(e, ERR_LIMIT, "%s: the job's disk limit is reached", shown);
+	s->done = 0;
+	if (copy_tree(&c, data, fd, name, e) < 0)
+		return -1;
+	copied = fs_open_below(fd, name, O_RDONLY, 0);
+	if (copied < 0 || fchmod(copied, 0644) < 0)
+		return err_sys(e, errno, "%s: mode", name);
+	return stage_give(s, fd, e);
+}
+
+static int from_http(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+{
+	cleanup_free char *kind = xasprintf("%s/cache/inputs", s->data_dir);
+	/* Per account: an address may hold a password. */
+	cleanup_free char *id =
+	    xasprintf("%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as.needed ? s->user.uid : 0);
+	struct cache_entry c = {.lock_fd = -1};
+	char key[HASH_HEX_SIZE];
+	int rc;
+
+	hash_hex(id, strlen(id), key);
+	rc = cached_download(s, in, kind, key, &c, e);
+	if (rc == 0)
+		rc = deliver(s, in, c.dir, to, e);
+	cache_close(&c);
+	return rc;
+}
+
+/* ---- all
+ * ---------------------------------------------------------------------------------------------------- */
+
+static int is(const char *uri, const char *scheme)
+{
+	return strncmp(uri, scheme, strlen(scheme)) == 0;
+}
+
+static int bring(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+{
+	const char *uri = in->uri;
+
+	if (is(uri, "job:")) {
+		if (!in->digest[0])
+			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd named nothing that is stored", uri);
+		if (is(in->digest, "file://"))
+			return from_file(s, in, in->digest + 7, to, e);
+		return stage_tree(s, in->digest, to, NULL, e);
+	}
+	if (is(uri, "file://"))
+		return from_file(s, in, uri + 7, to, e);
+	if (is(uri, "http://") || is(uri, "https://"))
+		return from_http(s, in, to, e);
+	return err_set(e, ERR_INVALID, "%s: this kind of address is not known", uri);
+}
+
+int stage_one_input(struct stage *s, const struct stage_input *in)
+{
+	cleanup_free char *to = xasprintf("input/data/%s", in->name), *phase = xasprintf("input:%s", in->name);
+	cleanup_free char *shown = fetch_shown(in->uri);
+	struct err e = {0};
+	int users_fault;
+
+	stage_phase(s, phase, 0);
+	stage_say(s, "input %s: %s%s", in->name, shown, in->link ? " (link)" : "");
+	if (bring(s, in, to, &e) == 0)
+		return 0;
+	err_wrap(&e, "input %s", in->name);
+	/* What the job's owner can put right: a path, a permission, a checksum. */
+	users_fault = e.code == ERR_NOT_FOUND || e.code == ERR_DENIED || e.code == ERR_INVALID;
+	return stage_fail(s, users_fault ? RC_USER_ERROR : RC_NONE, &e);
+}

@@ -1,0 +1,528 @@
+/*
+ * stage: brings everything that a job needs onto this node before it starts (data.h): source tree, inputs,
+ * checkpoint, Python packages.
+ *
+ * One thread does it, in this order: nothing that the job's owner wrote runs before pip does. Until then ml
+ * is the agent's and closed where the agent is root (launch_dirs.c), because the owner may have other
+ * processes on this node; then it is handed over. Log lines and progress go to the loop; the thread touches
+ * no state of the agent.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/base/capture.h"
+#include "agent/base/user.h"
+#include "agent/stage/fetch.h"
+#include "agent/stage/stage_int.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+
+#define TELL_US       200000u
+#define PAUSE_MS      100u
+#define CACHE_MIN     (1ull << 30)
+#define EVICT_EVERY_S 60
+#define PACKAGES_MS   60000u
+#define PACKAGES_MAX  (1024 * 1024)
+
+/* ---- to the loop
+ * ------------------------------------------------------------------------------------------- */
+
+struct piece {
+	size_t n; /* 0: p is a line, terminated */
+	char p[];
+};
+
+static void on_piece(void *arg, void *data)
+{
+	struct stage *s = arg;
+	struct piece *p = data;
+
+	if (!s->setup)
+		return;
+	if (p->n)
+		nodelog_bytes(s->setup, p->p, p->n);
+	else
+		nodelog_line(s->setup, "%s", p->p);
+}
+
+static void post_piece(struct stage *s, const void *data, size_t n, int line)
+{
+	struct piece *p = xmalloc(sizeof(*p) + n + 1);
+
+	p->n = line ? 0 : n;
+	memcpy(p->p, data, n);
+	p->p[n] = '\0';
+	worker_post(s->w, on_piece, p, free);
+}
+
+void stage_say(struct stage *s, const char *fmt, ...)
+{
+	cleanup_free char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	text = xvasprintf(fmt, ap);
+	va_end(ap);
+	post_piece(s, text, strlen(text), 1);
+}
+
+void stage_bytes(struct stage *s, const void *p, size_t n)
+{
+	if (n)
+		post_piece(s, p, n, 0);
+}
+
+struct progress {
+	char phase[96];
+	uint64_t done, total;
+};
+
+static void on_progress(void *arg, void *data)
+{
+	struct stage *s = arg;
+	const struct progress *p = data;
+
+	if (s->ops.progress)
+		s->ops.progress(p->phase, p->done, p->total, s->arg);
+}
+
+static void tell(struct stage *s)
+{
+	struct progress p = {.done = s->done, .total = s->total};
+
+	memcpy(p.phase, s->phase, sizeof(p.phase));
+	s->told_us = clock_boot_us(s->env->clock);
+	worker_post(s->w, on_progress, xmemdup(&p, sizeof(p)), free);
+}
+
+void stage_phase(struct stage *s, const char *phase, uint64_t total)
+{
+	snprintf(s->phase, sizeof(s->phase), "%s", phase);
+	s->done = 0;
+	s->total = total;
+	tell(s);
+}
+
+int stage_step(struct stage *s, uint64_t more)
+{
+	s->done += more;
+	if (clock_boot_us(s->env->clock) - s->told_us >= TELL_US)
+		tell(s);
+	return worker_cancelled(s->w) ? -1 : 0;
+}
+
+int stage_pause(void *arg)
+{
+	return worker_pause(((struct stage *)arg)->w, PAUSE_MS);
+}
+
+int stage_left(const struct stage *s, uint64_t *left)
+{
+	*left = s->bytes < s->limit ? s->limit - s->bytes : 0;
+	return s->limit != 0;
+}
+
+int stage_fail(struct stage *s, enum reason_class cls, const struct err *e)
+{
+	char size[32];
+
+	if (s->rc < 0)
+		return -1;
+	s->rc = -1;
+	if (cls == RC_NONE)
+		/* What passes the job's own limit does so on every node: no reason to blame this one. */
+		cls = e->code == ERR_NOSPACE ? RC_DISK : e->code == ERR_LIMIT ? RC_USER_ERROR : RC_STAGING;
+	s->cls = cls;
+	if (e->code == ERR_LIMIT && s->limit && !strstr(e->text, "disk limit"))
+		snprintf(s->text, sizeof(s->text), "%s (the job's disk limit is %s)", e->text,
+		         str_size(s->limit, size, sizeof(size)));
+	else
+		snprintf(s->text, sizeof(s->text), "%s", e->text);
+	stage_say(s, "%s", s->text);
+	return -1;
+}
+
+/* ---- the steps
+ * ---------------------------------------------------------------------------------------------- */
+
+static int stage_bundle(struct stage *s)
+{
+	struct err e;
+
+	if (!s->bundle)
+		return 0;
+	stage_phase(s, "bundle", 0);
+	if (stage_tree(s, s->bundle, "code", NULL, &e) == 0) {
+		stage_say(s, "source tree %.12s is in place", s->bundle);
+		return 0;
+	}
+	err_wrap(&e, "source tree");
+	return stage_fail(s, RC_NONE, &e);
+}
+
+static int stage_resume(struct stage *s)
+{
+	struct err e;
+	int rc;
+
+	if (!s->resume)
+		return 0;
+	stage_phase(s, "resume", 0);
+	rc = stage_resume_step(s, &e) < 0 ? -1
+	     : strncmp(s->resume, "file://", 7) == 0
+	         ? stage_files(s, s->resume + 7, "checkpoints", stage_later, &e)
+	         : stage_tree(s, s->resume, "checkpoints", stage_later, &e);
+	if (rc == 0) {
+		stage_say(s, "checkpoint %.80s is in place", s->resume);
+		if (s->later)
+			stage_say(s, "%" PRIu64 " entries of steps after %" PRId64 " were left out", s->later,
+			          s->resume_step);
+		return 0;
+	}
+	err_wrap(&e, "checkpoint to resume from");
+	return stage_fail(s,
+	                  strncmp(s->resume, "file://", 7) == 0 &&
+	                          (e.code == ERR_NOT_FOUND || e.code == ERR_DENIED)
+	                      ? RC_USER_ERROR
+	                      : RC_NONE,
+	                  &e);
+}
+
+/* For the container (container.c): what linked inputs point to must stay visible. */
+static int write_links(struct stage *s)
+{
+	cleanup_free char *path = xasprintf("%s/links", s->work), *text = xstrdup("");
+	struct err e;
+
+	for (size_t i = 0; i < s->links.n; i++) {
+		char *next = xasprintf("%s%s\n", text, s->links.v[i]);
+
+		free(text);
+		text = next;
+	}
+	if (fs_replace(path, text, strlen(text), 0600, &e) == 0)
+		return 0;
+	return stage_fail(s, RC_NONE, &e);
+}
+
+static int points_here(const char *name, void *arg)
+{
+	const char **entry_and_jobs = arg;
+	cleanup_free char *link = xasprintf("%s/%s/venv", entry_and_jobs[1], name);
+	char target[4096];
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	return strcmp(target, entry_and_jobs[0]) == 0 ? -1 : 0;
+}
+
+static int venv_used(const char *entry_dir, void *arg)
+{
+	const char *both[] = {entry_dir, arg};
+
+	return fs_each(arg, points_here, both, NULL) < 0;
+}
+
+/* Looking through the caches takes a while where they are large, and many jobs may start at once. */
+static int evicted_lately(const char *cache)
+{
+	cleanup_free char *mark = xasprintf("%s/.evicted", cache);
+	uint64_t now_s = clock_real_us(clock_real()) / 1000000;
+	struct stat st;
+
+	if (stat(mark, &st) == 0 && (uint64_t)st.st_mtime <= now_s &&
+	    now_s - (uint64_t)st.st_mtime < EVICT_EVERY_S)
+		return 1;
+	return fs_replace(mark, "", 0, 0600, NULL) < 0;
+}
+
+static void evict(struct stage *s)
+{
+	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
+	cleanup_free char *blobs = xasprintf("%s/blobs", cache), *trees = xasprintf("%s/trees", cache);
+	cleanup_free char *inputs = xasprintf("%s/inputs", cache), *venvs = xasprintf("%s/venvs", cache);
+	uint64_t free_bytes, total;
+	unsigned n;
+
+	if (evicted_lately(cache) || fs_disk_free(s->data_dir, &free_bytes, &total, NULL) < 0)
+		return;
+	/* A tenth of the disk each, less when it is nearly full. */
+	total = free_bytes < total / 20 ? total / 40 : total / 10;
+	total = total < CACHE_MIN ? CACHE_MIN : total;
+	n = cache_evict(trees, total, NULL, NULL) + cache_evict(inputs, total, NULL, NULL) +
+	    cache_evict(venvs, total, venv_used, jobs) + cache_evict_blobs(blobs, total);
+	if (n)
+		log_info("event=cache_evicted entries=%u", n);
+}
+
+/* ---- whose ml is
+ * ---------------------------------------------------------------------------------------------- */
+
+/* What a predecessor had begun (launch_dirs.c): it may be large, and it counts against the disk limit. */
+static void drop_old(struct stage *s)
+{
+	cleanup_free char *old = xasprintf("%s/old", s->work);
+	struct err e;
+
+	if (fs_rm_rf(old, &e) < 0)
+		stage_say(s, "of an earlier try is left: %s", e.text);
+}
+
+/* Root makes folders and files in it and gives them away: nobody else may be in there to exchange them. */
+static int open_ml(struct stage *s)
+{
+	struct stat st;
+	struct err e;
+
+	s->ml_fd = open(s->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->ml_fd < 0 || fstat(s->ml_fd, &st) < 0)
+		err_sys(&e, errno, "%s", s->ml);
+	else if (s->as.needed && (st.st_uid != geteuid() || (st.st_mode & 077)))
+		err_set(&e, ERR_CONFLICT, "%s: is open to others before it is filled", s->ml);
+	else
+		return 0;
+	return stage_fail(s, RC_NONE, &e);
+}
+
+/* From the innermost out, so that it is closed until the last step. From here on root writes nothing in it.
+ */
+static int stage_hand_over(struct stage *s)
+{
+	static const char *const kept[] = {"input/config", "input/data", "input"};
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]) && s->as.needed; i++) {
+		cleanup_close int fd = fs_open_below(s->ml_fd, kept[i], O_RDONLY | O_DIRECTORY, 0);
+
+		if (fd < 0)
+			err_sys(&e, errno, "%s/%s", s->ml, kept[i]);
+		if (fd < 0 || stage_give(s, fd, &e) < 0)
+			return stage_fail(s, RC_NONE, &e);
+	}
+	return stage_give(s, s->ml_fd, &e) < 0 ? stage_fail(s, RC_NONE, &e) : 0;
+}
+
+static void run(struct worker *w, void *arg)
+{
+	struct stage *s = arg;
+	int rc;
+
+	s->w = w;
+	drop_old(s);
+	rc = open_ml(s);
+	if (rc == 0)
+		rc = stage_output(s);
+	if (rc == 0)
+		rc = stage_bundle(s);
+	for (size_t i = 0; i < s->n_inputs && rc == 0; i++)
+		rc = stage_one_input(s, &s->inputs[i]);
+	if (rc == 0)
+		rc = write_links(s);
+	if (rc == 0)
+		rc = stage_resume(s);
+	if (rc == 0)
+		rc = stage_hand_over(s);
+	if (rc == 0 && s->requirements)
+		rc = stage_requirements(s);
+	if (!worker_cancelled(w))
+		evict(s);
+}
+
+/* ---- life
+ * -------------------------------------------------------------------------------------------------- */
+
+static void stage_free(void *arg)
+{
+	struct stage *s = arg;
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		free(s->inputs[i].name);
+		free(s->inputs[i].uri);
+		free(s->inputs[i].sha256);
+		free(s->inputs[i].digest);
+	}
+	free(s->inputs);
+	asuser_fini(&s->as);
+	if (s->ml_fd >= 0)
+		close(s->ml_fd);
+	user_fini(&s->user);
+	strv_fini(&s->pip_env);
+	strv_fini(&s->links);
+	free(s->work);
+	free(s->ml);
+	free(s->data_dir);
+	free(s->bundle);
+	free(s->resume);
+	free(s->requirements);
+	free(s->output);
+	free(s->venv_bin);
+	free(s);
+}
+
+static void done(void *arg)
+{
+	struct stage *s = arg;
+
+	s->ops.done(s->rc, s->cls, s->rc < 0 ? s->text : NULL, s->venv_bin, s->arg);
+}
+
+/* Of the job's environment: what steers pip and the way to the network. */
+static int for_pip(const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(name, "PIP_", 4) == 0 ||
+	       (n > 6 && (strcmp(name + n - 6, "_proxy") == 0 || strcmp(name + n - 6, "_PROXY") == 0));
+}
+
+static void copy_params(struct stage *s, const struct stage_params *p)
+{
+	const struct job_spec *spec = p->spec;
+
+	s->job = p->job;
+	s->attempt = p->attempt;
+	s->setup = p->setup;
+	s->work = xstrdup(p->paths->work);
+	s->ml = xstrdup(p->paths->ml);
+	s->data_dir = xstrdup(s->env->cfg.data_dir);
+	user_copy(&s->user, p->user);
+	s->bundle = xstrdup(p->bundle_digest);
+	s->resume = xstrdup(p->resume_from);
+	s->resume_step = p->resume_step;
+	if (spec->output_uri && strncmp(spec->output_uri, "file:///", 8) == 0)
+		s->output = xstrdup(spec->output_uri + strlen("file://"));
+	s->requirements = xstrdup(spec->requirements);
+	s->limit = spec->disk_bytes;
+	s->n_inputs = spec->n_inputs;
+	s->inputs = xcalloc(spec->n_inputs + 1, sizeof(*s->inputs));
+	for (size_t i = 0; i < spec->n_inputs; i++) {
+		const struct spec_input *in = &spec->inputs[i];
+		const char *digest = p->input_digests && i < p->input_digests->n ? p->input_digests->v[i] : "";
+
+		s->inputs[i] = (struct stage_input){.name = xstrdup(in->name),
+		                                    .uri = xstrdup(in->uri),
+		                                    .sha256 = xstrdup(in->sha256),
+		                                    .digest = xstrdup(digest),
+		                                    .link = in->link,
+		                                    .unpack = in->unpack};
+	}
+	for (size_t i = 0; i < spec->n_env; i++)
+		if (for_pip(spec->env[i].name))
+			strv_setenv(&s->pip_env, spec->env[i].name, spec->env[i].value);
+}
+
+struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct stage_params *p,
+                          const struct stage_ops *ops, void *arg)
+{
+	static const struct worker_task task = {.run = run, .done = done, .release = stage_free};
+	struct stage *s = xcalloc(1, sizeof(*s));
+	struct err e;
+
+	fetch_global_init();
+	s->ml_fd = -1;
+	s->env = env;
+	s->b = b;
+	s->ops = *ops;
+	s->arg = arg;
+	copy_params(s, p);
+	asuser_init(&s->as, env->is_root, p->user);
+	s->handle = worker_start(bulk_workers(b), &task, s, &e);
+	if (s->handle)
+		return s;
+	log_error("event=stage_not_started reason=\"%s\"", e.text);
+	stage_free(s);
+	return NULL;
+}
+
+void stage_cancel(struct stage *s)
+{
+	if (s)
+		worker_cancel(s->handle);
+}
+
+/* ---- package list
+ * --------------------------------------------------------------------------------------------- */
+
+struct packages {
+	struct worker *w;
+	struct launch_user user;
+	int as_user;
+	char *python, *text;
+	struct err e;
+	void (*done)(const char *text, const char *why, void *arg);
+	void *arg;
+};
+
+static void packages_run(struct worker *w, void *arg)
+{
+	static const char script[] =
+	    "import importlib.metadata as m\n"
+	    "seen = {}\n"
+	    "for d in m.distributions():\n"
+	    "    n = d.metadata['Name']\n"
+	    "    if n and n.lower() not in seen:\n" /* the first one found is the one that is imported */
+	    "        seen[n.lower()] = n + '==' + d.version\n"
+	    "print('\\n'.join(seen[k] for k in sorted(seen)))\n";
+	struct packages *p = arg;
+	const char *argv[] = {p->python, "-c", script, NULL};
+	struct capture c = {
+	    .argv = argv, .timeout_ms = PACKAGES_MS, .max = PACKAGES_MAX, .user = p->as_user ? &p->user : NULL};
+	size_t n;
+
+	(void)w;
+	if (capture_run(&c, &p->text, &n, &p->e) < 0) {
+		free(p->text);
+		p->text = NULL;
+	}
+}
+
+static void packages_done(void *arg)
+{
+	struct packages *p = arg;
+
+	p->done(p->text, p->text ? NULL : p->e.text, p->arg);
+}
+
+static void packages_free(void *arg)
+{
+	struct packages *p = arg;
+
+	user_fini(&p->user);
+	free(p->python);
+	free(p->text);
+	free(p);
+}
+
+struct packages *stage_packages(struct agent_env *env, struct bulk *b, const char *venv_bin,
+                                const struct launch_user *user,
+                                void (*done_fn)(const char *text, const char *why, void *arg), void *arg)
+{
+	static const struct worker_task task = {
+	    .run = packages_run, .done = packages_done, .release = packages_free};
+	struct packages *p = xcalloc(1, sizeof(*p));
+	struct err e;
+
+	user_copy(&p->user, user);
+	p->as_user = env->is_root && user->uid != 0;
+	p->python = venv_bin ? xasprintf("%s/python", venv_bin) : xstrdup(STAGE_PYTHON);
+	p->done = done_fn;
+	p->arg = arg;
+	p->w = worker_start(bulk_workers(b), &task, p, &e);
+	if (p->w)
+		return p;
+	packages_free(p);
+	return NULL;
+}
+
+void packages_cancel(struct packages *p)
+{
+	if (p)
+		worker_cancel(p->w);
+}

@@ -1,0 +1,93 @@
+/*
+ * stage_int: what the files of staging share. Everything here runs on the stage's thread, but for stage.c's
+ * callbacks.
+ *
+ * Files: stage.c (order of steps, reports), stage_check.c (what is looked at first), stage_tree.c (bundle and
+ * trees), input.c (channels), venv.c (requirements).
+ */
+#ifndef HEARTH_AGENT_STAGE_INT_H
+#define HEARTH_AGENT_STAGE_INT_H
+
+#include "agent/base/asuser.h"
+#include "agent/link/data_link.h"
+#include "agent/stage/cache.h"
+
+struct stage_input {
+	char *name, *uri, *sha256; /* sha256 NULL none */
+	char *digest;              /* of job: inputs: digest or file:// uri; "" none */
+	int link, unpack;
+};
+
+struct stage {
+	struct agent_env *env;
+	struct bulk *b;
+	struct worker *handle; /* loop's */
+	struct worker *w;      /* the thread's own */
+	struct stage_ops ops;
+	void *arg;
+	struct nodelog *setup; /* loop only */
+	/* copies: the caller's may go when it cancels */
+	uint64_t job;
+	uint32_t attempt;
+	char *work, *ml, *data_dir;
+	int ml_fd; /* thread */
+	struct launch_user user;
+	struct asuser as;
+	char *bundle, *resume, *requirements;
+	char *output; /* folder of output_uri; NULL none */
+	int64_t resume_step;
+	uint64_t later; /* thread: entries of later steps than that, which were left out */
+	struct stage_input *inputs;
+	size_t n_inputs;
+	struct strv pip_env;   /* NAME=VALUE of the job that pip is to see */
+	uint64_t limit, bytes; /* disk_bytes, 0 none; staged so far */
+	/* thread */
+	char phase[96];
+	uint64_t done, total, told_us;
+	struct strv links; /* targets of linked inputs */
+	/* result */
+	int rc;
+	enum reason_class cls;
+	char text[1024];
+	char *venv_bin;
+};
+
+void stage_say(struct stage *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));                  /* lines of the setup stream */
+void stage_bytes(struct stage *s, const void *p, size_t n); /* raw output of a child */
+void stage_phase(struct stage *s, const char *phase, uint64_t total);
+int stage_step(struct stage *s, uint64_t more); /* progress; -1 cancelled */
+/* Sets the reason (the first one stays); returns -1. The class follows the code when cls is RC_NONE. */
+int stage_fail(struct stage *s, enum reason_class cls, const struct err *e);
+int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk limit leaves; 0: no limit */
+int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
+
+/* ---- stage_tree.c ---- */
+/* skip: what is left out, as in copy.h, of arg s; NULL nothing. */
+/* A tree of hearthd (digest) into the folder `to` below ml, owned by the job. */
+int stage_tree(struct stage *s, const char *digest, const char *to,
+               int (*skip)(const char *relpath, void *arg), struct err *e);
+/* file:// path, read as the job's account, into `to` below ml: contents of a folder, or the file under its
+ * name. */
+int stage_files(struct stage *s, const char *path, const char *to,
+                int (*skip)(const char *relpath, void *arg), struct err *e);
+/* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
+int stage_open_below(struct stage *s, const char *to, struct err *e);
+int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */
+
+/* ---- input.c ---- */
+int stage_one_input(struct stage *s, const struct stage_input *in);
+
+/* ---- stage_check.c ---- */
+/* What can be known before anything is brought in: the outputs have a place, the step to resume from is
+ * there. */
+int stage_output(struct stage *s);
+int stage_resume_step(struct stage *s, struct err *e);
+/* copy.skip: an entry of a later step than the one that is resumed from; arg: struct stage. */
+int stage_later(const char *relpath, void *arg);
+
+/* ---- venv.c ---- */
+int stage_requirements(struct stage *s);
+#define STAGE_PYTHON "/usr/bin/python3"
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * stage_tree: trees out of hearthd's store, by way of the node's caches, and files of this node, into the
+ * job's folders.
+ *
+ *   DATA/cache/blobs        chunks and manifests
+ *   DATA/cache/trees/DIGEST the extracted tree in `tree`
+ *
+ * Only the agent reads the caches; the job gets a copy of its own (a reflink where the file system can),
+ * because it may change it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/base/copy.h"
+#include "agent/stage/stage_int.h"
+#include "common/base/fault.h"
+#include "common/base/strutil.h"
+#include "common/os/fsutil.h"
+#include "common/tree/tree.h"
+
+int stage_open_below(struct stage *s, const char *to, struct err *e)
+{
+	const char *name = strrchr(to, '/');
+	cleanup_free char *above = name ? xstrndup(to, (size_t)(name - to)) : NULL;
+	cleanup_close int in = above ? fs_open_below(s->ml_fd, above, O_RDONLY | O_DIRECTORY, 0) : -1;
+	int at = above ? in : s->ml_fd, fd;
+
+	name = name ? name + 1 : to;
+	if (at < 0 || (mkdirat(at, name, 0755) < 0 && errno != EEXIST))
+		return err_sys(e, errno, "%s/%s", s->ml, to);
+	fd = fs_open_below(at, name, O_RDONLY | O_DIRECTORY, 0);
+	return fd < 0 ? err_sys(e, errno, "%s/%s", s->ml, to) : fd;
+}
+
+int stage_give(struct stage *s, int fd, struct err *e)
+{
+	if (s->as.needed && fchown(fd, s->user.uid, s->user.gid) < 0)
+		return err_sys(e, errno, "%s: owner", s->ml);
+	return 0;
+}
+
+static int step(uint64_t bytes, void *arg)
+{
+	struct stage *s = arg;
+
+	s->bytes += bytes;
+	return stage_step(s, bytes);
+}
+
+static int check_room(struct stage *s, uint64_t need, const char *what, struct err *e)
+{
+	uint64_t left;
+	char a[32], b[32];
+
+	if (stage_left(s, &left) && need > left)
+		return err_set(e, ERR_LIMIT, "%s needs %s, but the job's disk limit leaves %s", what,
+		               str_size(need, a, sizeof(a)), str_size(left, b, sizeof(b)));
+	return 0;
+}
+
+/* ---- blobs -----------------------------------------------------------------------------------------------
+ */
+
+/* From the cache or hearthd. A damaged one is fetched again. */
+static int need_blob(struct stage *s, const char *blobs, const char *digest, size_t max, char **data,
+                     size_t *n, struct err *e)
+{
+	char *got;
+	size_t got_n;
+
+	if (blob_has(blobs, digest) && blob_get(blobs, digest, max, &got, &got_n, NULL) == 0) {
+		*data = got;
+		*n = got_n;
+		return 0;
+	}
+	if (FAULT("agent.stage"))
+		return err_set(e, ERR_IO, "injected");
+	if (bulk_blob_get(s->w, s->b, digest, max, &got, &got_n, e) < 0)
+		return -1;
+	if (blob_cache(blobs, digest, got, got_n, e) < 0) { /* checks the digest too */
+		free(got);
+		return -1;
+	}
+	*data = got;
+	*n = got_n;
+	return 0;
+}
+
+static int add_size(const struct tree_entry *en, void *arg, struct err *e)
+{
+	(void)e;
+	if (en->type == 'f')
+		*(uint64_t *)arg += en->size;
+	return 0;
+}
+
+static int get_chunks(struct stage *s, const char *blobs, const char *manifest, size_t n, struct err *e)
+{
+	char **digests, *data;
+	size_t count, size;
+	int rc = 0;
+
+	if (tree_chunks(manifest, n, &digests, &count, e) < 0)
+		return -1;
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		if (blob_has(blobs, digests[i])) {
+			rc = stage_step(s, 0) < 0 ? err_set(e, ERR_UNAVAILABLE, "cancelled") : 0;
+			continue;
+		}
+		rc = need_blob(s, blobs, digests[i], TREE_CHUNK_MAX, &data, &size, e);
+		if (rc < 0)
+			break;
+		free(data);
+		if (stage_step(s, size) < 0)
+			rc = err_set(e, ERR_UNAVAILABLE, "cancelled");
+	}
+	for (size_t i = 0; i < count; i++)
+		free(digests[i]);
+	free(digests);
+	return rc;
+}
+
+/* Fills the cache's entry. */
+static int make_tree(struct stage *s, const char *digest, const char *entry_dir, struct err *e)
+{
+	cleanup_free char *blobs = xasprintf("%s/cache/blobs", s->data_dir),
+	                  *tree = xasprintf("%s/tree", entry_dir);
+	cleanup_free char *manifest = NULL;
+	struct tree_stats st;
+	uint64_t size = 0;
+	size_t n;
+
+	if (cache_kind(blobs, 0700, e) < 0 ||
+	    need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
+	    tree_each(manifest, n, add_size, &size, e) < 0 || check_room(s, size, "the tree", e) < 0)
+		return -1;
+	s->total = size;
+	/* Twice: a chunk that was found damaged while extracting was moved aside, and comes again. */
+	for (int tries = 0;; tries++) {
+		if (get_chunks(s, blobs, manifest, n, e) < 0)
+			return -1;
+		if (tree_extract(manifest, n, blobs, tree, &st, e) == 0)
+			return 0;
+		if (tries || e->code == ERR_NOSPACE || e->code == ERR_LIMIT || fs_rm_rf(tree, NULL) < 0)
+			return -1;
+		stage_say(s, "%s; fetching it again", e->text);
+	}
+}
+
+static int copy_out(struct stage *s, const char *entry_dir, const char *to,
+                    int (*skip)(const char *relpath, void *arg), struct err *e)
+{
+	cleanup_free char *tree = xasprintf("%s/tree", entry_dir);
+	cleanup_close int fd = stage_open_below(s, to, e);
+	struct copy c = {.step = step,
+	                 .arg = s,
+	                 .set_owner = s->as.needed,
+	                 .uid = s->user.uid,
+	                 .gid = s->user.gid,
+	                 .skip = skip};
+
+	if (fd < 0)
+		return -1;
+	if (stage_left(s, &c.limit) && c.limit == 0)
+		return err_set(e, ERR_LIMIT, "the job's disk limit is reached");
+	/* Given last: while root makes files and links in it, the folder is closed to the account. */
+	return copy_into(&c, tree, fd, e) < 0 ? -1 : stage_give(s, fd, e);
+}
+
+int stage_tree(struct stage *s, const char *digest, const char *to,
+               int (*skip)(const char *relpath, void *arg), struct err *e)
+{
+	cleanup_free char *kind = xasprintf("%s/cache/trees", s->data_dir);
+	struct cache_entry c;
+	int rc = 0;
+
+	if (!hash_is_hex(digest))
+		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+	if (cache_open(&c, kind, digest, 0700, stage_pause, s, e) < 0)
+		return -1;
+	if (!c.complete) {
+		rc = make_tree(s, digest, c.dir, e);
+		if (rc == 0)
+			rc = cache_commit(&c, e);
+	}
+	if (rc == 0) {
+		s->done = 0;
+		rc = copy_out(s, c.dir, to, skip, e);
+	}
+	cache_close(&c);
+	return rc;
+}
+
+/* ---- files of this node
+ * ------------------------------------------------------------------------------------- */
+
+int stage_files(struct stage *s, const char *path, const char *to,
+                int (*skip)(const char *relpath, void *arg), struct err *e)
+{
+	cleanup_close int fd = stage_open_below(s, to, e);
+	struct copy c = {.step = step, .arg = s, .skip = skip};
+	const char *name = strrchr(path, '/');
+	struct stat st;
+	int64_t size;
+	int rc;
+
+	if (fd < 0 || stage_give(s, fd, e) < 0 || asuser_enter(&s->as, e) < 0)
+		return -1;
+	if (stat(path, &st) < 0) {
+		rc = err_sys(e, errno, "%s", path);
+	} else {
+		size = S_ISDIR(st.st_mode) ? fs_tree_bytes(path, NULL) : st.st_size;
+		s->total = size > 0 ? (uint64_t)size : 0;
+		rc = S_ISDIR(st.st_mode) ? 0 : check_room(s, (uint64_t)st.st_size, path, e);
+		if (rc == 0 && stage_left(s, &c.limit) && c.limit == 0)
+			rc = err_set(e, ERR_LIMIT, "the job's disk limit is reached");
+		if (rc == 0)
+			rc = S_ISDIR(st.st_mode) ? copy_into(&c, path, fd, e)
+			                         : copy_tree(&c, path, fd, name && name[1] ? name + 1 : "data", e);
+	}
+	asuser_leave(&s->as);
+	if (rc == 0 && c.special)
+		stage_say(s, "%s: %" PRIu64 " sockets, FIFOs or devices were left out", path, c.special);
+	return rc;
+}

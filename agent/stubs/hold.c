@@ -1,0 +1,424 @@
+/*
+ * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
+ *
+ *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... [--as UID:GID[:GROUP]...]
+ *               [--link PATH]...
+ *
+ * It makes the namespaces, puts the private mounts in (list below), says "ok" or what failed on its standard
+ * output, and sleeps until it is killed; the mounts go with the last process inside. It is started by the
+ * agent in a session of its own and outlives it. Mounts of the host still come in (a network file system that
+ * is mounted later), none gets out.
+ *
+ *   /tmp          DIR of --tmp
+ *   /dev/shm      tmpfs of its own, so many bytes at most
+ *   /dev/pts      an instance of its own, so that terminals work for ordinary users
+ *   /opt/ml       DIR of --ml
+ *   PATHs         what would be hidden by the above and must stay visible under its name
+ *
+ * PATHs of --keep are the agent's own. Those of --link were named by the job's owner, who may have put links
+ * in their way since they were looked at: they are opened as the account of --as, so that they lead nowhere
+ * that it could not go by itself.
+ *
+ * PATHs below /tmp are made step by step without following links: the folder belongs to the job.
+ *
+ * With --user it belongs to an ordinary user, who gets the right to mount by a user namespace of his own. It
+ * maps this one uid and gid to themselves, so what runs inside is still that user, to itself and to everybody
+ * else; supplementary groups still count but have no number there, and set-uid programs gain nothing. Where
+ * /opt/ml is missing this user cannot make it in the host's /opt: then /opt becomes a read-only tmpfs in
+ * which everything that /opt held is bound again.
+ */
+#include "agent/base/caps.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define KEEP_MAX   256
+#define GROUPS_MAX 65536
+
+struct plan {
+	const char *tmp, *ml, *shm_bytes;
+	const char *keep[KEEP_MAX];
+	int keep_fd[KEEP_MAX];
+	char linked[KEEP_MAX]; /* opened as the account */
+	int n_keep;
+	gid_t *groups; /* of the account; NULL: there is none to act as */
+	size_t n_groups;
+	uid_t uid;
+	gid_t gid;
+	int user; /* in a user namespace of its own */
+};
+
+static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void die(const char *fmt, ...)
+{
+	int why = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf(": %s\n", strerror(why));
+	fflush(stdout);
+	_exit(1);
+}
+
+static int number(const char **at, unsigned *out)
+{
+	unsigned long v;
+	char *end;
+
+	errno = 0;
+	v = strtoul(*at, &end, 10);
+	if (end == *at || errno || v >= UINT_MAX || (*end != ':' && *end != '\0') || **at == '-')
+		return -1;
+	*out = (unsigned)v;
+	*at = *end ? end + 1 : end;
+	return 0;
+}
+
+/* UID:GID[:GROUP]... */
+static void take_account(struct plan *p, const char *text)
+{
+	const char *at = text;
+	unsigned group;
+
+	p->groups = calloc(GROUPS_MAX, sizeof(*p->groups));
+	errno = EINVAL;
+	if (!p->groups || number(&at, &p->uid) < 0 || number(&at, &p->gid) < 0)
+		die("--as %s", text);
+	p->groups[p->n_groups++] = p->gid;
+	while (*at) {
+		errno = EINVAL;
+		if (p->n_groups == GROUPS_MAX || number(&at, &group) < 0)
+			die("--as %s", text);
+		p->groups[p->n_groups++] = group;
+	}
+}
+
+static void add_keep(struct plan *p, const char *path, int linked)
+{
+	if (p->n_keep == KEEP_MAX) {
+		errno = E2BIG;
+		die("%s: more than %d paths below /tmp to keep", path, KEEP_MAX);
+	}
+	p->linked[p->n_keep] = (char)linked;
+	p->keep[p->n_keep++] = path;
+}
+
+static void parse(struct plan *p, int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (strcmp(argv[i], "--tmp") == 0)
+			p->tmp = argv[i + 1];
+		else if (strcmp(argv[i], "--ml") == 0)
+			p->ml = argv[i + 1];
+		else if (strcmp(argv[i], "--shm-bytes") == 0)
+			p->shm_bytes = argv[i + 1];
+		else if (strcmp(argv[i], "--user") == 0)
+			p->user = argv[i + 1][0] == '1';
+		else if (strcmp(argv[i], "--as") == 0)
+			take_account(p, argv[i + 1]);
+		else if (strcmp(argv[i], "--keep") == 0)
+			add_keep(p, argv[i + 1], 0);
+		else if (strcmp(argv[i], "--link") == 0)
+			add_keep(p, argv[i + 1], 1);
+		else
+			break;
+	}
+	if (!p->tmp || !p->ml || !p->shm_bytes) {
+		errno = EINVAL;
+		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
+		    "[--as UID:GID[:GROUP]...] [--link PATH]...");
+	}
+}
+
+static void bind_fd(int fd, const char *what, const char *target)
+{
+	char from[40];
+
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+	if (mount(from, target, NULL, MS_BIND | MS_REC, NULL) < 0)
+		die("bind %s on %s", what, target);
+}
+
+static int open_path(const char *path)
+{
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* Only the identity at files changes, and with it the rights of root over them. */
+static void act_as(uid_t uid, gid_t gid, size_t n, const gid_t *groups)
+{
+	if (setgroups(n, groups) < 0)
+		die("groups of account %u", (unsigned)uid);
+	setfsgid(gid);
+	setfsuid(uid);
+	if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
+		die("act as account %u", (unsigned)uid);
+}
+
+/* Without leave to go there it is as if it were not there. */
+static int open_linked(const struct plan *p, const char *path)
+{
+	int fd, errnum;
+
+	if (!p->groups)
+		return open_path(path);
+	act_as(p->uid, p->gid, p->n_groups, p->groups);
+	if (caps_ptrace(0) < 0)
+		die("give up the right over other accounts' processes");
+	fd = open_path(path);
+	errnum = errno;
+	act_as(geteuid(), getegid(), 0, NULL);
+	caps_ptrace(1);
+	errno = errnum;
+	return fd;
+}
+
+/* The place of an absolute path, made where it is missing: a folder, or an empty file for what is none. */
+static int make_place(const char *path, int is_dir)
+{
+	char part[256];
+	int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), next;
+	size_t n;
+
+	for (const char *p = path; *p && at >= 0; p += n) {
+		p += strspn(p, "/");
+		n = strcspn(p, "/");
+		if (n == 0)
+			break;
+		if (n >= sizeof(part)) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		memcpy(part, p, n);
+		part[n] = '\0';
+		if (p[n + strspn(p + n, "/")] || is_dir) {
+			mkdirat(at, part, 0755);
+			next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		} else {
+			next = openat(at, part, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+			if (next >= 0)
+				close(next);
+			next = next < 0 ? -1 : openat(at, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		}
+		close(at);
+		at = next;
+	}
+	return at;
+}
+
+/* What the mounts have hidden: its old self is held by a descriptor. */
+static int hidden(const char *path, int fd)
+{
+	struct stat before, now;
+
+	return fstat(fd, &before) == 0 &&
+	       (stat(path, &now) < 0 || before.st_dev != now.st_dev || before.st_ino != now.st_ino);
+}
+
+static void restore(const char *path, int fd)
+{
+	char target[40];
+	struct stat st;
+	int place;
+
+	if (fstat(fd, &st) < 0 || !hidden(path, fd))
+		return;
+	place = make_place(path, S_ISDIR(st.st_mode));
+	if (place < 0)
+		die("make the place of %s", path);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
+	bind_fd(fd, path, target);
+	close(place);
+}
+
+/* Without its group where the namespace has no such number: terminals then have the user's own. */
+static void terminals(int user)
+{
+	const char *options =
+	    user ? "newinstance,mode=620,ptmxmode=666" : "newinstance,gid=5,mode=620,ptmxmode=666";
+	struct stat st;
+
+	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
+		die("mount /dev/pts");
+	/* Often a link to pts/ptmx already; a node of its own would open the host's instance in old kernels. */
+	if (lstat("/dev/ptmx", &st) == 0 && !S_ISLNK(st.st_mode) &&
+	    mount("/dev/pts/ptmx", "/dev/ptmx", NULL, MS_BIND, NULL) < 0)
+		die("bind /dev/ptmx");
+}
+
+static void shared_memory(const char *bytes)
+{
+	char options[64];
+
+	if (mkdir("/dev/shm", 01777) < 0 && errno != EEXIST)
+		die("make /dev/shm");
+	snprintf(options, sizeof(options), "mode=1777,size=%s", bytes);
+	if (mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+		die("mount /dev/shm");
+}
+
+/* ---- an ordinary user -------------------------------------------------------------------------------- */
+
+static void write_map(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+
+	if (fd < 0 || write(fd, text, n) != (ssize_t)n)
+		die("new user namespace: %s", path);
+	close(fd);
+}
+
+static void own_user_namespace(void)
+{
+	char uids[40], gids[40];
+
+	snprintf(uids, sizeof(uids), "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
+	snprintf(gids, sizeof(gids), "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
+	if (unshare(CLONE_NEWUSER) < 0)
+		die("new user namespace");
+	write_map("/proc/self/setgroups", "deny"); /* what the kernel asks for before a gid may be mapped */
+	write_map("/proc/self/uid_map", uids);
+	write_map("/proc/self/gid_map", gids);
+	prctl(PR_SET_DUMPABLE, 1); /* shims look at our namespaces, a later agent at our environment */
+}
+
+/* An entry of the host's /opt under its name in the new one. */
+static void bring_back(int from, int to, const char *name)
+{
+	char target[40], link[4096];
+	int fd = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), place;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return; /* gone meanwhile, or not this user's to see */
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(from, name, link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = '\0';
+		if (n <= 0 || symlinkat(link, to, name) < 0)
+			die("make the link /opt/%s", name);
+		close(fd);
+		return;
+	}
+	if (S_ISDIR(st.st_mode))
+		place = mkdirat(to, name, 0755) < 0 ? -1 : openat(to, name, O_PATH | O_CLOEXEC);
+	else
+		place = openat(to, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0644);
+	if (place < 0)
+		die("make the place of /opt/%s", name);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
+	bind_fd(fd, name, target);
+	close(place);
+	close(fd);
+}
+
+static void shadow_opt(void)
+{
+	DIR *old = opendir("/opt");
+	const struct dirent *d;
+	int to;
+
+	if (!old)
+		die("/opt");
+	if (mount("tmpfs", "/opt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") < 0)
+		die("mount /opt");
+	to = open("/opt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (to >= 0 && (d = readdir(old)))
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			bring_back(dirfd(old), to, d->d_name);
+	closedir(old);
+	if (to < 0 || mkdirat(to, "ml", 0755) < 0)
+		die("make /opt/ml");
+	close(to);
+	if (mount(NULL, "/opt", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+		die("close /opt");
+}
+
+static void make_opt_ml(int user)
+{
+	struct stat st;
+
+	if (stat("/opt/ml", &st) == 0 && S_ISDIR(st.st_mode))
+		return;
+	if (user) {
+		shadow_opt();
+		return;
+	}
+	if (mkdir("/opt", 0755) < 0 && errno != EEXIST)
+		die("make /opt");
+	if (mkdir("/opt/ml", 0755) < 0 && errno != EEXIST)
+		die("make /opt/ml");
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------
+ */
+
+static void set_up(struct plan *p)
+{
+	int tmp, ml;
+
+	if (p->user)
+		own_user_namespace();
+	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
+		die("new namespaces");
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		die("make mounts private");
+	/* Descriptors from before would be of the old namespace's mounts, which cannot be bound here. */
+	tmp = open_path(p->tmp);
+	if (tmp < 0)
+		die("%s", p->tmp);
+	ml = open_path(p->ml);
+	if (ml < 0)
+		die("%s", p->ml);
+	for (int i = 0; i < p->n_keep; i++)
+		/* one that is not there hides nothing */
+		p->keep_fd[i] = p->linked[i] ? open_linked(p, p->keep[i]) : open_path(p->keep[i]);
+	make_opt_ml(p->user);
+	bind_fd(tmp, p->tmp, "/tmp");
+	shared_memory(p->shm_bytes);
+	terminals(p->user);
+	for (int i = 0; i < p->n_keep; i++)
+		if (p->keep_fd[i] >= 0)
+			restore(p->keep[i], p->keep_fd[i]);
+	bind_fd(ml, p->ml, "/opt/ml");
+}
+
+int main(int argc, char **argv)
+{
+	struct plan p = {0};
+	int null_fd;
+
+	umask(022);
+	parse(&p, argc, argv);
+	prctl(PR_SET_NAME, "hearth-hold");
+	set_up(&p);
+	if (chdir("/") < 0)
+		die("chdir");
+	printf("ok\n");
+	fflush(stdout);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3 && null_fd >= 0; fd++)
+		dup2(null_fd, fd);
+	if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) /* before Linux 5.9 */
+		for (int fd = 3; fd < 3 + KEEP_MAX + 8; fd++)
+			close(fd);
+	for (;;)
+		pause();
+}

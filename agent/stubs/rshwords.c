@@ -1,0 +1,163 @@
+/*
+ * rshwords: see rshwords.h. The rules of a POSIX shell for quotes; nothing is expanded, so a `$` or a
+ * backquote that a shell would expand is refused, but for the assignments that are thrown away.
+ */
+#include "agent/stubs/rshwords.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES (1024u * 1024)
+#define BLANKS         " \t\r\n" /* a vertical tab or a form feed is part of a word, as in a shell */
+
+struct word {
+	char *text; /* as long as the whole line */
+	size_t n;
+	int any;     /* something was there, be it "" */
+	int expands; /* a $ or ` that a shell would have replaced */
+};
+
+static char *join(char *const *args, size_t n, struct err *e)
+{
+	size_t size = 1;
+	char *line, *at;
+
+	for (size_t i = 0; i < n; i++)
+		size += strlen(args[i]) + 1;
+	if (size > LINE_MAX_BYTES) {
+		err_set(e, ERR_LIMIT, "the command has more than %u bytes", LINE_MAX_BYTES);
+		return NULL;
+	}
+	line = at = xmalloc(size);
+	for (size_t i = 0; i < n; i++) {
+		at = stpcpy(at, args[i]);
+		*at++ = ' ';
+	}
+	*at = '\0';
+	return line;
+}
+
+static void put(struct word *w, char c)
+{
+	w->text[w->n++] = c;
+	w->any = 1;
+}
+
+/* "..." from behind its opening quote; returns what follows the closing one, NULL when there is none. */
+static const char *double_quoted(const char *p, struct word *w)
+{
+	w->any = 1;
+	for (; *p && *p != '"'; p++) {
+		if (*p == '\\' && p[1] && strchr("\"\\$`", p[1]))
+			put(w, *++p);
+		else {
+			w->expands |= *p == '$' || *p == '`';
+			put(w, *p);
+		}
+	}
+	return *p ? p + 1 : NULL;
+}
+
+static const char *single_quoted(const char *p, struct word *w)
+{
+	w->any = 1;
+	for (; *p && *p != '\''; p++)
+		put(w, *p);
+	return *p ? p + 1 : NULL;
+}
+
+/* One word up to an unquoted blank or ';'. NULL with e set when it needs a shell. */
+static const char *take_word(const char *p, struct word *w, struct err *e)
+{
+	*w = (struct word){.text = w->text};
+	while (p && *p && !strchr(BLANKS ";", *p)) {
+		if (*p == '"') {
+			p = double_quoted(p + 1, w);
+		} else if (*p == '\'') {
+			p = single_quoted(p + 1, w);
+		} else if (*p == '\\' && p[1]) {
+			put(w, p[1]);
+			p += 2;
+		} else if (strchr("()|&<>", *p) || (*p == '#' && !w->any)) {
+			err_set(e, ERR_INVALID, "the command needs a shell ('%c'); hearth-rsh has none", *p);
+			return NULL;
+		} else {
+			w->expands |= strchr("$`*?", *p) != NULL;
+			put(w, *p++);
+		}
+	}
+	if (!p)
+		err_set(e, ERR_INVALID, "the command has a quote that does not end");
+	else
+		w->text[w->n] = '\0';
+	return p;
+}
+
+/* NAME=... with NAME unquoted would need more care in a shell; as this is only thrown away, it does not here.
+ */
+static int is_assignment(const char *s)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)s[n]) || s[n] == '_')
+		n++;
+	return n > 0 && !isdigit((unsigned char)s[0]) && s[n] == '=';
+}
+
+/* A ';' ends a command. One of assignments or an export is dropped; another one before the last is an error.
+ */
+static int end_command(struct strv *out, int *expands, struct err *e)
+{
+	if (out->n && strcmp(out->v[0], "export") != 0)
+		return err_set(e, ERR_INVALID, "the command is more than one ('%.60s' first); hearth-rsh runs one",
+		               out->v[0]);
+	strv_fini(out);
+	*expands = 0;
+	return 0;
+}
+
+static int split(const char *p, struct word *w, struct strv *out, struct err *e)
+{
+	int expands = 0;
+
+	for (;;) {
+		p += strspn(p, BLANKS);
+		if (!*p)
+			break;
+		if (*p == ';') {
+			if (end_command(out, &expands, e) < 0)
+				return -1;
+			p++;
+			continue;
+		}
+		p = take_word(p, w, e);
+		if (!p)
+			return -1;
+		if (out->n == 0 && is_assignment(w->text))
+			continue;
+		strv_add(out, w->text);
+		expands |= w->expands;
+	}
+	if (expands)
+		return err_set(e, ERR_INVALID,
+		               "the command needs a shell ($, `, * or ? outside quotes); hearth-rsh has none");
+	if (!out->n || strcmp(out->v[0], "export") == 0)
+		return err_set(e, ERR_INVALID, "no command was given");
+	return 0;
+}
+
+int rshwords_split(char *const *args, size_t n, struct strv *out, struct err *e)
+{
+	cleanup_free char *line = join(args, n, e);
+	struct word w = {0};
+	int rc;
+
+	if (!line)
+		return -1;
+	w.text = xmalloc(strlen(line) + 1);
+	rc = split(line, &w, out, e);
+	free(w.text);
+	if (rc < 0)
+		strv_fini(out);
+	return rc;
+}

@@ -1,0 +1,251 @@
+/*
+ * api_cluster: nodes, join tokens, overview, health, numbers. All of it is the state thread's knowledge.
+ */
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/api/api.h"
+#include "controller/api/openapi.h"
+#include "controller/api/prom.h"
+#include "controller/io/server_int.h"
+
+#define JOIN_RATE  10.0 /* joins a second and thread, in the long run */
+#define JOIN_BURST 50.0
+
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+void api_nodes(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_NODES, NULL));
+}
+
+static void one_node(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+{
+	cJSON *n, *found = NULL;
+
+	(void)io;
+	if (e) {
+		call_fail_with(c, status, e, body);
+		cJSON_Delete(body);
+		return;
+	}
+	cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(body, "nodes")) {
+		const cJSON *name = cJSON_GetObjectItemCaseSensitive(n, "name");
+
+		if (cJSON_IsString(name) && !strcmp(name->valuestring, c->params[0]))
+			found = n;
+	}
+	if (found)
+		call_json(c, 200, cJSON_Duplicate(found, 1));
+	else
+		call_problem(c, 404, NULL, "no node is called \"%s\"", c->params[0]);
+	cJSON_Delete(body);
+}
+
+static struct request *node_request(struct call *c, enum request_op op, cJSON *body)
+{
+	struct request *rq = server_request_new(c, op, body);
+
+	rq->node = xstrdup(c->params[0]);
+	return rq;
+}
+
+void api_node(struct call *c, struct io *io)
+{
+	server_request_cb(c, io, node_request(c, REQ_NODES, NULL), one_node);
+}
+
+static void node_change(struct call *c, struct io *io, enum request_op op, const char *const *keys, int force)
+{
+	cJSON *body = route_body(c);
+	const char *reason = NULL;
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0 || json_get_str(body, "", "reason", &reason, &e) < 0 ||
+	    (reason && strlen(reason) > 1024 && err_set(&e, ERR_LIMIT, "reason: longer than 1024 bytes") < 0)) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	if (force)
+		cJSON_AddTrueToObject(body, "force");
+	server_request(c, io, node_request(c, op, body));
+}
+
+void api_node_drain(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"reason", NULL};
+
+	node_change(c, io, REQ_DRAIN, keys, 0);
+}
+
+void api_node_lost(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"reason", NULL};
+
+	node_change(c, io, REQ_NODE_LOST, keys, 0);
+}
+
+static const char *const no_keys[] = {NULL};
+
+void api_node_resume(struct call *c, struct io *io)
+{
+	node_change(c, io, REQ_RESUME, no_keys, 0);
+}
+
+void api_node_rm(struct call *c, struct io *io)
+{
+	node_change(c, io, REQ_NODE_RM, no_keys, query_bool(c, "force"));
+}
+
+/* ---- joining ---------------------------------------------------------------------------------- */
+
+void api_tokens(struct call *c, struct io *io)
+{
+	static const char *const known[] = {"kind", "ttl_s", NULL};
+	cJSON *body = route_body(c);
+	const char *kind = "join";
+	int64_t ttl = 3600;
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "kind", &kind, &e) < 0 ||
+	    json_get_i64(body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0 ||
+	    (strcmp(kind, "join") &&
+	     err_set(&e, ERR_UNSUPPORTED, "kind: only \"join\" tokens are made here so far") < 0)) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	cJSON_DeleteItemFromObjectCaseSensitive(body, "kind");
+	cJSON_DeleteItemFromObjectCaseSensitive(body, "ttl_s");
+	cJSON_AddStringToObject(body, "kind", "join");
+	cJSON_AddNumberToObject(body, "ttl_s", (double)ttl);
+	server_request(c, io, server_request_new(c, REQ_TOKEN, body));
+}
+
+/* A bucket per thread: guessing tokens is hopeless anyway, but each try costs the state thread a turn. */
+static int join_allowed(struct io *io)
+{
+	uint64_t now = clock_boot_us(clock_real());
+
+	io->join_tokens += io->join_at_us ? (double)(now - io->join_at_us) * JOIN_RATE / 1e6 : JOIN_BURST;
+	io->join_at_us = now;
+	if (io->join_tokens > JOIN_BURST)
+		io->join_tokens = JOIN_BURST;
+	if (io->join_tokens < 1)
+		return 0;
+	io->join_tokens -= 1;
+	return 1;
+}
+
+void api_join(struct call *c, struct io *io)
+{
+	static const char *const known[] = {"token", "node", "csr", NULL};
+	const char *token = NULL, *node = NULL, *csr = NULL;
+	cJSON *body;
+	struct request *rq;
+	struct err e;
+
+	if (!join_allowed(io)) {
+		call_problem(c, 429, NULL, "too many nodes want to join at once");
+		return;
+	}
+	body = route_body(c);
+	if (!body)
+		return;
+	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "token", &token, &e) < 0 ||
+	    json_get_str(body, "", "node", &node, &e) < 0 || json_get_str(body, "", "csr", &csr, &e) < 0 ||
+	    ((!token || !node || !csr) && err_set(&e, ERR_INVALID, "token, node and csr are needed") < 0) ||
+	    str_check_name(node, 63, "node", &e) < 0 ||
+	    ((strlen(token) > 256 || strlen(csr) > 16384) &&
+	     err_set(&e, ERR_LIMIT, "token or csr is too long") < 0)) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	rq = server_request_new(c, REQ_JOIN, body);
+	rq->node = xstrdup(node);
+	server_request(c, io, rq);
+}
+
+/* ---- overview, health ------------------------------------------------------------------------- */
+
+void api_top(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_TOP, NULL));
+}
+
+void api_whoami(struct call *c, struct io *io)
+{
+	static const char *const roles[] = {"none", "job", "user", "admin"};
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(o, "user", c->who.user);
+	cJSON_AddStringToObject(o, "role", roles[c->who.role]);
+	if (c->who.token_job)
+		json_add_u64(o, "job", c->who.token_job);
+	cJSON_AddStringToObject(o, "cluster", io->s->cluster);
+	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
+	call_json(c, 200, o);
+}
+
+static void healthy(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+{
+	const cJSON *problem = cJSON_GetObjectItemCaseSensitive(body, "problem");
+	cJSON *o;
+
+	if (e) {
+		cJSON_Delete(body);
+		call_fail_with(c, status, e, NULL);
+		return;
+	}
+	o = cJSON_CreateObject();
+	cJSON_AddStringToObject(o, "status", "ok");
+	if (cJSON_IsString(problem))
+		cJSON_AddStringToObject(o, "problem", problem->valuestring);
+	cJSON_Delete(body);
+	cJSON_AddStringToObject(o, "cluster", io->s->cluster);
+	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
+	call_json(c, 200, o);
+}
+
+/* Goes through the state thread and back: an answer means that hearthd decides, not only that it listens. */
+void api_health(struct call *c, struct io *io)
+{
+	server_request_cb(c, io, server_request_new(c, REQ_STATS, NULL), healthy);
+}
+
+static void give_metrics(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+{
+	cJSON *own;
+	char *text;
+
+	if (e) {
+		call_fail_with(c, status, e, body);
+		cJSON_Delete(body);
+		return;
+	}
+	own = server_io_stats(io->s);
+	text = prom_text(body, own);
+	call_text(c, 200, PROM_TYPE, text);
+	free(text);
+	cJSON_Delete(own);
+	cJSON_Delete(body);
+}
+
+void api_metrics(struct call *c, struct io *io)
+{
+	server_request_cb(c, io, server_request_new(c, REQ_STATS, NULL), give_metrics);
+}
+
+void api_openapi(struct call *c, struct io *io)
+{
+	call_text(c, 200, "application/json", io->s->openapi);
+}

@@ -1,0 +1,589 @@
+/*
+ * api_jobs: submitting, changing and listing jobs. What changes goes to the state thread; lists and records
+ * are read from the store on this thread, in a fresh transaction, so an acknowledged change is always seen.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/api/api.h"
+#include "controller/files/blobs/blobstore.h"
+#include "controller/files/data_threads.h"
+#include "controller/io/server_int.h"
+
+/* ---- listing ---------------------------------------------------------------------------------- */
+
+static int filter_tag(const char *text, char **key, const char **value)
+{
+	const char *colon;
+
+	*key = NULL;
+	*value = NULL;
+	if (!text)
+		return 0;
+	colon = strchr(text, ':');
+	*key = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	*value = colon ? colon + 1 : NULL;
+	return **key ? 0 : -1;
+}
+
+static int check_status(const char *status, struct err *e)
+{
+	static const char *const known[] = {"active",  "held",       "queued",   "starting",
+	                                    "running", "recovering", "stopping", "completed",
+	                                    "failed",  "stopped",    NULL};
+	const char *nearest;
+	int i;
+
+	for (i = 0; status && known[i]; i++)
+		if (!strcmp(known[i], status))
+			return 0;
+	if (!status)
+		return 0;
+	nearest = str_nearest(status, known);
+	return err_set(
+	    e, ERR_INVALID,
+	    "status: no state is called \"%.64s\"%s%s; there are held, queued, starting, running, recovering, "
+	    "stopping, completed, failed, stopped, and active for all that have not ended",
+	    status, nearest ? "; did you mean " : "", nearest ? nearest : "");
+}
+
+static int is_queued(const cJSON *job)
+{
+	const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "status"));
+
+	return status && strcmp(status, "queued") == 0;
+}
+
+/* Why a job waits only the state thread knows: an answer with such jobs goes by it. */
+static void answer_waiting(struct call *c, struct io *io, cJSON *body)
+{
+	const cJSON *j;
+	int waiting = is_queued(body);
+
+	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(body, "jobs"))
+		waiting |= is_queued(j);
+	if (waiting)
+		server_request(c, io, server_request_new(c, REQ_BRIEF, body));
+	else
+		call_json(c, 200, body);
+}
+
+void api_jobs_list(struct call *c, struct io *io)
+{
+	struct job_filter f = {
+	    .owner = query_bool(c, "mine") ? c->who.user : query_str(c, "owner"),
+	    .status = query_str(c, "status"),
+	    .name = query_str(c, "name"),
+	    .text = query_str(c, "text"),
+	    .experiment = query_str(c, "experiment"),
+	    .before_id = query_u64(c, "before", 0),
+	    .limit = (uint32_t)(query_u64(c, "limit", 100) > 1000 ? 1000 : query_u64(c, "limit", 100)),
+	    .with_deleted = query_bool(c, "deleted"),
+	    .with_members = query_bool(c, "members"),
+	    .array = query_u64(c, "array", 0),
+	};
+	cleanup_free char *key = NULL;
+	struct err e;
+	cJSON *list;
+
+	if (filter_tag(query_str(c, "tag"), &key, &f.tag_value) < 0) {
+		call_problem(c, 400, NULL, "tag: expected KEY or KEY:VALUE");
+		return;
+	}
+	f.tag_key = key;
+	if (check_status(f.status, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	list = store_jobs_json(io->reader, &f, &e);
+	if (list)
+		answer_waiting(c, io, list);
+	else
+		call_fail(c, &e);
+}
+
+/* The time limit that applies, and who said so: as max_runtime_s() of the core reckons it. */
+static void add_limit(const struct server *s, cJSON *job)
+{
+	const cJSON *set = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "run"),
+	                                                    "max_runtime_s"),
+	            *limits =
+	                cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "spec"), "limits"),
+	            *own = cJSON_GetObjectItemCaseSensitive(limits, "max_runtime_s");
+	double v = (double)s->max_runtime_default_s;
+	const char *from = "default";
+
+	if (cJSON_IsNumber(set) && set->valuedouble > 0) {
+		v = set->valuedouble;
+		from = "set";
+	} else if (cJSON_IsNumber(own) && own->valuedouble > 0) {
+		v = own->valuedouble;
+		from = "specification";
+	}
+	if (v > (double)s->max_runtime_limit_s)
+		v = (double)s->max_runtime_limit_s;
+	cJSON_AddNumberToObject(job, "max_runtime_s", v);
+	cJSON_AddStringToObject(job, "max_runtime_from", from);
+}
+
+void api_job_get(struct call *c, struct io *io)
+{
+	struct err e;
+	cJSON *job = store_job_json(io->reader, param_job(c), &e);
+
+	if (job) {
+		add_limit(io->s, job);
+		answer_waiting(c, io, job);
+	} else
+		call_fail(c, &e);
+}
+
+void api_job_members(struct call *c, struct io *io)
+{
+	const char *metric = query_str(c, "metric");
+	uint64_t limit = query_u64(c, "limit", 0);
+	struct err e;
+	cJSON *list;
+
+	list = store_members_json(io->reader, param_job(c), metric && *metric ? metric : NULL,
+	                          limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit, &e);
+	if (list)
+		call_json(c, 200, list);
+	else
+		call_fail(c, &e);
+}
+
+/* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: it can only mean one's own, e
+ * is left as it was. */
+static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
+{
+	const char *tilde = strrchr(ref, '~');
+	cleanup_free char *name = NULL;
+	uint64_t nth = 0;
+
+	if (tilde && str_parse_u64(tilde + 1, &nth) == 0 && nth <= 1000000)
+		name = xstrndup(ref, (size_t)(tilde - ref));
+	else
+		name = xstrdup(ref);
+	if (!owner && (nth || !strcmp(name, "last")))
+		return 1;
+	if (!strcmp(name, "last"))
+		return store_job_last(io->reader, owner, (uint32_t)nth, job, e);
+	return store_job_by_name(io->reader, owner, name, (uint32_t)nth, job, e);
+}
+
+/* "NAME.3", "last.3": a member of the array that is called so. 1: there is no such array, e is left as it
+ * was.
+ */
+static int by_member(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
+{
+	const char *dot = strrchr(ref, '.');
+	cleanup_free char *name = dot && dot > ref ? xstrndup(ref, (size_t)(dot - ref)) : NULL;
+	uint64_t array, index;
+	struct err ignored;
+
+	if (!name || str_parse_u64(dot + 1, &index) < 0 || index > UINT32_MAX ||
+	    by_name(io, owner, name, &array, &ignored) != 0)
+		return 1;
+	return store_member_id(io->reader, array, (uint32_t)index, job, e);
+}
+
+/* The caller's own first, then anyone's; in each the job that has the whole as its name before the member. Of
+ * an array that lacks the member it is said, the caller's own before another's. */
+static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+{
+	const char *const owners[] = {c->who.user, NULL};
+	struct err lacks = {0}, m;
+
+	for (size_t i = 0; i < 2; i++) {
+		int rc = by_name(io, owners[i], ref, job, e);
+
+		if (rc == 0 || (rc < 0 && e->code != ERR_NOT_FOUND))
+			return rc;
+		rc = by_member(io, owners[i], ref, job, &m);
+		if (rc == 0)
+			return 0;
+		if (rc < 0 && !lacks.code)
+			lacks = m;
+		if (rc < 0 && m.code != ERR_NOT_FOUND)
+			break;
+	}
+	if (lacks.code)
+		*e = lacks;
+	return -1;
+}
+
+/* "17", "17.3", or a name of a job or a member. */
+static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+{
+	struct job_row row;
+	uint64_t array;
+	uint32_t index;
+
+	memset(&row, 0, sizeof(row));
+	if (str_parse_u64(ref, job) == 0) {
+		int rc = store_job_get(io->reader, *job, &row, e);
+
+		job_row_fini(&row);
+		return rc;
+	}
+	if (str_parse_member(ref, &array, &index) == 0)
+		return store_member_id(io->reader, array, index, job, e);
+	return resolve_name(c, io, ref, job, e);
+}
+
+void api_jobs_resolve(struct call *c, struct io *io)
+{
+	const char *ref = query_str(c, "ref");
+	uint64_t job;
+	struct err e;
+	cJSON *o;
+
+	if (!ref || !*ref) {
+		call_problem(c, 400, NULL,
+		             "ref: missing; an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
+		return;
+	}
+	if (resolve(c, io, ref, &job, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	if (c->who.role == ROLE_JOB && c->who.token_job != job) {
+		call_problem(c, 403, NULL, "a job's token reaches that job only");
+		return;
+	}
+	o = cJSON_CreateObject();
+	json_add_u64(o, "id", job);
+	call_json(c, 200, o);
+}
+
+/* ---- submitting ------------------------------------------------------------------------------- */
+
+/* Members of arrays that a specification names: the numbers behind the array's are theirs only if it has so
+ * many. */
+static int check_member_refs(struct io *io, const struct job_spec *s, struct err *e)
+{
+	uint64_t job;
+
+	for (size_t i = 0; i < s->n_member_refs; i++)
+		if (store_member_id(io->reader, s->member_refs[i].array, s->member_refs[i].index, &job, e) < 0)
+			return err_wrap(e, "%s", s->member_refs[i].where);
+	return 0;
+}
+
+/* Parsed specification and its text from "spec", which is the text itself or an object. */
+static int take_spec(const cJSON *spec, struct request *rq, struct err *e)
+{
+	if (cJSON_IsString(spec)) {
+		size_t n = strlen(spec->valuestring);
+
+		if (n > SPEC_MAX_BYTES)
+			return err_set(e, ERR_LIMIT, "spec: larger than %d bytes", SPEC_MAX_BYTES);
+		rq->text = xstrdup(spec->valuestring);
+		rq->spec = spec_parse(rq->text, n, e);
+	} else if (cJSON_IsObject(spec)) {
+		rq->text = json_text(spec);
+		if (strlen(rq->text) > SPEC_MAX_BYTES)
+			return err_set(e, ERR_LIMIT, "spec: larger than %d bytes", SPEC_MAX_BYTES);
+		rq->spec = spec_from_json(spec, e);
+	} else {
+		return err_set(e, ERR_INVALID, "spec: expected the specification, as an object or as text%s",
+		               spec ? "" : "; it is missing");
+	}
+	return rq->spec ? 0 : -1;
+}
+
+static int check_submit(const cJSON *body, struct err *e)
+{
+	static const char *const known[] = {"spec", "bundle", "run", "hold", "dry_run", NULL};
+	const char *bundle = NULL;
+	const cJSON *run = NULL;
+	int flag = 0;
+
+	if (json_check_keys(body, "", known, e) < 0 || json_get_str(body, "", "bundle", &bundle, e) < 0 ||
+	    json_get_obj(body, "", "run", &run, e) < 0 || json_get_bool(body, "", "hold", &flag, e) < 0 ||
+	    json_get_bool(body, "", "dry_run", &flag, e) < 0)
+		return -1;
+	if (bundle && !hash_is_hex(bundle))
+		return err_set(e, ERR_INVALID, "bundle: expected a digest (64 lower-case hexadecimal digits)");
+	return 0;
+}
+
+/* Is the whole source tree here? That takes a look at each chunk of it, so the blob thread does it, before
+ * the state thread hears of the job. */
+struct bundle_check {
+	struct call *call; /* held; touched on its I/O thread only */
+	unsigned io;
+	struct request *rq;
+	char digest[HASH_HEX_SIZE];
+	int rc;
+	struct err e;
+};
+
+static void bundle_check_free(void *arg)
+{
+	struct bundle_check *k = arg;
+
+	request_free(k->rq);
+	free(k);
+}
+
+static void bundle_checked(struct io *io, void *arg)
+{
+	struct bundle_check *k = arg;
+
+	if (k->call->status == 0 && k->rc < 0) {
+		err_wrap(&k->e, "bundle");
+		call_fail(k->call, &k->e);
+	} else if (k->call->status == 0) {
+		server_request(k->call, io, k->rq);
+		k->rq = NULL;
+	}
+	call_drop(k->call);
+	bundle_check_free(k);
+}
+
+static void check_bundle(struct bulk *b, void *arg)
+{
+	struct bundle_check *k = arg;
+
+	k->rc = blobstore_check_tree(bulk_blobs(b), k->rq->user, k->digest, &k->e);
+	bulk_to_io(b, k->io, bundle_checked, k, bundle_check_free);
+}
+
+/* Takes rq. */
+static void request_with_bundle(struct call *c, struct io *io, struct request *rq, const char *digest)
+{
+	struct bundle_check *k = xcalloc(1, sizeof(*k));
+
+	k->call = call_hold(c);
+	k->io = io->index;
+	k->rq = rq;
+	memcpy(k->digest, digest, HASH_HEX_SIZE);
+	if (bulk_post_blob(io->s->bulk, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
+		return;
+	call_problem(c, 503, "try again", "too many blobs are being written");
+	call_drop(c);
+	bundle_check_free(k);
+}
+
+void api_jobs_submit(struct call *c, struct io *io)
+{
+	const char *bundle = NULL;
+	int dry_run = 0;
+	cJSON *body = route_body(c);
+	struct request *rq;
+	struct err e;
+
+	if (!body)
+		return;
+	rq = server_request_new(c, REQ_SUBMIT, body);
+	if (check_submit(body, &e) < 0 || take_spec(cJSON_GetObjectItemCaseSensitive(body, "spec"), rq, &e) < 0 ||
+	    check_member_refs(io, rq->spec, &e) < 0) {
+		request_free(rq);
+		call_fail(c, &e);
+		return;
+	}
+	cJSON_DeleteItemFromObjectCaseSensitive(body, "spec");
+	json_get_str(body, "", "bundle", &bundle, NULL);
+	json_get_bool(body, "", "dry_run", &dry_run, NULL);
+	if (bundle && !dry_run && hash_is_hex(bundle))
+		request_with_bundle(c, io, rq, bundle);
+	else
+		server_request(c, io, rq);
+}
+
+/* ---- changing --------------------------------------------------------------------------------- */
+
+/* Sends the job to the state thread with its body; keys are the members that the body may have. */
+static void simple(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+{
+	cJSON *body = route_body(c);
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	server_request(c, io, server_request_new(c, op, body));
+}
+
+static const char *const no_keys[] = {NULL};
+
+void api_job_stop(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"grace_s", NULL};
+
+	simple(c, io, REQ_STOP, keys);
+}
+
+void api_job_hold(struct call *c, struct io *io)
+{
+	simple(c, io, REQ_HOLD, no_keys);
+}
+
+void api_job_release(struct call *c, struct io *io)
+{
+	simple(c, io, REQ_RELEASE, no_keys);
+}
+
+void api_job_requeue(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"from_start", "from_step", NULL};
+
+	simple(c, io, REQ_REQUEUE, keys);
+}
+
+void api_job_rm(struct call *c, struct io *io)
+{
+	simple(c, io, REQ_RM, no_keys);
+}
+
+void api_job_why(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_WHY, NULL));
+}
+
+static int check_tags(const cJSON *tags, struct err *e)
+{
+	const cJSON *t;
+
+	cJSON_ArrayForEach (t, tags) {
+		if (!cJSON_IsString(t) && !cJSON_IsNull(t))
+			return err_set(e, ERR_INVALID, "tags.%.64s: expected a string, or null to remove the tag",
+			               t->string);
+		if (str_check_name(t->string, 64, "tag", e) < 0)
+			return -1;
+		if (cJSON_IsString(t) && (strlen(t->valuestring) > 256 || str_has_control(t->valuestring)))
+			return err_set(e, ERR_INVALID, "tags.%.64s: at most 256 bytes, no control characters", t->string);
+	}
+	return 0;
+}
+
+static int check_set(const cJSON *body, struct err *e)
+{
+	static const char *const known[] = {"priority", "time", "queue", "notes", "name", "pinned", "tags", NULL};
+	const char *text = NULL, *name = NULL, *notes = NULL;
+	const cJSON *tags = NULL;
+	int64_t number = 0;
+	int flag = 0;
+
+	if (json_check_keys(body, "", known, e) < 0 ||
+	    json_get_i64(body, "", "priority", -1000, 1000, &number, e) < 0 ||
+	    json_get_str(body, "", "queue", &text, e) < 0 || json_get_str(body, "", "notes", &notes, e) < 0 ||
+	    json_get_str(body, "", "name", &name, e) < 0 || json_get_bool(body, "", "pinned", &flag, e) < 0 ||
+	    json_get_obj(body, "", "tags", &tags, e) < 0)
+		return -1;
+	if (!body->child)
+		return err_set(e, ERR_INVALID,
+		               "nothing to change: give priority, time, queue, notes, name, pinned or tags");
+	if (name && str_check_name(name, 128, "name", e) < 0)
+		return -1;
+	if (notes && strlen(notes) > 64 * 1024)
+		return err_set(e, ERR_LIMIT, "notes: longer than 64 KiB");
+	return check_tags(tags, e);
+}
+
+void api_job_set(struct call *c, struct io *io)
+{
+	cJSON *body = route_body(c);
+	struct err e;
+
+	if (!body)
+		return;
+	if (check_set(body, &e) < 0) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	server_request(c, io, server_request_new(c, REQ_SET, body));
+}
+
+/* ---- clone ------------------------------------------------------------------------------------ */
+
+/* "hyperparameters.lr": all but the last part are objects, made when missing. Below hyperparameters,
+ * environment and tags the rest is one name. */
+static int set_path(cJSON *spec, const char *path, const cJSON *value, struct err *e)
+{
+	cleanup_free char *copy = xstrdup(path);
+	char *part = copy, *dot;
+	cJSON *at = spec;
+
+	while ((dot = strchr(part, '.'))) {
+		int free_names = at == spec && (!strncmp(part, "hyperparameters.", 16) ||
+		                                !strncmp(part, "environment.", 12) || !strncmp(part, "tags.", 5));
+		cJSON *next;
+
+		*dot = '\0';
+		next = cJSON_GetObjectItemCaseSensitive(at, part);
+		if (!next || cJSON_IsNull(next)) {
+			cJSON_DeleteItemFromObjectCaseSensitive(at, part);
+			next = cJSON_AddObjectToObject(at, part);
+		}
+		if (!cJSON_IsObject(next))
+			return err_set(e, ERR_INVALID, "set: %.200s: \"%.64s\" is not an object", path, part);
+		at = next;
+		part = dot + 1;
+		if (free_names)
+			break;
+	}
+	if (!*part || strlen(path) > 512)
+		return err_set(e, ERR_INVALID, "set: \"%.64s\" is not the path of a key", path);
+	cJSON_DeleteItemFromObjectCaseSensitive(at, part);
+	if (!cJSON_IsNull(value))
+		cJSON_AddItemToObject(at, part, cJSON_Duplicate(value, 1));
+	return 0;
+}
+
+static int clone_spec(const char *text, const cJSON *set, struct request *rq, struct err *e)
+{
+	cJSON *spec = json_parse(text, strlen(text), e);
+	const cJSON *v;
+	int rc = 0;
+
+	if (!spec)
+		return -1;
+	cJSON_ArrayForEach (v, set)
+		if (rc == 0)
+			rc = set_path(spec, v->string, v, e);
+	if (rc == 0) {
+		rq->text = set && set->child ? json_text_pretty(spec) : xstrdup(text);
+		rq->spec = spec_from_json(spec, e);
+		rc = rq->spec ? 0 : -1;
+	}
+	cJSON_Delete(spec);
+	return rc;
+}
+
+void api_job_clone(struct call *c, struct io *io)
+{
+	static const char *const known[] = {"set", "hold", "dry_run", NULL};
+	cJSON *body = route_body(c);
+	const cJSON *set = NULL;
+	struct request *rq;
+	struct job_row row;
+	struct err e;
+	int flag = 0;
+
+	if (!body)
+		return;
+	rq = server_request_new(c, REQ_CLONE, body);
+	memset(&row, 0, sizeof(row));
+	if (json_check_keys(body, "", known, &e) < 0 || json_get_obj(body, "", "set", &set, &e) < 0 ||
+	    json_get_bool(body, "", "hold", &flag, &e) < 0 || json_get_bool(body, "", "dry_run", &flag, &e) < 0 ||
+	    store_job_get(io->reader, rq->job, &row, &e) < 0 || clone_spec(row.spec, set, rq, &e) < 0 ||
+	    check_member_refs(io, rq->spec, &e) < 0) {
+		job_row_fini(&row);
+		request_free(rq);
+		call_fail(c, &e);
+		return;
+	}
+	job_row_fini(&row);
+	server_request(c, io, rq);
+}

@@ -1,0 +1,465 @@
+/*
+ * api_logs: logs as bytes or as events, at rest and as they grow.
+ *
+ * A follower reads the log store's files itself, on its I/O thread; the log thread only tells it that there
+ * is more (bulk_watch). It holds no bytes but those in its connection's output, and reads on when these have
+ * drained. A follower that had caught up and then fell LAG_MAX behind skips, with a line that says how much;
+ * on the disk nothing is missing. Before a stream exists its follower waits without an answer, so that 404
+ * remains possible.
+ *
+ * The end: the stream is complete; or the attempt is over and nothing has come for END_QUIET_US (its node
+ * never sent the end).
+ */
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/api/api.h"
+#include "controller/api/log_events.h"
+#include "controller/api/log_names.h"
+#include "controller/files/data_threads.h"
+#include "controller/http/sse.h"
+#include "controller/io/server_int.h"
+
+#define PIECE        (128u * 1024)
+#define QUEUE_MAX    (256u * 1024)
+#define LAG_MAX      (16ull * 1024 * 1024)
+#define LAG_KEEP     (256u * 1024)
+#define FOLLOWER_MAX 4096u
+#define TICK_US      1000000u
+#define BEAT_US      15000000ull
+#define END_QUIET_US                                                                                         \
+	8000000ull /* longer than the log thread waits before it ends the streams of a dead attempt */
+
+struct reader {
+	struct reader *prev, *next;
+	struct follow *fo;
+	struct call *call; /* held */
+	uint64_t job;
+	uint32_t attempt;
+	char stream[LOGSTORE_STREAM_MAX + 1];
+	uint64_t offset;  /* next byte to send */
+	int64_t from_end; /* > 0: begin so many bytes before the end */
+	uint64_t left;    /* bytes still wanted */
+	uint64_t grown_us, beat_us;
+	int follow, sse, skip;
+	int started; /* the answer has begun */
+	int live;    /* was at the end once */
+	int watched; /* the log thread was told */
+	int over;    /* its attempt is over */
+};
+
+struct follow {
+	struct io *io;
+	struct reader *list;
+	unsigned n;
+	struct loop_timer *tick;
+};
+
+static uint64_t now_us(void)
+{
+	return clock_boot_us(clock_real());
+}
+
+static void reader_free(struct reader *r)
+{
+	DL_DELETE(r->fo->list, r);
+	r->fo->n--;
+	if (r->follow)
+		atomic_fetch_sub(&r->fo->io->listeners, 1);
+	r->call->on_gone = r->call->on_drain = NULL;
+	call_drop(r->call);
+	free(r);
+}
+
+static void finish(struct reader *r)
+{
+	struct call *c = call_hold(r->call);
+	struct evbuffer *b;
+
+	if (r->sse) {
+		b = evbuffer_new();
+		sse_put(b, r->offset, "end", "{}");
+		call_stream_put(c, b);
+		evbuffer_free(b);
+	}
+	reader_free(r);
+	call_stream_end(c);
+	call_drop(c);
+}
+
+static void fail(struct reader *r, const struct err *e)
+{
+	struct call *c = call_hold(r->call);
+	int started = r->started;
+
+	reader_free(r);
+	if (started)
+		call_stream_abort(c); /* the reader must not take this for the end */
+	else
+		call_fail(c, e);
+	call_drop(c);
+}
+
+/* ---- sending ---------------------------------------------------------------------------------- */
+
+static void begin(struct reader *r)
+{
+	char text[32];
+
+	r->started = 1;
+	snprintf(text, sizeof(text), "%" PRIu64, r->offset);
+	call_add_header(r->call, "X-Hearth-Offset", text);
+	snprintf(text, sizeof(text), "%u", r->attempt);
+	call_add_header(r->call, "X-Hearth-Attempt", text);
+	call_add_header(r->call, "X-Hearth-Stream", r->stream);
+	if (r->sse)
+		sse_begin(r->call);
+	else
+		call_stream_start(r->call, 200, "application/octet-stream", -1);
+}
+
+static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64_t *size, int *complete,
+                      struct err *e)
+{
+	return logstore_read(bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, out, max,
+	                     n, size, complete, e);
+}
+
+static void say_skipped(struct reader *r, uint64_t bytes)
+{
+	struct evbuffer *b = evbuffer_new();
+	char text[160];
+
+	snprintf(text, sizeof(text),
+	         "[hearth: %" PRIu64
+	         " bytes skipped, this reader is too slow; they are kept, from offset %" PRIu64 "]",
+	         bytes, r->offset);
+	if (r->sse)
+		log_events_note(b, r->offset + bytes, text);
+	else
+		evbuffer_add_printf(b, "\n%s\n", text);
+	call_stream_put(r->call, b);
+	evbuffer_free(b);
+}
+
+/* To a place near the end, at the beginning of a line where there is one. */
+static void skip_ahead(struct reader *r, uint64_t size)
+{
+	uint64_t old = r->offset, to = size - LAG_KEEP;
+	char piece[4096];
+	const char *line;
+	size_t n = 0;
+
+	r->offset = to;
+	if (read_piece(r, piece, sizeof(piece), &n, NULL, NULL, NULL) == 0 && n &&
+	    (line = memchr(piece, '\n', n)))
+		to += (uint64_t)(line - piece) + 1;
+	r->offset = old;
+	say_skipped(r, to - old);
+	r->offset = to;
+}
+
+static void send_bytes(struct reader *r, const char *p, size_t n)
+{
+	struct evbuffer *b = evbuffer_new();
+
+	if (r->sse)
+		n = log_events_put(b, bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, p,
+		                   n);
+	else
+		evbuffer_add(b, p, n);
+	r->offset += n;
+	r->left -= n < r->left ? n : r->left;
+	call_stream_put(r->call, b);
+	evbuffer_free(b);
+}
+
+enum step { STEP_MORE, STEP_WAIT, STEP_DONE };
+
+/* One piece. STEP_DONE: r is gone. */
+static enum step step(struct reader *r, char *piece)
+{
+	size_t n = 0, max = r->left < PIECE ? (size_t)r->left : PIECE;
+	uint64_t size = 0;
+	int complete = 0;
+	struct err e;
+
+	if (read_piece(r, piece, max, &n, &size, &complete, &e) < 0) {
+		if (e.code == ERR_NOT_FOUND && r->follow && !r->started && !r->over)
+			return STEP_WAIT;
+		fail(r, &e);
+		return STEP_DONE;
+	}
+	if (r->from_end > 0) { /* only now is it known where that is */
+		r->offset = size > (uint64_t)r->from_end ? size - (uint64_t)r->from_end : 0;
+		r->from_end = 0;
+		return STEP_MORE;
+	}
+	if (r->live && r->skip && size > r->offset + LAG_MAX) {
+		skip_ahead(r, size);
+		return STEP_MORE;
+	}
+	if (!r->started)
+		begin(r);
+	if (n)
+		send_bytes(r, piece, n);
+	if (r->left == 0 || (n == 0 && (complete || !r->follow))) {
+		finish(r);
+		return STEP_DONE;
+	}
+	if (n == 0) {
+		r->live = 1;
+		return STEP_WAIT;
+	}
+	return STEP_MORE;
+}
+
+static void pump(struct reader *r)
+{
+	static _Thread_local char piece[PIECE];
+
+	while (call_stream_queued(r->call) < QUEUE_MAX)
+		if (step(r, piece) != STEP_MORE)
+			return;
+}
+
+static void on_drain(struct call *c)
+{
+	pump(c->state);
+}
+
+static void on_gone(struct call *c)
+{
+	reader_free(c->state);
+}
+
+/* ---- news ------------------------------------------------------------------------------------- */
+
+static int same(const struct reader *r, uint64_t job, uint32_t attempt, const char *stream)
+{
+	return r->job == job && r->attempt == attempt && !strcmp(r->stream, stream);
+}
+
+void follow_grown(struct io *io, void *arg)
+{
+	struct log_grown *g = arg;
+	struct reader *r, *tmp;
+	int any = 0;
+
+	DL_FOREACH_SAFE (io->follow ? io->follow->list : NULL, r, tmp) {
+		if (!same(r, g->job, g->attempt, g->stream))
+			continue;
+		any = 1;
+		r->grown_us = now_us();
+		pump(r);
+	}
+	if (!any) /* nobody listens any more; when this finds no room the next growth says it again */
+		bulk_watch(io->s->bulk, io->index, g->job, g->attempt, g->stream, 0);
+	free(g);
+}
+
+/* Is the attempt over, as far as the store knows? Then its stream's end will not come by itself. */
+static int attempt_over(struct reader *r)
+{
+	struct job_row row;
+	int over;
+
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(r->fo->io->reader, r->job, &row, NULL) < 0)
+		return 1;
+	over = r->attempt < row.attempts || !strcmp(row.status, "completed") || !strcmp(row.status, "failed") ||
+	       !strcmp(row.status, "stopped");
+	job_row_fini(&row);
+	return over;
+}
+
+void follow_notice(struct io *io, const struct event_row *ev)
+{
+	struct reader *r;
+
+	DL_FOREACH (io->follow ? io->follow->list : NULL, r)
+		if (r->job == ev->job && !r->over &&
+		    (!strcmp(ev->type, "ended") || !strcmp(ev->type, "attempt_ended")))
+			r->over = attempt_over(r); /* the tick draws the consequence */
+}
+
+static void tick_one(struct reader *r, uint64_t now)
+{
+	struct evbuffer *b;
+
+	if (r->follow && !r->watched)
+		r->watched = bulk_watch(r->fo->io->s->bulk, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
+	if (!r->started && r->over) {
+		pump(r); /* now it is there, or is not found */
+		return;
+	}
+	if (r->over && r->live && now - r->grown_us > END_QUIET_US) {
+		finish(r);
+		return;
+	}
+	if (r->sse && r->started && call_stream_queued(r->call) == 0 && now - r->beat_us > BEAT_US) {
+		r->beat_us = now;
+		b = evbuffer_new();
+		sse_comment(b, "beat");
+		call_stream_put(r->call, b);
+		evbuffer_free(b);
+	}
+}
+
+static void on_tick(void *arg)
+{
+	struct follow *fo = arg;
+	struct reader *r, *tmp;
+	uint64_t now = now_us();
+
+	DL_FOREACH_SAFE (fo->list, r, tmp)
+		tick_one(r, now);
+	loop_timer_arm(fo->tick, TICK_US);
+}
+
+/* ---- handlers --------------------------------------------------------------------------------- */
+
+static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *over, struct err *e)
+{
+	uint64_t v = query_u64(c, "attempt", 0);
+	struct job_row row;
+
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(io->reader, param_job(c), &row, e) < 0)
+		return -1;
+	/* By the record: the log thread may not have come to its files yet. */
+	if (store_check_kept(io->reader, param_job(c), STORE_LOGS, NULL, e) < 0) {
+		job_row_fini(&row);
+		return -1;
+	}
+	if (v == 0)
+		v = row.attempts ? row.attempts : 1; /* a waiting job's first */
+	*over =
+	    v < row.attempts || (row.status && (!strcmp(row.status, "completed") ||
+	                                        !strcmp(row.status, "failed") || !strcmp(row.status, "stopped")));
+	job_row_fini(&row);
+	*attempt = (uint32_t)v;
+	return v > UINT32_MAX ? err_set(e, ERR_NOT_FOUND, "there is no attempt %" PRIu64, v) : 0;
+}
+
+static int set_range(struct call *c, struct reader *r, struct err *e)
+{
+	int64_t offset = query_i64(c, "offset", 0);
+	uint64_t last;
+	int given = r->sse ? sse_last_id(c, &last) : 0;
+
+	if (given < 0)
+		return err_set(e, ERR_INVALID, "Last-Event-ID is not an offset");
+	r->left = query_u64(c, "limit", UINT64_MAX);
+	if (given)
+		r->offset = last;
+	else if (offset >= 0)
+		r->offset = (uint64_t)offset;
+	else
+		r->from_end = -offset;
+	return 0;
+}
+
+void api_logs_read(struct call *c, struct io *io)
+{
+	struct reader *r;
+	struct err e;
+	int over = 0;
+
+	if (!io->follow || io->follow->n >= FOLLOWER_MAX) {
+		call_problem(c, 503, "try again", "too many readers of logs");
+		return;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->fo = io->follow;
+	r->job = param_job(c);
+	r->follow = query_bool(c, "follow");
+	r->skip = query_str(c, "skip") ? query_bool(c, "skip") : 1;
+	r->sse = sse_wanted(c);
+	if (attempt_of(c, io, &r->attempt, &over, &e) < 0 || set_range(c, r, &e) < 0 ||
+	    log_name_resolve(io->reader, r->job, r->attempt, c->params[1], query_str(c, "node"), r->stream,
+	                     sizeof(r->stream), &e) < 0) {
+		free(r);
+		call_fail(c, &e);
+		return;
+	}
+	r->over = over;
+	r->grown_us = r->beat_us = now_us();
+	r->call = call_hold(c);
+	c->state = r;
+	c->on_gone = on_gone;
+	c->on_drain = on_drain;
+	DL_APPEND(io->follow->list, r);
+	io->follow->n++;
+	if (r->follow) {
+		atomic_fetch_add(&io->listeners, 1);
+		r->watched = bulk_watch(io->s->bulk, io->index, r->job, r->attempt, r->stream, 1) == 0;
+	}
+	pump(r);
+}
+
+static int list_one(const struct log_stream *s, void *arg)
+{
+	cJSON *list = arg, *o = cJSON_CreateObject();
+
+	cJSON_AddNumberToObject(o, "attempt", s->attempt);
+	cJSON_AddStringToObject(o, "stream", s->name);
+	json_add_u64(o, "size", s->size);
+	json_add_u64(o, "lost", s->lost);
+	json_add_time(o, "first_at", s->first_us);
+	json_add_time(o, "last_at", s->last_us);
+	cJSON_AddBoolToObject(o, "complete", s->complete);
+	cJSON_AddItemToArray(list, o);
+	return 0;
+}
+
+void api_logs_list(struct call *c, struct io *io)
+{
+	uint64_t attempt = query_u64(c, "attempt", 0);
+	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "streams");
+	uint32_t newest;
+	struct err e;
+	int over;
+
+	if (attempt > UINT32_MAX || attempt_of(c, io, &newest, &over, &e) < 0 ||
+	    logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt, list_one, list, &e) <
+	        0) {
+		cJSON_Delete(o);
+		if (attempt > UINT32_MAX)
+			err_set(&e, ERR_NOT_FOUND, "there is no such attempt");
+		call_fail(c, &e);
+		return;
+	}
+	call_json(c, 200, o);
+}
+
+struct follow *follow_create(struct io *io)
+{
+	struct follow *fo = xcalloc(1, sizeof(*fo));
+
+	fo->io = io;
+	fo->tick = loop_timer_create(io->loop, on_tick, fo);
+	loop_timer_arm(fo->tick, TICK_US);
+	return fo;
+}
+
+void follow_destroy(struct follow *fo)
+{
+	struct reader *r, *tmp;
+	struct err e;
+
+	if (!fo)
+		return;
+	err_set(&e, ERR_UNAVAILABLE, "hearthd is ending");
+	DL_FOREACH_SAFE (fo->list, r, tmp)
+		fail(r, &e); /* a stream that is cut, not ended: its reader comes again */
+	loop_timer_destroy(fo->tick);
+	free(fo);
+}

@@ -1,0 +1,59 @@
+/*
+ * api_reserve: reservations of nodes. The state thread checks names and values; here only the shape of the
+ * body.
+ */
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/api/api.h"
+#include "controller/io/server_int.h"
+
+#define VALUES "nodes", "count", "instance_type", "from", "to", "for_s", "queue", "maintenance", "reason"
+
+void api_reserves(struct call *c, struct io *io)
+{
+	server_request(c, io, server_request_new(c, REQ_RESERVES, NULL));
+}
+
+/* name NULL: it is in the body. */
+static void change(struct call *c, struct io *io, enum request_op op, const char *const *keys,
+                   const char *name)
+{
+	cJSON *body = route_body(c);
+	struct request *rq;
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0 ||
+	    (!name && (json_get_str(body, "", "name", &name, &e) < 0 ||
+	               (!name && err_set(&e, ERR_INVALID, "name: needed") < 0)))) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	rq = server_request_new(c, op, body);
+	rq->node = xstrdup(name);
+	server_request(c, io, rq);
+}
+
+void api_reserve_add(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"name", VALUES, NULL};
+
+	change(c, io, REQ_RESERVE_ADD, keys, NULL);
+}
+
+void api_reserve_set(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {VALUES, NULL};
+
+	change(c, io, REQ_RESERVE_SET, keys, c->params[0]);
+}
+
+void api_reserve_rm(struct call *c, struct io *io)
+{
+	struct request *rq = server_request_new(c, REQ_RESERVE_RM, NULL);
+
+	rq->node = xstrdup(c->params[0]);
+	server_request(c, io, rq);
+}

@@ -1,0 +1,260 @@
+/*
+ * api_stream: GET /api/v1/stream, the live events of the cluster or of one job, as server-sent events; ids
+ * are the store's event ids.
+ *
+ * A follower is in one of two modes. Behind: it reads pages of events from the store after the last id that
+ * it was sent, one page each time its output has drained. Live: notices of the state thread go straight out.
+ * It starts behind and turns live when a page comes back short; the notices that arrived meanwhile are
+ * skipped by their id. A follower whose output piles up, and every follower when notices were lost, falls
+ * back to behind. So nothing is missing and nothing comes twice, across restarts of hearthd too, and memory
+ * is bounded.
+ */
+#include <event2/buffer.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/api/api.h"
+#include "controller/http/sse.h"
+#include "controller/io/server_int.h"
+
+#define BEAT_US      15000000u
+#define PAGE         256u
+#define QUEUE_MAX    (256u * 1024) /* output waiting: the follower is too slow for live */
+#define FOLLOWER_MAX 1024u         /* per thread */
+
+struct follower {
+	struct follower *prev, *next;
+	struct sse *s;
+	struct call *call; /* held */
+	uint64_t job;      /* 0 all */
+	uint64_t last_id;  /* newest that was sent */
+	int behind;
+};
+
+struct sse {
+	struct io *io;
+	struct follower *list;
+	unsigned n;
+	struct loop_timer *beat;
+	uint64_t lost_seen; /* io->notices_lost when last looked */
+};
+
+static void follower_free(struct follower *f)
+{
+	DL_DELETE(f->s->list, f);
+	f->s->n--;
+	atomic_fetch_sub(&f->s->io->listeners, 1);
+	f->call->on_gone = f->call->on_drain = NULL;
+	call_drop(f->call);
+	free(f);
+}
+
+static void on_gone(struct call *c)
+{
+	follower_free(c->state);
+}
+
+static void put_row(struct evbuffer *b, struct follower *f, const cJSON *row)
+{
+	const cJSON *id = cJSON_GetObjectItemCaseSensitive(row, "id"),
+	            *type = cJSON_GetObjectItemCaseSensitive(row, "type");
+	char *text = json_text(row);
+
+	f->last_id = (uint64_t)id->valuedouble;
+	sse_put(b, f->last_id, cJSON_IsString(type) ? type->valuestring : NULL, text);
+	free(text);
+}
+
+/* One page from the store. */
+static void catch_up(struct follower *f)
+{
+	struct err e;
+	cJSON *page = store_events_json(f->s->io->reader, f->job, f->last_id, PAGE, &e), *rows, *row;
+	struct evbuffer *b;
+
+	if (!page) { /* the client sees the end, and comes again with the last id that it has */
+		struct call *c = f->call;
+
+		follower_free(f);
+		call_stream_abort(c);
+		return;
+	}
+	b = evbuffer_new();
+	rows = cJSON_GetObjectItemCaseSensitive(page, "events");
+	cJSON_ArrayForEach (row, rows)
+		put_row(b, f, row);
+	if (cJSON_GetArraySize(rows) < (int)PAGE)
+		f->behind = 0;
+	cJSON_Delete(page);
+	call_stream_put(f->call, b); /* on_drain goes on while behind */
+	evbuffer_free(b);
+}
+
+static void on_drain(struct call *c)
+{
+	struct follower *f = c->state;
+
+	if (f->behind)
+		catch_up(f);
+}
+
+/* As store_events_json has it: a follower cannot tell where its event came from. */
+static char *event_text(const struct event_row *ev)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *text;
+
+	json_add_u64(o, "id", ev->id);
+	json_add_u64(o, "job", ev->job);
+	json_add_u64(o, "attempt", ev->attempt);
+	json_add_time(o, "at", ev->at_us);
+	cJSON_AddStringToObject(o, "type", ev->type);
+	cJSON_AddRawToObject(o, "data", ev->data && *ev->data ? ev->data : "{}");
+	text = json_text(o);
+	cJSON_Delete(o);
+	return text;
+}
+
+static void fall_behind(struct follower *f)
+{
+	if (f->behind)
+		return;
+	f->behind = 1;
+	if (call_stream_queued(f->call) == 0)
+		catch_up(f);
+}
+
+void sse_notice(struct io *io, struct event_row *ev)
+{
+	struct follower *f, *tmp;
+	char *text = NULL;
+	uint64_t lost = atomic_load(&io->notices_lost);
+	int missed = io->sse && lost != io->sse->lost_seen;
+
+	if (io->sse)
+		io->sse->lost_seen = lost;
+	DL_FOREACH_SAFE (io->sse ? io->sse->list : NULL, f, tmp) {
+		struct evbuffer *b;
+
+		if (missed) {
+			fall_behind(f);
+			continue;
+		}
+		if (f->behind || ev->id <= f->last_id || (f->job && f->job != ev->job))
+			continue;
+		if (call_stream_queued(f->call) > QUEUE_MAX) {
+			f->behind = 1; /* goes on when its output has drained */
+			continue;
+		}
+		if (!text)
+			text = event_text(ev);
+		b = evbuffer_new();
+		sse_put(b, ev->id, ev->type, text);
+		f->last_id = ev->id;
+		call_stream_put(f->call, b);
+		evbuffer_free(b);
+	}
+	free(text);
+	event_row_fini(ev);
+	free(ev);
+}
+
+/* Keeps proxies and half-dead connections honest, and mends what lost notices left undone while nothing
+ * happens. */
+static void on_beat(void *arg)
+{
+	struct sse *s = arg;
+	struct follower *f, *tmp;
+	struct evbuffer *b = evbuffer_new();
+	uint64_t lost = atomic_load(&s->io->notices_lost);
+
+	DL_FOREACH_SAFE (s->list, f, tmp) {
+		if (lost != s->lost_seen) {
+			fall_behind(f);
+			continue;
+		}
+		if (call_stream_queued(f->call))
+			continue;
+		sse_comment(b, "beat");
+		call_stream_put(f->call, b);
+	}
+	s->lost_seen = lost;
+	evbuffer_free(b);
+	loop_timer_arm(s->beat, BEAT_US);
+}
+
+struct sse *sse_create(struct io *io)
+{
+	struct sse *s = xcalloc(1, sizeof(*s));
+
+	s->io = io;
+	s->beat = loop_timer_create(io->loop, on_beat, s);
+	loop_timer_arm(s->beat, BEAT_US);
+	return s;
+}
+
+void sse_destroy(struct sse *s)
+{
+	struct follower *f, *tmp;
+
+	if (!s)
+		return;
+	DL_FOREACH_SAFE (s->list, f, tmp) {
+		struct call *c = call_hold(f->call);
+
+		follower_free(f);
+		call_stream_end(c);
+		call_drop(c);
+	}
+	loop_timer_destroy(s->beat);
+	free(s);
+}
+
+void api_stream(struct call *c, struct io *io)
+{
+	uint64_t last;
+	int given = sse_last_id(c, &last);
+	struct follower *f;
+	struct job_row row;
+	struct err e;
+
+	if (given < 0) {
+		call_problem(c, 400, NULL, "Last-Event-ID is not an event's id");
+		return;
+	}
+	if (!given)
+		last = query_u64(c, "after", atomic_load(&io->s->notice_id));
+	if (c->who.role == ROLE_JOB && query_u64(c, "job", 0) != c->who.token_job) {
+		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%llu",
+		             (unsigned long long)c->who.token_job);
+		return;
+	}
+	memset(&row, 0, sizeof(row));
+	if (query_str(c, "job") && store_job_get(io->reader, query_u64(c, "job", 0), &row, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	job_row_fini(&row);
+	if (!io->sse || io->sse->n >= FOLLOWER_MAX) {
+		call_problem(c, 503, "share one stream between the tabs of a browser",
+		             "too many followers of events");
+		return;
+	}
+	f = xcalloc(1, sizeof(*f));
+	f->s = io->sse;
+	f->call = call_hold(c);
+	f->job = query_u64(c, "job", 0);
+	f->last_id = last;
+	f->behind = 1;
+	c->state = f;
+	c->on_gone = on_gone;
+	c->on_drain = on_drain;
+	DL_APPEND(io->sse->list, f);
+	io->sse->n++;
+	atomic_fetch_add(&io->listeners, 1); /* before the store is read: see server_notice */
+	sse_begin(c);
+	catch_up(f);
+}

@@ -1,0 +1,463 @@
+/*
+ * openapi: paths from route_table, the specification's keys from common/spec/spec.h, the other shapes from
+ * the short table below.
+ *
+ * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o
+ * object, a list of objects, S list of strings; a<Shape> a list of that shape, O<Shape> an object of it; a
+ * trailing '?' means that it may be null or absent. What is added beside these later is allowed: clients must
+ * ignore what they do not know.
+ */
+#include "controller/api/openapi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
+#include "controller/http/route.h"
+
+static const struct {
+	const char *name, *fields, *description;
+} shapes[] = {
+    {"Problem", "type:s title:s status:i detail:s errors:S? hint:s?",
+     "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
+    {"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?",
+     "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
+    {"Submitted",
+     "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
+     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
+     "price_per_hour_usd:n? "
+     "expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? members_max_price_usd:n? "
+     "change:O<Change>? resume:O<Resume>? warnings:S?",
+     "the new job, or, with dry_run, in text what it would be and whether it would start now; "
+     "expected_start, "
+     "expected_nodes: as believed now; max_price_usd: until its time limit; of an array or a sweep these are "
+     "of one member, members_...: of all; warnings: what is accepted and "
+     "yet "
+     "will hardly do what was meant"},
+    {"JobId", "id:i", NULL},
+    {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
+    {"Job",
+     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s created_at:t? "
+     "started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
+     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? "
+     "cost_usd:n? price_per_hour_usd:n?",
+     "ref: the id as people write it, 17.3 of a member; array: what it is a member of; members: of an array "
+     "or "
+     "sweep; halved: stopped early, as others were better; dropped: logs, bundle, metrics, artifacts that rm "
+     "(deleted) or retention has removed, and when; of "
+     "metrics the "
+     "summary stays; ran_s: how long the programs of its attempts ran together, of an array or a sweep from "
+     "its "
+     "first start to its end, null before that; max_runtime_s: the time limit that applies; "
+     "max_runtime_from: specification, set "
+     "(later) or "
+     "default"},
+    {"ArrayOf", "job:i index:i", "the member number `index`, from 0, of that job"},
+    {"MemberCounts", "count:i waiting:i running:i completed:i failed:i stopped:i",
+     "waiting: held ones and those that are still to be made, too; running: all that hold resources"},
+    {"MemberList", "metric:s? goal:s? made:i members:a<Member>",
+     "the best first when there is a metric, else by index; made: how many have a record yet"},
+    {"Member", "id:i ref:s array:O<ArrayOf> status:s reason:s? values:o metric:O<MemberMetric>? rungs:a",
+     "a job, with the values that its sweep gave it and what it came to; rungs: its values at the "
+     "comparisons of "
+     "search.halving"},
+    {"MemberMetric", "best:n? last:n? min:n? max:n? step:i?",
+     "best: min or max, as the goal is; the strings nan, inf, -inf for what is no number"},
+    {"Changed", "id:i ref:s name:s? status:s text:s",
+     "status: after the change; text: what was done, or was so already"},
+    {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
+     "time: seconds, or text such as 2h; a tag set to null is removed"},
+    {"Stop", "grace_s:i?", NULL},
+    {"Requeue", "from_start:b? from_step:i?",
+     "from_start: with what the specification says, as the first attempt; from_step: from that step of any "
+     "attempt"},
+    {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
+    {"Why",
+     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? free_instances:i? "
+     "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>? "
+     "resume:O<Resume>?",
+     "text: a sentence; ahead: jobs that go first; due: it has waited so long that it goes before fair "
+     "share; of a waiting job, instances that it needs, that are free "
+     "and "
+     "that the cluster could give"},
+    {"EventList", "events:a next:i?", "next: give it as `after`"},
+    {"AttemptList", "attempts:a", NULL},
+    {"RankList", "ranks:a", NULL},
+    {"Metrics", "",
+     "one member for each name: {last, min, max, step, count, attempt, rank, ranks}; of one rank in one "
+     "attempt"},
+    {"Series", "name:s rank:i? attempt:i? points:a",
+     "points: [step, time, value] or, downsampled (raw: false), [step, time, mean, min, max, points, nan]"},
+    {"Run", "facts:a", "facts: {attempt, node, kind, text}"},
+    {"LogList", "streams:a", "streams: {attempt, stream, size, complete}"},
+    {"ArtifactList", "artifacts:a members:a?",
+     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}; members: of an array "
+     "or a sweep, {id, ref, kinds} of those that left something, at most 1,000"},
+    {"Digests", "digests:S", "at most 10,000"},
+    {"Missing", "missing:S", NULL},
+    {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
+    {"NodeList", "nodes:a<Node>", NULL},
+    {"Node",
+     "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
+     "slots_used:i "
+     "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
+     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n doubt:i trouble:O<Trouble>? "
+     "beat_age_ms:i? clock_ahead_ms:n? "
+     "clock_error_ms:n? joined_at:t? seen_at:t? switch:s? rack:s? labels:S "
+     "jobs:a reservations:a",
+     "state: up, connecting, drained, maintenance, down, lost, joining; doubt: 0 healthy; nodes of more (to "
+     "3) "
+     "are taken when those of less do not suffice; reservations: {name, state, "
+     "maintenance, "
+     "queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
+     "clock_ahead_ms: of hearthd's clock, known to clock_error_ms; jobs: ids of "
+     "those "
+     "that it works for"},
+    {"Trouble", "connections:i launches:i losses:i last:s? last_at:t?",
+     "what went wrong with a node within a day, since hearthd was started: connections that broke off, "
+     "launches that failed on it, its losses"},
+    {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",
+     "job: the id of who holds it"},
+    {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},
+    {"Drain", "reason:s?", NULL},
+    {"TraceParts", "parts:a<TracePart>", "empty: nothing was told to the scheduler yet"},
+    {"TracePart", "part:i began_at:t written_at:t bytes:i",
+     "a new part begins whenever hearthd begins, and each stands for itself; the oldest go"},
+    {"TraceLines", "part:i texts:S next:i?",
+     "texts: pieces of whole lines, to be joined; next: give it as `after`, null at the end"},
+    {"QueueList", "queues:a<Queue>", "queues: Queue each; also users that have waited or used something"},
+    {"Queue",
+     "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
+     "name: QUEUE, or QUEUE/@USER; queue: something was set for it; gpus: held now; waiting: jobs, "
+     "waiting_gpus: what "
+     "they want; used_gpu_hours: fading with a half-life of a week; 16 CPU slots of "
+     "jobs without GPUs count as a GPU"},
+    {"QueueName", "name:s", NULL},
+    {"QueueChange", "name:s weight:n?", "a/b lies below a; a/@ada is the user ada in a"},
+    {"QuotaChange", "name:s gpus:i? borrow:b?",
+     "borrow: more than that, after all that are within their quota"},
+    {"InstanceList", "instances:a<Instance>", "by name; also types that only nodes name"},
+    {"Instance",
+     "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? "
+     "nvlink:b? formats:S price_per_hour:n? power_w:n? as:S shipped:b set:b nodes:i",
+     "name: without \"ml.\"; null: not known; as: types that its nodes stand in for; nodes: how many are of "
+     "it"},
+    {"InstanceChange",
+     "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
+     "formats:S? "
+     "price_per_hour:n? power_w:n? as:S?",
+     "what is not named stays; null takes back what was set"},
+    {"ReservationList", "reservations:a<Reservation>", NULL},
+    {"Reservation",
+     "name:s state:s maintenance:b queue:s? from:t to:t nodes:S still_running:a reason:s? by:s created_at:t",
+     "state: planned, active, ended; queue: whose jobs may use the nodes, null: nobody's (maintenance); "
+     "still_running: jobs {id, name, owner, until} that by their time limits go on there when it begins; "
+     "they "
+     "are left alone"},
+    {"ReservationNew",
+     "name:s nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
+     "nodes, or how many (count, of instance_type): those that are free soonest; from: now unless given; to "
+     "or "
+     "for_s; queue or maintenance"},
+    {"ReservationChange",
+     "nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
+     "what is left out stays; a new beginning alone moves the end along"},
+    {"Change", "key:s value:o text:s",
+     "the cheapest change with which a waiting job would fit now: a key of the specification and its value"},
+    {"Resume", "nodes:S now:b text:s",
+     "drained nodes that would have to be resumed for the job to fit as it is, beside what runs (now), or at "
+     "all"},
+    {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
+     "the dearest first; more: rows left out"},
+    {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",
+     "hours: that attempts held nodes; of attempts on nodes without a price nothing is counted"},
+    {"BudgetList", "budgets:a<Budget>", NULL},
+    {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n action:s used_up:b resets_at:t",
+     "usd_per_hour: of what runs now; used_up: nothing more of it is started until resets_at, and with "
+     "action end what runs is ended"},
+    {"BudgetChange", "name:s usd:n? period:s? action:s?",
+     "period: day, week or month, of UTC; a new budget: month. action: hold (what runs goes on when it is "
+     "used up; a new budget) or end (it is ended)"},
+    {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
+    {"Token", "id:s kind:s token:s expires_at:t", NULL},
+    {"Join", "token:s node:s csr:s", NULL},
+    {"Joined", "node:s cert:s ca:s", "PEM"},
+    {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
+     "problem: why nothing can be recorded, or no new work is taken"},
+    {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
+    {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
+    {"TopRunning",
+     "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? ran_s:n? nodes:S metrics:o",
+     "at most 1,000; ran_s: as of a Job; metrics: the last value of each"},
+    {"TopWaiting", "id:i ref:s name:s? owner:s? priority:i nodes:i gpus:i queued_at:t? text:s",
+     "the first 20; text: why, of the first 5"},
+    {"Whoami", "user:s role:s? cluster:s? version:s?", NULL},
+    {"Login", "token:s", NULL},
+    {"LoginLink", "path:s expires_at:t", NULL},
+    {"Health", "status:s version:s problem:s?",
+     "problem: why nothing can be recorded, or no new work is taken"},
+    {"OpenApi", "openapi:s paths:o", NULL},
+};
+
+/* ---- schemas ---------------------------------------------------------------------------------- */
+
+static cJSON *reference(const char *name)
+{
+	cJSON *o = cJSON_CreateObject();
+	char *path = xasprintf("#/components/schemas/%s", name);
+
+	cJSON_AddStringToObject(o, "$ref", path);
+	free(path);
+	return o;
+}
+
+/* of: the shape between the angle brackets, NULL none. */
+static cJSON *type_of(char t, const char *of)
+{
+	cJSON *o, *items;
+	static const char *const names =
+	    "s:string n:number i:integer b:boolean t:string o:object a:array S:array";
+	const char *p = strchr(names, t);
+	size_t n;
+
+	if (t == 'O')
+		return reference(of);
+	o = cJSON_CreateObject();
+	while (p && p[1] != ':')
+		p = strchr(p + 1, t);
+	if (t == 'o') /* spec and time may be text too */
+		return o;
+	n = p ? strcspn(p + 2, " ") : 0;
+	if (p) {
+		char *name = xstrndup(p + 2, n);
+
+		cJSON_AddStringToObject(o, "type", name);
+		free(name);
+	}
+	if (t == 't')
+		cJSON_AddStringToObject(o, "format", "date-time");
+	if (t == 'a' && of) {
+		cJSON_AddItemToObject(o, "items", reference(of));
+	} else if (t == 'a' || t == 'S') {
+		items = cJSON_AddObjectToObject(o, "items");
+		if (t == 'S')
+			cJSON_AddStringToObject(items, "type", "string");
+	}
+	return o;
+}
+
+static cJSON *shape(const char *fields, const char *description)
+{
+	cJSON *o = cJSON_CreateObject(), *properties, *required;
+	const char *p = fields;
+
+	cJSON_AddStringToObject(o, "type", "object");
+	if (description)
+		cJSON_AddStringToObject(o, "description", description);
+	properties = cJSON_AddObjectToObject(o, "properties");
+	required = cJSON_CreateArray();
+	while (*p) {
+		size_t n = strcspn(p, ":");
+		char *name = xstrndup(p, n), type = p[n + 1], *of = NULL;
+		const char *end = p + n + 2;
+
+		if (*end == '<') {
+			of = xstrndup(end + 1, strcspn(end, ">") - 1);
+			end += strcspn(end, ">") + 1;
+		}
+		if (*end != '?')
+			cJSON_AddItemToArray(required, cJSON_CreateString(name));
+		cJSON_AddItemToObject(properties, name, type_of(type, of));
+		free(name);
+		free(of);
+		p += n + strcspn(p + n, " ");
+		p += strspn(p, " ");
+	}
+	if (cJSON_GetArraySize(required))
+		cJSON_AddItemToObject(o, "required", required);
+	else
+		cJSON_Delete(required);
+	return o;
+}
+
+static cJSON *spec_schema(void)
+{
+	cJSON *o = cJSON_CreateObject(), *properties = cJSON_AddObjectToObject(o, "properties");
+	size_t n, i;
+	const struct spec_key *keys = spec_keys(&n);
+
+	cJSON_AddStringToObject(o, "type", "object");
+	cJSON_AddStringToObject(o, "description", "job.json; keys with dots are members of objects");
+	for (i = 0; i < n; i++) {
+		cJSON *k = cJSON_AddObjectToObject(properties, keys[i].path);
+
+		cJSON_AddStringToObject(k, "x-type", keys[i].type);
+		cJSON_AddStringToObject(k, "description", keys[i].help ? keys[i].help : "");
+		if (!keys[i].built)
+			cJSON_AddStringToObject(k, "x-status", "reserved: refused until it is built");
+	}
+	return o;
+}
+
+/* ---- operations ------------------------------------------------------------------------------- */
+
+static void add_parameter(cJSON *list, const char *name, size_t n, const char *in, const char *type)
+{
+	cJSON *p = cJSON_CreateObject(), *schema;
+	char *copy = xstrndup(name, n);
+
+	cJSON_AddStringToObject(p, "name", copy);
+	cJSON_AddStringToObject(p, "in", in);
+	if (!strcmp(in, "path"))
+		cJSON_AddTrueToObject(p, "required");
+	schema = cJSON_AddObjectToObject(p, "schema");
+	cJSON_AddStringToObject(schema, "type", type);
+	cJSON_AddItemToArray(list, p);
+	free(copy);
+}
+
+static void add_parameters(cJSON *op, const struct route *r)
+{
+	cJSON *list = cJSON_CreateArray();
+	const char *p = r->pattern, *end;
+
+	while ((p = strchr(p, '{'))) {
+		end = strchr(p, '}');
+		add_parameter(list, p + 1, (size_t)(end - p - 1) - (end[-1] == '*'), "path",
+		              strncmp(p, "{id}", 4) ? "string" : "integer");
+		p = end;
+	}
+	for (p = r->query; *p;) {
+		size_t n = strcspn(p, ":");
+		char t = p[n + 1];
+
+		add_parameter(list, p, n, "query", t == 'b' ? "boolean" : t == 's' ? "string" : "integer");
+		p += n + 2;
+		p += strspn(p, " ");
+	}
+	if (r->flags & RF_WRITE)
+		add_parameter(list, "Idempotency-Key", 15, "header", "string");
+	if (cJSON_GetArraySize(list))
+		cJSON_AddItemToObject(op, "parameters", list);
+	else
+		cJSON_Delete(list);
+}
+
+static void add_content(cJSON *at, const char *schema)
+{
+	cJSON *content = cJSON_AddObjectToObject(at, "content");
+
+	if (!strcmp(schema, "*"))
+		cJSON_AddObjectToObject(content, "application/octet-stream");
+	else if (!strcmp(schema, "text"))
+		cJSON_AddObjectToObject(content, "text/plain");
+	else if (!strcmp(schema, "events"))
+		cJSON_AddObjectToObject(content, "text/event-stream");
+	else
+		cJSON_AddItemToObject(cJSON_AddObjectToObject(content, "application/json"), "schema",
+		                      reference(schema));
+}
+
+static cJSON *operation(const struct route *r)
+{
+	static const char *const roles[] = {"nobody needs to be logged in", "a job's token is enough", "a user",
+	                                    "an administrator"};
+	cJSON *op = cJSON_CreateObject(), *responses, *answer, *security;
+	const char *status = r->flags & RF_LATER ? "501" : "200";
+
+	cJSON_AddStringToObject(op, "summary", r->summary);
+	cJSON_AddStringToObject(op, "x-role", roles[r->role]);
+	if (r->flags & RF_LATER) {
+		cJSON_AddStringToObject(op, "x-status", "not built yet");
+		cJSON_AddTrueToObject(op, "deprecated"); /* generators leave it out */
+	}
+	add_parameters(op, r);
+	if (r->request)
+		add_content(cJSON_AddObjectToObject(op, "requestBody"), r->request);
+	responses = cJSON_AddObjectToObject(op, "responses");
+	answer = cJSON_AddObjectToObject(responses, status);
+	cJSON_AddStringToObject(answer, "description", r->flags & RF_LATER ? "not built yet" : "done");
+	if (r->response && !(r->flags & RF_LATER))
+		add_content(answer, r->response);
+	answer = cJSON_AddObjectToObject(responses, "default");
+	cJSON_AddStringToObject(answer, "description", "a problem");
+	cJSON_AddItemToObject(
+	    cJSON_AddObjectToObject(cJSON_AddObjectToObject(answer, "content"), "application/problem+json"),
+	    "schema", reference("Problem"));
+	if (r->role == ROLE_NONE) {
+		security = cJSON_AddArrayToObject(op, "security");
+		(void)security; /* empty: none needed */
+	}
+	return op;
+}
+
+/* OpenAPI has no "rest of the path": the star is left out of the name. */
+static char *path_name(const char *pattern)
+{
+	char *name = xstrdup(pattern), *star = strchr(name, '*');
+
+	if (star)
+		memmove(star, star + 1, strlen(star));
+	return name;
+}
+
+static void add_paths(cJSON *doc)
+{
+	cJSON *paths = cJSON_AddObjectToObject(doc, "paths");
+	size_t n, i;
+	const struct route *r = route_table(&n);
+
+	for (i = 0; i < n; i++) {
+		char *name = path_name(r[i].pattern), method[8];
+		cJSON *path = cJSON_GetObjectItemCaseSensitive(paths, name);
+		size_t k;
+
+		if (!path)
+			path = cJSON_AddObjectToObject(paths, name);
+		snprintf(method, sizeof(method), "%s", http_method_name(r[i].method));
+		for (k = 0; method[k]; k++)
+			method[k] = (char)(method[k] | 0x20);
+		cJSON_AddItemToObject(path, method, operation(&r[i]));
+		free(name);
+	}
+}
+
+cJSON *openapi_build(void)
+{
+	cJSON *doc = cJSON_CreateObject(), *info, *components, *schemas, *bearer, *list;
+	unsigned i;
+
+	cJSON_AddStringToObject(doc, "openapi", "3.1.0");
+	info = cJSON_AddObjectToObject(doc, "info");
+	cJSON_AddStringToObject(info, "title", "Hearth");
+	cJSON_AddStringToObject(info, "version", PACKAGE_VERSION);
+	cJSON_AddStringToObject(
+	    info, "description",
+	    "Training jobs on a cluster of your own. Times are RFC 3339 in UTC; ids are decimal and never "
+	    "used again; every error is application/problem+json.");
+	add_paths(doc);
+	components = cJSON_AddObjectToObject(doc, "components");
+	schemas = cJSON_AddObjectToObject(components, "schemas");
+	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		cJSON_AddItemToObject(schemas, shapes[i].name, shape(shapes[i].fields, shapes[i].description));
+	cJSON_AddItemToObject(schemas, "Spec", spec_schema());
+	bearer = cJSON_AddObjectToObject(cJSON_AddObjectToObject(components, "securitySchemes"), "bearer");
+	cJSON_AddStringToObject(bearer, "type", "http");
+	cJSON_AddStringToObject(bearer, "scheme", "bearer");
+	list = cJSON_AddArrayToObject(doc, "security");
+	bearer = cJSON_CreateObject();
+	cJSON_AddArrayToObject(bearer, "bearer");
+	cJSON_AddItemToArray(list, bearer);
+	return doc;
+}
+
+char *openapi_text(void)
+{
+	cJSON *doc = openapi_build();
+	char *text = json_text(doc);
+
+	cJSON_Delete(doc);
+	return text;
+}

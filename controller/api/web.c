@@ -1,0 +1,80 @@
+/*
+ * web: the dashboard's files, embedded at build; with --web-dir read from a folder at each request, for
+ * working on them.
+ *
+ * The page runs under a policy that lets it talk to its own origin only. The files say nothing about the
+ * cluster; what they show they ask of the API.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "controller/api/api.h"
+#include "controller/io/server_int.h"
+#include "controller/web_gen.h"
+
+#define FILE_MAX (16u * 1024 * 1024)
+#define POLICY                                                                                               \
+	"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; "   \
+	"base-uri 'none'; form-action 'self'"
+
+static const char *type_of(const char *path)
+{
+	static const struct {
+		const char *end, *type;
+	} types[] = {{".html", "text/html; charset=utf-8"},
+	             {".css", "text/css; charset=utf-8"},
+	             {".js", "text/javascript; charset=utf-8"},
+	             {".svg", "image/svg+xml"},
+	             {".json", "application/json"},
+	             {".woff2", "font/woff2"},
+	             {".png", "image/png"}};
+	size_t n = strlen(path);
+	unsigned i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		size_t k = strlen(types[i].end);
+
+		if (n > k && !strcmp(path + n - k, types[i].end))
+			return types[i].type;
+	}
+	return "application/octet-stream";
+}
+
+static void from_folder(struct call *c, const char *dir, const char *path)
+{
+	cleanup_free char *full = xasprintf("%s/%s", dir, path);
+	struct err e;
+	char *data;
+	size_t n;
+
+	if (fs_read_file(full, FILE_MAX, &data, &n, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	call_copy(c, 200, type_of(path), data, n);
+	free(data);
+}
+
+void api_web(struct call *c, struct io *io)
+{
+	const char *path =
+	    c->params[0] ? c->params[0] : "index.html"; /* a safe relative path: route_match saw to it */
+	size_t i;
+
+	call_add_header(c, "Content-Security-Policy", POLICY);
+	call_add_header(c, "Referrer-Policy", "no-referrer");
+	call_add_header(c, "Cache-Control", "no-cache");
+	if (io->s->web_dir) {
+		from_folder(c, io->s->web_dir, path);
+		return;
+	}
+	for (i = 0; i < sizeof(embedded_files) / sizeof(embedded_files[0]); i++)
+		if (!strcmp(embedded_files[i].path, path)) {
+			call_data(c, 200, type_of(path), embedded_files[i].data, embedded_files[i].size);
+			return;
+		}
+	call_problem(c, 404, NULL, "there is no such page");
+}

@@ -1,0 +1,720 @@
+/*
+ * bulk: the threads, and what the log thread does. Blobs of agents: bulk_blob.c.
+ *
+ * For each stream that grows or is followed there is an entry: the session that sends it (to whom the
+ * acknowledgement goes) and the I/O threads that watch it. An entry lives until the stream has its end and
+ * nobody watches, or its attempt is over.
+ */
+#include "controller/files/data_threads.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <uthash.h>
+
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
+#include "controller/files/blobs/blobstore.h"
+#include "controller/files/data_threads_int.h"
+#include "controller/files/logs/logstore.h"
+
+#define QUEUE_MESSAGES 16384u
+#define QUEUE_BYTES    (64u * 1024 * 1024)
+#define UNSAID_MAX     65536u
+#define KEY_SIZE       128
+
+struct work { /* a message to one of the threads */
+	bulk_fn fn;
+	void *arg;
+	size_t bytes;
+	void (*drop)(void *arg);
+};
+
+struct stream {
+	char key[KEY_SIZE]; /* job/attempt/name */
+	uint64_t job;
+	uint32_t attempt;
+	char name[LOGSTORE_STREAM_MAX + 1];
+	uint64_t session;  /* who sends it; 0 nobody */
+	uint64_t checked;  /* session whose node has a place in the attempt; 0 none yet */
+	uint32_t watchers; /* bits by I/O thread */
+	int ended;
+	UT_hash_handle hh;
+};
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+static int post(struct worker *w, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *))
+{
+	struct work *m;
+
+	if (atomic_load(&w->bytes) + bytes > QUEUE_BYTES) {
+		atomic_fetch_add(&w->full, 1);
+		return -1;
+	}
+	m = xmalloc(sizeof(*m));
+	m->fn = fn;
+	m->arg = arg;
+	m->bytes = bytes;
+	m->drop = drop;
+	atomic_fetch_add(&w->bytes, bytes);
+	if (chan_send(w->in, m) == 0)
+		return 0;
+	atomic_fetch_sub(&w->bytes, bytes);
+	atomic_fetch_add(&w->full, 1);
+	free(m);
+	return -1;
+}
+
+int bulk_post_blob(struct bulk *b, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *arg))
+{
+	return post(&b->blobs, fn, arg, bytes, drop);
+}
+
+static void take_unsaid(struct bulk *b);
+
+static void on_work(void *msg, void *arg)
+{
+	struct work *m = msg;
+	struct worker *w = arg;
+
+	m->fn(w->b, m->arg);
+	atomic_fetch_sub(&w->bytes, m->bytes);
+	free(m);
+	if (w == &w->b->logs && atomic_load(&w->b->n_unsaid)) /* last: who found no room before now is seen */
+		take_unsaid(w->b);
+}
+
+static void drop_work(void *msg)
+{
+	struct work *m = msg;
+
+	if (m->drop)
+		m->drop(m->arg);
+	free(m);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	loop_run(w->loop);
+	return NULL;
+}
+
+static int worker_start(struct bulk *b, struct worker *w, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
+	w->b = b;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&w->thread, NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return err_sys(e, rc, "thread for files");
+	pthread_setname_np(w->thread, w == &b->logs ? "hearthd-logs" : "hearthd-blobs");
+	w->started = 1;
+	return 0;
+}
+
+static void stop_logs(struct bulk *b, void *arg)
+{
+	(void)arg;
+	loop_stop(b->logs.loop);
+}
+
+static void stop_blobs(struct bulk *b, void *arg)
+{
+	(void)arg;
+	loop_stop(b->blobs.loop);
+}
+
+static void worker_stop(struct worker *w, bulk_fn fn)
+{
+	struct work *m;
+
+	if (!w->started)
+		return;
+	m = xcalloc(1, sizeof(*m));
+	m->fn = fn;
+	chan_send_wait(w->in, m);
+	pthread_join(w->thread, NULL);
+	w->started = 0;
+}
+
+void bulk_to_io(struct bulk *b, unsigned io, io_fn fn, void *arg, void (*drop)(void *arg))
+{
+	const struct timespec pause = {0, 1000000};
+
+	while (io >= b->s->n_io || io_post(&b->s->io[io], fn, arg, drop) < 0) {
+		if (io >= b->s->n_io || atomic_load(&b->s->stopping)) {
+			drop(arg);
+			return;
+		}
+		nanosleep(&pause, NULL); /* this thread's loop serves only others that would find the same */
+	}
+}
+
+/* ---- messages to agents ----------------------------------------------------------------------- */
+
+struct to_agent {
+	uint64_t session, id;
+	uint16_t type;
+	void *msg; /* NULL: close */
+	char *why;
+};
+
+static void to_agent_free(void *arg)
+{
+	struct to_agent *t = arg;
+
+	if (t->msg)
+		wire_free(t->type, t->msg);
+	free(t->why);
+	free(t);
+}
+
+static void run_to_agent(struct io *io, void *arg)
+{
+	struct to_agent *t = arg;
+
+	if (t->msg)
+		agents_send(io, t->session, t->type, t->msg, t->id);
+	else
+		agents_close(io, t->session, t->why);
+	t->msg = NULL;
+	to_agent_free(t);
+}
+
+void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint64_t id)
+{
+	struct to_agent *t = xcalloc(1, sizeof(*t));
+
+	t->session = session;
+	t->type = type;
+	t->msg = msg;
+	t->id = id;
+	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
+}
+
+void bulk_hang_up(struct bulk *b, uint64_t session, const char *why)
+{
+	struct to_agent *t = xcalloc(1, sizeof(*t));
+
+	t->session = session;
+	t->why = xstrdup(why);
+	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------- */
+
+static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char *stream)
+{
+	int n = snprintf(key, KEY_SIZE, "%" PRIu64 "/%u/%s", job, attempt, stream);
+
+	return n > 0 && n < KEY_SIZE && strlen(stream) <= LOGSTORE_STREAM_MAX ? 0 : -1;
+}
+
+static struct stream *find(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream)
+{
+	char key[KEY_SIZE];
+	struct stream *st = NULL;
+
+	if (key_of(key, job, attempt, stream) == 0)
+		HASH_FIND_STR(b->streams, key, st);
+	return st;
+}
+
+static struct stream *find_or_make(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream)
+{
+	char key[KEY_SIZE];
+	struct stream *st = NULL;
+
+	if (key_of(key, job, attempt, stream) < 0)
+		return NULL;
+	HASH_FIND_STR(b->streams, key, st);
+	if (st)
+		return st;
+	st = xcalloc(1, sizeof(*st));
+	memcpy(st->key, key, sizeof(key));
+	st->job = job;
+	st->attempt = attempt;
+	snprintf(st->name, sizeof(st->name), "%s", stream);
+	HASH_ADD_STR(b->streams, key, st);
+	return st;
+}
+
+static void forget_if_idle(struct bulk *b, struct stream *st)
+{
+	if (st->watchers || (st->session && !st->ended))
+		return; /* somebody waits for its growth, or for its acknowledgements */
+	HASH_DEL(b->streams, st);
+	free(st);
+}
+
+static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, int complete)
+{
+	struct log_grown *g = xcalloc(1, sizeof(*g));
+
+	g->job = st->job;
+	g->attempt = st->attempt;
+	memcpy(g->stream, st->name, sizeof(g->stream));
+	g->size = size;
+	g->complete = complete;
+	bulk_to_io(b, io, follow_grown, g, free);
+}
+
+/* ---- callbacks of the log store --------------------------------------------------------------- */
+
+static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
+                     void *arg)
+{
+	struct bulk *b = arg;
+	struct stream *st = find(b, job, attempt, stream);
+	unsigned i;
+
+	if (!st)
+		return;
+	for (i = 0; i < b->s->n_io; i++)
+		if (st->watchers & (1u << i))
+			tell(b, st, i, size, complete);
+}
+
+static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
+                       void *arg)
+{
+	struct bulk *b = arg;
+	struct stream *st = find(b, job, attempt, stream);
+	struct wm_log_ack *ack;
+
+	if (!st)
+		return;
+	if (st->session) {
+		ack = xcalloc(1, sizeof(*ack));
+		ack->job = job;
+		ack->attempt = attempt;
+		ack->stream = xstrdup(stream);
+		ack->offset = offset;
+		bulk_send(b, st->session, WM_LOG_ACK, ack, 0);
+	}
+	if (eof) {
+		st->ended = 1;
+		forget_if_idle(b, st);
+	}
+}
+
+/* What follows on this connection would look like a gap: nothing of it is taken any more. */
+static void refuse_session(struct bulk *b, uint64_t session, const char *why)
+{
+	b->hung[b->n_hung++ % HUNG_MAX] = session;
+	bulk_hang_up(b, session, why);
+}
+
+static int is_refused(const struct bulk *b, uint64_t session)
+{
+	unsigned i;
+
+	for (i = 0; i < HUNG_MAX; i++)
+		if (b->hung[i] == session)
+			return 1;
+	return 0;
+}
+
+static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg)
+{
+	struct bulk *b = arg;
+	struct stream *st = find(b, job, attempt, stream);
+
+	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream,
+	          e->text);
+	if (st && st->session)
+		refuse_session(b, st->session, "its log could not be made durable; send it again");
+}
+
+/* ---- log data --------------------------------------------------------------------------------- */
+
+struct agent_msg {
+	uint64_t session, id;
+	uint16_t type;
+	void *msg;
+	char node[TLS_NODE_MAX + 1];
+};
+
+static void agent_msg_free(void *arg)
+{
+	struct agent_msg *m = arg;
+
+	wire_free(m->type, m->msg);
+	free(m);
+}
+
+/* What came was here already and durable: the log store says nothing of it, but its sender waits for the
+ * word. */
+static void ack_again(struct bulk *b, const struct wm_log_data *d, struct stream *st)
+{
+	uint64_t durable = 0;
+
+	if (logstore_durable(b->store, d->job, d->attempt, d->stream, &durable, NULL) == 0 &&
+	    durable >= d->offset + d->data.n)
+		on_durable(d->job, d->attempt, st->name, durable, 0, b);
+}
+
+static void log_refused(struct bulk *b, const struct wm_log_data *d, const struct err *e)
+{
+	unsigned held;
+
+	if (log_limit_ok(&b->complaints, clock_boot_us(clock_real()), &held))
+		log_error("event=log_refused job=%" PRIu64 " stream=%s error=\"%s\" suppressed=%u", d->job, d->stream,
+		          e->text, held);
+}
+
+/* Has its node a place in the attempt? Data of others are dropped and acknowledged: an agent that is sure of
+ * a launch that is not on record (a backup was put back) must come to the end of it. Where the rows cannot be
+ * read nothing is dropped. */
+static int is_stranger(struct bulk *b, const struct agent_msg *m, const struct wm_log_data *d)
+{
+	struct stream *st = find(b, d->job, d->attempt, d->stream);
+	struct wm_log_ack *ack;
+	unsigned held;
+
+	if (st && st->checked == m->session)
+		return 0;
+	if (log_places_has(b->places, b->reader, d->job, d->attempt, m->node) != 0)
+		return 0;
+	if (log_limit_ok(&b->strangers, clock_boot_us(clock_real()), &held))
+		log_warn("event=log_of_stranger job=%" PRIu64 " attempt=%u stream=%s node=%s suppressed=%u", d->job,
+		         d->attempt, d->stream, m->node, held);
+	ack = xcalloc(1, sizeof(*ack));
+	ack->job = d->job;
+	ack->attempt = d->attempt;
+	ack->stream = xstrdup(d->stream);
+	ack->offset = d->offset + d->data.n;
+	bulk_send(b, m->session, WM_LOG_ACK, ack, 0);
+	return 1;
+}
+
+static void take_log(struct bulk *b, void *arg)
+{
+	struct agent_msg *m = arg;
+	const struct wm_log_data *d = m->msg;
+	struct stream *st;
+	struct log_chunk c = {.job = d->job,
+	                      .attempt = d->attempt,
+	                      .stream = d->stream,
+	                      .offset = d->offset,
+	                      .data = d->data.data,
+	                      .n = d->data.n,
+	                      .rec = d->rec.data,
+	                      .rec_n = d->rec.n,
+	                      .eof = d->eof};
+	struct err e;
+
+	if (is_refused(b, m->session) || is_stranger(b, m, d)) {
+		agent_msg_free(m);
+		return;
+	}
+	st = find_or_make(b, d->job, d->attempt, d->stream);
+	if (st) {
+		st->checked = m->session;
+		atomic_fetch_add(&b->log_bytes, d->data.n);
+		if (m->session > st->session) /* not what an older connection left in the queue */
+			st->session = m->session;
+		if (logstore_append(b->store, &c, &e) == 0) {
+			ack_again(b, d, st);
+		} else {
+			log_refused(b, d, &e);
+			refuse_session(b, m->session, e.text);
+			st->session = 0;
+			forget_if_idle(b, st);
+		}
+	} else {
+		refuse_session(b, m->session, "a stream's name that cannot be");
+	}
+	agent_msg_free(m);
+}
+
+int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t type, uint64_t id, void *msg)
+{
+	struct agent_msg *m;
+	const struct wm_log_data *d = msg;
+	size_t bytes;
+
+	if (type != WM_LOG_DATA)
+		return bulk_blob_msg(b, session, type, id, msg);
+	m = xcalloc(1, sizeof(*m));
+	m->session = session;
+	m->id = id;
+	m->type = type;
+	m->msg = msg;
+	snprintf(m->node, sizeof(m->node), "%s", node);
+	bytes = sizeof(*m) + sizeof(*d) + d->data.n + d->rec.n;
+	if (post(&b->logs, take_log, m, bytes, agent_msg_free) == 0)
+		return 0;
+	free(m);
+	return -1;
+}
+
+/* ---- watching --------------------------------------------------------------------------------- */
+
+struct watch {
+	unsigned io;
+	uint64_t job;
+	uint32_t attempt;
+	int on;
+	char stream[LOGSTORE_STREAM_MAX + 1];
+};
+
+static void take_watch(struct bulk *b, void *arg)
+{
+	struct watch *w = arg;
+	struct stream *st =
+	    w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
+
+	if (st && w->on && !(st->watchers & 1u << w->io)) {
+		st->watchers |= 1u << w->io;
+		tell(b, st, w->io, 0, 0); /* look now: what was appended before this went by unheard */
+	} else if (st && !w->on) {
+		st->watchers &= ~(1u << w->io);
+		forget_if_idle(b, st);
+	}
+	free(w);
+}
+
+int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream, int on)
+{
+	struct watch *w = xcalloc(1, sizeof(*w));
+
+	w->io = io;
+	w->job = job;
+	w->attempt = attempt;
+	w->on = on;
+	snprintf(w->stream, sizeof(w->stream), "%s", stream);
+	if (post(&b->logs, take_watch, w, sizeof(*w), free) == 0)
+		return 0;
+	free(w);
+	return -1;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------- */
+
+static void arm_endings(struct bulk *b)
+{
+	uint64_t now = clock_boot_us(clock_real()), at = ends_next_us(&b->ends);
+
+	if (at != UINT64_MAX)
+		loop_timer_arm(b->end_timer, at > now ? at - now : 0);
+}
+
+static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
+{
+	struct stream *st, *tmp;
+
+	HASH_ITER (hh, b->streams, st, tmp)
+		if (st->job == job && (attempt == 0 || st->attempt == attempt)) {
+			st->ended = 1;
+			forget_if_idle(b, st);
+		}
+}
+
+/* Its disk may be full: again later, and later still. */
+static void end_failed(struct bulk *b, struct ending *x, const struct err *e)
+{
+	x->tries++;
+	if (x->tries < ENDS_TRIES) {
+		log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
+		         x->attempt, x->tries, e->text);
+		ends_add(&b->ends, x, clock_boot_us(clock_real()));
+		return;
+	}
+	log_error("event=log_finish_given_up job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
+	          x->attempt, x->tries, e->text);
+	forget_attempt(b, x->job, x->attempt);
+	free(x);
+}
+
+static void on_end_timer(void *arg)
+{
+	struct bulk *b = arg;
+	uint64_t now = clock_boot_us(clock_real());
+	struct ending *x;
+	struct err e;
+
+	while ((x = ends_due(&b->ends, now))) {
+		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0) {
+			end_failed(b, x, &e);
+			continue;
+		}
+		forget_attempt(b, x->job, x->attempt);
+		free(x);
+	}
+	arm_endings(b);
+}
+
+static void take_ending(struct bulk *b, void *arg)
+{
+	ends_add(&b->ends, arg, clock_boot_us(clock_real()));
+	arm_endings(b);
+}
+
+static void take_nothing(struct bulk *b, void *arg)
+{
+	(void)b;
+	(void)arg;
+}
+
+/* Behind each message this thread looks here. */
+static void take_unsaid(struct bulk *b)
+{
+	struct ending *x = atomic_exchange(&b->unsaid, NULL), *next;
+
+	for (; x; x = next) {
+		next = x->next;
+		atomic_fetch_sub(&b->n_unsaid, 1);
+		ends_add(&b->ends, x, clock_boot_us(clock_real()));
+	}
+	arm_endings(b);
+}
+
+void bulk_notice(struct bulk *b, const struct event_row *ev)
+{
+	struct ending *x;
+
+	if (!ev->job || !ev->attempt || strcmp(ev->type, "attempt_ended"))
+		return;
+	x = xcalloc(1, sizeof(*x));
+	x->job = ev->job;
+	x->attempt = ev->attempt;
+	if (!FAULT("log.end") && post(&b->logs, take_ending, x, sizeof(*x), free) == 0)
+		return;
+	if (atomic_load(&b->n_unsaid) >= UNSAID_MAX) {
+		/* Its streams stay open for late bytes; readers see them as they are. */
+		log_error("event=log_end_unsaid job=%" PRIu64 " attempt=%u", ev->job, ev->attempt);
+		free(x);
+		return;
+	}
+	atomic_fetch_add(&b->n_unsaid, 1);
+	x->next = atomic_load(&b->unsaid);
+	while (!atomic_compare_exchange_weak(&b->unsaid, &x->next, x))
+		;
+	post(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
+}
+
+static void take_removal(struct bulk *b, void *arg)
+{
+	uint64_t *job = arg;
+	struct err e;
+
+	forget_attempt(b, *job, 0);
+	if (logstore_remove(b->store, *job, &e) < 0)
+		log_warn("event=log_remove_failed job=%" PRIu64 " error=\"%s\"", *job, e.text);
+	free(job);
+}
+
+void bulk_remove_job(struct bulk *b, uint64_t job)
+{
+	uint64_t *copy = xmalloc(sizeof(*copy));
+
+	*copy = job;
+	if (post(&b->logs, take_removal, copy, sizeof(*copy), free) < 0) {
+		log_error("event=log_remove_failed job=%" PRIu64 " error=\"too much to do; remove it again\"", job);
+		free(copy);
+	}
+}
+
+/* ---- create, destroy -------------------------------------------------------------------------- */
+
+struct blobstore *bulk_blobs(struct bulk *b)
+{
+	return b->blobstore;
+}
+
+struct room *bulk_room(struct bulk *b)
+{
+	return b->s->room;
+}
+
+const char *bulk_log_dir(const struct bulk *b)
+{
+	return b->log_dir;
+}
+
+void bulk_stats(struct bulk *b, cJSON *o)
+{
+	if (!b)
+		return;
+	cJSON_AddNumberToObject(o, "log_bytes_total", (double)atomic_load(&b->log_bytes));
+	cJSON_AddNumberToObject(o, "log_queue_bytes", (double)atomic_load(&b->logs.bytes));
+	cJSON_AddNumberToObject(o, "log_queue_full_total", (double)atomic_load(&b->logs.full));
+	cJSON_AddNumberToObject(o, "blob_queue_bytes", (double)atomic_load(&b->blobs.bytes));
+	cJSON_AddNumberToObject(o, "blob_queue_full_total", (double)atomic_load(&b->blobs.full));
+}
+
+struct bulk *bulk_create(struct server *s, struct err *e)
+{
+	struct bulk *b = xcalloc(1, sizeof(*b));
+	struct logstore_config c = {.clock = clock_real(),
+	                            .on_durable = on_durable,
+	                            .on_grown = on_grown,
+	                            .on_error = on_log_error,
+	                            .arg = b};
+
+	b->s = s;
+	b->log_dir = xasprintf("%s/logs", s->data_dir);
+	b->complaints.per_minute = b->strangers.per_minute = 6;
+	b->places = log_places_create();
+	b->reader = store_reader_open(s->db_path, e);
+	b->logs.loop = loop_create();
+	b->logs.in = chan_create(b->logs.loop, QUEUE_MESSAGES, 0, on_work, &b->logs);
+	b->blobs.loop = loop_create();
+	b->blobs.in = chan_create(b->blobs.loop, QUEUE_MESSAGES, 0, on_work, &b->blobs);
+	b->end_timer = loop_timer_create(b->logs.loop, on_end_timer, b);
+	c.dir = b->log_dir;
+	c.loop = b->logs.loop;
+	b->blobstore = b->reader ? blobstore_open(s->data_dir, clock_real(), e) : NULL;
+	b->store = b->blobstore ? logstore_open(&c, e) : NULL;
+	if (!b->store || worker_start(b, &b->logs, e) < 0 || worker_start(b, &b->blobs, e) < 0) {
+		bulk_destroy(b);
+		return NULL;
+	}
+	return b;
+}
+
+void bulk_destroy(struct bulk *b)
+{
+	struct stream *st, *tmp;
+	struct ending *x, *next;
+
+	if (!b)
+		return;
+	worker_stop(&b->blobs, stop_blobs);
+	worker_stop(&b->logs, stop_logs);
+	chan_destroy(b->blobs.in, drop_work);
+	chan_destroy(b->logs.in, drop_work);
+	logstore_close(b->store);
+	blobstore_close(b->blobstore);
+	HASH_ITER (hh, b->streams, st, tmp) {
+		HASH_DEL(b->streams, st);
+		free(st);
+	}
+	for (x = atomic_load(&b->unsaid); x; x = next) {
+		next = x->next;
+		free(x);
+	}
+	ends_fini(&b->ends);
+	log_places_destroy(b->places);
+	store_reader_close(b->reader);
+	loop_timer_destroy(b->end_timer);
+	loop_destroy(b->logs.loop);
+	loop_destroy(b->blobs.loop);
+	free(b->log_dir);
+	free(b);
+}

@@ -1,0 +1,57 @@
+/*
+ * bulk_int: what bulk.c and bulk_blob.c share.
+ */
+#ifndef HEARTH_CONTROLLER_BULK_INT_H
+#define HEARTH_CONTROLLER_BULK_INT_H
+
+#include "common/base/log.h"
+#include "controller/files/data_threads.h"
+#include "controller/files/log_places.h"
+#include "controller/files/log_retry.h"
+#include "controller/files/logs/logstore.h"
+#include "controller/io/server_int.h"
+
+#define HUNG_MAX 64
+
+struct worker {
+	struct bulk *b;
+	pthread_t thread;
+	int started;
+	struct loop *loop;
+	struct chan *in;
+	_Atomic size_t bytes;  /* that queued messages hold */
+	_Atomic uint64_t full; /* posts that found no room */
+};
+
+struct stream;
+
+struct bulk {
+	struct server *s;
+	struct worker logs, blobs;
+	char *log_dir;
+	struct blobstore *blobstore;
+	_Atomic uint64_t log_bytes;
+	struct ending
+	    *_Atomic unsaid; /* ends that found the queue full, newest first: pushed by the state thread */
+	_Atomic unsigned n_unsaid;
+	/* log thread */
+	struct logstore *store;
+	struct stream *streams;
+	struct store_reader *reader;
+	struct log_places *places;
+	struct ends ends;
+	uint64_t
+	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
+	unsigned n_hung;
+	struct loop_timer *end_timer;
+	struct log_limit complaints, strangers;
+};
+
+/* From a bulk thread. */
+void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint64_t id); /* takes msg */
+void bulk_hang_up(struct bulk *b, uint64_t session, const char *why);
+
+/* bulk_blob.c, on an I/O thread: takes msg on 0 */
+int bulk_blob_msg(struct bulk *b, uint64_t session, uint16_t type, uint64_t id, void *msg);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * room: see room.h. What was seen is kept in atomics: the thread and callers of room_check may look at the
+ * same time, and then either one is as good as the other.
+ */
+#include "controller/files/disk_space.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/chan.h"
+#include "common/os/loop.h"
+
+#define LOOK_MS     1000
+#define MIB         (1024u * 1024)
+#define DEFAULT_MIB 64u
+#define TELL_MAX    8
+
+struct room {
+	char *dir;
+	int64_t min_free_mb;
+	_Atomic uint64_t free_bytes, total_bytes;
+	_Atomic int low;
+	struct chan *out;
+	void (*told)(const struct room_state *s, void *arg);
+	void *arg;
+	pthread_t thread;
+	int started, stop_fd;
+	struct log_limit complaints;
+};
+
+/* ---- pure ------------------------------------------------------------------------------------- */
+
+uint64_t room_mark(int64_t min_free_mb, uint64_t total_bytes)
+{
+	if (min_free_mb >= 0)
+		return (uint64_t)min_free_mb * MIB;
+	return total_bytes / 20 < DEFAULT_MIB * MIB ? total_bytes / 20 : DEFAULT_MIB * MIB;
+}
+
+static uint64_t enough(const struct room_state *s)
+{
+	return s->mark_bytes + s->mark_bytes / 4;
+}
+
+void room_judge(struct room_state *s)
+{
+	s->low = s->free_bytes < (s->low ? enough(s) : s->mark_bytes);
+}
+
+const char *room_text(const struct room_state *s, char *out, size_t size)
+{
+	char left[24], of[24], mark[24], again[24];
+
+	snprintf(out, size,
+	         "the disk of hearthd has %s left of %s; what is below %s is kept for the work that is there "
+	         "(min_free_mb), and new work is taken again from %s on",
+	         str_size(s->free_bytes, left, sizeof(left)), str_size(s->total_bytes, of, sizeof(of)),
+	         str_size(s->mark_bytes, mark, sizeof(mark)), str_size(enough(s), again, sizeof(again)));
+	return out;
+}
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+void room_last(struct room *r, struct room_state *out)
+{
+	out->free_bytes = atomic_load(&r->free_bytes);
+	out->total_bytes = atomic_load(&r->total_bytes);
+	out->mark_bytes = room_mark(r->min_free_mb, out->total_bytes);
+	out->low = atomic_load(&r->low);
+}
+
+static int look(struct room *r, struct room_state *s, struct err *e)
+{
+	struct statvfs st;
+
+	if (statvfs(r->dir, &st) < 0)
+		return err_sys(e, errno, "%s", r->dir);
+	room_last(r, s);
+	s->free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
+	s->total_bytes = (uint64_t)st.f_blocks * st.f_frsize;
+	s->mark_bytes = room_mark(r->min_free_mb, s->total_bytes);
+	if (s->mark_bytes && FAULT("data.low"))
+		s->free_bytes = s->mark_bytes / 2;
+	room_judge(s);
+	atomic_store(&r->free_bytes, s->free_bytes);
+	atomic_store(&r->total_bytes, s->total_bytes);
+	if (atomic_exchange(&r->low, s->low) == s->low)
+		return 0;
+	if (s->low)
+		log_error("event=disk_low free_bytes=%llu mark_bytes=%llu text=\"no new work is taken\"",
+		          (unsigned long long)s->free_bytes, (unsigned long long)s->mark_bytes);
+	else
+		log_info("event=disk_room free_bytes=%llu mark_bytes=%llu", (unsigned long long)s->free_bytes,
+		         (unsigned long long)s->mark_bytes);
+	return 0;
+}
+
+int room_check(struct room *r, struct err *e)
+{
+	struct room_state s;
+	char text[300];
+
+	/* What cannot be asked is found by the write itself. */
+	if (!r || look(r, &s, NULL) < 0 || !s.low)
+		return 0;
+	return err_set(e, ERR_NOSPACE, "no new work is taken: %s", room_text(&s, text, sizeof(text)));
+}
+
+static void *watch(void *arg)
+{
+	struct room *r = arg;
+	struct pollfd stop = {.fd = r->stop_fd, .events = POLLIN};
+	struct room_state s;
+	struct err e;
+	int was_low = 0;
+	unsigned held;
+
+	do {
+		if (look(r, &s, &e) < 0) {
+			if (log_limit_ok(&r->complaints, clock_boot_us(clock_real()), &held))
+				log_warn("event=disk_unknown text=\"%s\" suppressed=%u", e.text, held);
+		} else if (s.low || was_low) {
+			struct room_state *m = xmemdup(&s, sizeof(s));
+
+			if (chan_send(r->out, m) == 0)
+				was_low = s.low;
+			else
+				free(m); /* the next look tells it */
+		}
+	} while (poll(&stop, 1, LOOK_MS) == 0);
+	return NULL;
+}
+
+static void on_state(void *msg, void *arg)
+{
+	struct room *r = arg;
+
+	r->told(msg, r->arg);
+	free(msg);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static int start(struct room *r, struct loop *loop, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
+	r->out = chan_create(loop, TELL_MAX, 0, on_state, r);
+	r->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (r->stop_fd < 0)
+		return err_sys(e, errno, "eventfd");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&r->thread, NULL, watch, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return err_sys(e, rc, "thread for the disk's room");
+	pthread_setname_np(r->thread, "hearthd-room");
+	r->started = 1;
+	return 0;
+}
+
+struct room *room_create(const char *dir, int64_t min_free_mb, struct loop *loop,
+                         void (*told)(const struct room_state *s, void *arg), void *arg, struct err *e)
+{
+	struct room *r = xcalloc(1, sizeof(*r));
+
+	r->dir = xstrdup(dir);
+	r->min_free_mb = min_free_mb;
+	r->told = told;
+	r->arg = arg;
+	r->stop_fd = -1;
+	r->complaints.per_minute = 1;
+	if (!loop || start(r, loop, e) == 0)
+		return r;
+	room_destroy(r);
+	return NULL;
+}
+
+void room_destroy(struct room *r)
+{
+	if (!r)
+		return;
+	if (r->started) {
+		eventfd_write(r->stop_fd, 1);
+		pthread_join(r->thread, NULL);
+	}
+	if (r->out)
+		chan_destroy(r->out, free);
+	if (r->stop_fd >= 0)
+		close(r->stop_fd);
+	free(r->dir);
+	free(r);
+}

@@ -1,0 +1,64 @@
+/*
+ * auth: who makes this call, and may a browser's request be believed.
+ *
+ * Sources, in this order: the unix socket's peer credentials; `Authorization: Bearer TOKEN` with
+ * DATA/admin.token or a token of the store (by its SHA-256); the session cookie of the dashboard. A cookie is
+ * signed by a key that lives as long as the process and holds user, role and expiry, so no I/O thread keeps
+ * sessions; a login link's code is the same with a minute's life and works once.
+ *
+ * Against DNS rebinding a loopback listener answers only to loopback names in Host; against forged requests
+ * of other sites an Origin that is present must equal Host.
+ */
+#ifndef HEARTH_CONTROLLER_AUTH_H
+#define HEARTH_CONTROLLER_AUTH_H
+
+#include "common/base/err.h"
+#include "controller/state/request.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define AUTH_USER_SIZE 128
+#define AUTH_COOKIE    "hearth_session"
+
+struct auth;
+struct store_reader;
+
+struct identity {
+	char user[AUTH_USER_SIZE]; /* account name, "" unknown */
+	enum user_role role;
+	uint64_t token_job; /* of ROLE_JOB */
+};
+
+/* Reads DATA/admin.token, makes it (0600) when missing. */
+struct auth *auth_create(const char *data_dir, const char *admin_user, struct err *e);
+void auth_destroy(struct auth *a);
+
+/* Per-thread memory of account names (NSS may be slow). */
+struct auth_names;
+struct auth_names *auth_names_create(void);
+void auth_names_destroy(struct auth_names *n);
+
+struct auth_call {
+	const char *authorization, *cookie, *host, *origin; /* headers, NULL none */
+	int is_unix;
+	uint32_t uid;
+	int loopback; /* the TCP listener is a loopback one */
+	int write;    /* the call changes something */
+	uint64_t now_real_us;
+	struct store_reader *reader; /* for tokens; NULL: only admin.token */
+};
+/* Host and Origin. ERR_DENIED with a sentence. */
+int auth_check_origin(const struct auth_call *c, struct err *e);
+/* *out gets who it is; ROLE_NONE when nothing was presented; -1 when what was presented is wrong
+ * (ERR_UNAUTHORIZED). */
+int auth_identify(struct auth *a, struct auth_names *names, const struct auth_call *c, struct identity *out,
+                  struct err *e);
+/* The sentence for 401, where a token is found. */
+const char *auth_hint(const struct auth *a);
+
+/* Cookie or login code for an identity; malloc'ed. kind: 's' session, 'c' login code. */
+char *auth_sign(struct auth *a, char kind, const struct identity *who, uint64_t expires_real_us);
+int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_us, struct identity *out,
+                struct err *e);
+
+#endif

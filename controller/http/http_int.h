@@ -1,0 +1,68 @@
+/*
+ * http_int: what http.c (connections) and http_call.c (calls and answers) share. Not for others.
+ */
+#ifndef HEARTH_CONTROLLER_HTTP_INT_H
+#define HEARTH_CONTROLLER_HTTP_INT_H
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+
+#include <uthash.h>
+
+#include "common/os/loop.h"
+#include "controller/http/http.h"
+#include "controller/http/http_guard.h"
+
+#define COUNT(h, field, n) atomic_fetch_add_explicit(&(h)->cfg.count->field, (n), memory_order_relaxed)
+
+struct http_listener { /* evhttp's arguments for one of the two sockets */
+	struct http *h;
+	struct evhttp *ev;
+	struct evhttp_bound_socket *bound;
+	SSL_CTX *ssl;
+	int is_unix;
+};
+
+enum conn_end { CONN_GOES, CONN_REFUSED, CONN_GONE };
+
+struct http_conn {
+	struct http *h;
+	UT_hash_handle hh;               /* by bev */
+	struct bufferevent *bev;         /* evhttp's; ours only while it is set up */
+	struct evhttp_connection *evcon; /* NULL until set up */
+	struct evbuffer_cb_entry *entry; /* the guard's place on the input */
+	struct call *call;               /* the request in work */
+	struct http_guard guard;
+	enum http_phase phase; /* since since_us */
+	enum conn_end end;
+	uint64_t since_us;
+	uint64_t charged; /* body bytes counted in h->body_bytes */
+	int status;       /* CONN_REFUSED: the answer */
+	const char *why;
+	int is_unix, is_tls, taken, over;
+	uint32_t uid;
+	char peer[64];
+};
+
+struct http {
+	struct http_config cfg;
+	void (*on_call)(struct call *c, void *arg);
+	void *arg;
+	struct http_listener tcp, local;
+	struct http_conn *conns;
+	unsigned n_conns;    /* without those taken over */
+	uint64_t body_bytes; /* bodies being read or worked on */
+	struct loop_timer *sweep, *reopen;
+	uint64_t sweep_us;
+	int closed; /* listeners are paused: too many connections or no descriptors */
+	int stopping;
+};
+
+/* http_call.c */
+struct call *call_new(struct http_conn *conn, struct evhttp_request *ev);
+void call_conn_gone(struct call *c);
+/* http.c */
+void http_conn_idle(struct http_conn *conn); /* its call is over */
+
+#endif

@@ -1,0 +1,501 @@
+/*
+ * route: matching, decoding and checking. The table itself stands in route_table.c.
+ */
+#include "controller/http/route.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
+#include "controller/io/server_int.h"
+
+#define QUERY_VALUE_MAX 1024
+#define SPEC_BODY_MAX                                                                                        \
+	(SPEC_MAX_BYTES + 512 * 1024) /* a specification, as text inside JSON, with what goes beside it (git     \
+	                                 diff's digest, facts) */
+
+/* ---- decoding --------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+char *route_decode(const char *s, size_t n, int plus, struct err *e)
+{
+	char *out = xmalloc(n + 1);
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++) {
+		int c = (unsigned char)s[i];
+
+		if (c == '%') {
+			int hi = -1, lo = -1;
+
+			if (n - i > 2) {
+				hi = hex_digit(s[i + 1]);
+				lo = hex_digit(s[i + 2]);
+			}
+			if (hi < 0 || lo < 0) {
+				free(out);
+				err_set(e, ERR_INVALID, "malformed percent-encoding in the address");
+				return NULL;
+			}
+			c = hi * 16 + lo;
+			i += 2;
+		} else if (c == '+' && plus) {
+			c = ' ';
+		}
+		out[k++] = (char)c;
+	}
+	out[k] = '\0';
+	if (strlen(out) != k || str_has_control(out) || !str_valid_utf8(out, k)) {
+		free(out);
+		err_set(e, ERR_INVALID, "control bytes or malformed UTF-8 in the address");
+		return NULL;
+	}
+	return out;
+}
+
+/* ---- matching --------------------------------------------------------------------------------- */
+
+static void free_params(char *params[CALL_MAX_PARAMS])
+{
+	unsigned i;
+
+	for (i = 0; i < CALL_MAX_PARAMS; i++) {
+		free(params[i]);
+		params[i] = NULL;
+	}
+}
+
+/* One {param}: what its name promises is checked here, once for all routes. */
+static int check_param(const char *name, size_t n, const char *value, struct err *e)
+{
+	uint64_t id;
+
+	if (n == 2 && !strncmp(name, "id", 2)) {
+		uint64_t array;
+		uint32_t index;
+
+		if (str_parse_member(value, &array, &index) == 0 && array > 0 && array <= INT64_MAX)
+			return 0; /* looked up when it is known who asks */
+		if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
+			return err_set(e, ERR_NOT_FOUND,
+			               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",
+			               value);
+		return 0;
+	}
+	if (n == 6 && !strncmp(name, "digest", 6))
+		return hash_is_hex(value) ? 0
+		                          : err_set(e, ERR_INVALID, "a digest is 64 lower-case hexadecimal digits");
+	if (n == 5 && !strncmp(name, "rest*", 5))
+		return str_safe_relpath(value)
+		           ? 0
+		           : err_set(e, ERR_INVALID,
+		                     "a path inside a tree has no \"..\", no empty part and no leading slash");
+	if (n == 7 &&
+	    !strncmp(name, "metric*", 7)) /* names of metrics may hold slashes and more; they are only compared */
+		return value[0] && strlen(value) <= 256
+		           ? 0
+		           : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
+	if (n == 5 && !strncmp(name, "path*", 5))
+		return spec_check_queue(value, 1, e);
+	return str_check_name(value, SERVER_NAME_MAX - 1, "name in the address", e);
+}
+
+int route_match(const char *pattern, const char *path, char *params[CALL_MAX_PARAMS], struct err *e)
+{
+	unsigned n_params = 0;
+	const char *p = pattern, *at = path;
+
+	memset(params, 0, CALL_MAX_PARAMS * sizeof(params[0]));
+	while (*p) {
+		const char *name = p + 1, *end;
+		size_t len;
+
+		if (*p != '{') {
+			if (*p++ != *at++) {
+				free_params(params);
+				return 0;
+			}
+			continue;
+		}
+		end = strchr(p, '}');
+		len = end[-1] == '*' ? strlen(at) : strcspn(at, "/");
+		if (len == 0 || (end[1] == '\0' && at[len] != '\0')) {
+			free_params(params);
+			return 0;
+		}
+		params[n_params] = route_decode(at, len, 0, e);
+		if (!params[n_params] || check_param(name, (size_t)(end - name), params[n_params], e) < 0) {
+			free_params(params);
+			return -1;
+		}
+		n_params++;
+		at += len;
+		p = end + 1;
+	}
+	if (*at) {
+		free_params(params);
+		return 0;
+	}
+	return 1;
+}
+
+/* ---- query ------------------------------------------------------------------------------------ */
+
+/* Type letter of a name in "limit:u follow:b", 0 unknown. *known points to the name inside the list. */
+static char query_type(const char *list, const char *name, const char **known)
+{
+	size_t n = strlen(name);
+
+	while (*list) {
+		size_t k = strcspn(list, ":");
+
+		if (k == n && !strncmp(list, name, n)) {
+			*known = list;
+			return list[k + 1];
+		}
+		list += k + 2;
+		list += strspn(list, " ");
+	}
+	return 0;
+}
+
+static int unknown_query(const char *list, const char *name, struct err *e)
+{
+	cleanup_free char *copy = xstrdup(list);
+	const char *names[CALL_MAX_QUERY + 1] = {NULL}, *nearest;
+	unsigned n = 0;
+	char *p, *save = NULL;
+
+	for (p = strtok_r(copy, " ", &save); p && n < CALL_MAX_QUERY; p = strtok_r(NULL, " ", &save)) {
+		*strchr(p, ':') = '\0';
+		names[n++] = p;
+	}
+	if (n == 0)
+		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": this address takes none", name);
+	nearest = str_nearest(name, names);
+	if (nearest)
+		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": did you mean \"%s\"?", name, nearest);
+	return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\"; \"%s\" and others are in /openapi.json",
+	               name, names[0]);
+}
+
+static int parse_i64(const char *s, int64_t *out)
+{
+	uint64_t v;
+
+	if (str_parse_u64(*s == '-' ? s + 1 : s, &v) < 0 || v > INT64_MAX)
+		return -1;
+	*out = *s == '-' ? -(int64_t)v : (int64_t)v;
+	return 0;
+}
+
+static int check_query(const char *name, const char *value, char type, struct err *e)
+{
+	uint64_t u;
+	int64_t i;
+
+	switch (type) {
+	case 'u':
+		if (str_parse_u64(value, &u) == 0 && u <= INT64_MAX)
+			return 0;
+		return err_set(e, ERR_INVALID, "%s: expected a whole number, got \"%.64s\"", name, value);
+	case 'i':
+		if (parse_i64(value, &i) == 0)
+			return 0;
+		return err_set(e, ERR_INVALID, "%s: expected a whole number, got \"%.64s\"", name, value);
+	case 'b':
+		if (!strcmp(value, "0") || !strcmp(value, "1") || !strcmp(value, "true") || !strcmp(value, "false"))
+			return 0;
+		return err_set(e, ERR_INVALID, "%s: expected 0, 1, true or false, got \"%.64s\"", name, value);
+	default:
+		if (strlen(value) <= QUERY_VALUE_MAX)
+			return 0;
+		return err_set(e, ERR_LIMIT, "%s: longer than %d bytes", name, QUERY_VALUE_MAX);
+	}
+}
+
+static int add_query(struct call *c, const char *text, size_t n, struct err *e)
+{
+	const char *eq = memchr(text, '=', n), *known = NULL;
+	size_t name_n = eq ? (size_t)(eq - text) : n;
+	cleanup_free char *name = route_decode(text, name_n, 1, e);
+	char *value;
+	char type;
+	unsigned i;
+
+	if (!name)
+		return -1;
+	type = query_type(c->route->query, name, &known);
+	if (!type)
+		return unknown_query(c->route->query, name, e);
+	for (i = 0; i < c->n_query; i++)
+		if (c->query_name[i] == known)
+			return err_set(e, ERR_INVALID, "parameter \"%s\" is given twice", name);
+	value = eq ? route_decode(eq + 1, n - name_n - 1, 1, e) : xstrdup("1"); /* ?follow is ?follow=1 */
+	if (!value)
+		return -1;
+	if (check_query(name, value, type, e) < 0) {
+		free(value);
+		return -1;
+	}
+	c->query_name[c->n_query] = known;
+	c->query_value[c->n_query++] = value;
+	return 0;
+}
+
+static int parse_query(struct call *c, struct err *e)
+{
+	const char *p = c->query_text;
+
+	while (p && *p) {
+		size_t n = strcspn(p, "&");
+
+		/* A route knows fewer than CALL_MAX_QUERY names and none may come twice, so the table cannot
+		 * overflow. */
+		if (n && add_query(c, p, n, e) < 0)
+			return -1;
+		p += n + (p[n] == '&');
+	}
+	return 0;
+}
+
+const char *query_str(const struct call *c, const char *name)
+{
+	size_t n = strlen(name);
+	unsigned i;
+
+	for (i = 0; i < c->n_query; i++)
+		if (!strncmp(c->query_name[i], name, n) && c->query_name[i][n] == ':')
+			return c->query_value[i];
+	return NULL;
+}
+
+uint64_t query_u64(const struct call *c, const char *name, uint64_t otherwise)
+{
+	const char *v = query_str(c, name);
+	uint64_t u;
+
+	return v && str_parse_u64(v, &u) == 0 ? u : otherwise;
+}
+
+int64_t query_i64(const struct call *c, const char *name, int64_t otherwise)
+{
+	const char *v = query_str(c, name);
+	int64_t i;
+
+	return v && parse_i64(v, &i) == 0 ? i : otherwise;
+}
+
+int query_bool(const struct call *c, const char *name)
+{
+	const char *v = query_str(c, name);
+
+	return v && (*v == '1' || *v == 't');
+}
+
+uint64_t param_job(const struct call *c)
+{
+	uint64_t id = 0;
+
+	str_parse_u64(c->params[0], &id); /* checked by route_match */
+	return id;
+}
+
+/* ---- body ------------------------------------------------------------------------------------- */
+
+cJSON *route_body(struct call *c)
+{
+	struct err e;
+	cJSON *o;
+
+	if (!c->body_n)
+		return cJSON_CreateObject();
+	o = json_parse((const char *)c->body, c->body_n, &e);
+	if (!o) {
+		err_wrap(&e, "body");
+		call_fail(c, &e);
+		return NULL;
+	}
+	if (!cJSON_IsObject(o)) {
+		cJSON_Delete(o);
+		call_problem(c, 400, NULL, "body: expected a JSON object");
+		return NULL;
+	}
+	return o;
+}
+
+/* ---- dispatch --------------------------------------------------------------------------------- */
+
+static void audit(struct call *c, int status)
+{
+	char user[160], path[600];
+
+	if (!c->route || !(c->route->flags & RF_WRITE))
+		return;
+	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d",
+	         log_quote(user, sizeof(user), c->who.user), (int)c->who.role, c->peer,
+	         http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
+}
+
+static const struct route *find(struct call *c, struct err *e, char *allow, size_t allow_size)
+{
+	size_t n, i;
+	const struct route *table = route_table(&n);
+	const struct route *found = NULL;
+
+	allow[0] = '\0';
+	e->code = ERR_NONE;
+	for (i = 0; i < n && !found; i++) {
+		char *params[CALL_MAX_PARAMS];
+		struct err bad;
+		int rc = route_match(table[i].pattern, c->path, params, &bad);
+
+		if (rc == 0)
+			continue;
+		if (table[i].method != c->method) {
+			size_t at = strlen(allow);
+
+			snprintf(allow + at, allow_size - at, "%s%s", at ? ", " : "", http_method_name(table[i].method));
+			if (rc > 0)
+				free_params(params);
+			continue;
+		}
+		if (rc < 0) { /* another pattern may still fit literally */
+			if (e->code == ERR_NONE)
+				*e = bad;
+			continue;
+		}
+		memcpy(c->params, params, sizeof(params));
+		found = &table[i];
+	}
+	return found;
+}
+
+static int identify(struct call *c, struct io *io, struct err *e)
+{
+	struct auth_call a = {
+	    .authorization = call_header(c, "Authorization"),
+	    .cookie = call_header(c, "Cookie"),
+	    .host = call_header(c, "Host"),
+	    .origin = call_header(c, "Origin"),
+	    .is_unix = c->is_unix,
+	    .uid = c->uid,
+	    .loopback = io->s->loopback,
+	    .write = (c->route->flags & RF_WRITE) != 0,
+	    .now_real_us = clock_real_us(clock_real()),
+	    .reader = io->reader,
+	};
+
+	if (auth_check_origin(&a, e) < 0)
+		return -1;
+	if (auth_identify(io->s->auth, io->names, &a, &c->who, e) < 0)
+		return -1;
+	if (c->who.role == ROLE_NONE && c->route->role != ROLE_NONE)
+		return err_set(e, ERR_UNAUTHORIZED,
+		               "log in first: no token came with the request (Authorization: Bearer TOKEN)");
+	if (c->who.role < c->route->role)
+		return err_set(e, ERR_DENIED,
+		               c->who.role == ROLE_JOB ? "a job's token is not enough for this"
+		                                       : "only an administrator may do this");
+	return 0;
+}
+
+/* "17.3" -> the id of that member. */
+static int member_param(struct call *c, struct io *io, struct err *e)
+{
+	uint64_t array, id;
+	uint32_t index;
+
+	if (str_parse_member(c->params[0], &array, &index) < 0)
+		return 0;
+	if (store_member_id(io->reader, array, index, &id, e) < 0)
+		return -1;
+	free(c->params[0]);
+	c->params[0] = xasprintf("%" PRIu64, id);
+	return 0;
+}
+
+/* Does the job exist, and may this user touch it? */
+static int check_job(struct call *c, struct io *io, struct err *e)
+{
+	struct job_row row;
+	uint64_t id = param_job(c);
+	int mine;
+
+	if (c->who.role == ROLE_JOB && c->who.token_job != id)
+		return err_set(e, ERR_DENIED, "a job's token reaches that job only (%" PRIu64 ")", c->who.token_job);
+	if (c->route->flags & RF_FINDS)
+		return 0;
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(io->reader, id, &row, e) < 0)
+		return -1;
+	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB ||
+	       (row.owner && !strcmp(row.owner, c->who.user));
+	if (!mine && (c->route->flags & RF_WRITE))
+		err_set(e, ERR_DENIED, "job %" PRIu64 " belongs to %s", id, row.owner ? row.owner : "nobody");
+	else
+		mine = 1;
+	job_row_fini(&row);
+	return mine ? 0 : -1;
+}
+
+static int check_body(const struct call *c, struct err *e)
+{
+	const char *type = call_header(c, "Content-Type");
+
+	if (c->route->flags & RF_RAW)
+		return 0;
+	if (c->body_n > SPEC_BODY_MAX)
+		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %d are taken here", c->body_n,
+		               SPEC_BODY_MAX);
+	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never
+	 * answered. */
+	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16))
+		return err_set(e, ERR_UNSUPPORTED, "the body must be application/json, not %.64s", type);
+	return 0;
+}
+
+void route_dispatch(struct call *c, void *arg)
+{
+	struct io *io = arg;
+	struct err e;
+	char allow[128];
+
+	c->owner = io;
+	c->on_answer = audit;
+	c->route = find(c, &e, allow, sizeof(allow));
+	if (!c->route && e.code != ERR_NONE) {
+		call_fail(c, &e);
+	} else if (!c->route && allow[0]) {
+		call_add_header(c, "Allow", allow);
+		call_problem(c, 405, NULL, "%s is not possible here; %s is", http_method_name(c->method), allow);
+	} else if (!c->route) {
+		call_problem(c, 404, "the whole API is described at /openapi.json", "nothing is at this address");
+	} else if (identify(c, io, &e) < 0) {
+		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? auth_hint(io->s->auth) : NULL,
+		             "%s", e.text);
+	} else if (parse_query(c, &e) < 0 || check_body(c, &e) < 0) {
+		call_fail(c, &e);
+	} else if (c->route->flags & RF_LATER) {
+		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet",
+		             http_method_name(c->method), c->route->pattern);
+	} else if ((c->route->flags & RF_JOB) && (member_param(c, io, &e) < 0 || check_job(c, io, &e) < 0)) {
+		call_fail(c, &e);
+	} else {
+		c->route->handler(c, io);
+	}
+}

@@ -1,0 +1,486 @@
+/*
+ * agents: connections of agents on one I/O thread, from the HTTP upgrade to the end.
+ *
+ * The bufferevent has two owners: evhttp's connection object, kept unseen until the end, and the peer.
+ * Control messages and METRICS go to the state thread, the rest of the bulk connection to the bulk thread.
+ * When the receiver has no room the connection is paused: it is read no more, what was read already waits in
+ * a list, and a timer tries again. Nothing is dropped.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/net/peer.h"
+#include "controller/files/data_threads.h"
+#include "controller/io/server_int.h"
+
+#define PROTOCOL      "hearth-agent/1"
+#define AGENTS_MAX    32768u /* connections, of one thread */
+#define HANDSHAKE_MS  10000u
+#define CONTROL_LIMIT (16u * 1024 * 1024)
+#define BULK_LIMIT    (32u * 1024 * 1024)
+#define RETRY_US      3000u
+#define OUT_MAX       (32u * 1024 * 1024) /* answers held for an agent; above, it is asked nothing more */
+
+struct waiting { /* a message that found no room */
+	struct waiting *prev, *next;
+	uint16_t type;
+	uint64_t id;
+	void *msg;
+};
+
+struct agent {
+	struct agents *a;
+	struct agent *prev, *next; /* all */
+	struct agent *paused_prev, *paused_next;
+	UT_hash_handle hh; /* by session, once open */
+	uint64_t session;
+	char node[SERVER_NAME_MAX], from[64];
+	uint8_t role;
+	int open, paused, choked, up_said;
+	struct peer *peer;
+	struct http_conn *conn;
+	struct to_state *up; /* AGENT_UP that waits to be said */
+	struct waiting *waiting;
+	struct waiting *out; /* bulk: answers that the connection has no room for yet */
+	size_t out_bytes;
+};
+
+struct agents {
+	struct io *io;
+	struct agent *all, *by_session, *paused;
+	unsigned n;
+	struct loop_timer *retry;
+	struct to_state *downs; /* singly linked through msg: AGENT_DOWN that found no room */
+};
+
+/* ---- towards the state thread ----------------------------------------------------------------- */
+
+static void send_downs(struct agents *a)
+{
+	while (a->downs) {
+		struct to_state *m = a->downs, *next = m->msg;
+
+		m->msg = NULL;
+		if (server_to_state(a->io->s, m) < 0) {
+			m->msg = next;
+			loop_timer_arm(a->retry, RETRY_US);
+			return;
+		}
+		a->downs = next;
+	}
+}
+
+static void say_down(struct agent *g, const char *why)
+{
+	struct to_state *m = xcalloc(1, sizeof(*m));
+	struct to_state **at = &g->a->downs;
+
+	m->kind = TS_AGENT_DOWN;
+	memcpy(m->node, g->node, sizeof(m->node));
+	m->session = g->session;
+	m->role = g->role;
+	m->why = xstrdup(why);
+	while (*at)
+		at = (struct to_state **)&(*at)->msg;
+	*at = m;
+	send_downs(g->a);
+}
+
+/* 0 handed on, -1 no room (msg stays the caller's). */
+static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
+{
+	struct to_state *m;
+
+	if (g->role == ROLE_BULK && type != WM_METRICS)
+		return bulk_agent_msg(g->a->io->s->bulk, g->session, g->node, type, id, msg);
+	m = xcalloc(1, sizeof(*m));
+	m->kind = TS_AGENT_MSG;
+	memcpy(m->node, g->node, sizeof(m->node));
+	m->session = g->session;
+	m->role = g->role;
+	m->type = type;
+	m->id = id;
+	m->msg = msg;
+	if (server_to_state(g->a->io->s, m) == 0)
+		return 0;
+	m->msg = NULL;
+	to_state_free(m);
+	return -1;
+}
+
+static int say_up(struct agent *g)
+{
+	if (!g->up)
+		return 0;
+	if (server_to_state(g->a->io->s, g->up) < 0)
+		return -1;
+	g->up = NULL;
+	g->up_said = 1;
+	return 0;
+}
+
+/* ---- pausing ---------------------------------------------------------------------------------- */
+
+static void pause_agent(struct agent *g)
+{
+	if (g->paused)
+		return;
+	g->paused = 1;
+	atomic_fetch_add(&g->a->io->s->agent_pauses, 1);
+	peer_hold(g->peer, 1); /* choked or not */
+	DL_APPEND2(g->a->paused, g, paused_prev, paused_next);
+	loop_timer_arm(g->a->retry, RETRY_US);
+}
+
+static void unpause(struct agent *g)
+{
+	if (!g->paused)
+		return;
+	g->paused = 0;
+	DL_DELETE2(g->a->paused, g, paused_prev, paused_next);
+}
+
+static void keep(struct agent *g, uint16_t type, uint64_t id, void *msg)
+{
+	struct waiting *w = xcalloc(1, sizeof(*w));
+
+	w->type = type;
+	w->id = id;
+	w->msg = msg;
+	DL_APPEND(g->waiting, w);
+	pause_agent(g);
+}
+
+/* 1 when all that waited is gone. */
+static int flush(struct agent *g)
+{
+	struct waiting *w, *tmp;
+
+	if (say_up(g) < 0)
+		return 0;
+	DL_FOREACH_SAFE (g->waiting, w, tmp) {
+		if (deliver(g, w->type, w->id, w->msg) < 0)
+			return 0;
+		DL_DELETE(g->waiting, w);
+		free(w);
+	}
+	return 1;
+}
+
+static void on_retry(void *arg)
+{
+	struct agents *a = arg;
+	struct agent *g, *tmp;
+
+	send_downs(a);
+	DL_FOREACH_SAFE2(a->paused, g, tmp, paused_next)
+	{
+		if (!flush(g))
+			continue;
+		unpause(g);
+		peer_hold(g->peer, g->choked);
+	}
+	if (a->paused)
+		loop_timer_arm(a->retry, RETRY_US);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void agent_free(struct agent *g)
+{
+	struct waiting *w, *tmp;
+
+	unpause(g);
+	DL_FOREACH_SAFE (g->waiting, w, tmp) {
+		DL_DELETE(g->waiting, w);
+		wire_free(w->type, w->msg);
+		free(w);
+	}
+	DL_FOREACH_SAFE (g->out, w, tmp) {
+		DL_DELETE(g->out, w);
+		wire_free(w->type, w->msg);
+		free(w);
+	}
+	if (g->up)
+		to_state_free(g->up);
+	if (g->open)
+		HASH_DEL(g->a->by_session, g);
+	DL_DELETE(g->a->all, g);
+	g->a->n--;
+	peer_destroy(g->peer);
+	http_conn_free(g->conn);
+	free(g);
+}
+
+static void end(struct agent *g, const char *why)
+{
+	if (g->open) {
+		char quoted[600];
+
+		log_info("event=agent_closed node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node,
+		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from,
+		         log_quote(quoted, sizeof(quoted), why));
+		flush(g); /* what came before the end still counts */
+		if (g->up_said)
+			say_down(g, why);
+	}
+	agent_free(g);
+}
+
+/* May this node connect? The certificate is good; but its node may have been removed since. */
+static int node_allowed(struct io *io, const char *node, const struct wm_hello *hello, uint64_t *id,
+                        struct err *e)
+{
+	struct node_row row;
+	char fingerprint[33];
+	int rc = 0, own;
+
+	memset(&row, 0, sizeof(row));
+	if (store_node_get(io->reader, node, &row, e) < 0)
+		return e->code == ERR_NOT_FOUND
+		           ? err_set(e, ERR_DENIED, "no node is called \"%s\" here: join it again", node)
+		           : -1;
+	*id = row.id;
+	own = row.cert_fingerprint && *row.cert_fingerprint &&
+	      tls_fingerprint(hello->cert_pem, fingerprint, e) == 0 && !strcmp(fingerprint, row.cert_fingerprint);
+	/* GONE makes the agent give up all that it has: only the very one that was removed is told so. */
+	if (row.state && !strcmp(row.state, "removed"))
+		rc =
+		    err_set(e, own ? ERR_GONE : ERR_DENIED,
+		            "node %s was removed: join it again with a new token (jobctl token create --join)", node);
+	else if (row.cert_fingerprint && *row.cert_fingerprint && !own)
+		rc = err_set(e, ERR_DENIED, "node %s has joined again since, with another certificate", node);
+	node_row_fini(&row);
+	return rc;
+}
+
+static int on_hello(struct peer *p, const struct wm_hello *hello, const char *node, struct wm_welcome *w,
+                    struct err *e, void *arg)
+{
+	struct agent *g = arg;
+	struct server *s = g->a->io->s;
+
+	(void)p;
+	if (strlen(node) >= sizeof(g->node) || !*node)
+		return err_set(e, ERR_DENIED, "this name is not one that a node can have");
+	if (hello->role != ROLE_CONTROL && hello->role != ROLE_BULK)
+		return err_set(e, ERR_PROTOCOL, "unknown role %u", hello->role);
+	if (node_allowed(g->a->io, node, hello, &w->node_id, e) < 0)
+		return -1;
+	snprintf(g->node, sizeof(g->node), "%s", node);
+	g->role = hello->role;
+	g->session = atomic_fetch_add(&s->next_session, 1) << 8 | g->a->io->index;
+	w->version = WIRE_VERSION;
+	w->session = g->session;
+	w->lease_ms = s->lease_ms;
+	w->beat_ms = s->beat_ms;
+	w->real_us = clock_real_us(clock_real());
+	g->up = xcalloc(1, sizeof(*g->up));
+	g->up->kind = TS_AGENT_UP;
+	memcpy(g->up->node, g->node, sizeof(g->node));
+	g->up->session = g->session;
+	g->up->role = g->role;
+	g->up->type = WM_HELLO;
+	g->up->msg = wire_copy(WM_HELLO, hello);
+	return 0;
+}
+
+static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
+{
+	struct agent *g = arg;
+
+	(void)p;
+	(void)welcome;
+	g->open = 1;
+	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
+	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " from=%s", g->node,
+	         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from);
+	if (say_up(g) < 0)
+		pause_agent(g);
+}
+
+static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
+{
+	struct agent *g = arg;
+
+	(void)p;
+	if (g->paused || deliver(g, type, id, msg) < 0)
+		keep(g, type, id, msg);
+}
+
+static void on_close(struct peer *p, const struct err *why, void *arg)
+{
+	struct agent *g = arg;
+
+	(void)p;
+	if (!g->open) {
+		char quoted[600];
+
+		log_info("event=agent_refused from=%s reason=%s", g->from,
+		         log_quote(quoted, sizeof(quoted), why->text));
+	}
+	end(g, why->text);
+}
+
+static void on_drain(struct peer *p, void *arg);
+
+static const struct peer_ops ops = {
+    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello, .on_drain = on_drain};
+
+static int has_token(const char *list, const char *token)
+{
+	size_t n = strlen(token);
+
+	while (list && *list) {
+		list += strspn(list, " ,\t");
+		if (!strncasecmp(list, token, n) && strchr(" ,\t", list[n]))
+			return 1;
+		list += strcspn(list, ",");
+	}
+	return 0;
+}
+
+void agents_upgrade(struct call *c, struct io *io)
+{
+	struct agents *a = io->agents;
+	const char *upgrade = call_header(c, "Upgrade");
+	struct peer_accept accept = {
+	    .ca = io->s->ca, .cluster = io->s->cluster, .timeout_ms = HANDSHAKE_MS, .out_limit = BULK_LIMIT};
+	struct bufferevent *bev;
+	struct agent *g;
+
+	if (!upgrade || strcasecmp(upgrade, PROTOCOL) || !has_token(call_header(c, "Connection"), "upgrade")) {
+		call_add_header(c, "Upgrade", PROTOCOL);
+		call_problem(c, 426, NULL, "agents come here with \"Upgrade: %s\"", PROTOCOL);
+		return;
+	}
+	if (!a || a->n >= AGENTS_MAX || !io->s->ca) {
+		call_problem(c, 503, NULL, "no agent can be taken now");
+		return;
+	}
+	g = xcalloc(1, sizeof(*g));
+	g->a = a;
+	snprintf(g->from, sizeof(g->from), "%s", c->peer);
+	bev = call_take_over(c, PROTOCOL, &g->conn);
+	if (!bev) {
+		free(g);
+		return;
+	}
+	DL_APPEND(a->all, g);
+	a->n++;
+	g->peer = peer_accept(io->loop, bev, &accept, &ops, g);
+}
+
+/* ---- orders ----------------------------------------------------------------------------------- */
+
+static struct agent *find(struct io *io, uint64_t session)
+{
+	struct agent *g = NULL;
+
+	if (io->agents)
+		HASH_FIND(hh, io->agents->by_session, &session, sizeof(session), g);
+	return g;
+}
+
+static size_t size_of(uint16_t type, const void *msg)
+{
+	return 256 + (type == WM_BLOB_DATA ? ((const struct wm_blob_data *)msg)->data.n : 0);
+}
+
+/* A bulk connection without room: the answer waits; too many of them, and the agent's questions wait too.
+ * Takes msg. */
+static void hold_answer(struct agent *g, uint16_t type, uint64_t id, void *msg)
+{
+	struct waiting *w = xcalloc(1, sizeof(*w));
+
+	w->type = type;
+	w->id = id;
+	w->msg = msg;
+	DL_APPEND(g->out, w);
+	g->out_bytes += size_of(type, msg);
+	if (g->out_bytes > OUT_MAX && !g->choked) {
+		g->choked = 1;
+		peer_hold(g->peer, 1);
+	}
+}
+
+static void on_drain(struct peer *p, void *arg)
+{
+	struct agent *g = arg;
+	struct waiting *w;
+
+	while ((w = g->out) && peer_send(p, w->type, w->msg, w->id, NULL) == 0) {
+		DL_DELETE(g->out, w);
+		g->out_bytes -= size_of(w->type, w->msg);
+		wire_free(w->type, w->msg);
+		free(w);
+	}
+	if (g->choked && g->out_bytes < OUT_MAX / 2) {
+		g->choked = 0;
+		peer_hold(p, g->paused);
+	}
+}
+
+void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint64_t id)
+{
+	struct agent *g = find(io, session);
+	struct err e = {.code = ERR_NONE};
+
+	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
+		wire_free(type, msg);
+		return;
+	}
+	if (g && g->role == ROLE_BULK && (g->out || e.code == ERR_BUSY)) {
+		hold_answer(g, type, id, msg);
+		return;
+	}
+	if (g) {
+		/* What it should have heard is said again after the next connection's full report. */
+		log_warn("event=agent_slow node=%s queued=%zu error=\"%s\"", g->node, peer_queued(g->peer), e.text);
+		end(g, "it does not take what is sent to it");
+	}
+	wire_free(type, msg);
+}
+
+void agents_close(struct io *io, uint64_t session, const char *why)
+{
+	struct agent *g = find(io, session);
+
+	if (g)
+		end(g, why);
+}
+
+struct agents *agents_create(struct io *io)
+{
+	struct agents *a = xcalloc(1, sizeof(*a));
+
+	a->io = io;
+	a->retry = loop_timer_create(io->loop, on_retry, a);
+	return a;
+}
+
+void agents_destroy(struct agents *a)
+{
+	struct agent *g, *tmp;
+
+	if (!a)
+		return;
+	DL_FOREACH_SAFE (a->all, g, tmp)
+		agent_free(g); /* no word to the state thread: it is the one that ends us */
+	while (a->downs) {
+		struct to_state *m = a->downs;
+
+		a->downs = m->msg;
+		m->msg = NULL;
+		to_state_free(m);
+	}
+	loop_timer_destroy(a->retry);
+	free(a);
+}

@@ -1,0 +1,567 @@
+/*
+ * event: applying one event to a record. Each function checks the move in the tables of states.c first; it
+ * refuses, or changes all.
+ */
+#include "controller/record/event.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct ctx {
+	struct job_rec *r;
+	enum event_type type;
+	uint32_t attempt;
+	uint64_t at_us;
+	const cJSON *d;
+	struct err *e;
+};
+
+static const char *const names[] = {
+#define E(id, name, fn) name,
+    JOB_EVENTS(E)
+#undef E
+#define E(id, name) name,
+        CLUSTER_EVENTS(E)
+#undef E
+};
+
+const char *event_name(enum event_type t)
+{
+	return (unsigned)t < N_EVENT_TYPE ? names[t] : "?";
+}
+
+int event_find(const char *name)
+{
+	for (int i = 0; i < N_EVENT_TYPE; i++)
+		if (name && strcmp(names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+static const cJSON *item(const struct ctx *c, const char *key)
+{
+	return cJSON_GetObjectItemCaseSensitive(c->d, key);
+}
+
+static const char *str(const struct ctx *c, const char *key)
+{
+	return cJSON_GetStringValue(item(c, key));
+}
+
+/* A number that no event of ours has counts as missing: an event in a damaged store is read, too. */
+static int64_t num(const struct ctx *c, const char *key, int64_t def)
+{
+	const cJSON *v = item(c, key);
+
+	return cJSON_IsNumber(v) && fabs(v->valuedouble) < 0x1p53 ? (int64_t)v->valuedouble : def;
+}
+
+static uint64_t whole(const struct ctx *c, const char *key, uint64_t def)
+{
+	return json_whole(c->d, key, def);
+}
+
+static int move_job(struct ctx *c, enum job_status to)
+{
+	if (!state_move_ok(c->r->members ? STATE_ARRAY : STATE_JOB, (int)c->r->status, (int)to))
+		return err_set(c->e, ERR_INTERNAL, "%s: a job that is %s cannot become %s", event_name(c->type),
+		               state_name(STATE_JOB, (int)c->r->status), state_name(STATE_JOB, (int)to));
+	return 0;
+}
+
+static int need_attempt(struct ctx *c)
+{
+	if (!c->r->att || c->r->att->number != c->attempt)
+		return err_set(c->e, ERR_INTERNAL, "%s: attempt %u is not the newest", event_name(c->type),
+		               c->attempt);
+	return 0;
+}
+
+static int move_attempt(struct ctx *c, enum attempt_state to)
+{
+	if (need_attempt(c) < 0)
+		return -1;
+	if (!state_move_ok(STATE_ATTEMPT, (int)c->r->att->state, (int)to))
+		return err_set(c->e, ERR_INTERNAL, "%s: an attempt that is %s cannot become %s", event_name(c->type),
+		               state_name(STATE_ATTEMPT, (int)c->r->att->state), state_name(STATE_ATTEMPT, (int)to));
+	return 0;
+}
+
+static void phase_open(struct attempt_rec *a, enum phase p, uint64_t at_us)
+{
+	if (!a->phases[p].started_us)
+		a->phases[p].started_us = at_us;
+}
+
+/* Closes every phase that is open. */
+static void phases_close(struct attempt_rec *a, uint64_t at_us)
+{
+	for (int i = 0; i < N_PHASE; i++)
+		if (a->phases[i].started_us && !a->phases[i].ended_us)
+			a->phases[i].ended_us = at_us;
+}
+
+/* ---- of the job ------------------------------------------------------------------------------ */
+
+static int apply_nothing(struct ctx *c)
+{
+	(void)c;
+	return 0;
+}
+
+static int apply_submitted(struct ctx *c)
+{
+	struct job_rec *r = c->r;
+	int status = state_find(STATE_JOB, str(c, "status"));
+
+	if (r->created_us || (status != JOB_QUEUED && status != JOB_HELD))
+		return err_set(c->e, ERR_INTERNAL, "submitted: twice, or in a status that cannot be the first");
+	rec_set(&r->name, str(c, "name"));
+	rec_set(&r->owner, str(c, "owner"));
+	rec_set(&r->experiment, str(c, "experiment"));
+	rec_set(&r->notes, str(c, "notes"));
+	rec_set(&r->queue, str(c, "queue"));
+	rec_set(&r->bundle, str(c, "bundle"));
+	rec_set(&r->spec_sha256, str(c, "spec_sha256"));
+	rec_set(&r->reason, str(c, "reason"));
+	r->priority = num(c, "priority", 0);
+	r->nodes = (uint32_t)whole(c, "nodes", 0);
+	r->gpus = (uint32_t)whole(c, "gpus", 0);
+	r->array = whole(c, "array", 0);
+	r->members = (uint32_t)whole(c, "members", 0);
+	r->status = (enum job_status)status;
+	r->created_us = c->at_us;
+	r->queued_us = status == JOB_QUEUED ? c->at_us : 0;
+	r->exit_code = -1;
+	return 0;
+}
+
+static int apply_status(struct ctx *c) /* held, released */
+{
+	enum job_status to = c->type == EV_HELD ? JOB_HELD : JOB_QUEUED;
+
+	if (c->type == EV_RELEASED && c->r->members && c->r->started_us) /* it goes on */
+		to = JOB_RUNNING;
+
+	if (move_job(c, to) < 0)
+		return -1;
+	if (to != JOB_HELD && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
+		return err_set(c->e, ERR_INTERNAL, "released: the job is not held");
+	c->r->status = to;
+	/* Of a whole that goes on it is since when its members wait. */
+	if (to == JOB_QUEUED || c->type == EV_RELEASED)
+		c->r->queued_us = c->at_us;
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_changed(struct ctx *c)
+{
+	struct job_rec *r = c->r;
+
+	r->priority = num(c, "priority", r->priority);
+	r->pinned = (uint8_t)whole(c, "pinned", r->pinned);
+	r->max_runtime_s = whole(c, "max_runtime_s", r->max_runtime_s);
+	if (str(c, "queue"))
+		rec_set(&r->queue, str(c, "queue"));
+	if (str(c, "notes"))
+		rec_set(&r->notes, str(c, "notes"));
+	if (str(c, "name"))
+		rec_set(&r->name, str(c, "name"));
+	if (item(c, "begins"))
+		rec_set(&r->begins, str(c, "begins"));
+	return 0;
+}
+
+static int apply_members_run(struct ctx *c)
+{
+	if (!c->r->members)
+		return err_set(c->e, ERR_INTERNAL, "members_run: the job has no members");
+	/* Held: what runs ends, and no other starts; the reason is why. */
+	if (c->r->status != JOB_HELD) {
+		if (move_job(c, JOB_RUNNING) < 0)
+			return -1;
+		c->r->status = JOB_RUNNING;
+		if (c->r->wanted == WANT_NOTHING)
+			rec_set(&c->r->reason, NULL);
+	}
+	c->r->started_us = c->at_us;
+	return 0;
+}
+
+static int apply_rung(struct ctx *c)
+{
+	const cJSON *v = item(c, "value");
+	char number[40], *all;
+
+	if (!c->r->array)
+		return err_set(c->e, ERR_INTERNAL, "rung: the job is no member");
+	/* A value that is no number is written as null, and is worse than any. */
+	snprintf(number, sizeof number, "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
+	all = xasprintf("%s%s%s", c->r->rungs ? c->r->rungs : "", c->r->rungs ? " " : "", number);
+	rec_set(&c->r->rungs, all);
+	free(all);
+	return 0;
+}
+
+static int apply_reason(struct ctx *c)
+{
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_wanted(struct ctx *c)
+{
+	if (job_ended(c->r->status))
+		return err_set(c->e, ERR_INTERNAL, "%s: the job has ended", event_name(c->type));
+	c->r->wanted = c->type == EV_STOP_WANTED ? WANT_STOP : WANT_REQUEUE;
+	if (cJSON_IsTrue(item(c, "halved")))
+		c->r->halved = 1;
+	rec_set(&c->r->begins, str(c, "begins"));
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_cleanup(struct ctx *c)
+{
+	rec_set(&c->r->cleanup, str(c, "text"));
+	return 0;
+}
+
+static int attempt_over(struct ctx *c)
+{
+	if (c->r->att && c->r->att->state != ATT_ENDED)
+		return err_set(c->e, ERR_INTERNAL, "%s: its attempt goes on", event_name(c->type));
+	return 0;
+}
+
+static int apply_requeued(struct ctx *c)
+{
+	if (move_job(c, JOB_QUEUED) < 0 || attempt_over(c) < 0)
+		return -1;
+	if (c->r->status == JOB_HELD)
+		return err_set(c->e, ERR_INTERNAL, "requeued: the job is held");
+	c->r->status = JOB_QUEUED;
+	c->r->wanted = WANT_NOTHING;
+	c->r->queued_us = c->at_us;
+	rec_set(&c->r->begins, str(c, "begins"));
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_ended(struct ctx *c)
+{
+	int to = state_find(STATE_JOB, str(c, "status"));
+
+	if (to < 0 || !job_ended((enum job_status)to))
+		return err_set(c->e, ERR_INTERNAL, "ended: not an end state");
+	if (move_job(c, (enum job_status)to) < 0 || attempt_over(c) < 0)
+		return -1;
+	if (to == JOB_COMPLETED && num(c, "exit_code", -1) != 0)
+		return err_set(c->e, ERR_INTERNAL, "ended: completed without exit code 0");
+	c->r->status = (enum job_status)to;
+	c->r->wanted = WANT_NOTHING;
+	if (cJSON_IsTrue(item(c, "halved")))
+		c->r->halved = 1;
+	c->r->ended_us = c->at_us;
+	c->r->exit_code = (int32_t)num(c, "exit_code", -1);
+	rec_set(&c->r->begins, NULL);
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_removed(struct ctx *c)
+{
+	if (!job_ended(c->r->status))
+		return err_set(c->e, ERR_INTERNAL, "removed: the job has not ended");
+	c->r->deleted = 1;
+	return 0;
+}
+
+/* ---- of an attempt --------------------------------------------------------------------------- */
+
+static int apply_placed(struct ctx *c)
+{
+	struct job_rec *r = c->r;
+	struct attempt_rec *a;
+
+	if (move_job(c, JOB_STARTING) < 0)
+		return -1;
+	if (c->attempt != r->attempts + 1 || whole(c, "epoch", 0) <= r->epoch)
+		return err_set(c->e, ERR_INTERNAL, "placed: attempt %u does not follow %u", c->attempt, r->attempts);
+	a = xcalloc(1, sizeof *a);
+	if (rec_places_parse(a, item(c, "nodes"), c->e) < 0) {
+		attempt_rec_free(a);
+		return -1;
+	}
+	a->number = c->attempt;
+	a->epoch = whole(c, "epoch", 0);
+	a->state = ATT_PREPARING;
+	a->exit_code = a->signal = -1;
+	a->started_us = c->at_us;
+	a->master_port = (uint32_t)whole(c, "master_port", 0);
+	a->resumed_from_step = num(c, "resumed_from_step", -1);
+	rec_set(&a->resumed_from, str(c, "resumed_from"));
+	rec_set(&a->cause, str(c, "cause"));
+	rec_set(&a->launch_id, str(c, "launch_id"));
+	rec_set(&a->account, str(c, "account"));
+	a->price_uusd = whole(c, "price_uusd", 0);
+	a->phases[PHASE_QUEUED] = (struct phase_rec){r->queued_us, c->at_us};
+	phase_open(a, PHASE_PROVISIONING, c->at_us);
+	attempt_rec_free(r->att);
+	r->att = a;
+	r->attempts = a->number;
+	r->epoch = a->epoch;
+	r->status = JOB_STARTING;
+	rec_set(&r->begins, NULL);
+	rec_set(&r->reason, str(c, "reason"));
+	return 0;
+}
+
+static enum place_state place_target(enum event_type t)
+{
+	static const enum place_state to[] = {PLACE_PREPARING, PLACE_READY,  PLACE_RUNNING, PLACE_STOPPING,
+	                                      PLACE_ENDED,     PLACE_FAILED, PLACE_CLEANED, PLACE_LOST};
+
+	return to[t - EV_NODE_PREPARING];
+}
+
+static struct place_rec *place_of(struct ctx *c)
+{
+	int64_t at = num(c, "node_rank", -1);
+
+	if (need_attempt(c) < 0)
+		return NULL;
+	if (at < 0 || at >= c->r->att->n_places) {
+		err_set(c->e, ERR_INTERNAL, "%s: no node of that number", event_name(c->type));
+		return NULL;
+	}
+	return &c->r->att->places[at];
+}
+
+static int apply_place(struct ctx *c)
+{
+	struct place_rec *p = place_of(c);
+	enum place_state to = place_target(c->type);
+	struct attempt_rec *a = c->r->att;
+
+	if (!p)
+		return -1;
+	if (!state_move_ok(STATE_PLACE, (int)p->state, (int)to) || a->state == ATT_ENDED)
+		return err_set(c->e, ERR_INTERNAL, "%s: a launch that is %s cannot become %s", event_name(c->type),
+		               state_name(STATE_PLACE, (int)p->state), state_name(STATE_PLACE, (int)to));
+	p->state = to;
+	if (str(c, "text"))
+		rec_set(&p->text, str(c, "text"));
+	if (to == PLACE_FAILED || str(c, "class")) {
+		int cls = state_find(STATE_CLASS, str(c, "class"));
+
+		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
+		p->culprit = !!cJSON_IsTrue(item(c, "culprit"));
+	}
+	if (to == PLACE_LOST) {
+		p->silent_us = whole(c, "silent_us", 0);
+		p->unconfirmed = !!cJSON_IsTrue(item(c, "unconfirmed"));
+	}
+	if (to == PLACE_PREPARING && a->state == ATT_PREPARING && !a->phases[PHASE_PROVISIONING].ended_us) {
+		a->phases[PHASE_PROVISIONING].ended_us = c->at_us;
+		phase_open(a, PHASE_STAGING, c->at_us);
+	}
+	return 0;
+}
+
+static int apply_blamed(struct ctx *c)
+{
+	struct place_rec *p = place_of(c);
+
+	if (!p)
+		return -1;
+	p->culprit = 1;
+	if (str(c, "text"))
+		rec_set(&p->text, str(c, "text"));
+	return 0;
+}
+
+static int apply_saved(struct ctx *c)
+{
+	struct place_rec *p = place_of(c);
+
+	if (!p)
+		return -1;
+	if (p->state != PLACE_ENDED || c->r->att->outcome == OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "node_saved: too early or too late");
+	p->saved = 1;
+	return 0;
+}
+
+static int apply_launching(struct ctx *c)
+{
+	if (move_attempt(c, ATT_LAUNCHING) < 0)
+		return -1;
+	c->r->att->state = ATT_LAUNCHING;
+	phases_close(c->r->att, c->at_us);
+	phase_open(c->r->att, PHASE_LAUNCHING, c->at_us);
+	return 0;
+}
+
+/* The first rank that runs makes attempt and job run. */
+static void first_rank_runs(struct ctx *c, uint64_t started_us)
+{
+	struct attempt_rec *a = c->r->att;
+
+	if (a->state != ATT_LAUNCHING || c->r->status != JOB_STARTING)
+		return;
+	a->state = ATT_RUNNING;
+	c->r->status = JOB_RUNNING;
+	if (!c->r->started_us)
+		c->r->started_us = started_us;
+	c->r->runs_since_us = c->at_us;
+	rec_set(&c->r->reason, NULL);
+	phases_close(a, c->at_us);
+	phase_open(a, PHASE_RUNNING, c->at_us);
+}
+
+static int apply_rank(struct ctx *c)
+{
+	static const enum rank_state target[] = {RANK_RUNNING, RANK_EXITED, RANK_LOST, RANK_FAILED};
+	enum rank_state to = target[c->type - EV_RANK_STARTED];
+	int64_t at = num(c, "rank", -1);
+	int by = state_find(STATE_ENDED_BY, str(c, "ended_by"));
+	struct rank_rec *k;
+
+	if (need_attempt(c) < 0)
+		return -1;
+	if (at < 0 || at >= c->r->att->n_ranks || c->r->att->outcome != OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "%s: no such rank, or its attempt is over", event_name(c->type));
+	k = &c->r->att->ranks[at];
+	if (!state_move_ok(STATE_RANK, (int)k->state, (int)to))
+		return err_set(c->e, ERR_INTERNAL, "%s: a rank that is %s cannot become %s", event_name(c->type),
+		               state_name(STATE_RANK, (int)k->state), state_name(STATE_RANK, (int)to));
+	k->state = to;
+	k->dirty = 1;
+	k->pid = (uint32_t)whole(c, "pid", k->pid);
+	k->started_us = whole(c, "started_us", k->started_us);
+	k->ended_us = whole(c, "ended_us", k->ended_us);
+	k->exit_code = (int32_t)num(c, "exit_code", -1);
+	k->signal = (int32_t)num(c, "signal", -1);
+	k->oom = !!cJSON_IsTrue(item(c, "oom"));
+	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
+	if (str(c, "text"))
+		rec_set(&k->text, str(c, "text"));
+	if (k->started_us)
+		first_rank_runs(c, k->started_us);
+	return 0;
+}
+
+static int apply_ending(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+	int cls = state_find(STATE_CLASS, str(c, "class")), status = state_find(STATE_JOB, str(c, "status"));
+
+	if (move_attempt(c, ATT_ENDING) < 0)
+		return -1;
+	if (cls < 0 || (status != JOB_STOPPING && status != JOB_RECOVERING))
+		return err_set(c->e, ERR_INTERNAL, "ending: unknown class or status");
+	if (move_job(c, (enum job_status)status) < 0)
+		return -1;
+	a->state = ATT_ENDING;
+	a->cls = (enum reason_class)cls;
+	rec_set(&a->reason, str(c, "reason"));
+	phases_close(a, c->at_us);
+	phase_open(a, PHASE_STOPPING, c->at_us);
+	c->r->status = (enum job_status)status;
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+/* The launcher's end as the reason of an ending that began with a rank which the launcher took along. */
+static int apply_launcher(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+
+	if (need_attempt(c) < 0)
+		return -1;
+	if (a->state != ATT_ENDING || a->outcome != OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "launcher_ended: too early or too late");
+	a->cls = RC_LAUNCH;
+	rec_set(&a->reason, str(c, "reason"));
+	rec_set(&c->r->reason, str(c, "reason"));
+	return 0;
+}
+
+static int apply_outcome(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+	int cls = state_find(STATE_CLASS, str(c, "class")),
+	    outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
+
+	if (need_attempt(c) < 0)
+		return -1;
+	if (a->state != ATT_ENDING || a->outcome != OUT_NONE || cls < 0 || outcome <= 0)
+		return err_set(c->e, ERR_INTERNAL, "outcome: twice, too early or unknown");
+	if (outcome == OUT_SUCCEEDED && !rec_all_ranks_ok(a))
+		return err_set(c->e, ERR_INTERNAL, "outcome: succeeded although not every rank exited with 0");
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].state == RANK_RUNNING)
+			return err_set(c->e, ERR_INTERNAL, "outcome: while rank %u runs on record", i);
+	c->r->ran_us = ran_until_us(c->r->ran_us, c->r->runs_since_us, c->at_us);
+	c->r->runs_since_us = 0;
+	a->outcome = (enum outcome)outcome;
+	a->cls = (enum reason_class)cls;
+	a->exit_code = (int32_t)num(c, "exit_code", -1);
+	a->signal = (int32_t)num(c, "signal", -1);
+	rec_set(&a->reason, str(c, "reason"));
+	rec_set(&c->r->reason, str(c, "reason"));
+	phases_close(a, c->at_us);
+	phase_open(a, PHASE_UPLOADING, c->at_us);
+	return 0;
+}
+
+static int apply_attempt_ended(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+	int outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
+
+	if (move_attempt(c, ATT_ENDED) < 0)
+		return -1;
+	if (a->outcome == OUT_NONE)
+		return err_set(c->e, ERR_INTERNAL, "attempt_ended: without an outcome");
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].state < PLACE_CLEANED)
+			return err_set(c->e, ERR_INTERNAL, "attempt_ended: node %u is not cleaned", i);
+	a->state = ATT_ENDED;
+	a->ended_us = c->at_us;
+	/* What the ranks did may have been right and its result be lost all the same: uploading failed. */
+	if (outcome == OUT_FAILED && a->outcome == OUT_SUCCEEDED) {
+		int cls = state_find(STATE_CLASS, str(c, "class"));
+
+		a->outcome = OUT_FAILED;
+		a->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
+		rec_set(&a->reason, str(c, "reason"));
+	}
+	phases_close(a, c->at_us);
+	return 0;
+}
+
+/* ---- entry ----------------------------------------------------------------------------------- */
+
+typedef int (*apply_fn)(struct ctx *);
+static const apply_fn fns[] = {
+#define E(id, name, fn) apply_##fn,
+    JOB_EVENTS(E)
+#undef E
+};
+
+int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
+                struct err *e)
+{
+	struct ctx c = {r, t, attempt, at_us, data, e};
+
+	if ((size_t)t >= sizeof fns / sizeof *fns)
+		return err_set(e, ERR_INTERNAL, "%s is not an event of a job", event_name(t));
+	if (t != EV_SUBMITTED && !r->created_us)
+		return err_set(e, ERR_INTERNAL, "%s before the job was submitted", event_name(t));
+	return fns[t](&c);
+}

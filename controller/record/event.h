@@ -1,0 +1,110 @@
+/*
+ * event: what can happen to a job, one table; and what each event does to the job's record.
+ *
+ * event_apply is pure: record + event -> record. Nothing else changes a record. So a replay of a job's events
+ * gives its rows (event_reducer checks that for `hearthd --verify`), and a controller that starts again has
+ * the same state as the one that died.
+ *
+ * The data of an event is a JSON object; the specification itself and secrets are not in it, only their
+ * SHA-256.
+ */
+#ifndef HEARTH_CONTROLLER_EVENT_H
+#define HEARTH_CONTROLLER_EVENT_H
+
+#include "common/base/err.h"
+#include "controller/record/rec.h"
+#include <cjson/cJSON.h>
+
+/* id, name in the store and in the API, function that applies it */
+#define JOB_EVENTS(E)                                                                                        \
+	E(EV_SUBMITTED, "submitted", submitted) /* all that is known of a new job; status queued or held */      \
+	E(EV_HELD, "held", status)                                                                               \
+	E(EV_RELEASED, "released", status)                                                                       \
+	E(EV_CHANGED, "changed", changed) /* priority, queue, notes, name, pinned, max_runtime_s */              \
+	E(EV_AWAITED, "awaited", reason)  /* another job did what this one waited for; reason: what is open */   \
+	E(EV_MEMBERS_RUN, "members_run", members_run) /* of an array: the first of them has started */           \
+	E(EV_RUNG, "rung", rung)        /* of a member: its value at a comparison of successive halving */       \
+	E(EV_TAGGED, "tagged", nothing) /* key, value (null: removed) */                                         \
+	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                 \
+	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                           \
+	E(EV_PLACED, "placed", placed) /* an attempt begins: nodes, GPUs, epoch */                               \
+	E(EV_NODE_PREPARING, "node_preparing", place)                                                            \
+	E(EV_NODE_READY, "node_ready", place)                                                                    \
+	E(EV_NODE_RUNNING, "node_running", place)                                                                \
+	E(EV_NODE_STOPPING, "node_stopping", place)                                                              \
+	E(EV_NODE_ENDED, "node_ended", place)                                                                    \
+	E(EV_NODE_FAILED, "node_failed", place)                                                                  \
+	E(EV_NODE_CLEANED, "node_cleaned", place)                                                                \
+	E(EV_NODE_LOST, "node_lost", place)                                                                      \
+	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the gang could not start because of it */                    \
+	E(EV_NODE_SAVED, "node_saved", saved)    /* all that the launch made there is on record */               \
+	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; start is ordered */                     \
+	E(EV_RANK_STARTED, "rank_started", rank)                                                                 \
+	E(EV_RANK_EXITED, "rank_exited", rank)                                                                   \
+	E(EV_RANK_LOST, "rank_lost", rank)                                                                       \
+	E(EV_RANK_FAILED, "rank_failed", rank)     /* never started: command not found ... */                    \
+	E(EV_ENDING, "ending", ending)             /* why the attempt comes to its end */                        \
+	E(EV_LAUNCHER, "launcher_ended", launcher) /* and with it the rank that seemed to fail first */          \
+	E(EV_OUTCOME, "outcome", outcome)          /* no process is left; what became of it */                   \
+	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
+	E(EV_CLEANUP, "cleanup", cleanup) /* something about the clean-up went wrong */                          \
+	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
+	E(EV_REQUEUED, "requeued", requeued)                                                                     \
+	E(EV_ENDED, "ended", ended)                                                                              \
+	E(EV_REMOVED, "removed", removed)
+
+/* Events of the cluster: job 0. They change node and token rows (nodes.c, tokens.c). */
+#define CLUSTER_EVENTS(E)                                                                                    \
+	E(EV_JOINED, "joined")       /* a node got a certificate */                                              \
+	E(EV_INVENTORY, "inventory") /* what it has changed */                                                   \
+	E(EV_CONNECTED, "connected") /* it is up */                                                              \
+	E(EV_GONE, "node_gone")      /* it is lost */                                                            \
+	E(EV_SILENT, "node_silent")  /* it may be carrying on out of sight: not lost */                          \
+	E(EV_DRAINED, "drained")                                                                                 \
+	E(EV_RESUMED, "resumed")                                                                                 \
+	E(EV_NODE_REMOVED, "node_removed")                                                                       \
+	E(EV_QUEUE_SET, "queue_set")                                                                             \
+	E(EV_QUEUE_REMOVED, "queue_removed")                                                                     \
+	E(EV_QUOTA_SET, "quota_set")                                                                             \
+	E(EV_QUOTA_REMOVED, "quota_removed")                                                                     \
+	E(EV_INSTANCE_SET, "instance_set") /* facts of an instance type; null takes one back */                  \
+	E(EV_INSTANCE_REMOVED, "instance_removed")                                                               \
+	E(EV_RESERVATION_SET, "reservation_set") /* made or changed; all that it is */                           \
+	E(EV_RESERVATION_BEGAN, "reservation_began")                                                             \
+	E(EV_RESERVATION_ENDED, "reservation_ended")                                                             \
+	E(EV_RESERVATION_REMOVED, "reservation_removed")                                                         \
+	E(EV_BUDGET_SET, "budget_set")                                                                           \
+	E(EV_BUDGET_REMOVED, "budget_removed")                                                                   \
+	E(EV_BUDGET_USED_UP, "budget_used_up") /* nothing more of that queue or user is started */               \
+	E(EV_BUDGET_OPEN, "budget_open")       /* a new period, or a greater budget */                           \
+	E(EV_TOKEN_MADE, "token_made")
+
+/* clang-format off */
+enum event_type {
+#define E(id, name, fn) id,
+	JOB_EVENTS(E)
+#undef E
+#define E(id, name) id,
+	CLUSTER_EVENTS(E)
+#undef E
+	N_EVENT_TYPE
+};
+/* clang-format on */
+
+const char *event_name(enum event_type t);
+int event_find(const char *name); /* -1 unknown */
+/* Changes r, or refuses (-1) and leaves it as it was. attempt: number of the attempt that the event belongs
+ * to, 0 of the job. */
+int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
+                struct err *e);
+/* As store_reducer_fn: replay and comparison with the rows (replay.c). */
+struct event_row;
+struct store_cluster_row;
+struct store_job_rows;
+int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
+                  size_t why_size, void *arg);
+/* As store_cluster_fn: the cluster's events against rows of nodes and tokens (replay_cluster.c). */
+int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
+                          char *why, size_t why_size);
+
+#endif

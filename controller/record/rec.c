@@ -1,0 +1,587 @@
+/*
+ * rec: records to rows and back; questions about an attempt.
+ */
+#include "controller/record/rec.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SKEW_US                                                                                              \
+	1000000 /* clocks of two nodes may differ by so much without the order of exits being turned round */
+
+void rec_set(char **p, const char *v)
+{
+	char *now = v && *v ? xstrdup(v) : NULL;
+
+	free(*p);
+	*p = now;
+}
+
+void attempt_rec_free(struct attempt_rec *a)
+{
+	if (!a)
+		return;
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		free(a->places[i].node);
+		free(a->places[i].address);
+		free(a->places[i].gpus.v);
+		free(a->places[i].cpus.v);
+		free(a->places[i].text);
+	}
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		free(a->ranks[i].text);
+	free(a->places);
+	free(a->ranks);
+	free(a->reason);
+	free(a->cause);
+	free(a->launch_id);
+	free(a->token);
+	free(a->resumed_from);
+	free(a->account);
+	free(a);
+}
+
+const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
+{
+	if (r->array)
+		snprintf(out, REC_REF_SIZE, "%llu.%u", (unsigned long long)r->array, rec_index(r));
+	else
+		snprintf(out, REC_REF_SIZE, "%llu", (unsigned long long)r->id);
+	return out;
+}
+
+void rec_fini(struct job_rec *r)
+{
+	char **strings[] = {&r->name,        &r->owner,   &r->experiment, &r->notes,    &r->queue,
+	                    &r->reason,      &r->cleanup, &r->bundle,     &r->idem_key, &r->idem_digest,
+	                    &r->spec_sha256, &r->rungs,   &r->begins};
+
+	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+		free(*strings[i]);
+		*strings[i] = NULL;
+	}
+	attempt_rec_free(r->att);
+	r->att = NULL;
+}
+
+/* ---- to rows --------------------------------------------------------------------------------- */
+
+static char *text_of(const char *s)
+{
+	/* Rows borrow: their fields are not const because elsewhere they are owned. */
+	return (char *)(uintptr_t)(s ? s : "");
+}
+
+static char *name_of(enum state_kind k, int v)
+{
+	return text_of(state_name(k, v));
+}
+
+void rec_job_row(const struct job_rec *r, struct job_row *out)
+{
+	*out = (struct job_row){
+	    .id = r->id,
+	    .name = text_of(r->name),
+	    .owner = text_of(r->owner),
+	    .experiment = text_of(r->experiment),
+	    .notes = text_of(r->notes),
+	    .status = name_of(STATE_JOB, (int)r->status),
+	    .priority = r->priority,
+	    .queue = text_of(r->queue),
+	    .bundle = r->bundle,
+	    .created_us = r->created_us,
+	    .queued_us = r->queued_us,
+	    .started_us = r->started_us,
+	    .ended_us = r->ended_us,
+	    .exit_code = r->exit_code,
+	    .reason = text_of(r->reason),
+	    .wanted = name_of(STATE_WANTED, (int)r->wanted),
+	    .attempts = r->attempts,
+	    .epoch = r->epoch,
+	    .idem_key = r->idem_key,
+	    .idem_digest = r->idem_digest,
+	    .pinned = r->pinned,
+	    .deleted = r->deleted,
+	    .nodes = r->nodes,
+	    .gpus = r->gpus,
+	    .cleanup = text_of(r->cleanup),
+	    .array = r->array,
+	    .members = r->members,
+	    .halved = r->halved,
+	    .rungs = text_of(r->rungs),
+	    .begins = text_of(r->begins),
+	    .ran_us = r->ran_us,
+	    .runs_since_us = r->runs_since_us,
+	};
+}
+
+static cJSON *ids_json(const struct wire_u32v *v)
+{
+	cJSON *a = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < v->n; i++)
+		cJSON_AddItemToArray(a, cJSON_CreateNumber(v->v[i]));
+	return a;
+}
+
+static cJSON *rec_places_json(const struct attempt_rec *a)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_str(o, "node", p->node);
+		json_add_u64(o, "node_id", p->node_id);
+		json_add_str(o, "address", p->address ? p->address : "");
+		cJSON_AddItemToObject(o, "gpus", ids_json(&p->gpus));
+		cJSON_AddItemToObject(o, "cpus", ids_json(&p->cpus));
+		json_add_u64(o, "ranks", p->ranks);
+		json_add_u64(o, "group", p->group);
+		json_add_str(o, "state", state_name(STATE_PLACE, (int)p->state));
+		if (p->cls != RC_NONE)
+			json_add_str(o, "class", state_name(STATE_CLASS, (int)p->cls));
+		if (p->culprit)
+			cJSON_AddTrueToObject(o, "culprit");
+		if (p->saved)
+			cJSON_AddTrueToObject(o, "saved");
+		if (p->unconfirmed)
+			cJSON_AddTrueToObject(o, "unconfirmed");
+		if (p->silent_us)
+			json_add_u64(o, "silent_us", p->silent_us);
+		if (p->text)
+			json_add_str(o, "text", p->text);
+		cJSON_AddItemToArray(list, o);
+	}
+	return list;
+}
+
+static char *phases_text(const struct attempt_rec *a)
+{
+	cJSON *list = cJSON_CreateArray();
+	char *text;
+
+	for (int i = 0; i < N_PHASE; i++) {
+		cJSON *o;
+
+		if (!a->phases[i].started_us)
+			continue;
+		o = cJSON_CreateObject();
+		json_add_str(o, "name", state_name(STATE_PHASE, i));
+		json_add_u64(o, "started_us", a->phases[i].started_us);
+		json_add_u64(o, "ended_us", a->phases[i].ended_us);
+		cJSON_AddItemToArray(list, o);
+	}
+	text = json_text(list);
+	cJSON_Delete(list);
+	return text;
+}
+
+void rec_attempt_row(const struct job_rec *r, struct attempt_row *out)
+{
+	const struct attempt_rec *a = r->att;
+	cJSON *places = rec_places_json(a);
+
+	*out = (struct attempt_row){
+	    .job = r->id,
+	    .number = a->number,
+	    .epoch = a->epoch,
+	    .state = name_of(STATE_ATTEMPT, (int)a->state),
+	    .outcome = name_of(STATE_OUTCOME, (int)a->outcome),
+	    .cls = name_of(STATE_CLASS, (int)a->cls),
+	    .reason = text_of(a->reason),
+	    .cause = text_of(a->cause),
+	    .launch_id = text_of(a->launch_id),
+	    .token = text_of(a->token),
+	    .placement = json_text(places),
+	    .resumed_from_step = a->resumed_from_step,
+	    .resumed_from = text_of(a->resumed_from),
+	    .exit_code = a->exit_code,
+	    .signal = a->signal,
+	    .started_us = a->started_us,
+	    .ended_us = a->ended_us,
+	    .phases = phases_text(a),
+	    .master_port = a->master_port,
+	    .price_uusd = a->price_uusd,
+	    .account = text_of(a->account),
+	};
+	cJSON_Delete(places);
+}
+
+void attempt_row_borrowed_fini(struct attempt_row *row)
+{
+	free(row->placement);
+	free(row->phases);
+	row->placement = row->phases = NULL;
+}
+
+void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out)
+{
+	const struct rank_rec *k = &r->att->ranks[rank];
+
+	*out = (struct rank_row){
+	    .job = r->id,
+	    .attempt = r->att->number,
+	    .rank = rank,
+	    .node = text_of(r->att->places[k->place].node),
+	    .node_rank = k->place,
+	    .local_rank = k->local_rank,
+	    .state = name_of(STATE_RANK, (int)k->state),
+	    .exit_code = k->exit_code,
+	    .signal = k->signal,
+	    .oom = k->oom,
+	    .ended_by = k->ended_by ? name_of(STATE_ENDED_BY, k->ended_by) : NULL,
+	    .pid = k->pid,
+	    .started_us = k->started_us,
+	    .ended_us = k->ended_us,
+	    .text = text_of(k->text),
+	};
+}
+
+/* ---- from rows ------------------------------------------------------------------------------- */
+
+static uint64_t run_max_runtime(const char *run)
+{
+	uint64_t out;
+	cJSON *o;
+
+	/* Looked for as text first: hardly any job has it, and start reads a million of them. */
+	if (!run || !strstr(run, "\"max_runtime_s\""))
+		return 0;
+	o = cJSON_Parse(run);
+	out = json_whole(o, "max_runtime_s", 0);
+	cJSON_Delete(o);
+	return out;
+}
+
+int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e)
+{
+	int status = state_find(STATE_JOB, row->status), wanted = state_find(STATE_WANTED, row->wanted);
+
+	if (status < 0 || wanted < 0)
+		return err_set(e, ERR_INTERNAL, "job %llu: unknown status \"%s\"", (unsigned long long)row->id,
+		               row->status ? row->status : "");
+	r->id = row->id;
+	rec_set(&r->name, row->name);
+	rec_set(&r->owner, row->owner);
+	rec_set(&r->experiment, row->experiment);
+	rec_set(&r->notes, row->notes);
+	rec_set(&r->queue, row->queue);
+	rec_set(&r->reason, row->reason);
+	rec_set(&r->cleanup, row->cleanup);
+	rec_set(&r->bundle, row->bundle);
+	rec_set(&r->idem_key, row->idem_key);
+	rec_set(&r->idem_digest, row->idem_digest);
+	r->status = (enum job_status)status;
+	r->wanted = (enum wanted)wanted;
+	r->priority = row->priority;
+	r->created_us = row->created_us;
+	r->queued_us = row->queued_us;
+	r->started_us = row->started_us;
+	r->ended_us = row->ended_us;
+	r->exit_code = (int32_t)row->exit_code;
+	r->attempts = row->attempts;
+	r->epoch = row->epoch;
+	r->pinned = row->pinned;
+	r->deleted = row->deleted;
+	r->nodes = row->nodes;
+	r->gpus = row->gpus;
+	r->max_runtime_s = run_max_runtime(row->run);
+	r->array = row->array;
+	r->members = row->members;
+	r->halved = row->halved;
+	rec_set(&r->rungs, row->rungs);
+	rec_set(&r->begins, row->begins);
+	r->ran_us = row->ran_us;
+	r->runs_since_us = row->runs_since_us;
+	return 0;
+}
+
+static void phases_parse(struct attempt_rec *a, const char *text)
+{
+	cJSON *list = text ? cJSON_Parse(text) : NULL;
+	const cJSON *o;
+
+	cJSON_ArrayForEach (o, list) {
+		int i = state_find(STATE_PHASE, json_str_or(o, "name", NULL));
+
+		if (i >= 0)
+			a->phases[i] = (struct phase_rec){json_whole(o, "started_us", 0), json_whole(o, "ended_us", 0)};
+	}
+	cJSON_Delete(list);
+}
+
+static void ids_parse(struct wire_u32v *v, const cJSON *list)
+{
+	const cJSON *o;
+
+	cJSON_ArrayForEach (o, list)
+		if (cJSON_IsNumber(o) && o->valuedouble >= 0 && o->valuedouble <= UINT32_MAX)
+			wire_u32v_add(v, (uint32_t)o->valuedouble);
+}
+
+int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
+{
+	int n = cJSON_GetArraySize(list);
+	const cJSON *o;
+	uint32_t total = 0;
+
+	if (n <= 0 || n > SPEC_MAX_NODES)
+		return err_set(e, ERR_INTERNAL, "a placement of %d nodes", n);
+	a->places = xcalloc((size_t)n, sizeof *a->places);
+	cJSON_ArrayForEach (o, list) {
+		struct place_rec *p = &a->places[a->n_places];
+		int state = state_find(STATE_PLACE, json_str_or(o, "state", NULL)),
+		    cls = state_find(STATE_CLASS, json_str_or(o, "class", NULL));
+		uint64_t ranks = json_whole(o, "ranks", 0);
+
+		if (ranks > SPEC_MAX_RANKS || total + ranks > SPEC_MAX_RANKS)
+			return err_set(e, ERR_INTERNAL, "a placement of too many ranks");
+		a->n_places++;
+		p->node = xstrdup(json_str_or(o, "node", "?"));
+		rec_set(&p->address, json_str_or(o, "address", NULL));
+		rec_set(&p->text, json_str_or(o, "text", NULL));
+		p->node_id = json_whole(o, "node_id", 0);
+		ids_parse(&p->gpus, cJSON_GetObjectItemCaseSensitive(o, "gpus"));
+		ids_parse(&p->cpus, cJSON_GetObjectItemCaseSensitive(o, "cpus"));
+		p->ranks = (uint32_t)ranks;
+		p->group = (uint32_t)json_whole(o, "group", 0);
+		p->state = state < 0 ? PLACE_ORDERED : (enum place_state)state;
+		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
+		p->culprit = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "culprit"));
+		p->saved = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "saved"));
+		p->unconfirmed = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "unconfirmed"));
+		p->silent_us = json_whole(o, "silent_us", 0);
+		p->first_rank = total;
+		total += p->ranks;
+	}
+	a->n_ranks = total;
+	a->ranks = xcalloc(total ? total : 1, sizeof *a->ranks);
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		for (uint32_t k = 0; k < a->places[i].ranks; k++)
+			a->ranks[a->places[i].first_rank + k] =
+			    (struct rank_rec){.place = i, .local_rank = k, .exit_code = -1, .signal = -1};
+	}
+	return 0;
+}
+
+int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struct err *e)
+{
+	struct attempt_rec *a = xcalloc(1, sizeof *a);
+	int state = state_find(STATE_ATTEMPT, row->state), outcome = state_find(STATE_OUTCOME, row->outcome),
+	    cls = state_find(STATE_CLASS, row->cls), rc;
+	cJSON *places = row->placement ? cJSON_Parse(row->placement) : NULL;
+
+	attempt_rec_free(r->att);
+	r->att = a;
+	if (state < 0 || outcome < 0 || cls < 0)
+		rc = err_set(e, ERR_INTERNAL, "job %llu attempt %u: unknown state, outcome or class",
+		             (unsigned long long)row->job, row->number);
+	else
+		rc = rec_places_parse(a, places, e);
+	cJSON_Delete(places);
+	a->number = row->number;
+	a->epoch = row->epoch;
+	a->state = state < 0 ? ATT_ENDED : (enum attempt_state)state;
+	a->outcome = outcome < 0 ? OUT_NONE : (enum outcome)outcome;
+	a->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
+	rec_set(&a->reason, row->reason);
+	rec_set(&a->cause, row->cause);
+	rec_set(&a->launch_id, row->launch_id);
+	rec_set(&a->token, row->token);
+	rec_set(&a->resumed_from, row->resumed_from);
+	a->resumed_from_step = row->resumed_from_step;
+	a->exit_code = (int32_t)row->exit_code;
+	a->signal = (int32_t)row->signal;
+	a->started_us = row->started_us;
+	a->ended_us = row->ended_us;
+	a->master_port = row->master_port;
+	a->price_uusd = row->price_uusd;
+	rec_set(&a->account, row->account);
+	phases_parse(a, row->phases);
+	return rc;
+}
+
+int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
+{
+	struct rank_rec *k;
+	int state = state_find(STATE_RANK, row->state), by = state_find(STATE_ENDED_BY, row->ended_by);
+
+	if (!r->att || row->attempt != r->att->number || row->rank >= r->att->n_ranks || state < 0)
+		return -1;
+	k = &r->att->ranks[row->rank];
+	k->state = (enum rank_state)state;
+	k->exit_code = (int32_t)row->exit_code;
+	k->signal = (int32_t)row->signal;
+	k->oom = row->oom;
+	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
+	k->pid = row->pid;
+	k->started_us = row->started_us;
+	k->ended_us = row->ended_us;
+	rec_set(&k->text, row->text);
+	return 0;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static int rank_ok(const struct rank_rec *k)
+{
+	return k->state == RANK_EXITED && k->exit_code == 0 && k->signal <= 0 && !k->oom;
+}
+
+int rec_all_ranks_ok(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		if (!rank_ok(&a->ranks[i]))
+			return 0;
+	return a->n_ranks > 0;
+}
+
+int rec_any_rank_started(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].started_us || a->ranks[i].state == RANK_RUNNING)
+			return 1;
+	return 0;
+}
+
+int rec_launched(const struct attempt_rec *a)
+{
+	return a->phases[PHASE_LAUNCHING].started_us != 0;
+}
+
+static int rank_bad(const struct rank_rec *k)
+{
+	return k->state == RANK_FAILED || (k->state == RANK_EXITED && !rank_ok(k));
+}
+
+/* Ended by what mpirun or Hearth do to the others when one has failed: a victim, unless it was clearly the
+ * first. */
+static int looks_killed(const struct attempt_rec *a, const struct rank_rec *k)
+{
+	uint64_t ending = a->phases[PHASE_RUNNING].ended_us;
+
+	if (k->state != RANK_EXITED || k->oom)
+		return 0;
+	if (k->ended_by != BY_ITSELF)
+		return 1;
+	return k->signal == SIGTERM || (k->signal == SIGKILL && ending && k->ended_us > ending);
+}
+
+enum reason_class rec_rank_class(const struct rank_rec *k)
+{
+	if (k->state == RANK_FAILED)
+		return RC_USER_ERROR;
+	if (k->state == RANK_EXITED && k->oom)
+		return RC_OOM;
+	return k->state == RANK_EXITED && k->signal > 0 ? RC_SIGNAL : RC_UNKNOWN;
+}
+
+int rec_looks_killed(const struct attempt_rec *a, uint32_t rank)
+{
+	return looks_killed(a, &a->ranks[rank]);
+}
+
+/* Among those that were killed: one of which it is not known by whom comes first, then the launcher's
+ * victims. */
+static int before(const struct rank_rec *a, const struct rank_rec *b)
+{
+	static const uint8_t weight[] = {[BY_ITSELF] = 0, [BY_LAUNCHER] = 1, [BY_ORDER] = 2};
+
+	if (a->ended_by != b->ended_by)
+		return weight[a->ended_by] < weight[b->ended_by];
+	return a->ended_us < b->ended_us;
+}
+
+uint32_t rec_first_failed(const struct attempt_rec *a)
+{
+	uint32_t own = a->n_ranks, killed = a->n_ranks;
+
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_rec *k = &a->ranks[i];
+		uint32_t *best = looks_killed(a, k) ? &killed : &own;
+
+		if (rank_bad(k) && (*best == a->n_ranks || before(k, &a->ranks[*best])))
+			*best = i;
+	}
+	if (own == a->n_ranks || killed == a->n_ranks)
+		return own == a->n_ranks ? killed : own;
+	if (a->ranks[killed].ended_by != BY_ITSELF)
+		return own;
+	return a->ranks[own].ended_us <= a->ranks[killed].ended_us + SKEW_US ? own : killed;
+}
+
+const struct place_rec *rec_limited(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		if ((p->state == PLACE_STOPPING || p->state == PLACE_ENDED) &&
+		    (p->cls == RC_OOM || p->cls == RC_DISK))
+			return p;
+	}
+	return NULL;
+}
+
+struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id)
+{
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].node_id == node_id)
+			return &a->places[i];
+	return NULL;
+}
+
+static const char *check_attempt(const struct job_rec *r)
+{
+	const struct attempt_rec *a = r->att;
+
+	if (a->number != r->attempts)
+		return "the newest attempt is not the last one counted";
+	if (a->epoch != r->epoch)
+		return "the attempt's epoch is not the job's";
+	if (a->state == ATT_ENDED && (!a->ended_us || a->outcome == OUT_NONE))
+		return "an attempt ended without time or outcome";
+	if (a->state != ATT_ENDED && a->ended_us)
+		return "an attempt goes on after its end";
+	if (a->outcome != OUT_NONE && a->state < ATT_ENDING)
+		return "an outcome before the end";
+	if (a->outcome == OUT_SUCCEEDED && !rec_all_ranks_ok(a))
+		return "succeeded although not every rank exited with 0";
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_rec *k = &a->ranks[i];
+
+		if (k->state == RANK_EXITED && k->exit_code < 0 && k->signal <= 0)
+			return "a rank exited without a status";
+		if (k->state == RANK_RUNNING && a->outcome != OUT_NONE)
+			return "an outcome while the fate of a rank is open";
+	}
+	if (a->state == ATT_ENDED)
+		for (uint32_t i = 0; i < a->n_places; i++)
+			if (a->places[i].state < PLACE_CLEANED)
+				return "an attempt ended before its nodes were cleaned or given up";
+	return NULL;
+}
+
+const char *rec_check(const struct job_rec *r)
+{
+	int busy = r->status >= JOB_STARTING && r->status <= JOB_STOPPING;
+
+	if (job_ended(r->status) != !!r->ended_us)
+		return "ended_us and status disagree";
+	if (job_ended(r->status) && r->wanted != WANT_NOTHING)
+		return "an ended job still wants something";
+	if (r->status == JOB_COMPLETED && r->exit_code != 0)
+		return "completed with an exit code";
+	if (r->members)
+		return r->att || r->attempts ? "an array with an attempt of its own" : NULL;
+	if (busy && (!r->att || r->att->state == ATT_ENDED))
+		return "busy without an attempt that goes on";
+	if (!busy && r->att && r->att->state != ATT_ENDED)
+		return "an attempt goes on without the job";
+	if (r->status == JOB_RUNNING && r->att->state != ATT_RUNNING)
+		return "the job runs, its attempt does not";
+	return r->att ? check_attempt(r) : NULL;
+}

@@ -1,0 +1,130 @@
+/*
+ * rec: a job's record in memory: the job, its newest attempt, the launches on the nodes and the ranks. Plain
+ * data, changed only by event_apply, turned into the store's rows and back. A waiting job has no attempt and
+ * takes well under 1 KiB.
+ */
+#ifndef HEARTH_CONTROLLER_REC_H
+#define HEARTH_CONTROLLER_REC_H
+
+#include "common/base/err.h"
+#include "common/spec/spec.h"
+#include "controller/record/states.h"
+#include "store/base/rows.h"
+#include <cjson/cJSON.h>
+
+struct phase_rec {
+	uint64_t started_us, ended_us; /* real time; started 0 = did not come, ended 0 = goes on */
+};
+
+struct place_rec { /* index = node rank */
+	char *node, *address;
+	uint64_t node_id;
+	struct wire_u32v gpus, cpus;
+	uint32_t ranks, group, first_rank;
+	enum place_state state;
+	enum reason_class cls; /* of a FAILED one */
+	uint8_t culprit;       /* the gang could not start because of this node */
+	uint8_t saved;         /* all that the launch made there is on record */
+	uint8_t unconfirmed;   /* LOST because nobody confirmed the end in time, though the node may live */
+	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
+	char *text;            /* why it failed or is lost; NULL none */
+};
+
+struct rank_rec { /* index = rank */
+	uint32_t place, local_rank, pid;
+	enum rank_state state;
+	uint8_t oom, dirty;        /* dirty: its row is to be written */
+	uint8_t ended_by;          /* enum ended_by */
+	int32_t exit_code, signal; /* -1 none */
+	uint64_t started_us, ended_us;
+	char *text;
+};
+
+struct attempt_rec {
+	uint32_t number, master_port;
+	uint64_t epoch;
+	enum attempt_state state;
+	enum outcome outcome;
+	enum reason_class cls;
+	char *reason, *cause, *launch_id, *token, *resumed_from;
+	int64_t resumed_from_step;
+	int32_t exit_code, signal;
+	uint64_t started_us, ended_us;
+	uint64_t price_uusd; /* an hour, of all that it holds, millionths of a US dollar; 0 not known */
+	char *account;       /* who pays: QUEUE/@OWNER */
+	struct phase_rec phases[N_PHASE];
+	struct place_rec *places;
+	struct rank_rec *ranks;
+	uint32_t n_places, n_ranks;
+};
+
+struct job_rec {
+	uint64_t id;
+	char *name, *owner, *experiment, *notes, *queue, *reason, *cleanup, *bundle, *idem_key,
+	    *idem_digest; /* NULL = "" */
+	char *spec_sha256;
+	int64_t priority;
+	uint64_t created_us, queued_us, started_us, ended_us, epoch,
+	    max_runtime_s; /* max_runtime_s: set later; 0 = the specification's */
+	int32_t exit_code;
+	enum job_status status;
+	enum wanted wanted;
+	uint32_t attempts, nodes, gpus;
+	uint8_t pinned, deleted;
+	uint64_t array;   /* of a member: the job that it belongs to; its id is array + 1 + its index */
+	uint32_t members; /* of an array or a sweep; such a job has no attempts: it is what its members are */
+	uint8_t halved;   /* of a member: successive halving wants it stopped */
+	char *rungs;      /* of a member: its values at the comparisons of successive halving, parted by blanks */
+	/* What the next attempt begins with: NULL what the specification says; "attempt:2@1200", "attempt:2":
+	 * what an earlier one left. While a requeue is wanted what was asked for: NULL where it stood, "start",
+	 * "step:1200". */
+	char *begins;
+	/* How long its programs ran: from an attempt's first rank's start until its outcome; of the present one
+	 * since when. Nothing of an array: there it is its own start and end. */
+	uint64_t ran_us, runs_since_us;
+	struct attempt_rec *att; /* newest; NULL before the first, and when none is needed any more */
+};
+
+static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
+{
+	return (uint32_t)(r->id - r->array - 1);
+}
+#define REC_REF_SIZE 48
+const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE]); /* "17", or "17.3" of a member */
+void rec_fini(struct job_rec *r);
+void attempt_rec_free(struct attempt_rec *a);
+void rec_set(char **p, const char *v); /* "" and NULL are kept as NULL */
+
+/* Rows borrow the record's strings; attempt rows own placement and phases: attempt_row_borrowed_fini. spec
+ * and run are left NULL. */
+void rec_job_row(const struct job_rec *r, struct job_row *out);
+void rec_attempt_row(const struct job_rec *r, struct attempt_row *out);
+void attempt_row_borrowed_fini(struct attempt_row *row);
+void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out);
+
+int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e); /* r is zeroed before */
+int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row,
+                         struct err *e); /* becomes r->att; ranks are made, all waiting */
+int rec_from_rank_row(struct job_rec *r, const struct rank_row *row);
+
+int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e); /* places and waiting ranks */
+
+/* ---- questions about an attempt; pure -------------------------------------------------------- */
+int rec_all_ranks_ok(const struct attempt_rec *a);
+int rec_any_rank_started(const struct attempt_rec *a);
+int rec_launched(
+    const struct attempt_rec *a); /* were its ranks ordered to start? Before, no node can run one */
+/* First rank to fail: n_ranks when none did. */
+uint32_t rec_first_failed(const struct attempt_rec *a);
+/* Class of a rank that failed, as far as its end alone tells: a plain exit code says nothing of its cause. */
+enum reason_class rec_rank_class(const struct rank_rec *k);
+/* Ended by a signal that mpirun or Hearth send to the others when one has failed. */
+int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
+/* First node whose agent stops the launch, or has, for a limit of memory or disk (text says which); NULL
+ * none. */
+const struct place_rec *rec_limited(const struct attempt_rec *a);
+struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id);
+/* What must hold always; NULL, or what is wrong (static text). */
+const char *rec_check(const struct job_rec *r);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * replay: events against rows. A job's events are applied to an empty record; what comes out must be the rows
+ * that the store has of the job, of each of its attempts and of each rank. Tokens of launches are in no
+ * event: they are secret.
+ */
+#include "common/base/hash.h"
+#include "common/base/xalloc.h"
+#include "controller/record/replay_seen.h"
+#include <stdio.h>
+#include <string.h>
+
+static int same(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+#define DIFF_NUM(field)                                                                                      \
+	if (mine->field != row->field)                                                                           \
+	return replay_say(why, n, #field ": events give %lld, the row has %lld", (long long)mine->field,         \
+	                  (long long)row->field)
+#define DIFF_STR(field)                                                                                      \
+	if (!same(mine->field, row->field))                                                                      \
+	return replay_say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                       \
+	                  mine->field ? mine->field : "", row->field ? row->field : "")
+
+static int job_fields(const struct job_row *mine, const struct job_row *row, char *why, size_t n)
+{
+	DIFF_STR(status);
+	DIFF_STR(name);
+	DIFF_STR(owner);
+	DIFF_STR(experiment);
+	DIFF_STR(notes);
+	DIFF_STR(queue);
+	DIFF_STR(bundle);
+	DIFF_STR(reason);
+	DIFF_STR(wanted);
+	DIFF_STR(cleanup);
+	DIFF_STR(rungs);
+	DIFF_STR(begins);
+	DIFF_NUM(array);
+	DIFF_NUM(members);
+	DIFF_NUM(halved);
+	DIFF_NUM(priority);
+	DIFF_NUM(created_us);
+	DIFF_NUM(queued_us);
+	DIFF_NUM(started_us);
+	DIFF_NUM(ended_us);
+	DIFF_NUM(ran_us);
+	DIFF_NUM(runs_since_us);
+	DIFF_NUM(exit_code);
+	DIFF_NUM(attempts);
+	DIFF_NUM(epoch);
+	DIFF_NUM(pinned);
+	DIFF_NUM(deleted);
+	DIFF_NUM(nodes);
+	DIFF_NUM(gpus);
+	return 0;
+}
+
+static int attempt_fields(const struct attempt_row *mine, const struct attempt_row *row, char *why, size_t n)
+{
+	DIFF_NUM(epoch);
+	DIFF_STR(state);
+	DIFF_STR(outcome);
+	DIFF_STR(cls);
+	DIFF_STR(reason);
+	DIFF_STR(cause);
+	DIFF_STR(launch_id);
+	DIFF_STR(placement);
+	DIFF_NUM(resumed_from_step);
+	DIFF_STR(resumed_from);
+	DIFF_NUM(exit_code);
+	DIFF_NUM(signal);
+	DIFF_NUM(started_us);
+	DIFF_NUM(ended_us);
+	DIFF_STR(phases);
+	DIFF_NUM(master_port);
+	DIFF_NUM(price_uusd);
+	DIFF_STR(account);
+	return 0;
+}
+
+static int rank_fields(const struct rank_row *mine, const struct rank_row *row, char *why, size_t n)
+{
+	DIFF_STR(node);
+	DIFF_NUM(node_rank);
+	DIFF_NUM(local_rank);
+	DIFF_STR(state);
+	DIFF_NUM(exit_code);
+	DIFF_NUM(signal);
+	DIFF_NUM(oom);
+	DIFF_STR(ended_by);
+	DIFF_NUM(pid);
+	DIFF_NUM(started_us);
+	DIFF_NUM(ended_us);
+	DIFF_STR(text);
+	return 0;
+}
+
+static int job_differs(const struct job_rec *r, const struct job_row *row, char *why, size_t n)
+{
+	char digest[HASH_HEX_SIZE];
+	struct job_row mine;
+
+	rec_job_row(r, &mine);
+	if (job_fields(&mine, row, why, n) < 0)
+		return -1;
+	if (row->spec && r->spec_sha256) {
+		hash_hex(row->spec, strlen(row->spec), digest);
+		if (!same(digest, r->spec_sha256))
+			return replay_say(why, n, "spec: its SHA-256 is not the one of the submit");
+	}
+	return 0;
+}
+
+static int attempt_differs(const struct job_rec *r, const struct attempt_row *row, char *why, size_t n)
+{
+	struct attempt_row mine;
+	char text[200];
+	int rc;
+
+	rec_attempt_row(r, &mine);
+	rc = attempt_fields(&mine, row, text, sizeof text);
+	attempt_row_borrowed_fini(&mine);
+	return rc < 0 ? replay_say(why, n, "attempt %u: %s", row->number, text) : 0;
+}
+
+static int rank_differs(const struct job_rec *r, const struct rank_row *row, char *why, size_t n)
+{
+	struct rank_row mine;
+	char text[200];
+
+	rec_rank_row(r, row->rank, &mine);
+	return rank_fields(&mine, row, text, sizeof text) < 0
+	           ? replay_say(why, n, "attempt %u: rank %u: %s", row->attempt, row->rank, text)
+	           : 0;
+}
+
+struct replay {
+	struct job_rec r;
+	struct attempt_rec **past; /* attempts before the newest, by number */
+	uint32_t n_past;
+	char bad[256]; /* first event that could not be applied */
+};
+
+/* Ranks that wait have no row yet. */
+static int ranks_differ(const struct job_rec *r, const struct store_job_rows *rows, size_t *at, char *why,
+                        size_t n)
+{
+	const struct attempt_rec *a = r->att;
+
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_row *row = *at < rows->n_ranks ? &rows->ranks[*at] : NULL;
+
+		if (row && row->attempt == a->number && row->rank == i) {
+			++*at;
+			if (rank_differs(r, row, why, n) < 0)
+				return -1;
+		} else if (a->ranks[i].state != RANK_WAITING) {
+			return replay_say(why, n, "attempt %u: rank %u has no row", a->number, i);
+		}
+	}
+	return 0;
+}
+
+static int attempts_differ(const struct replay *p, const struct store_job_rows *rows, char *why, size_t n)
+{
+	struct job_rec r = {.id = p->r.id};
+	size_t at = 0;
+
+	if (rows->n_attempts != p->r.attempts)
+		return replay_say(why, n, "events give %u attempts, there are rows of %zu", p->r.attempts,
+		                  rows->n_attempts);
+	for (uint32_t i = 0; i < p->r.attempts; i++) {
+		r.att = i < p->n_past ? p->past[i] : p->r.att;
+		if (!r.att || r.att->number != i + 1)
+			return replay_say(why, n, "attempt %u has no events", i + 1);
+		if (rows->attempts[i].number != i + 1)
+			return replay_say(why, n, "attempt %u has no row", i + 1);
+		if (attempt_differs(&r, &rows->attempts[i], why, n) < 0 || ranks_differ(&r, rows, &at, why, n) < 0)
+			return -1;
+	}
+	if (at < rows->n_ranks)
+		return replay_say(why, n, "attempt %u: a row of rank %u, which it does not have",
+		                  rows->ranks[at].attempt, rows->ranks[at].rank);
+	return 0;
+}
+
+static void apply_row(struct replay *p, const struct event_row *ev)
+{
+	int t = event_find(ev->type);
+	struct err e;
+	cJSON *data;
+
+	p->r.id = ev->job;
+	if (p->bad[0])
+		return;
+	if (t < 0) {
+		snprintf(p->bad, sizeof p->bad, "event %llu: unknown type \"%.60s\"", (unsigned long long)ev->id,
+		         ev->type ? ev->type : "");
+		return;
+	}
+	if (t == EV_PLACED && p->r.att) { /* a record holds the newest only */
+		p->past = xrealloc(p->past, (p->n_past + 1) * sizeof *p->past);
+		p->past[p->n_past++] = p->r.att;
+		p->r.att = NULL;
+	}
+	data = replay_data(ev, e.text, sizeof e.text);
+	if (!data || event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
+		snprintf(p->bad, sizeof p->bad, "event %llu: %.200s", (unsigned long long)ev->id, e.text);
+	cJSON_Delete(data);
+}
+
+static int compare(const struct replay *p, const struct store_job_rows *rows, char *why, size_t n)
+{
+	if (p->bad[0])
+		return replay_say(why, n, "%s", p->bad);
+	if (!p->r.created_us)
+		return replay_say(why, n, "the job has no events");
+	if (job_differs(&p->r, rows->job, why, n) < 0 || attempts_differ(p, rows, why, n) < 0)
+		return -1;
+	return rec_check(&p->r) ? replay_say(why, n, "%s", rec_check(&p->r)) : 0;
+}
+
+int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
+                  size_t why_size, void *arg)
+{
+	struct replay *p = *state ? *state : xcalloc(1, sizeof *p);
+	int rc;
+
+	(void)arg;
+	*state = p;
+	if (ev) {
+		apply_row(p, ev);
+		return 0;
+	}
+	rc = compare(p, rows, why, why_size);
+	rec_fini(&p->r);
+	for (uint32_t i = 0; i < p->n_past; i++)
+		attempt_rec_free(p->past[i]);
+	free(p->past);
+	free(p);
+	*state = NULL;
+	return rc;
+}

@@ -1,0 +1,354 @@
+/*
+ * reserve_req: requests about reservations: list, make, change, remove.
+ *
+ * A request is looked at in whole before anything changes. Which nodes it gets when it only names a number is
+ * settled here, once: those that the fewest jobs will be on when the time begins, that is those that are free
+ * soonest by the time limits of what runs there.
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "controller/share/reserve.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESERVES_MAX 1000
+#define NODES_MAX    10000
+#define PAST_US      60000000ull           /* a beginning that is so long ago is meant to be now */
+#define LENGTH_MAX   (366 * 86400ull)      /* seconds */
+#define AHEAD_MAX    (10 * 366 * 86400ull) /* seconds until it begins */
+
+struct ask { /* what was asked for; the strings are the body's */
+	const char *from, *to, *queue, *reason, *type;
+	const cJSON *nodes;
+	int64_t for_s, count;
+	int maintenance;
+};
+
+static int read_ask(const cJSON *body, struct ask *a, struct err *e)
+{
+	*a = (struct ask){.maintenance = -1};
+	if (json_get_str(body, "", "from", &a->from, e) < 0 || json_get_str(body, "", "to", &a->to, e) < 0 ||
+	    json_get_str(body, "", "queue", &a->queue, e) < 0 ||
+	    json_get_str(body, "", "reason", &a->reason, e) < 0 ||
+	    json_get_str(body, "", "instance_type", &a->type, e) < 0 ||
+	    json_get_arr(body, "", "nodes", &a->nodes, e) < 0 ||
+	    json_get_i64(body, "", "for_s", 1, (int64_t)LENGTH_MAX, &a->for_s, e) < 0 ||
+	    json_get_i64(body, "", "count", 1, NODES_MAX, &a->count, e) < 0 ||
+	    json_get_bool(body, "", "maintenance", &a->maintenance, e) < 0)
+		return -1;
+	if (a->reason && strlen(a->reason) > 1024)
+		return err_set(e, ERR_LIMIT, "reason: longer than 1024 bytes");
+	if (a->nodes && a->count)
+		return err_set(e, ERR_INVALID, "nodes, count: give one of them");
+	if (a->type && !a->count)
+		return err_set(e, ERR_INVALID, "instance_type: goes with count");
+	if (a->to && a->for_s)
+		return err_set(e, ERR_INVALID, "to, for_s: give one of them");
+	return 0;
+}
+
+static int set_times(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+{
+	uint64_t now = now_real(c), length = r->to_us - r->from_us;
+	char words[CLOCK_RFC3339_SIZE];
+
+	if (a->from && clock_parse_rfc3339(a->from, &r->from_us) < 0)
+		return err_set(e, ERR_INVALID, "from: \"%.60s\" is no time such as 2026-01-31T14:00:00Z", a->from);
+	if (!a->from && is_new)
+		r->from_us = now;
+	if (a->from && r->from_us + PAST_US < now)
+		return err_set(e, ERR_INVALID, "from: %s is in the past", clock_words(r->from_us, words));
+	if (a->from && r->from_us < now)
+		r->from_us = now;
+	if (a->to && clock_parse_rfc3339(a->to, &r->to_us) < 0)
+		return err_set(e, ERR_INVALID, "to: \"%.60s\" is no time such as 2026-01-31T16:00:00Z", a->to);
+	if (a->for_s)
+		r->to_us = r->from_us + (uint64_t)a->for_s * 1000000;
+	else if (!a->to && is_new)
+		return err_set(e, ERR_INVALID, "to: say until when, or for how long");
+	else if (!a->to && a->from) /* it is moved as a whole */
+		r->to_us = r->from_us + length;
+	if (r->to_us <= r->from_us)
+		return err_set(e, ERR_INVALID, "to: %s is not after its beginning", clock_words(r->to_us, words));
+	if (r->to_us <= now)
+		return err_set(e, ERR_INVALID, "to: %s is in the past; jobctl reserve rm ends one at once",
+		               clock_words(r->to_us, words));
+	if (r->to_us - r->from_us > LENGTH_MAX * 1000000 || r->from_us > now + AHEAD_MAX * 1000000)
+		return err_set(e, ERR_INVALID, "from, to: at most 366 days long, at most ten years ahead");
+	return 0;
+}
+
+static void set_text(char **to, const char *text)
+{
+	free(*to);
+	*to = xstrdup(text);
+}
+
+static int set_queue(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+{
+	if (a->queue && a->maintenance > 0)
+		return err_set(e, ERR_INVALID, "queue, maintenance: give one of them");
+	if (!a->queue && a->maintenance <= 0) {
+		if (is_new || (a->maintenance == 0 && !*r->queue))
+			return err_set(e, ERR_INVALID, "queue: say for whose jobs, or that it is for maintenance");
+		return 0;
+	}
+	if (a->queue && (spec_check_queue(a->queue, 0, e) < 0 || queue_exists(c, a->queue, e) < 0))
+		return -1;
+	set_text(&r->queue, a->queue ? a->queue : "");
+	return 0;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+static int is_there(const struct cnode *n)
+{
+	return n && n->state != NODE_REMOVED;
+}
+
+static int no_node(const struct core *c, const char *name, struct err *e)
+{
+	node_unknown(c, name, e);
+	return err_wrap(e, "nodes");
+}
+
+static int taken(const struct creserve *other, const char *node, struct err *e)
+{
+	char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
+
+	return err_set(e, ERR_CONFLICT, "nodes: %s is in reservation '%s' from %s to %s already", node,
+	               other->name, clock_words(other->from_us, from), clock_words(other->to_us, to));
+}
+
+static int named_nodes(const struct core *c, struct creserve *r, const cJSON *list, struct err *e)
+{
+	const cJSON *v;
+	char **sorted;
+	size_t twice = 1;
+
+	strv_fini(&r->nodes);
+	cJSON_ArrayForEach (v, list) {
+		const char *name = cJSON_GetStringValue(v);
+
+		if (!name)
+			return err_set(e, ERR_INVALID, "nodes: expected names");
+		if (!is_there(node_find(c, name)))
+			return no_node(c, name, e);
+		strv_add(&r->nodes, name);
+	}
+	sorted = reserve_sorted(&r->nodes);
+	while (twice < r->nodes.n && strcmp(sorted[twice - 1], sorted[twice]) != 0)
+		twice++;
+	if (twice < r->nodes.n)
+		err_set(e, ERR_INVALID, "nodes: %s is named twice", sorted[twice]);
+	free(sorted);
+	if (twice < r->nodes.n)
+		return -1;
+	return r->nodes.n ? 0 : err_set(e, ERR_INVALID, "nodes: name at least one");
+}
+
+struct candidate {
+	const struct cnode *n;
+	uint64_t disturbed_us; /* until then there is a job; 0 not at all */
+};
+
+static int better(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->n->sched_usable != y->n->sched_usable)
+		return x->n->sched_usable ? -1 : 1;
+	if (x->disturbed_us != y->disturbed_us)
+		return x->disturbed_us < y->disturbed_us ? -1 : 1;
+	return strverscmp(x->n->name, y->n->name);
+}
+
+static int by_version(const void *a, const void *b)
+{
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int chosen_nodes(const struct core *c, struct creserve *r, const struct ask *a, struct err *e)
+{
+	struct candidate *all = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *all);
+	size_t n = 0, want = (size_t)a->count, of_type = 0;
+	const char *type = a->type && strncmp(a->type, "ml.", 3) == 0 ? a->type + 3 : a->type;
+
+	for (const struct cnode *x = c->nodes; x; x = x->hh.next) {
+		if (!is_there(x) || (type && strcmp(type, node_type(x)) != 0))
+			continue;
+		of_type++;
+		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->name))
+			all[n++] = (struct candidate){x, reserve_disturbs(c, x, r->from_us, r->queue)};
+	}
+	qsort(all, n, sizeof *all, better);
+	strv_fini(&r->nodes);
+	for (size_t i = 0; i < want && i < n; i++)
+		strv_add(&r->nodes, all[i].n->name);
+	if (r->nodes.n)
+		qsort(r->nodes.v, r->nodes.n, sizeof *r->nodes.v, by_version);
+	free(all);
+	if (n >= want)
+		return 0;
+	return err_set(e, ERR_CONFLICT,
+	               "count: there are %zu nodes%s%s, %zu of them in no other reservation at that time",
+	               of_type, a->type ? " of type " : "", a->type ? a->type : "", n);
+}
+
+static int set_nodes(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+{
+	if (a->nodes && named_nodes(c, r, a->nodes, e) < 0)
+		return -1;
+	if (!a->nodes && !a->count && is_new)
+		return err_set(e, ERR_INVALID, "nodes: name them, or say how many with count");
+	if (a->count && chosen_nodes(c, r, a, e) < 0)
+		return -1;
+	for (size_t i = 0; i < r->nodes.n; i++) {
+		const struct creserve *other = reserve_overlap(c, r->nodes.v[i], r->from_us, r->to_us, r->name);
+
+		if (other)
+			return taken(other, r->nodes.v[i], e);
+	}
+	return 0;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static struct creserve *copy_of(const struct creserve *r)
+{
+	struct creserve *n = xcalloc(1, sizeof *n);
+
+	n->name = xstrdup(r->name);
+	n->queue = xstrdup(r->queue);
+	n->reason = xstrdup(r->reason);
+	n->owner = xstrdup(r->owner);
+	for (size_t i = 0; i < r->nodes.n; i++)
+		strv_add(&n->nodes, r->nodes.v[i]);
+	n->state = r->state;
+	n->from_us = r->from_us;
+	n->to_us = r->to_us;
+	n->created_us = r->created_us;
+	return n;
+}
+
+static int fill(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+{
+	if (a->from && r->state == RESERVE_ACTIVE)
+		return err_set(e, ERR_CONFLICT, "from: the reservation '%s' has begun; its end can be changed",
+		               r->name);
+	if (set_times(c, r, a, is_new, e) < 0 || set_queue(c, r, a, is_new, e) < 0 ||
+	    set_nodes(c, r, a, is_new, e) < 0)
+		return -1;
+	if (a->reason)
+		set_text(&r->reason, a->reason);
+	return 0;
+}
+
+/* Takes r: what it has become, or, refused, nothing. */
+static void finish(struct core *c, struct request *rq, struct creserve *r, const struct ask *a, int is_new)
+{
+	struct err e;
+
+	if (fill(c, r, a, is_new, &e) < 0) {
+		reserve_free(r);
+		reply_err(c, rq, &e);
+		return;
+	}
+	reserve_put(c, r);
+	reserve_post(c, r, EV_RESERVATION_SET, req_user(c, rq), NULL);
+	reserve_review(c); /* one that begins now has begun when the answer comes */
+	hold_reply(c, rq, 200, reserve_json(c, reserve_find(c, rq->node)));
+}
+
+void req_reserves(struct core *c, struct request *rq)
+{
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "reservations");
+
+	for (int ended = 0; ended < 2; ended++)
+		for (const struct creserve *r = c->reserves; r; r = r->hh.next)
+			if ((r->state == RESERVE_ENDED) == ended)
+				cJSON_AddItemToArray(list, reserve_json(c, r));
+	hold_reply(c, rq, 200, body);
+}
+
+static int by_time(const struct creserve *a, const struct creserve *b)
+{
+	return a->from_us != b->from_us ? (a->from_us < b->from_us ? -1 : 1) : strcmp(a->name, b->name);
+}
+
+void req_reserve_add(struct core *c, struct request *rq)
+{
+	struct creserve *old, *r;
+	struct ask a;
+	struct err e;
+
+	if (str_check_name(rq->node, 64, "name", &e) < 0 || read_ask(rq->body, &a, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	old = reserve_find(c, rq->node);
+	if (old && old->state != RESERVE_ENDED) {
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "there is a reservation '%s' already (%s); jobctl reserve set changes it, rm ends it",
+		           old->name, reserve_state_name(old));
+		return;
+	}
+	if (!old && HASH_COUNT(c->reserves) >= RESERVES_MAX) {
+		reply_fail(c, rq, ERR_LIMIT, "there are %d reservations: that is the limit", RESERVES_MAX);
+		return;
+	}
+	r = xcalloc(1, sizeof *r);
+	r->name = xstrdup(rq->node);
+	r->queue = xstrdup("");
+	r->reason = xstrdup("");
+	r->owner = xstrdup(req_user(c, rq));
+	r->created_us = now_real(c);
+	finish(c, rq, r, &a, 1);
+	HASH_SORT(c->reserves, by_time);
+}
+
+/* The one that a request is about. NULL: answered. */
+static struct creserve *wanted(struct core *c, struct request *rq)
+{
+	struct creserve *r = rq->node ? reserve_find(c, rq->node) : NULL;
+
+	if (!r)
+		reply_fail(c, rq, ERR_NOT_FOUND, "there is no reservation \"%.100s\"; jobctl reserve ls lists them",
+		           rq->node ? rq->node : "");
+	return r;
+}
+
+void req_reserve_set(struct core *c, struct request *rq)
+{
+	struct creserve *r = wanted(c, rq);
+	struct ask a;
+	struct err e;
+
+	if (!r)
+		return;
+	if (r->state == RESERVE_ENDED) {
+		reply_fail(c, rq, ERR_CONFLICT, "the reservation '%s' has ended; jobctl reserve add makes one",
+		           r->name);
+		return;
+	}
+	if (read_ask(rq->body, &a, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	finish(c, rq, copy_of(r), &a, 0);
+	HASH_SORT(c->reserves, by_time);
+}
+
+void req_reserve_rm(struct core *c, struct request *rq)
+{
+	struct creserve *r = wanted(c, rq);
+	cJSON *body;
+
+	if (!r)
+		return;
+	body = reserve_json(c, r);
+	reserve_post(c, r, EV_RESERVATION_REMOVED, req_user(c, rq), NULL);
+	reserve_drop(c, r);
+	hold_reply(c, rq, 200, body);
+}

@@ -1,0 +1,205 @@
+/*
+ * array_halve: successive halving of a sweep's members (the rule: halving.h).
+ *
+ * Points of the metric come on their way to the store. The first one at or beyond a rung's step is an event
+ * of the member, which its record keeps: so a controller that starts anew knows what everybody came to,
+ * without reading series. A member that has done too badly is stopped like one that its owner stops, with
+ * `halved` in the event and in words why. Members that failed, or that somebody stopped, are not compared
+ * with.
+ */
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "controller/core_int.h"
+#include "controller/record/halving.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct race {
+	struct halving h;
+	char *metric;
+	uint32_t n;
+	uint8_t *reached;          /* rungs that a member has reached */
+	uint8_t *dead;             /* it failed, or somebody stopped it */
+	double *at[HALVING_RUNGS]; /* its values there; NULL: nobody has come so far */
+	struct cjob *next, *prev;  /* in core->races */
+};
+
+void race_open(struct core *c, struct cjob *j)
+{
+	const struct spec_search *s = &j->arr->spec->search;
+	struct race *r;
+
+	if (!s->eta)
+		return;
+	r = j->arr->race = xcalloc(1, sizeof *r);
+	r->h = (struct halving){s->eta, s->max, s->min_step};
+	r->metric = xstrdup(s->metric);
+	r->n = j->r.members;
+	r->reached = xcalloc(r->n, sizeof *r->reached);
+	r->dead = xcalloc(r->n, sizeof *r->dead);
+	DL_APPEND2(c->races, j, arr->race->prev, arr->race->next);
+}
+
+void race_free(struct core *c, struct cjob *j)
+{
+	struct race *r = j->arr->race;
+
+	if (!r)
+		return;
+	DL_DELETE2(c->races, j, arr->race->prev, arr->race->next);
+	for (unsigned i = 0; i < HALVING_RUNGS; i++)
+		free(r->at[i]);
+	free(r->metric);
+	free(r->reached);
+	free(r->dead);
+	free(r);
+	j->arr->race = NULL;
+}
+
+void race_follow(struct cjob *j, uint32_t index, enum job_status status, int halved)
+{
+	struct race *r = j->arr->race;
+
+	if (!r || index >= r->n)
+		return;
+	if (status == JOB_FAILED || (status == JOB_STOPPED && !halved))
+		r->dead[index] = 1;
+}
+
+static void put(struct race *r, uint32_t index, double value)
+{
+	unsigned rung = r->reached[index];
+
+	if (rung >= HALVING_RUNGS)
+		return;
+	if (!r->at[rung])
+		r->at[rung] = xcalloc(r->n, sizeof *r->at[rung]);
+	r->at[rung][index] = value;
+	r->reached[index]++;
+}
+
+void race_load(struct cjob *j, uint32_t index, const char *rungs)
+{
+	struct race *r = j->arr->race;
+	char *end;
+
+	while (r && index < r->n && rungs && *rungs) {
+		double v = strtod(rungs, &end);
+
+		if (end == rungs)
+			return;
+		put(r, index, v);
+		rungs = end;
+	}
+}
+
+/* ---- judging ------------------------------------------------------------------------------------- */
+
+/* Those that are compared, be it later. */
+static uint32_t members(const struct race *r)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		n += !r->dead[i];
+	return n;
+}
+
+static void stop(struct core *c, const struct cjob *j, unsigned rung, const struct halving_value *v,
+                 uint32_t better)
+{
+	struct cjob *m = job_find(c, j->r.id + 1 + v->index);
+	const struct race *r = j->arr->race;
+	char reason[400];
+	cJSON *d;
+
+	if (!m || job_ended(m->r.status) || m->r.status == JOB_STOPPING || m->r.wanted != WANT_NOTHING)
+		return;
+	snprintf(reason, sizeof reason,
+	         "stopped early (search.halving): at step %lld %.128s was %.6g, and %u of %u members did better",
+	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, members(r));
+	d = cJSON_CreateObject();
+	json_add_str(d, "reason", reason);
+	cJSON_AddTrueToObject(d, "halved");
+	json_add_u64(d, "rung", rung);
+	job_stop(c, m, d);
+	log_info("event=halved job=%llu rung=%u", (unsigned long long)m->r.id, rung);
+}
+
+static void judge(struct core *c, struct cjob *j, unsigned rung)
+{
+	const struct race *r = j->arr->race;
+	uint32_t keep = halving_keep(&r->h, rung, members(r)), n = 0;
+	struct halving_value *v = xcalloc(r->n, sizeof *v);
+
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->reached[i] > rung && !r->dead[i])
+			v[n++] = (struct halving_value){i, r->at[rung][i]};
+	halving_sort(&r->h, v, n);
+	for (uint32_t i = keep; i < n; i++)
+		if (r->reached[v[i].index] == rung + 1) /* those beyond it are judged there */
+			stop(c, j, rung, &v[i], i);
+	free(v);
+}
+
+/* ---- points -------------------------------------------------------------------------------------- */
+
+/* Those that the member has come to with that point. The last one, or -1. */
+static int record(struct core *c, struct cjob *m, struct race *r, int64_t step, double value)
+{
+	uint32_t index = rec_index(&m->r);
+	int last = -1;
+
+	while (r->reached[index] < HALVING_RUNGS && step >= halving_step(&r->h, r->reached[index])) {
+		cJSON *d = cJSON_CreateObject();
+
+		last = r->reached[index];
+		json_add_u64(d, "rung", (uint64_t)last);
+		cJSON_AddNumberToObject(d, "step", (double)step);
+		if (isfinite(value))
+			cJSON_AddNumberToObject(d, "value", value);
+		else
+			cJSON_AddNullToObject(d, "value");
+		job_post(c, m, EV_RUNG, d);
+		put(r, index, isfinite(value) ? value : NAN);
+	}
+	return last;
+}
+
+static struct cjob *race_of(const struct core *c, uint64_t job)
+{
+	struct cjob *j;
+
+	DL_FOREACH2(c->races, j, arr->race->next)
+	if (job > j->r.id && job <= j->r.id + j->r.members)
+		return j;
+	return NULL;
+}
+
+void array_points(struct core *c, const struct wm_metrics *m)
+{
+	struct cjob *j = race_of(c, m->job), *member;
+	int from = INT32_MAX, to = -1;
+	struct err e;
+
+	if (!j)
+		return;
+	member = job_get(c, m->job, &e); /* points may come after the end */
+	if (!member || member->r.array != j->r.id || member->r.deleted)
+		return;
+	for (uint32_t i = 0; i < m->name_ix.n; i++) {
+		int rung;
+
+		if (m->steps.v[i] < 0 || strcmp(m->names.v[m->name_ix.v[i]], j->arr->race->metric) != 0)
+			continue;
+		rung = record(c, member, j->arr->race, m->steps.v[i], m->values.v[i]);
+		if (rung >= 0 && rung < from)
+			from = rung;
+		if (rung > to)
+			to = rung;
+	}
+	for (int rung = from; rung <= to; rung++)
+		judge(c, j, (unsigned)rung);
+}

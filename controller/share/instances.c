@@ -1,0 +1,311 @@
+/*
+ * instances: the catalogue of instance types at work: what a node of a type costs and may be required for,
+ * which types a job may run on, and the administrator's changes, which count at once.
+ *
+ * Each change is an event of the cluster; the row of a type (what is set, not what is shipped) goes in the
+ * same transaction. A node keeps the price that its agent gave; one without takes that of its type.
+ */
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "controller/core_int.h"
+#include "controller/share/catalogue.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPES_NAMED 6
+
+struct tally { /* nodes of one type */
+	const char *type;
+	unsigned n;
+	UT_hash_handle hh;
+};
+
+void instances_open(struct core *c)
+{
+	c->catalogue = catalogue_create();
+}
+
+void instances_clear(struct core *c)
+{
+	catalogue_destroy(c->catalogue);
+	c->catalogue = NULL;
+}
+
+void instance_load(struct core *c, const char *name, const char *own)
+{
+	catalogue_load(c->catalogue, name, own);
+}
+
+const char *node_type(const struct cnode *n)
+{
+	return catalogue_plain(n->inv.instance_type ? n->inv.instance_type : "");
+}
+
+double node_price(const struct core *c, const struct cnode *n)
+{
+	struct catalogue_type t;
+
+	if (n->inv.price_per_hour > 0)
+		return n->inv.price_per_hour;
+	return catalogue_get(c->catalogue, node_type(n), &t) ? t.price : 0;
+}
+
+double node_power(const struct core *c, const struct cnode *n)
+{
+	struct catalogue_type t;
+
+	return catalogue_get(c->catalogue, node_type(n), &t) ? t.power_w : 0;
+}
+
+void node_labels(const struct core *c, const struct cnode *n, struct strv *out)
+{
+	cJSON *type = catalogue_json(c->catalogue, node_type(n));
+	const cJSON *s;
+
+	for (size_t i = 0; i < n->inv.labels.n; i++)
+		strv_add(out, n->inv.labels.v[i]);
+	cJSON_ArrayForEach (s, cJSON_GetObjectItemCaseSensitive(type, "formats"))
+		strv_add(out, s->valuestring);
+	cJSON_Delete(type);
+}
+
+const char *node_label(const struct cnode *n, const char *key)
+{
+	size_t k = strlen(key);
+
+	for (size_t i = 0; i < n->inv.labels.n; i++) {
+		const char *l = n->inv.labels.v[i];
+
+		if (strncmp(l, key, k) == 0 && l[k] == '=' && l[k + 1])
+			return l + k + 1;
+	}
+	return NULL;
+}
+
+void instance_types(const struct core *c, const struct job_spec *s, struct strv *out)
+{
+	catalogue_expand(c->catalogue, &s->instance_types, out);
+}
+
+/* ---- nodes by type --------------------------------------------------------------------------- */
+
+static struct tally *count_nodes(const struct core *c)
+{
+	struct tally *all = NULL, *t;
+
+	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+		const char *type = node_type(n);
+
+		if (n->state == NODE_REMOVED || !n->inv.known || !*type)
+			continue;
+		HASH_FIND_STR(all, type, t);
+		if (!t) {
+			t = xcalloc(1, sizeof *t);
+			t->type = type;
+			HASH_ADD_KEYPTR(hh, all, t->type, strlen(t->type), t);
+		}
+		t->n++;
+	}
+	return all;
+}
+
+static unsigned nodes_of(struct tally *all, const char *type)
+{
+	struct tally *t;
+
+	HASH_FIND_STR(all, type, t);
+	return t ? t->n : 0;
+}
+
+static void tallies_free(struct tally *all)
+{
+	struct tally *t, *tmp;
+
+	HASH_ITER (hh, all, t, tmp) {
+		HASH_DELETE(hh, all, t);
+		free(t);
+	}
+}
+
+/* ---- at submit ------------------------------------------------------------------------------- */
+
+/* The known name that is most like it. */
+static int unknown_type(const struct core *c, struct tally *nodes, const char *asked, struct err *e)
+{
+	const char **names, *near;
+	size_t n;
+
+	names = catalogue_names(c->catalogue, &n);
+	names = xreallocarray(names, n + HASH_COUNT(nodes) + 1, sizeof *names);
+	for (const struct tally *t = nodes; t; t = t->hh.next)
+		names[n++] = t->type;
+	names[n] = NULL;
+	near = str_nearest(catalogue_plain(asked), names);
+	err_set(e, ERR_CONFLICT,
+	        "resources.instance_type: no instance type \"%.64s\" is known%s%s%s; jobctl instances lists what "
+	        "there is",
+	        asked, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	free(names);
+	return -1;
+}
+
+static int no_such_node(struct tally *nodes, const struct job_spec *s, struct err *e)
+{
+	char have[300] = "";
+	size_t used = 0;
+	unsigned named = 0;
+
+	for (const struct tally *t = nodes; t && named < TYPES_NAMED; t = t->hh.next)
+		used += (size_t)snprintf(have + used, sizeof have - used, "%s%.40s", named++ ? ", " : "", t->type);
+	return err_set(
+	    e, ERR_CONFLICT,
+	    "resources.instance_type: impossible on this cluster: no node is of type %.64s%s, nor of one that "
+	    "stands in for it; the types here are: %s%s. One can stand in: jobctl instances set TYPE as=%.64s",
+	    s->instance_types.v[0], s->instance_types.n > 1 ? " or one of the others listed" : "",
+	    named ? have : "none", HASH_COUNT(nodes) > named ? ", ..." : "", s->instance_types.v[0]);
+}
+
+int instances_check(const struct core *c, const struct job_spec *s, struct err *e)
+{
+	struct tally *nodes;
+	struct strv types = {0};
+	int rc = 0, there = 0, any_node = 0;
+
+	if (!s->instance_types.n)
+		return 0;
+	for (const struct cnode *n = c->nodes; n && !any_node; n = n->hh.next)
+		any_node = n->state != NODE_REMOVED && n->inv.known;
+	nodes = count_nodes(c);
+	for (size_t i = 0; i < s->instance_types.n && rc == 0; i++) {
+		struct catalogue_type t;
+
+		if (!catalogue_get(c->catalogue, s->instance_types.v[i], &t) &&
+		    !nodes_of(nodes, catalogue_plain(s->instance_types.v[i])))
+			rc = unknown_type(c, nodes, s->instance_types.v[i], e);
+	}
+	instance_types(c, s, &types);
+	for (size_t i = 0; i < types.n; i++)
+		there |= nodes_of(nodes, types.v[i]) > 0;
+	if (rc == 0 && any_node && !there) /* without nodes it waits for them */
+		rc = no_such_node(nodes, s, e);
+	strv_fini(&types);
+	tallies_free(nodes);
+	return rc;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static cJSON *type_json(const struct core *c, struct tally *nodes, const char *name)
+{
+	cJSON *o = catalogue_json(c->catalogue, name);
+
+	json_add_u64(o, "nodes", nodes_of(nodes, catalogue_plain(name)));
+	return o;
+}
+
+static void list_types(struct core *c, struct request *rq, struct tally *nodes)
+{
+	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "instances");
+	const char **names;
+	struct catalogue_type known;
+	size_t n;
+
+	for (const struct tally *t = nodes; t; t = t->hh.next)
+		if (!catalogue_get(c->catalogue, t->type, &known))
+			cJSON_AddItemToArray(list, type_json(c, nodes, t->type));
+	names = catalogue_names(c->catalogue, &n);
+	for (size_t i = 0; i < n; i++)
+		cJSON_AddItemToArray(list, type_json(c, nodes, names[i]));
+	free(names);
+	hold_reply(c, rq, 200, body);
+}
+
+void req_instances(struct core *c, struct request *rq)
+{
+	struct tally *nodes = count_nodes(c);
+	struct catalogue_type known;
+	struct err e;
+
+	if (!rq->node) {
+		list_types(c, rq, nodes);
+	} else if (catalogue_get(c->catalogue, rq->node, &known) || nodes_of(nodes, catalogue_plain(rq->node))) {
+		hold_reply(c, rq, 200, type_json(c, nodes, rq->node));
+	} else {
+		unknown_type(c, nodes, rq->node, &e);
+		e.code = ERR_NOT_FOUND;
+		reply_err(c, rq, &e);
+	}
+	tallies_free(nodes);
+}
+
+/* The change counts at once: for the price and labels of its nodes and, when it stands in for others, for
+ * jobs that wait. */
+static void apply_change(struct core *c, const char *name, int mapping)
+{
+	for (struct cnode *n = c->nodes; n; n = n->hh.next)
+		if (strcmp(node_type(n), catalogue_plain(name)) == 0)
+			node_update_sched(c, n, 1);
+	if (!mapping)
+		return;
+	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+		if (j->r.status != JOB_QUEUED || !j->typed)
+			continue;
+		j->to_queue = 1;
+		job_touch(c, j);
+	}
+}
+
+static void write_row(struct core *c, const char *name)
+{
+	struct catalogue_type t = {0};
+	char *text = NULL;
+
+	if (catalogue_get(c->catalogue, name, &t) && t.own)
+		text = json_text(t.own);
+	store_txn_instance(turn_now(c)->txn, catalogue_plain(name), text);
+	turn_now(c)->n++;
+	free(text);
+}
+
+void req_instance_set(struct core *c, struct request *rq)
+{
+	struct tally *nodes;
+	struct err e;
+	cJSON *d;
+
+	if (catalogue_set(c->catalogue, rq->node ? rq->node : "", rq->body, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	d = cJSON_CreateObject();
+	json_add_str(d, "instance", catalogue_plain(rq->node));
+	json_add_str(d, "by", req_user(c, rq));
+	cJSON_AddItemToObject(d, "set", cJSON_Duplicate(rq->body, 1));
+	cluster_post(c, EV_INSTANCE_SET, d);
+	write_row(c, rq->node);
+	apply_change(c, rq->node, cJSON_HasObjectItem(rq->body, "as"));
+	nodes = count_nodes(c);
+	hold_reply(c, rq, 200, type_json(c, nodes, rq->node));
+	tallies_free(nodes);
+}
+
+void req_instance_rm(struct core *c, struct request *rq)
+{
+	struct err e;
+	cJSON *d;
+
+	if (catalogue_remove(c->catalogue, rq->node ? rq->node : "", &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	d = cJSON_CreateObject();
+	json_add_str(d, "instance", catalogue_plain(rq->node));
+	json_add_str(d, "by", req_user(c, rq));
+	cluster_post(c, EV_INSTANCE_REMOVED, d);
+	write_row(c, rq->node);
+	apply_change(c, rq->node, 1);
+	d = cJSON_CreateObject();
+	json_add_str(d, "name", catalogue_plain(rq->node));
+	hold_reply(c, rq, 200, d);
+}
