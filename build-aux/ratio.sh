@@ -21,10 +21,10 @@ part() { # NAME "CODE..." "TESTS..."
 }
 
 part store "store/*.c store/*.h store/*/*.c store/*/*.h" \
-	"tests/unit/test_store*.c tests/unit/test_codec.c tests/unit/storekit.* tests/unit/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
+	"tests/unit/store/test_store*.c tests/unit/store/*/test_store*.c tests/unit/store/write/test_walvfs.c tests/unit/store/test_codec.c tests/unit/store/storekit.* tests/unit/store/write/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
 part events "controller/record/event.? controller/record/rec.? controller/record/states.? controller/record/replay*.?" \
-	"tests/unit/test_event.c tests/unit/test_replay.c tests/unit/test_core_events.c tests/unit/test_core_life.c tests/unit/test_core_ends.c tests/unit/test_core_store.c"
+	"tests/unit/controller/record/test_event.c tests/unit/controller/record/test_replay.c tests/unit/controller/record/test_core_events.c tests/unit/controller/run/test_core_life.c tests/unit/controller/run/test_core_ends.c tests/unit/controller/state/test_core_store.c"
 part wire "common/net/wire*.? common/base/buf.? common/net/peer*.?" \
-	"tests/unit/test_wire.c tests/unit/test_buf.c tests/unit/test_peer*.c tests/unit/peer_ends.* tests/fuzz/fuzz_wire.c"
-part shim "shim/*.c shim/*.h" "tests/unit/test_shim*.c tests/unit/shim_victim.c tests/lib/shimlab.* tests/fuzz/fuzz_state.c"
+	"tests/unit/common/net/test_wire.c tests/unit/common/base/test_buf.c tests/unit/common/net/test_peer*.c tests/unit/common/net/peer_ends.* tests/fuzz/fuzz_wire.c"
+part shim "shim/*.c shim/*.h" "tests/unit/shim/test_shim*.c tests/unit/shim/shim_victim.c tests/lib/shimlab.* tests/fuzz/fuzz_state.c"
 exit $rc

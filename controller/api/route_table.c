@@ -1,7 +1,7 @@
 /*
  * route_table: every address of the API, one line each. A new route is a line here, a handler named in api.h,
- * and, when it has new shapes, a schema in openapi.c; tests/unit/test_http_routes checks that the three
- * agree.
+ * and, when it has new shapes, a schema in openapi.c; tests/unit/controller/http/test_http_routes checks that
+ * the three agree.
  */
 #include "controller/api/api.h"
 #include "controller/http/route.h"

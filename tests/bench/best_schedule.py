@@ -5,7 +5,7 @@ usage: best_schedule.py TRACE.csv --nodes N --gpus-per-node G [--speedup X] [--a
                         [--wait S] [--states N] [--json]
 
 Asked is a schedule with a mean completion time below --jct and a longest wait of at most --wait. Without
-them: below the better of fifo-skip and easy x3, and 1.1 x the wait of easy x3 (tests/unit/sim_reference.py).
+them: below the better of fifo-skip and easy x3, and 1.1 x the wait of easy x3 (tests/unit/scheduler/sim/sim_reference.py).
 
 Without --hold: every schedule that starts jobs as long as one that waits fits, at each arrival and end, by the
 simulator's placement (best fit, lowest number); with --any-place at whatever place. With --hold: every schedule

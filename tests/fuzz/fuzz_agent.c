@@ -34,7 +34,7 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
-#include "tests/unit/agentkit.h"
+#include "tests/unit/agent/launch/agentkit.h"
 
 #define NEVER(what)                                                                                          \
 	do {                                                                                                     \

@@ -30,7 +30,7 @@
 #include "controller/http/route.h"
 #include "tests/fuzz/apiworld.h"
 #include "tests/lib/tap.h"
-#include "tests/unit/apischema.h"
+#include "tests/unit/controller/state/apischema.h"
 
 #define LIFE 300 /* requests of one world */
 #define SUBMIT(rest)                                                                                         \

@@ -83,7 +83,7 @@ const char *lab_victim(void)
 	static char *path;
 
 	if (!path)
-		path = lab_built("tests/unit/shim_victim");
+		path = lab_built("tests/unit/shim/shim_victim");
 	return path;
 }
 

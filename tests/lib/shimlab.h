@@ -21,7 +21,7 @@ struct lab {
 };
 
 const char *lab_shim(void);   /* path of hearth-shim */
-const char *lab_victim(void); /* path of the program with many faults, tests/unit/shim_victim.c */
+const char *lab_victim(void); /* path of the program with many faults, tests/unit/shim/shim_victim.c */
 char *lab_built(const char *path_in_build_tree);
 
 /* Fresh directories, and a launch that runs the victim with the arguments (NULL at the end). */

@@ -1,0 +1,191 @@
+/*
+ * What a container makes visible again of linked inputs below /tmp: what the job's account may go to by
+ * itself, and nothing that only root may, wherever a link leads.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/user.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/agent/container/containerkit.h"
+
+#define ACCOUNT 65534
+#define GROUP   54321 /* a supplementary one */
+
+static struct agent_env env;
+static struct launch_paths paths;
+
+static char *in_tmp(const char *name)
+{
+	return xasprintf("%s/%s", tap_tmpdir(), name);
+}
+
+static void make_dir(const char *name, mode_t mode, uid_t uid, gid_t gid)
+{
+	cleanup_free char *path = in_tmp(name);
+	struct err e;
+
+	if (fs_mkdir_p(path, 0755, &e) < 0 || chmod(path, mode) < 0 || chown(path, uid, gid) < 0)
+		tap_bail("%s", path);
+}
+
+static void put(const char *name)
+{
+	cleanup_free char *path = in_tmp(name);
+	struct err e;
+
+	if (fs_replace(path, "text\n", 5, 0644, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+static void make_link(const char *name, const char *to)
+{
+	cleanup_free char *path = in_tmp(name), *target = in_tmp(to);
+
+	if (symlink(target, path) < 0)
+		tap_bail("%s", path);
+}
+
+static void make_files(void)
+{
+	chmod(tap_tmpdir(), 0755);
+	make_dir("closed", 0700, 0, 0);
+	make_dir("closed/inner", 0755, 0, 0);
+	put("closed/inner/secret");
+	make_dir("group", 0710, 0, GROUP);
+	make_dir("group/inner", 0755, 0, 0);
+	put("group/inner/shared");
+	make_dir("open", 0755, 0, 0);
+	put("open/public");
+	make_dir("mine", 0700, ACCOUNT, ACCOUNT);
+	make_dir("mine/good", 0755, ACCOUNT, ACCOUNT);
+	put("mine/good/own");
+	make_link("mine/swapped", "closed/inner");
+	make_link("mine/file", "closed/inner/secret");
+	make_link("mine/fine", "open");
+	make_link("mine/ours", "group/inner");
+}
+
+/* As staging leaves it: what the inputs were linked to when it looked. */
+static void list_links(void)
+{
+	static const char *const names[] = {"mine/good", "mine/swapped", "mine/file",   "mine/fine",
+	                                    "mine/ours", "missing",      "mine/file/x", "closed/inner"};
+	cleanup_free char *path = xasprintf("%s/links", paths.work);
+	FILE *f = fopen(path, "w");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		fprintf(f, "%s/%s\n", tap_tmpdir(), names[i]);
+	fclose(f);
+}
+
+static int seen(uint32_t holder, const char *name)
+{
+	cleanup_free char *path = xasprintf("/proc/%u/root%s/%s", holder, tap_tmpdir(), name);
+
+	return access(path, F_OK) == 0;
+}
+
+static void test_links(void)
+{
+	gid_t groups[USER_GROUPS_MAX] = {ACCOUNT, GROUP};
+	cleanup_free char *home = in_tmp("closed/inner");
+	struct launch_user user = {.uid = ACCOUNT,
+	                           .gid = ACCOUNT,
+	                           .name = (char *)(uintptr_t) "nobody",
+	                           .home = home,
+	                           .groups = groups,
+	                           .n_groups = USER_GROUPS_MAX};
+	struct container_params p = {.name = "hold.1", .token = "hold-token", .paths = &paths, .user = &user};
+	struct strv procs = {0}, oom = {0};
+	struct container *c;
+	uint32_t holder = 0;
+	struct err e = {0};
+	uint64_t start;
+
+	for (uint32_t i = 2; i < USER_GROUPS_MAX; i++)
+		groups[i] = 4000000000u + i; /* as long an argument as may be */
+	make_files();
+	list_links();
+	c = kit_container(&env, &p, &e);
+	if (!c)
+		tap_bail("container: %s", e.text);
+	container_shim(c, &procs, &oom, &holder, &start);
+	strv_fini(&procs);
+	strv_fini(&oom);
+	if (!holder) {
+		tap_skip("no right to make namespaces");
+		container_destroy(c);
+		return;
+	}
+	ok(seen(holder, "mine/good/own"), "a folder of the account's own is there");
+	ok(seen(holder, "mine/fine/public"), "so is one that it may reach by a link");
+	ok(seen(holder, "mine/ours/shared"), "and one that its groups let it into");
+	ok(!seen(holder, "mine/swapped/secret"), "a link into a folder that is closed to it leads nowhere");
+	ok(!seen(holder, "mine/file"), "nor does one to a file there");
+	ok(!seen(holder, "closed/inner/secret"), "nor the name itself, be it the account's home");
+	ok(seen(holder, "run"), "what the agent needs is there");
+	container_destroy(c);
+}
+
+/* An agent that ends while one is being made, of a launch that nobody will prepare again: the next one takes
+ * it over to end it, and nothing of it is left. */
+static void test_half(void)
+{
+	struct launch_user user = {.name = (char *)(uintptr_t) "root", .home = (char *)(uintptr_t) "/root"};
+	struct container_params p = {.name = "hold.2", .token = "half-token", .paths = &paths, .user = &user};
+	struct strv procs = {0}, oom = {0};
+	uint32_t holder = 0;
+	uint64_t start, end = clock_boot_us(clock_real()) + 60000000;
+	struct err e = {0};
+	struct container *c = container_create(&env, &p, &kit_ops, NULL, &e);
+
+	if (!c)
+		tap_bail("container: %s", e.text);
+	container_shim(c, &procs, &oom, &holder, &start);
+	container_forget(c);
+	c = container_adopt(&env, &p, &kit_ops, NULL, &e);
+	ok(c && !container_isolated(c), "one that was being made is taken over");
+	container_destroy(c);
+	while (proc_count_env("HEARTH_HOLD", p.token, &e) > 0 && clock_boot_us(clock_real()) < end)
+		loop_run_once(env.loop, 20);
+	is_int(proc_count_env("HEARTH_HOLD", p.token, &e), 0, "its holder is gone");
+	for (size_t i = 0; i < procs.n; i++)
+		ok(access(procs.v[i], F_OK) < 0, "and its group: %s", procs.v[i]);
+	strv_fini(&procs);
+	strv_fini(&oom);
+}
+
+int main(void)
+{
+	cleanup_free char *data = in_tmp("data"), *run = in_tmp("run"), *libexec = NULL;
+
+	if (geteuid() != 0)
+		tap_skip_all("needs root: there is no other account to act as");
+	if (strncmp(tap_tmpdir(), "/tmp/", 5) != 0)
+		tap_skip_all("needs a folder below /tmp");
+	libexec = xasprintf("%s/agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : ".");
+	env = (struct agent_env){
+	    .loop = loop_create(),
+	    .clock = clock_real(),
+	    .is_root = 1,
+	    .cfg = {.data_dir = data, .run_dir = run, .node = (char *)(uintptr_t) "n1", .libexec_dir = libexec}};
+	paths.run = in_tmp("run/8.1");
+	paths.work = in_tmp("data/jobs/8.1");
+	paths.ml = in_tmp("data/jobs/8.1/ml");
+	make_dir("run/8.1", 0711, 0, 0);
+	make_dir("data/jobs/8.1/ml", 0755, 0, 0);
+	test_links();
+	test_half();
+	container_env_fini(&env);
+	loop_destroy(env.loop);
+	free(paths.run);
+	free(paths.work);
+	free(paths.ml);
+	return tap_done();
+}
