@@ -4,7 +4,7 @@
 #
 # Usage: check-words.sh              compare every folder with the table; 1 when one has too many
 #        check-words.sh --list PATH...   print file:line: phrase for these files or folders (default: all)
-#        check-words.sh --renew      lower the table to the present counts; it never raises one
+#        check-words.sh --renew      lower the table to the present counts; it never raises one (and solves a conflict in it)
 #
 # The table is kept by folder, not by file, so that moves and renames within a folder change nothing. A line
 # is a top folder ("controller"), or a sub-folder of docs or tests ("docs/man"), or "." for the root.
@@ -101,7 +101,9 @@ count_by_folder >"$counts"
 
 if [ "${1-}" = --renew ]; then
 	awk 'FILENAME == ARGV[1] { now[$1] = $2; next }
-	/^#/ || NF != 2 { print; next }
+	/^#/ { print; next }
+	# The marks of a conflict of git go, and of two lines for a folder the first stays.
+	/^(<<<<<<<|=======|>>>>>>>)/ || seen[$1]++ { next }
 	now[$1] > 0 { print $1, (now[$1] < $2 ? now[$1] : $2) }' "$counts" "$table" >"$counts.new"
 	cat "$counts.new" >"$table"
 	exit 0
