@@ -3,8 +3,8 @@
  * all of them, and one more for each of which enough is free in sum, as long as the effort lasts;
  * sched_explain, which looks at the nodes for each, knows more.
  */
+#include "common/base/text.h"
 #include "scheduler/model/model.h"
-#include "scheduler/model/text.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -220,7 +220,7 @@ void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sc
 		p.slots_free += s->sorted[i]->free_slots;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct text o = {out[i].text, 0, sizeof out[i].text};
+		struct text o = text_on(out[i].text, sizeof(out[i].text));
 		const struct job *j;
 
 		out[i].text[0] = '\0';

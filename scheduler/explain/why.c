@@ -1,8 +1,8 @@
 /*
  * why: the explanation of a waiting job, as numbers and one sentence for its owner.
  */
+#include "common/base/text.h"
 #include "scheduler/model/model.h"
-#include "scheduler/model/text.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -424,7 +424,7 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 		if (t == T_SLOTS && best && best->slots)
 			say_slots(s, g, mode, best, o);
 		if (t == T_NODES && !n)
-			o->n = 0, text_add(o, "no %s node is there", kind);
+			text_clear(o), text_add(o, "no %s node is there", kind);
 		return;
 	}
 	text_add(o, "the groups together need %" PRIu32 " different nodes that suit them", sh->instances);
@@ -468,7 +468,7 @@ static int only_apart(const struct sched *s, const struct shape *sh, unsigned mo
 
 static int judge_empty(const struct sched *s, const struct shape *sh, unsigned mode, struct sched_reason *r)
 {
-	struct text o = {r->text, 0, sizeof r->text};
+	struct text o = text_on(r->text, sizeof(r->text));
 	uint32_t failed = 0;
 
 	memset(r, 0, sizeof *r);
@@ -495,7 +495,9 @@ static int judge_empty(const struct sched *s, const struct shape *sh, unsigned m
 		say_apart(s, sh, mode, &o);
 		return 0;
 	}
-	say_obstacle(s, sh, failed, mode, &(struct text){r->text + o.n, 0, sizeof r->text - o.n});
+	struct text rest = text_on(o.at + o.len, o.size - o.len); /* of this alone something may be taken back */
+
+	say_obstacle(s, sh, failed, mode, &rest);
 	return 0;
 }
 
@@ -674,7 +676,7 @@ static int explain_booked(const struct sched *s, const struct job *j, struct sch
 
 static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)
 {
-	struct text o = {r->text, 0, sizeof r->text};
+	struct text o = text_on(r->text, sizeof(r->text));
 	const struct shape *sh = j->shape;
 	const struct job *first;
 	uint32_t failed = 0;
@@ -722,7 +724,7 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 static void explain_held(const struct job *j, struct sched_reason *r)
 {
 	static const char *const what[] = {"end", "end well", "start"};
-	struct text o = {r->text, 0, sizeof r->text};
+	struct text o = text_on(r->text, sizeof(r->text));
 	enum dep_state shown = j->n_never ? DEP_NEVER : DEP_OPEN;
 	uint32_t named = 0, more = 0;
 
@@ -748,7 +750,7 @@ static void explain_held(const struct job *j, struct sched_reason *r)
 
 void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 {
-	struct text o = {r->text, 0, sizeof r->text};
+	struct text o = text_on(r->text, sizeof(r->text));
 	const struct job *j;
 	size_t usable;
 
