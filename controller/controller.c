@@ -48,7 +48,7 @@ struct controller {
 	struct core *core;
 	struct server *server;
 	struct maintain *maintain;
-	struct room *room;
+	struct disk_space *disk;
 	int stopping;
 };
 
@@ -364,7 +364,7 @@ static int start_server(struct controller *c, struct err *e)
 	    .max_runtime_limit_s = seconds(c->conf, "max_runtime_limit"),
 	    .web_dir = *web ? web : NULL,
 	    .server_names = *names ? names : NULL,
-	    .room = c->room,
+	    .disk = c->disk,
 	};
 
 	c->server = server_start(&sc, c->loop, &ops, e);
@@ -466,19 +466,20 @@ static int backfill_of(const char *text, uint8_t *out, struct err *e)
 	return err_set(e, ERR_INVALID, "backfill: \"%.40s\" is none of none, easy, conservative", text);
 }
 
-static void on_room(const struct room_state *s, void *arg)
+static void on_disk_state(const struct disk_state *s, void *arg)
 {
 	struct controller *c = arg;
 	char text[300];
 
-	core_no_room(c->core, s->low ? room_text(s, text, sizeof text) : NULL);
+	core_no_room(c->core, s->low ? disk_space_text(s, text, sizeof text) : NULL);
 }
 
 /* As the server's threads: what it tells waits in the loop's channel until the core is there. */
-static int watch_room(struct controller *c, struct err *e)
+static int watch_disk(struct controller *c, struct err *e)
 {
-	c->room = room_create(c->data_dir, conf_get_int(c->conf, "min_free_mb"), c->loop, on_room, c, e);
-	return c->room ? 0 : -1;
+	c->disk =
+	    disk_space_create(c->data_dir, conf_get_int(c->conf, "min_free_mb"), c->loop, on_disk_state, c, e);
+	return c->disk ? 0 : -1;
 }
 
 static int make(struct controller *c, const struct controller_options *o, struct err *e)
@@ -500,7 +501,7 @@ static int make(struct controller *c, const struct controller_options *o, struct
 		return -1;
 	c->loop = loop_create();
 	loop_set_slow_warn(c->loop, SLOW_TURN_US);
-	if (open_store(c, e) < 0 || watch_room(c, e) < 0 || start_server(c, e) < 0 || make_core(c, e) < 0)
+	if (open_store(c, e) < 0 || watch_disk(c, e) < 0 || start_server(c, e) < 0 || make_core(c, e) < 0)
 		return -1;
 	make_maintain(c);
 	c->timer = loop_timer_create(c->loop, on_timer, c);
@@ -518,7 +519,7 @@ static void unmake(struct controller *c)
 	maintain_destroy(c->maintain);
 	if (c->server)
 		server_stop(c->server);
-	room_destroy(c->room);
+	disk_space_destroy(c->disk);
 	if (c->reader)
 		store_reader_close(c->reader);
 	c->reader = NULL;

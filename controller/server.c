@@ -277,7 +277,7 @@ void server_notice(struct server *s, const struct event_row *ev)
 	unsigned i;
 
 	atomic_store(&s->notice_id, ev->id);
-	bulk_notice(s->bulk, ev);
+	data_notice(s->data, ev);
 	for (i = 0; i < s->n_io; i++) {
 		struct event_row *copy;
 
@@ -594,7 +594,7 @@ void server_stop(struct server *s)
 	for (i = 0; i < s->n_io; i++)
 		if (s->io[i].started)
 			pthread_join(s->io[i].thread, NULL);
-	bulk_destroy(s->bulk);
+	data_threads_destroy(s->data);
 	server_free(s);
 }
 
@@ -611,7 +611,7 @@ static struct server *server_new(const struct server_config *c, struct loop *sta
 	s->admin_user = xstrdup(c->admin_user ? c->admin_user : "root");
 	s->web_dir = xstrdup(c->web_dir);
 	s->ca = c->ca;
-	s->room = c->room;
+	s->disk = c->disk;
 	s->lease_ms = c->lease_ms;
 	s->max_runtime_default_s = c->max_runtime_default_s ? c->max_runtime_default_s : 86400;
 	s->max_runtime_limit_s = c->max_runtime_limit_s ? c->max_runtime_limit_s : 30 * 86400;
@@ -663,8 +663,8 @@ struct server *server_start(const struct server_config *c, struct loop *state_lo
 	if (!s->auth || listen_tcp(s, c->listen, e) < 0 || listen_unix(s, e) < 0 ||
 	    (!s->loopback && make_tls(s, c, e) < 0))
 		goto fail;
-	s->bulk = bulk_create(s, e);
-	if (!s->bulk || find_newest_event(s, e) < 0)
+	s->data = data_threads_create(s, e);
+	if (!s->data || find_newest_event(s, e) < 0)
 		goto fail;
 	for (i = 0; i < s->n_io; i++)
 		if (io_start(s, i, e) < 0)

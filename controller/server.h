@@ -15,7 +15,7 @@
 
 struct server;
 struct loop;
-struct room;
+struct disk_space;
 
 /* Called on the state thread (through its loop's channel). */
 struct server_ops {
@@ -38,7 +38,7 @@ struct server_config {
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* for a job's own page; 0 = those of the core */
 	const char *web_dir;                                 /* NULL = embedded */
 	const char *server_names; /* further names for the certificate, comma separated */
-	struct room *room;        /* for uploads; NULL: not looked at; outlives the server */
+	struct disk_space *disk;  /* for uploads; NULL: not looked at; outlives the server */
 };
 struct server *server_start(const struct server_config *c, struct loop *state_loop,
                             const struct server_ops *ops, struct err *e);

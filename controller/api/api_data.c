@@ -85,7 +85,7 @@ static struct manifest *manifest_get(struct io *io, const char *digest, struct e
 			oldest = m;
 	}
 	manifest_fini(oldest);
-	if (blobstore_get(bulk_blobs(io->s->bulk), NULL, digest, &oldest->text, &oldest->n, e) < 0) {
+	if (blobstore_get(data_blobs(io->s->data), NULL, digest, &oldest->text, &oldest->n, e) < 0) {
 		oldest->text = NULL;
 		return NULL;
 	}
@@ -297,7 +297,7 @@ void api_artifact_file(struct call *c, struct io *io)
 	if (!parts)
 		call_fail(c, &e);
 	else
-		download_start(c, bulk_blobs(io->s->bulk), parts, n, name ? name + 1 : c->params[2]);
+		download_start(c, data_blobs(io->s->data), parts, n, name ? name + 1 : c->params[2]);
 }
 
 /* ---- blobs ------------------------------------------------------------------------------------ */
@@ -329,7 +329,7 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 	if (!job && !kind) {
 		if (c->who.role == ROLE_JOB)
 			return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only: add job and kind");
-		if (c->who.role == ROLE_ADMIN || blobstore_has(bulk_blobs(io->s->bulk), c->who.user, c->params[0]))
+		if (c->who.role == ROLE_ADMIN || blobstore_has(data_blobs(io->s->data), c->who.user, c->params[0]))
 			return 0;
 		return err_set(
 		    e, ERR_NOT_FOUND,
@@ -347,7 +347,7 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 
 void api_blob_get(struct call *c, struct io *io)
 {
-	struct blobstore *bs = bulk_blobs(io->s->bulk);
+	struct blobstore *bs = data_blobs(io->s->data);
 	struct part *p;
 	uint64_t size;
 	struct err e;
@@ -409,19 +409,19 @@ static void back_on_io(struct io *io, void *arg)
 	job_free(j);
 }
 
-static void ask_blob_thread(struct call *c, struct io *io, struct job_of_blob *j, bulk_fn fn, size_t bytes)
+static void ask_blob_thread(struct call *c, struct io *io, struct job_of_blob *j, data_fn fn, size_t bytes)
 {
 	j->call = call_hold(c);
 	j->io = io->index;
 	j->user = xstrdup(c->who.user);
-	if (bulk_post_blob(io->s->bulk, fn, j, bytes + sizeof(*j), job_free) == 0)
+	if (data_post_blob(io->s->data, fn, j, bytes + sizeof(*j), job_free) == 0)
 		return;
 	call_problem(c, 503, "try again", "too many blobs are being written");
 	call_drop(c);
 	job_free(j);
 }
 
-static void run_put(struct bulk *b, void *arg)
+static void run_put(struct data_threads *b, void *arg)
 {
 	struct job_of_blob *j = arg;
 	struct blob_piece p = {.owner = j->user,
@@ -432,10 +432,10 @@ static void run_put(struct bulk *b, void *arg)
 	                       .n = j->n};
 
 	/* What agents bring is of jobs that run: that is taken as long as it can be. */
-	j->rc = room_check(bulk_room(b), &j->e);
+	j->rc = disk_space_check(data_room(b), &j->e);
 	if (j->rc == 0)
-		j->rc = blobstore_put(bulk_blobs(b), &p, &j->present, &j->complete, &j->e);
-	bulk_to_io(b, j->io, back_on_io, j, job_free);
+		j->rc = blobstore_put(data_blobs(b), &p, &j->present, &j->complete, &j->e);
+	data_to_io(b, j->io, back_on_io, j, job_free);
 }
 
 static cJSON *blob_state(const struct job_of_blob *j)
@@ -479,12 +479,12 @@ void api_blob_put(struct call *c, struct io *io)
 	ask_blob_thread(c, io, j, run_put, j->n);
 }
 
-static void run_head(struct bulk *b, void *arg)
+static void run_head(struct data_threads *b, void *arg)
 {
 	struct job_of_blob *j = arg;
 
-	j->rc = blobstore_present(bulk_blobs(b), j->user, j->digest, &j->present, &j->complete, &j->e);
-	bulk_to_io(b, j->io, back_on_io, j, job_free);
+	j->rc = blobstore_present(data_blobs(b), j->user, j->digest, &j->present, &j->complete, &j->e);
+	data_to_io(b, j->io, back_on_io, j, job_free);
 }
 
 static void answer_head(struct job_of_blob *j)
@@ -508,12 +508,12 @@ void api_blob_head(struct call *c, struct io *io)
 	ask_blob_thread(c, io, j, run_head, 0);
 }
 
-static void run_missing(struct bulk *b, void *arg)
+static void run_missing(struct data_threads *b, void *arg)
 {
 	struct job_of_blob *j = arg;
 
-	j->rc = blobstore_missing(bulk_blobs(b), j->user, (const char *const *)j->v, j->n, j->missing, &j->e);
-	bulk_to_io(b, j->io, back_on_io, j, job_free);
+	j->rc = blobstore_missing(data_blobs(b), j->user, (const char *const *)j->v, j->n, j->missing, &j->e);
+	data_to_io(b, j->io, back_on_io, j, job_free);
 }
 
 static void answer_missing(struct job_of_blob *j)

@@ -346,12 +346,12 @@ static void bundle_checked(struct io *io, void *arg)
 	bundle_check_free(k);
 }
 
-static void check_bundle(struct bulk *b, void *arg)
+static void check_bundle(struct data_threads *b, void *arg)
 {
 	struct bundle_check *k = arg;
 
-	k->rc = blobstore_check_tree(bulk_blobs(b), k->rq->user, k->digest, &k->e);
-	bulk_to_io(b, k->io, bundle_checked, k, bundle_check_free);
+	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, &k->e);
+	data_to_io(b, k->io, bundle_checked, k, bundle_check_free);
 }
 
 /* Takes rq. */
@@ -363,7 +363,7 @@ static void request_with_bundle(struct call *c, struct io *io, struct request *r
 	k->io = io->index;
 	k->rq = rq;
 	memcpy(k->digest, digest, HASH_HEX_SIZE);
-	if (bulk_post_blob(io->s->bulk, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
+	if (data_post_blob(io->s->data, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
 		return;
 	call_problem(c, 503, "try again", "too many blobs are being written");
 	call_drop(c);

@@ -2,7 +2,7 @@
  * api_logs: logs as bytes or as events, at rest and as they grow.
  *
  * A follower reads the log store's files itself, on its I/O thread; the log thread only tells it that there
- * is more (bulk_watch). It holds no bytes but those in its connection's output, and reads on when these have
+ * is more (data_watch). It holds no bytes but those in its connection's output, and reads on when these have
  * drained. A follower that had caught up and then fell LAG_MAX behind skips, with a line that says how much;
  * on the disk nothing is missing. Before a stream exists its follower waits without an answer, so that 404
  * remains possible.
@@ -128,7 +128,7 @@ static void begin(struct reader *r)
 static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64_t *size, int *complete,
                       struct err *e)
 {
-	return logstore_read(bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, out, max,
+	return logstore_read(data_log_dir(r->fo->io->s->data), r->job, r->attempt, r->stream, r->offset, out, max,
 	                     n, size, complete, e);
 }
 
@@ -171,7 +171,7 @@ static void send_bytes(struct reader *r, const char *p, size_t n)
 	struct evbuffer *b = evbuffer_new();
 
 	if (r->sse)
-		n = log_events_put(b, bulk_log_dir(r->fo->io->s->bulk), r->job, r->attempt, r->stream, r->offset, p,
+		n = log_events_put(b, data_log_dir(r->fo->io->s->data), r->job, r->attempt, r->stream, r->offset, p,
 		                   n);
 	else
 		evbuffer_add(b, p, n);
@@ -261,7 +261,7 @@ void follow_grown(struct io *io, void *arg)
 		pump(r);
 	}
 	if (!any) /* nobody listens any more; when this finds no room the next growth says it again */
-		bulk_watch(io->s->bulk, io->index, g->job, g->attempt, g->stream, 0);
+		data_watch(io->s->data, io->index, g->job, g->attempt, g->stream, 0);
 	free(g);
 }
 
@@ -295,7 +295,7 @@ static void tick_one(struct reader *r, uint64_t now)
 	struct evbuffer *b;
 
 	if (r->follow && !r->watched)
-		r->watched = bulk_watch(r->fo->io->s->bulk, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
+		r->watched = data_watch(r->fo->io->s->data, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
 	if (!r->started && r->over) {
 		pump(r); /* now it is there, or is not found */
 		return;
@@ -400,7 +400,7 @@ void api_logs_read(struct call *c, struct io *io)
 	io->follow->n++;
 	if (r->follow) {
 		atomic_fetch_add(&io->listeners, 1);
-		r->watched = bulk_watch(io->s->bulk, io->index, r->job, r->attempt, r->stream, 1) == 0;
+		r->watched = data_watch(io->s->data, io->index, r->job, r->attempt, r->stream, 1) == 0;
 	}
 	pump(r);
 }
@@ -429,7 +429,7 @@ void api_logs_list(struct call *c, struct io *io)
 	int over;
 
 	if (attempt > UINT32_MAX || attempt_of(c, io, &newest, &over, &e) < 0 ||
-	    logstore_streams(bulk_log_dir(io->s->bulk), param_job(c), (uint32_t)attempt, list_one, list, &e) <
+	    logstore_streams(data_log_dir(io->s->data), param_job(c), (uint32_t)attempt, list_one, list, &e) <
 	        0) {
 		cJSON_Delete(o);
 		if (attempt > UINT32_MAX)

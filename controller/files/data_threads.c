@@ -1,5 +1,5 @@
 /*
- * bulk: the threads, and what the log thread does. Blobs of agents: bulk_blob.c.
+ * data_threads: the threads, and what the log thread does. Blobs of agents: data_threads_blob.c.
  *
  * For each stream that grows or is followed there is an entry: the session that sends it (to whom the
  * acknowledgement goes) and the I/O threads that watch it. An entry lives until the stream has its end and
@@ -31,7 +31,7 @@
 #define KEY_SIZE       128
 
 struct work { /* a message to one of the threads */
-	bulk_fn fn;
+	data_fn fn;
 	void *arg;
 	size_t bytes;
 	void (*drop)(void *arg);
@@ -51,7 +51,7 @@ struct stream {
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
-static int post(struct worker *w, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *))
+static int post(struct worker *w, data_fn fn, void *arg, size_t bytes, void (*drop)(void *))
 {
 	struct work *m;
 
@@ -73,12 +73,12 @@ static int post(struct worker *w, bulk_fn fn, void *arg, size_t bytes, void (*dr
 	return -1;
 }
 
-int bulk_post_blob(struct bulk *b, bulk_fn fn, void *arg, size_t bytes, void (*drop)(void *arg))
+int data_post_blob(struct data_threads *b, data_fn fn, void *arg, size_t bytes, void (*drop)(void *arg))
 {
 	return post(&b->blobs, fn, arg, bytes, drop);
 }
 
-static void take_unsaid(struct bulk *b);
+static void take_unsaid(struct data_threads *b);
 
 static void on_work(void *msg, void *arg)
 {
@@ -109,7 +109,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static int worker_start(struct bulk *b, struct worker *w, struct err *e)
+static int worker_start(struct data_threads *b, struct worker *w, struct err *e)
 {
 	sigset_t all, old;
 	int rc;
@@ -126,19 +126,19 @@ static int worker_start(struct bulk *b, struct worker *w, struct err *e)
 	return 0;
 }
 
-static void stop_logs(struct bulk *b, void *arg)
+static void stop_logs(struct data_threads *b, void *arg)
 {
 	(void)arg;
 	loop_stop(b->logs.loop);
 }
 
-static void stop_blobs(struct bulk *b, void *arg)
+static void stop_blobs(struct data_threads *b, void *arg)
 {
 	(void)arg;
 	loop_stop(b->blobs.loop);
 }
 
-static void worker_stop(struct worker *w, bulk_fn fn)
+static void worker_stop(struct worker *w, data_fn fn)
 {
 	struct work *m;
 
@@ -151,7 +151,7 @@ static void worker_stop(struct worker *w, bulk_fn fn)
 	w->started = 0;
 }
 
-void bulk_to_io(struct bulk *b, unsigned io, io_fn fn, void *arg, void (*drop)(void *arg))
+void data_to_io(struct data_threads *b, unsigned io, io_fn fn, void *arg, void (*drop)(void *arg))
 {
 	const struct timespec pause = {0, 1000000};
 
@@ -195,7 +195,7 @@ static void run_to_agent(struct io *io, void *arg)
 	to_agent_free(t);
 }
 
-void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint64_t id)
+void data_send(struct data_threads *b, uint64_t session, uint16_t type, void *msg, uint64_t id)
 {
 	struct to_agent *t = xcalloc(1, sizeof(*t));
 
@@ -203,16 +203,16 @@ void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint6
 	t->type = type;
 	t->msg = msg;
 	t->id = id;
-	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
+	data_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
 }
 
-void bulk_hang_up(struct bulk *b, uint64_t session, const char *why)
+void data_hang_up(struct data_threads *b, uint64_t session, const char *why)
 {
 	struct to_agent *t = xcalloc(1, sizeof(*t));
 
 	t->session = session;
 	t->why = xstrdup(why);
-	bulk_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
+	data_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
 }
 
 /* ---- streams ---------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char
 	return n > 0 && n < KEY_SIZE && strlen(stream) <= LOGSTORE_STREAM_MAX ? 0 : -1;
 }
 
-static struct stream *find(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct stream *find(struct data_threads *b, uint64_t job, uint32_t attempt, const char *stream)
 {
 	char key[KEY_SIZE];
 	struct stream *st = NULL;
@@ -234,7 +234,7 @@ static struct stream *find(struct bulk *b, uint64_t job, uint32_t attempt, const
 	return st;
 }
 
-static struct stream *find_or_make(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct stream *find_or_make(struct data_threads *b, uint64_t job, uint32_t attempt, const char *stream)
 {
 	char key[KEY_SIZE];
 	struct stream *st = NULL;
@@ -253,7 +253,7 @@ static struct stream *find_or_make(struct bulk *b, uint64_t job, uint32_t attemp
 	return st;
 }
 
-static void forget_if_idle(struct bulk *b, struct stream *st)
+static void forget_if_idle(struct data_threads *b, struct stream *st)
 {
 	if (st->watchers || (st->session && !st->ended))
 		return; /* somebody waits for its growth, or for its acknowledgements */
@@ -261,7 +261,7 @@ static void forget_if_idle(struct bulk *b, struct stream *st)
 	free(st);
 }
 
-static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, int complete)
+static void tell(struct data_threads *b, struct stream *st, unsigned io, uint64_t size, int complete)
 {
 	struct log_grown *g = xcalloc(1, sizeof(*g));
 
@@ -270,7 +270,7 @@ static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, 
 	memcpy(g->stream, st->name, sizeof(g->stream));
 	g->size = size;
 	g->complete = complete;
-	bulk_to_io(b, io, follow_grown, g, free);
+	data_to_io(b, io, follow_grown, g, free);
 }
 
 /* ---- callbacks of the log store --------------------------------------------------------------- */
@@ -278,7 +278,7 @@ static void tell(struct bulk *b, struct stream *st, unsigned io, uint64_t size, 
 static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
                      void *arg)
 {
-	struct bulk *b = arg;
+	struct data_threads *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
 	unsigned i;
 
@@ -292,7 +292,7 @@ static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_
 static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
                        void *arg)
 {
-	struct bulk *b = arg;
+	struct data_threads *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
 	struct wm_log_ack *ack;
 
@@ -304,7 +304,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 		ack->attempt = attempt;
 		ack->stream = xstrdup(stream);
 		ack->offset = offset;
-		bulk_send(b, st->session, WM_LOG_ACK, ack, 0);
+		data_send(b, st->session, WM_LOG_ACK, ack, 0);
 	}
 	if (eof) {
 		st->ended = 1;
@@ -313,13 +313,13 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 }
 
 /* What follows on this connection would look like a gap: nothing of it is taken any more. */
-static void refuse_session(struct bulk *b, uint64_t session, const char *why)
+static void refuse_session(struct data_threads *b, uint64_t session, const char *why)
 {
 	b->hung[b->n_hung++ % HUNG_MAX] = session;
-	bulk_hang_up(b, session, why);
+	data_hang_up(b, session, why);
 }
 
-static int is_refused(const struct bulk *b, uint64_t session)
+static int is_refused(const struct data_threads *b, uint64_t session)
 {
 	unsigned i;
 
@@ -331,7 +331,7 @@ static int is_refused(const struct bulk *b, uint64_t session)
 
 static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg)
 {
-	struct bulk *b = arg;
+	struct data_threads *b = arg;
 	struct stream *st = find(b, job, attempt, stream);
 
 	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream,
@@ -359,7 +359,7 @@ static void agent_msg_free(void *arg)
 
 /* What came was here already and durable: the log store says nothing of it, but its sender waits for the
  * word. */
-static void ack_again(struct bulk *b, const struct wm_log_data *d, struct stream *st)
+static void ack_again(struct data_threads *b, const struct wm_log_data *d, struct stream *st)
 {
 	uint64_t durable = 0;
 
@@ -368,7 +368,7 @@ static void ack_again(struct bulk *b, const struct wm_log_data *d, struct stream
 		on_durable(d->job, d->attempt, st->name, durable, 0, b);
 }
 
-static void log_refused(struct bulk *b, const struct wm_log_data *d, const struct err *e)
+static void log_refused(struct data_threads *b, const struct wm_log_data *d, const struct err *e)
 {
 	unsigned held;
 
@@ -380,7 +380,7 @@ static void log_refused(struct bulk *b, const struct wm_log_data *d, const struc
 /* Has its node a place in the attempt? Data of others are dropped and acknowledged: an agent that is sure of
  * a launch that is not on record (a backup was put back) must come to the end of it. Where the rows cannot be
  * read nothing is dropped. */
-static int is_stranger(struct bulk *b, const struct agent_msg *m, const struct wm_log_data *d)
+static int is_stranger(struct data_threads *b, const struct agent_msg *m, const struct wm_log_data *d)
 {
 	struct stream *st = find(b, d->job, d->attempt, d->stream);
 	struct wm_log_ack *ack;
@@ -398,11 +398,11 @@ static int is_stranger(struct bulk *b, const struct agent_msg *m, const struct w
 	ack->attempt = d->attempt;
 	ack->stream = xstrdup(d->stream);
 	ack->offset = d->offset + d->data.n;
-	bulk_send(b, m->session, WM_LOG_ACK, ack, 0);
+	data_send(b, m->session, WM_LOG_ACK, ack, 0);
 	return 1;
 }
 
-static void take_log(struct bulk *b, void *arg)
+static void take_log(struct data_threads *b, void *arg)
 {
 	struct agent_msg *m = arg;
 	const struct wm_log_data *d = m->msg;
@@ -442,14 +442,15 @@ static void take_log(struct bulk *b, void *arg)
 	agent_msg_free(m);
 }
 
-int bulk_agent_msg(struct bulk *b, uint64_t session, const char *node, uint16_t type, uint64_t id, void *msg)
+int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, uint16_t type, uint64_t id,
+                   void *msg)
 {
 	struct agent_msg *m;
 	const struct wm_log_data *d = msg;
 	size_t bytes;
 
 	if (type != WM_LOG_DATA)
-		return bulk_blob_msg(b, session, type, id, msg);
+		return data_blob_msg(b, session, type, id, msg);
 	m = xcalloc(1, sizeof(*m));
 	m->session = session;
 	m->id = id;
@@ -473,7 +474,7 @@ struct watch {
 	char stream[LOGSTORE_STREAM_MAX + 1];
 };
 
-static void take_watch(struct bulk *b, void *arg)
+static void take_watch(struct data_threads *b, void *arg)
 {
 	struct watch *w = arg;
 	struct stream *st =
@@ -489,7 +490,8 @@ static void take_watch(struct bulk *b, void *arg)
 	free(w);
 }
 
-int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream, int on)
+int data_watch(struct data_threads *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream,
+               int on)
 {
 	struct watch *w = xcalloc(1, sizeof(*w));
 
@@ -506,15 +508,15 @@ int bulk_watch(struct bulk *b, unsigned io, uint64_t job, uint32_t attempt, cons
 
 /* ---- ends ------------------------------------------------------------------------------------- */
 
-static void arm_endings(struct bulk *b)
+static void arm_endings(struct data_threads *b)
 {
-	uint64_t now = clock_boot_us(clock_real()), at = ends_next_us(&b->ends);
+	uint64_t now = clock_boot_us(clock_real()), at = log_retry_next_us(&b->ends);
 
 	if (at != UINT64_MAX)
 		loop_timer_arm(b->end_timer, at > now ? at - now : 0);
 }
 
-static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
+static void forget_attempt(struct data_threads *b, uint64_t job, uint32_t attempt)
 {
 	struct stream *st, *tmp;
 
@@ -526,13 +528,13 @@ static void forget_attempt(struct bulk *b, uint64_t job, uint32_t attempt)
 }
 
 /* Its disk may be full: again later, and later still. */
-static void end_failed(struct bulk *b, struct ending *x, const struct err *e)
+static void end_failed(struct data_threads *b, struct log_end *x, const struct err *e)
 {
 	x->tries++;
-	if (x->tries < ENDS_TRIES) {
+	if (x->tries < LOG_RETRY_TRIES) {
 		log_warn("event=log_finish_failed job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
 		         x->attempt, x->tries, e->text);
-		ends_add(&b->ends, x, clock_boot_us(clock_real()));
+		log_retry_add(&b->ends, x, clock_boot_us(clock_real()));
 		return;
 	}
 	log_error("event=log_finish_given_up job=%" PRIu64 " attempt=%u tries=%u error=\"%s\"", x->job,
@@ -543,12 +545,12 @@ static void end_failed(struct bulk *b, struct ending *x, const struct err *e)
 
 static void on_end_timer(void *arg)
 {
-	struct bulk *b = arg;
+	struct data_threads *b = arg;
 	uint64_t now = clock_boot_us(clock_real());
-	struct ending *x;
+	struct log_end *x;
 	struct err e;
 
-	while ((x = ends_due(&b->ends, now))) {
+	while ((x = log_retry_due(&b->ends, now))) {
 		if (logstore_finish(b->store, x->job, x->attempt, &e) < 0) {
 			end_failed(b, x, &e);
 			continue;
@@ -559,34 +561,34 @@ static void on_end_timer(void *arg)
 	arm_endings(b);
 }
 
-static void take_ending(struct bulk *b, void *arg)
+static void take_ending(struct data_threads *b, void *arg)
 {
-	ends_add(&b->ends, arg, clock_boot_us(clock_real()));
+	log_retry_add(&b->ends, arg, clock_boot_us(clock_real()));
 	arm_endings(b);
 }
 
-static void take_nothing(struct bulk *b, void *arg)
+static void take_nothing(struct data_threads *b, void *arg)
 {
 	(void)b;
 	(void)arg;
 }
 
 /* Behind each message this thread looks here. */
-static void take_unsaid(struct bulk *b)
+static void take_unsaid(struct data_threads *b)
 {
-	struct ending *x = atomic_exchange(&b->unsaid, NULL), *next;
+	struct log_end *x = atomic_exchange(&b->unsaid, NULL), *next;
 
 	for (; x; x = next) {
 		next = x->next;
 		atomic_fetch_sub(&b->n_unsaid, 1);
-		ends_add(&b->ends, x, clock_boot_us(clock_real()));
+		log_retry_add(&b->ends, x, clock_boot_us(clock_real()));
 	}
 	arm_endings(b);
 }
 
-void bulk_notice(struct bulk *b, const struct event_row *ev)
+void data_notice(struct data_threads *b, const struct event_row *ev)
 {
-	struct ending *x;
+	struct log_end *x;
 
 	if (!ev->job || !ev->attempt || strcmp(ev->type, "attempt_ended"))
 		return;
@@ -608,7 +610,7 @@ void bulk_notice(struct bulk *b, const struct event_row *ev)
 	post(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
 }
 
-static void take_removal(struct bulk *b, void *arg)
+static void take_removal(struct data_threads *b, void *arg)
 {
 	uint64_t *job = arg;
 	struct err e;
@@ -619,7 +621,7 @@ static void take_removal(struct bulk *b, void *arg)
 	free(job);
 }
 
-void bulk_remove_job(struct bulk *b, uint64_t job)
+void data_remove_job(struct data_threads *b, uint64_t job)
 {
 	uint64_t *copy = xmalloc(sizeof(*copy));
 
@@ -632,22 +634,22 @@ void bulk_remove_job(struct bulk *b, uint64_t job)
 
 /* ---- create, destroy -------------------------------------------------------------------------- */
 
-struct blobstore *bulk_blobs(struct bulk *b)
+struct blobstore *data_blobs(struct data_threads *b)
 {
 	return b->blobstore;
 }
 
-struct room *bulk_room(struct bulk *b)
+struct disk_space *data_room(struct data_threads *b)
 {
-	return b->s->room;
+	return b->s->disk;
 }
 
-const char *bulk_log_dir(const struct bulk *b)
+const char *data_log_dir(const struct data_threads *b)
 {
 	return b->log_dir;
 }
 
-void bulk_stats(struct bulk *b, cJSON *o)
+void data_stats(struct data_threads *b, cJSON *o)
 {
 	if (!b)
 		return;
@@ -658,9 +660,9 @@ void bulk_stats(struct bulk *b, cJSON *o)
 	cJSON_AddNumberToObject(o, "blob_queue_full_total", (double)atomic_load(&b->blobs.full));
 }
 
-struct bulk *bulk_create(struct server *s, struct err *e)
+struct data_threads *data_threads_create(struct server *s, struct err *e)
 {
-	struct bulk *b = xcalloc(1, sizeof(*b));
+	struct data_threads *b = xcalloc(1, sizeof(*b));
 	struct logstore_config c = {.clock = clock_real(),
 	                            .on_durable = on_durable,
 	                            .on_grown = on_grown,
@@ -682,16 +684,16 @@ struct bulk *bulk_create(struct server *s, struct err *e)
 	b->blobstore = b->reader ? blobstore_open(s->data_dir, clock_real(), e) : NULL;
 	b->store = b->blobstore ? logstore_open(&c, e) : NULL;
 	if (!b->store || worker_start(b, &b->logs, e) < 0 || worker_start(b, &b->blobs, e) < 0) {
-		bulk_destroy(b);
+		data_threads_destroy(b);
 		return NULL;
 	}
 	return b;
 }
 
-void bulk_destroy(struct bulk *b)
+void data_threads_destroy(struct data_threads *b)
 {
 	struct stream *st, *tmp;
-	struct ending *x, *next;
+	struct log_end *x, *next;
 
 	if (!b)
 		return;
@@ -709,7 +711,7 @@ void bulk_destroy(struct bulk *b)
 		next = x->next;
 		free(x);
 	}
-	ends_fini(&b->ends);
+	log_retry_fini(&b->ends);
 	log_places_destroy(b->places);
 	store_reader_close(b->reader);
 	loop_timer_destroy(b->end_timer);

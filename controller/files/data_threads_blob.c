@@ -23,7 +23,7 @@ static void ask_free(void *arg)
 	free(a);
 }
 
-static void answer_get(struct bulk *b, struct ask *a)
+static void answer_get(struct data_threads *b, struct ask *a)
 {
 	const struct wm_blob_get *m = a->msg;
 	struct wm_blob_data *r = xcalloc(1, sizeof(*r));
@@ -37,10 +37,10 @@ static void answer_get(struct bulk *b, struct ask *a)
 	r->text = xstrdup(r->code ? e.text : "");
 	r->data.data = (uint8_t *)data;
 	r->data.n = (uint32_t)n;
-	bulk_send(b, a->session, WM_BLOB_DATA, r, a->id);
+	data_send(b, a->session, WM_BLOB_DATA, r, a->id);
 }
 
-static void answer_have(struct bulk *b, struct ask *a)
+static void answer_have(struct data_threads *b, struct ask *a)
 {
 	const struct wm_blob_have *m = a->msg;
 	struct wm_blob_missing *r = xcalloc(1, sizeof(*r));
@@ -56,10 +56,10 @@ static void answer_have(struct bulk *b, struct ask *a)
 		if (missing[i])
 			wire_strv_add(&r->digests, m->digests.v[i]);
 	free(missing);
-	bulk_send(b, a->session, WM_BLOB_MISSING, r, a->id);
+	data_send(b, a->session, WM_BLOB_MISSING, r, a->id);
 }
 
-static void answer_put(struct bulk *b, struct ask *a)
+static void answer_put(struct data_threads *b, struct ask *a)
 {
 	const struct wm_blob_put *m = a->msg;
 	struct blob_piece p = {
@@ -73,10 +73,10 @@ static void answer_put(struct bulk *b, struct ask *a)
 		err_set(&e, ERR_INVALID, "the blob is not whole");
 	r->code = (uint32_t)e.code;
 	r->text = xstrdup(e.code ? e.text : "");
-	bulk_send(b, a->session, WM_BLOB_OK, r, a->id);
+	data_send(b, a->session, WM_BLOB_OK, r, a->id);
 }
 
-static void take_ask(struct bulk *b, void *arg)
+static void take_ask(struct data_threads *b, void *arg)
 {
 	struct ask *a = arg;
 
@@ -91,7 +91,7 @@ static void take_ask(struct bulk *b, void *arg)
 		answer_put(b, a);
 		break;
 	default:
-		bulk_hang_up(b, a->session, "this message does not belong on a bulk connection");
+		data_hang_up(b, a->session, "this message does not belong on a bulk connection");
 	}
 	ask_free(a);
 }
@@ -108,7 +108,7 @@ static size_t size_of(uint16_t type, const void *msg)
 	return TREE_CHUNK_MAX; /* BLOB_GET: its answer waits in memory */
 }
 
-int bulk_blob_msg(struct bulk *b, uint64_t session, uint16_t type, uint64_t id, void *msg)
+int data_blob_msg(struct data_threads *b, uint64_t session, uint16_t type, uint64_t id, void *msg)
 {
 	struct ask *a = xcalloc(1, sizeof(*a));
 
@@ -116,7 +116,7 @@ int bulk_blob_msg(struct bulk *b, uint64_t session, uint16_t type, uint64_t id, 
 	a->id = id;
 	a->type = type;
 	a->msg = msg;
-	if (bulk_post_blob(b, take_ask, a, size_of(type, msg), ask_free) == 0)
+	if (data_post_blob(b, take_ask, a, size_of(type, msg), ask_free) == 0)
 		return 0;
 	free(a);
 	return -1;

@@ -1,8 +1,8 @@
 /*
- * bulk_int: what bulk.c and bulk_blob.c share.
+ * data_threads_int: what data_threads.c and data_threads_blob.c share.
  */
-#ifndef HEARTH_CONTROLLER_BULK_INT_H
-#define HEARTH_CONTROLLER_BULK_INT_H
+#ifndef HEARTH_CONTROLLER_DATA_THREADS_INT_H
+#define HEARTH_CONTROLLER_DATA_THREADS_INT_H
 
 #include "common/base/log.h"
 #include "controller/files/data_threads.h"
@@ -14,7 +14,7 @@
 #define HUNG_MAX 64
 
 struct worker {
-	struct bulk *b;
+	struct data_threads *b;
 	pthread_t thread;
 	int started;
 	struct loop *loop;
@@ -25,13 +25,13 @@ struct worker {
 
 struct stream;
 
-struct bulk {
+struct data_threads {
 	struct server *s;
 	struct worker logs, blobs;
 	char *log_dir;
 	struct blobstore *blobstore;
 	_Atomic uint64_t log_bytes;
-	struct ending
+	struct log_end
 	    *_Atomic unsaid; /* ends that found the queue full, newest first: pushed by the state thread */
 	_Atomic unsigned n_unsaid;
 	/* log thread */
@@ -39,7 +39,7 @@ struct bulk {
 	struct stream *streams;
 	struct store_reader *reader;
 	struct log_places *places;
-	struct ends ends;
+	struct log_retry_queue ends;
 	uint64_t
 	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
 	unsigned n_hung;
@@ -48,10 +48,11 @@ struct bulk {
 };
 
 /* From a bulk thread. */
-void bulk_send(struct bulk *b, uint64_t session, uint16_t type, void *msg, uint64_t id); /* takes msg */
-void bulk_hang_up(struct bulk *b, uint64_t session, const char *why);
+void data_send(struct data_threads *b, uint64_t session, uint16_t type, void *msg,
+               uint64_t id); /* takes msg */
+void data_hang_up(struct data_threads *b, uint64_t session, const char *why);
 
-/* bulk_blob.c, on an I/O thread: takes msg on 0 */
-int bulk_blob_msg(struct bulk *b, uint64_t session, uint16_t type, uint64_t id, void *msg);
+/* data_threads_blob.c, on an I/O thread: takes msg on 0 */
+int data_blob_msg(struct data_threads *b, uint64_t session, uint16_t type, uint64_t id, void *msg);
 
 #endif

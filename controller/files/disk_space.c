@@ -1,6 +1,6 @@
 /*
- * room: see room.h. What was seen is kept in atomics: the thread and callers of room_check may look at the
- * same time, and then either one is as good as the other.
+ * disk_space: see disk_space.h. What was seen is kept in atomics: the thread and callers of disk_space_check
+ * may look at the same time, and then either one is as good as the other.
  */
 #include "controller/files/disk_space.h"
 
@@ -27,13 +27,13 @@
 #define DEFAULT_MIB 64u
 #define TELL_MAX    8
 
-struct room {
+struct disk_space {
 	char *dir;
 	int64_t min_free_mb;
 	_Atomic uint64_t free_bytes, total_bytes;
 	_Atomic int low;
 	struct chan *out;
-	void (*told)(const struct room_state *s, void *arg);
+	void (*told)(const struct disk_state *s, void *arg);
 	void *arg;
 	pthread_t thread;
 	int started, stop_fd;
@@ -42,24 +42,24 @@ struct room {
 
 /* ---- pure ------------------------------------------------------------------------------------- */
 
-uint64_t room_mark(int64_t min_free_mb, uint64_t total_bytes)
+uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes)
 {
 	if (min_free_mb >= 0)
 		return (uint64_t)min_free_mb * MIB;
 	return total_bytes / 20 < DEFAULT_MIB * MIB ? total_bytes / 20 : DEFAULT_MIB * MIB;
 }
 
-static uint64_t enough(const struct room_state *s)
+static uint64_t enough(const struct disk_state *s)
 {
 	return s->mark_bytes + s->mark_bytes / 4;
 }
 
-void room_judge(struct room_state *s)
+void disk_space_judge(struct disk_state *s)
 {
 	s->low = s->free_bytes < (s->low ? enough(s) : s->mark_bytes);
 }
 
-const char *room_text(const struct room_state *s, char *out, size_t size)
+const char *disk_space_text(const struct disk_state *s, char *out, size_t size)
 {
 	char left[24], of[24], mark[24], again[24];
 
@@ -73,27 +73,27 @@ const char *room_text(const struct room_state *s, char *out, size_t size)
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-void room_last(struct room *r, struct room_state *out)
+void disk_space_last(struct disk_space *r, struct disk_state *out)
 {
 	out->free_bytes = atomic_load(&r->free_bytes);
 	out->total_bytes = atomic_load(&r->total_bytes);
-	out->mark_bytes = room_mark(r->min_free_mb, out->total_bytes);
+	out->mark_bytes = disk_space_mark(r->min_free_mb, out->total_bytes);
 	out->low = atomic_load(&r->low);
 }
 
-static int look(struct room *r, struct room_state *s, struct err *e)
+static int look(struct disk_space *r, struct disk_state *s, struct err *e)
 {
 	struct statvfs st;
 
 	if (statvfs(r->dir, &st) < 0)
 		return err_sys(e, errno, "%s", r->dir);
-	room_last(r, s);
+	disk_space_last(r, s);
 	s->free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
 	s->total_bytes = (uint64_t)st.f_blocks * st.f_frsize;
-	s->mark_bytes = room_mark(r->min_free_mb, s->total_bytes);
+	s->mark_bytes = disk_space_mark(r->min_free_mb, s->total_bytes);
 	if (s->mark_bytes && FAULT("data.low"))
 		s->free_bytes = s->mark_bytes / 2;
-	room_judge(s);
+	disk_space_judge(s);
 	atomic_store(&r->free_bytes, s->free_bytes);
 	atomic_store(&r->total_bytes, s->total_bytes);
 	if (atomic_exchange(&r->low, s->low) == s->low)
@@ -107,22 +107,22 @@ static int look(struct room *r, struct room_state *s, struct err *e)
 	return 0;
 }
 
-int room_check(struct room *r, struct err *e)
+int disk_space_check(struct disk_space *r, struct err *e)
 {
-	struct room_state s;
+	struct disk_state s;
 	char text[300];
 
 	/* What cannot be asked is found by the write itself. */
 	if (!r || look(r, &s, NULL) < 0 || !s.low)
 		return 0;
-	return err_set(e, ERR_NOSPACE, "no new work is taken: %s", room_text(&s, text, sizeof(text)));
+	return err_set(e, ERR_NOSPACE, "no new work is taken: %s", disk_space_text(&s, text, sizeof(text)));
 }
 
 static void *watch(void *arg)
 {
-	struct room *r = arg;
+	struct disk_space *r = arg;
 	struct pollfd stop = {.fd = r->stop_fd, .events = POLLIN};
-	struct room_state s;
+	struct disk_state s;
 	struct err e;
 	int was_low = 0;
 	unsigned held;
@@ -132,7 +132,7 @@ static void *watch(void *arg)
 			if (log_limit_ok(&r->complaints, clock_boot_us(clock_real()), &held))
 				log_warn("event=disk_unknown text=\"%s\" suppressed=%u", e.text, held);
 		} else if (s.low || was_low) {
-			struct room_state *m = xmemdup(&s, sizeof(s));
+			struct disk_state *m = xmemdup(&s, sizeof(s));
 
 			if (chan_send(r->out, m) == 0)
 				was_low = s.low;
@@ -145,7 +145,7 @@ static void *watch(void *arg)
 
 static void on_state(void *msg, void *arg)
 {
-	struct room *r = arg;
+	struct disk_space *r = arg;
 
 	r->told(msg, r->arg);
 	free(msg);
@@ -153,7 +153,7 @@ static void on_state(void *msg, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
-static int start(struct room *r, struct loop *loop, struct err *e)
+static int start(struct disk_space *r, struct loop *loop, struct err *e)
 {
 	sigset_t all, old;
 	int rc;
@@ -168,15 +168,16 @@ static int start(struct room *r, struct loop *loop, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return err_sys(e, rc, "thread for the disk's room");
-	pthread_setname_np(r->thread, "hearthd-room");
+	pthread_setname_np(r->thread, "hearthd-disk");
 	r->started = 1;
 	return 0;
 }
 
-struct room *room_create(const char *dir, int64_t min_free_mb, struct loop *loop,
-                         void (*told)(const struct room_state *s, void *arg), void *arg, struct err *e)
+struct disk_space *disk_space_create(const char *dir, int64_t min_free_mb, struct loop *loop,
+                                     void (*told)(const struct disk_state *s, void *arg), void *arg,
+                                     struct err *e)
 {
-	struct room *r = xcalloc(1, sizeof(*r));
+	struct disk_space *r = xcalloc(1, sizeof(*r));
 
 	r->dir = xstrdup(dir);
 	r->min_free_mb = min_free_mb;
@@ -186,11 +187,11 @@ struct room *room_create(const char *dir, int64_t min_free_mb, struct loop *loop
 	r->complaints.per_minute = 1;
 	if (!loop || start(r, loop, e) == 0)
 		return r;
-	room_destroy(r);
+	disk_space_destroy(r);
 	return NULL;
 }
 
-void room_destroy(struct room *r)
+void disk_space_destroy(struct disk_space *r)
 {
 	if (!r)
 		return;

@@ -1,5 +1,5 @@
 /*
- * room: how much the file system of DATA has left, and whether that is too little for new work.
+ * disk_space: how much the file system of DATA has left, and whether that is too little for new work.
  *
  * A disk that is really full fails whatever is written next, and which write that is nobody chooses: a large
  * submit fails, the small write that tries the store again succeeds, and all agents report anew, each time.
@@ -8,38 +8,39 @@
  *
  * A thread of its own looks once a second: a disk that hangs must not hold anybody else.
  */
-#ifndef HEARTH_CONTROLLER_ROOM_H
-#define HEARTH_CONTROLLER_ROOM_H
+#ifndef HEARTH_CONTROLLER_DISK_SPACE_H
+#define HEARTH_CONTROLLER_DISK_SPACE_H
 
 #include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROOM_DEFAULT (-1) /* min_free_mb: 64 MiB, or 5 % of the file system where that is less */
+#define DISK_SPACE_DEFAULT (-1) /* min_free_mb: 64 MiB, or 5 % of the file system where that is less */
 
 struct loop;
-struct room;
+struct disk_space;
 
-struct room_state {
+struct disk_state {
 	uint64_t free_bytes, total_bytes;
 	uint64_t mark_bytes; /* 0: no mark */
 	int low;
 };
 
 /* The mark for a file system of that size. */
-uint64_t room_mark(int64_t min_free_mb, uint64_t total_bytes);
+uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes);
 /* s->low by what is free now and by what it was. */
-void room_judge(struct room_state *s);
+void disk_space_judge(struct disk_state *s);
 /* For the refusal: figures, and what would help. */
-const char *room_text(const struct room_state *s, char *out, size_t size);
+const char *disk_space_text(const struct disk_state *s, char *out, size_t size);
 
 /* told is called on loop's thread: when low has changed, and each second while it is low. loop NULL: nobody
- * looks but room_check. */
-struct room *room_create(const char *dir, int64_t min_free_mb, struct loop *loop,
-                         void (*told)(const struct room_state *s, void *arg), void *arg, struct err *e);
-void room_destroy(struct room *r); /* on loop's thread; NULL allowed */
+ * looks but disk_space_check. */
+struct disk_space *disk_space_create(const char *dir, int64_t min_free_mb, struct loop *loop,
+                                     void (*told)(const struct disk_state *s, void *arg), void *arg,
+                                     struct err *e);
+void disk_space_destroy(struct disk_space *r); /* on loop's thread; NULL allowed */
 /* Any thread that may wait for the disk: looks now. -1: ERR_NOSPACE, too little for new work. r NULL: 0. */
-int room_check(struct room *r, struct err *e);
-void room_last(struct room *r, struct room_state *out); /* any thread: the last look */
+int disk_space_check(struct disk_space *r, struct err *e);
+void disk_space_last(struct disk_space *r, struct disk_state *out); /* any thread: the last look */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * ends: see ends.h.
+ * log_retry: see log_retry.h.
  */
 #include "controller/files/log_retry.h"
 
@@ -9,34 +9,34 @@
 
 static uint64_t pause_us(unsigned tries)
 {
-	uint64_t us = ENDS_FIRST_US;
+	uint64_t us = LOG_RETRY_FIRST_US;
 
-	for (unsigned i = 1; i < tries && us < ENDS_MOST_US; i++)
+	for (unsigned i = 1; i < tries && us < LOG_RETRY_MOST_US; i++)
 		us *= 2;
-	return us < ENDS_MOST_US ? us : ENDS_MOST_US;
+	return us < LOG_RETRY_MOST_US ? us : LOG_RETRY_MOST_US;
 }
 
-static struct ending *first(const struct ends *q)
+static struct log_end *first(const struct log_retry_queue *q)
 {
-	struct ending *x = NULL;
+	struct log_end *x = NULL;
 
-	for (unsigned i = 0; i < ENDS_TRIES; i++)
+	for (unsigned i = 0; i < LOG_RETRY_TRIES; i++)
 		if (q->of[i] && (!x || q->of[i]->due_us < x->due_us))
 			x = q->of[i];
 	return x;
 }
 
-void ends_add(struct ends *q, struct ending *x, uint64_t now_us)
+void log_retry_add(struct log_retry_queue *q, struct log_end *x, uint64_t now_us)
 {
-	assert(x->tries < ENDS_TRIES);
+	assert(x->tries < LOG_RETRY_TRIES);
 	x->due_us = now_us + pause_us(x->tries);
 	DL_APPEND(q->of[x->tries], x);
 	q->n++;
 }
 
-struct ending *ends_due(struct ends *q, uint64_t now_us)
+struct log_end *log_retry_due(struct log_retry_queue *q, uint64_t now_us)
 {
-	struct ending *x = first(q);
+	struct log_end *x = first(q);
 
 	if (!x || x->due_us > now_us)
 		return NULL;
@@ -45,18 +45,18 @@ struct ending *ends_due(struct ends *q, uint64_t now_us)
 	return x;
 }
 
-uint64_t ends_next_us(const struct ends *q)
+uint64_t log_retry_next_us(const struct log_retry_queue *q)
 {
-	const struct ending *x = first(q);
+	const struct log_end *x = first(q);
 
 	return x ? x->due_us : UINT64_MAX;
 }
 
-void ends_fini(struct ends *q)
+void log_retry_fini(struct log_retry_queue *q)
 {
-	struct ending *x, *next;
+	struct log_end *x, *next;
 
-	for (unsigned i = 0; i < ENDS_TRIES; i++) {
+	for (unsigned i = 0; i < LOG_RETRY_TRIES; i++) {
 		DL_FOREACH_SAFE (q->of[i], x, next) {
 			DL_DELETE(q->of[i], x);
 			free(x);

@@ -99,7 +99,7 @@ static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
 	struct to_state *m;
 
 	if (g->role == ROLE_BULK && type != WM_METRICS)
-		return bulk_agent_msg(g->a->io->s->bulk, g->session, g->node, type, id, msg);
+		return data_agent_msg(g->a->io->s->data, g->session, g->node, type, id, msg);
 	m = xcalloc(1, sizeof(*m));
 	m->kind = TS_AGENT_MSG;
 	memcpy(m->node, g->node, sizeof(m->node));

@@ -229,7 +229,7 @@ void server_agents_free(struct server *s)
 
 void server_remove_data(struct server *s, uint64_t job)
 {
-	bulk_remove_job(s->bulk, job);
+	data_remove_job(s->data, job);
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
@@ -264,7 +264,7 @@ cJSON *server_io_stats(struct server *s)
 	    {"http_open_streams", offsetof(struct http_counters, streams)},
 	};
 	cJSON *o = cJSON_CreateObject();
-	struct room_state disk;
+	struct disk_state disk;
 	unsigned i;
 	uint64_t lost = 0;
 
@@ -276,9 +276,9 @@ cJSON *server_io_stats(struct server *s)
 	cJSON_AddNumberToObject(o, "state_queue_full_total", (double)atomic_load(&s->state_full));
 	cJSON_AddNumberToObject(o, "agent_pauses_total", (double)atomic_load(&s->agent_pauses));
 	cJSON_AddNumberToObject(o, "notices_lost_total", (double)lost);
-	bulk_stats(s->bulk, o);
-	if (s->room) {
-		room_last(s->room, &disk);
+	data_stats(s->data, o);
+	if (s->disk) {
+		disk_space_last(s->disk, &disk);
 		cJSON_AddNumberToObject(o, "disk_free_bytes", (double)disk.free_bytes);
 		cJSON_AddNumberToObject(o, "disk_mark_bytes", (double)disk.mark_bytes);
 		cJSON_AddNumberToObject(o, "disk_low", disk.low);

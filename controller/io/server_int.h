@@ -8,7 +8,7 @@
  * - I/O -> state, to_state: requests, agents' messages. Full: requests are answered 503, agents are paused.
  * - state -> I/O, answers: never full, as at most IO_WAITING_MAX requests of a thread are in work.
  * - any -> I/O, in: agents' orders, notices, acknowledgements. Full: see each sender.
- * - I/O -> bulk: bulk.h.
+ * - I/O -> bulk: files/data_threads.h.
  */
 #ifndef HEARTH_CONTROLLER_SERVER_INT_H
 #define HEARTH_CONTROLLER_SERVER_INT_H
@@ -37,9 +37,9 @@ struct agents;
 struct follow;
 struct manifests;
 struct sse;
-struct bulk;
+struct data_threads;
 struct pending;
-struct room;
+struct disk_space;
 
 struct io {
 	struct server *s;
@@ -97,8 +97,8 @@ struct server {
 	struct auth *auth;
 	struct io io[IO_MAX];
 	unsigned n_io;
-	struct bulk *bulk;
-	struct room *room;          /* NULL: not looked at */
+	struct data_threads *data;
+	struct disk_space *disk;    /* NULL: not looked at */
 	char *openapi;              /* text, made once */
 	struct node_session *nodes; /* state thread only */
 	struct loop_timer *retry;   /* state thread: closes that found a channel full */

@@ -401,8 +401,8 @@ static void test_low(void)
 
 int main(void)
 {
-	struct room *room = room_create(tap_tmpdir(), ROOM_DEFAULT, NULL, NULL, NULL, NULL);
-	struct hkit_options options = {.room = room};
+	struct disk_space *room = disk_space_create(tap_tmpdir(), DISK_SPACE_DEFAULT, NULL, NULL, NULL, NULL);
+	struct hkit_options options = {.disk = room};
 
 	k = hkit_start(&options);
 	token("ada-secret", "user", "ada", 0);
@@ -417,6 +417,6 @@ int main(void)
 	test_retired();
 	test_low();
 	hkit_stop(k);
-	room_destroy(room);
+	disk_space_destroy(room);
 	return tap_done();
 }

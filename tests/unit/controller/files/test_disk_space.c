@@ -12,30 +12,30 @@
 
 static void test_marks(void)
 {
-	ok(room_mark(ROOM_DEFAULT, 1000 * 1024 * MIB) == 64 * MIB, "64 MiB of a disk of usual size");
-	ok(room_mark(ROOM_DEFAULT, 40 * MIB) == 2 * MIB, "5 %% of a small one");
-	ok(room_mark(ROOM_DEFAULT, 0) == 0, "none where the size is not known");
-	ok(room_mark(0, 1000 * MIB) == 0, "none when it is turned off");
-	ok(room_mark(500, 1000 * MIB) == 500 * MIB, "as it is set, however small the disk is");
+	ok(disk_space_mark(DISK_SPACE_DEFAULT, 1000 * 1024 * MIB) == 64 * MIB, "64 MiB of a disk of usual size");
+	ok(disk_space_mark(DISK_SPACE_DEFAULT, 40 * MIB) == 2 * MIB, "5 %% of a small one");
+	ok(disk_space_mark(DISK_SPACE_DEFAULT, 0) == 0, "none where the size is not known");
+	ok(disk_space_mark(0, 1000 * MIB) == 0, "none when it is turned off");
+	ok(disk_space_mark(500, 1000 * MIB) == 500 * MIB, "as it is set, however small the disk is");
 }
 
-static int judged(struct room_state *s, uint64_t free_mib)
+static int judged(struct disk_state *s, uint64_t free_mib)
 {
 	s->free_bytes = free_mib * MIB;
-	room_judge(s);
+	disk_space_judge(s);
 	return s->low;
 }
 
 static void test_judge(void)
 {
-	struct room_state s = {.total_bytes = 1000 * MIB, .mark_bytes = 40 * MIB},
+	struct disk_state s = {.total_bytes = 1000 * MIB, .mark_bytes = 40 * MIB},
 	                  off = {.total_bytes = 1000 * MIB};
 	char text[300];
 
 	ok(!judged(&s, 41) && !judged(&s, 40), "down to the mark there is room");
 	ok(judged(&s, 39), "below it there is none");
 	ok(judged(&s, 40) && judged(&s, 49), "a little more does not end that");
-	room_text(&s, text, sizeof(text));
+	disk_space_text(&s, text, sizeof(text));
 	ok(strstr(text, "49.0MiB") && strstr(text, "1000.0MiB") && strstr(text, "40.0MiB") &&
 	       strstr(text, "50.0MiB") && strstr(text, "min_free_mb"),
 	   "told with figures and the setting: %s", text);
@@ -45,10 +45,10 @@ static void test_judge(void)
 }
 
 #ifdef HEARTH_FAULTS
-static struct room_state seen;
+static struct disk_state seen;
 static unsigned n_seen;
 
-static void told(const struct room_state *s, void *arg)
+static void told(const struct disk_state *s, void *arg)
 {
 	(void)arg;
 	seen = *s;
@@ -65,46 +65,47 @@ static void until_told(struct loop *l, int low)
 
 static void test_check(void)
 {
-	struct room *r = room_create(tap_tmpdir(), ROOM_DEFAULT, NULL, NULL, NULL, NULL),
-	            *off = room_create(tap_tmpdir(), 0, NULL, NULL, NULL, NULL),
-	            *gone = room_create("/proc/self/no such folder", ROOM_DEFAULT, NULL, NULL, NULL, NULL);
-	struct room_state s;
+	struct disk_space *r = disk_space_create(tap_tmpdir(), DISK_SPACE_DEFAULT, NULL, NULL, NULL, NULL),
+	                  *off = disk_space_create(tap_tmpdir(), 0, NULL, NULL, NULL, NULL),
+	                  *gone = disk_space_create("/proc/self/no such folder", DISK_SPACE_DEFAULT, NULL, NULL,
+	                                            NULL, NULL);
+	struct disk_state s;
 	struct err e = {.code = ERR_NONE};
 
 	fault_arm("data.low", 1, 1);
-	is_int(room_check(r, &e), -1, "too little is left");
+	is_int(disk_space_check(r, &e), -1, "too little is left");
 	is_int(e.code, ERR_NOSPACE, "which is what it is called");
 	like(e.text, "no new work is taken: the disk of hearthd has", "with words");
-	room_last(r, &s);
+	disk_space_last(r, &s);
 	ok(s.low && s.free_bytes < s.mark_bytes && s.total_bytes, "that is what was seen last");
 	fault_clear();
-	is_int(room_check(NULL, &e), 0, "nobody looks: nothing is refused");
+	is_int(disk_space_check(NULL, &e), 0, "nobody looks: nothing is refused");
 	fault_arm("data.low", 1, 100);
-	is_int(room_check(off, &e), 0, "turned off: nothing is refused");
-	is_int(room_check(gone, &e), 0, "a disk that cannot be asked: the write itself will find out");
+	is_int(disk_space_check(off, &e), 0, "turned off: nothing is refused");
+	is_int(disk_space_check(gone, &e), 0, "a disk that cannot be asked: the write itself will find out");
 	fault_clear();
-	room_destroy(r);
-	room_destroy(off);
-	room_destroy(gone);
+	disk_space_destroy(r);
+	disk_space_destroy(off);
+	disk_space_destroy(gone);
 }
 
 static void test_thread(void)
 {
 	struct loop *l = loop_create();
-	struct room *r;
+	struct disk_space *r;
 
 	fault_arm("data.low", 1, 1000000);
-	r = room_create(tap_tmpdir(), ROOM_DEFAULT, l, told, NULL, NULL);
+	r = disk_space_create(tap_tmpdir(), DISK_SPACE_DEFAULT, l, told, NULL, NULL);
 	until_told(l, 1);
 	ok(n_seen && seen.low && seen.mark_bytes, "the thread tells of a disk that is low");
 	fault_clear();
-	if (room_check(r, NULL) == 0) {
+	if (disk_space_check(r, NULL) == 0) {
 		until_told(l, 0);
 		ok(!seen.low, "and of its end");
 	} else {
 		tap_skip("the disk of this machine has too little left");
 	}
-	room_destroy(r);
+	disk_space_destroy(r);
 	loop_destroy(l);
 }
 #else

@@ -12,9 +12,9 @@
 
 #define MANY 300000u
 
-static struct ending *make(uint64_t job, unsigned tries)
+static struct log_end *make(uint64_t job, unsigned tries)
 {
-	struct ending *x = xcalloc(1, sizeof(*x));
+	struct log_end *x = xcalloc(1, sizeof(*x));
 
 	x->job = job;
 	x->tries = tries;
@@ -23,26 +23,26 @@ static struct ending *make(uint64_t job, unsigned tries)
 
 static void test_pauses(void)
 {
-	struct ends q = {0};
+	struct log_retry_queue q = {0};
 	uint64_t total = 0, last = 0, us;
 	int grows = 1;
 
-	ok(ends_next_us(&q) == UINT64_MAX && !ends_due(&q, UINT64_MAX - 1), "nobody waits");
-	for (unsigned tries = 0; tries < ENDS_TRIES; tries++) {
-		struct ending *x;
+	ok(log_retry_next_us(&q) == UINT64_MAX && !log_retry_due(&q, UINT64_MAX - 1), "nobody waits");
+	for (unsigned tries = 0; tries < LOG_RETRY_TRIES; tries++) {
+		struct log_end *x;
 
-		ends_add(&q, make(1, tries), 1000);
-		us = ends_next_us(&q) - 1000;
-		ok(!ends_due(&q, 1000 + us - 1), "after %u tries nothing before its time", tries);
-		x = ends_due(&q, 1000 + us);
+		log_retry_add(&q, make(1, tries), 1000);
+		us = log_retry_next_us(&q) - 1000;
+		ok(!log_retry_due(&q, 1000 + us - 1), "after %u tries nothing before its time", tries);
+		x = log_retry_due(&q, 1000 + us);
 		ok(x && x->tries == tries, "at its time it comes");
 		free(x);
 		grows &= us >= last;
 		last = us;
 		total += us;
 	}
-	ok(grows && last == ENDS_MOST_US, "pauses grow up to the greatest");
-	ok(total < 3600000000u + ENDS_MOST_US, "all of them take about an hour");
+	ok(grows && last == LOG_RETRY_MOST_US, "pauses grow up to the greatest");
+	ok(total < 3600000000u + LOG_RETRY_MOST_US, "all of them take about an hour");
 	is_int(q.n, 0, "none is left");
 }
 
@@ -92,26 +92,26 @@ static unsigned rnd(uint64_t *seed, unsigned n)
 static void test_random(uint64_t seed)
 {
 	static struct slow s;
-	struct ends q = {0};
+	struct log_retry_queue q = {0};
 	uint64_t now = 1000000, next_job = 1;
 	unsigned wrong = 0, came = 0;
 
 	s.n = 0;
 	for (unsigned step = 0; step < 3000; step++) {
-		struct ending *x;
+		struct log_end *x;
 
 		now += rnd(&seed, 2000000);
 		if (s.n < SLOW_MAX / 2) {
-			x = make(next_job++, rnd(&seed, 3) ? 0 : rnd(&seed, ENDS_TRIES));
-			ends_add(&q, x, now);
+			x = make(next_job++, rnd(&seed, 3) ? 0 : rnd(&seed, LOG_RETRY_TRIES));
+			log_retry_add(&q, x, now);
 			s.v[s.n].job = x->job;
 			s.v[s.n++].due_us = x->due_us;
 		}
-		while ((x = ends_due(&q, now))) {
+		while ((x = log_retry_due(&q, now))) {
 			came++;
 			wrong += slow_take(&s, x->job, now) < 0;
-			if (++x->tries < ENDS_TRIES && rnd(&seed, 2)) {
-				ends_add(&q, x, now);
+			if (++x->tries < LOG_RETRY_TRIES && rnd(&seed, 2)) {
+				log_retry_add(&q, x, now);
 				s.v[s.n].job = x->job;
 				s.v[s.n++].due_us = x->due_us;
 			} else {
@@ -121,7 +121,7 @@ static void test_random(uint64_t seed)
 		wrong += !slow_none_due(&s, now) || q.n != s.n;
 	}
 	ok(!wrong && came > 1000, "%u ends in the order of their times", came);
-	ends_fini(&q);
+	log_retry_fini(&q);
 }
 
 /* ---- many ---------------------------------------------------------------------------------------- */
@@ -136,7 +136,8 @@ static void on_walk(int signo)
 }
 
 /* One goes in at the end, one comes out at the front. 0: nothing else was looked at. */
-static int touch_ends(struct ends *q, struct ending *one, struct ending **due, char *middle, size_t n)
+static int touch_ends(struct log_retry_queue *q, struct log_end *one, struct log_end **due, char *middle,
+                      size_t n)
 {
 	struct sigaction act = {.sa_handler = on_walk}, old[2];
 	volatile int walks = 1;
@@ -146,8 +147,8 @@ static int touch_ends(struct ends *q, struct ending *one, struct ending **due, c
 	if (mprotect(middle, n, PROT_NONE) != 0)
 		tap_bail("mprotect");
 	if (!sigsetjmp(walked, 1)) {
-		ends_add(q, one, 1000000);
-		*due = ends_next_us(q) < UINT64_MAX ? ends_due(q, UINT64_MAX - 1) : NULL;
+		log_retry_add(q, one, 1000000);
+		*due = log_retry_next_us(q) < UINT64_MAX ? log_retry_due(q, UINT64_MAX - 1) : NULL;
 		walks = 0;
 	}
 	mprotect(middle, n, PROT_READ | PROT_WRITE);
@@ -158,22 +159,22 @@ static int touch_ends(struct ends *q, struct ending *one, struct ending **due, c
 
 static void test_no_walk(void)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), of_page = page / sizeof(struct ending);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), of_page = page / sizeof(struct log_end);
 	char *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
 		tap_bail("no memory");
-	for (unsigned tries = 0; tries < ENDS_TRIES; tries++) {
-		struct ending one = {.tries = tries}, *due = NULL;
-		struct ends q = {0};
+	for (unsigned tries = 0; tries < LOG_RETRY_TRIES; tries++) {
+		struct log_end one = {.tries = tries}, *due = NULL;
+		struct log_retry_queue q = {0};
 		int walks;
 
 		memset(at, 0, 3 * page);
 		for (size_t i = 0; i < 3 * of_page; i++) {
-			struct ending *x = (struct ending *)(void *)(at + i / of_page * page) + i % of_page;
+			struct log_end *x = (struct log_end *)(void *)(at + i / of_page * page) + i % of_page;
 
 			x->tries = tries;
-			ends_add(&q, x, i);
+			log_retry_add(&q, x, i);
 		}
 		walks = touch_ends(&q, &one, &due, at + page, page);
 		ok(!walks && due == (void *)at, "after %u tries: nobody walks along those that wait", tries);
@@ -185,25 +186,25 @@ static void test_no_walk(void)
  * each insertion would take some 10^11 steps. */
 static void test_many(void)
 {
-	struct ends q = {0};
+	struct log_retry_queue q = {0};
 	uint64_t now = 0, tried = 0;
 
 	for (uint64_t job = 1; job <= MANY; job++)
-		ends_add(&q, make(job, 0), now += 10);
+		log_retry_add(&q, make(job, 0), now += 10);
 	while (q.n) {
-		struct ending *x = ends_due(&q, now);
+		struct log_end *x = log_retry_due(&q, now);
 
 		if (!x) {
-			now = ends_next_us(&q);
+			now = log_retry_next_us(&q);
 			continue;
 		}
 		tried++;
-		if (++x->tries < ENDS_TRIES)
-			ends_add(&q, x, now);
+		if (++x->tries < LOG_RETRY_TRIES)
+			log_retry_add(&q, x, now);
 		else
 			free(x);
 	}
-	is_int(tried, (int64_t)MANY * ENDS_TRIES, "each end is tried as often as it may");
+	is_int(tried, (int64_t)MANY * LOG_RETRY_TRIES, "each end is tried as often as it may");
 }
 
 int main(void)

@@ -175,7 +175,7 @@ static void start_all(struct hkit *k)
 	                          .ca = k->ca,
 	                          .cluster = "test",
 	                          .admin_user = k->admin,
-	                          .room = k->o.room,
+	                          .disk = k->o.disk,
 	                          .lease_ms = 10000,
 	                          .beat_ms = 1000};
 	cleanup_free char *db = xasprintf("%s/hearth.db", k->dir);

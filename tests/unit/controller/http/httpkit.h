@@ -17,8 +17,8 @@ struct hkit;
 struct hkit_options {
 	const char *listen; /* NULL: 127.0.0.1:0 */
 	unsigned io_threads;
-	const char *dir;   /* an earlier kit's folder; NULL: a new one */
-	struct room *room; /* NULL: the disk is not looked at */
+	const char *dir;         /* an earlier kit's folder; NULL: a new one */
+	struct disk_space *disk; /* NULL: the disk is not looked at */
 	/* On the state thread: answer with rq->reply; -1: the kit's own answer. May be NULL. */
 	int (*on_request)(struct hkit *k, struct request *rq);
 	/* On the state thread; takes msg. NULL: freed. */
