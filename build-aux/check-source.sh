@@ -27,7 +27,7 @@ check_file() {
 		printf "%s:%d: %s\n", file, line, text
 		bad = 1
 	}
-	# Code without comments and without what stands in quotes: names in there are no calls.
+	# Returns the code of a line, without comments and quoted text: names in those are not calls.
 	function code_of(line,    out, i) {
 		out = ""
 		while (line != "") {
