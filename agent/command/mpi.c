@@ -35,7 +35,7 @@ static int is_named(const struct job_spec *s, const char *name)
 	return 0;
 }
 
-static void default_mca(const struct mpi_in *in, struct strv *out, const char *name, const char *value)
+static void default_mca(const struct launcher_in *in, struct strv *out, const char *name, const char *value)
 {
 	if (!is_named(in->plan->spec, name))
 		mca(out, name, value);
@@ -51,13 +51,13 @@ static int sets_net(const struct job_spec *s, const char *name)
 	       (!is_named(s, name) && !is_named(s, "btl_tcp_if_exclude"));
 }
 
-void mpi_net_environment(const struct job_spec *s, const char *cidr, struct strv *out)
+void mpi_env(const struct launcher_in *in, struct strv *out)
 {
-	for (size_t i = 0; cidr && i < N_NET_NAMES; i++) {
+	for (size_t i = 0; in->cidr && i < N_NET_NAMES; i++) {
 		cleanup_free char *name = xasprintf(MPI_RANK_ENV "OMPI_MCA_%s", net_names[i]);
 
-		if (sets_net(s, net_names[i]))
-			strv_setenv(out, name, cidr);
+		if (sets_net(in->plan->spec, net_names[i]))
+			strv_setenv(out, name, in->cidr);
 	}
 }
 
@@ -76,7 +76,7 @@ static char *host_list(const struct plan *p)
 	return text;
 }
 
-static void launch_options(const struct mpi_in *in, struct strv *out)
+static void launch_options(const struct launcher_in *in, struct strv *out)
 {
 	mca(out, "plm_rsh_agent", in->rsh);
 	/* Both or none: without the second, orted leaves its session and the lifeline is gone. */
@@ -93,7 +93,7 @@ static void launch_options(const struct mpi_in *in, struct strv *out)
 	mca(out, "oob_tcp_keepalive_probes", "3");
 }
 
-void mpi_argv(const struct mpi_in *in, struct strv *out)
+void mpi_argv(const struct launcher_in *in, struct strv *out)
 {
 	/* Not its absolute path: Open MPI would then look for orted under the same prefix on all nodes. PATH
 	 * finds it. */
@@ -121,40 +121,6 @@ void mpi_argv(const struct mpi_in *in, struct strv *out)
 	strv_add(out, in->rank);
 }
 
-static int is_python(const char *word)
-{
-	const char *slash = strrchr(word, '/');
-
-	return !strncmp(slash ? slash + 1 : word, "python", 6);
-}
-
-/* Its workers are stubs as under mpirun: each rank keeps a shim, a stream and an exact exit status of its
- * own. */
-void mpi_torchrun_argv(const struct plan *p, const char *rank, struct strv *out)
-{
-	struct strv command = {0};
-
-	plan_argv(p, &command);
-	strv_add(out, command.n && is_python(command.v[0]) ? command.v[0] : "python3");
-	strv_add(out, "-m");
-	strv_add(out, "torch.distributed.run");
-	strv_addf(out, "--nnodes=%u", p->n_nodes);
-	strv_addf(out, "--nproc_per_node=%u", p->local_ranks);
-	strv_addf(out, "--node_rank=%u", p->m->node_rank);
-	strv_addf(out, "--master_addr=%s", p->g->addresses.v[0]);
-	strv_addf(out, "--master_port=%u", p->m->master_port);
-	/* It looks after its workers every 5 s otherwise, in torch 1.13: so long a job whose ranks are done would
-	 * not end. */
-	strv_add(out, "--monitor_interval=0.2");
-	/* The stubs write nothing. Torch 1.13 does not understand its own default "0" under Python 3.11; a rule
-	 * for another rank means the same. */
-	strv_add(out, "--redirects=9:1");
-	strv_add(out, "--tee=9:1");
-	strv_add(out, "--no_python");
-	strv_add(out, rank);
-	strv_fini(&command);
-}
-
 /* Is word i the network of mpirun's node? */
 static int is_net(const struct wire_strv *words, uint32_t i, const struct job_spec *s)
 {
@@ -166,6 +132,12 @@ static int is_net(const struct wire_strv *words, uint32_t i, const struct job_sp
 		if (!strcmp(name, net_names[k]))
 			return sets_net(s, name);
 	return 0;
+}
+
+void mpi_waiting_argv(const struct launcher_in *in, struct strv *out)
+{
+	(void)in;
+	strv_add(out, "orted");
 }
 
 void mpi_orted_argv(const struct wire_strv *words, const struct job_spec *s, const char *cidr,

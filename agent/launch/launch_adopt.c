@@ -142,13 +142,15 @@ static void lost_all(struct launch *l)
 
 /* ---- prepared half ---------------------------------------------------------------------------------- */
 
+/* Returns the folder of a rank's shim, then of those that launchers may have; NULL at the end. */
 static char *shim_folder(const struct launch *l, uint32_t i)
 {
-	static const char *const others[] = {"mpirun", "orted", "torchrun"};
 	uint32_t ranks = l->plan->local_ranks;
+	const struct launcher_proc *proc = i < ranks ? NULL : launcher_proc_at(i - ranks);
 
-	return i < ranks ? xasprintf("%s/rank-%u", l->paths.run, i)
-	                 : xasprintf("%s/%s", l->paths.run, others[i - ranks]);
+	if (i < ranks)
+		return xasprintf("%s/rank-%u", l->paths.run, i);
+	return proc ? xasprintf("%s/%s", l->paths.run, proc->name) : NULL;
 }
 
 /* Has a shim been told to go? One that waited and was told to end has a mark beside it. */
@@ -156,10 +158,12 @@ static int has_begun(const struct launch *l)
 {
 	int begun = 0;
 
-	for (uint32_t i = 0; i < l->plan->local_ranks + 3 && !begun; i++) {
-		cleanup_free char *dir = shim_folder(l, i), *quit = xasprintf("%s/quit", dir);
+	for (uint32_t i = 0; !begun; i++) {
+		cleanup_free char *dir = shim_folder(l, i), *quit = xasprintf("%s/quit", dir ? dir : "");
 		struct shim_state s;
 
+		if (!dir)
+			break;
 		if (shim_state_read(dir, &s, NULL) < 0)
 			continue;
 		begun = s.st.state >= PS_RUNNING && access(quit, F_OK) < 0;

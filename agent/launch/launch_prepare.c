@@ -283,15 +283,18 @@ void launch_proc_ready(struct launch *l)
  * shim. */
 static void clear_old_procs(struct launch *l)
 {
-	static const char *const others[] = {"mpirun", "orted", "torchrun"};
+	const struct launcher_proc *proc;
 
-	for (uint32_t i = 0; i < l->plan->local_ranks + 3; i++) {
-		const char *other = i < 3 ? others[i] : NULL;
-		cleanup_free char *dir =
-		    other ? xasprintf("%s/%s", l->paths.run, other) : xasprintf("%s/rank-%u", l->paths.run, i - 3);
-		cleanup_free char *logs =
-		    other ? xasprintf("%s/logs/%s", l->paths.work, other)
-		          : xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i - 3);
+	for (size_t i = 0; (proc = launcher_proc_at(i)); i++) {
+		cleanup_free char *dir = xasprintf("%s/%s", l->paths.run, proc->name);
+		cleanup_free char *logs = xasprintf("%s/logs/%s", l->paths.work, proc->name);
+
+		trash_put(l->a->trash, dir, l->key, NULL);
+		trash_put(l->a->trash, logs, l->key, NULL);
+	}
+	for (uint32_t i = 0; i < l->plan->local_ranks; i++) {
+		cleanup_free char *dir = xasprintf("%s/rank-%u", l->paths.run, i);
+		cleanup_free char *logs = xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i);
 
 		trash_put(l->a->trash, dir, l->key, NULL);
 		trash_put(l->a->trash, logs, l->key, NULL);
@@ -305,8 +308,8 @@ static void open_logs(struct launch *l)
 	launch_open_logs(l);
 	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
 	           l->attempt, plan_node_name(l->plan), l->a->env.cfg.node, m->owner,
-	           spec_launcher_name(l->plan->spec->launcher));
-	if (l->plan->spec->launcher == LAUNCHER_MPIRUN && !l->a->mpirun) {
+	           launcher_name(l->plan->spec->launcher));
+	if (launcher_facts(l->plan->spec->launcher)->needs_mpirun && !l->a->mpirun) {
 		launch_fail(l, RC_LAUNCH,
 		            "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
 		return;

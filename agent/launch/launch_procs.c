@@ -21,6 +21,7 @@
 #include "agent/command/env.h"
 #include "agent/command/mpi.h"
 #include "agent/launch/launch.h"
+#include "agent/launch/launcher.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
@@ -39,12 +40,11 @@
 
 void launch_list_procs(struct launch *l)
 {
-	enum spec_launcher launcher = l->plan->spec->launcher;
+	const struct launcher_facts *f = launcher_facts(l->plan->spec->launcher);
+	uint8_t kind = l->plan->m->node_rank == 0 ? f->first_kind : f->other_kind;
 
-	if (launcher == LAUNCHER_TORCHRUN)
-		lproc_new(l, PROC_TORCHRUN, NO_RANK);
-	if (launcher == LAUNCHER_MPIRUN)
-		lproc_new(l, l->plan->m->node_rank == 0 ? PROC_MPIRUN : PROC_ORTED, NO_RANK);
+	if (kind)
+		lproc_new(l, kind, NO_RANK);
 	for (uint32_t i = 0; i < l->plan->local_ranks; i++)
 		lproc_new(l, PROC_RANK, i);
 }
@@ -184,9 +184,22 @@ static char *resume_path(const struct launch *l)
 	return xasprintf("%s/checkpoints%s%s", l->paths.ml_seen, found ? "/" : "", found ? found : "");
 }
 
+static struct launcher_in launcher_in_of(const struct launch *l)
+{
+	return (struct launcher_in){.plan = l->plan,
+	                            .rsh = l->a->rsh_path,
+	                            .rank = l->a->rank_path,
+	                            .run_dir = l->paths.run,
+	                            .cidr = l->a->cidr,
+	                            .as_root = l->user.uid == 0,
+	                            .has_fabric = inventory_has_fabric(l->a->inv)};
+}
+
 static void proc_environment(struct lproc *p, struct strv *out)
 {
 	struct launch *l = p->l;
+	const struct launcher_actions *actions = launcher_actions(l->plan->spec->launcher);
+	const struct launcher_in launcher_in = launcher_in_of(l);
 	cleanup_free char *run_tmp = xasprintf("%s/t", l->paths.run);
 	cleanup_free char *job_tmp = xasprintf("%s/tmp", l->paths.work);
 	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
@@ -210,10 +223,10 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	                    .shm_dir = l->own_tmp ? NULL : shm,
 	                    .left_out = &left_out};
 
-	if (p->kind == PROC_MPIRUN || p->kind == PROC_ORTED) {
+	if (p->kind != PROC_RANK && actions->bare_env) {
 		in.tmpdir = l->own_tmp ? "/tmp" : run_tmp;
 		env_launcher(&in, l->a->sock_path, out);
-		mpi_net_environment(l->plan->spec, l->a->cidr, out);
+		actions->add_env(&launcher_in, out);
 		return;
 	}
 	in.ca_file = has_ca(l) ? ca : NULL;
@@ -221,8 +234,8 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	for (size_t i = 0; i < left_out.n; i++)
 		launch_say(l, "%s is too long for an environment variable and was left out", left_out.v[i]);
 	strv_fini(&left_out);
-	if (p->kind == PROC_TORCHRUN)
-		strv_setenv(out, "HEARTH_LAUNCH_DIR", l->paths.run);
+	if (p->kind != PROC_RANK && actions->add_env)
+		actions->add_env(&launcher_in, out);
 	if (p->local_rank == 0)
 		note_environment(l, p, out);
 }
@@ -230,40 +243,36 @@ static void proc_environment(struct lproc *p, struct strv *out)
 /* ---- command ----------------------------------------------------------------------------------------------
  */
 
-static void mpirun_command(struct launch *l, struct strv *argv)
+/* Shows the launcher's line in the system stream and in the record of the run. */
+static void show_line(struct launch *l, const char *kind, const struct strv *argv)
 {
-	struct mpi_in in = {.plan = l->plan,
-	                    .rsh = l->a->rsh_path,
-	                    .rank = l->a->rank_path,
-	                    .cidr = l->a->cidr,
-	                    .as_root = l->user.uid == 0,
-	                    .has_fabric = inventory_has_fabric(l->a->inv)};
-	char *line, *shown;
+	cleanup_free char *line = mpi_line(argv);
+	cleanup_free char *shown = secret_text(line);
 
-	mpi_argv(&in, argv);
-	line = mpi_line(argv);
-	shown = secret_text(line);
-	launch_say(l, "mpirun: %s", shown);
-	launch_run_info(l, "mpirun", shown);
-	free(line);
-	free(shown);
+	launch_say(l, "%s: %s", kind, shown);
+	launch_run_info(l, kind, shown);
+}
+
+static void launcher_command(struct launch *l, struct strv *argv)
+{
+	const struct launcher_actions *actions = launcher_actions(l->plan->spec->launcher);
+	const struct launcher_in in = launcher_in_of(l);
+
+	if (l->plan->m->node_rank != 0) {
+		actions->other_argv(&in, argv);
+		return;
+	}
+	actions->first_argv(&in, argv);
+	if (actions->line_info)
+		show_line(l, actions->line_info, argv);
 }
 
 static void proc_command(struct lproc *p, struct strv *argv)
 {
-	switch (p->kind) {
-	case PROC_MPIRUN:
-		mpirun_command(p->l, argv);
-		break;
-	case PROC_ORTED:
-		strv_add(argv, "orted"); /* the whole of it comes with ORTED_START */
-		break;
-	case PROC_TORCHRUN:
-		mpi_torchrun_argv(p->l->plan, p->l->a->rank_path, argv);
-		break;
-	default:
+	if (p->kind == PROC_RANK)
 		plan_argv(p->l->plan, argv);
-	}
+	else
+		launcher_command(p->l, argv);
 }
 
 /* ---- the shim's order ------------------------------------------------------------------------------- */

@@ -17,7 +17,9 @@
 /* Those that start with the launch; the others are started by a launcher. */
 static int starts_at_go(const struct lproc *p)
 {
-	return p->kind != PROC_ORTED && (p->kind != PROC_RANK || p->l->plan->spec->launcher == LAUNCHER_DIRECT);
+	const struct launcher_proc *proc = launcher_proc(p->kind);
+
+	return proc ? proc->starts_at_go : launcher_facts(p->l->plan->spec->launcher)->ranks_at_go;
 }
 
 static int begin_running(struct launch *l, struct err *e)

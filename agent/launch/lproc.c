@@ -17,25 +17,10 @@
 
 static const struct shimlink_ops link_ops;
 
-static const char *lproc_kind_name(uint8_t kind)
-{
-	switch (kind) {
-	case PROC_RANK:
-		return "rank";
-	case PROC_ORTED:
-		return "orted";
-	case PROC_MPIRUN:
-		return "mpirun";
-	case PROC_TORCHRUN:
-		return "torchrun";
-	default:
-		return "process";
-	}
-}
-
 struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank)
 {
 	struct lproc *p = xcalloc(1, sizeof(*p)), **at = &l->procs;
+	const struct launcher_proc *facts = launcher_proc(kind);
 
 	p->l = l;
 	p->kind = kind;
@@ -48,12 +33,12 @@ struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank)
 		p->name = xasprintf("rank-%u", local_rank);
 		p->logdir = xasprintf("%s/logs/rank-%u", l->paths.work, p->rank);
 	} else {
-		p->name = xstrdup(lproc_kind_name(kind));
+		p->name = xstrdup(facts ? facts->name : "process");
 		p->logdir = xasprintf("%s/logs/%s", l->paths.work, p->name);
 	}
 	p->dir = xasprintf("%s/%s", l->paths.run, p->name);
-	if (kind == PROC_MPIRUN)
-		p->stream = xstrdup("mpirun");
+	if (facts && facts->own_stream)
+		p->stream = xstrdup(facts->name);
 	else if (kind == PROC_RANK)
 		p->stream = xasprintf("rank-%u", p->rank);
 	while (*at)

@@ -65,8 +65,7 @@ struct wrecks {
 
 static int is_shim_folder(const char *name)
 {
-	return strncmp(name, "rank-", 5) == 0 || strcmp(name, "mpirun") == 0 || strcmp(name, "orted") == 0 ||
-	       strcmp(name, "torchrun") == 0;
+	return strncmp(name, "rank-", 5) == 0 || launcher_proc_called(name) != NULL;
 }
 
 static int count_shim(const char *name, void *arg)

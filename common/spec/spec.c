@@ -16,6 +16,7 @@
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/spec/spec_int.h"
 
 static void spec_fini(struct job_spec *s);
@@ -256,15 +257,40 @@ static void check_gang(struct spec_parse *p)
 		             nodes);
 }
 
+/* Adds the names of the launchers that take mpi_options, or of those that can start groups. */
+static void list_launchers(struct text *out, int for_groups)
+{
+	for (int i = 0; i < N_LAUNCHERS; i++) {
+		const struct launcher_facts *f = launcher_facts((enum spec_launcher)i);
+
+		if (for_groups ? !f->equal_nodes : f->takes_mpi_options)
+			text_join(out, " or ", "%s", f->name);
+	}
+}
+
+static void check_launcher(struct spec_parse *p)
+{
+	const struct job_spec *s = &p->s;
+	const struct launcher_facts *f = launcher_facts(s->launcher);
+	TEXT(names);
+
+	if (s->mpi_options.n && !f->takes_mpi_options) {
+		list_launchers(&names, 0);
+		spec_problem(p, "mpi_options", "only the %s launcher takes them; this job's is %s", names.at,
+		             f->name);
+	}
+	if (f->equal_nodes && s->n_groups > 1) {
+		text_clear(&names);
+		list_launchers(&names, 1);
+		spec_problem(p, "launcher", "%s starts equal nodes only; use %s for groups", f->name, names.at);
+	}
+}
+
 static void check_rest(struct spec_parse *p)
 {
 	const struct job_spec *s = &p->s;
 
-	if (s->mpi_options.n && s->launcher != LAUNCHER_MPIRUN)
-		spec_problem(p, "mpi_options", "only the mpirun launcher takes them; this job's is %s",
-		             spec_launcher_name(s->launcher));
-	if (s->launcher == LAUNCHER_TORCHRUN && s->n_groups > 1)
-		spec_problem(p, "launcher", "torchrun starts equal nodes only; use direct or mpirun for groups");
+	check_launcher(p);
 	if (s->requirements && !s->source_dir)
 		spec_problem(p, "requirements", "is a path inside source_dir, but there is no source_dir");
 }
@@ -464,19 +490,6 @@ const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_r
 		node_rank -= s->groups[i].instances;
 	}
 	return NULL;
-}
-
-const char *spec_launcher_name(enum spec_launcher l)
-{
-	switch (l) {
-	case LAUNCHER_MPIRUN:
-		return "mpirun";
-	case LAUNCHER_DIRECT:
-		return "direct";
-	case LAUNCHER_TORCHRUN:
-		return "torchrun";
-	}
-	return "?";
 }
 
 /* ---- what is refused of new jobs alone ---------------------------------------------------------- */

@@ -11,6 +11,7 @@
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
+#include "common/spec/launcher.h"
 #include "common/spec/sweep.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -23,7 +24,6 @@
 #define SPEC_MAX_AFTER 100
 #define SPEC_MAX_QUEUE 128
 
-enum spec_launcher { LAUNCHER_MPIRUN, LAUNCHER_DIRECT, LAUNCHER_TORCHRUN };
 enum spec_value { SPEC_STR, SPEC_INT, SPEC_REAL, SPEC_BOOL, SPEC_JSON };
 
 struct spec_hp { /* one hyperparameter, typed */
@@ -171,7 +171,6 @@ const struct spec_key *spec_keys(size_t *n);
 /* What an unknown key of the object with that prefix ("" the document, "resources") was meant to be: a key of
  * it, or the path of one elsewhere; NULL nothing is like it. */
 const char *spec_key_meant(const char *prefix, const char *key);
-const char *spec_launcher_name(enum spec_launcher l);
 /* "a", "a/b": names parted by slashes, at most 4; with_user: a last "@name" may follow, or stand alone never.
  */
 int spec_check_queue(const char *path, int with_user, struct err *e);

@@ -182,7 +182,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 	cJSON_AddItemToObject(obj, "hyperparameters", hps_of(s));
 	cJSON_AddItemToObject(obj, "environment", pairs_of(s->env, s->n_env));
 	cJSON_AddItemToObject(obj, "resources", resources_of(s));
-	cJSON_AddStringToObject(obj, "launcher", spec_launcher_name(s->launcher));
+	cJSON_AddStringToObject(obj, "launcher", launcher_name(s->launcher));
 	cJSON_AddItemToObject(obj, "mpi_options", list_of(&s->mpi_options));
 	cJSON_AddItemToObject(obj, "groups", groups_of(s));
 	cJSON_AddItemToObject(obj, "inputs", inputs_of(s));

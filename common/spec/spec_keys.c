@@ -49,7 +49,7 @@
 	K("resources.placement", "object", "{}", 1, spec_v_object, 0, 0, 0, "how close together the nodes should be") \
 	K("resources.placement.span", "string", "null", 1, spec_v_span, P(s.span), 0, 0, "node, switch or rack that should hold all of the job (of nodes: their labels switch=NAME, rack=NAME)") \
 	K("resources.placement.hard", "boolean", "false", 1, spec_v_bool, P(s.span_hard), 0, 0, "wait rather than spread wider") \
-	K("launcher", "string", "\"mpirun\"", 1, spec_v_launcher, P(s.launcher), 0, 0, "mpirun, direct or torchrun") \
+	K("launcher", "string", "\"mpirun\"", 1, spec_v_launcher, P(s.launcher), 0, 0, LAUNCHER_NAMES) \
 	K("mpi_options", "list of strings", "[]", 1, spec_v_mpi, P(s.mpi_options), 0, 192, "--mca NAME VALUE settings of the MPI library") \
 	K("groups", "list of objects", "null", 1, spec_v_groups, 0, 1, 64, "unequal parts of the gang, in rank order; makes TF_CONFIG") \
 	K("groups[].name", "string", "", 1, spec_v_name, G(name), 1, 32, "chief, worker, ps, evaluator ...") \

@@ -157,10 +157,12 @@ void spec_v_span(struct spec_parse *p, const struct spec_rule *r, const char *wh
 void spec_v_launcher(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                      void *out)
 {
-	static const char *const words[] = {"mpirun", "direct", "torchrun",
-	                                    NULL}; /* order of enum spec_launcher */
-	int i = word_of(p, where, v, words);
+	const char *words[N_LAUNCHERS + 1] = {NULL};
+	int i;
 
+	for (i = 0; i < N_LAUNCHERS; i++)
+		words[i] = launcher_name((enum spec_launcher)i);
+	i = word_of(p, where, v, words);
 	if (i >= 0)
 		*(enum spec_launcher *)((char *)out + r->offset) = (enum spec_launcher)i;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/strutil.h"
+#include "common/spec/launcher.h"
 #include "store/store.h"
 
 static uint64_t ranks_of(const cJSON *place)
@@ -63,6 +64,13 @@ static int first_rank(const cJSON *places, int64_t node, char *out, size_t out_s
 	return err_set(e, ERR_NOT_FOUND, "no rank of this attempt is known on node algo-%" PRId64, node + 1);
 }
 
+static int is_launcher_stream(const char *name)
+{
+	const struct launcher_proc *proc = launcher_proc_called(name);
+
+	return proc && proc->own_stream;
+}
+
 int log_name_choose(const cJSON *places, const char *name, const char *node, char *out, size_t out_size,
                     struct err *e)
 {
@@ -89,7 +97,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 		snprintf(out, out_size, "%s-algo-%lld", per_node[i], (long long)at + 1);
 		return 0;
 	}
-	if (!strcmp(name, "mpirun") || (!strncmp(name, "rank-", 5) && str_parse_u64(name + 5, &k) == 0)) {
+	if (is_launcher_stream(name) || (!strncmp(name, "rank-", 5) && str_parse_u64(name + 5, &k) == 0)) {
 		uint64_t n = *name == 'r' ? ranks_in(places) : 0;
 
 		if (n && k >= n)
@@ -104,10 +112,10 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 	at = node_rank(places, name);
 	if (at >= 0)
 		return first_rank(places, at, out, out_size, e);
-	return err_set(
-	    e, ERR_NOT_FOUND,
-	    "no stream is called \"%.64s\"; there are rank-N, mpirun, setup and system (with ?node=algo-K)",
-	    name);
+	return err_set(e, ERR_NOT_FOUND,
+	               "no stream is called \"%.64s\"; there are rank-N, " LAUNCHER_STREAMS
+	               ", setup and system (with ?node=algo-K)",
+	               name);
 }
 
 int log_name_resolve(struct store_reader *r, uint64_t job, uint32_t attempt, const char *name,

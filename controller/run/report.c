@@ -366,7 +366,8 @@ static int launcher_matters(const struct attempt_rec *a)
 static void launcher_report(struct core *c, struct cjob *j, const struct cnode *n,
                             const struct wm_proc_report *m)
 {
-	const char *name = m->kind == PROC_TORCHRUN ? "torchrun" : "mpirun";
+	const struct launcher_proc *proc = launcher_proc(m->kind);
+	const char *name = proc ? proc->name : "the launcher";
 	const struct attempt_rec *a = j->r.att;
 	char reason[800], line[402], *text;
 

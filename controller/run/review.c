@@ -163,8 +163,13 @@ static uint32_t launch_timeout_s(const struct core *c, const struct cjob *j)
 	/* mpirun's daemons start along a tree, and the reports of many nodes come in one after the other. */
 	uint32_t of_nodes = (j->r.att->n_places - 1) / NODES_A_SECOND;
 
-	return of_nodes + (j->act->spec->launcher == LAUNCHER_TORCHRUN ? c->cfg.rendezvous_timeout_s
-	                                                               : c->cfg.ready_timeout_s);
+	switch (launcher_facts(j->act->spec->launcher)->timeout) {
+	case START_WITHIN_RENDEZVOUS:
+		return of_nodes + c->cfg.rendezvous_timeout_s;
+	case START_WITHIN_READY:
+		break;
+	}
+	return of_nodes + c->cfg.ready_timeout_s;
 }
 
 static void launch_timeout(struct core *c, struct cjob *j)

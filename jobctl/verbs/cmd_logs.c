@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "common/spec/launcher.h"
 #include "jobctl/client/interrupt.h"
 #include "jobctl/jobctl.h"
 #include "jobctl/show/grep.h"
@@ -392,21 +393,30 @@ static void name_streams(struct log *l)
 	cJSON_Delete(answer);
 }
 
+/* Does the list of streams show that this one has text in the attempt that is asked for? */
+static int has_written(const struct log *l, const cJSON *streams, const char *stream)
+{
+	const cJSON *s;
+	cJSON_ArrayForEach (s, jget(streams, "streams")) {
+		if (strcmp(print_member(s, "stream"), stream) == 0 && print_number(s, "size") > 0 &&
+		    (!l->pinned || print_number(s, "attempt") == (double)l->attempt))
+			return 1;
+	}
+	return 0;
+}
+
 /* When rank 0 never wrote anything, what setting up and mpirun said is what helps. 0 shown, else c->err
  * stays. A rank that ran in silence was set up well: then only mpirun may have something to say. */
 static int fallback(struct log *l, int ran)
 {
-	const char *const others[] = {"mpirun", ran ? NULL : "setup-algo-1", NULL};
 	cJSON *answer = streams_of(l);
 	const char *found = NULL;
-	const cJSON *s;
-	for (const char *const *o = others; *o && !found; o++) {
-		cJSON_ArrayForEach (s, jget(answer, "streams")) {
-			if (!strcmp(print_member(s, "stream"), *o) && print_number(s, "size") > 0 &&
-			    (!l->pinned || print_number(s, "attempt") == (double)l->attempt))
-				found = *o;
-		}
-	}
+	const struct launcher_proc *proc;
+	for (size_t i = 0; !found && (proc = launcher_proc_at(i)); i++)
+		if (proc->own_stream && has_written(l, answer, proc->name))
+			found = proc->name;
+	if (!found && !ran && has_written(l, answer, "setup-algo-1"))
+		found = "setup-algo-1";
 	cJSON_Delete(answer);
 	if (!found)
 		return -1;
@@ -653,7 +663,8 @@ static const struct arg_opt logs_opts[] = {
     {"follow", 'f', NULL, "go on until the job has ended, over all its attempts"},
     {"rank", 'r', "N|LIST|all", "the output of rank N (default 0); of several together: 0-3, 0,2, all"},
     {"node", 'N', "N|NAME", "the output of the first rank on node algo-N, or on the machine NAME"},
-    {"stream", 's', "NAME", "rank-N, mpirun, setup or system (these two with --node; default algo-1)"},
+    {"stream", 's', "NAME",
+     "rank-N, " LAUNCHER_STREAMS ", setup or system (these two with --node; default algo-1)"},
     {"attempt", 'a', "N", "of attempt N (default the newest)"},
     {"offset", 0, "BYTES", "begin there; negative: so many before the end"},
     {"tail", 'n', "N", "only the last N lines, with -f what follows, too"},

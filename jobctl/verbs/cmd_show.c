@@ -182,7 +182,7 @@ static void show_what(const cJSON *job)
 		free(text);
 		free(one);
 	}
-	print_line("launcher", spec_launcher_name(s->launcher));
+	print_line("launcher", launcher_name(s->launcher));
 	show_resources(s);
 	show_hyperparameters(jget(job, "hyperparameters"));
 	show_source(job, s);

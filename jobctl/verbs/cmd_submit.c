@@ -197,22 +197,31 @@ static void say_limit(const cJSON *answer, FILE *out, int also_usual)
 	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
 }
 
-/* Who brings a launcher of his own has it started once a rank, which is seldom meant. */
+/* Returns Hearth's launcher for what this program does; NULL when it is no launcher. */
+static const char *launcher_instead_of(const char *program)
+{
+	for (int i = 0; i < N_LAUNCHERS; i++) {
+		const struct launcher_facts *f = launcher_facts((enum spec_launcher)i);
+		for (int k = 0; k < LAUNCHER_PROGRAMS_MAX && f->programs[k]; k++)
+			if (strcmp(f->programs[k], program) == 0)
+				return f->name;
+	}
+	return NULL;
+}
+
+/* Warns of a launcher in the command: it would be started once for every rank, which is seldom meant. */
 static void note_launcher(const struct job_spec *s)
 {
-	static const char *const launchers[] = {"torchrun", "mpirun", "mpiexec", "srun", NULL};
 	const char *first = s->command.n ? s->command.v[0] : "", *slash = strrchr(first, '/');
 	const char *base = slash ? slash + 1 : first;
-	if (s->launcher == LAUNCHER_DIRECT && s->groups[0].ranks_per_instance == 1)
+	if (launcher_facts(s->launcher)->ranks_at_go && s->groups[0].ranks_per_instance == 1)
 		return;
-	for (const char *const *l = launchers; *l; l++) {
-		if (!strcmp(base, *l))
-			fprintf(stderr,
-			        "Note: the command begins with %s, and it is started once for every rank. Hearth starts "
-			        "the ranks "
-			        "itself: let the command be the program alone, with \"launcher\": \"%s\"\n",
-			        base, strcmp(base, "torchrun") ? "mpirun" : base);
-	}
+	const char *instead = launcher_instead_of(base);
+	if (instead)
+		fprintf(stderr,
+		        "Note: the command begins with %s, and it is started once for every rank. Hearth starts the "
+		        "ranks itself: let the command be the program alone, with \"launcher\": \"%s\"\n",
+		        base, instead);
 }
 
 /* What is accepted and yet will hardly do what was meant. */

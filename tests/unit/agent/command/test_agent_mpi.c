@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "agent/command/mpi.h"
+#include "agent/command/torchrun.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/launch/agent_plan.h"
 
@@ -33,7 +34,7 @@ static void test_mpirun(void)
 {
 	static const uint32_t ranks[] = {2, 1, 1};
 	struct plan *p = make(spec3, "mpirun", ranks, 0);
-	struct mpi_in in = {
+	struct launcher_in in = {
 	    .plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank", .cidr = "10.77.0.0/16", .as_root = 1};
 	struct strv argv = {0};
 	char *line;
@@ -69,10 +70,11 @@ static void test_torchrun(void)
 {
 	static const uint32_t ranks[] = {2, 2, 2};
 	struct plan *p = make(spec_equal, "torchrun", ranks, 1);
+	struct launcher_in in = {.plan = p, .rank = "/x/hearth-rank"};
 	struct strv argv = {0};
 	char *line;
 
-	mpi_torchrun_argv(p, "/x/hearth-rank", &argv);
+	torchrun_argv(&in, &argv);
 	line = mpi_line(&argv);
 	is_str(line,
 	       "python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank=1 "
@@ -126,7 +128,8 @@ static void test_own(void)
 	    "\"mpi_options\":[\"--mca\",\"btl_tcp_if_exclude\",\"lo\",\"--mca\",\"pml\",\"ucx\"]}";
 	static const uint32_t ranks[] = {1, 1, 1};
 	struct plan *p = make(spec, "mpirun", ranks, 1);
-	struct mpi_in in = {.plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank", .cidr = "10.77.0.0/16"};
+	struct launcher_in in = {
+	    .plan = p, .rsh = "/x/hearth-rsh", .rank = "/x/hearth-rank", .cidr = "10.77.0.0/16"};
 	struct strv argv = {0}, env = {0};
 	char *line;
 
@@ -136,10 +139,12 @@ static void test_own(void)
 	like(line, "--mca btl tcp,self,vader", "the rest as always");
 	ok(!strstr(line, "btl_tcp_if_include"), "what it excludes leaves nothing to include");
 	like(line, "oob_tcp_if_include 10.77.0.0/16", "Hearth's own connections stay on their network");
-	mpi_net_environment(p->spec, "10.78.0.0/16", &env);
+	in.cidr = "10.78.0.0/16";
+	mpi_env(&in, &env);
 	is_int(env.n, 1, "the same in the environment");
 	is_str(env.v[0], "HEARTH_RANK_OMPI_MCA_oob_tcp_if_include=10.78.0.0/16", "with this node's network");
-	mpi_net_environment(p->spec, NULL, &env);
+	in.cidr = NULL;
+	mpi_env(&in, &env);
 	is_int(env.n, 1, "nothing where it is not known");
 	free(line);
 	strv_fini(&argv);

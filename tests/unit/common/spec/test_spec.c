@@ -727,7 +727,7 @@ static void test_keys(void)
 				ok(0, "%s stands twice", keys[i].path);
 	}
 	ok(n > 70 && built > 45 && !unnamed, "%zu keys, %zu built, each with type and help", n, built);
-	is_str(spec_launcher_name(LAUNCHER_TORCHRUN), "torchrun", "launcher's name");
+	is_str(launcher_name(LAUNCHER_TORCHRUN), "torchrun", "launcher's name");
 	spec_destroy(NULL);
 }
 
