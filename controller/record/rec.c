@@ -52,16 +52,23 @@ const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
 	return out;
 }
 
+#define RELEASE_TEXT(name)     rec_set(&r->name, NULL);
+#define RELEASE_NULLABLE(name) rec_set(&r->name, NULL);
+#define RELEASE_U64(name)
+#define RELEASE_U32(name)
+#define RELEASE_U8(name)
+#define RELEASE_I64(name)
+
+#define RELEASE_SAME(kind, name)   RELEASE_##kind(name)
+#define RELEASE_UNSEEN(kind, name) RELEASE_##kind(name)
+#define RELEASE_MADE(kind, name)
+#define RELEASE_KEY(kind, name)
+#define RELEASE_COLUMN(kind, name, how) RELEASE_##how(kind, name)
+
 void rec_fini(struct job_rec *r)
 {
-	char **strings[] = {&r->name,        &r->owner,   &r->experiment, &r->notes,    &r->queue,
-	                    &r->reason,      &r->cleanup, &r->bundle,     &r->idem_key, &r->idem_digest,
-	                    &r->spec_sha256, &r->rungs,   &r->begins};
-
-	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
-		free(*strings[i]);
-		*strings[i] = NULL;
-	}
+	JOB_TABLE(RELEASE_COLUMN, RELEASE_COLUMN)
+	rec_set(&r->spec_sha256, NULL);
 	attempt_rec_free(r->att);
 	r->att = NULL;
 }
@@ -79,42 +86,31 @@ static char *name_of(enum state_kind k, int v)
 	return text_of(state_name(k, v));
 }
 
+/* A column of a row from the record's field of the same name; what is MADE, or a KEY, its function sets. */
+#define ROW_TEXT(v)     text_of(v)
+#define ROW_NULLABLE(v) (v)
+#define ROW_FILLED(v)   text_of(v)
+#define ROW_U64(v)      (v)
+#define ROW_U32(v)      (v)
+#define ROW_U8(v)       (v)
+#define ROW_I64(v)      (v)
+
+#define ROW_SAME(kind, name)   out->name = ROW_##kind(from->name);
+#define ROW_UNSEEN(kind, name) ROW_SAME(kind, name)
+#define ROW_MADE(kind, name)
+#define ROW_KEY(kind, name)
+#define ROW_COLUMN(kind, name, how) ROW_##how(kind, name)
+
 void rec_job_row(const struct job_rec *r, struct job_row *out)
 {
+	const struct job_rec *from = r;
+
 	*out = (struct job_row){
 	    .id = r->id,
-	    .name = text_of(r->name),
-	    .owner = text_of(r->owner),
-	    .experiment = text_of(r->experiment),
-	    .notes = text_of(r->notes),
 	    .status = name_of(STATE_JOB, (int)r->status),
-	    .priority = r->priority,
-	    .queue = text_of(r->queue),
-	    .bundle = r->bundle,
-	    .created_us = r->created_us,
-	    .queued_us = r->queued_us,
-	    .started_us = r->started_us,
-	    .ended_us = r->ended_us,
-	    .exit_code = r->exit_code,
-	    .reason = text_of(r->reason),
 	    .wanted = name_of(STATE_WANTED, (int)r->wanted),
-	    .attempts = r->attempts,
-	    .epoch = r->epoch,
-	    .idem_key = r->idem_key,
-	    .idem_digest = r->idem_digest,
-	    .pinned = r->pinned,
-	    .deleted = r->deleted,
-	    .nodes = r->nodes,
-	    .gpus = r->gpus,
-	    .cleanup = text_of(r->cleanup),
-	    .array = r->array,
-	    .members = r->members,
-	    .halved = r->halved,
-	    .rungs = text_of(r->rungs),
-	    .begins = text_of(r->begins),
-	    .ran_us = r->ran_us,
-	    .runs_since_us = r->runs_since_us,
 	};
+	JOB_TABLE(ROW_COLUMN, ROW_COLUMN)
 }
 
 static cJSON *ids_json(const struct wire_u32v *v)
@@ -182,32 +178,19 @@ static char *phases_text(const struct attempt_rec *a)
 
 void rec_attempt_row(const struct job_rec *r, struct attempt_row *out)
 {
-	const struct attempt_rec *a = r->att;
-	cJSON *places = rec_places_json(a);
+	const struct attempt_rec *from = r->att;
+	cJSON *places = rec_places_json(from);
 
 	*out = (struct attempt_row){
 	    .job = r->id,
-	    .number = a->number,
-	    .epoch = a->epoch,
-	    .state = name_of(STATE_ATTEMPT, (int)a->state),
-	    .outcome = name_of(STATE_OUTCOME, (int)a->outcome),
-	    .cls = name_of(STATE_CLASS, (int)a->cls),
-	    .reason = text_of(a->reason),
-	    .cause = text_of(a->cause),
-	    .launch_id = text_of(a->launch_id),
-	    .token = text_of(a->token),
+	    .number = from->number,
+	    .state = name_of(STATE_ATTEMPT, (int)from->state),
+	    .outcome = name_of(STATE_OUTCOME, (int)from->outcome),
+	    .cls = name_of(STATE_CLASS, (int)from->cls),
 	    .placement = json_text(places),
-	    .resumed_from_step = a->resumed_from_step,
-	    .resumed_from = text_of(a->resumed_from),
-	    .exit_code = a->exit_code,
-	    .signal = a->signal,
-	    .started_us = a->started_us,
-	    .ended_us = a->ended_us,
-	    .phases = phases_text(a),
-	    .master_port = a->master_port,
-	    .price_uusd = a->price_uusd,
-	    .account = text_of(a->account),
+	    .phases = phases_text(from),
 	};
+	ATTEMPT_TABLE(ROW_COLUMN, ROW_COLUMN)
 	cJSON_Delete(places);
 }
 
@@ -220,28 +203,35 @@ void attempt_row_borrowed_fini(struct attempt_row *row)
 
 void rec_rank_row(const struct job_rec *r, uint32_t rank, struct rank_row *out)
 {
-	const struct rank_rec *k = &r->att->ranks[rank];
+	const struct rank_rec *from = &r->att->ranks[rank];
 
 	*out = (struct rank_row){
 	    .job = r->id,
 	    .attempt = r->att->number,
 	    .rank = rank,
-	    .node = text_of(r->att->places[k->place].node),
-	    .node_rank = k->place,
-	    .local_rank = k->local_rank,
-	    .state = name_of(STATE_RANK, (int)k->state),
-	    .exit_code = k->exit_code,
-	    .signal = k->signal,
-	    .oom = k->oom,
-	    .ended_by = k->ended_by ? name_of(STATE_ENDED_BY, k->ended_by) : NULL,
-	    .pid = k->pid,
-	    .started_us = k->started_us,
-	    .ended_us = k->ended_us,
-	    .text = text_of(k->text),
+	    .node = text_of(r->att->places[from->place].node),
+	    .node_rank = from->place,
+	    .state = name_of(STATE_RANK, (int)from->state),
+	    .ended_by = from->ended_by ? name_of(STATE_ENDED_BY, from->ended_by) : NULL,
 	};
+	RANK_TABLE(ROW_COLUMN, ROW_COLUMN)
 }
 
 /* ---- from rows ------------------------------------------------------------------------------- */
+
+#define RECORD_TEXT(name)     rec_set(&to->name, row->name);
+#define RECORD_NULLABLE(name) rec_set(&to->name, row->name);
+#define RECORD_FILLED(name)   rec_set(&to->name, row->name);
+#define RECORD_U64(name)      to->name = row->name;
+#define RECORD_U32(name)      to->name = row->name;
+#define RECORD_U8(name)       to->name = row->name;
+#define RECORD_I64(name)      to->name = (__typeof__(to->name))row->name;
+
+#define RECORD_SAME(kind, name)   RECORD_##kind(name)
+#define RECORD_UNSEEN(kind, name) RECORD_##kind(name)
+#define RECORD_MADE(kind, name)
+#define RECORD_KEY(kind, name)
+#define RECORD_COLUMN(kind, name, how) RECORD_##how(kind, name)
 
 static uint64_t run_max_runtime(const char *run)
 {
@@ -259,44 +249,17 @@ static uint64_t run_max_runtime(const char *run)
 
 int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e)
 {
+	struct job_rec *to = r;
 	int status = state_find(STATE_JOB, row->status), wanted = state_find(STATE_WANTED, row->wanted);
 
 	if (status < 0 || wanted < 0)
 		return err_set(e, ERR_INTERNAL, "job %llu: unknown status \"%s\"", (unsigned long long)row->id,
 		               row->status ? row->status : "");
 	r->id = row->id;
-	rec_set(&r->name, row->name);
-	rec_set(&r->owner, row->owner);
-	rec_set(&r->experiment, row->experiment);
-	rec_set(&r->notes, row->notes);
-	rec_set(&r->queue, row->queue);
-	rec_set(&r->reason, row->reason);
-	rec_set(&r->cleanup, row->cleanup);
-	rec_set(&r->bundle, row->bundle);
-	rec_set(&r->idem_key, row->idem_key);
-	rec_set(&r->idem_digest, row->idem_digest);
 	r->status = (enum job_status)status;
 	r->wanted = (enum wanted)wanted;
-	r->priority = row->priority;
-	r->created_us = row->created_us;
-	r->queued_us = row->queued_us;
-	r->started_us = row->started_us;
-	r->ended_us = row->ended_us;
-	r->exit_code = (int32_t)row->exit_code;
-	r->attempts = row->attempts;
-	r->epoch = row->epoch;
-	r->pinned = row->pinned;
-	r->deleted = row->deleted;
-	r->nodes = row->nodes;
-	r->gpus = row->gpus;
 	r->max_runtime_s = run_max_runtime(row->run);
-	r->array = row->array;
-	r->members = row->members;
-	r->halved = row->halved;
-	rec_set(&r->rungs, row->rungs);
-	rec_set(&r->begins, row->begins);
-	r->ran_us = row->ran_us;
-	r->runs_since_us = row->runs_since_us;
+	JOB_TABLE(RECORD_COLUMN, RECORD_COLUMN)
 	return 0;
 }
 
@@ -370,58 +333,39 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 
 int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struct err *e)
 {
-	struct attempt_rec *a = xcalloc(1, sizeof *a);
+	struct attempt_rec *to = xcalloc(1, sizeof(*to));
 	int state = state_find(STATE_ATTEMPT, row->state), outcome = state_find(STATE_OUTCOME, row->outcome),
 	    cls = state_find(STATE_CLASS, row->cls), rc;
 	cJSON *places = row->placement ? cJSON_Parse(row->placement) : NULL;
 
 	attempt_rec_free(r->att);
-	r->att = a;
+	r->att = to;
 	if (state < 0 || outcome < 0 || cls < 0)
 		rc = err_set(e, ERR_INTERNAL, "job %llu attempt %u: unknown state, outcome or class",
 		             (unsigned long long)row->job, row->number);
 	else
-		rc = rec_places_parse(a, places, e);
+		rc = rec_places_parse(to, places, e);
 	cJSON_Delete(places);
-	a->number = row->number;
-	a->epoch = row->epoch;
-	a->state = state < 0 ? ATT_ENDED : (enum attempt_state)state;
-	a->outcome = outcome < 0 ? OUT_NONE : (enum outcome)outcome;
-	a->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
-	rec_set(&a->reason, row->reason);
-	rec_set(&a->cause, row->cause);
-	rec_set(&a->launch_id, row->launch_id);
-	rec_set(&a->token, row->token);
-	rec_set(&a->resumed_from, row->resumed_from);
-	a->resumed_from_step = row->resumed_from_step;
-	a->exit_code = (int32_t)row->exit_code;
-	a->signal = (int32_t)row->signal;
-	a->started_us = row->started_us;
-	a->ended_us = row->ended_us;
-	a->master_port = row->master_port;
-	a->price_uusd = row->price_uusd;
-	rec_set(&a->account, row->account);
-	phases_parse(a, row->phases);
+	to->number = row->number;
+	to->state = state < 0 ? ATT_ENDED : (enum attempt_state)state;
+	to->outcome = outcome < 0 ? OUT_NONE : (enum outcome)outcome;
+	to->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
+	ATTEMPT_TABLE(RECORD_COLUMN, RECORD_COLUMN)
+	phases_parse(to, row->phases);
 	return rc;
 }
 
 int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
 {
-	struct rank_rec *k;
+	struct rank_rec *to;
 	int state = state_find(STATE_RANK, row->state), by = state_find(STATE_ENDED_BY, row->ended_by);
 
 	if (!r->att || row->attempt != r->att->number || row->rank >= r->att->n_ranks || state < 0)
 		return -1;
-	k = &r->att->ranks[row->rank];
-	k->state = (enum rank_state)state;
-	k->exit_code = (int32_t)row->exit_code;
-	k->signal = (int32_t)row->signal;
-	k->oom = row->oom;
-	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
-	k->pid = row->pid;
-	k->started_us = row->started_us;
-	k->ended_us = row->ended_us;
-	rec_set(&k->text, row->text);
+	to = &r->att->ranks[row->rank];
+	to->state = (enum rank_state)state;
+	to->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
+	RANK_TABLE(RECORD_COLUMN, RECORD_COLUMN)
 	return 0;
 }
 

@@ -14,86 +14,54 @@ static int same(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-#define DIFF_NUM(field)                                                                                      \
-	if (mine->field != row->field)                                                                           \
-	return replay_say(why, n, #field ": events give %lld, the row has %lld", (long long)mine->field,         \
-	                  (long long)row->field)
-#define DIFF_STR(field)                                                                                      \
-	if (!same(mine->field, row->field))                                                                      \
-	return replay_say(why, n, #field ": events give \"%.80s\", the row has \"%.80s\"",                       \
-	                  mine->field ? mine->field : "", row->field ? row->field : "")
+static int number_differs(const char *name, int64_t mine, int64_t row, char *why, size_t n)
+{
+	if (mine == row)
+		return 0;
+	return replay_say(why, n, "%s: events give %lld, the row has %lld", name, (long long)mine,
+	                  (long long)row);
+}
+
+static int text_differs(const char *name, const char *mine, const char *row, char *why, size_t n)
+{
+	if (same(mine, row))
+		return 0;
+	return replay_say(why, n, "%s: events give \"%.80s\", the row has \"%.80s\"", name, mine ? mine : "",
+	                  row ? row : "");
+}
+
+#define DIFFER_TEXT                         text_differs
+#define DIFFER_NULLABLE                     text_differs
+#define DIFFER_FILLED                       text_differs
+#define DIFFER_U64(name, mine, row, why, n) number_differs(name, (int64_t)(mine), (int64_t)(row), why, n)
+#define DIFFER_U32                          number_differs
+#define DIFFER_U8                           number_differs
+#define DIFFER_I64                          number_differs
+
+#define COMPARE(kind, name)                                                                                  \
+	if (DIFFER_##kind(#name, mine->name, row->name, why, n) < 0)                                             \
+		return -1;
+#define COMPARE_SAME(kind, name) COMPARE(kind, name)
+#define COMPARE_MADE(kind, name) COMPARE(kind, name)
+#define COMPARE_UNSEEN(kind, name)
+#define COMPARE_KEY(kind, name)
+#define COMPARE_COLUMN(kind, name, how) COMPARE_##how(kind, name)
 
 static int job_fields(const struct job_row *mine, const struct job_row *row, char *why, size_t n)
 {
-	DIFF_STR(status);
-	DIFF_STR(name);
-	DIFF_STR(owner);
-	DIFF_STR(experiment);
-	DIFF_STR(notes);
-	DIFF_STR(queue);
-	DIFF_STR(bundle);
-	DIFF_STR(reason);
-	DIFF_STR(wanted);
-	DIFF_STR(cleanup);
-	DIFF_STR(rungs);
-	DIFF_STR(begins);
-	DIFF_NUM(array);
-	DIFF_NUM(members);
-	DIFF_NUM(halved);
-	DIFF_NUM(priority);
-	DIFF_NUM(created_us);
-	DIFF_NUM(queued_us);
-	DIFF_NUM(started_us);
-	DIFF_NUM(ended_us);
-	DIFF_NUM(ran_us);
-	DIFF_NUM(runs_since_us);
-	DIFF_NUM(exit_code);
-	DIFF_NUM(attempts);
-	DIFF_NUM(epoch);
-	DIFF_NUM(pinned);
-	DIFF_NUM(deleted);
-	DIFF_NUM(nodes);
-	DIFF_NUM(gpus);
+	JOB_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
 	return 0;
 }
 
 static int attempt_fields(const struct attempt_row *mine, const struct attempt_row *row, char *why, size_t n)
 {
-	DIFF_NUM(epoch);
-	DIFF_STR(state);
-	DIFF_STR(outcome);
-	DIFF_STR(cls);
-	DIFF_STR(reason);
-	DIFF_STR(cause);
-	DIFF_STR(launch_id);
-	DIFF_STR(placement);
-	DIFF_NUM(resumed_from_step);
-	DIFF_STR(resumed_from);
-	DIFF_NUM(exit_code);
-	DIFF_NUM(signal);
-	DIFF_NUM(started_us);
-	DIFF_NUM(ended_us);
-	DIFF_STR(phases);
-	DIFF_NUM(master_port);
-	DIFF_NUM(price_uusd);
-	DIFF_STR(account);
+	ATTEMPT_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
 	return 0;
 }
 
 static int rank_fields(const struct rank_row *mine, const struct rank_row *row, char *why, size_t n)
 {
-	DIFF_STR(node);
-	DIFF_NUM(node_rank);
-	DIFF_NUM(local_rank);
-	DIFF_STR(state);
-	DIFF_NUM(exit_code);
-	DIFF_NUM(signal);
-	DIFF_NUM(oom);
-	DIFF_STR(ended_by);
-	DIFF_NUM(pid);
-	DIFF_NUM(started_us);
-	DIFF_NUM(ended_us);
-	DIFF_STR(text);
+	RANK_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
 	return 0;
 }
 

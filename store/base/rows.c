@@ -14,15 +14,8 @@ void event_row_fini(struct event_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
-/* The strings of each record. */
+/* The strings of the records that have no table in columns.h. */
 /* clang-format off */
-#define JOB_STRINGS(S) \
-	S(name) S(owner) S(experiment) S(notes) S(status) S(queue) S(spec) S(bundle) S(run) S(reason) S(wanted) \
-	S(idem_key) S(idem_digest) S(cleanup) S(rungs) S(begins)
-#define ATTEMPT_STRINGS(S) \
-	S(state) S(outcome) S(cls) S(reason) S(cause) S(launch_id) S(token) S(placement) S(resumed_from) \
-	S(phases) S(account)
-#define RANK_STRINGS(S) S(node) S(state) S(text) S(ended_by)
 #define NODE_STRINGS(S) S(name) S(address) S(state) S(reason) S(cert_fingerprint) S(inventory)
 #define ARTIFACT_STRINGS(S) S(kind) S(node) S(digest) S(uri)
 #define TOKEN_STRINGS(S) S(id) S(kind) S(secret_hash) S(owner) S(used_by)
@@ -30,21 +23,32 @@ void event_row_fini(struct event_row *r)
 
 #define FREE(field) free(r->field);
 
+#define FREE_TEXT(name)     free(r->name);
+#define FREE_NULLABLE(name) free(r->name);
+#define FREE_FILLED(name)   free(r->name);
+#define FREE_U64(name)
+#define FREE_U32(name)
+#define FREE_U8(name)
+#define FREE_I64(name)
+#define FREE_COLUMN(kind, name, how) FREE_##kind(name)
+
 void job_row_fini(struct job_row *r)
 {
-	JOB_STRINGS(FREE)
+	JOB_TABLE(FREE_COLUMN, FREE_COLUMN)
+	free(r->spec);
+	free(r->run);
 	memset(r, 0, sizeof(*r));
 }
 
 void attempt_row_fini(struct attempt_row *r)
 {
-	ATTEMPT_STRINGS(FREE)
+	ATTEMPT_TABLE(FREE_COLUMN, FREE_COLUMN)
 	memset(r, 0, sizeof(*r));
 }
 
 void rank_row_fini(struct rank_row *r)
 {
-	RANK_STRINGS(FREE)
+	RANK_TABLE(FREE_COLUMN, FREE_COLUMN)
 	memset(r, 0, sizeof(*r));
 }
 

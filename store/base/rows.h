@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "store/base/columns.h"
+
 struct event_row {
 	uint64_t id;      /* global, ascending, given by the state thread */
 	uint64_t job;     /* 0 = of the cluster */
@@ -16,54 +18,15 @@ struct event_row {
 	char *data; /* JSON object */
 };
 
-struct job_row {
-	uint64_t id;
-	char *name, *owner, *experiment, *notes;
-	char *status; /* held queued starting running recovering stopping completed failed stopped */
-	int64_t priority;
-	char *queue;
-	char *spec;   /* verbatim text */
-	char *bundle; /* digest of the source tree's manifest; NULL none */
-	char *run;    /* JSON: git commit, diff digest, client facts */
-	uint64_t created_us, queued_us, started_us, ended_us;
-	int64_t exit_code; /* -1 unknown or none */
-	char *reason;      /* why it is in this state, in words */
-	char *wanted;      /* "" | "stop" | "requeue": what the user asked and is not done yet */
-	uint32_t attempts;
-	uint64_t epoch;
-	char *idem_key;    /* NULL none */
-	char *idem_digest; /* SHA-256 of the request */
-	uint8_t pinned, deleted;
-	uint32_t nodes, gpus;   /* asked for */
-	char *cleanup;          /* "" | what went wrong in a failed clean-up */
-	uint64_t array;         /* of a member: the job that it belongs to; its id is array + 1 + its index */
-	uint32_t members;       /* of an array or a sweep: how many it has; 0: one job */
-	uint8_t halved;         /* stopped by successive halving */
-	char *rungs;            /* values at its comparisons, parted by blanks; "" none */
-	char *begins;           /* what its next attempt begins with (rec.h); "" what the specification says */
-	uint64_t ran_us;        /* how long the programs of its attempts ran, of those whose program has ended */
-	uint64_t runs_since_us; /* since when the present attempt's program runs; 0: none runs */
+struct job_row { /* fields: columns.h */
+	JOB_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
+	/* The columns of the table job_spec, where the reader asks for them. */
+	char *spec; /* verbatim text */
+	char *run;  /* JSON: git commit, diff digest, client facts */
 };
 
 struct attempt_row {
-	uint64_t job;
-	uint32_t number;
-	uint64_t epoch;
-	char *state;   /* preparing ready launching running ending ended */
-	char *outcome; /* "" while it goes; succeeded failed lost rolled_back preempted stopped */
-	char *cls;     /* class of failure, "" none */
-	char *reason;
-	char *cause; /* why it was started */
-	char *launch_id, *token;
-	char *placement;           /* JSON: [{node, address, gpus:[..], cpus:[..], ranks, group}] */
-	int64_t resumed_from_step; /* -1 none */
-	char *resumed_from;
-	int64_t exit_code, signal;
-	uint64_t started_us, ended_us;
-	char *phases; /* JSON: [{name, started_us, ended_us}] */
-	uint32_t master_port;
-	uint64_t price_uusd; /* an hour, millionths of a US dollar; 0 not known */
-	char *account;       /* who pays: QUEUE/@OWNER */
+	ATTEMPT_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
 };
 
 /* How long a job ran so far: ran_us and runs_since_us as above. */
@@ -79,17 +42,7 @@ static inline uint64_t cost_uusd(uint64_t price_uusd, uint64_t us)
 }
 
 struct rank_row {
-	uint64_t job;
-	uint32_t attempt, rank;
-	char *node; /* name of the machine */
-	uint32_t node_rank, local_rank;
-	char *state;               /* waiting running exited lost failed */
-	int64_t exit_code, signal; /* -1 none */
-	uint8_t oom;
-	char *ended_by; /* NULL by itself, order, launcher */
-	uint32_t pid;
-	uint64_t started_us, ended_us;
-	char *text; /* why it failed to start, or last lines when it failed first */
+	RANK_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
 };
 
 struct node_row {

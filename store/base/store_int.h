@@ -179,24 +179,14 @@ sqlite3_stmt *reader_sql(struct store_reader *r, const char *sql, struct err *e)
 int reader_begin(struct store_reader *r, struct err *e);
 void reader_end(struct store_reader *r);
 
-/* Columns of a job for reader and loader, in the order of job_from_row. */
-#define JOB_COLUMNS                                                                                          \
-	"job.id, job.name, job.owner, job.experiment, job.notes, job.status, job.priority, job.queue, "          \
-	"job.bundle, job.created_us, "                                                                           \
-	"job.queued_us, job.started_us, job.ended_us, job.exit_code, job.reason, job.wanted, job.attempts, "     \
-	"job.epoch, job.idem_key, "                                                                              \
-	"job.idem_digest, job.pinned, job.deleted, job.nodes, job.gpus, job.cleanup, "                           \
-	"job.array, job.members, job.halved, job.rungs, job.begins, job.ran_us, job.runs_since_us"
-#define JOB_N_COLUMNS 32 /* spec and run follow where they are asked for */
+/* Columns for SELECT, in the order of the functions that read a row. */
+#define JOB_COLUMNS JOB_TABLE(COLUMN_JOB_FIRST, COLUMN_JOB_NEXT)
+/* spec and run follow where they are asked for */
+#define JOB_N_COLUMNS (0 JOB_TABLE(COLUMN_COUNT, COLUMN_COUNT))
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
-#define ATTEMPT_COLUMNS                                                                                      \
-	"job, number, epoch, state, outcome, cls, reason, cause, launch_id, token, placement, "                  \
-	"resumed_from_step, resumed_from, exit_code, "                                                           \
-	"signal, started_us, ended_us, phases, master_port, price_uusd, account"
+#define ATTEMPT_COLUMNS ATTEMPT_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
-#define RANK_COLUMNS                                                                                         \
-	"job, attempt, rank, node, node_rank, local_rank, state, exit_code, signal, oom, pid, started_us, "      \
-	"ended_us, text, ended_by"
+#define RANK_COLUMNS RANK_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
 #define ARTIFACT_COLUMNS   "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 #define ARTIFACT_N_COLUMNS 9

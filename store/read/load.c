@@ -15,94 +15,37 @@ int status_ended(const char *status)
 	       (!strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped"));
 }
 
+#define READ_TEXT(col)     sqlh_dup(st, col)
+#define READ_NULLABLE(col) sqlh_dup(st, col)
+#define READ_FILLED(col)   sqlh_dup(st, col)
+#define READ_U64(col)      sqlh_u64(st, col)
+#define READ_U32(col)      sqlh_u32(st, col)
+#define READ_U8(col)       (uint8_t) sqlh_u32(st, col)
+#define READ_I64(col)      sqlite3_column_int64(st, col)
+
+#define READ_COLUMN(kind, name, how) r->name = READ_##kind(col++);
+
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
 {
-	*r = (struct job_row){
-	    .id = sqlh_u64(st, 0),
-	    .name = sqlh_dup(st, 1),
-	    .owner = sqlh_dup(st, 2),
-	    .experiment = sqlh_dup(st, 3),
-	    .notes = sqlh_dup(st, 4),
-	    .status = sqlh_dup(st, 5),
-	    .priority = sqlite3_column_int64(st, 6),
-	    .queue = sqlh_dup(st, 7),
-	    .bundle = sqlh_dup(st, 8),
-	    .created_us = sqlh_u64(st, 9),
-	    .queued_us = sqlh_u64(st, 10),
-	    .started_us = sqlh_u64(st, 11),
-	    .ended_us = sqlh_u64(st, 12),
-	    .exit_code = sqlite3_column_int64(st, 13),
-	    .reason = sqlh_dup(st, 14),
-	    .wanted = sqlh_dup(st, 15),
-	    .attempts = sqlh_u32(st, 16),
-	    .epoch = sqlh_u64(st, 17),
-	    .idem_key = sqlh_dup(st, 18),
-	    .idem_digest = sqlh_dup(st, 19),
-	    .pinned = (uint8_t)sqlh_u32(st, 20),
-	    .deleted = (uint8_t)sqlh_u32(st, 21),
-	    .nodes = sqlh_u32(st, 22),
-	    .gpus = sqlh_u32(st, 23),
-	    .cleanup = sqlh_dup(st, 24),
-	    .array = sqlh_u64(st, 25),
-	    .members = sqlh_u32(st, 26),
-	    .halved = (uint8_t)sqlh_u32(st, 27),
-	    .rungs = sqlh_dup(st, 28),
-	    .begins = sqlh_dup(st, 29),
-	    .ran_us = sqlh_u64(st, 30),
-	    .runs_since_us = sqlh_u64(st, 31),
-	};
-	if (with_spec) {
-		r->spec = sqlh_dup(st, JOB_N_COLUMNS);
-		r->run = sqlh_dup(st, JOB_N_COLUMNS + 1);
-	}
+	int col = 0;
+
+	JOB_TABLE(READ_COLUMN, READ_COLUMN)
+	r->spec = with_spec ? sqlh_dup(st, col) : NULL;
+	r->run = with_spec ? sqlh_dup(st, col + 1) : NULL;
 }
 
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r)
 {
-	*r = (struct attempt_row){
-	    .job = sqlh_u64(st, 0),
-	    .number = sqlh_u32(st, 1),
-	    .epoch = sqlh_u64(st, 2),
-	    .state = sqlh_dup(st, 3),
-	    .outcome = sqlh_dup(st, 4),
-	    .cls = sqlh_dup(st, 5),
-	    .reason = sqlh_dup(st, 6),
-	    .cause = sqlh_dup(st, 7),
-	    .launch_id = sqlh_dup(st, 8),
-	    .token = sqlh_dup(st, 9),
-	    .placement = sqlh_dup(st, 10),
-	    .resumed_from_step = sqlite3_column_int64(st, 11),
-	    .resumed_from = sqlh_dup(st, 12),
-	    .exit_code = sqlite3_column_int64(st, 13),
-	    .signal = sqlite3_column_int64(st, 14),
-	    .started_us = sqlh_u64(st, 15),
-	    .ended_us = sqlh_u64(st, 16),
-	    .phases = sqlh_dup(st, 17),
-	    .master_port = sqlh_u32(st, 18),
-	    .price_uusd = sqlh_u64(st, 19),
-	    .account = sqlh_dup(st, 20),
-	};
+	int col = 0;
+
+	ATTEMPT_TABLE(READ_COLUMN, READ_COLUMN)
 }
 
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
 {
-	*r = (struct rank_row){
-	    .job = sqlh_u64(st, 0),
-	    .attempt = sqlh_u32(st, 1),
-	    .rank = sqlh_u32(st, 2),
-	    .node = sqlh_dup(st, 3),
-	    .node_rank = sqlh_u32(st, 4),
-	    .local_rank = sqlh_u32(st, 5),
-	    .state = sqlh_dup(st, 6),
-	    .exit_code = sqlite3_column_int64(st, 7),
-	    .signal = sqlite3_column_int64(st, 8),
-	    .oom = (uint8_t)sqlh_u32(st, 9),
-	    .pid = sqlh_u32(st, 10),
-	    .started_us = sqlh_u64(st, 11),
-	    .ended_us = sqlh_u64(st, 12),
-	    .text = sqlh_dup(st, 13),
-	    .ended_by = sqlh_dup(st, 14),
-	};
+	int col = 0;
+
+	RANK_TABLE(READ_COLUMN, READ_COLUMN)
 }
 
 static char *dup_or_null(sqlite3_stmt *st, int col) /* '' stands for NULL in keys */

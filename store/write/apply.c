@@ -1,6 +1,7 @@
 /*
  * apply: the operations of a transaction as SQL, and the writer's connection. One table line a record;
- * upserts are INSERT OR REPLACE of the whole row, as rows travel whole. The order of values is that of txn.c.
+ * upserts are INSERT OR REPLACE of the whole row, as rows travel whole. The order of values is that of txn.c,
+ * which for a job's rows is that of columns.h.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,15 +15,17 @@
 static const char *const op_sql[OP_SQL] = {
     /* An event is written once: a second one with its id is a bug that must not pass. */
     [OP_EVENT] = "INSERT INTO event VALUES (?,?,?,?,?,?)",
-    [OP_JOB] =
-        "INSERT OR REPLACE INTO job VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [OP_JOB] = "INSERT OR REPLACE INTO job (" JOB_TABLE(COLUMN_FIRST, COLUMN_NEXT) ") VALUES (" JOB_TABLE(
+        COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     /* The state thread gives the specification again with each change of a job: compared here, written once.
      */
     [OP_JOB_SPEC] = ("INSERT INTO job_spec VALUES (?,?,?) ON CONFLICT (id) DO UPDATE SET spec = "
                      "excluded.spec, run = excluded.run "
                      "WHERE spec IS NOT excluded.spec OR run IS NOT excluded.run"),
-    [OP_ATTEMPT] = "INSERT OR REPLACE INTO attempt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-    [OP_RANK] = "INSERT OR REPLACE INTO rank VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [OP_ATTEMPT] = "INSERT OR REPLACE INTO attempt (" ATTEMPT_COLUMNS
+                   ") VALUES (" ATTEMPT_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
+    [OP_RANK] = "INSERT OR REPLACE INTO rank (" RANK_COLUMNS
+                ") VALUES (" RANK_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_TAG] = "INSERT OR REPLACE INTO tag VALUES (?,?,?)",

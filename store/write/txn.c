@@ -150,41 +150,20 @@ void store_txn_event(struct store_txn *t, const struct event_row *r)
 		t->max_event = r->id;
 }
 
+#define PUT_TEXT(v)     put_s(t, v);
+#define PUT_NULLABLE(v) put_s(t, v);
+#define PUT_FILLED(v)   put_s(t, (v) ? (v) : "");
+#define PUT_U64(v)      put_u(t, v);
+#define PUT_U32(v)      put_u(t, v);
+#define PUT_U8(v)       put_u(t, v);
+#define PUT_I64(v)      put_i(t, v);
+
+#define PUT_COLUMN(kind, name, how) PUT_##kind(r->name)
+
 void store_txn_job(struct store_txn *t, const struct job_row *r)
 {
 	begin(t, OP_JOB, r->id);
-	put_u(t, r->id);
-	put_s(t, r->name);
-	put_s(t, r->owner);
-	put_s(t, r->experiment);
-	put_s(t, r->notes);
-	put_s(t, r->status);
-	put_i(t, r->priority);
-	put_s(t, r->queue);
-	put_s(t, r->bundle);
-	put_u(t, r->created_us);
-	put_u(t, r->queued_us);
-	put_u(t, r->started_us);
-	put_u(t, r->ended_us);
-	put_i(t, r->exit_code);
-	put_s(t, r->reason);
-	put_s(t, r->wanted);
-	put_u(t, r->attempts);
-	put_u(t, r->epoch);
-	put_s(t, r->idem_key);
-	put_s(t, r->idem_digest);
-	put_u(t, r->pinned);
-	put_u(t, r->deleted);
-	put_u(t, r->nodes);
-	put_u(t, r->gpus);
-	put_s(t, r->cleanup);
-	put_u(t, r->array);
-	put_u(t, r->members);
-	put_u(t, r->halved);
-	put_s(t, r->rungs);
-	put_s(t, r->begins);
-	put_u(t, r->ran_us);
-	put_u(t, r->runs_since_us);
+	JOB_TABLE(PUT_COLUMN, PUT_COLUMN)
 	end(t);
 	if (!r->spec)
 		return;
@@ -198,48 +177,14 @@ void store_txn_job(struct store_txn *t, const struct job_row *r)
 void store_txn_attempt(struct store_txn *t, const struct attempt_row *r)
 {
 	begin(t, OP_ATTEMPT, r->job);
-	put_u(t, r->job);
-	put_u(t, r->number);
-	put_u(t, r->epoch);
-	put_s(t, r->state);
-	put_s(t, r->outcome);
-	put_s(t, r->cls);
-	put_s(t, r->reason);
-	put_s(t, r->cause);
-	put_s(t, r->launch_id);
-	put_s(t, r->token);
-	put_s(t, r->placement);
-	put_i(t, r->resumed_from_step);
-	put_s(t, r->resumed_from);
-	put_i(t, r->exit_code);
-	put_i(t, r->signal);
-	put_u(t, r->started_us);
-	put_u(t, r->ended_us);
-	put_s(t, r->phases);
-	put_u(t, r->master_port);
-	put_u(t, r->price_uusd);
-	put_s(t, r->account ? r->account : "");
+	ATTEMPT_TABLE(PUT_COLUMN, PUT_COLUMN)
 	end(t);
 }
 
 void store_txn_rank(struct store_txn *t, const struct rank_row *r)
 {
 	begin(t, OP_RANK, r->job);
-	put_u(t, r->job);
-	put_u(t, r->attempt);
-	put_u(t, r->rank);
-	put_s(t, r->node);
-	put_u(t, r->node_rank);
-	put_u(t, r->local_rank);
-	put_s(t, r->state);
-	put_i(t, r->exit_code);
-	put_i(t, r->signal);
-	put_u(t, r->oom);
-	put_u(t, r->pid);
-	put_u(t, r->started_us);
-	put_u(t, r->ended_us);
-	put_s(t, r->text);
-	put_s(t, r->ended_by);
+	RANK_TABLE(PUT_COLUMN, PUT_COLUMN)
 	end(t);
 }
 

@@ -1,0 +1,118 @@
+/*
+ * columns: the columns of a job's three tables (job, attempt, rank), one line each. The struct of a row, the
+ * statements that write and read it, the release of its strings, the way from a record to its row and back,
+ * and the comparison of --verify are all made from these lines. A new column is a line here and a migration.
+ *
+ * A line is C(kind, name, how); the first one of a table goes to F, so that lists can have commas between.
+ *
+ *   kind      in C        in SQL
+ *   TEXT      char *      text; NULL is stored as NULL
+ *   NULLABLE  char *      text; a record without it has a row with NULL, not ""
+ *   FILLED    char *      text; NULL is stored as ""
+ *   U64, U32, U8, I64     integer
+ *
+ *   how       in the record (rec.h)                 compared by --verify
+ *   KEY       says which row it is                  no
+ *   SAME      a field of that name                  yes
+ *   UNSEEN    a field of that name                  no: no event has it
+ *   MADE      rec.c makes it from other fields      yes
+ */
+#ifndef HEARTH_STORE_COLUMNS_H
+#define HEARTH_STORE_COLUMNS_H
+
+/* clang-format off */
+#define JOB_TABLE(F, C) \
+	F(U64, id, KEY) \
+	C(TEXT, name, SAME) \
+	C(TEXT, owner, SAME) \
+	C(TEXT, experiment, SAME) \
+	C(TEXT, notes, SAME) \
+	C(TEXT, status, MADE) /* held queued starting running recovering stopping completed failed stopped */ \
+	C(I64, priority, SAME) \
+	C(TEXT, queue, SAME) \
+	C(NULLABLE, bundle, SAME) /* digest of the source tree's manifest; NULL none */ \
+	C(U64, created_us, SAME) \
+	C(U64, queued_us, SAME) \
+	C(U64, started_us, SAME) \
+	C(U64, ended_us, SAME) \
+	C(I64, exit_code, SAME) /* -1 unknown or none */ \
+	C(TEXT, reason, SAME) /* why it is in this state, in words */ \
+	C(TEXT, wanted, MADE) /* "" | "stop" | "requeue": what the user asked and is not done yet */ \
+	C(U32, attempts, SAME) \
+	C(U64, epoch, SAME) \
+	C(NULLABLE, idem_key, UNSEEN) /* NULL none */ \
+	C(NULLABLE, idem_digest, UNSEEN) /* SHA-256 of the request */ \
+	C(U8, pinned, SAME) \
+	C(U8, deleted, SAME) \
+	C(U32, nodes, SAME) /* asked for, as the next */ \
+	C(U32, gpus, SAME) \
+	C(TEXT, cleanup, SAME) /* "" | what went wrong in a failed clean-up */ \
+	C(U64, array, SAME) /* of a member: the job that it belongs to; its id is array + 1 + its index */ \
+	C(U32, members, SAME) /* of an array or a sweep: how many it has; 0: one job */ \
+	C(U8, halved, SAME) /* stopped by successive halving */ \
+	C(TEXT, rungs, SAME) /* values at its comparisons, parted by blanks; "" none */ \
+	C(TEXT, begins, SAME) /* what its next attempt begins with (rec.h); "" what the specification says */ \
+	C(U64, ran_us, SAME) /* how long the programs of its attempts ran, of those whose program has ended */ \
+	C(U64, runs_since_us, SAME) /* since when the present attempt's program runs; 0: none runs */
+
+#define ATTEMPT_TABLE(F, C) \
+	F(U64, job, KEY) \
+	C(U32, number, KEY) \
+	C(U64, epoch, SAME) \
+	C(TEXT, state, MADE) /* preparing ready launching running ending ended */ \
+	C(TEXT, outcome, MADE) /* "" while it goes; succeeded failed lost rolled_back preempted stopped */ \
+	C(TEXT, cls, MADE) /* class of failure, "" none */ \
+	C(TEXT, reason, SAME) \
+	C(TEXT, cause, SAME) /* why it was started */ \
+	C(TEXT, launch_id, SAME) \
+	C(TEXT, token, UNSEEN) /* a secret */ \
+	C(TEXT, placement, MADE) /* JSON: [{node, address, gpus:[..], cpus:[..], ranks, group}] */ \
+	C(I64, resumed_from_step, SAME) /* -1 none */ \
+	C(TEXT, resumed_from, SAME) \
+	C(I64, exit_code, SAME) \
+	C(I64, signal, SAME) \
+	C(U64, started_us, SAME) \
+	C(U64, ended_us, SAME) \
+	C(TEXT, phases, MADE) /* JSON: [{name, started_us, ended_us}] */ \
+	C(U32, master_port, SAME) \
+	C(U64, price_uusd, SAME) /* an hour, millionths of a US dollar; 0 not known */ \
+	C(FILLED, account, SAME) /* who pays: QUEUE/@OWNER */
+
+#define RANK_TABLE(F, C) \
+	F(U64, job, KEY) \
+	C(U32, attempt, KEY) \
+	C(U32, rank, KEY) \
+	C(TEXT, node, MADE) /* name of the machine */ \
+	C(U32, node_rank, MADE) \
+	C(U32, local_rank, SAME) \
+	C(TEXT, state, MADE) /* waiting running exited lost failed */ \
+	C(I64, exit_code, SAME) /* -1 none */ \
+	C(I64, signal, SAME) /* -1 none */ \
+	C(U8, oom, SAME) \
+	C(U32, pid, SAME) \
+	C(U64, started_us, SAME) \
+	C(U64, ended_us, SAME) \
+	C(TEXT, text, SAME) /* why it failed to start, or last lines when it failed first */ \
+	C(TEXT, ended_by, MADE) /* NULL by itself, order, launcher */
+/* clang-format on */
+
+/* What the macros below make of a table. */
+#define COLUMN_TYPE_TEXT     char *
+#define COLUMN_TYPE_NULLABLE char *
+#define COLUMN_TYPE_FILLED   char *
+#define COLUMN_TYPE_U64      uint64_t
+#define COLUMN_TYPE_U32      uint32_t
+#define COLUMN_TYPE_U8       uint8_t
+#define COLUMN_TYPE_I64      int64_t
+
+#define COLUMN_MEMBER(kind, name, how) COLUMN_TYPE_##kind name;
+/* "id", ", name" ...: the list for SQL; the same in a query of several tables: "job.id", ", job.name". */
+#define COLUMN_FIRST(kind, name, how)      #name
+#define COLUMN_NEXT(kind, name, how)       ", " #name
+#define COLUMN_JOB_FIRST(kind, name, how)  "job." #name
+#define COLUMN_JOB_NEXT(kind, name, how)   ", job." #name
+#define COLUMN_MARK_FIRST(kind, name, how) "?"
+#define COLUMN_MARK_NEXT(kind, name, how)  ",?"
+#define COLUMN_COUNT(kind, name, how)      +1
+
+#endif
