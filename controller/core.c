@@ -1,11 +1,37 @@
 /*
- * core: the entry points. See core.h for the contract and core_int.h for the order of a turn.
+ * core: the entry points. See core.h for the contract and state/core_state.h for the order of a turn.
  */
 #include "controller/core.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+
 #include <assert.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/lease.h"
+#include "controller/cluster/nodes.h"
+#include "controller/cluster/sync.h"
+#include "controller/load.h"
+#include "controller/record/states.h"
+#include "controller/requests/requests.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/run/report.h"
+#include "controller/run/rsh.h"
+#include "controller/share/alloc.h"
+#include "controller/share/budget.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/queues.h"
+#include "controller/share/reserve.h"
+#include "controller/state/core_state.h"
+#include "controller/state/history.h"
+#include "controller/state/idem.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/turn.h"
 
 #define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
 

@@ -5,9 +5,35 @@
  * the nodes comes with their agents' reports. Time limits go on from the recorded start; waits for an answer
  * (kill, launch, preparation) begin anew.
  */
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/load.h"
+
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/nodes.h"
+#include "controller/cluster/peers.h"
+#include "controller/cluster/tokens.h"
+#include "controller/core.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/share/budget.h"
+#include "controller/share/cost.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/queues.h"
+#include "controller/share/reserve.h"
+#include "controller/state/core_state.h"
+#include "controller/state/idem.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 void state_clear(struct core *c)
 {

@@ -14,17 +14,29 @@
  *
  * Nobody is declared lost in the first lease after the start: agents need time to connect.
  */
-#include "common/base/fault.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/cluster/lease.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/nodes.h"
+#include "controller/cluster/peers.h"
+#include "controller/record/health.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/share/node_health.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
+
 #define CHECK_EVERY_US 250000
-#define SKEW_SMALL_US  100000ull
-#define SKEW_LARGE_US  1000000ull
 #define SKEW_MOST_US   (100ll * 365 * 86400 * 1000000)
 
 static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
@@ -41,23 +53,6 @@ static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 static double finite_or_0(double v)
 {
 	return isfinite(v) && v >= 0 ? v : 0;
-}
-
-uint64_t node_time(const struct cnode *n, uint64_t us)
-{
-	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
-
-	/* Clocks that are kept by a service agree better than can be measured here: their times stay as told. */
-	if (!us || !n->ahead_error_us || (uint64_t)off <= SKEW_SMALL_US + n->ahead_error_us)
-		return us;
-	return n->ahead_us > 0 && us <= (uint64_t)n->ahead_us ? 1 : us - (uint64_t)n->ahead_us;
-}
-
-int node_skewed(const struct cnode *n)
-{
-	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
-
-	return n->ahead_error_us && (uint64_t)off > SKEW_LARGE_US + n->ahead_error_us;
 }
 
 static void take_skew(struct cnode *n, const struct wm_beat *m)
@@ -109,7 +104,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	c->n_lost_nodes++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	if (n->state != NODE_REMOVED)
-		node_state(c, n, NODE_LOST, why);
+		node_state_set(c, n, NODE_LOST, why);
 	if (n->connected)
 		hold_close(c, n->name, n->session, "declared lost; connect anew and report");
 	n->connected = n->synced = 0;

@@ -4,100 +4,25 @@
  * A node gets work when it is up, its agent is connected and has reported everything it has, it is not
  * drained, and no launch is left on it that must not be there.
  */
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/cluster/nodes.h"
+
 #include <string.h>
 
-struct cnode *node_find(const struct core *c, const char *name)
-{
-	struct cnode *n;
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/peers.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/share/instances.h"
+#include "controller/share/node_health.h"
+#include "controller/share/reserve.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
-	HASH_FIND_STR(c->nodes, name, n);
-	return n;
-}
-
-struct cnode *node_by_id(const struct core *c, uint64_t id)
-{
-	struct cnode *n;
-
-	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof id, n);
-	return n;
-}
-
-struct cnode *node_new(struct core *c, const char *name, uint64_t id)
-{
-	struct cnode *n = xcalloc(1, sizeof *n);
-
-	n->id = id;
-	n->name = xstrdup(name);
-	HASH_ADD_KEYPTR(hh, c->nodes, n->name, strlen(n->name), n);
-	HASH_ADD(hh_id, c->nodes_by_id, id, sizeof n->id, n);
-	return n;
-}
-
-void node_free(struct core *c, struct cnode *n)
-{
-	struct stale *s, *t;
-
-	peers_changed(c);
-	HASH_DELETE(hh, c->nodes, n);
-	HASH_DELETE(hh_id, c->nodes_by_id, n);
-	LL_FOREACH_SAFE (n->stale, s, t)
-		free(s);
-	inv_fini(&n->inv);
-	told_fini(&n->held);
-	told_fini(&n->sent);
-	free(n->name);
-	free(n->reason);
-	free(n->fingerprint);
-	free(n->inventory);
-	free(n->gpu_util.v);
-	free(n->gpu_memory_used.v);
-	free(n->jobs);
-	free(n);
-}
-
-void node_job_add(struct cnode *n, struct cjob *j)
-{
-	for (uint32_t i = 0; i < n->n_jobs; i++)
-		if (n->jobs[i] == j)
-			return;
-	if (n->n_jobs == n->cap_jobs) {
-		n->cap_jobs = n->cap_jobs ? n->cap_jobs * 2 : 8;
-		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof *n->jobs);
-	}
-	n->jobs[n->n_jobs++] = j;
-}
-
-void node_job_del(struct cnode *n, const struct cjob *j)
-{
-	for (uint32_t i = 0; i < n->n_jobs; i++) {
-		if (n->jobs[i] != j)
-			continue;
-		n->jobs[i] = n->jobs[--n->n_jobs];
-		return;
-	}
-}
-
-void node_row_of(const struct cnode *n, struct node_row *out)
-{
-	/* Rows borrow, see rec_job_row. "drained" in the API is made of state and drain. */
-	*out = (struct node_row){
-	    .id = n->id,
-	    .name = n->name,
-	    .address = (char *)(uintptr_t)(n->inv.address ? n->inv.address : ""),
-	    .state = (char *)(uintptr_t)state_name(STATE_NODE, (int)n->state),
-	    .reason = (char *)(uintptr_t)(n->reason ? n->reason : ""),
-	    .cert_fingerprint = (char *)(uintptr_t)(n->fingerprint ? n->fingerprint : ""),
-	    .inventory = (char *)(uintptr_t)(n->inventory ? n->inventory : ""),
-	    .joined_us = n->joined_us,
-	    .seen_us = n->seen_us,
-	    .drain = n->drain,
-	};
-}
-
-void node_state(struct core *c, struct cnode *n, enum node_state to, const char *reason)
+void node_state_set(struct core *c, struct cnode *n, enum node_state to, const char *reason)
 {
 	if (n->state != to && !state_move_ok(STATE_NODE, (int)n->state, (int)to)) {
 		log_error("event=refused node=%s from=%s to=%s", n->name, state_name(STATE_NODE, (int)n->state),

@@ -10,18 +10,21 @@
  * After a restart the lists are not on record: until a node confirms one, it is taken to go by the list that
  * it would be told now.
  */
-#include "common/net/wire.h"
-#include "controller/core_int.h"
+#include "controller/cluster/peers.h"
+
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire.h"
+#include "controller/cluster/lease.h"
+#include "controller/record/inventory.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 #define PEERS_MAX      64
 #define PEERS_PAUSE_US 2000000 /* between two lists for the same agent */
-
-void told_fini(struct told *t)
-{
-	free(t->ids);
-	*t = (struct told){0};
-}
 
 static int by_id(const void *pa, const void *pb)
 {

@@ -3,11 +3,16 @@
  * need. There is one way in: the message becomes JSON, JSON becomes the struct; so a controller that starts
  * again knows the same as before.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
+#include "controller/record/inventory.h"
+
+#include "scheduler/sched.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 
 #define GPUS_MAX   64
 #define SLOTS_MAX  65536

@@ -7,13 +7,17 @@
  * old one stays as it was. Not compared: when a node was last seen, which no event says; times to the second,
  * as row and event each looked at the clock.
  */
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
-#include "controller/core_int.h"
-#include "controller/record/replay_queues.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/tokens.h"
+#include "controller/record/event.h"
+#include "controller/record/inventory.h"
+#include "controller/record/replay_queues.h"
+#include "controller/record/replay_seen.h"
+#include "controller/record/states.h"
 
 #define NODE        "node"
 #define TOKEN       "token"

@@ -5,17 +5,20 @@
  * through members that may be in the store only; it is not remembered over a restart: the record of the whole
  * is marked as removed last, so whoever asks again finishes it.
  */
-#include "common/base/json.h"
-#include "controller/core_int.h"
+#include "controller/requests/array_req.h"
+
 #include <stdio.h>
 #include <string.h>
 
-struct array_rm {
-	uint64_t array;
-	uint32_t members, next;
-	char *by;
-	struct array_rm *link;
-};
+#include "common/base/json.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 void array_stop(struct core *c, struct request *rq, struct cjob *j)
 {
@@ -138,70 +141,9 @@ void array_why(struct core *c, struct request *rq, struct cjob *j)
 	hold_reply(c, rq, 200, body);
 }
 
-/* ---- rm ------------------------------------------------------------------------------------------ */
-
-static void remove_job(struct core *c, struct cjob *j, const char *by)
-{
-	cJSON *d = cJSON_CreateObject();
-
-	json_add_str(d, "by", by);
-	job_post(c, j, EV_REMOVED, d);
-	store_txn_drop(turn_now(c)->txn, j->r.id, STORE_ALL, now_real(c));
-	hold_remove_data(c, j->r.id);
-}
-
 void array_rm(struct core *c, struct request *rq, struct cjob *j)
 {
-	struct array_rm *x;
-
-	if (!j->r.deleted) {
-		x = xcalloc(1, sizeof *x);
-		x->array = j->r.id;
-		x->members = j->r.members;
-		x->by = xstrdup(req_user(c, rq));
-		LL_APPEND2(c->removing, x, link);
-	}
+	if (!j->r.deleted)
+		array_rm_begin(c, j, req_user(c, rq));
 	op_answer(c, rq, j, "logs, metrics, source and artifacts of its members are removed; the records stay");
-}
-
-static void rm_drop(struct core *c, struct array_rm *x)
-{
-	LL_DELETE2(c->removing, x, link);
-	free(x->by);
-	free(x);
-}
-
-/* One that is pinned stays, and so does one that was removed on its own. */
-static void rm_member(struct core *c, const struct array_rm *x)
-{
-	struct err e;
-	struct cjob *m = job_get(c, x->array + 1 + x->next, &e);
-
-	if (m && m->r.array == x->array && job_ended(m->r.status) && !m->r.pinned && !m->r.deleted)
-		remove_job(c, m, x->by);
-}
-
-int array_rm_step(struct core *c, uint32_t *budget)
-{
-	struct array_rm *x;
-	struct cjob *j;
-	struct err e;
-
-	while (*budget && (x = c->removing)) {
-		for (; *budget && x->next < x->members; --*budget, x->next++)
-			rm_member(c, x);
-		if (x->next < x->members)
-			return 1;
-		j = job_get(c, x->array, &e);
-		if (j && !j->r.deleted)
-			remove_job(c, j, x->by);
-		rm_drop(c, x);
-	}
-	return c->removing != NULL;
-}
-
-void array_rm_clear(struct core *c)
-{
-	while (c->removing)
-		rm_drop(c, c->removing);
 }

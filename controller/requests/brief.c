@@ -3,9 +3,14 @@
  * Those that have a reason on record (they wait for a job) keep it, but for what sent them back to the queue:
  * that is over. One look for all of a page.
  */
-#include "common/base/json.h"
-#include "controller/core_int.h"
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/requests/requests.h"
+#include "controller/state/core_state.h"
+#include "controller/state/request.h"
+#include "controller/state/turn.h"
 
 #define BRIEF_MAX 1000 /* jobs of a page */
 

@@ -1,12 +1,34 @@
 /*
  * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "controller/cluster/lease.h"
+#include "controller/record/health.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/requests/array_req.h"
+#include "controller/requests/requests.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/share/budget.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/node_health.h"
+#include "controller/share/reserve.h"
+#include "controller/share/suggest.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 #define TOP_WAITING   20
 #define TOP_EXPLAINED 5 /* each looks at all nodes */

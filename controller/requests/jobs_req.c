@@ -1,55 +1,28 @@
 /*
  * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/requests/array_req.h"
+#include "controller/requests/requests.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/share/await.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
+
 #define SET_MEMBERS_MAX 500 /* in one transaction */
-
-/* Owner or administrator? Answers and returns 0 when not. */
-static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
-{
-	const char *owner = j->r.owner ? j->r.owner : "";
-	char ref[REC_REF_SIZE];
-
-	if (rq->role == ROLE_ADMIN ||
-	    (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
-	     (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
-		return 1;
-	if (rq->role == ROLE_JOB)
-		reply_fail(c, rq, ERR_DENIED, "a job's token changes that job only");
-	else
-		reply_fail(c, rq, ERR_DENIED, "job %s belongs to %s", rec_ref(&j->r, ref), *owner ? owner : "nobody");
-	return 0;
-}
-
-struct cjob *req_job(struct core *c, struct request *rq)
-{
-	struct err e;
-	struct cjob *j = job_get(c, rq->job, &e);
-
-	if (!j)
-		reply_err(c, rq, &e);
-	else if (!may_touch(c, rq, j))
-		j = NULL;
-	return j;
-}
-
-void op_answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
-{
-	cJSON *body = cJSON_CreateObject();
-	char ref[REC_REF_SIZE];
-
-	json_add_u64(body, "id", j->r.id);
-	json_add_str(body, "ref", rec_ref(&j->r, ref));
-	json_add_str(body, "name", j->r.name);
-	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
-	json_add_str(body, "text", text);
-	hold_reply(c, rq, 200, body);
-}
 
 static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j, const char *advice)
 {
@@ -63,35 +36,6 @@ static int refuse_ended(struct core *c, struct request *rq, const struct cjob *j
 }
 
 /* ---- stop ------------------------------------------------------------------------------------ */
-
-cJSON *event_by(const struct core *c, const struct request *rq, const char *what)
-{
-	cJSON *d = cJSON_CreateObject();
-	char *reason = xasprintf("%s by %.100s", what, req_user(c, rq));
-
-	json_add_str(d, "by", req_user(c, rq));
-	json_add_str(d, "reason", reason);
-	free(reason);
-	return d;
-}
-
-int job_stop(struct core *c, struct cjob *j, cJSON *d)
-{
-	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
-		alloc_unqueue(c, j);
-		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
-		job_post(c, j, EV_ENDED, d);
-		return 1;
-	}
-	/* While it ends for another reason, that reason stays the one that is told: but for a requeue, which
-	 * comes to nothing now. */
-	if (j->r.att && j->r.att->state == ATT_ENDING && j->r.wanted != WANT_REQUEUE)
-		cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
-		                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
-	job_post(c, j, EV_STOP_WANTED, d);
-	job_touch(c, j);
-	return 0;
-}
 
 void req_stop(struct core *c, struct request *rq)
 {

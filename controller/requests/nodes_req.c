@@ -1,29 +1,24 @@
 /*
  * admin: drain, resume, remove a node, say that it is lost.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>
 
-#define ALIKE_MAX 1000u /* names that are compared: this runs on the thread that does all else */
-
-int node_unknown(const struct core *c, const char *name, struct err *e)
-{
-	const char *known[ALIKE_MAX + 1], *near;
-	size_t k = 0;
-
-	for (const struct cnode *n = c->nodes; n && k < ALIKE_MAX; n = n->hh.next)
-		if (n->state != NODE_REMOVED)
-			known[k++] = n->name;
-	known[k] = NULL;
-	near = str_nearest(name, known);
-	err_set(e, ERR_NOT_FOUND, "there is no node \"%.100s\"%s%s%s; jobctl nodes lists them", name,
-	        near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
-	return -1;
-}
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/lease.h"
+#include "controller/cluster/nodes.h"
+#include "controller/record/event.h"
+#include "controller/record/health.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/requests/requests.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 static struct cnode *named(struct core *c, struct request *rq)
 {
@@ -124,7 +119,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "by", req_user(c, rq));
 	cluster_post(c, EV_NODE_REMOVED, d);
-	node_state(c, n, NODE_REMOVED, "removed");
+	node_state_set(c, n, NODE_REMOVED, "removed");
 	n->drain = 0;
 	c->peers_gen++;
 	node_update_sched(c, n, 0);

@@ -5,12 +5,24 @@
  * settled here, once: those that the fewest jobs will be on when the time begins, that is those that are free
  * soonest by the time limits of what runs there.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/share/reserve.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/record/states.h"
+#include "controller/requests/requests.h"
+#include "controller/share/instances.h"
+#include "controller/share/queues.h"
+#include "controller/share/reserve.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 #define RESERVES_MAX 1000
 #define NODES_MAX    10000

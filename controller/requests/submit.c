@@ -1,21 +1,37 @@
 /*
  * submit: new jobs: limits, what they refer to, whether they could ever run.
  */
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MEMBERS_MAX_BYTES (256 * 1024 * 1024)
+#include "common/base/hash.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/record/states.h"
+#include "controller/requests/requests.h"
+#include "controller/run/array.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/share/await.h"
+#include "controller/share/budget.h"
+#include "controller/share/cost.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/queues.h"
+#include "controller/share/suggest.h"
+#include "controller/state/core_state.h"
+#include "controller/state/idem.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
-const char *req_user(const struct core *c, const struct request *rq)
-{
-	return rq->user && *rq->user ? rq->user : c->cfg.owner_of_admin;
-}
+#define MEMBERS_MAX_BYTES (256 * 1024 * 1024)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
@@ -37,15 +53,6 @@ static int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 		return err_set(e, ERR_LIMIT, "a job has 1 to %d instances and 1 to %d ranks", SPEC_MAX_NODES,
 		               SPEC_MAX_RANKS);
 	return 0;
-}
-
-uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s)
-{
-	uint64_t v = j->r.max_runtime_s ? j->r.max_runtime_s
-	             : s->max_runtime_s ? s->max_runtime_s
-	                                : c->cfg.max_runtime_default_s;
-
-	return c->cfg.max_runtime_limit_s && v > c->cfg.max_runtime_limit_s ? c->cfg.max_runtime_limit_s : v;
 }
 
 static uint64_t gpus_of(const struct job_spec *s)

@@ -4,11 +4,18 @@
  * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
  * Beside it stand the drained nodes with which it would fit as it is.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/share/alloc.h"
+#include "controller/share/queues.h"
+#include "controller/share/suggest.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
 
 #define QUEUES_TRIED 64
 #define RESUME_MAX   64 /* nodes of an answer */

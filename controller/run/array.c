@@ -11,13 +11,24 @@
  * last. To be stopped is recorded at once (`wanted`), the members follow some in a turn. Held, no further
  * member is let go.
  */
-#include "common/base/fault.h"
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/run/array.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/share/alloc.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
 
 #define A_TURN 64 /* members that are made, let go, stopped */
 

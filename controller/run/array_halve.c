@@ -7,14 +7,23 @@
  * `halved` in the event and in words why. Members that failed, or that somebody stopped, are not compared
  * with.
  */
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
-#include "controller/record/halving.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/record/halving.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
 
 struct race {
 	struct halving h;

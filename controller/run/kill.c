@@ -8,15 +8,33 @@
  * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
  * goes on the same way.
  */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "common/os/proc.h"
-#include "controller/core_int.h"
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/run/job_token.h"
+#include "controller/run/resolve.h"
+#include "controller/run/rsh.h"
+#include "controller/run/stale.h"
+#include "controller/share/alloc.h"
+#include "controller/share/cost.h"
+#include "controller/share/forecast.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
+
+enum end_kind { END_FINISHED, END_FAILURE, END_PREPARE, END_NODE_LOST, END_STOP, END_REQUEUE, END_TIMEOUT };
 
 #define BLAME_MARGIN_US                                                                                      \
 	2000000 /* a rank that failed so soon after a node fell silent failed because of it                      \

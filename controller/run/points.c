@@ -2,11 +2,17 @@
  * points: metric points from agents to the store, one chunk a series, in transactions of their own;
  * acknowledged when durable.
  */
-#include "common/base/log.h"
-#include "controller/core_int.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/run/array.h"
+#include "controller/run/report.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
 
 #define WAITING_MAX                                                                                          \
 	20000 /* chunks that wait for a slow store: more are dropped, not acknowledged, and come again */

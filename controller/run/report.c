@@ -3,12 +3,28 @@
  * twice, late, and again after a reconnection; what is known already changes nothing. Each is acknowledged
  * when its effect is durable, also when it had none.
  */
+#include "controller/run/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
-#include "controller/core_int.h"
-#include <stdio.h>
-#include <string.h>
+#include "common/base/xalloc.h"
+#include "controller/record/event.h"
+#include "controller/record/health.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/run/rsh.h"
+#include "controller/run/stale.h"
+#include "controller/share/alloc.h"
+#include "controller/share/node_health.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 #define TEXT_MAX     4096
 #define RUN_INFO_MAX (1024 * 1024)

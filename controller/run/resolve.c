@@ -12,14 +12,22 @@
  * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
  * stands in the record (job_rec.begins) until the next one is placed.
  */
-#include "common/base/fault.h"
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/tree/steps.h"
-#include "controller/core_int.h"
+#include "controller/run/resolve.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/hash.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/tree/steps.h"
+#include "controller/record/checkpoint.h"
+#include "controller/record/rec.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
 
 #define MANIFESTS_READ 16 /* of a question: each is a file to read, on the thread that decides */
 

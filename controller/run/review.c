@@ -3,12 +3,24 @@
  * and when a deadline has come. It may be called at any time and as often as one likes: it only compares the
  * record with the clock and goes on from there.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
-#include "controller/core_int.h"
-#include <stdio.h>
-#include <string.h>
+#include "common/base/xalloc.h"
+#include "controller/record/health.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/share/alloc.h"
+#include "controller/share/cost.h"
+#include "controller/share/node_health.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 #define NODES_A_SECOND 10 /* a gang gets so much longer to start */
 

@@ -6,11 +6,21 @@
  * report about the orted, so the table is whole again after a restart of the controller. mpirun runs because
  * the order to launch is durable: nothing here waits for the store, or every start would wait for a disk.
  */
-#include "common/base/log.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
+#include "controller/run/rsh.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 #define RSH_PER_NODE 4 /* requests remembered: mpirun asks once a node */
 

@@ -4,11 +4,25 @@
  * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has
  * not been told. It is called after each change and after each new connection, as often as one likes.
  */
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/tokens.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/run/job_token.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/share/cost.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
 {

@@ -1,12 +1,29 @@
 /*
  * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
  */
+#include "controller/share/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
-#include "controller/core_int.h"
-#include <stdio.h>
-#include <string.h>
+#include "common/base/xalloc.h"
+#include "controller/core.h"
+#include "controller/record/event.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/share/await.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/node_health.h"
+#include "controller/state/core_state.h"
+#include "controller/state/history.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
 
 /* Jobs of different limits are of different kinds to the library, which costs memory and time: a million jobs
  * of a million limits are to be a few hundred kinds. So it is told them rounded up, by 3 % at most. */
@@ -19,11 +36,6 @@ struct wishes { /* a job as the library takes it, with what that borrows */
 	struct strv types;
 	char owner[136];
 };
-
-uint64_t sched_time(const struct core *c)
-{
-	return c->sched_base_s + now_boot(c) / 1000000;
-}
 
 void alloc_open(struct core *c)
 {

@@ -7,12 +7,18 @@
  * which tells what was settled; a job whose wait can never end is stopped with that reason, and so may stop
  * those that wait for it.
  */
+#include "controller/share/await.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
-#include "controller/core_int.h"
-#include <stdio.h>
-#include <string.h>
+#include "controller/record/states.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
 
 #define SETTLED_A_TURN 500
 

@@ -8,12 +8,26 @@
  * says so. It opens again when the next period begins or the budget is raised. Rows hold budgets only: what
  * was spent is summed up from attempts at load. Both moments are events of the cluster.
  */
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/share/budget.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+#include "controller/requests/requests.h"
+#include "controller/run/attempt.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 #define BUDGETS_MAX 1000
 #define USD_MAX     1e9

@@ -6,11 +6,23 @@
  * reached the attempt ends as by any other limit, with grace; it goes on to cost until its nodes are clean.
  * After a restart of hearthd the time counts by the wall clock, as for time limits.
  */
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/share/cost.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/run/attempt.h"
+#include "controller/share/budget.h"
+#include "controller/share/forecast.h"
+#include "controller/share/instances.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
 
 int cost_check(const struct core *c, const struct job_spec *s, struct err *e)
 {

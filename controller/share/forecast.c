@@ -12,12 +12,24 @@
  * A job pays for what it holds: of a node's price the part of its GPUs, of one without GPUs the part of its
  * CPU slots; all of it when it has the node for itself.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
+#include "controller/share/forecast.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/record/inventory.h"
+#include "controller/record/rec.h"
+#include "controller/record/replay_seen.h"
+#include "controller/record/states.h"
+#include "controller/share/instances.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
 
 #define LEARNED_MAX 10000 /* names; the one that was learned first goes */
 #define FADE        0.8

@@ -5,13 +5,26 @@
  * Each change is an event of the cluster; the row of a type (what is set, not what is shipped) goes in the
  * same transaction. A node keeps the price that its agent gave; one without takes that of its type.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/core_int.h"
-#include "controller/share/catalogue.h"
+#include "controller/share/instances.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/nodes.h"
+#include "controller/record/inventory.h"
+#include "controller/requests/requests.h"
+#include "controller/share/catalogue.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 #define TYPES_NAMED 6
 

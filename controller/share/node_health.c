@@ -1,101 +1,14 @@
-/* trouble: see trouble.h; and what follows in the core: the scheduler is told, and people are. */
+/*
+ * node_health: what went wrong with nodes (record/health.h) at work: the scheduler prefers healthy ones, and
+ * people are told.
+ */
 #include "controller/share/node_health.h"
+
 #include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#define HALF_US    21600000000.0 /* six hours */
-#define STEP_US    60000000u     /* how exactly it is said when the doubt is less */
-#define MOST_DOUBT 3
-
-/* ---- figures ----------------------------------------------------------------------------------- */
-
-void trouble_add(struct trouble *t, enum trouble_kind kind, const char *text, uint64_t boot_us,
-                 uint64_t real_us)
-{
-	if (t->n == TROUBLE_KEPT)
-		memmove(&t->of[0], &t->of[1], --t->n * sizeof t->of[0]);
-	t->of[t->n].at_us = boot_us;
-	t->of[t->n++].kind = kind;
-	t->last_us = real_us;
-	snprintf(t->last, sizeof t->last, "%s", text ? text : "");
-}
-
-static int is_new(const struct trouble *t, uint32_t i, uint64_t boot_us)
-{
-	return t->of[i].at_us + TROUBLE_DAY_US > boot_us;
-}
-
-uint32_t trouble_doubt(const struct trouble *t, uint64_t boot_us)
-{
-	static const double from[] = {0.75, 2, 4};
-	double sum = 0;
-	uint32_t doubt = 0;
-
-	for (uint32_t i = 0; i < t->n; i++)
-		if (is_new(t, i, boot_us))
-			sum += (t->of[i].kind == TROUBLE_CONNECTION ? 0.5 : 1) *
-			       exp2(-(double)(boot_us - t->of[i].at_us) / HALF_US);
-	while (doubt < MOST_DOUBT && sum >= from[doubt])
-		doubt++;
-	return doubt;
-}
-
-uint64_t trouble_next_us(const struct trouble *t, uint64_t boot_us)
-{
-	uint64_t from = boot_us, to = boot_us + TROUBLE_DAY_US;
-	uint32_t doubt = trouble_doubt(t, boot_us);
-
-	if (!doubt)
-		return UINT64_MAX;
-	while (to - from > STEP_US) { /* it only fades */
-		uint64_t middle = from + (to - from) / 2;
-
-		if (trouble_doubt(t, middle) < doubt)
-			to = middle;
-		else
-			from = middle;
-	}
-	return to;
-}
-
-void trouble_count(const struct trouble *t, uint64_t boot_us, uint32_t n[TROUBLE_KINDS])
-{
-	memset(n, 0, TROUBLE_KINDS * sizeof *n);
-	for (uint32_t i = 0; i < t->n; i++)
-		n[t->of[i].kind] += (uint32_t)is_new(t, i, boot_us);
-}
-
-const char *trouble_text(const struct trouble *t, uint64_t boot_us, char *out, size_t size)
-{
-	static const char *const one[] = {"its connection broke off", "a launch failed on it", "it was lost"};
-	static const char *const more[] = {"its connection broke off %u times", "%u launches failed on it",
-	                                   "it was lost %u times"};
-	uint32_t n[TROUBLE_KINDS], said = 0;
-	size_t used = 0;
-
-	out[0] = '\0';
-	trouble_count(t, boot_us, n);
-	for (int k = TROUBLE_KINDS - 1; k >= 0; k--) {
-		char part[80];
-
-		if (!n[k])
-			continue;
-		if (n[k] == 1)
-			snprintf(part, sizeof part, "%s", one[k]);
-		else
-			snprintf(part, sizeof part, more[k], n[k]); /* NOLINT: from the table above */
-		used += (size_t)snprintf(out + used, used < size ? size - used : 0, "%s%s", said++ ? ", " : "", part);
-	}
-	if (said && used < size)
-		snprintf(out + used, size - used, " within a day");
-	return out;
-}
-
-/* ---- at work ----------------------------------------------------------------------------------- */
+#include "controller/cluster/nodes.h"
+#include "controller/record/health.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
 
 uint32_t node_doubt(const struct core *c, const struct cnode *n)
 {

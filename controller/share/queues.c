@@ -8,14 +8,29 @@
  * its GPUs, with all that was held until then, so that a restart adds what ran since and counts nothing
  * twice.
  */
-#include "common/base/fault.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/share/queues.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/core.h"
+#include "controller/record/event.h"
+#include "controller/record/states.h"
+#include "controller/requests/requests.h"
+#include "controller/share/budget.h"
+#include "controller/share/reserve.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
 
 #define QUEUES_MAX 10000 /* rows; also the most that are listed */
 #define WEIGHT_MAX 1000000.0

@@ -11,12 +11,22 @@
  * each other, and when a node comes that it did not know. A job that runs when the time begins is left alone.
  */
 #include "controller/share/reserve.h"
-#include "common/base/fault.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/record/event.h"
+#include "controller/record/replay_seen.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 
 #define LOOK_US    60000000ull          /* between two looks, at most */
 #define KEPT_US    (86400ull * 1000000) /* how long an ended one is shown */

@@ -1,10 +1,11 @@
 /*
- * reserve: what the two files about reservations share; nobody else includes it.
+ * reserve: nodes that are reserved for a period: for the jobs of a queue, or for maintenance.
  */
-#ifndef HEARTH_CONTROLLER_RESERVE_H
-#define HEARTH_CONTROLLER_RESERVE_H
+#ifndef HEARTH_CONTROLLER_SHARE_RESERVE_H
+#define HEARTH_CONTROLLER_SHARE_RESERVE_H
 
-#include "controller/core_int.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
 
 enum reserve_state { RESERVE_PLANNED, RESERVE_ACTIVE, RESERVE_ENDED };
 
@@ -37,5 +38,19 @@ int reserve_for_queue(const struct creserve *r, const char *queue); /* its jobs 
 /* When the last job that a window disturbs is believed to leave the node, real; 0: none is there then. */
 uint64_t reserve_disturbs(const struct core *c, const struct cnode *n, uint64_t from_us, const char *queue);
 cJSON *reserve_json(const struct core *c, const struct creserve *r);
+
+void reserves_clear(struct core *c);
+int reserve_load(struct core *c, const struct reservation_row *r);
+void reserve_node_came(struct core *c, const struct cnode *n); /* the library did not know it */
+void reserves_loaded(struct core *c); /* all nodes are there: the library is told of all */
+void reserve_review(struct core *c);  /* what begins, ends, goes; when the next is due */
+/* One that is not over and keeps nodes for that queue; NULL none. */
+const char *reserve_of_queue(const struct core *c, const char *queue);
+const char *reserve_maintains(const struct core *c,
+                              const char *node); /* the window it is in now; NULL none */
+/* What keeps a job off that would run for limit_s from now. 0: nothing. */
+int reserve_why(const struct core *c, const struct cjob *j, uint64_t limit_s, char *out, size_t size);
+/* Those of a node, into the list and in words. */
+void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *text, size_t size);
 
 #endif

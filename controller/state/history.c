@@ -7,11 +7,15 @@
  * part can be told again by itself. Old parts go; a part that has grown to HISTORY_PART is not written on,
  * and says so in its last line.
  */
-#include "common/base/log.h"
-#include "controller/core_int.h"
-#include "scheduler/record/record.h"
+#include "controller/state/history.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/state/core_state.h"
+#include "scheduler/record/record.h"
 
 #define HISTORY_PART (64u << 20)
 #define HISTORY_KEEP (2ull * HISTORY_PART) /* of all parts but the last */

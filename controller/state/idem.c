@@ -7,11 +7,22 @@
  * is kept, in the transaction of the change, so that it outlives a restart. Refusals are not kept: the next
  * try may go well. A node's join is the same by its name and certificate request, and has no user.
  */
-#include "common/base/fault.h"
-#include "common/base/json.h"
-#include "controller/core_int.h"
+#include "controller/state/idem.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/request.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
+
+#define IDEM_MAX 100000 /* keys remembered at most */
 
 int idem_answers(enum request_op op)
 {

@@ -3,10 +3,19 @@
  * on its way to the store. Their specifications (only while needed), deadlines (a heap), and what is not
  * stored of a running attempt.
  */
+#include "controller/state/jobs.h"
+
+#include <string.h>
+
+#include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
-#include "controller/core_int.h"
-#include <string.h>
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
 
 struct cjob *job_find(const struct core *c, uint64_t id)
 {
@@ -215,6 +224,15 @@ struct cjob *job_due(struct core *c, uint64_t now_us)
 uint64_t job_next_deadline(const struct core *c)
 {
 	return c->n_heap ? c->heap[1]->deadline_us : UINT64_MAX;
+}
+
+uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s)
+{
+	uint64_t v = j->r.max_runtime_s ? j->r.max_runtime_s
+	             : s->max_runtime_s ? s->max_runtime_s
+	                                : c->cfg.max_runtime_default_s;
+
+	return c->cfg.max_runtime_limit_s && v > c->cfg.max_runtime_limit_s ? c->cfg.max_runtime_limit_s : v;
 }
 
 /* ---- what is not stored of an attempt -------------------------------------------------------- */

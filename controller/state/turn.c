@@ -14,23 +14,33 @@
  * Metric points change no record: they go in transactions of their own, and a lost one is only not
  * acknowledged.
  */
-#include "common/base/fault.h"
-#include "common/base/json.h"
-#include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/state/turn.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-uint64_t now_boot(const struct core *c)
-{
-	return clock_boot_us(c->io.clock);
-}
+#include "common/base/fault.h"
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/core.h"
+#include "controller/load.h"
+#include "controller/record/event.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/share/alloc.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/history.h"
+#include "controller/state/idem.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
 
-uint64_t now_real(const struct core *c)
-{
-	return clock_real_us(c->io.clock);
-}
+#define RETRY_COMMIT_US 20000 /* the store's queue was full */
 
 static struct turn *turn_new(struct core *c)
 {

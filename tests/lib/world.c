@@ -5,6 +5,7 @@
 #include "common/base/hash.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "controller/run/array.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,11 @@
 
 #include "common/base/clock.h"
 #include "common/os/loop.h"
-#include "controller/core_int.h"
+#include "controller/run/attempt.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
 #include "store/store.h"
 
 struct sent { /* a message that the core let go */

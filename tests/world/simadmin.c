@@ -9,6 +9,7 @@
  * A rule whose answer was lost is not known, and nothing is asked of it until an answer tells.
  */
 #include "common/base/json.h"
+#include "controller/run/array.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
  * job, with that reason, before anything of it is placed. A choice that was acknowledged must be on record.
  */
 #include "common/tree/steps.h"
+#include "controller/run/resolve.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <stdlib.h>

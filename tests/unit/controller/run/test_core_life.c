@@ -1,5 +1,6 @@
 /* Whole lives of jobs, message by message: what is ordered when, what becomes of the job, what users are
  * told. */
+#include "controller/cluster/lease.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* What jobs cost, the end of a job that has cost all that it may, budgets of queues and users; over restarts.
  */
 #include "common/base/json.h"
+#include "controller/share/budget.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

@@ -1,5 +1,7 @@
 /* When a waiting job is believed to start, where, and at what price; and jobs that pass one that waits for
  * more nodes only when their time limits say that it does not wait longer for them. */
+#include "controller/share/alloc.h"
+#include "controller/share/forecast.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* Queues, shares and quotas: as objects that change at run time, in what they do to jobs, and over restarts.
  */
 #include "common/base/log.h"
-#include "controller/core_int.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

@@ -1,5 +1,6 @@
 /* What goes wrong with a node makes others preferred to it, for a time, and is shown. */
-#include "controller/core_int.h"
+#include "controller/share/node_health.h"
+#include "controller/state/core_state.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

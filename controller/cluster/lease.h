@@ -1,0 +1,16 @@
+/*
+ * lease: beats, and when a node counts as lost (docs/spec/08-lease.md).
+ */
+#ifndef HEARTH_CONTROLLER_CLUSTER_LEASE_H
+#define HEARTH_CONTROLLER_CLUSTER_LEASE_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m);
+void lease_check(struct core *c);
+int node_doubtful(const struct core *c, const struct cnode *n);
+uint64_t node_silent_us(const struct core *c, const struct cnode *n); /* since its last sign of life */
+void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by);
+
+#endif

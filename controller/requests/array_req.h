@@ -1,0 +1,20 @@
+/*
+ * array_req: what users ask of an array or a sweep as a whole.
+ */
+#ifndef HEARTH_CONTROLLER_REQUESTS_ARRAY_REQ_H
+#define HEARTH_CONTROLLER_REQUESTS_ARRAY_REQ_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/request.h"
+
+/* Requests for the whole of it. */
+void array_stop(struct core *c, struct request *rq, struct cjob *j);
+void array_hold(struct core *c, struct request *rq, struct cjob *j);
+void array_release(struct core *c, struct request *rq, struct cjob *j);
+void array_why(struct core *c, struct request *rq, struct cjob *j);
+void array_why_member(struct core *c, const struct cjob *j, char *out,
+                      size_t n); /* one that is not admitted */
+void array_rm(struct core *c, struct request *rq, struct cjob *j);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * attempt: one attempt of a job from its placement to its end: orders to its nodes, what follows from its
+ * record, the kill on all nodes, and what becomes of the job.
+ */
+#ifndef HEARTH_CONTROLLER_RUN_ATTEMPT_H
+#define HEARTH_CONTROLLER_RUN_ATTEMPT_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+#define KILL_MARGIN_US 30000000 /* after the grace: then a node has not confirmed */
+#define GIVE_UP_US     10000000 /* the same where nothing was launched yet: no process of a rank can be there */
+#define FINISH_WAIT_US                                                                                       \
+	60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
+
+void port_mark(struct core *c, uint32_t port, int delta);
+void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
+void send_orders(struct core *c, struct cjob *j); /* all that are due and not sent in this session */
+void job_review(struct core *c, struct cjob *j);
+int end_wants_kill(const struct job_rec *r);
+void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason);
+void decide_outcome(struct core *c, struct cjob *j);
+void finish_attempt(struct core *c, struct cjob *j);
+void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
+                const char *text);
+int job_stop(struct core *c, struct cjob *j, cJSON *d);
+
+#endif

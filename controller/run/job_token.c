@@ -1,0 +1,57 @@
+/*
+ * job_token: the token of an attempt, with which its ranks reach hearthd. Only its hash is stored.
+ */
+#include "controller/run/job_token.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/base/hashtable.h"
+#include "controller/cluster/tokens.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
+
+/* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the
+ * same. One launch token a node: two agents on one machine must not take each other's processes for strays.
+ */
+void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41])
+{
+	char text[128], hash[HASH_HEX_SIZE];
+
+	snprintf(text, sizeof text, "launch:%u:%s", place, j->r.att->token ? j->r.att->token : "");
+	hash_hex(text, strlen(text), hash);
+	snprintf(launch, 33, "%.32s", hash);
+	snprintf(text, sizeof text, "job:%s", j->r.att->token ? j->r.att->token : "");
+	hash_hex(text, strlen(text), hash);
+	snprintf(job, 41, "%.40s", hash);
+}
+
+static void job_token_row(struct core *c, struct cjob *j, uint64_t expires_us)
+{
+	char launch[33], secret[41], hash[HASH_HEX_SIZE], id[64];
+
+	token_secrets(j, 0, launch, secret);
+	hash_hex(secret, strlen(secret), hash);
+	snprintf(id, sizeof id, "job-%llu.%u", (unsigned long long)j->r.id, j->r.att->number);
+	store_txn_token(turn_now(c)->txn,
+	                &(struct token_row){.id = id,
+	                                    .kind = (char *)(uintptr_t) "job",
+	                                    .secret_hash = hash,
+	                                    .owner = (char *)(uintptr_t)(j->r.owner ? j->r.owner : ""),
+	                                    .job = j->r.id,
+	                                    .created_us = j->r.att->started_us,
+	                                    .expires_us = expires_us});
+	turn_now(c)->n++;
+}
+
+void token_job_make(struct core *c, struct cjob *j)
+{
+	job_token_row(c, j, 0);
+}
+
+void token_job_expire(struct core *c, struct cjob *j)
+{
+	job_token_row(c, j, now_real(c));
+}

@@ -1,0 +1,16 @@
+/*
+ * report: what agents say about launches, processes and what they left.
+ */
+#ifndef HEARTH_CONTROLLER_RUN_REPORT_H
+#define HEARTH_CONTROLLER_RUN_REPORT_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
+void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
+void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);
+void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m);
+void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * stale: launches that a node has and must not have, or has lost.
+ *
+ * A node gets no work until a launch that must not be there is over. A node that lost a launch which was told
+ * to go keeps its GPUs until its agent says that nothing is left.
+ */
+#include "controller/run/stale.h"
+
+#include <stdio.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/nodes.h"
+#include "controller/record/rec.h"
+#include "controller/run/attempt.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
+
+void place_in_doubt(struct core *c, struct cjob *j, const struct place_rec *p, const char *text)
+{
+	char reason[800];
+
+	place_rt(j, p)->doubt = text;
+	snprintf(reason, sizeof reason, "node %s was lost: %s", p->node, text);
+	if (j->r.att->state != ATT_ENDING)
+		begin_end(c, j, RC_NODE_LOST, reason);
+	if (j->r.att->state == ATT_ENDING && !j->act->kill_us)
+		j->act->kill_us = now_boot(c);
+	job_touch(c, j); /* send_orders sends KILL */
+}
+
+static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t attempt)
+{
+	for (struct stale *s = n->stale; s; s = s->next)
+		if (s->job == job && s->attempt == attempt)
+			return s;
+	return NULL;
+}
+
+void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch)
+{
+	struct stale *s = stale_find(n, job, attempt);
+
+	if (!s) {
+		s = xcalloc(1, sizeof *s);
+		s->job = job;
+		s->attempt = attempt;
+		LL_PREPEND(n->stale, s);
+	}
+	if (epoch > s->epoch)
+		s->epoch = epoch;
+	node_update_sched(c, n, 0);
+}
+
+void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m)
+{
+	const struct cjob *j = job_find(c, m->job);
+	/* An agent drops orders below the greatest epoch it knows of the job. */
+	uint64_t epoch = j && j->r.epoch > m->epoch ? j->r.epoch : m->epoch;
+	struct stale *s = stale_find(n, m->job, m->attempt);
+
+	if (m->state == LAUNCH_CLEANED) {
+		if (s) {
+			LL_DELETE(n->stale, s);
+			free(s);
+			node_update_sched(c, n, 0);
+		}
+		return;
+	}
+	if (!s) {
+		log_warn("event=stale_launch job=%llu attempt=%u epoch=%llu node=%s state=%u",
+		         (unsigned long long)m->job, m->attempt, (unsigned long long)m->epoch, n->name, m->state);
+		stale_add(c, n, m->job, m->attempt, m->epoch);
+	}
+	if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED) {
+		struct wm_collect collect = {.job = m->job, .attempt = m->attempt, .epoch = epoch, .keep = 0};
+
+		hold_send(c, n, WM_COLLECT, &collect);
+	} else if (m->state != LAUNCH_STOPPING) {
+		struct wm_kill kill = {.job = m->job,
+		                       .attempt = m->attempt,
+		                       .epoch = epoch,
+		                       .grace_ms = c->cfg.default_grace_s * 1000,
+		                       .reason = (char *)(uintptr_t) "this launch is not the job's present one"};
+
+		hold_send(c, n, WM_KILL, &kill);
+	}
+}

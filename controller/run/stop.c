@@ -1,0 +1,28 @@
+/*
+ * stop: a job is asked to end.
+ */
+#include "common/base/json.h"
+#include "controller/record/states.h"
+#include "controller/run/attempt.h"
+#include "controller/share/alloc.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
+
+int job_stop(struct core *c, struct cjob *j, cJSON *d)
+{
+	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
+		alloc_unqueue(c, j);
+		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
+		job_post(c, j, EV_ENDED, d);
+		return 1;
+	}
+	/* While it ends for another reason, that reason stays the one that is told: but for a requeue, which
+	 * comes to nothing now. */
+	if (j->r.att && j->r.att->state == ATT_ENDING && j->r.wanted != WANT_REQUEUE)
+		cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
+		                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));
+	job_post(c, j, EV_STOP_WANTED, d);
+	job_touch(c, j);
+	return 0;
+}

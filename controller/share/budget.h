@@ -1,0 +1,26 @@
+/*
+ * budget: what queues and users may spend in a day, a week or a month (UTC), and what they have spent.
+ */
+#ifndef HEARTH_CONTROLLER_SHARE_BUDGET_H
+#define HEARTH_CONTROLLER_SHARE_BUDGET_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+/* budget.c. account: QUEUE/@OWNER; started_us: real */
+void budgets_clear(struct core *c);
+void budget_periods(uint64_t now_us, uint64_t start_us[3]); /* beginning of this day, week, month */
+void budget_load(struct core *c, const struct budget_row *r);
+void spent_load(struct core *c, const struct spent_row *r);
+void budget_begins(struct core *c, const char *account, uint64_t price_uusd, uint64_t started_us);
+void budget_ends(struct core *c, const char *account, uint64_t price_uusd);
+/* Closes and opens accounts as is due; quiet: as they were on record, without an event. */
+void budgets_review(struct core *c, int quiet);
+void budget_drop(struct core *c, const char *path, const char *by);
+void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
+/* Of a job that a budget keeps waiting: which, in words. */
+void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
+/* Of an attempt: 1 its budget is used up and ends what runs: its end has begun. */
+int budget_is_up(struct core *c, struct cjob *j);
+
+#endif

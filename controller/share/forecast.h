@@ -1,0 +1,28 @@
+/*
+ * forecast: when and where a waiting job is believed to start, how long jobs take, and what that costs.
+ */
+#ifndef HEARTH_CONTROLLER_SHARE_FORECAST_H
+#define HEARTH_CONTROLLER_SHARE_FORECAST_H
+
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+/* forecast.c. owner and name: of a job that is in the library only. f->places is the caller's. */
+void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out);
+void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body);
+int forecast_text(struct core *c, const struct sched_forecast *f, char *out,
+                  size_t n);                           /* 0: nothing is known */
+void learn_time(struct core *c, const struct cjob *j); /* of an attempt that ended */
+void learn(struct core *c, const char *owner, const char *name, double took_s);
+void learned_clear(struct core *c);
+/* USD an hour. */
+double decision_price(const struct core *c, const struct job_spec *s, const struct sched_decision *d);
+double places_price(const struct core *c, const struct job_spec *s, const struct sched_place *p, uint32_t n);
+double attempt_price(const struct core *c, const struct job_spec *s, const struct attempt_rec *a);
+double expected_s(const struct core *c, const char *owner, const char *name); /* 0 not known */
+/* What a job without a time limit of its own is believed to take, with caution; 0: too little is known. */
+uint64_t believed_s(const struct core *c, const char *owner, const char *name);
+/* v rounded up to so many binary digits. */
+uint64_t round_up_bits(uint64_t v, unsigned bits);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * queues: queues and users in them, their weights and quotas, and what they used.
+ */
+#ifndef HEARTH_CONTROLLER_SHARE_QUEUES_H
+#define HEARTH_CONTROLLER_SHARE_QUEUES_H
+
+#include "common/spec/spec.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+
+#define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
+struct cqueue {                             /* a queue, or a user in one: "research/@ada" */
+	char *path;
+	double weight;
+	uint32_t quota_gpus; /* 0 none */
+	uint32_t jobs;       /* unfinished ones that name it */
+	uint8_t is_queue, borrow;
+	UT_hash_handle hh;
+};
+
+void queues_open(struct core *c);
+void queues_clear(struct core *c);
+int queue_load(struct core *c, const struct queue_row *r);
+void queues_loaded(const struct core *c);
+void usage_load(struct core *c, const struct usage_row *r);
+void queue_jobs(struct core *c, const char *path, int delta); /* unfinished jobs that name it */
+int queue_exists(const struct core *c, const char *path, struct err *e);
+/* -1: its quotas could never allow a job of so many GPUs. */
+int queue_holds(const struct core *c, const char *queue, const char *owner, uint64_t gpus, struct err *e);
+void account_path(char *out, size_t n, const char *queue, const char *owner);
+void usage_mark(struct core *c, const struct cjob *j); /* it has given back its GPUs */
+void usage_write(struct core *c);                      /* rows of those marked, into the turn */
+int queue_of_path(const struct core *c, const char *path,
+                  struct err *e); /* -1: no such queue, or no queue of that user */
+
+#endif

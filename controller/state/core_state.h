@@ -1,0 +1,101 @@
+/*
+ * core_state: all that the state thread knows: one struct, in parts, each of which one file owns.
+ *
+ * A turn: inputs change records by events (turn.h) and mark jobs as touched; at its end touched jobs are
+ * reviewed (run/attempt.h: what follows from the record), the scheduler is asked (share/alloc.h), and events
+ * and rows are committed together.
+ */
+#ifndef HEARTH_CONTROLLER_STATE_CORE_STATE_H
+#define HEARTH_CONTROLLER_STATE_CORE_STATE_H
+
+#include "controller/core.h"
+#include "controller/record/rec.h"
+#include "scheduler/sched.h"
+
+#define NO_RANK          0xffffffffu
+#define MAX_REPLACEMENTS 3 /* of nodes that did not get ready, per job */
+#define LEASE_MARGIN_US  (LEASE_MARGIN_MS * 1000ull)
+
+struct array_rm;
+struct catalogue;
+struct cjob;
+struct cnode;
+struct cqueue;
+struct creserve;
+struct history;
+struct idem;
+struct learned;
+struct payer;
+struct token;
+struct turn;
+struct used;
+
+struct core {
+	struct core_config cfg; /* strings are owned */
+	struct core_io io;
+	struct store *store;
+	struct sched *sched;
+	struct cjob *jobs;
+	struct cnode *nodes, *nodes_by_id;
+	struct idem *idem;
+	struct token *tokens;
+	struct cjob *touched, *turn_jobs;
+	struct cjob *arrays;       /* array.c: something may be to be done for them */
+	struct cjob *races;        /* arrays with successive halving */
+	struct array_rm *removing; /* arrays whose members' data goes */
+	struct cnode *dirty_nodes;
+	struct cjob **heap;
+	uint32_t n_heap, cap_heap;
+	struct cqueue *queues;
+	struct catalogue *catalogue; /* instances.c: instance types */
+	struct creserve *reserves;
+	uint64_t next_reserve_id;
+	uint64_t n_books_told;          /* how often the library was told of one */
+	uint64_t reserve_at_us;         /* boot: when they are looked at again */
+	struct payer *payers, *budgets; /* budget.c: who has spent something; who has a budget */
+	uint32_t n_budgets;
+	uint64_t budget_at_us; /* boot: when budgets are looked at again */
+	int budget_dirty;
+	struct learned *learned;                           /* forecast.c: how long jobs take */
+	struct used *used;                                 /* queues.c: whose use is to be written */
+	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
+	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
+	uint64_t counts[N_JOB_STATUS], unfinished;
+	uint64_t started_us;    /* boot: of this core, or of its last reload */
+	uint64_t recorded_us;   /* real: the latest time found in the rows; it is later than that by now */
+	struct cnode **askable; /* peers.c: up and with a known address, by id */
+	size_t n_askable;
+	uint8_t askable_known;
+	uint64_t lease_check_us, peers_gen;
+	uint32_t next_port;
+	uint16_t port_used[65536]; /* as master port, by attempts that go on */
+	struct turn *now, *flying; /* gathered; given to the store */
+	struct turn *metrics, *metrics_flying;
+	uint64_t retry_us, metrics_retry_us; /* 0 = not waiting */
+	uint64_t *avoiders;                  /* waiting jobs that avoid nodes: judged again when nodes change */
+	uint32_t n_avoiders, cap_avoiders;
+	int recheck_avoiders;
+	int stopping; /* nothing is taken or given any more */
+	int failing;  /* the store did not take a transaction */
+	int loaded;   /* memory is what the store has, and what followed */
+	struct err fail_err;
+	char *no_room; /* that no new work is taken, and why; NULL: it is */
+	uint64_t probe_us;
+	int probing, sched_dirty, more_decisions;
+	uint64_t trouble_next_us; /* boot: when a node may be doubted less; 0 none is doubted */
+	uint64_t kept_seen_s;     /* scheduler time: kept places up to then were waited for */
+	uint64_t again_s;         /* scheduler time: a pass is due then; 0 none */
+	struct history *history;  /* history.c */
+	uint64_t n_passes,
+	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
+	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
+	uint32_t late_attempt;
+	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
+	struct loop_turns turns; /* of the thread that decides, as it was told last */
+};
+
+uint64_t now_boot(const struct core *c);
+uint64_t now_real(const struct core *c);
+uint64_t sched_time(const struct core *c);
+
+#endif

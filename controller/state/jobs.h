@@ -1,0 +1,95 @@
+/*
+ * jobs: the jobs in memory: all unfinished ones, and ended ones until their last change is durable.
+ *
+ * A job here is its record (record/rec.h), which changes only by events, and what is not stored of a running
+ * attempt. A heap orders their deadlines.
+ */
+#ifndef HEARTH_CONTROLLER_STATE_JOBS_H
+#define HEARTH_CONTROLLER_STATE_JOBS_H
+
+#include "common/base/hashtable.h"
+#include "controller/record/event.h"
+#include "controller/state/core_state.h"
+
+enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
+struct place_rt {     /* of one launch on one node, not stored */
+	uint64_t session; /* for which `sent` counts */
+	uint8_t sent, reported;
+	/* Static text, why; NULL no. Its agent lost the launch that ran there: the place is lost once the agent
+	 * says that nothing is left. */
+	const char *doubt;
+	uint64_t progress_us; /* boot: last report that said something new */
+	uint64_t done_bytes, total_bytes;
+	char phase[64];
+};
+
+struct rsh { /* one hearth-rsh that waits for its orted */
+	char *id;
+	uint32_t place;
+	struct wire_strv argv;
+	uint8_t state; /* enum proc_state */
+	uint32_t exit_code, signal;
+	struct rsh *next;
+};
+
+struct active { /* of a job with an attempt that goes on, not stored */
+	struct job_spec *spec;
+	struct place_rt *rt;
+	struct rsh *rsh;
+	struct wire_shared *gang;                /* what all nodes are told alike; NULL = not asked for yet */
+	struct strv inputs;                      /* digest or uri of each input, "" where the agent finds it */
+	struct strv resume;                      /* what its node ranks begin with: refs.c */
+	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
+	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
+	uint64_t max_runtime_us; /* 0 none */
+	uint64_t cost_end_us;    /* boot: it has cost all that it may; 0 no limit, or no price */
+	uint32_t grace_ms;
+	uint8_t upload_failed, n_last;
+	struct { /* newest values of a few metrics, for the overview */
+		char name[32];
+		double value;
+	} last[6];
+	char *upload_text, *program_says;
+};
+
+struct carray;
+struct cjob {
+	struct job_rec r;
+	char *spec, *run; /* texts; NULL = only in the store */
+	struct active *act;
+	struct carray *arr;               /* NULL: it has no members */
+	struct strv *avoid;               /* nodes that did not get ready */
+	uint64_t deadline_us;             /* boot; UINT64_MAX none */
+	uint64_t wait_end_us, wait_of_us; /* boot: when its longest wait is over; of the wait since that time */
+	uint32_t heap_at;                 /* 1-based; 0 = not in the heap */
+	uint8_t replacements;
+	uint32_t max_wait_s; /* in the queue; 0 none */
+	uint64_t spent_uusd; /* on attempts that have ended */
+	uint8_t to_queue;    /* loaded, or changed: the scheduler does not have it yet */
+	uint8_t typed;       /* queued: it asks for instance types */
+	uint8_t admitted;    /* of a member: its array lets it wait with the scheduler, or run */
+	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
+	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
+	UT_hash_handle hh;
+};
+
+struct cjob *job_find(const struct core *c, uint64_t id);
+struct cjob *job_new(struct core *c, uint64_t id);
+void job_free(struct core *c, struct cjob *j);
+/* Also ended ones, from the store. NULL + error. */
+struct cjob *job_get(struct core *c, uint64_t id, struct err *e);
+int job_need_spec(struct core *c, struct cjob *j, struct err *e); /* j->spec is there */
+struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e);
+void job_touch(struct core *c, struct cjob *j);
+void job_deadline(struct core *c, struct cjob *j, uint64_t at_us);
+struct cjob *job_due(struct core *c, uint64_t now_us); /* NULL none; taken out of the heap */
+uint64_t job_next_deadline(const struct core *c);
+void job_settle(struct core *c, uint64_t id); /* after its commit: what need not stay in memory goes */
+struct active *active_new(struct core *c, struct cjob *j,
+                          struct err *e); /* rt, inputs and resume are the caller's to fill */
+void active_free(struct core *c, struct cjob *j);
+struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
+uint32_t place_index(const struct cjob *j, const struct place_rec *p);
+uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s);
+
+#endif

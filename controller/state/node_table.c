@@ -1,0 +1,146 @@
+/*
+ * node_table: see node_table.h.
+ */
+#include "controller/state/node_table.h"
+
+#include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "controller/cluster/peers.h"
+#include "controller/record/inventory.h"
+#include "controller/record/states.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/turn.h"
+
+#define ALIKE_MAX     1000u /* names that are compared: this runs on the thread that does all else */
+#define SKEW_SMALL_US 100000ull
+#define SKEW_LARGE_US 1000000ull
+
+struct cnode *node_find(const struct core *c, const char *name)
+{
+	struct cnode *n;
+
+	HASH_FIND_STR(c->nodes, name, n);
+	return n;
+}
+
+struct cnode *node_by_id(const struct core *c, uint64_t id)
+{
+	struct cnode *n;
+
+	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof id, n);
+	return n;
+}
+
+struct cnode *node_new(struct core *c, const char *name, uint64_t id)
+{
+	struct cnode *n = xcalloc(1, sizeof *n);
+
+	n->id = id;
+	n->name = xstrdup(name);
+	HASH_ADD_KEYPTR(hh, c->nodes, n->name, strlen(n->name), n);
+	HASH_ADD(hh_id, c->nodes_by_id, id, sizeof n->id, n);
+	return n;
+}
+
+int node_unknown(const struct core *c, const char *name, struct err *e)
+{
+	const char *known[ALIKE_MAX + 1], *near;
+	size_t k = 0;
+
+	for (const struct cnode *n = c->nodes; n && k < ALIKE_MAX; n = n->hh.next)
+		if (n->state != NODE_REMOVED)
+			known[k++] = n->name;
+	known[k] = NULL;
+	near = str_nearest(name, known);
+	err_set(e, ERR_NOT_FOUND, "there is no node \"%.100s\"%s%s%s; jobctl nodes lists them", name,
+	        near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+	return -1;
+}
+
+void told_fini(struct told *t)
+{
+	free(t->ids);
+	*t = (struct told){0};
+}
+
+void node_free(struct core *c, struct cnode *n)
+{
+	struct stale *s, *t;
+
+	peers_changed(c);
+	HASH_DELETE(hh, c->nodes, n);
+	HASH_DELETE(hh_id, c->nodes_by_id, n);
+	LL_FOREACH_SAFE (n->stale, s, t)
+		free(s);
+	inv_fini(&n->inv);
+	told_fini(&n->held);
+	told_fini(&n->sent);
+	free(n->name);
+	free(n->reason);
+	free(n->fingerprint);
+	free(n->inventory);
+	free(n->gpu_util.v);
+	free(n->gpu_memory_used.v);
+	free(n->jobs);
+	free(n);
+}
+
+void node_job_add(struct cnode *n, struct cjob *j)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++)
+		if (n->jobs[i] == j)
+			return;
+	if (n->n_jobs == n->cap_jobs) {
+		n->cap_jobs = n->cap_jobs ? n->cap_jobs * 2 : 8;
+		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof *n->jobs);
+	}
+	n->jobs[n->n_jobs++] = j;
+}
+
+void node_job_del(struct cnode *n, const struct cjob *j)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++) {
+		if (n->jobs[i] != j)
+			continue;
+		n->jobs[i] = n->jobs[--n->n_jobs];
+		return;
+	}
+}
+
+void node_row_of(const struct cnode *n, struct node_row *out)
+{
+	/* Rows borrow, see rec_job_row. "drained" in the API is made of state and drain. */
+	*out = (struct node_row){
+	    .id = n->id,
+	    .name = n->name,
+	    .address = (char *)(uintptr_t)(n->inv.address ? n->inv.address : ""),
+	    .state = (char *)(uintptr_t)state_name(STATE_NODE, (int)n->state),
+	    .reason = (char *)(uintptr_t)(n->reason ? n->reason : ""),
+	    .cert_fingerprint = (char *)(uintptr_t)(n->fingerprint ? n->fingerprint : ""),
+	    .inventory = (char *)(uintptr_t)(n->inventory ? n->inventory : ""),
+	    .joined_us = n->joined_us,
+	    .seen_us = n->seen_us,
+	    .drain = n->drain,
+	};
+}
+
+uint64_t node_time(const struct cnode *n, uint64_t us)
+{
+	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
+
+	/* Clocks that are kept by a service agree better than can be measured here: their times stay as told. */
+	if (!us || !n->ahead_error_us || (uint64_t)off <= SKEW_SMALL_US + n->ahead_error_us)
+		return us;
+	return n->ahead_us > 0 && us <= (uint64_t)n->ahead_us ? 1 : us - (uint64_t)n->ahead_us;
+}
+
+int node_skewed(const struct cnode *n)
+{
+	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
+
+	return n->ahead_error_us && (uint64_t)off > SKEW_LARGE_US + n->ahead_error_us;
+}

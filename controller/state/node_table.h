@@ -1,0 +1,79 @@
+/*
+ * node_table: the nodes that hearthd knows, in memory, by name and by id.
+ *
+ * A node here is its record (what its row says) and what is known of its connection, clock and health only
+ * as long as this hearthd runs.
+ */
+#ifndef HEARTH_CONTROLLER_STATE_NODE_TABLE_H
+#define HEARTH_CONTROLLER_STATE_NODE_TABLE_H
+
+#include "common/base/hashtable.h"
+#include "controller/record/event.h"
+#include "controller/record/health.h"
+#include "controller/record/inventory.h"
+#include "controller/state/core_state.h"
+
+struct stale { /* a launch that the agent has and that must not be: unknown, old or given up */
+	uint64_t job, epoch;
+	uint32_t attempt;
+	uint8_t state; /* enum launch_state as last reported */
+	struct stale *next;
+};
+
+/* A list of peers that hearthd sent to an agent; the agent counts its majority in it. */
+struct told {
+	uint64_t gen; /* 0: no list */
+	uint64_t *ids;
+	uint32_t n;
+};
+
+struct cjob;
+struct cnode {
+	uint64_t id;
+	char *name, *reason, *fingerprint, *inventory;
+	enum node_state state;
+	uint8_t drain, dirty;
+	uint64_t joined_us, seen_us; /* real */
+	struct inv inv;
+	uint64_t session;
+	uint8_t connected, synced, syncing, sched_usable, in_sched;
+	uint64_t beat_us; /* boot: last sign of life; 0 none since start */
+	double load1, cpu_used;
+	uint64_t memory_used, disk_free;
+	struct wire_f64v gpu_util;
+	struct wire_u64v gpu_memory_used;
+	struct told held,
+	    sent; /* the list that the agent confirmed; one on its way, which the agent may use already */
+	uint64_t peers_sent_us;  /* boot; 0 not in this session */
+	uint64_t doubt_us;       /* boot: when it may last have been carrying on without a controller; 0 never */
+	uint8_t list_unknown;    /* from the store: what it was told is not on record */
+	uint8_t doubted;         /* that it is not declared lost was said */
+	uint8_t skewed;          /* that its clock is off was said */
+	int64_t ahead_us;        /* its wall clock against ours */
+	uint64_t ahead_error_us; /* of that, at most; 0 not measured */
+	struct stale *stale;
+	struct cjob **jobs; /* that have a launch here which is not cleaned */
+	uint32_t n_jobs, cap_jobs;
+	uint64_t instance; /* random number of the agent's process, 0 unknown */
+	struct trouble trouble;
+	uint32_t sched_doubt; /* as the scheduler was told it */
+	struct cnode *dirty_next, *dirty_prev;
+	UT_hash_handle hh, hh_id; /* by name, by id */
+};
+
+struct cnode *node_find(const struct core *c, const char *name);
+struct cnode *node_by_id(const struct core *c, uint64_t id);
+/* The error for a name that no node has; it names the nearest one of the first 1,000. -1. */
+int node_unknown(const struct core *c, const char *name, struct err *e);
+struct cnode *node_new(struct core *c, const char *name, uint64_t id);
+void node_free(struct core *c, struct cnode *n);
+void node_job_add(struct cnode *n, struct cjob *j);
+void node_job_del(struct cnode *n, const struct cjob *j);
+void node_row_of(const struct cnode *n, struct node_row *out); /* borrows */
+/* A time by the node's wall clock as ours was then, as far as that is known. 0 stays 0. */
+uint64_t node_time(const struct cnode *n, uint64_t us);
+/* Its clock is surely off by more than a second. */
+int node_skewed(const struct cnode *n);
+void told_fini(struct told *t);
+
+#endif
