@@ -9,7 +9,6 @@
  */
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
-#include <math.h>
 
 struct sched *sched_create(void)
 {
@@ -27,16 +26,23 @@ int sched_policy_set(struct sched *s, const struct sched_policy *p)
 	s->policy = *p;
 	if (!p->half_life_s)
 		s->policy.half_life_s = 7 * 86400;
-	if (!p->due_s)
-		s->policy.due_s = 2 * 86400;
-	if (p->due_backlog <= 0)
-		s->policy.due_backlog = 0.5;
 	if (p->caution <= 0)
 		s->policy.caution = 3;
 	if (!p->burst_s)
 		s->policy.burst_s = 300;
-	s->due_after_s = p->starve_s ? (double)p->starve_s : INFINITY; /* learned: by each look */
 	return 0;
+}
+
+#define LIVE_EFFORT   200000        /* a pass of hearthd has this bound on its work */
+#define LIVE_STARVE_S (7 * 86400ul) /* hearthd's setting starve_after */
+
+struct sched_policy sched_policy_live(void)
+{
+	return (struct sched_policy){.backfill = SCHED_RESERVE,
+	                             .fair = 1,
+	                             .by_limit = 1,
+	                             .effort = LIVE_EFFORT,
+	                             .starve_s = LIVE_STARVE_S};
 }
 
 void sched_now(struct sched *s, uint64_t now_s)
@@ -273,11 +279,10 @@ static const struct bid no_bid;
 
 int order_due(const struct sched *s, const struct job *j)
 {
-	return (s->policy.learned || s->policy.starve_s) &&
-	       (double)(s->now_s - (j->submit_s < s->now_s ? j->submit_s : s->now_s)) >= s->due_after_s;
+	return s->policy.starve_s && j->submit_s <= s->now_s && s->now_s - j->submit_s >= s->policy.starve_s;
 }
 
-/* Priority; who is due; fair share; least expected work; age. */
+/* Priority; within quota; due; fair share; age. */
 int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
 {
 	int c;
@@ -293,16 +298,12 @@ int order_bid_before(const struct sched *s, const struct bid *a, const struct bi
 		if (c)
 			return c < 0;
 	}
-	if (s->policy.learned && !a->due) {
-		if (a->work != b->work)
-			return a->work < b->work;
-	}
 	return queue_before(a->job, b->job);
 }
 
 struct bid order_bid(const struct sched *s, const struct job *j)
 {
-	struct bid b = {.lane = j->lane, .work = j->lane->mean * (double)j->shape->gpus};
+	struct bid b = {.lane = j->lane};
 
 	b.job = (struct job *)(uintptr_t)j;
 	b.due = order_due(s, j);
@@ -317,31 +318,9 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 	return order_bid_before(s, &x, &y);
 }
 
-#define DUE_LEAST 600.0 /* seconds */
-#define DUE_SHARE 0.95  /* of the longest wait so far */
-
-/* From which wait on a job is due. While nobody has waited long, nobody is to wait long for learned order;
- * what waits would have come to without it is not known, but who is due goes by age, so the longest wait
- * grows only as far as it would by age. work: GPU-seconds that wait. */
-static double due_after(const struct sched *s, double work)
-{
-	double gpus = 0, backlog, wait = DUE_SHARE * (double)s->longest_wait_s;
-
-	for (size_t i = 0; i < s->n_sorted; i++)
-		gpus += s->sorted[i]->usable ? s->sorted[i]->n_gpus : 0;
-	backlog = gpus > 0 ? s->policy.due_backlog * work / gpus : 0;
-	if (wait < DUE_LEAST)
-		wait = DUE_LEAST;
-	if (wait > (double)s->policy.due_s)
-		wait = (double)s->policy.due_s;
-	return wait > backlog ? wait : backlog;
-}
-
-/* A new look: expected run times, and from which wait on a job is due. */
+/* A new look: expected run times. */
 static void look(struct sched *s)
 {
-	double work = 0;
-
 	if (s->look_input == s->input && s->look_now_s == s->now_s)
 		return;
 	s->look_input = s->input;
@@ -359,17 +338,13 @@ static void look(struct sched *s)
 		struct lane *l = s->active[i];
 
 		l->mean = lane_expect(s, l);
-		work += l->mean * (double)l->shape->gpus * l->waiting->size;
 	}
-	if (s->policy.learned)
-		s->due_after_s = due_after(s, work);
 }
 
-/* May a place be kept for this one, if it does not fit? Only for one job, and of learned order only for one
- * that is due. */
-static int may_head(const struct sched *s, const struct bid *b)
+/* May a place be kept for a job that does not fit? Only one job has one. */
+static int may_head(const struct sched *s)
 {
-	return s->policy.backfill >= SCHED_RESERVE && !s->head && (!s->policy.learned || b->due);
+	return s->policy.backfill >= SCHED_RESERVE && !s->head;
 }
 
 static int passes_over(const struct sched *s, const struct bid *b)
@@ -384,7 +359,7 @@ static int passes_over(const struct sched *s, const struct bid *b)
 	if (s->policy.backfill == SCHED_BLOCK)
 		return 0;
 	if (sh->nofit_gen == s->gen || model_too_full(s, sh))
-		return !may_head(s, b);
+		return !may_head(s);
 	return s->head && sh->crowds_era == s->era && believed_end(s, b->job) > s->shadow_s;
 }
 
@@ -423,7 +398,6 @@ static void bids_make(struct sched *s)
 			b.lane->refused = s->era;
 			continue;
 		}
-		b.work = b.lane->mean * (double)b.lane->shape->gpus;
 		s->bids[s->n_bids++] = b;
 	}
 	for (uint32_t i = s->n_bids / 2; i-- > 0;)
@@ -486,8 +460,6 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	d->places = mem_alloc(j->shape->instances, sizeof *d->places);
 	if (s->head == j)
 		head_gone(s);
-	if (j->submit_s < s->now_s && s->now_s - j->submit_s > s->longest_wait_s)
-		s->longest_wait_s = s->now_s - j->submit_s;
 	shadow_took(s, j, assign);
 	first_forget(s, j);
 	lane_unwait(s, j);
@@ -545,10 +517,9 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 		b->lane->refused = s->era; /* another job of this shape may end in time */
 	else
 		sh->nofit_gen = s->gen;
-	if (may_head(s, b)) {
+	if (may_head(s)) {
 		shadow_make(s, b->job);
-		if (!s->policy.learned)
-			first_remember(s, b->job);
+		first_remember(s, b->job);
 		b->lane->refused = s->era;
 	}
 	return PASS;

@@ -93,7 +93,6 @@ enum sched_backfill {
 struct sched_policy {
 	enum sched_backfill backfill;
 	int fair;     /* after priority: by decayed use of queue and owner against their weights */
-	int learned;  /* then: least expected work first, but who is due goes before, by age */
 	int by_limit; /* every job has a time limit: nothing is learned, and alike are jobs of one shape and owner
 	               */
 	/* 0: the figure in brackets */
@@ -103,13 +102,12 @@ struct sched_policy {
 	 * not suffice have none, and start where they are in nobody's way */
 	uint64_t effort;
 	uint64_t half_life_s; /* of use [7 days] */
-	uint64_t starve_s;    /* not learned: due after this wait, and then before fair share [never] */
-	/* learned: due after 95 % of the longest wait so far, but at least ten minutes, at most this [2 days] */
-	uint64_t due_s;
-	double due_backlog; /* but not before this share of the time that all waiting work would take [0.5] */
-	double caution;     /* a job without time limit is believed to take so often its expected time [3] */
-	uint64_t burst_s;   /* like jobs sent within this time of each other are expected to be alike [300] */
+	uint64_t starve_s;    /* due after this wait, and then before fair share [never] */
+	double caution;       /* a job without time limit is believed to take so often its expected time [3] */
+	uint64_t burst_s;     /* like jobs sent within this time of each other are expected to be alike [300] */
 };
+/* Returns the policy that hearthd runs with its default settings. */
+struct sched_policy sched_policy_live(void);
 /* Before the first job. -1: there are jobs. */
 int sched_policy_set(struct sched *s, const struct sched_policy *p);
 /* The time, in seconds of any clock; it never goes back. */

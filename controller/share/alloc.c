@@ -42,12 +42,10 @@ void alloc_open(struct core *c)
 	static const enum sched_backfill ways[] = {[BACKFILL_EASY] = SCHED_RESERVE,
 	                                           [BACKFILL_NONE] = SCHED_BLOCK,
 	                                           [BACKFILL_CONSERVATIVE] = SCHED_CONSERVATIVE};
-	struct sched_policy policy = {.backfill = ways[c->cfg.backfill],
-	                              .fair = 1,
-	                              .by_limit = 1,
-	                              .effort = 200000,
-	                              .starve_s = c->cfg.starve_s};
+	struct sched_policy policy = sched_policy_live();
 
+	policy.backfill = ways[c->cfg.backfill];
+	policy.starve_s = c->cfg.starve_s;
 	c->sched = sched_create();
 	sched_policy_set(c->sched, &policy);
 	sched_now(c->sched, sched_time(c));

@@ -49,7 +49,6 @@ static const struct {
     {"fifo-skip", {.backfill = SCHED_SKIP, .by_limit = 1}},
     {"easy", {.backfill = SCHED_RESERVE, .by_limit = 1}},
     {"fair", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1}},
-    {"default", {.backfill = SCHED_RESERVE, .learned = 1}},
     {"conservative", {.backfill = SCHED_CONSERVATIVE, .by_limit = 1}},
 };
 #define N_POLICIES (sizeof policies / sizeof policies[0])
@@ -91,8 +90,6 @@ static int take_policy(struct ctx *c, struct wishes *w, unsigned *policy)
 	w->conf.policy = *policy ? &w->policy : NULL;
 	w->backfill = values[way];
 	w->conf.backfill = way ? &w->backfill : NULL;
-	if (w->policy.learned && !args_has(&c->args, "estimate"))
-		estimate = AGAIN_LEARNED;
 	w->conf.estimate = (enum again_estimate)estimate;
 	return 0;
 }

@@ -157,7 +157,7 @@ static int check_users(struct ctx *c, const struct queues *q, const struct trace
 static int options(struct ctx *c, struct sim_conf *conf, struct queues *q)
 {
 	uint64_t nodes = 0, gpus = 0;
-	unsigned policy = SIM_FIFO, estimate = SIM_TRUE;
+	unsigned policy = SIM_LIVE, estimate = SIM_TRUE;
 	const char *bad;
 
 	*conf = (struct sim_conf){.speedup = 1, .seed = 1};
@@ -176,7 +176,7 @@ static int options(struct ctx *c, struct sim_conf *conf, struct queues *q)
 	conf->estimate = (enum sim_estimate)estimate;
 	conf->users = q->v;
 	conf->n_users = q->n;
-	if (!args_has(&c->args, "estimate") && (policy == SIM_FAIR || policy == SIM_DEFAULT))
+	if (!args_has(&c->args, "estimate") && policy == SIM_FAIR)
 		conf->estimate = SIM_LEARNED;
 	bad = sim_conf_check(conf);
 	return bad ? err_set(&c->err, ERR_INVALID, "%s", bad) : 0;
@@ -375,36 +375,35 @@ static int simulate_exec(struct ctx *c)
 }
 
 static const struct arg_opt opts[] = {
-    {"nodes", 'n', "N", "identical nodes"},
-    {"gpus-per-node", 'g', "G", "GPUs of each, at most 64"},
+    {"nodes", 'n', "N", "number of equal nodes"},
+    {"gpus-per-node", 'g', "G", "GPUs of each node, at most 64"},
     {"policy", 'p', "NAME",
-     "what is taken when this is not given is fifo; also fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, "
-     "fair, "
-     "conservative, and the one called default; of a record live (when not given), fifo, fifo-skip, easy, "
-     "fair, "
-     "default, conservative"},
-    {"estimate", 'e', "HOW", "what is believed of run times: true, x3, learned; of a record also limits"},
+     "trace: live (the default: as hearthd decides), fifo, fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, "
+     "fair, conservative; record: live (the default: as recorded), fifo, fifo-skip, easy, fair, "
+     "conservative"},
+    {"estimate", 'e', "HOW", "believed run times: true, x3, learned; record: also limits (the default)"},
     {"speedup", 0, "X", "divide submit times by this whole number"},
-    {"failures", 0, "HOURS", "nodes fail, with this mean time to failure each"},
-    {"seed", 0, "NUMBER", "of the failures; 1 when not given"},
-    {"svg", 0, "FILE", "a picture: use and queue over time, waiting time by size"},
+    {"failures", 0, "HOURS", "let nodes fail, each with this mean time to failure"},
+    {"seed", 0, "NUMBER", "seed of the failures (default 1)"},
+    {"svg", 0, "FILE", "draw use and queue over time, and waiting time by size of job"},
     {"compare", 'c', NULL,
-     "of a record: does the library decide what was decided? The exit code is 1 if not"},
-    {"backfill", 0, "easy|none|conservative", "of a record: another setting"},
+     "record: compare the decisions with the recorded ones; exit code 1 if they differ"},
+    {"backfill", 0, "easy|none|conservative", "record: change only this setting of the recorded policy"},
     {"weight", 'w', "QUEUE[/@USER]=N",
-     "of a record: another share; of a trace USER=N, for the policy fair; may be repeated"},
-    {"quota", 0, "USER=GPUS[,borrow]", "of a trace: GPUs that a user's jobs hold at once; may be repeated"},
+     "change a share: of a record's queue or user, or of a trace's user (USER=N); may be repeated"},
+    {"quota", 0, "USER=GPUS[,borrow]",
+     "trace: limit the GPUs that a user's jobs hold at once; may be repeated"},
     {"preempt", 0, "EVERY_S[,RESTART_S]",
-     "of a trace: jobs stop for others (columns priority, preemptible; quotas); they save their work each "
+     "trace: let jobs stop for others (columns priority and preemptible, quotas); they save their work each "
      "EVERY_S"},
-    {"more-nodes", 0, "N", "of a record: as if there had been so many more, like the first"},
-    {"without", 0, "NODE", "of a record: as if this one had been drained; may be repeated"},
-    {"schedule", 0, "FILE", "start, end and nodes of each job, as CSV"},
+    {"more-nodes", 0, "N", "record: add N nodes like the first"},
+    {"without", 0, "NODE", "record: drain this node all the time; may be repeated"},
+    {"schedule", 0, "FILE", "write start, end and nodes of each job as CSV"},
     {NULL, 0, NULL, NULL},
 };
 
 const struct verb verbs_simulate[] = {
-    {"simulate", "FILE", "run a recorded trace, or what jobctl trace wrote, through the scheduler", opts, 1,
-     1, simulate_exec},
+    {"simulate", "FILE", "simulate a trace in CSV, or a record that jobctl trace wrote", opts, 1, 1,
+     simulate_exec},
     {NULL, NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -17,7 +17,7 @@
 
 int lane_learns(const struct sched *s)
 {
-	return s->policy.learned || (s->policy.backfill >= SCHED_RESERVE && !s->policy.by_limit);
+	return s->policy.backfill >= SCHED_RESERVE && !s->policy.by_limit;
 }
 
 static void kin_free(struct sched *s, struct kin *k)

@@ -194,7 +194,6 @@ struct bid { /* a lane with what orders it */
 	struct lane *lane;
 	struct job *job;
 	int due, borrows;
-	double work; /* expected, GPU-seconds */
 };
 
 struct spot {           /* one instance's place */
@@ -242,15 +241,13 @@ struct sched {
 	struct bid *bids; /* a heap: lanes whose first may be next, as of bids_era; 0: to be made anew */
 	uint32_t n_bids, cap_bids;
 	uint64_t bids_era;
-	int quotas;      /* there are some */
-	uint64_t effort; /* behind the head, in this look */
-	int idle;        /* nothing more can start in this look */
-	double due_after_s;
-	uint64_t longest_wait_s; /* of those that have started */
-	struct plan *plan;       /* plan.c; NULL */
-	int planning;            /* the view is a part of the plan: the best place in it is wanted */
-	struct job *first_kept;  /* a place was kept for it, and is again: one of each priority, highest first */
-	struct job *head;        /* a place is kept for it */
+	int quotas;             /* there are some */
+	uint64_t effort;        /* behind the head, in this look */
+	int idle;               /* nothing more can start in this look */
+	struct plan *plan;      /* plan.c; NULL */
+	int planning;           /* the view is a part of the plan: the best place in it is wanted */
+	struct job *first_kept; /* a place was kept for it, and is again: one of each priority, highest first */
+	struct job *head;       /* a place is kept for it */
 	uint64_t shadow_s;
 	struct room *view;                /* [n_sorted] what is free at shadow_s */
 	uint32_t view_free[MAX_FREE + 1]; /* nodes by free GPUs in it */

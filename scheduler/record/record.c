@@ -388,13 +388,10 @@ static void record_policy(struct sched *s)
 
 	key_number(r, "backfill", p->backfill);
 	key_number(r, "fair", p->fair != 0);
-	key_number(r, "learned", p->learned != 0);
 	key_number(r, "by_limit", p->by_limit != 0);
 	key_number(r, "effort", p->effort);
 	key_number(r, "half_life", p->half_life_s);
 	key_number(r, "starve", p->starve_s);
-	key_number(r, "due", p->due_s);
-	key_double(r, "due_backlog", p->due_backlog);
 	key_double(r, "caution", p->caution);
 	key_number(r, "burst", p->burst_s);
 	end(r);

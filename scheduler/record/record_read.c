@@ -380,14 +380,22 @@ static int node_key(struct teller *t, const char *k, char *v, struct sched_node 
 	return unknown(t);
 }
 
+/* An order that the library no longer has; hearthd never used it. */
+static int removed_order(struct teller *t, char *v)
+{
+	int on = 0;
+
+	if (flag(t, v, &on) < 0)
+		return -1;
+	return on ? wrong(t, "the order by expected work (learned=1) was removed") : 0;
+}
+
 static int policy_key(struct teller *t, const char *k, char *v, struct sched_policy *p)
 {
 	uint32_t way;
 
 	if (IS("fair"))
 		return flag(t, v, &p->fair);
-	if (IS("learned"))
-		return flag(t, v, &p->learned);
 	if (IS("by_limit"))
 		return flag(t, v, &p->by_limit);
 	if (IS("effort"))
@@ -396,14 +404,15 @@ static int policy_key(struct teller *t, const char *k, char *v, struct sched_pol
 		return number(t, v, &p->half_life_s);
 	if (IS("starve"))
 		return number(t, v, &p->starve_s);
-	if (IS("due"))
-		return number(t, v, &p->due_s);
-	if (IS("due_backlog"))
-		return real(t, v, &p->due_backlog);
 	if (IS("caution"))
 		return real(t, v, &p->caution);
 	if (IS("burst"))
 		return number(t, v, &p->burst_s);
+	if (IS("learned"))
+		return removed_order(t, v);
+	/* Settings of that order. Records of older versions have them, and nothing followed from them. */
+	if (IS("due") || IS("due_backlog"))
+		return 0;
 	if (!IS("backfill"))
 		return unknown(t);
 	if (number32(t, v, &way) < 0 || way > SCHED_CONSERVATIVE)

@@ -8,7 +8,7 @@
 
 int live_runs(const struct sim_conf *c)
 {
-	return c->policy == SIM_FAIR || c->policy == SIM_DEFAULT || c->policy == SIM_CONSERVATIVE || c->library ||
+	return c->policy == SIM_FAIR || c->policy == SIM_LIVE || c->policy == SIM_CONSERVATIVE || c->library ||
 	       (c->policy == SIM_EASY && c->estimate == SIM_LEARNED);
 }
 
@@ -16,6 +16,10 @@ static struct sched_policy policy_of(const struct sim_conf *c)
 {
 	struct sched_policy p = {.backfill = SCHED_RESERVE};
 
+	if (c->policy == SIM_LIVE) {
+		p = sched_policy_live();
+		p.by_limit = c->estimate != SIM_LEARNED; /* then no job has a limit */
+	}
 	if (c->policy == SIM_FIFO)
 		p.backfill = SCHED_BLOCK;
 	else if (c->policy == SIM_FIFO_SKIP)
@@ -24,8 +28,6 @@ static struct sched_policy policy_of(const struct sim_conf *c)
 		p.backfill = SCHED_CONSERVATIVE;
 	else if (c->policy == SIM_FAIR)
 		p.fair = 1;
-	else if (c->policy == SIM_DEFAULT)
-		p.learned = 1;
 	return p;
 }
 
@@ -45,7 +47,7 @@ void live_init(struct sim *s, const struct trace *t)
 
 	s->lib = sched_create();
 	s->users = (const char *const *)t->users;
-	sched_policy_set(s->lib, s->conf->tune ? s->conf->tune : &p);
+	sched_policy_set(s->lib, &p);
 	for (size_t i = 0; i < s->conf->n_users; i++)
 		sched_queue_set(s->lib, &s->conf->users[i]);
 	for (uint32_t i = 0; i < s->flat.nodes; i++)

@@ -2,8 +2,8 @@
 #include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
 
-static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",     "sjf-skip",
-                                                   "saf",  "saf-skip",  "fair", "default", "conservative"};
+static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",  "sjf-skip",
+                                                   "saf",  "saf-skip",  "fair", "live", "conservative"};
 static const char *const estimates[SIM_ESTIMATES] = {"true", "x3", "learned"};
 
 const char *sim_policy_name(enum sim_policy p)
@@ -27,9 +27,9 @@ const char *sim_conf_check(const struct sim_conf *c)
 	if (!(c->mttf_hours >= 0))
 		return "failures: a number of hours from 0 up";
 	if (c->n_users && !live_runs(c))
-		return "weights and quotas: with fair, default, conservative (or easy with --estimate learned)";
+		return "weights and quotas: with live, fair, conservative (or easy with --estimate learned)";
 	if (c->preempt && (!live_runs(c) || c->policy == SIM_CONSERVATIVE))
-		return "jobs that stop for others: with fair, default (or easy with --estimate learned)";
+		return "jobs that stop for others: with live, fair (or easy with --estimate learned)";
 	if (c->estimate == SIM_LEARNED && c->policy >= SIM_SJF && c->policy <= SIM_SAF_SKIP)
 		return "sjf and saf order by what is known at arrival: --estimate true or x3";
 	return NULL;

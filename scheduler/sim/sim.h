@@ -20,7 +20,7 @@ enum sim_policy {
 	SIM_SAF,
 	SIM_SAF_SKIP,
 	SIM_FAIR,
-	SIM_DEFAULT,
+	SIM_LIVE, /* as hearthd does with its default settings */
 	SIM_CONSERVATIVE,
 	SIM_POLICIES
 };
@@ -42,8 +42,7 @@ struct sim_conf {
 	uint64_t checkpoint_s, restart_s;
 	const struct sched_queue *users; /* weights and quotas; paths are names of users */
 	size_t n_users;
-	int library;                     /* fifo, fifo-skip: by the library, not here; for comparison */
-	const struct sched_policy *tune; /* default: with these figures instead; NULL: as it is */
+	int library; /* fifo, fifo-skip: by the library, not here; for comparison */
 };
 
 #define SIM_REPAIR_S     3600  /* a failed node is back after this time */

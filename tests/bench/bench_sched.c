@@ -139,7 +139,7 @@ static void decide(const char *policy, struct sched_policy p, uint32_t nodes, ui
 
 static void queue_cost(uint32_t jobs)
 {
-	struct sched *s = cluster(10, (struct sched_policy){.backfill = SCHED_RESERVE, .learned = 1});
+	struct sched *s = cluster(10, (struct sched_policy){.backfill = SCHED_RESERVE});
 	struct mallinfo2 before = mallinfo2(), after;
 	struct sched_group g = {.instances = 2, .gpus = 8};
 	double began = now_us(), us;
@@ -303,8 +303,7 @@ int main(int argc, char **argv)
 		struct sched_policy p;
 	} policies[] = {{"block", {.backfill = SCHED_BLOCK}},
 	                {"fair+reserve", {.backfill = SCHED_RESERVE, .fair = 1}},
-	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000}},
-	                {"default", {.backfill = SCHED_RESERVE, .learned = 1}}};
+	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000}}};
 	per_switch = argc == 6 ? (uint32_t)atoi(argv[5]) : 0;
 	if (argc >= 4 && strcmp(argv[1], "ask") != 0) {
 		for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)

@@ -107,7 +107,7 @@ refused "did you mean easy" --backfill eazy
 refused "it goes without --policy" --policy fair --backfill none
 refused "expected QUEUE=N" -w default
 refused "no node is called host7.*did you mean host" --without host7
-for policy in fifo fifo-skip easy fair default conservative; do
+for policy in fifo fifo-skip easy fair live conservative; do
 	ok "and under $policy" jq -e ".jobs == $((JOBS + 2))" <<<"$(simulate --policy $policy --json)"
 done
 

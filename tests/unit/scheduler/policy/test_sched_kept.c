@@ -1,8 +1,7 @@
 /*
- * The place that is kept for a gang where much runs and much waits: who is first has it when it is there,
- * also where so many others are before it that not all are tried; and of those that ask for the same one
- * starts by the time that was believed first, though the place is not looked for anew at each end. And with
- * learned run times, from which wait on a place is kept.
+ * The reserved place of a gang where much runs and much waits. The first job has the place when it is free,
+ * even if so many jobs are before it that not all are tried. Of jobs that ask for the same, one starts by the
+ * time that was believed first, although the place is not searched again at each end.
  */
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
@@ -122,45 +121,8 @@ static void test_many(void)
 	sched_destroy(s);
 }
 
-/* Is a place kept for job 2 after so long a wait? One GPU of two is taken, it asks for both. */
-static int kept_after(struct sched *s, uint64_t from, uint64_t wait)
-{
-	uint64_t head;
-
-	sched_now(s, from + wait);
-	is_int(step(s), 0, "it does not fit");
-	sched_reserved(s, &head);
-	return head == 2;
-}
-
-/* By the longest wait so far: nobody waited yet; 5,000 s; 10,000 s, 95 % of which are above due_s. */
-static void test_due(void)
-{
-	struct sched *s = cluster(
-	    (struct sched_policy){.backfill = SCHED_RESERVE, .learned = 1, .due_s = 6000, .due_backlog = 1e-9}, 1,
-	    2);
-	const uint64_t before[] = {599, 4749, 5999}, from[] = {1000, 10000, 30000},
-	               until[] = {6000, 20000, 40000};
-
-	for (int i = 0; i < 3; i++) {
-		sched_now(s, from[i]);
-		add(s, 1, 1, 1, "ann", 0);
-		is_int(step(s), 1, "one takes a GPU");
-		add(s, 2, 1, 2, "bob", 0);
-		ok(!kept_after(s, from[i], before[i]), "not due after %u s", (unsigned)before[i]);
-		ok(kept_after(s, from[i], before[i] + 1), "due a second later");
-		sched_now(s, until[i]);
-		sched_job_finished(s, 1, 1);
-		is_int(step(s), 2, "it starts when there is room");
-		sched_job_finished(s, 2, 1);
-	}
-	is_str(sched_check(s), NULL, "consistent");
-	sched_destroy(s);
-}
-
 int main(void)
 {
-	test_due();
 	test_effort(0);
 	test_effort(1);
 	test_many();

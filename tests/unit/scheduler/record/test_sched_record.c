@@ -371,8 +371,7 @@ int main(void)
 		                       .backfill = SCHED_BLOCK, .fair = 1, .by_limit = 1, .starve_s = 300});
 		test_again("conservative",
 		           &(struct sched_policy){.backfill = SCHED_CONSERVATIVE, .fair = 1, .by_limit = 1});
-		test_again("default",
-		           &(struct sched_policy){.backfill = SCHED_RESERVE, .learned = 1, .due_backlog = 0.3});
+		test_again("learned run times", &(struct sched_policy){.backfill = SCHED_RESERVE, .caution = 2.3});
 	}
 	test_differs();
 	test_refused();

@@ -119,7 +119,7 @@ static void test_never_up(void)
 	struct trace t = {jobs, 2, users, 1};
 	struct sim_conf c = {.nodes = 64, .gpus_per_node = 1, .speedup = 1, .mttf_hours = 0.2, .seed = 3};
 
-	for (int p = SIM_FIFO_SKIP; p < SIM_POLICIES; p += SIM_DEFAULT - SIM_FIFO_SKIP) {
+	for (int p = SIM_FIFO_SKIP; p < SIM_POLICIES; p += SIM_LIVE - SIM_FIFO_SKIP) {
 		struct sim_result r;
 
 		c.policy = (enum sim_policy)p;
