@@ -101,10 +101,12 @@ while IFS= read -r file; do
 	check_file "$file" || failed=1
 done <"$list"
 
-# The phrases that CONTRIBUTING.md asks us to avoid may only become fewer. Paths that pages name exist.
+# The phrases that CONTRIBUTING.md asks us to avoid may only become fewer. Paths that pages name exist. Rules
+# of the scheduler and the code that cites them agree.
 if [ $# -eq 0 ]; then
 	build-aux/check-words.sh || failed=1
 	build-aux/check-paths.sh || failed=1
+	build-aux/check-rules.sh || failed=1
 fi
 
 # A failpoint that nobody calls would let a test pass that has made nothing fail.

@@ -10,6 +10,7 @@
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
 
+/* Follows S-101. */
 struct sched *sched_create(void)
 {
 	struct sched *s = mem_alloc(1, sizeof *s);
@@ -277,12 +278,13 @@ void sched_job_restore(struct sched *s, const struct sched_job *in, const struct
 
 static const struct bid no_bid;
 
+/* Follows S-243 and S-244. */
 int order_due(const struct sched *s, const struct job *j)
 {
 	return s->policy.starve_s && j->submit_s <= s->now_s && s->now_s - j->submit_s >= s->policy.starve_s;
 }
 
-/* Priority; within quota; due; fair share; age. */
+/* Priority; within quota; due; fair share; age. Follows S-201. */
 int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
 {
 	int c;
@@ -318,7 +320,7 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 	return order_bid_before(s, &x, &y);
 }
 
-/* A new look: expected run times. */
+/* A new look: expected run times. Follows S-220. */
 static void look(struct sched *s)
 {
 	if (s->look_input == s->input && s->look_now_s == s->now_s)
@@ -347,6 +349,7 @@ static int may_head(const struct sched *s)
 	return s->policy.backfill >= SCHED_RESERVE && !s->head;
 }
 
+/* Follows S-143. */
 static int passes_over(const struct sched *s, const struct bid *b)
 {
 	const struct lane *l = b->lane;
@@ -478,7 +481,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	return d;
 }
 
-/* take() with what brought it to its turn. */
+/* take() with what brought it to its turn. Follows S-303. */
 static struct sched_decision *start(struct sched *s, const struct bid *b, const int32_t *assign)
 {
 	const struct job *head = s->head;
@@ -498,7 +501,7 @@ static struct sched_decision *start(struct sched *s, const struct bid *b, const 
 
 enum verdict { START, PASS, STOP };
 
-/* It does not fit now. What of those behind it? */
+/* It does not fit now. What of those behind it? Follows S-203, S-204 and S-217. */
 static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 {
 	struct shape *sh = b->lane->shape;
@@ -525,6 +528,7 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 	return PASS;
 }
 
+/* Follows S-215 and S-216. */
 static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 {
 	int fits;
@@ -553,7 +557,7 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 #define TRY_NODES 200 /* what a try costs beside its look at the nodes: as much as so many of them */
 
 /* No other may be tried any more (effort). Then the one that the place is kept for, if it is there already:
- * those that are before it now would keep it from its turn for as long as they are many. */
+ * those that are before it now would keep it from its turn for as long as they are many. Follows S-228. */
 static int head_fits(struct sched *s, int32_t *assign)
 {
 	const struct job *j = s->head;
@@ -588,7 +592,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	return 1;
 }
 
-/* Of a kind in vain; 0: that was the last. */
+/* Of a kind in vain; 0: that was the last. Follows S-226. */
 static int spend(struct sched *s)
 {
 	if (!s->policy.effort || !(s->head || s->n_books))
@@ -634,6 +638,7 @@ static struct sched_decision *step(struct sched *s)
 	return d;
 }
 
+/* Follows S-103. */
 struct sched_decision *sched_step(struct sched *s)
 {
 	struct sched_decision *d = step(s);
@@ -656,6 +661,7 @@ uint64_t sched_reserved(const struct sched *s, uint64_t *job)
 	return s->head ? s->shadow_s : 0;
 }
 
+/* Follows S-265. */
 size_t sched_expired(const struct sched *s, uint64_t *ids, size_t max)
 {
 	size_t n = 0;

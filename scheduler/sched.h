@@ -7,7 +7,7 @@
  * happens behind one that does not fit: zeroed, it is priority, then order of arrival, and the first that
  * does not fit now holds back all behind it. Gangs start all or nothing, one instance a node, by best fit. A
  * job that the usable nodes could not hold even when empty waits for nodes, not for others: it holds nobody
- * back. docs/spec/05-scheduler.md has the rules in full.
+ * back. docs/spec/05-scheduler.md to 05c have the rules (S-101 and so on).
  */
 #ifndef HEARTH_SCHEDULER_SCHED_H
 #define HEARTH_SCHEDULER_SCHED_H

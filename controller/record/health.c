@@ -25,6 +25,7 @@ static int is_new(const struct trouble *t, uint32_t i, uint64_t boot_us)
 	return t->of[i].at_us + TROUBLE_DAY_US > boot_us;
 }
 
+/* Follows S-128, S-129 and S-130. */
 uint32_t trouble_doubt(const struct trouble *t, uint64_t boot_us)
 {
 	static const double from[] = {0.75, 2, 4};

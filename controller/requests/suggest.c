@@ -1,7 +1,7 @@
 /*
  * suggest: the cheapest change with which a job would fit, as data and in words: the key of the specification
  * and its value. The library finds it (scheduler/explain/change.c); what counts as cheap is said in
- * docs/spec/05-scheduler.md. For one that waits: to fit now. For one that is refused: to be possible at all.
+ * docs/spec/05b-answers.md. For one that waits: to fit now. For one that is refused: to be possible at all.
  * Beside it stand the drained nodes with which it would fit as it is.
  */
 #include <stdio.h>
@@ -149,6 +149,7 @@ static char *names_of(const struct core *c, const uint64_t *ids, size_t n, cJSON
 	return all;
 }
 
+/* Follows S-344. */
 void suggest_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
                     enum sched_why why, cJSON *body, char *out, size_t n)
 {

@@ -52,6 +52,7 @@ void alloc_open(struct core *c)
 	history_open(c);
 }
 
+/* Follows S-230. */
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec)
 {
 	uint64_t s = max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
@@ -59,7 +60,7 @@ uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct 
 	return round_up_bits(s, LIMIT_BITS);
 }
 
-/* 0: as its limit says, also where the user gave one. */
+/* 0: as its limit says, also where the user gave one. Follows S-231. */
 static uint64_t belief(const struct core *c, const struct job_spec *spec, const struct cjob *j,
                        const char *owner)
 {
@@ -68,7 +69,7 @@ static uint64_t belief(const struct core *c, const struct job_spec *spec, const 
 	return believed_s(c, owner, j ? j->r.name : spec->name);
 }
 
-/* Without a condition the nearest is preferred, whatever the span. */
+/* Without a condition the nearest is preferred, whatever the span. Follows S-127. */
 static enum sched_span span_of(const struct job_spec *s)
 {
 	if (!s->span || !s->span_hard)
@@ -200,6 +201,7 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 	return now;
 }
 
+/* Follows S-323. */
 void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
                struct sched_forecast *f)
 {
@@ -378,6 +380,7 @@ static void recheck(struct core *c)
 	c->n_avoiders = n;
 }
 
+/* Follows S-302. */
 void sched_stamp(const struct core *c, enum event_type t, cJSON *data)
 {
 	switch (t) {

@@ -103,6 +103,7 @@ static const struct learned *find(const struct core *c, const char *owner, const
 	return l;
 }
 
+/* Follows S-322. */
 double expected_s(const struct core *c, const char *owner, const char *name)
 {
 	const struct learned *l = find(c, owner, name);
@@ -185,6 +186,7 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 
 /* ---- prices ------------------------------------------------------------------------------------ */
 
+/* Follows S-324. */
 static double part_price(const struct core *c, const struct cnode *n, uint32_t gpus, uint32_t slots,
                          int exclusive)
 {

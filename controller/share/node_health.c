@@ -15,6 +15,7 @@ uint32_t node_doubt(const struct core *c, const struct cnode *n)
 	return trouble_doubt(&n->trouble, now_boot(c));
 }
 
+/* Follows S-131 and S-132. */
 void node_trouble(struct core *c, struct cnode *n, enum trouble_kind kind, const char *text)
 {
 	uint64_t now = now_boot(c), next;

@@ -263,6 +263,7 @@ void reserve_post(struct core *c, struct creserve *r, enum event_type t, const c
 
 /* ---- time -------------------------------------------------------------------------------------- */
 
+/* Follows S-139. */
 static void begins(struct core *c, struct creserve *r)
 {
 	char text[300];
@@ -280,7 +281,7 @@ static void begins(struct core *c, struct creserve *r)
 	reserve_post(c, r, EV_RESERVATION_BEGAN, "hearthd", text);
 }
 
-/* 1: it is gone. */
+/* 1: it is gone. Follows S-136 and S-140. */
 static int look(struct core *c, struct creserve *r, uint64_t now)
 {
 	if (r->state == RESERVE_PLANNED && now >= r->from_us)
@@ -336,6 +337,7 @@ int reserve_for_queue(const struct creserve *r, const char *queue)
 	return n && strncmp(q, r->queue, n) == 0 && (q[n] == '\0' || q[n] == '/');
 }
 
+/* Follows S-137. */
 struct creserve *reserve_overlap(const struct core *c, const char *node, uint64_t from_us, uint64_t to_us,
                                  const char *but)
 {
@@ -370,6 +372,7 @@ static uint64_t job_leaves(const struct core *c, const struct cjob *j)
 	return now_real(c) + (at > now ? at - now : 0) * 1000000;
 }
 
+/* Follows S-138. */
 uint64_t reserve_disturbs(const struct core *c, const struct cnode *n, uint64_t from_us, const char *queue)
 {
 	struct creserve as = {.queue = (char *)(uintptr_t)queue};

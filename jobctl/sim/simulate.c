@@ -240,6 +240,7 @@ char *simulate_short(const cJSON *v)
 	return out;
 }
 
+/* Follows S-423. */
 static cJSON *report(const struct sim_conf *conf, const struct sim_result *r, double wall_s)
 {
 	cJSON *o = cJSON_CreateObject();

@@ -72,7 +72,7 @@ static enum lack narrowed(const uint32_t *count, enum lack l)
 }
 
 /* What keeps the gang from starting although enough of it is free in sum: the first thing with which too few
- * nodes are left. */
+ * nodes are left. Follows S-329. */
 static enum lack what_lacks(const struct sched *s, const struct shape *sh)
 {
 	for (uint32_t k = 0; k < sh->n_groups; k++) {
@@ -145,7 +145,7 @@ struct page { /* what is the same for all that are asked for */
 };
 
 /* With them it would start, without it does not: how many drained nodes suit it. Members of a sweep are of
- * one shape, so it is found out once for them. */
+ * one shape, so it is found out once for them. Follows S-330. */
 static uint32_t drained_help(const struct sched *s, const struct shape *sh, unsigned mode, struct page *p)
 {
 	uint64_t cost = 3 * (uint64_t)s->n_sorted * sh->n_groups;
@@ -176,6 +176,7 @@ static void say_drained(uint32_t n, struct text *o)
 		text_add(o, "; %" PRIu32 " node%s drained", n, n == 1 ? "" : "s");
 }
 
+/* Follows S-328. */
 static void say(const struct sched *s, const struct job *j, struct page *p, struct text *o)
 {
 	const struct shape *sh = j->shape;
@@ -209,6 +210,7 @@ static void say(const struct sched *s, const struct job *j, struct page *p, stru
 		text_add(o, "; behind job %" PRIu64, p->first->id);
 }
 
+/* Follows S-331. */
 void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sched_brief *out)
 {
 	struct page p = {.first = n ? whose_turn(s) : NULL, .looks = LOOKS};

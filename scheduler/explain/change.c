@@ -58,7 +58,7 @@ static int has_room(struct ask *a, int booked)
 	return rc;
 }
 
-/* Some day: no quota may be too small for it for ever. */
+/* Some day: no quota may be too small for it for ever. Follows S-333. */
 static int quota_allows(const struct ask *a)
 {
 	const struct account *x = account_lowest(a->s, a->job.queue, a->job.owner);
@@ -68,6 +68,7 @@ static int quota_allows(const struct ask *a)
 	return account_large_enough(x, gpus_of(&a->job));
 }
 
+/* Follows S-338. */
 static int fits(struct ask *a)
 {
 	if (a->effort > EFFORT || !quota_allows(a))
@@ -137,7 +138,7 @@ static void apply_instances(struct ask *a, uint64_t v)
 	a->groups[0].instances = (uint32_t)v;
 }
 
-/* The greatest v below what was asked with which it fits; 0 none. */
+/* The greatest v below what was asked with which it fits; 0 none. Follows S-337. */
 static uint64_t most_that_fits(struct ask *a, uint64_t asked, apply_fn apply)
 {
 	uint64_t lo = 0, hi = asked; /* fits at lo (or lo is 0), not at hi */
@@ -332,7 +333,7 @@ static int other_label(struct ask *a, struct sched_change *out)
 
 /* The nodes have room, but it would be in the way of the one that a place is kept for, unless it ends before
  * that starts, or be there when nodes are reserved for others. A person comes later than now, so some of the
- * time until then is left. */
+ * time until then is left. Follows S-334. */
 static int shorter(struct ask *a, struct sched_change *out)
 {
 	const struct sched *s = a->s;
@@ -418,7 +419,7 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 }
 
 /* The nodes have room and only a quota has none: fewer GPUs an instance or fewer instances, whichever leaves
- * more of them. */
+ * more of them. Follows S-336. */
 static int within_quota(struct ask *a, struct sched_change *out)
 {
 	struct sched_change one = {.kind = SCHED_CHANGE_GPUS}, other = {.kind = SCHED_CHANGE_INSTANCES};
@@ -452,6 +453,7 @@ static void ask_init(struct ask *a, const struct sched_job *j)
 	undo(a);
 }
 
+/* Follows S-332, S-335 and S-339. */
 int sched_change(struct sched *s, const struct sched_job *j, const char *const *queues, int ever,
                  struct sched_change *out)
 {
@@ -490,6 +492,7 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 
 /* ---- drained nodes ----------------------------------------------------------------------------- */
 
+/* Follows S-345. */
 void sched_node_drained(struct sched *s, uint64_t id, int drained)
 {
 	struct node *n = model_node(s, id);
@@ -501,7 +504,7 @@ void sched_node_drained(struct sched *s, uint64_t id, int drained)
 	s->n_drained += n->drained;
 }
 
-/* Those on which an instance of any group would fit; the others are put aside. */
+/* Those on which an instance of any group would fit; the others are put aside. Follows S-342. */
 static size_t drained_nodes(struct ask *a, struct node **out)
 {
 	struct shape *sh = shape_get(a->s, &a->job);
@@ -530,7 +533,8 @@ static int fits_with(struct ask *a, struct node **nodes, size_t n, size_t all)
 	return has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_books);
 }
 
-/* As few as are found: the fewest from the first on, then without each of these that is not needed. */
+/* As few as are found: the fewest from the first on, then without each of these that is not needed.
+ * Follows S-343. */
 static size_t fewest(struct ask *a, struct node **nodes, size_t all)
 {
 	size_t lo = 0, hi = all, kept = 0; /* not with lo, with hi */
@@ -555,6 +559,7 @@ static size_t fewest(struct ask *a, struct node **nodes, size_t all)
 	return kept;
 }
 
+/* Follows S-341. */
 size_t sched_resume(struct sched *s, const struct sched_job *j, int empty, uint64_t *nodes, size_t max)
 {
 	struct ask a = {.s = s, .from = j, .job = *j, .mode = empty ? FIT_EMPTY : FIT_NOW};

@@ -33,6 +33,7 @@ struct run {
 	int cut; /* they did not suffice */
 };
 
+/* Follows S-319. */
 static int spend(struct run *r, uint64_t steps)
 {
 	if (r->left < steps) {
@@ -262,7 +263,8 @@ static int turn_of(const struct sched *s, const struct lane *l, const struct bid
 	return order_bid_before(s, &t->bid, j);
 }
 
-/* Can it start before j? One that its quota keeps back can where j has to wait for the same quota. */
+/* Can it start before j? One that its quota keeps back can where j has to wait for the same quota.
+ * Follows S-316. */
 static int goes_before(const struct sched *s, const struct lane *l, const struct job *j)
 {
 	const struct account *full;
@@ -296,7 +298,7 @@ static uint32_t first_lanes(const struct sched *s, struct turn *v, uint32_t n)
 }
 
 /* Those that go before it, in order: who has a place kept, then by the order of a pass that is made now. How
- * many, or more than MAX_AHEAD: then only the first few, named, are there. */
+ * many, or more than MAX_AHEAD: then only the first few, named, are there. Follows S-314. */
 static size_t before(struct run *r, const struct job *j, const struct job **out, uint32_t *named)
 {
 	const struct sched *s = r->s;
@@ -360,7 +362,7 @@ static void fill_places(const struct sched *s, const struct job *j, const int32_
 				out->places[out->n++] = (struct sched_place){.node = s->sorted[i]->id, .group = g};
 }
 
-/* 1: when and where is known. */
+/* 1: when and where is known. Follows S-317. */
 static int walk(struct run *r, const struct job *j, const struct job **ahead, size_t n,
                 struct sched_forecast *out)
 {
@@ -398,6 +400,7 @@ static void run_fini(struct run *r)
 	hold_nothing(r->s);
 }
 
+/* Follows S-320. */
 static void look_ahead(struct run *r, const struct job *j, struct sched_forecast *out)
 {
 	const struct job *ahead[MAX_AHEAD + 1];
@@ -433,6 +436,7 @@ static void look_ahead(struct run *r, const struct job *j, struct sched_forecast
 	run_fini(&alone);
 }
 
+/* Follows S-318. */
 void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *arg, struct sched_forecast *out)
 {
 	struct run r = {.s = s, .takes = takes, .arg = arg, .now = s->now_s, .left = EFFORT};

@@ -182,7 +182,7 @@ static uint64_t gpu_memory_of(const struct node *n, const char *model)
 }
 
 /* Does this node pass the tests up to and including `t`? In the order in which a person would look for the
- * obstacle. */
+ * obstacle. Follows S-326. */
 static int passes(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
 {
 	int ok = 1;
@@ -512,6 +512,7 @@ static int judge_new(const struct sched *s, const struct sched_job *j, unsigned 
 	return rc;
 }
 
+/* Follows S-327. */
 int sched_possible(const struct sched *s, const struct sched_job *j, struct sched_reason *r)
 {
 	return judge_new(s, j, FIT_EMPTY | FIT_ANY_STATE, r);
@@ -748,6 +749,7 @@ static void explain_held(const struct job *j, struct sched_reason *r)
 		text_add(&o, ", which can never be");
 }
 
+/* Follows S-325. */
 void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 {
 	struct text o = text_on(r->text, sizeof(r->text));

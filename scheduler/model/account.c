@@ -43,6 +43,7 @@ static struct account *make(struct sched *s, const char *path, size_t n)
 	return a;
 }
 
+/* Follows S-205. */
 struct account *account_get(struct sched *s, const char *queue, const char *owner)
 {
 	size_t a = queue ? strlen(queue) : 0, b = owner ? strlen(owner) : 0;
@@ -63,6 +64,7 @@ struct account *account_get(struct sched *s, const char *queue, const char *owne
 	return out;
 }
 
+/* Follows S-210. */
 void sched_queue_set(struct sched *s, const struct sched_queue *q)
 {
 	struct account *a = make(s, q->path, strlen(q->path));
@@ -76,6 +78,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 	s->gen++;
 }
 
+/* Follows S-214. */
 void sched_queue_close(struct sched *s, const char *path, int closed)
 {
 	record_close(s, path, closed);
@@ -84,11 +87,13 @@ void sched_queue_close(struct sched *s, const char *path, int closed)
 	s->gen++;
 }
 
+/* Follows S-207. */
 static double load_of(uint64_t gpus, uint64_t cpus)
 {
 	return (double)gpus + (double)cpus / SCHED_SLOTS_A_GPU;
 }
 
+/* Follows S-206. */
 double account_use(const struct sched *s, const struct account *a)
 {
 	double half = (double)s->policy.half_life_s, left = exp2(-(double)(s->now_s - a->use_at) / half);
@@ -130,6 +135,7 @@ void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t cp
 	}
 }
 
+/* Follows S-211. */
 void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t at_s)
 {
 	struct account *a = make(s, path, strlen(path));
@@ -156,7 +162,8 @@ void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state
 	out->wants = a->wants;
 }
 
-/* What is held counts for a minute ahead: else all jobs of one moment would go to one account. */
+/* What is held counts for a minute ahead: else all jobs of one moment would go to one account.
+ * Follows S-209. */
 static double share(const struct sched *s, const struct account *account)
 {
 	struct account *a = (struct account *)(uintptr_t)account; /* only what was worked out already changes */
@@ -184,6 +191,7 @@ void account_part(const struct account **pa, const struct account **pb)
 	*pb = b;
 }
 
+/* Follows S-208. */
 int account_before(const struct sched *s, const struct account *a, const struct account *b)
 {
 	double x, y;
@@ -215,6 +223,7 @@ size_t sched_queue_list(const struct sched *s, const char **paths, size_t max)
 	return n;
 }
 
+/* Follows S-212 and S-213. */
 int account_full(const struct account *a, uint64_t gpus)
 {
 	int full = 0;

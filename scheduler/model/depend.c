@@ -25,6 +25,7 @@ static struct job *find(const struct sched *s, uint64_t id)
 	return j;
 }
 
+/* Follows S-261, S-262 and S-263. */
 void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
 {
 	j->after = in->n_after ? mem_alloc(in->n_after, sizeof *j->after) : NULL;
@@ -91,6 +92,7 @@ void depend_ended(struct sched *s, struct job *j, int well)
 	}
 }
 
+/* Follows S-264. */
 int sched_settled(struct sched *s, struct sched_settled *out)
 {
 	struct dep *d = s->settled;

@@ -71,6 +71,7 @@ static void leave(struct sched *s, struct node *n, enum level level)
 		s->largest[level] = d->n > s->largest[level] ? d->n : s->largest[level];
 }
 
+/* Follows S-118. */
 void domain_set(struct sched *s, struct node *n, enum level level, const char *name)
 {
 	const struct domain *was = n->domain[level];

@@ -15,6 +15,7 @@
 #define AT_FIRST 3600.0 /* before anything was seen */
 #define MAX_KIN  100000 /* groups that are remembered while none of their jobs is there */
 
+/* Follows S-229. */
 int lane_learns(const struct sched *s)
 {
 	return s->policy.backfill >= SCHED_RESERVE && !s->policy.by_limit;
@@ -106,6 +107,7 @@ static struct lane *lane_make(struct sched *s, struct shape *sh, struct account 
 	return l;
 }
 
+/* Follows S-141 and S-239. */
 struct lane *lane_get(struct sched *s, struct shape *sh, const struct sched_job *j, uint64_t submit_s)
 {
 	struct account *a = account_get(s, j->queue, j->owner);
@@ -188,6 +190,7 @@ void lane_started(struct sched *s, struct job *j)
 	j->lane->start_sum += s->now_s;
 }
 
+/* Follows S-242. */
 static void see(struct tally *t, double took)
 {
 	t->sum = t->sum * FADE + took;
@@ -208,6 +211,7 @@ void lane_stopped(struct sched *s, struct job *j, int learn)
 	see(&s->seen, took);
 }
 
+/* Follows S-240 and S-241. */
 double lane_expect(const struct sched *s, const struct lane *l)
 {
 	double mean = (s->seen.sum + AT_FIRST) / (s->seen.n + 1), running;

@@ -68,6 +68,7 @@ static void count_free(struct sched *s, struct node *n)
 		s->most_free = now;
 }
 
+/* Follows S-142. */
 int model_too_full(const struct sched *s, const struct shape *sh)
 {
 	for (uint32_t i = 0; i < sh->n_groups; i++) {
@@ -509,6 +510,7 @@ static const char *check_sorted(const struct sched *s)
 	return free ? "model: nodes counted wrongly by free GPUs" : NULL;
 }
 
+/* Follows S-146 and S-147. */
 const char *sched_check(const struct sched *s)
 {
 	const char *bad = check_sorted(s);

@@ -14,6 +14,7 @@ static uint64_t mix64(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/* Follows S-202. */
 int queue_before(const struct job *a, const struct job *b)
 {
 	if (a->priority != b->priority)

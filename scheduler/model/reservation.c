@@ -8,6 +8,7 @@
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
 
+/* Follows S-235. */
 void book_try(struct sched *s, const struct job *j, uint64_t at_s)
 {
 	s->trying = j;
@@ -16,6 +17,7 @@ void book_try(struct sched *s, const struct job *j, uint64_t at_s)
 	    j && s->n_books ? believed_time(s, j, 1) + at_s : 0; /* no mere belief, where there is a limit */
 }
 
+/* Follows S-133 and S-134. */
 int book_allows(const struct sched *s, const struct node *n)
 {
 	const struct job *j = s->trying;

@@ -79,6 +79,7 @@ static void list_free(char **v)
 	free(v);
 }
 
+/* Follows S-104 and S-107. */
 struct shape *shape_get(struct sched *s, const struct sched_job *j)
 {
 	struct bytes key = {NULL, 0, 0};

@@ -38,6 +38,7 @@ static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want,
 	return have >= want;
 }
 
+/* Follows S-106 and S-108. */
 static int room_fits(const struct sched *s, const struct node *n, const struct shape *sh,
                      const struct sched_group *g, unsigned mode)
 {
@@ -54,6 +55,7 @@ static int room_fits(const struct sched *s, const struct node *n, const struct s
 	       n->disk_used + sh->disk <= n->disk;
 }
 
+/* Follows S-111. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode)
 {
@@ -92,7 +94,7 @@ static int suits(const struct matching *m, const struct node *n, const struct sc
 	return fit_node(m->s, n, m->sh, g, m->type, m->mode);
 }
 
-/* One more node for group g, moving other groups' nodes where that helps. */
+/* One more node for group g, moving other groups' nodes where that helps. Follows S-114. */
 static int augment(struct matching *m, uint32_t g)
 {
 	const struct sched_group *want = &m->sh->groups[g];
@@ -147,6 +149,7 @@ static uint64_t at_least_0(double v, unsigned bits)
 	return v > 0 ? at_most(v < 1e15 ? (uint64_t)v : UINT64_MAX, bits) : 0;
 }
 
+/* Follows S-113. */
 static struct choice choice_of(const struct sched *s, const struct node *n)
 {
 	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
@@ -195,7 +198,7 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 	return lack;
 }
 
-/* All of it on these nodes. *failed: the group that lacks one. */
+/* All of it on these nodes. *failed: the group that lacks one. Follows S-105. */
 static int place(struct matching *m, struct node *const *nodes, size_t n, uint32_t *failed)
 {
 	int fits = m->sh->instances <= n;
@@ -224,7 +227,7 @@ static int place_anywhere(struct matching *m, uint32_t *failed)
 
 /* ---- switches and racks ------------------------------------------------------------------------ */
 
-/* The fewest nodes that could first; then the one whose first node joined first. */
+/* The fewest nodes that could first; then the one whose first node joined first. Follows S-120. */
 static int by_count(const void *a, const void *b)
 {
 	const struct domain *x = *(struct domain *const *)a, *y = *(struct domain *const *)b;
@@ -266,7 +269,7 @@ static uint32_t count_takers(const struct matching *m)
 }
 
 /* Those in which it may fit, the best first; of a gang of one group, which fits wherever nodes enough could
- * take it, only the best. malloc'ed. */
+ * take it, only the best. malloc'ed. Follows S-123. */
 static struct domain **candidates(const struct matching *m, enum level level, size_t *n)
 {
 	struct domain **v = mem_alloc(m->sh->n_groups > 1 ? HASH_COUNT(m->s->domains[level]) : 1, sizeof(v[0]));
@@ -286,6 +289,7 @@ static struct domain **candidates(const struct matching *m, enum level level, si
 	return v;
 }
 
+/* Follows S-121 and S-122. */
 static int place_within(struct matching *m, enum level level)
 {
 	struct domain **v;
@@ -306,6 +310,7 @@ static int place_within(struct matching *m, enum level level)
 	return fits;
 }
 
+/* Follows S-119, S-124 and S-126. */
 static int fit_type(struct matching *m, uint32_t *failed)
 {
 	const struct shape *sh = m->sh;
@@ -328,6 +333,7 @@ static int fit_type(struct matching *m, uint32_t *failed)
 	return needed == LEVELS && place_anywhere(m, failed);
 }
 
+/* Follows S-109, S-110 and S-125. */
 static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
                    uint32_t *failed)
 {
@@ -344,6 +350,7 @@ static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode,
 	return fits;
 }
 
+/* Follows S-112. */
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign)
 {
 	uint32_t failed;
@@ -449,7 +456,7 @@ uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group
 }
 
 /* GPUs that are linked with each other, when one link group has enough: the smallest such group, to leave
- * large ones whole. */
+ * large ones whole. Follows S-115. */
 static uint32_t best_link_group(const struct node *n, const struct shape *sh, uint32_t want)
 {
 	uint32_t best = 0, best_free = UINT32_MAX;
@@ -468,7 +475,7 @@ static uint32_t best_link_group(const struct node *n, const struct shape *sh, ui
 }
 
 /* The socket that has enough free GPUs (of that link group), and the fewest of these; else the one with the
- * most. */
+ * most. Follows S-116. */
 static uint32_t best_numa(const struct node *n, const struct shape *sh, uint32_t link, uint32_t want)
 {
 	uint32_t best = 0, best_free = 0;
@@ -487,6 +494,7 @@ static uint32_t best_numa(const struct node *n, const struct shape *sh, uint32_t
 	return best;
 }
 
+/* Follows S-117. */
 void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, struct hold *out)
 {
 	const struct sched_group *g = &sh->groups[group];

@@ -193,7 +193,7 @@ static size_t ends_of(const struct sched *s, struct end *e)
 	return n;
 }
 
-/* Pieces of what runs alone. -1: too many. */
+/* Pieces of what runs alone. -1: too many. Follows S-260. */
 static int lay_out(struct sched *s, struct plan *p)
 {
 	struct end *e = mem_alloc(s->n_running + s->n_books + 1, sizeof *e);
@@ -274,7 +274,7 @@ static struct kept *keep(struct sched *s, struct plan *p, struct job *j, uint64_
 	return k;
 }
 
-/* From now until then; 1: it has a place. */
+/* From now until then; 1: it has a place. Follows S-249. */
 static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t until_s)
 {
 	uint64_t takes = believed_time(s, j, p->by_limits);
@@ -300,7 +300,7 @@ static int plannable(const struct sched *s, const struct lane *l)
 	return l->shape->hopeless_gen != s->nodes_gen && account_full(l->account, l->shape->gpus) != 2;
 }
 
-/* Promises to jobs of lower priority than one that has none yet are void. */
+/* Promises to jobs of lower priority than one that has none yet are void. Follows S-251. */
 static void give_way(struct sched *s, struct plan *p)
 {
 	int64_t highest = INT64_MIN;
@@ -327,7 +327,8 @@ static int is_void(const struct sched *s, const struct plan *p, const struct kep
 }
 
 /* Those that were kept go in as they are; one that has no room any more, since something took longer than
- * believed, is looked for anew. So are those behind it then: else it would come after them all. */
+ * believed, is looked for anew. So are those behind it then: else it would come after them all.
+ * Follows S-255. */
 static void put_back(struct sched *s, struct plan *p)
 {
 	const struct job *late = NULL;
@@ -349,7 +350,8 @@ static void put_back(struct sched *s, struct plan *p)
 		}
 }
 
-/* A place no later than the one it has, or its first. only_now: no effort is left to look at later ones. */
+/* A place no later than the one it has, or its first. only_now: no effort is left to look at later ones.
+ * Follows S-250 and S-254. */
 static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
 {
 	struct kept *old = j->kept;
@@ -383,7 +385,8 @@ static void no_ahead(struct sched *s)
 		a->ahead = a->ahead_cpus = 0;
 }
 
-/* The next in order, of those that were not looked at. Shares are compared as if those before had started. */
+/* The next in order, of those that were not looked at. Shares are compared as if those before had started.
+ * Follows S-252. */
 static struct job *next_in_order(const struct sched *s, const uint32_t *taken, uint32_t *lane)
 {
 	struct job *best = NULL;
@@ -409,7 +412,8 @@ static int starts_now(const struct sched *s, const struct plan *p)
 }
 
 /* What runs may use up half of the effort at most: the first in order are always looked at. While nothing
- * runs nothing would come to look again: then all are, until one can start. */
+ * runs nothing would come to look again: then all are, until one can start.
+ * Follows S-256, S-257 and S-258. */
 static void walk(struct sched *s, struct plan *p)
 {
 	uint32_t *taken = mem_alloc(s->n_active + 1, sizeof *taken), lane = 0;
@@ -531,6 +535,7 @@ static struct job *next_start(struct sched *s, struct plan *p, int32_t *assign)
 	return NULL;
 }
 
+/* Follows S-248. */
 struct job *plan_next(struct sched *s, int32_t *assign)
 {
 	struct plan *p = plan_of(s);
@@ -553,6 +558,7 @@ int plan_none(const struct sched *s)
 	return !s->plan || s->plan->none;
 }
 
+/* Follows S-315. */
 void plan_forecast(const struct sched *s, const struct job *j, struct sched_forecast *out)
 {
 	const struct kept *k = j->kept;
@@ -571,6 +577,7 @@ void plan_forecast(const struct sched *s, const struct job *j, struct sched_fore
 				    (struct sched_place){.node = s->sorted[k->spots[x].at]->id, .group = g};
 }
 
+/* Follows S-259. */
 uint64_t sched_next_kept(const struct sched *s)
 {
 	uint64_t at = UINT64_MAX;

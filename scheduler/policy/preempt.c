@@ -57,6 +57,7 @@ struct side {
 	int all_over;
 };
 
+/* Follows S-306. */
 static struct side side_of(const struct account *a, const struct account *wants)
 {
 	struct side x = {.all_over = 1};
@@ -84,7 +85,7 @@ static int is_within(const struct job *wants, const struct job *j)
 	return 1;
 }
 
-/* May it go, as things are now? */
+/* May it go, as things are now? Follows S-304, S-305, S-308 and S-310. */
 static int may_go(const struct job *j, const struct job *wants, enum tier *tier)
 {
 	const struct side x = side_of(j->lane->account, wants->lane->account);
@@ -97,6 +98,7 @@ static int may_go(const struct job *j, const struct job *wants, enum tier *tier)
 	return lower && (!x.accounts || x.highest_over);
 }
 
+/* Follows S-312. */
 static int by_cost(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -110,7 +112,7 @@ static int by_cost(const void *a, const void *b)
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
-/* All that may go by themselves, in order. */
+/* All that may go by themselves, in order. Follows S-311. */
 static size_t collect(const struct sched *s, const struct job *j, struct candidate *c)
 {
 	size_t n = 0;
@@ -128,7 +130,7 @@ static size_t collect(const struct sched *s, const struct job *j, struct candida
 	return n;
 }
 
-/* Of these, who may go when those before it have gone. */
+/* Of these, who may go when those before it have gone. Follows S-307. */
 static size_t one_after_the_other(const struct job *j, struct candidate *c, size_t n)
 {
 	size_t kept = 0;
@@ -144,6 +146,7 @@ static size_t one_after_the_other(const struct job *j, struct candidate *c, size
 	return kept;
 }
 
+/* Follows S-309. */
 static int fits_without(struct sched *s, const struct job *j, const struct candidate *c, size_t n,
                         int32_t *assign)
 {
@@ -162,7 +165,7 @@ static int fits_without(struct sched *s, const struct job *j, const struct candi
 	return full != 2 && fit_gang(s, j->shape, FIT_VIEW, assign);
 }
 
-/* Candidates without the ones that are not needed; how many are left. */
+/* Candidates without the ones that are not needed; how many are left. Follows S-313. */
 static size_t spare(struct sched *s, const struct job *j, struct candidate *c, size_t n, int32_t *assign)
 {
 	size_t kept = 0;

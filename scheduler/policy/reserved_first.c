@@ -21,7 +21,7 @@ void first_forget(struct sched *s, struct job *j)
 	j->kept_below = NULL;
 }
 
-/* One of each priority, the highest first: who had it of that priority has lost it. */
+/* One of each priority, the highest first: who had it of that priority has lost it. Follows S-223. */
 void first_remember(struct sched *s, struct job *j)
 {
 	struct job **p = &s->first_kept;
@@ -35,6 +35,7 @@ void first_remember(struct sched *s, struct job *j)
 	*p = j;
 }
 
+/* Follows S-144. */
 int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
 {
 	if (sh->possible_gen != s->nodes_gen && sh->hopeless_gen != s->nodes_gen) {
@@ -46,6 +47,7 @@ int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
 	return sh->hopeless_gen == s->nodes_gen;
 }
 
+/* Follows S-227. */
 int lane_booked_out(const struct sched *s, const struct lane *l)
 {
 	return s->n_books && s->policy.by_limit && l->booked_gen == s->gen && s->now_s < l->booked_until_s;
@@ -73,14 +75,14 @@ static int booked_out(struct sched *s, struct lane *l, int32_t *assign)
 	return out;
 }
 
-/* Does its first wait for room, and for nothing else? Only then does it hold back others. */
+/* Does its first wait for room, and for nothing else? Only then does it hold back others. Follows S-225. */
 static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 {
 	return account_full(l->account, l->shape->gpus) != 2 && !shape_hopeless(s, l->shape, assign) &&
 	       !booked_out(s, l, assign);
 }
 
-/* Of higher priority, or due, which the other is not yet. */
+/* Of higher priority, or due, which the other is not yet. Follows S-224. */
 static int goes_before(const struct sched *s, const struct job *a, const struct job *b)
 {
 	return a->priority > b->priority ||
@@ -97,7 +99,7 @@ static int must_yield(struct sched *s, const struct job *j, int32_t *assign)
 }
 
 /* Of those that ask for the same it is the one that is first now: to them the place is as good. NULL: a quota
- * is in its way. */
+ * is in its way. Follows S-222. */
 static struct job *first_alike(struct sched *s, struct job *j, int32_t *assign)
 {
 	struct job *best = j;
@@ -111,6 +113,7 @@ static struct job *first_alike(struct sched *s, struct job *j, int32_t *assign)
 	return account_full(best->lane->account, best->shape->gpus) == 2 ? NULL : best;
 }
 
+/* Follows S-221. */
 void first_keep(struct sched *s, int32_t *assign)
 {
 	struct job *below, *j;

@@ -38,6 +38,7 @@ uint64_t limit_end(const struct sched *s, const struct job *j)
 	return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
 }
 
+/* Follows S-232 and S-234. */
 uint64_t running_end(const struct sched *s, const struct job *j)
 {
 	uint64_t ran = s->now_s - j->start_s;
@@ -73,6 +74,7 @@ uint64_t run_end(struct sched *s, size_t i)
 	return r->end_s ? r->end_s : running_end(s, r->job);
 }
 
+/* Follows S-233. */
 uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits)
 {
 	double expect;
@@ -92,6 +94,7 @@ uint64_t believed_end(const struct sched *s, const struct job *j)
 	return s->now_s + believed_time(s, j, s->head && s->head->by_limits);
 }
 
+/* Follows S-236 and S-238. */
 int promise_holds(const struct sched *s, struct job *j, uint64_t from_s)
 {
 	if (from_s == UINT64_MAX)
@@ -228,7 +231,7 @@ static unsigned looks_of(const struct sched *s)
 }
 
 /* The same where nodes are booked: a place that is there at one time may be gone at a later one, so each time
- * is looked at, up to a bound. SIZE_MAX: not found within it. */
+ * is looked at, up to a bound. SIZE_MAX: not found within it. Follows S-135. */
 static size_t one_by_one(struct sched *s, const struct job *head, struct ends *e, int32_t *assign)
 {
 	unsigned looks = 0, most = looks_of(s);
@@ -293,6 +296,7 @@ static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 	       view_fits(s, head->shape, assign);
 }
 
+/* Follows S-218. */
 void shadow_make(struct sched *s, struct job *head)
 {
 	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
@@ -352,6 +356,7 @@ void view_spots(struct sched *s, const struct job *j, const struct spot *spots, 
 		view_take_one(s, j, spots[i].at, spots[i].group, sign);
 }
 
+/* Follows S-219. */
 int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 {
 	int32_t *beside;
@@ -399,6 +404,7 @@ void shadow_back(struct sched *s, const struct shadow *was)
 	memcpy(s->view_free, was->view_free, sizeof s->view_free);
 }
 
+/* Follows S-321. */
 uint64_t sched_earliest(struct sched *s, uint64_t id)
 {
 	int32_t *assign;

@@ -138,7 +138,7 @@ void easy_ended(struct sim *s, uint32_t job)
 	s->changed = 1;
 }
 
-/* All that is believed to have ended by then is gone, not only what makes the head fit. */
+/* All that is believed to have ended by then is gone, not only what makes the head fit. Follows S-414. */
 static void look_ahead(struct sim *s, uint32_t head)
 {
 	uint64_t shadow = SIM_NEVER;
@@ -230,6 +230,7 @@ static int any_fits(const struct sim *s)
 	return 0;
 }
 
+/* Follows S-415. */
 void easy_pass(struct sim *s, uint32_t first_new)
 {
 	uint32_t head = s->changed || s->shadow_of == NONE ? head_of(s) : s->shadow_of;

@@ -9,6 +9,7 @@
 #include "scheduler/sim/sim_int.h"
 #include <math.h>
 
+/* Follows S-436. */
 static uint64_t draw(uint64_t *state)
 {
 	/* splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014) */
@@ -19,6 +20,7 @@ static uint64_t draw(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
+/* Follows S-433. */
 static void plan_failure(struct sim *s, uint32_t node)
 {
 	double u = ((double)(draw(&s->rng) >> 11) + 1) / 9007199254740992.0; /* in (0, 1] */
@@ -52,6 +54,7 @@ static int is_on(const struct sim_job *j, uint32_t node)
 	return 0;
 }
 
+/* Follows S-434. */
 static void node_down(struct sim *s, uint32_t node)
 {
 	for (size_t i = 0; i < s->ends.n; i++) {

@@ -25,6 +25,7 @@ static uint32_t set_first(const struct flat_set *s)
 	return b << 6 | (uint32_t)__builtin_ctzll(s->bits[b]);
 }
 
+/* Follows S-406 and S-437. */
 void flat_init(struct flat *f, uint32_t nodes, uint32_t per_node)
 {
 	assert(nodes && nodes <= FLAT_MAX_NODES && per_node && per_node <= FLAT_MAX_GPUS);
@@ -103,6 +104,7 @@ static void set_firsts(const struct flat_set *s, uint32_t n, uint32_t *out)
 			*out++ = w << 6 | (uint32_t)__builtin_ctzll(bits);
 }
 
+/* Follows S-407 and S-408. */
 void flat_find(const struct flat *f, uint32_t gpus, uint32_t *nodes)
 {
 	uint32_t whole = gpus / f->per_node, rest = gpus % f->per_node, fit;

@@ -12,6 +12,7 @@ int live_runs(const struct sim_conf *c)
 	       (c->policy == SIM_EASY && c->estimate == SIM_LEARNED);
 }
 
+/* Follows S-411 and S-417. */
 static struct sched_policy policy_of(const struct sim_conf *c)
 {
 	struct sched_policy p = {.backfill = SCHED_RESERVE};
@@ -41,6 +42,7 @@ void live_node(struct sim *s, uint32_t node, int usable)
 	sched_node_set(s->lib, &n);
 }
 
+/* Follows S-426. */
 void live_init(struct sim *s, const struct trace *t)
 {
 	struct sched_policy p = policy_of(s->conf);
@@ -56,6 +58,7 @@ void live_init(struct sim *s, const struct trace *t)
 		s->victims = mem_alloc(s->n, sizeof *s->victims);
 }
 
+/* Follows S-416. */
 static uint64_t believed(const struct sim *s, uint64_t takes_s)
 {
 	return takes_s * (s->conf->estimate == SIM_X3 ? 3 : 1);

@@ -47,6 +47,7 @@ static int skips(enum sim_policy p)
 	return p == SIM_FIFO_SKIP || p == SIM_SJF_SKIP || p == SIM_SAF_SKIP;
 }
 
+/* Follows S-412. */
 void order_arrive(struct sim *s, uint32_t job)
 {
 	const struct sim_job *j = &s->jobs[job];
@@ -78,6 +79,7 @@ static void pass_skip(struct sim *s)
 	}
 }
 
+/* Follows S-413. */
 void order_pass(struct sim *s)
 {
 	if (skips(s->conf->policy)) {

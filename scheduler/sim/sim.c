@@ -16,6 +16,7 @@ const char *sim_estimate_name(enum sim_estimate e)
 	return estimates[e];
 }
 
+/* Follows S-432. */
 const char *sim_conf_check(const struct sim_conf *c)
 {
 	if (!c->nodes || c->nodes > FLAT_MAX_NODES)
@@ -37,6 +38,7 @@ const char *sim_conf_check(const struct sim_conf *c)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
+/* Follows S-403. */
 static int by_arrival(const void *a, const void *b)
 {
 	const struct sim_job *x = a, *y = b;
@@ -46,6 +48,7 @@ static int by_arrival(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* Follows S-404 and S-405. */
 static void load(struct sim *s, const struct trace *t, struct sim_result *r)
 {
 	uint64_t room = (uint64_t)s->conf->nodes * s->conf->gpus_per_node;
@@ -195,6 +198,7 @@ void sim_stop(struct sim *s, uint32_t job)
 	wait_for_turn(s, job);
 }
 
+/* Follows S-435. */
 void sim_kill(struct sim *s, uint32_t job)
 {
 	struct sim_job *j = &s->jobs[job];
@@ -243,6 +247,7 @@ static uint64_t next_time(struct sim *s)
 	return fail < t ? fail : t;
 }
 
+/* Follows S-409 and S-410. */
 static void step(struct sim *s)
 {
 	uint32_t first_new = s->next;

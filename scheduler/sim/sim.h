@@ -2,7 +2,7 @@
  * sim: runs a recorded trace through a scheduling policy on N identical nodes of G GPUs.
  *
  * Events in order of time; at each distinct time all completions, then failures and repairs, then all
- * arrivals, then one pass of the policy. docs/spec/05-scheduler.md states the rules to the last tie, so that
+ * arrivals, then one pass of the policy. docs/spec/05c-simulator.md states the rules to the last tie, so that
  * another simulator can be compared exactly. The result is a start, an end and the nodes for each job; what
  * is printed is made from that.
  */

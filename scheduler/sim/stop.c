@@ -13,7 +13,8 @@
 #include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
 
-/* Of the run that goes on: what it has worked on so far, all runs together, and what of it is saved. */
+/* Of the run that goes on: what it has worked on so far, all runs together, and what of it is saved.
+ * Follows S-424. */
 static uint64_t worked(const struct sim *s, uint32_t job, uint64_t *saved)
 {
 	const struct sim_live *l = &s->live[job];
@@ -24,6 +25,7 @@ static uint64_t worked(const struct sim *s, uint32_t job, uint64_t *saved)
 	return work;
 }
 
+/* Follows S-431. */
 void stop_begins(struct sim *s, uint32_t job)
 {
 	struct sim_job *j = &s->jobs[job];
@@ -48,6 +50,7 @@ static void keep_run(struct sim *s, uint32_t job)
 	s->live[job].ran = 1;
 }
 
+/* Follows S-429. */
 uint64_t stop_loses(struct sim *s, uint32_t job)
 {
 	struct sim_live *l = &s->live[job];
@@ -92,6 +95,7 @@ static int stop_for(struct sim *s, uint32_t job)
 	return n != 0;
 }
 
+/* Follows S-427, S-428 and S-430. */
 int stop_pass(struct sim *s)
 {
 	uint64_t id = 0;

@@ -8,12 +8,13 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Nearest rank: the least value that at least p percent do not exceed. */
+/* Nearest rank: the least value that at least p percent do not exceed. Follows S-420. */
 static uint64_t percentile(const uint64_t *sorted, size_t n, unsigned p)
 {
 	return n ? sorted[(n * p + 99) / 100 - 1] : 0;
 }
 
+/* Follows S-419, S-421 and S-422. */
 void sim_summarise(struct sim_result *r, const struct sim_conf *c)
 {
 	uint64_t *jct = mem_alloc(r->n, sizeof *jct), sum = 0, wait = 0, first = SIM_NEVER, last = 0;

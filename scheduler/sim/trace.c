@@ -68,7 +68,7 @@ static const char *unquote(struct reader *r, const char *from, size_t n)
 	return r->plain;
 }
 
-/* "..." with commas, line ends and doubled quotes inside (RFC 4180). NULL: a mistake. */
+/* "..." with commas, line ends and doubled quotes inside (RFC 4180). NULL: a mistake. Follows S-401. */
 static const char *quoted(struct reader *r, size_t *n, int *more)
 {
 	const char *from = r->p + 1, *p = from;
@@ -130,6 +130,7 @@ static void next_line(struct reader *r)
 	r->line_start = r->p;
 }
 
+/* Follows S-402 and S-425. */
 static int header(struct reader *r)
 {
 	int seen[C_N] = {0}, more = 1;

@@ -137,6 +137,7 @@ static void decide(const char *policy, struct sched_policy p, uint32_t nodes, ui
 	sched_destroy(s);
 }
 
+/* Checks S-145. */
 static void queue_cost(uint32_t jobs)
 {
 	struct sched *s = cluster(10, (struct sched_policy){.backfill = SCHED_RESERVE});

@@ -1,9 +1,9 @@
 /*
- * sched_slow: the live policy once more, slow and obvious, from docs/spec/05-scheduler.md: priority, quota
- * before borrowing, fair share, age; a place kept for the first that does not fit, others pass it when they
- * are not in its way; reservations of nodes; dependencies. It remembers as little as the rules allow: what is
- * free is summed up anew from what jobs hold, a placement is looked for by trying all, a place in time by
- * looking at each time. test_sched_live.c compares each decision of the library with it.
+ * sched_slow: the live policy once more, slow and obvious, from docs/spec/05-scheduler.md and 05a-order.md:
+ * priority, quota before borrowing, fair share, age; a place kept for the first that does not fit, others
+ * pass it when they are not in its way; reservations of nodes; dependencies. It remembers as little as the
+ * rules allow: what is free is summed up anew from what jobs hold, a placement is looked for by trying all, a
+ * place in time by looking at each time. test_sched_live.c compares each decision of the library with it.
  *
  * What it shares with the library: the figures of use (sched_usage, which the test compares with a sum over
  * all that was ever held), since shares that differ only by rounding order jobs.

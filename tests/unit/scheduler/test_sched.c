@@ -333,6 +333,7 @@ static void test_links(void)
 	sched_destroy(s);
 }
 
+/* Checks S-148. */
 static void test_holds(void)
 {
 	struct sched *s = sched_create();

@@ -767,6 +767,7 @@ static void run(struct world *o, uint64_t seed)
 		         o->what, (unsigned long long)seed);
 }
 
+/* Checks S-149. */
 int main(void)
 {
 	const char *given = getenv("HEARTH_SEED"), *many = getenv("HEARTH_SEEDS");

@@ -142,7 +142,7 @@ static void test_refused(void)
 	world_end_well(w);
 }
 
-/* The nearest possible of what a node must be. */
+/* The nearest possible of what a node must be. Checks S-340. */
 static void test_refused_kinds(void)
 {
 	struct world *w = world_create(7);

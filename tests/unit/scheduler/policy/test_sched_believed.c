@@ -75,7 +75,7 @@ static void test_passes(const struct sched_policy *p)
 	sched_destroy(s);
 }
 
-/* Small jobs come all the time, are believed to end at once, and take as long as they may. */
+/* Small jobs come all the time, are believed to end at once, and take as long as they may. Checks S-237. */
 static void test_bound(const struct sched_policy *p, const char *name, int fades)
 {
 	enum { LIMIT = 700 };

@@ -191,6 +191,7 @@ static unsigned starve(uint64_t seed, uint64_t starve_s, unsigned *due)
 	return late;
 }
 
+/* Checks S-247. */
 static void test_bound(void)
 {
 	const char *given = getenv("HEARTH_SEED");

@@ -212,7 +212,7 @@ static void test_promises(void)
 	run_free(r);
 }
 
-/* Weights of 1 to 3 among those that come at one time. */
+/* Weights of 1 to 3 among those that come at one time. Checks S-253. */
 static void test_shares(void)
 {
 	struct run *r = run_new(0, 1);

@@ -441,6 +441,7 @@ static void test_promise(void)
  * Starvation: a stream of small jobs that would fill the cluster for ever, and one gang of all nodes. Bound:
  * from the time at which it is due it waits at most for what ran then, and for what was let past it: that
  * ends by the shadow time.
+ * Checks S-245 and S-246.
  */
 static void test_no_starvation(void)
 {

@@ -247,6 +247,7 @@ static size_t again(const char *p, struct text *out, size_t *starts)
 	return bad;
 }
 
+/* Checks S-102 and S-301. */
 static void test_again(const char *name, const struct sched_policy *p)
 {
 	struct text was = {0}, is = {0};

@@ -1,4 +1,4 @@
-"""A slow and obvious simulator by the rules of docs/spec/05-scheduler.md, to compare jobctl simulate with.
+"""A slow and obvious simulator by the rules of docs/spec/05c-simulator.md, to compare jobctl simulate with.
 
 It shares nothing with the C one: lists are scanned, sorted and copied at each decision."""
 

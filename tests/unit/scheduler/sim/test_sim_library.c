@@ -34,6 +34,7 @@ static int same(const struct sim_result *a, const struct sim_result *b)
 	return 1;
 }
 
+/* Checks S-418. */
 static void test_alike(void)
 {
 	int alike[2] = {1, 1};
