@@ -7,18 +7,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/agent_core.h"
 #include "agent/base/trash.h"
 #include "agent/command/mpi.h"
 #include "agent/control/guard.h"
 #include "agent/control/peerport.h"
 #include "agent/control/retire.h"
+#include "agent/control/rshd.h"
 #include "agent/control/session.h"
 #include "agent/launch/launch.h"
 #include "agent/launch/launches.h"
-#include "agent/launch/rshd.h"
 #include "agent/link/outbox.h"
 #include "agent/machine/net.h"
-#include "agent/parts.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

@@ -4,7 +4,7 @@
 #ifndef HEARTH_AGENT_DATA_H
 #define HEARTH_AGENT_DATA_H
 
-#include "agent/agent.h"
+#include "agent/base/agent_env.h"
 
 /* ---- inventory -------------------------------------------------------------------------------------------
  */

@@ -15,11 +15,11 @@
 
 #include <curl/curl.h>
 
+#include "agent/agent_core.h"
 #include "agent/base/user.h"
-#include "agent/control/endall.h"
 #include "agent/control/join.h"
+#include "agent/endall.h"
 #include "agent/machine/net.h"
-#include "agent/parts.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"

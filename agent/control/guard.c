@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_core.h"
 #include "agent/control/lease.h"
 #include "agent/control/peerport.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
-#include "agent/parts.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

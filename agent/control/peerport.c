@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_core.h"
 #include "agent/control/guard.h"
-#include "agent/parts.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/net/tls.h"

@@ -10,7 +10,7 @@
 #ifndef HEARTH_AGENT_RETIRE_H
 #define HEARTH_AGENT_RETIRE_H
 
-#include "agent/parts.h"
+#include "agent/agent_core.h"
 
 #define RETIRE_MS 60000u
 

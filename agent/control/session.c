@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "agent/agent_core.h"
 #include "agent/control/clock_skew.h"
 #include "agent/control/guard.h"
 #include "agent/control/retire.h"
+#include "agent/control/rshd.h"
 #include "agent/launch/launches.h"
-#include "agent/launch/rshd.h"
 #include "agent/link/outbox.h"
-#include "agent/parts.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/net/peer.h"

@@ -15,8 +15,8 @@
 #ifndef HEARTH_AGENT_LAUNCH_H
 #define HEARTH_AGENT_LAUNCH_H
 
+#include "agent/agent_core.h"
 #include "agent/command/plan.h"
-#include "agent/parts.h"
 #include "common/os/loop.h"
 
 struct launch;

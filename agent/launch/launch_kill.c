@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "agent/base/user.h"
+#include "agent/control/rshd.h"
 #include "agent/launch/launch.h"
-#include "agent/launch/rshd.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/proc.h"

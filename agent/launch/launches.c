@@ -12,8 +12,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "agent/control/rshd.h"
 #include "agent/launch/launch.h"
-#include "agent/launch/rshd.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
 #include "common/base/fault.h"

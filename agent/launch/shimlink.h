@@ -10,7 +10,7 @@
 #ifndef HEARTH_AGENT_SHIMLINK_H
 #define HEARTH_AGENT_SHIMLINK_H
 
-#include "agent/agent.h"
+#include "agent/base/agent_env.h"
 #include "common/net/wire_msg.h"
 #include "common/os/proc.h"
 

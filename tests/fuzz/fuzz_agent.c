@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent_core.h"
 #include "agent/command/env.h"
 #include "agent/container/cgroup.h"
 #include "agent/control/guard.h"
@@ -29,7 +30,6 @@
 #include "agent/link/data_link.h"
 #include "agent/logs/points.h"
 #include "agent/logs/segments.h"
-#include "agent/parts.h"
 #include "agent/stubs/rshwords.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

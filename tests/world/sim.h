@@ -9,8 +9,8 @@
 #ifndef HEARTH_TESTS_SIM_H
 #define HEARTH_TESTS_SIM_H
 
+#include "agent/agent_core.h"
 #include "agent/launch/launch.h"
-#include "agent/parts.h"
 #include "common/base/hash.h"
 #include "tests/lib/world.h"
 #include "tests/world/simloop.h"

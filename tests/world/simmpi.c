@@ -2,11 +2,11 @@
  * simmpi: mpirun, its orteds and hearth-rsh, as far as Hearth meets them. mpirun asks through hearth-rsh and
  * its agent for an orted on each other node; when all run, it starts the ranks by their stubs; it ends with
  * the first failure, and everything ends with it. hearth-rsh outlives its agent and asks the next one again.
- * The functions of agent/launch/rshd.h, in their place.
+ * The functions of agent/control/rshd.h, in their place.
  */
+#include "agent/control/rshd.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
-#include "agent/launch/rshd.h"
 #include "tests/world/sim.h"
 #include <signal.h>
 #include <stdio.h>

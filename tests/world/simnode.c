@@ -3,9 +3,9 @@
  * kill -9 leaves behind is what its parts keep in files, and the shims.
  */
 #include "agent/control/guard.h"
+#include "agent/control/rshd.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
-#include "agent/launch/rshd.h"
 #include "agent/link/outbox.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"

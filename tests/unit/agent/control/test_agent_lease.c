@@ -1,7 +1,7 @@
 /* The lease table of agent/control/lease.h, every row and every edge of time; and the lease on disk. */
+#include "agent/agent_core.h"
 #include "agent/control/guard.h"
 #include "agent/control/lease.h"
-#include "agent/parts.h"
 #include "common/base/clock.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"

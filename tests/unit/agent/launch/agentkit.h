@@ -5,8 +5,8 @@
 #ifndef HEARTH_TESTS_AGENTKIT_H
 #define HEARTH_TESTS_AGENTKIT_H
 
+#include "agent/agent_core.h"
 #include "agent/command/plan.h"
-#include "agent/parts.h"
 
 /* RUN is DIR/run, DATA is DIR/data; both are made, and RUN/17.2. boot id "b0", node algo-2. */
 struct agent *agentkit_open(const char *dir);

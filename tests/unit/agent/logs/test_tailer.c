@@ -19,9 +19,9 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
-#include "tests/unit/agent/logs/bulkctl.h"
+#include "tests/unit/agent/logs/data_link_ctl.h"
 
-static struct bulkctl ctl;
+static struct data_link_ctl ctl;
 static struct agent_env env;
 static struct bulk *bulk;
 static struct tailer *tailer;
@@ -75,7 +75,7 @@ static void test_live(void)
 {
 	cleanup_free char *dir = logdir("rank-0");
 	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
-	struct bulkctl_stream *s = bulkctl_stream(&ctl, "7.1/rank-0");
+	struct data_link_ctl_stream *s = data_link_ctl_stream(&ctl, "7.1/rank-0");
 	struct tail *tl = start(7, "rank-0", 0, NULL);
 	uint64_t at, sum = 0, worst = 0;
 	char line[32];
@@ -112,7 +112,7 @@ static void test_empty(void)
 	struct tail *tl = start(7, "empty", NO_RANK, NULL);
 
 	finish(tl);
-	is_int(bulkctl_stream(&ctl, "7.1/empty")->eof, 1, "an empty stream has an end too");
+	is_int(data_link_ctl_stream(&ctl, "7.1/empty")->eof, 1, "an empty stream has an end too");
 }
 
 /* Bytes with a known pattern. */
@@ -126,7 +126,7 @@ static void flood(struct nodelog *n, uint64_t from, size_t len)
 	free(p);
 }
 
-static int is_flood(const struct bulkctl_stream *s, size_t len)
+static int is_flood(const struct data_link_ctl_stream *s, size_t len)
 {
 	if (s->n != len)
 		return 0;
@@ -151,7 +151,7 @@ static void test_cuts(void)
 {
 	cleanup_free char *dir = logdir("cut");
 	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
-	struct bulkctl_stream *s = bulkctl_stream(&ctl, "8.1/cut");
+	struct data_link_ctl_stream *s = data_link_ctl_stream(&ctl, "8.1/cut");
 	struct tail *tl = start(8, "cut", 3, NULL);
 	uint64_t len = 0;
 
@@ -160,7 +160,7 @@ static void test_cuts(void)
 		len += 1000000;
 		if (i % 7 == 3) {
 			UNTIL(s->n > len / 2);
-			bulkctl_drop(&ctl);
+			data_link_ctl_drop(&ctl);
 		}
 		loop_run_once(loop, 0);
 	}
@@ -178,7 +178,7 @@ static void test_slow_controller(void)
 {
 	cleanup_free char *dir = logdir("slow");
 	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
-	struct bulkctl_stream *s = bulkctl_stream(&ctl, "9.1/slow");
+	struct data_link_ctl_stream *s = data_link_ctl_stream(&ctl, "9.1/slow");
 	struct tail *tl;
 	size_t before;
 	unsigned segments;
@@ -199,7 +199,7 @@ static void test_slow_controller(void)
 	}
 	ok(s->n <= BULK_STREAM_WINDOW && s->n > BULK_STREAM_WINDOW / 2, "stops at the window: %zu bytes", s->n);
 	is_int(files_in(dir), segments, "nothing is removed that is not durable");
-	bulkctl_ack_all(&ctl);
+	data_link_ctl_ack_all(&ctl);
 	UNTIL(s->n == 20000000);
 	ok(is_flood(s, 20000000), "goes on when acknowledged");
 	finish(tl);
@@ -211,7 +211,7 @@ static void test_restarts(void)
 {
 	cleanup_free char *dir = logdir("restart");
 	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
-	struct bulkctl_stream *s = bulkctl_stream(&ctl, "10.1/restart");
+	struct data_link_ctl_stream *s = data_link_ctl_stream(&ctl, "10.1/restart");
 	struct tail *tl = NULL;
 	uint64_t len = 0;
 
@@ -253,7 +253,7 @@ static void test_gap(void)
 	}
 	tl = start(11, "gap", 0, NULL);
 	finish(tl);
-	is_str(bulkctl_stream(&ctl, "11.1/gap")->data, "0123456789#####0123456789#####0123456789",
+	is_str(data_link_ctl_stream(&ctl, "11.1/gap")->data, "0123456789#####0123456789#####0123456789",
 	       "holes are holes");
 }
 
@@ -272,10 +272,10 @@ static void test_gap_at_end(void)
 	fs_replace(first, "", 0, 0644, &e);
 	fs_replace(last, "", 0, 0644, &e);
 	finish(start(12, "lost", NO_RANK, NULL));
-	is_int(bulkctl_stream(&ctl, "12.1/lost")->eof, 1, "a stream of lost bytes alone has an end");
+	is_int(data_link_ctl_stream(&ctl, "12.1/lost")->eof, 1, "a stream of lost bytes alone has an end");
 	fs_replace(first, "0123456789", 10, 0644, &e);
 	finish(start(12, "lost", NO_RANK, NULL));
-	is_int(bulkctl_stream(&ctl, "12.1/lost")->eof, 1, "one that ends with lost bytes, too");
+	is_int(data_link_ctl_stream(&ctl, "12.1/lost")->eof, 1, "one that ends with lost bytes, too");
 }
 
 static void test_many_streams(void)
@@ -293,7 +293,7 @@ static void test_many_streams(void)
 	}
 	for (int i = 0; i < 16; i++) {
 		cleanup_free char *name = xasprintf("12.1/many-%d", i);
-		struct bulkctl_stream *s = bulkctl_stream(&ctl, name);
+		struct data_link_ctl_stream *s = data_link_ctl_stream(&ctl, name);
 
 		UNTIL(s->n == 3000000);
 		good += is_flood(s, 3000000);
@@ -400,7 +400,7 @@ static void test_points_once(void)
 		batches = ctl.batches;
 		UNTIL(ctl.hold_metrics ? ctl.batches > batches : ctl.n_points >= target);
 		if (i % 3 == 2)
-			bulkctl_drop(&ctl);
+			data_link_ctl_drop(&ctl);
 		tail_destroy(tl);
 		agent_stop();
 		agent_start();
@@ -425,12 +425,12 @@ static void test_points_slow(void)
 	ctl.hold_metrics = 1;
 	tl = start(22, "r0", 0, &one);
 	write_losses(n, 0, 20000);
-	UNTIL(bulkctl_stream(&ctl, "22.1/r0")->n > 100000);
+	UNTIL(data_link_ctl_stream(&ctl, "22.1/r0")->n > 100000);
 	for (int i = 0; i < 100; i++)
 		loop_run_once(loop, 2);
 	ok(ctl.batches == 1, "one batch under way, the rest waits on disk");
 	ctl.hold_metrics = 0;
-	bulkctl_drop(&ctl);
+	data_link_ctl_drop(&ctl);
 	finish(tl);
 	ok(in_order(20000), "all of them in the end");
 	nodelog_close(n);
@@ -527,7 +527,7 @@ static void test_requests(void)
 	for (int i = 0; i < 20; i++)
 		loop_run_once(loop, 1);
 	ctl.deaf = 0;
-	bulkctl_drop(&ctl);
+	data_link_ctl_drop(&ctl);
 	UNTIL(again.n);
 	is_int(again.rc, 0, "asked again on a new connection");
 	ctl.deaf = 1;
@@ -566,7 +566,7 @@ static void drop_and_wait(void)
 {
 	unsigned before = opens;
 
-	bulkctl_drop(&ctl);
+	data_link_ctl_drop(&ctl);
 	UNTIL(opens > before && bulk_is_up(bulk));
 }
 
@@ -626,7 +626,7 @@ static void test_points_are_use(void)
 	}
 	drop_and_wait();
 	is_int(failures, 1, "metrics that were acknowledged make up for them");
-	bulkctl_ack_all(&ctl);
+	data_link_ctl_ack_all(&ctl);
 	finish(tl);
 	log_set_sink(NULL, NULL);
 	nodelog_close(n);
@@ -641,7 +641,7 @@ static void test_dial_now(void)
 
 	ctl.closed_port = 1;
 	ctl.refused = 0;
-	bulkctl_drop(&ctl);
+	data_link_ctl_drop(&ctl);
 	UNTIL(ctl.refused >= 5); /* the next pause is one of 2.5 s at least */
 	ctl.closed_port = 0;
 	bulk_dial_now(bulk);
@@ -660,8 +660,8 @@ int main(void)
 {
 	signal(SIGPIPE, SIG_IGN); /* as the agent does */
 	ends_start();
-	bulkctl_start(&ctl);
-	bulkctl_env(&ctl, &env, "agent");
+	data_link_ctl_start(&ctl);
+	data_link_ctl_env(&ctl, &env, "agent");
 	agent_start();
 	test_live();
 	test_empty();
@@ -680,8 +680,8 @@ int main(void)
 	test_points_are_use();
 	test_dial_now();
 	agent_stop();
-	bulkctl_stop(&ctl);
-	bulkctl_env_fini(&env);
+	data_link_ctl_stop(&ctl);
+	data_link_ctl_env_fini(&env);
 	ends_stop();
 	return tap_done();
 }

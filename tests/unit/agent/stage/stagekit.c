@@ -33,8 +33,8 @@ void stagekit_start(struct stagekit *k)
 	signal(SIGPIPE, SIG_IGN);
 	ends_start();
 	chmod(top, 0711); /* the job's account walks through, as in a real DATA */
-	bulkctl_start(&k->ctl);
-	bulkctl_env(&k->ctl, &k->env, "agent");
+	data_link_ctl_start(&k->ctl);
+	data_link_ctl_env(&k->ctl, &k->env, "agent");
 	k->env.is_root = geteuid() == 0;
 	k->user = (struct launch_user){
 	    .uid = geteuid(), .gid = getegid(), .name = TEXT("me"), .home = TEXT(top), .shell = TEXT("/bin/sh")};
@@ -66,8 +66,8 @@ void stagekit_stop(struct stagekit *k)
 	free(k->paths.work);
 	free(k->paths.ml);
 	free(k->paths.ml_seen);
-	bulkctl_stop(&k->ctl);
-	bulkctl_env_fini(&k->env);
+	data_link_ctl_stop(&k->ctl);
+	data_link_ctl_env_fini(&k->env);
 	ends_stop();
 }
 

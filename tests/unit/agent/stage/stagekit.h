@@ -7,10 +7,10 @@
 
 #include "agent/data.h"
 #include "agent/link/data_link.h"
-#include "tests/unit/agent/logs/bulkctl.h"
+#include "tests/unit/agent/logs/data_link_ctl.h"
 
 struct stagekit {
-	struct bulkctl ctl;
+	struct data_link_ctl ctl;
 	struct agent_env env;
 	struct bulk *bulk;
 	struct launch_user user;

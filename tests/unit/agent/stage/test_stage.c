@@ -99,7 +99,7 @@ static void test_many(void)
 	stagekit_begin(&k, "", digest, NULL, NULL);
 	for (int i = 0; i < 4000 && k.ctl.gets == gets && !k.done; i++)
 		loop_run_once(loop, 5);
-	bulkctl_drop(&k.ctl);
+	data_link_ctl_drop(&k.ctl);
 	stagekit_wait(&k);
 	is_int(k.rc, 0, k.text ? k.text : "staged");
 	is_file("code/a", "first\n");
@@ -154,7 +154,7 @@ static void test_cut(void)
 		loop_run_once(loop, 5);
 	is_int(k.done, 0, "waits for the controller");
 	k.ctl.deaf = 0;
-	bulkctl_drop(&k.ctl);
+	data_link_ctl_drop(&k.ctl);
 	stagekit_wait(&k);
 	is_int(k.rc, 0, "and goes on when it is there again");
 	is_file("code/a", "gamma\n");

@@ -346,7 +346,7 @@ static void test_cut(void)
 	for (int i = 0; i < 10; i++)
 		loop_run_once(loop, 5);
 	k.ctl.deaf = 0;
-	bulkctl_drop(&k.ctl);
+	data_link_ctl_drop(&k.ctl);
 	UNTIL(up.done);
 	is_int(up.rc, 0, "goes on over a new connection");
 	k.ctl.deaf = 1;

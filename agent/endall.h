@@ -9,7 +9,7 @@
 #ifndef HEARTH_AGENT_ENDALL_H
 #define HEARTH_AGENT_ENDALL_H
 
-#include "agent/agent.h"
+#include "agent/base/agent_env.h"
 #include <stdio.h>
 
 /* Takes cfg's strings. On out one JSON object a line for each launch that had processes: {"job", "attempt",

@@ -1,16 +1,16 @@
 /*
- * bulkctl: the controller's end of bulk connections, for tests: keeps streams, points and blobs as hearthd
- * would, acknowledges (or not), can be cut off. Uses peer_ends for authority, certificates and loop.
+ * data_link_ctl: the controller's end of bulk connections, for tests: keeps streams, points and blobs as
+ * hearthd would, acknowledges (or not), can be cut off. Uses peer_ends for authority, certificates and loop.
  */
 #ifndef HEARTH_TESTS_BULKCTL_H
 #define HEARTH_TESTS_BULKCTL_H
 
-#include "agent/agent.h"
+#include "agent/base/agent_env.h"
 #include "tests/unit/common/net/peer_ends.h"
 
 #define BULKCTL_STREAMS 32
 
-struct bulkctl_stream {
+struct data_link_ctl_stream {
 	char *name;                /* "job.attempt/stream" */
 	char *data;                /* terminated; lost bytes as '#' */
 	size_t n;                  /* stream offset of the end */
@@ -19,7 +19,7 @@ struct bulkctl_stream {
 	int eof, frames;
 };
 
-struct bulkctl {
+struct data_link_ctl {
 	struct evconnlistener *listener;
 	char url[64];
 	char blobdir[512];
@@ -31,7 +31,7 @@ struct bulkctl {
 	int deaf;                    /* requests for blobs are not answered */
 	int closed_port;             /* connections are dropped at once */
 	int full;                    /* the first log data cost the connection, as on a full disk */
-	struct bulkctl_stream streams[BULKCTL_STREAMS];
+	struct data_link_ctl_stream streams[BULKCTL_STREAMS];
 	uint64_t last_seq;
 	unsigned batches, repeated; /* metrics; repeated: dropped by number */
 	char *points;               /* "rank:name=value@step " */
@@ -41,14 +41,15 @@ struct bulkctl {
 	size_t part_n;
 };
 
-void bulkctl_start(struct bulkctl *c);
-void bulkctl_stop(struct bulkctl *c);
-void bulkctl_drop(struct bulkctl *c); /* the connection, now */
-void bulkctl_ack_all(struct bulkctl *c);
-struct bulkctl_stream *bulkctl_stream(struct bulkctl *c, const char *name); /* made when new */
+void data_link_ctl_start(struct data_link_ctl *c);
+void data_link_ctl_stop(struct data_link_ctl *c);
+void data_link_ctl_drop(struct data_link_ctl *c); /* the connection, now */
+void data_link_ctl_ack_all(struct data_link_ctl *c);
+struct data_link_ctl_stream *data_link_ctl_stream(struct data_link_ctl *c,
+                                                  const char *name); /* made when new */
 /* An agent's surroundings: data and run folders below the test's, not root unless the test is and wants to
  * be. */
-void bulkctl_env(struct bulkctl *c, struct agent_env *env, const char *name);
-void bulkctl_env_fini(struct agent_env *env);
+void data_link_ctl_env(struct data_link_ctl *c, struct agent_env *env, const char *name);
+void data_link_ctl_env_fini(struct agent_env *env);
 
 #endif

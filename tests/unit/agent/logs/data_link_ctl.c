@@ -1,7 +1,7 @@
 /*
- * bulkctl: see bulkctl.h.
+ * data_link_ctl: see data_link_ctl.h.
  */
-#include "tests/unit/agent/logs/bulkctl.h"
+#include "tests/unit/agent/logs/data_link_ctl.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -20,10 +20,10 @@
 /* ---- logs ------------------------------------------------------------------------------------------------
  */
 
-struct bulkctl_stream *bulkctl_stream(struct bulkctl *c, const char *name)
+struct data_link_ctl_stream *data_link_ctl_stream(struct data_link_ctl *c, const char *name)
 {
 	for (int i = 0; i < BULKCTL_STREAMS; i++) {
-		struct bulkctl_stream *s = &c->streams[i];
+		struct data_link_ctl_stream *s = &c->streams[i];
 
 		if (s->name && strcmp(s->name, name) != 0)
 			continue;
@@ -37,7 +37,7 @@ struct bulkctl_stream *bulkctl_stream(struct bulkctl *c, const char *name)
 	tap_bail("too many streams");
 }
 
-static void add_recs(struct bulkctl_stream *s, const struct wm_log_data *m, size_t skip)
+static void add_recs(struct data_link_ctl_stream *s, const struct wm_log_data *m, size_t skip)
 {
 	struct buf b;
 	uint32_t off, fd;
@@ -55,10 +55,10 @@ static void add_recs(struct bulkctl_stream *s, const struct wm_log_data *m, size
 	}
 }
 
-static void take_log(struct bulkctl *c, const struct wm_log_data *m)
+static void take_log(struct data_link_ctl *c, const struct wm_log_data *m)
 {
 	cleanup_free char *name = xasprintf("%" PRIu64 ".%u/%s", m->job, m->attempt, m->stream);
-	struct bulkctl_stream *s = bulkctl_stream(c, name);
+	struct data_link_ctl_stream *s = data_link_ctl_stream(c, name);
 	struct wm_log_ack ack = {.job = m->job, .attempt = m->attempt, .stream = m->stream};
 	size_t skip = 0;
 
@@ -83,11 +83,11 @@ static void take_log(struct bulkctl *c, const struct wm_log_data *m)
 		peer_send(c->peer, WM_LOG_ACK, &ack, 0, NULL);
 }
 
-void bulkctl_ack_all(struct bulkctl *c)
+void data_link_ctl_ack_all(struct data_link_ctl *c)
 {
 	c->hold_acks = 0;
 	for (int i = 0; i < BULKCTL_STREAMS; i++) {
-		struct bulkctl_stream *s = &c->streams[i];
+		struct data_link_ctl_stream *s = &c->streams[i];
 		struct wm_log_ack ack = {.offset = s->n};
 		unsigned long long job;
 
@@ -103,7 +103,7 @@ void bulkctl_ack_all(struct bulkctl *c)
 /* ---- metrics ---------------------------------------------------------------------------------------------
  */
 
-static void take_metrics(struct bulkctl *c, const struct wm_metrics *m)
+static void take_metrics(struct data_link_ctl *c, const struct wm_metrics *m)
 {
 	struct wm_metrics_ack ack = {.job = m->job, .attempt = m->attempt, .seq = m->seq};
 
@@ -126,7 +126,7 @@ static void take_metrics(struct bulkctl *c, const struct wm_metrics *m)
 /* ---- blobs
  * ------------------------------------------------------------------------------------------------- */
 
-static void give_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_get *m)
+static void give_blob(struct data_link_ctl *c, uint64_t id, const struct wm_blob_get *m)
 {
 	struct wm_blob_data r = {0};
 	struct err e = {0};
@@ -149,7 +149,7 @@ static void give_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_get *
 	free(data);
 }
 
-static void say_missing(struct bulkctl *c, uint64_t id, const struct wm_blob_have *m)
+static void say_missing(struct data_link_ctl *c, uint64_t id, const struct wm_blob_have *m)
 {
 	struct wm_blob_missing r = {0};
 
@@ -162,7 +162,7 @@ static void say_missing(struct bulkctl *c, uint64_t id, const struct wm_blob_hav
 }
 
 /* Pieces come in order; what is not yet whole waits in `part`. */
-static void take_blob(struct bulkctl *c, uint64_t id, const struct wm_blob_put *m)
+static void take_blob(struct data_link_ctl *c, uint64_t id, const struct wm_blob_put *m)
 {
 	struct wm_blob_ok r = {0};
 	struct err e = {0};
@@ -195,12 +195,12 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 {
 	(void)p;
 	(void)w;
-	((struct bulkctl *)arg)->opened++;
+	((struct data_link_ctl *)arg)->opened++;
 }
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
 {
-	struct bulkctl *c = arg;
+	struct data_link_ctl *c = arg;
 
 	(void)p;
 	if (type == WM_LOG_DATA && c->full)
@@ -220,7 +220,7 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 
 static void on_close(struct peer *p, const struct err *why, void *arg)
 {
-	struct bulkctl *c = arg;
+	struct data_link_ctl *c = arg;
 
 	(void)why;
 	c->closed++;
@@ -245,7 +245,7 @@ static const struct peer_ops ops = {on_open, on_msg, on_close, NULL, on_hello};
 
 static void on_request(struct bufferevent *bev, void *arg)
 {
-	struct bulkctl *c = arg;
+	struct data_link_ctl *c = arg;
 	struct evbuffer *in = bufferevent_get_input(bev);
 	struct evbuffer_ptr end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
 	struct peer_accept a = {.ca = ca, .cluster = "test", .out_limit = 64u << 20};
@@ -261,7 +261,7 @@ static void on_request(struct bufferevent *bev, void *arg)
 
 static void on_connection(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa, int n, void *arg)
 {
-	struct bulkctl *c = arg;
+	struct data_link_ctl *c = arg;
 
 	(void)l;
 	(void)sa;
@@ -278,12 +278,12 @@ static void on_connection(struct evconnlistener *l, evutil_socket_t fd, struct s
 	bufferevent_enable(c->waiting, EV_READ | EV_WRITE);
 }
 
-void bulkctl_start(struct bulkctl *c)
+void data_link_ctl_start(struct data_link_ctl *c)
 {
 	struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t n = sizeof(four);
 
-	*c = (struct bulkctl){.points = xstrdup("")};
+	*c = (struct data_link_ctl){.points = xstrdup("")};
 	snprintf(c->blobdir, sizeof(c->blobdir), "%s/ctl-blobs", top);
 	c->listener = evconnlistener_new_bind(loop_base(loop), on_connection, c,
 	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 16,
@@ -294,15 +294,15 @@ void bulkctl_start(struct bulkctl *c)
 	snprintf(c->url, sizeof(c->url), "http://127.0.0.1:%u", ntohs(four.sin_port));
 }
 
-void bulkctl_drop(struct bulkctl *c)
+void data_link_ctl_drop(struct data_link_ctl *c)
 {
 	peer_destroy(c->peer);
 	c->peer = NULL;
 }
 
-void bulkctl_stop(struct bulkctl *c)
+void data_link_ctl_stop(struct data_link_ctl *c)
 {
-	bulkctl_drop(c);
+	data_link_ctl_drop(c);
 	if (c->waiting)
 		bufferevent_free(c->waiting);
 	evconnlistener_free(c->listener);
@@ -316,7 +316,7 @@ void bulkctl_stop(struct bulkctl *c)
 	loop_run_once(loop, 0);
 }
 
-void bulkctl_env(struct bulkctl *c, struct agent_env *env, const char *name)
+void data_link_ctl_env(struct data_link_ctl *c, struct agent_env *env, const char *name)
 {
 	struct err e;
 
@@ -329,7 +329,7 @@ void bulkctl_env(struct bulkctl *c, struct agent_env *env, const char *name)
 		tap_bail("%s", e.text);
 }
 
-void bulkctl_env_fini(struct agent_env *env)
+void data_link_ctl_env_fini(struct agent_env *env)
 {
 	free(env->cfg.controller);
 	free(env->cfg.node);

@@ -1,7 +1,7 @@
 /*
  * endall: see endall.h.
  */
-#include "agent/control/endall.h"
+#include "agent/endall.h"
 
 #include <inttypes.h>
 #include <poll.h>

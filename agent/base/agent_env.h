@@ -15,8 +15,8 @@
  * machine do not meet. Where there are namespaces the container shows DATA/jobs/J.A/ml as /opt/ml; else ranks
  * get the real path in SM_* and HEARTH_* variables.
  */
-#ifndef HEARTH_AGENT_AGENT_H
-#define HEARTH_AGENT_AGENT_H
+#ifndef HEARTH_AGENT_BASE_AGENT_ENV_H
+#define HEARTH_AGENT_BASE_AGENT_ENV_H
 
 #include "common/base/clock.h"
 #include "common/base/err.h"

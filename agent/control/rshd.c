@@ -2,7 +2,7 @@
  * rshd: see rshd.h. A session outlives its connection for REATTACH_MS, because its hearth-rsh may be on the
  * way back; it does not outlive its hearth-rsh, which is watched by a pidfd.
  */
-#include "agent/launch/rshd.h"
+#include "agent/control/rshd.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,9 +14,9 @@
 #include <sys/un.h>
 #include <utlist.h>
 
+#include "agent/agent_core.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
-#include "agent/parts.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"

@@ -2,10 +2,10 @@
  * parts: all parts of one agent, for those that need each other. Created and destroyed by agent_core.c, in
  * this order.
  */
-#ifndef HEARTH_AGENT_PARTS_H
-#define HEARTH_AGENT_PARTS_H
+#ifndef HEARTH_AGENT_AGENT_CORE_H
+#define HEARTH_AGENT_AGENT_CORE_H
 
-#include "agent/agent.h"
+#include "agent/base/agent_env.h"
 #include "agent/data.h"
 
 struct session;
