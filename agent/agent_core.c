@@ -139,8 +139,8 @@ static int open_parts(struct agent *a, struct err *e)
 	a->inv = inventory_create(&a->env, e);
 	if (!a->inv)
 		return -1;
-	a->bulk = bulk_create(&a->env, a->ca_pem, a->cert_path, a->key_path);
-	a->tailer = tailer_create(&a->env, a->bulk);
+	a->link = data_link_create(&a->env, a->ca_pem, a->cert_path, a->key_path);
+	a->tailer = tailer_create(&a->env, a->link);
 	a->trash = trash_create(&a->env);
 	a->outbox = outbox_create(&outbox_ops, a);
 	a->launches = launches_create(a);
@@ -218,8 +218,8 @@ void agent_destroy(struct agent *a)
 	outbox_destroy(a->outbox);
 	if (a->tailer)
 		tailer_destroy(a->tailer);
-	if (a->bulk)
-		bulk_destroy(a->bulk);
+	if (a->link)
+		data_link_destroy(a->link);
 	if (a->inv)
 		inventory_destroy(a->inv);
 	if (a->data_lock >= 0)

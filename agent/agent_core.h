@@ -28,7 +28,7 @@ struct agent {
 	char boot_id[PROC_BOOT_ID_SIZE];
 	uint32_t peer_port; /* as bound */
 	struct inventory *inv;
-	struct bulk *bulk;
+	struct data_link *link;
 	struct trash *trash;
 	struct tailer *tailer;
 	struct outbox *outbox;

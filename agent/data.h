@@ -82,17 +82,17 @@ void container_env_fini(struct agent_env *env); /* what was found out about this
 
 /* ---- bulk link
  * ---------------------------------------------------------------------------------------------- */
-struct bulk;
-struct bulk *bulk_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
-                         const char *key_path);
-void bulk_destroy(struct bulk *b);
+struct data_link;
+struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
+                                   const char *key_path);
+void data_link_destroy(struct data_link *b);
 /* The controller was found again: a link that waits for its turn is dialled at once. */
-void bulk_dial_now(struct bulk *b);
+void data_link_dial_now(struct data_link *b);
 
 /* ---- logs and metrics: follows segment files (shim.h) and sends them
  * ------------------------------------------------ */
 struct tailer;
-struct tailer *tailer_create(struct agent_env *env, struct bulk *b);
+struct tailer *tailer_create(struct agent_env *env, struct data_link *b);
 void tailer_destroy(struct tailer *t);
 /* Starts following; after an agent restart called again: it asks nothing, the controller's acks and offsets
  * dedupe. metrics may be NULL. */
@@ -142,13 +142,13 @@ struct stage_ops {
 };
 /* NULL when it could not be started: nothing is called then, the log says why. resume_from goes into
  * ml/checkpoints. Staging comes before container_create (linked inputs). */
-struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct stage_params *p,
+struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg);
 /* Lines "name==version" of the packages that the job's interpreter finds, asked of it by a thread, for
  * RUN_INFO "pip". text NULL: unknown, why says so. NULL when it could not be started (nothing is called
  * then). */
 struct packages;
-struct packages *stage_packages(struct agent_env *env, struct bulk *b, const char *venv_bin,
+struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
                                 const struct launch_user *user,
                                 void (*done)(const char *text, const char *why, void *arg), void *arg);
 void packages_cancel(struct packages *p); /* void after done, as a stage's handle is */
@@ -170,7 +170,7 @@ struct upload_ops {
 /* model, output (without output/failure), checkpoints: to output_uri/JOB/KIND[/NODE] by file copy, or as
  * trees to hearthd; empty ones are left out. ERR_CONFLICT where an upload of a greater epoch has been. */
 /* NULL when it could not be started (the folder is gone): nothing is called then, the log says why. */
-struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
                             const struct launch_paths *paths, const struct launch_user *user,
                             const char *output_uri, const struct upload_ops *ops, void *arg);

@@ -1,6 +1,6 @@
 /*
  * agent: boundaries between the two halves of hearth-agent. Control (session, lease, launches, adoption,
- * kill) drives; data (inventory, container, staging, upload, log tailing, bulk connection) serves. One loop;
+ * kill) drives; data (inventory, container, staging, upload, log tailing, data link) serves. One loop;
  * blocking work (copying, hashing, downloading) is done by worker threads which post results back by chan.
  *
  * Directories of one launch (job J, attempt A; paths are short because of unix sockets):

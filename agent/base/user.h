@@ -25,7 +25,7 @@ void user_copy(struct launch_user *to, const struct launch_user *from);
 struct user_ask;
 /* found: on the loop, once, never before this returns; u (NULL: why) is the callee's, its strings to be
  * released by user_fini. The handle is void then. NULL: no thread was to be had. */
-struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct data_link *b, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e);
 void user_ask_cancel(struct user_ask *q); /* NULL allowed; returns at once, the thread is left behind */

@@ -7,11 +7,11 @@ static uint64_t distance(int64_t a, int64_t b)
 	return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
 }
 
-void skew_take(struct skew *s, uint64_t sent_us, uint64_t sent_real_us, uint64_t there_real_us,
-               uint64_t now_us)
+void clock_skew_measure(struct clock_skew *s, uint64_t sent_us, uint64_t sent_real_us, uint64_t there_real_us,
+                        uint64_t now_us)
 {
 	uint64_t trip = now_us - sent_us;
-	struct skew n = {(int64_t)(sent_real_us + trip / 2 - there_real_us), trip / 2 + 1, now_us};
+	struct clock_skew n = {(int64_t)(sent_real_us + trip / 2 - there_real_us), trip / 2 + 1, now_us};
 
 	if (!there_real_us || now_us < sent_us)
 		return;

@@ -1,18 +1,18 @@
 /*
- * skew: how far this node's wall clock is ahead of hearthd's, from beats and their answers. A beat leaves at
- * t0, its answer comes at t1 and says what hearthd's clock was in between: half of the time between them is
- * the error at most, however the way there and the way back share it (the estimate of NTP, RFC 5905 section
- * 8). No I/O.
+ * clock_skew: how far this node's wall clock is ahead of hearthd's, from beats and their answers. A beat
+ * leaves at t0, its answer comes at t1 and says what hearthd's clock was in between: half of the time between
+ * them is the error at most, however the way there and the way back share it (the estimate of NTP, RFC 5905
+ * section 8). No I/O.
  *
  * The least error counts, for a while: clocks drift apart. A measurement that contradicts the held one
  * replaces it: a clock was set.
  */
-#ifndef HEARTH_AGENT_SKEW_H
-#define HEARTH_AGENT_SKEW_H
+#ifndef HEARTH_AGENT_CONTROL_CLOCK_SKEW_H
+#define HEARTH_AGENT_CONTROL_CLOCK_SKEW_H
 
 #include <stdint.h>
 
-struct skew {
+struct clock_skew {
 	int64_t ahead_us;  /* > 0: this node's clock is ahead */
 	uint64_t error_us; /* of that, at most; 0: not measured */
 	uint64_t at_us;    /* boot clock */
@@ -20,7 +20,7 @@ struct skew {
 
 /* A beat that left at sent_us (boot; sent_real_us by the wall clock) was answered at now_us (boot); hearthd's
  * wall clock was there_real_us. */
-void skew_take(struct skew *s, uint64_t sent_us, uint64_t sent_real_us, uint64_t there_real_us,
-               uint64_t now_us);
+void clock_skew_measure(struct clock_skew *s, uint64_t sent_us, uint64_t sent_real_us, uint64_t there_real_us,
+                        uint64_t now_us);
 
 #endif

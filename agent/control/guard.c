@@ -72,13 +72,13 @@ static void round_over(struct guard *g)
 		return;
 	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
 	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached,
-	         g->hearing, g->lease.phase != LEASE_DOUBT,
+	         g->hearing, g->lease.phase != LEASE_UNCONFIRMED,
 	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
 	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
 		launches_fence(g->a->launches, lease_verdict_text(v));
 		session_renew(g->a->session); /* one that was made meanwhile has said COLLECT already */
-	} else if (g->lease.phase == LEASE_DOUBT)
+	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		session_dial_now(g->a->session);
 	arm(g);
 }

@@ -31,7 +31,7 @@ uint64_t lease_next_us(const struct lease *l)
 	switch (l->phase) {
 	case LEASE_HELD:
 		return l->last_ack_us + (uint64_t)l->lease_ms * 625;
-	case LEASE_DOUBT:
+	case LEASE_UNCONFIRMED:
 	case LEASE_ORPHAN:
 		return l->ask_at_us;
 	case LEASE_ASKING:
@@ -45,9 +45,9 @@ int lease_tick(struct lease *l, uint64_t now_us)
 {
 	if (now_us < lease_next_us(l))
 		return 0;
-	if (l->phase != LEASE_DOUBT)
+	if (l->phase != LEASE_UNCONFIRMED)
 		l->orphan = l->phase == LEASE_ORPHAN;
-	l->confirming = l->phase == LEASE_DOUBT;
+	l->confirming = l->phase == LEASE_UNCONFIRMED;
 	l->phase = LEASE_ASKING;
 	return 1;
 }
@@ -107,7 +107,7 @@ enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers
 	} else if (l->confirming) {
 		l->phase = LEASE_LOST;
 	} else {
-		l->phase = LEASE_DOUBT;
+		l->phase = LEASE_UNCONFIRMED;
 		l->ask_at_us = second_round_us(l, now_us);
 	}
 	return v;

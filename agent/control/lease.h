@@ -30,17 +30,17 @@
 
 enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY };
 enum lease_phase {
-	LEASE_HELD,   /* the controller was heard not long ago */
-	LEASE_ASKING, /* questions are on their way */
-	LEASE_DOUBT,  /* verdict to kill, to be confirmed by a second round */
-	LEASE_ORPHAN, /* verdict CARRY_ON; asks again */
-	LEASE_LOST,   /* verdict to kill, confirmed; until the controller is heard again */
+	LEASE_HELD,        /* the controller was heard not long ago */
+	LEASE_ASKING,      /* questions are on their way */
+	LEASE_UNCONFIRMED, /* verdict to kill; a second round confirms it */
+	LEASE_ORPHAN,      /* verdict CARRY_ON; asks again */
+	LEASE_LOST,        /* verdict to kill, confirmed; until the controller is heard again */
 };
 
 struct lease {
 	enum lease_phase phase;
 	uint64_t last_ack_us;
-	uint64_t ask_at_us; /* of LEASE_DOUBT and LEASE_ORPHAN */
+	uint64_t ask_at_us; /* of LEASE_UNCONFIRMED and LEASE_ORPHAN */
 	int confirming;     /* the round is the second one */
 	int orphan;         /* the first round was that of an orphan */
 	uint32_t lease_ms;
@@ -58,7 +58,8 @@ uint32_t lease_ask_timeout_ms(const struct lease *l);
 int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms);
 enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
 /* End of a round, while LEASE_ASKING; in other phases (an ack came meanwhile) nothing happens. Afterwards the
- * phase is LEASE_DOUBT, LEASE_ORPHAN, or LEASE_LOST: then, and only then, the launches must be killed. */
+ * phase is LEASE_UNCONFIRMED, LEASE_ORPHAN, or LEASE_LOST: then, and only then, the launches must be killed.
+ */
 enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
                                 uint32_t peers_reached, uint32_t peers_hearing);
 /* What to tell a peer that asks. */

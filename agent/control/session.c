@@ -32,7 +32,7 @@ struct session {
 	unsigned failures;
 	uint32_t beat_ms, lease_ms;
 	uint64_t seq, heard_us, sent_us[SENT_BEATS], sent_real_us[SENT_BEATS];
-	struct skew skew;
+	struct clock_skew clock_skew;
 	struct loop_timer *dial, *beat;
 	struct log_limit complaints;
 };
@@ -127,8 +127,8 @@ static void send_beat(struct session *s)
 	m.seq = ++s->seq;
 	m.boot_us = now_us(s);
 	m.peers_gen = guard_peers_gen(s->a->guard);
-	m.ahead_us = s->skew.ahead_us;
-	m.ahead_error_us = s->skew.error_us;
+	m.ahead_us = s->clock_skew.ahead_us;
+	m.ahead_error_us = s->clock_skew.error_us;
 	s->sent_us[m.seq % SENT_BEATS] = m.boot_us;
 	s->sent_real_us[m.seq % SENT_BEATS] = clock_real_us(s->a->env.clock);
 	session_send(s, WM_BEAT, &m, 0);
@@ -194,7 +194,7 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	launches_report_all(a->launches);
 	send_rest(s);
 	rshd_reconnected(a->rshd);
-	bulk_dial_now(a->bulk);
+	data_link_dial_now(a->link);
 	send_beat(s);
 }
 
@@ -207,8 +207,8 @@ static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 	/* One that is older than what is remembered renews nothing. */
 	if (m->seq <= s->seq && s->seq - m->seq < SENT_BEATS) {
 		guard_ack(s->a->guard, s->sent_us[m->seq % SENT_BEATS], m->lease_ms);
-		skew_take(&s->skew, s->sent_us[m->seq % SENT_BEATS], s->sent_real_us[m->seq % SENT_BEATS], m->real_us,
-		          now_us(s));
+		clock_skew_measure(&s->clock_skew, s->sent_us[m->seq % SENT_BEATS],
+		                   s->sent_real_us[m->seq % SENT_BEATS], m->real_us, now_us(s));
 	}
 	if (m->peers_changed || m->peers.n)
 		guard_peers(s->a->guard, &m->peers, m->peers_gen);

@@ -191,9 +191,9 @@ void launch_report_failure_file(struct launch *l);
 
 /* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
 /* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with, and e says why.
- * Then *wreck = 1: its plan cannot be read, its processes may run; 0: nothing of it can run, the folder was
- * removed.
+ * Then *unreadable = 1: its plan cannot be read, its processes may run; 0: nothing of it can run, the folder
+ * was removed.
  */
-struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct err *e);
+struct launch *launch_adopt(struct agent *a, const char *key, int *unreadable, struct err *e);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * - No plan, and no shims: nothing was started, the folder is removed.
  * - No plan otherwise, or one that cannot be read: what may run of it is not known here, and is ended
- *   (wreck.h).
+ *   (unreadable_launch.h).
  * - Another boot id: the machine was restarted; all processes are lost, and said to be; then ENDED.
  * - PREPARING: what there is of shims and container is ended, then prepared again from the start.
  * - READY, RUNNING: container adopted, shims greeted, logs followed again.
@@ -320,18 +320,18 @@ static void adopt_as(struct launch *l, int same_boot)
 		go_on_over(l);
 }
 
-struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct err *e)
+struct launch *launch_adopt(struct agent *a, const char *key, int *unreadable, struct err *e)
 {
 	cleanup_free char *dir = xasprintf("%s/%s", a->env.cfg.run_dir, key);
 	struct plan *plan = plan_load(dir, e);
 	struct launch *l;
 	int same_boot = 0;
 
-	*wreck = 0;
+	*unreadable = 0;
 	if (!plan) {
 		/* The plan is written first: where there is none, and no shim, there is nothing else. */
-		*wreck = e->code != ERR_NOT_FOUND || wreck_has_shims(dir);
-		if (!*wreck)
+		*unreadable = e->code != ERR_NOT_FOUND || unreadable_launch_has_shims(dir);
+		if (!*unreadable)
 			trash_put(a->trash, dir, key, NULL);
 		return NULL;
 	}
@@ -339,7 +339,7 @@ struct launch *launch_adopt(struct agent *a, const char *key, int *wreck, struct
 	if (strcmp(l->key, key) != 0) {
 		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
 		launch_free(l);
-		*wreck = 1;
+		*unreadable = 1;
 		return NULL;
 	}
 	if (launch_load(l, &same_boot, e) < 0) {

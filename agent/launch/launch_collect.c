@@ -139,7 +139,7 @@ static void start_upload(struct launch *l)
 	launch_save(l, NULL);
 	launch_report(l);
 	l->upload =
-	    upload_start(&l->a->env, l->a->bulk, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
+	    upload_start(&l->a->env, l->a->link, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
 	                 l->plan->n_nodes, &l->paths, &l->user, l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);

@@ -94,7 +94,7 @@ void launch_info_packages(struct launch *l)
 		launch_run_info(l, "pip", r->text);
 		return;
 	}
-	l->packages = stage_packages(&l->a->env, l->a->bulk, l->venv_bin, &l->user, on_packages, l);
+	l->packages = stage_packages(&l->a->env, l->a->link, l->venv_bin, &l->user, on_packages, l);
 }
 
 void launch_info_software(struct launch *l)

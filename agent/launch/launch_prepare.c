@@ -119,7 +119,7 @@ static void start_staging(struct launch *l)
 	launch_phase(l, "staging");
 	launch_set_state(l, LAUNCH_PREPARING);
 	arm_prepare(l);
-	l->stage = stage_start(&l->a->env, l->a->bulk, &p, &stage_ops, l);
+	l->stage = stage_start(&l->a->env, l->a->link, &p, &stage_ops, l);
 	if (!l->stage)
 		launch_fail(l, RC_STAGING, "staging could not be started");
 }
@@ -381,7 +381,7 @@ void launch_prepare(struct launch *l)
 	launch_set_state(l, LAUNCH_PREPARING);
 	clear_old_procs(l);
 	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
-	l->asking = user_ask(&l->a->env, l->a->bulk, l->plan->m->owner, on_account, l, &e);
+	l->asking = user_ask(&l->a->env, l->a->link, l->plan->m->owner, on_account, l, &e);
 	if (!l->asking)
 		launch_fail(l, RC_AGENT, e.text);
 }

@@ -34,7 +34,7 @@ struct launches {
 	struct launch *list;
 	uint32_t n;
 	struct epoch *epochs;
-	struct wrecks *wrecks; /* of earlier agents, whose plans cannot be read */
+	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
 };
 
 static struct launch *find(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -203,12 +203,12 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		         h.attempt, h.epoch);
 		/* Not obeyed; but a controller whose store was put back waits for a word of what it knows of. */
 		if ((type == WM_KILL || type == WM_COLLECT) && !find(t, h.job, h.attempt) &&
-		    !wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch))
+		    !unreadable_launches_order(t->unreadable, type, h.job, h.attempt, h.epoch))
 			absent(t, type, &h);
 		wire_free(type, msg);
 		return;
 	}
-	if (wrecks_order(t->wrecks, type, h.job, h.attempt, h.epoch)) {
+	if (unreadable_launches_order(t->unreadable, type, h.job, h.attempt, h.epoch)) {
 		wire_free(type, msg);
 		return;
 	}
@@ -250,7 +250,7 @@ void launches_report_all(struct launches *t)
 			lproc_report(p);
 		launch_report(l);
 	}
-	wrecks_report_all(t->wrecks);
+	unreadable_launches_report_all(t->unreadable);
 }
 
 /* Frees it. */
@@ -288,7 +288,7 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 	if (l && l->state == LAUNCH_CLEANED && r->state == LAUNCH_CLEANED)
 		launches_forget(t, l);
 	if (!l && r->state == LAUNCH_CLEANED)
-		wrecks_cleaned(t->wrecks, r->job, r->attempt);
+		unreadable_launches_cleaned(t->unreadable, r->job, r->attempt);
 }
 
 /* ---- the node was removed ----------------------------------------------------------------------------- */
@@ -303,7 +303,7 @@ uint32_t launches_discard(struct launches *t)
 		else if (launch_is_over(l))
 			launch_discard(l);
 	}
-	wrecks_discard(t->wrecks);
+	unreadable_launches_discard(t->unreadable);
 	return launches_count(t);
 }
 
@@ -311,7 +311,7 @@ uint32_t launches_discard(struct launches *t)
 
 uint32_t launches_count(const struct launches *t)
 {
-	return t->n + wrecks_count(t->wrecks);
+	return t->n + unreadable_launches_count(t->unreadable);
 }
 
 int launches_alive(const struct launches *t)
@@ -321,7 +321,7 @@ int launches_alive(const struct launches *t)
 	DL_FOREACH (t->list, l)
 		if (!launch_is_over(l) || launch_is_uploading(l))
 			return 1;
-	return wrecks_alive(t->wrecks);
+	return unreadable_launches_alive(t->unreadable);
 }
 
 void launches_fence(struct launches *t, const char *why)
@@ -330,7 +330,7 @@ void launches_fence(struct launches *t, const char *why)
 
 	DL_FOREACH (t->list, l)
 		launch_fence(l, why);
-	wrecks_kill(t->wrecks);
+	unreadable_launches_kill(t->unreadable);
 }
 
 void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
@@ -392,7 +392,7 @@ struct launches *launches_create(struct agent *a)
 	struct launches *t = xcalloc(1, sizeof(*t));
 
 	t->a = a;
-	t->wrecks = wrecks_create(a);
+	t->unreadable = unreadable_launches_create(a);
 	return t;
 }
 
@@ -408,7 +408,7 @@ void launches_destroy(struct launches *t)
 		DL_DELETE(t->list, l);
 		launch_free(l);
 	}
-	wrecks_destroy(t->wrecks);
+	unreadable_launches_destroy(t->unreadable);
 	HASH_ITER (hh, t->epochs, en, next) {
 		HASH_DEL(t->epochs, en);
 		free(en);
@@ -423,13 +423,13 @@ static int adopt_one(const char *name, void *arg)
 	unsigned attempt;
 	struct launch *l;
 	struct err e = {0};
-	int end = 0, wreck = 0;
+	int end = 0, unreadable = 0;
 
 	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
 		return 0; /* lease, peers, agent.sock, lock */
-	l = launch_adopt(t->a, name, &wreck, &e);
-	if (!l && wreck) {
-		wrecks_add(t->wrecks, name, job, attempt, e.text);
+	l = launch_adopt(t->a, name, &unreadable, &e);
+	if (!l && unreadable) {
+		unreadable_launches_add(t->unreadable, name, job, attempt, e.text);
 		return 0;
 	}
 	if (!l) {

@@ -1,5 +1,5 @@
 /*
- * wreck: see wreck.h. What is on record of a launch besides its plan:
+ * unreadable_launch: see unreadable_launch.h. What is on record of a launch besides its plan:
  *
  *   DIR/rank-0/state ...    shim and process, by pid, start time and boot id
  *   DIR/rank-0/launch ...   the mark that all its processes carry in their environment
@@ -39,7 +39,7 @@
 #define ENVIRON_MAX (4 * 1024 * 1024)
 #define LIFE_MAX    (2 * 1024 * 1024)
 
-struct wreck {
+struct unreadable_launch {
 	uint64_t job, epoch; /* epoch 0: no order has named it */
 	uint32_t attempt;
 	char *key, *dir;
@@ -50,14 +50,14 @@ struct wreck {
 	struct proc_id *ids; /* shims and what they started */
 	uint32_t n_ids;
 	enum launch_state state;
-	int doubt; /* it is not known what may run; said */
+	int unknown_said; /* the log says that it is not known what may run */
 	unsigned quiet;
-	struct wreck *prev, *next;
+	struct unreadable_launch *prev, *next;
 };
 
-struct wrecks {
+struct unreadable_launches {
 	struct agent *a;
-	struct wreck *list;
+	struct unreadable_launch *list;
 	struct loop_timer *timer;
 };
 
@@ -81,7 +81,7 @@ static int gone(const char *path)
 	return lstat(path, &st) < 0 && errno == ENOENT;
 }
 
-int wreck_has_shims(const char *dir)
+int unreadable_launch_has_shims(const char *dir)
 {
 	int n = 0;
 
@@ -90,7 +90,7 @@ int wreck_has_shims(const char *dir)
 	return fs_each(dir, count_shim, &n, NULL) < 0 || n > 0;
 }
 
-static void add_id(struct wreck *w, const struct proc_id *id)
+static void add_id(struct unreadable_launch *w, const struct proc_id *id)
 {
 	if (id->pid <= 0)
 		return;
@@ -117,7 +117,7 @@ static char *mark_of(const struct proc_id *id)
 	return found;
 }
 
-static void take_mark(struct wreck *w, char *mark)
+static void take_mark(struct unreadable_launch *w, char *mark)
 {
 	if (w->token || !mark || !mark[0]) {
 		free(mark);
@@ -128,7 +128,7 @@ static void take_mark(struct wreck *w, char *mark)
 
 static int look_into(const char *name, void *arg)
 {
-	struct wreck *w = arg;
+	struct unreadable_launch *w = arg;
 	cleanup_free char *dir = xasprintf("%s/%s", w->dir, name);
 	struct shim_launch order = {0};
 	struct shim_state s;
@@ -151,7 +151,7 @@ static int look_into(const char *name, void *arg)
 	return 0;
 }
 
-static void find_container(struct wreck *w, struct agent *a)
+static void find_container(struct unreadable_launch *w, struct agent *a)
 {
 	struct launch_paths paths = {.run = w->dir, .work = w->dir};
 	struct container_params p = {.name = w->key, .token = w->token ? w->token : "?", .paths = &paths};
@@ -161,7 +161,7 @@ static void find_container(struct wreck *w, struct agent *a)
 }
 
 /* All that it can know of is of another boot: nothing of it can run. */
-static int was_restarted(const struct wreck *w, const struct agent *a)
+static int was_restarted(const struct unreadable_launch *w, const struct agent *a)
 {
 	cleanup_free char *path = xasprintf("%s/life", w->dir), *text = NULL;
 	const char *boot = NULL;
@@ -183,15 +183,15 @@ static int was_restarted(const struct wreck *w, const struct agent *a)
 }
 
 /* Does it say nothing that none of its processes is found? */
-static int is_doubtful(const struct wreck *w, const struct agent *a)
+static int may_run_unknown(const struct unreadable_launch *w, const struct agent *a)
 {
-	return !w->token && wreck_has_shims(w->dir) && !was_restarted(w, a);
+	return !w->token && unreadable_launch_has_shims(w->dir) && !was_restarted(w, a);
 }
 
 /* ---- killing ------------------------------------------------------------------------------------------ */
 
 /* Kills what there is; how many are left, -1: unknown. */
-static int kill_left(struct wreck *w, struct agent *a)
+static int kill_left(struct unreadable_launch *w, struct agent *a)
 {
 	int left = 0, n;
 
@@ -224,7 +224,7 @@ static int kill_left(struct wreck *w, struct agent *a)
 
 /* ---- telling ------------------------------------------------------------------------------------------ */
 
-static void report(const struct wrecks *ws, const struct wreck *w)
+static void report(const struct unreadable_launches *ws, const struct unreadable_launch *w)
 {
 	char none[] = "";
 	struct wm_launch_report m = {.job = w->job,
@@ -238,7 +238,8 @@ static void report(const struct wrecks *ws, const struct wreck *w)
 	outbox_put(ws->a->outbox, WM_LAUNCH_REPORT, w->key, &m);
 }
 
-static void say(struct wrecks *ws, struct wreck *w, enum launch_state state, const char *what)
+static void say(struct unreadable_launches *ws, struct unreadable_launch *w, enum launch_state state,
+                const char *what)
 {
 	free(w->text);
 	w->text = xasprintf("its plan cannot be read (%s); %s", w->why, what);
@@ -248,33 +249,33 @@ static void say(struct wrecks *ws, struct wreck *w, enum launch_state state, con
 	report(ws, w);
 }
 
-static void say_doubt(struct wrecks *ws, struct wreck *w)
+static void report_unknown(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	cleanup_free char *what = xasprintf("it is not known what of it still runs here: end that by hand, then "
 	                                    "remove %s; until then this node gets no work",
 	                                    w->dir);
 
-	w->doubt = 1;
+	w->unknown_said = 1;
 	log_error("event=wreck_unknown job=%" PRIu64 " attempt=%u folder=%s", w->job, w->attempt, w->dir);
 	say(ws, w, LAUNCH_STOPPING, what);
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------- */
 
-static void over(struct wrecks *ws, struct wreck *w)
+static void over(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	container_destroy(w->container);
 	w->container = NULL;
 	say(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
 }
 
-static void look(struct wrecks *ws, struct wreck *w)
+static void look(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	int left = kill_left(w, ws->a);
 
-	if (left == 0 && is_doubtful(w, ws->a)) {
-		if (!w->doubt)
-			say_doubt(ws, w);
+	if (left == 0 && may_run_unknown(w, ws->a)) {
+		if (!w->unknown_said)
+			report_unknown(ws, w);
 		return;
 	}
 	w->quiet = left == 0 ? w->quiet + 1 : 0;
@@ -284,9 +285,9 @@ static void look(struct wrecks *ws, struct wreck *w)
 
 static void on_timer(void *arg)
 {
-	struct wrecks *ws = arg;
+	struct unreadable_launches *ws = arg;
 	uint64_t next = 0;
-	struct wreck *w;
+	struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w) {
 		uint64_t delay;
@@ -294,7 +295,7 @@ static void on_timer(void *arg)
 		if (w->state != LAUNCH_STOPPING)
 			continue;
 		look(ws, w);
-		delay = w->doubt && w->quiet == 0 ? SLOW_US : STEP_US;
+		delay = w->unknown_said && w->quiet == 0 ? SLOW_US : STEP_US;
 		if (w->state == LAUNCH_STOPPING && (!next || delay < next))
 			next = delay;
 	}
@@ -302,7 +303,7 @@ static void on_timer(void *arg)
 		loop_timer_arm(ws->timer, next);
 }
 
-static void wreck_free(struct wreck *w)
+static void unreadable_free(struct unreadable_launch *w)
 {
 	if (w->container)
 		container_forget(w->container);
@@ -315,9 +316,9 @@ static void wreck_free(struct wreck *w)
 	free(w);
 }
 
-static struct wreck *find(const struct wrecks *ws, uint64_t job, uint32_t attempt)
+static struct unreadable_launch *find(const struct unreadable_launches *ws, uint64_t job, uint32_t attempt)
 {
-	struct wreck *w;
+	struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
 		if (w->job == job && w->attempt == attempt)
@@ -327,9 +328,10 @@ static struct wreck *find(const struct wrecks *ws, uint64_t job, uint32_t attemp
 
 /* ---- outside ------------------------------------------------------------------------------------------ */
 
-void wrecks_add(struct wrecks *ws, const char *key, uint64_t job, uint32_t attempt, const char *why)
+void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
+                             const char *why)
 {
-	struct wreck *w = xcalloc(1, sizeof(*w));
+	struct unreadable_launch *w = xcalloc(1, sizeof(*w));
 
 	w->job = job;
 	w->attempt = attempt;
@@ -341,7 +343,7 @@ void wrecks_add(struct wrecks *ws, const char *key, uint64_t job, uint32_t attem
 	loop_timer_arm(ws->timer, 0);
 }
 
-static void collect(struct wrecks *ws, struct wreck *w)
+static void collect(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	struct err e = {0};
 
@@ -354,9 +356,10 @@ static void collect(struct wrecks *ws, struct wreck *w)
 	report(ws, w);
 }
 
-int wrecks_order(struct wrecks *ws, uint16_t type, uint64_t job, uint32_t attempt, uint64_t epoch)
+int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uint64_t job, uint32_t attempt,
+                              uint64_t epoch)
 {
-	struct wreck *w = find(ws, job, attempt);
+	struct unreadable_launch *w = find(ws, job, attempt);
 
 	if (!w)
 		return 0;
@@ -368,32 +371,32 @@ int wrecks_order(struct wrecks *ws, uint16_t type, uint64_t job, uint32_t attemp
 	return 1;
 }
 
-void wrecks_report_all(struct wrecks *ws)
+void unreadable_launches_report_all(struct unreadable_launches *ws)
 {
-	struct wreck *w;
+	struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
 		report(ws, w);
 }
 
-static void forget(struct wrecks *ws, struct wreck *w)
+static void forget(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	DL_DELETE(ws->list, w);
 	outbox_drop(ws->a->outbox, w->key);
-	wreck_free(w);
+	unreadable_free(w);
 }
 
-void wrecks_cleaned(struct wrecks *ws, uint64_t job, uint32_t attempt)
+void unreadable_launches_cleaned(struct unreadable_launches *ws, uint64_t job, uint32_t attempt)
 {
-	struct wreck *w = find(ws, job, attempt);
+	struct unreadable_launch *w = find(ws, job, attempt);
 
 	if (w && w->state == LAUNCH_CLEANED)
 		forget(ws, w);
 }
 
-uint32_t wrecks_count(const struct wrecks *ws)
+uint32_t unreadable_launches_count(const struct unreadable_launches *ws)
 {
-	const struct wreck *w;
+	const struct unreadable_launch *w;
 	uint32_t n = 0;
 
 	DL_FOREACH (ws->list, w)
@@ -401,9 +404,9 @@ uint32_t wrecks_count(const struct wrecks *ws)
 	return n;
 }
 
-int wrecks_alive(const struct wrecks *ws)
+int unreadable_launches_alive(const struct unreadable_launches *ws)
 {
-	const struct wreck *w;
+	const struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
 		if (w->state == LAUNCH_STOPPING)
@@ -411,18 +414,18 @@ int wrecks_alive(const struct wrecks *ws)
 	return 0;
 }
 
-void wrecks_kill(struct wrecks *ws)
+void unreadable_launches_kill(struct unreadable_launches *ws)
 {
-	struct wreck *w;
+	struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
 		if (w->state == LAUNCH_STOPPING)
 			kill_left(w, ws->a);
 }
 
-void wrecks_discard(struct wrecks *ws)
+void unreadable_launches_discard(struct unreadable_launches *ws)
 {
-	struct wreck *w, *next;
+	struct unreadable_launch *w, *next;
 
 	DL_FOREACH_SAFE (ws->list, w, next)
 		if (w->state != LAUNCH_STOPPING) {
@@ -431,24 +434,24 @@ void wrecks_discard(struct wrecks *ws)
 		}
 }
 
-struct wrecks *wrecks_create(struct agent *a)
+struct unreadable_launches *unreadable_launches_create(struct agent *a)
 {
-	struct wrecks *ws = xcalloc(1, sizeof(*ws));
+	struct unreadable_launches *ws = xcalloc(1, sizeof(*ws));
 
 	ws->a = a;
 	ws->timer = loop_timer_create(a->env.loop, on_timer, ws);
 	return ws;
 }
 
-void wrecks_destroy(struct wrecks *ws)
+void unreadable_launches_destroy(struct unreadable_launches *ws)
 {
-	struct wreck *w, *next;
+	struct unreadable_launch *w, *next;
 
 	if (!ws)
 		return;
 	DL_FOREACH_SAFE (ws->list, w, next) {
 		DL_DELETE(ws->list, w);
-		wreck_free(w);
+		unreadable_free(w);
 	}
 	loop_timer_destroy(ws->timer);
 	free(ws);

@@ -1,5 +1,5 @@
 /*
- * bulk: see bulk.h. Calls of threads: bulk_blob.c.
+ * data_link: see data_link.h. Calls of threads: data_link_blob.c.
  */
 #include "agent/link/data_link.h"
 
@@ -21,10 +21,10 @@
 #define STEADY_US      10000000u /* a connection that lived so long was none that came to nothing */
 #define STALE_US       1000000u  /* one that has been dialled for so long began when nobody was there */
 
-struct bulk_sub {
-	struct bulk *b;
+struct data_link_sub {
+	struct data_link *b;
 	char *key; /* job.attempt/stream, or job.attempt */
-	struct bulk_sub_ops ops;
+	struct data_link_sub_ops ops;
 	void *arg;
 	uint64_t acked, sent; /* stream offsets */
 	int refused;
@@ -32,18 +32,18 @@ struct bulk_sub {
 };
 
 struct request {
-	struct bulk *b;
+	struct data_link *b;
 	uint64_t id;
 	uint16_t type;
 	void *msg;
 	int sent;
-	bulk_reply_fn fn;
+	data_link_reply_fn fn;
 	void *arg;
 	struct loop_timer *deadline;
 	UT_hash_handle hh;
 };
 
-struct bulk {
+struct data_link {
 	struct agent_env *env;
 	char *ca_pem, *cert_path, *key_path;
 	struct peer *peer;
@@ -53,12 +53,12 @@ struct bulk {
 	uint64_t dialled_us, opened_us;
 	struct loop_timer *redial;
 	struct request *requests;
-	struct bulk_sub *subs;
+	struct data_link_sub *subs;
 	uint64_t next_id, unacked;
 	struct workers *workers;
 	struct log_limit complaints;
 	int ending;
-	const struct bulk_sub *turn; /* who was served first last time */
+	const struct data_link_sub *turn; /* who was served first last time */
 };
 
 static void dial(void *arg);
@@ -81,7 +81,7 @@ static uint16_t answer_of(uint16_t type)
 
 static void finish(struct request *r, int rc, uint16_t type, void *reply, const struct err *e)
 {
-	bulk_reply_fn fn = r->fn;
+	data_link_reply_fn fn = r->fn;
 	void *arg = r->arg;
 
 	HASH_DEL(r->b->requests, r);
@@ -103,7 +103,7 @@ static void send_request(struct request *r)
 		finish(r, -1, 0, NULL, &e); /* it cannot be encoded: too large */
 }
 
-static void send_requests(struct bulk *b)
+static void send_requests(struct data_link *b)
 {
 	struct request *r, *tmp;
 
@@ -121,8 +121,8 @@ static void too_late(void *arg)
 	finish(r, -1, 0, NULL, &e);
 }
 
-void bulk_request(struct bulk *b, uint16_t type, const void *msg, uint32_t timeout_ms, bulk_reply_fn fn,
-                  void *arg)
+void data_link_request(struct data_link *b, uint16_t type, const void *msg, uint32_t timeout_ms,
+                       data_link_reply_fn fn, void *arg)
 {
 	struct request *r;
 	struct err e;
@@ -143,7 +143,7 @@ void bulk_request(struct bulk *b, uint16_t type, const void *msg, uint32_t timeo
 	send_request(r);
 }
 
-static void take_answer(struct bulk *b, uint16_t type, uint64_t id, void *msg)
+static void take_answer(struct data_link *b, uint16_t type, uint64_t id, void *msg)
 {
 	struct request *r;
 
@@ -164,33 +164,33 @@ static char *key_of(uint64_t job, uint32_t attempt, const char *stream)
 	              : xasprintf("%" PRIu64 ".%u", job, attempt);
 }
 
-static struct bulk_sub *find(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct data_link_sub *find(struct data_link *b, uint64_t job, uint32_t attempt, const char *stream)
 {
 	cleanup_free char *key = key_of(job, attempt, stream);
-	struct bulk_sub *s;
+	struct data_link_sub *s;
 
 	HASH_FIND_STR(b->subs, key, s);
 	return s;
 }
 
-struct bulk_sub *bulk_subscribe(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream,
-                                const struct bulk_sub_ops *ops, void *arg)
+struct data_link_sub *data_link_subscribe(struct data_link *b, uint64_t job, uint32_t attempt,
+                                          const char *stream, const struct data_link_sub_ops *ops, void *arg)
 {
-	struct bulk_sub *s = xcalloc(1, sizeof(*s));
+	struct data_link_sub *s = xcalloc(1, sizeof(*s));
 
 	assert(!find(b, job, attempt, stream));
-	*s = (struct bulk_sub){.b = b, .key = key_of(job, attempt, stream), .ops = *ops, .arg = arg};
+	*s = (struct data_link_sub){.b = b, .key = key_of(job, attempt, stream), .ops = *ops, .arg = arg};
 	HASH_ADD_KEYPTR(hh, b->subs, s->key, strlen(s->key), s);
 	return s;
 }
 
-static void release_window(struct bulk_sub *s)
+static void release_window(struct data_link_sub *s)
 {
 	s->b->unacked -= s->sent - s->acked;
 	s->acked = s->sent;
 }
 
-void bulk_unsubscribe(struct bulk_sub *s)
+void data_link_unsubscribe(struct data_link_sub *s)
 {
 	if (!s)
 		return;
@@ -202,28 +202,28 @@ void bulk_unsubscribe(struct bulk_sub *s)
 	free(s);
 }
 
-int bulk_is_up(const struct bulk *b)
+int data_link_is_up(const struct data_link *b)
 {
 	return b->up;
 }
 
-static int refuse(struct bulk_sub *s, struct err *e)
+static int refuse(struct data_link_sub *s, struct err *e)
 {
 	s->refused = 1;
 	return err_set(e, ERR_BUSY, "no room");
 }
 
-int bulk_send_log(struct bulk_sub *s, const struct wm_log_data *m, struct err *e)
+int data_link_send_log(struct data_link_sub *s, const struct wm_log_data *m, struct err *e)
 {
-	struct bulk *b = s->b;
+	struct data_link *b = s->b;
 	uint64_t base;
 
 	if (!b->up)
 		return err_set(e, ERR_UNAVAILABLE, "not connected");
 	/* Nothing under way: the count starts here. Sent again, it may lie behind what was sent before. */
 	base = s->sent == s->acked ? m->offset : s->acked;
-	if (peer_queued(b->peer) > LOG_QUEUE || m->offset + m->data.n - base > BULK_STREAM_WINDOW ||
-	    b->unacked > BULK_TOTAL_WINDOW)
+	if (peer_queued(b->peer) > LOG_QUEUE || m->offset + m->data.n - base > DATA_LINK_STREAM_WINDOW ||
+	    b->unacked > DATA_LINK_TOTAL_WINDOW)
 		return refuse(s, e);
 	if (peer_send(b->peer, WM_LOG_DATA, m, 0, e) < 0)
 		return e->code == ERR_BUSY ? refuse(s, e) : -1;
@@ -234,9 +234,9 @@ int bulk_send_log(struct bulk_sub *s, const struct wm_log_data *m, struct err *e
 	return 0;
 }
 
-int bulk_send_metrics(struct bulk_sub *s, const struct wm_metrics *m, struct err *e)
+int data_link_send_metrics(struct data_link_sub *s, const struct wm_metrics *m, struct err *e)
 {
-	struct bulk *b = s->b;
+	struct data_link *b = s->b;
 
 	if (!b->up)
 		return err_set(e, ERR_UNAVAILABLE, "not connected");
@@ -249,13 +249,13 @@ int bulk_send_metrics(struct bulk_sub *s, const struct wm_metrics *m, struct err
 
 /* Everybody who was refused, beginning with another one each time, so that none starves. Callbacks may
  * unsubscribe themselves and others: the list is read again after each. */
-static void give_room(struct bulk *b)
+static void give_room(struct data_link *b)
 {
-	struct bulk_sub *s, *first = NULL, *after = NULL, *pick;
+	struct data_link_sub *s, *first = NULL, *after = NULL, *pick;
 	int seen_turn;
 
 	for (unsigned guard = HASH_COUNT(b->subs); b->up && guard > 0; guard--) {
-		if (peer_queued(b->peer) > LOG_QUEUE || b->unacked > BULK_TOTAL_WINDOW)
+		if (peer_queued(b->peer) > LOG_QUEUE || b->unacked > DATA_LINK_TOTAL_WINDOW)
 			return;
 		first = after = NULL;
 		seen_turn = 0;
@@ -275,9 +275,9 @@ static void give_room(struct bulk *b)
 	}
 }
 
-static void on_log_ack(struct bulk *b, const struct wm_log_ack *m)
+static void on_log_ack(struct data_link *b, const struct wm_log_ack *m)
 {
-	struct bulk_sub *s = find(b, m->job, m->attempt, m->stream);
+	struct data_link_sub *s = find(b, m->job, m->attempt, m->stream);
 
 	if (!s)
 		return;
@@ -297,8 +297,8 @@ static void on_log_ack(struct bulk *b, const struct wm_log_ack *m)
 
 static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 {
-	struct bulk *b = arg;
-	struct bulk_sub *s;
+	struct data_link *b = arg;
+	struct data_link_sub *s;
 	struct strv keys = {0};
 
 	(void)p;
@@ -332,9 +332,9 @@ static int carried(uint16_t type, const void *msg)
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
 {
-	struct bulk *b = arg;
+	struct data_link *b = arg;
 	const struct wm_metrics_ack *m = msg;
-	struct bulk_sub *s;
+	struct data_link_sub *s;
 
 	(void)p;
 	switch (type) {
@@ -362,7 +362,7 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	wire_free(type, msg);
 }
 
-static void dial_later(struct bulk *b)
+static void dial_later(struct data_link *b)
 {
 	uint32_t ms = peer_backoff_ms(++b->failures);
 
@@ -374,7 +374,7 @@ static void dial_later(struct bulk *b)
 
 static void on_close(struct peer *p, const struct err *why, void *arg)
 {
-	struct bulk *b = arg;
+	struct data_link *b = arg;
 	struct request *r, *tmp;
 	unsigned held;
 
@@ -393,7 +393,7 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 
 static void on_drain(struct peer *p, void *arg)
 {
-	struct bulk *b = arg;
+	struct data_link *b = arg;
 
 	(void)p;
 	send_requests(b);
@@ -404,7 +404,7 @@ static void dial(void *arg)
 {
 	static const struct peer_ops ops = {
 	    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
-	struct bulk *b = arg;
+	struct data_link *b = arg;
 	struct peer_dial d = {.url = b->env->cfg.controller,
 	                      .ca_pem = b->ca_pem,
 	                      .node = b->env->cfg.node,
@@ -423,7 +423,7 @@ static void dial(void *arg)
 	dial_later(b);
 }
 
-void bulk_dial_now(struct bulk *b)
+void data_link_dial_now(struct data_link *b)
 {
 	if (!b || b->up || b->ending)
 		return;
@@ -439,10 +439,10 @@ void bulk_dial_now(struct bulk *b)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
-struct bulk *bulk_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
-                         const char *key_path)
+struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
+                                   const char *key_path)
 {
-	struct bulk *b = xcalloc(1, sizeof(*b));
+	struct data_link *b = xcalloc(1, sizeof(*b));
 
 	b->env = env;
 	b->ca_pem = xstrdup(ca_pem);
@@ -456,7 +456,7 @@ struct bulk *bulk_create(struct agent_env *env, const char *ca_pem, const char *
 	return b;
 }
 
-void bulk_destroy(struct bulk *b)
+void data_link_destroy(struct data_link *b)
 {
 	struct request *r, *tmp;
 	struct err e;
@@ -470,7 +470,7 @@ void bulk_destroy(struct bulk *b)
 		finish(r, -1, 0, NULL, &e);
 	workers_destroy(b->workers, WORKERS_END_MS);
 	while (b->subs)
-		bulk_unsubscribe(b->subs);
+		data_link_unsubscribe(b->subs);
 	loop_timer_destroy(b->redial);
 	peer_destroy(b->peer);
 	free(b->ca_pem);
@@ -479,7 +479,7 @@ void bulk_destroy(struct bulk *b)
 	free(b);
 }
 
-struct workers *bulk_workers(struct bulk *b)
+struct workers *data_link_workers(struct data_link *b)
 {
 	return b->workers;
 }

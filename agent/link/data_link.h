@@ -1,6 +1,6 @@
 /*
- * bulk: the agent's second connection to the controller, for bytes: logs, metrics, blobs. Loop's thread only,
- * but for the three at the end.
+ * data_link: the agent's second connection to the controller, for bytes: logs, metrics, blobs. Loop's thread
+ * only, but for the three at the end.
  *
  * It is dialled again with back-off for ever; at once when the control connection has come up. Opening alone
  * is no success: a controller whose disk is full takes each connection and ends it at the first line. One
@@ -9,49 +9,49 @@
  * are told by `up`. Nothing is buffered here but what the connection itself queues: a subscriber that is
  * refused (ERR_BUSY) keeps its bytes on disk and is told by `room`.
  */
-#ifndef HEARTH_AGENT_BULK_H
-#define HEARTH_AGENT_BULK_H
+#ifndef HEARTH_AGENT_LINK_DATA_LINK_H
+#define HEARTH_AGENT_LINK_DATA_LINK_H
 
 #include "agent/base/worker.h"
 #include "agent/data.h"
 
-#define BULK_STREAM_WINDOW (8u * 1024 * 1024)  /* bytes of one stream sent and not acknowledged */
-#define BULK_TOTAL_WINDOW  (32u * 1024 * 1024) /* of all streams together */
-#define BULK_REQUEST_MS    120000u
+#define DATA_LINK_STREAM_WINDOW (8u * 1024 * 1024)  /* bytes of one stream sent and not acknowledged */
+#define DATA_LINK_TOTAL_WINDOW  (32u * 1024 * 1024) /* of all streams together */
+#define DATA_LINK_REQUEST_MS    120000u
 
-struct bulk_sub;
-struct bulk_sub_ops {
+struct data_link_sub;
+struct data_link_sub_ops {
 	void (*up)(void *arg);   /* connected (again): what is not acknowledged must be sent again */
 	void (*room)(void *arg); /* after a refusal: try again */
 	void (*log_ack)(uint64_t offset, void *arg); /* durable up to here */
 	void (*metrics_ack)(uint64_t seq, void *arg);
 };
 /* stream NULL: metrics of (job, attempt). One subscriber each. */
-struct bulk_sub *bulk_subscribe(struct bulk *b, uint64_t job, uint32_t attempt, const char *stream,
-                                const struct bulk_sub_ops *ops, void *arg);
-void bulk_unsubscribe(struct bulk_sub *s);
-int bulk_is_up(const struct bulk *b);
+struct data_link_sub *data_link_subscribe(struct data_link *b, uint64_t job, uint32_t attempt,
+                                          const char *stream, const struct data_link_sub_ops *ops, void *arg);
+void data_link_unsubscribe(struct data_link_sub *s);
+int data_link_is_up(const struct data_link *b);
 /* ERR_UNAVAILABLE: not connected (up follows); ERR_BUSY: a window or the queue is full (room follows). */
-int bulk_send_log(struct bulk_sub *s, const struct wm_log_data *m, struct err *e);
-int bulk_send_metrics(struct bulk_sub *s, const struct wm_metrics *m, struct err *e);
+int data_link_send_log(struct data_link_sub *s, const struct wm_log_data *m, struct err *e);
+int data_link_send_metrics(struct data_link_sub *s, const struct wm_metrics *m, struct err *e);
 
 /* A question with one answer; waits for the connection and comes again on a new one, until the deadline.
  * reply is NULL when rc < 0, else it is the callee's (wire_free). */
-typedef void (*bulk_reply_fn)(int rc, uint16_t type, void *reply, const struct err *e, void *arg);
-void bulk_request(struct bulk *b, uint16_t type, const void *msg, uint32_t timeout_ms, bulk_reply_fn fn,
-                  void *arg);
+typedef void (*data_link_reply_fn)(int rc, uint16_t type, void *reply, const struct err *e, void *arg);
+void data_link_request(struct data_link *b, uint16_t type, const void *msg, uint32_t timeout_ms,
+                       data_link_reply_fn fn, void *arg);
 
-/* Threads of those that use the connection; ended by bulk_destroy. */
-struct workers *bulk_workers(struct bulk *b);
+/* Threads of those that use the connection; ended by data_link_destroy. */
+struct workers *data_link_workers(struct data_link *b);
 
 /* ---- on a worker's thread: they wait ------------------------------------------------------------------ */
 /* At most max bytes; the digest is not checked. */
-int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, size_t max, char **data, size_t *n,
-                  struct err *e);
-int bulk_blob_put(struct worker *w, struct bulk *b, const char *digest, const void *data, size_t n,
-                  struct err *e);
+int data_link_blob_get(struct worker *w, struct data_link *b, const char *digest, size_t max, char **data,
+                       size_t *n, struct err *e);
+int data_link_blob_put(struct worker *w, struct data_link *b, const char *digest, const void *data, size_t n,
+                       struct err *e);
 /* missing[i] = 1 for those that the controller has not; at most 4,096 at a time. */
-int bulk_blob_have(struct worker *w, struct bulk *b, char *const *digests, size_t n, uint8_t *missing,
-                   struct err *e);
+int data_link_blob_have(struct worker *w, struct data_link *b, char *const *digests, size_t n,
+                        uint8_t *missing, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * bulk_blob: blobs for threads. Each function asks on the loop and waits; an answer that comes when the
+ * data_link_blob: blobs for threads. Each function asks on the loop and waits; an answer that comes when the
  * thread has gone is dropped. A blob larger than a piece (a manifest) goes in several questions, in order.
  */
 #include <string.h>
@@ -10,7 +10,7 @@
 #define HAVE_MAX 4096
 
 struct ask {
-	struct bulk *b;
+	struct data_link *b;
 	uint16_t type;
 	void *msg; /* struct wm_..., owned */
 	struct worker_call *call;
@@ -46,7 +46,7 @@ static void start(struct worker_call *c, void *data)
 	struct ask *a = data;
 
 	a->call = c;
-	bulk_request(a->b, a->type, a->msg, BULK_REQUEST_MS, on_reply, a);
+	data_link_request(a->b, a->type, a->msg, DATA_LINK_REQUEST_MS, on_reply, a);
 }
 
 struct answer {
@@ -67,13 +67,13 @@ static void take(void *data, void *out)
 }
 
 /* Takes msg. The reply is the caller's. */
-static void *ask(struct worker *w, struct bulk *b, uint16_t type, void *msg, struct err *e)
+static void *ask(struct worker *w, struct data_link *b, uint16_t type, void *msg, struct err *e)
 {
 	struct ask *a = xcalloc(1, sizeof(*a));
 	struct answer got = {0};
 
 	*a = (struct ask){.b = b, .type = type, .msg = msg};
-	if (worker_call(w, start, a, ask_drop, take, &got, BULK_REQUEST_MS + 5000, e) < 0)
+	if (worker_call(w, start, a, ask_drop, take, &got, DATA_LINK_REQUEST_MS + 5000, e) < 0)
 		return NULL;
 	if (got.rc < 0) {
 		err_set(e, got.e.code, "%s", got.e.text);
@@ -89,7 +89,7 @@ static enum err_code code_of(uint32_t code)
 }
 
 /* Takes the message. NULL: not answered, or answered with an error. */
-static void *ask_blob(struct worker *w, struct bulk *b, uint16_t type, void *msg, const char *digest,
+static void *ask_blob(struct worker *w, struct data_link *b, uint16_t type, void *msg, const char *digest,
                       struct err *e)
 {
 	void *r = ask(w, b, type, msg, e);
@@ -109,8 +109,8 @@ static void *ask_blob(struct worker *w, struct bulk *b, uint16_t type, void *msg
 	return NULL;
 }
 
-static struct wm_blob_data *get_piece(struct worker *w, struct bulk *b, const char *digest, uint64_t offset,
-                                      struct err *e)
+static struct wm_blob_data *get_piece(struct worker *w, struct data_link *b, const char *digest,
+                                      uint64_t offset, struct err *e)
 {
 	struct wm_blob_get *m = xcalloc(1, sizeof(*m));
 
@@ -130,8 +130,8 @@ static int check_piece(const struct wm_blob_data *r, const char *digest, uint64_
 	return 0;
 }
 
-int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, size_t max, char **data, size_t *n,
-                  struct err *e)
+int data_link_blob_get(struct worker *w, struct data_link *b, const char *digest, size_t max, char **data,
+                       size_t *n, struct err *e)
 {
 	struct wm_blob_data *r;
 	char *all = NULL;
@@ -159,8 +159,8 @@ int bulk_blob_get(struct worker *w, struct bulk *b, const char *digest, size_t m
 	return 0;
 }
 
-int bulk_blob_put(struct worker *w, struct bulk *b, const char *digest, const void *data, size_t n,
-                  struct err *e)
+int data_link_blob_put(struct worker *w, struct data_link *b, const char *digest, const void *data, size_t n,
+                       struct err *e)
 {
 	struct wm_blob_ok *r;
 	uint64_t present, offset = 0;
@@ -187,8 +187,8 @@ int bulk_blob_put(struct worker *w, struct bulk *b, const char *digest, const vo
 	}
 }
 
-int bulk_blob_have(struct worker *w, struct bulk *b, char *const *digests, size_t n, uint8_t *missing,
-                   struct err *e)
+int data_link_blob_have(struct worker *w, struct data_link *b, char *const *digests, size_t n,
+                        uint8_t *missing, struct err *e)
 {
 	struct wm_blob_have *m;
 	struct wm_blob_missing *r;

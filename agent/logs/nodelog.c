@@ -25,7 +25,7 @@
 
 struct nodelog {
 	const struct clock *clock;
-	struct segdir dir;
+	struct segments dir;
 	int fd, idx_fd;
 	uint64_t seg, size; /* of the open segment */
 	uint64_t rec_us;
@@ -44,14 +44,14 @@ static void close_segment(struct nodelog *n)
 
 static int open_segment(struct nodelog *n, uint64_t offset, struct err *e)
 {
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	struct stat st;
 
 	for (int i = 0; i < 2; i++) {
 		cleanup_free char *path = NULL;
 		int fd;
 
-		seg_name(name, offset, i ? "idx" : "log");
+		segment_name(name, offset, i ? "idx" : "log");
 		path = xasprintf("%s/%s", n->dir.path, name);
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0640);
 		if (fd < 0) {
@@ -70,12 +70,12 @@ static int open_segment(struct nodelog *n, uint64_t offset, struct err *e)
 	n->size = (uint64_t)st.st_size;
 	n->rec_us = 0;
 	/* Half a record of a writer that died would shift all that follow. */
-	if (fstat(n->idx_fd, &st) == 0 && st.st_size % SEG_REC_SIZE &&
-	    ftruncate(n->idx_fd, st.st_size - st.st_size % SEG_REC_SIZE) < 0)
+	if (fstat(n->idx_fd, &st) == 0 && st.st_size % SEGMENT_REC_SIZE &&
+	    ftruncate(n->idx_fd, st.st_size - st.st_size % SEGMENT_REC_SIZE) < 0)
 		log_warn("event=index_torn dir=%s", n->dir.path);
-	segdir_scan(&n->dir, NULL);
+	segments_scan(&n->dir, NULL);
 	if (n->dir.n > SEGMENTS_MAX)
-		segdir_remove_before(&n->dir, n->dir.offsets[n->dir.n - SEGMENTS_MAX]);
+		segments_remove_before(&n->dir, n->dir.offsets[n->dir.n - SEGMENTS_MAX]);
 	return 0;
 }
 
@@ -89,7 +89,7 @@ struct nodelog *nodelog_open(const char *logdir, const struct clock *clock, stru
 	n->clock = clock;
 	n->fd = n->idx_fd = -1;
 	n->limit.per_minute = 4;
-	if (segdir_open(&n->dir, logdir, e) < 0 ||
+	if (segments_open(&n->dir, logdir, e) < 0 ||
 	    open_segment(n, n->dir.n ? n->dir.offsets[n->dir.n - 1] : 0, e) < 0) {
 		nodelog_close(n);
 		return NULL;
@@ -100,7 +100,7 @@ struct nodelog *nodelog_open(const char *logdir, const struct clock *clock, stru
 static void put_record(struct nodelog *n)
 {
 	uint64_t now = clock_real_us(n->clock);
-	uint8_t raw[SEG_REC_SIZE];
+	uint8_t raw[SEGMENT_REC_SIZE];
 	struct buf b = {.data = raw, .cap = sizeof(raw), .limit = sizeof(raw)};
 
 	if (n->rec_us && now >= n->rec_us && now - n->rec_us < STAMP_US)
@@ -196,7 +196,7 @@ void nodelog_close(struct nodelog *n)
 	if (!n)
 		return;
 	close_segment(n);
-	segdir_close(&n->dir);
+	segments_close(&n->dir);
 	free(n);
 }
 
@@ -205,20 +205,20 @@ void nodelog_close(struct nodelog *n)
 
 char *tail_last_lines(const char *logdir, size_t max, size_t *n)
 {
-	struct segdir d;
-	struct segcur c;
+	struct segments d;
+	struct segment_cursor c;
 	struct err e;
 	char *out = xcalloc(1, max + 1), *nl;
 	uint64_t end, gap, skip = 0;
 	ptrdiff_t got;
 
 	*n = 0;
-	if (segdir_open(&d, logdir, &e) < 0)
+	if (segments_open(&d, logdir, &e) < 0)
 		return out;
-	end = segdir_end(&d);
-	segcur_init(&c, &d, end > max ? end - max : 0);
+	end = segments_end(&d);
+	segment_cursor_init(&c, &d, end > max ? end - max : 0);
 	skip = c.pos > 0 ? 1 : 0;
-	while (*n < max && (got = segcur_read(&c, out + *n, max - *n, NULL, &gap, &e)) > 0) {
+	while (*n < max && (got = segment_cursor_read(&c, out + *n, max - *n, NULL, &gap, &e)) > 0) {
 		if (gap && *n == 0)
 			skip = 0; /* a segment begins here, and with it a line or what is left of one */
 		*n += (size_t)got;
@@ -230,7 +230,7 @@ char *tail_last_lines(const char *logdir, size_t max, size_t *n)
 		memmove(out, nl + 1, *n);
 	}
 	out[*n] = '\0';
-	segcur_fini(&c);
-	segdir_close(&d);
+	segment_cursor_fini(&c);
+	segments_close(&d);
 	return out;
 }

@@ -46,8 +46,8 @@ struct old { /* a source that an earlier agent read and that is not open (yet) *
 
 struct points {
 	struct agent_env *env;
-	struct bulk *b;
-	struct bulk_sub *sub;
+	struct data_link *b;
+	struct data_link_sub *sub;
 	uint64_t job, epoch;
 	uint32_t attempt;
 	char *file;
@@ -253,7 +253,7 @@ static void send_pending(struct points *p)
 	if (!p->pending)
 		return;
 	p->pending->epoch = p->epoch;
-	if (bulk_send_metrics(p->sub, p->pending, &e) == 0)
+	if (data_link_send_metrics(p->sub, p->pending, &e) == 0)
 		loop_timer_arm(p->timer, RESEND_US);
 	else if (e.code != ERR_BUSY && e.code != ERR_UNAVAILABLE)
 		log_error("event=metrics_not_sent job=%" PRIu64 " reason=\"%s\"", p->job, e.text);
@@ -423,17 +423,17 @@ int points_flush(struct points_src *s)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
-struct points *points_open(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+struct points *points_open(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                            const char *dir)
 {
-	static const struct bulk_sub_ops ops = {.up = on_up, .room = on_up, .metrics_ack = on_ack};
+	static const struct data_link_sub_ops ops = {.up = on_up, .room = on_up, .metrics_ack = on_ack};
 	struct points *p = xcalloc(1, sizeof(*p));
 
 	*p = (struct points){
 	    .env = env, .b = b, .job = job, .attempt = attempt, .file = xasprintf("%s/metrics", dir)};
 	p->complaints.per_minute = 4;
 	p->timer = loop_timer_create(env->loop, on_timer, p);
-	p->sub = bulk_subscribe(b, job, attempt, NULL, &ops, p);
+	p->sub = data_link_subscribe(b, job, attempt, NULL, &ops, p);
 	load(p);
 	return p;
 }
@@ -449,7 +449,7 @@ void points_close(struct points *p)
 		free(o->name);
 		free(o);
 	}
-	bulk_unsubscribe(p->sub);
+	data_link_unsubscribe(p->sub);
 	loop_timer_destroy(p->timer);
 	wire_free(WM_METRICS, p->pending);
 	wire_free(WM_METRICS, p->grows);
@@ -474,6 +474,6 @@ unsigned points_sources(const struct points *p)
 void points_set_epoch(struct points *p, uint64_t epoch)
 {
 	p->epoch = epoch;
-	if (p->pending && bulk_is_up(p->b)) /* of an earlier agent */
+	if (p->pending && data_link_is_up(p->b)) /* of an earlier agent */
 		send_pending(p);
 }

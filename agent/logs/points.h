@@ -17,7 +17,7 @@ struct points;
 struct points_src;
 
 /* The caller's table of them: one for each (job, attempt). dir: where the state lies. */
-struct points *points_open(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+struct points *points_open(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                            const char *dir);
 void points_close(struct points *p); /* no source may be left */
 int points_is(const struct points *p, uint64_t job, uint32_t attempt);

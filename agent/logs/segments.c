@@ -1,5 +1,5 @@
 /*
- * segs: see segs.h.
+ * segments: see segments.h.
  *
  * The writer puts an index record before the bytes it describes: bytes are read first here, then the records,
  * so that none can be missing. When there is a newer segment the older one is finished: its size is asked
@@ -20,9 +20,9 @@
 
 #define RECS_A_READ 256
 
-void seg_name(char name[SEG_NAME_SIZE], uint64_t offset, const char *suffix)
+void segment_name(char name[SEGMENT_NAME_SIZE], uint64_t offset, const char *suffix)
 {
-	snprintf(name, SEG_NAME_SIZE, "out.%020" PRIu64 ".%s", offset, suffix);
+	snprintf(name, SEGMENT_NAME_SIZE, "out.%020" PRIu64 ".%s", offset, suffix);
 }
 
 /* ---- the folder ------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ void seg_name(char name[SEG_NAME_SIZE], uint64_t offset, const char *suffix)
 
 static int take_name(const char *name, void *arg)
 {
-	struct segdir *d = arg;
+	struct segments *d = arg;
 	char digits[21];
 	uint64_t offset;
 
@@ -48,35 +48,35 @@ static int take_name(const char *name, void *arg)
 	return 0;
 }
 
-int segdir_scan(struct segdir *d, struct err *e)
+int segments_scan(struct segments *d, struct err *e)
 {
 	d->n = 0;
 	return fs_each(d->path, take_name, d, e);
 }
 
-int segdir_open(struct segdir *d, const char *path, struct err *e)
+int segments_open(struct segments *d, const char *path, struct err *e)
 {
-	*d = (struct segdir){.path = xstrdup(path)};
-	if (segdir_scan(d, e) == 0)
+	*d = (struct segments){.path = xstrdup(path)};
+	if (segments_scan(d, e) == 0)
 		return 0;
-	segdir_close(d);
+	segments_close(d);
 	return -1;
 }
 
-void segdir_close(struct segdir *d)
+void segments_close(struct segments *d)
 {
 	free(d->path);
 	free(d->offsets);
-	*d = (struct segdir){0};
+	*d = (struct segments){0};
 }
 
-static int seg_stat(const struct segdir *d, uint64_t offset, uint64_t *size)
+static int seg_stat(const struct segments *d, uint64_t offset, uint64_t *size)
 {
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	cleanup_free char *path = NULL;
 	struct stat st;
 
-	seg_name(name, offset, "log");
+	segment_name(name, offset, "log");
 	path = xasprintf("%s/%s", d->path, name);
 	if (stat(path, &st) < 0)
 		return -1;
@@ -84,7 +84,7 @@ static int seg_stat(const struct segdir *d, uint64_t offset, uint64_t *size)
 	return 0;
 }
 
-uint64_t segdir_end(const struct segdir *d)
+uint64_t segments_end(const struct segments *d)
 {
 	uint64_t size;
 
@@ -93,9 +93,9 @@ uint64_t segdir_end(const struct segdir *d)
 	return seg_stat(d, d->offsets[d->n - 1], &size) < 0 ? d->offsets[d->n - 1] : d->offsets[d->n - 1] + size;
 }
 
-unsigned segdir_remove_before(struct segdir *d, uint64_t offset)
+unsigned segments_remove_before(struct segments *d, uint64_t offset)
 {
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	unsigned n = 0;
 
 	/* The next segment's offset is never less than this one's end. */
@@ -103,7 +103,7 @@ unsigned segdir_remove_before(struct segdir *d, uint64_t offset)
 		for (int i = 0; i < 2; i++) {
 			cleanup_free char *path = NULL;
 
-			seg_name(name, d->offsets[n], i ? "log" : "idx");
+			segment_name(name, d->offsets[n], i ? "log" : "idx");
 			path = xasprintf("%s/%s", d->path, name);
 			unlink(path);
 		}
@@ -119,12 +119,12 @@ unsigned segdir_remove_before(struct segdir *d, uint64_t offset)
 /* ---- a cursor
  * ---------------------------------------------------------------------------------------------- */
 
-void segcur_init(struct segcur *c, struct segdir *d, uint64_t pos)
+void segment_cursor_init(struct segment_cursor *c, struct segments *d, uint64_t pos)
 {
-	*c = (struct segcur){.d = d, .pos = pos, .fd = -1, .idx_fd = -1};
+	*c = (struct segment_cursor){.d = d, .pos = pos, .fd = -1, .idx_fd = -1};
 }
 
-static void close_seg(struct segcur *c)
+static void close_seg(struct segment_cursor *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
@@ -133,12 +133,12 @@ static void close_seg(struct segcur *c)
 	c->fd = c->idx_fd = -1;
 }
 
-void segcur_fini(struct segcur *c)
+void segment_cursor_fini(struct segment_cursor *c)
 {
 	close_seg(c);
 }
 
-void segcur_seek(struct segcur *c, uint64_t pos)
+void segment_cursor_seek(struct segment_cursor *c, uint64_t pos)
 {
 	if (pos < c->pos) { /* the index is read forward only */
 		c->idx_pos = 0;
@@ -149,21 +149,21 @@ void segcur_seek(struct segcur *c, uint64_t pos)
 	c->pos = pos;
 }
 
-void segcur_park(struct segcur *c)
+void segment_cursor_park(struct segment_cursor *c)
 {
 	close_seg(c);
 }
 
-static int open_seg(struct segcur *c, uint64_t offset)
+static int open_seg(struct segment_cursor *c, uint64_t offset)
 {
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 
 	close_seg(c);
 	for (int i = 0; i < 2; i++) {
 		cleanup_free char *path = NULL;
 		int fd;
 
-		seg_name(name, offset, i ? "idx" : "log");
+		segment_name(name, offset, i ? "idx" : "log");
 		path = xasprintf("%s/%s", c->d->path, name);
 		fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && i == 0)
@@ -177,7 +177,7 @@ static int open_seg(struct segcur *c, uint64_t offset)
 }
 
 /* The last segment that begins at or before pos, else the first one; -1 none. */
-static int find_seg(const struct segcur *c, uint64_t *offset, uint64_t *next)
+static int find_seg(const struct segment_cursor *c, uint64_t *offset, uint64_t *next)
 {
 	size_t i = 0;
 
@@ -190,7 +190,7 @@ static int find_seg(const struct segcur *c, uint64_t *offset, uint64_t *next)
 	return 0;
 }
 
-static uint64_t next_after(const struct segdir *d, uint64_t offset)
+static uint64_t next_after(const struct segments *d, uint64_t offset)
 {
 	for (size_t i = 0; i < d->n; i++)
 		if (d->offsets[i] > offset)
@@ -199,7 +199,7 @@ static uint64_t next_after(const struct segdir *d, uint64_t offset)
 }
 
 /* Sees to it that the open segment has bytes at pos. 1 yes, 0 nothing there yet, -1 error. */
-static int position(struct segcur *c, uint64_t *left, uint64_t *gap, struct err *e)
+static int position(struct segment_cursor *c, uint64_t *left, uint64_t *gap, struct err *e)
 {
 	uint64_t offset, next;
 	struct stat st;
@@ -242,12 +242,12 @@ static int position(struct segcur *c, uint64_t *left, uint64_t *gap, struct err 
 }
 
 /* Next record without taking it. */
-static int peek_rec(struct segcur *c, uint32_t *off, uint64_t *us, uint32_t *fd)
+static int peek_rec(struct segment_cursor *c, uint32_t *off, uint64_t *us, uint32_t *fd)
 {
-	uint8_t raw[SEG_REC_SIZE];
+	uint8_t raw[SEGMENT_REC_SIZE];
 	struct buf b;
 
-	if (c->idx_fd < 0 || pread(c->idx_fd, raw, sizeof(raw), (off_t)c->idx_pos) != SEG_REC_SIZE)
+	if (c->idx_fd < 0 || pread(c->idx_fd, raw, sizeof(raw), (off_t)c->idx_pos) != SEGMENT_REC_SIZE)
 		return -1;
 	buf_view(&b, raw, sizeof(raw));
 	return buf_get_u32(&b, off) < 0 || buf_get_u64(&b, us) < 0 || buf_get_u32(&b, fd) < 0 ? -1 : 0;
@@ -262,7 +262,7 @@ static void put_rec(struct buf *out, uint32_t off, uint64_t us, uint32_t fd)
 }
 
 /* Records of [from, from + n) of the open segment. */
-static void take_recs(struct segcur *c, uint64_t from, size_t n, struct buf *out)
+static void take_recs(struct segment_cursor *c, uint64_t from, size_t n, struct buf *out)
 {
 	uint32_t off, fd;
 	uint64_t us;
@@ -278,13 +278,14 @@ static void take_recs(struct segcur *c, uint64_t from, size_t n, struct buf *out
 		c->rec_us = us;
 		c->rec_fd = fd;
 		c->rec_off = off;
-		c->idx_pos += SEG_REC_SIZE;
+		c->idx_pos += SEGMENT_REC_SIZE;
 	}
 	if (!begun && c->rec_us)
 		put_rec(out, 0, c->rec_us, c->rec_fd);
 }
 
-ptrdiff_t segcur_read(struct segcur *c, void *out, size_t max, struct buf *recs, uint64_t *gap, struct err *e)
+ptrdiff_t segment_cursor_read(struct segment_cursor *c, void *out, size_t max, struct buf *recs,
+                              uint64_t *gap, struct err *e)
 {
 	uint64_t left = 0, from;
 	ssize_t n;

@@ -49,10 +49,10 @@ struct tail {
 	uint64_t job, epoch;
 	uint32_t attempt;
 	char *stream, *logdir;
-	struct segdir dir;
+	struct segments dir;
 	int dir_stale, wd; /* wd -1: not watched */
-	struct segcur send, scan;
-	struct bulk_sub *sub;
+	struct segment_cursor send, scan;
+	struct data_link_sub *sub;
 	uint64_t acked, acked_saved, acked_us;
 	uint64_t sent_end; /* behind the last byte that was sent; less than send.pos where the writer lost some */
 	uint64_t pumped_us;
@@ -74,7 +74,7 @@ struct tail {
 
 struct tailer {
 	struct agent_env *env;
-	struct bulk *b;
+	struct data_link *b;
 	int inotify_fd;
 	struct loop_fd *watch;
 	struct loop_timer *tick;
@@ -130,7 +130,7 @@ static int send_one(struct tail *tl, uint64_t offset, uint8_t *data, size_t n, s
 	m.data = (struct wire_bytes){.data = data, .n = (uint32_t)n};
 	if (recs && buf_left(recs))
 		m.rec = (struct wire_bytes){.data = recs->data, .n = (uint32_t)buf_left(recs)};
-	if (bulk_send_log(tl->sub, &m, &e) == 0)
+	if (data_link_send_log(tl->sub, &m, &e) == 0)
 		return 0;
 	if (e.code != ERR_BUSY && e.code != ERR_UNAVAILABLE)
 		log_error("event=log_not_sent stream=%s reason=\"%s\"", tl->stream, e.text);
@@ -147,23 +147,23 @@ static int send_some(struct tail *tl)
 	ptrdiff_t n;
 	int eof, rc;
 
-	while (bulk_is_up(tl->t->b) && !tl->eof_sent) {
+	while (data_link_is_up(tl->t->b) && !tl->eof_sent) {
 		if (budget == 0)
 			return 1;
 		before = tl->send.pos;
 		buf_init(&recs, RECS_MAX);
-		n = segcur_read(&tl->send, tl->t->chunk, CHUNK < budget ? CHUNK : budget, &recs, &gap, &e);
+		n = segment_cursor_read(&tl->send, tl->t->chunk, CHUNK < budget ? CHUNK : budget, &recs, &gap, &e);
 		if (n < 0)
 			log_warn("event=log_not_read stream=%s reason=\"%s\"", tl->stream, e.text);
 		if (n <= 0) {
 			buf_fini(&recs);
 			break;
 		}
-		eof = tl->finishing && tl->send.pos >= segdir_end(&tl->dir);
+		eof = tl->finishing && tl->send.pos >= segments_end(&tl->dir);
 		rc = send_one(tl, tl->send.pos - (uint64_t)n, tl->t->chunk, (size_t)n, &recs, eof);
 		buf_fini(&recs);
 		if (rc < 0) {
-			segcur_seek(&tl->send, before);
+			segment_cursor_seek(&tl->send, before);
 			return 0; /* room or up follows */
 		}
 		tl->sent_end = tl->send.pos;
@@ -172,7 +172,7 @@ static int send_some(struct tail *tl)
 	}
 	/* Nothing was left when the end came: an end of its own, after everything else is durable, so that its
 	 * word is not taken from an older acknowledgement. It may lie behind bytes that a full disk refused. */
-	if (tl->finishing && !tl->eof_sent && bulk_is_up(tl->t->b) && tl->acked >= tl->sent_end &&
+	if (tl->finishing && !tl->eof_sent && data_link_is_up(tl->t->b) && tl->acked >= tl->sent_end &&
 	    send_one(tl, tl->send.pos, NULL, 0, NULL, 1) == 0)
 		tl->eof_sent = 1;
 	return 0;
@@ -180,7 +180,7 @@ static int send_some(struct tail *tl)
 
 static void remove_old(struct tail *tl)
 {
-	uint64_t end = segdir_end(&tl->dir), limit = tl->acked;
+	uint64_t end = segments_end(&tl->dir), limit = tl->acked;
 
 	if (tl->out_src && points_saved(tl->out_src) < limit)
 		limit = points_saved(tl->out_src);
@@ -188,7 +188,7 @@ static void remove_old(struct tail *tl)
 		return;
 	if (limit > end - KEEP_BYTES)
 		limit = end - KEEP_BYTES;
-	segdir_remove_before(&tl->dir, limit);
+	segments_remove_before(&tl->dir, limit);
 }
 
 static void on_log_ack(uint64_t offset, void *arg)
@@ -199,7 +199,7 @@ static void on_log_ack(uint64_t offset, void *arg)
 	if (offset > tl->acked)
 		tl->acked = offset;
 	if (offset > tl->send.pos)
-		segcur_seek(&tl->send, offset); /* sent by an earlier agent */
+		segment_cursor_seek(&tl->send, offset); /* sent by an earlier agent */
 	if (tl->eof_sent && offset >= tl->send.pos)
 		tl->eof_acked = 1;
 	tl->acked_us = now;
@@ -209,7 +209,7 @@ static void on_log_ack(uint64_t offset, void *arg)
 
 static void send_again(struct tail *tl)
 {
-	segcur_seek(&tl->send, tl->acked);
+	segment_cursor_seek(&tl->send, tl->acked);
 	tl->sent_end = tl->acked;
 	tl->eof_sent = 0;
 	tl->acked_us = clock_boot_us(tl->t->env->clock);
@@ -258,7 +258,7 @@ static size_t feed(struct tail *tl, const char *data, size_t n, struct buf *recs
 		end = n;
 		next_us = us;
 		/* The next record that begins behind `at` ends this piece; those at or before it give its time. */
-		while (buf_left(recs) >= SEG_REC_SIZE) {
+		while (buf_left(recs) >= SEGMENT_REC_SIZE) {
 			struct buf peek = *recs;
 
 			buf_get_u32(&peek, &off);
@@ -269,7 +269,7 @@ static size_t feed(struct tail *tl, const char *data, size_t n, struct buf *recs
 				break;
 			}
 			us = next_us;
-			buf_skip(recs, SEG_REC_SIZE);
+			buf_skip(recs, SEGMENT_REC_SIZE);
 		}
 		took = metric_scan_feed(&tl->out, data + at, end - at, us, add_out, out_full, tl);
 		at += took;
@@ -290,14 +290,14 @@ static int scan_out(struct tail *tl)
 	if (!tl->out_src || points_full(tl->out_src))
 		return 0;
 	buf_init(&recs, RECS_MAX);
-	n = segcur_read(&tl->scan, tl->t->chunk, CHUNK, &recs, &gap, &e);
+	n = segment_cursor_read(&tl->scan, tl->t->chunk, CHUNK, &recs, &gap, &e);
 	if (n > 0) {
 		if (gap)
 			metric_scan_reset(&tl->out); /* the rest of that line is lost */
 		start = tl->scan.pos - (uint64_t)n;
 		took = feed(tl, (const char *)tl->t->chunk, (size_t)n, &recs);
 		if (took < (size_t)n)
-			segcur_seek(&tl->scan, start + took);
+			segment_cursor_seek(&tl->scan, start + took);
 		points_mark(tl->out_src, tl->scan.pos - metric_scan_pending(&tl->out), tl->out.step);
 	}
 	buf_fini(&recs);
@@ -391,7 +391,7 @@ static void pump(struct tail *tl)
 	tl->pumped_us = clock_boot_us(tl->t->env->clock);
 	if (tl->dir_stale) {
 		tl->dir_stale = 0;
-		segdir_scan(&tl->dir, NULL);
+		segments_scan(&tl->dir, NULL);
 	}
 	more = send_some(tl);
 	more |= scan_some(tl);
@@ -499,15 +499,15 @@ static void on_tick(void *arg)
 		if (now - tl->acked_us > TICK_US)
 			save_acked(tl);
 		if (now - tl->pumped_us > QUIET_US) {
-			segcur_park(&tl->send);
-			segcur_park(&tl->scan);
+			segment_cursor_park(&tl->send);
+			segment_cursor_park(&tl->scan);
 		}
 		if (tl->wd < 0) {
 			next = POLL_US;
 			tl->dir_stale = 1;
 			loop_timer_arm(tl->timer, 0);
 		}
-		if (bulk_is_up(t->b) && (tl->send.pos > tl->acked || (tl->eof_sent && !tl->eof_acked)) &&
+		if (data_link_is_up(t->b) && (tl->send.pos > tl->acked || (tl->eof_sent && !tl->eof_acked)) &&
 		    now - tl->acked_us > STUCK_US) {
 			log_warn("event=log_stuck stream=%s acked=%" PRIu64 " sent=%" PRIu64, tl->stream, tl->acked,
 			         tl->send.pos);
@@ -546,7 +546,7 @@ static void open_metrics(struct tail *tl, const struct tail_params *p)
 	metric_scan_init(&tl->json, NULL);
 	tl->set = metric_set_create(p->spec);
 	metric_scan_init(&tl->out, tl->set);
-	segcur_init(&tl->scan, &tl->dir, 0);
+	segment_cursor_init(&tl->scan, &tl->dir, 0);
 	if (!tl->set && p->rank == NO_RANK)
 		return;
 	tl->points = points_of(tl->t, p);
@@ -554,7 +554,7 @@ static void open_metrics(struct tail *tl, const struct tail_params *p)
 	if (tl->set) {
 		tl->out_src = points_source(tl->points, out_name, p->rank, on_points_room, tl);
 		points_where(tl->out_src, &offset, &tl->out.step);
-		segcur_seek(&tl->scan, offset);
+		segment_cursor_seek(&tl->scan, offset);
 	}
 	if (p->rank != NO_RANK) {
 		tl->json_src = points_source(tl->points, json_name, p->rank, on_points_room, tl);
@@ -564,7 +564,7 @@ static void open_metrics(struct tail *tl, const struct tail_params *p)
 
 struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 {
-	static const struct bulk_sub_ops ops = {.up = on_up, .room = on_room, .log_ack = on_log_ack};
+	static const struct data_link_sub_ops ops = {.up = on_up, .room = on_room, .log_ack = on_log_ack};
 	struct tail *tl = xcalloc(1, sizeof(*tl));
 	struct err e;
 
@@ -576,18 +576,18 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 	                    .logdir = xstrdup(p->logdir),
 	                    .wd = -1};
 	tl->timer = loop_timer_create(t->env->loop, on_timer, tl);
-	if (fs_mkdir_p(p->logdir, 0755, &e) < 0 || segdir_open(&tl->dir, p->logdir, &e) < 0) {
+	if (fs_mkdir_p(p->logdir, 0755, &e) < 0 || segments_open(&tl->dir, p->logdir, &e) < 0) {
 		log_error("event=log_not_followed stream=%s reason=\"%s\"", p->stream, e.text);
-		tl->dir = (struct segdir){.path = xstrdup(p->logdir)};
+		tl->dir = (struct segments){.path = xstrdup(p->logdir)};
 	}
 	watch(tl);
 	tl->dir_stale = 1; /* what came before the watch was set */
 	tl->acked = tl->acked_saved = load_acked(p->logdir);
-	if (tl->acked > segdir_end(&tl->dir))
+	if (tl->acked > segments_end(&tl->dir))
 		tl->acked = tl->acked_saved = 0;
 	tl->acked_us = clock_boot_us(t->env->clock);
-	segcur_init(&tl->send, &tl->dir, tl->acked);
-	tl->sub = bulk_subscribe(t->b, p->job, p->attempt, p->stream, &ops, tl);
+	segment_cursor_init(&tl->send, &tl->dir, tl->acked);
+	tl->sub = data_link_subscribe(t->b, p->job, p->attempt, p->stream, &ops, tl);
 	open_metrics(tl, p);
 	DL_APPEND(t->tails, tl);
 	loop_timer_arm(tl->timer, 0);
@@ -618,7 +618,7 @@ void tail_destroy(struct tail *tl)
 		inotify_rm_watch(t->inotify_fd, tl->wd);
 	}
 	DL_DELETE(t->tails, tl);
-	bulk_unsubscribe(tl->sub);
+	data_link_unsubscribe(tl->sub);
 	points_source_close(tl->out_src);
 	points_source_close(tl->json_src);
 	for (size_t i = 0; i < t->n_points; i++)
@@ -631,9 +631,9 @@ void tail_destroy(struct tail *tl)
 	metric_scan_fini(&tl->out);
 	metric_scan_fini(&tl->json);
 	metric_set_destroy(tl->set);
-	segcur_fini(&tl->send);
-	segcur_fini(&tl->scan);
-	segdir_close(&tl->dir);
+	segment_cursor_fini(&tl->send);
+	segment_cursor_fini(&tl->scan);
+	segments_close(&tl->dir);
 	if (tl->json_fd >= 0)
 		close(tl->json_fd);
 	free(tl->stream);
@@ -641,7 +641,7 @@ void tail_destroy(struct tail *tl)
 	free(tl);
 }
 
-struct tailer *tailer_create(struct agent_env *env, struct bulk *b)
+struct tailer *tailer_create(struct agent_env *env, struct data_link *b)
 {
 	struct tailer *t = xcalloc(1, sizeof(*t));
 

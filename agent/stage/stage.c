@@ -418,7 +418,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 			strv_setenv(&s->pip_env, spec->env[i].name, spec->env[i].value);
 }
 
-struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct stage_params *p,
+struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg)
 {
 	static const struct worker_task task = {.run = run, .done = done, .release = stage_free};
@@ -433,7 +433,7 @@ struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct st
 	s->arg = arg;
 	copy_params(s, p);
 	asuser_init(&s->as, env->is_root, p->user);
-	s->handle = worker_start(bulk_workers(b), &task, s, &e);
+	s->handle = worker_start(data_link_workers(b), &task, s, &e);
 	if (s->handle)
 		return s;
 	log_error("event=stage_not_started reason=\"%s\"", e.text);
@@ -500,7 +500,7 @@ static void packages_free(void *arg)
 	free(p);
 }
 
-struct packages *stage_packages(struct agent_env *env, struct bulk *b, const char *venv_bin,
+struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
                                 const struct launch_user *user,
                                 void (*done_fn)(const char *text, const char *why, void *arg), void *arg)
 {
@@ -514,7 +514,7 @@ struct packages *stage_packages(struct agent_env *env, struct bulk *b, const cha
 	p->python = venv_bin ? xasprintf("%s/python", venv_bin) : xstrdup(STAGE_PYTHON);
 	p->done = done_fn;
 	p->arg = arg;
-	p->w = worker_start(bulk_workers(b), &task, p, &e);
+	p->w = worker_start(data_link_workers(b), &task, p, &e);
 	if (p->w)
 		return p;
 	packages_free(p);

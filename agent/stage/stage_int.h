@@ -20,7 +20,7 @@ struct stage_input {
 
 struct stage {
 	struct agent_env *env;
-	struct bulk *b;
+	struct data_link *b;
 	struct worker *handle; /* loop's */
 	struct worker *w;      /* the thread's own */
 	struct stage_ops ops;

@@ -79,7 +79,7 @@ static int need_blob(struct stage *s, const char *blobs, const char *digest, siz
 	}
 	if (FAULT("agent.stage"))
 		return err_set(e, ERR_IO, "injected");
-	if (bulk_blob_get(s->w, s->b, digest, max, &got, &got_n, e) < 0)
+	if (data_link_blob_get(s->w, s->b, digest, max, &got, &got_n, e) < 0)
 		return -1;
 	if (blob_cache(blobs, digest, got, got_n, e) < 0) { /* checks the digest too */
 		free(got);

@@ -39,7 +39,7 @@
 
 struct upload {
 	struct agent_env *env;
-	struct bulk *b;
+	struct data_link *b;
 	struct worker *handle; /* loop's */
 	struct worker *w;      /* the thread's own */
 	struct upload_ops ops;
@@ -423,10 +423,10 @@ static int flush(struct sender *x, struct err *e)
 	int rc = 0;
 
 	if (x->n)
-		rc = bulk_blob_have(x->u->w, x->u->b, x->digests, x->n, missing, e);
+		rc = data_link_blob_have(x->u->w, x->u->b, x->digests, x->n, missing, e);
 	for (size_t i = 0; i < x->n; i++) {
 		if (rc == 0 && missing[i])
-			rc = bulk_blob_put(x->u->w, x->u->b, x->digests[i], x->data[i], x->sizes[i], e);
+			rc = data_link_blob_put(x->u->w, x->u->b, x->digests[i], x->data[i], x->sizes[i], e);
 		if (rc == 0 && step(x->sizes[i], x->u) < 0)
 			rc = err_set(e, ERR_UNAVAILABLE, "cancelled");
 		free(x->digests[i]);
@@ -474,7 +474,7 @@ static int store_kind(struct upload *u, const char *kind, const char *dir, struc
 	}
 	free(x);
 	if (rc == 0)
-		rc = bulk_blob_put(u->w, u->b, digest, manifest, n, e);
+		rc = data_link_blob_put(u->w, u->b, digest, manifest, n, e);
 	if (rc == 0)
 		report(u, kind, digest, "", st.bytes, st.files);
 	return rc;
@@ -567,7 +567,7 @@ static void name_cluster(struct upload *u)
 	hash_hex(pem ? pem : "", n, u->cluster);
 }
 
-struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
                             const struct launch_paths *paths, const struct launch_user *user,
                             const char *output_uri, const struct upload_ops *ops, void *arg)
@@ -594,7 +594,7 @@ struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job,
 	if (u->uri)
 		name_cluster(u);
 
-	if (find_user(u, user, &e) < 0 || !(u->handle = worker_start(bulk_workers(b), &task, u, &e))) {
+	if (find_user(u, user, &e) < 0 || !(u->handle = worker_start(data_link_workers(b), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
 		release(u);
 		return NULL;

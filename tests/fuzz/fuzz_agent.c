@@ -170,7 +170,7 @@ static void fuzz_points(const uint8_t *data, size_t n)
 	int64_t step = 0, later_step = 0;
 
 	put_file(dir, "metrics", data, n);
-	p = points_open(&agent->env, agent->bulk, 17, 2, dir);
+	p = points_open(&agent->env, agent->link, 17, 2, dir);
 	s = points_source(p, "rank-0", 0, nothing, NULL);
 	points_where(s, &offset, &step);
 	points_source_close(s);
@@ -226,26 +226,26 @@ static void fuzz_container(const uint8_t *data, size_t n)
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static void fuzz_segs(const uint8_t *data, size_t n)
+static void fuzz_segments(const uint8_t *data, size_t n)
 {
 	const uint8_t *cut = memchr(data, 0, n);
 	size_t first = cut ? (size_t)(cut - data) : n, got = 0;
-	char name[SEG_NAME_SIZE], bytes[64];
-	struct segdir d;
-	struct segcur c;
+	char name[SEGMENT_NAME_SIZE], bytes[64];
+	struct segments d;
+	struct segment_cursor c;
 	struct buf recs;
 	uint64_t gap;
 	ptrdiff_t k;
 	struct err e;
 
-	seg_name(name, 0, "log");
+	segment_name(name, 0, "log");
 	put_file(dir, name, data, first);
-	seg_name(name, 0, "idx");
+	segment_name(name, 0, "idx");
 	put_file(dir, name, cut ? cut + 1 : data, cut ? n - first - 1 : 0);
-	NEVER(segdir_open(&d, dir, &e) < 0);
-	segcur_init(&c, &d, 0);
+	NEVER(segments_open(&d, dir, &e) < 0);
+	segment_cursor_init(&c, &d, 0);
 	buf_init(&recs, 1 << 20);
-	while ((k = segcur_read(&c, bytes, sizeof bytes, &recs, &gap, &e)) > 0) {
+	while ((k = segment_cursor_read(&c, bytes, sizeof bytes, &recs, &gap, &e)) > 0) {
 		uint32_t off, fd;
 		uint64_t us;
 
@@ -260,8 +260,8 @@ static void fuzz_segs(const uint8_t *data, size_t n)
 	}
 	NEVER(k < 0 || got != first);
 	buf_fini(&recs);
-	segcur_fini(&c);
-	segdir_close(&d);
+	segment_cursor_fini(&c);
+	segments_close(&d);
 }
 
 struct points_seen {
@@ -356,7 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_container(data + 1, size - 1);
 		break;
 	case 's':
-		fuzz_segs(data + 1, size - 1);
+		fuzz_segments(data + 1, size - 1);
 		break;
 	case 'j':
 		fuzz_scan(NULL, data + 1, size - 1);

@@ -18,8 +18,8 @@ void sim_data_start(void)
 	sim->data_faults = (sim->o.faults >> SIM_F_DATA) & 1;
 }
 
-/* The world has no bulk connection. */
-void bulk_dial_now(struct bulk *b)
+/* The world has no data link. */
+void data_link_dial_now(struct data_link *b)
 {
 	(void)b;
 }
@@ -321,7 +321,7 @@ static void on_stage(void *arg)
 		ops->done(0, RC_NONE, NULL, NULL, a);
 }
 
-struct stage *stage_start(struct agent_env *env, struct bulk *b, const struct stage_params *p,
+struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg)
 {
 	struct step *s = xcalloc(1, sizeof *s);
@@ -352,7 +352,7 @@ void stage_cancel(struct stage *s)
 	step_free(s);
 }
 
-struct packages *stage_packages(struct agent_env *env, struct bulk *b, const char *venv_bin,
+struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
                                 const struct launch_user *user,
                                 void (*done)(const char *text, const char *why, void *arg), void *arg)
 {
@@ -404,7 +404,7 @@ static void on_upload(void *arg)
 	ops->done(0, NULL, a);
 }
 
-struct upload *upload_start(struct agent_env *env, struct bulk *b, uint64_t job, uint32_t attempt,
+struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
                             const struct launch_paths *paths, const struct launch_user *user,
                             const char *output_uri, const struct upload_ops *ops, void *arg)
@@ -567,7 +567,7 @@ static void on_answer(void *arg)
 	was.found(&u, &e, was.arg);
 }
 
-struct user_ask *user_ask(struct agent_env *env, struct bulk *b, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct data_link *b, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {

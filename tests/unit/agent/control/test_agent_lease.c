@@ -41,7 +41,7 @@ static void test_time(void)
 	is_int(lease_next_us(&l), t0 + 4100000, "asked again after half a lease");
 	is_int(lease_tick(&l, t0 + 4100000), 1, "asks again");
 	is_int(lease_decide(&l, t0 + 4200000, 2, 2, 1), LEASE_CUT, "now one hears it");
-	is_int(l.phase, LEASE_DOUBT, "but that is not carried out at once");
+	is_int(l.phase, LEASE_UNCONFIRMED, "but that is not carried out at once");
 	is_int(lease_next_us(&l), t0 + 5000000, "it is asked a second time a quarter later");
 	is_int(lease_tick(&l, t0 + 5000000), 1, "asks");
 	is_int(lease_decide(&l, t0 + 5000100, 2, 2, 1), LEASE_CUT, "the same");
@@ -63,7 +63,7 @@ static void test_in_time(void)
 	lease_init(&l, t0, 8000, 1);
 	lease_tick(&l, t0 + 5000000);
 	lease_decide(&l, t0 + 5000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0);
-	is_int(l.phase, LEASE_DOUBT, "nobody reached");
+	is_int(l.phase, LEASE_UNCONFIRMED, "nobody reached");
 	is_int(lease_next_us(&l), t0 + 7000000, "second round at seven eighths");
 	is_int(lease_tick(&l, t0 + 7000000), 1, "asks");
 	is_int(lease_decide(&l, t0 + 7000000 + lease_ask_timeout_ms(&l) * 1000, 2, 0, 0), LEASE_MINORITY,
@@ -74,7 +74,7 @@ static void test_in_time(void)
 	lease_init(&l, t0, 8000, 1);
 	lease_tick(&l, t0 + 5000000);
 	lease_decide(&l, t0 + 5000100, 2, 2, 1);
-	is_int(l.phase, LEASE_DOUBT, "a neighbour found the restarted controller first");
+	is_int(l.phase, LEASE_UNCONFIRMED, "a neighbour found the restarted controller first");
 	lease_ack(&l, t0 + 5300000, 0);
 	is_int(l.phase, LEASE_HELD, "so did this one, and all is well");
 }
@@ -93,7 +93,7 @@ static void test_asked_late(void)
 		lease_tick(&l, t0 + at);
 		lease_decide(&l, t0 + at + 5000, 2, 2, 1);
 		second = lease_next_us(&l);
-		if (l.phase != LEASE_DOUBT || second <= t0 + at + 5000 || second > t0 + at + 300000)
+		if (l.phase != LEASE_UNCONFIRMED || second <= t0 + at + 5000 || second > t0 + at + 300000)
 			ok(0, "first asked after %llu ms, the second time at %llu", (unsigned long long)at / 1000,
 			   (unsigned long long)(second - t0) / 1000);
 		lease_tick(&l, second);
@@ -123,7 +123,7 @@ static void test_late_start(void)
 	lease_init(&l, 1000000, 4000, 1);
 	is_int(lease_tick(&l, 100000000), 1, "asks at once");
 	lease_decide(&l, 100001000, 2, 2, 1);
-	is_int(l.phase, LEASE_DOUBT, "in doubt");
+	is_int(l.phase, LEASE_UNCONFIRMED, "a verdict to kill waits for a second round");
 	is_int(lease_next_us(&l), 101001000, "a quarter of a lease to dial");
 }
 

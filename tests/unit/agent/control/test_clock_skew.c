@@ -5,12 +5,12 @@
 #define REAL 1790000000000000ull
 
 /* A beat at boot time t; the way there takes `there`, the way back `back`; the node's clock is `ahead`. */
-static void beat(struct skew *s, uint64_t t, uint64_t there, uint64_t back, int64_t ahead)
+static void beat(struct clock_skew *s, uint64_t t, uint64_t there, uint64_t back, int64_t ahead)
 {
-	skew_take(s, t, (uint64_t)((int64_t)(REAL + t) + ahead), REAL + t + there, t + there + back);
+	clock_skew_measure(s, t, (uint64_t)((int64_t)(REAL + t) + ahead), REAL + t + there, t + there + back);
 }
 
-static int is_about(const struct skew *s, int64_t ahead)
+static int is_about(const struct clock_skew *s, int64_t ahead)
 {
 	int64_t d = s->ahead_us - ahead;
 
@@ -19,9 +19,9 @@ static int is_about(const struct skew *s, int64_t ahead)
 
 int main(void)
 {
-	struct skew s = {0};
+	struct clock_skew s = {0};
 
-	skew_take(&s, 1000, REAL, 0, 2000);
+	clock_skew_measure(&s, 1000, REAL, 0, 2000);
 	is_int(s.error_us, 0, "an answer without a time measures nothing");
 	beat(&s, 1000000, 400, 400, 2500000);
 	ok(is_about(&s, 2500000) && s.error_us <= 401, "a clock that is ahead, within half a round trip");

@@ -41,13 +41,13 @@ struct agent *agentkit_open(const char *dir)
 	a->env.cfg.data_dir = xasprintf("%s/data", dir);
 	a->env.cfg.node = xstrdup("algo-2");
 	snprintf(a->boot_id, sizeof a->boot_id, "b0");
-	a->bulk = bulk_create(&a->env, "", "", "");
+	a->link = data_link_create(&a->env, "", "", "");
 	return a;
 }
 
 void agentkit_close(struct agent *a)
 {
-	bulk_destroy(a->bulk);
+	data_link_destroy(a->link);
 	loop_destroy(a->env.loop);
 	free(a->env.cfg.controller);
 	free(a->env.cfg.run_dir);

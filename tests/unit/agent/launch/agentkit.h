@@ -1,6 +1,6 @@
 /*
  * agentkit: as much of an agent as its files need: a folder for RUN and DATA, a loop that nobody runs, the
- * bulk connection to a controller that is not there; and an order to put into them.
+ * data link to a controller that is not there; and an order to put into them.
  */
 #ifndef HEARTH_TESTS_AGENTKIT_H
 #define HEARTH_TESTS_AGENTKIT_H

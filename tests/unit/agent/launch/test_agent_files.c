@@ -176,7 +176,7 @@ static void no_room(void *arg)
 
 static int write_metrics(uint64_t v, struct err *e)
 {
-	struct points *p = points_open(&agent->env, agent->bulk, 17, 2, dir);
+	struct points *p = points_open(&agent->env, agent->link, 17, 2, dir);
 	struct points_src *s = points_source(p, "rank-0", 0, no_room, NULL);
 
 	(void)e;
@@ -188,7 +188,7 @@ static int write_metrics(uint64_t v, struct err *e)
 
 static uint64_t read_metrics(void)
 {
-	struct points *p = points_open(&agent->env, agent->bulk, 17, 2, dir);
+	struct points *p = points_open(&agent->env, agent->link, 17, 2, dir);
 	struct points_src *s = points_source(p, "rank-0", 0, no_room, NULL);
 	uint64_t offset;
 	int64_t step;

@@ -107,7 +107,7 @@ static void collect(uint64_t job)
 
 /* ---- a plan that cannot be read ------------------------------------------------------------------------ */
 
-static void ended_as_wreck(uint64_t job, const char *why)
+static void ended_as_unreadable(uint64_t job, const char *why)
 {
 	next_agent();
 	ok(a->launch && a->launch->job == job, "it tells of the launch");
@@ -123,7 +123,7 @@ static void test_spoilt(void)
 	run_job(11);
 	agent_dies();
 	spoil(11, "plan");
-	ended_as_wreck(11, "not a whole plan");
+	ended_as_unreadable(11, "not a whole plan");
 }
 
 static void test_absent(void)
@@ -133,7 +133,7 @@ static void test_absent(void)
 	run_job(12);
 	agent_dies();
 	ok(unlink(plan) == 0, "the plan is gone, the shim is not");
-	ended_as_wreck(12, "No such file");
+	ended_as_unreadable(12, "No such file");
 }
 
 static void test_newer(void)
@@ -147,7 +147,7 @@ static void test_newer(void)
 		tap_bail("the plan has no version");
 	text[n - 2] = '9';
 	write_to(13, "plan", text, n);
-	ended_as_wreck(13, "a newer agent wrote the plan (version 9");
+	ended_as_unreadable(13, "a newer agent wrote the plan (version 9");
 }
 
 /* Before versions: the message alone. */
@@ -175,7 +175,7 @@ static void test_by_environment(void)
 	agent_dies();
 	spoil(15, "plan");
 	spoil(15, "rank-0/launch");
-	ended_as_wreck(15, "not a whole plan");
+	ended_as_unreadable(15, "not a whole plan");
 }
 
 static void test_unknown(void)

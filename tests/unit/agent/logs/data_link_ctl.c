@@ -22,7 +22,7 @@
 
 struct data_link_ctl_stream *data_link_ctl_stream(struct data_link_ctl *c, const char *name)
 {
-	for (int i = 0; i < BULKCTL_STREAMS; i++) {
+	for (int i = 0; i < DATA_LINK_CTL_STREAMS; i++) {
 		struct data_link_ctl_stream *s = &c->streams[i];
 
 		if (s->name && strcmp(s->name, name) != 0)
@@ -86,7 +86,7 @@ static void take_log(struct data_link_ctl *c, const struct wm_log_data *m)
 void data_link_ctl_ack_all(struct data_link_ctl *c)
 {
 	c->hold_acks = 0;
-	for (int i = 0; i < BULKCTL_STREAMS; i++) {
+	for (int i = 0; i < DATA_LINK_CTL_STREAMS; i++) {
 		struct data_link_ctl_stream *s = &c->streams[i];
 		struct wm_log_ack ack = {.offset = s->n};
 		unsigned long long job;
@@ -306,7 +306,7 @@ void data_link_ctl_stop(struct data_link_ctl *c)
 	if (c->waiting)
 		bufferevent_free(c->waiting);
 	evconnlistener_free(c->listener);
-	for (int i = 0; i < BULKCTL_STREAMS; i++) {
+	for (int i = 0; i < DATA_LINK_CTL_STREAMS; i++) {
 		free(c->streams[i].name);
 		free(c->streams[i].data);
 		free(c->streams[i].recs);

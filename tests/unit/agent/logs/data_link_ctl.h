@@ -1,14 +1,14 @@
 /*
- * data_link_ctl: the controller's end of bulk connections, for tests: keeps streams, points and blobs as
+ * data_link_ctl: the controller's end of data links, for tests: keeps streams, points and blobs as
  * hearthd would, acknowledges (or not), can be cut off. Uses peer_ends for authority, certificates and loop.
  */
-#ifndef HEARTH_TESTS_BULKCTL_H
-#define HEARTH_TESTS_BULKCTL_H
+#ifndef HEARTH_TESTS_DATA_LINK_CTL_H
+#define HEARTH_TESTS_DATA_LINK_CTL_H
 
 #include "agent/base/agent_env.h"
 #include "tests/unit/common/net/peer_ends.h"
 
-#define BULKCTL_STREAMS 32
+#define DATA_LINK_CTL_STREAMS 32
 
 struct data_link_ctl_stream {
 	char *name;                /* "job.attempt/stream" */
@@ -31,7 +31,7 @@ struct data_link_ctl {
 	int deaf;                    /* requests for blobs are not answered */
 	int closed_port;             /* connections are dropped at once */
 	int full;                    /* the first log data cost the connection, as on a full disk */
-	struct data_link_ctl_stream streams[BULKCTL_STREAMS];
+	struct data_link_ctl_stream streams[DATA_LINK_CTL_STREAMS];
 	uint64_t last_seq;
 	unsigned batches, repeated; /* metrics; repeated: dropped by number */
 	char *points;               /* "rank:name=value@step " */

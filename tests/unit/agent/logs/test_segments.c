@@ -1,6 +1,6 @@
 /*
- * segs, nodelog: segment files read as one stream while they grow, rotate and vanish; compared with a shim's
- * own writer, byte for byte and record for record; random cuts and seeks.
+ * segments, nodelog: segment files read as one stream while they grow, rotate and vanish; compared with a
+ * shim's own writer, byte for byte and record for record; random cuts and seeks.
  */
 #include "agent/logs/segments.h"
 
@@ -27,11 +27,11 @@ static char *new_dir(const char *name)
 
 static void put_file(const char *dir, uint64_t offset, const char *suffix, const void *p, size_t n)
 {
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	cleanup_free char *path = NULL;
 	struct err e;
 
-	seg_name(name, offset, suffix);
+	segment_name(name, offset, suffix);
 	path = xasprintf("%s/%s", dir, name);
 	if (fs_replace(path, p, n, 0644, &e) < 0)
 		tap_bail("%s", e.text);
@@ -66,7 +66,7 @@ static char *recs_text(struct buf *b)
 	return text;
 }
 
-static char *read_once(struct segcur *c, size_t max, char **recs, uint64_t *gap)
+static char *read_once(struct segment_cursor *c, size_t max, char **recs, uint64_t *gap)
 {
 	char *out = xcalloc(1, max + 1);
 	struct buf b;
@@ -74,7 +74,7 @@ static char *read_once(struct segcur *c, size_t max, char **recs, uint64_t *gap)
 	ptrdiff_t n;
 
 	buf_init(&b, 65536);
-	n = segcur_read(c, out, max, &b, gap, &e);
+	n = segment_cursor_read(c, out, max, &b, gap, &e);
 	if (n < 0)
 		tap_bail("%s", e.text);
 	*recs = recs_text(&b);
@@ -82,7 +82,7 @@ static char *read_once(struct segcur *c, size_t max, char **recs, uint64_t *gap)
 	return out;
 }
 
-static void expect(struct segcur *c, size_t max, const char *data, const char *recs, uint64_t gap,
+static void expect(struct segment_cursor *c, size_t max, const char *data, const char *recs, uint64_t gap,
                    const char *what)
 {
 	cleanup_free char *got_recs = NULL, *got = NULL;
@@ -99,69 +99,69 @@ static void test_records(void)
 	static const uint32_t first[][3] = {{0, 100, 1}, {4, 200, 2}, {8, 300, 1}, {99, 999, 1}};
 	static const uint32_t second[][3] = {{0, 400, 1}};
 	cleanup_free char *dir = new_dir("records");
-	struct segdir d;
-	struct segcur c;
+	struct segments d;
+	struct segment_cursor c;
 	struct err e;
 
-	is_int(segdir_open(&d, dir, &e), 0, "an empty folder");
-	segcur_init(&c, &d, 0);
+	is_int(segments_open(&d, dir, &e), 0, "an empty folder");
+	segment_cursor_init(&c, &d, 0);
 	expect(&c, 100, "", "", 0, "nothing yet");
 	put_recs(dir, 0, first, 4);
 	put_file(dir, 0, "log", "aaaabbbbcc", 10);
-	segdir_scan(&d, &e);
+	segments_scan(&d, &e);
 	expect(&c, 6, "aaaabb", "0@100/1 4@200/2", 0, "cut in the middle of a record's bytes");
 	expect(&c, 2, "bb", "0@200/2", 0, "the record goes on");
 	expect(&c, 100, "cc", "0@300/1", 0, "one that begins there");
 	expect(&c, 100, "", "", 0, "the end; a record past it is not believed");
-	segcur_seek(&c, 2);
+	segment_cursor_seek(&c, 2);
 	expect(&c, 3, "aab", "0@100/1 2@200/2", 0, "back again");
 	put_file(dir, 15, "log", "zz\n", 3);
 	put_recs(dir, 15, second, 1);
 	put_file(dir, 10, "log", "dd", 2); /* an index that is missing costs the time stamps only */
-	segdir_scan(&d, &e);
-	segcur_seek(&c, 8);
+	segments_scan(&d, &e);
+	segment_cursor_seek(&c, 8);
 	expect(&c, 100, "cc", "0@300/1", 0, "never over the end of a segment");
 	expect(&c, 100, "dd", "", 0, "the next one");
 	expect(&c, 100, "zz\n", "0@400/1", 3, "lost bytes are a gap");
-	is_int(segdir_end(&d), 18, "end of the stream");
-	is_int(segdir_remove_before(&d, 17), 2, "what lies before goes");
+	is_int(segments_end(&d), 18, "end of the stream");
+	is_int(segments_remove_before(&d, 17), 2, "what lies before goes");
 	is_int(d.n, 1, "one is left");
-	is_int(segdir_remove_before(&d, 1000), 0, "the last one stays");
-	segcur_seek(&c, 0);
+	is_int(segments_remove_before(&d, 1000), 0, "the last one stays");
+	segment_cursor_seek(&c, 0);
 	expect(&c, 100, "zz\n", "0@400/1", 15, "what was removed is a gap, too");
 	put_file(dir, 3, "log", "x", 1);
 	put_file(dir, 3, "log.tmp", "x", 1);
 	put_file(dir, 3, "idx", "torn", 4);
-	segdir_scan(&d, &e);
-	segcur_seek(&c, 3);
+	segments_scan(&d, &e);
+	segment_cursor_seek(&c, 3);
 	expect(&c, 100, "x", "", 0, "a torn index is none");
-	segcur_fini(&c);
-	segdir_close(&d);
-	ok(segdir_open(&d, "/nonexistent/dir", &e) < 0, "no folder");
+	segment_cursor_fini(&c);
+	segments_close(&d);
+	ok(segments_open(&d, "/nonexistent/dir", &e) < 0, "no folder");
 }
 
 /* A segment that is removed while it is read. */
 static void test_vanish(void)
 {
 	cleanup_free char *dir = new_dir("vanish"), *path = NULL;
-	char name[SEG_NAME_SIZE];
-	struct segdir d;
-	struct segcur c;
+	char name[SEGMENT_NAME_SIZE];
+	struct segments d;
+	struct segment_cursor c;
 
 	put_file(dir, 0, "log", "12345", 5);
 	put_file(dir, 5, "log", "67890", 5);
-	segdir_open(&d, dir, NULL);
-	segcur_init(&c, &d, 0);
+	segments_open(&d, dir, NULL);
+	segment_cursor_init(&c, &d, 0);
 	expect(&c, 2, "12", "", 0, "begun");
-	seg_name(name, 0, "log");
+	segment_name(name, 0, "log");
 	path = xasprintf("%s/%s", dir, name);
 	unlink(path);
 	expect(&c, 100, "345", "", 0, "an open segment is read to its end");
-	segcur_fini(&c);
-	segcur_init(&c, &d, 0);
+	segment_cursor_fini(&c);
+	segment_cursor_init(&c, &d, 0);
 	expect(&c, 100, "67890", "", 5, "one that is listed and gone is a gap");
-	segcur_fini(&c);
-	segdir_close(&d);
+	segment_cursor_fini(&c);
+	segments_close(&d);
 }
 
 /* The shim's writer on one side, cursors on the other. */
@@ -169,8 +169,8 @@ static void test_against_writer(void)
 {
 	cleanup_free char *dir = new_dir("writer");
 	struct out *o;
-	struct segdir d;
-	struct segcur c;
+	struct segments d;
+	struct segment_cursor c;
 	struct err e;
 	int fds[2];
 	char *wrote = xcalloc(1, 4 << 20), *got = xcalloc(1, 4 << 20), piece[3000];
@@ -181,8 +181,8 @@ static void test_against_writer(void)
 	o = out_create(dir, 8192, 1 << 30, clock_real(), &e);
 	if (!o || out_pipes(o, fds, &e) < 0)
 		tap_bail("%s", e.text);
-	segdir_open(&d, dir, &e);
-	segcur_init(&c, &d, 0);
+	segments_open(&d, dir, &e);
+	segment_cursor_init(&c, &d, 0);
 	for (int i = 0; i < 800; i++) {
 		uint16_t rnd[2];
 		struct pollfd p[2];
@@ -201,19 +201,19 @@ static void test_against_writer(void)
 		p[0].revents = p[1].revents = POLLIN;
 		out_handle(o, p);
 		if (rnd[1] % 3 == 0)
-			segdir_scan(&d, &e);
-		while ((r = segcur_read(&c, got + m, 1 + rnd[1] % 5000u, NULL, &gap, &e)) > 0) {
+			segments_scan(&d, &e);
+		while ((r = segment_cursor_read(&c, got + m, 1 + rnd[1] % 5000u, NULL, &gap, &e)) > 0) {
 			m += (size_t)r;
 			gaps += gap;
 		}
 		if (rnd[1] % 7 == 0 && m > 100) { /* sent again from an earlier place */
-			segcur_seek(&c, m - 100);
+			segment_cursor_seek(&c, m - 100);
 			m -= 100;
 		}
 	}
 	out_drain(o);
-	segdir_scan(&d, &e);
-	while ((r = segcur_read(&c, got + m, 65536, NULL, &gap, &e)) > 0)
+	segments_scan(&d, &e);
+	while ((r = segment_cursor_read(&c, got + m, 65536, NULL, &gap, &e)) > 0)
 		m += (size_t)r;
 	is_int(m, n, "every byte");
 	ok(memcmp(got, wrote, n) == 0, "the same ones");
@@ -222,27 +222,27 @@ static void test_against_writer(void)
 	close(fds[0]);
 	close(fds[1]);
 	out_destroy(o);
-	segcur_fini(&c);
-	segdir_close(&d);
+	segment_cursor_fini(&c);
+	segments_close(&d);
 	free(wrote);
 	free(got);
 }
 
 static char *whole(const char *dir)
 {
-	struct segdir d;
-	struct segcur c;
+	struct segments d;
+	struct segment_cursor c;
 	char *out = xcalloc(1, 1 << 20);
 	size_t n = 0;
 	uint64_t gap;
 	ptrdiff_t r;
 
-	segdir_open(&d, dir, NULL);
-	segcur_init(&c, &d, 0);
-	while ((r = segcur_read(&c, out + n, 65536, NULL, &gap, NULL)) > 0)
+	segments_open(&d, dir, NULL);
+	segment_cursor_init(&c, &d, 0);
+	while ((r = segment_cursor_read(&c, out + n, 65536, NULL, &gap, NULL)) > 0)
 		n += (size_t)r;
-	segcur_fini(&c);
-	segdir_close(&d);
+	segment_cursor_fini(&c);
+	segments_close(&d);
 	return out;
 }
 
@@ -253,7 +253,7 @@ static void test_nodelog(void)
 	struct nodelog *n;
 	struct err e;
 	char *text, *chunk = xcalloc(1, 1 << 20);
-	struct segdir d;
+	struct segments d;
 
 	clock_fake_init(&fake, 1767323045678901, 1000);
 	n = nodelog_open(dir, &fake, &e);
@@ -281,10 +281,10 @@ static void test_nodelog(void)
 	free(text);
 	for (int i = 0; i < 90; i++)
 		nodelog_bytes(n, chunk, 1 << 20);
-	segdir_open(&d, dir, &e);
+	segments_open(&d, dir, &e);
 	ok(d.n > 2 && d.n <= 17, "rotated and bounded (%zu segments)", d.n);
-	is_int(segdir_end(&d) > 90u << 20, 1, "offsets run on");
-	segdir_close(&d);
+	is_int(segments_end(&d) > 90u << 20, 1, "offsets run on");
+	segments_close(&d);
 	nodelog_close(n);
 	nodelog_line(NULL, "nowhere");
 	free(chunk);

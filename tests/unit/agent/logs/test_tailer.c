@@ -1,7 +1,7 @@
 /*
- * bulk, tailer, points: over a real connection to a controller's end: every byte once and in order, records,
- * ends, cuts of the connection, restarts of the agent in the middle, a controller that is slow or silent,
- * points neither lost nor doubled.
+ * data_link, tailer, points: over a real connection to a controller's end: every byte once and in order,
+ * records, ends, cuts of the connection, restarts of the agent in the middle, a controller that is slow or
+ * silent, points neither lost nor doubled.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -23,19 +23,19 @@
 
 static struct data_link_ctl ctl;
 static struct agent_env env;
-static struct bulk *bulk;
+static struct data_link *data_link;
 static struct tailer *tailer;
 
 static void agent_start(void)
 {
-	bulk = bulk_create(&env, tls_ca_pem(ca), cert_path, key_path);
-	tailer = tailer_create(&env, bulk);
+	data_link = data_link_create(&env, tls_ca_pem(ca), cert_path, key_path);
+	tailer = tailer_create(&env, data_link);
 }
 
 static void agent_stop(void)
 {
 	tailer_destroy(tailer);
-	bulk_destroy(bulk);
+	data_link_destroy(data_link);
 	loop_run_once(loop, 0);
 }
 
@@ -138,12 +138,12 @@ static int is_flood(const struct data_link_ctl_stream *s, size_t len)
 
 static unsigned files_in(const char *dir)
 {
-	struct segdir d;
+	struct segments d;
 	unsigned n;
 
-	segdir_open(&d, dir, NULL);
+	segments_open(&d, dir, NULL);
 	n = (unsigned)d.n;
-	segdir_close(&d);
+	segments_close(&d);
 	return n;
 }
 
@@ -188,7 +188,7 @@ static void test_slow_controller(void)
 	for (int i = 0; i < 20; i++)
 		flood(n, (uint64_t)i * 1000000, 1000000);
 	segments = files_in(dir);
-	UNTIL(s->n > BULK_STREAM_WINDOW / 2);
+	UNTIL(s->n > DATA_LINK_STREAM_WINDOW / 2);
 	/* Until nothing more comes for 300 ms. */
 	before = 1;
 	for (uint64_t quiet = clock_boot_us(clock_real()); clock_boot_us(clock_real()) - quiet < 300000;) {
@@ -197,7 +197,8 @@ static void test_slow_controller(void)
 			quiet = clock_boot_us(clock_real());
 		before = s->n;
 	}
-	ok(s->n <= BULK_STREAM_WINDOW && s->n > BULK_STREAM_WINDOW / 2, "stops at the window: %zu bytes", s->n);
+	ok(s->n <= DATA_LINK_STREAM_WINDOW && s->n > DATA_LINK_STREAM_WINDOW / 2,
+	   "stops at the window: %zu bytes", s->n);
 	is_int(files_in(dir), segments, "nothing is removed that is not durable");
 	data_link_ctl_ack_all(&ctl);
 	UNTIL(s->n == 20000000);
@@ -239,13 +240,13 @@ static void test_restarts(void)
 static void test_gap(void)
 {
 	cleanup_free char *dir = logdir("gap"), *path = NULL;
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	struct tail *tl;
 	struct err e;
 
 	fs_mkdir_p(dir, 0755, &e);
 	for (uint64_t off = 0; off <= 30; off += 15) {
-		seg_name(name, off, "log");
+		segment_name(name, off, "log");
 		path = xasprintf("%s/%s", dir, name);
 		fs_replace(path, "0123456789", 10, 0644, &e);
 		free(path);
@@ -261,13 +262,13 @@ static void test_gap(void)
 static void test_gap_at_end(void)
 {
 	cleanup_free char *dir = logdir("lost"), *first = NULL, *last = NULL;
-	char name[SEG_NAME_SIZE];
+	char name[SEGMENT_NAME_SIZE];
 	struct err e;
 
 	fs_mkdir_p(dir, 0755, &e);
-	seg_name(name, 0, "log");
+	segment_name(name, 0, "log");
 	first = xasprintf("%s/%s", dir, name);
-	seg_name(name, 15, "log");
+	segment_name(name, 15, "log");
 	last = xasprintf("%s/%s", dir, name);
 	fs_replace(first, "", 0, 0644, &e);
 	fs_replace(last, "", 0, 0644, &e);
@@ -516,14 +517,14 @@ static void test_requests(void)
 	struct wm_blob_get m = {.digest = (char *)(uintptr_t) "00"};
 	struct answer a = {0}, late = {0}, again = {0};
 
-	bulk_request(bulk, WM_BLOB_GET, &m, 20000, on_answer, &a);
+	data_link_request(data_link, WM_BLOB_GET, &m, 20000, on_answer, &a);
 	UNTIL(a.n);
 	is_int(a.rc, 0, "answered");
 	ctl.deaf = 1;
-	bulk_request(bulk, WM_BLOB_GET, &m, 50, on_answer, &late);
+	data_link_request(data_link, WM_BLOB_GET, &m, 50, on_answer, &late);
 	UNTIL(late.n);
 	is_int(late.e.code, ERR_TIMEOUT, "a deadline");
-	bulk_request(bulk, WM_BLOB_GET, &m, 20000, on_answer, &again);
+	data_link_request(data_link, WM_BLOB_GET, &m, 20000, on_answer, &again);
 	for (int i = 0; i < 20; i++)
 		loop_run_once(loop, 1);
 	ctl.deaf = 0;
@@ -532,7 +533,7 @@ static void test_requests(void)
 	is_int(again.rc, 0, "asked again on a new connection");
 	ctl.deaf = 1;
 	memset(&late, 0, sizeof(late));
-	bulk_request(bulk, WM_BLOB_GET, &m, 20000, on_answer, &late);
+	data_link_request(data_link, WM_BLOB_GET, &m, 20000, on_answer, &late);
 	agent_stop();
 	is_int(late.e.code, ERR_UNAVAILABLE, "the end of the agent answers all");
 	ctl.deaf = 0;
@@ -567,7 +568,7 @@ static void drop_and_wait(void)
 	unsigned before = opens;
 
 	data_link_ctl_drop(&ctl);
-	UNTIL(opens > before && bulk_is_up(bulk));
+	UNTIL(opens > before && data_link_is_up(data_link));
 }
 
 /* A controller that takes each connection and ends it at the first line must be left alone ever longer. */
@@ -578,7 +579,7 @@ static void test_full_disk(void)
 	struct nodelog *n;
 	struct tail *tl;
 
-	UNTIL(bulk_is_up(bulk));
+	UNTIL(data_link_is_up(data_link));
 	log_set_sink(hear_opens, NULL);
 	n = nodelog_open(dir, env.clock, NULL);
 	ctl.full = 1;
@@ -644,13 +645,13 @@ static void test_dial_now(void)
 	data_link_ctl_drop(&ctl);
 	UNTIL(ctl.refused >= 5); /* the next pause is one of 2.5 s at least */
 	ctl.closed_port = 0;
-	bulk_dial_now(bulk);
+	data_link_dial_now(data_link);
 	/* Both ends are on this loop, so no step but those of the first pause is without an event. */
 	for (; ctl.opened == opened && steps < DIAL_STEPS; steps++)
 		loop_run_once(loop, 10);
 	ok(ctl.opened > opened, "dialled at once, not after the pause: %d steps", steps);
 	opened = ctl.opened;
-	bulk_dial_now(bulk);
+	data_link_dial_now(data_link);
 	for (int i = 0; i < 20; i++)
 		loop_run_once(loop, 1);
 	is_int(ctl.opened, opened, "one that is up stays as it is");

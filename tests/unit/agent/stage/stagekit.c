@@ -42,7 +42,7 @@ void stagekit_start(struct stagekit *k)
 		k->user.uid = k->user.gid = 65534;
 		k->user.name = TEXT("nobody");
 	}
-	k->bulk = bulk_create(&k->env, tls_ca_pem(ca), cert_path, key_path);
+	k->link = data_link_create(&k->env, tls_ca_pem(ca), cert_path, key_path);
 }
 
 static void forget(struct stagekit *k)
@@ -60,7 +60,7 @@ static void forget(struct stagekit *k)
 
 void stagekit_stop(struct stagekit *k)
 {
-	bulk_destroy(k->bulk);
+	data_link_destroy(k->link);
 	forget(k);
 	free(k->paths.run);
 	free(k->paths.work);
@@ -169,7 +169,7 @@ struct stage *stagekit_begin(struct stagekit *k, const char *keys, const char *b
 	p.spec = spec;
 	p.paths = &k->paths;
 	p.setup = k->setup;
-	s = stage_start(&k->env, k->bulk, &p, &ops, k);
+	s = stage_start(&k->env, k->link, &p, &ops, k);
 	if (!s)
 		tap_bail("staging does not start");
 	/* Staging keeps copies: a cancel may come at any time. */

@@ -12,7 +12,7 @@
 struct stagekit {
 	struct data_link_ctl ctl;
 	struct agent_env env;
-	struct bulk *bulk;
+	struct data_link *link;
 	struct launch_user user;
 	struct launch_paths paths;
 	unsigned runs;

@@ -58,7 +58,7 @@ static uint64_t epoch = 1;
 static struct upload *begin(uint32_t node_rank, uint32_t n_nodes, const char *uri)
 {
 	memset(&up, 0, sizeof(up));
-	return upload_start(&k.env, k.bulk, 7, (uint32_t)epoch, epoch, node_rank, n_nodes, &k.paths, &k.user, uri,
+	return upload_start(&k.env, k.link, 7, (uint32_t)epoch, epoch, node_rank, n_nodes, &k.paths, &k.user, uri,
 	                    &ops, NULL);
 }
 

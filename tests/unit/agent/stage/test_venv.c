@@ -213,12 +213,12 @@ static void test_packages(void)
 	cleanup_free char *req = tiny(""), *none = xstrdup("/nonexistent/bin");
 
 	stage(req);
-	stage_packages(&k.env, k.bulk, k.venv_bin, &k.user, on_packages, NULL);
+	stage_packages(&k.env, k.link, k.venv_bin, &k.user, on_packages, NULL);
 	UNTIL(list.n == 1);
 	like(list.text ? list.text : "", "\ntinypkg==1.0\n", "the packages of the environment");
 	like(list.text ? list.text : "", "pip==", "and those of the node");
 	free(list.text);
-	stage_packages(&k.env, k.bulk, none, &k.user, on_packages, NULL);
+	stage_packages(&k.env, k.link, none, &k.user, on_packages, NULL);
 	UNTIL(list.n == 2);
 	ok(list.text == NULL, "unknown is not empty");
 }
