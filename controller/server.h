@@ -1,7 +1,7 @@
 /*
- * server: everything of hearthd that touches sockets: I/O threads with HTTP (API, live streams, logs, blobs),
- * agent connections, and one bulk thread that owns log and blob files. It calls the state thread only through
- * its channel; the state thread calls the functions below.
+ * server: all of hearthd that touches sockets and data files, put together from its rooms: I/O threads with
+ * HTTP (API, live streams, logs, blobs), agents' connections, and the data threads. It calls the state thread
+ * only through a channel; the state thread calls the functions below.
  */
 #ifndef HEARTH_CONTROLLER_SERVER_H
 #define HEARTH_CONTROLLER_SERVER_H
@@ -42,7 +42,7 @@ struct server_config {
 };
 struct server *server_start(const struct server_config *c, struct loop *state_loop,
                             const struct server_ops *ops, struct err *e);
-void server_stop(struct server *s); /* stops taking, ends threads; open requests are answered 503 */
+void server_stop(struct server *s); /* accepts nothing more, ends threads; open requests are answered 503 */
 unsigned server_port(const struct server *s);
 
 /* From the state thread. */

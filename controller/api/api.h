@@ -1,14 +1,30 @@
 /*
- * api: the handlers that the route table names. Each answers its call once, now or later on the same I/O
+ * api: the HTTP API. One table of routes (route_table.c) and one file of handlers for each noun. Handlers
+ * read the store on their I/O thread; what changes or asks for live state goes to the state thread
+ * (controller/io/ask.h).
+ *
+ * This header: the handlers that the table names. Each answers its call once, now or later on the same I/O
  * thread.
  */
 #ifndef HEARTH_CONTROLLER_API_H
 #define HEARTH_CONTROLLER_API_H
 
+#include "controller/http/route.h"
 #include "controller/state/request.h"
 
 struct call;
 struct io;
+
+enum api_flags {                  /* of routes, with enum route_flags */
+	             RF_JOB = RF_OWN, /* {id} is a job: it must exist; a job's token reaches its own job only;
+	                                 RF_WRITE needs its owner or an administrator */
+	             RF_FINDS = RF_OWN * 2, /* the handler itself says when there is no such job */
+	             RF_SPEC = RF_OWN * 4,  /* body has a specification: 1 MiB and a margin */
+};
+
+const struct route *route_table(size_t *n);
+/* route_param_fn of the table */
+int api_check_param(const char *name, size_t n, const char *value, struct err *e);
 
 /* api_jobs.c */
 void api_jobs_list(struct call *c, struct io *io);

@@ -10,7 +10,9 @@
 #include "controller/api/api.h"
 #include "controller/api/openapi.h"
 #include "controller/api/prom.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 #define JOIN_RATE  10.0 /* joins a second and thread, in the long run */
 #define JOIN_BURST 50.0
@@ -19,7 +21,7 @@
 
 void api_nodes(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_NODES, NULL));
+	ask_send(c, io, ask_new(c, REQ_NODES, NULL));
 }
 
 static void one_node(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
@@ -47,7 +49,7 @@ static void one_node(struct call *c, struct io *io, int status, cJSON *body, con
 
 static struct request *node_request(struct call *c, enum request_op op, cJSON *body)
 {
-	struct request *rq = server_request_new(c, op, body);
+	struct request *rq = ask_new(c, op, body);
 
 	rq->node = xstrdup(c->params[0]);
 	return rq;
@@ -55,7 +57,7 @@ static struct request *node_request(struct call *c, enum request_op op, cJSON *b
 
 void api_node(struct call *c, struct io *io)
 {
-	server_request_cb(c, io, node_request(c, REQ_NODES, NULL), one_node);
+	ask_send_cb(c, io, node_request(c, REQ_NODES, NULL), one_node);
 }
 
 static void node_change(struct call *c, struct io *io, enum request_op op, const char *const *keys, int force)
@@ -74,7 +76,7 @@ static void node_change(struct call *c, struct io *io, enum request_op op, const
 	}
 	if (force)
 		cJSON_AddTrueToObject(body, "force");
-	server_request(c, io, node_request(c, op, body));
+	ask_send(c, io, node_request(c, op, body));
 }
 
 void api_node_drain(struct call *c, struct io *io)
@@ -127,7 +129,7 @@ void api_tokens(struct call *c, struct io *io)
 	cJSON_DeleteItemFromObjectCaseSensitive(body, "ttl_s");
 	cJSON_AddStringToObject(body, "kind", "join");
 	cJSON_AddNumberToObject(body, "ttl_s", (double)ttl);
-	server_request(c, io, server_request_new(c, REQ_TOKEN, body));
+	ask_send(c, io, ask_new(c, REQ_TOKEN, body));
 }
 
 /* A bucket per thread: guessing tokens is hopeless anyway, but each try costs the state thread a turn. */
@@ -135,13 +137,14 @@ static int join_allowed(struct io *io)
 {
 	uint64_t now = clock_boot_us(clock_real());
 
-	io->join_tokens += io->join_at_us ? (double)(now - io->join_at_us) * JOIN_RATE / 1e6 : JOIN_BURST;
-	io->join_at_us = now;
-	if (io->join_tokens > JOIN_BURST)
-		io->join_tokens = JOIN_BURST;
-	if (io->join_tokens < 1)
+	io->api->join_tokens +=
+	    io->api->join_at_us ? (double)(now - io->api->join_at_us) * JOIN_RATE / 1e6 : JOIN_BURST;
+	io->api->join_at_us = now;
+	if (io->api->join_tokens > JOIN_BURST)
+		io->api->join_tokens = JOIN_BURST;
+	if (io->api->join_tokens < 1)
 		return 0;
-	io->join_tokens -= 1;
+	io->api->join_tokens -= 1;
 	return 1;
 }
 
@@ -170,16 +173,16 @@ void api_join(struct call *c, struct io *io)
 		call_fail(c, &e);
 		return;
 	}
-	rq = server_request_new(c, REQ_JOIN, body);
+	rq = ask_new(c, REQ_JOIN, body);
 	rq->node = xstrdup(node);
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }
 
 /* ---- overview, health ------------------------------------------------------------------------- */
 
 void api_top(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_TOP, NULL));
+	ask_send(c, io, ask_new(c, REQ_TOP, NULL));
 }
 
 void api_whoami(struct call *c, struct io *io)
@@ -191,7 +194,7 @@ void api_whoami(struct call *c, struct io *io)
 	cJSON_AddStringToObject(o, "role", roles[c->who.role]);
 	if (c->who.token_job)
 		json_add_u64(o, "job", c->who.token_job);
-	cJSON_AddStringToObject(o, "cluster", io->s->cluster);
+	cJSON_AddStringToObject(o, "cluster", api_of(io)->cluster);
 	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
 	call_json(c, 200, o);
 }
@@ -211,7 +214,7 @@ static void healthy(struct call *c, struct io *io, int status, cJSON *body, cons
 	if (cJSON_IsString(problem))
 		cJSON_AddStringToObject(o, "problem", problem->valuestring);
 	cJSON_Delete(body);
-	cJSON_AddStringToObject(o, "cluster", io->s->cluster);
+	cJSON_AddStringToObject(o, "cluster", api_of(io)->cluster);
 	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
 	call_json(c, 200, o);
 }
@@ -219,7 +222,7 @@ static void healthy(struct call *c, struct io *io, int status, cJSON *body, cons
 /* Goes through the state thread and back: an answer means that hearthd decides, not only that it listens. */
 void api_health(struct call *c, struct io *io)
 {
-	server_request_cb(c, io, server_request_new(c, REQ_STATS, NULL), healthy);
+	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), healthy);
 }
 
 static void give_metrics(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
@@ -232,7 +235,7 @@ static void give_metrics(struct call *c, struct io *io, int status, cJSON *body,
 		cJSON_Delete(body);
 		return;
 	}
-	own = server_io_stats(io->s);
+	own = api_numbers(api_of(io));
 	text = prom_text(body, own);
 	call_text(c, 200, PROM_TYPE, text);
 	free(text);
@@ -242,10 +245,10 @@ static void give_metrics(struct call *c, struct io *io, int status, cJSON *body,
 
 void api_metrics(struct call *c, struct io *io)
 {
-	server_request_cb(c, io, server_request_new(c, REQ_STATS, NULL), give_metrics);
+	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), give_metrics);
 }
 
 void api_openapi(struct call *c, struct io *io)
 {
-	call_text(c, 200, "application/json", io->s->openapi);
+	call_text(c, 200, "application/json", api_of(io)->openapi);
 }

@@ -8,7 +8,9 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 #define USEC            1000000ull
 #define CLOCKS_APART_US (300 * USEC) /* the client's clock may be ahead of ours */
@@ -102,7 +104,7 @@ void api_cost(struct call *c, struct io *io)
 
 void api_budgets(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_BUDGETS, NULL));
+	ask_send(c, io, ask_new(c, REQ_BUDGETS, NULL));
 }
 
 void api_budget_set(struct call *c, struct io *io)

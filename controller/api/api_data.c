@@ -17,10 +17,12 @@
 #include "common/tree/tree.h"
 #include "controller/api/api.h"
 #include "controller/api/download.h"
+#include "controller/api/thread.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads.h"
 #include "controller/files/disk_space.h"
-#include "controller/io/server_int.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 #define DIGESTS_MAX 10000
 #define ENTRIES_MAX 100000
@@ -72,20 +74,20 @@ static struct manifest *manifest_get(struct io *io, const char *digest, struct e
 	struct manifest *m, *oldest;
 	unsigned i;
 
-	if (!io->manifests)
-		io->manifests = xcalloc(1, sizeof(*io->manifests));
-	oldest = &io->manifests->slot[0];
+	if (!io->api->manifests)
+		io->api->manifests = xcalloc(1, sizeof(*io->api->manifests));
+	oldest = &io->api->manifests->slot[0];
 	for (i = 0; i < MANIFESTS; i++) {
-		m = &io->manifests->slot[i];
+		m = &io->api->manifests->slot[i];
 		if (m->text && !strcmp(m->digest, digest)) {
-			m->used = ++io->manifests->clock;
+			m->used = ++io->api->manifests->clock;
 			return m;
 		}
 		if (m->used < oldest->used)
 			oldest = m;
 	}
 	manifest_fini(oldest);
-	if (blobstore_get(data_blobs(io->s->data), NULL, digest, &oldest->text, &oldest->n, e) < 0) {
+	if (blobstore_get(data_blobs(api_of(io)->data), NULL, digest, &oldest->text, &oldest->n, e) < 0) {
 		oldest->text = NULL;
 		return NULL;
 	}
@@ -97,7 +99,7 @@ static struct manifest *manifest_get(struct io *io, const char *digest, struct e
 	}
 	qsort(oldest->chunks, oldest->n_chunks, sizeof(char *), by_text);
 	snprintf(oldest->digest, sizeof(oldest->digest), "%s", digest);
-	oldest->used = ++io->manifests->clock;
+	oldest->used = ++io->api->manifests->clock;
 	return oldest;
 }
 
@@ -172,7 +174,7 @@ static int artifact_digest(struct call *c, struct io *io, char digest[HASH_HEX_S
 	if (str_check_name(c->params[1], 64, "kind", e) < 0)
 		return -1;
 	digest[0] = '\0';
-	return each_digest(io, param_job(c), c->params[1], query_str(c, "node"), keep_digest, digest, e) < 0 ? -1
+	return each_digest(io, c->target_id, c->params[1], query_str(c, "node"), keep_digest, digest, e) < 0 ? -1
 	                                                                                                     : 0;
 }
 
@@ -297,7 +299,7 @@ void api_artifact_file(struct call *c, struct io *io)
 	if (!parts)
 		call_fail(c, &e);
 	else
-		download_start(c, data_blobs(io->s->data), parts, n, name ? name + 1 : c->params[2]);
+		download_start(c, data_blobs(api_of(io)->data), parts, n, name ? name + 1 : c->params[2]);
 }
 
 /* ---- blobs ------------------------------------------------------------------------------------ */
@@ -329,7 +331,8 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 	if (!job && !kind) {
 		if (c->who.role == ROLE_JOB)
 			return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only: add job and kind");
-		if (c->who.role == ROLE_ADMIN || blobstore_has(data_blobs(io->s->data), c->who.user, c->params[0]))
+		if (c->who.role == ROLE_ADMIN ||
+		    blobstore_has(data_blobs(api_of(io)->data), c->who.user, c->params[0]))
 			return 0;
 		return err_set(
 		    e, ERR_NOT_FOUND,
@@ -347,7 +350,7 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 
 void api_blob_get(struct call *c, struct io *io)
 {
-	struct blobstore *bs = data_blobs(io->s->data);
+	struct blobstore *bs = data_blobs(api_of(io)->data);
 	struct part *p;
 	uint64_t size;
 	struct err e;
@@ -369,7 +372,7 @@ void api_blob_get(struct call *c, struct io *io)
 
 struct job_of_blob {   /* what the blob thread is asked to do for a call */
 	struct call *call; /* held; touched on its I/O thread only */
-	unsigned io;
+	struct io *io;
 	char *user;
 	char digest[HASH_HEX_SIZE];
 	uint64_t offset, total;
@@ -412,9 +415,9 @@ static void back_on_io(struct io *io, void *arg)
 static void ask_blob_thread(struct call *c, struct io *io, struct job_of_blob *j, data_fn fn, size_t bytes)
 {
 	j->call = call_hold(c);
-	j->io = io->index;
+	j->io = io;
 	j->user = xstrdup(c->who.user);
-	if (data_post_blob(io->s->data, fn, j, bytes + sizeof(*j), job_free) == 0)
+	if (data_post_blob(api_of(io)->data, fn, j, bytes + sizeof(*j), job_free) == 0)
 		return;
 	call_problem(c, 503, "try again", "too many blobs are being written");
 	call_drop(c);
@@ -432,10 +435,10 @@ static void run_put(struct data_threads *b, void *arg)
 	                       .n = j->n};
 
 	/* What agents bring is of jobs that run: that is taken as long as it can be. */
-	j->rc = disk_space_check(data_room(b), &j->e);
+	j->rc = disk_space_check(api_of(j->io)->disk, &j->e);
 	if (j->rc == 0)
 		j->rc = blobstore_put(data_blobs(b), &p, &j->present, &j->complete, &j->e);
-	data_to_io(b, j->io, back_on_io, j, job_free);
+	io_post_wait(j->io, back_on_io, j, job_free);
 }
 
 static cJSON *blob_state(const struct job_of_blob *j)
@@ -484,7 +487,7 @@ static void run_head(struct data_threads *b, void *arg)
 	struct job_of_blob *j = arg;
 
 	j->rc = blobstore_present(data_blobs(b), j->user, j->digest, &j->present, &j->complete, &j->e);
-	data_to_io(b, j->io, back_on_io, j, job_free);
+	io_post_wait(j->io, back_on_io, j, job_free);
 }
 
 static void answer_head(struct job_of_blob *j)
@@ -513,7 +516,7 @@ static void run_missing(struct data_threads *b, void *arg)
 	struct job_of_blob *j = arg;
 
 	j->rc = blobstore_missing(data_blobs(b), j->user, (const char *const *)j->v, j->n, j->missing, &j->e);
-	data_to_io(b, j->io, back_on_io, j, job_free);
+	io_post_wait(j->io, back_on_io, j, job_free);
 }
 
 static void answer_missing(struct job_of_blob *j)

@@ -9,9 +9,11 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
+#include "controller/api/thread.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads.h"
-#include "controller/io/server_int.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 /* ---- listing ---------------------------------------------------------------------------------- */
 
@@ -66,7 +68,7 @@ static void answer_waiting(struct call *c, struct io *io, cJSON *body)
 	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(body, "jobs"))
 		waiting |= is_queued(j);
 	if (waiting)
-		server_request(c, io, server_request_new(c, REQ_BRIEF, body));
+		ask_send(c, io, ask_new(c, REQ_BRIEF, body));
 	else
 		call_json(c, 200, body);
 }
@@ -106,7 +108,7 @@ void api_jobs_list(struct call *c, struct io *io)
 }
 
 /* The time limit that applies, and who said so: as max_runtime_s() of the core reckons it. */
-static void add_limit(const struct server *s, cJSON *job)
+static void add_limit(const struct api *s, cJSON *job)
 {
 	const cJSON *set = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "run"),
 	                                                    "max_runtime_s"),
@@ -132,10 +134,10 @@ static void add_limit(const struct server *s, cJSON *job)
 void api_job_get(struct call *c, struct io *io)
 {
 	struct err e;
-	cJSON *job = store_job_json(io->reader, param_job(c), &e);
+	cJSON *job = store_job_json(io->reader, c->target_id, &e);
 
 	if (job) {
-		add_limit(io->s, job);
+		add_limit(api_of(io), job);
 		answer_waiting(c, io, job);
 	} else
 		call_fail(c, &e);
@@ -148,7 +150,7 @@ void api_job_members(struct call *c, struct io *io)
 	struct err e;
 	cJSON *list;
 
-	list = store_members_json(io->reader, param_job(c), metric && *metric ? metric : NULL,
+	list = store_members_json(io->reader, c->target_id, metric && *metric ? metric : NULL,
 	                          limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit, &e);
 	if (list)
 		call_json(c, 200, list);
@@ -316,7 +318,7 @@ static int check_submit(const cJSON *body, struct err *e)
  * the state thread hears of the job. */
 struct bundle_check {
 	struct call *call; /* held; touched on its I/O thread only */
-	unsigned io;
+	struct io *io;
 	struct request *rq;
 	char digest[HASH_HEX_SIZE];
 	int rc;
@@ -339,7 +341,7 @@ static void bundle_checked(struct io *io, void *arg)
 		err_wrap(&k->e, "bundle");
 		call_fail(k->call, &k->e);
 	} else if (k->call->status == 0) {
-		server_request(k->call, io, k->rq);
+		ask_send(k->call, io, k->rq);
 		k->rq = NULL;
 	}
 	call_drop(k->call);
@@ -351,7 +353,7 @@ static void check_bundle(struct data_threads *b, void *arg)
 	struct bundle_check *k = arg;
 
 	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, &k->e);
-	data_to_io(b, k->io, bundle_checked, k, bundle_check_free);
+	io_post_wait(k->io, bundle_checked, k, bundle_check_free);
 }
 
 /* Takes rq. */
@@ -360,10 +362,10 @@ static void request_with_bundle(struct call *c, struct io *io, struct request *r
 	struct bundle_check *k = xcalloc(1, sizeof(*k));
 
 	k->call = call_hold(c);
-	k->io = io->index;
+	k->io = io;
 	k->rq = rq;
 	memcpy(k->digest, digest, HASH_HEX_SIZE);
-	if (data_post_blob(io->s->data, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
+	if (data_post_blob(api_of(io)->data, check_bundle, k, sizeof(*k), bundle_check_free) == 0)
 		return;
 	call_problem(c, 503, "try again", "too many blobs are being written");
 	call_drop(c);
@@ -380,7 +382,7 @@ void api_jobs_submit(struct call *c, struct io *io)
 
 	if (!body)
 		return;
-	rq = server_request_new(c, REQ_SUBMIT, body);
+	rq = ask_new(c, REQ_SUBMIT, body);
 	if (check_submit(body, &e) < 0 || take_spec(cJSON_GetObjectItemCaseSensitive(body, "spec"), rq, &e) < 0 ||
 	    check_member_refs(io, rq->spec, &e) < 0) {
 		request_free(rq);
@@ -393,7 +395,7 @@ void api_jobs_submit(struct call *c, struct io *io)
 	if (bundle && !dry_run && hash_is_hex(bundle))
 		request_with_bundle(c, io, rq, bundle);
 	else
-		server_request(c, io, rq);
+		ask_send(c, io, rq);
 }
 
 /* ---- changing --------------------------------------------------------------------------------- */
@@ -411,7 +413,7 @@ static void simple(struct call *c, struct io *io, enum request_op op, const char
 		call_fail(c, &e);
 		return;
 	}
-	server_request(c, io, server_request_new(c, op, body));
+	ask_send(c, io, ask_new(c, op, body));
 }
 
 static const char *const no_keys[] = {NULL};
@@ -447,7 +449,7 @@ void api_job_rm(struct call *c, struct io *io)
 
 void api_job_why(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_WHY, NULL));
+	ask_send(c, io, ask_new(c, REQ_WHY, NULL));
 }
 
 static int check_tags(const cJSON *tags, struct err *e)
@@ -502,7 +504,7 @@ void api_job_set(struct call *c, struct io *io)
 		call_fail(c, &e);
 		return;
 	}
-	server_request(c, io, server_request_new(c, REQ_SET, body));
+	ask_send(c, io, ask_new(c, REQ_SET, body));
 }
 
 /* ---- clone ------------------------------------------------------------------------------------ */
@@ -573,7 +575,7 @@ void api_job_clone(struct call *c, struct io *io)
 
 	if (!body)
 		return;
-	rq = server_request_new(c, REQ_CLONE, body);
+	rq = ask_new(c, REQ_CLONE, body);
 	memset(&row, 0, sizeof(row));
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_obj(body, "", "set", &set, &e) < 0 ||
 	    json_get_bool(body, "", "hold", &flag, &e) < 0 || json_get_bool(body, "", "dry_run", &flag, &e) < 0 ||
@@ -585,5 +587,5 @@ void api_job_clone(struct call *c, struct io *io)
 		return;
 	}
 	job_row_fini(&row);
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }

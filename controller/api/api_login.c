@@ -10,7 +10,8 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
 
 #define SESSION_S 43200u
 #define CODE_S    60u
@@ -18,7 +19,7 @@
 static void set_cookie(struct call *c, struct io *io, const char *value, unsigned age_s)
 {
 	cleanup_free char *text = xasprintf(AUTH_COOKIE "=%s; Path=/; Max-Age=%u; HttpOnly; SameSite=Strict%s",
-	                                    value, age_s, io->s->ssl && !c->is_unix ? "; Secure" : "");
+	                                    value, age_s, api_of(io)->tls && !c->is_unix ? "; Secure" : "");
 
 	call_add_header(c, "Set-Cookie", text);
 }
@@ -26,7 +27,7 @@ static void set_cookie(struct call *c, struct io *io, const char *value, unsigne
 static void start_session(struct call *c, struct io *io, const struct identity *who)
 {
 	uint64_t expires = clock_real_us(clock_real()) + SESSION_S * 1000000ull;
-	cleanup_free char *value = auth_sign(io->s->auth, 's', who, expires);
+	cleanup_free char *value = auth_sign(api_of(io)->auth, 's', who, expires);
 
 	set_cookie(c, io, value, SESSION_S);
 }
@@ -52,9 +53,9 @@ void api_login(struct call *c, struct io *io)
 	bearer = xasprintf("Bearer %s", token);
 	cJSON_Delete(body);
 	a.authorization = bearer;
-	if (auth_identify(io->s->auth, io->names, &a, &who, &e) < 0 ||
+	if (auth_identify(api_of(io)->auth, io->api->names, &a, &who, &e) < 0 ||
 	    (who.role < ROLE_USER && err_set(&e, ERR_DENIED, "a job's token opens no session") < 0)) {
-		call_problem(c, err_http_status(e.code), auth_hint(io->s->auth), "%s", e.text);
+		call_problem(c, err_http_status(e.code), auth_hint(api_of(io)->auth), "%s", e.text);
 		return;
 	}
 	start_session(c, io, &who);
@@ -66,7 +67,7 @@ void api_login(struct call *c, struct io *io)
 void api_login_link(struct call *c, struct io *io)
 {
 	uint64_t expires = clock_real_us(clock_real()) + CODE_S * 1000000ull;
-	cleanup_free char *code = auth_sign(io->s->auth, 'c', &c->who, expires);
+	cleanup_free char *code = auth_sign(api_of(io)->auth, 'c', &c->who, expires);
 	cleanup_free char *path = xasprintf("/login?code=%s", code);
 	cJSON *o = cJSON_CreateObject();
 
@@ -81,7 +82,7 @@ void api_login_turn_in(struct call *c, struct io *io)
 	struct identity who;
 	struct err e;
 
-	if (!code || auth_verify(io->s->auth, 'c', code, clock_real_us(clock_real()), &who, &e) < 0) {
+	if (!code || auth_verify(api_of(io)->auth, 'c', code, clock_real_us(clock_real()), &who, &e) < 0) {
 		call_problem(c, 401, "run `jobctl dash` again", "%s", code ? e.text : "code: missing");
 		return;
 	}

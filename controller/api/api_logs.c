@@ -23,9 +23,10 @@
 #include "controller/api/api.h"
 #include "controller/api/log_events.h"
 #include "controller/api/log_names.h"
+#include "controller/api/thread.h"
 #include "controller/files/data_threads.h"
+#include "controller/http/route.h"
 #include "controller/http/sse.h"
-#include "controller/io/server_int.h"
 
 #define PIECE        (128u * 1024)
 #define QUEUE_MAX    (256u * 1024)
@@ -72,7 +73,7 @@ static void reader_free(struct reader *r)
 	DL_DELETE(r->fo->list, r);
 	r->fo->n--;
 	if (r->follow)
-		atomic_fetch_sub(&r->fo->io->listeners, 1);
+		atomic_fetch_sub(&r->fo->io->api->listeners, 1);
 	r->call->on_gone = r->call->on_drain = NULL;
 	call_drop(r->call);
 	free(r);
@@ -128,8 +129,8 @@ static void begin(struct reader *r)
 static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64_t *size, int *complete,
                       struct err *e)
 {
-	return logstore_read(data_log_dir(r->fo->io->s->data), r->job, r->attempt, r->stream, r->offset, out, max,
-	                     n, size, complete, e);
+	return logstore_read(data_log_dir(api_of(r->fo->io)->data), r->job, r->attempt, r->stream, r->offset, out,
+	                     max, n, size, complete, e);
 }
 
 static void say_skipped(struct reader *r, uint64_t bytes)
@@ -171,8 +172,8 @@ static void send_bytes(struct reader *r, const char *p, size_t n)
 	struct evbuffer *b = evbuffer_new();
 
 	if (r->sse)
-		n = log_events_put(b, data_log_dir(r->fo->io->s->data), r->job, r->attempt, r->stream, r->offset, p,
-		                   n);
+		n = log_events_put(b, data_log_dir(api_of(r->fo->io)->data), r->job, r->attempt, r->stream, r->offset,
+		                   p, n);
 	else
 		evbuffer_add(b, p, n);
 	r->offset += n;
@@ -253,7 +254,7 @@ void follow_grown(struct io *io, void *arg)
 	struct reader *r, *tmp;
 	int any = 0;
 
-	DL_FOREACH_SAFE (io->follow ? io->follow->list : NULL, r, tmp) {
+	DL_FOREACH_SAFE (io->api->follow ? io->api->follow->list : NULL, r, tmp) {
 		if (!same(r, g->job, g->attempt, g->stream))
 			continue;
 		any = 1;
@@ -261,7 +262,7 @@ void follow_grown(struct io *io, void *arg)
 		pump(r);
 	}
 	if (!any) /* nobody listens any more; when this finds no room the next growth says it again */
-		data_watch(io->s->data, io->index, g->job, g->attempt, g->stream, 0);
+		data_watch(api_of(io)->data, io->index, g->job, g->attempt, g->stream, 0);
 	free(g);
 }
 
@@ -284,7 +285,7 @@ void follow_notice(struct io *io, const struct event_row *ev)
 {
 	struct reader *r;
 
-	DL_FOREACH (io->follow ? io->follow->list : NULL, r)
+	DL_FOREACH (io->api->follow ? io->api->follow->list : NULL, r)
 		if (r->job == ev->job && !r->over &&
 		    (!strcmp(ev->type, "ended") || !strcmp(ev->type, "attempt_ended")))
 			r->over = attempt_over(r); /* the tick draws the consequence */
@@ -295,7 +296,8 @@ static void tick_one(struct reader *r, uint64_t now)
 	struct evbuffer *b;
 
 	if (r->follow && !r->watched)
-		r->watched = data_watch(r->fo->io->s->data, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
+		r->watched =
+		    data_watch(api_of(r->fo->io)->data, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
 	if (!r->started && r->over) {
 		pump(r); /* now it is there, or is not found */
 		return;
@@ -332,10 +334,10 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	struct job_row row;
 
 	memset(&row, 0, sizeof(row));
-	if (store_job_get(io->reader, param_job(c), &row, e) < 0)
+	if (store_job_get(io->reader, c->target_id, &row, e) < 0)
 		return -1;
 	/* By the record: the log thread may not have come to its files yet. */
-	if (store_check_kept(io->reader, param_job(c), STORE_LOGS, NULL, e) < 0) {
+	if (store_check_kept(io->reader, c->target_id, STORE_LOGS, NULL, e) < 0) {
 		job_row_fini(&row);
 		return -1;
 	}
@@ -373,13 +375,13 @@ void api_logs_read(struct call *c, struct io *io)
 	struct err e;
 	int over = 0;
 
-	if (!io->follow || io->follow->n >= FOLLOWER_MAX) {
+	if (!io->api->follow || io->api->follow->n >= FOLLOWER_MAX) {
 		call_problem(c, 503, "try again", "too many readers of logs");
 		return;
 	}
 	r = xcalloc(1, sizeof(*r));
-	r->fo = io->follow;
-	r->job = param_job(c);
+	r->fo = io->api->follow;
+	r->job = c->target_id;
 	r->follow = query_bool(c, "follow");
 	r->skip = query_str(c, "skip") ? query_bool(c, "skip") : 1;
 	r->sse = sse_wanted(c);
@@ -396,11 +398,11 @@ void api_logs_read(struct call *c, struct io *io)
 	c->state = r;
 	c->on_gone = on_gone;
 	c->on_drain = on_drain;
-	DL_APPEND(io->follow->list, r);
-	io->follow->n++;
+	DL_APPEND(io->api->follow->list, r);
+	io->api->follow->n++;
 	if (r->follow) {
-		atomic_fetch_add(&io->listeners, 1);
-		r->watched = data_watch(io->s->data, io->index, r->job, r->attempt, r->stream, 1) == 0;
+		atomic_fetch_add(&io->api->listeners, 1);
+		r->watched = data_watch(api_of(io)->data, io->index, r->job, r->attempt, r->stream, 1) == 0;
 	}
 	pump(r);
 }
@@ -429,8 +431,8 @@ void api_logs_list(struct call *c, struct io *io)
 	int over;
 
 	if (attempt > UINT32_MAX || attempt_of(c, io, &newest, &over, &e) < 0 ||
-	    logstore_streams(data_log_dir(io->s->data), param_job(c), (uint32_t)attempt, list_one, list, &e) <
-	        0) {
+	    logstore_streams(data_log_dir(api_of(io)->data), c->target_id, (uint32_t)attempt, list_one, list,
+	                     &e) < 0) {
 		cJSON_Delete(o);
 		if (attempt > UINT32_MAX)
 			err_set(&e, ERR_NOT_FOUND, "there is no such attempt");

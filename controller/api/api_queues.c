@@ -5,11 +5,13 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 void api_queues(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_QUEUES, NULL));
+	ask_send(c, io, ask_new(c, REQ_QUEUES, NULL));
 }
 
 void named_change(struct call *c, struct io *io, enum request_op op, const char *what,
@@ -28,18 +30,18 @@ void named_change(struct call *c, struct io *io, enum request_op op, const char 
 		call_fail(c, &e);
 		return;
 	}
-	rq = server_request_new(c, op, body);
+	rq = ask_new(c, op, body);
 	rq->node = xstrdup(name);
 	cJSON_DeleteItemFromObjectCaseSensitive(body, "name");
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }
 
 void named_request(struct call *c, struct io *io, enum request_op op)
 {
-	struct request *rq = server_request_new(c, op, NULL);
+	struct request *rq = ask_new(c, op, NULL);
 
 	rq->node = xstrdup(c->params[0]);
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }
 
 void api_queue_set(struct call *c, struct io *io)
@@ -70,7 +72,7 @@ void api_quota_rm(struct call *c, struct io *io)
 
 void api_instances(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_INSTANCES, NULL));
+	ask_send(c, io, ask_new(c, REQ_INSTANCES, NULL));
 }
 
 void api_instance(struct call *c, struct io *io)

@@ -7,7 +7,8 @@
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
 
 static void give(struct call *c, cJSON *o, const struct err *e)
 {
@@ -43,7 +44,7 @@ void api_job_events(struct call *c, struct io *io)
 
 	give_list(
 	    c, "events",
-	    store_events_json(io->reader, param_job(c), query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e),
+	    store_events_json(io->reader, c->target_id, query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e),
 	    &e);
 }
 
@@ -51,7 +52,7 @@ void api_job_attempts(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(c, "attempts", store_attempts_json(io->reader, param_job(c), &e), &e);
+	give_list(c, "attempts", store_attempts_json(io->reader, c->target_id, &e), &e);
 }
 
 static int newest_attempt(struct io *io, uint64_t job, uint32_t *attempt, struct err *e)
@@ -73,7 +74,7 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, struct e
 	if (v > UINT32_MAX)
 		return err_set(e, ERR_NOT_FOUND, "job %s has no such attempt", c->params[0]);
 	*attempt = (uint32_t)v;
-	return v ? 0 : newest_attempt(io, param_job(c), attempt, e);
+	return v ? 0 : newest_attempt(io, c->target_id, attempt, e);
 }
 
 void api_job_ranks(struct call *c, struct io *io)
@@ -84,7 +85,7 @@ void api_job_ranks(struct call *c, struct io *io)
 	if (attempt_of(c, io, &attempt, &e) < 0)
 		call_fail(c, &e);
 	else
-		give_list(c, "ranks", store_ranks_json(io->reader, param_job(c), attempt, &e), &e);
+		give_list(c, "ranks", store_ranks_json(io->reader, c->target_id, attempt, &e), &e);
 }
 
 /* 0: in range; else the answer is given. */
@@ -106,7 +107,7 @@ void api_job_metrics(struct call *c, struct io *io)
 	struct err e;
 
 	if (metric_query(c, &rank, &attempt, &points) == 0)
-		give(c, store_metrics_json(io->reader, param_job(c), (int32_t)rank, (uint32_t)attempt, &e), &e);
+		give(c, store_metrics_json(io->reader, c->target_id, (int32_t)rank, (uint32_t)attempt, &e), &e);
 }
 
 void api_job_metric(struct call *c, struct io *io)
@@ -117,7 +118,7 @@ void api_job_metric(struct call *c, struct io *io)
 
 	if (metric_query(c, &rank, &attempt, &points) == 0)
 		give(c,
-		     store_metric_json(io->reader, param_job(c), c->params[1], (int32_t)rank, (uint32_t)attempt,
+		     store_metric_json(io->reader, c->target_id, c->params[1], (int32_t)rank, (uint32_t)attempt,
 		                       (uint32_t)points, &e),
 		     &e);
 }
@@ -126,14 +127,14 @@ void api_job_run(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(c, "facts", store_run_info_json(io->reader, param_job(c), &e), &e);
+	give_list(c, "facts", store_run_info_json(io->reader, c->target_id, &e), &e);
 }
 
 void api_job_artifacts(struct call *c, struct io *io)
 {
 	struct err e;
-	cJSON *own = store_artifacts_json(io->reader, param_job(c), &e),
-	      *theirs = own ? store_members_left_json(io->reader, param_job(c), &e) : NULL, *o;
+	cJSON *own = store_artifacts_json(io->reader, c->target_id, &e),
+	      *theirs = own ? store_members_left_json(io->reader, c->target_id, &e) : NULL, *o;
 
 	if (!theirs) {
 		cJSON_Delete(own);
@@ -157,7 +158,7 @@ void api_job_spec(struct call *c, struct io *io)
 	cJSON *spec;
 
 	memset(&row, 0, sizeof(row));
-	if (store_job_get(io->reader, param_job(c), &row, &e) < 0) {
+	if (store_job_get(io->reader, c->target_id, &row, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}

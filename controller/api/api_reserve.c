@@ -5,13 +5,15 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
+#include "controller/io/ask.h"
 
 #define VALUES "nodes", "count", "instance_type", "from", "to", "for_s", "queue", "maintenance", "reason"
 
 void api_reserves(struct call *c, struct io *io)
 {
-	server_request(c, io, server_request_new(c, REQ_RESERVES, NULL));
+	ask_send(c, io, ask_new(c, REQ_RESERVES, NULL));
 }
 
 /* name NULL: it is in the body. */
@@ -31,9 +33,9 @@ static void change(struct call *c, struct io *io, enum request_op op, const char
 		call_fail(c, &e);
 		return;
 	}
-	rq = server_request_new(c, op, body);
+	rq = ask_new(c, op, body);
 	rq->node = xstrdup(name);
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }
 
 void api_reserve_add(struct call *c, struct io *io)
@@ -52,8 +54,8 @@ void api_reserve_set(struct call *c, struct io *io)
 
 void api_reserve_rm(struct call *c, struct io *io)
 {
-	struct request *rq = server_request_new(c, REQ_RESERVE_RM, NULL);
+	struct request *rq = ask_new(c, REQ_RESERVE_RM, NULL);
 
 	rq->node = xstrdup(c->params[0]);
-	server_request(c, io, rq);
+	ask_send(c, io, rq);
 }

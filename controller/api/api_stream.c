@@ -17,8 +17,9 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
 #include "controller/http/sse.h"
-#include "controller/io/server_int.h"
 
 #define BEAT_US      15000000u
 #define PAGE         256u
@@ -39,14 +40,14 @@ struct sse {
 	struct follower *list;
 	unsigned n;
 	struct loop_timer *beat;
-	uint64_t lost_seen; /* io->notices_lost when last looked */
+	uint64_t lost_seen; /* io->api->notices_lost when last looked */
 };
 
 static void follower_free(struct follower *f)
 {
 	DL_DELETE(f->s->list, f);
 	f->s->n--;
-	atomic_fetch_sub(&f->s->io->listeners, 1);
+	atomic_fetch_sub(&f->s->io->api->listeners, 1);
 	f->call->on_gone = f->call->on_drain = NULL;
 	call_drop(f->call);
 	free(f);
@@ -131,12 +132,12 @@ void sse_notice(struct io *io, struct event_row *ev)
 {
 	struct follower *f, *tmp;
 	char *text = NULL;
-	uint64_t lost = atomic_load(&io->notices_lost);
-	int missed = io->sse && lost != io->sse->lost_seen;
+	uint64_t lost = atomic_load(&io->api->notices_lost);
+	int missed = io->api->sse && lost != io->api->sse->lost_seen;
 
-	if (io->sse)
-		io->sse->lost_seen = lost;
-	DL_FOREACH_SAFE (io->sse ? io->sse->list : NULL, f, tmp) {
+	if (io->api->sse)
+		io->api->sse->lost_seen = lost;
+	DL_FOREACH_SAFE (io->api->sse ? io->api->sse->list : NULL, f, tmp) {
 		struct evbuffer *b;
 
 		if (missed) {
@@ -169,7 +170,7 @@ static void on_beat(void *arg)
 	struct sse *s = arg;
 	struct follower *f, *tmp;
 	struct evbuffer *b = evbuffer_new();
-	uint64_t lost = atomic_load(&s->io->notices_lost);
+	uint64_t lost = atomic_load(&s->io->api->notices_lost);
 
 	DL_FOREACH_SAFE (s->list, f, tmp) {
 		if (lost != s->lost_seen) {
@@ -226,7 +227,7 @@ void api_stream(struct call *c, struct io *io)
 		return;
 	}
 	if (!given)
-		last = query_u64(c, "after", atomic_load(&io->s->notice_id));
+		last = query_u64(c, "after", atomic_load(&api_of(io)->notice_id));
 	if (c->who.role == ROLE_JOB && query_u64(c, "job", 0) != c->who.token_job) {
 		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%llu",
 		             (unsigned long long)c->who.token_job);
@@ -238,13 +239,13 @@ void api_stream(struct call *c, struct io *io)
 		return;
 	}
 	job_row_fini(&row);
-	if (!io->sse || io->sse->n >= FOLLOWER_MAX) {
+	if (!io->api->sse || io->api->sse->n >= FOLLOWER_MAX) {
 		call_problem(c, 503, "share one stream between the tabs of a browser",
 		             "too many followers of events");
 		return;
 	}
 	f = xcalloc(1, sizeof(*f));
-	f->s = io->sse;
+	f->s = io->api->sse;
 	f->call = call_hold(c);
 	f->job = query_u64(c, "job", 0);
 	f->last_id = last;
@@ -252,9 +253,9 @@ void api_stream(struct call *c, struct io *io)
 	c->state = f;
 	c->on_gone = on_gone;
 	c->on_drain = on_drain;
-	DL_APPEND(io->sse->list, f);
-	io->sse->n++;
-	atomic_fetch_add(&io->listeners, 1); /* before the store is read: see server_notice */
+	DL_APPEND(io->api->sse->list, f);
+	io->api->sse->n++;
+	atomic_fetch_add(&io->api->listeners, 1); /* before the store is read: see server_notice */
 	sse_begin(c);
 	catch_up(f);
 }

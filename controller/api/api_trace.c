@@ -3,7 +3,8 @@
 
 #include "common/base/strutil.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
+#include "controller/http/route.h"
 
 #define PAGE_BYTES (512u << 10)
 

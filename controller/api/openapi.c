@@ -403,13 +403,11 @@ static char *path_name(const char *pattern)
 	return name;
 }
 
-static void add_paths(cJSON *doc)
+static void add_paths(cJSON *doc, const struct route *r, size_t n)
 {
 	cJSON *paths = cJSON_AddObjectToObject(doc, "paths");
-	size_t n, i;
-	const struct route *r = route_table(&n);
 
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		char *name = path_name(r[i].pattern), method[8];
 		cJSON *path = cJSON_GetObjectItemCaseSensitive(paths, name);
 		size_t k;
@@ -424,7 +422,7 @@ static void add_paths(cJSON *doc)
 	}
 }
 
-cJSON *openapi_build(void)
+cJSON *openapi_build(const struct route *table, size_t n)
 {
 	cJSON *doc = cJSON_CreateObject(), *info, *components, *schemas, *bearer, *list;
 	unsigned i;
@@ -437,7 +435,7 @@ cJSON *openapi_build(void)
 	    info, "description",
 	    "Training jobs on a cluster of your own. Times are RFC 3339 in UTC; ids are decimal and never "
 	    "used again; every error is application/problem+json.");
-	add_paths(doc);
+	add_paths(doc, table, n);
 	components = cJSON_AddObjectToObject(doc, "components");
 	schemas = cJSON_AddObjectToObject(components, "schemas");
 	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
@@ -453,9 +451,9 @@ cJSON *openapi_build(void)
 	return doc;
 }
 
-char *openapi_text(void)
+char *openapi_text(const struct route *table, size_t n)
 {
-	cJSON *doc = openapi_build();
+	cJSON *doc = openapi_build(table, n);
 	char *text = json_text(doc);
 
 	cJSON_Delete(doc);

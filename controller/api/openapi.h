@@ -5,8 +5,11 @@
 #define HEARTH_CONTROLLER_OPENAPI_H
 
 #include <cjson/cJSON.h>
+#include <stddef.h>
 
-cJSON *openapi_build(void);
-char *openapi_text(void); /* malloc'ed */
+struct route;
+
+cJSON *openapi_build(const struct route *table, size_t n);
+char *openapi_text(const struct route *table, size_t n); /* malloc'ed */
 
 #endif

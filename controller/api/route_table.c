@@ -5,7 +5,7 @@
  */
 #include "controller/api/api.h"
 #include "controller/http/route.h"
-#include "controller/io/server_int.h"
+#include "controller/io/agents.h"
 
 #define V1   "/api/v1"
 #define JOBS V1 "/jobs"

@@ -12,7 +12,7 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "controller/api/api.h"
-#include "controller/io/server_int.h"
+#include "controller/api/thread.h"
 #include "controller/web_gen.h"
 
 #define FILE_MAX (16u * 1024 * 1024)
@@ -67,8 +67,8 @@ void api_web(struct call *c, struct io *io)
 	call_add_header(c, "Content-Security-Policy", POLICY);
 	call_add_header(c, "Referrer-Policy", "no-referrer");
 	call_add_header(c, "Cache-Control", "no-cache");
-	if (io->s->web_dir) {
-		from_folder(c, io->s->web_dir, path);
+	if (api_of(io)->web_dir) {
+		from_folder(c, api_of(io)->web_dir, path);
 		return;
 	}
 	for (i = 0; i < sizeof(embedded_files) / sizeof(embedded_files[0]); i++)

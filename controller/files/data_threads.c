@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <uthash.h>
 
 #include "common/base/clock.h"
@@ -29,6 +28,7 @@
 #define QUEUE_BYTES    (64u * 1024 * 1024)
 #define UNSAID_MAX     65536u
 #define KEY_SIZE       128
+#define WATCHERS_MAX   32u /* bits of a stream */
 
 struct work { /* a message to one of the threads */
 	data_fn fn;
@@ -44,7 +44,7 @@ struct stream {
 	char name[LOGSTORE_STREAM_MAX + 1];
 	uint64_t session;  /* who sends it; 0 nobody */
 	uint64_t checked;  /* session whose node has a place in the attempt; 0 none yet */
-	uint32_t watchers; /* bits by I/O thread */
+	uint32_t watchers; /* bits */
 	int ended;
 	UT_hash_handle hh;
 };
@@ -151,70 +151,6 @@ static void worker_stop(struct worker *w, data_fn fn)
 	w->started = 0;
 }
 
-void data_to_io(struct data_threads *b, unsigned io, io_fn fn, void *arg, void (*drop)(void *arg))
-{
-	const struct timespec pause = {0, 1000000};
-
-	while (io >= b->s->n_io || io_post(&b->s->io[io], fn, arg, drop) < 0) {
-		if (io >= b->s->n_io || atomic_load(&b->s->stopping)) {
-			drop(arg);
-			return;
-		}
-		nanosleep(&pause, NULL); /* this thread's loop serves only others that would find the same */
-	}
-}
-
-/* ---- messages to agents ----------------------------------------------------------------------- */
-
-struct to_agent {
-	uint64_t session, id;
-	uint16_t type;
-	void *msg; /* NULL: close */
-	char *why;
-};
-
-static void to_agent_free(void *arg)
-{
-	struct to_agent *t = arg;
-
-	if (t->msg)
-		wire_free(t->type, t->msg);
-	free(t->why);
-	free(t);
-}
-
-static void run_to_agent(struct io *io, void *arg)
-{
-	struct to_agent *t = arg;
-
-	if (t->msg)
-		agents_send(io, t->session, t->type, t->msg, t->id);
-	else
-		agents_close(io, t->session, t->why);
-	t->msg = NULL;
-	to_agent_free(t);
-}
-
-void data_send(struct data_threads *b, uint64_t session, uint16_t type, void *msg, uint64_t id)
-{
-	struct to_agent *t = xcalloc(1, sizeof(*t));
-
-	t->session = session;
-	t->type = type;
-	t->msg = msg;
-	t->id = id;
-	data_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
-}
-
-void data_hang_up(struct data_threads *b, uint64_t session, const char *why)
-{
-	struct to_agent *t = xcalloc(1, sizeof(*t));
-
-	t->session = session;
-	t->why = xstrdup(why);
-	data_to_io(b, SESSION_IO(session), run_to_agent, t, to_agent_free);
-}
-
 /* ---- streams ---------------------------------------------------------------------------------- */
 
 static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char *stream)
@@ -261,7 +197,8 @@ static void forget_if_idle(struct data_threads *b, struct stream *st)
 	free(st);
 }
 
-static void tell(struct data_threads *b, struct stream *st, unsigned io, uint64_t size, int complete)
+static void send_growth(struct data_threads *b, struct stream *st, unsigned watcher, uint64_t size,
+                        int complete)
 {
 	struct log_grown *g = xcalloc(1, sizeof(*g));
 
@@ -270,7 +207,7 @@ static void tell(struct data_threads *b, struct stream *st, unsigned io, uint64_
 	memcpy(g->stream, st->name, sizeof(g->stream));
 	g->size = size;
 	g->complete = complete;
-	data_to_io(b, io, follow_grown, g, free);
+	b->ops.grown(watcher, g, b->ops.arg);
 }
 
 /* ---- callbacks of the log store --------------------------------------------------------------- */
@@ -284,9 +221,9 @@ static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_
 
 	if (!st)
 		return;
-	for (i = 0; i < b->s->n_io; i++)
+	for (i = 0; i < WATCHERS_MAX; i++)
 		if (st->watchers & (1u << i))
-			tell(b, st, i, size, complete);
+			send_growth(b, st, i, size, complete);
 }
 
 static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
@@ -304,7 +241,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 		ack->attempt = attempt;
 		ack->stream = xstrdup(stream);
 		ack->offset = offset;
-		data_send(b, st->session, WM_LOG_ACK, ack, 0);
+		b->ops.send(st->session, WM_LOG_ACK, ack, 0, b->ops.arg);
 	}
 	if (eof) {
 		st->ended = 1;
@@ -316,7 +253,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 static void refuse_session(struct data_threads *b, uint64_t session, const char *why)
 {
 	b->hung[b->n_hung++ % HUNG_MAX] = session;
-	data_hang_up(b, session, why);
+	b->ops.hang_up(session, why, b->ops.arg);
 }
 
 static int is_refused(const struct data_threads *b, uint64_t session)
@@ -398,7 +335,7 @@ static int is_stranger(struct data_threads *b, const struct agent_msg *m, const 
 	ack->attempt = d->attempt;
 	ack->stream = xstrdup(d->stream);
 	ack->offset = d->offset + d->data.n;
-	data_send(b, m->session, WM_LOG_ACK, ack, 0);
+	b->ops.send(m->session, WM_LOG_ACK, ack, 0, b->ops.arg);
 	return 1;
 }
 
@@ -467,7 +404,7 @@ int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, u
 /* ---- watching --------------------------------------------------------------------------------- */
 
 struct watch {
-	unsigned io;
+	unsigned watcher;
 	uint64_t job;
 	uint32_t attempt;
 	int on;
@@ -480,22 +417,22 @@ static void take_watch(struct data_threads *b, void *arg)
 	struct stream *st =
 	    w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
 
-	if (st && w->on && !(st->watchers & 1u << w->io)) {
-		st->watchers |= 1u << w->io;
-		tell(b, st, w->io, 0, 0); /* look now: what was appended before this went by unheard */
+	if (st && w->on && !(st->watchers & 1u << w->watcher)) {
+		st->watchers |= 1u << w->watcher;
+		send_growth(b, st, w->watcher, 0, 0); /* look now: what was appended before this went by unheard */
 	} else if (st && !w->on) {
-		st->watchers &= ~(1u << w->io);
+		st->watchers &= ~(1u << w->watcher);
 		forget_if_idle(b, st);
 	}
 	free(w);
 }
 
-int data_watch(struct data_threads *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream,
+int data_watch(struct data_threads *b, unsigned watcher, uint64_t job, uint32_t attempt, const char *stream,
                int on)
 {
 	struct watch *w = xcalloc(1, sizeof(*w));
 
-	w->io = io;
+	w->watcher = watcher;
 	w->job = job;
 	w->attempt = attempt;
 	w->on = on;
@@ -639,11 +576,6 @@ struct blobstore *data_blobs(struct data_threads *b)
 	return b->blobstore;
 }
 
-struct disk_space *data_room(struct data_threads *b)
-{
-	return b->s->disk;
-}
-
 const char *data_log_dir(const struct data_threads *b)
 {
 	return b->log_dir;
@@ -660,8 +592,9 @@ void data_stats(struct data_threads *b, cJSON *o)
 	cJSON_AddNumberToObject(o, "blob_queue_full_total", (double)atomic_load(&b->blobs.full));
 }
 
-struct data_threads *data_threads_create(struct server *s, struct err *e)
+struct data_threads *data_threads_create(const char *data_dir, const struct data_ops *ops, struct err *e)
 {
+	cleanup_free char *db_path = xasprintf("%s/hearth.db", data_dir);
 	struct data_threads *b = xcalloc(1, sizeof(*b));
 	struct logstore_config c = {.clock = clock_real(),
 	                            .on_durable = on_durable,
@@ -669,11 +602,11 @@ struct data_threads *data_threads_create(struct server *s, struct err *e)
 	                            .on_error = on_log_error,
 	                            .arg = b};
 
-	b->s = s;
-	b->log_dir = xasprintf("%s/logs", s->data_dir);
+	b->ops = *ops;
+	b->log_dir = xasprintf("%s/logs", data_dir);
 	b->complaints.per_minute = b->strangers.per_minute = 6;
 	b->places = log_places_create();
-	b->reader = store_reader_open(s->db_path, e);
+	b->reader = store_reader_open(db_path, e);
 	b->logs.loop = loop_create();
 	b->logs.in = chan_create(b->logs.loop, QUEUE_MESSAGES, 0, on_work, &b->logs);
 	b->blobs.loop = loop_create();
@@ -681,7 +614,7 @@ struct data_threads *data_threads_create(struct server *s, struct err *e)
 	b->end_timer = loop_timer_create(b->logs.loop, on_end_timer, b);
 	c.dir = b->log_dir;
 	c.loop = b->logs.loop;
-	b->blobstore = b->reader ? blobstore_open(s->data_dir, clock_real(), e) : NULL;
+	b->blobstore = b->reader ? blobstore_open(data_dir, clock_real(), e) : NULL;
 	b->store = b->blobstore ? logstore_open(&c, e) : NULL;
 	if (!b->store || worker_start(b, &b->logs, e) < 0 || worker_start(b, &b->blobs, e) < 0) {
 		data_threads_destroy(b);

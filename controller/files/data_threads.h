@@ -1,18 +1,22 @@
 /*
+ * files: logs and blobs on the disk of hearthd. This folder owns every byte below DATA/logs and DATA/blobs,
+ * and watches the free space. It knows no job but its number, and no connection.
+ *
  * data_threads: the two threads that touch log and blob files for the others.
  *
- * The log thread owns every append, so the bytes of a stream are in order, followers hear of them at once,
- * and acknowledgements follow the disk. The blob thread does what may take long (hashing and syncing pieces
- * of 4 MiB), so that it never delays a log line.
+ * The log thread owns every append: the bytes of a stream are in order, followers hear of them at once, and
+ * acknowledgements follow the disk. The blob thread does slow work (hashing and syncing pieces of 4 MiB), so
+ * that it never delays a log line.
  *
- * Each has a channel bounded by messages and by bytes; when it is full the sender pauses its connection or
- * answers 503. Towards an I/O thread whose channel is full they wait: an I/O thread never waits for them, so
- * that cannot lock.
+ * Each has a channel bounded by messages and by bytes. When it is full, the sender pauses its connection or
+ * answers 503. Towards an I/O thread whose channel is full the data threads wait. An I/O thread never waits
+ * for them, so that cannot deadlock.
  */
 #ifndef HEARTH_CONTROLLER_DATA_THREADS_H
 #define HEARTH_CONTROLLER_DATA_THREADS_H
 
 #include "common/base/err.h"
+#include "controller/files/logs/logstore.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,39 +24,47 @@
 struct blobstore;
 struct data_threads;
 struct event_row;
-struct io;
-struct disk_space;
-struct server;
 
-struct data_threads *data_threads_create(struct server *s, struct err *e);
+struct log_grown { /* the stream is size bytes long now (0: only look); complete: no more will come */
+	uint64_t job, size;
+	uint32_t attempt;
+	int complete;
+	char stream[LOGSTORE_STREAM_MAX + 1];
+};
+
+/* What the data threads tell others. Each may block until the receiver has room. */
+struct data_ops {
+	void (*send)(uint64_t session, uint16_t type, void *msg, uint64_t id, void *arg); /* takes msg */
+	void (*hang_up)(uint64_t session, const char *why, void *arg);
+	/* To a watcher (data_watch). Takes g. */
+	void (*grown)(unsigned watcher, struct log_grown *g, void *arg);
+	void *arg;
+};
+struct data_threads *data_threads_create(const char *data_dir, const struct data_ops *ops, struct err *e);
 void data_threads_destroy(
-    struct data_threads *b); /* writes what waits, then ends the threads; NULL allowed */
+    struct data_threads *d); /* writes what waits, then ends the threads; NULL allowed */
 
-/* Runs fn(b, arg) on the blob thread; bytes = memory that arg holds. -1: full, nothing was posted. drop frees
+/* Runs fn(d, arg) on the blob thread; bytes = memory that arg holds. -1: full, nothing was posted. drop frees
  * arg when the thread ends first. */
-typedef void (*data_fn)(struct data_threads *b, void *arg);
-int data_post_blob(struct data_threads *b, data_fn fn, void *arg, size_t bytes, void (*drop)(void *arg));
-/* From a bulk thread to an I/O thread; waits for room. */
-void data_to_io(struct data_threads *b, unsigned io, void (*fn)(struct io *io, void *arg), void *arg,
-                void (*drop)(void *arg));
+typedef void (*data_fn)(struct data_threads *d, void *arg);
+int data_post_blob(struct data_threads *d, data_fn fn, void *arg, size_t bytes, void (*drop)(void *arg));
 
 /* A message of an agent's bulk connection: LOG_DATA, BLOB_GET, BLOB_HAVE, BLOB_PUT. Takes msg on 0. -1: full.
  */
-int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, uint16_t type, uint64_t id,
+int data_agent_msg(struct data_threads *d, uint64_t session, const char *node, uint16_t type, uint64_t id,
                    void *msg);
-void data_remove_job(struct data_threads *b, uint64_t job); /* any thread */
+void data_remove_job(struct data_threads *d, uint64_t job); /* any thread */
 /* State thread: an event that was committed. The streams of an attempt that has ended get their end a little
  * later. */
-void data_notice(struct data_threads *b, const struct event_row *ev);
-void data_stats(struct data_threads *b, cJSON *o); /* any thread */
+void data_notice(struct data_threads *d, const struct event_row *ev);
+void data_stats(struct data_threads *d, cJSON *o); /* any thread */
 
-/* An I/O thread wants to hear, by follow_grown, of the growth of a stream (on = 1), until it says otherwise.
- * It hears once at the beginning. -1: full. */
-int data_watch(struct data_threads *b, unsigned io, uint64_t job, uint32_t attempt, const char *stream,
+/* A watcher (a number below 32) hears by ops.grown of the growth of a stream (on = 1), until it says off. It
+ * hears once at the beginning. -1: full. */
+int data_watch(struct data_threads *d, unsigned watcher, uint64_t job, uint32_t attempt, const char *stream,
                int on);
 
-struct disk_space *data_room(struct data_threads *b); /* NULL: not looked at */
-struct blobstore *data_blobs(struct data_threads *b); /* any thread; the functions block on the disk */
-const char *data_log_dir(const struct data_threads *b);
+struct blobstore *data_blobs(struct data_threads *d); /* any thread; the functions block on the disk */
+const char *data_log_dir(const struct data_threads *d);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * bulk_blob: what agents ask of the blob store, on the blob thread. Agents are hearthd's own: they reach
- * every blob.
+ * data_threads_blob: what agents ask of the blob store, on the blob thread. Agents are hearthd's own: they
+ * reach every blob.
  */
 #include <string.h>
 
 #include "common/base/xalloc.h"
 #include "common/net/wire_msg.h"
+#include "common/tree/tree.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads_int.h"
 
@@ -37,7 +38,7 @@ static void answer_get(struct data_threads *b, struct ask *a)
 	r->text = xstrdup(r->code ? e.text : "");
 	r->data.data = (uint8_t *)data;
 	r->data.n = (uint32_t)n;
-	data_send(b, a->session, WM_BLOB_DATA, r, a->id);
+	b->ops.send(a->session, WM_BLOB_DATA, r, a->id, b->ops.arg);
 }
 
 static void answer_have(struct data_threads *b, struct ask *a)
@@ -56,7 +57,7 @@ static void answer_have(struct data_threads *b, struct ask *a)
 		if (missing[i])
 			wire_strv_add(&r->digests, m->digests.v[i]);
 	free(missing);
-	data_send(b, a->session, WM_BLOB_MISSING, r, a->id);
+	b->ops.send(a->session, WM_BLOB_MISSING, r, a->id, b->ops.arg);
 }
 
 static void answer_put(struct data_threads *b, struct ask *a)
@@ -73,7 +74,7 @@ static void answer_put(struct data_threads *b, struct ask *a)
 		err_set(&e, ERR_INVALID, "the blob is not whole");
 	r->code = (uint32_t)e.code;
 	r->text = xstrdup(e.code ? e.text : "");
-	data_send(b, a->session, WM_BLOB_OK, r, a->id);
+	b->ops.send(a->session, WM_BLOB_OK, r, a->id, b->ops.arg);
 }
 
 static void take_ask(struct data_threads *b, void *arg)
@@ -91,7 +92,7 @@ static void take_ask(struct data_threads *b, void *arg)
 		answer_put(b, a);
 		break;
 	default:
-		data_hang_up(b, a->session, "this message does not belong on a bulk connection");
+		b->ops.hang_up(a->session, "this message does not belong on a bulk connection", b->ops.arg);
 	}
 	ask_free(a);
 }

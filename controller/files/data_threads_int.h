@@ -4,12 +4,18 @@
 #ifndef HEARTH_CONTROLLER_DATA_THREADS_INT_H
 #define HEARTH_CONTROLLER_DATA_THREADS_INT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "common/base/log.h"
+#include "common/net/tls.h"
+#include "common/os/chan.h"
+#include "common/os/loop.h"
 #include "controller/files/data_threads.h"
 #include "controller/files/log_places.h"
 #include "controller/files/log_retry.h"
 #include "controller/files/logs/logstore.h"
-#include "controller/io/server_int.h"
+#include "store/store.h"
 
 #define HUNG_MAX 64
 
@@ -26,7 +32,7 @@ struct worker {
 struct stream;
 
 struct data_threads {
-	struct server *s;
+	struct data_ops ops;
 	struct worker logs, blobs;
 	char *log_dir;
 	struct blobstore *blobstore;
@@ -46,11 +52,6 @@ struct data_threads {
 	struct loop_timer *end_timer;
 	struct log_limit complaints, strangers;
 };
-
-/* From a bulk thread. */
-void data_send(struct data_threads *b, uint64_t session, uint16_t type, void *msg,
-               uint64_t id); /* takes msg */
-void data_hang_up(struct data_threads *b, uint64_t session, const char *why);
 
 /* data_threads_blob.c, on an I/O thread: takes msg on 0 */
 int data_blob_msg(struct data_threads *b, uint64_t session, uint16_t type, uint64_t id, void *msg);

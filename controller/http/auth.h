@@ -13,7 +13,7 @@
 #define HEARTH_CONTROLLER_AUTH_H
 
 #include "common/base/err.h"
-#include "controller/state/request.h"
+#include "controller/state/role.h"
 #include <stddef.h>
 #include <stdint.h>
 

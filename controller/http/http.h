@@ -1,5 +1,8 @@
 /*
- * http: the HTTP server of one I/O thread, over evhttp.
+ * http: HTTP as RFC 9112 has it. This folder knows no job and no API: it reads requests, finds out who calls,
+ * and hands calls to the owner of the route table.
+ *
+ * This header: the HTTP server of one I/O thread, over evhttp.
  *
  * One struct http per thread, on the thread's loop; several share the same listening sockets (duplicated
  * descriptors). It bounds connections, headers, bodies, waits and memory, sends every byte through the guard
@@ -66,13 +69,13 @@ struct call {
 	uint64_t started_us;
 
 	/* filled by the dispatcher (route.h) */
-	void *owner; /* of the dispatcher */
 	const struct route *route;
 	char *params[CALL_MAX_PARAMS]; /* decoded, in order of the pattern */
 	const char *query_name[CALL_MAX_QUERY];
 	char *query_value[CALL_MAX_QUERY];
 	unsigned n_query;
 	struct identity who;
+	uint64_t target_id; /* number of the record that the address names; 0 none */
 
 	/* for whoever answers later */
 	void (*on_gone)(struct call *c);               /* client is gone: stop working for it */

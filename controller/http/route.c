@@ -1,25 +1,18 @@
 /*
- * route: matching, decoding and checking. The table itself stands in route_table.c.
+ * route: matching, decoding and checking of addresses and queries.
  */
 #include "controller/http/route.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "common/spec/spec.h"
-#include "controller/io/server_int.h"
 
 #define QUERY_VALUE_MAX 1024
-#define SPEC_BODY_MAX                                                                                        \
-	(SPEC_MAX_BYTES + 512 * 1024) /* a specification, as text inside JSON, with what goes beside it (git     \
-	                                 diff's digest, facts) */
 
 /* ---- decoding --------------------------------------------------------------------------------- */
 
@@ -79,42 +72,8 @@ static void free_params(char *params[CALL_MAX_PARAMS])
 	}
 }
 
-/* One {param}: what its name promises is checked here, once for all routes. */
-static int check_param(const char *name, size_t n, const char *value, struct err *e)
-{
-	uint64_t id;
-
-	if (n == 2 && !strncmp(name, "id", 2)) {
-		uint64_t array;
-		uint32_t index;
-
-		if (str_parse_member(value, &array, &index) == 0 && array > 0 && array <= INT64_MAX)
-			return 0; /* looked up when it is known who asks */
-		if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
-			return err_set(e, ERR_NOT_FOUND,
-			               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",
-			               value);
-		return 0;
-	}
-	if (n == 6 && !strncmp(name, "digest", 6))
-		return hash_is_hex(value) ? 0
-		                          : err_set(e, ERR_INVALID, "a digest is 64 lower-case hexadecimal digits");
-	if (n == 5 && !strncmp(name, "rest*", 5))
-		return str_safe_relpath(value)
-		           ? 0
-		           : err_set(e, ERR_INVALID,
-		                     "a path inside a tree has no \"..\", no empty part and no leading slash");
-	if (n == 7 &&
-	    !strncmp(name, "metric*", 7)) /* names of metrics may hold slashes and more; they are only compared */
-		return value[0] && strlen(value) <= 256
-		           ? 0
-		           : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
-	if (n == 5 && !strncmp(name, "path*", 5))
-		return spec_check_queue(value, 1, e);
-	return str_check_name(value, SERVER_NAME_MAX - 1, "name in the address", e);
-}
-
-int route_match(const char *pattern, const char *path, char *params[CALL_MAX_PARAMS], struct err *e)
+int route_match(const char *pattern, const char *path, route_param_fn check, char *params[CALL_MAX_PARAMS],
+                struct err *e)
 {
 	unsigned n_params = 0;
 	const char *p = pattern, *at = path;
@@ -138,7 +97,7 @@ int route_match(const char *pattern, const char *path, char *params[CALL_MAX_PAR
 			return 0;
 		}
 		params[n_params] = route_decode(at, len, 0, e);
-		if (!params[n_params] || check_param(name, (size_t)(end - name), params[n_params], e) < 0) {
+		if (!params[n_params] || check(name, (size_t)(end - name), params[n_params], e) < 0) {
 			free_params(params);
 			return -1;
 		}
@@ -307,14 +266,6 @@ int query_bool(const struct call *c, const char *name)
 	return v && (*v == '1' || *v == 't');
 }
 
-uint64_t param_job(const struct call *c)
-{
-	uint64_t id = 0;
-
-	str_parse_u64(c->params[0], &id); /* checked by route_match */
-	return id;
-}
-
 /* ---- body ------------------------------------------------------------------------------------- */
 
 cJSON *route_body(struct call *c)
@@ -340,7 +291,7 @@ cJSON *route_body(struct call *c)
 
 /* ---- dispatch --------------------------------------------------------------------------------- */
 
-static void audit(struct call *c, int status)
+static void log_audit(struct call *c, int status)
 {
 	char user[160], path[600];
 
@@ -351,18 +302,19 @@ static void audit(struct call *c, int status)
 	         http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
 }
 
-static const struct route *find(struct call *c, struct err *e, char *allow, size_t allow_size)
+static const struct route *find_route(const struct router *r, struct call *c, struct err *e, char *allow,
+                                      size_t allow_size)
 {
-	size_t n, i;
-	const struct route *table = route_table(&n);
+	const struct route *table = r->table;
 	const struct route *found = NULL;
+	size_t i;
 
 	allow[0] = '\0';
 	e->code = ERR_NONE;
-	for (i = 0; i < n && !found; i++) {
+	for (i = 0; i < r->n && !found; i++) {
 		char *params[CALL_MAX_PARAMS];
 		struct err bad;
-		int rc = route_match(table[i].pattern, c->path, params, &bad);
+		int rc = route_match(table[i].pattern, c->path, r->check_param, params, &bad);
 
 		if (rc == 0)
 			continue;
@@ -385,24 +337,9 @@ static const struct route *find(struct call *c, struct err *e, char *allow, size
 	return found;
 }
 
-static int identify(struct call *c, struct io *io, struct err *e)
+static int check_caller(const struct router *r, struct call *c, struct io *io, struct err *e)
 {
-	struct auth_call a = {
-	    .authorization = call_header(c, "Authorization"),
-	    .cookie = call_header(c, "Cookie"),
-	    .host = call_header(c, "Host"),
-	    .origin = call_header(c, "Origin"),
-	    .is_unix = c->is_unix,
-	    .uid = c->uid,
-	    .loopback = io->s->loopback,
-	    .write = (c->route->flags & RF_WRITE) != 0,
-	    .now_real_us = clock_real_us(clock_real()),
-	    .reader = io->reader,
-	};
-
-	if (auth_check_origin(&a, e) < 0)
-		return -1;
-	if (auth_identify(io->s->auth, io->names, &a, &c->who, e) < 0)
+	if (r->identify(c, io, e) < 0)
 		return -1;
 	if (c->who.role == ROLE_NONE && c->route->role != ROLE_NONE)
 		return err_set(e, ERR_UNAUTHORIZED,
@@ -414,54 +351,15 @@ static int identify(struct call *c, struct io *io, struct err *e)
 	return 0;
 }
 
-/* "17.3" -> the id of that member. */
-static int member_param(struct call *c, struct io *io, struct err *e)
-{
-	uint64_t array, id;
-	uint32_t index;
-
-	if (str_parse_member(c->params[0], &array, &index) < 0)
-		return 0;
-	if (store_member_id(io->reader, array, index, &id, e) < 0)
-		return -1;
-	free(c->params[0]);
-	c->params[0] = xasprintf("%" PRIu64, id);
-	return 0;
-}
-
-/* Does the job exist, and may this user touch it? */
-static int check_job(struct call *c, struct io *io, struct err *e)
-{
-	struct job_row row;
-	uint64_t id = param_job(c);
-	int mine;
-
-	if (c->who.role == ROLE_JOB && c->who.token_job != id)
-		return err_set(e, ERR_DENIED, "a job's token reaches that job only (%" PRIu64 ")", c->who.token_job);
-	if (c->route->flags & RF_FINDS)
-		return 0;
-	memset(&row, 0, sizeof(row));
-	if (store_job_get(io->reader, id, &row, e) < 0)
-		return -1;
-	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB ||
-	       (row.owner && !strcmp(row.owner, c->who.user));
-	if (!mine && (c->route->flags & RF_WRITE))
-		err_set(e, ERR_DENIED, "job %" PRIu64 " belongs to %s", id, row.owner ? row.owner : "nobody");
-	else
-		mine = 1;
-	job_row_fini(&row);
-	return mine ? 0 : -1;
-}
-
-static int check_body(const struct call *c, struct err *e)
+static int check_body(const struct router *r, const struct call *c, struct err *e)
 {
 	const char *type = call_header(c, "Content-Type");
 
 	if (c->route->flags & RF_RAW)
 		return 0;
-	if (c->body_n > SPEC_BODY_MAX)
-		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %d are taken here", c->body_n,
-		               SPEC_BODY_MAX);
+	if (c->body_n > r->body_max)
+		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %zu are taken here", c->body_n,
+		               r->body_max);
 	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never
 	 * answered. */
 	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16))
@@ -469,15 +367,13 @@ static int check_body(const struct call *c, struct err *e)
 	return 0;
 }
 
-void route_dispatch(struct call *c, void *arg)
+void route_dispatch(const struct router *r, struct call *c, struct io *io)
 {
-	struct io *io = arg;
 	struct err e;
 	char allow[128];
 
-	c->owner = io;
-	c->on_answer = audit;
-	c->route = find(c, &e, allow, sizeof(allow));
+	c->on_answer = log_audit;
+	c->route = find_route(r, c, &e, allow, sizeof(allow));
 	if (!c->route && e.code != ERR_NONE) {
 		call_fail(c, &e);
 	} else if (!c->route && allow[0]) {
@@ -485,15 +381,15 @@ void route_dispatch(struct call *c, void *arg)
 		call_problem(c, 405, NULL, "%s is not possible here; %s is", http_method_name(c->method), allow);
 	} else if (!c->route) {
 		call_problem(c, 404, "the whole API is described at /openapi.json", "nothing is at this address");
-	} else if (identify(c, io, &e) < 0) {
-		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? auth_hint(io->s->auth) : NULL,
-		             "%s", e.text);
-	} else if (parse_query(c, &e) < 0 || check_body(c, &e) < 0) {
+	} else if (check_caller(r, c, io, &e) < 0) {
+		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? r->login_hint(io) : NULL, "%s",
+		             e.text);
+	} else if (parse_query(c, &e) < 0 || check_body(r, c, &e) < 0) {
 		call_fail(c, &e);
 	} else if (c->route->flags & RF_LATER) {
 		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet",
 		             http_method_name(c->method), c->route->pattern);
-	} else if ((c->route->flags & RF_JOB) && (member_param(c, io, &e) < 0 || check_job(c, io, &e) < 0)) {
+	} else if (r->check_target(c, io, &e) < 0) {
 		call_fail(c, &e);
 	} else {
 		c->route->handler(c, io);

@@ -1,11 +1,10 @@
 /*
- * agents: connections of agents on one I/O thread, from the HTTP upgrade to the end.
+ * agents: the upgrade, pausing, and what waits for an agent.
  *
  * The bufferevent has two owners: evhttp's connection object, kept unseen until the end, and the peer.
- * Control messages and METRICS go to the state thread, the rest of the bulk connection to the bulk thread.
- * When the receiver has no room the connection is paused: it is read no more, what was read already waits in
- * a list, and a timer tries again. Nothing is dropped.
  */
+#include "controller/io/agents.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +17,9 @@
 #include "common/base/xalloc.h"
 #include "common/net/peer.h"
 #include "controller/files/data_threads.h"
-#include "controller/io/server_int.h"
+#include "controller/io/io.h"
+#include "controller/io/state_link.h"
+#include "store/store.h"
 
 #define PROTOCOL      "hearth-agent/1"
 #define AGENTS_MAX    32768u /* connections, of one thread */
@@ -41,7 +42,7 @@ struct agent {
 	struct agent *paused_prev, *paused_next;
 	UT_hash_handle hh; /* by session, once open */
 	uint64_t session;
-	char node[SERVER_NAME_MAX], from[64];
+	char node[NODE_NAME_SIZE], from[64];
 	uint8_t role;
 	int open, paused, choked, up_said;
 	struct peer *peer;
@@ -54,6 +55,7 @@ struct agent {
 
 struct agents {
 	struct io *io;
+	struct agents_shared *shared;
 	struct agent *all, *by_session, *paused;
 	unsigned n;
 	struct loop_timer *retry;
@@ -68,7 +70,7 @@ static void send_downs(struct agents *a)
 		struct to_state *m = a->downs, *next = m->msg;
 
 		m->msg = NULL;
-		if (server_to_state(a->io->s, m) < 0) {
+		if (state_link_send(a->shared->link, m) < 0) {
 			m->msg = next;
 			loop_timer_arm(a->retry, RETRY_US);
 			return;
@@ -99,7 +101,7 @@ static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
 	struct to_state *m;
 
 	if (g->role == ROLE_BULK && type != WM_METRICS)
-		return data_agent_msg(g->a->io->s->data, g->session, g->node, type, id, msg);
+		return data_agent_msg(g->a->shared->data, g->session, g->node, type, id, msg);
 	m = xcalloc(1, sizeof(*m));
 	m->kind = TS_AGENT_MSG;
 	memcpy(m->node, g->node, sizeof(m->node));
@@ -108,7 +110,7 @@ static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
 	m->type = type;
 	m->id = id;
 	m->msg = msg;
-	if (server_to_state(g->a->io->s, m) == 0)
+	if (state_link_send(g->a->shared->link, m) == 0)
 		return 0;
 	m->msg = NULL;
 	to_state_free(m);
@@ -119,7 +121,7 @@ static int say_up(struct agent *g)
 {
 	if (!g->up)
 		return 0;
-	if (server_to_state(g->a->io->s, g->up) < 0)
+	if (state_link_send(g->a->shared->link, g->up) < 0)
 		return -1;
 	g->up = NULL;
 	g->up_said = 1;
@@ -133,7 +135,7 @@ static void pause_agent(struct agent *g)
 	if (g->paused)
 		return;
 	g->paused = 1;
-	atomic_fetch_add(&g->a->io->s->agent_pauses, 1);
+	atomic_fetch_add(&g->a->shared->pauses, 1);
 	peer_hold(g->peer, 1); /* choked or not */
 	DL_APPEND2(g->a->paused, g, paused_prev, paused_next);
 	loop_timer_arm(g->a->retry, RETRY_US);
@@ -265,7 +267,7 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
                     struct err *e, void *arg)
 {
 	struct agent *g = arg;
-	struct server *s = g->a->io->s;
+	struct agents_shared *s = g->a->shared;
 
 	(void)p;
 	if (strlen(node) >= sizeof(g->node) || !*node)
@@ -351,8 +353,7 @@ void agents_upgrade(struct call *c, struct io *io)
 {
 	struct agents *a = io->agents;
 	const char *upgrade = call_header(c, "Upgrade");
-	struct peer_accept accept = {
-	    .ca = io->s->ca, .cluster = io->s->cluster, .timeout_ms = HANDSHAKE_MS, .out_limit = BULK_LIMIT};
+	struct peer_accept accept = {.timeout_ms = HANDSHAKE_MS, .out_limit = BULK_LIMIT};
 	struct bufferevent *bev;
 	struct agent *g;
 
@@ -361,10 +362,12 @@ void agents_upgrade(struct call *c, struct io *io)
 		call_problem(c, 426, NULL, "agents come here with \"Upgrade: %s\"", PROTOCOL);
 		return;
 	}
-	if (!a || a->n >= AGENTS_MAX || !io->s->ca) {
+	if (!a || a->n >= AGENTS_MAX || !a->shared->ca) {
 		call_problem(c, 503, NULL, "no agent can be taken now");
 		return;
 	}
+	accept.ca = a->shared->ca;
+	accept.cluster = a->shared->cluster;
 	g = xcalloc(1, sizeof(*g));
 	g->a = a;
 	snprintf(g->from, sizeof(g->from), "%s", c->peer);
@@ -457,11 +460,12 @@ void agents_close(struct io *io, uint64_t session, const char *why)
 		end(g, why);
 }
 
-struct agents *agents_create(struct io *io)
+struct agents *agents_create(struct io *io, struct agents_shared *shared)
 {
 	struct agents *a = xcalloc(1, sizeof(*a));
 
 	a->io = io;
+	a->shared = shared;
 	a->retry = loop_timer_create(io->loop, on_retry, a);
 	return a;
 }

@@ -12,6 +12,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/spec/spec.h"
+#include "controller/state/role.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
@@ -59,8 +60,6 @@ enum request_op {
 	REQUEST_OPS(R)
 #undef R
 };
-
-enum user_role { ROLE_NONE = 0, ROLE_JOB = 1, ROLE_USER = 2, ROLE_ADMIN = 3 };
 
 struct request {
 	enum request_op op;

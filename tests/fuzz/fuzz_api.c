@@ -26,8 +26,8 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "controller/api/api.h"
 #include "controller/api/openapi.h"
-#include "controller/http/route.h"
 #include "tests/fuzz/apiworld.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/controller/state/apischema.h"
@@ -90,7 +90,8 @@ static const struct route *route_of(const char *method, const char *target)
 		char *params[CALL_MAX_PARAMS];
 		struct err e;
 
-		if (strcmp(http_method_name(r[i].method), method) || route_match(r[i].pattern, path, params, &e) <= 0)
+		if (strcmp(http_method_name(r[i].method), method) ||
+		    route_match(r[i].pattern, path, api_check_param, params, &e) <= 0)
 			continue;
 		for (size_t k = 0; k < CALL_MAX_PARAMS; k++)
 			free(params[k]);
@@ -254,9 +255,12 @@ const char *__lsan_default_suppressions(void)
 
 static void prepare(void)
 {
+	size_t n_routes;
+	const struct route *routes = route_table(&n_routes);
+
 	if (access("/dev/shm", W_OK) == 0)
 		setenv("TMPDIR", "/dev/shm", 1);
-	document = openapi_build();
+	document = openapi_build(routes, n_routes);
 	tap_tmpdir();
 	atexit(end_world); /* before the folder goes */
 	if (__sanitizer_set_death_callback)

@@ -13,10 +13,10 @@
 #include <strings.h>
 
 #include "common/base/strutil.h"
+#include "controller/api/api.h"
 #include "controller/api/download.h"
 #include "controller/api/log_events.h"
 #include "controller/http/http_guard.h"
-#include "controller/http/route.h"
 
 /* ---- an independent reading ------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static void address(const char *text)
 		char *params[CALL_MAX_PARAMS];
 		struct err e;
 
-		if (route_match(r[i].pattern, text, params, &e) <= 0)
+		if (route_match(r[i].pattern, text, api_check_param, params, &e) <= 0)
 			continue;
 		for (j = 0; j < CALL_MAX_PARAMS; j++) {
 			if (params[j] && (str_has_control(params[j]) ||

@@ -1,0 +1,153 @@
+/*
+ * dispatch: what the route table's checks mean here: the names in addresses, who calls, and which job is
+ * meant.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/spec.h"
+#include "controller/api/api.h"
+#include "controller/api/thread.h"
+#include "controller/io/state_link.h"
+
+/* A specification, as text inside JSON, with what goes with it (digest of a git diff, facts). */
+#define BODY_MAX (SPEC_MAX_BYTES + 512 * 1024)
+
+static int check_id(const char *value, struct err *e)
+{
+	uint64_t id, array;
+	uint32_t index;
+
+	if (str_parse_member(value, &array, &index) == 0 && array > 0 && array <= INT64_MAX)
+		return 0; /* looked up when it is known who asks */
+	if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
+		return err_set(e, ERR_NOT_FOUND,
+		               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",
+		               value);
+	return 0;
+}
+
+static int check_digest(const char *value, struct err *e)
+{
+	return hash_is_hex(value) ? 0 : err_set(e, ERR_INVALID, "a digest is 64 lower-case hexadecimal digits");
+}
+
+static int check_rest(const char *value, struct err *e)
+{
+	return str_safe_relpath(value)
+	           ? 0
+	           : err_set(e, ERR_INVALID,
+	                     "a path inside a tree has no \"..\", no empty part and no leading slash");
+}
+
+/* Names of metrics may have slashes and more; they are only compared. */
+static int check_metric(const char *value, struct err *e)
+{
+	return value[0] && strlen(value) <= 256 ? 0
+	                                        : err_set(e, ERR_INVALID, "a metric's name has 1 to 256 bytes");
+}
+
+static int check_queue(const char *value, struct err *e)
+{
+	return spec_check_queue(value, 1, e);
+}
+
+int api_check_param(const char *name, size_t n, const char *value, struct err *e)
+{
+	static const struct {
+		const char *name;
+		int (*check)(const char *value, struct err *e);
+	} params[] = {{"id", check_id},
+	              {"digest", check_digest},
+	              {"rest*", check_rest},
+	              {"metric*", check_metric},
+	              {"path*", check_queue}};
+
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		if (strlen(params[i].name) == n && strncmp(name, params[i].name, n) == 0)
+			return params[i].check(value, e);
+	return str_check_name(value, NODE_NAME_SIZE - 1, "name in the address", e);
+}
+
+static int identify_caller(struct call *c, struct io *io, struct err *e)
+{
+	const struct api *a = api_of(io);
+	struct auth_call call = {
+	    .authorization = call_header(c, "Authorization"),
+	    .cookie = call_header(c, "Cookie"),
+	    .host = call_header(c, "Host"),
+	    .origin = call_header(c, "Origin"),
+	    .is_unix = c->is_unix,
+	    .uid = c->uid,
+	    .loopback = a->loopback,
+	    .write = (c->route->flags & RF_WRITE) != 0,
+	    .now_real_us = clock_real_us(clock_real()),
+	    .reader = io->reader,
+	};
+
+	return auth_check_origin(&call, e) < 0 ? -1 : auth_identify(a->auth, io->api->names, &call, &c->who, e);
+}
+
+static const char *login_hint(struct io *io)
+{
+	return auth_hint(api_of(io)->auth);
+}
+
+/* "17.3" -> the id of that member. */
+static int resolve_member(struct call *c, struct io *io, struct err *e)
+{
+	uint64_t array, id;
+	uint32_t index;
+
+	if (str_parse_member(c->params[0], &array, &index) < 0)
+		return 0;
+	if (store_member_id(io->reader, array, index, &id, e) < 0)
+		return -1;
+	free(c->params[0]);
+	c->params[0] = xasprintf("%" PRIu64, id);
+	return 0;
+}
+
+/* Does the job exist, and may this user touch it? */
+static int check_job(struct call *c, struct io *io, struct err *e)
+{
+	struct job_row row;
+	int mine;
+
+	if (!(c->route->flags & RF_JOB))
+		return 0;
+	if (resolve_member(c, io, e) < 0)
+		return -1;
+	str_parse_u64(c->params[0], &c->target_id); /* checked by api_check_param */
+	if (c->who.role == ROLE_JOB && c->who.token_job != c->target_id)
+		return err_set(e, ERR_DENIED, "a job's token reaches that job only (%" PRIu64 ")", c->who.token_job);
+	if (c->route->flags & RF_FINDS)
+		return 0;
+	memset(&row, 0, sizeof(row));
+	if (store_job_get(io->reader, c->target_id, &row, e) < 0)
+		return -1;
+	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB ||
+	       (row.owner && strcmp(row.owner, c->who.user) == 0);
+	if (!mine && (c->route->flags & RF_WRITE))
+		err_set(e, ERR_DENIED, "job %" PRIu64 " belongs to %s", c->target_id,
+		        row.owner ? row.owner : "nobody");
+	else
+		mine = 1;
+	job_row_fini(&row);
+	return mine ? 0 : -1;
+}
+
+void api_call(struct call *c, void *io)
+{
+	struct router r = {.body_max = BODY_MAX,
+	                   .check_param = api_check_param,
+	                   .identify = identify_caller,
+	                   .login_hint = login_hint,
+	                   .check_target = check_job};
+
+	r.table = route_table(&r.n);
+	route_dispatch(&r, c, io);
+}
