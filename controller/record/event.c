@@ -22,7 +22,7 @@ static const char *const names[] = {
 #define E(id, name, fn) name,
     JOB_EVENTS(E)
 #undef E
-#define E(id, name) name,
+#define E(id, name, kind, need, fn) name,
         CLUSTER_EVENTS(E)
 #undef E
 };

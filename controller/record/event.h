@@ -53,38 +53,39 @@
 	E(EV_ENDED, "ended", ended)                                                                              \
 	E(EV_REMOVED, "removed", removed)
 
-/* Events of the cluster: job 0. They change node and token rows (nodes.c, tokens.c). */
-#define CLUSTER_EVENTS(E)                                                                                    \
-	E(EV_JOINED, "joined")       /* a node got a certificate */                                              \
-	E(EV_INVENTORY, "inventory") /* what it has changed */                                                   \
-	E(EV_CONNECTED, "connected") /* it is up */                                                              \
-	E(EV_GONE, "node_gone")      /* it is lost */                                                            \
-	E(EV_SILENT, "node_silent")  /* it may be carrying on out of sight: not lost */                          \
-	E(EV_DRAINED, "drained")                                                                                 \
-	E(EV_RESUMED, "resumed")                                                                                 \
-	E(EV_NODE_REMOVED, "node_removed")                                                                       \
-	E(EV_QUEUE_SET, "queue_set")                                                                             \
-	E(EV_QUEUE_REMOVED, "queue_removed")                                                                     \
-	E(EV_QUOTA_SET, "quota_set")                                                                             \
-	E(EV_QUOTA_REMOVED, "quota_removed")                                                                     \
-	E(EV_INSTANCE_SET, "instance_set") /* facts of an instance type; null takes one back */                  \
-	E(EV_INSTANCE_REMOVED, "instance_removed")                                                               \
-	E(EV_RESERVATION_SET, "reservation_set") /* made or changed; all that it is */                           \
-	E(EV_RESERVATION_BEGAN, "reservation_began")                                                             \
-	E(EV_RESERVATION_ENDED, "reservation_ended")                                                             \
-	E(EV_RESERVATION_REMOVED, "reservation_removed")                                                         \
-	E(EV_BUDGET_SET, "budget_set")                                                                           \
-	E(EV_BUDGET_REMOVED, "budget_removed")                                                                   \
-	E(EV_BUDGET_USED_UP, "budget_used_up") /* nothing more of that queue or user is started */               \
-	E(EV_BUDGET_OPEN, "budget_open")       /* a new period, or a greater budget */                           \
-	E(EV_TOKEN_MADE, "token_made")
-
+/* Events of the cluster: job 0. They change the records of cluster.h. After the name: the kind of the record,
+ * whether the event makes one that is not on record or needs one, and the function that applies it. */
 /* clang-format off */
+#define CLUSTER_EVENTS(E) \
+	E(EV_JOINED, "joined", NODE, MAKES, joined) /* a node got a certificate */ \
+	E(EV_INVENTORY, "inventory", NODE, NEEDS, inventory) /* what it has changed */ \
+	E(EV_CONNECTED, "connected", NODE, NEEDS, connected) /* it is up */ \
+	E(EV_GONE, "node_gone", NODE, NEEDS, gone) /* it is lost */ \
+	E(EV_SILENT, "node_silent", NODE, NEEDS, nothing) /* it may be carrying on out of sight: not lost */ \
+	E(EV_DRAINED, "drained", NODE, NEEDS, drain) \
+	E(EV_RESUMED, "resumed", NODE, NEEDS, drain) \
+	E(EV_NODE_REMOVED, "node_removed", NODE, NEEDS, node_removed) \
+	E(EV_QUEUE_SET, "queue_set", QUEUE, MAKES, queue_set) \
+	E(EV_QUEUE_REMOVED, "queue_removed", QUEUE, NEEDS, queue_removed) \
+	E(EV_QUOTA_SET, "quota_set", QUEUE, MAKES, quota_set) \
+	E(EV_QUOTA_REMOVED, "quota_removed", QUEUE, NEEDS, quota_removed) \
+	E(EV_INSTANCE_SET, "instance_set", INSTANCE, MAKES, instance_set) /* facts; null takes one back */ \
+	E(EV_INSTANCE_REMOVED, "instance_removed", INSTANCE, NEEDS, remove) \
+	E(EV_RESERVATION_SET, "reservation_set", RESERVATION, MAKES, reservation_set) /* all that it is */ \
+	E(EV_RESERVATION_BEGAN, "reservation_began", RESERVATION, NEEDS, reservation_step) \
+	E(EV_RESERVATION_ENDED, "reservation_ended", RESERVATION, NEEDS, reservation_step) \
+	E(EV_RESERVATION_REMOVED, "reservation_removed", RESERVATION, NEEDS, remove) \
+	E(EV_BUDGET_SET, "budget_set", BUDGET, MAKES, budget_set) \
+	E(EV_BUDGET_REMOVED, "budget_removed", BUDGET, NEEDS, remove) \
+	E(EV_BUDGET_USED_UP, "budget_used_up", BUDGET, NEEDS, nothing) /* it closes a queue or user */ \
+	E(EV_BUDGET_OPEN, "budget_open", BUDGET, NEEDS, nothing) /* a new period, or a greater budget */ \
+	E(EV_TOKEN_MADE, "token_made", TOKEN, MAKES, token_made)
+
 enum event_type {
 #define E(id, name, fn) id,
 	JOB_EVENTS(E)
 #undef E
-#define E(id, name) id,
+#define E(id, name, kind, need, fn) id,
 	CLUSTER_EVENTS(E)
 #undef E
 	N_EVENT_TYPE
@@ -103,7 +104,7 @@ struct store_cluster_row;
 struct store_job_rows;
 int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg);
-/* As store_cluster_fn: the cluster's events against rows of nodes and tokens (replay_cluster.c). */
+/* As store_cluster_fn: the cluster's events against the rows of cluster.h (replay.c). */
 int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
                           char *why, size_t why_size);
 

@@ -24,7 +24,6 @@
 #include "common/base/xalloc.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
-#include "controller/record/replay_seen.h"
 #include "controller/record/states.h"
 #include "controller/share/instances.h"
 #include "controller/state/core_state.h"

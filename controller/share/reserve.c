@@ -22,7 +22,6 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
-#include "controller/record/replay_seen.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"

@@ -4,10 +4,9 @@
 #ifndef HEARTH_CONTROLLER_SHARE_RESERVE_H
 #define HEARTH_CONTROLLER_SHARE_RESERVE_H
 
+#include "controller/record/cluster.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
-
-enum reserve_state { RESERVE_PLANNED, RESERVE_ACTIVE, RESERVE_ENDED };
 
 struct creserve {
 	char *name, *queue; /* queue: "" nobody's, maintenance */
