@@ -2,19 +2,21 @@
  * jobctl: thin client of hearthd's HTTP API. main finds the verb, parses its arguments, and turns errors into
  * a message and an exit code.
  */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
+#include "jobctl/client/ctx.h"
 #include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
+#include "jobctl/local/local.h"
 #include "jobctl/show/print.h"
-#include <curl/curl.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "jobctl/verb_table.h"
 
 /* Verbs of the interface that are not built yet: named, so that nobody takes them for a typing error. */
 static const char *const later[] = {
@@ -25,7 +27,7 @@ static const struct arg_opt no_opts[] = {{NULL, 0, NULL, NULL}};
 
 static const struct verb *verb_find(const char *name)
 {
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			if (!strcmp(v->name, name))
 				return v;
@@ -37,7 +39,7 @@ static const struct verb *verb_find(const char *name)
 static void usage(FILE *f)
 {
 	fputs("usage: jobctl [--url URL] [--json] VERB [ARGUMENTS]\n\n", f);
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			char *head = xasprintf("%s %s", v->name, v->operands);
 			fprintf(f, "  %-42s %s\n", head, v->help);
@@ -95,7 +97,7 @@ static const char *nearest_below(const char *name, const char *sub)
 {
 	const char *names[32];
 	size_t n = strlen(name), k = 0;
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name && k < 31; v++) {
 			if (!strncmp(v->name, name, n) && v->name[n] == ' ')
 				names[k++] = v->name + n + 1;
@@ -117,7 +119,7 @@ static int is_group(const char *name, const char *sub)
 	int found = 0;
 	const char *near = sub ? nearest_below(name, sub) : NULL;
 	char *word = print_safe(sub);
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
 				continue;
@@ -141,7 +143,7 @@ static int group_help(const char *name)
 {
 	size_t n = strlen(name);
 	int found = 0;
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
 			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
 				continue;
@@ -161,7 +163,7 @@ static int unknown_verb(const char *name, const char *sub)
 	size_t n = 0;
 	if (is_later(name, sub) || is_group(name, sub))
 		return EXIT_USAGE;
-	for (const struct verb *const *l = verb_lists; *l; l++) {
+	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name && n < 159; v++)
 			names[n++] = v->name;
 	}
@@ -343,7 +345,7 @@ static int dispatch(struct ctx *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct ctx c = {0};
+	struct ctx c = {.verbs = verb_table, .find_local = local_url};
 	int rc;
 	proc_main_init();
 	log_init("jobctl", LOG_LVL_WARN);

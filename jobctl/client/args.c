@@ -4,8 +4,9 @@
  */
 #include "jobctl/client/args.h"
 
-#include "common/base/strutil.h"
 #include <string.h>
+
+#include "common/base/strutil.h"
 
 static const struct arg_opt *find_long(const struct arg_opt *opts, const char *name, size_t n)
 {

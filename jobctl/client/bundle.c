@@ -10,17 +10,18 @@
  */
 #include "jobctl/client/bundle.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "jobctl/client/ignore.h"
 #include "jobctl/client/interrupt.h"
 #include "jobctl/client/progress.h"
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define BATCH_BYTES  (32u * 1024 * 1024)
 #define BATCH_CHUNKS 1000

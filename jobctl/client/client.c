@@ -3,13 +3,6 @@
  */
 #include "jobctl/client/client.h"
 
-#include "common/base/buf.h"
-#include "common/base/clock.h"
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/client/interrupt.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +10,14 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+#include "common/base/buf.h"
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/interrupt.h"
 
 #define ANSWER_MAX      (256u * 1024 * 1024)
 #define RETRY_AFTER_MAX 5 /* seconds: more is not believed */

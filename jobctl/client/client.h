@@ -28,10 +28,17 @@ struct client_config {
 
 #define CLIENT_PATIENCE_S 10
 
-/* Flags, then HEARTH_URL/HEARTH_TOKEN/HEARTH_CA, then ~/.config/hearth/config, then the local cluster's
- * socket. A token is never used with another url than the one it stands beside. HEARTH_PATIENCE: seconds
+/* A controller that is away while something is followed or waited for has this long to come back. */
+#define LOST_PATIENCE_S 300
+
+/* Returns the url of the local cluster, malloc'ed; NULL: there is none. */
+typedef char *(*client_url_fn)(void);
+
+/* Loads flags, then HEARTH_URL/HEARTH_TOKEN/HEARTH_CA, then ~/.config/hearth/config, then what find_local
+ * (NULL: nothing) finds. A token is used only with the url that was given with it. HEARTH_PATIENCE: seconds
  * instead of CLIENT_PATIENCE_S. */
-int client_config_load(struct client_config *c, const char *url_flag, struct err *e);
+int client_config_load(struct client_config *c, const char *url_flag, client_url_fn find_local,
+                       struct err *e);
 void client_config_fini(struct client_config *c);
 char *client_config_path(void); /* of the user's file, malloc'ed */
 char *client_home(void);        /* HOME, else that of the account; malloc'ed */

@@ -5,15 +5,16 @@
  * A token belongs to the address that stands beside it. --url that names another controller than HEARTH_URL
  * or than the file gets neither one's token, so that nobody's secret goes to a place it was not meant for.
  */
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/client/client.h"
-#include "jobctl/local/local.h"
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/err.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/client.h"
 
 #define CONFIG_MAX 65536
 
@@ -125,7 +126,7 @@ static void use_source(struct client_config *c, const char *url, const char *tok
 	use(&c->token, token);
 }
 
-int client_config_load(struct client_config *c, const char *url_flag, struct err *e)
+int client_config_load(struct client_config *c, const char *url_flag, client_url_fn find_local, struct err *e)
 {
 	struct file f = {0};
 	char *path = client_config_path();
@@ -151,8 +152,8 @@ int client_config_load(struct client_config *c, const char *url_flag, struct err
 	free(path);
 	if (rc)
 		return -1;
-	if (!c->url) {
-		c->url = local_url();
+	if (!c->url && find_local) {
+		c->url = find_local();
 		if (c->url)
 			c->source = xstrdup("the local cluster");
 	}

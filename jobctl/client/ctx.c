@@ -1,20 +1,16 @@
 /*
- * ctx: the list of all verbs, and what they share: the client, errors, answers as JSON.
+ * ctx: see ctx.h.
  */
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
+#include "jobctl/client/ctx.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct verb *const verb_lists[] = {verbs_submit,    verbs_jobs,   verbs_show,       verbs_wait,
-                                         verbs_logs,      verbs_events, verbs_data,       verbs_metrics,
-                                         verbs_change,    verbs_diff,   verbs_cluster,    verbs_queue,
-                                         verbs_instances, verbs_cost,   verbs_reserve,    verbs_local,
-                                         verbs_simulate,  verbs_trace,  verbs_completion, NULL};
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 
 int ctx_fail(struct ctx *c, enum err_code code, const char *fmt, ...)
 {
@@ -38,16 +34,28 @@ int ctx_number(struct ctx *c, const char *key, const char *value, double *out)
 	return 0;
 }
 
+static struct client *make_client(struct ctx *c, const unsigned *patience_s, struct err *e)
+{
+	struct client_config cfg;
+	if (client_config_load(&cfg, c->url_flag, c->find_local, e))
+		return NULL;
+	if (patience_s)
+		cfg.patience_s = *patience_s;
+	struct client *client = client_create(&cfg, e);
+	client_config_fini(&cfg);
+	return client;
+}
+
 struct client *ctx_client(struct ctx *c)
 {
-	if (c->client)
-		return c->client;
-	struct client_config cfg;
-	if (client_config_load(&cfg, c->url_flag, &c->err))
-		return NULL;
-	c->client = client_create(&cfg, &c->err);
-	client_config_fini(&cfg);
+	if (!c->client)
+		c->client = make_client(c, NULL, &c->err);
 	return c->client;
+}
+
+struct client *ctx_second_client(struct ctx *c, unsigned patience_s, struct err *e)
+{
+	return make_client(c, &patience_s, e);
 }
 
 void ctx_print_json(const cJSON *v)

@@ -4,12 +4,6 @@
  */
 #include "jobctl/client/gitinfo.h"
 
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/proc.h"
-#include "jobctl/client/ignore.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +11,13 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/proc.h"
+#include "jobctl/client/ignore.h"
 
 #define DIFF_MAX      (256 * 1024)
 #define DIFF_JSON_MAX (320 * 1024) /* what hearthd takes beside a specification has a bound */

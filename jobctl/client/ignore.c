@@ -3,9 +3,10 @@
  */
 #include "jobctl/client/ignore.h"
 
-#include "common/os/fsutil.h"
 #include <fnmatch.h>
 #include <string.h>
+
+#include "common/os/fsutil.h"
 
 int ignore_match(const char *pattern, const char *relpath, int is_dir)
 {

@@ -3,12 +3,13 @@
  */
 #include "jobctl/client/progress.h"
 
-#include "common/base/clock.h"
-#include "common/base/strutil.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
 
 #define FIRST_US  300000 /* shorter transfers show nothing */
 #define EVERY_US  100000

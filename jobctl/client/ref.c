@@ -1,13 +1,15 @@
 /*
- * ref: job references and assignments as people write them.
+ * ref: see ref.h.
  */
+#include "jobctl/client/ref.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "common/spec/spec.h"
-#include "jobctl/jobctl.h"
-#include <stdio.h>
-#include <string.h>
+#include "jobctl/client/ctx.h"
 
 #define RANGE_MAX 10000
 
@@ -146,7 +148,7 @@ int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct jo
 	return 0;
 }
 
-int spec_after_kind_of(const char *text, char kind[AFTER_KIND_SIZE], const char **ref, struct err *e)
+int ref_after_kind(const char *text, char kind[AFTER_KIND_SIZE], const char **ref, struct err *e)
 {
 	static const char *const kinds[] = {"afterok", "afterany", "after", NULL};
 	const char *colon = strchr(text, ':'), *near = NULL;
@@ -166,140 +168,4 @@ int spec_after_kind_of(const char *text, char kind[AFTER_KIND_SIZE], const char 
 	               "--after '%s': expected JOB or afterok:JOB (ended well), afterany:JOB (ended), after:JOB "
 	               "(started)%s%s%s",
 	               text, near ? "; did you mean " : "", near ? near : "", near ? ":JOB?" : "");
-}
-
-/* Keys that take text only: there "1" means the text, not the number. */
-static int takes_text(const char *path)
-{
-	static const char *const open_names[] = {"environment.", "tags.", NULL};
-	for (const char *const *p = open_names; *p; p++) {
-		if (!strncmp(path, *p, strlen(*p)))
-			return 1;
-	}
-	size_t n;
-	const struct spec_key *keys = spec_keys(&n);
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(keys[i].path, path))
-			return !strcmp(keys[i].type, "string");
-	}
-	return 0;
-}
-
-#define KEYS_MAX 128
-
-/* The first parts of all keys, NULL-terminated. */
-static void root_keys(char names[KEYS_MAX][32], const char *list[KEYS_MAX + 1])
-{
-	size_t n, k = 0;
-	const struct spec_key *keys = spec_keys(&n);
-	for (size_t i = 0; i < n && k < KEYS_MAX; i++) {
-		snprintf(names[k], sizeof(names[k]), "%.*s", (int)strcspn(keys[i].path, ".["), keys[i].path);
-		list[k] = names[k];
-		k++;
-	}
-	list[k] = NULL;
-}
-
-int spec_is_key(const char *key)
-{
-	char names[KEYS_MAX][32];
-	const char *list[KEYS_MAX + 1];
-	size_t n = strcspn(key, ".=");
-	root_keys(names, list);
-	for (const char **l = list; *l; l++) {
-		if (strlen(*l) == n && !strncmp(*l, key, n))
-			return 1;
-	}
-	return 0;
-}
-
-/* A key deep inside of others is seldom meant, nor is one that differs in half of its letters ("seed" and
- * "sweep"): a hyperparameter is. */
-static int is_near_enough(const char *word, const char *near)
-{
-	const char *one[] = {near, NULL};
-	if (strchr(near, '.'))
-		return !strncmp(near, "resources.", 10) || !strncmp(near, "limits.", 7);
-	return strlen(word) > 4 || strlen(word) >= strlen(near) || !str_nearest(word, one);
-}
-
-int spec_check_key(const char *assignment, const cJSON *hps, struct err *e)
-{
-	size_t n = strcspn(assignment, "=");
-	if (!assignment[n] || !n || spec_is_key(assignment))
-		return 0;
-	char *key = xstrndup(assignment, n), *root = xstrndup(key, strcspn(key, ".="));
-	const char *near = spec_key_meant("", root);
-	if (near && !is_near_enough(root, near))
-		near = NULL;
-	if (cJSON_GetObjectItemCaseSensitive(hps, key) || !near)
-		err_set(e, ERR_INVALID,
-		        "--set %s: a job has no key \"%s\"; a hyperparameter: --set hyperparameters.%s", assignment,
-		        root, assignment);
-	else
-		err_set(e, ERR_INVALID, "--set %s: a job has no key \"%s\"; did you mean \"%s\"?", assignment, root,
-		        near);
-	free(root);
-	free(key);
-	return -1;
-}
-
-int spec_assignment(const char *assignment, char **key, cJSON **value, struct err *e)
-{
-	const char *eq = strchr(assignment, '=');
-	if (!eq || eq == assignment)
-		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE, for example hyperparameters.lr=0.05",
-		               assignment);
-	if (eq[-1] == '.')
-		return err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot", assignment);
-	*key = xstrndup(assignment, (size_t)(eq - assignment));
-	*value = json_parse(eq + 1, strlen(eq + 1), NULL);
-	if (*value && takes_text(*key) && !cJSON_IsString(*value) && !cJSON_IsNull(*value)) {
-		cJSON_Delete(*value);
-		*value = NULL;
-	}
-	if (!*value)
-		*value = cJSON_CreateString(eq + 1);
-	return 0;
-}
-
-/* The object that holds the last part of path, made on the way. Below hyperparameters, environment and tags
- * the rest is one name: it may hold dots. */
-static cJSON *spec_parent(cJSON *spec, char *path, char **last)
-{
-	cJSON *at = spec;
-	for (char *dot = strchr(path, '.'); dot; dot = strchr(path, '.')) {
-		*dot = 0;
-		cJSON *next = cJSON_GetObjectItemCaseSensitive(at, path);
-		if (!cJSON_IsObject(next)) {
-			cJSON_DeleteItemFromObjectCaseSensitive(at, path);
-			next = cJSON_AddObjectToObject(at, path);
-		}
-		int free_names = at == spec && (!strcmp(path, "hyperparameters") || !strcmp(path, "environment") ||
-		                                !strcmp(path, "tags"));
-		at = next;
-		path = dot + 1;
-		if (free_names)
-			break;
-	}
-	*last = path;
-	return at;
-}
-
-int spec_set(cJSON *spec, const char *assignment, struct err *e)
-{
-	char *path, *last;
-	cJSON *value;
-	if (!cJSON_IsObject(spec))
-		return err_set(e, ERR_INVALID, "the specification is no object");
-	if (spec_assignment(assignment, &path, &value, e))
-		return -1;
-	cJSON *at = spec_parent(spec, path, &last);
-	cJSON_DeleteItemFromObjectCaseSensitive(at, last);
-	if (cJSON_IsNull(value))
-		cJSON_Delete(value);
-	else
-		cJSON_AddItemToObject(at, last, value);
-	free(path);
-	return 0;
 }

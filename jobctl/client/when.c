@@ -3,11 +3,13 @@
  */
 #define _XOPEN_SOURCE 700
 #include "jobctl/client/when.h"
-#include "common/base/clock.h"
-#include "common/base/strutil.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
 
 /* "2026-01-31", "2026-01-31 14:00", "2026-01-31T14:00:30": 0, in local time. */
 static int date(const char *text, struct tm *tm)

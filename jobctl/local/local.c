@@ -8,18 +8,6 @@
  */
 #include "jobctl/local/local.h"
 
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/local/local_down.h"
-#include "jobctl/local/local_jobs.h"
-#include "jobctl/local/local_proc.h"
-#include "jobctl/local/local_settings.h"
-#include "jobctl/show/print.h"
 #include <arpa/inet.h>
 #include <libgen.h>
 #include <poll.h>
@@ -27,6 +15,18 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/local/local_down.h"
+#include "jobctl/local/local_jobs.h"
+#include "jobctl/local/local_proc.h"
+#include "jobctl/local/local_settings.h"
+#include "jobctl/show/print.h"
 
 #define PORT_WAIT_MS  5000
 #define PORT_FIRST    7070

@@ -10,17 +10,6 @@
  */
 #include "jobctl/local/local_down.h"
 
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "common/os/proc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/local/local_jobs.h"
-#include "jobctl/local/local_proc.h"
-#include "jobctl/local/local_settings.h"
-#include "jobctl/show/print.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -30,6 +19,17 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
+#include "jobctl/client/ctx.h"
+#include "jobctl/local/local_jobs.h"
+#include "jobctl/local/local_proc.h"
+#include "jobctl/local/local_settings.h"
+#include "jobctl/show/print.h"
 
 #define LOCKS_S 30 /* for those that hold the nodes' folders to end */
 #define END_S   50 /* from then on; hearth-agent gives itself 45 */

@@ -3,15 +3,16 @@
  */
 #include "jobctl/local/local_jobs.h"
 
-#include "common/base/clock.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/ctx.h"
+#include "jobctl/show/print.h"
 
 #define ASK_MS    5000 /* hearthd may stand still; then it is asked again */
 #define STOP_S    60

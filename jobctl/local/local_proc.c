@@ -7,12 +7,6 @@
  */
 #include "jobctl/local/local_proc.h"
 
-#include "common/base/clock.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "common/os/proc.h"
-#include "jobctl/client/client.h"
-#include "jobctl/show/print.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -23,6 +17,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/os/fsutil.h"
+#include "common/os/proc.h"
+#include "jobctl/client/client.h"
+#include "jobctl/show/print.h"
 
 #define DOWN_GRACE_S 10
 #define LOCK_WAIT_S  30

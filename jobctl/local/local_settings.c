@@ -3,16 +3,17 @@
  */
 #include "jobctl/local/local_settings.h"
 
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/local/local_proc.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/local/local_proc.h"
 
 #define NODES_DEFAULT 2
 #define AGAIN         "To change it: jobctl local down (which stops the jobs), then jobctl local up with the options"

@@ -3,11 +3,12 @@
  */
 #include "jobctl/show/grep.h"
 
-#include "common/base/xalloc.h"
-#include <stdint.h>
-#include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/base/xalloc.h"
 
 #define GREP_LINE_MAX (1024 * 1024)
 

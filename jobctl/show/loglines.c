@@ -4,10 +4,11 @@
  */
 #include "jobctl/show/loglines.h"
 
+#include <string.h>
+
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include <string.h>
 
 struct loglines {
 	FILE *out;

@@ -8,16 +8,20 @@
  */
 #include "jobctl/show/manylogs.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "jobctl/client/ctx.h"
 #include "jobctl/client/interrupt.h"
-#include "jobctl/show/loglines.h"
+#include "jobctl/client/job.h"
+#include "jobctl/show/grep.h"
+#include "jobctl/show/log_stream.h"
 #include "jobctl/show/print.h"
 #include "jobctl/show/waiting.h"
-#include <stdio.h>
-#include <string.h>
 
 #define PIECE_MIN   1024u
 #define PIECE_MAX   (256u * 1024)
@@ -399,7 +403,7 @@ static struct stream *stream_of(struct many *m, uint32_t rank)
 	if (m->ask->tail) {
 		char name[24];
 		snprintf(name, sizeof(name), "rank-%u", rank);
-		s->offset = logs_tail_start(m->c, m->ask->job, m->attempt, name, m->ask->tail_lines);
+		s->offset = log_stream_tail_start(m->c, m->ask->job, m->attempt, name, m->ask->tail_lines);
 	}
 	m->s = xrealloc(m->s, (m->n + 1) * sizeof(struct stream *));
 	memmove(m->s + i + 1, m->s + i, (m->n - i) * sizeof(struct stream *));

@@ -13,8 +13,13 @@
 #ifndef HEARTH_JOBCTL_MANYLOGS_H
 #define HEARTH_JOBCTL_MANYLOGS_H
 
-#include "jobctl/jobctl.h"
-#include "jobctl/show/grep.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+struct ctx;
+struct grep;
 
 #define MANYLOGS_BYTES (16u * 1024 * 1024)
 #define MANYLOGS_RANKS 65536u
@@ -42,8 +47,6 @@ struct manylogs_ask {
 	struct grep *only;   /* NULL all lines */
 };
 
-/* Where the last lines of a stream begin (cmd_logs.c). */
-uint64_t logs_tail_start(struct ctx *c, uint64_t job, uint64_t attempt, const char *stream, uint64_t lines);
 /* 0, -1 with c->err, EXIT_INTERRUPTED. *any: something was shown. */
 int manylogs_show(struct ctx *c, const struct manylogs_ask *ask, int *any);
 

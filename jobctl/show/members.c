@@ -2,12 +2,16 @@
  * members: see members.h. The values of a sweep are columns of their own, in the order of its axes.
  */
 #include "jobctl/show/members.h"
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
-#include "jobctl/show/print.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ctx.h"
+#include "jobctl/client/job.h"
+#include "jobctl/show/print.h"
 
 #define COLUMNS_MAX 12 /* of values: more of them would not fit a line */
 

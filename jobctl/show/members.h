@@ -4,7 +4,10 @@
 #ifndef HEARTH_JOBCTL_MEMBERS_H
 #define HEARTH_JOBCTL_MEMBERS_H
 
-#include "jobctl/jobctl.h"
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+struct ctx;
 
 /* "20 members: 4 running, 10 waiting, 6 completed"; malloc'ed. counts: "members" of a job's record. */
 char *members_text(const cJSON *counts);

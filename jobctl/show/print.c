@@ -3,9 +3,6 @@
  */
 #include "jobctl/show/print.h"
 
-#include "common/base/clock.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +10,10 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 
 #define HEAD_WIDTH 12
 #define FILE_WIDTH 100

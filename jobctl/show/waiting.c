@@ -3,14 +3,15 @@
  */
 #include "jobctl/show/waiting.h"
 
-#include "common/base/clock.h"
-#include "common/base/xalloc.h"
-#include "jobctl/client/client.h"
-#include "jobctl/client/progress.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ctx.h"
+#include "jobctl/client/job.h"
+#include "jobctl/client/progress.h"
+#include "jobctl/show/print.h"
 
 #define FIRST_US 4000000u  /* jobs that begin sooner are not talked of */
 #define APART_US 10000000u /* between two lines */
@@ -104,14 +105,8 @@ void waiting_tick(struct waiting *w)
 	cJSON *why = NULL;
 	if (w->ticks++ > OFTEN && w->ticks % 5)
 		return;
-	if (!w->client) {
-		struct client_config cfg;
-		if (client_config_load(&cfg, w->c->url_flag, NULL))
-			return;
-		cfg.patience_s = 0;
-		w->client = client_create(&cfg, NULL);
-		client_config_fini(&cfg);
-	}
+	if (!w->client)
+		w->client = ctx_second_client(w->c, 0, NULL);
 	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)w->job);
 	if (w->client && !client_call(w->client, "GET", path, NULL, &why, NULL))
 		say(w, why);

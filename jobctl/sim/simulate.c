@@ -9,7 +9,6 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "jobctl/jobctl.h"
 #include "jobctl/show/print.h"
 #include "jobctl/sim/picture.h"
 #include "scheduler/sched.h"

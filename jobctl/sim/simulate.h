@@ -2,7 +2,9 @@
 #ifndef HEARTH_JOBCTL_SIMULATE_H
 #define HEARTH_JOBCTL_SIMULATE_H
 
-#include "jobctl/jobctl.h"
+#include "jobctl/client/ctx.h"
+
+extern const struct verb verbs_simulate[]; /* ends with a NULL name */
 
 /* The shortest text that reads back as the same number, and never one of another locale. */
 cJSON *simulate_number(double v);

@@ -1,14 +1,18 @@
 /*
  * cmd_change: changing jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/assign.h"
+#include "jobctl/client/job.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
 
 /* One job's answer as JSON, or in words. */
 static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
@@ -218,7 +222,7 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 			rc = ctx_fail(c, ERR_INVALID,
 			              "'%s' cannot be set; there are priority, time and queue. All else stays as it was "
 			              "submitted; a copy with another value: jobctl clone JOB --set %s%s",
-			              key, spec_is_key(key) ? "" : "hyperparameters.", assignment);
+			              key, assign_key_known(key) ? "" : "hyperparameters.", assignment);
 	}
 	free(key);
 	return rc;

@@ -1,15 +1,16 @@
 /*
  * cmd_cluster: nodes, tokens, the address of the page for browsers.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/local/local.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/local/local.h"
+#include "jobctl/show/print.h"
 
 static char *jobs_of(const cJSON *node)
 {

@@ -3,21 +3,24 @@
  * completion words` at each TAB; what fits is found here, from the verb tables and, for jobs and nodes, from
  * the controller. It says nothing and fails silently: a shell's line is no place for errors.
  */
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/completion_script.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
-#include "jobctl/verbs/completion.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/show/print.h"
+#include "jobctl/verbs/completion.h"
+#include "jobctl/verbs/completion_script.h"
+
 #define LIVE_S 2 /* the controller may take so long */
 
 struct line {
 	struct ctx *c; /* NULL: no controller is asked */
+	const struct verb *const *verbs;
 	const char *const *words;
 	size_t n, at;      /* the word at the cursor */
 	const char *start; /* of that word */
@@ -197,7 +200,7 @@ static void offer_verbs(const struct line *l, const char *group)
 {
 	size_t n = group ? strlen(group) : 0;
 	char last[64] = "";
-	for (const struct verb *const *list = verb_lists; *list; list++) {
+	for (const struct verb *const *list = l->verbs; *list; list++) {
 		for (const struct verb *v = *list; v->name; v++) {
 			char word[64];
 			if (group && (strncmp(v->name, group, n) || v->name[n] != ' '))
@@ -211,9 +214,9 @@ static void offer_verbs(const struct line *l, const char *group)
 	}
 }
 
-static const struct verb *find_verb(const char *a, const char *b)
+static const struct verb *find_verb(const struct line *l, const char *a, const char *b)
 {
-	for (const struct verb *const *list = verb_lists; *list; list++) {
+	for (const struct verb *const *list = l->verbs; *list; list++) {
 		for (const struct verb *v = *list; v->name; v++) {
 			size_t n = strlen(a);
 			if (!b && !strcmp(v->name, a))
@@ -294,9 +297,10 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 	}
 }
 
-void complete_line(struct ctx *c, const char *const *words, size_t n, size_t at, complete_fn put, void *arg)
+void complete_line(struct ctx *c, const struct verb *const *verbs, const char *const *words, size_t n,
+                   size_t at, complete_fn put, void *arg)
 {
-	struct line l = {c, words, n, at, at < n ? words[at] : "", put, arg, NULL};
+	struct line l = {c, verbs, words, n, at, at < n ? words[at] : "", put, arg, NULL};
 	size_t i = 1;
 	for (; i < at && i < n && words[i][0] == '-'; i++) {
 		if (!strcmp(words[i], "--url") && i + 1 < at) {
@@ -314,10 +318,10 @@ void complete_line(struct ctx *c, const char *const *words, size_t n, size_t at,
 			offer_verbs(&l, NULL);
 		return;
 	}
-	const struct verb *v = i + 1 < at ? find_verb(words[i], words[i + 1]) : NULL;
+	const struct verb *v = i + 1 < at ? find_verb(&l, words[i], words[i + 1]) : NULL;
 	if (v) {
 		offer_rest(&l, v, i + 2);
-	} else if ((v = find_verb(words[i], NULL))) {
+	} else if ((v = find_verb(&l, words[i], NULL))) {
 		offer_rest(&l, v, i + 1);
 	} else if (i + 1 == at) {
 		offer_verbs(&l, words[i]);
@@ -346,7 +350,7 @@ static int exec_words(struct ctx *c)
 	uint64_t at;
 	if (str_parse_u64(c->args.operand[0], &at))
 		return ctx_fail(c, ERR_INVALID, "'%s' is not the number of a word", c->args.operand[0]);
-	complete_line(c, c->args.operand + 1, c->args.n - 1, at, print_word, NULL);
+	complete_line(c, c->verbs, c->args.operand + 1, c->args.n - 1, at, print_word, NULL);
 	return 0;
 }
 

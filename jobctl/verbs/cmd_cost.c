@@ -2,16 +2,18 @@
  * cmd_cost: what jobs cost, and budgets. Money is in US dollars, by the prices of nodes when an attempt
  * began.
  */
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
 
 /* ---- cost ---- */
 

@@ -1,20 +1,22 @@
 /*
  * cmd_data: what runs left: get.
  */
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/client/bundle.h"
-#include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/bundle.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/client/job.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
 
 #define MEMBERS_NAMED 8 /* that left what was asked of the whole */
 

@@ -1,12 +1,15 @@
 /*
  * cmd_diff: what differs between two jobs: specification, tags, results and how they were run, leaf by leaf.
  */
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
 
 #define CELL_MAX 60
 

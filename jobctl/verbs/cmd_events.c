@@ -2,15 +2,17 @@
  * cmd_events: all that happened to a job, past or as it happens. Server-sent events carry ids; after a lost
  * connection the stream goes on behind the last one seen.
  */
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define PAGE           1000

@@ -2,15 +2,16 @@
  * cmd_instances: the catalogue of instance types: what a machine of each has and costs, and which types of
  * the cluster stand in for others.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "jobctl/show/print.h"
 
 static const char *unit(const cJSON *t, const char *key, const char *suffix, char out[32])
 {

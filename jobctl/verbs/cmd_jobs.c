@@ -1,16 +1,17 @@
 /*
  * cmd_jobs: looking at jobs: ls, why, top.
  */
-#include "common/base/clock.h"
-#include "common/base/json.h"
+#include "jobctl/verbs/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
+#include "jobctl/client/ref.h"
 #include "jobctl/show/members.h"
 #include "jobctl/show/print.h"
-#include <stdio.h>
-#include <string.h>
 
 /* ---- ls ---- */
 

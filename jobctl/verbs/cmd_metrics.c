@@ -5,16 +5,19 @@
  * together: [step, time, mean, min, max, points, nan]. For people they are drawn together once more, to as
  * many lines as one likes to read; that is said above them.
  */
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/members.h"
-#include "jobctl/show/metrics.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/members.h"
+#include "jobctl/show/metrics.h"
+#include "jobctl/show/print.h"
 
 #define LINES       20
 #define SPARK_WIDTH 60
@@ -32,30 +35,6 @@ static double value_of(const cJSON *v)
 }
 
 /* ---- what each came to ---- */
-
-void metrics_table(const cJSON *metrics, double attempts)
-{
-	static const char *const heads[] = {"METRIC", ">LAST", ">MIN", ">MAX", ">STEP", ">POINTS", "OF"};
-	struct table *t = table_create(heads, 7);
-	const cJSON *m;
-	cJSON_ArrayForEach (m, metrics) {
-		table_cell(t, m->string);
-		table_cell(t, print_member(m, "last"));
-		table_cell(t, print_member(m, "min"));
-		table_cell(t, print_member(m, "max"));
-		table_cell(t, print_member(m, "step"));
-		table_cell(t, print_member(m, "count"));
-		char attempt[48] = "", of[32] = "";
-		if (cJSON_IsNumber(jget(m, "attempt")) && print_number(m, "attempt") < attempts)
-			snprintf(attempt, sizeof(attempt), ", attempt %.0f", print_number(m, "attempt"));
-		if (print_number(m, "ranks") > 1)
-			snprintf(of, sizeof(of), " of %.0f", print_number(m, "ranks"));
-		table_cellf(t, "rank %s%s%s", print_member(m, "rank"), of, attempt);
-	}
-	if (table_rows(t))
-		table_print(t);
-	table_destroy(t);
-}
 
 /* An array or a sweep has no metrics but those of its members. -1: c->err is set. */
 static int is_array(struct ctx *c, uint64_t job)

@@ -1,14 +1,15 @@
 /*
  * cmd_queue: queues and quotas. QUEUE is a path, "research/vision"; a user in a queue is "research/@ada".
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/show/print.h"
 
 static int list(struct ctx *c, int quotas_only)
 {

@@ -1,16 +1,17 @@
 /*
  * cmd_reserve: nodes that are kept for a time, for a queue or for maintenance.
  */
-#include "common/base/clock.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "jobctl/client/when.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/when.h"
+#include "jobctl/show/print.h"
 
 static char *names_of(const cJSON *list, const char *between)
 {

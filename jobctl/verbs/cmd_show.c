@@ -1,17 +1,21 @@
 /*
  * cmd_show: all about one job: where it stands, what was to run, its attempts, what came of it.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/spec/spec.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/members.h"
-#include "jobctl/show/metrics.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/spec/launcher.h"
+#include "common/spec/spec.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/members.h"
+#include "jobctl/show/metrics.h"
+#include "jobctl/show/print.h"
 
 #define MEMBERS_SHOWN 20
 

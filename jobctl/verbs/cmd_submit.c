@@ -5,23 +5,30 @@
  * The source tree goes up before the job: chunks that hearthd does not have, then the manifest. What is sent
  * is content-addressed, so a submit that is broken off costs nothing the next time.
  */
-#include "common/base/hash.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "common/spec/spec.h"
-#include "jobctl/client/bundle.h"
-#include "jobctl/client/gitinfo.h"
-#include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/base/hash.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "common/spec/launcher.h"
+#include "common/spec/spec.h"
+#include "jobctl/client/assign.h"
+#include "jobctl/client/bundle.h"
+#include "jobctl/client/gitinfo.h"
+#include "jobctl/client/interrupt.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
+#include "jobctl/verbs/follow_log.h"
+#include "jobctl/verbs/job_end.h"
 
 static int read_stdin(char **text, size_t *n, struct err *e)
 {
@@ -57,7 +64,7 @@ static int add_after(struct ctx *c, cJSON *j, const char *a)
 	char kind[AFTER_KIND_SIZE];
 	const char *ref;
 	uint64_t job;
-	if (spec_after_kind_of(a, kind, &ref, &c->err))
+	if (ref_after_kind(a, kind, &ref, &c->err))
 		return -1;
 	if (ref_resolve(c, ref, &job))
 		return err_wrap(&c->err, "--after");
@@ -83,7 +90,7 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 	int rc = 0;
 	const char *a;
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
-		rc = spec_check_key(a, jget(j, "hyperparameters"), &c->err) || spec_set(j, a, &c->err) ? -1 : 0;
+		rc = assign_check_key(a, jget(j, "hyperparameters"), &c->err) || assign_apply(j, a, &c->err) ? -1 : 0;
 	if (!rc && args_has(&c->args, "after") && !cJSON_IsObject(j))
 		rc = ctx_fail(c, ERR_INVALID, "%s: a job is a JSON object", file);
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
@@ -172,10 +179,10 @@ static int after_submit(struct ctx *c, uint64_t job, int has_log)
 		return EXIT_OK;
 	interrupt_catch();
 	if (has_log && args_has(&c->args, "follow")) {
-		int rc = job_follow_log(c, job);
-		return rc ? rc : job_tell_end_aside(c, job);
+		int rc = follow_log(c, job);
+		return rc ? rc : job_end_report_aside(c, job);
 	}
-	return job_tell_end(c, job);
+	return job_end_report(c, job);
 }
 
 #define USUAL_LIMIT_S 86400 /* what hearthd takes where nobody says otherwise: max_runtime_default */
@@ -362,7 +369,7 @@ static int add_change(struct ctx *c, cJSON *set, const char *assignment)
 {
 	char *key;
 	cJSON *value;
-	if (spec_check_key(assignment, NULL, &c->err) || spec_assignment(assignment, &key, &value, &c->err))
+	if (assign_check_key(assignment, NULL, &c->err) || assign_split(assignment, &key, &value, &c->err))
 		return -1;
 	cJSON_DeleteItemFromObjectCaseSensitive(set, key);
 	cJSON_AddItemToObject(set, key, value);

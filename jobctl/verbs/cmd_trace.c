@@ -1,16 +1,17 @@
 /*
  * cmd_trace: the record of the cluster's scheduler, to a file that `jobctl simulate` takes.
  */
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/jobctl.h"
-#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/show/print.h"
 
 static int list_parts(struct ctx *c)
 {

@@ -2,31 +2,26 @@
  * cmd_wait: waiting for jobs. The record is asked for again with a growing pause, 20 ms to 500 ms: short jobs
  * are seen to end at once, long ones cost little, and a controller that restarts meanwhile is waited out.
  */
+#include "jobctl/verbs/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "jobctl/client/interrupt.h"
-#include "jobctl/jobctl.h"
+#include "jobctl/client/job.h"
+#include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
-#include <stdio.h>
-#include <string.h>
+#include "jobctl/verbs/job_end.h"
 
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 500
 #define RANGE_FEW    4    /* jobs of a range: fewer are asked for one by one */
 #define PAGE         1000 /* of a list, at most */
 
-int job_ended(const char *status)
-{
-	return !strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped");
-}
-
-int job_exit_code(const char *status)
-{
-	return status && !strcmp(status, "completed") ? EXIT_OK : EXIT_JOB_FAILED;
-}
-
-int job_left_running(uint64_t job)
+int job_end_left_running(uint64_t job)
 {
 	fprintf(stderr, "\nThe job goes on. Its log: jobctl logs %llu -f; end it: jobctl stop %llu\n",
 	        (unsigned long long)job, (unsigned long long)job);
@@ -133,7 +128,7 @@ static int wait_job(struct ctx *c, uint64_t job, const struct condition *k, uint
 	return rc < 0 ? -1 : 0;
 }
 
-int job_wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status)
+static int wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **status)
 {
 	struct condition k = {.kind = UNTIL_END};
 	int met;
@@ -148,11 +143,11 @@ static char *rank_log(const char *job, const char *reason)
 	return is ? xasprintf("; jobctl logs %s --rank %u", job, rank) : xstrdup("");
 }
 
-int job_tell_end(struct ctx *c, uint64_t job)
+int job_end_report(struct ctx *c, uint64_t job)
 {
 	char *status = NULL;
-	if (job_wait_end(c, job, 0, &status))
-		return interrupted() ? job_left_running(job) : -1;
+	if (wait_end(c, job, 0, &status))
+		return interrupted() ? job_end_left_running(job) : -1;
 	cJSON *answer = ctx_job(c, job);
 	const char *ref = jtext(answer, "ref");
 	int code = job_exit_code(status);
@@ -181,11 +176,11 @@ int job_tell_end(struct ctx *c, uint64_t job)
 	return code;
 }
 
-int job_tell_end_aside(struct ctx *c, uint64_t job)
+int job_end_report_aside(struct ctx *c, uint64_t job)
 {
 	int json = c->json;
 	c->json = 0;
-	int rc = job_tell_end(c, job);
+	int rc = job_end_report(c, job);
 	c->json = json;
 	return rc;
 }

@@ -11,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "jobctl/client/client.h"
+#include "jobctl/local/local.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/jobctl/jobctl_server.h"
 
@@ -333,7 +334,7 @@ static void config_is(const char *flag, const char *url, const char *token, cons
 {
 	struct client_config c;
 	struct err e;
-	if (client_config_load(&c, flag, &e)) {
+	if (client_config_load(&c, flag, local_url, &e)) {
 		ok(0, "%s: %s", what, e.text);
 		return;
 	}
@@ -347,7 +348,7 @@ static void config_fails(const char *home, const char *text, const char *message
 	struct client_config c;
 	struct err e = {0};
 	write_config(home, text);
-	is_int(client_config_load(&c, NULL, &e), -1, "a faulty file");
+	is_int(client_config_load(&c, NULL, local_url, &e), -1, "a faulty file");
 	like(e.text, message, "is named with line and fault");
 	is_int(client_exit_code(&e), 2, "as a fault of usage");
 }
@@ -382,7 +383,7 @@ static void test_config(void)
 	struct client_config c;
 	setenv("HEARTH_CA", "/env.pem", 1);
 	setenv("HEARTH_PATIENCE", "3", 1);
-	is_int(client_config_load(&c, NULL, NULL), 0, "the environment again");
+	is_int(client_config_load(&c, NULL, local_url, NULL), 0, "the environment again");
 	is_str(c.ca_file, "/env.pem", "its authority wins");
 	is_int(c.patience_s, 3, "and its patience");
 	client_config_fini(&c);

@@ -9,16 +9,19 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "jobctl/client/args.h"
+#include "jobctl/client/assign.h"
 #include "jobctl/client/ignore.h"
 #include "jobctl/client/progress.h"
+#include "jobctl/client/ref.h"
 #include "jobctl/client/when.h"
-#include "jobctl/jobctl.h"
 #include "jobctl/show/grep.h"
 #include "jobctl/show/loglines.h"
 #include "jobctl/show/manylogs.h"
 #include "jobctl/show/members.h"
 #include "jobctl/show/print.h"
 #include "jobctl/show/waiting.h"
+#include "jobctl/verb_table.h"
 #include "jobctl/verbs/completion.h"
 #include "tests/lib/tap.h"
 
@@ -140,7 +143,7 @@ static void set_is(const char *spec, const char *assignment, const char *want)
 {
 	struct err e = {0};
 	cJSON *j = json_parse(spec, strlen(spec), NULL);
-	int rc = spec_set(j, assignment, &e);
+	int rc = assign_apply(j, assignment, &e);
 	char *text = json_text(j);
 	if (want)
 		is_str(rc ? e.text : text, want, assignment);
@@ -176,7 +179,7 @@ static void key_is(const char *assignment, const char *hps, const char *said)
 {
 	struct err e = {0};
 	cJSON *j = hps ? json_parse(hps, strlen(hps), NULL) : NULL;
-	int rc = spec_check_key(assignment, j, &e);
+	int rc = assign_check_key(assignment, j, &e);
 	ok(said ? rc < 0 && strstr(e.text, said) : !rc, "%s: %s", assignment, said ? said : "is one");
 	if (rc)
 		tap_diag("said: %s", e.text);
@@ -202,7 +205,7 @@ static void after_is(const char *text, const char *kind, const char *ref)
 	char got[AFTER_KIND_SIZE] = "";
 	const char *rest = "";
 	struct err e = {0};
-	int rc = spec_after_kind_of(text, got, &rest, &e);
+	int rc = ref_after_kind(text, got, &rest, &e);
 	ok(kind ? !rc && !strcmp(got, kind) && !strcmp(rest, ref) : rc < 0 && strstr(e.text, ref), "--after %s",
 	   text);
 }
@@ -511,7 +514,7 @@ static void complete(const char *line, const char *want)
 	if (line[len - 1] == ' ')
 		words[n++] = "";
 	got[0] = 0;
-	complete_line(NULL, words, n, n - 1, put_word, got);
+	complete_line(NULL, verb_table, words, n, n - 1, put_word, got);
 	is_str(got, want, line);
 }
 
