@@ -91,7 +91,7 @@ static void unqueue(struct sched *s, struct job *j)
 		s->kept = NULL;
 	if (s->head == j)
 		head_gone(s);
-	first_forget(s, j);
+	reserved_first_forget(s, j);
 	if (j->is_waiting) {
 		lane_unwait(s, j);
 		s->input++;
@@ -330,7 +330,7 @@ static void look(struct sched *s)
 	s->idle = 0;
 	s->effort = 0;
 	s->bids_era = 0;
-	if (s->era_gen != s->gen || s->era_now_s != s->now_s || (s->n_books && !s->policy.by_limit)) {
+	if (s->era_gen != s->gen || s->era_now_s != s->now_s || (s->n_reservations && !s->policy.by_limit)) {
 		s->era_gen = s->gen;
 		s->era_now_s = s->now_s;
 		s->era++;
@@ -357,7 +357,7 @@ static int passes_over(const struct sched *s, const struct bid *b)
 
 	if (l->refused == s->era || sh->hopeless_gen == s->nodes_gen)
 		return 1;
-	if (lane_booked_out(s, l))
+	if (lane_is_barred(s, l))
 		return 1;
 	if (s->policy.backfill == SCHED_BLOCK)
 		return 0;
@@ -464,7 +464,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 	if (s->head == j)
 		head_gone(s);
 	shadow_took(s, j, assign);
-	first_forget(s, j);
+	reserved_first_forget(s, j);
 	lane_unwait(s, j);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
@@ -505,24 +505,24 @@ enum verdict { START, PASS, STOP };
 static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 {
 	struct shape *sh = b->lane->shape;
-	int kept = s->n_books && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
+	int kept = s->n_reservations && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
 
 	if (shape_hopeless(s, sh, assign))
 		return PASS;
 	if (kept) { /* only a reservation is in its way: that is no reason to hold back others */
 		b->lane->refused = s->era;
-		lane_book_out(s, b->lane);
+		lane_bar(s, b->lane);
 		return PASS;
 	}
 	if (s->policy.backfill == SCHED_BLOCK)
 		return STOP;
-	if (s->n_books)
+	if (s->n_reservations)
 		b->lane->refused = s->era; /* another job of this shape may end in time */
 	else
 		sh->nofit_gen = s->gen;
 	if (may_head(s)) {
 		shadow_make(s, b->job);
-		first_remember(s, b->job);
+		reserved_first_remember(s, b->job);
 		b->lane->refused = s->era;
 	}
 	return PASS;
@@ -535,13 +535,13 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 
 	if (s->policy.backfill == SCHED_BLOCK && b->lane->shape->nofit_gen == s->gen)
 		return STOP;
-	book_try(s, b->job, s->now_s);
+	reservation_try(s, b->job, s->now_s);
 	fits = b->lane->shape->nofit_gen != s->gen && !model_too_full(s, b->lane->shape) &&
 	       fit_gang(s, b->lane->shape, FIT_NOW, assign);
 	if (!fits) {
 		enum verdict v = no_place(s, b, assign);
 
-		if (v == STOP && !s->n_books)
+		if (v == STOP && !s->n_reservations)
 			b->lane->shape->nofit_gen = s->gen;
 		return v;
 	}
@@ -564,7 +564,7 @@ static int head_fits(struct sched *s, int32_t *assign)
 
 	if (!j)
 		return 0;
-	book_try(s, j, s->now_s);
+	reservation_try(s, j, s->now_s);
 	return j->is_waiting && j->lane->refused != s->era && j->shape->nofit_gen != s->gen &&
 	       !model_too_full(s, j->shape) && account_full(j->lane->account, j->shape->gpus) != 2 &&
 	       fit_gang(s, j->shape, FIT_NOW, assign);
@@ -595,7 +595,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 /* Of a kind in vain; 0: that was the last. Follows S-226. */
 static int spend(struct sched *s)
 {
-	if (!s->policy.effort || !(s->head || s->n_books))
+	if (!s->policy.effort || !(s->head || s->n_reservations))
 		return 1;
 	s->effort += s->n_sorted + TRY_NODES;
 	return s->effort < s->policy.effort;
@@ -615,7 +615,7 @@ static struct sched_decision *step(struct sched *s)
 		free(assign);
 		return d;
 	}
-	first_keep(s, assign);
+	reserved_first_keep(s, assign);
 	while (v == PASS) {
 		struct bid b = next_bid(s);
 

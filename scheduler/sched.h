@@ -141,14 +141,14 @@ size_t sched_queue_list(const struct sched *s, const char **paths, size_t max);
  * before sched_job_restore of the jobs that hold since. */
 void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t at_s);
 
-struct sched_book { /* nodes that are kept: an advance reservation, or a maintenance window */
+struct sched_reservation { /* nodes that are kept: an advance reservation, or a maintenance window */
 	uint64_t id, from_s, to_s;
 	const char *queue;     /* for jobs of this queue and below; NULL: nobody */
 	const uint64_t *nodes; /* one that is not known yet is passed over: set it again when it has come */
 	uint32_t n_nodes;
 };
-void sched_book_set(struct sched *s, const struct sched_book *b); /* new or changed */
-void sched_book_remove(struct sched *s, uint64_t id);
+void sched_reservation_set(struct sched *s, const struct sched_reservation *b); /* new or changed */
+void sched_reservation_remove(struct sched *s, uint64_t id);
 /* When a job that holds something is believed to end: at its limit, where it has one. 0: it holds nothing. */
 uint64_t sched_believed_end(const struct sched *s, uint64_t job);
 

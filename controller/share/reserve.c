@@ -82,7 +82,7 @@ static int has_node(const struct creserve *r, const char *node)
 
 void reserve_drop(struct core *c, struct creserve *r)
 {
-	sched_book_remove(c->sched, r->id);
+	sched_reservation_remove(c->sched, r->id);
 	HASH_DELETE(hh, c->reserves, r);
 	reserve_free(r);
 	c->sched_dirty = 1;
@@ -125,14 +125,14 @@ static void tell(struct core *c, struct creserve *r)
 	r->told_from_s = lib_time(c, r->from_us, 0);
 	r->told_to_s = lib_time(c, r->to_us, 1);
 	if (r->state == RESERVE_ENDED)
-		sched_book_remove(c->sched, r->id);
+		sched_reservation_remove(c->sched, r->id);
 	else if (!FAULT("mistake.no_reservation"))
-		sched_book_set(c->sched, &(struct sched_book){.id = r->id,
-		                                              .from_s = r->told_from_s,
-		                                              .to_s = r->told_to_s,
-		                                              .queue = *r->queue ? r->queue : NULL,
-		                                              .nodes = ids,
-		                                              .n_nodes = n});
+		sched_reservation_set(c->sched, &(struct sched_reservation){.id = r->id,
+		                                                            .from_s = r->told_from_s,
+		                                                            .to_s = r->told_to_s,
+		                                                            .queue = *r->queue ? r->queue : NULL,
+		                                                            .nodes = ids,
+		                                                            .n_nodes = n});
 	free(ids);
 	c->n_books_told++;
 	c->sched_dirty = 1;

@@ -18,7 +18,7 @@
 #define HEAD       "hearth-history"
 #define MAX_RECORD ((size_t)1 << 30)
 
-int replay_is(const char *path)
+int simulate_is_record(const char *path)
 {
 	char head[sizeof HEAD - 1];
 	FILE *f = fopen(path, "re");
@@ -32,10 +32,10 @@ int replay_is(const char *path)
 /* ---- options ----------------------------------------------------------------------------------- */
 
 struct wishes { /* what the options say, with what they borrow */
-	struct again_conf conf;
+	struct replay_conf conf;
 	struct sched_policy policy;
 	enum sched_backfill backfill;
-	struct again_weight weights[ARGS_MAX];
+	struct replay_weight weights[ARGS_MAX];
 	char *paths[ARGS_MAX];
 	const char *without[ARGS_MAX + 1];
 };
@@ -76,7 +76,7 @@ static int take_policy(struct ctx *c, struct wishes *w, unsigned *policy)
 	static const enum sched_backfill values[] = {0, SCHED_RESERVE, SCHED_BLOCK, SCHED_CONSERVATIVE};
 	static const char *const estimates[] = {"limits", "true", "x3", "learned", NULL};
 	const char *names[N_POLICIES + 1];
-	unsigned way = 0, estimate = AGAIN_LIMITS;
+	unsigned way = 0, estimate = REPLAY_LIMITS;
 
 	for (size_t i = 0; i < N_POLICIES; i++)
 		names[i] = policies[i].name;
@@ -90,7 +90,7 @@ static int take_policy(struct ctx *c, struct wishes *w, unsigned *policy)
 	w->conf.policy = *policy ? &w->policy : NULL;
 	w->backfill = values[way];
 	w->conf.backfill = way ? &w->backfill : NULL;
-	w->conf.estimate = (enum again_estimate)estimate;
+	w->conf.estimate = (enum replay_estimate)estimate;
 	return 0;
 }
 
@@ -106,7 +106,7 @@ static int take_weights(struct ctx *c, struct wishes *w)
 		if (!is || is == given || end == is + 1 || *end || !isfinite(v) || v <= 0)
 			return ctx_fail(c, ERR_INVALID, "--weight '%s': expected QUEUE=N or QUEUE/@USER=N", given);
 		w->paths[i] = xstrndup(given, (size_t)(is - given));
-		w->weights[i] = (struct again_weight){w->paths[i], v};
+		w->weights[i] = (struct replay_weight){w->paths[i], v};
 		w->conf.n_weights = i + 1;
 	}
 	w->conf.weights = w->weights;
@@ -138,7 +138,7 @@ static int take_options(struct ctx *c, struct wishes *w, unsigned *policy)
 
 /* ---- the report ---------------------------------------------------------------------------------- */
 
-static void add_figures(cJSON *o, const struct again_figures *f)
+static void add_figures(cJSON *o, const struct replay_figures *f)
 {
 	const struct {
 		const char *name;
@@ -151,7 +151,7 @@ static void add_figures(cJSON *o, const struct again_figures *f)
 		cJSON_AddItemToObject(o, all[i].name, simulate_number(all[i].v));
 }
 
-static cJSON *start_json(const struct again_start *s)
+static cJSON *start_json(const struct replay_start *s)
 {
 	cJSON *o, *nodes;
 
@@ -165,7 +165,7 @@ static cJSON *start_json(const struct again_start *s)
 	return o;
 }
 
-static cJSON *compared_json(const struct again_compared *r)
+static cJSON *compared_json(const struct replay_compared *r)
 {
 	cJSON *o = cJSON_CreateObject(), *d;
 	char at[CLOCK_RFC3339_SIZE];
@@ -183,7 +183,7 @@ static cJSON *compared_json(const struct again_compared *r)
 }
 
 static cJSON *report(const struct ctx *c, const struct wishes *w, unsigned policy,
-                     const struct again_result *r, const struct again_compared *same, double wall_s)
+                     const struct replay_result *r, const struct replay_compared *same, double wall_s)
 {
 	static const char *const estimates[] = {"limits", "true", "x3", "learned"};
 	cJSON *o = cJSON_CreateObject(), *was;
@@ -210,7 +210,7 @@ static cJSON *report(const struct ctx *c, const struct wishes *w, unsigned polic
 	return o;
 }
 
-static void print_start(const char *what, const struct again_start *s)
+static void print_start(const char *what, const struct replay_start *s)
 {
 	printf("  %s: ", what);
 	if (!s->job)
@@ -222,7 +222,7 @@ static void print_start(const char *what, const struct again_start *s)
 	putchar('\n');
 }
 
-static void print_compared(const struct again_compared *r)
+static void print_compared(const struct replay_compared *r)
 {
 	char at[CLOCK_RFC3339_SIZE];
 
@@ -258,19 +258,19 @@ static void print_report(const cJSON *o)
 	}
 }
 
-static void add_job(FILE *f, const struct again_job *j)
+static void add_job(FILE *f, const struct replay_job *j)
 {
 	fprintf(f, "%" PRIu64 ",%.3f,", j->id, (double)j->submit_ms / 1000);
-	if (j->start_ms != AGAIN_NEVER)
+	if (j->start_ms != REPLAY_NEVER)
 		fprintf(f, "%.3f", (double)j->start_ms / 1000);
 	fputc(',', f);
-	if (j->end_ms != AGAIN_NEVER)
+	if (j->end_ms != REPLAY_NEVER)
 		fprintf(f, "%.3f", (double)j->end_ms / 1000);
 	fputc(',', f);
-	if (j->was_start_ms != AGAIN_NEVER)
+	if (j->was_start_ms != REPLAY_NEVER)
 		fprintf(f, "%.3f", (double)j->was_start_ms / 1000);
 	fputc(',', f);
-	if (j->was_ms != AGAIN_NEVER)
+	if (j->was_ms != REPLAY_NEVER)
 		fprintf(f, "%.3f", (double)j->was_ms / 1000);
 	fprintf(f, ",%" PRIu64 ",", j->gpus);
 	for (uint32_t i = 0; i < j->n_nodes; i++)
@@ -278,7 +278,7 @@ static void add_job(FILE *f, const struct again_job *j)
 	fputc('\n', f);
 }
 
-static int write_schedule(struct ctx *c, const char *path, const struct again_result *r)
+static int write_schedule(struct ctx *c, const char *path, const struct replay_result *r)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -299,7 +299,7 @@ static int write_schedule(struct ctx *c, const char *path, const struct again_re
 /* ---- the run ------------------------------------------------------------------------------------- */
 
 /* Nobody takes a node away that was never there. */
-static int check_without(struct ctx *c, const struct wishes *w, const struct again_result *r)
+static int check_without(struct ctx *c, const struct wishes *w, const struct replay_result *r)
 {
 	for (const char *const *name = w->without; *name; name++) {
 		const char *near = str_nearest(*name, (const char *const *)r->node_names);
@@ -315,7 +315,7 @@ static int check_without(struct ctx *c, const struct wishes *w, const struct aga
 }
 
 /* Nor is a weight given to who was not there. */
-static int check_weights(struct ctx *c, const struct wishes *w, const struct again_result *r)
+static int check_weights(struct ctx *c, const struct wishes *w, const struct replay_result *r)
 {
 	for (size_t i = 0; i < w->conf.n_weights; i++) {
 		const char *path = w->conf.weights[i].path, *near;
@@ -338,19 +338,19 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 	uint64_t began = clock_boot_us(clock_real());
 	const char *schedule = args_get(&c->args, "schedule");
 	int compare = args_has(&c->args, "compare"), rc = 0;
-	struct again_compared same = {0};
-	struct again_result r = {0};
-	struct again_mistake m;
+	struct replay_compared same = {0};
+	struct replay_result r = {0};
+	struct replay_mistake m;
 	cJSON *o;
 
-	if (again_simulate(&w->conf, text, n, &r, &m) < 0 ||
-	    (compare && again_compare(&w->conf, text, n, &same, &m) < 0)) {
-		again_result_fini(&r);
+	if (replay_simulate(&w->conf, text, n, &r, &m) < 0 ||
+	    (compare && replay_compare(&w->conf, text, n, &same, &m) < 0)) {
+		replay_result_fini(&r);
 		return ctx_fail(c, ERR_INVALID, "%s: line %zu: %s", path, m.line, m.what);
 	}
 	if (check_without(c, w, &r) < 0 || check_weights(c, w, &r) < 0) {
-		again_compared_fini(&same);
-		again_result_fini(&r);
+		replay_compared_fini(&same);
+		replay_result_fini(&r);
 		return -1;
 	}
 	o = report(c, w, policy, &r, compare ? &same : NULL, (double)(clock_boot_us(clock_real()) - began) / 1e6);
@@ -371,12 +371,12 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 	if (rc == 0 && same.differs)
 		rc = EXIT_JOB_FAILED;
 	cJSON_Delete(o);
-	again_compared_fini(&same);
-	again_result_fini(&r);
+	replay_compared_fini(&same);
+	replay_result_fini(&r);
 	return rc;
 }
 
-int replay_exec(struct ctx *c, const char *path)
+int simulate_record(struct ctx *c, const char *path)
 {
 	struct wishes *w = xcalloc(1, sizeof *w);
 	unsigned policy = 0;

@@ -337,13 +337,13 @@ static int simulate_exec(struct ctx *c)
 	cJSON *o;
 	int rc;
 
-	if (replay_is(c->args.operand[0])) {
+	if (simulate_is_record(c->args.operand[0])) {
 		for (const char *const *only = traces_only; *only; only++)
 			if (args_has(&c->args, *only))
 				return err_set(&c->err, ERR_INVALID,
 				               "--%s is for a trace in CSV; %s is a record of a cluster", *only,
 				               c->args.operand[0]);
-		return replay_exec(c, c->args.operand[0]);
+		return simulate_record(c, c->args.operand[0]);
 	}
 	for (const char *const *only = records_only; *only; only++)
 		if (args_has(&c->args, *only))

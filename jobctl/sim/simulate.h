@@ -14,7 +14,7 @@ char *simulate_short(const cJSON *v);
 /* Reads a file of the caller's; one that is not there is a fault of usage. */
 int simulate_read(struct ctx *c, const char *path, size_t most, char **text, size_t *n);
 /* Begins the file as what `jobctl trace` writes? */
-int replay_is(const char *path);
-int replay_exec(struct ctx *c, const char *path);
+int simulate_is_record(const char *path);
+int simulate_record(struct ctx *c, const char *path);
 
 #endif

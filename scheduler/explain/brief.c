@@ -115,7 +115,7 @@ static void say_lack(const struct sched *s, const struct shape *sh, uint64_t *lo
 	else if (l == LACK_NONE && sh->instances > 1 && domain_needed(sh->span) < LEVELS)
 		text_add(o, ", but not %s",
 		         domain_needed(sh->span) == LEVEL_SWITCH ? "on one switch" : "in one rack");
-	else if (l == LACK_NONE && s->n_books)
+	else if (l == LACK_NONE && s->n_reservations)
 		text_add(o, ", but reserved");
 	else
 		text_add(o, "%s", l == LACK_CPUS && !sh->gpus ? words[LACK_NONE] : words[l]);

@@ -51,9 +51,9 @@ static int has_room(struct ask *a, int booked)
 	uint32_t failed;
 	int rc;
 
-	book_try(a->s, booked ? &j : NULL, a->s->now_s);
+	reservation_try(a->s, booked ? &j : NULL, a->s->now_s);
 	rc = fit_possible(a->s, sh, a->mode, &failed);
-	book_try(a->s, NULL, 0);
+	reservation_try(a->s, NULL, 0);
 	shape_put(a->s, sh);
 	return rc;
 }
@@ -74,7 +74,7 @@ static int fits(struct ask *a)
 	if (a->effort > EFFORT || !quota_allows(a))
 		return 0;
 	a->effort += a->s->n_sorted;
-	return has_room(a, a->mode == FIT_NOW && a->s->n_books);
+	return has_room(a, a->mode == FIT_NOW && a->s->n_reservations);
 }
 
 static void undo(struct ask *a)
@@ -185,7 +185,7 @@ static int other_queue(struct ask *a, const char *const *queues, struct sched_ch
 	for (; queues && *queues; queues++) {
 		a->job.queue = *queues;
 		/* Only where nodes are reserved is the room another for another queue. */
-		if (!quota_allows(a) || (a->s->n_books && !has_room(a, 1)))
+		if (!quota_allows(a) || (a->s->n_reservations && !has_room(a, 1)))
 			continue;
 		out->name = *queues;
 		return 1;
@@ -348,7 +348,7 @@ static int shorter(struct ask *a, struct sched_change *out)
 	}
 	undo(a);
 	a->job.limit_s = most;
-	if (s->n_books && !fits(a))
+	if (s->n_reservations && !fits(a))
 		most = most_that_fits(a, most, apply_time);
 	margin = most / 20 > MARGIN_S ? most / 20 : MARGIN_S;
 	if (most <= 2 * margin || most == a->from->limit_s)
@@ -530,7 +530,7 @@ static int fits_with(struct ask *a, struct node **nodes, size_t n, size_t all)
 {
 	for (size_t i = 0; i < all; i++)
 		nodes[i]->drained = i < n ? 1 : 2;
-	return has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_books);
+	return has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_reservations);
 }
 
 /* As few as are found: the fewest from the first on, then without each of these that is not needed.
@@ -550,7 +550,7 @@ static size_t fewest(struct ask *a, struct node **nodes, size_t all)
 	fits_with(a, nodes, hi, all);
 	for (size_t i = 0; i < hi && hi <= DROPS_MAX && hi > 1; i++) {
 		nodes[i]->drained = 2;
-		if (!has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_books))
+		if (!has_room(a, !(a->mode & FIT_EMPTY) && a->s->n_reservations))
 			nodes[i]->drained = 1;
 	}
 	for (size_t i = 0; i < hi; i++)

@@ -18,7 +18,7 @@
 
 struct event { /* something ends */
 	uint64_t at;
-	const struct job *job; /* NULL: a booking */
+	const struct job *job; /* NULL: a reservation */
 	struct spot *spots;    /* of one that was started here; NULL it runs */
 };
 
@@ -117,7 +117,7 @@ static uint64_t end_of(const struct run *r, const struct job *j)
 	return limit; /* it has outlived what was believed */
 }
 
-/* All that runs, and bookings. Of very many that run only the limits are looked at. 0: too many. */
+/* All that runs, and reservations. Of very many that run only the limits are looked at. 0: too many. */
 static int gather(struct run *r)
 {
 	struct sched *s = r->s;
@@ -126,19 +126,19 @@ static int gather(struct run *r)
 	if (!spend(r, (uint64_t)s->n_running * (ask                  ? PER_TAKES
 	                                        : s->policy.by_limit ? PER_END
 	                                                             : PER_LANE) +
-	                  s->n_sorted + s->n_books + (s->quotas ? HASH_COUNT(s->accounts) : 0)))
+	                  s->n_sorted + s->n_reservations + (s->quotas ? HASH_COUNT(s->accounts) : 0)))
 		return 0;
-	ends_grow(r, s->n_running + s->n_books + 1);
+	ends_grow(r, s->n_running + s->n_reservations + 1);
 	for (size_t i = 0; i < s->n_running; i++) {
 		const struct job *x = s->runs[i].job;
 		uint64_t at = ask ? end_of(r, x) : run_end(s, i);
 
 		r->ends[r->n++] = (struct event){at > s->now_s ? at : s->now_s, x, NULL};
 	}
-	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
-		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
-			if (s->sorted[i]->bookings[k].to_s > s->now_s)
-				r->ends[r->n++] = (struct event){s->sorted[i]->bookings[k].to_s, NULL, NULL};
+	for (size_t i = 0; s->n_reservations && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_reservations; k++)
+			if (s->sorted[i]->reservations[k].to_s > s->now_s)
+				r->ends[r->n++] = (struct event){s->sorted[i]->reservations[k].to_s, NULL, NULL};
 	for (size_t i = r->n / 2; i-- > 0;)
 		sift(r, i, r->ends[i]);
 	return 1;
@@ -216,7 +216,7 @@ static int wait_for(struct run *r, const struct job *j)
 		if (!account_full_then(j->lane->account, j->shape->gpus) && !view_too_full(r->s, j->shape)) {
 			if (!spend(r, look_cost(r->s, j->shape)))
 				return -1;
-			book_try(r->s, j, r->now);
+			reservation_try(r->s, j, r->now);
 			if (fit_gang(r->s, j->shape, FIT_VIEW, r->assign)) {
 				best_place(r, j);
 				return 1;
@@ -452,7 +452,7 @@ void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *ar
 	view_now(s);
 	look_ahead(&r, j, out);
 	free(r.assign);
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 	shadow_back(s, &was);
 	plan_forecast(s, j, out);
 }

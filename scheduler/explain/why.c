@@ -658,9 +658,9 @@ static int explain_booked(const struct sched *s, const struct job *j, struct sch
 	uint32_t failed = 0;
 	int fits;
 
-	if (!s->n_books)
+	if (!s->n_reservations)
 		return 0;
-	book_try(mut, j, s->now_s);
+	reservation_try(mut, j, s->now_s);
 	fits = fit_possible(s, j->shape, FIT_NOW, &failed);
 	if (!fits) {
 		r->why = SCHED_RESERVED;
@@ -671,7 +671,7 @@ static int explain_booked(const struct sched *s, const struct job *j, struct sch
 		text_add(o, "; %" PRIu32 " free now and not reserved for others before the job's time limit is over",
 		         r->free_instances);
 	}
-	book_try(mut, NULL, 0);
+	reservation_try(mut, NULL, 0);
 	return !fits;
 }
 

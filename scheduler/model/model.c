@@ -27,7 +27,7 @@ static struct gpu *find_gpu(const struct node *n, uint32_t index)
 
 static void node_free(struct sched *s, struct node *n)
 {
-	s->n_books -= n->n_bookings;
+	s->n_reservations -= n->n_reservations;
 	for (uint32_t i = 0; i < n->n_gpus; i++)
 		free((char *)n->gpus[i].g.model);
 	for (char **l = n->labels; l && *l; l++)
@@ -36,7 +36,7 @@ static void node_free(struct sched *s, struct node *n)
 	free(n->gpus);
 	free(n->slot_owner);
 	free(n->warm);
-	book_node_fini(n);
+	reservation_node_fini(n);
 	free(n->name);
 	free(n->type);
 	free(n);

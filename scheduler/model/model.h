@@ -38,12 +38,12 @@ struct node {
 	/* What looking for a place reads of every node stands together: one or two lines of the cache. */
 	uint64_t id;
 	uint32_t slots, free_slots, free_gpus;
-	uint32_t has_gpus;       /* present ones, free or not */
-	uint32_t holders;        /* jobs with something here */
-	uint32_t n_bookings, at; /* at: index in sorted */
-	uint64_t exclusive;      /* job that has the node for itself; 0 none */
-	int usable, known;       /* known = 0: only held on, from before a restart */
-	uint8_t drained;         /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
+	uint32_t has_gpus;           /* present ones, free or not */
+	uint32_t holders;            /* jobs with something here */
+	uint32_t n_reservations, at; /* at: index in sorted */
+	uint64_t exclusive;          /* job that has the node for itself; 0 none */
+	int usable, known;           /* known = 0: only held on, from before a restart */
+	uint8_t drained; /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
 	uint64_t memory, disk, memory_used, disk_used;
 	char *name, *type;
 	char **labels;        /* NULL-terminated */
@@ -55,9 +55,9 @@ struct node {
 	uint64_t fit_mark; /* of all that it was told that decides what could fit */
 	uint32_t counted;  /* where it stands in by_free: free GPUs + 1; 0 not at all */
 	uint32_t doubt;
-	struct domain *domain[LEVELS]; /* its switch and its rack; NULL not known, or the node is not */
-	char *warm;                    /* what the last job here was warm for; NULL */
-	struct booking *bookings;      /* few; by no order */
+	struct domain *domain[LEVELS];    /* its switch and its rack; NULL not known, or the node is not */
+	char *warm;                       /* what the last job here was warm for; NULL */
+	struct reservation *reservations; /* few; by no order */
 	UT_hash_handle hh;
 };
 
@@ -90,7 +90,7 @@ struct shape {
 	UT_hash_handle hh;
 };
 
-struct booking {
+struct reservation {
 	uint64_t id, from_s, to_s;
 	struct account *account; /* NULL nobody */
 };
@@ -142,9 +142,10 @@ struct lane {
 	/* run times of this burst: those ended, and what is running has run already */
 	struct tally seen;
 	uint64_t n_running, start_sum;
-	double mean;                         /* expected run time, as of the last look */
-	uint64_t refused;                    /* era in which it may not start */
-	uint64_t booked_gen, booked_until_s; /* gen in which, and time up to which, only bookings keep it out */
+	double mean;      /* expected run time, as of the last look */
+	uint64_t refused; /* era in which it may not start */
+	uint64_t barred_gen,
+	    barred_until_s; /* gen in which, and time up to which, only reservations keep it out */
 	struct lane *next_of_shape;
 };
 #define NONE UINT32_MAX
@@ -176,7 +177,7 @@ struct job {
 	struct lane *lane;
 	char *warm;
 	struct kept *kept;           /* plan.c: its place in time; NULL */
-	struct job *kept_below;      /* the next in the scheduler's first_kept */
+	struct job *kept_below;      /* the next in the scheduler's reserved_first */
 	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
 	uint32_t n_after, n_open, n_never, promise_nodes;
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
@@ -229,7 +230,7 @@ struct sched {
 	    most_free;                  /* nodes that may get work, by free GPUs + 1 (more count as MAX_FREE) */
 	struct domain *domains[LEVELS]; /* by name; none is empty */
 	uint32_t largest[LEVELS];       /* nodes of the largest */
-	size_t n_books, n_drained;
+	size_t n_reservations, n_drained;
 	struct kin *kin;
 	struct size *sizes;
 	struct tally seen;    /* all run times */
@@ -241,13 +242,14 @@ struct sched {
 	struct bid *bids; /* a heap: lanes whose first may be next, as of bids_era; 0: to be made anew */
 	uint32_t n_bids, cap_bids;
 	uint64_t bids_era;
-	int quotas;             /* there are some */
-	uint64_t effort;        /* behind the head, in this look */
-	int idle;               /* nothing more can start in this look */
-	struct plan *plan;      /* plan.c; NULL */
-	int planning;           /* the view is a part of the plan: the best place in it is wanted */
-	struct job *first_kept; /* a place was kept for it, and is again: one of each priority, highest first */
-	struct job *head;       /* a place is kept for it */
+	int quotas;        /* there are some */
+	uint64_t effort;   /* behind the head, in this look */
+	int idle;          /* nothing more can start in this look */
+	struct plan *plan; /* plan.c; NULL */
+	int planning;      /* the view is a part of the plan: the best place in it is wanted */
+	struct job
+	    *reserved_first; /* a place was kept for it, and is again: one of each priority, highest first */
+	struct job *head;    /* a place is kept for it */
 	uint64_t shadow_s;
 	struct room *view;                /* [n_sorted] what is free at shadow_s */
 	uint32_t view_free[MAX_FREE + 1]; /* nodes by free GPUs in it */
@@ -255,8 +257,8 @@ struct sched {
 	uint64_t kept_nodes;
 	size_t kept_ends;          /* jobs that ended since */
 	struct recorder *recorder; /* record.c; NULL: what is told is not on record */
-	/* The job that is being placed, for bookings: it would be there from one time to the other. NULL:
-	 * bookings do not count. */
+	/* The job that is being placed, for reservations: it would be there from one time to the other. NULL:
+	 * reservations do not count. */
 	const struct job *trying;
 	uint64_t try_at_s, try_end_s;
 };
@@ -333,16 +335,16 @@ struct bid order_bid(const struct sched *s, const struct job *j); /* the same in
 int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b);
 int order_due(const struct sched *s, const struct job *j); /* it has waited long enough to go before others */
 
-/* first.c: who a place was kept for */
-void first_forget(struct sched *s, struct job *j);
-void first_remember(struct sched *s, struct job *j);
-void first_keep(struct sched *s, int32_t *assign); /* makes it the head again */
+/* reserved_first.c: who a place was kept for */
+void reserved_first_forget(struct sched *s, struct job *j);
+void reserved_first_remember(struct sched *s, struct job *j);
+void reserved_first_keep(struct sched *s, int32_t *assign); /* makes it the head again */
 /* Could the usable nodes, empty, not hold it? Worked out once for each set of nodes. */
 int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign);
-/* Is it known that only bookings keep this lane out? With limits that stays so until something is given back
- * or a booking changes or ends: time only brings more of them into a job's way. */
-int lane_booked_out(const struct sched *s, const struct lane *l);
-void lane_book_out(struct sched *s, struct lane *l);
+/* Is it known that only reservations keep this lane out? With limits that stays so until something is given
+ * back or a reservation changes or ends: time only brings more of them into a job's way. */
+int lane_is_barred(const struct sched *s, const struct lane *l);
+void lane_bar(struct sched *s, struct lane *l);
 
 /* shadow.c: the place kept for one job */
 void shadow_make(struct sched *s, struct job *head);
@@ -362,9 +364,9 @@ void shadow_back(struct sched *s, const struct shadow *was);
 uint64_t running_end(const struct sched *s, const struct job *j);
 struct end { /* of what holds nodes, as it is believed */
 	uint64_t at;
-	const struct job *job; /* NULL: of a booking */
+	const struct job *job; /* NULL: of a reservation */
 };
-int end_order(const void *a, const void *b); /* for qsort: by time, bookings first, by id */
+int end_order(const void *a, const void *b); /* for qsort: by time, reservations first, by id */
 void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign);
 void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign);
 uint64_t limit_end(const struct sched *s, const struct job *j); /* the same, at its limit where it has one */
@@ -388,13 +390,13 @@ void plan_forget(struct sched *s, struct job *j);
 void plan_forget_all(struct sched *s);
 void plan_fini(struct sched *s);
 
-/* book.c */
-int book_allows(const struct sched *s, const struct node *n);
+/* reservation.c */
+int reservation_allows(const struct sched *s, const struct node *n);
 /* What is asked next is whether this job may start at that time. NULL: whoever, whenever. */
-void book_try(struct sched *s, const struct job *j, uint64_t at_s);
-/* When the next booking ends after that time; UINT64_MAX none. */
-uint64_t book_next_end(const struct sched *s, uint64_t after_s);
-void book_node_fini(struct node *n);
+void reservation_try(struct sched *s, const struct job *j, uint64_t at_s);
+/* When the next reservation ends after that time; UINT64_MAX none. */
+uint64_t reservation_next_end(const struct sched *s, uint64_t after_s);
+void reservation_node_fini(struct node *n);
 
 /* depend.c */
 void depend_set(struct sched *s, struct job *j, const struct sched_job *in);

@@ -71,7 +71,7 @@ int fit_node(const struct sched *s, const struct node *n, const struct shape *sh
 	for (char **r = sh->requires; *r; r++)
 		if (!listed(n->labels, *r))
 			return 0;
-	if (!(mode & FIT_EMPTY) && n->n_bookings && !book_allows(s, n))
+	if (!(mode & FIT_EMPTY) && n->n_reservations && !reservation_allows(s, n))
 		return 0;
 	return !*sh->avoid || !listed(sh->avoid, n->name);
 }

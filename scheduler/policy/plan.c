@@ -6,8 +6,8 @@
  * gets the first time from which on it fits for as long as it is believed to take, and the best place at that
  * time; that is its promise. When something ends sooner than was believed, each job in order gives its place
  * back and takes the first there is now: its old one at the latest. So while nothing takes longer than
- * believed no job starts later than it was promised first. A promise ends when the nodes or their bookings
- * change, and yields to a job of higher priority.
+ * believed no job starts later than it was promised first. A promise ends when the nodes or their
+ * reservations change, and yields to a job of higher priority.
  *
  * The work is bounded by the policy's effort, counted in nodes looked at. When it is used up, those that are
  * left have no place kept, and start only where they are in nobody's way. When the pieces would be too many
@@ -185,10 +185,10 @@ static size_t ends_of(const struct sched *s, struct end *e)
 
 		e[n++] = (struct end){at > s->now_s ? at : s->now_s + 1, j}; /* it has not ended yet */
 	}
-	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
-		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
-			if (s->sorted[i]->bookings[k].to_s > s->now_s)
-				e[n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
+	for (size_t i = 0; s->n_reservations && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_reservations; k++)
+			if (s->sorted[i]->reservations[k].to_s > s->now_s)
+				e[n++] = (struct end){s->sorted[i]->reservations[k].to_s, NULL};
 	qsort(e, n, sizeof *e, end_order);
 	return n;
 }
@@ -196,7 +196,7 @@ static size_t ends_of(const struct sched *s, struct end *e)
 /* Pieces of what runs alone. -1: too many. Follows S-260. */
 static int lay_out(struct sched *s, struct plan *p)
 {
-	struct end *e = mem_alloc(s->n_running + s->n_books + 1, sizeof *e);
+	struct end *e = mem_alloc(s->n_running + s->n_reservations + 1, sizeof *e);
 	size_t n = ends_of(s, e), pieces = 1;
 
 	for (size_t i = 0; i < n; i++)
@@ -250,7 +250,7 @@ static int fits_from(struct sched *s, struct plan *p, const struct job *j, size_
 
 	p->effort += p->width;
 	memcpy(s->view, rooms_at(p, i), p->width * sizeof *s->view);
-	book_try(s, j, p->at[i]);
+	reservation_try(s, j, p->at[i]);
 	if (!fit_gang(s, j->shape, FIT_VIEW, p->assign))
 		return 0;
 	for (; last < p->n && p->at[last] < p->at[i] + takes; last++)
@@ -426,7 +426,7 @@ static void walk(struct sched *s, struct plan *p)
 		int only_now = p->effort >= bound;
 
 		taken[lane]++;
-		book_try(s, NULL, 0);
+		reservation_try(s, NULL, 0);
 		if (shape_hopeless(s, j->shape, p->assign) || !plannable(s, s->active[lane]) ||
 		    !renew(s, p, j, only_now))
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
@@ -457,7 +457,7 @@ static void start_earliest(struct sched *s, struct plan *p)
 		if (!k)
 			return;
 		after = k->from_s;
-		book_try(s, k->job, s->now_s);
+		reservation_try(s, k->job, s->now_s);
 		if (!fit_gang(s, k->job->shape, FIT_NOW, p->assign))
 			continue;
 		k->from_s = s->now_s;
@@ -500,7 +500,7 @@ static void make(struct sched *s, struct plan *p)
 	walk(s, p);
 	start_earliest(s, p);
 	s->planning = 0;
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 }
 
 /* GPUs of one model, or of much memory, are counted as any others where time goes on: now they must be there.

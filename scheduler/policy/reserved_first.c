@@ -1,5 +1,5 @@
 /*
- * first: the jobs that a place was kept for keep it.
+ * reserved_first: the jobs that a place was kept for keep it.
  *
  * Shares change while a job waits for its place: others that are before it then must not take it each time.
  * So the one that a place was kept for has it until it starts. It yields to those of higher priority while
@@ -10,9 +10,9 @@
  */
 #include "scheduler/model/model.h"
 
-void first_forget(struct sched *s, struct job *j)
+void reserved_first_forget(struct sched *s, struct job *j)
 {
-	struct job **p = &s->first_kept;
+	struct job **p = &s->reserved_first;
 
 	while (*p && *p != j)
 		p = &(*p)->kept_below;
@@ -22,15 +22,15 @@ void first_forget(struct sched *s, struct job *j)
 }
 
 /* One of each priority, the highest first: who had it of that priority has lost it. Follows S-223. */
-void first_remember(struct sched *s, struct job *j)
+void reserved_first_remember(struct sched *s, struct job *j)
 {
-	struct job **p = &s->first_kept;
+	struct job **p = &s->reserved_first;
 
-	first_forget(s, j);
+	reserved_first_forget(s, j);
 	while (*p && (*p)->priority > j->priority)
 		p = &(*p)->kept_below;
 	if (*p && (*p)->priority == j->priority)
-		first_forget(s, *p);
+		reserved_first_forget(s, *p);
 	j->kept_below = *p;
 	*p = j;
 }
@@ -48,30 +48,30 @@ int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
 }
 
 /* Follows S-227. */
-int lane_booked_out(const struct sched *s, const struct lane *l)
+int lane_is_barred(const struct sched *s, const struct lane *l)
 {
-	return s->n_books && s->policy.by_limit && l->booked_gen == s->gen && s->now_s < l->booked_until_s;
+	return s->n_reservations && s->policy.by_limit && l->barred_gen == s->gen && s->now_s < l->barred_until_s;
 }
 
-void lane_book_out(struct sched *s, struct lane *l)
+void lane_bar(struct sched *s, struct lane *l)
 {
-	l->booked_gen = s->gen;
-	l->booked_until_s = book_next_end(s, s->now_s);
+	l->barred_gen = s->gen;
+	l->barred_until_s = reservation_next_end(s, s->now_s);
 }
 
 /* Would the nodes hold its first now, were none of them booked, and do they not as it is? */
-static int booked_out(struct sched *s, struct lane *l, int32_t *assign)
+static int check_barred(struct sched *s, struct lane *l, int32_t *assign)
 {
 	int out;
 
-	if (!s->n_books || lane_booked_out(s, l))
-		return s->n_books > 0;
-	book_try(s, l->first, s->now_s);
+	if (!s->n_reservations || lane_is_barred(s, l))
+		return s->n_reservations > 0;
+	reservation_try(s, l->first, s->now_s);
 	out = !fit_gang(s, l->shape, FIT_NOW, assign);
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 	out = out && fit_gang(s, l->shape, FIT_NOW, assign);
 	if (out)
-		lane_book_out(s, l);
+		lane_bar(s, l);
 	return out;
 }
 
@@ -79,7 +79,7 @@ static int booked_out(struct sched *s, struct lane *l, int32_t *assign)
 static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 {
 	return account_full(l->account, l->shape->gpus) != 2 && !shape_hopeless(s, l->shape, assign) &&
-	       !booked_out(s, l, assign);
+	       !check_barred(s, l, assign);
 }
 
 /* Of higher priority, or due, which the other is not yet. Follows S-224. */
@@ -114,11 +114,11 @@ static struct job *first_alike(struct sched *s, struct job *j, int32_t *assign)
 }
 
 /* Follows S-221. */
-void first_keep(struct sched *s, int32_t *assign)
+void reserved_first_keep(struct sched *s, int32_t *assign)
 {
 	struct job *below, *j;
 
-	for (struct job *was = s->first_kept; was && !s->head; was = below) {
+	for (struct job *was = s->reserved_first; was && !s->head; was = below) {
 		below = was->kept_below;
 		if (must_yield(s, was, assign))
 			return;
@@ -126,13 +126,13 @@ void first_keep(struct sched *s, int32_t *assign)
 		if (!j)
 			continue;
 		if (j != was) {
-			first_forget(s, was);
-			first_remember(s, j);
+			reserved_first_forget(s, was);
+			reserved_first_remember(s, j);
 		}
 		shadow_make(s, j);
 		if (s->shadow_s == UINT64_MAX) { /* now it waits for nodes, not for others */
 			s->head = NULL;
-			first_forget(s, j);
+			reserved_first_forget(s, j);
 		}
 	}
 }

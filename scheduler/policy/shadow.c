@@ -173,7 +173,7 @@ static int view_fits(struct sched *s, const struct shape *sh, int32_t *assign)
 	return !view_too_full(s, sh) && fit_gang(s, sh, FIT_VIEW, assign);
 }
 
-/* Running jobs and bookings by believed end, and how many of them are gone in the view. */
+/* Running jobs and reservations by believed end, and how many of them are gone in the view. */
 struct ends {
 	struct end *v;
 	size_t n, gone;
@@ -241,26 +241,26 @@ static size_t one_by_one(struct sched *s, const struct job *head, struct ends *e
 			continue;
 		if (looks++ == most)
 			break;
-		book_try(s, head, i && e->v[i - 1].at > s->now_s ? e->v[i - 1].at : s->now_s);
+		reservation_try(s, head, i && e->v[i - 1].at > s->now_s ? e->v[i - 1].at : s->now_s);
 		if (fits_after(s, head->shape, e, i, assign))
 			return i;
 	}
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 	return SIZE_MAX;
 }
 
-static void booking_ends(const struct sched *s, struct ends *e)
+static void reservation_ends(const struct sched *s, struct ends *e)
 {
-	for (size_t i = 0; s->n_books && i < s->n_sorted; i++)
-		for (uint32_t k = 0; k < s->sorted[i]->n_bookings; k++)
-			if (s->sorted[i]->bookings[k].to_s > s->now_s)
-				e->v[e->n++] = (struct end){s->sorted[i]->bookings[k].to_s, NULL};
+	for (size_t i = 0; s->n_reservations && i < s->n_sorted; i++)
+		for (uint32_t k = 0; k < s->sorted[i]->n_reservations; k++)
+			if (s->sorted[i]->reservations[k].to_s > s->now_s)
+				e->v[e->n++] = (struct end){s->sorted[i]->reservations[k].to_s, NULL};
 }
 
 /* keep: what is believed now is remembered, so that the view can be kept true. */
 static void make(struct sched *s, const struct job *head, int32_t *assign, int keep, int by_limits)
 {
-	struct ends e = {.v = mem_alloc(s->n_running + s->n_books, sizeof *e.v)};
+	struct ends e = {.v = mem_alloc(s->n_running + s->n_reservations, sizeof *e.v)};
 	size_t lo = SIZE_MAX;
 
 	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
@@ -271,9 +271,9 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 			j->end_s = e.v[e.n].at;
 		e.n++;
 	}
-	booking_ends(s, &e);
+	reservation_ends(s, &e);
 	qsort(e.v, e.n, sizeof *e.v, end_order);
-	if (s->n_books)
+	if (s->n_reservations)
 		lo = one_by_one(s, head, &e, assign);
 	if (lo == SIZE_MAX)
 		lo = by_halving(s, head, &e, assign);
@@ -282,7 +282,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 		lo++;
 	if (!fits_after(s, head->shape, &e, lo, assign))
 		s->shadow_s = UINT64_MAX; /* not even when all have ended: it waits for nodes */
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 	free(e.v);
 }
 
@@ -291,7 +291,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 {
 	return s->n_running >= MANY && s->kept && s->kept->shape == head->shape &&
-	       s->kept->by_limits == head->by_limits && s->kept_nodes == s->nodes_gen && !s->n_books &&
+	       s->kept->by_limits == head->by_limits && s->kept_nodes == s->nodes_gen && !s->n_reservations &&
 	       s->shadow_s != UINT64_MAX && s->shadow_s > s->now_s && s->kept_ends <= s->n_running / KEEP &&
 	       view_fits(s, head->shape, assign);
 }
@@ -313,7 +313,7 @@ void shadow_make(struct sched *s, struct job *head)
 	s->kept = head;
 	s->head = head;
 	s->era++;
-	book_try(s, NULL, 0);
+	reservation_try(s, NULL, 0);
 	free(assign);
 }
 
@@ -366,7 +366,7 @@ int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 		return 1;
 	beside = mem_alloc(s->n_sorted, sizeof *beside);
 	view_take(s, j, assign, 1);
-	book_try(s, s->head, s->shadow_s);
+	reservation_try(s, s->head, s->shadow_s);
 	fits = view_fits(s, s->head->shape, beside);
 	view_take(s, j, assign, -1);
 	free(beside);

@@ -241,7 +241,7 @@ void record_node(struct sched *s, const struct sched_node *n)
 	end(r);
 }
 
-void record_book(struct sched *s, const struct sched_book *b)
+void record_reservation(struct sched *s, const struct sched_reservation *b)
 {
 	struct recorder *r = begin(s, "book");
 

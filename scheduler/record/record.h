@@ -16,33 +16,33 @@ typedef void (*sched_record_fn)(const char *line, size_t n, void *arg);
  */
 void sched_record(struct sched *s, sched_record_fn fn, void *arg);
 
-enum told_kind {
-	TOLD_NOTHING, /* an empty line, or one that is not for the library (hearth-...) */
-	TOLD_AT,      /* id: milliseconds, of the clock that TOLD_NOW has in seconds */
-	TOLD_TRY,     /* until TOLD_TRIED somebody only asks what would be */
-	TOLD_TRIED,
-	TOLD_NOW, /* id: seconds */
-	TOLD_POLICY,
-	TOLD_QUEUE,
-	TOLD_CLOSE, /* name, yes */
-	TOLD_USED,  /* name, number, id: at */
-	TOLD_NODE,
-	TOLD_GONE, /* id: node */
-	TOLD_BOOK,
-	TOLD_UNBOOK, /* id */
-	TOLD_JOB,
-	TOLD_RESTORE, /* job, places, id: when it started, seconds */
-	TOLD_HOLDS,   /* job (memory, disk, exclusive), places */
-	TOLD_REMOVE,  /* id, as the next five */
-	TOLD_PARK,
-	TOLD_KNOW,
-	TOLD_STARTED,
-	TOLD_END,     /* yes: well */
-	TOLD_RELEASE, /* node_id, too */
-	TOLD_STEP     /* places: what was decided; job 0 nothing */
+enum record_line_kind {
+	LINE_NOTHING, /* an empty line, or one that is not for the library (hearth-...) */
+	LINE_AT,      /* id: milliseconds, of the clock that LINE_NOW has in seconds */
+	LINE_TRY,     /* until LINE_TRIED somebody only asks what would be */
+	LINE_TRIED,
+	LINE_NOW, /* id: seconds */
+	LINE_POLICY,
+	LINE_QUEUE,
+	LINE_CLOSE, /* name, yes */
+	LINE_USED,  /* name, number, id: at */
+	LINE_NODE,
+	LINE_GONE, /* id: node */
+	LINE_RESERVATION,
+	LINE_UNRESERVE, /* id */
+	LINE_JOB,
+	LINE_RESTORE, /* job, places, id: when it started, seconds */
+	LINE_HOLDS,   /* job (memory, disk, exclusive), places */
+	LINE_REMOVE,  /* id, as the next five */
+	LINE_PARK,
+	LINE_KNOW,
+	LINE_STARTED,
+	LINE_END,     /* yes: well */
+	LINE_RELEASE, /* node_id, too */
+	LINE_STEP     /* places: what was decided; job 0 nothing */
 };
-struct sched_told { /* one line; all texts and vectors belong to the teller, until its next line */
-	enum told_kind kind;
+struct record_line { /* one line; all texts and vectors belong to the teller, until its next line */
+	enum record_line_kind kind;
 	uint64_t id, node_id;
 	int yes;
 	double number;
@@ -50,20 +50,21 @@ struct sched_told { /* one line; all texts and vectors belong to the teller, unt
 	struct sched_policy policy;
 	struct sched_queue queue;
 	struct sched_node node;
-	struct sched_book book;
+	struct sched_reservation reservation;
 	struct sched_job job;
 	struct sched_decision places;
 };
 
-struct teller;
-struct teller *teller_create(void);
-void teller_destroy(struct teller *t);
+struct record_reader;
+struct record_reader *record_reader_create(void);
+void record_reader_destroy(struct record_reader *t);
 /* One line, with or without its \n. -1: *what says what is wrong (static text). */
-int teller_read(struct teller *t, const char *line, size_t n, struct sched_told *out, const char **what);
-/* Tells it. TOLD_STEP, and what is not for the library, does nothing: the caller asks (sched_step) and
- * compares. TOLD_POLICY only before the first job. */
-void told_tell(struct sched *s, const struct sched_told *in);
+int record_reader_next(struct record_reader *t, const char *line, size_t n, struct record_line *out,
+                       const char **what);
+/* Tells it. LINE_STEP, and what is not for the library, does nothing: the caller asks (sched_step) and
+ * compares. LINE_POLICY only before the first job. */
+void record_line_apply(struct sched *s, const struct record_line *in);
 /* Is that the decision that was made? d NULL: nothing. */
-int told_same(const struct sched_told *step, const struct sched_decision *d);
+int record_line_matches(const struct record_line *step, const struct sched_decision *d);
 
 #endif

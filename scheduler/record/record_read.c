@@ -8,7 +8,7 @@
 
 enum list { L_TYPE, L_REQUIRES, L_AVOID, L_LABEL, L_N };
 
-struct teller {
+struct record_reader {
 	char *text;
 	size_t cap;
 	char *p; /* what is not read yet; the rest of the line */
@@ -23,12 +23,12 @@ struct teller {
 	const char *what;
 };
 
-struct teller *teller_create(void)
+struct record_reader *record_reader_create(void)
 {
-	return mem_alloc(1, sizeof(struct teller));
+	return mem_alloc(1, sizeof(struct record_reader));
 }
 
-void teller_destroy(struct teller *t)
+void record_reader_destroy(struct record_reader *t)
 {
 	if (!t)
 		return;
@@ -45,7 +45,7 @@ void teller_destroy(struct teller *t)
 }
 
 /* A value takes at least six bytes of the line (" on=1,"), a number in a list two. */
-static void reserve(struct teller *t, size_t n)
+static void reserve(struct record_reader *t, size_t n)
 {
 	size_t most = n / 4 + 2;
 
@@ -65,13 +65,13 @@ static void reserve(struct teller *t, size_t n)
 
 /* ---- words and numbers ------------------------------------------------------------------------ */
 
-static int wrong(struct teller *t, const char *what)
+static int wrong(struct record_reader *t, const char *what)
 {
 	t->what = what;
 	return -1;
 }
 
-static char *word(struct teller *t)
+static char *word(struct record_reader *t)
 {
 	char *w = t->p;
 
@@ -104,12 +104,12 @@ static int take_number(const char **p, uint64_t *out)
 	return 0;
 }
 
-static int number(struct teller *t, const char *s, uint64_t *out)
+static int number(struct record_reader *t, const char *s, uint64_t *out)
 {
 	return take_number(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
 }
 
-static int number32(struct teller *t, const char *s, uint32_t *out)
+static int number32(struct record_reader *t, const char *s, uint32_t *out)
 {
 	uint64_t v;
 
@@ -121,7 +121,7 @@ static int number32(struct teller *t, const char *s, uint32_t *out)
 	return 0;
 }
 
-static int flag(struct teller *t, const char *s, int *out)
+static int flag(struct record_reader *t, const char *s, int *out)
 {
 	if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0)
 		return wrong(t, "expected 0 or 1");
@@ -141,12 +141,12 @@ static int take_signed(const char **p, int64_t *out)
 	return 0;
 }
 
-static int integer(struct teller *t, const char *s, int64_t *out)
+static int integer(struct record_reader *t, const char *s, int64_t *out)
 {
 	return take_signed(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
 }
 
-static int real(struct teller *t, const char *s, double *out)
+static int real(struct record_reader *t, const char *s, double *out)
 {
 	int64_t m, e = 0;
 
@@ -168,7 +168,7 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-static int decode(struct teller *t, char *s)
+static int decode(struct record_reader *t, char *s)
 {
 	char *to = s;
 
@@ -186,19 +186,19 @@ static int decode(struct teller *t, char *s)
 	return 0;
 }
 
-static int text(struct teller *t, char *s, const char **out)
+static int text(struct record_reader *t, char *s, const char **out)
 {
 	*out = s;
 	return decode(t, s);
 }
 
-static void list_add(struct teller *t, enum list l, const char *s)
+static void list_add(struct record_reader *t, enum list l, const char *s)
 {
 	t->lists[l][t->n_lists[l]++] = s;
 	t->lists[l][t->n_lists[l]] = NULL;
 }
 
-static int list(struct teller *t, char *s, enum list l)
+static int list(struct record_reader *t, char *s, enum list l)
 {
 	list_add(t, l, s);
 	return decode(t, s);
@@ -217,7 +217,7 @@ static char *part(char **s)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-static int group(struct teller *t, char *s, struct sched_job *j)
+static int group(struct record_reader *t, char *s, struct sched_job *j)
 {
 	struct sched_group *g = &t->groups[j->n_groups];
 
@@ -231,7 +231,7 @@ static int group(struct teller *t, char *s, struct sched_job *j)
 	return 0;
 }
 
-static int after(struct teller *t, char *s, struct sched_job *j)
+static int after(struct record_reader *t, char *s, struct sched_job *j)
 {
 	struct sched_dep *d = &t->deps[j->n_after];
 	uint32_t kind;
@@ -245,7 +245,7 @@ static int after(struct teller *t, char *s, struct sched_job *j)
 	return 0;
 }
 
-static int gpu(struct teller *t, char *s, struct sched_node *n)
+static int gpu(struct record_reader *t, char *s, struct sched_node *n)
 {
 	struct sched_gpu *g = &t->gpus[n->n_gpus];
 
@@ -257,7 +257,7 @@ static int gpu(struct teller *t, char *s, struct sched_node *n)
 	return *s ? text(t, s, &g->model) : 0;
 }
 
-static int numbers(struct teller *t, char *s, uint32_t **out, uint32_t *n)
+static int numbers(struct record_reader *t, char *s, uint32_t **out, uint32_t *n)
 {
 	*out = t->numbers + t->n_numbers;
 	*n = 0;
@@ -274,7 +274,7 @@ static int numbers(struct teller *t, char *s, uint32_t **out, uint32_t *n)
 	return 0;
 }
 
-static int place(struct teller *t, char *s, struct sched_decision *d)
+static int place(struct record_reader *t, char *s, struct sched_decision *d)
 {
 	struct sched_place *p = &t->places[d->n];
 
@@ -290,12 +290,12 @@ static int place(struct teller *t, char *s, struct sched_decision *d)
 
 #define IS(name) (strcmp(k, name) == 0)
 
-static int unknown(struct teller *t)
+static int unknown(struct record_reader *t)
 {
 	return wrong(t, "this key is not known here");
 }
 
-static int wish(struct teller *t, const char *k, char *v, struct sched_job *j)
+static int wish(struct record_reader *t, const char *k, char *v, struct sched_job *j)
 {
 	uint32_t span;
 
@@ -349,7 +349,7 @@ static int wish(struct teller *t, const char *k, char *v, struct sched_job *j)
 	return 0;
 }
 
-static int node_key(struct teller *t, const char *k, char *v, struct sched_node *n)
+static int node_key(struct record_reader *t, const char *k, char *v, struct sched_node *n)
 {
 	if (IS("gpu"))
 		return gpu(t, v, n);
@@ -381,7 +381,7 @@ static int node_key(struct teller *t, const char *k, char *v, struct sched_node 
 }
 
 /* An order that the library no longer has; hearthd never used it. */
-static int removed_order(struct teller *t, char *v)
+static int removed_order(struct record_reader *t, char *v)
 {
 	int on = 0;
 
@@ -390,7 +390,7 @@ static int removed_order(struct teller *t, char *v)
 	return on ? wrong(t, "the order by expected work (learned=1) was removed") : 0;
 }
 
-static int policy_key(struct teller *t, const char *k, char *v, struct sched_policy *p)
+static int policy_key(struct record_reader *t, const char *k, char *v, struct sched_policy *p)
 {
 	uint32_t way;
 
@@ -421,7 +421,7 @@ static int policy_key(struct teller *t, const char *k, char *v, struct sched_pol
 	return 0;
 }
 
-static int book_key(struct teller *t, const char *k, char *v, struct sched_book *b)
+static int reservation_key(struct record_reader *t, const char *k, char *v, struct sched_reservation *b)
 {
 	if (IS("from"))
 		return number(t, v, &b->from_s);
@@ -434,7 +434,7 @@ static int book_key(struct teller *t, const char *k, char *v, struct sched_book 
 	return number(t, v, &t->nodes[b->n_nodes++]);
 }
 
-static int queue_key(struct teller *t, const char *k, char *v, struct sched_queue *q)
+static int queue_key(struct record_reader *t, const char *k, char *v, struct sched_queue *q)
 {
 	if (IS("weight"))
 		return real(t, v, &q->weight);
@@ -445,33 +445,33 @@ static int queue_key(struct teller *t, const char *k, char *v, struct sched_queu
 	return unknown(t);
 }
 
-static int one_key(struct teller *t, const char *k, char *v, struct sched_told *o)
+static int one_key(struct record_reader *t, const char *k, char *v, struct record_line *o)
 {
 	switch (o->kind) {
-	case TOLD_POLICY:
+	case LINE_POLICY:
 		return policy_key(t, k, v, &o->policy);
-	case TOLD_QUEUE:
+	case LINE_QUEUE:
 		return queue_key(t, k, v, &o->queue);
-	case TOLD_NODE:
+	case LINE_NODE:
 		return node_key(t, k, v, &o->node);
-	case TOLD_BOOK:
-		return book_key(t, k, v, &o->book);
-	case TOLD_JOB:
+	case LINE_RESERVATION:
+		return reservation_key(t, k, v, &o->reservation);
+	case LINE_JOB:
 		return wish(t, k, v, &o->job);
-	case TOLD_RESTORE:
+	case LINE_RESTORE:
 		return IS("on")      ? place(t, v, &o->places)
 		       : IS("start") ? number(t, v, &o->id)
 		                     : wish(t, k, v, &o->job);
-	case TOLD_HOLDS:
+	case LINE_HOLDS:
 		return IS("on") ? place(t, v, &o->places) : wish(t, k, v, &o->job);
-	case TOLD_STEP:
+	case LINE_STEP:
 		return IS("on") ? place(t, v, &o->places) : unknown(t);
 	default:
 		return wrong(t, "more words than belong here");
 	}
 }
 
-static int keys(struct teller *t, struct sched_told *o)
+static int keys(struct record_reader *t, struct record_line *o)
 {
 	for (char *w = word(t); *w; w = word(t)) {
 		char *is = strchr(w, '=');
@@ -490,42 +490,42 @@ static int keys(struct teller *t, struct sched_told *o)
 enum form { F_NONE, F_ID, F_PATH }; /* what stands behind the verb, before keys */
 static const struct {
 	const char *verb;
-	enum told_kind kind;
+	enum record_line_kind kind;
 	enum form form;
 } verbs[] = {
-    {"at", TOLD_AT, F_ID},           {"now", TOLD_NOW, F_ID},         {"try", TOLD_TRY, F_NONE},
-    {"tried", TOLD_TRIED, F_NONE},   {"policy", TOLD_POLICY, F_NONE}, {"queue", TOLD_QUEUE, F_PATH},
-    {"close", TOLD_CLOSE, F_PATH},   {"used", TOLD_USED, F_PATH},     {"node", TOLD_NODE, F_ID},
-    {"gone", TOLD_GONE, F_ID},       {"book", TOLD_BOOK, F_ID},       {"unbook", TOLD_UNBOOK, F_ID},
-    {"job", TOLD_JOB, F_ID},         {"restore", TOLD_RESTORE, F_ID}, {"holds", TOLD_HOLDS, F_ID},
-    {"remove", TOLD_REMOVE, F_ID},   {"park", TOLD_PARK, F_ID},       {"know", TOLD_KNOW, F_ID},
-    {"started", TOLD_STARTED, F_ID}, {"end", TOLD_END, F_ID},         {"release", TOLD_RELEASE, F_ID},
-    {"step", TOLD_STEP, F_ID},
+    {"at", LINE_AT, F_ID},           {"now", LINE_NOW, F_ID},          {"try", LINE_TRY, F_NONE},
+    {"tried", LINE_TRIED, F_NONE},   {"policy", LINE_POLICY, F_NONE},  {"queue", LINE_QUEUE, F_PATH},
+    {"close", LINE_CLOSE, F_PATH},   {"used", LINE_USED, F_PATH},      {"node", LINE_NODE, F_ID},
+    {"gone", LINE_GONE, F_ID},       {"book", LINE_RESERVATION, F_ID}, {"unbook", LINE_UNRESERVE, F_ID},
+    {"job", LINE_JOB, F_ID},         {"restore", LINE_RESTORE, F_ID},  {"holds", LINE_HOLDS, F_ID},
+    {"remove", LINE_REMOVE, F_ID},   {"park", LINE_PARK, F_ID},        {"know", LINE_KNOW, F_ID},
+    {"started", LINE_STARTED, F_ID}, {"end", LINE_END, F_ID},          {"release", LINE_RELEASE, F_ID},
+    {"step", LINE_STEP, F_ID},
 };
 
 /* Words of a fixed number behind the first. */
-static int more_words(struct teller *t, struct sched_told *o)
+static int more_words(struct record_reader *t, struct record_line *o)
 {
 	switch (o->kind) {
-	case TOLD_CLOSE:
-	case TOLD_END:
+	case LINE_CLOSE:
+	case LINE_END:
 		return flag(t, word(t), &o->yes);
-	case TOLD_USED:
+	case LINE_USED:
 		return real(t, word(t), &o->number) || number(t, word(t), &o->id) ? -1 : 0;
-	case TOLD_RELEASE:
+	case LINE_RELEASE:
 		return number(t, word(t), &o->node_id);
 	default:
 		return 0;
 	}
 }
 
-static void join(struct teller *t, struct sched_told *o)
+static void join(struct record_reader *t, struct record_line *o)
 {
 	o->queue.path = o->name;
-	o->node.id = o->book.id = o->id;
+	o->node.id = o->reservation.id = o->id;
 	o->node.gpus = t->gpus;
 	o->node.labels = t->n_lists[L_LABEL] ? t->lists[L_LABEL] : NULL;
-	o->book.nodes = t->nodes;
+	o->reservation.nodes = t->nodes;
 	o->job.groups = t->groups;
 	o->job.after = t->deps;
 	o->job.instance_types = t->n_lists[L_TYPE] ? t->lists[L_TYPE] : NULL;
@@ -534,7 +534,7 @@ static void join(struct teller *t, struct sched_told *o)
 	o->places.places = t->places;
 }
 
-static int line_of(struct teller *t, const char *verb, struct sched_told *o)
+static int line_of(struct record_reader *t, const char *verb, struct record_line *o)
 {
 	size_t i = 0;
 
@@ -548,25 +548,26 @@ static int line_of(struct teller *t, const char *verb, struct sched_told *o)
 	if (verbs[i].form == F_PATH && text(t, word(t), &o->name) < 0)
 		return -1;
 	o->job.id = o->places.job = o->id;
-	o->node.id = o->book.id = o->id;
-	if (o->kind == TOLD_RESTORE)
+	o->node.id = o->reservation.id = o->id;
+	if (o->kind == LINE_RESTORE)
 		o->id = 0; /* its start, which follows */
 	if (more_words(t, o) < 0 || keys(t, o) < 0)
 		return -1;
-	if ((o->kind == TOLD_JOB || o->kind == TOLD_RESTORE) && !o->job.n_groups)
+	if ((o->kind == LINE_JOB || o->kind == LINE_RESTORE) && !o->job.n_groups)
 		return wrong(t, "a job without group");
-	if (o->kind == TOLD_QUEUE && !*o->name)
+	if (o->kind == LINE_QUEUE && !*o->name)
 		return wrong(t, "a queue without name");
 	return 0;
 }
 
-int teller_read(struct teller *t, const char *line, size_t n, struct sched_told *out, const char **what)
+int record_reader_next(struct record_reader *t, const char *line, size_t n, struct record_line *out,
+                       const char **what)
 {
 	char *verb;
 
 	while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
 		n--;
-	*out = (struct sched_told){.kind = TOLD_NOTHING};
+	*out = (struct record_line){.kind = LINE_NOTHING};
 	if (memchr(line, 0, n)) {
 		*what = "a zero byte";
 		return -1;
@@ -588,68 +589,68 @@ int teller_read(struct teller *t, const char *line, size_t n, struct sched_told 
 	return 0;
 }
 
-void told_tell(struct sched *s, const struct sched_told *in)
+void record_line_apply(struct sched *s, const struct record_line *in)
 {
 	switch (in->kind) {
-	case TOLD_NOW:
+	case LINE_NOW:
 		sched_now(s, in->id);
 		break;
-	case TOLD_POLICY:
+	case LINE_POLICY:
 		sched_policy_set(s, &in->policy);
 		break;
-	case TOLD_QUEUE:
+	case LINE_QUEUE:
 		sched_queue_set(s, &in->queue);
 		break;
-	case TOLD_CLOSE:
+	case LINE_CLOSE:
 		sched_queue_close(s, in->name, in->yes);
 		break;
-	case TOLD_USED:
+	case LINE_USED:
 		sched_usage_set(s, in->name, in->number, in->id);
 		break;
-	case TOLD_NODE:
+	case LINE_NODE:
 		sched_node_set(s, &in->node);
 		break;
-	case TOLD_GONE:
+	case LINE_GONE:
 		sched_node_remove(s, in->id);
 		break;
-	case TOLD_BOOK:
-		sched_book_set(s, &in->book);
+	case LINE_RESERVATION:
+		sched_reservation_set(s, &in->reservation);
 		break;
-	case TOLD_UNBOOK:
-		sched_book_remove(s, in->id);
+	case LINE_UNRESERVE:
+		sched_reservation_remove(s, in->id);
 		break;
-	case TOLD_JOB:
+	case LINE_JOB:
 		sched_job_add(s, &in->job);
 		break;
-	case TOLD_RESTORE:
+	case LINE_RESTORE:
 		sched_job_restore(s, &in->job, &in->places, in->id);
 		break;
-	case TOLD_HOLDS:
+	case LINE_HOLDS:
 		sched_job_holds(s, in->id, &in->places, in->job.memory_bytes, in->job.disk_bytes, in->job.exclusive);
 		break;
-	case TOLD_REMOVE:
+	case LINE_REMOVE:
 		sched_job_remove(s, in->id);
 		break;
-	case TOLD_PARK:
+	case LINE_PARK:
 		sched_job_park(s, in->id);
 		break;
-	case TOLD_KNOW:
+	case LINE_KNOW:
 		sched_job_know(s, in->id);
 		break;
-	case TOLD_STARTED:
+	case LINE_STARTED:
 		sched_job_started(s, in->id);
 		break;
-	case TOLD_END:
+	case LINE_END:
 		sched_job_finished(s, in->id, in->yes);
 		break;
-	case TOLD_RELEASE:
+	case LINE_RELEASE:
 		sched_job_release_place(s, in->id, in->node_id);
 		break;
-	case TOLD_NOTHING:
-	case TOLD_AT:
-	case TOLD_TRY:
-	case TOLD_TRIED:
-	case TOLD_STEP:
+	case LINE_NOTHING:
+	case LINE_AT:
+	case LINE_TRY:
+	case LINE_TRIED:
+	case LINE_STEP:
 		break;
 	}
 }
@@ -659,7 +660,7 @@ static int same_numbers(const uint32_t *a, uint32_t n, const uint32_t *b, uint32
 	return n == m && (!n || memcmp(a, b, n * sizeof *a) == 0);
 }
 
-int told_same(const struct sched_told *step, const struct sched_decision *d)
+int record_line_matches(const struct record_line *step, const struct sched_decision *d)
 {
 	const struct sched_decision *was = &step->places;
 

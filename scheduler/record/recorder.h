@@ -12,7 +12,7 @@ void record_queue(struct sched *s, const struct sched_queue *q);
 void record_close(struct sched *s, const char *path, int closed);
 void record_used(struct sched *s, const char *path, double gpu_s, uint64_t at_s);
 void record_node(struct sched *s, const struct sched_node *n);
-void record_book(struct sched *s, const struct sched_book *b);
+void record_reservation(struct sched *s, const struct sched_reservation *b);
 void record_job(struct sched *s, const struct sched_job *j);
 void record_restore(struct sched *s, const struct sched_job *j, const struct sched_decision *d,
                     uint64_t start_s);

@@ -1,23 +1,23 @@
-/* again: see again.h; reading with changes, and the comparison. */
+/* replay: see replay.h; reading with changes, and the comparison. */
 #include "scheduler/sim/replay_int.h"
 
 #define EXTRA_NODE (UINT64_C(1) << 40) /* ids of nodes that were not there: above all others */
 
 /* ---- lines ------------------------------------------------------------------------------------- */
 
-void again_open(struct again_lines *l, const struct again_conf *c, const char *text, size_t n,
-                struct again_mistake *m)
+void replay_open(struct replay_lines *l, const struct replay_conf *c, const char *text, size_t n,
+                 struct replay_mistake *m)
 {
-	*l = (struct again_lines){.conf = c, .p = text, .end = text + n, .m = m};
-	l->teller = teller_create();
+	*l = (struct replay_lines){.conf = c, .p = text, .end = text + n, .m = m};
+	l->teller = record_reader_create();
 }
 
-void again_close(struct again_lines *l)
+void replay_close(struct replay_lines *l)
 {
 	struct node_name *n, *tmp;
 	struct account_path *a, *atmp;
 
-	teller_destroy(l->teller);
+	record_reader_destroy(l->teller);
 	HASH_ITER (hh, l->names, n, tmp) {
 		HASH_DELETE(hh, l->names, n);
 		free(n->name);
@@ -30,7 +30,7 @@ void again_close(struct again_lines *l)
 	}
 }
 
-static void name_set(struct again_lines *l, uint64_t id, const char *name)
+static void name_set(struct replay_lines *l, uint64_t id, const char *name)
 {
 	struct node_name *n;
 
@@ -44,7 +44,7 @@ static void name_set(struct again_lines *l, uint64_t id, const char *name)
 	n->name = mem_copy(name ? name : "?");
 }
 
-const char *again_node_name(const struct again_lines *l, uint64_t id)
+const char *replay_node_name(const struct replay_lines *l, uint64_t id)
 {
 	struct node_name *n;
 
@@ -52,40 +52,40 @@ const char *again_node_name(const struct again_lines *l, uint64_t id)
 	return n ? n->name : "?";
 }
 
-char **again_names(const struct again_lines *l, const struct sched_decision *d)
+char **replay_names(const struct replay_lines *l, const struct sched_decision *d)
 {
 	char **names = mem_alloc(d->n, sizeof *names);
 
 	for (uint32_t i = 0; i < d->n; i++)
-		names[i] = mem_copy(again_node_name(l, d->places[i].node));
+		names[i] = mem_copy(replay_node_name(l, d->places[i].node));
 	return names;
 }
 
-void again_names_free(char **names, uint32_t n)
+void replay_names_free(char **names, uint32_t n)
 {
 	for (uint32_t i = 0; names && i < n; i++)
 		free(names[i]);
 	free(names);
 }
 
-static void change_policy(const struct again_conf *c, struct sched_policy *p)
+static void change_policy(const struct replay_conf *c, struct sched_policy *p)
 {
 	if (c->policy)
 		*p = *c->policy;
 	if (c->backfill)
 		p->backfill = *c->backfill;
-	if (c->estimate == AGAIN_LEARNED)
+	if (c->estimate == REPLAY_LEARNED)
 		p->by_limit = 0;
 }
 
-static void change_queue(const struct again_conf *c, struct sched_queue *q)
+static void change_queue(const struct replay_conf *c, struct sched_queue *q)
 {
 	for (size_t i = 0; i < c->n_weights; i++)
 		if (strcmp(c->weights[i].path, q->path) == 0)
 			q->weight = c->weights[i].weight;
 }
 
-static void change_node(struct again_lines *l, struct sched_node *n)
+static void change_node(struct replay_lines *l, struct sched_node *n)
 {
 	l->was_usable = n->usable;
 	l->left_out = 0;
@@ -96,7 +96,7 @@ static void change_node(struct again_lines *l, struct sched_node *n)
 		n->usable = 0;
 }
 
-static void path_add(struct again_lines *l, const char *path, size_t n)
+static void path_add(struct replay_lines *l, const char *path, size_t n)
 {
 	struct account_path *a;
 
@@ -110,7 +110,7 @@ static void path_add(struct again_lines *l, const char *path, size_t n)
 }
 
 /* A queue with those above it, and the user in it, who is called "@name" there. */
-static void paths_add(struct again_lines *l, const char *queue, const char *owner)
+static void paths_add(struct replay_lines *l, const char *queue, const char *owner)
 {
 	const char *of = queue && *queue ? queue : "default";
 	size_t n = strlen(of), k = owner ? strlen(owner) : 0;
@@ -130,14 +130,14 @@ static void paths_add(struct again_lines *l, const char *queue, const char *owne
 	}
 }
 
-static int mistake(struct again_lines *l, const char *what)
+static int mistake(struct replay_lines *l, const char *what)
 {
-	*l->m = (struct again_mistake){l->line, what};
+	*l->m = (struct replay_mistake){l->line, what};
 	return -1;
 }
 
 /* The first line says what this is; a part that ends with "hearth-full" has no more. */
-static int check_head(struct again_lines *l, const char *line, size_t n)
+static int check_head(struct replay_lines *l, const char *line, size_t n)
 {
 	static const char head[] = "hearth-history 1";
 
@@ -146,7 +146,7 @@ static int check_head(struct again_lines *l, const char *line, size_t n)
 	return 0;
 }
 
-int again_next(struct again_lines *l, struct sched_told *t)
+int replay_next(struct replay_lines *l, struct record_line *t)
 {
 	const char *line = l->p, *end, *what;
 
@@ -158,37 +158,37 @@ int again_next(struct again_lines *l, struct sched_told *t)
 		return -1;
 	if (l->line > 1 && l->p - line > 14 && memcmp(line, "hearth-history", 14) == 0)
 		return mistake(l, "a second record begins here: one file is one part");
-	if (teller_read(l->teller, line, (size_t)(l->p - line), t, &what) < 0)
+	if (record_reader_next(l->teller, line, (size_t)(l->p - line), t, &what) < 0)
 		return mistake(l, what);
-	if (t->kind == TOLD_AT) {
+	if (t->kind == LINE_AT) {
 		if (t->id < l->at_ms)
 			return mistake(l, "the time goes back");
 		l->at_ms = t->id;
-	} else if (t->kind == TOLD_POLICY) {
+	} else if (t->kind == LINE_POLICY) {
 		change_policy(l->conf, &t->policy);
-	} else if (t->kind == TOLD_QUEUE) {
+	} else if (t->kind == LINE_QUEUE) {
 		change_queue(l->conf, &t->queue);
 		paths_add(l, t->queue.path, NULL);
-	} else if (t->kind == TOLD_JOB || t->kind == TOLD_RESTORE) {
+	} else if (t->kind == LINE_JOB || t->kind == LINE_RESTORE) {
 		paths_add(l, t->job.queue, t->job.owner);
-	} else if (t->kind == TOLD_NODE) {
+	} else if (t->kind == LINE_NODE) {
 		name_set(l, t->id, t->node.name);
 		change_node(l, &t->node);
 	}
-	if (t->kind == TOLD_TRY || t->kind == TOLD_TRIED)
-		l->trying = t->kind == TOLD_TRY;
+	if (t->kind == LINE_TRY || t->kind == LINE_TRIED)
+		l->trying = t->kind == LINE_TRY;
 	return 1;
 }
 
 /* Weights of queues that were never set. */
-static void add_weights(struct again_lines *l, struct sched *s)
+static void add_weights(struct replay_lines *l, struct sched *s)
 {
 	for (size_t i = 0; i < l->conf->n_weights; i++)
 		sched_queue_set(s, &(struct sched_queue){l->conf->weights[i].path, l->conf->weights[i].weight, 0, 0});
 	l->weighed = 1;
 }
 
-static void add_nodes(struct again_lines *l, struct sched *s, const struct sched_node *like)
+static void add_nodes(struct replay_lines *l, struct sched *s, const struct sched_node *like)
 {
 	static const char digits[] = "0123456789";
 	struct sched_node n = *like;
@@ -209,35 +209,35 @@ static void add_nodes(struct again_lines *l, struct sched *s, const struct sched
 	l->grown = 1;
 }
 
-void again_tell(struct again_lines *l, struct sched *s, const struct sched_told *t)
+void replay_tell(struct replay_lines *l, struct sched *s, const struct record_line *t)
 {
-	told_tell(s, t);
-	if (t->kind == TOLD_POLICY && !l->weighed)
+	record_line_apply(s, t);
+	if (t->kind == LINE_POLICY && !l->weighed)
 		add_weights(l, s);
-	if (t->kind == TOLD_NODE && t->node.usable && !l->grown)
+	if (t->kind == LINE_NODE && t->node.usable && !l->grown)
 		add_nodes(l, s, &t->node);
 }
 
 /* ---- the comparison ---------------------------------------------------------------------------- */
 
-static struct again_start start_of(const struct again_lines *l, const struct sched_decision *d)
+static struct replay_start start_of(const struct replay_lines *l, const struct sched_decision *d)
 {
-	struct again_start out = {0};
+	struct replay_start out = {0};
 
 	if (!d || !d->job)
 		return out;
 	out.job = d->job;
 	out.n = d->n;
-	out.nodes = again_names(l, d);
+	out.nodes = replay_names(l, d);
 	return out;
 }
 
-static void one_step(struct again_lines *l, struct sched *s, const struct sched_told *t,
-                     struct again_compared *out)
+static void one_step(struct replay_lines *l, struct sched *s, const struct record_line *t,
+                     struct replay_compared *out)
 {
 	struct sched_decision *d = sched_step(s);
 
-	if (told_same(t, d)) {
+	if (record_line_matches(t, d)) {
 		out->starts += d && !l->trying;
 	} else {
 		out->differs = 1;
@@ -248,32 +248,32 @@ static void one_step(struct again_lines *l, struct sched *s, const struct sched_
 	sched_decision_free(d);
 }
 
-int again_compare(const struct again_conf *c, const char *text, size_t n, struct again_compared *out,
-                  struct again_mistake *m)
+int replay_compare(const struct replay_conf *c, const char *text, size_t n, struct replay_compared *out,
+                   struct replay_mistake *m)
 {
 	struct sched *s = sched_create();
-	struct again_lines l;
-	struct sched_told t;
+	struct replay_lines l;
+	struct record_line t;
 	int rc = 0;
 
-	*out = (struct again_compared){0};
-	again_open(&l, c, text, n, m);
-	while (!out->differs && (rc = again_next(&l, &t)) > 0) {
-		if (t.kind == TOLD_STEP)
+	*out = (struct replay_compared){0};
+	replay_open(&l, c, text, n, m);
+	while (!out->differs && (rc = replay_next(&l, &t)) > 0) {
+		if (t.kind == LINE_STEP)
 			one_step(&l, s, &t, out);
 		else
-			again_tell(&l, s, &t);
+			replay_tell(&l, s, &t);
 	}
-	again_close(&l);
+	replay_close(&l);
 	sched_destroy(s);
 	if (rc < 0)
-		again_compared_fini(out);
+		replay_compared_fini(out);
 	return rc < 0 ? -1 : 0;
 }
 
-void again_compared_fini(struct again_compared *r)
+void replay_compared_fini(struct replay_compared *r)
 {
-	again_names_free(r->was.nodes, r->was.n);
-	again_names_free(r->is.nodes, r->is.n);
-	*r = (struct again_compared){0};
+	replay_names_free(r->was.nodes, r->was.n);
+	replay_names_free(r->is.nodes, r->is.n);
+	*r = (struct replay_compared){0};
 }

@@ -1,6 +1,6 @@
-/* again_int: the lines of a record with what the caller wants changed, for again.c and whatif.c. */
-#ifndef HEARTH_SCHEDULER_SIM_AGAIN_INT_H
-#define HEARTH_SCHEDULER_SIM_AGAIN_INT_H
+/* replay_int: the lines of a record with what the caller wants changed, for replay.c and whatif.c. */
+#ifndef HEARTH_SCHEDULER_SIM_REPLAY_INT_H
+#define HEARTH_SCHEDULER_SIM_REPLAY_INT_H
 
 #include "scheduler/model/mem.h"
 #include "scheduler/sim/replay.h"
@@ -18,10 +18,10 @@ struct account_path { /* "research", "research/@ada": what a weight may be given
 	char *path;
 	UT_hash_handle hh;
 };
-struct again_lines {
-	const struct again_conf *conf;
+struct replay_lines {
+	const struct replay_conf *conf;
 	const char *p, *end;
-	struct teller *teller;
+	struct record_reader *teller;
 	struct node_name *names;
 	struct account_path *paths;
 	size_t line;
@@ -31,19 +31,19 @@ struct again_lines {
 	int weighed, grown;
 	int was_usable,
 	    left_out; /* the node of the last line: as recorded; by the caller's wish it gets no work */
-	struct again_mistake *m;
+	struct replay_mistake *m;
 };
 
-void again_open(struct again_lines *l, const struct again_conf *c, const char *text, size_t n,
-                struct again_mistake *m);
-void again_close(struct again_lines *l); /* names stay when taken: set l->names to NULL before */
+void replay_open(struct replay_lines *l, const struct replay_conf *c, const char *text, size_t n,
+                 struct replay_mistake *m);
+void replay_close(struct replay_lines *l); /* names stay when taken: set l->names to NULL before */
 /* The next line, changed as wished; 1, 0 at the end, -1. */
-int again_next(struct again_lines *l, struct sched_told *t);
+int replay_next(struct replay_lines *l, struct record_line *t);
 /* Tells the library a line and, behind it, what is added to it. */
-void again_tell(struct again_lines *l, struct sched *s, const struct sched_told *t);
-const char *again_node_name(const struct again_lines *l, uint64_t id);
-/* Names of the nodes, in memory of its own; again_names_free. */
-char **again_names(const struct again_lines *l, const struct sched_decision *d);
-void again_names_free(char **names, uint32_t n);
+void replay_tell(struct replay_lines *l, struct sched *s, const struct record_line *t);
+const char *replay_node_name(const struct replay_lines *l, uint64_t id);
+/* Names of the nodes, in memory of its own; replay_names_free. */
+char **replay_names(const struct replay_lines *l, const struct sched_decision *d);
+void replay_names_free(char **names, uint32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * whatif: a recorded cluster as a simulation (again.h).
+ * whatif: a recorded cluster as a simulation (replay.h).
  *
  * The record is read twice: first for what jobs took, then as input. What a job took is the time from each of
  * its starts until it gave its nodes back, together; a job that the record ends before it ever started ends
@@ -11,8 +11,8 @@
 enum state { ABSENT, WAITING, RUNNING, DONE };
 
 struct one {
-	struct again_job j;
-	uint64_t from_ms; /* recorded run that goes on; AGAIN_NEVER none */
+	struct replay_job j;
+	uint64_t from_ms; /* recorded run that goes on; REPLAY_NEVER none */
 	uint64_t limit_s; /* believed */
 	enum state state; /* here */
 	int ended, well;  /* recorded */
@@ -37,8 +37,8 @@ struct change { /* of what there is to use */
 };
 
 struct whatif {
-	const struct again_conf *conf;
-	struct again_lines l;
+	const struct replay_conf *conf;
+	struct replay_lines l;
 	struct one *jobs;
 	struct sched *s;
 	struct due *due; /* a heap by time, then id */
@@ -69,30 +69,30 @@ static struct one *make(struct whatif *w, uint64_t id)
 	if (o)
 		return o;
 	o = mem_alloc(1, sizeof *o);
-	o->j = (struct again_job){.id = id,
-	                          .submit_ms = w->l.at_ms,
-	                          .start_ms = AGAIN_NEVER,
-	                          .end_ms = AGAIN_NEVER,
-	                          .was_start_ms = AGAIN_NEVER,
-	                          .was_ms = AGAIN_NEVER};
-	o->from_ms = AGAIN_NEVER;
+	o->j = (struct replay_job){.id = id,
+	                           .submit_ms = w->l.at_ms,
+	                           .start_ms = REPLAY_NEVER,
+	                           .end_ms = REPLAY_NEVER,
+	                           .was_start_ms = REPLAY_NEVER,
+	                           .was_ms = REPLAY_NEVER};
+	o->from_ms = REPLAY_NEVER;
 	HASH_ADD(hh, w->jobs, j.id, sizeof o->j.id, o);
 	return o;
 }
 
 static void run_begins(struct whatif *w, struct one *o)
 {
-	if (o->j.was_start_ms == AGAIN_NEVER)
+	if (o->j.was_start_ms == REPLAY_NEVER)
 		o->j.was_start_ms = w->l.at_ms;
 	o->from_ms = w->l.at_ms;
 }
 
 static void run_ends(struct whatif *w, struct one *o)
 {
-	if (o && o->from_ms != AGAIN_NEVER)
+	if (o && o->from_ms != REPLAY_NEVER)
 		o->j.run_ms += w->l.at_ms - o->from_ms;
 	if (o)
-		o->from_ms = AGAIN_NEVER;
+		o->from_ms = REPLAY_NEVER;
 }
 
 static uint64_t gpus_of(const struct sched_job *j)
@@ -104,35 +104,35 @@ static uint64_t gpus_of(const struct sched_job *j)
 	return n;
 }
 
-static void learn(struct whatif *w, const struct sched_told *t)
+static void learn(struct whatif *w, const struct record_line *t)
 {
 	struct one *o = find(w, t->id);
 
 	switch (t->kind) {
-	case TOLD_JOB:
+	case LINE_JOB:
 		o = make(w, t->id);
 		o->j.gpus = gpus_of(&t->job);
 		break;
-	case TOLD_RESTORE:
-	case TOLD_HOLDS:
-		o = make(w, t->kind == TOLD_HOLDS ? t->id : t->job.id);
+	case LINE_RESTORE:
+	case LINE_HOLDS:
+		o = make(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
 		o->before = 1;
 		run_begins(w, o);
 		break;
-	case TOLD_STEP:
+	case LINE_STEP:
 		if (o)
 			run_begins(w, o);
 		break;
-	case TOLD_END:
+	case LINE_END:
 		run_ends(w, o);
-		if (o && o->j.was_start_ms != AGAIN_NEVER) {
+		if (o && o->j.was_start_ms != REPLAY_NEVER) {
 			o->ended = 1;
 			o->well = t->yes;
 			o->j.was_ms = w->l.at_ms;
 		}
 		break;
-	case TOLD_REMOVE:
-	case TOLD_PARK:
+	case LINE_REMOVE:
+	case LINE_PARK:
 		run_ends(w, o);
 		break;
 	default:
@@ -140,21 +140,21 @@ static void learn(struct whatif *w, const struct sched_told *t)
 	}
 }
 
-static int learn_all(struct whatif *w, const char *text, size_t n, struct again_mistake *m)
+static int learn_all(struct whatif *w, const char *text, size_t n, struct replay_mistake *m)
 {
-	struct sched_told t;
+	struct record_line t;
 	struct one *o, *tmp;
 	int rc;
 
-	again_open(&w->l, w->conf, text, n, m);
-	while ((rc = again_next(&w->l, &t)) > 0)
+	replay_open(&w->l, w->conf, text, n, m);
+	while ((rc = replay_next(&w->l, &t)) > 0)
 		if (!w->l.trying)
 			learn(w, &t);
 	HASH_ITER (hh, w->jobs, o, tmp) {
 		run_ends(w, o); /* it goes on: what it took so far */
-		o->from_ms = AGAIN_NEVER;
+		o->from_ms = REPLAY_NEVER;
 	}
-	again_close(&w->l);
+	replay_close(&w->l);
 	return rc;
 }
 
@@ -212,7 +212,7 @@ static void ends(struct whatif *w, struct one *o, int well)
 	w->changed = 1;
 }
 
-static void arrives(struct whatif *w, const struct sched_told *t)
+static void arrives(struct whatif *w, const struct record_line *t)
 {
 	struct one *o = find(w, t->id);
 	struct sched_job j = t->job;
@@ -221,31 +221,31 @@ static void arrives(struct whatif *w, const struct sched_told *t)
 	if (o->state == RUNNING || o->state == DONE)
 		return;
 	run_s += !run_s;
-	if (w->conf->estimate != AGAIN_LIMITS)
+	if (w->conf->estimate != REPLAY_LIMITS)
 		j.believed_s = 0;
-	if (w->conf->estimate == AGAIN_LEARNED)
+	if (w->conf->estimate == REPLAY_LEARNED)
 		j.limit_s = 0;
-	else if (o->ended && w->conf->estimate != AGAIN_LIMITS)
-		j.limit_s = w->conf->estimate == AGAIN_X3 ? 3 * run_s : run_s;
+	else if (o->ended && w->conf->estimate != REPLAY_LIMITS)
+		j.limit_s = w->conf->estimate == REPLAY_X3 ? 3 * run_s : run_s;
 	sched_job_add(w->s, &j);
 	o->state = WAITING;
 }
 
 /* In the record it went while it waited: stopped, held, or not possible any more. */
-static void leaves(struct whatif *w, const struct sched_told *t)
+static void leaves(struct whatif *w, const struct record_line *t)
 {
 	struct one *o = find(w, t->id);
 
 	if (!o)
 		return;
-	if (o->from_ms != AGAIN_NEVER) { /* the end of a run in the record: here it ends when its time is over */
-		o->from_ms = AGAIN_NEVER;
+	if (o->from_ms != REPLAY_NEVER) { /* the end of a run in the record: here it ends when its time is over */
+		o->from_ms = REPLAY_NEVER;
 		return;
 	}
 	if (o->state == WAITING) {
-		told_tell(w->s, t);
-		o->state = t->kind == TOLD_PARK ? ABSENT : DONE;
-	} else if (o->state == RUNNING && !o->ended && t->kind != TOLD_PARK && !o->seen) {
+		record_line_apply(w->s, t);
+		o->state = t->kind == LINE_PARK ? ABSENT : DONE;
+	} else if (o->state == RUNNING && !o->ended && t->kind != LINE_PARK && !o->seen) {
 		ends(w, o, 0);
 	}
 }
@@ -282,12 +282,12 @@ static void counts(struct whatif *w, const struct sched_node *n, int here, int w
 }
 
 /* How many GPUs may be used from now on; nodes that the caller adds come with the first. */
-static void capacity(struct whatif *w, const struct sched_told *t, int grew)
+static void capacity(struct whatif *w, const struct record_line *t, int grew)
 {
 	struct sched_node n = t->node;
 
 	n.id = t->id;
-	if (t->kind == TOLD_NODE)
+	if (t->kind == LINE_NODE)
 		counts(w, &n, n.usable, w->l.was_usable, w->l.left_out, 0);
 	else
 		counts(w, &n, 0, 0, 1, 0); /* gone: it was counted when it came */
@@ -306,51 +306,51 @@ static void capacity(struct whatif *w, const struct sched_told *t, int grew)
 	w->changes[w->n_changes++] = (struct change){w->now_ms, w->gpus, w->was_gpus};
 }
 
-static void input(struct whatif *w, const struct sched_told *t)
+static void input(struct whatif *w, const struct record_line *t)
 {
 	struct one *o = find(w, t->id);
 	int grown = w->l.grown;
 
 	w->changed = 1;
 	switch (t->kind) {
-	case TOLD_JOB:
+	case LINE_JOB:
 		arrives(w, t);
 		break;
-	case TOLD_STEP: /* the record's own: only for what its later lines mean */
+	case LINE_STEP: /* the record's own: only for what its later lines mean */
 		if (o && t->id) {
 			o->from_ms = w->now_ms;
 			o->seen = 1;
 		}
 		break;
-	case TOLD_END:
-	case TOLD_REMOVE:
-	case TOLD_PARK:
+	case LINE_END:
+	case LINE_REMOVE:
+	case LINE_PARK:
 		leaves(w, t);
 		break;
-	case TOLD_KNOW:
+	case LINE_KNOW:
 		if (!o || o->state == ABSENT)
-			told_tell(w->s, t);
+			record_line_apply(w->s, t);
 		break;
-	case TOLD_RESTORE:
-	case TOLD_HOLDS:
-		told_tell(w->s, t);
-		o = find(w, t->kind == TOLD_HOLDS ? t->id : t->job.id);
+	case LINE_RESTORE:
+	case LINE_HOLDS:
+		record_line_apply(w->s, t);
+		o = find(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
 		o->from_ms = w->now_ms;
 		o->seen = 1;
 		runs(w, o);
 		break;
-	case TOLD_NODE:
-	case TOLD_GONE:
-		again_tell(&w->l, w->s, t);
+	case LINE_NODE:
+	case LINE_GONE:
+		replay_tell(&w->l, w->s, t);
 		capacity(w, t, w->l.grown && !grown);
 		break;
-	case TOLD_POLICY:
-	case TOLD_QUEUE:
-	case TOLD_CLOSE:
-	case TOLD_USED:
-	case TOLD_BOOK:
-	case TOLD_UNBOOK:
-		again_tell(&w->l, w->s, t);
+	case LINE_POLICY:
+	case LINE_QUEUE:
+	case LINE_CLOSE:
+	case LINE_USED:
+	case LINE_RESERVATION:
+	case LINE_UNRESERVE:
+		replay_tell(&w->l, w->s, t);
 		break;
 	default: /* times are its own; releases and starts follow from what is decided here */
 		break;
@@ -373,7 +373,7 @@ static void pass(struct whatif *w)
 	while ((d = sched_step(w->s))) {
 		struct one *o = find(w, d->job);
 
-		o->j.nodes = again_names(&w->l, d);
+		o->j.nodes = replay_names(&w->l, d);
 		o->j.n_nodes = d->n;
 		runs(w, o);
 		sched_job_started(w->s, d->job);
@@ -386,13 +386,13 @@ static void pass(struct whatif *w)
 static void until(struct whatif *w, uint64_t at_ms)
 {
 	for (;;) {
-		uint64_t next = w->n_due ? w->due[0].ms : AGAIN_NEVER;
+		uint64_t next = w->n_due ? w->due[0].ms : REPLAY_NEVER;
 
 		if (w->changed && w->now_ms < at_ms && w->now_ms < next) {
 			pass(w);
 			continue; /* what started may end first */
 		}
-		if (next > at_ms || next == AGAIN_NEVER)
+		if (next > at_ms || next == REPLAY_NEVER)
 			break;
 		w->now_ms = next;
 		sched_now(w->s, next / 1000);
@@ -402,13 +402,13 @@ static void until(struct whatif *w, uint64_t at_ms)
 			ends(w, o, o->well);
 		}
 	}
-	if (at_ms == AGAIN_NEVER)
+	if (at_ms == REPLAY_NEVER)
 		return;
 	w->now_ms = at_ms;
 	sched_now(w->s, at_ms / 1000);
 }
 
-static char **names_of(const struct again_lines *l)
+static char **names_of(const struct replay_lines *l)
 {
 	char **names = mem_alloc(HASH_COUNT(l->names) + 1u, sizeof *names);
 	size_t n = 0;
@@ -418,7 +418,7 @@ static char **names_of(const struct again_lines *l)
 	return names;
 }
 
-static char **paths_of(const struct again_lines *l)
+static char **paths_of(const struct replay_lines *l)
 {
 	char **paths = mem_alloc(HASH_COUNT(l->paths) + 1u, sizeof *paths);
 	size_t n = 0;
@@ -428,24 +428,24 @@ static char **paths_of(const struct again_lines *l)
 	return paths;
 }
 
-static int run(struct whatif *w, const char *text, size_t n, struct again_mistake *m)
+static int run(struct whatif *w, const char *text, size_t n, struct replay_mistake *m)
 {
-	struct sched_told t;
+	struct record_line t;
 	int rc;
 
 	w->s = sched_create();
-	again_open(&w->l, w->conf, text, n, m);
-	while ((rc = again_next(&w->l, &t)) > 0) {
-		if (t.kind == TOLD_AT)
+	replay_open(&w->l, w->conf, text, n, m);
+	while ((rc = replay_next(&w->l, &t)) > 0) {
+		if (t.kind == LINE_AT)
 			until(w, t.id);
-		else if (t.kind > TOLD_TRIED && !w->l.trying)
+		else if (t.kind > LINE_TRIED && !w->l.trying)
 			input(w, &t);
 	}
 	if (rc == 0)
-		until(w, AGAIN_NEVER);
+		until(w, REPLAY_NEVER);
 	w->names = names_of(&w->l);
 	w->paths = paths_of(&w->l);
-	again_close(&w->l);
+	replay_close(&w->l);
 	sched_destroy(w->s);
 	return rc;
 }
@@ -480,17 +480,17 @@ static double capacity_in(const struct whatif *w, int was, uint64_t from, uint64
 	return sum;
 }
 
-static void figures(const struct whatif *w, const struct again_result *r, int was, struct again_figures *f)
+static void figures(const struct whatif *w, const struct replay_result *r, int was, struct replay_figures *f)
 {
-	uint64_t *jct = mem_alloc(r->n, sizeof *jct), first = AGAIN_NEVER, last = 0, most = 0;
+	uint64_t *jct = mem_alloc(r->n, sizeof *jct), first = REPLAY_NEVER, last = 0, most = 0;
 	double sum = 0, wait = 0, busy = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
-		const struct again_job *j = &r->jobs[i];
+		const struct replay_job *j = &r->jobs[i];
 		uint64_t start = was ? j->was_start_ms : j->start_ms, end = was ? j->was_ms : j->end_ms;
 
 		/* What was does not change with what could not be here. */
-		if (j->was_ms == AGAIN_NEVER || (!was && j->end_ms == AGAIN_NEVER))
+		if (j->was_ms == REPLAY_NEVER || (!was && j->end_ms == REPLAY_NEVER))
 			continue;
 		jct[f->jobs++] = end - j->submit_ms;
 		sum += (double)(end - j->submit_ms);
@@ -518,14 +518,14 @@ static void figures(const struct whatif *w, const struct again_result *r, int wa
 
 static int by_submit(const void *a, const void *b)
 {
-	const struct again_job *x = a, *y = b;
+	const struct replay_job *x = a, *y = b;
 
 	if (x->submit_ms != y->submit_ms)
 		return x->submit_ms < y->submit_ms ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void collect(struct whatif *w, struct again_result *r)
+static void collect(struct whatif *w, struct replay_result *r)
 {
 	struct one *o, *tmp;
 
@@ -533,13 +533,13 @@ static void collect(struct whatif *w, struct again_result *r)
 	HASH_ITER (hh, w->jobs, o, tmp) {
 		if (o->before) {
 			r->before++;
-			again_names_free(o->j.nodes, o->j.n_nodes);
+			replay_names_free(o->j.nodes, o->j.n_nodes);
 			continue;
 		}
 		if (!o->ended)
-			o->j.was_ms = AGAIN_NEVER;
+			o->j.was_ms = REPLAY_NEVER;
 		r->unfinished += !o->ended;
-		r->dropped += o->ended && o->j.end_ms == AGAIN_NEVER;
+		r->dropped += o->ended && o->j.end_ms == REPLAY_NEVER;
 		r->jobs[r->n++] = o->j;
 	}
 	qsort(r->jobs, r->n, sizeof *r->jobs, by_submit);
@@ -569,7 +569,7 @@ static void whatif_fini(struct whatif *w, int all)
 	HASH_ITER (hh, w->jobs, o, tmp) {
 		HASH_DELETE(hh, w->jobs, o);
 		if (all)
-			again_names_free(o->j.nodes, o->j.n_nodes);
+			replay_names_free(o->j.nodes, o->j.n_nodes);
 		free(o);
 	}
 	HASH_ITER (hh, w->sizes, z, ztmp) {
@@ -582,13 +582,13 @@ static void whatif_fini(struct whatif *w, int all)
 	free(w->changes);
 }
 
-int again_simulate(const struct again_conf *c, const char *text, size_t n, struct again_result *out,
-                   struct again_mistake *m)
+int replay_simulate(const struct replay_conf *c, const char *text, size_t n, struct replay_result *out,
+                    struct replay_mistake *m)
 {
 	struct whatif w = {.conf = c};
 	int rc = learn_all(&w, text, n, m);
 
-	*out = (struct again_result){0};
+	*out = (struct replay_result){0};
 	if (rc == 0)
 		rc = run(&w, text, n, m);
 	if (rc == 0)
@@ -597,12 +597,12 @@ int again_simulate(const struct again_conf *c, const char *text, size_t n, struc
 	return rc;
 }
 
-void again_result_fini(struct again_result *r)
+void replay_result_fini(struct replay_result *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		again_names_free(r->jobs[i].nodes, r->jobs[i].n_nodes);
+		replay_names_free(r->jobs[i].nodes, r->jobs[i].n_nodes);
 	free(r->jobs);
 	names_free(r->node_names);
 	names_free(r->paths);
-	*r = (struct again_result){0};
+	*r = (struct replay_result){0};
 }

@@ -276,11 +276,11 @@ static void questions(uint32_t nodes, uint32_t queue, uint32_t wide, enum kind k
 	for (uint32_t i = 0; i < 100; i++)
 		some[i] = 1 + rnd(nodes);
 	for (uint32_t i = 0; kind == BOOKED && i < 20; i++)
-		sched_book_set(s, &(struct sched_book){.id = i + 1,
-		                                       .from_s = 5000 * (uint64_t)i,
-		                                       .to_s = 5000 * (uint64_t)i + 4000,
-		                                       .nodes = some + (size_t)i * 5,
-		                                       .n_nodes = 5});
+		sched_reservation_set(s, &(struct sched_reservation){.id = i + 1,
+		                                                     .from_s = 5000 * (uint64_t)i,
+		                                                     .to_s = 5000 * (uint64_t)i + 4000,
+		                                                     .nodes = some + (size_t)i * 5,
+		                                                     .n_nodes = 5});
 	for (uint32_t i = 0; kind == QUOTAS && i < 4; i++)
 		sched_queue_set(s, &(struct sched_queue){.path = owners[i], .quota_gpus = nodes * 2});
 	sched_decision_free(sched_step(s));

@@ -642,26 +642,26 @@ static char *part_text(uint64_t part)
 static void told_again(void)
 {
 	cJSON *all = store_history_parts(sim->w->reader, NULL), *p;
-	static const struct again_conf same;
+	static const struct replay_conf same;
 
 	if (!cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(all, "parts")))
 		sim_bad("the scheduler's record is empty");
 	cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(all, "parts")) {
 		uint64_t part = (uint64_t)cJSON_GetObjectItemCaseSensitive(p, "part")->valuedouble;
 		char *text = part_text(part);
-		struct again_compared r = {0};
-		struct again_result would = {0};
-		struct again_mistake m = {0};
+		struct replay_compared r = {0};
+		struct replay_result would = {0};
+		struct replay_mistake m = {0};
 
-		if (!text || again_compare(&same, text, strlen(text), &r, &m) < 0 ||
-		    again_simulate(&same, text, strlen(text), &would, &m) < 0)
+		if (!text || replay_compare(&same, text, strlen(text), &r, &m) < 0 ||
+		    replay_simulate(&same, text, strlen(text), &would, &m) < 0)
 			sim_bad("part %llu of the record: line %zu: %s", (unsigned long long)part, m.line, m.what);
 		else if (r.differs)
 			sim_bad("part %llu of the record: after %zu starts job %llu was started, the library takes %llu",
 			        (unsigned long long)part, r.starts, (unsigned long long)r.was.job,
 			        (unsigned long long)r.is.job);
-		again_compared_fini(&r);
-		again_result_fini(&would);
+		replay_compared_fini(&r);
+		replay_result_fini(&would);
 		free(text);
 	}
 	cJSON_Delete(all);

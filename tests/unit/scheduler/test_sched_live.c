@@ -456,7 +456,7 @@ static void change_book(struct world *o)
 	uint32_t n = 0;
 
 	if (rnd(3) == 0) {
-		sched_book_remove(o->s, b.id);
+		sched_reservation_remove(o->s, b.id);
 		unbook(o, b.id);
 		return;
 	}
@@ -472,12 +472,13 @@ static void change_book(struct world *o)
 		if (remembered(o, (int)nodes[i] - 1))
 			at->books[at->n_books++] = b;
 	}
-	sched_book_set(o->s, &(struct sched_book){.id = b.id,
-	                                          .from_s = b.from_s,
-	                                          .to_s = b.to_s,
-	                                          .queue = b.account < 0 ? NULL : o->w.accounts[b.account].path,
-	                                          .nodes = nodes,
-	                                          .n_nodes = n});
+	sched_reservation_set(
+	    o->s, &(struct sched_reservation){.id = b.id,
+	                                      .from_s = b.from_s,
+	                                      .to_s = b.to_s,
+	                                      .queue = b.account < 0 ? NULL : o->w.accounts[b.account].path,
+	                                      .nodes = nodes,
+	                                      .n_nodes = n});
 }
 
 static void pass_time(struct world *o)

@@ -354,7 +354,7 @@ static void test_resume(void)
 	struct sched_group g = {2, 2, 1, 1};
 	struct sched_job j = {.id = 7, .groups = &g, .n_groups = 1, .queue = "q", .owner = "@ada"};
 	const uint64_t third = 3;
-	struct sched_book book = {.id = 1, .from_s = 900, .to_s = 9000, .nodes = &third, .n_nodes = 1};
+	struct sched_reservation book = {.id = 1, .from_s = 900, .to_s = 9000, .nodes = &third, .n_nodes = 1};
 	uint64_t ids[4];
 
 	for (uint32_t i = 0; i < w.n; i++) {
@@ -375,10 +375,10 @@ static void test_resume(void)
 	sched_node_drained(w.s, 2, 0);
 	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 1, "a node that went down meanwhile is not it");
 	is_int((int)ids[0], 3, "but the other");
-	sched_book_set(w.s, &book);
+	sched_reservation_set(w.s, &book);
 	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "nor one that is reserved for others now");
 	is_int((int)sched_resume(w.s, &j, 1, ids, 4), 1, "some day it is");
-	sched_book_remove(w.s, 1);
+	sched_reservation_remove(w.s, 1);
 	sched_queue_close(w.s, "q", 1);
 	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 0, "not where a budget is used up");
 	sched_queue_close(w.s, "q", 0);
@@ -400,8 +400,9 @@ static void rules_make(struct world *w)
 	for (uint64_t id = 1; id <= w->n; id++)
 		if (rnd(2))
 			nodes[n++] = id;
-	sched_book_set(w->s, &(struct sched_book){
-	                         .id = 1, .from_s = from_s, .to_s = from_s + 5000, .nodes = nodes, .n_nodes = n});
+	sched_reservation_set(
+	    w->s, &(struct sched_reservation){
+	              .id = 1, .from_s = from_s, .to_s = from_s + 5000, .nodes = nodes, .n_nodes = n});
 	if (rnd(2))
 		sched_queue_set(w->s, &(struct sched_queue){.path = "q", .quota_gpus = 1 + rnd(6)});
 }
@@ -585,10 +586,10 @@ static void test_reserved(void)
 	struct sched_group g = {1, 2, 1, 1};
 	struct sched_job j = {
 	    .id = 7, .groups = &g, .n_groups = 1, .queue = "q", .owner = "@ada", .limit_s = 7200};
-	struct sched_book book = {.id = 1, .from_s = 4600, .to_s = 9000, .nodes = &first, .n_nodes = 1};
+	struct sched_reservation book = {.id = 1, .from_s = 4600, .to_s = 9000, .nodes = &first, .n_nodes = 1};
 	struct sched_change c;
 
-	sched_book_set(w.s, &book);
+	sched_reservation_set(w.s, &book);
 	ok(!starts(&w, &j), "a reservation is in its way");
 	c = change(&w, &j);
 	ok(c.kind == SCHED_CHANGE_TIME && c.value == 3600 - 180, "a time that ends before it begins (%llu)",
@@ -597,7 +598,7 @@ static void test_reserved(void)
 	ok(starts(&w, &j), "and with that it starts");
 	j.limit_s = 7200;
 	book.from_s = 1100;
-	sched_book_set(w.s, &book);
+	sched_reservation_set(w.s, &book);
 	ok(change(&w, &j).kind == SCHED_CHANGE_NONE, "not when it begins in a moment");
 	w.box[1] = (struct box){.gpus = 1, .slots = 8, .memory = GIB, .type = "bee"};
 	w.n = 2;
@@ -614,7 +615,7 @@ static void test_reserved(void)
 	ok(change(&w, &j).kind == SCHED_CHANGE_NONE, "where a budget is used up nothing is named");
 	sched_queue_close(w.s, "q", 0);
 	book.queue = "q";
-	sched_book_set(w.s, &book);
+	sched_reservation_set(w.s, &book);
 	c = change(&w, &j);
 	ok(c.kind == SCHED_CHANGE_GPUS && c.value == 4, "what is reserved for its own queue counts");
 	ok(!sched_check(w.s), "consistent");

@@ -124,8 +124,9 @@ static void test_reservation(void)
 	struct sched *s = cluster(&easy, 1, 4);
 	struct sched_forecast f;
 
-	sched_book_set(s, &(struct sched_book){
-	                      .id = 1, .from_s = 2000, .to_s = 3000, .nodes = (uint64_t[]){1}, .n_nodes = 1});
+	sched_reservation_set(s,
+	                      &(struct sched_reservation){
+	                          .id = 1, .from_s = 2000, .to_s = 3000, .nodes = (uint64_t[]){1}, .n_nodes = 1});
 	add(s, 1, 1, 4, 86400, 100);
 	is_int(step(s), 0, "a reservation of nodes goes by limits");
 	add(s, 2, 1, 4, 900, 100);

@@ -205,8 +205,9 @@ static void test_promises(void)
 	step(r);
 	ok(sched_kept(r->s, 2) == UINT64_MAX, "without the node there is no place to keep");
 	node(r->s, 2, 4, 1);
-	sched_book_set(r->s, &(struct sched_book){
-	                         .id = 1, .from_s = 1120, .to_s = 1200, .nodes = (uint64_t[]){2}, .n_nodes = 1});
+	sched_reservation_set(r->s,
+	                      &(struct sched_reservation){
+	                          .id = 1, .from_s = 1120, .to_s = 1200, .nodes = (uint64_t[]){2}, .n_nodes = 1});
 	step(r);
 	is_int((long long)sched_kept(r->s, 2), 1200, "nodes that are reserved are no place either");
 	run_free(r);
@@ -262,7 +263,8 @@ static void send_beside(struct sched *s, enum beside b)
 	if (b == TOO_LARGE)
 		send(s, 3, "z", (struct sched_group){7, 1, 0, 0}, 5, 60);
 	if (b == BOOKED) {
-		sched_book_set(s, &(struct sched_book){.id = 1, .to_s = 1000000, .nodes = &sixth, .n_nodes = 1});
+		sched_reservation_set(
+		    s, &(struct sched_reservation){.id = 1, .to_s = 1000000, .nodes = &sixth, .n_nodes = 1});
 		send(s, 3, "z", (struct sched_group){1, 2, 0, 0}, 5, 60);
 	}
 	if (b == PASSING)
@@ -399,8 +401,8 @@ static void test_booked(void)
 	sched_now(s, 1000);
 	node(s, 1, 4, 1);
 	node(s, 2, 4, 1);
-	sched_book_set(s,
-	               &(struct sched_book){.id = 1, .from_s = 2000, .to_s = 3000, .nodes = both, .n_nodes = 2});
+	sched_reservation_set(
+	    s, &(struct sched_reservation){.id = 1, .from_s = 2000, .to_s = 3000, .nodes = both, .n_nodes = 2});
 	for (uint64_t id = 1; id <= 20; id++)
 		send(s, id, "a", (struct sched_group){1, 1, 0, 0}, 0, 2000 + id);
 	send(s, 21, "a", (struct sched_group){1, 1, 0, 0}, 0, 500);
@@ -418,7 +420,7 @@ static void test_booked(void)
 	sched_decision_free(d);
 	sched_job_remove(s, 21);
 	sched_node_remove(s, 2);
-	is_int(s->n_books, 1, "a node that goes takes what was booked of it along");
+	is_int(s->n_reservations, 1, "a node that goes takes what was booked of it along");
 	sched_destroy(s);
 }
 

@@ -509,8 +509,9 @@ static void test_books(void)
 	const uint64_t nodes[1] = {2};
 	struct sched_job j;
 
-	sched_book_set(s, &(struct sched_book){
-	                      .id = 7, .from_s = 100, .to_s = 200, .queue = "vip", .nodes = nodes, .n_nodes = 1});
+	sched_reservation_set(
+	    s, &(struct sched_reservation){
+	           .id = 7, .from_s = 100, .to_s = 200, .queue = "vip", .nodes = nodes, .n_nodes = 1});
 	add_limited(s, 1, 1, 4, 1000);
 	is_int(step(s, NULL), 1, "on the node that is not kept");
 	add_limited(s, 2, 1, 4, 101);

@@ -112,12 +112,12 @@ static void some_book(struct sched *s, uint64_t now)
 {
 	uint64_t nodes[] = {1 + rnd(NODES), 1 + rnd(NODES)};
 
-	sched_book_set(s, &(struct sched_book){.id = 1 + rnd(3),
-	                                       .from_s = now + rnd(50),
-	                                       .to_s = now + 60 + rnd(50),
-	                                       .queue = rnd(2) ? "a" : NULL,
-	                                       .nodes = nodes,
-	                                       .n_nodes = 2});
+	sched_reservation_set(s, &(struct sched_reservation){.id = 1 + rnd(3),
+	                                                     .from_s = now + rnd(50),
+	                                                     .to_s = now + 60 + rnd(50),
+	                                                     .queue = rnd(2) ? "a" : NULL,
+	                                                     .nodes = nodes,
+	                                                     .n_nodes = 2});
 }
 
 static void restored(struct sched *s, uint64_t now)
@@ -175,7 +175,7 @@ static void one_input(struct sched *s, uint64_t now)
 		if (rnd(2))
 			some_book(s, now);
 		else
-			sched_book_remove(s, 1 + rnd(3));
+			sched_reservation_remove(s, 1 + rnd(3));
 		break;
 	case 8:
 	case 9:
@@ -217,32 +217,32 @@ static void drive(const struct sched_policy *p, struct text *out)
 static size_t again(const char *p, struct text *out, size_t *starts)
 {
 	struct sched *s = sched_create();
-	struct teller *t = teller_create();
+	struct record_reader *t = record_reader_create();
 	size_t line = 0, bad = 0;
 
 	*starts = 0;
 	for (const char *e; !bad && (e = strchr(p, '\n')); p = e + 1) {
 		const char *what;
-		struct sched_told in;
+		struct record_line in;
 
 		line++;
-		if (teller_read(t, p, (size_t)(e - p), &in, &what) < 0) {
+		if (record_reader_next(t, p, (size_t)(e - p), &in, &what) < 0) {
 			tap_diag("line %zu: %s: %.*s", line, what, (int)(e - p), p);
 			bad = line;
-		} else if (in.kind == TOLD_STEP) {
+		} else if (in.kind == LINE_STEP) {
 			struct sched_decision *d = sched_step(s);
 
 			*starts += d != NULL;
-			if (!told_same(&in, d))
+			if (!record_line_matches(&in, d))
 				bad = line;
 			sched_decision_free(d);
 		} else {
-			told_tell(s, &in);
-			if (in.kind == TOLD_POLICY) /* now the new one is on record, from the same line on */
+			record_line_apply(s, &in);
+			if (in.kind == LINE_POLICY) /* now the new one is on record, from the same line on */
 				sched_record(s, keep, out);
 		}
 	}
-	teller_destroy(t);
+	record_reader_destroy(t);
 	sched_destroy(s);
 	return bad;
 }
@@ -315,12 +315,12 @@ static void test_refused(void)
 	    {"end 1 2", "expected 0 or 1"},
 	    {"end 1 1 x=1", "more words than belong here"},
 	};
-	struct teller *t = teller_create();
+	struct record_reader *t = record_reader_create();
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		const char *what = NULL;
-		struct sched_told in;
-		int rc = teller_read(t, bad[i].line, strlen(bad[i].line), &in, &what);
+		struct record_line in;
+		int rc = record_reader_next(t, bad[i].line, strlen(bad[i].line), &in, &what);
 
 		if (bad[i].what)
 			ok(rc < 0 && what && !strcmp(what, bad[i].what), "refused: %s (%s)", bad[i].line,
@@ -328,7 +328,7 @@ static void test_refused(void)
 		else
 			ok(rc == 0, "taken: %s", bad[i].line);
 	}
-	teller_destroy(t);
+	record_reader_destroy(t);
 }
 
 /* Any cut or changed byte gives an answer, and is told or refused. */
@@ -336,7 +336,7 @@ static void test_mangled(void)
 {
 	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1};
 	struct text was = {0};
-	struct teller *t = teller_create();
+	struct record_reader *t = record_reader_create();
 	size_t taken = 0, refused = 0;
 
 	drive(&p, &was);
@@ -344,19 +344,19 @@ static void test_mangled(void)
 		size_t n = (size_t)(e - at);
 		char *line = malloc(n + 1); /* of exact size: reading past it is seen by a sanitizer */
 		const char *what;
-		struct sched_told in;
+		struct record_line in;
 
 		memcpy(line, at, n);
 		if (n)
 			line[rnd((uint32_t)n)] = (char)(rnd(3) ? " =,+%0p"[rnd(7)] : (int)rnd(256));
-		if (teller_read(t, line, n ? n - rnd((uint32_t)n) : 0, &in, &what) < 0)
+		if (record_reader_next(t, line, n ? n - rnd((uint32_t)n) : 0, &in, &what) < 0)
 			refused++;
 		else
 			taken++;
 		free(line);
 	}
 	ok(taken > 100 && refused > 100, "%zu damaged lines refused, %zu still lines", refused, taken);
-	teller_destroy(t);
+	record_reader_destroy(t);
 	free(was.p);
 }
 

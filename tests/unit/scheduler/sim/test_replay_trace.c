@@ -33,25 +33,25 @@ static char *text_of(const char *more)
 	return t;
 }
 
-static struct again_result simulated(const struct again_conf *c, const char *more)
+static struct replay_result simulated(const struct replay_conf *c, const char *more)
 {
 	char *text = text_of(more);
-	struct again_result r = {0};
-	struct again_mistake m = {0};
+	struct replay_result r = {0};
+	struct replay_mistake m = {0};
 
-	if (again_simulate(c, text, strlen(text), &r, &m) < 0)
+	if (replay_simulate(c, text, strlen(text), &r, &m) < 0)
 		tap_bail("line %zu: %s", m.line, m.what);
 	free(text);
 	return r;
 }
 
-static struct again_compared compared(const struct again_conf *c, const char *more)
+static struct replay_compared compared(const struct replay_conf *c, const char *more)
 {
 	char *text = text_of(more);
-	struct again_compared r = {0};
-	struct again_mistake m = {0};
+	struct replay_compared r = {0};
+	struct replay_mistake m = {0};
 
-	if (again_compare(c, text, strlen(text), &r, &m) < 0)
+	if (replay_compare(c, text, strlen(text), &r, &m) < 0)
 		tap_bail("line %zu: %s", m.line, m.what);
 	free(text);
 	return r;
@@ -62,32 +62,32 @@ static int near(double a, double b)
 	return fabs(a - b) < 1e-9;
 }
 
-static const struct again_conf same;
+static const struct replay_conf same;
 
 static void test_compare(void)
 {
-	const struct again_weight weights[] = {{"q/@b", 1}, {"q/@a", 1}};
+	const struct replay_weight weights[] = {{"q/@b", 1}, {"q/@a", 1}};
 	enum sched_backfill skip = SCHED_SKIP;
-	struct again_conf c = {.backfill = &skip};
-	struct again_compared r = compared(&same, "");
+	struct replay_conf c = {.backfill = &skip};
+	struct replay_compared r = compared(&same, "");
 
 	ok(!r.differs && r.starts == 3, "three starts are decided again");
-	again_compared_fini(&r);
-	r = compared(&(struct again_conf){.weights = weights, .n_weights = 2}, "");
+	replay_compared_fini(&r);
+	r = compared(&(struct replay_conf){.weights = weights, .n_weights = 2}, "");
 	ok(!r.differs, "with weights as they were, too");
-	again_compared_fini(&r);
-	r = compared(&(struct again_conf){.more_nodes = 1}, "");
+	replay_compared_fini(&r);
+	r = compared(&(struct replay_conf){.more_nodes = 1}, "");
 	ok(r.differs && r.starts == 1 && r.was.job == 0 && r.is.job == 2 && r.at_ms == 10000,
 	   "with one node more job 2 would have started at once");
 	is_str(r.is.n == 1 ? r.is.nodes[0] : "-", "more-1", "on the added node");
-	again_compared_fini(&r);
+	replay_compared_fini(&r);
 	r = compared(
 	    &c, "at 50000\njob 8 group=1,2,1,1 order=8 limit=9\njob 9 group=1,1,1,1 order=9 limit=900\n"
 	        "job 10 group=1,1,1,1 order=10 limit=900\nstep 8 on=7,0,0+1,0\nstep 0\nrelease 8 7\nend 8 1\n"
 	        "step 10 on=7,0,0,0\n");
 	ok(r.differs && r.starts == 4 && r.was.job == 10 && r.is.job == 9, "the first difference is named: %d",
 	   (int)r.is.job);
-	again_compared_fini(&r);
+	replay_compared_fini(&r);
 }
 
 static int has(char **paths, const char *path)
@@ -99,7 +99,7 @@ static int has(char **paths, const char *path)
 
 static void test_figures(void)
 {
-	struct again_result r = simulated(&same, "");
+	struct replay_result r = simulated(&same, "");
 
 	is_int(r.n, 3, "three jobs: what was only asked is none");
 	is_int(r.nodes, 1, "one node");
@@ -115,38 +115,38 @@ static void test_figures(void)
 	ok(near(r.is.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60), "use: %g", r.is.utilization);
 	ok(r.jobs[2].start_ms == 35500 && r.jobs[2].end_ms == 40000 && !strcmp(r.jobs[2].nodes[0], "h1"),
 	   "each job has its times and nodes");
-	again_result_fini(&r);
+	replay_result_fini(&r);
 }
 
 static void test_whatif(void)
 {
 	const char *const without[] = {"h1", NULL};
 	struct sched_policy skip = {.backfill = SCHED_SKIP, .by_limit = 1};
-	struct again_result r = simulated(&(struct again_conf){.more_nodes = 2}, "");
+	struct replay_result r = simulated(&(struct replay_conf){.more_nodes = 2}, "");
 
 	ok(near(r.is.avg_wait, 0) && near(r.is.avg_jct, (20 + 5.5 + 4.5) / 3.0) && r.nodes == 3 && r.gpus == 6,
 	   "two nodes more: nobody waits");
 	ok(r.was_nodes == 1 && r.was_gpus == 2 && near(r.was.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60),
 	   "the use of what there was does not change: %g", r.was.utilization);
 	ok(near(r.was.avg_wait, (0 + 20 + 25.5) / 3.0), "what was stays");
-	again_result_fini(&r);
-	r = simulated(&(struct again_conf){.without = without}, "");
+	replay_result_fini(&r);
+	r = simulated(&(struct replay_conf){.without = without}, "");
 	ok(r.is.jobs == 0 && r.dropped == 3, "without the only node nothing starts");
 	ok(r.nodes == 0 && r.gpus == 0 && r.was_nodes == 1 && r.was_gpus == 2, "nodes: %u here, %u there were",
 	   r.nodes, r.was_nodes);
 	ok(r.was.jobs == 3 && near(r.was.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60), "what was stays: %g",
 	   r.was.utilization);
-	again_result_fini(&r);
+	replay_result_fini(&r);
 	/* A job of one GPU for 10 s that comes at 12 s beside a long one: easy keeps the place, skip does not. */
-	r = simulated(&(struct again_conf){.policy = &skip}, "");
+	r = simulated(&(struct replay_conf){.policy = &skip}, "");
 	ok(r.is.jobs == 3 && near(r.is.makespan, 30), "another policy");
-	again_result_fini(&r);
-	r = simulated(&(struct again_conf){.estimate = AGAIN_TRUE}, "");
+	replay_result_fini(&r);
+	r = simulated(&(struct replay_conf){.estimate = REPLAY_TRUE}, "");
 	ok(r.is.jobs == 3, "true run times are believed");
-	again_result_fini(&r);
-	r = simulated(&(struct again_conf){.estimate = AGAIN_LEARNED}, "");
+	replay_result_fini(&r);
+	r = simulated(&(struct replay_conf){.estimate = REPLAY_LEARNED}, "");
 	ok(r.is.jobs == 3, "or learned ones");
-	again_result_fini(&r);
+	replay_result_fini(&r);
 }
 
 static void test_unfinished(void)
@@ -155,15 +155,15 @@ static void test_unfinished(void)
 	    "at 50000\nnow 50\njob 5 group=1,1,1,1 order=5 submit=50 limit=9\nstep 5 on=7,0,0,0\nstarted 5\n"
 	    "job 6 group=1,2,1,1 order=6 submit=50 limit=9\nstep 0\n"
 	    "at 60000\nnow 60\nend 6 0\n"; /* stopped while it waited */
-	struct again_result r = simulated(&same, more);
+	struct replay_result r = simulated(&same, more);
 
 	ok(r.n == 5 && r.unfinished == 2 && r.is.jobs == 3,
 	   "one that runs on, and one that never ran, are not in the figures");
-	again_result_fini(&r);
-	r = simulated(&(struct again_conf){.more_nodes = 1}, more);
+	replay_result_fini(&r);
+	r = simulated(&(struct replay_conf){.more_nodes = 1}, more);
 	ok(r.jobs[4].id == 6 && r.jobs[4].start_ms == 50000 && r.jobs[4].end_ms == 60000,
 	   "where it could start it runs until it was stopped");
-	again_result_fini(&r);
+	replay_result_fini(&r);
 }
 
 /* It runs when the record begins, is requeued once, and another depends on it. */
@@ -179,19 +179,19 @@ static void test_before(void)
 	    "at 7000\nnow 7\nrelease 2 7\npark 2\nat 7500\njob 2 group=1,1,1,1 order=2 submit=1 limit=50\n"
 	    "step 2 on=7,0,0,0\nstarted 2\nat 9500\nnow 9\nrelease 2 7\nend 2 1\nstep 3 on=7,0,0,0\nstarted 3\n"
 	    "at 10500\nnow 10\nend 3 1\n";
-	struct again_result r = {0};
-	struct again_compared same_again = {0};
-	struct again_mistake m = {0};
+	struct replay_result r = {0};
+	struct replay_compared same_again = {0};
+	struct replay_mistake m = {0};
 
-	is_int(again_simulate(&same, text, sizeof text - 1, &r, &m), 0, "a record that begins in the middle");
+	is_int(replay_simulate(&same, text, sizeof text - 1, &r, &m), 0, "a record that begins in the middle");
 	ok(r.before == 1 && r.n == 2 && r.is.jobs == 2, "who ran before is not in the figures");
 	ok(r.jobs[0].run_ms == 4000 && r.jobs[0].start_ms == 5000 && r.jobs[0].end_ms == 9000,
 	   "two runs are one of their length");
 	ok(r.jobs[1].start_ms == 9000, "and who waits for its end starts then");
-	is_int(again_compare(&same, text, sizeof text - 1, &same_again, &m), 0, "compared");
+	is_int(replay_compare(&same, text, sizeof text - 1, &same_again, &m), 0, "compared");
 	ok(!same_again.differs && same_again.starts == 3, "%zu starts are the same", same_again.starts);
-	again_compared_fini(&same_again);
-	again_result_fini(&r);
+	replay_compared_fini(&same_again);
+	replay_result_fini(&r);
 }
 
 static void test_no_record(void)
@@ -208,15 +208,15 @@ static void test_no_record(void)
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		struct again_result r = {0};
-		struct again_compared x = {0};
-		struct again_mistake m = {0};
+		struct replay_result r = {0};
+		struct replay_compared x = {0};
+		struct replay_mistake m = {0};
 		size_t n = strlen(bad[i].text);
 
-		ok(again_simulate(&same, bad[i].text, n, &r, &m) < 0 && m.line == bad[i].line &&
+		ok(replay_simulate(&same, bad[i].text, n, &r, &m) < 0 && m.line == bad[i].line &&
 		       !strcmp(m.what, bad[i].what),
 		   "line %zu: %s", bad[i].line, bad[i].what);
-		ok(again_compare(&same, bad[i].text, n, &x, &m) < 0, "and it is not compared");
+		ok(replay_compare(&same, bad[i].text, n, &x, &m) < 0, "and it is not compared");
 	}
 }
 
