@@ -204,40 +204,9 @@ static const struct op {
 	void (*fn)(struct core *c, struct request *rq);
 	enum user_role role; /* the least that may */
 } ops[] = {
-    [REQ_SUBMIT] = {req_submit, ROLE_JOB},
-    [REQ_STOP] = {req_stop, ROLE_JOB},
-    [REQ_HOLD] = {req_hold, ROLE_JOB},
-    [REQ_RELEASE] = {req_release, ROLE_JOB},
-    [REQ_SET] = {req_set, ROLE_JOB},
-    [REQ_REQUEUE] = {req_requeue, ROLE_JOB},
-    [REQ_CLONE] = {req_clone, ROLE_USER},
-    [REQ_RM] = {req_rm, ROLE_USER},
-    [REQ_WHY] = {req_why, ROLE_JOB},
-    [REQ_NODES] = {req_nodes, ROLE_JOB},
-    [REQ_DRAIN] = {req_drain, ROLE_ADMIN},
-    [REQ_RESUME] = {req_resume, ROLE_ADMIN},
-    [REQ_NODE_LOST] = {req_node_lost, ROLE_ADMIN},
-    [REQ_NODE_RM] = {req_node_rm, ROLE_ADMIN},
-    [REQ_QUEUES] = {req_queues, ROLE_JOB},
-    [REQ_QUEUE_SET] = {req_queue_set, ROLE_ADMIN},
-    [REQ_QUEUE_RM] = {req_queue_rm, ROLE_ADMIN},
-    [REQ_QUOTA_SET] = {req_quota_set, ROLE_ADMIN},
-    [REQ_QUOTA_RM] = {req_quota_rm, ROLE_ADMIN},
-    [REQ_INSTANCES] = {req_instances, ROLE_JOB},
-    [REQ_INSTANCE_SET] = {req_instance_set, ROLE_ADMIN},
-    [REQ_INSTANCE_RM] = {req_instance_rm, ROLE_ADMIN},
-    [REQ_RESERVES] = {req_reserves, ROLE_JOB},
-    [REQ_RESERVE_ADD] = {req_reserve_add, ROLE_ADMIN},
-    [REQ_RESERVE_SET] = {req_reserve_set, ROLE_ADMIN},
-    [REQ_RESERVE_RM] = {req_reserve_rm, ROLE_ADMIN},
-    [REQ_BRIEF] = {req_brief, ROLE_JOB},
-    [REQ_BUDGETS] = {req_budgets, ROLE_USER},
-    [REQ_BUDGET_SET] = {req_budget_set, ROLE_ADMIN},
-    [REQ_BUDGET_RM] = {req_budget_rm, ROLE_ADMIN},
-    [REQ_TOP] = {req_top, ROLE_JOB},
-    [REQ_TOKEN] = {req_token, ROLE_ADMIN},
-    [REQ_JOIN] = {req_join, ROLE_NONE},
-    [REQ_STATS] = {req_stats, ROLE_NONE},
+#define R(op, handler, role, effect, text) [op] = {handler, role},
+    REQUEST_OPS(R)
+#undef R
 };
 
 void core_request(struct core *c, struct request *rq)
@@ -257,7 +226,7 @@ void core_request(struct core *c, struct request *rq)
 		                                    : "a job's token may not");
 	else if (c->failing && (request_op_writes(rq->op) || !c->loaded))
 		reply_fail(c, rq, c->fail_err.code, "nothing can be recorded at the moment: %s", c->fail_err.text);
-	else if (!idem_answers(rq->op) || !idem_seen(c, rq))
+	else if (!request_op_repeats(rq->op) || !idem_seen(c, rq))
 		op->fn(c, rq);
 }
 

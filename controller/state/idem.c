@@ -24,11 +24,6 @@
 
 #define IDEM_MAX 100000 /* keys remembered at most */
 
-int idem_answers(enum request_op op)
-{
-	return request_op_writes(op) && op != REQ_SUBMIT && op != REQ_CLONE && op != REQ_JOIN;
-}
-
 char *idem_scoped(const struct core *c, const struct request *rq)
 {
 	return xasprintf("%s:%s", req_user(c, rq), rq->idem_key);
@@ -142,7 +137,7 @@ void idem_keep(struct core *c, const struct request *rq, int status, const cJSON
 	struct answer_row row = {.digest = rq->idem_digest, .status = (uint32_t)status, .at_us = now_real(c)};
 	char *key, *text;
 
-	if (!rq->idem_key || status >= 400 || !idem_answers(rq->op))
+	if (!rq->idem_key || status >= 400 || !request_op_repeats(rq->op))
 		return;
 	row.key = key = idem_scoped(c, rq);
 	if (!idem_find(c, key)) {

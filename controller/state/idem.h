@@ -17,7 +17,6 @@ struct idem {
 	UT_hash_handle hh; /* in order of arrival: the oldest goes first */
 };
 
-int idem_answers(enum request_op op);              /* 1: by remembering what was answered */
 int idem_seen(struct core *c, struct request *rq); /* 1 answered */
 struct idem *idem_add(struct core *c, const char *key, const char *digest, uint64_t job);
 char *idem_scoped(const struct core *c, const struct request *rq); /* USER:KEY, malloc'ed */

@@ -1,5 +1,5 @@
 /*
- * request: making and freeing one; the answer is the I/O side's.
+ * request: making and freeing one, and what its line in the table says.
  */
 #include "controller/state/request.h"
 #include "common/base/xalloc.h"
@@ -25,26 +25,27 @@ void request_free(struct request *rq)
 	free(rq);
 }
 
+static const struct {
+	const char *text;
+	enum request_effect effect;
+} ops[] = {
+#define R(op, handler, role, effect, text) [op] = {text, effect},
+    REQUEST_OPS(R)
+#undef R
+};
+#define N_OPS (sizeof(ops) / sizeof(ops[0]))
+
 const char *request_op_text(enum request_op op)
 {
-	switch (op) {
-#define R(o, w, text)                                                                                        \
-	case o:                                                                                                  \
-		return text;
-		REQUEST_OPS(R)
-#undef R
-	}
-	return "?";
+	return (size_t)op < N_OPS ? ops[op].text : "?";
 }
 
 int request_op_writes(enum request_op op)
 {
-	switch (op) {
-#define R(o, w, text)                                                                                        \
-	case o:                                                                                                  \
-		return w;
-		REQUEST_OPS(R)
-#undef R
-	}
-	return 1;
+	return (size_t)op >= N_OPS || ops[op].effect != RQ_ASKS;
+}
+
+int request_op_repeats(enum request_op op)
+{
+	return (size_t)op >= N_OPS || ops[op].effect == RQ_CHANGES;
 }

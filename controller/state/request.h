@@ -12,51 +12,15 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/spec/spec.h"
+#include "controller/state/request_table.h"
 #include "controller/state/role.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
-/* op, needs to write (1) or only asks (0), in words */
-#define REQUEST_OPS(R)                                                                                       \
-	R(REQ_SUBMIT, 1, "submit a job") /* spec, text, body: {bundle, run, hold, dry_run, spec_warnings} */     \
-	R(REQ_STOP, 1, "stop a job")     /* body: {grace_s?} */                                                  \
-	R(REQ_HOLD, 1, "hold a job")                                                                             \
-	R(REQ_RELEASE, 1, "release a job")                                                                       \
-	R(REQ_SET, 1,                                                                                            \
-	  "change a job") /* body: {priority?, time?, queue?, notes?, name?, pinned?, tags?: {k: v|null}} */     \
-	R(REQ_REQUEUE, 1, "requeue a job")                                                                       \
-	R(REQ_CLONE, 1, "clone a job") /* body: {set: {path: value}, hold} ; spec = changed spec of the clone */ \
-	R(REQ_RM, 1, "remove a job's data")                                                                      \
-	R(REQ_WHY, 0, "explain")        /* -> {status, waits_for: [..], ahead, text} */                          \
-	R(REQ_NODES, 0, "list nodes")   /* -> {nodes: [..]} with GPUs, CPUs, who holds them, beat age, load */   \
-	R(REQ_DRAIN, 1, "drain a node") /* body: {reason} */                                                     \
-	R(REQ_RESUME, 1, "resume a node")                                                                        \
-	R(REQ_NODE_LOST, 1, "declare a node lost")                                                               \
-	R(REQ_NODE_RM, 1, "remove a node")   /* body: {force?} */                                                \
-	R(REQ_TOP, 0, "overview")            /* -> running and waiting jobs, use of nodes, last metrics */       \
-	R(REQ_TOKEN, 1, "make a join token") /* body: {kind: join, ttl_s} -> {token, expires_at} */              \
-	R(REQ_QUEUES, 0,                                                                                         \
-	  "list queues") /* -> {queues: [..]} with weight, quota, what is held, waits, was used */               \
-	R(REQ_QUEUE_SET, 1, "set a queue") /* node: its path; body: {weight?} */                                 \
-	R(REQ_QUEUE_RM, 1, "remove a queue")                                                                     \
-	R(REQ_QUOTA_SET, 1, "set a quota") /* node: path of a queue or user; body: {gpus, borrow?} */            \
-	R(REQ_QUOTA_RM, 1, "remove a quota")                                                                     \
-	R(REQ_INSTANCES, 0, "list instance types")     /* node: one of them -> {instances: [..]}, or that one */ \
-	R(REQ_INSTANCE_SET, 1, "set an instance type") /* node: its name; body: facts, null takes one back */    \
-	R(REQ_INSTANCE_RM, 1, "remove an instance type")                                                         \
-	R(REQ_RESERVES, 0, "list reservations")     /* -> {reservations: [..]} */                                \
-	R(REQ_RESERVE_ADD, 1, "make a reservation") /* node: its name; body: see api_reserve.c */                \
-	R(REQ_RESERVE_SET, 1, "change a reservation")                                                            \
-	R(REQ_RESERVE_RM, 1, "remove a reservation")                                                             \
-	R(REQ_BRIEF, 0, "say why jobs wait") /* body: the answer to be completed: a job, or {jobs: [..]} */      \
-	R(REQ_BUDGETS, 0, "list budgets")                                                                        \
-	R(REQ_BUDGET_SET, 1, "set a budget") /* node: path of a queue or user; body: {usd?, period?, action?} */ \
-	R(REQ_BUDGET_RM, 1, "remove a budget")                                                                   \
-	R(REQ_JOIN, 1, "join a node") /* body: {token, node, csr} -> {cert, ca, node} (no login needed) */       \
-	R(REQ_STATS, 0, "counters")   /* -> numbers for /metrics */
+enum request_effect { RQ_ASKS, RQ_CHANGES, RQ_ADDS }; /* see request_table.h */
 
 enum request_op {
-#define R(op, w, text) op,
+#define R(op, handler, role, effect, text) op,
 	REQUEST_OPS(R)
 #undef R
 };
@@ -85,6 +49,7 @@ struct request {
 struct request *request_new(enum request_op op);
 void request_free(struct request *rq);
 const char *request_op_text(enum request_op op);
-int request_op_writes(enum request_op op); /* 1: changes something */
+int request_op_writes(enum request_op op);  /* 1: changes something */
+int request_op_repeats(enum request_op op); /* 1: a repetition gets the stored answer (RQ_CHANGES) */
 
 #endif

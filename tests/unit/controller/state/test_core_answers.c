@@ -59,7 +59,7 @@ static const struct {
 static const cJSON *schemas;
 
 enum {
-#define R(op, w, text) N_##op,
+#define R(op, handler, role, effect, text) N_##op,
 	REQUEST_OPS(R)
 #undef R
 	    N_OPS
