@@ -29,14 +29,14 @@ static const struct verb *verb_find(const char *name)
 {
 	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name; v++) {
-			if (!strcmp(v->name, name))
+			if (strcmp(v->name, name) == 0)
 				return v;
 		}
 	}
 	return NULL;
 }
 
-static void usage(FILE *f)
+static void print_usage(FILE *f)
 {
 	fputs("usage: jobctl [--url URL] [--json] VERB [ARGUMENTS]\n\n", f);
 	for (const struct verb *const *l = verb_table; *l; l++) {
@@ -53,7 +53,7 @@ static void usage(FILE *f)
 	    f);
 }
 
-static void usage_verb(const struct verb *v)
+static void print_verb_usage(const struct verb *v)
 {
 	printf("usage: jobctl %s%s%s%s\n%s\n", v->name, *v->operands ? " " : "", v->operands,
 	       v->opts && v->opts->name ? " [OPTIONS]" : "", v->help);
@@ -79,12 +79,12 @@ static const struct {
               {"edit", "set"},     {"metric", "metrics"}, {"event", "events"},    {"sinfo", "nodes"},
               {"up", "local up"},  {"down", "local down"}};
 
-static int is_later(const char *name, const char *sub)
+static int report_later_verb(const char *name, const char *sub)
 {
 	char *two = xasprintf("%s %s", name, sub ? sub : "");
 	int found = 0;
 	for (const char *const *l = later; *l && !found; l++) {
-		found = !strcmp(*l, name) || !strcmp(*l, two);
+		found = strcmp(*l, name) == 0 || strcmp(*l, two) == 0;
 		if (found)
 			fprintf(stderr, "jobctl: '%s' is part of the interface but not built yet\n", *l);
 	}
@@ -99,7 +99,7 @@ static const char *nearest_below(const char *name, const char *sub)
 	size_t n = strlen(name), k = 0;
 	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name && k < 31; v++) {
-			if (!strncmp(v->name, name, n) && v->name[n] == ' ')
+			if (strncmp(v->name, name, n) == 0 && v->name[n] == ' ')
 				names[k++] = v->name + n + 1;
 		}
 	}
@@ -109,11 +109,11 @@ static const char *nearest_below(const char *name, const char *sub)
 
 static int is_help(const char *word)
 {
-	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+	return word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
 }
 
 /* "node" or "node drian": names what there is below "node". */
-static int is_group(const char *name, const char *sub)
+static int report_group(const char *name, const char *sub)
 {
 	size_t n = strlen(name);
 	int found = 0;
@@ -139,7 +139,7 @@ static int is_group(const char *name, const char *sub)
 }
 
 /* "queue --help", "help queue": what there is below it, on standard output. 1: there is such a group. */
-static int group_help(const char *name)
+static int print_group_help(const char *name)
 {
 	size_t n = strlen(name);
 	int found = 0;
@@ -157,11 +157,11 @@ static int group_help(const char *name)
 	return found;
 }
 
-static int unknown_verb(const char *name, const char *sub)
+static int reject_unknown_verb(const char *name, const char *sub)
 {
 	const char *names[160];
 	size_t n = 0;
-	if (is_later(name, sub) || is_group(name, sub))
+	if (report_later_verb(name, sub) || report_group(name, sub))
 		return EXIT_USAGE;
 	for (const struct verb *const *l = verb_table; *l; l++) {
 		for (const struct verb *v = *l; v->name && n < 159; v++)
@@ -170,7 +170,7 @@ static int unknown_verb(const char *name, const char *sub)
 	names[n] = NULL;
 	const char *near = NULL;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		if (!strcmp(others[i].word, name))
+		if (strcmp(others[i].word, name) == 0)
 			near = others[i].verb;
 	}
 	if (!near)
@@ -210,7 +210,7 @@ static int check_output(int rc)
 }
 
 /* On standard error, too: standard output has answers only. */
-static void say_error_json(const char *code, const char *message, int exit_code)
+static void print_error_json(const char *code, const char *message, int exit_code)
 {
 	cJSON *o = cJSON_CreateObject(), *e = cJSON_AddObjectToObject(o, "error");
 	cJSON_AddStringToObject(e, "code", code);
@@ -222,13 +222,13 @@ static void say_error_json(const char *code, const char *message, int exit_code)
 	cJSON_Delete(o);
 }
 
-static int finish(struct ctx *c, int rc)
+static int finish_verb(struct ctx *c, int rc)
 {
 	if (interrupted() && rc) {
 		rc = EXIT_INTERRUPTED;
 	} else if (rc < 0 && c->json) {
 		rc = client_exit_code(&c->err);
-		say_error_json(err_code_text(c->err.code), c->problems ? c->problems : c->err.text, rc);
+		print_error_json(err_code_text(c->err.code), c->problems ? c->problems : c->err.text, rc);
 	} else if (rc < 0) {
 		char *local = print_local(c->problems ? c->problems : c->err.text), *safe = print_safe(local);
 		fprintf(stderr, "jobctl: %s\n", safe);
@@ -245,7 +245,7 @@ static int finish(struct ctx *c, int rc)
 /* A list or a range of ids where one job is meant? A job may be called so, too. */
 static int is_several(const struct verb *v, const char *ref)
 {
-	return !strncmp(v->operands, "JOB", 3) && strncmp(v->operands, "JOB...", 6) != 0 && ref &&
+	return strncmp(v->operands, "JOB", 3) == 0 && strncmp(v->operands, "JOB...", 6) != 0 && ref &&
 	       strpbrk(ref, "-,") && strspn(ref, "0123456789-,") == strlen(ref);
 }
 
@@ -254,13 +254,13 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 	struct arg_opt *opts = with_common(v->opts);
 	int rc = 0;
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		c->json |= !strcmp(argv[i], "--json"); /* what is wrong with the others is said as JSON, too */
+		c->json |= strcmp(argv[i], "--json") == 0; /* what is wrong with the others is said as JSON, too */
 	if (args_parse(opts, argc, argv, &c->args, &c->err)) {
 		err_wrap(&c->err, "%s", v->name);
 		rc = -1;
 	} else if (args_has(&c->args, "help")) {
-		usage_verb(v);
-	} else if (v->max == 1 && c->args.n > 1 && !strncmp(v->operands, "JOB", 3)) {
+		print_verb_usage(v);
+	} else if (v->max == 1 && c->args.n > 1 && strncmp(v->operands, "JOB", 3) == 0) {
 		rc = ctx_fail(c, ERR_INVALID, "%s: one JOB, not %zu\nSee: jobctl %s --help", v->name, c->args.n,
 		              v->name);
 	} else if (c->args.n < v->min || c->args.n > v->max) {
@@ -275,7 +275,7 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 			rc = ctx_fail(c, ERR_INVALID, "%s takes one job, and none is named '%s'", v->name,
 			              c->args.operand[0]);
 	}
-	rc = finish(c, rc);
+	rc = finish_verb(c, rc);
 	free(opts);
 	return rc;
 }
@@ -286,17 +286,17 @@ static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 	int i = 1;
 	*rc = EXIT_OK;
 	for (; i < argc && argv[i][0] == '-'; i++) {
-		if (!strcmp(argv[i], "--url") && i + 1 < argc) {
+		if (strcmp(argv[i], "--url") == 0 && i + 1 < argc) {
 			c->url_flag = argv[++i];
-		} else if (!strncmp(argv[i], "--url=", 6)) {
+		} else if (strncmp(argv[i], "--url=", 6) == 0) {
 			c->url_flag = argv[i] + 6;
-		} else if (!strcmp(argv[i], "--json")) {
+		} else if (strcmp(argv[i], "--json") == 0) {
 			c->json = 1;
-		} else if (!strcmp(argv[i], "--version")) {
+		} else if (strcmp(argv[i], "--version") == 0) {
 			puts("jobctl " PACKAGE_VERSION);
 			return -1;
-		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			usage(stdout);
+		} else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			print_usage(stdout);
 			return -1;
 		} else {
 			fprintf(stderr,
@@ -308,18 +308,18 @@ static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 	}
 	if (i < argc)
 		return i;
-	usage(stderr);
+	print_usage(stderr);
 	*rc = EXIT_USAGE;
 	return -1;
 }
 
 /* Words from the verb on. */
-static int dispatch(struct ctx *c, int argc, char **argv)
+static int dispatch_words(struct ctx *c, int argc, char **argv)
 {
 	const char *second = argc > 1 ? argv[1] : NULL;
 	const struct verb *v = NULL;
-	if (!strcmp(argv[0], "help")) {
-		usage(stdout);
+	if (strcmp(argv[0], "help") == 0) {
+		print_usage(stdout);
 		return check_output(EXIT_OK);
 	}
 	if (second) {
@@ -332,15 +332,15 @@ static int dispatch(struct ctx *c, int argc, char **argv)
 	v = verb_find(argv[0]);
 	if (v)
 		return run_verb(c, v, argc, argv);
-	if (is_help(second) && group_help(argv[0]))
+	if (is_help(second) && print_group_help(argv[0]))
 		return check_output(EXIT_OK);
 	if (c->json) {
 		char *text = xasprintf("unknown verb '%s'", argv[0]);
-		say_error_json(err_code_text(ERR_INVALID), text, EXIT_USAGE);
+		print_error_json(err_code_text(ERR_INVALID), text, EXIT_USAGE);
 		free(text);
 		return EXIT_USAGE;
 	}
-	return unknown_verb(argv[0], second);
+	return reject_unknown_verb(argv[0], second);
 }
 
 int main(int argc, char **argv)
@@ -357,13 +357,13 @@ int main(int argc, char **argv)
 	/* "help VERB" is "VERB --help". */
 	char *help[] = {argv[0], NULL, NULL, "--help", NULL}, **words = argv + i;
 	int n = argc - i;
-	if (!strcmp(argv[i], "help") && n > 1) {
+	if (strcmp(argv[i], "help") == 0 && n > 1) {
 		help[1] = argv[i + 1];
 		help[2] = n > 2 ? argv[i + 2] : help[3];
 		words = help + 1;
 		n = n > 2 ? 3 : 2;
 	}
-	rc = dispatch(&c, n, words);
+	rc = dispatch_words(&c, n, words);
 	client_destroy(c.client);
 	curl_global_cleanup();
 	return rc;

@@ -4,6 +4,7 @@
  */
 #include "jobctl/client/args.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/base/strutil.h"
@@ -11,7 +12,7 @@
 static const struct arg_opt *find_long(const struct arg_opt *opts, const char *name, size_t n)
 {
 	for (; opts->name; opts++) {
-		if (strlen(opts->name) == n && !strncmp(opts->name, name, n))
+		if (strlen(opts->name) == n && strncmp(opts->name, name, n) == 0)
 			return opts;
 	}
 	return NULL;
@@ -26,7 +27,7 @@ static const struct arg_opt *find_letter(const struct arg_opt *opts, char letter
 	return NULL;
 }
 
-static int unknown(const struct arg_opt *opts, const char *given, const char *name, struct err *e)
+static int reject_unknown(const struct arg_opt *opts, const char *given, const char *name, struct err *e)
 {
 	const char *names[64];
 	size_t n = 0;
@@ -39,7 +40,7 @@ static int unknown(const struct arg_opt *opts, const char *given, const char *na
 	return err_set(e, ERR_INVALID, "unknown option %s", given);
 }
 
-static int add(struct args *a, const struct arg_opt *opt, const char *value, struct err *e)
+static int add_option(struct args *a, const struct arg_opt *opt, const char *value, struct err *e)
 {
 	if (a->n_given == ARGS_MAX)
 		return err_set(e, ERR_LIMIT, "too many options");
@@ -60,18 +61,18 @@ static int take_long(const struct arg_opt *opts, char **argv, int left, struct a
 		size_t k = n < sizeof(bare) - 1 ? n : sizeof(bare) - 1;
 		memcpy(bare, name, k);
 		bare[k] = 0;
-		return unknown(opts, argv[0], bare, e);
+		return reject_unknown(opts, argv[0], bare, e);
 	}
 	if (!opt->value) {
 		if (eq)
 			return err_set(e, ERR_INVALID, "option --%s takes no value", opt->name);
-		return add(a, opt, "", e);
+		return add_option(a, opt, "", e);
 	}
 	if (eq)
-		return add(a, opt, eq + 1, e);
+		return add_option(a, opt, eq + 1, e);
 	if (left < 2)
 		return err_set(e, ERR_INVALID, "option --%s needs a value: %s", opt->name, opt->value);
-	return add(a, opt, argv[1], e) ? -1 : 1;
+	return add_option(a, opt, argv[1], e) ? -1 : 1;
 }
 
 /* -f, -fg, -n5, -n 5. */
@@ -80,17 +81,17 @@ static int take_short(const struct arg_opt *opts, char **argv, int left, struct 
 	for (const char *p = argv[0] + 1; *p; p++) {
 		const struct arg_opt *opt = find_letter(opts, *p);
 		if (!opt)
-			return unknown(opts, argv[0], p, e);
+			return reject_unknown(opts, argv[0], p, e);
 		if (!opt->value) {
-			if (add(a, opt, "", e))
+			if (add_option(a, opt, "", e))
 				return -1;
 			continue;
 		}
 		if (p[1])
-			return add(a, opt, p + 1, e);
+			return add_option(a, opt, p + 1, e);
 		if (left < 2)
 			return err_set(e, ERR_INVALID, "option -%c needs a value: %s", *p, opt->value);
-		return add(a, opt, argv[1], e) ? -1 : 1;
+		return add_option(a, opt, argv[1], e) ? -1 : 1;
 	}
 	return 0;
 }
@@ -100,7 +101,7 @@ int args_parse(const struct arg_opt *opts, int argc, char **argv, struct args *a
 	memset(a, 0, sizeof(*a));
 	int only_operands = 0;
 	for (int i = 1; i < argc; i++) {
-		if (!only_operands && !strcmp(argv[i], "--")) {
+		if (!only_operands && strcmp(argv[i], "--") == 0) {
 			only_operands = 1;
 			continue;
 		}
@@ -127,7 +128,7 @@ int args_has(const struct args *a, const char *name)
 const char *args_get(const struct args *a, const char *name)
 {
 	for (size_t i = a->n_given; i-- > 0;) {
-		if (!strcmp(a->given[i].opt->name, name))
+		if (strcmp(a->given[i].opt->name, name) == 0)
 			return a->given[i].value;
 	}
 	return NULL;
@@ -141,10 +142,10 @@ int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max,
 		return 0;
 	if (str_parse_u64(s, &v) || v < min || v > max) {
 		if (max >= INT64_MAX)
-			return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %llu up", name, s,
-			               (unsigned long long)min);
-		return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %llu to %llu", name, s,
-		               (unsigned long long)min, (unsigned long long)max);
+			return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %" PRIu64 " up", name, s,
+			               min);
+		return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64,
+		               name, s, min, max);
 	}
 	*out = v;
 	return 0;
@@ -153,7 +154,7 @@ int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max,
 const char *args_nth(const struct args *a, const char *name, size_t nth)
 {
 	for (size_t i = 0; i < a->n_given; i++) {
-		if (!strcmp(a->given[i].opt->name, name) && nth-- == 0)
+		if (strcmp(a->given[i].opt->name, name) == 0 && nth-- == 0)
 			return a->given[i].value;
 	}
 	return NULL;

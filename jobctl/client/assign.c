@@ -16,14 +16,14 @@ static int takes_text(const char *path)
 {
 	static const char *const open_names[] = {"environment.", "tags.", NULL};
 	for (const char *const *p = open_names; *p; p++) {
-		if (!strncmp(path, *p, strlen(*p)))
+		if (strncmp(path, *p, strlen(*p)) == 0)
 			return 1;
 	}
 	size_t n;
 	const struct spec_key *keys = spec_keys(&n);
 	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(keys[i].path, path))
-			return !strcmp(keys[i].type, "string");
+		if (strcmp(keys[i].path, path) == 0)
+			return strcmp(keys[i].type, "string") == 0;
 	}
 	return 0;
 }
@@ -50,7 +50,7 @@ int assign_key_known(const char *key)
 	size_t n = strcspn(key, ".=");
 	root_keys(names, list);
 	for (const char **l = list; *l; l++) {
-		if (strlen(*l) == n && !strncmp(*l, key, n))
+		if (strlen(*l) == n && strncmp(*l, key, n) == 0)
 			return 1;
 	}
 	return 0;
@@ -62,7 +62,7 @@ static int is_near_enough(const char *word, const char *near)
 {
 	const char *one[] = {near, NULL};
 	if (strchr(near, '.'))
-		return !strncmp(near, "resources.", 10) || !strncmp(near, "limits.", 7);
+		return strncmp(near, "resources.", 10) == 0 || strncmp(near, "limits.", 7) == 0;
 	return strlen(word) > 4 || strlen(word) >= strlen(near) || !str_nearest(word, one);
 }
 
@@ -118,8 +118,8 @@ static cJSON *spec_parent(cJSON *spec, char *path, char **last)
 			cJSON_DeleteItemFromObjectCaseSensitive(at, path);
 			next = cJSON_AddObjectToObject(at, path);
 		}
-		int free_names = at == spec && (!strcmp(path, "hyperparameters") || !strcmp(path, "environment") ||
-		                                !strcmp(path, "tags"));
+		int free_names = at == spec && (strcmp(path, "hyperparameters") == 0 ||
+		                                strcmp(path, "environment") == 0 || strcmp(path, "tags") == 0);
 		at = next;
 		path = dot + 1;
 		if (free_names)

@@ -70,14 +70,14 @@ static int is_listed(const cJSON *list, const char *digest)
 {
 	const cJSON *d;
 	cJSON_ArrayForEach (d, list) {
-		if (cJSON_IsString(d) && !strcmp(d->valuestring, digest))
+		if (cJSON_IsString(d) && strcmp(d->valuestring, digest) == 0)
 			return 1;
 	}
 	return 0;
 }
 
 /* Asks which of the pieces at hand are missing, sends those, lets go of all. */
-static int flush(struct upload *u, struct err *e)
+static int send_pieces(struct upload *u, struct err *e)
 {
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "digests"), *answer = NULL;
 	const cJSON *missing = NULL;
@@ -107,7 +107,7 @@ static int take_chunk(const char *digest, const void *data, size_t n, void *arg,
 		return err_set(e, ERR_TIMEOUT, "interrupted");
 	if (!u->c)
 		return 0;
-	if ((u->n == BATCH_CHUNKS || u->bytes + n > BATCH_BYTES) && flush(u, e))
+	if ((u->n == BATCH_CHUNKS || u->bytes + n > BATCH_BYTES) && send_pieces(u, e))
 		return -1;
 	struct piece *p = &u->v[u->n++];
 	memcpy(p->digest, digest, HASH_HEX_SIZE);
@@ -146,7 +146,7 @@ static int measure_entry(const char *name, void *arg)
 	return interrupted() ? -1 : 0;
 }
 
-static uint64_t measure(const char *dir, struct ignore *ig)
+static uint64_t measure_folder(const char *dir, struct ignore *ig)
 {
 	char top[] = "";
 	struct measure m = {dir, top, 0, ig, 0};
@@ -179,11 +179,11 @@ int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE],
 		return -1;
 	}
 	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
-	progress_start(&u.progress, c ? "uploading" : "reading", measure(dir, &ig));
+	progress_start(&u.progress, c ? "uploading" : "reading", measure_folder(dir, &ig));
 	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &manifest, &n, digest, st, left_out, e))
 		err_wrap(e, "source_dir %s", dir);
 	else
-		rc = c && (take_chunk(digest, manifest, n, &u, e) || flush(&u, e)) ? -1 : 0;
+		rc = c && (take_chunk(digest, manifest, n, &u, e) || send_pieces(&u, e)) ? -1 : 0;
 	progress_end(&u.progress);
 	drop_pieces(&u);
 	free(u.v);
@@ -203,7 +203,7 @@ static int get_blob(struct client *c, const char *digest, const char *query, siz
 	if (rc)
 		return -1;
 	hash_hex(*data, *n, real);
-	if (!strcmp(real, digest))
+	if (strcmp(real, digest) == 0)
 		return 0;
 	free(*data);
 	*data = NULL;

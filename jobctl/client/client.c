@@ -60,10 +60,10 @@ struct client *client_create(const struct client_config *cfg, struct err *e)
 	c->cfg.ca_file = dup_or_null(cfg->ca_file);
 	c->cfg.source = dup_or_null(cfg->source);
 	c->cfg.patience_s = cfg->patience_s;
-	if (!strncmp(cfg->url, "unix://", 7)) {
+	if (strncmp(cfg->url, "unix://", 7) == 0) {
 		c->socket_path = xstrdup(cfg->url + 7);
 		c->base = xstrdup("http://localhost");
-	} else if (!strncmp(cfg->url, "http://", 7) || !strncmp(cfg->url, "https://", 8)) {
+	} else if (strncmp(cfg->url, "http://", 7) == 0 || strncmp(cfg->url, "https://", 8) == 0) {
 		c->base = xstrdup(cfg->url);
 		size_t n = strlen(c->base);
 		while (n && c->base[n - 1] == '/')
@@ -147,7 +147,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	static const char retry[] = "retry-after:";
 	struct call *k = arg;
 	size *= n;
-	if (size > sizeof(retry) && !strncasecmp(p, retry, sizeof(retry) - 1)) {
+	if (size > sizeof(retry) && strncasecmp(p, retry, sizeof(retry) - 1) == 0) {
 		char number[16] = "";
 		size_t len = 0;
 		uint64_t s;
@@ -195,13 +195,13 @@ static struct curl_slist *add_header(struct curl_slist *l, const char *name, con
 
 static char *full_url(const struct client *c, const char *path)
 {
-	if (!strncmp(path, "//", 2))
+	if (strncmp(path, "//", 2) == 0)
 		return xasprintf("%s%s", c->base, path + 1);
 	return xasprintf("%s/api/v1%s", c->base, path);
 }
 
 /* As curl_easy_perform, but ends when Ctrl-C was caught (CURLE_ABORTED_BY_CALLBACK). */
-static CURLcode run(struct client *c)
+static CURLcode run_transfer(struct client *c)
 {
 	CURLcode rc = CURLE_OK;
 	int running = 1;
@@ -245,11 +245,12 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 	case CURLE_GOT_NOTHING:
 	case CURLE_WEIRD_SERVER_REPLY:
 		return err_set(e, ERR_UNAVAILABLE, "the controller at %s gave no answer: %s%s", c->cfg.url, why,
-		               strncmp(c->cfg.url, "http:", 5) ? "" : ". Off loopback hearthd speaks TLS: https://");
+		               strncmp(c->cfg.url, "http:", 5) != 0 ? ""
+		                                                    : ". Off loopback hearthd speaks TLS: https://");
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
 		/* curl would speak of localhost, port 80 */
-		if (!strncmp(c->cfg.url, "unix://", 7))
+		if (strncmp(c->cfg.url, "unix://", 7) == 0)
 			why = access(c->cfg.url + 7, W_OK) ? strerror(errno) : "nobody listens there";
 		return err_set(e, ERR_UNAVAILABLE,
 		               "no controller at %s (from %s): %s. Is hearthd running? A local one: jobctl local up",
@@ -338,7 +339,7 @@ struct attempt {
 	const char *idem;
 };
 
-static int one_try(struct client *c, const struct attempt *t, struct call *k, struct err *e)
+static int try_once(struct client *c, const struct attempt *t, struct call *k, struct err *e)
 {
 	char *url = full_url(c, t->path);
 	buf_reset(&k->in);
@@ -366,7 +367,7 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, t->body ? t->body : "");
 		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->body_n);
 	}
-	CURLcode rc = run(c);
+	CURLcode rc = run_transfer(c);
 	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &k->status);
 	curl_slist_free_all(h);
 	free(url);
@@ -380,13 +381,13 @@ static int one_try(struct client *c, const struct attempt *t, struct call *k, st
 	return 0;
 }
 
-static int worth_again(const struct err *e)
+static int is_retryable(const struct err *e)
 {
 	return e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY;
 }
 
 /* Says once, to a person, that it is waiting. */
-static void notice(const struct client *c, const struct err *why, uint64_t waited_us, int *said)
+static void notice_wait(const struct client *c, const struct err *why, uint64_t waited_us, int *said)
 {
 	if (*said || waited_us < NOTICE_AFTER_US || !isatty(STDERR_FILENO))
 		return;
@@ -395,19 +396,19 @@ static void notice(const struct client *c, const struct err *why, uint64_t waite
 	        c->cfg.patience_s);
 }
 
-static int perform(struct client *c, const struct attempt *t, struct call *k, struct err *e)
+static int perform_call(struct client *c, const struct attempt *t, struct call *k, struct err *e)
 {
 	struct err local = {0};
 	uint64_t start = clock_boot_us(clock_real()), end = start + (uint64_t)c->cfg.patience_s * 1000000;
 	int pause_ms = 50, said = 0;
 	for (;;) {
-		if (!one_try(c, t, k, &local))
+		if (!try_once(c, t, k, &local))
 			return 0;
 		int wait_ms = k->retry_after_s ? (int)k->retry_after_s * 1000 : pause_ms;
 		uint64_t now = clock_boot_us(clock_real());
-		if (interrupted() || !worth_again(&local) || now + (uint64_t)wait_ms * 1000 >= end)
+		if (interrupted() || !is_retryable(&local) || now + (uint64_t)wait_ms * 1000 >= end)
 			break;
-		notice(c, &local, now - start, &said);
+		notice_wait(c, &local, now - start, &said);
 		if (interrupt_sleep(wait_ms))
 			break;
 		pause_ms = pause_ms < 1000 ? pause_ms * 2 : 1000;
@@ -426,12 +427,12 @@ int client_call(struct client *c, const char *method, const char *path, const cJ
 	struct attempt t = {.method = method, .path = path, .body = text, .body_n = text ? strlen(text) : 0};
 	if (text)
 		t.ctype = "application/json";
-	if (!strcmp(method, "POST")) {
+	if (strcmp(method, "POST") == 0) {
 		random_hex(idem, 32);
 		t.idem = idem;
 	}
 	buf_init(&k.in, ANSWER_MAX);
-	int rc = perform(c, &t, &k, e);
+	int rc = perform_call(c, &t, &k, e);
 	if (!rc && out) {
 		*out = NULL;
 		if (buf_left(&k.in)) {
@@ -451,7 +452,7 @@ int client_put(struct client *c, const char *path, const void *data, size_t n, s
 	struct attempt t = {
 	    .method = "PUT", .path = path, .body = data, .body_n = n, .ctype = "application/octet-stream"};
 	buf_init(&k.in, ANSWER_MAX);
-	int rc = perform(c, &t, &k, e);
+	int rc = perform_call(c, &t, &k, e);
 	buf_fini(&k.in);
 	return rc;
 }
@@ -461,7 +462,7 @@ int client_get(struct client *c, const char *path, size_t max, char **data, size
 	struct call k = {.c = c};
 	struct attempt t = {.method = "GET", .path = path};
 	buf_init(&k.in, max);
-	int rc = perform(c, &t, &k, e);
+	int rc = perform_call(c, &t, &k, e);
 	if (!rc) {
 		*n = buf_left(&k.in);
 		*data = xmalloc(*n + 1);
@@ -493,7 +494,7 @@ int client_stream(struct client *c, const char *path, const char *accept, const 
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPIDLE, 10L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPINTVL, 5L);
-	CURLcode rc = run(c);
+	CURLcode rc = run_transfer(c);
 	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &k.status);
 	curl_slist_free_all(h);
 	free(url);

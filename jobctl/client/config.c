@@ -45,10 +45,10 @@ static int same_url(const char *a, const char *b)
 		n--;
 	while (k && b[k - 1] == '/')
 		k--;
-	return n == k && !strncmp(a, b, n);
+	return n == k && strncmp(a, b, n) == 0;
 }
 
-static char *trim(char *s)
+static char *trim_blanks(char *s)
 {
 	while (*s == ' ' || *s == '\t')
 		s++;
@@ -65,18 +65,18 @@ struct file {
 static int take_line(struct file *f, char *line, const char *path, int line_no, struct err *e)
 {
 	static const char *const known[] = {"url", "token", "ca", NULL};
-	char *key = trim(line), *eq = strchr(key, '=');
+	char *key = trim_blanks(line), *eq = strchr(key, '=');
 	if (!*key || *key == '#')
 		return 0;
 	if (!eq)
 		return err_set(e, ERR_INVALID, "%s:%d: expected 'key = value'", path, line_no);
 	*eq = 0;
-	const char *value = trim(eq + 1);
-	key = trim(key);
-	char **field = !strcmp(key, "url")     ? &f->url
-	               : !strcmp(key, "token") ? &f->token
-	               : !strcmp(key, "ca")    ? &f->ca
-	                                       : NULL;
+	const char *value = trim_blanks(eq + 1);
+	key = trim_blanks(key);
+	char **field = strcmp(key, "url") == 0     ? &f->url
+	               : strcmp(key, "token") == 0 ? &f->token
+	               : strcmp(key, "ca") == 0    ? &f->ca
+	                                           : NULL;
 	if (!field) {
 		const char *near = str_nearest(key, known);
 		return err_set(e, ERR_INVALID, "%s:%d: unknown key '%s'%s%s%s", path, line_no, key,
@@ -107,7 +107,7 @@ static int read_file(struct file *f, const char *path, struct err *e)
 	return rc;
 }
 
-static void use(char **field, const char *value)
+static void set_once(char **field, const char *value)
 {
 	if (!*field && value && *value)
 		*field = xstrdup(value);
@@ -123,7 +123,7 @@ static void use_source(struct client_config *c, const char *url, const char *tok
 	}
 	if (has_url && !same_url(c->url, url))
 		return;
-	use(&c->token, token);
+	set_once(&c->token, token);
 }
 
 int client_config_load(struct client_config *c, const char *url_flag, client_url_fn find_local, struct err *e)
@@ -143,8 +143,8 @@ int client_config_load(struct client_config *c, const char *url_flag, client_url
 		 * default. */
 		if ((f.url && *f.url) || !c->url)
 			use_source(c, f.url, f.token, path);
-		use(&c->ca_file, getenv("HEARTH_CA"));
-		use(&c->ca_file, f.ca);
+		set_once(&c->ca_file, getenv("HEARTH_CA"));
+		set_once(&c->ca_file, f.ca);
 	}
 	free(f.url);
 	free(f.token);

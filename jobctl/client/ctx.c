@@ -3,6 +3,7 @@
  */
 #include "jobctl/client/ctx.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ int ctx_call(struct ctx *c, const char *method, const char *path, const cJSON *b
 
 cJSON *ctx_job(struct ctx *c, uint64_t job)
 {
-	char *path = xasprintf("/jobs/%llu", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64, job);
 	cJSON *answer = NULL;
 	ctx_get(c, "GET", path, NULL, &answer);
 	free(path);

@@ -57,7 +57,7 @@ static int read_output(int fd, size_t max, uint64_t deadline_us, struct output *
 }
 
 /* Ends the child when it still runs; its status. */
-static int reap(pid_t pid, int pidfd, int kill_it)
+static int reap_child(pid_t pid, int pidfd, int kill_it)
 {
 	int status = -1;
 	struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -69,7 +69,7 @@ static int reap(pid_t pid, int pidfd, int kill_it)
 }
 
 /* Output of git -C dir ARGS, n its length unless NULL; NULL when it fails or takes too long. */
-static char *git(const char *dir, const char *const *args, size_t max, size_t *n, int *cut)
+static char *run_git(const char *dir, const char *const *args, size_t max, size_t *n, int *cut)
 {
 	static const char *const paths[] = {"/usr/bin/git", "/usr/local/bin/git", "/bin/git", NULL};
 	const char *const *path = paths;
@@ -103,7 +103,7 @@ static char *git(const char *dir, const char *const *args, size_t max, size_t *n
 	struct output o = {0};
 	if (!rc) {
 		rc = read_output(fds[0], max, clock_boot_us(clock_real()) + GIT_S * 1000000ull, &o);
-		int status = reap(pid, pidfd, rc || o.cut);
+		int status = reap_child(pid, pidfd, rc || o.cut);
 		if (!rc && !o.cut && status != 0)
 			rc = -1;
 		close(pidfd);
@@ -125,7 +125,7 @@ static char *git(const char *dir, const char *const *args, size_t max, size_t *n
 
 static int add_line(cJSON *run, const char *key, const char *dir, const char *const *args)
 {
-	char *text = git(dir, args, 1024, NULL, NULL);
+	char *text = run_git(dir, args, 1024, NULL, NULL);
 	if (!text)
 		return -1;
 	text[strcspn(text, "\r\n")] = 0;
@@ -176,12 +176,12 @@ static int is_left_out(const struct ignore *ig, const char *rel)
 
 /* "untracked: NAME" lines for the files that git does not know and that are sent all the same, NULL: unknown.
  * Malloc'ed. */
-static char *untracked(const char *dir, int *cut)
+static char *list_untracked(const char *dir, int *cut)
 {
 	static const char *const others[] = {"ls-files", "--others", "--exclude-standard", "-z", "--", ".", NULL};
 	struct ignore ig = {{0}};
 	size_t n = 0, k = 0;
-	char *names = git(dir, others, NAMES_MAX, &n, cut), *out = NULL;
+	char *names = run_git(dir, others, NAMES_MAX, &n, cut), *out = NULL;
 	if (names && !ignore_read(&ig, dir, NULL)) {
 		out = xmalloc(n * 13 + 1); /* a name has a byte and an end at least, and gets a line of its own */
 		for (char *name = names; memchr(name, 0, n - (size_t)(name - names)); name += strlen(name) + 1) {
@@ -209,7 +209,7 @@ void gitinfo_add(const char *dir, cJSON *run)
 	if (add_line(run, "git_commit", dir, head))
 		return;
 	add_line(run, "git_branch", dir, branch);
-	char *changes = git(dir, diff, DIFF_MAX, NULL, &cut), *names = untracked(dir, &names_cut);
+	char *changes = run_git(dir, diff, DIFF_MAX, NULL, &cut), *names = list_untracked(dir, &names_cut);
 	int dirty = (changes && *changes) || (names && *names);
 	/* When git was too slow for one of them, what is not known to be dirty is not called clean. */
 	if (dirty || (changes && names && !names_cut))

@@ -30,7 +30,7 @@ void progress_start(struct progress *p, const char *what, uint64_t total)
 	p->started_us = clock_boot_us(clock_real());
 }
 
-static void bar(char *out, size_t cells, uint64_t done, uint64_t total)
+static void draw_bar(char *out, size_t cells, uint64_t done, uint64_t total)
 {
 	size_t full = (size_t)((double)done / (double)total * (double)cells);
 	out[0] = '[';
@@ -56,7 +56,7 @@ const char *progress_line(const struct progress *p, uint64_t done, uint64_t elap
 	str_size(p->total, b, sizeof(b));
 	str_duration(speed ? (p->total - done) / speed : 0, left, sizeof(left));
 	if (width >= WIDTH_MIN)
-		bar(cells, width >= WIDTH_MIN + BAR_MAX ? BAR_MAX : 10, done, p->total);
+		draw_bar(cells, width >= WIDTH_MIN + BAR_MAX ? BAR_MAX : 10, done, p->total);
 	snprintf(out, out_size, "%s %3u %% %s%s of %s, %s/s%s%s", p->what,
 	         (unsigned)((double)done / (double)p->total * 100), cells, a, b, rate, speed ? ", " : "",
 	         speed ? left : "");

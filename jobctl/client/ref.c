@@ -3,6 +3,7 @@
  */
 #include "jobctl/client/ref.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,10 +66,9 @@ static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
 	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
 		if (array)
-			snprintf(number, sizeof(number), "%llu.%llu", (unsigned long long)array,
-			         (unsigned long long)(hi - n + 1));
+			snprintf(number, sizeof(number), "%" PRIu64 ".%" PRIu64, array, (hi - n + 1));
 		else
-			snprintf(number, sizeof(number), "%llu", (unsigned long long)(hi - n + 1));
+			snprintf(number, sizeof(number), "%" PRIu64, (hi - n + 1));
 		if (fn(number, part, arg))
 			return -1;
 	}
@@ -156,7 +156,7 @@ int ref_after_kind(const char *text, char kind[AFTER_KIND_SIZE], const char **re
 	char *word = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup("afterok");
 	int known = 0;
 	for (const char *const *k = kinds; *k; k++)
-		known |= !strcmp(*k, word);
+		known |= strcmp(*k, word) == 0;
 	if (known)
 		snprintf(kind, AFTER_KIND_SIZE, "%s", word);
 	else

@@ -12,7 +12,7 @@
 #include "common/base/strutil.h"
 
 /* "2026-01-31", "2026-01-31 14:00", "2026-01-31T14:00:30": 0, in local time. */
-static int date(const char *text, struct tm *tm)
+static int parse_date(const char *text, struct tm *tm)
 {
 	static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
 	                                    "%Y-%m-%d %H:%M", "%Y-%m-%d"};
@@ -26,7 +26,7 @@ static int date(const char *text, struct tm *tm)
 }
 
 /* "14:00": the next time that a clock shows it, after that time. */
-static int clock_time(const char *text, uint64_t after_us, uint64_t *us)
+static int parse_clock_time(const char *text, uint64_t after_us, uint64_t *us)
 {
 	struct tm want = {0}, tm;
 	time_t t = (time_t)(after_us / 1000000);
@@ -68,9 +68,9 @@ int when_parse(const char *text, uint64_t now_us, uint64_t after_us, uint64_t *u
 		*us = now_us + span * 1000000;
 		return 0;
 	}
-	if (clock_parse_rfc3339(text, us) == 0 || clock_time(text, after_us, us) == 0)
+	if (clock_parse_rfc3339(text, us) == 0 || parse_clock_time(text, after_us, us) == 0)
 		return 0;
-	if (date(text, &tm) == 0) {
+	if (parse_date(text, &tm) == 0) {
 		tm.tm_isdst = -1;
 		time_t t = mktime(&tm);
 		if (t > 0) {

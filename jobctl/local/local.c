@@ -9,6 +9,7 @@
 #include "jobctl/local/local.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <poll.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ char *local_url(void)
 char *local_http_url(const char *unix_url)
 {
 	char *mine = local_url(), *dir = local_dir(), *url = NULL;
-	if (mine && !strcmp(mine, unix_url) && local_port(dir))
+	if (mine && strcmp(mine, unix_url) == 0 && local_port(dir))
 		url = xasprintf("http://127.0.0.1:%u", local_port(dir));
 	free(mine);
 	free(dir);
@@ -144,9 +145,9 @@ static int hearthd_answers(const struct local *l, const struct program *p)
 }
 
 /* It is a node that hearthd knows, whether it gets new work or not. */
-static int is_there(const char *state)
+static int is_known_state(const char *state)
 {
-	return !strcmp(state, "up") || !strcmp(state, "drained") || !strcmp(state, "maintenance");
+	return strcmp(state, "up") == 0 || strcmp(state, "drained") == 0 || strcmp(state, "maintenance") == 0;
 }
 
 /* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
@@ -160,7 +161,7 @@ static int node_is_up(const struct local *l, const struct program *p)
 	if (p->started_us && (double)(now - p->started_us) / 1000 < limit)
 		limit = (double)(now - p->started_us) / 1000;
 	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
-		up |= !strcmp(print_member(n, "name"), p->name) && is_there(print_member(n, "state")) &&
+		up |= strcmp(print_member(n, "name"), p->name) == 0 && is_known_state(print_member(n, "state")) &&
 		      cJSON_IsTrue(jget(n, "connected")) && print_number(n, "beat_age_ms") <= limit;
 	}
 	cJSON_Delete(answer);
@@ -236,7 +237,7 @@ static const cJSON *node_named(const cJSON *nodes, const char *name)
 {
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(nodes, "nodes")) {
-		if (!strcmp(print_member(n, "name"), name))
+		if (strcmp(print_member(n, "name"), name) == 0)
 			return n;
 	}
 	return NULL;
@@ -268,7 +269,7 @@ static int start_agent(const struct local *l, const struct program *p, struct er
 }
 
 /* Starts it when it does not run: once, as one that was started here and ended does so again. 1: started. */
-static int revive(struct local *l, struct program *p, struct err *e)
+static int start_if_down(struct local *l, struct program *p, struct err *e)
 {
 	if (local_is_up(l->dir, p->name))
 		return 0;
@@ -287,7 +288,8 @@ static int wait_for(struct local *l, struct program *p,
 	uint64_t begun = clock_boot_us(clock_real());
 	int said = 0;
 	for (;;) {
-		int one = revive(l, &l->hearthd, e), two = one < 0 || p == &l->hearthd ? 0 : revive(l, p, e);
+		int one = start_if_down(l, &l->hearthd, e),
+		    two = one < 0 || p == &l->hearthd ? 0 : start_if_down(l, p, e);
 		if (one < 0 || two < 0)
 			return -1;
 		uint64_t now = clock_boot_us(clock_real());
@@ -343,7 +345,7 @@ static void warn_other_url(void)
 	free(mine);
 }
 
-static void drop_file(const struct local *l, const char *name, const char *file)
+static void remove_file(const struct local *l, const char *name, const char *file)
 {
 	char *path = xasprintf("%s/%s/%s", l->dir, name, file);
 	unlink(path);
@@ -367,7 +369,7 @@ static char *jobs_on(const cJSON *node)
 	return all;
 }
 
-static void say_stays(const cJSON *n, uint64_t number, const char *why)
+static void report_stays(const cJSON *n, uint64_t number, const char *why)
 {
 	const char *name = print_member(n, "name");
 	char *jobs = jobs_on(n);
@@ -375,8 +377,8 @@ static void say_stays(const cJSON *n, uint64_t number, const char *why)
 		fprintf(
 		    stderr,
 		    "jobctl: %s of an earlier, larger cluster stays known: it still has %s. Start it again: jobctl "
-		    "local up --nodes %llu; or give them up there: jobctl node rm %s --yes\n",
-		    name, jobs, (unsigned long long)number, name);
+		    "local up --nodes %" PRIu64 "; or give them up there: jobctl node rm %s --yes\n",
+		    name, jobs, number, name);
 	else
 		fprintf(stderr, "jobctl: %s of an earlier, larger cluster stays known: %s\n", name, why);
 	free(jobs);
@@ -398,10 +400,10 @@ static void forget_others(const struct local *l)
 			continue;
 		char *path = xasprintf("/nodes/%s", name);
 		if (client_call(c, "DELETE", path, NULL, NULL, &e)) {
-			say_stays(n, number, e.text);
+			report_stays(n, number, e.text);
 		} else {
-			drop_file(l, name, "agent.pem");
-			drop_file(l, name, "agent.key");
+			remove_file(l, name, "agent.pem");
+			remove_file(l, name, "agent.key");
 		}
 		free(path);
 	}
@@ -428,7 +430,7 @@ static void share_anew(const struct local *l)
 }
 
 /* What may surprise: nodes that take no jobs, and GPUs that are gone. */
-static void say_nodes(const struct local *l)
+static void report_nodes(const struct local *l)
 {
 	cJSON *now = local_nodes(l->dir);
 	const cJSON *n;
@@ -461,7 +463,7 @@ static int start_all(struct local *l, struct err *e)
 		share_anew(l);
 	/* All at once, then each is waited for. */
 	for (unsigned i = 0; i < l->s.nodes; i++) {
-		if (revive(l, &l->nodes[i], e) < 0)
+		if (start_if_down(l, &l->nodes[i], e) < 0)
 			return -1;
 	}
 	for (unsigned i = 0; i < l->s.nodes; i++) {
@@ -486,7 +488,7 @@ static unsigned count_started(const struct local *l, char **names)
 	return n;
 }
 
-static void tell_up(struct ctx *c, const struct local *l)
+static void report_up(struct ctx *c, const struct local *l)
 {
 	char *names, *text = local_settings_text(&l->s), *url = local_url();
 	unsigned started = count_started(l, &names);
@@ -536,9 +538,9 @@ static int exec_up(struct ctx *c)
 			local_settings_forget(l.dir);
 	}
 	if (!rc)
-		tell_up(c, &l);
+		report_up(c, &l);
 	if (!rc)
-		say_nodes(&l);
+		report_nodes(&l);
 	if (!rc)
 		warn_other_url();
 	cJSON_Delete(l.was);

@@ -11,6 +11,7 @@
 #include "jobctl/local/local_down.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -73,10 +74,10 @@ static int agent_is_up(const char *dir)
 
 static int is_launch(const char *name, void *arg)
 {
-	unsigned long long job;
+	uint64_t job;
 	unsigned attempt;
 	int end = 0;
-	*(int *)arg |= sscanf(name, "%llu.%u%n", &job, &attempt, &end) == 2 && !name[end];
+	*(int *)arg |= sscanf(name, "%" SCNu64 ".%u%n", &job, &attempt, &end) == 2 && !name[end];
 	return 0;
 }
 
@@ -109,7 +110,7 @@ static char *nodes_with_launches(const char *dir)
 	return all;
 }
 
-static int ask(struct down *d)
+static int ask_person(struct down *d)
 {
 	char answer[8] = "";
 	struct client *cl = d->was_up ? local_client(d->dir, 1, NULL) : NULL;
@@ -288,7 +289,7 @@ static char *ended_text(const cJSON *ended)
 	return all;
 }
 
-static void tell(const struct down *d)
+static void report_end(const struct down *d)
 {
 	char *text = ended_text(d->ended);
 	if (d->c->json) {
@@ -314,7 +315,7 @@ static void tell(const struct down *d)
 
 /* What hearthd does not know of, it is told when it is back. The mark for that is there before anything is
  * ended, so that it also is when this is cut short. */
-static void remember(struct down *d)
+static void mark_for_later(struct down *d)
 {
 	struct err e = {0};
 	char *where = nodes_with_launches(d->dir);
@@ -327,7 +328,7 @@ static void remember(struct down *d)
 }
 
 /* Where nothing was to be ended after all, nothing of it stays. */
-static void tell_later(struct down *d)
+static void report_later(struct down *d)
 {
 	if (!d->unsaid || d->mark < 0)
 		return;
@@ -348,12 +349,12 @@ static int take_down(struct down *d)
 	if (d->left)
 		fprintf(stderr, "jobctl: %s; what runs of them is ended without it\n",
 		        d->left < 0 ? "hearthd does not answer" : "some jobs did not end in time");
-	remember(d);
+	mark_for_later(d);
 	end_nodes(d);
-	tell_later(d);
+	report_later(d);
 	local_end(d->dir, "hearthd");
 	local_settings_forget(d->dir);
-	tell(d);
+	report_end(d);
 	return d->failed ? EXIT_JOB_FAILED : EXIT_OK;
 }
 
@@ -366,7 +367,7 @@ int local_exec_down(struct ctx *c)
 		rc = -1;
 	d.was_up = local_is_up(d.dir, "hearthd");
 	if (!rc && !args_has(&c->args, "yes") && isatty(STDIN_FILENO))
-		rc = ask(&d);
+		rc = ask_person(&d);
 	if (!rc)
 		rc = take_down(&d);
 	cJSON_Delete(d.ended);

@@ -56,7 +56,7 @@ static int stop_one(struct client *c, const cJSON *job)
 	return rc;
 }
 
-static int is_told(const cJSON *job)
+static int is_stopping(const cJSON *job)
 {
 	const char *wanted = jtext(job, "wanted");
 	return wanted && *wanted;
@@ -94,7 +94,7 @@ cJSON *local_active_jobs(struct client *c)
 	return jobs;
 }
 
-static void say_stopping(const cJSON *jobs, const char *more)
+static void report_stopping(const cJSON *jobs, const char *more)
 {
 	char *text = local_jobs_text(jobs);
 	fprintf(stderr, "stopping %s; what they left is kept%s\n", text, more);
@@ -113,9 +113,9 @@ int local_stop_jobs(const char *dir)
 		const cJSON *j;
 		n = jobs ? cJSON_GetArraySize(jobs) : -1;
 		if (n > 0 && !said++)
-			say_stopping(jobs, "");
+			report_stopping(jobs, "");
 		cJSON_ArrayForEach (j, jobs) {
-			if (!told && !is_told(j))
+			if (!told && !is_stopping(j))
 				stop_one(c, j);
 		}
 		/* A page holds only so many: those behind it get their turn. */
@@ -152,17 +152,17 @@ void local_stop_never(const char *dir)
 }
 
 /* One page of them. How many were told, -1 it failed. Those that have no agent to end them wait for it. */
-static int tell_page(struct client *c, int *said)
+static int stop_page(struct client *c, int *said)
 {
 	cJSON *jobs = local_active_jobs(c);
 	const cJSON *j;
 	int told = jobs ? 0 : -1;
 	if (cJSON_GetArraySize(jobs) > 0 && !*said) {
-		say_stopping(jobs, " (`jobctl local down` could not tell hearthd)");
+		report_stopping(jobs, " (`jobctl local down` could not tell hearthd)");
 		*said = 1;
 	}
 	cJSON_ArrayForEach (j, jobs) {
-		if (!is_told(j) && !stop_one(c, j))
+		if (!is_stopping(j) && !stop_one(c, j))
 			told++;
 	}
 	cJSON_Delete(jobs);
@@ -176,7 +176,7 @@ void local_stop_now(const char *dir)
 	if (!access(path, F_OK)) {
 		struct client *c = local_client(dir, 1, NULL);
 		while (told > 0)
-			told = tell_page(c, &said);
+			told = stop_page(c, &said);
 		client_destroy(c);
 		if (!told)
 			unlink(path);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <poll.h>
@@ -63,7 +64,7 @@ int local_lock(const char *dir, struct err *e)
 static int id_write(const char *dir, const char *name, const struct proc_id *id, struct err *e)
 {
 	char *path = xasprintf("%s/run/%s", dir, name);
-	char *text = xasprintf("%s %d %llu\n", id->boot_id, (int)id->pid, (unsigned long long)id->start_ticks);
+	char *text = xasprintf("%s %d %" PRIu64 "\n", id->boot_id, (int)id->pid, id->start_ticks);
 	int rc = fs_replace(path, text, strlen(text), 0600, e);
 	free(text);
 	free(path);
@@ -75,10 +76,10 @@ static int id_read(const char *dir, const char *name, struct proc_id *id)
 	char *path = xasprintf("%s/run/%s", dir, name), *text = NULL;
 	size_t n;
 	int pid, rc = -1;
-	unsigned long long ticks;
+	uint64_t ticks;
 	memset(id, 0, sizeof(*id));
 	if (!fs_read_file(path, 256, &text, &n, NULL) &&
-	    sscanf(text, "%39s %d %llu", id->boot_id, &pid, &ticks) == 3) {
+	    sscanf(text, "%39s %d %" SCNu64, id->boot_id, &pid, &ticks) == 3) {
 		id->pid = pid;
 		id->start_ticks = ticks;
 		rc = 0;

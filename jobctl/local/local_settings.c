@@ -4,6 +4,7 @@
 #include "jobctl/local/local_settings.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,7 @@ static char *fake_gpus_of(const char *given, struct err *e)
 {
 	uint64_t n;
 	if (!str_parse_u64(given, &n))
-		return xasprintf("%llu", (unsigned long long)n);
+		return xasprintf("%" PRIu64, n);
 	char *path = realpath(given, NULL);
 	if (!path || access(path, R_OK)) {
 		err_sys(e, errno, "--fake-gpus '%s': neither a number of GPUs nor a file that can be read", given);

@@ -3,6 +3,7 @@
  */
 #include "jobctl/show/log_absent.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 
 static cJSON *fetch_streams(struct log_stream *l)
 {
-	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)l->job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/logs", l->job);
 	cJSON *answer = NULL;
 	struct err saved = l->c->err;
 	ctx_get(l->c, "GET", path, NULL, &answer);
@@ -33,7 +34,7 @@ static void name_streams(struct log_stream *l)
 	cJSON_ArrayForEach (s, jget(answer, "streams")) {
 		int twice = 0; /* each attempt has its own */
 		for (const cJSON *b = jget(answer, "streams")->child; b != s; b = b->next)
-			twice |= !strcmp(print_member(b, "stream"), print_member(s, "stream"));
+			twice |= strcmp(print_member(b, "stream"), print_member(s, "stream")) == 0;
 		if (twice)
 			continue;
 		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", print_member(s, "stream"));
@@ -42,8 +43,8 @@ static void name_streams(struct log_stream *l)
 	}
 	if (*all) {
 		char *old = xstrdup(l->c->err.text);
-		err_set(&l->c->err, l->c->err.code, "%s\nThere are: %s (jobctl logs %llu --stream NAME)", old, all,
-		        (unsigned long long)l->job);
+		err_set(&l->c->err, l->c->err.code, "%s\nThere are: %s (jobctl logs %" PRIu64 " --stream NAME)", old,
+		        all, l->job);
 		free(old);
 	}
 	free(all);
@@ -96,7 +97,7 @@ void log_absent_report_silence(struct log_stream *l)
 	cJSON *job = ctx_job(l->c, l->job), *answer = fetch_streams(l);
 	const char *status = jtext(job, "status"), *more = NULL;
 	const cJSON *s;
-	unsigned long long id = (unsigned long long)l->job;
+	uint64_t id = l->job;
 	l->c->err = saved;
 	cJSON_ArrayForEach (s, jget(answer, "streams")) {
 		if (print_number(s, "size") > 0 && print_number(s, "attempt") >= (double)l->attempt &&
@@ -104,16 +105,17 @@ void log_absent_report_silence(struct log_stream *l)
 			more = jtext(s, "stream");
 	}
 	if (status && !job_ended(status)) {
-		fprintf(stderr, "[hearth: rank 0 has written nothing yet; jobctl logs %llu -f waits for it]\n", id);
+		fprintf(stderr, "[hearth: rank 0 has written nothing yet; jobctl logs %" PRIu64 " -f waits for it]\n",
+		        id);
 	} else if (status) {
 		char *local = print_local(print_member(job, "reason")), *reason = print_safe(local);
 		int failed = job_exit_code(status) != EXIT_OK;
 		fprintf(stderr, "[hearth: rank 0 wrote nothing; the job is %s%s%s]\n", status, failed ? ": " : "",
 		        failed ? reason : "");
 		if (failed && more)
-			fprintf(stderr, "More: jobctl logs %llu -s %s; jobctl why %llu\n", id, more, id);
+			fprintf(stderr, "More: jobctl logs %" PRIu64 " -s %s; jobctl why %" PRIu64 "\n", id, more, id);
 		else if (failed)
-			fprintf(stderr, "More: jobctl why %llu\n", id);
+			fprintf(stderr, "More: jobctl why %" PRIu64 "\n", id);
 		free(reason);
 		free(local);
 	}
@@ -128,22 +130,24 @@ static void explain_absence(struct log_stream *l, int by_default)
 	cJSON *job = ctx_job(l->c, l->job);
 	const char *status = jtext(job, "status");
 	double attempts = print_number(job, "attempt_count");
-	unsigned long long id = (unsigned long long)l->job;
+	uint64_t id = l->job;
 	l->c->err = saved;
 	if (cJSON_IsObject(jget(job, "members")))
-		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has no log of its own, its members have: jobctl logs %llu.0",
-		         id, id);
+		ctx_fail(l->c, ERR_NOT_FOUND,
+		         "job %" PRIu64 " has no log of its own, its members have: jobctl logs %" PRIu64 ".0", id,
+		         id);
 	else if (status && attempts < 1)
-		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has no log%s: it %s %s%s%s", id,
+		ctx_fail(l->c, ERR_NOT_FOUND, "job %" PRIu64 " has no log%s: it %s %s%s%s", id,
 		         job_ended(status) ? "" : " yet", job_ended(status) ? "was" : "is", status,
 		         job_ended(status) ? " before it began" : "; why: jobctl why ",
 		         job_ended(status) ? "" : print_member(job, "id"));
 	else if (status && l->pinned && (double)l->attempt > attempts)
-		ctx_fail(l->c, ERR_NOT_FOUND, "job %llu has %.0f attempt%s, no attempt %llu", id, attempts,
-		         attempts == 1 ? "" : "s", (unsigned long long)l->attempt);
+		ctx_fail(l->c, ERR_NOT_FOUND, "job %" PRIu64 " has %.0f attempt%s, no attempt %" PRIu64, id, attempts,
+		         attempts == 1 ? "" : "s", l->attempt);
 	else if (status && by_default && !job_ended(status))
 		ctx_fail(l->c, ERR_NOT_FOUND,
-		         "rank 0 of job %llu has written nothing yet; jobctl logs %llu -f waits for it", id, id);
+		         "rank 0 of job %" PRIu64 " has written nothing yet; jobctl logs %" PRIu64 " -f waits for it",
+		         id, id);
 	cJSON_Delete(job);
 }
 

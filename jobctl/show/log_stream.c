@@ -3,6 +3,7 @@
  */
 #include "jobctl/show/log_stream.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -94,7 +95,7 @@ static void report_lost(struct log_stream *l, uint64_t offset, uint64_t lost)
 	if (l->lines)
 		loglines_lost(l->lines, l->attempt, stream_name(l), offset, lost);
 	else
-		printf("[hearth: %llu bytes before this are no longer kept]\n", (unsigned long long)lost);
+		printf("[hearth: %" PRIu64 " bytes before this are no longer kept]\n", lost);
 }
 
 /* Where the answer really begins: later than asked when older bytes were removed by age. */
@@ -102,7 +103,7 @@ static int header_cb(const char *p, size_t n, void *arg)
 {
 	struct log_stream *l = arg;
 	uint64_t v;
-	if (n > 12 && !strncmp(p, "HTTP/", 5)) {
+	if (n > 12 && strncmp(p, "HTTP/", 5) == 0) {
 		l->lost_us = memmem(p, n < 16 ? n : 16, " 200", 4) ? 0 : l->lost_us;
 	} else if (read_header_number(p, n, "x-hearth-attempt:", &v)) {
 		l->attempt = v;
@@ -123,9 +124,9 @@ static char *log_path(const struct log_stream *l)
 	char *stream = client_escape(l->stream), *node = l->node ? client_escape(l->node) : NULL;
 	/* skip=0: a slow reader here holds up nobody but itself, and wants every byte. */
 	char *path =
-	    xasprintf("/jobs/%llu/logs/%s?offset=%lld&skip=0&follow=%d&attempt=%llu%s%s",
-	              (unsigned long long)l->job, stream, l->begun ? (long long)l->offset : (long long)l->first,
-	              l->follow, (unsigned long long)l->attempt, node ? "&node=" : "", node ? node : "");
+	    xasprintf("/jobs/%" PRIu64 "/logs/%s?offset=%" PRId64 "&skip=0&follow=%d&attempt=%" PRIu64 "%s%s",
+	              l->job, stream, l->begun ? (int64_t)l->offset : l->first, l->follow, l->attempt,
+	              node ? "&node=" : "", node ? node : "");
 	free(stream);
 	free(node);
 	return path;
@@ -206,7 +207,7 @@ static int job_is_over(struct log_stream *l, uint64_t *attempts, int *placed)
 	cJSON *job = ctx_job(l->c, l->job);
 	const char *status = jtext(job, "status");
 	int over = job ? status && job_ended(status) : -1;
-	*placed = status && (!strcmp(status, "starting") || !strcmp(status, "running"));
+	*placed = status && (strcmp(status, "starting") == 0 || strcmp(status, "running") == 0);
 	*attempts = (uint64_t)print_number(job, "attempt_count");
 	cJSON_Delete(job);
 	return over;
@@ -307,7 +308,7 @@ int log_stream_read_all(struct log_stream *l)
 		rc = wait_next_attempt(l);
 		if (rc != 1)
 			return rc;
-		fprintf(stderr, "[hearth: attempt %llu]\n", (unsigned long long)l->attempt + 1);
+		fprintf(stderr, "[hearth: attempt %" PRIu64 "]\n", l->attempt + 1);
 		l->attempt++;
 		l->begun = 0;
 		l->first = 0;

@@ -31,7 +31,7 @@ struct loglines *loglines_create(FILE *out, struct grep *only)
 	return l;
 }
 
-static cJSON *place(uint64_t attempt, const char *stream, uint64_t offset)
+static cJSON *make_place(uint64_t attempt, const char *stream, uint64_t offset)
 {
 	cJSON *o = cJSON_CreateObject();
 	cJSON_AddNumberToObject(o, "attempt", (double)attempt);
@@ -41,7 +41,7 @@ static cJSON *place(uint64_t attempt, const char *stream, uint64_t offset)
 }
 
 /* Takes o. */
-static void put(const struct loglines *l, cJSON *o)
+static void print_object(const struct loglines *l, cJSON *o)
 {
 	char *text = json_text(o);
 	fprintf(l->out, "%s\n", text);
@@ -52,19 +52,19 @@ static void put(const struct loglines *l, cJSON *o)
 void loglines_end(struct loglines *l)
 {
 	if (l->open && (!l->only || grep_matches(l->only, l->line, l->n))) {
-		cJSON *o = place(l->attempt, l->stream, l->offset);
+		cJSON *o = make_place(l->attempt, l->stream, l->offset);
 		char *text = str_to_utf8(l->line, l->n);
 		cJSON_AddStringToObject(o, "text", text);
 		if (l->cut)
 			cJSON_AddTrueToObject(o, "cut");
-		put(l, o);
+		print_object(l, o);
 		free(text);
 	}
 	l->n = 0;
 	l->open = l->cut = 0;
 }
 
-static void begin(struct loglines *l, uint64_t attempt, const char *stream, uint64_t offset)
+static void begin_line(struct loglines *l, uint64_t attempt, const char *stream, uint64_t offset)
 {
 	if (l->open)
 		return;
@@ -83,7 +83,7 @@ void loglines_feed(struct loglines *l, uint64_t attempt, const char *stream, uin
 	while (n) {
 		const char *nl = memchr(p, '\n', n);
 		size_t k = nl ? (size_t)(nl - p) : n, room = sizeof(l->line) - l->n, take = k < room ? k : room;
-		begin(l, attempt, stream, offset);
+		begin_line(l, attempt, stream, offset);
 		memcpy(l->line + l->n, p, take);
 		l->n += take;
 		l->cut |= take < k;
@@ -100,9 +100,9 @@ void loglines_feed(struct loglines *l, uint64_t attempt, const char *stream, uin
 void loglines_lost(struct loglines *l, uint64_t attempt, const char *stream, uint64_t offset, uint64_t lost)
 {
 	loglines_end(l); /* the rest of it is what was lost */
-	cJSON *o = place(attempt, stream, offset);
+	cJSON *o = make_place(attempt, stream, offset);
 	json_add_u64(o, "lost", lost);
-	put(l, o);
+	print_object(l, o);
 }
 
 void loglines_destroy(struct loglines *l)

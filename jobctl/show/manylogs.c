@@ -8,6 +8,7 @@
  */
 #include "jobctl/show/manylogs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ struct many {
 
 int rank_set_is(const char *text)
 {
-	return !strcmp(text, "all") ||
+	return strcmp(text, "all") == 0 ||
 	       (text[strcspn(text, ",-")] && strspn(text, "0123456789,-") == strlen(text));
 }
 
@@ -101,7 +102,7 @@ int rank_set_parse(const char *text, struct rank_set *s, struct err *e)
 {
 	cleanup_free char *copy = xstrdup(text);
 	char *rest = copy, *part;
-	*s = (struct rank_set){.all = !strcmp(text, "all")};
+	*s = (struct rank_set){.all = strcmp(text, "all") == 0};
 	while (!s->all && (part = strsep(&rest, ","))) {
 		if (!add_part(part, s))
 			continue;
@@ -130,7 +131,7 @@ void rank_set_fini(struct rank_set *s)
 /* ---- lines ---------------------------------------------------------------------------------------- */
 
 /* What one rank may take of MANYLOGS_BYTES. */
-static size_t share(const struct many *m, size_t parts, size_t least, size_t most)
+static size_t rank_share(const struct many *m, size_t parts, size_t least, size_t most)
 {
 	size_t n = MANYLOGS_BYTES / (m->n ? m->n : 1) / parts;
 	return n < least ? least : n > most ? most : n;
@@ -138,7 +139,7 @@ static size_t share(const struct many *m, size_t parts, size_t least, size_t mos
 
 static size_t line_most(const struct many *m)
 {
-	return share(m, 2, LINE_MIN, LINE_MAX);
+	return rank_share(m, 2, LINE_MIN, LINE_MAX);
 }
 
 static int has_line(const struct many *m, const struct stream *s)
@@ -146,7 +147,7 @@ static int has_line(const struct many *m, const struct stream *s)
 	return s->ends || s->n > line_most(m) || (s->drained && s->n);
 }
 
-static void append(struct chunk **at, const char *p, size_t n)
+static void append_bytes(struct chunk **at, const char *p, size_t n)
 {
 	struct chunk *k = xrealloc(*at, sizeof(*k) + (*at ? (*at)->n : 0) + n);
 	if (!*at)
@@ -156,7 +157,7 @@ static void append(struct chunk **at, const char *p, size_t n)
 	*at = k;
 }
 
-static void feed(struct stream *s, uint64_t at_us, const char *p, size_t n)
+static void feed_stream(struct stream *s, uint64_t at_us, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n), *end = p + n;
 	s->at_us = at_us > s->at_us ? at_us : s->at_us; /* within a stream nothing goes back */
@@ -168,19 +169,19 @@ static void feed(struct stream *s, uint64_t at_us, const char *p, size_t n)
 	/* The time of a line is that of its beginning, so what goes on with it needs no chunk of its own. */
 	if (*s->last && (*s->last)->text[(*s->last)->n - 1] != '\n') {
 		size_t k = nl ? (size_t)(nl - p) + 1 : n;
-		append(s->last, p, k);
+		append_bytes(s->last, p, k);
 		p += k;
 	}
 	if (p == end)
 		return;
 	if (*s->last)
 		s->last = &(*s->last)->next;
-	append(s->last, p, (size_t)(end - p));
+	append_bytes(s->last, p, (size_t)(end - p));
 	(*s->last)->at_us = s->at_us;
 }
 
 /* The first k bytes of what waits go, all of one chunk. */
-static void use(struct stream *s, size_t k)
+static void use_bytes(struct stream *s, size_t k)
 {
 	struct chunk *c = s->first;
 	c->used += k;
@@ -208,12 +209,12 @@ static void take_line(struct many *m, struct stream *s)
 		m->line_n += k;
 		if (nl) {
 			s->ends--;
-			use(s, k + 1);
+			use_bytes(s, k + 1);
 			return;
 		}
 		if (!k)
 			return; /* the rest of a line that is too long */
-		use(s, k);
+		use_bytes(s, k);
 	}
 }
 
@@ -253,14 +254,14 @@ static void show_line(struct many *m, struct stream *s)
 
 /* ---- whose line comes next: a heap -------------------------------------------------------------------- */
 
-static int before(const struct stream *a, const struct stream *b)
+static int comes_before(const struct stream *a, const struct stream *b)
 {
 	if (a->first->at_us != b->first->at_us)
 		return a->first->at_us < b->first->at_us;
 	return a->rank < b->rank;
 }
 
-static void swap(struct many *m, size_t a, size_t b)
+static void swap_entries(struct many *m, size_t a, size_t b)
 {
 	struct stream *s = m->heap[a];
 	m->heap[a] = m->heap[b];
@@ -275,8 +276,8 @@ static void heap_add(struct many *m, struct stream *s)
 		m->heap = xreallocarray(m->heap, m->heap_room, sizeof(*m->heap));
 	}
 	m->heap[i] = s;
-	for (; i && before(m->heap[i], m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(m, i, (i - 1) / 2);
+	for (; i && comes_before(m->heap[i], m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		swap_entries(m, i, (i - 1) / 2);
 }
 
 /* The first has another line now, or none. */
@@ -285,22 +286,22 @@ static void heap_renew(struct many *m)
 	if (!has_line(m, m->heap[0]))
 		m->heap[0] = m->heap[--m->heap_n];
 	for (size_t i = 0, k; (k = 2 * i + 1) < m->heap_n; i = k) {
-		if (k + 1 < m->heap_n && before(m->heap[k + 1], m->heap[k]))
+		if (k + 1 < m->heap_n && comes_before(m->heap[k + 1], m->heap[k]))
 			k++;
-		if (!before(m->heap[k], m->heap[i]))
+		if (!comes_before(m->heap[k], m->heap[i]))
 			break;
-		swap(m, i, k);
+		swap_entries(m, i, k);
 	}
 }
 
 /* ---- reading -------------------------------------------------------------------------------------- */
 
-static void one_event(struct many *m)
+static void handle_event(struct many *m)
 {
 	struct stream *s = m->now;
 	cJSON *o;
 	const char *text;
-	if (m->event_n > 3 && !strncmp(m->event, "id:", 3)) {
+	if (m->event_n > 3 && strncmp(m->event, "id:", 3) == 0) {
 		m->id = strtoull(m->event + 3, NULL, 10);
 		return;
 	}
@@ -312,9 +313,9 @@ static void one_event(struct many *m)
 	if (text && cJSON_IsNumber(jget(o, "offset"))) {
 		uint64_t at = (uint64_t)print_number(o, "offset");
 		if (at > s->offset && !m->c->json)
-			printf("[%*u] [hearth: %llu bytes before this are no longer kept]\n", m->width, s->rank,
-			       (unsigned long long)(at - s->offset));
-		feed(s, print_time_us(jtext(o, "time")), text, strlen(text));
+			printf("[%*u] [hearth: %" PRIu64 " bytes before this are no longer kept]\n", m->width, s->rank,
+			       (at - s->offset));
+		feed_stream(s, print_time_us(jtext(o, "time")), text, strlen(text));
 		m->taken += COST + strlen(text);
 	}
 	if (m->id > s->offset)
@@ -322,7 +323,7 @@ static void one_event(struct many *m)
 	cJSON_Delete(o);
 }
 
-static int on_events(const char *p, size_t n, void *arg)
+static int events_cb(const char *p, size_t n, void *arg)
 {
 	struct many *m = arg;
 	for (size_t i = 0; i < n; i++) {
@@ -332,34 +333,34 @@ static int on_events(const char *p, size_t n, void *arg)
 			continue;
 		}
 		m->event[m->event_n] = '\0';
-		one_event(m);
+		handle_event(m);
 		m->event_n = 0;
 	}
 	return 0;
 }
 
 /* One piece more. How many bytes came, -1: c->err. */
-static int64_t fetch(struct many *m, struct stream *s)
+static int64_t fetch_piece(struct many *m, struct stream *s)
 {
-	size_t piece = share(m, 16, PIECE_MIN, PIECE_MAX);
+	size_t piece = rank_share(m, 16, PIECE_MIN, PIECE_MAX);
 	uint64_t from = s->offset;
-	char *path = xasprintf("/jobs/%llu/logs/rank-%u?attempt=%llu&offset=%llu&limit=%zu&skip=0",
-	                       (unsigned long long)m->ask->job, s->rank, (unsigned long long)m->attempt,
-	                       (unsigned long long)s->offset, piece);
+	char *path =
+	    xasprintf("/jobs/%" PRIu64 "/logs/rank-%u?attempt=%" PRIu64 "&offset=%" PRIu64 "&limit=%zu&skip=0",
+	              m->ask->job, s->rank, m->attempt, s->offset, piece);
 	m->now = s;
 	m->event_n = m->taken = 0;
 	m->most = 2 * piece;
 	m->id = 0;
-	int rc = client_stream(m->c->client, path, "text/event-stream", NULL, on_events, NULL, m, &m->c->err);
+	int rc = client_stream(m->c->client, path, "text/event-stream", NULL, events_cb, NULL, m, &m->c->err);
 	free(path);
 	return rc < 0 ? -1 : (int64_t)(s->offset - from);
 }
 
 /* The same, where it failed again. What came before the failure counts. */
-static int64_t fetch_surely(struct many *m, struct stream *s)
+static int64_t fetch_with_retries(struct many *m, struct stream *s)
 {
 	for (int i = 0, pause = PAUSE_MIN;; i++) {
-		int64_t n = fetch(m, s);
+		int64_t n = fetch_piece(m, s);
 		if (n >= 0 || i == TRIES || (m->c->err.code != ERR_UNAVAILABLE && m->c->err.code != ERR_BUSY) ||
 		    interrupt_sleep(pause))
 			return n;
@@ -416,8 +417,7 @@ static struct stream *stream_of(struct many *m, uint32_t rank)
 
 static int list_streams(struct many *m)
 {
-	char *path = xasprintf("/jobs/%llu/logs?attempt=%llu", (unsigned long long)m->ask->job,
-	                       (unsigned long long)m->attempt);
+	char *path = xasprintf("/jobs/%" PRIu64 "/logs?attempt=%" PRIu64, m->ask->job, m->attempt);
 	cJSON *answer = NULL;
 	const cJSON *o;
 	int rc = ctx_get(m->c, "GET", path, NULL, &answer);
@@ -439,10 +439,10 @@ static int list_streams(struct many *m)
 /* ---- an attempt that is not followed ---------------------------------------------------------------- */
 
 /* Until it has a line, or nothing is to come. */
-static int fill(struct many *m, struct stream *s)
+static int fill_stream(struct many *m, struct stream *s)
 {
 	while (!has_line(m, s) && !s->drained) {
-		int64_t n = fetch_surely(m, s);
+		int64_t n = fetch_with_retries(m, s);
 		if (n < 0)
 			return -1;
 		if (n == 0)
@@ -454,14 +454,14 @@ static int fill(struct many *m, struct stream *s)
 static int show_merged(struct many *m)
 {
 	for (size_t i = 0; i < m->n && !interrupted(); i++) {
-		if (fill(m, m->s[i]))
+		if (fill_stream(m, m->s[i]))
 			return -1;
 		if (has_line(m, m->s[i]))
 			heap_add(m, m->s[i]);
 	}
 	while (m->heap_n && !m->failed && !interrupted()) {
 		show_line(m, m->heap[0]);
-		if (fill(m, m->heap[0]))
+		if (fill_stream(m, m->heap[0]))
 			return -1;
 		heap_renew(m);
 	}
@@ -471,15 +471,15 @@ static int show_merged(struct many *m)
 
 static int show_past(struct many *m)
 {
-	unsigned long long job = m->ask->job, attempt = m->attempt;
+	uint64_t job = m->ask->job, attempt = m->attempt;
 	if (list_streams(m))
 		return -1;
 	if (!m->n)
-		return ctx_fail(
-		    m->c, ERR_NOT_FOUND,
-		    "no rank that was asked for has written anything in attempt %llu of job %llu%s\nWhat there "
-		    "is: jobctl logs %llu --list",
-		    attempt, job, attempt ? "" : ", which has not begun", job);
+		return ctx_fail(m->c, ERR_NOT_FOUND,
+		                "no rank that was asked for has written anything in attempt %" PRIu64
+		                " of job %" PRIu64 "%s\nWhat there "
+		                "is: jobctl logs %" PRIu64 " --list",
+		                attempt, job, attempt ? "" : ", which has not begun", job);
 	for (size_t i = 0; i < m->ask->ranks.n; i++) {
 		uint32_t from = m->ask->ranks.parts[i].from;
 		size_t k = 0;
@@ -508,7 +508,7 @@ static void show_all(struct many *m)
 }
 
 /* One look. How many bytes came, -1 c->err. */
-static int64_t look(struct many *m)
+static int64_t fetch_news(struct many *m)
 {
 	int64_t sum = 0;
 	if (list_streams(m))
@@ -516,7 +516,7 @@ static int64_t look(struct many *m)
 	for (size_t i = 0; i < m->n && !interrupted(); i++) {
 		struct stream *s = m->s[i];
 		if (s->size > s->offset) {
-			int64_t n = fetch(m, s);
+			int64_t n = fetch_piece(m, s);
 			if (n < 0 && m->c->err.code != ERR_UNAVAILABLE && m->c->err.code != ERR_BUSY)
 				return -1;
 			sum += n > 0 ? n : 0;
@@ -557,7 +557,9 @@ static int follow_attempt(struct many *m, struct waiting *w)
 		/* Asked first: what is read after the end is all. */
 		if (pause == PAUSE_MAX || over)
 			over = attempt_over(m, &attempts, &job_over);
-		int64_t n = over < 0 ? -1 : m->attempt ? look(m) : 0; /* none has begun: there is nothing to list */
+		int64_t n = over < 0     ? -1
+		            : m->attempt ? fetch_news(m)
+		                         : 0; /* none has begun: there is nothing to list */
 		uint64_t now = clock_boot_us(clock_real());
 		if (interrupted())
 			return EXIT_INTERRUPTED;
@@ -583,7 +585,7 @@ static int follow_attempt(struct many *m, struct waiting *w)
 	return m->failed || m->ask->attempt ? 0 : attempts > m->attempt;
 }
 
-static int follow(struct many *m)
+static int follow_job(struct many *m)
 {
 	struct waiting *w = waiting_create(m->c, m->ask->job);
 	unsigned old = client_patience(m->c->client, LOST_PATIENCE_S);
@@ -591,7 +593,7 @@ static int follow(struct many *m)
 	while ((rc = follow_attempt(m, w)) == 1) {
 		forget_streams(m);
 		if (m->attempt)
-			fprintf(stderr, "[hearth: attempt %llu]\n", (unsigned long long)m->attempt + 1);
+			fprintf(stderr, "[hearth: attempt %" PRIu64 "]\n", m->attempt + 1);
 		m->attempt++;
 	}
 	waiting_wipe(w);
@@ -612,7 +614,7 @@ int manylogs_show(struct ctx *c, const struct manylogs_ask *ask, int *any)
 		m.attempt = (uint64_t)print_number(job, "attempt_count");
 	m.event = xmalloc(EVENT_MAX + 1);
 	m.line = xmalloc(LINE_MAX);
-	int rc = ask->follow ? follow(&m) : show_past(&m);
+	int rc = ask->follow ? follow_job(&m) : show_past(&m);
 	*any = m.any;
 	forget_streams(&m);
 	free(m.s);

@@ -3,6 +3,7 @@
  */
 #include "jobctl/show/members.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static struct table *table_for(const cJSON *values, const char *metric, size_t *
 	return t;
 }
 
-static void row(struct table *t, const cJSON *m, const cJSON *first, size_t columns, const char *metric)
+static void add_row(struct table *t, const cJSON *m, const cJSON *first, size_t columns, const char *metric)
 {
 	const cJSON *axis = first;
 	table_cell(t, print_member(m, "ref"));
@@ -114,13 +115,13 @@ static void print_all(const cJSON *answer, uint64_t job)
 	const cJSON *values = jget(cJSON_GetArrayItem(list, 0), "values");
 	struct table *t = table_for(values, metric, &columns);
 	cJSON_ArrayForEach (m, list)
-		row(t, m, values->child, columns, metric);
+		add_row(t, m, values->child, columns, metric);
 	table_print(t);
 	table_destroy(t);
 	double left = print_number(answer, "made") - cJSON_GetArraySize(list);
 	if (left > 0)
-		printf("%sAnd %.0f more: jobctl show %llu --members 0%s\n", print_dim(), left,
-		       (unsigned long long)job, print_reset());
+		printf("%sAnd %.0f more: jobctl show %" PRIu64 " --members 0%s\n", print_dim(), left, job,
+		       print_reset());
 }
 
 static int any_value(const cJSON *answer)
@@ -134,7 +135,7 @@ static int any_value(const cJSON *answer)
 }
 
 /* Has the array ended? Then no member of it will report anything any more. */
-static int over(struct ctx *c, uint64_t job)
+static int array_is_over(struct ctx *c, uint64_t job)
 {
 	cJSON *record = ctx_job(c, job);
 	const char *status = jtext(record, "status");
@@ -146,26 +147,26 @@ static int over(struct ctx *c, uint64_t job)
 int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit)
 {
 	char *esc = client_escape(metric ? metric : "");
-	char *path = xasprintf("/jobs/%llu/members?limit=%llu%s%s", (unsigned long long)job,
-	                       (unsigned long long)limit, metric ? "&metric=" : "", esc);
+	char *path = xasprintf("/jobs/%" PRIu64 "/members?limit=%" PRIu64 "%s%s", job, limit,
+	                       metric ? "&metric=" : "", esc);
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(esc);
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	int none = metric && !any_value(answer), ended = none ? over(c, job) : 0;
+	int none = metric && !any_value(answer), ended = none ? array_is_over(c, job) : 0;
 	if (ended > 0)
-		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %llu has reported a metric called \"%s\"",
-		              (unsigned long long)job, metric);
+		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %" PRIu64 " has reported a metric called \"%s\"",
+		              job, metric);
 	else if (ended < 0)
 		rc = -1;
 	else
 		print_all(answer, job);
 	if (none && !ended) {
 		char *safe = print_safe(metric);
-		fprintf(stderr, "Note: no member of job %llu has reported a metric called \"%s\" yet\n",
-		        (unsigned long long)job, safe);
+		fprintf(stderr, "Note: no member of job %" PRIu64 " has reported a metric called \"%s\" yet\n", job,
+		        safe);
 		free(safe);
 	}
 	cJSON_Delete(answer);

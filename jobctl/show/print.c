@@ -30,7 +30,7 @@ int print_is_terminal(void)
 	return isatty(STDOUT_FILENO);
 }
 
-static const char *code(const char *escape)
+static const char *colour_code(const char *escape)
 {
 	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
 	return print_is_terminal() && !(no && *no) && term && strcmp(term, "dumb") != 0 ? escape : "";
@@ -38,17 +38,17 @@ static const char *code(const char *escape)
 
 const char *print_bold(void)
 {
-	return code("\033[1m");
+	return colour_code("\033[1m");
 }
 
 const char *print_dim(void)
 {
-	return code("\033[2m");
+	return colour_code("\033[2m");
 }
 
 const char *print_reset(void)
 {
-	return code("\033[0m");
+	return colour_code("\033[0m");
 }
 
 const char *print_status_colour(const char *status)
@@ -60,8 +60,8 @@ const char *print_status_colour(const char *status)
 	             {"stopping", "\033[33m"}, {"drained", "\033[33m"},   {"draining", "\033[33m"},
 	             {"queued", "\033[36m"},   {"starting", "\033[36m"},  {"held", "\033[36m"}};
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		if (status && !strcmp(status, table[i].status))
-			return code(table[i].escape);
+		if (status && strcmp(status, table[i].status) == 0)
+			return colour_code(table[i].escape);
 	}
 	return "";
 }
@@ -166,7 +166,7 @@ static size_t print_width(void)
 
 void print_line(const char *head, const char *value)
 {
-	if (!value || !*value || !strcmp(value, "-"))
+	if (!value || !*value || strcmp(value, "-") == 0)
 		return;
 	char *safe = print_safe(value);
 	printf("%s%-*s%s %s\n", print_bold(), HEAD_WIDTH, head, print_reset(), safe);
@@ -272,7 +272,7 @@ void table_destroy(struct table *t)
 	free(t);
 }
 
-static char *ring(void)
+static char *next_buffer(void)
 {
 	static char buffers[16][256];
 	static unsigned next;
@@ -287,7 +287,7 @@ const char *print_member(const cJSON *obj, const char *key)
 	if (cJSON_IsBool(v))
 		return cJSON_IsTrue(v) ? "yes" : "no";
 	if (cJSON_IsNumber(v)) {
-		char *out = ring();
+		char *out = next_buffer();
 		double d = v->valuedouble;
 		if (fabs(d) < 1e15 && d == floor(d))
 			snprintf(out, 256, "%.0f", d);
@@ -319,7 +319,7 @@ uint64_t print_time_us(const char *s)
 
 static const char *local_time(uint64_t us, const char *form)
 {
-	char *out = ring();
+	char *out = next_buffer();
 	time_t t = (time_t)(us / 1000000);
 	struct tm tm;
 	localtime_r(&t, &tm);
@@ -341,7 +341,7 @@ const char *print_time_zone(const char *rfc3339)
 
 const char *print_zone_head(const char *head)
 {
-	char *out = ring(), zone[64];
+	char *out = next_buffer(), zone[64];
 	snprintf(zone, sizeof(zone), "%s", local_time(clock_real_us(clock_real()), "%Z"));
 	snprintf(out, 256, "%.100s (%s)", head, zone);
 	return out;
@@ -364,7 +364,7 @@ static size_t utc_at(const char *p, uint64_t *us)
 	text[10] = 'T';
 	*us = print_time_us(text);
 	if (p[10] == ' ')
-		return *us && !strncmp(p + n, " UTC", 4) ? n + 4 : 0;
+		return *us && strncmp(p + n, " UTC", 4) == 0 ? n + 4 : 0;
 	if (p[n] == '.')
 		n += 1 + strspn(p + n + 1, "0123456789");
 	return *us && p[n] == 'Z' ? n + 1 : 0;
@@ -392,7 +392,7 @@ char *print_local(const char *text)
 
 static const char *span_text(uint64_t us)
 {
-	char *out = ring();
+	char *out = next_buffer();
 	if (us < 10000000) {
 		snprintf(out, 256, "%.1fs", (double)us / 1e6);
 		return out;

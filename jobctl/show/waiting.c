@@ -3,6 +3,7 @@
  */
 #include "jobctl/show/waiting.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,16 +74,17 @@ int waiting_alike(const char *a, const char *b)
 static int is_news(const struct waiting *w, const char *status, const char *text)
 {
 	uint64_t now = clock_boot_us(clock_real());
-	if (!strcmp(status, "running") || !strcmp(status, "stopping") || job_ended(status) ||
+	if (strcmp(status, "running") == 0 || strcmp(status, "stopping") == 0 || job_ended(status) ||
 	    now - w->since_us < FIRST_US)
 		return 0;
 	return !w->said || (now - w->said_us >= APART_US && !waiting_alike(w->said, text));
 }
 
-static void say(struct waiting *w, const cJSON *why)
+static void report_reason(struct waiting *w, const cJSON *why)
 {
-	unsigned long long id = w->job;
-	char *note = xasprintf("job %llu: %s: %s", id, print_member(why, "status"), print_member(why, "text"));
+	uint64_t id = w->job;
+	char *note =
+	    xasprintf("job %" PRIu64 ": %s: %s", id, print_member(why, "status"), print_member(why, "text"));
 	char *local = print_local(note), *safe = print_safe(local);
 	for (char *p = safe; *p; p++)
 		*p = *p == '\n' || *p == '\t' ? ' ' : *p;
@@ -107,9 +109,9 @@ void waiting_tick(struct waiting *w)
 		return;
 	if (!w->client)
 		w->client = ctx_second_client(w->c, 0, NULL);
-	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)w->job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/why", w->job);
 	if (w->client && !client_call(w->client, "GET", path, NULL, &why, NULL))
-		say(w, why);
+		report_reason(w, why);
 	cJSON_Delete(why);
 	free(path);
 }

@@ -3,6 +3,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,25 +16,25 @@
 #include "jobctl/show/print.h"
 
 /* One job's answer as JSON, or in words. */
-static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
+static void report_change(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
 {
 	if (!c->json) {
 		const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
 		char id[48];
 		snprintf(id, sizeof(id), "%s", jtext(answer, "ref") ? jtext(answer, "ref") : "");
 		if (!*id)
-			snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
+			snprintf(id, sizeof(id), "%" PRIu64, job);
 		/* A stop that came too late is no error, but nothing was stopped; one that waited is stopped at once.
 		 */
-		if (!strncmp(done, "is being", 8) && text && !strcmp(text, "stopped"))
+		if (strncmp(done, "is being", 8) == 0 && text && strcmp(text, "stopped") == 0)
 			printf("job %s is stopped: it had not begun\n", id);
-		else if (!strncmp(done, "is being", 8) && status && job_ended(status))
+		else if (strncmp(done, "is being", 8) == 0 && status && job_ended(status))
 			printf("job %s has ended (%s)\n", id, status);
-		else if (!strcmp(done, "is released") && status && job_ended(status))
+		else if (strcmp(done, "is released") == 0 && status && job_ended(status))
 			printf("job %s is %s: it %s\n", id, status, text ? text : "?");
-		else if (!strcmp(done, "is released") && text && !strncmp(text, "it is not held", 14))
+		else if (strcmp(done, "is released") == 0 && text && strncmp(text, "it is not held", 14) == 0)
 			printf("job %s is not held: it is %s\n", id, status ? status : "?");
-		else if (!strncmp(done, "goes back", 9) && text && !strncmp(text, "it waits already", 16))
+		else if (strncmp(done, "goes back", 9) == 0 && text && strncmp(text, "it waits already", 16) == 0)
 			printf("job %s waits already%s\n", id, text + 16);
 		else
 			printf("job %s %s\n", id, done);
@@ -46,13 +47,12 @@ static void tell(struct ctx *c, uint64_t job, cJSON *answer, const char *done, c
 }
 
 /* Of several jobs each is named. */
-static void tell_refused(const struct err *e, const struct job_ref *r)
+static void report_refused(const struct err *e, const struct job_ref *r)
 {
-	char *local = print_local(e->text), *safe = print_safe(local),
-	     *name = xasprintf("job %llu", (unsigned long long)r->id);
+	char *local = print_local(e->text), *safe = print_safe(local), *name = xasprintf("job %" PRIu64, r->id);
 	const char *at = strstr(safe, name);
 	/* A member is named as such: 29.3. */
-	int member = !strncmp(safe, "job ", 4) && safe[4 + strspn(safe + 4, "0123456789")] == '.';
+	int member = strncmp(safe, "job ", 4) == 0 && safe[4 + strspn(safe + 4, "0123456789")] == '.';
 	int named = !r->id || member || (at && !strchr("0123456789", at[strlen(name)] ? at[strlen(name)] : ' '));
 	fflush(stdout);
 	if (named)
@@ -71,11 +71,11 @@ struct absent {
 	const struct job_ref *r;
 };
 
-static void tell_absent(struct absent *a)
+static void report_absent(struct absent *a)
 {
 	fflush(stdout);
 	if (a->n == 1)
-		tell_refused(&a->e, a->r);
+		report_refused(&a->e, a->r);
 	else if (a->n)
 		fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", a->n, a->r->range);
 	a->n = 0;
@@ -87,7 +87,7 @@ static int change_one(struct ctx *c, const struct job_ref *r, const char *method
 {
 	if (!r->id)
 		return ctx_fail(c, ERR_NOT_FOUND, "%s", r->why);
-	char *path = xasprintf("/jobs/%llu%s", (unsigned long long)r->id, suffix);
+	char *path = xasprintf("/jobs/%" PRIu64 "%s", r->id, suffix);
 	int rc = ctx_get(c, method, path, body, answer);
 	free(path);
 	return rc;
@@ -110,7 +110,7 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 		int rc = change_one(c, &list[i], method, suffix, body, &answer);
 		int ended = i + 1 == n || list[i + 1].part != list[i].part;
 		if (!rc)
-			tell(c, list[i].id, answer, done, all);
+			report_change(c, list[i].id, answer, done, all);
 		else if (first.code == ERR_NONE)
 			first = c->err;
 		if (rc && list[i].range && c->err.code == ERR_NOT_FOUND && n > 1) {
@@ -118,11 +118,11 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 			absent.e = c->err;
 			absent.r = &list[i];
 		} else if (rc && n > 1) {
-			tell_refused(&c->err, &list[i]);
+			report_refused(&c->err, &list[i]);
 		}
 		ended |= rc && c->err.code == ERR_UNAVAILABLE;
 		if (ended)
-			tell_absent(&absent);
+			report_absent(&absent);
 		if (rc && c->err.code == ERR_UNAVAILABLE)
 			break;
 	}
@@ -199,21 +199,21 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 	uint64_t n;
 	if (jget(body, key)) {
 		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
-	} else if (!strcmp(key, "priority")) {
+	} else if (strcmp(key, "priority") == 0) {
 		if (str_parse_u64(value + (*value == '-' || *value == '+'), &n) || n > 1000)
 			rc = ctx_fail(c, ERR_INVALID, "priority '%s': expected a whole number from -1000 to 1000", value);
 		else
 			cJSON_AddNumberToObject(body, "priority", *value == '-' ? -(double)n : (double)n);
-	} else if (!strcmp(key, "time")) {
+	} else if (strcmp(key, "time") == 0) {
 		rc = str_parse_duration(value, &n, &c->err);
 		if (rc)
 			err_wrap(&c->err, "time");
 		else
 			cJSON_AddNumberToObject(body, "time", (double)n);
-	} else if (!strcmp(key, "queue")) {
+	} else if (strcmp(key, "queue") == 0) {
 		cJSON_AddStringToObject(body, "queue", value);
 	} else {
-		const char *near = !strcmp(key, "prio") ? "priority" : str_nearest(key, known);
+		const char *near = strcmp(key, "prio") == 0 ? "priority" : str_nearest(key, known);
 		if (near)
 			rc = ctx_fail(c, ERR_INVALID,
 			              "'%s' cannot be set (did you mean '%s'?); there are priority, time and queue", key,

@@ -35,12 +35,13 @@ static char *gpus_of(const cJSON *node)
 		double memory = print_number(g, "memory_bytes");
 		snprintf(kind, sizeof(kind), "%.80s%s%s", jtext(g, "model") ? jtext(g, "model") : "?",
 		         memory > 0 ? " " : "", memory > 0 ? str_size((uint64_t)memory, size, sizeof(size)) : "");
-		n = strcmp(kind, last) ? 1 : n + 1;
+		n = strcmp(kind, last) != 0 ? 1 : n + 1;
 		snprintf(last, sizeof(last), "%s", kind);
 		const cJSON *next = g->next;
 		char *longer;
 		if (next && jtext(next, "model") && jtext(g, "model") &&
-		    !strcmp(jtext(next, "model"), jtext(g, "model")) && print_number(next, "memory_bytes") == memory)
+		    strcmp(jtext(next, "model"), jtext(g, "model")) == 0 &&
+		    print_number(next, "memory_bytes") == memory)
 			continue;
 		longer = xasprintf("%s%s%ux %s", all, *all ? ", " : "", n, kind);
 		free(all);
@@ -113,7 +114,7 @@ static int exec_nodes(struct ctx *c)
 /* The same for each node, also when one is refused; the first error gives the exit code. */
 static int node_call(struct ctx *c, const char *method, const char *what, const char *done)
 {
-	cJSON *body = strcmp(method, "POST") ? NULL : cJSON_CreateObject(), *all = cJSON_CreateArray();
+	cJSON *body = strcmp(method, "POST") != 0 ? NULL : cJSON_CreateObject(), *all = cJSON_CreateArray();
 	const char *reason = args_get(&c->args, "reason");
 	struct err first = {0};
 	if (reason && body)

@@ -29,23 +29,23 @@ struct line {
 	const char *job; /* the first operand, when one stands there */
 };
 
-static void offer(const struct line *l, const char *word)
+static void offer_word(const struct line *l, const char *word)
 {
-	if (!strncmp(word, l->start, strlen(l->start)))
+	if (strncmp(word, l->start, strlen(l->start)) == 0)
 		l->put(word, l->arg);
 }
 
 /* ---- from the controller -------------------------------------------------------------------------- */
 
-static void give_up(int signo)
+static void stop_waiting(int signo)
 {
 	(void)signo;
 	_exit(0);
 }
 
-static cJSON *ask(const struct line *l, const char *path)
+static cJSON *ask_controller(const struct line *l, const char *path)
 {
-	struct sigaction sa = {.sa_handler = give_up};
+	struct sigaction sa = {.sa_handler = stop_waiting};
 	cJSON *answer = NULL;
 	if (!l->c || !ctx_client(l->c))
 		return NULL;
@@ -66,20 +66,20 @@ static void offer_jobs(const struct line *l, const char *verb)
 	            {"requeue", "&status=active"}, {"set", "&status=active"},  {"release", "&status=held"}};
 	const char *query = "";
 	for (size_t i = 0; i < sizeof(only) / sizeof(only[0]); i++) {
-		if (!strcmp(only[i].verb, verb))
+		if (strcmp(only[i].verb, verb) == 0)
 			query = only[i].query;
 	}
 	char *path = xasprintf("/jobs?limit=200&mine=1%s", query);
-	cJSON *answer = ask(l, path);
+	cJSON *answer = ask_controller(l, path);
 	const cJSON *j;
 	cJSON_ArrayForEach (j, jget(answer, "jobs")) {
 		char id[32];
 		snprintf(id, sizeof(id), "%.31s", print_member(j, jtext(j, "ref") ? "ref" : "id"));
-		offer(l, id);
+		offer_word(l, id);
 		if (jtext(j, "name") && *l->start)
-			offer(l, jtext(j, "name"));
+			offer_word(l, jtext(j, "name"));
 	}
-	offer(l, "last");
+	offer_word(l, "last");
 	cJSON_Delete(answer);
 	free(path);
 }
@@ -87,11 +87,11 @@ static void offer_jobs(const struct line *l, const char *verb)
 /* Names that a listing has. */
 static void offer_names(const struct line *l, const char *path, const char *list)
 {
-	cJSON *answer = ask(l, path);
+	cJSON *answer = ask_controller(l, path);
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(answer, list)) {
 		if (jtext(n, "name"))
-			offer(l, jtext(n, "name"));
+			offer_word(l, jtext(n, "name"));
 	}
 	cJSON_Delete(answer);
 }
@@ -107,18 +107,18 @@ static void offer_of_job(const struct line *l, const char *what)
 	if (!l->job)
 		return;
 	char *esc = client_escape(l->job), *ref = xasprintf("/jobs/resolve?ref=%s", esc);
-	cJSON *found = ask(l, ref), *answer = NULL;
+	cJSON *found = ask_controller(l, ref), *answer = NULL;
 	const cJSON *m, *list;
 	if (cJSON_IsNumber(jget(found, "id"))) {
 		char *path = xasprintf("/jobs/%.0f/%s", jget(found, "id")->valuedouble, what);
-		answer = ask(l, path);
+		answer = ask_controller(l, path);
 		free(path);
 	}
-	list = strcmp(what, "logs") ? answer : jget(answer, "streams");
+	list = strcmp(what, "logs") != 0 ? answer : jget(answer, "streams");
 	cJSON_ArrayForEach (m, list) {
-		const char *name = strcmp(what, "logs") ? m->string : jtext(m, "stream");
+		const char *name = strcmp(what, "logs") != 0 ? m->string : jtext(m, "stream");
 		if (name)
-			offer(l, name);
+			offer_word(l, name);
 	}
 	cJSON_Delete(answer);
 	cJSON_Delete(found);
@@ -134,7 +134,7 @@ static void offer_choices(const struct line *l, const char *choices)
 	char *copy = xstrdup(choices), *save = NULL;
 	for (char *w = strtok_r(copy, "|", &save); w; w = strtok_r(NULL, "|", &save)) {
 		if (w[strspn(w, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0)
-			offer(l, w);
+			offer_word(l, w);
 	}
 	free(copy);
 }
@@ -156,24 +156,25 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 	                                     "experiment:",
 	                                     "tag.",
 	                                     NULL};
-	if (!strcmp(kind, "JOB") || !strcmp(kind, "A") || !strcmp(kind, "B"))
+	if (strcmp(kind, "JOB") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0)
 		offer_jobs(l, verb);
-	else if (!strcmp(kind, "NODE") || !strcmp(kind, "N|NAME"))
+	else if (strcmp(kind, "NODE") == 0 || strcmp(kind, "N|NAME") == 0)
 		offer_nodes(l);
-	else if (!strcmp(kind, "NAME") && !strcmp(verb, "logs"))
+	else if (strcmp(kind, "NAME") == 0 && strcmp(verb, "logs") == 0)
 		offer_of_job(l, "logs");
-	else if (!strcmp(kind, "NAME") && (!strcmp(verb, "reserve set") || !strcmp(verb, "reserve rm")))
+	else if (strcmp(kind, "NAME") == 0 &&
+	         (strcmp(verb, "reserve set") == 0 || strcmp(verb, "reserve rm") == 0))
 		offer_names(l, "/reservations", "reservations");
-	else if (!strcmp(kind, "QUEUE"))
+	else if (strcmp(kind, "QUEUE") == 0)
 		offer_names(l, "/queues", "queues");
-	else if (!strcmp(kind, "NAME") && !strcmp(verb, "metrics"))
+	else if (strcmp(kind, "NAME") == 0 && strcmp(verb, "metrics") == 0)
 		offer_of_job(l, "metrics");
-	else if (!strncmp(kind, "FILE", 4) || !strcmp(kind, "DIR"))
+	else if (strncmp(kind, "FILE", 4) == 0 || strcmp(kind, "DIR") == 0)
 		l->put(":files", l->arg);
-	else if (!strcmp(kind, "QUERY"))
+	else if (strcmp(kind, "QUERY") == 0)
 		for (const char *const *s = states; *s; s++)
-			offer(l, *s);
-	else if (!strcmp(kind, "KEY=VALUE") && !strcmp(verb, "set"))
+			offer_word(l, *s);
+	else if (strcmp(kind, "KEY=VALUE") == 0 && strcmp(verb, "set") == 0)
 		offer_choices(l, "priority|time|queue");
 	else if (strchr(kind, '|') || kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz")] == 0)
 		offer_choices(l, kind);
@@ -203,12 +204,12 @@ static void offer_verbs(const struct line *l, const char *group)
 	for (const struct verb *const *list = l->verbs; *list; list++) {
 		for (const struct verb *v = *list; v->name; v++) {
 			char word[64];
-			if (group && (strncmp(v->name, group, n) || v->name[n] != ' '))
+			if (group && (strncmp(v->name, group, n) != 0 || v->name[n] != ' '))
 				continue;
 			const char *from = v->name + (group ? n + 1 : 0);
 			snprintf(word, sizeof(word), "%.*s", (int)strcspn(from, " "), from);
 			if (strcmp(word, last) != 0)
-				offer(l, word);
+				offer_word(l, word);
 			memcpy(last, word, sizeof(last));
 		}
 	}
@@ -219,9 +220,9 @@ static const struct verb *find_verb(const struct line *l, const char *a, const c
 	for (const struct verb *const *list = l->verbs; *list; list++) {
 		for (const struct verb *v = *list; v->name; v++) {
 			size_t n = strlen(a);
-			if (!b && !strcmp(v->name, a))
+			if (!b && strcmp(v->name, a) == 0)
 				return v;
-			if (b && !strncmp(v->name, a, n) && v->name[n] == ' ' && !strcmp(v->name + n + 1, b))
+			if (b && strncmp(v->name, a, n) == 0 && v->name[n] == ' ' && strcmp(v->name + n + 1, b) == 0)
 				return v;
 		}
 	}
@@ -237,7 +238,7 @@ static const struct arg_opt *find_opt(const struct arg_opt *opts, const char *wo
 	*has_value = strchr(word, '=') != NULL;
 	for (; opts && opts->name; opts++) {
 		size_t n = strlen(opts->name);
-		if (!strncmp(word, "--", 2) && !strncmp(word + 2, opts->name, n) &&
+		if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, opts->name, n) == 0 &&
 		    (!word[2 + n] || word[2 + n] == '='))
 			return opts;
 		if (word[0] == '-' && opts->letter && word[1] == opts->letter && !word[2])
@@ -250,7 +251,7 @@ static void offer_opts(const struct line *l, const struct arg_opt *opts)
 {
 	for (; opts && opts->name; opts++) {
 		char *word = xasprintf("--%s", opts->name);
-		offer(l, word);
+		offer_word(l, word);
 		free(word);
 	}
 }
@@ -265,11 +266,11 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 	for (size_t i = from; i < l->at; i++) {
 		const char *w = l->words[i];
 		/* The shell makes a word of its own out of '='. */
-		if (wants && !strcmp(w, "="))
+		if (wants && strcmp(w, "=") == 0)
 			continue;
 		if (wants) {
 			wants = NULL;
-		} else if (!only_operands && !strcmp(w, "--")) {
+		} else if (!only_operands && strcmp(w, "--") == 0) {
 			only_operands = 1;
 		} else if (!only_operands && w[0] == '-' && w[1]) {
 			const struct arg_opt *o = find_opt(v->opts, w, &has_value);
@@ -283,7 +284,7 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 	l = &with;
 	if (wants) {
 		struct line value = *l;
-		if (!strcmp(value.start, "="))
+		if (strcmp(value.start, "=") == 0)
 			value.start = "";
 		offer_kind(&value, wants->value, v->name);
 	} else if (!only_operands && l->start[0] == '-') {
@@ -303,8 +304,8 @@ void complete_line(struct ctx *c, const struct verb *const *verbs, const char *c
 	struct line l = {c, verbs, words, n, at, at < n ? words[at] : "", put, arg, NULL};
 	size_t i = 1;
 	for (; i < at && i < n && words[i][0] == '-'; i++) {
-		if (!strcmp(words[i], "--url") && i + 1 < at) {
-			i += !strcmp(words[i + 1], "=") ? 2 : 1;
+		if (strcmp(words[i], "--url") == 0 && i + 1 < at) {
+			i += strcmp(words[i + 1], "=") == 0 ? 2 : 1;
 			if (c && i < n)
 				c->url_flag = words[i];
 		}

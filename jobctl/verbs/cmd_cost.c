@@ -4,6 +4,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 /* "7d": so long ago; "2026-01-31": that day's beginning here, as all times that people read and write.
  * Seconds since 1970. */
-static int moment(struct ctx *c, const char *name, const char *text, uint64_t *out)
+static int parse_moment(struct ctx *c, const char *name, const char *text, uint64_t *out)
 {
 	struct tm tm = {.tm_isdst = 0};
 	char *end = strptime(text, "%Y-%m-%d", &tm);
@@ -45,9 +46,9 @@ static int add_query(struct ctx *c, char **path, const char *opt, int is_time)
 	uint64_t at = 0;
 	if (!value)
 		return 0;
-	if (is_time && moment(c, opt, value, &at))
+	if (is_time && parse_moment(c, opt, value, &at))
 		return -1;
-	char *esc = is_time ? xasprintf("%llu", (unsigned long long)at) : client_escape(value);
+	char *esc = is_time ? xasprintf("%" PRIu64, at) : client_escape(value);
 	char *more = xasprintf("%s&%s=%s", *path, opt, esc);
 	free(esc);
 	free(*path);
@@ -63,7 +64,7 @@ static char *cost_path(struct ctx *c)
 		return NULL;
 	char *path = xasprintf("/cost?by=%s", by ? by : job ? "job" : "queue");
 	if (job) {
-		char *more = xasprintf("%s&job=%llu", path, (unsigned long long)job);
+		char *more = xasprintf("%s&job=%" PRIu64, path, job);
 		free(path);
 		path = more;
 	}
@@ -153,9 +154,9 @@ static int add_change(struct ctx *c, cJSON *body, const char *word)
 	static const char *const names[] = {"period", "action"};
 	const char *eq = strchr(word, '='), *value = eq ? eq + 1 : "";
 	double usd;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		size_t n = strlen(names[i]);
-		if (!strncmp(word, names[i], n) && word[n] == '=' && !jget(body, names[i])) {
+		if (strncmp(word, names[i], n) == 0 && word[n] == '=' && !jget(body, names[i])) {
 			cJSON_AddStringToObject(body, names[i], value);
 			return 0;
 		}
@@ -179,7 +180,8 @@ static int exec_set(struct ctx *c)
 	if (!rc)
 		rc = ctx_call(c, "POST", "/budgets", body, &answer);
 	if (!rc) {
-		int up = cJSON_IsTrue(jget(answer, "used_up")), ends = !strcmp(print_member(answer, "action"), "end");
+		int up = cJSON_IsTrue(jget(answer, "used_up")),
+		    ends = strcmp(print_member(answer, "action"), "end") == 0;
 		printf("%s: $%.2f a %s, $%.2f spent%s%s\n", print_member(answer, "name"), print_number(answer, "usd"),
 		       print_member(answer, "period"), print_number(answer, "spent_usd"),
 		       up ? ": nothing more is started" : "",

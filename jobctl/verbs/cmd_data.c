@@ -4,6 +4,7 @@
 #include "jobctl/verbs/verbs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ static int get_uri(struct ctx *c, const char *uri, const char *dir)
 
 static int is_wanted(const cJSON *a, const char *kind, double attempt)
 {
-	return !strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") == attempt;
+	return strcmp(print_member(a, "kind"), kind) == 0 && print_number(a, "attempt") == attempt;
 }
 
 /* A later one of the same node replaces an earlier one: an upload that was repeated. */
@@ -64,7 +65,7 @@ static int is_replaced(const cJSON *a, const char *kind, double attempt)
 	const char *node = jtext(a, "node");
 	for (const cJSON *next = a->next; next; next = next->next) {
 		const char *other = jtext(next, "node");
-		if (is_wanted(next, kind, attempt) && !strcmp(other ? other : "", node ? node : ""))
+		if (is_wanted(next, kind, attempt) && strcmp(other ? other : "", node ? node : "") == 0)
 			return 1;
 	}
 	return 0;
@@ -76,7 +77,7 @@ static double choose_attempt(const cJSON *list, const char *kind, uint64_t wante
 	double newest = 0;
 	const cJSON *a;
 	cJSON_ArrayForEach (a, list) {
-		if (!strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") > newest)
+		if (strcmp(print_member(a, "kind"), kind) == 0 && print_number(a, "attempt") > newest)
 			newest = print_number(a, "attempt");
 	}
 	return wanted ? (double)wanted : newest;
@@ -89,7 +90,7 @@ static void note_others(const char *ref, const cJSON *list, const char *kind, do
 	const cJSON *a;
 	cJSON_ArrayForEach (a, list) {
 		const char *digest = jtext(a, "digest");
-		if (!strcmp(print_member(a, "kind"), kind) && print_number(a, "attempt") < attempt && digest &&
+		if (strcmp(print_member(a, "kind"), kind) == 0 && print_number(a, "attempt") < attempt && digest &&
 		    *digest && print_number(a, "attempt") > last)
 			last = print_number(a, "attempt");
 	}
@@ -103,7 +104,7 @@ static void note_others(const char *ref, const cJSON *list, const char *kind, do
 static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 {
 	const char *uri = jtext(a, "uri"), *digest = jtext(a, "digest");
-	char *query = xasprintf("job=%llu&kind=%s", (unsigned long long)job, print_member(a, "kind"));
+	char *query = xasprintf("job=%" PRIu64 "&kind=%s", job, print_member(a, "kind"));
 	int rc;
 	if (digest && *digest)
 		rc = bundle_download(c->client, digest, query, dir, &c->err);
@@ -119,7 +120,7 @@ static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 static int get_artifacts(struct ctx *c, uint64_t job, const char *ref, const char *kind, const char *dir,
                          unsigned *got)
 {
-	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/artifacts", job);
 	cJSON *answer;
 	uint64_t wanted = 0;
 	int rc = args_u64(&c->args, "attempt", 1, UINT32_MAX, &wanted, &c->err);
@@ -155,7 +156,7 @@ static int get_code(struct ctx *c, uint64_t job, const char *dir, unsigned *got)
 	const char *digest = jtext(answer, "bundle");
 	int rc = answer ? 0 : -1;
 	if (!rc && digest && *digest) {
-		char *query = xasprintf("job=%llu&kind=code", (unsigned long long)job);
+		char *query = xasprintf("job=%" PRIu64 "&kind=code", job);
 		rc = bundle_download(c->client, digest, query, dir, &c->err);
 		*got = !rc;
 		free(query);
@@ -169,7 +170,7 @@ static int left_kind(const cJSON *member, const char *kind)
 {
 	const cJSON *k;
 	cJSON_ArrayForEach (k, jget(member, "kinds")) {
-		if (cJSON_IsString(k) && !strcmp(k->valuestring, kind))
+		if (cJSON_IsString(k) && strcmp(k->valuestring, kind) == 0)
 			return 1;
 	}
 	return 0;
@@ -178,8 +179,7 @@ static int left_kind(const cJSON *member, const char *kind)
 /* An array or a sweep leaves nothing itself: which members did? */
 static int members_left(struct ctx *c, uint64_t job, const char *kind)
 {
-	char *path = xasprintf("/jobs/%llu/artifacts", (unsigned long long)job), *list = xstrdup(""),
-	     first[48] = "";
+	char *path = xasprintf("/jobs/%" PRIu64 "/artifacts", job), *list = xstrdup(""), first[48] = "";
 	cJSON *answer;
 	const cJSON *m;
 	unsigned n = 0;
@@ -200,16 +200,17 @@ static int members_left(struct ctx *c, uint64_t job, const char *kind)
 	}
 	cJSON_Delete(answer);
 	if (!n)
-		ctx_fail(c, ERR_NOT_FOUND, "job %llu is many jobs, and none of its members has left a %s",
-		         (unsigned long long)job, kind);
+		ctx_fail(c, ERR_NOT_FOUND, "job %" PRIu64 " is many jobs, and none of its members has left a %s", job,
+		         kind);
 	else if (n > MEMBERS_NAMED)
 		ctx_fail(c, ERR_NOT_FOUND,
-		         "job %llu is many jobs; a %s was left by its members %s and %u more: jobctl get %s %s",
-		         (unsigned long long)job, kind, list, n - MEMBERS_NAMED, first, kind);
+		         "job %" PRIu64
+		         " is many jobs; a %s was left by its members %s and %u more: jobctl get %s %s",
+		         job, kind, list, n - MEMBERS_NAMED, first, kind);
 	else
 		ctx_fail(c, ERR_NOT_FOUND,
-		         "job %llu is many jobs; a %s was left by its member%s %s: jobctl get %s %s",
-		         (unsigned long long)job, kind, n > 1 ? "s" : "", list, first, kind);
+		         "job %" PRIu64 " is many jobs; a %s was left by its member%s %s: jobctl get %s %s", job,
+		         kind, n > 1 ? "s" : "", list, first, kind);
 	free(list);
 	return -1;
 }
@@ -240,7 +241,8 @@ static int fetch_it(struct ctx *c, uint64_t job, const cJSON *record, const char
                     const char *dir)
 {
 	unsigned got = 0;
-	int rc = strcmp(kind, "code") ? get_artifacts(c, job, ref, kind, dir, &got) : get_code(c, job, dir, &got);
+	int rc =
+	    strcmp(kind, "code") != 0 ? get_artifacts(c, job, ref, kind, dir, &got) : get_code(c, job, dir, &got);
 	if (rc || got)
 		return rc;
 	if (cJSON_IsObject(jget(record, "members")) && strcmp(kind, "code") != 0)
@@ -255,7 +257,7 @@ static int exec_get(struct ctx *c)
 	uint64_t job;
 	int known = 0;
 	for (const char *const *k = kinds; *k; k++)
-		known |= !strcmp(*k, kind);
+		known |= strcmp(*k, kind) == 0;
 	if (!known)
 		return ctx_fail(c, ERR_INVALID, "'%s': there are model, output, checkpoint and code", kind);
 	if (ref_resolve(c, c->args.operand[0], &job))

@@ -3,6 +3,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #define CELL_MAX 60
 
 /* Leaves of a tree by dotted path. What is empty is as good as absent. */
-static void flatten(const cJSON *v, const char *path, cJSON *out)
+static void flatten_tree(const cJSON *v, const char *path, cJSON *out)
 {
 	if (cJSON_IsNull(v) || ((cJSON_IsObject(v) || cJSON_IsArray(v)) && !v->child))
 		return;
@@ -22,7 +23,7 @@ static void flatten(const cJSON *v, const char *path, cJSON *out)
 		const cJSON *m;
 		cJSON_ArrayForEach (m, v) {
 			char *sub = *path ? xasprintf("%s.%s", path, m->string) : xstrdup(m->string);
-			flatten(m, sub, out);
+			flatten_tree(m, sub, out);
 			free(sub);
 		}
 		return;
@@ -55,10 +56,10 @@ static void flatten_run(const cJSON *run, cJSON *out)
 	const cJSON *e;
 	cJSON_ArrayForEach (e, jget(run, "facts")) {
 		const char *kind = jtext(e, "kind"), *text = jtext(e, "text");
-		if (!kind || !text || !strcmp(kind, "phases"))
+		if (!kind || !text || strcmp(kind, "phases") == 0)
 			continue;
 		char *key = xasprintf("run.%s", kind);
-		if (!strcmp(kind, "software") || !strcmp(kind, "pip"))
+		if (strcmp(kind, "software") == 0 || strcmp(kind, "pip") == 0)
 			flatten_lines(text, key, out);
 		else if (!jget(out, key))
 			cJSON_AddStringToObject(out, key, text);
@@ -72,7 +73,7 @@ static cJSON *diff_side(struct ctx *c, const char *ref)
 	cJSON *job = NULL, *run = NULL, *flat = NULL;
 	if (ref_resolve(c, ref, &id))
 		return NULL;
-	char *run_path = xasprintf("/jobs/%llu/run", (unsigned long long)id);
+	char *run_path = xasprintf("/jobs/%" PRIu64 "/run", id);
 	job = ctx_job(c, id);
 	if (job && !ctx_get(c, "GET", run_path, NULL, &run)) {
 		static const char *const parts[] = {"name", "owner", "status", "exit_code", "reason",
@@ -80,7 +81,7 @@ static cJSON *diff_side(struct ctx *c, const char *ref)
 		flat = cJSON_CreateObject();
 		for (const char *const *p = parts; *p; p++) {
 			if (jget(job, *p))
-				flatten(jget(job, *p), *p, flat);
+				flatten_tree(jget(job, *p), *p, flat);
 		}
 		const cJSON *m;
 		cJSON_ArrayForEach (m, jget(job, "metrics")) {
@@ -112,12 +113,12 @@ static void drop_lone_packages(cJSON *a, const cJSON *b)
 	static const char prefix[] = "run.pip.";
 	const cJSON *v;
 	cJSON_ArrayForEach (v, b) {
-		if (!strncmp(v->string, prefix, sizeof(prefix) - 1))
+		if (strncmp(v->string, prefix, sizeof(prefix) - 1) == 0)
 			return;
 	}
 	for (cJSON *item = a->child, *next; item; item = next) {
 		next = item->next;
-		if (!strncmp(item->string, prefix, sizeof(prefix) - 1))
+		if (strncmp(item->string, prefix, sizeof(prefix) - 1) == 0)
 			cJSON_Delete(cJSON_DetachItemViaPointer(a, item));
 	}
 }

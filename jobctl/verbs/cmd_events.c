@@ -4,6 +4,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,18 +34,18 @@ struct events {
 static int is_time(const char *key)
 {
 	size_t n = strlen(key);
-	return n > 3 && !strcmp(key + n - 3, "_us");
+	return n > 3 && strcmp(key + n - 3, "_us") == 0;
 }
 
 /* key=value pairs of the data, but for its text. Malloc'ed. */
-static char *details(const cJSON *data)
+static char *event_details(const cJSON *data)
 {
 	char *rest = xstrdup("");
 	const cJSON *m;
 	cJSON_ArrayForEach (m, data) {
 		int plain = cJSON_IsNumber(m) || cJSON_IsBool(m) ||
 		            (cJSON_IsString(m) && *m->valuestring && strlen(m->valuestring) <= VALUE_MAX);
-		if (!plain || !m->string || !strcmp(m->string, "text") || is_time(m->string))
+		if (!plain || !m->string || strcmp(m->string, "text") == 0 || is_time(m->string))
 			continue;
 		char *longer = xasprintf("%s %s=%s", rest, m->string, print_member(data, m->string));
 		free(rest);
@@ -57,7 +58,7 @@ static char *details(const cJSON *data)
 static void print_event(const cJSON *ev)
 {
 	const cJSON *data = jget(ev, "data");
-	char *rest = details(data), *safe = print_safe(rest), *local = print_local(jtext(data, "text"));
+	char *rest = event_details(data), *safe = print_safe(rest), *local = print_local(jtext(data, "text"));
 	char *text = print_safe(local);
 	char *type = print_safe(print_member(ev, "type"));
 	const char *end = text + (strlen(text) > VALUE_MAX ? strlen(text) - VALUE_MAX : 0);
@@ -82,12 +83,12 @@ static void print_head(struct events *v)
 	v->headed = 1;
 }
 
-static void one_event(struct events *v, const cJSON *ev)
+static void handle_event(struct events *v, const cJSON *ev)
 {
 	const char *type = jtext(ev, "type");
 	if (jget(ev, "id"))
 		snprintf(v->last_id, sizeof(v->last_id), "%s", print_member(ev, "id"));
-	if (type && !strcmp(type, "ended"))
+	if (type && strcmp(type, "ended") == 0)
 		v->ended = 1;
 	if (v->c->json) {
 		char *s = json_text(ev);
@@ -99,7 +100,7 @@ static void one_event(struct events *v, const cJSON *ev)
 	}
 }
 
-static void one_line(struct events *v)
+static void handle_line(struct events *v)
 {
 	if (v->n && v->line[v->n - 1] == '\r')
 		v->n--;
@@ -107,16 +108,16 @@ static void one_line(struct events *v)
 		return; /* the data names its own id and type */
 	cJSON *ev = json_parse(v->line + 5, v->n - 5, NULL);
 	if (ev)
-		one_event(v, ev);
+		handle_event(v, ev);
 	cJSON_Delete(ev);
 }
 
-static int on_sse(const char *p, size_t n, void *arg)
+static int sse_cb(const char *p, size_t n, void *arg)
 {
 	struct events *v = arg;
 	for (size_t i = 0; i < n; i++) {
 		if (p[i] == '\n') {
-			one_line(v);
+			handle_line(v);
 			v->n = 0;
 			continue;
 		}
@@ -130,21 +131,21 @@ static int on_sse(const char *p, size_t n, void *arg)
 	return v->ended ? -1 : 0;
 }
 
-static int on_sse_header(const char *p, size_t n, void *arg)
+static int sse_header_cb(const char *p, size_t n, void *arg)
 {
 	struct events *v = arg;
-	if (n > 12 && !strncmp(p, "HTTP/", 5) && memmem(p, n < 16 ? n : 16, " 200", 4))
+	if (n > 12 && strncmp(p, "HTTP/", 5) == 0 && memmem(p, n < 16 ? n : 16, " 200", 4))
 		v->lost_us = 0;
 	return 0;
 }
 
 static int follow_events(struct events *v)
 {
-	char *path = xasprintf("/stream?job=%llu", (unsigned long long)v->job);
+	char *path = xasprintf("/stream?job=%" PRIu64, v->job);
 	int rc = 0;
 	interrupt_catch();
 	while (!v->ended && !interrupted()) {
-		rc = client_stream(v->c->client, path, "text/event-stream", v->last_id, on_sse, on_sse_header, v,
+		rc = client_stream(v->c->client, path, "text/event-stream", v->last_id, sse_cb, sse_header_cb, v,
 		                   &v->c->err);
 		uint64_t now = clock_boot_us(clock_real());
 		if (rc == 1)
@@ -166,8 +167,7 @@ static int follow_events(struct events *v)
 static int read_past(struct events *v, cJSON *all)
 {
 	for (;;) {
-		char *path =
-		    xasprintf("/jobs/%llu/events?after=%s&limit=%d", (unsigned long long)v->job, v->last_id, PAGE);
+		char *path = xasprintf("/jobs/%" PRIu64 "/events?after=%s&limit=%d", v->job, v->last_id, PAGE);
 		cJSON *answer, *list, *ev;
 		int rc = ctx_get(v->c, "GET", path, NULL, &answer), n = 0;
 		free(path);
@@ -177,7 +177,7 @@ static int read_past(struct events *v, cJSON *all)
 		while ((ev = cJSON_DetachItemFromArray(list, 0))) {
 			n++;
 			if (!all) {
-				one_event(v, ev);
+				handle_event(v, ev);
 				cJSON_Delete(ev);
 				continue;
 			}

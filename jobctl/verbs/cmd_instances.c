@@ -13,7 +13,7 @@
 #include "common/base/xalloc.h"
 #include "jobctl/show/print.h"
 
-static const char *unit(const cJSON *t, const char *key, const char *suffix, char out[32])
+static const char *with_unit(const cJSON *t, const char *key, const char *suffix, char out[32])
 {
 	const cJSON *v = jget(t, key);
 	if (!cJSON_IsNumber(v))
@@ -22,7 +22,7 @@ static const char *unit(const cJSON *t, const char *key, const char *suffix, cha
 	return out;
 }
 
-static const char *yesno(const cJSON *t, const char *key)
+static const char *yes_or_no(const cJSON *t, const char *key)
 {
 	const cJSON *v = jget(t, key);
 	return cJSON_IsTrue(v) ? "yes" : cJSON_IsFalse(v) ? "no" : "-";
@@ -36,21 +36,21 @@ static void add_row(struct table *t, const cJSON *type)
 	table_cell(t, print_member(type, "nodes"));
 	table_cell(t, print_member(type, "gpus"));
 	table_cell(t, print_member(type, "gpu_model"));
-	table_cell(t, unit(type, "gpu_memory_gb", "GB", a));
+	table_cell(t, with_unit(type, "gpu_memory_gb", "GB", a));
 	table_cell(t, print_member(type, "vcpus"));
-	table_cell(t, unit(type, "memory_gib", "GiB", b));
-	table_cell(t, unit(type, "network_gbps", "G", d));
-	table_cell(t, yesno(type, "nvlink"));
+	table_cell(t, with_unit(type, "memory_gib", "GiB", b));
+	table_cell(t, with_unit(type, "network_gbps", "G", d));
+	table_cell(t, yes_or_no(type, "nvlink"));
 	if (cJSON_IsNumber(jget(type, "price_per_hour")))
 		table_cellf(t, "%.2f", print_number(type, "price_per_hour"));
 	else
 		table_cell(t, "-");
-	table_cell(t, unit(type, "power_w", "W", p));
+	table_cell(t, with_unit(type, "power_w", "W", p));
 	table_cell(t, *as ? as : "-");
 	free(as);
 }
 
-static void show_one(const cJSON *t)
+static void print_type(const cJSON *t)
 {
 	static const char *const rows[][2] = {{"name", "name"},
 	                                      {"family", "family"},
@@ -67,7 +67,7 @@ static void show_one(const cJSON *t)
 	char *formats = json_join(jget(t, "formats"), ","), *as = json_join(jget(t, "as"), ",");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		print_line(rows[i][1], print_member(t, rows[i][0]));
-	print_line("NVLink", yesno(t, "nvlink"));
+	print_line("NVLink", yes_or_no(t, "nvlink"));
 	print_line("formats", formats);
 	print_line("stands in for", as);
 	print_line("facts", cJSON_IsTrue(jget(t, "set"))
@@ -78,13 +78,13 @@ static void show_one(const cJSON *t)
 	free(as);
 }
 
-static int one(struct ctx *c, const char *name)
+static int show_type(struct ctx *c, const char *name)
 {
 	char *esc = client_escape(name), *path = xasprintf("/instances/%s", esc);
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	if (!rc)
-		show_one(answer);
+		print_type(answer);
 	cJSON_Delete(answer);
 	free(esc);
 	free(path);
@@ -98,7 +98,7 @@ static int exec_instances(struct ctx *c)
 	cJSON *answer = NULL;
 	int rc, hidden = 0, all = args_has(&c->args, "all");
 	if (c->args.n)
-		return one(c, c->args.operand[0]);
+		return show_type(c, c->args.operand[0]);
 	rc = ctx_call(c, "GET", "/instances", NULL, &answer);
 	if (rc)
 		return rc < 0 ? -1 : 0;
@@ -123,7 +123,7 @@ static int exec_instances(struct ctx *c)
 }
 
 /* "a,b" -> ["a", "b"] */
-static cJSON *listed(const char *text)
+static cJSON *split_list(const char *text)
 {
 	cJSON *list = cJSON_CreateArray();
 	while (*text) {
@@ -143,10 +143,10 @@ static cJSON *value_of(const char *key, const char *text)
 	double v = strtod(text, &end);
 	if (!*text)
 		return cJSON_CreateNull();
-	if (!strcmp(key, "as") || !strcmp(key, "formats"))
-		return listed(text);
-	if (!strcmp(key, "nvlink") && (!strcmp(text, "yes") || !strcmp(text, "no")))
-		return cJSON_CreateBool(!strcmp(text, "yes"));
+	if (strcmp(key, "as") == 0 || strcmp(key, "formats") == 0)
+		return split_list(text);
+	if (strcmp(key, "nvlink") == 0 && (strcmp(text, "yes") == 0 || strcmp(text, "no") == 0))
+		return cJSON_CreateBool(strcmp(text, "yes") == 0);
 	if (strcmp(key, "gpu_model") != 0 && !*end && isfinite(v))
 		return cJSON_CreateNumber(v);
 	return cJSON_CreateString(text);
@@ -172,7 +172,7 @@ static int exec_set(struct ctx *c)
 	if (!rc)
 		rc = ctx_call(c, "POST", "/instances", body, &answer);
 	if (!rc)
-		show_one(answer);
+		print_type(answer);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	return rc < 0 ? -1 : 0;

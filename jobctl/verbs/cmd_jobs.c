@@ -3,6 +3,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static int nearest_term(struct ctx *c, const char *w)
 	int found = near != NULL;
 	if (near) {
 		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean %s:%s?", w, near, value);
-	} else if (!strncmp(w, "tag", 3) && w[n] == '=') {
+	} else if (strncmp(w, "tag", 3) == 0 && w[n] == '=') {
 		const char *name = key + 3 + strspn(key + 3, ".:s");
 		found = 1;
 		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean tag.%s=%s?", w, *name ? name : "KEY",
@@ -51,7 +52,8 @@ static int add_term(struct ctx *c, char **query, const char *key, const char *va
 	free(mark);
 	if (twice)
 		return ctx_fail(c, ERR_INVALID, "'%s': one %s at a time; ask for each on its own%s", w, key,
-		                strcmp(key, "status") ? "" : ", or for all that have not ended with status:active");
+		                strcmp(key, "status") != 0 ? ""
+		                                           : ", or for all that have not ended with status:active");
 	add_query(query, key, value);
 	return 0;
 }
@@ -65,16 +67,16 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 	} known[] = {{"status:", "status"},         {"owner:", "owner"}, {"name:", "name"},
 	             {"experiment:", "experiment"}, {"array:", "array"}, {"sweep:", "array"}};
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (!strncmp(w, known[i].prefix, strlen(known[i].prefix))) {
+		if (strncmp(w, known[i].prefix, strlen(known[i].prefix)) == 0) {
 			const char *value = w + strlen(known[i].prefix);
 			uint64_t id;
-			if (!strcmp(known[i].key, "array") && str_parse_u64(value, &id))
+			if (strcmp(known[i].key, "array") == 0 && str_parse_u64(value, &id))
 				return ctx_fail(c, ERR_INVALID, "'%s': expected the number of a sweep or an array", w);
 			return add_term(c, query, known[i].key, value, w);
 		}
 	}
 	/* tag.KEY=VALUE, or tag.KEY for any value */
-	if (!strncmp(w, "tag.", 4) && w[4] && w[4] != '=') {
+	if (strncmp(w, "tag.", 4) == 0 && w[4] && w[4] != '=') {
 		char *tag = xstrdup(w + 4), *eq = strchr(tag, '=');
 		if (eq)
 			*eq = ':';
@@ -148,13 +150,12 @@ static int only_mine(const struct ctx *c)
 }
 
 /* Of what was asked for there is none. */
-static void say_none(struct ctx *c, uint64_t before)
+static void report_none(struct ctx *c, uint64_t before)
 {
 	const char *whose = only_mine(c) ? " of yours" : "";
 	const char *more = *whose ? " Others' too: jobctl ls --all" : "";
 	if (before)
-		printf("No job%s%s is older than %llu.\n", whose, c->args.n ? " that matches" : "",
-		       (unsigned long long)before);
+		printf("No job%s%s is older than %" PRIu64 ".\n", whose, c->args.n ? " that matches" : "", before);
 	else if (!c->args.n)
 		printf("No job%s yet. Submit one: jobctl submit job.json.%s\n", whose, more);
 	else {
@@ -174,10 +175,10 @@ static int exec_ls(struct ctx *c)
 	if (args_u64(&c->args, "limit", 1, 1000, &limit, &c->err) ||
 	    args_u64(&c->args, "before", 1, INT64_MAX, &before, &c->err))
 		return -1;
-	char *query = xasprintf("/jobs?limit=%llu", (unsigned long long)limit);
+	char *query = xasprintf("/jobs?limit=%" PRIu64, limit);
 	int rc = 0;
 	if (before) {
-		char *longer = xasprintf("%s&before=%llu", query, (unsigned long long)before);
+		char *longer = xasprintf("%s&before=%" PRIu64, query, before);
 		free(query);
 		query = longer;
 	}
@@ -201,7 +202,7 @@ static int exec_ls(struct ctx *c)
 		return rc < 0 ? -1 : 0;
 	const cJSON *jobs = jget(answer, "jobs");
 	if (!cJSON_GetArraySize(jobs))
-		say_none(c, before);
+		report_none(c, before);
 	else
 		print_jobs(jobs);
 	const cJSON *next = jget(answer, "next");
@@ -218,7 +219,7 @@ static int exec_why(struct ctx *c)
 	uint64_t id;
 	if (ref_resolve(c, c->args.operand[0], &id))
 		return -1;
-	char *path = xasprintf("/jobs/%llu/why", (unsigned long long)id);
+	char *path = xasprintf("/jobs/%" PRIu64 "/why", id);
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(path);
@@ -226,7 +227,7 @@ static int exec_why(struct ctx *c)
 		return rc < 0 ? -1 : 0;
 	char *local = print_local(print_member(answer, "text")), *safe = print_safe(local);
 	char number[32];
-	snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
+	snprintf(number, sizeof(number), "%" PRIu64, id);
 	printf("Job %s is %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
 	       print_member(answer, "status"), safe);
 	free(safe);
@@ -236,7 +237,7 @@ static int exec_why(struct ctx *c)
 }
 
 /* "a,b" out of a list of strings, "x=1 y=2" out of {name: {last}}. Malloc'ed. */
-static char *joined(const cJSON *list)
+static char *join_values(const cJSON *list)
 {
 	char *all = xstrdup("");
 	const cJSON *v;
@@ -258,7 +259,7 @@ static void top_running(const cJSON *list)
 		return;
 	struct table *t = table_create(heads, 7);
 	cJSON_ArrayForEach (j, list) {
-		char *nodes = joined(jget(j, "nodes")), *metrics = joined(jget(j, "metrics"));
+		char *nodes = join_values(jget(j, "nodes")), *metrics = join_values(jget(j, "metrics"));
 		table_cell(t, print_member(j, jtext(j, "ref") ? "ref" : "id"));
 		table_cell(t, print_member(j, "name"));
 		table_cell(t, print_member(j, "owner"));

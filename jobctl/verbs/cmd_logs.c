@@ -4,6 +4,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/base/strutil.h"
@@ -92,7 +93,7 @@ static int choose_start(struct ctx *c, struct log_stream *l)
 static int list_streams(struct ctx *c, uint64_t job)
 {
 	const char *const heads[] = {">ATTEMPT", "STREAM", ">SIZE", "COMPLETE", print_zone_head("LAST")};
-	char *path = xasprintf("/jobs/%llu/logs", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/logs", job);
 	cJSON *answer;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(path);

@@ -7,6 +7,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,9 @@ static double value_of(const cJSON *v)
 {
 	if (cJSON_IsNumber(v))
 		return v->valuedouble;
-	if (cJSON_IsString(v) && !strcmp(v->valuestring, "inf"))
+	if (cJSON_IsString(v) && strcmp(v->valuestring, "inf") == 0)
 		return INFINITY;
-	if (cJSON_IsString(v) && !strcmp(v->valuestring, "-inf"))
+	if (cJSON_IsString(v) && strcmp(v->valuestring, "-inf") == 0)
 		return -INFINITY;
 	return NAN;
 }
@@ -46,10 +47,10 @@ static int is_array(struct ctx *c, uint64_t job)
 }
 
 /* Of how many attempts the job has; 0 unknown, which hides nothing. */
-static int summary(struct ctx *c, uint64_t job, uint64_t attempt, const char *rank)
+static int show_summary(struct ctx *c, uint64_t job, uint64_t attempt, const char *rank)
 {
-	char *path = xasprintf("/jobs/%llu/metrics?attempt=%llu%s%s", (unsigned long long)job,
-	                       (unsigned long long)attempt, rank ? "&rank=" : "", rank ? rank : "");
+	char *path = xasprintf("/jobs/%" PRIu64 "/metrics?attempt=%" PRIu64 "%s%s", job, attempt,
+	                       rank ? "&rank=" : "", rank ? rank : "");
 	cJSON *answer = NULL;
 	int rc = ctx_get(c, "GET", path, NULL, &answer), members = 0;
 	free(path);
@@ -64,9 +65,8 @@ static int summary(struct ctx *c, uint64_t job, uint64_t attempt, const char *ra
 	if (cJSON_GetArraySize(answer))
 		metrics_table(answer, INFINITY);
 	else if (attempt || rank)
-		printf("No metrics of %s%s%s%s. All of the job: jobctl metrics %llu\n", rank ? "rank " : "",
-		       rank ? rank : "", rank && attempt ? " in " : "", attempt ? "that attempt" : "",
-		       (unsigned long long)job);
+		printf("No metrics of %s%s%s%s. All of the job: jobctl metrics %" PRIu64 "\n", rank ? "rank " : "",
+		       rank ? rank : "", rank && attempt ? " in " : "", attempt ? "that attempt" : "", job);
 	else
 		puts("No metrics yet. They come from the patterns under \"metrics\" in the specification, or from "
 		     "hearth.log() in the program.");
@@ -97,7 +97,7 @@ static struct point point_of(const cJSON *p)
 }
 
 /* Neighbours as one: step of the first; NaN is counted and else passed over. */
-static struct point join(const struct point *p, size_t n)
+static struct point join_points(const struct point *p, size_t n)
 {
 	struct point all = {p[0].step, NAN, NAN, NAN, 0, 0};
 	double sum = 0, numbers = 0;
@@ -122,7 +122,7 @@ static size_t draw_together(struct point *p, size_t n, size_t max)
 		return n;
 	for (size_t i = 0; i < max; i++) {
 		size_t from = i * n / max, to = (i + 1) * n / max;
-		p[i] = join(p + from, to - from);
+		p[i] = join_points(p + from, to - from);
 	}
 	return max;
 }
@@ -218,7 +218,7 @@ static void print_series(const cJSON *answer, const char *name, int all)
 }
 
 /* With as few digits as read back the same. */
-static void put_value(double v, char end)
+static void print_value(double v, char end)
 {
 	char text[40];
 	for (int digits = 6; digits <= 17; digits++) {
@@ -245,7 +245,7 @@ static void print_csv(const cJSON *answer)
 			printf("%.6f", time->valuedouble);
 		putchar(',');
 		for (int i = 2; i < n; i++)
-			put_value(value_of(cJSON_GetArrayItem(p, i)), i + 1 < n ? ',' : '\n');
+			print_value(value_of(cJSON_GetArrayItem(p, i)), i + 1 < n ? ',' : '\n');
 	}
 }
 
@@ -261,7 +261,7 @@ static void note_drawn(const cJSON *answer, uint64_t asked)
 static void name_near(struct ctx *c, uint64_t job, const char *name)
 {
 	struct err absent = c->err;
-	char *path = xasprintf("/jobs/%llu/metrics", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/metrics", job);
 	cJSON *all = NULL;
 	const cJSON *m;
 	struct strv names = {0};
@@ -291,12 +291,12 @@ static int exec_metrics(struct ctx *c)
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
 	if (c->args.n == 1)
-		return summary(c, job, attempt, args_get(&c->args, "rank"));
+		return show_summary(c, job, attempt, args_get(&c->args, "rank"));
 	char *esc = client_escape(c->args.operand[1]);
-	char *path = xasprintf("/jobs/%llu/metrics/%s?points=%llu&attempt=%llu", (unsigned long long)job, esc,
-	                       (unsigned long long)points, (unsigned long long)attempt);
+	char *path = xasprintf("/jobs/%" PRIu64 "/metrics/%s?points=%" PRIu64 "&attempt=%" PRIu64, job, esc,
+	                       points, attempt);
 	if (args_has(&c->args, "rank")) {
-		char *longer = xasprintf("%s&rank=%llu", path, (unsigned long long)rank);
+		char *longer = xasprintf("%s&rank=%" PRIu64, path, rank);
 		free(path);
 		path = longer;
 	}

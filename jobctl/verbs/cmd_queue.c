@@ -11,7 +11,7 @@
 #include "common/base/xalloc.h"
 #include "jobctl/show/print.h"
 
-static int list(struct ctx *c, int quotas_only)
+static int list_queues(struct ctx *c, int quotas_only)
 {
 	static const char *const heads[] = {"QUEUE", ">WEIGHT",  ">QUOTA",  "BORROW",
 	                                    ">GPUS", ">WAITING", ">WANTED", ">USED"};
@@ -44,12 +44,12 @@ static int list(struct ctx *c, int quotas_only)
 
 static int exec_queue_ls(struct ctx *c)
 {
-	return list(c, 0);
+	return list_queues(c, 0);
 }
 
 static int exec_quota_ls(struct ctx *c)
 {
-	return list(c, 1);
+	return list_queues(c, 1);
 }
 
 /* KEY=VALUE: a number, or yes and no. */
@@ -68,11 +68,11 @@ static int add_value(struct ctx *c, cJSON *body, const char *assignment, const c
 		              known[1] ? " or " : "", known[1] ? "borrow=yes|no" : "");
 	else if (jget(body, key))
 		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
-	else if (!strcmp(key, "borrow") && (!strcmp(value, "yes") || !strcmp(value, "no")))
-		cJSON_AddBoolToObject(body, key, !strcmp(value, "yes"));
-	else if (!strcmp(key, "borrow"))
+	else if (strcmp(key, "borrow") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0))
+		cJSON_AddBoolToObject(body, key, strcmp(value, "yes") == 0);
+	else if (strcmp(key, "borrow") == 0)
 		rc = ctx_fail(c, ERR_INVALID, "borrow '%s': expected yes or no", value);
-	else if (!strcmp(key, "gpus") && str_parse_u64(value, &whole))
+	else if (strcmp(key, "gpus") == 0 && str_parse_u64(value, &whole))
 		rc = ctx_fail(c, ERR_INVALID, "gpus '%s': expected a whole number", value);
 	else
 		rc = ctx_number(c, key, value, &n);
@@ -82,7 +82,7 @@ static int add_value(struct ctx *c, cJSON *body, const char *assignment, const c
 	return rc;
 }
 
-static void tell(const cJSON *q)
+static void report_queue(const cJSON *q)
 {
 	printf("%s: weight %s", print_member(q, "name"), print_member(q, "weight"));
 	if (cJSON_IsNumber(jget(q, "quota_gpus")))
@@ -92,7 +92,7 @@ static void tell(const cJSON *q)
 	puts("");
 }
 
-static int change(struct ctx *c, const char *path, const char *const *known)
+static int change_queue(struct ctx *c, const char *path, const char *const *known)
 {
 	cJSON *body = cJSON_CreateObject(), *answer = NULL;
 	int rc = 0;
@@ -102,7 +102,7 @@ static int change(struct ctx *c, const char *path, const char *const *known)
 	if (!rc)
 		rc = ctx_call(c, "POST", path, body, &answer);
 	if (!rc)
-		tell(answer);
+		report_queue(answer);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	return rc < 0 ? -1 : 0;
@@ -111,17 +111,17 @@ static int change(struct ctx *c, const char *path, const char *const *known)
 static int exec_queue_set(struct ctx *c)
 {
 	static const char *const known[] = {"weight", NULL};
-	return change(c, "/queues", known);
+	return change_queue(c, "/queues", known);
 }
 
 static int exec_quota_set(struct ctx *c)
 {
 	static const char *const known[] = {"gpus", "borrow", NULL};
-	return change(c, "/quotas", known);
+	return change_queue(c, "/quotas", known);
 }
 
 /* The path goes as one part, its slashes escaped: ".." in it must not lead to another address. */
-static int removal(struct ctx *c, const char *where, const char *done)
+static int remove_queue(struct ctx *c, const char *where, const char *done)
 {
 	char *esc = client_escape(c->args.operand[0]), *path = xasprintf("%s/%s", where, esc);
 	cJSON *answer = NULL;
@@ -136,12 +136,12 @@ static int removal(struct ctx *c, const char *where, const char *done)
 
 static int exec_queue_rm(struct ctx *c)
 {
-	return removal(c, "/queues", "is removed");
+	return remove_queue(c, "/queues", "is removed");
 }
 
 static int exec_quota_rm(struct ctx *c)
 {
-	return removal(c, "/quotas", "has no quota any more");
+	return remove_queue(c, "/quotas", "has no quota any more");
 }
 
 const struct verb verbs_queue[] = {

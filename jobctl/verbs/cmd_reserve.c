@@ -86,7 +86,7 @@ static int add_time(struct ctx *c, cJSON *body, const char *opt, uint64_t *after
 		return err_wrap(&c->err, "--%s", opt);
 	*after_us = us;
 	/* Left out it is now by hearthd's clock, which may differ from this machine's. */
-	if (!strcmp(opt, "from") && !strcmp(text, "now"))
+	if (strcmp(opt, "from") == 0 && strcmp(text, "now") == 0)
 		return 0;
 	cJSON_AddStringToObject(body, opt, clock_rfc3339(us, at));
 	return 0;
@@ -128,7 +128,7 @@ static int add_rest(struct ctx *c, cJSON *body)
 
 /* ---- what it is now ------------------------------------------------------------------------------- */
 
-static void tell(const cJSON *r)
+static void report_reservation(const cJSON *r)
 {
 	char *nodes = names_of(jget(r, "nodes"), ", ");
 	const cJSON *j;
@@ -145,7 +145,7 @@ static void tell(const cJSON *r)
 	}
 }
 
-static int change(struct ctx *c, const char *method, const char *path, cJSON *body)
+static int change_reservation(struct ctx *c, const char *method, const char *path, cJSON *body)
 {
 	cJSON *answer = NULL;
 	int rc = add_times(c, body) || add_rest(c, body) ? -1 : 0;
@@ -153,7 +153,7 @@ static int change(struct ctx *c, const char *method, const char *path, cJSON *bo
 	if (!rc)
 		rc = ctx_call(c, method, path, body, &answer);
 	if (!rc)
-		tell(answer);
+		report_reservation(answer);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	return rc < 0 ? -1 : 0;
@@ -184,7 +184,7 @@ static int exec_add(struct ctx *c)
 		return -1;
 	cJSON *body = cJSON_CreateObject();
 	cJSON_AddStringToObject(body, "name", c->args.operand[0]);
-	return change(c, "POST", "/reservations", body);
+	return change_reservation(c, "POST", "/reservations", body);
 }
 
 static char *path_of(struct ctx *c)
@@ -198,7 +198,7 @@ static int exec_set(struct ctx *c)
 {
 	char *path = path_of(c);
 	int rc = c->args.n_given
-	             ? change(c, "PATCH", path, cJSON_CreateObject())
+	             ? change_reservation(c, "PATCH", path, cJSON_CreateObject())
 	             : ctx_fail(c, ERR_INVALID, "say what is to change: --nodes, --from, --to, --queue ...");
 	free(path);
 	return rc;

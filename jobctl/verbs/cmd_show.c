@@ -3,6 +3,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 /* ---- what was to run ---- */
 
 /* A word as a shell would take it; line ends are shown as \n. Malloc'ed. */
-static char *quoted(const char *word)
+static char *quote_word(const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 	size_t n = strlen(word), k = 0;
@@ -46,7 +47,7 @@ static char *command_text(const struct strv *command)
 {
 	char *all = xstrdup("");
 	for (size_t i = 0; i < command->n; i++) {
-		char *word = quoted(command->v[i]), *longer = xasprintf("%s%s%s", all, i ? " " : "", word);
+		char *word = quote_word(command->v[i]), *longer = xasprintf("%s%s%s", all, i ? " " : "", word);
 		free(word);
 		free(all);
 		all = longer;
@@ -66,7 +67,7 @@ static void add_text(char **all, const char *fmt, ...)
 	*all = longer;
 }
 
-static const char *plural(uint64_t n)
+static const char *plural_end(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -74,13 +75,13 @@ static const char *plural(uint64_t n)
 static char *gang_text(const struct spec_group *g, int named)
 {
 	char *all = named ? xasprintf("%s: ", g->name) : xstrdup("");
-	add_text(&all, "%u node%s", g->instances, plural(g->instances));
+	add_text(&all, "%u node%s", g->instances, plural_end(g->instances));
 	add_text(&all, "%s %u rank%s", g->instances == 1 ? " with" : ", each with", g->ranks_per_instance,
-	         plural(g->ranks_per_instance));
+	         plural_end(g->ranks_per_instance));
 	if (g->gpus_per_instance)
-		add_text(&all, ", %u GPU%s", g->gpus_per_instance, plural(g->gpus_per_instance));
+		add_text(&all, ", %u GPU%s", g->gpus_per_instance, plural_end(g->gpus_per_instance));
 	if (g->cpus_per_rank)
-		add_text(&all, ", %u CPU%s a rank", g->cpus_per_rank, plural(g->cpus_per_rank));
+		add_text(&all, ", %u CPU%s a rank", g->cpus_per_rank, plural_end(g->cpus_per_rank));
 	return all;
 }
 
@@ -116,7 +117,7 @@ static void show_hyperparameters(const cJSON *hps)
 	size_t n = 0;
 	char **items = xcalloc((size_t)cJSON_GetArraySize(hps) + 1, sizeof(char *));
 	cJSON_ArrayForEach (h, hps) {
-		char *text = cJSON_IsString(h) ? quoted(h->valuestring) : json_text(h);
+		char *text = cJSON_IsString(h) ? quote_word(h->valuestring) : json_text(h);
 		items[n++] = xasprintf("%s=%s", h->string, text);
 		free(text);
 	}
@@ -131,7 +132,7 @@ static int is_dropped(const cJSON *job, const char *what)
 	const cJSON *d;
 	int found = 0;
 	cJSON_ArrayForEach (d, jget(job, "dropped"))
-		found |= cJSON_IsString(d) && !strcmp(d->valuestring, what);
+		found |= cJSON_IsString(d) && strcmp(d->valuestring, what) == 0;
 	return found;
 }
 
@@ -161,7 +162,7 @@ static void show_inputs(const struct job_spec *s)
 		free(text);
 	}
 	if (s->resume_job && s->resume_step >= 0) {
-		char *text = xasprintf("%s@%lld", s->resume_job, (long long)s->resume_step);
+		char *text = xasprintf("%s@%" PRId64, s->resume_job, s->resume_step);
 		print_line("resumes", text);
 		free(text);
 	} else {
@@ -192,8 +193,7 @@ static void show_what(const cJSON *job)
 	show_source(job, s);
 	show_inputs(s);
 	for (size_t i = 0; i < s->n_after; i++) {
-		char *text =
-		    xasprintf("%s:%llu", spec_after_name(s->after[i].kind), (unsigned long long)s->after[i].job);
+		char *text = xasprintf("%s:%" PRIu64, spec_after_name(s->after[i].kind), s->after[i].job);
 		print_line("after", text);
 		free(text);
 	}
@@ -223,7 +223,7 @@ static void show_begin(const cJSON *attempt)
 	const cJSON *step = jget(attempt, "resumed_from_step");
 	if (!from || !*from)
 		return;
-	char *name = !strncmp(from, "attempt:", 8) ? xasprintf("attempt %s", from + 8) : xstrdup(from),
+	char *name = strncmp(from, "attempt:", 8) == 0 ? xasprintf("attempt %s", from + 8) : xstrdup(from),
 	     *safe = print_safe(name);
 	if (cJSON_IsNumber(step) && step->valuedouble >= 0)
 		printf("    began with step %.0f of %s\n", step->valuedouble, safe);
@@ -287,7 +287,7 @@ static int is_older(const cJSON *a)
 {
 	const cJSON *next;
 	for (next = a->next; next; next = next->next) {
-		if (!strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		if (strcmp(print_member(next, "kind"), print_member(a, "kind")) == 0 &&
 		    print_number(next, "attempt") > print_number(a, "attempt"))
 			return 1;
 	}
@@ -300,7 +300,8 @@ static int is_replaced(const cJSON *a)
 	const char *uri = jtext(a, "uri");
 	for (const cJSON *next = a->next; uri && next; next = next->next) {
 		const char *other = jtext(next, "uri");
-		if (other && !strcmp(other, uri) && !strcmp(print_member(next, "kind"), print_member(a, "kind")) &&
+		if (other && strcmp(other, uri) == 0 &&
+		    strcmp(print_member(next, "kind"), print_member(a, "kind")) == 0 &&
 		    print_number(next, "attempt") > print_number(a, "attempt"))
 			return 1;
 	}
@@ -360,7 +361,7 @@ static int show_ranks(struct ctx *c, uint64_t job)
 {
 	static const char *const heads[] = {">RANK", "NODE", "STATE", ">EXIT", ">SIGNAL",
 	                                    "OOM",   ">PID", ">RAN",  "TEXT"};
-	char *path = xasprintf("/jobs/%llu/ranks", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/ranks", job);
 	cJSON *answer;
 	const cJSON *r;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
@@ -409,9 +410,9 @@ static void show_limit(const cJSON *job)
 		return;
 	str_duration((uint64_t)limit->valuedouble, text, sizeof(text));
 	char *all = xasprintf("%s (%s)", text,
-	                      from && !strcmp(from, "set")             ? "set later"
-	                      : from && !strcmp(from, "specification") ? "of the specification"
-	                                                               : "the cluster's default");
+	                      from && !strcmp(from, "set")                 ? "set later"
+	                      : from && strcmp(from, "specification") == 0 ? "of the specification"
+	                                                                   : "the cluster's default");
 	print_line("time limit", all);
 	free(all);
 }

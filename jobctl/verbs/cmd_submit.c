@@ -8,6 +8,7 @@
 #include "jobctl/verbs/verbs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static int add_after(struct ctx *c, cJSON *j, const char *a)
 		cJSON_DeleteItemFromObjectCaseSensitive(j, "after");
 		list = cJSON_AddArrayToObject(j, "after");
 	}
-	char *text = xasprintf("%s:%llu", kind, (unsigned long long)job);
+	char *text = xasprintf("%s:%" PRIu64, kind, job);
 	cJSON_AddItemToArray(list, cJSON_CreateString(text));
 	free(text);
 	return 0;
@@ -112,7 +113,7 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 /* The file's folder: source_dir is relative to it. */
 static char *base_of(const char *file)
 {
-	if (!strcmp(file, "-"))
+	if (strcmp(file, "-") == 0)
 		return xstrdup(".");
 	char *copy = xstrdup(file), *dir = xstrdup(dirname(copy));
 	free(copy);
@@ -147,9 +148,9 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 {
 	size_t n;
 	struct strv problems = {0};
-	const char *shown = strcmp(file, "-") ? file : "standard input";
-	int rc = !strcmp(file, "-") ? read_stdin(text, &n, &c->err)
-	                            : fs_read_file(file, SPEC_MAX_BYTES, text, &n, &c->err);
+	const char *shown = strcmp(file, "-") != 0 ? file : "standard input";
+	int rc = strcmp(file, "-") == 0 ? read_stdin(text, &n, &c->err)
+	                                : fs_read_file(file, SPEC_MAX_BYTES, text, &n, &c->err);
 	if (rc) {
 		/* A file that cannot be read is a fault of usage: 3 would mean that the job was not found. */
 		c->err.code = ERR_INVALID;
@@ -189,7 +190,7 @@ static int after_submit(struct ctx *c, uint64_t job, int has_log)
 
 /* A limit that nobody asked for ends jobs as well as one that somebody did: it is said where the
  * administrator set it. The usual day stands in a dry run and in show. */
-static void say_limit(const cJSON *answer, FILE *out, int also_usual)
+static void report_limit(const cJSON *answer, FILE *out, int also_usual)
 {
 	const char *from = jtext(answer, "max_runtime_from");
 	const cJSON *limit = jget(answer, "max_runtime_s");
@@ -232,7 +233,7 @@ static void note_launcher(const struct job_spec *s)
 }
 
 /* What is accepted and yet will hardly do what was meant. */
-static void say_warnings(const cJSON *answer)
+static void report_warnings(const cJSON *answer)
 {
 	const cJSON *w;
 	cJSON_ArrayForEach (w, jget(answer, "warnings")) {
@@ -245,7 +246,7 @@ static void say_warnings(const cJSON *answer)
 /* Shows what a dry run answered. */
 static void show_dry_run(const cJSON *answer)
 {
-	say_warnings(answer);
+	report_warnings(answer);
 	printf("This job would be accepted.\n");
 	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
 	if (cJSON_IsString(text)) {
@@ -257,8 +258,8 @@ static void show_dry_run(const cJSON *answer)
 	const cJSON *limit = jget(answer, "max_runtime_s");
 	const char *from = jtext(answer, "max_runtime_from");
 	char word[40];
-	if (from && !strcmp(from, "default"))
-		say_limit(answer, stdout, 1);
+	if (from && strcmp(from, "default") == 0)
+		report_limit(answer, stdout, 1);
 	else if (cJSON_IsNumber(limit))
 		printf("Time limit: %s\n", str_duration((uint64_t)limit->valuedouble, word, sizeof(word)));
 }
@@ -273,15 +274,16 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	if (c->json)
 		ctx_show_json(c, answer);
 	else
-		printf("%lld\n", (long long)id);
+		printf("%" PRId64 "\n", id);
 	fflush(stdout);
 	double members = print_number(answer, "members");
 	if (!c->json && members > 0)
-		fprintf(stderr, "%.0f members: %lld.0 to %lld.%.0f; how they stand: jobctl show %lld\n", members,
-		        (long long)id, (long long)id, members - 1, (long long)id);
+		fprintf(stderr,
+		        "%.0f members: %" PRId64 ".0 to %" PRId64 ".%.0f; how they stand: jobctl show %" PRId64 "\n",
+		        members, id, id, members - 1, id);
 	if (!c->json) {
-		say_warnings(answer);
-		say_limit(answer, stderr, 0);
+		report_warnings(answer);
+		report_limit(answer, stderr, 0);
 	}
 	return after_submit(c, (uint64_t)id, members < 1);
 }
@@ -331,8 +333,9 @@ static int send_source(struct ctx *c, const char *file, const struct job_spec *s
 	if (!rc)
 		gitinfo_add(dir, run);
 	if (!rc && left_out)
-		fprintf(stderr, "jobctl: %s: %llu sockets, pipes, devices or links out of the folder are left out\n",
-		        dir, (unsigned long long)left_out);
+		fprintf(stderr,
+		        "jobctl: %s: %" PRIu64 " sockets, pipes, devices or links out of the folder are left out\n",
+		        dir, left_out);
 	free(dir);
 	return rc;
 }
@@ -418,7 +421,7 @@ static int exec_clone(struct ctx *c)
 		cJSON_AddTrueToObject(body, "hold");
 	if (dry)
 		cJSON_AddTrueToObject(body, "dry_run");
-	char *path = xasprintf("/jobs/%llu/clone", (unsigned long long)job);
+	char *path = xasprintf("/jobs/%" PRIu64 "/clone", job);
 	if (!rc)
 		rc = ctx_get(c, "POST", path, body, &answer);
 	if (!rc && !dry)

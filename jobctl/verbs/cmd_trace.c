@@ -77,7 +77,7 @@ static void take_piece(struct piece *p, const cJSON *answer)
 }
 
 /* What is written while this reads is taken, too, until there is no more for the moment. */
-static int fetch(struct ctx *c, const char *part, struct piece *p)
+static int fetch_part(struct ctx *c, const char *part, struct piece *p)
 {
 	char *which = xstrdup(part);
 
@@ -100,7 +100,7 @@ static int fetch(struct ctx *c, const char *part, struct piece *p)
 	return 0;
 }
 
-static void tell(struct ctx *c, const struct piece *p, const char *file)
+static void report_part(struct ctx *c, const struct piece *p, const char *file)
 {
 	cJSON *o;
 
@@ -156,15 +156,15 @@ static int exec_trace(struct ctx *c)
 	if (args_u64(&c->args, "part", 1, INT64_MAX, &part, &c->err))
 		return -1;
 	if (part)
-		snprintf(number, sizeof number, "%" PRIu64, part);
+		snprintf(number, sizeof(number), "%" PRIu64, part);
 	p.to = file ? open_memstream(&text, &n) : stdout;
-	rc = p.to ? fetch(c, number, &p) : ctx_fail(c, ERR_INTERNAL, "no memory");
+	rc = p.to ? fetch_part(c, number, &p) : ctx_fail(c, ERR_INTERNAL, "no memory");
 	if (file && p.to) {
 		fclose(p.to);
 		if (rc == 0)
 			rc = fs_write_atomic(file, text, n, 0644, &c->err);
 		if (rc == 0)
-			tell(c, &p, file);
+			report_part(c, &p, file);
 	}
 	if (rc == 0)
 		note_empty(c, &p);

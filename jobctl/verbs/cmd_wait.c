@@ -4,6 +4,7 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,8 +24,9 @@
 
 int job_end_left_running(uint64_t job)
 {
-	fprintf(stderr, "\nThe job goes on. Its log: jobctl logs %llu -f; end it: jobctl stop %llu\n",
-	        (unsigned long long)job, (unsigned long long)job);
+	fprintf(stderr,
+	        "\nThe job goes on. Its log: jobctl logs %" PRIu64 " -f; end it: jobctl stop %" PRIu64 "\n", job,
+	        job);
 	return EXIT_INTERRUPTED;
 }
 
@@ -36,13 +38,13 @@ struct condition {
 static int parse_condition(struct ctx *c, const char *s, struct condition *k)
 {
 	k->kind = UNTIL_END;
-	if (!s || !strcmp(s, "end"))
+	if (!s || strcmp(s, "end") == 0)
 		return 0;
-	if (!strcmp(s, "running")) {
+	if (strcmp(s, "running") == 0) {
 		k->kind = UNTIL_RUNNING;
 		return 0;
 	}
-	if (!strncmp(s, "step>", 5) && !str_parse_u64(s + 5, &k->step)) {
+	if (strncmp(s, "step>", 5) == 0 && !str_parse_u64(s + 5, &k->step)) {
 		k->kind = UNTIL_STEP;
 		return 0;
 	}
@@ -55,8 +57,8 @@ static int step_reached(const cJSON *job, const char *status, double step)
 {
 	const cJSON *m;
 	double attempt = print_number(job, "attempt_count");
-	if (!strcmp(status, "queued") || !strcmp(status, "held") || !strcmp(status, "recovering") ||
-	    !strcmp(print_member(job, "wanted"), "requeue"))
+	if (strcmp(status, "queued") == 0 || strcmp(status, "held") == 0 || strcmp(status, "recovering") == 0 ||
+	    strcmp(print_member(job, "wanted"), "requeue") == 0)
 		return 0;
 	cJSON_ArrayForEach (m, jget(job, "metrics")) {
 		const cJSON *at = jget(m, "step"), *last = jget(m, "last");
@@ -64,7 +66,7 @@ static int step_reached(const cJSON *job, const char *status, double step)
 			continue;
 		if (cJSON_IsNumber(at) && at->valuedouble > step)
 			return 1;
-		if (!strcmp(m->string, "step") && cJSON_IsNumber(last) && last->valuedouble > step)
+		if (strcmp(m->string, "step") == 0 && cJSON_IsNumber(last) && last->valuedouble > step)
 			return 1;
 	}
 	return 0;
@@ -73,13 +75,13 @@ static int step_reached(const cJSON *job, const char *status, double step)
 static int condition_met(const struct condition *k, const cJSON *job, const char *status)
 {
 	if (k->kind == UNTIL_RUNNING)
-		return !strcmp(status, "running") || !strcmp(status, "completed");
+		return strcmp(status, "running") == 0 || strcmp(status, "completed") == 0;
 	return k->kind == UNTIL_STEP && step_reached(job, status, (double)k->step);
 }
 
 /* One look. 1: over, with *status and *met set; 0: not yet. */
-static int look(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us, char **status,
-                char **ref, int *met)
+static int poll_job(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us,
+                    char **status, char **ref, int *met)
 {
 	uint64_t now = clock_boot_us(clock_real()), left_s = LOST_PATIENCE_S;
 	if (deadline_us && now + left_s * 1000000 > deadline_us)
@@ -116,7 +118,7 @@ static int wait_job(struct ctx *c, uint64_t job, const struct condition *k, uint
                     char **status, char **ref, int *met)
 {
 	int pause_ms = PAUSE_MIN_MS, rc;
-	while (!(rc = look(c, job, k, deadline_us, status, ref, met))) {
+	while (!(rc = poll_job(c, job, k, deadline_us, status, ref, met))) {
 		uint64_t now = clock_boot_us(clock_real());
 		int ms = pause_ms;
 		if (deadline_us && now + (uint64_t)ms * 1000 > deadline_us)
@@ -154,7 +156,7 @@ int job_end_report(struct ctx *c, uint64_t job)
 	char id[48];
 	snprintf(id, sizeof(id), "%s", ref ? ref : "");
 	if (!ref)
-		snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
+		snprintf(id, sizeof(id), "%" PRIu64, job);
 	if (c->json) {
 		if (answer)
 			ctx_print_json(answer);
@@ -186,8 +188,8 @@ int job_end_report_aside(struct ctx *c, uint64_t job)
 }
 
 /* Says how one job went; its exit code. */
-static int report(struct ctx *c, uint64_t job, const struct condition *k, const char *status, const char *ref,
-                  int met, cJSON *all)
+static int report_job(struct ctx *c, uint64_t job, const struct condition *k, const char *status,
+                      const char *ref, int met, cJSON *all)
 {
 	if (c->json) {
 		cJSON *one = cJSON_CreateObject();
@@ -199,8 +201,7 @@ static int report(struct ctx *c, uint64_t job, const struct condition *k, const 
 		fflush(stdout);
 	}
 	if (k->kind == UNTIL_STEP && !met) {
-		fprintf(stderr, "jobctl: job %s ended before step %llu was passed\n", ref,
-		        (unsigned long long)k->step);
+		fprintf(stderr, "jobctl: job %s ended before step %" PRIu64 " was passed\n", ref, k->step);
 		return EXIT_JOB_FAILED;
 	}
 	return job_ended(status) ? job_exit_code(status) : EXIT_OK;
@@ -208,7 +209,7 @@ static int report(struct ctx *c, uint64_t job, const struct condition *k, const 
 
 /* Of a range of numbers those that are there, a page of the list a call; the others get the reason why not.
  * list: from its first on. */
-static int look_at_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **seen)
+static int fetch_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **seen)
 {
 	size_t k = 1;
 	while (k < n && list[k].part == list[0].part && list[k].id == list[0].id + k)
@@ -217,8 +218,8 @@ static int look_at_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **
 		return 0;
 	for (uint64_t before = list[0].id + k; before > list[0].id;) {
 		uint64_t left = before - list[0].id;
-		char *path = xasprintf("/jobs?members=1&deleted=1&before=%llu&limit=%llu", (unsigned long long)before,
-		                       (unsigned long long)(left < PAGE ? left : PAGE));
+		char *path = xasprintf("/jobs?members=1&deleted=1&before=%" PRIu64 "&limit=%" PRIu64, before,
+		                       (left < PAGE ? left : PAGE));
 		cJSON *answer;
 		int rc = ctx_get(c, "GET", path, NULL, &answer);
 		free(path);
@@ -241,7 +242,7 @@ static int look_at_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **
 	for (size_t i = 0; i < k; i++) {
 		if (seen[i])
 			continue;
-		list[i].why = xasprintf("there is no job %llu", (unsigned long long)list[i].id);
+		list[i].why = xasprintf("there is no job %" PRIu64, list[i].id);
 		list[i].id = 0;
 	}
 	return 0;
@@ -256,7 +257,7 @@ static int find_missing(struct ctx *c, struct job_ref *list, size_t n, cJSON **s
 	for (size_t i = 0; i < n; i++) {
 		cJSON *job = NULL;
 		if (i + 1 < n && list[i].range && !seen[i] && (!i || list[i - 1].part != list[i].part) &&
-		    look_at_range(c, list + i, n - i, seen + i))
+		    fetch_range(c, list + i, n - i, seen + i))
 			return -1;
 		if (list[i].id && !seen[i])
 			job = ctx_job(c, list[i].id);
@@ -296,7 +297,7 @@ static int wait_one(struct ctx *c, const struct job_ref *job, const cJSON *seen,
 	} else {
 		rc = wait_job(c, job->id, k, deadline, &status, &ref, &met);
 	}
-	if (!rc && report(c, job->id, k, status, ref, met, all))
+	if (!rc && report_job(c, job->id, k, status, ref, met, all))
 		*code = EXIT_JOB_FAILED;
 	free(status);
 	free(ref);
