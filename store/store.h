@@ -20,12 +20,13 @@
 #ifndef HEARTH_STORE_STORE_H
 #define HEARTH_STORE_STORE_H
 
-#include "common/base/clock.h"
-#include "common/base/err.h"
-#include "store/base/rows.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "store/base/rows.h"
 
 struct loop;
 struct store;

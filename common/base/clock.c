@@ -2,12 +2,13 @@
  * clock: the only file that asks the kernel for the time.
  */
 #include "common/base/clock.h"
-#include "common/base/fault.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/base/fault.h"
 
 static uint64_t read_us(clockid_t id)
 {

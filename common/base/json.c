@@ -5,6 +5,7 @@
  */
 #include "common/base/json.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,11 +108,9 @@ int json_get_i64(const cJSON *obj, const char *path, const char *key, int64_t mi
 		return err_set(e, ERR_INVALID, "%s: expected a whole number, got %.17g", place(&p, path, key), d);
 	n = (int64_t)d;
 	if (n < min)
-		return err_set(e, ERR_INVALID, "%s: %lld is less than %lld", place(&p, path, key), (long long)n,
-		               (long long)min);
+		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is less than %" PRId64, place(&p, path, key), n, min);
 	if (n > max)
-		return err_set(e, ERR_INVALID, "%s: %lld is more than %lld", place(&p, path, key), (long long)n,
-		               (long long)max);
+		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is more than %" PRId64, place(&p, path, key), n, max);
 	*out = n;
 	return 0;
 }
@@ -217,7 +216,7 @@ void json_add_u64(cJSON *obj, const char *key, uint64_t v)
 		add(obj, key, cJSON_CreateNumber((double)v));
 		return;
 	}
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	snprintf(text, sizeof(text), "%" PRIu64, v);
 	json_add_str(obj, key, text);
 }
 

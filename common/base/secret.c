@@ -223,7 +223,8 @@ static void put_string(cJSON *v, const char *text)
 
 static int hide(cJSON *v)
 {
-	if (cJSON_IsNull(v) || (cJSON_IsString(v) && (!*v->valuestring || !strcmp(v->valuestring, SECRET_MASK))))
+	if (cJSON_IsNull(v) ||
+	    (cJSON_IsString(v) && (!*v->valuestring || strcmp(v->valuestring, SECRET_MASK) == 0)))
 		return 0;
 	put_string(v, SECRET_MASK);
 	return 1;
@@ -288,8 +289,9 @@ int secret_json(cJSON *v, int all)
 		if (all && child->string && secret_name(child->string))
 			n += hide(child);
 		else
-			n += secret_json(child, all || (child->string && (!strcmp(child->string, "environment") ||
-			                                                  !strcmp(child->string, "hyperparameters"))));
+			n +=
+			    secret_json(child, all || (child->string && (strcmp(child->string, "environment") == 0 ||
+			                                                 strcmp(child->string, "hyperparameters") == 0)));
 	}
 	return n;
 }

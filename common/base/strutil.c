@@ -4,6 +4,7 @@
 #include "common/base/strutil.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -208,7 +209,7 @@ const char *str_duration(uint64_t seconds, char *out, size_t out_size)
 
 		left %= unit;
 		if (v || (*u == 's' && n == 0))
-			n += (size_t)snprintf(out + n, out_size - n, "%llu%c", (unsigned long long)v, *u);
+			n += (size_t)snprintf(out + n, out_size - n, "%" PRIu64 "%c", v, *u);
 	}
 	return out;
 }

@@ -9,9 +9,10 @@
 #ifndef HEARTH_COMMON_LOOKUP_H
 #define HEARTH_COMMON_LOOKUP_H
 
+#include <netdb.h>
+
 #include "common/base/err.h"
 #include "common/os/loop.h"
-#include <netdb.h>
 
 #define LOOKUP_MAX 16
 

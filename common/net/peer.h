@@ -14,14 +14,15 @@
 #ifndef HEARTH_COMMON_PEER_H
 #define HEARTH_COMMON_PEER_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/net/lookup.h"
 #include "common/net/tls.h"
 #include "common/net/wire_msg.h"
 #include "common/os/loop.h"
-#include <stddef.h>
-#include <stdint.h>
 
 struct bufferevent;
 struct peer;

@@ -59,7 +59,7 @@ static int read_url(struct peer_dialling *d, const char *url, struct err *e)
 	const char *host, *end, *port;
 	uint64_t n;
 
-	d->tls = !strncmp(url, "https://", 8);
+	d->tls = strncmp(url, "https://", 8) == 0;
 	if (!d->tls && strncmp(url, "http://", 7) != 0)
 		return err_set(e, ERR_INVALID,
 		               "\"%.200s\": a controller's address is http://HOST:PORT or https://HOST:PORT", url);
@@ -248,7 +248,7 @@ static const char *field(const char *header, const char *name, size_t *n)
 		end = strstr(line, "\r\n");
 		if (!end)
 			return NULL;
-		if (!strncasecmp(line, name, strlen(name)) && line[strlen(name)] == ':') {
+		if (strncasecmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':') {
 			const char *v = line + strlen(name) + 1;
 
 			while (*v == ' ' || *v == '\t')

@@ -10,10 +10,11 @@
 #ifndef HEARTH_COMMON_TLS_H
 #define HEARTH_COMMON_TLS_H
 
-#include "common/base/err.h"
 #include <openssl/ssl.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 #define TLS_NODE_MAX 63 /* characters of a node's name: it is the CN of its certificate */
 

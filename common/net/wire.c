@@ -586,7 +586,7 @@ static int is_hidden(const char *name)
 	                                     "proof", "nonce",     "cert_pem", "topology"};
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
-		if (!strcmp(hidden[i], name))
+		if (strcmp(hidden[i], name) == 0)
 			return 1;
 	return 0;
 }

@@ -8,10 +8,11 @@
 #ifndef HEARTH_COMMON_WIRE_H
 #define HEARTH_COMMON_WIRE_H
 
-#include "common/base/buf.h"
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
 
 #define WIRE_VERSION     2
 #define WIRE_HEADER_SIZE 16

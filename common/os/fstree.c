@@ -13,11 +13,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/base/hashtable.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-
-#define uthash_fatal(msg) abort()
-#include <uthash.h>
 
 /* One descriptor a level is open while a tree is walked. */
 #define DEPTH_MAX 128

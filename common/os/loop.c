@@ -7,6 +7,7 @@
 #include "common/os/loop.h"
 
 #include <event2/event.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -175,7 +176,7 @@ static void measure(struct loop *l)
 	if (took > l->longest_us)
 		l->longest_us = took;
 	if (l->warn_us && took > l->warn_us && log_limit_ok(&l->slow_limit, now, &held_back))
-		log_warn("event=slow_turn took_us=%llu suppressed=%u", (unsigned long long)took, held_back);
+		log_warn("event=slow_turn took_us=%" PRIu64 " suppressed=%u", took, held_back);
 }
 
 static void turn(struct loop *l, int flags)

@@ -162,7 +162,7 @@ static int says_nothing(const struct spec_rule *r, const cJSON *v)
 	    ((cJSON_IsArray(v) || cJSON_IsObject(v)) && !v->child))
 		return 1;
 	text = json_text(v);
-	same = !strcmp(text, r->key->dflt);
+	same = strcmp(text, r->key->dflt) == 0;
 	free(text);
 	return same;
 }
@@ -213,7 +213,7 @@ static void settle_groups(struct spec_parse *p)
 static int has_problem(const struct spec_parse *p, const char *key)
 {
 	for (size_t i = 0; i < p->problems.n; i++)
-		if (!strncmp(p->problems.v[i], key, strlen(key)))
+		if (strncmp(p->problems.v[i], key, strlen(key)) == 0)
 			return 1;
 	return 0;
 }
@@ -249,7 +249,7 @@ static void check_gang(struct spec_parse *p)
 	if (s->span_hard && !s->span)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
 	/* One node is within any span. */
-	if (s->span && s->span_hard && nodes > 1 && !strcmp(s->span, "node"))
+	if (s->span && s->span_hard && nodes > 1 && strcmp(s->span, "node") == 0)
 		spec_problem(p, "resources.placement",
 		             "%" PRIu64
 		             " instances cannot all be on one node; one instance can (with more ranks_per_instance), "
@@ -522,7 +522,7 @@ int spec_check_new(const struct job_spec *s, struct err *e)
 		               "sweep: it names no hyperparameter; it needs at least one with its values, as in "
 		               "{\"lr\": [0.1, 0.01]}. Without one leave the key out");
 	if (s->resume_step > SPEC_MAX_STEP)
-		return err_set(e, ERR_INVALID, "resume_from: a step is at most 2^53 (%lld), got %lld",
-		               (long long)SPEC_MAX_STEP, (long long)s->resume_step);
+		return err_set(e, ERR_INVALID, "resume_from: a step is at most 2^53 (%" PRId64 "), got %" PRId64,
+		               SPEC_MAX_STEP, s->resume_step);
 	return 0;
 }

@@ -9,13 +9,14 @@
 #ifndef HEARTH_COMMON_SPEC_H
 #define HEARTH_COMMON_SPEC_H
 
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
 #include "common/spec/launcher.h"
 #include "common/spec/sweep.h"
-#include <cjson/cJSON.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define SPEC_MAX_BYTES (1024 * 1024)
 #define SPEC_MAX_HPS   1000

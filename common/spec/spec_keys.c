@@ -228,7 +228,7 @@ static const char *other_word(const char *prefix, const char *key)
 		part = dot ? dot + 1 : others[i].path;
 		for (size_t k = 0; k < N_KEYS; k++) {
 			own = own_part(keys[k].path, prefix);
-			if (own && !strcmp(own, part))
+			if (own && strcmp(own, part) == 0)
 				return own;
 		}
 		return others[i].path;
@@ -255,7 +255,7 @@ const char *spec_key_meant(const char *prefix, const char *key)
 	for (size_t i = 0; !near && i < N_KEYS; i++) {
 		const char *dot = strrchr(keys[i].path, '.');
 
-		if (!strcmp(dot ? dot + 1 : keys[i].path, key))
+		if (strcmp(dot ? dot + 1 : keys[i].path, key) == 0)
 			near = keys[i].path;
 	}
 	return near;

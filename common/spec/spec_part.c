@@ -28,7 +28,7 @@ static int word_of(struct spec_parse *p, const char *where, const cJSON *v, cons
 	for (int i = 0; words[i]; i++) {
 		size_t used = strlen(list);
 
-		if (!strcmp(words[i], s))
+		if (strcmp(words[i], s) == 0)
 			return i;
 		snprintf(list + used, sizeof(list) - used, "%s\"%s\"",
 		         !i             ? ""
@@ -49,10 +49,10 @@ static void add_type(struct spec_parse *p, const char *where, const cJSON *v, st
 
 	if (!s)
 		return;
-	if (!strcmp(s, "auto"))
+	if (strcmp(s, "auto") == 0)
 		spec_unsupported(
 		    p, where, "\"auto\" is reserved (choice by objective) and not built yet; name a type or \"any\"");
-	else if (!strcmp(s, "any") && in_list)
+	else if (strcmp(s, "any") == 0 && in_list)
 		spec_problem(p, where, "\"any\" has no place in a list of types; leave the list empty");
 	else if (str_check_name(s, 64, where, &e) < 0)
 		spec_problem(p, "", "%s", e.text);
@@ -227,7 +227,7 @@ static int on_list(const char *const *list, const char *name)
 	for (; *list; list++) {
 		size_t n = strlen(*list);
 
-		if (!strncmp(name, *list, n) && (!name[n] || name[n] == '_'))
+		if (strncmp(name, *list, n) == 0 && (!name[n] || name[n] == '_'))
 			return 1;
 	}
 	return 0;
@@ -255,7 +255,7 @@ static void refuse_option(struct spec_parse *p, const char *where, const char *o
 		const char *known = mpi_refusals[i].option;
 
 		/* Open MPI takes one dash or two for its long options. */
-		if (!strcmp(known, option) || (!strncmp(known, "--", 2) && !strcmp(known + 1, option))) {
+		if (strcmp(known, option) == 0 || (strncmp(known, "--", 2) == 0 && strcmp(known + 1, option) == 0)) {
 			spec_problem(p, where, "%s cannot be given: %s", option, mpi_refusals[i].sentence);
 			return;
 		}
@@ -316,7 +316,7 @@ void spec_v_mpi(struct spec_parse *p, const struct spec_rule *r, const char *whe
 		char path[SPEC_WHERE_SIZE];
 		const char *s = spec_string(p, spec_where_index(path, where, i), item, 256, 0);
 
-		if (s && (!strcmp(s, "--mca") || !strcmp(s, "-mca"))) {
+		if (s && (strcmp(s, "--mca") == 0 || strcmp(s, "-mca") == 0)) {
 			one_mca(p, where, item, i, options);
 			for (int k = 0; k < 3 && item; k++, i++)
 				item = item->next;
@@ -373,7 +373,7 @@ void spec_v_groups(struct spec_parse *p, const struct spec_rule *r, const char *
 			continue;
 		}
 		for (size_t k = 0; g->name && k + 1 < s->n_groups; k++)
-			if (s->groups[k].name && !strcmp(s->groups[k].name, g->name))
+			if (s->groups[k].name && strcmp(s->groups[k].name, g->name) == 0)
 				spec_problem(p, path, "a second group called \"%s\"", g->name);
 	}
 }
@@ -392,7 +392,7 @@ static int check_file_uri(struct spec_parse *p, const char *where, const char *u
 			if (!path)
 				return 0;
 			path++;
-			if (!strncmp(path, "..", 2) && (path[2] == '/' || !path[2])) {
+			if (strncmp(path, "..", 2) == 0 && (path[2] == '/' || !path[2])) {
 				spec_problem(p, where, "the path may not hold \"..\"");
 				break;
 			}

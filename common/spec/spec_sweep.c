@@ -62,7 +62,7 @@ static void one_word(struct spec_parse *p, const char *where, const cJSON *v, co
 	const char *s = spec_string(p, where, v, 32, 0);
 
 	for (int i = 0; s && i < 2; i++) {
-		if (!strcmp(s, words[i])) {
+		if (strcmp(s, words[i]) == 0) {
 			*out = i;
 			return;
 		}
@@ -345,7 +345,7 @@ static void check_names(struct spec_parse *p)
 
 		bytes += strlen(a->name) + widest(a) + 6;
 		for (size_t k = 0; k < s->n_hps; k++)
-			if (!strcmp(s->hps[k].name, a->name))
+			if (strcmp(s->hps[k].name, a->name) == 0)
 				spec_problem(p, spec_where(where, "sweep", a->name),
 				             "is fixed under hyperparameters, too; leave it out of one of them");
 	}

@@ -255,8 +255,7 @@ void spec_v_money(struct spec_parse *p, const struct spec_rule *r, const char *w
 	if (cJSON_IsNumber(v) && v->valuedouble >= 0.01 && v->valuedouble <= (double)r->max)
 		*(double *)(void *)((char *)out + r->offset) = v->valuedouble;
 	else
-		spec_problem(p, where, "expected a number of US dollars from 0.01 to %lld, or null",
-		             (long long)r->max);
+		spec_problem(p, where, "expected a number of US dollars from 0.01 to %" PRId64 ", or null", r->max);
 }
 
 void spec_v_size(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
@@ -442,7 +441,7 @@ static const char *owned_by_hearth(const char *name)
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
 		size_t n = strlen(owned[i]);
 
-		if (owned[i][n - 1] == '*' ? !strncmp(name, owned[i], n - 1) : !strcmp(name, owned[i]))
+		if (owned[i][n - 1] == '*' ? strncmp(name, owned[i], n - 1) == 0 : strcmp(name, owned[i]) == 0)
 			return owned[i];
 	}
 	return NULL;
@@ -458,7 +457,7 @@ static int check_env_name(struct spec_parse *p, const char *where, const char *n
 		spec_problem(
 		    p, where,
 		    "is no name of an environment variable: letters, digits and _, not beginning with a digit");
-	else if (owned && !strncmp(name, "OMPI_MCA_", 9))
+	else if (owned && strncmp(name, "OMPI_MCA_", 9) == 0)
 		spec_problem(p, where, "settings of the MPI library go into mpi_options (--mca NAME VALUE)");
 	else if (owned)
 		spec_problem(p, where, "is set by Hearth itself (%s) and cannot be given", owned);

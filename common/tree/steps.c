@@ -3,11 +3,13 @@
  */
 #include "common/tree/steps.h"
 
-#include "common/base/xalloc.h"
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/xalloc.h"
 
 #define STEP_MAX ((uint64_t)1 << 53) /* JSON has no greater number exactly: it could not be asked for */
 
@@ -42,7 +44,7 @@ int64_t steps_entry(const char *name, size_t n)
 		return -1;
 	if (n > 4 && memcmp(name, "tmp", 3) == 0 && strchr("-_.", name[3]))
 		return -1;
-	for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
+	for (size_t i = 0; i < sizeof(unfinished) / sizeof(*unfinished); i++)
 		if (ends_with(name, n, unfinished[i]))
 			return -1;
 	return last_number(name, n);
@@ -62,7 +64,7 @@ static void add(struct steps *s, int64_t step)
 		return;
 	if (s->n == s->cap) {
 		s->cap = s->cap ? 2 * s->cap : 16;
-		s->v = xreallocarray(s->v, s->cap, sizeof *s->v);
+		s->v = xreallocarray(s->v, s->cap, sizeof(*s->v));
 	}
 	s->v[s->n++] = step;
 }
@@ -87,7 +89,7 @@ void steps_sort(struct steps *s)
 	size_t n = 0;
 
 	if (s->n)
-		qsort(s->v, s->n, sizeof *s->v, by_number);
+		qsort(s->v, s->n, sizeof(*s->v), by_number);
 	for (size_t i = 0; i < s->n; i++)
 		if (!n || s->v[n - 1] != s->v[i])
 			s->v[n++] = s->v[i];
@@ -127,15 +129,14 @@ int steps_check(struct steps *s, struct err *e)
 		return 0;
 	steps_sort(s);
 	if (!s->n)
-		return err_set(e, ERR_NOT_FOUND, "it holds no step %lld: no name in it has a number",
-		               (long long)s->want);
+		return err_set(e, ERR_NOT_FOUND, "it holds no step %" PRId64 ": no name in it has a number", s->want);
 	first = s->n > STEPS_SHOWN ? s->n - STEPS_SHOWN : 0; /* the newest are those that one wants */
 	for (size_t i = first; i < s->n; i++)
-		used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", i > first ? ", " : "",
-		                         (long long)s->v[i]);
+		used +=
+		    (size_t)snprintf(list + used, sizeof(list) - used, "%s%" PRId64, i > first ? ", " : "", s->v[i]);
 	if (first)
-		snprintf(more, sizeof more, " and %zu before these", first);
-	return err_set(e, ERR_NOT_FOUND, "it holds no step %lld; there %s %s%s", (long long)s->want,
+		snprintf(more, sizeof(more), " and %zu before these", first);
+	return err_set(e, ERR_NOT_FOUND, "it holds no step %" PRId64 "; there %s %s%s", s->want,
 	               s->n == 1 ? "is" : "are", list, more);
 }
 

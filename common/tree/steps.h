@@ -5,9 +5,10 @@
 #ifndef HEARTH_COMMON_STEPS_H
 #define HEARTH_COMMON_STEPS_H
 
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 #define STEPS_SHOWN 12     /* named in an error */
 #define STEPS_MAX   100000 /* kept; of more the rest is only looked for */

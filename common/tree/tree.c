@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "common/base/hashtable.h"
 #include "common/base/xalloc.h"
 #include "common/tree/tree_int.h"
 
@@ -77,7 +76,7 @@ static int tree_path_ok(const char *path)
 	for (;; path++) {
 		size_t n = strcspn(path, "/");
 
-		if (!n || n > 255 || (n == 1 && path[0] == '.') || (n == 2 && !strncmp(path, "..", 2)) ||
+		if (!n || n > 255 || (n == 1 && path[0] == '.') || (n == 2 && strncmp(path, "..", 2) == 0) ||
 		    ++depth > TREE_DEPTH)
 			return 0;
 		path += n;
@@ -98,7 +97,7 @@ int tree_link_ok(const char *path, const char *target)
 	while (*target) {
 		size_t n = strcspn(target, "/");
 
-		if (n == 2 && !strncmp(target, "..", 2)) {
+		if (n == 2 && strncmp(target, "..", 2) == 0) {
 			if (descended || !depth)
 				return 0;
 			depth--;
@@ -181,7 +180,7 @@ int tree_next_part(const char **list, char digest[HASH_HEX_SIZE], uint64_t *off,
 {
 	const char *s = *list, *colon, *end;
 
-	if (!*s || !strcmp(s, "-"))
+	if (!*s || strcmp(s, "-") == 0)
 		return 0;
 	if (strspn(s, "0123456789abcdef") != HASH_HEX_SIZE - 1 || s[HASH_HEX_SIZE - 1] != ':')
 		return -1;

@@ -17,10 +17,11 @@
 #ifndef HEARTH_COMMON_TREE_H
 #define HEARTH_COMMON_TREE_H
 
-#include "common/base/err.h"
-#include "common/base/hash.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/base/hash.h"
 
 #define TREE_CHUNK_MAX    (4u * 1024 * 1024)
 #define TREE_PACK_MAX     (256u * 1024)

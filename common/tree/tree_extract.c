@@ -47,7 +47,7 @@ static const struct cached *load(struct extract *x, const char *digest, struct e
 	for (size_t i = 0; i < CACHED; i++) {
 		struct cached *c = &x->cache[i];
 
-		if (c->data && !strcmp(c->digest, digest)) {
+		if (c->data && strcmp(c->digest, digest) == 0) {
 			c->used = ++x->turn;
 			return c;
 		}

@@ -12,9 +12,10 @@
 #ifndef HEARTH_STORE_CODEC_H
 #define HEARTH_STORE_CODEC_H
 
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 #define CODEC_MAX_POINTS 65536u
 

@@ -4,9 +4,10 @@
 #ifndef HEARTH_STORE_SQLH_H
 #define HEARTH_STORE_SQLH_H
 
-#include "common/base/err.h"
 #include <sqlite3.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 /* rc of SQLite -> err: full -> ERR_NOSPACE, busy -> ERR_BUSY, constraint -> ERR_INTERNAL, anything else
  * ERR_IO. Returns -1. */

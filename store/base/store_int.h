@@ -8,13 +8,14 @@
 #ifndef HEARTH_STORE_STORE_INT_H
 #define HEARTH_STORE_STORE_INT_H
 
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
+
 #include "common/os/chan.h"
 #include "store/base/codec.h"
 #include "store/base/sqlh.h"
 #include "store/store.h"
-#include <pthread.h>
-#include <sqlite3.h>
-#include <stdint.h>
 
 /* ---- transactions ------------------------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  * jobs does not matter: an index holds the unfinished ones only, and ids are taken from the ends of their
  * tables.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@
 
 int status_ended(const char *status)
 {
-	return status &&
-	       (!strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped"));
+	return status && (strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
+	                  strcmp(status, "stopped") == 0);
 }
 
 #define READ_TEXT(col)     sqlh_dup(st, col)
@@ -303,13 +304,15 @@ static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
 	char sql[700];
 
 	since = l->day_us < since ? l->day_us : since;
-	snprintf(
-	    sql, sizeof(sql),
-	    "SELECT account, CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS "
-	    "INTEGER), CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER), "
-	    "CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %llu))) AS INTEGER) FROM attempt "
-	    "WHERE price_uusd > 0 AND ended_us > ? GROUP BY account",
-	    (unsigned long long)l->day_us, (unsigned long long)l->week_us, (unsigned long long)l->month_us);
+	snprintf(sql, sizeof(sql),
+	         "SELECT account, CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %" PRIu64
+	         "))) AS "
+	         "INTEGER), CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %" PRIu64
+	         "))) AS INTEGER), "
+	         "CAST(total(price_uusd / 3.6e9 * max(0, ended_us - max(started_us, %" PRIu64
+	         "))) AS INTEGER) FROM attempt "
+	         "WHERE price_uusd > 0 AND ended_us > ? GROUP BY account",
+	         l->day_us, l->week_us, l->month_us);
 	return each(db, sql, since, on_spent, l, e);
 }
 

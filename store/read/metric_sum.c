@@ -64,7 +64,7 @@ int metric_sums(sqlite3_stmt *st, int64_t rank, int (*fn)(const struct metric_su
 	int rc = 0, failed = 0;
 
 	while (!failed && (rc = sqlh_step(st, e)) > 0) {
-		int same = w.s.name && !strcmp(w.s.name, sqlh_str(st, 0));
+		int same = w.s.name && strcmp(w.s.name, sqlh_str(st, 0)) == 0;
 
 		if (!same || w.s.attempt != sqlh_u32(st, 7)) {
 			char *name = same ? w.s.name : sqlh_dup(st, 0), *old = same ? NULL : w.s.name;

@@ -5,9 +5,10 @@
 #ifndef HEARTH_STORE_METRIC_SUM_H
 #define HEARTH_STORE_METRIC_SUM_H
 
+#include <stdint.h>
+
 #include "common/base/err.h"
 #include "store/base/sqlh.h"
-#include <stdint.h>
 
 /* Columns and order of the statement that metric_sums walks over metric_series. */
 #define METRIC_SUM_COLUMNS "name, points, last_bits, min_bits, max_bits, last_step, last_us, attempt, rank"

@@ -6,18 +6,17 @@
  * or a sweep it is what its members cost. One pass over the index of priced attempts, or of one job over its
  * attempts; sums are made here.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "store/base/store_int.h"
-
-#define uthash_malloc(sz) xmalloc(sz)
-#include <uthash.h>
 
 struct sum {
 	char *name;
@@ -32,7 +31,7 @@ static char *name_of(enum cost_by by, const char *account, uint64_t job)
 	const char *at = strrchr(account, '@');
 
 	if (by == COST_BY_JOB)
-		return xasprintf("%llu", (unsigned long long)job);
+		return xasprintf("%" PRIu64, job);
 	if (by == COST_BY_USER)
 		return xstrdup(at ? at + 1 : account);
 	return at && at > account ? xstrndup(account, (size_t)(at - account) - 1) : xstrdup(account);
@@ -61,7 +60,7 @@ static void add(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
 	name = name_of(f->by, account, job);
 	HASH_FIND_STR(*all, name, s);
 	if (!s) {
-		s = xcalloc(1, sizeof *s);
+		s = xcalloc(1, sizeof(*s));
 		s->name = xstrdup(name);
 		HASH_ADD_KEYPTR(hh, *all, s->name, strlen(s->name), s);
 	}
@@ -97,7 +96,7 @@ static int add_job(struct store_reader *r, cJSON *o, const char *id, struct err 
 
 	if (!st)
 		return -1;
-	snprintf(ref, sizeof ref, "%s", id);
+	snprintf(ref, sizeof(ref), "%s", id);
 	sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
 	rc = sqlh_step(st, e);
 	if (rc > 0) {
@@ -105,8 +104,7 @@ static int add_job(struct store_reader *r, cJSON *o, const char *id, struct err 
 
 		json_add_u64(o, "job", job);
 		if (array)
-			snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)array,
-			         (unsigned long long)(job - array - 1));
+			snprintf(ref, sizeof(ref), "%" PRIu64 ".%" PRIu64, array, job - array - 1);
 	}
 	sqlite3_finalize(st);
 	json_add_str(o, "name", ref);

@@ -1,8 +1,9 @@
 /* q_history: the record of the scheduler, as it is given out: which parts there are, and the lines of one. */
+#include <string.h>
+
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "store/base/store_int.h"
-#include <string.h>
 
 static cJSON *part_json(sqlite3_stmt *st)
 {

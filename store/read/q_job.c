@@ -2,13 +2,15 @@
  * q_job: one job as JSON: its record, specification, attempts, ranks. The shape is a contract with scripts:
  * add, do not rename.
  */
+#include "store/read/q_job.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "store/base/store_int.h"
-#include "store/read/q_job.h"
 
 static void add_code(cJSON *o, const char *key, int64_t v) /* -1 = none or unknown */
 {
@@ -84,7 +86,7 @@ static int find_job(struct store_reader *r, uint64_t job, struct job_row *out, s
 		job_from_row(st, out, 1);
 	sqlite3_finalize(st);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)job);
+		return err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, job);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -217,7 +219,7 @@ cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attem
 	if (rc > 0)
 		places = json_of_text((const char *)sqlite3_column_text(st, 0));
 	else if (rc == 0)
-		err_set(e, ERR_NOT_FOUND, "job %llu has no attempt %u", (unsigned long long)job, attempt);
+		err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has no attempt %u", job, attempt);
 	sqlite3_finalize(st);
 	return places;
 }

@@ -4,8 +4,9 @@
 #ifndef HEARTH_STORE_Q_JOB_H
 #define HEARTH_STORE_Q_JOB_H
 
-#include "store/base/rows.h"
 #include <cjson/cJSON.h>
+
+#include "store/base/rows.h"
 
 struct store_reader;
 struct err;

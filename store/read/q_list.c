@@ -103,7 +103,7 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
 		sql_add(q, " AND job.owner = ?");
 		bind_text(q, f->owner);
 	}
-	if (f->status && !strcmp(f->status, "active")) {
+	if (f->status && strcmp(f->status, "active") == 0) {
 		sql_add(q, " AND " SQL_JOB_ACTIVE);
 	} else if (f->status) {
 		sql_add(q, " AND job.status = ?");
@@ -161,7 +161,7 @@ static void add_from(struct query *q, const struct job_filter *f, const char *pr
 /* FROM and first condition by the projection that narrows most; 0 when no projection is used. */
 static int add_driver(struct query *q, const struct job_filter *f)
 {
-	int by_status = f->status && !strcmp(f->status, "active");
+	int by_status = f->status && strcmp(f->status, "active") == 0;
 
 	if (f->array) { /* members have their numbers one after the other */
 		sql_add(q, " FROM job WHERE job.id > ? AND job.id <= ?");
@@ -239,7 +239,7 @@ static int tag_matches(const cJSON *tags, const struct job_filter *f)
 	if (!f->tag_key)
 		return 1;
 	v = cJSON_GetObjectItemCaseSensitive(tags, f->tag_key);
-	return v && (!f->tag_value || !strcmp(v->valuestring, f->tag_value));
+	return v && (!f->tag_value || strcmp(v->valuestring, f->tag_value) == 0);
 }
 
 /* Parsed when it may have tags: a key that does not stand there letter by letter has an escape. */

@@ -4,6 +4,7 @@
  *
  * The ids of members follow that of their job, so nothing is searched for.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,13 +53,12 @@ void job_array_json(cJSON *o, const struct job_row *r)
 	char ref[48];
 
 	if (!r->array) {
-		snprintf(ref, sizeof(ref), "%llu", (unsigned long long)r->id);
+		snprintf(ref, sizeof(ref), "%" PRIu64, r->id);
 		json_add_str(o, "ref", ref);
 		cJSON_AddNullToObject(o, "array");
 		return;
 	}
-	snprintf(ref, sizeof(ref), "%llu.%llu", (unsigned long long)r->array,
-	         (unsigned long long)(r->id - r->array - 1));
+	snprintf(ref, sizeof(ref), "%" PRIu64 ".%" PRIu64, r->array, r->id - r->array - 1);
 	json_add_str(o, "ref", ref);
 	o = cJSON_AddObjectToObject(o, "array");
 	json_add_u64(o, "job", r->array);
@@ -72,7 +72,7 @@ static const char *count_of(const char *status)
 {
 	if (status_ended(status))
 		return status;
-	return !strcmp(status, "held") || !strcmp(status, "queued") ? "waiting" : "running";
+	return strcmp(status, "held") == 0 || strcmp(status, "queued") == 0 ? "waiting" : "running";
 }
 
 static void count_add(cJSON *o, const char *key, double n)
@@ -361,7 +361,7 @@ cJSON *store_members_json(struct store_reader *r, uint64_t job, const char *metr
 		if (row.members)
 			out = read_table(r, &row, metric, limit, e);
 		else
-			err_set(e, ERR_CONFLICT, "job %llu has no members: it is one job", (unsigned long long)job);
+			err_set(e, ERR_CONFLICT, "job %" PRIu64 " has no members: it is one job", job);
 	}
 	job_row_fini(&row);
 	reader_end(r);

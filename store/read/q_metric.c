@@ -5,6 +5,7 @@
  * index: every spike is some bucket's min or max, and NaN, which is no number to any of them, is counted.
  * Infinities are numbers.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,8 +266,8 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 	sqlite3_finalize(st);
 	if (rc == 0)
 		return err_set(e, ERR_NOT_FOUND,
-		               "job %llu has no metric \"%.100s\" here; jobctl metrics %llu lists them",
-		               (unsigned long long)job, name, (unsigned long long)job);
+		               "job %" PRIu64 " has no metric \"%.100s\" here; jobctl metrics %" PRIu64 " lists them",
+		               job, name, job);
 	return rc < 0 ? -1 : 0;
 }
 

@@ -2,6 +2,7 @@
  * q_misc: reader handles, and the small pieces of JSON that all questions share: masking, numbers that JSON
  * has no word for, tags.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,8 +257,7 @@ cJSON *store_members_left_json(struct store_reader *r, uint64_t job, struct err 
 			break;
 		if (id != last) {
 			o = cJSON_CreateObject();
-			snprintf(ref, sizeof ref, "%llu.%llu", (unsigned long long)job,
-			         (unsigned long long)(id - job - 1));
+			snprintf(ref, sizeof(ref), "%" PRIu64 ".%" PRIu64, job, id - job - 1);
 			json_add_u64(o, "id", id);
 			json_add_str(o, "ref", ref);
 			kinds = cJSON_AddArrayToObject(o, "kinds");
@@ -292,8 +292,9 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 		artifact_from_row(st, out);
 	sqlite3_finalize(st);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s (jobctl show %llu lists what it left)",
-		               (unsigned long long)job, kind, (unsigned long long)job);
+		return err_set(e, ERR_NOT_FOUND,
+		               "job %" PRIu64 " has left no %s (jobctl show %" PRIu64 " lists what it left)", job,
+		               kind, job);
 	/* What lies at an output_uri is the user's, and stays. */
 	if (rc > 0 && out->digest && *out->digest && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0) {
 		artifact_row_fini(out);
@@ -316,7 +317,7 @@ static int by_name(const void *a, const void *b)
 /* *n names of the placement, which they borrow from; sorted. */
 static struct name_rank *ranks_of(const cJSON *placement, size_t *n)
 {
-	struct name_rank *all = xcalloc((size_t)cJSON_GetArraySize(placement) + 1, sizeof *all);
+	struct name_rank *all = xcalloc((size_t)cJSON_GetArraySize(placement) + 1, sizeof(*all));
 	const cJSON *p;
 	uint32_t rank = 0;
 
@@ -328,7 +329,7 @@ static struct name_rank *ranks_of(const cJSON *placement, size_t *n)
 			all[(*n)++] = (struct name_rank){name, rank};
 		rank++;
 	}
-	qsort(all, *n, sizeof *all, by_name);
+	qsort(all, *n, sizeof(*all), by_name);
 	return all;
 }
 
@@ -345,7 +346,7 @@ static void add_part(struct left *l, uint32_t rank, const char *what)
 	if (l->n && l->parts[l->n - 1].node_rank == rank) {
 		free(l->parts[--l->n].what);
 	} else if ((l->n & (l->n - 1)) == 0) { /* room for the next power of two */
-		l->parts = xreallocarray(l->parts, l->n ? 2 * l->n : 1, sizeof *l->parts);
+		l->parts = xreallocarray(l->parts, l->n ? 2 * l->n : 1, sizeof(*l->parts));
 	}
 	l->parts[l->n++] = (struct left_part){rank, xstrdup(what)};
 }
@@ -377,12 +378,12 @@ static int add_parts(struct store_reader *r, uint64_t job, const char *kind, con
 		const char *node = sqlh_str(st, 0), *digest = sqlh_str(st, 1), *uri = sqlh_str(st, 2);
 		const struct name_rank key = {.name = node ? node : ""};
 
-		found = bsearch(&key, ranks, n, sizeof *ranks, by_name);
+		found = bsearch(&key, ranks, n, sizeof(*ranks), by_name);
 		add_part(l, found ? found->rank : 0, digest && *digest ? digest : uri ? uri : "");
 	}
 	sqlite3_finalize(st);
 	free(ranks);
-	qsort(l->parts, l->n, sizeof *l->parts, by_rank);
+	qsort(l->parts, l->n, sizeof(*l->parts), by_rank);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -410,12 +411,13 @@ int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t 
 	}
 	sqlite3_finalize(st);
 	if (rc == 0)
-		err_set(e, ERR_NOT_FOUND, "job %llu has left no %s (jobctl show %llu lists what it left)",
-		        (unsigned long long)job, kind, (unsigned long long)job);
+		err_set(e, ERR_NOT_FOUND,
+		        "job %" PRIu64 " has left no %s (jobctl show %" PRIu64 " lists what it left)", job, kind,
+		        job);
 	if (rc > 0 && add_parts(r, job, kind, placement, &l, e) < 0)
 		rc = -1;
 	if (rc > 0 && !l.n) /* taken away meanwhile */
-		rc = err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
+		rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no %s", job, kind);
 	/* What lies at an output_uri is the user's, and stays. */
 	if (rc > 0 && !strstr(l.parts[0].what, "://") && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0)
 		rc = -1;
@@ -433,7 +435,7 @@ static void add_run_text(cJSON *o, const char *kind, const char *text)
 {
 	char *masked;
 
-	if (!text || !strcmp(kind, "pip") || !strcmp(kind, "software")) {
+	if (!text || strcmp(kind, "pip") == 0 || strcmp(kind, "software") == 0) {
 		json_add_str(o, "text", text);
 		return;
 	}

@@ -85,12 +85,12 @@ static void on_integrity(struct verify *v, sqlite3_stmt *st)
 
 static void on_orphan(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "%s of job %llu, which is not there", sqlh_str(st, 0), (unsigned long long)sqlh_u64(st, 1));
+	find(v, "%s of job %" PRIu64 ", which is not there", sqlh_str(st, 0), sqlh_u64(st, 1));
 }
 
 static void on_strange(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "job %llu: %s", (unsigned long long)sqlh_u64(st, 0), sqlh_str(st, 1));
+	find(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
 }
 
 static void check_records(struct verify *v)
@@ -206,9 +206,9 @@ static void job_end(struct verify *v, struct job_reader *reader, uint64_t job, v
 	/* Also without a row, which was reported with the orphans, and after an error: the state must be freed.
 	 */
 	if (reducer.fn(state, NULL, &rows, why, sizeof(why), reducer.arg) < 0 && rc > 0)
-		find(v, "job %llu: replay of its events differs: %s", (unsigned long long)job, why);
+		find(v, "job %" PRIu64 ": replay of its events differs: %s", job, why);
 	if (rc < 0)
-		find(v, "job %llu: cannot be read: %s", (unsigned long long)job, e.text);
+		find(v, "job %" PRIu64 ": cannot be read: %s", job, e.text);
 	job_rows_fini(&r);
 	*state = NULL;
 }
@@ -235,8 +235,8 @@ static void check_replay(struct verify *v)
 		}
 		job = ev.job;
 		if (!bad && reducer.fn(&state, &ev, NULL, why, sizeof(why), reducer.arg) < 0) {
-			find(v, "job %llu: event %llu (%s) cannot be replayed: %s", (unsigned long long)job,
-			     (unsigned long long)ev.id, ev.type, why);
+			find(v, "job %" PRIu64 ": event %" PRIu64 " (%s) cannot be replayed: %s", job, ev.id, ev.type,
+			     why);
 			bad = 1; /* one line a job says enough */
 		}
 		event_row_fini(&ev);
@@ -263,7 +263,7 @@ static void replay_cluster(struct verify *v, void **state)
 		                       sqlh_dup(events, 5)};
 
 		if (cluster(state, &ev, NULL, why, sizeof(why)) < 0)
-			find(v, "event %llu (%s) cannot be replayed: %s", (unsigned long long)ev.id, ev.type, why);
+			find(v, "event %" PRIu64 " (%s) cannot be replayed: %s", ev.id, ev.type, why);
 		event_row_fini(&ev);
 	}
 	if (rc < 0)
@@ -384,13 +384,12 @@ static void read_series(struct verify *v, uint64_t id, uint64_t sealed, struct s
 	while (st && !s->wrong[0] && (rc = sqlh_step(st, &e)) > 0) {
 		p.n = 0;
 		if (sqlh_u64(st, 0) != s->points) {
-			snprintf(s->wrong, sizeof(s->wrong), "a chunk begins at point %llu instead of %llu",
-			         (unsigned long long)sqlh_u64(st, 0), (unsigned long long)s->points);
+			snprintf(s->wrong, sizeof(s->wrong), "a chunk begins at point %" PRIu64 " instead of %" PRIu64,
+			         sqlh_u64(st, 0), s->points);
 		} else if (codec_decode(sqlite3_column_blob(st, 2), (size_t)sqlite3_column_bytes(st, 2), &p, &e) <
 		               0 ||
 		           p.n != sqlh_u64(st, 1)) {
-			snprintf(s->wrong, sizeof(s->wrong), "the chunk at point %llu is damaged",
-			         (unsigned long long)s->points);
+			snprintf(s->wrong, sizeof(s->wrong), "the chunk at point %" PRIu64 " is damaged", s->points);
 		} else {
 			s->sealed_chunks += s->points < sealed;
 			s->chunks++;
@@ -422,15 +421,15 @@ static void on_series(struct verify *v, sqlite3_stmt *st)
 
 	read_series(v, sqlh_u64(st, 0), sqlh_u64(st, 4), &s);
 	if (!s.wrong[0] && (s.points != sqlh_u64(st, 3) || s.chunks - s.sealed_chunks != sqlh_u64(st, 5)))
-		snprintf(s.wrong, sizeof(s.wrong), "has %llu points in %llu open chunks, its row says %llu in %llu",
-		         (unsigned long long)s.points, (unsigned long long)(s.chunks - s.sealed_chunks),
-		         (unsigned long long)sqlh_u64(st, 3), (unsigned long long)sqlh_u64(st, 5));
+		snprintf(s.wrong, sizeof(s.wrong),
+		         "has %" PRIu64 " points in %" PRIu64 " open chunks, its row says %" PRIu64 " in %" PRIu64, s.points,
+		         s.chunks - s.sealed_chunks, sqlh_u64(st, 3), sqlh_u64(st, 5));
 	if (!s.wrong[0] &&
 	    (!same_bits(sqlite3_column_int64(st, 6), s.last) || !same_bits(sqlite3_column_int64(st, 7), s.min) ||
 	     !same_bits(sqlite3_column_int64(st, 8), s.max)))
 		snprintf(s.wrong, sizeof(s.wrong), "its last, min or max is not that of its points");
 	if (s.wrong[0])
-		find(v, "job %llu: metric %s: %s", (unsigned long long)sqlh_u64(st, 1), sqlh_str(st, 2), s.wrong);
+		find(v, "job %" PRIu64 ": metric %s: %s", sqlh_u64(st, 1), sqlh_str(st, 2), s.wrong);
 }
 
 /* ---- projections
@@ -477,18 +476,18 @@ static void on_job(struct verify *v, sqlite3_stmt *st)
 	cJSON *tags = tags_of(v->db, job, spec, &e);
 
 	if (!sqlh_u64(st, 2))
-		find(v, "job %llu: its search entry is missing or differs", (unsigned long long)job);
+		find(v, "job %" PRIu64 ": its search entry is missing or differs", job);
 	if (sqlh_u64(st, 3) != hps_to_find(spec))
-		find(v, "job %llu: its hyperparameters are not indexed as they are", (unsigned long long)job);
+		find(v, "job %" PRIu64 ": its hyperparameters are not indexed as they are", job);
 	if (!tags || tags_differ(v, job, tags))
-		find(v, "job %llu: its tags are not indexed as they are", (unsigned long long)job);
+		find(v, "job %" PRIu64 ": its tags are not indexed as they are", job);
 	cJSON_Delete(tags);
 	cJSON_Delete(spec);
 }
 
 static void on_extra(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "job %llu: %s", (unsigned long long)sqlh_u64(st, 0), sqlh_str(st, 1));
+	find(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
 }
 
 static void check_projections(struct verify *v)
@@ -541,11 +540,11 @@ static void check_chunks(struct verify *v, uint64_t job, const char *what, const
 	size_t n, count = 0, missing = 0;
 
 	if (blob_get(v->blobdir, digest, TREE_MANIFEST_MAX, &manifest, &n, &e) < 0) {
-		find(v, "job %llu: %s %s: %s", (unsigned long long)job, what, digest, e.text);
+		find(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
 		return;
 	}
 	if (tree_chunks(manifest, n, &chunks, &count, &e) < 0)
-		find(v, "job %llu: %s %s: %s", (unsigned long long)job, what, digest, e.text);
+		find(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
 	for (size_t i = 0; i < count; i++) {
 		missing += !blob_has(v->blobdir, chunks[i]);
 		free(chunks[i]);
@@ -553,8 +552,8 @@ static void check_chunks(struct verify *v, uint64_t job, const char *what, const
 	free(chunks);
 	free(manifest);
 	if (missing)
-		find(v, "job %llu: %s %s: %zu of its %zu chunks are missing", (unsigned long long)job, what, digest,
-		     missing, count);
+		find(v, "job %" PRIu64 ": %s %s: %zu of its %zu chunks are missing", job, what, digest, missing,
+		     count);
 }
 
 static void on_blob(struct verify *v, sqlite3_stmt *st)
@@ -562,8 +561,7 @@ static void on_blob(struct verify *v, sqlite3_stmt *st)
 	const char *digest = sqlh_str(st, 2);
 
 	if (!hash_is_hex(digest))
-		find(v, "job %llu: %s has no proper digest: %.80s", (unsigned long long)sqlh_u64(st, 0),
-		     sqlh_str(st, 1), digest);
+		find(v, "job %" PRIu64 ": %s has no proper digest: %.80s", sqlh_u64(st, 0), sqlh_str(st, 1), digest);
 	else
 		check_chunks(v, sqlh_u64(st, 0), sqlh_str(st, 1), digest);
 }

@@ -4,6 +4,7 @@
  * which for a job's rows is that of columns.h.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,9 +163,11 @@ static int drop_metrics(struct wdb *w, int64_t job, struct err *e)
 	char sql[512];
 
 	snprintf(sql, sizeof(sql),
-	         "DELETE FROM metric_chunk WHERE series IN (SELECT id FROM metric_series WHERE job = %lld);"
-	         "DELETE FROM metric_series WHERE job = %lld; DELETE FROM metric_dirty WHERE job = %lld;",
-	         (long long)job, (long long)job, (long long)job);
+	         "DELETE FROM metric_chunk WHERE series IN (SELECT id FROM metric_series WHERE job = %" PRId64
+	         ");"
+	         "DELETE FROM metric_series WHERE job = %" PRId64
+	         "; DELETE FROM metric_dirty WHERE job = %" PRId64 ";",
+	         job, job, job);
 	/* The summary stays, so that the job is still found by it. The cache would bring the series back. */
 	if (series_flush(w, e) < 0 || project_metrics(w, (uint64_t)job, e) < 0 || sqlh_exec(w->db, sql, e) < 0)
 		return -1;
@@ -209,9 +212,9 @@ static int run_drop(struct wdb *w, const struct op *o, struct err *e)
 	if (note_drop(w, job->i, what->i, at->i, e) < 0)
 		return -1;
 	snprintf(sql, sizeof(sql),
-	         "UPDATE holding SET what = what & ~%lld WHERE job = %lld;"
-	         "DELETE FROM holding WHERE job = %lld AND what = 0;",
-	         (long long)what->i, (long long)job->i, (long long)job->i);
+	         "UPDATE holding SET what = what & ~%" PRId64 " WHERE job = %" PRId64 ";"
+	         "DELETE FROM holding WHERE job = %" PRId64 " AND what = 0;",
+	         what->i, job->i, job->i);
 	return sqlh_exec(w->db, sql, e);
 }
 

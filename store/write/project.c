@@ -8,12 +8,13 @@
  * list of their own (metric_dirty), as points come without events. The end of a job also merges its series
  * and enters it among those that retention looks at.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <uthash.h>
 
+#include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/secret.h"
@@ -421,7 +422,7 @@ static int move_mark(struct wdb *w, uint64_t mark, struct err *e)
 {
 	char sql[80];
 
-	snprintf(sql, sizeof(sql), "UPDATE projected SET event = %llu", (unsigned long long)mark);
+	snprintf(sql, sizeof(sql), "UPDATE projected SET event = %" PRIu64, mark);
 	return sqlh_exec(w->db, sql, e);
 }
 

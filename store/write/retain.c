@@ -4,8 +4,10 @@
  * are not pinned any more. What is gone is noted in `dropped`: readers ask there, and do not wait until files
  * and blobs are gone, too.
  */
-#include "store/base/store_int.h"
+#include <inttypes.h>
 #include <string.h>
+
+#include "store/base/store_int.h"
 
 static unsigned due_of(const struct store_retention *p, uint64_t age_us)
 {
@@ -120,10 +122,9 @@ static int say_gone(uint64_t job, const char *name, int by_rm, uint64_t at_us, s
 	char at[CLOCK_RFC3339_SIZE];
 
 	if (by_rm)
-		return err_set(e, ERR_NOT_FOUND, "the %.64s of job %llu %s removed", name, (unsigned long long)job,
-		               were);
-	return err_set(e, ERR_NOT_FOUND, "the %.64s of job %llu %s removed by retention on %.10s", name,
-	               (unsigned long long)job, were, clock_rfc3339(at_us, at));
+		return err_set(e, ERR_NOT_FOUND, "the %.64s of job %" PRIu64 " %s removed", name, job, were);
+	return err_set(e, ERR_NOT_FOUND, "the %.64s of job %" PRIu64 " %s removed by retention on %.10s", name,
+	               job, were, clock_rfc3339(at_us, at));
 }
 
 int store_check_kept(struct store_reader *r, uint64_t job, enum store_keep what, const char *name,

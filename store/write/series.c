@@ -14,13 +14,14 @@
  * The cache of series is only a cache: it is written before COMMIT and forgotten after ROLLBACK.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "common/base/hash.h"
+#include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "store/base/store_int.h"
@@ -167,8 +168,7 @@ static void series_free(struct series *s)
 
 static struct series *find(struct wdb *w, const struct chunk_in *c, struct err *e)
 {
-	char *key =
-	    xasprintf("%llu/%u/%u/%s/%s", (unsigned long long)c->job, c->attempt, c->rank, c->node, c->name);
+	char *key = xasprintf("%" PRIu64 "/%u/%u/%s/%s", c->job, c->attempt, c->rank, c->node, c->name);
 	struct series *s;
 	int rc;
 
@@ -437,15 +437,15 @@ static int merge(struct wdb *w, uint64_t series, uint64_t sealed, uint64_t open,
 
 	/* Left as it is, for whoever repairs it; verify finds it too. */
 	if (rc > 0)
-		log_error("event=metric_chunk_damaged series=%llu", (unsigned long long)series);
+		log_error("event=metric_chunk_damaged series=%" PRIu64, series);
 	if (rc == 0 && rows > 0)
 		rc = rewrite(w, series, &p, &sealed, &rest, e);
 	points_fini(&p);
 	if (rc != 0 || rows == 0)
 		return rc < 0 ? -1 : 0;
-	snprintf(sql, sizeof(sql), "UPDATE metric_series SET sealed = %llu, open = %llu WHERE id = %llu",
-	         (unsigned long long)sealed, (unsigned long long)(open - rows + rest),
-	         (unsigned long long)series);
+	snprintf(sql, sizeof(sql),
+	         "UPDATE metric_series SET sealed = %" PRIu64 ", open = %" PRIu64 " WHERE id = %" PRIu64, sealed,
+	         open - rows + rest, series);
 	return sqlh_exec(w->db, sql, e);
 }
 

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uthash.h>
 
+#include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "store/base/store_int.h"

@@ -318,7 +318,7 @@ static int on_ops(void *db)
 
 	while (st && !sqlite3_stmt_busy(st))
 		st = sqlite3_next_stmt(db, st);
-	if (!st || (sqlite3_sql(st) && !strcmp(sqlite3_sql(st), "ROLLBACK")))
+	if (!st || (sqlite3_sql(st) && strcmp(sqlite3_sql(st), "ROLLBACK") == 0))
 		return 0;
 	return fails(KIT_FAIL_STEP);
 }
@@ -329,7 +329,7 @@ static int on_action(void *arg, int action, const char *a, const char *b, const 
 	(void)arg, (void)b, (void)c, (void)d;
 	if (action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE)
 		return SQLITE_OK;
-	if (action == SQLITE_TRANSACTION && !strcmp(a, "ROLLBACK"))
+	if (action == SQLITE_TRANSACTION && strcmp(a, "ROLLBACK") == 0)
 		return SQLITE_OK;
 	return fails(KIT_FAIL_STATEMENT) ? SQLITE_DENY : SQLITE_OK;
 }

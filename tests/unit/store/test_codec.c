@@ -17,8 +17,9 @@ static uint64_t times[N];
 
 static int same(const struct points *p, size_t n)
 {
-	return p->n == n && !memcmp(p->steps, steps, n * sizeof(*steps)) &&
-	       !memcmp(p->values, values, n * sizeof(*values)) && !memcmp(p->times_us, times, n * sizeof(*times));
+	return p->n == n && memcmp(p->steps, steps, n * sizeof(*steps)) == 0 &&
+	       memcmp(p->values, values, n * sizeof(*values)) == 0 &&
+	       memcmp(p->times_us, times, n * sizeof(*times)) == 0;
 }
 
 static size_t round_trip(size_t n, const char *what)
@@ -232,8 +233,8 @@ static void appended(void)
 	codec_encode(s, v, at, most, &data, &len);
 	ok(codec_decode(data, len, &p, &e) == 0 && codec_decode(data, len, &p, &e) == 0 && p.n == 2 * most,
 	   "65,536 points, twice");
-	ok(!memcmp(p.steps + most, s, most * sizeof(*s)) && !memcmp(p.values, v, most * sizeof(*v)) &&
-	       !memcmp(p.times_us + most, at, most * sizeof(*at)),
+	ok(memcmp(p.steps + most, s, most * sizeof(*s)) == 0 && memcmp(p.values, v, most * sizeof(*v)) == 0 &&
+	       memcmp(p.times_us + most, at, most * sizeof(*at)) == 0,
 	   "go behind those that are there");
 	ok(codec_decode(data, len - 1, &p, &e) < 0 && p.n == 2 * most, "what is damaged adds nothing");
 	points_fini(&p);

@@ -1,4 +1,5 @@
 /* store: commit, load and read back; order of completions; masking; the bounded queue; newer schemas. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,41 +172,43 @@ static int on_rank(const struct rank_row *r, void *arg)
 }
 static int on_node(const struct node_row *r, void *arg)
 {
-	((struct loaded *)arg)->nodes += r->id == 5 && !strcmp(r->name, "n1");
+	((struct loaded *)arg)->nodes += r->id == 5 && strcmp(r->name, "n1") == 0;
 	return 0;
 }
 static int on_token(const struct token_row *r, void *arg)
 {
-	((struct loaded *)arg)->tokens += !strcmp(r->id, "tk") ? 1 : 100;
+	((struct loaded *)arg)->tokens += strcmp(r->id, "tk") == 0 ? 1 : 100;
 	return 0;
 }
 static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 {
-	((struct loaded *)arg)->idems += !strcmp(key, "key-1") && !strcmp(digest, "dig-1") && job == 1 ? 1 : 100;
+	((struct loaded *)arg)->idems +=
+	    strcmp(key, "key-1") == 0 && strcmp(digest, "dig-1") == 0 && job == 1 ? 1 : 100;
 	return 0;
 }
 
 static int on_queue(const struct queue_row *r, void *arg)
 {
-	((struct loaded *)arg)->queues += !strcmp(r->path, "a/@ada") && !r->is_queue && r->weight_milli == 1500 &&
-	                                          r->quota_gpus == 7 && r->borrow
+	((struct loaded *)arg)->queues += strcmp(r->path, "a/@ada") == 0 && !r->is_queue &&
+	                                          r->weight_milli == 1500 && r->quota_gpus == 7 && r->borrow
 	                                      ? 1
 	                                      : 100;
 	return 0;
 }
 static int on_reservation(const struct reservation_row *r, void *arg)
 {
-	((struct loaded *)arg)->queues += !strcmp(r->name, "talk") && !strcmp(r->state, "planned") &&
-	                                          !strcmp(r->queue, "vip") && !strcmp(r->nodes, "a b") &&
-	                                          !strcmp(r->reason, "demo") && !strcmp(r->owner, "ada") &&
-	                                          r->from_us == 1 && r->to_us == 2 && r->created_us == 3
-	                                      ? 1000
-	                                      : 100;
+	((struct loaded *)arg)->queues +=
+	    strcmp(r->name, "talk") == 0 && strcmp(r->state, "planned") == 0 && strcmp(r->queue, "vip") == 0 &&
+	            strcmp(r->nodes, "a b") == 0 && strcmp(r->reason, "demo") == 0 &&
+	            strcmp(r->owner, "ada") == 0 && r->from_us == 1 && r->to_us == 2 && r->created_us == 3
+	        ? 1000
+	        : 100;
 	return 0;
 }
 static int on_usage(const struct usage_row *r, void *arg)
 {
-	((struct loaded *)arg)->queues += !strcmp(r->path, "a") && r->gpu_ms == 11 && r->at_us == 13 ? 10 : 100;
+	((struct loaded *)arg)->queues +=
+	    strcmp(r->path, "a") == 0 && r->gpu_ms == 11 && r->at_us == 13 ? 10 : 100;
 	return 0;
 }
 
@@ -303,15 +306,16 @@ static void check_lists(struct store_reader *r)
 	       "a secret in a command line is masked");
 	is_str(kit_str(j, "1.text"), "tokenizers==0.15\nkeyring==24", "a package list is not");
 	cJSON_Delete(j);
-	ok(store_artifact_get(r, 1, "model", &a, &e) == 0 && !strcmp(a.digest, "def") && !a.uri,
+	ok(store_artifact_get(r, 1, "model", &a, &e) == 0 && strcmp(a.digest, "def") == 0 && !a.uri,
 	   "the newest model");
 	artifact_row_fini(&a);
-	ok(store_artifact_get(r, 1, "output", &a, &e) == 0 && !a.digest && !strcmp(a.uri, "file:///results/1"),
+	ok(store_artifact_get(r, 1, "output", &a, &e) == 0 && !a.digest &&
+	       strcmp(a.uri, "file:///results/1") == 0,
 	   "an artifact at a URI");
 	artifact_row_fini(&a);
 	ok(store_artifact_get(r, 1, "checkpoint", &a, &e) < 0 && e.code == ERR_NOT_FOUND, "no checkpoint");
-	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.idem_key, "key-1") &&
-	       !strcmp(row.run, "{\"git\":\"abc\"}"),
+	ok(store_job_get(r, 1, &row, &e) == 0 && strcmp(row.idem_key, "key-1") == 0 &&
+	       strcmp(row.run, "{\"git\":\"abc\"}") == 0,
 	   "store_job_get");
 	job_row_fini(&row);
 }
@@ -344,7 +348,8 @@ static void test_everything(void)
 	row.exit_code = 0;
 	store_txn_job(t, &row);
 	is_int(kit_commit(&k, t, &e), 0, "a row without specification");
-	ok(store_job_get(r, 1, &row, &e) == 0 && !strcmp(row.spec, KIT_SPEC) && !strcmp(row.status, "completed"),
+	ok(store_job_get(r, 1, &row, &e) == 0 && strcmp(row.spec, KIT_SPEC) == 0 &&
+	       strcmp(row.status, "completed") == 0,
 	   "keeps the one that is there");
 	job_row_fini(&row);
 	store_reader_close(r);
@@ -429,8 +434,7 @@ static void test_10000(void)
 	ok(o.wrong == 0 && o.failed == 0, "10,000 completions, in order, none failed");
 	is_int(store_queued(k.store), 0, "nothing is left in the queue");
 	store_stats(k.store, &st);
-	ok(st.transactions == 10000 && st.groups < 10000, "groups: %llu for 10,000",
-	   (unsigned long long)st.groups);
+	ok(st.transactions == 10000 && st.groups < 10000, "groups: %" PRIu64 " for 10,000", st.groups);
 	r = kit_reader(&k);
 	for (int page = 0; page < 20; page++) {
 		cJSON *j = store_jobs_json(r, &f, &e);

@@ -116,7 +116,7 @@ static void choose(void *row, const struct field *f)
 
 static int same_text(const char *a, const char *b)
 {
-	return a && b ? !strcmp(a, b) : a == b;
+	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 /* 1, or 0 and says which field differs. */
@@ -125,9 +125,9 @@ static int same(const void *got, const void *want, const struct field *f)
 	for (; f->name; f++) {
 		const char *g = (const char *)got + f->at, *w = (const char *)want + f->at;
 		int equal = f->kind == U8    ? *g == *w
-		            : f->kind == U32 ? !memcmp(g, w, 4)
+		            : f->kind == U32 ? memcmp(g, w, 4) == 0
 		            : f->kind == U64 || f->kind == I64
-		                ? !memcmp(g, w, 8)
+		                ? memcmp(g, w, 8) == 0
 		                : same_text(*(char *const *)(const void *)g, *(char *const *)(const void *)w);
 
 		if (!equal) {
@@ -153,7 +153,8 @@ static const uint64_t expiries[] = {0, NOW - 1, NOW, NOW + 1, INT64_MAX};
 
 static int ended(const struct job_row *r)
 {
-	return !strcmp(r->status, "completed") || !strcmp(r->status, "failed") || !strcmp(r->status, "stopped");
+	return strcmp(r->status, "completed") == 0 || strcmp(r->status, "failed") == 0 ||
+	       strcmp(r->status, "stopped") == 0;
 }
 
 static void put_job(struct store_txn *t, size_t i)
@@ -245,7 +246,8 @@ static int same_node(const struct node_row *r)
 {
 	const struct node_row *want = &nodes[r->id - 1];
 
-	return !strcmp(r->name, want->name) && !strcmp(r->state, want->state) && same(r, want, node_fields);
+	return strcmp(r->name, want->name) == 0 && strcmp(r->state, want->state) == 0 &&
+	       same(r, want, node_fields);
 }
 
 static int on_node(const struct node_row *r, void *arg)
@@ -253,14 +255,14 @@ static int on_node(const struct node_row *r, void *arg)
 	struct seen *s = arg;
 
 	s->nodes++;
-	s->wrong += !strcmp(r->state, "removed") || !same_node(r);
+	s->wrong += strcmp(r->state, "removed") == 0 || !same_node(r);
 	return 0;
 }
 
 static int same_token(const struct token_row *r, const struct token_row *want)
 {
-	return !strcmp(r->id, want->id) && !strcmp(r->kind, want->kind) &&
-	       !strcmp(r->secret_hash, want->secret_hash) && r->expires_us == want->expires_us &&
+	return strcmp(r->id, want->id) == 0 && strcmp(r->kind, want->kind) == 0 &&
+	       strcmp(r->secret_hash, want->secret_hash) == 0 && r->expires_us == want->expires_us &&
 	       r->used_us == want->used_us && same(r, want, token_fields);
 }
 
@@ -296,7 +298,7 @@ static struct seen expected(void)
 
 		s.nodes += nodes[i].id && strcmp(nodes[i].state, "removed") != 0;
 		s.tokens += k->id && (k->expires_us == 0 || k->expires_us > NOW) &&
-		            !(!strcmp(k->kind, "join") && k->used_us > 0);
+		            !(strcmp(k->kind, "join") == 0 && k->used_us > 0);
 	}
 	return s;
 }
@@ -310,7 +312,7 @@ static void check_loaded(struct kit *k, const char *when)
 
 	if (store_load(k->store, &l, &e) < 0)
 		tap_bail("store_load: %s", e.text);
-	ok(!memcmp(&s, &want, sizeof(s)),
+	ok(memcmp(&s, &want, sizeof(s)) == 0,
 	   "%s: what is unfinished comes as it is: %d jobs, %d attempts, %d ranks, %d nodes, %d tokens (%d "
 	   "wrong)",
 	   when, s.jobs, s.attempts, s.ranks, s.nodes, s.tokens, s.wrong);

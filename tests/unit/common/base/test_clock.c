@@ -1,7 +1,6 @@
 /* clock: the fake moves only by hand, the real one forward; time stamps. */
 #include "common/base/clock.h"
 #include "common/base/fault.h"
-
 #include "tests/lib/tap.h"
 
 static void test_fake(void)
@@ -88,7 +87,7 @@ static void test_parse(void)
 	char s[CLOCK_RFC3339_SIZE];
 	uint64_t us = 7;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		ok(clock_parse_rfc3339(bad[i], &us) < 0 && us == 7, "no time: %s", bad[i]);
 	is_int(clock_parse_rfc3339("2026-01-02T03:04:05.678901Z", &us), 0, "with microseconds");
 	ok(us == 1767323045678901ull, "as it was written");

@@ -313,7 +313,7 @@ static void test_defaults(void)
 	is_int(json_whole(o, "n", 3), 7, "a number");
 	is_int(json_whole(o, "zero", 3), 0, "zero is one");
 	is_int(json_whole(o, "most", 3), 9007199254740992, "the greatest");
-	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
 		is_int(json_whole(o, none[i], 3), 3, none[i]);
 	is_int(json_whole(NULL, "n", 3), 3, "of nothing");
 	is_str(json_str_or(o, "text", "d"), "7", "a text");

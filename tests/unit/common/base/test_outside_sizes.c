@@ -4,6 +4,10 @@
  * must not reach it: here every allocation of the readers is counted (the linker puts them behind counters),
  * for bytes by chance whose lengths and counts lie.
  */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/buf.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
@@ -11,9 +15,6 @@
 #include "common/spec/spec.h"
 #include "common/tree/tree.h"
 #include "tests/lib/tap.h"
-#include <cjson/cJSON.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BODY_MOST 512
 #define TRIES     400 /* bodies of each type */
@@ -102,7 +103,7 @@ static uint32_t lie(size_t left)
 
 	switch (rnd(3)) {
 	case 0:
-		return lies[rnd(sizeof lies / sizeof lies[0])];
+		return lies[rnd(sizeof(lies) / sizeof(lies[0]))];
 	case 1:
 		return (uint32_t)left / (1 + rnd(8)) + rnd(3);
 	default:
@@ -134,7 +135,7 @@ static void test_frames(void)
 	uint8_t body[BODY_MOST + 1];
 
 	for (unsigned type = 0; type < 65536; type++) {
-		if (!strcmp(wire_name((uint16_t)type), "?"))
+		if (strcmp(wire_name((uint16_t)type), "?") == 0)
 			continue;
 		types++;
 		for (int i = 0; i < TRIES; i++) {
@@ -175,7 +176,7 @@ static void test_header(void)
 	for (unsigned type = 1; type < 200; type++) {
 		header[5] = (uint8_t)type;
 		buf_init(&in, 2 * WIRE_HEADER_SIZE);
-		buf_put(&in, header, sizeof header);
+		buf_put(&in, header, sizeof(header));
 		taken = 0;
 		(void)wire_next(&in, &f, &e);
 		if (taken)
@@ -214,7 +215,7 @@ static size_t text_by_chance(char *text, size_t most)
 	size_t n = 0;
 
 	while (n + 16 < most && rnd(200)) {
-		const char *p = parts[rnd(sizeof parts / sizeof parts[0])];
+		const char *p = parts[rnd(sizeof(parts) / sizeof(parts[0]))];
 
 		memcpy(text + n, p, strlen(p));
 		n += strlen(p);
@@ -251,7 +252,7 @@ static void test_json(void)
 
 	cJSON_InitHooks(&counted);
 	for (int i = 0; i < 4000; i++) {
-		size_t n = text_of_kind(i % 4, text, sizeof text);
+		size_t n = text_of_kind(i % 4, text, sizeof(text));
 		struct job_spec *spec;
 		struct err e;
 		cJSON *v;
@@ -282,7 +283,7 @@ static void test_manifests(void)
 	};
 	size_t over = 0;
 
-	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct tree_stats st;
 		size_t count_of = 0;
 		struct err e;

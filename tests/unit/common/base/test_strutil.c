@@ -99,8 +99,8 @@ static void test_money(void)
 	           {123456.789, "123456.79"}};
 	char out[40];
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		is_str(str_amount(all[i].n, out, sizeof out), all[i].text, "as much of it as one can read");
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		is_str(str_amount(all[i].n, out, sizeof(out)), all[i].text, "as much of it as one can read");
 }
 
 static void test_duration(void)

@@ -6,11 +6,10 @@
 #ifndef HEARTH_TESTS_PEER_ENDS_H
 #define HEARTH_TESTS_PEER_ENDS_H
 
-#include "common/net/peer.h"
-
 #include <openssl/ssl.h>
 
 #include "common/base/clock.h"
+#include "common/net/peer.h"
 
 #define ANSWER "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nUPGRADE:  hearth-agent/1 \r\n\r\n"
 

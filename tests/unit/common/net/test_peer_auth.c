@@ -144,13 +144,14 @@ static int raw_frame(struct raw *r, struct wire_frame *f)
 		ssize_t n;
 		struct err e;
 
-		if (buf_left(&r->in) > 4 && !memcmp(buf_head(&r->in), "HTTP", 4)) {
+		if (buf_left(&r->in) > 4 && memcmp(buf_head(&r->in), "HTTP", 4) == 0) {
 			const uint8_t *end = memmem(buf_head(&r->in), buf_left(&r->in), "\r\n\r\n", 4);
 
 			if (end)
 				buf_skip(&r->in, (size_t)(end - buf_head(&r->in)) + 4);
 		}
-		if (!(buf_left(&r->in) > 4 && !memcmp(buf_head(&r->in), "HTTP", 4)) && wire_next(&r->in, f, &e) == 1)
+		if (!(buf_left(&r->in) > 4 && memcmp(buf_head(&r->in), "HTTP", 4) == 0) &&
+		    wire_next(&r->in, f, &e) == 1)
 			return 1;
 		loop_run_once(loop, 5);
 		n = recv(r->fd, bytes, sizeof(bytes), MSG_DONTWAIT);

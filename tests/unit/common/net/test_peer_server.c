@@ -23,7 +23,7 @@ static int listen_at(uint32_t address, int at, int backlog)
 	    .sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = htons((uint16_t)at)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof in) < 0 || listen(fd, backlog) < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(fd, backlog) < 0)
 		tap_bail("cannot listen");
 	return fd;
 }
@@ -31,7 +31,7 @@ static int listen_at(uint32_t address, int at, int backlog)
 static int port_of(int fd)
 {
 	struct sockaddr_in in;
-	socklen_t n = sizeof in;
+	socklen_t n = sizeof(in);
 
 	if (getsockname(fd, (struct sockaddr *)&in, &n) < 0)
 		tap_bail("getsockname");
@@ -88,7 +88,7 @@ static void talk(struct end *c, uint8_t role, struct buf *says, size_t step, int
 	free(url);
 	UNTIL((fd = accept(listener, NULL, NULL)) >= 0);
 	UNTIL(({
-		ssize_t n = recv(fd, request + got, sizeof request - 1 - got, MSG_DONTWAIT);
+		ssize_t n = recv(fd, request + got, sizeof(request) - 1 - got, MSG_DONTWAIT);
 
 		got += n > 0 ? (size_t)n : 0;
 		strstr(request, "\r\n\r\n");
@@ -273,7 +273,7 @@ static void test_upgrades(struct buf *b)
 	};
 	struct end c;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		buf_reset(b);
 		put_text(b, bad[i]);
 		fails(b, ERR_PROTOCOL, "the server does not speak hearth-agent/1", bad[i]);
@@ -356,7 +356,7 @@ static void test_addresses(void)
 	in.sin_port = htons((uint16_t)at);
 	for (size_t i = 0; i < 4; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		(void)!connect(fds[i], (struct sockaddr *)&in, sizeof in);
+		(void)!connect(fds[i], (struct sockaddr *)&in, sizeof(in));
 	}
 	UNTIL(s.end.closed);
 	addresses = silent_first;

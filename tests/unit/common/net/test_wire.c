@@ -100,7 +100,7 @@ static const uint16_t types[] = {
 
 static int same_bytes(const struct buf *a, const struct buf *b)
 {
-	return buf_left(a) == buf_left(b) && !memcmp(buf_head(a), buf_head(b), buf_left(a));
+	return buf_left(a) == buf_left(b) && memcmp(buf_head(a), buf_head(b), buf_left(a)) == 0;
 }
 
 static void encode(uint16_t type, const void *msg, uint64_t id, struct buf *out)
@@ -354,7 +354,7 @@ static void test_table(void)
 		wire_strv_add(&v, s);
 		wire_u32v_add(&u, i);
 	}
-	ok(v.n == 20 && !strcmp(v.v[19], "19") && u.n == 20 && u.v[19] == 19, "vectors are filled");
+	ok(v.n == 20 && strcmp(v.v[19], "19") == 0 && u.n == 20 && u.v[19] == 19, "vectors are filled");
 	for (uint32_t i = 0; i < v.n; i++)
 		free(v.v[i]);
 	free(v.v);
@@ -532,7 +532,7 @@ static void test_tail(void)
 			       }),
 			       tail->data, tail->n);
 		ok(buf_left(&front) + (tail ? tail->n : 0) == buf_left(&whole) &&
-		       !memcmp(buf_head(&front), buf_head(&whole), buf_left(&whole)),
+		       memcmp(buf_head(&front), buf_head(&whole), buf_left(&whole)) == 0,
 		   "front and tail are the whole");
 		buf_fini(&whole);
 		buf_fini(&front);

@@ -2,6 +2,7 @@
 #include "common/os/loop.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,8 +293,8 @@ static void test_spans(const struct loop_turns *before, struct loop_turns *after
 		if (i == 0)
 			ok(after->longest_us >= before->longest_us, "later within the span it is told");
 	}
-	ok(after->longest_us != before->longest_us, "two spans later it is not (now %llu us)",
-	   (unsigned long long)after->longest_us);
+	ok(after->longest_us != before->longest_us, "two spans later it is not (now %" PRIu64 " us)",
+	   after->longest_us);
 	is_int(after->turns, 5, "all turns are counted");
 	ok(after->late >= 1, "and the late one stays on record");
 	loop_timer_destroy(t);
@@ -311,7 +312,7 @@ static void test_longest(void)
 	loop_run(l);
 	loop_turns(l, &before);
 	ok(before.longest_us >= 20000 && before.longest_us < 300000,
-	   "the work counts, the wait does not (%llu us)", (unsigned long long)before.longest_us);
+	   "the work counts, the wait does not (%" PRIu64 " us)", before.longest_us);
 	is_int(before.turns, 1, "a turn");
 	is_int(before.late, 1, "that is late");
 	test_spans(&before, &after);

@@ -1,6 +1,6 @@
 /*
- * test_spec: what job.json may say. A table of bad documents with the message that each must give, the whole
- * example of the contract, defaults, the normalized form and its way back, and the table of keys itself.
+ * test_spec: what job.json may say: the whole example of the contract, defaults, the normalized form and its
+ * way back, and the table of keys itself. Bad documents: test_spec_bad.
  */
 #include "common/spec/spec.h"
 
@@ -28,256 +28,6 @@ static struct job_spec *must_parse(const char *text)
 	if (!s)
 		tap_bail("%s\n%s", text, e.text);
 	return s;
-}
-
-/* ---- bad documents -------------------------------------------------------------------------------- */
-
-static const struct {
-	const char *text, *message; /* part of it */
-} bad[] = {
-    /* form */
-    {"", "line 1"},
-    {"{", "line 1"},
-    {"[]", "a job is a JSON object"},
-    {"17", "a job is a JSON object"},
-    {"{\"command\": [\"x\"], \"command\": [\"y\"]}", "twice"},
-    {"{" CMD "} x", "line 1"},
-    {"{" CMD ", \"hyperparameters\": {\"seed\": 12345678901234567890}}",
-     "12345678901234567890 has more digits"},
-    {"{" CMD ",\n\"hyperparameters\": {\"seed\": 9007199254740993}}", "line 2: 9007199254740993"},
-    /* unknown keys */
-    {"{" CMD ", \"nmae\": \"x\"}", "nmae: unknown key; did you mean \"name\"?"},
-    {"{" CMD ", \"instances\": 2}", "instances: unknown key; did you mean \"resources.instances\"?"},
-    {"{" CMD ", \"resources\": {\"gpu_per_instance\": 2}}",
-     "resources.gpu_per_instance: unknown key; did you mean \"gpus_per_instance\"?"},
-    {"{" CMD ", \"resources\": {\"placement\": {\"spam\": \"node\"}}}",
-     "resources.placement.spam: unknown key; did you mean \"span\"?"},
-    {"{" CMD ", \"xyzzy\": 1}", "xyzzy: unknown key"},
-    {"{" CMD ", \"\": 1}", "unknown key"},
-    {"{" CMD ", \"a\\u0001b\": 1}", "a?b: unknown key"},
-    {"{" CMD ", \"groups\": [{\"name\": \"w\", \"gpus\": 1}]}", "groups[0].gpus: unknown key"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"url\": \"file:///x\"}}}",
-     "inputs.a.url: unknown key; did you mean \"uri\"?"},
-    {"{" CMD ", \"watch\": {\"on_spik\": \"alert\"}}",
-     "watch.on_spik: unknown key; did you mean \"on_spike\"?"},
-    /* names */
-    {"{" CMD ", \"name\": 5}", "name: expected a string, got a number"},
-    {"{" CMD ", \"name\": \"\"}", "name"},
-    {"{" CMD ", \"name\": \"../etc\"}", "name"},
-    {"{" CMD ", \"name\": \"a/b\"}", "name"},
-    {"{" CMD ", \"name\": \"a\\nb\"}", "name: has a control character (0x0a) at byte 2"},
-    {"{" CMD ", \"name\": \"a\\u001bb\"}", "control character (0x1b)"},
-    {"{" CMD ", \"name\": \"a\\u0000b\"}", "line 1"},
-    {"{" CMD ", \"experiment\": [\"x\"]}", "experiment: expected a string, got a list"},
-    {"{" CMD ", \"experiment\": \"a b\"}", "experiment"},
-    {"{" CMD ", \"notes\": \"a\\u0007\"}", "notes: has a control character"},
-    {"{" CMD ", \"queue\": \"a b\"}", "queue"},
-    {"{" CMD ", \"queue\": \"a//b\"}", "queue is empty"},
-    {"{" CMD ", \"queue\": \"a/@ada\"}", "queue: queue '@ada' must begin with a letter"},
-    {"{" CMD ", \"queue\": \"a/b/c/d/e\"}", "at most 4 levels"},
-    {"{" CMD ", \"tags\": [\"a\"]}", "tags: expected an object, got a list"},
-    {"{" CMD ", \"tags\": {\"a\": 1}}", "tags.a: expected a string, got a number"},
-    {"{" CMD ", \"tags\": {\"a b\": \"1\"}}", "tags.a b"},
-    {"{" CMD ", \"tags\": {\"a\": null}}", "tags.a: expected a string, got null"},
-    /* command and sources */
-    {"{}", "command: must be given"},
-    {"{\"command\": []}", "command: must be given"},
-    {"{\"command\": \"train.py\"}", "command: expected a list of strings such as"},
-    {"{\"command\": [\"\"]}", "command[0]: the program's name is empty"},
-    {"{\"command\": [\"python3\", 5]}", "command[1]: expected a string, got a number"},
-    {"{\"command\": [\"python3\", null]}", "command[1]: expected a string, got null"},
-    {"{\"command\": [\"py\\nthon\"]}", "command[0]: has a control character (0x0a) at byte 3"},
-    {"{\"command\": [\"sh\", \"-c\", \"a\\u0008\"]}", "command[2]: has a control character (0x08) at byte 2"},
-    {"{" CMD ", \"source_dir\": 1}", "source_dir: expected a string"},
-    {"{" CMD ", \"source_dir\": \".\", \"requirements\": \"../r.txt\"}",
-     "requirements: must be a path inside source_dir"},
-    {"{" CMD ", \"source_dir\": \".\", \"requirements\": \"/r.txt\"}",
-     "requirements: must be a path inside source_dir"},
-    {"{" CMD ", \"requirements\": \"r.txt\"}",
-     "requirements: is a path inside source_dir, but there is no source_dir"},
-    /* hyperparameters and environment */
-    {"{" CMD ", \"hyperparameters\": []}", "hyperparameters: expected an object"},
-    {"{" CMD ", \"hyperparameters\": {\"a b\": 1}}", "hyperparameters.a b: a name may hold"},
-    {"{" CMD ", \"hyperparameters\": {\"--a\": 1}}", "hyperparameters.--a: a name begins with"},
-    {"{" CMD ", \"hyperparameters\": {\"\": 1}}", "a name has 1 to 256 characters"},
-    {"{" CMD ", \"hyperparameters\": {\"a../b\": 1}}", "may not hold \"..\""},
-    {"{" CMD ", \"hyperparameters\": {\"a\": null}}", "hyperparameters.a: null is no value"},
-    {"{" CMD ", \"hyperparameters\": {\"a\": \"x\\u0002\"}}", "hyperparameters.a: has a control character"},
-    {"{" CMD ", \"environment\": {\"A\": 1}}", "environment.A: expected a string; put the value in quotes"},
-    {"{" CMD ", \"environment\": {\"A\": true}}",
-     "environment.A: expected a string; put the value in quotes"},
-    {"{" CMD ", \"environment\": {\"A\": []}}", "environment.A: expected a string, got a list"},
-    {"{" CMD ", \"environment\": {\"1A\": \"\"}}", "environment.1A: is no name of an environment variable"},
-    {"{" CMD ", \"environment\": {\"A=B\": \"\"}}", "is no name of an environment variable"},
-    {"{" CMD ", \"environment\": {\"HEARTH_JOB\": \"1\"}}",
-     "environment.HEARTH_JOB: is set by Hearth itself (HEARTH_*)"},
-    {"{" CMD ", \"environment\": {\"OMPI_COMM_WORLD_RANK\": \"1\"}}", "is set by Hearth itself (OMPI_*)"},
-    {"{" CMD ", \"environment\": {\"OMPI_MCA_btl\": \"tcp\"}}", "go into mpi_options"},
-    {"{" CMD ", \"environment\": {\"PMIX_RANK\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"RANK\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"WORLD_SIZE\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"LOCAL_RANK\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"MASTER_ADDR\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"MASTER_PORT\": \"1\"}}", "is set by Hearth itself"},
-    {"{" CMD ", \"environment\": {\"SM_HPS\": \"1\"}}", "is set by Hearth itself"},
-    /* resources */
-    {"{" CMD ", \"resources\": 2}", "resources: expected an object, got a number"},
-    {"{" CMD ", \"resources\": {\"instances\": 0}}", "resources.instances: 0 is not in the range 1 to 4096"},
-    {"{" CMD ", \"resources\": {\"instances\": -1}}", "resources.instances: -1 is not in the range"},
-    {"{" CMD ", \"resources\": {\"instances\": 1.5}}",
-     "resources.instances: expected a whole number, got 1.5"},
-    {"{" CMD ", \"resources\": {\"instances\": \"2\"}}",
-     "resources.instances: expected a whole number, got a string"},
-    {"{" CMD ", \"resources\": {\"instances\": 4097}}", "4097 is not in the range"},
-    {"{" CMD ", \"resources\": {\"instances\": 1e30}}", "resources.instances"},
-    {"{" CMD ", \"resources\": {\"gpus_per_instance\": 100000}}",
-     "resources.gpus_per_instance: 100000 is not in the range"},
-    {"{" CMD ", \"resources\": {\"instances\": 4096, \"ranks_per_instance\": 100}}",
-     "resources: 409600 ranks in all"},
-    {"{" CMD ", \"resources\": {\"cpus_per_rank\": 0}}", "resources.cpus_per_rank: 0 is not in the range"},
-    {"{" CMD ", \"resources\": {\"memory\": \"8 parsecs\"}}", "resources.memory: expected a size such as"},
-    {"{" CMD ", \"resources\": {\"memory\": -5}}", "resources.memory: -5 is not in the range"},
-    {"{" CMD ", \"resources\": {\"memory\": [1]}}",
-     "resources.memory: expected a size such as \"8GiB\", got a list"},
-    {"{" CMD ", \"resources\": {\"memory\": \"999999T\"}}",
-     "resources.memory: 999999T is more than any machine has"},
-    {"{" CMD ", \"resources\": {\"exclusive\": 1}}",
-     "resources.exclusive: expected true or false, got a number"},
-    {"{" CMD ", \"resources\": {\"instance_type\": \"auto\"}}",
-     "resources.instance_type: \"auto\" is reserved"},
-    {"{" CMD ", \"resources\": {\"instance_type\": [\"a\", \"any\"]}}",
-     "resources.instance_type[1]: \"any\" has no place"},
-    {"{" CMD ", \"resources\": {\"instance_type\": [\"a\", 1]}}",
-     "resources.instance_type[1]: expected a string"},
-    {"{" CMD ", \"resources\": {\"instance_type\": {}}}",
-     "resources.instance_type: expected a string or a list"},
-    {"{" CMD ", \"resources\": {\"instance_type\": \"a b\"}}", "resources.instance_type"},
-    {"{" CMD ", \"resources\": {\"gpu_model\": \"H200\"}}", "resources.gpu_model: the job asks for no GPUs"},
-    {"{" CMD ", \"resources\": {\"gpu_memory\": \"8GiB\"}}",
-     "resources.gpu_memory: the job asks for no GPUs"},
-    {"{" CMD ", \"resources\": {\"requires\": \"nvlink\"}}",
-     "resources.requires: expected a list of strings"},
-    {"{" CMD ", \"resources\": {\"requires\": [\"zone=\"]}}", "resources.requires[0]"},
-    {"{" CMD ", \"resources\": {\"gpu_visibility\": \"some\"}}", "expected \"all\" or \"one\", got \"some\""},
-    {"{" CMD ", \"resources\": {\"placement\": {\"span\": \"room\"}}}",
-     "expected \"node\", \"switch\" or \"rack\", got \"room\""},
-    {"{" CMD ", \"resources\": {\"placement\": {\"hard\": true}}}", "resources.placement.hard: needs a span"},
-    {"{" CMD ", \"resources\": {\"instances\": 2, \"placement\": {\"span\": \"node\", \"hard\": true}}}",
-     "resources.placement: 2 instances cannot all be on one node; one instance can"},
-    /* launcher and MPI */
-    {"{" CMD ", \"launcher\": \"srun\"}",
-     "launcher: expected \"mpirun\", \"direct\" or \"torchrun\", got \"srun\""},
-    {"{" CMD ", \"mpi_options\": \"--mca btl tcp\"}", "mpi_options: expected a list of strings"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl\"]}", "mpi_options[0]: --mca needs a name and a value"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\"]}", "mpi_options[0]: --mca needs a name and a value"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"plm_rsh_agent\", \"/tmp/x\"]}",
-     "mpi_options[1]: plm_rsh_agent decides how"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"odls_base_sigkill_timeout\", \"5\"]}", "is Hearth's part"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"oob_tcp_keepalive_time\", \"5\"]}", "is Hearth's part"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"routed\", \"direct\"]}", "is Hearth's part"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"orte_enable_recovery\", \"1\"]}", "is Hearth's part"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"mpi_ft_enable\", \"1\"]}", "is not on the list"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"mca_base_component_path\", \"/tmp\"]}", "is not on the list"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btlx\", \"tcp\"]}", "btlx is not on the list"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl tcp\", \"x\"]}", "is no name of an MPI parameter"},
-    {"{" CMD ", \"mpi_options\": [\"--mca\", \"btl\", \"--mca\"]}", "looks like an option"},
-    {"{" CMD ", \"mpi_options\": [\"-np\", \"4\"]}",
-     "mpi_options[0]: -np cannot be given: the number of processes"},
-    {"{" CMD ", \"mpi_options\": [\"-hostfile\", \"h\"]}",
-     "-hostfile cannot be given: Hearth chooses the hosts"},
-    {"{" CMD ", \"mpi_options\": [\"--host\", \"a,b\"]}", "Hearth chooses the hosts"},
-    {"{" CMD ", \"mpi_options\": [\"--enable-recovery\"]}", "a gang is restarted as a whole"},
-    {"{" CMD ", \"mpi_options\": [\"-x\", \"A=B\"]}", "variables go into \"environment\""},
-    {"{" CMD ", \"mpi_options\": [\"--whatever\", \"1\"]}",
-     "mpi_options[0]: \"--whatever\": only --mca NAME VALUE"},
-    {"{" CMD ", \"mpi_options\": [\"/bin/sh\"]}", "\"/bin/sh\": only --mca NAME VALUE"},
-    {"{" CMD ", \"launcher\": \"direct\", \"mpi_options\": [\"--mca\", \"btl\", \"tcp\"]}",
-     "mpi_options: only the mpirun launcher"},
-    /* groups */
-    {"{" CMD ", \"groups\": {}}", "groups: expected a list of objects, got an object"},
-    {"{" CMD ", \"groups\": [5]}", "groups[0]: expected an object, got a number"},
-    {"{" CMD ", \"groups\": [{}]}", "groups[0]: needs a name"},
-    {"{" CMD ", \"groups\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}",
-     "groups[1]: a second group called \"a\""},
-    {"{" CMD ", \"groups\": [{\"name\": \"a\"}], \"resources\": {\"instances\": 1}}",
-     "resources.instances: each group says"},
-    {"{\"groups\": [{\"name\": \"a\", \"command\": [\"x\"]}, {\"name\": \"b\"}]}",
-     "command: must be given unless every group"},
-    {"{" CMD
-     ", \"groups\": [{\"name\": \"a\", \"instances\": 3000}, {\"name\": \"b\", \"instances\": 3000}]}",
-     "groups: 6000 instances in all"},
-    {"{" CMD ", \"launcher\": \"torchrun\", \"groups\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}",
-     "launcher: torchrun starts equal nodes"},
-    /* inputs and outputs */
-    {"{" CMD ", \"inputs\": []}", "inputs: expected an object of channels"},
-    {"{" CMD ", \"inputs\": {\"a\": \"file:///x\"}}", "inputs.a: expected an object such as"},
-    {"{" CMD ", \"inputs\": {\"a\": {}}}", "inputs.a: needs a uri"},
-    {"{" CMD ", \"inputs\": {\"a b\": {\"uri\": \"file:///x\"}}}", "inputs.a b"},
-    {"{" CMD ", \"inputs\": {\"../a\": {\"uri\": \"file:///x\"}}}", "inputs.../a"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///\"}, \"A\": {\"uri\": \"file:///\"}}}",
-     "would share its variable"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file://host/x\"}}}",
-     "inputs.a.uri: a file is written file:///absolute/path"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x/../y\"}}}",
-     "inputs.a.uri: the path may not hold \"..\""},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x/..\"}}}",
-     "inputs.a.uri: the path may not hold \"..\""},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"/data\"}}}", "inputs.a.uri: expected file:///PATH"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"s3://b/k\"}}}",
-     "inputs.a.uri: s3:// is reserved and not built yet"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"https://\"}}}", "names no host"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"https://h/a b\"}}}", "must be %-escaped"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:x/model\"}}}", "expected job:ID/model"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:17/secret\"}}}", "expected job:ID/model"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:17\"}}}", "expected job:ID/model"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x\", \"mode\": \"pipe\"}}}",
-     "inputs.a.mode: expected \"copy\" or \"link\""},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"job:1/model\", \"mode\": \"link\"}}}",
-     "mode \"link\" is for file:// only"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"http://h/x\", \"sha256\": \"abc\"}}}",
-     "inputs.a.sha256: expected 64"},
-    {"{" CMD ", \"inputs\": {\"a\": {\"uri\": \"file:///x\", \"unpack\": \"yes\"}}}",
-     "inputs.a.unpack: expected true or false"},
-    {"{" CMD ", \"output_uri\": \"/results\"}", "output_uri: expected file:///PATH, got \"/results\""},
-    {"{" CMD ", \"output_uri\": \"s3://b/k\"}", "output_uri: s3:// is reserved and not built yet"},
-    {"{" CMD ", \"resume_from\": \"17\"}", "resume_from: expected job:ID"},
-    {"{" CMD ", \"resume_from\": \"job:17@\"}", "the step after @ must be a number"},
-    {"{" CMD ", \"resume_from\": \"job:17@-5\"}", "the step after @ must be a number"},
-    {"{" CMD ", \"resume_from\": \"job:last\"}", "resume_from: expected job:ID or job:ID@STEP"},
-    {"{" CMD ", \"resume_from\": \"file:///../etc\"}", "resume_from: the path may not hold"},
-    /* metrics, limits, the rest */
-    {"{" CMD ", \"metrics\": {}}", "metrics: expected a list such as"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"loss\"}]}", "metrics[0]: needs a regex"},
-    {"{" CMD ", \"metrics\": [{\"regex\": \"(a)\"}]}", "metrics[0]: needs a name"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"a b\", \"regex\": \"(a)\"}]}", "metrics[0].name: a name may hold"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"\"}]}",
-     "metrics[0].regex: the pattern is empty"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"loss=\"}]}",
-     "metrics[0].regex: the pattern has no group"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": \"loss=(\"}]}",
-     "metrics[0].regex: the pattern is wrong at byte 6"},
-    {"{" CMD ", \"metrics\": [{\"name\": \"loss\", \"regex\": 5}]}", "metrics[0].regex: expected a string"},
-    {"{" CMD ", \"limits\": {\"max_runtime_s\": \"1h\"}}",
-     "limits.max_runtime_s: is a whole number of seconds: 3600, not \"1h\""},
-    {"{" CMD ", \"limits\": {\"max_runtime_s\": -1}}", "limits.max_runtime_s: -1 is not in the range"},
-    {"{" CMD ", \"limits\": {\"grace_s\": 100000}}", "limits.grace_s: 100000 is not in the range 0 to 3600"},
-    {"{" CMD ", \"priority\": 5000}", "priority: 5000 is not in the range -1000 to 1000"},
-    {"{" CMD ", \"priority\": \"high\"}", "priority: expected a whole number, got a string"},
-};
-
-static void test_bad(void)
-{
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct err e;
-		struct job_spec *s = parse(bad[i].text, &e);
-
-		if (s) {
-			ok(0, "accepted: %s", bad[i].text);
-			spec_destroy(s);
-		} else if (!like(e.text, bad[i].message, bad[i].text)) {
-			tap_diag("said: %s", e.text);
-		}
-	}
 }
 
 static void test_after(void)
@@ -382,7 +132,7 @@ static void test_every_reserved_key(void)
 		struct err e;
 
 		for (size_t k = 0; k < n; k++)
-			has_members |= !strncmp(keys[k].path, keys[i].path, strlen(keys[i].path)) &&
+			has_members |= strncmp(keys[k].path, keys[i].path, strlen(keys[i].path)) == 0 &&
 			               keys[k].path[strlen(keys[i].path)] == '.';
 		if (keys[i].built || has_members)
 			continue;
@@ -448,12 +198,13 @@ static void test_example(void)
 	s = must_parse(text);
 	is_str(s->name, "digits-ddp", "name");
 	is_str(s->experiment, "digits", "experiment");
-	ok(s->n_tags == 1 && !strcmp(s->tags[0].value, "vision"), "tags");
-	ok(s->command.n == 2 && !strcmp(s->command.v[1], "train.py"), "command");
+	ok(s->n_tags == 1 && strcmp(s->tags[0].value, "vision") == 0, "tags");
+	ok(s->command.n == 2 && strcmp(s->command.v[1], "train.py") == 0, "command");
 	is_str(s->requirements, "requirements.txt", "requirements");
-	ok(s->n_hps == 2 && s->hps[0].type == SPEC_REAL && !strcmp(s->hps[0].text, "0.1"), "real hyperparameter");
+	ok(s->n_hps == 2 && s->hps[0].type == SPEC_REAL && strcmp(s->hps[0].text, "0.1") == 0,
+	   "real hyperparameter");
 	ok(s->hps[1].type == SPEC_INT && s->hps[1].num == 5, "whole hyperparameter");
-	ok(s->n_env == 1 && !strcmp(s->env[0].name, "NCCL_DEBUG"), "environment");
+	ok(s->n_env == 1 && strcmp(s->env[0].name, "NCCL_DEBUG") == 0, "environment");
 	is_int(spec_nodes(s), 2, "nodes");
 	is_int(spec_ranks(s), 2, "ranks");
 	is_int(s->groups[0].cpus_per_rank, 2, "CPUs");
@@ -462,11 +213,11 @@ static void test_example(void)
 	is_int(s->disk_bytes, 20LL << 30, "disk");
 	is_int(s->instance_types.n, 0, "any type");
 	ok(!s->gpu_model, "any model");
-	ok(s->requires.n == 1 && !strcmp(s->requires.v[0], "nvlink"), "requires");
+	ok(s->requires.n == 1 && strcmp(s->requires.v[0], "nvlink") == 0, "requires");
 	ok(!s->span, "no span");
 	is_int(s->launcher, LAUNCHER_MPIRUN, "launcher");
 	ok(!s->has_groups, "no groups");
-	ok(s->n_inputs == 2 && !strcmp(s->inputs[1].uri, "job:17/model") && !s->inputs[0].link, "inputs");
+	ok(s->n_inputs == 2 && strcmp(s->inputs[1].uri, "job:17/model") == 0 && !s->inputs[0].link, "inputs");
 	is_str(s->output_uri, "file:///results/", "output");
 	is_str(s->resume_job, "job:17", "resume job");
 	is_int(s->resume_step, 1200, "resume step");
@@ -661,7 +412,7 @@ static void check_round(const char *text, const char *what)
 	       back->memory_bytes == s->memory_bytes && spec_ranks(back) == spec_ranks(s),
 	   "same counts");
 	for (size_t i = 0; i < s->n_hps; i++)
-		ok(back->hps[i].type == s->hps[i].type && !strcmp(back->hps[i].text, s->hps[i].text),
+		ok(back->hps[i].type == s->hps[i].type && strcmp(back->hps[i].text, s->hps[i].text) == 0,
 		   "same hyperparameter %zu", i);
 	free(one);
 	free(two);
@@ -723,7 +474,7 @@ static void test_keys(void)
 		built += (size_t)keys[i].built;
 		unnamed += !*keys[i].path || !*keys[i].type || !*keys[i].help || !keys[i].dflt;
 		for (size_t k = 0; k < i; k++)
-			if (!strcmp(keys[i].path, keys[k].path))
+			if (strcmp(keys[i].path, keys[k].path) == 0)
 				ok(0, "%s stands twice", keys[i].path);
 	}
 	ok(n > 70 && built > 45 && !unnamed, "%zu keys, %zu built, each with type and help", n, built);
@@ -781,7 +532,6 @@ static void test_from_json(void)
 
 int main(void)
 {
-	test_bad();
 	test_after();
 	test_reserved();
 	test_every_reserved_key();

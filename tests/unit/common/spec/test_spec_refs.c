@@ -1,16 +1,17 @@
 /* Jobs that a specification names (members of arrays among them), and words that others have for its keys. */
-#include "common/base/json.h"
-#include "common/spec/spec.h"
-#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/spec/spec.h"
+#include "tests/lib/tap.h"
 
 static struct job_spec *parse(const char *members, struct err *e)
 {
 	char text[1000];
 
-	snprintf(text, sizeof text, "{\"command\": [\"true\"], %s}", members);
+	snprintf(text, sizeof(text), "{\"command\": [\"true\"], %s}", members);
 	e->text[0] = '\0';
 	return spec_parse(text, strlen(text), e);
 }
@@ -93,10 +94,10 @@ static void test_words(void)
 	         {"", "nmae", "name"},
 	         {"", "xyzzy", NULL}};
 
-	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		const char *meant = spec_key_meant(t[i].prefix, t[i].key);
 
-		ok(meant && t[i].meant ? !strcmp(meant, t[i].meant) : meant == t[i].meant, "%s of \"%s\" is %s",
+		ok(meant && t[i].meant ? strcmp(meant, t[i].meant) == 0 : meant == t[i].meant, "%s of \"%s\" is %s",
 		   t[i].key, t[i].prefix, t[i].meant ? t[i].meant : "nothing");
 	}
 	refused("\"resources\": {\"gpus\": 2}",
@@ -124,11 +125,11 @@ static void test_new(void)
 	};
 	struct err e;
 
-	for (size_t i = 0; i < sizeof news / sizeof *news; i++) {
+	for (size_t i = 0; i < sizeof(news) / sizeof(*news); i++) {
 		char text[300];
 		struct job_spec *s;
 
-		snprintf(text, sizeof text, "{\"command\": [\"true\"], %s}", news[i].members);
+		snprintf(text, sizeof(text), "{\"command\": [\"true\"], %s}", news[i].members);
 		s = spec_parse(text, strlen(text), &e);
 		ok(s != NULL, "%s is read", news[i].members);
 		if (s && news[i].says)

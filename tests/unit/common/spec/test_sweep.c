@@ -1,11 +1,12 @@
 /* Arrays and sweeps in job.json: what is read, what is refused, and which members come of it. */
-#include "common/base/json.h"
-#include "common/spec/spec.h"
-#include "tests/lib/tap.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/spec/spec.h"
+#include "tests/lib/tap.h"
 
 #define CMD "\"command\": [\"/bin/x\"]"
 
@@ -13,7 +14,7 @@ static struct job_spec *parse(const char *members, struct err *e)
 {
 	char text[2000];
 
-	snprintf(text, sizeof text, "{" CMD ", %s}", members);
+	snprintf(text, sizeof(text), "{" CMD ", %s}", members);
 	return spec_parse(text, strlen(text), e);
 }
 
@@ -93,7 +94,7 @@ static void test_random(void)
 		inside &= lr >= 1e-4 && lr <= 1e-1;
 		low += lr < 1e-4 * sqrt(1000);
 		wide += cJSON_GetObjectItem(v, "width")->valuedouble > 100;
-		equal &= !strcmp(a, b);
+		equal &= strcmp(a, b) == 0;
 		free(a);
 		free(b);
 		cJSON_Delete(v);
@@ -124,7 +125,7 @@ static void test_no_repetition(void)
 		unsigned char seen[130] = {0};
 		struct job_spec *s;
 
-		snprintf(text, sizeof text,
+		snprintf(text, sizeof(text),
 		         "\"sweep\": {\"x\": {\"from\": 1, \"to\": %u}}, \"search\": {\"method\": \"random\", "
 		         "\"samples\": "
 		         "%u, \"seed\": %u}",
@@ -198,7 +199,7 @@ static void test_refused(void)
 	     "limits.max_wait_s: counts from the submit"},
 	};
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct err e = {.text = ""};
 		struct job_spec *s = parse(bad[i].text, &e);
 
@@ -265,7 +266,7 @@ static void test_back(void)
 	    "\"array\": {\"job\": 17, \"index\": 3, \"count\": 20}",
 	};
 
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		struct job_spec *s = good(texts[i]), *back;
 		char *one = normalized(s), *two;
 		struct err e;

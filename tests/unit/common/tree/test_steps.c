@@ -1,9 +1,11 @@
 /* steps: what counts as a checkpoint in a folder, in which order steps are told, what several folders have in
  * common. */
-#include "common/tree/steps.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/tree/steps.h"
+#include "tests/lib/tap.h"
 
 static void add_all(struct steps *s, const char *const *names)
 {
@@ -19,7 +21,7 @@ static const char *text_of(struct steps *s)
 	steps_sort(s);
 	out[0] = '\0';
 	for (size_t i = 0; i < s->n; i++)
-		used += (size_t)snprintf(out + used, sizeof out - used, "%s%lld", i ? " " : "", (long long)s->v[i]);
+		used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%" PRId64, i ? " " : "", s->v[i]);
 	return out;
 }
 
@@ -58,7 +60,7 @@ static void test_told(void)
 	is_int(steps_check(&s, &e), -1, "a step that is not there");
 	is_str(e.text, "it holds no step 7; there are 9, 10, 100", "in the order of numbers");
 	for (int i = 200; i < 220; i++) {
-		snprintf(name, sizeof name, "step-%d", i);
+		snprintf(name, sizeof(name), "step-%d", i);
 		steps_add(&s, name, strlen(name));
 	}
 	steps_check(&s, &e);
@@ -95,7 +97,7 @@ static void test_many(void)
 	char name[40];
 
 	for (int i = 1; i <= 3 * STEPS_MAX; i++) {
-		snprintf(name, sizeof name, "step-%d", i);
+		snprintf(name, sizeof(name), "step-%d", i);
 		steps_add(&s, name, strlen(name));
 	}
 	ok(s.n <= STEPS_MAX && s.cap <= 2 * STEPS_MAX, "%zu are kept", s.n);

@@ -148,7 +148,7 @@ static void test_random(void)
 		if (tree_extract(r.manifest, r.n, blobs, out, &st, &e) < 0)
 			tap_bail("extract: %s", e.text);
 		back = scan(out, NULL);
-		same = same && !strcmp(r.digest, back.digest) && r.n == back.n && st.files == r.st.files &&
+		same = same && strcmp(r.digest, back.digest) == 0 && r.n == back.n && st.files == r.st.files &&
 		       st.bytes == r.st.bytes;
 		measured = measured && tree_measure(r.manifest, r.n, &m, &e) == 0 && m.files == r.st.files &&
 		           m.bytes == r.st.bytes && m.chunks == r.st.chunks && st.chunks == m.chunks;
@@ -157,7 +157,7 @@ static void test_random(void)
 			tap_bail("extract again: %s", e.text);
 		free(back.manifest);
 		back = scan(out, NULL);
-		same = same && !strcmp(r.digest, back.digest);
+		same = same && strcmp(r.digest, back.digest) == 0;
 		free(back.manifest);
 		free(r.manifest);
 		free(dir);
@@ -250,8 +250,8 @@ static void test_few_renewed(void)
 static int skip_pyc(const char *relpath, int is_dir, void *arg)
 {
 	(*(int *)arg)++;
-	return is_dir ? !strcmp(relpath, "sub/.git")
-	              : !strcmp(strrchr(relpath, '.') ? strrchr(relpath, '.') : "", ".pyc");
+	return is_dir ? strcmp(relpath, "sub/.git") == 0
+	              : strcmp(strrchr(relpath, '.') ? strrchr(relpath, '.') : "", ".pyc") == 0;
 }
 
 static void test_left_out(void)
@@ -493,7 +493,7 @@ static void test_blobs(void)
 	is_int(blob_get(blobs, "../../../etc/passwd", 100, &data, &n, &e), -1, "to read too");
 	ok(!blob_has(blobs, "..") && blob_path(blobs, "x", path, sizeof(path)) < 0, "nor elsewhere");
 	is_int(blob_get(blobs, digest, 100, &data, &n, &e), 0, "get");
-	ok(n == 5 && !memcmp(data, "hello", 5), "content");
+	ok(n == 5 && memcmp(data, "hello", 5) == 0, "content");
 	free(data);
 	is_int(blob_get(blobs, digest, 4, &data, &n, &e), -1, "larger than allowed");
 	is_int(e.code, ERR_LIMIT, "limit");

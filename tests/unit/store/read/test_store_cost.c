@@ -1,4 +1,5 @@
 /* costs, retention and the scheduler's record against slow and obvious models. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static int counts(const struct paid *p, const struct cost_filter *f)
 		return 0;
 	if (f->owner && (!at || strcmp(at + 1, f->owner) != 0))
 		return 0;
-	return !f->queue || (!strncmp(p->account, f->queue, n) && p->account[n] == '/');
+	return !f->queue || (strncmp(p->account, f->queue, n) == 0 && p->account[n] == '/');
 }
 
 static void name_of(const struct paid *p, enum cost_by by, char out[64])
@@ -72,7 +73,7 @@ static void name_of(const struct paid *p, enum cost_by by, char out[64])
 	const char *at = strrchr(p->account, '@');
 
 	if (by == COST_BY_JOB)
-		snprintf(out, 64, "%llu", (unsigned long long)p->job);
+		snprintf(out, 64, "%" PRIu64, p->job);
 	else if (by == COST_BY_USER)
 		snprintf(out, 64, "%s", at ? at + 1 : p->account);
 	else
@@ -221,7 +222,7 @@ static const char *const statuses[] = {"running", "queued", "completed", "failed
 
 static int ended(const struct kept *j)
 {
-	return j->status[0] == 'c' || j->status[0] == 'f' || !strcmp(j->status, "stopped");
+	return j->status[0] == 'c' || j->status[0] == 'f' || strcmp(j->status, "stopped") == 0;
 }
 
 static void put_kept(struct store_txn *t, size_t i)

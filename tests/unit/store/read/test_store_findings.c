@@ -44,7 +44,7 @@ static int reduce(void **state, const struct event_row *ev, const struct store_j
 	if (ev) {
 		states_open += !*state;
 		*state = &jobs_seen;
-		if (!strcmp(ev->type, "nonsense")) {
+		if (strcmp(ev->type, "nonsense") == 0) {
 			snprintf(why, size, "no such type");
 			return -1;
 		}
@@ -90,7 +90,7 @@ static int reduce_cluster(void **state, const struct event_row *ev, const struct
 	return (row->node && row->node->drain) || (row->token && row->token->used_us) ||
 	               (row->reservation && row->reservation->to_us == 99) ||
 	               (row->queue && row->queue->quota_gpus == 99) || (row->budget && row->budget->uusd == 99) ||
-	               (row->instance && !strcmp(row->own, "spoilt"))
+	               (row->instance && strcmp(row->own, "spoilt") == 0)
 	           ? -1
 	           : 0;
 }

@@ -1,5 +1,6 @@
 /* lists of jobs against a slow and obvious model: jobs by chance that change by chance, any filter, any page.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static void put(struct store_txn *t, uint64_t id, const char *type)
 	r.experiment = m->experiment;
 	r.notes = m->no_notes ? NULL : m->notes;
 	r.status = C(m->status);
-	r.ended_us = strchr("cf", m->status[0]) || !strcmp(m->status, "stopped") ? KIT_T0 + id : 0;
+	r.ended_us = strchr("cf", m->status[0]) || strcmp(m->status, "stopped") == 0 ? KIT_T0 + id : 0;
 	r.deleted = (uint8_t)m->deleted;
 	r.array = m->array;
 	r.members = (uint32_t)m->members;
@@ -163,7 +164,8 @@ static int contains(const char *s, const char *part)
 
 static int ended(const char *status)
 {
-	return !strcmp(status, "completed") || !strcmp(status, "failed") || !strcmp(status, "stopped");
+	return strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
+	       strcmp(status, "stopped") == 0;
 }
 
 static int name_matches(const struct mjob *m, const char *want)
@@ -172,14 +174,14 @@ static int name_matches(const struct mjob *m, const char *want)
 
 	if (m->no_name)
 		return 0;
-	return n && want[n - 1] == '*' ? !strncmp(m->name, want, n - 1) : !strcmp(m->name, want);
+	return n && want[n - 1] == '*' ? strncmp(m->name, want, n - 1) == 0 : strcmp(m->name, want) == 0;
 }
 
 static int tags_match(const struct mjob *m, const struct job_filter *f)
 {
-	const char *v = !strcmp(f->tag_key, "t") ? m->tag[0] : !strcmp(f->tag_key, "u") ? m->tag[1] : "-";
+	const char *v = strcmp(f->tag_key, "t") == 0 ? m->tag[0] : strcmp(f->tag_key, "u") == 0 ? m->tag[1] : "-";
 
-	return strcmp(v, "-") != 0 && (!f->tag_value || !strcmp(v, f->tag_value));
+	return strcmp(v, "-") != 0 && (!f->tag_value || strcmp(v, f->tag_value) == 0);
 }
 
 static int matches(uint64_t id, const struct job_filter *f)
@@ -192,7 +194,8 @@ static int matches(uint64_t id, const struct job_filter *f)
 		return 0;
 	if ((m->deleted && !f->with_deleted) || (f->owner && strcmp(m->owner, f->owner) != 0))
 		return 0;
-	if (f->status && (!strcmp(f->status, "active") ? ended(m->status) : strcmp(m->status, f->status) != 0))
+	if (f->status &&
+	    (strcmp(f->status, "active") == 0 ? ended(m->status) : strcmp(m->status, f->status) != 0))
 		return 0;
 	if (f->name && !name_matches(m, f->name))
 		return 0;
@@ -259,7 +262,7 @@ static const char *tag_of(const cJSON *j, const char *key)
 
 static int same_text(const char *got, const char *want)
 {
-	return got && want ? !strcmp(got, want) : got == want;
+	return got && want ? strcmp(got, want) == 0 : got == want;
 }
 
 /* What the list says of the job is what the job is. */
@@ -282,13 +285,13 @@ static int fail(const struct job_filter *f, const char *what, uint64_t want, con
 	char *text = got ? json_text(got) : NULL;
 
 	tap_diag(
-	    "%s: want %d, got %.300s; owner %s status %s name %s text %s experiment %s tag %s=%s before %llu "
-	    "limit %u deleted %d members %d array %llu",
+	    "%s: want %d, got %.300s; owner %s status %s name %s text %s experiment %s tag %s=%s before %" PRIu64
+	    " "
+	    "limit %u deleted %d members %d array %" PRIu64,
 	    what, (int)want, text ? text : "nothing", f->owner ? f->owner : "any", f->status ? f->status : "any",
 	    f->name ? f->name : "any", f->text ? f->text : "any", f->experiment ? f->experiment : "any",
-	    f->tag_key ? f->tag_key : "any", f->tag_value ? f->tag_value : "any",
-	    (unsigned long long)f->before_id, f->limit, f->with_deleted, f->with_members,
-	    (unsigned long long)f->array);
+	    f->tag_key ? f->tag_key : "any", f->tag_value ? f->tag_value : "any", f->before_id, f->limit,
+	    f->with_deleted, f->with_members, f->array);
 	free(text);
 	return -1;
 }
@@ -431,8 +434,8 @@ static void test_limits(void)
 		double next;
 		int n = listed(r, t[i].limit, t[i].before, &next);
 
-		ok(n == t[i].want && next == t[i].next, "limit %u before %llu: %d jobs, next %.0f", t[i].limit,
-		   (unsigned long long)t[i].before, n, next);
+		ok(n == t[i].want && next == t[i].next, "limit %u before %" PRIu64 ": %d jobs, next %.0f", t[i].limit,
+		   t[i].before, n, next);
 	}
 	ok(store_job_last(r, NULL, 999, &job, &e) == 0 && job == 2, "999 jobs back");
 	ok(store_job_last(r, NULL, 1000, &job, &e) < 0 && e.code == ERR_INVALID, "1,000 are refused");

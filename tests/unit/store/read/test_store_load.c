@@ -1,5 +1,6 @@
 /* what a start reads: settings that come and go, what was spent, how jobs ended, keys and answers of a day,
  * members of arrays, the greatest numbers; and that a callback may stop it. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,14 +63,14 @@ static char sets[5][NAMES][160]; /* the line of each; "" not there */
 static int on_queue(const struct queue_row *r, void *arg)
 {
 	(void)arg;
-	return say("queue %s %d %llu %u %d\n", r->path, r->is_queue, (unsigned long long)r->weight_milli,
-	           r->quota_gpus, r->borrow);
+	return say("queue %s %d %" PRIu64 " %u %d\n", r->path, r->is_queue, r->weight_milli, r->quota_gpus,
+	           r->borrow);
 }
 
 static int on_usage(const struct usage_row *r, void *arg)
 {
 	(void)arg;
-	return say("usage %s %llu %llu\n", r->path, (unsigned long long)r->gpu_ms, (unsigned long long)r->at_us);
+	return say("usage %s %" PRIu64 " %" PRIu64 "\n", r->path, r->gpu_ms, r->at_us);
 }
 
 static int on_instance(const char *name, const char *own, void *arg)
@@ -81,15 +82,14 @@ static int on_instance(const char *name, const char *own, void *arg)
 static int on_reservation(const struct reservation_row *r, void *arg)
 {
 	(void)arg;
-	return say("reservation %s %s %s %s %s %s %llu %llu %llu\n", r->name, r->state, r->queue, r->nodes,
-	           r->reason, r->owner, (unsigned long long)r->from_us, (unsigned long long)r->to_us,
-	           (unsigned long long)r->created_us);
+	return say("reservation %s %s %s %s %s %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", r->name, r->state,
+	           r->queue, r->nodes, r->reason, r->owner, r->from_us, r->to_us, r->created_us);
 }
 
 static int on_budget(const struct budget_row *r, void *arg)
 {
 	(void)arg;
-	return say("budget %s %llu %s %s\n", r->path, (unsigned long long)r->uusd, r->period, r->action);
+	return say("budget %s %" PRIu64 " %s %s\n", r->path, r->uusd, r->period, r->action);
 }
 
 #define BIG (INT64_MAX - 5)
@@ -263,14 +263,14 @@ static void test_spent(void)
 static int on_ended(const char *status, uint64_t n, void *arg)
 {
 	(void)arg;
-	return say("%s %llu\n", status, (unsigned long long)n);
+	return say("%s %" PRIu64 "\n", status, n);
 }
 
 static int on_member(const struct member_row *r, void *arg)
 {
 	(void)arg;
-	return say("%llu of %llu %s %d %s %llu\n", (unsigned long long)r->id, (unsigned long long)r->array,
-	           r->status, r->halved, r->rungs ? r->rungs : "-", (unsigned long long)r->started_us);
+	return say("%" PRIu64 " of %" PRIu64 " %s %d %s %" PRIu64 "\n", r->id, r->array, r->status, r->halved,
+	           r->rungs ? r->rungs : "-", r->started_us);
 }
 
 static void put_job(struct store_txn *t, uint64_t id, const char *status, uint64_t array, uint32_t members)
@@ -321,8 +321,9 @@ static void test_members(void)
 	put_job(t, 17, "stopped", 16, 0);
 	commit(&k, t);
 	ok(store_max_ids(k.store, &job, &event, &node, &e) == 0 && job == 26,
-	   "numbers of members that were never made, of an array that has ended, are not given again (%llu)",
-	   (unsigned long long)job);
+	   "numbers of members that were never made, of an array that has ended, are not given again (%" PRIu64
+	   ")",
+	   job);
 	kit_close(&k);
 }
 
@@ -332,14 +333,13 @@ static void test_members(void)
 static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 {
 	(void)arg;
-	return say("%s=%s:%llu ", key, digest, (unsigned long long)job);
+	return say("%s=%s:%" PRIu64 " ", key, digest, job);
 }
 
 static int on_answer(const struct answer_row *r, void *arg)
 {
 	(void)arg;
-	return say("%s %s %u %s %llu\n", r->key, r->digest, r->status, r->body,
-	           (unsigned long long)(r->at_us - KIT_T0));
+	return say("%s %s %u %s %llu\n", r->key, r->digest, r->status, r->body, r->at_us - KIT_T0);
 }
 
 static void test_day(void)

@@ -1,5 +1,6 @@
 /* arrays and sweeps: members by number, how they stand, the table with the metric that they are compared by,
  * what they cost, against the same made slowly from what the test put in. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +122,9 @@ static void fill(struct kit *k, const char *spec)
 static double real(const cJSON *v)
 {
 	if (cJSON_IsString(v))
-		return !strcmp(v->valuestring, "inf") ? INFINITY : !strcmp(v->valuestring, "-inf") ? -INFINITY : NAN;
+		return strcmp(v->valuestring, "inf") == 0    ? INFINITY
+		       : strcmp(v->valuestring, "-inf") == 0 ? -INFINITY
+		                                             : NAN;
 	return cJSON_IsNumber(v) ? v->valuedouble : NAN;
 }
 
@@ -225,14 +228,14 @@ static void check_pages(struct store_reader *r, int max)
 static void check_counts(struct store_reader *r, const char *array_status)
 {
 	static const char *const keys[] = {"waiting", "running", "completed", "failed", "stopped"};
-	int n[5] = {0}, bad = 0, over = !strcmp(array_status, "stopped");
+	int n[5] = {0}, bad = 0, over = strcmp(array_status, "stopped") == 0;
 	double paid = 0;
 	struct err e;
 	cJSON *j = store_job_json(r, ARRAY, &e);
 
 	for (size_t i = 0; i < MADE; i++) {
 		const char *s = model[i].status;
-		int key = !strcmp(s, "held") || !strcmp(s, "queued") ? 0 : 1;
+		int key = strcmp(s, "held") == 0 || strcmp(s, "queued") == 0 ? 0 : 1;
 
 		for (int c = 2; c < 5; c++)
 			key = strcmp(s, keys[c]) == 0 ? c : key;
@@ -318,7 +321,7 @@ static void test_numbers(void)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(store_member_id(r, bad[i].array, bad[i].index, &job, &e) < 0 && e.code == bad[i].code &&
 		       strstr(e.text, bad[i].text),
-		   "member %u of %llu: %s", bad[i].index, (unsigned long long)bad[i].array, e.text);
+		   "member %u of %" PRIu64 ": %s", bad[i].index, bad[i].array, e.text);
 	ok(!store_members_json(r, 101, NULL, 0, &e) && e.code == ERR_CONFLICT, "a table of one job: %s", e.text);
 	ok(!store_members_json(r, 99, NULL, 0, &e) && e.code == ERR_NOT_FOUND, "of none: %s", e.text);
 	store_reader_close(r);

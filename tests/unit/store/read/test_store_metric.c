@@ -81,7 +81,9 @@ static double field(const cJSON *obj, const char *key)
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
 
 	if (cJSON_IsString(v))
-		return !strcmp(v->valuestring, "nan") ? NAN : !strcmp(v->valuestring, "inf") ? INFINITY : -INFINITY;
+		return strcmp(v->valuestring, "nan") == 0   ? NAN
+		       : strcmp(v->valuestring, "inf") == 0 ? INFINITY
+		                                            : -INFINITY;
 	return cJSON_IsNumber(v) ? v->valuedouble : -12345;
 }
 
@@ -90,7 +92,9 @@ static double cell(const cJSON *point, int i)
 	const cJSON *v = cJSON_GetArrayItem(point, i);
 
 	if (cJSON_IsString(v))
-		return !strcmp(v->valuestring, "nan") ? NAN : !strcmp(v->valuestring, "inf") ? INFINITY : -INFINITY;
+		return strcmp(v->valuestring, "nan") == 0   ? NAN
+		       : strcmp(v->valuestring, "inf") == 0 ? INFINITY
+		                                            : -INFINITY;
 	return cJSON_IsNumber(v) ? v->valuedouble : -12345;
 }
 

@@ -49,7 +49,7 @@ static int files(void)
 static int is_copy(const char *path, const char *copy)
 {
 	char *a = kit_digest(path, NULL), *b = kit_digest(copy, NULL);
-	int same = !strcmp(a, b);
+	int same = strcmp(a, b) == 0;
 
 	free(a);
 	free(b);
@@ -92,7 +92,8 @@ static void test_taken(const char *good)
 		tap_bail("%s", e.text);
 	ok(store_backup(good, to, &e) < 0 && e.code == ERR_CONFLICT && strstr(e.text, "exists already"),
 	   "a file: %s", e.text);
-	ok(fs_read_file(to, 100, &is, &n, &e) == 0 && n == strlen(text) && !memcmp(is, text, n) && files() == 1,
+	ok(fs_read_file(to, 100, &is, &n, &e) == 0 && n == strlen(text) && memcmp(is, text, n) == 0 &&
+	       files() == 1,
 	   "is as it was, and nothing beside it");
 	free(is);
 	fresh("folder");

@@ -1,5 +1,6 @@
 /* each statement of the store fails once, at each place where it can: no answer is half an answer, nothing of
  * a transaction that failed is kept, and the next try does what the first one should have done. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,14 +118,13 @@ static char *q_by_name(struct store_reader *r, struct err *e)
 {
 	uint64_t job;
 
-	return store_job_by_name(r, NULL, "digits", 1, &job, e) < 0 ? NULL
-	                                                            : xasprintf("%llu", (unsigned long long)job);
+	return store_job_by_name(r, NULL, "digits", 1, &job, e) < 0 ? NULL : xasprintf("%" PRIu64, job);
 }
 static char *q_member(struct store_reader *r, struct err *e)
 {
 	uint64_t job;
 
-	return store_member_id(r, 10, 1, &job, e) < 0 ? NULL : xasprintf("%llu", (unsigned long long)job);
+	return store_member_id(r, 10, 1, &job, e) < 0 ? NULL : xasprintf("%" PRIu64, job);
 }
 static char *q_token(struct store_reader *r, struct err *e)
 {
@@ -427,7 +427,7 @@ static void test_transaction(const char *good)
 		rc = settle(&w, &e);
 		wdb_fini(&w);
 		now = kit_digest(path, NULL);
-		ok(rc == 0 && !strcmp(now, after), "then it is written as if nothing had been");
+		ok(rc == 0 && strcmp(now, after) == 0, "then it is written as if nothing had been");
 		free(now);
 	}
 	free(before);
@@ -470,7 +470,7 @@ static void test_projections(const char *good)
 		kit_fail_hit();
 		wdb_fini(&w);
 		now = kit_digest(path, NULL);
-		ok(failed > 10 && tries < 3000 && !strcmp(now, want),
+		ok(failed > 10 && tries < 3000 && strcmp(now, want) == 0,
 		   "projections, %s at each of %u places: the same in the end", fail_names[what], tries - 1);
 		free(now);
 	}
@@ -510,7 +510,7 @@ static void test_open(void)
 		}
 		wdb_fini(&w);
 		now = kit_digest(path, " migration ");
-		ok(!bad && failed > 10 && !strcmp(now, want),
+		ok(!bad && failed > 10 && strcmp(now, want) == 0,
 		   "opening a new store, %s at each of %u places: whole in the end", fail_names[what], tries - 1);
 		free(now);
 	}
@@ -633,8 +633,8 @@ static void test_rebuild(const char *good)
 			bad += !kit_fail_hit() && rc < 0;
 		}
 		now = kit_digest(path, NULL);
-		ok(!bad && failed > 10 && !strcmp(now, want), "rebuild, %s at each of %u places: the same in the end",
-		   fail_names[what], tries - 1);
+		ok(!bad && failed > 10 && strcmp(now, want) == 0,
+		   "rebuild, %s at each of %u places: the same in the end", fail_names[what], tries - 1);
 		free(now);
 	}
 	kit_fail_everywhere(0);

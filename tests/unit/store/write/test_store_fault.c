@@ -1,4 +1,5 @@
 /* store under failure: every n-th write and commit failing, kill -9 in mid-commit, a full disk. */
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static int agrees(struct kit *k, const struct tally *t)
 	struct store_load l = {.job = on_count, .arg = there};
 	struct err e;
 
-	return store_load(k->store, &l, &e) == 0 && !memcmp(there, t->acked, sizeof(there));
+	return store_load(k->store, &l, &e) == 0 && memcmp(there, t->acked, sizeof(there)) == 0;
 }
 
 #ifdef HEARTH_FAULTS
@@ -237,14 +238,14 @@ static void test_kill(void)
 		before = job;
 		kit_close(&k);
 	}
-	ok(acked > 200 && !lost && !gaps, "five times kill -9: %llu acknowledged in order, %llu there",
-	   (unsigned long long)acked, (unsigned long long)before);
+	ok(acked > 200 && !lost && !gaps,
+	   "five times kill -9: %" PRIu64 " acknowledged in order, %" PRIu64 " there", acked, before);
 	struct store_reader *r = kit_reader(&k);
 	struct job_row row;
 
 	for (id = 1; id <= before; id++) {
 		if (store_job_get(r, id, &row, &e) < 0)
-			tap_bail("job %llu is missing: %s", (unsigned long long)id, e.text);
+			tap_bail("job %" PRIu64 " is missing: %s", id, e.text);
 		lost += strcmp(row.spec, KIT_SPEC) != 0;
 		job_row_fini(&row);
 	}

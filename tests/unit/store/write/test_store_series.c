@@ -109,7 +109,9 @@ static void end_job(struct kit *k, uint64_t id, const char *status)
 static double real(const cJSON *v)
 {
 	if (cJSON_IsString(v))
-		return !strcmp(v->valuestring, "inf") ? INFINITY : !strcmp(v->valuestring, "-inf") ? -INFINITY : NAN;
+		return strcmp(v->valuestring, "inf") == 0    ? INFINITY
+		       : strcmp(v->valuestring, "-inf") == 0 ? -INFINITY
+		                                             : NAN;
 	return cJSON_IsNumber(v) ? v->valuedouble : NAN;
 }
 

@@ -1,5 +1,6 @@
 /* the writer's thread: which of a group fail and which stay, by chance against a model; the queue's limit; a
  * stop in the middle; what a completion may do. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,11 +106,11 @@ static int bad_records(struct kit *k, const struct given *g, size_t n)
 				if (g[i].r.rc == 0 && g[i].jobs[a] == id)
 					want = (int64_t)i;
 		if (id > 1000)
-			snprintf(sql, sizeof(sql), "SELECT ifnull((SELECT seen_us FROM node WHERE id = %llu), -1)",
-			         (unsigned long long)id - 1000);
+			snprintf(sql, sizeof(sql), "SELECT ifnull((SELECT seen_us FROM node WHERE id = %" PRIu64 "), -1)",
+			         id - 1000);
 		else
-			snprintf(sql, sizeof(sql), "SELECT ifnull((SELECT epoch FROM job WHERE id = %llu), -1)",
-			         (unsigned long long)id);
+			snprintf(sql, sizeof(sql), "SELECT ifnull((SELECT epoch FROM job WHERE id = %" PRIu64 "), -1)",
+			         id);
 		got = kit_number(k->path, sql);
 		bad += got != want;
 	}

@@ -83,7 +83,7 @@ static void is_whole(sqlite3 *db, const char *when)
 	struct err e;
 
 	st = sqlh_prepare(db, "PRAGMA integrity_check", &e);
-	ok(st && sqlh_step(st, &e) == 1 && !strcmp(sqlh_str(st, 0), "ok"), "the database is whole %s", when);
+	ok(st && sqlh_step(st, &e) == 1 && strcmp(sqlh_str(st, 0), "ok") == 0, "the database is whole %s", when);
 	sqlite3_finalize(st);
 }
 
