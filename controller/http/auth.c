@@ -167,12 +167,12 @@ static int by_stored(const struct auth_call *c, const char *hash, struct identit
 		return err_set(e, ERR_UNAUTHORIZED, "this token is not known here");
 	if (row.expires_us && row.expires_us <= c->now_real_us)
 		err_set(e, ERR_UNAUTHORIZED, "this token has expired");
-	else if (row.kind && !strcmp(row.kind, "job") && row.job) {
+	else if (row.kind && strcmp(row.kind, "job") == 0 && row.job) {
 		out->role = ROLE_JOB;
 		out->token_job = row.job;
-	} else if (row.kind && !strcmp(row.kind, "admin"))
+	} else if (row.kind && strcmp(row.kind, "admin") == 0)
 		out->role = ROLE_ADMIN;
-	else if (row.kind && !strcmp(row.kind, "user"))
+	else if (row.kind && strcmp(row.kind, "user") == 0)
 		out->role = ROLE_USER;
 	else
 		err_set(e, ERR_UNAUTHORIZED, "this token is not for the API (it joins a node)");
@@ -188,7 +188,7 @@ static int by_bearer(struct auth *a, const struct auth_call *c, struct identity 
 	char hash[HASH_HEX_SIZE];
 	size_t n;
 
-	if (strncasecmp(t, "Bearer ", 7))
+	if (strncasecmp(t, "Bearer ", 7) != 0)
 		return err_set(e, ERR_UNAUTHORIZED, "Authorization must be \"Bearer TOKEN\"");
 	t += 7;
 	t += strspn(t, " ");
@@ -270,7 +270,7 @@ static char *cookie_value(const char *header)
 
 	while (header && *header) {
 		header += strspn(header, " ;");
-		if (!strncmp(header, AUTH_COOKIE "=", n + 1))
+		if (strncmp(header, AUTH_COOKIE "=", n + 1) == 0)
 			return xstrndup(header + n + 1, strcspn(header + n + 1, "; "));
 		header = strchr(header, ';');
 	}
@@ -308,13 +308,13 @@ static int is_loopback_name(const char *host)
 	if (host[0] == '[') {
 		const char *end = strchr(host, ']');
 
-		return end && !strncmp(host, "[::1]", 5) && (end[1] == '\0' || end[1] == ':');
+		return end && strncmp(host, "[::1]", 5) == 0 && (end[1] == '\0' || end[1] == ':');
 	}
 	if (n == 0 || n >= sizeof(name))
 		return 0;
 	memcpy(name, host, n);
 	name[n] = '\0';
-	if (!strcasecmp(name, "localhost"))
+	if (strcasecmp(name, "localhost") == 0)
 		return 1;
 	return inet_pton(AF_INET, name, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
@@ -334,7 +334,7 @@ int auth_check_origin(const struct auth_call *c, struct err *e)
 	if (!c->origin)
 		return 0;
 	p = strstr(c->origin, "://");
-	if (!p || !c->host || strcasecmp(p + 3, c->host))
+	if (!p || !c->host || strcasecmp(p + 3, c->host) != 0)
 		return err_set(e, ERR_DENIED, "Origin is \"%.100s\": pages of other sites may not use this API",
 		               c->origin);
 	return 0;

@@ -12,10 +12,11 @@
 #ifndef HEARTH_CONTROLLER_AUTH_H
 #define HEARTH_CONTROLLER_AUTH_H
 
-#include "common/base/err.h"
-#include "controller/state/role.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
+#include "controller/state/role.h"
 
 #define AUTH_USER_SIZE 128
 #define AUTH_COOKIE    "hearth_session"

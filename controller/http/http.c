@@ -78,13 +78,13 @@ static void pause_accepting(struct http *h)
 	loop_timer_arm(h->reopen, 200000);
 }
 
-static void charge(struct http_conn *conn, uint64_t bytes)
+static void charge_body(struct http_conn *conn, uint64_t bytes)
 {
 	conn->h->body_bytes += bytes - conn->charged;
 	conn->charged = bytes;
 }
 
-static void uncount(struct http_conn *conn)
+static void uncount_conn(struct http_conn *conn)
 {
 	struct http *h = conn->h;
 
@@ -106,11 +106,11 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 	conn->end = CONN_GONE;
 	if (conn->entry)
 		evbuffer_remove_cb_entry(bufferevent_get_input(conn->bev), conn->entry);
-	charge(conn, 0);
+	charge_body(conn, 0);
 	if (conn->call)
 		call_conn_gone(conn->call);
 	if (!conn->taken)
-		uncount(conn);
+		uncount_conn(conn);
 	HASH_DEL(h->conns, conn);
 	loop_defer(h->cfg.loop, free_later, conn);
 }
@@ -130,7 +130,7 @@ void http_conn_idle(struct http_conn *conn)
 {
 	conn->call = NULL;
 	conn->since_us = now_us();
-	charge(conn, 0);
+	charge_body(conn, 0);
 }
 
 /* ---- refusing --------------------------------------------------------------------------------- */
@@ -183,7 +183,7 @@ static void send_refusal(void *arg)
 	conn->since_us = now_us();
 }
 
-static void refuse(struct http_conn *conn, int status, const char *why)
+static void refuse_conn(struct http_conn *conn, int status, const char *why)
 {
 	if (conn->end != CONN_GOES)
 		return;
@@ -236,13 +236,13 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 	}
 	if (feed_guard(conn, b, info->n_added) < 0) {
 		if (conn->guard.phase == HTTP_REFUSED)
-			refuse(conn, conn->guard.status, conn->guard.why);
+			refuse_conn(conn, conn->guard.status, conn->guard.why);
 		else
-			refuse(conn, 500, "the input could not be looked at");
+			refuse_conn(conn, 500, "the input could not be looked at");
 	} else if (conn->call && evbuffer_get_length(b) > PIPELINE_MAX) {
-		refuse(conn, 429, "too much is sent behind a request that is still being answered");
+		refuse_conn(conn, 429, "too much is sent behind a request that is still being answered");
 	} else if (h->stopping) {
-		refuse(conn, 503, "hearthd is ending");
+		refuse_conn(conn, 503, "hearthd is ending");
 	}
 	if (conn->end != CONN_GOES) {
 		evbuffer_drain(b, evbuffer_get_length(b));
@@ -253,9 +253,9 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 		conn->since_us = now_us();
 	}
 	if (conn->phase == HTTP_BODY && conn->guard.length > conn->charged) {
-		charge(conn, conn->guard.length);
+		charge_body(conn, conn->guard.length);
 		if (h->body_bytes > BODY_BUDGET) {
-			refuse(conn, 503, "too many large requests at once; try again");
+			refuse_conn(conn, 503, "too many large requests at once; try again");
 			evbuffer_drain(b, evbuffer_get_length(b));
 		}
 	}
@@ -264,7 +264,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 /* ---- sweep ------------------------------------------------------------------------------------ */
 
 /* 1 when its time is over. */
-static int overdue(const struct http_conn *conn, uint64_t now)
+static int is_overdue(const struct http_conn *conn, uint64_t now)
 {
 	uint64_t since = now - conn->since_us;
 
@@ -290,14 +290,14 @@ static void on_sweep(void *arg)
 
 	of_thread = h;
 	HASH_ITER (hh, h->conns, conn, next) {
-		if (!conn->evcon || !overdue(conn, now))
+		if (!conn->evcon || !is_overdue(conn, now))
 			continue;
 		if (conn->end == CONN_REFUSED || conn->phase == HTTP_IDLE) {
 			conn_kill(conn);
 			continue;
 		}
 		COUNT(h, timeouts, 1);
-		refuse(conn, 408, "the request did not come within its time");
+		refuse_conn(conn, 408, "the request did not come within its time");
 	}
 	loop_timer_arm(h->sweep, h->sweep_us);
 }
@@ -341,7 +341,7 @@ static void set_up(void *arg)
 
 	bufferevent_getcb(conn->bev, &read_cb, &write_cb, &event_cb, &cbarg);
 	if (!cbarg) { /* evhttp gave it up already */
-		uncount(conn);
+		uncount_conn(conn);
 		bufferevent_decref(conn->bev);
 		HASH_DEL(conn->h->conns, conn);
 		free(conn);
@@ -356,7 +356,7 @@ static void set_up(void *arg)
 	bufferevent_set_max_single_write(conn->bev, 256 * 1024);
 	describe_peer(conn);
 	if (conn->over)
-		refuse(conn, 503, "too many connections; try again");
+		refuse_conn(conn, 503, "too many connections; try again");
 	else if (conn->end == CONN_REFUSED)
 		send_refusal(conn);
 }
@@ -486,7 +486,7 @@ struct http *http_create(const struct http_config *c, void (*on_call)(struct cal
 	return h;
 }
 
-static void unlisten(struct http_listener *ls)
+static void stop_listening(struct http_listener *ls)
 {
 	if (ls->bound)
 		evhttp_del_accept_socket(ls->ev, ls->bound);
@@ -496,8 +496,8 @@ static void unlisten(struct http_listener *ls)
 void http_stop_accepting(struct http *h)
 {
 	h->stopping = 1;
-	unlisten(&h->tcp);
-	unlisten(&h->local);
+	stop_listening(&h->tcp);
+	stop_listening(&h->local);
 }
 
 void http_destroy(struct http *h)

@@ -15,12 +15,13 @@
 #ifndef HEARTH_CONTROLLER_HTTP_H
 #define HEARTH_CONTROLLER_HTTP_H
 
-#include "common/base/err.h"
-#include "controller/http/auth.h"
 #include <cjson/cJSON.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
+#include "controller/http/auth.h"
 
 struct http;
 struct http_conn;

@@ -152,7 +152,7 @@ void call_add_header(struct call *c, const char *name, const char *value)
 
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-static int begin(struct call *c, int status, const char *type)
+static int begin_answer(struct call *c, int status, const char *type)
 {
 	assert(c->status == 0);
 	c->status = status;
@@ -175,7 +175,7 @@ void call_buffer(struct call *c, int status, const char *type, struct evbuffer *
 {
 	if (c->method == HTTP_HEAD) /* evhttp would send it all the same */
 		evbuffer_drain(b, evbuffer_get_length(b));
-	if (begin(c, status, type) == 0)
+	if (begin_answer(c, status, type) == 0)
 		evhttp_send_reply(c->ev, status, NULL, b);
 	evbuffer_free(b);
 }
@@ -354,7 +354,7 @@ void call_stream_start(struct call *c, int status, const char *type, int64_t len
 		snprintf(text, sizeof(text), "%lld", (long long)length);
 		call_add_header(c, "Content-Length", text);
 	}
-	if (begin(c, status, type) < 0)
+	if (begin_answer(c, status, type) < 0)
 		return;
 	if (length < 0 && c->ev->major == 1 && c->ev->minor == 0)
 		call_add_header(c, "Connection", "close"); /* HTTP/1.0 knows the end by the close */
@@ -416,7 +416,7 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 	if (!conn)
 		return NULL;
 	bev = conn->bev;
-	begin(c, 101, NULL);
+	begin_answer(c, 101, NULL);
 	c->on_gone = on_taken_gone;
 	conn->taken = 1;
 	conn->h->n_conns--; /* bounded by who took it */

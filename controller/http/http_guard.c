@@ -39,7 +39,7 @@ static const struct {
 	int body; /* may carry one */
 } methods[] = {{"GET", 0}, {"HEAD", 0}, {"POST", 1}, {"PUT", 1}, {"PATCH", 1}, {"DELETE", 1}, {"OPTIONS", 0}};
 
-static int refuse(struct http_guard *g, int status, const char *why)
+static int refuse_stream(struct http_guard *g, int status, const char *why)
 {
 	g->phase = HTTP_REFUSED;
 	g->state = G_DEAD;
@@ -48,7 +48,7 @@ static int refuse(struct http_guard *g, int status, const char *why)
 	return -1;
 }
 
-static void start(struct http_guard *g)
+static void start_request(struct http_guard *g)
 {
 	g->phase = HTTP_IDLE;
 	g->state = G_METHOD;
@@ -61,7 +61,7 @@ static void start(struct http_guard *g)
 void http_guard_init(struct http_guard *g)
 {
 	memset(g, 0, sizeof(*g));
-	start(g);
+	start_request(g);
 }
 
 /* Characters of names (RFC 9110 token). */
@@ -77,7 +77,7 @@ static int is_target(uint8_t c)
 	return c > 0x20 && c < 0x7f && !strchr("\"<>\\^`{|}#", c);
 }
 
-static int keep(struct http_guard *g, uint8_t c)
+static int keep_byte(struct http_guard *g, uint8_t c)
 {
 	if (g->n_token + 1 >= sizeof(g->token))
 		return -1;
@@ -91,20 +91,21 @@ static int end_method(struct http_guard *g)
 	unsigned i;
 
 	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (g->n_token && !strcmp(g->token, methods[i].name)) {
+		if (g->n_token && strcmp(g->token, methods[i].name) == 0) {
 			g->method = (uint8_t)i;
 			return 0;
 		}
-	return refuse(g, 501, "unknown method");
+	return refuse_stream(g, 501, "unknown method");
 }
 
 static int end_version(struct http_guard *g)
 {
-	if (g->n_token == 8 && !strncmp(g->token, "HTTP/1.", 7) && (g->token[7] == '0' || g->token[7] == '1')) {
+	if (g->n_token == 8 && strncmp(g->token, "HTTP/1.", 7) == 0 &&
+	    (g->token[7] == '0' || g->token[7] == '1')) {
 		g->minor = (uint8_t)(g->token[7] - '0');
 		return 0;
 	}
-	return refuse(g, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+	return refuse_stream(g, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
 }
 
 static int end_name(struct http_guard *g)
@@ -120,15 +121,16 @@ static int end_name(struct http_guard *g)
 
 	g->field = F_OTHER;
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcasecmp(g->token, known[i].name))
+		if (strcasecmp(g->token, known[i].name) == 0)
 			g->field = (uint8_t)known[i].field;
 	g->n_token = 0;
 	g->token[0] = '\0';
 	if (++g->n_headers > HTTP_MAX_HEADERS)
-		return refuse(g, 431, "too many header lines");
+		return refuse_stream(g, 431, "too many header lines");
 	if (g->field != F_OTHER) {
 		if (g->seen & (1u << g->field))
-			return refuse(g, 400, "Host, Content-Length, Transfer-Encoding and Expect may come once only");
+			return refuse_stream(g, 400,
+			                     "Host, Content-Length, Transfer-Encoding and Expect may come once only");
 		g->seen |= (uint8_t)(1u << g->field);
 	}
 	return 0;
@@ -143,25 +145,25 @@ static int end_value(struct http_guard *g)
 	switch (g->field) {
 	case F_LENGTH:
 		if (g->n_token == 0)
-			return refuse(g, 400, "Content-Length is empty");
+			return refuse_stream(g, 400, "Content-Length is empty");
 		for (i = 0; i < g->n_token; i++)
 			if (g->token[i] < '0' || g->token[i] > '9')
-				return refuse(g, 400, "Content-Length is not a decimal number");
+				return refuse_stream(g, 400, "Content-Length is not a decimal number");
 		if (g->n_token > 12)
-			return refuse(g, 413, "the body is too large");
+			return refuse_stream(g, 413, "the body is too large");
 		for (i = 0; i < g->n_token; i++)
 			g->length = g->length * 10 + (uint64_t)(g->token[i] - '0');
 		if (g->length > HTTP_MAX_BODY)
-			return refuse(g, 413, "the body is larger than 8 MiB");
+			return refuse_stream(g, 413, "the body is larger than 8 MiB");
 		return 0;
 	case F_CODING:
-		if (strcasecmp(g->token, "chunked"))
-			return refuse(g, 501, "the only transfer coding known here is chunked");
+		if (strcasecmp(g->token, "chunked") != 0)
+			return refuse_stream(g, 501, "the only transfer coding known here is chunked");
 		g->chunked = 1;
 		return 0;
 	case F_EXPECT:
-		if (strcasecmp(g->token, "100-continue"))
-			return refuse(g, 417, "the only expectation known here is 100-continue");
+		if (strcasecmp(g->token, "100-continue") != 0)
+			return refuse_stream(g, 417, "the only expectation known here is 100-continue");
 		return 0;
 	default:
 		return 0;
@@ -171,13 +173,13 @@ static int end_value(struct http_guard *g)
 static int end_headers(struct http_guard *g)
 {
 	if (g->minor == 1 && !(g->seen & (1u << F_HOST)))
-		return refuse(g, 400, "Host is missing");
+		return refuse_stream(g, 400, "Host is missing");
 	if (g->chunked && (g->seen & (1u << F_LENGTH)))
-		return refuse(g, 400, "both Content-Length and Transfer-Encoding");
+		return refuse_stream(g, 400, "both Content-Length and Transfer-Encoding");
 	if (g->chunked && g->minor == 0)
-		return refuse(g, 400, "Transfer-Encoding in HTTP/1.0");
+		return refuse_stream(g, 400, "Transfer-Encoding in HTTP/1.0");
 	if (!methods[g->method].body && (g->chunked || g->length))
-		return refuse(g, 400, "a body with a method that has none");
+		return refuse_stream(g, 400, "a body with a method that has none");
 	g->phase = HTTP_BODY;
 	if (g->chunked) {
 		g->state = G_CHUNK_SIZE;
@@ -186,7 +188,7 @@ static int end_headers(struct http_guard *g)
 		g->left = g->length;
 	} else {
 		g->requests++;
-		start(g);
+		start_request(g);
 	}
 	return 0;
 }
@@ -200,9 +202,9 @@ static int chunk_digit(struct http_guard *g, uint8_t c)
 	else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
 		v = (unsigned)((c | 0x20) - 'a') + 10;
 	else
-		return refuse(g, 400, "a chunk's size is not a hexadecimal number");
+		return refuse_stream(g, 400, "a chunk's size is not a hexadecimal number");
 	if (++g->digits > 8)
-		return refuse(g, 413, "the body is larger than 8 MiB");
+		return refuse_stream(g, 413, "the body is larger than 8 MiB");
 	g->left = g->left * 16 + v;
 	return 0;
 }
@@ -211,7 +213,7 @@ static int chunk_start(struct http_guard *g)
 {
 	g->length += g->left;
 	if (g->length > HTTP_MAX_BODY)
-		return refuse(g, 413, "the body is larger than 8 MiB");
+		return refuse_stream(g, 413, "the body is larger than 8 MiB");
 	g->state = g->left ? G_CHUNK : G_LAST_CR;
 	g->digits = 0;
 	return 0;
@@ -231,28 +233,31 @@ static int feed_line(struct http_guard *g, uint8_t c)
 			return 0;
 		}
 		if (c < 'A' || c > 'Z' || g->n_token > 7)
-			return refuse(g, 400, "this is not an HTTP request");
-		return keep(g, c);
+			return refuse_stream(g, 400, "this is not an HTTP request");
+		return keep_byte(g, c);
 	case G_TARGET:
 		if (c == ' ') {
 			g->state = G_VERSION;
 			g->n_token = 0;
-			return g->target_bytes ? 0 : refuse(g, 400, "the target is missing");
+			return g->target_bytes ? 0 : refuse_stream(g, 400, "the target is missing");
 		}
 		if (g->target_bytes++ == 0 && c != '/')
-			return refuse(g, 400, "the target does not begin with a slash");
+			return refuse_stream(g, 400, "the target does not begin with a slash");
 		if (g->target_bytes > HTTP_MAX_TARGET)
-			return refuse(g, 414, "the target is longer than 8 KiB");
-		return is_target(c) ? 0 : refuse(g, 400, "the target holds a byte that must be percent-encoded");
+			return refuse_stream(g, 414, "the target is longer than 8 KiB");
+		return is_target(c) ? 0
+		                    : refuse_stream(g, 400, "the target holds a byte that must be percent-encoded");
 	case G_VERSION:
 		if (c == '\r') {
 			g->state = G_VERSION_LF;
 			return end_version(g);
 		}
-		return c > 0x20 && c < 0x7f && keep(g, c) == 0 ? 0 : refuse(g, 400, "the request line is malformed");
+		return c > 0x20 && c < 0x7f && keep_byte(g, c) == 0
+		           ? 0
+		           : refuse_stream(g, 400, "the request line is malformed");
 	default: /* G_VERSION_LF */
 		g->state = G_LINE;
-		return c == '\n' ? 0 : refuse(g, 400, "a line does not end with CR LF");
+		return c == '\n' ? 0 : refuse_stream(g, 400, "a line does not end with CR LF");
 	}
 }
 
@@ -267,26 +272,26 @@ static int feed_header(struct http_guard *g, uint8_t c)
 			return 0;
 		}
 		if (c == ' ' || c == '\t')
-			return refuse(g, 400, "a header line is folded");
+			return refuse_stream(g, 400, "a header line is folded");
 		if (!is_token(c))
-			return refuse(g, 400, "a header line has no name");
+			return refuse_stream(g, 400, "a header line has no name");
 		g->state = G_NAME;
-		return keep(g, c);
+		return keep_byte(g, c);
 	case G_NAME:
 		if (c == ':') {
 			g->state = G_OWS;
 			return end_name(g);
 		}
 		if (!is_token(c))
-			return refuse(g, 400, "a header's name holds a byte that it may not hold");
-		if (keep(g, c) < 0) /* longer than any that matters here */
+			return refuse_stream(g, 400, "a header's name holds a byte that it may not hold");
+		if (keep_byte(g, c) < 0) /* longer than any that matters here */
 			g->token[0] = '?';
 		return 0;
 	case G_OWS:
 		if (c == ' ')
 			return 0;
 		if (c == '\t')
-			return refuse(g, 400, "a tab before a header's value");
+			return refuse_stream(g, 400, "a tab before a header's value");
 		g->state = G_VALUE;
 		/* fall through */
 	case G_VALUE:
@@ -295,15 +300,15 @@ static int feed_header(struct http_guard *g, uint8_t c)
 			return end_value(g);
 		}
 		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return refuse(g, 400, "a header's value holds a control byte");
-		if (g->field != F_OTHER && g->field != F_HOST && keep(g, c) < 0)
-			return refuse(g, 400, "a header's value is too long");
+			return refuse_stream(g, 400, "a header's value holds a control byte");
+		if (g->field != F_OTHER && g->field != F_HOST && keep_byte(g, c) < 0)
+			return refuse_stream(g, 400, "a header's value is too long");
 		return 0;
 	case G_VALUE_LF:
 		g->state = G_LINE;
-		return c == '\n' ? 0 : refuse(g, 400, "a line does not end with CR LF");
+		return c == '\n' ? 0 : refuse_stream(g, 400, "a line does not end with CR LF");
 	default: /* G_END_LF */
-		return c == '\n' ? end_headers(g) : refuse(g, 400, "a line does not end with CR LF");
+		return c == '\n' ? end_headers(g) : refuse_stream(g, 400, "a line does not end with CR LF");
 	}
 }
 
@@ -314,24 +319,24 @@ static int feed_chunk(struct http_guard *g, uint8_t c)
 		if (c != '\r')
 			return chunk_digit(g, c);
 		g->state = G_CHUNK_SIZE_LF;
-		return g->digits ? 0 : refuse(g, 400, "a chunk's size is missing");
+		return g->digits ? 0 : refuse_stream(g, 400, "a chunk's size is missing");
 	case G_CHUNK_SIZE_LF:
-		return c == '\n' ? chunk_start(g) : refuse(g, 400, "a line does not end with CR LF");
+		return c == '\n' ? chunk_start(g) : refuse_stream(g, 400, "a line does not end with CR LF");
 	case G_CHUNK_CR:
 		g->state = G_CHUNK_LF;
-		return c == '\r' ? 0 : refuse(g, 400, "a chunk is longer than its size");
+		return c == '\r' ? 0 : refuse_stream(g, 400, "a chunk is longer than its size");
 	case G_CHUNK_LF:
 		g->state = G_CHUNK_SIZE;
 		g->left = 0;
-		return c == '\n' ? 0 : refuse(g, 400, "a line does not end with CR LF");
+		return c == '\n' ? 0 : refuse_stream(g, 400, "a line does not end with CR LF");
 	case G_LAST_CR:
 		g->state = G_LAST_LF;
-		return c == '\r' ? 0 : refuse(g, 400, "trailers are not taken");
+		return c == '\r' ? 0 : refuse_stream(g, 400, "trailers are not taken");
 	default: /* G_LAST_LF */
 		if (c != '\n')
-			return refuse(g, 400, "a line does not end with CR LF");
+			return refuse_stream(g, 400, "a line does not end with CR LF");
 		g->requests++;
-		start(g);
+		start_request(g);
 		return 0;
 	}
 }
@@ -348,7 +353,7 @@ static size_t skip_body(struct http_guard *g, size_t n)
 		g->state = G_CHUNK_CR;
 	} else {
 		g->requests++;
-		start(g);
+		start_request(g);
 	}
 	return k;
 }
@@ -376,7 +381,7 @@ int http_guard_feed(struct http_guard *g, const uint8_t *p, size_t n)
 		if (rc < 0)
 			return -1;
 		if (g->phase == HTTP_HEADER && ++g->header_bytes > HTTP_MAX_HEADER)
-			return refuse(g, 431, "the header is larger than 64 KiB");
+			return refuse_stream(g, 431, "the header is larger than 64 KiB");
 		p++;
 		n--;
 	}

@@ -7,7 +7,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
-
 #include <uthash.h>
 
 #include "common/os/loop.h"

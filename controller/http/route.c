@@ -122,7 +122,7 @@ static char query_type(const char *list, const char *name, const char **known)
 	while (*list) {
 		size_t k = strcspn(list, ":");
 
-		if (k == n && !strncmp(list, name, n)) {
+		if (k == n && strncmp(list, name, n) == 0) {
 			*known = list;
 			return list[k + 1];
 		}
@@ -177,7 +177,8 @@ static int check_query(const char *name, const char *value, char type, struct er
 			return 0;
 		return err_set(e, ERR_INVALID, "%s: expected a whole number, got \"%.64s\"", name, value);
 	case 'b':
-		if (!strcmp(value, "0") || !strcmp(value, "1") || !strcmp(value, "true") || !strcmp(value, "false"))
+		if (strcmp(value, "0") == 0 || strcmp(value, "1") == 0 || strcmp(value, "true") == 0 ||
+		    strcmp(value, "false") == 0)
 			return 0;
 		return err_set(e, ERR_INVALID, "%s: expected 0, 1, true or false, got \"%.64s\"", name, value);
 	default:
@@ -238,7 +239,7 @@ const char *query_str(const struct call *c, const char *name)
 	unsigned i;
 
 	for (i = 0; i < c->n_query; i++)
-		if (!strncmp(c->query_name[i], name, n) && c->query_name[i][n] == ':')
+		if (strncmp(c->query_name[i], name, n) == 0 && c->query_name[i][n] == ':')
 			return c->query_value[i];
 	return NULL;
 }
@@ -362,7 +363,7 @@ static int check_body(const struct router *r, const struct call *c, struct err *
 		               r->body_max);
 	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never
 	 * answered. */
-	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16))
+	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16) != 0)
 		return err_set(e, ERR_UNSUPPORTED, "the body must be application/json, not %.64s", type);
 	return 0;
 }

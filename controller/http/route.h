@@ -8,9 +8,10 @@
 #ifndef HEARTH_CONTROLLER_ROUTE_H
 #define HEARTH_CONTROLLER_ROUTE_H
 
-#include "controller/http/http.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "controller/http/http.h"
 
 struct io; /* the thread that serves the call, for its handler; opaque here */
 
