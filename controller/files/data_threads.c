@@ -51,7 +51,7 @@ struct stream {
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
-static int post(struct worker *w, data_fn fn, void *arg, size_t bytes, void (*drop)(void *))
+static int post_work(struct worker *w, data_fn fn, void *arg, size_t bytes, void (*drop)(void *))
 {
 	struct work *m;
 
@@ -75,7 +75,7 @@ static int post(struct worker *w, data_fn fn, void *arg, size_t bytes, void (*dr
 
 int data_post_blob(struct data_threads *b, data_fn fn, void *arg, size_t bytes, void (*drop)(void *arg))
 {
-	return post(&b->blobs, fn, arg, bytes, drop);
+	return post_work(&b->blobs, fn, arg, bytes, drop);
 }
 
 static void take_unsaid(struct data_threads *b);
@@ -160,7 +160,7 @@ static int key_of(char key[KEY_SIZE], uint64_t job, uint32_t attempt, const char
 	return n > 0 && n < KEY_SIZE && strlen(stream) <= LOGSTORE_STREAM_MAX ? 0 : -1;
 }
 
-static struct stream *find(struct data_threads *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct stream *find_stream(struct data_threads *b, uint64_t job, uint32_t attempt, const char *stream)
 {
 	char key[KEY_SIZE];
 	struct stream *st = NULL;
@@ -170,7 +170,8 @@ static struct stream *find(struct data_threads *b, uint64_t job, uint32_t attemp
 	return st;
 }
 
-static struct stream *find_or_make(struct data_threads *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct stream *find_or_make_stream(struct data_threads *b, uint64_t job, uint32_t attempt,
+                                          const char *stream)
 {
 	char key[KEY_SIZE];
 	struct stream *st = NULL;
@@ -216,7 +217,7 @@ static void on_grown(uint64_t job, uint32_t attempt, const char *stream, uint64_
                      void *arg)
 {
 	struct data_threads *b = arg;
-	struct stream *st = find(b, job, attempt, stream);
+	struct stream *st = find_stream(b, job, attempt, stream);
 	unsigned i;
 
 	if (!st)
@@ -230,7 +231,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
                        void *arg)
 {
 	struct data_threads *b = arg;
-	struct stream *st = find(b, job, attempt, stream);
+	struct stream *st = find_stream(b, job, attempt, stream);
 	struct wm_log_ack *ack;
 
 	if (!st)
@@ -269,7 +270,7 @@ static int is_refused(const struct data_threads *b, uint64_t session)
 static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg)
 {
 	struct data_threads *b = arg;
-	struct stream *st = find(b, job, attempt, stream);
+	struct stream *st = find_stream(b, job, attempt, stream);
 
 	log_error("event=log_not_durable job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", job, attempt, stream,
 	          e->text);
@@ -319,7 +320,7 @@ static void log_refused(struct data_threads *b, const struct wm_log_data *d, con
  * read nothing is dropped. */
 static int is_stranger(struct data_threads *b, const struct agent_msg *m, const struct wm_log_data *d)
 {
-	struct stream *st = find(b, d->job, d->attempt, d->stream);
+	struct stream *st = find_stream(b, d->job, d->attempt, d->stream);
 	struct wm_log_ack *ack;
 	unsigned held;
 
@@ -359,7 +360,7 @@ static void take_log(struct data_threads *b, void *arg)
 		agent_msg_free(m);
 		return;
 	}
-	st = find_or_make(b, d->job, d->attempt, d->stream);
+	st = find_or_make_stream(b, d->job, d->attempt, d->stream);
 	if (st) {
 		st->checked = m->session;
 		atomic_fetch_add(&b->log_bytes, d->data.n);
@@ -395,7 +396,7 @@ int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, u
 	m->msg = msg;
 	snprintf(m->node, sizeof(m->node), "%s", node);
 	bytes = sizeof(*m) + sizeof(*d) + d->data.n + d->rec.n;
-	if (post(&b->logs, take_log, m, bytes, agent_msg_free) == 0)
+	if (post_work(&b->logs, take_log, m, bytes, agent_msg_free) == 0)
 		return 0;
 	free(m);
 	return -1;
@@ -414,8 +415,8 @@ struct watch {
 static void take_watch(struct data_threads *b, void *arg)
 {
 	struct watch *w = arg;
-	struct stream *st =
-	    w->on ? find_or_make(b, w->job, w->attempt, w->stream) : find(b, w->job, w->attempt, w->stream);
+	struct stream *st = w->on ? find_or_make_stream(b, w->job, w->attempt, w->stream)
+	                          : find_stream(b, w->job, w->attempt, w->stream);
 
 	if (st && w->on && !(st->watchers & 1u << w->watcher)) {
 		st->watchers |= 1u << w->watcher;
@@ -437,7 +438,7 @@ int data_watch(struct data_threads *b, unsigned watcher, uint64_t job, uint32_t 
 	w->attempt = attempt;
 	w->on = on;
 	snprintf(w->stream, sizeof(w->stream), "%s", stream);
-	if (post(&b->logs, take_watch, w, sizeof(*w), free) == 0)
+	if (post_work(&b->logs, take_watch, w, sizeof(*w), free) == 0)
 		return 0;
 	free(w);
 	return -1;
@@ -527,12 +528,12 @@ void data_notice(struct data_threads *b, const struct event_row *ev)
 {
 	struct log_end *x;
 
-	if (!ev->job || !ev->attempt || strcmp(ev->type, "attempt_ended"))
+	if (!ev->job || !ev->attempt || strcmp(ev->type, "attempt_ended") != 0)
 		return;
 	x = xcalloc(1, sizeof(*x));
 	x->job = ev->job;
 	x->attempt = ev->attempt;
-	if (!FAULT("log.end") && post(&b->logs, take_ending, x, sizeof(*x), free) == 0)
+	if (!FAULT("log.end") && post_work(&b->logs, take_ending, x, sizeof(*x), free) == 0)
 		return;
 	if (atomic_load(&b->n_unsaid) >= UNSAID_MAX) {
 		/* Its streams stay open for late bytes; readers see them as they are. */
@@ -544,7 +545,7 @@ void data_notice(struct data_threads *b, const struct event_row *ev)
 	x->next = atomic_load(&b->unsaid);
 	while (!atomic_compare_exchange_weak(&b->unsaid, &x->next, x))
 		;
-	post(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
+	post_work(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
 }
 
 static void take_removal(struct data_threads *b, void *arg)
@@ -563,7 +564,7 @@ void data_remove_job(struct data_threads *b, uint64_t job)
 	uint64_t *copy = xmalloc(sizeof(*copy));
 
 	*copy = job;
-	if (post(&b->logs, take_removal, copy, sizeof(*copy), free) < 0) {
+	if (post_work(&b->logs, take_removal, copy, sizeof(*copy), free) < 0) {
 		log_error("event=log_remove_failed job=%" PRIu64 " error=\"too much to do; remove it again\"", job);
 		free(copy);
 	}

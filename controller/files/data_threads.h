@@ -15,11 +15,12 @@
 #ifndef HEARTH_CONTROLLER_DATA_THREADS_H
 #define HEARTH_CONTROLLER_DATA_THREADS_H
 
-#include "common/base/err.h"
-#include "controller/files/logs/logstore.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
+#include "controller/files/logs/logstore.h"
 
 struct blobstore;
 struct data_threads;

@@ -4,11 +4,13 @@
  * (the root of a container without privileges, a virtual machine's shared folder): that is only said.
  */
 #include "controller/files/datafs.h"
-#include "common/base/fault.h"
-#include "common/base/log.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <sys/vfs.h>
+
+#include "common/base/fault.h"
+#include "common/base/log.h"
 
 /* Numbers of statfs(2) and of the file systems' own sources; not all of them are in linux/magic.h. */
 static const struct {
@@ -38,7 +40,7 @@ static const struct {
 
 enum datafs_verdict datafs_judge(uint64_t f_type, const char **name)
 {
-	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (known[i].f_type == f_type) {
 			*name = known[i].name;
 			return known[i].verdict;

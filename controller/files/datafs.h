@@ -5,8 +5,9 @@
 #ifndef HEARTH_CONTROLLER_DATAFS_H
 #define HEARTH_CONTROLLER_DATAFS_H
 
-#include "common/base/err.h"
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 enum datafs_verdict { DATAFS_FINE, DATAFS_DOUBTFUL, DATAFS_NETWORK };
 

@@ -5,6 +5,7 @@
 #include "controller/files/disk_space.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,14 +50,14 @@ uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes)
 	return total_bytes / 20 < DEFAULT_MIB * MIB ? total_bytes / 20 : DEFAULT_MIB * MIB;
 }
 
-static uint64_t enough(const struct disk_state *s)
+static uint64_t enough_bytes(const struct disk_state *s)
 {
 	return s->mark_bytes + s->mark_bytes / 4;
 }
 
 void disk_space_judge(struct disk_state *s)
 {
-	s->low = s->free_bytes < (s->low ? enough(s) : s->mark_bytes);
+	s->low = s->free_bytes < (s->low ? enough_bytes(s) : s->mark_bytes);
 }
 
 const char *disk_space_text(const struct disk_state *s, char *out, size_t size)
@@ -67,7 +68,7 @@ const char *disk_space_text(const struct disk_state *s, char *out, size_t size)
 	         "the disk of hearthd has %s left of %s; what is below %s is kept for the work that is there "
 	         "(min_free_mb), and new work is taken again from %s on",
 	         str_size(s->free_bytes, left, sizeof(left)), str_size(s->total_bytes, of, sizeof(of)),
-	         str_size(s->mark_bytes, mark, sizeof(mark)), str_size(enough(s), again, sizeof(again)));
+	         str_size(s->mark_bytes, mark, sizeof(mark)), str_size(enough_bytes(s), again, sizeof(again)));
 	return out;
 }
 
@@ -81,7 +82,7 @@ void disk_space_last(struct disk_space *r, struct disk_state *out)
 	out->low = atomic_load(&r->low);
 }
 
-static int look(struct disk_space *r, struct disk_state *s, struct err *e)
+static int look_at_disk(struct disk_space *r, struct disk_state *s, struct err *e)
 {
 	struct statvfs st;
 
@@ -99,11 +100,11 @@ static int look(struct disk_space *r, struct disk_state *s, struct err *e)
 	if (atomic_exchange(&r->low, s->low) == s->low)
 		return 0;
 	if (s->low)
-		log_error("event=disk_low free_bytes=%llu mark_bytes=%llu text=\"no new work is taken\"",
-		          (unsigned long long)s->free_bytes, (unsigned long long)s->mark_bytes);
+		log_error("event=disk_low free_bytes=%" PRIu64 " mark_bytes=%" PRIu64
+		          " text=\"no new work is taken\"",
+		          s->free_bytes, s->mark_bytes);
 	else
-		log_info("event=disk_room free_bytes=%llu mark_bytes=%llu", (unsigned long long)s->free_bytes,
-		         (unsigned long long)s->mark_bytes);
+		log_info("event=disk_room free_bytes=%" PRIu64 " mark_bytes=%" PRIu64, s->free_bytes, s->mark_bytes);
 	return 0;
 }
 
@@ -113,12 +114,12 @@ int disk_space_check(struct disk_space *r, struct err *e)
 	char text[300];
 
 	/* What cannot be asked is found by the write itself. */
-	if (!r || look(r, &s, NULL) < 0 || !s.low)
+	if (!r || look_at_disk(r, &s, NULL) < 0 || !s.low)
 		return 0;
 	return err_set(e, ERR_NOSPACE, "no new work is taken: %s", disk_space_text(&s, text, sizeof(text)));
 }
 
-static void *watch(void *arg)
+static void *watch_disk(void *arg)
 {
 	struct disk_space *r = arg;
 	struct pollfd stop = {.fd = r->stop_fd, .events = POLLIN};
@@ -128,7 +129,7 @@ static void *watch(void *arg)
 	unsigned held;
 
 	do {
-		if (look(r, &s, &e) < 0) {
+		if (look_at_disk(r, &s, &e) < 0) {
 			if (log_limit_ok(&r->complaints, clock_boot_us(clock_real()), &held))
 				log_warn("event=disk_unknown text=\"%s\" suppressed=%u", e.text, held);
 		} else if (s.low || was_low) {
@@ -153,7 +154,7 @@ static void on_state(void *msg, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
-static int start(struct disk_space *r, struct loop *loop, struct err *e)
+static int start_watch(struct disk_space *r, struct loop *loop, struct err *e)
 {
 	sigset_t all, old;
 	int rc;
@@ -164,7 +165,7 @@ static int start(struct disk_space *r, struct loop *loop, struct err *e)
 		return err_sys(e, errno, "eventfd");
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&r->thread, NULL, watch, r);
+	rc = pthread_create(&r->thread, NULL, watch_disk, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return err_sys(e, rc, "thread for the disk's room");
@@ -185,7 +186,7 @@ struct disk_space *disk_space_create(const char *dir, int64_t min_free_mb, struc
 	r->arg = arg;
 	r->stop_fd = -1;
 	r->complaints.per_minute = 1;
-	if (!loop || start(r, loop, e) == 0)
+	if (!loop || start_watch(r, loop, e) == 0)
 		return r;
 	disk_space_destroy(r);
 	return NULL;

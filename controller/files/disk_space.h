@@ -11,9 +11,10 @@
 #ifndef HEARTH_CONTROLLER_DISK_SPACE_H
 #define HEARTH_CONTROLLER_DISK_SPACE_H
 
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 #define DISK_SPACE_DEFAULT (-1) /* min_free_mb: 64 MiB, or 5 % of the file system where that is less */
 

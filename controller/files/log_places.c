@@ -41,8 +41,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static struct attempt_nodes *remember(struct log_places *p, uint64_t job, uint32_t attempt,
-                                      const cJSON *places)
+static struct attempt_nodes *remember_nodes(struct log_places *p, uint64_t job, uint32_t attempt,
+                                            const cJSON *places)
 {
 	struct attempt_nodes *k = &p->kept[p->next++ % KEPT];
 	const cJSON *o;
@@ -72,7 +72,7 @@ int log_places_has(struct log_places *p, struct store_reader *r, uint64_t job, u
 		/* Not remembered: its row may be on its way to a backup that is put back. */
 		if (!places)
 			return e.code == ERR_NOT_FOUND ? 0 : -1;
-		k = remember(p, job, attempt, places);
+		k = remember_nodes(p, job, attempt, places);
 		cJSON_Delete(places);
 	}
 	return k->nodes.n && bsearch(&node, k->nodes.v, k->nodes.n, sizeof(*k->nodes.v), by_name) != NULL;

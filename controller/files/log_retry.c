@@ -16,7 +16,7 @@ static uint64_t pause_us(unsigned tries)
 	return us < LOG_RETRY_MOST_US ? us : LOG_RETRY_MOST_US;
 }
 
-static struct log_end *first(const struct log_retry_queue *q)
+static struct log_end *find_first(const struct log_retry_queue *q)
 {
 	struct log_end *x = NULL;
 
@@ -36,7 +36,7 @@ void log_retry_add(struct log_retry_queue *q, struct log_end *x, uint64_t now_us
 
 struct log_end *log_retry_due(struct log_retry_queue *q, uint64_t now_us)
 {
-	struct log_end *x = first(q);
+	struct log_end *x = find_first(q);
 
 	if (!x || x->due_us > now_us)
 		return NULL;
@@ -47,7 +47,7 @@ struct log_end *log_retry_due(struct log_retry_queue *q, uint64_t now_us)
 
 uint64_t log_retry_next_us(const struct log_retry_queue *q)
 {
-	const struct log_end *x = first(q);
+	const struct log_end *x = find_first(q);
 
 	return x ? x->due_us : UINT64_MAX;
 }

@@ -8,6 +8,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,7 @@ struct run {
 	uint64_t cutoff_us;
 };
 
-/* ---- mark
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- mark ------------------------------------------------------------------------------------- */
 
 static void mark_one(struct run *r, const char *digest)
 {
@@ -46,7 +46,7 @@ static void mark_one(struct run *r, const char *digest)
 		r->n++;
 }
 
-static int mark(const char *digest, void *arg)
+static int mark_blob(const char *digest, void *arg)
 {
 	struct run *r = arg;
 	size_t n = 0;
@@ -83,15 +83,14 @@ static int is_marked(const struct run *r, const char *digest)
 	       bsearch(key, r->marks, r->n, sizeof(*r->marks), by_bytes);
 }
 
-static int join(char out[BLOB_PATH_MAX], const char *dir, const char *name, struct err *e)
+static int join_path(char out[BLOB_PATH_MAX], const char *dir, const char *name, struct err *e)
 {
 	int n = snprintf(out, BLOB_PATH_MAX, "%s/%s", dir, name);
 
 	return n > 0 && n < BLOB_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "%s: path is too long", dir);
 }
 
-/* ---- sweep
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- sweep ------------------------------------------------------------------------------------ */
 
 static uint64_t modified_us(const struct stat *st)
 {
@@ -99,7 +98,8 @@ static uint64_t modified_us(const struct stat *st)
 }
 
 /* Calls fn for each entry of a folder that does not begin with a dot. A folder that is not there has none. */
-static int each(const char *dir, int (*fn)(struct run *r, const char *dir, const char *name), struct run *r)
+static int each_entry(const char *dir, int (*fn)(struct run *r, const char *dir, const char *name),
+                      struct run *r)
 {
 	struct dirent *d;
 	DIR *dp = opendir(dir);
@@ -120,7 +120,7 @@ static int sweep_blob(struct run *r, const char *dir, const char *name)
 	struct stat st;
 	int lock;
 
-	if (join(path, dir, name, &r->e) < 0)
+	if (join_path(path, dir, name, &r->e) < 0)
 		return -1;
 	if (stat(path, &st) < 0)
 		return 0;
@@ -146,7 +146,7 @@ static int sweep_fan(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_blob, r);
+	return join_path(path, dir, name, &r->e) < 0 ? -1 : each_entry(path, sweep_blob, r);
 }
 
 /* Under the lock: a put makes blob and reference in two steps. */
@@ -155,7 +155,7 @@ static int sweep_ref(struct run *r, const char *dir, const char *name)
 	char path[BLOB_PATH_MAX];
 	int lock;
 
-	if (join(path, dir, name, &r->e) < 0)
+	if (join_path(path, dir, name, &r->e) < 0)
 		return -1;
 	if (hash_is_hex(name) && blob_has(r->b->blobs, name))
 		return 0;
@@ -172,17 +172,17 @@ static int sweep_ref_fan(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_ref, r);
+	return join_path(path, dir, name, &r->e) < 0 ? -1 : each_entry(path, sweep_ref, r);
 }
 
 static int sweep_owner(struct run *r, const char *dir, const char *name)
 {
 	char path[BLOB_PATH_MAX];
 
-	return join(path, dir, name, &r->e) < 0 ? -1 : each(path, sweep_ref_fan, r);
+	return join_path(path, dir, name, &r->e) < 0 ? -1 : each_entry(path, sweep_ref_fan, r);
 }
 
-/* Uploads of agents begin with a dot: not by each(). */
+/* Uploads of agents begin with a dot: not by each_entry(). */
 static int sweep_uploads(struct run *r, uint64_t now_us)
 {
 	char path[BLOB_PATH_MAX];
@@ -193,19 +193,19 @@ static int sweep_uploads(struct run *r, uint64_t now_us)
 	if (!dp)
 		return err_sys(&r->e, errno, "%s", r->b->uploads);
 	while ((d = readdir(dp))) {
-		if (join(path, r->b->uploads, d->d_name, &r->e) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-		    modified_us(&st) + UPLOAD_AGE_S * 1000000ull < now_us && unlink(path) == 0)
+		if (join_path(path, r->b->uploads, d->d_name, &r->e) == 0 && stat(path, &st) == 0 &&
+		    S_ISREG(st.st_mode) && modified_us(&st) + UPLOAD_AGE_S * 1000000ull < now_us && unlink(path) == 0)
 			r->gc->uploads_removed++;
 	}
 	closedir(dp);
 	return 0;
 }
 
-static int sweep(struct run *r, uint64_t now_us)
+static int sweep_all(struct run *r, uint64_t now_us)
 {
 	if (r->n)
 		qsort(r->marks, r->n, sizeof(*r->marks), by_bytes);
-	if (each(r->b->blobs, sweep_fan, r) < 0 || each(r->b->owners, sweep_owner, r) < 0)
+	if (each_entry(r->b->blobs, sweep_fan, r) < 0 || each_entry(r->b->owners, sweep_owner, r) < 0)
 		return -1;
 	return sweep_uploads(r, now_us);
 }
@@ -222,17 +222,15 @@ int blobstore_gc(struct blobstore *b, struct blobstore_gc *gc, struct err *e)
 	r.cutoff_us = now_us > age_us ? now_us - age_us : 0;
 	if (gc->keep_since_us && gc->keep_since_us < r.cutoff_us)
 		r.cutoff_us = gc->keep_since_us;
-	rc = gc->roots(mark, &r, gc->arg, e);
+	rc = gc->roots(mark_blob, &r, gc->arg, e);
 	if (r.failed)
 		rc = err_set(e, r.e.code, "garbage collection of blobs: %s", r.e.text);
-	if (rc == 0 && sweep(&r, now_us) < 0)
+	if (rc == 0 && sweep_all(&r, now_us) < 0)
 		rc = err_set(e, r.e.code, "garbage collection of blobs: %s", r.e.text);
 	free(r.marks);
 	if (rc == 0)
-		log_info("event=blobs_swept kept=%llu removed=%llu removed_bytes=%llu references_removed=%llu "
-		         "uploads_removed=%llu",
-		         (unsigned long long)gc->kept, (unsigned long long)gc->removed,
-		         (unsigned long long)gc->removed_bytes, (unsigned long long)gc->references_removed,
-		         (unsigned long long)gc->uploads_removed);
+		log_info("event=blobs_swept kept=%" PRIu64 " removed=%" PRIu64 " removed_bytes=%" PRIu64
+		         " references_removed=%" PRIu64 " uploads_removed=%" PRIu64,
+		         gc->kept, gc->removed, gc->removed_bytes, gc->references_removed, gc->uploads_removed);
 	return rc;
 }

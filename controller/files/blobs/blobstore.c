@@ -26,8 +26,7 @@
 
 #define OWNER_MAX 64
 
-/* ---- open
- * -------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------- */
 
 static int sync_dir(const char *path, struct err *e)
 {
@@ -110,8 +109,7 @@ int blob_lock(const struct blobstore *b, int exclusive, struct err *e)
 	return fd;
 }
 
-/* ---- names
- * -------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------ */
 
 /* "a%40b": any owner is one proper folder name. */
 static int blob_owner_name(const char *owner, char *out, size_t out_size, struct err *e)
@@ -165,8 +163,7 @@ static int upload_path(const struct blobstore *b, const char *owner, const char 
 	return 0;
 }
 
-/* ---- references
- * --------------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------- */
 
 static int has_ref(const struct blobstore *b, const char *owner, const char *digest)
 {
@@ -175,7 +172,7 @@ static int has_ref(const struct blobstore *b, const char *owner, const char *dig
 	return !owner || (blob_ref_path(b, owner, digest, path, NULL) == 0 && access(path, F_OK) == 0);
 }
 
-static void touch(const struct blobstore *b, const char *path)
+static void touch_blob(const struct blobstore *b, const char *path)
 {
 	uint64_t now = clock_real_us(b->clock);
 	struct timespec t[2] = {{.tv_nsec = UTIME_OMIT},
@@ -225,12 +222,12 @@ static int keep_locked(const struct blobstore *b, const char *owner, const char 
 		return -1;
 	if (!content && access(blob, F_OK) < 0)
 		return err_sys(e, errno, "blob %s", digest);
-	touch(b, blob);
+	touch_blob(b, blob);
 	return owner ? make_ref(blob, ref, e) : 0;
 }
 
-static int keep(const struct blobstore *b, const char *owner, const char *digest, const void *content,
-                size_t n, struct err *e)
+static int keep_blob(const struct blobstore *b, const char *owner, const char *digest, const void *content,
+                     size_t n, struct err *e)
 {
 	int lock = blob_lock(b, 0, e), rc;
 
@@ -241,13 +238,12 @@ static int keep(const struct blobstore *b, const char *owner, const char *digest
 	return rc;
 }
 
-static int refer(const struct blobstore *b, const char *owner, const char *digest, struct err *e)
+static int add_reference(const struct blobstore *b, const char *owner, const char *digest, struct err *e)
 {
-	return keep(b, owner, digest, NULL, 0, e);
+	return keep_blob(b, owner, digest, NULL, 0, e);
 }
 
-/* ---- asking
- * --------------------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------------- */
 
 int blobstore_has(struct blobstore *b, const char *owner, const char *digest)
 {
@@ -380,7 +376,7 @@ int blobstore_check_tree(struct blobstore *b, const char *owner, const char *man
 
 	if (check_digest(manifest, e) < 0)
 		return -1;
-	if (!has_ref(b, owner, manifest) || refer(b, owner, manifest, &none) < 0)
+	if (!has_ref(b, owner, manifest) || add_reference(b, owner, manifest, &none) < 0)
 		return err_set(e, ERR_NOT_FOUND, "the source tree %s was not uploaded", manifest);
 	if (blob_chunks(b, manifest, &v, &n, e) < 0)
 		return -1;
@@ -406,13 +402,12 @@ int blobstore_give(struct blobstore *b, const char *owner, const char *digest, s
 		return -1;
 	/* The manifest last: who has it has everything. */
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = refer(b, owner, v[i], e);
+		rc = add_reference(b, owner, v[i], e);
 	blob_chunks_free(v, n);
-	return rc < 0 ? -1 : refer(b, owner, digest, e);
+	return rc < 0 ? -1 : add_reference(b, owner, digest, e);
 }
 
-/* ---- uploads
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- uploads ---------------------------------------------------------------------------------- */
 
 static int digest_is(const void *data, size_t n, const char *digest)
 {
@@ -475,7 +470,7 @@ static int finish_upload(struct blobstore *b, const struct blob_piece *p, const 
 	if (fs_read_file(path, BLOBSTORE_BLOB_MAX, &data, &n, e) < 0)
 		return -1;
 	if (digest_is(data, n, p->digest)) {
-		rc = keep(b, p->owner, p->digest, data, n, e);
+		rc = keep_blob(b, p->owner, p->digest, data, n, e);
 		*complete = rc == 0;
 		if (rc == 0)
 			unlink(path);
@@ -508,7 +503,7 @@ static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *
 		return err_set(e, ERR_BUSY, "blob %s is being uploaded by another connection", p->digest);
 	}
 	rc = add_piece(fd, p, present, e);
-	touch(b, path);
+	touch_blob(b, path);
 	if (rc == 0)
 		rc = finish_upload(b, p, path, *present, complete, e);
 	close(fd);
@@ -526,14 +521,14 @@ int blobstore_put(struct blobstore *b, const struct blob_piece *p, uint64_t *pre
 	if (check_digest(p->digest, e) < 0 || check_piece(p, e) < 0)
 		return -1;
 	if (has_ref(b, p->owner, p->digest) && blob_path(b->blobs, p->digest, path, sizeof(path)) == 0 &&
-	    stat(path, &st) == 0 && refer(b, p->owner, p->digest, e) == 0) {
+	    stat(path, &st) == 0 && add_reference(b, p->owner, p->digest, e) == 0) {
 		*present = (uint64_t)st.st_size;
 		*complete = 1;
 		return 0;
 	}
 	/* The usual case: all of it in one piece, no file in between. */
 	if (p->offset == 0 && (p->total ? p->total == p->n : digest_is(p->data, p->n, p->digest))) {
-		if (keep(b, p->owner, p->digest, p->data, p->n, e) < 0)
+		if (keep_blob(b, p->owner, p->digest, p->data, p->n, e) < 0)
 			return -1;
 		if (upload_path(b, p->owner, p->digest, path, e) == 0)
 			unlink(path);

@@ -15,11 +15,12 @@
 #ifndef HEARTH_CONTROLLER_BLOBSTORE_H
 #define HEARTH_CONTROLLER_BLOBSTORE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/tree/tree.h"
-#include <stddef.h>
-#include <stdint.h>
 
 #define BLOBSTORE_PIECE_MAX TREE_CHUNK_MAX
 #define BLOBSTORE_BLOB_MAX  TREE_MANIFEST_MAX

@@ -45,7 +45,7 @@ static void job_path(char out[LOG_PATH_MAX], const struct logstore *ls, uint64_t
 	snprintf(out, LOG_PATH_MAX, "%s/%" PRIu64, ls->dir, job);
 }
 
-static struct log_names *find(const struct logstore *ls, uint64_t job, uint32_t attempt)
+static struct log_names *find_names(const struct logstore *ls, uint64_t job, uint32_t attempt)
 {
 	struct log_names *n;
 
@@ -57,7 +57,7 @@ static struct log_names *find(const struct logstore *ls, uint64_t job, uint32_t 
 
 void log_names_new(struct logstore *ls, uint64_t job, uint32_t attempt, int folders)
 {
-	struct log_names *n = find(ls, job, attempt);
+	struct log_names *n = find_names(ls, job, attempt);
 
 	if (!n) {
 		n = xcalloc(1, sizeof(*n));
@@ -94,7 +94,7 @@ static int sync_one(struct logstore *ls, struct log_names *n, struct err *e)
 
 int log_names_sync(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e)
 {
-	struct log_names *n = find(ls, job, attempt);
+	struct log_names *n = find_names(ls, job, attempt);
 
 	return n ? sync_one(ls, n, e) : 0;
 }

@@ -87,7 +87,7 @@ struct picking {
 };
 
 /* Streams that are still plain and worth it. */
-static int pick(const struct log_stream *st, void *arg)
+static int pick_stream(const struct log_stream *st, void *arg)
 {
 	struct picking *p = arg;
 	struct stream key = {.job = st->job, .attempt = st->attempt, .name = st->name};
@@ -114,7 +114,7 @@ static char *next_name(struct logstore *ls, struct task *t, struct err *e)
 	if (t->at == t->names.n) {
 		strv_fini(&t->names);
 		t->at = 0;
-		if (logstore_streams(ls->dir, t->job, t->attempt, pick, &p, e) < 0)
+		if (logstore_streams(ls->dir, t->job, t->attempt, pick_stream, &p, e) < 0)
 			return NULL;
 	}
 	return t->at < t->names.n ? t->names.v[t->at++] : NULL;
@@ -178,7 +178,7 @@ static int zst_done(struct logstore *ls, struct task *t, struct err *e)
 }
 
 /* One step: the beginning of a stream, a frame, or its end. 1 more waits, 0 the task is done, -1. */
-static int work(struct logstore *ls, struct task *t, struct err *e)
+static int run_step(struct logstore *ls, struct task *t, struct err *e)
 {
 	int rc;
 
@@ -203,7 +203,7 @@ void log_finish_work(void *arg)
 
 	if (!t)
 		return;
-	rc = work(ls, t, &e);
+	rc = run_step(ls, t, &e);
 	if (rc < 0) {
 		log_warn("event=log_compress_failed job=%" PRIu64 " attempt=%u error=\"%s\"", t->job, t->attempt,
 		         e.text);

@@ -39,13 +39,13 @@ int log_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t att
 	return n > 0 && n < LOG_PATH_MAX ? 0 : err_set(e, ERR_LIMIT, "path of the logs is too long");
 }
 
-static void put64(uint8_t *p, uint64_t v)
+static void put_u64(uint8_t *p, uint64_t v)
 {
 	v = htobe64(v);
 	memcpy(p, &v, 8);
 }
 
-static uint64_t get64(const uint8_t *p)
+static uint64_t get_u64(const uint8_t *p)
 {
 	uint64_t v;
 
@@ -55,26 +55,26 @@ static uint64_t get64(const uint8_t *p)
 
 void log_rec_put(uint8_t out[LOG_REC_SIZE], const struct log_rec *r)
 {
-	put64(out, r->offset);
-	put64(out + 8, r->at_us);
-	put64(out + 16, r->src);
-	put64(out + 24, (uint64_t)r->kind << 32 | r->aux);
+	put_u64(out, r->offset);
+	put_u64(out + 8, r->at_us);
+	put_u64(out + 16, r->src);
+	put_u64(out + 24, (uint64_t)r->kind << 32 | r->aux);
 }
 
 int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r)
 {
-	uint64_t last = get64(in + 24);
+	uint64_t last = get_u64(in + 24);
 
-	r->offset = get64(in);
-	r->at_us = get64(in + 8);
-	r->src = get64(in + 16);
+	r->offset = get_u64(in);
+	r->at_us = get_u64(in + 8);
+	r->src = get_u64(in + 16);
 	r->kind = (uint32_t)(last >> 32);
 	r->aux = (uint32_t)last;
 	return r->kind >= LOG_HEAD && r->kind <= LOG_EOF ? 0 : -1;
 }
 
 /* 0 when the record cannot be right: the end of what is proper. */
-static int take(struct log_index *ix, const struct log_rec *r, uint64_t limit)
+static int take_record(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 {
 	uint64_t end = r->offset + (r->kind == LOG_GAP ? r->aux : 0);
 
@@ -159,7 +159,7 @@ int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e)
 	while (proper &&
 	       (n = pread(fd, recs, (size_t)READ_RECS * LOG_REC_SIZE, (off_t)ix->ix_size)) >= LOG_REC_SIZE) {
 		for (ssize_t i = 0; proper && i + LOG_REC_SIZE <= n; i += LOG_REC_SIZE) {
-			proper = log_rec_get(recs + i, &r) == 0 && take(ix, &r, limit);
+			proper = log_rec_get(recs + i, &r) == 0 && take_record(ix, &r, limit);
 			if (proper)
 				ix->ix_size += LOG_REC_SIZE;
 		}

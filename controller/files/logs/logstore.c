@@ -104,15 +104,14 @@ static int put_sync(const struct stream *s, unsigned slot, struct err *e)
 	return write_at(s->ix_fd, raw, sizeof(raw), (slot + 1) * (uint64_t)LOG_REC_SIZE, e);
 }
 
-static void cut(int fd, uint64_t size)
+static void cut_file(int fd, uint64_t size)
 {
 	/* Fails on a broken disk only; what is above is then written over by the next chunk. */
 	if (ftruncate(fd, (off_t)size) < 0)
 		log_warn("event=log_cut_failed errno=%d", errno);
 }
 
-/* ---- open streams
- * -------------------------------------------------------------------------------------------- */
+/* ---- open streams ----------------------------------------------------------------------------- */
 
 void log_stream_close(struct logstore *ls, struct stream *s)
 {
@@ -173,7 +172,7 @@ static int make_index(const struct logstore *ls, struct stream *s, struct err *e
 
 	log_rec_put(raw, &head);
 	log_rec_put(raw + LOG_FIXED * LOG_REC_SIZE, &boot);
-	cut(s->ix_fd, 0);
+	cut_file(s->ix_fd, 0);
 	if (write_at(s->ix_fd, raw, sizeof(raw), 0, e) < 0)
 		return -1;
 	s->ix_size = sizeof(raw);
@@ -182,7 +181,7 @@ static int make_index(const struct logstore *ls, struct stream *s, struct err *e
 	return 0;
 }
 
-static void adopt(struct stream *s, const struct log_index *ix)
+static void adopt_index(struct stream *s, const struct log_index *ix)
 {
 	s->ix_size = ix->ix_size;
 	s->delta = ix->delta;
@@ -204,16 +203,16 @@ static int after_power_loss(struct stream *s, struct log_index *ix, struct err *
 	if (ix->synced < s->base)
 		ix->synced = s->base;
 	s->size = ix->synced;
-	cut(s->fd, s->size - s->base);
-	cut(s->ix_fd, ix->synced_ix ? ix->synced_ix : LOG_FIXED * LOG_REC_SIZE);
+	cut_file(s->fd, s->size - s->base);
+	cut_file(s->ix_fd, ix->synced_ix ? ix->synced_ix : LOG_FIXED * LOG_REC_SIZE);
 	if (log_index_scan(s->ix_fd, s->size, ix, e) < 0)
 		return -1;
-	adopt(s, ix);
+	adopt_index(s, ix);
 	return put_head(s, e) < 0 || put_sync(s, 0, e) < 0 ? -1 : put_sync(s, 1, e);
 }
 
 /* Brings files and index to a common state: see the head of this file. */
-static int settle(struct logstore *ls, struct stream *s, struct err *e)
+static int settle_stream(struct logstore *ls, struct stream *s, struct err *e)
 {
 	struct log_index ix;
 	struct stat st;
@@ -228,7 +227,7 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 	if (ix.ix_size == 0) {
 		/* Nothing tells how much of the bytes is known: they come again. */
 		if (s->size != s->base)
-			cut(s->fd, 0);
+			cut_file(s->fd, 0);
 		s->size = s->base;
 		s->at_line_start = 1;
 		return make_index(ls, s, e);
@@ -237,9 +236,9 @@ static int settle(struct logstore *ls, struct stream *s, struct err *e)
 		if (after_power_loss(s, &ix, e) < 0)
 			return -1;
 	} else {
-		adopt(s, &ix);
+		adopt_index(s, &ix);
 	}
-	cut(s->ix_fd, s->ix_size);
+	cut_file(s->ix_fd, s->ix_size);
 	s->at_line_start = last_byte_is_newline(s);
 	if (ix.boot == ls->boot)
 		return 0;
@@ -270,7 +269,7 @@ static int stream_files(struct logstore *ls, struct stream *s, struct err *e)
 		s->ix_fd = open_or_make(ls, s, LOG_INDEX, &made, e);
 	if (folders || made)
 		log_names_new(ls, s->job, s->attempt, folders);
-	return s->ix_fd < 0 ? -1 : settle(ls, s, e);
+	return s->ix_fd < 0 ? -1 : settle_stream(ls, s, e);
 }
 
 /* Room for one more: the least used goes. */
@@ -325,8 +324,7 @@ struct stream *log_stream_get(struct logstore *ls, uint64_t job, uint32_t attemp
 	return s;
 }
 
-/* ---- sync
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- sync ------------------------------------------------------------------------------------- */
 
 void log_grown(struct logstore *ls, const struct stream *s)
 {
@@ -349,8 +347,8 @@ static void back_to_synced(struct logstore *ls, struct stream *s, const struct e
 
 	log_error("event=log_sync_failed job=%" PRIu64 " attempt=%u stream=%s error=\"%s\"", s->job, s->attempt,
 	          s->name, e->text);
-	cut(s->fd, s->synced > s->base ? s->synced - s->base : 0);
-	cut(s->ix_fd, s->synced_ix);
+	cut_file(s->fd, s->synced > s->base ? s->synced - s->base : 0);
+	cut_file(s->ix_fd, s->synced_ix);
 	/* The one that was written for nothing must not hold when the files have grown again. */
 	put_sync(s, !s->slot, &none);
 	copy.name = copy.key + (s->name - s->key);
@@ -418,17 +416,16 @@ void log_mark_dirty(struct logstore *ls, struct stream *s)
 		loop_timer_arm(ls->sync_timer, ls->c.sync_ms * 1000ull);
 }
 
-/* ---- append
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- append ----------------------------------------------------------------------------------- */
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t get_u32(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static uint64_t get64(const uint8_t *p)
+static uint64_t get_u64(const uint8_t *p)
 {
-	return (uint64_t)get32(p) << 32 | get32(p + 4);
+	return (uint64_t)get_u32(p) << 32 | get_u32(p + 4);
 }
 
 static int check_chunk(const struct log_chunk *c, struct err *e)
@@ -444,7 +441,7 @@ static int check_chunk(const struct log_chunk *c, struct err *e)
 	if (c->rec_n % LOGSTORE_REC_SIZE)
 		return err_set(e, ERR_INVALID, "log index of %zu bytes", c->rec_n);
 	for (size_t i = 0; i < c->rec_n; i += LOGSTORE_REC_SIZE) {
-		uint32_t off = get32(c->rec + i);
+		uint32_t off = get_u32(c->rec + i);
 
 		if (off < last || off > c->n)
 			return err_set(e, ERR_INVALID, "log index is not in order");
@@ -486,11 +483,11 @@ static int put_marks(struct logstore *ls, struct stream *s, const struct log_chu
 
 	for (size_t i = 0; i < n + (n == 0); i++) {
 		const uint8_t *rec = n ? c->rec + i * LOGSTORE_REC_SIZE : NULL;
-		uint32_t from = rec ? get32(rec) : 0,
-		         next = i + 1 < n ? get32(rec + LOGSTORE_REC_SIZE) : (uint32_t)c->n;
+		uint32_t from = rec ? get_u32(rec) : 0,
+		         next = i + 1 < n ? get_u32(rec + LOGSTORE_REC_SIZE) : (uint32_t)c->n;
 		struct log_rec r = {.kind = LOG_DATA,
-		                    .at_us = rec ? get64(rec + 4) : clock_real_us(ls->c.clock),
-		                    .aux = rec ? get32(rec + 12) : 1};
+		                    .at_us = rec ? get_u64(rec + 4) : clock_real_us(ls->c.clock),
+		                    .aux = rec ? get_u32(rec + 12) : 1};
 
 		if (next <= skip || from == c->n)
 			continue; /* only about bytes that are there already, or none */
@@ -555,8 +552,8 @@ int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *
 		return -1;
 	before = *s;
 	if (take_chunk(ls, s, c, e) < 0) {
-		cut(s->fd, before.size - s->base);
-		cut(s->ix_fd, before.ix_size);
+		cut_file(s->fd, before.size - s->base);
+		cut_file(s->ix_fd, before.ix_size);
 		s->size = before.size;
 		s->ix_size = before.ix_size;
 		s->delta = before.delta;
@@ -602,8 +599,7 @@ int logstore_idle(const struct logstore *ls)
 	return !ls->dirty && !ls->tasks;
 }
 
-/* ---- open, close
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- open, close ------------------------------------------------------------------------------ */
 
 static int boot_hash(uint64_t *out, struct err *e)
 {
@@ -613,7 +609,7 @@ static int boot_hash(uint64_t *out, struct err *e)
 	if (proc_boot_id(id, e) < 0)
 		return -1;
 	hash_bytes(id, strlen(id), digest);
-	*out = get64(digest) | 1;
+	*out = get_u64(digest) | 1;
 	return 0;
 }
 

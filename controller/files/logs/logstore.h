@@ -21,10 +21,11 @@
 #ifndef HEARTH_CONTROLLER_LOGSTORE_H
 #define HEARTH_CONTROLLER_LOGSTORE_H
 
-#include "common/base/clock.h"
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
 
 struct logstore;
 struct loop;

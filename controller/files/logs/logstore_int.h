@@ -5,12 +5,13 @@
 #ifndef HEARTH_CONTROLLER_LOGSTORE_INT_H
 #define HEARTH_CONTROLLER_LOGSTORE_INT_H
 
-#include "common/base/err.h"
-#include "common/base/xalloc.h"
-#include "controller/files/logs/logstore.h"
 #include <stdint.h>
 #include <sys/types.h>
 #include <uthash.h>
+
+#include "common/base/err.h"
+#include "common/base/xalloc.h"
+#include "controller/files/logs/logstore.h"
 
 #define LOG_PATH_MAX 4096
 

@@ -66,13 +66,13 @@ void log_zst_free(struct log_zst *z)
 	free(z);
 }
 
-static void put32(uint8_t *p, uint32_t v)
+static void put_u32(uint8_t *p, uint32_t v)
 {
 	v = htole32(v);
 	memcpy(p, &v, 4);
 }
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t get_u32(const uint8_t *p)
 {
 	uint32_t v;
 
@@ -105,13 +105,13 @@ static int put_table(struct log_zst *z, struct err *e)
 	uint8_t *t = xmalloc(8 + body);
 	int rc;
 
-	put32(t, SKIPPABLE);
-	put32(t + 4, (uint32_t)body);
+	put_u32(t, SKIPPABLE);
+	put_u32(t + 4, (uint32_t)body);
 	for (size_t i = 0; i < z->n * 2; i++, at += 4)
-		put32(t + at, z->sizes[i]);
-	put32(t + at, (uint32_t)z->n);
+		put_u32(t + at, z->sizes[i]);
+	put_u32(t + at, (uint32_t)z->n);
 	t[at + 4] = 0;
-	put32(t + at + 5, SEEKABLE);
+	put_u32(t + at + 5, SEEKABLE);
 	rc = fs_write_all(z->out_fd, t, 8 + body, e);
 	free(t);
 	if (rc == 0 && fsync(z->out_fd) < 0)
@@ -148,8 +148,7 @@ int log_zst_step(struct log_zst *z, struct err *e)
 	return 1;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------- */
 
 struct table {
 	uint8_t *rows; /* 8 bytes each */
@@ -157,7 +156,7 @@ struct table {
 	uint64_t size; /* of the stream */
 };
 
-static int damaged(struct err *e)
+static int refuse_damaged(struct err *e)
 {
 	return err_set(e, ERR_IO, "a compressed log is damaged");
 }
@@ -174,31 +173,31 @@ static int table_read(int fd, struct table *t, struct err *e)
 		return err_sys(e, errno, "a compressed log");
 	file = (uint64_t)st.st_size;
 	if (file < 8 + FOOTER_SIZE)
-		return damaged(e);
+		return refuse_damaged(e);
 	n = read_at(fd, foot, FOOTER_SIZE, file - FOOTER_SIZE);
 	if (n < 0)
 		return err_sys(e, errno, "read a compressed log");
-	if (n != FOOTER_SIZE || get32(foot + 5) != SEEKABLE)
-		return damaged(e);
-	t->n = get32(foot);
+	if (n != FOOTER_SIZE || get_u32(foot + 5) != SEEKABLE)
+		return refuse_damaged(e);
+	t->n = get_u32(foot);
 	need = 8 + (uint64_t)t->n * 8 + FOOTER_SIZE;
 	if (t->n > FRAMES_MAX || need > file)
-		return damaged(e);
+		return refuse_damaged(e);
 	t->rows = xmalloc((size_t)t->n * 8 + 1);
 	n = read_at(fd, t->rows, (size_t)t->n * 8, file - FOOTER_SIZE - (uint64_t)t->n * 8);
 	if (n != (ssize_t)((size_t)t->n * 8)) {
-		damaged(e);
+		refuse_damaged(e);
 		if (n < 0)
 			err_sys(e, errno, "read a compressed log");
 		free(t->rows);
 		return -1;
 	}
 	for (uint32_t i = 0; i < t->n; i++) {
-		uint32_t len = get32(t->rows + 8 * (size_t)i + 4);
+		uint32_t len = get_u32(t->rows + 8 * (size_t)i + 4);
 
 		if (len == 0 || len > LOG_FRAME || (len != LOG_FRAME && i + 1 < t->n)) {
 			free(t->rows);
-			return damaged(e);
+			return refuse_damaged(e);
 		}
 		t->size += len;
 	}
@@ -219,13 +218,13 @@ int log_zst_size(int fd, uint64_t *size, struct err *e)
 /* Frame i into out (LOG_FRAME bytes); at: where it begins in the file. */
 static int frame_read(int fd, const struct table *t, uint32_t i, uint64_t at, uint8_t *out, struct err *e)
 {
-	uint32_t packed = get32(t->rows + 8 * (size_t)i), plain = get32(t->rows + 8 * (size_t)i + 4);
+	uint32_t packed = get_u32(t->rows + 8 * (size_t)i), plain = get_u32(t->rows + 8 * (size_t)i + 4);
 	uint8_t *in;
 	size_t got = 0;
 	ssize_t n;
 
 	if (packed > ZSTD_compressBound(LOG_FRAME))
-		return damaged(e);
+		return refuse_damaged(e);
 	in = xmalloc(packed + 1u);
 	n = read_at(fd, in, packed, at);
 	if (n < 0)
@@ -235,7 +234,7 @@ static int frame_read(int fd, const struct table *t, uint32_t i, uint64_t at, ui
 	free(in);
 	if (n < 0)
 		return -1;
-	return got == plain ? 0 : damaged(e);
+	return got == plain ? 0 : refuse_damaged(e);
 }
 
 int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, struct err *e)
@@ -251,9 +250,9 @@ int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, stru
 		return -1;
 	frame = xmalloc(LOG_FRAME);
 	for (i = 0; i < t.n && i < offset / LOG_FRAME; i++)
-		at += get32(t.rows + 8 * (size_t)i);
+		at += get_u32(t.rows + 8 * (size_t)i);
 	while (rc == 0 && *n < max && offset < t.size) {
-		size_t skip = (size_t)(offset % LOG_FRAME), plain = get32(t.rows + 8 * (size_t)i + 4),
+		size_t skip = (size_t)(offset % LOG_FRAME), plain = get_u32(t.rows + 8 * (size_t)i + 4),
 		       len = plain - skip;
 
 		if (len > max - *n)
@@ -263,7 +262,7 @@ int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, stru
 			memcpy((uint8_t *)out + *n, frame + skip, len);
 		*n += len;
 		offset += len;
-		at += get32(t.rows + 8 * (size_t)i);
+		at += get_u32(t.rows + 8 * (size_t)i);
 		i++;
 	}
 	free(frame);
