@@ -44,7 +44,7 @@ struct agent {
 	uint64_t session;
 	char node[NODE_NAME_SIZE], from[64];
 	uint8_t role;
-	int open, paused, choked, up_said;
+	int open, paused, choked, up_reported;
 	struct peer *peer;
 	struct http_conn *conn;
 	struct to_state *up; /* AGENT_UP that waits to be said */
@@ -79,7 +79,7 @@ static void send_downs(struct agents *a)
 	}
 }
 
-static void say_down(struct agent *g, const char *why)
+static void report_down(struct agent *g, const char *why)
 {
 	struct to_state *m = xcalloc(1, sizeof(*m));
 	struct to_state **at = &g->a->downs;
@@ -96,7 +96,7 @@ static void say_down(struct agent *g, const char *why)
 }
 
 /* 0 handed on, -1 no room (msg stays the caller's). */
-static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
+static int deliver_msg(struct agent *g, uint16_t type, uint64_t id, void *msg)
 {
 	struct to_state *m;
 
@@ -117,14 +117,14 @@ static int deliver(struct agent *g, uint16_t type, uint64_t id, void *msg)
 	return -1;
 }
 
-static int say_up(struct agent *g)
+static int report_up(struct agent *g)
 {
 	if (!g->up)
 		return 0;
 	if (state_link_send(g->a->shared->link, g->up) < 0)
 		return -1;
 	g->up = NULL;
-	g->up_said = 1;
+	g->up_reported = 1;
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static void pause_agent(struct agent *g)
 	loop_timer_arm(g->a->retry, RETRY_US);
 }
 
-static void unpause(struct agent *g)
+static void unpause_agent(struct agent *g)
 {
 	if (!g->paused)
 		return;
@@ -149,7 +149,7 @@ static void unpause(struct agent *g)
 	DL_DELETE2(g->a->paused, g, paused_prev, paused_next);
 }
 
-static void keep(struct agent *g, uint16_t type, uint64_t id, void *msg)
+static void keep_msg(struct agent *g, uint16_t type, uint64_t id, void *msg)
 {
 	struct waiting *w = xcalloc(1, sizeof(*w));
 
@@ -161,14 +161,14 @@ static void keep(struct agent *g, uint16_t type, uint64_t id, void *msg)
 }
 
 /* 1 when all that waited is gone. */
-static int flush(struct agent *g)
+static int flush_waiting(struct agent *g)
 {
 	struct waiting *w, *tmp;
 
-	if (say_up(g) < 0)
+	if (report_up(g) < 0)
 		return 0;
 	DL_FOREACH_SAFE (g->waiting, w, tmp) {
-		if (deliver(g, w->type, w->id, w->msg) < 0)
+		if (deliver_msg(g, w->type, w->id, w->msg) < 0)
 			return 0;
 		DL_DELETE(g->waiting, w);
 		free(w);
@@ -184,9 +184,9 @@ static void on_retry(void *arg)
 	send_downs(a);
 	DL_FOREACH_SAFE2(a->paused, g, tmp, paused_next)
 	{
-		if (!flush(g))
+		if (!flush_waiting(g))
 			continue;
-		unpause(g);
+		unpause_agent(g);
 		peer_hold(g->peer, g->choked);
 	}
 	if (a->paused)
@@ -199,7 +199,7 @@ static void agent_free(struct agent *g)
 {
 	struct waiting *w, *tmp;
 
-	unpause(g);
+	unpause_agent(g);
 	DL_FOREACH_SAFE (g->waiting, w, tmp) {
 		DL_DELETE(g->waiting, w);
 		wire_free(w->type, w->msg);
@@ -221,7 +221,7 @@ static void agent_free(struct agent *g)
 	free(g);
 }
 
-static void end(struct agent *g, const char *why)
+static void end_agent(struct agent *g, const char *why)
 {
 	if (g->open) {
 		char quoted[600];
@@ -229,9 +229,9 @@ static void end(struct agent *g, const char *why)
 		log_info("event=agent_closed node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node,
 		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from,
 		         log_quote(quoted, sizeof(quoted), why));
-		flush(g); /* what came before the end still counts */
-		if (g->up_said)
-			say_down(g, why);
+		flush_waiting(g); /* what came before the end still counts */
+		if (g->up_reported)
+			report_down(g, why);
 	}
 	agent_free(g);
 }
@@ -251,9 +251,10 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 		           : -1;
 	*id = row.id;
 	own = row.cert_fingerprint && *row.cert_fingerprint &&
-	      tls_fingerprint(hello->cert_pem, fingerprint, e) == 0 && !strcmp(fingerprint, row.cert_fingerprint);
+	      tls_fingerprint(hello->cert_pem, fingerprint, e) == 0 &&
+	      strcmp(fingerprint, row.cert_fingerprint) == 0;
 	/* GONE makes the agent give up all that it has: only the very one that was removed is told so. */
-	if (row.state && !strcmp(row.state, "removed"))
+	if (row.state && strcmp(row.state, "removed") == 0)
 		rc =
 		    err_set(e, own ? ERR_GONE : ERR_DENIED,
 		            "node %s was removed: join it again with a new token (jobctl token create --join)", node);
@@ -304,7 +305,7 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
 	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " from=%s", g->node,
 	         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from);
-	if (say_up(g) < 0)
+	if (report_up(g) < 0)
 		pause_agent(g);
 }
 
@@ -313,8 +314,8 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	struct agent *g = arg;
 
 	(void)p;
-	if (g->paused || deliver(g, type, id, msg) < 0)
-		keep(g, type, id, msg);
+	if (g->paused || deliver_msg(g, type, id, msg) < 0)
+		keep_msg(g, type, id, msg);
 }
 
 static void on_close(struct peer *p, const struct err *why, void *arg)
@@ -328,7 +329,7 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 		log_info("event=agent_refused from=%s reason=%s", g->from,
 		         log_quote(quoted, sizeof(quoted), why->text));
 	}
-	end(g, why->text);
+	end_agent(g, why->text);
 }
 
 static void on_drain(struct peer *p, void *arg);
@@ -342,7 +343,7 @@ static int has_token(const char *list, const char *token)
 
 	while (list && *list) {
 		list += strspn(list, " ,\t");
-		if (!strncasecmp(list, token, n) && strchr(" ,\t", list[n]))
+		if (strncasecmp(list, token, n) == 0 && strchr(" ,\t", list[n]))
 			return 1;
 		list += strcspn(list, ",");
 	}
@@ -357,7 +358,8 @@ void agents_upgrade(struct call *c, struct io *io)
 	struct bufferevent *bev;
 	struct agent *g;
 
-	if (!upgrade || strcasecmp(upgrade, PROTOCOL) || !has_token(call_header(c, "Connection"), "upgrade")) {
+	if (!upgrade || strcasecmp(upgrade, PROTOCOL) != 0 ||
+	    !has_token(call_header(c, "Connection"), "upgrade")) {
 		call_add_header(c, "Upgrade", PROTOCOL);
 		call_problem(c, 426, NULL, "agents come here with \"Upgrade: %s\"", PROTOCOL);
 		return;
@@ -383,7 +385,7 @@ void agents_upgrade(struct call *c, struct io *io)
 
 /* ---- orders ----------------------------------------------------------------------------------- */
 
-static struct agent *find(struct io *io, uint64_t session)
+static struct agent *find_agent(struct io *io, uint64_t session)
 {
 	struct agent *g = NULL;
 
@@ -433,7 +435,7 @@ static void on_drain(struct peer *p, void *arg)
 
 void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint64_t id)
 {
-	struct agent *g = find(io, session);
+	struct agent *g = find_agent(io, session);
 	struct err e = {.code = ERR_NONE};
 
 	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
@@ -447,17 +449,17 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 	if (g) {
 		/* What it should have heard is said again after the next connection's full report. */
 		log_warn("event=agent_slow node=%s queued=%zu error=\"%s\"", g->node, peer_queued(g->peer), e.text);
-		end(g, "it does not take what is sent to it");
+		end_agent(g, "it does not take what is sent to it");
 	}
 	wire_free(type, msg);
 }
 
 void agents_close(struct io *io, uint64_t session, const char *why)
 {
-	struct agent *g = find(io, session);
+	struct agent *g = find_agent(io, session);
 
 	if (g)
-		end(g, why);
+		end_agent(g, why);
 }
 
 struct agents *agents_create(struct io *io, struct agents_shared *shared)
