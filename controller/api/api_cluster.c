@@ -24,7 +24,7 @@ void api_nodes(struct call *c, struct io *io)
 	ask_send(c, io, ask_new(c, REQ_NODES, NULL));
 }
 
-static void one_node(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+static void answer_node(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
 {
 	cJSON *n, *found = NULL;
 
@@ -37,7 +37,7 @@ static void one_node(struct call *c, struct io *io, int status, cJSON *body, con
 	cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(body, "nodes")) {
 		const cJSON *name = cJSON_GetObjectItemCaseSensitive(n, "name");
 
-		if (cJSON_IsString(name) && !strcmp(name->valuestring, c->params[0]))
+		if (cJSON_IsString(name) && strcmp(name->valuestring, c->params[0]) == 0)
 			found = n;
 	}
 	if (found)
@@ -57,7 +57,7 @@ static struct request *node_request(struct call *c, enum request_op op, cJSON *b
 
 void api_node(struct call *c, struct io *io)
 {
-	ask_send_cb(c, io, node_request(c, REQ_NODES, NULL), one_node);
+	ask_send_cb(c, io, node_request(c, REQ_NODES, NULL), answer_node);
 }
 
 static void node_change(struct call *c, struct io *io, enum request_op op, const char *const *keys, int force)
@@ -119,7 +119,7 @@ void api_tokens(struct call *c, struct io *io)
 		return;
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "kind", &kind, &e) < 0 ||
 	    json_get_i64(body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0 ||
-	    (strcmp(kind, "join") &&
+	    (strcmp(kind, "join") != 0 &&
 	     err_set(&e, ERR_UNSUPPORTED, "kind: only \"join\" tokens are made here so far") < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
@@ -199,7 +199,7 @@ void api_whoami(struct call *c, struct io *io)
 	call_json(c, 200, o);
 }
 
-static void healthy(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+static void answer_health(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
 {
 	const cJSON *problem = cJSON_GetObjectItemCaseSensitive(body, "problem");
 	cJSON *o;
@@ -222,10 +222,10 @@ static void healthy(struct call *c, struct io *io, int status, cJSON *body, cons
 /* Goes through the state thread and back: an answer means that hearthd decides, not only that it listens. */
 void api_health(struct call *c, struct io *io)
 {
-	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), healthy);
+	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), answer_health);
 }
 
-static void give_metrics(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
+static void answer_metrics(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)
 {
 	cJSON *own;
 	char *text;
@@ -245,7 +245,7 @@ static void give_metrics(struct call *c, struct io *io, int status, cJSON *body,
 
 void api_metrics(struct call *c, struct io *io)
 {
-	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), give_metrics);
+	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), answer_metrics);
 }
 
 void api_openapi(struct call *c, struct io *io)

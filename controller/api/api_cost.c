@@ -28,7 +28,7 @@ static void refuse_name(const char *key, const char *what, const char *name, con
 static int check_names(struct io *io, const struct cost_filter *f, struct err *e)
 {
 	struct strv near = {0};
-	int rc = !f->queue || !strcmp(f->queue, "default") ? 1 : store_queue_known(io->reader, f->queue, e);
+	int rc = !f->queue || strcmp(f->queue, "default") == 0 ? 1 : store_queue_known(io->reader, f->queue, e);
 
 	if (rc == 0) {
 		strv_add(&near, "default");

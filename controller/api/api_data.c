@@ -79,7 +79,7 @@ static struct manifest *manifest_get(struct io *io, const char *digest, struct e
 	oldest = &io->api->manifests->slot[0];
 	for (i = 0; i < MANIFESTS; i++) {
 		m = &io->api->manifests->slot[i];
-		if (m->text && !strcmp(m->digest, digest)) {
+		if (m->text && strcmp(m->digest, digest) == 0) {
 			m->used = ++io->api->manifests->clock;
 			return m;
 		}
@@ -116,14 +116,14 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
                        int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
 {
 	/* By the record: the blobs may still be there, until the next collection. */
-	const enum store_keep what = !strcmp(kind, "code") ? STORE_BUNDLE : STORE_ARTIFACTS;
+	const enum store_keep what = strcmp(kind, "code") == 0 ? STORE_BUNDLE : STORE_ARTIFACTS;
 	cJSON *list;
 	const cJSON *a, *rows;
 	struct job_row row;
 	unsigned elsewhere = 0, found = 0;
 	int rc = 0;
 
-	if (!strcmp(kind, "code")) {
+	if (strcmp(kind, "code") == 0) {
 		memset(&row, 0, sizeof(row));
 		if (store_job_get(io->reader, job, &row, e) < 0)
 			return -1;
@@ -145,8 +145,8 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		            *d = cJSON_GetObjectItemCaseSensitive(a, "digest");
 		const cJSON *n = cJSON_GetObjectItemCaseSensitive(a, "node");
 
-		if (rc || !cJSON_IsString(k) || strcmp(k->valuestring, kind) ||
-		    (node && (!cJSON_IsString(n) || strcmp(n->valuestring, node))))
+		if (rc || !cJSON_IsString(k) || strcmp(k->valuestring, kind) != 0 ||
+		    (node && (!cJSON_IsString(n) || strcmp(n->valuestring, node) != 0)))
 			continue;
 		elsewhere += !cJSON_IsString(d);
 		found++;
@@ -242,7 +242,7 @@ static int look_for(const struct tree_entry *en, void *arg, struct err *e)
 	struct wanted *w = arg;
 
 	(void)e;
-	if (strcmp(en->path, w->path))
+	if (strcmp(en->path, w->path) != 0)
 		return 0;
 	w->found = en->type == 'f' ? 1 : 2;
 	if (w->found == 1)
@@ -309,12 +309,12 @@ struct reference {
 	const char *digest;
 };
 
-static int refers(const char *digest, void *arg)
+static int refers_to(const char *digest, void *arg)
 {
 	struct reference *ref = arg;
 	struct manifest *m;
 
-	if (!strcmp(digest, ref->digest))
+	if (strcmp(digest, ref->digest) == 0)
 		return 1;
 	m = manifest_get(ref->io, digest, NULL);
 	return m && manifest_has(m, ref->digest);
@@ -342,7 +342,7 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 		return err_set(e, ERR_INVALID, "job and kind belong together");
 	if (c->who.role == ROLE_JOB && c->who.token_job != job)
 		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only");
-	rc = each_digest(io, job, kind, NULL, refers, &ref, e);
+	rc = each_digest(io, job, kind, NULL, refers_to, &ref, e);
 	if (rc == 0)
 		return err_set(e, ERR_NOT_FOUND, "this blob is not part of the %.64s of job %" PRIu64, kind, job);
 	return rc < 0 ? -1 : 0;

@@ -40,7 +40,7 @@ static int check_status(const char *status, struct err *e)
 	int i;
 
 	for (i = 0; status && known[i]; i++)
-		if (!strcmp(known[i], status))
+		if (strcmp(known[i], status) == 0)
 			return 0;
 	if (!status)
 		return 0;
@@ -170,9 +170,9 @@ static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *
 		name = xstrndup(ref, (size_t)(tilde - ref));
 	else
 		name = xstrdup(ref);
-	if (!owner && (nth || !strcmp(name, "last")))
+	if (!owner && (nth || strcmp(name, "last") == 0))
 		return 1;
-	if (!strcmp(name, "last"))
+	if (strcmp(name, "last") == 0)
 		return store_job_last(io->reader, owner, (uint32_t)nth, job, e);
 	return store_job_by_name(io->reader, owner, name, (uint32_t)nth, job, e);
 }
@@ -219,7 +219,7 @@ static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t
 }
 
 /* "17", "17.3", or a name of a job or a member. */
-static int resolve(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+static int resolve_ref(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
 {
 	struct job_row row;
 	uint64_t array;
@@ -249,7 +249,7 @@ void api_jobs_resolve(struct call *c, struct io *io)
 		             "ref: missing; an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
 		return;
 	}
-	if (resolve(c, io, ref, &job, &e) < 0) {
+	if (resolve_ref(c, io, ref, &job, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
@@ -401,7 +401,7 @@ void api_jobs_submit(struct call *c, struct io *io)
 /* ---- changing --------------------------------------------------------------------------------- */
 
 /* Sends the job to the state thread with its body; keys are the members that the body may have. */
-static void simple(struct call *c, struct io *io, enum request_op op, const char *const *keys)
+static void change_job(struct call *c, struct io *io, enum request_op op, const char *const *keys)
 {
 	cJSON *body = route_body(c);
 	struct err e;
@@ -422,29 +422,29 @@ void api_job_stop(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"grace_s", NULL};
 
-	simple(c, io, REQ_STOP, keys);
+	change_job(c, io, REQ_STOP, keys);
 }
 
 void api_job_hold(struct call *c, struct io *io)
 {
-	simple(c, io, REQ_HOLD, no_keys);
+	change_job(c, io, REQ_HOLD, no_keys);
 }
 
 void api_job_release(struct call *c, struct io *io)
 {
-	simple(c, io, REQ_RELEASE, no_keys);
+	change_job(c, io, REQ_RELEASE, no_keys);
 }
 
 void api_job_requeue(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"from_start", "from_step", NULL};
 
-	simple(c, io, REQ_REQUEUE, keys);
+	change_job(c, io, REQ_REQUEUE, keys);
 }
 
 void api_job_rm(struct call *c, struct io *io)
 {
-	simple(c, io, REQ_RM, no_keys);
+	change_job(c, io, REQ_RM, no_keys);
 }
 
 void api_job_why(struct call *c, struct io *io)
@@ -518,8 +518,9 @@ static int set_path(cJSON *spec, const char *path, const cJSON *value, struct er
 	cJSON *at = spec;
 
 	while ((dot = strchr(part, '.'))) {
-		int free_names = at == spec && (!strncmp(part, "hyperparameters.", 16) ||
-		                                !strncmp(part, "environment.", 12) || !strncmp(part, "tags.", 5));
+		int free_names =
+		    at == spec && (strncmp(part, "hyperparameters.", 16) == 0 ||
+		                   strncmp(part, "environment.", 12) == 0 || strncmp(part, "tags.", 5) == 0);
 		cJSON *next;
 
 		*dot = '\0';

@@ -79,7 +79,7 @@ static void reader_free(struct reader *r)
 	free(r);
 }
 
-static void finish(struct reader *r)
+static void finish_reader(struct reader *r)
 {
 	struct call *c = call_hold(r->call);
 	struct evbuffer *b;
@@ -95,7 +95,7 @@ static void finish(struct reader *r)
 	call_drop(c);
 }
 
-static void fail(struct reader *r, const struct err *e)
+static void fail_reader(struct reader *r, const struct err *e)
 {
 	struct call *c = call_hold(r->call);
 	int started = r->started;
@@ -110,7 +110,7 @@ static void fail(struct reader *r, const struct err *e)
 
 /* ---- sending ---------------------------------------------------------------------------------- */
 
-static void begin(struct reader *r)
+static void begin_answer(struct reader *r)
 {
 	char text[32];
 
@@ -133,7 +133,7 @@ static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64
 	                     max, n, size, complete, e);
 }
 
-static void say_skipped(struct reader *r, uint64_t bytes)
+static void send_skip_note(struct reader *r, uint64_t bytes)
 {
 	struct evbuffer *b = evbuffer_new();
 	char text[160];
@@ -163,7 +163,7 @@ static void skip_ahead(struct reader *r, uint64_t size)
 	    (line = memchr(piece, '\n', n)))
 		to += (uint64_t)(line - piece) + 1;
 	r->offset = old;
-	say_skipped(r, to - old);
+	send_skip_note(r, to - old);
 	r->offset = to;
 }
 
@@ -185,7 +185,7 @@ static void send_bytes(struct reader *r, const char *p, size_t n)
 enum step { STEP_MORE, STEP_WAIT, STEP_DONE };
 
 /* One piece. STEP_DONE: r is gone. */
-static enum step step(struct reader *r, char *piece)
+static enum step send_piece(struct reader *r, char *piece)
 {
 	size_t n = 0, max = r->left < PIECE ? (size_t)r->left : PIECE;
 	uint64_t size = 0;
@@ -195,7 +195,7 @@ static enum step step(struct reader *r, char *piece)
 	if (read_piece(r, piece, max, &n, &size, &complete, &e) < 0) {
 		if (e.code == ERR_NOT_FOUND && r->follow && !r->started && !r->over)
 			return STEP_WAIT;
-		fail(r, &e);
+		fail_reader(r, &e);
 		return STEP_DONE;
 	}
 	if (r->from_end > 0) { /* only now is it known where that is */
@@ -208,11 +208,11 @@ static enum step step(struct reader *r, char *piece)
 		return STEP_MORE;
 	}
 	if (!r->started)
-		begin(r);
+		begin_answer(r);
 	if (n)
 		send_bytes(r, piece, n);
 	if (r->left == 0 || (n == 0 && (complete || !r->follow))) {
-		finish(r);
+		finish_reader(r);
 		return STEP_DONE;
 	}
 	if (n == 0) {
@@ -222,18 +222,18 @@ static enum step step(struct reader *r, char *piece)
 	return STEP_MORE;
 }
 
-static void pump(struct reader *r)
+static void pump_reader(struct reader *r)
 {
 	static _Thread_local char piece[PIECE];
 
 	while (call_stream_queued(r->call) < QUEUE_MAX)
-		if (step(r, piece) != STEP_MORE)
+		if (send_piece(r, piece) != STEP_MORE)
 			return;
 }
 
 static void on_drain(struct call *c)
 {
-	pump(c->state);
+	pump_reader(c->state);
 }
 
 static void on_gone(struct call *c)
@@ -243,9 +243,9 @@ static void on_gone(struct call *c)
 
 /* ---- news ------------------------------------------------------------------------------------- */
 
-static int same(const struct reader *r, uint64_t job, uint32_t attempt, const char *stream)
+static int is_same_stream(const struct reader *r, uint64_t job, uint32_t attempt, const char *stream)
 {
-	return r->job == job && r->attempt == attempt && !strcmp(r->stream, stream);
+	return r->job == job && r->attempt == attempt && strcmp(r->stream, stream) == 0;
 }
 
 void follow_grown(struct io *io, void *arg)
@@ -255,11 +255,11 @@ void follow_grown(struct io *io, void *arg)
 	int any = 0;
 
 	DL_FOREACH_SAFE (io->api->follow ? io->api->follow->list : NULL, r, tmp) {
-		if (!same(r, g->job, g->attempt, g->stream))
+		if (!is_same_stream(r, g->job, g->attempt, g->stream))
 			continue;
 		any = 1;
 		r->grown_us = now_us();
-		pump(r);
+		pump_reader(r);
 	}
 	if (!any) /* nobody listens any more; when this finds no room the next growth says it again */
 		data_watch(api_of(io)->data, io->index, g->job, g->attempt, g->stream, 0);
@@ -275,8 +275,8 @@ static int attempt_over(struct reader *r)
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(r->fo->io->reader, r->job, &row, NULL) < 0)
 		return 1;
-	over = r->attempt < row.attempts || !strcmp(row.status, "completed") || !strcmp(row.status, "failed") ||
-	       !strcmp(row.status, "stopped");
+	over = r->attempt < row.attempts || strcmp(row.status, "completed") == 0 ||
+	       strcmp(row.status, "failed") == 0 || strcmp(row.status, "stopped") == 0;
 	job_row_fini(&row);
 	return over;
 }
@@ -287,7 +287,7 @@ void follow_notice(struct io *io, const struct event_row *ev)
 
 	DL_FOREACH (io->api->follow ? io->api->follow->list : NULL, r)
 		if (r->job == ev->job && !r->over &&
-		    (!strcmp(ev->type, "ended") || !strcmp(ev->type, "attempt_ended")))
+		    (strcmp(ev->type, "ended") == 0 || strcmp(ev->type, "attempt_ended") == 0))
 			r->over = attempt_over(r); /* the tick draws the consequence */
 }
 
@@ -299,11 +299,11 @@ static void tick_one(struct reader *r, uint64_t now)
 		r->watched =
 		    data_watch(api_of(r->fo->io)->data, r->fo->io->index, r->job, r->attempt, r->stream, 1) == 0;
 	if (!r->started && r->over) {
-		pump(r); /* now it is there, or is not found */
+		pump_reader(r); /* now it is there, or is not found */
 		return;
 	}
 	if (r->over && r->live && now - r->grown_us > END_QUIET_US) {
-		finish(r);
+		finish_reader(r);
 		return;
 	}
 	if (r->sse && r->started && call_stream_queued(r->call) == 0 && now - r->beat_us > BEAT_US) {
@@ -343,9 +343,9 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	}
 	if (v == 0)
 		v = row.attempts ? row.attempts : 1; /* a waiting job's first */
-	*over =
-	    v < row.attempts || (row.status && (!strcmp(row.status, "completed") ||
-	                                        !strcmp(row.status, "failed") || !strcmp(row.status, "stopped")));
+	*over = v < row.attempts ||
+	        (row.status && (strcmp(row.status, "completed") == 0 || strcmp(row.status, "failed") == 0 ||
+	                        strcmp(row.status, "stopped") == 0));
 	job_row_fini(&row);
 	*attempt = (uint32_t)v;
 	return v > UINT32_MAX ? err_set(e, ERR_NOT_FOUND, "there is no attempt %" PRIu64, v) : 0;
@@ -404,7 +404,7 @@ void api_logs_read(struct call *c, struct io *io)
 		atomic_fetch_add(&io->api->listeners, 1);
 		r->watched = data_watch(api_of(io)->data, io->index, r->job, r->attempt, r->stream, 1) == 0;
 	}
-	pump(r);
+	pump_reader(r);
 }
 
 static int list_one(const struct log_stream *s, void *arg)
@@ -461,7 +461,7 @@ void follow_destroy(struct follow *fo)
 		return;
 	err_set(&e, ERR_UNAVAILABLE, "hearthd is ending");
 	DL_FOREACH_SAFE (fo->list, r, tmp)
-		fail(r, &e); /* a stream that is cut, not ended: its reader comes again */
+		fail_reader(r, &e); /* a stream that is cut, not ended: its reader comes again */
 	loop_timer_destroy(fo->tick);
 	free(fo);
 }

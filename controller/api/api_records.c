@@ -10,7 +10,7 @@
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 
-static void give(struct call *c, cJSON *o, const struct err *e)
+static void answer_json(struct call *c, cJSON *o, const struct err *e)
 {
 	if (o)
 		call_json(c, 200, o);
@@ -19,7 +19,7 @@ static void give(struct call *c, cJSON *o, const struct err *e)
 }
 
 /* Lists of the store come as arrays or as objects that hold one; the API gives objects, which can grow. */
-static void give_list(struct call *c, const char *name, cJSON *o, const struct err *e)
+static void answer_list(struct call *c, const char *name, cJSON *o, const struct err *e)
 {
 	cJSON *outer;
 
@@ -28,7 +28,7 @@ static void give_list(struct call *c, const char *name, cJSON *o, const struct e
 		cJSON_AddItemToObject(outer, name, o);
 		o = outer;
 	}
-	give(c, o, e);
+	answer_json(c, o, e);
 }
 
 static uint32_t limit_of(const struct call *c, uint32_t otherwise, uint32_t most)
@@ -42,7 +42,7 @@ void api_job_events(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(
+	answer_list(
 	    c, "events",
 	    store_events_json(io->reader, c->target_id, query_u64(c, "after", 0), limit_of(c, 1000, 10000), &e),
 	    &e);
@@ -52,7 +52,7 @@ void api_job_attempts(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(c, "attempts", store_attempts_json(io->reader, c->target_id, &e), &e);
+	answer_list(c, "attempts", store_attempts_json(io->reader, c->target_id, &e), &e);
 }
 
 static int newest_attempt(struct io *io, uint64_t job, uint32_t *attempt, struct err *e)
@@ -85,7 +85,7 @@ void api_job_ranks(struct call *c, struct io *io)
 	if (attempt_of(c, io, &attempt, &e) < 0)
 		call_fail(c, &e);
 	else
-		give_list(c, "ranks", store_ranks_json(io->reader, c->target_id, attempt, &e), &e);
+		answer_list(c, "ranks", store_ranks_json(io->reader, c->target_id, attempt, &e), &e);
 }
 
 /* 0: in range; else the answer is given. */
@@ -107,7 +107,8 @@ void api_job_metrics(struct call *c, struct io *io)
 	struct err e;
 
 	if (metric_query(c, &rank, &attempt, &points) == 0)
-		give(c, store_metrics_json(io->reader, c->target_id, (int32_t)rank, (uint32_t)attempt, &e), &e);
+		answer_json(c, store_metrics_json(io->reader, c->target_id, (int32_t)rank, (uint32_t)attempt, &e),
+		            &e);
 }
 
 void api_job_metric(struct call *c, struct io *io)
@@ -117,17 +118,17 @@ void api_job_metric(struct call *c, struct io *io)
 	struct err e;
 
 	if (metric_query(c, &rank, &attempt, &points) == 0)
-		give(c,
-		     store_metric_json(io->reader, c->target_id, c->params[1], (int32_t)rank, (uint32_t)attempt,
-		                       (uint32_t)points, &e),
-		     &e);
+		answer_json(c,
+		            store_metric_json(io->reader, c->target_id, c->params[1], (int32_t)rank,
+		                              (uint32_t)attempt, (uint32_t)points, &e),
+		            &e);
 }
 
 void api_job_run(struct call *c, struct io *io)
 {
 	struct err e;
 
-	give_list(c, "facts", store_run_info_json(io->reader, c->target_id, &e), &e);
+	answer_list(c, "facts", store_run_info_json(io->reader, c->target_id, &e), &e);
 }
 
 void api_job_artifacts(struct call *c, struct io *io)

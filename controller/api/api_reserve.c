@@ -17,8 +17,8 @@ void api_reserves(struct call *c, struct io *io)
 }
 
 /* name NULL: it is in the body. */
-static void change(struct call *c, struct io *io, enum request_op op, const char *const *keys,
-                   const char *name)
+static void change_reservation(struct call *c, struct io *io, enum request_op op, const char *const *keys,
+                               const char *name)
 {
 	cJSON *body = route_body(c);
 	struct request *rq;
@@ -42,14 +42,14 @@ void api_reserve_add(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"name", VALUES, NULL};
 
-	change(c, io, REQ_RESERVE_ADD, keys, NULL);
+	change_reservation(c, io, REQ_RESERVE_ADD, keys, NULL);
 }
 
 void api_reserve_set(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {VALUES, NULL};
 
-	change(c, io, REQ_RESERVE_SET, keys, c->params[0]);
+	change_reservation(c, io, REQ_RESERVE_SET, keys, c->params[0]);
 }
 
 void api_reserve_rm(struct call *c, struct io *io)

@@ -10,6 +10,7 @@
  * is bounded.
  */
 #include <event2/buffer.h>
+#include <inttypes.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -229,8 +230,7 @@ void api_stream(struct call *c, struct io *io)
 	if (!given)
 		last = query_u64(c, "after", atomic_load(&api_of(io)->notice_id));
 	if (c->who.role == ROLE_JOB && query_u64(c, "job", 0) != c->who.token_job) {
-		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%llu",
-		             (unsigned long long)c->who.token_job);
+		call_problem(c, 403, NULL, "a job's token follows that job only: add job=%" PRIu64, c->who.token_job);
 		return;
 	}
 	memset(&row, 0, sizeof(row));

@@ -20,7 +20,7 @@ void api_trace(struct call *c, struct io *io)
 }
 
 /* The number of the part, or of the last one; 0: there is none. */
-static int which(struct call *c, struct io *io, uint64_t *part, struct err *e)
+static int find_part(struct call *c, struct io *io, uint64_t *part, struct err *e)
 {
 	cJSON *all = store_history_parts(io->reader, e);
 	const cJSON *p;
@@ -31,7 +31,7 @@ static int which(struct call *c, struct io *io, uint64_t *part, struct err *e)
 	cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(all, "parts")) {
 		uint64_t n = (uint64_t)cJSON_GetObjectItemCaseSensitive(p, "part")->valuedouble, wanted;
 
-		if (!strcmp(c->params[0], "last") || (str_parse_u64(c->params[0], &wanted) == 0 && wanted == n))
+		if (strcmp(c->params[0], "last") == 0 || (str_parse_u64(c->params[0], &wanted) == 0 && wanted == n))
 			*part = n;
 	}
 	cJSON_Delete(all);
@@ -44,7 +44,7 @@ void api_trace_part(struct call *c, struct io *io)
 	struct err e;
 	cJSON *o;
 
-	if (which(c, io, &part, &e) < 0) {
+	if (find_part(c, io, &part, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}

@@ -34,7 +34,7 @@ int download_range(const char *header, uint64_t size, uint64_t *first, uint64_t 
 	uint64_t lo = 0, hi = 0;
 	const char *dash;
 
-	if (!header || strncmp(header, "bytes=", 6) || strchr(header, ','))
+	if (!header || strncmp(header, "bytes=", 6) != 0 || strchr(header, ','))
 		return 0;
 	header += 6;
 	dash = strchr(header, '-');
@@ -96,7 +96,7 @@ static int send_piece(struct download *d, char *piece)
 	return 1;
 }
 
-static void pump(struct download *d)
+static void pump_parts(struct download *d)
 {
 	static _Thread_local char piece[PIECE];
 	struct call *c;
@@ -126,7 +126,7 @@ static void pump(struct download *d)
 
 static void on_drain(struct call *c)
 {
-	pump(c->state);
+	pump_parts(c->state);
 }
 
 static void on_gone(struct call *c)
@@ -135,7 +135,7 @@ static void on_gone(struct call *c)
 }
 
 /* Leaves of the parts what lies in first .. first + count. */
-static void clip(struct part *parts, size_t n, uint64_t first, uint64_t count)
+static void clip_parts(struct part *parts, size_t n, uint64_t first, uint64_t count)
 {
 	size_t i;
 
@@ -171,7 +171,7 @@ void download_start(struct call *c, struct blobstore *bs, struct part *parts, si
 		return;
 	}
 	if (ranged > 0) {
-		clip(parts, n, first, count);
+		clip_parts(parts, n, first, count);
 		snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, first + count - 1,
 		         size);
 		call_add_header(c, "Content-Range", text);
@@ -192,5 +192,5 @@ void download_start(struct call *c, struct blobstore *bs, struct part *parts, si
 	c->on_gone = on_gone;
 	c->on_drain = on_drain;
 	call_stream_start(c, ranged > 0 ? 206 : 200, "application/octet-stream", (int64_t)count);
-	pump(d);
+	pump_parts(d);
 }

@@ -5,8 +5,9 @@
 #ifndef HEARTH_CONTROLLER_DOWNLOAD_H
 #define HEARTH_CONTROLLER_DOWNLOAD_H
 
-#include "common/base/hash.h"
 #include <stdint.h>
+
+#include "common/base/hash.h"
 
 struct call;
 struct blobstore;

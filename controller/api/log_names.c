@@ -25,12 +25,12 @@ static int64_t node_rank(const cJSON *places, const char *node)
 	int64_t at = 0;
 	uint64_t k;
 
-	if (!strncmp(node, "algo-", 5) && str_parse_u64(node + 5, &k) == 0 && k >= 1 && k <= UINT32_MAX)
+	if (strncmp(node, "algo-", 5) == 0 && str_parse_u64(node + 5, &k) == 0 && k >= 1 && k <= UINT32_MAX)
 		return (int64_t)k - 1;
 	cJSON_ArrayForEach (p, places) {
 		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(p, "node"));
 
-		if (name && !strcmp(name, node))
+		if (name && strcmp(name, node) == 0)
 			return at;
 		at++;
 	}
@@ -87,7 +87,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 	for (i = 0; i < 2; i++) {
 		size_t n = strlen(per_node[i]);
 
-		if (strncmp(name, per_node[i], n) || (name[n] && name[n] != '-'))
+		if (strncmp(name, per_node[i], n) != 0 || (name[n] && name[n] != '-'))
 			continue;
 		if (name[n] && (at = node_rank(places, name + n + 1)) < 0)
 			return err_set(
@@ -97,7 +97,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 		snprintf(out, out_size, "%s-algo-%lld", per_node[i], (long long)at + 1);
 		return 0;
 	}
-	if (is_launcher_stream(name) || (!strncmp(name, "rank-", 5) && str_parse_u64(name + 5, &k) == 0)) {
+	if (is_launcher_stream(name) || (strncmp(name, "rank-", 5) == 0 && str_parse_u64(name + 5, &k) == 0)) {
 		uint64_t n = *name == 'r' ? ranks_in(places) : 0;
 
 		if (n && k >= n)
@@ -107,7 +107,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 		snprintf(out, out_size, "%s", name);
 		return 0;
 	}
-	if (!strcmp(name, "rank") || !strcmp(name, "node"))
+	if (strcmp(name, "rank") == 0 || strcmp(name, "node") == 0)
 		return first_rank(places, at, out, out_size, e);
 	at = node_rank(places, name);
 	if (at >= 0)

@@ -4,10 +4,11 @@
 #ifndef HEARTH_CONTROLLER_LOG_NAMES_H
 #define HEARTH_CONTROLLER_LOG_NAMES_H
 
-#include "common/base/err.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 struct store_reader;
 

@@ -203,7 +203,7 @@ static const struct {
 
 /* ---- schemas ---------------------------------------------------------------------------------- */
 
-static cJSON *reference(const char *name)
+static cJSON *make_reference(const char *name)
 {
 	cJSON *o = cJSON_CreateObject();
 	char *path = xasprintf("#/components/schemas/%s", name);
@@ -223,7 +223,7 @@ static cJSON *type_of(char t, const char *of)
 	size_t n;
 
 	if (t == 'O')
-		return reference(of);
+		return make_reference(of);
 	o = cJSON_CreateObject();
 	while (p && p[1] != ':')
 		p = strchr(p + 1, t);
@@ -239,7 +239,7 @@ static cJSON *type_of(char t, const char *of)
 	if (t == 't')
 		cJSON_AddStringToObject(o, "format", "date-time");
 	if (t == 'a' && of) {
-		cJSON_AddItemToObject(o, "items", reference(of));
+		cJSON_AddItemToObject(o, "items", make_reference(of));
 	} else if (t == 'a' || t == 'S') {
 		items = cJSON_AddObjectToObject(o, "items");
 		if (t == 'S')
@@ -248,7 +248,7 @@ static cJSON *type_of(char t, const char *of)
 	return o;
 }
 
-static cJSON *shape(const char *fields, const char *description)
+static cJSON *make_shape(const char *fields, const char *description)
 {
 	cJSON *o = cJSON_CreateObject(), *properties, *required;
 	const char *p = fields;
@@ -310,7 +310,7 @@ static void add_parameter(cJSON *list, const char *name, size_t n, const char *i
 
 	cJSON_AddStringToObject(p, "name", copy);
 	cJSON_AddStringToObject(p, "in", in);
-	if (!strcmp(in, "path"))
+	if (strcmp(in, "path") == 0)
 		cJSON_AddTrueToObject(p, "required");
 	schema = cJSON_AddObjectToObject(p, "schema");
 	cJSON_AddStringToObject(schema, "type", type);
@@ -326,7 +326,7 @@ static void add_parameters(cJSON *op, const struct route *r)
 	while ((p = strchr(p, '{'))) {
 		end = strchr(p, '}');
 		add_parameter(list, p + 1, (size_t)(end - p - 1) - (end[-1] == '*'), "path",
-		              strncmp(p, "{id}", 4) ? "string" : "integer");
+		              strncmp(p, "{id}", 4) != 0 ? "string" : "integer");
 		p = end;
 	}
 	for (p = r->query; *p;) {
@@ -349,18 +349,18 @@ static void add_content(cJSON *at, const char *schema)
 {
 	cJSON *content = cJSON_AddObjectToObject(at, "content");
 
-	if (!strcmp(schema, "*"))
+	if (strcmp(schema, "*") == 0)
 		cJSON_AddObjectToObject(content, "application/octet-stream");
-	else if (!strcmp(schema, "text"))
+	else if (strcmp(schema, "text") == 0)
 		cJSON_AddObjectToObject(content, "text/plain");
-	else if (!strcmp(schema, "events"))
+	else if (strcmp(schema, "events") == 0)
 		cJSON_AddObjectToObject(content, "text/event-stream");
 	else
 		cJSON_AddItemToObject(cJSON_AddObjectToObject(content, "application/json"), "schema",
-		                      reference(schema));
+		                      make_reference(schema));
 }
 
-static cJSON *operation(const struct route *r)
+static cJSON *make_operation(const struct route *r)
 {
 	static const char *const roles[] = {"nobody needs to be logged in", "a job's token is enough", "a user",
 	                                    "an administrator"};
@@ -385,7 +385,7 @@ static cJSON *operation(const struct route *r)
 	cJSON_AddStringToObject(answer, "description", "a problem");
 	cJSON_AddItemToObject(
 	    cJSON_AddObjectToObject(cJSON_AddObjectToObject(answer, "content"), "application/problem+json"),
-	    "schema", reference("Problem"));
+	    "schema", make_reference("Problem"));
 	if (r->role == ROLE_NONE) {
 		security = cJSON_AddArrayToObject(op, "security");
 		(void)security; /* empty: none needed */
@@ -417,7 +417,7 @@ static void add_paths(cJSON *doc, const struct route *r, size_t n)
 		snprintf(method, sizeof(method), "%s", http_method_name(r[i].method));
 		for (k = 0; method[k]; k++)
 			method[k] = (char)(method[k] | 0x20);
-		cJSON_AddItemToObject(path, method, operation(&r[i]));
+		cJSON_AddItemToObject(path, method, make_operation(&r[i]));
 		free(name);
 	}
 }
@@ -439,7 +439,7 @@ cJSON *openapi_build(const struct route *table, size_t n)
 	components = cJSON_AddObjectToObject(doc, "components");
 	schemas = cJSON_AddObjectToObject(components, "schemas");
 	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		cJSON_AddItemToObject(schemas, shapes[i].name, shape(shapes[i].fields, shapes[i].description));
+		cJSON_AddItemToObject(schemas, shapes[i].name, make_shape(shapes[i].fields, shapes[i].description));
 	cJSON_AddItemToObject(schemas, "Spec", spec_schema());
 	bearer = cJSON_AddObjectToObject(cJSON_AddObjectToObject(components, "securitySchemes"), "bearer");
 	cJSON_AddStringToObject(bearer, "type", "http");

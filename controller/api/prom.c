@@ -24,7 +24,7 @@ static void put_type(FILE *f, const char *name)
 {
 	size_t n = strlen(name);
 
-	fprintf(f, "# TYPE %s %s\n", name, n > 6 && !strcmp(name + n - 6, "_total") ? "counter" : "gauge");
+	fprintf(f, "# TYPE %s %s\n", name, n > 6 && strcmp(name + n - 6, "_total") == 0 ? "counter" : "gauge");
 }
 
 static void put_value(FILE *f, double v)

@@ -37,7 +37,7 @@ static const char *type_of(const char *path)
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		size_t k = strlen(types[i].end);
 
-		if (n > k && !strcmp(path + n - k, types[i].end))
+		if (n > k && strcmp(path + n - k, types[i].end) == 0)
 			return types[i].type;
 	}
 	return "application/octet-stream";
@@ -72,7 +72,7 @@ void api_web(struct call *c, struct io *io)
 		return;
 	}
 	for (i = 0; i < sizeof(embedded_files) / sizeof(embedded_files[0]); i++)
-		if (!strcmp(embedded_files[i].path, path)) {
+		if (strcmp(embedded_files[i].path, path) == 0) {
 			call_data(c, 200, type_of(path), embedded_files[i].data, embedded_files[i].size);
 			return;
 		}
