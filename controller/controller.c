@@ -6,6 +6,15 @@
  * open requests get 503), then the store (writes what waits), then the core.
  */
 #include "controller/controller.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -21,12 +30,6 @@
 #include "controller/record/event.h"
 #include "controller/server.h"
 #include "controller/settings.h"
-#include <errno.h>
-#include <pwd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/types.h>
 
 #define CERT_DAYS               3650
 #define SLOW_TURN_US            50000
@@ -130,8 +133,7 @@ static int io_artifact(uint64_t job, const char *kind, char *out, size_t out_siz
 		return -1;
 	what = row.digest ? row.digest : row.uri;
 	if (!what || strlen(what) >= out_size)
-		rc = err_set(e, ERR_NOT_FOUND, "job %llu: its %s has neither digest nor address",
-		             (unsigned long long)job, kind);
+		rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 ": its %s has neither digest nor address", job, kind);
 	else
 		snprintf(out, out_size, "%s", what);
 	artifact_row_fini(&row);
@@ -270,7 +272,7 @@ static int open_data(struct controller *c, const char *dir, struct err *e)
 	free(lock);
 	if (c->lock_fd < 0)
 		return err_wrap(e, "%s is in use", dir);
-	snprintf(pid, sizeof pid, "%d\n", (int)getpid());
+	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(c->lock_fd, 0) < 0 || pwrite(c->lock_fd, pid, strlen(pid), 0) < 0)
 		return err_sys(e, errno, "%s/lock", dir);
 	c->db_path = xasprintf("%s/hearth.db", dir);
@@ -326,13 +328,13 @@ static char *url_of(const char *listen, unsigned port)
 		return xasprintf(strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, port);
 	if (*host && strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0 && strcmp(host, "*") != 0)
 		return xasprintf(strchr(host, ':') ? "https://[%s]:%u" : "https://%s:%u", host, port);
-	if (gethostname(name, sizeof name) < 0)
-		snprintf(name, sizeof name, "localhost");
-	name[sizeof name - 1] = '\0';
+	if (gethostname(name, sizeof(name)) < 0)
+		snprintf(name, sizeof(name), "localhost");
+	name[sizeof(name) - 1] = '\0';
 	return xasprintf("https://%s:%u", name, port);
 }
 
-static char *account(const struct conf *conf)
+static char *owner_account(const struct conf *conf)
 {
 	const char *given = conf_get_str(conf, "owner");
 	const struct passwd *pw = *given ? NULL : getpwuid(geteuid());
@@ -342,7 +344,7 @@ static char *account(const struct conf *conf)
 	return pw ? xstrdup(pw->pw_name) : xasprintf("%u", (unsigned)geteuid());
 }
 
-static uint32_t seconds(const struct conf *conf, const char *name)
+static uint32_t seconds_of(const struct conf *conf, const char *name)
 {
 	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
 }
@@ -360,8 +362,8 @@ static int start_server(struct controller *c, struct err *e)
 	    .admin_user = c->owner,
 	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
 	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
-	    .max_runtime_default_s = seconds(c->conf, "max_runtime_default"),
-	    .max_runtime_limit_s = seconds(c->conf, "max_runtime_limit"),
+	    .max_runtime_default_s = seconds_of(c->conf, "max_runtime_default"),
+	    .max_runtime_limit_s = seconds_of(c->conf, "max_runtime_limit"),
 	    .web_dir = *web ? web : NULL,
 	    .server_names = *names ? names : NULL,
 	    .disk = c->disk,
@@ -384,15 +386,15 @@ static int make_core(struct controller *c, struct err *e)
 	    .url = c->url,
 	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
 	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
-	    .max_runtime_default_s = seconds(c->conf, "max_runtime_default"),
-	    .max_runtime_limit_s = seconds(c->conf, "max_runtime_limit"),
-	    .prepare_timeout_s = seconds(c->conf, "prepare_timeout"),
-	    .ready_timeout_s = seconds(c->conf, "ready_timeout"),
-	    .rendezvous_timeout_s = seconds(c->conf, "rendezvous_timeout"),
-	    .default_grace_s = seconds(c->conf, "grace"),
+	    .max_runtime_default_s = seconds_of(c->conf, "max_runtime_default"),
+	    .max_runtime_limit_s = seconds_of(c->conf, "max_runtime_limit"),
+	    .prepare_timeout_s = seconds_of(c->conf, "prepare_timeout"),
+	    .ready_timeout_s = seconds_of(c->conf, "ready_timeout"),
+	    .rendezvous_timeout_s = seconds_of(c->conf, "rendezvous_timeout"),
+	    .default_grace_s = seconds_of(c->conf, "grace"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .backfill = c->backfill,
-	    .starve_s = seconds(c->conf, "starve_after"),
+	    .starve_s = seconds_of(c->conf, "starve_after"),
 	    .port_lo = (uint32_t)conf_get_int(c->conf, "port_lo"),
 	    .port_hi = (uint32_t)conf_get_int(c->conf, "port_hi"),
 	    .owner_of_admin = c->owner,
@@ -422,7 +424,7 @@ static int make_core(struct controller *c, struct err *e)
 	return core_load(c->core, c->store, e);
 }
 
-static uint64_t oldest(void *arg)
+static uint64_t oldest_attempt(void *arg)
 {
 	return core_oldest_attempt_us(((struct controller *)arg)->core);
 }
@@ -445,7 +447,7 @@ static void make_maintain(struct controller *c)
 	             .metrics_s = conf_get_duration_us(c->conf, "keep_metrics") / 1000000,
 	             .artifacts_s = conf_get_duration_us(c->conf, "keep_artifacts") / 1000000},
 	    .remove_logs = remove_logs,
-	    .oldest = oldest,
+	    .oldest = oldest_attempt,
 	    .arg = c,
 	};
 
@@ -471,7 +473,7 @@ static void on_disk_state(const struct disk_state *s, void *arg)
 	struct controller *c = arg;
 	char text[300];
 
-	core_no_room(c->core, s->low ? disk_space_text(s, text, sizeof text) : NULL);
+	core_no_room(c->core, s->low ? disk_space_text(s, text, sizeof(text)) : NULL);
 }
 
 /* As the server's threads: what it tells waits in the loop's channel until the core is there. */
@@ -482,7 +484,7 @@ static int watch_disk(struct controller *c, struct err *e)
 	return c->disk ? 0 : -1;
 }
 
-static int make(struct controller *c, const struct controller_options *o, struct err *e)
+static int make_parts(struct controller *c, const struct controller_options *o, struct err *e)
 {
 	enum log_level level;
 
@@ -496,7 +498,7 @@ static int make(struct controller *c, const struct controller_options *o, struct
 		return -1;
 	log_init("hearthd", level);
 	c->listen = xstrdup(o->listen ? o->listen : conf_get_str(c->conf, "listen"));
-	c->owner = account(c->conf);
+	c->owner = owner_account(c->conf);
 	if (open_data(c, o->data_dir, e) < 0)
 		return -1;
 	c->loop = loop_create();
@@ -512,7 +514,7 @@ static int make(struct controller *c, const struct controller_options *o, struct
 	return 0;
 }
 
-static void unmake(struct controller *c)
+static void unmake_parts(struct controller *c)
 {
 	if (c->loop)
 		loop_set_turn_hook(c->loop, NULL, NULL);
@@ -552,13 +554,13 @@ int controller_run(const struct controller_options *o, struct err *e)
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
-	rc = make(&c, o, e);
+	rc = make_parts(&c, o, e);
 	if (rc == 0) {
 		log_info("event=listening address=%s port=%u url=%s data=%s", c.listen, server_port(c.server), c.url,
 		         c.data_dir);
 		loop_run(c.loop);
 	}
-	unmake(&c);
+	unmake_parts(&c);
 	if (rc == 0)
 		log_info("event=stopped");
 	return rc;

@@ -4,18 +4,21 @@
  * was committed by a hearthd that died then.
  */
 #include "controller/maintain.h"
-#include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "controller/files/blobs/blobstore.h"
+
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <utlist.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "controller/files/blobs/blobstore.h"
 
 #define FIRST_US    (60ull * 1000000) /* after the start */
 #define EVERY_US    (3600ull * 1000000)
@@ -59,7 +62,8 @@ static int each_digest(const char *digest, void *arg)
 	return m->mark(digest, m->mark_arg);
 }
 
-static int roots(int (*mark)(const char *digest, void *mark_arg), void *mark_arg, void *arg, struct err *e)
+static int each_root(int (*mark)(const char *digest, void *mark_arg), void *mark_arg, void *arg,
+                     struct err *e)
 {
 	struct marking m = {mark, mark_arg};
 
@@ -89,7 +93,7 @@ static int look_at_logs(const char *name, void *arg)
 	return 0;
 }
 
-static int leftovers(struct collection *g)
+static int remove_leftovers(struct collection *g)
 {
 	cleanup_free char *dir = xasprintf("%s/logs", g->data_dir);
 	struct err e = {.code = ERR_NONE}; /* a look that failed has said so itself */
@@ -102,23 +106,23 @@ static int leftovers(struct collection *g)
 	return rc;
 }
 
-static void *collect(void *arg)
+static void *run_collection(void *arg)
 {
 	struct collection *g = arg;
 	struct err e = {.code = ERR_NONE};
 	struct blobstore *b = blobstore_open(g->data_dir, clock_real(), &e);
 	struct store_reader *r = b ? store_reader_open(g->db_path, &e) : NULL;
-	struct blobstore_gc gc = {.roots = roots, .arg = r, .min_age_s = 3600, .keep_since_us = g->keep_since_us};
+	struct blobstore_gc gc = {
+	    .roots = each_root, .arg = r, .min_age_s = 3600, .keep_since_us = g->keep_since_us};
 
 	g->reader = r;
-	if (r && g->leftovers && leftovers(g) == 0)
+	if (r && g->leftovers && remove_leftovers(g) == 0)
 		g->leftovers = 0;
 	if (!r || blobstore_gc(b, &gc, &e) < 0)
 		log_warn("event=blob_gc_failed text=\"%s\"", e.text);
 	else if (gc.removed || gc.uploads_removed)
-		log_info("event=blob_gc kept=%llu removed=%llu bytes=%llu uploads=%llu", (unsigned long long)gc.kept,
-		         (unsigned long long)gc.removed, (unsigned long long)gc.removed_bytes,
-		         (unsigned long long)gc.uploads_removed);
+		log_info("event=blob_gc kept=%" PRIu64 " removed=%" PRIu64 " bytes=%" PRIu64 " uploads=%" PRIu64,
+		         gc.kept, gc.removed, gc.removed_bytes, gc.uploads_removed);
 	if (r)
 		store_reader_close(r);
 	if (b)
@@ -145,7 +149,7 @@ static void collection_start(struct maintain *m)
 		return; /* still at it */
 	if (m->run)
 		collection_end(m);
-	g = xcalloc(1, sizeof *g);
+	g = xcalloc(1, sizeof(*g));
 	g->data_dir = xstrdup(m->data_dir);
 	g->db_path = xstrdup(m->db_path);
 	g->keep_since_us = m->c.oldest(m->c.arg);
@@ -153,7 +157,7 @@ static void collection_start(struct maintain *m)
 	g->arg = m->c.arg;
 	g->leftovers = !m->looked;
 	m->run = g;
-	if (pthread_create(&m->thread, NULL, collect, g) != 0) {
+	if (pthread_create(&m->thread, NULL, run_collection, g) != 0) {
 		log_warn("event=blob_gc_failed text=\"no thread\"");
 		free(g->data_dir);
 		free(g->db_path);
@@ -193,7 +197,7 @@ static void remove_logs(struct maintain *m, const struct batch *b)
 		int what = store_dropped(m->c.reader, b->logs[i], &e);
 
 		if (what < 0)
-			log_warn("event=retention_failed job=%llu text=\"%s\"", (unsigned long long)b->logs[i], e.text);
+			log_warn("event=retention_failed job=%" PRIu64 " text=\"%s\"", b->logs[i], e.text);
 		else if (what & STORE_LOGS)
 			m->c.remove_logs(b->logs[i], m->c.arg);
 	}
@@ -213,7 +217,7 @@ static void on_drop(int rc, const struct err *e, void *arg)
 }
 
 /* 1 there may be more. */
-static int retention(struct maintain *m)
+static int remove_expired(struct maintain *m)
 {
 	struct batch *b;
 	struct err e;
@@ -221,7 +225,7 @@ static int retention(struct maintain *m)
 
 	if (m->batches) /* a slow store: what it has not written yet would be found again */
 		return 1;
-	b = xcalloc(1, sizeof *b);
+	b = xcalloc(1, sizeof(*b));
 	b->m = m;
 	b->t = store_txn_new();
 	b->now_us = clock_real_us(clock_real());
@@ -242,7 +246,7 @@ static void on_timer(void *arg)
 {
 	struct maintain *m = arg;
 
-	if (retention(m)) {
+	if (remove_expired(m)) {
 		loop_timer_arm(m->timer, BATCH_US);
 		return;
 	}
@@ -255,7 +259,7 @@ static void on_timer(void *arg)
 
 struct maintain *maintain_create(const struct maintain_config *c)
 {
-	struct maintain *m = xcalloc(1, sizeof *m);
+	struct maintain *m = xcalloc(1, sizeof(*m));
 
 	m->c = *c;
 	m->data_dir = xstrdup(c->data_dir);

@@ -6,12 +6,13 @@
 #ifndef HEARTH_CONTROLLER_SERVER_H
 #define HEARTH_CONTROLLER_SERVER_H
 
+#include <stdint.h>
+
 #include "common/base/err.h"
 #include "common/net/tls.h"
 #include "common/net/wire_msg.h"
 #include "controller/state/request.h"
 #include "store/base/rows.h"
-#include <stdint.h>
 
 struct server;
 struct loop;
