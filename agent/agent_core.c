@@ -2,22 +2,18 @@
  * agent_core: creates the parts in order and destroys them in reverse. What needs the network beyond the
  * first join is not waited for: an agent without a controller adopts and watches its launches all the same.
  */
+#include "agent/agent_core.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/agent_core.h"
-#include "agent/base/trash.h"
 #include "agent/command/mpi.h"
-#include "agent/control/guard.h"
-#include "agent/control/peerport.h"
-#include "agent/control/retire.h"
-#include "agent/control/rshd.h"
+#include "agent/container/container.h"
 #include "agent/control/session.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
-#include "agent/link/outbox.h"
 #include "agent/machine/net.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -89,15 +85,15 @@ static char *find_program(const struct agent *a, const char *name)
 
 static int find_programs(struct agent *a, struct err *e)
 {
-	a->shim_path = find_program(a, "hearth-shim");
-	a->rank_path = find_program(a, "hearth-rank");
-	a->rsh_path = find_program(a, "hearth-rsh");
-	if (!a->shim_path || !a->rank_path || !a->rsh_path)
+	a->host.shim_path = find_program(a, "hearth-shim");
+	a->host.rank_path = find_program(a, "hearth-rank");
+	a->host.rsh_path = find_program(a, "hearth-rsh");
+	if (!a->host.shim_path || !a->host.rank_path || !a->host.rsh_path)
 		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s",
 		               a->env.cfg.libexec_dir);
-	a->mpirun = mpi_find();
-	if (a->mpirun)
-		a->mpi_bin = xstrndup(a->mpirun, (size_t)(strrchr(a->mpirun, '/') - a->mpirun));
+	a->host.mpirun = mpi_find();
+	if (a->host.mpirun)
+		a->host.mpi_bin = xstrndup(a->host.mpirun, (size_t)(strrchr(a->host.mpirun, '/') - a->host.mpirun));
 	else
 		log_warn("event=no_mpirun text=\"jobs with launcher mpirun are refused on this node\"");
 	return 0;
@@ -107,19 +103,19 @@ static int load_identity(struct agent *a, struct err *e)
 {
 	const char *data = a->env.cfg.data_dir;
 
-	a->ca_path = xasprintf("%s/ca.pem", data);
-	a->cert_path = xasprintf("%s/agent.pem", data);
-	a->key_path = xasprintf("%s/agent.key", data);
-	return fs_read_file(a->ca_path, 65536, &a->ca_pem, NULL, e);
+	a->identity.ca_path = xasprintf("%s/ca.pem", data);
+	a->identity.cert_path = xasprintf("%s/agent.pem", data);
+	a->identity.key_path = xasprintf("%s/agent.key", data);
+	return fs_read_file(a->identity.ca_path, 65536, &a->identity.ca_pem, NULL, e);
 }
 
 static void find_network(struct agent *a)
 {
 	const struct agent_config *c = &a->env.cfg;
 
-	a->ifname = c->interface_name ? xstrdup(c->interface_name) : net_interface_of(c->address);
-	a->cidr = net_cidr_of(c->address);
-	if (!a->ifname)
+	a->host.ifname = c->interface_name ? xstrdup(c->interface_name) : net_interface_of(c->address);
+	a->host.cidr = net_cidr_of(c->address);
+	if (!a->host.ifname)
 		log_warn("event=no_interface address=%s text=\"no interface of this machine has that address\"",
 		         c->address);
 }
@@ -128,36 +124,24 @@ static void find_network(struct agent *a)
 
 static int open_parts(struct agent *a, struct err *e)
 {
+	struct launch_host *h = &a->host;
 	int alone = a->env.cfg.alone;
 
 	if (open_dirs(a, e) < 0 || find_programs(a, e) < 0 || (!alone && load_identity(a, e) < 0) ||
-	    proc_boot_id(a->boot_id, e) < 0)
+	    proc_boot_id(a->host.boot_id, e) < 0)
 		return -1;
 	if (!alone)
 		find_network(a);
-	a->sock_path = xasprintf("%s/agent.sock", a->env.cfg.run_dir);
-	a->inv = inventory_create(&a->env, e);
-	if (!a->inv)
+	h->sock_path = xasprintf("%s/agent.sock", a->env.cfg.run_dir);
+	h->ca_pem = a->identity.ca_pem;
+	h->inv = inventory_create(&a->env, e);
+	if (!h->inv)
 		return -1;
-	a->link = data_link_create(&a->env, a->ca_pem, a->cert_path, a->key_path);
-	a->tailer = tailer_create(&a->env, a->link);
-	a->trash = trash_create(&a->env);
-	a->outbox = outbox_create(&outbox_ops, a);
-	a->launches = launches_create(a);
-	a->rshd = rshd_create(a, e);
-	if (!a->rshd)
-		return -1;
-	if (!alone) {
-		a->guard = guard_create(a);
-		a->peerport = peerport_create(a, e);
-	}
-	if ((!alone && !a->peerport) || launches_adopt(a->launches, e) < 0)
-		return -1;
-	a->adopted = 1;
-	if (alone)
-		return 0;
-	a->session = session_create(a);
-	return 0;
+	h->link = data_link_create(&a->env, a->identity.ca_pem, a->identity.cert_path, a->identity.key_path);
+	h->tailer = tailer_create(&a->env, h->link);
+	h->trash = trash_create(&a->env);
+	h->outbox = outbox_create(&outbox_ops, a);
+	return agent_wire(a, e);
 }
 
 struct agent *agent_create(struct loop *loop, struct agent_config *cfg, struct err *e)
@@ -165,6 +149,7 @@ struct agent *agent_create(struct loop *loop, struct agent_config *cfg, struct e
 	struct agent *a = xcalloc(1, sizeof(*a));
 
 	a->env.loop = loop;
+	a->host.env = &a->env;
 	a->env.clock = clock_real();
 	a->env.cfg = *cfg;
 	a->env.is_root = geteuid() == 0;
@@ -206,38 +191,32 @@ void agent_destroy(struct agent *a)
 	if (!a)
 		return;
 	tidy(a);
-	session_destroy(a->session);
-	a->session = NULL;
-	retire_destroy(a->retire);
-	guard_destroy(a->guard);
-	peerport_destroy(a->peerport);
-	launches_destroy(a->launches);
+	agent_unwire(a);
 	launch_info_forget();
-	trash_destroy(a->trash);
-	rshd_destroy(a->rshd);
-	outbox_destroy(a->outbox);
-	if (a->tailer)
-		tailer_destroy(a->tailer);
-	if (a->link)
-		data_link_destroy(a->link);
-	if (a->inv)
-		inventory_destroy(a->inv);
+	trash_destroy(a->host.trash);
+	outbox_destroy(a->host.outbox);
+	if (a->host.tailer)
+		tailer_destroy(a->host.tailer);
+	if (a->host.link)
+		data_link_destroy(a->host.link);
+	if (a->host.inv)
+		inventory_destroy(a->host.inv);
 	if (a->data_lock >= 0)
 		close(a->data_lock);
 	if (a->run_lock >= 0)
 		close(a->run_lock);
-	free(a->shim_path);
-	free(a->rank_path);
-	free(a->rsh_path);
-	free(a->mpirun);
-	free(a->mpi_bin);
-	free(a->ifname);
-	free(a->cidr);
-	free(a->sock_path);
-	free(a->ca_pem);
-	free(a->ca_path);
-	free(a->cert_path);
-	free(a->key_path);
+	free(a->host.shim_path);
+	free(a->host.rank_path);
+	free(a->host.rsh_path);
+	free(a->host.mpirun);
+	free(a->host.mpi_bin);
+	free(a->host.ifname);
+	free(a->host.cidr);
+	free(a->host.sock_path);
+	free(a->identity.ca_pem);
+	free(a->identity.ca_path);
+	free(a->identity.cert_path);
+	free(a->identity.key_path);
 	container_env_fini(&a->env);
 	config_fini(&a->env.cfg);
 	free(a);

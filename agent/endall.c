@@ -8,7 +8,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "agent/launch/launch.h"
+#include "agent/agent_core.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
 #include "common/base/json.h"
 #include "common/base/log.h"

@@ -1,6 +1,7 @@
 /*
  * main: arguments of hearth-agent, defaults, signals. Everything else is in the parts.
  */
+#include <curl/curl.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -13,11 +14,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <curl/curl.h>
-
 #include "agent/agent_core.h"
 #include "agent/base/user.h"
 #include "agent/control/join.h"
+#include "agent/control/peerport.h"
+#include "agent/control/retire.h"
 #include "agent/endall.h"
 #include "agent/machine/net.h"
 #include "common/base/hash.h"
@@ -415,10 +416,11 @@ static enum outcome run(struct agent_config *c)
 	a = agent_create(loop, c, &e);
 	if (a) {
 		log_info("event=started node=%s address=%s peer_port=%u run=%s data=%s root=%d", a->env.cfg.node,
-		         a->env.cfg.address, a->peer_port, a->env.cfg.run_dir, a->env.cfg.data_dir, a->env.is_root);
+		         a->env.cfg.address, peerport_number(a->peerport), a->env.cfg.run_dir, a->env.cfg.data_dir,
+		         a->env.is_root);
 		loop_set_slow_warn(loop, SLOW_TURN_US);
 		loop_run(loop);
-		if (a->removed) {
+		if (retire_is_done(a->retire)) {
 			join_leave(a->env.cfg.data_dir);
 			out = RUN_REMOVED;
 		} else if (a->retire) {

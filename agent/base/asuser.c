@@ -3,12 +3,12 @@
  */
 #include "agent/base/asuser.h"
 
-#include "agent/base/caps.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
+
+#include "agent/base/caps.h"
 
 void asuser_init(struct asuser *a, int is_root, const struct launch_user *u)
 {

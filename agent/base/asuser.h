@@ -8,7 +8,7 @@
 #ifndef HEARTH_AGENT_ASUSER_H
 #define HEARTH_AGENT_ASUSER_H
 
-#include "agent/base/agent_env.h"
+#include "agent/base/user.h"
 
 struct asuser {
 	uid_t uid;

@@ -5,7 +5,7 @@
 #ifndef HEARTH_AGENT_CAPTURE_H
 #define HEARTH_AGENT_CAPTURE_H
 
-#include "agent/base/agent_env.h"
+#include "agent/base/user.h"
 #include "common/base/err.h"
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #ifndef HEARTH_AGENT_CHILD_H
 #define HEARTH_AGENT_CHILD_H
 
-#include "agent/base/agent_env.h"
+#include "agent/base/user.h"
 #include <stddef.h>
 
 struct child {

@@ -9,7 +9,8 @@
 #ifndef HEARTH_AGENT_TRASH_H
 #define HEARTH_AGENT_TRASH_H
 
-#include "agent/data.h"
+#include "agent/base/agent_env.h"
+#include "common/base/err.h"
 
 #define TRASH_THREADS 4 /* at a time; the others wait for their turn */
 

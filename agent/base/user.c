@@ -9,7 +9,6 @@
 #include <pwd.h>
 #include <string.h>
 
-#include "agent/link/data_link.h"
 #include "common/base/fault.h"
 
 #define PW_BUFFER 16384
@@ -181,17 +180,14 @@ static void release(void *arg)
 	}
 }
 
-struct user_ask *user_ask(struct agent_env *env, struct data_link *b, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {
 	struct user_ask *q = xcalloc(1, sizeof(*q)), **end = &waiting;
 
-	*q = (struct user_ask){.ws = data_link_workers(b),
-	                       .is_root = env->is_root,
-	                       .owner = xstrdup(owner),
-	                       .found = found,
-	                       .arg = arg};
+	*q = (struct user_ask){
+	    .ws = ws, .is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
 	if (asks >= USER_ASKS_MAX) {
 		while (*end)
 			end = &(*end)->next;

@@ -9,7 +9,8 @@
 #ifndef HEARTH_AGENT_ENV_H
 #define HEARTH_AGENT_ENV_H
 
-#include "agent/base/agent_env.h"
+#include "agent/base/paths.h"
+#include "agent/base/user.h"
 #include "agent/command/plan.h"
 
 #define ENV_VALUE_MAX (120u * 1024) /* MAX_ARG_STRLEN is 128 KiB with name and NUL */

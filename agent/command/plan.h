@@ -8,11 +8,10 @@
 #ifndef HEARTH_AGENT_PLAN_H
 #define HEARTH_AGENT_PLAN_H
 
+#include "agent/base/agent_env.h"
 #include "common/base/err.h"
 #include "common/net/wire_msg.h"
 #include "common/spec/spec.h"
-
-#define NO_RANK 0xffffffffu
 
 struct plan {
 	struct wm_prepare *m;             /* owned */

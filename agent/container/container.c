@@ -9,6 +9,8 @@
  *     note TEXT
  * A holder that no line names is found by HEARTH_HOLD=token in its environment.
  */
+#include "agent/container/container.h"
+
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -21,7 +23,7 @@
 #include "agent/container/cgroup.h"
 #include "agent/container/limits.h"
 #include "agent/container/mounts.h"
-#include "agent/data.h"
+#include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"

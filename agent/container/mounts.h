@@ -5,7 +5,7 @@
 #ifndef HEARTH_AGENT_MOUNTS_H
 #define HEARTH_AGENT_MOUNTS_H
 
-#include "agent/base/agent_env.h"
+#include "agent/base/user.h"
 #include "common/os/loop.h"
 #include "common/os/proc.h"
 

@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
 #include "agent/control/lease.h"
 #include "agent/control/peerport.h"
-#include "agent/control/session.h"
 #include "agent/launch/launches.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
+#include "common/os/proc.h"
 
 #define ASK_MAX   256u
 #define PEERS_MAX 100000u
@@ -28,7 +27,9 @@ struct ask {
 };
 
 struct guard {
-	struct agent *a;
+	struct guard_parts parts;
+	const struct guard_ops *ops;
+	void *arg;
 	struct lease lease;
 	struct loop_timer *timer; /* the lease's end, then a round's end */
 	struct strv peers;        /* without this one */
@@ -41,7 +42,7 @@ static void start_questions(struct guard *g);
 
 static uint64_t now_us(const struct guard *g)
 {
-	return clock_boot_us(g->a->env.clock);
+	return clock_boot_us(g->parts.env->clock);
 }
 
 static void arm(struct guard *g)
@@ -76,10 +77,10 @@ static void round_over(struct guard *g)
 	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
 	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
-		launches_fence(g->a->launches, lease_verdict_text(v));
-		session_renew(g->a->session); /* one that was made meanwhile has said COLLECT already */
+		launches_fence(g->parts.launches, lease_verdict_text(v));
+		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
-		session_dial_now(g->a->session);
+		g->ops->dial_now(g->arg);
 	arm(g);
 }
 
@@ -109,7 +110,7 @@ static void start_questions(struct guard *g)
 		struct ask *ask = &g->asks[g->next];
 
 		ask->g = g;
-		ask->q = peer_question_ask(g->a, g->peers.v[g->next++], timeout_ms, answered, ask);
+		ask->q = peer_question_ask(g->parts.peerport, g->peers.v[g->next++], timeout_ms, answered, ask);
 		if (ask->q)
 			g->open++;
 	}
@@ -123,7 +124,7 @@ static void on_timer(void *arg)
 		round_over(g);
 		return;
 	}
-	if (!launches_alive(g->a->launches)) {
+	if (!launches_alive(g->parts.launches)) {
 		/* Nothing to fence; whoever is launched later was ordered by a controller that is heard. */
 		lease_tick(&g->lease, now_us(g));
 		lease_decide(&g->lease, now_us(g), 0, 0, 0);
@@ -149,7 +150,7 @@ static void on_timer(void *arg)
 
 static char *file_of(const struct guard *g, const char *name)
 {
-	return xasprintf("%s/%s", g->a->env.cfg.run_dir, name);
+	return xasprintf("%s/%s", g->parts.env->cfg.run_dir, name);
 }
 
 static void save_lease(struct guard *g, uint64_t now)
@@ -158,7 +159,7 @@ static void save_lease(struct guard *g, uint64_t now)
 	char text[128];
 	struct err e;
 	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", g->lease.last_ack_us, g->lease.lease_ms,
-	                 g->a->boot_id);
+	                 g->parts.boot_id);
 
 	if (fs_replace(path, text, (size_t)n, 0600, &e) < 0)
 		log_warn("event=lease_not_saved reason=\"%s\"", e.text);
@@ -177,7 +178,7 @@ static void load_lease(struct guard *g)
 	lease_init(&g->lease, now_us(g), 0, 0);
 	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
 		return;
-	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->a->boot_id) &&
+	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->parts.boot_id) &&
 	    at <= now_us(g))
 		lease_init(&g->lease, at, ms, 1);
 }
@@ -216,12 +217,14 @@ static void save_peers(struct guard *g)
 /* ---- outside ----------------------------------------------------------------------------------------------
  */
 
-struct guard *guard_create(struct agent *a)
+struct guard *guard_create(const struct guard_parts *parts, const struct guard_ops *ops, void *arg)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
 
-	g->a = a;
-	g->timer = loop_timer_create(a->env.loop, on_timer, g);
+	g->parts = *parts;
+	g->ops = ops;
+	g->arg = arg;
+	g->timer = loop_timer_create(parts->env->loop, on_timer, g);
 	load_lease(g);
 	load_peers(g);
 	arm(g);
@@ -257,7 +260,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 {
-	size_t self = strlen(g->a->env.cfg.node);
+	size_t self = strlen(g->parts.env->cfg.node);
 
 	if (g->lease.phase == LEASE_ASKING || peers->n > PEERS_MAX)
 		return; /* asked by index: the list stays until the round is over; it comes again, as the next beat
@@ -265,7 +268,7 @@ void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 	strv_fini(&g->peers);
 	g->peers = (struct strv){0};
 	for (uint32_t i = 0; i < peers->n; i++)
-		if (strncmp(peers->v[i], g->a->env.cfg.node, self) != 0 || peers->v[i][self] != ' ')
+		if (strncmp(peers->v[i], g->parts.env->cfg.node, self) != 0 || peers->v[i][self] != ' ')
 			strv_add(&g->peers, peers->v[i]);
 	save_peers(g);
 	g->peers_gen = gen;

@@ -5,16 +5,28 @@
  * RUN/lease and RUN/peers hold the last acknowledgement and the known agents, so that an agent that starts
  * again, cut off from the controller, still knows how old its lease is and whom to ask.
  */
-#ifndef HEARTH_AGENT_GUARD_H
-#define HEARTH_AGENT_GUARD_H
+#ifndef HEARTH_AGENT_CONTROL_GUARD_H
+#define HEARTH_AGENT_CONTROL_GUARD_H
 
+#include "agent/base/agent_env.h"
 #include "common/net/wire_msg.h"
 #include <stdint.h>
 
-struct agent;
 struct guard;
+struct launches;
+struct peerport;
 
-struct guard *guard_create(struct agent *a);
+struct guard_parts {
+	struct agent_env *env;
+	const char *boot_id;
+	struct launches *launches;
+	struct peerport *peerport;
+};
+struct guard_ops {
+	void (*dial_now)(void *arg); /* the controller is missed: the session dials without waiting */
+	void (*fenced)(void *arg);   /* the launches were killed: the session needs all orders again */
+};
+struct guard *guard_create(const struct guard_parts *parts, const struct guard_ops *ops, void *arg);
 void guard_destroy(struct guard *g);
 /* A beat that was sent at sent_us (boot) was answered: the lease counts from there, since the controller,
  * too, counts from when it got it. */

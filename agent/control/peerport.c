@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
-#include "agent/control/guard.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/net/tls.h"
@@ -24,7 +22,7 @@
 #define FRAME_MAX 4096u
 
 struct peer_question {
-	struct agent *a;
+	struct peerport *port;
 	struct bufferevent *bev;
 	struct loop_timer *timer;
 	char *name; /* who must answer */
@@ -39,7 +37,10 @@ struct answer_line {
 };
 
 struct peerport {
-	struct agent *a;
+	struct agent_env *env;
+	const struct peerport_ops *ops;
+	void *arg;
+	uint32_t number;          /* of the port, as bound */
 	SSL_CTX *server, *client; /* made once: a question is asked when there is no time to read files */
 	struct evconnlistener *listener;
 	struct answer_line *lines[LINES_MAX];
@@ -94,12 +95,12 @@ static void line_end(struct answer_line *line)
 static void line_read(struct bufferevent *bev, void *arg)
 {
 	struct answer_line *line = arg;
-	struct agent *a = line->port->a;
-	struct wm_peer_answer answer = {.node = a->env.cfg.node};
+	struct peerport *p = line->port;
+	struct wm_peer_answer answer = {.node = p->env->cfg.node};
 	void *msg;
 	int rc;
 
-	loop_enter(a->env.loop);
+	loop_enter(p->env->loop);
 	if (line->answered)
 		return;
 	rc = take_frame(bev, WM_PEER_ASK, &msg);
@@ -108,7 +109,7 @@ static void line_read(struct bufferevent *bev, void *arg)
 	if (rc <= 0)
 		return;
 	wire_free(WM_PEER_ASK, msg);
-	guard_answer(a->guard, &answer);
+	p->ops->answer(&answer, p->arg);
 	line->answered = 1;
 	put_frame(bev, WM_PEER_ANSWER, &answer);
 }
@@ -118,7 +119,7 @@ static void line_event(struct bufferevent *bev, short what, void *arg)
 	struct answer_line *line = arg;
 
 	(void)bev;
-	loop_enter(line->port->a->env.loop);
+	loop_enter(line->port->env->loop);
 	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT))
 		line_end(line); /* after the answer the asker closes */
 }
@@ -134,7 +135,7 @@ static void on_accept(struct evconnlistener *el, evutil_socket_t fd, struct sock
 	(void)el;
 	(void)sa;
 	(void)n;
-	loop_enter(p->a->env.loop);
+	loop_enter(p->env->loop);
 	while (i < LINES_MAX && p->lines[i])
 		i++;
 	ssl = i < LINES_MAX ? SSL_new(p->server) : NULL;
@@ -144,7 +145,7 @@ static void on_accept(struct evconnlistener *el, evutil_socket_t fd, struct sock
 	}
 	line = xcalloc(1, sizeof(*line));
 	line->port = p;
-	line->bev = bufferevent_openssl_socket_new(loop_base(p->a->env.loop), fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
+	line->bev = bufferevent_openssl_socket_new(loop_base(p->env->loop), fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
 	                                           BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
 	if (!line->bev) {
 		SSL_free(ssl);
@@ -161,34 +162,38 @@ static void on_accept(struct evconnlistener *el, evutil_socket_t fd, struct sock
 
 static int bind_to(struct peerport *p, struct err *e)
 {
-	struct agent *a = p->a;
+	const struct agent_config *c = &p->env->cfg;
 	struct sockaddr_storage ss = {0};
 	struct sockaddr_in *v4 = (void *)&ss;
 	struct sockaddr_in6 *v6 = (void *)&ss;
 	socklen_t n = sizeof(ss);
 	int len = sizeof(ss);
 
-	if (evutil_parse_sockaddr_port(a->env.cfg.address, (struct sockaddr *)&ss, &len) < 0)
-		return err_set(e, ERR_INVALID, "--address %s is not an IP address", a->env.cfg.address);
-	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)a->env.cfg.peer_port);
-	p->listener = evconnlistener_new_bind(loop_base(a->env.loop), on_accept, p,
+	if (evutil_parse_sockaddr_port(c->address, (struct sockaddr *)&ss, &len) < 0)
+		return err_set(e, ERR_INVALID, "--address %s is not an IP address", c->address);
+	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)c->peer_port);
+	p->listener = evconnlistener_new_bind(loop_base(p->env->loop), on_accept, p,
 	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
 	                                      128, (struct sockaddr *)&ss, len);
 	if (!p->listener)
-		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s, port %u, for other agents",
-		               a->env.cfg.address, a->env.cfg.peer_port);
+		return err_sys(e, EVUTIL_SOCKET_ERROR(), "listen on %s, port %u, for other agents", c->address,
+		               c->peer_port);
 	if (getsockname(evconnlistener_get_fd(p->listener), (struct sockaddr *)&ss, &n) == 0)
-		a->peer_port = ntohs(ss.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
+		p->number = ntohs(ss.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 	return 0;
 }
 
-struct peerport *peerport_create(struct agent *a, struct err *e)
+struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity,
+                                 const struct peerport_ops *ops, void *arg, struct err *e)
 {
 	struct peerport *p = xcalloc(1, sizeof(*p));
 
-	p->a = a;
-	p->server = tls_server_ctx(a->cert_path, a->key_path, a->ca_pem, e);
-	p->client = p->server ? tls_client_ctx(a->ca_pem, a->cert_path, a->key_path, e) : NULL;
+	p->env = env;
+	p->ops = ops;
+	p->arg = arg;
+	p->server = tls_server_ctx(identity->cert_path, identity->key_path, identity->ca_pem, e);
+	p->client =
+	    p->server ? tls_client_ctx(identity->ca_pem, identity->cert_path, identity->key_path, e) : NULL;
 	if (!p->client || bind_to(p, e) < 0) {
 		peerport_destroy(p);
 		return NULL;
@@ -210,6 +215,11 @@ void peerport_destroy(struct peerport *p)
 	SSL_CTX_free(p->server);
 	SSL_CTX_free(p->client);
 	free(p);
+}
+
+uint32_t peerport_number(const struct peerport *p)
+{
+	return p->number;
 }
 
 /* ---- asking ----------------------------------------------------------------------------------------------
@@ -251,9 +261,9 @@ static int right_name(struct peer_question *q)
 static void question_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct peer_question *q = arg;
-	struct wm_peer_ask ask = {.node = q->a->env.cfg.node};
+	struct wm_peer_ask ask = {.node = q->port->env->cfg.node};
 
-	loop_enter(q->a->env.loop);
+	loop_enter(q->port->env->loop);
 	if ((what & BEV_EVENT_CONNECTED) && right_name(q)) {
 		put_frame(bev, WM_PEER_ASK, &ask);
 		return;
@@ -269,7 +279,7 @@ static void question_read(struct bufferevent *bev, void *arg)
 	void *msg = NULL;
 	int rc;
 
-	loop_enter(q->a->env.loop);
+	loop_enter(q->port->env->loop);
 	rc = take_frame(bev, WM_PEER_ANSWER, &msg);
 	if (rc == 0)
 		return;
@@ -290,15 +300,16 @@ static int question_dial(struct peer_question *q, const char *address)
 
 	if (evutil_parse_sockaddr_port(address, (struct sockaddr *)&ss, &len) < 0)
 		return -1;
-	ssl = SSL_new(q->a->peerport->client);
+	ssl = SSL_new(q->port->client);
 	if (!ssl) {
 		log_error("event=peer_tls reason=\"no memory\"");
 		return -1;
 	}
 	/* The other end shows an agent's certificate, which is made for clients. */
 	X509_VERIFY_PARAM_set_purpose(SSL_get0_param(ssl), X509_PURPOSE_SSL_CLIENT);
-	q->bev = bufferevent_openssl_socket_new(loop_base(q->a->env.loop), -1, ssl, BUFFEREVENT_SSL_CONNECTING,
-	                                        BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+	q->bev =
+	    bufferevent_openssl_socket_new(loop_base(q->port->env->loop), -1, ssl, BUFFEREVENT_SSL_CONNECTING,
+	                                   BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
 	if (!q->bev) {
 		SSL_free(ssl);
 		return -1;
@@ -310,7 +321,7 @@ static int question_dial(struct peer_question *q, const char *address)
 	return 0;
 }
 
-struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint32_t timeout_ms,
+struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
                                         void (*done)(const struct wm_peer_answer *m, void *arg), void *arg)
 {
 	const char *blank = strchr(peer, ' ');
@@ -319,11 +330,11 @@ struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint3
 	if (!blank)
 		return NULL;
 	q = xcalloc(1, sizeof(*q));
-	q->a = a;
+	q->port = p;
 	q->done = done;
 	q->arg = arg;
 	q->name = xstrndup(peer, (size_t)(blank - peer));
-	q->timer = loop_timer_create(a->env.loop, question_timeout, q);
+	q->timer = loop_timer_create(p->env->loop, question_timeout, q);
 	if (question_dial(q, blank + 1) < 0) {
 		peer_question_cancel(q);
 		return NULL;

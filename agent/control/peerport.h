@@ -3,24 +3,29 @@
  * {who asks}, PEER_ANSWER. The asked one must be who the controller said it is: its certificate's name is
  * compared with the list's.
  */
-#ifndef HEARTH_AGENT_PEERPORT_H
-#define HEARTH_AGENT_PEERPORT_H
+#ifndef HEARTH_AGENT_CONTROL_PEERPORT_H
+#define HEARTH_AGENT_CONTROL_PEERPORT_H
 
+#include "agent/base/agent_env.h"
 #include "common/base/err.h"
 #include "common/net/wire_msg.h"
 #include <stdint.h>
 
-struct agent;
 struct peerport;
 struct peer_question;
 
-/* Listens on cfg.address:cfg.peer_port (0 any) and puts the port into a->peer_port. */
-struct peerport *peerport_create(struct agent *a, struct err *e);
+struct peerport_ops {
+	void (*answer)(struct wm_peer_answer *m, void *arg); /* fills it; node is left alone */
+};
+/* Listens on cfg.address:cfg.peer_port (0 any). */
+struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity,
+                                 const struct peerport_ops *ops, void *arg, struct err *e);
 void peerport_destroy(struct peerport *p);
+uint32_t peerport_number(const struct peerport *p); /* the port as bound */
 
 /* peer: "name address:port". done is called once, never from inside this call, m NULL when there was no
  * answer; the question is freed after it. NULL when the text is not understood. */
-struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint32_t timeout_ms,
+struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
                                         void (*done)(const struct wm_peer_answer *m, void *arg), void *arg);
 void peer_question_cancel(struct peer_question *q); /* done is not called; NULL allowed */
 

@@ -9,41 +9,48 @@
 #define STEP_US 100000u
 
 struct retire {
-	struct agent *a;
+	struct agent_env *env;
+	struct launches *launches;
 	struct loop_timer *timer;
 	uint64_t end_us;
+	int done;
 };
 
-static void step(void *arg)
+static void discard_step(void *arg)
 {
 	struct retire *r = arg;
-	struct agent *a = r->a;
-	uint32_t left = launches_discard(a->launches);
+	uint32_t left = launches_discard(r->launches);
 
-	if (left && clock_boot_us(a->env.clock) < r->end_us) {
+	if (left && clock_boot_us(r->env->clock) < r->end_us) {
 		loop_timer_arm(r->timer, STEP_US);
 		return;
 	}
-	a->removed = left == 0;
+	r->done = left == 0;
 	if (left)
 		log_error("event=not_retired launches=%u text=\"something could not be ended; the next start tries "
 		          "again\"",
 		          left);
-	loop_stop(a->env.loop);
+	loop_stop(r->env->loop);
 }
 
-void retire_begin(struct agent *a, const char *why)
+struct retire *retire_begin(struct agent_env *env, struct launches *launches, const char *why)
 {
-	if (a->retire)
-		return;
-	log_error("event=removed node=%s launches=%u reason=\"%s\"", a->env.cfg.node, launches_count(a->launches),
+	struct retire *r = xcalloc(1, sizeof(*r));
+
+	log_error("event=removed node=%s launches=%u reason=\"%s\"", env->cfg.node, launches_count(launches),
 	          why);
-	a->retire = xcalloc(1, sizeof(*a->retire));
-	a->retire->a = a;
-	a->retire->end_us = clock_boot_us(a->env.clock) + RETIRE_MS * 1000ull;
-	a->retire->timer = loop_timer_create(a->env.loop, step, a->retire);
-	launches_fence(a->launches, "this node was removed from the cluster");
-	loop_timer_arm(a->retire->timer, 0);
+	r->env = env;
+	r->launches = launches;
+	r->end_us = clock_boot_us(env->clock) + RETIRE_MS * 1000ull;
+	r->timer = loop_timer_create(env->loop, discard_step, r);
+	launches_fence(launches, "this node was removed from the cluster");
+	loop_timer_arm(r->timer, 0);
+	return r;
+}
+
+int retire_is_done(const struct retire *r)
+{
+	return r && r->done;
 }
 
 void retire_destroy(struct retire *r)

@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <utlist.h>
 
-#include "agent/agent_core.h"
-#include "agent/control/session.h"
 #include "agent/launch/launches.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
 
 #define SESSIONS_MAX 4096
 #define CONNS_MAX    256           /* that have not said what they want */
@@ -57,7 +57,10 @@ struct rsh_conn {
 };
 
 struct rshd {
-	struct agent *a;
+	struct loop *loop;
+	struct launches *launches;
+	const struct rshd_ops *ops;
+	void *arg;
 	int fd;
 	struct loop_fd *watch;
 	struct loop_timer *back_off;
@@ -159,8 +162,8 @@ static void request(struct rsh_session *s)
 	struct wm_rsh_request m = {
 	    .job = s->job, .attempt = s->attempt, .rsh_id = s->rsh_id, .host = s->host, .argv = s->argv};
 
-	if (launches_epoch(r->a->launches, s->job, s->attempt, &m.epoch))
-		session_send(r->a->session, WM_RSH_REQUEST, &m, 0);
+	if (launches_epoch(r->launches, s->job, s->attempt, &m.epoch))
+		r->ops->send(WM_RSH_REQUEST, &m, r->arg);
 }
 
 /* hearth-rsh is gone before its command ended: the command's lifeline is cut. */
@@ -169,9 +172,9 @@ static void cancel(struct rsh_session *s)
 	const struct rshd *r = s->owner;
 	struct wm_rsh_cancel m = {.job = s->job, .attempt = s->attempt, .rsh_id = s->rsh_id};
 
-	if (!is_end(s->state) && launches_epoch(r->a->launches, s->job, s->attempt, &m.epoch)) {
+	if (!is_end(s->state) && launches_epoch(r->launches, s->job, s->attempt, &m.epoch)) {
 		log_info("event=rsh_cancelled job=%" PRIu64 " attempt=%u host=%s", s->job, s->attempt, s->host);
-		session_send(r->a->session, WM_RSH_CANCEL, &m, 0);
+		r->ops->send(WM_RSH_CANCEL, &m, r->arg);
 	}
 	session_free(s);
 }
@@ -210,7 +213,7 @@ static void watch_process(struct rsh_session *s, pid_t pid)
 	if (s->pidfd >= 0)
 		close(s->pidfd);
 	s->pidfd = fd;
-	s->pid_watch = loop_fd_create(s->owner->a->env.loop, fd, LOOP_READ, on_rsh_death, s);
+	s->pid_watch = loop_fd_create(s->owner->loop, fd, LOOP_READ, on_rsh_death, s);
 }
 
 static struct rsh_session *session_new(struct rshd *r, struct wm_local_rsh *m, uint64_t job, uint32_t attempt)
@@ -225,7 +228,7 @@ static struct rsh_session *session_new(struct rshd *r, struct wm_local_rsh *m, u
 	s->argv = m->argv;
 	m->argv = (struct wire_strv){0};
 	s->pidfd = -1;
-	s->timer = loop_timer_create(r->a->env.loop, on_not_back, s);
+	s->timer = loop_timer_create(r->loop, on_not_back, s);
 	DL_APPEND(r->sessions, s);
 	r->n_sessions++;
 	return s;
@@ -250,12 +253,12 @@ static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 	char text[256] = "";
 	uint32_t attempt;
 	uint64_t job;
-	int known = launches_by_token(r->a->launches, m->token, c->uid, &job, &attempt) == 0;
+	int known = launches_by_token(r->launches, m->token, c->uid, &job, &attempt) == 0;
 	struct rsh_session *s = known ? session_find(r, job, attempt, m->rsh_id) : NULL;
 
 	if (!known)
 		snprintf(text, sizeof(text), "this agent runs no launch with that token for your account");
-	else if (!launches_has_node(r->a->launches, job, attempt, m->host))
+	else if (!launches_has_node(r->launches, job, attempt, m->host))
 		snprintf(text, sizeof(text), "'%.100s' is no node of this launch", m->host);
 	else if (!s && r->n_sessions >= SESSIONS_MAX)
 		snprintf(text, sizeof(text), "too many remote commands on this node");
@@ -359,8 +362,8 @@ static void on_accept(int fd, int what, void *arg)
 	c->uid = cred.uid;
 	buf_init(&c->in, FRAME_MAX);
 	buf_init(&c->out, FRAME_MAX);
-	c->watch = loop_fd_create(r->a->env.loop, s, LOOP_READ, on_socket, c);
-	c->timer = loop_timer_create(r->a->env.loop, on_silent, c);
+	c->watch = loop_fd_create(r->loop, s, LOOP_READ, on_socket, c);
+	c->timer = loop_timer_create(r->loop, on_silent, c);
 	loop_timer_arm(c->timer, (uint64_t)HELLO_MS * 1000);
 	DL_APPEND(r->conns, c);
 	r->n_conns++;
@@ -412,31 +415,35 @@ void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
 	}
 }
 
-struct rshd *rshd_create(struct agent *a, struct err *e)
+struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launches *launches,
+                         const struct rshd_ops *ops, void *arg, struct err *e)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	struct rshd *r = xcalloc(1, sizeof(*r));
 
-	r->a = a;
-	if (strlen(a->sock_path) >= sizeof(sa.sun_path)) {
-		err_set(e, ERR_INVALID, "%s: too long for a socket; give a shorter --run", a->sock_path);
+	r->loop = loop;
+	r->launches = launches;
+	r->ops = ops;
+	r->arg = arg;
+	if (strlen(sock_path) >= sizeof(sa.sun_path)) {
+		err_set(e, ERR_INVALID, "%s: too long for a socket; give a shorter --run", sock_path);
 		free(r);
 		return NULL;
 	}
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", a->sock_path);
-	unlink(a->sock_path);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", sock_path);
+	unlink(sock_path);
 	r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	/* Everybody may connect: who it is, is asked from the kernel, and the launch's token must fit. */
-	if (r->fd < 0 || bind(r->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || chmod(a->sock_path, 0666) < 0 ||
+	if (r->fd < 0 || bind(r->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || chmod(sock_path, 0666) < 0 ||
 	    listen(r->fd, 128) < 0) {
-		err_sys(e, errno, "%s", a->sock_path);
+		err_sys(e, errno, "%s", sock_path);
 		if (r->fd >= 0)
 			close(r->fd);
 		free(r);
 		return NULL;
 	}
-	r->watch = loop_fd_create(a->env.loop, r->fd, LOOP_READ, on_accept, r);
-	r->back_off = loop_timer_create(a->env.loop, on_back_off, r);
+	r->watch = loop_fd_create(loop, r->fd, LOOP_READ, on_accept, r);
+	r->back_off = loop_timer_create(loop, on_back_off, r);
 	return r;
 }
 

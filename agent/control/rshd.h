@@ -11,16 +11,23 @@
  * nothing is started twice, because the starting side knows the rsh_id too. When hearth-rsh dies (mpirun
  * aborts), RSH_CANCEL goes out.
  */
-#ifndef HEARTH_AGENT_RSHD_H
-#define HEARTH_AGENT_RSHD_H
+#ifndef HEARTH_AGENT_CONTROL_RSHD_H
+#define HEARTH_AGENT_CONTROL_RSHD_H
 
 #include "common/base/err.h"
 #include "common/net/wire_msg.h"
+#include "common/os/loop.h"
 
-struct agent;
+struct launches;
 struct rshd;
 
-struct rshd *rshd_create(struct agent *a, struct err *e);
+struct rshd_ops {
+	/* Sends to hearthd; not kept when there is no connection: rshd_reconnected asks again. */
+	void (*send)(uint16_t type, const void *msg, void *arg);
+};
+/* sock_path: RUN/agent.sock. */
+struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launches *launches,
+                         const struct rshd_ops *ops, void *arg, struct err *e);
 void rshd_destroy(struct rshd *r);
 void rshd_state(struct rshd *r, const struct wm_rsh_state *m);         /* from the controller */
 void rshd_reconnected(struct rshd *r);                                 /* asks again what was not answered */

@@ -7,13 +7,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
+#include "agent/container/container.h"
 #include "agent/control/clock_skew.h"
 #include "agent/control/guard.h"
-#include "agent/control/retire.h"
 #include "agent/control/rshd.h"
 #include "agent/launch/launches.h"
+#include "agent/link/data_link.h"
 #include "agent/link/outbox.h"
+#include "agent/machine/inventory.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/net/peer.h"
@@ -25,7 +26,10 @@
 #define SENT_BEATS      64u /* whose time of sending is remembered */
 
 struct session {
-	struct agent *a;
+	struct session_parts parts;
+	const struct session_ops *ops;
+	void *arg;
+	int removed; /* hearthd has removed this node */
 	struct peer *peer;
 	int up;
 	int syncing; /* SYNC_END is still to come */
@@ -37,11 +41,11 @@ struct session {
 	struct log_limit complaints;
 };
 
-static const struct peer_ops ops;
+static const struct peer_ops peer_ops;
 
 static uint64_t now_us(const struct session *s)
 {
-	return clock_boot_us(s->a->env.clock);
+	return clock_boot_us(s->parts.env->clock);
 }
 
 /* ---- connection ------------------------------------------------------------------------------------- */
@@ -60,16 +64,16 @@ static void dial_later(struct session *s)
 static void on_dial(void *arg)
 {
 	struct session *s = arg;
-	struct peer_dial d = {.url = s->a->env.cfg.controller,
-	                      .ca_pem = s->a->ca_pem,
-	                      .node = s->a->env.cfg.node,
-	                      .cert_path = s->a->cert_path,
-	                      .key_path = s->a->key_path,
+	struct peer_dial d = {.url = s->parts.env->cfg.controller,
+	                      .ca_pem = s->parts.identity->ca_pem,
+	                      .node = s->parts.env->cfg.node,
+	                      .cert_path = s->parts.identity->cert_path,
+	                      .key_path = s->parts.identity->key_path,
 	                      .role = ROLE_CONTROL,
-	                      .instance = s->a->env.instance};
+	                      .instance = s->parts.env->instance};
 	struct err e = {0};
 
-	s->peer = peer_dial(s->a->env.loop, &d, &ops, s, &e);
+	s->peer = peer_dial(s->parts.env->loop, &d, &peer_ops, s, &e);
 	if (!s->peer) {
 		log_warn("event=dial_failed controller=%s reason=\"%s\"", d.url, e.text);
 		dial_later(s);
@@ -83,7 +87,7 @@ static void hang_up(struct session *s, const char *why)
 	if (s->up)
 		log_warn("event=controller_lost reason=\"%s\"", why);
 	else if (log_limit_ok(&s->complaints, now_us(s), &held))
-		log_info("event=no_controller url=%s reason=\"%s\" suppressed=%u", s->a->env.cfg.controller, why,
+		log_info("event=no_controller url=%s reason=\"%s\" suppressed=%u", s->parts.env->cfg.controller, why,
 		         held);
 	s->up = 0;
 	loop_timer_cancel(s->beat);
@@ -101,19 +105,19 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	if (why->code != ERR_GONE)
 		return;
 	loop_timer_cancel(s->dial);
-	retire_begin(s->a, why->text);
+	s->removed = 1;
+	s->ops->removed(why->text, s->arg);
 }
 
 /* ---- what is said at each connection ---------------------------------------------------------------- */
 
 static int send_inventory(struct session *s)
 {
-	struct agent *a = s->a;
 	struct wm_inventory m = {0};
 	int rc;
 
-	inventory_fill(a->inv, &m);
-	m.peer_port = a->peer_port;
+	inventory_fill(s->parts.inv, &m);
+	m.peer_port = s->parts.peer_port;
 	rc = session_send(s, WM_INVENTORY, &m, 0);
 	wire_fini(WM_INVENTORY, &m);
 	return rc;
@@ -123,14 +127,14 @@ static void send_beat(struct session *s)
 {
 	struct wm_beat m = {0};
 
-	inventory_beat(s->a->inv, &m);
+	inventory_beat(s->parts.inv, &m);
 	m.seq = ++s->seq;
 	m.boot_us = now_us(s);
-	m.peers_gen = guard_peers_gen(s->a->guard);
+	m.peers_gen = guard_peers_gen(s->parts.guard);
 	m.ahead_us = s->clock_skew.ahead_us;
 	m.ahead_error_us = s->clock_skew.error_us;
 	s->sent_us[m.seq % SENT_BEATS] = m.boot_us;
-	s->sent_real_us[m.seq % SENT_BEATS] = clock_real_us(s->a->env.clock);
+	s->sent_real_us[m.seq % SENT_BEATS] = clock_real_us(s->parts.env->clock);
 	session_send(s, WM_BEAT, &m, 0);
 	wire_fini(WM_BEAT, &m);
 	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
@@ -140,10 +144,10 @@ static void send_beat(struct session *s)
  * take a launch for missing. */
 static void send_rest(struct session *s)
 {
-	struct wm_sync_end end = {.instance = s->a->env.instance};
+	struct wm_sync_end end = {.instance = s->parts.env->instance};
 
-	outbox_flush(s->a->outbox);
-	if (s->syncing && !outbox_unsent(s->a->outbox) && session_send(s, WM_SYNC_END, &end, 0) == 0)
+	outbox_flush(s->parts.outbox);
+	if (s->syncing && !outbox_unsent(s->parts.outbox) && session_send(s, WM_SYNC_END, &end, 0) == 0)
 		s->syncing = 0;
 }
 
@@ -170,8 +174,8 @@ static void on_beat(void *arg)
 static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 {
 	struct session *s = arg;
-	struct agent *a = s->a;
-	struct wm_sync_begin begin = {.instance = a->env.instance, .launches = launches_count(a->launches)};
+	struct wm_sync_begin begin = {.instance = s->parts.env->instance,
+	                              .launches = launches_count(s->parts.launches)};
 
 	(void)p;
 	s->up = 1;
@@ -180,21 +184,21 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	s->beat_ms = w->beat_ms >= BEAT_MIN_MS ? w->beat_ms : BEAT_DEFAULT_MS;
 	s->lease_ms = w->lease_ms;
 	log_info("event=controller_found url=%s session=%" PRIu64 " lease_ms=%u beat_ms=%u",
-	         a->env.cfg.controller, w->session, w->lease_ms, s->beat_ms);
+	         s->parts.env->cfg.controller, w->session, w->lease_ms, s->beat_ms);
 	/* The lease itself is renewed by acknowledged beats only: a welcome is an I/O thread's, and says nothing
 	 * of the one that decides. */
-	outbox_reconnected(a->outbox);
+	outbox_reconnected(s->parts.outbox);
 	if (send_inventory(s) < 0 || session_send(s, WM_SYNC_BEGIN, &begin, 0) < 0) {
 		hang_up(s, "the first report could not be sent");
 		return;
 	}
 	s->syncing = 1;
 	/* First what happened first: an artifact that is told after its launch is CLEANED finds the job over. */
-	outbox_flush(a->outbox);
-	launches_report_all(a->launches);
+	outbox_flush(s->parts.outbox);
+	launches_report_all(s->parts.launches);
 	send_rest(s);
-	rshd_reconnected(a->rshd);
-	data_link_dial_now(a->link);
+	rshd_reconnected(s->parts.rshd);
+	data_link_dial_now(s->parts.link);
 	send_beat(s);
 }
 
@@ -206,12 +210,12 @@ static void on_beat_ack(struct session *s, const struct wm_beat_ack *m)
 		s->lease_ms = m->lease_ms;
 	/* One that is older than what is remembered renews nothing. */
 	if (m->seq <= s->seq && s->seq - m->seq < SENT_BEATS) {
-		guard_ack(s->a->guard, s->sent_us[m->seq % SENT_BEATS], m->lease_ms);
+		guard_ack(s->parts.guard, s->sent_us[m->seq % SENT_BEATS], m->lease_ms);
 		clock_skew_measure(&s->clock_skew, s->sent_us[m->seq % SENT_BEATS],
 		                   s->sent_real_us[m->seq % SENT_BEATS], m->real_us, now_us(s));
 	}
 	if (m->peers_changed || m->peers.n)
-		guard_peers(s->a->guard, &m->peers, m->peers_gen);
+		guard_peers(s->parts.guard, &m->peers, m->peers_gen);
 }
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
@@ -229,13 +233,13 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 		on_beat_ack(s, msg);
 		break;
 	case WM_ACK:
-		outbox_ack(s->a->outbox, ((struct wm_ack *)msg)->acked);
+		outbox_ack(s->parts.outbox, ((struct wm_ack *)msg)->acked);
 		break;
 	case WM_RSH_STATE:
-		rshd_state(s->a->rshd, msg);
+		rshd_state(s->parts.rshd, msg);
 		break;
 	default:
-		launches_order(s->a->launches, type, msg); /* takes */
+		launches_order(s->parts.launches, type, msg); /* takes */
 		return;
 	}
 	wire_free(type, msg);
@@ -250,21 +254,23 @@ static void on_drain(struct peer *p, void *arg)
 		send_rest(s);
 }
 
-static const struct peer_ops ops = {
+static const struct peer_ops peer_ops = {
     .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
 
 /* ---- outside ----------------------------------------------------------------------------------------------
  */
 
-struct session *session_create(struct agent *a)
+struct session *session_create(const struct session_parts *parts, const struct session_ops *ops, void *arg)
 {
 	struct session *s = xcalloc(1, sizeof(*s));
 
-	s->a = a;
+	s->parts = *parts;
+	s->ops = ops;
+	s->arg = arg;
 	s->beat_ms = BEAT_DEFAULT_MS;
 	s->complaints.per_minute = 6;
-	s->dial = loop_timer_create(a->env.loop, on_dial, s);
-	s->beat = loop_timer_create(a->env.loop, on_beat, s);
+	s->dial = loop_timer_create(parts->env->loop, on_dial, s);
+	s->beat = loop_timer_create(parts->env->loop, on_beat, s);
 	loop_timer_arm(s->dial, 0);
 	return s;
 }
@@ -294,7 +300,7 @@ int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
 
 void session_dial_now(struct session *s)
 {
-	if (s && !s->peer && !s->a->retire)
+	if (s && !s->peer && !s->removed)
 		loop_timer_arm(s->dial, 0);
 }
 

@@ -1,4 +1,7 @@
 /*
+ * The room control: this node in its cluster: the session with hearthd, the lease, the questions among
+ * agents, the fence, the socket for hearth-rsh, joining and leaving.
+ *
  * session: the control connection to hearthd: dialled again for ever with back-off, state reported at each
  * connection, beats.
  *
@@ -6,15 +9,36 @@
  * outbox, SYNC_END; then a BEAT each beat_ms. Nothing heard for half a lease (or three beats) closes the
  * connection: a cut cable tells nobody.
  */
-#ifndef HEARTH_AGENT_SESSION_H
-#define HEARTH_AGENT_SESSION_H
+#ifndef HEARTH_AGENT_CONTROL_SESSION_H
+#define HEARTH_AGENT_CONTROL_SESSION_H
 
+#include "agent/base/agent_env.h"
 #include <stdint.h>
 
-struct agent;
+struct data_link;
+struct guard;
+struct inventory;
+struct launches;
+struct outbox;
+struct rshd;
 struct session;
 
-struct session *session_create(struct agent *a);
+struct session_parts { /* what the session feeds with orders and asks for reports */
+	struct agent_env *env;
+	const struct agent_identity *identity;
+	uint32_t peer_port; /* for INVENTORY */
+	struct inventory *inv;
+	struct data_link *link;
+	struct outbox *outbox;
+	struct launches *launches;
+	struct rshd *rshd;
+	struct guard *guard;
+};
+struct session_ops {
+	/* hearthd has removed this node (ERR_GONE). The session dials no more. */
+	void (*removed)(const char *why, void *arg);
+};
+struct session *session_create(const struct session_parts *parts, const struct session_ops *ops, void *arg);
 void session_destroy(struct session *s);
 /* Not kept when there is no connection: -1. id 0 for messages that nobody acknowledges. */
 int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id);

@@ -10,6 +10,7 @@
 
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
+#include "agent/launch/lproc.h"
 #include "agent/link/outbox.h"
 #include "common/base/log.h"
 
@@ -23,24 +24,24 @@ static void timer_fired(void *arg)
 		fn(l);
 }
 
-struct launch *launch_new(struct agent *a, struct plan *plan)
+struct launch *launch_new(struct launch_host *host, struct plan *plan)
 {
 	struct launch *l = xcalloc(1, sizeof(*l));
 	const struct wm_prepare *m = plan->m;
 
-	l->a = a;
+	l->host = host;
 	l->plan = plan;
 	l->job = m->job;
 	l->attempt = m->attempt;
 	l->epoch = m->epoch;
 	l->key = xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
-	l->paths.run = xasprintf("%s/%s", a->env.cfg.run_dir, l->key);
-	l->paths.work = xasprintf("%s/jobs/%s", a->env.cfg.data_dir, l->key);
+	l->paths.run = xasprintf("%s/%s", host->env->cfg.run_dir, l->key);
+	l->paths.work = xasprintf("%s/jobs/%s", host->env->cfg.data_dir, l->key);
 	l->paths.ml = xasprintf("%s/ml", l->paths.work);
 	l->paths.ml_seen = xstrdup(l->paths.ml);
 	l->state = LAUNCH_PREPARING;
 	l->text = xstrdup("");
-	l->timer = loop_timer_create(a->env.loop, timer_fired, l);
+	l->timer = loop_timer_create(host->env->loop, timer_fired, l);
 	return l;
 }
 
@@ -56,7 +57,7 @@ void launch_free(struct launch *l)
 	if (l->packages)
 		packages_cancel(l->packages);
 	if (l->removing)
-		trash_forget(l->a->trash, l);
+		trash_forget(l->host->trash, l);
 	launch_free_procs(l);
 	if (l->setup_tail)
 		tail_destroy(l->setup_tail);
@@ -140,7 +141,7 @@ int launch_try_state(struct launch *l, enum launch_state state, struct err *e)
 
 void launch_phase(struct launch *l, const char *name)
 {
-	uint64_t now = clock_real_us(l->a->env.clock);
+	uint64_t now = clock_real_us(l->host->env->clock);
 
 	if (name && l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, name) &&
 	    !l->phases[l->n_phases - 1].ended_us)
@@ -191,7 +192,7 @@ void launch_report(struct launch *l)
 
 		wire_strv_add(&m.phases, line);
 	}
-	outbox_put(l->a->outbox, WM_LAUNCH_REPORT, l->key, &m);
+	outbox_put(l->host->outbox, WM_LAUNCH_REPORT, l->key, &m);
 	for (uint32_t i = 0; i < m.phases.n; i++)
 		free(m.phases.v[i]);
 	free(m.phases.v);
@@ -206,7 +207,7 @@ void launch_run_info(struct launch *l, const char *kind, const char *text)
 	                        .kind = (char *)(uintptr_t)kind,
 	                        .text = (char *)(uintptr_t)text};
 
-	outbox_put(l->a->outbox, WM_RUN_INFO, key, &m);
+	outbox_put(l->host->outbox, WM_RUN_INFO, key, &m);
 }
 
 static struct tail *node_tail(struct launch *l, const char *stream, const char *logdir)
@@ -218,7 +219,7 @@ static struct tail *node_tail(struct launch *l, const char *stream, const char *
 	                        .stream = stream,
 	                        .logdir = logdir};
 
-	return tail_start(l->a->tailer, &p);
+	return tail_start(l->host->tailer, &p);
 }
 
 /* Failing to log is no reason not to run: it is said in the agent's own log. */
@@ -230,8 +231,8 @@ void launch_open_logs(struct launch *l)
 	cleanup_free char *system = xasprintf("system-%s", plan_node_name(l->plan));
 	struct err e = {0};
 
-	l->setup = nodelog_open(setup_dir, l->a->env.clock, &e);
-	l->system = nodelog_open(system_dir, l->a->env.clock, &e);
+	l->setup = nodelog_open(setup_dir, l->host->env->clock, &e);
+	l->system = nodelog_open(system_dir, l->host->env->clock, &e);
 	if (!l->setup || !l->system)
 		log_error("event=no_node_log job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
 	if (l->setup)

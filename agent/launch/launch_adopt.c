@@ -24,7 +24,7 @@
 
 #include "agent/base/trash.h"
 #include "agent/command/env.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
 #include "agent/launch/shimlink.h"
 #include "agent/launch/unreadable_launch.h"
@@ -194,11 +194,13 @@ static void undo_half(struct launch *l)
 		container_destroy(l->container);
 		l->container = NULL;
 	}
-	for (uint32_t i = 0; i <= l->plan->local_ranks + 2; i++) {
+	for (uint32_t i = 0;; i++) {
 		cleanup_free char *dir = shim_folder(l, i);
 		struct shim_state s;
 		int fd;
 
+		if (!dir)
+			break;
 		if (shim_state_read(dir, &s, NULL) < 0)
 			continue;
 		fd = proc_open(&s.shim, NULL);
@@ -233,7 +235,7 @@ static void go_on_over(struct launch *l)
 
 static void go_on(struct launch *l)
 {
-	uint64_t now = clock_boot_us(l->a->env.clock);
+	uint64_t now = clock_boot_us(l->host->env->clock);
 	uint32_t left;
 
 	launch_report(l);
@@ -271,7 +273,7 @@ static void resume(struct launch *l)
 
 	find_account(l);
 	launch_open_logs(l);
-	launch_say(l, "agent %s started again and goes on with this launch", l->a->env.cfg.node);
+	launch_say(l, "agent %s started again and goes on with this launch", l->host->env->cfg.node);
 	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {
 		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
 		         why.text);
@@ -282,7 +284,7 @@ static void resume(struct launch *l)
 
 static void adopt_as(struct launch *l, int same_boot)
 {
-	int alone = l->a->env.cfg.alone;
+	int alone = l->host->env->cfg.alone;
 
 	log_info("event=adopt job=%" PRIu64 " attempt=%u state=%d same_boot=%d", l->job, l->attempt,
 	         (int)l->state, same_boot);
@@ -320,9 +322,9 @@ static void adopt_as(struct launch *l, int same_boot)
 		go_on_over(l);
 }
 
-struct launch *launch_adopt(struct agent *a, const char *key, int *unreadable, struct err *e)
+struct launch *launch_adopt(struct launch_host *host, const char *key, int *unreadable, struct err *e)
 {
-	cleanup_free char *dir = xasprintf("%s/%s", a->env.cfg.run_dir, key);
+	cleanup_free char *dir = xasprintf("%s/%s", host->env->cfg.run_dir, key);
 	struct plan *plan = plan_load(dir, e);
 	struct launch *l;
 	int same_boot = 0;
@@ -332,10 +334,10 @@ struct launch *launch_adopt(struct agent *a, const char *key, int *unreadable, s
 		/* The plan is written first: where there is none, and no shim, there is nothing else. */
 		*unreadable = e->code != ERR_NOT_FOUND || unreadable_launch_has_shims(dir);
 		if (!*unreadable)
-			trash_put(a->trash, dir, key, NULL);
+			trash_put(host->trash, dir, key, NULL);
 		return NULL;
 	}
-	l = launch_new(a, plan);
+	l = launch_new(host, plan);
 	if (strcmp(l->key, key) != 0) {
 		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
 		launch_free(l);

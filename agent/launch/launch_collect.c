@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/base/trash.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
 #include "common/base/log.h"
@@ -50,7 +50,7 @@ static void report_artifact(struct launch *l, const char *kind, const char *dige
 	                               .files = (uint32_t)(files < UINT32_MAX ? files : UINT32_MAX),
 	                               .text = (char *)(uintptr_t)(text ? text : "")};
 
-	outbox_put(l->a->outbox, WM_ARTIFACT_REPORT, key, &m);
+	outbox_put(l->host->outbox, WM_ARTIFACT_REPORT, key, &m);
 }
 
 /* What the program itself says of its failure: before ENDED, so that the reason is there when the end is
@@ -85,7 +85,7 @@ void launch_report_failure_file(struct launch *l)
 static void on_progress(uint64_t done, uint64_t total, void *arg)
 {
 	struct launch *l = arg;
-	uint64_t now = clock_boot_us(l->a->env.clock);
+	uint64_t now = clock_boot_us(l->host->env->clock);
 
 	l->done_bytes = done;
 	l->total_bytes = total;
@@ -125,7 +125,7 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	l->cls = RC_STAGING;
 	free(l->text);
 	l->text = xasprintf("outputs could not be uploaded (%s); they are kept on node %s in %s",
-	                    text ? text : "?", l->a->env.cfg.node, l->paths.ml);
+	                    text ? text : "?", l->host->env->cfg.node, l->paths.ml);
 	drain_logs(l);
 }
 
@@ -139,7 +139,7 @@ static void start_upload(struct launch *l)
 	launch_save(l, NULL);
 	launch_report(l);
 	l->upload =
-	    upload_start(&l->a->env, l->a->link, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
+	    upload_start(l->host->env, l->host->link, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
 	                 l->plan->n_nodes, &l->paths, &l->user, l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);
@@ -243,7 +243,7 @@ static void say_saved(struct launch *l)
 	cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
 
 	if (l->saved || !l->keep || l->state != LAUNCH_ENDED || l->kept_outputs ||
-	    outbox_holds(l->a->outbox, artifacts))
+	    outbox_holds(l->host->outbox, artifacts))
 		return;
 	l->saved = 1;
 	launch_report(l);
@@ -261,7 +261,8 @@ void launch_collect_step(struct launch *l)
 		cleanup_free char *procs = xasprintf("%s proc", l->key);
 		cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
 
-		if (!l->discarding && (outbox_holds(l->a->outbox, procs) || outbox_holds(l->a->outbox, artifacts)))
+		if (!l->discarding &&
+		    (outbox_holds(l->host->outbox, procs) || outbox_holds(l->host->outbox, artifacts)))
 			return;
 		if (l->unkilled && launch_left(l) > 0)
 			launch_arm(l, LEFT_US, launch_collect_step);
@@ -293,7 +294,7 @@ static int strip_one(const char *name, void *arg)
 
 	if (strcmp(name, "plan") == 0 || strcmp(name, "life") == 0 || unlink(path) == 0)
 		return 0;
-	if (trash_put(l->a->trash, path, l->key, &e) < 0)
+	if (trash_put(l->host->trash, path, l->key, &e) < 0)
 		left_behind(l, e.text);
 	return 0;
 }
@@ -327,7 +328,7 @@ static void on_removed(const char *why, void *arg)
 /* CLEANED frees GPUs and CPUs: they are not to lie idle for a slow disk. */
 static void late_removal(struct launch *l)
 {
-	trash_forget(l->a->trash, l);
+	trash_forget(l->host->trash, l);
 	log_warn("event=slow_removal job=%" PRIu64 " attempt=%u text=\"it goes on behind\"", l->job, l->attempt);
 	cleaned(l);
 }
@@ -339,11 +340,11 @@ void launch_remove(struct launch *l)
 
 	l->removing = 1;
 	launch_save(l, NULL); /* before the logs go: nobody is to open them again */
-	if (!l->kept_outputs && trash_put(l->a->trash, l->paths.work, l->key, &e) < 0)
+	if (!l->kept_outputs && trash_put(l->host->trash, l->paths.work, l->key, &e) < 0)
 		left_behind(l, e.text);
 	strip_run(l);
 	launch_arm(l, GONE_US, late_removal);
-	trash_wait(l->a->trash, l->key, on_removed, l);
+	trash_wait(l->host->trash, l->key, on_removed, l);
 }
 
 static void clean(struct launch *l)

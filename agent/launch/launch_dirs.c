@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 
@@ -60,7 +60,7 @@ static int make(const struct launch *l, const char *path, mode_t mode, enum whos
 	/* The umask is 022 (main). */
 	if ((!made || (mode & 022)) && fchmod(fd, mode) < 0)
 		return err_sys(e, errno, "%s: mode", path);
-	if (whose == JOBS && l->a->env.is_root && (!made || l->user.uid || l->user.gid) &&
+	if (whose == JOBS && l->host->env->is_root && (!made || l->user.uid || l->user.gid) &&
 	    fchown(fd, l->user.uid, l->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", path);
 	return 0;
@@ -72,7 +72,7 @@ static int put_aside(const struct launch *l, struct err *e)
 	cleanup_free char *old = xasprintf("%s/old", l->paths.work), *to = NULL;
 	char name[17];
 
-	if (!l->a->env.is_root || l->user.uid == 0)
+	if (!l->host->env->is_root || l->user.uid == 0)
 		return 0;
 	random_hex(name, 16);
 	to = xasprintf("%s/%s", old, name);
@@ -85,7 +85,7 @@ static int put_aside(const struct launch *l, struct err *e)
 
 static int begin(const struct launch *l, struct err *e)
 {
-	cleanup_free char *jobs = xasprintf("%s/jobs", l->a->env.cfg.data_dir);
+	cleanup_free char *jobs = xasprintf("%s/jobs", l->host->env->cfg.data_dir);
 	cleanup_free char *orted_tmp = xasprintf("%s/t", l->paths.run);
 	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 
 #define PACKAGES_US 600000000ull
 #define REMEMBERED  8
@@ -64,7 +64,7 @@ static void on_packages(const char *text, const char *why, void *arg)
 		launch_say(l, "list of packages: %s", why ? why : "unknown");
 		return;
 	}
-	remember(key, text, clock_boot_us(l->a->env.clock));
+	remember(key, text, clock_boot_us(l->host->env->clock));
 	launch_run_info(l, "pip", text);
 }
 
@@ -90,11 +90,11 @@ void launch_info_packages(struct launch *l)
 
 	if (l->plan->m->node_rank != 0 || l->packages || !uses_python(l))
 		return;
-	if (r && clock_boot_us(l->a->env.clock) - r->at_us < PACKAGES_US) {
+	if (r && clock_boot_us(l->host->env->clock) - r->at_us < PACKAGES_US) {
 		launch_run_info(l, "pip", r->text);
 		return;
 	}
-	l->packages = stage_packages(&l->a->env, l->a->link, l->venv_bin, &l->user, on_packages, l);
+	l->packages = stage_packages(l->host->env, l->host->link, l->venv_bin, &l->user, on_packages, l);
 }
 
 void launch_info_software(struct launch *l)
@@ -106,7 +106,7 @@ void launch_info_software(struct launch *l)
 
 	if (!f)
 		abort();
-	inventory_software(l->a->inv, &lines);
+	inventory_software(l->host->inv, &lines);
 	for (size_t i = 0; i < lines.n; i++)
 		fprintf(f, "%s\n", lines.v[i]);
 	if (fclose(f) != 0)

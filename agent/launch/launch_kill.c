@@ -21,8 +21,7 @@
 #include <string.h>
 
 #include "agent/base/user.h"
-#include "agent/control/rshd.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/proc.h"
@@ -37,7 +36,7 @@
 
 static uint64_t now_us(const struct launch *l)
 {
-	return clock_boot_us(l->a->env.clock);
+	return clock_boot_us(l->host->env->clock);
 }
 
 /* ---- ENDED ----------------------------------------------------------------------------------------------
@@ -58,7 +57,7 @@ static void ended(struct launch *l, const char *left)
 		l->text = xstrdup(l->kill_reason);
 	}
 	l->stopping = 0;
-	rshd_launch_over(l->a->rshd, l->job, l->attempt);
+	l->host->launch_over(l->job, l->attempt, l->host->arg);
 	if (end == LAUNCH_ENDED)
 		launch_report_failure_file(l);
 	launch_say(l, "ended on %s%s%s", plan_node_name(l->plan), left ? ": " : "", left ? left : "");

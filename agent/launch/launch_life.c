@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/base/user.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
@@ -38,7 +38,7 @@ int launch_save(struct launch *l, struct err *why)
 	struct err e = {0};
 	char *text;
 
-	json_add_str(o, "boot", l->a->boot_id);
+	json_add_str(o, "boot", l->host->boot_id);
 	json_add_u64(o, "state", l->state);
 	json_add_u64(o, "epoch", l->epoch);
 	json_add_u64(o, "cls", l->cls);
@@ -178,7 +178,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	l->text = xstrdup(text ? text : "");
 	l->venv_bin = xstrdup(venv);
 	l->kill_reason = xstrdup(reason);
-	*same_boot = !strcmp(boot, l->a->boot_id);
+	*same_boot = !strcmp(boot, l->host->boot_id);
 	return 0;
 }
 
@@ -219,7 +219,7 @@ int launch_load(struct launch *l, int *same_boot, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
 	cleanup_free char *text = NULL;
-	struct launch new = {.a = l->a, .epoch = l->epoch};
+	struct launch new = {.host = l->host, .epoch = l->epoch};
 	cJSON *o;
 	size_t n;
 	int rc;

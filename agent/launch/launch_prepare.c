@@ -12,8 +12,7 @@
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
 #include "agent/command/env.h"
-#include "agent/launch/launch.h"
-#include "agent/launch/launches.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
@@ -65,7 +64,7 @@ static void arm_prepare(struct launch *l)
 static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
 {
 	struct launch *l = arg;
-	uint64_t now = clock_boot_us(l->a->env.clock);
+	uint64_t now = clock_boot_us(l->host->env->clock);
 
 	(void)phase; /* the setup stream tells which input it is; the launch's phase stays "staging" */
 	if (done != l->done_bytes || total != l->total_bytes)
@@ -119,7 +118,7 @@ static void start_staging(struct launch *l)
 	launch_phase(l, "staging");
 	launch_set_state(l, LAUNCH_PREPARING);
 	arm_prepare(l);
-	l->stage = stage_start(&l->a->env, l->a->link, &p, &stage_ops, l);
+	l->stage = stage_start(l->host->env, l->host->link, &p, &stage_ops, l);
 	if (!l->stage)
 		launch_fail(l, RC_STAGING, "staging could not be started");
 }
@@ -134,7 +133,7 @@ static void choose_cpus(struct launch *l)
 	l->cpus = ids->n ? xcalloc(ids->n, sizeof(*l->cpus)) : NULL;
 	l->n_cpus = ids->n;
 	for (uint32_t i = 0; i < ids->n; i++)
-		l->cpus[i] = inventory_slot_cpu(l->a->inv, ids->v[i]);
+		l->cpus[i] = inventory_slot_cpu(l->host->inv, ids->v[i]);
 }
 
 /* After the container exists: does it show the job's folder as /opt/ml? */
@@ -170,11 +169,11 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	p.cpus = l->cpus;
 	p.n_cpus = l->n_cpus;
 	if (m->gpus.n)
-		inventory_devices(l->a->inv, m->gpus.v, m->gpus.n, &p.devices);
+		inventory_devices(l->host->inv, m->gpus.v, m->gpus.n, &p.devices);
 	if (adopt)
-		l->container = container_adopt(&l->a->env, &p, &container_ops, l, e);
+		l->container = container_adopt(l->host->env, &p, &container_ops, l, e);
 	else
-		l->container = container_create(&l->a->env, &p, &container_ops, l, e);
+		l->container = container_create(l->host->env, &p, &container_ops, l, e);
 	strv_fini(&p.devices);
 	if (!l->container)
 		return err_wrap(e, "container");
@@ -289,15 +288,15 @@ static void clear_old_procs(struct launch *l)
 		cleanup_free char *dir = xasprintf("%s/%s", l->paths.run, proc->name);
 		cleanup_free char *logs = xasprintf("%s/logs/%s", l->paths.work, proc->name);
 
-		trash_put(l->a->trash, dir, l->key, NULL);
-		trash_put(l->a->trash, logs, l->key, NULL);
+		trash_put(l->host->trash, dir, l->key, NULL);
+		trash_put(l->host->trash, logs, l->key, NULL);
 	}
 	for (uint32_t i = 0; i < l->plan->local_ranks; i++) {
 		cleanup_free char *dir = xasprintf("%s/rank-%u", l->paths.run, i);
 		cleanup_free char *logs = xasprintf("%s/logs/rank-%u", l->paths.work, l->plan->first_rank + i);
 
-		trash_put(l->a->trash, dir, l->key, NULL);
-		trash_put(l->a->trash, logs, l->key, NULL);
+		trash_put(l->host->trash, dir, l->key, NULL);
+		trash_put(l->host->trash, logs, l->key, NULL);
 	}
 }
 
@@ -307,9 +306,9 @@ static void open_logs(struct launch *l)
 
 	launch_open_logs(l);
 	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
-	           l->attempt, plan_node_name(l->plan), l->a->env.cfg.node, m->owner,
+	           l->attempt, plan_node_name(l->plan), l->host->env->cfg.node, m->owner,
 	           launcher_name(l->plan->spec->launcher));
-	if (launcher_facts(l->plan->spec->launcher)->needs_mpirun && !l->a->mpirun) {
+	if (launcher_facts(l->plan->spec->launcher)->needs_mpirun && !l->host->mpirun) {
 		launch_fail(l, RC_LAUNCH,
 		            "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
 		return;
@@ -381,7 +380,8 @@ void launch_prepare(struct launch *l)
 	launch_set_state(l, LAUNCH_PREPARING);
 	clear_old_procs(l);
 	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
-	l->asking = user_ask(&l->a->env, l->a->link, l->plan->m->owner, on_account, l, &e);
+	l->asking =
+	    user_ask(l->host->env, data_link_workers(l->host->link), l->plan->m->owner, on_account, l, &e);
 	if (!l->asking)
 		launch_fail(l, RC_AGENT, e.text);
 }

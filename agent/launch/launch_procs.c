@@ -20,7 +20,7 @@
 
 #include "agent/command/env.h"
 #include "agent/command/mpi.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/launcher.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
@@ -92,7 +92,7 @@ static uint32_t rank_cpus(const struct launch *l, uint32_t local_rank, uint32_t 
 		uint32_t from, n_gpus;
 
 		own_gpus(l, r, &from, &n_gpus);
-		n = inventory_cpus_near(l->a->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left,
+		n = inventory_cpus_near(l->host->inv, n_gpus ? gpus->v + from : NULL, n_gpus, left, n_left,
 		                        want < n_left ? want : n_left, out);
 		for (uint32_t i = 0; i < n && r < local_rank; i++)
 			take_out(left, &n_left, out[i]);
@@ -107,7 +107,7 @@ static char *visible_devices(const struct launch *l, uint32_t local_rank)
 
 	if (l->plan->spec->gpu_visibility_one && local_rank != NO_RANK)
 		own_gpus(l, local_rank, &from, &n);
-	return inventory_visible_devices(l->a->inv, n ? gpus->v + from : NULL, n);
+	return inventory_visible_devices(l->host->inv, n ? gpus->v + from : NULL, n);
 }
 
 /* ---- environment ------------------------------------------------------------------------------------ */
@@ -115,7 +115,7 @@ static char *visible_devices(const struct launch *l, uint32_t local_rank)
 /* Scripts that talk to hearthd over TLS need its authority. */
 static int has_ca(const struct launch *l)
 {
-	return strncmp(l->plan->m->url, "https:", 6) == 0 && l->a->ca_pem;
+	return strncmp(l->plan->m->url, "https:", 6) == 0 && l->host->ca_pem;
 }
 
 /* Before staging: while ml is closed to the job's account (launch_dirs.c). */
@@ -126,10 +126,10 @@ int launch_write_config(struct launch *l, struct err *e)
 	struct env_in in = {.plan = l->plan,
 	                    .paths = &l->paths,
 	                    .user = &l->user,
-	                    .ifname = l->a->ifname,
-	                    .instance_type = l->a->env.cfg.instance_type};
+	                    .ifname = l->host->ifname,
+	                    .instance_type = l->host->env->cfg.instance_type};
 
-	if (has_ca(l) && fs_replace(ca, l->a->ca_pem, strlen(l->a->ca_pem), 0644, e) < 0)
+	if (has_ca(l) && fs_replace(ca, l->host->ca_pem, strlen(l->host->ca_pem), 0644, e) < 0)
 		return -1;
 	return env_files(&in, dir, e);
 }
@@ -187,12 +187,12 @@ static char *resume_path(const struct launch *l)
 static struct launcher_in launcher_in_of(const struct launch *l)
 {
 	return (struct launcher_in){.plan = l->plan,
-	                            .rsh = l->a->rsh_path,
-	                            .rank = l->a->rank_path,
+	                            .rsh = l->host->rsh_path,
+	                            .rank = l->host->rank_path,
 	                            .run_dir = l->paths.run,
-	                            .cidr = l->a->cidr,
+	                            .cidr = l->host->cidr,
 	                            .as_root = l->user.uid == 0,
-	                            .has_fabric = inventory_has_fabric(l->a->inv)};
+	                            .has_fabric = inventory_has_fabric(l->host->inv)};
 }
 
 static void proc_environment(struct lproc *p, struct strv *out)
@@ -214,10 +214,10 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	                    .cpus = cpus_per_rank(l),
 	                    .node_cpus = l->n_cpus ? l->n_cpus : cpus_per_rank(l) * l->plan->local_ranks,
 	                    .visible = visible,
-	                    .ifname = l->a->ifname,
-	                    .instance_type = l->a->env.cfg.instance_type,
+	                    .ifname = l->host->ifname,
+	                    .instance_type = l->host->env->cfg.instance_type,
 	                    .venv_bin = l->venv_bin,
-	                    .mpi_bin = l->a->mpi_bin,
+	                    .mpi_bin = l->host->mpi_bin,
 	                    .tmpdir = l->own_tmp ? "/tmp" : job_tmp,
 	                    .resume_dir = l->plan->m->resume_from[0] ? resume : NULL,
 	                    .shm_dir = l->own_tmp ? NULL : shm,
@@ -225,7 +225,7 @@ static void proc_environment(struct lproc *p, struct strv *out)
 
 	if (p->kind != PROC_RANK && actions->bare_env) {
 		in.tmpdir = l->own_tmp ? "/tmp" : run_tmp;
-		env_launcher(&in, l->a->sock_path, out);
+		env_launcher(&in, l->host->sock_path, out);
 		actions->add_env(&launcher_in, out);
 		return;
 	}
@@ -295,14 +295,14 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->logdir = xstrdup(p->logdir);
 	s->wait_go = 1;
 	s->metrics = p->kind == PROC_RANK;
-	s->set_ids = (uint8_t)(l->a->env.is_root != 0);
+	s->set_ids = (uint8_t)(l->host->env->is_root != 0);
 	s->uid = l->user.uid;
 	s->gid = l->user.gid;
 	s->user = xstrdup(l->user.name);
 	container_shim(l->container, &s->cgroup_procs, &s->oom_files, &s->container_pid, &s->container_start);
 	s->segment_bytes = SEGMENT_BYTES;
-	s->max_bytes = l->a->env.cfg.log_max_bytes ? l->a->env.cfg.log_max_bytes : LOG_MAX_DEFAULT;
-	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->a->inv) != 0);
+	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
+	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->host->inv) != 0);
 	s->grace_ms = l->plan->m->grace_ms;
 	if (p->kind == PROC_RANK)
 		n = rank_cpus(l, p->local_rank, cpus);
@@ -381,11 +381,11 @@ int launch_spawn_proc(struct lproc *p, struct err *e)
 	shim_launch_fini(&s);
 	if (rc < 0)
 		return -1;
-	if (shim_spawn(p->l->a->shim_path, p->dir, &p->spawned, &p->ready_fd, e) < 0) {
+	if (shim_spawn(p->l->host->shim_path, p->dir, &p->spawned, &p->ready_fd, e) < 0) {
 		p->spawned = 0;
 		p->ready_fd = -1;
 		return err_wrap(e, "%s", p->name);
 	}
-	p->ready = loop_fd_create(p->l->a->env.loop, p->ready_fd, LOOP_READ, on_ready, p);
+	p->ready = loop_fd_create(p->l->host->env->loop, p->ready_fd, LOOP_READ, on_ready, p);
 	return 0;
 }

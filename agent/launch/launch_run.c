@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/command/mpi.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
@@ -130,7 +130,7 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 		return;
 	}
-	mpi_orted_argv(&m->argv, l->plan->spec, l->a->cidr, &argv);
+	mpi_orted_argv(&m->argv, l->plan->spec, l->host->cidr, &argv);
 	p->went = 1;
 	shimlink_go(p->link, &argv, NULL);
 	strv_fini(&argv);

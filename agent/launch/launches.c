@@ -12,8 +12,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "agent/control/rshd.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
 #include "common/base/fault.h"
@@ -30,7 +29,7 @@ struct epoch {
 };
 
 struct launches {
-	struct agent *a;
+	struct launch_host *host;
 	struct launch *list;
 	uint32_t n;
 	struct epoch *epochs;
@@ -91,7 +90,7 @@ static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, ui
 	                             .cls = (uint8_t)cls,
 	                             .text = (char *)(uintptr_t)text};
 
-	outbox_put(t->a->outbox, WM_LAUNCH_REPORT, key, &m);
+	outbox_put(t->host->outbox, WM_LAUNCH_REPORT, key, &m);
 }
 
 /* ---- orders ----------------------------------------------------------------------------------------------
@@ -122,7 +121,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT, e.text);
 		return;
 	}
-	l = launch_new(t->a, plan);
+	l = launch_new(t->host, plan);
 	add(t, l);
 	launch_prepare(l);
 }
@@ -264,8 +263,8 @@ static void launches_forget(struct launches *t, struct launch *l)
 	log_info("event=forgotten job=%" PRIu64 " attempt=%u", l->job, l->attempt);
 	DL_DELETE(t->list, l);
 	t->n--;
-	outbox_drop(t->a->outbox, l->key);
-	rshd_launch_over(t->a->rshd, l->job, l->attempt);
+	outbox_drop(t->host->outbox, l->key);
+	t->host->launch_over(l->job, l->attempt, t->host->arg);
 	launch_free(l);
 }
 
@@ -387,12 +386,12 @@ int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t 
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
-struct launches *launches_create(struct agent *a)
+struct launches *launches_create(struct launch_host *host)
 {
 	struct launches *t = xcalloc(1, sizeof(*t));
 
-	t->a = a;
-	t->unreadable = unreadable_launches_create(a);
+	t->host = host;
+	t->unreadable = unreadable_launches_create(host);
 	return t;
 }
 
@@ -427,7 +426,7 @@ static int adopt_one(const char *name, void *arg)
 
 	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
 		return 0; /* lease, peers, agent.sock, lock */
-	l = launch_adopt(t->a, name, &unreadable, &e);
+	l = launch_adopt(t->host, name, &unreadable, &e);
 	if (!l && unreadable) {
 		unreadable_launches_add(t->unreadable, name, job, attempt, e.text);
 		return 0;
@@ -443,5 +442,5 @@ static int adopt_one(const char *name, void *arg)
 
 int launches_adopt(struct launches *t, struct err *e)
 {
-	return fs_each(t->a->env.cfg.run_dir, adopt_one, t, e);
+	return fs_each(t->host->env->cfg.run_dir, adopt_one, t, e);
 }

@@ -2,18 +2,18 @@
  * launches: all launches of this node; orders of the controller find theirs here. One place decides who is
  * too old to be obeyed: an order with an epoch below the greatest seen for its job is dropped.
  */
-#ifndef HEARTH_AGENT_LAUNCHES_H
-#define HEARTH_AGENT_LAUNCHES_H
+#ifndef HEARTH_AGENT_LAUNCH_LAUNCHES_H
+#define HEARTH_AGENT_LAUNCH_LAUNCHES_H
 
 #include "common/base/err.h"
 #include <stdint.h>
 #include <sys/types.h>
 
-struct agent;
 struct launch;
+struct launch_host;
 struct launches;
 
-struct launches *launches_create(struct agent *a);
+struct launches *launches_create(struct launch_host *host);
 void launches_destroy(struct launches *t);                         /* memory only: jobs go on */
 int launches_adopt(struct launches *t, struct err *e);             /* scans RUN */
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */

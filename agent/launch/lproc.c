@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
 #include "common/base/fault.h"
@@ -109,7 +109,7 @@ void lproc_report(struct lproc *p)
 	cleanup_free char *key = xasprintf("%s proc %s", l->key, p->name);
 
 	if (p->state != PS_UNKNOWN && !p->unsaid)
-		outbox_put(l->a->outbox, WM_PROC_REPORT, key, &m);
+		outbox_put(l->host->outbox, WM_PROC_REPORT, key, &m);
 }
 
 static void describe(const struct lproc *p, char *out, size_t size)
@@ -232,7 +232,7 @@ void lproc_end(struct lproc *p, enum proc_state state, const char *text)
 	if (lproc_ended(p))
 		return;
 	p->state = (uint8_t)state;
-	p->ended_us = clock_real_us(p->l->a->env.clock);
+	p->ended_us = clock_real_us(p->l->host->env->clock);
 	free(p->text);
 	p->text = xstrdup(text);
 	changed(p);
@@ -271,9 +271,9 @@ void lproc_watch(struct lproc *p)
 	                        .logdir = p->logdir,
 	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL};
 
-	p->link = shimlink_create(&l->a->env, p->dir, p->token, &p->id, &link_ops, p);
+	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);
 	if (p->stream && !p->tail)
-		p->tail = tail_start(l->a->tailer, &t);
+		p->tail = tail_start(l->host->tailer, &t);
 }
 
 /* A file beside the shim: an agent that starts again must not take the end of a shim that waited for a

@@ -22,7 +22,7 @@
 #include <utlist.h>
 
 #include "agent/base/trash.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/link/outbox.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
@@ -56,7 +56,7 @@ struct unreadable_launch {
 };
 
 struct unreadable_launches {
-	struct agent *a;
+	struct launch_host *host;
 	struct unreadable_launch *list;
 	struct loop_timer *timer;
 };
@@ -151,17 +151,17 @@ static int look_into(const char *name, void *arg)
 	return 0;
 }
 
-static void find_container(struct unreadable_launch *w, struct agent *a)
+static void find_container(struct unreadable_launch *w, struct launch_host *host)
 {
 	struct launch_paths paths = {.run = w->dir, .work = w->dir};
 	struct container_params p = {.name = w->key, .token = w->token ? w->token : "?", .paths = &paths};
 
 	if (!w->container)
-		w->container = container_adopt(&a->env, &p, NULL, NULL, NULL);
+		w->container = container_adopt(host->env, &p, NULL, NULL, NULL);
 }
 
 /* All that it can know of is of another boot: nothing of it can run. */
-static int was_restarted(const struct unreadable_launch *w, const struct agent *a)
+static int was_restarted(const struct unreadable_launch *w, const struct launch_host *host)
 {
 	cleanup_free char *path = xasprintf("%s/life", w->dir), *text = NULL;
 	const char *boot = NULL;
@@ -170,28 +170,28 @@ static int was_restarted(const struct unreadable_launch *w, const struct agent *
 	int other;
 
 	for (uint32_t i = 0; i < w->n_ids; i++)
-		if (strcmp(w->ids[i].boot_id, a->boot_id) == 0)
+		if (strcmp(w->ids[i].boot_id, host->boot_id) == 0)
 			return 0;
 	if (w->n_ids)
 		return 1;
 	if (fs_read_file(path, LIFE_MAX, &text, &n, NULL) < 0)
 		return 0;
 	o = json_parse(text, n, NULL);
-	other = o && json_get_str(o, "", "boot", &boot, NULL) == 0 && boot && strcmp(boot, a->boot_id) != 0;
+	other = o && json_get_str(o, "", "boot", &boot, NULL) == 0 && boot && strcmp(boot, host->boot_id) != 0;
 	cJSON_Delete(o);
 	return other;
 }
 
 /* Does it say nothing that none of its processes is found? */
-static int may_run_unknown(const struct unreadable_launch *w, const struct agent *a)
+static int may_run_unknown(const struct unreadable_launch *w, const struct launch_host *host)
 {
-	return !w->token && unreadable_launch_has_shims(w->dir) && !was_restarted(w, a);
+	return !w->token && unreadable_launch_has_shims(w->dir) && !was_restarted(w, host);
 }
 
 /* ---- killing ------------------------------------------------------------------------------------------ */
 
 /* Kills what there is; how many are left, -1: unknown. */
-static int kill_left(struct unreadable_launch *w, struct agent *a)
+static int kill_left(struct unreadable_launch *w, struct launch_host *host)
 {
 	int left = 0, n;
 
@@ -199,7 +199,7 @@ static int kill_left(struct unreadable_launch *w, struct agent *a)
 		w->n_ids = 0;
 		fs_each(w->dir, look_into, w, NULL);
 	}
-	find_container(w, a);
+	find_container(w, host);
 	for (uint32_t i = 0; i < w->n_ids; i++) {
 		int fd = proc_open(&w->ids[i], NULL);
 
@@ -235,7 +235,7 @@ static void report(const struct unreadable_launches *ws, const struct unreadable
 	                             .cls = (uint8_t)(w->state == LAUNCH_ENDED ? RC_NODE_LOST : RC_NONE),
 	                             .text = w->state == LAUNCH_CLEANED ? none : w->text};
 
-	outbox_put(ws->a->outbox, WM_LAUNCH_REPORT, w->key, &m);
+	outbox_put(ws->host->outbox, WM_LAUNCH_REPORT, w->key, &m);
 }
 
 static void say(struct unreadable_launches *ws, struct unreadable_launch *w, enum launch_state state,
@@ -271,9 +271,9 @@ static void over(struct unreadable_launches *ws, struct unreadable_launch *w)
 
 static void look(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
-	int left = kill_left(w, ws->a);
+	int left = kill_left(w, ws->host);
 
-	if (left == 0 && may_run_unknown(w, ws->a)) {
+	if (left == 0 && may_run_unknown(w, ws->host)) {
 		if (!w->unknown_said)
 			report_unknown(ws, w);
 		return;
@@ -336,7 +336,7 @@ void unreadable_launches_add(struct unreadable_launches *ws, const char *key, ui
 	w->job = job;
 	w->attempt = attempt;
 	w->key = xstrdup(key);
-	w->dir = xasprintf("%s/%s", ws->a->env.cfg.run_dir, key);
+	w->dir = xasprintf("%s/%s", ws->host->env->cfg.run_dir, key);
 	w->why = xstrdup(why);
 	DL_APPEND(ws->list, w);
 	say(ws, w, LAUNCH_STOPPING, "what runs of it is being ended");
@@ -348,7 +348,7 @@ static void collect(struct unreadable_launches *ws, struct unreadable_launch *w)
 	struct err e = {0};
 
 	if (w->state == LAUNCH_ENDED) {
-		if (trash_put(ws->a->trash, w->dir, w->key, &e) < 0)
+		if (trash_put(ws->host->trash, w->dir, w->key, &e) < 0)
 			log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", w->job, w->attempt,
 			         e.text);
 		w->state = LAUNCH_CLEANED;
@@ -382,7 +382,7 @@ void unreadable_launches_report_all(struct unreadable_launches *ws)
 static void forget(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	DL_DELETE(ws->list, w);
-	outbox_drop(ws->a->outbox, w->key);
+	outbox_drop(ws->host->outbox, w->key);
 	unreadable_free(w);
 }
 
@@ -420,7 +420,7 @@ void unreadable_launches_kill(struct unreadable_launches *ws)
 
 	DL_FOREACH (ws->list, w)
 		if (w->state == LAUNCH_STOPPING)
-			kill_left(w, ws->a);
+			kill_left(w, ws->host);
 }
 
 void unreadable_launches_discard(struct unreadable_launches *ws)
@@ -429,17 +429,17 @@ void unreadable_launches_discard(struct unreadable_launches *ws)
 
 	DL_FOREACH_SAFE (ws->list, w, next)
 		if (w->state != LAUNCH_STOPPING) {
-			trash_put(ws->a->trash, w->dir, w->key, NULL);
+			trash_put(ws->host->trash, w->dir, w->key, NULL);
 			forget(ws, w);
 		}
 }
 
-struct unreadable_launches *unreadable_launches_create(struct agent *a)
+struct unreadable_launches *unreadable_launches_create(struct launch_host *host)
 {
 	struct unreadable_launches *ws = xcalloc(1, sizeof(*ws));
 
-	ws->a = a;
-	ws->timer = loop_timer_create(a->env.loop, on_timer, ws);
+	ws->host = host;
+	ws->timer = loop_timer_create(host->env->loop, on_timer, ws);
 	return ws;
 }
 

@@ -17,13 +17,13 @@
 #include "common/base/err.h"
 #include <stdint.h>
 
-struct agent;
+struct launch_host;
 struct unreadable_launches;
 
 /* Is anything there that a shim leaves: may a process of that launch run? 1 also when that cannot be read. */
 int unreadable_launch_has_shims(const char *dir);
 
-struct unreadable_launches *unreadable_launches_create(struct agent *a);
+struct unreadable_launches *unreadable_launches_create(struct launch_host *host);
 void unreadable_launches_destroy(struct unreadable_launches *ws); /* memory only; NULL allowed */
 void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
                              const char *why);

@@ -1,4 +1,6 @@
 /*
+ * The room link: bytes to hearthd that hearthd acknowledges: reports (outbox) and bulk data (data_link).
+ *
  * data_link: the agent's second connection to the controller, for bytes: logs, metrics, blobs. Loop's thread
  * only, but for the three at the end.
  *
@@ -12,12 +14,20 @@
 #ifndef HEARTH_AGENT_LINK_DATA_LINK_H
 #define HEARTH_AGENT_LINK_DATA_LINK_H
 
+#include "agent/base/agent_env.h"
 #include "agent/base/worker.h"
-#include "agent/data.h"
+#include "common/net/wire_msg.h"
 
 #define DATA_LINK_STREAM_WINDOW (8u * 1024 * 1024)  /* bytes of one stream sent and not acknowledged */
 #define DATA_LINK_TOTAL_WINDOW  (32u * 1024 * 1024) /* of all streams together */
 #define DATA_LINK_REQUEST_MS    120000u
+
+struct data_link;
+struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
+                                   const char *key_path);
+void data_link_destroy(struct data_link *b);
+/* The controller was found again: a link that waits for its turn is dialled at once. */
+void data_link_dial_now(struct data_link *b);
 
 struct data_link_sub;
 struct data_link_sub_ops {

@@ -5,6 +5,8 @@
  * Opened again it goes on at the end of the last segment. What a full disk refuses is lost and shows as a
  * gap; nothing waits for it.
  */
+#include "agent/logs/nodelog.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,11 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "agent/data.h"
 #include "agent/logs/segments.h"
 #include "common/base/buf.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 
 #define SEGMENT_BYTES (4u * 1024 * 1024)

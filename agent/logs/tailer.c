@@ -20,11 +20,10 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "agent/command/plan.h"
-#include "agent/link/data_link.h"
 #include "agent/logs/metrics.h"
 #include "agent/logs/points.h"
 #include "agent/logs/segments.h"
+#include "agent/logs/tailer.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"

@@ -1,12 +1,11 @@
 /*
  * fabric: RDMA devices as sysfs shows them. One that is there but not active is listed and not used.
  */
-#include "agent/machine/inventory_int.h"
-
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/machine/inventory_int.h"
 #include "common/os/fsutil.h"
 
 struct reader {

@@ -2,12 +2,11 @@
  * gpu_fake: GPUs that are not there, for trying out placement. Their uuids begin with FAKE-, the inventory
  * says so, and no device is ever opened for them.
  */
-#include "agent/machine/gpu.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/machine/gpu.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"

@@ -4,14 +4,13 @@
  * unknown; a GPU that does not answer at all is left out and named in the note, so that nothing is placed on
  * it.
  */
-#include "agent/machine/gpu.h"
-
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/machine/gpu.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"

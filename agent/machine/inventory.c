@@ -5,13 +5,12 @@
  * GPUs are sampled by a thread of their own once a second: the driver of a sick GPU may take seconds to
  * answer, and a beat must not wait for it. The beat carries the last sample.
  */
-#include "agent/machine/inventory_int.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/capture.h"
 #include "agent/base/worker.h"
+#include "agent/machine/inventory_int.h"
 #include "agent/machine/topology.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

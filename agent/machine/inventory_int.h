@@ -4,8 +4,8 @@
 #ifndef HEARTH_AGENT_INVENTORY_INT_H
 #define HEARTH_AGENT_INVENTORY_INT_H
 
-#include "agent/data.h"
 #include "agent/machine/gpu.h"
+#include "agent/machine/inventory.h"
 
 /* The GPUs as INVENTORY tells them, a line each (docs/spec/10-node.md). */
 void inventory_gpu_lines(const struct gpus *gpus, struct wire_strv *out);

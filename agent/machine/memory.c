@@ -4,12 +4,11 @@
  * Inside a container /proc/meminfo tells of the whole host; the memory controller above this process tells
  * what it may have.
  */
-#include "agent/machine/inventory_int.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/machine/inventory_int.h"
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"
 

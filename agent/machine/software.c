@@ -3,14 +3,13 @@
  *
  * Programs are asked once, when the agent starts. What is not there is left out; nothing is guessed.
  */
-#include "agent/machine/inventory_int.h"
-
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "agent/base/capture.h"
+#include "agent/machine/inventory_int.h"
 
 #define PROGRAM_MS 5000
 

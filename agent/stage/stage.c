@@ -18,6 +18,7 @@
 #include "agent/base/capture.h"
 #include "agent/base/user.h"
 #include "agent/stage/fetch.h"
+#include "agent/stage/packages.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"

@@ -9,8 +9,8 @@
 #define HEARTH_AGENT_STAGE_INT_H
 
 #include "agent/base/asuser.h"
-#include "agent/link/data_link.h"
 #include "agent/stage/cache.h"
+#include "agent/stage/stage.h"
 
 struct stage_input {
 	char *name, *uri, *sha256; /* sha256 NULL none */

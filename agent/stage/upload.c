@@ -14,6 +14,8 @@
  * KIND itself (there is usually no other one), those of others below algo-K. Everything is read as the job's
  * account too: a link in its folders leads no further than it could go itself.
  */
+#include "agent/stage/upload.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,6 @@
 
 #include "agent/base/asuser.h"
 #include "agent/base/copy.h"
-#include "agent/link/data_link.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

@@ -27,8 +27,6 @@
  * /opt/ml is missing this user cannot make it in the host's /opt: then /opt becomes a read-only tmpfs in
  * which everything that /opt held is bound again.
  */
-#include "agent/base/caps.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +43,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "agent/base/caps.h"
 
 #define KEEP_MAX   256
 #define GROUPS_MAX 65536

@@ -26,7 +26,7 @@
 #include "agent/container/cgroup.h"
 #include "agent/control/guard.h"
 #include "agent/control/join.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/link/data_link.h"
 #include "agent/logs/points.h"
 #include "agent/logs/segments.h"
@@ -129,7 +129,8 @@ static char *saved(struct launch *l)
 
 static void fuzz_life(const uint8_t *data, size_t n)
 {
-	struct launch *l = launch_new(agent, agentkit_plan()), *again = launch_new(agent, agentkit_plan());
+	struct launch *l = launch_new(&agent->host, agentkit_plan()),
+	              *again = launch_new(&agent->host, agentkit_plan());
 	char *before = saved(l), *after, *twice;
 	struct err e;
 	int same = 0;
@@ -170,7 +171,7 @@ static void fuzz_points(const uint8_t *data, size_t n)
 	int64_t step = 0, later_step = 0;
 
 	put_file(dir, "metrics", data, n);
-	p = points_open(&agent->env, agent->link, 17, 2, dir);
+	p = points_open(&agent->env, agent->host.link, 17, 2, dir);
 	s = points_source(p, "rank-0", 0, nothing, NULL);
 	points_where(s, &offset, &step);
 	points_source_close(s);
@@ -191,7 +192,7 @@ static void fuzz_guard(const uint8_t *data, size_t n)
 
 	put_file(run, "lease", data, first);
 	put_file(run, "peers", cut ? cut + 1 : data, cut ? n - first - 1 : 0);
-	g = guard_create(agent);
+	g = agentkit_guard(agent);
 	guard_answer(g, &m);
 	NEVER(m.has_controller > 1);
 	guard_destroy(g);
@@ -199,7 +200,7 @@ static void fuzz_guard(const uint8_t *data, size_t n)
 
 static void fuzz_container(const uint8_t *data, size_t n)
 {
-	struct launch *l = launch_new(agent, agentkit_plan());
+	struct launch *l = launch_new(&agent->host, agentkit_plan());
 	struct container_params p = {.name = "17.2", .token = "t", .paths = &l->paths, .user = &l->user};
 	struct container *c;
 	struct strv procs = {0}, oom = {0};

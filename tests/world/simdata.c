@@ -1,13 +1,20 @@
 /*
  * simdata: what serves a launch on its node, in memory: inventory, staging, containers, uploads, log tails.
  * Steps take their time, fail now and then and sometimes hang; a container kills what carries its launch's
- * mark. The functions of agent/data.h, agent/command/env.h and agent/base/user.h, in their place.
+ * mark. The functions of the rooms machine, container, logs and stage, of
+ * agent/command/env.h and of agent/base/user.h, in their place.
  */
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
 #include "agent/command/env.h"
+#include "agent/container/container.h"
 #include "agent/control/session.h"
-#include "agent/data.h"
+#include "agent/logs/nodelog.h"
+#include "agent/logs/tailer.h"
+#include "agent/machine/inventory.h"
+#include "agent/stage/packages.h"
+#include "agent/stage/stage.h"
+#include "agent/stage/upload.h"
 #include "common/os/fsutil.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
@@ -19,6 +26,12 @@ void sim_data_start(void)
 }
 
 /* The world has no data link. */
+struct workers *data_link_workers(struct data_link *b)
+{
+	(void)b;
+	return NULL;
+}
+
 void data_link_dial_now(struct data_link *b)
 {
 	(void)b;
@@ -567,14 +580,14 @@ static void on_answer(void *arg)
 	was.found(&u, &e, was.arg);
 }
 
-struct user_ask *user_ask(struct agent_env *env, struct data_link *b, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *owner,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {
 	struct user_ask *q = xcalloc(1, sizeof *q);
 	int hangs = sim->data_faults && sim_one_in(&sim->rng_prog, 200);
 
-	(void)b;
+	(void)ws;
 	(void)e;
 	sim_crash_point();
 	sim_check_effect("looks up an account");

@@ -5,7 +5,6 @@
  * The functions of agent/control/rshd.h, in their place.
  */
 #include "agent/control/rshd.h"
-#include "agent/control/session.h"
 #include "agent/launch/launches.h"
 #include "tests/world/sim.h"
 #include <signal.h>
@@ -22,7 +21,9 @@ struct sim_rsh { /* a hearth-rsh, on the node of its mpirun */
 };
 
 struct rshd {
-	struct agent *a;
+	struct launches *launches;
+	const struct rshd_ops *ops;
+	void *arg;
 };
 
 static int over(uint8_t state)
@@ -30,7 +31,7 @@ static int over(uint8_t state)
 	return state == PS_EXITED || state == PS_FAILED || state == PS_LOST;
 }
 
-static void request(struct agent *a, struct sim_rsh *r)
+static void request(struct rshd *d, struct sim_rsh *r)
 {
 	char word[] = "orted", *argv[] = {word};
 	struct wm_rsh_request m = {.job = r->mpirun->job,
@@ -39,22 +40,27 @@ static void request(struct agent *a, struct sim_rsh *r)
 	                           .host = r->host,
 	                           .argv = {argv, 1}};
 
-	if (!over(r->state) && launches_epoch(a->launches, m.job, m.attempt, &m.epoch))
-		session_send(a->session, WM_RSH_REQUEST, &m, 0);
+	if (!over(r->state) && launches_epoch(d->launches, m.job, m.attempt, &m.epoch))
+		d->ops->send(WM_RSH_REQUEST, &m, d->arg);
 }
 
-static void request_all(struct agent *a)
+static void request_all(struct rshd *d)
 {
 	for (struct sim_rsh *r = sim->now->rshs; r; r = r->next)
-		request(a, r);
+		request(d, r);
 }
 
-struct rshd *rshd_create(struct agent *a, struct err *e)
+struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launches *launches,
+                         const struct rshd_ops *ops, void *arg, struct err *e)
 {
 	struct rshd *r = xcalloc(1, sizeof *r);
 
+	(void)loop;
+	(void)sock_path;
 	(void)e;
-	r->a = a;
+	r->launches = launches;
+	r->ops = ops;
+	r->arg = arg;
 	return r;
 }
 
@@ -73,7 +79,7 @@ void rshd_state(struct rshd *r, const struct wm_rsh_state *m)
 
 void rshd_reconnected(struct rshd *r)
 {
-	request_all(r->a);
+	request_all(r);
 }
 
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
@@ -115,7 +121,7 @@ static void ask(struct sim_proc *mpirun)
 	sim_enter(n);
 	for (struct sim_rsh *r = n->rshs; r; r = r->next)
 		if (r->mpirun == mpirun)
-			request(n->agent, r);
+			request(n->agent->rshd, r);
 	sim_enter(NULL);
 }
 

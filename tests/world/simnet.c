@@ -580,7 +580,35 @@ static void on_question(void *arg)
 	}
 }
 
-struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint32_t timeout_ms,
+struct peerport {
+	struct loop *loop;
+};
+
+struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity,
+                                 const struct peerport_ops *ops, void *arg, struct err *e)
+{
+	struct peerport *p = xcalloc(1, sizeof(*p));
+
+	(void)identity;
+	(void)ops;
+	(void)arg;
+	(void)e;
+	p->loop = env->loop;
+	return p;
+}
+
+void peerport_destroy(struct peerport *p)
+{
+	free(p);
+}
+
+uint32_t peerport_number(const struct peerport *p)
+{
+	(void)p;
+	return 7000;
+}
+
+struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
                                         void (*done)(const struct wm_peer_answer *m, void *arg), void *arg)
 {
 	struct peer_question *q;
@@ -595,12 +623,12 @@ struct peer_question *peer_question_ask(struct agent *a, const char *peer, uint3
 	if (!to)
 		return NULL;
 	q = xcalloc(1, sizeof *q);
-	q->from = simloop_tag_of(a->env.loop);
+	q->from = simloop_tag_of(p->loop);
 	q->to = to;
 	q->until = simloop_now() + (uint64_t)timeout_ms * 1000;
 	q->done = done;
 	q->arg = arg;
-	q->timer = loop_timer_create(a->env.loop, on_question, q);
+	q->timer = loop_timer_create(p->loop, on_question, q);
 	loop_timer_arm(q->timer, latency(q->from));
 	return q;
 }

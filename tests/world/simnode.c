@@ -2,8 +2,6 @@
  * simnode: machines and their agents. An agent is made of its own parts in the order of agent_core.c; what
  * kill -9 leaves behind is what its parts keep in files, and the shims.
  */
-#include "agent/control/guard.h"
-#include "agent/control/rshd.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
 #include "agent/link/outbox.h"
@@ -55,6 +53,7 @@ static struct agent *agent_new(struct sim_node *n)
 	struct agent_config *c = &a->env.cfg;
 
 	a->env.loop = n->loop;
+	a->host.env = &a->env;
 	a->env.clock = &n->clock;
 	a->env.instance = ++sim->next_instance;
 	c->controller = xstrdup("http://127.0.0.1:1");
@@ -62,34 +61,29 @@ static struct agent *agent_new(struct sim_node *n)
 	c->run_dir = xstrdup(n->run);
 	c->node = xstrdup(n->name);
 	c->address = xstrdup(n->address);
-	a->shim_path = xstrdup("/bin/hearth-shim");
-	a->rank_path = xstrdup("/bin/hearth-rank");
-	a->rsh_path = xstrdup("/bin/hearth-rsh");
-	a->mpirun = xstrdup("/bin/mpirun");
-	a->sock_path = xasprintf("%s/agent.sock", n->run);
-	a->peer_port = 7000;
-	memcpy(a->boot_id, n->boot_id, sizeof a->boot_id);
+	a->host.shim_path = xstrdup("/bin/hearth-shim");
+	a->host.rank_path = xstrdup("/bin/hearth-rank");
+	a->host.rsh_path = xstrdup("/bin/hearth-rsh");
+	a->host.mpirun = xstrdup("/bin/mpirun");
+	a->host.sock_path = xasprintf("%s/agent.sock", n->run);
+	memcpy(a->host.boot_id, n->boot_id, sizeof a->host.boot_id);
 	return a;
 }
 
 static void agent_free(struct agent *a)
 {
-	session_destroy(a->session);
-	a->session = NULL;
-	guard_destroy(a->guard);
-	launches_destroy(a->launches);
-	rshd_destroy(a->rshd);
-	outbox_destroy(a->outbox);
+	agent_unwire(a);
+	outbox_destroy(a->host.outbox);
 	free(a->env.cfg.controller);
 	free(a->env.cfg.data_dir);
 	free(a->env.cfg.run_dir);
 	free(a->env.cfg.node);
 	free(a->env.cfg.address);
-	free(a->shim_path);
-	free(a->rank_path);
-	free(a->rsh_path);
-	free(a->mpirun);
-	free(a->sock_path);
+	free(a->host.shim_path);
+	free(a->host.rank_path);
+	free(a->host.rsh_path);
+	free(a->host.mpirun);
+	free(a->host.sock_path);
 	free(a);
 }
 
@@ -119,13 +113,9 @@ void sim_node_start(void *arg)
 		return;
 	}
 	a = n->agent = agent_new(n);
-	a->outbox = outbox_create(&outbox_ops, a);
-	a->launches = launches_create(a);
-	a->rshd = rshd_create(a, &e);
-	a->guard = guard_create(a);
-	if (launches_adopt(a->launches, &e) < 0)
+	a->host.outbox = outbox_create(&outbox_ops, a);
+	if (agent_wire(a, &e) < 0)
 		sim_bad("%s: adoption failed: %s", n->name, e.text);
-	a->session = session_create(a);
 	sim_enter(NULL);
 }
 

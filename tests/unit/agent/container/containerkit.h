@@ -4,7 +4,7 @@
 #ifndef HEARTH_TESTS_UNIT_CONTAINERKIT_H
 #define HEARTH_TESTS_UNIT_CONTAINERKIT_H
 
-#include "agent/data.h"
+#include "agent/container/container.h"
 
 extern struct container_ops kit_ops; /* for container_adopt; limit: for a test to set, does nothing else */
 /* container_create, and the loop until it is ready. NULL: it could not be made, and e says why. */

@@ -16,9 +16,10 @@
 #include <sys/wait.h>
 
 #include "agent/container/cgroup.h"
+#include "agent/container/container.h"
 #include "agent/container/limits.h"
-#include "agent/data.h"
 #include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/container/containerkit.h"
 

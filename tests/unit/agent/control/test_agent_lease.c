@@ -1,5 +1,4 @@
 /* The lease table of agent/control/lease.h, every row and every edge of time; and the lease on disk. */
-#include "agent/agent_core.h"
 #include "agent/control/guard.h"
 #include "agent/control/lease.h"
 #include "common/base/clock.h"
@@ -168,22 +167,24 @@ static void test_bounds(void)
 static void test_saved(void)
 {
 	struct clock clock;
-	struct agent a = {.env = {.loop = loop_create(), .clock = &clock}, .boot_id = "b"};
+	struct agent_env env = {.loop = loop_create(), .clock = &clock};
+	struct guard_parts parts = {.env = &env, .boot_id = "b"};
+	struct guard *g;
 	char *text = NULL, path[4096];
 	uint64_t at = 0;
 
 	clock_fake_init(&clock, 1800000000000000ull, 5000000000ull);
-	a.env.cfg.run_dir = (char *)(uintptr_t)tap_tmpdir();
-	a.guard = guard_create(&a);
+	env.cfg.run_dir = (char *)(uintptr_t)tap_tmpdir();
+	g = guard_create(&parts, NULL, NULL);
 	clock_fake_advance(&clock, 60000000);
-	guard_ack(a.guard, clock_boot_us(&clock) - 3000000, 10000);
+	guard_ack(g, clock_boot_us(&clock) - 3000000, 10000);
 	snprintf(path, sizeof(path), "%s/lease", tap_tmpdir());
 	is_int(fs_read_file(path, 256, &text, NULL, NULL), 0, "the lease is on disk");
 	ok(text && sscanf(text, "%" SCNu64, &at) == 1 && at == clock_boot_us(&clock) - 3000000,
 	   "from when the beat was sent, not from when its answer came: %s", text ? text : "");
 	free(text);
-	guard_destroy(a.guard);
-	loop_destroy(a.env.loop);
+	guard_destroy(g);
+	loop_destroy(env.loop);
 }
 
 int main(void)

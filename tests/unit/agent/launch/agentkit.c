@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "agent/control/guard.h"
 #include "agent/link/data_link.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
@@ -35,19 +36,27 @@ struct agent *agentkit_open(const char *dir)
 	if (fs_mkdir_p(launch, 0700, &e) < 0 || fs_mkdir_p(data, 0700, &e) < 0)
 		tap_bail("%s", e.text);
 	a->env.loop = loop_create();
+	a->host.env = &a->env;
 	a->env.clock = clock_real();
 	a->env.cfg.controller = xstrdup("http://127.0.0.1:1");
 	a->env.cfg.run_dir = xasprintf("%s/run", dir);
 	a->env.cfg.data_dir = xasprintf("%s/data", dir);
 	a->env.cfg.node = xstrdup("algo-2");
-	snprintf(a->boot_id, sizeof a->boot_id, "b0");
-	a->link = data_link_create(&a->env, "", "", "");
+	snprintf(a->host.boot_id, sizeof a->host.boot_id, "b0");
+	a->host.link = data_link_create(&a->env, "", "", "");
 	return a;
+}
+
+struct guard *agentkit_guard(struct agent *a)
+{
+	struct guard_parts parts = {.env = &a->env, .boot_id = a->host.boot_id};
+
+	return guard_create(&parts, NULL, NULL);
 }
 
 void agentkit_close(struct agent *a)
 {
-	data_link_destroy(a->link);
+	data_link_destroy(a->host.link);
 	loop_destroy(a->env.loop);
 	free(a->env.cfg.controller);
 	free(a->env.cfg.run_dir);

@@ -11,7 +11,7 @@
 
 #include "agent/command/env.h"
 #include "agent/control/guard.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/logs/points.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
@@ -97,7 +97,7 @@ static uint64_t read_plan(void)
 
 static int write_life(uint64_t v, struct err *e)
 {
-	struct launch *l = launch_new(agent, agentkit_plan());
+	struct launch *l = launch_new(&agent->host, agentkit_plan());
 
 	(void)e;
 	l->epoch = v;
@@ -110,7 +110,7 @@ static int write_life(uint64_t v, struct err *e)
 
 static uint64_t read_life(void)
 {
-	struct launch *l = launch_new(agent, agentkit_plan());
+	struct launch *l = launch_new(&agent->host, agentkit_plan());
 	int same = 0;
 	uint64_t v = launch_load(l, &same, NULL) == 0 && same && l->going ? l->epoch : 0;
 
@@ -120,7 +120,7 @@ static uint64_t read_life(void)
 
 static int write_lease(uint64_t v, struct err *e)
 {
-	struct guard *g = guard_create(agent);
+	struct guard *g = agentkit_guard(agent);
 
 	(void)e;
 	guard_ack(g, clock_boot_us(clock_real()), (uint32_t)(10000 + v));
@@ -139,7 +139,7 @@ static uint64_t read_lease(void)
 
 static int write_peers(uint64_t v, struct err *e)
 {
-	struct guard *g = guard_create(agent);
+	struct guard *g = agentkit_guard(agent);
 	struct wire_strv peers = {0};
 	char line[60];
 
@@ -176,7 +176,7 @@ static void no_room(void *arg)
 
 static int write_metrics(uint64_t v, struct err *e)
 {
-	struct points *p = points_open(&agent->env, agent->link, 17, 2, dir);
+	struct points *p = points_open(&agent->env, agent->host.link, 17, 2, dir);
 	struct points_src *s = points_source(p, "rank-0", 0, no_room, NULL);
 
 	(void)e;
@@ -188,7 +188,7 @@ static int write_metrics(uint64_t v, struct err *e)
 
 static uint64_t read_metrics(void)
 {
-	struct points *p = points_open(&agent->env, agent->link, 17, 2, dir);
+	struct points *p = points_open(&agent->env, agent->host.link, 17, 2, dir);
 	struct points_src *s = points_source(p, "rank-0", 0, no_room, NULL);
 	uint64_t offset;
 	int64_t step;
@@ -202,7 +202,7 @@ static uint64_t read_metrics(void)
 static int write_config(uint64_t v, struct err *e)
 {
 	struct plan *p = agentkit_plan();
-	struct launch *l = launch_new(agent, p);
+	struct launch *l = launch_new(&agent->host, p);
 	char ifname[20];
 	struct env_in in = {.plan = p, .paths = &l->paths, .user = &l->user, .cpus = 1, .node_cpus = 1};
 	int rc;
@@ -328,7 +328,7 @@ static void test_spoilt_life(void)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct launch *l = launch_new(agent, agentkit_plan());
+		struct launch *l = launch_new(&agent->host, agentkit_plan());
 		uint64_t epoch = l->epoch;
 		struct err e = {0};
 		int same = 7;
@@ -345,7 +345,7 @@ static void test_spoilt_life(void)
 
 static void test_whole_life(void)
 {
-	struct launch *l = launch_new(agent, agentkit_plan());
+	struct launch *l = launch_new(&agent->host, agentkit_plan());
 	struct err e = {0};
 	int same = 0;
 

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "agent/data.h"
+#include "agent/logs/nodelog.h"
 #include "common/base/hash.h"
+#include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "shim/out.h"
 #include "tests/lib/tap.h"

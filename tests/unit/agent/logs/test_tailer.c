@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/command/plan.h"
-#include "agent/data.h"
 #include "agent/link/data_link.h"
 #include "agent/logs/metrics.h"
+#include "agent/logs/nodelog.h"
 #include "agent/logs/segments.h"
+#include "agent/logs/tailer.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"

@@ -5,8 +5,10 @@
 #ifndef HEARTH_TESTS_STAGEKIT_H
 #define HEARTH_TESTS_STAGEKIT_H
 
-#include "agent/data.h"
 #include "agent/link/data_link.h"
+#include "agent/stage/packages.h"
+#include "agent/stage/stage.h"
+#include "agent/stage/upload.h"
 #include "tests/unit/agent/logs/data_link_ctl.h"
 
 struct stagekit {

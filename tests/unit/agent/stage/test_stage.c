@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "agent/base/copy.h"
-#include "agent/launch/launch.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/stage/cache.h"
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
@@ -565,8 +565,8 @@ static void test_dirs_again(void)
 {
 	unsigned at = 0, turns = 0;
 	int rc;
-	struct agent a = {.env = k.env};
-	struct launch l = {.a = &a, .user = k.user};
+	struct launch_host host = {.env = &k.env};
+	struct launch l = {.host = &host, .user = k.user};
 	cleanup_free char *prize = in_top("prize"), *code = NULL, *old = NULL;
 	char names[100] = "";
 	struct stat st;

@@ -1,0 +1,106 @@
+/*
+ * agent_wiring: connects launches, neighbours and the session; see agent_core.h. A part that has to reach one
+ * of a later room, or one beside it, does so by an ops struct, and the functions of those structs are here.
+ */
+#include "agent/agent_core.h"
+#include "agent/control/guard.h"
+#include "agent/control/peerport.h"
+#include "agent/control/retire.h"
+#include "agent/control/rshd.h"
+#include "agent/control/session.h"
+#include "agent/launch/launches.h"
+
+static void launch_over(uint64_t job, uint32_t attempt, void *arg)
+{
+	rshd_launch_over(((struct agent *)arg)->rshd, job, attempt);
+}
+
+static void rsh_send(uint16_t type, const void *msg, void *arg)
+{
+	session_send(((struct agent *)arg)->session, type, msg, 0);
+}
+
+static const struct rshd_ops rshd_ops = {.send = rsh_send};
+
+static void answer_peer(struct wm_peer_answer *m, void *arg)
+{
+	guard_answer(((struct agent *)arg)->guard, m);
+}
+
+static const struct peerport_ops peerport_ops = {.answer = answer_peer};
+
+static void guard_dials(void *arg)
+{
+	session_dial_now(((struct agent *)arg)->session);
+}
+
+static void guard_fenced(void *arg)
+{
+	session_renew(((struct agent *)arg)->session);
+}
+
+static const struct guard_ops guard_ops = {.dial_now = guard_dials, .fenced = guard_fenced};
+
+static void node_removed(const char *why, void *arg)
+{
+	struct agent *a = arg;
+
+	if (!a->retire)
+		a->retire = retire_begin(&a->env, a->launches, why);
+}
+
+static const struct session_ops session_ops = {.removed = node_removed};
+
+static int wire_neighbours(struct agent *a, struct err *e)
+{
+	struct guard_parts parts = {.env = &a->env, .boot_id = a->host.boot_id, .launches = a->launches};
+
+	a->peerport = peerport_create(&a->env, &a->identity, &peerport_ops, a, e);
+	if (!a->peerport)
+		return -1;
+	parts.peerport = a->peerport;
+	a->guard = guard_create(&parts, &guard_ops, a);
+	return 0;
+}
+
+static void wire_session(struct agent *a)
+{
+	struct session_parts parts = {.env = &a->env,
+	                              .identity = &a->identity,
+	                              .peer_port = peerport_number(a->peerport),
+	                              .inv = a->host.inv,
+	                              .link = a->host.link,
+	                              .outbox = a->host.outbox,
+	                              .launches = a->launches,
+	                              .rshd = a->rshd,
+	                              .guard = a->guard};
+
+	a->session = session_create(&parts, &session_ops, a);
+}
+
+int agent_wire(struct agent *a, struct err *e)
+{
+	int alone = a->env.cfg.alone;
+
+	a->host.launch_over = launch_over;
+	a->host.arg = a;
+	a->launches = launches_create(&a->host);
+	a->rshd = rshd_create(a->env.loop, a->host.sock_path, a->launches, &rshd_ops, a, e);
+	if (!a->rshd || (!alone && wire_neighbours(a, e) < 0) || launches_adopt(a->launches, e) < 0)
+		return -1;
+	a->adopted = 1;
+	if (!alone)
+		wire_session(a);
+	return 0;
+}
+
+void agent_unwire(struct agent *a)
+{
+	session_destroy(a->session);
+	a->session = NULL;
+	retire_destroy(a->retire);
+	guard_destroy(a->guard);
+	peerport_destroy(a->peerport);
+	launches_destroy(a->launches);
+	rshd_destroy(a->rshd);
+}

@@ -1,0 +1,33 @@
+/*
+ * launch_host: what launches use of their agent. agent_core.c fills it before there are launches.
+ */
+#ifndef HEARTH_AGENT_LAUNCH_LAUNCH_HOST_H
+#define HEARTH_AGENT_LAUNCH_LAUNCH_HOST_H
+
+#include "agent/base/agent_env.h"
+#include "agent/base/trash.h"
+#include "agent/link/data_link.h"
+#include "agent/link/outbox.h"
+#include "agent/logs/tailer.h"
+#include "agent/machine/inventory.h"
+#include "common/os/proc.h"
+
+struct launch_host {
+	struct agent_env *env;
+	char *shim_path, *rank_path, *rsh_path; /* hearth-shim, hearth-rank, hearth-rsh */
+	char *mpirun, *mpi_bin;                 /* NULL when this node has no Open MPI */
+	char *ifname, *cidr;                    /* of the agent's address; NULL unknown */
+	char *sock_path;                        /* RUN/agent.sock */
+	const char *ca_pem;                     /* of this cluster; NULL when the agent is alone */
+	char boot_id[PROC_BOOT_ID_SIZE];
+	struct inventory *inv;
+	struct data_link *link;
+	struct trash *trash;
+	struct tailer *tailer;
+	struct outbox *outbox;
+	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
+	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
+	void *arg;
+};
+
+#endif

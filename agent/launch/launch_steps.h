@@ -1,0 +1,62 @@
+/*
+ * launch_steps: the steps of a launch, for each other, for `launches` and for their callbacks. The order of
+ * the steps is in launch.h.
+ */
+#ifndef HEARTH_AGENT_LAUNCH_LAUNCH_STEPS_H
+#define HEARTH_AGENT_LAUNCH_LAUNCH_STEPS_H
+
+#include "agent/launch/launch.h"
+#include "agent/launch/lproc.h"
+
+/* ---- prepare (launch_prepare.c, launch_procs.c) ----------------------------------------------------- */
+void launch_prepare(struct launch *l);
+/* Ends what was made so far and reports FAILED. */
+void launch_fail(struct launch *l, enum reason_class cls, const char *text);
+/* Some of them, from *at (0) on: a disk under load takes its time. 1: there are more, 0: all are made. */
+int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
+int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
+int launch_container(struct launch *l, int adopt, struct err *e);
+/* The processes that wait on this node, as structs; then as shims. */
+void launch_list_procs(struct launch *l);
+int launch_spawn_proc(struct lproc *p, struct err *e);
+void launch_proc_ready(struct launch *l); /* one more shim answers: READY when all do */
+
+/* ---- run (launch_run.c) ----------------------------------------------------------------------------- */
+void launch_go(struct launch *l);
+void launch_orted(struct launch *l, const struct wm_orted_start *m);
+void launch_proc_changed(struct lproc *p); /* state of p is new */
+void launch_check_end(struct launch *l);
+void launch_sure(struct launch *l);                      /* its end may be told */
+void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
+
+/* ---- facts for the record (launch_info.c) ----------------------------------------------------------- */
+void launch_info_software(struct launch *l);
+void launch_info_packages(struct launch *l); /* when the ranks run */
+void launch_info_forget(void);               /* at the end of the process */
+
+/* ---- kill (launch_kill.c) --------------------------------------------------------------------------- */
+void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
+/* SIGKILL to all of it before it returns, and no upload goes on. */
+void launch_fence(struct launch *l, const char *why);
+/* All processes have ended: sweep strays, then ENDED (FAILED when it never was READY). */
+void launch_sweep(struct launch *l);
+int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 unknown */
+
+/* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
+void launch_collect(struct launch *l, int keep);
+/* For one that is over: as launch_collect without the controller, to which nothing is told. Up to CLEANED. */
+void launch_discard(struct launch *l);
+void launch_remove(struct launch *l); /* the last step, CLEANED follows */
+int launch_is_uploading(const struct launch *l);
+void launch_fence_upload(struct launch *l); /* as if COLLECT had not come */
+void launch_collect_step(struct launch *l); /* something that the clean-up may wait for has happened */
+void launch_report_failure_file(struct launch *l);
+
+/* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
+/* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with, and e says why.
+ * Then *unreadable = 1: its plan cannot be read, its processes may run; 0: nothing of it can run, the folder
+ * was removed.
+ */
+struct launch *launch_adopt(struct launch_host *host, const char *key, int *unreadable, struct err *e);
+
+#endif

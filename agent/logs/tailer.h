@@ -1,0 +1,33 @@
+/*
+ * The room logs: what a launch's processes write goes to hearthd, each byte once and in order, and metric
+ * points are read out of it.
+ *
+ * tailer: follows the segment files of all streams (shim/shim.h) and sends them over the data link.
+ */
+#ifndef HEARTH_AGENT_LOGS_TAILER_H
+#define HEARTH_AGENT_LOGS_TAILER_H
+
+#include "agent/base/agent_env.h"
+#include "agent/link/data_link.h"
+#include "common/spec/spec.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct tailer;
+struct tailer *tailer_create(struct agent_env *env, struct data_link *b);
+void tailer_destroy(struct tailer *t);
+/* Starts following; after an agent restart called again: it asks nothing, the controller's acks and offsets
+ * dedupe. metrics may be NULL. */
+struct tail_params {
+	uint64_t job, epoch;
+	uint32_t attempt, rank; /* rank 0xffffffff: not a rank */
+	const char *stream, *logdir;
+	const struct job_spec *spec; /* metric patterns; NULL none (not kept after the call) */
+};
+struct tail *tail_start(struct tailer *t, const struct tail_params *p);
+/* No more will be written: drain, send eof; done when all is durable at the controller. Segments are removed
+ * as they become durable. */
+void tail_finish(struct tail *tl, void (*done)(void *arg), void *arg);
+void tail_destroy(struct tail *tl); /* forget (files stay) */
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * The room machine: what this node has: CPUs, memory, disks, GPUs, networks, software. It looks and never
+ * changes anything.
+ *
+ * inventory: all of that in one object, as hearthd gets it and as launches ask for it.
+ */
+#ifndef HEARTH_AGENT_MACHINE_INVENTORY_H
+#define HEARTH_AGENT_MACHINE_INVENTORY_H
+
+#include "agent/base/agent_env.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
+#include <stdint.h>
+
+struct inventory;
+struct inventory *inventory_create(
+    struct agent_env *env, struct err *e); /* CPUs, memory, disk, hwloc, fabrics, GPUs (NVML or fake) */
+void inventory_destroy(struct inventory *inv);
+void inventory_fill(struct inventory *inv,
+                    struct wm_inventory *m);                   /* owned parts: wire_fini(WM_INVENTORY, m) */
+void inventory_beat(struct inventory *inv, struct wm_beat *m); /* cheap; owned parts as above */
+/* CPUs nearest to these GPUs out of a set of allowed CPU numbers, n wanted; fallback: the first ones. Returns
+ * how many were written. */
+uint32_t inventory_cpus_near(struct inventory *inv, const uint32_t *gpus, uint32_t n_gpus,
+                             const uint32_t *cpus, uint32_t n_cpus, uint32_t want, uint32_t *out);
+/* CPU numbers behind slots (slot i of the node -> a CPU of this machine). */
+uint32_t inventory_slot_cpu(struct inventory *inv, uint32_t slot);
+/* Value for CUDA_VISIBLE_DEVICES (UUIDs or indexes), malloc'ed. "" when none. */
+char *inventory_visible_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n);
+/* Device nodes the container may open for these GPUs; NULL-terminated in *out. */
+void inventory_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n, struct strv *out);
+int inventory_has_fabric(const struct inventory *inv);
+/* "k=v" lines: kernel, driver, CUDA, NCCL when found, Open MPI version, Python */
+void inventory_software(struct inventory *inv, struct strv *out);
+
+#endif
