@@ -21,7 +21,7 @@ part() { # NAME "CODE..." "TESTS..."
 }
 
 part store "store/*.c store/*.h store/*/*.c store/*/*.h" \
-	"tests/unit/store/test_store*.c tests/unit/store/*/test_store*.c tests/unit/store/write/test_walvfs.c tests/unit/store/test_codec.c tests/unit/store/storekit.* tests/unit/store/write/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
+	"tests/unit/store/test_store*.c tests/unit/store/*/test_store*.c tests/unit/store/base/test_walvfs.c tests/unit/store/base/test_codec.c tests/unit/store/storekit.* tests/unit/store/write/powerkit.* tests/lib/liedisk.* tests/lib/faultvfs.* tests/lib/powerrun.*"
 part events "controller/record/event.? controller/record/rec.? controller/record/states.? controller/record/replay*.?" \
 	"tests/unit/controller/record/test_event.c tests/unit/controller/record/test_replay.c tests/unit/controller/record/test_core_events.c tests/unit/controller/run/test_core_life.c tests/unit/controller/run/test_core_ends.c tests/unit/controller/state/test_core_store.c"
 part wire "common/net/wire*.? common/base/buf.? common/net/peer*.?" \

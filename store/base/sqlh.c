@@ -12,7 +12,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/xalloc.h"
-#include "store/write/walvfs.h"
+#include "store/base/walvfs.h"
 
 static enum err_code code_of(sqlite3 *db, int rc)
 {

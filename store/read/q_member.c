@@ -14,8 +14,8 @@
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
 #include "common/spec/spec.h"
+#include "store/base/metric_sum.h"
 #include "store/base/store_int.h"
-#include "store/read/metric_sum.h"
 #include "store/read/q_job.h"
 
 /* ---- one member ---------------------------------------------------------------------------------- */

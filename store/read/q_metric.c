@@ -12,8 +12,8 @@
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
+#include "store/base/metric_sum.h"
 #include "store/base/store_int.h"
-#include "store/read/metric_sum.h"
 
 #define POINTS_MAX 100000u
 

@@ -422,8 +422,8 @@ static void on_series(struct verify *v, sqlite3_stmt *st)
 	read_series(v, sqlh_u64(st, 0), sqlh_u64(st, 4), &s);
 	if (!s.wrong[0] && (s.points != sqlh_u64(st, 3) || s.chunks - s.sealed_chunks != sqlh_u64(st, 5)))
 		snprintf(s.wrong, sizeof(s.wrong),
-		         "has %" PRIu64 " points in %" PRIu64 " open chunks, its row says %" PRIu64 " in %" PRIu64, s.points,
-		         s.chunks - s.sealed_chunks, sqlh_u64(st, 3), sqlh_u64(st, 5));
+		         "has %" PRIu64 " points in %" PRIu64 " open chunks, its row says %" PRIu64 " in %" PRIu64,
+		         s.points, s.chunks - s.sealed_chunks, sqlh_u64(st, 3), sqlh_u64(st, 5));
 	if (!s.wrong[0] &&
 	    (!same_bits(sqlite3_column_int64(st, 6), s.last) || !same_bits(sqlite3_column_int64(st, 7), s.min) ||
 	     !same_bits(sqlite3_column_int64(st, 8), s.max)))

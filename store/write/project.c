@@ -19,8 +19,8 @@
 #include "common/base/log.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
+#include "store/base/metric_sum.h"
 #include "store/base/store_int.h"
-#include "store/read/metric_sum.h"
 
 #define STEP_SERIES 256 /* jobs whose summaries are written in one step */
 

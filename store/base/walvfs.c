@@ -3,7 +3,7 @@
  * from the call that handed it down: SQLite then gives up the transaction, as for one that failed at once,
  * and what had gathered is dropped with it.
  */
-#include "store/write/walvfs.h"
+#include "store/base/walvfs.h"
 
 #include <pthread.h>
 #include <sqlite3.h>

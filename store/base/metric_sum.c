@@ -2,7 +2,7 @@
  * metric_sum: see metric_sum.h. Rows of one name come together, those of its newest attempt first: the first
  * attempt in which the wanted rank stands is the one.
  */
-#include "store/read/metric_sum.h"
+#include "store/base/metric_sum.h"
 
 #include <math.h>
 #include <stdlib.h>
