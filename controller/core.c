@@ -40,6 +40,15 @@ static const char *own(const char *s)
 	return xstrdup(s ? s : "");
 }
 
+/* What happens beside the record when it changes, in this order. */
+static const struct observer observers[] = {
+    {.before_event = queue_before_event, .after_event = queue_after_event, .before_commit = usage_write},
+    {.before_event = alloc_before_event, .after_event = alloc_after_event},
+    {.after_event = array_after_event, .job_goes = array_free},
+    {.before_reply = idem_keep},
+    {.commit_failed = core_fail, .store_recovered = core_recovered},
+};
+
 struct core *core_create(const struct core_config *cfg, const struct core_io *io)
 {
 	struct core *c = xcalloc(1, sizeof *c);
@@ -71,6 +80,8 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 		c->cfg.port_hi = 29999;
 	}
 	c->io = *io;
+	c->observers = observers;
+	c->n_observers = sizeof(observers) / sizeof(*observers);
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
 	queues_open(c);

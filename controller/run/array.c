@@ -200,16 +200,21 @@ static void count_end(struct carray *a, uint32_t index, enum job_status status, 
 		a->failed[a->n_failed++] = index;
 }
 
-void array_follow(struct core *c, struct cjob *member, int was_new, enum job_status before)
+void array_after_event(struct core *c, struct cjob *member, enum event_type t,
+                       const struct job_before *before)
 {
-	struct cjob *j = array_of(c, member);
 	struct carray *a;
+	struct cjob *j;
 
+	(void)t;
+	if (!member->r.array || before->refused || (!before->is_new && before->status == member->r.status))
+		return;
+	j = array_of(c, member);
 	if (!j)
 		return;
 	a = j->arr;
-	if (!was_new)
-		a->n[before]--;
+	if (!before->is_new)
+		a->n[before->status]--;
 	a->n[member->r.status]++;
 	race_follow(j, rec_index(&member->r), member->r.status, member->r.halved);
 	if (job_ended(member->r.status))

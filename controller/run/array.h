@@ -6,6 +6,7 @@
 
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 
 /* The members of an array or a sweep that has not ended, as far as their records are not enough.
  * hearthd does not store it: it follows from the records. */
@@ -32,8 +33,9 @@ void array_rm_begin(struct core *c, const struct cjob *j, const char *by);
 int array_open(struct core *c, struct cjob *j, const char *spec, const char *run, struct err *e);
 void array_free(struct core *c, struct cjob *j);
 void array_touch(struct core *c, struct cjob *j);
-/* A member's status is another one now. */
-void array_follow(struct core *c, struct cjob *member, int was_new, enum job_status before);
+/* As struct observer has it: a member's status is another one now. */
+void array_after_event(struct core *c, struct cjob *member, enum event_type t,
+                       const struct job_before *before);
 /* 1: a member waits with its array until that lets it go to the scheduler. */
 int array_parks(struct core *c, const struct cjob *member);
 void array_close(struct core *c,

@@ -321,8 +321,11 @@ void alloc_unqueue(struct core *c, struct cjob *j)
 	c->sched_dirty = 1;
 }
 
-void alloc_ended(struct core *c, struct cjob *j)
+void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
 {
+	(void)t;
+	if (before->refused || !job_ended(j->r.status) || (!before->is_new && before->status == j->r.status))
+		return;
 	sched_job_finished(c->sched, j->r.id, j->r.status == JOB_COMPLETED);
 	c->sched_dirty = 1;
 }
@@ -381,8 +384,9 @@ static void recheck(struct core *c)
 }
 
 /* Follows S-302. */
-void sched_stamp(const struct core *c, enum event_type t, cJSON *data)
+void alloc_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data)
 {
+	(void)j;
 	switch (t) {
 	case EV_SUBMITTED:
 	case EV_RELEASED:

@@ -6,6 +6,7 @@
 
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 #include "controller/state/turn.h"
 
 #define DECISIONS_A_TURN 64
@@ -13,7 +14,6 @@
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* waiting now */
 void alloc_unqueue(struct core *c, struct cjob *j); /* it neither waits nor holds; it may come again */
 void wait_review(struct core *c, struct cjob *j);   /* of a queued job: is its longest wait over? */
-void alloc_ended(struct core *c, struct cjob *j);   /* it holds nothing; who waits for it hears of it */
 void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s); /* at load; for how long already */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
@@ -30,8 +30,10 @@ size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob 
 int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
                  const char *const *queues, int ever, struct sched_change *out);
 void schedule(struct core *c);
-/* Into an event that tells the library something, or what it decided: when that was by the library's time,
- * and after which of its passes. */
-void sched_stamp(const struct core *c, enum event_type t, cJSON *data);
+/* As struct observer has them. The first adds to an event that the library is told, or that it decided: when
+ * that was by the library's time, and after which of its passes. The second tells the library that a job
+ * holds nothing any more; jobs that wait for it hear of it. */
+void alloc_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data);
+void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
 
 #endif

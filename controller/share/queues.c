@@ -133,6 +133,31 @@ void queue_jobs(struct core *c, const char *path, int delta)
 		drop(c, q); /* a queue that is not there any more */
 }
 
+/* A change may be one of its queue: it leaves the old one first. */
+static int may_change_queue(enum event_type t, enum job_status before)
+{
+	return t == EV_CHANGED && !job_ended(before);
+}
+
+void queue_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data)
+{
+	(void)data;
+	if (j && may_change_queue(t, j->r.status))
+		queue_jobs(c, j->r.queue, -1);
+}
+
+void queue_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
+{
+	if (may_change_queue(t, before->status))
+		queue_jobs(c, j->r.queue, 1);
+	if (before->refused)
+		return;
+	if (before->is_new)
+		queue_jobs(c, j->r.queue, 1);
+	else if (before->status != j->r.status && job_ended(j->r.status))
+		queue_jobs(c, j->r.queue, -1);
+}
+
 int queue_exists(const struct core *c, const char *path, struct err *e)
 {
 	const struct cqueue *q = find(c, path);

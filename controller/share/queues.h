@@ -7,6 +7,7 @@
 #include "common/spec/spec.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 
 #define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
 struct cqueue {                             /* a queue, or a user in one: "research/@ada" */
@@ -24,6 +25,9 @@ int queue_load(struct core *c, const struct queue_row *r);
 void queues_loaded(const struct core *c);
 void usage_load(struct core *c, const struct usage_row *r);
 void queue_jobs(struct core *c, const char *path, int delta); /* unfinished jobs that name it */
+/* As struct observer has them: they count unfinished jobs. */
+void queue_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data);
+void queue_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
 int queue_exists(const struct core *c, const char *path, struct err *e);
 /* -1: its quotas could never allow a job of so many GPUs. */
 int queue_holds(const struct core *c, const char *queue, const char *owner, uint64_t gpus, struct err *e);

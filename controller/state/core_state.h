@@ -24,6 +24,7 @@ struct cqueue;
 struct creserve;
 struct history;
 struct idem;
+struct observer;
 struct learned;
 struct payer;
 struct token;
@@ -33,6 +34,8 @@ struct used;
 struct core {
 	struct core_config cfg; /* strings are owned */
 	struct core_io io;
+	const struct observer *observers; /* core.c */
+	size_t n_observers;
 	struct store *store;
 	struct sched *sched;
 	struct cjob *jobs;

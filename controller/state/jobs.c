@@ -13,9 +13,9 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/run/array.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 
 struct cjob *job_find(const struct core *c, uint64_t id)
 {
@@ -43,7 +43,9 @@ void job_free(struct core *c, struct cjob *j)
 	if (j->touched)
 		DL_DELETE2(c->touched, j, touch_prev, touch_next);
 	active_free(c, j);
-	array_free(c, j);
+	for (size_t i = 0; i < c->n_observers; i++)
+		if (c->observers[i].job_goes)
+			c->observers[i].job_goes(c, j);
 	HASH_DELETE(hh, c->jobs, j);
 	rec_fini(&j->r);
 	free(j->spec);

@@ -26,21 +26,25 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/core.h"
-#include "controller/load.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/run/array.h"
-#include "controller/share/alloc.h"
-#include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/history.h"
-#include "controller/state/idem.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 #include "controller/state/request.h"
 
 #define RETRY_COMMIT_US 20000 /* the store's queue was full */
+
+/* For each observer that has that function. */
+#define TELL(c, function, ...)                                                                               \
+	do {                                                                                                     \
+		for (size_t i_ = 0; i_ < (c)->n_observers; i_++)                                                     \
+			if ((c)->observers[i_].function)                                                                 \
+				(c)->observers[i_].function(c, ##__VA_ARGS__);                                               \
+	} while (0)
 
 static struct turn *turn_new(struct core *c)
 {
@@ -208,7 +212,7 @@ void hold_reply(struct core *c, struct request *rq, int status, cJSON *body)
 {
 	struct held *h;
 
-	idem_keep(c, rq, status, body);
+	TELL(c, before_reply, rq, status, body);
 	if (FAULT("mistake.early_reply")) {
 		rq->reply(rq, status, body, NULL);
 		return;
@@ -329,37 +333,48 @@ static int of_attempt(enum event_type t)
 	return t >= EV_PLACED && t <= EV_ATTEMPT_ENDED;
 }
 
+static void count_job(struct core *c, const struct cjob *j, const struct job_before *before)
+{
+	enum job_status now = j->r.status;
+
+	if (!before->is_new && before->status == now)
+		return;
+	if (!j->r.members) { /* else its members are counted */
+		if (!before->is_new)
+			c->counts[before->status]--;
+		c->counts[now]++;
+	}
+	if (before->is_new)
+		c->unfinished++;
+	else if (job_ended(now))
+		c->unfinished--;
+}
+
 int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 {
 	struct job_rec *r = &j->r;
-	enum job_status before = r->status;
-	int was_new = !r->created_us, counted;
+	struct job_before before = {.status = r->status, .is_new = !r->created_us};
 	struct event_row ev = {.job = r->id, .at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
 	struct err e;
 
 	if (!data)
 		data = cJSON_CreateObject();
-	counted = t == EV_CHANGED && !job_ended(r->status);
-	if (counted)
-		queue_jobs(c, r->queue, -1);
 	if (t == EV_PLACED) /* the next attempt takes the place of this one: its last row goes first */
 		write_attempt(turn_now(c), j);
 	if (of_attempt(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
-	sched_stamp(c, t, data);
+	TELL(c, before_event, j, t, data);
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
 		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t),
 		          e.text);
 #ifdef HEARTH_FAULTS
 		abort();
 #endif
-		if (counted)
-			queue_jobs(c, r->queue, 1);
+		before.refused = 1;
+		TELL(c, after_event, j, t, &before);
 		cJSON_Delete(data);
 		return -1;
 	}
-	if (counted)
-		queue_jobs(c, r->queue, 1);
 	record(c, &ev, json_text(data));
 	if (t == EV_RANK_EXITED && FAULT("mistake.event_twice"))
 		record(c, &ev, json_text(data));
@@ -367,24 +382,8 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 	job_mark(c, j);
 	if (of_attempt(t) && r->att)
 		j->dirty_attempt = 1;
-	if (was_new || before != r->status) {
-		if (!was_new && !r->members) /* their members are counted */
-			c->counts[before]--;
-		if (!r->members)
-			c->counts[r->status]++;
-		if (was_new)
-			queue_jobs(c, r->queue, 1);
-		else if (job_ended(r->status))
-			queue_jobs(c, r->queue, -1);
-		if (was_new)
-			c->unfinished++;
-		else if (job_ended(r->status))
-			c->unfinished--;
-		if (job_ended(r->status))
-			alloc_ended(c, j);
-		if (r->array)
-			array_follow(c, j, was_new, before);
-	}
+	count_job(c, j, &before);
+	TELL(c, after_event, j, t, &before);
 	return 0;
 }
 
@@ -392,7 +391,7 @@ void cluster_post(struct core *c, enum event_type t, cJSON *data)
 {
 	struct event_row ev = {.at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
 
-	sched_stamp(c, t, data);
+	TELL(c, before_event, NULL, t, data);
 	record(c, &ev, json_text(data));
 	cJSON_Delete(data);
 }
@@ -455,7 +454,7 @@ static void on_done(int rc, const struct err *e, void *arg)
 		turns_drop(c, e);
 	} else {
 		c->n_failed++;
-		core_fail(c, e);
+		TELL(c, commit_failed, e);
 	}
 	turn_commit(c);
 }
@@ -529,7 +528,7 @@ void turn_commit(struct core *c)
 	commit_metrics(c);
 	if (!c->now || c->flying)
 		return;
-	usage_write(c);
+	TELL(c, before_commit);
 	t = c->now;
 	write_rows(c);
 	t->n += (size_t)history_write(c, t->txn, t->n > 0);
@@ -545,7 +544,7 @@ void turn_commit(struct core *c)
 	c->flying = NULL;
 	c->now = t;
 	if (rc < 0)
-		core_fail(c, &e);
+		TELL(c, commit_failed, &e);
 }
 
 /* ---- failure --------------------------------------------------------------------------------- */
@@ -558,7 +557,7 @@ static void on_probe(int rc, const struct err *e, void *arg)
 	if (c->stopping)
 		return;
 	if (rc == 0)
-		core_recovered(c);
+		TELL(c, store_recovered);
 	else if (e)
 		c->fail_err = *e;
 }
