@@ -80,8 +80,8 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	n->gpu_util = (struct wire_f64v){xmemdup(m->gpu_util.v, m->gpu_util.n * sizeof(double)), m->gpu_util.n};
 	n->gpu_memory_used = (struct wire_u64v){
 	    xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
-	n->doubt_us = 0;
-	n->doubted = 0;
+	n->may_run_alone_until_us = 0;
+	n->silence_said = 0;
 	take_skew(n, m);
 	peers_told(n, m->peers_gen);
 	answer_beat(c, n, m->seq);
@@ -99,8 +99,8 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 		json_add_str(d, "by", by);
 	cluster_post(c, EV_GONE, d);
 	c->peers_gen++; /* the others count their majority without it from now on */
-	n->doubt_us = 0;
-	n->doubted = 0;
+	n->may_run_alone_until_us = 0;
+	n->silence_said = 0;
 	c->n_lost_nodes++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	if (n->state != NODE_REMOVED)
@@ -116,7 +116,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 		node_job_del(n, j);
 	}
 	node_update_sched(c, n, 0);
-	node_trouble(c, n, TROUBLE_LOST, why);
+	node_health_note(c, n, HEALTH_LOST, why);
 }
 
 uint64_t node_silent_us(const struct core *c, const struct cnode *n)
@@ -129,19 +129,19 @@ static uint64_t patience_us(const struct core *c)
 	return (uint64_t)c->cfg.lease_ms * 1000 + LEASE_MARGIN_US;
 }
 
-int node_doubtful(const struct core *c, const struct cnode *n)
+int node_may_run_alone(const struct core *c, const struct cnode *n)
 {
-	return n->state == NODE_UP && n->doubt_us && node_silent_us(c, n) > patience_us(c);
+	return n->state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) > patience_us(c);
 }
 
 /* Said once for each silence. */
-static void say_doubt(struct core *c, struct cnode *n)
+static void report_silence(struct core *c, struct cnode *n)
 {
 	cJSON *d;
 
-	if (n->doubted)
+	if (n->silence_said)
 		return;
-	n->doubted = 1;
+	n->silence_said = 1;
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "text",
@@ -172,15 +172,15 @@ void lease_check(struct core *c)
 	for (struct cnode *n = c->nodes; n; n = n->hh.next)
 		if (n->state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
 		    peers_may_carry_on(c, n))
-			n->doubt_us = now;
+			n->may_run_alone_until_us = now + patience;
 	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
 		uint64_t silent = node_silent_us(c, n);
 		char why[120];
 
 		if (n->state != NODE_UP || silent <= patience)
 			continue;
-		if (n->doubt_us && now - n->doubt_us <= patience) {
-			say_doubt(c, n);
+		if (n->may_run_alone_until_us && now <= n->may_run_alone_until_us) {
+			report_silence(c, n);
 			continue;
 		}
 		snprintf(why, sizeof why, "no sign of life for %.0f s", (double)silent / 1e6);

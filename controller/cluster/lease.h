@@ -9,7 +9,7 @@
 
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m);
 void lease_check(struct core *c);
-int node_doubtful(const struct core *c, const struct cnode *n);
+int node_may_run_alone(const struct core *c, const struct cnode *n);
 uint64_t node_silent_us(const struct core *c, const struct cnode *n); /* since its last sign of life */
 void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by);
 

@@ -69,7 +69,7 @@ static void set_node(struct core *c, struct cnode *n)
 	    .usable = usable(n),
 	    .price_per_hour = node_price(c, n),
 	    .power_w = node_power(c, n),
-	    .doubt = node_doubt(c, n),
+	    .doubt = node_health(c, n),
 	    .switch_name = node_label(n, "switch"),
 	    .rack_name = node_label(n, "rack"),
 	};
@@ -81,7 +81,7 @@ static void set_node(struct core *c, struct cnode *n)
 		reserve_node_came(c, n);
 	}
 	n->sched_usable = (uint8_t)usable(n);
-	n->sched_doubt = s.doubt;
+	n->sched_health = s.doubt;
 	c->sched_dirty = 1;
 	c->recheck_avoiders = c->n_avoiders > 0;
 }
@@ -96,7 +96,7 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 		return;
 	}
 	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != usable(n) ||
-	                     n->sched_doubt != node_doubt(c, n)))
+	                     n->sched_health != node_health(c, n)))
 		set_node(c, n);
 	if (n->in_sched)
 		sched_node_drained(c->sched, n->id, n->drain && but_for_drain(n));

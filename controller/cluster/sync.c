@@ -23,6 +23,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
+#include "controller/run/report.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
 #include "controller/share/alloc.h"
@@ -92,7 +93,7 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 	/* Not failure: the agent dials again; only a lease that ran out counts. */
 	n->connected = n->synced = n->syncing = 0;
 	node_update_sched(c, n, 0);
-	node_trouble(c, n, TROUBLE_CONNECTION, why);
+	node_health_note(c, n, HEALTH_CONNECTION, why);
 	log_info("event=agent_down node=%s text=\"%s\"", name, why ? why : "");
 }
 
@@ -159,7 +160,7 @@ static void missing(struct core *c, struct cjob *j, struct cnode *n, struct plac
 	} else if (p->state == PLACE_ENDED) {
 		place_lost(c, j, place_index(j, p), 0, 0, text);
 	} else {
-		place_in_doubt(c, j, p, text);
+		place_vanished(c, j, p, text);
 	}
 }
 

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HALF_US    21600000000.0 /* six hours */
-#define STEP_US    60000000u     /* how exactly it is said when the doubt is less */
-#define MOST_DOUBT 3
+#define HALF_US     21600000000.0 /* six hours */
+#define STEP_US     60000000u     /* how exactly it is said when the level is less */
+#define WORST_LEVEL 3
 
-void trouble_add(struct trouble *t, enum trouble_kind kind, const char *text, uint64_t boot_us,
-                 uint64_t real_us)
+void health_add(struct health *t, enum health_event kind, const char *text, uint64_t boot_us,
+                uint64_t real_us)
 {
-	if (t->n == TROUBLE_KEPT)
+	if (t->n == HEALTH_KEPT)
 		memmove(&t->of[0], &t->of[1], --t->n * sizeof t->of[0]);
 	t->of[t->n].at_us = boot_us;
 	t->of[t->n++].kind = kind;
@@ -20,38 +20,38 @@ void trouble_add(struct trouble *t, enum trouble_kind kind, const char *text, ui
 	snprintf(t->last, sizeof t->last, "%s", text ? text : "");
 }
 
-static int is_new(const struct trouble *t, uint32_t i, uint64_t boot_us)
+static int is_new(const struct health *t, uint32_t i, uint64_t boot_us)
 {
-	return t->of[i].at_us + TROUBLE_DAY_US > boot_us;
+	return t->of[i].at_us + HEALTH_DAY_US > boot_us;
 }
 
 /* Follows S-128, S-129 and S-130. */
-uint32_t trouble_doubt(const struct trouble *t, uint64_t boot_us)
+uint32_t health_level(const struct health *t, uint64_t boot_us)
 {
 	static const double from[] = {0.75, 2, 4};
 	double sum = 0;
-	uint32_t doubt = 0;
+	uint32_t level = 0;
 
 	for (uint32_t i = 0; i < t->n; i++)
 		if (is_new(t, i, boot_us))
-			sum += (t->of[i].kind == TROUBLE_CONNECTION ? 0.5 : 1) *
+			sum += (t->of[i].kind == HEALTH_CONNECTION ? 0.5 : 1) *
 			       exp2(-(double)(boot_us - t->of[i].at_us) / HALF_US);
-	while (doubt < MOST_DOUBT && sum >= from[doubt])
-		doubt++;
-	return doubt;
+	while (level < WORST_LEVEL && sum >= from[level])
+		level++;
+	return level;
 }
 
-uint64_t trouble_next_us(const struct trouble *t, uint64_t boot_us)
+uint64_t health_next_us(const struct health *t, uint64_t boot_us)
 {
-	uint64_t from = boot_us, to = boot_us + TROUBLE_DAY_US;
-	uint32_t doubt = trouble_doubt(t, boot_us);
+	uint64_t from = boot_us, to = boot_us + HEALTH_DAY_US;
+	uint32_t level = health_level(t, boot_us);
 
-	if (!doubt)
+	if (!level)
 		return UINT64_MAX;
 	while (to - from > STEP_US) { /* it only fades */
 		uint64_t middle = from + (to - from) / 2;
 
-		if (trouble_doubt(t, middle) < doubt)
+		if (health_level(t, middle) < level)
 			to = middle;
 		else
 			from = middle;
@@ -59,24 +59,24 @@ uint64_t trouble_next_us(const struct trouble *t, uint64_t boot_us)
 	return to;
 }
 
-void trouble_count(const struct trouble *t, uint64_t boot_us, uint32_t n[TROUBLE_KINDS])
+void health_count(const struct health *t, uint64_t boot_us, uint32_t n[HEALTH_KINDS])
 {
-	memset(n, 0, TROUBLE_KINDS * sizeof *n);
+	memset(n, 0, HEALTH_KINDS * sizeof *n);
 	for (uint32_t i = 0; i < t->n; i++)
 		n[t->of[i].kind] += (uint32_t)is_new(t, i, boot_us);
 }
 
-const char *trouble_text(const struct trouble *t, uint64_t boot_us, char *out, size_t size)
+const char *health_text(const struct health *t, uint64_t boot_us, char *out, size_t size)
 {
 	static const char *const one[] = {"its connection broke off", "a launch failed on it", "it was lost"};
 	static const char *const more[] = {"its connection broke off %u times", "%u launches failed on it",
 	                                   "it was lost %u times"};
-	uint32_t n[TROUBLE_KINDS], said = 0;
+	uint32_t n[HEALTH_KINDS], said = 0;
 	size_t used = 0;
 
 	out[0] = '\0';
-	trouble_count(t, boot_us, n);
-	for (int k = TROUBLE_KINDS - 1; k >= 0; k--) {
+	health_count(t, boot_us, n);
+	for (int k = HEALTH_KINDS - 1; k >= 0; k--) {
 		char part[80];
 
 		if (!n[k])

@@ -1,10 +1,10 @@
 /*
- * health: what went wrong with a node lately, and how much it is doubted for that.
+ * health: what went wrong with a node lately, and how bad that is.
  *
- * A launch that the node failed, and its loss, count 1; a connection that broke off 1/2. Each counts half as
- * much after six hours, and is forgotten after a day. The doubt is a small number, so that the scheduler is
- * told seldom: 0 healthy, 1 from a sum of 3/4 on, 2 from 2, 3 from 4. A single broken connection is no doubt.
- * All of it is in memory: it begins anew with hearthd.
+ * A launch that the node failed counts 1, and so does its loss; a connection that broke off counts 1/2. Each
+ * counts half as much after six hours and is forgotten after a day. The level is a small number, so that the
+ * scheduler is informed seldom: 0 healthy, 1 from a sum of 3/4 on, 2 from 2, 3 from 4. One broken connection
+ * leaves a node healthy. hearthd forgets all of it at its end. Pure.
  */
 #ifndef HEARTH_CONTROLLER_RECORD_HEALTH_H
 #define HEARTH_CONTROLLER_RECORD_HEALTH_H
@@ -12,27 +12,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TROUBLE_KEPT   16 /* the newest; more would not raise the doubt */
-#define TROUBLE_DAY_US 86400000000u
+#define HEALTH_KEPT   16 /* the newest; more would not raise the level */
+#define HEALTH_DAY_US 86400000000u
 
-enum trouble_kind { TROUBLE_CONNECTION, TROUBLE_LAUNCH, TROUBLE_LOST, TROUBLE_KINDS };
-struct trouble {
+enum health_event { HEALTH_CONNECTION, HEALTH_LAUNCH, HEALTH_LOST, HEALTH_KINDS };
+struct health {
 	struct {
 		uint64_t at_us; /* boot */
-		enum trouble_kind kind;
-	} of[TROUBLE_KEPT]; /* oldest first */
+		enum health_event kind;
+	} of[HEALTH_KEPT]; /* oldest first */
 	uint32_t n;
 	uint64_t last_us; /* real */
 	char last[200];   /* what the newest was */
 };
 
-void trouble_add(struct trouble *t, enum trouble_kind kind, const char *text, uint64_t boot_us,
-                 uint64_t real_us);
-uint32_t trouble_doubt(const struct trouble *t, uint64_t boot_us);
+void health_add(struct health *t, enum health_event kind, const char *text, uint64_t boot_us,
+                uint64_t real_us);
+uint32_t health_level(const struct health *t, uint64_t boot_us);
 /* When it is less; UINT64_MAX: it is 0. */
-uint64_t trouble_next_us(const struct trouble *t, uint64_t boot_us);
-void trouble_count(const struct trouble *t, uint64_t boot_us, uint32_t n[TROUBLE_KINDS]);
+uint64_t health_next_us(const struct health *t, uint64_t boot_us);
+void health_count(const struct health *t, uint64_t boot_us, uint32_t n[HEALTH_KINDS]);
 /* "2 launches failed and the connection was lost within a day"; "" when nothing was. */
-const char *trouble_text(const struct trouble *t, uint64_t boot_us, char *out, size_t size);
+const char *health_text(const struct health *t, uint64_t boot_us, char *out, size_t size);
 
 #endif

@@ -114,3 +114,8 @@ int state_move_ok(enum state_kind k, int from, int to)
 		return 0;
 	return !!(kinds[k].moves[from] & B(to));
 }
+
+int class_is_infrastructure(enum reason_class cls)
+{
+	return cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_NODE_LOST || cls == RC_LAUNCH;
+}

@@ -82,4 +82,7 @@ static inline int rank_over(enum rank_state s)
 	return s >= RANK_EXITED;
 }
 
+/* 1: the cause is a node, its disk, its agent or the launch, not the job. */
+int class_is_infrastructure(enum reason_class cls);
+
 #endif

@@ -228,9 +228,10 @@ static void silence(const struct core *c, const struct cnode *n, char *out, size
 
 	snprintf(out, size, "%s for %s%s", n->connected ? "silent" : "not connected",
 	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof span),
-	         node_doubtful(c, n) ? "; not declared lost, as it may be carrying on out of sight. When it is "
-	                               "certain that it is down: jobctl node lost"
-	                             : "");
+	         node_may_run_alone(c, n)
+	             ? "; not declared lost, as it may be carrying on out of sight. When it is "
+	               "certain that it is down: jobctl node lost"
+	             : "");
 }
 
 /* Nodes of the job that are silent: what is known of its ranks is old. */
@@ -384,7 +385,7 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 	size_t used = 0;
 
 	out[0] = '\0';
-	if (n->state == NODE_UP && (!n->connected || node_doubtful(c, n))) {
+	if (n->state == NODE_UP && (!n->connected || node_may_run_alone(c, n))) {
 		silence(c, n, span, sizeof span);
 		used = (size_t)snprintf(out, size, "%s", span);
 	}
@@ -396,9 +397,9 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 		used += (size_t)snprintf(out + used, size - used,
 		                         "%sits clock is %.1f s %s hearthd's: run NTP or chrony", used ? "; " : "",
 		                         fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
-	if (n->state == NODE_UP && node_doubt(c, n) && used < size)
+	if (n->state == NODE_UP && node_health(c, n) && used < size)
 		snprintf(out + used, size - used, "%sothers are preferred to it: %s", used ? "; " : "",
-		         trouble_text(&n->trouble, now_boot(c), span, sizeof span));
+		         health_text(&n->health, now_boot(c), span, sizeof span));
 	return out;
 }
 
@@ -440,7 +441,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON_AddNumberToObject(o, "cpu_used", n->cpu_used);
 	cJSON_AddNumberToObject(o, "price_per_hour", node_price(c, n));
 	cJSON_AddNumberToObject(o, "power_w", node_power(c, n));
-	node_trouble_json(c, n, o);
+	node_health_json(c, n, o);
 	if (n->beat_us)
 		json_add_u64(o, "beat_age_ms", (now_boot(c) - n->beat_us) / 1000);
 	else

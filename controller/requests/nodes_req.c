@@ -82,7 +82,7 @@ void req_resume(struct core *c, struct request *rq)
 		return;
 	if (n->drain) {
 		n->drain = 0;
-		n->trouble = (struct trouble){0}; /* somebody has looked at it */
+		n->health = (struct health){0}; /* somebody has looked at it */
 		change(c, n, rq, EV_RESUMED, "");
 	}
 	answer(c, rq, n);

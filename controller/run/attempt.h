@@ -5,6 +5,7 @@
 #ifndef HEARTH_CONTROLLER_RUN_ATTEMPT_H
 #define HEARTH_CONTROLLER_RUN_ATTEMPT_H
 
+#include "controller/record/verdict.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
@@ -18,7 +19,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 void send_orders(struct core *c, struct cjob *j); /* all that are due and not sent in this session */
 void job_review(struct core *c, struct cjob *j);
 int end_wants_kill(const struct job_rec *r);
-void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason);
+/* Ends the attempt by v, at once: the kill on its nodes follows. */
+void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,

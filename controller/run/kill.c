@@ -2,8 +2,9 @@
  * kill: the end of an attempt: why it ends, the kill on all nodes, what became of it, and what follows for
  * the job.
  *
- *   begin_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or given
- * up -> decide_outcome -> COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits again.
+ *   attempt_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or
+ * given up -> decide_outcome -> COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits
+ * again.
  *
  * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
  * goes on the same way.
@@ -58,45 +59,6 @@ static enum end_kind end_kind_of(const struct job_rec *r)
 int end_wants_kill(const struct job_rec *r)
 {
 	return !rec_all_ranks_ok(r->att);
-}
-
-static int infrastructure(enum reason_class cls)
-{
-	return cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_NODE_LOST || cls == RC_LAUNCH;
-}
-
-/* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
-static int replaceable(const struct cjob *j, enum reason_class cls)
-{
-	int culprit = 0;
-
-	for (uint32_t i = 0; i < j->r.att->n_places; i++)
-		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
-		           j->act->rt[i].doubt != NULL;
-	return infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) &&
-	       j->replacements < MAX_REPLACEMENTS && j->r.wanted != WANT_STOP;
-}
-
-void begin_end(struct core *c, struct cjob *j, enum reason_class cls, const char *reason)
-{
-	enum job_status status = replaceable(j, cls) ? JOB_RECOVERING : JOB_STOPPING;
-	cJSON *d = cJSON_CreateObject();
-
-	if (cls != RC_NONE)
-		json_add_str(d, "class", state_name(STATE_CLASS, (int)cls));
-	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
-	if (reason && *reason)
-		json_add_str(d, "reason", reason);
-	if (job_post(c, j, EV_ENDING, d) < 0)
-		return;
-	j->act->end_us = now_boot(c);
-	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
-		alloc_release(c, j, j->r.att->places[i].node_id);
-	if (end_wants_kill(&j->r))
-		j->act->kill_us = now_boot(c);
-	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id,
-	         j->r.att->number, state_name(STATE_CLASS, (int)cls), j->act->kill_us != 0);
-	job_touch(c, j);
 }
 
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
@@ -218,7 +180,7 @@ static uint32_t count_lost_ranks(const struct attempt_rec *a, uint32_t *first)
 	return n;
 }
 
-struct verdict {
+struct finding {
 	enum outcome outcome;
 	enum reason_class cls;
 	int32_t exit_code, signal;
@@ -226,7 +188,7 @@ struct verdict {
 	char reason[1024];
 };
 
-static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct verdict *v)
+static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct finding *v)
 {
 	const struct rank_rec *k = &a->ranks[rank];
 
@@ -239,7 +201,7 @@ static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct
 }
 
 static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed,
-                       struct verdict *v)
+                       struct finding *v)
 {
 	uint32_t rank = NO_RANK, n = count_lost_ranks(a, &rank);
 	char more[600] = "";
@@ -264,7 +226,7 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 
 /* Ranks that died because their node's agent enforced a limit. */
 static void judge_limit(const struct attempt_rec *a, const struct place_rec *limited, uint32_t failed,
-                        struct verdict *v)
+                        struct finding *v)
 {
 	judge_failed_rank(a, failed, v);
 	v->cls = limited->cls;
@@ -273,7 +235,7 @@ static void judge_limit(const struct attempt_rec *a, const struct place_rec *lim
 }
 
 /* What mpirun started in the place of a rank was gone, and nothing said why. */
-static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct verdict *v)
+static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct finding *v)
 {
 	uint32_t place = a->ranks[rank].place;
 
@@ -286,7 +248,7 @@ static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct
 	    rank, place + 1, a->places[place].node);
 }
 
-static void judge(const struct job_rec *r, struct verdict *v)
+static void judge(const struct job_rec *r, struct finding *v)
 {
 	const struct attempt_rec *a = r->att;
 	const struct place_rec *lost = first_lost(a), *limited = rec_limited(a);
@@ -297,7 +259,7 @@ static void judge(const struct job_rec *r, struct verdict *v)
 	int own = failed < a->n_ranks && a->ranks[failed].ended_by == BY_ITSELF &&
 	          !(killed && (r->status == JOB_RECOVERING || count_lost_ranks(a, &some)));
 
-	*v = (struct verdict){
+	*v = (struct finding){
 	    .outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
 	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
@@ -346,7 +308,7 @@ static void note_outcome(struct core *c, const struct cjob *j)
 }
 
 /* Of what there was too little: the next thing to ask. */
-static void add_memory(const struct cjob *j, struct verdict *v)
+static void add_memory(const struct cjob *j, struct finding *v)
 {
 	const struct job_spec *s = j->act ? j->act->spec : NULL;
 	size_t n = strlen(v->reason);
@@ -365,7 +327,7 @@ static void add_memory(const struct cjob *j, struct verdict *v)
 
 void decide_outcome(struct core *c, struct cjob *j)
 {
-	struct verdict v;
+	struct finding v;
 	cJSON *d;
 
 	conclude_ranks(c, j);
@@ -524,8 +486,8 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 /* Does another attempt follow? */
 static int goes_on(const struct cjob *j)
 {
-	return j->r.wanted == WANT_REQUEUE ||
-	       (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP && infrastructure(j->r.att->cls));
+	return j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP &&
+	                                       class_is_infrastructure(j->r.att->cls));
 }
 
 void finish_attempt(struct core *c, struct cjob *j)

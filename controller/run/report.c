@@ -16,6 +16,7 @@
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/record/verdict.h"
 #include "controller/run/attempt.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
@@ -188,7 +189,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		return;
 	log_info("%s", line);
 	if (p->culprit && m->state == LAUNCH_FAILED)
-		node_trouble(c, n, TROUBLE_LAUNCH, m->text);
+		node_health_note(c, n, HEALTH_LAUNCH, m->text);
 	place_rt(j, p)->progress_us = now_boot(c);
 	if (m->state == LAUNCH_CLEANED)
 		cleaned(c, j, n, m);
@@ -207,17 +208,30 @@ static void saved(struct core *c, struct cjob *j, const struct cnode *n, const s
 	job_post(c, j, EV_NODE_SAVED, d);
 }
 
-/* Of a launch in doubt: 1, its agent has said that nothing of it is left. */
-static int doubt_is_over(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
-                         const struct wm_launch_report *m)
+void place_vanished(struct core *c, struct cjob *j, const struct place_rec *p, const char *text)
 {
-	const char *doubt = place_rt(j, p)->doubt;
+	struct verdict v;
+
+	place_rt(j, p)->vanished = text;
+	verdict_set(&v, RC_NODE_LOST, "node %s was lost: %s", p->node, text);
+	if (j->r.att->state != ATT_ENDING)
+		attempt_end(c, j, &v);
+	if (j->r.att->state == ATT_ENDING && !j->act->kill_us)
+		j->act->kill_us = now_boot(c);
+	job_touch(c, j); /* send_orders sends KILL */
+}
+
+/* 1: the launch had vanished, and its agent says that nothing of it is left. */
+static int vanished_is_over(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
+                            const struct wm_launch_report *m)
+{
+	const char *vanished = place_rt(j, p)->vanished;
 	char *said, *text;
 
-	if (!doubt || m->state < LAUNCH_ENDED)
+	if (!vanished || m->state < LAUNCH_ENDED)
 		return 0;
 	said = clean_text(m->text, strnlen(m->text, 600));
-	text = *said ? xasprintf("%s (%s)", doubt, said) : xstrdup(doubt);
+	text = *said ? xasprintf("%s (%s)", vanished, said) : xstrdup(vanished);
 	place_lost(c, j, place_index(j, p), 0, 0, text);
 	free(said);
 	free(text);
@@ -257,10 +271,10 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 		rt->sent = 0;
 	}
 	rt->reported = 1;
-	if (doubt_is_over(c, j, n, p, m))
+	if (vanished_is_over(c, j, n, p, m))
 		return;
 	if (is_undone(j, p, m)) {
-		place_in_doubt(c, j, p, "its agent prepares the launch anew, what ran of it is lost");
+		place_vanished(c, j, p, "its agent prepares the launch anew, what ran of it is lost");
 		return;
 	}
 	rt->sent |= SENT_PREPARE;
@@ -385,7 +399,8 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 	const struct launcher_proc *proc = launcher_proc(m->kind);
 	const char *name = proc ? proc->name : "the launcher";
 	const struct attempt_rec *a = j->r.att;
-	char reason[800], line[402], *text;
+	char line[402], *text;
+	struct verdict v;
 
 	if (m->state < PS_EXITED || !launcher_matters(a))
 		return;
@@ -395,22 +410,22 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 	                       : clean_text(m->text, strlen(m->text));
 	launcher_words(text, line, sizeof line);
 	if (m->state == PS_EXITED && m->signal)
-		snprintf(reason, sizeof reason, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
-		         *line ? ": " : "", line);
+		verdict_set(&v, RC_LAUNCH, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
+		            *line ? ": " : "", line);
 	else if (m->state == PS_EXITED)
-		snprintf(reason, sizeof reason, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code,
-		         *line ? ": " : "", line);
+		verdict_set(&v, RC_LAUNCH, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code,
+		            *line ? ": " : "", line);
 	else
-		snprintf(reason, sizeof reason, "%s on %s %s%s%.400s", name, n->name,
-		         m->state == PS_LOST ? "is lost" : "could not start", *line ? ": " : "", line);
+		verdict_set(&v, RC_LAUNCH, "%s on %s %s%s%.400s", name, n->name,
+		            m->state == PS_LOST ? "is lost" : "could not start", *line ? ": " : "", line);
 	free(text);
 	if (a->state == ATT_ENDING) {
 		cJSON *d = cJSON_CreateObject();
 
-		json_add_str(d, "reason", reason);
+		json_add_str(d, "reason", v.reason);
 		job_post(c, j, EV_LAUNCHER, d);
 	} else {
-		begin_end(c, j, RC_LAUNCH, reason);
+		attempt_end(c, j, &v);
 	}
 }
 

@@ -7,6 +7,9 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
+/* The agent lost a launch that was told to go: it is told to end what may be left, and keeps the GPUs until
+ * it says that nothing is. text: static. */
+void place_vanished(struct core *c, struct cjob *j, const struct place_rec *p, const char *text);
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
@@ -13,6 +14,7 @@
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/record/verdict.h"
 #include "controller/run/attempt.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
@@ -24,7 +26,41 @@
 
 #define NODES_A_SECOND 10 /* a gang gets so much longer to start */
 
-static void blame(struct core *c, struct cjob *j, uint32_t place, const char *text)
+/* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
+static int is_replaceable(const struct cjob *j, enum reason_class cls)
+{
+	int culprit = 0;
+
+	for (uint32_t i = 0; i < j->r.att->n_places; i++)
+		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
+		           j->act->rt[i].vanished != NULL;
+	return class_is_infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) &&
+	       j->replacements < MAX_REPLACEMENTS && j->r.wanted != WANT_STOP;
+}
+
+void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
+{
+	enum job_status status = is_replaceable(j, v->cls) ? JOB_RECOVERING : JOB_STOPPING;
+	cJSON *d = cJSON_CreateObject();
+
+	if (v->cls != RC_NONE)
+		json_add_str(d, "class", state_name(STATE_CLASS, (int)v->cls));
+	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
+	if (*v->reason)
+		json_add_str(d, "reason", v->reason);
+	if (job_post(c, j, EV_ENDING, d) < 0)
+		return;
+	j->act->end_us = now_boot(c);
+	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
+		alloc_release(c, j, j->r.att->places[i].node_id);
+	if (end_wants_kill(&j->r))
+		j->act->kill_us = now_boot(c);
+	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id,
+	         j->r.att->number, state_name(STATE_CLASS, (int)v->cls), j->act->kill_us != 0);
+	job_touch(c, j);
+}
+
+static void blame_node(struct core *c, struct cjob *j, uint32_t place, const char *text)
 {
 	cJSON *d = cJSON_CreateObject();
 
@@ -36,54 +72,47 @@ static void blame(struct core *c, struct cjob *j, uint32_t place, const char *te
 	json_add_str(d, "node", j->r.att->places[place].node);
 	json_add_str(d, "text", text);
 	if (job_post(c, j, EV_NODE_BLAMED, d) == 0)
-		node_trouble(c, node_by_id(c, j->r.att->places[place].node_id), TROUBLE_LAUNCH, text);
+		node_health_note(c, node_by_id(c, j->r.att->places[place].node_id), HEALTH_LAUNCH, text);
 }
 
-static int wanted_end(struct core *c, struct cjob *j)
+static void end_by_node(struct core *c, struct cjob *j, uint32_t place, const struct verdict *v)
 {
-	if (j->r.wanted == WANT_NOTHING)
-		return 0;
-	begin_end(c, j, RC_STOPPED, j->r.reason);
-	return 1;
+	blame_node(c, j, place, v->reason);
+	attempt_end(c, j, v);
 }
 
-/* A launch that failed or was lost ends the attempt. 1 it did. */
-static int place_trouble(struct core *c, struct cjob *j)
+/* ---- predicates: 1 when the attempt has to end; v says why ------------------------------------- */
+
+static int wanted_end(const struct cjob *j, struct verdict *v)
+{
+	return j->r.wanted != WANT_NOTHING && verdict_set(v, RC_STOPPED, "%s", j->r.reason ? j->r.reason : "");
+}
+
+/* A launch that failed or was lost. */
+static int place_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
-	char reason[800];
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
-		if (p->state == PLACE_LOST) {
-			snprintf(reason, sizeof reason, "node %s was lost%s%s", p->node, p->text ? ": " : "",
-			         p->text ? p->text : "");
-			begin_end(c, j, RC_NODE_LOST, reason);
-			return 1;
-		}
-		if (p->state == PLACE_FAILED) {
-			snprintf(reason, sizeof reason, "node %s %s: %s", p->node,
-			         a->state == ATT_PREPARING ? "did not get ready" : "could not launch",
-			         p->text ? p->text : "no reason given");
-			begin_end(c, j, p->cls, reason);
-			return 1;
-		}
+		if (p->state == PLACE_LOST)
+			return verdict_set(v, RC_NODE_LOST, "node %s was lost%s%s", p->node, p->text ? ": " : "",
+			                   p->text ? p->text : "");
+		if (p->state == PLACE_FAILED)
+			return verdict_set(v, p->cls, "node %s %s: %s", p->node,
+			                   a->state == ATT_PREPARING ? "did not get ready" : "could not launch",
+			                   p->text ? p->text : "no reason given");
 	}
 	return 0;
 }
 
-/* The agent of a node has stopped its part of the job because of a limit. 1 it has. */
-static int limit_trouble(struct core *c, struct cjob *j)
+/* The agent of a node has stopped its part of the job because of a limit. */
+static int limit_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct place_rec *p = rec_limited(j->r.att);
-	char reason[800];
 
-	if (!p)
-		return 0;
-	snprintf(reason, sizeof reason, "node %s: %s", p->node, p->text ? p->text : "a limit was passed");
-	begin_end(c, j, p->cls, reason);
-	return 1;
+	return p && verdict_set(v, p->cls, "node %s: %s", p->node, p->text ? p->text : "a limit was passed");
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -96,26 +125,26 @@ static void review_preparing(struct core *c, struct cjob *j)
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c), next = UINT64_MAX, limit = (uint64_t)c->cfg.prepare_timeout_s * 1000000;
 	uint32_t ready = 0;
+	struct verdict v;
 
-	if (wanted_end(c, j) || cost_is_up(c, j) || place_trouble(c, j))
+	if (wanted_end(j, &v) || cost_is_up(c, j, &v) || place_trouble(j, &v)) {
+		attempt_end(c, j, &v);
 		return;
+	}
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		uint64_t at = j->act->rt[i].progress_us + limit;
-		char reason[400];
 
 		if (a->places[i].state == PLACE_READY) {
 			ready++;
 		} else if (place_over(a->places[i].state)) {
-			snprintf(reason, sizeof reason, "node %s gave up while preparing", a->places[i].node);
-			blame(c, j, i, reason);
-			begin_end(c, j, RC_AGENT, reason);
+			verdict_set(&v, RC_AGENT, "node %s gave up while preparing", a->places[i].node);
+			end_by_node(c, j, i, &v);
 			return;
 		} else if (now >= at) {
-			snprintf(reason, sizeof reason, "node %s did not get ready: no progress for %u s%s%s",
-			         a->places[i].node, c->cfg.prepare_timeout_s, j->act->rt[i].phase[0] ? " in " : "",
-			         j->act->rt[i].phase);
-			blame(c, j, i, reason);
-			begin_end(c, j, RC_AGENT, reason);
+			verdict_set(&v, RC_AGENT, "node %s did not get ready: no progress for %u s%s%s",
+			            a->places[i].node, c->cfg.prepare_timeout_s, j->act->rt[i].phase[0] ? " in " : "",
+			            j->act->rt[i].phase);
+			end_by_node(c, j, i, &v);
 			return;
 		} else if (at < next) {
 			next = at;
@@ -140,32 +169,26 @@ static uint32_t open_ranks(const struct attempt_rec *a)
 	return n;
 }
 
-/* First rank of which it is certain that it did not succeed. */
-static int rank_trouble(struct core *c, struct cjob *j)
+/* The first rank that certainly did not succeed. */
+static int rank_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
-	char reason[300];
 
 	for (uint32_t i = 0; i < a->n_ranks; i++) {
 		const struct rank_rec *k = &a->ranks[i];
 
 		if (k->state == RANK_EXITED && k->exit_code == 0 && k->signal <= 0 && !k->oom)
 			continue;
-		if (!rank_over(k->state) && place_over(a->places[k->place].state)) {
-			snprintf(reason, sizeof reason, "the launch on node %s ended before its rank %u did",
-			         a->places[k->place].node, i);
-			begin_end(c, j, RC_LAUNCH, reason);
-			return 1;
-		}
+		if (!rank_over(k->state) && place_over(a->places[k->place].state))
+			return verdict_set(v, RC_LAUNCH, "the launch on node %s ended before its rank %u did",
+			                   a->places[k->place].node, i);
 		if (!rank_over(k->state))
 			continue;
-		snprintf(reason, sizeof reason, "rank %u on %s %s", i, a->places[k->place].node,
-		         k->state == RANK_LOST     ? "is lost"
-		         : k->state == RANK_FAILED ? "could not start"
-		         : k->oom                  ? "ran out of memory"
-		                                   : "failed");
-		begin_end(c, j, rec_rank_class(k), reason);
-		return 1;
+		return verdict_set(v, rec_rank_class(k), "rank %u on %s %s", i, a->places[k->place].node,
+		                   k->state == RANK_LOST     ? "is lost"
+		                   : k->state == RANK_FAILED ? "could not start"
+		                   : k->oom                  ? "ran out of memory"
+		                                             : "failed");
 	}
 	return 0;
 }
@@ -184,25 +207,24 @@ static uint32_t launch_timeout_s(const struct core *c, const struct cjob *j)
 	return of_nodes + c->cfg.ready_timeout_s;
 }
 
-static void launch_timeout(struct core *c, struct cjob *j)
+static void end_by_launch_timeout(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
-	char reason[600];
 	uint32_t silent = a->n_places;
+	struct verdict v;
 
-	/* Under mpirun a node whose orted does not run is the one to name; otherwise nobody can be. */
+	/* Under mpirun a node whose orted does not run is the one to name; else no node can be named. */
 	for (uint32_t i = 0; i < a->n_places && silent == a->n_places; i++)
 		if (a->places[i].state < PLACE_RUNNING)
 			silent = i;
-	if (silent < a->n_places) {
-		snprintf(reason, sizeof reason,
-		         "no rank started within %u s of the launch; node %s has started nothing",
-		         launch_timeout_s(c, j), a->places[silent].node);
-		blame(c, j, silent, reason);
-	} else {
-		snprintf(reason, sizeof reason, "no rank started within %u s of the launch", launch_timeout_s(c, j));
+	if (silent == a->n_places) {
+		verdict_set(&v, RC_LAUNCH, "no rank started within %u s of the launch", launch_timeout_s(c, j));
+		attempt_end(c, j, &v);
+		return;
 	}
-	begin_end(c, j, RC_LAUNCH, reason);
+	verdict_set(&v, RC_LAUNCH, "no rank started within %u s of the launch; node %s has started nothing",
+	            launch_timeout_s(c, j), a->places[silent].node);
+	end_by_node(c, j, silent, &v);
 }
 
 /* Boot time at which its time is over; UINT64_MAX no limit. */
@@ -215,43 +237,52 @@ static uint64_t time_limit_at(const struct cjob *j)
 	return a->run_us + (a->ran_us < a->max_runtime_us ? a->max_runtime_us - a->ran_us : 0);
 }
 
-static int time_is_up(struct core *c, struct cjob *j)
+static int time_is_up(const struct core *c, const struct cjob *j, struct verdict *v)
 {
 	uint64_t limit = j->act->max_runtime_us;
-	char reason[120], span[40];
+	char span[40];
 
-	if (!limit || now_boot(c) < time_limit_at(j))
-		return 0;
-	snprintf(reason, sizeof reason, "time limit of %s reached",
-	         str_duration(limit / 1000000, span, sizeof span));
-	begin_end(c, j, RC_TIMEOUT, reason);
-	return 1;
+	return limit && now_boot(c) >= time_limit_at(j) &&
+	       verdict_set(v, RC_TIMEOUT, "time limit of %s reached",
+	                   str_duration(limit / 1000000, span, sizeof span));
+}
+
+static int has_to_end(struct core *c, const struct cjob *j, struct verdict *v)
+{
+	if (wanted_end(j, v) || place_trouble(j, v) || limit_trouble(j, v) || rank_trouble(j, v))
+		return 1;
+	if (!open_ranks(j->r.att))
+		return verdict_set(v, RC_NONE, "%s", "");
+	return cost_is_up(c, j, v);
+}
+
+static void review_launching(struct core *c, struct cjob *j)
+{
+	uint64_t at = j->act->go_us + (uint64_t)launch_timeout_s(c, j) * 1000000;
+
+	if (now_boot(c) >= at)
+		end_by_launch_timeout(c, j);
+	else
+		job_deadline(c, j, earlier(at, cost_end_at(j)));
 }
 
 static void review_running(struct core *c, struct cjob *j)
 {
-	const struct attempt_rec *a = j->r.att;
+	struct verdict v;
 
-	if (wanted_end(c, j) || place_trouble(c, j) || limit_trouble(c, j) || rank_trouble(c, j))
-		return;
-	if (!open_ranks(a)) {
-		begin_end(c, j, RC_NONE, "");
+	if (has_to_end(c, j, &v)) {
+		attempt_end(c, j, &v);
 		return;
 	}
-	if (cost_is_up(c, j))
-		return;
-	if (a->state == ATT_LAUNCHING) {
-		uint64_t at = j->act->go_us + (uint64_t)launch_timeout_s(c, j) * 1000000;
-
-		if (now_boot(c) >= at)
-			launch_timeout(c, j);
-		else
-			job_deadline(c, j, earlier(at, cost_end_at(j)));
+	if (j->r.att->state == ATT_LAUNCHING) {
+		review_launching(c, j);
 		return;
 	}
 	if (!j->act->run_us)
 		j->act->run_us = now_boot(c);
-	if (!time_is_up(c, j))
+	if (time_is_up(c, j, &v))
+		attempt_end(c, j, &v);
+	else
 		job_deadline(c, j, earlier(time_limit_at(j), cost_end_at(j)));
 }
 

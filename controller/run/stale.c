@@ -1,8 +1,5 @@
 /*
- * stale: launches that a node has and must not have, or has lost.
- *
- * A node gets no work until a launch that must not be there is over. A node that lost a launch which was told
- * to go keeps its GPUs until its agent says that nothing is left.
+ * stale: launches that a node has and must not have. The node gets no work until they are over.
  */
 #include "controller/run/stale.h"
 
@@ -18,19 +15,6 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
-
-void place_in_doubt(struct core *c, struct cjob *j, const struct place_rec *p, const char *text)
-{
-	char reason[800];
-
-	place_rt(j, p)->doubt = text;
-	snprintf(reason, sizeof reason, "node %s was lost: %s", p->node, text);
-	if (j->r.att->state != ATT_ENDING)
-		begin_end(c, j, RC_NODE_LOST, reason);
-	if (j->r.att->state == ATT_ENDING && !j->act->kill_us)
-		j->act->kill_us = now_boot(c);
-	job_touch(c, j); /* send_orders sends KILL */
-}
 
 static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t attempt)
 {

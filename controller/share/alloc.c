@@ -448,7 +448,7 @@ void schedule(struct core *c)
 	if (c->recheck_avoiders && !c->failing)
 		recheck(c);
 	if (c->sched_dirty)
-		troubles_review(c);
+		node_health_review(c);
 	for (int i = 0; c->sched_dirty && !c->failing; i++) {
 		struct sched_decision *d;
 		struct cjob *j;

@@ -20,7 +20,6 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/requests/requests.h"
-#include "controller/run/attempt.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -390,19 +389,17 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 	         p->path);
 }
 
-int budget_is_up(struct core *c, struct cjob *j)
+int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
-	char words[ACCOUNT_PATH + 120], reason[ACCOUNT_PATH + 200];
+	char words[ACCOUNT_PATH + 120];
 	/* Ending what costs nothing would save nothing. */
 	const struct payer *p = a->account && a->price_uusd ? used_up(c, a->account, 1) : NULL;
 
 	if (!p)
 		return 0;
 	used_up_words(p, words, sizeof words);
-	snprintf(reason, sizeof reason, "%s, and ends what runs (action=end)", words);
-	begin_end(c, j, RC_COST, reason);
-	return 1;
+	return verdict_set(v, RC_COST, "%s, and ends what runs (action=end)", words);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

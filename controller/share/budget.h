@@ -4,6 +4,7 @@
 #ifndef HEARTH_CONTROLLER_SHARE_BUDGET_H
 #define HEARTH_CONTROLLER_SHARE_BUDGET_H
 
+#include "controller/record/verdict.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
@@ -20,7 +21,7 @@ void budget_drop(struct core *c, const char *path, const char *by);
 void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
 /* Of a job that a budget keeps waiting: which, in words. */
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
-/* Of an attempt: 1 its budget is used up and ends what runs: its end has begun. */
-int budget_is_up(struct core *c, struct cjob *j);
+/* 1: a budget that the attempt draws on is used up and ends what runs; v says which. */
+int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v);
 
 #endif

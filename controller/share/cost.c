@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
-#include "controller/run/attempt.h"
 #include "controller/share/budget.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
@@ -92,16 +91,12 @@ uint64_t cost_end_at(const struct cjob *j)
 	return j->act->cost_end_us ? j->act->cost_end_us : UINT64_MAX;
 }
 
-int cost_is_up(struct core *c, struct cjob *j)
+int cost_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 {
-	char reason[200];
-
 	if (now_boot(c) < cost_end_at(j))
-		return budget_is_up(c, j);
-	snprintf(reason, sizeof reason, "cost limit of $%.2f reached (limits.max_cost_usd)",
-	         j->act->spec->max_cost_usd);
-	begin_end(c, j, RC_COST, reason);
-	return 1;
+		return budget_is_up(c, j, v);
+	return verdict_set(v, RC_COST, "cost limit of $%.2f reached (limits.max_cost_usd)",
+	                   j->act->spec->max_cost_usd);
 }
 
 int cost_used_up(const struct cjob *j, const struct job_spec *s, char *text, size_t n)

@@ -4,6 +4,7 @@
 #ifndef HEARTH_CONTROLLER_SHARE_COST_H
 #define HEARTH_CONTROLLER_SHARE_COST_H
 
+#include "controller/record/verdict.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
@@ -14,7 +15,8 @@ void cost_begins(struct core *c, struct cjob *j,
                  uint64_t held_us);             /* it has its nodes, for so long already */
 void cost_ends(struct core *c, struct cjob *j); /* of an attempt that ended */
 uint64_t cost_end_at(const struct cjob *j);     /* boot: when its money is spent; UINT64_MAX never */
-int cost_is_up(struct core *c, struct cjob *j); /* 1: its end has begun; by a budget, too */
+/* 1: the attempt has cost all that it may, or a budget of its account is used up; v says why. */
+int cost_is_up(struct core *c, const struct cjob *j, struct verdict *v);
 /* Has it nothing left for another attempt? Then text says so. */
 int cost_used_up(const struct cjob *j, const struct job_spec *s, char *text, size_t n);
 

@@ -7,10 +7,10 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-uint32_t node_doubt(const struct core *c, const struct cnode *n);
-void node_trouble(struct core *c, struct cnode *n, enum trouble_kind kind,
-                  const char *text); /* n NULL: nothing */
-void troubles_review(struct core *c);
-void node_trouble_json(const struct core *c, const struct cnode *n, cJSON *o);
+uint32_t node_health(const struct core *c, const struct cnode *n);
+void node_health_note(struct core *c, struct cnode *n, enum health_event kind,
+                      const char *text); /* n NULL: nothing */
+void node_health_review(struct core *c);
+void node_health_json(const struct core *c, const struct cnode *n, cJSON *o);
 
 #endif

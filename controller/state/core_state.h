@@ -85,10 +85,10 @@ struct core {
 	char *no_room; /* that no new work is taken, and why; NULL: it is */
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
-	uint64_t trouble_next_us; /* boot: when a node may be doubted less; 0 none is doubted */
-	uint64_t kept_seen_s;     /* scheduler time: kept places up to then were waited for */
-	uint64_t again_s;         /* scheduler time: a pass is due then; 0 none */
-	struct history *history;  /* history.c */
+	uint64_t health_next_us; /* boot: when the level of a node may fall; 0 all are healthy */
+	uint64_t kept_seen_s;    /* scheduler time: kept places up to then were waited for */
+	uint64_t again_s;        /* scheduler time: a pass is due then; 0 none */
+	struct history *history; /* history.c */
 	uint64_t n_passes,
 	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */

@@ -15,9 +15,9 @@ enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
 struct place_rt {     /* of one launch on one node, not stored */
 	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;
-	/* Static text, why; NULL no. Its agent lost the launch that ran there: the place is lost once the agent
+	/* The agent lost the launch that ran here: why, as static text; NULL no. The place is lost once the agent
 	 * says that nothing is left. */
-	const char *doubt;
+	const char *vanished;
 	uint64_t progress_us; /* boot: last report that said something new */
 	uint64_t done_bytes, total_bytes;
 	char phase[64];

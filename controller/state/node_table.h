@@ -44,10 +44,11 @@ struct cnode {
 	struct wire_u64v gpu_memory_used;
 	struct told held,
 	    sent; /* the list that the agent confirmed; one on its way, which the agent may use already */
-	uint64_t peers_sent_us;  /* boot; 0 not in this session */
-	uint64_t doubt_us;       /* boot: when it may last have been carrying on without a controller; 0 never */
+	uint64_t peers_sent_us; /* boot; 0 not in this session */
+	/* boot: until then it may carry on without this controller; 0: it does not */
+	uint64_t may_run_alone_until_us;
 	uint8_t list_unknown;    /* from the store: what it was told is not on record */
-	uint8_t doubted;         /* that it is not declared lost was said */
+	uint8_t silence_said;    /* the event about its silence was posted */
 	uint8_t skewed;          /* that its clock is off was said */
 	int64_t ahead_us;        /* its wall clock against ours */
 	uint64_t ahead_error_us; /* of that, at most; 0 not measured */
@@ -55,8 +56,8 @@ struct cnode {
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
 	uint64_t instance; /* random number of the agent's process, 0 unknown */
-	struct trouble trouble;
-	uint32_t sched_doubt; /* as the scheduler was told it */
+	struct health health;
+	uint32_t sched_health; /* as the scheduler was told it */
 	struct cnode *dirty_next, *dirty_prev;
 	UT_hash_handle hh, hh_id; /* by name, by id */
 };

@@ -13,41 +13,41 @@
 
 static void test_fades(void)
 {
-	struct trouble t = {0};
-	uint64_t now = 5 * (uint64_t)TROUBLE_DAY_US, next;
+	struct health t = {0};
+	uint64_t now = 5 * (uint64_t)HEALTH_DAY_US, next;
 	char text[200];
 
-	ok(!trouble_doubt(&t, now) && trouble_next_us(&t, now) == UINT64_MAX, "nothing was: no doubt");
-	is_str(trouble_text(&t, now, text, sizeof text), "", "and nothing to say");
-	trouble_add(&t, TROUBLE_CONNECTION, "reset", now, 1);
-	is_int((int)trouble_doubt(&t, now), 0, "one broken connection is no doubt");
-	trouble_add(&t, TROUBLE_CONNECTION, "reset", now, 1);
-	is_int((int)trouble_doubt(&t, now), 1, "two are");
-	next = trouble_next_us(&t, now);
+	ok(!health_level(&t, now) && health_next_us(&t, now) == UINT64_MAX, "nothing was: no doubt");
+	is_str(health_text(&t, now, text, sizeof text), "", "and nothing to say");
+	health_add(&t, HEALTH_CONNECTION, "reset", now, 1);
+	is_int((int)health_level(&t, now), 0, "one broken connection is no doubt");
+	health_add(&t, HEALTH_CONNECTION, "reset", now, 1);
+	is_int((int)health_level(&t, now), 1, "two are");
+	next = health_next_us(&t, now);
 	ok(next > now + 2 * (uint64_t)HOUR && next < now + 3 * (uint64_t)HOUR,
 	   "from 1 to 3/4 takes two hours and a half");
-	ok(trouble_doubt(&t, next) == 0 && trouble_doubt(&t, next - 120000000) == 1, "and then it is trusted");
-	trouble_add(&t, TROUBLE_LAUNCH, "no such disk", now, 2);
-	is_int((int)trouble_doubt(&t, now), 2, "a launch that failed counts twice as much");
-	trouble_add(&t, TROUBLE_LOST, "silent", now, 3);
-	trouble_add(&t, TROUBLE_LAUNCH, "no such disk", now, 4);
-	is_int((int)trouble_doubt(&t, now), 3, "more of it");
-	is_str(trouble_text(&t, now, text, sizeof text),
+	ok(health_level(&t, next) == 0 && health_level(&t, next - 120000000) == 1, "and then it is trusted");
+	health_add(&t, HEALTH_LAUNCH, "no such disk", now, 2);
+	is_int((int)health_level(&t, now), 2, "a launch that failed counts twice as much");
+	health_add(&t, HEALTH_LOST, "silent", now, 3);
+	health_add(&t, HEALTH_LAUNCH, "no such disk", now, 4);
+	is_int((int)health_level(&t, now), 3, "more of it");
+	is_str(health_text(&t, now, text, sizeof text),
 	       "it was lost, 2 launches failed on it, its connection broke off 2 times within a day",
 	       "all named");
-	for (uint64_t at = now, was = 3; at < now + TROUBLE_DAY_US; at += HOUR / 4) {
-		uint32_t d = trouble_doubt(&t, at);
+	for (uint64_t at = now, was = 3; at < now + HEALTH_DAY_US; at += HOUR / 4) {
+		uint32_t d = health_level(&t, at);
 
 		if (d > was)
 			ok(0, "it only fades");
 		was = d;
 	}
-	is_int((int)trouble_doubt(&t, now + 23 * (uint64_t)HOUR), 0, "a day later nothing is left");
-	is_str(trouble_text(&t, now + TROUBLE_DAY_US, text, sizeof text), "", "nor said");
-	for (int i = 0; i < 3 * TROUBLE_KEPT; i++)
-		trouble_add(&t, TROUBLE_LAUNCH, "again", now, 5);
-	is_int((int)t.n, TROUBLE_KEPT, "only the newest are kept");
-	is_int((int)trouble_doubt(&t, now), 3, "three is the most");
+	is_int((int)health_level(&t, now + 23 * (uint64_t)HOUR), 0, "a day later nothing is left");
+	is_str(health_text(&t, now + HEALTH_DAY_US, text, sizeof text), "", "nor said");
+	for (int i = 0; i < 3 * HEALTH_KEPT; i++)
+		health_add(&t, HEALTH_LAUNCH, "again", now, 5);
+	is_int((int)t.n, HEALTH_KEPT, "only the newest are kept");
+	is_int((int)health_level(&t, now), 3, "three is the most");
 }
 
 /* ---- at work ------------------------------------------------------------------------------------ */
@@ -123,8 +123,8 @@ static void test_trusted(void)
 	world_agent_up(w, "a", 4, 8);
 	world_agent_up(w, "b", 4, 8);
 	n = node_find(w->core, "a");
-	node_trouble(w->core, n, TROUBLE_LAUNCH, "the disk is full");
-	is_int((int)n->sched_doubt, 1, "doubted");
+	node_health_note(w->core, n, HEALTH_LAUNCH, "the disk is full");
+	is_int((int)n->sched_health, 1, "doubted");
 	for (int i = 0; i < 6 * 12; i++) { /* six hours */
 		world_beat(w, "a");
 		world_beat(w, "b");
@@ -132,7 +132,7 @@ static void test_trusted(void)
 	}
 	is_int(doubt(w, "a"), 0, "six hours later it is trusted");
 	job = submit(w);
-	is_int((int)n->sched_doubt, 0, "by the scheduler, too");
+	is_int((int)n->sched_health, 0, "by the scheduler, too");
 	is_str(place(w, job), "a", "as what is placed shows");
 	world_end_well(w);
 }
@@ -148,7 +148,7 @@ static void test_connections(void)
 		is_int(doubt(w, "a"), i, "one broken connection is no doubt, the second is");
 		world_agent_up(w, "a", 4, 8);
 	}
-	is_int((int)node_find(w->core, "a")->sched_doubt, 1, "the scheduler knows");
+	is_int((int)node_find(w->core, "a")->sched_health, 1, "the scheduler knows");
 	is_int((int)cJSON_GetObjectItemCaseSensitive(member(w, "a", "trouble"), "connections")->valuedouble, 2,
 	       "two");
 	world_restart(w);
