@@ -147,7 +147,7 @@ static void on_connection(struct evconnlistener *l, evutil_socket_t fd, struct s
 	bufferevent_enable(s->waiting, EV_READ | EV_WRITE);
 }
 
-void server_start(struct server *s, int tls, int family)
+void peer_server_start(struct server *s, int tls, int family)
 {
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -169,7 +169,7 @@ void server_start(struct server *s, int tls, int family)
 	                                   : ((struct sockaddr_in *)&got)->sin_port);
 }
 
-void server_stop(struct server *s)
+void peer_server_stop(struct server *s)
 {
 	peer_destroy(s->end.peer);
 	wire_free(WM_HELLO, s->end.hello);

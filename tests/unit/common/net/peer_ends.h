@@ -52,8 +52,8 @@ struct server {
 
 void ends_start(void);
 void ends_stop(void);
-void server_start(struct server *s, int tls, int family);
-void server_stop(struct server *s);
+void peer_server_start(struct server *s, int tls, int family);
+void peer_server_stop(struct server *s);
 char *url_of(const struct server *s); /* malloc'ed */
 struct peer *dial_with(struct end *c, const char *url, uint8_t role, const char *cert, const char *key,
                        uint32_t timeout_ms);

@@ -27,7 +27,7 @@ static void test_good(int tls)
 	struct wm_log_data data = {0};
 	struct err e;
 
-	server_start(&s, tls, AF_INET);
+	peer_server_start(&s, tls, AF_INET);
 	dial(&c, &s, ROLE_CONTROL);
 	is_int(peer_send(c.peer, WM_BEAT, &beat, 1, &e), -1, "nothing can be sent before it is open");
 	UNTIL(c.opened || c.closed);
@@ -61,7 +61,7 @@ static void test_good(int tls)
 	is_str(c.why.text, "closed by this side", "the one who closed knows");
 	is_str(s.end.why.text, "closed by the other side", "the other one too");
 	is_int(c.closed + s.end.closed, 2, "once each");
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_ipv6_and_names(void)
@@ -70,7 +70,7 @@ static void test_ipv6_and_names(void)
 	struct end c;
 	char *url;
 
-	server_start(&s, 1, AF_INET6);
+	peer_server_start(&s, 1, AF_INET6);
 	url = xasprintf("https://[::1]:%u/", s.port);
 	dial_with(&c, url, ROLE_BULK, cert_path, key_path, 0);
 	UNTIL(c.opened || c.closed);
@@ -80,15 +80,15 @@ static void test_ipv6_and_names(void)
 	peer_destroy(c.peer);
 	UNTIL(s.end.closed);
 	free(url);
-	server_stop(&s);
-	server_start(&s, 1, AF_INET);
+	peer_server_stop(&s);
+	peer_server_start(&s, 1, AF_INET);
 	url = xasprintf("https://localhost:%u", s.port);
 	dial_with(&c, url, ROLE_CONTROL, cert_path, key_path, 0);
 	UNTIL(c.opened || c.closed);
 	ok(c.opened, "a name whose first address may be the wrong one: %s", c.why.text);
 	peer_destroy(c.peer);
 	free(url);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static sem_t answer; /* the name server's */
@@ -134,7 +134,7 @@ static void test_resolver(void)
 	int busy = 0;
 
 	sem_init(&answer, 0, 0);
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	dial_slow(&c, "hangs.test", s.port, 100, &e);
 	UNTIL(c.closed);
 	like(c.why.text, "name was not found in time", "a name server that hangs: the dial's deadline");
@@ -162,7 +162,7 @@ static void test_resolver(void)
 	}
 	is_int(busy, 1, "one too many");
 	UNTIL(atomic_load(&answered) == 3 + LOOKUP_MAX);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_bad_urls(void)
@@ -210,7 +210,7 @@ static void test_answers(void)
 	struct end c;
 	char *huge = xmalloc(20001);
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		s.answer = cases[i].answer;
 		dial(&c, &s, ROLE_CONTROL);
@@ -227,7 +227,7 @@ static void test_answers(void)
 	UNTIL(c.opened || c.closed);
 	is_int(c.why.code, ERR_LIMIT, "a header without end");
 	UNTIL(!s.waiting);
-	server_stop(&s);
+	peer_server_stop(&s);
 	free(huge);
 }
 
@@ -276,7 +276,7 @@ static void test_deadlines(void)
 	int fd;
 
 	/* a server that takes the connection and says nothing */
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	s.answer = "";
 	url = url_of(&s);
 	dial_with(&c, url, ROLE_CONTROL, cert_path, key_path, 200);
@@ -299,7 +299,7 @@ static void test_deadlines(void)
 	UNTIL(s.end.closed);
 	is_int(s.end.why.code, ERR_TIMEOUT, "an agent that is silent");
 	close(fd);
-	server_stop(&s);
+	peer_server_stop(&s);
 	/* nobody listens */
 	dial_with(&d, url, ROLE_CONTROL, cert_path, key_path, 0);
 	is_int(d.closed, 0, "a failure is never reported before peer_dial returns");
@@ -329,7 +329,7 @@ static void test_slow_reader(int tls)
 	int busy = 1;
 	struct err e;
 
-	server_start(&s, tls, AF_INET);
+	peer_server_start(&s, tls, AF_INET);
 	dial(&c, &s, ROLE_BULK);
 	UNTIL(c.opened || c.closed);
 	UNTIL(s.end.opened);
@@ -374,7 +374,7 @@ static void test_slow_reader(int tls)
 	is_int(s.end.spoilt, 0, "no byte of it is spoilt");
 	is_str(c.why.text, "closed by this side", "and ends well");
 	wire_fini(WM_LOG_DATA, &data);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* Frames of the greatest size, and a small one behind them that nothing follows. */
@@ -386,7 +386,7 @@ static void test_large_frames(int tls)
 	struct wm_blob_get get = {0};
 	struct err e;
 
-	server_start(&s, tls, AF_INET);
+	peer_server_start(&s, tls, AF_INET);
 	dial(&c, &s, ROLE_BULK);
 	UNTIL(c.opened && s.end.opened);
 	put.data.n = WIRE_MAX_BODY - 24;
@@ -401,7 +401,7 @@ static void test_large_frames(int tls)
 	peer_destroy(c.peer);
 	UNTIL(s.end.closed);
 	wire_fini(WM_BLOB_PUT, &put);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* What many are told alike is queued without a copy, and given back by the last. */
@@ -417,7 +417,7 @@ static void test_shared(int tls)
 	memset(gang.spec, 's', 300000);
 	shared = wire_share(WM_GANG, &gang, &e);
 	m.gang = shared;
-	server_start(&s, tls, AF_INET);
+	peer_server_start(&s, tls, AF_INET);
 	dial(&c, &s, ROLE_CONTROL);
 	UNTIL(c.opened && s.end.opened);
 	for (unsigned i = 0; i < 3; i++)
@@ -433,7 +433,7 @@ static void test_shared(int tls)
 	UNTIL(s.end.closed);
 	wire_unshare(shared);
 	wire_fini(WM_GANG, &gang);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_flush_deadline(void)
@@ -443,7 +443,7 @@ static void test_flush_deadline(void)
 	struct wm_log_data data = {.job = 1};
 	struct err e;
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	dial(&c, &s, ROLE_BULK);
 	UNTIL(c.opened && s.end.opened);
 	peer_hold(s.end.peer, 1);
@@ -457,7 +457,7 @@ static void test_flush_deadline(void)
 	       "a reader that does not read does not hold up the end");
 	is_int(c.why.code, ERR_TIMEOUT, "timed out");
 	wire_fini(WM_LOG_DATA, &data);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_destroy_in_callback(void)
@@ -467,7 +467,7 @@ static void test_destroy_in_callback(void)
 	struct wm_beat beat = {0};
 	struct err e;
 
-	server_start(&s, 1, AF_INET);
+	peer_server_start(&s, 1, AF_INET);
 	dial(&c, &s, ROLE_CONTROL);
 	UNTIL(c.opened && s.end.opened);
 	s.end.destroy_on_msg = 1;
@@ -477,7 +477,7 @@ static void test_destroy_in_callback(void)
 	is_int(s.end.n_msgs, 1, "destroyed in on_msg: nothing comes after it");
 	is_int(s.end.closed, 0, "not even on_close");
 	is_int(c.why.code, ERR_UNAVAILABLE, "the other side sees the end");
-	server_stop(&s);
+	peer_server_stop(&s);
 	peer_destroy(NULL);
 }
 

@@ -41,7 +41,7 @@ static void test_refusals(int tls)
 {
 	struct server s;
 
-	server_start(&s, tls, AF_INET);
+	peer_server_start(&s, tls, AF_INET);
 	expect_failure(&s, foreign_cert_path, foreign_key_path, "not valid in this cluster",
 	               "a certificate of another cluster");
 	expect_failure(&s, cert_path, other_key_path, "signature does not fit", "a certificate without its key");
@@ -55,7 +55,7 @@ static void test_refusals(int tls)
 	s.end.refuse = 0;
 	s.end.close_on_hello = 1;
 	expect_failure(&s, cert_path, key_path, "closed by the other side", "destroyed in on_hello");
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_wrong_server(void)
@@ -66,7 +66,7 @@ static void test_wrong_server(void)
 	static const char *const hosts[] = {"127.0.0.1", NULL}, *const elsewhere[] = {"10.77.0.9", NULL};
 	struct err e;
 
-	server_start(&s, 1, AF_INET);
+	peer_server_start(&s, 1, AF_INET);
 	/* hearthd of another cluster */
 	tls_ca_server_cert(other_ca, dir, hosts, &e);
 	SSL_CTX_free(s.tls);
@@ -105,15 +105,15 @@ static void test_wrong_server(void)
 	UNTIL(c.opened || c.closed);
 	ok(!c.opened, "http to a TLS port: %s", c.why.text);
 	free(url);
-	server_stop(&s);
-	server_start(&s, 0, AF_INET);
+	peer_server_stop(&s);
+	peer_server_start(&s, 0, AF_INET);
 	url = xasprintf("https://127.0.0.1:%u", s.port);
 	dial_with(&c, url, ROLE_CONTROL, cert_path, key_path, 300);
 	UNTIL(c.opened || c.closed);
 	ok(!c.opened, "https to a plain port: %s", c.why.text);
 	free(url);
 	free(dir);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* ---- an agent that misbehaves ----------------------------------------------------------------------- */
@@ -204,7 +204,7 @@ static void test_replay(void)
 	struct wm_hello *h;
 	struct wire_frame f;
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	dial(&c, &s, ROLE_CONTROL);
 	UNTIL(c.opened || c.closed);
 	h = s.end.hello;
@@ -244,7 +244,7 @@ static void test_replay(void)
 	UNTIL(!s.end.peer);
 	is_int(s.end.hellos, 0, "none of them came before the controller");
 	wire_free(WM_HELLO, h);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 static void test_forbidden(void)
@@ -265,7 +265,7 @@ static void test_forbidden(void)
 	    {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, "unknown type"},
 	};
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		s.end.closed = 0;
 		raw_connect(&r, &s);
@@ -283,7 +283,7 @@ static void test_forbidden(void)
 	UNTIL(s.end.closed);
 	like(s.end.why.text, "beat frame is not allowed here", "a beat before the hello");
 	raw_close(&r);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* An agent with a good proof that then sends what only hearthd may send. */
@@ -299,7 +299,7 @@ static void test_forbidden_open(void)
 	size_t n;
 	struct err e;
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	raw_connect(&r, &s);
 	if (!raw_frame(&r, &f) || wire_decode(f.type, f.body, f.n, (void **)&ch, &e) < 0 || ch->nonce.n != 32)
 		tap_bail("challenge");
@@ -320,7 +320,7 @@ static void test_forbidden_open(void)
 	wire_free(WM_CHALLENGE, ch);
 	free(h.cert_pem);
 	free(h.proof.data);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* Somebody in between: takes the agent's plain connection and has a TLS connection of his own to hearthd. He
@@ -368,7 +368,7 @@ static void test_between(void)
 	char *url;
 	struct err e;
 
-	server_start(&s, 1, AF_INET);
+	peer_server_start(&s, 1, AF_INET);
 	b.server_port = s.port;
 	b.ctx = tls_client_ctx(tls_ca_pem(ca), NULL, NULL, &e);
 	b.listener = evconnlistener_new_bind(loop_base(loop), on_between, &b, LEV_OPT_CLOSE_ON_FREE, 4,
@@ -385,7 +385,7 @@ static void test_between(void)
 	bufferevent_free(b.to_server);
 	evconnlistener_free(b.listener);
 	SSL_CTX_free(b.ctx);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 int main(void)

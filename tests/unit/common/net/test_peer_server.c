@@ -339,7 +339,7 @@ static void test_addresses(void)
 	struct server s;
 	struct end c;
 
-	server_start(&s, 0, AF_INET);
+	peer_server_start(&s, 0, AF_INET);
 	at = s.port;
 	addresses = refused_first;
 	dial_name(&c, at, 0);
@@ -381,7 +381,7 @@ static void test_addresses(void)
 	for (size_t i = 0; i < 4; i++)
 		close(fds[i]);
 	close(full);
-	server_stop(&s);
+	peer_server_stop(&s);
 }
 
 /* Again and again, as an agent does it: each failure is told once, and the one that is taken is like the
