@@ -110,6 +110,10 @@ struct sched_policy {
 struct sched_policy sched_policy_live(void);
 /* Before the first job. -1: there are jobs. */
 int sched_policy_set(struct sched *s, const struct sched_policy *p);
+/* line ends with \n and stays the library's. */
+typedef void (*sched_record_fn)(const char *line, size_t n, void *arg);
+/* Before any input but the policy: writes each input from now on as a line. fn NULL: no more. */
+void sched_record(struct sched *s, sched_record_fn fn, void *arg);
 /* The time, in seconds of any clock; it never goes back. */
 void sched_now(struct sched *s, uint64_t now_s);
 uint64_t sched_clock(const struct sched *s); /* as it was told last */

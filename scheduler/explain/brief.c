@@ -3,10 +3,15 @@
  * all of them, and one more for each of which enough is free in sum, as long as the effort lasts;
  * sched_explain, which looks at the nodes for each, knows more.
  */
-#include "common/base/text.h"
-#include "scheduler/model/model.h"
+#include "scheduler/explain/explain.h"
+
 #include <inttypes.h>
 #include <string.h>
+
+#include "common/base/text.h"
+#include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/order.h"
 
 #define LOOKS 200000 /* at nodes, for all of a page: what is lacking beyond that is not named */
 

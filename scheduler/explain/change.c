@@ -11,8 +11,14 @@
  *
  * Beside it stands what an administrator could do: the drained nodes with which it would fit as it is.
  */
-#include "scheduler/model/model.h"
+#include "scheduler/explain/explain.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/sim/replay_int.h"
 
 #define TYPES_MAX  16 /* types, models and values of a label that are tried */
 #define LABELS_MAX 4  /* required labels for which that is done */
@@ -491,18 +497,6 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 }
 
 /* ---- drained nodes ----------------------------------------------------------------------------- */
-
-/* Follows S-345. */
-void sched_node_drained(struct sched *s, uint64_t id, int drained)
-{
-	struct node *n = model_node(s, id);
-
-	if (!n)
-		return;
-	s->n_drained -= n->drained;
-	n->drained = drained && !n->usable && n->known;
-	s->n_drained += n->drained;
-}
 
 /* Those on which an instance of any group would fit; the others are put aside. Follows S-342. */
 static size_t drained_nodes(struct ask *a, struct node **out)

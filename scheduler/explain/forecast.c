@@ -7,7 +7,17 @@
  * and so many steps, one for each node that is looked at, more for what costs more. Beyond that there is only
  * a time before which it cannot fit, even if nobody were before it.
  */
+#include "scheduler/explain/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 #include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/order.h"
+#include "scheduler/policy/plan.h"
+#include "scheduler/policy/shadow.h"
+#include "scheduler/sim/replay_int.h"
 
 #define MAX_AHEAD 100
 #define EFFORT    400000u /* steps: some milliseconds */
@@ -131,7 +141,7 @@ static int gather(struct run *r)
 	ends_grow(r, s->n_running + s->n_reservations + 1);
 	for (size_t i = 0; i < s->n_running; i++) {
 		const struct job *x = s->runs[i].job;
-		uint64_t at = ask ? end_of(r, x) : run_end(s, i);
+		uint64_t at = ask ? end_of(r, x) : running_end_of(s, i);
 
 		r->ends[r->n++] = (struct event){at > s->now_s ? at : s->now_s, x, NULL};
 	}
@@ -373,7 +383,7 @@ static int walk(struct run *r, const struct job *j, const struct job **ahead, si
 		/* One that can never start holds nobody back. */
 		if (x->shape->possible_gen != r->s->nodes_gen && !spend(r, look_cost(r->s, x->shape)))
 			return 0;
-		if (shape_hopeless(r->s, x->shape, r->assign) || account_never(x->lane->account, x->shape->gpus))
+		if (fit_hopeless(r->s, x->shape, r->assign) || account_never(x->lane->account, x->shape->gpus))
 			continue;
 		fits = wait_for(r, x);
 		if (fits <= 0)

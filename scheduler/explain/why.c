@@ -1,10 +1,15 @@
 /*
  * why: the explanation of a waiting job, as numbers and one sentence for its owner.
  */
-#include "common/base/text.h"
-#include "scheduler/model/model.h"
+#include "scheduler/explain/explain.h"
+
 #include <inttypes.h>
 #include <string.h>
+
+#include "common/base/text.h"
+#include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/order.h"
 
 static const char *s_of(uint64_t n)
 {

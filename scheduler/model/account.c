@@ -6,9 +6,15 @@
  * without a walk over jobs. Shares are compared where two accounts' ways to the root part: brothers compete,
  * by use over weight.
  */
+#include "scheduler/model/account.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
-#include <math.h>
+#include "scheduler/sim/replay_int.h"
 
 #define LN2 0.69314718055994530942
 
@@ -69,7 +75,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 {
 	struct account *a = make(s, q->path, strlen(q->path));
 
-	record_queue(s, q);
+	record_queue(s->recorder, q);
 	a->weight = q->weight > 0 ? q->weight : 1;
 	a->quota = q->quota_gpus;
 	a->borrow = !!q->borrow;
@@ -81,7 +87,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 /* Follows S-214. */
 void sched_queue_close(struct sched *s, const char *path, int closed)
 {
-	record_close(s, path, closed);
+	record_close(s->recorder, path, closed);
 	make(s, path, strlen(path))->closed = !!closed;
 	s->input++;
 	s->gen++;
@@ -141,7 +147,7 @@ void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t a
 	struct account *a = make(s, path, strlen(path));
 	uint64_t at = at_s < s->now_s ? at_s : s->now_s;
 
-	record_used(s, path, gpu_s, at_s);
+	record_used(s->recorder, path, gpu_s, at_s);
 	a->use = gpu_s > 0 ? gpu_s * exp2(-(double)(s->now_s - at) / (double)s->policy.half_life_s) : 0;
 	a->use_at = s->now_s;
 	a->now_at = 0;

@@ -5,8 +5,13 @@
  * more. The library knows only jobs that it was given: one that is not here counts as ended well, since the
  * caller resolves what ended long ago before it adds a job. What gets settled later is told by sched_settled.
  */
+#include "scheduler/model/job.h"
+
+#include <stdlib.h>
+
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
+#include "scheduler/sim/replay_int.h"
 
 static void move(struct dep *d, struct dep **to)
 {
@@ -17,14 +22,6 @@ static void move(struct dep *d, struct dep **to)
 		DL_APPEND(*to, d);
 }
 
-static struct job *find(const struct sched *s, uint64_t id)
-{
-	struct job *j;
-
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
-	return j;
-}
-
 /* Follows S-261, S-262 and S-263. */
 void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
 {
@@ -32,7 +29,7 @@ void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
 	j->n_after = in->n_after;
 	for (uint32_t i = 0; i < in->n_after; i++) {
 		struct dep *d = &j->after[i];
-		struct job *on = find(s, in->after[i].job);
+		struct job *on = model_job_find(s, in->after[i].job);
 
 		*d = (struct dep){.on = in->after[i].job, .who = j, .kind = in->after[i].kind, .state = DEP_MET};
 		if (!on || on == j || (d->kind == SCHED_AFTER_START && on->n_holds))
@@ -70,10 +67,10 @@ static void settle(struct sched *s, struct dep *d, int met)
 
 void sched_job_started(struct sched *s, uint64_t id)
 {
-	struct job *j = find(s, id);
+	struct job *j = model_job_find(s, id);
 	struct dep *d, *tmp;
 
-	record_id(s, "started", id);
+	record_id(s->recorder, "started", id);
 	if (!j || !j->n_holds)
 		return;
 	DL_FOREACH_SAFE (j->waiters, d, tmp) {
@@ -106,14 +103,11 @@ int sched_settled(struct sched *s, struct sched_settled *out)
 
 void sched_job_know(struct sched *s, uint64_t id)
 {
-	struct job *j = find(s, id);
+	struct job *j = model_job_find(s, id);
 
-	record_id(s, "know", id);
-	if (j)
-		return;
-	j = mem_alloc(1, sizeof *j);
-	j->id = id;
-	HASH_ADD(hh, s->jobs, id, sizeof j->id, j);
+	record_id(s->recorder, "know", id);
+	if (!j)
+		model_job_make(s, id);
 }
 
 const char *depend_check(const struct sched *s)
@@ -124,7 +118,7 @@ const char *depend_check(const struct sched *s)
 		uint32_t open = 0;
 
 		for (uint32_t i = 0; i < j->n_after; i++) {
-			const struct job *on = find(s, j->after[i].on);
+			const struct job *on = model_job_find(s, j->after[i].on);
 
 			open += j->after[i].state == DEP_OPEN;
 			if (j->after[i].who != j ||

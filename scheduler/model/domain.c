@@ -2,8 +2,13 @@
  * domain: switches and racks. Nodes that bear the same name of one are together in it; a switch may reach
  * over several racks, and a rack may hold several switches. One that its last node has left is gone.
  */
-#include "scheduler/model/model.h"
+#include "scheduler/model/node.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "scheduler/sim/replay_int.h"
 
 static struct domain *domain_get(struct sched *s, enum level level, const char *name)
 {

@@ -8,7 +8,14 @@
  * say little, many say all. So a burst whose first jobs end soon is expected to be short, one whose first
  * jobs run on grows long by itself.
  */
+#include "scheduler/model/lane.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "scheduler/model/model.h"
+#include "scheduler/sim/replay_int.h"
 
 #define PULL     3.0    /* the wider group counts as so many ends seen */
 #define FADE     0.98   /* weight of what was seen, at each further end */

@@ -2,8 +2,9 @@
  * queue: waiting jobs in order, a treap per lane with subtree sizes, so that "how many are ahead" costs
  * O(log n). The balance comes from a mix of the job's id: no randomness, equal input gives equal trees.
  */
+#include "scheduler/model/lane.h"
+
 #include "scheduler/model/model.h"
-#include <string.h>
 
 static uint64_t mix64(uint64_t x)
 {

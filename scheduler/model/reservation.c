@@ -5,8 +5,9 @@
  * or when the time is kept for its queue. Only a time limit makes that sure; without one it is a belief, and
  * the controller has to drain in time.
  */
+#include "scheduler/model/reservation.h"
+
 #include "scheduler/model/model.h"
-#include "scheduler/record/recorder.h"
 
 /* Follows S-235. */
 void reservation_try(struct sched *s, const struct job *j, uint64_t at_s)
@@ -43,33 +44,27 @@ static void node_drop(struct node *n, uint64_t id)
 	n->n_reservations = kept;
 }
 
-void sched_reservation_remove(struct sched *s, uint64_t id)
+void reservation_drop(struct sched *s, uint64_t id)
 {
-	record_id(s, "unbook", id);
 	s->n_reservations = 0;
 	for (struct node *n = s->nodes; n; n = n->hh.next) {
 		node_drop(n, id);
 		s->n_reservations += n->n_reservations;
 	}
-	plan_forget_all(s);
 	s->input++;
 	s->gen++; /* what it kept from starting may start */
 }
 
-void sched_reservation_set(struct sched *s, const struct sched_reservation *b)
+void reservation_put(struct sched *s, const struct sched_reservation *r)
 {
-	record_reservation(s, b);
-	record_quiet(s, 1);
-	sched_reservation_remove(s, b->id);
-	record_quiet(s, 0);
-	for (uint32_t i = 0; i < b->n_nodes; i++) {
-		struct node *n = model_node(s, b->nodes[i]);
+	for (uint32_t i = 0; i < r->n_nodes; i++) {
+		struct node *n = model_node_find(s, r->nodes[i]);
 
 		if (!n)
 			continue;
 		n->reservations = mem_resize(n->reservations, n->n_reservations + 1, sizeof *n->reservations);
 		n->reservations[n->n_reservations++] =
-		    (struct reservation){b->id, b->from_s, b->to_s, b->queue ? account_get(s, b->queue, NULL) : NULL};
+		    (struct reservation){r->id, r->from_s, r->to_s, r->queue ? account_get(s, r->queue, NULL) : NULL};
 		s->n_reservations++;
 	}
 }
@@ -85,15 +80,14 @@ uint64_t reservation_next_end(const struct sched *s, uint64_t after_s)
 	return at;
 }
 
-uint64_t sched_believed_end(const struct sched *s, uint64_t id)
+/* Follows S-227. */
+int lane_is_barred(const struct sched *s, const struct lane *l)
 {
-	const struct job *j;
-
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
-	return j && j->is_running ? running_end(s, j) : 0;
+	return s->n_reservations && s->policy.by_limit && l->barred_gen == s->gen && s->now_s < l->barred_until_s;
 }
 
-void reservation_node_fini(struct node *n)
+void lane_bar(struct sched *s, struct lane *l)
 {
-	free(n->reservations);
+	l->barred_gen = s->gen;
+	l->barred_until_s = reservation_next_end(s, s->now_s);
 }

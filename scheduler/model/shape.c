@@ -1,8 +1,13 @@
 /*
  * shape: what a gang asks for, kept once for all jobs that ask for the same.
  */
-#include "scheduler/model/model.h"
+#include "scheduler/model/job.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "scheduler/sim/replay_int.h"
 
 struct bytes {
 	char *p;

@@ -10,8 +10,13 @@
  * are moved along an augmenting path (Kuhn's matching with the groups as vertices that take several): a gang
  * is placed exactly when a placement exists.
  */
-#include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "scheduler/sim/replay_int.h"
 
 static int listed(char *const *v, const char *s)
 {
@@ -517,4 +522,16 @@ void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, st
 	for (uint32_t i = 0; i < n->slots && out->n_cpus < slots; i++)
 		if (!n->slot_owner[i])
 			out->cpus[out->n_cpus++] = i;
+}
+
+/* Follows S-144. */
+int fit_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
+{
+	if (sh->possible_gen != s->nodes_gen && sh->hopeless_gen != s->nodes_gen) {
+		if (fit_gang(s, sh, FIT_EMPTY, assign))
+			sh->possible_gen = s->nodes_gen;
+		else
+			sh->hopeless_gen = s->nodes_gen;
+	}
+	return sh->hopeless_gen == s->nodes_gen;
 }

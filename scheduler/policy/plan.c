@@ -13,8 +13,16 @@
  * left have no place kept, and start only where they are in nobody's way. When the pieces would be too many
  * for memory none is kept, and the pass is one of EASY.
  */
-#include "scheduler/model/model.h"
+#include "scheduler/policy/plan.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/order.h"
+#include "scheduler/policy/shadow.h"
+#include "scheduler/sim/replay_int.h"
 
 #define EFFORT    500000u    /* unless the policy says */
 #define MAX_ROOMS (1u << 20) /* pieces times nodes */
@@ -189,7 +197,7 @@ static size_t ends_of(const struct sched *s, struct end *e)
 		for (uint32_t k = 0; k < s->sorted[i]->n_reservations; k++)
 			if (s->sorted[i]->reservations[k].to_s > s->now_s)
 				e[n++] = (struct end){s->sorted[i]->reservations[k].to_s, NULL};
-	qsort(e, n, sizeof *e, end_order);
+	qsort(e, n, sizeof *e, ends_compare);
 	return n;
 }
 
@@ -427,7 +435,7 @@ static void walk(struct sched *s, struct plan *p)
 
 		taken[lane]++;
 		reservation_try(s, NULL, 0);
-		if (shape_hopeless(s, j->shape, p->assign) || !plannable(s, s->active[lane]) ||
+		if (fit_hopeless(s, j->shape, p->assign) || !plannable(s, s->active[lane]) ||
 		    !renew(s, p, j, only_now))
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
 		else

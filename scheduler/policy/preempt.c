@@ -8,7 +8,14 @@
  * its quota is safe from other accounts: each victim is deducted before the next is looked at. A firm job is
  * a victim only for what its account holds beyond the quota when all that is not firm has gone.
  */
+#include "scheduler/sched.h"
+
+#include <stdlib.h>
+
 #include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/shadow.h"
+#include "scheduler/sim/replay_int.h"
 
 /* Those of a lower one go first. */
 enum tier {
@@ -212,15 +219,4 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	free(assign);
 	free(c);
 	return n;
-}
-
-void sched_checkpointed(struct sched *s, uint64_t id, uint64_t at_s, uint64_t restart_s)
-{
-	struct job *j;
-
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
-	if (!j || !j->is_running)
-		return;
-	j->saved_s = at_s < s->now_s ? at_s : s->now_s;
-	j->restart_s = restart_s;
 }

@@ -8,7 +8,12 @@
  * start if there were room, since an account is closed or full, the nodes are too small or only a reservation
  * keeps it out, makes nobody yield.
  */
+#include "scheduler/policy/reserved_first.h"
+
 #include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/policy/order.h"
+#include "scheduler/policy/shadow.h"
 
 void reserved_first_forget(struct sched *s, struct job *j)
 {
@@ -35,30 +40,6 @@ void reserved_first_remember(struct sched *s, struct job *j)
 	*p = j;
 }
 
-/* Follows S-144. */
-int shape_hopeless(struct sched *s, struct shape *sh, int32_t *assign)
-{
-	if (sh->possible_gen != s->nodes_gen && sh->hopeless_gen != s->nodes_gen) {
-		if (fit_gang(s, sh, FIT_EMPTY, assign))
-			sh->possible_gen = s->nodes_gen;
-		else
-			sh->hopeless_gen = s->nodes_gen;
-	}
-	return sh->hopeless_gen == s->nodes_gen;
-}
-
-/* Follows S-227. */
-int lane_is_barred(const struct sched *s, const struct lane *l)
-{
-	return s->n_reservations && s->policy.by_limit && l->barred_gen == s->gen && s->now_s < l->barred_until_s;
-}
-
-void lane_bar(struct sched *s, struct lane *l)
-{
-	l->barred_gen = s->gen;
-	l->barred_until_s = reservation_next_end(s, s->now_s);
-}
-
 /* Would the nodes hold its first now, were none of them booked, and do they not as it is? */
 static int check_barred(struct sched *s, struct lane *l, int32_t *assign)
 {
@@ -78,7 +59,7 @@ static int check_barred(struct sched *s, struct lane *l, int32_t *assign)
 /* Does its first wait for room, and for nothing else? Only then does it hold back others. Follows S-225. */
 static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 {
-	return account_full(l->account, l->shape->gpus) != 2 && !shape_hopeless(s, l->shape, assign) &&
+	return account_full(l->account, l->shape->gpus) != 2 && !fit_hopeless(s, l->shape, assign) &&
 	       !check_barred(s, l, assign);
 }
 

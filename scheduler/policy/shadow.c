@@ -13,14 +13,21 @@
  * that it is kept for, so it cannot happen to it again and again: it starts at the latest when all have
  * reached their limits that had started by then.
  */
+#include "scheduler/policy/shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 #include "scheduler/model/model.h"
+#include "scheduler/policy/fit.h"
+#include "scheduler/sim/replay_int.h"
 
 /* The place is made anew at each pass, unless so many jobs run that this would take long; then only when one
  * in KEEP of them has ended. */
 #define MANY 4096
 #define KEEP 16
 
-int end_order(const void *a, const void *b)
+int ends_compare(const void *a, const void *b)
 {
 	const struct end *x = a, *y = b;
 
@@ -29,69 +36,6 @@ int end_order(const void *a, const void *b)
 	if (!x->job || !y->job)
 		return !!x->job - !!y->job;
 	return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
-}
-
-uint64_t limit_end(const struct sched *s, const struct job *j)
-{
-	if (!j->limit_s)
-		return running_end(s, j);
-	return j->start_s + j->limit_s > s->now_s ? j->start_s + j->limit_s : s->now_s;
-}
-
-/* Follows S-232 and S-234. */
-uint64_t running_end(const struct sched *s, const struct job *j)
-{
-	uint64_t ran = s->now_s - j->start_s;
-	double expect;
-
-	if (j->believed_s && (!j->limit_s || ran < j->limit_s)) {
-		uint64_t takes = j->believed_s;
-
-		while (takes <= ran && takes < UINT64_MAX / 2)
-			takes *= 2;
-		return j->start_s + (j->limit_s && takes > j->limit_s ? j->limit_s : takes);
-	}
-	if (j->limit_s)
-		return limit_end(s, j);
-	if (!j->lane)
-		return s->now_s + ran;
-	expect = lane_expect(s, j->lane);
-	return expect > (double)ran ? j->start_s + (uint64_t)expect : j->start_s + 2 * ran;
-}
-
-void run_ends(struct sched *s, const struct job *j)
-{
-	s->runs[j->run_at].end_s = s->policy.by_limit && j->limit_s ? running_end(s, j) : 0;
-}
-
-uint64_t run_end(struct sched *s, size_t i)
-{
-	struct running *r = &s->runs[i];
-
-	if (r->end_s > s->now_s)
-		return r->end_s;
-	run_ends(s, r->job);
-	return r->end_s ? r->end_s : running_end(s, r->job);
-}
-
-/* Follows S-233. */
-uint64_t believed_time(const struct sched *s, const struct job *j, int by_limits)
-{
-	double expect;
-
-	if (j->believed_s && !(by_limits && j->limit_s))
-		return !j->limit_s || j->believed_s < j->limit_s ? j->believed_s : j->limit_s;
-	if (j->limit_s)
-		return j->limit_s;
-	if (s->policy.by_limit)
-		return (uint64_t)1e15;
-	expect = s->policy.caution * j->lane->mean;
-	return expect < 1e15 ? (uint64_t)expect : (uint64_t)1e15;
-}
-
-uint64_t believed_end(const struct sched *s, const struct job *j)
-{
-	return s->now_s + believed_time(s, j, s->head && s->head->by_limits);
 }
 
 /* Follows S-236 and S-238. */
@@ -104,68 +48,6 @@ int promise_holds(const struct sched *s, struct job *j, uint64_t from_s)
 		j->promise_nodes = (uint32_t)s->went_gen;
 	}
 	return from_s <= j->promise_s;
-}
-
-static uint32_t counted(uint32_t gpus)
-{
-	return gpus < MAX_FREE ? gpus : MAX_FREE;
-}
-
-/* sign 1: the hold is given back, -1: it is there again. */
-static void room_change(struct sched *s, struct room *r, const struct hold *h, uint64_t job, int sign)
-{
-	s->view_free[counted(r->gpus)]--;
-	r->gpus += (uint32_t)sign * h->n_gpus;
-	s->view_free[counted(r->gpus)]++;
-	r->slots += (uint32_t)sign * h->n_cpus;
-	r->memory += (uint64_t)sign * h->memory;
-	r->disk += (uint64_t)sign * h->disk;
-	r->holders -= (uint32_t)sign;
-	if (h->exclusive)
-		r->exclusive = sign > 0 ? 0 : job;
-}
-
-void view_now(struct sched *s)
-{
-	memset(s->view_free, 0, sizeof s->view_free);
-	for (size_t i = 0; i < s->n_sorted; i++) {
-		const struct node *n = s->sorted[i];
-
-		s->view[i] = (struct room){.memory = n->memory > n->memory_used ? n->memory - n->memory_used : 0,
-		                           .disk = n->disk > n->disk_used ? n->disk - n->disk_used : 0,
-		                           .exclusive = n->exclusive,
-		                           .gpus = n->free_gpus,
-		                           .slots = n->free_slots,
-		                           .holders = n->holders};
-		s->view_free[counted(n->free_gpus)]++;
-	}
-}
-
-static void view_change(struct sched *s, const struct job *j, int sign)
-{
-	for (uint32_t i = 0; i < j->n_holds; i++)
-		if (j->holds[i].node->known)
-			room_change(s, &s->view[j->holds[i].node->at], &j->holds[i], j->id, sign);
-}
-
-void view_release(struct sched *s, const struct job *j)
-{
-	view_change(s, j, 1);
-}
-
-/* Too few nodes have as many GPUs: that is seen sooner than that no placement exists. */
-int view_too_full(const struct sched *s, const struct shape *sh)
-{
-	for (uint32_t k = 0; k < sh->n_groups; k++) {
-		const struct sched_group *g = &sh->groups[k];
-		uint32_t nodes = 0;
-
-		for (uint32_t i = counted(g->gpus); i <= MAX_FREE && nodes < g->instances; i++)
-			nodes += s->view_free[i];
-		if (nodes < g->instances)
-			return 1;
-	}
-	return 0;
 }
 
 static int view_fits(struct sched *s, const struct shape *sh, int32_t *assign)
@@ -272,7 +154,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 		e.n++;
 	}
 	reservation_ends(s, &e);
-	qsort(e.v, e.n, sizeof *e.v, end_order);
+	qsort(e.v, e.n, sizeof *e.v, ends_compare);
 	if (s->n_reservations)
 		lo = one_by_one(s, head, &e, assign);
 	if (lo == SIZE_MAX)
@@ -315,45 +197,6 @@ void shadow_make(struct sched *s, struct job *head)
 	s->era++;
 	reservation_try(s, NULL, 0);
 	free(assign);
-}
-
-void shadow_gave(struct sched *s, const struct job *j, const struct hold *h)
-{
-	if (!s->kept || s->kept_nodes != s->nodes_gen)
-		return;
-	if (h->node->known && j->end_s > s->shadow_s)
-		room_change(s, &s->view[h->node->at], h, j->id, 1);
-	if (!j->n_holds)
-		s->kept_ends++;
-}
-
-static void view_take_one(struct sched *s, const struct job *j, size_t at, uint32_t group, int sign)
-{
-	const struct sched_group *g = &j->shape->groups[group];
-	struct room *r = &s->view[at];
-
-	s->view_free[counted(r->gpus)]--;
-	r->gpus -= (uint32_t)sign * g->gpus;
-	s->view_free[counted(r->gpus)]++;
-	r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
-	r->memory -= (uint64_t)sign * j->shape->memory;
-	r->disk -= (uint64_t)sign * j->shape->disk;
-	r->holders += (uint32_t)sign;
-	if (j->shape->exclusive)
-		r->exclusive = sign > 0 ? j->id : 0;
-}
-
-void view_take(struct sched *s, const struct job *j, const int32_t *assign, int sign)
-{
-	for (size_t i = 0; i < s->n_sorted; i++)
-		if (assign[i] >= 0)
-			view_take_one(s, j, i, (uint32_t)assign[i], sign);
-}
-
-void view_spots(struct sched *s, const struct job *j, const struct spot *spots, int sign)
-{
-	for (uint32_t i = 0; i < j->shape->instances; i++)
-		view_take_one(s, j, spots[i].at, spots[i].group, sign);
 }
 
 /* Follows S-219. */
@@ -422,4 +265,12 @@ uint64_t sched_earliest(struct sched *s, uint64_t id)
 	free(assign);
 	shadow_back(s, &was);
 	return at;
+}
+
+/* What it held back may start now. */
+void shadow_drop_head(struct sched *s)
+{
+	s->head = NULL;
+	s->era++;
+	s->idle = 0;
 }

@@ -1,7 +1,13 @@
 /* record: see record.h; this half writes. A line is made in one buffer, which grows and is kept. */
-#include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
+
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/base/mem.h"
+#include "scheduler/policy/shadow.h"
+#include "scheduler/sim/replay_int.h"
 
 struct recorder {
 	sched_record_fn fn;
@@ -114,10 +120,8 @@ static void key_list(struct recorder *r, const char *name, const char *const *v)
 		key_text(r, name, *v);
 }
 
-static struct recorder *begin(struct sched *s, const char *verb)
+static struct recorder *begin(struct recorder *r, const char *verb)
 {
-	struct recorder *r = s->recorder;
-
 	if (!r || r->quiet)
 		return NULL;
 	r->n = 0;
@@ -137,15 +141,15 @@ static void word_number(struct recorder *r, uint64_t v)
 	put_number(r, v);
 }
 
-void record_quiet(struct sched *s, int on)
+void record_quiet(struct recorder *to, int on)
 {
-	if (s->recorder)
-		s->recorder->quiet += on ? 1 : -1;
+	if (to)
+		to->quiet += on ? 1 : -1;
 }
 
-void record_id(struct sched *s, const char *verb, uint64_t id)
+void record_id(struct recorder *to, const char *verb, uint64_t id)
 {
-	struct recorder *r = begin(s, verb);
+	struct recorder *r = begin(to, verb);
 
 	if (!r)
 		return;
@@ -153,9 +157,9 @@ void record_id(struct sched *s, const char *verb, uint64_t id)
 	end(r);
 }
 
-void record_pair(struct sched *s, const char *verb, uint64_t a, uint64_t b)
+void record_pair(struct recorder *to, const char *verb, uint64_t a, uint64_t b)
 {
-	struct recorder *r = begin(s, verb);
+	struct recorder *r = begin(to, verb);
 
 	if (!r)
 		return;
@@ -164,9 +168,9 @@ void record_pair(struct sched *s, const char *verb, uint64_t a, uint64_t b)
 	end(r);
 }
 
-void record_queue(struct sched *s, const struct sched_queue *q)
+void record_queue(struct recorder *to, const struct sched_queue *q)
 {
-	struct recorder *r = begin(s, "queue ");
+	struct recorder *r = begin(to, "queue ");
 
 	if (!r)
 		return;
@@ -177,9 +181,9 @@ void record_queue(struct sched *s, const struct sched_queue *q)
 	end(r);
 }
 
-void record_close(struct sched *s, const char *path, int closed)
+void record_close(struct recorder *to, const char *path, int closed)
 {
-	struct recorder *r = begin(s, "close ");
+	struct recorder *r = begin(to, "close ");
 
 	if (!r)
 		return;
@@ -188,9 +192,9 @@ void record_close(struct sched *s, const char *path, int closed)
 	end(r);
 }
 
-void record_used(struct sched *s, const char *path, double gpu_s, uint64_t at_s)
+void record_used(struct recorder *to, const char *path, double gpu_s, uint64_t at_s)
 {
-	struct recorder *r = begin(s, "used ");
+	struct recorder *r = begin(to, "used ");
 
 	if (!r)
 		return;
@@ -217,9 +221,9 @@ static void put_gpu(struct recorder *r, const struct sched_gpu *g)
 	}
 }
 
-void record_node(struct sched *s, const struct sched_node *n)
+void record_node(struct recorder *to, const struct sched_node *n)
 {
-	struct recorder *r = begin(s, "node");
+	struct recorder *r = begin(to, "node");
 
 	if (!r)
 		return;
@@ -241,9 +245,9 @@ void record_node(struct sched *s, const struct sched_node *n)
 	end(r);
 }
 
-void record_reservation(struct sched *s, const struct sched_reservation *b)
+void record_reservation(struct recorder *to, const struct sched_reservation *b)
 {
-	struct recorder *r = begin(s, "book");
+	struct recorder *r = begin(to, "book");
 
 	if (!r)
 		return;
@@ -305,9 +309,9 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	}
 }
 
-void record_job(struct sched *s, const struct sched_job *j)
+void record_job(struct recorder *to, const struct sched_job *j)
 {
-	struct recorder *r = begin(s, "job");
+	struct recorder *r = begin(to, "job");
 
 	if (!r)
 		return;
@@ -340,10 +344,10 @@ static void put_places(struct recorder *r, const struct sched_decision *d)
 	}
 }
 
-void record_restore(struct sched *s, const struct sched_job *j, const struct sched_decision *d,
+void record_restore(struct recorder *to, const struct sched_job *j, const struct sched_decision *d,
                     uint64_t start_s)
 {
-	struct recorder *r = begin(s, "restore");
+	struct recorder *r = begin(to, "restore");
 
 	if (!r)
 		return;
@@ -354,10 +358,10 @@ void record_restore(struct sched *s, const struct sched_job *j, const struct sch
 	end(r);
 }
 
-void record_holds(struct sched *s, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
+void record_holds(struct recorder *to, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
                   uint64_t disk_bytes, int exclusive)
 {
-	struct recorder *r = begin(s, "holds");
+	struct recorder *r = begin(to, "holds");
 
 	if (!r)
 		return;
@@ -369,9 +373,9 @@ void record_holds(struct sched *s, uint64_t id, const struct sched_decision *d, 
 	end(r);
 }
 
-void record_step(struct sched *s, const struct sched_decision *d)
+void record_step(struct recorder *to, const struct sched_decision *d)
 {
-	struct recorder *r = begin(s, "step");
+	struct recorder *r = begin(to, "step");
 
 	if (!r)
 		return;
@@ -381,11 +385,12 @@ void record_step(struct sched *s, const struct sched_decision *d)
 	end(r);
 }
 
-static void record_policy(struct sched *s)
+void record_policy(struct recorder *to, const struct sched_policy *p)
 {
-	const struct sched_policy *p = &s->policy;
-	struct recorder *r = begin(s, "policy");
+	struct recorder *r = begin(to, "policy");
 
+	if (!r)
+		return;
 	key_number(r, "backfill", p->backfill);
 	key_number(r, "fair", p->fair != 0);
 	key_number(r, "by_limit", p->by_limit != 0);
@@ -397,23 +402,19 @@ static void record_policy(struct sched *s)
 	end(r);
 }
 
-void record_fini(struct sched *s)
+struct recorder *recorder_create(sched_record_fn fn, void *arg)
 {
-	if (!s->recorder)
-		return;
-	free(s->recorder->p);
-	free(s->recorder);
-	s->recorder = NULL;
+	struct recorder *r = mem_alloc(1, sizeof *r);
+
+	r->fn = fn;
+	r->arg = arg;
+	return r;
 }
 
-void sched_record(struct sched *s, sched_record_fn fn, void *arg)
+void recorder_free(struct recorder *r)
 {
-	record_fini(s);
-	if (!fn)
+	if (!r)
 		return;
-	s->recorder = mem_alloc(1, sizeof *s->recorder);
-	s->recorder->fn = fn;
-	s->recorder->arg = arg;
-	record_policy(s);
-	record_id(s, "now", s->now_s);
+	free(r->p);
+	free(r);
 }

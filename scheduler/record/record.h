@@ -1,20 +1,18 @@
 /*
- * record: what is told to the library, and what it decides, as lines of text; and such lines told again.
+ * record: the input of the library, and what it decides, as lines of text.
  *
- * One line an input, in order, each with all that the library was told: a new library that is told the same
- * lines decides the same. docs/spec/12-history.md has the format. The caller of sched_record writes the lines
- * down; lines of its own may stand between them ("at", "try", "tried", and those that begin with "hearth-").
+ * Promise of this folder: a library that is given the lines of a record decides the same, and the record of
+ * that is the same text. It writes and reads lines, and knows nothing of nodes or jobs beyond what a line
+ * says. It may use scheduler/base and the public header.
+ *
+ * docs/spec/12-history.md has the format: one line for each input, in order. The caller of sched_record
+ * stores the lines. Lines of its own may stand between them ("at", "try", "tried", and those that begin with
+ * "hearth-").
  */
 #ifndef HEARTH_SCHEDULER_RECORD_H
 #define HEARTH_SCHEDULER_RECORD_H
 
 #include "scheduler/sched.h"
-
-/* line ends with \n and stays the library's. */
-typedef void (*sched_record_fn)(const char *line, size_t n, void *arg);
-/* Of a library that nothing was told yet but its policy: from now on each input is a line. fn NULL: no more.
- */
-void sched_record(struct sched *s, sched_record_fn fn, void *arg);
 
 enum record_line_kind {
 	LINE_NOTHING, /* an empty line, or one that is not for the library (hearth-...) */
@@ -61,9 +59,6 @@ void record_reader_destroy(struct record_reader *t);
 /* One line, with or without its \n. -1: *what says what is wrong (static text). */
 int record_reader_next(struct record_reader *t, const char *line, size_t n, struct record_line *out,
                        const char **what);
-/* Tells it. LINE_STEP, and what is not for the library, does nothing: the caller asks (sched_step) and
- * compares. LINE_POLICY only before the first job. */
-void record_line_apply(struct sched *s, const struct record_line *in);
 /* Is that the decision that was made? d NULL: nothing. */
 int record_line_matches(const struct record_line *step, const struct sched_decision *d);
 

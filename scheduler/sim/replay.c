@@ -1,4 +1,5 @@
 /* replay: see replay.h; reading with changes, and the comparison. */
+#include "scheduler/sim/apply.h"
 #include "scheduler/sim/replay_int.h"
 
 #define EXTRA_NODE (UINT64_C(1) << 40) /* ids of nodes that were not there: above all others */

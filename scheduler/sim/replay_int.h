@@ -2,12 +2,8 @@
 #ifndef HEARTH_SCHEDULER_SIM_REPLAY_INT_H
 #define HEARTH_SCHEDULER_SIM_REPLAY_INT_H
 
-#include "scheduler/model/mem.h"
+#include "scheduler/base/uthash.h"
 #include "scheduler/sim/replay.h"
-
-#define uthash_malloc(sz) mem_alloc(1, sz)
-#define uthash_fatal(msg) assert(0)
-#include <uthash.h>
 
 struct node_name {
 	uint64_t id;

@@ -5,7 +5,7 @@
 #ifndef HEARTH_SCHEDULER_SIM_SIM_INT_H
 #define HEARTH_SCHEDULER_SIM_SIM_INT_H
 
-#include "scheduler/model/mem.h"
+#include "scheduler/base/mem.h"
 #include "scheduler/sim/flat.h"
 #include "scheduler/sim/sim.h"
 

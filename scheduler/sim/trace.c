@@ -1,11 +1,7 @@
 /* trace: see trace.h. One pass over the bytes; copied are the names of users, and quoted fields in which a
  * quote is doubled. */
 #include "scheduler/sim/trace.h"
-#include "scheduler/model/mem.h"
-
-#define uthash_malloc(sz) mem_alloc(1, sz)
-#define uthash_fatal(msg) assert(0)
-#include <uthash.h>
+#include "scheduler/base/uthash.h"
 
 #define MAX_COLUMNS 64
 #define MAX_USERS   1000000u

@@ -4,6 +4,7 @@
  * refused with a word why, and never read past their end.
  */
 #include "scheduler/record/record.h"
+#include "scheduler/sim/apply.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,22 @@
+/* hold: what a job has on one node. */
+#ifndef HEARTH_SCHEDULER_HOLD_H
+#define HEARTH_SCHEDULER_HOLD_H
+
+#include "scheduler/sched.h"
+
+struct job;
+struct node;
+
+struct hold {
+	struct node *node;
+	uint32_t group, n_gpus, n_cpus;
+	uint32_t *gpus, *cpus;
+	uint64_t memory, disk;
+	int exclusive;
+};
+
+void hold_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
+void hold_give_back(struct sched *s, struct job *j, uint32_t i);
+uint64_t hold_cpus(const struct job *j, const struct hold *h); /* its slots that count as use, next to GPUs */
+
+#endif
