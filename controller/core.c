@@ -84,6 +84,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->n_observers = sizeof(observers) / sizeof(*observers);
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
+	cluster_init(&c->records);
 	queues_open(c);
 	instances_open(c);
 	budgets_clear(c);
@@ -118,6 +119,7 @@ void core_destroy(struct core *c)
 	instances_clear(c);
 	reserves_clear(c);
 	budgets_clear(c);
+	cluster_clear(&c->records);
 	learned_clear(c);
 	sched_destroy(c->sched);
 	history_fini(c);

@@ -14,7 +14,6 @@
 #include "common/base/xalloc.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
-#include "controller/cluster/tokens.h"
 #include "controller/core.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
@@ -48,13 +47,14 @@ void state_clear(struct core *c)
 	c->touched = c->turn_jobs = NULL;
 	c->dirty_nodes = NULL;
 	idem_clear(c);
-	tokens_clear(c);
 	sched_destroy(c->sched);
 	queues_clear(c);
 	instances_clear(c);
 	reserves_clear(c);
 	budgets_clear(c);
 	alloc_open(c);
+	cluster_clear(&c->records);
+	cluster_init(&c->records);
 	queues_open(c);
 	instances_open(c);
 	c->n_avoiders = 0;
@@ -172,6 +172,11 @@ static int on_rank(const struct rank_row *row, void *arg)
 	return 0;
 }
 
+static void load_record(struct core *c, const struct store_cluster_row *row)
+{
+	cluster_load(&c->records, row);
+}
+
 static int on_node(const struct node_row *row, void *arg)
 {
 	struct core *c = arg;
@@ -180,6 +185,7 @@ static int on_node(const struct node_row *row, void *arg)
 
 	if (!row->name || node_find(c, row->name))
 		return 0;
+	load_record(c, &(struct store_cluster_row){.node = row});
 	n = node_new(c, row->name, row->id);
 	n->state = state < 0 ? NODE_LOST : (enum node_state)state;
 	rec_set(&n->reason, row->reason);
@@ -196,7 +202,7 @@ static int on_node(const struct node_row *row, void *arg)
 
 static int on_token(const struct token_row *row, void *arg)
 {
-	token_add(arg, row);
+	load_record(arg, &(struct store_cluster_row){.token = row});
 	return 0;
 }
 
@@ -214,11 +220,13 @@ static int on_answer(const struct answer_row *row, void *arg)
 
 static int on_queue(const struct queue_row *row, void *arg)
 {
+	load_record(arg, &(struct store_cluster_row){.queue = row});
 	return queue_load(arg, row);
 }
 
 static int on_reservation(const struct reservation_row *row, void *arg)
 {
+	load_record(arg, &(struct store_cluster_row){.reservation = row});
 	return reserve_load(arg, row);
 }
 
@@ -236,12 +244,14 @@ static int on_took(const char *owner, const char *name, uint64_t took_us, void *
 
 static int on_instance(const char *name, const char *own, void *arg)
 {
+	load_record(arg, &(struct store_cluster_row){.instance = name, .own = own});
 	instance_load(arg, name, own);
 	return 0;
 }
 
 static int on_budget(const struct budget_row *r, void *arg)
 {
+	load_record(arg, &(struct store_cluster_row){.budget = r});
 	budget_load(arg, r);
 	return 0;
 }

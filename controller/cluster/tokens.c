@@ -6,8 +6,6 @@
  * node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
  * the old certificate is no longer accepted.
  */
-#include "controller/cluster/tokens.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -31,73 +29,14 @@
 
 #define JOIN_TTL_S 3600
 
-static void token_free(struct token *t)
+/* Expired ones leave the memory when a new one is made: there are few. */
+static void forget_expired(struct core *c)
 {
-	free(t->id);
-	free(t->kind);
-	free(t->secret_hash);
-	free(t->owner);
-	free(t->used_by);
-	free(t);
-}
+	struct cluster_rec *r, *tmp;
 
-void token_add(struct core *c, const struct token_row *r)
-{
-	struct token *t;
-
-	if (!r->secret_hash || strcmp(r->kind ? r->kind : "", "join") != 0)
-		return; /* others are looked up by the HTTP side */
-	HASH_FIND_STR(c->tokens, r->secret_hash, t);
-	if (t)
-		return;
-	t = xcalloc(1, sizeof *t);
-	t->id = xstrdup(r->id ? r->id : "");
-	t->kind = xstrdup(r->kind);
-	t->secret_hash = xstrdup(r->secret_hash);
-	t->owner = xstrdup(r->owner ? r->owner : "");
-	t->used_by = xstrdup(r->used_by ? r->used_by : "");
-	t->job = r->job;
-	t->created_us = r->created_us;
-	t->expires_us = r->expires_us;
-	t->used_us = r->used_us;
-	HASH_ADD_KEYPTR(hh, c->tokens, t->secret_hash, strlen(t->secret_hash), t);
-}
-
-void tokens_clear(struct core *c)
-{
-	struct token *t, *tmp;
-
-	HASH_ITER (hh, c->tokens, t, tmp) {
-		HASH_DELETE(hh, c->tokens, t);
-		token_free(t);
-	}
-}
-
-static void token_write(struct core *c, const struct token *t)
-{
-	store_txn_token(turn_now(c)->txn, &(struct token_row){.id = t->id,
-	                                                      .kind = t->kind,
-	                                                      .secret_hash = t->secret_hash,
-	                                                      .owner = t->owner,
-	                                                      .job = t->job,
-	                                                      .created_us = t->created_us,
-	                                                      .expires_us = t->expires_us,
-	                                                      .used_us = t->used_us,
-	                                                      .used_by = *t->used_by ? t->used_by : NULL});
-	turn_now(c)->n++;
-}
-
-/* Expired ones go when a new one is made: there are few. */
-static void tokens_expire(struct core *c)
-{
-	struct token *t, *tmp;
-
-	HASH_ITER (hh, c->tokens, t, tmp) {
-		if (t->expires_us > now_real(c))
-			continue;
-		HASH_DELETE(hh, c->tokens, t);
-		token_free(t);
-	}
+	HASH_ITER (hh, c->records.all[CLUSTER_TOKEN], r, tmp)
+		if (((struct token_rec *)r)->expires_us <= now_real(c) && !r->changed)
+			cluster_forget(&c->records, r);
 }
 
 void req_token(struct core *c, struct request *rq)
@@ -107,7 +46,7 @@ void req_token(struct core *c, struct request *rq)
 	uint8_t raw[16];
 	char secret[33], hash[HASH_HEX_SIZE], id[17], at[CLOCK_RFC3339_SIZE];
 	char *text;
-	struct token_row row;
+	struct token_rec *t;
 	struct err e;
 	cJSON *d, *body;
 
@@ -120,61 +59,60 @@ void req_token(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_UNSUPPORTED, "kind: only tokens of kind \"join\" can be made yet");
 		return;
 	}
-	tokens_expire(c);
-	c->io.random(raw, sizeof raw, c->io.arg);
-	str_hex(raw, sizeof raw, secret);
+	forget_expired(c);
+	c->io.random(raw, sizeof(raw), c->io.arg);
+	str_hex(raw, sizeof(raw), secret);
 	hash_hex(secret, 32, hash);
-	snprintf(id, sizeof id, "j%.12s", hash);
-	row = (struct token_row){.id = id,
-	                         .kind = (char *)(uintptr_t) "join",
-	                         .secret_hash = hash,
-	                         .owner = (char *)(uintptr_t)req_user(c, rq),
-	                         .created_us = now_real(c),
-	                         .expires_us = now_real(c) + (uint64_t)ttl * 1000000};
-	token_add(c, &row);
-	store_txn_token(turn_now(c)->txn, &row);
-	turn_now(c)->n++;
+	snprintf(id, sizeof(id), "j%.12s", hash);
 	d = cJSON_CreateObject();
 	json_add_str(d, "id", id);
 	json_add_str(d, "kind", "join");
-	json_add_str(d, "by", row.owner);
+	json_add_str(d, "by", req_user(c, rq));
 	json_add_u64(d, "ttl_s", (uint64_t)ttl);
 	cluster_post(c, EV_TOKEN_MADE, d);
+	t = cluster_token(&c->records, id);
+	rec_set(&t->secret_hash, hash);
 	text = tls_join_token(secret, c->io.ca_fingerprint ? c->io.ca_fingerprint(c->io.arg)
 	                                                   : "00000000000000000000000000000000");
 	body = cJSON_CreateObject();
 	json_add_str(body, "id", id);
 	json_add_str(body, "kind", "join");
 	json_add_str(body, "token", text);
-	json_add_str(body, "expires_at", clock_rfc3339(row.expires_us, at));
+	json_add_str(body, "expires_at", clock_rfc3339(t->expires_us, at));
 	hold_reply(c, rq, 201, body);
 	free(text);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-static struct token *token_of(struct core *c, const char *text, struct err *e)
+static struct token_rec *token_of_text(struct core *c, const char *text, struct err *e)
 {
 	char secret[33], print[33], hash[HASH_HEX_SIZE];
-	struct token *t;
 
 	if (tls_join_parse(text, secret, print, e) < 0)
 		return NULL;
 	hash_hex(secret, 32, hash);
-	HASH_FIND_STR(c->tokens, hash, t);
-	if (!t)
-		err_set(e, ERR_UNAUTHORIZED,
-		        "this join token is not known (used up, expired long ago, or of another cluster); make one: "
-		        "jobctl token create --join");
-	return t;
+	for (struct cluster_rec *r = c->records.all[CLUSTER_TOKEN]; r; r = r->hh.next) {
+		struct token_rec *t = (struct token_rec *)r;
+
+		if (t->secret_hash && strcmp(t->secret_hash, hash) == 0)
+			return t;
+	}
+	err_set(e, ERR_UNAUTHORIZED,
+	        "this join token is not known (used up, expired long ago, or of another cluster); make one: "
+	        "jobctl token create --join");
+	return NULL;
 }
 
-static int token_good(struct core *c, const struct token *t, const char *use, struct err *e)
+/* request: the digest of this one. */
+static int token_good(struct core *c, const struct token_rec *t, const char *node, const char *request,
+                      struct err *e)
 {
 	if (t->expires_us <= now_real(c))
 		return err_set(e, ERR_UNAUTHORIZED,
 		               "this join token has expired; make another: jobctl token create --join");
-	if (t->used_us && strcmp(t->used_by, use) != 0)
+	if (t->used_us &&
+	    (strcmp(t->node ? t->node : "", node) != 0 || strcmp(t->request ? t->request : "", request) != 0))
 		return err_set(e, ERR_UNAUTHORIZED,
 		               "this join token was used already; each is for one node: jobctl token create --join");
 	return 0;
@@ -195,7 +133,8 @@ static int name_free(const struct cnode *n, int repeated, struct err *e)
 	    n->name, n->name);
 }
 
-static void joined(struct core *c, struct cnode *n, struct token *t, const char *use, const char *cert)
+static void node_joined(struct core *c, struct cnode *n, struct token_rec *t, const char *request,
+                        const char *cert)
 {
 	char print[33];
 	struct err e;
@@ -215,23 +154,20 @@ static void joined(struct core *c, struct cnode *n, struct token *t, const char 
 		json_add_str(d, "certificate", print);
 	}
 	node_mark(c, n);
-	t->used_us = now_real(c);
-	free(t->used_by);
-	t->used_by = xstrdup(use);
-	token_write(c, t);
 	json_add_str(d, "node", n->name);
-	json_add_str(d, "token", t->id);
-	json_add_str(d, "by", t->owner);
+	json_add_str(d, "token", t->head.name);
+	json_add_str(d, "by", t->owner ? t->owner : "");
 	cluster_post(c, EV_JOINED, d);
-	log_info("event=joined node=%s token=%s", n->name, t->id);
+	rec_set(&t->request, request);
+	log_info("event=joined node=%s token=%s", n->name, t->head.name);
 }
 
 void req_join(struct core *c, struct request *rq)
 {
 	const char *text = "", *name = rq->node, *csr = "";
-	char digest[HASH_HEX_SIZE], use[200];
+	char digest[HASH_HEX_SIZE];
 	struct cnode *n;
-	struct token *t;
+	struct token_rec *t;
 	struct err e;
 	cJSON *body;
 	char *cert;
@@ -244,10 +180,10 @@ void req_join(struct core *c, struct request *rq)
 		return;
 	}
 	hash_hex(csr, strlen(csr), digest);
-	snprintf(use, sizeof use, "%s %.16s", name, digest);
-	t = token_of(c, text, &e);
+	digest[16] = '\0';
+	t = token_of_text(c, text, &e);
 	n = node_find(c, name);
-	if (!t || token_good(c, t, use, &e) < 0 || name_free(n, t->used_us != 0, &e) < 0) {
+	if (!t || token_good(c, t, name, digest, &e) < 0 || name_free(n, t->used_us != 0, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -258,7 +194,7 @@ void req_join(struct core *c, struct request *rq)
 	}
 	if (!n)
 		n = node_new(c, name, ++c->next_node_id);
-	joined(c, n, t, use, cert);
+	node_joined(c, n, t, digest, cert);
 	body = cJSON_CreateObject();
 	json_add_str(body, "node", name);
 	json_add_str(body, "cert", cert);

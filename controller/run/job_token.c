@@ -8,7 +8,6 @@
 
 #include "common/base/hash.h"
 #include "common/base/hashtable.h"
-#include "controller/cluster/tokens.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"

@@ -10,7 +10,6 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "controller/cluster/tokens.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"

@@ -9,6 +9,7 @@
 #define HEARTH_CONTROLLER_STATE_CORE_STATE_H
 
 #include "controller/core.h"
+#include "controller/record/cluster.h"
 #include "controller/record/rec.h"
 #include "scheduler/sched.h"
 
@@ -27,7 +28,6 @@ struct idem;
 struct observer;
 struct learned;
 struct payer;
-struct token;
 struct turn;
 struct used;
 
@@ -38,10 +38,10 @@ struct core {
 	size_t n_observers;
 	struct store *store;
 	struct sched *sched;
+	struct cluster records; /* nodes, tokens, queues ...: cluster.h */
 	struct cjob *jobs;
 	struct cnode *nodes, *nodes_by_id;
 	struct idem *idem;
-	struct token *tokens;
 	struct cjob *touched, *turn_jobs;
 	struct cjob *arrays;       /* array.c: something may be to be done for them */
 	struct cjob *races;        /* arrays with successive halving */

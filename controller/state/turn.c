@@ -387,13 +387,23 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 	return 0;
 }
 
-void cluster_post(struct core *c, enum event_type t, cJSON *data)
+int cluster_post(struct core *c, enum event_type t, cJSON *data)
 {
 	struct event_row ev = {.at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
+	struct err e;
 
 	TELL(c, before_event, NULL, t, data);
+	if (cluster_apply(&c->records, t, ev.at_us, data, &e) < 0) {
+		log_error("event=refused type=%s text=\"%s\"", event_name(t), e.text);
+#ifdef HEARTH_FAULTS
+		abort();
+#endif
+		cJSON_Delete(data);
+		return -1;
+	}
 	record(c, &ev, json_text(data));
 	cJSON_Delete(data);
+	return 0;
 }
 
 /* ---- committing ------------------------------------------------------------------------------ */
@@ -416,6 +426,49 @@ static void write_job(struct core *c, struct turn *t, struct cjob *j)
 	(void)c;
 }
 
+/* A row of the cluster as its record is now; r NULL: the row goes. */
+static void write_cluster_row(enum cluster_kind kind, const char *name, const struct cluster_rec *r,
+                              void *arg)
+{
+	struct turn *t = arg;
+	struct cluster_row row = {.own = NULL};
+
+	if (kind != CLUSTER_TOKEN)
+		return;
+	if (r)
+		cluster_row_make(r, &row);
+	switch (kind) {
+	case CLUSTER_NODE:
+		store_txn_node(t->txn, &row.node);
+		break;
+	case CLUSTER_TOKEN:
+		store_txn_token(t->txn, &row.token);
+		break;
+	case CLUSTER_QUEUE:
+		if (r && cluster_is_stored(r))
+			store_txn_queue(t->txn, &row.queue);
+		else
+			store_txn_queue_del(t->txn, name);
+		break;
+	case CLUSTER_BUDGET:
+		store_txn_budget(t->txn, r ? &row.budget : &(struct budget_row){.path = name});
+		break;
+	case CLUSTER_INSTANCE:
+		store_txn_instance(t->txn, name, row.row.own);
+		break;
+	case CLUSTER_RESERVATION:
+		if (r)
+			store_txn_reservation(t->txn, &row.reservation);
+		else
+			store_txn_reservation_del(t->txn, name);
+		break;
+	case N_CLUSTER_KIND:
+		break;
+	}
+	t->n++;
+	cluster_row_fini(&row);
+}
+
 static void write_rows(struct core *c)
 {
 	struct turn *t = c->now;
@@ -427,6 +480,7 @@ static void write_rows(struct core *c)
 		DL_DELETE2(c->turn_jobs, j, turn_prev, turn_next);
 		write_job(c, t, j);
 	}
+	cluster_changes(&c->records, write_cluster_row, t);
 	DL_FOREACH_SAFE2(c->dirty_nodes, n, nt, dirty_next)
 	{
 		struct node_row row;

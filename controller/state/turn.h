@@ -47,7 +47,9 @@ struct turn { /* what one transaction carries */
 
 /* Applies and records; takes data (an object, or NULL). -1: refused by the tables (logged). */
 int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data);
-void cluster_post(struct core *c, enum event_type t, cJSON *data); /* takes data */
+/* The same with the records of the cluster; the rows that it changes go with the turn. -1: refused (logged).
+ */
+int cluster_post(struct core *c, enum event_type t, cJSON *data);
 struct turn *turn_now(struct core *c);
 void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void *msg); /* copies */
 /* At once: only what follows from what is durable already, and claims nothing. */

@@ -144,7 +144,7 @@ static void test_answers(void)
 	snprintf(token, sizeof token, "%s", world_text(w, "token"));
 	is_int(keyed(w, REQ_TOKEN, 0, "t1", D1, "ada"), 201, "asked for again");
 	is_str(world_text(w, "token"), token, "is the same token");
-	is_int(HASH_COUNT(w->core->tokens), 1, "there is one");
+	is_int(HASH_COUNT(w->core->records.all[CLUSTER_TOKEN]), 1, "there is one");
 	is_int(keyed(w, REQ_TOKEN, 0, "t1", D2, "ada"), 409, "the same key with another body is refused");
 	is_int(world_submit_full(w, ONE, NULL, "t1", D2), 0, "for a submit as well");
 	keyed(w, REQ_TOKEN, 0, "t1", D1, "grace");
