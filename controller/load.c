@@ -244,7 +244,6 @@ static int on_took(const char *owner, const char *name, uint64_t took_us, void *
 
 static int on_instance(const char *name, const char *own, void *arg)
 {
-	load_record(arg, &(struct store_cluster_row){.instance = name, .own = own});
 	instance_load(arg, name, own);
 	return 0;
 }

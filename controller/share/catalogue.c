@@ -2,9 +2,10 @@
  * catalogue: the table of instance types. See catalogue.h; the shipped facts are instances.csv, embedded.
  *
  * A type's facts are a JSON object with the keys of the table below: the same in the file, the row, the event
- * and the API. Two are kept, shipped and own, so that taking an own fact back shows the shipped one again.
+ * and the API. Shipped and own facts are apart, so that taking an own fact back shows the shipped one again.
  */
 #include "controller/share/catalogue.h"
+#include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include <math.h>
@@ -12,22 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define uthash_malloc(sz) xmalloc(sz)
-#include <uthash.h>
-
 static const char shipped_csv[] =
 #include "controller/instances_gen.h"
     ;
 
-struct entry {
+struct entry { /* a shipped type */
 	char *name;
-	cJSON *shipped, *own;
+	cJSON *facts;
 	UT_hash_handle hh;
 };
 
 struct catalogue {
 	struct entry *entries;
-	unsigned n_own;
+	struct cluster *records;
 };
 
 enum kind { NUMBER, WHOLE, YESNO, TEXT, LIST };
@@ -207,6 +205,13 @@ static struct entry *find(const struct catalogue *c, const char *name)
 	return x;
 }
 
+static const cJSON *own_facts(const struct catalogue *c, const char *name)
+{
+	const struct instance_rec *t = cluster_instance(c->records, catalogue_plain(name));
+
+	return t ? t->own : NULL;
+}
+
 static struct entry *make(struct catalogue *c, const char *name)
 {
 	struct entry *x = find(c, name);
@@ -223,8 +228,7 @@ static void drop(struct catalogue *c, struct entry *x)
 {
 	HASH_DELETE(hh, c->entries, x);
 	free(x->name);
-	cJSON_Delete(x->shipped);
-	cJSON_Delete(x->own);
+	cJSON_Delete(x->facts);
 	free(x);
 }
 
@@ -245,22 +249,23 @@ static void add_line(struct catalogue *c, char *line, const char *const *heads, 
 {
 	struct entry *x = make(c, cell(&line));
 
-	x->shipped = cJSON_CreateObject();
+	x->facts = cJSON_CreateObject();
 	for (size_t i = 1; i < n; i++) {
 		cJSON *v = cell_json(fact_of(heads[i]), cell(&line));
 
 		if (v)
-			cJSON_AddItemToObject(x->shipped, heads[i], v);
+			cJSON_AddItemToObject(x->facts, heads[i], v);
 	}
 }
 
-struct catalogue *catalogue_create(void)
+struct catalogue *catalogue_create(struct cluster *records)
 {
 	struct catalogue *c = xcalloc(1, sizeof *c);
 	char *text = xstrdup(shipped_csv), *next = text;
 	const char *heads[COLUMNS_MAX];
 	size_t n = 0;
 
+	c->records = records;
 	while (*next) {
 		char *line = next;
 
@@ -293,33 +298,34 @@ void catalogue_destroy(struct catalogue *c)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static const cJSON *fact(const struct entry *x, const char *key)
+static const cJSON *find_fact(const struct catalogue *c, const char *name, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(x->own, key);
+	const struct entry *x = find(c, name);
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(own_facts(c, name), key);
 
-	return v ? v : cJSON_GetObjectItemCaseSensitive(x->shipped, key);
+	return v ? v : cJSON_GetObjectItemCaseSensitive(x ? x->facts : NULL, key);
 }
 
 int catalogue_get(const struct catalogue *c, const char *name, struct catalogue_type *out)
 {
+	const struct instance_rec *t = cluster_instance(c->records, catalogue_plain(name));
 	const struct entry *x = find(c, name);
 	const cJSON *price, *power;
 
-	if (!x)
+	if (!x && !t)
 		return 0;
-	price = fact(x, "price_per_hour");
-	power = fact(x, "power_w");
-	*out = (struct catalogue_type){.name = x->name,
-	                               .own = x->own,
+	price = find_fact(c, name, "price_per_hour");
+	power = find_fact(c, name, "power_w");
+	*out = (struct catalogue_type){.name = x ? x->name : t->head.name,
+	                               .own = t ? t->own : NULL,
 	                               .price = cJSON_IsNumber(price) ? price->valuedouble : 0,
 	                               .power_w = cJSON_IsNumber(power) ? power->valuedouble : 0,
-	                               .shipped = x->shipped != NULL};
+	                               .shipped = x != NULL};
 	return 1;
 }
 
 cJSON *catalogue_json(const struct catalogue *c, const char *name)
 {
-	const struct entry *x = find(c, name);
 	char family[CATALOGUE_NAME_MAX + 1], size[CATALOGUE_NAME_MAX + 1];
 	cJSON *o = cJSON_CreateObject();
 
@@ -328,15 +334,15 @@ cJSON *catalogue_json(const struct catalogue *c, const char *name)
 	json_add_str(o, "family", *family ? family : NULL);
 	json_add_str(o, "size", *size ? size : NULL);
 	for (size_t i = 0; i < N_FACTS; i++) {
-		const cJSON *v = x ? fact(x, facts[i].key) : NULL;
+		const cJSON *v = find_fact(c, name, facts[i].key);
 
 		cJSON_AddItemToObject(o, facts[i].key,
 		                      v                       ? cJSON_Duplicate(v, 1)
 		                      : facts[i].kind == LIST ? cJSON_CreateArray()
 		                                              : cJSON_CreateNull());
 	}
-	cJSON_AddBoolToObject(o, "shipped", x && x->shipped);
-	cJSON_AddBoolToObject(o, "set", x && x->own);
+	cJSON_AddBoolToObject(o, "shipped", find(c, name) != NULL);
+	cJSON_AddBoolToObject(o, "set", own_facts(c, name) != NULL);
 	return o;
 }
 
@@ -347,11 +353,15 @@ static int by_version(const void *a, const void *b)
 
 const char **catalogue_names(const struct catalogue *c, size_t *n)
 {
-	const char **names = xcalloc(HASH_COUNT(c->entries) + 1, sizeof *names);
+	const struct cluster_rec *own = c->records->all[CLUSTER_INSTANCE];
+	const char **names = xcalloc(HASH_COUNT(c->entries) + HASH_COUNT(own) + 1, sizeof(*names));
 
 	*n = 0;
 	for (const struct entry *x = c->entries; x; x = x->hh.next)
 		names[(*n)++] = x->name;
+	for (; own; own = own->hh.next)
+		if (!find(c, own->name))
+			names[(*n)++] = own->name;
 	qsort(names, *n, sizeof *names, by_version);
 	return names;
 }
@@ -379,7 +389,7 @@ void catalogue_expand(const struct catalogue *c, const struct strv *wanted, stru
 		for (size_t k = 0; k < n; k++) {
 			const cJSON *s;
 
-			cJSON_ArrayForEach (s, fact(find(c, names[k]), "as"))
+			cJSON_ArrayForEach (s, find_fact(c, names[k], "as"))
 				if (strcmp(catalogue_plain(s->valuestring), plain) == 0)
 					add_once(out, names[k]);
 		}
@@ -389,27 +399,12 @@ void catalogue_expand(const struct catalogue *c, const struct strv *wanted, stru
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-int catalogue_set(struct catalogue *c, const char *name, const cJSON *changes, struct err *e)
+int catalogue_check(const struct catalogue *c, const char *name, const cJSON *changes, struct err *e)
 {
-	const cJSON *v;
-	struct entry *x;
-
 	if (catalogue_check_name(name, e) < 0 || check_changes(changes, e) < 0)
 		return -1;
-	x = find(c, name);
-	if ((!x || !x->own) && c->n_own >= CATALOGUE_MAX)
+	if (!own_facts(c, name) && HASH_COUNT(c->records->all[CLUSTER_INSTANCE]) >= CATALOGUE_MAX)
 		return err_set(e, ERR_LIMIT, "%d instance types are set: that is the limit", CATALOGUE_MAX);
-	if (!x)
-		x = make(c, name);
-	if (!x->own) {
-		x->own = cJSON_CreateObject();
-		c->n_own++;
-	}
-	cJSON_ArrayForEach (v, changes) {
-		cJSON_DeleteItemFromObjectCaseSensitive(x->own, v->string);
-		if (!cJSON_IsNull(v))
-			cJSON_AddItemToObject(x->own, v->string, cJSON_Duplicate(v, 1));
-	}
 	return 0;
 }
 
@@ -418,22 +413,15 @@ void catalogue_load(struct catalogue *c, const char *name, const char *own)
 	cJSON *o = own ? cJSON_Parse(own) : NULL;
 	struct err e;
 
-	if (cJSON_IsObject(o))
-		catalogue_set(c, name, o, &e);
+	if (cJSON_IsObject(o) && catalogue_check(c, name, o, &e) == 0)
+		cluster_load(c->records, &(struct store_cluster_row){.instance = name, .own = own});
 	cJSON_Delete(o);
 }
 
-int catalogue_remove(struct catalogue *c, const char *name, struct err *e)
+int catalogue_check_remove(const struct catalogue *c, const char *name, struct err *e)
 {
-	struct entry *x = find(c, name);
-
-	if (!x || !x->own)
-		return err_set(e, ERR_NOT_FOUND, "nothing is set for the instance type \"%.64s\"%s", name,
-		               x ? "; it is one of those that are shipped" : "");
-	cJSON_Delete(x->own);
-	x->own = NULL;
-	c->n_own--;
-	if (!x->shipped)
-		drop(c, x);
-	return 0;
+	if (own_facts(c, name))
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, "nothing is set for the instance type \"%.64s\"%s", name,
+	               find(c, name) ? "; it is one of those that are shipped" : "");
 }

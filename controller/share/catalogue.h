@@ -1,6 +1,7 @@
 /*
  * catalogue: instance types: what a machine of a type has and costs, and which own machines stand in for it.
- * Pure but for the facts that the program carries (instances.csv): no I/O, no clock.
+ * Pure but for the facts that the program carries (instances.csv): no I/O, no clock. What is set is in the
+ * records of the cluster.
  *
  * A type is known by its name without "ml.": "ml.p4d.24xlarge" and "p4d.24xlarge" are one. What the
  * administrator sets goes over what is shipped, key by key; his own types have only what he set.
@@ -10,6 +11,7 @@
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
+#include "controller/record/cluster.h"
 #include <cjson/cJSON.h>
 
 #define CATALOGUE_NAME_MAX 64
@@ -25,7 +27,8 @@ struct catalogue_type {
 	int shipped;
 };
 
-struct catalogue *catalogue_create(void); /* with what is shipped */
+/* With what is shipped, and what is set in those records, which it only reads. */
+struct catalogue *catalogue_create(struct cluster *records);
 void catalogue_destroy(struct catalogue *c);
 /* "ml.p4d.24xlarge" -> "p4d.24xlarge"; a pointer into name. */
 const char *catalogue_plain(const char *name);
@@ -40,12 +43,13 @@ int catalogue_get(const struct catalogue *c, const char *name, struct catalogue_
 cJSON *catalogue_json(const struct catalogue *c, const char *name);
 /* Names in order; the list is malloc'ed and NULL-terminated, the names are c's. */
 const char **catalogue_names(const struct catalogue *c, size_t *n);
-/* changes: facts by their keys; null takes an own one back. All or nothing. */
-int catalogue_set(struct catalogue *c, const char *name, const cJSON *changes, struct err *e);
-/* As set at an earlier time (the own facts, as text); wrong ones are left out. */
+/* May these facts be set? changes: facts by their keys; null takes an own one back. The event that sets them
+ * is the caller's. */
+int catalogue_check(const struct catalogue *c, const char *name, const cJSON *changes, struct err *e);
+/* May what was set for it go? -1: nothing was (ERR_NOT_FOUND). */
+int catalogue_check_remove(const struct catalogue *c, const char *name, struct err *e);
+/* Into the records, as stored (the own facts, as text); wrong ones are left out. */
 void catalogue_load(struct catalogue *c, const char *name, const char *own);
-/* What was set for it goes. -1: nothing was (ERR_NOT_FOUND). */
-int catalogue_remove(struct catalogue *c, const char *name, struct err *e);
 /* The types, in order of preference, that a job may run on that asks for `wanted`: each type itself, then, by
  * name, those that stand in for it (`as`); each once. out starts empty and is the caller's. */
 void catalogue_expand(const struct catalogue *c, const struct strv *wanted, struct strv *out);

@@ -2,8 +2,8 @@
  * instances: the catalogue of instance types at work: what a node of a type costs and may be required for,
  * which types a job may run on, and the administrator's changes, which count at once.
  *
- * Each change is an event of the cluster; the row of a type (what is set, not what is shipped) goes in the
- * same transaction. A node keeps the price that its agent gave; one without takes that of its type.
+ * Each change is an event of the cluster, which changes what is set in the records. A node keeps the price
+ * that its agent gave; one without takes that of its type.
  */
 #include "controller/share/instances.h"
 
@@ -36,7 +36,7 @@ struct tally { /* nodes of one type */
 
 void instances_open(struct core *c)
 {
-	c->catalogue = catalogue_create();
+	c->catalogue = catalogue_create(&c->records);
 }
 
 void instances_clear(struct core *c)
@@ -269,25 +269,13 @@ static void apply_change(struct core *c, const char *name, int mapping)
 	}
 }
 
-static void write_row(struct core *c, const char *name)
-{
-	struct catalogue_type t = {0};
-	char *text = NULL;
-
-	if (catalogue_get(c->catalogue, name, &t) && t.own)
-		text = json_text(t.own);
-	store_txn_instance(turn_now(c)->txn, catalogue_plain(name), text);
-	turn_now(c)->n++;
-	free(text);
-}
-
 void req_instance_set(struct core *c, struct request *rq)
 {
 	struct tally *nodes;
 	struct err e;
 	cJSON *d;
 
-	if (catalogue_set(c->catalogue, rq->node ? rq->node : "", rq->body, &e) < 0) {
+	if (catalogue_check(c->catalogue, rq->node ? rq->node : "", rq->body, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -296,7 +284,6 @@ void req_instance_set(struct core *c, struct request *rq)
 	json_add_str(d, "by", req_user(c, rq));
 	cJSON_AddItemToObject(d, "set", cJSON_Duplicate(rq->body, 1));
 	cluster_post(c, EV_INSTANCE_SET, d);
-	write_row(c, rq->node);
 	apply_change(c, rq->node, cJSON_HasObjectItem(rq->body, "as"));
 	nodes = count_nodes(c);
 	hold_reply(c, rq, 200, type_json(c, nodes, rq->node));
@@ -308,7 +295,7 @@ void req_instance_rm(struct core *c, struct request *rq)
 	struct err e;
 	cJSON *d;
 
-	if (catalogue_remove(c->catalogue, rq->node ? rq->node : "", &e) < 0) {
+	if (catalogue_check_remove(c->catalogue, rq->node ? rq->node : "", &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -316,7 +303,6 @@ void req_instance_rm(struct core *c, struct request *rq)
 	json_add_str(d, "instance", catalogue_plain(rq->node));
 	json_add_str(d, "by", req_user(c, rq));
 	cluster_post(c, EV_INSTANCE_REMOVED, d);
-	write_row(c, rq->node);
 	apply_change(c, rq->node, 1);
 	d = cJSON_CreateObject();
 	json_add_str(d, "name", catalogue_plain(rq->node));

@@ -1,6 +1,5 @@
 /* What users ask: submit with its limits and keys, changes, refusals in words, answers. */
 #include "common/base/json.h"
-#include "controller/cluster/tokens.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>

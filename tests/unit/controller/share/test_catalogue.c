@@ -10,18 +10,44 @@ static const cJSON *member(const cJSON *o, const char *key)
 	return cJSON_GetObjectItemCaseSensitive(o, key);
 }
 
+static struct cluster records;
+
+static struct catalogue *catalogue_open(void)
+{
+	cluster_clear(&records);
+	cluster_init(&records);
+	return catalogue_create(&records);
+}
+
+/* What a request does: it asks, and its event sets. */
 static int set(struct catalogue *c, const char *name, const char *json, struct err *e)
 {
-	cJSON *o = cJSON_Parse(json);
-	int rc = catalogue_set(c, name, o, e);
+	cJSON *o = cJSON_Parse(json), *d = cJSON_CreateObject();
+	int rc = catalogue_check(c, name, o, e);
 
-	cJSON_Delete(o);
+	cJSON_AddStringToObject(d, "instance", catalogue_plain(name));
+	cJSON_AddItemToObject(d, "set", o);
+	if (rc == 0)
+		rc = cluster_apply(&records, EV_INSTANCE_SET, 1, d, e);
+	cJSON_Delete(d);
+	return rc;
+}
+
+static int take_back(struct catalogue *c, const char *name, struct err *e)
+{
+	cJSON *d = cJSON_CreateObject();
+	int rc = catalogue_check_remove(c, name, e);
+
+	cJSON_AddStringToObject(d, "instance", name);
+	if (rc == 0)
+		rc = cluster_apply(&records, EV_INSTANCE_REMOVED, 1, d, e);
+	cJSON_Delete(d);
 	return rc;
 }
 
 static void test_shipped(void)
 {
-	struct catalogue *c = catalogue_create();
+	struct catalogue *c = catalogue_open();
 	char family[CATALOGUE_NAME_MAX + 1], size[CATALOGUE_NAME_MAX + 1];
 	const char **names;
 	size_t n, split = 0, sane = 0, priced = 0;
@@ -82,7 +108,7 @@ static void test_names(void)
 
 static void test_set(void)
 {
-	struct catalogue *c = catalogue_create();
+	struct catalogue *c = catalogue_open();
 	struct catalogue_type t;
 	struct err e;
 	cJSON *o;
@@ -114,15 +140,15 @@ static void test_set(void)
 	cJSON_Delete(o);
 	ok(catalogue_get(c, "lab", &t) && !t.shipped, "it is not shipped");
 	text = json_text(t.own);
-	is_int(catalogue_remove(c, "lab", &e), 0, "it goes");
+	is_int(take_back(c, "lab", &e), 0, "it goes");
 	ok(!catalogue_get(c, "lab", &t), "altogether");
 	catalogue_load(c, "lab", text);
 	ok(catalogue_get(c, "lab", &t), "and comes back from its row");
 	catalogue_load(c, "broken", "{\"gpus\": \"x\"}");
 	ok(!catalogue_get(c, "broken", &t), "a row that is wrong is left out");
-	is_int(catalogue_remove(c, "g5.xlarge", &e), 0, "what was set for a shipped one goes");
+	is_int(take_back(c, "g5.xlarge", &e), 0, "what was set for a shipped one goes");
 	ok(catalogue_get(c, "g5.xlarge", &t) && t.price == 0, "it has no price any more");
-	is_int(catalogue_remove(c, "g5.xlarge", &e), -1, "there is nothing more to take back");
+	is_int(take_back(c, "g5.xlarge", &e), -1, "there is nothing more to take back");
 	like(e.text, "one of those that are shipped", "and why");
 	free(text);
 	catalogue_destroy(c);
@@ -130,7 +156,7 @@ static void test_set(void)
 
 static void test_limit(void)
 {
-	struct catalogue *c = catalogue_create();
+	struct catalogue *c = catalogue_open();
 	char name[32];
 	struct err e;
 	int rc = 0;
@@ -163,7 +189,7 @@ static void expands(struct catalogue *c, const char *const *wanted, const char *
 
 static void test_expand(void)
 {
-	struct catalogue *c = catalogue_create();
+	struct catalogue *c = catalogue_open();
 	struct err e;
 
 	set(c, "dgx-2", "{\"as\": [\"ml.p4d.24xlarge\", \"p5.48xlarge\"]}", &e);
@@ -186,5 +212,6 @@ int main(void)
 	test_set();
 	test_limit();
 	test_expand();
+	cluster_clear(&records);
 	return tap_done();
 }
