@@ -85,7 +85,6 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
 	cluster_init(&c->records);
-	queues_open(c);
 	instances_open(c);
 	budgets_clear(c);
 	c->started_us = now_boot(c);

@@ -55,7 +55,6 @@ void state_clear(struct core *c)
 	alloc_open(c);
 	cluster_clear(&c->records);
 	cluster_init(&c->records);
-	queues_open(c);
 	instances_open(c);
 	c->n_avoiders = 0;
 	c->unfinished = 0;
@@ -220,7 +219,6 @@ static int on_answer(const struct answer_row *row, void *arg)
 
 static int on_queue(const struct queue_row *row, void *arg)
 {
-	load_record(arg, &(struct store_cluster_row){.queue = row});
 	return queue_load(arg, row);
 }
 

@@ -105,9 +105,9 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	size_t k = 0;
 
 	out[0] = '\0';
-	for (const struct cqueue *q = c->queues; q && k < QUEUES_TRIED; q = q->hh.next)
-		if (q->is_queue && !strchr(q->path, '@'))
-			queues[k++] = q->path;
+	for (const struct cluster_rec *r = c->records.all[CLUSTER_QUEUE]; r && k < QUEUES_TRIED; r = r->hh.next)
+		if (((const struct queue_rec *)r)->is_queue && !strchr(r->name, '@'))
+			queues[k++] = r->name;
 	queues[k] = NULL;
 	if (!alloc_change(c, s, j, owner, queues, ever, &x))
 		return 0;

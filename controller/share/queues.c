@@ -3,10 +3,9 @@
  *
  * A path is a queue, "research/vision", or a user in one, "research/@ada". A row says that jobs may name that
  * queue (or that the user has a weight there), and may bear a quota of GPUs. "default" is always there. Each
- * change is an event of the cluster, its row goes in the same transaction, and the scheduler library knows it
- * at once. Use is the library's; the row of a queue or user is written when a job of theirs has given back
- * its GPUs, with all that was held until then, so that a restart adds what ran since and counts nothing
- * twice.
+ * change is an event of the cluster, and the scheduler library knows it at once. Use is the library's; the
+ * row of a queue or user is written when a job of theirs has given back its GPUs, with all that was held
+ * until then, so that a restart adds what ran since and counts nothing twice.
  */
 #include "controller/share/queues.h"
 
@@ -40,54 +39,48 @@ struct used { /* its row is to be written */
 	UT_hash_handle hh;
 };
 
-static struct cqueue *find(const struct core *c, const char *path)
-{
-	struct cqueue *q;
+struct queue_jobs { /* of a queue that unfinished jobs name */
+	char *path;
+	uint32_t n;
+	UT_hash_handle hh;
+};
 
-	HASH_FIND_STR(c->queues, path, q);
+static struct queue_rec *find_queue(const struct core *c, const char *path)
+{
+	return cluster_queue(&c->records, path);
+}
+
+static struct queue_jobs *find_jobs(const struct core *c, const char *path)
+{
+	struct queue_jobs *q;
+
+	HASH_FIND_STR(c->queue_jobs, path, q);
 	return q;
 }
 
-static struct cqueue *make(struct core *c, const char *path)
+static void drop_jobs(struct core *c, struct queue_jobs *q)
 {
-	struct cqueue *q = find(c, path);
-
-	if (q)
-		return q;
-	q = xcalloc(1, sizeof *q);
-	q->path = xstrdup(path);
-	q->weight = 1;
-	HASH_ADD_KEYPTR(hh, c->queues, q->path, strlen(q->path), q);
-	return q;
-}
-
-static void drop(struct core *c, struct cqueue *q)
-{
-	HASH_DELETE(hh, c->queues, q);
+	HASH_DELETE(hh, c->queue_jobs, q);
 	free(q->path);
 	free(q);
 }
 
-static void tell_sched(struct core *c, const struct cqueue *q)
+static void tell_sched(struct core *c, const char *path)
 {
-	uint32_t quota = FAULT("mistake.no_quota") ? 0 : q->quota_gpus;
+	const struct queue_rec *q = find_queue(c, path);
+	uint32_t quota = !q || FAULT("mistake.no_quota") ? 0 : q->quota_gpus;
 
-	sched_queue_set(c->sched, &(struct sched_queue){q->path, q->weight, quota, q->borrow});
+	sched_queue_set(c->sched, &(struct sched_queue){path, q ? q->weight : 1, quota, q && q->borrow});
 	c->sched_dirty = 1;
-}
-
-void queues_open(struct core *c)
-{
-	make(c, "default")->is_queue = 1;
 }
 
 void queues_clear(struct core *c)
 {
-	struct cqueue *q, *qt;
+	struct queue_jobs *q, *qt;
 	struct used *u, *ut;
 
-	HASH_ITER (hh, c->queues, q, qt)
-		drop(c, q);
+	HASH_ITER (hh, c->queue_jobs, q, qt)
+		drop_jobs(c, q);
 	HASH_ITER (hh, c->used, u, ut) {
 		HASH_DELETE(hh, c->used, u);
 		free(u->path);
@@ -97,26 +90,21 @@ void queues_clear(struct core *c)
 
 int queue_load(struct core *c, const struct queue_row *r)
 {
-	struct cqueue *q = make(c, r->path);
-
-	q->is_queue |= r->is_queue;
-	q->weight = (double)r->weight_milli / 1000;
-	q->quota_gpus = r->quota_gpus;
-	q->borrow = r->borrow;
-	tell_sched(c, q);
+	if (cluster_load(&c->records, &(struct store_cluster_row){.queue = r}))
+		tell_sched(c, r->path);
 	return 0;
 }
 
 void queues_loaded(const struct core *c)
 {
-	const struct cqueue *q = c->queues;
+	const struct cluster_rec *r = c->records.all[CLUSTER_QUEUE];
 
-	while (q && q->weight == 1)
-		q = q->hh.next;
-	if (q && c->cfg.backfill == BACKFILL_CONSERVATIVE)
+	while (r && ((const struct queue_rec *)r)->weight == 1)
+		r = r->hh.next;
+	if (r && c->cfg.backfill == BACKFILL_CONSERVATIVE)
 		log_warn("event=weights_not_kept backfill=conservative path=%s weight=%g: places are promised first "
 		         "come, first served; backfill=easy keeps the weights",
-		         q->path, q->weight);
+		         r->name, ((const struct queue_rec *)r)->weight);
 }
 
 void usage_load(struct core *c, const struct usage_row *r)
@@ -126,11 +114,16 @@ void usage_load(struct core *c, const struct usage_row *r)
 
 void queue_jobs(struct core *c, const char *path, int delta)
 {
-	struct cqueue *q = make(c, path && *path ? path : "default");
+	struct queue_jobs *q = find_jobs(c, path && *path ? path : "default");
 
-	q->jobs = (uint32_t)((int64_t)q->jobs + delta);
-	if (!q->jobs && !q->is_queue && !q->quota_gpus)
-		drop(c, q); /* a queue that is not there any more */
+	if (!q) {
+		q = xcalloc(1, sizeof(*q));
+		q->path = xstrdup(path && *path ? path : "default");
+		HASH_ADD_KEYPTR(hh, c->queue_jobs, q->path, strlen(q->path), q);
+	}
+	q->n = (uint32_t)((int64_t)q->n + delta);
+	if (!q->n)
+		drop_jobs(c, q);
 }
 
 /* A change may be one of its queue: it leaves the old one first. */
@@ -160,7 +153,7 @@ void queue_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 
 int queue_exists(const struct core *c, const char *path, struct err *e)
 {
-	const struct cqueue *q = find(c, path);
+	const struct queue_rec *q = find_queue(c, path);
 
 	return q && q->is_queue
 	           ? 0
@@ -193,10 +186,10 @@ int queue_holds(const struct core *c, const char *queue, const char *owner, uint
 
 	account_path(path, sizeof path, queue, owner);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
-		const struct cqueue *q;
+		const struct queue_rec *q;
 
 		*end = '\0';
-		q = find(c, path);
+		q = find_queue(c, path);
 		if (q && q->quota_gpus && !q->borrow && gpus > q->quota_gpus)
 			return err_set(
 			    e, ERR_CONFLICT,
@@ -248,38 +241,25 @@ void usage_write(struct core *c)
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static void write_row(struct core *c, const struct cqueue *q)
-{
-	struct queue_row r = {q->path, q->is_queue, q->borrow, (uint64_t)llround(q->weight * 1000),
-	                      q->quota_gpus};
-
-	if (q->is_queue || q->quota_gpus)
-		store_txn_queue(turn_now(c)->txn, &r);
-	else
-		store_txn_queue_del(turn_now(c)->txn, q->path);
-	turn_now(c)->n++;
-}
-
-static void post(struct core *c, const struct request *rq, enum event_type t, const struct cqueue *q)
+static cJSON *event_data(const struct core *c, const struct request *rq, const char *path)
 {
 	cJSON *d = cJSON_CreateObject();
 
-	json_add_str(d, "queue", q->path);
+	json_add_str(d, "queue", path);
 	json_add_str(d, "by", req_user(c, rq));
-	if (t == EV_QUEUE_SET)
-		cJSON_AddNumberToObject(d, "weight", q->weight);
-	if (t == EV_QUOTA_SET) {
-		json_add_u64(d, "gpus", q->quota_gpus);
-		cJSON_AddBoolToObject(d, "borrow", q->borrow);
-	}
+	return d;
+}
+
+/* Takes d. path: not the record's, which may go. */
+static void post_change(struct core *c, enum event_type t, const char *path, cJSON *d)
+{
 	cluster_post(c, t, d);
-	write_row(c, q);
-	tell_sched(c, q);
+	tell_sched(c, path);
 }
 
 static cJSON *queue_json(struct core *c, const char *path)
 {
-	const struct cqueue *q = find(c, path);
+	const struct queue_rec *q = find_queue(c, path);
 	struct sched_queue_state s;
 	cJSON *o = cJSON_CreateObject();
 
@@ -306,13 +286,14 @@ static int by_text(const void *a, const void *b)
 
 void req_queues(struct core *c, struct request *rq)
 {
-	const char **paths = xcalloc(2 * QUEUES_MAX, sizeof *paths);
+	const struct cluster_rec *q = c->records.all[CLUSTER_QUEUE];
+	const char **paths = xcalloc(2 * QUEUES_MAX, sizeof(*paths));
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "queues");
 	size_t n;
 
 	n = sched_queue_list(c->sched, paths, QUEUES_MAX);
-	for (const struct cqueue *q = c->queues; q && n < 2 * QUEUES_MAX; q = q->hh.next)
-		paths[n++] = q->path;
+	for (; q && n < 2 * QUEUES_MAX; q = q->hh.next)
+		paths[n++] = q->name;
 	qsort(paths, n, sizeof *paths, by_text);
 	for (size_t i = 0; i < n; i++)
 		if (!i || strcmp(paths[i], paths[i - 1]) != 0)
@@ -321,11 +302,11 @@ void req_queues(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-/* The row that a change is about: its parent must be there. NULL: answered. */
-static struct cqueue *wanted(struct core *c, struct request *rq, int create)
+/* May the request change what it names? Its parent must be known, and what is set for it, unless it may be
+ * made. -1: answered. */
+static int check_path(struct core *c, struct request *rq, int make)
 {
 	char parent[SPEC_MAX_QUEUE + 1];
-	struct cqueue *q;
 	struct err e;
 	char *slash;
 
@@ -333,26 +314,26 @@ static struct cqueue *wanted(struct core *c, struct request *rq, int create)
 		if (!rq->node)
 			err_set(&e, ERR_INVALID, "name: needed");
 		reply_err(c, rq, &e);
-		return NULL;
+		return -1;
 	}
-	snprintf(parent, sizeof parent, "%s", rq->node);
+	snprintf(parent, sizeof(parent), "%s", rq->node);
 	slash = strrchr(parent, '/');
 	if (slash) {
 		*slash = '\0';
 		if (queue_exists(c, parent, &e) < 0) {
 			reply_err(c, rq, &e);
-			return NULL;
+			return -1;
 		}
 	}
-	q = find(c, rq->node);
-	if (!q && create && HASH_COUNT(c->queues) >= QUEUES_MAX)
-		reply_fail(c, rq, ERR_LIMIT, "there are %d queues and quotas: that is the limit", QUEUES_MAX);
-	else if (!q && !create)
-		reply_fail(c, rq, ERR_NOT_FOUND,
-		           "there is nothing set for \"%.100s\"; jobctl queue ls lists what there is", rq->node);
-	else
-		return q ? q : make(c, rq->node);
-	return NULL;
+	if (find_queue(c, rq->node))
+		return 0;
+	if (!make)
+		return reply_fail(c, rq, ERR_NOT_FOUND,
+		                  "there is nothing set for \"%.100s\"; jobctl queue ls lists what there is",
+		                  rq->node);
+	if (HASH_COUNT(c->records.all[CLUSTER_QUEUE]) >= QUEUES_MAX)
+		return reply_fail(c, rq, ERR_LIMIT, "there are %d queues and quotas: that is the limit", QUEUES_MAX);
+	return 0;
 }
 
 static int is_user(const char *path)
@@ -365,99 +346,100 @@ static int is_user(const char *path)
 void req_queue_set(struct core *c, struct request *rq)
 {
 	const cJSON *w = cJSON_GetObjectItemCaseSensitive(rq->body, "weight");
-	struct cqueue *q;
+	const struct queue_rec *q;
+	double weight;
+	cJSON *d;
 
 	if (w && !cJSON_IsNull(w) &&
 	    (!cJSON_IsNumber(w) || !(w->valuedouble >= 0.001) || w->valuedouble > WEIGHT_MAX)) {
 		reply_fail(c, rq, ERR_INVALID, "weight: expected a number from 0.001 to 1000000");
 		return;
 	}
-	q = wanted(c, rq, 1);
-	if (!q)
+	if (check_path(c, rq, 1) < 0)
 		return;
-	q->is_queue = 1;
-	if (cJSON_IsNumber(w))
-		q->weight = w->valuedouble;
-	post(c, rq, EV_QUEUE_SET, q);
-	hold_reply(c, rq, 200, queue_json(c, q->path));
+	q = find_queue(c, rq->node);
+	weight = cJSON_IsNumber(w) ? w->valuedouble : q ? q->weight : 1;
+	d = event_data(c, rq, rq->node);
+	cJSON_AddNumberToObject(d, "weight", weight);
+	post_change(c, EV_QUEUE_SET, rq->node, d);
+	hold_reply(c, rq, 200, queue_json(c, rq->node));
 }
 
-static const struct cqueue *below(const struct core *c, const char *path)
+/* The first queue below that path; NULL none. */
+static const char *queue_below(const struct core *c, const char *path)
 {
 	size_t n = strlen(path);
 
-	for (const struct cqueue *q = c->queues; q; q = q->hh.next)
-		if (q->is_queue && strncmp(q->path, path, n) == 0 && q->path[n] == '/' && !is_user(q->path))
-			return q;
+	for (const struct cluster_rec *r = c->records.all[CLUSTER_QUEUE]; r; r = r->hh.next)
+		if (((const struct queue_rec *)r)->is_queue && strncmp(r->name, path, n) == 0 && r->name[n] == '/' &&
+		    !is_user(r->name))
+			return r->name;
 	return NULL;
 }
 
-/* With it go the weights, quotas and budgets of users in it. */
-static void drop_users(struct core *c, const struct request *rq, const char *path)
+/* With a queue go the weights, quotas and budgets of users in it. */
+static void remove_users(struct core *c, const struct request *rq, const char *path)
 {
+	struct cluster_rec *r, *tmp;
 	size_t n = strlen(path);
-	struct cqueue *q, *tmp;
 
-	HASH_ITER (hh, c->queues, q, tmp) {
-		if (strncmp(q->path, path, n) != 0 || q->path[n] != '/' || !is_user(q->path))
+	HASH_ITER (hh, c->records.all[CLUSTER_QUEUE], r, tmp) {
+		cleanup_free char *user = NULL;
+
+		if (strncmp(r->name, path, n) != 0 || r->name[n] != '/' || !is_user(r->name))
 			continue;
-		q->is_queue = q->borrow = 0;
-		q->quota_gpus = 0;
-		q->weight = 1;
-		post(c, rq, EV_QUEUE_REMOVED, q);
-		drop(c, q);
+		user = xstrdup(r->name);
+		post_change(c, EV_QUEUE_REMOVED, user, event_data(c, rq, user));
 	}
 	budgets_drop_users(c, path, req_user(c, rq));
 }
 
 void req_queue_rm(struct core *c, struct request *rq)
 {
-	struct cqueue *q = wanted(c, rq, 0);
-	const struct cqueue *child;
+	const struct queue_jobs *jobs;
+	const char *path = rq->node, *child;
 	cJSON *body;
 
-	if (!q)
+	if (check_path(c, rq, 0) < 0)
 		return;
-	child = below(c, q->path);
-	if (strcmp(q->path, "default") == 0) {
+	jobs = find_jobs(c, path);
+	child = queue_below(c, path);
+	if (strcmp(path, "default") == 0) {
 		reply_fail(c, rq, ERR_CONFLICT, "the queue \"default\" stays: jobs that name no queue wait there");
 		return;
 	}
-	if (q->jobs || child) {
-		if (q->jobs)
+	if (jobs || child) {
+		if (jobs)
 			reply_fail(
 			    c, rq, ERR_CONFLICT,
 			    "%u jobs of queue %s have not ended; move or stop them first: jobctl set JOB queue=OTHER",
-			    q->jobs, q->path);
+			    jobs->n, path);
 		else
-			reply_fail(c, rq, ERR_CONFLICT, "queue %s lies below %s; remove it first", child->path, q->path);
+			reply_fail(c, rq, ERR_CONFLICT, "queue %s lies below %s; remove it first", child, path);
 		return;
 	}
-	if (reserve_of_queue(c, q->path)) {
+	if (reserve_of_queue(c, path)) {
 		reply_fail(c, rq, ERR_CONFLICT,
 		           "the reservation '%s' keeps nodes for queue %s; end it first: jobctl reserve rm",
-		           reserve_of_queue(c, q->path), q->path);
+		           reserve_of_queue(c, path), path);
 		return;
 	}
-	if (!is_user(q->path))
-		drop_users(c, rq, q->path);
-	q->is_queue = q->borrow = 0;
-	q->quota_gpus = 0;
-	q->weight = 1;
-	post(c, rq, EV_QUEUE_REMOVED, q);
-	budget_drop(c, q->path, req_user(c, rq));
+	if (!is_user(path))
+		remove_users(c, rq, path);
+	post_change(c, EV_QUEUE_REMOVED, path, event_data(c, rq, path));
+	budget_drop(c, path, req_user(c, rq));
 	body = cJSON_CreateObject();
-	json_add_str(body, "name", q->path);
-	drop(c, q);
+	json_add_str(body, "name", path);
 	hold_reply(c, rq, 200, body);
 }
 
 void req_quota_set(struct core *c, struct request *rq)
 {
 	int64_t gpus = 0;
-	struct cqueue *q;
+	const struct queue_rec *q;
 	struct err e;
 	int borrow = -1;
+	cJSON *d;
 
 	if (json_get_i64(rq->body, "", "gpus", 1, 1000000, &gpus, &e) < 0 ||
 	    json_get_bool(rq->body, "", "borrow", &borrow, &e) < 0) {
@@ -468,37 +450,28 @@ void req_quota_set(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	q = wanted(c, rq, gpus > 0);
-	if (!q)
+	if (check_path(c, rq, gpus > 0) < 0)
 		return;
+	q = find_queue(c, rq->node);
 	if (!gpus && !q->quota_gpus) {
-		reply_fail(c, rq, ERR_INVALID, "gpus: needed, %s has no quota yet", q->path);
+		reply_fail(c, rq, ERR_INVALID, "gpus: needed, %s has no quota yet", rq->node);
 		return;
 	}
-	if (gpus)
-		q->quota_gpus = (uint32_t)gpus;
-	if (borrow >= 0)
-		q->borrow = (uint8_t)borrow;
-	post(c, rq, EV_QUOTA_SET, q);
-	hold_reply(c, rq, 200, queue_json(c, q->path));
+	d = event_data(c, rq, rq->node);
+	json_add_u64(d, "gpus", gpus ? (uint64_t)gpus : q->quota_gpus);
+	cJSON_AddBoolToObject(d, "borrow", borrow >= 0 ? borrow : q && q->borrow);
+	post_change(c, EV_QUOTA_SET, rq->node, d);
+	hold_reply(c, rq, 200, queue_json(c, rq->node));
 }
 
 void req_quota_rm(struct core *c, struct request *rq)
 {
-	struct cqueue *q = wanted(c, rq, 0);
-	cJSON *body;
-
-	if (!q)
+	if (check_path(c, rq, 0) < 0)
 		return;
-	if (!q->quota_gpus) {
-		reply_fail(c, rq, ERR_NOT_FOUND, "%s has no quota", q->path);
+	if (!find_queue(c, rq->node)->quota_gpus) {
+		reply_fail(c, rq, ERR_NOT_FOUND, "%s has no quota", rq->node);
 		return;
 	}
-	q->quota_gpus = 0;
-	q->borrow = 0;
-	post(c, rq, EV_QUOTA_REMOVED, q);
-	body = queue_json(c, q->path);
-	if (!q->is_queue && !q->jobs)
-		drop(c, q);
-	hold_reply(c, rq, 200, body);
+	post_change(c, EV_QUOTA_REMOVED, rq->node, event_data(c, rq, rq->node));
+	hold_reply(c, rq, 200, queue_json(c, rq->node));
 }

@@ -10,16 +10,6 @@
 #include "controller/state/observer.h"
 
 #define ACCOUNT_PATH (SPEC_MAX_QUEUE + 140) /* "queue/@owner" */
-struct cqueue {                             /* a queue, or a user in one: "research/@ada" */
-	char *path;
-	double weight;
-	uint32_t quota_gpus; /* 0 none */
-	uint32_t jobs;       /* unfinished ones that name it */
-	uint8_t is_queue, borrow;
-	UT_hash_handle hh;
-};
-
-void queues_open(struct core *c);
 void queues_clear(struct core *c);
 int queue_load(struct core *c, const struct queue_row *r);
 void queues_loaded(const struct core *c);

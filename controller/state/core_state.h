@@ -21,13 +21,13 @@ struct array_rm;
 struct catalogue;
 struct cjob;
 struct cnode;
-struct cqueue;
 struct creserve;
 struct history;
 struct idem;
 struct observer;
 struct learned;
 struct payer;
+struct queue_jobs;
 struct turn;
 struct used;
 
@@ -49,8 +49,8 @@ struct core {
 	struct cnode *dirty_nodes;
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
-	struct cqueue *queues;
-	struct catalogue *catalogue; /* instances.c: instance types */
+	struct queue_jobs *queue_jobs; /* queues.c: how many jobs name a queue */
+	struct catalogue *catalogue;   /* instances.c: instance types */
 	struct creserve *reserves;
 	uint64_t next_reserve_id;
 	uint64_t n_books_told;          /* how often the library was told of one */
