@@ -248,7 +248,6 @@ static int on_instance(const char *name, const char *own, void *arg)
 
 static int on_budget(const struct budget_row *r, void *arg)
 {
-	load_record(arg, &(struct store_cluster_row){.budget = r});
 	budget_load(arg, r);
 	return 0;
 }

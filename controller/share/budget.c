@@ -33,23 +33,15 @@
 #define LOOK_US     60000000 /* the wall clock may be set: looked at so often */
 #define DAY_US      86400000000ull
 
-enum period { PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, N_PERIOD };
-static const char *const period_names[] = {"day", "week", "month"};
-/* What becomes of what runs when the budget is used up. */
-enum action { ACTION_HOLD, ACTION_END, N_ACTION };
-static const char *const action_names[] = {"hold", "end"};
-
 struct payer {
 	char *path;
 	uint64_t rate_uusd; /* an hour, of what runs now */
 	uint64_t at_us;     /* real: until then it is counted */
-	uint64_t start_us[N_PERIOD];
-	double spent[N_PERIOD]; /* millionths of a US dollar */
-	uint64_t budget_uusd;   /* 0 none */
-	enum period period;
-	enum action action;
-	int closed, ends;   /* used up: nothing is started; what runs is ended */
-	struct payer *next; /* of those with a budget */
+	uint64_t start_us[N_BUDGET_PERIOD];
+	double spent[N_BUDGET_PERIOD];   /* millionths of a US dollar */
+	const struct budget_rec *budget; /* its record; NULL none */
+	int closed, ends;                /* used up: nothing is started; what runs is ended */
+	struct payer *next;              /* of those with a budget */
 	UT_hash_handle hh;
 };
 
@@ -70,16 +62,16 @@ static void month_of(int64_t day, int64_t *first, int64_t *next)
 	*next = *first + (mp == 11 ? len - from : to - from);
 }
 
-static uint64_t period_start(enum period p, uint64_t us, uint64_t *end_us)
+static uint64_t period_start(enum budget_period p, uint64_t us, uint64_t *end_us)
 {
 	int64_t day = (int64_t)(us / DAY_US), first = day, next = day + 1;
 
-	if (p == PERIOD_WEEK) { /* 1970-01-01 was a Thursday; weeks begin on Monday */
+	if (p == BUDGET_WEEK) { /* 1970-01-01 was a Thursday; weeks begin on Monday */
 		first = day - (day + 3) % 7;
 		if (first < 0)
 			first = 0;
 		next = day - (day + 3) % 7 + 7;
-	} else if (p == PERIOD_MONTH) {
+	} else if (p == BUDGET_MONTH) {
 		month_of(day, &first, &next);
 	}
 	if (end_us)
@@ -89,8 +81,8 @@ static uint64_t period_start(enum period p, uint64_t us, uint64_t *end_us)
 
 void budget_periods(uint64_t now_us, uint64_t start_us[3])
 {
-	for (int k = 0; k < N_PERIOD; k++)
-		start_us[k] = period_start((enum period)k, now_us, NULL);
+	for (int k = 0; k < N_BUDGET_PERIOD; k++)
+		start_us[k] = period_start((enum budget_period)k, now_us, NULL);
 }
 
 /* ---- accounts -------------------------------------------------------------------------------- */
@@ -135,11 +127,11 @@ void budgets_clear(struct core *c)
 /* Counts up to now. A clock that was set back counts nothing until it is there again. */
 static void settle(const struct core *c, struct payer *p)
 {
-	uint64_t now = now_real(c), start[N_PERIOD];
+	uint64_t now = now_real(c), start[N_BUDGET_PERIOD];
 	uint64_t from = p->at_us < now ? p->at_us : now;
 
 	budget_periods(now, start);
-	for (int k = 0; k < N_PERIOD; k++) {
+	for (int k = 0; k < N_BUDGET_PERIOD; k++) {
 		uint64_t since = from;
 
 		if (start[k] > p->start_us[k]) {
@@ -177,7 +169,7 @@ static void begin(struct core *c, struct payer *p, const void *arg)
 
 	settle(c, p);
 	/* Of one that ran before this controller: the part in each period until now. */
-	for (int k = 0; k < N_PERIOD; k++) {
+	for (int k = 0; k < N_BUDGET_PERIOD; k++) {
 		uint64_t from = b->started_us > p->start_us[k] ? b->started_us : p->start_us[k];
 
 		if (p->at_us > from)
@@ -211,9 +203,9 @@ static void add_spent(struct core *c, struct payer *p, const void *arg)
 	const struct spent_row *r = arg;
 
 	(void)c;
-	p->spent[PERIOD_DAY] += (double)r->day_uusd;
-	p->spent[PERIOD_WEEK] += (double)r->week_uusd;
-	p->spent[PERIOD_MONTH] += (double)r->month_uusd;
+	p->spent[BUDGET_DAY] += (double)r->day_uusd;
+	p->spent[BUDGET_WEEK] += (double)r->week_uusd;
+	p->spent[BUDGET_MONTH] += (double)r->month_uusd;
 }
 
 void spent_load(struct core *c, const struct spent_row *r)
@@ -221,35 +213,26 @@ void spent_load(struct core *c, const struct spent_row *r)
 	each_up(c, r->account, add_spent, r);
 }
 
-static void give(struct core *c, struct payer *p, uint64_t uusd, enum period period, enum action action)
+/* b: the account's budget now, NULL none. */
+static void set_budget(struct core *c, struct payer *p, const struct budget_rec *b)
 {
-	if (!p->budget_uusd && uusd) {
+	if (b && b->uusd == 0)
+		b = NULL;
+	if (!p->budget && b) {
 		LL_PREPEND(c->budgets, p);
 		c->n_budgets++;
-	} else if (p->budget_uusd && !uusd) {
+	} else if (p->budget && !b) {
 		LL_DELETE(c->budgets, p);
 		c->n_budgets--;
 	}
-	p->budget_uusd = uusd;
-	p->period = period;
-	p->action = action;
+	p->budget = b;
 	c->budget_dirty = 1;
-}
-
-static int number_of(const char *name, const char *const *names, int n)
-{
-	while (--n >= 0 && strcmp(names[n], name) != 0)
-		;
-	return n;
 }
 
 void budget_load(struct core *c, const struct budget_row *r)
 {
-	int period = number_of(r->period, period_names, N_PERIOD);
-	int action = number_of(r->action, action_names, N_ACTION);
-
-	if (period >= 0 && action >= 0)
-		give(c, make(c, r->path), r->uusd, (enum period)period, (enum action)action);
+	if (cluster_load(&c->records, &(struct store_cluster_row){.budget = r}))
+		set_budget(c, make(c, r->path), cluster_budget(&c->records, r->path));
 }
 
 /* ---- closing and opening --------------------------------------------------------------------- */
@@ -264,10 +247,10 @@ static void moved(struct core *c, const struct payer *p, int quiet)
 		return;
 	d = cJSON_CreateObject();
 	json_add_str(d, "queue", p->path);
-	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
-	cJSON_AddNumberToObject(d, "spent_usd", round(p->spent[p->period]) / 1e6);
-	json_add_str(d, "period", period_names[p->period]);
-	json_add_str(d, "action", action_names[p->action]);
+	cJSON_AddNumberToObject(d, "usd", (double)p->budget->uusd / 1e6);
+	cJSON_AddNumberToObject(d, "spent_usd", round(p->spent[p->budget->period]) / 1e6);
+	json_add_str(d, "period", budget_period_names[p->budget->period]);
+	json_add_str(d, "action", budget_action_names[p->budget->action]);
 	cluster_post(c, p->closed ? EV_BUDGET_USED_UP : EV_BUDGET_OPEN, d);
 	log_info("event=%s queue=%s", p->closed ? "budget_used_up" : "budget_open", p->path);
 }
@@ -300,10 +283,11 @@ static uint64_t next_change(const struct payer *p, uint64_t now)
 	uint64_t end;
 	double us;
 
-	period_start(p->period, now, &end);
+	period_start(p->budget->period, now, &end);
 	if (p->closed)
 		return end;
-	us = p->rate_uusd ? ((double)p->budget_uusd - p->spent[p->period]) / (double)p->rate_uusd * 3.6e9 : 1e18;
+	us = p->rate_uusd ? ((double)p->budget->uusd - p->spent[p->budget->period]) / (double)p->rate_uusd * 3.6e9
+	                  : 1e18;
 	return us < 1e17 ? now + (uint64_t)(us > 0 ? us : 0) + 1 : end;
 }
 
@@ -321,12 +305,12 @@ void budgets_review(struct core *c, int quiet)
 		int closed;
 
 		settle(c, p);
-		closed = p->spent[p->period] >= (double)p->budget_uusd;
+		closed = p->spent[p->budget->period] >= (double)p->budget->uusd;
 		if (closed != p->closed) {
 			p->closed = closed;
 			moved(c, p, quiet);
 		}
-		if ((closed && p->action == ACTION_END) != p->ends) {
+		if ((closed && p->budget->action == BUDGET_END) != p->ends) {
 			p->ends = !p->ends;
 			if (p->ends)
 				touch_what_runs(c, p->path);
@@ -364,7 +348,8 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 static void used_up_words(const struct payer *p, char *out, size_t n)
 {
 	snprintf(out, n, "the budget of %s is used up: $%.2f of $%.2f this %s", p->path,
-	         p->spent[p->period] / 1e6, (double)p->budget_uusd / 1e6, period_names[p->period]);
+	         p->spent[p->budget->period] / 1e6, (double)p->budget->uusd / 1e6,
+	         budget_period_names[p->budget->period]);
 }
 
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r)
@@ -381,7 +366,7 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 	if (!p)
 		return;
 	used_up_words(p, r->text, sizeof r->text);
-	period_start(p->period, now_real(c), &at);
+	period_start(p->budget->period, now_real(c), &at);
 	clock_words(at, until);
 	n = strlen(r->text);
 	snprintf(r->text + n, sizeof r->text - n,
@@ -410,13 +395,13 @@ static cJSON *budget_json(const struct core *c, struct payer *p)
 	uint64_t end;
 
 	settle(c, p);
-	period_start(p->period, now_real(c), &end);
+	period_start(p->budget->period, now_real(c), &end);
 	json_add_str(o, "name", p->path);
-	cJSON_AddNumberToObject(o, "usd", (double)p->budget_uusd / 1e6);
-	json_add_str(o, "period", period_names[p->period]);
-	cJSON_AddNumberToObject(o, "spent_usd", round(p->spent[p->period]) / 1e6);
+	cJSON_AddNumberToObject(o, "usd", (double)p->budget->uusd / 1e6);
+	json_add_str(o, "period", budget_period_names[p->budget->period]);
+	cJSON_AddNumberToObject(o, "spent_usd", round(p->spent[p->budget->period]) / 1e6);
 	cJSON_AddNumberToObject(o, "usd_per_hour", (double)p->rate_uusd / 1e6);
-	json_add_str(o, "action", action_names[p->action]);
+	json_add_str(o, "action", budget_action_names[p->budget->action]);
 	cJSON_AddBoolToObject(o, "used_up", p->closed);
 	json_add_time(o, "resets_at", end);
 	return o;
@@ -432,14 +417,6 @@ void req_budgets(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-static void write_row(struct core *c, const struct payer *p)
-{
-	struct budget_row r = {p->path, p->budget_uusd, period_names[p->period], action_names[p->action]};
-
-	store_txn_budget(turn_now(c)->txn, &r);
-	turn_now(c)->n++;
-}
-
 struct change { /* what is not named: 0, -1 */
 	double usd;
 	int period, action;
@@ -453,7 +430,7 @@ static int read_name(const struct request *rq, const char *key, const char *cons
 	if (json_get_str(rq->body, "", key, &name, e) < 0)
 		return -1;
 	if (name)
-		*out = number_of(name, names, n);
+		*out = name_find(names, n, name);
 	return name && *out < 0 ? 1 : 0;
 }
 
@@ -469,10 +446,10 @@ static int read_change(const struct request *rq, struct change *ch, struct err *
 		               "usd: expected at least 0.01 US dollars; jobctl budget rm takes a budget off");
 	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
 		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
-	rc = read_name(rq, "period", period_names, N_PERIOD, &ch->period, e);
+	rc = read_name(rq, "period", budget_period_names, N_BUDGET_PERIOD, &ch->period, e);
 	if (rc)
 		return rc < 0 ? -1 : err_set(e, ERR_INVALID, "period: expected day, week or month");
-	rc = read_name(rq, "action", action_names, N_ACTION, &ch->action, e);
+	rc = read_name(rq, "action", budget_action_names, N_BUDGET_ACTION, &ch->action, e);
 	if (rc)
 		return rc < 0 ? -1
 		              : err_set(e, ERR_INVALID,
@@ -484,8 +461,9 @@ void req_budget_set(struct core *c, struct request *rq)
 {
 	const struct payer *old = rq->node ? find(c, rq->node) : NULL;
 	struct change ch = {.period = -1, .action = -1};
-	int is_new = !old || !old->budget_uusd;
+	int is_new = !old || !old->budget;
 	struct payer *p;
+	uint64_t uusd;
 	struct err e;
 	cJSON *d;
 
@@ -504,19 +482,18 @@ void req_budget_set(struct core *c, struct request *rq)
 	}
 	p = make(c, rq->node);
 	if (ch.period < 0)
-		ch.period = (int)(is_new ? PERIOD_MONTH : p->period);
+		ch.period = (int)(is_new ? BUDGET_MONTH : p->budget->period);
 	if (ch.action < 0)
-		ch.action = (int)(is_new ? ACTION_HOLD : p->action);
-	give(c, p, ch.usd != 0 ? (uint64_t)(ch.usd * 1e6 + 0.5) : p->budget_uusd, (enum period)ch.period,
-	     (enum action)ch.action);
+		ch.action = (int)(is_new ? BUDGET_HOLD : p->budget->action);
+	uusd = ch.usd != 0 ? (uint64_t)(ch.usd * 1e6 + 0.5) : p->budget->uusd;
 	d = cJSON_CreateObject();
 	json_add_str(d, "queue", p->path);
 	json_add_str(d, "by", req_user(c, rq));
-	cJSON_AddNumberToObject(d, "usd", (double)p->budget_uusd / 1e6);
-	json_add_str(d, "period", period_names[p->period]);
-	json_add_str(d, "action", action_names[p->action]);
+	cJSON_AddNumberToObject(d, "usd", (double)uusd / 1e6);
+	json_add_str(d, "period", budget_period_names[ch.period]);
+	json_add_str(d, "action", budget_action_names[ch.action]);
 	cluster_post(c, EV_BUDGET_SET, d);
-	write_row(c, p);
+	set_budget(c, p, cluster_budget(&c->records, p->path));
 	budgets_review(c, 0);
 	hold_reply(c, rq, 200, budget_json(c, p));
 }
@@ -526,14 +503,13 @@ void budget_drop(struct core *c, const char *path, const char *by)
 	struct payer *p = find(c, path);
 	cJSON *d;
 
-	if (!p || !p->budget_uusd)
+	if (!p || !p->budget)
 		return;
-	give(c, p, 0, p->period, p->action);
+	set_budget(c, p, NULL);
 	d = cJSON_CreateObject();
 	json_add_str(d, "queue", p->path);
 	json_add_str(d, "by", by);
 	cluster_post(c, EV_BUDGET_REMOVED, d);
-	write_row(c, p);
 	if (p->closed) {
 		p->closed = p->ends = 0;
 		sched_queue_close(c->sched, p->path, 0);
@@ -557,7 +533,7 @@ void req_budget_rm(struct core *c, struct request *rq)
 	const struct payer *p = rq->node ? find(c, rq->node) : NULL;
 	cJSON *body;
 
-	if (!p || !p->budget_uusd) {
+	if (!p || !p->budget) {
 		reply_fail(c, rq, ERR_NOT_FOUND, "%.200s has no budget", rq->node ? rq->node : "");
 		return;
 	}
