@@ -84,6 +84,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->n_observers = sizeof(observers) / sizeof(*observers);
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
+	reserves_open(c);
 	cluster_init(&c->records);
 	instances_open(c);
 	budgets_clear(c);
@@ -260,7 +261,7 @@ uint64_t core_next_us(const struct core *c)
 		at = c->budget_at_us;
 	if (c->nodes && c->lease_check_us < at)
 		at = c->lease_check_us;
-	if (c->reserves && c->reserve_at_us < at)
+	if (reserve_first(c) && c->reserve_at_us < at)
 		at = c->reserve_at_us;
 	if (alloc_next_us(c) < at)
 		at = alloc_next_us(c);
@@ -292,7 +293,7 @@ void core_tick(struct core *c)
 		job_touch(c, j);
 	if (c->nodes && now_boot(c) >= c->lease_check_us)
 		lease_check(c);
-	if (c->reserves && now_boot(c) >= c->reserve_at_us)
+	if (reserve_first(c) && now_boot(c) >= c->reserve_at_us)
 		reserve_review(c);
 	alloc_tick(c);
 }

@@ -224,7 +224,6 @@ static int on_queue(const struct queue_row *row, void *arg)
 
 static int on_reservation(const struct reservation_row *row, void *arg)
 {
-	load_record(arg, &(struct store_cluster_row){.reservation = row});
 	return reserve_load(arg, row);
 }
 

@@ -129,7 +129,7 @@ static void say_reserved(struct core *c, uint64_t job, struct line *l)
 {
 	struct cjob *j = job_find(c, job);
 	struct err e;
-	struct job_spec *s = j && c->reserves ? job_parse_spec(c, j, &e) : NULL;
+	struct job_spec *s = j && reserve_first(c) ? job_parse_spec(c, j, &e) : NULL;
 	char text[1000];
 
 	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), text, sizeof text))

@@ -60,7 +60,8 @@ static int read_ask(const cJSON *body, struct ask *a, struct err *e)
 	return 0;
 }
 
-static int set_times(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+static int set_times(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
+                     struct err *e)
 {
 	uint64_t now = now_real(c), length = r->to_us - r->from_us;
 	char words[CLOCK_RFC3339_SIZE];
@@ -97,7 +98,8 @@ static void set_text(char **to, const char *text)
 	*to = xstrdup(text);
 }
 
-static int set_queue(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+static int set_queue(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
+                     struct err *e)
 {
 	if (a->queue && a->maintenance > 0)
 		return err_set(e, ERR_INVALID, "queue, maintenance: give one of them");
@@ -130,10 +132,11 @@ static int taken(const struct creserve *other, const char *node, struct err *e)
 	char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
 
 	return err_set(e, ERR_CONFLICT, "nodes: %s is in reservation '%s' from %s to %s already", node,
-	               other->name, clock_words(other->from_us, from), clock_words(other->to_us, to));
+	               other->rec.head.name, clock_words(other->rec.from_us, from),
+	               clock_words(other->rec.to_us, to));
 }
 
-static int named_nodes(const struct core *c, struct creserve *r, const cJSON *list, struct err *e)
+static int named_nodes(const struct core *c, struct reservation_rec *r, const cJSON *list, struct err *e)
 {
 	const cJSON *v;
 	char **sorted;
@@ -181,7 +184,7 @@ static int by_version(const void *a, const void *b)
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int chosen_nodes(const struct core *c, struct creserve *r, const struct ask *a, struct err *e)
+static int chosen_nodes(const struct core *c, struct reservation_rec *r, const struct ask *a, struct err *e)
 {
 	struct candidate *all = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *all);
 	size_t n = 0, want = (size_t)a->count, of_type = 0;
@@ -191,7 +194,7 @@ static int chosen_nodes(const struct core *c, struct creserve *r, const struct a
 		if (!is_there(x) || (type && strcmp(type, node_type(x)) != 0))
 			continue;
 		of_type++;
-		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->name))
+		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->head.name))
 			all[n++] = (struct candidate){x, reserve_disturbs(c, x, r->from_us, r->queue)};
 	}
 	qsort(all, n, sizeof *all, better);
@@ -208,7 +211,8 @@ static int chosen_nodes(const struct core *c, struct creserve *r, const struct a
 	               of_type, a->type ? " of type " : "", a->type ? a->type : "", n);
 }
 
-static int set_nodes(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+static int set_nodes(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
+                     struct err *e)
 {
 	if (a->nodes && named_nodes(c, r, a->nodes, e) < 0)
 		return -1;
@@ -217,7 +221,7 @@ static int set_nodes(const struct core *c, struct creserve *r, const struct ask 
 	if (a->count && chosen_nodes(c, r, a, e) < 0)
 		return -1;
 	for (size_t i = 0; i < r->nodes.n; i++) {
-		const struct creserve *other = reserve_overlap(c, r->nodes.v[i], r->from_us, r->to_us, r->name);
+		const struct creserve *other = reserve_overlap(c, r->nodes.v[i], r->from_us, r->to_us, r->head.name);
 
 		if (other)
 			return taken(other, r->nodes.v[i], e);
@@ -227,28 +231,27 @@ static int set_nodes(const struct core *c, struct creserve *r, const struct ask 
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static struct creserve *copy_of(const struct creserve *r)
+/* A copy for the change, which reserve_set makes the record's. */
+static struct reservation_rec copy_of(const struct reservation_rec *r)
 {
-	struct creserve *n = xcalloc(1, sizeof *n);
+	struct reservation_rec n = *r;
 
-	n->name = xstrdup(r->name);
-	n->queue = xstrdup(r->queue);
-	n->reason = xstrdup(r->reason);
-	n->owner = xstrdup(r->owner);
+	n.head = (struct cluster_rec){.name = xstrdup(r->head.name), .kind = CLUSTER_RESERVATION};
+	n.queue = xstrdup(r->queue);
+	n.reason = xstrdup(r->reason);
+	n.owner = xstrdup(r->owner);
+	n.nodes = (struct strv){0};
 	for (size_t i = 0; i < r->nodes.n; i++)
-		strv_add(&n->nodes, r->nodes.v[i]);
-	n->state = r->state;
-	n->from_us = r->from_us;
-	n->to_us = r->to_us;
-	n->created_us = r->created_us;
+		strv_add(&n.nodes, r->nodes.v[i]);
 	return n;
 }
 
-static int fill(const struct core *c, struct creserve *r, const struct ask *a, int is_new, struct err *e)
+static int fill(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
+                struct err *e)
 {
 	if (a->from && r->state == RESERVE_ACTIVE)
 		return err_set(e, ERR_CONFLICT, "from: the reservation '%s' has begun; its end can be changed",
-		               r->name);
+		               r->head.name);
 	if (set_times(c, r, a, is_new, e) < 0 || set_queue(c, r, a, is_new, e) < 0 ||
 	    set_nodes(c, r, a, is_new, e) < 0)
 		return -1;
@@ -257,18 +260,19 @@ static int fill(const struct core *c, struct creserve *r, const struct ask *a, i
 	return 0;
 }
 
-/* Takes r: what it has become, or, refused, nothing. */
-static void finish(struct core *c, struct request *rq, struct creserve *r, const struct ask *a, int is_new)
+/* Frees what r holds: the record is that now, or the request is refused. */
+static void finish(struct core *c, struct request *rq, struct reservation_rec *r, const struct ask *a,
+                   int is_new)
 {
 	struct err e;
 
 	if (fill(c, r, a, is_new, &e) < 0) {
-		reserve_free(r);
+		reservation_rec_fini(r);
 		reply_err(c, rq, &e);
 		return;
 	}
-	reserve_put(c, r);
-	reserve_post(c, r, EV_RESERVATION_SET, req_user(c, rq), NULL);
+	reserve_set(c, r, req_user(c, rq));
+	reservation_rec_fini(r);
 	reserve_review(c); /* one that begins now has begun when the answer comes */
 	hold_reply(c, rq, 200, reserve_json(c, reserve_find(c, rq->node)));
 }
@@ -278,20 +282,24 @@ void req_reserves(struct core *c, struct request *rq)
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "reservations");
 
 	for (int ended = 0; ended < 2; ended++)
-		for (const struct creserve *r = c->reserves; r; r = r->hh.next)
-			if ((r->state == RESERVE_ENDED) == ended)
+		for (const struct creserve *r = reserve_first(c); r; r = reserve_next(r))
+			if ((r->rec.state == RESERVE_ENDED) == ended)
 				cJSON_AddItemToArray(list, reserve_json(c, r));
 	hold_reply(c, rq, 200, body);
 }
 
-static int by_time(const struct creserve *a, const struct creserve *b)
+static int by_time(const struct cluster_rec *x, const struct cluster_rec *y)
 {
-	return a->from_us != b->from_us ? (a->from_us < b->from_us ? -1 : 1) : strcmp(a->name, b->name);
+	const struct reservation_rec *a = (const struct reservation_rec *)x,
+	                             *b = (const struct reservation_rec *)y;
+
+	return a->from_us != b->from_us ? (a->from_us < b->from_us ? -1 : 1) : strcmp(x->name, y->name);
 }
 
 void req_reserve_add(struct core *c, struct request *rq)
 {
-	struct creserve *old, *r;
+	struct reservation_rec r = {.head = {.kind = CLUSTER_RESERVATION}};
+	const struct creserve *old;
 	struct ask a;
 	struct err e;
 
@@ -300,24 +308,23 @@ void req_reserve_add(struct core *c, struct request *rq)
 		return;
 	}
 	old = reserve_find(c, rq->node);
-	if (old && old->state != RESERVE_ENDED) {
+	if (old && old->rec.state != RESERVE_ENDED) {
 		reply_fail(c, rq, ERR_CONFLICT,
 		           "there is a reservation '%s' already (%s); jobctl reserve set changes it, rm ends it",
-		           old->name, reserve_state_name(old));
+		           old->rec.head.name, reserve_state_names[old->rec.state]);
 		return;
 	}
-	if (!old && HASH_COUNT(c->reserves) >= RESERVES_MAX) {
+	if (!old && HASH_COUNT(c->records.all[CLUSTER_RESERVATION]) >= RESERVES_MAX) {
 		reply_fail(c, rq, ERR_LIMIT, "there are %d reservations: that is the limit", RESERVES_MAX);
 		return;
 	}
-	r = xcalloc(1, sizeof *r);
-	r->name = xstrdup(rq->node);
-	r->queue = xstrdup("");
-	r->reason = xstrdup("");
-	r->owner = xstrdup(req_user(c, rq));
-	r->created_us = now_real(c);
-	finish(c, rq, r, &a, 1);
-	HASH_SORT(c->reserves, by_time);
+	r.head.name = xstrdup(rq->node);
+	r.queue = xstrdup("");
+	r.reason = xstrdup("");
+	r.owner = xstrdup(req_user(c, rq));
+	r.created_us = now_real(c);
+	finish(c, rq, &r, &a, 1);
+	HASH_SORT(c->records.all[CLUSTER_RESERVATION], by_time);
 }
 
 /* The one that a request is about. NULL: answered. */
@@ -333,23 +340,25 @@ static struct creserve *wanted(struct core *c, struct request *rq)
 
 void req_reserve_set(struct core *c, struct request *rq)
 {
-	struct creserve *r = wanted(c, rq);
+	const struct creserve *r = wanted(c, rq);
+	struct reservation_rec as;
 	struct ask a;
 	struct err e;
 
 	if (!r)
 		return;
-	if (r->state == RESERVE_ENDED) {
+	if (r->rec.state == RESERVE_ENDED) {
 		reply_fail(c, rq, ERR_CONFLICT, "the reservation '%s' has ended; jobctl reserve add makes one",
-		           r->name);
+		           r->rec.head.name);
 		return;
 	}
 	if (read_ask(rq->body, &a, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
-	finish(c, rq, copy_of(r), &a, 0);
-	HASH_SORT(c->reserves, by_time);
+	as = copy_of(&r->rec);
+	finish(c, rq, &as, &a, 0);
+	HASH_SORT(c->records.all[CLUSTER_RESERVATION], by_time);
 }
 
 void req_reserve_rm(struct core *c, struct request *rq)
@@ -360,7 +369,6 @@ void req_reserve_rm(struct core *c, struct request *rq)
 	if (!r)
 		return;
 	body = reserve_json(c, r);
-	reserve_post(c, r, EV_RESERVATION_REMOVED, req_user(c, rq), NULL);
-	reserve_drop(c, r);
+	reserve_remove(c, r, req_user(c, rq), NULL);
 	hold_reply(c, rq, 200, body);
 }

@@ -21,7 +21,6 @@ struct array_rm;
 struct catalogue;
 struct cjob;
 struct cnode;
-struct creserve;
 struct history;
 struct idem;
 struct observer;
@@ -51,7 +50,6 @@ struct core {
 	uint32_t n_heap, cap_heap;
 	struct queue_jobs *queue_jobs; /* queues.c: how many jobs name a queue */
 	struct catalogue *catalogue;   /* instances.c: instance types */
-	struct creserve *reserves;
 	uint64_t next_reserve_id;
 	uint64_t n_books_told;          /* how often the library was told of one */
 	uint64_t reserve_at_us;         /* boot: when they are looked at again */

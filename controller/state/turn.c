@@ -433,7 +433,7 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 	struct turn *t = arg;
 	struct cluster_row row = {.own = NULL};
 
-	if (kind != CLUSTER_TOKEN && kind != CLUSTER_INSTANCE && kind != CLUSTER_QUEUE && kind != CLUSTER_BUDGET)
+	if (kind == CLUSTER_NODE)
 		return;
 	if (r)
 		cluster_row_make(r, &row);
