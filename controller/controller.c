@@ -1,9 +1,9 @@
 /*
  * controller: the parts of hearthd and how they are joined.
  *
- * Made in this order, ended in the reverse: lock on DATA, loop, store, certificate authority, core with what
- * the store has, server (from then on inputs come), then the loop. At the end: server first (no more inputs;
- * open requests get 503), then the store (writes what waits), then the core.
+ * They are made in this order and ended in the reverse: lock on DATA, loop, store, certificate authority,
+ * core with the content of the store, server (from then on inputs come), then the loop. The end begins with
+ * the server (no more inputs; open requests get 503), then the store (writes what waits), then the core.
  */
 #include "controller/controller.h"
 

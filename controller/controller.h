@@ -1,6 +1,6 @@
 /*
- * controller: hearthd as a whole: opens the store, makes the core, starts the server, runs the state thread's
- * loop until it is told to stop.
+ * controller: hearthd as a whole. It opens the store, makes the core, starts the server, and runs the state
+ * thread's loop until a signal ends it.
  */
 #ifndef HEARTH_CONTROLLER_CONTROLLER_H
 #define HEARTH_CONTROLLER_CONTROLLER_H

@@ -1,7 +1,7 @@
 /*
  * maintain: retention on the state thread, a few jobs at a time; the collection of blobs on a thread of its
- * own, because it walks all of them. So does, once, the search for logs that are left of jobs whose removal
- * was committed by a hearthd that died then.
+ * own, because it walks all of them. That thread also searches once for logs of jobs whose removal was
+ * committed by a hearthd that died before it removed them.
  */
 #include "controller/maintain.h"
 

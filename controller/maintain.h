@@ -1,6 +1,5 @@
 /*
- * maintain: what is done once an hour: what ended jobs hold past its time goes, then blobs that nothing
- * refers to any more.
+ * maintain: the hourly work: expired data of ended jobs is removed, then blobs that nothing refers to.
  *
  * Nothing is removed from the disk before its removal is durable. What a hearthd that died in between left
  * is found by the first pass of the next one.

@@ -1,13 +1,14 @@
 /*
- * api_cluster: nodes, join tokens, overview, health, numbers. All of it is the state thread's knowledge.
+ * api_cluster: nodes, join tokens, overview, health, numbers. The state thread knows all of it.
  */
+#include "controller/api/api_cluster.h"
+
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
 #include "controller/api/openapi.h"
 #include "controller/api/prom.h"
 #include "controller/api/thread.h"

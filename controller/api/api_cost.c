@@ -1,5 +1,5 @@
 /*
- * api_cost: what was spent (from the store, on this thread), and budgets (the state thread's).
+ * api_cost: money spent (read from the store on this thread), and budgets (asked of the state thread).
  */
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"

@@ -1,9 +1,9 @@
 /*
  * api_data: blobs and artifacts.
  *
- * A digest opens nothing by itself. A user reads a blob that is his own (he uploaded it), or one that an
- * artifact of a job refers to, named by job and kind; everybody may read every job. The manifests that such
- * questions go through are remembered, a few per thread, since a download asks for each chunk of one tree.
+ * A digest opens nothing by itself. A user reads a blob that he uploaded himself, or one that an artifact of
+ * a job refers to, named by job and kind; everybody may read every job. Each thread caches a few of the
+ * manifests that such questions need, since a download asks for each chunk of one tree.
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/tree/tree.h"
-#include "controller/api/api.h"
+#include "controller/api/api_jobs.h"
 #include "controller/api/download.h"
 #include "controller/api/thread.h"
 #include "controller/files/blobs/blobstore.h"

@@ -1,14 +1,15 @@
 /*
- * api_jobs: submitting, changing and listing jobs. What changes goes to the state thread; lists and records
- * are read from the store on this thread, in a fresh transaction, so an acknowledged change is always seen.
+ * api_jobs: submitting, changing and listing jobs. Changes go to the state thread. Lists and records are
+ * read from the store on this thread, in a fresh transaction, so an acknowledged change is always seen.
  */
+#include "controller/api/api_jobs.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
 #include "controller/api/thread.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads.h"

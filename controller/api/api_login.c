@@ -1,6 +1,6 @@
 /*
- * api_login: the dashboard's session. A token (typed in), or a link that `jobctl dash` prints and that works
- * once within a minute, becomes a cookie: HttpOnly, SameSite=Strict, Secure where there is TLS. The cookie
+ * api_login: the dashboard's session. A token that the user types, or a link that `jobctl dash` prints and
+ * that works once within a minute, becomes a cookie: HttpOnly, SameSite=Strict, Secure with TLS. The cookie
  * ends with the process, since its key does.
  */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 

@@ -1,14 +1,14 @@
 /*
  * api_logs: logs as bytes or as events, at rest and as they grow.
  *
- * A follower reads the log store's files itself, on its I/O thread; the log thread only tells it that there
- * is more (data_watch). It holds no bytes but those in its connection's output, and reads on when these have
- * drained. A follower that had caught up and then fell LAG_MAX behind skips, with a line that says how much;
- * on the disk nothing is missing. Before a stream exists its follower waits without an answer, so that 404
- * remains possible.
+ * A follower reads the log store's files itself, on its I/O thread; the log thread only reports growth
+ * (data_watch). The follower holds no bytes but those in its connection's output, and reads on when these
+ * have drained. A follower that had caught up and then fell LAG_MAX behind skips, with a line that says how
+ * much; the disk still has everything. Before a stream exists, its follower waits without an answer, so that
+ * 404 remains possible.
  *
- * The end: the stream is complete; or the attempt is over and nothing has come for END_QUIET_US (its node
- * never sent the end).
+ * The end comes when the stream is complete, or when the attempt is over and nothing has come for
+ * END_QUIET_US (its node never sent the end).
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
+#include "controller/api/api_jobs.h"
 #include "controller/api/log_events.h"
 #include "controller/api/log_names.h"
 #include "controller/api/thread.h"

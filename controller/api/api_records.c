@@ -1,12 +1,12 @@
 /*
- * api_records: what is kept about one job, read from the store on this thread.
+ * api_records: the records of one job, read from the store on this thread.
  */
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
+#include "controller/api/api_jobs.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 

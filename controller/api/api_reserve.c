@@ -1,10 +1,10 @@
 /*
- * api_reserve: reservations of nodes. The state thread checks names and values; here only the shape of the
- * body.
+ * api_reserve: reservations of nodes. The state thread checks names and values; this file only checks the
+ * shape of the body.
  */
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"

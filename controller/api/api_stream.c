@@ -3,11 +3,11 @@
  * are the store's event ids.
  *
  * A follower is in one of two modes. Behind: it reads pages of events from the store after the last id that
- * it was sent, one page each time its output has drained. Live: notices of the state thread go straight out.
- * It starts behind and turns live when a page comes back short; the notices that arrived meanwhile are
- * skipped by their id. A follower whose output piles up, and every follower when notices were lost, falls
- * back to behind. So nothing is missing and nothing comes twice, across restarts of hearthd too, and memory
- * is bounded.
+ * it was sent, one page each time its output has drained. Live: it sends the notices of the state thread
+ * directly. It starts behind and turns live when a page is short; it skips by their id the notices that
+ * arrived meanwhile. A follower whose output piles up returns to behind, and so does every follower when
+ * notices were lost. So no event is missing or comes twice, also across restarts of hearthd, and memory is
+ * bounded.
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/http/sse.h"

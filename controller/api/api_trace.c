@@ -1,8 +1,10 @@
-/* api_trace: the record of the scheduler, from the store, on this thread. */
+/*
+ * api_trace: the record of the scheduler, from the store, on this thread.
+ */
 #include <string.h>
 
 #include "common/base/strutil.h"
-#include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 

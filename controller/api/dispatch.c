@@ -1,6 +1,6 @@
 /*
- * dispatch: what the route table's checks mean here: the names in addresses, who calls, and which job is
- * meant.
+ * dispatch: the checks that struct router leaves to its owner: names in addresses, the caller, and the job
+ * that is meant.
  */
 #include <inttypes.h>
 #include <string.h>

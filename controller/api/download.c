@@ -1,6 +1,6 @@
 /*
- * download: a blob that vanishes in the middle ends the connection, so that the reader sees that the answer
- * is not whole.
+ * download: sending the parts. When a blob vanishes in the middle, the connection ends, so that the reader
+ * sees an incomplete answer.
  */
 #include "controller/api/download.h"
 

@@ -1,6 +1,6 @@
 /*
- * download: an answer made of parts of files, sent piece by piece as the connection takes it. One Range is
- * understood (RFC 9110, section 14).
+ * download: an answer made of parts of files, sent piece by piece as the connection accepts it. It
+ * understands one Range (RFC 9110, section 14).
  */
 #ifndef HEARTH_CONTROLLER_DOWNLOAD_H
 #define HEARTH_CONTROLLER_DOWNLOAD_H

@@ -1,6 +1,6 @@
 /*
- * log_events: see the header. Bytes that are not UTF-8 are shown as U+FFFD here; the raw endpoint gives them
- * as they are.
+ * log_events: cutting at the marks of the side index. Bytes that are not UTF-8 are shown as U+FFFD; the raw
+ * endpoint gives them as they are.
  */
 #include "controller/api/log_events.h"
 

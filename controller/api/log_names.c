@@ -1,5 +1,5 @@
 /*
- * log_names: algo-K is node rank K - 1; a machine is looked up among the attempt's places.
+ * log_names: algo-K is node rank K - 1; a machine's name is looked up in the attempt's places.
  */
 #include "controller/api/log_names.h"
 

@@ -1,5 +1,5 @@
 /*
- * log_names: which stream of a job is meant by what a user says.
+ * log_names: which stream of a job a user's words mean.
  */
 #ifndef HEARTH_CONTROLLER_LOG_NAMES_H
 #define HEARTH_CONTROLLER_LOG_NAMES_H

@@ -1,10 +1,10 @@
 /*
- * openapi: paths from route_table, the specification's keys from common/spec/spec.h, the other shapes from
- * the short table below.
+ * openapi: paths from the route table, the specification's keys from common/spec/spec.h, the other shapes
+ * from the short table below.
  *
- * A shape is "name:type name:type"; types: s string, n number, i integer, b boolean, t time (RFC 3339), o
- * object, a list of objects, S list of strings; a<Shape> a list of that shape, O<Shape> an object of it; a
- * trailing '?' means that it may be null or absent. What is added beside these later is allowed: clients must
+ * A shape is "name:type name:type". Types: s string, n number, i integer, b boolean, t time (RFC 3339), o
+ * object, a list of objects, S list of strings; a<Shape> a list of that shape, O<Shape> an object of it. A
+ * trailing '?' means that the member may be null or absent. Later versions may add members: clients must
  * ignore what they do not know.
  */
 #include "controller/api/openapi.h"

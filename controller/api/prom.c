@@ -1,5 +1,5 @@
 /*
- * prom: one pass over the members; what is not a number is left out.
+ * prom: one pass over the members; a member that is no number is left out.
  */
 #include "controller/api/prom.h"
 

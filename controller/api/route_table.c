@@ -1,9 +1,12 @@
 /*
- * route_table: every address of the API, one line each. A new route is a line here, a handler named in api.h,
- * and, when it has new shapes, a schema in openapi.c; tests/unit/controller/http/test_http_routes checks that
- * the three agree.
+ * route_table: every address of the API, one line each.
+ *
+ * A new route is a line here, a handler in one of the api_ files with its prototype, and, when it has new
+ * shapes, a schema in openapi.c. tests/unit/controller/http/test_http_routes checks that the three agree.
  */
 #include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
+#include "controller/api/api_jobs.h"
 #include "controller/http/route.h"
 #include "controller/io/agents.h"
 

@@ -1,9 +1,9 @@
 /*
- * web: the dashboard's files, embedded at build; with --web-dir read from a folder at each request, for
- * working on them.
+ * web: the dashboard's files, embedded at build. With --web-dir they are read from a folder at each request,
+ * for work on them.
  *
- * The page runs under a policy that lets it talk to its own origin only. The files say nothing about the
- * cluster; what they show they ask of the API.
+ * The page runs under a policy that allows requests to its own origin only. The files contain nothing about
+ * the cluster; they ask the API for all that they show.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "controller/api/api.h"
+#include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/web_gen.h"
 

@@ -1,9 +1,9 @@
 /*
- * data_threads: the threads, and what the log thread does. Blobs of agents: data_threads_blob.c.
+ * data_threads: the two threads, and the work of the log thread. Blobs of agents: data_threads_blob.c.
  *
- * For each stream that grows or is followed there is an entry: the session that sends it (to whom the
- * acknowledgement goes) and the I/O threads that watch it. An entry lives until the stream has its end and
- * nobody watches, or its attempt is over.
+ * Each stream that grows or is followed has an entry with the session that sends it (which gets the
+ * acknowledgements) and its watchers. An entry lives until the stream has ended and nobody watches it, or
+ * until its attempt is over.
  */
 #include "controller/files/data_threads.h"
 

@@ -1,6 +1,6 @@
 /*
- * data_threads_blob: what agents ask of the blob store, on the blob thread. Agents are hearthd's own: they
- * reach every blob.
+ * data_threads_blob: requests of agents to the blob store, on the blob thread. An agent may read every blob,
+ * since it is a part of Hearth.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * datafs: a list of what is known not to be local. The other way round, a list of what is, would refuse every
- * file system that is new. FUSE is either: a network (sshfs, gluster, s3fs) or a local disk in another dress
- * (the root of a container without privileges, a virtual machine's shared folder): that is only said.
+ * datafs: a list of file systems that are known not to be local. A list of local ones would refuse every new
+ * file system. FUSE may be a network (sshfs, gluster, s3fs) or a local disk (the root of an unprivileged
+ * container, a shared folder of a virtual machine), so it only causes a warning.
  */
 #include "controller/files/datafs.h"
 

@@ -1,6 +1,7 @@
 /*
- * datafs: on what file system DATA lies. The records need locks that hold, memory shared by mapping, and
- * syncs that reach a disk: file systems of a network give some of these in part, or as they are mounted.
+ * datafs: which file system DATA is on. The records need locks that hold, memory shared by mapping, and
+ * syncs that reach a disk. A network file system gives some of these only partly, or only with certain mount
+ * options.
  */
 #ifndef HEARTH_CONTROLLER_DATAFS_H
 #define HEARTH_CONTROLLER_DATAFS_H

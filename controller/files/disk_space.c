@@ -1,6 +1,6 @@
 /*
- * disk_space: see disk_space.h. What was seen is kept in atomics: the thread and callers of disk_space_check
- * may look at the same time, and then either one is as good as the other.
+ * disk_space: the watching thread and the decision. The last measurement is in atomics: the thread and
+ * callers of disk_space_check may measure at the same time, and either result is good.
  */
 #include "controller/files/disk_space.h"
 

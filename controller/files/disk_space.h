@@ -1,12 +1,12 @@
 /*
- * disk_space: how much the file system of DATA has left, and whether that is too little for new work.
+ * disk_space: how much space the file system of DATA has left, and whether that is too little for new work.
  *
- * A disk that is really full fails whatever is written next, and which write that is nobody chooses: a large
- * submit fails, the small write that tries the store again succeeds, and all agents report anew, each time.
- * So new work is refused below a mark, and what is left is for the records and logs of the work that is
- * there. It is taken again when a quarter more than the mark is free.
+ * On a full disk the next write fails, whichever it is: a large submit fails, then the small write that
+ * tries the store again succeeds, and all agents report their full state again, each time. So hearthd
+ * refuses new work below a mark and leaves the rest for the records and logs of present work. It accepts new
+ * work again when a quarter more than the mark is free.
  *
- * A thread of its own looks once a second: a disk that hangs must not hold anybody else.
+ * A thread of its own measures once a second: a disk that hangs must not block another thread.
  */
 #ifndef HEARTH_CONTROLLER_DISK_SPACE_H
 #define HEARTH_CONTROLLER_DISK_SPACE_H

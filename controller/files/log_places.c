@@ -1,6 +1,6 @@
 /*
- * log_places: see the header. A gang of thousands of nodes asks once for each of its streams, so the nodes of
- * the attempts asked about last are kept, sorted.
+ * log_places: a cache of attempts' nodes. A gang of thousands of nodes asks once for each of its streams, so
+ * the nodes of the attempts asked about last are stored here, sorted.
  */
 #include "controller/files/log_places.h"
 

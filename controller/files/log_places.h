@@ -1,8 +1,10 @@
 /*
- * log_places: which nodes an attempt has, for the log thread: a stream is taken only from one that has a
- * place in its attempt. By the rows, so it also holds for attempts that have ended and after a restart: late
- * data and data that are sent again are those of a place as long as the row is there. An attempt's nodes
- * never change, so they are remembered.
+ * log_places: which nodes an attempt has, for the log thread. It accepts a stream only from a node that has
+ * a place in the attempt.
+ *
+ * The rows of the store decide. So the rule also holds for attempts that have ended and after a restart:
+ * late data and data sent again are accepted as long as the row is there. An attempt's nodes never change,
+ * so they are cached.
  */
 #ifndef HEARTH_CONTROLLER_LOG_PLACES_H
 #define HEARTH_CONTROLLER_LOG_PLACES_H

@@ -1,5 +1,5 @@
 /*
- * log_retry: see log_retry.h.
+ * log_retry: one list for each number of failed tries.
  */
 #include "controller/files/log_retry.h"
 

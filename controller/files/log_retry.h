@@ -1,9 +1,9 @@
 /*
  * log_retry: attempts that are over and whose logs wait for their forced end, in the order of their times.
  *
- * The pause before a try depends on nothing but the number of tries that failed, and time does not go back:
- * so there is one list for each number, in the order of arrival, and neither an insertion nor a look at the
- * next one walks along. On a full disk tens of thousands wait.
+ * The pause before a try depends only on the number of failed tries, and time does not go back. So there is
+ * one list for each number, in the order of arrival, and neither an insertion nor a look at the next one
+ * walks a list. On a full disk tens of thousands wait.
  */
 #ifndef HEARTH_CONTROLLER_LOG_RETRY_H
 #define HEARTH_CONTROLLER_LOG_RETRY_H

@@ -1,11 +1,10 @@
 /*
- * auth: tokens, peer credentials, cookies. Shared by all I/O threads: after auth_create nothing changes but
- * the table of used login codes, which is atomic.
+ * auth: tokens, peer credentials, cookies. All I/O threads share it: after auth_create only the table of
+ * used login codes changes, and that is atomic.
  *
- * A signed text is  KIND.ROLE.USERHEX.EXPIRES.NONCE.MAC  with MAC = HMAC-SHA-256 over what stands before its
- * dot, by a key made at start. A code counts as used by its nonce in a table of slots; a later nonce in the
- * same slot takes it over, which could bring a code back to life within its minute only for someone who
- * already had it.
+ * A signed text is  KIND.ROLE.USERHEX.EXPIRES.NONCE.MAC  with MAC = HMAC-SHA-256 of all before its dot, by a
+ * key made at start. A code counts as used by its nonce in a table of slots. A later nonce may replace it in
+ * its slot; the code then works again for the rest of its minute, but only for a caller who already has it.
  */
 #include "controller/http/auth.h"
 

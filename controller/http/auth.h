@@ -1,13 +1,13 @@
 /*
- * auth: who makes this call, and may a browser's request be believed.
+ * auth: who makes this call, and may a browser's request be trusted.
  *
  * Sources, in this order: the unix socket's peer credentials; `Authorization: Bearer TOKEN` with
- * DATA/admin.token or a token of the store (by its SHA-256); the session cookie of the dashboard. A cookie is
- * signed by a key that lives as long as the process and holds user, role and expiry, so no I/O thread keeps
- * sessions; a login link's code is the same with a minute's life and works once.
+ * DATA/admin.token or a token of the store (by its SHA-256); the session cookie of the dashboard. A cookie
+ * has user, role and expiry, signed by a key that lives as long as the process, so no I/O thread stores
+ * sessions. The code of a login link is the same with a life of one minute and works once.
  *
- * Against DNS rebinding a loopback listener answers only to loopback names in Host; against forged requests
- * of other sites an Origin that is present must equal Host.
+ * Against DNS rebinding, a loopback listener answers only to loopback names in Host. Against forged requests
+ * of other sites, an Origin that is present must equal Host.
  */
 #ifndef HEARTH_CONTROLLER_AUTH_H
 #define HEARTH_CONTROLLER_AUTH_H

@@ -1,12 +1,14 @@
 /*
- * http: connections. Life of one: accepted by evhttp -> set up at the end of that turn (address, limits,
- * close callback) -> requests, one at a time -> gone, when evhttp or we free its evhttp_connection. A
- * connection that the guard refuses gets an answer written past evhttp, then a lingering close, so that the
- * answer is not lost to a reset.
+ * http: connections.
  *
- * evhttp has no hook at accept but the bufferevent's creation, hence the set-up one step later with a
- * reference to the bufferevent held meanwhile. Its own errors (HTML pages, exit on states that "cannot
- * happen") are never reached: the guard refuses first.
+ * evhttp accepts a connection. At the end of that turn it is set up: address, limits, close callback. Then
+ * it carries requests, one at a time, until evhttp or this file frees its evhttp_connection. A connection
+ * that the guard refuses gets an answer written past evhttp, then a lingering close, so that a reset does
+ * not destroy the answer.
+ *
+ * The only hook of evhttp at accept is the creation of the bufferevent. So the set-up comes one step later,
+ * and a reference to the bufferevent is held meanwhile. evhttp's own errors (HTML pages, exit on states that
+ * "cannot happen") are never reached: the guard refuses first.
  */
 #include "controller/http/http.h"
 

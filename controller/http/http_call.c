@@ -1,8 +1,8 @@
 /*
  * http_call: requests as the handlers see them, and their answers.
  *
- * The evhttp_request is owned by the call (evhttp_request_own) from the first moment: evhttp frees it after
- * the answer is written; when the connection goes before that, it is ours to free, at the end of the turn,
+ * The call owns the evhttp_request (evhttp_request_own) from the first moment. evhttp frees it after the
+ * answer is written. When the connection ends before that, this file frees it at the end of the turn,
  * because evhttp may still have it on its list.
  */
 #include "controller/http/http.h"

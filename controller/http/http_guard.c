@@ -1,9 +1,9 @@
 /*
  * http_guard: a state machine over single bytes; bodies are skipped in one step.
  *
- * Where evhttp and RFC 9112 differ the stricter of both wins, so that whatever passes means the same to both.
- * Two places that are not obvious: evhttp strips only blanks, not tabs, before a value
- * ("Transfer-Encoding:\tchunked" would be no coding to it), and never reads a body of HEAD.
+ * When evhttp and RFC 9112 differ, the stricter one wins: all that passes means the same to both. Two places
+ * are not obvious: evhttp strips only blanks, not tabs, before a value (to it, "Transfer-Encoding:\tchunked"
+ * has no coding), and it never reads a body of HEAD.
  */
 #include "controller/http/http_guard.h"
 

@@ -1,11 +1,11 @@
 /*
  * http_guard: is this byte stream well-formed HTTP/1? Pure; no buffer, no I/O.
  *
- * libevent's evhttp is lenient where leniency is dangerous behind a proxy or beside another parser (repeated
- * Content-Length, "+5", a bare LF, "Transfer-Encoding" after a tab, bodies of HEAD). Every byte of a
- * connection passes the guard before evhttp may see it; the guard follows the framing of requests and refuses
- * what RFC 9112 forbids or leaves open. It accepts a subset of what evhttp accepts, and for that subset both
- * agree where a request ends.
+ * libevent's evhttp is lenient in places that are dangerous behind a proxy or next to another parser
+ * (repeated Content-Length, "+5", a bare LF, "Transfer-Encoding" after a tab, bodies of HEAD). Every byte of
+ * a connection passes the guard before evhttp may see it. The guard follows the framing of requests and
+ * refuses what RFC 9112 forbids or leaves open. It accepts a subset of what evhttp accepts, and for that
+ * subset both agree where a request ends.
  *
  * Refused: anything but "METHOD SP /origin-form SP HTTP/1.x CRLF", bare CR or LF, control bytes, folded
  * headers, blanks around a header's name, a tab before its value, more or fewer than one Host in HTTP/1.1,

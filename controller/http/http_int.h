@@ -1,5 +1,5 @@
 /*
- * http_int: what http.c (connections) and http_call.c (calls and answers) share. Not for others.
+ * http_int: what http.c (connections) and http_call.c (calls and answers) share. No other file includes it.
  */
 #ifndef HEARTH_CONTROLLER_HTTP_INT_H
 #define HEARTH_CONTROLLER_HTTP_INT_H

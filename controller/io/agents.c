@@ -1,7 +1,7 @@
 /*
- * agents: the upgrade, pausing, and what waits for an agent.
+ * agents: the upgrade, pauses, and messages that wait for an agent.
  *
- * The bufferevent has two owners: evhttp's connection object, kept unseen until the end, and the peer.
+ * The bufferevent has two owners: evhttp's connection object, stored unseen until the end, and the peer.
  */
 #include "controller/io/agents.h"
 

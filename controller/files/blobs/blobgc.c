@@ -1,10 +1,10 @@
 /*
  * blobgc: mark and sweep.
  *
- * Marked: every root and, when it is a manifest, its chunks. Swept: what is not marked and was last put or
- * asked for before the cut-off. The age is looked at again under the exclusive lock in the moment of removal,
- * so a blob that somebody has just been promised stays. A manifest that cannot be read (but is there) ends
- * the run: its chunks are not known, and may be the ones to be removed.
+ * The mark covers every root and, when it is a manifest, its chunks. The sweep removes unmarked blobs that
+ * were last put or asked for before the cut-off. The age is checked again under the exclusive lock at the
+ * moment of removal, so a blob that was just promised to a caller stays. A manifest that exists but cannot
+ * be read ends the run: its chunks are unknown, and the sweep could remove them.
  */
 #include <dirent.h>
 #include <errno.h>

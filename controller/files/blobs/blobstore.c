@@ -1,11 +1,11 @@
 /*
- * blobstore: putting, asking, giving. See blobstore.h.
+ * blobstore: putting, asking, reading.
  *
- * A reference is a hard link of the blob in the owner's folder: one system call, no row to write, and it can
- * be made and asked by any thread. Only its name is used, content is read from blobs/.
+ * A reference is a hard link of the blob in the owner's folder: one system call, no row to write, and any
+ * thread can make and test it. Only its name is used; content is read from blobs/.
  *
- * Age, for garbage collection, is the blob's time of modification, set by our clock whenever it is put, or
- * asked for with a yes.
+ * The age of a blob, for garbage collection, is its time of modification. hearthd sets it by its own clock
+ * at each put and at each question that was answered with yes.
  */
 #include "controller/files/blobs/blobstore.h"
 

@@ -1,16 +1,19 @@
 /*
- * blobstore: content-addressed blobs (chunks and manifests of trees, common/tree/tree.h) with owners, uploads
- * in pieces, and garbage collection.
+ * blobs: content-addressed blobs on disk: a blob that was acknowledged is whole and durable, and its digest
+ * opens nothing by itself. This folder knows files only.
+ *
+ * blobstore: blobs (chunks and manifests of trees, common/tree/tree.h) with owners, uploads in pieces, and
+ * garbage collection.
  *
  *   DATA/blobs/ab/DIGEST               the blob
  *   DATA/blob-owners/OWNER/ab/DIGEST   OWNER has shown this content (a hard link, or an empty file)
  *   DATA/uploads/OWNER.DIGEST          the beginning of a blob that comes in several pieces
  *
- * A digest opens nothing by itself: a user gets a blob, or is told that it is there, only after having
- * uploaded the content or being given a reference (an artifact of an own job). Owner NULL in the functions
- * below means hearthd or an agent: every blob.
+ * A user gets a blob, or learns that it is there, only after an upload of the content or with a reference
+ * (an artifact of an own job). Owner NULL in the functions below means hearthd or an agent: every blob.
  *
- * The struct does not change after blobstore_open: any thread may call anything. Functions block on the disk.
+ * The struct does not change after blobstore_open: any thread may call anything. Functions block on the
+ * disk.
  */
 #ifndef HEARTH_CONTROLLER_BLOBSTORE_H
 #define HEARTH_CONTROLLER_BLOBSTORE_H

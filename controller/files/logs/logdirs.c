@@ -1,11 +1,12 @@
 /*
  * logdirs: the folders of logs, and names in them that are not on the disk yet.
  *
- * A new attempt means two folders and some files: names in three folders. None of them is synced when it is
- * made, but before anything of a stream is called durable; so attempts and streams that begin together share
+ * A new attempt makes two folders and some files: names in three folders. They are not synced when they are
+ * made, but before anything of a stream is called durable. So attempts and streams that begin together share
  * the syncs, and the folder of all jobs is synced once for all of them.
  *
- * A predecessor's files tell by a missing LOG_SYNC that their names may not be on the disk (logstore.c).
+ * A file without LOG_SYNC was made by an earlier hearthd that died: its name may not be on the disk
+ * (logstore.c).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
- * logfinish: the end of an attempt's streams: closing, compressing behind, removing.
+ * logfinish: the end of an attempt's streams: closing, compressing, removing.
  *
- * Compression takes one frame a turn of the loop, so that other streams wait some milliseconds at most. What
- * is to be compressed is noted by an empty file in DIR/.finish before, so that it is done after a restart.
+ * Compression does one frame in each turn of the loop, so that other streams wait some milliseconds at most.
+ * Before it begins, an empty file in DIR/.finish notes the task, so that a restart resumes it.
  */
 #include <errno.h>
 #include <fcntl.h>

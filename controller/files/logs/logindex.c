@@ -1,6 +1,8 @@
 /*
  * logindex: paths of a stream's files and its side index.
  */
+#include "controller/files/logs/logindex.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +13,7 @@
 
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/files/logs/logstore_int.h"
+#include "controller/files/logs/logstore.h"
 
 #define READ_RECS 4096
 

@@ -1,8 +1,8 @@
 /*
  * logread: reading streams, by any thread, from the files alone.
  *
- * A stream may be compressed while somebody reads it: the writer renames STREAM.zst into place before it
- * removes STREAM.log, so looking for .zst, then .log, then .zst once more always finds one of them.
+ * A stream may be compressed during a read: the writer renames STREAM.zst into place before it removes
+ * STREAM.log. So a reader that tries .zst, then .log, then .zst again always finds one of them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,9 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "controller/files/logs/logstore_int.h"
+#include "controller/files/logs/logindex.h"
+#include "controller/files/logs/logstore.h"
+#include "controller/files/logs/logzst.h"
 
 #define LAST_RECS 4 /* behind a LOG_EOF stands a LOG_BOOT or two */
 #define MARKS_MAX 100000

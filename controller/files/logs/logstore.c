@@ -1,13 +1,13 @@
 /*
- * logstore: appending, syncing, and compressing behind. One thread.
+ * logstore: appending and syncing. One thread.
  *
  * A chunk is written at once (followers see it) and synced at most sync_ms later, together with all other
- * streams that grew meanwhile. Order of a sync: names of new files and folders, bytes, then the index record
- * that says so, each with fdatasync; only then on_durable. So after a power loss the index never promises
- * bytes that are not there; what lies above its last promise is cut off when the stream is next appended to
- * (another boot id tells).
+ * streams that grew meanwhile. The order of a sync is: names of new files and folders, bytes, then the index
+ * record that says so, each with fdatasync; only then on_durable. So after a power loss the index never
+ * promises bytes that are not there. The next append after another boot cuts off what is above the last
+ * promise.
  *
- * A gap's record is written before its line: a record whose line is not there is cut off, too.
+ * A gap's record is written before its line: a record without its line is cut off, too.
  *
  * Ends and compression: logfinish.c.
  */

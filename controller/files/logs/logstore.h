@@ -1,22 +1,24 @@
 /*
- * logstore: the bytes that ranks and Hearth wrote, per (job, attempt, stream), under DIR/JOB/ATTEMPT/STREAM.*
+ * logs: the bytes that ranks and Hearth wrote, on disk: an acknowledged log line is never lost. This folder
+ * knows files only, no thread and no connection.
+ *
+ * logstore: one stream for each (job, attempt, stream), under DIR/JOB/ATTEMPT/STREAM.*
  *
  *   STREAM.log   the bytes as they came, while the stream grows
  *   STREAM.ix    side index: which bytes came when, on which descriptor; gaps; what was synced; the end
  *   STREAM.zst   instead of .log after the end: 1 MiB frames in zstd's seekable format (zstdcat reads it)
  *   STREAM.tail  what came after that; rare
  *
- * Two offsets: the *source* offset counts what the agent sent, the *stream* offset what readers see. They are
- * the same until bytes are lost at the source: then the stream has a line that says how many, and source =
- * stream + a constant from there on.
+ * There are two offsets. The *source* offset counts what the agent sent, the *stream* offset what readers
+ * see. They are the same until bytes are lost at the source. Then the stream has a line that says how many,
+ * and from there on source = stream + a constant.
  *
- * struct logstore is one thread's (the bulk thread's): it appends, syncs, compresses. The reading functions
- * take the directory, hold no state and may be called by any thread at any time, also while the stream grows,
- * is compressed or removed (then ERR_NOT_FOUND).
+ * struct logstore belongs to one thread (the log thread): it appends, syncs, compresses. The reading
+ * functions take the directory and have no state. Any thread may call them at any time, also while the
+ * stream grows, is compressed or is removed (then ERR_NOT_FOUND).
  *
- * A log line that was acknowledged is on the disk: on_durable comes after fdatasync. After a crash of the
- * process nothing is lost; after a power loss the unsynced end of a stream is cut off and comes again from
- * the agent.
+ * on_durable comes after fdatasync. After a crash of the process nothing is lost. After a power loss the
+ * unsynced end of a stream is cut off, and the agent sends it again.
  */
 #ifndef HEARTH_CONTROLLER_LOGSTORE_H
 #define HEARTH_CONTROLLER_LOGSTORE_H

@@ -1,78 +1,16 @@
 /*
- * logstore_int: what logstore.c (appending), logread.c (reading), logindex.c (side index) and logzst.c
- * (compressed streams) share.
+ * logstore_int: the one thread that appends: what logstore.c, logfinish.c (ends) and logdirs.c (folders)
+ * share.
  */
 #ifndef HEARTH_CONTROLLER_LOGSTORE_INT_H
 #define HEARTH_CONTROLLER_LOGSTORE_INT_H
 
-#include <stdint.h>
-#include <sys/types.h>
 #include <uthash.h>
 
-#include "common/base/err.h"
 #include "common/base/xalloc.h"
+#include "controller/files/logs/logindex.h"
 #include "controller/files/logs/logstore.h"
-
-#define LOG_PATH_MAX 4096
-
-enum log_part { LOG_RAW, LOG_INDEX, LOG_ZST, LOG_ZST_TMP, LOG_TAIL };
-/* DIR/JOB/ATTEMPT/STREAM.suffix; -1 when the name is not one or the path too long. */
-int log_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t attempt, const char *stream,
-             enum log_part part, struct err *e);
-int log_attempt_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint32_t attempt, struct err *e);
-
-/* ---- side index: records of 32 bytes, big-endian; three of fixed place, the others ascending by offset ----
- */
-
-#define LOG_REC_SIZE 32
-#define LOG_FIXED    3 /* LOG_HEAD, and two places for LOG_SYNC that are written in turn */
-
-enum log_kind {
-	LOG_HEAD = 1, /* offset: bytes lost at the source; at_us: of the first bytes; aux: format, 1 */
-	LOG_DATA,     /* bytes from offset on came at at_us on descriptor aux */
-	LOG_GAP,      /* at offset stands a line of aux bytes about lost ones; src: source offset behind it */
-	LOG_SYNC,     /* everything below offset (src), and aux records of the index, were synced */
-	LOG_BOOT,     /* written by another boot of the machine from here on; src: hash of the boot id */
-	LOG_EOF,      /* the stream ends at offset; aux 1: nobody said so, the attempt was over */
-};
-struct log_rec {
-	uint64_t offset, at_us, src;
-	uint32_t kind, aux;
-};
-void log_rec_put(uint8_t out[LOG_REC_SIZE], const struct log_rec *r);
-int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r); /* -1: no such kind */
-
-/* What an index says, read from its beginning. */
-struct log_index {
-	uint64_t ix_size; /* bytes of whole, proper records; 0 = it is none */
-	uint64_t lost, first_us, last_us;
-	uint32_t last_fd;
-	uint64_t boot;              /* 0 = none */
-	int64_t delta;              /* source offset - stream offset at the end */
-	uint64_t last_offset;       /* of the last mark or gap, end of its line */
-	uint64_t synced, synced_ix; /* of the valid LOG_SYNC: offset, and size of the index; 0 none */
-	int64_t synced_delta;
-	unsigned slot; /* 0, 1: which LOG_SYNC that is */
-	int eof;       /* the last word is LOG_EOF */
-};
-/* limit: stream bytes that are there; a gap whose line is beyond is not counted, nor what follows it. */
-int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e);
-
-/* ---- compressed streams ---- */
-
-#define LOG_FRAME (1u << 20) /* bytes of the stream in one frame */
-
-struct log_zst; /* compression in the making */
-struct log_zst *log_zst_start(int in_fd, int out_fd);
-/* One frame: 1 more waits, 0 all is written and synced, -1. */
-int log_zst_step(struct log_zst *z, struct err *e);
-void log_zst_free(struct log_zst *z); /* closes both descriptors; NULL allowed */
-
-int log_zst_size(int fd, uint64_t *size, struct err *e);
-/* Up to max bytes at offset; *n 0 at the end. */
-int log_zst_read(int fd, uint64_t offset, void *out, size_t max, size_t *n, struct err *e);
-
-/* ---- the one that appends (logstore.c, logfinish.c) ---- */
+#include "controller/files/logs/logzst.h"
 
 struct stream {
 	char key[96]; /* "job/attempt/name" */
@@ -120,6 +58,8 @@ struct logstore {
 	char zst_name[LOGSTORE_STREAM_MAX + 1];
 };
 
+/* ---- open streams (logstore.c) ---------------------------------------------------------------- */
+
 struct stream *log_stream_find(struct logstore *ls, uint64_t job, uint32_t attempt,
                                const char *name); /* open ones only */
 struct stream *log_stream_get(struct logstore *ls, uint64_t job, uint32_t attempt, const char *name,
@@ -133,7 +73,7 @@ void log_mark_dirty(struct logstore *ls, struct stream *s);
 void log_sync_one(struct logstore *ls, struct stream *s); /* s may be gone afterwards */
 void log_grown(struct logstore *ls, const struct stream *s);
 
-/* ---- folders, and names that are not on the disk yet (logdirs.c) ---- */
+/* ---- folders, and names that are not on the disk yet (logdirs.c) ------------------------------ */
 
 int log_sync_dir(const char *path, struct err *e);
 /* The attempt's folder. made: it was not there. Not durable: log_names_new. */
@@ -144,6 +84,8 @@ void log_names_new(struct logstore *ls, uint64_t job, uint32_t attempt, int fold
 int log_names_sync(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e);
 void log_names_sync_all(struct logstore *ls);
 void log_names_drop(struct logstore *ls, uint64_t job); /* they are gone; 0: all */
+
+/* ---- ends (logfinish.c) ----------------------------------------------------------------------- */
 
 void log_finish_work(void *logstore);                  /* the work timer's callback */
 int log_finish_load(const char *name, void *logstore); /* of an entry of .finish */

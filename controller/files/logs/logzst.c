@@ -7,6 +7,8 @@
  *     table: 0x184D2A5E | u32 size of what follows | n x (u32 compressed, u32 decompressed)
  *            | u32 n | u8 0 | 0x8F92EAB1                                    (little-endian)
  */
+#include "controller/files/logs/logzst.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,6 @@
 #include "common/base/fault.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "controller/files/logs/logstore_int.h"
 
 #define SKIPPABLE   0x184D2A5Eu
 #define SEEKABLE    0x8F92EAB1u
