@@ -180,7 +180,7 @@ static void config_fini(struct agent_config *c)
 
 /* With no launch here there is nothing that a later agent would need. Before they were adopted nobody has
  * looked: what runs of them is known by this folder alone. */
-static void tidy(const struct agent *a)
+static void remove_empty_run(const struct agent *a)
 {
 	if (a->adopted && launches_count(a->launches) == 0)
 		fs_rm_rf(a->env.cfg.run_dir, NULL);
@@ -190,7 +190,7 @@ void agent_destroy(struct agent *a)
 {
 	if (!a)
 		return;
-	tidy(a);
+	remove_empty_run(a);
 	agent_unwire(a);
 	launch_info_forget();
 	trash_destroy(a->host.trash);

@@ -37,7 +37,7 @@ struct endall {
 	FILE *out;
 };
 
-static void note(struct launch *l, void *arg)
+static void note_launch(struct launch *l, void *arg)
 {
 	struct endall *n = arg;
 	int processes;
@@ -76,7 +76,7 @@ static int end_rest(struct launch *l)
 	return left;
 }
 
-static void tell(const struct endall *n, const struct item *i, int left)
+static void print_item(const struct endall *n, const struct item *i, int left)
 {
 	cJSON *o = cJSON_CreateObject();
 	const char *name = i->l->plan->spec->name;
@@ -93,19 +93,19 @@ static void tell(const struct endall *n, const struct item *i, int left)
 	cJSON_Delete(o);
 }
 
-static void finish(struct endall *n)
+static void finish_items(struct endall *n)
 {
 	for (uint32_t i = 0; i < n->n; i++) {
 		int left = end_rest(n->items[i].l);
 
 		n->left |= left != 0;
 		if (n->items[i].ran || left)
-			tell(n, &n->items[i], left);
+			print_item(n, &n->items[i], left);
 	}
 	n->left |= launches_alive(n->a->launches);
 }
 
-static void step(void *arg)
+static void wait_step(void *arg)
 {
 	struct endall *n = arg;
 
@@ -113,7 +113,7 @@ static void step(void *arg)
 		loop_timer_arm(n->timer, STEP_US);
 		return;
 	}
-	finish(n);
+	finish_items(n);
 	loop_stop(n->a->env.loop);
 }
 
@@ -121,9 +121,9 @@ static int end_all(struct agent *a, FILE *out)
 {
 	struct endall n = {.a = a, .out = out, .end_us = clock_boot_us(a->env.clock) + END_US};
 
-	launches_each(a->launches, note, &n);
+	launches_each(a->launches, note_launch, &n);
 	launches_stop(a->launches, GRACE_MS, WHY);
-	n.timer = loop_timer_create(a->env.loop, step, &n);
+	n.timer = loop_timer_create(a->env.loop, wait_step, &n);
 	loop_timer_arm(n.timer, 0);
 	loop_run(a->env.loop);
 	loop_timer_destroy(n.timer);

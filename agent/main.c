@@ -99,7 +99,7 @@ struct arguments {
 	uint32_t join_wait_s;
 };
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
 	fputs("usage: hearth-agent --controller URL --data DIR [OPTION...]\n\n", to);
 	for (size_t i = 0; i < N_OPTIONS; i++)
@@ -108,7 +108,7 @@ static void usage(FILE *to)
 		        options[i].arg ? options[i].arg : "", options[i].help);
 }
 
-static int bad(const char *option, const char *value, const char *want)
+static int bad_value(const char *option, const char *value, const char *want)
 {
 	fprintf(stderr, "hearth-agent: --%s %s: %s\n", option, value, want);
 	return -1;
@@ -176,7 +176,7 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	case OPT_CONTROLLER:
 		set_str(&c->controller, v);
 		return strncmp(v, "http://", 7) && strncmp(v, "https://", 8)
-		           ? bad(name, v, "must be http://HOST:PORT or https://HOST:PORT")
+		           ? bad_value(name, v, "must be http://HOST:PORT or https://HOST:PORT")
 		           : 0;
 	case OPT_DATA:
 		set_str(&c->data_dir, v);
@@ -185,10 +185,11 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		set_str(&a->join, v);
 		return 0;
 	case OPT_JOIN_WAIT:
-		return parse_u32(v, 86400, &a->join_wait_s) < 0 ? bad(name, v, "must be a number of seconds") : 0;
+		return parse_u32(v, 86400, &a->join_wait_s) < 0 ? bad_value(name, v, "must be a number of seconds")
+		                                                : 0;
 	case OPT_NAME:
 		set_str(&c->node, v);
-		return str_check_name(v, 63, "node name", &e) < 0 ? bad(name, v, e.text) : 0;
+		return str_check_name(v, 63, "node name", &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_ADDRESS:
 		set_str(&c->address, v);
 		return 0;
@@ -199,18 +200,18 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		set_str(&c->fabric_interface, v);
 		return 0;
 	case OPT_PEER_PORT:
-		return parse_u32(v, 65535, &c->peer_port) < 0 ? bad(name, v, "a port is 0 to 65535") : 0;
+		return parse_u32(v, 65535, &c->peer_port) < 0 ? bad_value(name, v, "a port is 0 to 65535") : 0;
 	case OPT_PORTS:
-		return parse_ports(v, c) < 0 ? bad(name, v, "must be LO-HI, for example 20000-29999") : 0;
+		return parse_ports(v, c) < 0 ? bad_value(name, v, "must be LO-HI, for example 20000-29999") : 0;
 	case OPT_TYPE:
 		set_str(&c->instance_type, v);
-		return str_check_name(v, 63, "instance type", &e) < 0 ? bad(name, v, e.text) : 0;
+		return str_check_name(v, 63, "instance type", &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_PRICE:
-		return parse_price(v, &c->price_per_hour) < 0 ? bad(name, v, "must be a number") : 0;
+		return parse_price(v, &c->price_per_hour) < 0 ? bad_value(name, v, "must be a number") : 0;
 	case OPT_LABELS:
-		return parse_labels(v, &c->labels) < 0 ? bad(name, v, "must be NAME=VALUE,...") : 0;
+		return parse_labels(v, &c->labels) < 0 ? bad_value(name, v, "must be NAME=VALUE,...") : 0;
 	case OPT_SLOTS:
-		return parse_u32(v, 65536, &c->slots) < 0 ? bad(name, v, "must be a number up to 65536") : 0;
+		return parse_u32(v, 65536, &c->slots) < 0 ? bad_value(name, v, "must be a number up to 65536") : 0;
 	case OPT_KMSG:
 		set_str(&c->kmsg, v);
 		return 0;
@@ -219,9 +220,9 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return 0;
 	case OPT_RUN:
 		set_str(&c->run_dir, v);
-		return v[0] == '/' ? 0 : bad(name, v, "must be an absolute path");
+		return v[0] == '/' ? 0 : bad_value(name, v, "must be an absolute path");
 	case OPT_LOG_MAX:
-		return str_parse_size(v, &c->log_max_bytes, &e) < 0 ? bad(name, v, e.text) : 0;
+		return str_parse_size(v, &c->log_max_bytes, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_LIBEXEC:
 		set_str(&c->libexec_dir, v);
 		return 0;
@@ -233,19 +234,19 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return 0;
 	case OPT_LOG_LEVEL:
 		if (log_level_parse(v, &level) < 0)
-			return bad(name, v, "must be debug, info, warn or error");
+			return bad_value(name, v, "must be debug, info, warn or error");
 		log_init("hearth-agent", level);
 		return 0;
 	case OPT_VERSION:
 		puts("hearth-agent " PACKAGE_VERSION);
 		return 1;
 	default:
-		usage(stdout);
+		print_usage(stdout);
 		return 1;
 	}
 }
 
-static int parse(struct arguments *a, int argc, char **argv)
+static int parse_arguments(struct arguments *a, int argc, char **argv)
 {
 	struct option longs[N_OPTIONS + 1] = {0};
 	int at = 0, id, rc;
@@ -261,7 +262,7 @@ static int parse(struct arguments *a, int argc, char **argv)
 			return rc;
 	}
 	if (optind < argc)
-		return bad("", argv[optind], "there are no arguments without an option");
+		return bad_value("", argv[optind], "there are no arguments without an option");
 	if ((a->c.controller || a->c.alone) && a->c.data_dir)
 		return 0;
 	fprintf(stderr,
@@ -296,7 +297,7 @@ static int default_name(struct agent_config *c)
 	gethostname(host, sizeof(host) - 1);
 	c->node = xstrdup(host);
 	return str_check_name(host, 63, "node name", &e) < 0
-	           ? bad("name", host, "the host name is no good node name; give one")
+	           ? bad_value("name", host, "the host name is no good node name; give one")
 	           : 0;
 }
 
@@ -368,24 +369,24 @@ static int absolute_data(struct agent_config *c)
 	char *real;
 
 	if (!c->alone && fs_mkdir_p(c->data_dir, 0711, &e) < 0)
-		return bad("data", c->data_dir, e.text);
+		return bad_value("data", c->data_dir, e.text);
 	real = realpath(c->data_dir, NULL);
 	if (!real)
-		return bad("data", c->data_dir, strerror(errno));
+		return bad_value("data", c->data_dir, strerror(errno));
 	free(c->data_dir);
 	c->data_dir = real;
 	return 0;
 }
 
-static int defaults(struct agent_config *c)
+static int fill_defaults(struct agent_config *c)
 {
 	if (absolute_data(c) < 0 || default_name(c) < 0)
 		return -1;
 	/* Every launch would fail on it, much later and with words of NCCL's. */
 	if (c->interface_name && !if_nametoindex(c->interface_name))
-		return bad("interface", c->interface_name, "there is no such network interface");
+		return bad_value("interface", c->interface_name, "there is no such network interface");
 	if (c->fabric_interface && !if_nametoindex(c->fabric_interface))
-		return bad("fabric-interface", c->fabric_interface, "there is no such network interface");
+		return bad_value("fabric-interface", c->fabric_interface, "there is no such network interface");
 	default_address(c);
 	default_run(c);
 	default_libexec(c);
@@ -403,7 +404,7 @@ static void on_stop(int signo, void *arg)
 
 enum outcome { RUN_STOPPED, RUN_FAILED, RUN_REMOVED };
 
-static enum outcome run(struct agent_config *c)
+static enum outcome run_agent(struct agent_config *c)
 {
 	struct loop *loop = loop_create();
 	struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_stop, loop);
@@ -438,7 +439,7 @@ static enum outcome run(struct agent_config *c)
 }
 
 /* With a token it begins anew, as a node that never joined; one that was used before is refused there. */
-static int removed(char **argv, const char *token)
+static int handle_removal(char **argv, const char *token)
 {
 	if (token) {
 		log_info(
@@ -473,10 +474,10 @@ int main(int argc, char **argv)
 	int rc;
 
 	log_init("hearth-agent", LOG_LVL_INFO);
-	rc = parse(&a, argc, argv);
+	rc = parse_arguments(&a, argc, argv);
 	if (rc)
 		return rc < 0 ? 2 : 0;
-	if (defaults(&a.c) < 0)
+	if (fill_defaults(&a.c) < 0)
 		return 2;
 	if (!a.join && getenv("HEARTH_JOIN_TOKEN"))
 		a.join = xstrdup(getenv("HEARTH_JOIN_TOKEN"));
@@ -494,8 +495,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hearth-agent: %s\n", e.text);
 		return 1;
 	}
-	out = run(&a.c);
-	rc = out == RUN_REMOVED ? removed(argv, a.join) : out == RUN_FAILED;
+	out = run_agent(&a.c);
+	rc = out == RUN_REMOVED ? handle_removal(argv, a.join) : out == RUN_FAILED;
 	free(a.join);
 	curl_global_cleanup();
 	return rc;

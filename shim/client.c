@@ -37,7 +37,7 @@ static void shim_environment(struct strv *env)
 	}
 }
 
-static int spawn(const char *shim_path, const char *dir, int ready, pid_t *pid, struct err *e)
+static int spawn_shim(const char *shim_path, const char *dir, int ready, pid_t *pid, struct err *e)
 {
 	char number[16];
 	char *argv[] = {(char *)(uintptr_t) "hearth-shim",
@@ -77,7 +77,7 @@ int shim_spawn(const char *shim_path, const char *dir, pid_t *pid, int *ready_fd
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, errno, "pipe");
 	write_end = fds[1];
-	if (spawn(shim_path, dir, write_end, pid, e) < 0) {
+	if (spawn_shim(shim_path, dir, write_end, pid, e) < 0) {
 		close(fds[0]);
 		return -1;
 	}
@@ -260,7 +260,7 @@ out:
 }
 
 /* n more bytes into b; 0 when the deadline passed before the first one of a frame. */
-static int fill(int fd, struct buf *b, size_t want, uint64_t deadline, struct err *e)
+static int fill_buffer(int fd, struct buf *b, size_t want, uint64_t deadline, struct err *e)
 {
 	uint8_t *room;
 	ssize_t n;
@@ -293,11 +293,11 @@ int shim_recv(int fd, uint16_t *type, uint64_t *id, void **msg, uint32_t timeout
 	int rc;
 
 	buf_init(&in, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
-	rc = fill(fd, &in, WIRE_HEADER_SIZE, deadline, e);
+	rc = fill_buffer(fd, &in, WIRE_HEADER_SIZE, deadline, e);
 	if (rc > 0)
 		rc = wire_header(buf_head(&in), &f, e) < 0 ? -1 : 1;
 	if (rc > 0)
-		rc = fill(fd, &in, WIRE_HEADER_SIZE + (size_t)f.n, deadline, e);
+		rc = fill_buffer(fd, &in, WIRE_HEADER_SIZE + (size_t)f.n, deadline, e);
 	if (rc > 0)
 		rc = wire_decode(f.type, buf_head(&in) + WIRE_HEADER_SIZE, f.n, msg, e) < 0 ? -1 : 1;
 	if (rc > 0) {

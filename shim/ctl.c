@@ -85,7 +85,7 @@ static void conn_end(struct ctl *c, struct conn *k)
 	buf_reset(&k->out);
 }
 
-static void flush(struct ctl *c, struct conn *k)
+static void flush_conn(struct ctl *c, struct conn *k)
 {
 	ssize_t n;
 
@@ -105,7 +105,7 @@ static void flush(struct ctl *c, struct conn *k)
 		k->deadline_us = now_us(c);
 }
 
-static void reply(struct ctl *c, struct conn *k, uint16_t type, const void *msg, uint64_t id)
+static void send_reply(struct ctl *c, struct conn *k, uint16_t type, const void *msg, uint64_t id)
 {
 	struct err why;
 
@@ -118,14 +118,14 @@ static void reply(struct ctl *c, struct conn *k, uint16_t type, const void *msg,
 		conn_end(c, k);
 		return;
 	}
-	flush(c, k);
+	flush_conn(c, k);
 }
 
 static void reply_ok(struct ctl *c, struct conn *k, uint64_t id, enum err_code code, const char *text)
 {
 	struct wm_shim_ok m = {.code = (uint32_t)code, .text = (char *)(uintptr_t)text};
 
-	reply(c, k, WM_SHIM_OK, &m, id);
+	send_reply(c, k, WM_SHIM_OK, &m, id);
 }
 
 static void reply_err(struct ctl *c, struct conn *k, uint64_t id, const struct err *e)
@@ -138,11 +138,11 @@ static void reply_status(struct ctl *c, struct conn *k, uint64_t id)
 	struct wm_shim_status st;
 
 	shim_status(c->s, &st);
-	reply(c, k, WM_SHIM_STATUS, &st, id);
+	send_reply(c, k, WM_SHIM_STATUS, &st, id);
 }
 
 /* Answers and closes once the answer is out. */
-static void refuse(struct ctl *c, struct conn *k, uint64_t id, enum err_code code, const char *text)
+static void refuse_order(struct ctl *c, struct conn *k, uint64_t id, enum err_code code, const char *text)
 {
 	k->closing = 1;
 	k->deadline_us = now_us(c) + CLOSING_US;
@@ -171,11 +171,11 @@ static void on_hello(struct ctl *c, struct conn *k, uint64_t id, const void *msg
 
 	if (m->version != SHIM_VERSION) {
 		snprintf(text, sizeof(text), "this shim speaks version %d, not %u", SHIM_VERSION, m->version);
-		refuse(c, k, id, ERR_PROTOCOL, text);
+		refuse_order(c, k, id, ERR_PROTOCOL, text);
 		return;
 	}
 	if (!same_token(m->token, c->s->l.shim_token)) {
-		refuse(c, k, id, ERR_DENIED, "wrong token");
+		refuse_order(c, k, id, ERR_DENIED, "wrong token");
 		return;
 	}
 	k->greeted = 1;
@@ -212,7 +212,7 @@ static void on_tail(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
 	if (c->s->out)
 		d.data.n = (uint32_t)out_tail(c->s->out, c->tail,
 		                              m->max_bytes < SHIM_TAIL_MAX ? m->max_bytes : SHIM_TAIL_MAX);
-	reply(c, k, WM_SHIM_DATA, &d, id);
+	send_reply(c, k, WM_SHIM_DATA, &d, id);
 }
 
 static void on_go(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
@@ -282,13 +282,13 @@ static void on_frame(struct ctl *c, struct conn *k, const struct wire_frame *f)
 	void *msg;
 
 	if (!v) {
-		refuse(c, k, f->id, ERR_PROTOCOL, "no such verb here");
+		refuse_order(c, k, f->id, ERR_PROTOCOL, "no such verb here");
 	} else if (!k->greeted && f->type != WM_SHIM_HELLO) {
-		refuse(c, k, f->id, ERR_UNAUTHORIZED, "hello comes first");
+		refuse_order(c, k, f->id, ERR_UNAUTHORIZED, "hello comes first");
 	} else if (v->owner_only && k->guest) {
 		reply_ok(c, k, f->id, ERR_DENIED, "only the agent may do that");
 	} else if (wire_decode(f->type, f->body, f->n, &msg, &why) < 0) {
-		refuse(c, k, f->id, why.code, why.text);
+		refuse_order(c, k, f->id, why.code, why.text);
 	} else {
 		v->fn(c, k, f->id, msg);
 		wire_free(f->type, msg);
@@ -317,7 +317,7 @@ static void take_fds(struct conn *k, struct msghdr *m)
 	}
 }
 
-static ssize_t receive(struct conn *k, uint8_t *p, size_t n)
+static ssize_t receive_bytes(struct conn *k, uint8_t *p, size_t n)
 {
 	union {
 		struct cmsghdr align;
@@ -354,12 +354,12 @@ static void take_frames(struct ctl *c, struct conn *k)
 	while (!k->closing) {
 		if (buf_left(&k->in) >= WIRE_HEADER_SIZE && wire_header(buf_head(&k->in), &f, NULL) == 0 &&
 		    f.n > frame_limit(c, k)) {
-			refuse(c, k, f.id, ERR_LIMIT, "frame is too large here");
+			refuse_order(c, k, f.id, ERR_LIMIT, "frame is too large here");
 			return;
 		}
 		rc = wire_next(&k->in, &f, &why);
 		if (rc < 0)
-			refuse(c, k, 0, why.code, why.text);
+			refuse_order(c, k, 0, why.code, why.text);
 		if (rc <= 0)
 			return;
 		on_frame(c, k, &f);
@@ -369,7 +369,7 @@ static void take_frames(struct ctl *c, struct conn *k)
 static void on_readable(struct ctl *c, struct conn *k)
 {
 	uint8_t chunk[READ_CHUNK];
-	ssize_t n = receive(k, chunk, sizeof(chunk));
+	ssize_t n = receive_bytes(k, chunk, sizeof(chunk));
 
 	if (n < 0 && errno == EAGAIN)
 		return;
@@ -380,7 +380,7 @@ static void on_readable(struct ctl *c, struct conn *k)
 	if (k->closing)
 		return; /* read and forgotten, so that our answer is not lost by a reset */
 	if (buf_put(&k->in, chunk, (size_t)n) < 0) {
-		refuse(c, k, 0, ERR_LIMIT, "too much at once");
+		refuse_order(c, k, 0, ERR_LIMIT, "too much at once");
 		return;
 	}
 	take_frames(c, k);
@@ -485,7 +485,7 @@ void ctl_handle(struct ctl *c, const struct pollfd *fds, unsigned n)
 		struct conn *k = c->polled[i - 1];
 
 		if (fds[i].revents & POLLOUT)
-			flush(c, k);
+			flush_conn(c, k);
 		if (fds[i].revents & (POLLIN | POLLHUP | POLLERR))
 			on_readable(c, k);
 	}

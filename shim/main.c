@@ -29,14 +29,14 @@ struct options {
 	int ready_fd; /* -1 none */
 };
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
 	fputs("usage: hearth-shim --dir DIR [--ready-fd N]\n"
 	      "Owns one process of a launch, as DIR/launch says. Started by hearth-agent.\n",
 	      to);
 }
 
-static int parse(int argc, char **argv, struct options *o)
+static int parse_options(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {{"dir", required_argument, NULL, 'd'},
 	                                      {"ready-fd", required_argument, NULL, 'r'},
@@ -60,18 +60,18 @@ static int parse(int argc, char **argv, struct options *o)
 			o->ready_fd = (int)n;
 			break;
 		case 'h':
-			usage(stdout);
+			print_usage(stdout);
 			return -1;
 		case 'v':
 			puts("hearth-shim " PACKAGE_VERSION);
 			return -1;
 		default:
-			usage(stderr);
+			print_usage(stderr);
 			return 2;
 		}
 	}
 	if (!o->dir || optind != argc) {
-		usage(stderr);
+		print_usage(stderr);
 		return 2;
 	}
 	return 0;
@@ -155,7 +155,7 @@ static int open_dir(const char *dir, struct err *e)
 	return -1;
 }
 
-static void tell(int ready_fd, const struct err *e)
+static void tell_starter(int ready_fd, const struct err *e)
 {
 	if (ready_fd < 0) {
 		if (e)
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 	struct err why;
 	int dir_fd, rc;
 
-	rc = parse(argc, argv, &o);
+	rc = parse_options(argc, argv, &o);
 	if (rc)
 		return rc < 0 ? 0 : rc;
 	ignore_signals();
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 	become_owner();
 	dir_fd = open_dir(o.dir, &why);
 	if (dir_fd < 0 || shim_launch_read(o.dir, &l, &why) < 0) {
-		tell(o.ready_fd, &why);
+		tell_starter(o.ready_fd, &why);
 		return 1;
 	}
 	open_log(dir_fd);
@@ -190,12 +190,12 @@ int main(int argc, char **argv)
 	(void)!chdir("/");
 	if (rc < 0) {
 		log_error("event=not_started reason=\"%s\"", why.text);
-		tell(o.ready_fd, &why);
+		tell_starter(o.ready_fd, &why);
 		shim_fini(&s);
 		close(dir_fd);
 		return 1;
 	}
-	tell(o.ready_fd, NULL);
+	tell_starter(o.ready_fd, NULL);
 	shim_begin(&s);
 	shim_run(&s);
 	shim_fini(&s);

@@ -129,7 +129,7 @@ static int open_segment(struct out *o)
 	return 0;
 }
 
-static struct segment *current(struct out *o)
+static struct segment *present_segment(struct out *o)
 {
 	return &o->segs[o->n_segs - 1];
 }
@@ -146,8 +146,8 @@ static void give_up(struct out *o, int why)
 		         o->pos, o->dropped, held, strerror(why));
 	if (o->data_fd >= 0) {
 		close_segment(o);
-		if (current(o)->size == 0) {
-			unlink_segment(o, current(o)->offset);
+		if (present_segment(o)->size == 0) {
+			unlink_segment(o, present_segment(o)->offset);
 			o->n_segs--;
 		}
 	}
@@ -167,7 +167,7 @@ static void put_record(struct out *o, int stream)
 	if (o->rec_at_us && o->rec_stream == stream && now >= o->rec_at_us && now - o->rec_at_us < COALESCE_US)
 		return;
 	b = (struct buf){.data = rec, .cap = sizeof(rec), .limit = sizeof(rec)};
-	buf_put_u32(&b, (uint32_t)current(o)->size);
+	buf_put_u32(&b, (uint32_t)present_segment(o)->size);
 	buf_put_u64(&b, now);
 	buf_put_u32(&b, (uint32_t)stream + 1);
 	do
@@ -189,9 +189,9 @@ static void put_record(struct out *o, int stream)
 
 /* How much of p goes into the open segment: up to a line's end where there is one. 0: the next line is better
  * put into the next segment as a whole. */
-static size_t fitting(struct out *o, const uint8_t *p, size_t n)
+static size_t fitting_bytes(struct out *o, const uint8_t *p, size_t n)
 {
-	uint64_t room = o->segment_bytes - current(o)->size;
+	uint64_t room = o->segment_bytes - present_segment(o)->size;
 	const uint8_t *nl;
 
 	if (n <= room)
@@ -199,7 +199,7 @@ static size_t fitting(struct out *o, const uint8_t *p, size_t n)
 	nl = memrchr(p, '\n', (size_t)room);
 	if (nl)
 		return (size_t)(nl - p) + 1;
-	return current(o)->size && o->last_byte == '\n' ? 0 : (size_t)room;
+	return present_segment(o)->size && o->last_byte == '\n' ? 0 : (size_t)room;
 }
 
 /* Writes a piece into the present segment (opened when there is none). Bytes written, or -1 with errno. */
@@ -214,12 +214,12 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	}
 	if (o->data_fd < 0 && open_segment(o) < 0)
 		return -1;
-	fit = fitting(o, p, n);
+	fit = fitting_bytes(o, p, n);
 	if (fit == 0) {
 		close_segment(o);
 		if (open_segment(o) < 0)
 			return -1;
-		fit = fitting(o, p, n);
+		fit = fitting_bytes(o, p, n);
 	}
 	put_record(o, stream);
 	do
@@ -227,12 +227,12 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	while (done < 0 && errno == EINTR);
 	if (done <= 0)
 		return -1;
-	current(o)->size += (uint64_t)done;
+	present_segment(o)->size += (uint64_t)done;
 	o->kept += (uint64_t)done;
 	o->pos += (uint64_t)done;
 	o->last_byte = p[done - 1];
 	/* Full, or cut at a line's end with too little room for the next one, or a disk that took only a part. */
-	if (current(o)->size >= o->segment_bytes || (size_t)done < n)
+	if (present_segment(o)->size >= o->segment_bytes || (size_t)done < n)
 		close_segment(o);
 	while (o->kept > o->max_bytes && o->n_segs > 1)
 		drop_oldest(o);
@@ -263,7 +263,7 @@ static void to_ring(struct out *o, const uint8_t *p, size_t n)
 	copy_to_ring(o, o->pos, p, n);
 }
 
-static void keep(struct out *o, int stream, const uint8_t *p, size_t n)
+static void keep_bytes(struct out *o, int stream, const uint8_t *p, size_t n)
 {
 	ssize_t done;
 
@@ -306,7 +306,7 @@ static int read_chunk(struct out *o, int stream)
 			o->open_line = 0;
 		return 0;
 	}
-	keep(o, stream, chunk, (size_t)n);
+	keep_bytes(o, stream, chunk, (size_t)n);
 	o->turn = !o->turn;
 	if (chunk[n - 1] != '\n') {
 		o->open_line = stream + 1;
@@ -385,7 +385,7 @@ int out_pipes(struct out *o, int write_fds[2], struct err *e)
 	return 0;
 }
 
-static uint64_t clamp(uint64_t v, uint64_t lo, uint64_t hi)
+static uint64_t clamp_u64(uint64_t v, uint64_t lo, uint64_t hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
 }
@@ -397,10 +397,10 @@ struct out *out_create(const char *logdir, uint64_t segment_bytes, uint64_t max_
 
 	o->clock = clock;
 	o->rd[0] = o->rd[1] = o->data_fd = o->idx_fd = -1;
-	o->max_bytes = clamp(max_bytes ? max_bytes : MAX_DEFAULT, 2 * SEGMENT_MIN, UINT64_MAX);
+	o->max_bytes = clamp_u64(max_bytes ? max_bytes : MAX_DEFAULT, 2 * SEGMENT_MIN, UINT64_MAX);
 	/* Two segments at least, else dropping the oldest would mean dropping everything. */
-	o->segment_bytes = clamp(segment_bytes ? segment_bytes : SEGMENT_DEFAULT, SEGMENT_MIN, SEGMENT_MAX);
-	o->segment_bytes = clamp(o->segment_bytes, SEGMENT_MIN, o->max_bytes / 2);
+	o->segment_bytes = clamp_u64(segment_bytes ? segment_bytes : SEGMENT_DEFAULT, SEGMENT_MIN, SEGMENT_MAX);
+	o->segment_bytes = clamp_u64(o->segment_bytes, SEGMENT_MIN, o->max_bytes / 2);
 	o->segs = xcalloc(SEGS_MAX, sizeof(*o->segs));
 	for (int i = 0; i < 2; i++)
 		o->chunk[i] = xcalloc(1, CHUNK);

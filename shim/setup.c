@@ -34,9 +34,9 @@
 
 static int report = -1;
 
-static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void fail_setup(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-static void fail(const char *fmt, ...)
+static void fail_setup(const char *fmt, ...)
 {
 	char text[CHILD_TEXT_MAX];
 	va_list ap;
@@ -91,7 +91,7 @@ static void join_cgroups(const struct shim_launch *l)
 	for (size_t i = 0; i < l->cgroup_procs.n; i++)
 		/* "0" is the writer itself, in whatever pid namespace it is. */
 		if (write_text(l->cgroup_procs.v[i], "0") < 0)
-			fail("cannot join the cgroup: %s: %s", l->cgroup_procs.v[i], strerror(errno));
+			fail_setup("cannot join the cgroup: %s: %s", l->cgroup_procs.v[i], strerror(errno));
 }
 
 /* As asked where that is permitted, else as much as is. */
@@ -118,7 +118,7 @@ static void set_limits(const struct shim_launch *l)
 	if (l->memlock_unlimited)
 		raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
 	if (l->limit_as && setrlimit(RLIMIT_AS, &as) < 0)
-		fail("cannot limit memory to %" PRIu64 " bytes: %s", l->limit_as, strerror(errno));
+		fail_setup("cannot limit memory to %" PRIu64 " bytes: %s", l->limit_as, strerror(errno));
 }
 
 static void set_cpus(const struct shim_launch *l)
@@ -133,10 +133,10 @@ static void set_cpus(const struct shim_launch *l)
 	for (uint32_t i = 0; i < l->cpus.n; i++)
 		top = l->cpus.v[i] > top ? l->cpus.v[i] : top;
 	if (top >= CPU_LIMIT)
-		fail("cannot bind to CPU %u: no such number", top);
+		fail_setup("cannot bind to CPU %u: no such number", top);
 	set = CPU_ALLOC(top + 1);
 	if (!set)
-		fail("cannot bind to CPUs: out of memory");
+		fail_setup("cannot bind to CPUs: out of memory");
 	size = CPU_ALLOC_SIZE(top + 1);
 	CPU_ZERO_S(size, set);
 	for (uint32_t i = 0; i < l->cpus.n; i++)
@@ -144,8 +144,8 @@ static void set_cpus(const struct shim_launch *l)
 	rc = sched_setaffinity(0, size, set);
 	CPU_FREE(set);
 	if (rc < 0)
-		fail("cannot bind to the job's %u CPUs (first %u, last %u): %s", l->cpus.n, l->cpus.v[0], top,
-		     strerror(errno));
+		fail_setup("cannot bind to the job's %u CPUs (first %u, last %u): %s", l->cpus.n, l->cpus.v[0], top,
+		           strerror(errno));
 }
 
 /* ---- user and namespaces ------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static void set_groups(const struct shim_launch *l)
 	if (!l->set_ids)
 		return;
 	if ((l->user && l->user[0] ? initgroups(l->user, gid) : setgroups(1, &gid)) < 0)
-		fail("cannot take the groups of user %s: %s", l->user ? l->user : "?", strerror(errno));
+		fail_setup("cannot take the groups of user %s: %s", l->user ? l->user : "?", strerror(errno));
 }
 
 static void set_user(const struct shim_launch *l)
@@ -165,21 +165,21 @@ static void set_user(const struct shim_launch *l)
 	if (!l->set_ids)
 		return;
 	if (setresgid(l->gid, l->gid, l->gid) < 0 || setresuid(l->uid, l->uid, l->uid) < 0)
-		fail("cannot become user %u: %s", l->uid, strerror(errno));
+		fail_setup("cannot become user %u: %s", l->uid, strerror(errno));
 }
 
 /* The flag when the other process is in another namespace of this kind. */
-static int differs(pid_t pid, const char *kind, int flag)
+static int namespace_differs(pid_t pid, const char *kind, int flag)
 {
 	struct stat mine, other;
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
 	if (stat(path, &mine) < 0)
-		fail("cannot see the namespaces: %s: %s", path, strerror(errno));
+		fail_setup("cannot see the namespaces: %s: %s", path, strerror(errno));
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, kind);
 	if (stat(path, &other) < 0)
-		fail("cannot see the container's namespaces: %s: %s", path, strerror(errno));
+		fail_setup("cannot see the container's namespaces: %s: %s", path, strerror(errno));
 	return mine.st_ino == other.st_ino && mine.st_dev == other.st_dev ? 0 : flag;
 }
 
@@ -192,34 +192,34 @@ static void enter_container(const struct shim_launch *l)
 	if (!l->container_pid)
 		return;
 	if (proc_boot_id(id.boot_id, &why) < 0)
-		fail("%s", why.text);
+		fail_setup("%s", why.text);
 	fd = proc_open(&id, &why);
 	if (fd < 0)
-		fail("the container's process %u is gone: %s", l->container_pid, why.text);
+		fail_setup("the container's process %u is gone: %s", l->container_pid, why.text);
 	/* Read while the pidfd proves that the process lives: were it gone, setns would fail. An ordinary user
 	 * needs the user namespace for the right to enter the others; the kernel joins it first. */
-	flags = differs(id.pid, "mnt", CLONE_NEWNS) | differs(id.pid, "ipc", CLONE_NEWIPC) |
-	        differs(id.pid, "user", CLONE_NEWUSER);
+	flags = namespace_differs(id.pid, "mnt", CLONE_NEWNS) | namespace_differs(id.pid, "ipc", CLONE_NEWIPC) |
+	        namespace_differs(id.pid, "user", CLONE_NEWUSER);
 	if (flags && setns(fd, flags) < 0)
-		fail("cannot enter the container (process %u): %s", l->container_pid, strerror(errno));
+		fail_setup("cannot enter the container (process %u): %s", l->container_pid, strerror(errno));
 	close(fd);
 }
 
 /* ---- descriptors --------------------------------------------------------------------------------- */
 
-static int high(int fd)
+static int move_high(int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 
 	if (copy < 0)
-		fail("cannot arrange descriptors: %s", strerror(errno));
+		fail_setup("cannot arrange descriptors: %s", strerror(errno));
 	return copy;
 }
 
 static void put_fd(int from, int to)
 {
 	if (dup2(from, to) < 0)
-		fail("cannot arrange descriptor %d: %s", to, strerror(errno));
+		fail_setup("cannot arrange descriptor %d: %s", to, strerror(errno));
 }
 
 static void arrange_fds(const struct child_io *io)
@@ -229,14 +229,14 @@ static void arrange_fds(const struct child_io *io)
 	if (in < 0)
 		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (in < 0)
-		fail("cannot open /dev/null: %s", strerror(errno));
+		fail_setup("cannot open /dev/null: %s", strerror(errno));
 	/* All above what will be overwritten, then down to their numbers. */
-	report = high(report);
-	in = high(in);
-	out = high(io->out_fd);
-	err = high(io->err_fd);
+	report = move_high(report);
+	in = move_high(in);
+	out = move_high(io->out_fd);
+	err = move_high(io->err_fd);
 	if (metrics >= 0)
-		metrics = high(metrics);
+		metrics = move_high(metrics);
 	put_fd(in, 0);
 	put_fd(out, 1);
 	put_fd(err, 2);
@@ -265,13 +265,14 @@ static void fail_interpreter(const char *path)
 		name = line + 2 + strspn(line + 2, " \t");
 		name[strcspn(name, " \t\r\n")] = '\0';
 		if (memchr(line, '\r', (size_t)n))
-			fail("%s: bad interpreter: '%s' not found (the first line ends in a carriage return, as files "
-			     "written on "
-			     "Windows do)",
-			     path, name);
-		fail("%s: bad interpreter: '%s' not found", path, name);
+			fail_setup(
+			    "%s: bad interpreter: '%s' not found (the first line ends in a carriage return, as files "
+			    "written on "
+			    "Windows do)",
+			    path, name);
+		fail_setup("%s: bad interpreter: '%s' not found", path, name);
 	}
-	fail("%s: bad interpreter: the program needs a loader that is not here", path);
+	fail_setup("%s: bad interpreter: the program needs a loader that is not here", path);
 }
 
 static void fail_exec(const char *path, int why)
@@ -282,19 +283,21 @@ static void fail_exec(const char *path, int why)
 	if (why == ENOENT && there)
 		fail_interpreter(path);
 	if (why == ENOENT)
-		fail("command not found: %s", path);
+		fail_setup("command not found: %s", path);
 	if (why == EACCES && there && S_ISDIR(st.st_mode))
-		fail("permission denied: %s is a directory", path);
+		fail_setup("permission denied: %s is a directory", path);
 	if (why == EACCES && there && !(st.st_mode & 0111))
-		fail("permission denied: %s is not executable (chmod +x, or name its interpreter in the command)",
-		     path);
+		fail_setup(
+		    "permission denied: %s is not executable (chmod +x, or name its interpreter in the command)",
+		    path);
 	if (why == EACCES)
-		fail("permission denied: %s", path);
+		fail_setup("permission denied: %s", path);
 	if (why == ENOEXEC)
-		fail("exec format error: %s is neither a program for this machine nor a script with a #! line", path);
+		fail_setup("exec format error: %s is neither a program for this machine nor a script with a #! line",
+		           path);
 	if (why == E2BIG)
-		fail("argument list too long: arguments and environment of %s", path);
-	fail("cannot execute %s: %s", path, strerror(why));
+		fail_setup("argument list too long: arguments and environment of %s", path);
+	fail_setup("cannot execute %s: %s", path, strerror(why));
 }
 
 /* Each folder of PATH in turn; an empty one is the working directory. Goes on after EACCES, as shells do, but
@@ -323,7 +326,7 @@ static void search_path(const struct shim_launch *l, char *const *envp)
 	}
 	if (denied)
 		fail_exec(denied, EACCES);
-	fail("command not found: %s (searched PATH=%s)", name, path);
+	fail_setup("command not found: %s (searched PATH=%s)", name, path);
 }
 
 static void enter_cwd(const struct shim_launch *l)
@@ -333,12 +336,12 @@ static void enter_cwd(const struct shim_launch *l)
 	if (chdir(cwd) == 0)
 		return;
 	if (errno == ENOENT)
-		fail("no such directory: %s", cwd);
+		fail_setup("no such directory: %s", cwd);
 	if (errno == ENOTDIR)
-		fail("not a directory: %s", cwd);
+		fail_setup("not a directory: %s", cwd);
 	if (errno == EACCES)
-		fail("permission denied: cannot enter directory %s", cwd);
-	fail("cannot enter directory %s: %s", cwd, strerror(errno));
+		fail_setup("permission denied: cannot enter directory %s", cwd);
+	fail_setup("cannot enter directory %s: %s", cwd, strerror(errno));
 }
 
 void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t shim, int report_fd)
@@ -361,7 +364,7 @@ void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t sh
 	arrange_fds(io);
 	umask(022);
 	if (!l->argv.n)
-		fail("no command was given");
+		fail_setup("no command was given");
 	(void)!write(report, &at_exec, 1);
 	if (!strchr(l->argv.v[0], '/'))
 		search_path(l, envp);

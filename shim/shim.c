@@ -92,7 +92,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	                              .text = s->text};
 }
 
-static int record(struct shim *s, struct err *e)
+static int record_state(struct shim *s, struct err *e)
 {
 	struct shim_state st = {.version = 1, .shim = s->self, .child = s->child.id};
 	struct err why;
@@ -109,14 +109,14 @@ static int record(struct shim *s, struct err *e)
 }
 
 /* Record first, then tell: nobody learns what a restart could not find again. */
-static void enter(struct shim *s, enum shim_phase p)
+static void enter_phase(struct shim *s, enum shim_phase p)
 {
 	s->phase = p;
-	record(s, NULL);
+	record_state(s, NULL);
 	ctl_changed(s->ctl);
 }
 
-static void fail(struct shim *s, const char *text)
+static void fail_start(struct shim *s, const char *text)
 {
 	log_info("event=failed reason=\"%s\"", text);
 	set_text(s, "%s", text);
@@ -124,7 +124,7 @@ static void fail(struct shim *s, const char *text)
 	if (s->out)
 		out_close(s->out);
 	child_fini(&s->child);
-	enter(s, SP_FAILED);
+	enter_phase(s, SP_FAILED);
 	ctl_started(s->ctl, ERR_INVALID, s->text);
 }
 
@@ -184,7 +184,7 @@ static int fork_child(struct shim *s, int in_fd, struct err *e)
 }
 
 /* in_fd is taken. */
-static void start(struct shim *s, int in_fd)
+static void start_process(struct shim *s, int in_fd)
 {
 	struct err why;
 	int rc;
@@ -200,15 +200,15 @@ static void start(struct shim *s, int in_fd)
 	if (in_fd >= 0)
 		close(in_fd);
 	if (rc < 0) {
-		fail(s, why.text);
+		fail_start(s, why.text);
 		return;
 	}
 	s->phase = SP_STARTING;
-	if (record(s, &why) < 0) {
+	if (record_state(s, &why) < 0) {
 		/* Not released: it has executed nothing. */
 		child_await(&s->child);
 		err_wrap(&why, "the start cannot be recorded");
-		fail(s, why.text);
+		fail_start(s, why.text);
 		return;
 	}
 	child_release(&s->child);
@@ -241,7 +241,7 @@ static int check_go(const struct shim *s, const struct wm_shim_go *go, struct er
 void shim_begin(struct shim *s)
 {
 	if (s->phase == SP_WAITING && !s->l.wait_go)
-		start(s, -1);
+		start_process(s, -1);
 }
 
 int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e)
@@ -263,7 +263,7 @@ int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *
 		for (uint32_t i = 0; i < go->argv.n; i++)
 			strv_add(&s->l.argv, go->argv.v[i]);
 	}
-	start(s, in_fd);
+	start_process(s, in_fd);
 	return 0;
 }
 
@@ -283,12 +283,12 @@ static void on_report(struct shim *s)
 			         proc_signal_name(WTERMSIG(s->child.raw_status)));
 		else if (!text[0])
 			snprintf(text, sizeof(text), "ended before it was executed");
-		fail(s, text);
+		fail_start(s, text);
 		return;
 	}
 	s->started_us = clock_real_us(s->clock);
 	log_info("event=started pid=%d", (int)s->child.id.pid);
-	enter(s, SP_RUNNING);
+	enter_phase(s, SP_RUNNING);
 	ctl_started(s->ctl, ERR_NONE, "");
 }
 
@@ -346,7 +346,7 @@ void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by)
 
 	switch (s->phase) {
 	case SP_WAITING:
-		fail(s, "stopped before it was started");
+		fail_start(s, "stopped before it was started");
 		break;
 	case SP_STARTING:
 	case SP_RUNNING:
@@ -441,12 +441,12 @@ static void begin_ending(struct shim *s)
 		s->strays_until_us = s->ended_boot_us + PIPES_HELD_US;
 }
 
-static void finish(struct shim *s)
+static void finish_shim(struct shim *s)
 {
 	out_drain(s->out);
 	out_close(s->out);
 	child_fini(&s->child);
-	enter(s, SP_ENDED);
+	enter_phase(s, SP_ENDED);
 	log_info("event=recorded out_bytes=%" PRIu64 " dropped_bytes=%" PRIu64, out_bytes(s->out),
 	         out_dropped(s->out));
 }
@@ -462,7 +462,7 @@ static void step_ending(struct shim *s)
 		out_drain(s->out);
 		/* Open all the same: held by somebody outside our tree. */
 		if (out_eof(s->out) || now >= s->ended_boot_us + PIPES_HELD_US)
-			finish(s);
+			finish_shim(s);
 		return;
 	}
 	if (now < s->strays_until_us && (s->ladder == LADDER_TERM || !out_eof(s->out)))
@@ -475,7 +475,7 @@ static void step_ending(struct shim *s)
 	} else if (now >= s->give_up_us) {
 		n = child_list(pids, sizeof(pids));
 		set_text(s, "%d processes do not end although killed: %s", n, pids);
-		finish(s);
+		finish_shim(s);
 		return;
 	}
 	kill_round(s);
@@ -504,7 +504,7 @@ int shim_release(struct shim *s, struct err *e)
 
 /* ---- the loop ----------------------------------------------------------------------------------- */
 
-static void sooner(uint64_t *at, uint64_t other)
+static void take_sooner(uint64_t *at, uint64_t other)
 {
 	if (other && (!*at || other < *at))
 		*at = other;
@@ -517,19 +517,19 @@ static uint64_t next_due(const struct shim *s)
 
 	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
 		if (s->ladder == LADDER_TERM)
-			sooner(&at, s->kill_at_us);
+			take_sooner(&at, s->kill_at_us);
 		else if (s->ladder == LADDER_KILL)
-			sooner(&at, s->round_at_us);
+			take_sooner(&at, s->round_at_us);
 	} else if (s->phase == SP_ENDING) {
 		if (s->childless)
-			sooner(&at, s->ended_boot_us + PIPES_HELD_US);
+			take_sooner(&at, s->ended_boot_us + PIPES_HELD_US);
 		else
-			sooner(&at, s->round_at_us ? s->round_at_us : s->strays_until_us);
+			take_sooner(&at, s->round_at_us ? s->round_at_us : s->strays_until_us);
 	}
 	return at;
 }
 
-static void step(struct shim *s)
+static void loop_step(struct shim *s)
 {
 	uint64_t now = now_us(s);
 
@@ -542,7 +542,7 @@ static void step(struct shim *s)
 		step_ending(s);
 	}
 	if (s->state_retry_us && now >= s->state_retry_us)
-		record(s, NULL);
+		record_state(s, NULL);
 }
 
 static void wait_for(const struct shim *s, struct pollfd *fds, nfds_t n, uint64_t due)
@@ -569,9 +569,9 @@ void shim_run(struct shim *s)
 		fds[1] = (struct pollfd){.fd = s->child.report_fd, .events = POLLIN};
 		fds[2] = fds[3] = (struct pollfd){.fd = -1};
 		if (s->out)
-			sooner(&due, out_poll(s->out, fds + 2));
+			take_sooner(&due, out_poll(s->out, fds + 2));
 		n = ctl_poll(s->ctl, fds + 4, &at);
-		sooner(&due, at);
+		take_sooner(&due, at);
 		wait_for(s, fds, 4 + n, due);
 		if (s->out)
 			out_handle(s->out, fds + 2);
@@ -580,7 +580,7 @@ void shim_run(struct shim *s)
 		if (fds[0].revents)
 			on_child(s);
 		ctl_handle(s->ctl, fds + 4, n);
-		step(s);
+		loop_step(s);
 	}
 	log_info("event=released");
 }
@@ -608,7 +608,7 @@ int shim_init(struct shim *s, const char *dir, int dir_fd, struct shim_launch *l
 		s->phase = SP_FAILED;
 		set_text(s, "%s", why.text);
 	}
-	if (record(s, e) < 0)
+	if (record_state(s, e) < 0)
 		return err_wrap(e, "%s", dir);
 	s->ctl = ctl_create(s, e);
 	return s->ctl ? 0 : -1;

@@ -48,7 +48,7 @@ static int get_id(struct buf *b, struct proc_id *id)
 }
 
 /* The page to write. The status goes in as its wire message: one encoder for socket and file. */
-static int encode(const struct shim_state *s, uint8_t page[STATE_SIZE], struct err *e)
+static int encode_page(const struct shim_state *s, uint8_t page[STATE_SIZE], struct err *e)
 {
 	struct buf body, file;
 	int rc;
@@ -90,7 +90,7 @@ int state_write_at(int dir_fd, const struct shim_state *s, struct err *e)
 
 	if (FAULT("shim.state"))
 		return err_sys(e, ENOSPC, "state: injected");
-	if (encode(s, page, e) < 0 || write_page(dir_fd, page, e) < 0)
+	if (encode_page(s, page, e) < 0 || write_page(dir_fd, page, e) < 0)
 		return -1;
 	if (renameat2(dir_fd, "state.alt", dir_fd, "state", RENAME_EXCHANGE) == 0)
 		return 0;

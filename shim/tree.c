@@ -69,7 +69,7 @@ static pid_t parent_of(pid_t pid)
 	return (pid_t)strtol(p + 4, NULL, 10);
 }
 
-static void visit(struct walk *w, pid_t pid, pid_t listed_by, int depth)
+static void visit_process(struct walk *w, pid_t pid, pid_t listed_by, int depth)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0u);
 	pid_t parent;
@@ -101,13 +101,13 @@ static void walk_list(struct walk *w, const char *path, pid_t parent, int depth)
 			if (chunk[i] >= '0' && chunk[i] <= '9' && pid <= PID_MAX) {
 				pid = pid * 10 + (chunk[i] - '0');
 			} else if (pid) {
-				visit(w, (pid_t)pid, parent, depth);
+				visit_process(w, (pid_t)pid, parent, depth);
 				pid = 0;
 			}
 		}
 	}
 	if (pid)
-		visit(w, (pid_t)pid, parent, depth);
+		visit_process(w, (pid_t)pid, parent, depth);
 }
 
 struct entry { /* of getdents64 */

@@ -35,7 +35,7 @@ char *capture_find(const char *program)
 }
 
 /* Reads until the end of file or the deadline. 0 end, -1 deadline. */
-static int drain(int fd, const struct capture *c, char *buf, size_t *n)
+static int drain_output(int fd, const struct capture *c, char *buf, size_t *n)
 {
 	uint64_t end = clock_boot_us(clock_real()) + c->timeout_ms * 1000ull, now;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -55,7 +55,7 @@ static int drain(int fd, const struct capture *c, char *buf, size_t *n)
 }
 
 /* Waits for the end by the deadline that is left after its output ended, else kills. */
-static int reap(pid_t pid, int pidfd, int kill_now, int *status)
+static int reap_child(pid_t pid, int pidfd, int kill_now, int *status)
 {
 	struct pollfd p = {.fd = pidfd, .events = POLLIN};
 
@@ -100,9 +100,9 @@ int capture_run(const struct capture *c, char **out, size_t *n, struct err *e)
 	close(fds[1]);
 	*out = xcalloc(1, c->max + 1);
 	*n = 0;
-	late = drain(fds[0], c, *out, n) < 0;
+	late = drain_output(fds[0], c, *out, n) < 0;
 	close(fds[0]);
-	late = reap(pid, pidfd, late, &status) < 0 || late;
+	late = reap_child(pid, pidfd, late, &status) < 0 || late;
 	close(pidfd);
 	if (late)
 		return err_set(e, ERR_TIMEOUT, "%s: still running after %u s", c->argv[0], c->timeout_ms / 1000);

@@ -57,7 +57,7 @@ static int open_umask(void *arg)
 }
 
 /* 0: the output has ended. */
-static int follow(int fd, struct child *c, struct lines *l, struct err *e)
+static int follow_output(int fd, struct child *c, struct lines *l, struct err *e)
 {
 	uint64_t start = clock_boot_us(clock_real()), now = start, heard = start, ticked = start;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -86,7 +86,7 @@ static int follow(int fd, struct child *c, struct lines *l, struct err *e)
 	}
 }
 
-static int start(struct child *c, int out_fd, pid_t *pid, int *pidfd, struct err *e)
+static int start_child(struct child *c, int out_fd, pid_t *pid, int *pidfd, struct err *e)
 {
 	struct proc_spawn s = {.path = c->argv[0],
 	                       .argv = (char *const *)(uintptr_t)c->argv,
@@ -117,13 +117,13 @@ int child_run(struct child *c, struct err *e)
 	c->last_line[0] = '\0';
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, errno, "pipe");
-	rc = start(c, fds[1], &pid, &pidfd, e);
+	rc = start_child(c, fds[1], &pid, &pidfd, e);
 	close(fds[1]);
 	if (rc < 0) {
 		close(fds[0]);
 		return -1;
 	}
-	rc = follow(fds[0], c, &l, e);
+	rc = follow_output(fds[0], c, &l, e);
 	close(fds[0]);
 	end_line(&l, c);
 	p.fd = pidfd;

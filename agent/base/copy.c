@@ -26,10 +26,10 @@ struct place { /* where in the source, for messages and skip */
 	size_t n, root; /* root: length of the part that is `from` */
 };
 
-static int entry(struct copy *c, struct place *p, int from_at, const char *from, int to_at, const char *to,
-                 int depth, struct err *e);
+static int copy_entry(struct copy *c, struct place *p, int from_at, const char *from, int to_at,
+                      const char *to, int depth, struct err *e);
 
-static int push(struct place *p, const char *name, struct err *e)
+static int push_name(struct place *p, const char *name, struct err *e)
 {
 	size_t len = strlen(name);
 
@@ -41,7 +41,7 @@ static int push(struct place *p, const char *name, struct err *e)
 	return 0;
 }
 
-static void pop(struct place *p, size_t n)
+static void pop_name(struct place *p, size_t n)
 {
 	p->n = n;
 	p->path[n] = '\0';
@@ -50,7 +50,7 @@ static void pop(struct place *p, size_t n)
 /* ---- files ----------------------------------------------------------------------------------------------
  */
 
-static int count(struct copy *c, uint64_t n, struct err *e)
+static int count_bytes(struct copy *c, uint64_t n, struct err *e)
 {
 	c->bytes += n;
 	if (c->limit && c->bytes > c->limit)
@@ -77,20 +77,20 @@ static int by_hand(struct copy *c, int in, int out, struct err *e)
 			break;
 		rc = fs_write_all(out, buf, (size_t)n, e);
 		if (rc == 0)
-			rc = count(c, (uint64_t)n, e);
+			rc = count_bytes(c, (uint64_t)n, e);
 	}
 	free(buf);
 	return rc;
 }
 
-static int contents(struct copy *c, int in, int out, uint64_t size, struct err *e)
+static int copy_contents(struct copy *c, int in, int out, uint64_t size, struct err *e)
 {
 	ssize_t n;
 
 	if (c->limit && c->bytes + size > c->limit) /* before the disk is filled */
-		return count(c, size, e);
+		return count_bytes(c, size, e);
 	if (size && ioctl(out, FICLONE, in) == 0)
-		return count(c, size, e);
+		return count_bytes(c, size, e);
 	for (;;) {
 		n = copy_file_range(in, NULL, out, NULL, PIECE, 0);
 		if (n < 0 && errno == EINTR)
@@ -99,7 +99,7 @@ static int contents(struct copy *c, int in, int out, uint64_t size, struct err *
 			return err_sys(e, errno, "write");
 		if (n <= 0)
 			break;
-		if (count(c, (uint64_t)n, e) < 0)
+		if (count_bytes(c, (uint64_t)n, e) < 0)
 			return -1;
 	}
 	/* Not between these file systems, or (some kernels, special files) nothing although there is something.
@@ -107,7 +107,7 @@ static int contents(struct copy *c, int in, int out, uint64_t size, struct err *
 	return n < 0 || (lseek(out, 0, SEEK_CUR) == 0 && size > 0) ? by_hand(c, in, out, e) : 0;
 }
 
-static int finish(struct copy *c, int fd, const struct stat *st, struct err *e)
+static int finish_file(struct copy *c, int fd, const struct stat *st, struct err *e)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
 
@@ -121,7 +121,7 @@ static int finish(struct copy *c, int fd, const struct stat *st, struct err *e)
 	return 0;
 }
 
-static int file(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
+static int copy_file(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
 {
 	cleanup_close int in = openat(from_at, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	cleanup_close int out = -1;
@@ -136,10 +136,10 @@ static int file(struct copy *c, int from_at, const char *from, int to_at, const 
 		out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return err_sys(e, errno, "create the copy");
-	if (contents(c, in, out, (uint64_t)st.st_size, e) < 0)
+	if (copy_contents(c, in, out, (uint64_t)st.st_size, e) < 0)
 		return -1;
 	c->files++;
-	return finish(c, out, &st, e);
+	return finish_file(c, out, &st, e);
 }
 
 static int link_of(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
@@ -168,7 +168,7 @@ static int open_folder(int at, const char *name)
 }
 
 /* Takes in. */
-static int entries(struct copy *c, struct place *p, int in, int out, int depth, struct err *e)
+static int copy_entries(struct copy *c, struct place *p, int in, int out, int depth, struct err *e)
 {
 	DIR *d = fdopendir(in);
 	const struct dirent *entry_;
@@ -185,18 +185,18 @@ static int entries(struct copy *c, struct place *p, int in, int out, int depth, 
 
 		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 			continue;
-		rc = push(p, name, e);
+		rc = push_name(p, name, e);
 		if (rc == 0 && !(c->skip && c->skip(p->path + p->root + 1, c->arg)))
-			rc = entry(c, p, dirfd(d), name, out, name, depth + 1, e);
+			rc = copy_entry(c, p, dirfd(d), name, out, name, depth + 1, e);
 		if (rc == 0)
-			pop(p, before);
+			pop_name(p, before);
 	}
 	closedir(d);
 	return rc;
 }
 
-static int folder(struct copy *c, struct place *p, int from_at, const char *from, int to_at, const char *to,
-                  int depth, struct err *e)
+static int copy_folder(struct copy *c, struct place *p, int from_at, const char *from, int to_at,
+                       const char *to, int depth, struct err *e)
 {
 	int in = open_folder(from_at, from);
 	cleanup_close int out = -1;
@@ -210,14 +210,14 @@ static int folder(struct copy *c, struct place *p, int from_at, const char *from
 		close(in);
 		return -1;
 	}
-	if (entries(c, p, in, out, depth, e) < 0)
+	if (copy_entries(c, p, in, out, depth, e) < 0)
 		return -1;
-	return finish(c, out, &st,
-	              e); /* last: a read-only folder could not be filled, and filling it changes its time */
+	return finish_file(c, out, &st,
+	                   e); /* last: a read-only folder could not be filled, and filling it changes its time */
 }
 
-static int entry(struct copy *c, struct place *p, int from_at, const char *from, int to_at, const char *to,
-                 int depth, struct err *e)
+static int copy_entry(struct copy *c, struct place *p, int from_at, const char *from, int to_at,
+                      const char *to, int depth, struct err *e)
 {
 	struct stat st;
 
@@ -226,16 +226,16 @@ static int entry(struct copy *c, struct place *p, int from_at, const char *from,
 	if (fstatat(from_at, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, errno, "look");
 	if (S_ISREG(st.st_mode))
-		return file(c, from_at, from, to_at, to, e);
+		return copy_file(c, from_at, from, to_at, to, e);
 	if (S_ISLNK(st.st_mode))
 		return link_of(c, from_at, from, to_at, to, e);
 	if (S_ISDIR(st.st_mode))
-		return folder(c, p, from_at, from, to_at, to, depth, e);
+		return copy_folder(c, p, from_at, from, to_at, to, depth, e);
 	c->special++;
 	return 0;
 }
 
-static int start(struct place *p, const char *from, struct err *e)
+static int place_init(struct place *p, const char *from, struct err *e)
 {
 	if (snprintf(p->path, sizeof(p->path), "%s", from) >= (int)sizeof(p->path))
 		return err_set(e, ERR_LIMIT, "%.100s...: the path is too long", from);
@@ -260,14 +260,14 @@ int copy_tree(struct copy *c, const char *from, int to_dir, const char *name, st
 	char *real;
 	int rc;
 
-	if (start(&p, from, e) < 0)
+	if (place_init(&p, from, e) < 0)
 		return -1;
 	real = realpath(from, NULL);
 	if (!real) {
 		err_sys(&why, errno, "look");
 		rc = -1;
 	} else {
-		rc = entry(c, &p, AT_FDCWD, real, to_dir, name, 0, &why);
+		rc = copy_entry(c, &p, AT_FDCWD, real, to_dir, name, 0, &why);
 	}
 	free(real);
 	if (at_place(&p, rc, &why) < 0)
@@ -281,10 +281,10 @@ int copy_into(struct copy *c, const char *from, int to_dir, struct err *e)
 	struct err why = {0};
 	int in, rc;
 
-	if (start(&p, from, e) < 0)
+	if (place_init(&p, from, e) < 0)
 		return -1;
 	in = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = in < 0 ? err_sys(&why, errno, "open folder") : entries(c, &p, in, to_dir, 0, &why);
+	rc = in < 0 ? err_sys(&why, errno, "open folder") : copy_entries(c, &p, in, to_dir, 0, &why);
 	if (at_place(&p, rc, &why) < 0)
 		return err_set(e, why.code, "%s", why.text);
 	return 0;

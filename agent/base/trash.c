@@ -49,14 +49,14 @@ static int stop_asked(void *arg)
 	return worker_cancelled(arg);
 }
 
-static void run(struct worker *w, void *arg)
+static void run_removal(struct worker *w, void *arg)
 {
 	struct item *it = arg;
 
 	it->rc = fs_rm_rf_while(it->path, stop_asked, w, &it->e);
 }
 
-static void done(void *arg)
+static void removal_done(void *arg)
 {
 	struct item *it = arg;
 	struct trash *t = it->t;
@@ -73,7 +73,7 @@ static void done(void *arg)
 	loop_timer_arm(t->timer, 0);
 }
 
-static void release(void *arg)
+static void release_task(void *arg)
 {
 	struct item *it = arg;
 
@@ -84,7 +84,8 @@ static void release(void *arg)
 
 static void start_some(struct trash *t)
 {
-	static const struct worker_task task = {.run = run, .done = done, .release = release};
+	static const struct worker_task task = {
+	    .run = run_removal, .done = removal_done, .release = release_task};
 	struct item *it;
 	struct err e;
 
@@ -103,7 +104,7 @@ static void start_some(struct trash *t)
 	}
 }
 
-static int holds(const struct trash *t, const char *key)
+static int holds_key(const struct trash *t, const char *key)
 {
 	const struct item *it;
 
@@ -129,7 +130,7 @@ static void on_timer(void *arg)
 	start_some(t);
 	/* One a turn: its callback may end another's wait. */
 	DL_FOREACH_SAFE (t->waiters, w, next) {
-		if (holds(t, w->key))
+		if (holds_key(t, w->key))
 			continue;
 		struct waiter ready = *w;
 
@@ -143,7 +144,7 @@ static void on_timer(void *arg)
 	}
 }
 
-static void add(struct trash *t, const char *path, const char *key)
+static void add_item(struct trash *t, const char *path, const char *key)
 {
 	struct item *it = xcalloc(1, sizeof(*it));
 
@@ -154,7 +155,7 @@ static void add(struct trash *t, const char *path, const char *key)
 	loop_timer_arm(t->timer, 0);
 }
 
-static char *folder(const char *top)
+static char *trash_folder(const char *top)
 {
 	return xasprintf("%s/trash", top);
 }
@@ -172,7 +173,7 @@ int trash_put(struct trash *t, const char *path, const char *key, struct err *e)
 	const char *run_dir = t->env->cfg.run_dir;
 	size_t n = strlen(run_dir);
 	int in_run = strncmp(path, run_dir, n) == 0 && path[n] == '/';
-	cleanup_free char *dir = folder(in_run ? run_dir : t->env->cfg.data_dir), *to = NULL;
+	cleanup_free char *dir = trash_folder(in_run ? run_dir : t->env->cfg.data_dir), *to = NULL;
 	uint64_t unique;
 	struct stat st;
 
@@ -183,7 +184,7 @@ int trash_put(struct trash *t, const char *path, const char *key, struct err *e)
 	if (make_folder(dir, e) < 0)
 		return -1;
 	if (rename(path, to) == 0) {
-		add(t, to, key);
+		add_item(t, to, key);
 		return 0;
 	}
 	return errno == ENOENT ? 0 : err_sys(e, errno, "%s: to the trash", path);
@@ -222,13 +223,13 @@ static int take_left(const char *name, void *arg)
 	cleanup_free char *path = xasprintf("%s/%s", l->dir, name);
 	cleanup_free char *key = xstrndup(name, strcspn(name, "~"));
 
-	add(l->t, path, key);
+	add_item(l->t, path, key);
 	return 0;
 }
 
 static void take_all(struct trash *t, const char *top)
 {
-	cleanup_free char *dir = folder(top);
+	cleanup_free char *dir = trash_folder(top);
 	struct left l = {.t = t, .dir = dir};
 
 	if (access(dir, F_OK) == 0)
@@ -257,7 +258,7 @@ void trash_destroy(struct trash *t)
 	DL_FOREACH_SAFE (t->items, it, next) {
 		DL_DELETE(t->items, it);
 		if (!it->at_work)
-			release(it); /* the others are their threads' */
+			release_task(it); /* the others are their threads' */
 	}
 	DL_FOREACH_SAFE (t->waiters, w, next_w)
 		waiter_free(t, w);

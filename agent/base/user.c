@@ -16,7 +16,7 @@
 
 /* ---- the question ----------------------------------------------------------------------------------- */
 
-static void take(const struct passwd *pw, struct launch_user *out)
+static void fill_account(const struct passwd *pw, struct launch_user *out)
 {
 	out->uid = pw->pw_uid;
 	out->gid = pw->pw_gid;
@@ -70,7 +70,7 @@ int user_lookup(int is_root, const char *owner, struct launch_user *out, struct 
 		               "that exists here",
 		               owner, owner);
 	if (found)
-		take(found, &u);
+		fill_account(found, &u);
 	else
 		take_own(&u);
 	if (is_root && take_groups(&u, e) < 0) {
@@ -132,7 +132,7 @@ static void free_ask(struct user_ask *q)
 	free(q);
 }
 
-static void run(struct worker *w, void *arg)
+static void run_lookup(struct worker *w, void *arg)
 {
 	struct user_ask *q = arg;
 
@@ -140,7 +140,7 @@ static void run(struct worker *w, void *arg)
 	q->rc = user_lookup(q->is_root, q->owner, &q->user, &q->e);
 }
 
-static void done(void *arg)
+static void lookup_done(void *arg)
 {
 	struct user_ask *q = arg;
 	struct launch_user u = q->user;
@@ -149,11 +149,11 @@ static void done(void *arg)
 	q->found(q->rc == 0 ? &u : NULL, &q->e, q->arg);
 }
 
-static void release(void *arg);
+static void release_ask(void *arg);
 
-static int begin(struct user_ask *q, struct err *e)
+static int begin_lookup(struct user_ask *q, struct err *e)
 {
-	static const struct worker_task task = {.run = run, .done = done, .release = release};
+	static const struct worker_task task = {.run = run_lookup, .done = lookup_done, .release = release_ask};
 
 	q->w = worker_start(q->ws, &task, q, e);
 	if (!q->w)
@@ -163,7 +163,7 @@ static int begin(struct user_ask *q, struct err *e)
 }
 
 /* A thread has come back, wanted or not. */
-static void release(void *arg)
+static void release_ask(void *arg)
 {
 	struct user_ask *q;
 
@@ -173,7 +173,7 @@ static void release(void *arg)
 		struct err e = {0};
 
 		waiting = q->next;
-		if (begin(q, &e) == 0)
+		if (begin_lookup(q, &e) == 0)
 			continue;
 		q->found(NULL, &e, q->arg);
 		free_ask(q);
@@ -194,7 +194,7 @@ struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char 
 		*end = q;
 		return q;
 	}
-	if (begin(q, e) == 0)
+	if (begin_lookup(q, e) == 0)
 		return q;
 	free_ask(q);
 	return NULL;

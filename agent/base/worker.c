@@ -76,7 +76,7 @@ struct workers {
 	int stopping;
 };
 
-static void deadline(struct timespec *ts, uint32_t ms)
+static void deadline_in(struct timespec *ts, uint32_t ms)
 {
 	clock_cond_deadline(ts, (uint64_t)ms * 1000);
 }
@@ -91,13 +91,13 @@ static void cond_setup(pthread_cond_t *c)
 	pthread_condattr_destroy(&a);
 }
 
-static void send(struct workers *ws, struct msg m)
+static void send_msg(struct workers *ws, struct msg m)
 {
 	chan_send_wait(ws->chan, xmemdup(&m, sizeof(m)));
 }
 
 /* With the lock held. 1: it was the last. */
-static int unref(struct worker_call *c)
+static int unref_call(struct worker_call *c)
 {
 	assert(c->refs > 0);
 	return --c->refs == 0;
@@ -176,7 +176,7 @@ void worker_call_end(struct worker_call *c)
 	c->ended = 1;
 	if (c->waiting)
 		pthread_cond_signal(&c->w->cond);
-	last = unref(c);
+	last = unref_call(c);
 	pthread_mutex_unlock(&ws->lock);
 	if (last)
 		call_free(c);
@@ -227,7 +227,7 @@ static void *thread_main(void *arg)
 
 	do {
 		t->w->task.run(t->w, t->w->arg);
-		send(ws, (struct msg){.kind = MSG_END, .w = t->w}); /* from here on it is the loop's */
+		send_msg(ws, (struct msg){.kind = MSG_END, .w = t->w}); /* from here on it is the loop's */
 		pthread_mutex_lock(&ws->lock);
 		more = next_task(t);
 		pthread_mutex_unlock(&ws->lock);
@@ -256,7 +256,7 @@ int worker_pause(struct worker *w, uint32_t ms)
 	struct timespec ts;
 	int rc = 0, cancelled;
 
-	deadline(&ts, ms);
+	deadline_in(&ts, ms);
 	pthread_mutex_lock(&w->ws->lock);
 	while (!w->cancelled && rc != ETIMEDOUT)
 		rc = pthread_cond_timedwait(&w->cond, &w->ws->lock, &ts);
@@ -277,7 +277,7 @@ void worker_post(struct worker *w, void (*fn)(void *arg, void *data), void *data
 		w->posts++;
 	pthread_mutex_unlock(&w->ws->lock);
 	if (!cancelled)
-		send(w->ws, (struct msg){.kind = MSG_POST, .w = w, .fn = fn, .data = data, .drop = drop});
+		send_msg(w->ws, (struct msg){.kind = MSG_POST, .w = w, .fn = fn, .data = data, .drop = drop});
 	else if (drop)
 		drop(data);
 }
@@ -298,8 +298,8 @@ int worker_call(struct worker *w, void (*start)(struct worker_call *c, void *dat
 	c = xcalloc(1, sizeof(*c));
 	*c = (struct worker_call){
 	    .ws = ws, .w = w, .start = start, .drop = drop, .data = data, .waiting = 1, .refs = 2};
-	deadline(&ts, timeout_ms);
-	send(ws, (struct msg){.kind = MSG_CALL, .w = w, .call = c});
+	deadline_in(&ts, timeout_ms);
+	send_msg(ws, (struct msg){.kind = MSG_CALL, .w = w, .call = c});
 	pthread_mutex_lock(&ws->lock);
 	while (!c->ended && !w->cancelled && rc != ETIMEDOUT)
 		rc = pthread_cond_timedwait(&w->cond, &ws->lock, &ts);
@@ -310,7 +310,7 @@ int worker_call(struct worker *w, void (*start)(struct worker_call *c, void *dat
 	if (ended && take)
 		take(c->data, out);
 	pthread_mutex_lock(&ws->lock);
-	last = unref(c);
+	last = unref_call(c);
 	pthread_mutex_unlock(&ws->lock);
 	if (last)
 		call_free(c);
@@ -419,7 +419,7 @@ static void drop_msg(void *p)
 
 	if (m->kind == MSG_POST && m->drop)
 		m->drop(m->data);
-	if (m->kind == MSG_CALL && unref(m->call)) /* every thread has ended: no lock is needed */
+	if (m->kind == MSG_CALL && unref_call(m->call)) /* every thread has ended: no lock is needed */
 		call_free(m->call);
 	free(m);
 }
@@ -433,7 +433,7 @@ int workers_destroy(struct workers *ws, uint32_t wait_ms)
 		return 0;
 	for (struct worker *w = ws->list; w; w = w->next)
 		worker_cancel(w);
-	deadline(&ts, wait_ms);
+	deadline_in(&ts, wait_ms);
 	pthread_mutex_lock(&ws->lock);
 	ws->stopping = 1;
 	for (struct thread *t = ws->idle; t; t = t->next)

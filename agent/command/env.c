@@ -16,7 +16,7 @@
 
 #define BASE_PATH "/usr/local/bin:/usr/bin:/bin"
 
-static void put(const struct env_in *in, struct strv *out, const char *name, const char *value)
+static void put_variable(const struct env_in *in, struct strv *out, const char *name, const char *value)
 {
 	if (!value)
 		value = "";
@@ -30,7 +30,7 @@ static void put(const struct env_in *in, struct strv *out, const char *name, con
 
 static void put_take(const struct env_in *in, struct strv *out, const char *name, char *value)
 {
-	put(in, out, name, value);
+	put_variable(in, out, name, value);
 	free(value);
 }
 
@@ -39,7 +39,7 @@ static void put_u(const struct env_in *in, struct strv *out, const char *name, u
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIu64, v);
-	put(in, out, name, text);
+	put_variable(in, out, name, text);
 }
 
 static void put_path(const struct env_in *in, struct strv *out, const char *name, const char *below)
@@ -74,12 +74,12 @@ static char *search_path(const struct env_in *in, const char *venv_bin, const ch
 static void env_base(const struct env_in *in, struct strv *out)
 {
 	put_take(in, out, "PATH", search_path(in, in->venv_bin, BASE_PATH));
-	put(in, out, "HOME", in->user->home);
-	put(in, out, "USER", in->user->name);
-	put(in, out, "LOGNAME", in->user->name);
-	put(in, out, "SHELL", in->user->shell);
-	put(in, out, "LANG", "C.UTF-8");
-	put(in, out, "TMPDIR", in->tmpdir);
+	put_variable(in, out, "HOME", in->user->home);
+	put_variable(in, out, "USER", in->user->name);
+	put_variable(in, out, "LOGNAME", in->user->name);
+	put_variable(in, out, "SHELL", in->user->shell);
+	put_variable(in, out, "LANG", "C.UTF-8");
+	put_variable(in, out, "TMPDIR", in->tmpdir);
 }
 
 static void env_torch(const struct env_in *in, struct strv *out)
@@ -93,17 +93,17 @@ static void env_torch(const struct env_in *in, struct strv *out)
 	put_u(in, out, "WORLD_SIZE", p->world);
 	put_u(in, out, "LOCAL_WORLD_SIZE", p->local_ranks);
 	put_u(in, out, "NODE_RANK", p->m->node_rank);
-	put(in, out, "MASTER_ADDR", p->g->addresses.v[0]);
+	put_variable(in, out, "MASTER_ADDR", p->g->addresses.v[0]);
 	put_u(in, out, "MASTER_PORT", p->m->master_port);
 	if (in->ifname) {
-		put(in, out, "NCCL_SOCKET_IFNAME", in->ifname);
-		put(in, out, "GLOO_SOCKET_IFNAME", in->ifname);
-		put(in, out, "TP_SOCKET_IFNAME", in->ifname);
+		put_variable(in, out, "NCCL_SOCKET_IFNAME", in->ifname);
+		put_variable(in, out, "GLOO_SOCKET_IFNAME", in->ifname);
+		put_variable(in, out, "TP_SOCKET_IFNAME", in->ifname);
 	}
 	if (in->visible)
-		put(in, out, "CUDA_VISIBLE_DEVICES", in->visible);
+		put_variable(in, out, "CUDA_VISIBLE_DEVICES", in->visible);
 	put_u(in, out, "OMP_NUM_THREADS", in->cpus ? in->cpus : 1);
-	put(in, out, "PYTHONUNBUFFERED", "1");
+	put_variable(in, out, "PYTHONUNBUFFERED", "1");
 	if (p->spec->has_groups)
 		put_take(in, out, "TF_CONFIG", env_tf_config(in));
 }
@@ -114,7 +114,7 @@ static void env_mpi(const struct env_in *in, struct strv *out)
 	const struct plan *p = in->plan;
 
 	if (in->shm_dir)
-		put(in, out, "OMPI_MCA_btl_vader_backing_directory", in->shm_dir);
+		put_variable(in, out, "OMPI_MCA_btl_vader_backing_directory", in->shm_dir);
 	if (in->local_rank == NO_RANK)
 		return;
 	put_u(in, out, "OMPI_COMM_WORLD_RANK", p->first_rank + in->local_rank);
@@ -149,24 +149,24 @@ static void env_sm_gang(const struct env_in *in, struct strv *out)
 	const struct wm_prepare *m = p->m;
 
 	put_take(in, out, "SM_HOSTS", env_json_hosts(p, NULL));
-	put(in, out, "SM_CURRENT_HOST", plan_node_name(p));
-	put(in, out, "CURRENT_HOST", plan_node_name(p));
+	put_variable(in, out, "SM_CURRENT_HOST", plan_node_name(p));
+	put_variable(in, out, "CURRENT_HOST", plan_node_name(p));
 	put_u(in, out, "SM_CURRENT_HOST_RANK", m->node_rank);
 	put_u(in, out, "SM_HOST_COUNT", p->n_nodes);
-	put(in, out, "SM_MASTER_ADDR", p->g->addresses.v[0]);
+	put_variable(in, out, "SM_MASTER_ADDR", p->g->addresses.v[0]);
 	put_u(in, out, "SM_MASTER_PORT", m->master_port);
-	put(in, out, "SM_NETWORK_INTERFACE_NAME", in->ifname);
-	put(in, out, "SM_CURRENT_INSTANCE_TYPE", in->instance_type);
-	put(in, out, "SM_CURRENT_INSTANCE_GROUP", p->g->groups.v[m->node_rank]);
+	put_variable(in, out, "SM_NETWORK_INTERFACE_NAME", in->ifname);
+	put_variable(in, out, "SM_CURRENT_INSTANCE_TYPE", in->instance_type);
+	put_variable(in, out, "SM_CURRENT_INSTANCE_GROUP", p->g->groups.v[m->node_rank]);
 	put_take(in, out, "SM_CURRENT_INSTANCE_GROUP_HOSTS", env_json_hosts(p, p->g->groups.v[m->node_rank]));
 	put_take(in, out, "SM_INSTANCE_GROUPS", env_json_group_names(p));
 	put_take(in, out, "SM_INSTANCE_GROUPS_DICT", env_json_group_dict(in));
-	put(in, out, "SM_DISTRIBUTION_INSTANCE_GROUPS", "[]");
-	put(in, out, "SM_IS_HETERO", p->spec->n_groups > 1 ? "true" : "false");
+	put_variable(in, out, "SM_DISTRIBUTION_INSTANCE_GROUPS", "[]");
+	put_variable(in, out, "SM_IS_HETERO", p->spec->n_groups > 1 ? "true" : "false");
 	put_u(in, out, "SM_NUM_GPUS", m->gpus.n);
 	put_u(in, out, "SM_NUM_CPUS", in->node_cpus);
 	put_u(in, out, "SM_NUM_NEURONS", 0);
-	put(in, out, "SM_TOPOLOGY", "");
+	put_variable(in, out, "SM_TOPOLOGY", "");
 }
 
 static void env_sm_program(const struct env_in *in, struct strv *out)
@@ -181,23 +181,23 @@ static void env_sm_program(const struct env_in *in, struct strv *out)
 	stem = strlen(entry);
 	if (stem > 3 && !strcmp(entry + stem - 3, ".py"))
 		stem -= 3;
-	put(in, out, "SM_USER_ENTRY_POINT", entry);
-	put(in, out, "SM_ENTRY_SCRIPT", entry);
+	put_variable(in, out, "SM_USER_ENTRY_POINT", entry);
+	put_variable(in, out, "SM_ENTRY_SCRIPT", entry);
 	put_take(in, out, "SM_MODULE_NAME", xstrndup(entry, stem));
 	strv_fini(&argv);
 	put_take(in, out, "SM_USER_ARGS", env_json_user_args(s));
 	put_take(in, out, "SM_HPS", env_json_hps(s));
 	for (size_t i = 0; i < s->n_hps; i++)
 		put_upper(in, out, "SM_HP_", s->hps[i].name, xstrdup(s->hps[i].text));
-	put(in, out, "SM_FRAMEWORK_PARAMS", "{}");
-	put(in, out, "SM_FRAMEWORK_MODULE", "");
-	put(in, out, "SM_DISTRIBUTED_CONFIG", "{}");
-	put(in, out, "SM_LOG_LEVEL", "20");
+	put_variable(in, out, "SM_FRAMEWORK_PARAMS", "{}");
+	put_variable(in, out, "SM_FRAMEWORK_MODULE", "");
+	put_variable(in, out, "SM_DISTRIBUTED_CONFIG", "{}");
+	put_variable(in, out, "SM_LOG_LEVEL", "20");
 	put_take(in, out, "SM_CHANNELS", env_json_channels(s));
 	put_take(in, out, "SM_RESOURCE_CONFIG", env_resource_config(in));
 	put_take(in, out, "SM_INPUT_DATA_CONFIG", env_input_config(in));
 	put_take(in, out, "SM_TRAINING_ENV", env_json_training_env(in));
-	put(in, out, "TRAINING_JOB_NAME", in->plan->m->job_name);
+	put_variable(in, out, "TRAINING_JOB_NAME", in->plan->m->job_name);
 	put_take(in, out, "TRAINING_JOB_ARN", xasprintf("hearth:job/%" PRIu64, in->plan->m->job));
 }
 
@@ -219,10 +219,10 @@ static void env_hearth(const struct env_in *in, struct strv *out)
 	const struct wm_prepare *m = in->plan->m;
 
 	put_u(in, out, "HEARTH_JOB", m->job);
-	put(in, out, "HEARTH_JOB_NAME", m->job_name);
+	put_variable(in, out, "HEARTH_JOB_NAME", m->job_name);
 	put_u(in, out, "HEARTH_ATTEMPT", m->attempt);
 	env_array(in, out);
-	put(in, out, "HEARTH_NODE", plan_node_name(in->plan));
+	put_variable(in, out, "HEARTH_NODE", plan_node_name(in->plan));
 	put_path(in, out, "HEARTH_MODEL_DIR", "model");
 	put_path(in, out, "HEARTH_OUTPUT_DIR", "output/data");
 	put_path(in, out, "HEARTH_CHECKPOINT_DIR", "checkpoints");
@@ -230,15 +230,15 @@ static void env_hearth(const struct env_in *in, struct strv *out)
 	put_path(in, out, "HEARTH_WARM_CACHE", "sagemaker/warmpoolcache");
 	put_path(in, out, "HEARTH_HOSTFILE", "input/config/hostfile");
 	if (in->resume_dir)
-		put(in, out, "HEARTH_RESUME_FROM", in->resume_dir);
+		put_variable(in, out, "HEARTH_RESUME_FROM", in->resume_dir);
 	if (in->resume_dir && m->resume_step >= 0)
 		put_u(in, out, "HEARTH_RESUME_STEP", (uint64_t)m->resume_step);
 	if (m->skip_steps[0])
-		put(in, out, "HEARTH_SKIP_STEPS", m->skip_steps);
-	put(in, out, "HEARTH_URL", m->url);
-	put(in, out, "HEARTH_TOKEN", m->job_token);
+		put_variable(in, out, "HEARTH_SKIP_STEPS", m->skip_steps);
+	put_variable(in, out, "HEARTH_URL", m->url);
+	put_variable(in, out, "HEARTH_TOKEN", m->job_token);
 	if (in->ca_file)
-		put(in, out, "HEARTH_CA", in->ca_file);
+		put_variable(in, out, "HEARTH_CA", in->ca_file);
 	put_u(in, out, "HEARTH_METRICS_FD", SHIM_METRICS_FD);
 }
 
@@ -251,14 +251,14 @@ static void env_user(const struct env_in *in, struct strv *out)
 		if (!strcmp(s->env[i].name, "PATH"))
 			put_take(in, out, "PATH", search_path(in, in->venv_bin, s->env[i].value));
 		else
-			put(in, out, s->env[i].name, s->env[i].value);
+			put_variable(in, out, s->env[i].name, s->env[i].value);
 	}
 }
 
 /* Last, so that no job can hide a process from the sweep. */
 static void env_mark(const struct env_in *in, struct strv *out)
 {
-	put(in, out, "HEARTH_TOKEN_LAUNCH", in->plan->m->token);
+	put_variable(in, out, "HEARTH_TOKEN_LAUNCH", in->plan->m->token);
 }
 
 void env_rank(const struct env_in *in, struct strv *out)
@@ -290,11 +290,11 @@ void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *
 
 		if (!strncmp(name, "OMPI_MCA_", 9) || !strcmp(name, "LD_LIBRARY_PATH") ||
 		    !strcmp(name, "OPAL_PREFIX"))
-			put(in, out, name, s->env[i].value);
+			put_variable(in, out, name, s->env[i].value);
 	}
-	put(in, out, "HEARTH_AGENT_SOCK", agent_sock);
-	put(in, out, "HEARTH_LAUNCH_TOKEN", in->plan->m->token);
-	put(in, out, "HEARTH_LAUNCH_DIR", in->paths->run);
+	put_variable(in, out, "HEARTH_AGENT_SOCK", agent_sock);
+	put_variable(in, out, "HEARTH_LAUNCH_TOKEN", in->plan->m->token);
+	put_variable(in, out, "HEARTH_LAUNCH_DIR", in->paths->run);
 	env_mark(in, out);
 }
 

@@ -18,7 +18,7 @@ static char *text_take(cJSON *v)
 	return text;
 }
 
-static cJSON *hosts(const struct plan *p, const char *group)
+static cJSON *json_hosts(const struct plan *p, const char *group)
 {
 	cJSON *a = cJSON_CreateArray();
 
@@ -30,7 +30,7 @@ static cJSON *hosts(const struct plan *p, const char *group)
 
 char *env_json_hosts(const struct plan *p, const char *group)
 {
-	return text_take(hosts(p, group));
+	return text_take(json_hosts(p, group));
 }
 
 /* First node of each group, in node order. */
@@ -48,7 +48,7 @@ static cJSON *group_entry(const struct env_in *in, const char *group)
 
 	cJSON_AddStringToObject(o, "instance_group_name", group);
 	cJSON_AddStringToObject(o, "instance_type", in->instance_type ? in->instance_type : "");
-	cJSON_AddItemToObject(o, "hosts", hosts(in->plan, group));
+	cJSON_AddItemToObject(o, "hosts", json_hosts(in->plan, group));
 	return o;
 }
 
@@ -81,7 +81,7 @@ static cJSON *resource_config(const struct env_in *in)
 	cJSON_AddStringToObject(o, "current_host", plan_node_name(p));
 	cJSON_AddStringToObject(o, "current_instance_type", in->instance_type ? in->instance_type : "");
 	cJSON_AddStringToObject(o, "current_group_name", p->g->groups.v[p->m->node_rank]);
-	cJSON_AddItemToObject(o, "hosts", hosts(p, NULL));
+	cJSON_AddItemToObject(o, "hosts", json_hosts(p, NULL));
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (first_of_group(p, i))
 			cJSON_AddItemToArray(groups, group_entry(in, p->g->groups.v[i]));
@@ -123,7 +123,7 @@ char *env_json_channels(const struct job_spec *s)
 	return text_take(a);
 }
 
-static cJSON *hps(const struct job_spec *s)
+static cJSON *json_hps(const struct job_spec *s)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -139,7 +139,7 @@ static cJSON *hps(const struct job_spec *s)
 
 char *env_json_hps(const struct job_spec *s)
 {
-	return text_take(hps(s));
+	return text_take(json_hps(s));
 }
 
 /* hyperparameters.json: all values are strings */
@@ -188,8 +188,8 @@ char *env_json_training_env(const struct env_in *in)
 	cJSON_AddStringToObject(o, "current_host", plan_node_name(p));
 	cJSON_AddStringToObject(o, "current_instance_group", p->g->groups.v[p->m->node_rank]);
 	cJSON_AddStringToObject(o, "current_instance_type", in->instance_type ? in->instance_type : "");
-	cJSON_AddItemToObject(o, "hosts", hosts(p, NULL));
-	cJSON_AddItemToObject(o, "hyperparameters", hps(p->spec));
+	cJSON_AddItemToObject(o, "hosts", json_hosts(p, NULL));
+	cJSON_AddItemToObject(o, "hyperparameters", json_hps(p->spec));
 	add_path(o, in, "input_config_dir", "input/config");
 	cJSON_AddItemToObject(o, "input_data_config", input_config(p->spec));
 	add_path(o, in, "input_dir", "input");

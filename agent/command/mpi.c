@@ -16,7 +16,7 @@
 
 #include "agent/command/env.h"
 
-static void mca(struct strv *out, const char *name, const char *value)
+static void add_mca(struct strv *out, const char *name, const char *value)
 {
 	strv_add(out, "--mca");
 	strv_add(out, name);
@@ -38,7 +38,7 @@ static int is_named(const struct job_spec *s, const char *name)
 static void default_mca(const struct launcher_in *in, struct strv *out, const char *name, const char *value)
 {
 	if (!is_named(in->plan->spec, name))
-		mca(out, name, value);
+		add_mca(out, name, value);
 }
 
 static const char *const net_names[] = {"btl_tcp_if_include", "oob_tcp_if_include"};
@@ -78,19 +78,19 @@ static char *host_list(const struct plan *p)
 
 static void launch_options(const struct launcher_in *in, struct strv *out)
 {
-	mca(out, "plm_rsh_agent", in->rsh);
+	add_mca(out, "plm_rsh_agent", in->rsh);
 	/* Both or none: without the second, orted leaves its session and the lifeline is gone. */
-	mca(out, "plm_rsh_no_tree_spawn", "1");
+	add_mca(out, "plm_rsh_no_tree_spawn", "1");
 	strv_add(out, "--leave-session-attached");
-	mca(out, "if_base_do_not_resolve", "1");
-	mca(out, "odls_base_sigkill_timeout",
-	    "0"); /* else each abort costs a second; the grace time is the shim's */
-	mca(out, "orte_abort_on_non_zero_status", "1");
-	mca(out, "rtc", "^hwloc"); /* two orteds of one job on one machine crash with it */
+	add_mca(out, "if_base_do_not_resolve", "1");
+	add_mca(out, "odls_base_sigkill_timeout",
+	        "0"); /* else each abort costs a second; the grace time is the shim's */
+	add_mca(out, "orte_abort_on_non_zero_status", "1");
+	add_mca(out, "rtc", "^hwloc"); /* two orteds of one job on one machine crash with it */
 	/* Last resort only: Hearth decides by lease and progress, long before. */
-	mca(out, "oob_tcp_keepalive_time", "20");
-	mca(out, "oob_tcp_keepalive_intvl", "5");
-	mca(out, "oob_tcp_keepalive_probes", "3");
+	add_mca(out, "oob_tcp_keepalive_time", "20");
+	add_mca(out, "oob_tcp_keepalive_intvl", "5");
+	add_mca(out, "oob_tcp_keepalive_probes", "3");
 }
 
 void mpi_argv(const struct launcher_in *in, struct strv *out)
@@ -107,7 +107,7 @@ void mpi_argv(const struct launcher_in *in, struct strv *out)
 	}
 	for (size_t i = 0; in->cidr && i < N_NET_NAMES; i++)
 		if (sets_net(in->plan->spec, net_names[i]))
-			mca(out, net_names[i], in->cidr);
+			add_mca(out, net_names[i], in->cidr);
 	strv_add(out, "--bind-to");
 	strv_add(out, "none"); /* each rank has its CPU set from its shim; the default would pin it to one core */
 	strv_add(out, "--map-by");

@@ -114,7 +114,7 @@ void cg_layout_fini(struct cg_layout *l)
 /* ---- small files ----------------------------------------------------------------------------------------
  */
 
-static int put(const char *dir, const char *file, const char *value)
+static int write_value(const char *dir, const char *file, const char *value)
 {
 	cleanup_free char *path = xasprintf("%s/%s", dir, file);
 	int fd = open(path, O_WRONLY | O_CLOEXEC), rc;
@@ -130,7 +130,7 @@ static int put(const char *dir, const char *file, const char *value)
 	return rc;
 }
 
-static char *get(const char *dir, const char *file)
+static char *read_value(const char *dir, const char *file)
 {
 	cleanup_free char *path = xasprintf("%s/%s", dir, file);
 	char *text;
@@ -139,7 +139,7 @@ static char *get(const char *dir, const char *file)
 	return fs_read_file(path, 1024 * 1024, &text, &n, NULL) < 0 ? NULL : text;
 }
 
-static int has(const char *dir, const char *file)
+static int has_file(const char *dir, const char *file)
 {
 	cleanup_free char *path = xasprintf("%s/%s", dir, file);
 
@@ -156,10 +156,10 @@ static int inherit_cpuset(const char *parent, const char *dir)
 	static const char *const files[] = {"cpuset.cpus", "cpuset.mems"};
 
 	for (int i = 0; i < 2; i++) {
-		cleanup_free char *value = get(parent, files[i]), *now = NULL;
-		int why = value && put(dir, files[i], value) < 0 ? errno : ENOENT;
+		cleanup_free char *value = read_value(parent, files[i]), *now = NULL;
+		int why = value && write_value(dir, files[i], value) < 0 ? errno : ENOENT;
 
-		now = get(dir, files[i]);
+		now = read_value(dir, files[i]);
 		if (!now || *now == '\n' || !*now) {
 			errno = why;
 			return -1;
@@ -171,10 +171,10 @@ static int inherit_cpuset(const char *parent, const char *dir)
 static void enable_children(const char *dir)
 {
 	/* One by one: a single unknown one would refuse the whole line. */
-	put(dir, "cgroup.subtree_control", "+memory");
-	put(dir, "cgroup.subtree_control", "+cpu");
-	put(dir, "cgroup.subtree_control", "+cpuset");
-	put(dir, "cgroup.subtree_control", "+pids");
+	write_value(dir, "cgroup.subtree_control", "+memory");
+	write_value(dir, "cgroup.subtree_control", "+cpu");
+	write_value(dir, "cgroup.subtree_control", "+cpuset");
+	write_value(dir, "cgroup.subtree_control", "+pids");
 }
 
 static char *make_folder(enum cg_kind kind, const char *dir, const char *name)
@@ -233,7 +233,7 @@ static char *make_dir(enum cg_kind kind, struct cg_layout *l, const char *node, 
 	return dir;
 }
 
-static void note(struct strv *notes, const char *what)
+static void add_note(struct strv *notes, const char *what)
 {
 	strv_addf(notes, "%s: %s", what, strerror(errno));
 }
@@ -246,22 +246,22 @@ static void limit_memory(struct cgroup *cg, const struct cg_limits *lim, struct 
 		return;
 	snprintf(value, sizeof(value), "%" PRIu64, lim->memory_bytes);
 	if (cg->dir[CG_MEMORY]) {
-		if (put(cg->dir[CG_MEMORY], "memory.limit_in_bytes", value) < 0) {
-			note(notes, "memory limit refused by the kernel");
+		if (write_value(cg->dir[CG_MEMORY], "memory.limit_in_bytes", value) < 0) {
+			add_note(notes, "memory limit refused by the kernel");
 			return;
 		}
 		cg->memory_limited = 1;
 		/* Memory and swap together; absent where swap is not accounted. */
-		if (put(cg->dir[CG_MEMORY], "memory.memsw.limit_in_bytes", value) < 0 && errno != ENOENT)
-			note(notes, "swap is not limited");
-	} else if (cg->dir[CG_V2] && has(cg->dir[CG_V2], "memory.max")) {
-		if (put(cg->dir[CG_V2], "memory.max", value) < 0) {
-			note(notes, "memory limit refused by the kernel");
+		if (write_value(cg->dir[CG_MEMORY], "memory.memsw.limit_in_bytes", value) < 0 && errno != ENOENT)
+			add_note(notes, "swap is not limited");
+	} else if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "memory.max")) {
+		if (write_value(cg->dir[CG_V2], "memory.max", value) < 0) {
+			add_note(notes, "memory limit refused by the kernel");
 			return;
 		}
 		cg->memory_limited = 1;
-		if (put(cg->dir[CG_V2], "memory.swap.max", "0") < 0 && errno != ENOENT)
-			note(notes, "swap is not limited");
+		if (write_value(cg->dir[CG_V2], "memory.swap.max", "0") < 0 && errno != ENOENT)
+			add_note(notes, "swap is not limited");
 	}
 }
 
@@ -272,7 +272,7 @@ static void limit_cpus(const struct cgroup *cg, const struct cg_limits *lim, str
 
 	if (!lim->cpus || !lim->n_cpus)
 		return;
-	if (!dir || !has(dir, "cpuset.cpus")) {
+	if (!dir || !has_file(dir, "cpuset.cpus")) {
 		strv_add(notes, "CPUs are not confined by the kernel: no cpuset controller");
 		return;
 	}
@@ -282,8 +282,8 @@ static void limit_cpus(const struct cgroup *cg, const struct cg_limits *lim, str
 		free(list);
 		list = next;
 	}
-	if (put(dir, "cpuset.cpus", list) < 0)
-		note(notes, "CPUs are not confined by the kernel");
+	if (write_value(dir, "cpuset.cpus", list) < 0)
+		add_note(notes, "CPUs are not confined by the kernel");
 }
 
 static void limit_quota(const struct cgroup *cg, const struct cg_limits *lim, struct strv *notes)
@@ -296,12 +296,12 @@ static void limit_quota(const struct cgroup *cg, const struct cg_limits *lim, st
 	quota_us = quota_us < 1000 ? 1000 : quota_us;
 	if (cg->dir[CG_CPU]) {
 		snprintf(value, sizeof(value), "%" PRIu64, quota_us);
-		if (put(cg->dir[CG_CPU], "cpu.cfs_quota_us", value) < 0)
-			note(notes, "no CPU quota");
-	} else if (cg->dir[CG_V2] && has(cg->dir[CG_V2], "cpu.max")) {
+		if (write_value(cg->dir[CG_CPU], "cpu.cfs_quota_us", value) < 0)
+			add_note(notes, "no CPU quota");
+	} else if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cpu.max")) {
 		snprintf(value, sizeof(value), "%" PRIu64 " 100000", quota_us);
-		if (put(cg->dir[CG_V2], "cpu.max", value) < 0)
-			note(notes, "no CPU quota");
+		if (write_value(cg->dir[CG_V2], "cpu.max", value) < 0)
+			add_note(notes, "no CPU quota");
 	} else {
 		strv_add(notes, "no CPU quota: no cpu controller");
 	}
@@ -314,13 +314,13 @@ static void limit_pids(const struct cgroup *cg, const struct cg_limits *lim, str
 
 	if (!lim->pids_max)
 		return;
-	if (!dir || !has(dir, "pids.max")) {
+	if (!dir || !has_file(dir, "pids.max")) {
 		strv_add(notes, "number of processes is not limited: no pids controller");
 		return;
 	}
 	snprintf(value, sizeof(value), "%u", lim->pids_max);
-	if (put(dir, "pids.max", value) < 0)
-		note(notes, "number of processes is not limited");
+	if (write_value(dir, "pids.max", value) < 0)
+		add_note(notes, "number of processes is not limited");
 }
 
 static void limit_devices(const struct cgroup *cg, const struct cg_limits *lim, struct strv *notes)
@@ -420,7 +420,7 @@ void cgroup_oom_files(const struct cgroup *cg, struct strv *out)
 {
 	if (cg->dir[CG_MEMORY])
 		strv_addf(out, "%s/memory.oom_control", cg->dir[CG_MEMORY]);
-	else if (cg->dir[CG_V2] && has(cg->dir[CG_V2], "memory.max"))
+	else if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "memory.max"))
 		strv_addf(out, "%s/memory.events", cg->dir[CG_V2]);
 }
 
@@ -464,7 +464,7 @@ static int is_zombie(pid_t pid)
 
 static void read_pids(const char *dir, int depth, struct pid_list *out)
 {
-	cleanup_free char *text = get(dir, "cgroup.procs");
+	cleanup_free char *text = read_value(dir, "cgroup.procs");
 	char *save = NULL, *sub;
 	struct dirent *entry;
 	DIR *d;
@@ -546,23 +546,23 @@ int cgroup_kill(const struct cgroup *cg)
 
 	if (n < 0)
 		return -1;
-	if (cg->dir[CG_V2] && put(cg->dir[CG_V2], "cgroup.kill", "1") == 0) {
+	if (cg->dir[CG_V2] && write_value(cg->dir[CG_V2], "cgroup.kill", "1") == 0) {
 		free(pids);
 		return n;
 	}
 	/* Frozen, nothing forks while the list is walked; it dies when thawed. */
-	if (cg->dir[CG_V2] && has(cg->dir[CG_V2], "cgroup.freeze"))
-		put(cg->dir[CG_V2], "cgroup.freeze", "1");
+	if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cgroup.freeze"))
+		write_value(cg->dir[CG_V2], "cgroup.freeze", "1");
 	if (cg->dir[CG_FREEZER])
-		put(cg->dir[CG_FREEZER], "freezer.state", "FROZEN");
+		write_value(cg->dir[CG_FREEZER], "freezer.state", "FROZEN");
 	free(pids);
 	n = cgroup_pids(cg, &pids);
 	for (int i = 0; i < n; i++)
 		kill_member(cg, dir, pids[i]);
 	if (cg->dir[CG_FREEZER])
-		put(cg->dir[CG_FREEZER], "freezer.state", "THAWED");
-	if (cg->dir[CG_V2] && has(cg->dir[CG_V2], "cgroup.freeze"))
-		put(cg->dir[CG_V2], "cgroup.freeze", "0");
+		write_value(cg->dir[CG_FREEZER], "freezer.state", "THAWED");
+	if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cgroup.freeze"))
+		write_value(cg->dir[CG_V2], "cgroup.freeze", "0");
 	free(pids);
 	return n;
 }

@@ -35,7 +35,7 @@ static const struct rule standard[] = {
     {136, ANY}, /* pts */
 };
 
-static size_t collect(const struct strv *devices, struct rule *rules)
+static size_t collect_rules(const struct strv *devices, struct rule *rules)
 {
 	size_t n = sizeof(standard) / sizeof(standard[0]);
 	struct stat st;
@@ -64,7 +64,7 @@ static int put_line(const char *dir, const char *file, const char *line, struct 
 int cgroup_dev_v1(const char *dir, const struct strv *devices, struct err *e)
 {
 	struct rule rules[RULES_MAX];
-	size_t n = collect(devices, rules);
+	size_t n = collect_rules(devices, rules);
 	char line[64], minor_text[16];
 
 	if (put_line(dir, "devices.deny", "a", e) < 0 || put_line(dir, "devices.allow", "c *:* m", e) < 0 ||
@@ -87,7 +87,7 @@ struct program {
 	uint32_t n;
 };
 
-static void insn(struct program *p, uint8_t code, uint8_t dst, uint8_t src, int16_t off, int32_t imm)
+static void add_insn(struct program *p, uint8_t code, uint8_t dst, uint8_t src, int16_t off, int32_t imm)
 {
 	struct bpf_insn *i = &p->v[p->n++];
 	/* Two fields of four bits in the second byte, written as one: their order follows the machine's. */
@@ -98,37 +98,37 @@ static void insn(struct program *p, uint8_t code, uint8_t dst, uint8_t src, int1
 	memcpy((uint8_t *)i + 1, &regs, 1);
 }
 
-static void answer(struct program *p, int allow)
+static void add_answer(struct program *p, int allow)
 {
-	insn(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, allow);
-	insn(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	add_insn(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, allow);
+	add_insn(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
-static void compile(struct program *p, const struct rule *rules, size_t n)
+static void compile_rules(struct program *p, const struct rule *rules, size_t n)
 {
 	p->n = 0;
 	/* r2 type, r3 access, r4 major, r5 minor of struct bpf_cgroup_dev_ctx */
-	insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_1, 0, 0);
-	insn(p, BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_3, BPF_REG_2, 0, 0);
-	insn(p, BPF_ALU64 | BPF_AND | BPF_K, BPF_REG_2, 0, 0, 0xffff);
-	insn(p, BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_3, 0, 0, 16);
-	insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_4, BPF_REG_1, 4, 0);
-	insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_5, BPF_REG_1, 8, 0);
-	insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_3, 0, 2, BPF_DEVCG_ACC_MKNOD);
-	answer(p, 1);
+	add_insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_1, 0, 0);
+	add_insn(p, BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_3, BPF_REG_2, 0, 0);
+	add_insn(p, BPF_ALU64 | BPF_AND | BPF_K, BPF_REG_2, 0, 0, 0xffff);
+	add_insn(p, BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_3, 0, 0, 16);
+	add_insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_4, BPF_REG_1, 4, 0);
+	add_insn(p, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_5, BPF_REG_1, 8, 0);
+	add_insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_3, 0, 2, BPF_DEVCG_ACC_MKNOD);
+	add_answer(p, 1);
 	for (size_t i = 0; i < n; i++) {
 		int skip = rules[i].minor == ANY ? 3 : 4; /* to the next rule */
 
-		insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_2, 0, (int16_t)skip, BPF_DEVCG_DEV_CHAR);
-		insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_4, 0, (int16_t)(skip - 1), rules[i].major);
+		add_insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_2, 0, (int16_t)skip, BPF_DEVCG_DEV_CHAR);
+		add_insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_4, 0, (int16_t)(skip - 1), rules[i].major);
 		if (rules[i].minor != ANY)
-			insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_5, 0, 2, rules[i].minor);
-		answer(p, 1);
+			add_insn(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_5, 0, 2, rules[i].minor);
+		add_answer(p, 1);
 	}
-	answer(p, 0);
+	add_answer(p, 0);
 }
 
-static int bpf(int cmd, union bpf_attr *attr)
+static int call_bpf(int cmd, union bpf_attr *attr)
 {
 	return (int)syscall(SYS_bpf, cmd, attr, sizeof(*attr));
 }
@@ -143,13 +143,13 @@ int cgroup_dev_v2(const char *dir, const struct strv *devices, struct err *e)
 
 	if (group < 0)
 		return err_sys(e, errno, "%s", dir);
-	compile(&p, rules, collect(devices, rules));
+	compile_rules(&p, rules, collect_rules(devices, rules));
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
 	attr.insns = (uint64_t)(uintptr_t)p.v;
 	attr.insn_cnt = p.n;
 	attr.license = (uint64_t)(uintptr_t) "Apache-2.0";
-	prog = bpf(BPF_PROG_LOAD, &attr);
+	prog = call_bpf(BPF_PROG_LOAD, &attr);
 	if (prog < 0)
 		return err_sys(e, errno, "device filter");
 	memset(&attr, 0, sizeof(attr));
@@ -157,7 +157,7 @@ int cgroup_dev_v2(const char *dir, const struct strv *devices, struct err *e)
 	attr.attach_bpf_fd = (uint32_t)prog;
 	attr.attach_type = BPF_CGROUP_DEVICE;
 	attr.attach_flags = BPF_F_ALLOW_MULTI; /* besides one of whoever made the groups above */
-	if (bpf(BPF_PROG_ATTACH, &attr) < 0)
+	if (call_bpf(BPF_PROG_ATTACH, &attr) < 0)
 		return err_sys(e, errno, "device filter of %s", dir);
 	return 0;
 }

@@ -54,7 +54,7 @@ struct container {
 
 /* ---- record ------------------------------------------------------------------------------------------ */
 
-static int save(const struct container *c, int making, struct err *e)
+static int save_record(const struct container *c, int making, struct err *e)
 {
 	struct strv lines = {0};
 	struct buf b;
@@ -79,7 +79,7 @@ static int save(const struct container *c, int making, struct err *e)
 	return rc;
 }
 
-static int load(struct container *c, const char *name, struct err *e)
+static int load_record(struct container *c, const char *name, struct err *e)
 {
 	char *text, *save_ptr = NULL;
 	size_t n;
@@ -134,7 +134,7 @@ static char *own_folder(void)
 	return NULL;
 }
 
-static struct place *place(struct agent_env *env)
+static struct place *place_of(struct agent_env *env)
 {
 	struct place *pl = env->place;
 
@@ -177,7 +177,7 @@ static void make_groups(struct container *c, const struct container_params *p)
 	                        .cpu_quota = p->cpu_quota,
 	                        .pids_max = PIDS_MAX,
 	                        .devices = &p->devices};
-	struct place *pl = place(c->env);
+	struct place *pl = place_of(c->env);
 
 	/* Without GPUs there is nothing to keep jobs away from: ordinary devices have their permissions. */
 	lim.restrict_devices = c->env->is_root && has_real_gpus();
@@ -211,7 +211,7 @@ static void on_mounts(const struct proc_id *holder, const struct err *why, void 
 /* Starts the holder: on_mounts follows. */
 static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
 {
-	const struct place *pl = place(c->env);
+	const struct place *pl = place_of(c->env);
 	cleanup_free char *tmp = xasprintf("%s/tmp", p->paths->work);
 	struct mounts_params m = {
 	    .hold_path = pl->hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
@@ -254,7 +254,7 @@ static void limit_passed(const char *text, int oom, void *arg)
 	c->ops->limit(text, oom, c->arg);
 }
 
-static void watch(struct container *c)
+static void watch_limits(struct container *c)
 {
 	struct limits_params l = {.loop = c->env->loop,
 	                          .token = c->token,
@@ -274,8 +274,8 @@ static void watch(struct container *c)
 		log_warn("event=limits_not_watched launch=%s reason=\"%s\"", c->name, e.text);
 }
 
-static struct container *blank(struct agent_env *env, const struct container_params *p,
-                               const struct container_ops *ops, void *arg)
+static struct container *container_new(struct agent_env *env, const struct container_params *p,
+                                       const struct container_ops *ops, void *arg)
 {
 	struct container *c = xcalloc(1, sizeof(*c));
 
@@ -302,7 +302,7 @@ static void clear_rest(struct container *c)
 
 /* A job runs without namespaces, too: where root lacks the right, as in other containers, and where an
  * ordinary user cannot have them, for whatever reason: nothing promises them to him. */
-static int without(struct container *c, struct err *e)
+static int go_without(struct container *c, struct err *e)
 {
 	if (c->env->is_root && c->why.code != ERR_DENIED)
 		return err_set(e, c->why.code, "%s", c->why.text);
@@ -310,7 +310,7 @@ static int without(struct container *c, struct err *e)
 	return 0;
 }
 
-static void made(void *arg)
+static void on_made(void *arg)
 {
 	struct container *c = arg;
 	struct err e = {0};
@@ -318,9 +318,9 @@ static void made(void *arg)
 
 	loop_timer_destroy(c->later);
 	c->later = NULL;
-	rc = c->why.code && without(c, &e) < 0 ? -1 : save(c, 0, &e);
+	rc = c->why.code && go_without(c, &e) < 0 ? -1 : save_record(c, 0, &e);
 	if (rc == 0)
-		watch(c);
+		watch_limits(c);
 	c->ops->ready(rc, &e, c->arg);
 }
 
@@ -333,7 +333,7 @@ static void on_mounts(const struct proc_id *holder, const struct err *why, void 
 		c->holder = *holder;
 	else
 		c->why = *why;
-	made(c);
+	on_made(c);
 }
 
 struct container *container_create(struct agent_env *env, const struct container_params *p,
@@ -344,15 +344,15 @@ struct container *container_create(struct agent_env *env, const struct container
 
 	if (str_check_name(p->name, 128, "launch", e) < 0)
 		return NULL;
-	c = blank(env, p, ops, arg);
+	c = container_new(env, p, ops, arg);
 	clear_rest(c);
 	make_groups(c, p);
 	/* The holder may take a while: who comes after an agent that dies meanwhile finds it and the groups. */
-	if (save(c, 1, e) < 0) {
+	if (save_record(c, 1, e) < 0) {
 		container_destroy(c);
 		return NULL;
 	}
-	c->later = loop_timer_create(env->loop, made, c);
+	c->later = loop_timer_create(env->loop, on_made, c);
 	if (env->cfg.no_namespaces)
 		rc = err_set(&c->why, ERR_DENIED, "the agent was started with --no-namespaces");
 	else if (FAULT("agent.namespaces"))
@@ -367,9 +367,9 @@ struct container *container_create(struct agent_env *env, const struct container
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
                                   const struct container_ops *ops, void *arg, struct err *e)
 {
-	struct container *c = blank(env, p, ops, arg);
+	struct container *c = container_new(env, p, ops, arg);
 
-	if (load(c, p->name, e) < 0) {
+	if (load_record(c, p->name, e) < 0) {
 		container_forget(c);
 		return NULL;
 	}
@@ -378,7 +378,7 @@ struct container *container_adopt(struct agent_env *env, const struct container_
 		c->holder = (struct proc_id){0};
 	}
 	if (!c->half)
-		watch(c);
+		watch_limits(c);
 	return c;
 }
 

@@ -40,7 +40,7 @@ struct limits {
 
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
-static int holds(const char *env, size_t n, const char *mark)
+static int holds_mark(const char *env, size_t n, const char *mark)
 {
 	size_t len = strlen(mark);
 
@@ -67,7 +67,7 @@ static int look_at(const char *name, void *arg)
 	snprintf(path, sizeof(path), "/proc/%s/environ", name);
 	if (fs_read_file(path, ENVIRON_MAX, &env, &n, NULL) < 0)
 		return 0;
-	if (holds(env, n, f->mark)) {
+	if (holds_mark(env, n, f->mark)) {
 		if (f->n == f->cap) {
 			f->cap = f->cap ? 2 * f->cap : 32;
 			f->v = xreallocarray(f->v, (size_t)f->cap, sizeof(*f->v));
@@ -89,7 +89,7 @@ int limits_pids_of(const char *token, pid_t **pids)
 }
 
 /* Proportional share: pages that several processes map are counted once in all. */
-static uint64_t pss(pid_t pid)
+static uint64_t pss_of(pid_t pid)
 {
 	char path[64], *text, *at;
 	uint64_t kib = 0;
@@ -106,7 +106,7 @@ static uint64_t pss(pid_t pid)
 }
 
 /* Cheap and never less than the truth: what several share is counted for each. */
-static uint64_t rss(pid_t pid)
+static uint64_t rss_of(pid_t pid)
 {
 	char path[64], *text;
 	uint64_t resident = 0;
@@ -127,8 +127,8 @@ static uint64_t limits_memory_of(const pid_t *pids, int n)
 	uint64_t sum = 0, one;
 
 	for (int i = 0; i < n; i++) {
-		one = pss(pids[i]);
-		sum += one ? one : rss(pids[i]);
+		one = pss_of(pids[i]);
+		sum += one ? one : rss_of(pids[i]);
 	}
 	return sum;
 }
@@ -140,7 +140,7 @@ struct verdict {
 	int oom;
 };
 
-static void tell(void *arg, void *data)
+static void tell_limit(void *arg, void *data)
 {
 	struct watch *w = arg;
 	struct verdict *v = data;
@@ -148,7 +148,7 @@ static void tell(void *arg, void *data)
 	w->on_limit(v->text, v->oom, w->arg);
 }
 
-static void speak(struct worker *w, const char *what, uint64_t used, uint64_t limit, int oom)
+static void post_limit(struct worker *w, const char *what, uint64_t used, uint64_t limit, int oom)
 {
 	struct verdict *v = xcalloc(1, sizeof(*v));
 	char a[32], b[32];
@@ -156,7 +156,7 @@ static void speak(struct worker *w, const char *what, uint64_t used, uint64_t li
 	snprintf(v->text, sizeof(v->text), "%s: %s used, %s allowed", what, str_size(used, a, sizeof(a)),
 	         str_size(limit, b, sizeof(b)));
 	v->oom = oom;
-	worker_post(w, tell, v, free);
+	worker_post(w, tell_limit, v, free);
 }
 
 /* 1: over. */
@@ -172,7 +172,7 @@ static int check_memory(struct watch *wa, uint64_t *used)
 	if (n < 0)
 		n = limits_pids_of(wa->token, &pids);
 	for (int i = 0; i < n; i++)
-		sum += rss(pids[i]);
+		sum += rss_of(pids[i]);
 	if (sum > wa->memory_bytes) /* the dear way only when the cheap one says too much */
 		sum = limits_memory_of(pids, n);
 	free(pids);
@@ -206,7 +206,7 @@ static int check_disk(struct watch *wa, uint64_t *used)
 	return bytes >= 0 && *used > wa->disk_bytes;
 }
 
-static void run(struct worker *w, void *arg)
+static void run_watch(struct worker *w, void *arg)
 {
 	struct watch *wa = arg;
 	uint64_t used = 0, start, took, pause_ms = wa->period_ms;
@@ -214,20 +214,20 @@ static void run(struct worker *w, void *arg)
 	while (worker_pause(w, (uint32_t)pause_ms) == 0) {
 		start = clock_boot_us(clock_real());
 		if (check_memory(wa, &used)) {
-			speak(w, "memory limit passed", used, wa->memory_bytes, 1);
+			post_limit(w, "memory limit passed", used, wa->memory_bytes, 1);
 			return;
 		}
 		took = clock_boot_us(clock_real()) - start;
 		pause_ms = took * SHARE / 1000 > wa->period_ms ? took * SHARE / 1000 : wa->period_ms;
 		pause_ms = pause_ms > 60000 ? 60000 : pause_ms;
 		if (check_disk(wa, &used)) {
-			speak(w, "disk limit passed", used, wa->disk_bytes, 0);
+			post_limit(w, "disk limit passed", used, wa->disk_bytes, 0);
 			return;
 		}
 	}
 }
 
-static void release(void *arg)
+static void release_limits(void *arg)
 {
 	struct watch *w = arg;
 
@@ -239,7 +239,7 @@ static void release(void *arg)
 
 struct limits *limits_start(const struct limits_params *p, struct err *e)
 {
-	static const struct worker_task task = {.run = run, .release = release};
+	static const struct worker_task task = {.run = run_watch, .release = release_limits};
 	struct limits *l;
 	struct strv lines = {0};
 	struct watch *w;
@@ -262,7 +262,7 @@ struct limits *limits_start(const struct limits_params *p, struct err *e)
 	l = xcalloc(1, sizeof(*l));
 	l->workers = workers_create(p->loop);
 	if (!worker_start(l->workers, &task, w, e)) {
-		release(w);
+		release_limits(w);
 		limits_stop(l);
 		return NULL;
 	}

@@ -72,7 +72,7 @@ char *mounts_find(const char *libexec_dir)
 }
 
 /* UID:GID[:GROUP]..., malloc'ed. */
-static char *account(const struct launch_user *u)
+static char *account_text(const struct launch_user *u)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -89,7 +89,7 @@ static char *account(const struct launch_user *u)
 
 static void add_links(const struct mounts_params *p, struct strv *argv)
 {
-	cleanup_free char *as = p->as ? account(p->as) : NULL;
+	cleanup_free char *as = p->as ? account_text(p->as) : NULL;
 
 	if (as) {
 		strv_add(argv, "--as");
@@ -118,7 +118,7 @@ static void end_holder(pid_t pid)
 	reap_later(pid);
 }
 
-static void finish(struct mounts *m, struct err *why)
+static void finish_mounts(struct mounts *m, struct err *why)
 {
 	mounts_done done = m->done;
 	void *arg = m->arg;
@@ -144,7 +144,7 @@ static void on_late(void *arg)
 	    "mounts of the container were not ready after %u s (does a file server not answer, of the owner's "
 	    "home or of a linked input?)",
 	    m->ready_ms / 1000);
-	finish(m, &e);
+	finish_mounts(m, &e);
 }
 
 static void on_word(int fd, int what, void *arg)
@@ -168,7 +168,7 @@ static void on_word(int fd, int what, void *arg)
 		err_set(&e, ERR_DENIED, "%s", m->line);
 	else
 		err_set(&e, ERR_IO, "container: %s", *m->line ? m->line : "hearth-hold ended");
-	finish(m, &e);
+	finish_mounts(m, &e);
 }
 
 static void add_args(const struct mounts_params *p, struct strv *argv)

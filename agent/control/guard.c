@@ -45,7 +45,7 @@ static uint64_t now_us(const struct guard *g)
 	return clock_boot_us(g->parts.env->clock);
 }
 
-static void arm(struct guard *g)
+static void arm_timer(struct guard *g)
 {
 	uint64_t next = lease_next_us(&g->lease), now = now_us(g);
 
@@ -81,10 +81,10 @@ static void round_over(struct guard *g)
 		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		g->ops->dial_now(g->arg);
-	arm(g);
+	arm_timer(g);
 }
 
-static void answered(const struct wm_peer_answer *m, void *arg)
+static void on_answer(const struct wm_peer_answer *m, void *arg)
 {
 	struct ask *ask = arg;
 	struct guard *g = ask->g;
@@ -110,7 +110,7 @@ static void start_questions(struct guard *g)
 		struct ask *ask = &g->asks[g->next];
 
 		ask->g = g;
-		ask->q = peer_question_ask(g->parts.peerport, g->peers.v[g->next++], timeout_ms, answered, ask);
+		ask->q = peer_question_ask(g->parts.peerport, g->peers.v[g->next++], timeout_ms, on_answer, ask);
 		if (ask->q)
 			g->open++;
 	}
@@ -128,11 +128,11 @@ static void on_timer(void *arg)
 		/* Nothing to fence; whoever is launched later was ordered by a controller that is heard. */
 		lease_tick(&g->lease, now_us(g));
 		lease_decide(&g->lease, now_us(g), 0, 0, 0);
-		arm(g);
+		arm_timer(g);
 		return;
 	}
 	if (!lease_tick(&g->lease, now_us(g))) {
-		arm(g);
+		arm_timer(g);
 		return;
 	}
 	g->reached = g->hearing = g->next = g->open = 0;
@@ -227,7 +227,7 @@ struct guard *guard_create(const struct guard_parts *parts, const struct guard_o
 	g->timer = loop_timer_create(parts->env->loop, on_timer, g);
 	load_lease(g);
 	load_peers(g);
-	arm(g);
+	arm_timer(g);
 	return g;
 }
 
@@ -255,7 +255,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 	if (now - g->saved_us >
 	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
 		save_lease(g, now);
-	arm(g);
+	arm_timer(g);
 }
 
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)

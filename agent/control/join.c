@@ -57,7 +57,7 @@ char *join_stored_name(const char *data_dir)
 
 /* ---- what lies in DATA ------------------------------------------------------------------------------ */
 
-static int exists(const char *path)
+static int file_exists(const char *path)
 {
 	struct stat st;
 
@@ -70,7 +70,7 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	cleanup_free char *pem = NULL;
 	char own[33];
 
-	if (!exists(f->key) || !exists(f->cert) || !exists(f->node) ||
+	if (!file_exists(f->key) || !file_exists(f->cert) || !file_exists(f->node) ||
 	    fs_read_file(f->ca, PEM_MAX, &pem, NULL, NULL) < 0)
 		return 0;
 	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && !strcmp(own, fingerprint));
@@ -104,7 +104,7 @@ static CURL *curl_for(const char *base, const char *path, struct buf *answer, ch
 }
 
 /* The certificate of the handshake whose fingerprint is the token's; malloc'ed PEM. */
-static char *matching(CURL *c, const char *fingerprint)
+static char *matching_cert(CURL *c, const char *fingerprint)
 {
 	struct curl_certinfo *info = NULL;
 	char own[33];
@@ -174,7 +174,7 @@ static int fetch_ca(const char *url, const char *fingerprint, char **ca, struct 
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
 	curl_easy_setopt(c, CURLOPT_CERTINFO, 1L);
 	rc = curl_easy_perform(c);
-	*ca = rc == CURLE_OK ? matching(c, fingerprint) : NULL;
+	*ca = rc == CURLE_OK ? matching_cert(c, fingerprint) : NULL;
 	curl_easy_cleanup(c);
 	buf_fini(&answer);
 	if (rc != CURLE_OK)
@@ -201,7 +201,7 @@ static char *request_body(const char *token, const char *node, const char *csr)
 	return text;
 }
 
-static int refused(long status, const cJSON *o, struct err *e)
+static int explain_refusal(long status, const cJSON *o, struct err *e)
 {
 	const char *detail = NULL;
 
@@ -218,7 +218,7 @@ static int take_answer(long status, const struct buf *answer, char **cert, char 
 	int rc = 0;
 
 	if (status != 200 && status != 201)
-		rc = refused(status, o, e);
+		rc = explain_refusal(status, o, e);
 	else if (!o || json_get_str(o, "", "cert", &c, e) < 0 || json_get_str(o, "", "ca", &a, e) < 0 || !c || !a)
 		rc = err_set(e, ERR_PROTOCOL, "the controller's answer to join is not understood");
 	if (rc == 0) {

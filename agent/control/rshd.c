@@ -113,8 +113,8 @@ static int conn_flush(struct rsh_conn *c)
 	return 0;
 }
 
-static void tell(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code, uint32_t signal,
-                 const char *text)
+static void send_state(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code,
+                       uint32_t signal, const char *text)
 {
 	struct wm_local_rsh_state m = {.rsh_id = (char *)(uintptr_t)rsh_id,
 	                               .state = state,
@@ -156,7 +156,7 @@ static void session_free(struct rsh_session *s)
 	free(s);
 }
 
-static void request(struct rsh_session *s)
+static void request_orted(struct rsh_session *s)
 {
 	const struct rshd *r = s->owner;
 	struct wm_rsh_request m = {
@@ -167,7 +167,7 @@ static void request(struct rsh_session *s)
 }
 
 /* hearth-rsh is gone before its command ended: the command's lifeline is cut. */
-static void cancel(struct rsh_session *s)
+static void cancel_session(struct rsh_session *s)
 {
 	const struct rshd *r = s->owner;
 	struct wm_rsh_cancel m = {.job = s->job, .attempt = s->attempt, .rsh_id = s->rsh_id};
@@ -183,12 +183,12 @@ static void on_rsh_death(int fd, int what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	cancel(arg);
+	cancel_session(arg);
 }
 
 static void on_not_back(void *arg)
 {
-	cancel(arg);
+	cancel_session(arg);
 }
 
 /* By launch and id: a caller chooses its id, so one of another launch is another session. */
@@ -234,7 +234,7 @@ static struct rsh_session *session_new(struct rshd *r, struct wm_local_rsh *m, u
 	return s;
 }
 
-static void attach(struct rsh_conn *c, struct rsh_session *s)
+static void attach_session(struct rsh_conn *c, struct rsh_session *s)
 {
 	if (s->conn && s->conn != c) {
 		s->conn->session = NULL; /* the older connection of the same hearth-rsh: it is done with it */
@@ -266,16 +266,16 @@ static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 		snprintf(text, sizeof(text), "rsh_id must have 8 to 64 characters");
 	if (text[0]) {
 		log_warn("event=rsh_refused reason=\"%s\"", text);
-		tell(c, m->rsh_id, PS_FAILED, 0, 0, text);
+		send_state(c, m->rsh_id, PS_FAILED, 0, 0, text);
 		return;
 	}
 	if (!s)
 		s = session_new(r, m, job, attempt);
-	attach(c, s);
+	attach_session(c, s);
 	if (s->state != PS_UNKNOWN)
-		tell(c, s->rsh_id, s->state, s->exit_code, s->signal, s->text);
+		send_state(c, s->rsh_id, s->state, s->exit_code, s->signal, s->text);
 	else
-		request(s);
+		request_orted(s);
 }
 
 static void on_readable(struct rsh_conn *c)
@@ -389,7 +389,7 @@ void rshd_state(struct rshd *r, const struct wm_rsh_state *m)
 	free(s->text);
 	s->text = xstrdup(m->text);
 	if (s->conn)
-		tell(s->conn, s->rsh_id, s->state, s->exit_code, s->signal, s->text);
+		send_state(s->conn, s->rsh_id, s->state, s->exit_code, s->signal, s->text);
 }
 
 void rshd_reconnected(struct rshd *r)
@@ -399,7 +399,7 @@ void rshd_reconnected(struct rshd *r)
 	/* Also those that run: an end that happened while nobody listened is told again. */
 	DL_FOREACH (r->sessions, s)
 		if (!is_end(s->state))
-			request(s);
+			request_orted(s);
 }
 
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
@@ -410,7 +410,7 @@ void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
 		if (s->job != job || s->attempt != attempt)
 			continue;
 		if (s->conn && !is_end(s->state))
-			tell(s->conn, s->rsh_id, PS_LOST, 0, 0, "the launch is over");
+			send_state(s->conn, s->rsh_id, PS_LOST, 0, 0, "the launch is over");
 		session_free(s);
 	}
 }

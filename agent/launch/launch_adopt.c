@@ -267,7 +267,7 @@ static void find_account(struct launch *l)
 	                               .shell = xstrdup("/bin/sh")};
 }
 
-static void resume(struct launch *l)
+static void resume_launch(struct launch *l)
 {
 	struct err why = {0};
 
@@ -315,7 +315,7 @@ static void adopt_as(struct launch *l, int same_boot)
 		launch_remove(l);
 		return;
 	}
-	resume(l);
+	resume_launch(l);
 	if (!launch_is_over(l))
 		go_on(l);
 	else if (!alone)

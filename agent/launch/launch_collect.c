@@ -32,7 +32,7 @@
 
 static void start_upload(struct launch *l);
 static void drain_logs(struct launch *l);
-static void clean(struct launch *l);
+static void clean_launch(struct launch *l);
 
 /* ---- artifacts -------------------------------------------------------------------------------------- */
 
@@ -178,7 +178,7 @@ static void on_drained(void *arg)
 	launch_collect_step(l);
 }
 
-static void finish(struct launch *l, struct tail *t)
+static void finish_tail(struct launch *l, struct tail *t)
 {
 	if (!t)
 		return;
@@ -199,9 +199,9 @@ static void drain_logs(struct launch *l)
 	l->draining = 1;
 	l->tails_open = 1; /* this function's own, so that no callback finds 0 too early */
 	for (struct lproc *p = l->procs; p; p = p->next)
-		finish(l, p->tail);
-	finish(l, l->setup_tail);
-	finish(l, l->system_tail);
+		finish_tail(l, p->tail);
+	finish_tail(l, l->setup_tail);
+	finish_tail(l, l->system_tail);
 	on_drained(l);
 }
 
@@ -222,10 +222,10 @@ static void late_release(struct launch *l)
 		return;
 	}
 	l->releases_open = 0;
-	clean(l);
+	clean_launch(l);
 }
 
-static void release(struct launch *l)
+static void release_shims(struct launch *l)
 {
 	l->releases_open = 1;
 	l->released = 1;
@@ -267,13 +267,13 @@ void launch_collect_step(struct launch *l)
 		if (l->unkilled && launch_left(l) > 0)
 			launch_arm(l, LEFT_US, launch_collect_step);
 		else
-			release(l);
+			release_shims(l);
 		return;
 	}
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->link && !shimlink_is_gone(p->link))
 			return;
-	launch_arm(l, 0, clean); /* not here: the caller is a callback of a shim link */
+	launch_arm(l, 0, clean_launch); /* not here: the caller is a callback of a shim link */
 }
 
 static void left_behind(struct launch *l, const char *why)
@@ -306,7 +306,7 @@ static void strip_run(struct launch *l)
 	fs_each(l->paths.run, strip_one, l, NULL);
 }
 
-static void cleaned(struct launch *l)
+static void on_cleaned(struct launch *l)
 {
 	launch_arm(l, 0, NULL);
 	l->removing = 0;
@@ -322,7 +322,7 @@ static void on_removed(const char *why, void *arg)
 
 	if (why)
 		left_behind(l, why);
-	cleaned(l);
+	on_cleaned(l);
 }
 
 /* CLEANED frees GPUs and CPUs: they are not to lie idle for a slow disk. */
@@ -330,7 +330,7 @@ static void late_removal(struct launch *l)
 {
 	trash_forget(l->host->trash, l);
 	log_warn("event=slow_removal job=%" PRIu64 " attempt=%u text=\"it goes on behind\"", l->job, l->attempt);
-	cleaned(l);
+	on_cleaned(l);
 }
 
 /* Everything is out of use: away with it. Also what an agent begins with that finds its predecessor there. */
@@ -347,7 +347,7 @@ void launch_remove(struct launch *l)
 	trash_wait(l->host->trash, l->key, on_removed, l);
 }
 
-static void clean(struct launch *l)
+static void clean_launch(struct launch *l)
 {
 	launch_free_procs(l);
 	if (l->setup_tail)

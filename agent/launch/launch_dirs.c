@@ -47,7 +47,7 @@ static const struct {
 };
 
 /* By descriptor: a name may be a link by the time that it is used again. */
-static int make(const struct launch *l, const char *path, mode_t mode, enum whose whose, struct err *e)
+static int make_dir(const struct launch *l, const char *path, mode_t mode, enum whose whose, struct err *e)
 {
 	int made = mkdir(path, mode) == 0;
 	cleanup_close int fd = -1;
@@ -76,37 +76,37 @@ static int put_aside(const struct launch *l, struct err *e)
 		return 0;
 	random_hex(name, 16);
 	to = xasprintf("%s/%s", old, name);
-	if (make(l, old, 0700, AGENTS, e) < 0)
+	if (make_dir(l, old, 0700, AGENTS, e) < 0)
 		return -1;
 	if (rename(l->paths.ml, to) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "%s: put aside", l->paths.ml);
 	return 0;
 }
 
-static int begin(const struct launch *l, struct err *e)
+static int begin_dirs(const struct launch *l, struct err *e)
 {
 	cleanup_free char *jobs = xasprintf("%s/jobs", l->host->env->cfg.data_dir);
 	cleanup_free char *orted_tmp = xasprintf("%s/t", l->paths.run);
 	cleanup_free char *shm = xasprintf("%s/s", l->paths.run);
 
-	if (make(l, jobs, 0711, AGENTS, e) < 0 || make(l, l->paths.work, 0711, AGENTS, e) < 0 ||
+	if (make_dir(l, jobs, 0711, AGENTS, e) < 0 || make_dir(l, l->paths.work, 0711, AGENTS, e) < 0 ||
 	    put_aside(l, e) < 0)
 		return -1;
 	/* Short and on tmpfs: unix sockets of Open MPI, and its shared memory, where the launch has no /tmp and
 	 * /dev/shm of its own. */
-	return make(l, orted_tmp, 0700, JOBS, e) < 0 ? -1 : make(l, shm, 0700, JOBS, e);
+	return make_dir(l, orted_tmp, 0700, JOBS, e) < 0 ? -1 : make_dir(l, shm, 0700, JOBS, e);
 }
 
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e)
 {
 	const unsigned n = sizeof(dirs) / sizeof(dirs[0]);
 
-	if (*at == 0 && begin(l, e) < 0)
+	if (*at == 0 && begin_dirs(l, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < AT_ONCE && *at < n; i++, ++*at) {
 		cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[*at].path);
 
-		if (make(l, path, dirs[*at].mode, dirs[*at].whose, e) < 0)
+		if (make_dir(l, path, dirs[*at].mode, dirs[*at].whose, e) < 0)
 			return -1;
 	}
 	return *at < n;

@@ -22,7 +22,7 @@ static char *key_of(const struct launch *l)
 	return xasprintf("%u %s", (unsigned)l->user.uid, l->venv_bin ? l->venv_bin : "");
 }
 
-static struct remembered *find(const char *key)
+static struct remembered *find_packages(const char *key)
 {
 	for (int i = 0; i < REMEMBERED; i++)
 		if (remembered[i].key && !strcmp(remembered[i].key, key))
@@ -30,9 +30,9 @@ static struct remembered *find(const char *key)
 	return NULL;
 }
 
-static void remember(const char *key, const char *text, uint64_t now)
+static void remember_packages(const char *key, const char *text, uint64_t now)
 {
-	struct remembered *r = find(key);
+	struct remembered *r = find_packages(key);
 
 	for (int i = 0; i < REMEMBERED && !r; i++)
 		if (!remembered[i].key)
@@ -64,7 +64,7 @@ static void on_packages(const char *text, const char *why, void *arg)
 		launch_say(l, "list of packages: %s", why ? why : "unknown");
 		return;
 	}
-	remember(key, text, clock_boot_us(l->host->env->clock));
+	remember_packages(key, text, clock_boot_us(l->host->env->clock));
 	launch_run_info(l, "pip", text);
 }
 
@@ -86,7 +86,7 @@ static int uses_python(const struct launch *l)
 void launch_info_packages(struct launch *l)
 {
 	cleanup_free char *key = key_of(l);
-	const struct remembered *r = find(key);
+	const struct remembered *r = find_packages(key);
 
 	if (l->plan->m->node_rank != 0 || l->packages || !uses_python(l))
 		return;

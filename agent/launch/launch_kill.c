@@ -42,7 +42,7 @@ static uint64_t now_us(const struct launch *l)
 /* ---- ENDED ----------------------------------------------------------------------------------------------
  */
 
-static void ended(struct launch *l, const char *left)
+static void end_launch(struct launch *l, const char *left)
 {
 	enum launch_state end =
 	    l->state == LAUNCH_PREPARING || (l->cls != RC_NONE && !l->going) ? LAUNCH_FAILED : LAUNCH_ENDED;
@@ -85,7 +85,7 @@ static void sweep_step(struct launch *l)
 	if (n <= 0) {
 		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
 			snprintf(left, sizeof(left), "it is not known whether processes are left");
-		ended(l, n < 0 ? left : NULL);
+		end_launch(l, n < 0 ? left : NULL);
 		return;
 	}
 	if (now_us(l) < l->sweep_until_us) {
@@ -95,7 +95,7 @@ static void sweep_step(struct launch *l)
 	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)", n);
 	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, n);
 	l->unkilled = 1;
-	ended(l, left);
+	end_launch(l, left);
 }
 
 void launch_sweep(struct launch *l)
@@ -103,7 +103,7 @@ void launch_sweep(struct launch *l)
 	if (l->on_timer == sweep_step)
 		return;
 	if (FAULT("mistake.no_sweep")) {
-		ended(l, NULL);
+		end_launch(l, NULL);
 		return;
 	}
 	l->sweep_until_us = now_us(l) + SWEEP_US;

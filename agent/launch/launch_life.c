@@ -193,7 +193,7 @@ static void loaded_fini(struct launch *l)
 }
 
 /* What is in both goes from one to the other. */
-static void take(struct launch *l, const struct launch *from)
+static void take_loaded(struct launch *l, const struct launch *from)
 {
 	loaded_fini(l);
 	memcpy(l->phases, from->phases, sizeof(l->phases));
@@ -230,7 +230,7 @@ int launch_load(struct launch *l, int *same_boot, struct err *e)
 	rc = o ? load_from(&new, o, same_boot, e) : -1;
 	cJSON_Delete(o);
 	if (rc == 0)
-		take(l, &new);
+		take_loaded(l, &new);
 	else
 		loaded_fini(&new);
 	return rc < 0 ? err_wrap(e, "%s", path) : 0;

@@ -36,7 +36,7 @@ struct launches {
 	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
 };
 
-static struct launch *find(const struct launches *t, uint64_t job, uint32_t attempt)
+static struct launch *find_launch(const struct launches *t, uint64_t job, uint32_t attempt)
 {
 	struct launch *l;
 
@@ -69,7 +69,7 @@ static int check_epoch(struct launches *t, uint64_t job, uint64_t epoch)
 	return 0;
 }
 
-static void add(struct launches *t, struct launch *l)
+static void add_launch(struct launches *t, struct launch *l)
 {
 	DL_APPEND(t->list, l);
 	t->n++;
@@ -100,7 +100,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 {
 	uint64_t job = m->job, epoch = m->epoch;
 	uint32_t attempt = m->attempt;
-	struct launch *l = find(t, job, attempt);
+	struct launch *l = find_launch(t, job, attempt);
 	struct err e = {0};
 	struct plan *plan;
 
@@ -122,7 +122,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 		return;
 	}
 	l = launch_new(t->host, plan);
-	add(t, l);
+	add_launch(t, l);
 	launch_prepare(l);
 }
 
@@ -155,7 +155,7 @@ static struct head head_of(uint16_t type, const void *msg)
 	}
 }
 
-static void absent(struct launches *t, uint16_t type, const struct head *h)
+static void report_unknown(struct launches *t, uint16_t type, const struct head *h)
 {
 	switch (type) {
 	case WM_KILL:
@@ -175,7 +175,7 @@ static void absent(struct launches *t, uint16_t type, const struct head *h)
 	}
 }
 
-static void stop(struct launch *l, uint32_t grace_ms, const char *why)
+static void stop_launch(struct launch *l, uint32_t grace_ms, const char *why)
 {
 	if (l->cls == RC_NONE && !launch_is_over(l))
 		l->cls = RC_STOPPED;
@@ -184,7 +184,7 @@ static void stop(struct launch *l, uint32_t grace_ms, const char *why)
 
 static void on_kill(struct launch *l, const struct wm_kill *m)
 {
-	stop(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
+	stop_launch(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
 }
 
 void launches_order(struct launches *t, uint16_t type, void *msg)
@@ -201,9 +201,9 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		log_warn("event=old_order type=%s job=%" PRIu64 " attempt=%u epoch=%" PRIu64, wire_name(type), h.job,
 		         h.attempt, h.epoch);
 		/* Not obeyed; but a controller whose store was put back waits for a word of what it knows of. */
-		if ((type == WM_KILL || type == WM_COLLECT) && !find(t, h.job, h.attempt) &&
+		if ((type == WM_KILL || type == WM_COLLECT) && !find_launch(t, h.job, h.attempt) &&
 		    !unreadable_launches_order(t->unreadable, type, h.job, h.attempt, h.epoch))
-			absent(t, type, &h);
+			report_unknown(t, type, &h);
 		wire_free(type, msg);
 		return;
 	}
@@ -215,9 +215,9 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		on_prepare(t, msg); /* takes */
 		return;
 	}
-	l = find(t, h.job, h.attempt);
+	l = find_launch(t, h.job, h.attempt);
 	if (!l) {
-		absent(t, type, &h);
+		report_unknown(t, type, &h);
 		wire_free(type, msg);
 		return;
 	}
@@ -276,14 +276,14 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 	struct launch *l;
 
 	if (type == WM_PROC_REPORT || type == WM_ARTIFACT_REPORT) {
-		l = type == WM_PROC_REPORT ? find(t, p->job, p->attempt) : find(t, a->job, a->attempt);
+		l = type == WM_PROC_REPORT ? find_launch(t, p->job, p->attempt) : find_launch(t, a->job, a->attempt);
 		if (l)
 			launch_collect_step(l);
 		return;
 	}
 	if (type != WM_LAUNCH_REPORT)
 		return;
-	l = find(t, r->job, r->attempt);
+	l = find_launch(t, r->job, r->attempt);
 	if (l && l->state == LAUNCH_CLEANED && r->state == LAUNCH_CLEANED)
 		launches_forget(t, l);
 	if (!l && r->state == LAUNCH_CLEANED)
@@ -338,7 +338,7 @@ void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
 
 	DL_FOREACH (t->list, l)
 		if (!launch_is_over(l))
-			stop(l, grace_ms, why);
+			stop_launch(l, grace_ms, why);
 }
 
 void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg)
@@ -370,14 +370,14 @@ int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t
 
 int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host)
 {
-	const struct launch *l = find(t, job, attempt);
+	const struct launch *l = find_launch(t, job, attempt);
 
 	return l && plan_node_index(l->plan, host) >= 0;
 }
 
 int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t *epoch)
 {
-	const struct launch *l = find(t, job, attempt);
+	const struct launch *l = find_launch(t, job, attempt);
 
 	if (l)
 		*epoch = l->epoch;
@@ -436,7 +436,7 @@ static int adopt_one(const char *name, void *arg)
 		return 0;
 	}
 	check_epoch(t, l->job, l->epoch);
-	add(t, l);
+	add_launch(t, l);
 	return 0;
 }
 

@@ -112,7 +112,7 @@ void lproc_report(struct lproc *p)
 		outbox_put(l->host->outbox, WM_PROC_REPORT, key, &m);
 }
 
-static void describe(const struct lproc *p, char *out, size_t size)
+static void describe_state(const struct lproc *p, char *out, size_t size)
 {
 	switch (p->state) {
 	case PS_RUNNING:
@@ -142,7 +142,7 @@ static void say_change(struct lproc *p)
 
 	if (p->state == PS_WAITING)
 		return;
-	describe(p, what, sizeof(what));
+	describe_state(p, what, sizeof(what));
 	if (p->kind == PROC_RANK)
 		launch_say(p->l, "rank %u %s", p->rank, what);
 	else
@@ -188,7 +188,7 @@ static void add_limit(struct lproc *p)
 	p->last_lines_n = strlen(text);
 }
 
-static void changed(struct lproc *p)
+static void on_change(struct lproc *p)
 {
 	if (bad_end(p) && !p->last_lines)
 		p->last_lines = tail_last_lines(p->logdir, LAST_LINES_MAX, &p->last_lines_n);
@@ -224,7 +224,7 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 	p->ended_us = st->ended_us;
 	free(p->text);
 	p->text = xstrdup(st->text);
-	changed(p);
+	on_change(p);
 }
 
 void lproc_end(struct lproc *p, enum proc_state state, const char *text)
@@ -235,7 +235,7 @@ void lproc_end(struct lproc *p, enum proc_state state, const char *text)
 	p->ended_us = clock_real_us(p->l->host->env->clock);
 	free(p->text);
 	p->text = xstrdup(text);
-	changed(p);
+	on_change(p);
 }
 
 static void on_gone(int lost, void *arg)

@@ -42,7 +42,7 @@ struct shimlink {
 	enum ended_by quit_by;
 };
 
-static void dial(void *arg);
+static void dial_shim(void *arg);
 
 static void drop_connection(struct shimlink *l)
 {
@@ -116,7 +116,7 @@ static void retry_later(struct shimlink *l)
 /* ---- sending ----------------------------------------------------------------------------------------------
  */
 
-static void flush(struct shimlink *l)
+static void flush_orders(struct shimlink *l)
 {
 	while (buf_left(&l->out)) {
 		ssize_t n = send(l->fd, buf_head(&l->out), buf_left(&l->out), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -144,7 +144,7 @@ static void send_now(struct shimlink *l, uint16_t type, const void *msg)
 		log_error("event=shim_order_dropped order=%s reason=\"%s\"", wire_name(type), e.text);
 		return;
 	}
-	flush(l);
+	flush_orders(l);
 }
 
 static void send_quit(struct shimlink *l)
@@ -266,7 +266,7 @@ static void on_socket(int fd, int what, void *arg)
 	if (what & LOOP_READ)
 		on_readable(l);
 	if ((what & LOOP_WRITE) && l->fd >= 0)
-		flush(l);
+		flush_orders(l);
 }
 
 static void on_pidfd(int fd, int what, void *arg)
@@ -276,7 +276,7 @@ static void on_pidfd(int fd, int what, void *arg)
 	shim_is_gone(arg);
 }
 
-static void dial(void *arg)
+static void dial_shim(void *arg)
 {
 	struct shimlink *l = arg;
 	struct wm_shim_hello hello = {.version = SHIM_VERSION, .token = l->token};
@@ -318,7 +318,7 @@ struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const c
 	l->fd = l->pidfd = -1;
 	buf_init(&l->in, IN_LIMIT);
 	buf_init(&l->out, OUT_LIMIT);
-	l->retry = loop_timer_create(env->loop, dial, l);
+	l->retry = loop_timer_create(env->loop, dial_shim, l);
 	loop_timer_arm(l->retry, 0); /* not at once: no callback before the caller has the link */
 	return l;
 }
@@ -340,7 +340,7 @@ void shimlink_destroy(struct shimlink *l)
 	free(l);
 }
 
-static void borrow(struct wire_strv *to, const struct strv *from)
+static void borrow_words(struct wire_strv *to, const struct strv *from)
 {
 	if (!from || from->n == 0)
 		return;
@@ -353,8 +353,8 @@ void shimlink_go(struct shimlink *l, const struct strv *argv, const struct strv 
 	char empty[] = "";
 	struct wm_shim_go m = {.cwd = empty};
 
-	borrow(&m.argv, argv);
-	borrow(&m.env, envp);
+	borrow_words(&m.argv, argv);
+	borrow_words(&m.env, envp);
 	send_or_keep(l, WM_SHIM_GO, &m);
 }
 

@@ -74,7 +74,7 @@ static int count_shim(const char *name, void *arg)
 	return 0;
 }
 
-static int gone(const char *path)
+static int is_gone(const char *path)
 {
 	struct stat st;
 
@@ -85,7 +85,7 @@ int unreadable_launch_has_shims(const char *dir)
 {
 	int n = 0;
 
-	if (gone(dir))
+	if (is_gone(dir))
 		return 0;
 	return fs_each(dir, count_shim, &n, NULL) < 0 || n > 0;
 }
@@ -224,7 +224,7 @@ static int kill_left(struct unreadable_launch *w, struct launch_host *host)
 
 /* ---- telling ------------------------------------------------------------------------------------------ */
 
-static void report(const struct unreadable_launches *ws, const struct unreadable_launch *w)
+static void report_state(const struct unreadable_launches *ws, const struct unreadable_launch *w)
 {
 	char none[] = "";
 	struct wm_launch_report m = {.job = w->job,
@@ -238,15 +238,15 @@ static void report(const struct unreadable_launches *ws, const struct unreadable
 	outbox_put(ws->host->outbox, WM_LAUNCH_REPORT, w->key, &m);
 }
 
-static void say(struct unreadable_launches *ws, struct unreadable_launch *w, enum launch_state state,
-                const char *what)
+static void set_state(struct unreadable_launches *ws, struct unreadable_launch *w, enum launch_state state,
+                      const char *what)
 {
 	free(w->text);
 	w->text = xasprintf("its plan cannot be read (%s); %s", w->why, what);
 	w->state = state;
 	log_warn("event=wreck job=%" PRIu64 " attempt=%u state=%d text=\"%s\"", w->job, w->attempt, (int)state,
 	         w->text);
-	report(ws, w);
+	report_state(ws, w);
 }
 
 static void report_unknown(struct unreadable_launches *ws, struct unreadable_launch *w)
@@ -257,19 +257,19 @@ static void report_unknown(struct unreadable_launches *ws, struct unreadable_lau
 
 	w->unknown_said = 1;
 	log_error("event=wreck_unknown job=%" PRIu64 " attempt=%u folder=%s", w->job, w->attempt, w->dir);
-	say(ws, w, LAUNCH_STOPPING, what);
+	set_state(ws, w, LAUNCH_STOPPING, what);
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------- */
 
-static void over(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void set_over(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	container_destroy(w->container);
 	w->container = NULL;
-	say(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
+	set_state(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
 }
 
-static void look(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void look_again(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	int left = kill_left(w, ws->host);
 
@@ -280,7 +280,7 @@ static void look(struct unreadable_launches *ws, struct unreadable_launch *w)
 	}
 	w->quiet = left == 0 ? w->quiet + 1 : 0;
 	if (w->quiet >= QUIET_LOOKS)
-		over(ws, w);
+		set_over(ws, w);
 }
 
 static void on_timer(void *arg)
@@ -294,7 +294,7 @@ static void on_timer(void *arg)
 
 		if (w->state != LAUNCH_STOPPING)
 			continue;
-		look(ws, w);
+		look_again(ws, w);
 		delay = w->unknown_said && w->quiet == 0 ? SLOW_US : STEP_US;
 		if (w->state == LAUNCH_STOPPING && (!next || delay < next))
 			next = delay;
@@ -316,7 +316,8 @@ static void unreadable_free(struct unreadable_launch *w)
 	free(w);
 }
 
-static struct unreadable_launch *find(const struct unreadable_launches *ws, uint64_t job, uint32_t attempt)
+static struct unreadable_launch *find_unreadable(const struct unreadable_launches *ws, uint64_t job,
+                                                 uint32_t attempt)
 {
 	struct unreadable_launch *w;
 
@@ -339,11 +340,11 @@ void unreadable_launches_add(struct unreadable_launches *ws, const char *key, ui
 	w->dir = xasprintf("%s/%s", ws->host->env->cfg.run_dir, key);
 	w->why = xstrdup(why);
 	DL_APPEND(ws->list, w);
-	say(ws, w, LAUNCH_STOPPING, "what runs of it is being ended");
+	set_state(ws, w, LAUNCH_STOPPING, "what runs of it is being ended");
 	loop_timer_arm(ws->timer, 0);
 }
 
-static void collect(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void collect_folder(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	struct err e = {0};
 
@@ -353,21 +354,21 @@ static void collect(struct unreadable_launches *ws, struct unreadable_launch *w)
 			         e.text);
 		w->state = LAUNCH_CLEANED;
 	}
-	report(ws, w);
+	report_state(ws, w);
 }
 
 int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uint64_t job, uint32_t attempt,
                               uint64_t epoch)
 {
-	struct unreadable_launch *w = find(ws, job, attempt);
+	struct unreadable_launch *w = find_unreadable(ws, job, attempt);
 
 	if (!w)
 		return 0;
 	w->epoch = epoch;
 	if (type == WM_COLLECT)
-		collect(ws, w);
+		collect_folder(ws, w);
 	else if (type != WM_NOTE)
-		report(ws, w); /* it is being ended, whatever was ordered */
+		report_state(ws, w); /* it is being ended, whatever was ordered */
 	return 1;
 }
 
@@ -376,10 +377,10 @@ void unreadable_launches_report_all(struct unreadable_launches *ws)
 	struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
-		report(ws, w);
+		report_state(ws, w);
 }
 
-static void forget(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void forget_unreadable(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	DL_DELETE(ws->list, w);
 	outbox_drop(ws->host->outbox, w->key);
@@ -388,10 +389,10 @@ static void forget(struct unreadable_launches *ws, struct unreadable_launch *w)
 
 void unreadable_launches_cleaned(struct unreadable_launches *ws, uint64_t job, uint32_t attempt)
 {
-	struct unreadable_launch *w = find(ws, job, attempt);
+	struct unreadable_launch *w = find_unreadable(ws, job, attempt);
 
 	if (w && w->state == LAUNCH_CLEANED)
-		forget(ws, w);
+		forget_unreadable(ws, w);
 }
 
 uint32_t unreadable_launches_count(const struct unreadable_launches *ws)
@@ -430,7 +431,7 @@ void unreadable_launches_discard(struct unreadable_launches *ws)
 	DL_FOREACH_SAFE (ws->list, w, next)
 		if (w->state != LAUNCH_STOPPING) {
 			trash_put(ws->host->trash, w->dir, w->key, NULL);
-			forget(ws, w);
+			forget_unreadable(ws, w);
 		}
 }
 

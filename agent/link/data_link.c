@@ -61,7 +61,7 @@ struct data_link {
 	const struct data_link_sub *turn; /* who was served first last time */
 };
 
-static void dial(void *arg);
+static void dial_controller(void *arg);
 
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
@@ -79,7 +79,7 @@ static uint16_t answer_of(uint16_t type)
 	}
 }
 
-static void finish(struct request *r, int rc, uint16_t type, void *reply, const struct err *e)
+static void finish_request(struct request *r, int rc, uint16_t type, void *reply, const struct err *e)
 {
 	data_link_reply_fn fn = r->fn;
 	void *arg = r->arg;
@@ -100,7 +100,7 @@ static void send_request(struct request *r)
 	if (peer_send(r->b->peer, r->type, r->msg, r->id, &e) == 0)
 		r->sent = 1;
 	else if (e.code != ERR_BUSY && e.code != ERR_UNAVAILABLE)
-		finish(r, -1, 0, NULL, &e); /* it cannot be encoded: too large */
+		finish_request(r, -1, 0, NULL, &e); /* it cannot be encoded: too large */
 }
 
 static void send_requests(struct data_link *b)
@@ -118,7 +118,7 @@ static void too_late(void *arg)
 
 	err_set(&e, ERR_TIMEOUT, "%s: no answer from the controller%s", wire_name(r->type),
 	        r->b->up ? "" : " (not connected)");
-	finish(r, -1, 0, NULL, &e);
+	finish_request(r, -1, 0, NULL, &e);
 }
 
 void data_link_request(struct data_link *b, uint16_t type, const void *msg, uint32_t timeout_ms,
@@ -152,7 +152,7 @@ static void take_answer(struct data_link *b, uint16_t type, uint64_t id, void *m
 		wire_free(type, msg); /* to a question whose deadline has passed */
 		return;
 	}
-	finish(r, 0, type, msg, NULL);
+	finish_request(r, 0, type, msg, NULL);
 }
 
 /* ---- subscribers ----------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ static char *key_of(uint64_t job, uint32_t attempt, const char *stream)
 	              : xasprintf("%" PRIu64 ".%u", job, attempt);
 }
 
-static struct data_link_sub *find(struct data_link *b, uint64_t job, uint32_t attempt, const char *stream)
+static struct data_link_sub *find_sub(struct data_link *b, uint64_t job, uint32_t attempt, const char *stream)
 {
 	cleanup_free char *key = key_of(job, attempt, stream);
 	struct data_link_sub *s;
@@ -178,7 +178,7 @@ struct data_link_sub *data_link_subscribe(struct data_link *b, uint64_t job, uin
 {
 	struct data_link_sub *s = xcalloc(1, sizeof(*s));
 
-	assert(!find(b, job, attempt, stream));
+	assert(!find_sub(b, job, attempt, stream));
 	*s = (struct data_link_sub){.b = b, .key = key_of(job, attempt, stream), .ops = *ops, .arg = arg};
 	HASH_ADD_KEYPTR(hh, b->subs, s->key, strlen(s->key), s);
 	return s;
@@ -207,7 +207,7 @@ int data_link_is_up(const struct data_link *b)
 	return b->up;
 }
 
-static int refuse(struct data_link_sub *s, struct err *e)
+static int refuse_sub(struct data_link_sub *s, struct err *e)
 {
 	s->refused = 1;
 	return err_set(e, ERR_BUSY, "no room");
@@ -224,9 +224,9 @@ int data_link_send_log(struct data_link_sub *s, const struct wm_log_data *m, str
 	base = s->sent == s->acked ? m->offset : s->acked;
 	if (peer_queued(b->peer) > LOG_QUEUE || m->offset + m->data.n - base > DATA_LINK_STREAM_WINDOW ||
 	    b->unacked > DATA_LINK_TOTAL_WINDOW)
-		return refuse(s, e);
+		return refuse_sub(s, e);
 	if (peer_send(b->peer, WM_LOG_DATA, m, 0, e) < 0)
-		return e->code == ERR_BUSY ? refuse(s, e) : -1;
+		return e->code == ERR_BUSY ? refuse_sub(s, e) : -1;
 	if (s->sent == s->acked)
 		s->sent = s->acked = m->offset;
 	b->unacked += m->offset + m->data.n - s->sent;
@@ -241,9 +241,9 @@ int data_link_send_metrics(struct data_link_sub *s, const struct wm_metrics *m, 
 	if (!b->up)
 		return err_set(e, ERR_UNAVAILABLE, "not connected");
 	if (peer_queued(b->peer) > LOG_QUEUE)
-		return refuse(s, e);
+		return refuse_sub(s, e);
 	if (peer_send(b->peer, WM_METRICS, m, 0, e) < 0)
-		return e->code == ERR_BUSY ? refuse(s, e) : -1;
+		return e->code == ERR_BUSY ? refuse_sub(s, e) : -1;
 	return 0;
 }
 
@@ -277,7 +277,7 @@ static void give_room(struct data_link *b)
 
 static void on_log_ack(struct data_link *b, const struct wm_log_ack *m)
 {
-	struct data_link_sub *s = find(b, m->job, m->attempt, m->stream);
+	struct data_link_sub *s = find_sub(b, m->job, m->attempt, m->stream);
 
 	if (!s)
 		return;
@@ -324,7 +324,7 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 }
 
 /* A piece of a blob was taken, or came: the connection is of use. */
-static int carried(uint16_t type, const void *msg)
+static int has_carried(uint16_t type, const void *msg)
 {
 	return (type == WM_BLOB_OK && !((const struct wm_blob_ok *)msg)->code) ||
 	       (type == WM_BLOB_DATA && !((const struct wm_blob_data *)msg)->code);
@@ -342,7 +342,7 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 		on_log_ack(b, msg);
 		break;
 	case WM_METRICS_ACK:
-		s = find(b, m->job, m->attempt, NULL);
+		s = find_sub(b, m->job, m->attempt, NULL);
 		if (s) {
 			b->failures = 0;
 			s->ops.metrics_ack(m->seq, s->arg);
@@ -351,7 +351,7 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	case WM_BLOB_DATA:
 	case WM_BLOB_MISSING:
 	case WM_BLOB_OK:
-		if (carried(type, msg))
+		if (has_carried(type, msg))
 			b->failures = 0;
 		take_answer(b, type, id, msg);
 		send_requests(b);
@@ -400,7 +400,7 @@ static void on_drain(struct peer *p, void *arg)
 	give_room(b);
 }
 
-static void dial(void *arg)
+static void dial_controller(void *arg)
 {
 	static const struct peer_ops ops = {
 	    .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_drain = on_drain};
@@ -449,10 +449,10 @@ struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, co
 	b->cert_path = xstrdup(cert_path);
 	b->key_path = xstrdup(key_path);
 	b->complaints.per_minute = 6;
-	b->redial = loop_timer_create(env->loop, dial, b);
+	b->redial = loop_timer_create(env->loop, dial_controller, b);
 	b->workers = workers_create(env->loop);
 	if (env->cfg.controller)
-		dial(b);
+		dial_controller(b);
 	return b;
 }
 
@@ -467,7 +467,7 @@ void data_link_destroy(struct data_link *b)
 	b->up = 0;
 	err_set(&e, ERR_UNAVAILABLE, "the agent ends");
 	HASH_ITER (hh, b->requests, r, tmp)
-		finish(r, -1, 0, NULL, &e);
+		finish_request(r, -1, 0, NULL, &e);
 	workers_destroy(b->workers, WORKERS_END_MS);
 	while (b->subs)
 		data_link_unsubscribe(b->subs);

@@ -41,7 +41,7 @@ static void on_reply(int rc, uint16_t type, void *reply, const struct err *e, vo
 	worker_call_end(a->call);
 }
 
-static void start(struct worker_call *c, void *data)
+static void start_call(struct worker_call *c, void *data)
 {
 	struct ask *a = data;
 
@@ -55,7 +55,7 @@ struct answer {
 	void *reply;
 };
 
-static void take(void *data, void *out)
+static void take_reply(void *data, void *out)
 {
 	struct ask *a = data;
 	struct answer *to = out;
@@ -67,13 +67,13 @@ static void take(void *data, void *out)
 }
 
 /* Takes msg. The reply is the caller's. */
-static void *ask(struct worker *w, struct data_link *b, uint16_t type, void *msg, struct err *e)
+static void *ask_controller(struct worker *w, struct data_link *b, uint16_t type, void *msg, struct err *e)
 {
 	struct ask *a = xcalloc(1, sizeof(*a));
 	struct answer got = {0};
 
 	*a = (struct ask){.b = b, .type = type, .msg = msg};
-	if (worker_call(w, start, a, ask_drop, take, &got, DATA_LINK_REQUEST_MS + 5000, e) < 0)
+	if (worker_call(w, start_call, a, ask_drop, take_reply, &got, DATA_LINK_REQUEST_MS + 5000, e) < 0)
 		return NULL;
 	if (got.rc < 0) {
 		err_set(e, got.e.code, "%s", got.e.text);
@@ -92,7 +92,7 @@ static enum err_code code_of(uint32_t code)
 static void *ask_blob(struct worker *w, struct data_link *b, uint16_t type, void *msg, const char *digest,
                       struct err *e)
 {
-	void *r = ask(w, b, type, msg, e);
+	void *r = ask_controller(w, b, type, msg, e);
 	const struct wm_blob_data *data = r;
 	const struct wm_blob_ok *ok = r;
 	uint32_t code;
@@ -199,7 +199,7 @@ int data_link_blob_have(struct worker *w, struct data_link *b, char *const *dige
 	m = xcalloc(1, sizeof(*m));
 	for (size_t i = 0; i < n; i++)
 		wire_strv_add(&m->digests, digests[i]);
-	r = ask(w, b, WM_BLOB_HAVE, m, e);
+	r = ask_controller(w, b, WM_BLOB_HAVE, m, e);
 	if (!r)
 		return -1;
 	memset(missing, 0, n);

@@ -121,7 +121,7 @@ void outbox_flush(struct outbox *o)
 	o->behind = 0;
 }
 
-static int under(const struct entry *en, const char *prefix, size_t n)
+static int is_under(const struct entry *en, const char *prefix, size_t n)
 {
 	const char *key = strchr(en->key, ' ') + 1;
 
@@ -134,7 +134,7 @@ void outbox_drop(struct outbox *o, const char *prefix)
 	size_t n = strlen(prefix);
 
 	HASH_ITER (hh, o->entries, en, next)
-		if (under(en, prefix, n))
+		if (is_under(en, prefix, n))
 			remove_entry(o, en);
 }
 
@@ -144,7 +144,7 @@ size_t outbox_holds(const struct outbox *o, const char *prefix)
 	size_t n = strlen(prefix), count = 0;
 
 	HASH_ITER (hh, o->entries, en, next)
-		count += (size_t)under(en, prefix, n);
+		count += (size_t)is_under(en, prefix, n);
 	return count;
 }
 

@@ -107,7 +107,7 @@ static int parse_number(const char *p, size_t n, double *out)
 }
 
 /* 1 found. */
-static int match(struct metric_set *s, struct pattern *p, const char *line, size_t n, double *value)
+static int match_pattern(struct metric_set *s, struct pattern *p, const char *line, size_t n, double *value)
 {
 	PCRE2_SIZE *at;
 	int rc;
@@ -133,7 +133,7 @@ static int patterns_in(struct metric_scan *m, const char *line, size_t n, uint64
 
 	for (int pass = 0; pass < 2; pass++) /* the step first: it may stand behind the others in the line */
 		for (size_t i = 0; i < s->n; i++) {
-			if (s->v[i].is_step == pass || !match(s, &s->v[i], line, n, &p.value))
+			if (s->v[i].is_step == pass || !match_pattern(s, &s->v[i], line, n, &p.value))
 				continue;
 			if (s->v[i].is_step && isfinite(p.value) && fabs(p.value) < 9e15)
 				m->step = (int64_t)p.value;
@@ -267,7 +267,7 @@ static int whole_line(struct metric_scan *m, const char *line, size_t n, uint64_
 	return m->set ? patterns_in(m, line, n, at_us, fn, arg) : json_in(m, line, n, at_us, fn, arg);
 }
 
-static void keep(struct metric_scan *m, const char *p, size_t n)
+static void keep_unfinished(struct metric_scan *m, const char *p, size_t n)
 {
 	size_t room = METRIC_LINE_MAX - m->n, part = n < room ? n : room;
 
@@ -293,7 +293,7 @@ size_t metric_scan_feed(struct metric_scan *m, const char *p, size_t n, uint64_t
 
 	while ((end = line_end(at, n - (size_t)(at - p)))) {
 		if (metric_scan_pending(m)) {
-			keep(m, at, (size_t)(end - at));
+			keep_unfinished(m, at, (size_t)(end - at));
 			points = whole_line(m, m->line, m->n, at_us, fn, arg);
 			metric_scan_reset(m);
 		} else {
@@ -304,7 +304,7 @@ size_t metric_scan_feed(struct metric_scan *m, const char *p, size_t n, uint64_t
 			return (size_t)(at - p);
 	}
 	if ((size_t)(at - p) < n)
-		keep(m, at, n - (size_t)(at - p));
+		keep_unfinished(m, at, n - (size_t)(at - p));
 	return n;
 }
 

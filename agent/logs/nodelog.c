@@ -116,7 +116,7 @@ static void put_record(struct nodelog *n)
 }
 
 /* Bytes of p were lost: the next segment begins behind them. */
-static void lose(struct nodelog *n, size_t lost, int why)
+static void lose_bytes(struct nodelog *n, size_t lost, int why)
 {
 	uint64_t next = n->seg + n->size + lost;
 	struct err e;
@@ -157,7 +157,7 @@ void nodelog_bytes(struct nodelog *n, const void *p, size_t len)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0) {
-			lose(n, len, errno);
+			lose_bytes(n, len, errno);
 			return;
 		}
 		n->size += (uint64_t)done;

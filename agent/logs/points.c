@@ -62,7 +62,7 @@ struct points {
 	struct log_limit complaints;
 };
 
-static void kick(struct points *p);
+static void send_later(struct points *p);
 
 /* ---- batch that grows ------------------------------------------------------------------------------------
  */
@@ -118,14 +118,14 @@ void points_add(struct points_src *s, const struct metric_point *mp)
 	s->in_batch = 1;
 }
 
-static uint32_t waiting(const struct points *p)
+static uint32_t count_waiting(const struct points *p)
 {
 	return p->grows ? p->grows->name_ix.n : 0;
 }
 
 int points_full(const struct points_src *s)
 {
-	if (waiting(s->p) < BATCH_MAX)
+	if (count_waiting(s->p) < BATCH_MAX)
 		return 0;
 	((struct points_src *)(uintptr_t)s)->wants_room = 1;
 	return 1;
@@ -142,7 +142,7 @@ static void put_source(struct buf *b, const char *name, uint64_t offset, int64_t
 }
 
 /* With the pending batch, or none. */
-static void save(struct points *p)
+static void save_state(struct points *p)
 {
 	uint32_t n = 0;
 	struct buf b;
@@ -225,7 +225,7 @@ static int load_all(struct points *p, struct buf *b, struct err *e)
 	return 0;
 }
 
-static void load(struct points *p)
+static void load_state(struct points *p)
 {
 	struct err e;
 	struct buf b;
@@ -259,7 +259,7 @@ static void send_pending(struct points *p)
 		log_error("event=metrics_not_sent job=%" PRIu64 " reason=\"%s\"", p->job, e.text);
 }
 
-static void wake(struct points *p)
+static void wake_sources(struct points *p)
 {
 	struct points_src *next;
 
@@ -272,7 +272,7 @@ static void wake(struct points *p)
 	}
 }
 
-static void cut(struct points *p)
+static void cut_batch(struct points *p)
 {
 	unsigned held;
 
@@ -290,21 +290,21 @@ static void cut(struct points *p)
 		         " count=%u reason=\"too many names or points in one line\"",
 		         p->job, p->dropped);
 	p->dropped = 0;
-	save(p);
+	save_state(p);
 	send_pending(p);
 }
 
-static void kick(struct points *p)
+static void send_later(struct points *p)
 {
 	uint64_t now = clock_boot_us(p->env->clock), due = p->cut_us + BATCH_US;
 
-	if (p->pending || !waiting(p))
+	if (p->pending || !count_waiting(p))
 		return;
-	if (waiting(p) < BATCH_MAX && p->cut_us && now < due) {
+	if (count_waiting(p) < BATCH_MAX && p->cut_us && now < due) {
 		loop_timer_arm(p->timer, due - now);
 		return;
 	}
-	cut(p);
+	cut_batch(p);
 }
 
 static void on_timer(void *arg)
@@ -314,8 +314,8 @@ static void on_timer(void *arg)
 	if (p->pending)
 		send_pending(p);
 	else
-		kick(p);
-	wake(p);
+		send_later(p);
+	wake_sources(p);
 }
 
 static void on_up(void *arg)
@@ -333,8 +333,8 @@ static void on_ack(uint64_t seq, void *arg)
 	wire_free(WM_METRICS, p->pending);
 	p->pending = NULL;
 	loop_timer_cancel(p->timer);
-	kick(p);
-	wake(p);
+	send_later(p);
+	wake_sources(p);
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------
@@ -394,10 +394,10 @@ void points_mark(struct points_src *s, uint64_t offset, int64_t step)
 {
 	s->offset = offset;
 	s->step = step;
-	if (waiting(s->p))
-		kick(s->p);
+	if (count_waiting(s->p))
+		send_later(s->p);
 	else if (!s->p->pending && offset > s->saved + SAVE_BYTES)
-		save(s->p);
+		save_state(s->p);
 }
 
 uint64_t points_saved(const struct points_src *s)
@@ -410,10 +410,10 @@ int points_flush(struct points_src *s)
 	struct points *p = s->p;
 
 	if (s->in_batch && !p->pending)
-		cut(p);
+		cut_batch(p);
 	if (!s->in_batch && s->last_seq <= p->acked) {
-		if (s->saved != s->offset && !p->pending && !waiting(p))
-			save(p);
+		if (s->saved != s->offset && !p->pending && !count_waiting(p))
+			save_state(p);
 		return 1;
 	}
 	s->wants_room = 1;
@@ -434,7 +434,7 @@ struct points *points_open(struct agent_env *env, struct data_link *b, uint64_t 
 	p->complaints.per_minute = 4;
 	p->timer = loop_timer_create(env->loop, on_timer, p);
 	p->sub = data_link_subscribe(b, job, attempt, NULL, &ops, p);
-	load(p);
+	load_state(p);
 	return p;
 }
 

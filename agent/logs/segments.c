@@ -199,7 +199,7 @@ static uint64_t next_after(const struct segments *d, uint64_t offset)
 }
 
 /* Sees to it that the open segment has bytes at pos. 1 yes, 0 nothing there yet, -1 error. */
-static int position(struct segment_cursor *c, uint64_t *left, uint64_t *gap, struct err *e)
+static int open_at_position(struct segment_cursor *c, uint64_t *left, uint64_t *gap, struct err *e)
 {
 	uint64_t offset, next;
 	struct stat st;
@@ -292,7 +292,7 @@ ptrdiff_t segment_cursor_read(struct segment_cursor *c, void *out, size_t max, s
 	int rc;
 
 	*gap = 0;
-	rc = position(c, &left, gap, e);
+	rc = open_at_position(c, &left, gap, e);
 	if (rc <= 0)
 		return rc;
 	from = c->pos - c->seg;

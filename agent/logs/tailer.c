@@ -83,7 +83,7 @@ struct tailer {
 	uint8_t *chunk;
 };
 
-static void pump(struct tail *tl);
+static void pump_stream(struct tail *tl);
 
 /* ---- sending --------------------------------------------------------------------------------------------
  */
@@ -203,7 +203,7 @@ static void on_log_ack(uint64_t offset, void *arg)
 		tl->eof_acked = 1;
 	tl->acked_us = now;
 	remove_old(tl);
-	pump(tl);
+	pump_stream(tl);
 }
 
 static void send_again(struct tail *tl)
@@ -219,12 +219,12 @@ static void on_up(void *arg)
 	struct tail *tl = arg;
 
 	send_again(tl);
-	pump(tl);
+	pump_stream(tl);
 }
 
 static void on_room(void *arg)
 {
-	pump(arg);
+	pump_stream(arg);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static int json_full(void *arg)
 }
 
 /* Feeds a chunk piece by piece, each with the time of its index record. Returns the bytes taken. */
-static size_t feed(struct tail *tl, const char *data, size_t n, struct buf *recs)
+static size_t feed_metrics(struct tail *tl, const char *data, size_t n, struct buf *recs)
 {
 	uint64_t us = clock_real_us(tl->t->env->clock), next_us;
 	size_t at = 0, end, took;
@@ -294,7 +294,7 @@ static int scan_out(struct tail *tl)
 		if (gap)
 			metric_scan_reset(&tl->out); /* the rest of that line is lost */
 		start = tl->scan.pos - (uint64_t)n;
-		took = feed(tl, (const char *)tl->t->chunk, (size_t)n, &recs);
+		took = feed_metrics(tl, (const char *)tl->t->chunk, (size_t)n, &recs);
 		if (took < (size_t)n)
 			segment_cursor_seek(&tl->scan, start + took);
 		points_mark(tl->out_src, tl->scan.pos - metric_scan_pending(&tl->out), tl->out.step);
@@ -383,7 +383,7 @@ static void check_done(struct tail *tl)
 		tl->done(tl->done_arg);
 }
 
-static void pump(struct tail *tl)
+static void pump_stream(struct tail *tl)
 {
 	int more;
 
@@ -406,14 +406,14 @@ static void pump_soon(struct tail *tl)
 	if (loop_timer_armed(tl->timer))
 		return;
 	if (now - tl->pumped_us >= PUMP_GAP_US)
-		pump(tl);
+		pump_stream(tl);
 	else
 		loop_timer_arm(tl->timer, PUMP_GAP_US);
 }
 
 static void on_timer(void *arg)
 {
-	pump(arg);
+	pump_stream(arg);
 }
 
 static void on_points_room(void *arg)
@@ -477,7 +477,7 @@ static void on_inotify(int fd, int what, void *arg)
 	}
 }
 
-static void watch(struct tail *tl)
+static void watch_folder(struct tail *tl)
 {
 	struct tailer *t = tl->t;
 
@@ -579,7 +579,7 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 		log_error("event=log_not_followed stream=%s reason=\"%s\"", p->stream, e.text);
 		tl->dir = (struct segments){.path = xstrdup(p->logdir)};
 	}
-	watch(tl);
+	watch_folder(tl);
 	tl->dir_stale = 1; /* what came before the watch was set */
 	tl->acked = tl->acked_saved = load_acked(p->logdir);
 	if (tl->acked > segments_end(&tl->dir))

@@ -60,7 +60,7 @@ struct nvml {
 	uint32_t n;
 };
 
-static int load(struct nvml *n, const char *library, struct gpus *out)
+static int load_library(struct nvml *n, const char *library, struct gpus *out)
 {
 	n->lib = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	if (!n->lib) {
@@ -101,7 +101,7 @@ static int numa_of(const char *bus_id)
 }
 
 /* Text that goes into a line of the inventory. */
-static void clean(char *s)
+static void clean_text(char *s)
 {
 	for (; *s; s++)
 		if (*s == '|' || (unsigned char)*s < 0x20 || *s == 0x7f)
@@ -126,8 +126,8 @@ static int read_one(struct nvml *n, unsigned index, struct gpus *out)
 	    rc != NVML_NOT_SUPPORTED) /* some share the machine's memory and have none of their own */
 		return -1;
 	g->uuid[sizeof(g->uuid) - 1] = g->model[sizeof(g->model) - 1] = '\0';
-	clean(g->uuid);
-	clean(g->model);
+	clean_text(g->uuid);
+	clean_text(g->model);
 	g->memory_bytes = mem.total;
 	if (n->minor && n->minor(dev, &minor) == NVML_OK && minor < 4096)
 		g->minor = (int)minor;
@@ -147,7 +147,7 @@ static int index_of_bus(const struct gpus *g, const char *bus_id)
 	return -1;
 }
 
-static void join(struct gpus *g, int a, int b)
+static void join_links(struct gpus *g, int a, int b)
 {
 	int from = g->v[b].link_group, to = g->v[a].link_group;
 
@@ -176,7 +176,7 @@ static void find_groups(struct nvml *n, struct gpus *g)
 			if (other < 0 && at_switch < 0)
 				at_switch = (int)i;
 			linked[i] = 1;
-			join(g, other >= 0 ? other : at_switch, (int)i);
+			join_links(g, other >= 0 ? other : at_switch, (int)i);
 		}
 	}
 	for (uint32_t i = 0; i < g->n; i++) /* small numbers in order of first use */
@@ -189,14 +189,14 @@ static void find_groups(struct nvml *n, struct gpus *g)
 		}
 }
 
-static void versions(struct nvml *n, struct gpus *out)
+static void read_versions(struct nvml *n, struct gpus *out)
 {
 	int cuda;
 
 	if (n->driver && n->driver(out->driver, sizeof(out->driver)) != NVML_OK)
 		out->driver[0] = '\0';
 	out->driver[sizeof(out->driver) - 1] = '\0';
-	clean(out->driver);
+	clean_text(out->driver);
 	if (n->cuda && n->cuda(&cuda) == NVML_OK)
 		snprintf(out->cuda, sizeof(out->cuda), "%d.%d", cuda / 1000, cuda % 1000 / 10);
 }
@@ -208,7 +208,7 @@ struct nvml *gpu_nvml_open(const char *library, struct gpus *out)
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (load(n, library, out) < 0) {
+	if (load_library(n, library, out) < 0) {
 		gpu_nvml_close(n);
 		return NULL;
 	}
@@ -219,7 +219,7 @@ struct nvml *gpu_nvml_open(const char *library, struct gpus *out)
 		return NULL;
 	}
 	n->inited = 1;
-	versions(n, out);
+	read_versions(n, out);
 	if (n->count(&count) != NVML_OK)
 		count = 0;
 	for (unsigned i = 0; i < count && out->n < GPUS_MAX; i++)

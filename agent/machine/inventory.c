@@ -145,7 +145,7 @@ void inventory_destroy(struct inventory *inv)
 
 /* ---- what there is ------------------------------------------------------------------------------------- */
 
-static uint32_t slots(const struct inventory *inv)
+static uint32_t slot_count(const struct inventory *inv)
 {
 	return inv->env->cfg.slots ? inv->env->cfg.slots : inv->topo.n;
 }
@@ -181,7 +181,7 @@ void inventory_fill(struct inventory *inv, struct wm_inventory *m)
 	m->interface_name = xstrdup(cfg->interface_name ? cfg->interface_name : "");
 	m->fabric_interface = xstrdup(cfg->fabric_interface ? cfg->fabric_interface : "");
 	m->cpus = inv->topo.n;
-	m->slots = slots(inv);
+	m->slots = slot_count(inv);
 	m->memory_bytes = inv->memory_bytes;
 	m->disk_bytes = inv->disk_bytes;
 	inventory_gpu_lines(&inv->gpus, &m->gpus);

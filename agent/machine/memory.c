@@ -12,7 +12,7 @@
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"
 
-static uint64_t meminfo(const char *text, const char *name)
+static uint64_t meminfo_value(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 	uint64_t kib = 0;
@@ -85,7 +85,7 @@ uint64_t memory_total(void)
 	size_t n;
 
 	if (fs_read_file("/proc/meminfo", 65536, &text, &n, NULL) == 0) {
-		total = meminfo(text, "MemTotal:");
+		total = meminfo_value(text, "MemTotal:");
 		free(text);
 	}
 	return limit < total ? limit : total;
@@ -98,8 +98,8 @@ uint64_t memory_used(void)
 	size_t n;
 
 	if (fs_read_file("/proc/meminfo", 65536, &text, &n, NULL) == 0) {
-		total = meminfo(text, "MemTotal:");
-		available = meminfo(text, "MemAvailable:");
+		total = meminfo_value(text, "MemTotal:");
+		available = meminfo_value(text, "MemAvailable:");
 		free(text);
 	}
 	return total > available ? total - available : 0;

@@ -36,7 +36,7 @@ static void read_affinity(struct topo *t)
 }
 
 #ifdef HAVE_HWLOC
-static int above(hwloc_topology_t h, hwloc_obj_t pu, hwloc_obj_type_t type)
+static int index_above(hwloc_topology_t h, hwloc_obj_t pu, hwloc_obj_type_t type)
 {
 	hwloc_obj_t o = hwloc_get_ancestor_obj_by_type(h, type, pu);
 
@@ -68,8 +68,8 @@ static int read_places(struct topo *t)
 		pu = hwloc_get_pu_obj_by_os_index(h, t->v[i].os);
 		if (!pu)
 			continue;
-		t->v[i].package = above(h, pu, HWLOC_OBJ_PACKAGE);
-		t->v[i].core = above(h, pu, HWLOC_OBJ_CORE);
+		t->v[i].package = index_above(h, pu, HWLOC_OBJ_PACKAGE);
+		t->v[i].core = index_above(h, pu, HWLOC_OBJ_CORE);
 		t->v[i].numa = numa_of(h, pu);
 	}
 	hwloc_topology_destroy(h);

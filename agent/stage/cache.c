@@ -19,7 +19,7 @@
 
 #define MARKER ".complete"
 
-static int lock(int fd, int how, int (*pause)(void *arg), void *arg, const char *path, struct err *e)
+static int lock_entry(int fd, int how, int (*pause)(void *arg), void *arg, const char *path, struct err *e)
 {
 	while (flock(fd, how | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
@@ -70,12 +70,12 @@ int cache_open(struct cache_entry *c, const char *kind_dir, const char *key, mod
 		err_sys(e, errno, "%s", path);
 		goto fail;
 	}
-	if (lock(n.lock_fd, LOCK_SH, pause, arg, path, e) < 0)
+	if (lock_entry(n.lock_fd, LOCK_SH, pause, arg, path, e) < 0)
 		goto fail;
 	n.complete = is_complete(n.dir);
 	if (!n.complete) {
 		/* The change from shared to exclusive is not atomic: somebody else may have made it in between. */
-		if (lock(n.lock_fd, LOCK_EX, pause, arg, path, e) < 0)
+		if (lock_entry(n.lock_fd, LOCK_EX, pause, arg, path, e) < 0)
 			goto fail;
 		n.complete = is_complete(n.dir);
 		if (n.complete)
@@ -101,7 +101,7 @@ int cache_drop(const char *kind_dir, const char *key, int (*pause)(void *arg), v
 
 	if (fd < 0)
 		return err_sys(e, errno, "%s", path);
-	if (lock(fd, LOCK_EX, pause, arg, path, e) < 0)
+	if (lock_entry(fd, LOCK_EX, pause, arg, path, e) < 0)
 		return -1;
 	unlink(marker);
 	return fs_rm_rf(dir, e);
@@ -151,7 +151,7 @@ struct items {
 	uint64_t sum;
 };
 
-static void add(struct items *l, char *path, uint64_t bytes, struct timespec used)
+static void add_item(struct items *l, char *path, uint64_t bytes, struct timespec used)
 {
 	if (l->n == l->cap) {
 		l->cap = l->cap ? 2 * l->cap : 64;
@@ -195,7 +195,7 @@ static int list_entry(const char *name, void *arg)
 		return 0;
 	str_parse_u64(text, &bytes);
 	free(text);
-	add(&l->items, xasprintf("%s/%s", l->dir, name), bytes, st.st_mtim);
+	add_item(&l->items, xasprintf("%s/%s", l->dir, name), bytes, st.st_mtim);
 	return 0;
 }
 
@@ -244,7 +244,7 @@ static int list_blob(const char *name, void *arg)
 		free(path);
 		return 0;
 	}
-	add(&l->items, path, (uint64_t)st.st_blocks * 512, st.st_mtim);
+	add_item(&l->items, path, (uint64_t)st.st_blocks * 512, st.st_mtim);
 	return 0;
 }
 

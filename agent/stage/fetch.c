@@ -247,7 +247,7 @@ static int is_final(CURLcode rc)
 	       rc == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-static CURLcode perform(struct load *l, const char *validator)
+static CURLcode perform_load(struct load *l, const char *validator)
 {
 	char range[32], curl_text[CURL_ERROR_SIZE] = "";
 	struct curl_slist *headers = NULL;
@@ -349,7 +349,7 @@ static int one_try(struct fetch *f, uint64_t *before, uint64_t *after, struct er
 	else if (st.st_size > 0 && ftruncate(l.fd, 0) < 0)
 		l.why = (struct err){.code = ERR_IO};
 	*before = l.size = l.from;
-	rc = perform(&l, validator) == CURLE_OK ? 0 : -1;
+	rc = perform_load(&l, validator) == CURLE_OK ? 0 : -1;
 	*after = l.size;
 	close(l.fd);
 	if (l.stopped)
@@ -365,7 +365,7 @@ static int one_try(struct fetch *f, uint64_t *before, uint64_t *after, struct er
 }
 
 /* In pieces: a large file takes minutes, and somebody may want to stop. */
-static int digest(const struct fetch *f, char out[HASH_HEX_SIZE], struct err *e)
+static int digest_part(const struct fetch *f, char out[HASH_HEX_SIZE], struct err *e)
 {
 	cleanup_close int fd = open(f->part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	cleanup_free char *buf = xmalloc(PIECE);
@@ -386,14 +386,14 @@ static int digest(const struct fetch *f, char out[HASH_HEX_SIZE], struct err *e)
 	return rc;
 }
 
-static int verify(const struct fetch *f, struct err *e)
+static int verify_digest(const struct fetch *f, struct err *e)
 {
 	char real[HASH_HEX_SIZE];
 	cleanup_free char *meta = xasprintf("%s.meta", f->part);
 
 	if (!f->sha256 || f->unchanged)
 		return 0;
-	if (digest(f, real, e) < 0)
+	if (digest_part(f, real, e) < 0)
 		return -1;
 	if (strcmp(real, f->sha256) == 0)
 		return 0;
@@ -418,7 +418,7 @@ int fetch_run(struct fetch *f, struct err *e)
 	for (unsigned total = 0; total < TRIES_TOTAL; total++) {
 		f->unchanged = 0;
 		if (one_try(f, &before, &after, &why) == 0) {
-			if (verify(f, &why) == 0)
+			if (verify_digest(f, &why) == 0)
 				return 0;
 			break;
 		}

@@ -83,7 +83,7 @@ static const char *tar_filter(int fd)
 
 /* From an open file, so that tar need not be allowed to open it. GNU tar refuses "..", strips leading '/' and
  * makes links last. */
-static int unpack(struct stage *s, int fd, const char *shown, const char *dir, struct err *e)
+static int unpack_archive(struct stage *s, int fd, const char *shown, const char *dir, struct err *e)
 {
 	static char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL};
 	const char *argv[8] = {"/bin/tar", "--extract", "--file=-", "--no-same-owner", "--no-same-permissions"};
@@ -128,7 +128,7 @@ static int unpack_below(struct stage *s, int fd, const char *shown, const char *
 		return -1;
 	/* By descriptor: the way to it is closed to the account that tar runs as. */
 	dir = xasprintf("/proc/self/fd/%d/.", made);
-	return unpack(s, fd, shown, dir, e);
+	return unpack_archive(s, fd, shown, dir, e);
 }
 
 /* ---- file:// ---------------------------------------------------------------------------------------------
@@ -310,8 +310,8 @@ static int copy_step(uint64_t bytes, void *arg)
 	return stage_step(arg, bytes);
 }
 
-static int deliver(struct stage *s, const struct stage_input *in, const char *entry_dir, const char *to,
-                   struct err *e)
+static int deliver_entry(struct stage *s, const struct stage_input *in, const char *entry_dir, const char *to,
+                         struct err *e)
 {
 	cleanup_free char *data = xasprintf("%s/data", entry_dir), *name = fetch_name(in->uri),
 	                  *shown = fetch_shown(in->uri);
@@ -350,7 +350,7 @@ static int from_http(struct stage *s, const struct stage_input *in, const char *
 	hash_hex(id, strlen(id), key);
 	rc = cached_download(s, in, kind, key, &c, e);
 	if (rc == 0)
-		rc = deliver(s, in, c.dir, to, e);
+		rc = deliver_entry(s, in, c.dir, to, e);
 	cache_close(&c);
 	return rc;
 }
@@ -358,25 +358,25 @@ static int from_http(struct stage *s, const struct stage_input *in, const char *
 /* ---- all
  * ---------------------------------------------------------------------------------------------------- */
 
-static int is(const char *uri, const char *scheme)
+static int has_scheme(const char *uri, const char *scheme)
 {
 	return strncmp(uri, scheme, strlen(scheme)) == 0;
 }
 
-static int bring(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+static int bring_input(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
 {
 	const char *uri = in->uri;
 
-	if (is(uri, "job:")) {
+	if (has_scheme(uri, "job:")) {
 		if (!in->digest[0])
 			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd named nothing that is stored", uri);
-		if (is(in->digest, "file://"))
+		if (has_scheme(in->digest, "file://"))
 			return from_file(s, in, in->digest + 7, to, e);
 		return stage_tree(s, in->digest, to, NULL, e);
 	}
-	if (is(uri, "file://"))
+	if (has_scheme(uri, "file://"))
 		return from_file(s, in, uri + 7, to, e);
-	if (is(uri, "http://") || is(uri, "https://"))
+	if (has_scheme(uri, "http://") || has_scheme(uri, "https://"))
 		return from_http(s, in, to, e);
 	return err_set(e, ERR_INVALID, "%s: this kind of address is not known", uri);
 }
@@ -390,7 +390,7 @@ int stage_one_input(struct stage *s, const struct stage_input *in)
 
 	stage_phase(s, phase, 0);
 	stage_say(s, "input %s: %s%s", in->name, shown, in->link ? " (link)" : "");
-	if (bring(s, in, to, &e) == 0)
+	if (bring_input(s, in, to, &e) == 0)
 		return 0;
 	err_wrap(&e, "input %s", in->name);
 	/* What the job's owner can put right: a path, a permission, a checksum. */

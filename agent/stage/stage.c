@@ -94,7 +94,7 @@ static void on_progress(void *arg, void *data)
 		s->ops.progress(p->phase, p->done, p->total, s->arg);
 }
 
-static void tell(struct stage *s)
+static void post_progress(struct stage *s)
 {
 	struct progress p = {.done = s->done, .total = s->total};
 
@@ -108,14 +108,14 @@ void stage_phase(struct stage *s, const char *phase, uint64_t total)
 	snprintf(s->phase, sizeof(s->phase), "%s", phase);
 	s->done = 0;
 	s->total = total;
-	tell(s);
+	post_progress(s);
 }
 
 int stage_step(struct stage *s, uint64_t more)
 {
 	s->done += more;
 	if (clock_boot_us(s->env->clock) - s->told_us >= TELL_US)
-		tell(s);
+		post_progress(s);
 	return worker_cancelled(s->w) ? -1 : 0;
 }
 
@@ -244,7 +244,7 @@ static int evicted_lately(const char *cache)
 	return fs_replace(mark, "", 0, 0600, NULL) < 0;
 }
 
-static void evict(struct stage *s)
+static void evict_caches(struct stage *s)
 {
 	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
 	cleanup_free char *blobs = xasprintf("%s/blobs", cache), *trees = xasprintf("%s/trees", cache);
@@ -310,7 +310,7 @@ static int stage_hand_over(struct stage *s)
 	return stage_give(s, s->ml_fd, &e) < 0 ? stage_fail(s, RC_NONE, &e) : 0;
 }
 
-static void run(struct worker *w, void *arg)
+static void run_stage(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
 	int rc;
@@ -333,7 +333,7 @@ static void run(struct worker *w, void *arg)
 	if (rc == 0 && s->requirements)
 		rc = stage_requirements(s);
 	if (!worker_cancelled(w))
-		evict(s);
+		evict_caches(s);
 }
 
 /* ---- life
@@ -367,7 +367,7 @@ static void stage_free(void *arg)
 	free(s);
 }
 
-static void done(void *arg)
+static void stage_done(void *arg)
 {
 	struct stage *s = arg;
 
@@ -422,7 +422,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg)
 {
-	static const struct worker_task task = {.run = run, .done = done, .release = stage_free};
+	static const struct worker_task task = {.run = run_stage, .done = stage_done, .release = stage_free};
 	struct stage *s = xcalloc(1, sizeof(*s));
 	struct err e;
 

@@ -72,7 +72,7 @@ struct looker {
 };
 
 /* Those of several nodes lie below algo-K, as they were put there. */
-static int look(const char *name, void *arg)
+static int look_at_entry(const char *name, void *arg)
 {
 	struct looker *k = arg;
 	const char *dir = k->dir;
@@ -88,7 +88,7 @@ static int look(const char *name, void *arg)
 		return 0;
 	k->dir = path;
 	k->depth = 1;
-	fs_each(path, look, k, NULL);
+	fs_each(path, look_at_entry, k, NULL);
 	k->depth = 0;
 	k->dir = dir;
 	return 0;
@@ -110,7 +110,7 @@ int stage_resume_step(struct stage *s, struct err *e)
 	else if (!S_ISDIR(st.st_mode))
 		rc = err_set(e, ERR_NOT_FOUND, "%s is no folder of checkpoints", k.dir);
 	else
-		rc = fs_each(k.dir, look, &k, e);
+		rc = fs_each(k.dir, look_at_entry, &k, e);
 	asuser_leave(&s->as);
 	if (rc == 0 && steps_check(&k.steps, e) < 0)
 		rc = err_wrap(e, "%s", s->resume);

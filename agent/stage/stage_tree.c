@@ -43,7 +43,7 @@ int stage_give(struct stage *s, int fd, struct err *e)
 	return 0;
 }
 
-static int step(uint64_t bytes, void *arg)
+static int count_step(uint64_t bytes, void *arg)
 {
 	struct stage *s = arg;
 
@@ -156,7 +156,7 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to,
 {
 	cleanup_free char *tree = xasprintf("%s/tree", entry_dir);
 	cleanup_close int fd = stage_open_below(s, to, e);
-	struct copy c = {.step = step,
+	struct copy c = {.step = count_step,
 	                 .arg = s,
 	                 .set_owner = s->as.needed,
 	                 .uid = s->user.uid,
@@ -202,7 +202,7 @@ int stage_files(struct stage *s, const char *path, const char *to,
                 int (*skip)(const char *relpath, void *arg), struct err *e)
 {
 	cleanup_close int fd = stage_open_below(s, to, e);
-	struct copy c = {.step = step, .arg = s, .skip = skip};
+	struct copy c = {.step = count_step, .arg = s, .skip = skip};
 	const char *name = strrchr(path, '/');
 	struct stat st;
 	int64_t size;

@@ -73,7 +73,7 @@ static void on_progress(void *arg, void *data)
 		u->ops.progress(v[0], v[1], u->arg);
 }
 
-static int step(uint64_t bytes, void *arg)
+static int count_step(uint64_t bytes, void *arg)
 {
 	struct upload *u = arg;
 	uint64_t now = clock_boot_us(u->env->clock), v[2];
@@ -113,8 +113,8 @@ static void on_found(void *arg, void *data)
 	u->ops.artifact(&r, u->arg);
 }
 
-static void report(struct upload *u, const char *kind, const char *digest, const char *uri, uint64_t size,
-                   uint64_t files)
+static void report_artifact(struct upload *u, const char *kind, const char *digest, const char *uri,
+                            uint64_t size, uint64_t files)
 {
 	struct found *f = xcalloc(1, sizeof(*f));
 
@@ -127,7 +127,7 @@ static void report(struct upload *u, const char *kind, const char *digest, const
  * ---------------------------------------------------------------------------------------------- */
 
 /* The job's folder by descriptor: the way to it need not be open to the job's account. */
-static char *source(const struct upload *u, const char *dir)
+static char *source_path(const struct upload *u, const char *dir)
 {
 	return xasprintf("/proc/self/fd/%d/%s", u->ml_fd, dir);
 }
@@ -171,7 +171,7 @@ static int count_entry(const char *name, void *arg)
 
 static int has_files(struct upload *u, const char *kind, const char *dir)
 {
-	struct counter c = {.u = u, .kind = kind, .dir = source(u, dir)};
+	struct counter c = {.u = u, .kind = kind, .dir = source_path(u, dir)};
 
 	fs_each(c.dir, count_entry, &c, NULL);
 	free(c.dir);
@@ -379,9 +379,9 @@ static int make_dirs(const struct place *p, struct err *e)
 
 static int copy_to(struct upload *u, const struct place *p, const char *kind, const char *dir, struct err *e)
 {
-	cleanup_free char *from = source(u, dir), *uri = xasprintf("file://%s", p->dest);
+	cleanup_free char *from = source_path(u, dir), *uri = xasprintf("file://%s", p->dest);
 	struct copy c = {
-	    .step = step, .arg = u, .sync = 1, .skip = strcmp(kind, "output") == 0 ? skip_failure : NULL};
+	    .step = count_step, .arg = u, .sync = 1, .skip = strcmp(kind, "output") == 0 ? skip_failure : NULL};
 	cleanup_close int to = -1;
 
 	if (make_dirs(p, e) < 0)
@@ -392,7 +392,7 @@ static int copy_to(struct upload *u, const struct place *p, const char *kind, co
 		return -1;
 	if (put_in_place(u, p, e) < 0)
 		return err_wrap(e, "output_uri");
-	report(u, kind, "", uri, c.bytes, c.files);
+	report_artifact(u, kind, "", uri, c.bytes, c.files);
 	return 0;
 }
 
@@ -418,7 +418,7 @@ struct sender {
 	size_t n, bytes;
 };
 
-static int flush(struct sender *x, struct err *e)
+static int flush_blobs(struct sender *x, struct err *e)
 {
 	uint8_t missing[BATCH_N];
 	int rc = 0;
@@ -428,7 +428,7 @@ static int flush(struct sender *x, struct err *e)
 	for (size_t i = 0; i < x->n; i++) {
 		if (rc == 0 && missing[i])
 			rc = data_link_blob_put(x->u->w, x->u->b, x->digests[i], x->data[i], x->sizes[i], e);
-		if (rc == 0 && step(x->sizes[i], x->u) < 0)
+		if (rc == 0 && count_step(x->sizes[i], x->u) < 0)
 			rc = err_set(e, ERR_UNAVAILABLE, "cancelled");
 		free(x->digests[i]);
 		free(x->data[i]);
@@ -445,7 +445,7 @@ static int on_chunk(const char *digest, const void *data, size_t n, void *arg, s
 	x->data[x->n] = n ? xmemdup(data, n) : xstrdup("");
 	x->sizes[x->n] = n;
 	x->bytes += n;
-	return ++x->n == BATCH_N || x->bytes >= BATCH_SIZE ? flush(x, e) : 0;
+	return ++x->n == BATCH_N || x->bytes >= BATCH_SIZE ? flush_blobs(x, e) : 0;
 }
 
 static int skip_in_tree(const char *relpath, int is_dir, void *arg)
@@ -456,7 +456,7 @@ static int skip_in_tree(const char *relpath, int is_dir, void *arg)
 
 static int store_kind(struct upload *u, const char *kind, const char *dir, struct err *e)
 {
-	cleanup_free char *from = source(u, dir), *manifest = NULL;
+	cleanup_free char *from = source_path(u, dir), *manifest = NULL;
 	struct sender *x = xcalloc(1, sizeof(*x));
 	char digest[HASH_HEX_SIZE];
 	struct tree_stats st = {0};
@@ -468,7 +468,7 @@ static int store_kind(struct upload *u, const char *kind, const char *dir, struc
 	rc = tree_scan(from, skip_in_tree, (void *)(uintptr_t)kind, on_chunk, x, &manifest, &n, digest, &st,
 	               &special, e);
 	if (rc == 0)
-		rc = flush(x, e);
+		rc = flush_blobs(x, e);
 	for (size_t i = 0; i < x->n; i++) { /* of a scan that broke off */
 		free(x->digests[i]);
 		free(x->data[i]);
@@ -477,7 +477,7 @@ static int store_kind(struct upload *u, const char *kind, const char *dir, struc
 	if (rc == 0)
 		rc = data_link_blob_put(u->w, u->b, digest, manifest, n, e);
 	if (rc == 0)
-		report(u, kind, digest, "", st.bytes, st.files);
+		report_artifact(u, kind, digest, "", st.bytes, st.files);
 	return rc;
 }
 
@@ -490,7 +490,7 @@ static int do_all(struct upload *u, struct err *e)
 	int64_t bytes;
 
 	for (size_t i = 0; i < N_KINDS; i++) {
-		cleanup_free char *from = source(u, kinds[i].dir);
+		cleanup_free char *from = source_path(u, kinds[i].dir);
 
 		has[i] = has_files(u, kinds[i].kind, kinds[i].dir);
 		bytes = has[i] ? fs_tree_bytes(from, NULL) : 0;
@@ -507,7 +507,7 @@ static int do_all(struct upload *u, struct err *e)
 	return rc;
 }
 
-static void run(struct worker *w, void *arg)
+static void run_upload(struct worker *w, void *arg)
 {
 	struct upload *u = arg;
 
@@ -522,14 +522,14 @@ static void run(struct worker *w, void *arg)
 	asuser_leave(&u->as);
 }
 
-static void done(void *arg)
+static void upload_done(void *arg)
 {
 	struct upload *u = arg;
 
 	u->ops.done(u->rc, u->rc < 0 ? u->e.text : NULL, u->arg);
 }
 
-static void release(void *arg)
+static void release_upload(void *arg)
 {
 	struct upload *u = arg;
 
@@ -573,7 +573,8 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
                             const struct launch_paths *paths, const struct launch_user *user,
                             const char *output_uri, const struct upload_ops *ops, void *arg)
 {
-	static const struct worker_task task = {.run = run, .done = done, .release = release};
+	static const struct worker_task task = {
+	    .run = run_upload, .done = upload_done, .release = release_upload};
 	struct upload *u = xcalloc(1, sizeof(*u));
 	size_t n;
 	struct err e;
@@ -597,7 +598,7 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
 
 	if (find_user(u, user, &e) < 0 || !(u->handle = worker_start(data_link_workers(b), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
-		release(u);
+		release_upload(u);
 		return NULL;
 	}
 	return u;

@@ -40,7 +40,7 @@ struct wanted {
 	int lines, local, editable; /* local: something of the source tree is meant */
 };
 
-static int begins(const char *s, const char *with)
+static int begins_with(const char *s, const char *with)
 {
 	return strncmp(s, with, strlen(with)) == 0;
 }
@@ -51,13 +51,13 @@ static void look_at_line(struct wanted *w, const char *line)
 		line++;
 	if (!*line || *line == '#')
 		return;
-	if (begins(line, "-e") || begins(line, "--editable"))
+	if (begins_with(line, "-e") || begins_with(line, "--editable"))
 		w->editable = 1;
-	if (begins(line, "-r") || begins(line, "--requirement") || begins(line, "-c") ||
-	    begins(line, "--constraint") || *line == '.' || strstr(line, "@ file:") || strstr(line, "@ ."))
+	if (begins_with(line, "-r") || begins_with(line, "--requirement") || begins_with(line, "-c") ||
+	    begins_with(line, "--constraint") || *line == '.' || strstr(line, "@ file:") || strstr(line, "@ ."))
 		w->local = 1;
 	/* Options alone ask for nothing. */
-	if (*line != '-' || w->editable || begins(line, "-r") || begins(line, "--requirement"))
+	if (*line != '-' || w->editable || begins_with(line, "-r") || begins_with(line, "--requirement"))
 		w->lines++;
 }
 
@@ -132,7 +132,7 @@ static void show_output(const char *p, size_t n, void *arg)
 	b->next_beat_ms = SILENT_MS;
 }
 
-static int beat(uint64_t silent_ms, void *arg)
+static int pip_beat(uint64_t silent_ms, void *arg)
 {
 	struct build *b = arg;
 
@@ -164,7 +164,7 @@ static void make_env(struct build *b)
 	strv_add(&b->env, "PYTHONUNBUFFERED=1");
 	for (char **v = environ; *v; v++)
 		for (size_t i = 0; i < sizeof(from_agent) / sizeof(from_agent[0]); i++)
-			if (begins(*v, from_agent[i])) {
+			if (begins_with(*v, from_agent[i])) {
 				strv_add(&b->env, *v);
 				break;
 			}
@@ -177,7 +177,7 @@ static void make_env(struct build *b)
 	}
 }
 
-static int run(struct build *b, const char *doing, const char *const *argv, char last[512], struct err *e)
+static int run_pip(struct build *b, const char *doing, const char *const *argv, char last[512], struct err *e)
 {
 	cleanup_free char *code = xasprintf("%s/code", b->s->ml);
 	struct child c = {.argv = argv,
@@ -187,7 +187,7 @@ static int run(struct build *b, const char *doing, const char *const *argv, char
 	                  .stdin_fd = -1,
 	                  .timeout_ms = BUILD_MS,
 	                  .output = show_output,
-	                  .tick = beat,
+	                  .tick = pip_beat,
 	                  .arg = b};
 	int rc;
 
@@ -216,7 +216,7 @@ static int have_pip(struct build *b, char last[512], struct err *e)
 	free(out);
 	if (rc == 0)
 		return 0;
-	if (run(b, "ensurepip", make, last, e) < 0)
+	if (run_pip(b, "ensurepip", make, last, e) < 0)
 		return err_set(e, ERR_UNAVAILABLE,
 		               "this node has no pip for " STAGE_PYTHON " (Debian: python3-pip): %s", last);
 	return 0;
@@ -244,12 +244,12 @@ static int build_env(struct build *b, struct err *e)
 		return err_sys(e, errno, "%s", b->env_dir);
 	if (b->s->as.needed && chown(b->env_dir, b->s->user.uid, b->s->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", b->env_dir);
-	if (run(b, "python3 -m venv", venv, last, e) < 0)
+	if (run_pip(b, "python3 -m venv", venv, last, e) < 0)
 		return err_set(e, e->code == ERR_UNAVAILABLE ? e->code : ERR_IO, "virtual environment: %s",
 		               last[0] ? last : e->text);
 	if (have_pip(b, last, e) < 0)
 		return -1;
-	if (run(b, "pip install", pip, last, e) < 0) {
+	if (run_pip(b, "pip install", pip, last, e) < 0) {
 		if (e->code == ERR_UNAVAILABLE)
 			return err_set(e, ERR_UNAVAILABLE, "cancelled");
 		return err_set(e, ERR_INVALID, "pip install -r %s: %s", b->s->requirements, last[0] ? last : e->text);
@@ -284,7 +284,7 @@ static int wait_turn(void *arg)
 	return stage_pause(b->s);
 }
 
-static int provide(struct stage *s, struct wanted *w, struct err *e)
+static int provide_venv(struct stage *s, struct wanted *w, struct err *e)
 {
 	cleanup_free char *kind = xasprintf("%s/cache/venvs", s->data_dir);
 	struct build b = {.s = s, .w = w, .started_us = clock_boot_us(s->env->clock)};
@@ -327,7 +327,7 @@ int stage_requirements(struct stage *s)
 	if (rc == 0 && w.lines == 0)
 		stage_say(s, "requirements: %s asks for nothing", s->requirements);
 	else if (rc == 0)
-		rc = provide(s, &w, &e);
+		rc = provide_venv(s, &w, &e);
 	free(w.file);
 	free(w.text);
 	if (rc == 0)

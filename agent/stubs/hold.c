@@ -62,8 +62,8 @@ struct plan {
 	int user; /* in a user namespace of its own */
 };
 
-static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-static void die(const char *fmt, ...)
+static void die_with(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void die_with(const char *fmt, ...)
 {
 	int why = errno;
 	va_list ap;
@@ -76,7 +76,7 @@ static void die(const char *fmt, ...)
 	_exit(1);
 }
 
-static int number(const char **at, unsigned *out)
+static int parse_number(const char **at, unsigned *out)
 {
 	unsigned long v;
 	char *end;
@@ -98,13 +98,13 @@ static void take_account(struct plan *p, const char *text)
 
 	p->groups = calloc(GROUPS_MAX, sizeof(*p->groups));
 	errno = EINVAL;
-	if (!p->groups || number(&at, &p->uid) < 0 || number(&at, &p->gid) < 0)
-		die("--as %s", text);
+	if (!p->groups || parse_number(&at, &p->uid) < 0 || parse_number(&at, &p->gid) < 0)
+		die_with("--as %s", text);
 	p->groups[p->n_groups++] = p->gid;
 	while (*at) {
 		errno = EINVAL;
-		if (p->n_groups == GROUPS_MAX || number(&at, &group) < 0)
-			die("--as %s", text);
+		if (p->n_groups == GROUPS_MAX || parse_number(&at, &group) < 0)
+			die_with("--as %s", text);
 		p->groups[p->n_groups++] = group;
 	}
 }
@@ -113,13 +113,13 @@ static void add_keep(struct plan *p, const char *path, int linked)
 {
 	if (p->n_keep == KEEP_MAX) {
 		errno = E2BIG;
-		die("%s: more than %d paths below /tmp to keep", path, KEEP_MAX);
+		die_with("%s: more than %d paths below /tmp to keep", path, KEEP_MAX);
 	}
 	p->linked[p->n_keep] = (char)linked;
 	p->keep[p->n_keep++] = path;
 }
 
-static void parse(struct plan *p, int argc, char **argv)
+static void parse_plan(struct plan *p, int argc, char **argv)
 {
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--tmp") == 0)
@@ -141,8 +141,8 @@ static void parse(struct plan *p, int argc, char **argv)
 	}
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
-		die("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
-		    "[--as UID:GID[:GROUP]...] [--link PATH]...");
+		die_with("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
+		         "[--as UID:GID[:GROUP]...] [--link PATH]...");
 	}
 }
 
@@ -152,7 +152,7 @@ static void bind_fd(int fd, const char *what, const char *target)
 
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
 	if (mount(from, target, NULL, MS_BIND | MS_REC, NULL) < 0)
-		die("bind %s on %s", what, target);
+		die_with("bind %s on %s", what, target);
 }
 
 static int open_path(const char *path)
@@ -164,11 +164,11 @@ static int open_path(const char *path)
 static void act_as(uid_t uid, gid_t gid, size_t n, const gid_t *groups)
 {
 	if (setgroups(n, groups) < 0)
-		die("groups of account %u", (unsigned)uid);
+		die_with("groups of account %u", (unsigned)uid);
 	setfsgid(gid);
 	setfsuid(uid);
 	if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
-		die("act as account %u", (unsigned)uid);
+		die_with("act as account %u", (unsigned)uid);
 }
 
 /* Without leave to go there it is as if it were not there. */
@@ -180,7 +180,7 @@ static int open_linked(const struct plan *p, const char *path)
 		return open_path(path);
 	act_as(p->uid, p->gid, p->n_groups, p->groups);
 	if (caps_ptrace(0) < 0)
-		die("give up the right over other accounts' processes");
+		die_with("give up the right over other accounts' processes");
 	fd = open_path(path);
 	errnum = errno;
 	act_as(geteuid(), getegid(), 0, NULL);
@@ -223,7 +223,7 @@ static int make_place(const char *path, int is_dir)
 }
 
 /* What the mounts have hidden: its old self is held by a descriptor. */
-static int hidden(const char *path, int fd)
+static int open_hidden(const char *path, int fd)
 {
 	struct stat before, now;
 
@@ -231,35 +231,35 @@ static int hidden(const char *path, int fd)
 	       (stat(path, &now) < 0 || before.st_dev != now.st_dev || before.st_ino != now.st_ino);
 }
 
-static void restore(const char *path, int fd)
+static void restore_path(const char *path, int fd)
 {
 	char target[40];
 	struct stat st;
 	int place;
 
-	if (fstat(fd, &st) < 0 || !hidden(path, fd))
+	if (fstat(fd, &st) < 0 || !open_hidden(path, fd))
 		return;
 	place = make_place(path, S_ISDIR(st.st_mode));
 	if (place < 0)
-		die("make the place of %s", path);
+		die_with("make the place of %s", path);
 	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
 	bind_fd(fd, path, target);
 	close(place);
 }
 
 /* Without its group where the namespace has no such number: terminals then have the user's own. */
-static void terminals(int user)
+static void mount_terminals(int user)
 {
 	const char *options =
 	    user ? "newinstance,mode=620,ptmxmode=666" : "newinstance,gid=5,mode=620,ptmxmode=666";
 	struct stat st;
 
 	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
-		die("mount /dev/pts");
+		die_with("mount /dev/pts");
 	/* Often a link to pts/ptmx already; a node of its own would open the host's instance in old kernels. */
 	if (lstat("/dev/ptmx", &st) == 0 && !S_ISLNK(st.st_mode) &&
 	    mount("/dev/pts/ptmx", "/dev/ptmx", NULL, MS_BIND, NULL) < 0)
-		die("bind /dev/ptmx");
+		die_with("bind /dev/ptmx");
 }
 
 static void shared_memory(const char *bytes)
@@ -267,10 +267,10 @@ static void shared_memory(const char *bytes)
 	char options[64];
 
 	if (mkdir("/dev/shm", 01777) < 0 && errno != EEXIST)
-		die("make /dev/shm");
+		die_with("make /dev/shm");
 	snprintf(options, sizeof(options), "mode=1777,size=%s", bytes);
 	if (mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
-		die("mount /dev/shm");
+		die_with("mount /dev/shm");
 }
 
 /* ---- an ordinary user -------------------------------------------------------------------------------- */
@@ -281,7 +281,7 @@ static void write_map(const char *path, const char *text)
 	size_t n = strlen(text);
 
 	if (fd < 0 || write(fd, text, n) != (ssize_t)n)
-		die("new user namespace: %s", path);
+		die_with("new user namespace: %s", path);
 	close(fd);
 }
 
@@ -292,7 +292,7 @@ static void own_user_namespace(void)
 	snprintf(uids, sizeof(uids), "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
 	snprintf(gids, sizeof(gids), "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
 	if (unshare(CLONE_NEWUSER) < 0)
-		die("new user namespace");
+		die_with("new user namespace");
 	write_map("/proc/self/setgroups", "deny"); /* what the kernel asks for before a gid may be mapped */
 	write_map("/proc/self/uid_map", uids);
 	write_map("/proc/self/gid_map", gids);
@@ -313,7 +313,7 @@ static void bring_back(int from, int to, const char *name)
 		n = readlinkat(from, name, link, sizeof(link) - 1);
 		link[n > 0 ? n : 0] = '\0';
 		if (n <= 0 || symlinkat(link, to, name) < 0)
-			die("make the link /opt/%s", name);
+			die_with("make the link /opt/%s", name);
 		close(fd);
 		return;
 	}
@@ -322,7 +322,7 @@ static void bring_back(int from, int to, const char *name)
 	else
 		place = openat(to, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0644);
 	if (place < 0)
-		die("make the place of /opt/%s", name);
+		die_with("make the place of /opt/%s", name);
 	snprintf(target, sizeof(target), "/proc/self/fd/%d", place);
 	bind_fd(fd, name, target);
 	close(place);
@@ -336,19 +336,19 @@ static void shadow_opt(void)
 	int to;
 
 	if (!old)
-		die("/opt");
+		die_with("/opt");
 	if (mount("tmpfs", "/opt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") < 0)
-		die("mount /opt");
+		die_with("mount /opt");
 	to = open("/opt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	while (to >= 0 && (d = readdir(old)))
 		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
 			bring_back(dirfd(old), to, d->d_name);
 	closedir(old);
 	if (to < 0 || mkdirat(to, "ml", 0755) < 0)
-		die("make /opt/ml");
+		die_with("make /opt/ml");
 	close(to);
 	if (mount(NULL, "/opt", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
-		die("close /opt");
+		die_with("close /opt");
 }
 
 static void make_opt_ml(int user)
@@ -362,9 +362,9 @@ static void make_opt_ml(int user)
 		return;
 	}
 	if (mkdir("/opt", 0755) < 0 && errno != EEXIST)
-		die("make /opt");
+		die_with("make /opt");
 	if (mkdir("/opt/ml", 0755) < 0 && errno != EEXIST)
-		die("make /opt/ml");
+		die_with("make /opt/ml");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------
@@ -377,26 +377,26 @@ static void set_up(struct plan *p)
 	if (p->user)
 		own_user_namespace();
 	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
-		die("new namespaces");
+		die_with("new namespaces");
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-		die("make mounts private");
+		die_with("make mounts private");
 	/* Descriptors from before would be of the old namespace's mounts, which cannot be bound here. */
 	tmp = open_path(p->tmp);
 	if (tmp < 0)
-		die("%s", p->tmp);
+		die_with("%s", p->tmp);
 	ml = open_path(p->ml);
 	if (ml < 0)
-		die("%s", p->ml);
+		die_with("%s", p->ml);
 	for (int i = 0; i < p->n_keep; i++)
 		/* one that is not there hides nothing */
 		p->keep_fd[i] = p->linked[i] ? open_linked(p, p->keep[i]) : open_path(p->keep[i]);
 	make_opt_ml(p->user);
 	bind_fd(tmp, p->tmp, "/tmp");
 	shared_memory(p->shm_bytes);
-	terminals(p->user);
+	mount_terminals(p->user);
 	for (int i = 0; i < p->n_keep; i++)
 		if (p->keep_fd[i] >= 0)
-			restore(p->keep[i], p->keep_fd[i]);
+			restore_path(p->keep[i], p->keep_fd[i]);
 	bind_fd(ml, p->ml, "/opt/ml");
 }
 
@@ -406,11 +406,11 @@ int main(int argc, char **argv)
 	int null_fd;
 
 	umask(022);
-	parse(&p, argc, argv);
+	parse_plan(&p, argc, argv);
 	prctl(PR_SET_NAME, "hearth-hold");
 	set_up(&p);
 	if (chdir("/") < 0)
-		die("chdir");
+		die_with("chdir");
 	printf("ok\n");
 	fflush(stdout);
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

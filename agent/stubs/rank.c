@@ -27,7 +27,7 @@
 enum { EXIT_LOST = 254, EXIT_NOT_STARTED = 127 };
 enum { ID_WATCH = 1, ID_GO, ID_SIGNAL };
 
-static int complain(int code, const char *text)
+static int print_failure(int code, const char *text)
 {
 	fprintf(stderr, "hearth-rank: %s\n", text);
 	return code;
@@ -126,12 +126,12 @@ static int on_status(const struct wm_shim_status *st)
 	case PS_EXITED:
 		return st->signal > 0 && st->signal <= 64 ? end_by_signal((int)st->signal) : (int)st->exit_code;
 	case PS_FAILED:
-		return complain(EXIT_NOT_STARTED, st->text);
+		return print_failure(EXIT_NOT_STARTED, st->text);
 	case PS_WAITING:
 	case PS_RUNNING:
 		return -1;
 	default:
-		return complain(EXIT_LOST, "the fate of the rank is unknown");
+		return print_failure(EXIT_LOST, "the fate of the rank is unknown");
 	}
 }
 
@@ -146,20 +146,20 @@ static int on_frame(int fd)
 	if (rc == 0)
 		return -1;
 	if (rc < 0)
-		return complain(EXIT_LOST, why.text);
+		return print_failure(EXIT_LOST, why.text);
 	if (type == WM_SHIM_STATUS) {
 		end = on_status(msg);
 	} else if (type == WM_SHIM_OK && id == ID_GO) {
 		const struct wm_shim_ok *m = msg;
 
 		if (m->code != ERR_NONE)
-			end = complain(EXIT_NOT_STARTED, m->text);
+			end = print_failure(EXIT_NOT_STARTED, m->text);
 	}
 	wire_free(type, msg);
 	return end;
 }
 
-static void forward(int signal_fd, int fd)
+static void forward_signal(int signal_fd, int fd)
 {
 	struct signalfd_siginfo info;
 	struct wm_shim_signal m;
@@ -171,7 +171,7 @@ static void forward(int signal_fd, int fd)
 	shim_send(fd, WM_SHIM_SIGNAL, &m, ID_SIGNAL, NULL, 0, SEND_MS, NULL);
 }
 
-static int mirror(int fd, int signal_fd)
+static int mirror_end(int fd, int signal_fd)
 {
 	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
 	int end = -1;
@@ -179,9 +179,9 @@ static int mirror(int fd, int signal_fd)
 	while (end < 0) {
 		/* Without limit: a rank may train for weeks, and its shim's end ends this wait too. */
 		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return complain(EXIT_LOST, strerror(errno));
+			return print_failure(EXIT_LOST, strerror(errno));
 		if (p[1].revents)
-			forward(signal_fd, fd);
+			forward_signal(signal_fd, fd);
 		if (p[0].revents)
 			end = on_frame(fd);
 	}
@@ -206,9 +206,9 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signal_fd < 0)
-		return complain(EXIT_NOT_STARTED, strerror(errno));
+		return print_failure(EXIT_NOT_STARTED, strerror(errno));
 	fd = connect_shim(&why);
 	if (fd < 0 || send_go(fd, &why) < 0)
-		return complain(EXIT_NOT_STARTED, why.text);
-	return mirror(fd, signal_fd);
+		return print_failure(EXIT_NOT_STARTED, why.text);
+	return mirror_end(fd, signal_fd);
 }

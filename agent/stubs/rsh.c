@@ -40,7 +40,7 @@ static uint64_t now_us(void)
 	return clock_boot_us(clock_real());
 }
 
-static int complain(const char *host, const char *text)
+static int print_failure(const char *host, const char *text)
 {
 	fprintf(stderr, "hearth-rsh: %s: %s\n", host, text);
 	return EXIT_UNKNOWN;
@@ -57,7 +57,7 @@ static void random_id(char out[2 * ID_BYTES + 1])
 	str_hex(id, sizeof(id), out);
 }
 
-static int dial(const char *path, struct err *e)
+static int dial_agent(const char *path, struct err *e)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd;
@@ -111,9 +111,9 @@ static int on_state(struct request *r, const struct wm_local_rsh_state *m)
 			return m->signal < 127 ? 128 + (int)m->signal : EXIT_UNKNOWN;
 		return m->exit_code <= 255 ? (int)m->exit_code : EXIT_UNKNOWN;
 	case PS_FAILED:
-		return complain(r->host, m->text[0] ? m->text : "orted could not be started");
+		return print_failure(r->host, m->text[0] ? m->text : "orted could not be started");
 	default:
-		return complain(r->host, m->text[0] ? m->text : "the fate of orted is unknown");
+		return print_failure(r->host, m->text[0] ? m->text : "the fate of orted is unknown");
 	}
 }
 
@@ -141,7 +141,7 @@ static int take_frames(struct request *r, struct buf *in, struct err *e)
 
 /* Until the connection ends. -1: it did, e says how; else the exit status. Without deadline: orted runs as
  * long as its job, and the agent ends with the machine at the latest. */
-static int follow(struct request *r, int fd, struct err *e)
+static int follow_command(struct request *r, int fd, struct err *e)
 {
 	struct buf in;
 	uint8_t *room;
@@ -169,9 +169,9 @@ static int follow(struct request *r, int fd, struct err *e)
 }
 
 /* One connection: -1 when it could not be made or ended. */
-static int attempt(struct request *r, const char *path, uint64_t *lost_us, struct err *e)
+static int try_once(struct request *r, const char *path, uint64_t *lost_us, struct err *e)
 {
-	cleanup_close int fd = dial(path, e);
+	cleanup_close int fd = dial_agent(path, e);
 	uint64_t since_us = now_us();
 	struct buf out;
 	int end = -1;
@@ -180,10 +180,10 @@ static int attempt(struct request *r, const char *path, uint64_t *lost_us, struc
 		return -1;
 	buf_init(&out, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
 	if (wire_encode(WM_LOCAL_RSH, &r->msg, 1, &out, e) < 0)
-		end = complain(r->host, e->text);
+		end = print_failure(r->host, e->text);
 	else if (send_all(fd, &out, e) == 0) {
 		r->answered = 0;
-		end = follow(r, fd, e);
+		end = follow_command(r, fd, e);
 		/* This agent was well: the time to find the next one begins now. One that takes the connection and
 		 * falls over each time does not stretch it. */
 		if (r->answered || now_us() - since_us >= WELL_US)
@@ -193,7 +193,7 @@ static int attempt(struct request *r, const char *path, uint64_t *lost_us, struc
 	return end;
 }
 
-static int run(struct request *r, const char *path)
+static int run_request(struct request *r, const char *path)
 {
 	uint64_t lost_us = now_us();
 	int gap_ms = RETRY_MIN_MS, end;
@@ -202,7 +202,7 @@ static int run(struct request *r, const char *path)
 
 	for (;;) {
 		r->answered = 0;
-		end = attempt(r, path, &lost_us, &why);
+		end = try_once(r, path, &lost_us, &why);
 		if (end >= 0)
 			return end;
 		if (r->answered)
@@ -213,7 +213,7 @@ static int run(struct request *r, const char *path)
 		gap_ms = gap_ms * 2 < RETRY_MAX_MS ? gap_ms * 2 : RETRY_MAX_MS;
 	}
 	snprintf(text, sizeof(text), "no agent for %d s: %s", RECONNECT_S, why.text);
-	return complain(r->host, text);
+	return print_failure(r->host, text);
 }
 
 int main(int argc, char **argv)
@@ -236,16 +236,16 @@ int main(int argc, char **argv)
 		return EXIT_UNKNOWN;
 	}
 	if (!path || !token)
-		return complain(argv[1], "HEARTH_AGENT_SOCK and HEARTH_LAUNCH_TOKEN are not set");
+		return print_failure(argv[1], "HEARTH_AGENT_SOCK and HEARTH_LAUNCH_TOKEN are not set");
 	if (rshwords_split(argv + 2, (size_t)argc - 2, &words, &why) < 0)
-		return complain(argv[1], why.text);
+		return print_failure(argv[1], why.text);
 	random_id(id);
 	r = (struct request){.host = argv[1],
 	                     .msg = {.token = (char *)(uintptr_t)token,
 	                             .rsh_id = id,
 	                             .host = argv[1],
 	                             .argv = {.v = words.v, .n = (uint32_t)words.n}}};
-	rc = run(&r, path);
+	rc = run_request(&r, path);
 	strv_fini(&words);
 	return rc;
 }

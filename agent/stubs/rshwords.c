@@ -17,7 +17,7 @@ struct word {
 	int expands; /* a $ or ` that a shell would have replaced */
 };
 
-static char *join(char *const *args, size_t n, struct err *e)
+static char *join_words(char *const *args, size_t n, struct err *e)
 {
 	size_t size = 1;
 	char *line, *at;
@@ -37,7 +37,7 @@ static char *join(char *const *args, size_t n, struct err *e)
 	return line;
 }
 
-static void put(struct word *w, char c)
+static void put_char(struct word *w, char c)
 {
 	w->text[w->n++] = c;
 	w->any = 1;
@@ -49,10 +49,10 @@ static const char *double_quoted(const char *p, struct word *w)
 	w->any = 1;
 	for (; *p && *p != '"'; p++) {
 		if (*p == '\\' && p[1] && strchr("\"\\$`", p[1]))
-			put(w, *++p);
+			put_char(w, *++p);
 		else {
 			w->expands |= *p == '$' || *p == '`';
-			put(w, *p);
+			put_char(w, *p);
 		}
 	}
 	return *p ? p + 1 : NULL;
@@ -62,7 +62,7 @@ static const char *single_quoted(const char *p, struct word *w)
 {
 	w->any = 1;
 	for (; *p && *p != '\''; p++)
-		put(w, *p);
+		put_char(w, *p);
 	return *p ? p + 1 : NULL;
 }
 
@@ -76,14 +76,14 @@ static const char *take_word(const char *p, struct word *w, struct err *e)
 		} else if (*p == '\'') {
 			p = single_quoted(p + 1, w);
 		} else if (*p == '\\' && p[1]) {
-			put(w, p[1]);
+			put_char(w, p[1]);
 			p += 2;
 		} else if (strchr("()|&<>", *p) || (*p == '#' && !w->any)) {
 			err_set(e, ERR_INVALID, "the command needs a shell ('%c'); hearth-rsh has none", *p);
 			return NULL;
 		} else {
 			w->expands |= strchr("$`*?", *p) != NULL;
-			put(w, *p++);
+			put_char(w, *p++);
 		}
 	}
 	if (!p)
@@ -116,7 +116,7 @@ static int end_command(struct strv *out, int *expands, struct err *e)
 	return 0;
 }
 
-static int split(const char *p, struct word *w, struct strv *out, struct err *e)
+static int split_words(const char *p, struct word *w, struct strv *out, struct err *e)
 {
 	int expands = 0;
 
@@ -148,14 +148,14 @@ static int split(const char *p, struct word *w, struct strv *out, struct err *e)
 
 int rshwords_split(char *const *args, size_t n, struct strv *out, struct err *e)
 {
-	cleanup_free char *line = join(args, n, e);
+	cleanup_free char *line = join_words(args, n, e);
 	struct word w = {0};
 	int rc;
 
 	if (!line)
 		return -1;
 	w.text = xmalloc(strlen(line) + 1);
-	rc = split(line, &w, out, e);
+	rc = split_words(line, &w, out, e);
 	free(w.text);
 	if (rc < 0)
 		strv_fini(out);
