@@ -12,8 +12,9 @@
 
 #define NONE UINT32_MAX
 
-void easy_init(struct sim *s)
+static void easy_init(struct sim *s, const struct trace *t)
 {
+	(void)t;
 	for (uint32_t i = 0; i < s->n_classes; i++) {
 		struct sim_class *c = &s->classes[i];
 
@@ -26,7 +27,7 @@ void easy_init(struct sim *s)
 	s->shadow_of = NONE;
 }
 
-void easy_fini(struct sim *s)
+static void easy_fini(struct sim *s)
 {
 	for (uint32_t i = 0; i < s->n_classes; i++)
 		free(s->classes[i].least);
@@ -81,7 +82,7 @@ static uint32_t class_first(const struct sim_class *c, uint32_t from, uint64_t l
 	return c->jobs[i - c->leaves];
 }
 
-void easy_arrive(struct sim *s, uint32_t job)
+static void easy_arrive(struct sim *s, uint32_t job)
 {
 	struct sim_class *c = &s->classes[s->live[job].class_id];
 
@@ -109,7 +110,7 @@ static struct sim_key believed_key(const struct sim *s, uint32_t job)
 	return (struct sim_key){s->jobs[job].start_s + s->live[job].believed_s, job, job};
 }
 
-void easy_started(struct sim *s, uint32_t job)
+static void easy_started(struct sim *s, uint32_t job)
 {
 	struct sim_class *c = &s->classes[s->live[job].class_id];
 	struct sim_key k = believed_key(s, job);
@@ -127,11 +128,12 @@ void easy_started(struct sim *s, uint32_t job)
 	s->changed = 1;
 }
 
-void easy_ended(struct sim *s, uint32_t job)
+static void easy_ended(struct sim *s, uint32_t job, int well)
 {
 	struct sim_key k = believed_key(s, job);
 	size_t at = believed_at(s, &k);
 
+	(void)well;
 	assert(at < s->believed.n && s->believed.v[at].job == job);
 	s->believed.n--;
 	memmove(s->believed.v + at, s->believed.v + at + 1, (s->believed.n - at) * sizeof k);
@@ -231,7 +233,7 @@ static int any_fits(const struct sim *s)
 }
 
 /* Follows S-415. */
-void easy_pass(struct sim *s, uint32_t first_new)
+static void easy_pass(struct sim *s, uint32_t first_new)
 {
 	uint32_t head = s->changed || s->shadow_of == NONE ? head_of(s) : s->shadow_of;
 
@@ -253,3 +255,12 @@ void easy_pass(struct sim *s, uint32_t first_new)
 	}
 	s->changed = backfill_all(s, first_new) > 0;
 }
+
+const struct sim_rule easy_rule = {
+    .init = easy_init,
+    .fini = easy_fini,
+    .arrive = easy_arrive,
+    .started = easy_started,
+    .ended = easy_ended,
+    .pass = easy_pass,
+};

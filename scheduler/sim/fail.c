@@ -64,8 +64,8 @@ static void node_down(struct sim *s, uint32_t node)
 			sim_kill(s, s->ends.v[i].job);
 	}
 	flat_take(&s->flat, s->flat.per_node, &node);
-	if (s->lib)
-		live_node(s, node, 0);
+	if (s->rule->node)
+		s->rule->node(s, node, 0);
 	s->down[node] = 1;
 	s->changed = 1;
 	s->out->node_failures++;
@@ -75,8 +75,8 @@ static void node_down(struct sim *s, uint32_t node)
 static void node_up(struct sim *s, uint32_t node)
 {
 	flat_give(&s->flat, s->flat.per_node, &node);
-	if (s->lib)
-		live_node(s, node, 1);
+	if (s->rule->node)
+		s->rule->node(s, node, 1);
 	s->down[node] = 0;
 	s->changed = 1;
 	plan_failure(s, node);

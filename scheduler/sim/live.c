@@ -32,7 +32,7 @@ static struct sched_policy policy_of(const struct sim_conf *c)
 	return p;
 }
 
-void live_node(struct sim *s, uint32_t node, int usable)
+static void live_node(struct sim *s, uint32_t node, int usable)
 {
 	struct sched_gpu gpus[FLAT_MAX_GPUS];
 	struct sched_node n = {.id = node + 1, .gpus = gpus, .n_gpus = s->flat.per_node, .usable = usable};
@@ -43,7 +43,7 @@ void live_node(struct sim *s, uint32_t node, int usable)
 }
 
 /* Follows S-426. */
-void live_init(struct sim *s, const struct trace *t)
+static void live_init(struct sim *s, const struct trace *t)
 {
 	struct sched_policy p = policy_of(s->conf);
 
@@ -64,7 +64,7 @@ static uint64_t believed(const struct sim *s, uint64_t takes_s)
 	return takes_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
 }
 
-void live_arrive(struct sim *s, uint32_t job)
+static void live_arrive(struct sim *s, uint32_t job)
 {
 	const struct sim_job *j = &s->jobs[job];
 	uint32_t whole = j->gpus / s->flat.per_node, rest = j->gpus % s->flat.per_node;
@@ -92,7 +92,7 @@ void live_arrive(struct sim *s, uint32_t job)
 	sched_job_add(s->lib, &in);
 }
 
-void live_ended(struct sim *s, uint32_t job, int well)
+static void live_ended(struct sim *s, uint32_t job, int well)
 {
 	sched_now(s->lib, s->now);
 	if (well)
@@ -116,10 +116,26 @@ static void start_all(struct sim *s)
 	}
 }
 
-void live_pass(struct sim *s)
+static void live_pass(struct sim *s, uint32_t first_new)
 {
+	(void)first_new;
 	sched_now(s->lib, s->now);
 	do
 		start_all(s);
 	while (s->conf->preempt && stop_pass(s));
 }
+
+static void live_fini(struct sim *s)
+{
+	sched_destroy(s->lib);
+	free(s->victims);
+}
+
+const struct sim_rule live_rule = {
+    .init = live_init,
+    .fini = live_fini,
+    .arrive = live_arrive,
+    .ended = live_ended,
+    .node = live_node,
+    .pass = live_pass,
+};

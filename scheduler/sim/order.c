@@ -7,48 +7,13 @@
  */
 #include "scheduler/sim/sim_int.h"
 
-int sim_heap_before(const struct sim_key *a, const struct sim_key *b)
-{
-	return a->k != b->k ? a->k < b->k : a->row < b->row;
-}
-
-void sim_heap_push(struct sim_heap *h, struct sim_key k)
-{
-	size_t i = h->n++;
-
-	if (h->n > h->cap) {
-		h->cap = h->cap ? h->cap * 2 : 64;
-		h->v = mem_resize(h->v, h->cap, sizeof *h->v);
-	}
-	for (; i && sim_heap_before(&k, &h->v[(i - 1) / 2]); i = (i - 1) / 2)
-		h->v[i] = h->v[(i - 1) / 2];
-	h->v[i] = k;
-}
-
-struct sim_key sim_heap_pop(struct sim_heap *h)
-{
-	struct sim_key top = h->v[0], last = h->v[--h->n];
-	size_t i = 0, c;
-
-	while ((c = 2 * i + 1) < h->n) {
-		if (c + 1 < h->n && sim_heap_before(&h->v[c + 1], &h->v[c]))
-			c++;
-		if (!sim_heap_before(&h->v[c], &last))
-			break;
-		h->v[i] = h->v[c];
-		i = c;
-	}
-	h->v[i] = last;
-	return top;
-}
-
 static int skips(enum sim_policy p)
 {
 	return p == SIM_FIFO_SKIP || p == SIM_SJF_SKIP || p == SIM_SAF_SKIP;
 }
 
 /* Follows S-412. */
-void order_arrive(struct sim *s, uint32_t job)
+static void order_arrive(struct sim *s, uint32_t job)
 {
 	const struct sim_job *j = &s->jobs[job];
 	struct sim_key k = {.k = job, .row = j->row, .job = job};
@@ -80,8 +45,9 @@ static void pass_skip(struct sim *s)
 }
 
 /* Follows S-413. */
-void order_pass(struct sim *s)
+static void order_pass(struct sim *s, uint32_t first_new)
 {
+	(void)first_new;
 	if (skips(s->conf->policy)) {
 		pass_skip(s);
 		return;
@@ -89,3 +55,5 @@ void order_pass(struct sim *s)
 	while (s->queue.n && flat_fits(&s->flat, s->jobs[s->queue.v[0].job].gpus))
 		sim_start(s, sim_heap_pop(&s->queue).job);
 }
+
+const struct sim_rule order_rule = {.arrive = order_arrive, .pass = order_pass};

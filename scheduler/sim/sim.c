@@ -130,90 +130,10 @@ static void classify(struct sim *s)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-void sim_start_on(struct sim *s, uint32_t job, const uint32_t *on)
-{
-	struct sim_job *j = &s->jobs[job];
-	struct sim_live *l = &s->live[job];
-	uint32_t *nodes = (uint32_t *)s->out->pool + (j->nodes - (const uint32_t *)s->out->pool);
-
-	memcpy(nodes, on, j->n_nodes * sizeof *nodes);
-	flat_take(&s->flat, j->gpus, nodes);
-	j->start_s = s->now;
-	j->end_s = s->now + j->duration_s;
-	if (s->conf->preempt)
-		stop_begins(s, job);
-	else
-		j->waited_s = s->now - j->submit_s;
-	l->running = 1;
-	s->n_running++;
-	s->n_waiting--;
-	sim_heap_push(&s->ends, (struct sim_key){j->end_s, l->attempt, job});
-	if (!s->lib && s->conf->policy == SIM_EASY)
-		easy_started(s, job);
-}
-
-void sim_start(struct sim *s, uint32_t job)
-{
-	flat_find(&s->flat, s->jobs[job].gpus, s->spots);
-	sim_start_on(s, job, s->spots);
-}
-
-static void stop(struct sim *s, uint32_t job, int well)
-{
-	flat_give(&s->flat, s->jobs[job].gpus, s->jobs[job].nodes);
-	s->live[job].running = 0;
-	s->n_running--;
-	if (s->lib)
-		live_ended(s, job, well);
-	else if (s->conf->policy == SIM_EASY)
-		easy_ended(s, job);
-}
-
-static void wait_for_turn(struct sim *s, uint32_t job)
-{
-	s->n_waiting++;
-	s->live[job].since_s = s->now;
-	if (s->lib)
-		live_arrive(s, job);
-	else if (s->conf->policy == SIM_EASY)
-		easy_arrive(s, job);
-	else
-		order_arrive(s, job);
-}
-
-/* It did not end by itself. */
-static void give_back(struct sim *s, uint32_t job)
-{
-	struct sim_job *j = &s->jobs[job];
-
-	s->out->lost_gpu_s += (s->conf->preempt ? stop_loses(s, job) : s->now - j->start_s) * j->gpus;
-	stop(s, job, 0);
-	s->live[job].attempt++;
-	j->start_s = j->end_s = SIM_NEVER;
-}
-
-void sim_stop(struct sim *s, uint32_t job)
-{
-	give_back(s, job);
-	wait_for_turn(s, job);
-}
-
-/* Follows S-435. */
-void sim_kill(struct sim *s, uint32_t job)
-{
-	struct sim_job *j = &s->jobs[job];
-
-	give_back(s, job);
-	if (++j->failures > SIM_MAX_FAILURES)
-		s->out->given_up++;
-	else
-		wait_for_turn(s, job);
-}
-
 static void arrive(struct sim *s, uint32_t job)
 {
 	s->live[job].believed_s = s->jobs[job].duration_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
-	wait_for_turn(s, job);
+	sim_wait(s, job);
 }
 
 static int is_stale(const struct sim *s, const struct sim_key *end)
@@ -227,7 +147,7 @@ static void complete_all(struct sim *s)
 		struct sim_key k = sim_heap_pop(&s->ends);
 
 		if (!is_stale(s, &k))
-			stop(s, k.job, 1);
+			sim_end(s, k.job, 1);
 	}
 }
 
@@ -256,12 +176,7 @@ static void step(struct sim *s)
 	fail_step(s);
 	while (s->next < s->n && s->jobs[s->next].submit_s <= s->now)
 		arrive(s, s->next++);
-	if (s->lib)
-		live_pass(s);
-	else if (s->conf->policy == SIM_EASY)
-		easy_pass(s, first_new);
-	else
-		order_pass(s);
+	s->rule->pass(s, first_new);
 }
 
 void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result *r)
@@ -274,10 +189,9 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 	s.spots = mem_alloc(c->nodes, sizeof *s.spots);
 	load(&s, t, r);
 	classify(&s);
-	if (live_runs(c))
-		live_init(&s, t);
-	else if (c->policy == SIM_EASY)
-		easy_init(&s);
+	s.rule = live_runs(c) ? &live_rule : c->policy == SIM_EASY ? &easy_rule : &order_rule;
+	if (s.rule->init)
+		s.rule->init(&s, t);
 	fail_init(&s);
 	while (idle < SIM_MAX_IDLE && (s.now = next_time(&s)) != SIM_NEVER) {
 		step(&s);
@@ -289,11 +203,8 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 	}
 	assert(!s.n_waiting && !s.n_running); /* what fits into the empty cluster ends */
 	sim_summarise(r, c);
-	free(s.victims);
-	if (s.lib)
-		sched_destroy(s.lib);
-	else if (c->policy == SIM_EASY)
-		easy_fini(&s);
+	if (s.rule->fini)
+		s.rule->fini(&s);
 	for (uint32_t i = 0; i < s.n_classes; i++) {
 		free(s.classes[i].heap.v);
 		free(s.classes[i].jobs);

@@ -1,10 +1,13 @@
 /*
  * sim: runs a recorded trace through a scheduling policy on N identical nodes of G GPUs.
  *
- * Events in order of time; at each distinct time all completions, then failures and repairs, then all
- * arrivals, then one pass of the policy. docs/spec/05c-simulator.md states the rules to the last tie, so that
- * another simulator can be compared exactly. The result is a start, an end and the nodes for each job; what
- * is printed is made from that.
+ * Promise of this folder: it simulates, with the library as it is or with rules of its own, and the same input
+ * gives the same output to the last byte. It does no input or output. It may use all of scheduler/; nothing
+ * in scheduler/ uses it.
+ *
+ * Events come in order of time. At each distinct time come all completions, then failures and repairs, then
+ * all arrivals, then one pass of the policy. docs/spec/05c-simulator.md states the rules to the last tie, so
+ * that another simulator can be compared exactly. The result is a start, an end and the nodes of each job.
  */
 #ifndef HEARTH_SCHEDULER_SIM_SIM_H
 #define HEARTH_SCHEDULER_SIM_SIM_H

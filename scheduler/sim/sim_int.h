@@ -1,13 +1,12 @@
-/*
- * sim_int: the state of one simulated run, shared by the event loop (sim.c), the simple policies (order.c)
- * and backfill (easy.c).
- */
+/* sim_int: the state of one simulated run, shared by the event loop (sim.c), runs (run.c) and policies. */
 #ifndef HEARTH_SCHEDULER_SIM_SIM_INT_H
 #define HEARTH_SCHEDULER_SIM_SIM_INT_H
 
 #include "scheduler/base/mem.h"
 #include "scheduler/sim/flat.h"
 #include "scheduler/sim/sim.h"
+
+struct sim;
 
 struct sim_key { /* place in a queue: smaller first */
 	uint64_t k;
@@ -42,7 +41,21 @@ struct sim_ends { /* easy: running jobs by believed end */
 	size_t n, cap;
 };
 
+struct sim_rule { /* how a kind of policy follows the events; NULL: not needed */
+	void (*init)(struct sim *s, const struct trace *t);
+	void (*fini)(struct sim *s);
+	void (*arrive)(struct sim *s, uint32_t job);
+	void (*started)(struct sim *s, uint32_t job);
+	void (*ended)(struct sim *s, uint32_t job, int well);
+	void (*node)(struct sim *s, uint32_t node, int usable);
+	void (*pass)(struct sim *s, uint32_t first_new); /* jobs from first_new on have arrived just now */
+};
+extern const struct sim_rule order_rule; /* fifo, sjf, saf, with and without -skip */
+extern const struct sim_rule easy_rule;
+extern const struct sim_rule live_rule; /* policies of the library */
+
 struct sim {
+	const struct sim_rule *rule;
 	const struct sim_conf *conf;
 	struct sim_job *jobs;
 	struct sim_live *live;
@@ -77,35 +90,22 @@ int sim_heap_before(const struct sim_key *a, const struct sim_key *b);
 void sim_heap_push(struct sim_heap *h, struct sim_key k);
 struct sim_key sim_heap_pop(struct sim_heap *h);
 
+/* run.c */
+void sim_wait(struct sim *s, uint32_t job);  /* into the queue */
 void sim_start(struct sim *s, uint32_t job); /* where it fits best; it must fit */
 void sim_start_on(struct sim *s, uint32_t job, const uint32_t *nodes);
-/* live.c */
-int live_runs(const struct sim_conf *c);
-void live_init(struct sim *s, const struct trace *t);
-void live_node(struct sim *s, uint32_t node, int usable);
-void live_arrive(struct sim *s, uint32_t job);
-void live_ended(struct sim *s, uint32_t job, int well);
-void live_pass(struct sim *s);
-/* order.c: fifo, sjf, saf, with and without -skip */
-void order_arrive(struct sim *s, uint32_t job);
-void order_pass(struct sim *s);
-/* easy.c */
-void easy_init(struct sim *s);
-void easy_fini(struct sim *s);
-void easy_arrive(struct sim *s, uint32_t job);
-void easy_started(struct sim *s, uint32_t job);
-void easy_ended(struct sim *s, uint32_t job);
-void easy_pass(struct sim *s, uint32_t first_new); /* jobs from first_new on have arrived just now */
+void sim_end(struct sim *s, uint32_t job, int well);
+void sim_kill(struct sim *s, uint32_t job); /* its node failed: back into the queue, or given up */
+void sim_stop(struct sim *s, uint32_t job); /* for another: back into the queue */
+/* Returns what all runs have worked on so far, up to now, and in *saved what of it is saved. */
+uint64_t sim_worked(const struct sim *s, uint32_t job, uint64_t *saved);
+int live_runs(const struct sim_conf *c); /* does the library run this policy? */
 /* fail.c */
 void fail_init(struct sim *s);
 void fail_step(struct sim *s); /* all of this time */
 uint64_t fail_next(const struct sim *s);
-void sim_kill(struct sim *s, uint32_t job); /* back into the queue, or given up */
-void sim_stop(struct sim *s, uint32_t job); /* for another: back into the queue */
 /* stop.c */
-void stop_begins(struct sim *s, uint32_t job);    /* a run that begins: when it ends */
-uint64_t stop_loses(struct sim *s, uint32_t job); /* a run that stops: seconds that were in vain */
-int stop_pass(struct sim *s);                     /* 1: some stopped, the library goes on */
+int stop_pass(struct sim *s); /* 1: some stopped, the library goes on */
 /* summary.c */
 void sim_summarise(struct sim_result *r, const struct sim_conf *c);
 

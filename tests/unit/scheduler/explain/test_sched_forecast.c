@@ -1,10 +1,6 @@
 /* When a waiting job is expected to start: with quotas, with a kept place, behind jobs that can never start;
  * and that the work for the answer has a bound, beyond which it says how far was seen. */
-#include "scheduler/base/mem.h"
 #include "scheduler/model/model.h"
-#include "scheduler/policy/fit.h"
-#include "scheduler/policy/plan.h"
-#include "scheduler/policy/shadow.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>

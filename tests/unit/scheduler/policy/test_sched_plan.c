@@ -4,11 +4,7 @@
  * kept for it; with little effort, too. unit/scheduler/sim/simulate_tests.py compares whole schedules with a
  * second, slow implementation.
  */
-#include "scheduler/base/mem.h"
 #include "scheduler/model/model.h"
-#include "scheduler/policy/fit.h"
-#include "scheduler/policy/plan.h"
-#include "scheduler/policy/shadow.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
