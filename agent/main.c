@@ -175,7 +175,7 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 	switch (id) {
 	case OPT_CONTROLLER:
 		set_str(&c->controller, v);
-		return strncmp(v, "http://", 7) && strncmp(v, "https://", 8)
+		return strncmp(v, "http://", 7) != 0 && strncmp(v, "https://", 8) != 0
 		           ? bad_value(name, v, "must be http://HOST:PORT or https://HOST:PORT")
 		           : 0;
 	case OPT_DATA:

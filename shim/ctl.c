@@ -14,6 +14,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "shim/core.h"
 
 #define GUESTS_MAX  (SHIM_MAX_CONNS / 2) /* the job must not be able to shut out the agent */
@@ -167,11 +168,11 @@ static int same_token(const char *a, const char *b)
 static void on_hello(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
 {
 	const struct wm_shim_hello *m = msg;
-	char text[80];
+	TEXT(text);
 
 	if (m->version != SHIM_VERSION) {
-		snprintf(text, sizeof(text), "this shim speaks version %d, not %u", SHIM_VERSION, m->version);
-		refuse_order(c, k, id, ERR_PROTOCOL, text);
+		text_add(&text, "this shim speaks version %d, not %u", SHIM_VERSION, m->version);
+		refuse_order(c, k, id, ERR_PROTOCOL, text.at);
 		return;
 	}
 	if (!same_token(m->token, c->s->l.shim_token)) {

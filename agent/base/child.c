@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -76,8 +77,8 @@ static int follow_output(int fd, struct child *c, struct lines *l, struct err *e
 				c->output(buf, (size_t)n, c->arg);
 		}
 		if (c->timeout_ms && now - start > c->timeout_ms * 1000)
-			return err_set(e, ERR_TIMEOUT, "%s: still running after %llu s", c->argv[0],
-			               (unsigned long long)(c->timeout_ms / 1000));
+			return err_set(e, ERR_TIMEOUT, "%s: still running after %" PRIu64 " s", c->argv[0],
+			               (uint64_t)(c->timeout_ms / 1000));
 		if (now - ticked < TICK_MS * 1000)
 			continue;
 		ticked = now;

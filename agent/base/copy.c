@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,8 +55,7 @@ static int count_bytes(struct copy *c, uint64_t n, struct err *e)
 {
 	c->bytes += n;
 	if (c->limit && c->bytes > c->limit)
-		return err_set(e, ERR_LIMIT, "more than the %llu bytes that are allowed",
-		               (unsigned long long)c->limit);
+		return err_set(e, ERR_LIMIT, "more than the %" PRIu64 " bytes that are allowed", c->limit);
 	if (c->step && c->step(n, c->arg) < 0)
 		return err_set(e, ERR_UNAVAILABLE, "cancelled");
 	return 0;

@@ -60,7 +60,8 @@ static void put_upper(const struct env_in *in, struct strv *out, const char *pre
 
 static int standard_bin(const char *dir)
 {
-	return !dir || !strcmp(dir, "/usr/bin") || !strcmp(dir, "/usr/local/bin") || !strcmp(dir, "/bin");
+	return !dir || strcmp(dir, "/usr/bin") == 0 || strcmp(dir, "/usr/local/bin") == 0 ||
+	       strcmp(dir, "/bin") == 0;
 }
 
 static char *search_path(const struct env_in *in, const char *venv_bin, const char *base)
@@ -179,7 +180,7 @@ static void env_sm_program(const struct env_in *in, struct strv *out)
 	plan_argv(in->plan, &argv);
 	entry = env_entry_point(&argv);
 	stem = strlen(entry);
-	if (stem > 3 && !strcmp(entry + stem - 3, ".py"))
+	if (stem > 3 && strcmp(entry + stem - 3, ".py") == 0)
 		stem -= 3;
 	put_variable(in, out, "SM_USER_ENTRY_POINT", entry);
 	put_variable(in, out, "SM_ENTRY_SCRIPT", entry);
@@ -248,7 +249,7 @@ static void env_user(const struct env_in *in, struct strv *out)
 
 	for (size_t i = 0; i < s->n_env; i++) {
 		/* A PATH of the user's own still finds the job's packages first. */
-		if (!strcmp(s->env[i].name, "PATH"))
+		if (strcmp(s->env[i].name, "PATH") == 0)
 			put_take(in, out, "PATH", search_path(in, in->venv_bin, s->env[i].value));
 		else
 			put_variable(in, out, s->env[i].name, s->env[i].value);
@@ -288,8 +289,8 @@ void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *
 	for (size_t i = 0; i < s->n_env; i++) {
 		const char *name = s->env[i].name;
 
-		if (!strncmp(name, "OMPI_MCA_", 9) || !strcmp(name, "LD_LIBRARY_PATH") ||
-		    !strcmp(name, "OPAL_PREFIX"))
+		if (strncmp(name, "OMPI_MCA_", 9) == 0 || strcmp(name, "LD_LIBRARY_PATH") == 0 ||
+		    strcmp(name, "OPAL_PREFIX") == 0)
 			put_variable(in, out, name, s->env[i].value);
 	}
 	put_variable(in, out, "HEARTH_AGENT_SOCK", agent_sock);

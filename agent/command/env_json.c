@@ -23,7 +23,7 @@ static cJSON *json_hosts(const struct plan *p, const char *group)
 	cJSON *a = cJSON_CreateArray();
 
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		if (!group || !strcmp(p->g->groups.v[i], group))
+		if (!group || strcmp(p->g->groups.v[i], group) == 0)
 			cJSON_AddItemToArray(a, cJSON_CreateString(p->g->nodes.v[i]));
 	return a;
 }
@@ -37,7 +37,7 @@ char *env_json_hosts(const struct plan *p, const char *group)
 static int first_of_group(const struct plan *p, uint32_t node)
 {
 	for (uint32_t i = 0; i < node; i++)
-		if (!strcmp(p->g->groups.v[i], p->g->groups.v[node]))
+		if (strcmp(p->g->groups.v[i], p->g->groups.v[node]) == 0)
 			return 0;
 	return 1;
 }
@@ -247,7 +247,7 @@ char *env_tf_config(const struct env_in *in)
 			cleanup_free char *at = xasprintf("%s:%u", p->g->addresses.v[i], tf_port(p->m, rank));
 
 			cJSON_AddItemToArray(list, cJSON_CreateString(at));
-			if (rank < mine && !strcmp(p->g->groups.v[i], group))
+			if (rank < mine && strcmp(p->g->groups.v[i], group) == 0)
 				index++;
 		}
 	}
@@ -278,7 +278,7 @@ static int is_python(const char *word)
 	const char *slash = strrchr(word, '/');
 	const char *base = slash ? slash + 1 : word;
 
-	return !strncmp(base, "python", 6) && strspn(base + 6, "0123456789.") == strlen(base + 6);
+	return strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6);
 }
 
 const char *env_entry_point(const struct strv *command)
@@ -290,11 +290,11 @@ const char *env_entry_point(const struct strv *command)
 	if (!is_python(command->v[0]))
 		return command->v[0];
 	for (; i < command->n && command->v[i][0] == '-'; i++) {
-		if (!strcmp(command->v[i], "-c"))
+		if (strcmp(command->v[i], "-c") == 0)
 			return command->v[0];
-		if (!strcmp(command->v[i], "-m"))
+		if (strcmp(command->v[i], "-m") == 0)
 			return i + 1 < command->n ? command->v[i + 1] : command->v[0];
-		if (!strcmp(command->v[i], "-W") || !strcmp(command->v[i], "-X"))
+		if (strcmp(command->v[i], "-W") == 0 || strcmp(command->v[i], "-X") == 0)
 			i++; /* these take a word */
 	}
 	return i < command->n ? command->v[i] : command->v[0];

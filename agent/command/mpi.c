@@ -27,10 +27,10 @@ static void add_mca(struct strv *out, const char *name, const char *value)
 static int is_named(const struct job_spec *s, const char *name)
 {
 	for (size_t i = 0; i + 2 < s->mpi_options.n; i += 3)
-		if (!strcmp(s->mpi_options.v[i + 1], name))
+		if (strcmp(s->mpi_options.v[i + 1], name) == 0)
 			return 1;
 	for (size_t i = 0; i < s->n_env; i++)
-		if (!strncmp(s->env[i].name, "OMPI_MCA_", 9) && !strcmp(s->env[i].name + 9, name))
+		if (strncmp(s->env[i].name, "OMPI_MCA_", 9) == 0 && strcmp(s->env[i].name + 9, name) == 0)
 			return 1;
 	return 0;
 }
@@ -129,7 +129,7 @@ static int is_net(const struct wire_strv *words, uint32_t i, const struct job_sp
 	if (strcmp(option, "-mca") != 0 && strcmp(option, "--mca") != 0)
 		return 0;
 	for (size_t k = 0; k < N_NET_NAMES; k++)
-		if (!strcmp(name, net_names[k]))
+		if (strcmp(name, net_names[k]) == 0)
 			return sets_net(s, name);
 	return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "agent/command/plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, stru
 	uint64_t ranks = 0;
 
 	if (n == 0 || n > SPEC_MAX_NODES)
-		return err_set(e, ERR_INVALID, "plan of job %llu: %u nodes", (unsigned long long)m->job, n);
+		return err_set(e, ERR_INVALID, "plan of job %" PRIu64 ": %u nodes", m->job, n);
 	if (g->addresses.n != n || g->ranks_per_node.n != n || g->groups.n != n)
 		return err_set(e, ERR_INVALID, "plan: %u nodes, but %u addresses, %u rank counts, %u groups", n,
 		               g->addresses.n, g->ranks_per_node.n, g->groups.n);
@@ -33,8 +34,7 @@ static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, stru
 		ranks += g->ranks_per_node.v[i];
 	}
 	if (ranks > PLAN_MAX_RANKS)
-		return err_set(e, ERR_LIMIT, "plan: %llu ranks, at most %u", (unsigned long long)ranks,
-		               PLAN_MAX_RANKS);
+		return err_set(e, ERR_LIMIT, "plan: %" PRIu64 " ranks, at most %u", ranks, PLAN_MAX_RANKS);
 	if (!m->token[0])
 		return err_set(e, ERR_INVALID, "plan: no launch token");
 	return 0;

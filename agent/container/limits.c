@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/os/fsutil.h"
 
 #define PERIOD_MS      500
@@ -136,7 +137,7 @@ static uint64_t limits_memory_of(const pid_t *pids, int n)
 /* ---- the thread ---------------------------------------------------------------------------------------- */
 
 struct verdict {
-	char text[256];
+	char text[TEXT_SIZE];
 	int oom;
 };
 
@@ -151,9 +152,10 @@ static void tell_limit(void *arg, void *data)
 static void post_limit(struct worker *w, const char *what, uint64_t used, uint64_t limit, int oom)
 {
 	struct verdict *v = xcalloc(1, sizeof(*v));
+	struct text text = text_on(v->text, sizeof(v->text));
 	char a[32], b[32];
 
-	snprintf(v->text, sizeof(v->text), "%s: %s used, %s allowed", what, str_size(used, a, sizeof(a)),
+	text_add(&text, "%s: %s used, %s allowed", what, str_size(used, a, sizeof(a)),
 	         str_size(limit, b, sizeof(b)));
 	v->oom = oom;
 	worker_post(w, tell_limit, v, free);

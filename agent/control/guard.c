@@ -178,7 +178,7 @@ static void load_lease(struct guard *g)
 	lease_init(&g->lease, now_us(g), 0, 0);
 	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
 		return;
-	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && !strcmp(boot, g->parts.boot_id) &&
+	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && strcmp(boot, g->parts.boot_id) == 0 &&
 	    at <= now_us(g))
 		lease_init(&g->lease, at, ms, 1);
 }

@@ -73,7 +73,7 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	if (!file_exists(f->key) || !file_exists(f->cert) || !file_exists(f->node) ||
 	    fs_read_file(f->ca, PEM_MAX, &pem, NULL, NULL) < 0)
 		return 0;
-	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && !strcmp(own, fingerprint));
+	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && strcmp(own, fingerprint) == 0);
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------------- */
@@ -113,8 +113,8 @@ static char *matching_cert(CURL *c, const char *fingerprint)
 		return NULL;
 	for (int i = 0; i < info->num_of_certs; i++)
 		for (struct curl_slist *s = info->certinfo[i]; s; s = s->next)
-			if (!strncmp(s->data, "Cert:", 5) && tls_fingerprint(s->data + 5, own, NULL) == 0 &&
-			    !strcmp(own, fingerprint))
+			if (strncmp(s->data, "Cert:", 5) == 0 && tls_fingerprint(s->data + 5, own, NULL) == 0 &&
+			    strcmp(own, fingerprint) == 0)
 				return xstrdup(s->data + 5);
 	return NULL;
 }
@@ -123,7 +123,7 @@ static char *matching_cert(CURL *c, const char *fingerprint)
  * does not help, and the text names what does. */
 static int other_scheme(const char *url, char **other)
 {
-	int https = !strncmp(url, "https:", 6);
+	int https = strncmp(url, "https:", 6) == 0;
 	cleanup_free char *full = NULL;
 	struct buf answer;
 	CURLcode rc;
@@ -282,7 +282,7 @@ static int join_once(const struct join_params *p, const struct files *f, const c
 	cleanup_free char *ca = NULL;
 	cleanup_free char *ca_path = NULL;
 	char own[33];
-	int https = !strncmp(p->url, "https:", 6);
+	int https = strncmp(p->url, "https:", 6) == 0;
 
 	if (https && fetch_ca(p->url, fingerprint, &trusted, e) < 0)
 		return -1;

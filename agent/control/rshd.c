@@ -19,6 +19,7 @@
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 
 #define SESSIONS_MAX 4096
@@ -197,7 +198,7 @@ static struct rsh_session *session_find(struct rshd *r, uint64_t job, uint32_t a
 	struct rsh_session *s;
 
 	DL_FOREACH (r->sessions, s)
-		if (s->job == job && s->attempt == attempt && !strcmp(s->rsh_id, rsh_id))
+		if (s->job == job && s->attempt == attempt && strcmp(s->rsh_id, rsh_id) == 0)
 			return s;
 	return NULL;
 }
@@ -250,23 +251,23 @@ static void attach_session(struct rsh_conn *c, struct rsh_session *s)
 static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 {
 	struct rshd *r = c->owner;
-	char text[256] = "";
+	TEXT(refusal);
 	uint32_t attempt;
 	uint64_t job;
 	int known = launches_by_token(r->launches, m->token, c->uid, &job, &attempt) == 0;
 	struct rsh_session *s = known ? session_find(r, job, attempt, m->rsh_id) : NULL;
 
 	if (!known)
-		snprintf(text, sizeof(text), "this agent runs no launch with that token for your account");
+		text_add(&refusal, "this agent runs no launch with that token for your account");
 	else if (!launches_has_node(r->launches, job, attempt, m->host))
-		snprintf(text, sizeof(text), "'%.100s' is no node of this launch", m->host);
+		text_add(&refusal, "'%.100s' is no node of this launch", m->host);
 	else if (!s && r->n_sessions >= SESSIONS_MAX)
-		snprintf(text, sizeof(text), "too many remote commands on this node");
+		text_add(&refusal, "too many remote commands on this node");
 	else if (strlen(m->rsh_id) < 8 || strlen(m->rsh_id) > 64)
-		snprintf(text, sizeof(text), "rsh_id must have 8 to 64 characters");
-	if (text[0]) {
-		log_warn("event=rsh_refused reason=\"%s\"", text);
-		send_state(c, m->rsh_id, PS_FAILED, 0, 0, text);
+		text_add(&refusal, "rsh_id must have 8 to 64 characters");
+	if (!text_is_empty(&refusal)) {
+		log_warn("event=rsh_refused reason=\"%s\"", refusal.at);
+		send_state(c, m->rsh_id, PS_FAILED, 0, 0, refusal.at);
 		return;
 	}
 	if (!s)

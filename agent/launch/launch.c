@@ -143,7 +143,7 @@ void launch_phase(struct launch *l, const char *name)
 {
 	uint64_t now = clock_real_us(l->host->env->clock);
 
-	if (name && l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, name) &&
+	if (name && l->n_phases && strcmp(l->phases[l->n_phases - 1].name, name) == 0 &&
 	    !l->phases[l->n_phases - 1].ended_us)
 		return;
 	if (l->n_phases && !l->phases[l->n_phases - 1].ended_us)

@@ -25,7 +25,7 @@ static char *key_of(const struct launch *l)
 static struct remembered *find_packages(const char *key)
 {
 	for (int i = 0; i < REMEMBERED; i++)
-		if (remembered[i].key && !strcmp(remembered[i].key, key))
+		if (remembered[i].key && strcmp(remembered[i].key, key) == 0)
 			return &remembered[i];
 	return NULL;
 }
@@ -78,7 +78,7 @@ static int uses_python(const struct launch *l)
 		return 1;
 	plan_argv(l->plan, &argv);
 	slash = argv.n ? strrchr(argv.v[0], '/') : NULL;
-	yes = argv.n && !strncmp(slash ? slash + 1 : argv.v[0], "python", 6);
+	yes = argv.n && strncmp(slash ? slash + 1 : argv.v[0], "python", 6) == 0;
 	strv_fini(&argv);
 	return yes;
 }

@@ -24,6 +24,7 @@
 #include "agent/launch/launch_steps.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/os/proc.h"
 
 #define MARK        "HEARTH_TOKEN_LAUNCH"
@@ -80,22 +81,22 @@ int launch_left(struct launch *l)
 static void sweep_step(struct launch *l)
 {
 	int n = launch_left(l);
-	char left[200];
+	TEXT(left);
 
 	if (n <= 0) {
 		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
-			snprintf(left, sizeof(left), "it is not known whether processes are left");
-		end_launch(l, n < 0 ? left : NULL);
+			text_add(&left, "it is not known whether processes are left");
+		end_launch(l, n < 0 ? left.at : NULL);
 		return;
 	}
 	if (now_us(l) < l->sweep_until_us) {
 		launch_arm(l, STEP_US, sweep_step);
 		return;
 	}
-	snprintf(left, sizeof(left), "%d process(es) could not be killed (asleep in the kernel?)", n);
+	text_add(&left, "%d process(es) could not be killed (asleep in the kernel?)", n);
 	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, n);
 	l->unkilled = 1;
-	end_launch(l, left);
+	end_launch(l, left.at);
 }
 
 void launch_sweep(struct launch *l)

@@ -178,7 +178,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	l->text = xstrdup(text ? text : "");
 	l->venv_bin = xstrdup(venv);
 	l->kill_reason = xstrdup(reason);
-	*same_boot = !strcmp(boot, l->host->boot_id);
+	*same_boot = strcmp(boot, l->host->boot_id) == 0;
 	return 0;
 }
 

@@ -110,7 +110,7 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		refuse_orted(l, m, p ? "the launch has ended on this node" : "this node of the launch has no orted");
 		return;
 	}
-	if (p->rsh_id && !strcmp(p->rsh_id, m->rsh_id) && p->state >= PS_RUNNING) {
+	if (p->rsh_id && strcmp(p->rsh_id, m->rsh_id) == 0 && p->state >= PS_RUNNING) {
 		lproc_report(p); /* asked again: where it is now */
 		return;
 	}
@@ -160,7 +160,7 @@ static int all_ended(const struct launch *l)
 
 static void first_start(struct launch *l)
 {
-	if (l->n_phases && !strcmp(l->phases[l->n_phases - 1].name, "running"))
+	if (l->n_phases && strcmp(l->phases[l->n_phases - 1].name, "running") == 0)
 		return;
 	launch_phase(l, "running");
 	launch_save(l, NULL);

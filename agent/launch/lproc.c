@@ -11,6 +11,7 @@
 #include "agent/link/outbox.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/os/fsutil.h"
 
 #define LAST_LINES_MAX 4096
@@ -112,41 +113,41 @@ void lproc_report(struct lproc *p)
 		outbox_put(l->host->outbox, WM_PROC_REPORT, key, &m);
 }
 
-static void describe_state(const struct lproc *p, char *out, size_t size)
+static void describe_state(const struct lproc *p, struct text *out)
 {
 	switch (p->state) {
 	case PS_RUNNING:
-		snprintf(out, size, "runs, process %u", p->pid);
+		text_add(out, "runs, process %u", p->pid);
 		break;
 	case PS_EXITED:
 		if (p->signal)
-			snprintf(out, size, "was ended by %s%s", proc_signal_name((int)p->signal),
+			text_add(out, "was ended by %s%s", proc_signal_name((int)p->signal),
 			         p->oom ? ", out of memory" : "");
 		else
-			snprintf(out, size, "exited with %u%s", p->exit_code, p->oom ? ", out of memory" : "");
+			text_add(out, "exited with %u%s", p->exit_code, p->oom ? ", out of memory" : "");
 		break;
 	case PS_FAILED:
-		snprintf(out, size, "was not started: %.300s", p->text);
+		text_add(out, "was not started: %.300s", p->text);
 		break;
 	case PS_LOST:
-		snprintf(out, size, "is lost, its fate is unknown: %.300s", p->text);
+		text_add(out, "is lost, its fate is unknown: %.300s", p->text);
 		break;
 	default:
-		snprintf(out, size, "waits");
+		text_add(out, "waits");
 	}
 }
 
 static void say_change(struct lproc *p)
 {
-	char what[400];
+	TEXT(what);
 
 	if (p->state == PS_WAITING)
 		return;
-	describe_state(p, what, sizeof(what));
+	describe_state(p, &what);
 	if (p->kind == PROC_RANK)
-		launch_say(p->l, "rank %u %s", p->rank, what);
+		launch_say(p->l, "rank %u %s", p->rank, what.at);
 	else
-		launch_say(p->l, "%s %s", p->name, what);
+		launch_say(p->l, "%s %s", p->name, what.at);
 	if (lproc_ended(p))
 		log_info("event=proc_end job=%" PRIu64 " attempt=%u proc=%s state=%u exit=%u signal=%u oom=%u",
 		         p->l->job, p->l->attempt, p->name, p->state, p->exit_code, p->signal, p->oom);

@@ -5,6 +5,7 @@
  * GPUs are sampled by a thread of their own once a second: the driver of a sick GPU may take seconds to
  * answer, and a beat must not wait for it. The beat carries the last sample.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,9 +161,8 @@ void inventory_gpu_lines(const struct gpus *gpus, struct wire_strv *out)
 {
 	for (uint32_t i = 0; i < gpus->n; i++) {
 		const struct gpu *g = &gpus->v[i];
-		cleanup_free char *line =
-		    xasprintf("%u|%s|%s|%llu|%d|%d|%d", i, g->uuid, g->model, (unsigned long long)g->memory_bytes,
-		              g->numa, g->link_group, g->minor);
+		cleanup_free char *line = xasprintf("%u|%s|%s|%" PRIu64 "|%d|%d|%d", i, g->uuid, g->model,
+		                                    g->memory_bytes, g->numa, g->link_group, g->minor);
 		wire_strv_add(out, line);
 	}
 }

@@ -29,7 +29,7 @@ static int net_is_loopback(const char *address)
 {
 	struct in_addr v4;
 
-	if (!strcmp(address, "::1") || !strcmp(address, "localhost"))
+	if (strcmp(address, "::1") == 0 || strcmp(address, "localhost") == 0)
 		return 1;
 	return inet_pton(AF_INET, address, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
@@ -42,7 +42,7 @@ char *net_interface_of(const char *address)
 	if (getifaddrs(&list) < 0)
 		return NULL;
 	for (struct ifaddrs *i = list; i && !name; i = i->ifa_next) {
-		if (address_text(i->ifa_addr, text, sizeof(text)) == 0 && !strcmp(text, address))
+		if (address_text(i->ifa_addr, text, sizeof(text)) == 0 && strcmp(text, address) == 0)
 			name = xstrdup(i->ifa_name);
 		else if (net_is_loopback(address) && (i->ifa_flags & IFF_LOOPBACK))
 			name = xstrdup(i->ifa_name); /* 127.0.0.2 and the like stand on no list, but they are there */
@@ -82,7 +82,7 @@ char *net_address_of(const char *interface)
 	if (getifaddrs(&list) < 0)
 		return NULL;
 	for (struct ifaddrs *i = list; i && !out; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && !strcmp(i->ifa_name, interface) &&
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && strcmp(i->ifa_name, interface) == 0 &&
 		    address_text(i->ifa_addr, text, sizeof(text)) == 0)
 			out = xstrdup(text);
 	freeifaddrs(list);

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,8 +138,8 @@ static int pip_beat(uint64_t silent_ms, void *arg)
 	struct build *b = arg;
 
 	if (silent_ms >= b->next_beat_ms) {
-		stage_say(b->s, "%s: still at work, %llu s so far", b->doing,
-		          (unsigned long long)((clock_boot_us(b->s->env->clock) - b->started_us) / 1000000));
+		stage_say(b->s, "%s: still at work, %" PRIu64 " s so far", b->doing,
+		          (clock_boot_us(b->s->env->clock) - b->started_us) / 1000000);
 		b->next_beat_ms = silent_ms + SILENT_MS;
 	}
 	/* A step of nothing shows the controller that this is alive. */
@@ -274,8 +275,9 @@ static int wait_turn(void *arg)
 	uint64_t waited_ms = (clock_boot_us(b->s->env->clock) - b->started_us) / 1000;
 
 	if (waited_ms >= b->next_beat_ms) {
-		stage_say(b->s, "requirements: another job builds the same environment, waiting for it (%llu s)",
-		          (unsigned long long)(waited_ms / 1000));
+		stage_say(b->s,
+		          "requirements: another job builds the same environment, waiting for it (%" PRIu64 " s)",
+		          waited_ms / 1000);
 		b->next_beat_ms = waited_ms + SILENT_MS;
 		b->s->done++;
 	}

@@ -22,6 +22,7 @@
 #include "common/base/buf.h"
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire.h"
 #include "common/net/wire_msg.h"
@@ -197,7 +198,7 @@ static int run_request(struct request *r, const char *path)
 {
 	uint64_t lost_us = now_us();
 	int gap_ms = RETRY_MIN_MS, end;
-	char text[640];
+	TEXT(text);
 	struct err why = {0};
 
 	for (;;) {
@@ -212,8 +213,8 @@ static int run_request(struct request *r, const char *path)
 		poll(NULL, 0, gap_ms);
 		gap_ms = gap_ms * 2 < RETRY_MAX_MS ? gap_ms * 2 : RETRY_MAX_MS;
 	}
-	snprintf(text, sizeof(text), "no agent for %d s: %s", RECONNECT_S, why.text);
-	return print_failure(r->host, text);
+	text_add(&text, "no agent for %d s: %s", RECONNECT_S, why.text);
+	return print_failure(r->host, text.at);
 }
 
 int main(int argc, char **argv)

@@ -189,7 +189,7 @@ static void test_golden(void)
 	is_str(strv_getenv(&masked, "WANDB_API_KEY"), "***", "a secret is masked");
 	is_str(strv_getenv(&masked, "HEARTH_TOKEN"), "***", "the job's token too");
 	is_str(strv_getenv(&masked, "RANK"), "3", "the rest is plain");
-	ok(!strcmp(strv_getenv(&masked, "SM_HPS"), strv_getenv(&env, "SM_HPS")),
+	ok(strcmp(strv_getenv(&masked, "SM_HPS"), strv_getenv(&env, "SM_HPS")) == 0,
 	   "without secrets JSON is untouched");
 	strv_fini(&env);
 	strv_fini(&masked);
@@ -234,7 +234,8 @@ static void test_variants(void)
 	memset(p->m->job_token, 'x', 199999);
 	in.left_out = &left_out;
 	env_rank(&in, &env);
-	ok(left_out.n >= 1 && !strcmp(left_out.v[0], "HEARTH_TOKEN"), "a value that the kernel refuses is named");
+	ok(left_out.n >= 1 && strcmp(left_out.v[0], "HEARTH_TOKEN") == 0,
+	   "a value that the kernel refuses is named");
 	strv_fini(&left_out);
 	strv_fini(&env);
 	plan_destroy(p);
@@ -299,7 +300,7 @@ static void test_plan(void)
 	is_int(plan_node_index(p, "algo-4"), -1, "no such name");
 	is_int(plan_save(p, dir, &e), 0, "saved");
 	again = plan_load(dir, &e);
-	ok(again && again->world == 5 && !strcmp(again->m->token, "launch-token-0001"), "loaded");
+	ok(again && again->world == 5 && strcmp(again->m->token, "launch-token-0001") == 0, "loaded");
 	plan_destroy(again);
 	plan_destroy(p);
 

@@ -154,7 +154,7 @@ static pid_t member(const struct cgroup *cg, unsigned *out)
 		for (;;)
 			pause();
 	}
-	snprintf(text, sizeof text, "%d", (int)pid);
+	snprintf(text, sizeof(text), "%d", (int)pid);
 	cgroup_procs_files(cg, &files);
 	for (size_t i = 0; i < files.n; i++) {
 		int fd = __real_open(files.v[i], O_WRONLY | O_CLOEXEC);
@@ -278,7 +278,7 @@ int main(void)
 {
 	int any = 0;
 
-	snprintf(node, sizeof node, "nth-%d", (int)getpid());
+	snprintf(node, sizeof(node), "nth-%d", (int)getpid());
 	cg_layout_read(&layout, "/proc/self/mountinfo", "/proc/self/cgroup", geteuid() == 0);
 	for (int i = 0; i < CG_N; i++)
 		any |= layout.base[i] != NULL;

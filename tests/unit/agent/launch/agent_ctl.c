@@ -62,7 +62,7 @@ static void relay_orted(struct ctl *c, const struct wm_proc_report *r)
 	                         .text = r->text};
 
 	for (int i = 0; i < 16; i++)
-		if (c->rsh[i].from && !strcmp(c->rsh[i].id, r->token) && c->rsh[i].from->control)
+		if (c->rsh[i].from && strcmp(c->rsh[i].id, r->token) == 0 && c->rsh[i].from->control)
 			peer_send(c->rsh[i].from->control, WM_RSH_STATE, &m, 0, NULL);
 }
 
@@ -73,7 +73,7 @@ static void relay_rsh(struct ctl_agent *a, struct wm_rsh_request *r)
 	struct ctl *c = a->c;
 	int k = atoi(r->host + 5) - 1, i = 0;
 
-	while (i < 15 && c->rsh[i].from && strcmp(c->rsh[i].id, r->rsh_id))
+	while (i < 15 && c->rsh[i].from && strcmp(c->rsh[i].id, r->rsh_id) != 0)
 		i++;
 	c->rsh[i].from = a;
 	snprintf(c->rsh[i].id, sizeof(c->rsh[i].id), "%s", r->rsh_id);
@@ -108,7 +108,7 @@ static void add_artifact(struct ctl_agent *a, const struct wm_artifact_report *r
 {
 	char *old = a->artifacts;
 
-	if (!strcmp(r->kind, "failure")) {
+	if (strcmp(r->kind, "failure") == 0) {
 		free(a->failure);
 		a->failure = xstrdup(r->text);
 		return;
@@ -140,7 +140,7 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 		ack(a, id);
 		return;
 	case WM_RUN_INFO:
-		if (!strcmp(((struct wm_run_info *)msg)->kind, "mpirun")) {
+		if (strcmp(((struct wm_run_info *)msg)->kind, "mpirun") == 0) {
 			free(a->mpirun_line);
 			a->mpirun_line = xstrdup(((struct wm_run_info *)msg)->text);
 		}
@@ -168,7 +168,7 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 static struct ctl_stream *stream_of(struct ctl *c, const char *name)
 {
 	for (int i = 0; i < 512; i++) {
-		if (c->streams[i].name && strcmp(c->streams[i].name, name))
+		if (c->streams[i].name && strcmp(c->streams[i].name, name) != 0)
 			continue;
 		if (!c->streams[i].name)
 			c->streams[i].name = xstrdup(name);
@@ -244,9 +244,9 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 
 	(void)p;
 	for (int i = 0; i < CTL_AGENTS; i++)
-		if (!strcmp(k->c->agents[i].name, node))
+		if (strcmp(k->c->agents[i].name, node) == 0)
 			k->a = &k->c->agents[i];
-	if (!k->a || (k->c->refused && !strcmp(k->c->refused, node))) {
+	if (!k->a || (k->c->refused && strcmp(k->c->refused, node) == 0)) {
 		k->c->refusals++;
 		return err_set(e, k->c->refused_as ? (enum err_code)k->c->refused_as : ERR_DENIED, "who is %s?",
 		               node);
@@ -317,7 +317,7 @@ static void join(struct conn *k, const char *body)
 	const char *node = cJSON_GetStringValue(cJSON_GetObjectItem(in, "node"));
 	struct err e;
 	char *cert =
-	    token && !strcmp(token, k->c->token)
+	    token && strcmp(token, k->c->token) == 0
 	        ? tls_ca_sign_csr(k->c->ca, cJSON_GetStringValue(cJSON_GetObjectItem(in, "csr")), node, 30, &e)
 	        : NULL;
 	char *text;
@@ -357,7 +357,7 @@ static void on_request(struct bufferevent *bev, void *arg)
 		body = (size_t)atoi(at + 15);
 	if (evbuffer_get_length(in) >= (size_t)end.pos + 4 + body) {
 		evbuffer_drain(in, (size_t)end.pos + 4);
-		if (!strncmp(head, "POST ", 5)) {
+		if (strncmp(head, "POST ", 5) == 0) {
 			char *text = xcalloc(1, body + 1);
 
 			evbuffer_remove(in, text, body);
@@ -577,7 +577,7 @@ static int has_phase(struct ctl *c, void *arg)
 	const struct want *w = arg;
 
 	(void)c;
-	return w->a->launch && !strcmp(w->a->launch->phase, w->phase);
+	return w->a->launch && strcmp(w->a->launch->phase, w->phase) == 0;
 }
 
 int ctl_wait_phase(struct ctl_agent *a, const char *phase, uint32_t timeout_ms)
@@ -677,7 +677,7 @@ int ctl_wait_log(struct ctl_agent *a, const char *text, uint32_t timeout_ms)
 const char *ctl_stream(const struct ctl *c, const char *name)
 {
 	for (int i = 0; i < 512; i++)
-		if (c->streams[i].name && !strcmp(c->streams[i].name, name))
+		if (c->streams[i].name && strcmp(c->streams[i].name, name) == 0)
 			return c->streams[i].data ? c->streams[i].data : "";
 	return "";
 }

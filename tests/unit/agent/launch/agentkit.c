@@ -29,7 +29,7 @@ struct plan *agentkit_plan(void)
 
 struct agent *agentkit_open(const char *dir)
 {
-	struct agent *a = xcalloc(1, sizeof *a);
+	struct agent *a = xcalloc(1, sizeof(*a));
 	cleanup_free char *launch = xasprintf("%s/run/17.2", dir), *data = xasprintf("%s/data/jobs/17.2", dir);
 	struct err e;
 
@@ -42,7 +42,7 @@ struct agent *agentkit_open(const char *dir)
 	a->env.cfg.run_dir = xasprintf("%s/run", dir);
 	a->env.cfg.data_dir = xasprintf("%s/data", dir);
 	a->env.cfg.node = xstrdup("algo-2");
-	snprintf(a->host.boot_id, sizeof a->host.boot_id, "b0");
+	snprintf(a->host.boot_id, sizeof(a->host.boot_id), "b0");
 	a->host.link = data_link_create(&a->env, "", "", "");
 	return a;
 }

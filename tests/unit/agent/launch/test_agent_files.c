@@ -30,7 +30,7 @@ static void on_log(enum log_level level, const char *line, void *arg)
 {
 	(void)arg;
 	if (level >= LOG_LVL_WARN)
-		snprintf(said, sizeof said, "%s", line);
+		snprintf(said, sizeof(said), "%s", line);
 }
 
 static char *content(const char *in, const char *name)
@@ -134,7 +134,7 @@ static uint64_t read_lease(void)
 	unsigned long long at, ms;
 	char boot[PROC_BOOT_ID_SIZE];
 
-	return sscanf(text, "%llu %llu %39s", &at, &ms, boot) == 3 && !strcmp(boot, "b0") ? ms - 10000 : 0;
+	return sscanf(text, "%llu %llu %39s", &at, &ms, boot) == 3 && strcmp(boot, "b0") == 0 ? ms - 10000 : 0;
 }
 
 static int write_peers(uint64_t v, struct err *e)
@@ -145,7 +145,7 @@ static int write_peers(uint64_t v, struct err *e)
 
 	(void)e;
 	for (unsigned i = 0; i < 3; i++) {
-		snprintf(line, sizeof line, "peer-%u 10.0.0.%u:%u", i, i, (unsigned)(7000 + v));
+		snprintf(line, sizeof(line), "peer-%u 10.0.0.%u:%u", i, i, (unsigned)(7000 + v));
 		wire_strv_add(&peers, line);
 	}
 	guard_peers(g, &peers, v);
@@ -207,7 +207,7 @@ static int write_config(uint64_t v, struct err *e)
 	struct env_in in = {.plan = p, .paths = &l->paths, .user = &l->user, .cpus = 1, .node_cpus = 1};
 	int rc;
 
-	snprintf(ifname, sizeof ifname, "eth%llu", (unsigned long long)v);
+	snprintf(ifname, sizeof(ifname), "eth%llu", (unsigned long long)v);
 	in.ifname = ifname;
 	rc = env_files(&in, dir, e);
 	launch_free(l);
@@ -277,7 +277,7 @@ static void each_call(const struct subject *s)
 	struct err e;
 
 	ok(s->write(v, &e) == 0 && s->read() == v, "%s: is written and read", s->name);
-	for (size_t k = 0; k < sizeof errnos / sizeof *errnos; k++)
+	for (size_t k = 0; k < sizeof(errnos) / sizeof(*errnos); k++)
 		for (unsigned op = LIE_WRITE; op < LIE_OPS; op++)
 			for (unsigned n = 1;; n++) {
 				struct lie_plan plan = {
@@ -327,7 +327,7 @@ static void test_spoilt_life(void)
 	    {"", "life"},
 	};
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct launch *l = launch_new(&agent->host, agentkit_plan());
 		uint64_t epoch = l->epoch;
 		struct err e = {0};
@@ -354,7 +354,7 @@ static void test_whole_life(void)
 	ok(l->state == LAUNCH_RUNNING && l->epoch == 9 && l->going && l->collecting && l->n_phases == 1 &&
 	       l->cls == RC_OOM && l->grace_ms == 7,
 	   "with all that it says");
-	ok(l->user.name && !strcmp(l->user.name, "u") && l->user.n_groups == 1, "and the account");
+	ok(l->user.name && strcmp(l->user.name, "u") == 0 && l->user.n_groups == 1, "and the account");
 	ok(launch_load(l, &same, &e) == 0 && l->n_phases == 1 && l->user.n_groups == 1, "twice is as once");
 	launch_free(l);
 }
@@ -366,7 +366,7 @@ int main(void)
 	agent = agentkit_open(tap_tmpdir());
 	run = agent->env.cfg.run_dir;
 	dir = xasprintf("%s/17.2", run);
-	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+	for (size_t i = 0; i < sizeof(subjects) / sizeof(*subjects); i++)
 		each_call(&subjects[i]);
 	test_spoilt_life();
 	test_whole_life();

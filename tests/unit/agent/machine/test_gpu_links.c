@@ -47,7 +47,7 @@ static void lines_of(const char *const *pairs, struct wire_strv *out)
 	char line[100];
 
 	for (unsigned i = 0; pairs[i]; i++) {
-		snprintf(line, sizeof line, "%u|GPU-%u|A100|1000000|%s|%u", i, i, pairs[i], i);
+		snprintf(line, sizeof(line), "%u|GPU-%u|A100|1000000|%s|%u", i, i, pairs[i], i);
 		wire_strv_add(out, line);
 	}
 }
@@ -69,7 +69,7 @@ static const char *given(struct world *w, unsigned gpus, const char *more)
 	const struct wm_prepare *m;
 	size_t n = 0;
 
-	snprintf(spec, sizeof spec,
+	snprintf(spec, sizeof(spec),
 	         "{\"name\": \"g\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
 	         "{\"gpus_per_instance\": %u, \"ranks_per_instance\": 1%s}}",
 	         gpus, more);
@@ -84,7 +84,7 @@ static const char *given(struct world *w, unsigned gpus, const char *more)
 	m = s->msg;
 	text[0] = '\0';
 	for (uint32_t i = 0; i < m->gpus.n; i++)
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%u", i ? " " : "", m->gpus.v[i]);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u", i ? " " : "", m->gpus.v[i]);
 	sent_free(s);
 	return text;
 }
