@@ -84,6 +84,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->n_observers = sizeof(observers) / sizeof(*observers);
 	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
+	nodes_open(c);
 	reserves_open(c);
 	cluster_init(&c->records);
 	instances_open(c);
@@ -259,7 +260,7 @@ uint64_t core_next_us(const struct core *c)
 		at = job_next_deadline(c);
 	if (c->budget_at_us < at)
 		at = c->budget_at_us;
-	if (c->nodes && c->lease_check_us < at)
+	if (node_first(c) && c->lease_check_us < at)
 		at = c->lease_check_us;
 	if (reserve_first(c) && c->reserve_at_us < at)
 		at = c->reserve_at_us;
@@ -272,7 +273,7 @@ uint64_t core_oldest_attempt_us(const struct core *c)
 {
 	uint64_t at = 0;
 
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+	for (const struct cnode *n = node_first(c); n; n = node_next(n))
 		for (uint32_t i = 0; i < n->n_jobs; i++)
 			if (!at || n->jobs[i]->r.att->started_us < at)
 				at = n->jobs[i]->r.att->started_us;
@@ -291,7 +292,7 @@ void core_tick(struct core *c)
 		return;
 	while ((j = job_due(c, now_boot(c))))
 		job_touch(c, j);
-	if (c->nodes && now_boot(c) >= c->lease_check_us)
+	if (node_first(c) && now_boot(c) >= c->lease_check_us)
 		lease_check(c);
 	if (reserve_first(c) && now_boot(c) >= c->reserve_at_us)
 		reserve_review(c);

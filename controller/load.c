@@ -37,15 +37,13 @@
 void state_clear(struct core *c)
 {
 	struct cjob *j, *jt;
-	struct cnode *n, *nt;
 
 	array_rm_clear(c);
 	HASH_ITER (hh, c->jobs, j, jt)
 		job_free(c, j);
-	HASH_ITER (hh, c->nodes, n, nt)
-		node_free(c, n);
+	for (struct cnode *n = node_first(c); n; n = node_next(n))
+		node_detach(c, n);
 	c->touched = c->turn_jobs = NULL;
-	c->dirty_nodes = NULL;
 	idem_clear(c);
 	sched_destroy(c->sched);
 	queues_clear(c);
@@ -171,37 +169,26 @@ static int on_rank(const struct rank_row *row, void *arg)
 	return 0;
 }
 
-static void load_record(struct core *c, const struct store_cluster_row *row)
-{
-	cluster_load(&c->records, row);
-}
-
 static int on_node(const struct node_row *row, void *arg)
 {
 	struct core *c = arg;
-	int state = state_find(STATE_NODE, row->state);
-	struct cnode *n;
+	struct cnode *n = (struct cnode *)cluster_load(&c->records, &(struct store_cluster_row){.node = row});
 
-	if (!row->name || node_find(c, row->name))
+	if (!n)
 		return 0;
-	load_record(c, &(struct store_cluster_row){.node = row});
-	n = node_new(c, row->name, row->id);
-	n->state = state < 0 ? NODE_LOST : (enum node_state)state;
-	rec_set(&n->reason, row->reason);
-	rec_set(&n->fingerprint, row->cert_fingerprint);
-	n->joined_us = row->joined_us;
-	n->seen_us = row->seen_us;
-	recorded(c, row->seen_us);
-	n->drain = row->drain;
+	node_attach(c, n);
+	recorded(c, n->r.seen_us);
 	n->list_unknown = 1;
-	if (row->inventory && *row->inventory && inv_parse(&n->inv, row->inventory) == 0)
-		n->inventory = xstrdup(row->inventory);
+	if (n->r.inventory)
+		inv_parse(&n->inv, n->r.inventory);
 	return 0;
 }
 
 static int on_token(const struct token_row *row, void *arg)
 {
-	load_record(arg, &(struct store_cluster_row){.token = row});
+	struct core *c = arg;
+
+	cluster_load(&c->records, &(struct store_cluster_row){.token = row});
 	return 0;
 }
 
@@ -387,7 +374,7 @@ static int load(struct core *c, struct err *e)
 		if (j->r.att)
 			attempt_recorded(c, j->r.att);
 	}
-	for (struct cnode *n = c->nodes; n; n = n->hh.next)
+	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		node_update_sched(c, n, 1);
 	queues_loaded(c);
 	reserves_loaded(c);
@@ -426,7 +413,7 @@ int core_load(struct core *c, struct store *s, struct err *e)
 	if (load(c, e) < 0)
 		return -1;
 	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished,
-	         HASH_COUNT(c->nodes));
+	         HASH_COUNT(c->records.all[CLUSTER_NODE]));
 	return 0;
 }
 
@@ -441,10 +428,10 @@ struct session {
  * disk. */
 static struct session *sessions_take(struct core *c, size_t *n)
 {
-	struct session *s = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *s);
+	struct session *s = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof *s);
 
 	*n = 0;
-	for (struct cnode *x = c->nodes; x; x = x->hh.next)
+	for (struct cnode *x = node_first(c); x; x = node_next(x))
 		if (x->connected)
 			s[(*n)++] = (struct session){xstrdup(x->name), x->session};
 	return s;
@@ -512,7 +499,7 @@ void core_recovered(struct core *c)
 	c->started_us = now_boot(c);
 	c->sched_dirty = 1;
 	log_info("event=store_recovered");
-	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		if (!n->connected)
 			continue;
 		/* What it reported meanwhile was not taken: it connects anew and reports everything. */

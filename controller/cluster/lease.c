@@ -70,7 +70,7 @@ static void take_skew(struct cnode *n, const struct wm_beat *m)
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 {
 	n->beat_us = now_boot(c);
-	n->seen_us = now_real(c);
+	n->r.seen_us = now_real(c);
 	n->load1 = finite_or_0(m->load1);
 	n->cpu_used = finite_or_0(m->cpu_used);
 	n->memory_used = m->memory_used;
@@ -89,7 +89,7 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 
 void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by)
 {
-	uint64_t silent = n->beat_us ? now_real(c) - (now_boot(c) - n->beat_us) : n->seen_us;
+	uint64_t silent = n->beat_us ? now_real(c) - (now_boot(c) - n->beat_us) : n->r.seen_us;
 	cJSON *d = cJSON_CreateObject();
 
 	json_add_str(d, "node", n->name);
@@ -103,14 +103,15 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	n->silence_said = 0;
 	c->n_lost_nodes++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
-	if (n->state != NODE_REMOVED)
-		node_state_set(c, n, NODE_LOST, why);
+	peers_changed(c);
+	if (n->r.state == NODE_JOINING) /* it never was up, so it is not lost either */
+		log_error("event=refused node=%s from=joining to=lost", n->name);
 	if (n->connected)
 		hold_close(c, n->name, n->session, "declared lost; connect anew and report");
 	n->connected = n->synced = 0;
 	while (n->n_jobs) { /* place_lost takes each off the list */
 		struct cjob *j = n->jobs[n->n_jobs - 1];
-		struct place_rec *p = rec_place_of(j->r.att, n->id);
+		struct place_rec *p = rec_place_of(j->r.att, n->r.id);
 
 		place_lost(c, j, place_index(j, p), silent, 0, why);
 		node_job_del(n, j);
@@ -131,7 +132,7 @@ static uint64_t patience_us(const struct core *c)
 
 int node_may_run_alone(const struct core *c, const struct cnode *n)
 {
-	return n->state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) > patience_us(c);
+	return n->r.state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) > patience_us(c);
 }
 
 /* Said once for each silence. */
@@ -169,15 +170,15 @@ void lease_check(struct core *c)
 		return;
 	/* First who may be carrying on, with everyone's silence as it is now: who is declared lost below no
 	 * longer counts among the others' peers. */
-	for (struct cnode *n = c->nodes; n; n = n->hh.next)
-		if (n->state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
+	for (struct cnode *n = node_first(c); n; n = node_next(n))
+		if (n->r.state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
 		    peers_may_carry_on(c, n))
 			n->may_run_alone_until_us = now + patience;
-	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		uint64_t silent = node_silent_us(c, n);
 		char why[120];
 
-		if (n->state != NODE_UP || silent <= patience)
+		if (n->r.state != NODE_UP || silent <= patience)
 			continue;
 		if (n->may_run_alone_until_us && now <= n->may_run_alone_until_us) {
 			report_silence(c, n);

@@ -22,27 +22,14 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-void node_state_set(struct core *c, struct cnode *n, enum node_state to, const char *reason)
-{
-	if (n->state != to && !state_move_ok(STATE_NODE, (int)n->state, (int)to)) {
-		log_error("event=refused node=%s from=%s to=%s", n->name, state_name(STATE_NODE, (int)n->state),
-		          state_name(STATE_NODE, (int)to));
-		return;
-	}
-	n->state = to;
-	peers_changed(c);
-	rec_set(&n->reason, reason);
-	node_mark(c, n);
-}
-
 static int but_for_drain(const struct cnode *n)
 {
-	return n->state == NODE_UP && n->connected && n->synced && !n->stale && n->inv.known;
+	return n->r.state == NODE_UP && n->connected && n->synced && !n->stale && n->inv.known;
 }
 
 static int usable(const struct cnode *n)
 {
-	return but_for_drain(n) && !n->drain;
+	return but_for_drain(n) && !n->r.drain;
 }
 
 static void set_node(struct core *c, struct cnode *n)
@@ -57,7 +44,7 @@ static void set_node(struct core *c, struct cnode *n)
 		                             n->inv.gpus[i].numa, n->inv.gpus[i].link_group};
 	node_labels(c, n, &labels);
 	s = (struct sched_node){
-	    .id = n->id,
+	    .id = n->r.id,
 	    .name = n->name,
 	    .instance_type = node_type(n),
 	    .labels = (const char *const *)labels.v,
@@ -89,9 +76,9 @@ static void set_node(struct core *c, struct cnode *n)
 /* What it has, whether it takes jobs, and whether only a drain keeps it from that. */
 void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 {
-	if (n->state == NODE_REMOVED) {
+	if (n->r.state == NODE_REMOVED) {
 		if (n->in_sched)
-			sched_node_remove(c->sched, n->id);
+			sched_node_remove(c->sched, n->r.id);
 		n->in_sched = 0;
 		return;
 	}
@@ -99,7 +86,7 @@ void node_update_sched(struct core *c, struct cnode *n, int inventory_changed)
 	                     n->sched_health != node_health(c, n)))
 		set_node(c, n);
 	if (n->in_sched)
-		sched_node_drained(c->sched, n->id, n->drain && but_for_drain(n));
+		sched_node_drained(c->sched, n->r.id, n->r.drain && but_for_drain(n));
 }
 
 void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
@@ -108,7 +95,7 @@ void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
 	struct inv now;
 	cJSON *d;
 
-	if (n->inventory && strcmp(n->inventory, text) == 0) {
+	if (n->r.inventory && strcmp(n->r.inventory, text) == 0) {
 		free(text);
 		return;
 	}
@@ -118,8 +105,6 @@ void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
 	}
 	inv_fini(&n->inv);
 	n->inv = now;
-	free(n->inventory);
-	n->inventory = text;
 	c->peers_gen++;
 	peers_changed(c);
 	d = cJSON_CreateObject();
@@ -129,7 +114,8 @@ void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
 	json_add_u64(d, "gpus", n->inv.n_gpus);
 	json_add_u64(d, "memory_bytes", n->inv.memory_bytes);
 	cluster_post(c, EV_INVENTORY, d);
-	node_mark(c, n);
+	free(n->r.inventory);
+	n->r.inventory = text;
 	node_update_sched(c, n, 1);
 	log_info("event=inventory node=%s slots=%u gpus=%u", n->name, n->inv.slots, n->inv.n_gpus);
 }

@@ -8,7 +8,6 @@
 #include "controller/state/node_table.h"
 
 void node_update_sched(struct core *c, struct cnode *n, int inventory_changed);
-void node_state_set(struct core *c, struct cnode *n, enum node_state to, const char *reason);
 void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m);
 
 #endif

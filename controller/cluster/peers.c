@@ -30,7 +30,7 @@ static int by_id(const void *pa, const void *pb)
 {
 	const struct cnode *const *a = pa, *const *b = pb;
 
-	return (*a)->id < (*b)->id ? -1 : (*a)->id > (*b)->id;
+	return (*a)->r.id < (*b)->r.id ? -1 : (*a)->r.id > (*b)->r.id;
 }
 
 static int can_be_asked(const struct cnode *x)
@@ -48,10 +48,10 @@ static void know_askable(struct core *c)
 {
 	if (c->askable_known)
 		return;
-	c->askable = xreallocarray(c->askable, HASH_COUNT(c->nodes) + 1, sizeof(*c->askable));
+	c->askable = xreallocarray(c->askable, HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof(*c->askable));
 	c->n_askable = 0;
-	for (struct cnode *x = c->nodes; x; x = x->hh.next)
-		if (x->state == NODE_UP && can_be_asked(x))
+	for (struct cnode *x = node_first(c); x; x = node_next(x))
+		if (x->r.state == NODE_UP && can_be_asked(x))
 			c->askable[c->n_askable++] = x;
 	qsort(c->askable, c->n_askable, sizeof(*c->askable), by_id);
 	c->askable_known = 1;
@@ -65,7 +65,7 @@ static size_t before(const struct core *c, uint64_t id)
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (c->askable[mid]->id < id)
+		if (c->askable[mid]->r.id < id)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -82,7 +82,7 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	int within;
 
 	know_askable(c);
-	at = before(c, self->id);
+	at = before(c, self->r.id);
 	within = at < c->n_askable && c->askable[at] == self;
 	n = c->n_askable - (size_t)within;
 	take = n < PEERS_MAX ? n : PEERS_MAX;
@@ -90,7 +90,7 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	for (size_t i = 0; i < take; i++) {
 		size_t k = (at + i * n / take) % n; /* as if this node were not among them */
 
-		t.ids[t.n++] = c->askable[k + (within && k >= at)]->id;
+		t.ids[t.n++] = c->askable[k + (within && k >= at)]->r.id;
 	}
 	return t;
 }
@@ -135,7 +135,7 @@ static int out_of_sight(const struct core *c, uint64_t id)
 {
 	const struct cnode *x = node_by_id(c, id);
 
-	return !x || x->state != NODE_UP || node_silent_us(c, x) > (uint64_t)c->cfg.lease_ms * 500;
+	return !x || x->r.state != NODE_UP || node_silent_us(c, x) > (uint64_t)c->cfg.lease_ms * 500;
 }
 
 static int majority_out_of_sight(const struct core *c, const struct told *t)

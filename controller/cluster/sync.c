@@ -19,6 +19,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/cluster/nodes.h"
+#include "controller/cluster/peers.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -42,7 +43,7 @@ static void admit(struct core *c, struct cnode *n, uint64_t session, const struc
 	n->synced = n->syncing = 0;
 	n->instance = hello ? hello->instance : 0;
 	n->beat_us = now_boot(c);
-	n->seen_us = now_real(c);
+	n->r.seen_us = now_real(c);
 	n->peers_sent_us = 0;
 	node_update_sched(c, n, 0);
 	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session,
@@ -55,7 +56,7 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 	char print[33] = "";
 	struct err e;
 
-	if (n && n->state == NODE_REMOVED) {
+	if (n && n->r.state == NODE_REMOVED) {
 		hold_close(c, name, session, "this node was removed; join again with a new token");
 		return;
 	}
@@ -63,7 +64,7 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 		hold_close(c, name, session, "its certificate cannot be read");
 		return;
 	}
-	if (n && n->fingerprint && *print && strcmp(n->fingerprint, print) != 0) {
+	if (n && n->r.fingerprint && *print && strcmp(n->r.fingerprint, print) != 0) {
 		hold_close(c, name, session, "another certificate was given out for this name since; join again");
 		return;
 	}
@@ -71,15 +72,13 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 		/* A certificate of ours for a name that is in no record: records were restored from an older copy. */
 		cJSON *d = cJSON_CreateObject();
 
-		n = node_new(c, name, ++c->next_node_id);
-		n->joined_us = now_real(c);
-		rec_set(&n->fingerprint, print);
 		json_add_str(d, "node", name);
 		json_add_str(d, "text", "known by its certificate alone");
 		if (*print)
 			json_add_str(d, "certificate", print);
 		cluster_post(c, EV_JOINED, d);
-		node_mark(c, n);
+		n = node_find(c, name);
+		node_attach(c, n);
 	}
 	admit(c, n, session, hello);
 }
@@ -99,7 +98,7 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 
 static struct place_rt *rt_on(const struct cjob *j, const struct cnode *n, struct place_rec **p)
 {
-	*p = rec_place_of(j->r.att, n->id);
+	*p = rec_place_of(j->r.att, n->r.id);
 	return place_rt(j, *p);
 }
 
@@ -133,7 +132,7 @@ static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n,
 	json_add_str(d, "text", "its agent has nothing of it");
 	if (job_post(c, j, EV_NODE_CLEANED, d) < 0)
 		return;
-	alloc_release(c, j, n->id);
+	alloc_release(c, j, n->r.id);
 	node_job_del(n, j);
 }
 
@@ -184,12 +183,12 @@ void on_sync_end(struct core *c, struct cnode *n)
 			rsh_resend(c, jobs[i], place_index(jobs[i], p));
 	}
 	free(jobs);
-	if (n->state != NODE_UP) {
+	if (n->r.state != NODE_UP) {
 		cJSON *d = cJSON_CreateObject();
 
 		json_add_str(d, "node", n->name);
 		cluster_post(c, EV_CONNECTED, d);
-		node_state_set(c, n, NODE_UP, n->drain ? n->reason : NULL);
+		peers_changed(c);
 		c->peers_gen++;
 	}
 	node_update_sched(c, n, 0);

@@ -18,6 +18,7 @@
 #include "common/net/tls.h"
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
+#include "controller/cluster/peers.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
@@ -120,7 +121,7 @@ static int token_good(struct core *c, const struct token_rec *t, const char *nod
 
 static int name_free(const struct cnode *n, int repeated, struct err *e)
 {
-	if (!n || repeated || n->state == NODE_REMOVED || (n->state == NODE_LOST && !n->connected))
+	if (!n || repeated || n->r.state == NODE_REMOVED || (n->r.state == NODE_LOST && !n->connected))
 		return 0;
 	if (n->connected)
 		return err_set(e, ERR_CONFLICT,
@@ -133,33 +134,32 @@ static int name_free(const struct cnode *n, int repeated, struct err *e)
 	    n->name, n->name);
 }
 
-static void node_joined(struct core *c, struct cnode *n, struct token_rec *t, const char *request,
+static void node_joined(struct core *c, const char *name, struct token_rec *t, const char *request,
                         const char *cert)
 {
+	struct cnode *n = node_find(c, name);
 	char print[33];
 	struct err e;
 	cJSON *d = cJSON_CreateObject();
 
-	if (n->n_jobs) /* what ran under the old certificate is not this machine's any more */
+	if (n && n->n_jobs) /* what ran under the old certificate is not this machine's any more */
 		node_is_lost(c, n, "another machine joined under its name", NULL);
-	if (n->state != NODE_JOINING)
-		node_state_set(c, n, NODE_JOINING, NULL);
-	n->drain = 0;
-	n->joined_us = now_real(c);
-	told_fini(&n->held); /* of the machine that had the name before */
-	told_fini(&n->sent);
-	n->list_unknown = 0;
-	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0) {
-		rec_set(&n->fingerprint, print);
+	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0)
 		json_add_str(d, "certificate", print);
-	}
-	node_mark(c, n);
-	json_add_str(d, "node", n->name);
+	json_add_str(d, "node", name);
 	json_add_str(d, "token", t->head.name);
 	json_add_str(d, "by", t->owner ? t->owner : "");
 	cluster_post(c, EV_JOINED, d);
 	rec_set(&t->request, request);
-	log_info("event=joined node=%s token=%s", n->name, t->head.name);
+	if (!n) {
+		n = node_find(c, name);
+		node_attach(c, n);
+	}
+	told_fini(&n->held); /* of the machine that had the name before */
+	told_fini(&n->sent);
+	n->list_unknown = 0;
+	peers_changed(c);
+	log_info("event=joined node=%s token=%s", name, t->head.name);
 }
 
 void req_join(struct core *c, struct request *rq)
@@ -192,9 +192,7 @@ void req_join(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (!n)
-		n = node_new(c, name, ++c->next_node_id);
-	node_joined(c, n, t, digest, cert);
+	node_joined(c, name, t, digest, cert);
 	body = cJSON_CreateObject();
 	json_add_str(body, "node", name);
 	json_add_str(body, "cert", cert);

@@ -89,28 +89,27 @@ static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON
 /* "up" is no reason: such a node is not there, still comes, or ends what it must not have. */
 static const char *closed_word(const struct cnode *n)
 {
-	if (n->drain)
+	if (n->r.drain)
 		return "drained";
-	if (n->state != NODE_UP)
-		return state_name(STATE_NODE, (int)n->state);
+	if (n->r.state != NODE_UP)
+		return state_name(STATE_NODE, (int)n->r.state);
 	return !n->connected ? "not connected" : n->stale ? "ending old launches" : "connecting";
 }
 
 /* NULL where the reason only repeats the state: whoever drained it gave none. */
 static const char *own_reason(const struct cnode *n)
 {
-	const char *r = n->reason && *n->reason ? n->reason : NULL;
+	const char *r = n->r.reason && *n->r.reason ? n->r.reason : NULL;
 
-	return r && n->drain && strcmp(r, "drained") == 0 ? NULL : r;
+	return r && n->r.drain && strcmp(r, "drained") == 0 ? NULL : r;
 }
 
 /* Which nodes take no jobs, and why: of many the first ones. */
 static void say_closed(const struct core *c, struct line *l)
 {
-	const struct cnode *n, *tmp;
 	unsigned named = 0, more = 0;
 
-	HASH_ITER (hh, c->nodes, n, tmp) {
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
 		if (!n->in_sched || n->sched_usable)
 			continue;
 		if (named == 4) {
@@ -243,7 +242,7 @@ static void why_silent(const struct core *c, const struct cjob *j, struct line *
 		const struct cnode *n = node_by_id(c, a->places[i].node_id);
 		char span[240];
 
-		if (place_over(a->places[i].state) || !n || n->state != NODE_UP || n->connected)
+		if (place_over(a->places[i].state) || !n || n->r.state != NODE_UP || n->connected)
 			continue;
 		silence(c, n, span, sizeof span);
 		say(l, "; node %s is %s", n->name, span);
@@ -333,7 +332,7 @@ void req_why(struct core *c, struct request *rq)
 static uint64_t gpu_holder(const struct cnode *n, uint32_t index)
 {
 	for (uint32_t i = 0; i < n->n_jobs; i++) {
-		const struct place_rec *p = rec_place_of(n->jobs[i]->r.att, n->id);
+		const struct place_rec *p = rec_place_of(n->jobs[i]->r.att, n->r.id);
 
 		for (uint32_t k = 0; p && k < p->gpus.n; k++)
 			if (p->gpus.v[k] == index)
@@ -370,13 +369,13 @@ static cJSON *gpus_json(const struct cnode *n)
 
 static const char *shown_state(const struct core *c, const struct cnode *n)
 {
-	if (n->state != NODE_UP)
-		return state_name(STATE_NODE, (int)n->state);
+	if (n->r.state != NODE_UP)
+		return state_name(STATE_NODE, (int)n->r.state);
 	if (!n->connected)
 		return "down";
 	if (!n->synced)
 		return "connecting";
-	return reserve_maintains(c, n->name) ? "maintenance" : n->drain ? "drained" : "up";
+	return reserve_maintains(c, n->name) ? "maintenance" : n->r.drain ? "drained" : "up";
 }
 
 static const char *shown_reason(const struct core *c, const struct cnode *n, char *out, size_t size)
@@ -385,7 +384,7 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 	size_t used = 0;
 
 	out[0] = '\0';
-	if (n->state == NODE_UP && (!n->connected || node_may_run_alone(c, n))) {
+	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n))) {
 		silence(c, n, span, sizeof span);
 		used = (size_t)snprintf(out, size, "%s", span);
 	}
@@ -397,7 +396,7 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 		used += (size_t)snprintf(out + used, size - used,
 		                         "%sits clock is %.1f s %s hearthd's: run NTP or chrony", used ? "; " : "",
 		                         fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
-	if (n->state == NODE_UP && node_health(c, n) && used < size)
+	if (n->r.state == NODE_UP && node_health(c, n) && used < size)
 		snprintf(out + used, size - used, "%sothers are preferred to it: %s", used ? "; " : "",
 		         health_text(&n->health, now_boot(c), span, sizeof span));
 	return out;
@@ -411,8 +410,8 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	char reason[1200], reserved[600];
 	size_t used;
 
-	sched_node_free(c->sched, n->id, &gpus, &slots, &memory);
-	json_add_u64(o, "id", n->id);
+	sched_node_free(c->sched, n->r.id, &gpus, &slots, &memory);
+	json_add_u64(o, "id", n->r.id);
 	json_add_str(o, "name", n->name);
 	json_add_str(o, "state", shown_state(c, n));
 	shown_reason(c, n, reason, 600);
@@ -423,7 +422,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	json_add_str(o, "reason", reason);
 	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
-	cJSON_AddBoolToObject(o, "drain", n->drain);
+	cJSON_AddBoolToObject(o, "drain", n->r.drain);
 	json_add_str(o, "address", n->inv.address ? n->inv.address : "");
 	json_add_str(o, "instance_type", n->inv.instance_type ? n->inv.instance_type : "");
 	json_add_u64(o, "cpus", n->inv.cpus);
@@ -453,8 +452,8 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 		cJSON_AddNullToObject(o, "clock_ahead_ms");
 		cJSON_AddNullToObject(o, "clock_error_ms");
 	}
-	json_add_time(o, "joined_at", n->joined_us);
-	json_add_time(o, "seen_at", n->seen_us);
+	json_add_time(o, "joined_at", n->r.joined_us);
+	json_add_time(o, "seen_at", n->r.seen_us);
 	json_add_str(o, "switch", node_label(n, "switch"));
 	json_add_str(o, "rack", node_label(n, "rack"));
 	labels = cJSON_AddArrayToObject(o, "labels");
@@ -466,7 +465,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	return o;
 }
 
-static int by_name(const struct cnode *a, const struct cnode *b)
+static int by_name(const struct cluster_rec *a, const struct cluster_rec *b)
 {
 	return strverscmp(a->name, b->name);
 }
@@ -476,9 +475,9 @@ void req_nodes(struct core *c, struct request *rq)
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "nodes");
 	struct err e;
 
-	HASH_SORT(c->nodes, by_name);
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
-		if (n->state != NODE_REMOVED && (!rq->node || strcmp(rq->node, n->name) == 0))
+	HASH_SORT(c->records.all[CLUSTER_NODE], by_name);
+	for (const struct cnode *n = node_first(c); n; n = node_next(n))
+		if (n->r.state != NODE_REMOVED && (!rq->node || strcmp(rq->node, n->name) == 0))
 			cJSON_AddItemToArray(list, node_json(c, n));
 	if (rq->node && !list->child) {
 		cJSON_Delete(body);
@@ -498,15 +497,15 @@ struct sums {
 static void sum_nodes(const struct core *c, struct sums *s)
 {
 	*s = (struct sums){0};
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
 		uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
 
-		if (n->state == NODE_REMOVED)
+		if (n->r.state == NODE_REMOVED)
 			continue;
 		s->total++;
-		if (n->state != NODE_UP || !n->connected || !n->synced)
+		if (n->r.state != NODE_UP || !n->connected || !n->synced)
 			continue;
-		sched_node_free(c->sched, n->id, &gpus, &slots, NULL);
+		sched_node_free(c->sched, n->r.id, &gpus, &slots, NULL);
 		s->up++;
 		s->gpus += n->inv.n_gpus;
 		s->slots += n->inv.slots;
@@ -558,9 +557,9 @@ static cJSON *running_json(const struct core *c, size_t max)
 	cJSON *list = cJSON_CreateArray();
 	size_t k = 0;
 
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next)
+	for (const struct cnode *n = node_first(c); n; n = node_next(n))
 		for (uint32_t i = 0; i < n->n_jobs && k < max; i++)
-			if (first_place_here(n->jobs[i], n->id) && ++k)
+			if (first_place_here(n->jobs[i], n->r.id) && ++k)
 				cJSON_AddItemToArray(list, active_json(c, n->jobs[i]));
 	return list;
 }

@@ -9,6 +9,7 @@
 #include "common/base/xalloc.h"
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
+#include "controller/cluster/peers.h"
 #include "controller/record/event.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
@@ -25,7 +26,7 @@ static struct cnode *named(struct core *c, struct request *rq)
 	struct cnode *n = rq->node ? node_find(c, rq->node) : NULL;
 	struct err e;
 
-	if (n && n->state != NODE_REMOVED)
+	if (n && n->r.state != NODE_REMOVED)
 		return n;
 	node_unknown(c, rq->node ? rq->node : "", &e);
 	reply_err(c, rq, &e);
@@ -37,8 +38,8 @@ static void answer(struct core *c, struct request *rq, const struct cnode *n)
 	cJSON *body = cJSON_CreateObject();
 
 	json_add_str(body, "name", n->name);
-	json_add_str(body, "state", state_name(STATE_NODE, (int)n->state));
-	cJSON_AddBoolToObject(body, "drain", n->drain);
+	json_add_str(body, "state", state_name(STATE_NODE, (int)n->r.state));
+	cJSON_AddBoolToObject(body, "drain", n->r.drain);
 	json_add_u64(body, "jobs", n->n_jobs);
 	hold_reply(c, rq, 200, body);
 }
@@ -52,8 +53,6 @@ static void change(struct core *c, struct cnode *n, const struct request *rq, en
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "text", reason);
 	cluster_post(c, t, d);
-	rec_set(&n->reason, reason);
-	node_mark(c, n);
 	node_update_sched(c, n, 0);
 }
 
@@ -69,7 +68,6 @@ void req_drain(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	n->drain = 1;
 	change(c, n, rq, EV_DRAINED, reason ? reason : "drained");
 	answer(c, rq, n);
 }
@@ -80,8 +78,7 @@ void req_resume(struct core *c, struct request *rq)
 
 	if (!n)
 		return;
-	if (n->drain) {
-		n->drain = 0;
+	if (n->r.drain) {
 		n->health = (struct health){0}; /* somebody has looked at it */
 		change(c, n, rq, EV_RESUMED, "");
 	}
@@ -119,8 +116,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "by", req_user(c, rq));
 	cluster_post(c, EV_NODE_REMOVED, d);
-	node_state_set(c, n, NODE_REMOVED, "removed");
-	n->drain = 0;
+	peers_changed(c);
 	c->peers_gen++;
 	node_update_sched(c, n, 0);
 	answer(c, rq, n);
@@ -141,14 +137,14 @@ void req_node_lost(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (n->state == NODE_UP && n->connected && node_silent_us(c, n) <= (uint64_t)c->cfg.lease_ms * 1000) {
+	if (n->r.state == NODE_UP && n->connected && node_silent_us(c, n) <= (uint64_t)c->cfg.lease_ms * 1000) {
 		reply_fail(
 		    c, rq, ERR_CONFLICT,
 		    "node %s is not lost: its agent was heard %.1f s ago. To keep jobs from it: jobctl node drain",
 		    n->name, (double)node_silent_us(c, n) / 1e6);
 		return;
 	}
-	if (n->state != NODE_LOST) {
+	if (n->r.state != NODE_LOST) {
 		snprintf(why, sizeof why, "declared lost by %.100s%s%.250s", req_user(c, rq),
 		         reason && *reason ? ": " : "", reason ? reason : "");
 		node_is_lost(c, n, why, req_user(c, rq));

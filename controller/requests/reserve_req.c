@@ -118,7 +118,7 @@ static int set_queue(const struct core *c, struct reservation_rec *r, const stru
 
 static int is_there(const struct cnode *n)
 {
-	return n && n->state != NODE_REMOVED;
+	return n && n->r.state != NODE_REMOVED;
 }
 
 static int no_node(const struct core *c, const char *name, struct err *e)
@@ -186,11 +186,11 @@ static int by_version(const void *a, const void *b)
 
 static int chosen_nodes(const struct core *c, struct reservation_rec *r, const struct ask *a, struct err *e)
 {
-	struct candidate *all = xcalloc(HASH_COUNT(c->nodes) + 1, sizeof *all);
+	struct candidate *all = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof *all);
 	size_t n = 0, want = (size_t)a->count, of_type = 0;
 	const char *type = a->type && strncmp(a->type, "ml.", 3) == 0 ? a->type + 3 : a->type;
 
-	for (const struct cnode *x = c->nodes; x; x = x->hh.next) {
+	for (const struct cnode *x = node_first(c); x; x = node_next(x)) {
 		if (!is_there(x) || (type && strcmp(type, node_type(x)) != 0))
 			continue;
 		of_type++;

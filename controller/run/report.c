@@ -41,7 +41,7 @@ static struct cjob *current(struct core *c, const struct cnode *n, uint64_t job,
 	if (!j || !j->act || !j->r.att || j->r.att->number != attempt || j->r.att->epoch != epoch ||
 	    j->r.att->state == ATT_ENDED)
 		return NULL;
-	*place = rec_place_of(j->r.att, n->id);
+	*place = rec_place_of(j->r.att, n->r.id);
 	return *place && (*place)->state != PLACE_LOST ? j : NULL;
 }
 
@@ -136,7 +136,7 @@ static void upload_failed(struct core *c, struct cjob *j, const char *text)
 
 static void cleaned(struct core *c, struct cjob *j, struct cnode *n, const struct wm_launch_report *m)
 {
-	alloc_release(c, j, n->id);
+	alloc_release(c, j, n->r.id);
 	node_job_del(n, j);
 	/* A prepared launch that failed says why once more when it is cleaned: only a run has something to lose.
 	 */

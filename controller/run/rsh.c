@@ -86,7 +86,7 @@ void rsh_request(struct core *c, struct cnode *n, const struct wm_rsh_request *m
 	uint64_t k = 0;
 	struct rsh *r;
 
-	if (!a || !j->act || a->number != m->attempt || a->epoch != m->epoch || a->places[0].node_id != n->id)
+	if (!a || !j->act || a->number != m->attempt || a->epoch != m->epoch || a->places[0].node_id != n->r.id)
 		return;
 	if (strncmp(m->host, "algo-", 5) != 0 || str_parse_u64(m->host + 5, &k) < 0 || k < 1 || k > a->n_places) {
 		tell(c, j, m->rsh_id, PS_FAILED, 0, 0, "no node of that name in this job");

@@ -78,7 +78,7 @@ static cJSON *nodes_json(struct core *c, const struct job_spec *spec, const stru
 		cJSON *o = cJSON_CreateObject();
 
 		json_add_str(o, "node", n->name);
-		json_add_u64(o, "node_id", n->id);
+		json_add_u64(o, "node_id", n->r.id);
 		json_add_str(o, "address", n->inv.address);
 		cJSON_AddItemToObject(o, "gpus", nums(p->gpus, p->n_gpus));
 		cJSON_AddItemToObject(o, "cpus", nums(p->cpus, p->n_cpus));

@@ -267,7 +267,7 @@ static int pays_by(const char *account, const char *path)
  * bound. */
 static void touch_what_runs(struct core *c, const char *path)
 {
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
 		for (uint32_t i = 0; i < n->n_jobs; i++) {
 			const struct attempt_rec *a = n->jobs[i]->r.att;
 

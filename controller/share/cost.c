@@ -29,8 +29,8 @@ int cost_check(const struct core *c, const struct job_spec *s, struct err *e)
 
 	if (s->max_cost_usd <= 0)
 		return 0;
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
-		if (n->state == NODE_REMOVED || !n->inv.known)
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
+		if (n->r.state == NODE_REMOVED || !n->inv.known)
 			continue;
 		nodes = 1;
 		if (node_price(c, n) > 0)

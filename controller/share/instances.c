@@ -107,10 +107,10 @@ static struct tally *count_nodes(const struct core *c)
 {
 	struct tally *all = NULL, *t;
 
-	for (const struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
 		const char *type = node_type(n);
 
-		if (n->state == NODE_REMOVED || !n->inv.known || !*type)
+		if (n->r.state == NODE_REMOVED || !n->inv.known || !*type)
 			continue;
 		HASH_FIND_STR(all, type, t);
 		if (!t) {
@@ -187,8 +187,8 @@ int instances_check(const struct core *c, const struct job_spec *s, struct err *
 
 	if (!s->instance_types.n)
 		return 0;
-	for (const struct cnode *n = c->nodes; n && !any_node; n = n->hh.next)
-		any_node = n->state != NODE_REMOVED && n->inv.known;
+	for (const struct cnode *n = node_first(c); n && !any_node; n = node_next(n))
+		any_node = n->r.state != NODE_REMOVED && n->inv.known;
 	nodes = count_nodes(c);
 	for (size_t i = 0; i < s->instance_types.n && rc == 0; i++) {
 		struct catalogue_type t;
@@ -256,7 +256,7 @@ void req_instances(struct core *c, struct request *rq)
  * jobs that wait. */
 static void apply_change(struct core *c, const char *name, int mapping)
 {
-	for (struct cnode *n = c->nodes; n; n = n->hh.next)
+	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		if (strcmp(node_type(n), catalogue_plain(name)) == 0)
 			node_update_sched(c, n, 1);
 	if (!mapping)

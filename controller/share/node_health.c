@@ -20,7 +20,7 @@ void node_health_note(struct core *c, struct cnode *n, enum health_event kind, c
 {
 	uint64_t now = now_boot(c), next;
 
-	if (!n || n->state == NODE_REMOVED || n->drain) /* drained: somebody works on it */
+	if (!n || n->r.state == NODE_REMOVED || n->r.drain) /* drained: somebody works on it */
 		return;
 	health_add(&n->health, kind, text, now, now_real(c));
 	next = health_next_us(&n->health, now);
@@ -35,7 +35,7 @@ void node_health_review(struct core *c)
 
 	if (!c->health_next_us || now < c->health_next_us)
 		return;
-	for (struct cnode *n = c->nodes; n; n = n->hh.next) {
+	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		uint64_t at = n->health.n ? health_next_us(&n->health, now) : UINT64_MAX;
 
 		next = at < next ? at : next;

@@ -92,7 +92,7 @@ static void tell(struct core *c, struct creserve *r)
 		const struct cnode *x = node_find(c, r->rec.nodes.v[i]);
 
 		if (x && x->in_sched)
-			ids[n++] = x->id;
+			ids[n++] = x->r.id;
 	}
 	r->told_from_s = lib_time(c, r->rec.from_us, 0);
 	r->told_to_s = lib_time(c, r->rec.to_us, 1);

@@ -39,13 +39,12 @@ struct core {
 	struct sched *sched;
 	struct cluster records; /* nodes, tokens, queues ...: cluster.h */
 	struct cjob *jobs;
-	struct cnode *nodes, *nodes_by_id;
+	struct cnode *nodes_by_id;
 	struct idem *idem;
 	struct cjob *touched, *turn_jobs;
 	struct cjob *arrays;       /* array.c: something may be to be done for them */
 	struct cjob *races;        /* arrays with successive halving */
 	struct array_rm *removing; /* arrays whose members' data goes */
-	struct cnode *dirty_nodes;
 	struct cjob **heap;
 	uint32_t n_heap, cap_heap;
 	struct queue_jobs *queue_jobs; /* queues.c: how many jobs name a queue */

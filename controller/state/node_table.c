@@ -19,12 +19,14 @@
 #define SKEW_SMALL_US 100000ull
 #define SKEW_LARGE_US 1000000ull
 
+void nodes_open(struct core *c)
+{
+	c->records.size[CLUSTER_NODE] = sizeof(struct cnode);
+}
+
 struct cnode *node_find(const struct core *c, const char *name)
 {
-	struct cnode *n;
-
-	HASH_FIND_STR(c->nodes, name, n);
-	return n;
+	return (struct cnode *)cluster_node(&c->records, name);
 }
 
 struct cnode *node_by_id(const struct core *c, uint64_t id)
@@ -35,15 +37,12 @@ struct cnode *node_by_id(const struct core *c, uint64_t id)
 	return n;
 }
 
-struct cnode *node_new(struct core *c, const char *name, uint64_t id)
+void node_attach(struct core *c, struct cnode *n)
 {
-	struct cnode *n = xcalloc(1, sizeof *n);
-
-	n->id = id;
-	n->name = xstrdup(name);
-	HASH_ADD_KEYPTR(hh, c->nodes, n->name, strlen(n->name), n);
-	HASH_ADD(hh_id, c->nodes_by_id, id, sizeof n->id, n);
-	return n;
+	if (!n->r.id)
+		n->r.id = ++c->next_node_id;
+	n->name = n->r.head.name;
+	HASH_ADD(hh_id, c->nodes_by_id, r.id, sizeof(n->r.id), n);
 }
 
 int node_unknown(const struct core *c, const char *name, struct err *e)
@@ -51,8 +50,8 @@ int node_unknown(const struct core *c, const char *name, struct err *e)
 	const char *known[ALIKE_MAX + 1], *near;
 	size_t k = 0;
 
-	for (const struct cnode *n = c->nodes; n && k < ALIKE_MAX; n = n->hh.next)
-		if (n->state != NODE_REMOVED)
+	for (const struct cnode *n = node_first(c); n && k < ALIKE_MAX; n = node_next(n))
+		if (n->r.state != NODE_REMOVED)
 			known[k++] = n->name;
 	known[k] = NULL;
 	near = str_nearest(name, known);
@@ -67,26 +66,20 @@ void told_fini(struct told *t)
 	*t = (struct told){0};
 }
 
-void node_free(struct core *c, struct cnode *n)
+void node_detach(struct core *c, struct cnode *n)
 {
 	struct stale *s, *t;
 
 	peers_changed(c);
-	HASH_DELETE(hh, c->nodes, n);
 	HASH_DELETE(hh_id, c->nodes_by_id, n);
 	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);
 	inv_fini(&n->inv);
 	told_fini(&n->held);
 	told_fini(&n->sent);
-	free(n->name);
-	free(n->reason);
-	free(n->fingerprint);
-	free(n->inventory);
 	free(n->gpu_util.v);
 	free(n->gpu_memory_used.v);
 	free(n->jobs);
-	free(n);
 }
 
 void node_job_add(struct cnode *n, struct cjob *j)
@@ -109,23 +102,6 @@ void node_job_del(struct cnode *n, const struct cjob *j)
 		n->jobs[i] = n->jobs[--n->n_jobs];
 		return;
 	}
-}
-
-void node_row_of(const struct cnode *n, struct node_row *out)
-{
-	/* Rows borrow, see rec_job_row. "drained" in the API is made of state and drain. */
-	*out = (struct node_row){
-	    .id = n->id,
-	    .name = n->name,
-	    .address = (char *)(uintptr_t)(n->inv.address ? n->inv.address : ""),
-	    .state = (char *)(uintptr_t)state_name(STATE_NODE, (int)n->state),
-	    .reason = (char *)(uintptr_t)(n->reason ? n->reason : ""),
-	    .cert_fingerprint = (char *)(uintptr_t)(n->fingerprint ? n->fingerprint : ""),
-	    .inventory = (char *)(uintptr_t)(n->inventory ? n->inventory : ""),
-	    .joined_us = n->joined_us,
-	    .seen_us = n->seen_us,
-	    .drain = n->drain,
-	};
 }
 
 uint64_t node_time(const struct cnode *n, uint64_t us)

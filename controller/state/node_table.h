@@ -8,7 +8,7 @@
 #define HEARTH_CONTROLLER_STATE_NODE_TABLE_H
 
 #include "common/base/hashtable.h"
-#include "controller/record/event.h"
+#include "controller/record/cluster.h"
 #include "controller/record/health.h"
 #include "controller/record/inventory.h"
 #include "controller/state/core_state.h"
@@ -28,12 +28,9 @@ struct told {
 };
 
 struct cjob;
-struct cnode {
-	uint64_t id;
-	char *name, *reason, *fingerprint, *inventory;
-	enum node_state state;
-	uint8_t drain, dirty;
-	uint64_t joined_us, seen_us; /* real */
+struct cnode { /* begins with its record, and lies with it in core->records */
+	struct node_rec r;
+	char *name; /* the record's */
 	struct inv inv;
 	uint64_t session;
 	uint8_t connected, synced, syncing, sched_usable, in_sched;
@@ -58,19 +55,30 @@ struct cnode {
 	uint64_t instance; /* random number of the agent's process, 0 unknown */
 	struct health health;
 	uint32_t sched_health; /* as the scheduler was told it */
-	struct cnode *dirty_next, *dirty_prev;
-	UT_hash_handle hh, hh_id; /* by name, by id */
+	UT_hash_handle hh_id;  /* by id */
 };
 
+static inline struct cnode *node_first(const struct core *c)
+{
+	return (struct cnode *)c->records.all[CLUSTER_NODE];
+}
+
+static inline struct cnode *node_next(const struct cnode *n)
+{
+	return n->r.head.hh.next;
+}
+
+void nodes_open(struct core *c); /* before the records are made */
 struct cnode *node_find(const struct core *c, const char *name);
 struct cnode *node_by_id(const struct core *c, uint64_t id);
 /* The error for a name that no node has; it names the nearest one of the first 1,000. -1. */
 int node_unknown(const struct core *c, const char *name, struct err *e);
-struct cnode *node_new(struct core *c, const char *name, uint64_t id);
-void node_free(struct core *c, struct cnode *n);
+/* What follows from a record that is new. One that an event made gets its id. */
+void node_attach(struct core *c, struct cnode *n);
+/* Frees all but the record, which goes next. */
+void node_detach(struct core *c, struct cnode *n);
 void node_job_add(struct cnode *n, struct cjob *j);
 void node_job_del(struct cnode *n, const struct cjob *j);
-void node_row_of(const struct cnode *n, struct node_row *out); /* borrows */
 /* A time by the node's wall clock as ours was then, as far as that is known. 0 stays 0. */
 uint64_t node_time(const struct cnode *n, uint64_t us);
 /* Its clock is surely off by more than a second. */

@@ -283,15 +283,6 @@ static void job_mark(struct core *c, struct cjob *j)
 	DL_APPEND2(c->turn_jobs, j, turn_prev, turn_next);
 }
 
-void node_mark(struct core *c, struct cnode *n)
-{
-	turn_now(c);
-	if (n->dirty)
-		return;
-	n->dirty = 1;
-	DL_APPEND2(c->dirty_nodes, n, dirty_prev, dirty_next);
-}
-
 static void record(struct core *c, struct event_row *ev, char *data)
 {
 	struct turn *t = turn_now(c);
@@ -433,8 +424,6 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 	struct turn *t = arg;
 	struct cluster_row row = {.own = NULL};
 
-	if (kind == CLUSTER_NODE)
-		return;
 	if (r)
 		cluster_row_make(r, &row);
 	switch (kind) {
@@ -473,7 +462,6 @@ static void write_rows(struct core *c)
 {
 	struct turn *t = c->now;
 	struct cjob *j, *jt;
-	struct cnode *n, *nt;
 
 	DL_FOREACH_SAFE2(c->turn_jobs, j, jt, turn_next)
 	{
@@ -481,16 +469,6 @@ static void write_rows(struct core *c)
 		write_job(c, t, j);
 	}
 	cluster_changes(&c->records, write_cluster_row, t);
-	DL_FOREACH_SAFE2(c->dirty_nodes, n, nt, dirty_next)
-	{
-		struct node_row row;
-
-		DL_DELETE2(c->dirty_nodes, n, dirty_prev, dirty_next);
-		node_row_of(n, &row);
-		store_txn_node(t->txn, &row);
-		n->dirty = 0;
-		t->n++;
-	}
 }
 
 static void on_done(int rc, const struct err *e, void *arg)

@@ -63,7 +63,6 @@ int reply_fail(struct core *c, struct request *rq, enum err_code code, const cha
 void hold_close(struct core *c, const char *node, uint64_t session, const char *why);
 void hold_remove_data(struct core *c, uint64_t job);
 void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq);
-void node_mark(struct core *c, struct cnode *n); /* its row is to be written */
 void turn_commit(struct core *c);
 void turn_tick(struct core *c); /* retries, probes */
 uint64_t turn_next_us(const struct core *c);

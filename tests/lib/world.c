@@ -744,9 +744,9 @@ const char *world_check(struct world *w)
 	for (int i = 0; i < N_JOB_STATUS && !bad; i++)
 		if (!job_ended((enum job_status)i) && counts[i] != w->core->counts[i])
 			bad = "the count of a status is wrong";
-	for (const struct cnode *n = w->core->nodes; n && !bad; n = n->hh.next)
+	for (const struct cnode *n = node_first(w->core); n && !bad; n = node_next(n))
 		for (uint32_t i = 0; i < n->n_jobs && !bad; i++)
-			if (!n->jobs[i]->act || !rec_place_of(n->jobs[i]->r.att, n->id))
+			if (!n->jobs[i]->act || !rec_place_of(n->jobs[i]->r.att, n->r.id))
 				bad = "a node lists a job that has nothing there";
 	return bad;
 }

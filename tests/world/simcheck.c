@@ -423,7 +423,7 @@ static const char *restless(void)
 		const struct sim_proc *p;
 
 		snprintf(text, sizeof text, "%s is not back", n->name);
-		if (!n->agent || !c || !c->synced || c->drain)
+		if (!n->agent || !c || !c->synced || c->r.drain)
 			return text;
 		snprintf(text, sizeof text, "%s still has a launch", n->name);
 		if (launches_count(n->agent->launches) || c->stale || c->n_jobs)
@@ -566,7 +566,7 @@ static void all_free(void)
 		const struct cnode *c = node_find(sim->w->core, sim->nodes[i].name);
 		uint32_t gpus = 0, slots = 0;
 
-		sched_node_free(sim->w->core->sched, c->id, &gpus, &slots, NULL);
+		sched_node_free(sim->w->core->sched, c->r.id, &gpus, &slots, NULL);
 		if (gpus != SIM_GPUS || slots != SIM_SLOTS)
 			sim_bad("%s: %u GPUs and %u slots are free at the end", c->name, gpus, slots);
 	}
@@ -585,9 +585,9 @@ static void not_at_rest(const char *why)
 		    strcmp(status, "stopped") != 0)
 			sim_say("%s (job %llu) is %s", j->key, (unsigned long long)j->id, status);
 	}
-	for (const struct cnode *n = sim->up ? sim->w->core->nodes : NULL; n; n = n->hh.next)
+	for (const struct cnode *n = sim->up ? node_first(sim->w->core) : NULL; n; n = node_next(n))
 		sim_say("%s: %s connected %d synced %d drain %d stale job %llu, %u jobs", n->name,
-		        state_name(STATE_NODE, (int)n->state), n->connected, n->synced, n->drain,
+		        state_name(STATE_NODE, (int)n->r.state), n->connected, n->synced, n->r.drain,
 		        n->stale ? (unsigned long long)n->stale->job : 0, n->n_jobs);
 	sim_bad("it does not come to rest: %s", why);
 }

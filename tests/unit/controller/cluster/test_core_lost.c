@@ -33,15 +33,15 @@ static struct world *cluster(uint64_t seed, const char *names)
 
 static int is_lost(struct world *w, const char *node)
 {
-	return node_find(w->core, node)->state == NODE_LOST;
+	return node_find(w->core, node)->r.state == NODE_LOST;
 }
 
 static unsigned count_lost(struct world *w)
 {
 	unsigned n = 0;
 
-	for (const struct cnode *x = w->core->nodes; x; x = x->hh.next)
-		n += x->state == NODE_LOST;
+	for (const struct cnode *x = node_first(w->core); x; x = node_next(x))
+		n += x->r.state == NODE_LOST;
 	return n;
 }
 

@@ -290,9 +290,9 @@ static void last_check(struct run *r)
 			tap_diag("job %llu is %s", (unsigned long long)id, status);
 			world_request(r->w, REQ_WHY, id, NULL, NULL);
 			tap_diag("%s", world_text(r->w, "text"));
-			for (const struct cnode *n = r->w->core->nodes; n; n = n->hh.next)
+			for (const struct cnode *n = node_first(r->w->core); n; n = node_next(n))
 				tap_diag("%s: %s connected %d synced %d drain %d stale job %llu", n->name,
-				         state_name(STATE_NODE, (int)n->state), n->connected, n->synced, n->drain,
+				         state_name(STATE_NODE, (int)n->r.state), n->connected, n->synced, n->r.drain,
 				         n->stale ? (unsigned long long)n->stale->job : 0);
 			r->bad = "a job did not come to its end";
 		} else if (*status && !attempts_ended(r, id)) {
@@ -304,7 +304,7 @@ static void last_check(struct run *r)
 
 		const struct cnode *n = node_find(r->w->core, r->sim.agents[i].name);
 
-		sched_node_free(r->w->core->sched, n->id, &gpus, &slots, NULL);
+		sched_node_free(r->w->core->sched, n->r.id, &gpus, &slots, NULL);
 		if (gpus != AGENT_GPUS || slots != r->sim.agents[i].slots)
 			r->bad = "resources are still held at the end";
 		if (r->sim.agents[i].launches)

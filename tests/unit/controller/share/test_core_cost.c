@@ -57,7 +57,7 @@ static void end(struct world *w, uint64_t id, uint32_t signo)
 static void run_for(struct world *w, unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds; i += 5) {
-		for (const struct cnode *n = w->core->nodes; n; n = n->hh.next)
+		for (const struct cnode *n = node_first(w->core); n; n = node_next(n))
 			world_beat(w, n->name);
 		world_advance(w, 5000000);
 	}

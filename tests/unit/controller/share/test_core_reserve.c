@@ -81,7 +81,7 @@ static const char *nodes_of(struct world *w)
 static void beats(struct world *w, unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds; i++) {
-		for (const struct cnode *n = w->core->nodes; n; n = n->hh.next)
+		for (const struct cnode *n = node_first(w->core); n; n = node_next(n))
 			if (n->connected)
 				world_beat(w, n->name);
 		world_advance(w, 1000000);
