@@ -15,6 +15,7 @@
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
 #include "controller/core.h"
+#include "controller/record/cluster_rows.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"

@@ -7,7 +7,7 @@
  * records, give the stored rows (replay.c compares them).
  *
  * Some fields are in no event: secrets, numbers that hearthd gives, what an agent said. Their comments say
- * so; live code sets them, and cluster_load reads them from the row.
+ * so; live code sets them, and cluster_load (cluster_rows.h) reads them from the row.
  *
  * A record may be the beginning of a greater struct of live code: cluster.size says how many bytes of zeros
  * a new one of each kind has. Whoever uses that frees what it keeps there before the record goes.
@@ -18,7 +18,6 @@
 #include "common/base/hashtable.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
-#include "store/store.h"
 
 enum cluster_kind {
 	CLUSTER_NODE,
@@ -136,25 +135,5 @@ int cluster_is_stored(const struct cluster_rec *r);
 /* Frees a record that need not be in memory; its row stays. */
 void cluster_forget(struct cluster *c, struct cluster_rec *r);
 void reservation_rec_fini(struct reservation_rec *r); /* of one outside any records */
-
-/* ---- rows (cluster_rows.c) ------------------------------------------------------------------------ */
-
-/* The record of a stored row; NULL: it is left out (no name, a name that is there, a state that is unknown,
- * a token that is not for joining). */
-struct cluster_rec *cluster_load(struct cluster *c, const struct store_cluster_row *row);
-
-struct cluster_row { /* a row made of a record; its strings are the record's or own */
-	struct store_cluster_row row;
-	union {
-		struct node_row node;
-		struct token_row token;
-		struct queue_row queue;
-		struct budget_row budget;
-		struct reservation_row reservation;
-	};
-	char *own;
-};
-void cluster_row_make(const struct cluster_rec *r, struct cluster_row *out);
-void cluster_row_fini(struct cluster_row *r);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * cluster_rows: records of the cluster from stored rows, and rows from records.
+ * cluster_rows: see cluster_rows.h.
  */
-#include "controller/record/cluster.h"
+#include "controller/record/cluster_rows.h"
 
 #include <math.h>
 #include <stdio.h>

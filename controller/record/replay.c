@@ -20,6 +20,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
+#include "controller/record/cluster_rows.h"
 #include "controller/record/inventory.h"
 
 #define CLOCK_US 5000000ull /* between two looks at the clock: for the event, for the row */

@@ -18,6 +18,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/record/cluster_rows.h"
 #include "controller/record/rec.h"
 #include "controller/requests/requests.h"
 #include "controller/share/queues.h"

@@ -8,6 +8,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "controller/record/cluster_rows.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

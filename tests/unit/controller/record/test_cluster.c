@@ -9,6 +9,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
+#include "controller/record/cluster_rows.h"
 #include "tests/lib/tap.h"
 
 #define TEXT(s) ((char *)(uintptr_t)(s))

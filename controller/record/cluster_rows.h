@@ -1,0 +1,28 @@
+/*
+ * cluster_rows: records of the cluster from stored rows, and rows from records.
+ */
+#ifndef HEARTH_CONTROLLER_CLUSTER_ROWS_H
+#define HEARTH_CONTROLLER_CLUSTER_ROWS_H
+
+#include "controller/record/cluster.h"
+#include "store/store.h"
+
+/* The record of a stored row; NULL: it is left out (no name, a name that is there, a state that is unknown,
+ * a token that is not for joining). */
+struct cluster_rec *cluster_load(struct cluster *c, const struct store_cluster_row *row);
+
+struct cluster_row { /* a row made of a record; its strings are the record's or own */
+	struct store_cluster_row row;
+	union {
+		struct node_row node;
+		struct token_row token;
+		struct queue_row queue;
+		struct budget_row budget;
+		struct reservation_row reservation;
+	};
+	char *own;
+};
+void cluster_row_make(const struct cluster_rec *r, struct cluster_row *out);
+void cluster_row_fini(struct cluster_row *r);
+
+#endif
