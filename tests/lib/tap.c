@@ -13,8 +13,15 @@ static int n_run, n_failed;
 static char tmpdir[4096];
 static pid_t tmpdir_owner;
 
+/* Prints the function's name, unless it is main: its name says nothing. */
+static void print_func(const char *func)
+{
+	if (strcmp(func, "main") != 0)
+		printf("%s: ", func);
+}
+
 /* A name with a newline or '#' in it would be read as something else. */
-static void print_name(const char *fmt, va_list ap)
+static void print_name(const char *func, const char *fmt, va_list ap)
 {
 	char name[512];
 
@@ -22,18 +29,20 @@ static void print_name(const char *fmt, va_list ap)
 	for (char *p = name; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == '#')
 			*p = ' ';
-	printf("%d - %s\n", n_run, name);
+	printf("%d - ", n_run);
+	print_func(func);
+	puts(name);
 	fflush(stdout);
 }
 
-int tap_ok(int pass, const char *file, int line, const char *fmt, ...)
+int tap_ok(int pass, const char *func, const char *file, int line, const char *fmt, ...)
 {
 	va_list ap;
 
 	n_run++;
 	fputs(pass ? "ok " : "not ok ", stdout);
 	va_start(ap, fmt);
-	print_name(fmt, ap);
+	print_name(func, fmt, ap);
 	va_end(ap);
 	if (!pass) {
 		n_failed++;
@@ -42,11 +51,11 @@ int tap_ok(int pass, const char *file, int line, const char *fmt, ...)
 	return pass;
 }
 
-int tap_is_int(int64_t got, int64_t want, const char *file, int line, const char *what)
+int tap_is_int(int64_t got, int64_t want, const char *func, const char *file, int line, const char *what)
 {
 	int pass = got == want;
 
-	tap_ok(pass, file, line, "%s", what);
+	tap_ok(pass, func, file, line, "%s", what);
 	if (!pass)
 		fprintf(stderr, "#   got  %lld\n#   want %lld\n", (long long)got, (long long)want);
 	return pass;
@@ -57,30 +66,32 @@ static const char *shown(const char *s)
 	return s ? s : "(NULL)";
 }
 
-int tap_is_str(const char *got, const char *want, const char *file, int line, const char *what)
+int tap_is_str(const char *got, const char *want, const char *func, const char *file, int line,
+               const char *what)
 {
 	int pass = got && want ? strcmp(got, want) == 0 : got == want;
 
-	tap_ok(pass, file, line, "%s", what);
+	tap_ok(pass, func, file, line, "%s", what);
 	if (!pass)
 		fprintf(stderr, "#   got  %s\n#   want %s\n", shown(got), shown(want));
 	return pass;
 }
 
-int tap_like(const char *got, const char *substring, const char *file, int line, const char *what)
+int tap_like(const char *got, const char *substring, const char *func, const char *file, int line,
+             const char *what)
 {
 	int pass = got && strstr(got, substring);
 
-	tap_ok(pass, file, line, "%s", what);
+	tap_ok(pass, func, file, line, "%s", what);
 	if (!pass)
 		fprintf(stderr, "#   got  %s\n#   want something with %s\n", shown(got), substring);
 	return pass;
 }
 
-void tap_skip(const char *why)
+void tap_skip_in(const char *func, const char *why)
 {
 	n_run++;
-	printf("ok %d # SKIP %s\n", n_run, why);
+	printf("ok %d - %s # SKIP %s\n", n_run, func, why);
 	fflush(stdout);
 }
 

@@ -1,6 +1,7 @@
 /*
  * tap: a minimal Test Anything Protocol harness. A test program calls ok()/is_*(), then returns
- * tap_done() from main. Failures print file, line and both values to stderr.
+ * tap_done() from main. Each line names the function of the check: "ok 3 - test_bound: one byte more is cut".
+ * Failures print file, line and both values to stderr.
  */
 #ifndef HEARTH_TESTS_TAP_H
 #define HEARTH_TESTS_TAP_H
@@ -8,20 +9,26 @@
 #include <stdint.h>
 #include <string.h>
 
-int tap_ok(int pass, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-int tap_is_int(int64_t got, int64_t want, const char *file, int line, const char *what);
-int tap_is_str(const char *got, const char *want, const char *file, int line, const char *what); /* NULL ok */
-int tap_like(const char *got, const char *substring, const char *file, int line, const char *what);
-void tap_skip(const char *why);     /* one skipped test; why names the missing device or privilege */
+int tap_ok(int pass, const char *func, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+int tap_is_int(int64_t got, int64_t want, const char *func, const char *file, int line, const char *what);
+int tap_is_str(const char *got, const char *want, const char *func, const char *file, int line,
+               const char *what); /* NULL ok */
+int tap_like(const char *got, const char *substring, const char *func, const char *file, int line,
+             const char *what);
+/* One skipped test; why names the missing device or privilege. */
+void tap_skip_in(const char *func, const char *why);
 void tap_skip_all(const char *why); /* prints 1..0 # SKIP and exits 0 */
 void tap_bail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void tap_diag(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int tap_done(void); /* prints the plan; 0 when all passed */
 
-#define ok(cond, ...)           tap_ok(!!(cond), __FILE__, __LINE__, __VA_ARGS__)
-#define is_int(got, want, what) tap_is_int((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, what)
-#define is_str(got, want, what) tap_is_str(got, want, __FILE__, __LINE__, what)
-#define like(got, sub, what)    tap_like(got, sub, __FILE__, __LINE__, what)
+#define ok(cond, ...) tap_ok(!!(cond), __func__, __FILE__, __LINE__, __VA_ARGS__)
+#define is_int(got, want, what)                                                                              \
+	tap_is_int((int64_t)(got), (int64_t)(want), __func__, __FILE__, __LINE__, what)
+#define is_str(got, want, what) tap_is_str(got, want, __func__, __FILE__, __LINE__, what)
+#define tap_skip(why)           tap_skip_in(__func__, why)
+#define like(got, sub, what)    tap_like(got, sub, __func__, __FILE__, __LINE__, what)
 
 /* A fresh directory under $TMPDIR, removed at exit. */
 const char *tap_tmpdir(void);

@@ -4,13 +4,28 @@ TAP_N=0
 TAP_FAILED=0
 TAP_SKIPPED=0
 
+# tap_func: the test function that runs, as "NAME: "; empty in checks outside of functions
+tap_func() {
+	local i name=
+	for ((i = ${#FUNCNAME[@]} - 2; i > 1; i--)); do
+		case ${FUNCNAME[i]} in
+		ok | nok | is | like | unlike | skip | source | tap_result | main) ;;
+		*)
+			name="${FUNCNAME[i]}: "
+			break
+			;;
+		esac
+	done
+	TAP_FUNC=$name
+}
 tap_result() { # PASS(0/1 as exit status) DESCRIPTION
 	TAP_N=$((TAP_N + 1))
+	tap_func
 	if [ "$1" -eq 0 ]; then
-		printf 'ok %d - %s\n' "$TAP_N" "$2"
+		printf 'ok %d - %s%s\n' "$TAP_N" "$TAP_FUNC" "$2"
 	else
 		TAP_FAILED=$((TAP_FAILED + 1))
-		printf 'not ok %d - %s\n' "$TAP_N" "$2"
+		printf 'not ok %d - %s%s\n' "$TAP_N" "$TAP_FUNC" "$2"
 	fi
 }
 diag() { printf '%s\n' "$*" | sed 's/^/# /'; }
@@ -52,7 +67,8 @@ unlike() {
 skip() { # DESCRIPTION REASON: one test that cannot run here for want of a device or privilege
 	TAP_N=$((TAP_N + 1))
 	TAP_SKIPPED=$((TAP_SKIPPED + 1))
-	printf 'ok %d - %s # SKIP %s\n' "$TAP_N" "$1" "$2"
+	tap_func
+	printf 'ok %d - %s%s # SKIP %s\n' "$TAP_N" "$TAP_FUNC" "$1" "$2"
 }
 skip_all() { # REASON
 	printf '1..0 # SKIP %s\n' "$1"

@@ -15,12 +15,20 @@ JOB = b'{"spec": {"name": "n", "command": ["/bin/true"]}}'
 POST = b"POST /api/v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
 
 
+def test_name():
+    """The outermost function that runs, with a colon; empty outside of functions."""
+    frame, name = sys._getframe(2), ""
+    while frame and frame.f_code.co_name != "<module>":
+        frame, name = frame.f_back, frame.f_code.co_name + ": "
+    return name
+
+
 def ok(good, what):
     global count, failed
     count += 1
     failed += not good
     what = "".join(c if " " <= c <= "~" and c != "#" else "." for c in what)
-    print("%s %d - %s" % ("ok" if good else "not ok", count, what), flush=True)
+    print("%s %d - %s" % ("ok" if good else "not ok", count, test_name() + what), flush=True)
 
 
 def dial():

@@ -26,7 +26,7 @@ static void words(const char *line, const char *want)
 	char got[1000] = "";
 
 	if (rshwords_split(args, 1, &out, &e) < 0) {
-		tap_ok(0, __FILE__, __LINE__, "%s: %s", line, e.text);
+		tap_ok(0, __func__, __FILE__, __LINE__, "%s: %s", line, e.text);
 		return;
 	}
 	for (size_t i = 0; i < out.n; i++)

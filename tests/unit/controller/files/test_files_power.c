@@ -325,7 +325,7 @@ static int live_logs(struct power *p)
 	logstore_close(l.ls);
 	loop_destroy(l.loop);
 	if (faultlibc_descriptors() != before)
-		rc = tap_ok(0, __FILE__, __LINE__, "a descriptor was left open") - 1;
+		rc = tap_ok(0, __func__, __FILE__, __LINE__, "a descriptor was left open") - 1;
 	return rc < 0 ? 8 : 0;
 }
 

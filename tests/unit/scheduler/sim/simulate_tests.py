@@ -22,11 +22,19 @@ tests = failed = 0
 tmp = tempfile.TemporaryDirectory()
 
 
+def test_name():
+    """The outermost function that runs, with a colon; empty outside of functions."""
+    frame, name = sys._getframe(2), ""
+    while frame and frame.f_code.co_name != "<module>":
+        frame, name = frame.f_back, frame.f_code.co_name + ": "
+    return name
+
+
 def ok(good, what, detail=""):
     global tests, failed
     tests += 1
     failed += not good
-    print(f"{'ok' if good else 'not ok'} {tests} - {what}")
+    print(f"{'ok' if good else 'not ok'} {tests} - {test_name()}{what}")
     if not good and detail:
         print("# " + str(detail).replace("\n", "\n# "))
     return good
@@ -35,7 +43,7 @@ def ok(good, what, detail=""):
 def skip(what, why):
     global tests
     tests += 1
-    print(f"ok {tests} - {what} # SKIP {why}")
+    print(f"ok {tests} - {test_name()}{what} # SKIP {why}")
 
 
 def jobctl(*words):
