@@ -1,6 +1,6 @@
 /*
- * agent_core: creates the parts in order and destroys them in reverse. What needs the network beyond the
- * first join is not waited for: an agent without a controller adopts and watches its launches all the same.
+ * agent_core: creates the parts in order and destroys them in reverse. After the first join the agent waits
+ * for no network: without hearthd it adopts and watches its launches all the same.
  */
 #include "agent/agent_core.h"
 

@@ -1,6 +1,6 @@
 /*
- * agent_wiring: connects launches, neighbours and the session; see agent_core.h. A part that has to reach one
- * of a later room, or one beside it, does so by an ops struct, and the functions of those structs are here.
+ * agent_wiring: connects launches, neighbours and the session; see agent_core.h. A part reaches a part of a
+ * later room, or a neighbour, by an ops struct. This file has the functions of those structs.
  */
 #include "agent/agent_core.h"
 #include "agent/control/guard.h"

@@ -129,7 +129,8 @@ static int end_all(struct agent *a, FILE *out)
 	loop_timer_destroy(n.timer);
 	free(n.items);
 	if (n.left)
-		fprintf(stderr, "hearth-agent: not all of it could be ended; what is left stands in the log above\n");
+		fprintf(stderr,
+		        "hearth-agent: some processes could not be ended; the log above names their launches\n");
 	return n.left;
 }
 

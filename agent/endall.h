@@ -1,10 +1,10 @@
 /*
- * endall: `hearth-agent --end-launches`: ends what runs of this node's launches, without a controller.
+ * endall: `hearth-agent --end-launches` ends the launches of this node without hearthd.
  *
- * The launches are adopted as by any agent that starts, brought down by the ladder (TERM, grace, KILL), and
- * then their shims and the holders of their namespaces are ended, too. What stays in RUN and DATA tells the
- * next agent how they ended; outputs are taken away then. What it goes by is on record in RUN alone: shims by
- * pid, start time and boot id, control groups, the launch's mark.
+ * It adopts the launches as any agent does, brings them down by the ladder (TERM, grace, KILL), and ends
+ * their shims and the holders of their namespaces. Files in RUN and DATA show the next agent how they
+ * ended; that agent uploads the outputs. The records in RUN alone say what to end: shims by pid, start time
+ * and boot id, control groups, the launch's mark.
  */
 #ifndef HEARTH_AGENT_ENDALL_H
 #define HEARTH_AGENT_ENDALL_H

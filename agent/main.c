@@ -297,7 +297,7 @@ static int default_name(struct agent_config *c)
 	gethostname(host, sizeof(host) - 1);
 	c->node = xstrdup(host);
 	return str_check_name(host, 63, "node name", &e) < 0
-	           ? bad_value("name", host, "the host name is no good node name; give one")
+	           ? bad_value("name", host, "the host name cannot be a node name; give one")
 	           : 0;
 }
 
@@ -438,7 +438,7 @@ static enum outcome run_agent(struct agent_config *c)
 	return out;
 }
 
-/* With a token it begins anew, as a node that never joined; one that was used before is refused there. */
+/* With a token it starts again as a node that never joined; hearthd refuses a token that was used before. */
 static int handle_removal(char **argv, const char *token)
 {
 	if (token) {

@@ -1,5 +1,5 @@
 /*
- * child: see child.h. What happens between fork and exec stands in setup.c.
+ * child: see child.h. setup.c has what happens between fork and exec.
  */
 #include "shim/child.h"
 

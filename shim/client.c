@@ -347,8 +347,8 @@ int shim_connect(const char *dir, const char *shim_token, uint32_t timeout_ms, s
 
 	if (fd < 0)
 		return -1;
-	/* A send that fails is no answer yet: the refusal of a full shim may be there to be read. The first frame
-	 * is the answer whatever its id: that refusal comes before hello was read. */
+	/* A failed send does not end the question: the refusal of a full shim may be there to be read. The first
+	 * frame is the answer whatever its id, because that refusal comes before hello was read. */
 	shim_send(fd, WM_SHIM_HELLO, &hello, 1, NULL, 0, timeout_ms, NULL);
 	rc = shim_recv(fd, &type, &id, &reply, timeout_ms, e);
 	if (rc == 0)

@@ -159,7 +159,7 @@ static int same_token(const char *a, const char *b)
 	unsigned diff = 0;
 
 	if (n != strlen(b))
-		return 0; /* its length is none */
+		return 0; /* its length differs */
 	for (size_t i = 0; i < n; i++)
 		diff |= (unsigned char)(a[i] ^ b[i]);
 	return diff == 0;
@@ -199,7 +199,7 @@ static void on_signal(struct ctl *c, struct conn *k, uint64_t id, const void *ms
 	struct err why = {0};
 
 	if (m->signal > 64)
-		err_set(&why, ERR_INVALID, "%u is no signal", m->signal);
+		err_set(&why, ERR_INVALID, "%u is not a signal", m->signal);
 	else if (shim_signal(c->s, (int)m->signal, m->only_if_caught, &why) == 0 && k->mirror)
 		c->s->passed_on = (int)m->signal;
 	reply_err(c, k, id, &why);

@@ -1,9 +1,9 @@
 /*
  * ctl: the socket DIR/ctl and its eight verbs (docs/spec/03-shim.md).
  *
- * Who may connect: root, the shim's own user, and the user that the process runs as (a guest: everything but
- * quit and release). All limits are fixed: connections, bytes of a frame, bytes that wait for a slow reader.
- * A connection that passes one is closed; nothing that a client does holds up the process or its output.
+ * Root, the shim's own user and the user of the process may connect; that user is a guest, who may do
+ * everything but quit and release. All limits are fixed: connections, bytes of a frame, bytes that wait for a
+ * slow reader. The shim closes a connection that passes one. No client can hold up the process or its output.
  */
 #ifndef HEARTH_SHIM_CTL_H
 #define HEARTH_SHIM_CTL_H

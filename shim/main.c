@@ -111,8 +111,8 @@ static void become_owner(void)
 	setsid(); /* fails when proc_spawn has done it */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	umask(077);
-	/* Of all processes of the launch this one must not be chosen when memory is short; an ordinary user
-	 * cannot say so. */
+	/* The kernel must not choose this process of the launch when memory is short; an ordinary user cannot ask
+	 * for that. */
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		(void)!write(fd, "-1000", 5);

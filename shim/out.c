@@ -202,7 +202,8 @@ static size_t fitting_bytes(struct out *o, const uint8_t *p, size_t n)
 	return present_segment(o)->size && o->last_byte == '\n' ? 0 : (size_t)room;
 }
 
-/* Writes a piece into the present segment (opened when there is none). Bytes written, or -1 with errno. */
+/* Writes a piece into the present segment and opens one if needed. Returns the bytes written, or -1 with
+ * errno. */
 static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n)
 {
 	ssize_t done;
@@ -239,7 +240,7 @@ static ssize_t write_piece(struct out *o, int stream, const uint8_t *p, size_t n
 	return done;
 }
 
-/* Puts n <= SHIM_TAIL_MAX bytes, which stand at stream offset `at`, into the ring. */
+/* Puts n <= SHIM_TAIL_MAX bytes of stream offset `at` into the ring. */
 static void copy_to_ring(struct out *o, uint64_t at, const uint8_t *p, size_t n)
 {
 	size_t from = (size_t)(at % SHIM_TAIL_MAX), first = n < SHIM_TAIL_MAX - from ? n : SHIM_TAIL_MAX - from;

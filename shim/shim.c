@@ -1,10 +1,10 @@
 /*
  * shim: the loop, the phases and the kill ladder.
  *
- * The order that makes the record trustworthy: who the child is stands in DIR/state before the child may
- * execute anything, so a shim that dies at any point leaves either "not started" or the name of what it
- * started. The end is recorded when the process has been reaped, its output has been read to the end and
- * nothing below the shim lives any more.
+ * The order that makes the record trustworthy: DIR/state names the child before the child may execute
+ * anything, so a shim that dies at any point leaves either "not started" or the name of what it started. The
+ * end is recorded when the process has been reaped, its output has been read to the end and nothing below the
+ * shim lives any more.
  *
  * Kill ladder: SIGTERM and SIGCONT to the group, the grace time, then SIGKILL to the group and to every
  * descendant, again and again with growing gaps until waitid knows of no child. Descendants that outlive the
@@ -371,7 +371,7 @@ void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by)
 int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e)
 {
 	if (signo < 1 || signo > 64)
-		return err_set(e, ERR_INVALID, "%d is no signal", signo);
+		return err_set(e, ERR_INVALID, "%d is not a signal", signo);
 	if (s->phase != SP_RUNNING || !s->child.running)
 		return err_set(e, ERR_CONFLICT, "the process does not run");
 	if (only_if_caught) {

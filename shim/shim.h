@@ -2,8 +2,8 @@
  * shim: what agent, hearth-rank and tests know of hearth-shim (docs/spec/03-shim.md).
  *
  * One shim owns one process (a rank, orted, mpirun), its output and its exit status; it is started by the
- * agent outside any launcher's tree and outlives the agent. All it needs stands in its directory (on tmpfs),
- * made by the agent:
+ * agent outside any launcher's tree and outlives the agent. The agent makes its directory (on tmpfs) with all
+ * that it needs:
  *
  * - DIR/launch: what to start (shim_launch_write), 0600
  * - DIR/key: the shim's token alone, 0400, for the account that the process runs as: hearth-rank reads it
@@ -12,8 +12,8 @@
  * - DIR/ctl: unix socket, eight verbs. The peer's uid is checked: its own or root; the process's account for
  *   all but release and quit.
  * - DIR/log: what the shim itself has to say; a few lines
- * - LOGDIR/out.OFFSET.log: raw bytes of stdout and stderr in order of arrival; OFFSET: 20 digits, where its
- *   first byte stands in the stream
+ * - LOGDIR/out.OFFSET.log: raw bytes of stdout and stderr in order of arrival; OFFSET: 20 digits, the offset
+ * of its first byte in the stream
  * - LOGDIR/out.OFFSET.idx: 16 bytes a record: u32 offset in file, u64 real_us, u32 fd, big-endian
  * - LOGDIR/metrics.jsonl: the file behind HEARTH_METRICS_FD (O_APPEND)
  *
@@ -112,8 +112,8 @@ int shim_connect(const char *dir, const char *shim_token, uint32_t timeout_ms,
                  struct err *e); /* fd after hello, or -1 */
 /* A connected, non-blocking descriptor before hello (also for long paths), for the agent's own client. */
 int shim_dial(const char *dir, struct err *e);
-/* Who serves DIR/ctl: the shim, when its state file cannot be read. What it says counts once it has answered
- * hello. */
+/* Identifies the process that serves DIR/ctl: the shim, when its state file cannot be read. Its word counts
+ * once it has answered hello. */
 int shim_identify(const char *dir, struct proc_id *id, struct err *e);
 /* Sends msg and waits for the reply with the same frame id; other frames (status of a watch) are dropped.
  * *reply by wire_free. */

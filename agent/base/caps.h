@@ -7,7 +7,8 @@
 #ifndef HEARTH_AGENT_CAPS_H
 #define HEARTH_AGENT_CAPS_H
 
-/* Of the calling thread. on: back, where the process has it at all. -1: errno. */
+/* Drops CAP_SYS_PTRACE of the calling thread; on: takes it back, where the process has it at all. -1: errno.
+ */
 int caps_ptrace(int on);
 
 #endif

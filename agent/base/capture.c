@@ -1,6 +1,6 @@
 /*
- * capture: see capture.h. The child gets a session of its own, so that what it leaves running can be ended
- * with it.
+ * capture: see capture.h. The child gets a session of its own, so that capture can end the processes that
+ * it leaves running.
  */
 #include "agent/base/capture.h"
 

@@ -1,5 +1,5 @@
 /*
- * capture: runs a short program and takes what it prints, with a deadline and a bound. Blocks: for threads,
+ * capture: runs a short program and returns its output, with a deadline and a bound. Blocks: for threads,
  * and for the start of the agent.
  */
 #ifndef HEARTH_AGENT_CAPTURE_H
@@ -21,7 +21,7 @@ struct capture {
 /* *out (malloc'ed, terminated) also when the program fails: then -1 with its exit status in e (ERR_IO),
  * ERR_TIMEOUT, or why it did not start. */
 int capture_run(const struct capture *c, char **out, size_t *n, struct err *e);
-/* First of the names in PATH or a standard directory; malloc'ed, NULL when there is none. */
+/* Returns the program in PATH or in a standard directory, malloc'ed; NULL: not found. */
 char *capture_find(const char *program);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * child: runs a program that may take long (pip, tar), hands its output on as it comes, looks after it.
- * Blocks: for threads.
+ * child: runs a program that may take long (pip, tar), hands its output on as it comes, and ends it at a
+ * deadline. Blocks: for threads.
  */
 #ifndef HEARTH_AGENT_CHILD_H
 #define HEARTH_AGENT_CHILD_H

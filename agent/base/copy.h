@@ -2,8 +2,8 @@
  * copy: copies files and trees with progress, a bound and a way to stop; by reflink where the file system
  * can. Blocks: for threads.
  *
- * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. An entry that is
- * there already is replaced if it is a file or link; folders are merged.
+ * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. A file or link
+ * of the same name is replaced; folders are merged.
  */
 #ifndef HEARTH_AGENT_COPY_H
 #define HEARTH_AGENT_COPY_H

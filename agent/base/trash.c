@@ -1,6 +1,7 @@
 /*
- * trash: see trash.h. Names in a trash folder are KEY~RANDOM. The list in memory is of what lies on disk, so
- * it has no bound of its own: what could not be removed leaves the list and is tried at the next start.
+ * trash: see trash.h. Names in a trash folder are KEY~RANDOM. The list in memory has an entry for each folder
+ * on disk, so it has no bound of its own. A folder that could not be removed leaves the list; the next start
+ * tries again.
  */
 #include "agent/base/trash.h"
 

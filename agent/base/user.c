@@ -39,7 +39,7 @@ static int take_groups(struct launch_user *u, struct err *e)
 	return 0;
 }
 
-/* A process may have a uid without a name; that is no reason not to run. */
+/* A process may have a uid without a name; it runs all the same. */
 static void take_own(struct launch_user *out)
 {
 	out->uid = geteuid();

@@ -1,11 +1,10 @@
 /*
- * user: the account that a job runs as. The data base of accounts may be a directory service on another
- * machine, and the library that asks it blocks for as long as that machine likes: so it is asked once per
- * launch, on a thread, and the answer is kept in the launch's files (launch_life.c).
+ * user: the account that a job runs as. The accounts may be in a directory service on another machine, and
+ * libc blocks until that machine answers. So the agent asks once a launch, on a thread, and stores the
+ * answer in the launch's files (launch_life.c).
  *
- * At most USER_ASKS_MAX questions hang at a time, those that nobody waits for any more among them; the next
- * ones are asked when those come back, in their order. How long an answer is waited for is the asker's to
- * say.
+ * At most USER_ASKS_MAX questions are open at a time, abandoned ones included; the next ones wait for their
+ * turn. The caller sets the deadline.
  */
 #ifndef HEARTH_AGENT_USER_H
 #define HEARTH_AGENT_USER_H
@@ -16,7 +15,7 @@
 #include <sys/types.h>
 
 #define USER_ASKS_MAX   16
-#define USER_GROUPS_MAX 4096 /* they are told to hearth-hold in one argument, which may have 128 KiB */
+#define USER_GROUPS_MAX 4096 /* hearth-hold gets them in one argument, of 128 KiB at most */
 
 struct launch_user { /* who a launch runs as */
 	uid_t uid;

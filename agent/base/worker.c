@@ -1,11 +1,10 @@
 /*
- * worker: see worker.h. All messages of all tasks go through one chan whose capacity covers what every task
- * may have under way, so that sending never waits and the end of the loop cannot leave a thread blocked in
- * it.
+ * worker: see worker.h. All messages of all tasks go through one chan. Its capacity covers what every task
+ * may have under way, so a send never waits, and the end of the loop leaves no thread blocked in it.
  *
- * A thread that has ended a task waits for the next one: a launch needs several, short ones, and making a
- * thread costs as much as such a task. THREADS_KEPT of them at most; others end and are joined at the next
- * start.
+ * A thread that has ended a task waits for the next one, because a launch has several short tasks and a new
+ * thread costs as much as one of them. At most THREADS_KEPT wait; others end, and the next start joins
+ * them.
  */
 #include "agent/base/worker.h"
 

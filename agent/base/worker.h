@@ -1,13 +1,12 @@
 /*
- * worker: blocking work of the agent (copying, hashing, downloading, pip) on threads of its own.
+ * worker: blocking work of the agent (copies, hashes, downloads, pip) on threads.
  *
- * One task = one thread. The thread owns no state of the agent: it asks the loop to run a function for it,
- * either without waiting for an answer (worker_post: a log line, progress) or waiting until the loop says
- * that it is done (worker_call: a blob from the controller). The one mutex of the agent is in here (a thread
- * that waits for an answer has no loop of its own to be woken by).
+ * One task has one thread, which owns no state of the agent. It asks the loop to run a function:
+ * worker_post does not wait (a log line, progress), worker_call waits until the loop has an answer (a blob
+ * of hearthd). The one mutex of the agent is in here, because a thread that waits has no loop to wake it.
  *
- * Cancelling returns at once: nothing of the task runs on the loop after it, the thread notices at its next
- * look (worker_cancelled) or at once when it waits in here, and its memory is released when it has ended.
+ * A cancel returns at once, and nothing of the task runs on the loop after it. The thread notices at its
+ * next worker_cancelled, or at once when it waits in here. Its memory is released when it has ended.
  */
 #ifndef HEARTH_AGENT_WORKER_H
 #define HEARTH_AGENT_WORKER_H

@@ -1,10 +1,10 @@
 /*
- * env: the environment of the processes of a launch, and the files under ml/input/config. Pure: everything is
- * in the arguments.
+ * env: the environment of a launch's processes, and the files in ml/input/config. Pure: everything is in
+ * the arguments.
  *
- * A rank starts clean: nothing of the agent's environment. Order: base, rendezvous, Open MPI names, SageMaker
- * names, HEARTH_*, then the job's `environment`, then what nobody may change (the launch's mark). A value
- * that the kernel would refuse (128 KiB a string) is left out and named in left_out.
+ * A rank gets nothing of the agent's environment. Order: base, rendezvous, Open MPI names, SageMaker names,
+ * HEARTH_*, then the job's `environment`, then what nobody may change (the launch's mark). A value that the
+ * kernel would refuse (128 KiB a string) is left out, and left_out has its name.
  */
 #ifndef HEARTH_AGENT_ENV_H
 #define HEARTH_AGENT_ENV_H

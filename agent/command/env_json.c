@@ -213,8 +213,8 @@ char *env_json_training_env(const struct env_in *in)
 }
 
 /*
- * TensorFlow wants HOST:PORT of each task, and on a cluster of one machine all hosts are equal: so the port
- * goes by the global rank. They lie after MASTER_PORT inside the nodes' range; the range wraps round.
+ * TensorFlow wants HOST:PORT of each task, and on a cluster of one machine all hosts are equal: so the global
+ * rank gives the port. The ports follow MASTER_PORT inside the nodes' range; the range wraps round.
  */
 static uint32_t tf_port(const struct wm_prepare *m, uint32_t rank)
 {

@@ -1,13 +1,14 @@
 /*
- * mpi: every option below was found by trying Open MPI 4.1; each has its reason beside it.
+ * mpi: see mpi.h. Experiments with Open MPI 4.1 gave every option below; its reason is beside it.
  *
- * The main node is called "localhost" in --host: mpirun then runs its ranks itself, whatever the machine is
- * called, and one-node jobs need no orted. The others are called algo-K; the names need not resolve and are
- * never looked up (if_base_do_not_resolve), they only travel through hearth-rsh. With --map-by slot and slots
- * per node, ranks go to nodes in the order of the list.
+ * --host calls the main node "localhost": mpirun then runs its ranks itself, and a job of one node needs no
+ * orted. The others are algo-K. Their names need not resolve, and nobody looks them up
+ * (if_base_do_not_resolve): they only travel through hearth-rsh. With --map-by slot and slots per node,
+ * ranks go to nodes in the order of the list.
  *
- * mpirun's line can name one network for all, and that of its own node would be a wrong one elsewhere. So
- * each agent puts its own into the line of its orted and, by MPI_RANK_ENV, into what hearth-rank hands over.
+ * mpirun's line can name one network for all nodes, and that of its own node would be wrong elsewhere. So
+ * each agent puts its own network into the line of its orted and, by MPI_RANK_ENV, into the environment of
+ * its ranks.
  */
 #include "agent/command/mpi.h"
 

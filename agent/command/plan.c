@@ -1,6 +1,6 @@
 /*
- * plan: a PREPARE message comes from an authenticated controller, but all indexes that later code uses
- * without a look are checked here once: one entry per node in each list, this node inside, at least one rank.
+ * plan: see plan.h. PREPARE comes from an authenticated hearthd. The indexes that later code uses without a
+ * check are checked here once: one entry per node in each list, this node inside, at least one rank.
  */
 #include "agent/command/plan.h"
 

@@ -1,9 +1,10 @@
 /*
- * plan: what the controller ordered for one launch (job, attempt) on this node: the PREPARE message, checked,
- * with its spec parsed.
+ * The room command: which commands, variables and files the processes of a launch get. Pure: it starts
+ * nothing.
  *
- * It is kept in RUN/J.A/plan as the encoded message and a line "plan VERSION", so that an agent that starts
- * again has everything the first one had.
+ * plan: hearthd's order for one launch (job, attempt) on this node: the PREPARE message, checked, with its
+ * spec parsed. RUN/J.A/plan has the encoded message and a line "plan VERSION", so that the next agent has
+ * everything that this one had.
  */
 #ifndef HEARTH_AGENT_PLAN_H
 #define HEARTH_AGENT_PLAN_H
@@ -25,10 +26,10 @@ struct plan {
 struct plan *plan_create(struct wm_prepare *m, struct err *e);
 void plan_destroy(struct plan *p);
 int plan_save(const struct plan *p, const char *dir, struct err *e);
-/* NULL: ERR_NOT_FOUND when there is none; any other code: there is one, and it cannot be read. */
+/* Returns NULL with ERR_NOT_FOUND for a missing plan, and with another code for one that cannot be read. */
 struct plan *plan_load(const char *dir, struct err *e);
 
-/* Index of a node by its name in the gang (algo-1 ...), -1 when it is none. */
+/* Returns the index of a node by its name in the gang (algo-1 ...); -1: unknown. */
 int plan_node_index(const struct plan *p, const char *name);
 const char *plan_node_name(const struct plan *p); /* of this node */
 /* Hyperparameters as arguments, sorted by name: "--name value", "-n value" for names of one letter. */

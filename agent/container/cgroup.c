@@ -73,7 +73,7 @@ static void take_mount(struct cg_layout *l, char *line, const char *self, int is
 		    (kind != CG_V2 && !has_word(super, kinds[kind])))
 			continue;
 		own = is_root ? xstrdup("") : own_path(self, (enum cg_kind)kind);
-		/* A mount that shows a part only (ROOT is not /): the path is relative to that part when it lies in
+		/* A mount that shows a part only (ROOT is not /): the path is relative to that part when it is below
 		 * it. */
 		if (own && strcmp(field[3], "/") != 0 && strncmp(own, field[3], strlen(field[3])) == 0)
 			memmove(own, own + strlen(field[3]), strlen(own) - strlen(field[3]) + 1);

@@ -1,10 +1,11 @@
 /*
  * cgroup: the control groups of one launch, in version 2, version 1 or a mixture, as this machine has them.
  *
- * As root they lie below the top of each hierarchy: BASE/hearth/NODE/LAUNCH. Not below the agent's own group,
- * because a service manager that stops the agent would take the launches with it. As an ordinary user they
- * lie below the agent's own group, where that was delegated to it. A controller that is missing or refuses is
- * no error: the notes say what is not enforced by the kernel, and the caller falls back.
+ * Root's groups are below the top of each hierarchy: BASE/hearth/NODE/LAUNCH. They are not below the agent's
+ * own group, because a service manager that stops the agent would end the launches with it. The groups of an
+ * ordinary user are below the agent's own group, where the system has delegated that. A missing controller,
+ * or one that refuses, does not fail the launch: the notes list what the kernel does not enforce, and the
+ * caller falls back.
  */
 #ifndef HEARTH_AGENT_CGROUP_H
 #define HEARTH_AGENT_CGROUP_H
@@ -55,8 +56,8 @@ void cgroup_fini(struct cgroup *cg); /* memory only */
 
 /* Lines "KIND PATH" for the record of a launch, and back. */
 void cgroup_save(const struct cgroup *cg, struct strv *out);
-/* 0 it was one. A folder that is not that of a launch of this name is none: what is in it is killed and
- * removed one day. name NULL: of any launch. */
+/* Returns 0 for a line of such a record, else -1. The folder must have the launch's name, because everything
+ * in it is killed and removed one day. name NULL: any launch's. */
 int cgroup_load_line(struct cgroup *cg, const char *name, const char *line);
 
 void cgroup_procs_files(const struct cgroup *cg, struct strv *out); /* where a process writes itself in */

@@ -1,9 +1,9 @@
 /*
  * cgroup_dev: which device nodes the processes of a launch may open.
  *
- * Version 1 takes lines of text. Version 2 has no file for it: a BPF program is asked at each open. It is
- * made here as plain instructions (compare type, major, minor; allow or go on), because a compiler for it
- * would be a large dependency for thirty lines.
+ * Version 1 has a file for lines of text. Version 2 has none: the kernel runs a BPF program at each open.
+ * The program is made here from plain instructions (compare type, major, minor; allow or continue), because
+ * a compiler for it would be a large dependency for thirty lines.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,12 @@
 /*
- * container: what a launch lives in on this node (data.h): control groups, a holder of namespaces, watched
- * limits.
+ * container: see container.h: control groups, a holder of namespaces, watched limits.
  *
- * RUN/J.A/container records what was made, one line each, so that another agent finds it:
- *     making                        it is not finished; the holder may be running although no line names it
+ * RUN/J.A/container records them, one line each, so that the next agent finds them:
+ *     making                        it is not finished; the holder may run although no line names it
  *     cgroup KIND PATH, memory_limited
  *     holder PID START BOOT-ID
  *     note TEXT
- * A holder that no line names is found by HEARTH_HOLD=token in its environment.
+ * An agent finds a holder without a line by HEARTH_HOLD=token in its environment.
  */
 #include "agent/container/container.h"
 
@@ -40,7 +39,7 @@ struct container {
 	struct cgroup cg;
 	struct proc_id holder; /* pid 0: none */
 	struct mounts *starting;
-	struct loop_timer *later; /* tells ready; NULL: was told, or never will be */
+	struct loop_timer *later; /* calls ready; NULL: done, or it never will */
 	struct err why;           /* no namespaces */
 	struct limits *limits;
 	uint64_t memory_bytes, disk_bytes;
@@ -96,7 +95,7 @@ static int load_record(struct container *c, const char *name, struct err *e)
 		else if (strncmp(line, "holder ", 7) == 0)
 			sscanf(line + 7, "%d %" SCNu64 " %39s", &h->pid, &h->start_ticks, h->boot_id);
 		else if (cgroup_load_line(&c->cg, name, line) < 0)
-			strv_addf(&c->notes, "its record has a line that is none: %.100s", line);
+			strv_addf(&c->notes, "its record has an invalid line: %.100s", line);
 	}
 	free(text);
 	return 0;
@@ -183,7 +182,8 @@ static void make_groups(struct container *c, const struct container_params *p)
 	lim.restrict_devices = c->env->is_root && has_real_gpus();
 	cgroup_create(&c->cg, &pl->layout, pl->key, p->name, &lim, &c->notes);
 	for (int i = 0; i < CG_N; i++)
-		if (pl->layout.base[i] && !c->cg.dir[i]) { /* mounted otherwise by now? The next launch looks anew. */
+		if (pl->layout.base[i] &&
+		    !c->cg.dir[i]) { /* mounted otherwise by now? The next launch looks again. */
 			container_env_fini(c->env);
 			break;
 		}

@@ -1,9 +1,9 @@
 /*
- * limits: watches what the kernel does not limit: bytes on disk of a launch's folder, and memory where there
- * is no controller.
+ * limits: watches what the kernel does not limit: the bytes of a launch's folder on disk, and memory where
+ * a controller is missing.
  *
- * A thread of its own looks (a tree may hold millions of files) and speaks once, on the loop. How often it
- * looks follows what looking costs.
+ * A thread of its own measures (a tree may hold millions of files) and reports once, on the loop. The
+ * period grows with the cost of a measurement.
  */
 #ifndef HEARTH_AGENT_LIMITS_H
 #define HEARTH_AGENT_LIMITS_H

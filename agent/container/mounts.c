@@ -50,7 +50,7 @@ unsigned mounts_reap(void)
 	return n;
 }
 
-/* Of our own child: reaped now or later, never waited for. */
+/* Remembers our own child, to be reaped later: nobody waits for it. */
 static void reap_later(pid_t pid)
 {
 	if (waitpid(pid, NULL, WNOHANG) != 0)

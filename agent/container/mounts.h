@@ -1,5 +1,5 @@
 /*
- * mounts: starts hearth-hold, the process that keeps a launch's namespaces, and knows it again after a
+ * mounts: starts hearth-hold, the process that holds a launch's namespaces, and recognises it after a
  * restart of the agent.
  */
 #ifndef HEARTH_AGENT_MOUNTS_H
@@ -16,7 +16,7 @@ struct mounts_params {
 	const struct strv *keep;      /* paths of the agent's that must stay visible */
 	const struct strv *links;     /* paths that the job's owner named: opened as `as` */
 	const struct launch_user *as; /* NULL: as this process */
-	int user;                     /* in a user namespace: this process is no root */
+	int user;                     /* in a user namespace: this process is not root */
 	uint32_t ready_ms;            /* that it may take; 0: half a minute */
 };
 /* A holder that is making its mounts. done: once, by the loop: the holder, or NULL and why (ERR_DENIED: this

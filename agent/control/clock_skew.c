@@ -1,3 +1,6 @@
+/*
+ * clock_skew: see clock_skew.h.
+ */
 #include "agent/control/clock_skew.h"
 
 #define HELD_US 30000000u /* a good clock drifts by a few ms meanwhile */

@@ -1,11 +1,10 @@
 /*
- * clock_skew: how far this node's wall clock is ahead of hearthd's, from beats and their answers. A beat
- * leaves at t0, its answer comes at t1 and says what hearthd's clock was in between: half of the time between
- * them is the error at most, however the way there and the way back share it (the estimate of NTP, RFC 5905
- * section 8). No I/O.
+ * clock_skew: how far this node's wall clock is ahead of hearthd's, from beats and their answers. No I/O.
  *
- * The least error counts, for a while: clocks drift apart. A measurement that contradicts the held one
- * replaces it: a clock was set.
+ * A beat leaves at t0, and its answer comes at t1 with hearthd's time in between. Half of t1 - t0 bounds
+ * the error, however the two ways share it (the estimate of NTP, RFC 5905 section 8). The measurement with
+ * the least error counts for a while, because clocks drift apart. A measurement that contradicts it
+ * replaces it: somebody has set a clock.
  */
 #ifndef HEARTH_AGENT_CONTROL_CLOCK_SKEW_H
 #define HEARTH_AGENT_CONTROL_CLOCK_SKEW_H

@@ -1,6 +1,6 @@
 /*
- * guard: see guard.h. One question round at a time; all known agents are asked at once, at most ASK_MAX
- * together, until the round's time is over or one says that it hears the controller.
+ * guard: see guard.h. One round of questions at a time. The guard asks all known agents, at most ASK_MAX at
+ * once, until the time of the round is over or an agent says that it hears hearthd.
  */
 #include "agent/control/guard.h"
 

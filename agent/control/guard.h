@@ -1,9 +1,9 @@
 /*
- * guard: the lease at work: asks the other agents when it has run out, and fences this node's launches when
- * it must (lease.h has the table).
+ * guard: the lease at work. It asks the other agents when the lease has run out, and fences the launches of
+ * this node when lease.h says so.
  *
- * RUN/lease and RUN/peers hold the last acknowledgement and the known agents, so that an agent that starts
- * again, cut off from the controller, still knows how old its lease is and whom to ask.
+ * RUN/lease and RUN/peers hold the last acknowledgement and the known agents. An agent that starts while it
+ * is cut off still knows the age of its lease and whom to ask.
  */
 #ifndef HEARTH_AGENT_CONTROL_GUARD_H
 #define HEARTH_AGENT_CONTROL_GUARD_H

@@ -1,8 +1,8 @@
 /*
- * join: see join.h. Off loopback the controller speaks TLS with a certificate of the cluster's own authority,
- * which this node does not know yet: the token carries its fingerprint. So the authority's certificate is
- * first taken from a handshake that trusts nobody and sends nothing, compared with the fingerprint, and only
- * then the token goes out, over a connection that trusts this authority alone.
+ * join: see join.h. Off loopback hearthd speaks TLS with a certificate of the cluster's own authority,
+ * which this node does not know yet. The token carries the fingerprint of that authority. The node first
+ * takes the authority's certificate from a handshake that trusts nobody and sends nothing, and compares the
+ * fingerprint. Only then it sends the token, over a connection that trusts this authority alone.
  */
 #include "agent/control/join.h"
 
@@ -55,7 +55,7 @@ char *join_stored_name(const char *data_dir)
 	return text;
 }
 
-/* ---- what lies in DATA ------------------------------------------------------------------------------ */
+/* ---- files in DATA -------------------------------------------------------------------------------- */
 
 static int file_exists(const char *path)
 {

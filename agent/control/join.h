@@ -1,6 +1,6 @@
 /*
- * join: how a node becomes one of the cluster: once, with a one-time token; its key, certificate and the
- * authority's certificate then lie in DATA and the token is never needed again.
+ * join: makes this node a member of the cluster, once, by a one-time token. Its key, its certificate and the
+ * authority's certificate are then in DATA, and the token is not needed again.
  *
  *   DATA/agent.key (0600)  DATA/agent.pem  DATA/ca.pem  DATA/node (the name in the certificate)
  */
@@ -17,7 +17,7 @@ struct join_params {
 };
 /* 0: DATA holds what is needed. ERR_UNAUTHORIZED with the next thing to do when there is neither certificate
  * nor token; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster than the
- * stored one joins anew. */
+ * stored one joins that cluster. */
 int join_cluster(const struct join_params *p, struct err *e);
 /* The node was removed: certificate and key go, so that only a new token lets this folder join again. The
  * name stays, as the default of the next join. */

@@ -1,27 +1,26 @@
 /*
- * lease: may this agent's launches go on without a word from the controller? Pure; times are boot_us
- * (CLOCK_BOOTTIME).
+ * lease: may the launches of this node go on without hearthd? Pure; times are boot_us (CLOCK_BOOTTIME).
  *
- * The controller's BEAT_ACK renews the lease and carries its length L. When five eighths of it have passed in
- * silence and launches are alive, the agent asks all agents that it knows, on their peer ports. "Known"
- * counts itself; "reached" are those that answered, and itself.
+ * hearthd's BEAT_ACK renews the lease and carries its length L. After five eighths of L in silence, with
+ * launches alive, the agent asks all agents that it knows, on their peer ports. "Known" counts the agent
+ * itself, and "reached" counts it and those that answered.
  *
- *   a reached one hears the controller             -> CUT       I am cut off: kill my launches; the
- * controller restarts them elsewhere none does, reached > known / 2                 -> CARRY_ON  the
- * controller is down: nobody can restart anything; ask again none does, reached <= known / 2 -> MINORITY  the
- * others may have a controller: kill no other agent is known                        -> CARRY_ON  there is
- * nowhere else to restart
+ * - A reached agent hears hearthd: CUT. This node is cut off and kills its launches; hearthd starts them
+ *   elsewhere.
+ * - None hears it, reached > known / 2: CARRY_ON. hearthd is down and nobody can start them again; ask
+ *   again.
+ * - None hears it, reached <= known / 2: MINORITY. The others may have hearthd: kill.
+ * - No other agent is known: CARRY_ON. The launches could start nowhere else.
  *
- * A verdict to kill is never carried out at once: the agent dials eagerly and asks a second time, at 7/8 L,
- * so that all is over at L. Without that, a controller that was restarted and found by a neighbour first
- * would look like a cut. After CARRY_ON it asks again each L/2; a verdict to kill is then confirmed L/4
- * later: a controller that came back since the last question declares nobody lost in its first lease, so that
- * is in time. An agent that could not ask in time (it stood still, or was started again) asks at once, and a
- * second time a moment later.
+ * A verdict to kill waits for a second one: the agent dials eagerly and asks again at 7/8 L, so that all is
+ * over at L. Otherwise a restarted hearthd that a neighbour finds first would look like a cut. After
+ * CARRY_ON the agent asks again each L/2 and confirms a verdict to kill L/4 later. That is in time, because
+ * a hearthd that came back declares no node lost in its first lease. An agent that could not ask in time
+ * (it stood still, or was restarted) asks at once and again a moment later.
  *
- * "Hears the controller" means an acknowledgement younger than L/2: when the controller dies, the leases of
- * all agents run out within one beat of each other, and a neighbour whose lease has some milliseconds left
- * must not count as a proof that the controller lives. Beats are at most L/3.
+ * "Hears hearthd" means an acknowledgement younger than L/2. When hearthd dies, the leases of all agents
+ * run out within one beat, and a neighbour with some milliseconds left must not prove that hearthd lives.
+ * Beats are at most L/3.
  */
 #ifndef HEARTH_AGENT_LEASE_H
 #define HEARTH_AGENT_LEASE_H

@@ -1,6 +1,5 @@
 /*
- * peerport: see peerport.h. Both ends are a `struct line`: a TLS stream, a deadline, one frame in, one frame
- * out.
+ * peerport: see peerport.h. Each side has a TLS stream, a deadline, one frame in and one frame out.
  */
 #include "agent/control/peerport.h"
 

@@ -1,7 +1,7 @@
 /*
- * peerport: agents asking each other, over TLS with both certificates, one question a connection: PEER_ASK
- * {who asks}, PEER_ANSWER. The asked one must be who the controller said it is: its certificate's name is
- * compared with the list's.
+ * peerport: agents ask each other whether they hear hearthd: TLS with both certificates, one question a
+ * connection, PEER_ASK and PEER_ANSWER. The certificate of the asked agent must have the name that
+ * hearthd's list gives.
  */
 #ifndef HEARTH_AGENT_CONTROL_PEERPORT_H
 #define HEARTH_AGENT_CONTROL_PEERPORT_H

@@ -1,12 +1,12 @@
 /*
- * retire: this node was removed from its cluster. hearthd says so, by a code of its own (ERR_GONE), to the
- * very certificate that was removed; no other refusal, and no failure to reach it, ends anything here.
+ * retire: hearthd has removed this node from the cluster. hearthd says so by a code of its own (ERR_GONE),
+ * to the very certificate that was removed. No other refusal, and no failure to reach hearthd, ends
+ * anything here.
  *
- * What still runs is killed, and its folders go, outputs included: no controller wants them any more. Then
- * the loop ends, and retire_is_done says whether all is gone; the caller then gives the certificate up
- * (join_leave). An agent that dies
- * before that is told the same again. RETIRE_MS is the deadline: what cannot be killed is tried again by the
- * next start.
+ * The agent kills what runs and removes its folders, outputs included: no hearthd wants them. Then the loop
+ * ends, retire_is_done says whether all is gone, and the caller gives the certificate up (join_leave). When
+ * the agent dies before that, hearthd gives the next one the same answer. RETIRE_MS is the deadline: the
+ * next start tries again what could not be killed.
  */
 #ifndef HEARTH_AGENT_CONTROL_RETIRE_H
 #define HEARTH_AGENT_CONTROL_RETIRE_H

@@ -1,6 +1,6 @@
 /*
- * rshd: see rshd.h. A session outlives its connection for REATTACH_MS, because its hearth-rsh may be on the
- * way back; it does not outlive its hearth-rsh, which is watched by a pidfd.
+ * rshd: see rshd.h. A session outlives its connection by REATTACH_MS, because its hearth-rsh may come back.
+ * It does not outlive its hearth-rsh, which rshd watches by a pidfd.
  */
 #include "agent/control/rshd.h"
 
@@ -260,7 +260,7 @@ static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 	if (!known)
 		text_add(&refusal, "this agent runs no launch with that token for your account");
 	else if (!launches_has_node(r->launches, job, attempt, m->host))
-		text_add(&refusal, "'%.100s' is no node of this launch", m->host);
+		text_add(&refusal, "'%.100s' is not a node of this launch", m->host);
 	else if (!s && r->n_sessions >= SESSIONS_MAX)
 		text_add(&refusal, "too many remote commands on this node");
 	else if (strlen(m->rsh_id) < 8 || strlen(m->rsh_id) > 64)
@@ -397,7 +397,7 @@ void rshd_reconnected(struct rshd *r)
 {
 	struct rsh_session *s;
 
-	/* Also those that run: an end that happened while nobody listened is told again. */
+	/* Also for those that run: hearthd sends an end again that came while nobody listened. */
 	DL_FOREACH (r->sessions, s)
 		if (!is_end(s->state))
 			request_orted(s);

@@ -1,15 +1,16 @@
 /*
- * rshd: the local socket RUN/agent.sock where hearth-rsh asks for a command (orted) on another node of its
+ * rshd: the local socket RUN/agent.sock, where hearth-rsh asks for a command (orted) on another node of its
  * launch.
  *
- *   hearth-rsh -> LOCAL_RSH {token, rsh_id, host, argv} -> RSH_REQUEST -> controller -> ORTED_START on that
- * node orted's state there -> PROC_REPORT -> controller -> RSH_STATE -> LOCAL_RSH_STATE -> hearth-rsh, which
- * ends when orted has ended
+ * - The request: hearth-rsh sends LOCAL_RSH {token, rsh_id, host, argv}; rshd sends RSH_REQUEST to hearthd;
+ *   hearthd sends ORTED_START to the agent of that host.
+ * - The answer: that agent sends PROC_REPORT; hearthd sends RSH_STATE; rshd sends LOCAL_RSH_STATE to
+ *   hearth-rsh, which ends when orted has ended.
  *
- * The launch's token proves to which launch a caller belongs, its user id that it is the job's account. A
- * session is known by its rsh_id: hearth-rsh connects again with the same one after an agent's restart, and
- * nothing is started twice, because the starting side knows the rsh_id too. When hearth-rsh dies (mpirun
- * aborts), RSH_CANCEL goes out.
+ * The launch's token proves the launch of a caller, and its user id proves the job's account. The rsh_id
+ * names a session: hearth-rsh connects again with the same one after a restart of the agent. The starting
+ * side knows the rsh_id too, so nothing is started twice. When hearth-rsh dies (mpirun aborts), rshd sends
+ * RSH_CANCEL.
  */
 #ifndef HEARTH_AGENT_CONTROL_RSHD_H
 #define HEARTH_AGENT_CONTROL_RSHD_H

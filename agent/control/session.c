@@ -1,6 +1,6 @@
 /*
- * session: see session.h. Orders are handed to their parts as they come; who is too old to be obeyed is
- * decided there (epochs).
+ * session: see session.h. The session hands each order to its part. The part decides by the epoch whether
+ * the order is too old.
  */
 #include "agent/control/session.h"
 
@@ -140,8 +140,8 @@ static void send_beat(struct session *s)
 	loop_timer_arm(s->beat, (uint64_t)s->beat_ms * 1000);
 }
 
-/* Reports that found no room; SYNC_END only when there is none left: with a hole in it the controller would
- * take a launch for missing. */
+/* Sends the reports that found no room, and SYNC_END after the last one: after a report that is missing,
+ * hearthd would take a launch for missing. */
 static void send_rest(struct session *s)
 {
 	struct wm_sync_end end = {.instance = s->parts.env->instance};
@@ -193,7 +193,7 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 		return;
 	}
 	s->syncing = 1;
-	/* First what happened first: an artifact that is told after its launch is CLEANED finds the job over. */
+	/* In the order of events: an artifact that comes after CLEANED of its launch finds the job over. */
 	outbox_flush(s->parts.outbox);
 	launches_report_all(s->parts.launches);
 	send_rest(s);
@@ -307,5 +307,5 @@ void session_dial_now(struct session *s)
 void session_renew(struct session *s)
 {
 	if (s && s->peer)
-		hang_up(s, "the launches were fenced: all is to be ordered anew");
+		hang_up(s, "the launches were fenced: hearthd must send all orders again");
 }

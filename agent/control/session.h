@@ -2,12 +2,12 @@
  * The room control: this node in its cluster: the session with hearthd, the lease, the questions among
  * agents, the fence, the socket for hearth-rsh, joining and leaving.
  *
- * session: the control connection to hearthd: dialled again for ever with back-off, state reported at each
- * connection, beats.
+ * session: the control connection to hearthd. It dials for ever with back-off, reports the state at each
+ * connection, and sends beats.
  *
- * After WELCOME: INVENTORY, SYNC_BEGIN, everything that launches_report_all reports, what is left in the
- * outbox, SYNC_END; then a BEAT each beat_ms. Nothing heard for half a lease (or three beats) closes the
- * connection: a cut cable tells nobody.
+ * After WELCOME it sends INVENTORY, SYNC_BEGIN, the reports of launches_report_all, the rest of the outbox,
+ * and SYNC_END; then a BEAT each beat_ms. It closes a connection after half a lease (or three beats) of
+ * silence, because a cut cable gives no other sign.
  */
 #ifndef HEARTH_AGENT_CONTROL_SESSION_H
 #define HEARTH_AGENT_CONTROL_SESSION_H

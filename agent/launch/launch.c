@@ -222,7 +222,7 @@ static struct tail *node_tail(struct launch *l, const char *stream, const char *
 	return tail_start(l->host->tailer, &p);
 }
 
-/* Failing to log is no reason not to run: it is said in the agent's own log. */
+/* A launch without these logs runs all the same; the agent's own log has the reason. */
 void launch_open_logs(struct launch *l)
 {
 	cleanup_free char *setup_dir = xasprintf("%s/logs/setup", l->paths.work);

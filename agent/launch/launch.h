@@ -85,7 +85,7 @@ struct launch {
 	int discarding;       /* nobody wants to know of it any more: no uploads, no reports */
 	int saved;            /* all that it made is on record at the controller */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
-	int released;     /* the shims were told by this agent; releases_open: by it, or by one before */
+	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */
 	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */
 	int unkilled;     /* something may be left that could not be killed */
 	int removing;     /* nothing but its folders is left, and they are on their way out */

@@ -1,16 +1,14 @@
 /*
- * launch_adopt: an agent that starts finds the launches of its predecessor in RUN and goes on where that one
- * was.
+ * launch_adopt: an agent that starts continues the launches of its predecessor, which it finds in RUN.
  *
- * - No plan, and no shims: nothing was started, the folder is removed.
- * - No plan otherwise, or one that cannot be read: what may run of it is not known here, and is ended
- *   (unreadable_launch.h).
- * - Another boot id: the machine was restarted; all processes are lost, and said to be; then ENDED.
- * - PREPARING: what there is of shims and container is ended, then prepared again from the start.
- * - READY, RUNNING: container adopted, shims greeted, logs followed again.
- * - Stopping: as RUNNING, and the ladder goes on with what is left of its time.
- * - ENDED, FAILED: waits for COLLECT, or goes on with it.
- * - CLEANED: says so again.
+ * - No plan and no shims: nothing was started, and the folder is removed.
+ * - No plan, or an unreadable one, and shims: the agent ends what may run (unreadable_launch.h).
+ * - Another boot id: the machine was restarted. All processes are lost and reported so; then ENDED.
+ * - PREPARING: shims and container are ended, and the launch is prepared from the start.
+ * - READY, RUNNING: the container is adopted, shims are greeted, logs are followed again.
+ * - Stopping: as RUNNING, and the ladder continues with the rest of its time.
+ * - ENDED, FAILED: waits for COLLECT, or continues it.
+ * - CLEANED: is reported again.
  *
  * An agent that is alone (endall.h) adopts only what may run, and leaves the rest to the next one.
  */
@@ -153,7 +151,7 @@ static char *shim_folder(const struct launch *l, uint32_t i)
 	return proc ? xasprintf("%s/%s", l->paths.run, proc->name) : NULL;
 }
 
-/* Has a shim been told to go? One that waited and was told to end has a mark beside it. */
+/* Has a shim got its go? A shim that waited and got an order to end has a mark in its folder. */
 static int has_begun(const struct launch *l)
 {
 	int begun = 0;
@@ -172,8 +170,8 @@ static int has_begun(const struct launch *l)
 	return begun;
 }
 
-/* What its shims say counts more than the file, which may not have been written: a launch of which something
- * began is no half made one, whose shims may be killed, nor one that waits. */
+/* The shims count more than the file, which may be older: a launch with a process that has begun must not be
+ * undone like a half made one, and does not wait. */
 static void correct_state(struct launch *l)
 {
 	if ((l->state != LAUNCH_PREPARING && l->state != LAUNCH_READY) || l->stopping || !has_begun(l))
@@ -183,8 +181,8 @@ static void correct_state(struct launch *l)
 	l->going = 1;
 }
 
-/* Shims of a half made launch are told to end by the sweep of the mark and of the container; they hold
- * nothing of value. */
+/* Kills the shims of a half made launch, by their mark, their container and their records; they hold nothing
+ * of value. */
 static void undo_half(struct launch *l)
 {
 	struct err e = {0};
@@ -331,7 +329,7 @@ struct launch *launch_adopt(struct launch_host *host, const char *key, int *unre
 
 	*unreadable = 0;
 	if (!plan) {
-		/* The plan is written first: where there is none, and no shim, there is nothing else. */
+		/* The agent writes the plan first: without a plan and a shim the folder holds nothing else. */
 		*unreadable = e->code != ERR_NOT_FOUND || unreadable_launch_has_shims(dir);
 		if (!*unreadable)
 			trash_put(host->trash, dir, key, NULL);

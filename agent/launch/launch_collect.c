@@ -1,12 +1,11 @@
 /*
- * launch_collect: after the end: upload what the run left, drain the logs, release the shims, take the
- * container down, remove the folders, say CLEANED. Each step is entered again from the start by an agent that
- * died in between; all of them may be done twice.
+ * launch_collect: after the end it uploads the results, drains the logs, releases the shims, takes the
+ * container down, removes the folders and reports CLEANED. An agent that died in between starts again with
+ * the first step; each step may be done twice.
  *
- * The shims are released only when all reports of ends and of artifacts are durable at the controller and the
- * logs are: until then they are the only ones who know the ends, and an agent that died would not upload
- * again. Nor are they while something could not be killed: CLEANED frees the GPUs and CPUs that it still
- * holds.
+ * The shims are released when hearthd has the logs and all reports of ends and artifacts on record. Until
+ * then only the shims know the ends, and the next agent must be able to upload again. A process that could
+ * not be killed holds the release back, too: CLEANED frees the GPUs and CPUs that it still uses.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -229,7 +228,7 @@ static void release_shims(struct launch *l)
 {
 	l->releases_open = 1;
 	l->released = 1;
-	launch_save(l, NULL); /* from here on a missing shim is no lost one */
+	launch_save(l, NULL); /* from here on a missing shim is not a lost one */
 	launch_arm(l, RELEASE_US, late_release);
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->link && !shimlink_is_gone(p->link))
@@ -409,7 +408,7 @@ void launch_collect(struct launch *l, int keep)
 	l->collecting = 1;
 	l->unsure = 0;
 	l->keep = keep;
-	/* What CLEANED says is about the clean-up alone; the end was told with ENDED. */
+	/* The text of CLEANED is about the clean-up alone; ENDED had the end's. */
 	l->cls = RC_NONE;
 	l->text[0] = '\0';
 	launch_save(l, NULL);

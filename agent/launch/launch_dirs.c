@@ -1,14 +1,14 @@
 /*
- * launch_dirs: the folders of one launch and who may see them.
+ * launch_dirs: the folders of one launch and their rights.
  *
- * RUN/J.A is 0711 of the agent: the job's account walks through to the sockets of its shims, but lists
- * nothing. DATA/jobs/J.A is 0711 too; what the job writes (ml/..., tmp, shm) belongs to its account; logs
- * belong to the agent. ml is 0700: the names above it can be guessed by every account of the node.
+ * RUN/J.A is 0711 of the agent: the job's account passes through to the sockets of its shims and lists
+ * nothing. DATA/jobs/J.A is 0711, too. What the job writes (ml/..., tmp, shm) belongs to its account, and
+ * logs belong to the agent. ml is 0700, because every account of the node can guess the names above it.
  *
- * An agent that is root writes into ml (staging, input/config), and the account may have other processes that
- * wait for that moment. So ml, and what lies above the inputs in it, is the agent's and closed until all is
- * in place (stage_hand_over in stage.c); after that root makes and changes nothing below it. A launch that is
- * prepared again gets a new ml: the old one may have been handed over.
+ * A root agent writes into ml (staging, input/config), and other processes of the account may wait for that
+ * moment. So ml, and what is above the inputs in it, is the agent's and closed until all files are complete
+ * (stage_hand_over in stage.c); after that root changes nothing below it. A launch that is prepared again
+ * gets a new ml, because the old one may belong to the account already.
  */
 #include <errno.h>
 #include <fcntl.h>

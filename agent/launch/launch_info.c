@@ -1,7 +1,7 @@
 /*
- * launch_info: facts for the run's record: software of the node (driver, CUDA, MPI ...), packages that the
- * job's interpreter finds. The latter costs an interpreter's start, so it is asked after the ranks run, on
- * the main node only, and remembered for PACKAGES_US.
+ * launch_info: facts for the record of the run: software of the node (driver, CUDA, MPI ...) and packages
+ * of the job's interpreter. The packages cost the start of an interpreter, so the main node asks for them
+ * once the ranks run, and remembers the answer for PACKAGES_US.
  */
 #include <stdio.h>
 #include <string.h>

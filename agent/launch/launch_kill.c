@@ -1,19 +1,19 @@
 /*
  * launch_kill: the ladder over a whole launch, and the proof that nothing is left.
  *
- * - At once: the ranks get SHIM_QUIT (TERM, grace, KILL, by their shims); staging is cancelled.
- * - When the ranks have ended: launchers (mpirun, orted, torchrun) end by themselves; LAUNCHER_US later
- *   they get SHIM_QUIT, too.
- * - After grace + 5 s: everything in the container and everything with the launch's mark is killed, again and
- *   again for SWEEP_US.
- * - Then ENDED, with a text when something could not be killed: the outputs are taken away all the same, but
- *   CLEANED, which frees GPUs and CPUs, waits until it is gone (launch_collect.c).
+ * - At once: the ranks get SHIM_QUIT (their shims send TERM, wait for the grace time, send KILL); staging
+ *   is cancelled.
+ * - After the ranks: launchers (mpirun, orted, torchrun) end by themselves. LAUNCHER_US later they get
+ *   SHIM_QUIT, too.
+ * - After grace + 5 s: the agent kills everything in the container and everything with the launch's mark,
+ *   again and again for SWEEP_US.
+ * - Then ENDED, with a text when a process could not be killed. The outputs are uploaded all the same, but
+ *   CLEANED, which frees GPUs and CPUs, waits until that process is gone (launch_collect.c).
  *
- * The same sweep runs after every end: a rank may have left a process behind that is no descendant of its
- * shim any more.
+ * The same sweep runs after every end: a rank may have left a process behind that is not a descendant of
+ * its shim any more.
  *
- * A fence waits for nobody: the time that the lease leaves for it is less than the 5 s
- * (docs/spec/08-lease.md).
+ * A fence waits for nobody: the lease leaves it less than these 5 s (docs/spec/08-lease.md).
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -121,7 +121,7 @@ static int is_launcher(const struct lproc *p)
 
 static void shim_did_not_end(struct lproc *p)
 {
-	/* Its shim was told, the deadline is over, the container was killed: what it became of is unknown. */
+	/* Its shim had the order, the deadline is over, the container was killed: its fate is unknown. */
 	lproc_end(p, PS_LOST, "it did not end in time");
 }
 

@@ -1,6 +1,6 @@
 /*
- * launch_life: RUN/J.A/life, what the agent must know of a launch after its own death, as JSON. Written at
- * each change of state, on tmpfs, by atomic replace; processes are not in it: their shims know them.
+ * launch_life: RUN/J.A/life, as JSON: what the next agent must know of a launch. It is replaced atomically,
+ * on tmpfs, at each change of state. Processes are not in it, because their shims know them.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static int load_groups(struct launch_user *u, const cJSON *list, struct err *e)
 	return 0;
 }
 
-/* There is none before the account was found out about. */
+/* The file lacks it until the account is known. */
 static int load_user(struct launch *l, const cJSON *o, struct err *e)
 {
 	const char *name = NULL, *home = NULL, *shell = NULL;

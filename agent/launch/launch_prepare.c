@@ -1,10 +1,10 @@
 /*
  * launch_prepare: from the order to READY: account, folders, environment files, logs, staging, container,
- * shims. Account and staging are done by threads; the rest is cut into turns of the loop, by the launch's
- * timer: some folders, then the files, a shim at a time. So a kill, which takes the timer, ends it between
+ * shims. Threads do account and staging. The launch's timer cuts the rest into turns of the loop: some
+ * folders, then the files, then one shim a turn. A kill takes the timer, so it ends the preparation between
  * two turns.
  *
- * Each step may be done twice: an agent that died in between starts over from the first one.
+ * Each step may be done twice: when the agent dies in between, the next one starts with the first step.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * launch_procs: which processes a launch has on this node, what each one's shim is told, and how the shims
- * are started.
+ * launch_procs: lists the processes of a launch on this node, writes the order for each one's shim, and
+ * starts the shims.
  *
  * - mpirun: on the main node mpirun and its ranks, on others orted and its ranks. Ranks wait for the go of
  *   hearth-rank, orted for ORTED_START.

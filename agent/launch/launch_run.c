@@ -1,9 +1,9 @@
 /*
  * launch_run: GO, orted, and what follows from the ends of processes.
  *
- * Whether an end is bad is the controller's to decide, with two exceptions that need no decision: when the
- * launcher of this node (mpirun, orted, torchrun) has ended nothing can start any more and the ranks get the
- * ladder; when all have ended the launch has ended here.
+ * hearthd decides whether an end is bad. Two cases need no decision. When the launcher of this node
+ * (mpirun, orted, torchrun) has ended, nothing can start any more, and the ranks get the ladder. When all
+ * processes have ended, the launch has ended here.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -39,8 +39,9 @@ void launch_go(struct launch *l)
 		launch_report(l); /* twice, or too early: the state says which */
 		return;
 	}
-	/* On record before the first shim is told: an agent that dies in between leaves a launch that runs, and
-	 * its successor tells the others. What is not on record would be taken for one that waits, and undone. */
+	/* The state is on record before the first shim gets its go. When the agent dies in between, its successor
+	 * finds a launch that runs and gives the others their go; without the record it would take the launch for
+	 * one that waits, and undo it. */
 	if (begin_running(l, &e) < 0) {
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 		return;
@@ -68,7 +69,7 @@ static struct lproc *orted_of(struct launch *l)
 static void refuse_orted(struct launch *l, const struct wm_orted_start *m, const char *text)
 {
 	char none[] = "";
-	/* Under a name of its own, so that it does not overwrite what is told of the orted that runs. */
+	/* A name of its own: the report must not replace that of the orted that runs. */
 	struct lproc p = {.l = l,
 	                  .kind = PROC_ORTED,
 	                  .rank = NO_RANK,
@@ -114,8 +115,8 @@ void launch_orted(struct launch *l, const struct wm_orted_start *m)
 		lproc_report(p); /* asked again: where it is now */
 		return;
 	}
-	/* The same again, and it waits: an agent may have died after it kept the name and before its shim was
-	 * told. A second go is refused by the shim, and no harm. */
+	/* The same request again while orted waits: an earlier agent may have died after it stored the name and
+	 * before it gave the go. The shim refuses a second go, which does no harm. */
 	if ((p->rsh_id && strcmp(p->rsh_id, m->rsh_id) != 0) || (!p->rsh_id && !waits) || m->argv.n == 0) {
 		refuse_orted(l, m, p->rsh_id ? "orted was started already" : "this node is not ready");
 		return;
@@ -195,7 +196,7 @@ void launch_proc_changed(struct lproc *p)
 		launch_proc_ready(l);
 		return;
 	}
-	/* The launch was told to go, and this shim was not: its agent died in between. */
+	/* The launch has its go and this shim has not: the agent died in between. */
 	if (p->state == PS_WAITING && l->going && !l->stopping && !p->quit && starts_at_go(p)) {
 		p->went = 1;
 		shimlink_go(p->link, NULL, NULL);

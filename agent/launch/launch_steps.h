@@ -26,7 +26,7 @@ void launch_go(struct launch *l);
 void launch_orted(struct launch *l, const struct wm_orted_start *m);
 void launch_proc_changed(struct lproc *p); /* state of p is new */
 void launch_check_end(struct launch *l);
-void launch_sure(struct launch *l);                      /* its end may be told */
+void launch_sure(struct launch *l);                      /* its end may be reported */
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
 
 /* ---- facts for the record (launch_info.c) ----------------------------------------------------------- */
@@ -44,7 +44,7 @@ int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 
 
 /* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);
-/* For one that is over: as launch_collect without the controller, to which nothing is told. Up to CLEANED. */
+/* Cleans one that is over, as launch_collect does, without a report to hearthd. Up to CLEANED. */
 void launch_discard(struct launch *l);
 void launch_remove(struct launch *l); /* the last step, CLEANED follows */
 int launch_is_uploading(const struct launch *l);

@@ -1,7 +1,7 @@
 /*
- * launches: see launches.h. The greatest epoch of a job is remembered after its launches are forgotten, for
- * EPOCHS_MAX jobs: an order that is older than a connection cannot come at all, so that is far more than can
- * be on its way.
+ * launches: see launches.h. The greatest epoch of a job stays known after its launches are forgotten, for
+ * EPOCHS_MAX jobs. Orders older than their connection cannot arrive, so that is far more than can be under
+ * way.
  */
 #include "agent/launch/launches.h"
 

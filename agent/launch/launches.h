@@ -1,6 +1,6 @@
 /*
- * launches: all launches of this node; orders of the controller find theirs here. One place decides who is
- * too old to be obeyed: an order with an epoch below the greatest seen for its job is dropped.
+ * launches: all launches of this node. Orders of hearthd find their launch here. One place decides by the
+ * epoch: an order below the greatest epoch of its job is dropped.
  */
 #ifndef HEARTH_AGENT_LAUNCH_LAUNCHES_H
 #define HEARTH_AGENT_LAUNCH_LAUNCHES_H

@@ -1,6 +1,6 @@
 /*
- * lproc: a process of a launch as its shim tells of it. States only move forward: waiting, running, one of
- * the ends; what comes late is dropped.
+ * lproc: a process of a launch, as its shim reports it. States only move forward: waiting, running, one of
+ * the ends. A late report is dropped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,8 +212,8 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 		return;
 	if (p->state == PS_RUNNING && st->state == PS_WAITING)
 		return;
-	/* One that waited and was told to end did not fail to start: the end of the launch says all there is to
-	 * say. */
+	/* A process that waited and got an order to end did not fail to start: the end of the launch is enough.
+	 */
 	p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
 	p->state = st->state;
 	p->pid = st->pid;

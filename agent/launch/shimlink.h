@@ -1,11 +1,11 @@
 /*
  * shimlink: the agent's end of one shim's socket, on the loop.
  *
- * It says hello, asks for the state with watch = 1, and passes every state on. When the connection ends it
- * looks whether that very shim (boot id, pid, start time) still runs: then it dials again with back-off, else
- * it reads DIR/state a last time. A record there is the exact end; no record means the fate of the process is
- * unknown, and is said so. Orders given before the hello are kept and sent after it; go, signal and release
- * are sent once, quit again after a new connection until the process has ended.
+ * It says hello, asks for the state with watch = 1, and passes every state on. When the connection ends, it
+ * checks whether that very shim (boot id, pid, start time) still runs. If it does, the link dials again
+ * with back-off; else it reads DIR/state a last time. A record there is the exact end; without one the fate
+ * of the process is unknown, and reported so. Orders from before the hello are sent after it. Go, signal
+ * and release are sent once; quit is sent again on each new connection until the process has ended.
  */
 #ifndef HEARTH_AGENT_SHIMLINK_H
 #define HEARTH_AGENT_SHIMLINK_H

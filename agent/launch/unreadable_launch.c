@@ -1,14 +1,14 @@
 /*
- * unreadable_launch: see unreadable_launch.h. What is on record of a launch besides its plan:
+ * unreadable_launch: see unreadable_launch.h. Records of a launch besides its plan:
  *
  *   DIR/rank-0/state ...    shim and process, by pid, start time and boot id
  *   DIR/rank-0/launch ...   the mark that all its processes carry in their environment
  *   DIR/container           control groups, and the holder of the namespaces
  *   DIR/life                the boot id
  *
- * The mark, from a shim's order or from the environment of a process that it started, is what makes it
- * certain that nothing is left. Without it nothing is certain, unless no shim was ever there, the machine was
- * restarted since, or somebody removed the folder.
+ * The mark comes from a shim's order or from the environment of a process that the shim started. It makes
+ * certain that nothing is left. Without it that is certain only if no shim was ever there, the machine was
+ * restarted, or somebody removed the folder.
  */
 #include "agent/launch/unreadable_launch.h"
 

@@ -1,15 +1,14 @@
 /*
- * unreadable_launch: launches of an earlier agent in RUN that this one cannot go on with, because their plan
- * cannot be read (a failed disk, a spoilt file, a plan of a newer agent). Their processes may run all the
- * same: they are ended by what else is on record, and only when nothing is left is the launch told to be
- * over.
+ * unreadable_launch: launches of an earlier agent in RUN whose plan this one cannot read (a failed disk, a
+ * damaged file, a plan of a newer agent). Their processes may run all the same. The agent ends them by its
+ * other records, and reports the launch as over only when nothing is left.
  *
- *   STOPPING   what runs is being killed; also where it is not known what may run: then for as long as the
- *              folder is there, and the controller gives this node no work meanwhile
- *   ENDED      nothing is left; COLLECT removes the folder in RUN, CLEANED follows. What the run wrote stays
- *              in its folder in DATA: without the plan nobody knows what of it is to be kept
+ * - STOPPING: the agent kills what runs. When it does not know what may run, this state lasts as long as
+ *   the folder exists, and hearthd gives this node no work meanwhile.
+ * - ENDED: nothing is left. COLLECT removes the folder in RUN, and CLEANED follows. The run's results stay
+ *   in its folder in DATA: without the plan nobody knows which of them to upload.
  *
- * The epoch is unknown until an order names it, so the first report is that of a launch of no epoch.
+ * The epoch is unknown until an order names it, so the first report has no epoch.
  */
 #ifndef HEARTH_AGENT_LAUNCH_UNREADABLE_LAUNCH_H
 #define HEARTH_AGENT_LAUNCH_UNREADABLE_LAUNCH_H
@@ -27,7 +26,7 @@ struct unreadable_launches *unreadable_launches_create(struct launch_host *host)
 void unreadable_launches_destroy(struct unreadable_launches *ws); /* memory only; NULL allowed */
 void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
                              const char *why);
-/* An order for such a launch: 1, and it was answered; 0: there is none of that name. */
+/* Answers an order for such a launch: 1. Returns 0 for another launch. */
 int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uint64_t job, uint32_t attempt,
                               uint64_t epoch);
 void unreadable_launches_report_all(struct unreadable_launches *ws);

@@ -308,7 +308,7 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 	b->hurry = 0;
 	b->opened_us = clock_boot_us(b->env->clock);
 	send_requests(b);
-	/* By name: a subscriber may unsubscribe, itself and others, when it is told. */
+	/* By name: a subscriber may unsubscribe itself and others in this call. */
 	for (s = b->subs; s; s = s->hh.next) {
 		s->acked = s->sent = 0;
 		s->refused = 0;

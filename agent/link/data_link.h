@@ -1,15 +1,14 @@
 /*
  * The room link: bytes to hearthd that hearthd acknowledges: reports (outbox) and bulk data (data_link).
  *
- * data_link: the agent's second connection to the controller, for bytes: logs, metrics, blobs. Loop's thread
- * only, but for the three at the end.
+ * data_link: the agent's second connection to hearthd: logs, metrics, blobs. For the loop's thread, except
+ * the three functions at the end.
  *
- * It is dialled again with back-off for ever; at once when the control connection has come up. Opening alone
- * is no success: a controller whose disk is full takes each connection and ends it at the first line. One
- * that carried something (logs, metrics or a piece of a blob, acknowledged), or lived for 10 s, is. What was
- * sent and not acknowledged comes again: requests by themselves, logs and metrics by their subscribers, who
- * are told by `up`. Nothing is buffered here but what the connection itself queues: a subscriber that is
- * refused (ERR_BUSY) keeps its bytes on disk and is told by `room`.
+ * The link dials for ever with back-off, and at once when the control connection has come up. A connection
+ * counts as a success once hearthd has acknowledged something on it, or after 10 s: a hearthd with a full
+ * disk accepts each connection and ends it at the first line. Unacknowledged bytes are sent again: requests
+ * by the link, logs and metrics by their subscribers after `up`. The link buffers only what the connection
+ * itself queues: a subscriber that is refused (ERR_BUSY) keeps its bytes on disk until `room`.
  */
 #ifndef HEARTH_AGENT_LINK_DATA_LINK_H
 #define HEARTH_AGENT_LINK_DATA_LINK_H

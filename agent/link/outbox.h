@@ -1,10 +1,10 @@
 /*
- * outbox: reports that the controller must know durably (launch, process, artifact, run info): kept until
- * acknowledged and sent again after each new connection.
+ * outbox: reports that hearthd must record (launch, process, artifact, run info). The outbox holds a report
+ * until hearthd acknowledges it, and sends it again after each new connection.
  *
- * A report describes a state, so a newer one of the same key replaces an older one that was not acknowledged
- * yet; that bounds the box by the number of launches and processes. Each sending has a frame id of its own;
- * an acknowledgement of an older sending does not remove a newer state.
+ * A report describes a state, so a newer one replaces an older one of the same key. That bounds the outbox
+ * by the number of launches and processes. Each sending has a frame id of its own; an acknowledgement of an
+ * older sending does not remove a newer state.
  */
 #ifndef HEARTH_AGENT_OUTBOX_H
 #define HEARTH_AGENT_OUTBOX_H
@@ -15,7 +15,7 @@
 struct outbox;
 
 struct outbox_ops {
-	/* Queue on the connection: 0, or -1 when there is none or it is full (sent again by outbox_flush). */
+	/* Queues on the connection: 0, or -1 when it is down or full (outbox_flush sends it again). */
 	int (*send)(uint16_t type, const void *msg, uint64_t id, void *arg);
 	/* This state is durable at the controller; the entry is gone already. msg is valid during the call. */
 	void (*acked)(uint16_t type, const void *msg, void *arg);

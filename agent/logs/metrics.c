@@ -1,8 +1,6 @@
 /*
- * metrics: see metrics.h.
- *
- * Patterns come from users: a bad one may take exponential time, so matching is bounded (MATCH_LIMIT) and a
- * pattern that passes the bound too often is not tried any more.
+ * metrics: see metrics.h. Users write the patterns, and a bad one may need exponential time. So a match is
+ * bounded (MATCH_LIMIT), and a pattern that passes the bound too often is disabled.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "agent/logs/metrics.h"

@@ -1,9 +1,9 @@
 /*
- * metrics: numbers out of what a rank prints and out of its metrics file. Pure: bytes in, points out.
+ * metrics: numbers from the output of a rank and from its metrics file. Pure: bytes in, points out.
  *
- * A pattern is looked for once in each line (ended by newline or carriage return: progress bars redraw
- * theirs); its first group is the number. The metric called "step" gives the step of the other points of its
- * line and of later lines without one.
+ * Each pattern matches once a line; a newline or a carriage return ends a line, because progress bars
+ * redraw theirs. The first group of the pattern is the number. The metric "step" gives the step of the
+ * other points of its line and of later lines without one.
  */
 #ifndef HEARTH_AGENT_METRICS_H
 #define HEARTH_AGENT_METRICS_H
@@ -35,7 +35,7 @@ struct metric_scan {        /* of one stream */
 	size_t n;
 	uint64_t long_by; /* bytes of it that are not kept */
 	int64_t step;     /* last seen */
-	uint64_t bad;     /* JSON lines that are none, patterns given up on */
+	uint64_t bad;     /* invalid JSON lines, patterns given up on */
 };
 void metric_scan_init(struct metric_scan *m, struct metric_set *set);
 void metric_scan_fini(struct metric_scan *m);

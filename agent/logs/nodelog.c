@@ -1,9 +1,6 @@
 /*
- * nodelog: the agent's own lines of a launch, in the same files as a shim writes (shim.h), so that the same
- * tailer sends them.
- *
- * Opened again it goes on at the end of the last segment. What a full disk refuses is lost and shows as a
- * gap; nothing waits for it.
+ * nodelog: see nodelog.h. A log that is opened again continues at the end of its last segment. Lines that a
+ * full disk refuses are lost and show as a gap; nothing waits for the disk.
  */
 #include "agent/logs/nodelog.h"
 

@@ -1,11 +1,12 @@
 /*
- * points: metric points of one attempt on this node on their way to the controller, neither lost nor doubled.
+ * points: metric points of one attempt on this node, on their way to hearthd. None is lost, none counts
+ * twice.
  *
  * All sources (the output and the metrics file of each rank) share one row of numbered batches, one at a
- * time: at most every 200 ms, or when 1,000 points are there. Before a batch leaves it is written down
- * together with how far each source has been read (DIR/metrics, atomic replace); an agent that starts again
- * sends that very batch once more under its number and reads on from there. The controller drops a number
- * that it has. While a batch is under way and the next is full, sources wait: their bytes are on disk.
+ * time: at most every 200 ms, or at 1,000 points. Before a batch leaves, DIR/metrics records it together
+ * with the position of each source (atomic replace). The next agent sends that very batch again under its
+ * number and reads on from there; hearthd drops a number that it has. While one batch is under way and the
+ * next is full, sources wait: their bytes are on disk.
  */
 #ifndef HEARTH_AGENT_POINTS_H
 #define HEARTH_AGENT_POINTS_H

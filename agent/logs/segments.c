@@ -1,9 +1,7 @@
 /*
- * segments: see segments.h.
- *
- * The writer puts an index record before the bytes it describes: bytes are read first here, then the records,
- * so that none can be missing. When there is a newer segment the older one is finished: its size is asked
- * again after the newer one was seen.
+ * segments: see segments.h. The writer puts an index record before its bytes. The reader takes the bytes
+ * first and then the records, so no record can be missing. A segment is complete when a newer one exists;
+ * the reader asks for its size again after it has seen the newer one.
  */
 #include "agent/logs/segments.h"
 

@@ -1,9 +1,9 @@
 /*
- * segments: reads the segment files of a log folder (shim.h) as one stream of bytes, while they grow, are
- * replaced by newer ones, and vanish.
+ * segments: reads the segment files of a log folder (shim/shim.h) as one stream of bytes, while they grow,
+ * are replaced by newer ones, and vanish.
  *
- * A cursor is a place in the stream. Several cursors may read the same folder. Nothing is kept in memory but
- * the present segment's descriptors, which also hold a file that was removed meanwhile.
+ * A cursor is a place in the stream, and several cursors may read one folder. Memory holds only the
+ * descriptors of the present segment, which also keep a removed file readable.
  */
 #ifndef HEARTH_AGENT_LOGS_SEGMENTS_H
 #define HEARTH_AGENT_LOGS_SEGMENTS_H

@@ -1,16 +1,16 @@
 /*
- * tailer: follows the segment files of ranks and of the agent's own logs, sends the bytes, picks the metrics
- * (data.h).
+ * tailer: see tailer.h. It follows the segment files of ranks and of the agent's own logs, sends the bytes,
+ * and picks the metrics.
  *
  * Two cursors read each stream: one sends, one looks for metrics. Neither holds bytes in memory: what the
- * connection, the window or a full batch does not take is read again from disk. A segment goes when both are
- * past it: acknowledged as durable, and its points written down (points.h); the last 64 KiB stay for
- * tail_last_lines.
+ * connection, the window or a full batch refuses is read again from disk. A segment is removed when hearthd
+ * has its bytes and its points are recorded (points.h); the last 64 KiB stay for tail_last_lines.
  *
- * LOGDIR/acked: how far the controller has the stream (a hint: saves sending again after a restart of the
- * agent).
+ * LOGDIR/acked records how far hearthd has the stream. It is a hint that saves bytes after a restart of the
+ * agent.
  *
- * A write of a rank is read in the same turn as inotify tells of it; under load, at most every 2 ms.
+ * The tailer reads a rank's bytes in the turn in which inotify reports them; under load, at most every 2
+ * ms.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -28,7 +28,7 @@ struct gpus {
 	uint32_t n;
 	int fake;
 	char driver[64], cuda[32]; /* versions, "" unknown */
-	char note[256];            /* why there are none or fewer than there should be; "" nothing to say */
+	char note[256];            /* why GPUs are missing; "": nothing to say */
 };
 
 /* ---- real ones: NVIDIA's management library, opened at run time; never needed to build or to run

@@ -1,6 +1,6 @@
 /*
- * gpu_fake: GPUs that are not there, for trying out placement. Their uuids begin with FAKE-, the inventory
- * says so, and no device is ever opened for them.
+ * gpu_fake: invented GPUs, for trying out placement. Their uuids begin with FAKE-, the inventory says so,
+ * and no device is ever opened for them.
  */
 #include <stdio.h>
 #include <stdlib.h>

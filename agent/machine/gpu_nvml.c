@@ -1,8 +1,7 @@
 /*
- * gpu_nvml: GPUs by NVIDIA's management library, with prototypes of our own for the few calls that are used
- * (its interface is stable by name: a changed call gets a new suffix). Whatever one call cannot tell stays
- * unknown; a GPU that does not answer at all is left out and named in the note, so that nothing is placed on
- * it.
+ * gpu_nvml: GPUs by NVIDIA's management library, with our own prototypes for the few calls in use (a
+ * changed call gets a new suffix, so names are stable). A value that one call cannot give stays unknown. A
+ * GPU that does not answer at all is left out and named in the note, so that no job gets it.
  */
 #include <ctype.h>
 #include <dlfcn.h>

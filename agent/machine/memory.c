@@ -1,8 +1,6 @@
 /*
- * memory: how much this machine has and how much is in use.
- *
- * Inside a container /proc/meminfo tells of the whole host; the memory controller above this process tells
- * what it may have.
+ * memory: how much memory this machine has and how much is in use. Inside a container /proc/meminfo shows
+ * the whole host, and the memory controller above this process shows its own share.
  */
 #include <inttypes.h>
 #include <stdio.h>

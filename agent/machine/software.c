@@ -1,7 +1,6 @@
 /*
- * software: versions of what a run stands on, for its record: kernel, driver, CUDA, NCCL, Open MPI, Python.
- *
- * Programs are asked once, when the agent starts. What is not there is left out; nothing is guessed.
+ * software: versions for the record of a run: kernel, driver, CUDA, NCCL, Open MPI, Python. The agent asks
+ * the programs once, at its start. A missing program is left out; nothing is guessed.
  */
 #include <glob.h>
 #include <stdio.h>

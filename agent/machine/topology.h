@@ -1,6 +1,6 @@
 /*
- * topology: the CPUs that this process may use and how they lie: package, NUMA node, core. By hwloc where it
- * is built in, else by sysfs.
+ * topology: the CPUs that this process may use, and their place: package, NUMA node, core. By hwloc where
+ * it is built in, else by sysfs.
  */
 #ifndef HEARTH_AGENT_TOPOLOGY_H
 #define HEARTH_AGENT_TOPOLOGY_H

@@ -35,7 +35,7 @@ int cache_kind(const char *kind_dir, mode_t mode, struct err *e)
 	cleanup_free char *parent = xstrdup(kind_dir);
 	char *end = strrchr(parent, '/');
 
-	/* The mode is the kind's alone: what lies beside it may have to be open to jobs. */
+	/* The mode is the kind's alone: its neighbours may have to be open to jobs. */
 	if (end && end != parent) {
 		*end = '\0';
 		if (fs_mkdir_p(parent, 0755, e) < 0)

@@ -1,14 +1,13 @@
 /*
- * cache: folders under DATA/cache that are complete or not there: extracted trees, downloads, virtual
+ * cache: folders below DATA/cache that are complete or missing: extracted trees, downloads, virtual
  * environments.
  *
- *   KIND/KEY/          the entry; what is in it is its maker's business
+ *   KIND/KEY/          the entry; its maker decides what is in it
  *   KIND/KEY/.complete marker; content: bytes used; modification time: last use
  *   KIND/KEY.lock      held while it is made (exclusive) or read (shared)
  *
- * An entry without its marker is the rest of a crash and made again. When a kind is larger than its bound the
- * least recently used entries go, never one that is locked or that `used` says is in use. Blocks: for
- * threads.
+ * An entry without its marker is the rest of a crash and is made again. When a kind passes its bound, the
+ * least recently used entries are removed, but none that is locked or in use (`used`). Blocks: for threads.
  */
 #ifndef HEARTH_AGENT_CACHE_H
 #define HEARTH_AGENT_CACHE_H

@@ -1,9 +1,9 @@
 /*
  * fetch: see fetch.h.
  *
- * A part is gone on with by Range and If-Range: a server that has another version by now answers with the
- * whole of it, and the part starts anew. A part without a validator (ETag or Last-Modified) is never gone on
- * with: nobody could say what it is a part of.
+ * Range and If-Range continue a part. A server that has another version by now answers with the whole of it,
+ * and the part starts again. A part without a validator (ETag or Last-Modified) is never continued: its
+ * version is unknown.
  */
 #include "agent/stage/fetch.h"
 
@@ -424,7 +424,7 @@ int fetch_run(struct fetch *f, struct err *e)
 		}
 		if (!helps_again(why.code) || strcmp(why.text, "cancelled") == 0)
 			break;
-		if (after > before) { /* it got on: patience begins anew */
+		if (after > before) { /* it made progress: all tries are back */
 			failed = 0;
 			pause_ms = f->backoff_ms ? f->backoff_ms : BACKOFF_MS;
 		}

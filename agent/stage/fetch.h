@@ -31,7 +31,7 @@ void fetch_global_init(void); /* once, before the first thread */
 int fetch_run(struct fetch *f, struct err *e);
 /* The address without its password, malloc'ed. */
 char *fetch_shown(const char *url);
-/* Last part of the path, "download" when there is none; malloc'ed, safe as a file's name. */
+/* Returns the last part of the path, or "download"; malloc'ed, safe as a file's name. */
 char *fetch_name(const char *url);
 
 #endif

@@ -1,13 +1,12 @@
 /*
  * input: one channel of a job's inputs into ml/input/data/CHANNEL.
  *
- * - file://: a copy, or a link to it, which the container makes visible where it would be hidden
- *   (DATA/jobs/J.A/links)
- * - http(s): by way of DATA/cache/inputs; with a checksum the network is not asked again, else the server is
- *   asked whether it changed
- * - job:ID/K: a tree of hearthd, or a file:// folder where that job wrote it
+ * - file://: a copy, or a link to it, which the container makes visible (DATA/jobs/J.A/links)
+ * - http(s): through DATA/cache/inputs; with a checksum the network is not asked again, else the server is
+ *   asked whether the file changed
+ * - job:ID/K: a tree of hearthd, or the file:// folder of that job
  *
- * Whether a file may be read is the kernel's answer to the job's account.
+ * The kernel decides whether the job's account may read a file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -192,7 +191,7 @@ static int from_file(struct stage *s, const struct stage_input *in, const char *
 		fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", path) : 0;
 		if (rc == 0 && !S_ISREG(st.st_mode)) /* it was when it was looked at */
-			rc = err_set(e, ERR_INVALID, "%s: is no file", path);
+			rc = err_set(e, ERR_INVALID, "%s: is not a file", path);
 		asuser_leave(&s->as);
 		if (rc == 0)
 			rc = unpack_below(s, fd, path, to, e);

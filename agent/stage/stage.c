@@ -1,11 +1,10 @@
 /*
- * stage: brings everything that a job needs onto this node before it starts (data.h): source tree, inputs,
- * checkpoint, Python packages.
+ * stage: see stage.h. It brings everything that a job needs to this node: source tree, inputs, checkpoint,
+ * Python packages.
  *
- * One thread does it, in this order: nothing that the job's owner wrote runs before pip does. Until then ml
- * is the agent's and closed where the agent is root (launch_dirs.c), because the owner may have other
- * processes on this node; then it is handed over. Log lines and progress go to the loop; the thread touches
- * no state of the agent.
+ * One thread does it, in this order: no code of the job's owner runs before pip. Until then ml belongs to a
+ * root agent and is closed (launch_dirs.c), because the owner may have other processes on this node; then
+ * the stage hands it over. Log lines and progress go to the loop; the thread touches no state of the agent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -374,7 +373,7 @@ static void stage_done(void *arg)
 	s->ops.done(s->rc, s->cls, s->rc < 0 ? s->text : NULL, s->venv_bin, s->arg);
 }
 
-/* Of the job's environment: what steers pip and the way to the network. */
+/* Picks the variables of the job that steer pip and its way to the network. */
 static int for_pip(const char *name)
 {
 	size_t n = strlen(name);

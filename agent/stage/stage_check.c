@@ -1,13 +1,13 @@
 /*
- * stage_check: what would make a run useless and can be known before it begins. Everything is tried as the
- * job's account: only that tells what it may do, whatever the file system thinks of modes, lists and roots.
+ * stage_check: problems that would make a run useless and can be found before it. Each check runs as the
+ * job's account, because only the kernel knows what that account may do.
  *
- * An output: the folder of output_uri takes a new folder; it is made when it is missing, as the upload would.
+ * - An output: the folder of output_uri must accept a new folder. A missing one is made, as the upload
+ *   would.
+ * - A step to resume from: the folder of an earlier job must hold it (hearthd looks into its own store).
+ *   Entries of later steps stay behind.
  *
- * A step to resume from: the folder of an earlier job holds it (hearthd looks into its own store); and what
- * in it is of a later step, which stays behind.
- *
- * Another attempt may be at its output at the same time: the probe has a name of its own and goes again.
+ * Another attempt may write its output at the same time: the probe has a name of its own and is removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +30,11 @@ static int try_folder(const char *dir, struct err *e)
 	char name[17];
 
 	if (stat(dir, &st) < 0 && errno == ENOTDIR)
-		return err_set(e, ERR_CONFLICT, "%s: a part of its path is no folder", dir);
+		return err_set(e, ERR_CONFLICT, "%s: a part of its path is not a folder", dir);
 	if (stat(dir, &st) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "%s", dir);
 	if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_CONFLICT, "%s is no folder", dir);
+		return err_set(e, ERR_CONFLICT, "%s is not a folder", dir);
 	if (fs_mkdir_p(dir, 0755, e) < 0)
 		return err_wrap(e, "%s is not there and cannot be made", dir);
 	random_hex(name, 16);
@@ -58,8 +58,8 @@ int stage_output(struct stage *s)
 	if (rc == 0)
 		return 0;
 	err_wrap(&e, "output_uri, as account %s", s->user.name);
-	/* What is missing or closed here may be a share that this node has not mounted: another one is tried. A
-	 * file in the place of a folder is the owner's own. */
+	/* A missing or closed folder may be a share that this node has not mounted: hearthd tries another node. A
+	 * file instead of a folder is the owner's mistake. */
 	return stage_fail(s, e.code == ERR_CONFLICT ? RC_USER_ERROR : RC_NONE, &e);
 }
 
@@ -71,7 +71,7 @@ struct looker {
 	int depth;
 };
 
-/* Those of several nodes lie below algo-K, as they were put there. */
+/* Checkpoints of several nodes are in folders algo-K. */
 static int look_at_entry(const char *name, void *arg)
 {
 	struct looker *k = arg;
@@ -108,7 +108,7 @@ int stage_resume_step(struct stage *s, struct err *e)
 	if (stat(k.dir, &st) < 0)
 		rc = err_sys(e, errno, "%s", k.dir);
 	else if (!S_ISDIR(st.st_mode))
-		rc = err_set(e, ERR_NOT_FOUND, "%s is no folder of checkpoints", k.dir);
+		rc = err_set(e, ERR_NOT_FOUND, "%s is not a folder of checkpoints", k.dir);
 	else
 		rc = fs_each(k.dir, look_at_entry, &k, e);
 	asuser_leave(&s->as);
@@ -118,8 +118,8 @@ int stage_resume_step(struct stage *s, struct err *e)
 	return rc;
 }
 
-/* Goes on from an earlier step: what comes after it was left behind, and must not be what the next attempt
- * finds. It is told by the names in the folder (or a node's folder in it), as the step itself is. */
+/* The job resumes from an earlier step: the next attempt must not find the entries of later ones. Their names
+ * in the folder (or a node's folder in it) show their steps. */
 int stage_later(const char *relpath, void *arg)
 {
 	struct stage *s = arg;

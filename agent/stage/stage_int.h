@@ -1,9 +1,9 @@
 /*
- * stage_int: what the files of staging share. Everything here runs on the stage's thread, but for stage.c's
- * callbacks.
+ * stage_int: what the files of staging share. Everything runs on the stage's thread, except the callbacks
+ * of stage.c.
  *
- * Files: stage.c (order of steps, reports), stage_check.c (what is looked at first), stage_tree.c (bundle and
- * trees), input.c (channels), venv.c (requirements).
+ * Files: stage.c (order of steps, reports), stage_check.c (checks before the start), stage_tree.c (bundle
+ * and trees), input.c (channels), venv.c (requirements).
  */
 #ifndef HEARTH_AGENT_STAGE_INT_H
 #define HEARTH_AGENT_STAGE_INT_H

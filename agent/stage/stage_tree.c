@@ -179,7 +179,7 @@ int stage_tree(struct stage *s, const char *digest, const char *to,
 	int rc = 0;
 
 	if (!hash_is_hex(digest))
-		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+		return err_set(e, ERR_INVALID, "\"%.80s\" is not a digest", digest);
 	if (cache_open(&c, kind, digest, 0700, stage_pause, s, e) < 0)
 		return -1;
 	if (!c.complete) {

@@ -1,18 +1,18 @@
 /*
- * upload: what a run leaves, to where it is kept (data.h).
+ * upload: see upload.h. Where the results of a run go:
  *
- *   output_uri  file://DIR: into DIR/JOB/KIND[/algo-K], written as the job's account: first beside its place,
- *               below DIR/JOB/.hearth, synced, then renamed
- *   none        hearthd's store: chunks that it has not yet, then the manifest
+ *   output_uri  file://DIR: into DIR/JOB/KIND[/algo-K], written as the job's account: first into
+ *               DIR/JOB/.hearth, synced, then renamed
+ *   none        hearthd's store: chunks that it lacks, then the manifest
  *
- * An agent that was cut off may still be at it when a newer attempt of the job has long been somewhere else,
- * and the controller cannot stop what it cannot reach. So the folder itself says whose turn it is: a mark
- * with the greatest epoch that came in, and a lock while one does. What comes on its way has the attempt in
- * its name, so that two never write into one folder.
+ * An agent that is cut off may still upload when a newer attempt of the job runs elsewhere, and hearthd
+ * cannot stop it. So the folder itself says whose turn it is: a mark has the greatest epoch that uploaded,
+ * and an upload holds a lock. Unfinished files have the attempt in their name, so two uploads never write
+ * into one folder.
  *
- * The folders of several nodes: outputs and checkpoints of each below algo-K; the model of the main node in
- * KIND itself (there is usually no other one), those of others below algo-K. Everything is read as the job's
- * account too: a link in its folders leads no further than it could go itself.
+ * Several nodes: outputs and checkpoints of each are in algo-K. The model of the main node is in KIND
+ * itself (usually the only one), and those of others in algo-K. The upload reads everything as the job's
+ * account, so a link in its folders leads only where that account may go.
  */
 #include "agent/stage/upload.h"
 
@@ -194,7 +194,7 @@ static int remove_tree(const char *path, struct err *e)
 
 /* ---- whose turn it is ------------------------------------------------------------------------------ */
 
-/* Where one kind of one node goes, and what lies beside it in JOB/.hearth while it is on its way. */
+/* The place of one kind of one node, and its files in JOB/.hearth during the upload. */
 struct place {
 	char *dest, *part, *old, *mark, *side, *prefix;
 	int merge; /* other nodes have their folders in dest */
@@ -225,7 +225,7 @@ static void place_init(struct place *p, const struct upload *u, const char *kind
 	p->mark = xasprintf("%s/%s.epoch", p->side, name);
 }
 
-/* Of this cluster and newer than what this upload is of. */
+/* Does the mark name this cluster and a newer epoch than this upload's? */
 static int is_newer(int mark, const struct upload *u, uint64_t *epoch)
 {
 	char text[256], cluster[HASH_HEX_SIZE] = "";
@@ -556,7 +556,8 @@ static int find_user(struct upload *u, const struct launch_user *user, struct er
 	return 0;
 }
 
-/* Two clusters may write to one folder, and a cluster that is set up again begins its epochs anew. */
+/* Two clusters may write to one folder, and a cluster that is set up again counts its epochs from the start.
+ */
 static void name_cluster(struct upload *u)
 {
 	cleanup_free char *path = xasprintf("%s/ca.pem", u->env->cfg.data_dir);

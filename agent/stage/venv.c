@@ -1,14 +1,15 @@
 /*
- * venv: the job's requirements.txt as a virtual environment that sees the node's own packages, kept by
+ * venv: the job's requirements.txt as a virtual environment that sees the node's own packages, cached by
  * digest.
  *
  *   DATA/cache/venvs/KEY/env    KEY: digest of the requirements, the interpreter and the account
  *   DATA/jobs/J.A/venv          link to the entry in use: it is not evicted while this exists
  *
- * It is built in its place, because scripts in bin/ carry its path; until the marker is there nobody uses it,
- * and a second job that needs the same waits. Per account: what pip installs runs code of its choice, and
- * must not reach the jobs of others. Requirements that point into the source tree belong to that tree, too;
- * editable ones to this one run. Once it is there, nothing of the network is needed.
+ * The environment is built in its final place, because scripts in bin/ carry its path. Nobody uses it
+ * before the marker exists, and a second job with the same requirements waits. Each account has its own,
+ * because pip runs code of the packages, which must not reach the jobs of others. Requirements with paths
+ * into the source tree belong to that tree, too; editable ones belong to one run. A finished environment
+ * needs no network.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -76,7 +77,7 @@ static int read_wanted(struct stage *s, struct wanted *w, struct err *e)
 	/* The folder is the account's by now, and what it puts there must not hold this thread: no FIFO. */
 	fd = open(w->file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", w->file)
-	     : !S_ISREG(st.st_mode)       ? err_set(e, ERR_INVALID, "%s: is no file", w->file)
+	     : !S_ISREG(st.st_mode)       ? err_set(e, ERR_INVALID, "%s: is not a file", w->file)
 	                                  : fs_read_fd(fd, w->file, TEXT_MAX, &w->text, &n, e);
 	asuser_leave(&s->as);
 	if (rc < 0)

@@ -4,28 +4,27 @@
  *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... [--as UID:GID[:GROUP]...]
  *               [--link PATH]...
  *
- * It makes the namespaces, puts the private mounts in (list below), says "ok" or what failed on its standard
- * output, and sleeps until it is killed; the mounts go with the last process inside. It is started by the
- * agent in a session of its own and outlives it. Mounts of the host still come in (a network file system that
- * is mounted later), none gets out.
+ * It makes the namespaces and the private mounts below, says "ok" or the failure on its standard output,
+ * and sleeps until it is killed. The mounts go with the last process inside. The agent starts it in a
+ * session of its own, and it outlives the agent. Later mounts of the host still come in (a network file
+ * system); none gets out.
  *
  *   /tmp          DIR of --tmp
- *   /dev/shm      tmpfs of its own, so many bytes at most
+ *   /dev/shm      a tmpfs of its own, of so many bytes at most
  *   /dev/pts      an instance of its own, so that terminals work for ordinary users
  *   /opt/ml       DIR of --ml
- *   PATHs         what would be hidden by the above and must stay visible under its name
+ *   PATHs         paths that the above would hide and that must stay visible under their names
  *
- * PATHs of --keep are the agent's own. Those of --link were named by the job's owner, who may have put links
- * in their way since they were looked at: they are opened as the account of --as, so that they lead nowhere
- * that it could not go by itself.
+ * PATHs of --keep are the agent's own. The job's owner named those of --link, and may have put links in
+ * their way since: hearth-hold opens them as the account of --as, so that they lead only where that account
+ * may go. PATHs below /tmp are made step by step without following links, because the folder belongs to the
+ * job.
  *
- * PATHs below /tmp are made step by step without following links: the folder belongs to the job.
- *
- * With --user it belongs to an ordinary user, who gets the right to mount by a user namespace of his own. It
- * maps this one uid and gid to themselves, so what runs inside is still that user, to itself and to everybody
- * else; supplementary groups still count but have no number there, and set-uid programs gain nothing. Where
- * /opt/ml is missing this user cannot make it in the host's /opt: then /opt becomes a read-only tmpfs in
- * which everything that /opt held is bound again.
+ * With --user it belongs to an ordinary user, who gets the right to mount by a user namespace of his own.
+ * The namespace maps this one uid and gid to themselves, so the processes inside are still that user, to
+ * themselves and to everybody else. Supplementary groups still count but have no number there, and set-uid
+ * programs gain nothing. Where /opt/ml is missing, this user cannot make it in the host's /opt: then /opt
+ * becomes a read-only tmpfs in which everything of the host's /opt is bound again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +54,7 @@ struct plan {
 	int keep_fd[KEEP_MAX];
 	char linked[KEEP_MAX]; /* opened as the account */
 	int n_keep;
-	gid_t *groups; /* of the account; NULL: there is none to act as */
+	gid_t *groups; /* of the account; NULL: this process acts as itself */
 	size_t n_groups;
 	uid_t uid;
 	gid_t gid;
@@ -189,7 +188,7 @@ static int open_linked(const struct plan *p, const char *path)
 	return fd;
 }
 
-/* The place of an absolute path, made where it is missing: a folder, or an empty file for what is none. */
+/* Makes the place of an absolute path where it is missing: a folder, or an empty file. */
 static int make_place(const char *path, int is_dir)
 {
 	char part[256];

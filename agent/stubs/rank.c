@@ -1,11 +1,11 @@
 /*
- * hearth-rank: what mpirun (and torchrun) starts in the place of a rank.
+ * hearth-rank: mpirun and torchrun start it instead of a rank.
  *
- * orted kills its children at once when anything goes wrong, so the rank itself must not be one: it belongs
- * to a shim that the agent started before, outside orted's tree. This stub finds that shim by
- * HEARTH_LAUNCH_DIR and its local rank, says go with what the launcher put into the environment, and mirrors
- * the end: same exit status, same signal. Its own end, however sudden, tells the shim to run the kill ladder,
- * because the connection ends with it.
+ * orted kills its children at once when anything goes wrong, so the rank itself must not be one of them. It
+ * belongs to a shim that the agent started before, outside orted's tree. hearth-rank finds that shim by
+ * HEARTH_LAUNCH_DIR and its local rank, sends go with the variables of the launcher, and mirrors the end:
+ * same exit status, same signal. When hearth-rank itself ends, its connection ends, and the shim runs the
+ * kill ladder.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,14 +1,14 @@
 /*
- * hearth-rsh: what mpirun calls in the place of ssh, as `hearth-rsh HOST orted ARGS...` or with the command
- * as one string.
+ * hearth-rsh: mpirun calls it instead of ssh, as `hearth-rsh HOST orted ARGS...` or with the command as one
+ * string.
  *
- * It asks the agent of this node over its local socket to have orted started on HOST, and then stays: mpirun
- * takes the end of this program as the loss of that node. So it outlives its agent. When the connection ends
- * without an answer it comes back with the same rsh_id for RECONNECT_S seconds, and the agent (or its
- * successor) recognises the request; only a state of orted, or that time, or a signal ends it.
+ * It asks the agent of this node over its local socket to start orted on HOST, and then stays, because
+ * mpirun takes the end of this program as the loss of that node. So it outlives its agent. When the
+ * connection ends without an answer, it comes back with the same rsh_id for RECONNECT_S seconds, and the
+ * next agent recognises the request. Only a state of orted, that time or a signal ends it.
  *
- * Exit status: that of orted; 128 + N when a signal ended it; 255 when it could not be started or its fate is
- * unknown.
+ * Exit status: that of orted; 128 + N when a signal ended orted; 255 when orted could not be started or its
+ * fate is unknown.
  */
 #include <errno.h>
 #include <poll.h>

@@ -43,7 +43,7 @@ static void put_char(struct word *w, char c)
 	w->any = 1;
 }
 
-/* "..." from behind its opening quote; returns what follows the closing one, NULL when there is none. */
+/* Reads "..." from behind its opening quote; returns what follows the closing one, NULL: no closing one. */
 static const char *double_quoted(const char *p, struct word *w)
 {
 	w->any = 1;

@@ -1,10 +1,13 @@
 /*
+ * The room stubs: small programs that a launch needs on its node: hearth-rank, hearth-rsh, hearth-hold.
+ * They share no state with the agent.
+ *
  * rshwords: the command line that mpirun gives to a remote shell, as words.
  *
- * Open MPI writes it for a shell: values in double quotes, and where mpirun was called by an absolute path or
- * with --prefix assignments and exports in front, "PATH=/usr/bin:$PATH ; export PATH ; ... /usr/bin/orted".
- * Here it is taken apart without a shell: quotes and backslashes are understood, assignments and exports are
- * left out (the agent makes orted's environment), anything else that would need a shell is an error.
+ * Open MPI writes it for a shell: values in double quotes and, with an absolute mpirun or --prefix,
+ * assignments and exports in front: "PATH=/usr/bin:$PATH ; export PATH ; ... /usr/bin/orted". This parser
+ * needs no shell: it understands quotes and backslashes, leaves assignments and exports out (the agent
+ * makes orted's environment), and refuses anything else that would need a shell.
  */
 #ifndef HEARTH_AGENT_RSHWORDS_H
 #define HEARTH_AGENT_RSHWORDS_H

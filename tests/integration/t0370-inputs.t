@@ -101,7 +101,7 @@ done
 
 echo x >"$CLUSTER/plain"
 run nowhere '"command": ["/bin/sh", "-c", "echo ran"], "output_uri": "file://'"$CLUSTER"'/plain"'
-like "$(show "$id" '.status + " " + .reason')" 'failed .*output_uri.*/plain is no folder' "an output_uri that takes nothing ends the job, and says so"
+like "$(show "$id" '.status + " " + .reason')" 'failed .*output_uri.*/plain is not a folder' "an output_uri that takes nothing ends the job, and says so"
 is "$(show "$id" '.attempts | map(.class) | join(" ")') $(show "$id" '[.attempts[].phases[].name] | index("running")')" "user_error null" "by its owner's fault, before anything ran"
 mkdir -m 0777 "$CLUSTER/share"
 for host in host1 host2; do cluster_in "$host" mount -t tmpfs -o ro tmpfs "$CLUSTER/share"; done

@@ -84,7 +84,7 @@ static void test_bundle(void)
 	is_int(k.cls, RC_STAGING, "is not the user's fault");
 	like(k.text, "source tree: ", "says what");
 	stagekit_run(&k, "", "../../etc", NULL, NULL);
-	like(k.text, "is no digest", "a digest that is none");
+	like(k.text, "is not a digest", "a digest that is none");
 }
 
 /* A manifest of more than 4 MiB comes in pieces, also when the connection breaks between them. */

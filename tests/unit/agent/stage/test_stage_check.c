@@ -82,8 +82,8 @@ static void test_output(void)
 	is_int(k.rc, 0, k.text ? k.text : "a missing one is made");
 	is_int(entries("own/made/here"), 0, "and is empty");
 	put("plain", "x");
-	refused("plain", "is no folder", RC_USER_ERROR);
-	refused("plain/below", "is no folder", RC_USER_ERROR);
+	refused("plain", "is not a folder", RC_USER_ERROR);
+	refused("plain/below", "is not a folder", RC_USER_ERROR);
 	if (!k.env.is_root)
 		return;
 	folder("roots", 0, 0755);
@@ -173,7 +173,7 @@ static void test_steps(void)
 	resume("none", 1);
 	like(k.text, "no name in it has a number", "not laid out by steps");
 	resume("plain", 1);
-	like(k.text, "is no folder of checkpoints", "a file");
+	like(k.text, "is not a folder of checkpoints", "a file");
 	resume("gone", 1);
 	is_int(k.cls, RC_USER_ERROR, "a folder that is not there");
 	like(k.text, "No such file", "is told as before");
