@@ -2,7 +2,7 @@
 # Builds the fuzz targets with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer and lets each run.
 #
 #   build-aux/fuzz.sh BUILD SECONDS [TARGET...]     targets: wire spec tree state http ...; default all
-#   build-aux/fuzz.sh --merge BUILD [TARGET...]     takes what BUILD has found into tests/fuzz/corpus, as little as possible
+#   build-aux/fuzz.sh --merge BUILD [TARGET...]     makes tests/fuzz/corpus/TARGET.tar.xz from the finds of BUILD, as few as possible
 #
 # What is found meanwhile stays in BUILD/corpus/TARGET and is the start of the next run there; an input that breaks something
 # stays in BUILD/broken and fails the run: keep it as tests/fuzz/seeds/TARGET/NAME. Exit 77 when clang has no libFuzzer here.
@@ -37,7 +37,7 @@ fi
 	if [ ! -e config.status ] || [ "$top/configure" -nt config.status ]; then
 		"$top/configure" --quiet CC=clang CFLAGS="-O1 -g" --with-sanitize=fuzzer-no-link,address,undefined || exit 1
 	fi
-	for d in common scheduler store shim agent controller; do
+	for d in common scheduler store shim agent controller jobctl; do
 		make -s -j"$(nproc)" -C $d || exit 1
 	done
 	make -s -j"$(nproc)" -C tests fuzz-programs
@@ -52,9 +52,21 @@ if [ $# -eq 0 ]; then
 	done
 fi
 
+unpack_corpus() { # TARGET: its archive, if it has one, into BUILD/kept
+	local archive=$top/tests/fuzz/corpus/$1.tar.xz
+	rm -rf "$build/kept/$1"
+	[ -e "$archive" ] || return 0
+	mkdir -p "$build/kept/$1" && tar -xJf "$archive" -C "$build/kept/$1"
+}
+
+pack_corpus() { # TARGET FOLDER: the same files make the same archive, byte for byte
+	tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime=@0 -C "$2" -cf - . | xz -9e -T1 >"$top/tests/fuzz/corpus/$1.tar.xz"
+}
+
 dirs() { # TARGET: the folders that it starts from
 	local d
-	for d in "$build/corpus/$1" "$top/tests/fuzz/seeds/$1" "$top/tests/fuzz/corpus/$1"; do
+	unpack_corpus "$1" || exit 1
+	for d in "$build/corpus/$1" "$top/tests/fuzz/seeds/$1" "$build/kept/$1"; do
 		[ -d "$d" ] && printf '%s\n' "$d"
 	done
 }
@@ -81,14 +93,13 @@ if [ $merge = yes ]; then
 			tail -n 20 "$build/$t-merge.log"
 			exit 1
 		}
-		rm -rf "$top/tests/fuzz/corpus/$t"
-		mkdir -p "$top/tests/fuzz/corpus/$t"
 		for f in "$out"/*; do
 			name=$(sha256sum "$f")
-			mv "$f" "$top/tests/fuzz/corpus/$t/${name:0:12}"
+			mv "$f" "$out/${name:0:12}"
 		done
+		pack_corpus "$t" "$out" || exit 1
+		echo "$t: $(find "$out" -type f | wc -l) inputs, $(du -sb "$out" | cut -f1) bytes, packed $(stat -c %s "$top/tests/fuzz/corpus/$t.tar.xz")"
 		rm -rf "$out"
-		echo "$t: $(find "$top/tests/fuzz/corpus/$t" -type f | wc -l) inputs, $(du -sb "$top/tests/fuzz/corpus/$t" | cut -f1) bytes"
 	done
 	exit 0
 fi

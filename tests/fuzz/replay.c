@@ -8,14 +8,17 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "tests/lib/tap.h"
 
 static unsigned n_said, n_kept;
 static uint64_t seed = 1;
@@ -124,6 +127,21 @@ static void run_folder(const char *dir, int (*fn)(const char *name, void *dir))
 	free(path);
 }
 
+/* Unpacks the archive into a folder of its own and runs each file of it. */
+static void run_corpus(const char *archive)
+{
+	char *dir = xasprintf("%s/corpus", tap_tmpdir());
+	char *argv[] = {"tar", "-xJf", (char *)archive, "-C", dir, NULL};
+	pid_t pid;
+	int status;
+
+	if (mkdir(dir, 0700) < 0 || posix_spawnp(&pid, "tar", NULL, NULL, argv, environ) != 0 ||
+	    waitpid(pid, &status, 0) != pid || status != 0)
+		tap_bail("cannot unpack %s (packages tar, xz-utils)", archive);
+	run_folder(dir, run_kept);
+	free(dir);
+}
+
 int main(int argc, char **argv)
 {
 	const char *top = getenv("HEARTH_TOP_SRCDIR");
@@ -132,13 +150,14 @@ int main(int argc, char **argv)
 
 	if (!strncmp(program, "lt-", 3))
 		program += 3;
-	/* fuzz_wire -> seeds/wire and corpus/wire, when no file is named */
+	/* fuzz_wire -> seeds/wire and corpus/wire.tar.xz, when no file is named */
 	if (argc < 2 && top && !strncmp(program, "fuzz_", 5)) {
 		char *seeds = xasprintf("%s/tests/fuzz/seeds/%s", top, program + 5);
-		char *corpus = xasprintf("%s/tests/fuzz/corpus/%s", top, program + 5);
+		char *corpus = xasprintf("%s/tests/fuzz/corpus/%s.tar.xz", top, program + 5);
 
 		run_folder(seeds, run_seed);
-		run_folder(corpus, run_kept);
+		if (access(corpus, F_OK) == 0)
+			run_corpus(corpus);
 		free(seeds);
 		free(corpus);
 	}
