@@ -18,6 +18,7 @@
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/net/tls.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"
@@ -465,15 +466,17 @@ static int backfill_of(const char *text, uint8_t *out, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, ERR_INVALID, "backfill: \"%.40s\" is none of none, easy, conservative", text);
+	return err_set(e, ERR_INVALID, "backfill: unknown value \"%.40s\"; expected none, easy or conservative",
+	               text);
 }
 
 static void on_disk_state(const struct disk_state *s, void *arg)
 {
 	struct controller *c = arg;
-	char text[300];
+	TEXT(why);
 
-	core_no_room(c->core, s->low ? disk_space_text(s, text, sizeof(text)) : NULL);
+	disk_space_text(s, &why);
+	core_no_room(c->core, s->low ? why.at : NULL);
 }
 
 /* As the server's threads: what it tells waits in the loop's channel until the core is there. */
@@ -492,7 +495,7 @@ static int make_parts(struct controller *c, const struct controller_options *o, 
 	if (!c->conf)
 		return -1;
 	if (log_level_parse(conf_get_str(c->conf, "log_level"), &level) < 0)
-		return err_set(e, ERR_INVALID, "log_level: \"%s\" is none of debug, info, warn, error",
+		return err_set(e, ERR_INVALID, "log_level: unknown value \"%s\"; expected debug, info, warn or error",
 		               conf_get_str(c->conf, "log_level"));
 	if (backfill_of(conf_get_str(c->conf, "backfill"), &c->backfill, e) < 0)
 		return -1;

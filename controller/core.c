@@ -320,7 +320,7 @@ static void review_touched(struct core *c)
 void core_no_room(struct core *c, const char *why)
 {
 	free(c->no_room);
-	c->no_room = why ? xasprintf("no new work is taken: %s", why) : NULL;
+	c->no_room = why ? xasprintf("no new work is accepted: %s", why) : NULL;
 }
 
 void core_turns(struct core *c, const struct loop_turns *turns)

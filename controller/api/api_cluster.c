@@ -44,7 +44,7 @@ static void answer_node(struct call *c, struct io *io, int status, cJSON *body, 
 	if (found)
 		call_json(c, 200, cJSON_Duplicate(found, 1));
 	else
-		call_problem(c, 404, NULL, "no node is called \"%s\"", c->params[0]);
+		call_problem(c, 404, NULL, "unknown node \"%s\"", c->params[0]);
 	cJSON_Delete(body);
 }
 
@@ -121,7 +121,7 @@ void api_tokens(struct call *c, struct io *io)
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "kind", &kind, &e) < 0 ||
 	    json_get_i64(body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0 ||
 	    (strcmp(kind, "join") != 0 &&
-	     err_set(&e, ERR_UNSUPPORTED, "kind: only \"join\" tokens are made here so far") < 0)) {
+	     err_set(&e, ERR_UNSUPPORTED, "kind: expected \"join\", got \"%.64s\"", kind) < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;
@@ -158,7 +158,7 @@ void api_join(struct call *c, struct io *io)
 	struct err e;
 
 	if (!join_allowed(io)) {
-		call_problem(c, 429, NULL, "too many nodes want to join at once");
+		call_problem(c, 429, NULL, "too many nodes join at once; try again in some seconds");
 		return;
 	}
 	body = route_body(c);
@@ -166,7 +166,7 @@ void api_join(struct call *c, struct io *io)
 		return;
 	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "token", &token, &e) < 0 ||
 	    json_get_str(body, "", "node", &node, &e) < 0 || json_get_str(body, "", "csr", &csr, &e) < 0 ||
-	    ((!token || !node || !csr) && err_set(&e, ERR_INVALID, "token, node and csr are needed") < 0) ||
+	    ((!token || !node || !csr) && err_set(&e, ERR_INVALID, "token, node and csr are required") < 0) ||
 	    str_check_name(node, 63, "node", &e) < 0 ||
 	    ((strlen(token) > 256 || strlen(csr) > 16384) &&
 	     err_set(&e, ERR_LIMIT, "token or csr is too long") < 0)) {

@@ -25,7 +25,7 @@ static void refuse_name(const char *key, const char *what, const char *name, con
 	        near ? near : "", near ? "\"?" : "");
 }
 
-/* Of nothing that was spent in that time: is what was asked for there at all, or was it? */
+/* Nothing was spent in that time: refuses a queue or user that never existed. */
 static int check_names(struct io *io, const struct cost_filter *f, struct err *e)
 {
 	struct strv near = {0};
@@ -60,9 +60,9 @@ static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
 static int check_span(struct cost_filter *f, struct err *e)
 {
 	if (f->to_us && f->from_us >= f->to_us)
-		return err_set(e, ERR_INVALID, "from: it has to be before to");
+		return err_set(e, ERR_INVALID, "from: expected a time before to");
 	if (f->from_us > f->now_us + CLOCKS_APART_US)
-		return err_set(e, ERR_INVALID, "from: that time is still to come; the latest is now");
+		return err_set(e, ERR_INVALID, "from: expected a time in the past");
 	if (f->from_us > f->now_us)
 		f->from_us = f->now_us;
 	return 0;

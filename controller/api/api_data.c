@@ -128,7 +128,7 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		if (store_job_get(io->reader, job, &row, e) < 0)
 			return -1;
 		if (!row.bundle)
-			rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " came without a source tree", job);
+			rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has no source tree", job);
 		else if (store_check_kept(io->reader, job, what, kind, e) < 0)
 			rc = -1;
 		else
@@ -187,7 +187,7 @@ static int add_entry(const struct tree_entry *en, void *arg, struct err *e)
 	if (cJSON_GetArraySize(list) == 0)
 		list->valueint = 0; /* counted here: cJSON_GetArraySize walks the list */
 	if (++list->valueint > ENTRIES_MAX)
-		return err_set(e, ERR_LIMIT, "more than %d files: ask for the manifest (manifest=1)", ENTRIES_MAX);
+		return err_set(e, ERR_LIMIT, "more than %d files; ask for the manifest (manifest=1)", ENTRIES_MAX);
 	o = cJSON_CreateObject();
 	cJSON_AddStringToObject(o, "type", type);
 	cJSON_AddStringToObject(o, "path", en->path);
@@ -288,10 +288,10 @@ void api_artifact_file(struct call *c, struct io *io)
 	}
 	if (w.found != 1) {
 		if (w.found)
-			call_problem(c, 409, NULL, "\"%.200s\" is no plain file", c->params[2]);
+			call_problem(c, 409, NULL, "\"%.200s\" is not a plain file", c->params[2]);
 		else
-			call_problem(c, 404, NULL, "there is no file \"%.200s\" in the %s of job %s", c->params[2],
-			             c->params[1], c->params[0]);
+			call_problem(c, 404, NULL, "the %s of job %s has no file \"%.200s\"", c->params[1], c->params[0],
+			             c->params[2]);
 		return;
 	}
 	parts = parts_of(w.chunks, &n, &e);
@@ -336,10 +336,10 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 			return 0;
 		return err_set(
 		    e, ERR_NOT_FOUND,
-		    "this blob is not one of yours; name the job and the kind of artifact that it belongs to");
+		    "you have not uploaded this blob; give the job and the kind of artifact that it belongs to");
 	}
 	if (!job || !kind)
-		return err_set(e, ERR_INVALID, "job and kind belong together");
+		return err_set(e, ERR_INVALID, "job and kind must be given together");
 	if (c->who.role == ROLE_JOB && c->who.token_job != job)
 		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only");
 	rc = each_digest(io, job, kind, NULL, refers_to, &ref, e);

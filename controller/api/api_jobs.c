@@ -48,8 +48,8 @@ static int check_status(const char *status, struct err *e)
 	nearest = str_nearest(status, known);
 	return err_set(
 	    e, ERR_INVALID,
-	    "status: no state is called \"%.64s\"%s%s; there are held, queued, starting, running, recovering, "
-	    "stopping, completed, failed, stopped, and active for all that have not ended",
+	    "status: unknown state \"%.64s\"%s%s; expected held, queued, starting, running, recovering, "
+	    "stopping, completed, failed, stopped, or active for all jobs that have not ended",
 	    status, nearest ? "; did you mean " : "", nearest ? nearest : "");
 }
 
@@ -247,7 +247,7 @@ void api_jobs_resolve(struct call *c, struct io *io)
 
 	if (!ref || !*ref) {
 		call_problem(c, 400, NULL,
-		             "ref: missing; an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
+		             "ref: missing; expected an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
 		return;
 	}
 	if (resolve_ref(c, io, ref, &job, &e) < 0) {

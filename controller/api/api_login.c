@@ -54,7 +54,7 @@ void api_login(struct call *c, struct io *io)
 	cJSON_Delete(body);
 	a.authorization = bearer;
 	if (auth_identify(api_of(io)->auth, io->api->names, &a, &who, &e) < 0 ||
-	    (who.role < ROLE_USER && err_set(&e, ERR_DENIED, "a job's token opens no session") < 0)) {
+	    (who.role < ROLE_USER && err_set(&e, ERR_DENIED, "a job's token cannot open a session") < 0)) {
 		call_problem(c, err_http_status(e.code), auth_hint(api_of(io)->auth), "%s", e.text);
 		return;
 	}

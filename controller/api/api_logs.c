@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api_jobs.h"
 #include "controller/api/log_events.h"
@@ -136,16 +137,16 @@ static int read_piece(struct reader *r, void *out, size_t max, size_t *n, uint64
 static void send_skip_note(struct reader *r, uint64_t bytes)
 {
 	struct evbuffer *b = evbuffer_new();
-	char text[160];
+	TEXT(note);
 
-	snprintf(text, sizeof(text),
-	         "[hearth: %" PRIu64
-	         " bytes skipped, this reader is too slow; they are kept, from offset %" PRIu64 "]",
+	text_add(&note,
+	         "[hearth: %" PRIu64 " bytes skipped, this reader is too slow; read them from offset %" PRIu64
+	         "]",
 	         bytes, r->offset);
 	if (r->sse)
-		log_events_note(b, r->offset + bytes, text);
+		log_events_note(b, r->offset + bytes, note.at);
 	else
-		evbuffer_add_printf(b, "\n%s\n", text);
+		evbuffer_add_printf(b, "\n%s\n", note.at);
 	call_stream_put(r->call, b);
 	evbuffer_free(b);
 }
@@ -348,7 +349,7 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	                        strcmp(row.status, "stopped") == 0));
 	job_row_fini(&row);
 	*attempt = (uint32_t)v;
-	return v > UINT32_MAX ? err_set(e, ERR_NOT_FOUND, "there is no attempt %" PRIu64, v) : 0;
+	return v > UINT32_MAX ? err_set(e, ERR_NOT_FOUND, "job %s has no attempt %" PRIu64, c->params[0], v) : 0;
 }
 
 static int set_range(struct call *c, struct reader *r, struct err *e)
@@ -376,7 +377,7 @@ void api_logs_read(struct call *c, struct io *io)
 	int over = 0;
 
 	if (!io->api->follow || io->api->follow->n >= FOLLOWER_MAX) {
-		call_problem(c, 503, "try again", "too many readers of logs");
+		call_problem(c, 503, "try again", "too many readers follow logs");
 		return;
 	}
 	r = xcalloc(1, sizeof(*r));
@@ -435,7 +436,7 @@ void api_logs_list(struct call *c, struct io *io)
 	                     &e) < 0) {
 		cJSON_Delete(o);
 		if (attempt > UINT32_MAX)
-			err_set(&e, ERR_NOT_FOUND, "there is no such attempt");
+			err_set(&e, ERR_NOT_FOUND, "job %s has no attempt %" PRIu64, c->params[0], attempt);
 		call_fail(c, &e);
 		return;
 	}
@@ -459,7 +460,7 @@ void follow_destroy(struct follow *fo)
 
 	if (!fo)
 		return;
-	err_set(&e, ERR_UNAVAILABLE, "hearthd is ending");
+	err_set(&e, ERR_UNAVAILABLE, "hearthd is stopping");
 	DL_FOREACH_SAFE (fo->list, r, tmp)
 		fail_reader(r, &e); /* a stream that is cut, not ended: its reader comes again */
 	loop_timer_destroy(fo->tick);

@@ -26,7 +26,7 @@ void named_change(struct call *c, struct io *io, enum request_op op, const char 
 	if (!body)
 		return;
 	if ((keys && json_check_keys(body, "", keys, &e) < 0) || json_get_str(body, "", "name", &name, &e) < 0 ||
-	    (!name && err_set(&e, ERR_INVALID, "name: needed: %s", what) < 0)) {
+	    (!name && err_set(&e, ERR_INVALID, "name: missing; expected %s", what) < 0)) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;

@@ -27,8 +27,9 @@ static void change_reservation(struct call *c, struct io *io, enum request_op op
 	if (!body)
 		return;
 	if (json_check_keys(body, "", keys, &e) < 0 ||
-	    (!name && (json_get_str(body, "", "name", &name, &e) < 0 ||
-	               (!name && err_set(&e, ERR_INVALID, "name: needed") < 0)))) {
+	    (!name &&
+	     (json_get_str(body, "", "name", &name, &e) < 0 ||
+	      (!name && err_set(&e, ERR_INVALID, "name: missing; expected the reservation's name") < 0)))) {
 		cJSON_Delete(body);
 		call_fail(c, &e);
 		return;

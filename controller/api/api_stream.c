@@ -241,7 +241,7 @@ void api_stream(struct call *c, struct io *io)
 	job_row_fini(&row);
 	if (!io->api->sse || io->api->sse->n >= FOLLOWER_MAX) {
 		call_problem(c, 503, "share one stream between the tabs of a browser",
-		             "too many followers of events");
+		             "too many clients follow events");
 		return;
 	}
 	f = xcalloc(1, sizeof(*f));

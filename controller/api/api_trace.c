@@ -21,7 +21,7 @@ void api_trace(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* The number of the part, or of the last one; 0: there is none. */
+/* Finds the number of the part, or of the last one; 0: it does not exist. */
 static int find_part(struct call *c, struct io *io, uint64_t *part, struct err *e)
 {
 	cJSON *all = store_history_parts(io->reader, e);
@@ -51,7 +51,7 @@ void api_trace_part(struct call *c, struct io *io)
 		return;
 	}
 	if (!part) {
-		call_problem(c, 404, "jobctl trace --list", "there is no part \"%s\" of the record, or it has gone",
+		call_problem(c, 404, "jobctl trace --list", "the record has no part \"%s\", or it was removed",
 		             c->params[0]);
 		return;
 	}

@@ -61,7 +61,7 @@ static int first_rank(const cJSON *places, int64_t node, char *out, size_t out_s
 		}
 		first += ranks_of(p);
 	}
-	return err_set(e, ERR_NOT_FOUND, "no rank of this attempt is known on node algo-%" PRId64, node + 1);
+	return err_set(e, ERR_NOT_FOUND, "this attempt has no known rank on node algo-%" PRId64, node + 1);
 }
 
 static int is_launcher_stream(const char *name)
@@ -80,20 +80,20 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 	int64_t at = 0;
 
 	if (node && (at = node_rank(places, node)) < 0)
-		return err_set(
-		    e, ERR_NOT_FOUND,
-		    "node: \"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines",
-		    node);
+		return err_set(e, ERR_NOT_FOUND,
+		               "node: unknown node \"%.64s\"; expected algo-1, algo-2 ... or the name of a machine "
+		               "of this attempt",
+		               node);
 	for (i = 0; i < 2; i++) {
 		size_t n = strlen(per_node[i]);
 
 		if (strncmp(name, per_node[i], n) != 0 || (name[n] && name[n] != '-'))
 			continue;
 		if (name[n] && (at = node_rank(places, name + n + 1)) < 0)
-			return err_set(
-			    e, ERR_NOT_FOUND,
-			    "\"%.64s\" is no node of this attempt; nodes are algo-1, algo-2 ... or names of machines",
-			    name + n + 1);
+			return err_set(e, ERR_NOT_FOUND,
+			               "unknown node \"%.64s\"; expected algo-1, algo-2 ... or the name of a machine of "
+			               "this attempt",
+			               name + n + 1);
 		snprintf(out, out_size, "%s-algo-%lld", per_node[i], (long long)at + 1);
 		return 0;
 	}
@@ -102,7 +102,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 
 		if (n && k >= n)
 			return err_set(e, ERR_NOT_FOUND,
-			               "there is no rank %" PRIu64 ": this attempt has %" PRIu64 " rank%s, from 0", k, n,
+			               "unknown rank %" PRIu64 "; this attempt has %" PRIu64 " rank%s, from 0", k, n,
 			               n == 1 ? "" : "s");
 		snprintf(out, out_size, "%s", name);
 		return 0;
@@ -113,7 +113,7 @@ int log_name_choose(const cJSON *places, const char *name, const char *node, cha
 	if (at >= 0)
 		return first_rank(places, at, out, out_size, e);
 	return err_set(e, ERR_NOT_FOUND,
-	               "no stream is called \"%.64s\"; there are rank-N, " LAUNCHER_STREAMS
+	               "unknown stream \"%.64s\"; expected rank-N, " LAUNCHER_STREAMS
 	               ", setup and system (with ?node=algo-K)",
 	               name);
 }

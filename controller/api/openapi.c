@@ -21,67 +21,59 @@ static const struct {
 	const char *name, *fields, *description;
 } shapes[] = {
     {"Problem", "type:s title:s status:i detail:s errors:S? hint:s?",
-     "RFC 9457: what is wrong, every finding in errors, the next thing to try in hint"},
+     "RFC 9457: detail: what is wrong; errors: every finding; hint: what to try next"},
     {"Submit", "spec:o bundle:s? run:o? hold:b? dry_run:b?",
      "spec: the specification as an object, or its text as a string; bundle: digest of the source tree"},
     {"Submitted",
-     "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? nodes:i? "
-     "ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
-     "price_per_hour_usd:n? "
-     "expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? members_max_price_usd:n? "
-     "change:O<Change>? resume:O<Resume>? warnings:S?",
-     "the new job, or, with dry_run, in text what it would be and whether it would start now; "
-     "expected_start, "
-     "expected_nodes: as believed now; max_price_usd: until its time limit; of an array or a sweep these are "
-     "of one member, members_...: of all; warnings: what is accepted and "
-     "yet "
-     "will hardly do what was meant"},
+     "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? "
+     "nodes:i? ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
+     "price_per_hour_usd:n? expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? "
+     "members_max_price_usd:n? change:O<Change>? resume:O<Resume>? warnings:S?",
+     "the new job; with dry_run, text describes it and says whether it would start now; expected_start, "
+     "expected_nodes: the present forecast; max_price_usd: the price at its time limit; members_...: of "
+     "all members of an array or a sweep, the others are of one member; warnings: settings that hearthd "
+     "accepts but that will hardly have the wanted effect"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
-     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s created_at:t? "
-     "started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
-     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? "
-     "cost_usd:n? price_per_hour_usd:n?",
-     "ref: the id as people write it, 17.3 of a member; array: what it is a member of; members: of an array "
-     "or "
-     "sweep; halved: stopped early, as others were better; dropped: logs, bundle, metrics, artifacts that rm "
-     "(deleted) or retention has removed, and when; of "
-     "metrics the "
-     "summary stays; ran_s: how long the programs of its attempts ran together, of an array or a sweep from "
-     "its "
-     "first start to its end, null before that; max_runtime_s: the time limit that applies; "
-     "max_runtime_from: specification, set "
-     "(later) or "
-     "default"},
+     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s "
+     "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
+     "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? cost_usd:n? "
+     "price_per_hour_usd:n?",
+     "ref: the id as people write it, 17.3 for a member; array: the array that it is a member of; "
+     "members: of an array or sweep; halved: stopped early, because other members were better; dropped: "
+     "logs, bundle, metrics and artifacts that rm (deleted) or retention has removed, with times; the "
+     "summary of metrics stays; ran_s: how long the programs of its attempts ran together; of an array "
+     "or a sweep from its first start to its end, null before the end; max_runtime_s: the time limit "
+     "that applies; max_runtime_from: specification, set (later) or default"},
     {"ArrayOf", "job:i index:i", "the member number `index`, from 0, of that job"},
     {"MemberCounts", "count:i waiting:i running:i completed:i failed:i stopped:i",
-     "waiting: held ones and those that are still to be made, too; running: all that hold resources"},
+     "waiting: also held members and those without a record yet; running: all members that hold "
+     "resources"},
     {"MemberList", "metric:s? goal:s? made:i members:a<Member>",
-     "the best first when there is a metric, else by index; made: how many have a record yet"},
+     "the best first when there is a metric, else by index; made: how many have a record already"},
     {"Member", "id:i ref:s array:O<ArrayOf> status:s reason:s? values:o metric:O<MemberMetric>? rungs:a",
-     "a job, with the values that its sweep gave it and what it came to; rungs: its values at the "
-     "comparisons of "
-     "search.halving"},
+     "a job, with the values that its sweep gave it and its result; rungs: its values at the comparisons "
+     "of search.halving"},
     {"MemberMetric", "best:n? last:n? min:n? max:n? step:i?",
-     "best: min or max, as the goal is; the strings nan, inf, -inf for what is no number"},
+     "best: min or max, according to the goal; the strings nan, inf, -inf are values that are not "
+     "numbers"},
     {"Changed", "id:i ref:s name:s? status:s text:s",
-     "status: after the change; text: what was done, or was so already"},
+     "status: after the change; text: what was done, or that it was already so"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"Stop", "grace_s:i?", NULL},
     {"Requeue", "from_start:b? from_step:i?",
-     "from_start: with what the specification says, as the first attempt; from_step: from that step of any "
-     "attempt"},
+     "from_start: start as the specification says, like the first attempt; from_step: resume at that "
+     "step of any attempt"},
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
-     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? free_instances:i? "
-     "possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? next:a? change:O<Change>? "
-     "resume:O<Resume>?",
-     "text: a sentence; ahead: jobs that go first; due: it has waited so long that it goes before fair "
-     "share; of a waiting job, instances that it needs, that are free "
-     "and "
-     "that the cluster could give"},
+     "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? "
+     "free_instances:i? possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? "
+     "next:a? change:O<Change>? resume:O<Resume>?",
+     "text: a sentence; ahead: jobs that go first; due: the job has waited so long that it goes before "
+     "fair share; need_instances, free_instances, possible_instances: of a waiting job, the instances "
+     "that it needs, that are free, and that the cluster could give"},
     {"EventList", "events:a next:i?", "next: give it as `after`"},
     {"AttemptList", "attempts:a", NULL},
     {"RankList", "ranks:a", NULL},
@@ -89,103 +81,93 @@ static const struct {
      "one member for each name: {last, min, max, step, count, attempt, rank, ranks}; of one rank in one "
      "attempt"},
     {"Series", "name:s rank:i? attempt:i? points:a",
-     "points: [step, time, value] or, downsampled (raw: false), [step, time, mean, min, max, points, nan]"},
+     "points: [step, time, value] or, downsampled (raw: false), [step, time, mean, min, max, points, "
+     "nan]"},
     {"Run", "facts:a", "facts: {attempt, node, kind, text}"},
     {"LogList", "streams:a", "streams: {attempt, stream, size, complete}"},
     {"ArtifactList", "artifacts:a members:a?",
-     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}; members: of an array "
-     "or a sweep, {id, ref, kinds} of those that left something, at most 1,000"},
+     "artifacts: {kind, attempt, node, digest, uri, size_bytes, files, at, removed_at}; members: of an "
+     "array or a sweep, {id, ref, kinds} of those that left something, at most 1,000"},
     {"Digests", "digests:S", "at most 10,000"},
     {"Missing", "missing:S", NULL},
-    {"BlobState", "digest:s offset:i complete:b", "offset: what is here; go on from there"},
+    {"BlobState", "digest:s offset:i complete:b", "offset: the bytes that hearthd has; continue from there"},
     {"NodeList", "nodes:a<Node>", NULL},
     {"Node",
      "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
-     "slots_used:i "
-     "gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i memory_used_bytes:i disk_bytes:i "
-     "disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n doubt:i trouble:O<Trouble>? "
-     "beat_age_ms:i? clock_ahead_ms:n? "
-     "clock_error_ms:n? joined_at:t? seen_at:t? switch:s? rack:s? labels:S "
-     "jobs:a reservations:a",
-     "state: up, connecting, drained, maintenance, down, lost, joining; doubt: 0 healthy; nodes of more (to "
-     "3) "
-     "are taken when those of less do not suffice; reservations: {name, state, "
-     "maintenance, "
-     "queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
-     "clock_ahead_ms: of hearthd's clock, known to clock_error_ms; jobs: ids of "
-     "those "
-     "that it works for"},
+     "slots_used:i gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i "
+     "memory_used_bytes:i disk_bytes:i disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n "
+     "doubt:i trouble:O<Trouble>? beat_age_ms:i? clock_ahead_ms:n? clock_error_ms:n? joined_at:t? "
+     "seen_at:t? switch:s? rack:s? labels:S jobs:a reservations:a",
+     "state: up, connecting, drained, maintenance, down, lost, joining; doubt: 0 healthy; the scheduler "
+     "uses nodes with more (up to 3) only when others do not suffice; reservations: {name, state, "
+     "maintenance, queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
+     "clock_ahead_ms: compared with hearthd's clock, exact to clock_error_ms; jobs: ids of its jobs"},
     {"Trouble", "connections:i launches:i losses:i last:s? last_at:t?",
-     "what went wrong with a node within a day, since hearthd was started: connections that broke off, "
-     "launches that failed on it, its losses"},
+     "failures of a node within a day, since the start of hearthd: connections that broke off, launches "
+     "that failed on it, its losses"},
     {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",
-     "job: the id of who holds it"},
-    {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: how many it works for"},
+     "job: the id of the job that holds it"},
+    {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: the number of its jobs"},
     {"Drain", "reason:s?", NULL},
-    {"TraceParts", "parts:a<TracePart>", "empty: nothing was told to the scheduler yet"},
+    {"TraceParts", "parts:a<TracePart>", "empty: the scheduler has had no input yet"},
     {"TracePart", "part:i began_at:t written_at:t bytes:i",
-     "a new part begins whenever hearthd begins, and each stands for itself; the oldest go"},
+     "each start of hearthd begins a new part; every part can be replayed alone; the oldest are removed"},
     {"TraceLines", "part:i texts:S next:i?",
      "texts: pieces of whole lines, to be joined; next: give it as `after`, null at the end"},
     {"QueueList", "queues:a<Queue>", "queues: Queue each; also users that have waited or used something"},
     {"Queue",
      "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
-     "name: QUEUE, or QUEUE/@USER; queue: something was set for it; gpus: held now; waiting: jobs, "
-     "waiting_gpus: what "
-     "they want; used_gpu_hours: fading with a half-life of a week; 16 CPU slots of "
-     "jobs without GPUs count as a GPU"},
+     "name: QUEUE, or QUEUE/@USER; queue: it has settings; gpus: held now; waiting: jobs, waiting_gpus: "
+     "the GPUs that they need; used_gpu_hours: decays with a half-life of a week; 16 CPU slots of jobs "
+     "without GPUs count as one GPU"},
     {"QueueName", "name:s", NULL},
-    {"QueueChange", "name:s weight:n?", "a/b lies below a; a/@ada is the user ada in a"},
+    {"QueueChange", "name:s weight:n?", "a/b is below a; a/@ada is the user ada in a"},
     {"QuotaChange", "name:s gpus:i? borrow:b?",
-     "borrow: more than that, after all that are within their quota"},
+     "borrow: allows more than the quota, after all that are within theirs"},
     {"InstanceList", "instances:a<Instance>", "by name; also types that only nodes name"},
     {"Instance",
-     "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? "
-     "nvlink:b? formats:S price_per_hour:n? power_w:n? as:S shipped:b set:b nodes:i",
-     "name: without \"ml.\"; null: not known; as: types that its nodes stand in for; nodes: how many are of "
-     "it"},
+     "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? "
+     "network_gbps:n? nvlink:b? formats:S price_per_hour:n? power_w:n? as:S shipped:b set:b nodes:i",
+     "name: without \"ml.\"; null: unknown; as: types that its nodes can replace; nodes: how many nodes "
+     "have this type"},
     {"InstanceChange",
      "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
-     "formats:S? "
-     "price_per_hour:n? power_w:n? as:S?",
-     "what is not named stays; null takes back what was set"},
+     "formats:S? price_per_hour:n? power_w:n? as:S?",
+     "facts that are not given stay; null resets a fact"},
     {"ReservationList", "reservations:a<Reservation>", NULL},
     {"Reservation",
-     "name:s state:s maintenance:b queue:s? from:t to:t nodes:S still_running:a reason:s? by:s created_at:t",
+     "name:s state:s maintenance:b queue:s? from:t to:t nodes:S still_running:a reason:s? by:s "
+     "created_at:t",
      "state: planned, active, ended; queue: whose jobs may use the nodes, null: nobody's (maintenance); "
-     "still_running: jobs {id, name, owner, until} that by their time limits go on there when it begins; "
-     "they "
-     "are left alone"},
+     "still_running: jobs {id, name, owner, until} whose time limits reach into it; they are not stopped"},
     {"ReservationNew",
      "name:s nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
-     "nodes, or how many (count, of instance_type): those that are free soonest; from: now unless given; to "
-     "or "
-     "for_s; queue or maintenance"},
+     "nodes, or a number of them (count, of instance_type): those that are free soonest; from: now "
+     "unless given; to or for_s; queue or maintenance"},
     {"ReservationChange",
      "nodes:S? count:i? instance_type:s? from:t? to:t? for_s:i? queue:s? maintenance:b? reason:s?",
-     "what is left out stays; a new beginning alone moves the end along"},
+     "members that are not given stay; a new start alone moves the end, too"},
     {"Change", "key:s value:o text:s",
-     "the cheapest change with which a waiting job would fit now: a key of the specification and its value"},
+     "the cheapest change that lets a waiting job fit now: a key of the specification and its value"},
     {"Resume", "nodes:S now:b text:s",
-     "drained nodes that would have to be resumed for the job to fit as it is, beside what runs (now), or at "
-     "all"},
+     "drained nodes to resume so that the job fits unchanged, while present jobs run (now), or at all"},
     {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
      "the dearest first; more: rows left out"},
     {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",
-     "hours: that attempts held nodes; of attempts on nodes without a price nothing is counted"},
+     "hours: the time that attempts held nodes; attempts on nodes without a price cost nothing"},
     {"BudgetList", "budgets:a<Budget>", NULL},
     {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n action:s used_up:b resets_at:t",
-     "usd_per_hour: of what runs now; used_up: nothing more of it is started until resets_at, and with "
-     "action end what runs is ended"},
+     "usd_per_hour: of running jobs; used_up: hearthd starts no more of its jobs until resets_at; with "
+     "action end it also ends running ones"},
     {"BudgetChange", "name:s usd:n? period:s? action:s?",
-     "period: day, week or month, of UTC; a new budget: month. action: hold (what runs goes on when it is "
-     "used up; a new budget) or end (it is ended)"},
+     "period: day, week or month, of UTC; a new budget: month. action: hold (running jobs continue when "
+     "it is used up; a new budget) or end (they are ended)"},
     {"TokenRequest", "kind:s? ttl_s:i?", "kind: join"},
     {"Token", "id:s kind:s token:s expires_at:t", NULL},
     {"Join", "token:s node:s csr:s", NULL},
     {"Joined", "node:s cert:s ca:s", "PEM"},
     {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
-     "problem: why nothing can be recorded, or no new work is taken"},
+     "problem: why hearthd records nothing, or accepts no new work"},
     {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
     {"TopRunning",
@@ -197,7 +179,7 @@ static const struct {
     {"Login", "token:s", NULL},
     {"LoginLink", "path:s expires_at:t", NULL},
     {"Health", "status:s version:s problem:s?",
-     "problem: why nothing can be recorded, or no new work is taken"},
+     "problem: why hearthd records nothing, or accepts no new work"},
     {"OpenApi", "openapi:s paths:o", NULL},
 };
 

@@ -76,5 +76,5 @@ void api_web(struct call *c, struct io *io)
 			call_data(c, 200, type_of(path), embedded_files[i].data, embedded_files[i].size);
 			return;
 		}
-	call_problem(c, 404, NULL, "there is no such page");
+	call_problem(c, 404, NULL, "unknown page");
 }

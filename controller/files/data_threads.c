@@ -375,7 +375,7 @@ static void take_log(struct data_threads *b, void *arg)
 			forget_if_idle(b, st);
 		}
 	} else {
-		refuse_session(b, m->session, "a stream's name that cannot be");
+		refuse_session(b, m->session, "invalid name of a stream");
 	}
 	agent_msg_free(m);
 }

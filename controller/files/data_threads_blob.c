@@ -71,7 +71,7 @@ static void answer_put(struct data_threads *b, struct ask *a)
 
 	if (blobstore_put(b->blobstore, &p, &r->present, &complete, &e) == 0 && r->present >= m->total &&
 	    !complete)
-		err_set(&e, ERR_INVALID, "the blob is not whole");
+		err_set(&e, ERR_INVALID, "the blob is incomplete");
 	r->code = (uint32_t)e.code;
 	r->text = xstrdup(e.code ? e.text : "");
 	b->ops.send(a->session, WM_BLOB_OK, r, a->id, b->ops.arg);

@@ -61,14 +61,15 @@ int datafs_check(const char *dir, int allowed, struct err *e)
 	/* Signed where the word has 32 bits: its bits count. */
 	v = datafs_judge((uint32_t)st.f_type, &name);
 	if (v == DATAFS_NETWORK && !allowed)
-		return err_set(e, ERR_UNSUPPORTED,
-		               "%.300s lies on %s: the locks, shared memory and syncs that the records need may not "
-		               "hold there. Give a folder on a local disk with --data, or, knowing that the records "
-		               "may be spoiled, --set network_data=yes",
-		               dir, name);
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "%.300s is on %s, which may break the locks, shared memory and syncs that the records need. "
+		    "Choose a folder on a local disk with --data, or accept the risk of damaged records: "
+		    "--set network_data=yes",
+		    dir, name);
 	if (v != DATAFS_FINE)
 		log_warn("event=data_not_local data=%s file_system=\"%s\" text=\"%s\"", dir, name,
-		         v == DATAFS_NETWORK ? "allowed by network_data; records may be spoiled"
-		                             : "behind it may be a network: records need a local disk");
+		         v == DATAFS_NETWORK ? "allowed by network_data; records may be damaged"
+		                             : "it may be on a network: records need a local disk");
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/os/chan.h"
 #include "common/os/loop.h"
@@ -60,16 +61,15 @@ void disk_space_judge(struct disk_state *s)
 	s->low = s->free_bytes < (s->low ? enough_bytes(s) : s->mark_bytes);
 }
 
-const char *disk_space_text(const struct disk_state *s, char *out, size_t size)
+void disk_space_text(const struct disk_state *s, struct text *t)
 {
-	char left[24], of[24], mark[24], again[24];
+	char left[24], total[24], mark[24], again[24];
 
-	snprintf(out, size,
-	         "the disk of hearthd has %s left of %s; what is below %s is kept for the work that is there "
-	         "(min_free_mb), and new work is taken again from %s on",
-	         str_size(s->free_bytes, left, sizeof(left)), str_size(s->total_bytes, of, sizeof(of)),
+	text_add(t,
+	         "the disk of hearthd has %s left of %s; the last %s are reserved for present work "
+	         "(min_free_mb), and new work is accepted again from %s on",
+	         str_size(s->free_bytes, left, sizeof(left)), str_size(s->total_bytes, total, sizeof(total)),
 	         str_size(s->mark_bytes, mark, sizeof(mark)), str_size(enough_bytes(s), again, sizeof(again)));
-	return out;
 }
 
 /* ---- looking ---------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static int look_at_disk(struct disk_space *r, struct disk_state *s, struct err *
 		return 0;
 	if (s->low)
 		log_error("event=disk_low free_bytes=%" PRIu64 " mark_bytes=%" PRIu64
-		          " text=\"no new work is taken\"",
+		          " text=\"no new work is accepted\"",
 		          s->free_bytes, s->mark_bytes);
 	else
 		log_info("event=disk_room free_bytes=%" PRIu64 " mark_bytes=%" PRIu64, s->free_bytes, s->mark_bytes);
@@ -111,12 +111,13 @@ static int look_at_disk(struct disk_space *r, struct disk_state *s, struct err *
 int disk_space_check(struct disk_space *r, struct err *e)
 {
 	struct disk_state s;
-	char text[300];
+	TEXT(why);
 
-	/* What cannot be asked is found by the write itself. */
+	/* If the file system does not answer, the write itself will find the error. */
 	if (!r || look_at_disk(r, &s, NULL) < 0 || !s.low)
 		return 0;
-	return err_set(e, ERR_NOSPACE, "no new work is taken: %s", disk_space_text(&s, text, sizeof(text)));
+	disk_space_text(&s, &why);
+	return err_set(e, ERR_NOSPACE, "no new work is accepted: %s", why.at);
 }
 
 static void *watch_disk(void *arg)
@@ -168,7 +169,7 @@ static int start_watch(struct disk_space *r, struct loop *loop, struct err *e)
 	rc = pthread_create(&r->thread, NULL, watch_disk, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
-		return err_sys(e, rc, "thread for the disk's room");
+		return err_sys(e, rc, "thread that watches the disk");
 	pthread_setname_np(r->thread, "hearthd-disk");
 	r->started = 1;
 	return 0;

@@ -19,6 +19,7 @@
 #define DISK_SPACE_DEFAULT (-1) /* min_free_mb: 64 MiB, or 5 % of the file system where that is less */
 
 struct loop;
+struct text;
 struct disk_space;
 
 struct disk_state {
@@ -31,8 +32,8 @@ struct disk_state {
 uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes);
 /* s->low by what is free now and by what it was. */
 void disk_space_judge(struct disk_state *s);
-/* For the refusal: figures, and what would help. */
-const char *disk_space_text(const struct disk_state *s, char *out, size_t size);
+/* Adds figures for the refusal, and the setting that would help. */
+void disk_space_text(const struct disk_state *s, struct text *t);
 
 /* told is called on loop's thread: when low has changed, and each second while it is low. loop NULL: nobody
  * looks but disk_space_check. */

@@ -73,10 +73,11 @@ static int load_token(struct auth *a, struct err *e)
 	while (n && strchr(" \t\r\n", text[n - 1]))
 		text[--n] = '\0';
 	if (n < 32 || n > TOKEN_MAX || str_has_control(text))
-		return err_set(e, ERR_INVALID, "%s: not a token (32 to %d characters on one line)", a->token_path,
-		               TOKEN_MAX);
+		return err_set(e, ERR_INVALID, "%s: not a token; expected 32 to %d characters on one line",
+		               a->token_path, TOKEN_MAX);
 	if (stat(a->token_path, &st) == 0 && (st.st_mode & 077))
-		return err_set(e, ERR_INVALID, "%s: others may read it; chmod 600 it, and make a new one if they did",
+		return err_set(e, ERR_INVALID,
+		               "%s: other users can read it; run chmod 600 on it, or delete it to get a new token",
 		               a->token_path);
 	hash_hex(text, n, a->admin_hash);
 	return 0;
@@ -163,7 +164,7 @@ static int by_stored(const struct auth_call *c, const char *hash, struct identit
 
 	memset(&row, 0, sizeof(row));
 	if (!c->reader || store_token_get(c->reader, hash, &row, NULL) < 0)
-		return err_set(e, ERR_UNAUTHORIZED, "this token is not known here");
+		return err_set(e, ERR_UNAUTHORIZED, "unknown token");
 	if (row.expires_us && row.expires_us <= c->now_real_us)
 		err_set(e, ERR_UNAUTHORIZED, "this token has expired");
 	else if (row.kind && strcmp(row.kind, "job") == 0 && row.job) {
@@ -174,7 +175,7 @@ static int by_stored(const struct auth_call *c, const char *hash, struct identit
 	else if (row.kind && strcmp(row.kind, "user") == 0)
 		out->role = ROLE_USER;
 	else
-		err_set(e, ERR_UNAUTHORIZED, "this token is not for the API (it joins a node)");
+		err_set(e, ERR_UNAUTHORIZED, "this token only joins a node; the API needs another one");
 	if (out->role != ROLE_NONE)
 		snprintf(out->user, sizeof(out->user), "%s", row.owner ? row.owner : "");
 	token_row_fini(&row);
@@ -193,7 +194,7 @@ static int by_bearer(struct auth *a, const struct auth_call *c, struct identity 
 	t += strspn(t, " ");
 	n = strlen(t);
 	if (n == 0 || n > TOKEN_MAX)
-		return err_set(e, ERR_UNAUTHORIZED, "this token is not known here");
+		return err_set(e, ERR_UNAUTHORIZED, "unknown token");
 	hash_hex(t, n, hash);
 	if (const_time_equal(hash, a->admin_hash, HASH_HEX_SIZE)) {
 		snprintf(out->user, sizeof(out->user), "%s", a->admin_user);
@@ -243,20 +244,21 @@ int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_u
 	int role, end = 0;
 
 	if (!dot || strlen(dot + 1) != HASH_HEX_SIZE - 1 || strlen(text) > 512)
-		return err_set(e, ERR_UNAUTHORIZED, "this session is not one of ours");
+		return err_set(e, ERR_UNAUTHORIZED, "invalid session; log in again");
 	mac_of(a, text, (size_t)(dot - text), mac);
 	if (!const_time_equal(mac, dot + 1, HASH_HEX_SIZE - 1) ||
 	    sscanf(text, "%c.%d.%256[0-9a-f].%" SCNu64 ".%16[0-9a-f].%n", &k, &role, user, &expires, nonce,
 	           &end) != 5 ||
 	    k != kind || (role != ROLE_USER && role != ROLE_ADMIN))
-		return err_set(e, ERR_UNAUTHORIZED, "this session is not one of ours (hearthd was restarted since?)");
+		return err_set(e, ERR_UNAUTHORIZED,
+		               "invalid session; log in again (a restart of hearthd ends every session)");
 	if (expires <= now_real_us)
-		return err_set(e, ERR_UNAUTHORIZED, "this session has expired");
+		return err_set(e, ERR_UNAUTHORIZED, "this session has expired; log in again");
 	if (kind == 'c' && use_up(a, nonce) < 0)
-		return err_set(e, ERR_UNAUTHORIZED, "this login link was used already");
+		return err_set(e, ERR_UNAUTHORIZED, "this login link was already used");
 	n = strlen(user) / 2;
 	if (n >= AUTH_USER_SIZE || str_unhex(user, (uint8_t *)out->user, n) < 0)
-		return err_set(e, ERR_UNAUTHORIZED, "this session is not one of ours");
+		return err_set(e, ERR_UNAUTHORIZED, "invalid session; log in again");
 	out->user[n] = '\0';
 	out->role = (enum user_role)role;
 	return 0;
@@ -334,7 +336,7 @@ int auth_check_origin(const struct auth_call *c, struct err *e)
 		return 0;
 	p = strstr(c->origin, "://");
 	if (!p || !c->host || strcasecmp(p + 3, c->host) != 0)
-		return err_set(e, ERR_DENIED, "Origin is \"%.100s\": pages of other sites may not use this API",
+		return err_set(e, ERR_DENIED, "Origin is \"%.100s\": pages of other sites must not use this API",
 		               c->origin);
 	return 0;
 }

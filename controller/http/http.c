@@ -240,11 +240,11 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 		if (conn->guard.phase == HTTP_REFUSED)
 			refuse_conn(conn, conn->guard.status, conn->guard.why);
 		else
-			refuse_conn(conn, 500, "the input could not be looked at");
+			refuse_conn(conn, 500, "the input could not be read");
 	} else if (conn->call && evbuffer_get_length(b) > PIPELINE_MAX) {
-		refuse_conn(conn, 429, "too much is sent behind a request that is still being answered");
+		refuse_conn(conn, 429, "too many bytes follow a request that has no answer yet");
 	} else if (h->stopping) {
-		refuse_conn(conn, 503, "hearthd is ending");
+		refuse_conn(conn, 503, "hearthd is stopping");
 	}
 	if (conn->end != CONN_GOES) {
 		evbuffer_drain(b, evbuffer_get_length(b));
@@ -299,7 +299,7 @@ static void on_sweep(void *arg)
 			continue;
 		}
 		COUNT(h, timeouts, 1);
-		refuse_conn(conn, 408, "the request did not come within its time");
+		refuse_conn(conn, 408, "the request did not arrive in time");
 	}
 	loop_timer_arm(h->sweep, h->sweep_us);
 }
@@ -457,7 +457,7 @@ static int listen_on(struct http *h, struct http_listener *ls, int fd, struct er
 	ls->bound = evhttp_accept_socket_with_handle(ls->ev, copy);
 	if (!ls->bound) {
 		close(copy);
-		return err_set(e, ERR_INTERNAL, "evhttp cannot take the listening socket");
+		return err_set(e, ERR_INTERNAL, "evhttp does not accept the listening socket");
 	}
 	evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(ls->bound), on_accept_error);
 	return 0;

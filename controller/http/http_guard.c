@@ -105,7 +105,7 @@ static int end_version(struct http_guard *g)
 		g->minor = (uint8_t)(g->token[7] - '0');
 		return 0;
 	}
-	return refuse_stream(g, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+	return refuse_stream(g, 505, "unknown version of HTTP; expected HTTP/1.0 or HTTP/1.1");
 }
 
 static int end_name(struct http_guard *g)
@@ -130,7 +130,7 @@ static int end_name(struct http_guard *g)
 	if (g->field != F_OTHER) {
 		if (g->seen & (1u << g->field))
 			return refuse_stream(g, 400,
-			                     "Host, Content-Length, Transfer-Encoding and Expect may come once only");
+			                     "Host, Content-Length, Transfer-Encoding and Expect must occur only once");
 		g->seen |= (uint8_t)(1u << g->field);
 	}
 	return 0;
@@ -158,12 +158,12 @@ static int end_value(struct http_guard *g)
 		return 0;
 	case F_CODING:
 		if (strcasecmp(g->token, "chunked") != 0)
-			return refuse_stream(g, 501, "the only transfer coding known here is chunked");
+			return refuse_stream(g, 501, "unknown transfer coding; expected chunked");
 		g->chunked = 1;
 		return 0;
 	case F_EXPECT:
 		if (strcasecmp(g->token, "100-continue") != 0)
-			return refuse_stream(g, 417, "the only expectation known here is 100-continue");
+			return refuse_stream(g, 417, "unknown expectation; expected 100-continue");
 		return 0;
 	default:
 		return 0;
@@ -175,11 +175,11 @@ static int end_headers(struct http_guard *g)
 	if (g->minor == 1 && !(g->seen & (1u << F_HOST)))
 		return refuse_stream(g, 400, "Host is missing");
 	if (g->chunked && (g->seen & (1u << F_LENGTH)))
-		return refuse_stream(g, 400, "both Content-Length and Transfer-Encoding");
+		return refuse_stream(g, 400, "Content-Length and Transfer-Encoding exclude each other");
 	if (g->chunked && g->minor == 0)
-		return refuse_stream(g, 400, "Transfer-Encoding in HTTP/1.0");
+		return refuse_stream(g, 400, "Transfer-Encoding needs HTTP/1.1");
 	if (!methods[g->method].body && (g->chunked || g->length))
-		return refuse_stream(g, 400, "a body with a method that has none");
+		return refuse_stream(g, 400, "this method does not allow a body");
 	g->phase = HTTP_BODY;
 	if (g->chunked) {
 		g->state = G_CHUNK_SIZE;
@@ -245,8 +245,7 @@ static int feed_line(struct http_guard *g, uint8_t c)
 			return refuse_stream(g, 400, "the target does not begin with a slash");
 		if (g->target_bytes > HTTP_MAX_TARGET)
 			return refuse_stream(g, 414, "the target is longer than 8 KiB");
-		return is_target(c) ? 0
-		                    : refuse_stream(g, 400, "the target holds a byte that must be percent-encoded");
+		return is_target(c) ? 0 : refuse_stream(g, 400, "the target has a byte that must be percent-encoded");
 	case G_VERSION:
 		if (c == '\r') {
 			g->state = G_VERSION_LF;
@@ -283,7 +282,7 @@ static int feed_header(struct http_guard *g, uint8_t c)
 			return end_name(g);
 		}
 		if (!is_token(c))
-			return refuse_stream(g, 400, "a header's name holds a byte that it may not hold");
+			return refuse_stream(g, 400, "a header's name has an invalid byte");
 		if (keep_byte(g, c) < 0) /* longer than any that matters here */
 			g->token[0] = '?';
 		return 0;
@@ -291,7 +290,7 @@ static int feed_header(struct http_guard *g, uint8_t c)
 		if (c == ' ')
 			return 0;
 		if (c == '\t')
-			return refuse_stream(g, 400, "a tab before a header's value");
+			return refuse_stream(g, 400, "a tab precedes a header's value");
 		g->state = G_VALUE;
 		/* fall through */
 	case G_VALUE:
@@ -300,7 +299,7 @@ static int feed_header(struct http_guard *g, uint8_t c)
 			return end_value(g);
 		}
 		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return refuse_stream(g, 400, "a header's value holds a control byte");
+			return refuse_stream(g, 400, "a header's value has a control byte");
 		if (g->field != F_OTHER && g->field != F_HOST && keep_byte(g, c) < 0)
 			return refuse_stream(g, 400, "a header's value is too long");
 		return 0;
@@ -331,7 +330,7 @@ static int feed_chunk(struct http_guard *g, uint8_t c)
 		return c == '\n' ? 0 : refuse_stream(g, 400, "a line does not end with CR LF");
 	case G_LAST_CR:
 		g->state = G_LAST_LF;
-		return c == '\r' ? 0 : refuse_stream(g, 400, "trailers are not taken");
+		return c == '\r' ? 0 : refuse_stream(g, 400, "trailers are not accepted");
 	default: /* G_LAST_LF */
 		if (c != '\n')
 			return refuse_stream(g, 400, "a line does not end with CR LF");

@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 
 #define QUERY_VALUE_MAX 1024
@@ -144,12 +145,12 @@ static int unknown_query(const char *list, const char *name, struct err *e)
 		names[n++] = p;
 	}
 	if (n == 0)
-		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": this address takes none", name);
+		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": this address has no parameters", name);
 	nearest = str_nearest(name, names);
 	if (nearest)
 		return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\": did you mean \"%s\"?", name, nearest);
-	return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\"; \"%s\" and others are in /openapi.json",
-	               name, names[0]);
+	return err_set(e, ERR_INVALID, "unknown parameter \"%.64s\"; /openapi.json lists \"%s\" and others", name,
+	               names[0]);
 }
 
 static int parse_i64(const char *s, int64_t *out)
@@ -303,14 +304,13 @@ static void log_audit(struct call *c, int status)
 	         http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
 }
 
-static const struct route *find_route(const struct router *r, struct call *c, struct err *e, char *allow,
-                                      size_t allow_size)
+static const struct route *find_route(const struct router *r, struct call *c, struct err *e,
+                                      struct text *allow)
 {
 	const struct route *table = r->table;
 	const struct route *found = NULL;
 	size_t i;
 
-	allow[0] = '\0';
 	e->code = ERR_NONE;
 	for (i = 0; i < r->n && !found; i++) {
 		char *params[CALL_MAX_PARAMS];
@@ -320,9 +320,7 @@ static const struct route *find_route(const struct router *r, struct call *c, st
 		if (rc == 0)
 			continue;
 		if (table[i].method != c->method) {
-			size_t at = strlen(allow);
-
-			snprintf(allow + at, allow_size - at, "%s%s", at ? ", " : "", http_method_name(table[i].method));
+			text_join(allow, ", ", "%s", http_method_name(table[i].method));
 			if (rc > 0)
 				free_params(params);
 			continue;
@@ -359,37 +357,36 @@ static int check_body(const struct router *r, const struct call *c, struct err *
 	if (c->route->flags & RF_RAW)
 		return 0;
 	if (c->body_n > r->body_max)
-		return err_set(e, ERR_LIMIT, "the body has %zu bytes; at most %zu are taken here", c->body_n,
-		               r->body_max);
+		return err_set(e, ERR_LIMIT, "the body has %zu bytes; expected at most %zu", c->body_n, r->body_max);
 	/* A form of another site could send text/plain without asking; JSON needs a preflight, which is never
 	 * answered. */
 	if (c->body_n && (c->route->flags & RF_WRITE) && type && strncasecmp(type, "application/json", 16) != 0)
-		return err_set(e, ERR_UNSUPPORTED, "the body must be application/json, not %.64s", type);
+		return err_set(e, ERR_UNSUPPORTED, "the body is %.64s; expected application/json", type);
 	return 0;
 }
 
 void route_dispatch(const struct router *r, struct call *c, struct io *io)
 {
 	struct err e;
-	char allow[128];
+	TEXT(allow);
 
 	c->on_answer = log_audit;
-	c->route = find_route(r, c, &e, allow, sizeof(allow));
+	c->route = find_route(r, c, &e, &allow);
 	if (!c->route && e.code != ERR_NONE) {
 		call_fail(c, &e);
-	} else if (!c->route && allow[0]) {
-		call_add_header(c, "Allow", allow);
-		call_problem(c, 405, NULL, "%s is not possible here; %s is", http_method_name(c->method), allow);
+	} else if (!c->route && !text_is_empty(&allow)) {
+		call_add_header(c, "Allow", allow.at);
+		call_problem(c, 405, NULL, "%s is not allowed at this address; allowed: %s",
+		             http_method_name(c->method), allow.at);
 	} else if (!c->route) {
-		call_problem(c, 404, "the whole API is described at /openapi.json", "nothing is at this address");
+		call_problem(c, 404, "/openapi.json describes the whole API", "unknown address");
 	} else if (check_caller(r, c, io, &e) < 0) {
 		call_problem(c, err_http_status(e.code), e.code == ERR_UNAUTHORIZED ? r->login_hint(io) : NULL, "%s",
 		             e.text);
 	} else if (parse_query(c, &e) < 0 || check_body(r, c, &e) < 0) {
 		call_fail(c, &e);
 	} else if (c->route->flags & RF_LATER) {
-		call_problem(c, 501, NULL, "%s %s is part of the contract but not built yet",
-		             http_method_name(c->method), c->route->pattern);
+		call_problem(c, 501, NULL, "%s %s is not built yet", http_method_name(c->method), c->route->pattern);
 	} else if (r->check_target(c, io, &e) < 0) {
 		call_fail(c, &e);
 	} else {

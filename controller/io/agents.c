@@ -247,7 +247,9 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 	memset(&row, 0, sizeof(row));
 	if (store_node_get(io->reader, node, &row, e) < 0)
 		return e->code == ERR_NOT_FOUND
-		           ? err_set(e, ERR_DENIED, "no node is called \"%s\" here: join it again", node)
+		           ? err_set(e, ERR_DENIED,
+		                     "unknown node \"%s\"; join it with a new token (jobctl token create --join)",
+		                     node)
 		           : -1;
 	*id = row.id;
 	own = row.cert_fingerprint && *row.cert_fingerprint &&
@@ -257,9 +259,9 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 	if (row.state && strcmp(row.state, "removed") == 0)
 		rc =
 		    err_set(e, own ? ERR_GONE : ERR_DENIED,
-		            "node %s was removed: join it again with a new token (jobctl token create --join)", node);
+		            "node %s was removed; join it again with a new token (jobctl token create --join)", node);
 	else if (row.cert_fingerprint && *row.cert_fingerprint && !own)
-		rc = err_set(e, ERR_DENIED, "node %s has joined again since, with another certificate", node);
+		rc = err_set(e, ERR_DENIED, "node %s has joined again with another certificate", node);
 	node_row_fini(&row);
 	return rc;
 }
@@ -272,7 +274,7 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 
 	(void)p;
 	if (strlen(node) >= sizeof(g->node) || !*node)
-		return err_set(e, ERR_DENIED, "this name is not one that a node can have");
+		return err_set(e, ERR_DENIED, "invalid name of a node");
 	if (hello->role != ROLE_CONTROL && hello->role != ROLE_BULK)
 		return err_set(e, ERR_PROTOCOL, "unknown role %u", hello->role);
 	if (node_allowed(g->a->io, node, hello, &w->node_id, e) < 0)
@@ -361,11 +363,11 @@ void agents_upgrade(struct call *c, struct io *io)
 	if (!upgrade || strcasecmp(upgrade, PROTOCOL) != 0 ||
 	    !has_token(call_header(c, "Connection"), "upgrade")) {
 		call_add_header(c, "Upgrade", PROTOCOL);
-		call_problem(c, 426, NULL, "agents come here with \"Upgrade: %s\"", PROTOCOL);
+		call_problem(c, 426, NULL, "this address is for agents; expected \"Upgrade: %s\"", PROTOCOL);
 		return;
 	}
 	if (!a || a->n >= AGENTS_MAX || !a->shared->ca) {
-		call_problem(c, 503, NULL, "no agent can be taken now");
+		call_problem(c, 503, NULL, "hearthd accepts no further agent now");
 		return;
 	}
 	accept.ca = a->shared->ca;
@@ -449,7 +451,7 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 	if (g) {
 		/* What it should have heard is said again after the next connection's full report. */
 		log_warn("event=agent_slow node=%s queued=%zu error=\"%s\"", g->node, peer_queued(g->peer), e.text);
-		end_agent(g, "it does not take what is sent to it");
+		end_agent(g, "the agent does not read what hearthd sends");
 	}
 	wire_free(type, msg);
 }

@@ -105,8 +105,8 @@ static void on_tick(void *arg)
 		if (now - p->since_us < ANSWER_LIMIT_US)
 			break;
 		if (p->call->status == 0)
-			call_problem(p->call, 504, "ask for the state before you try again",
-			             "hearthd did not answer within a minute; whether it was done is not known");
+			call_problem(p->call, 504, "look at the state before you try again",
+			             "hearthd did not answer within a minute; the request may have been carried out");
 	}
 	loop_timer_arm(a->tick, TICK_US);
 }
@@ -140,7 +140,7 @@ struct request *ask_new(struct call *c, enum request_op op, cJSON *body)
 static void refuse_busy(struct call *c, struct asks *a)
 {
 	atomic_fetch_add(&a->link->full, 1);
-	call_problem(c, 503, "try again", "hearthd has too much to do");
+	call_problem(c, 503, "try again", "hearthd is overloaded");
 }
 
 void ask_send_cb(struct call *c, struct io *io, struct request *rq, ask_fn fn)
@@ -206,7 +206,8 @@ void asks_refuse(struct asks *a)
 
 	DL_FOREACH (a->list, p) {
 		if (p->call->status == 0)
-			call_problem(p->call, 503, "try again", "hearthd is ending; whether this was done is not known");
+			call_problem(p->call, 503, "try again",
+			             "hearthd is stopping; the request may have been carried out");
 	}
 }
 

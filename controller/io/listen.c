@@ -110,7 +110,9 @@ static int make_tls(struct listeners *l, const struct listen_config *c, struct e
 	unsigned n = 2;
 
 	if (!c->ca)
-		return err_set(e, ERR_INVALID, "listening off loopback needs the certificate authority");
+		return err_set(e, ERR_INVALID,
+		               "listen address \"%s\": only loopback works without a certificate authority",
+		               c->address);
 	if (split_listen(c->address, host, sizeof(host), port, sizeof(port), e) < 0)
 		return -1;
 	if (strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0)

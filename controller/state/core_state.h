@@ -79,7 +79,7 @@ struct core {
 	int failing;  /* the store did not take a transaction */
 	int loaded;   /* memory is what the store has, and what followed */
 	struct err fail_err;
-	char *no_room; /* that no new work is taken, and why; NULL: it is */
+	char *no_room; /* that no new work is accepted, and why; NULL: it is */
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
 	uint64_t health_next_us; /* boot: when the level of a node may fall; 0 all are healthy */

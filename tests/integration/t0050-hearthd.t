@@ -33,7 +33,7 @@ like "$("$hearthd" --help)" 'Usage: hearthd' "--help"
 is $? 2 "without --data: usage"
 like "$("$hearthd" --data "$data" --set lease=never 2>&1)" 'lease' "a setting that is none is named"
 like "$("$hearthd" --data "$data" --config /no/such 2>&1)" '/no/such' "a configuration file that is not there, too"
-like "$("$hearthd" --data "$data" --set backfill=moon 2>&1)" 'backfill: "moon" is none of none, easy, conservative' "so is a way of backfill that is none"
+like "$("$hearthd" --data "$data" --set backfill=moon 2>&1)" 'backfill: unknown value "moon"; expected none, easy or conservative' "so is a way of backfill that is none"
 like "$("$hearthd" --show-config --set lease=20s)" 'lease = 20s' "--show-config"
 start
 tap_result $? "it starts"
@@ -108,7 +108,7 @@ kill -TERM "$pid"
 wait_until 30 ends
 
 if HEARTH_FAULTS=none=1 "$hearthd" --data "$dir/probe" --show-config 2>&1 | grep -q 'unknown failpoint'; then
-	like "$(HEARTH_FAULTS=data.nfs=1x9 "$hearthd" --data "$dir/nfs" 2>&1)" 'nfs lies on NFS: .*--set network_data=yes' \
+	like "$(HEARTH_FAULTS=data.nfs=1x9 "$hearthd" --data "$dir/nfs" 2>&1)" 'nfs is on NFS, .*--set network_data=yes' \
 		"a data folder on a network file system is refused"
 	HEARTH_FAULTS='store.commit=2x6' start # search tables written behind may take some of the six
 	call POST /jobs "$spec" >/dev/null

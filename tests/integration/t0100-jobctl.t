@@ -285,7 +285,7 @@ rc 3 "named nobody" "no such name: 3" show nobody
 rc 2 "did you mean 'submit'" "no such verb: 2" sumbit x
 rc 2 "did you mean --follow" "no such option: 2" logs 1 --folow
 rc 2 "expected JOB" "nothing named: 2" show
-rc 4 "part of the contract|not built" "what is not built says so" ls 'loss<2'
+rc 4 "not built" "what is not built says so" ls 'loss<2'
 
 # --- going on from a checkpoint ------------------------------------------------------------------------------------
 spec resume.json ".resume_from = \"job:$job@41\""

@@ -89,11 +89,11 @@ rc 3 'there is no queue "reserch"; did you mean "research"' "of one that there i
 rc 3 'no job belongs to "nobody-at-all"' "of somebody without jobs" cost --owner nobody-at-all
 rc 0 "^Nothing was spent" "of a job" cost "$grid"
 rc 3 "no job 9999" "of a job that there is not" cost 9999
-rc 2 "still to come" "of a time to come" cost --from 2999-01-01
-rc 2 "from: it has to be before to" "backwards" cost --from 1d --to 2d
+rc 2 "from: expected a time in the past" "of a time to come" cost --from 2999-01-01
+rc 2 "from: expected a time before to" "backwards" cost --from 1d --to 2d
 
 # --- the nearest words ---------------------------------------------------------------------------------------------
-rc 2 'no state is called "foo"; there are held, queued, .* failed, stopped' "a state that is none: which there are" ls status:foo
+rc 2 'unknown state "foo"; expected held, queued, .* failed, stopped' "a state that is none: which there are" ls status:foo
 rc 2 'unknown key "price".*there are .*price_per_hour' "a fact of a type that is none: which there are" instances set local price=3
 rc 2 'did you mean "resources.gpus_per_instance"' "a key of resources" submit slow.json --set gpus_per_instance=1
 rc 2 'resources.gpus: unknown key; did you mean "gpus_per_instance"' "another word for it" submit slow.json --set resources.gpus=1

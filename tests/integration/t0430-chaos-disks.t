@@ -47,7 +47,7 @@ full_store() {
 	wait_until 30 grep -q '^end' "$HIST/side/$id.1.1"
 	ok "the running job comes to its end" grep -q '^end' "$HIST/side/$id.1.1"
 	does "there is room again" chaos_heal fill head
-	ok "new work is taken again" wait_until 30 submit_works "again-$round"
+	ok "new work is accepted again" wait_until 30 submit_works "again-$round"
 	ok "the job that ran meanwhile is settled" chaos_wait "$id" 60
 	is "$(verdict_of "$id")" "completed succeeded 0 1" "with its end"
 }
@@ -68,18 +68,18 @@ nearly_full() {
 	diag "$(hearth top --once 2>&1 | grep -i problem)" "$(curl_at /healthz)"
 	for _ in 1 2 3; do nok "a large job is refused" submit_large "low-large-$round"; done
 	nok "and a small one" submit_works "low-small-$round"
-	like "$(tail -n 3 "$HIST/client.err")" "no new work is taken: the disk of hearthd has .* left of .*min_free_mb" "with figures"
-	like "$(curl_at /healthz)" '"problem":"no new work is taken' "so does its health"
+	like "$(tail -n 3 "$HIST/client.err")" "no new work is accepted: the disk of hearthd has .* left of .*min_free_mb" "with figures"
+	like "$(curl_at /healthz)" '"problem":"no new work is accepted' "so does its health"
 	ok "the running job ends meanwhile" chaos_wait "$id" 90
 	is "$(verdict_of "$id")" "completed succeeded 0 1" "and is on record as it ended"
 	is "$(found_again) $(grep -c event=store_failed "$CLUSTER/hearthd.log")" "$again $failed" "no write failed, and no agent had to report anew"
 	does "there is room again" chaos_heal fill-nearly head
-	ok "new work is taken again" wait_until 30 submit_works "low-again-$round"
+	ok "new work is accepted again" wait_until 30 submit_works "low-again-$round"
 	CLUSTER_HEARTHD_ARGS=("${NO_MARK[@]}")
 	chaos_inject kill-hearthd && chaos_heal kill-hearthd
 }
 found_again() { cat "$CLUSTER"/agent-*.log | grep -c event=controller_found; }
-low_told() { hearth top --json | jq -e '.problem | strings | startswith("no new work is taken")' >/dev/null; }
+low_told() { hearth top --json | jq -e '.problem | strings | startswith("no new work is accepted")' >/dev/null; }
 curl_at() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "http://localhost$1"; }
 
 full_log() {

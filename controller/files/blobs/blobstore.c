@@ -137,7 +137,8 @@ static int check_digest(const char *digest, struct err *e)
 {
 	return hash_is_hex(digest)
 	           ? 0
-	           : err_set(e, ERR_INVALID, "\"%.80s\" is no digest: 64 hexadecimal digits, lower case", digest);
+	           : err_set(e, ERR_INVALID,
+	                     "invalid digest \"%.80s\"; expected 64 lower-case hexadecimal digits", digest);
 }
 
 static int blob_ref_path(const struct blobstore *b, const char *owner, const char *digest,
@@ -270,7 +271,7 @@ int blobstore_missing(struct blobstore *b, const char *owner, const char *const 
 
 static int not_found(const char *digest, struct err *e)
 {
-	return err_set(e, ERR_NOT_FOUND, "there is no blob %s", digest);
+	return err_set(e, ERR_NOT_FOUND, "blob %s does not exist", digest);
 }
 
 int blobstore_open_blob(struct blobstore *b, const char *owner, const char *digest, uint64_t *size,
@@ -377,7 +378,7 @@ int blobstore_check_tree(struct blobstore *b, const char *owner, const char *man
 	if (check_digest(manifest, e) < 0)
 		return -1;
 	if (!has_ref(b, owner, manifest) || add_reference(b, owner, manifest, &none) < 0)
-		return err_set(e, ERR_NOT_FOUND, "the source tree %s was not uploaded", manifest);
+		return err_set(e, ERR_NOT_FOUND, "the source tree %s is missing; upload it first", manifest);
 	if (blob_chunks(b, manifest, &v, &n, e) < 0)
 		return -1;
 	absent = xcalloc(n + 1, 1);
@@ -420,13 +421,13 @@ static int digest_is(const void *data, size_t n, const char *digest)
 static int check_piece(const struct blob_piece *p, struct err *e)
 {
 	if (p->n > BLOBSTORE_PIECE_MAX)
-		return err_set(e, ERR_LIMIT, "a piece of %zu bytes, at most %u", p->n, BLOBSTORE_PIECE_MAX);
+		return err_set(e, ERR_LIMIT, "the piece has %zu bytes; expected at most %u", p->n,
+		               BLOBSTORE_PIECE_MAX);
 	if (p->total > BLOBSTORE_BLOB_MAX || p->offset > BLOBSTORE_BLOB_MAX ||
 	    p->offset + p->n > BLOBSTORE_BLOB_MAX)
 		return err_set(e, ERR_LIMIT, "a blob has at most %u bytes", BLOBSTORE_BLOB_MAX);
 	if (p->total && p->offset + p->n > p->total)
-		return err_set(e, ERR_INVALID,
-		               "the piece ends at %" PRIu64 ", behind the end of the blob at %" PRIu64,
+		return err_set(e, ERR_INVALID, "the piece ends at %" PRIu64 ", after the end of the blob at %" PRIu64,
 		               p->offset + p->n, p->total);
 	return 0;
 }

@@ -384,7 +384,7 @@ static void test_low(void)
 	fault_arm("data.low", 1, 1);
 	a = put(digest, "", "admin", "low", 3);
 	is_int(a->status, 507, "a low disk takes no upload");
-	like(a->body, "no new work is taken: the disk of hearthd has", "and says why");
+	like(a->body, "no new work is accepted: the disk of hearthd has", "and says why");
 	answer_free(a);
 	a = http(k, "GET", "/metrics", "admin", NULL, NULL);
 	ok(strstr(a->body, "hearth_disk_low 1\n") && strstr(a->body, "hearth_disk_free_bytes "),

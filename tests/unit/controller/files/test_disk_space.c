@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/os/loop.h"
 #include "controller/files/disk_space.h"
 #include "tests/lib/tap.h"
@@ -30,15 +31,15 @@ static void test_judge(void)
 {
 	struct disk_state s = {.total_bytes = 1000 * MIB, .mark_bytes = 40 * MIB},
 	                  off = {.total_bytes = 1000 * MIB};
-	char text[300];
+	TEXT(text);
 
 	ok(!judged(&s, 41) && !judged(&s, 40), "down to the mark there is room");
 	ok(judged(&s, 39), "below it there is none");
 	ok(judged(&s, 40) && judged(&s, 49), "a little more does not end that");
-	disk_space_text(&s, text, sizeof(text));
-	ok(strstr(text, "49.0MiB") && strstr(text, "1000.0MiB") && strstr(text, "40.0MiB") &&
-	       strstr(text, "50.0MiB") && strstr(text, "min_free_mb"),
-	   "told with figures and the setting: %s", text);
+	disk_space_text(&s, &text);
+	ok(strstr(text.at, "49.0MiB") && strstr(text.at, "1000.0MiB") && strstr(text.at, "40.0MiB") &&
+	       strstr(text.at, "50.0MiB") && strstr(text.at, "min_free_mb"),
+	   "the reason has figures and the setting: %s", text.at);
 	ok(!judged(&s, 50), "a quarter more does");
 	ok(!judged(&s, 41), "and then it is as before");
 	ok(!judged(&off, 0), "without a mark a disk is never low");
@@ -75,7 +76,7 @@ static void test_check(void)
 	fault_arm("data.low", 1, 1);
 	is_int(disk_space_check(r, &e), -1, "too little is left");
 	is_int(e.code, ERR_NOSPACE, "which is what it is called");
-	like(e.text, "no new work is taken: the disk of hearthd has", "with words");
+	like(e.text, "no new work is accepted: the disk of hearthd has", "with words");
 	disk_space_last(r, &s);
 	ok(s.low && s.free_bytes < s.mark_bytes && s.total_bytes, "that is what was seen last");
 	fault_clear();

@@ -95,7 +95,7 @@ static void test_table_in_document(struct hkit *k, const cJSON *paths, const cJS
 			ok(a->status == 501, "%s %s: 501, got %d", method, path, a->status);
 		else
 			ok(a->status && a->status != 501 && a->status != 405 && a->status < 500 &&
-			       !(a->status == 404 && a->json && strstr(a->body, "nothing is at this address")),
+			       !(a->status == 404 && a->json && strstr(a->body, "unknown address")),
 			   "%s %s answers: %d %.80s", method, path, a->status, a->status ? a->body : a->problem);
 		test_answer(&r[i], a, schemas);
 		answer_free(a);
@@ -231,10 +231,10 @@ static void test_query(struct hkit *k)
 	    {"/api/v1/jobs?status=runing", 400, "running"},
 	    {"/api/v1/jobs?tag=:x", 400, "tag"},
 	    {"/api/v1/jobs?text=a+b%2Bc", 200, NULL},
-	    {"/api/v1/jobs/1/why?x=1", 400, "takes none"},
+	    {"/api/v1/jobs/1/why?x=1", 400, "no parameters"},
 	    {"/api/v1/jobs/2", 404, NULL},
 	    {"/api/v1/jobs/x", 404, "resolve"},
-	    {"/api/v1/nothing", 404, "nothing is at this address"},
+	    {"/api/v1/nothing", 404, "unknown address"},
 	    {"/api/v1/jobs/1/metrics/loss?points=100001", 400, "out of range"},
 	};
 	unsigned i;

@@ -339,15 +339,15 @@ static void test_no_room(void)
 	core_no_room(w->core, "1.0MiB left");
 	is_int(world_submit(w, ONE), 0, "a submit");
 	is_int(w->status, 507, "is refused");
-	is_str(w->err.text, "no new work is taken: 1.0MiB left", "with the reason");
+	is_str(w->err.text, "no new work is accepted: 1.0MiB left", "with the reason");
 	is_int((int64_t)world_submit_full(w, ONE, NULL, "key-1", "d1"), (int64_t)id,
 	       "one that was taken before is answered as before");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "and is answered");
 	is_int(world_request(w, REQ_TOP, 0, NULL, NULL), 200, "the overview");
-	is_str(world_text(w, "problem"), "no new work is taken: 1.0MiB left", "says so");
+	is_str(world_text(w, "problem"), "no new work is accepted: 1.0MiB left", "says so");
 	world_request(w, REQ_STATS, 0, NULL, NULL);
-	is_str(world_text(w, "problem"), "no new work is taken: 1.0MiB left", "as does health");
+	is_str(world_text(w, "problem"), "no new work is accepted: 1.0MiB left", "as does health");
 	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"disk\"}"), 200, "a node can be drained");
 	world_end_with(w, id, 0);
 	is_str(world_status(w, id), "completed", "the running job comes to its end and is on record");
