@@ -13,16 +13,19 @@
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/sync.h"
 #include "controller/load.h"
+#include "controller/record/cluster.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
+#include "controller/run/decide.h"
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
 #include "controller/share/alloc.h"
 #include "controller/share/budget.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
+#include "controller/share/node_feed.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
@@ -30,7 +33,9 @@
 #include "controller/state/idem.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/observer.h"
 #include "controller/state/request.h"
+#include "controller/state/role.h"
 #include "controller/state/turn.h"
 
 #define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
@@ -227,6 +232,7 @@ void core_request(struct core *c, struct request *rq)
 {
 	const struct op *op = (size_t)rq->op < sizeof ops / sizeof *ops ? &ops[rq->op] : NULL;
 
+	node_feed(c);
 	clock_sched(c);
 	if (c->stopping)
 		rq->reply(rq, err_http_status(closing.code), NULL, &closing);
@@ -336,7 +342,7 @@ void core_end_turn(struct core *c)
 	review_touched(c);
 	arrays_step(c);
 	budgets_review(c, 0);
-	schedule(c);
+	decide(c);
 	review_touched(c);
 	if (arrays_busy(c)) /* the rest in the next turn: reports must not wait */
 		c->more_decisions = 1;

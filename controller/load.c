@@ -15,6 +15,7 @@
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
 #include "controller/core.h"
+#include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
@@ -27,6 +28,7 @@
 #include "controller/share/cost.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
+#include "controller/share/node_feed.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
@@ -44,6 +46,8 @@ void state_clear(struct core *c)
 		job_free(c, j);
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		node_detach(c, n);
+	peers_changed(c);
+	c->changed_nodes = NULL;
 	c->touched = c->turn_jobs = NULL;
 	idem_clear(c);
 	sched_destroy(c->sched);
@@ -111,7 +115,7 @@ static int on_job(const struct job_row *row, void *arg)
 	if (s && s->n_after)
 		j->to_queue = 1; /* when all others are there */
 	else if (s)
-		alloc_queue(c, j, s);
+		array_queue(c, j, s);
 	else
 		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
 		          row->spec ? e.text : "none");
@@ -376,7 +380,8 @@ static int load(struct core *c, struct err *e)
 			attempt_recorded(c, j->r.att);
 	}
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
-		node_update_sched(c, n, 1);
+		node_changed(c, n, 1);
+	node_feed(c);
 	queues_loaded(c);
 	reserves_loaded(c);
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
@@ -390,7 +395,7 @@ static int load(struct core *c, struct err *e)
 			struct job_spec *s = job_parse_spec(c, j, e);
 
 			if (s)
-				alloc_queue(c, j, s);
+				array_queue(c, j, s);
 			spec_destroy(s);
 			if (c->io.job_row) {
 				free(j->spec);

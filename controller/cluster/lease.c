@@ -30,6 +30,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
+#include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -116,7 +117,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 		place_lost(c, j, place_index(j, p), silent, 0, why);
 		node_job_del(n, j);
 	}
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 	node_health_note(c, n, HEALTH_LOST, why);
 }
 

@@ -1,5 +1,5 @@
 /*
- * nodes: what the scheduler may know of nodes, and their inventory.
+ * nodes: the state of nodes, and their inventory.
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_NODES_H
 #define HEARTH_CONTROLLER_CLUSTER_NODES_H
@@ -7,7 +7,6 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-void node_update_sched(struct core *c, struct cnode *n, int inventory_changed);
 void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m);
 
 #endif

@@ -18,6 +18,7 @@
 #include "common/base/xalloc.h"
 #include "common/net/wire.h"
 #include "controller/cluster/lease.h"
+#include "controller/record/cluster.h"
 #include "controller/record/inventory.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"

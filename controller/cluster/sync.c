@@ -28,6 +28,7 @@
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
 #include "controller/share/alloc.h"
+#include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -45,7 +46,7 @@ static void admit(struct core *c, struct cnode *n, uint64_t session, const struc
 	n->beat_us = now_boot(c);
 	n->r.seen_us = now_real(c);
 	n->peers_sent_us = 0;
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session,
 	         hello && hello->software ? hello->software : "?");
 }
@@ -91,7 +92,7 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 		return;
 	/* Not failure: the agent dials again; only a lease that ran out counts. */
 	n->connected = n->synced = n->syncing = 0;
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 	node_health_note(c, n, HEALTH_CONNECTION, why);
 	log_info("event=agent_down node=%s text=\"%s\"", name, why ? why : "");
 }
@@ -191,7 +192,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 		peers_changed(c);
 		c->peers_gen++;
 	}
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }
 

@@ -19,6 +19,7 @@
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
+#include "controller/record/cluster.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"

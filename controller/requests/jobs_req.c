@@ -127,7 +127,7 @@ void req_release(struct core *c, struct request *rq)
 		json_add_str(d, "reason", note);
 	}
 	if (job_post(c, j, EV_RELEASED, d) == 0)
-		alloc_queue(c, j, s);
+		array_queue(c, j, s);
 	spec_destroy(s);
 	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
 }
@@ -391,7 +391,7 @@ static void set_members(struct core *c, struct cjob *j, const struct request *rq
 			m->act->max_runtime_us = max_runtime_s(c, m, m->act->spec) * 1000000;
 			job_touch(c, m);
 		} else if (m->r.status == JOB_QUEUED) {
-			alloc_queue(c, m, j->arr->spec);
+			array_queue(c, m, j->arr->spec);
 		}
 	}
 }
@@ -419,7 +419,7 @@ void req_set(struct core *c, struct request *rq)
 		struct job_spec *s = job_parse_spec(c, j, &e);
 
 		if (s)
-			alloc_queue(c, j, s);
+			array_queue(c, j, s);
 		spec_destroy(s);
 	}
 	if (j->act) {

@@ -15,6 +15,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
+#include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
 #include "controller/state/request.h"
@@ -53,7 +54,7 @@ static void change(struct core *c, struct cnode *n, const struct request *rq, en
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "text", reason);
 	cluster_post(c, t, d);
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 }
 
 void req_drain(struct core *c, struct request *rq)
@@ -118,7 +119,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	cluster_post(c, EV_NODE_REMOVED, d);
 	peers_changed(c);
 	c->peers_gen++;
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 	answer(c, rq, n);
 }
 

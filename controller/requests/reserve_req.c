@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "controller/record/cluster.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
 #include "controller/share/instances.h"

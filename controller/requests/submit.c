@@ -13,7 +13,9 @@
 #include "common/base/xalloc.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
+#include "controller/requests/suggest.h"
 #include "controller/run/array.h"
+#include "controller/run/decide.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/await.h"
@@ -22,13 +24,13 @@
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
 #include "controller/share/queues.h"
-#include "controller/share/suggest.h"
 #include "controller/state/core_state.h"
 #include "controller/state/idem.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/request.h"
 #include "controller/state/requester.h"
+#include "controller/state/role.h"
 #include "controller/state/turn.h"
 
 #define MEMBERS_MAX_BYTES (256 * 1024 * 1024)
@@ -263,7 +265,7 @@ static void create(struct core *c, struct request *rq, const struct asked *a)
 	if (members && array_open(c, j, j->spec, j->run, &e) < 0)
 		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
 	else if (!members && !a->hold)
-		alloc_queue(c, j, rq->spec);
+		array_queue(c, j, rq->spec);
 	answer = idem_submitted(j->r.id, j->r.name);
 	if (members)
 		json_add_u64(answer, "members", members);
@@ -337,6 +339,7 @@ static void foresee(struct core *c, const struct request *rq, const struct asked
 		snprintf(text, n, "it would be held until it is released");
 		return;
 	}
+	decide(c); /* others come first */
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {

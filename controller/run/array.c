@@ -22,12 +22,14 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/record/event.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
 #include "controller/share/alloc.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/observer.h"
 #include "controller/state/turn.h"
 
 #define A_TURN 64 /* members that are made, let go, stopped */
@@ -147,6 +149,12 @@ int array_parks(struct core *c, const struct cjob *member)
 		j->arr->next = index;
 	array_touch(c, j);
 	return 1;
+}
+
+void array_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
+{
+	if (!j->r.array || !array_parks(c, j))
+		alloc_queue(c, j, spec);
 }
 
 static void admit(struct core *c, struct cjob *j, uint32_t *budget)

@@ -38,6 +38,8 @@ void array_after_event(struct core *c, struct cjob *member, enum event_type t,
                        const struct job_before *before);
 /* 1: a member waits with its array until that lets it go to the scheduler. */
 int array_parks(struct core *c, const struct cjob *member);
+/* Any job goes to the scheduler; a member that is not admitted waits with its array. */
+void array_queue(struct core *c, struct cjob *j, const struct job_spec *spec);
 void array_close(struct core *c,
                  struct cjob *j); /* members that wait with the scheduler wait with it again */
 void array_load(struct core *c, const struct cjob *member);          /* one that has not ended */

@@ -21,6 +21,7 @@
 #include "common/os/proc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/job_token.h"
 #include "controller/run/resolve.h"
@@ -464,7 +465,7 @@ static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	else if (lost)
 		wait_for_choice(c, j, &why);
 	else
-		alloc_queue(c, j, spec);
+		array_queue(c, j, spec);
 }
 
 static void post_attempt_ended(struct core *c, struct cjob *j)

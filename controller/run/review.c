@@ -15,6 +15,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
+#include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
@@ -392,7 +393,7 @@ static void queue_loaded(struct core *c, struct cjob *j)
 		return;
 	s = job_parse_spec(c, j, &e);
 	if (s)
-		alloc_queue(c, j, s);
+		array_queue(c, j, s);
 	else
 		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
 	spec_destroy(s);

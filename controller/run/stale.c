@@ -11,6 +11,7 @@
 #include "controller/cluster/nodes.h"
 #include "controller/record/rec.h"
 #include "controller/run/attempt.h"
+#include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
@@ -36,7 +37,7 @@ void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, 
 	}
 	if (epoch > s->epoch)
 		s->epoch = epoch;
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 }
 
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m)
@@ -50,7 +51,7 @@ void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report
 		if (s) {
 			LL_DELETE(n->stale, s);
 			free(s);
-			node_update_sched(c, n, 0);
+			node_changed(c, n, 0);
 		}
 		return;
 	}

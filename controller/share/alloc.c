@@ -19,10 +19,12 @@
 #include "controller/share/await.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
+#include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
 #include "controller/state/core_state.h"
 #include "controller/state/history.h"
 #include "controller/state/jobs.h"
+#include "controller/state/observer.h"
 #include "controller/state/turn.h"
 
 /* Jobs of different limits are of different kinds to the library, which costs memory and time: a million jobs
@@ -210,7 +212,6 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	struct err e;
 
 	*f = (struct sched_forecast){.start_s = UINT64_MAX};
-	schedule(c);
 	wishes_init(c, &w, spec, NULL, owner);
 	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
 		w.in.n_after = 0;
@@ -293,8 +294,6 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	struct sched_reason r;
 	uint32_t n_deps;
 
-	if (j->r.array && array_parks(c, j))
-		return;
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
 	wait_begin(c, j, spec->max_wait_s);
@@ -375,6 +374,8 @@ static void recheck(struct core *c)
 		if (!j || !j->avoid || j->r.status != JOB_QUEUED)
 			continue;
 		c->avoiders[n++] = c->avoiders[i];
+		if (j->r.array && !j->admitted)
+			continue;
 		s = job_parse_spec(c, j, &e);
 		if (s)
 			alloc_queue(c, j, s);
@@ -442,34 +443,28 @@ void alloc_tick(struct core *c)
 	c->sched_dirty = 1;
 }
 
-void schedule(struct core *c)
+void alloc_prepare(struct core *c)
 {
 	c->more_decisions = 0;
 	if (c->recheck_avoiders && !c->failing)
 		recheck(c);
 	if (c->sched_dirty)
 		node_health_review(c);
-	for (int i = 0; c->sched_dirty && !c->failing; i++) {
-		struct sched_decision *d;
-		struct cjob *j;
+	node_feed(c);
+}
 
-		if (i == DECISIONS_A_TURN ||
-		    !await_settle(c)) { /* the rest in the next turn: reports must not wait */
-			c->more_decisions = 1;
-			return;
-		}
-		d = sched_step(c->sched);
-		if (!d) {
-			pass_over(c);
-			return;
-		}
-		j = job_find(c, d->job);
-		if (j && j->r.status == JOB_QUEUED) {
-			start_attempt(c, j, d);
-		} else {
-			log_error("event=placed_unknown_job job=%llu", (unsigned long long)d->job);
-			sched_job_remove(c->sched, d->job);
-		}
-		sched_decision_free(d);
+struct sched_decision *alloc_step(struct core *c, int n)
+{
+	struct sched_decision *d;
+
+	if (!c->sched_dirty || c->failing)
+		return NULL;
+	if (n == DECISIONS_A_TURN || !await_settle(c)) { /* reports must not wait */
+		c->more_decisions = 1;
+		return NULL;
 	}
+	d = sched_step(c->sched);
+	if (!d)
+		pass_over(c);
+	return d;
 }

@@ -17,7 +17,7 @@ void wait_review(struct core *c, struct cjob *j);   /* of a queued job: is its l
 void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s); /* at load; for how long already */
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
-/* What `why` would say if that user submitted it now. */
+/* What `why` would say if that user submitted it now. Call decide first. */
 void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
                struct sched_forecast *f);
 void alloc_open(struct core *c);              /* a library without jobs */
@@ -29,7 +29,11 @@ size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob 
                     int empty, uint64_t *nodes, size_t max);
 int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
                  const char *const *queues, int ever, struct sched_change *out);
-void schedule(struct core *c);
+/* Before decisions: what changed since is told to the library. */
+void alloc_prepare(struct core *c);
+/* The n-th decision of this turn, from 0; NULL: none, or the rest comes in the next turn (c->more_decisions).
+ * The caller frees it by sched_decision_free. */
+struct sched_decision *alloc_step(struct core *c, int n);
 /* As struct observer has them. The first adds to an event that the library is told, or that it decided: when
  * that was by the library's time, and after which of its passes. The second tells the library that a job
  * holds nothing any more; jobs that wait for it hear of it. */

@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
+#include "controller/record/verdict.h"
 #include "controller/share/budget.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"

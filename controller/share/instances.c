@@ -19,6 +19,7 @@
 #include "controller/record/inventory.h"
 #include "controller/requests/requests.h"
 #include "controller/share/catalogue.h"
+#include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
@@ -258,7 +259,7 @@ static void apply_change(struct core *c, const char *name, int mapping)
 {
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		if (strcmp(node_type(n), catalogue_plain(name)) == 0)
-			node_update_sched(c, n, 1);
+			node_changed(c, n, 1);
 	if (!mapping)
 		return;
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {

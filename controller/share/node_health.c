@@ -7,6 +7,7 @@
 #include "common/base/json.h"
 #include "controller/cluster/nodes.h"
 #include "controller/record/health.h"
+#include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
 
@@ -25,7 +26,7 @@ void node_health_note(struct core *c, struct cnode *n, enum health_event kind, c
 	health_add(&n->health, kind, text, now, now_real(c));
 	next = health_next_us(&n->health, now);
 	c->health_next_us = !c->health_next_us || next < c->health_next_us ? next : c->health_next_us;
-	node_update_sched(c, n, 0);
+	node_changed(c, n, 0);
 }
 
 /* Who is trusted again by now. It matters only when something is placed, so no timer goes off for it. */
@@ -40,7 +41,7 @@ void node_health_review(struct core *c)
 
 		next = at < next ? at : next;
 		if (n->in_sched)
-			node_update_sched(c, n, 0);
+			node_changed(c, n, 0);
 	}
 	c->health_next_us = next;
 }

@@ -21,6 +21,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/event.h"
 #include "controller/state/core_state.h"

@@ -14,6 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/record/cluster.h"
 #include "controller/state/core_state.h"
 #include "scheduler/record/record.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/cluster/peers.h"
+#include "controller/record/cluster.h"
 #include "controller/record/inventory.h"
 #include "controller/record/states.h"
 #include "controller/state/core_state.h"
@@ -70,7 +70,6 @@ void node_detach(struct core *c, struct cnode *n)
 {
 	struct stale *s, *t;
 
-	peers_changed(c);
 	HASH_DELETE(hh_id, c->nodes_by_id, n);
 	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);

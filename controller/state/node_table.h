@@ -28,6 +28,7 @@ struct told {
 };
 
 struct cjob;
+enum { NODE_CHANGED = 1, NODE_CHANGED_INVENTORY = 2 };
 struct cnode { /* begins with its record, and lies with it in core->records */
 	struct node_rec r;
 	char *name; /* the record's */
@@ -55,7 +56,9 @@ struct cnode { /* begins with its record, and lies with it in core->records */
 	uint64_t instance; /* random number of the agent's process, 0 unknown */
 	struct health health;
 	uint32_t sched_health; /* as the scheduler was told it */
-	UT_hash_handle hh_id;  /* by id */
+	uint8_t changed;       /* NODE_CHANGED...: the scheduler is not told yet */
+	struct cnode *changed_next, *changed_prev;
+	UT_hash_handle hh_id; /* by id */
 };
 
 static inline struct cnode *node_first(const struct core *c)

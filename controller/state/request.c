@@ -2,6 +2,7 @@
  * request: making and freeing one, and what its line in the table says.
  */
 #include "controller/state/request.h"
+
 #include "common/base/xalloc.h"
 
 struct request *request_new(enum request_op op)

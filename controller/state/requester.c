@@ -10,6 +10,7 @@
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/request.h"
+#include "controller/state/role.h"
 #include "controller/state/turn.h"
 
 const char *req_user(const struct core *c, const struct request *rq)

@@ -26,6 +26,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/core.h"
+#include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"

@@ -1,9 +1,9 @@
 /*
  * sim: runs a recorded trace through a scheduling policy on N identical nodes of G GPUs.
  *
- * Promise of this folder: it simulates, with the library as it is or with rules of its own, and the same input
- * gives the same output to the last byte. It does no input or output. It may use all of scheduler/; nothing
- * in scheduler/ uses it.
+ * Promise of this folder: it simulates, with the library as it is or with rules of its own, and the same
+ * input gives the same output to the last byte. It does no input or output. It may use all of scheduler/;
+ * nothing in scheduler/ uses it.
  *
  * Events come in order of time. At each distinct time come all completions, then failures and repairs, then
  * all arrivals, then one pass of the policy. docs/spec/05c-simulator.md states the rules to the last tie, so

@@ -124,6 +124,7 @@ static void test_trusted(void)
 	world_agent_up(w, "b", 4, 8);
 	n = node_find(w->core, "a");
 	node_health_note(w->core, n, HEALTH_LAUNCH, "the disk is full");
+	core_end_turn(w->core); /* the scheduler is told at its end */
 	is_int((int)n->sched_health, 1, "doubted");
 	for (int i = 0; i < 6 * 12; i++) { /* six hours */
 		world_beat(w, "a");

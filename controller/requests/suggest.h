@@ -2,8 +2,8 @@
  * suggest: the change with which a job would fit, as data and in words: the key of the specification and its
  * value.
  */
-#ifndef HEARTH_CONTROLLER_SHARE_SUGGEST_H
-#define HEARTH_CONTROLLER_SHARE_SUGGEST_H
+#ifndef HEARTH_CONTROLLER_REQUESTS_SUGGEST_H
+#define HEARTH_CONTROLLER_REQUESTS_SUGGEST_H
 
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
