@@ -62,34 +62,33 @@ static const struct {
 	const char *name, *arg, *help;
 	int id;
 } options[] = {
-    {"controller", "URL", "where hearthd is, http(s)://HOST:PORT", OPT_CONTROLLER},
-    {"data", "DIR", "where this agent keeps its files", OPT_DATA},
+    {"controller", "URL", "address of hearthd, http(s)://HOST:PORT", OPT_CONTROLLER},
+    {"data", "DIR", "folder for the agent's files", OPT_DATA},
     {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)",
      OPT_JOIN},
-    {"join-wait", "S", "how long the first start waits for a controller (default: 60 s)", OPT_JOIN_WAIT},
+    {"join-wait", "S", "seconds that the first start waits for hearthd (default: 60)", OPT_JOIN_WAIT},
     {"name", "NAME", "name of this node (default: the host name)", OPT_NAME},
-    {"address", "IP", "where other nodes reach this one (default: the address towards the controller)",
+    {"address", "IP", "address at which other nodes reach this one (default: the one towards hearthd)",
      OPT_ADDRESS},
     {"interface", "IF", "network interface for ranks (default: the one with that address)", OPT_INTERFACE},
     {"fabric-interface", "IF", "interface of a faster network", OPT_FABRIC},
     {"peer-port", "P", "port for other agents (default: any)", OPT_PEER_PORT},
-    {"ports", "LO-HI", "ports for jobs (default: the controller's)", OPT_PORTS},
+    {"ports", "LO-HI", "ports for jobs (default: those that hearthd names)", OPT_PORTS},
     {"instance-type", "T", "kind of machine, for resources.instance_type", OPT_TYPE},
-    {"price", "USD", "price of an hour", OPT_PRICE},
-    {"labels", "K=V,...", "labels, for resources.requires; switch=NAME and rack=NAME: where it is",
-     OPT_LABELS},
-    {"slots", "N", "CPU slots (default: the CPUs this process may use)", OPT_SLOTS},
+    {"price", "USD", "price of this node per hour", OPT_PRICE},
+    {"labels", "K=V,...", "labels; switch=NAME and rack=NAME give the node's place", OPT_LABELS},
+    {"slots", "N", "number of CPU slots (default: the CPUs that this process may use)", OPT_SLOTS},
     {"kmsg", "PATH", "kernel log (default: /dev/kmsg)", OPT_KMSG},
-    {"fake-gpus", "N|FILE", "invented GPUs, for tests", OPT_FAKE_GPUS},
-    {"run", "DIR", "volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)", OPT_RUN},
-    {"log-max", "SIZE", "greatest log of one stream on this node (default: 1GiB)", OPT_LOG_MAX},
-    {"libexec", "DIR", "where hearth-shim, hearth-rank and hearth-rsh are", OPT_LIBEXEC},
-    {"no-namespaces", NULL, "jobs get the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
-    {"end-launches", NULL, "end what runs here of this node's jobs, say what, and exit (no agent may run)",
-     OPT_END},
+    {"fake-gpus", "N|FILE", "invent GPUs, for tests", OPT_FAKE_GPUS},
+    {"run", "DIR", "folder for volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)",
+     OPT_RUN},
+    {"log-max", "SIZE", "greatest log of one stream that waits on this node (default: 1GiB)", OPT_LOG_MAX},
+    {"libexec", "DIR", "folder of hearth-shim, hearth-rank and hearth-rsh", OPT_LIBEXEC},
+    {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
+    {"end-launches", NULL, "end this node's launches, list them, and exit (no agent may run)", OPT_END},
     {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
     {"version", NULL, "print the version", OPT_VERSION},
-    {"help", NULL, "print this", OPT_HELP},
+    {"help", NULL, "print this help", OPT_HELP},
 };
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -262,7 +261,7 @@ static int parse_arguments(struct arguments *a, int argc, char **argv)
 			return rc;
 	}
 	if (optind < argc)
-		return bad_value("", argv[optind], "there are no arguments without an option");
+		return bad_value("", argv[optind], "an argument without an option is not expected");
 	if ((a->c.controller || a->c.alone) && a->c.data_dir)
 		return 0;
 	fprintf(stderr,

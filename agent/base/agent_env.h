@@ -19,7 +19,7 @@ struct agent_config {
 	char *controller; /* URL */
 	char *data_dir, *run_dir;
 	char *node;    /* --name, default the host name */
-	char *address; /* --address: where other nodes reach this one */
+	char *address; /* --address: address at which other nodes reach this one */
 	char *interface_name, *fabric_interface;
 	uint32_t peer_port;        /* 0 = any */
 	uint32_t port_lo, port_hi; /* --ports, for MASTER_PORT; 0 = 20000-29999 */
@@ -28,11 +28,10 @@ struct agent_config {
 	struct strv labels;
 	uint32_t slots; /* 0 = CPUs this process may use */
 	char *kmsg;
-	char *fake_gpus;   /* NULL none; number or file */
-	char *libexec_dir; /* where hearth-shim, hearth-rank, hearth-rsh are; next to the agent's binary in a
-	                      build tree */
-	int no_namespaces; /* launches see the host's /tmp, /dev/shm and no /opt/ml */
-	int alone; /* only ends what runs of its launches: no controller, no neighbours (agent/endall.h) */
+	char *fake_gpus;        /* NULL none; number or file */
+	char *libexec_dir;      /* folder of hearth-shim, hearth-rank, hearth-rsh */
+	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
+	int alone;              /* only ends its launches, without controller and neighbours (agent/endall.h) */
 	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
 };
 
@@ -42,7 +41,7 @@ struct agent_env { /* shared by all parts of the agent */
 	struct agent_config cfg;
 	int is_root;
 	uint64_t instance;
-	struct place *place; /* container.c: what it found out about this machine; NULL: nothing yet */
+	struct place *place; /* container.c: what it knows of this machine; NULL: nothing yet */
 };
 
 /* Files by which this agent and its controller know each other. */

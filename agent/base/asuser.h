@@ -5,8 +5,8 @@
  * Only the file system identity of the calling thread changes (setfsuid, setfsgid, groups); the process and
  * its other threads stay as they are. Nothing happens where the agent is not root, or the account is root.
  */
-#ifndef HEARTH_AGENT_ASUSER_H
-#define HEARTH_AGENT_ASUSER_H
+#ifndef HEARTH_AGENT_BASE_ASUSER_H
+#define HEARTH_AGENT_BASE_ASUSER_H
 
 #include "agent/base/user.h"
 

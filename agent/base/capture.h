@@ -2,8 +2,8 @@
  * capture: runs a short program and returns its output, with a deadline and a bound. Blocks: for threads,
  * and for the start of the agent.
  */
-#ifndef HEARTH_AGENT_CAPTURE_H
-#define HEARTH_AGENT_CAPTURE_H
+#ifndef HEARTH_AGENT_BASE_CAPTURE_H
+#define HEARTH_AGENT_BASE_CAPTURE_H
 
 #include "agent/base/user.h"
 #include "common/base/err.h"

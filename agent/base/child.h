@@ -2,8 +2,8 @@
  * child: runs a program that may take long (pip, tar), hands its output on as it comes, and ends it at a
  * deadline. Blocks: for threads.
  */
-#ifndef HEARTH_AGENT_CHILD_H
-#define HEARTH_AGENT_CHILD_H
+#ifndef HEARTH_AGENT_BASE_CHILD_H
+#define HEARTH_AGENT_BASE_CHILD_H
 
 #include "agent/base/user.h"
 #include <stddef.h>

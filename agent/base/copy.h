@@ -5,8 +5,8 @@
  * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. A file or link
  * of the same name is replaced; folders are merged.
  */
-#ifndef HEARTH_AGENT_COPY_H
-#define HEARTH_AGENT_COPY_H
+#ifndef HEARTH_AGENT_BASE_COPY_H
+#define HEARTH_AGENT_BASE_COPY_H
 
 #include "common/base/err.h"
 #include <stdint.h>

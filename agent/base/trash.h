@@ -5,8 +5,8 @@
  * The agent renames a folder into a trash folder on the same file system (DATA/trash, RUN/trash), which is
  * quick for any size. A thread then removes it. The next start removes what an earlier agent left there.
  */
-#ifndef HEARTH_AGENT_TRASH_H
-#define HEARTH_AGENT_TRASH_H
+#ifndef HEARTH_AGENT_BASE_TRASH_H
+#define HEARTH_AGENT_BASE_TRASH_H
 
 #include "agent/base/agent_env.h"
 #include "common/base/err.h"

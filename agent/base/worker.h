@@ -8,8 +8,8 @@
  * A cancel returns at once, and nothing of the task runs on the loop after it. The thread notices at its
  * next worker_cancelled, or at once when it waits in here. Its memory is released when it has ended.
  */
-#ifndef HEARTH_AGENT_WORKER_H
-#define HEARTH_AGENT_WORKER_H
+#ifndef HEARTH_AGENT_BASE_WORKER_H
+#define HEARTH_AGENT_BASE_WORKER_H
 
 #include "common/base/err.h"
 #include "common/os/loop.h"

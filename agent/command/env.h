@@ -6,8 +6,8 @@
  * HEARTH_*, then the job's `environment`, then what nobody may change (the launch's mark). A value that the
  * kernel would refuse (128 KiB a string) is left out, and left_out has its name.
  */
-#ifndef HEARTH_AGENT_ENV_H
-#define HEARTH_AGENT_ENV_H
+#ifndef HEARTH_AGENT_COMMAND_ENV_H
+#define HEARTH_AGENT_COMMAND_ENV_H
 
 #include "agent/base/paths.h"
 #include "agent/base/user.h"

@@ -1,8 +1,8 @@
 /*
  * env_json: JSON texts of the environment, all malloc'ed, compact, keys in the order written here.
  */
-#ifndef HEARTH_AGENT_ENV_JSON_H
-#define HEARTH_AGENT_ENV_JSON_H
+#ifndef HEARTH_AGENT_COMMAND_ENV_JSON_H
+#define HEARTH_AGENT_COMMAND_ENV_JSON_H
 
 #include "agent/command/env.h"
 

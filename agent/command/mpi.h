@@ -1,8 +1,8 @@
 /*
  * mpi: the command lines of mpirun and orted. Pure, but for mpi_find.
  */
-#ifndef HEARTH_AGENT_MPI_H
-#define HEARTH_AGENT_MPI_H
+#ifndef HEARTH_AGENT_COMMAND_MPI_H
+#define HEARTH_AGENT_COMMAND_MPI_H
 
 #include "agent/command/launcher_in.h"
 #include "common/base/xalloc.h"

@@ -6,8 +6,8 @@
  * spec parsed. RUN/J.A/plan has the encoded message and a line "plan VERSION", so that the next agent has
  * everything that this one had.
  */
-#ifndef HEARTH_AGENT_PLAN_H
-#define HEARTH_AGENT_PLAN_H
+#ifndef HEARTH_AGENT_COMMAND_PLAN_H
+#define HEARTH_AGENT_COMMAND_PLAN_H
 
 #include "agent/base/agent_env.h"
 #include "common/base/err.h"

@@ -7,8 +7,8 @@
  * or one that refuses, does not fail the launch: the notes list what the kernel does not enforce, and the
  * caller falls back.
  */
-#ifndef HEARTH_AGENT_CGROUP_H
-#define HEARTH_AGENT_CGROUP_H
+#ifndef HEARTH_AGENT_CONTAINER_CGROUP_H
+#define HEARTH_AGENT_CONTAINER_CGROUP_H
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"

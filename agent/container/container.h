@@ -26,40 +26,42 @@ struct container_params {
 	struct strv devices;
 };
 struct container_ops {
-	/* memory (no cgroup) or disk limit passed: text says which; the caller runs the kill ladder */
+	/* The launch has passed its disk limit, or its memory limit without a cgroup: text says which. The caller
+	 * runs the kill ladder. */
 	void (*limit)(const char *text, int oom, void *arg);
-	/* Once after container_create, by the loop: 0, or -1 and why; then it is good for container_destroy only.
+	/* The container is complete: rc 0; or it failed: rc -1 and why, and it can only be destroyed. Called once
+	 * after container_create, by the loop.
 	 */
 	void (*ready)(int rc, const struct err *why, void *arg);
 };
-/* Makes cgroups (v2, v1 or hybrid, as found), a holder process with mount + IPC namespaces (as an ordinary
- * user in a user namespace, where the kernel allows it), private /tmp, /dev/shm, devpts, /opt/ml. The holder
- * may have to wait for file servers: ops->ready tells when it is done. Persists what it made in
- * RUN/J.A/container so that container_adopt finds it. */
+/* Makes cgroups (v2, v1 or hybrid, as found), a holder of mount and IPC namespaces (for an ordinary user in a
+ * user namespace, where the kernel allows it), and private /tmp, /dev/shm, devpts, /opt/ml. The holder may
+ * wait for file servers, so ops->ready reports the end. RUN/J.A/container records all of it for
+ * container_adopt. */
 struct container *container_create(struct agent_env *env, const struct container_params *p,
                                    const struct container_ops *ops, void *arg, struct err *e);
-/* ops: NULL: limits are not watched. ready is not called. One that an agent left in the middle of making is
- * good for container_kill_all and container_destroy only: container_isolated is 0. */
+/* Finds the container of an earlier agent. ops NULL: nobody watches the limits. ready is not called. A
+ * container that was left half made is only for container_kill_all and container_destroy; container_isolated
+ * is 0. */
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
                                   const struct container_ops *ops, void *arg, struct err *e);
-/* What a shim needs to put its process inside. Strings are the container's. */
+/* Adds what a shim needs to put its process inside. The strings are the container's. */
 void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files,
                     uint32_t *holder_pid, uint64_t *holder_start);
-/* SIGKILLs everything inside (cgroup.kill, freezer, else sweep by token) except shims; returns processes left
- * after at most timeout_ms (0 = none). */
+/* Kills everything inside except shims (cgroup.kill, freezer, else a sweep by token). Returns the number of
+ * processes left after at most timeout_ms. */
 int container_kill_all(struct container *c, uint32_t timeout_ms);
-/* 1: the launch has /tmp, /dev/shm and /opt/ml of its own (ml_seen is /opt/ml); 0: not allowed to, or turned
- * off. */
+/* Returns 1 when the launch has its own /tmp, /dev/shm and /opt/ml; 0: not permitted, or turned off. */
 int container_isolated(const struct container *c);
-/* What is not as one would expect (limits that are only watched ...), for the launch's `system` stream. The
- * container's. */
+/* Returns the container's own list of surprises (limits that are only watched ...), for the launch's `system`
+ * stream. */
 const struct strv *container_notes(const struct container *c);
-int container_processes(struct container *c); /* alive inside, shims not counted; -1 unknown */
+int container_processes(struct container *c); /* number alive inside without shims; -1 unknown */
 int container_oom_seen(struct container *c);
 void container_destroy(struct container *c); /* also one that is not ready; directories stay */
-/* What was ended and took its time to die: reaped when it has. To be called now and then. */
+/* Reaps holders that took their time to die. To be called now and then. */
 void container_reap(void);
 void container_forget(struct container *c);     /* frees memory only: the agent ends, the launch goes on */
-void container_env_fini(struct agent_env *env); /* what was found out about this machine for all launches */
+void container_env_fini(struct agent_env *env); /* frees what all launches share about this machine */
 
 #endif

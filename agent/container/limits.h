@@ -5,8 +5,8 @@
  * A thread of its own measures (a tree may hold millions of files) and reports once, on the loop. The
  * period grows with the cost of a measurement.
  */
-#ifndef HEARTH_AGENT_LIMITS_H
-#define HEARTH_AGENT_LIMITS_H
+#ifndef HEARTH_AGENT_CONTAINER_LIMITS_H
+#define HEARTH_AGENT_CONTAINER_LIMITS_H
 
 #include "agent/container/cgroup.h"
 #include "common/os/loop.h"

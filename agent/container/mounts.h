@@ -2,8 +2,8 @@
  * mounts: starts hearth-hold, the process that holds a launch's namespaces, and recognises it after a
  * restart of the agent.
  */
-#ifndef HEARTH_AGENT_MOUNTS_H
-#define HEARTH_AGENT_MOUNTS_H
+#ifndef HEARTH_AGENT_CONTAINER_MOUNTS_H
+#define HEARTH_AGENT_CONTAINER_MOUNTS_H
 
 #include "agent/base/user.h"
 #include "common/os/loop.h"

@@ -17,8 +17,8 @@ struct clock_skew {
 	uint64_t at_us;    /* boot clock */
 };
 
-/* A beat that left at sent_us (boot; sent_real_us by the wall clock) was answered at now_us (boot); hearthd's
- * wall clock was there_real_us. */
+/* Takes a measurement: a beat left at sent_us (boot; sent_real_us by the wall clock), and its answer with
+ * hearthd's wall clock there_real_us came at now_us (boot). */
 void clock_skew_measure(struct clock_skew *s, uint64_t sent_us, uint64_t sent_real_us, uint64_t there_real_us,
                         uint64_t now_us);
 

@@ -28,12 +28,11 @@ struct guard_ops {
 };
 struct guard *guard_create(const struct guard_parts *parts, const struct guard_ops *ops, void *arg);
 void guard_destroy(struct guard *g);
-/* A beat that was sent at sent_us (boot) was answered: the lease counts from there, since the controller,
- * too, counts from when it got it. */
+/* Renews the lease: hearthd has answered the beat of sent_us (boot). The lease counts from there, because
+ * hearthd counts from when it got the beat. */
 void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms);
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen); /* "name address:port" */
 uint64_t guard_peers_gen(const struct guard *g); /* of the list in use; 0 none, or from an earlier run */
-void guard_answer(struct guard *g,
-                  struct wm_peer_answer *m); /* what to tell a peer that asks; node is left alone */
+void guard_answer(struct guard *g, struct wm_peer_answer *m); /* fills the answer for a peer, except node */
 
 #endif

@@ -4,8 +4,8 @@
  *
  *   DATA/agent.key (0600)  DATA/agent.pem  DATA/ca.pem  DATA/node (the name in the certificate)
  */
-#ifndef HEARTH_AGENT_JOIN_H
-#define HEARTH_AGENT_JOIN_H
+#ifndef HEARTH_AGENT_CONTROL_JOIN_H
+#define HEARTH_AGENT_CONTROL_JOIN_H
 
 #include "common/base/err.h"
 
@@ -13,16 +13,16 @@ struct join_params {
 	const char *url, *data_dir;
 	const char *node;
 	const char *token; /* NULL: must have joined before */
-	unsigned retry_s;  /* how long a controller that is not there is waited for */
+	unsigned retry_s;  /* seconds to wait for an unreachable hearthd */
 };
-/* 0: DATA holds what is needed. ERR_UNAUTHORIZED with the next thing to do when there is neither certificate
- * nor token; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster than the
- * stored one joins that cluster. */
+/* Makes sure that DATA has certificate and key. ERR_UNAUTHORIZED with the next step when both certificate and
+ * token are missing; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster
+ * than the stored one joins that cluster. */
 int join_cluster(const struct join_params *p, struct err *e);
-/* The node was removed: certificate and key go, so that only a new token lets this folder join again. The
+/* Removes certificate and key of a removed node, so that this folder needs a new token to join again. The
  * name stays, as the default of the next join. */
 void join_leave(const char *data_dir);
-/* Name in DATA/node, malloc'ed; NULL when this folder never joined. */
+/* Returns the name in DATA/node, malloc'ed; NULL when this folder never joined. */
 char *join_stored_name(const char *data_dir);
 
 #endif

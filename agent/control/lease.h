@@ -22,8 +22,8 @@
  * run out within one beat, and a neighbour with some milliseconds left must not prove that hearthd lives.
  * Beats are at most L/3.
  */
-#ifndef HEARTH_AGENT_LEASE_H
-#define HEARTH_AGENT_LEASE_H
+#ifndef HEARTH_AGENT_CONTROL_LEASE_H
+#define HEARTH_AGENT_CONTROL_LEASE_H
 
 #include <stdint.h>
 
@@ -48,7 +48,7 @@ struct lease {
 
 void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms, int heard);
 void lease_ack(struct lease *l, uint64_t now_us, uint32_t lease_ms); /* 0: length unchanged */
-/* 1: it is time to ask (phase becomes LEASE_ASKING; answer by lease_decide). */
+/* Returns 1 when it is time to ask; the phase is LEASE_ASKING then, until lease_decide. */
 int lease_tick(struct lease *l, uint64_t now_us);
 uint64_t lease_next_us(const struct lease *l); /* when to tick; UINT64_MAX: only an ack changes anything */
 uint32_t lease_ask_timeout_ms(const struct lease *l);
@@ -56,12 +56,12 @@ uint32_t lease_ask_timeout_ms(const struct lease *l);
 /* Does this answer of a peer prove a living controller? */
 int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms);
 enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
-/* End of a round, while LEASE_ASKING; in other phases (an ack came meanwhile) nothing happens. Afterwards the
- * phase is LEASE_UNCONFIRMED, LEASE_ORPHAN, or LEASE_LOST: then, and only then, the launches must be killed.
+/* Ends a round in LEASE_ASKING, and does nothing in other phases (an ack came meanwhile). The phase is then
+ * LEASE_ORPHAN, LEASE_UNCONFIRMED or LEASE_LOST; the launches must be killed in LEASE_LOST only.
  */
 enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
                                 uint32_t peers_reached, uint32_t peers_hearing);
-/* What to tell a peer that asks. */
+/* Returns what a peer that asks needs to know. */
 int lease_has_controller(const struct lease *l, uint64_t now_us, uint64_t *ack_age_ms);
 const char *lease_verdict_text(enum lease_verdict v);
 

@@ -23,8 +23,8 @@ struct peerport *peerport_create(struct agent_env *env, const struct agent_ident
 void peerport_destroy(struct peerport *p);
 uint32_t peerport_number(const struct peerport *p); /* the port as bound */
 
-/* peer: "name address:port". done is called once, never from inside this call, m NULL when there was no
- * answer; the question is freed after it. NULL when the text is not understood. */
+/* Asks a peer, "name address:port". done is called once, after this returns; m NULL: no answer. The question
+ * is freed after it. Returns NULL for an invalid text. */
 struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
                                         void (*done)(const struct wm_peer_answer *m, void *arg), void *arg);
 void peer_question_cancel(struct peer_question *q); /* done is not called; NULL allowed */

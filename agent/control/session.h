@@ -23,7 +23,7 @@ struct outbox;
 struct rshd;
 struct session;
 
-struct session_parts { /* what the session feeds with orders and asks for reports */
+struct session_parts { /* parts that get orders from the session and give it reports */
 	struct agent_env *env;
 	const struct agent_identity *identity;
 	uint32_t peer_port; /* for INVENTORY */
@@ -40,10 +40,10 @@ struct session_ops {
 };
 struct session *session_create(const struct session_parts *parts, const struct session_ops *ops, void *arg);
 void session_destroy(struct session *s);
-/* Not kept when there is no connection: -1. id 0 for messages that nobody acknowledges. */
+/* Sends, or returns -1 without a connection; nothing is stored. id 0: nobody acknowledges the message. */
 int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id);
-void session_dial_now(struct session *s); /* does not wait for its turn, when there is no connection */
-/* Ends the connection, if there is one: orders come again on the next. */
+void session_dial_now(struct session *s); /* without a connection: dials at once */
+/* Ends the connection, if any: hearthd sends its orders again on the next one. */
 void session_renew(struct session *s);
 
 #endif

@@ -82,14 +82,14 @@ struct launch {
 	uint64_t sweep_until_us;
 	int collecting, keep; /* COLLECT came */
 	int draining;         /* uploads are through */
-	int discarding;       /* nobody wants to know of it any more: no uploads, no reports */
-	int saved;            /* all that it made is on record at the controller */
+	int discarding;       /* hearthd does not want it any more: no uploads, no reports */
+	int saved;            /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */
 	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */
 	int unkilled;     /* something may be left that could not be killed */
-	int removing;     /* nothing but its folders is left, and they are on their way out */
-	int kept_outputs; /* they could not be uploaded: the directory stays */
+	int removing;     /* only its folders are left, and trash removes them */
+	int kept_outputs; /* the upload failed: the folder stays */
 	struct launch *prev, *next;
 };
 
@@ -98,7 +98,7 @@ struct launch {
 struct launch *launch_new(struct launch_host *host, struct plan *plan);
 void launch_free(struct launch *l); /* memory only; processes, container and files stay */
 void launch_set_state(struct launch *l, enum launch_state state); /* saves and reports */
-/* The same for one that must be on record first: -1, nothing was changed or reported. */
+/* The same for a state that must be on record first. -1: nothing was changed or reported. */
 int launch_try_state(struct launch *l, enum launch_state state, struct err *e);
 void launch_phase(struct launch *l,
                   const char *name); /* closes the open phase, opens this one; NULL only closes */

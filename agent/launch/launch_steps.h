@@ -10,13 +10,14 @@
 
 /* ---- prepare (launch_prepare.c, launch_procs.c) ----------------------------------------------------- */
 void launch_prepare(struct launch *l);
-/* Ends what was made so far and reports FAILED. */
+/* Undoes the preparation and reports FAILED. */
 void launch_fail(struct launch *l, enum reason_class cls, const char *text);
-/* Some of them, from *at (0) on: a disk under load takes its time. 1: there are more, 0: all are made. */
+/* Makes some of the folders, from *at (0) on: a disk under load takes its time. Returns 1 when some are left,
+ * 0 when all are made. */
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
 int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
-/* The processes that wait on this node, as structs; then as shims. */
+/* Makes the structs of the processes on this node; launch_spawn_proc starts a shim. */
 void launch_list_procs(struct launch *l);
 int launch_spawn_proc(struct lproc *p, struct err *e);
 void launch_proc_ready(struct launch *l); /* one more shim answers: READY when all do */
@@ -36,9 +37,9 @@ void launch_info_forget(void);               /* at the end of the process */
 
 /* ---- kill (launch_kill.c) --------------------------------------------------------------------------- */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
-/* SIGKILL to all of it before it returns, and no upload goes on. */
+/* Kills all of it before it returns, and cancels the upload. */
 void launch_fence(struct launch *l, const char *why);
-/* All processes have ended: sweep strays, then ENDED (FAILED when it never was READY). */
+/* Sweeps strays after the last process, then reports ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
 int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 unknown */
 
@@ -49,13 +50,12 @@ void launch_discard(struct launch *l);
 void launch_remove(struct launch *l); /* the last step, CLEANED follows */
 int launch_is_uploading(const struct launch *l);
 void launch_fence_upload(struct launch *l); /* as if COLLECT had not come */
-void launch_collect_step(struct launch *l); /* something that the clean-up may wait for has happened */
+void launch_collect_step(struct launch *l); /* an event that the clean-up may wait for */
 void launch_report_failure_file(struct launch *l);
 
 /* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
-/* The launch in RUN/KEY, going on where it was; NULL when there is nothing to go on with, and e says why.
- * Then *unreadable = 1: its plan cannot be read, its processes may run; 0: nothing of it can run, the folder
- * was removed.
+/* Continues the launch in RUN/KEY. Returns NULL with e when it cannot. Then *unreadable = 1: its plan cannot
+ * be read, and its processes may run; 0: nothing of it can run, and the folder was removed.
  */
 struct launch *launch_adopt(struct launch_host *host, const char *key, int *unreadable, struct err *e);
 

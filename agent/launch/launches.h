@@ -19,18 +19,20 @@ int launches_adopt(struct launches *t, struct err *e);             /* scans RUN 
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */
 void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);
-int launches_alive(const struct launches *t);             /* something that a fence would end */
+int launches_alive(const struct launches *t);             /* 1: a fence would end something */
 void launches_fence(struct launches *t, const char *why); /* kills them all, now; no upload goes on */
-/* The ladder for all that run, as by KILL. */
+/* Runs the ladder over all that run, as KILL does. */
 void launches_stop(struct launches *t, uint32_t grace_ms, const char *why);
-/* Those whose plan can be read; fn frees none. */
+/* Calls fn for each launch whose plan can be read; fn frees none. */
 void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg);
-void launches_acked(struct launches *t, uint16_t type, const void *msg); /* a report is durable */
-/* One step of giving all up, after a fence: what is over is cleaned and forgotten, untold. How many are left.
+void launches_acked(struct launches *t, uint16_t type,
+                    const void *msg); /* hearthd has this report on record */
+/* Takes one step of giving all up, after a fence: cleans and forgets launches that are over, without reports.
+ * Returns how many are left.
  */
 uint32_t launches_discard(struct launches *t);
 
-/* For rshd. 0, or -1 when this account runs no launch with that token. */
+/* Finds the launch with that token for rshd. -1: this account runs none. */
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt);
 int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host);
 int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t *epoch); /* 1 known */

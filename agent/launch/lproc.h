@@ -33,8 +33,8 @@ struct lproc {
 	char *last_lines; /* of a bad end */
 	size_t last_lines_n;
 	int went;   /* GO was sent */
-	int quit;   /* told to end */
-	int unsaid; /* its end is not reported: it never began, by our own order */
+	int quit;   /* has an order to end */
+	int unsaid; /* its end is not reported: our own order kept it from starting */
 	struct lproc *next;
 };
 

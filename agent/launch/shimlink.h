@@ -7,8 +7,8 @@
  * of the process is unknown, and reported so. Orders from before the hello are sent after it. Go, signal
  * and release are sent once; quit is sent again on each new connection until the process has ended.
  */
-#ifndef HEARTH_AGENT_SHIMLINK_H
-#define HEARTH_AGENT_SHIMLINK_H
+#ifndef HEARTH_AGENT_LAUNCH_SHIMLINK_H
+#define HEARTH_AGENT_LAUNCH_SHIMLINK_H
 
 #include "agent/base/agent_env.h"
 #include "common/net/wire_msg.h"

@@ -6,8 +6,8 @@
  * by the number of launches and processes. Each sending has a frame id of its own; an acknowledgement of an
  * older sending does not remove a newer state.
  */
-#ifndef HEARTH_AGENT_OUTBOX_H
-#define HEARTH_AGENT_OUTBOX_H
+#ifndef HEARTH_AGENT_LINK_OUTBOX_H
+#define HEARTH_AGENT_LINK_OUTBOX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * redraw theirs. The first group of the pattern is the number. The metric "step" gives the step of the
  * other points of its line and of later lines without one.
  */
-#ifndef HEARTH_AGENT_METRICS_H
-#define HEARTH_AGENT_METRICS_H
+#ifndef HEARTH_AGENT_LOGS_METRICS_H
+#define HEARTH_AGENT_LOGS_METRICS_H
 
 #include "common/base/err.h"
 #include "common/spec/spec.h"

@@ -8,8 +8,8 @@
  * number and reads on from there; hearthd drops a number that it has. While one batch is under way and the
  * next is full, sources wait: their bytes are on disk.
  */
-#ifndef HEARTH_AGENT_POINTS_H
-#define HEARTH_AGENT_POINTS_H
+#ifndef HEARTH_AGENT_LOGS_POINTS_H
+#define HEARTH_AGENT_LOGS_POINTS_H
 
 #include "agent/link/data_link.h"
 #include "agent/logs/metrics.h"

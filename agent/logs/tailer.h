@@ -16,8 +16,8 @@
 struct tailer;
 struct tailer *tailer_create(struct agent_env *env, struct data_link *b);
 void tailer_destroy(struct tailer *t);
-/* Starts following; after an agent restart called again: it asks nothing, the controller's acks and offsets
- * dedupe. metrics may be NULL. */
+/* Starts to follow a stream, also after a restart of the agent: offsets and hearthd's acknowledgements
+ * prevent doubles. */
 struct tail_params {
 	uint64_t job, epoch;
 	uint32_t attempt, rank; /* rank 0xffffffff: not a rank */
@@ -25,9 +25,9 @@ struct tail_params {
 	const struct job_spec *spec; /* metric patterns; NULL none (not kept after the call) */
 };
 struct tail *tail_start(struct tailer *t, const struct tail_params *p);
-/* No more will be written: drain, send eof; done when all is durable at the controller. Segments are removed
- * as they become durable. */
+/* Says that the stream has ended: the tail drains it and sends its end. done: hearthd has all of it on
+ * record. Segments are removed as hearthd records them. */
 void tail_finish(struct tail *tl, void (*done)(void *arg), void *arg);
-void tail_destroy(struct tail *tl); /* forget (files stay) */
+void tail_destroy(struct tail *tl); /* stops; the files stay */
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * gpu: the GPUs of this machine, real (gpu_nvml) or pretended (gpu_fake), as plain data.
  */
-#ifndef HEARTH_AGENT_GPU_H
-#define HEARTH_AGENT_GPU_H
+#ifndef HEARTH_AGENT_MACHINE_GPU_H
+#define HEARTH_AGENT_MACHINE_GPU_H
 
 #include "common/base/err.h"
 #include <stdint.h>

@@ -19,18 +19,18 @@ void inventory_destroy(struct inventory *inv);
 void inventory_fill(struct inventory *inv,
                     struct wm_inventory *m);                   /* owned parts: wire_fini(WM_INVENTORY, m) */
 void inventory_beat(struct inventory *inv, struct wm_beat *m); /* cheap; owned parts as above */
-/* CPUs nearest to these GPUs out of a set of allowed CPU numbers, n wanted; fallback: the first ones. Returns
- * how many were written. */
+/* Picks `want` of the allowed CPUs, those nearest to these GPUs; else the first ones. Returns their number.
+ */
 uint32_t inventory_cpus_near(struct inventory *inv, const uint32_t *gpus, uint32_t n_gpus,
                              const uint32_t *cpus, uint32_t n_cpus, uint32_t want, uint32_t *out);
-/* CPU numbers behind slots (slot i of the node -> a CPU of this machine). */
+/* Returns the CPU of this machine behind a slot of the node. */
 uint32_t inventory_slot_cpu(struct inventory *inv, uint32_t slot);
-/* Value for CUDA_VISIBLE_DEVICES (UUIDs or indexes), malloc'ed. "" when none. */
+/* Returns the value for CUDA_VISIBLE_DEVICES (UUIDs or indexes), malloc'ed; "" without GPUs. */
 char *inventory_visible_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n);
-/* Device nodes the container may open for these GPUs; NULL-terminated in *out. */
+/* Adds the device nodes that the container may open for these GPUs. */
 void inventory_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n, struct strv *out);
 int inventory_has_fabric(const struct inventory *inv);
-/* "k=v" lines: kernel, driver, CUDA, NCCL when found, Open MPI version, Python */
+/* Adds "k=v" lines: kernel, driver, CUDA, NCCL when found, Open MPI version, Python. */
 void inventory_software(struct inventory *inv, struct strv *out);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * inventory_int: between inventory.c and its parts.
  */
-#ifndef HEARTH_AGENT_INVENTORY_INT_H
-#define HEARTH_AGENT_INVENTORY_INT_H
+#ifndef HEARTH_AGENT_MACHINE_INVENTORY_INT_H
+#define HEARTH_AGENT_MACHINE_INVENTORY_INT_H
 
 #include "agent/machine/gpu.h"
 #include "agent/machine/inventory.h"

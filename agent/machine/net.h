@@ -1,8 +1,8 @@
 /*
  * net: which interface holds an address, and its network.
  */
-#ifndef HEARTH_AGENT_NET_H
-#define HEARTH_AGENT_NET_H
+#ifndef HEARTH_AGENT_MACHINE_NET_H
+#define HEARTH_AGENT_MACHINE_NET_H
 
 /* Name of the interface that has this address (text), malloc'ed; NULL when none. */
 char *net_interface_of(const char *address);

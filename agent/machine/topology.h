@@ -2,8 +2,8 @@
  * topology: the CPUs that this process may use, and their place: package, NUMA node, core. By hwloc where
  * it is built in, else by sysfs.
  */
-#ifndef HEARTH_AGENT_TOPOLOGY_H
-#define HEARTH_AGENT_TOPOLOGY_H
+#ifndef HEARTH_AGENT_MACHINE_TOPOLOGY_H
+#define HEARTH_AGENT_MACHINE_TOPOLOGY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * An entry without its marker is the rest of a crash and is made again. When a kind passes its bound, the
  * least recently used entries are removed, but none that is locked or in use (`used`). Blocks: for threads.
  */
-#ifndef HEARTH_AGENT_CACHE_H
-#define HEARTH_AGENT_CACHE_H
+#ifndef HEARTH_AGENT_STAGE_CACHE_H
+#define HEARTH_AGENT_STAGE_CACHE_H
 
 #include "common/base/err.h"
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * fetch: one file by http(s) into one path, with resume, retries and a bound (libcurl). Blocks: for threads.
  */
-#ifndef HEARTH_AGENT_FETCH_H
-#define HEARTH_AGENT_FETCH_H
+#ifndef HEARTH_AGENT_STAGE_FETCH_H
+#define HEARTH_AGENT_STAGE_FETCH_H
 
 #include "common/base/err.h"
 #include <stdint.h>

@@ -7,13 +7,12 @@
 #include "agent/base/user.h"
 #include "agent/link/data_link.h"
 
-/* Lines "name==version" of the packages that the job's interpreter finds, asked of it by a thread, for
- * RUN_INFO "pip". text NULL: unknown, why says so. NULL when it could not be started (nothing is called
- * then). */
+/* Asks the interpreter, on a thread, for lines "name==version", for RUN_INFO "pip". text NULL: unknown, and
+ * why has the reason. Returns NULL when it could not start; nothing is called then. */
 struct packages;
 struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
                                 const struct launch_user *user,
                                 void (*done)(const char *text, const char *why, void *arg), void *arg);
-void packages_cancel(struct packages *p); /* void after done, as a stage's handle is */
+void packages_cancel(struct packages *p); /* the handle is void after done */
 
 #endif

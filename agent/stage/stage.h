@@ -25,8 +25,8 @@ struct stage_params {
 	const struct wire_strv
 	    *input_digests;      /* one per input: digest or uri of job:ID/kind inputs, "" for others */
 	const char *resume_from; /* digest, file:// uri or NULL */
-	int64_t resume_step;     /* that must be in it when it is a file:// uri; -1 any */
-	struct nodelog *setup;   /* where progress and pip's output go */
+	int64_t resume_step;     /* the step that a file:// uri must hold; -1 any */
+	struct nodelog *setup;   /* gets progress and pip's output */
 };
 struct stage_ops {
 	void (*progress)(const char *phase, uint64_t done, uint64_t total,
@@ -34,10 +34,10 @@ struct stage_ops {
 	void (*done)(int rc, enum reason_class cls, const char *text, const char *venv_bin,
 	             void *arg); /* venv_bin NULL none */
 };
-/* NULL when it could not be started: nothing is called then, the log says why. resume_from goes into
- * ml/checkpoints. Staging comes before container_create (linked inputs). */
+/* Starts staging, before container_create (linked inputs). resume_from goes into ml/checkpoints. Returns NULL
+ * when it could not start: the log says why, and nothing is called. */
 struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg);
-void stage_cancel(struct stage *s); /* no callback after this; returns at once, work stops behind */
+void stage_cancel(struct stage *s); /* no callback after this; returns at once, and the thread stops later */
 
 #endif

@@ -5,8 +5,8 @@
  * Files: stage.c (order of steps, reports), stage_check.c (checks before the start), stage_tree.c (bundle
  * and trees), input.c (channels), venv.c (requirements).
  */
-#ifndef HEARTH_AGENT_STAGE_INT_H
-#define HEARTH_AGENT_STAGE_INT_H
+#ifndef HEARTH_AGENT_STAGE_STAGE_INT_H
+#define HEARTH_AGENT_STAGE_STAGE_INT_H
 
 #include "agent/base/asuser.h"
 #include "agent/stage/cache.h"

@@ -20,9 +20,9 @@ struct upload_ops {
 	void (*artifact)(const struct upload_result *r, void *arg);
 	void (*done)(int rc, const char *text, void *arg);
 };
-/* model, output (without output/failure), checkpoints: to output_uri/JOB/KIND[/NODE] by file copy, or as
- * trees to hearthd; empty ones are left out. ERR_CONFLICT where an upload of a greater epoch has been. */
-/* NULL when it could not be started (the folder is gone): nothing is called then, the log says why. */
+/* Uploads model, output (without output/failure) and checkpoints: to output_uri/JOB/KIND[/NODE] by file copy,
+ * or as trees to hearthd. Empty ones are left out. ERR_CONFLICT: an upload of a greater epoch was there. */
+/* Returns NULL when it could not start (the folder is gone): the log says why, and nothing is called. */
 struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                             uint64_t epoch, uint32_t node_rank, uint32_t n_nodes,
                             const struct launch_paths *paths, const struct launch_user *user,

@@ -9,8 +9,8 @@
  * needs no shell: it understands quotes and backslashes, leaves assignments and exports out (the agent
  * makes orted's environment), and refuses anything else that would need a shell.
  */
-#ifndef HEARTH_AGENT_RSHWORDS_H
-#define HEARTH_AGENT_RSHWORDS_H
+#ifndef HEARTH_AGENT_STUBS_RSHWORDS_H
+#define HEARTH_AGENT_STUBS_RSHWORDS_H
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
