@@ -31,6 +31,11 @@
 #include "controller/record/event.h"
 #include "controller/server.h"
 #include "controller/settings.h"
+#include "store/read/find.h"
+#include "store/read/load.h"
+#include "store/read/retain.h"
+#include "store/read/verify.h"
+#include "store/write/backup.h"
 
 #define CERT_DAYS               3650
 #define SLOW_TURN_US            50000

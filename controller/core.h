@@ -15,6 +15,7 @@
 #include "common/net/wire_msg.h"
 #include "common/os/loop.h"
 #include "controller/state/request.h"
+#include "store/read/find.h"
 #include "store/store.h"
 #include <stdint.h>
 

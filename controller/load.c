@@ -36,6 +36,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
+#include "store/read/load.h"
 
 void state_clear(struct core *c)
 {

@@ -19,6 +19,9 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "controller/files/blobs/blobstore.h"
+#include "store/read/reader.h"
+#include "store/read/retain.h"
+#include "store/store.h"
 
 #define FIRST_US    (60ull * 1000000) /* after the start */
 #define EVERY_US    (3600ull * 1000000)

@@ -8,7 +8,7 @@
 #define HEARTH_CONTROLLER_MAINTAIN_H
 
 #include "common/os/loop.h"
-#include "store/store.h"
+#include "store/read/retain.h"
 
 struct maintain;
 struct maintain_config {

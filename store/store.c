@@ -13,7 +13,11 @@
 
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/sqlh.h"
+#include "store/write/txn.h"
+#include "store/write/txn_op.h"
+#include "store/write/wdb.h"
+#include "store/write/writer.h"
 
 static void group_deliver(void *group);
 

@@ -12,6 +12,8 @@
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 
 #define USEC            1000000ull
 #define CLOCKS_APART_US (300 * USEC) /* the client's clock may be ahead of ours */

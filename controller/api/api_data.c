@@ -23,6 +23,9 @@
 #include "controller/files/disk_space.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
+#include "store/read/retain.h"
 
 #define DIGESTS_MAX 10000
 #define ENTRIES_MAX 100000

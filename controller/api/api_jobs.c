@@ -15,6 +15,8 @@
 #include "controller/files/data_threads.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 
 /* ---- listing ---------------------------------------------------------------------------------- */
 

@@ -28,6 +28,8 @@
 #include "controller/files/data_threads.h"
 #include "controller/http/route.h"
 #include "controller/http/sse.h"
+#include "store/read/find.h"
+#include "store/read/retain.h"
 
 #define PIECE        (128u * 1024)
 #define QUEUE_MAX    (256u * 1024)

@@ -9,6 +9,8 @@
 #include "controller/api/api_jobs.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 
 static void answer_json(struct call *c, cJSON *o, const struct err *e)
 {

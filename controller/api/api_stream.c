@@ -21,6 +21,8 @@
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/http/sse.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 
 #define BEAT_US      15000000u
 #define PAGE         256u

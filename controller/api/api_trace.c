@@ -7,6 +7,7 @@
 #include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
+#include "store/read/query.h"
 
 #define PAGE_BYTES (512u << 10)
 

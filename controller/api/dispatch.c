@@ -12,6 +12,7 @@
 #include "controller/api/api.h"
 #include "controller/api/thread.h"
 #include "controller/io/state_link.h"
+#include "store/read/find.h"
 
 /* A specification, as text inside JSON, with what goes with it (digest of a git diff, facts). */
 #define BODY_MAX (SPEC_MAX_BYTES + 512 * 1024)

@@ -9,7 +9,7 @@
 
 #include "common/base/strutil.h"
 #include "common/spec/launcher.h"
-#include "store/store.h"
+#include "store/read/query.h"
 
 static uint64_t ranks_of(const cJSON *place)
 {

@@ -7,6 +7,7 @@
 #include "controller/api/api.h"
 #include "controller/api/openapi.h"
 #include "controller/files/data_threads.h"
+#include "store/read/query.h"
 
 /* ---- life ------------------------------------------------------------------------------------- */
 

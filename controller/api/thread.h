@@ -9,7 +9,8 @@
 
 #include "controller/http/auth.h"
 #include "controller/io/io.h"
-#include "store/store.h"
+#include "store/base/rows.h"
+#include "store/read/reader.h"
 
 struct agents_shared;
 struct call;

@@ -23,6 +23,7 @@
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads_int.h"
 #include "controller/files/logs/logstore.h"
+#include "store/base/rows.h"
 
 #define QUEUE_MESSAGES 16384u
 #define QUEUE_BYTES    (64u * 1024 * 1024)

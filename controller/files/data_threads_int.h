@@ -15,7 +15,7 @@
 #include "controller/files/log_places.h"
 #include "controller/files/log_retry.h"
 #include "controller/files/logs/logstore.h"
-#include "store/store.h"
+#include "store/read/reader.h"
 
 #define HUNG_MAX 64
 

@@ -9,7 +9,7 @@
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "store/store.h"
+#include "store/read/query.h"
 
 #define KEPT 64
 

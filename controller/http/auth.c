@@ -25,7 +25,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "store/store.h"
+#include "store/read/find.h"
 
 #define TOKEN_MAX  256
 #define CODE_SLOTS 4096

@@ -19,7 +19,7 @@
 #include "controller/files/data_threads.h"
 #include "controller/io/io.h"
 #include "controller/io/state_link.h"
-#include "store/store.h"
+#include "store/read/find.h"
 
 #define PROTOCOL      "hearth-agent/1"
 #define AGENTS_MAX    32768u /* connections, of one thread */

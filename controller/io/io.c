@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/base/xalloc.h"
-#include "store/store.h"
+#include "store/read/reader.h"
 
 #define IN_MAX        65536u
 #define SLOW_TURN_US  50000

@@ -5,7 +5,7 @@
 #define HEARTH_CONTROLLER_CLUSTER_ROWS_H
 
 #include "controller/record/cluster.h"
-#include "store/store.h"
+#include "store/read/verify.h"
 
 /* The record of a stored row; NULL: it is left out (no name, a name that is there, a state that is unknown,
  * a token that is not for joining). */

@@ -22,6 +22,7 @@
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/inventory.h"
+#include "store/read/verify.h"
 
 #define CLOCK_US 5000000ull /* between two looks at the clock: for the event, for the row */
 

@@ -31,6 +31,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/observer.h"
 #include "controller/state/turn.h"
+#include "store/read/load.h"
 
 #define A_TURN 64 /* members that are made, let go, stopped */
 

@@ -8,6 +8,8 @@
 #include "controller/state/node_table.h"
 #include "controller/state/observer.h"
 
+struct member_row;
+
 /* The members of an array or a sweep that has not ended, as far as their records are not enough.
  * hearthd does not store it: it follows from the records. */
 struct carray {

@@ -30,6 +30,7 @@
 #include "controller/state/request.h"
 #include "controller/state/requester.h"
 #include "controller/state/turn.h"
+#include "store/read/load.h"
 
 #define BUDGETS_MAX 1000
 #define USD_MAX     1e9

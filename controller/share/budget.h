@@ -8,6 +8,8 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
+struct spent_row;
+
 /* budget.c. account: QUEUE/@OWNER; started_us: real */
 void budgets_clear(struct core *c);
 void budget_periods(uint64_t now_us, uint64_t start_us[3]); /* beginning of this day, week, month */

@@ -115,4 +115,7 @@
 #define COLUMN_MARK_NEXT(kind, name, how)  ",?"
 #define COLUMN_COUNT(kind, name, how)      +1
 
+#define ATTEMPT_COLUMNS ATTEMPT_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+#define RANK_COLUMNS    RANK_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+
 #endif

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/base/codec.h"
+#include "store/base/sqlh.h"
+
 struct walk {
 	struct metric_sum s; /* of the attempt being read */
 	int64_t wanted;

@@ -1,11 +1,12 @@
 /*
  * rows: releasing records.
  */
+#include "store/base/rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/xalloc.h"
-#include "store/store.h"
+#include "store/base/columns.h"
 
 void event_row_fini(struct event_row *r)
 {
@@ -68,12 +69,4 @@ void token_row_fini(struct token_row *r)
 {
 	TOKEN_STRINGS(FREE)
 	memset(r, 0, sizeof(*r));
-}
-
-void left_fini(struct left *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->parts[i].what);
-	free(l->parts);
-	*l = (struct left){0};
 }

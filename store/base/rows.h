@@ -1,6 +1,10 @@
 /*
- * rows: the records that the store keeps, as structs. Strings are owned by the struct's holder and may be
- * NULL (SQL NULL) where noted. Times are real_us (0 = none).
+ * rows: the records of the store as structs. The holder of a struct owns its strings; they may be NULL (SQL
+ * NULL) where noted. "Borrowed" marks a struct whose strings belong to somebody else. Times are real_us (0:
+ * none).
+ *
+ * store/base holds what writing and reading share: records, SQLite helpers, the codec of series, tags. It may
+ * use common/ only.
  */
 #ifndef HEARTH_STORE_ROWS_H
 #define HEARTH_STORE_ROWS_H
@@ -8,6 +12,11 @@
 #include <stdint.h>
 
 #include "store/base/columns.h"
+
+#define IDEM_KEPT_US (24ull * 3600 * 1000000) /* lifetime of idempotency keys and answers */
+
+/* What a job holds besides its record. The record itself and its end state stay for good. */
+enum store_keep { STORE_LOGS = 1, STORE_BUNDLE = 2, STORE_METRICS = 4, STORE_ARTIFACTS = 8, STORE_ALL = 15 };
 
 struct event_row {
 	uint64_t id;      /* global, ascending, given by the state thread */
@@ -66,28 +75,9 @@ struct artifact_row {
 	uint64_t size_bytes, files, at_us;
 };
 
-/* What an attempt left of one kind, by the nodes that left any, in their order; of each what came last. */
-struct left_part {
-	uint32_t node_rank;
-	char *what; /* digest of a manifest, or uri */
-};
-struct left {
-	uint32_t attempt;
-	struct left_part *parts;
-	size_t n;
-};
-
 struct tag_row {
 	uint64_t job;
 	char *key, *value;
-};
-
-struct member_row { /* one that has ended, of an array that has not; borrowed */
-	uint64_t array, id;
-	const char *status;
-	uint8_t halved;
-	const char *rungs;
-	uint64_t started_us;
 };
 
 struct queue_row { /* borrowed */
@@ -102,11 +92,6 @@ struct budget_row { /* borrowed */
 	uint64_t uusd;
 	const char *period; /* day, week, month */
 	const char *action; /* when it is used up, of what runs: hold (it goes on), end */
-};
-
-struct spent_row { /* borrowed: what an account has spent on attempts that have ended */
-	const char *account;
-	uint64_t day_uusd, week_uusd, month_uusd; /* since the three times that were asked for */
 };
 
 struct usage_row { /* borrowed */
@@ -150,5 +135,14 @@ struct metric_chunk { /* points of one series, in order of arrival */
 	uint64_t seq; /* agent's batch number: a chunk with a seq not above the stored one is dropped */
 	char *node;   /* who sent it */
 };
+
+/* Free the strings of a row and clear it. */
+void event_row_fini(struct event_row *r);
+void job_row_fini(struct job_row *r);
+void attempt_row_fini(struct attempt_row *r);
+void rank_row_fini(struct rank_row *r);
+void node_row_fini(struct node_row *r);
+void artifact_row_fini(struct artifact_row *r);
+void token_row_fini(struct token_row *r);
 
 #endif

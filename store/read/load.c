@@ -3,104 +3,20 @@
  * jobs does not matter: an index holds the unfinished ones only, and ids are taken from the ends of their
  * tables.
  */
+#include "store/read/load.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
-
-int status_ended(const char *status)
-{
-	return status && (strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
-	                  strcmp(status, "stopped") == 0);
-}
-
-#define READ_TEXT(col)     sqlh_dup(st, col)
-#define READ_NULLABLE(col) sqlh_dup(st, col)
-#define READ_FILLED(col)   sqlh_dup(st, col)
-#define READ_U64(col)      sqlh_u64(st, col)
-#define READ_U32(col)      sqlh_u32(st, col)
-#define READ_U8(col)       (uint8_t) sqlh_u32(st, col)
-#define READ_I64(col)      sqlite3_column_int64(st, col)
-
-#define READ_COLUMN(kind, name, how) r->name = READ_##kind(col++);
-
-void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec)
-{
-	int col = 0;
-
-	JOB_TABLE(READ_COLUMN, READ_COLUMN)
-	r->spec = with_spec ? sqlh_dup(st, col) : NULL;
-	r->run = with_spec ? sqlh_dup(st, col + 1) : NULL;
-}
-
-void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r)
-{
-	int col = 0;
-
-	ATTEMPT_TABLE(READ_COLUMN, READ_COLUMN)
-}
-
-void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
-{
-	int col = 0;
-
-	RANK_TABLE(READ_COLUMN, READ_COLUMN)
-}
-
-static char *dup_or_null(sqlite3_stmt *st, int col) /* '' stands for NULL in keys */
-{
-	const char *s = sqlh_str(st, col);
-
-	return s && *s ? xstrdup(s) : NULL;
-}
-
-void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r)
-{
-	*r = (struct artifact_row){
-	    .job = sqlh_u64(st, 0),
-	    .attempt = sqlh_u32(st, 1),
-	    .kind = sqlh_dup(st, 2),
-	    .node = dup_or_null(st, 3),
-	    .digest = dup_or_null(st, 4),
-	    .uri = dup_or_null(st, 5),
-	    .size_bytes = sqlh_u64(st, 6),
-	    .files = sqlh_u64(st, 7),
-	    .at_us = sqlh_u64(st, 8),
-	};
-}
-
-void node_from_row(sqlite3_stmt *st, struct node_row *r)
-{
-	*r = (struct node_row){
-	    .id = sqlh_u64(st, 0),
-	    .name = sqlh_dup(st, 1),
-	    .address = sqlh_dup(st, 2),
-	    .state = sqlh_dup(st, 3),
-	    .reason = sqlh_dup(st, 4),
-	    .cert_fingerprint = sqlh_dup(st, 5),
-	    .inventory = sqlh_dup(st, 6),
-	    .joined_us = sqlh_u64(st, 7),
-	    .seen_us = sqlh_u64(st, 8),
-	    .drain = (uint8_t)sqlh_u32(st, 9),
-	};
-}
-
-void token_from_row(sqlite3_stmt *st, struct token_row *r)
-{
-	*r = (struct token_row){
-	    .id = sqlh_dup(st, 0),
-	    .kind = sqlh_dup(st, 1),
-	    .secret_hash = sqlh_dup(st, 2),
-	    .owner = sqlh_dup(st, 3),
-	    .job = sqlh_u64(st, 4),
-	    .created_us = sqlh_u64(st, 5),
-	    .expires_us = sqlh_u64(st, 6),
-	    .used_us = sqlh_u64(st, 7),
-	    .used_by = sqlh_dup(st, 8),
-	};
-}
+#include "store/base/columns.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/base/status.h"
+#include "store/read/from_row.h"
+#include "store/write/writer.h"
 
 /* Each row of sql to one(); 0, or -1 with e (or not: the callback's own stop). */
 static int each(sqlite3 *db, const char *sql, uint64_t bind,
@@ -225,12 +141,6 @@ static int on_answer(sqlite3_stmt *st, const struct store_load *l)
 	return l->answer(&r, l->arg);
 }
 
-void queue_of_row(sqlite3_stmt *st, struct queue_row *r)
-{
-	*r = (struct queue_row){sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
-	                        sqlh_u64(st, 2), sqlh_u32(st, 3)};
-}
-
 static int on_queue(sqlite3_stmt *st, const struct store_load *l)
 {
 	struct queue_row r;
@@ -262,24 +172,12 @@ static int on_instance(sqlite3_stmt *st, const struct store_load *l)
 	return l->instance(sqlh_str(st, 0), sqlh_str(st, 1), l->arg);
 }
 
-void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r)
-{
-	*r = (struct reservation_row){sqlh_str(st, 0), sqlh_str(st, 1), sqlh_str(st, 2),
-	                              sqlh_str(st, 3), sqlh_str(st, 4), sqlh_str(st, 5),
-	                              sqlh_u64(st, 6), sqlh_u64(st, 7), sqlh_u64(st, 8)};
-}
-
 static int on_reservation(sqlite3_stmt *st, const struct store_load *l)
 {
 	struct reservation_row r;
 
 	reservation_of_row(st, &r);
 	return l->reservation(&r, l->arg);
-}
-
-void budget_of_row(sqlite3_stmt *st, struct budget_row *r)
-{
-	*r = (struct budget_row){sqlh_str(st, 0), sqlh_u64(st, 1), sqlh_str(st, 2), sqlh_str(st, 3)};
 }
 
 static int on_budget(sqlite3_stmt *st, const struct store_load *l)
@@ -391,48 +289,6 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
 		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);
 	return rc;
-}
-
-int store_node_get(struct store_reader *r, const char *name, struct node_row *out, struct err *e)
-{
-	sqlite3_stmt *st = reader_sql(r,
-	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, "
-	                              "joined_us, seen_us, drain FROM node "
-	                              "WHERE name = ? ORDER BY id DESC LIMIT 1",
-	                              e);
-	int rc;
-
-	if (!st)
-		return -1;
-	sqlh_bind_str(st, 1, name);
-	rc = sqlh_step(st, e);
-	if (rc > 0)
-		node_from_row(st, out);
-	sqlite3_finalize(st);
-	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "no node is called \"%.64s\"", name);
-	return rc < 0 ? -1 : 0;
-}
-
-int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e)
-{
-	sqlite3_stmt *st = reader_sql(
-	    r,
-	    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
-	    "WHERE secret_hash = ?",
-	    e);
-	int rc;
-
-	if (!st)
-		return -1;
-	sqlh_bind_str(st, 1, secret_hash);
-	rc = sqlh_step(st, e);
-	if (rc > 0)
-		token_from_row(st, out);
-	sqlite3_finalize(st);
-	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "this token is not known");
-	return rc < 0 ? -1 : 0;
 }
 
 int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e)

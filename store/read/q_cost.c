@@ -6,6 +6,8 @@
  * or a sweep it is what its members cost. One pass over the index of priced attempts, or of one job over its
  * attempts; sums are made here.
  */
+#include "store/read/q_cost.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +18,11 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
 
 struct sum {
 	char *name;

@@ -3,7 +3,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
-#include "store/base/store_int.h"
+#include "store/base/sqlh.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
 
 static cJSON *part_json(sqlite3_stmt *st)
 {

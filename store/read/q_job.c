@@ -2,97 +2,33 @@
  * q_job: one job as JSON: its record, specification, attempts, ranks. The shape is a contract with scripts:
  * add, do not rename.
  */
-#include "store/read/q_job.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/columns.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/base/tags.h"
+#include "store/read/find.h"
+#include "store/read/from_row.h"
+#include "store/read/job_fields.h"
+#include "store/read/json_part.h"
+#include "store/read/q_cost.h"
+#include "store/read/q_metric.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
 
-static void add_code(cJSON *o, const char *key, int64_t v) /* -1 = none or unknown */
+/* v -1: none or unknown. */
+static void add_code(cJSON *o, const char *key, int64_t v)
 {
 	if (v < 0)
 		cJSON_AddNullToObject(o, key);
 	else
 		json_add_u64(o, key, (uint64_t)v);
-}
-
-static void add_int(cJSON *o, const char *key, int64_t v)
-{
-	cJSON_AddNumberToObject(o, key, (double)v);
-}
-
-/* Seconds; null when it never ran. An array's members run beside each other: it is the time from the first
- * start among them to the end. */
-static void add_ran(cJSON *o, const struct job_row *r)
-{
-	uint64_t now = r->ended_us ? r->ended_us : clock_real_us(clock_real()),
-	         us = r->members ? ran_until_us(0, r->started_us, now)
-	                         : ran_until_us(r->ran_us, r->runs_since_us, now);
-
-	if (r->members ? r->started_us : r->ran_us || r->runs_since_us)
-		cJSON_AddNumberToObject(o, "ran_s", (double)(us / 1000) / 1e3);
-	else
-		cJSON_AddNullToObject(o, "ran_s");
-}
-
-void job_fields_json(cJSON *o, const struct job_row *r)
-{
-	json_add_u64(o, "id", r->id);
-	job_array_json(o, r);
-	json_add_str(o, "name", r->name);
-	json_add_str(o, "owner", r->owner);
-	json_add_str(o, "experiment", r->experiment);
-	json_add_str(o, "notes", r->notes);
-	json_add_str(o, "status", r->status);
-	json_add_str(o, "reason", r->reason);
-	add_int(o, "priority", r->priority);
-	json_add_str(o, "queue", r->queue);
-	json_add_time(o, "created_at", r->created_us);
-	json_add_time(o, "queued_at", r->queued_us);
-	json_add_time(o, "started_at", r->started_us);
-	json_add_time(o, "ended_at", r->ended_us);
-	add_ran(o, r);
-	add_code(o, "exit_code", r->exit_code);
-	json_add_str(o, "wanted", r->wanted);
-	json_add_u64(o, "nodes", r->nodes);
-	json_add_u64(o, "gpus", r->gpus);
-	json_add_u64(o, "attempt_count", r->attempts);
-	json_add_u64(o, "epoch", r->epoch);
-	json_add_str(o, "bundle", r->bundle);
-	cJSON_AddBoolToObject(o, "pinned", r->pinned != 0);
-	cJSON_AddBoolToObject(o, "deleted", r->deleted != 0);
-	json_add_str(o, "cleanup", r->cleanup);
-	cJSON_AddBoolToObject(o, "halved", r->halved != 0);
-}
-
-static int find_job(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
-{
-	sqlite3_stmt *st =
-	    reader_sql(r,
-	               "SELECT " JOB_COLUMNS
-	               ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE job.id = ?",
-	               e);
-	int rc;
-
-	if (!st)
-		return -1;
-	sqlite3_bind_int64(st, 1, (int64_t)(job > INT64_MAX ? 0 : job));
-	rc = sqlh_step(st, e);
-	if (rc > 0)
-		job_from_row(st, out, 1);
-	sqlite3_finalize(st);
-	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, job);
-	return rc < 0 ? -1 : 0;
-}
-
-int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e)
-{
-	return find_job(r, job, out, e);
 }
 
 /* ---- attempts -------------------------------------------------------------------------------------- */
@@ -359,7 +295,7 @@ cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e)
 
 	if (reader_begin(r, e) < 0)
 		return NULL;
-	if (find_job(r, job, &row, e) == 0) {
+	if (store_job_get(r, job, &row, e) == 0) {
 		o = cJSON_CreateObject();
 		job_fields_json(o, &row);
 		if (job_members_json(r, o, &row, e) < 0 || job_parts(r, &row, o, e) < 0) {

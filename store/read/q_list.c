@@ -5,14 +5,23 @@
  * for beside it, and the two answers are merged. Every row is checked against the record itself, so a
  * projection that is late can only cost time, never give a wrong row.
  */
+#include "store/read/q_list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "common/spec/sweep.h"
-#include "store/base/store_int.h"
-#include "store/read/q_job.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/base/status.h"
+#include "store/base/tags.h"
+#include "store/read/find.h"
+#include "store/read/from_row.h"
+#include "store/read/job_fields.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000

@@ -15,105 +15,14 @@
 #include "common/base/xalloc.h"
 #include "common/spec/spec.h"
 #include "store/base/metric_sum.h"
-#include "store/base/store_int.h"
-#include "store/read/q_job.h"
-
-/* ---- one member ---------------------------------------------------------------------------------- */
-
-int store_member_id(struct store_reader *r, uint64_t array, uint32_t index, uint64_t *job, struct err *e)
-{
-	struct job_row row = {0}, member = {0};
-	unsigned long long of = array;
-	uint32_t n;
-	int ended;
-
-	if (store_job_get(r, array, &row, e) < 0)
-		return -1;
-	n = row.members;
-	ended = status_ended(row.status);
-	job_row_fini(&row);
-	if (!n)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has no members: it is one job", of);
-	if (index >= n)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has %u members: %llu.0 to %llu.%u", of, n, of, of, n - 1);
-	if (store_job_get(r, array + 1 + index, &member, e) == 0 && member.array == array) {
-		*job = member.id;
-		job_row_fini(&member);
-		return 0;
-	}
-	job_row_fini(&member);
-	if (ended)
-		return err_set(e, ERR_NOT_FOUND, "member %u of job %llu was never made: the job was stopped before",
-		               index, of);
-	return err_set(e, ERR_UNAVAILABLE, "member %u of job %llu is about to be made; try again", index, of);
-}
-
-void job_array_json(cJSON *o, const struct job_row *r)
-{
-	char ref[48];
-
-	if (!r->array) {
-		snprintf(ref, sizeof(ref), "%" PRIu64, r->id);
-		json_add_str(o, "ref", ref);
-		cJSON_AddNullToObject(o, "array");
-		return;
-	}
-	snprintf(ref, sizeof(ref), "%" PRIu64 ".%" PRIu64, r->array, r->id - r->array - 1);
-	json_add_str(o, "ref", ref);
-	o = cJSON_AddObjectToObject(o, "array");
-	json_add_u64(o, "job", r->array);
-	json_add_u64(o, "index", r->id - r->array - 1);
-}
-
-/* ---- all of them, counted ------------------------------------------------------------------------ */
-
-/* Which count a status belongs to. */
-static const char *count_of(const char *status)
-{
-	if (status_ended(status))
-		return status;
-	return strcmp(status, "held") == 0 || strcmp(status, "queued") == 0 ? "waiting" : "running";
-}
-
-static void count_add(cJSON *o, const char *key, double n)
-{
-	cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	cJSON_SetNumberValue(v, v->valuedouble + n);
-}
-
-int job_members_json(struct store_reader *r, cJSON *job, const struct job_row *row, struct err *e)
-{
-	static const char *const keys[] = {"waiting", "running", "completed", "failed", "stopped"};
-	sqlite3_stmt *st;
-	uint64_t made = 0;
-	cJSON *o;
-	int rc;
-
-	if (!row->members) {
-		cJSON_AddNullToObject(job, "members");
-		return 0;
-	}
-	st = reader_sql(r, "SELECT status, count(*) FROM job WHERE array = ? AND array > 0 GROUP BY status", e);
-	if (!st)
-		return -1;
-	o = cJSON_AddObjectToObject(job, "members");
-	json_add_u64(o, "count", row->members);
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		cJSON_AddNumberToObject(o, keys[i], 0);
-	sqlite3_bind_int64(st, 1, (int64_t)row->id);
-	while ((rc = sqlh_step(st, e)) > 0) {
-		count_add(o, count_of(sqlh_str(st, 0)), (double)sqlh_u64(st, 1));
-		made += sqlh_u64(st, 1);
-	}
-	sqlite3_finalize(st);
-	/* Those that are still to be made wait; those that will never be were stopped. */
-	if (rc == 0 && made < row->members)
-		count_add(o, status_ended(row->status) ? "stopped" : "waiting", (double)(row->members - made));
-	return rc;
-}
-
-/* ---- the table ----------------------------------------------------------------------------------- */
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/read/find.h"
+#include "store/read/from_row.h"
+#include "store/read/job_fields.h"
+#include "store/read/json_part.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
 
 struct found { /* a member */
 	uint32_t index;

@@ -5,6 +5,8 @@
  * index: every spike is some bucket's min or max, and NaN, which is no number to any of them, is counted.
  * Infinities are numbers.
  */
+#include "store/read/q_metric.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +14,14 @@
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
+#include "store/base/codec.h"
 #include "store/base/metric_sum.h"
-#include "store/base/store_int.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/read/json_part.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
+#include "store/read/retain.h"
 
 #define POINTS_MAX 100000u
 

@@ -4,10 +4,15 @@
  * are not pinned any more. What is gone is noted in `dropped`: readers ask there, and do not wait until files
  * and blobs are gone, too.
  */
+#include "store/read/retain.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/base/store_int.h"
+#include "common/base/clock.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/read/reader_int.h"
 
 static unsigned due_of(const struct store_retention *p, uint64_t age_us)
 {

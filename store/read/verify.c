@@ -3,7 +3,7 @@
  * beside it: everything is asked inside one read transaction, and jobs whose projections are not due yet are
  * left out.
  */
-#include "store/base/store_int.h"
+#include "store/read/verify.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,6 +17,14 @@
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
 #include "common/tree/tree.h"
+#include "store/base/codec.h"
+#include "store/base/columns.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/base/status.h"
+#include "store/base/tags.h"
+#include "store/read/from_row.h"
+#include "store/write/migrate.h"
 
 struct verify {
 	sqlite3 *db;

@@ -4,6 +4,8 @@
  * The copy is made under another name, brought out of WAL mode (one file to carry away), checked, synced and
  * only then renamed: a file that has the asked name is whole.
  */
+#include "store/write/backup.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/sqlh.h"
+#include "store/write/migrate.h"
+#include "store/write/project.h"
+#include "store/write/wdb.h"
 
 #define STEP_PAGES     4096
 #define REBUILD_EVENTS 16384

@@ -4,14 +4,17 @@
  * number that this program does not know is refused: an older program would write rows that the newer schema
  * cannot trust.
  */
+#include "store/write/migrate.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/sqlh.h"
 
 #define APPLICATION_ID 0x48525448 /* "HRTH" */
 #define STRICT_SINCE   3037000    /* SQLite's version number */

@@ -8,6 +8,8 @@
  * list of their own (metric_dirty), as points come without events. The end of a job also merges its series
  * and enters it among those that retention looks at.
  */
+#include "store/write/project.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +21,15 @@
 #include "common/base/log.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
+#include "store/base/codec.h"
 #include "store/base/metric_sum.h"
-#include "store/base/store_int.h"
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/base/status.h"
+#include "store/base/tags.h"
+#include "store/write/series.h"
+#include "store/write/wdb.h"
+#include "store/write/writer.h"
 
 #define STEP_SERIES 256 /* jobs whose summaries are written in one step */
 

@@ -13,6 +13,8 @@
  *
  * The cache of series is only a cache: it is written before COMMIT and forgotten after ROLLBACK.
  */
+#include "store/write/series.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +26,10 @@
 #include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/codec.h"
+#include "store/base/sqlh.h"
+#include "store/write/txn_op.h"
+#include "store/write/wdb.h"
 
 #define MERGE_ROWS   64
 #define SEAL_POINTS  512

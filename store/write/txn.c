@@ -3,12 +3,16 @@
  * binds to its statements without copying again; so a submit costs the state thread a few memcpy's instead of
  * an allocation for every string.
  */
+#include "store/write/txn.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/columns.h"
+#include "store/base/rows.h"
+#include "store/write/txn_op.h"
 
 struct store_txn *store_txn_new(void)
 {

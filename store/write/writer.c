@@ -10,6 +10,8 @@
  *
  * In its idle moments it moves the projections and checkpoints the WAL; under load too when they are late.
  */
+#include "store/write/writer.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -19,7 +21,12 @@
 #include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
+#include "store/base/sqlh.h"
+#include "store/store.h"
+#include "store/write/apply.h"
+#include "store/write/project.h"
+#include "store/write/txn_op.h"
+#include "store/write/wdb.h"
 
 #define GROUP_MAX   1024
 #define GROUP_BYTES (8u << 20)

@@ -19,6 +19,9 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"
+#include "store/read/load.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
 #include "store/store.h"
 
 #define SAMPLES 2000000

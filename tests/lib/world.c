@@ -6,6 +6,11 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "controller/run/array.h"
+#include "store/read/find.h"
+#include "store/read/reader.h"
+#include "store/read/retain.h"
+#include "store/read/verify.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

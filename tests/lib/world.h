@@ -13,6 +13,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
+#include "store/read/reader.h"
 #include "store/store.h"
 
 struct sent { /* a message that the core let go */

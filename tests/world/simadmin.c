@@ -10,6 +10,7 @@
  */
 #include "common/base/json.h"
 #include "controller/run/array.h"
+#include "store/read/query.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>

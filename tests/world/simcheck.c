@@ -13,6 +13,8 @@
 #include "common/base/json.h"
 #include "common/net/wire.h"
 #include "scheduler/sim/replay.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/world/sim.h"
 #include <stdio.h>

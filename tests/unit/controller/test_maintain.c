@@ -6,6 +6,9 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "controller/maintain.h"
+#include "store/read/reader.h"
+#include "store/read/retain.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 #include <pthread.h>

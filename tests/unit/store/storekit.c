@@ -8,6 +8,8 @@
 #include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/xalloc.h"
+#include "store/read/reader.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 
 void kit_reopen(struct kit *k)

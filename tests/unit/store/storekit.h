@@ -5,8 +5,12 @@
 #ifndef HEARTH_TESTS_STOREKIT_H
 #define HEARTH_TESTS_STOREKIT_H
 
+#include <cjson/cJSON.h>
+
 #include "common/os/loop.h"
-#include "store/store.h"
+#include "store/base/rows.h"
+#include "store/read/reader.h"
+#include "store/write/txn.h"
 
 /* Literals for the rows' strings. */
 #define C(s) ((char *)(uintptr_t)(s))

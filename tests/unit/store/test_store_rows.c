@@ -7,6 +7,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "store/read/find.h"
+#include "store/read/load.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -1,4 +1,5 @@
 /* Nodes: joining, connecting, leases, loss, differences after a connection, drain and removal. */
+#include "store/read/find.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

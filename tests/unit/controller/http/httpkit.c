@@ -23,6 +23,7 @@
 #include "common/os/chan.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 
 struct hkit {

@@ -7,6 +7,7 @@
 #define HEARTH_TESTS_HTTPKIT_H
 
 #include "controller/server.h"
+#include "store/read/query.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>

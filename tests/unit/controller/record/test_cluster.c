@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
+#include "store/read/verify.h"
 #include "tests/lib/tap.h"
 
 #define TEXT(s) ((char *)(uintptr_t)(s))

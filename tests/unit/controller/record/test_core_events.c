@@ -6,7 +6,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
-#include "store/store.h"
+#include "store/read/verify.h"
 #include "tests/lib/tap.h"
 #include <signal.h>
 #include <stdio.h>

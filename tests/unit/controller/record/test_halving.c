@@ -1,5 +1,6 @@
 /* Successive halving: the rule, and members that are stopped by it. */
 #include "controller/record/halving.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

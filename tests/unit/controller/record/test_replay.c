@@ -6,7 +6,7 @@
  */
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
-#include "store/store.h"
+#include "store/read/verify.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* What users ask: submit with its limits and keys, changes, refusals in words, answers. */
 #include "common/base/json.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>

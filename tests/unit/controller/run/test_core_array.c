@@ -1,5 +1,6 @@
 /* Arrays and sweeps in the core: members and their order, how the whole stands, what is done to all of it,
  * and that a controller which dies at any point goes on where it was. */
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>

@@ -3,6 +3,8 @@
 #include "common/base/hash.h"
 #include "common/base/json.h"
 #include "common/tree/steps.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

@@ -1,6 +1,8 @@
 /* Who is to blame when several ranks end at once: victims of a launcher's end, of a kill, and those whose
  * fate is unknown. */
 #include "controller/record/rec.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

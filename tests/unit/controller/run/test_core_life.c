@@ -1,6 +1,8 @@
 /* Whole lives of jobs, message by message: what is ordered when, what becomes of the job, what users are
  * told. */
 #include "controller/cluster/lease.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

@@ -5,6 +5,7 @@
  * state changes, every rank ends at most once an attempt; at the end: every job has ended, all resources are
  * free, and a replay of all events gives the rows.
  */
+#include "store/read/query.h"
 #include "tests/lib/agents.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>

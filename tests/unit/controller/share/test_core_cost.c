@@ -2,6 +2,7 @@
  */
 #include "common/base/json.h"
 #include "controller/share/budget.h"
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>

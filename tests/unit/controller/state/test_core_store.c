@@ -1,5 +1,6 @@
 /* The core and its store: nothing leaves before it is durable, failed transactions, full queue, a restart
  * between any two commits, metric points. */
+#include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>

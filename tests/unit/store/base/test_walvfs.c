@@ -1,7 +1,5 @@
 /* walvfs: writes of the WAL are joined, readers see what was committed, a write that fails fails its
  * transaction. */
-#include "store/base/walvfs.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/base/store_int.h"
+#include "store/base/rows.h"
+#include "store/read/q_cost.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/read/retain.h"
+#include "store/write/txn.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "common/os/fsutil.h"
+#include "store/read/verify.h"
+#include "store/write/backup.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

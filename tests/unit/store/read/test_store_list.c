@@ -6,7 +6,13 @@
 #include <string.h>
 
 #include "common/base/json.h"
-#include "store/base/store_int.h"
+#include "store/base/rows.h"
+#include "store/read/find.h"
+#include "store/read/q_list.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/write/backup.h"
+#include "store/write/txn.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "store/read/load.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -7,6 +7,8 @@
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -7,6 +7,11 @@
 #include <string.h>
 
 #include "common/base/xalloc.h"
+#include "store/read/find.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/read/retain.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

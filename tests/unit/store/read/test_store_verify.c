@@ -10,6 +10,9 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
+#include "store/read/verify.h"
+#include "store/store.h"
+#include "store/write/backup.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -8,6 +8,12 @@
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
+#include "store/read/load.h"
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/read/verify.h"
+#include "store/store.h"
+#include "store/write/backup.h"
 #include "tests/lib/tap.h"
 
 /* ---- the transactions ------------------------------------------------------------------------------- */

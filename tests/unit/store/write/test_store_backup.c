@@ -17,6 +17,7 @@
 
 #include "common/base/clock.h"
 #include "common/os/fsutil.h"
+#include "store/write/backup.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -14,6 +14,10 @@
 #include "common/base/fault.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "store/read/find.h"
+#include "store/read/load.h"
+#include "store/read/reader.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

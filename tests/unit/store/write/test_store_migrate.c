@@ -10,7 +10,10 @@
 #include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "store/base/store_int.h"
+#include "store/read/verify.h"
+#include "store/write/backup.h"
+#include "store/write/project.h"
+#include "store/write/wdb.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "store/store.h"
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/powerrun.h"
 #include "tests/lib/tap.h"

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/read/query.h"
+#include "store/read/reader.h"
+#include "store/read/verify.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
 

@@ -1,192 +1,20 @@
 /*
- * q_misc: reader handles, and the small pieces of JSON that all questions share: masking, numbers that JSON
- * has no word for, tags.
+ * q_artifact: what attempts left: the lists of it, and the newest of a kind.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/json.h"
-#include "common/base/secret.h"
 #include "common/base/xalloc.h"
-#include "store/base/store_int.h"
-
-struct store_reader *store_reader_open(const char *path, struct err *e)
-{
-	sqlite3 *db = sqlh_open(path, SQLH_READ, e);
-	struct store_reader *r;
-
-	if (!db)
-		return NULL;
-	r = xcalloc(1, sizeof(*r));
-	r->db = db;
-	return r;
-}
-
-void store_reader_close(struct store_reader *r)
-{
-	if (!r)
-		return;
-	sqlh_close(r->db);
-	free(r);
-}
-
-sqlite3_stmt *reader_sql(struct store_reader *r, const char *sql, struct err *e)
-{
-	return sqlh_prepare(r->db, sql, e);
-}
-
-int reader_begin(struct store_reader *r, struct err *e)
-{
-	return sqlh_exec(r->db, "BEGIN", e);
-}
-
-void reader_end(struct store_reader *r)
-{
-	sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
-}
-
-/* ---- pieces of JSON ----------------------------------------------------------------------------- */
-
-cJSON *json_real(double v)
-{
-	if (isnan(v))
-		return cJSON_CreateString("nan");
-	if (isinf(v))
-		return cJSON_CreateString(v > 0 ? "inf" : "-inf");
-	return cJSON_CreateNumber(v);
-}
-
-cJSON *json_of_text(const char *text)
-{
-	cJSON *v;
-
-	if (!text)
-		return cJSON_CreateNull();
-	v = json_parse(text, strlen(text), NULL);
-	if (!v)
-		return cJSON_CreateString(text);
-	secret_json(v, 0);
-	return v;
-}
-
-cJSON *json_object_of(const char *text)
-{
-	cJSON *v = json_of_text(text);
-
-	if (cJSON_IsObject(v))
-		return v;
-	cJSON_Delete(v);
-	return cJSON_CreateNull();
-}
-
-static void lay_tag(cJSON *tags, const char *key, const char *value)
-{
-	cJSON_DeleteItemFromObjectCaseSensitive(tags, key);
-	if (value)
-		cJSON_AddStringToObject(tags, key, value);
-}
-
-cJSON *tags_of_spec(const cJSON *spec)
-{
-	cJSON *tags = cJSON_CreateObject();
-	const cJSON *v;
-
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(spec, "tags"))
-		if (v->string && cJSON_IsString(v))
-			lay_tag(tags, v->string, v->valuestring);
-	return tags;
-}
-
-sqlite3_stmt *tags_prepare(sqlite3 *db, struct err *e)
-{
-	return sqlh_prepare(db, "SELECT key, value FROM tag WHERE job = ? ORDER BY key", e);
-}
-
-cJSON *tags_by(sqlite3_stmt *st, uint64_t job, const cJSON *spec, struct err *e)
-{
-	cJSON *tags = tags_of_spec(spec);
-	int rc;
-
-	sqlite3_bind_int64(st, 1, (int64_t)job);
-	while ((rc = sqlh_step(st, e)) > 0)
-		lay_tag(tags, sqlh_str(st, 0), sqlh_str(st, 1));
-	sqlite3_reset(st);
-	if (rc < 0) {
-		cJSON_Delete(tags);
-		return NULL;
-	}
-	return tags;
-}
-
-cJSON *tags_of(sqlite3 *db, uint64_t job, const cJSON *spec, struct err *e)
-{
-	sqlite3_stmt *st = tags_prepare(db, e);
-	cJSON *tags = st ? tags_by(st, job, spec, e) : NULL;
-
-	sqlite3_finalize(st);
-	return tags;
-}
-
-/* ---- events -------------------------------------------------------------------------------------- */
-
-static cJSON *event_json(sqlite3_stmt *st)
-{
-	cJSON *o = cJSON_CreateObject();
-
-	json_add_u64(o, "id", sqlh_u64(st, 0));
-	json_add_u64(o, "job", sqlh_u64(st, 1));
-	json_add_u64(o, "attempt", sqlh_u64(st, 2));
-	json_add_time(o, "at", sqlh_u64(st, 3));
-	json_add_str(o, "type", sqlh_str(st, 4));
-	cJSON_AddItemToObject(o, "data", json_of_text(sqlh_str(st, 5)));
-	return o;
-}
-
-cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
-                         struct err *e)
-{
-	sqlite3_stmt *st;
-	cJSON *out, *list;
-	uint64_t last = 0;
-	uint32_t n = 0;
-	int rc;
-
-	limit = limit == 0 ? 1000 : limit > 10000 ? 10000 : limit;
-	st = reader_sql(
-	    r,
-	    job ? "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 AND job = ?3 ORDER BY id "
-	          "LIMIT ?2"
-	        : "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
-	    e);
-	if (!st)
-		return NULL;
-	sqlite3_bind_int64(st, 1, (int64_t)(after_id > INT64_MAX ? INT64_MAX : after_id));
-	sqlite3_bind_int64(st, 2, limit);
-	if (job)
-		sqlite3_bind_int64(st, 3, (int64_t)job);
-	out = cJSON_CreateObject();
-	list = cJSON_AddArrayToObject(out, "events");
-	while ((rc = sqlh_step(st, e)) > 0) {
-		last = sqlh_u64(st, 0);
-		cJSON_AddItemToArray(list, event_json(st));
-		n++;
-	}
-	sqlite3_finalize(st);
-	if (rc < 0) {
-		cJSON_Delete(out);
-		return NULL;
-	}
-	if (n == limit)
-		json_add_u64(out, "next", last);
-	else
-		cJSON_AddNullToObject(out, "next");
-	return out;
-}
-
-/* ---- artifacts and run facts -------------------------------------------------------------------------- */
+#include "store/base/rows.h"
+#include "store/base/sqlh.h"
+#include "store/read/find.h"
+#include "store/read/from_row.h"
+#include "store/read/query.h"
+#include "store/read/reader_int.h"
+#include "store/read/retain.h"
 
 static cJSON *artifact_json(const struct artifact_row *a, uint64_t removed_us)
 {
@@ -387,6 +215,14 @@ static int add_parts(struct store_reader *r, uint64_t job, const char *kind, con
 	return rc < 0 ? -1 : 0;
 }
 
+void left_fini(struct left *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->parts[i].what);
+	free(l->parts);
+	*l = (struct left){0};
+}
+
 int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t below, struct left *out,
                struct err *e)
 {
@@ -428,46 +264,4 @@ int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t 
 	}
 	*out = l;
 	return 0;
-}
-
-/* A package list has names too ("tokenizers==0.15"): only what may hold an environment is masked. */
-static void add_run_text(cJSON *o, const char *kind, const char *text)
-{
-	char *masked;
-
-	if (!text || strcmp(kind, "pip") == 0 || strcmp(kind, "software") == 0) {
-		json_add_str(o, "text", text);
-		return;
-	}
-	masked = secret_text(text);
-	json_add_str(o, "text", masked);
-	free(masked);
-}
-
-cJSON *store_run_info_json(struct store_reader *r, uint64_t job, struct err *e)
-{
-	sqlite3_stmt *st = reader_sql(
-	    r, "SELECT attempt, node, kind, text FROM run_info WHERE job = ? ORDER BY attempt, node, kind", e);
-	cJSON *list;
-	int rc;
-
-	if (!st)
-		return NULL;
-	list = cJSON_CreateArray();
-	sqlite3_bind_int64(st, 1, (int64_t)job);
-	while ((rc = sqlh_step(st, e)) > 0) {
-		cJSON *o = cJSON_CreateObject();
-
-		json_add_u64(o, "attempt", sqlh_u64(st, 0));
-		json_add_str(o, "node", sqlh_str(st, 1));
-		json_add_str(o, "kind", sqlh_str(st, 2));
-		add_run_text(o, sqlh_str(st, 2), sqlh_str(st, 3));
-		cJSON_AddItemToArray(list, o);
-	}
-	sqlite3_finalize(st);
-	if (rc < 0) {
-		cJSON_Delete(list);
-		return NULL;
-	}
-	return list;
 }

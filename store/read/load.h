@@ -1,0 +1,54 @@
+/*
+ * load: what the state thread reads once, when it starts. Blocking.
+ */
+#ifndef HEARTH_STORE_READ_LOAD_H
+#define HEARTH_STORE_READ_LOAD_H
+
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "store/base/rows.h"
+
+struct store;
+
+struct member_row { /* a member that has ended, of an array that has not; borrowed */
+	uint64_t array, id;
+	const char *status;
+	uint8_t halved;
+	const char *rungs;
+	uint64_t started_us;
+};
+
+struct spent_row { /* what an account has spent on attempts that have ended; borrowed */
+	const char *account;
+	uint64_t day_uusd, week_uusd, month_uusd; /* since the three times of struct store_load */
+};
+
+/* One function for each kind of record; NULL skips the kind. -1 stops the load. */
+struct store_load {
+	int (*job)(const struct job_row *r, void *arg);         /* unfinished jobs only */
+	int (*attempt)(const struct attempt_row *r, void *arg); /* all attempts of those jobs */
+	int (*rank)(const struct rank_row *r, void *arg);       /* of the newest attempt of each */
+	int (*node)(const struct node_row *r, void *arg);       /* not the removed ones */
+	int (*token)(const struct token_row *r, void *arg);     /* not expired, not used up */
+	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
+	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first */
+	int (*member)(const struct member_row *r, void *arg);
+	int (*ended)(const char *status, uint64_t jobs, void *arg); /* ended jobs by status, arrays not counted */
+	int (*queue)(const struct queue_row *r, void *arg);         /* a parent before its children */
+	int (*usage)(const struct usage_row *r, void *arg);
+	int (*instance)(const char *name, const char *own, void *arg); /* by name */
+	int (*reservation)(const struct reservation_row *r, void *arg);
+	int (*budget)(const struct budget_row *r, void *arg);
+	/* Run times of the newest 10,000 completed jobs (last attempt), oldest first; called before job. */
+	int (*took)(const char *owner, const char *name, uint64_t took_us, void *arg);
+	int (*spent)(const struct spent_row *r, void *arg);
+	uint64_t day_us, week_us, month_us; /* for spent */
+	void *arg;
+};
+int store_load(struct store *s, const struct store_load *l, struct err *e);
+/* Returns the greatest ids ever given, so that none is used twice. */
+int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e);
+char *store_setting(struct store *s, const char *key); /* malloc'ed; NULL: not set */
+
+#endif
