@@ -1,5 +1,5 @@
 /*
- * tokens: join tokens (one node, one time), tokens of jobs, and joining.
+ * tokens: join tokens (one node, one time), and joining.
  *
  * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and
  * request: the node gets another certificate, nobody else does. A name that is in use is refused: while its

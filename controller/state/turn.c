@@ -429,11 +429,13 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 	if (r)
 		cluster_row_make(r, &row);
 	switch (kind) {
-	case CLUSTER_NODE:
-		store_txn_node(t->txn, &row.node);
+	case CLUSTER_NODE: /* no event removes the record of a node or a token */
+		if (r)
+			store_txn_node(t->txn, &row.node);
 		break;
 	case CLUSTER_TOKEN:
-		store_txn_token(t->txn, &row.token);
+		if (r)
+			store_txn_token(t->txn, &row.token);
 		break;
 	case CLUSTER_QUEUE:
 		if (r && cluster_is_stored(r))
