@@ -3,11 +3,13 @@
  * refuses, or changes all.
  */
 #include "controller/record/event.h"
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 
 struct ctx {
 	struct job_rec *r;
@@ -40,25 +42,25 @@ int event_find(const char *name)
 	return -1;
 }
 
-static const cJSON *item(const struct ctx *c, const char *key)
+static const cJSON *data_item(const struct ctx *c, const char *key)
 {
 	return cJSON_GetObjectItemCaseSensitive(c->d, key);
 }
 
-static const char *str(const struct ctx *c, const char *key)
+static const char *data_text(const struct ctx *c, const char *key)
 {
-	return cJSON_GetStringValue(item(c, key));
+	return cJSON_GetStringValue(data_item(c, key));
 }
 
 /* A number that no event of ours has counts as missing: an event in a damaged store is read, too. */
-static int64_t num(const struct ctx *c, const char *key, int64_t def)
+static int64_t data_number(const struct ctx *c, const char *key, int64_t def)
 {
-	const cJSON *v = item(c, key);
+	const cJSON *v = data_item(c, key);
 
 	return cJSON_IsNumber(v) && fabs(v->valuedouble) < 0x1p53 ? (int64_t)v->valuedouble : def;
 }
 
-static uint64_t whole(const struct ctx *c, const char *key, uint64_t def)
+static uint64_t data_whole(const struct ctx *c, const char *key, uint64_t def)
 {
 	return json_whole(c->d, key, def);
 }
@@ -114,23 +116,23 @@ static int apply_nothing(struct ctx *c)
 static int apply_submitted(struct ctx *c)
 {
 	struct job_rec *r = c->r;
-	int status = state_find(STATE_JOB, str(c, "status"));
+	int status = state_find(STATE_JOB, data_text(c, "status"));
 
 	if (r->created_us || (status != JOB_QUEUED && status != JOB_HELD))
 		return err_set(c->e, ERR_INTERNAL, "submitted: twice, or in a status that cannot be the first");
-	rec_set(&r->name, str(c, "name"));
-	rec_set(&r->owner, str(c, "owner"));
-	rec_set(&r->experiment, str(c, "experiment"));
-	rec_set(&r->notes, str(c, "notes"));
-	rec_set(&r->queue, str(c, "queue"));
-	rec_set(&r->bundle, str(c, "bundle"));
-	rec_set(&r->spec_sha256, str(c, "spec_sha256"));
-	rec_set(&r->reason, str(c, "reason"));
-	r->priority = num(c, "priority", 0);
-	r->nodes = (uint32_t)whole(c, "nodes", 0);
-	r->gpus = (uint32_t)whole(c, "gpus", 0);
-	r->array = whole(c, "array", 0);
-	r->members = (uint32_t)whole(c, "members", 0);
+	rec_set(&r->name, data_text(c, "name"));
+	rec_set(&r->owner, data_text(c, "owner"));
+	rec_set(&r->experiment, data_text(c, "experiment"));
+	rec_set(&r->notes, data_text(c, "notes"));
+	rec_set(&r->queue, data_text(c, "queue"));
+	rec_set(&r->bundle, data_text(c, "bundle"));
+	rec_set(&r->spec_sha256, data_text(c, "spec_sha256"));
+	rec_set(&r->reason, data_text(c, "reason"));
+	r->priority = data_number(c, "priority", 0);
+	r->nodes = (uint32_t)data_whole(c, "nodes", 0);
+	r->gpus = (uint32_t)data_whole(c, "gpus", 0);
+	r->array = data_whole(c, "array", 0);
+	r->members = (uint32_t)data_whole(c, "members", 0);
 	r->status = (enum job_status)status;
 	r->created_us = c->at_us;
 	r->queued_us = status == JOB_QUEUED ? c->at_us : 0;
@@ -153,7 +155,7 @@ static int apply_status(struct ctx *c) /* held, released */
 	/* Of a whole that goes on it is since when its members wait. */
 	if (to == JOB_QUEUED || c->type == EV_RELEASED)
 		c->r->queued_us = c->at_us;
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
@@ -161,17 +163,17 @@ static int apply_changed(struct ctx *c)
 {
 	struct job_rec *r = c->r;
 
-	r->priority = num(c, "priority", r->priority);
-	r->pinned = (uint8_t)whole(c, "pinned", r->pinned);
-	r->max_runtime_s = whole(c, "max_runtime_s", r->max_runtime_s);
-	if (str(c, "queue"))
-		rec_set(&r->queue, str(c, "queue"));
-	if (str(c, "notes"))
-		rec_set(&r->notes, str(c, "notes"));
-	if (str(c, "name"))
-		rec_set(&r->name, str(c, "name"));
-	if (item(c, "begins"))
-		rec_set(&r->begins, str(c, "begins"));
+	r->priority = data_number(c, "priority", r->priority);
+	r->pinned = (uint8_t)data_whole(c, "pinned", r->pinned);
+	r->max_runtime_s = data_whole(c, "max_runtime_s", r->max_runtime_s);
+	if (data_text(c, "queue"))
+		rec_set(&r->queue, data_text(c, "queue"));
+	if (data_text(c, "notes"))
+		rec_set(&r->notes, data_text(c, "notes"));
+	if (data_text(c, "name"))
+		rec_set(&r->name, data_text(c, "name"));
+	if (data_item(c, "begins"))
+		rec_set(&r->begins, data_text(c, "begins"));
 	return 0;
 }
 
@@ -193,13 +195,13 @@ static int apply_members_run(struct ctx *c)
 
 static int apply_rung(struct ctx *c)
 {
-	const cJSON *v = item(c, "value");
+	const cJSON *v = data_item(c, "value");
 	char number[40], *all;
 
 	if (!c->r->array)
 		return err_set(c->e, ERR_INTERNAL, "rung: the job is no member");
 	/* A value that is no number is written as null, and is worse than any. */
-	snprintf(number, sizeof number, "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
+	snprintf(number, sizeof(number), "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
 	all = xasprintf("%s%s%s", c->r->rungs ? c->r->rungs : "", c->r->rungs ? " " : "", number);
 	rec_set(&c->r->rungs, all);
 	free(all);
@@ -208,7 +210,7 @@ static int apply_rung(struct ctx *c)
 
 static int apply_reason(struct ctx *c)
 {
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
@@ -217,16 +219,16 @@ static int apply_wanted(struct ctx *c)
 	if (job_ended(c->r->status))
 		return err_set(c->e, ERR_INTERNAL, "%s: the job has ended", event_name(c->type));
 	c->r->wanted = c->type == EV_STOP_WANTED ? WANT_STOP : WANT_REQUEUE;
-	if (cJSON_IsTrue(item(c, "halved")))
+	if (cJSON_IsTrue(data_item(c, "halved")))
 		c->r->halved = 1;
-	rec_set(&c->r->begins, str(c, "begins"));
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->begins, data_text(c, "begins"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
 static int apply_cleanup(struct ctx *c)
 {
-	rec_set(&c->r->cleanup, str(c, "text"));
+	rec_set(&c->r->cleanup, data_text(c, "text"));
 	return 0;
 }
 
@@ -246,29 +248,29 @@ static int apply_requeued(struct ctx *c)
 	c->r->status = JOB_QUEUED;
 	c->r->wanted = WANT_NOTHING;
 	c->r->queued_us = c->at_us;
-	rec_set(&c->r->begins, str(c, "begins"));
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->begins, data_text(c, "begins"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
 static int apply_ended(struct ctx *c)
 {
-	int to = state_find(STATE_JOB, str(c, "status"));
+	int to = state_find(STATE_JOB, data_text(c, "status"));
 
 	if (to < 0 || !job_ended((enum job_status)to))
 		return err_set(c->e, ERR_INTERNAL, "ended: not an end state");
 	if (move_job(c, (enum job_status)to) < 0 || attempt_over(c) < 0)
 		return -1;
-	if (to == JOB_COMPLETED && num(c, "exit_code", -1) != 0)
+	if (to == JOB_COMPLETED && data_number(c, "exit_code", -1) != 0)
 		return err_set(c->e, ERR_INTERNAL, "ended: completed without exit code 0");
 	c->r->status = (enum job_status)to;
 	c->r->wanted = WANT_NOTHING;
-	if (cJSON_IsTrue(item(c, "halved")))
+	if (cJSON_IsTrue(data_item(c, "halved")))
 		c->r->halved = 1;
 	c->r->ended_us = c->at_us;
-	c->r->exit_code = (int32_t)num(c, "exit_code", -1);
+	c->r->exit_code = (int32_t)data_number(c, "exit_code", -1);
 	rec_set(&c->r->begins, NULL);
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
@@ -289,25 +291,25 @@ static int apply_placed(struct ctx *c)
 
 	if (move_job(c, JOB_STARTING) < 0)
 		return -1;
-	if (c->attempt != r->attempts + 1 || whole(c, "epoch", 0) <= r->epoch)
+	if (c->attempt != r->attempts + 1 || data_whole(c, "epoch", 0) <= r->epoch)
 		return err_set(c->e, ERR_INTERNAL, "placed: attempt %u does not follow %u", c->attempt, r->attempts);
-	a = xcalloc(1, sizeof *a);
-	if (rec_places_parse(a, item(c, "nodes"), c->e) < 0) {
+	a = xcalloc(1, sizeof(*a));
+	if (rec_places_parse(a, data_item(c, "nodes"), c->e) < 0) {
 		attempt_rec_free(a);
 		return -1;
 	}
 	a->number = c->attempt;
-	a->epoch = whole(c, "epoch", 0);
+	a->epoch = data_whole(c, "epoch", 0);
 	a->state = ATT_PREPARING;
 	a->exit_code = a->signal = -1;
 	a->started_us = c->at_us;
-	a->master_port = (uint32_t)whole(c, "master_port", 0);
-	a->resumed_from_step = num(c, "resumed_from_step", -1);
-	rec_set(&a->resumed_from, str(c, "resumed_from"));
-	rec_set(&a->cause, str(c, "cause"));
-	rec_set(&a->launch_id, str(c, "launch_id"));
-	rec_set(&a->account, str(c, "account"));
-	a->price_uusd = whole(c, "price_uusd", 0);
+	a->master_port = (uint32_t)data_whole(c, "master_port", 0);
+	a->resumed_from_step = data_number(c, "resumed_from_step", -1);
+	rec_set(&a->resumed_from, data_text(c, "resumed_from"));
+	rec_set(&a->cause, data_text(c, "cause"));
+	rec_set(&a->launch_id, data_text(c, "launch_id"));
+	rec_set(&a->account, data_text(c, "account"));
+	a->price_uusd = data_whole(c, "price_uusd", 0);
 	a->phases[PHASE_QUEUED] = (struct phase_rec){r->queued_us, c->at_us};
 	phase_open(a, PHASE_PROVISIONING, c->at_us);
 	attempt_rec_free(r->att);
@@ -316,7 +318,7 @@ static int apply_placed(struct ctx *c)
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
 	rec_set(&r->begins, NULL);
-	rec_set(&r->reason, str(c, "reason"));
+	rec_set(&r->reason, data_text(c, "reason"));
 	return 0;
 }
 
@@ -330,7 +332,7 @@ static enum place_state place_target(enum event_type t)
 
 static struct place_rec *place_of(struct ctx *c)
 {
-	int64_t at = num(c, "node_rank", -1);
+	int64_t at = data_number(c, "node_rank", -1);
 
 	if (need_attempt(c) < 0)
 		return NULL;
@@ -353,17 +355,17 @@ static int apply_place(struct ctx *c)
 		return err_set(c->e, ERR_INTERNAL, "%s: a launch that is %s cannot become %s", event_name(c->type),
 		               state_name(STATE_PLACE, (int)p->state), state_name(STATE_PLACE, (int)to));
 	p->state = to;
-	if (str(c, "text"))
-		rec_set(&p->text, str(c, "text"));
-	if (to == PLACE_FAILED || str(c, "class")) {
-		int cls = state_find(STATE_CLASS, str(c, "class"));
+	if (data_text(c, "text"))
+		rec_set(&p->text, data_text(c, "text"));
+	if (to == PLACE_FAILED || data_text(c, "class")) {
+		int cls = state_find(STATE_CLASS, data_text(c, "class"));
 
 		p->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
-		p->culprit = !!cJSON_IsTrue(item(c, "culprit"));
+		p->culprit = !!cJSON_IsTrue(data_item(c, "culprit"));
 	}
 	if (to == PLACE_LOST) {
-		p->silent_us = whole(c, "silent_us", 0);
-		p->unconfirmed = !!cJSON_IsTrue(item(c, "unconfirmed"));
+		p->silent_us = data_whole(c, "silent_us", 0);
+		p->unconfirmed = !!cJSON_IsTrue(data_item(c, "unconfirmed"));
 	}
 	if (to == PLACE_PREPARING && a->state == ATT_PREPARING && !a->phases[PHASE_PROVISIONING].ended_us) {
 		a->phases[PHASE_PROVISIONING].ended_us = c->at_us;
@@ -379,8 +381,8 @@ static int apply_blamed(struct ctx *c)
 	if (!p)
 		return -1;
 	p->culprit = 1;
-	if (str(c, "text"))
-		rec_set(&p->text, str(c, "text"));
+	if (data_text(c, "text"))
+		rec_set(&p->text, data_text(c, "text"));
 	return 0;
 }
 
@@ -427,8 +429,8 @@ static int apply_rank(struct ctx *c)
 {
 	static const enum rank_state target[] = {RANK_RUNNING, RANK_EXITED, RANK_LOST, RANK_FAILED};
 	enum rank_state to = target[c->type - EV_RANK_STARTED];
-	int64_t at = num(c, "rank", -1);
-	int by = state_find(STATE_ENDED_BY, str(c, "ended_by"));
+	int64_t at = data_number(c, "rank", -1);
+	int by = state_find(STATE_ENDED_BY, data_text(c, "ended_by"));
 	struct rank_rec *k;
 
 	if (need_attempt(c) < 0)
@@ -441,15 +443,15 @@ static int apply_rank(struct ctx *c)
 		               state_name(STATE_RANK, (int)k->state), state_name(STATE_RANK, (int)to));
 	k->state = to;
 	k->dirty = 1;
-	k->pid = (uint32_t)whole(c, "pid", k->pid);
-	k->started_us = whole(c, "started_us", k->started_us);
-	k->ended_us = whole(c, "ended_us", k->ended_us);
-	k->exit_code = (int32_t)num(c, "exit_code", -1);
-	k->signal = (int32_t)num(c, "signal", -1);
-	k->oom = !!cJSON_IsTrue(item(c, "oom"));
+	k->pid = (uint32_t)data_whole(c, "pid", k->pid);
+	k->started_us = data_whole(c, "started_us", k->started_us);
+	k->ended_us = data_whole(c, "ended_us", k->ended_us);
+	k->exit_code = (int32_t)data_number(c, "exit_code", -1);
+	k->signal = (int32_t)data_number(c, "signal", -1);
+	k->oom = !!cJSON_IsTrue(data_item(c, "oom"));
 	k->ended_by = (uint8_t)(by > 0 ? by : BY_ITSELF);
-	if (str(c, "text"))
-		rec_set(&k->text, str(c, "text"));
+	if (data_text(c, "text"))
+		rec_set(&k->text, data_text(c, "text"));
 	if (k->started_us)
 		first_rank_runs(c, k->started_us);
 	return 0;
@@ -458,7 +460,8 @@ static int apply_rank(struct ctx *c)
 static int apply_ending(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
-	int cls = state_find(STATE_CLASS, str(c, "class")), status = state_find(STATE_JOB, str(c, "status"));
+	int cls = state_find(STATE_CLASS, data_text(c, "class")),
+	    status = state_find(STATE_JOB, data_text(c, "status"));
 
 	if (move_attempt(c, ATT_ENDING) < 0)
 		return -1;
@@ -468,11 +471,11 @@ static int apply_ending(struct ctx *c)
 		return -1;
 	a->state = ATT_ENDING;
 	a->cls = (enum reason_class)cls;
-	rec_set(&a->reason, str(c, "reason"));
+	rec_set(&a->reason, data_text(c, "reason"));
 	phases_close(a, c->at_us);
 	phase_open(a, PHASE_STOPPING, c->at_us);
 	c->r->status = (enum job_status)status;
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
@@ -486,16 +489,16 @@ static int apply_launcher(struct ctx *c)
 	if (a->state != ATT_ENDING || a->outcome != OUT_NONE)
 		return err_set(c->e, ERR_INTERNAL, "launcher_ended: too early or too late");
 	a->cls = RC_LAUNCH;
-	rec_set(&a->reason, str(c, "reason"));
-	rec_set(&c->r->reason, str(c, "reason"));
+	rec_set(&a->reason, data_text(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
 
 static int apply_outcome(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
-	int cls = state_find(STATE_CLASS, str(c, "class")),
-	    outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
+	int cls = state_find(STATE_CLASS, data_text(c, "class")),
+	    outcome = state_find(STATE_OUTCOME, data_text(c, "outcome"));
 
 	if (need_attempt(c) < 0)
 		return -1;
@@ -510,10 +513,10 @@ static int apply_outcome(struct ctx *c)
 	c->r->runs_since_us = 0;
 	a->outcome = (enum outcome)outcome;
 	a->cls = (enum reason_class)cls;
-	a->exit_code = (int32_t)num(c, "exit_code", -1);
-	a->signal = (int32_t)num(c, "signal", -1);
-	rec_set(&a->reason, str(c, "reason"));
-	rec_set(&c->r->reason, str(c, "reason"));
+	a->exit_code = (int32_t)data_number(c, "exit_code", -1);
+	a->signal = (int32_t)data_number(c, "signal", -1);
+	rec_set(&a->reason, data_text(c, "reason"));
+	rec_set(&c->r->reason, data_text(c, "reason"));
 	phases_close(a, c->at_us);
 	phase_open(a, PHASE_UPLOADING, c->at_us);
 	return 0;
@@ -522,7 +525,7 @@ static int apply_outcome(struct ctx *c)
 static int apply_attempt_ended(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
-	int outcome = state_find(STATE_OUTCOME, str(c, "outcome"));
+	int outcome = state_find(STATE_OUTCOME, data_text(c, "outcome"));
 
 	if (move_attempt(c, ATT_ENDED) < 0)
 		return -1;
@@ -535,11 +538,11 @@ static int apply_attempt_ended(struct ctx *c)
 	a->ended_us = c->at_us;
 	/* What the ranks did may have been right and its result be lost all the same: uploading failed. */
 	if (outcome == OUT_FAILED && a->outcome == OUT_SUCCEEDED) {
-		int cls = state_find(STATE_CLASS, str(c, "class"));
+		int cls = state_find(STATE_CLASS, data_text(c, "class"));
 
 		a->outcome = OUT_FAILED;
 		a->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
-		rec_set(&a->reason, str(c, "reason"));
+		rec_set(&a->reason, data_text(c, "reason"));
 	}
 	phases_close(a, c->at_us);
 	return 0;
@@ -559,7 +562,7 @@ int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t
 {
 	struct ctx c = {r, t, attempt, at_us, data, e};
 
-	if ((size_t)t >= sizeof fns / sizeof *fns)
+	if ((size_t)t >= sizeof(fns) / sizeof(*fns))
 		return err_set(e, ERR_INTERNAL, "%s is not an event of a job", event_name(t));
 	if (t != EV_SUBMITTED && !r->created_us)
 		return err_set(e, ERR_INTERNAL, "%s before the job was submitted", event_name(t));

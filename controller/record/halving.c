@@ -2,6 +2,7 @@
  * halving: see halving.h.
  */
 #include "controller/record/halving.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -54,5 +55,5 @@ static int greatest_first(const void *a, const void *b)
 void halving_sort(const struct halving *h, struct halving_value *v, size_t n)
 {
 	if (n)
-		qsort(v, n, sizeof *v, h->max ? greatest_first : least_first);
+		qsort(v, n, sizeof(*v), h->max ? greatest_first : least_first);
 }

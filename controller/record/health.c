@@ -13,11 +13,11 @@ void health_add(struct health *t, enum health_event kind, const char *text, uint
                 uint64_t real_us)
 {
 	if (t->n == HEALTH_KEPT)
-		memmove(&t->of[0], &t->of[1], --t->n * sizeof t->of[0]);
+		memmove(&t->of[0], &t->of[1], --t->n * sizeof(t->of[0]));
 	t->of[t->n].at_us = boot_us;
 	t->of[t->n++].kind = kind;
 	t->last_us = real_us;
-	snprintf(t->last, sizeof t->last, "%s", text ? text : "");
+	snprintf(t->last, sizeof(t->last), "%s", text ? text : "");
 }
 
 static int is_new(const struct health *t, uint32_t i, uint64_t boot_us)
@@ -61,7 +61,7 @@ uint64_t health_next_us(const struct health *t, uint64_t boot_us)
 
 void health_count(const struct health *t, uint64_t boot_us, uint32_t n[HEALTH_KINDS])
 {
-	memset(n, 0, HEALTH_KINDS * sizeof *n);
+	memset(n, 0, HEALTH_KINDS * sizeof(*n));
 	for (uint32_t i = 0; i < t->n; i++)
 		n[t->of[i].kind] += (uint32_t)is_new(t, i, boot_us);
 }
@@ -82,9 +82,9 @@ const char *health_text(const struct health *t, uint64_t boot_us, char *out, siz
 		if (!n[k])
 			continue;
 		if (n[k] == 1)
-			snprintf(part, sizeof part, "%s", one[k]);
+			snprintf(part, sizeof(part), "%s", one[k]);
 		else
-			snprintf(part, sizeof part, more[k], n[k]); /* NOLINT: from the table above */
+			snprintf(part, sizeof(part), more[k], n[k]); /* NOLINT: from the table above */
 		used += (size_t)snprintf(out + used, used < size ? size - used : 0, "%s%s", said++ ? ", " : "", part);
 	}
 	if (said && used < size)

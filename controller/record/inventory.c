@@ -5,14 +5,13 @@
  */
 #include "controller/record/inventory.h"
 
-#include "scheduler/sched.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "scheduler/sched.h"
 
 #define GPUS_MAX   64
 #define SLOTS_MAX  65536
@@ -20,7 +19,7 @@
 #define GROUP_MAX  65536 /* NUMA nodes, link groups, device numbers */
 
 /* Next part of "a|b|c"; moves *p. */
-static char *part(char **p)
+static char *next_part(char **p)
 {
 	char *from = *p, *bar = strchr(from, '|');
 
@@ -36,7 +35,7 @@ static char *part(char **p)
 static uint64_t num_part(char **p)
 {
 	uint64_t v = 0;
-	const char *s = part(p);
+	const char *s = next_part(p);
 
 	return str_parse_u64(s, &v) == 0 ? v : 0;
 }
@@ -46,7 +45,7 @@ static double number_or_none(char **p)
 {
 	uint64_t v;
 
-	return str_parse_u64(part(p), &v) == 0 && v < GROUP_MAX ? (double)v : -1;
+	return str_parse_u64(next_part(p), &v) == 0 && v < GROUP_MAX ? (double)v : -1;
 }
 
 /* "index|uuid|model|memory_bytes|numa|nvlink_group|minor" */
@@ -57,8 +56,8 @@ static cJSON *gpu_json(const char *line)
 	cJSON *o = cJSON_CreateObject();
 
 	json_add_u64(o, "index", num_part(&p));
-	json_add_str(o, "uuid", part(&p));
-	json_add_str(o, "model", part(&p));
+	json_add_str(o, "uuid", next_part(&p));
+	json_add_str(o, "model", next_part(&p));
 	json_add_u64(o, "memory_bytes", num_part(&p));
 	cJSON_AddNumberToObject(o, "numa", number_or_none(&p));
 	cJSON_AddNumberToObject(o, "nvlink_group", number_or_none(&p));
@@ -119,25 +118,25 @@ void inv_fini(struct inv *i)
 	}
 	free(i->gpus);
 	strv_fini(&i->labels);
-	memset(i, 0, sizeof *i);
+	memset(i, 0, sizeof(*i));
 }
 
-static uint64_t num(const cJSON *o, const char *key)
+static uint64_t number_of(const cJSON *o, const char *key)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
 
 	return cJSON_IsNumber(v) && v->valuedouble > 0 && v->valuedouble < 1e18 ? (uint64_t)v->valuedouble : 0;
 }
 
-static uint32_t small(const cJSON *o, const char *key, uint32_t max)
+static uint32_t number_below(const cJSON *o, const char *key, uint32_t max)
 {
-	uint64_t v = num(o, key);
+	uint64_t v = number_of(o, key);
 
 	return v > max ? max : (uint32_t)v;
 }
 
 /* What number_or_none told; `none` where there is no such number. */
-static uint32_t group(const cJSON *o, const char *key, uint32_t none)
+static uint32_t group_of(const cJSON *o, const char *key, uint32_t none)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
 
@@ -145,7 +144,7 @@ static uint32_t group(const cJSON *o, const char *key, uint32_t none)
 	                                                                              : none;
 }
 
-static char *str(const cJSON *o, const char *key)
+static char *text_copy(const cJSON *o, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
 
@@ -157,16 +156,16 @@ static void gpus_parse(struct inv *out, const cJSON *list)
 	const cJSON *g;
 	int n = cJSON_GetArraySize(list), linked = 0;
 
-	out->gpus = xcalloc((size_t)(n > 0 ? n : 1), sizeof *out->gpus);
+	out->gpus = xcalloc((size_t)(n > 0 ? n : 1), sizeof(*out->gpus));
 	cJSON_ArrayForEach (g, list) {
 		struct inv_gpu *x = &out->gpus[out->n_gpus++];
 
-		x->index = small(g, "index", UINT32_MAX);
-		x->numa = group(g, "numa", SCHED_NUMA_UNKNOWN);
-		x->link_group = group(g, "nvlink_group", UINT32_MAX) + 1; /* there 0 = none */
-		x->memory_bytes = num(g, "memory_bytes");
-		x->uuid = str(g, "uuid");
-		x->model = str(g, "model");
+		x->index = number_below(g, "index", UINT32_MAX);
+		x->numa = group_of(g, "numa", SCHED_NUMA_UNKNOWN);
+		x->link_group = group_of(g, "nvlink_group", UINT32_MAX) + 1; /* there 0 = none */
+		x->memory_bytes = number_of(g, "memory_bytes");
+		x->uuid = text_copy(g, "uuid");
+		x->model = text_copy(g, "model");
 		linked |= x->link_group > 0;
 	}
 	if (linked)
@@ -179,20 +178,20 @@ int inv_parse(struct inv *out, const char *json)
 	static const char *const lists[] = {"labels", "fabrics"};
 	const cJSON *s;
 
-	memset(out, 0, sizeof *out);
+	memset(out, 0, sizeof(*out));
 	if (!cJSON_IsObject(o)) {
 		cJSON_Delete(o);
 		return -1;
 	}
-	out->address = str(o, "address");
-	out->instance_type = str(o, "instance_type");
-	out->peer_port = small(o, "peer_port", 65535);
-	out->port_lo = small(o, "port_lo", 65535);
-	out->port_hi = small(o, "port_hi", 65535);
-	out->cpus = small(o, "cpus", SLOTS_MAX);
-	out->slots = small(o, "slots", SLOTS_MAX);
-	out->memory_bytes = num(o, "memory_bytes");
-	out->disk_bytes = num(o, "disk_bytes");
+	out->address = text_copy(o, "address");
+	out->instance_type = text_copy(o, "instance_type");
+	out->peer_port = number_below(o, "peer_port", 65535);
+	out->port_lo = number_below(o, "port_lo", 65535);
+	out->port_hi = number_below(o, "port_hi", 65535);
+	out->cpus = number_below(o, "cpus", SLOTS_MAX);
+	out->slots = number_below(o, "slots", SLOTS_MAX);
+	out->memory_bytes = number_of(o, "memory_bytes");
+	out->disk_bytes = number_of(o, "disk_bytes");
 	s = cJSON_GetObjectItemCaseSensitive(o, "price_per_hour");
 	out->price_per_hour = cJSON_IsNumber(s) ? s->valuedouble : 0;
 	for (size_t i = 0; i < 2; i++) /* what a job may require: labels, and fabrics by their names */

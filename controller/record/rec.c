@@ -2,11 +2,14 @@
  * rec: records to rows and back; questions about an attempt.
  */
 #include "controller/record/rec.h"
-#include "common/base/json.h"
-#include "common/base/xalloc.h"
+
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
 
 #define SKEW_US                                                                                              \
 	1000000 /* clocks of two nodes may differ by so much without the order of exits being turned round */
@@ -46,9 +49,9 @@ void attempt_rec_free(struct attempt_rec *a)
 const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
 {
 	if (r->array)
-		snprintf(out, REC_REF_SIZE, "%llu.%u", (unsigned long long)r->array, rec_index(r));
+		snprintf(out, REC_REF_SIZE, "%" PRIu64 ".%u", r->array, rec_index(r));
 	else
-		snprintf(out, REC_REF_SIZE, "%llu", (unsigned long long)r->id);
+		snprintf(out, REC_REF_SIZE, "%" PRIu64, r->id);
 	return out;
 }
 
@@ -253,7 +256,7 @@ int rec_from_job_row(struct job_rec *r, const struct job_row *row, struct err *e
 	int status = state_find(STATE_JOB, row->status), wanted = state_find(STATE_WANTED, row->wanted);
 
 	if (status < 0 || wanted < 0)
-		return err_set(e, ERR_INTERNAL, "job %llu: unknown status \"%s\"", (unsigned long long)row->id,
+		return err_set(e, ERR_INTERNAL, "job %" PRIu64 ": unknown status \"%s\"", row->id,
 		               row->status ? row->status : "");
 	r->id = row->id;
 	r->status = (enum job_status)status;
@@ -294,7 +297,7 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 
 	if (n <= 0 || n > SPEC_MAX_NODES)
 		return err_set(e, ERR_INTERNAL, "a placement of %d nodes", n);
-	a->places = xcalloc((size_t)n, sizeof *a->places);
+	a->places = xcalloc((size_t)n, sizeof(*a->places));
 	cJSON_ArrayForEach (o, list) {
 		struct place_rec *p = &a->places[a->n_places];
 		int state = state_find(STATE_PLACE, json_str_or(o, "state", NULL)),
@@ -322,7 +325,7 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 		total += p->ranks;
 	}
 	a->n_ranks = total;
-	a->ranks = xcalloc(total ? total : 1, sizeof *a->ranks);
+	a->ranks = xcalloc(total ? total : 1, sizeof(*a->ranks));
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		for (uint32_t k = 0; k < a->places[i].ranks; k++)
 			a->ranks[a->places[i].first_rank + k] =
@@ -341,8 +344,8 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row, struc
 	attempt_rec_free(r->att);
 	r->att = to;
 	if (state < 0 || outcome < 0 || cls < 0)
-		rc = err_set(e, ERR_INTERNAL, "job %llu attempt %u: unknown state, outcome or class",
-		             (unsigned long long)row->job, row->number);
+		rc = err_set(e, ERR_INTERNAL, "job %" PRIu64 " attempt %u: unknown state, outcome or class", row->job,
+		             row->number);
 	else
 		rc = rec_places_parse(to, places, e);
 	cJSON_Delete(places);
@@ -431,7 +434,7 @@ int rec_looks_killed(const struct attempt_rec *a, uint32_t rank)
 
 /* Among those that were killed: one of which it is not known by whom comes first, then the launcher's
  * victims. */
-static int before(const struct rank_rec *a, const struct rank_rec *b)
+static int failed_before(const struct rank_rec *a, const struct rank_rec *b)
 {
 	static const uint8_t weight[] = {[BY_ITSELF] = 0, [BY_LAUNCHER] = 1, [BY_ORDER] = 2};
 
@@ -448,7 +451,7 @@ uint32_t rec_first_failed(const struct attempt_rec *a)
 		const struct rank_rec *k = &a->ranks[i];
 		uint32_t *best = looks_killed(a, k) ? &killed : &own;
 
-		if (rank_bad(k) && (*best == a->n_ranks || before(k, &a->ranks[*best])))
+		if (rank_bad(k) && (*best == a->n_ranks || failed_before(k, &a->ranks[*best])))
 			*best = i;
 	}
 	if (own == a->n_ranks || killed == a->n_ranks)

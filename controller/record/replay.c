@@ -49,7 +49,7 @@ static cJSON *event_data(const struct event_row *ev, char *why, size_t size)
 	return NULL;
 }
 
-static int same(const char *a, const char *b)
+static int same_text(const char *a, const char *b)
 {
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
@@ -58,12 +58,12 @@ static int number_differs(const char *name, int64_t mine, int64_t row, char *why
 {
 	if (mine == row)
 		return 0;
-	return say_why(why, n, "%s: events give %lld, the row has %lld", name, (long long)mine, (long long)row);
+	return say_why(why, n, "%s: events give %" PRId64 ", the row has %" PRId64, name, mine, row);
 }
 
 static int text_differs(const char *name, const char *mine, const char *row, char *why, size_t n)
 {
-	if (same(mine, row))
+	if (same_text(mine, row))
 		return 0;
 	return say_why(why, n, "%s: events give \"%.80s\", the row has \"%.80s\"", name, mine ? mine : "",
 	               row ? row : "");
@@ -114,7 +114,7 @@ static int job_differs(const struct job_rec *r, const struct job_row *row, char 
 		return -1;
 	if (row->spec && r->spec_sha256) {
 		hash_hex(row->spec, strlen(row->spec), digest);
-		if (!same(digest, r->spec_sha256))
+		if (!same_text(digest, r->spec_sha256))
 			return say_why(why, n, "spec: its SHA-256 is not the one of the submit");
 	}
 	return 0;
@@ -203,7 +203,7 @@ static void apply_row(struct replay *p, const struct event_row *ev)
 	if (p->bad[0])
 		return;
 	if (t < 0) {
-		snprintf(p->bad, sizeof(p->bad), "event %llu: unknown type \"%.60s\"", (unsigned long long)ev->id,
+		snprintf(p->bad, sizeof(p->bad), "event %" PRIu64 ": unknown type \"%.60s\"", ev->id,
 		         ev->type ? ev->type : "");
 		return;
 	}
@@ -214,11 +214,11 @@ static void apply_row(struct replay *p, const struct event_row *ev)
 	}
 	data = event_data(ev, e.text, sizeof(e.text));
 	if (!data || event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
-		snprintf(p->bad, sizeof(p->bad), "event %llu: %.200s", (unsigned long long)ev->id, e.text);
+		snprintf(p->bad, sizeof(p->bad), "event %" PRIu64 ": %.200s", ev->id, e.text);
 	cJSON_Delete(data);
 }
 
-static int compare(const struct replay *p, const struct store_job_rows *rows, char *why, size_t n)
+static int compare_job(const struct replay *p, const struct store_job_rows *rows, char *why, size_t n)
 {
 	if (p->bad[0])
 		return say_why(why, n, "%s", p->bad);
@@ -241,7 +241,7 @@ int event_reducer(void **state, const struct event_row *ev, const struct store_j
 		apply_row(p, ev);
 		return 0;
 	}
-	rc = compare(p, rows, why, why_size);
+	rc = compare_job(p, rows, why, why_size);
 	rec_fini(&p->r);
 	for (uint32_t i = 0; i < p->n_past; i++)
 		attempt_rec_free(p->past[i]);
@@ -347,7 +347,7 @@ static int node_differs(const struct node_rec *r, const struct node_row *row, ch
 	const char *state = state_name(STATE_NODE, (int)r->state);
 
 	if (r->head.rows > 1) /* it came back under its name, as another row */
-		return same(row->state, "removed")
+		return same_text(row->state, "removed")
 		           ? 0
 		           : say_why(why, n, "there is a later row of its name, and this one is not removed");
 	if (text_differs("state", state, row->state, why, n) < 0 ||
@@ -365,7 +365,7 @@ static int token_differs(const struct token_rec *t, const struct token_row *row,
 	uint64_t ttl_us = t->expires_us - t->created_us;
 	size_t len = t->node ? strlen(t->node) : 0;
 
-	if (!same(t->owner, row->owner))
+	if (!same_text(t->owner, row->owner))
 		return say_why(why, n, "events say that it was made by \"%.80s\", the row by \"%.80s\"",
 		               t->owner ? t->owner : "", row->owner ? row->owner : "");
 	if (time_differs("made_us", t->created_us, row->created_us, why, n) < 0)
@@ -397,11 +397,11 @@ static int queue_differs(const struct queue_row *mine, const struct queue_row *r
 
 static int budget_differs(const struct budget_row *mine, const struct budget_row *row, char *why, size_t n)
 {
-	if (mine->uusd != row->uusd || !same(mine->period, row->period))
+	if (mine->uusd != row->uusd || !same_text(mine->period, row->period))
 		return say_why(
 		    why, n, "events give %" PRIu64 " millionths of a dollar a %.20s, the row has %" PRIu64 " a %.20s",
 		    mine->uusd, mine->period, row->uusd, row->period ? row->period : "");
-	if (!same(mine->action, row->action))
+	if (!same_text(mine->action, row->action))
 		return say_why(why, n, "action: events give %.20s, the row has %.20s", mine->action,
 		               row->action ? row->action : "");
 	return 0;
@@ -457,7 +457,7 @@ static int cluster_row_differs(struct cluster_replay *p, const struct store_clus
 	struct cluster_rec *r;
 	int rc;
 
-	if (row->token && !same(row->token->kind, "join"))
+	if (row->token && !same_text(row->token->kind, "join"))
 		return 0; /* hearthd does not make those of people */
 	r = rec_of_row(p, kind, name, why, n);
 	if (!r)

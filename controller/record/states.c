@@ -2,6 +2,7 @@
  * states: names and moves as tables.
  */
 #include "controller/record/states.h"
+
 #include <string.h>
 
 #define S(e, t) t,
@@ -76,7 +77,7 @@ static const uint32_t node_moves[] = {
     [NODE_REMOVED] = B(NODE_JOINING) | B(NODE_UP),
 };
 
-#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
+#define COUNT(a) (int)(sizeof(a) / sizeof(*(a)))
 static const struct kind {
 	const char *const *names;
 	int n;
