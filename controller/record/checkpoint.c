@@ -1,6 +1,6 @@
 /*
- * checkpoint: which steps a checkpoint folder holds, by its manifest (common/tree/steps.h). Of a run over
- * several nodes the entries lie below algo-K.
+ * checkpoint: which steps a checkpoint folder holds, by its manifest (common/tree/steps.h). A run on
+ * several nodes has one folder algo-K for each node, with the entries inside.
  */
 #include "controller/record/checkpoint.h"
 
@@ -26,7 +26,7 @@ static int on_entry(const struct tree_entry *en, void *arg, struct err *e)
 	const char *name = own_name(en->path, &n);
 
 	(void)e;
-	/* A node's folder is no checkpoint. */
+	/* The folder of a node does not count as a checkpoint. */
 	if (strchr(en->path, '/') || en->type != 'd' || strncmp(en->path, "algo-", 5) != 0)
 		steps_add(arg, name, n);
 	return 0;

@@ -1,8 +1,8 @@
 /*
  * cluster: what the events of the cluster do to its records. See cluster.h.
  *
- * Each kind of event has one function, in the table CLUSTER_EVENTS of event.h. It gets the record that the
- * event names, made or found before, and reads all it needs of the data before it changes anything.
+ * The table CLUSTER_EVENTS of event.h names one function for each event. cluster_apply finds or makes the
+ * record that the event names, and calls the function.
  */
 #include "controller/record/cluster.h"
 
@@ -23,7 +23,7 @@ struct cluster_change {
 	struct cluster_change *next, *prev;
 };
 
-struct ctx { /* of one event */
+struct ctx { /* one event */
 	struct cluster *c;
 	struct cluster_rec *rec;
 	enum event_type type;
@@ -32,7 +32,7 @@ struct ctx { /* of one event */
 };
 
 static const struct kind {
-	const char *what, *key; /* in words; the key of its name in an event */
+	const char *what, *key; /* name of the kind in sentences; key of the record's name in an event */
 	size_t size;
 } kinds[N_CLUSTER_KIND] = {
     [CLUSTER_NODE] = {"node", "node", sizeof(struct node_rec)},
@@ -153,7 +153,7 @@ static void rec_free(struct cluster_rec *r)
 	if (r->kind == CLUSTER_INSTANCE)
 		cJSON_Delete(((struct instance_rec *)r)->own);
 	if (r->kind == CLUSTER_RESERVATION)
-		reservation_rec_fini((struct reservation_rec *)r); /* the name, too */
+		reservation_rec_fini((struct reservation_rec *)r); /* frees the name, too */
 	else
 		free(r->name);
 	free(r);
@@ -242,7 +242,7 @@ static uint64_t data_whole(const struct ctx *x, const char *key)
 	return json_whole(x->data, key, 0);
 }
 
-/* As rec_set where "" stays "". */
+/* Sets a text that is never NULL. */
 static void set_string(char **to, const char *text)
 {
 	char *now = xstrdup(text ? text : "");
@@ -270,7 +270,7 @@ static void use_token(struct ctx *x)
 {
 	struct token_rec *t = cluster_token(x->c, data_text(x, "token"));
 
-	if (!t) /* used, expired and out of memory; or its node is known by its certificate alone */
+	if (!t) /* the token expired, or the node showed only its certificate */
 		return;
 	t->used_us = x->at_us;
 	rec_set(&t->node, x->rec->name);
@@ -393,7 +393,7 @@ static void apply_budget_set(struct ctx *x)
 	struct budget_rec *b = (struct budget_rec *)x->rec;
 	const cJSON *usd = data_item(x, "usd");
 	int period = name_find(budget_period_names, N_BUDGET_PERIOD, data_text(x, "period"));
-	/* Versions whose budgets could only hold did not say so. */
+	/* Older versions had no other action than hold, and wrote none. */
 	int action = name_find(budget_action_names, N_BUDGET_ACTION, data_text(x, "action"));
 
 	b->uusd = cJSON_IsNumber(usd) && usd->valuedouble > 0 && usd->valuedouble < 1e12
@@ -424,7 +424,7 @@ static struct reservation_rec *reservation_of(struct ctx *x)
 	return (struct reservation_rec *)x->rec;
 }
 
-/* New, or of that name again; one that is changed goes on as it is. */
+/* A changed reservation stays active; a new one, or one after an ended one of that name, is planned. */
 static void apply_reservation_set(struct ctx *x)
 {
 	struct reservation_rec *r = reservation_of(x);

@@ -1,16 +1,17 @@
 /*
- * cluster: the records of what the cluster consists of: nodes, join tokens, queues with their quotas,
- * budgets, instance types and reservations; and what each event of the cluster (job 0) does to them.
+ * cluster: records of nodes, join tokens, queues with their quotas, budgets, instance types and
+ * reservations, and what each event of the cluster (job 0) does to them.
  *
- * cluster_apply is pure: records + event -> records. Live code, start-up and --verify all use these records,
- * and nothing but an event changes a field of them that events tell. So the stored events, applied to empty
- * records, give the stored rows (replay.c compares them).
+ * cluster_apply is pure: records + event -> records. Live code, start-up and --verify use the same records.
+ * Only events change the fields that events contain. The stored events, applied to empty records, therefore
+ * give the stored rows; replay.c compares them.
  *
- * Some fields are in no event: secrets, numbers that hearthd gives, what an agent said. Their comments say
- * so; live code sets them, and cluster_load (cluster_rows.h) reads them from the row.
+ * Some fields are in no event: secrets, numbers that hearthd assigns, texts of agents. Their comments say so.
+ * Live code sets them, and cluster_load (cluster_rows.h) reads them from the row.
  *
- * A record may be the beginning of a greater struct of live code: cluster.size says how many bytes of zeros
- * a new one of each kind has. Whoever uses that frees what it keeps there before the record goes.
+ * Live code may extend a record: a struct of its own begins with the record, and cluster.size holds the size
+ * of that struct. A new record is filled with zeros. Live code frees what its part holds before the record
+ * is removed.
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_H
 #define HEARTH_CONTROLLER_CLUSTER_H
@@ -32,8 +33,8 @@ enum cluster_kind {
 struct cluster_rec { /* what each record begins with */
 	char *name;      /* of a node, queue ...; the id of a token */
 	enum cluster_kind kind;
-	uint8_t changed; /* since the last cluster_changes */
-	uint32_t rows;   /* --verify: rows of it that were compared */
+	uint8_t changed; /* by an event since the last cluster_changes */
+	uint32_t rows;   /* rows that --verify compared with it */
 	UT_hash_handle hh;
 };
 
@@ -53,9 +54,9 @@ struct node_rec {
 
 struct token_rec { /* join tokens only */
 	struct cluster_rec head;
-	char *owner, *node; /* node: that used it; NULL none */
+	char *owner, *node; /* node: the one that used the token; NULL none */
 	uint64_t created_us, expires_us, used_us;
-	/* In no event: the secret's SHA-256, and the digest of the request that used it. */
+	/* In no event: SHA-256 of the secret; digest of the request that used the token. */
 	char *secret_hash, *request;
 };
 
@@ -64,12 +65,12 @@ struct queue_rec { /* a queue, or a user in one: "research/@ada" */
 	double weight;
 	uint32_t quota_gpus; /* 0 none */
 	uint8_t is_queue, borrow;
-	uint8_t stored; /* it has a row: "default" is there without one until an event names it */
+	uint8_t stored; /* 1: it has a row; "default" has none until an event names it */
 };
 
 /* clang-format off */
 #define BUDGET_PERIODS(P) P(BUDGET_DAY, "day") P(BUDGET_WEEK, "week") P(BUDGET_MONTH, "month")
-/* What becomes of what runs when the budget is used up: it goes on, or is ended. */
+/* Running jobs of a budget that is used up: they continue, or hearthd ends them. */
 #define BUDGET_ACTIONS(P) P(BUDGET_HOLD, "hold") P(BUDGET_END, "end")
 #define RESERVE_STATES(P) P(RESERVE_PLANNED, "planned") P(RESERVE_ACTIVE, "active") P(RESERVE_ENDED, "ended")
 /* clang-format on */
@@ -90,39 +91,39 @@ struct budget_rec {
 
 struct instance_rec {
 	struct cluster_rec head;
-	cJSON *own; /* the facts that are set */
+	cJSON *own; /* facts that administrators have set */
 };
 
 struct reservation_rec {
 	struct cluster_rec head;
-	char *queue, *reason, *owner; /* queue: "" nobody's, maintenance */
-	struct strv nodes;            /* names: a node that left and joined again is the same */
+	char *queue, *reason, *owner; /* queue: "" for maintenance */
+	struct strv nodes;            /* names, so that a node may leave and join again */
 	enum reserve_state state;
 	uint64_t from_us, to_us, created_us;
 };
 
 struct cluster_change;
 struct cluster {
-	struct cluster_rec *all[N_CLUSTER_KIND]; /* by name, in the order in which they came */
+	struct cluster_rec *all[N_CLUSTER_KIND]; /* by name, in order of arrival */
 	size_t size[N_CLUSTER_KIND];
 	struct cluster_change *changes;
 };
 
-/* A record of that name, which is new: of one kind, as no event has named it. */
+/* Adds a record without facts; the name must be new. */
 struct cluster_rec *cluster_rec_new(struct cluster *c, enum cluster_kind kind, const char *name);
-void cluster_init(struct cluster *c);  /* empty, but for the queue "default" */
+void cluster_init(struct cluster *c);  /* no records but the queue "default" */
 void cluster_clear(struct cluster *c); /* frees all records; sizes stay */
 
-/* Applies an event, or refuses it (-1) and leaves the records as they were. A node that may not go to the
- * state of the event stays as it is, which is no error: an agent's end may be recorded behind its removal. */
+/* Applies an event, or refuses it (-1) and leaves the records as they were. An event whose state a node may
+ * not enter is accepted and leaves the state: the end of an agent may follow the removal of its node. */
 int cluster_apply(struct cluster *c, enum event_type t, uint64_t at_us, const cJSON *data, struct err *e);
 
-/* Calls fn for each row that events have changed since the last call, once; r NULL: the row goes. */
+/* Calls fn once for each row that events have changed since the last call; r NULL: delete the row. */
 typedef void (*cluster_change_fn)(enum cluster_kind kind, const char *name, const struct cluster_rec *r,
                                   void *arg);
 void cluster_changes(struct cluster *c, cluster_change_fn fn, void *arg);
 
-/* NULL: unknown name. The names of the functions below say which struct it is. */
+/* NULL: unknown name. */
 struct cluster_rec *cluster_find(const struct cluster *c, enum cluster_kind kind, const char *name);
 struct node_rec *cluster_node(const struct cluster *c, const char *name);
 struct token_rec *cluster_token(const struct cluster *c, const char *id);
@@ -130,10 +131,10 @@ struct queue_rec *cluster_queue(const struct cluster *c, const char *path);
 struct budget_rec *cluster_budget(const struct cluster *c, const char *path);
 struct instance_rec *cluster_instance(const struct cluster *c, const char *name);
 struct reservation_rec *cluster_reservation(const struct cluster *c, const char *name);
-/* 0: a queue that is there without a row. */
+/* 0: the queue "default" without a row. */
 int cluster_is_stored(const struct cluster_rec *r);
-/* Frees a record that need not be in memory; its row stays. */
+/* Frees a record; its row stays in the store. */
 void cluster_forget(struct cluster *c, struct cluster_rec *r);
-void reservation_rec_fini(struct reservation_rec *r); /* of one outside any records */
+void reservation_rec_fini(struct reservation_rec *r); /* of a record outside struct cluster */
 
 #endif

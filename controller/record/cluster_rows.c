@@ -10,13 +10,13 @@
 #include "common/base/json.h"
 #include "controller/record/inventory.h"
 
-/* Rows borrow: their fields are not const because elsewhere they are owned. */
+/* Rows borrow texts. Their fields are not const because other rows own them. */
 static char *lend_text(const char *s)
 {
 	return (char *)(uintptr_t)(s ? s : "");
 }
 
-/* The record to fill; NULL: it is left out. */
+/* Returns the record to fill, or NULL to leave the row out. */
 static void *load_rec(struct cluster *c, enum cluster_kind kind, const char *name)
 {
 	struct cluster_rec *r;

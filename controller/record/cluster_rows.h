@@ -7,11 +7,11 @@
 #include "controller/record/cluster.h"
 #include "store/read/verify.h"
 
-/* The record of a stored row; NULL: it is left out (no name, a name that is there, a state that is unknown,
- * a token that is not for joining). */
+/* Makes the record of a stored row. NULL: the row is left out. Its name is missing or known already, its
+ * period or action is unknown, its facts cannot be read, or its token is not for joining. */
 struct cluster_rec *cluster_load(struct cluster *c, const struct store_cluster_row *row);
 
-struct cluster_row { /* a row made of a record; its strings are the record's or own */
+struct cluster_row { /* a row made of a record; strings belong to the record or to own */
 	struct store_cluster_row row;
 	union {
 		struct node_row node;

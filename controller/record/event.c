@@ -1,6 +1,6 @@
 /*
- * event: applying one event to a record. Each function checks the move in the tables of states.c first; it
- * refuses, or changes all.
+ * event: applies one event to a record. Each function first checks the move in the tables of states.c. It
+ * refuses the event, or makes all changes.
  */
 #include "controller/record/event.h"
 
@@ -52,7 +52,7 @@ static const char *data_text(const struct ctx *c, const char *key)
 	return cJSON_GetStringValue(data_item(c, key));
 }
 
-/* A number that no event of ours has counts as missing: an event in a damaged store is read, too. */
+/* A number that hearthd never writes counts as missing, because a damaged store may hold one. */
 static int64_t data_number(const struct ctx *c, const char *key, int64_t def)
 {
 	const cJSON *v = data_item(c, key);
@@ -149,10 +149,10 @@ static int apply_status(struct ctx *c) /* held, released */
 
 	if (move_job(c, to) < 0)
 		return -1;
-	if (to != JOB_HELD && c->r->status != JOB_HELD) /* others go back to the queue by `requeued` */
+	if (to != JOB_HELD && c->r->status != JOB_HELD) /* the event `requeued` returns the others to the queue */
 		return err_set(c->e, ERR_INTERNAL, "released: the job is not held");
 	c->r->status = to;
-	/* Of a whole that goes on it is since when its members wait. */
+	/* An array that continues has the time since when its members wait. */
 	if (to == JOB_QUEUED || c->type == EV_RELEASED)
 		c->r->queued_us = c->at_us;
 	rec_set(&c->r->reason, data_text(c, "reason"));
@@ -181,7 +181,7 @@ static int apply_members_run(struct ctx *c)
 {
 	if (!c->r->members)
 		return err_set(c->e, ERR_INTERNAL, "members_run: the job has no members");
-	/* Held: what runs ends, and no other starts; the reason is why. */
+	/* Held: running members end, and no other starts; the reason says why. */
 	if (c->r->status != JOB_HELD) {
 		if (move_job(c, JOB_RUNNING) < 0)
 			return -1;
@@ -200,7 +200,7 @@ static int apply_rung(struct ctx *c)
 
 	if (!c->r->array)
 		return err_set(c->e, ERR_INTERNAL, "rung: the job is no member");
-	/* A value that is no number is written as null, and is worse than any. */
+	/* JSON null stands for NaN, which is worse than any number. */
 	snprintf(number, sizeof(number), "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
 	all = xasprintf("%s%s%s", c->r->rungs ? c->r->rungs : "", c->r->rungs ? " " : "", number);
 	rec_set(&c->r->rungs, all);
@@ -408,7 +408,7 @@ static int apply_launching(struct ctx *c)
 	return 0;
 }
 
-/* The first rank that runs makes attempt and job run. */
+/* Attempt and job run as soon as one rank runs. */
 static void first_rank_runs(struct ctx *c, uint64_t started_us)
 {
 	struct attempt_rec *a = c->r->att;
@@ -479,7 +479,7 @@ static int apply_ending(struct ctx *c)
 	return 0;
 }
 
-/* The launcher's end as the reason of an ending that began with a rank which the launcher took along. */
+/* The launcher ended and took ranks along: its end replaces the reason of the first rank. */
 static int apply_launcher(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
@@ -536,7 +536,7 @@ static int apply_attempt_ended(struct ctx *c)
 			return err_set(c->e, ERR_INTERNAL, "attempt_ended: node %u is not cleaned", i);
 	a->state = ATT_ENDED;
 	a->ended_us = c->at_us;
-	/* What the ranks did may have been right and its result be lost all the same: uploading failed. */
+	/* All ranks may have succeeded and the upload of their outputs failed. */
 	if (outcome == OUT_FAILED && a->outcome == OUT_SUCCEEDED) {
 		int cls = state_find(STATE_CLASS, data_text(c, "class"));
 

@@ -1,12 +1,12 @@
 /*
- * event: what can happen to a job, one table; and what each event does to the job's record.
+ * event: the tables of all events of jobs and of the cluster, and what each event does to a job's record.
  *
- * event_apply is pure: record + event -> record. Nothing else changes a record. So a replay of a job's events
- * gives its rows (event_reducer checks that for `hearthd --verify`), and a controller that starts again has
- * the same state as the one that died.
+ * event_apply is pure: record + event -> record. Nothing else changes a job's record. A replay of a job's
+ * events therefore gives its rows (`hearthd --verify` checks this with event_reducer), and a new hearthd has
+ * the state of the one that died. cluster.h does the same for the records of the cluster.
  *
- * The data of an event is a JSON object; the specification itself and secrets are not in it, only their
- * SHA-256.
+ * The data of an event is a JSON object. It holds the SHA-256 of the specification, but neither the
+ * specification nor secrets.
  */
 #ifndef HEARTH_CONTROLLER_EVENT_H
 #define HEARTH_CONTROLLER_EVENT_H
@@ -15,15 +15,15 @@
 #include "controller/record/rec.h"
 #include <cjson/cJSON.h>
 
-/* id, name in the store and in the API, function that applies it */
+/* Columns: id; name in the store and in the API; function that applies the event. */
 #define JOB_EVENTS(E)                                                                                        \
-	E(EV_SUBMITTED, "submitted", submitted) /* all that is known of a new job; status queued or held */      \
+	E(EV_SUBMITTED, "submitted", submitted) /* all facts of a new job; status queued or held */              \
 	E(EV_HELD, "held", status)                                                                               \
 	E(EV_RELEASED, "released", status)                                                                       \
-	E(EV_CHANGED, "changed", changed) /* priority, queue, notes, name, pinned, max_runtime_s */              \
-	E(EV_AWAITED, "awaited", reason)  /* another job did what this one waited for; reason: what is open */   \
-	E(EV_MEMBERS_RUN, "members_run", members_run) /* of an array: the first of them has started */           \
-	E(EV_RUNG, "rung", rung)        /* of a member: its value at a comparison of successive halving */       \
+	E(EV_CHANGED, "changed", changed)             /* priority, queue, notes, name, pinned, max_runtime_s */  \
+	E(EV_AWAITED, "awaited", reason)              /* a dependency is met; reason: the others */              \
+	E(EV_MEMBERS_RUN, "members_run", members_run) /* an array's first member has started */                  \
+	E(EV_RUNG, "rung", rung)        /* a member's value at a comparison of successive halving */             \
 	E(EV_TAGGED, "tagged", nothing) /* key, value (null: removed) */                                         \
 	E(EV_STOP_WANTED, "stop_wanted", wanted)                                                                 \
 	E(EV_REQUEUE_WANTED, "requeue_wanted", wanted)                                                           \
@@ -36,32 +36,33 @@
 	E(EV_NODE_FAILED, "node_failed", place)                                                                  \
 	E(EV_NODE_CLEANED, "node_cleaned", place)                                                                \
 	E(EV_NODE_LOST, "node_lost", place)                                                                      \
-	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the gang could not start because of it */                    \
-	E(EV_NODE_SAVED, "node_saved", saved)    /* all that the launch made there is on record */               \
-	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; start is ordered */                     \
+	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the node kept the gang from starting */                      \
+	E(EV_NODE_SAVED, "node_saved", saved)    /* all outputs of the launch there are on record */             \
+	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; hearthd orders the start */             \
 	E(EV_RANK_STARTED, "rank_started", rank)                                                                 \
 	E(EV_RANK_EXITED, "rank_exited", rank)                                                                   \
 	E(EV_RANK_LOST, "rank_lost", rank)                                                                       \
-	E(EV_RANK_FAILED, "rank_failed", rank)     /* never started: command not found ... */                    \
-	E(EV_ENDING, "ending", ending)             /* why the attempt comes to its end */                        \
-	E(EV_LAUNCHER, "launcher_ended", launcher) /* and with it the rank that seemed to fail first */          \
-	E(EV_OUTCOME, "outcome", outcome)          /* no process is left; what became of it */                   \
+	E(EV_RANK_FAILED, "rank_failed", rank) /* never started: command not found ... */                        \
+	E(EV_ENDING, "ending", ending)         /* why the attempt ends */                                        \
+	E(EV_LAUNCHER, "launcher_ended",                                                                         \
+	  launcher) /* the launcher ended, and so did the rank that seemed to fail first */                      \
+	E(EV_OUTCOME, "outcome", outcome) /* the result; no process is left */                                   \
 	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
-	E(EV_CLEANUP, "cleanup", cleanup) /* something about the clean-up went wrong */                          \
+	E(EV_CLEANUP, "cleanup", cleanup) /* an error in the clean-up */                                         \
 	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
 	E(EV_REQUEUED, "requeued", requeued)                                                                     \
 	E(EV_ENDED, "ended", ended)                                                                              \
 	E(EV_REMOVED, "removed", removed)
 
-/* Events of the cluster: job 0. They change the records of cluster.h. After the name: the kind of the record,
- * whether the event makes one that is not on record or needs one, and the function that applies it. */
+/* Events of the cluster have job 0 and change the records of cluster.h. Columns: id; name; kind of record;
+ * whether the event makes a missing record or needs it; function that applies the event. */
 /* clang-format off */
 #define CLUSTER_EVENTS(E) \
 	E(EV_JOINED, "joined", NODE, MAKES, joined) /* a node got a certificate */ \
-	E(EV_INVENTORY, "inventory", NODE, NEEDS, inventory) /* what it has changed */ \
-	E(EV_CONNECTED, "connected", NODE, NEEDS, connected) /* it is up */ \
-	E(EV_GONE, "node_gone", NODE, NEEDS, gone) /* it is lost */ \
-	E(EV_SILENT, "node_silent", NODE, NEEDS, nothing) /* it may be carrying on out of sight: not lost */ \
+	E(EV_INVENTORY, "inventory", NODE, NEEDS, inventory) /* the node has other hardware or settings */ \
+	E(EV_CONNECTED, "connected", NODE, NEEDS, connected) /* the node is up */ \
+	E(EV_GONE, "node_gone", NODE, NEEDS, gone) /* the node is lost */ \
+	E(EV_SILENT, "node_silent", NODE, NEEDS, nothing) /* silent, but it may run on without hearthd */ \
 	E(EV_DRAINED, "drained", NODE, NEEDS, drain) \
 	E(EV_RESUMED, "resumed", NODE, NEEDS, drain) \
 	E(EV_NODE_REMOVED, "node_removed", NODE, NEEDS, node_removed) \
@@ -71,13 +72,13 @@
 	E(EV_QUOTA_REMOVED, "quota_removed", QUEUE, NEEDS, quota_removed) \
 	E(EV_INSTANCE_SET, "instance_set", INSTANCE, MAKES, instance_set) /* facts; null takes one back */ \
 	E(EV_INSTANCE_REMOVED, "instance_removed", INSTANCE, NEEDS, remove) \
-	E(EV_RESERVATION_SET, "reservation_set", RESERVATION, MAKES, reservation_set) /* all that it is */ \
+	E(EV_RESERVATION_SET, "reservation_set", RESERVATION, MAKES, reservation_set) /* all its facts */ \
 	E(EV_RESERVATION_BEGAN, "reservation_began", RESERVATION, NEEDS, reservation_step) \
 	E(EV_RESERVATION_ENDED, "reservation_ended", RESERVATION, NEEDS, reservation_step) \
 	E(EV_RESERVATION_REMOVED, "reservation_removed", RESERVATION, NEEDS, remove) \
 	E(EV_BUDGET_SET, "budget_set", BUDGET, MAKES, budget_set) \
 	E(EV_BUDGET_REMOVED, "budget_removed", BUDGET, NEEDS, remove) \
-	E(EV_BUDGET_USED_UP, "budget_used_up", BUDGET, NEEDS, nothing) /* it closes a queue or user */ \
+	E(EV_BUDGET_USED_UP, "budget_used_up", BUDGET, NEEDS, nothing) /* closes the queue or user */ \
 	E(EV_BUDGET_OPEN, "budget_open", BUDGET, NEEDS, nothing) /* a new period, or a greater budget */ \
 	E(EV_TOKEN_MADE, "token_made", TOKEN, MAKES, token_made)
 
@@ -94,17 +95,17 @@ enum event_type {
 
 const char *event_name(enum event_type t);
 int event_find(const char *name); /* -1 unknown */
-/* Changes r, or refuses (-1) and leaves it as it was. attempt: number of the attempt that the event belongs
- * to, 0 of the job. */
+/* Changes r, or refuses (-1) and leaves it as it was. attempt: number of the attempt of the event; 0: the
+ * event is of the whole job. */
 int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
                 struct err *e);
-/* As store_reducer_fn: replay and comparison with the rows (replay.c). */
+/* A store_reducer_fn: replays events and compares with rows (replay.c). */
 struct event_row;
 struct store_cluster_row;
 struct store_job_rows;
 int event_reducer(void **state, const struct event_row *ev, const struct store_job_rows *rows, char *why,
                   size_t why_size, void *arg);
-/* As store_cluster_fn: the cluster's events against the rows of cluster.h (replay.c). */
+/* A store_cluster_fn: the same for the cluster. */
 int event_cluster_reducer(void **state, const struct event_row *ev, const struct store_cluster_row *row,
                           char *why, size_t why_size);
 

@@ -2,8 +2,8 @@
  * halving: the rule of successive halving; pure.
  *
  * Members are compared at rungs: at step min_step, and then at eta times the step before, by the value of
- * their first point there or beyond. Of the S members of the sweep, S / eta (rounded up) may stay at the
- * first rung, S / eta^2 at the second, at least one. A member is stopped as soon as so many others have done
+ * their first point there or beyond. A sweep of S members keeps S / eta (rounded up) at the first
+ * rung and S / eta^2 at the second, at least one. A member is stopped as soon as so many others have done
  * better at the last rung that it has reached. That never becomes untrue by further values: who is among the
  * best of all is never stopped, and who is does not depend on the order in which values arrive.
  *
@@ -25,7 +25,7 @@
 #define HALVING_RUNGS 24
 
 struct halving {
-	uint32_t eta; /* 0: none */
+	uint32_t eta; /* 0: no halving */
 	int max;      /* the greatest value is the best */
 	int64_t min_step;
 };
@@ -35,7 +35,7 @@ struct halving_value { /* of one member at a rung */
 	double value; /* NaN: worse than any number */
 };
 
-/* Step of the rung, from 0; INT64_MAX: there is none. */
+/* Step of the rung, from 0; INT64_MAX: beyond all steps. */
 int64_t halving_step(const struct halving *h, unsigned rung);
 /* How many of `members` may stay. */
 uint32_t halving_keep(const struct halving *h, unsigned rung, uint32_t members);

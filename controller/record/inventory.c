@@ -1,7 +1,7 @@
 /*
- * inventory: what a node says of itself, as the JSON that its row keeps and as the struct that decisions
- * need. There is one way in: the message becomes JSON, JSON becomes the struct; so a controller that starts
- * again knows the same as before.
+ * inventory: what a node reports of itself, as the JSON of its row and as the struct for decisions. The
+ * message becomes JSON, and the JSON becomes the struct. A hearthd that starts again therefore knows the same
+ * as before.
  */
 #include "controller/record/inventory.h"
 
@@ -40,7 +40,7 @@ static uint64_t num_part(char **p)
 	return str_parse_u64(s, &v) == 0 ? v : 0;
 }
 
-/* A number from 0 where -1 says unknown or none, which is no group and no socket of its own. */
+/* A number from 0; -1: unknown or none, which does not count as a group or socket. */
 static double number_or_none(char **p)
 {
 	uint64_t v;
@@ -135,7 +135,7 @@ static uint32_t number_below(const cJSON *o, const char *key, uint32_t max)
 	return v > max ? max : (uint32_t)v;
 }
 
-/* What number_or_none told; `none` where there is no such number. */
+/* The number that number_or_none wrote, or `none`. */
 static uint32_t group_of(const cJSON *o, const char *key, uint32_t none)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
@@ -162,7 +162,7 @@ static void gpus_parse(struct inv *out, const cJSON *list)
 
 		x->index = number_below(g, "index", UINT32_MAX);
 		x->numa = group_of(g, "numa", SCHED_NUMA_UNKNOWN);
-		x->link_group = group_of(g, "nvlink_group", UINT32_MAX) + 1; /* there 0 = none */
+		x->link_group = group_of(g, "nvlink_group", UINT32_MAX) + 1; /* the scheduler has 0 for none */
 		x->memory_bytes = number_of(g, "memory_bytes");
 		x->uuid = text_copy(g, "uuid");
 		x->model = text_copy(g, "model");

@@ -11,8 +11,7 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 
-#define SKEW_US                                                                                              \
-	1000000 /* clocks of two nodes may differ by so much without the order of exits being turned round */
+#define SKEW_US 1000000 /* difference of two nodes' clocks up to which the order of their exits counts */
 
 void rec_set(char **p, const char *v)
 {
@@ -80,7 +79,7 @@ void rec_fini(struct job_rec *r)
 
 static char *text_of(const char *s)
 {
-	/* Rows borrow: their fields are not const because elsewhere they are owned. */
+	/* Rows borrow texts. Their fields are not const because other rows own them. */
 	return (char *)(uintptr_t)(s ? s : "");
 }
 
@@ -89,7 +88,7 @@ static char *name_of(enum state_kind k, int v)
 	return text_of(state_name(k, v));
 }
 
-/* A column of a row from the record's field of the same name; what is MADE, or a KEY, its function sets. */
+/* Sets a column from the record's field of the same name. rec_*_row sets columns MADE and KEY. */
 #define ROW_TEXT(v)     text_of(v)
 #define ROW_NULLABLE(v) (v)
 #define ROW_FILLED(v)   text_of(v)
@@ -241,7 +240,7 @@ static uint64_t run_max_runtime(const char *run)
 	uint64_t out;
 	cJSON *o;
 
-	/* Looked for as text first: hardly any job has it, and start reads a million of them. */
+	/* Searches the text first: few jobs have the key, and start-up reads a million jobs. */
 	if (!run || !strstr(run, "\"max_runtime_s\""))
 		return 0;
 	o = cJSON_Parse(run);
@@ -405,8 +404,8 @@ static int rank_bad(const struct rank_rec *k)
 	return k->state == RANK_FAILED || (k->state == RANK_EXITED && !rank_ok(k));
 }
 
-/* Ended by what mpirun or Hearth do to the others when one has failed: a victim, unless it was clearly the
- * first. */
+/* 1: ended by the signal that mpirun or Hearth send to the others when one rank has failed. Such a rank is a
+ * victim, unless it was clearly the first. */
 static int looks_killed(const struct attempt_rec *a, const struct rank_rec *k)
 {
 	uint64_t ending = a->phases[PHASE_RUNNING].ended_us;
@@ -432,8 +431,7 @@ int rec_looks_killed(const struct attempt_rec *a, uint32_t rank)
 	return looks_killed(a, &a->ranks[rank]);
 }
 
-/* Among those that were killed: one of which it is not known by whom comes first, then the launcher's
- * victims. */
+/* Order of killed ranks: first those with an unknown killer, then victims of the launcher. */
 static int failed_before(const struct rank_rec *a, const struct rank_rec *b)
 {
 	static const uint8_t weight[] = {[BY_ITSELF] = 0, [BY_LAUNCHER] = 1, [BY_ORDER] = 2};

@@ -1,7 +1,7 @@
 /*
- * rec: a job's record in memory: the job, its newest attempt, the launches on the nodes and the ranks. Plain
- * data, changed only by event_apply, turned into the store's rows and back. A waiting job has no attempt and
- * takes well under 1 KiB.
+ * rec: a job's record in memory: the job, its newest attempt, the launches on nodes and the ranks. It is
+ * plain data that only event_apply changes. Functions below make the store's rows of it, and the record from
+ * rows. A waiting job has no attempt and takes less than 1 KiB.
  */
 #ifndef HEARTH_CONTROLLER_REC_H
 #define HEARTH_CONTROLLER_REC_H
@@ -23,9 +23,9 @@ struct place_rec { /* index = node rank */
 	uint32_t ranks, group, first_rank;
 	enum place_state state;
 	enum reason_class cls; /* of a FAILED one */
-	uint8_t culprit;       /* the gang could not start because of this node */
-	uint8_t saved;         /* all that the launch made there is on record */
-	uint8_t unconfirmed;   /* LOST because nobody confirmed the end in time, though the node may live */
+	uint8_t culprit;       /* this node kept the gang from starting */
+	uint8_t saved;         /* all outputs of the launch there are on record */
+	uint8_t unconfirmed;   /* LOST, but the node may live: nobody confirmed the end in time */
 	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
 	char *text;            /* why it failed or is lost; NULL none */
 };
@@ -72,17 +72,16 @@ struct job_rec {
 	uint32_t attempts, nodes, gpus;
 	uint8_t pinned, deleted;
 	uint64_t array;   /* of a member: the job that it belongs to; its id is array + 1 + its index */
-	uint32_t members; /* of an array or a sweep; such a job has no attempts: it is what its members are */
+	uint32_t members; /* number of members of an array or a sweep; such a job has no attempts */
 	uint8_t halved;   /* of a member: successive halving wants it stopped */
 	char *rungs;      /* of a member: its values at the comparisons of successive halving, parted by blanks */
-	/* What the next attempt begins with: NULL what the specification says; "attempt:2@1200", "attempt:2":
-	 * what an earlier one left. While a requeue is wanted what was asked for: NULL where it stood, "start",
-	 * "step:1200". */
+	/* Start of the next attempt: NULL as in the specification; "attempt:2@1200" or "attempt:2", the outputs
+	 * of an earlier attempt. While a user wants a requeue: NULL at the newest step, "start", "step:1200". */
 	char *begins;
-	/* How long its programs ran: from an attempt's first rank's start until its outcome; of the present one
-	 * since when. Nothing of an array: there it is its own start and end. */
+	/* Sum over ended attempts of the time from the first rank's start to the outcome; start of the present
+	 * one. 0 for an array, which has its own start and end. */
 	uint64_t ran_us, runs_since_us;
-	struct attempt_rec *att; /* newest; NULL before the first, and when none is needed any more */
+	struct attempt_rec *att; /* newest; NULL before the first, and when hearthd needs none any more */
 };
 
 static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
@@ -93,7 +92,7 @@ static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
 const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE]); /* "17", or "17.3" of a member */
 void rec_fini(struct job_rec *r);
 void attempt_rec_free(struct attempt_rec *a);
-void rec_set(char **p, const char *v); /* "" and NULL are kept as NULL */
+void rec_set(char **p, const char *v); /* stores "" as NULL */
 
 /* Rows borrow the record's strings; attempt rows own placement and phases: attempt_row_borrowed_fini. spec
  * and run are left NULL. */
@@ -116,15 +115,15 @@ int rec_launched(
     const struct attempt_rec *a); /* were its ranks ordered to start? Before, no node can run one */
 /* First rank to fail: n_ranks when none did. */
 uint32_t rec_first_failed(const struct attempt_rec *a);
-/* Class of a rank that failed, as far as its end alone tells: a plain exit code says nothing of its cause. */
+/* Class of a failed rank by its end alone. A plain exit code does not tell the cause. */
 enum reason_class rec_rank_class(const struct rank_rec *k);
-/* Ended by a signal that mpirun or Hearth send to the others when one has failed. */
+/* 1: ended by a signal that mpirun or Hearth send to the others when one rank has failed. */
 int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
-/* First node whose agent stops the launch, or has, for a limit of memory or disk (text says which); NULL
+/* First node whose agent stopped the launch for a limit of memory or disk; the place's text says which. NULL
  * none. */
 const struct place_rec *rec_limited(const struct attempt_rec *a);
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id);
-/* What must hold always; NULL, or what is wrong (static text). */
+/* Checks what must always hold. NULL, or the error as static text. */
 const char *rec_check(const struct job_rec *r);
 
 #endif

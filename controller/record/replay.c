@@ -1,15 +1,16 @@
 /*
- * replay: events against rows, for --verify. The one place where rows are compared.
+ * replay: compares events with rows, for --verify. No other file compares rows.
  *
- * A job's events are applied to an empty record; what comes out must be the rows that the store has of the
- * job, of each of its attempts and of each rank. Tokens of launches are in no event: they are secret.
+ * Replay applies a job's events to an empty record. The record must give the stored rows of the job, of each
+ * attempt and of each rank. Tokens of launches are secret and in no event.
  *
- * The events of the cluster are applied to empty records (cluster.h); what comes out must be the rows of
- * nodes, join tokens, queues, budgets, instance types and reservations. A node is known by its name: when one
- * that was removed comes back after a restart it has a new row, and the old one stays as it was. No event
- * says when a node was last seen. Rows of use are not compared: they are sums that fade with time. Live code
- * of older versions looked at the clock for the event and again for the row, so their times may be some
- * seconds apart.
+ * Replay applies the events of the cluster to empty records (cluster.h). They must give the stored rows of
+ * nodes, join tokens, queues, budgets, instance types and reservations. Rows of use are not compared, because
+ * they are sums that fade with time.
+ *
+ * Three rules keep older databases valid. A node that was removed and came back after a restart has a second
+ * row, so the newest row of a name counts. No event has the time when a node was last seen. Older versions
+ * read the clock for the event and again for the row, so times may differ by some seconds.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -24,7 +25,7 @@
 #include "controller/record/inventory.h"
 #include "store/read/verify.h"
 
-#define CLOCK_US 5000000ull /* between two looks at the clock: for the event, for the row */
+#define CLOCK_US 5000000ull /* difference of the times of an event and its row, at most */
 
 static int say_why(char *why, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static int say_why(char *why, size_t size, const char *fmt, ...)
@@ -37,7 +38,7 @@ static int say_why(char *why, size_t size, const char *fmt, ...)
 	return -1;
 }
 
-/* The data of an event, none at all are an empty object; NULL when they are no JSON object. */
+/* Parses the data of an event; missing data give an empty object. NULL: not a JSON object. */
 static cJSON *event_data(const struct event_row *ev, char *why, size_t size)
 {
 	cJSON *d = cJSON_ParseWithOpts(ev->data ? ev->data : "{}", NULL, 1);
@@ -147,10 +148,10 @@ struct replay {
 	struct job_rec r;
 	struct attempt_rec **past; /* attempts before the newest, by number */
 	uint32_t n_past;
-	char bad[256]; /* first event that could not be applied */
+	char bad[256]; /* text about the first event that was refused */
 };
 
-/* Ranks that wait have no row yet. */
+/* Waiting ranks have no row yet. */
 static int ranks_differ(const struct job_rec *r, const struct store_job_rows *rows, size_t *at, char *why,
                         size_t n)
 {
@@ -255,7 +256,7 @@ int event_reducer(void **state, const struct event_row *ev, const struct store_j
 
 struct cluster_replay {
 	struct cluster records;
-	struct strv removed; /* "KIND NAME" of what events have removed */
+	struct strv removed; /* "KIND NAME" of each record that an event removed */
 };
 
 static const char *const kind_names[N_CLUSTER_KIND] = {"node",   "token",         "queue",
@@ -297,7 +298,7 @@ static int was_removed(const struct cluster_replay *p, enum cluster_kind kind, c
 	return 0;
 }
 
-/* The record that a row is of; NULL: why. */
+/* Returns the record of a row. NULL: why. */
 static struct cluster_rec *rec_of_row(struct cluster_replay *p, enum cluster_kind kind, const char *name,
                                       char *why, size_t n)
 {
@@ -346,7 +347,7 @@ static int node_differs(const struct node_rec *r, const struct node_row *row, ch
 {
 	const char *state = state_name(STATE_NODE, (int)r->state);
 
-	if (r->head.rows > 1) /* it came back under its name, as another row */
+	if (r->head.rows > 1) /* an older row of a node that came back */
 		return same_text(row->state, "removed")
 		           ? 0
 		           : say_why(why, n, "there is a later row of its name, and this one is not removed");
@@ -458,7 +459,7 @@ static int cluster_row_differs(struct cluster_replay *p, const struct store_clus
 	int rc;
 
 	if (row->token && !same_text(row->token->kind, "join"))
-		return 0; /* hearthd does not make those of people */
+		return 0; /* tokens of people have no events */
 	r = rec_of_row(p, kind, name, why, n);
 	if (!r)
 		return -1;
@@ -479,7 +480,7 @@ static int cluster_row_differs(struct cluster_replay *p, const struct store_clus
 	return rc;
 }
 
-/* Frees all up to the next record that has no row (-1); 0: none is left. */
+/* Frees records up to the next one without a row (-1); 0: all are freed. */
 static int cluster_rest(struct cluster_replay **state, char *why, size_t n)
 {
 	struct cluster_replay *p = *state;

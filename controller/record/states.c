@@ -29,14 +29,14 @@ static const uint32_t job_moves[] = {
     [JOB_QUEUED] = B(JOB_HELD) | B(JOB_STARTING) | B(JOB_STOPPED) | B(JOB_FAILED),
     [JOB_STARTING] = B(JOB_RUNNING) | B(JOB_RECOVERING) | B(JOB_STOPPING),
     [JOB_RUNNING] = B(JOB_STOPPING) | B(JOB_RECOVERING),
-    /* Completed: reports that came late say that it was done already. */
+    /* Completed: late reports say that the job had finished before. */
     [JOB_RECOVERING] = B(JOB_QUEUED) | B(JOB_STOPPING) | B(JOB_COMPLETED) | B(JOB_FAILED) | B(JOB_STOPPED),
     [JOB_STOPPING] = B(JOB_QUEUED) | B(JOB_COMPLETED) | B(JOB_FAILED) | B(JOB_STOPPED),
     [JOB_COMPLETED] = 0,
     [JOB_FAILED] = 0,
     [JOB_STOPPED] = 0,
 };
-/* An array or a sweep: held means that no further member starts, whatever runs. */
+/* An array or a sweep: held means that no further member starts; running ones continue. */
 #define ARRAY_ENDS (B(JOB_COMPLETED) | B(JOB_FAILED) | B(JOB_STOPPED))
 static const uint32_t array_moves[N_JOB_STATUS] = {
     [JOB_HELD] = B(JOB_QUEUED) | B(JOB_RUNNING) | ARRAY_ENDS,
@@ -54,7 +54,7 @@ static const uint32_t attempt_moves[] = {
 static const uint32_t place_moves[] = {
     [PLACE_ORDERED] = B(PLACE_PREPARING) | B(PLACE_READY) | B(PLACE_RUNNING) | B(PLACE_STOPPING) | PLACE_ENDS,
     [PLACE_PREPARING] = B(PLACE_READY) | B(PLACE_RUNNING) | B(PLACE_STOPPING) | PLACE_ENDS,
-    /* Back to preparing: an agent that lost it is told again. */
+    /* Back to preparing: hearthd repeats the order to an agent that lost the launch. */
     [PLACE_READY] = B(PLACE_PREPARING) | B(PLACE_RUNNING) | B(PLACE_STOPPING) | PLACE_ENDS,
     [PLACE_RUNNING] = B(PLACE_STOPPING) | PLACE_ENDS,
     [PLACE_STOPPING] = PLACE_ENDS,

@@ -1,7 +1,7 @@
 /*
  * states: the states of jobs, attempts, launches on nodes and ranks, by name, and the tables of moves that
- * are allowed between them (docs/spec/01-states.md). A move that is not in the table is a mistake of ours: it
- * is refused and logged, and aborts in builds with failpoints.
+ * are allowed between them (docs/spec/01-states.md). hearthd refuses and logs a move
+ * that is not in a table; a build with failpoints aborts.
  */
 #ifndef HEARTH_CONTROLLER_STATES_H
 #define HEARTH_CONTROLLER_STATES_H
@@ -62,17 +62,17 @@ enum state_kind {
 	STATE_ARRAY, /* a job whose members run: the same names, other moves */
 	N_STATE_KIND
 };
-const char *state_name(enum state_kind k, int v);    /* "?" when there is none */
+const char *state_name(enum state_kind k, int v);    /* "?" unknown */
 int state_find(enum state_kind k, const char *name); /* -1 unknown; NULL counts as "" */
-/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE, ARRAY. Staying is allowed where it means
- * nothing new: it is not. */
+/* 1 allowed. Kinds with moves: JOB, ATTEMPT, PLACE, RANK, NODE, ARRAY. To stay in a state is not a move: 0,
+ * unless the table has it. */
 int state_move_ok(enum state_kind k, int from, int to);
 
 static inline int job_ended(enum job_status s)
 {
 	return s >= JOB_COMPLETED;
 }
-/* No process is left there, as far as anyone will ever know. */
+/* No process is left there, as far as hearthd can know. */
 static inline int place_over(enum place_state s)
 {
 	return s >= PLACE_ENDED;
