@@ -46,11 +46,10 @@ static void print_usage(FILE *f)
 			free(head);
 		}
 	}
-	fputs(
-	    "\n  JOB is an id, `last`, a name, NAME~1 (the one before); JOB... also lists and ranges: 17-20,23.\n"
-	    "  A member of an array or a sweep is 17.3; 17.0-9 are ten of them.\n"
-	    "  jobctl VERB --help tells more; so does man jobctl.\n",
-	    f);
+	fputs("\n  JOB is an id, `last`, a name, or NAME~1 (the job of that name before the newest).\n  JOB... "
+	      "also accepts lists and ranges: 17-20,23.\n  17.3 is member 3 of an array or a sweep; 17.0-9 are "
+	      "ten members.\n  More: jobctl VERB --help; man jobctl\n",
+	      f);
 }
 
 static void print_verb_usage(const struct verb *v)
@@ -63,8 +62,8 @@ static void print_verb_usage(const struct verb *v)
 		printf("  %-28s %s\n", head, o->help);
 		free(head);
 	}
-	puts("      --json                   the answer as JSON");
-	puts("      --url URL                of the controller");
+	puts("      --json                   Print the answer as JSON");
+	puts("      --url URL                Use the controller at URL");
 }
 
 /* Words that other tools have for the same. */
@@ -86,7 +85,7 @@ static int report_later_verb(const char *name, const char *sub)
 	for (const char *const *l = later; *l && !found; l++) {
 		found = strcmp(*l, name) == 0 || strcmp(*l, two) == 0;
 		if (found)
-			fprintf(stderr, "jobctl: '%s' is part of the interface but not built yet\n", *l);
+			fprintf(stderr, "jobctl: '%s' is planned, but not built yet\n", *l);
 	}
 	free(two);
 	return found;
@@ -124,12 +123,12 @@ static int report_group(const char *name, const char *sub)
 			if (strncmp(v->name, name, n) != 0 || v->name[n] != ' ')
 				continue;
 			if (!found && near)
-				fprintf(stderr, "jobctl: '%s' has no '%s' (did you mean '%s %s'?); there are:\n", name, word,
-				        name, near);
+				fprintf(stderr, "jobctl: unknown verb '%s %s'; did you mean '%s %s'? The verbs are:\n", name,
+				        word, name, near);
 			else if (!found && sub && !is_help(sub))
-				fprintf(stderr, "jobctl: '%s' has no '%s'; there are:\n", name, word);
+				fprintf(stderr, "jobctl: unknown verb '%s %s'; the verbs are:\n", name, word);
 			else if (!found)
-				fprintf(stderr, "jobctl: '%s' needs a second word:\n", name);
+				fprintf(stderr, "jobctl: '%s' needs a second word; the verbs are:\n", name);
 			fprintf(stderr, "  jobctl %s %s\n", v->name, v->operands);
 			found = 1;
 		}
@@ -191,9 +190,9 @@ static struct arg_opt *with_common(const struct arg_opt *opts)
 	struct arg_opt *all = xcalloc(n + 4, sizeof(*all));
 	for (size_t i = 0; i < n; i++)
 		all[i] = opts[i];
-	all[n] = (struct arg_opt){"json", 0, NULL, "the answer as JSON"};
-	all[n + 1] = (struct arg_opt){"help", 'h', NULL, "this help"};
-	all[n + 2] = (struct arg_opt){"url", 0, "URL", "of the controller"};
+	all[n] = (struct arg_opt){"json", 0, NULL, "Print the answer as JSON"};
+	all[n + 1] = (struct arg_opt){"help", 'h', NULL, "Print this help"};
+	all[n + 2] = (struct arg_opt){"url", 0, "URL", "Use the controller at URL"};
 	return all;
 }
 
@@ -234,7 +233,7 @@ static int finish_verb(struct ctx *c, int rc)
 		fprintf(stderr, "jobctl: %s\n", safe);
 		free(local);
 		if (c->err.code == ERR_NOT_FOUND && !strchr(safe, '\n') && strstr(safe, "there is no job"))
-			fputs("Which there are: jobctl ls, others' too: jobctl ls --all\n", stderr);
+			fputs("List your jobs: jobctl ls; list all jobs: jobctl ls --all\n", stderr);
 		free(safe);
 		rc = client_exit_code(&c->err);
 	}
@@ -261,8 +260,8 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 	} else if (args_has(&c->args, "help")) {
 		print_verb_usage(v);
 	} else if (v->max == 1 && c->args.n > 1 && strncmp(v->operands, "JOB", 3) == 0) {
-		rc = ctx_fail(c, ERR_INVALID, "%s: one JOB, not %zu\nSee: jobctl %s --help", v->name, c->args.n,
-		              v->name);
+		rc = ctx_fail(c, ERR_INVALID, "%s: got %zu jobs, expected one JOB\nSee: jobctl %s --help", v->name,
+		              c->args.n, v->name);
 	} else if (c->args.n < v->min || c->args.n > v->max) {
 		rc = ctx_fail(c, ERR_INVALID, "%s: expected %s\nSee: jobctl %s --help", v->name,
 		              *v->operands ? v->operands : "no operands", v->name);
@@ -272,8 +271,8 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 			c->url_flag = args_get(&c->args, "url");
 		rc = v->exec(c);
 		if (rc == -1 && c->err.code == ERR_NOT_FOUND && is_several(v, c->args.operand[0]))
-			rc = ctx_fail(c, ERR_INVALID, "%s takes one job, and none is named '%s'", v->name,
-			              c->args.operand[0]);
+			rc = ctx_fail(c, ERR_INVALID, "%s: no job has the name '%s'; expected one JOB, not a list",
+			              v->name, c->args.operand[0]);
 	}
 	rc = finish_verb(c, rc);
 	free(opts);
@@ -300,7 +299,8 @@ static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 			return -1;
 		} else {
 			fprintf(stderr,
-			        "jobctl: unknown option %s before the verb (--url URL, --json, --version, --help)\n",
+			        "jobctl: unknown option %s before the verb; expected --url URL, --json, --version or "
+			        "--help\n",
 			        argv[i]);
 			*rc = EXIT_USAGE;
 			return -1;

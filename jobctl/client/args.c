@@ -43,7 +43,7 @@ static int reject_unknown(const struct arg_opt *opts, const char *given, const c
 static int add_option(struct args *a, const struct arg_opt *opt, const char *value, struct err *e)
 {
 	if (a->n_given == ARGS_MAX)
-		return err_set(e, ERR_LIMIT, "too many options");
+		return err_set(e, ERR_LIMIT, "more than %d options", ARGS_MAX);
 	a->given[a->n_given].opt = opt;
 	a->given[a->n_given++].value = value;
 	return 0;
@@ -65,7 +65,7 @@ static int take_long(const struct arg_opt *opts, char **argv, int left, struct a
 	}
 	if (!opt->value) {
 		if (eq)
-			return err_set(e, ERR_INVALID, "option --%s takes no value", opt->name);
+			return err_set(e, ERR_INVALID, "option --%s does not accept a value", opt->name);
 		return add_option(a, opt, "", e);
 	}
 	if (eq)
@@ -142,7 +142,7 @@ int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max,
 		return 0;
 	if (str_parse_u64(s, &v) || v < min || v > max) {
 		if (max >= INT64_MAX)
-			return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %" PRIu64 " up", name, s,
+			return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number of at least %" PRIu64, name, s,
 			               min);
 		return err_set(e, ERR_INVALID, "--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64,
 		               name, s, min, max);

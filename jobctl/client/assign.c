@@ -77,11 +77,10 @@ int assign_check_key(const char *assignment, const cJSON *hps, struct err *e)
 		near = NULL;
 	if (cJSON_GetObjectItemCaseSensitive(hps, key) || !near)
 		err_set(e, ERR_INVALID,
-		        "--set %s: a job has no key \"%s\"; a hyperparameter: --set hyperparameters.%s", assignment,
+		        "--set %s: unknown key \"%s\"; to set a hyperparameter: --set hyperparameters.%s", assignment,
 		        root, assignment);
 	else
-		err_set(e, ERR_INVALID, "--set %s: a job has no key \"%s\"; did you mean \"%s\"?", assignment, root,
-		        near);
+		err_set(e, ERR_INVALID, "--set %s: unknown key \"%s\"; did you mean \"%s\"?", assignment, root, near);
 	free(root);
 	free(key);
 	return -1;
@@ -94,7 +93,7 @@ int assign_split(const char *assignment, char **key, cJSON **value, struct err *
 		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE, for example hyperparameters.lr=0.05",
 		               assignment);
 	if (eq[-1] == '.')
-		return err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot", assignment);
+		return err_set(e, ERR_INVALID, "--set '%s': the key ends with a dot; expected KEY=VALUE", assignment);
 	*key = xstrndup(assignment, (size_t)(eq - assignment));
 	*value = json_parse(eq + 1, strlen(eq + 1), NULL);
 	if (*value && takes_text(*key) && !cJSON_IsString(*value) && !cJSON_IsNull(*value)) {
@@ -134,7 +133,7 @@ int assign_apply(cJSON *spec, const char *assignment, struct err *e)
 	char *path, *last;
 	cJSON *value;
 	if (!cJSON_IsObject(spec))
-		return err_set(e, ERR_INVALID, "the specification is no object");
+		return err_set(e, ERR_INVALID, "the specification is not a JSON object");
 	if (assign_split(assignment, &path, &value, e))
 		return -1;
 	cJSON *at = spec_parent(spec, path, &last);

@@ -207,7 +207,7 @@ static int get_blob(struct client *c, const char *digest, const char *query, siz
 		return 0;
 	free(*data);
 	*data = NULL;
-	return err_set(e, ERR_PROTOCOL, "the controller gave other bytes than those of %s", digest);
+	return err_set(e, ERR_PROTOCOL, "the controller sent bytes that do not match the digest %s", digest);
 }
 
 static int get_chunks(struct client *c, const char *query, const char *manifest, size_t n, const char *spool,
@@ -246,7 +246,7 @@ int bundle_download(struct client *c, const char *digest, const char *query, con
 	struct tree_stats st;
 	if (!hash_is_hex(digest)) {
 		free(spool);
-		return err_set(e, ERR_PROTOCOL, "the controller named '%.80s' as a digest", digest);
+		return err_set(e, ERR_PROTOCOL, "the controller sent '%.80s', which is not a digest", digest);
 	}
 	int rc = get_blob(c, digest, query, TREE_MANIFEST_MAX, &manifest, &n, e);
 	if (!rc)

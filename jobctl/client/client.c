@@ -78,7 +78,7 @@ struct client *client_create(const struct client_config *cfg, struct err *e)
 	c->curl = curl_easy_init();
 	c->multi = curl_multi_init();
 	if (!c->curl || !c->multi) {
-		err_set(e, ERR_INTERNAL, "libcurl could not start");
+		err_set(e, ERR_INTERNAL, "libcurl failed to start");
 		client_destroy(c);
 		return NULL;
 	}
@@ -244,32 +244,34 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 		return err_set(e, ERR_INVALID, "url '%s' (from %s): %s", c->cfg.url, c->cfg.source, why);
 	case CURLE_GOT_NOTHING:
 	case CURLE_WEIRD_SERVER_REPLY:
-		return err_set(e, ERR_UNAVAILABLE, "the controller at %s gave no answer: %s%s", c->cfg.url, why,
-		               strncmp(c->cfg.url, "http:", 5) != 0 ? ""
-		                                                    : ". Off loopback hearthd speaks TLS: https://");
+		return err_set(e, ERR_UNAVAILABLE, "the controller at %s sent no answer: %s%s", c->cfg.url, why,
+		               strncmp(c->cfg.url, "http:", 5) != 0
+		                   ? ""
+		                   : ". Except on loopback, hearthd uses TLS; try https://");
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
 		/* curl would speak of localhost, port 80 */
 		if (strncmp(c->cfg.url, "unix://", 7) == 0)
-			why = access(c->cfg.url + 7, W_OK) ? strerror(errno) : "nobody listens there";
+			why = access(c->cfg.url + 7, W_OK) ? strerror(errno) : "no process listens there";
 		return err_set(e, ERR_UNAVAILABLE,
-		               "no controller at %s (from %s): %s. Is hearthd running? A local one: jobctl local up",
+		               "no controller at %s (from %s): %s. Is hearthd running? To start one on this machine: "
+		               "jobctl local up",
 		               c->cfg.url, c->cfg.source, why);
 	case CURLE_OPERATION_TIMEDOUT:
 		return err_set(e, ERR_UNAVAILABLE, "the controller at %s does not answer: %s", c->cfg.url, why);
 	case CURLE_SSL_CONNECT_ERROR:
-		return err_set(e, ERR_UNAVAILABLE,
-		               "no TLS with the controller at %s: %s. On loopback hearthd speaks plain HTTP: http://",
-		               c->cfg.url, why);
+		return err_set(
+		    e, ERR_UNAVAILABLE,
+		    "no TLS with the controller at %s: %s. On loopback, hearthd uses plain HTTP; try http://",
+		    c->cfg.url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 		return err_set(e, ERR_DENIED,
-		               "the certificate of %s was not accepted: %s. The cluster's authority is DATA/ca.pem "
-		               "on the controller; name a copy with 'ca = FILE' in "
-		               "the configuration or HEARTH_CA",
+		               "the certificate of %s is not trusted: %s. Copy DATA/ca.pem from the controller, and "
+		               "name the copy in HEARTH_CA or as 'ca = FILE' in the configuration file",
 		               c->cfg.url, why);
 	default:
-		return err_set(e, ERR_UNAVAILABLE, "talking to the controller at %s: %s", c->cfg.url, why);
+		return err_set(e, ERR_UNAVAILABLE, "the call to the controller at %s failed: %s", c->cfg.url, why);
 	}
 }
 
@@ -315,12 +317,12 @@ static int status_failed(long status, const char *body, size_t n, struct err *e)
 	json_get_str(j, "", "title", &title, NULL);
 	json_get_str(j, "", "hint", &hint, NULL);
 	if (!detail)
-		detail = title ? title : "no explanation was given";
+		detail = title ? title : "the controller gave no reason";
 	if (status == 401)
 		err_set(e, ERR_UNAUTHORIZED,
-		        "%s\nGive a token in HEARTH_TOKEN, or by 'token = ...' in the configuration file. The "
-		        "administrator's "
-		        "is in DATA/admin.token on the controller's machine, where DATA/hearthd.sock needs none",
+		        "%s\nSet a token in HEARTH_TOKEN, or as 'token = ...' in the configuration file. The "
+		        "administrator's token is in DATA/admin.token on the controller's machine; DATA/hearthd.sock "
+		        "there needs no token",
 		        detail);
 	else if (hint)
 		err_set(e, code_of_status(status), "%s\n%s", detail, hint);
@@ -392,7 +394,7 @@ static void notice_wait(const struct client *c, const struct err *why, uint64_t 
 	if (*said || waited_us < NOTICE_AFTER_US || !isatty(STDERR_FILENO))
 		return;
 	*said = 1;
-	fprintf(stderr, "jobctl: %.200s\njobctl: trying again for %u s (Ctrl-C ends it)\n", why->text,
+	fprintf(stderr, "jobctl: %.200s\njobctl: retrying for %u s; Ctrl-C cancels\n", why->text,
 	        c->cfg.patience_s);
 }
 

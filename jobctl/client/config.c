@@ -83,7 +83,7 @@ static int take_line(struct file *f, char *line, const char *path, int line_no, 
 		               near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 	}
 	if (*field)
-		return err_set(e, ERR_INVALID, "%s:%d: '%s' is given twice", path, line_no, key);
+		return err_set(e, ERR_INVALID, "%s:%d: the key '%s' appears twice", path, line_no, key);
 	*field = xstrdup(value);
 	return 0;
 }

@@ -17,9 +17,9 @@
 int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
 {
 	if (!str_parse_u64(ref, job))
-		return *job ? 0 : ctx_fail(c, ERR_INVALID, "job ids start at 1");
+		return *job ? 0 : ctx_fail(c, ERR_INVALID, "job 0 does not exist; ids start at 1");
 	if (!*ref)
-		return ctx_fail(c, ERR_INVALID, "an empty job reference");
+		return ctx_fail(c, ERR_INVALID, "empty job reference; expected an id, `last` or a name");
 	if (!ctx_client(c))
 		return -1;
 	char *esc = client_escape(ref), *path = xasprintf("/jobs/resolve?ref=%s", esc);
@@ -61,9 +61,9 @@ static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 	} else if (str_parse_u64(left, &lo) || str_parse_u64(dash + 1, &hi))
 		return 1;
 	if (lo > hi)
-		return err_set(e, ERR_INVALID, "range '%s' runs backwards", part);
+		return err_set(e, ERR_INVALID, "range '%s' is reversed; the smaller id comes first", part);
 	if (hi - lo >= RANGE_MAX)
-		return err_set(e, ERR_LIMIT, "range '%s' holds more than %d jobs", part, RANGE_MAX);
+		return err_set(e, ERR_LIMIT, "range '%s' has more than %d jobs", part, RANGE_MAX);
 	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
 		if (array)
 			snprintf(number, sizeof(number), "%" PRIu64 ".%" PRIu64, array, (hi - n + 1));
@@ -84,7 +84,8 @@ int ref_expand(const char *text, ref_fn fn, void *arg, struct err *e)
 		if (comma)
 			*comma = 0;
 		if (!*p)
-			rc = err_set(e, ERR_INVALID, "'%s': an empty job reference", text);
+			rc = err_set(e, ERR_INVALID, "'%s' has an empty job reference; expected a list such as 17-20,23",
+			             text);
 		else
 			rc = expand_range(p, fn, arg, e);
 		if (rc == 1)
@@ -108,7 +109,7 @@ static int collect_one(const char *ref, const char *part, void *arg)
 	struct collect *k = arg;
 	struct job_ref r = {0};
 	if (k->n == RANGE_MAX)
-		return ctx_fail(k->c, ERR_LIMIT, "more than %d jobs", RANGE_MAX);
+		return ctx_fail(k->c, ERR_LIMIT, "the list has more than %d jobs", RANGE_MAX);
 	if (ref_resolve(k->c, ref, &r.id)) {
 		if (k->c->err.code != ERR_NOT_FOUND)
 			return -1;
@@ -165,7 +166,7 @@ int ref_after_kind(const char *text, char kind[AFTER_KIND_SIZE], const char **re
 	if (known && **ref)
 		return 0;
 	return err_set(e, ERR_INVALID,
-	               "--after '%s': expected JOB or afterok:JOB (ended well), afterany:JOB (ended), after:JOB "
-	               "(started)%s%s%s",
+	               "--after '%s': expected JOB or afterok:JOB (has completed), afterany:JOB (has ended), "
+	               "after:JOB (has started)%s%s%s",
 	               text, near ? "; did you mean " : "", near ? near : "", near ? ":JOB?" : "");
 }

@@ -78,7 +78,7 @@ int when_parse(const char *text, uint64_t now_us, uint64_t after_us, uint64_t *u
 			return 0;
 		}
 	}
-	return err_set(e, ERR_INVALID,
-	               "'%.60s' is no time: write now, +2h, 14:00, \"2026-01-31 14:00\" or 2026-01-31T14:00:00Z",
-	               text);
+	return err_set(
+	    e, ERR_INVALID,
+	    "invalid time '%.60s': expected now, +2h, 14:00, \"2026-01-31 14:00\" or 2026-01-31T14:00:00Z", text);
 }

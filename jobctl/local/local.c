@@ -114,23 +114,23 @@ static int choose_port(struct local *l, struct err *e)
 	int agents = any_agent_up(l);
 	int is_free = old && (agents ? port_free_soon(old) : port_free(old));
 	if (old && !is_free && l->port_chosen)
-		return err_set(e, ERR_CONFLICT, "port %u is in use", old);
+		return err_set(e, ERR_CONFLICT, "port %u is in use; choose another one with --port", old);
 	if (old && !is_free && agents)
-		return err_set(
-		    e, ERR_CONFLICT,
-		    "port %u is in use by another program, and the agents that run look for hearthd there; "
-		    "free it, or start all anew: jobctl local down, then jobctl local up",
-		    old);
+		return err_set(e, ERR_CONFLICT,
+		               "another program uses port %u, and the running agents look for hearthd there; end "
+		               "that program, or restart the cluster: jobctl local down, then jobctl local up",
+		               old);
 	unsigned port = is_free ? old : 0;
 	for (unsigned p = PORT_FIRST; !port && p < PORT_FIRST + PORT_TRIES; p++) {
 		if (port_free(p))
 			port = p;
 	}
 	if (!port)
-		return err_set(e, ERR_CONFLICT, "no free port from %u to %u; choose one: --port", PORT_FIRST,
+		return err_set(e, ERR_CONFLICT, "no port from %u to %u is free; choose one with --port", PORT_FIRST,
 		               PORT_FIRST + PORT_TRIES - 1);
 	if (old && port != old)
-		fprintf(stderr, "jobctl: port %u of last time is in use by another program; it is %u now\n", old,
+		fprintf(stderr,
+		        "jobctl: another program uses port %u, hearthd's last port; hearthd uses port %u now\n", old,
 		        port);
 	l->s.port = port;
 	return local_port_save(l->dir, port, e);
@@ -275,7 +275,8 @@ static int start_if_down(struct local *l, struct program *p, struct err *e)
 		return 0;
 	if (p->started_us) {
 		local_show_log(l->dir, p->name);
-		return err_set(e, ERR_INTERNAL, "%s ended at its start; its last lines are above", p->name);
+		return err_set(e, ERR_INTERNAL, "%s ended right after its start; the end of its log is above",
+		               p->name);
 	}
 	p->started_us = clock_boot_us(clock_real());
 	return (p == &l->hearthd ? start_hearthd(l, e) : start_agent(l, p, e)) ? -1 : 1;
@@ -300,11 +301,11 @@ static int wait_for(struct local *l, struct program *p,
 		uint64_t waited_ms = (clock_boot_us(clock_real()) - begun) / 1000;
 		if (waited_ms > START_S * 1000) {
 			local_show_log(l->dir, p->name);
-			return err_set(e, ERR_TIMEOUT, "%s runs but is not %s after %d s; its last lines are above",
+			return err_set(e, ERR_TIMEOUT, "%s runs, but is not %s after %d s; the end of its log is above",
 			               p->name, what, START_S);
 		}
 		if (waited_ms > NOTICE_MS && !said++)
-			fprintf(stderr, "jobctl: waiting for %s, which runs but is not %s\n", p->name, what);
+			fprintf(stderr, "jobctl: waiting for %s, which runs but is not %s yet\n", p->name, what);
 		poll(NULL, 0, 20);
 	}
 }
@@ -316,7 +317,7 @@ static int write_config(const struct local *l, struct err *e)
 	int rc = 0;
 	if (!fs_read_file(path, 65536, &old, &n, NULL) && strncmp(old, CONFIG_MARK, strlen(CONFIG_MARK)) != 0) {
 		fprintf(stderr,
-		        "%s is another cluster's and stays. For this one: export "
+		        "%s names another cluster and is left alone. To use this cluster: export "
 		        "HEARTH_URL=unix://%s/hearthd/hearthd.sock\n",
 		        path, l->dir);
 	} else {
@@ -339,8 +340,7 @@ static void warn_other_url(void)
 	const char *env = getenv("HEARTH_URL");
 	char *mine = local_url();
 	if (env && *env && mine && strcmp(env, mine) != 0)
-		fprintf(stderr,
-		        "jobctl: HEARTH_URL is %s and stays in force; for this cluster: export HEARTH_URL=%s\n", env,
+		fprintf(stderr, "jobctl: HEARTH_URL still names %s. To use this cluster: export HEARTH_URL=%s\n", env,
 		        mine);
 	free(mine);
 }
@@ -374,13 +374,12 @@ static void report_stays(const cJSON *n, uint64_t number, const char *why)
 	const char *name = print_member(n, "name");
 	char *jobs = jobs_on(n);
 	if (*jobs)
-		fprintf(
-		    stderr,
-		    "jobctl: %s of an earlier, larger cluster stays known: it still has %s. Start it again: jobctl "
-		    "local up --nodes %" PRIu64 "; or give them up there: jobctl node rm %s --yes\n",
-		    name, jobs, number, name);
+		fprintf(stderr,
+		        "jobctl: %s of an earlier, larger cluster still has %s. To start it again: jobctl local up "
+		        "--nodes %" PRIu64 "; to end these jobs there: jobctl node rm %s --yes\n",
+		        name, jobs, number, name);
 	else
-		fprintf(stderr, "jobctl: %s of an earlier, larger cluster stays known: %s\n", name, why);
+		fprintf(stderr, "jobctl: %s of an earlier, larger cluster was not removed: %s\n", name, why);
 	free(jobs);
 }
 
@@ -419,10 +418,9 @@ static void share_anew(const struct local *l)
 			continue;
 		char *jobs = jobs_on(node_named(l->was, name));
 		if (*jobs)
-			fprintf(
-			    stderr,
-			    "jobctl: %s has %s, so it keeps the CPUs that it was started with, not its share among %u\n",
-			    name, jobs, l->s.nodes);
+			fprintf(stderr,
+			        "jobctl: %s has %s, so it keeps its present CPUs instead of its share among %u nodes\n",
+			        name, jobs, l->s.nodes);
 		else
 			local_end(l->dir, name);
 		free(jobs);
@@ -439,14 +437,15 @@ static void report_nodes(const struct local *l)
 		double had = print_number(node_named(l->was, name), "gpus");
 		char *reason = print_safe(print_member(n, "reason"));
 		if (cJSON_IsTrue(jget(n, "drain")))
-			fprintf(stderr, "jobctl: %s is drained%s%s%s and takes no jobs; jobctl node resume %s\n", name,
-			        *reason ? " (" : "", reason, *reason ? ")" : "", name);
-		if (had > 0 && !l->s.fake_gpus && print_number(n, "gpus") < 1)
 			fprintf(
 			    stderr,
-			    "jobctl: %s had %.0f fake GPU%s and has none now; with them: jobctl local down, then jobctl "
-			    "local up --fake-gpus %.0f\n",
-			    name, had, had > 1 ? "s" : "", had);
+			    "jobctl: %s is drained%s%s%s and accepts no jobs; to change that: jobctl node resume %s\n",
+			    name, *reason ? " (" : "", reason, *reason ? ")" : "", name);
+		if (had > 0 && !l->s.fake_gpus && print_number(n, "gpus") < 1)
+			fprintf(stderr,
+			        "jobctl: %s had %.0f fake GPU%s and has none now; to get them back: jobctl local down, "
+			        "then jobctl local up --fake-gpus %.0f\n",
+			        name, had, had > 1 ? "s" : "", had);
 		free(reason);
 	}
 	cJSON_Delete(now);
@@ -577,7 +576,7 @@ static int exec_status(struct ctx *c)
 			printf("%-10s %s\n", m->string, cJSON_IsTrue(m) ? "up" : "not running");
 	}
 	if (!ctx_show_json(c, s.out) && !s.out->child)
-		puts("not up; start it: jobctl local up");
+		puts("no local cluster runs; start one: jobctl local up");
 	cJSON_Delete(s.out);
 	free(run);
 	free(l.dir);
@@ -585,16 +584,17 @@ static int exec_status(struct ctx *c)
 }
 
 static const struct arg_opt up_opts[] = {
-    {"nodes", 'n', "N", "so many agents (default 2)"},
-    {"fake-gpus", 0, "N|FILE", "agents pretend to have GPUs; for trying things out"},
-    {"no-namespaces", 0, NULL, "jobs get the /tmp and /dev/shm of this machine, and no /opt/ml"},
-    {"port", 'p', "PORT", "of hearthd on 127.0.0.1 (default 7070 or the next free)"},
+    {"nodes", 'n', "N", "Start N agents (default 2)"},
+    {"fake-gpus", 0, "N|FILE", "Let agents pretend to have GPUs: N each, or those in FILE"},
+    {"no-namespaces", 0, NULL, "Give jobs this machine's /tmp and /dev/shm, and no /opt/ml"},
+    {"port", 'p', "PORT", "Let hearthd listen on 127.0.0.1:PORT (default 7070 or the next free port)"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt down_opts[] = {{"yes", 'y', NULL, "do not ask before jobs are stopped"},
+static const struct arg_opt down_opts[] = {{"yes", 'y', NULL, "Stop jobs without asking"},
                                            {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_local[] = {
-    {"local up", "", "start a cluster on this machine", up_opts, 0, 0, exec_up},
-    {"local down", "", "stop its jobs and end it; data stays", down_opts, 0, 0, local_exec_down},
-    {"local status", "", "what of it runs", NULL, 0, 0, exec_status},
+    {"local up", "", "Start a cluster on this machine", up_opts, 0, 0, exec_up},
+    {"local down", "", "Stop the local cluster and its jobs; keep its data", down_opts, 0, 0,
+     local_exec_down},
+    {"local status", "", "Show which programs of the local cluster run", NULL, 0, 0, exec_status},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -121,12 +121,12 @@ static int ask_person(struct down *d)
 		what = xasprintf("Stop %s", text);
 		free(text);
 	} else if (agent_is_up(d->dir) && !jobs) {
-		what = xstrdup("End the agents, and what runs of their jobs");
+		what = xstrdup("End the agents and the processes of their jobs");
 	} else if (*where) {
-		what = xasprintf("End what still runs of jobs on %s", where);
+		what = xasprintf("End the remaining processes of jobs on %s", where);
 	}
 	if (what)
-		fprintf(stderr, "%s%s? What they left is kept. [y/N] ",
+		fprintf(stderr, "%s%s? Their outputs are kept. [y/N] ",
 		        jobs        ? ""
 		        : d->was_up ? "hearthd does not answer. "
 		                    : "hearthd does not run. ",
@@ -235,7 +235,7 @@ static void wait_ender(struct down *d, struct ender *n, uint64_t end_us)
 		fclose(n->out);
 	if (!n->failed)
 		return;
-	fprintf(stderr, "jobctl: %s: not all that runs of its jobs could be ended:\n", n->name);
+	fprintf(stderr, "jobctl: %s: some processes of its jobs did not end:\n", n->name);
 	local_show_log(d->dir, n->name);
 	d->failed = 1;
 }
@@ -260,7 +260,7 @@ static void end_nodes(struct down *d)
 	for (unsigned i = 0; i < d->n; i++)
 		wait_ender(d, &d->nodes[i], end);
 	if (!path) {
-		fprintf(stderr, "jobctl: %s; so what runs of jobs goes on\n", e.text);
+		fprintf(stderr, "jobctl: %s; so the processes of jobs keep running\n", e.text);
 		d->failed = 1;
 	}
 	free(path);
@@ -301,14 +301,14 @@ static void report_end(const struct down *d)
 		ctx_print_json(j);
 		cJSON_Delete(j);
 	} else if (!d->was_up && !d->agents && !*text) {
-		printf("it was not up; data stays in %s\n", d->dir);
+		printf("no local cluster was up; its data is in %s\n", d->dir);
 	} else {
 		printf("down%s", d->was_up ? "" : ": hearthd did not run");
 		if (!d->was_up && d->agents)
 			printf("; ended %s", d->names);
 		if (*text)
 			printf("; ended %s", text);
-		printf("; data stays in %s\n", d->dir);
+		printf("; its data is in %s\n", d->dir);
 	}
 	free(text);
 }
@@ -337,9 +337,7 @@ static void report_later(struct down *d)
 			local_stop_never(d->dir);
 		return;
 	}
-	fprintf(stderr,
-	        "jobctl: hearthd %s; at its next start (`jobctl local up`) all jobs that have not ended "
-	        "are stopped\n",
+	fprintf(stderr, "jobctl: hearthd %s; the next `jobctl local up` stops all jobs that have not ended\n",
 	        d->was_up ? "did not answer" : "did not run");
 }
 
@@ -347,7 +345,7 @@ static int take_down(struct down *d)
 {
 	d->left = d->was_up ? local_stop_jobs(d->dir) : 0;
 	if (d->left)
-		fprintf(stderr, "jobctl: %s; what runs of them is ended without it\n",
+		fprintf(stderr, "jobctl: %s; ending their processes without it\n",
 		        d->left < 0 ? "hearthd does not answer" : "some jobs did not end in time");
 	mark_for_later(d);
 	end_nodes(d);

@@ -97,7 +97,7 @@ cJSON *local_active_jobs(struct client *c)
 static void report_stopping(const cJSON *jobs, const char *more)
 {
 	char *text = local_jobs_text(jobs);
-	fprintf(stderr, "stopping %s; what they left is kept%s\n", text, more);
+	fprintf(stderr, "stopping %s; their outputs are kept%s\n", text, more);
 	free(text);
 }
 
@@ -158,7 +158,7 @@ static int stop_page(struct client *c, int *said)
 	const cJSON *j;
 	int told = jobs ? 0 : -1;
 	if (cJSON_GetArraySize(jobs) > 0 && !*said) {
-		report_stopping(jobs, " (`jobctl local down` could not tell hearthd)");
+		report_stopping(jobs, " (`jobctl local down` could not reach hearthd)");
 		*said = 1;
 	}
 	cJSON_ArrayForEach (j, jobs) {
@@ -181,8 +181,8 @@ void local_stop_now(const char *dir)
 		if (!told)
 			unlink(path);
 		else
-			fprintf(stderr,
-			        "jobctl: hearthd could not be told to stop the jobs that `jobctl local down` ended\n");
+			fprintf(stderr, "jobctl: hearthd did not stop the jobs that `jobctl local down` ended; the next "
+			                "`jobctl local up` tries again\n");
 	}
 	free(path);
 }

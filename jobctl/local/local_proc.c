@@ -56,7 +56,7 @@ int local_lock(const char *dir, struct err *e)
 	char *path = xasprintf("%s/lock", dir);
 	int fd = fs_lock(path, e);
 	free(path);
-	return fd < 0 ? err_wrap(e, "another `jobctl local` is at work") : fd;
+	return fd < 0 ? err_wrap(e, "another `jobctl local` runs") : fd;
 }
 
 /* ---- who runs ---- */
@@ -132,7 +132,7 @@ char *local_program(const char *build_path, const char *installed_path, struct e
 		return a;
 	}
 	if (access(b, X_OK)) {
-		err_set(e, ERR_NOT_FOUND, "neither %s nor %s is there; build or install Hearth first", a, b);
+		err_set(e, ERR_NOT_FOUND, "neither %s nor %s exists; build or install Hearth first", a, b);
 		free(b);
 		b = NULL;
 	}
@@ -244,7 +244,7 @@ void local_end(const char *dir, const char *name)
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		proc_signal(fd, SIGTERM, NULL);
 		if (poll(&p, 1, DOWN_GRACE_S * 1000) == 0) {
-			fprintf(stderr, "jobctl: %s does not end; it is killed\n", name);
+			fprintf(stderr, "jobctl: %s does not end; killing it\n", name);
 			proc_signal(fd, SIGKILL, NULL);
 			poll(&p, 1, 5000);
 		}

@@ -17,7 +17,7 @@
 #include "jobctl/local/local_proc.h"
 
 #define NODES_DEFAULT 2
-#define AGAIN         "To change it: jobctl local down (which stops the jobs), then jobctl local up with the options"
+#define AGAIN         "To change that: jobctl local down (it stops the jobs), then jobctl local up with these options"
 
 /* ---- remembered ---- */
 
@@ -128,7 +128,7 @@ static char *fake_gpus_of(const char *given, struct err *e)
 		return xasprintf("%" PRIu64, n);
 	char *path = realpath(given, NULL);
 	if (!path || access(path, R_OK)) {
-		err_sys(e, errno, "--fake-gpus '%s': neither a number of GPUs nor a file that can be read", given);
+		err_sys(e, errno, "--fake-gpus '%s': expected a number of GPUs or a readable file", given);
 		free(path);
 		return NULL;
 	}
@@ -173,12 +173,11 @@ int local_settings_options(const char *dir, const struct args *a, struct local_s
 	if (!args_has(a, "nodes") && s->nodes < up)
 		s->nodes = up;
 	if (s->nodes < up)
-		return err_set(e, ERR_CONFLICT, "--nodes %u: node-%u runs already. " AGAIN, s->nodes, up);
+		return err_set(e, ERR_CONFLICT, "--nodes %u: node-%u already runs. " AGAIN, s->nodes, up);
 	if (port != s->port && local_is_up(dir, "hearthd"))
-		return err_set(e, ERR_CONFLICT, "--port %u: hearthd is up already, on port %u. " AGAIN, port,
-		               s->port);
+		return err_set(e, ERR_CONFLICT, "--port %u: hearthd already uses port %u. " AGAIN, port, s->port);
 	if (port != s->port && up)
-		return err_set(e, ERR_CONFLICT, "--port %u: the agents that run look for hearthd on port %u. " AGAIN,
+		return err_set(e, ERR_CONFLICT, "--port %u: the running agents look for hearthd on port %u. " AGAIN,
 		               port, s->port);
 	if (args_has(a, "no-namespaces") && up && !s->no_namespaces)
 		return err_set(e, ERR_CONFLICT,

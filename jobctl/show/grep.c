@@ -29,7 +29,8 @@ struct grep *grep_create(const char *pattern, FILE *out, struct err *e)
 	if (!re) {
 		PCRE2_UCHAR text[128];
 		pcre2_get_error_message(code, text, sizeof(text));
-		err_set(e, ERR_INVALID, "pattern '%s': %s at character %zu", pattern, (char *)text, (size_t)at + 1);
+		err_set(e, ERR_INVALID, "invalid pattern '%s': %s at character %zu", pattern, (char *)text,
+		        (size_t)at + 1);
 		return NULL;
 	}
 	pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* without it matching is only slower */

@@ -43,8 +43,8 @@ static void name_streams(struct log_stream *l)
 	}
 	if (*all) {
 		char *old = xstrdup(l->c->err.text);
-		err_set(&l->c->err, l->c->err.code, "%s\nThere are: %s (jobctl logs %" PRIu64 " --stream NAME)", old,
-		        all, l->job);
+		err_set(&l->c->err, l->c->err.code,
+		        "%s\nThe streams are: %s\nShow one: jobctl logs %" PRIu64 " --stream NAME", old, all, l->job);
 		free(old);
 	}
 	free(all);
@@ -78,7 +78,7 @@ int log_absent_fallback(struct log_stream *l, int ran)
 	cJSON_Delete(answer);
 	if (!found)
 		return -1;
-	fprintf(stderr, "[hearth: rank 0 wrote nothing; this is the stream %s]\n", found);
+	fprintf(stderr, "[hearth: rank 0 wrote nothing; showing stream %s]\n", found);
 	free(l->stream);
 	l->stream = xstrdup(found);
 	l->attempt = l->pinned ? l->attempt : 0;
@@ -105,8 +105,8 @@ void log_absent_report_silence(struct log_stream *l)
 			more = jtext(s, "stream");
 	}
 	if (status && !job_ended(status)) {
-		fprintf(stderr, "[hearth: rank 0 has written nothing yet; jobctl logs %" PRIu64 " -f waits for it]\n",
-		        id);
+		fprintf(stderr,
+		        "[hearth: rank 0 has written nothing yet; to wait for it: jobctl logs %" PRIu64 " -f]\n", id);
 	} else if (status) {
 		char *local = print_local(print_member(job, "reason")), *reason = print_safe(local);
 		int failed = job_exit_code(status) != EXIT_OK;
@@ -134,19 +134,22 @@ static void explain_absence(struct log_stream *l, int by_default)
 	l->c->err = saved;
 	if (cJSON_IsObject(jget(job, "members")))
 		ctx_fail(l->c, ERR_NOT_FOUND,
-		         "job %" PRIu64 " has no log of its own, its members have: jobctl logs %" PRIu64 ".0", id,
-		         id);
+		         "job %" PRIu64 " is an array or a sweep; its members have the logs: jobctl logs %" PRIu64
+		         ".0",
+		         id, id);
 	else if (status && attempts < 1)
 		ctx_fail(l->c, ERR_NOT_FOUND, "job %" PRIu64 " has no log%s: it %s %s%s%s", id,
 		         job_ended(status) ? "" : " yet", job_ended(status) ? "was" : "is", status,
-		         job_ended(status) ? " before it began" : "; why: jobctl why ",
+		         job_ended(status) ? " before it started" : "; why: jobctl why ",
 		         job_ended(status) ? "" : print_member(job, "id"));
 	else if (status && l->pinned && (double)l->attempt > attempts)
-		ctx_fail(l->c, ERR_NOT_FOUND, "job %" PRIu64 " has %.0f attempt%s, no attempt %" PRIu64, id, attempts,
+		ctx_fail(l->c, ERR_NOT_FOUND,
+		         "job %" PRIu64 " has only %.0f attempt%s; attempt %" PRIu64 " does not exist", id, attempts,
 		         attempts == 1 ? "" : "s", l->attempt);
 	else if (status && by_default && !job_ended(status))
 		ctx_fail(l->c, ERR_NOT_FOUND,
-		         "rank 0 of job %" PRIu64 " has written nothing yet; jobctl logs %" PRIu64 " -f waits for it",
+		         "rank 0 of job %" PRIu64 " has written nothing yet; to wait for it: jobctl logs %" PRIu64
+		         " -f",
 		         id, id);
 	cJSON_Delete(job);
 }

@@ -95,7 +95,7 @@ static void report_lost(struct log_stream *l, uint64_t offset, uint64_t lost)
 	if (l->lines)
 		loglines_lost(l->lines, l->attempt, stream_name(l), offset, lost);
 	else
-		printf("[hearth: %" PRIu64 " bytes before this are no longer kept]\n", lost);
+		printf("[hearth: %" PRIu64 " earlier bytes are no longer stored]\n", lost);
 }
 
 /* Where the answer really begins: later than asked when older bytes were removed by age. */

@@ -313,7 +313,7 @@ static void handle_event(struct many *m)
 	if (text && cJSON_IsNumber(jget(o, "offset"))) {
 		uint64_t at = (uint64_t)print_number(o, "offset");
 		if (at > s->offset && !m->c->json)
-			printf("[%*u] [hearth: %" PRIu64 " bytes before this are no longer kept]\n", m->width, s->rank,
+			printf("[%*u] [hearth: %" PRIu64 " earlier bytes are no longer stored]\n", m->width, s->rank,
 			       (at - s->offset));
 		feed_stream(s, print_time_us(jtext(o, "time")), text, strlen(text));
 		m->taken += COST + strlen(text);
@@ -476,10 +476,9 @@ static int show_past(struct many *m)
 		return -1;
 	if (!m->n)
 		return ctx_fail(m->c, ERR_NOT_FOUND,
-		                "no rank that was asked for has written anything in attempt %" PRIu64
-		                " of job %" PRIu64 "%s\nWhat there "
-		                "is: jobctl logs %" PRIu64 " --list",
-		                attempt, job, attempt ? "" : ", which has not begun", job);
+		                "none of these ranks wrote anything in attempt %" PRIu64 " of job %" PRIu64
+		                "%s\nList the streams: jobctl logs %" PRIu64 " --list",
+		                attempt, job, attempt ? "" : ", which has not started", job);
 	for (size_t i = 0; i < m->ask->ranks.n; i++) {
 		uint32_t from = m->ask->ranks.parts[i].from;
 		size_t k = 0;

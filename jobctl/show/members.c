@@ -109,7 +109,7 @@ static void print_all(const cJSON *answer, uint64_t job)
 	const char *metric = jtext(answer, "metric");
 	size_t columns;
 	if (!cJSON_GetArraySize(list)) {
-		puts("Its members are about to be made.");
+		puts("The controller has not created the members yet.");
 		return;
 	}
 	const cJSON *values = jget(cJSON_GetArrayItem(list, 0), "values");
@@ -120,8 +120,8 @@ static void print_all(const cJSON *answer, uint64_t job)
 	table_destroy(t);
 	double left = print_number(answer, "made") - cJSON_GetArraySize(list);
 	if (left > 0)
-		printf("%sAnd %.0f more: jobctl show %" PRIu64 " --members 0%s\n", print_dim(), left, job,
-		       print_reset());
+		printf("%s%.0f more member%s: jobctl show %" PRIu64 " --members 0%s\n", print_dim(), left,
+		       left > 1 ? "s" : "", job, print_reset());
 }
 
 static int any_value(const cJSON *answer)
@@ -157,16 +157,15 @@ int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit
 		return rc < 0 ? -1 : 0;
 	int none = metric && !any_value(answer), ended = none ? array_is_over(c, job) : 0;
 	if (ended > 0)
-		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %" PRIu64 " has reported a metric called \"%s\"",
-		              job, metric);
+		rc = ctx_fail(c, ERR_NOT_FOUND, "no member of job %" PRIu64 " reported the metric \"%s\"", job,
+		              metric);
 	else if (ended < 0)
 		rc = -1;
 	else
 		print_all(answer, job);
 	if (none && !ended) {
 		char *safe = print_safe(metric);
-		fprintf(stderr, "Note: no member of job %" PRIu64 " has reported a metric called \"%s\" yet\n", job,
-		        safe);
+		fprintf(stderr, "Note: no member of job %" PRIu64 " has reported the metric \"%s\" yet\n", job, safe);
 		free(safe);
 	}
 	cJSON_Delete(answer);

@@ -15,35 +15,56 @@
 #include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
 
-/* One job's answer as JSON, or in words. */
-static void report_change(struct ctx *c, uint64_t job, cJSON *answer, const char *done, cJSON *all)
+/* Which of hearthd's answers need a sentence of their own. */
+enum change_kind {
+	CHANGE_PLAIN,
+	CHANGE_STOP,
+	CHANGE_RELEASE,
+	CHANGE_REQUEUE,
+};
+
+struct change {
+	enum change_kind kind;
+	const char *done; /* "is held" */
+};
+
+static int begins_with(const char *text, const char *prefix)
 {
-	if (!c->json) {
-		const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
-		char id[48];
-		snprintf(id, sizeof(id), "%s", jtext(answer, "ref") ? jtext(answer, "ref") : "");
-		if (!*id)
-			snprintf(id, sizeof(id), "%" PRIu64, job);
-		/* A stop that came too late is no error, but nothing was stopped; one that waited is stopped at once.
-		 */
-		if (strncmp(done, "is being", 8) == 0 && text && strcmp(text, "stopped") == 0)
-			printf("job %s is stopped: it had not begun\n", id);
-		else if (strncmp(done, "is being", 8) == 0 && status && job_ended(status))
-			printf("job %s has ended (%s)\n", id, status);
-		else if (strcmp(done, "is released") == 0 && status && job_ended(status))
-			printf("job %s is %s: it %s\n", id, status, text ? text : "?");
-		else if (strcmp(done, "is released") == 0 && text && strncmp(text, "it is not held", 14) == 0)
-			printf("job %s is not held: it is %s\n", id, status ? status : "?");
-		else if (strncmp(done, "goes back", 9) == 0 && text && strncmp(text, "it waits already", 16) == 0)
-			printf("job %s waits already%s\n", id, text + 16);
-		else
-			printf("job %s %s\n", id, done);
-		cJSON_Delete(answer);
+	return text && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Says in words what happened to one job. */
+static void print_change(const char *id, const struct change *change, const cJSON *answer)
+{
+	const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
+	int ended = status && job_ended(status);
+	/* A stop that came too late is no error, but it stopped nothing. */
+	if (change->kind == CHANGE_STOP && text && strcmp(text, "stopped") == 0)
+		printf("job %s is stopped; it had not started\n", id);
+	else if (change->kind == CHANGE_STOP && ended)
+		printf("job %s has ended (%s)\n", id, status);
+	else if (change->kind == CHANGE_RELEASE && ended)
+		printf("job %s is %s: it %s\n", id, status, text ? text : "?");
+	else if (change->kind == CHANGE_RELEASE && begins_with(text, "it is not held"))
+		printf("job %s is not held: it is %s\n", id, status ? status : "?");
+	else if (change->kind == CHANGE_REQUEUE && begins_with(text, "it waits already"))
+		printf("job %s is already waiting%s\n", id, text + strlen("it waits already"));
+	else
+		printf("job %s %s\n", id, change->done);
+}
+
+/* Reports one job's answer, in words or as JSON; takes answer. */
+static void report_change(struct ctx *c, uint64_t job, cJSON *answer, const struct change *change, cJSON *all)
+{
+	if (c->json) {
+		if (!jget(answer, "id"))
+			cJSON_AddNumberToObject(answer, "id", (double)job);
+		cJSON_AddItemToArray(all, answer);
 		return;
 	}
-	if (!jget(answer, "id"))
-		cJSON_AddNumberToObject(answer, "id", (double)job);
-	cJSON_AddItemToArray(all, answer);
+	cleanup_free char *number = xasprintf("%" PRIu64, job);
+	print_change(jtext(answer, "ref") ? jtext(answer, "ref") : number, change, answer);
+	cJSON_Delete(answer);
 }
 
 /* Of several jobs each is named. */
@@ -77,7 +98,7 @@ static void report_absent(struct absent *a)
 	if (a->n == 1)
 		report_refused(&a->e, a->r);
 	else if (a->n)
-		fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", a->n, a->r->range);
+		fprintf(stderr, "jobctl: %zu of the jobs %s do not exist\n", a->n, a->r->range);
 	a->n = 0;
 }
 
@@ -96,7 +117,7 @@ static int change_one(struct ctx *c, const struct job_ref *r, const char *method
 /* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
  * first error gives the exit code. */
 static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
-                    const char *done)
+                    const struct change *change)
 {
 	struct job_ref *list;
 	size_t n;
@@ -110,7 +131,7 @@ static int for_each(struct ctx *c, size_t n_refs, const char *method, const char
 		int rc = change_one(c, &list[i], method, suffix, body, &answer);
 		int ended = i + 1 == n || list[i + 1].part != list[i].part;
 		if (!rc)
-			report_change(c, list[i].id, answer, done, all);
+			report_change(c, list[i].id, answer, change, all);
 		else if (first.code == ERR_NONE)
 			first = c->err;
 		if (rc && list[i].range && c->err.code == ERR_NOT_FOUND && n > 1) {
@@ -148,28 +169,32 @@ static int exec_stop(struct ctx *c)
 			err_wrap(&c->err, "--grace");
 	}
 	if (!rc)
-		rc = for_each(c, c->args.n, "POST", "/stop", body, "is being stopped");
+		rc = for_each(c, c->args.n, "POST", "/stop", body, &(struct change){CHANGE_STOP, "is being stopped"});
 	cJSON_Delete(body);
 	return rc;
 }
 
 static int exec_hold(struct ctx *c)
 {
-	return for_each(c, c->args.n, "POST", "/hold", NULL, "is held");
+	return for_each(c, c->args.n, "POST", "/hold", NULL, &(struct change){CHANGE_PLAIN, "is held"});
 }
 
 static int exec_release(struct ctx *c)
 {
-	return for_each(c, c->args.n, "POST", "/release", NULL, "is released");
+	return for_each(c, c->args.n, "POST", "/release", NULL, &(struct change){CHANGE_RELEASE, "is released"});
 }
 
 static int exec_requeue(struct ctx *c)
 {
+	static const char plain[] = "goes back to the queue",
+	                  from_start[] = "goes back to the queue and will begin from the start",
+	                  from_step[] = "goes back to the queue and will continue from that step; if it left no "
+	                                "checkpoint of that step, it is held";
 	cJSON *body = cJSON_CreateObject();
 	int start = args_has(&c->args, "from-start"), step = args_has(&c->args, "from"), rc = 0;
 	uint64_t n = 0;
 	if (start && step)
-		rc = ctx_fail(c, ERR_INVALID, "--from and --from-start: only one of them");
+		rc = ctx_fail(c, ERR_INVALID, "give --from or --from-start, not both");
 	else if (step)
 		rc = args_u64(&c->args, "from", 0, (uint64_t)1 << 53, &n, &c->err);
 	if (start)
@@ -177,11 +202,10 @@ static int exec_requeue(struct ctx *c)
 	else if (step)
 		cJSON_AddNumberToObject(body, "from_step", (double)n);
 	if (!rc)
-		rc = for_each(
-		    c, c->args.n, "POST", "/requeue", body,
-		    start  ? "goes back to the queue, to begin from the start"
-		    : step ? "goes back to the queue, to go on from that step (where it has left none, it is held)"
-		           : "goes back to the queue");
+		rc = for_each(c, c->args.n, "POST", "/requeue", body,
+		              &(struct change){CHANGE_REQUEUE, start  ? from_start
+		                                               : step ? from_step
+		                                                      : plain});
 	cJSON_Delete(body);
 	return rc;
 }
@@ -198,7 +222,7 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 	int rc = 0;
 	uint64_t n;
 	if (jget(body, key)) {
-		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+		rc = ctx_fail(c, ERR_INVALID, "the key '%s' appears twice", key);
 	} else if (strcmp(key, "priority") == 0) {
 		if (str_parse_u64(value + (*value == '-' || *value == '+'), &n) || n > 1000)
 			rc = ctx_fail(c, ERR_INVALID, "priority '%s': expected a whole number from -1000 to 1000", value);
@@ -216,12 +240,12 @@ static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 		const char *near = strcmp(key, "prio") == 0 ? "priority" : str_nearest(key, known);
 		if (near)
 			rc = ctx_fail(c, ERR_INVALID,
-			              "'%s' cannot be set (did you mean '%s'?); there are priority, time and queue", key,
+			              "'%s' cannot be set; did you mean '%s'? Expected priority, time or queue", key,
 			              near);
 		else
 			rc = ctx_fail(c, ERR_INVALID,
-			              "'%s' cannot be set; there are priority, time and queue. All else stays as it was "
-			              "submitted; a copy with another value: jobctl clone JOB --set %s%s",
+			              "'%s' cannot be set; expected priority, time or queue. To submit a copy with "
+			              "another value: jobctl clone JOB --set %s%s",
 			              key, assign_key_known(key) ? "" : "hyperparameters.", assignment);
 	}
 	free(key);
@@ -235,7 +259,7 @@ static int exec_set(struct ctx *c)
 	for (size_t i = 1; !rc && i < c->args.n; i++)
 		rc = set_one(c, body, c->args.operand[i]);
 	if (!rc)
-		rc = for_each(c, 1, "PATCH", "", body, "is changed");
+		rc = for_each(c, 1, "PATCH", "", body, &(struct change){CHANGE_PLAIN, "is changed"});
 	cJSON_Delete(body);
 	return rc;
 }
@@ -257,7 +281,7 @@ static int exec_tag(struct ctx *c)
 		free(key);
 	}
 	if (!rc)
-		rc = for_each(c, 1, "PATCH", "", body, "is tagged");
+		rc = for_each(c, 1, "PATCH", "", body, &(struct change){CHANGE_PLAIN, "is tagged"});
 	cJSON_Delete(body);
 	return rc;
 }
@@ -272,7 +296,7 @@ static int exec_note(struct ctx *c)
 		text = longer;
 	}
 	cJSON_AddStringToObject(body, "notes", text);
-	int rc = for_each(c, 1, "PATCH", "", body, "has the note");
+	int rc = for_each(c, 1, "PATCH", "", body, &(struct change){CHANGE_PLAIN, "has a new note"});
 	free(text);
 	cJSON_Delete(body);
 	return rc;
@@ -282,8 +306,9 @@ static int set_pin(struct ctx *c, int on)
 {
 	cJSON *body = cJSON_CreateObject();
 	cJSON_AddBoolToObject(body, "pinned", on);
-	int rc = for_each(c, c->args.n, "PATCH", "", body,
-	                  on ? "is kept: nothing of it is removed by age" : "is no longer pinned");
+	struct change change = {CHANGE_PLAIN,
+	                        on ? "is pinned; retention removes nothing of it" : "is no longer pinned"};
+	int rc = for_each(c, c->args.n, "PATCH", "", body, &change);
 	cJSON_Delete(body);
 	return rc;
 }
@@ -307,29 +332,30 @@ static int exec_rm(struct ctx *c)
 			fprintf(stderr, " %s", c->args.operand[i]);
 		fputs("? The records stay. [y/N] ", stderr);
 		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-			return ctx_fail(c, ERR_DENIED, "nothing was removed");
+			return ctx_fail(c, ERR_DENIED, "not confirmed; nothing was removed");
 	}
-	return for_each(c, c->args.n, "DELETE", "", NULL, "is removed");
+	return for_each(c, c->args.n, "DELETE", "", NULL, &(struct change){CHANGE_PLAIN, "is removed"});
 }
 
 static const struct arg_opt stop_opts[] = {
-    {"grace", 'g', "DURATION", "time between the request to end and the kill"}, {NULL, 0, NULL, NULL}};
-static const struct arg_opt requeue_opts[] = {
-    {"from", 0, "STEP", "go on from that step of any attempt (default: with the checkpoints that it leaves)"},
-    {"from-start", 0, NULL, "begin as the first attempt did"},
+    {"grace", 'g', "DURATION", "Wait DURATION between the request to end and the kill"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "do not ask"}, {NULL, 0, NULL, NULL}};
+static const struct arg_opt requeue_opts[] = {
+    {"from", 0, "STEP", "Continue from that step of any attempt (default: from the newest checkpoints)"},
+    {"from-start", 0, NULL, "Begin as the first attempt did"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt rm_opts[] = {{"yes", 'y', NULL, "Do not ask"}, {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_change[] = {
-    {"stop", "JOB...", "end a job; outputs are kept", stop_opts, 1, 256, exec_stop},
-    {"hold", "JOB...", "keep a waiting job from starting", NULL, 1, 256, exec_hold},
-    {"release", "JOB...", "let a held job start", NULL, 1, 256, exec_release},
-    {"requeue", "JOB...", "end this attempt and go on with its checkpoints in another", requeue_opts, 1, 256,
+    {"stop", "JOB...", "End jobs and keep their outputs", stop_opts, 1, 256, exec_stop},
+    {"hold", "JOB...", "Prevent waiting jobs from starting", NULL, 1, 256, exec_hold},
+    {"release", "JOB...", "Allow held jobs to start", NULL, 1, 256, exec_release},
+    {"requeue", "JOB...", "End the present attempt and continue in a new one", requeue_opts, 1, 256,
      exec_requeue},
-    {"set", "JOB KEY=VALUE...", "change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
-    {"tag", "JOB KEY=VALUE|KEY-...", "set or remove tags", NULL, 2, 64, exec_tag},
-    {"note", "JOB TEXT...", "write a note on a job", NULL, 2, 256, exec_note},
-    {"pin", "JOB...", "keep all of a job for good", NULL, 1, 256, exec_pin},
-    {"unpin", "JOB...", "let age remove what the rules say", NULL, 1, 256, exec_unpin},
-    {"rm", "JOB...", "remove a job's data; its record stays", rm_opts, 1, 256, exec_rm},
+    {"set", "JOB KEY=VALUE...", "Change priority=N, time=DURATION or queue=NAME", NULL, 2, 16, exec_set},
+    {"tag", "JOB KEY=VALUE|KEY-...", "Set or remove tags", NULL, 2, 64, exec_tag},
+    {"note", "JOB TEXT...", "Write a note on a job", NULL, 2, 256, exec_note},
+    {"pin", "JOB...", "Exempt jobs from removal by age", NULL, 1, 256, exec_pin},
+    {"unpin", "JOB...", "Allow removal by age again", NULL, 1, 256, exec_unpin},
+    {"rm", "JOB...", "Remove the data of jobs and keep their records", rm_opts, 1, 256, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

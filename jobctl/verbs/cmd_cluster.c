@@ -104,8 +104,8 @@ static int exec_nodes(struct ctx *c)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No node has joined. On this machine: jobctl local up. On others: jobctl token create --join, "
-		     "then hearth-agent --controller URL --data DIR --join TOKEN");
+		puts("No node has joined. To start nodes on this machine: jobctl local up. To add other machines: "
+		     "jobctl token create --join, then hearth-agent --controller URL --data DIR --join TOKEN");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -149,12 +149,12 @@ static int node_call(struct ctx *c, const char *method, const char *what, const 
 
 static int exec_drain(struct ctx *c)
 {
-	return node_call(c, "POST", "/drain", "takes no new jobs; those on it go on");
+	return node_call(c, "POST", "/drain", "accepts no new jobs; its running jobs continue");
 }
 
 static int exec_resume(struct ctx *c)
 {
-	return node_call(c, "POST", "/resume", "takes jobs again");
+	return node_call(c, "POST", "/resume", "accepts jobs again");
 }
 
 #define HEARD_MS 2000 /* less than any lease: hearthd will refuse it */
@@ -168,10 +168,10 @@ static int can_be_lost(struct ctx *c, const char *name)
 	const char *state = print_member(node, "state");
 	if (!rc && cJSON_IsTrue(jget(node, "connected")) && strcmp(state, "lost") != 0 &&
 	    cJSON_IsNumber(jget(node, "beat_age_ms")) && print_number(node, "beat_age_ms") < HEARD_MS)
-		rc = ctx_fail(
-		    c, ERR_CONFLICT,
-		    "node %s is not lost: its agent was heard %.1f s ago. To keep jobs from it: jobctl node drain %s",
-		    name, print_number(node, "beat_age_ms") / 1e3, name);
+		rc = ctx_fail(c, ERR_CONFLICT,
+		              "node %s is not lost: its agent was heard %.1f s ago. To keep new jobs off it: jobctl "
+		              "node drain %s",
+		              name, print_number(node, "beat_age_ms") / 1e3, name);
 	cJSON_Delete(node);
 	free(path);
 	free(esc);
@@ -187,18 +187,18 @@ static int exec_node_lost(struct ctx *c)
 	if (!args_has(&c->args, "yes")) {
 		char answer[8] = "";
 		if (!isatty(STDIN_FILENO))
-			return ctx_fail(
-			    c, ERR_DENIED,
-			    "nothing was declared: say --yes when it is certain that the machine is off, or that "
-			    "nothing of its jobs runs on it");
-		fputs("Is it certain that nothing of its jobs runs any more on", stderr);
+			return ctx_fail(c, ERR_DENIED,
+			                "nothing was declared; add --yes if you are certain that the machine is off or "
+			                "that no process of its jobs runs there");
+		fputs("Are you certain that no process of a job runs any more on", stderr);
 		for (size_t i = 0; i < c->args.n; i++)
 			fprintf(stderr, " %s", c->args.operand[i]);
-		fputs("? They may be started elsewhere. [y/N] ", stderr);
+		fputs("? Hearth may start these jobs elsewhere. [y/N] ", stderr);
 		if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-			return ctx_fail(c, ERR_DENIED, "nothing was declared");
+			return ctx_fail(c, ERR_DENIED, "not confirmed; nothing was declared");
 	}
-	return node_call(c, "POST", "/lost", "is declared lost; should it return, it kills what it has first");
+	return node_call(c, "POST", "/lost",
+	                 "is declared lost; if it returns, it first kills the processes of its jobs");
 }
 
 /* Of the nodes named, those that have jobs: their number, and the question. */
@@ -211,7 +211,7 @@ static int ask_node_rm(struct ctx *c, int *force)
 		int n = ctx_get(c, "GET", path, NULL, &node) ? 0 : cJSON_GetArraySize(jget(node, "jobs"));
 		char *jobs = n ? jobs_of(node) : NULL;
 		if (n)
-			fprintf(stderr, "Node %s has the job%s %s.\n", c->args.operand[i], n == 1 ? "" : "s", jobs);
+			fprintf(stderr, "Node %s has job%s %s.\n", c->args.operand[i], n == 1 ? "" : "s", jobs);
 		*force |= n > 0;
 		free(jobs);
 		cJSON_Delete(node);
@@ -221,12 +221,11 @@ static int ask_node_rm(struct ctx *c, int *force)
 	memset(&c->err, 0, sizeof(c->err)); /* a node that is not there is reported by the call itself */
 	if (!*force)
 		return 0;
-	fputs("Is it certain that nothing of them runs there any more? They end here, and may be started "
-	      "elsewhere. "
-	      "[y/N] ",
+	fputs("Are you certain that none of their processes runs there any more? Their attempts end, and Hearth "
+	      "may start them elsewhere. [y/N] ",
 	      stderr);
 	if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-		return ctx_fail(c, ERR_DENIED, "nothing was removed");
+		return ctx_fail(c, ERR_DENIED, "not confirmed; nothing was removed");
 	return 0;
 }
 
@@ -283,10 +282,9 @@ static int exec_dash(struct ctx *c)
 	while (n && base[n - 1] == '/')
 		base[--n] = 0;
 	if (!base || !path)
-		rc = ctx_fail(
-		    c, ERR_UNSUPPORTED,
-		    "this is the controller's unix socket, which browsers cannot open; name its address: jobctl "
-		    "--url https://HOST:PORT dash");
+		rc = ctx_fail(c, ERR_UNSUPPORTED,
+		              "browsers cannot open the controller's unix socket; give its address: jobctl --url "
+		              "https://HOST:PORT dash");
 	char *url = rc ? NULL : strstr(path, "://") ? xstrdup(path) : xasprintf("%s%s", base, path);
 	if (url && c->json) {
 		cJSON_DeleteItemFromObjectCaseSensitive(link, "url");
@@ -301,25 +299,26 @@ static int exec_dash(struct ctx *c)
 	return rc;
 }
 
-static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "why, shown to everyone"},
+static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "Give the reason; everyone can see it"},
                                             {NULL, 0, NULL, NULL}};
-static const struct arg_opt lost_opts[] = {{"reason", 'r', "TEXT", "how it is known, kept with the event"},
-                                           {"yes", 'y', NULL, "do not ask"},
-                                           {NULL, 0, NULL, NULL}};
-static const struct arg_opt node_rm_opts[] = {{"yes", 'y', NULL, "do not ask; also when it has jobs"},
+static const struct arg_opt lost_opts[] = {
+    {"reason", 'r', "TEXT", "Say how it is known; the event stores it"},
+    {"yes", 'y', NULL, "Do not ask"},
+    {NULL, 0, NULL, NULL}};
+static const struct arg_opt node_rm_opts[] = {{"yes", 'y', NULL, "Do not ask, even if the node has jobs"},
                                               {NULL, 0, NULL, NULL}};
 static const struct arg_opt token_opts[] = {
-    {"join", 0, NULL, "a one-time token with which an agent joins (the only kind so far)"},
-    {"ttl", 't', "DURATION", "how long it is good for (default 1h)"},
+    {"join", 0, NULL, "Make a token for one agent to join (the only kind so far)"},
+    {"ttl", 't', "DURATION", "Let the token expire after DURATION (default 1h)"},
     {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_cluster[] = {
-    {"nodes", "", "the machines and what they do", NULL, 0, 0, exec_nodes},
-    {"node drain", "NODE...", "no new jobs on a node", drain_opts, 1, 256, exec_drain},
-    {"node resume", "NODE...", "jobs on a node again", NULL, 1, 256, exec_resume},
-    {"node lost", "NODE...", "declare a silent node lost, when it is certain that it is down", lost_opts, 1,
-     256, exec_node_lost},
-    {"node rm", "NODE...", "forget a node that is gone", node_rm_opts, 1, 256, exec_node_rm},
-    {"token create", "", "make a token with which a node joins", token_opts, 0, 0, exec_token},
-    {"dash", "", "an address that opens the page for browsers, once, within a minute", NULL, 0, 0, exec_dash},
+    {"nodes", "", "List the machines and their jobs", NULL, 0, 0, exec_nodes},
+    {"node drain", "NODE...", "Drain nodes: they accept no new jobs", drain_opts, 1, 256, exec_drain},
+    {"node resume", "NODE...", "Resume nodes: they accept jobs again", NULL, 1, 256, exec_resume},
+    {"node lost", "NODE...", "Declare silent nodes lost; only if they are certainly down", lost_opts, 1, 256,
+     exec_node_lost},
+    {"node rm", "NODE...", "Remove nodes that are gone", node_rm_opts, 1, 256, exec_node_rm},
+    {"token create", "", "Make a token with which a node joins", token_opts, 0, 0, exec_token},
+    {"dash", "", "Print an address that opens the dashboard once, within a minute", NULL, 0, 0, exec_dash},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

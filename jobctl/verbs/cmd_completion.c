@@ -350,14 +350,13 @@ static int exec_words(struct ctx *c)
 {
 	uint64_t at;
 	if (str_parse_u64(c->args.operand[0], &at))
-		return ctx_fail(c, ERR_INVALID, "'%s' is not the number of a word", c->args.operand[0]);
+		return ctx_fail(c, ERR_INVALID, "'%s': expected the number of a word", c->args.operand[0]);
 	complete_line(c, c->verbs, c->args.operand + 1, c->args.n - 1, at, print_word, NULL);
 	return 0;
 }
 
 const struct verb verbs_completion[] = {
-    {"completion bash", "", "print the script that makes bash complete jobctl's words", NULL, 0, 0,
-     exec_bash},
-    {"completion words", "N -- WORD...", "what could stand for word N of a line; for that script", NULL, 1,
-     ARGS_MAX, exec_words},
+    {"completion bash", "", "Print the completion script for bash", NULL, 0, 0, exec_bash},
+    {"completion words", "N -- WORD...", "List the words that fit as word N of a line", NULL, 1, ARGS_MAX,
+     exec_words},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

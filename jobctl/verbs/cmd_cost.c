@@ -96,11 +96,11 @@ static void cost_table(const cJSON *answer)
 		table_print(t);
 		printf("total $%s\n", str_amount(print_number(answer, "total_usd"), amount, sizeof(amount)));
 	} else {
-		puts("Nothing was spent: no attempt in that time ran on nodes with a price. jobctl nodes "
-		     "says of which type they are, jobctl instances set TYPE price_per_hour=N gives one.");
+		puts("Nothing was spent: no attempt in that time ran on nodes with a price. To see the type of each "
+		     "node: jobctl nodes. To set a price: jobctl instances set TYPE price_per_hour=N");
 	}
 	if (print_number(answer, "more") > 0)
-		fprintf(stderr, "%s more are left out\n", print_member(answer, "more"));
+		fprintf(stderr, "%s more rows are not shown\n", print_member(answer, "more"));
 	table_destroy(t);
 	free(head);
 }
@@ -143,7 +143,7 @@ static int exec_ls(struct ctx *c)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No budget is set. jobctl budget set QUEUE usd=N sets one.");
+		puts("No budget is set. To set one: jobctl budget set QUEUE usd=N");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -184,10 +184,10 @@ static int exec_set(struct ctx *c)
 		    ends = strcmp(print_member(answer, "action"), "end") == 0;
 		printf("%s: $%.2f a %s, $%.2f spent%s%s\n", print_member(answer, "name"), print_number(answer, "usd"),
 		       print_member(answer, "period"), print_number(answer, "spent_usd"),
-		       up ? ": nothing more is started" : "",
+		       up ? ": no more jobs start" : "",
 		       !ends ? ""
-		       : up  ? ", what runs is ended"
-		             : "; when it is used up, what runs is ended");
+		       : up  ? ", running jobs end"
+		             : "; when it is used up, running jobs end");
 	}
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
@@ -200,7 +200,7 @@ static int exec_rm(struct ctx *c)
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "DELETE", path, NULL, &answer);
 	if (!rc)
-		printf("%s has no budget any more\n", c->args.operand[0]);
+		printf("%s no longer has a budget\n", c->args.operand[0]);
 	cJSON_Delete(answer);
 	free(esc);
 	free(path);
@@ -208,16 +208,16 @@ static int exec_rm(struct ctx *c)
 }
 
 static const struct arg_opt cost_opts[] = {
-    {"by", 0, "queue|user|job", "what a row is (default: queue)"},
-    {"queue", 'q', "QUEUE", "only what this queue and those below it spent"},
-    {"owner", 'u', "USER", "only what this user spent"},
-    {"from", 0, "DAY|AGO", "from that day (local time), or so long ago: 2026-01-31, 7d"},
-    {"to", 0, "DAY|AGO", "until then"},
+    {"by", 0, "queue|user|job", "Make one row per queue, user or job (default queue)"},
+    {"queue", 'q', "QUEUE", "Count only this queue and those below it"},
+    {"owner", 'u', "USER", "Count only this user"},
+    {"from", 0, "DAY|AGO", "Count from that day (local time) on, or from so long ago: 2026-01-31, 7d"},
+    {"to", 0, "DAY|AGO", "Count until then"},
     {NULL, 0, NULL, NULL}};
 const struct verb verbs_cost[] = {
-    {"cost", "[JOB]", "what jobs have cost, by queue, user or job", cost_opts, 0, 1, exec_cost},
-    {"budget ls", "", "what queues and users in them may spend, and what they have", NULL, 0, 0, exec_ls},
+    {"cost", "[JOB]", "Show what jobs cost, by queue, user or job", cost_opts, 0, 1, exec_cost},
+    {"budget ls", "", "List the budgets of queues and users, and what they spent", NULL, 0, 0, exec_ls},
     {"budget set", "QUEUE[/@USER] [usd=N] [period=day|week|month] [action=hold|end]",
-     "bound what a queue or a user in it spends", NULL, 2, 4, exec_set},
-    {"budget rm", "QUEUE[/@USER]", "take a budget off", NULL, 1, 1, exec_rm},
+     "Bound what a queue or a user in it spends", NULL, 2, 4, exec_set},
+    {"budget rm", "QUEUE[/@USER]", "Remove a budget", NULL, 1, 1, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

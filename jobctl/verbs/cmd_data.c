@@ -39,18 +39,19 @@ static int check_target(struct ctx *c, const char *dir)
 	int any = 0;
 	fs_each(dir, first_entry, &any, NULL);
 	if (any && !args_has(&c->args, "force"))
-		return ctx_fail(c, ERR_CONFLICT, "%s is not empty; choose another directory or say --force", dir);
+		return ctx_fail(c, ERR_CONFLICT, "%s is not empty; choose another directory or add --force", dir);
 	return 0;
 }
 
 static int get_uri(struct ctx *c, const char *uri, const char *dir)
 {
 	if (strncmp(uri, "file://", 7) != 0)
-		return ctx_fail(c, ERR_UNSUPPORTED, "it is at %s, which jobctl cannot fetch", uri);
+		return ctx_fail(c, ERR_UNSUPPORTED, "jobctl cannot fetch from %s; fetch it with another program",
+		                uri);
 	if (fs_mkdir_p(dir, 0755, &c->err))
 		return -1;
 	if (fs_copy_tree(uri + 7, dir, &c->err))
-		return err_wrap(&c->err, "it is at %s, seen from the cluster's nodes", uri);
+		return err_wrap(&c->err, "it is at %s on the cluster's nodes", uri);
 	return 0;
 }
 
@@ -95,10 +96,9 @@ static void note_others(const char *ref, const cJSON *list, const char *kind, do
 			last = print_number(a, "attempt");
 	}
 	if (last > 0)
-		fprintf(
-		    stderr,
-		    "Note: this is what attempt %.0f left; attempt %.0f left one, too: jobctl get %s %s -a %.0f\n",
-		    attempt, last, ref, kind, last);
+		fprintf(stderr,
+		        "Note: this is from attempt %.0f; attempt %.0f left one, too: jobctl get %s %s -a %.0f\n",
+		        attempt, last, ref, kind, last);
 }
 
 static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
@@ -111,7 +111,7 @@ static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 	else if (uri && *uri)
 		rc = get_uri(c, uri, dir);
 	else
-		rc = ctx_fail(c, ERR_PROTOCOL, "the controller does not say where it is");
+		rc = ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no place to fetch it from");
 	free(query);
 	return rc;
 }
@@ -200,17 +200,16 @@ static int members_left(struct ctx *c, uint64_t job, const char *kind)
 	}
 	cJSON_Delete(answer);
 	if (!n)
-		ctx_fail(c, ERR_NOT_FOUND, "job %" PRIu64 " is many jobs, and none of its members has left a %s", job,
-		         kind);
+		ctx_fail(c, ERR_NOT_FOUND, "no member of job %" PRIu64 " left a %s", job, kind);
 	else if (n > MEMBERS_NAMED)
 		ctx_fail(c, ERR_NOT_FOUND,
 		         "job %" PRIu64
-		         " is many jobs; a %s was left by its members %s and %u more: jobctl get %s %s",
+		         " is an array or a sweep; its members with a %s are %s and %u more: jobctl get %s %s",
 		         job, kind, list, n - MEMBERS_NAMED, first, kind);
 	else
 		ctx_fail(c, ERR_NOT_FOUND,
-		         "job %" PRIu64 " is many jobs; a %s was left by its member%s %s: jobctl get %s %s", job,
-		         kind, n > 1 ? "s" : "", list, first, kind);
+		         "job %" PRIu64 " is an array or a sweep; the %s is in its member%s %s: jobctl get %s %s",
+		         job, kind, n > 1 ? "s" : "", list, first, kind);
 	free(list);
 	return -1;
 }
@@ -230,7 +229,7 @@ static int left_none(struct ctx *c, const cJSON *record, const char *ref, const 
 		kinds = longer;
 	}
 	c->err = (struct err){0};
-	ctx_fail(c, ERR_NOT_FOUND, "job %s left no %s%s%s%s%s", ref, kind, *kinds ? "; there is: " : "", kinds,
+	ctx_fail(c, ERR_NOT_FOUND, "job %s left no %s%s%s%s%s", ref, kind, *kinds ? "; it left: " : "", kinds,
 	         status && !job_ended(status) ? "; it is " : "", status && !job_ended(status) ? status : "");
 	free(kinds);
 	return -1;
@@ -259,7 +258,7 @@ static int exec_get(struct ctx *c)
 	for (const char *const *k = kinds; *k; k++)
 		known |= strcmp(*k, kind) == 0;
 	if (!known)
-		return ctx_fail(c, ERR_INVALID, "'%s': there are model, output, checkpoint and code", kind);
+		return ctx_fail(c, ERR_INVALID, "'%s': expected model, output, checkpoint or code", kind);
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
 	cJSON *record = ctx_job(c, job);
@@ -286,9 +285,9 @@ static int exec_get(struct ctx *c)
 }
 
 static const struct arg_opt get_opts[] = {
-    {"force", 'f', NULL, "write into a directory that is not empty"},
-    {"attempt", 'a', "N", "what attempt N left (default: the newest that left it)"},
+    {"force", 'f', NULL, "Write into a directory that is not empty"},
+    {"attempt", 'a', "N", "Fetch what attempt N left (default: the newest that left it)"},
     {NULL, 0, NULL, NULL}};
 const struct verb verbs_data[] = {
-    {"get", "JOB model|output|checkpoint|code [DIR]", "fetch what a job left", get_opts, 2, 3, exec_get},
+    {"get", "JOB model|output|checkpoint|code [DIR]", "Fetch what a job left", get_opts, 2, 3, exec_get},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

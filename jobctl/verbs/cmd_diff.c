@@ -158,5 +158,6 @@ static int exec_diff(struct ctx *c)
 	return 0;
 }
 
-const struct verb verbs_diff[] = {{"diff", "A B", "what differs between two jobs", NULL, 2, 2, exec_diff},
-                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};
+const struct verb verbs_diff[] = {
+    {"diff", "A B", "Show the differences between two jobs", NULL, 2, 2, exec_diff},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -209,8 +209,8 @@ static int exec_events(struct ctx *c)
 }
 
 static const struct arg_opt events_opts[] = {
-    {"follow", 'f', NULL, "go on as they happen, until the job has ended"}, {NULL, 0, NULL, NULL}};
+    {"follow", 'f', NULL, "Continue as events happen, until the job has ended"}, {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_events[] = {
-    {"events", "JOB", "all that happened to a job, and why", events_opts, 1, 1, exec_events},
+    {"events", "JOB", "List what happened to a job, and why", events_opts, 1, 1, exec_events},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

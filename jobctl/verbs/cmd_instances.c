@@ -61,7 +61,7 @@ static void print_type(const cJSON *t)
 	                                      {"vcpus", "vCPUs"},
 	                                      {"memory_gib", "memory, GiB"},
 	                                      {"network_gbps", "network, Gb/s"},
-	                                      {"price_per_hour", "USD an hour"},
+	                                      {"price_per_hour", "USD per hour"},
 	                                      {"power_w", "power, W"},
 	                                      {"nodes", "nodes"}};
 	char *formats = json_join(jget(t, "formats"), ","), *as = json_join(jget(t, "as"), ",");
@@ -69,11 +69,11 @@ static void print_type(const cJSON *t)
 		print_line(rows[i][1], print_member(t, rows[i][0]));
 	print_line("NVLink", yes_or_no(t, "nvlink"));
 	print_line("formats", formats);
-	print_line("stands in for", as);
+	print_line("substitutes", as);
 	print_line("facts", cJSON_IsTrue(jget(t, "set"))
 	                        ? cJSON_IsTrue(jget(t, "shipped")) ? "shipped, some set here" : "set here"
 	                    : cJSON_IsTrue(jget(t, "shipped")) ? "shipped"
-	                                                       : "none: its nodes name it");
+	                                                       : "none: only its nodes name it");
 	free(formats);
 	free(as);
 }
@@ -113,8 +113,8 @@ static int exec_instances(struct ctx *c)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No node names an instance type, and none is set. jobctl instances set NAME price_per_hour=N "
-		     "sets one.");
+		puts("No node names an instance type, and no type has settings. To set facts of a type: jobctl "
+		     "instances set NAME price_per_hour=N");
 	if (hidden)
 		fprintf(stderr, "%d more types are known: jobctl instances --all\n", hidden);
 	table_destroy(t);
@@ -161,10 +161,11 @@ static int exec_set(struct ctx *c)
 		const char *word = c->args.operand[i], *eq = strchr(word, '=');
 		char *key = eq ? xstrndup(word, (size_t)(eq - word)) : xstrdup(word);
 		if (!eq || !*key)
-			rc = ctx_fail(c, ERR_INVALID,
-			              "'%s': expected KEY=VALUE, such as price_per_hour=12.5; KEY= takes one back", word);
+			rc = ctx_fail(
+			    c, ERR_INVALID,
+			    "'%s': expected KEY=VALUE, such as price_per_hour=12.5, or KEY= to remove a setting", word);
 		else if (jget(body, key))
-			rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+			rc = ctx_fail(c, ERR_INVALID, "the key '%s' appears twice", key);
 		else
 			cJSON_AddItemToObject(body, key, value_of(key, eq + 1));
 		free(key);
@@ -184,19 +185,19 @@ static int exec_rm(struct ctx *c)
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "DELETE", path, NULL, &answer);
 	if (!rc)
-		printf("what was set for %s is taken back\n", c->args.operand[0]);
+		printf("the settings of %s are removed\n", c->args.operand[0]);
 	cJSON_Delete(answer);
 	free(esc);
 	free(path);
 	return rc < 0 ? -1 : 0;
 }
 
-static const struct arg_opt list_opts[] = {
-    {"all", 'a', NULL, "also types that no node is of and nothing is set for"}, {NULL, 0, NULL, NULL}};
+static const struct arg_opt list_opts[] = {{"all", 'a', NULL, "Also list types without nodes and settings"},
+                                           {NULL, 0, NULL, NULL}};
 const struct verb verbs_instances[] = {
-    {"instances", "[NAME]", "instance types: what a machine of each has and costs", list_opts, 0, 1,
+    {"instances", "[NAME]", "List instance types with their facts and prices", list_opts, 0, 1,
      exec_instances},
     {"instances set", "NAME KEY=VALUE...",
-     "set facts of an instance type: price_per_hour=, power_w=, as=, gpus=, ...", NULL, 2, 16, exec_set},
-    {"instances rm", "NAME", "take back what was set for an instance type", NULL, 1, 1, exec_rm},
+     "Set facts of an instance type: price_per_hour=, power_w=, as=, gpus=, ...", NULL, 2, 16, exec_set},
+    {"instances rm", "NAME", "Remove all settings of an instance type", NULL, 1, 1, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

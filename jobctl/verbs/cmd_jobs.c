@@ -33,11 +33,11 @@ static int nearest_term(struct ctx *c, const char *w)
 	const char *near = str_nearest(key, terms), *value = w + n + strspn(w + n, ":=<>");
 	int found = near != NULL;
 	if (near) {
-		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean %s:%s?", w, near, value);
+		ctx_fail(c, ERR_INVALID, "unknown search term '%s'; did you mean %s:%s?", w, near, value);
 	} else if (strncmp(w, "tag", 3) == 0 && w[n] == '=') {
 		const char *name = key + 3 + strspn(key + 3, ".:s");
 		found = 1;
-		ctx_fail(c, ERR_INVALID, "'%s' is no search term; did you mean tag.%s=%s?", w, *name ? name : "KEY",
+		ctx_fail(c, ERR_INVALID, "unknown search term '%s'; did you mean tag.%s=%s?", w, *name ? name : "KEY",
 		         value);
 	}
 	free(key);
@@ -51,9 +51,9 @@ static int add_term(struct ctx *c, char **query, const char *key, const char *va
 	int twice = strstr(*query, mark) != NULL;
 	free(mark);
 	if (twice)
-		return ctx_fail(c, ERR_INVALID, "'%s': one %s at a time; ask for each on its own%s", w, key,
-		                strcmp(key, "status") != 0 ? ""
-		                                           : ", or for all that have not ended with status:active");
+		return ctx_fail(
+		    c, ERR_INVALID, "'%s': expected only one %s; search for each one separately%s", w, key,
+		    strcmp(key, "status") != 0 ? "" : ", or use status:active for all jobs that have not ended");
 	add_query(query, key, value);
 	return 0;
 }
@@ -71,7 +71,7 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 			const char *value = w + strlen(known[i].prefix);
 			uint64_t id;
 			if (strcmp(known[i].key, "array") == 0 && str_parse_u64(value, &id))
-				return ctx_fail(c, ERR_INVALID, "'%s': expected the number of a sweep or an array", w);
+				return ctx_fail(c, ERR_INVALID, "'%s': expected the id of a sweep or an array", w);
 			return add_term(c, query, known[i].key, value, w);
 		}
 	}
@@ -88,8 +88,8 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 		return -1;
 	if (strpbrk(w, ":<>="))
 		return ctx_fail(c, ERR_UNSUPPORTED,
-		                "'%s': this search term is not built yet; there are status:X owner:X name:X "
-		                "experiment:X array:ID tag.KEY=VALUE tag.KEY and plain text",
+		                "'%s': this search term is not built yet; expected status:X, owner:X, name:X, "
+		                "experiment:X, array:ID, tag.KEY=VALUE, tag.KEY or plain text",
 		                w);
 	char *longer = *text ? xasprintf("%s %s", *text, w) : xstrdup(w);
 	free(*text);
@@ -135,7 +135,7 @@ static void print_jobs(const cJSON *jobs)
 	table_print(t);
 	table_destroy(t);
 	if (arrays)
-		printf("%sMembers: jobctl show ID, or jobctl ls array:ID%s\n", print_dim(), print_reset());
+		printf("%sTo see members: jobctl show ID, or jobctl ls array:ID%s\n", print_dim(), print_reset());
 }
 
 /* Without --all only the caller's own, unless the query names somebody. */
@@ -153,11 +153,11 @@ static int only_mine(const struct ctx *c)
 static void report_none(struct ctx *c, uint64_t before)
 {
 	const char *whose = only_mine(c) ? " of yours" : "";
-	const char *more = *whose ? " Others' too: jobctl ls --all" : "";
+	const char *more = *whose ? " To see the jobs of all users: jobctl ls --all" : "";
 	if (before)
 		printf("No job%s%s is older than %" PRIu64 ".\n", whose, c->args.n ? " that matches" : "", before);
 	else if (!c->args.n)
-		printf("No job%s yet. Submit one: jobctl submit job.json.%s\n", whose, more);
+		printf("No job%s yet. To submit one: jobctl submit job.json.%s\n", whose, more);
 	else {
 		printf("No job%s matches", whose);
 		for (size_t i = 0; i < c->args.n; i++) {
@@ -207,7 +207,7 @@ static int exec_ls(struct ctx *c)
 		print_jobs(jobs);
 	const cJSON *next = jget(answer, "next");
 	if (cJSON_IsNumber(next))
-		printf("%sMore: --before %.0f%s\n", print_dim(), next->valuedouble, print_reset());
+		printf("%sNext page: --before %.0f%s\n", print_dim(), next->valuedouble, print_reset());
 	cJSON_Delete(answer);
 	return 0;
 }
@@ -312,8 +312,8 @@ static void top_once(const cJSON *answer)
 	top_running(jget(answer, "running"));
 	top_waiting(jget(answer, "waiting"));
 	if (!cJSON_GetArraySize(jget(answer, "running")) && !cJSON_GetArraySize(jget(answer, "waiting")))
-		puts(print_number(nodes, "total") > 0 ? "Nothing runs or waits. Submit a job: jobctl submit job.json"
-		                                      : "No node has joined: jobctl nodes says how.");
+		puts(print_number(nodes, "total") > 0 ? "No job runs or waits. To submit one: jobctl submit job.json"
+		                                      : "No node has joined. To see how to add one: jobctl nodes");
 }
 
 static int exec_top(struct ctx *c)
@@ -336,18 +336,18 @@ static int exec_top(struct ctx *c)
 }
 
 static const struct arg_opt ls_opts[] = {
-    {"all", 'a', NULL, "jobs of all users"},
-    {"limit", 'n', "N", "at most so many (default 50)"},
-    {"before", 0, "ID", "only jobs older than that: the next page"},
-    {"members", 'm', NULL, "also the members of arrays and sweeps, each on a line"},
-    {"removed", 0, NULL, "also those whose data was removed by `jobctl rm`"},
+    {"all", 'a', NULL, "Include the jobs of all users"},
+    {"limit", 'n', "N", "List at most N jobs (default 50)"},
+    {"before", 0, "ID", "List only jobs older than ID: the next page"},
+    {"members", 'm', NULL, "Also list the members of arrays and sweeps"},
+    {"removed", 0, NULL, "Also list jobs whose data `jobctl rm` removed"},
     {NULL, 0, NULL, NULL}};
-static const struct arg_opt top_opts[] = {{"once", '1', NULL, "show it once, also on a terminal"},
+static const struct arg_opt top_opts[] = {{"once", '1', NULL, "Show it once, also on a terminal"},
                                           {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_jobs[] = {
-    {"ls", "[QUERY...]", "list jobs: status:X owner:X name:X array:ID tag.K=V or text", ls_opts, 0, 32,
-     exec_ls},
-    {"why", "JOB", "what a job waits for, or why it ended", NULL, 1, 1, exec_why},
-    {"top", "", "what runs now", top_opts, 0, 0, exec_top},
+    {"ls", "[QUERY...]", "List jobs that match QUERY: status:X owner:X name:X array:ID tag.K=V text", ls_opts,
+     0, 32, exec_ls},
+    {"why", "JOB", "Explain what a job waits for, or why it ended", NULL, 1, 1, exec_why},
+    {"top", "", "Show what runs and waits now", top_opts, 0, 0, exec_top},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -59,7 +59,7 @@ static int choose_stream(struct ctx *c, struct log_stream *l)
 	           *node = args_get(&c->args, "node");
 	uint64_t n;
 	if (rank && (stream || node))
-		return ctx_fail(c, ERR_INVALID, "--rank and --%s exclude each other", stream ? "stream" : "node");
+		return ctx_fail(c, ERR_INVALID, "give --rank or --%s, not both", stream ? "stream" : "node");
 	if (rank && !rank_set_is(rank) && str_parse_u64(rank, &n))
 		return ctx_fail(c, ERR_INVALID, "--rank '%s': expected a number, a list (0,2), a range (0-3) or all",
 		                rank);
@@ -78,13 +78,14 @@ static int choose_start(struct ctx *c, struct log_stream *l)
 	uint64_t n;
 	l->tail = args_has(&c->args, "tail");
 	if (l->tail && s)
-		return ctx_fail(c, ERR_INVALID, "--tail and --offset exclude each other");
+		return ctx_fail(c, ERR_INVALID, "give --tail or --offset, not both");
 	if (args_u64(&c->args, "tail", 0, UINT32_MAX, &l->tail_lines, &c->err))
 		return -1;
 	if (!s)
 		return 0;
 	if (str_parse_u64(s + (*s == '-'), &n) || n > INT64_MAX)
-		return ctx_fail(c, ERR_INVALID, "--offset '%s': expected a number of bytes, negative from the end",
+		return ctx_fail(c, ERR_INVALID,
+		                "--offset '%s': expected a number of bytes; a negative number counts from the end",
 		                s);
 	l->first = *s == '-' ? -(int64_t)n : (int64_t)n;
 	return 0;
@@ -125,7 +126,8 @@ static int check_list(struct ctx *c)
 	                                         "offset", "tail", "grep", NULL};
 	for (const char *const *o = lines_only; *o && args_has(&c->args, "list"); o++)
 		if (args_has(&c->args, *o))
-			return ctx_fail(c, ERR_INVALID, "--list names all streams; --%s is for the lines of one", *o);
+			return ctx_fail(c, ERR_INVALID,
+			                "--list shows all streams; --%s is only for the lines of one stream", *o);
 	return 0;
 }
 
@@ -140,8 +142,7 @@ static int show_ranks(struct log_stream *l)
 	                           .tail_lines = l->tail_lines,
 	                           .only = l->grep};
 	if (args_has(&c->args, "offset"))
-		return ctx_fail(c, ERR_INVALID,
-		                "--offset is a place in the output of one rank; --tail goes with several");
+		return ctx_fail(c, ERR_INVALID, "--offset works with one rank only; with several ranks use --tail");
 	if (rank_set_parse(args_get(&c->args, "rank"), &ask.ranks, &c->err))
 		return -1;
 	int rc = manylogs_show(c, &ask, &l->any);
@@ -181,17 +182,18 @@ static int exec_logs(struct ctx *c)
 }
 
 static const struct arg_opt logs_opts[] = {
-    {"follow", 'f', NULL, "go on until the job has ended, over all its attempts"},
-    {"rank", 'r', "N|LIST|all", "the output of rank N (default 0); of several together: 0-3, 0,2, all"},
-    {"node", 'N', "N|NAME", "the output of the first rank on node algo-N, or on the machine NAME"},
+    {"follow", 'f', NULL, "Continue until the job has ended, over all its attempts"},
+    {"rank", 'r', "N|LIST|all", "Show rank N (default 0), or several together: 0-3, 0,2, all"},
+    {"node", 'N', "N|NAME", "Show the first rank on node algo-N, or on the machine NAME"},
     {"stream", 's', "NAME",
-     "rank-N, " LAUNCHER_STREAMS ", setup or system (these two with --node; default algo-1)"},
-    {"attempt", 'a', "N", "of attempt N (default the newest)"},
-    {"offset", 0, "BYTES", "begin there; negative: so many before the end"},
-    {"tail", 'n', "N", "only the last N lines, with -f what follows, too"},
-    {"grep", 'g', "REGEX", "only lines that match"},
-    {"list", 'l', NULL, "which streams there are"},
+     "Show this stream: rank-N, " LAUNCHER_STREAMS
+     ", setup or system (the last two with --node; default algo-1)"},
+    {"attempt", 'a', "N", "Show attempt N (default: the newest)"},
+    {"offset", 0, "BYTES", "Begin at that byte; a negative number counts from the end"},
+    {"tail", 'n', "N", "Show only the last N lines, and with -f what follows"},
+    {"grep", 'g', "REGEX", "Show only lines that match"},
+    {"list", 'l', NULL, "List the streams"},
     {NULL, 0, NULL, NULL}};
 
-const struct verb verbs_logs[] = {{"logs", "JOB", "what a job prints", logs_opts, 1, 1, exec_logs},
+const struct verb verbs_logs[] = {{"logs", "JOB", "Show what a job prints", logs_opts, 1, 1, exec_logs},
                                   {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -65,10 +65,11 @@ static int show_summary(struct ctx *c, uint64_t job, uint64_t attempt, const cha
 	if (cJSON_GetArraySize(answer))
 		metrics_table(answer, INFINITY);
 	else if (attempt || rank)
-		printf("No metrics of %s%s%s%s. All of the job: jobctl metrics %" PRIu64 "\n", rank ? "rank " : "",
-		       rank ? rank : "", rank && attempt ? " in " : "", attempt ? "that attempt" : "", job);
+		printf("No metrics of %s%s%s%s. To see all metrics of the job: jobctl metrics %" PRIu64 "\n",
+		       rank ? "rank " : "", rank ? rank : "", rank && attempt ? " in " : "",
+		       attempt ? "that attempt" : "", job);
 	else
-		puts("No metrics yet. They come from the patterns under \"metrics\" in the specification, or from "
+		puts("No metrics yet. They come from patterns under \"metrics\" in the specification, or from "
 		     "hearth.log() in the program.");
 	cJSON_Delete(answer);
 	return 0;
@@ -155,7 +156,7 @@ static void print_head(const cJSON *answer, const char *name, const struct point
 	       print_member(answer, "last"));
 	if (cJSON_IsNumber(jget(answer, "step")))
 		printf(" at step %s", print_member(answer, "step"));
-	printf(", least %s, greatest %s", print_member(answer, "min"), print_member(answer, "max"));
+	printf(", min %s, max %s", print_member(answer, "min"), print_member(answer, "max"));
 	if (nan > 0)
 		printf("; %.0f %s not a number (NaN)", nan, nan == 1 ? "is" : "are");
 	putchar('\n');
@@ -189,7 +190,7 @@ static void print_lines(const struct point *p, size_t n)
 	}
 	int together = total > (double)n;
 	if (together)
-		printf("Mean, least and greatest of %s%.0f points per line; all points: --points 0\n",
+		printf("Each line has the mean, min and max of %s%.0f points; to see all points: --points 0\n",
 		       fmod(total, (double)n) > 0 ? "about " : "", total / (double)n);
 	struct table *t = together ? table_create(drawn, nan > 0 ? 5 : 4) : table_create(plain, 2);
 	for (size_t i = 0; i < n; index += p[i].n, i++) {
@@ -253,7 +254,7 @@ static void print_csv(const cJSON *answer)
 static void note_drawn(const cJSON *answer, uint64_t asked)
 {
 	if (!asked && cJSON_IsFalse(jget(answer, "raw")))
-		fprintf(stderr, "jobctl: %s points are drawn together into %d\n", print_member(answer, "count"),
+		fprintf(stderr, "jobctl: %s points are condensed to %d\n", print_member(answer, "count"),
 		        cJSON_GetArraySize(jget(answer, "points")));
 }
 
@@ -271,7 +272,7 @@ static void name_near(struct ctx *c, uint64_t job, const char *name)
 	const char *near = names.n ? str_nearest(name, (const char *const *)names.v) : NULL;
 	c->err = absent;
 	if (near)
-		ctx_fail(c, ERR_NOT_FOUND, "%s (did you mean %s?)", absent.text, near);
+		ctx_fail(c, ERR_NOT_FOUND, "%s; did you mean %s?", absent.text, near);
 	strv_fini(&names);
 	cJSON_Delete(all);
 	free(path);
@@ -286,7 +287,7 @@ static int exec_metrics(struct ctx *c)
 	    args_u64(&c->args, "points", 0, 100000, &points, &c->err))
 		return -1;
 	if (c->args.n == 1 && all)
-		return ctx_fail(c, ERR_INVALID, "--%s goes with the name of a metric: jobctl metrics %s NAME",
+		return ctx_fail(c, ERR_INVALID, "--%s needs the name of a metric: jobctl metrics %s NAME",
 		                csv ? "csv" : "points", c->args.operand[0]);
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
@@ -323,12 +324,13 @@ static int exec_metrics(struct ctx *c)
 }
 
 static const struct arg_opt metrics_opts[] = {
-    {"rank", 'r', "N", "of rank N (default: the lowest that reported it)"},
-    {"attempt", 'a', "N", "of attempt N (default: the newest that has it)"},
-    {"points", 'p', "N", "at most N points, each a line; 0 all"},
-    {"csv", 0, NULL, "step,time,value lines; time in seconds since 1970"},
+    {"rank", 'r', "N", "Show rank N (default: the lowest that reported it)"},
+    {"attempt", 'a', "N", "Show attempt N (default: the newest that has it)"},
+    {"points", 'p', "N", "Show at most N points, one per line; 0: all"},
+    {"csv", 0, NULL, "Print step,time,value lines; time in seconds since 1970"},
     {NULL, 0, NULL, NULL}};
 
-const struct verb verbs_metrics[] = {
-    {"metrics", "JOB [NAME]", "metrics of a job, or one as a series", metrics_opts, 1, 2, exec_metrics},
-    {NULL, NULL, NULL, NULL, 0, 0, NULL}};
+const struct verb verbs_metrics[] = {{"metrics", "JOB [NAME]",
+                                      "Show the metrics of a job, or one as a series", metrics_opts, 1, 2,
+                                      exec_metrics},
+                                     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

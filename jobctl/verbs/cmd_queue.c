@@ -36,7 +36,7 @@ static int list_queues(struct ctx *c, int quotas_only)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No quota is set. jobctl quota set QUEUE gpus=N sets one.");
+		puts("No quota is set. To set one: jobctl quota set QUEUE gpus=N");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -67,7 +67,7 @@ static int add_value(struct ctx *c, cJSON *body, const char *assignment, const c
 		rc = ctx_fail(c, ERR_INVALID, "'%s': expected %s=VALUE%s%s", assignment, near ? near : known[0],
 		              known[1] ? " or " : "", known[1] ? "borrow=yes|no" : "");
 	else if (jget(body, key))
-		rc = ctx_fail(c, ERR_INVALID, "%s is given twice", key);
+		rc = ctx_fail(c, ERR_INVALID, "the key '%s' appears twice", key);
 	else if (strcmp(key, "borrow") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0))
 		cJSON_AddBoolToObject(body, key, strcmp(value, "yes") == 0);
 	else if (strcmp(key, "borrow") == 0)
@@ -88,7 +88,7 @@ static void report_queue(const cJSON *q)
 	if (cJSON_IsNumber(jget(q, "quota_gpus")))
 		printf(", quota of %s GPU%s%s", print_member(q, "quota_gpus"),
 		       print_number(q, "quota_gpus") == 1 ? "" : "s",
-		       cJSON_IsTrue(jget(q, "borrow")) ? ", more when nobody within quota waits for them" : "");
+		       cJSON_IsTrue(jget(q, "borrow")) ? ", and more while nobody within quota waits for them" : "");
 	puts("");
 }
 
@@ -141,17 +141,17 @@ static int exec_queue_rm(struct ctx *c)
 
 static int exec_quota_rm(struct ctx *c)
 {
-	return remove_queue(c, "/quotas", "has no quota any more");
+	return remove_queue(c, "/quotas", "no longer has a quota");
 }
 
 const struct verb verbs_queue[] = {
-    {"queue ls", "", "queues and users: weight, quota, what they hold, wait for and have used", NULL, 0, 0,
+    {"queue ls", "", "List queues and users: weight, quota, GPUs held, wanted and used", NULL, 0, 0,
      exec_queue_ls},
-    {"queue set", "QUEUE[/@USER] [weight=N]", "make a queue, or change its share or that of a user in it",
+    {"queue set", "QUEUE[/@USER] [weight=N]", "Create a queue, or change its weight or that of a user in it",
      NULL, 1, 2, exec_queue_set},
-    {"queue rm", "QUEUE[/@USER]", "remove a queue in which no job is left", NULL, 1, 1, exec_queue_rm},
-    {"quota ls", "", "quotas and what is held of them", NULL, 0, 0, exec_quota_ls},
+    {"queue rm", "QUEUE[/@USER]", "Remove a queue without jobs", NULL, 1, 1, exec_queue_rm},
+    {"quota ls", "", "List quotas and how much of them is in use", NULL, 0, 0, exec_quota_ls},
     {"quota set", "QUEUE[/@USER] gpus=N [borrow=yes|no]",
-     "bound the GPUs that a queue or a user in it holds at once", NULL, 2, 3, exec_quota_set},
-    {"quota rm", "QUEUE[/@USER]", "take a quota off", NULL, 1, 1, exec_quota_rm},
+     "Bound the GPUs that a queue or a user in it holds at once", NULL, 2, 3, exec_quota_set},
+    {"quota rm", "QUEUE[/@USER]", "Remove a quota", NULL, 1, 1, exec_quota_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -51,9 +51,8 @@ static int exec_ls(struct ctx *c)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No node is reserved. jobctl reserve add NAME --nodes A,B --from TIME --for DURATION --queue Q "
-		     "does "
-		     "that; with --maintenance in place of --queue for nobody.");
+		puts("No node is reserved. To reserve some: jobctl reserve add NAME --nodes A,B --from TIME --for "
+		     "DURATION --queue Q. For maintenance use --maintenance instead of --queue.");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -139,8 +138,8 @@ static void report_reservation(const cJSON *r)
 	free(nodes);
 	cJSON_ArrayForEach (j, jget(r, "still_running")) {
 		char *name = print_safe(print_member(j, "name"));
-		printf("  job %s (%s, %s) goes on there until %s at the latest; it is left alone\n",
-		       print_member(j, "id"), name, print_member(j, "owner"), print_time_zone(jtext(j, "until")));
+		printf("  job %s (%s, %s) keeps running there until %s at the latest\n", print_member(j, "id"), name,
+		       print_member(j, "owner"), print_time_zone(jtext(j, "until")));
 		free(name);
 	}
 }
@@ -173,7 +172,7 @@ static int check_new(struct ctx *c)
 		free(all);
 		all = longer;
 	}
-	int rc = *all ? ctx_fail(c, ERR_INVALID, "reserve add: say %s", all) : 0;
+	int rc = *all ? ctx_fail(c, ERR_INVALID, "reserve add: missing %s", all) : 0;
 	free(all);
 	return rc;
 }
@@ -199,7 +198,8 @@ static int exec_set(struct ctx *c)
 	char *path = path_of(c);
 	int rc = c->args.n_given
 	             ? change_reservation(c, "PATCH", path, cJSON_CreateObject())
-	             : ctx_fail(c, ERR_INVALID, "say what is to change: --nodes, --from, --to, --queue ...");
+	             : ctx_fail(c, ERR_INVALID,
+	                        "nothing to change; give at least one of --nodes, --from, --to, --queue ...");
 	free(path);
 	return rc;
 }
@@ -217,22 +217,22 @@ static int exec_rm(struct ctx *c)
 }
 
 static const struct arg_opt opts[] = {
-    {"nodes", 'n', "NODE", "which nodes; more of them by commas, or again"},
-    {"count", 'N', "N", "how many: hearthd chooses those that are free soonest, and says which"},
-    {"type", 0, "TYPE", "with --count: nodes of this instance type"},
-    {"from", 0, "TIME", "when it begins: now, +2h, 14:00, \"2026-01-31 14:00\"; now when not given"},
-    {"to", 0, "TIME", "when it ends"},
-    {"for", 0, "DURATION", "or how long it is: 90m, 2h, 3d"},
-    {"queue", 'q', "QUEUE", "whose jobs may use the nodes then"},
-    {"maintenance", 'm', NULL, "nobody's"},
-    {"reason", 'r', "TEXT", "why, for those who look"},
+    {"nodes", 'n', "NODE", "Reserve these nodes; separate several by commas, or repeat the option"},
+    {"count", 'N', "N", "Reserve N nodes; hearthd chooses those that are free soonest"},
+    {"type", 0, "TYPE", "With --count: choose only nodes of this instance type"},
+    {"from", 0, "TIME", "Begin then: now (default), +2h, 14:00, \"2026-01-31 14:00\""},
+    {"to", 0, "TIME", "End then"},
+    {"for", 0, "DURATION", "End after DURATION: 90m, 2h, 3d"},
+    {"queue", 'q', "QUEUE", "Let jobs of QUEUE use the nodes then"},
+    {"maintenance", 'm', NULL, "Let no job use the nodes then"},
+    {"reason", 'r', "TEXT", "Give the reason; everyone can see it"},
     {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_reserve[] = {
-    {"reserve ls", "", "reservations and maintenance windows; ended ones for a day", NULL, 0, 0, exec_ls},
-    {"reserve add", "NAME",
-     "keep nodes for a time: no job starts there whose time limit reaches into it, but those of the queue",
-     opts, 1, 1, exec_add},
-    {"reserve set", "NAME", "change nodes, times, queue or reason", opts, 1, 1, exec_set},
-    {"reserve rm", "NAME", "remove a reservation; one that has begun ends", NULL, 1, 1, exec_rm},
+    {"reserve ls", "", "List reservations and maintenance windows; ended ones for a day", NULL, 0, 0,
+     exec_ls},
+    {"reserve add", "NAME", "Reserve nodes for a period, for a queue or for maintenance", opts, 1, 1,
+     exec_add},
+    {"reserve set", "NAME", "Change nodes, times, queue or reason of a reservation", opts, 1, 1, exec_set},
+    {"reserve rm", "NAME", "Remove a reservation, or end one that has begun", NULL, 1, 1, exec_rm},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -81,7 +81,7 @@ static char *gang_text(const struct spec_group *g, int named)
 	if (g->gpus_per_instance)
 		add_text(&all, ", %u GPU%s", g->gpus_per_instance, plural_end(g->gpus_per_instance));
 	if (g->cpus_per_rank)
-		add_text(&all, ", %u CPU%s a rank", g->cpus_per_rank, plural_end(g->cpus_per_rank));
+		add_text(&all, ", %u CPU%s per rank", g->cpus_per_rank, plural_end(g->cpus_per_rank));
 	return all;
 }
 
@@ -197,7 +197,7 @@ static void show_what(const cJSON *job)
 		print_line("after", text);
 		free(text);
 	}
-	print_line("output", s->output_uri ? s->output_uri : "kept by hearthd");
+	print_line("output", s->output_uri ? s->output_uri : "stored by hearthd");
 	spec_destroy(s);
 }
 
@@ -226,9 +226,9 @@ static void show_begin(const cJSON *attempt)
 	char *name = strncmp(from, "attempt:", 8) == 0 ? xasprintf("attempt %s", from + 8) : xstrdup(from),
 	     *safe = print_safe(name);
 	if (cJSON_IsNumber(step) && step->valuedouble >= 0)
-		printf("    began with step %.0f of %s\n", step->valuedouble, safe);
+		printf("    continued from step %.0f of %s\n", step->valuedouble, safe);
 	else
-		printf("    began with the checkpoints of %s\n", safe);
+		printf("    continued from the checkpoints of %s\n", safe);
 	free(safe);
 	free(name);
 }
@@ -275,7 +275,7 @@ static void show_cost(const cJSON *job)
 		add_text(&all, "$%s%s", str_amount(cost->valuedouble, usd, sizeof(usd)),
 		         cJSON_IsNumber(hour) ? " so far" : "");
 	if (cJSON_IsNumber(hour))
-		add_text(&all, "%s$%.2f an hour", *all ? ", " : "", hour->valuedouble);
+		add_text(&all, "%s$%.2f per hour", *all ? ", " : "", hour->valuedouble);
 	if (cJSON_IsNumber(most))
 		add_text(&all, "%sat most $%.2f", *all ? "; " : "", most->valuedouble);
 	print_line("cost", all);
@@ -321,13 +321,13 @@ static void show_artifacts(const cJSON *job)
 		       str_size(cJSON_IsNumber(b) ? (uint64_t)b->valuedouble : 0, size, sizeof(size)),
 		       print_member(a, "files"), print_number(a, "files") == 1 ? "" : "s");
 		if (uri && *uri && is_replaced(a))
-			puts(", replaced by what a newer attempt left there");
+			puts(", replaced by a newer attempt");
 		else if (uri && *uri)
 			printf(", at %s\n", uri);
 		else if (jtext(a, "removed_at") || is_dropped(job, "artifacts"))
 			puts(", removed");
 		else
-			printf(", kept by hearthd: jobctl get %s %s%s%s\n", id, kind, older ? " -a " : "",
+			printf(", stored by hearthd: jobctl get %s %s%s%s\n", id, kind, older ? " -a " : "",
 			       older ? print_member(a, "attempt") : "");
 	}
 	free(id);
@@ -383,7 +383,7 @@ static int show_ranks(struct ctx *c, uint64_t job)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("No ranks: the job was not placed yet.");
+		puts("No ranks: the job has not been placed yet.");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -411,7 +411,7 @@ static void show_limit(const cJSON *job)
 	str_duration((uint64_t)limit->valuedouble, text, sizeof(text));
 	char *all = xasprintf("%s (%s)", text,
 	                      from && !strcmp(from, "set")                 ? "set later"
-	                      : from && strcmp(from, "specification") == 0 ? "of the specification"
+	                      : from && strcmp(from, "specification") == 0 ? "from the specification"
 	                                                                   : "the cluster's default");
 	print_line("time limit", all);
 	free(all);
@@ -439,7 +439,7 @@ static void show_array(const cJSON *job)
 {
 	const cJSON *of = jget(job, "array"), *counts = jget(job, "members");
 	if (cJSON_IsObject(of)) {
-		char *text = xasprintf("%s of job %s; its own number is %s", print_member(of, "index"),
+		char *text = xasprintf("%s of job %s; its own id is %s", print_member(of, "index"),
 		                       print_member(of, "job"), print_member(job, "id"));
 		print_line("member", text);
 		free(text);
@@ -493,7 +493,7 @@ static int exec_show(struct ctx *c)
 	print_line("wanted", jtext(job, "wanted"));
 	print_line("clean-up", jtext(job, "cleanup"));
 	if (cJSON_IsTrue(jget(job, "pinned")))
-		print_line("pinned", "nothing of it is removed by age");
+		print_line("pinned", "retention removes nothing of it");
 	show_tags(job);
 	show_what(job);
 	show_dropped(job);
@@ -506,9 +506,9 @@ static int exec_show(struct ctx *c)
 }
 
 static const struct arg_opt show_opts[] = {
-    {"ranks", 'r', NULL, "its processes, one line each"},
-    {"members", 'm', "N", "only the members of an array or sweep, at most N; 0 all"},
+    {"ranks", 'r', NULL, "Show its processes, one line each"},
+    {"members", 'm', "N", "Show only the members of an array or sweep, at most N; 0: all"},
     {NULL, 0, NULL, NULL}};
 
-const struct verb verbs_show[] = {{"show", "JOB", "all about a job", show_opts, 1, 1, exec_show},
+const struct verb verbs_show[] = {{"show", "JOB", "Show everything about a job", show_opts, 1, 1, exec_show},
                                   {NULL, NULL, NULL, NULL, 0, 0, NULL}};

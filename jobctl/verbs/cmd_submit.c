@@ -93,7 +93,7 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "set", i)); i++)
 		rc = assign_check_key(a, jget(j, "hyperparameters"), &c->err) || assign_apply(j, a, &c->err) ? -1 : 0;
 	if (!rc && args_has(&c->args, "after") && !cJSON_IsObject(j))
-		rc = ctx_fail(c, ERR_INVALID, "%s: a job is a JSON object", file);
+		rc = ctx_fail(c, ERR_INVALID, "%s: expected a JSON object", file);
 	for (size_t i = 0; !rc && (a = args_nth(&c->args, "after", i)); i++)
 		rc = add_after(c, j, a);
 	const char *name = args_get(&c->args, "name");
@@ -200,8 +200,8 @@ static void report_limit(const cJSON *answer, FILE *out, int also_usual)
 	if (!also_usual && limit->valuedouble == USUAL_LIMIT_S)
 		return;
 	fprintf(out,
-	        "Time limit: %s, the cluster's default; another: --set limits.max_runtime_s=SECONDS, later "
-	        "jobctl set JOB time=DURATION\n",
+	        "Time limit: %s, the cluster's default. To change it: --set limits.max_runtime_s=SECONDS, or "
+	        "later jobctl set JOB time=DURATION\n",
 	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
 }
 
@@ -227,9 +227,9 @@ static void note_launcher(const struct job_spec *s)
 	const char *instead = launcher_instead_of(base);
 	if (instead)
 		fprintf(stderr,
-		        "Note: the command begins with %s, and it is started once for every rank. Hearth starts the "
-		        "ranks itself: let the command be the program alone, with \"launcher\": \"%s\"\n",
-		        base, instead);
+		        "Note: the command begins with %s, and Hearth starts the command once for every rank. Remove "
+		        "%s from the command, and set \"launcher\": \"%s\"\n",
+		        base, base, instead);
 }
 
 /* What is accepted and yet will hardly do what was meant. */
@@ -247,7 +247,7 @@ static void report_warnings(const cJSON *answer)
 static void show_dry_run(const cJSON *answer)
 {
 	report_warnings(answer);
-	printf("This job would be accepted.\n");
+	printf("Hearth would accept this job.\n");
 	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
 	if (cJSON_IsString(text)) {
 		char *local = print_local(text->valuestring), *safe = print_safe(local);
@@ -279,7 +279,8 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	double members = print_number(answer, "members");
 	if (!c->json && members > 0)
 		fprintf(stderr,
-		        "%.0f members: %" PRId64 ".0 to %" PRId64 ".%.0f; how they stand: jobctl show %" PRId64 "\n",
+		        "%.0f members: %" PRId64 ".0 to %" PRId64 ".%.0f; to see their states: jobctl show %" PRId64
+		        "\n",
 		        members, id, id, members - 1, id);
 	if (!c->json) {
 		report_warnings(answer);
@@ -334,7 +335,7 @@ static int send_source(struct ctx *c, const char *file, const struct job_spec *s
 		gitinfo_add(dir, run);
 	if (!rc && left_out)
 		fprintf(stderr,
-		        "jobctl: %s: %" PRIu64 " sockets, pipes, devices or links out of the folder are left out\n",
+		        "jobctl: %s: not sent: %" PRIu64 " sockets, pipes, devices or links that leave the folder\n",
 		        dir, left_out);
 	free(dir);
 	return rc;
@@ -435,27 +436,26 @@ static int exec_clone(struct ctx *c)
 }
 
 static const struct arg_opt submit_opts[] = {
-    {"follow", 'f', NULL, "show its log until it ends; Ctrl-C leaves it running"},
-    {"wait", 'w', NULL, "wait until it ends; the exit code tells how"},
-    {"dry-run", 'n', NULL, "only say whether and how it would run"},
-    {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
-    {"set", 's', "KEY=VALUE", "change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
-    {"name", 0, "NAME", "another name"},
+    {"follow", 'f', NULL, "Show its log until it ends; Ctrl-C leaves it running"},
+    {"wait", 'w', NULL, "Wait until it ends; the exit code says how"},
+    {"dry-run", 'n', NULL, "Only report whether and how it would run"},
+    {"hold", 0, NULL, "Do not start it before `jobctl release`"},
+    {"set", 's', "KEY=VALUE", "Change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
+    {"name", 0, "NAME", "Use this name"},
     {"after", 0, "JOB",
-     "wait until that job has ended well; afterany:JOB ended, after:JOB started (repeatable)"},
+     "Wait until JOB has completed; afterany:JOB: has ended, after:JOB: has started (repeatable)"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt clone_opts[] = {
-    {"set", 's', "KEY=VALUE", "change the specification (repeatable); KEY=null removes a key"},
-    {"name", 0, "NAME", "another name"},
-    {"hold", 0, NULL, "keep it from starting until `jobctl release`"},
-    {"after", 0, "JOB",
-     "wait for that job, too, as with submit (repeatable); --set after=null waits for none"},
-    {"dry-run", 'n', NULL, "only say whether and how it would run"},
-    {"follow", 'f', NULL, "show its log until it ends"},
-    {"wait", 'w', NULL, "wait until it ends"},
+    {"set", 's', "KEY=VALUE", "Change the specification (repeatable); KEY=null removes a key"},
+    {"name", 0, "NAME", "Use this name"},
+    {"hold", 0, NULL, "Do not start it before `jobctl release`"},
+    {"after", 0, "JOB", "Also wait for JOB, as in submit (repeatable); --set after=null waits for no job"},
+    {"dry-run", 'n', NULL, "Only report whether and how it would run"},
+    {"follow", 'f', NULL, "Show its log until it ends"},
+    {"wait", 'w', NULL, "Wait until it ends"},
     {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_submit[] = {
-    {"submit", "FILE|-", "submit a job; prints its id", submit_opts, 1, 1, exec_submit},
-    {"clone", "JOB", "submit a copy of a job, with changes", clone_opts, 1, 1, exec_clone},
+    {"submit", "FILE|-", "Submit a job and print its id", submit_opts, 1, 1, exec_submit},
+    {"clone", "JOB", "Submit a copy of a job, with changes", clone_opts, 1, 1, exec_clone},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

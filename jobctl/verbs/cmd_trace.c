@@ -34,7 +34,7 @@ static int list_parts(struct ctx *c)
 	if (table_rows(t))
 		table_print(t);
 	else
-		puts("nothing is on record yet: the scheduler was not told anything");
+		puts("The record is empty: the scheduler has had no input yet.");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;
@@ -130,10 +130,11 @@ static void note_empty(struct ctx *c, const struct piece *p)
 	cJSON_ArrayForEach (part, jget(answer, "parts"))
 		if (print_number(part, "part") < (double)p->part)
 			before = (uint64_t)print_number(part, "part");
-	fprintf(stderr, "jobctl: there are no jobs in part %" PRIu64 ", which began when hearthd did", p->part);
+	fprintf(stderr, "jobctl: part %" PRIu64 ", which began with hearthd's last start, has no jobs", p->part);
 	if (before)
 		fprintf(stderr,
-		        "; the one before: jobctl trace --part %" PRIu64 " (all of them: jobctl trace --list)",
+		        "; to see the part before: jobctl trace --part %" PRIu64
+		        "; to list all parts: jobctl trace --list",
 		        before);
 	fputc('\n', stderr);
 	cJSON_Delete(answer);
@@ -152,7 +153,8 @@ static int exec_trace(struct ctx *c)
 	if (args_has(&c->args, "list"))
 		return list_parts(c);
 	if (c->json && !file)
-		return ctx_fail(c, ERR_INVALID, "--json needs --output FILE or --list: the record is no JSON");
+		return ctx_fail(c, ERR_INVALID,
+		                "--json needs --output FILE or --list, because the record is not JSON");
 	if (args_u64(&c->args, "part", 1, INT64_MAX, &part, &c->err))
 		return -1;
 	if (part)
@@ -173,10 +175,10 @@ static int exec_trace(struct ctx *c)
 }
 
 static const struct arg_opt opts[] = {
-    {"output", 'o', "FILE", "into this file; not given: to standard output"},
-    {"part", 0, "N", "another part than the last; a new one begins whenever hearthd begins"},
-    {"list", 'l', NULL, "which parts there are"},
+    {"output", 'o', "FILE", "Write to FILE (default: standard output)"},
+    {"part", 0, "N", "Write part N (default: the last); each start of hearthd begins a new part"},
+    {"list", 'l', NULL, "List the parts"},
     {NULL, 0, NULL, NULL}};
 const struct verb verbs_trace[] = {
-    {"trace", "", "what the scheduler was told and decided, for jobctl simulate", opts, 0, 0, exec_trace},
+    {"trace", "", "Write the scheduler's inputs and decisions, for jobctl simulate", opts, 0, 0, exec_trace},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -25,8 +25,9 @@
 int job_end_left_running(uint64_t job)
 {
 	fprintf(stderr,
-	        "\nThe job goes on. Its log: jobctl logs %" PRIu64 " -f; end it: jobctl stop %" PRIu64 "\n", job,
-	        job);
+	        "\nThe job continues. To see its log: jobctl logs %" PRIu64 " -f; to end it: jobctl stop %" PRIu64
+	        "\n",
+	        job, job);
 	return EXIT_INTERRUPTED;
 }
 
@@ -201,7 +202,7 @@ static int report_job(struct ctx *c, uint64_t job, const struct condition *k, co
 		fflush(stdout);
 	}
 	if (k->kind == UNTIL_STEP && !met) {
-		fprintf(stderr, "jobctl: job %s ended before step %" PRIu64 " was passed\n", ref, k->step);
+		fprintf(stderr, "jobctl: job %s ended before it passed step %" PRIu64 "\n", ref, k->step);
 		return EXIT_JOB_FAILED;
 	}
 	return job_ended(status) ? job_exit_code(status) : EXIT_OK;
@@ -275,7 +276,7 @@ static int find_missing(struct ctx *c, struct job_ref *list, size_t n, cJSON **s
 			continue;
 		char *safe = print_safe(c->err.text);
 		if (absent > 1)
-			fprintf(stderr, "jobctl: %zu of the jobs %s are not there\n", absent, list[i].range);
+			fprintf(stderr, "jobctl: %zu of the jobs %s do not exist\n", absent, list[i].range);
 		else
 			fprintf(stderr, "jobctl: %s\n", safe);
 		absent = 0;
@@ -337,10 +338,11 @@ static int exec_wait(struct ctx *c)
 }
 
 static const struct arg_opt wait_opts[] = {
-    {"for", 0, "running|step>N|end", "what to wait for (default end)"},
-    {"exit-code", 0, NULL, "exit 0 when all completed, else 1: what wait does anyway, said aloud in scripts"},
-    {"timeout", 't', "DURATION", "exit 124 when it takes longer, e.g. 90, 5m, 2h"},
+    {"for", 0, "running|step>N|end", "Wait for this event (default end)"},
+    {"exit-code", 0, NULL, "No effect: the exit code always says how the jobs ended"},
+    {"timeout", 't', "DURATION", "Exit with 124 if it takes longer, e.g. 90, 5m, 2h"},
     {NULL, 0, NULL, NULL}};
 
-const struct verb verbs_wait[] = {{"wait", "JOB...", "wait for jobs", wait_opts, 1, 256, exec_wait},
-                                  {NULL, NULL, NULL, NULL, 0, 0, NULL}};
+const struct verb verbs_wait[] = {
+    {"wait", "JOB...", "Wait until jobs have ended", wait_opts, 1, 256, exec_wait},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -54,16 +54,16 @@ rc 0 "^already up: .* and 1 agent; " "what it has already may be asked for" loca
 rc 4 "^jobctl: --fake-gpus 2: the agents run without fake GPUs\. .*jobctl local down.*, then jobctl local up" "fake GPUs for agents that run: refused" \
 	local up --fake-gpus 2
 rc 4 "^jobctl: --no-namespaces: the agents run with namespaces" "no namespaces any more: refused" local up --no-namespaces
-rc 4 "^jobctl: --port 7: hearthd is up already, on port $port" "another port: refused" local up --port 7
+rc 4 "^jobctl: --port 7: .*port $port" "another port: refused" local up --port 7
 cpus() { awk '/^Cpus_allowed_list/ {print $2}' "/proc/$(pid_of "$1")/status"; }
 rc 0 "^up: .* and 2 agents; started: (node-1, )?node-2; " "one more node: started" local up --nodes 2
 if [ "$(nproc)" -gt 1 ]; then
 	unlike "$(cpus node-1)" "^$(cpus node-2)\$" "the older one, which has no jobs, has its share of the CPUs now"
 fi
-rc 4 "^jobctl: --nodes 1: node-2 runs already" "fewer nodes: refused" local up --nodes 1
+rc 4 "^jobctl: --nodes 1: .*node-2" "fewer nodes: refused" local up --nodes 1
 rc 0 "^already up: .* and 2 agents; " "how many there are is remembered" local up
 rc 2 "expected a whole number from 1 to 16" "too many nodes" local up --nodes 17
-rc 3 "neither a number of GPUs nor a file" "fake GPUs of a file that is not there" local up --fake-gpus gpus.json
+rc 3 "gpus.json.: expected a number of GPUs or a readable file" "fake GPUs of a file that is not there" local up --fake-gpus gpus.json
 "$jobctl" node drain node-1 --reason test >/dev/null
 rc 0 "^already up: .* and 2 agents; " "a drained node is there" local up
 "$jobctl" node drain node-2 >/dev/null
@@ -82,7 +82,7 @@ wait "$late2"
 is "$? $(cat late2.out)" "0 at last" "here the log alone"
 is "$(grep -c ': queued: ' late.err)" 1 "the same reason is told once"
 kill -KILL "$(pid_of hearthd)"
-rc 4 "the agents that run look for hearthd on port $port" "another port for hearthd alone: refused, as its agents would not find it" local up --port 7
+rc 4 "--port 7: .*agents.* port $port" "another port for hearthd alone: refused, as its agents would not find it" local up --port 7
 rc 0 "^up: hearthd on http://127.0.0.1:$port and 2 agents; started: hearthd; " "on its own it is started" local up
 
 # --- and what was chosen stays from `up` to `down` --------------------------------------------------------------------
@@ -112,7 +112,7 @@ job=$("$jobctl" submit job.json)
 held=$("$jobctl" submit job.json --name later --hold)
 if command -v script >/dev/null; then
 	out=$(echo n | script -qec "'$jobctl' local down" /dev/null)
-	like "$out" "Stop 2 jobs \(($job stays running, $held later held|$held later held, $job stays running)\)\? What they left is kept" "a person is asked"
+	like "$out" "Stop 2 jobs \(($job stays running, $held later held|$held later held, $job stays running)\)\?" "a person is asked"
 	like "$out" "nothing was ended" "and may say no"
 	is "$("$jobctl" show "$job" --json | jq -r .status)" running "then nothing happens"
 	rc 0 "^down" "--yes: nobody is asked" local down --yes
@@ -120,12 +120,12 @@ else
 	skip "local down asks" "script is missing"
 	rc 0 "^down" "local down" local down
 fi
-like "$ERR" "^stopping 2 jobs \(.*$job stays running.*\); what they left is kept\$" "it says what it stops"
+like "$ERR" "^stopping 2 jobs \(.*$job stays running.*\)" "it says what it stops"
 rc 0 "^up: .* and 2 agents; " "after it the defaults hold again" local up
 is "$("$jobctl" show "$job" --json | jq -r .status) $("$jobctl" show "$held" --json | jq -r .status)" "stopped stopped" "both were stopped"
 rc 0 "^down" "without jobs it just ends" local down
 unlike "$ERR" "stopping" "and stops nothing"
-rc 0 "it was not up" "down again" local down
+rc 0 "no local cluster was up" "down again" local down
 # --- hearthd is dead, an agent too: down ends what their folders record, and says what ------------------------------
 # Processes are told from those of others by their environment.
 of_job() { grep -lzsx "ORPHAN=$home" /proc/[0-9]*/environ | wc -l; }
@@ -150,16 +150,16 @@ for launcher in direct mpirun; do
 	waits=$("$jobctl" submit job.json --name waits --hold)
 	kill -KILL "$(pid_of hearthd)"
 	[ $launcher = direct ] || kill -KILL "$(pid_of node-2)"
-	rc 0 "^down: hearthd did not run; ended node-1(, node-2)?; ended [0-9]+ process(es)? of job $orphan \(orphan\) on node-1, [0-9]+ process(es)? of job $orphan \(orphan\) on node-2; data stays" \
+	rc 0 "^down: hearthd did not run; ended node-1(, node-2)?; ended [0-9]+ process(es)? of job $orphan \(orphan\) on node-1, [0-9]+ process(es)? of job $orphan \(orphan\) on node-2; its data is" \
 		"hearthd is dead: down says what it ends" local down
-	like "$ERR" "hearthd did not run; at its next start \(.jobctl local up.\) all jobs that have not ended are stopped" "and what comes later"
+	like "$ERR" "hearthd did not run; .*.jobctl local up. stops all jobs" "and what comes later"
 	ok "no process of the job, and no shim, is left" none_left
-	rc 0 "^it was not up" "down again" local down
-	rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not tell hearthd\)" "up: hearthd is told" local up
+	rc 0 "^no local cluster was up" "down again" local down
+	rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not reach hearthd\)" "up: hearthd is told" local up
 	run wait "$orphan" "$waits" --timeout 60
 	is "$OUT" "$orphan stopped
 $waits stopped" "both jobs are stopped, none starts again"
-	rc 0 "^down; data stays" "down in order" local down
+	rc 0 "^down; its data is" "down in order" local down
 	unlike "$ERR" "." "without a word"
 done
 
@@ -172,7 +172,7 @@ for name in hearthd node-1 node-2; do
 done
 if command -v script >/dev/null; then
 	out=$(echo n | script -qec "'$jobctl' local down" /dev/null)
-	like "$out" "hearthd does not run\. End what still runs of jobs on node-1, node-2\? What they left is kept" "a person is asked, though no agent runs"
+	like "$out" "hearthd does not run\. .* node-1, node-2\?" "a person is asked, though no agent runs"
 	like "$out" "nothing was ended" "and may say no"
 	ok "then nothing happens" both_run
 	nok "and nothing is to be stopped later" [ -e "$local_dir/stop_jobs" ]
@@ -192,12 +192,12 @@ kill -TERM $cut
 wait $cut
 is "$?" 143 "it is cut short"
 exec 8>&-
-rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not tell hearthd\)" "hearthd is told all the same" local up
+rc 0 "stopping 2 jobs \(.*\(.jobctl local down. could not reach hearthd\)" "hearthd is told all the same" local up
 run wait "$orphan" "$waits" --timeout 60
 is "$OUT" "$orphan stopped
 $waits stopped" "the jobs are stopped, none goes on"
 ok "no process of the job is left" wait_until 60 none_left
-rc 0 "^down; data stays" "down in order" local down
+rc 0 "^down; its data is" "down in order" local down
 
 # --- the program that ends launches cannot start: what it would have ended is still on record ---------------------
 run_dir=$home/$(printf '%0120d' 0)
@@ -209,7 +209,7 @@ is "$?" 1 "a path that is too long for a socket"
 diag "$out"
 ok "RUN is as it was" [ -s "$run_dir/17.1/plan" -a -s "$run_dir/17.1/rank-0/state" ]
 
-rc 4 "ended at its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
+rc 4 "node-1 ended .*its start" "fake GPUs that no agent takes" local up --nodes 1 --fake-gpus 100000
 rc 0 "^up: .* and 2 agents; " "are not remembered" local up
 rc 0 "^down" "that cluster is ended" local down
 
@@ -222,10 +222,10 @@ left=$("$jobctl" submit left.json 2>/dev/null)
 kill -KILL "$(pid_of hearthd)"
 rc 0 "^down: hearthd did not run" "all of them are ended" local down
 rc 0 "^up: .* and 2 agents; " "fewer, without" local up
-like "$ERR" "jobctl: node-3 of an earlier, larger cluster stays known: it still has job $left\. Start it again: jobctl local up --nodes 3; or give them up there: jobctl node rm node-3 --yes" \
+like "$ERR" "jobctl: node-3 .* job $left\. .*: jobctl local up --nodes 3; .*: jobctl node rm node-3 --yes" \
 	"a job of a node that is left out is named"
 unlike "$ERR" "force=1" "in words for people"
-like "$ERR" "jobctl: node-1 is drained \(fan\) and takes no jobs; jobctl node resume node-1" "a drained node, too"
+like "$ERR" "jobctl: node-1 is drained \(fan\) .*: jobctl node resume node-1" "a drained node, too"
 like "$ERR" "jobctl: node-2 had 2 fake GPUs and has none now; .* jobctl local up --fake-gpus 2" "and GPUs that are gone"
 "$jobctl" node resume node-1 >/dev/null
 "$jobctl" node rm node-3 --yes >/dev/null

@@ -14,14 +14,14 @@ spec() { # FILE JQ-PROGRAM: a small job, changed
 
 # --- nobody there ---------------------------------------------------------------------------------------------
 HEARTH_PATIENCE=0 rc 5 "no controller at http://127.0.0.1:1 .*jobctl local up" "no controller: 5" --url http://127.0.0.1:1 ls
-rc 1 "not up; start it" "local status before" local status
-rc 0 "it was not up" "local down before" local down
+rc 1 "no local cluster runs; .*jobctl local up" "local status before" local status
+rc 0 "no local cluster was up" "local down before" local down
 
 # --- local up -------------------------------------------------------------------------------------------------
 local_up --fake-gpus 2 || bail "no local cluster: $ERR"
 like "$OUT" "^up: hearthd on http://127.0.0.1:$port and 2 agents" "local up says where"
 rc 0 "^already up" "a second time changes nothing" local up --fake-gpus 2
-rc 4 "is up already, on port $port" "another port is refused" local up --port 7
+rc 4 "--port 7: .*port $port" "another port is refused" local up --port 7
 is "$("$jobctl" local up --fake-gpus 2 --json | jq -c '[.port, .nodes, .started]')" "[$port,2,0]" "as JSON"
 is "$("$jobctl" local status --json | jq -c .)" '{"hearthd":true,"node-1":true,"node-2":true}' "local status"
 is "$(stat -c %a "$home/.config/hearth/config")" 600 "the user's file is private"
@@ -49,7 +49,7 @@ echo secret >src/sub/secret.log
 echo '*.log' >src/.hearthignore
 spec job.json '.name = "train" | .command = ["/usr/bin/env", "python3", "train.py"] | .source_dir = "src" | .resources.instances = 2
 	| .tags.team = "vision" | .hyperparameters.lr = 0.1 | .metrics = [{name: "seen", regex: "seen=([0-9.e-]+)"}]'
-rc 0 "would be accepted" "submit --dry-run" submit job.json --dry-run
+rc 0 "would accept" "submit --dry-run" submit job.json --dry-run
 run submit job.json
 job=$OUT
 like "$job" '^[1-9][0-9]*$' "submit prints the id alone"
@@ -65,7 +65,7 @@ like "$OUT" "^launcher     direct$" "its launcher"
 like "$OUT" "^resources    2 nodes, each with 1 rank" "its resources, defaults too"
 like "$OUT" "^hyperparams  lr=0.1$" "its hyperparameters"
 like "$OUT" "^source       src: jobctl get $job code$" "its source, and how to get it"
-like "$OUT" "^output       kept by hearthd$" "where its output goes"
+like "$OUT" "^output       stored by hearthd$" "where its output goes"
 like "$OUT" "^loss +0.025 +0.025 +1 +40 +40 +rank 0 of 2$" "its metrics, and of what"
 unlike "$OUT" "$(printf '\033')" "no colour in a file"
 is "$(field "$job" '[.spec.command[2], .spec.launcher, .spec.resources.instances, .hyperparameters.lr, .spec.source_dir] | @csv')" '"train.py","direct",2,0.1,"src"' "as JSON, too"
@@ -80,14 +80,14 @@ is "$("$jobctl" logs "$job" --offset -10)" "$("$jobctl" logs "$job" | tail -c 10
 is "$("$jobctl" logs "$job" -f | wc -l)" 40 "following what has ended ends"
 rc 0 "system-algo-2" "logs --list" logs "$job" --list
 like "$("$jobctl" logs "$job" --stream system --node 2)" "RANK=1" "a stream of a node"
-rc 3 "There are:.*rank-0" "a stream that is not there: 3, and which there are" logs "$job" --rank 9
+rc 3 "^The streams are: .*rank-0" "a stream that is not there: 3, and which there are" logs "$job" --rank 9
 rc 0 "submitted" "events" events "$job"
 is "$("$jobctl" events "$job" -f --json | tail -1 | jq -r .type)" ended "events to the end"
 rc 0 "^loss .* 0.025 .* rank 0 of 2, attempt 1" "metrics" metrics "$job"
 is "$("$jobctl" metrics "$job" --rank 1 --json | jq -c '[.loss.rank, .loss.ranks, .loss.count]')" '[1,2,40]' "of another rank"
 run metrics "$job" seen
-like "$OUT" "^rank 0 of 2, attempt 1: 40 points, last 0.05, least 0.05, greatest 2" "a series: what it came to"
-like "$OUT" "^Mean, least and greatest of 2 points per line" "that points are drawn together is said"
+like "$OUT" "^rank 0 of 2, attempt 1: 40 points, last 0.05, min 0.05, max 2" "a series: what it came to"
+like "$OUT" "^Each line has .* 2 points; .*--points 0" "that points are drawn together is said"
 is "$(grep -c '^ *[0-9]* ' <<<"$OUT")" 20 "in 20 lines"
 like "$OUT" "^ +1 +1.5 +1 +2\$" "each with its mean and extremes"
 like "$("$jobctl" metrics "$job" loss)" "40 points, last 0.025 at step 40, " "with steps where the program gave them"
@@ -121,9 +121,9 @@ rc 0 "is changed" "set" set "$clone" priority=5 time=1h
 is "$(field "$clone" .priority)" 5 "it is changed"
 rc 0 "is tagged" "tag" tag "$clone" team- kind=x
 is "$(field "$clone" '.tags | tojson')" '{"kind":"x"}' "one removed, one set"
-rc 0 "has the note" "note" note "$clone" try a larger rate
+rc 0 "job $clone has a new note" "note" note "$clone" try a larger rate
 is "$(field "$clone" .notes)" "try a larger rate" "it is there"
-rc 0 "is kept" "pin" pin "$clone"
+rc 0 "job $clone is pinned" "pin" pin "$clone"
 is "$(field "$clone" .pinned)" true "pinned"
 rc 0 "no longer" "unpin" unpin "$clone"
 rc 0 "is released" "release" release "$clone"
@@ -194,7 +194,7 @@ is "$("$jobctl" logs last --tail 3 | paste -sd,)" "39999,40000,end" "its last li
 is "$("$jobctl" logs last -n 30000 | head -n 1)" 10002 "more of them than one reading has"
 is "$("$jobctl" logs last -n 99999 -f 2>/dev/null | wc -l)" 40000 "more than there are"
 is "$("$jobctl" logs last -n 0)" "" "none"
-rc 2 "exclude each other" "an offset, too" logs last -n 3 --offset 4
+rc 2 "--tail or --offset" "an offset, too" logs last -n 3 --offset 4
 spec echo.json '.command = ["sh", "-c", "echo one; echo two"]'
 rc 0 "one" "submit --follow" submit echo.json --follow
 is "$(sed 1d <<<"$OUT")" "one
@@ -314,13 +314,13 @@ else
 fi
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=$token rc 0 "^$a completed" "over TCP with the token" wait "$a" --timeout 30
 HEARTH_URL=http://127.0.0.1:$port rc 4 "DATA/admin.token on the controller" "without one: 4, and where there is one" ls
-HEARTH_PATIENCE=0 HEARTH_URL=https://127.0.0.1:$port HEARTH_TOKEN=$token rc 5 "On loopback hearthd speaks plain HTTP: http://" "https:// to a port that speaks plain HTTP" ls
+HEARTH_PATIENCE=0 HEARTH_URL=https://127.0.0.1:$port HEARTH_TOKEN=$token rc 5 "http://" "https:// to a port that speaks plain HTTP" ls
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=wrong rc 4 "" "with a wrong one: 4" ls
 
 # --- nodes, tokens, shell -----------------------------------------------------------------------------------------
-rc 0 "takes no new jobs" "node drain" node drain node-1 --reason "new disk"
+rc 0 "accepts no new jobs" "node drain" node drain node-1 --reason "new disk"
 like "$("$jobctl" nodes)" "node-1 .*new disk" "it is shown, with the reason"
-rc 0 "takes jobs again" "node resume" node resume node-1
+rc 0 "node-1 accepts jobs again" "node resume" node resume node-1
 rc 3 "" "no such node: 3" node drain node-9
 like "$("$jobctl" token create --ttl 5m)" '^hj[^ ]+$' "token create"
 is "$("$jobctl" completion words 2 -- jobctl show "$job" | grep -cx "$job")" 1 "completion knows the jobs"
@@ -354,7 +354,7 @@ rc 0 "^down" "local down" local down
 like "$ERR" "stopping 1 job" "stops what runs"
 runs() { [ -e "/proc/$1/stat" ] && ! grep -q ') Z ' "/proc/$1/stat"; } # whoever reaps orphans may be slow
 for pid in $pids; do nok "process $pid is gone" runs "$pid"; done
-rc 1 "not running|not up" "local status after: 1" local status
+rc 1 "not running|no local cluster runs" "local status after: 1" local status
 HEARTH_PATIENCE=0 rc 5 "no controller" "no controller any more: 5" ls
 run local up --fake-gpus 2
 is "$RC" 0 "up again"

@@ -35,10 +35,10 @@ is "$(sort <<<"$OUT" | tr '\n' ';')" "[0] line 39 of 0;[0] no newline;[1] line 3
 	"the last two lines of each"
 run logs "$job" --rank 3,7
 is "$(wc -l <<<"$OUT") $ERR" "41 [hearth: rank 7 wrote nothing]" "one that there is not is named"
-rc 3 "no rank that was asked for has written anything in attempt 1 of job $job" "none of them" logs "$job" --rank 8-9
+rc 3 "in attempt 1 of job $job" "none of them" logs "$job" --rank 8-9
 rc 2 "--rank 'x': expected a number, a list \(0,2\), a range \(0-3\) or all" "no rank" logs "$job" --rank x
 rc 2 "--rank '3-1': expected" "a range that runs backwards" logs "$job" --rank 3-1
-rc 2 "offset is a place in the output of one rank" "an offset" logs "$job" --rank all --offset 5
+rc 2 "^jobctl: --offset .* --tail" "an offset" logs "$job" --rank all --offset 5
 run logs "$job" --rank all -f
 is "$RC $(wc -l <<<"$OUT")" "0 164" "-f of one that has ended: the same, and how it ended"
 like "$ERR" "^job $job completed" "on standard error"
@@ -79,7 +79,7 @@ END
 fi
 
 # --- followed ------------------------------------------------------------------------------------------------------
-rc 3 "no rank that was asked for has written anything" "nothing yet" logs "$("$jobctl" submit four.json --hold 2>/dev/null)" --rank all
+rc 3 "none of these ranks" "nothing yet" logs "$("$jobctl" submit four.json --hold 2>/dev/null)" --rank all
 cat >live.json <<'END'
 {"name": "live", "launcher": "direct", "resources": {"instances": 2},
  "command": ["sh", "-c", "echo begins $RANK; [ $RANK = 0 ] || printf 'half a line'; exec sleep 3600"]}

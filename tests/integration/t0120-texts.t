@@ -31,19 +31,19 @@ spec() { # FILE JQ-PROGRAM: a small job, changed
 pid=$!
 export HEARTH_URL=unix://$home/d/hearthd.sock
 wait_until 60 "$jobctl" nodes || bail "hearthd does not answer: $(cat "$home/hearthd.log")"
-says 0 "^No job of yours yet\. Submit one: jobctl submit job\.json\. Others' too: jobctl ls --all$" ls
-says 0 "^No job yet\. Submit one: " ls --all
-says 0 "^No job of yours matches status:failed x\. Others' too: jobctl ls --all$" ls status:failed x
+says 0 "^No job of yours yet\. To submit one: jobctl submit job\.json\. .*: jobctl ls --all$" ls
+says 0 "^No job yet\. .*: jobctl submit" ls --all
+says 0 "^No job of yours matches status:failed x\. .*: jobctl ls --all$" ls status:failed x
 says 0 "^No job matches tag\.a=b\.$" ls --all tag.a=b
 says 0 "^No job matches owner:nobody\.$" ls owner:nobody
 says 0 "^No job of yours is older than 5\.$" ls --before 5
-says 0 "^No node has joined\. On this machine: jobctl local up\. On others: jobctl token create" nodes
-says 0 "^No node has joined: jobctl nodes says how\.$" top --once
+says 0 "^No node has joined\. .*: jobctl local up\. .*: jobctl token create" nodes
+says 0 "^No node has joined\. .*: jobctl nodes$" top --once
 says 0 "^No quota is set" quota ls
 says 3 "there is no job of yours yet" show last
 for q in lab lab/day lab/@ada lab/day/@ada; do says 0 "^$q: weight" queue set $q; done
 says 0 "^lab/day/@ada: .*quota of 2 GPUs" quota set lab/day/@ada gpus=2
-says 0 "^lab/day/@ada has no quota any more$" quota rm lab/day/@ada
+says 0 "^lab/day/@ada no longer has a quota$" quota rm lab/day/@ada
 says 0 "^lab/@ada is removed$" queue rm lab/@ada
 says 3 "there is nothing set for \"lab/@nobody\"" queue rm lab/@nobody
 says 4 "queue lab/day lies below lab; remove it first" queue rm lab
@@ -51,10 +51,10 @@ says 2 "queue '\.\.'" queue rm lab/../x
 says 0 "^lab/day is removed$" queue rm lab/day
 says 0 "^lab is removed$" queue rm lab
 for verb in show why logs events metrics wait stop hold release requeue pin unpin rm clone; do says 3 "^jobctl: there is no job 7$" "$verb" 7; done
-says 3 "^Which there are: jobctl ls, others' too: jobctl ls --all$" show 7
+says 3 ": jobctl ls; .*: jobctl ls --all$" show 7
 says 3 "there is no job named nobody" why nobody
-says 2 "^jobctl: show takes one job, and none is named '1-3'$" show 1-3
-says 2 "^jobctl: show: one JOB, not 2$" show 1 2
+says 2 "^jobctl: show: .*'1-3'" show 1-3
+says 2 "^jobctl: show: got 2 jobs, expected one JOB$" show 1 2
 says 0 "^  queue set " queue --help
 says 0 "^  local down " help local
 says 3 "there is no job 7" get 7 model
@@ -63,7 +63,7 @@ says 3 "there is no job 7" note 7 text
 says 3 "there is no job 7" set 7 priority=1
 says 3 "there is no job 7" diff 7 8
 is "$("$jobctl" stop 9,7,8 2>&1 | xargs -d'\n')" "jobctl: there is no job 9 jobctl: there is no job 7 jobctl: there is no job 8" "of several jobs each is named, in their order"
-is "$("$jobctl" stop 7-93,5 2>&1 | xargs -d'\n')" "jobctl: 87 of the jobs 7-93 are not there jobctl: there is no job 5" "of a range how many are not there"
+is "$("$jobctl" stop 7-93,5 2>&1 | xargs -d'\n')" "jobctl: 87 of the jobs 7-93 do not exist jobctl: there is no job 5" "of a range how many are not there"
 says 3 "there is no node \"x\"; jobctl nodes lists them" node drain x
 spec job.json '.hyperparameters.lr = 1'
 id=$("$jobctl" submit job.json 2>/dev/null)
@@ -81,13 +81,13 @@ for pair in kill:stop cancel:stop status:show info:show ps:ls list:ls run:submit
 done
 says 2 "did you mean 'node drain'\?" node drian x
 says 2 "did you mean 'local up'\?" local upp
-says 2 "'node' needs a second word:" node
+says 2 "'node' needs a second word" node
 says 2 "unknown option --strem \(did you mean --stream\?\)" logs 1 --strem x
-says 2 "'stauts:failed' is no search term; did you mean status:failed\?" ls stauts:failed
-says 2 "'status=failed' is no search term; did you mean status:failed\?" ls status=failed
-says 2 "'tagteam=x' is no search term; did you mean tag\.team=x\?" ls tagteam=x
-says 4 "'loss<2': this search term is not built yet; there are status:X" ls 'loss<2'
-says 2 "--csv goes with the name of a metric" metrics 1 --csv
+says 2 "'stauts:failed'; did you mean status:failed\?" ls stauts:failed
+says 2 "'status=failed'; did you mean status:failed\?" ls status=failed
+says 2 "'tagteam=x'; did you mean tag\.team=x\?" ls tagteam=x
+says 4 "'loss<2': this search term is not built yet; expected status:X" ls 'loss<2'
+says 2 "--csv needs the name of a metric: jobctl metrics 1 NAME" metrics 1 --csv
 
 # --- a cluster with jobs in every state ----------------------------------------------------------------------------
 for try in 1 2 3 4 5; do
@@ -95,7 +95,7 @@ for try in 1 2 3 4 5; do
 	out=$("$jobctl" local up --port $port --fake-gpus 2 2>&1) && break
 	diag "try $try: $out"
 done
-says 0 "^Nothing runs or waits\. Submit a job: jobctl submit job\.json$" top --once
+says 0 "^No job runs or waits\. .*: jobctl submit job\.json$" top --once
 says 2 "did you mean \"?running" ls status:runing
 says 2 "name: \"last\" means one.s newest job" submit job.json --name last
 says 2 "\"17\" would be read as the number of a job; put a letter in front: \"job-17\"" submit job.json --name 17
@@ -108,16 +108,16 @@ held=$("$jobctl" submit job.json --hold 2>/dev/null)
 says 0 "^Job $second is queued: needs 2 instances with 2 GPUs .* 0 free now" why "$second"
 says 0 "^Job $held is held: held at submit; jobctl release $held lets it go$" why "$held"
 says 3 "^jobctl: job $held has no log yet: it is held; why: jobctl why $held$" logs "$held"
-says 3 "^jobctl: rank 0 of job $first has written nothing yet; jobctl logs $first -f waits for it$" logs "$first"
-says 3 "^jobctl: job $first has 1 attempt, no attempt 4$" logs "$first" -a 4
+says 3 "^jobctl: rank 0 of job $first has written nothing yet; .*: jobctl logs $first -f$" logs "$first"
+says 3 "^jobctl: job $first has only 1 attempt; attempt 4 " logs "$first" -a 4
 says 0 "^No log streams yet\.$" logs "$second" -l
-says 0 "^No metrics yet\. They come from the patterns" metrics "$second"
+says 0 "^No metrics yet\. They come from patterns" metrics "$second"
 says 3 "^job $held is held$" hold "$held,nobody"
 says 3 "^jobctl: there is no job named nobody$" hold "$held,nobody"
 says 3 "^job $held is held$" hold nobody "$held"
 is "$("$jobctl" hold "$held-$((held + 1))" 2>&1 >/dev/null)" "jobctl: there is no job $((held + 1))" "one that a range lacks is named"
 says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "$first" loss
-says 0 "^No ranks: the job was not placed yet\.$" show "$second" --ranks
+says 0 "^No ranks: " show "$second" --ranks
 says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model
 says 4 "only a waiting job can be held" hold "$first"
 "$jobctl" note "$held" here is my note >/dev/null
@@ -134,15 +134,15 @@ says 0 "node-1 .*drain(ing|ed) .*new disk" nodes
 "$jobctl" stop "$first" "$second" >/dev/null
 says 1 "^$first stopped$" wait "$first" --timeout 60
 says 0 "^Job $first is stopped: stopped by " why "$first"
-says 3 "^jobctl: job $second has no log: it was stopped before it began$" logs "$second"
+says 3 "^jobctl: job $second has no log: it was stopped before it started$" logs "$second"
 says 3 "^jobctl: job $first left no model$" get "$first" model
 
 # --- values ------------------------------------------------------------------------------------------------------------
-says 2 "'lr' cannot be set; there are priority, time and queue\. .* jobctl clone JOB --set hyperparameters\.lr=0\.1$" set "$held" lr=0.1
-says 2 "'prio' cannot be set \(did you mean 'priority'\?\)" set "$held" prio=3
-says 2 "--set lr=3: a job has no key \"lr\"; a hyperparameter: --set hyperparameters\.lr=3$" submit job.json --set lr=3
-says 2 "--set priorty=2: a job has no key \"priorty\"; did you mean \"priority\"\?" clone "$held" --set priorty=2
-says 0 "would be accepted" submit job.json --dry-run --set hyperparameters.lr=3 --set 'command=["a.b"]'
+says 2 "'lr' cannot be set; expected priority, time or queue\. .* jobctl clone JOB --set hyperparameters\.lr=0\.1$" set "$held" lr=0.1
+says 2 "'prio' cannot be set; did you mean 'priority'\?" set "$held" prio=3
+says 2 "--set lr=3: unknown key \"lr\"; .*: --set hyperparameters\.lr=3$" submit job.json --set lr=3
+says 2 "--set priorty=2: unknown key \"priorty\"; did you mean \"priority\"\?" clone "$held" --set priorty=2
+says 0 "would accept" submit job.json --dry-run --set hyperparameters.lr=3 --set 'command=["a.b"]'
 says 0 "Note: the command begins with torchrun, .* \"launcher\": \"torchrun\"$" submit job.json --dry-run --set 'command=["/usr/bin/torchrun","x.py"]' --set launcher=mpirun
 spec many.json '.resources.ranks_per_instance = 1024'
 says 4 "needs 1 instance with 1024 CPU slots; no known node with 1024 CPU slots \(the most is [0-9]+, on node-[12]\); CPU slots: node-[12] [0-9]+, node-[12] [0-9]+\. A rank takes 1: ranks_per_instance can be [0-9]+ at most; more instances give as many ranks$" \

@@ -59,7 +59,7 @@ rc 3 "resume_from: job $grid has 3 members" "as a checkpoint, too" submit far.js
 
 # --- clones that only ask, and that wait --------------------------------------------------------------------------
 before=$("$jobctl" ls --json | jq '.jobs | length')
-rc 0 "would be accepted" "clone --dry-run" clone "$grid" --dry-run
+rc 0 "would accept" "clone --dry-run" clone "$grid" --dry-run
 is "$("$jobctl" ls --json | jq '.jobs | length')" "$before" "makes no job"
 spec slow.json '.command = ["sleep", "600"] | .name = "slow"'
 slow=$("$jobctl" submit slow.json 2>/dev/null)
@@ -80,7 +80,7 @@ is "$("$jobctl" logs "$grid.1" --json --tail 1 | jq -c '[.attempt, .stream, .tex
 is "$("$jobctl" logs "$grid.1" -f --json --grep step=2 2>/dev/null | jq -r .text)" "step=2 los=2" "followed and searched"
 is "$("$jobctl" logs "$grid.1" --json --stream setup -N 1 2>/dev/null | jq -rs 'map(.stream) | unique | join(" ")')" "$("$jobctl" logs "$grid.1" --stream setup -N 1 2>/dev/null | grep -q . && echo setup-algo-1)" "a stream by its own name"
 is "$("$jobctl" logs "$grid.1" --list --json | jq -r '[.streams[].stream] | index("rank-0") != null')" true "the streams where they are asked for"
-rc 2 "is for the lines of one" "not both" logs "$grid.1" --list --tail 3
+rc 2 "--tail is only for the lines" "not both" logs "$grid.1" --list --tail 3
 
 # --- what was spent by nobody -------------------------------------------------------------------------------------
 "$jobctl" queue set research >/dev/null
@@ -125,7 +125,7 @@ two_parts() { [ "$("$jobctl" trace --list --json | jq '.parts | length')" = 2 ];
 ok "its part of the record begins" wait_until 60 two_parts
 run trace
 new=$OUT
-like "$ERR" "^jobctl: there are no jobs in part 2, which began when hearthd did; the one before: jobctl trace --part 1 \\(all of them: jobctl trace --list\\)" \
+like "$ERR" "^jobctl: part 2, .* has no jobs; .*: jobctl trace --part 1; .*: jobctl trace --list" \
 	"a new part without jobs: the earlier ones are named"
 printf '%s\n' "$new" >empty
 rc 0 "there are no jobs in this trace" "its simulation says so" simulate empty
@@ -139,13 +139,13 @@ spec odd.json '.limits.max_runtime_s = "long"'
 rc 2 'limits.max_runtime_s: expected a whole number, got a string' "what is none" submit odd.json
 spec plain.json
 waits=$("$jobctl" submit plain.json --hold 2>/dev/null)
-rc 0 "^job $waits is stopped: it had not begun" "stop of a job that waits" stop "$waits"
+rc 0 "^job $waits is stopped; it had not started" "stop of a job that waits" stop "$waits"
 rc 0 "^job $waits has ended \\(stopped\\)" "and again" stop "$waits"
-rc 4 "node node-1 is not lost: its agent was heard [0-9.]+ s ago\\. To keep jobs from it: jobctl node drain node-1" \
+rc 4 "node node-1 is not lost: its agent was heard [0-9.]+ s ago\\. .*: jobctl node drain node-1" \
 	"a node that is heard is not asked about" node lost node-1
 rc 3 "there is no node \"node-9\" \\(did you mean node-[12]\\?\\)" "nor one that there is not" node lost node-9
 rc 3 "there is no node \"node-9\" \\(did you mean node-[12]\\?\\); jobctl nodes lists them" "drain" node drain node-9
-rc 3 "\\(did you mean step\\?\\)" "a metric" metrics "$grid.0" stpe
+rc 3 "did you mean step\\?" "a metric" metrics "$grid.0" stpe
 spec second.json '.resources.instances = 2 | .command = ["sh", "-c", "[ $RANK = 0 ] && exec sleep 3600; exit 3"] | .limits.grace_s = 1'
 rc 1 "^More: .*; jobctl logs [0-9]+ --rank 1\$" "submit -f: the rank that failed, and where to read more" submit second.json -f
 

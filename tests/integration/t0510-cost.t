@@ -118,14 +118,14 @@ hearth stop "$e" --grace 1 >/dev/null
 hearth wait "$e" --timeout 60 >/dev/null
 ok "the budget is taken off" hearth budget rm lab
 nok "once" hearth budget rm lab
-like "$(hearth budget set lab usd=100 action=end)" "when it is used up, what runs is ended" "a budget can end what runs"
+like "$(hearth budget set lab usd=100 action=end)" "when it is used up, running jobs end" "a budget can end what runs"
 like "$(hearth budget ls)" "lab .* end +open" "budget ls says so"
 nok "or do nothing else" hearth budget set lab action=explode
 h=$(submit h "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.1; done" '"queue": "lab", "resources": {'"$four"'}')
 wait_until 60 status_is "$h" running
 begun() { hearth logs "$1" | grep -q begun; }
 wait_until 60 begun "$h"
-like "$(hearth budget set lab usd=0.01)" "nothing more is started, what runs is ended" "it is lowered below what was spent"
+like "$(hearth budget set lab usd=0.01)" "no more jobs start, running jobs end" "it is lowered below what was spent"
 hearth wait "$h" --timeout 60 >/dev/null
 like "$(show "$h" '[.status, .attempts[0].class, .reason] | join("; ")')" "failed; cost; the budget of lab is used up: .*ends what runs" "what runs ends, with that reason"
 like "$(hearth logs "$h")" told "by the usual stop, with grace"

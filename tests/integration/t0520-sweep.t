@@ -27,7 +27,7 @@ axes='"sweep": {"x": [5, 2, 7], "y": {"from": 1, "to": 2}}, "search": {"metric":
 says='echo "step=1 loss=$SM_HP_X.$SM_HP_Y"; echo "index $HEARTH_ARRAY_INDEX of $HEARTH_ARRAY_COUNT in $HEARTH_ARRAY_JOB: $*"'
 like "$(submit dry "$says" "$axes, $loss" --dry-run)" "6 members, each with 1 instance, 1 rank; the first: it would start now" "a dry run says how many members there would be"
 grid=$(submit grid "$says" "$axes, $loss")
-like "$(cat "$CLUSTER/said")" "6 members: $grid.0 to $grid.5; how they stand: jobctl show $grid" "submit says how many there are"
+like "$(cat "$CLUSTER/said")" "6 members: $grid.0 to $grid.5; .*: jobctl show $grid" "submit says how many there are"
 ok "the whole can be waited for" hearth wait "$grid" --timeout 120
 is "$(show "$grid" '.members | [.count, .completed, .waiting, .running] | join(" ")')" "6 6 0 0" "all members have completed"
 like "$(hearth logs "$grid.3")" "index 3 of 6 in $grid: --x 2 --y 2|index 3 of 6 in $grid" "a member knows its number and has its values"
@@ -47,19 +47,19 @@ is "$(show grid .id)" "$grid" "the name is that of the whole"
 is "$(cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "http://localhost/api/v1/jobs/$grid.4" | jq -c '[.ref, .array, .members]')" "[\"$grid.4\",{\"job\":$grid,\"index\":4},null]" "in an address, too"
 nok "a member that there is not" hearth show "$grid.6"
 like "$(hearth show "$grid.6" 2>&1)" "job $grid has 6 members: $grid.0 to $grid.5" "says which there are"
-like "$(hearth logs "$grid" 2>&1)" "its members have: jobctl logs $grid.0" "the whole has no log"
+like "$(hearth logs "$grid" 2>&1)" ": jobctl logs $grid.0" "the whole has no log"
 ok "a sweep that is to be followed is waited for" hearth submit --follow "$CLUSTER/grid.json"
 again=$(hearth clone "$grid.4" 2>/dev/null)
 ok "a member can be cloned" hearth wait "$again" --timeout 60
 like "$(hearth logs "$again")" "index 4 of 6 in $grid" "and is the same again"
 
 # --- members by their names -------------------------------------------------------------------------------------
-like "$(hearth get "$grid" model 2>&1)" "job $grid is many jobs, and none of its members has left a model" "get of a sweep that left none"
+like "$(hearth get "$grid" model 2>&1)" "no member of job $grid left a model" "get of a sweep that left none"
 some=$(submit some '[ "$SM_HP_X" = 2 ] || echo "$SM_HP_X" >"$SM_MODEL_DIR/w"' '"sweep": {"x": [1, 2, 3, 4]}')
 is "$(hearth wait "$((some + 1))-$((some + 4))" --timeout 120 | tr '\n' ' ')" "$some.0 completed $some.1 completed $some.2 completed $some.3 completed " "a range of numbers is waited for"
 is "$(hearth wait "$((some + 1))-$((some + 4))" | wc -l)" 4 "and again, when all have ended"
 out=$(hearth get "$some" model 2>&1)
-is "$? $out" "3 jobctl: job $some is many jobs; a model was left by its members $some.0, $some.2, $some.3: jobctl get $some.0 model" "get of a sweep leads to the members that have it"
+is "$? $out" "3 jobctl: job $some is an array or a sweep; the model is in its members $some.0, $some.2, $some.3: jobctl get $some.0 model" "get of a sweep leads to the members that have it"
 is "$(cd "$CLUSTER" && hearth get "$((some + 3))" model) $(cat "$CLUSTER/$some.2-model/w")" "$some.2-model 3" "get of a member is called as it is"
 like "$(hearth get "$some.1" model "$CLUSTER/none" 2>&1)" "job $some.1 left no model" "so is one that left none"
 like "$(hearth hold "$some.1" 2>&1)" "job $some.1 has ended" "and a refusal"

@@ -18,14 +18,14 @@ limit() { echo '"limits": {"max_runtime_s": '"$1"', "grace_s": 1}'; }
 said() { like "$(cat "$CLUSTER/said")" "$1" "$2"; }
 no() { nok "refused: $1" eval "hearth ${*:2} 2>'$CLUSTER/said'"; said "$1" "and says so"; }
 
-like "$(hearth reserve ls)" "No node is reserved. jobctl reserve add" "the list is empty and says how to begin"
+like "$(hearth reserve ls)" "No node is reserved\. .*: jobctl reserve add" "the list is empty and says how to begin"
 hearth queue set talk >/dev/null
 no "in the past" reserve add x --nodes host1 --from 2020-01-01T00:00:00Z --to +1h --queue talk
 no "not after its beginning" reserve add x --nodes host1 --from +2h --to +1h --queue talk
 no 'there is no node "hots1".*did you mean host1' reserve add x --nodes hots1 --for 1h --queue talk
 no 'there is no queue "moon"' reserve add x --nodes host1 --for 1h --queue moon
-no "is no time: write now" reserve add x --nodes host1 --from soon --for 1h --queue talk
-no "reserve add: say --queue QUEUE or --maintenance" reserve add x --nodes host1 --for 1h
+no "invalid time 'soon': expected now" reserve add x --nodes host1 --from soon --for 1h --queue talk
+no "reserve add: missing --queue QUEUE or --maintenance" reserve add x --nodes host1 --for 1h
 no "there are 2 nodes" reserve add x --count 3 --for 1h --maintenance
 
 # --- for a queue -----------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ like "$(hearth reserve rm demo)" "reservation demo is removed" "it is removed"
 # --- maintenance ---------------------------------------------------------------------------------------------------
 made=$(hearth reserve add fans --nodes "$taken" --for 1h --maintenance)
 like "$made" "fans: $taken, from .*, for maintenance" "a window that begins now"
-like "$made" "job $busy \(busy, .*\) goes on there until .*; it is left alone" "which job may go on is said at once"
+like "$made" "job $busy \(busy, .*\) keeps running there until .*" "which job may go on is said at once"
 wait_until 30 state_is fans active
 like "$(hearth nodes)" "$taken +maintenance" "the node is in maintenance"
 status_is "$busy" running

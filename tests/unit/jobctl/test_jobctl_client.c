@@ -71,13 +71,13 @@ static void test_errors(void)
 	    {"/missing", "there is no job 9", ERR_NOT_FOUND, 3},
 	    {"/denied", "not yours", ERR_DENIED, 4},
 	    {"/login",
-	     "log in first\nGive a token in HEARTH_TOKEN, or by 'token = ...' in the configuration file. The "
-	     "administrator's is in DATA/admin.token on the controller's machine, where DATA/hearthd.sock needs "
-	     "none",
+	     "log in first\nSet a token in HEARTH_TOKEN, or as 'token = ...' in the configuration file. The "
+	     "administrator's token is in DATA/admin.token on the controller's machine; DATA/hearthd.sock there "
+	     "needs no token",
 	     ERR_UNAUTHORIZED, 4},
 	    {"/conflict", "it runs", ERR_CONFLICT, 4},
 	    {"/later", "not built yet (HTTP 501)", ERR_UNSUPPORTED, 4},
-	    {"/html", "no explanation was given (HTTP 500)", ERR_INTERNAL, 4},
+	    {"/html", "the controller gave no reason (HTTP 500)", ERR_INTERNAL, 4},
 	    {"/title", "Not supported", ERR_UNSUPPORTED, 4}};
 	struct js *s = js_start(by_path, NULL, NULL);
 	struct client *c = client_of(js_url(s), "secret", 2);
@@ -389,7 +389,7 @@ static void test_config(void)
 	client_config_fini(&c);
 	config_fails(home, "url = x\nurll = y\n", "config:2: unknown key 'urll' (did you mean 'url'?)");
 	config_fails(home, "url\n", "config:1: expected 'key = value'");
-	config_fails(home, "url = a\nurl = b\n", "config:2: 'url' is given twice");
+	config_fails(home, "url = a\nurl = b\n", "config:2: the key 'url' appears twice");
 	char *other = xasprintf("%s/xdg", home);
 	setenv("XDG_CONFIG_HOME", other, 1);
 	setenv("XDG_DATA_HOME", other, 1);

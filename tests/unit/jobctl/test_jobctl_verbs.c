@@ -132,7 +132,7 @@ static void test_members(struct js *s)
 	static const char *const shown[] = {
 	    "3 members: 1 running, 1 waiting, 1 completed", "ID  STATUS       lr  opt  loss",
 	    "17.1  completed  0.01  sgd  0.25   0.5    40", "17.0  queued      0.1  a?b",
-	    "And 1 more: jobctl show 17 --members 0",       NULL};
+	    "1 more member: jobctl show 17 --members 0",    NULL};
 	expect_lines(s, "show 17", shown);
 	expect_lines(s, "metrics 17", shown + 1);
 	expect_lines(s, "show 17 --members 2", shown + 1);
@@ -161,17 +161,17 @@ static void test_usage(void)
 	expect(NULL, "frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "sumbit", 2, "", "did you mean 'submit'?");
 	expect(NULL, "node", 2, "", "jobctl node drain NODE...");
-	expect(NULL, "node drian", 2, "", "'node' has no 'drian' (did you mean 'node drain'?); there are:\n");
+	expect(NULL, "node drian", 2, "", "unknown verb 'node drian'; did you mean 'node drain'?");
 	expect(NULL, "node frobnicate", 2, "",
-	       "'node' has no 'frobnicate'; there are:\n  jobctl node drain NODE...");
+	       "unknown verb 'node frobnicate'; the verbs are:\n  jobctl node drain NODE...");
 	expect(NULL, "reserve add x", 2, "",
-	       "say --nodes A,B or --count N; --to TIME or --for DURATION; --queue QUEUE or --maintenance");
-	expect(NULL, "reserve add x --count 1 -m", 2, "", "reserve add: say --to TIME or --for DURATION\n");
-	expect(NULL, "checkpoints 3", 2, "", "part of the interface but not built yet");
+	       "missing --nodes A,B or --count N; --to TIME or --for DURATION; --queue QUEUE or --maintenance");
+	expect(NULL, "reserve add x --count 1 -m", 2, "", "reserve add: missing --to TIME or --for DURATION\n");
+	expect(NULL, "checkpoints 3", 2, "", "not built yet");
 	expect(NULL, "--bogus ls", 2, "", "unknown option --bogus before the verb");
 	expect(NULL, "ls --lmit 3", 2, "", "ls: unknown option --lmit (did you mean --limit?)");
 	expect(NULL, "show", 2, "", "show: expected JOB");
-	expect(NULL, "show 1 2", 2, "", "show: one JOB, not 2");
+	expect(NULL, "show 1 2", 2, "", "show: got 2 jobs, expected one JOB");
 	expect(NULL, "help", 0, NULL, "");
 	expect(NULL, "help show", 0, NULL, "");
 	expect(NULL, "help node drain", 0, NULL, "");
@@ -181,20 +181,20 @@ static void test_usage(void)
 	expect(NULL, "help frobnicate", 2, "", "unknown verb 'frobnicate'");
 	expect(NULL, "ls --limit 5000", 2, "", "--limit '5000': expected a whole number from 1 to 1000");
 	expect(NULL, "logs 3 --rank x", 2, "", "--rank 'x': expected a number, a list (0,2), a range (0-3)");
-	expect(NULL, "logs 3 --list --tail 3", 2, "", "--list names all streams; --tail is for the lines of one");
-	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "exclude each other");
+	expect(NULL, "logs 3 --list --tail 3", 2, "", "--tail is only for the lines of one stream");
+	expect(NULL, "logs 3 --rank 1 --stream mpirun", 2, "", "--rank or --stream, not both");
 	expect(NULL, "logs 3 --grep a(b", 2, "", "at character 4");
 	expect(NULL, "logs 3 --offset --5", 2, "", "--offset '--5'");
 	expect(NULL, "wait 3 --for ever", 2, "", "expected running, step>N or end");
 	expect(NULL, "wait 3 --timeout soon", 2, "", "--timeout");
 	expect(NULL, "set 3 prioriti=4", 2, "", "did you mean 'priority'?");
 	expect(NULL, "set 3 priority=4.5", 2, "", "from -1000 to 1000");
-	expect(NULL, "set 3 priority=1 priority=2", 2, "", "priority is given twice");
+	expect(NULL, "set 3 priority=1 priority=2", 2, "", "the key 'priority' appears twice");
 	expect(NULL, "set 3 time=long", 2, "", "time: ");
 	expect(NULL, "tag 3 x", 2, "", "expected KEY=VALUE");
-	expect(NULL, "get 3 weights", 2, "", "there are model, output, checkpoint and code");
-	expect(NULL, "show 0", 2, "", "job ids start at 1");
-	expect(NULL, "stop 5-3", 2, "", "runs backwards");
+	expect(NULL, "get 3 weights", 2, "", "expected model, output, checkpoint or code");
+	expect(NULL, "show 0", 2, "", "ids start at 1");
+	expect(NULL, "stop 5-3", 2, "", "range '5-3'");
 	expect(NULL, "ls hp.lr>=1", 4, "", "not built yet");
 	expect(NULL, "--version", 0, "jobctl " PACKAGE_VERSION "\n", NULL);
 	expect(NULL, "show --help", 0, NULL, "");
@@ -215,32 +215,31 @@ static void test_reading(struct js *s)
 	       "attempt 1\n",
 	       "");
 	expect(s, "metrics 7 --attempt 3 --rank 2", 0,
-	       "No metrics of rank 2 in that attempt. All of the job: jobctl metrics 7\n", "");
-	expect(s, "metrics 7 --csv", 2, "", "--csv goes with the name of a metric: jobctl metrics 7 NAME");
-	expect(
-	    s, "metrics 7 big", 0,
-	    "big  ▁█\n"
-	    "rank 1 of 2, attempt 2: 7 points, last 3 at step 70, least 1, greatest 6; 1 is not a number (NaN)\n"
-	    "Mean, least and greatest of about 4 points per line; all points: --points 0\n"
-	    "FROM STEP  MEAN  MIN  MAX  NAN\n"
-	    "       10     2    1    3    1\n"
-	    "       50     4    2    6    0\n",
-	    "");
+	       "No metrics of rank 2 in that attempt. To see all metrics of the job: jobctl metrics 7\n", "");
+	expect(s, "metrics 7 --csv", 2, "", "--csv needs the name of a metric: jobctl metrics 7 NAME");
+	expect(s, "metrics 7 big", 0,
+	       "big  ▁█\n"
+	       "rank 1 of 2, attempt 2: 7 points, last 3 at step 70, min 1, max 6; 1 is not a number (NaN)\n"
+	       "Each line has the mean, min and max of about 4 points; to see all points: --points 0\n"
+	       "FROM STEP  MEAN  MIN  MAX  NAN\n"
+	       "       10     2    1    3    1\n"
+	       "       50     4    2    6    0\n",
+	       "");
 	expect(s, "metrics 7 big --csv", 0,
 	       "step,time,mean,min,max,points,nan\n10,1.500000,2,1,3,4,1\n50,2.500000,4,2,6,3,0\n",
-	       "7 points are drawn together into 2");
+	       "7 points are condensed to 2");
 	expect(s, "metrics 7 one", 0,
 	       "one   \n"
-	       "rank 0, attempt 1: 1 point, last nan, least -, greatest -; 1 is not a number (NaN)\n"
+	       "rank 0, attempt 1: 1 point, last nan, min -, max -; 1 is not a number (NaN)\n"
 	       "POINT  VALUE\n"
 	       "    1    nan\n",
 	       "");
 	expect(s, "metrics 7 loss --csv", 0, "step,time,value\n1,1.500000,2\n,2.500000,nan\n3,3.500000,0.5\n",
 	       "");
-	expect(s, "metrics 27 nope", 3, "", "no member of job 27 has reported a metric called \"nope\"");
+	expect(s, "metrics 27 nope", 3, "", "no member of job 27 reported the metric \"nope\"");
 	expect(s, "metrics 17 nope", 0,
 	       "  ID  STATUS  nope  LAST  STEP  RAN  REASON\n17.0  -          -     -     -    -  -\n",
-	       "Note: no member of job 17 has reported a metric called \"nope\" yet");
+	       "Note: no member of job 17 has reported the metric \"nope\" yet");
 	expect(s, "nodes", 0,
 	       "NODE  STATE  ADDRESS   TYPE  GPUS  GPU                  SLOTS  MEMORY  LOAD  JOBS  REASON\n"
 	       "n1    up     10.0.0.1  -      1/4  3x A1 2.0GiB, 1x T4    2/8  1.0GiB     -  7     -\n",
@@ -321,7 +320,7 @@ static void test_changing(struct js *s)
 	expect(s, "tag 7 a=b c=d=e f-", 0, "job 7 is tagged\n", "");
 	is_str(last_of(s, "PATCH")->body, "{\"tags\":{\"a\":\"b\",\"c\":\"d=e\",\"f\":null}}",
 	       "tags set and removed");
-	expect(s, "note 7 looks good", 0, "job 7 has the note\n", "");
+	expect(s, "note 7 looks good", 0, "job 7 has a new note\n", "");
 	is_str(last_of(s, "PATCH")->body, "{\"notes\":\"looks good\"}", "words become one text");
 	expect(s, "pin 7", 0, NULL, "");
 	is_str(last_of(s, "PATCH")->body, "{\"pinned\":true}", "pinned");
@@ -335,7 +334,7 @@ static void test_changing(struct js *s)
 	is_str(last_of(s, "POST")->body, "{\"set\":{\"after\":[\"after:3\",\"afterok:7\"]},\"dry_run\":true}",
 	       "a dry run, and one more to wait for");
 	expect(s, "clone 7 --after what:7", 2, "", "--after 'what:7': expected JOB");
-	expect(s, "node drain n1 nope --reason r", 3, "node n1 takes no new jobs; those on it go on\n",
+	expect(s, "node drain n1 nope --reason r", 3, "node n1 accepts no new jobs; its running jobs continue\n",
 	       "no such thing");
 	expect(s, "node rm n1", 4, "", "node n1 has 1 job");
 	is_str(last_of(s, "DELETE")->uri, "/api/v1/nodes/n1", "nothing is forced without a word");
@@ -348,8 +347,8 @@ static void test_changing(struct js *s)
 	free(want);
 	expect(s, "ls tag.a=b my status:failed text", 0, NULL, "");
 	like(last_of(s, "GET")->uri, "&mine=1&tag=a%3Ab&status=failed&text=my%20text", "the query");
-	expect(s, "ls status:failed status:stopped", 2, "", "'status:stopped': one status at a time");
-	expect(s, "ls tag.a tag.b=c", 2, "", "'tag.b=c': one tag at a time; ask for each on its own\n");
+	expect(s, "ls status:failed status:stopped", 2, "", "'status:stopped': expected only one status");
+	expect(s, "ls tag.a tag.b=c", 2, "", "'tag.b=c': expected only one tag");
 	expect(s, "ls owner:bob", 0, NULL, "");
 	like(last_of(s, "GET")->uri, "limit=50&owner=bob", "a named owner's, not mine");
 }
@@ -360,11 +359,11 @@ static void test_waiting(struct js *s)
 	expect(s, "wait 7 8 --exit-code", 1, "7 completed\n8 failed\n", "");
 	expect(s, "wait 9 --for running", 0, "9 running\n", "");
 	expect(s, "wait 9 --for step>39", 0, "9 running\n", "");
-	expect(s, "wait 8 --for step>9", 1, "8 failed\n", "ended before step 9 was passed");
+	expect(s, "wait 8 --for step>9", 1, "8 failed\n", "ended before it passed step 9");
 	expect(s, "wait 9 --timeout 1", 124, "", "job 9 is still running");
 	expect(s, "wait 404", 3, "", NULL);
 	expect(s, "wait 7 404 8", 3, "7 completed\n8 failed\n", "jobctl: there is no such thing\n");
-	expect(s, "wait 7,40-45", 3, "7 completed\n", "jobctl: 6 of the jobs 40-45 are not there\n");
+	expect(s, "wait 7,40-45", 3, "7 completed\n", "jobctl: 6 of the jobs 40-45 do not exist\n");
 	is_int(count_of(s, "GET", "/jobs/41"), 0, "a range is asked for by one list");
 }
 
@@ -407,8 +406,8 @@ static void test_submit(struct js *s)
 	is_int(js_count(s), before, "none of that reached the controller");
 	put_file("src/.hearthignore", "*.py\n");
 	expect(s, "submit $T/job.json --dry-run", 0,
-	       "This job would be accepted.\nTime limit: 1d, the cluster's default; another: --set "
-	       "limits.max_runtime_s=SECONDS, later jobctl set JOB time=DURATION\n",
+	       "Hearth would accept this job.\nTime limit: 1d, the cluster's default. To change it: --set "
+	       "limits.max_runtime_s=SECONDS, or later jobctl set JOB time=DURATION\n",
 	       "");
 	like(last_of(s, "POST")->body, "\"dry_run\":true", "a dry run says so");
 	ok(!strstr(last_of(s, "POST")->body, "bundle"), "and sends no source");
@@ -500,9 +499,9 @@ static void test_get(void)
 	expect(s, "get 7 model $T/got", 4, "", "is not empty");
 	expect(s, "get 7 model $T/got --force", 0, want, "");
 	expect(s, "get 7 checkpoint $T/none", 3, "", "job 7 left no checkpoint");
-	expect(s, "get 7 output $T/bad", 4, "", "as a digest");
+	expect(s, "get 7 output $T/bad", 4, "", "which is not a digest");
 	t.data = "weighty";
-	expect(s, "get 7 model $T/torn", 4, "", "gave other bytes than those of");
+	expect(s, "get 7 model $T/torn", 4, "", "bytes that do not match the digest");
 	char *torn = path_in("torn");
 	ok(rmdir(torn) == 0, "and nothing is left of the attempt");
 	free(torn);
@@ -621,18 +620,18 @@ static void test_logs(void)
 {
 	struct story st = {0};
 	struct js *s = js_start(simple_logs, &st, NULL);
-	expect(s, "logs 5", 0, "pip!\n", "rank 0 wrote nothing; this is the stream setup-algo-1");
+	expect(s, "logs 5", 0, "pip!\n", "rank 0 wrote nothing; showing stream setup-algo-1");
 	expect(s, "logs 5 -f", 1, "pip!\n", "rank 0 wrote nothing");
 	expect(s, "logs 5 -f", 1, "pip!\n", "job 5 failed: it broke\nMore: jobctl show 5");
 	expect(s, "logs 5 -s mpirun -a 1 -f", 3, "", "no such stream");
-	expect(s, "logs 5 --rank 7", 3, "", "There are: setup-algo-1, mpirun");
+	expect(s, "logs 5 --rank 7", 3, "", "The streams are: setup-algo-1, mpirun");
 	expect(s, "logs 5 -a 1", 0, "pip!\n", "rank 0 wrote nothing");
 	struct run r;
 	finish(&r, start(js_url(s), "logs 5 -a 9", -1));
-	is_int(strncmp(r.err, "jobctl: job 5 has 1 attempt, no attempt 9\n", 42), 0,
-	       "no stream of another attempt");
+	like(r.err, "jobctl: job 5 has only 1 attempt; attempt 9 does not exist\n",
+	     "no stream of another attempt");
 	run_fini(&r);
-	expect(s, "logs 5 --rank 1", 0, "[hearth: 100 bytes before this are no longer kept]\nlater\n", "");
+	expect(s, "logs 5 --rank 1", 0, "[hearth: 100 earlier bytes are no longer stored]\nlater\n", "");
 	expect(s, "logs 5 --rank 1 --offset -50 --attempt 3", 0, "later\n", "");
 	like(last_of(s, "GET")->uri, "/logs/rank-1?offset=-50&skip=0&follow=0&attempt=3",
 	     "a place before the end, an attempt");

@@ -195,7 +195,7 @@ static void test_keys(void)
 	key_is("gpus=2", NULL, "did you mean \"resources.gpus_per_instance\"?");
 	key_is("nodes=2", NULL, "did you mean \"resources.instances\"?");
 	key_is("prioriti=2", NULL, "did you mean \"priority\"?");
-	key_is("lr=2", NULL, "a hyperparameter: --set hyperparameters.lr=2");
+	key_is("lr=2", NULL, ": --set hyperparameters.lr=2");
 	key_is("seed=2", NULL, "--set hyperparameters.seed=2");
 	key_is("nodes=2", "{\"nodes\": 1}", "--set hyperparameters.nodes=2");
 }
@@ -557,7 +557,7 @@ static void test_when(void)
 	setenv("TZ", "UTC-2", 1); /* two hours ahead of UTC */
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(when_parse(bad[i], now, now, &at, &e) < 0 && at == 7, "no time: %s", bad[i]);
-	like(e.text, "'14:00x' is no time: write now, +2h, 14:00", "what would be one is said");
+	like(e.text, "invalid time '14:00x': expected now, +2h, 14:00", "what would be one is said");
 	ok(when_parse("now", now, now, &at, &e) == 0 && at == now, "now");
 	ok(when_parse("+90m", now, now, &at, &e) == 0 && at == now + 5400 * s, "in ninety minutes");
 	ok(when_parse("now+2h", now, now, &at, &e) == 0 && at == now + 7200 * s, "the same with now");
