@@ -1,6 +1,6 @@
 /*
- * jobctl: thin client of hearthd's HTTP API. main finds the verb, parses its arguments, and turns errors into
- * a message and an exit code.
+ * jobctl: a thin client of hearthd's HTTP API. main finds the verb, parses its arguments, and turns an error
+ * into a message and an exit code.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "jobctl/show/print.h"
 #include "jobctl/verb_table.h"
 
-/* Verbs of the interface that are not built yet: named, so that nobody takes them for a typing error. */
+/* Verbs that are planned but not built; a message names them, so that they do not look like typing errors. */
 static const char *const later[] = {
     "retry",   "checkpoint", "checkpoints", "node add",     "node check", "pools",  "pool",   "ssh",  "scp",
     "forward", "attach",     "replay-loss", "replay-steps", "classify",   "advise", "report", "hook", NULL};
@@ -66,7 +66,7 @@ static void print_verb_usage(const struct verb *v)
 	puts("      --url URL                Use the controller at URL");
 }
 
-/* Words that other tools have for the same. */
+/* Words of other tools for our verbs. */
 static const struct {
 	const char *word, *verb;
 } others[] = {{"kill", "stop"},    {"cancel", "stop"},    {"abort", "stop"},      {"scancel", "stop"},
@@ -91,7 +91,7 @@ static int report_later_verb(const char *name, const char *sub)
 	return found;
 }
 
-/* "node drian": the verb below "node" that is the nearest; NULL none. */
+/* Returns the verb below name that is nearest to sub ("node", "drian": "drain"); NULL: none is near. */
 static const char *nearest_below(const char *name, const char *sub)
 {
 	const char *names[32];
@@ -111,7 +111,7 @@ static int is_help(const char *word)
 	return word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
 }
 
-/* "node" or "node drian": names what there is below "node". */
+/* Lists the verbs below a first word ("node", "node drian"). Returns 0 if it is not such a word. */
 static int report_group(const char *name, const char *sub)
 {
 	size_t n = strlen(name);
@@ -137,7 +137,7 @@ static int report_group(const char *name, const char *sub)
 	return found;
 }
 
-/* "queue --help", "help queue": what there is below it, on standard output. 1: there is such a group. */
+/* Prints the help of a first word ("queue --help", "help queue"). Returns 0 if it is not such a word. */
 static int print_group_help(const char *name)
 {
 	size_t n = strlen(name);
@@ -181,7 +181,7 @@ static int reject_unknown_verb(const char *name, const char *sub)
 	return EXIT_USAGE;
 }
 
-/* All of a verb's options, --json and --help. */
+/* Returns the verb's options and those that every verb has. */
 static struct arg_opt *with_common(const struct arg_opt *opts)
 {
 	size_t n = 0;
@@ -196,19 +196,19 @@ static struct arg_opt *with_common(const struct arg_opt *opts)
 	return all;
 }
 
-/* What was printed must have arrived: a script that reads half a listing has to know. */
+/* Reports output that could not be written: a script that reads half a listing has to know. */
 static int check_output(int rc)
 {
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return rc;
 	if (errno == EPIPE || errno == 0)
-		return rc ? rc : EXIT_PIPE; /* the reader had enough, as in `| head` */
+		return rc ? rc : EXIT_PIPE; /* the reader has gone, as in `| head` */
 	fprintf(stderr, "jobctl: standard output: %s\n", strerror(errno));
 	return rc ? rc : EXIT_REFUSED;
 }
 
-/* On standard error, too: standard output has answers only. */
+/* Errors are on standard error with --json, too: standard output has only answers. */
 static void print_error_json(const char *code, const char *message, int exit_code)
 {
 	cJSON *o = cJSON_CreateObject(), *e = cJSON_AddObjectToObject(o, "error");
@@ -241,7 +241,7 @@ static int finish_verb(struct ctx *c, int rc)
 	return check_output(rc);
 }
 
-/* A list or a range of ids where one job is meant? A job may be called so, too. */
+/* Returns whether ref is a list or a range of ids where one job is expected. A job may have such a name. */
 static int is_several(const struct verb *v, const char *ref)
 {
 	return strncmp(v->operands, "JOB", 3) == 0 && strncmp(v->operands, "JOB...", 6) != 0 && ref &&
@@ -253,7 +253,7 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 	struct arg_opt *opts = with_common(v->opts);
 	int rc = 0;
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		c->json |= strcmp(argv[i], "--json") == 0; /* what is wrong with the others is said as JSON, too */
+		c->json |= strcmp(argv[i], "--json") == 0; /* a mistake in another option is reported as JSON, too */
 	if (args_parse(opts, argc, argv, &c->args, &c->err)) {
 		err_wrap(&c->err, "%s", v->name);
 		rc = -1;
@@ -279,7 +279,8 @@ static int run_verb(struct ctx *c, const struct verb *v, int argc, char **argv)
 	return rc;
 }
 
-/* Options before the verb. Index of the verb, or -1 with *rc set when there is nothing more to do. */
+/* Reads the options before the verb. Returns the index of the verb, or -1 with *rc set if nothing is left to
+ * do. */
 static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 {
 	int i = 1;
@@ -313,7 +314,7 @@ static int head_options(struct ctx *c, int argc, char **argv, int *rc)
 	return -1;
 }
 
-/* Words from the verb on. */
+/* Runs the verb that the words begin with. */
 static int dispatch_words(struct ctx *c, int argc, char **argv)
 {
 	const char *second = argc > 1 ? argv[1] : NULL;
@@ -354,7 +355,7 @@ int main(int argc, char **argv)
 	if (i < 0)
 		return check_output(rc);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	/* "help VERB" is "VERB --help". */
+	/* "help VERB" means "VERB --help". */
 	char *help[] = {argv[0], NULL, NULL, "--help", NULL}, **words = argv + i;
 	int n = argc - i;
 	if (strcmp(argv[i], "help") == 0 && n > 1) {

@@ -86,6 +86,20 @@ char *xasprintf(const char *fmt, ...)
 	return s;
 }
 
+void xappendf(char **s, const char *fmt, ...)
+{
+	va_list ap;
+	char *more, *all;
+
+	va_start(ap, fmt);
+	more = xvasprintf(fmt, ap);
+	va_end(ap);
+	all = xasprintf("%s%s", *s, more);
+	free(more);
+	free(*s);
+	*s = all;
+}
+
 /* Room grows at powers of two, so the capacity follows from n and needs no field. */
 void strv_take(struct strv *s, char *str)
 {

@@ -19,6 +19,8 @@ char *xstrndup(const char *s, size_t n) __attribute__((malloc, warn_unused_resul
 void *xmemdup(const void *p, size_t n) __attribute__((malloc, warn_unused_result));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), warn_unused_result));
 char *xvasprintf(const char *fmt, va_list ap) __attribute__((warn_unused_result));
+/* Appends to a malloc'ed text of no fixed bound; for a bounded sentence see text.h. */
+void xappendf(char **s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static inline void cleanup_free_fn(void *p)
 {

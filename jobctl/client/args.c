@@ -1,5 +1,5 @@
 /*
- * args: see args.h. getopt_long permutes and prints on its own; this keeps errors in one form, with the
+ * args: see args.h. getopt_long prints its own messages; this parser keeps errors in one form, with the
  * nearest known name.
  */
 #include "jobctl/client/args.h"
@@ -49,7 +49,7 @@ static int add_option(struct args *a, const struct arg_opt *opt, const char *val
 	return 0;
 }
 
-/* --name, --name=value, --name value. Returns how many further words were used, -1 on error. */
+/* Reads --name, --name=value or --name value. Returns how many further words it used, -1 on error. */
 static int take_long(const struct arg_opt *opts, char **argv, int left, struct args *a, struct err *e)
 {
 	const char *name = argv[0] + 2;
@@ -75,7 +75,7 @@ static int take_long(const struct arg_opt *opts, char **argv, int left, struct a
 	return add_option(a, opt, argv[1], e) ? -1 : 1;
 }
 
-/* -f, -fg, -n5, -n 5. */
+/* Reads -f, -fg, -n5 or -n 5. */
 static int take_short(const struct arg_opt *opts, char **argv, int left, struct args *a, struct err *e)
 {
 	for (const char *p = argv[0] + 1; *p; p++) {

@@ -11,7 +11,7 @@
 #include "common/base/xalloc.h"
 #include "common/spec/spec.h"
 
-/* Keys that take text only: there "1" means the text, not the number. */
+/* Returns whether the key accepts only text: there "1" means the text, not the number. */
 static int takes_text(const char *path)
 {
 	static const char *const open_names[] = {"environment.", "tags.", NULL};
@@ -30,7 +30,7 @@ static int takes_text(const char *path)
 
 #define KEYS_MAX 128
 
-/* The first parts of all keys, NULL-terminated. */
+/* Lists the first parts of all keys, NULL-terminated. */
 static void root_keys(char names[KEYS_MAX][32], const char *list[KEYS_MAX + 1])
 {
 	size_t n, k = 0;
@@ -56,8 +56,8 @@ int assign_key_known(const char *key)
 	return 0;
 }
 
-/* A key deep inside of others is seldom meant, nor is one that differs in half of its letters ("seed" and
- * "sweep"): a hyperparameter is. */
+/* Returns whether a suggestion makes sense. A key deep inside others, or one that differs in half of its
+ * letters ("seed", "sweep"), seldom does; then a hyperparameter was meant. */
 static int is_near_enough(const char *word, const char *near)
 {
 	const char *one[] = {near, NULL};
@@ -105,8 +105,8 @@ int assign_split(const char *assignment, char **key, cJSON **value, struct err *
 	return 0;
 }
 
-/* The object that holds the last part of path, made on the way. Below hyperparameters, environment and tags
- * the rest is one name: it may hold dots. */
+/* Returns the object for the last part of path; makes missing objects. Below hyperparameters, environment and
+ * tags the rest is one name and may have dots. */
 static cJSON *spec_parent(cJSON *spec, char *path, char **last)
 {
 	cJSON *at = spec;

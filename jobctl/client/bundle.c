@@ -1,12 +1,12 @@
 /*
  * bundle: see bundle.h.
  *
- * Upload: the folder is read once. Chunks gather in memory up to a bound, then hearthd is asked which of them
- * it lacks and gets those, in order, the manifest last; so a large folder needs neither disk space nor a
- * second reading that might see another state of it.
+ * Upload: jobctl reads the folder once and collects chunks in memory, up to a bound. It asks hearthd which
+ * of them are missing, and sends those in order, the manifest last. A large folder thus needs no disk space,
+ * and no second reading that might see another state.
  *
- * Download: chunks go to a private folder beside the target, each checked by its digest, and the tree is
- * written out of it when all are there; a download that is broken off leaves nothing half written.
+ * Download: chunks go to a private folder in the target, and each is checked by its digest. The tree is
+ * written when all are complete, so an interrupted download leaves no partial files.
  */
 #include "jobctl/client/bundle.h"
 
@@ -50,7 +50,7 @@ static void drop_pieces(struct upload *u)
 	u->n = u->bytes = 0;
 }
 
-/* One blob, in parts of at most TREE_CHUNK_MAX. */
+/* Sends one blob in parts of at most TREE_CHUNK_MAX. */
 static int send_blob(struct upload *u, const struct piece *p, struct err *e)
 {
 	size_t off = 0;
@@ -76,7 +76,7 @@ static int is_listed(const cJSON *list, const char *digest)
 	return 0;
 }
 
-/* Asks which of the pieces at hand are missing, sends those, lets go of all. */
+/* Asks which of the collected pieces hearthd lacks, sends those, and frees all. */
 static int send_pieces(struct upload *u, struct err *e)
 {
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "digests"), *answer = NULL;
@@ -119,13 +119,13 @@ static int take_chunk(const char *digest, const void *data, size_t n, void *arg,
 
 struct measure {
 	const char *root;
-	char *rel; /* of the folder that is looked at, "" the root */
+	char *rel; /* path of the present folder, "" for the root */
 	unsigned depth;
 	struct ignore *ig;
 	uint64_t bytes;
 };
 
-/* Adds up sizes for the progress bar; whatever cannot be read is left to the scan to complain about. */
+/* Adds up sizes for the progress bar; the scan reports what cannot be read. */
 static int measure_entry(const char *name, void *arg)
 {
 	struct measure *m = arg;
@@ -155,7 +155,7 @@ static uint64_t measure_folder(const char *dir, struct ignore *ig)
 	return m.bytes;
 }
 
-/* A fault in what the user named is one of usage, whatever the system calls it. */
+/* Refuses a bad source folder as wrong usage, whatever errno says. */
 static int check_source(const char *dir, struct err *e)
 {
 	struct stat st;

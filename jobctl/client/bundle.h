@@ -1,5 +1,5 @@
 /*
- * bundle: source trees and artifacts between a folder and hearthd, as content-addressed chunks
+ * bundle: moves source trees and artifacts between a folder and hearthd, as content-addressed chunks
  * (common/tree/tree.h).
  */
 #ifndef HEARTH_JOBCTL_BUNDLE_H
@@ -10,13 +10,13 @@
 #include "common/tree/tree.h"
 #include "jobctl/client/client.h"
 
-/* Scans dir (see ignore.h for what is left out) and uploads what hearthd lacks, with progress on a terminal.
- * c NULL: only scans. digest: of the manifest. st and left_out (links out of the tree, sockets, pipes,
- * devices) may be NULL. */
+/* Scans dir (ignore.h says what is left out) and uploads what hearthd lacks, with progress on a terminal. c
+ * NULL: only scans. digest: that of the manifest. st and left_out (number of links out of the tree, sockets,
+ * pipes and devices) may be NULL. */
 int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
                   uint64_t *left_out, struct err *e);
-/* Downloads a tree by its manifest's digest into dir, made when missing; what is there stays unless the tree
- * has the same path. query authorises the blobs: "job=17&kind=model". */
+/* Downloads a tree by its manifest's digest into dir, and makes dir if it is missing. Existing files stay
+ * unless the tree has the same path. query authorises the blobs: "job=17&kind=model". */
 int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e);
 
 #endif

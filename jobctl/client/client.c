@@ -20,7 +20,7 @@
 #include "jobctl/client/interrupt.h"
 
 #define ANSWER_MAX      (256u * 1024 * 1024)
-#define RETRY_AFTER_MAX 5 /* seconds: more is not believed */
+#define RETRY_AFTER_MAX 5 /* seconds; a longer Retry-After counts as this */
 #define NOTICE_AFTER_US 1500000
 #define CALL_MS         120000
 
@@ -31,7 +31,7 @@ struct client {
 	char *base; /* http://host:port; for a unix socket http://localhost */
 	char *socket_path;
 	char errbuf[CURL_ERROR_SIZE];
-	unsigned timeout_ms; /* of one try; 0 CALL_MS */
+	unsigned timeout_ms; /* of one try; 0: CALL_MS */
 	void (*idle)(void *arg);
 	void *idle_arg;
 };
@@ -44,7 +44,7 @@ struct call {
 	void *arg;
 	int ended;
 	long status;
-	unsigned retry_after_s; /* 0: hearthd did not say */
+	unsigned retry_after_s; /* 0: hearthd sent none */
 };
 
 static char *dup_or_null(const char *s)
@@ -200,7 +200,7 @@ static char *full_url(const struct client *c, const char *path)
 	return xasprintf("%s/api/v1%s", c->base, path);
 }
 
-/* As curl_easy_perform, but ends when Ctrl-C was caught (CURLE_ABORTED_BY_CALLBACK). */
+/* Runs the transfer like curl_easy_perform, but ends after Ctrl-C (CURLE_ABORTED_BY_CALLBACK). */
 static CURLcode run_transfer(struct client *c)
 {
 	CURLcode rc = CURLE_OK;
@@ -232,7 +232,7 @@ static CURLcode run_transfer(struct client *c)
 	return rc;
 }
 
-/* libcurl's result as an error: no controller, or a broken exchange. */
+/* Turns libcurl's result into an error: no controller, or a broken exchange. */
 static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 {
 	const char *why = c->errbuf[0] ? c->errbuf : curl_easy_strerror(rc);
@@ -250,7 +250,7 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 		                   : ". Except on loopback, hearthd uses TLS; try https://");
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
-		/* curl would speak of localhost, port 80 */
+		/* curl would report localhost, port 80 */
 		if (strncmp(c->cfg.url, "unix://", 7) == 0)
 			why = access(c->cfg.url + 7, W_OK) ? strerror(errno) : "no process listens there";
 		return err_set(e, ERR_UNAVAILABLE,
@@ -308,7 +308,7 @@ static enum err_code code_of_status(long status)
 	}
 }
 
-/* problem+json -> one text: detail (every finding is a line of it), then the hint. */
+/* Turns problem+json into one text: the detail (one line per finding), then the hint. */
 static int status_failed(long status, const char *body, size_t n, struct err *e)
 {
 	cJSON *j = n ? json_parse(body, n, NULL) : NULL;
@@ -355,7 +355,7 @@ static int try_once(struct client *c, const struct attempt *t, struct call *k, s
 		h = add_header(h, "Authorization", bearer);
 		free(bearer);
 	}
-	/* Without a body libcurl would claim a form. */
+	/* Without a body libcurl would send the content type of a form. */
 	if (t->ctype)
 		h = add_header(h, "Content-Type", t->ctype);
 	else
@@ -388,7 +388,7 @@ static int is_retryable(const struct err *e)
 	return e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY;
 }
 
-/* Says once, to a person, that it is waiting. */
+/* Reports once, on a terminal, that the call is retried. */
 static void notice_wait(const struct client *c, const struct err *why, uint64_t waited_us, int *said)
 {
 	if (*said || waited_us < NOTICE_AFTER_US || !isatty(STDERR_FILENO))
@@ -492,7 +492,7 @@ int client_stream(struct client *c, const char *path, const char *accept, const 
 	if (last_event_id)
 		h = add_header(h, "Last-Event-ID", last_event_id);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, h);
-	/* A stream has no end time, but a dead connection is noticed. */
+	/* A stream has no time limit, but keepalives find a dead connection. */
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPIDLE, 10L);
 	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPINTVL, 5L);

@@ -1,9 +1,9 @@
 /*
- * config: where the controller is, and the token. First found wins: flag, environment, the user's file, the
- * local cluster.
+ * config: the controller's address and the token. The first address found wins: flag, environment, the
+ * user's file, the local cluster.
  *
- * A token belongs to the address that stands beside it. --url that names another controller than HEARTH_URL
- * or than the file gets neither one's token, so that nobody's secret goes to a place it was not meant for.
+ * A token belongs to the address that was given with it. If --url names another controller than HEARTH_URL
+ * or the file, it gets the token of neither: a secret never goes to another place than it was meant for.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -37,7 +37,7 @@ char *client_config_path(void)
 	return path;
 }
 
-/* The same controller, whatever slashes end the text. */
+/* Returns whether both name the same controller; slashes at the end do not count. */
 static int same_url(const char *a, const char *b)
 {
 	size_t n = strlen(a), k = strlen(b);
@@ -88,7 +88,7 @@ static int take_line(struct file *f, char *line, const char *path, int line_no, 
 	return 0;
 }
 
-/* `key = value` lines, # comments. A file that is not there is empty. */
+/* Reads `key = value` lines; # begins a comment. A missing file counts as empty. */
 static int read_file(struct file *f, const char *path, struct err *e)
 {
 	char *text = NULL, *next;
@@ -113,7 +113,7 @@ static void set_once(char **field, const char *value)
 		*field = xstrdup(value);
 }
 
-/* Takes url and token of one source. The token counts only when the source's url is the one in use. */
+/* Applies url and token of one source. The token counts only if the source's url is the one in use. */
 static void use_source(struct client_config *c, const char *url, const char *token, const char *source)
 {
 	int has_url = url && *url;
@@ -139,8 +139,7 @@ int client_config_load(struct client_config *c, const char *url_flag, client_url
 		    patience && !str_parse_u64(patience, &n) && n <= 86400 ? (unsigned)n : CLIENT_PATIENCE_S;
 		use_source(c, url_flag, NULL, "--url");
 		use_source(c, getenv("HEARTH_URL"), getenv("HEARTH_TOKEN"), "HEARTH_URL");
-		/* A token in a file without url is for nobody else than the one that the file leaves open: the local
-		 * default. */
+		/* A token in a file without url is for the local default only. */
 		if ((f.url && *f.url) || !c->url)
 			use_source(c, f.url, f.token, path);
 		set_once(&c->ca_file, getenv("HEARTH_CA"));

@@ -28,7 +28,7 @@ int ctx_number(struct ctx *c, const char *key, const char *value, double *out)
 {
 	char *end;
 	double v = strtod(value, &end);
-	/* strtod takes "nan", "inf", "0x1p3" and blanks in front, too; none of them is a number here. */
+	/* strtod also accepts "nan", "inf", "0x1p3" and blanks in front; here they are invalid. */
 	if (!*value || *end || !isfinite(v) || strspn(value, "0123456789.eE+-") != strlen(value))
 		return ctx_fail(c, ERR_INVALID, "%s '%s': expected a number", key, value);
 	*out = v;
@@ -79,7 +79,7 @@ int ctx_get(struct ctx *c, const char *method, const char *path, const cJSON *bo
 	*out = NULL;
 	if (!ctx_client(c) || client_call(c->client, method, path, body, out, &c->err))
 		return -1;
-	/* An answer without a body is an object without members: callers look members up in it. */
+	/* An empty answer becomes an object without members, because callers look members up in it. */
 	if (!*out)
 		*out = cJSON_CreateObject();
 	return 0;

@@ -20,7 +20,7 @@ struct verb;
 
 struct ctx {
 	const struct verb *const *verbs; /* all verbs: lists that end with a NULL name, then NULL */
-	client_url_fn find_local;        /* finds the local cluster; NULL: there is none */
+	client_url_fn find_local;        /* finds the local cluster; NULL: do not look for one */
 	const char *url_flag;
 	struct client *client; /* made by the first ctx_client */
 	struct args args;

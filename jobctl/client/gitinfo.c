@@ -1,6 +1,7 @@
 /*
- * gitinfo: see gitinfo.h. git runs as a child with a deadline: on a slow file system the record goes without
- * it rather than the submit wait. What a repository's configuration could make it execute is switched off.
+ * gitinfo: see gitinfo.h. git runs as a child with a deadline: on a slow file system the submit does not
+ * wait, and the record goes without it. Options of a repository that make git execute programs are switched
+ * off.
  */
 #include "jobctl/client/gitinfo.h"
 
@@ -20,12 +21,12 @@
 #include "jobctl/client/ignore.h"
 
 #define DIFF_MAX      (256 * 1024)
-#define DIFF_JSON_MAX (320 * 1024) /* what hearthd takes beside a specification has a bound */
+#define DIFF_JSON_MAX (320 * 1024) /* hearthd bounds what accompanies a specification */
 #define NAMES_MAX     (16 * 1024)
 #define GIT_S         5
 
 struct output {
-	char *text; /* terminated */
+	char *text; /* ends with 0 */
 	size_t n;
 	int cut;
 };
@@ -56,7 +57,7 @@ static int read_output(int fd, size_t max, uint64_t deadline_us, struct output *
 	return 0;
 }
 
-/* Ends the child when it still runs; its status. */
+/* Ends the child if it still runs; returns its status. */
 static int reap_child(pid_t pid, int pidfd, int kill_it)
 {
 	int status = -1;
@@ -68,7 +69,8 @@ static int reap_child(pid_t pid, int pidfd, int kill_it)
 	return status;
 }
 
-/* Output of git -C dir ARGS, n its length unless NULL; NULL when it fails or takes too long. */
+/* Returns the output of git -C dir ARGS, and its length in n unless NULL; NULL if git fails or needs too
+ * long. */
 static char *run_git(const char *dir, const char *const *args, size_t max, size_t *n, int *cut)
 {
 	static const char *const paths[] = {"/usr/bin/git", "/usr/local/bin/git", "/bin/git", NULL};
@@ -138,12 +140,12 @@ static int add_line(cJSON *run, const char *key, const char *dir, const char *co
 
 static void add_diff(cJSON *run, char *diff, int cut)
 {
-	/* Cut at a line, so that no character is torn. */
+	/* The cut is at the end of a line, so that no character is torn. */
 	char *end = cut ? strrchr(diff, '\n') : NULL;
 	if (end)
 		end[1] = 0;
 	if (!str_valid_utf8(diff, strlen(diff))) {
-		cJSON_AddTrueToObject(run, "diff_cut"); /* a diff of another encoding cannot be kept in JSON */
+		cJSON_AddTrueToObject(run, "diff_cut"); /* JSON cannot hold a diff of another encoding */
 		return;
 	}
 	cJSON *v = cJSON_CreateString(diff);
@@ -158,7 +160,7 @@ static void add_diff(cJSON *run, char *diff, int cut)
 		cJSON_AddTrueToObject(run, "diff_cut");
 }
 
-/* Is it left out of what is sent, itself or a folder above it? */
+/* Returns whether the file, or a folder above it, is not sent. */
 static int is_left_out(const struct ignore *ig, const char *rel)
 {
 	char *part = xstrdup(rel);
@@ -174,7 +176,7 @@ static int is_left_out(const struct ignore *ig, const char *rel)
 	return skip;
 }
 
-/* "untracked: NAME" lines for the files that git does not know and that are sent all the same, NULL: unknown.
+/* Returns lines "untracked: NAME" for files that are sent although git does not know them; NULL: unknown.
  * Malloc'ed. */
 static char *list_untracked(const char *dir, int *cut)
 {
@@ -183,7 +185,8 @@ static char *list_untracked(const char *dir, int *cut)
 	size_t n = 0, k = 0;
 	char *names = run_git(dir, others, NAMES_MAX, &n, cut), *out = NULL;
 	if (names && !ignore_read(&ig, dir, NULL)) {
-		out = xmalloc(n * 13 + 1); /* a name has a byte and an end at least, and gets a line of its own */
+		out =
+		    xmalloc(n * 13 + 1); /* each name has at least one byte and its end, and gets a line of its own */
 		for (char *name = names; memchr(name, 0, n - (size_t)(name - names)); name += strlen(name) + 1) {
 			if (is_left_out(&ig, name))
 				continue;
@@ -211,11 +214,11 @@ void gitinfo_add(const char *dir, cJSON *run)
 	add_line(run, "git_branch", dir, branch);
 	char *changes = run_git(dir, diff, DIFF_MAX, NULL, &cut), *names = list_untracked(dir, &names_cut);
 	int dirty = (changes && *changes) || (names && *names);
-	/* When git was too slow for one of them, what is not known to be dirty is not called clean. */
+	/* If git was too slow for one of them, the tree is not called clean. */
 	if (dirty || (changes && names && !names_cut))
 		cJSON_AddBoolToObject(run, "git_dirty", dirty);
 	if (dirty) {
-		/* The names first: git apply passes over them, and a long diff does not cut them off. */
+		/* The names come first: git apply ignores them, and a long diff does not cut them off. */
 		char *all = xasprintf("%s%s", names ? names : "", changes ? changes : "");
 		add_diff(run, all, cut || names_cut || !names || !changes);
 		free(all);

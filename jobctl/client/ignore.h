@@ -1,9 +1,10 @@
 /*
- * ignore: what of a source folder is left out: .git, __pycache__, *.pyc and what .hearthignore in it names.
+ * ignore: files of a source folder that are not sent: .git, __pycache__, *.pyc and what its .hearthignore
+ * names.
  *
- * A line of .hearthignore is a pattern as in .gitignore: "*.pt" anywhere, "data/" only folders, "/build" or
- * "a/b" from the top, "!keep.pt" takes back; the last one that fits decides; '#' begins a comment. "**" means
- * no more than "*". What lies in a folder that is left out cannot be taken back.
+ * A line of .hearthignore is a pattern as in .gitignore: "*.pt" matches anywhere, "data/" only folders,
+ * "/build" or "a/b" from the top, and "!keep.pt" includes again. The last pattern that matches decides. '#'
+ * begins a comment. "**" means the same as "*". A file in an ignored folder cannot be included again.
  */
 #ifndef HEARTH_JOBCTL_IGNORE_H
 #define HEARTH_JOBCTL_IGNORE_H
@@ -21,9 +22,9 @@ struct ignore {
 
 int ignore_read(struct ignore *ig, const char *dir, struct err *e);
 void ignore_fini(struct ignore *ig);
-/* As tree_skip_fn; arg is a struct ignore. */
+/* Is a tree_skip_fn; arg is a struct ignore. */
 int ignore_skip(const char *relpath, int is_dir, void *arg);
-/* Does one pattern (without '!') fit? */
+/* Returns whether one pattern (without '!') matches. */
 int ignore_match(const char *pattern, const char *relpath, int is_dir);
 
 #endif

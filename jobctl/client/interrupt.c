@@ -1,5 +1,5 @@
 /*
- * interrupt: see interrupt.h. A pipe carries the signal into poll, so that no wait goes on after it.
+ * interrupt: see interrupt.h. A pipe carries the signal into poll, so that every wait ends.
  */
 #include "jobctl/client/interrupt.h"
 
@@ -18,7 +18,7 @@ static void on_signal(int signo)
 	(void)signo;
 	flag = 1;
 	if (write(fds[1], "x", 1) < 0) {
-		/* The pipe is full: then it is readable already. */
+		/* The pipe is full, so it is readable already. */
 	}
 	errno = saved;
 }

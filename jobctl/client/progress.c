@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 
 #define FIRST_US  300000 /* shorter transfers show nothing */
 #define EVERY_US  100000
@@ -30,37 +31,33 @@ void progress_start(struct progress *p, const char *what, uint64_t total)
 	p->started_us = clock_boot_us(clock_real());
 }
 
-static void draw_bar(char *out, size_t cells, uint64_t done, uint64_t total)
+static void draw_bar(struct text *out, unsigned cells, uint64_t done, uint64_t total)
 {
-	size_t full = (size_t)((double)done / (double)total * (double)cells);
-	out[0] = '[';
-	for (size_t i = 0; i < cells; i++)
-		out[1 + i] = i < full ? '#' : '.';
-	memcpy(out + 1 + cells, "] ", 3);
+	unsigned full = (unsigned)((double)done / (double)total * cells);
+	text_add(out, "[");
+	for (unsigned i = 0; i < cells; i++)
+		text_add(out, i < full ? "#" : ".");
+	text_add(out, "] ");
 }
 
-const char *progress_line(const struct progress *p, uint64_t done, uint64_t elapsed_us, size_t width,
-                          char *out, size_t out_size)
+void progress_line(const struct progress *p, uint64_t done, uint64_t elapsed_us, size_t width,
+                   struct text *out)
 {
-	char a[32], b[32], rate[32], left[32], cells[BAR_MAX + 4] = "";
+	char number[32];
 	uint64_t speed = elapsed_us ? (uint64_t)((double)done * 1e6 / (double)elapsed_us) : 0;
-	str_size(speed, rate, sizeof(rate));
-	str_size(done, a, sizeof(a));
-	if (!p->total) {
-		snprintf(out, out_size, "%s %s, %s/s", p->what, a, rate);
-		return out;
-	}
-	if (done > p->total)
+	text_add(out, "%s ", p->what);
+	if (p->total && done > p->total)
 		done = p->total;
-	str_size(done, a, sizeof(a));
-	str_size(p->total, b, sizeof(b));
-	str_duration(speed ? (p->total - done) / speed : 0, left, sizeof(left));
-	if (width >= WIDTH_MIN)
-		draw_bar(cells, width >= WIDTH_MIN + BAR_MAX ? BAR_MAX : 10, done, p->total);
-	snprintf(out, out_size, "%s %3u %% %s%s of %s, %s/s%s%s", p->what,
-	         (unsigned)((double)done / (double)p->total * 100), cells, a, b, rate, speed ? ", " : "",
-	         speed ? left : "");
-	return out;
+	if (p->total)
+		text_add(out, "%3u %% ", (unsigned)((double)done / (double)p->total * 100));
+	if (p->total && width >= WIDTH_MIN)
+		draw_bar(out, width >= WIDTH_MIN + BAR_MAX ? BAR_MAX : 10, done, p->total);
+	text_add(out, "%s", str_size(done, number, sizeof(number)));
+	if (p->total)
+		text_add(out, " of %s", str_size(p->total, number, sizeof(number)));
+	text_add(out, ", %s/s", str_size(speed, number, sizeof(number)));
+	if (p->total && speed)
+		text_add(out, ", %s", str_duration((p->total - done) / speed, number, sizeof(number)));
 }
 
 static unsigned terminal_width(void)
@@ -83,14 +80,14 @@ void progress_note(const char *text)
 
 void progress_update(struct progress *p, uint64_t done)
 {
-	char line[256];
+	TEXT(line);
 	uint64_t now = clock_boot_us(clock_real());
 	if (!p->on || now - p->started_us < FIRST_US || now - p->shown_us < EVERY_US)
 		return;
 	p->shown_us = now;
 	p->drawn = 1;
-	progress_line(p, done, now - p->started_us, terminal_width(), line, sizeof(line));
-	progress_note(line);
+	progress_line(p, done, now - p->started_us, terminal_width(), &line);
+	progress_note(line.at);
 }
 
 void progress_end(struct progress *p)

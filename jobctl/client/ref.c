@@ -38,7 +38,8 @@ int ref_resolve(struct ctx *c, const char *ref, uint64_t *job)
 	return rc;
 }
 
-/* "17-20", "17.0-9": a range of ids or of members; a name may hold dashes, so both sides must be numbers. */
+/* Expands a range of ids or members ("17-20", "17.0-9"). A name may have dashes, so both sides must be
+ * numbers. Returns 1 if it is not a range. */
 static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 {
 	const char *dash = strchr(part, '-');
@@ -64,7 +65,7 @@ static int expand_range(const char *part, ref_fn fn, void *arg, struct err *e)
 		return err_set(e, ERR_INVALID, "range '%s' is reversed; the smaller id comes first", part);
 	if (hi - lo >= RANGE_MAX)
 		return err_set(e, ERR_LIMIT, "range '%s' has more than %d jobs", part, RANGE_MAX);
-	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down: hi may be the greatest number there is */
+	for (uint64_t n = hi - lo + 1; n; n--) { /* counts down, because hi may be the greatest number */
 		if (array)
 			snprintf(number, sizeof(number), "%" PRIu64 ".%" PRIu64, array, (hi - n + 1));
 		else
@@ -100,7 +101,7 @@ struct collect {
 	struct ctx *c;
 	struct job_ref *list;
 	size_t n;
-	const char *last; /* the part that was expanded last; only compared */
+	const char *last; /* the part that was expanded last; never dereferenced */
 	unsigned parts;
 };
 
@@ -138,7 +139,7 @@ int ref_resolve_list(struct ctx *c, const char *const *refs, size_t n, struct jo
 {
 	struct collect k = {.c = c};
 	for (size_t i = 0; i < n; i++) {
-		k.last = NULL; /* the next operand's parts may lie where this one's did */
+		k.last = NULL; /* the next operand's parts may have the same addresses */
 		if (ref_expand(refs[i], collect_one, &k, &c->err)) {
 			ref_list_free(k.list, k.n);
 			return -1;

@@ -1,5 +1,5 @@
 /*
- * when: a time as people write it. Local time, but for RFC 3339, which says its zone.
+ * when: see when.h. Times are local, except RFC 3339, which names its zone.
  */
 #define _XOPEN_SOURCE 700
 #include "jobctl/client/when.h"
@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
 
-/* "2026-01-31", "2026-01-31 14:00", "2026-01-31T14:00:30": 0, in local time. */
+/* Reads "2026-01-31", "2026-01-31 14:00" or "2026-01-31T14:00:30" as local time. */
 static int parse_date(const char *text, struct tm *tm)
 {
 	static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
@@ -25,7 +25,7 @@ static int parse_date(const char *text, struct tm *tm)
 	return -1;
 }
 
-/* "14:00": the next time that a clock shows it, after that time. */
+/* Reads "14:00" as the next such time after after_us. */
 static int parse_clock_time(const char *text, uint64_t after_us, uint64_t *us)
 {
 	struct tm want = {0}, tm;
@@ -39,7 +39,7 @@ static int parse_clock_time(const char *text, uint64_t after_us, uint64_t *us)
 		return -1;
 	localtime_r(&t, &tm);
 	for (int day = 0; day < 3;
-	     day++) { /* an hour may be missing, or be there twice, on one day of the year */
+	     day++) { /* an hour may be missing or come twice on a day when the clock changes */
 		struct tm at = tm;
 		at.tm_mday += day;
 		at.tm_hour = want.tm_hour;

@@ -5,10 +5,11 @@
 #ifndef HEARTH_JOBCTL_WHEN_H
 #define HEARTH_JOBCTL_WHEN_H
 
-#include "common/base/err.h"
 #include <stdint.h>
 
-/* after_us: a time of day is the next one after that. */
+#include "common/base/err.h"
+
+/* Parses a time. A time of day means the next one after after_us. */
 int when_parse(const char *text, uint64_t now_us, uint64_t after_us, uint64_t *us, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * local: `jobctl local up|down|status`.
  *
- * Everything lives in $XDG_DATA_HOME/hearth/local (~/.local/share/hearth/local): hearthd/ and node-N/ are
- * data folders, log/ holds what the programs say, run/ who runs (local_proc), port and settings what was
- * chosen (local_settings). `up` may be called at any time: it starts what is missing, also what was found
- * running and ends before it is up. `down` is in local_down.
+ * All data is in $XDG_DATA_HOME/hearth/local (~/.local/share/hearth/local): data folders hearthd/ and
+ * node-N/, logs in log/, running programs in run/ (local_proc), and the chosen port and settings
+ * (local_settings). `up` may be called at any time: it starts what is missing, also a program that ran and
+ * ends before it is up. `down` is in local_down.
  */
 #include "jobctl/local/local.h"
 
@@ -34,23 +34,23 @@
 #define PORT_TRIES    100
 #define START_S       30
 #define NOTICE_MS     2000
-#define BEAT_MAX_MS   5000   /* a node that was silent for longer is not up, whatever its state */
-#define MASTER_FIRST  10000u /* up to 29999: below the ports that the system gives out */
+#define BEAT_MAX_MS   5000   /* a node that is silent for longer counts as not up */
+#define MASTER_FIRST  10000u /* up to 29999: below the system's own range */
 #define MASTER_SHARES 5u
 #define MASTER_SHARE  4000u
 #define CONFIG_MARK   "# Written by `jobctl local up`.\n"
 
 struct program {
 	char name[32];
-	unsigned index;      /* of a node, from 0 */
-	uint64_t started_us; /* by this call, on the boot clock; 0 it was found running */
+	unsigned index;      /* number of a node, from 0 */
+	uint64_t started_us; /* start by this call, on the boot clock; 0: it was running already */
 };
 
 struct local {
 	char *dir;
 	struct local_settings s;
-	int port_chosen; /* by an option of this call */
-	int grown;       /* there were fewer nodes until now */
+	int port_chosen; /* the port is an option of this call */
+	int grown;       /* the cluster had fewer nodes */
 	cJSON *was;      /* nodes as hearthd knew them before agents were started */
 	struct program hearthd, nodes[LOCAL_NODES_MAX];
 };
@@ -83,7 +83,8 @@ static int port_free(unsigned port)
 	int one = 1;
 	struct sockaddr_in a = {
 	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	/* Listening tells what binding does not: SO_REUSEADDR lets two bind as long as none listens. */
+	/* SO_REUSEADDR lets two sockets bind while neither listens, so only listening proves that the port is
+	 * free. */
 	return fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
 	       !bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1);
 }
@@ -96,8 +97,7 @@ static int any_agent_up(const struct local *l)
 	return any;
 }
 
-/* A hearthd that was killed has its port until the last of its threads is gone, be it in the middle of a
- * sync. */
+/* Waits some seconds for the port: a killed hearthd holds it until its last thread has gone. */
 static int port_free_soon(unsigned port)
 {
 	for (unsigned tries = PORT_WAIT_MS / 100; !port_free(port); tries--) {
@@ -107,7 +107,7 @@ static int port_free_soon(unsigned port)
 	return 1;
 }
 
-/* The port of last time when it is free (agents know it), else the first free one. */
+/* Chooses the last port if it is free (agents know it), else the first free one. */
 static int choose_port(struct local *l, struct err *e)
 {
 	unsigned old = l->s.port;
@@ -144,13 +144,13 @@ static int hearthd_answers(const struct local *l, const struct program *p)
 	return answer != NULL;
 }
 
-/* It is a node that hearthd knows, whether it gets new work or not. */
+/* Returns whether hearthd knows the node, even if it gets no new jobs. */
 static int is_known_state(const char *state)
 {
 	return strcmp(state, "up") == 0 || strcmp(state, "drained") == 0 || strcmp(state, "maintenance") == 0;
 }
 
-/* hearthd heard of it lately, and of the one that was started here, not of its predecessor. */
+/* Returns whether hearthd has heard this very agent lately, not its predecessor. */
 static int node_is_up(const struct local *l, const struct program *p)
 {
 	cJSON *answer = local_nodes(l->dir);
@@ -207,8 +207,8 @@ static int join_token(const struct local *l, char **token, struct err *e)
 
 static void agent_args(const struct local *l, const struct program *p, const char *path, struct strv *args)
 {
-	/* Ranges of their own: both ends of MASTER_PORT are on this machine, perhaps also another local cluster.
-	 */
+	/* Each agent has a range of its own: both ends of MASTER_PORT are on this machine, perhaps with another
+	 * local cluster. */
 	unsigned share = MASTER_SHARE / LOCAL_NODES_MAX;
 	unsigned lo = MASTER_FIRST + l->s.port % MASTER_SHARES * MASTER_SHARE + p->index * share;
 	strv_add(args, path);
@@ -222,7 +222,7 @@ static void agent_args(const struct local *l, const struct program *p, const cha
 	strv_add(args, "127.0.0.1");
 	strv_add(args, "--ports");
 	strv_addf(args, "%u-%u", lo, lo + share - 1);
-	/* A type that nobody has given a price: costs and lists of types are tried by setting facts of it. */
+	/* The type has no facts, so users can try costs and lists of types by setting some. */
 	strv_add(args, "--instance-type");
 	strv_add(args, "local");
 	if (l->s.fake_gpus) {
@@ -250,12 +250,12 @@ static int start_agent(const struct local *l, const struct program *p, struct er
 		return -1;
 	char *cert = xasprintf("%s/%s/agent.pem", l->dir, p->name);
 	struct strv args = {0};
-	/* One that was removed meanwhile has a certificate that is void. */
+	/* The certificate of a removed node is void, so it joins again. */
 	int is_new = access(cert, F_OK) || (l->was && !node_named(l->was, p->name));
 	int rc = is_new ? join_token(l, &token, e) : 0;
 	if (!rc) {
 		agent_args(l, p, path, &args);
-		/* Not as an argument: those can be read by every account of the machine. */
+		/* The token is not an argument, because every account can read arguments. */
 		if (token)
 			setenv("HEARTH_JOIN_TOKEN", token, 1);
 		rc = local_spawn(l->dir, p->name, path, &args, p->index, l->s.nodes, e);
@@ -268,7 +268,8 @@ static int start_agent(const struct local *l, const struct program *p, struct er
 	return rc;
 }
 
-/* Starts it when it does not run: once, as one that was started here and ended does so again. 1: started. */
+/* Starts a program that does not run, once: one that ended after its start here would do so again. 1:
+ * started. */
 static int start_if_down(struct local *l, struct program *p, struct err *e)
 {
 	if (local_is_up(l->dir, p->name))
@@ -282,7 +283,8 @@ static int start_if_down(struct local *l, struct program *p, struct err *e)
 	return (p == &l->hearthd ? start_hearthd(l, e) : start_agent(l, p, e)) ? -1 : 1;
 }
 
-/* Until fn says 1 of a program that runs. What ends meanwhile, hearthd too, is started. */
+/* Waits until fn returns 1 for a running program. A program that ends meanwhile, also hearthd, is started
+ * again. */
 static int wait_for(struct local *l, struct program *p,
                     int (*fn)(const struct local *, const struct program *), const char *what, struct err *e)
 {
@@ -334,7 +336,7 @@ static int write_config(const struct local *l, struct err *e)
 	return rc;
 }
 
-/* Another address in the environment would win over what was just written. */
+/* Warns about an address in the environment: it wins over the file that was just written. */
 static void warn_other_url(void)
 {
 	const char *env = getenv("HEARTH_URL");
@@ -352,19 +354,14 @@ static void remove_file(const struct local *l, const char *name, const char *fil
 	free(path);
 }
 
-/* "jobs 3, 5": those that have a place on it. Malloc'ed; "" none. */
+/* Returns the jobs on a node, "jobs 3, 5"; "": none. Malloc'ed. */
 static char *jobs_on(const cJSON *node)
 {
 	const cJSON *j, *jobs = jget(node, "jobs");
 	char *all = xstrdup("");
 	cJSON_ArrayForEach (j, jobs) {
-		char *longer = xasprintf("%s%s%.0f",
-		                         *all                           ? all
-		                         : cJSON_GetArraySize(jobs) > 1 ? "jobs "
-		                                                        : "job ",
-		                         *all ? ", " : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
-		free(all);
-		all = longer;
+		const char *before = *all ? ", " : cJSON_GetArraySize(jobs) > 1 ? "jobs " : "job ";
+		xappendf(&all, "%s%.0f", before, cJSON_IsNumber(j) ? j->valuedouble : 0.0);
 	}
 	return all;
 }
@@ -383,8 +380,8 @@ static void report_stays(const cJSON *n, uint64_t number, const char *why)
 	free(jobs);
 }
 
-/* Nodes of an earlier, larger cluster: no agent is started for them, so jobs must not be taken in the hope of
- * them. One that still has jobs stays. Should it be wanted again, its agent joins anew. */
+/* Removes nodes of an earlier, larger cluster: their agents no longer start, so hearthd must not count on
+ * them. A node that still has jobs stays. If such a node is wanted later, its agent joins again. */
 static void forget_others(const struct local *l)
 {
 	struct client *c = local_client(l->dir, 1, NULL);
@@ -409,7 +406,7 @@ static void forget_others(const struct local *l)
 	client_destroy(c);
 }
 
-/* Agents of before have their share of the CPUs among fewer. Without jobs one is started anew. */
+/* Ends older agents without jobs, so that they start again with their share of the CPUs among more nodes. */
 static void share_anew(const struct local *l)
 {
 	for (unsigned i = 0; i < l->s.nodes; i++) {
@@ -427,7 +424,7 @@ static void share_anew(const struct local *l)
 	}
 }
 
-/* What may surprise: nodes that take no jobs, and GPUs that are gone. */
+/* Reports what may surprise: nodes that accept no jobs, and GPUs that have gone. */
 static void report_nodes(const struct local *l)
 {
 	cJSON *now = local_nodes(l->dir);
@@ -460,7 +457,7 @@ static int start_all(struct local *l, struct err *e)
 	forget_others(l);
 	if (l->grown)
 		share_anew(l);
-	/* All at once, then each is waited for. */
+	/* All start together; then each one is awaited. */
 	for (unsigned i = 0; i < l->s.nodes; i++) {
 		if (start_if_down(l, &l->nodes[i], e) < 0)
 			return -1;
@@ -472,7 +469,7 @@ static int start_all(struct local *l, struct err *e)
 	return write_config(l, e);
 }
 
-/* What of it this call has started. */
+/* Counts and names the programs that this call has started. */
 static unsigned count_started(const struct local *l, char **names)
 {
 	unsigned n = l->hearthd.started_us != 0;
@@ -480,9 +477,7 @@ static unsigned count_started(const struct local *l, char **names)
 	for (unsigned i = 0; i < l->s.nodes; i++) {
 		if (!l->nodes[i].started_us)
 			continue;
-		char *longer = xasprintf("%s%s%s", *names, n++ ? ", " : "", l->nodes[i].name);
-		free(*names);
-		*names = longer;
+		xappendf(names, "%s%s", n++ ? ", " : "", l->nodes[i].name);
 	}
 	return n;
 }
@@ -532,7 +527,7 @@ static int exec_up(struct ctx *c)
 	l.grown = known && l.s.nodes > before.nodes;
 	if (!rc) {
 		rc = start_all(&l, &c->err);
-		/* What no agent could be started with is not remembered. */
+		/* Settings with which no agent could start are not stored. */
 		if (rc && !any_agent_up(&l) && (!known || local_settings_save(l.dir, &before, NULL)))
 			local_settings_forget(l.dir);
 	}

@@ -8,7 +8,7 @@
 
 extern const struct verb verbs_local[]; /* ends with a NULL name */
 
-/* Returns the unix:// url of the local cluster's hearthd, malloc'ed; NULL: there is none. */
+/* Returns the unix:// url of the local cluster's hearthd, malloc'ed; NULL: no local cluster. */
 char *local_url(void);
 /* Returns the http:// url behind that unix:// url if it is the local cluster's, malloc'ed, else NULL. */
 char *local_http_url(const char *unix_url);

@@ -1,12 +1,15 @@
 /*
  * local_down: `jobctl local down`.
  *
- * 1. hearthd, when it answers, stops all jobs, and their ends are waited for.
- * 2. The agents are ended; what runs of jobs would go on.
- * 3. So `hearth-agent --end-launches` looks into the folder of each node, whether its agent ran or not, and
- *    ends what is on record there and still runs: usually nothing. It is the way when hearthd is dead, when a
- *    job did not end in time, when an agent was dead.
- * 4. hearthd is ended. What was ended without it, it is told at the next `local up` (local_jobs).
+ * Step 1: hearthd, if it answers, stops all jobs, and jobctl waits for their ends.
+ *
+ * Step 2: jobctl ends the agents; the processes of jobs would continue.
+ *
+ * Step 3: `hearth-agent --end-launches` reads the folder of each node, and ends the processes on record
+ * there that still run. Usually no such process exists. This covers a dead hearthd, a dead agent, and a job
+ * that did not end in time.
+ *
+ * Step 4: jobctl ends hearthd. The next `local up` reports to hearthd what ended without it (local_jobs).
  */
 #include "jobctl/local/local_down.h"
 
@@ -32,14 +35,14 @@
 #include "jobctl/local/local_settings.h"
 #include "jobctl/show/print.h"
 
-#define LOCKS_S 30 /* for those that hold the nodes' folders to end */
-#define END_S   50 /* from then on; hearth-agent gives itself 45 */
+#define LOCKS_S 30 /* time for programs that hold the nodes' folders to end */
+#define END_S   50 /* time after that; hearth-agent uses at most 45 */
 #define OUT_MAX (1024 * 1024)
 
-struct ender { /* of one node */
+struct ender { /* --end-launches of one node */
 	char name[32];
 	int started;
-	pid_t pid; /* 0 not started */
+	pid_t pid; /* 0: not started */
 	int pidfd;
 	FILE *out;
 	int failed;
@@ -48,18 +51,18 @@ struct ender { /* of one node */
 struct down {
 	struct ctx *c;
 	char *dir;
-	int was_up, left; /* hearthd; jobs that it could not end, -1 unknown */
+	int was_up, left; /* hearthd was up; jobs that it could not end, -1: unknown */
 	int unsaid,
-	    mark;        /* it does not hear of what is ended; the mark for that: 1 new, 0 was there, -1 failed */
-	unsigned agents; /* ended here */
-	char *names;     /* of these */
-	cJSON *ended;    /* launches that were ended without it */
+	    mark;        /* hearthd does not hear of these ends; the mark for later: 1: new, 0: old, -1: failed */
+	unsigned agents; /* agents that were ended here */
+	char *names;     /* their names */
+	cJSON *ended;    /* launches that were ended without hearthd */
 	struct ender nodes[LOCAL_NODES_MAX];
 	unsigned n;
 	int failed;
 };
 
-/* ---- a person is asked before jobs are stopped; a script has said what it wants ---- */
+/* ---- the question to a person; scripts are not asked ---- */
 
 static int agent_is_up(const char *dir)
 {
@@ -81,7 +84,7 @@ static int is_launch(const char *name, void *arg)
 	return 0;
 }
 
-/* Is there any on record in its RUN, whether its agent runs or not? They may have ended. */
+/* Returns whether the node's RUN folder has launches on record. They may have ended. */
 static int has_launches(const char *dir, const char *name)
 {
 	char *path = xasprintf("%s/%s/run_dir", dir, name), *run = NULL;
@@ -95,7 +98,7 @@ static int has_launches(const char *dir, const char *name)
 	return has;
 }
 
-/* "node-1, node-3". Malloc'ed. */
+/* Returns "node-1, node-3". Malloc'ed. */
 static char *nodes_with_launches(const char *dir)
 {
 	char *all = xstrdup(""), name[32];
@@ -103,9 +106,7 @@ static char *nodes_with_launches(const char *dir)
 		snprintf(name, sizeof(name), "node-%u", i);
 		if (!has_launches(dir, name))
 			continue;
-		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", name);
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%s", *all ? ", " : "", name);
 	}
 	return all;
 }
@@ -139,14 +140,12 @@ static int ask_person(struct down *d)
 	return no ? ctx_fail(d->c, ERR_DENIED, "nothing was ended") : 0;
 }
 
-/* ---- agents, and what they leave ---- */
+/* ---- agents and their launches ---- */
 
 static void end_agent(struct down *d, const char *name)
 {
 	if (local_is_up(d->dir, name)) {
-		char *longer = xasprintf("%s%s%s", d->names, d->agents++ ? ", " : "", name);
-		free(d->names);
-		d->names = longer;
+		xappendf(&d->names, "%s%s", d->agents++ ? ", " : "", name);
 	}
 	local_end(d->dir, name);
 }
@@ -182,8 +181,8 @@ static void start_ender(struct down *d, const char *path, struct ender *n)
 	free(data);
 }
 
-/* Each as soon as its predecessor is gone; one that never goes holds up no other. After the time they are
- * started all the same, and say themselves who is in the way. */
+/* Starts each one as soon as its node's folder is unlocked; a locked folder delays no other. After LOCKS_S
+ * all start, and report the holder of the lock themselves. */
 static void start_enders(struct down *d, const char *path)
 {
 	uint64_t end = clock_boot_us(clock_real()) + LOCKS_S * 1000000ull;
@@ -268,7 +267,7 @@ static void end_nodes(struct down *d)
 
 /* ---- what was ended ---- */
 
-/* "2 processes of job 17 (train) on node-1, ...". Malloc'ed. */
+/* Returns "2 processes of job 17 (train) on node-1, ...". Malloc'ed. */
 static char *ended_text(const cJSON *ended)
 {
 	char *all = xstrdup("");
@@ -278,13 +277,10 @@ static char *ended_text(const cJSON *ended)
 		char *name = print_safe(print_member(o, "name")), *count = n < 0 ? xstrdup("processes") : NULL;
 		if (!count)
 			count = xasprintf("%.0f process%s", n, n == 1 ? "" : "es");
-		char *longer =
-		    xasprintf("%s%s%s of job %.0f%s%s%s on %s", all, *all ? ", " : "", count, print_number(o, "job"),
-		              *name ? " (" : "", name, *name ? ")" : "", print_member(o, "node"));
+		xappendf(&all, "%s%s of job %.0f%s%s%s on %s", *all ? ", " : "", count, print_number(o, "job"),
+		         *name ? " (" : "", name, *name ? ")" : "", print_member(o, "node"));
 		free(count);
 		free(name);
-		free(all);
-		all = longer;
 	}
 	return all;
 }
@@ -313,8 +309,8 @@ static void report_end(const struct down *d)
 	free(text);
 }
 
-/* What hearthd does not know of, it is told when it is back. The mark for that is there before anything is
- * ended, so that it also is when this is cut short. */
+/* Makes the mark for the next `local up` if hearthd does not hear of the ends. It is made before anything
+ * ends, so that an interrupted `down` leaves it, too. */
 static void mark_for_later(struct down *d)
 {
 	struct err e = {0};
@@ -327,7 +323,7 @@ static void mark_for_later(struct down *d)
 		fprintf(stderr, "jobctl: %s\n", e.text);
 }
 
-/* Where nothing was to be ended after all, nothing of it stays. */
+/* Reports what the next `local up` does; removes a new mark if nothing was ended. */
 static void report_later(struct down *d)
 {
 	if (!d->unsaid || d->mark < 0)

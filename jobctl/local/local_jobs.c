@@ -14,7 +14,7 @@
 #include "jobctl/client/ctx.h"
 #include "jobctl/show/print.h"
 
-#define ASK_MS    5000 /* hearthd may stand still; then it is asked again */
+#define ASK_MS    5000 /* hearthd may hang for a while; then it is asked again */
 #define STOP_S    60
 #define JOBS_PAGE 1000
 #define NAMED_MAX 5
@@ -68,15 +68,13 @@ char *local_jobs_text(const cJSON *jobs)
 	char *names = xstrdup("");
 	const cJSON *j;
 	cJSON_ArrayForEach (j, jobs) {
-		char *name = print_safe(print_member(j, "name"));
-		char *longer = i == NAMED_MAX ? xasprintf("%s, ...", names)
-		                              : xasprintf("%s%s%s %s %s", names, i ? ", " : "", print_member(j, "id"),
-		                                          name, print_member(j, "status"));
-		free(name);
-		free(names);
-		names = longer;
-		if (i++ == NAMED_MAX)
+		cleanup_free char *name = print_safe(print_member(j, "name"));
+		if (i++ == NAMED_MAX) {
+			xappendf(&names, ", ...");
 			break;
+		}
+		xappendf(&names, "%s%s %s %s", *names ? ", " : "", print_member(j, "id"), name,
+		         print_member(j, "status"));
 	}
 	char *all = xasprintf("%d%s job%s (%s)", n, n == JOBS_PAGE ? " or more" : "", n == 1 ? "" : "s", names);
 	free(names);
@@ -118,7 +116,7 @@ int local_stop_jobs(const char *dir)
 			if (!told && !is_stopping(j))
 				stop_one(c, j);
 		}
-		/* A page holds only so many: those behind it get their turn. */
+		/* A page has a bound, so later pages get their turn. */
 		told = n > 0 && n < JOBS_PAGE;
 		cJSON_Delete(jobs);
 		if (n <= 0 || clock_boot_us(clock_real()) > end)
@@ -151,7 +149,7 @@ void local_stop_never(const char *dir)
 	free(path);
 }
 
-/* One page of them. How many were told, -1 it failed. Those that have no agent to end them wait for it. */
+/* Stops one page of jobs. Returns how many, -1 on failure. Jobs without an agent end when it is back. */
 static int stop_page(struct client *c, int *said)
 {
 	cJSON *jobs = local_active_jobs(c);

@@ -1,9 +1,9 @@
 /*
- * local_jobs: what jobctl asks of, and tells, the local cluster's own hearthd.
+ * local_jobs: calls to the local cluster's own hearthd.
  *
- * DIR/stop_jobs is there when `local down` ended, or began to end, what ran while hearthd did not answer: its
- * record still says that those jobs run, so the next `local up` has them stopped before any agent is there to
- * start them again.
+ * DIR/stop_jobs exists if `local down` ended processes, or began to, while hearthd did not answer. hearthd's
+ * record still says that those jobs run, so the next `local up` stops them before any agent can start them
+ * again.
  */
 #ifndef HEARTH_JOBCTL_LOCAL_JOBS_H
 #define HEARTH_JOBCTL_LOCAL_JOBS_H
@@ -12,18 +12,18 @@
 #include "jobctl/client/client.h"
 
 struct client *local_client(const char *dir, unsigned patience_s, struct err *e);
-cJSON *local_nodes(const char *dir); /* the answer of GET /nodes, soon given up: then NULL */
+cJSON *local_nodes(const char *dir); /* the answer of GET /nodes, with a short time limit; NULL: no answer */
 
-/* Jobs that have not ended, those that wait too; NULL: hearthd does not answer. The caller's. */
+/* Returns the jobs that have not ended, waiting ones too; NULL: hearthd does not answer. The caller's. */
 cJSON *local_active_jobs(struct client *c);
-/* "2 jobs (17 train running, 18 eval queued)", of long lists the first ones. Malloc'ed. */
+/* Returns "2 jobs (17 train running, 18 eval queued)"; a long list is cut. Malloc'ed. */
 char *local_jobs_text(const cJSON *jobs);
-/* Every job that has not ended is stopped, and waited for. How many are left, -1 unknown. */
+/* Stops all jobs that have not ended, and waits for their ends. Returns how many are left, -1: unknown. */
 int local_stop_jobs(const char *dir);
 
-/* The next local_stop_now has something to do. 0: it had already; 1: now it has; -1. */
+/* Makes the mark for the next local_stop_now. 1: it is new, 0: it existed, -1: error. */
 int local_stop_later(const char *dir, struct err *e);
-void local_stop_never(const char *dir); /* takes it back */
+void local_stop_never(const char *dir); /* removes the mark */
 void local_stop_now(const char *dir);
 
 #endif

@@ -1,9 +1,8 @@
 /*
  * local_proc: see local_proc.h.
  *
- * A process that was killed is not gone at once: its threads end one after the other, and the lock of its
- * data folder goes with the last. So one with a pending SIGKILL counts as gone, and a successor is started
- * only when the lock is free.
+ * A killed process ends thread by thread, and its last thread frees the lock of its data folder. A process
+ * with a pending SIGKILL therefore counts as gone, and its successor starts only when the lock is free.
  */
 #include "jobctl/local/local_proc.h"
 
@@ -89,7 +88,7 @@ static int id_read(const char *dir, const char *name, struct proc_id *id)
 	return rc;
 }
 
-/* SIGKILL is on its way to it: in the set of its own signals or in that of all its threads. */
+/* Returns whether SIGKILL is pending, for its first thread or for the whole process. */
 static int is_killed(pid_t pid)
 {
 	char *path = xasprintf("/proc/%d/status", (int)pid), *text = NULL;
@@ -150,7 +149,7 @@ static int use_cpus(void *arg)
 	return CPU_COUNT(&c->set) ? sched_setaffinity(0, sizeof(c->set), &c->set) : 0;
 }
 
-/* Agents of one machine share its CPUs fairly: each gets its own when there are enough. */
+/* Finds an agent's share of the CPUs: each gets CPUs of its own if there are enough. */
 static void share_cpus(unsigned index, unsigned of, struct cpus *out)
 {
 	cpu_set_t all;
@@ -187,7 +186,7 @@ int local_is_locked(const char *dir, const char *name)
 	return e.code == ERR_BUSY;
 }
 
-/* Whoever holds the lock of the data folder is given the time to end; then the program itself says so. */
+/* Waits for the holder of the folder's lock to end; after that the program itself reports the lock. */
 static void wait_unlocked(const char *dir, const char *name)
 {
 	uint64_t end = clock_boot_us(clock_real()) + LOCK_WAIT_S * 1000000ull;

@@ -1,8 +1,8 @@
 /*
- * local_proc: the programs of the local cluster: who runs, start, end, their logs.
+ * local_proc: the programs of the local cluster: which of them run, start, end and logs.
  *
- * DIR/run/NAME holds the identity (boot id, pid, start time) of each. Nothing is signalled but a process with
- * that very identity.
+ * DIR/run/NAME has the identity (boot id, pid, start time) of each. Only a process with that very identity
+ * gets a signal.
  */
 #ifndef HEARTH_JOBCTL_LOCAL_PROC_H
 #define HEARTH_JOBCTL_LOCAL_PROC_H
@@ -15,22 +15,22 @@ int local_make_dirs(const char *dir, struct err *e);
 int local_lock(const char *dir,
                struct err *e); /* one `jobctl local` at a time; a descriptor to close, or -1 */
 
-/* Runs, and is not about to end: one that SIGKILL has been sent to is gone in a moment. */
+/* Returns whether the program runs and has no pending SIGKILL. */
 int local_is_up(const char *dir, const char *name);
-/* Program beside this one, in the build tree or where it is installed. Malloc'ed. */
+/* Returns the path of a program of the same build or installation. Malloc'ed. */
 char *local_program(const char *build_path, const char *installed_path, struct err *e);
 int local_log(const char *dir, const char *name, struct err *e); /* a descriptor to write to it, or -1 */
-/* A predecessor holds the lock of DIR/NAME. */
+/* Returns whether a process holds the lock of DIR/NAME. */
 int local_is_locked(const char *dir, const char *name);
-/* Starts it, once no predecessor holds the lock of its data folder DIR/NAME any more. of > 1: it is the
- * index-th of so many that share the CPUs of this machine, when there are enough. */
+/* Starts the program as soon as the lock of its data folder DIR/NAME is free. of > 1: it is number index of
+ * so many programs that share the CPUs of this machine, if there are enough. */
 int local_spawn(const char *dir, const char *name, const char *path, const struct strv *args, unsigned index,
                 unsigned of, struct err *e);
-/* Runs on other CPUs than local_spawn would give it. */
+/* Returns whether it runs on other CPUs than local_spawn would choose. */
 int local_share_differs(const char *dir, const char *name, unsigned index, unsigned of);
-/* SIGTERM, and SIGKILL when that does not help in 10 s. Forgets it in any case. */
+/* Sends SIGTERM, and SIGKILL after 10 s. Removes its identity in any case. */
 void local_end(const char *dir, const char *name);
-/* The last lines of its log, on standard error. */
+/* Prints the end of its log on standard error. */
 void local_show_log(const char *dir, const char *name);
 
 #endif

@@ -107,7 +107,7 @@ static int number_opt(const struct args *a, const char *name, unsigned max, unsi
 	return 0;
 }
 
-/* The highest number of an agent that runs; 0 none does. */
+/* Returns the highest number of a running agent; 0: none runs. */
 static unsigned highest_up(const char *dir)
 {
 	char name[32];
@@ -120,7 +120,8 @@ static unsigned highest_up(const char *dir)
 	return found;
 }
 
-/* A count as it is, a file by its absolute path: agents run in another folder. Malloc'ed. */
+/* Returns a count as it is, and a file by its absolute path, because agents run in another folder. Malloc'ed.
+ */
 static char *fake_gpus_of(const char *given, struct err *e)
 {
 	uint64_t n;

@@ -1,5 +1,5 @@
 /*
- * grep: see grep.h. Of a line longer than GREP_LINE_MAX the rest is neither looked at nor shown.
+ * grep: see grep.h. A line longer than GREP_LINE_MAX is cut before it is matched and shown.
  */
 #include "jobctl/show/grep.h"
 
@@ -17,7 +17,7 @@ struct grep {
 	pcre2_match_data *md;
 	FILE *out;
 	size_t n;
-	char line[GREP_LINE_MAX]; /* what is not complete yet */
+	char line[GREP_LINE_MAX]; /* the line that is not complete yet */
 };
 
 struct grep *grep_create(const char *pattern, FILE *out, struct err *e)

@@ -4,14 +4,15 @@
 #ifndef HEARTH_JOBCTL_GREP_H
 #define HEARTH_JOBCTL_GREP_H
 
-#include "common/base/err.h"
 #include <stddef.h>
 #include <stdio.h>
 
+#include "common/base/err.h"
+
 struct grep;
-struct grep *grep_create(const char *pattern, FILE *out, struct err *e); /* ERR_INVALID names the place */
-void grep_feed(struct grep *g, const char *p, size_t n);                 /* in pieces as they come */
-void grep_end_line(struct grep *g);                           /* what has no newline counts as a line */
+struct grep *grep_create(const char *pattern, FILE *out, struct err *e); /* ERR_INVALID says where */
+void grep_feed(struct grep *g, const char *p, size_t n);                 /* in pieces as they arrive */
+void grep_end_line(struct grep *g);                           /* a rest without newline counts as a line */
 int grep_matches(struct grep *g, const char *line, size_t n); /* one line, on its own */
 void grep_destroy(struct grep *g);
 

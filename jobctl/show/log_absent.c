@@ -25,7 +25,7 @@ static cJSON *fetch_streams(struct log_stream *l)
 	return answer;
 }
 
-/* Names of the streams there are, for the message when one is missing. */
+/* Adds the names of the existing streams to the message about a missing one. */
 static void name_streams(struct log_stream *l)
 {
 	cJSON *answer = fetch_streams(l);
@@ -37,9 +37,7 @@ static void name_streams(struct log_stream *l)
 			twice |= strcmp(print_member(b, "stream"), print_member(s, "stream")) == 0;
 		if (twice)
 			continue;
-		char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", print_member(s, "stream"));
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%s", *all ? ", " : "", print_member(s, "stream"));
 	}
 	if (*all) {
 		char *old = xstrdup(l->c->err.text);
@@ -51,7 +49,7 @@ static void name_streams(struct log_stream *l)
 	cJSON_Delete(answer);
 }
 
-/* Does the list of streams show that this one has text in the attempt that is asked for? */
+/* Returns whether this stream has text in the attempt that was asked for. */
 static int stream_has_text(const struct log_stream *l, const cJSON *streams, const char *stream)
 {
 	const cJSON *s;
@@ -63,8 +61,7 @@ static int stream_has_text(const struct log_stream *l, const cJSON *streams, con
 	return 0;
 }
 
-/* When rank 0 never wrote anything, what setting up and mpirun said is what helps. 0 shown, else c->err
- * stays. A rank that ran in silence was set up well: then only mpirun may have something to say. */
+/* A rank that ran silently was set up well, so the preparation's output would mislead. */
 int log_absent_fallback(struct log_stream *l, int ran)
 {
 	cJSON *answer = fetch_streams(l);
@@ -90,7 +87,6 @@ int log_absent_fallback(struct log_stream *l, int ran)
 	return rc;
 }
 
-/* Rank 0 was silent, and nothing was found to show instead: how the job stands, and who has said more. */
 void log_absent_report_silence(struct log_stream *l)
 {
 	struct err saved = l->c->err;
@@ -123,7 +119,7 @@ void log_absent_report_silence(struct log_stream *l)
 	cJSON_Delete(job);
 }
 
-/* Instead of that a stream is not there: that nothing was started, or that it is early. */
+/* Replaces "no such stream" by the reason: nothing was started, or not yet. */
 static void explain_absence(struct log_stream *l, int by_default)
 {
 	struct err saved = l->c->err;

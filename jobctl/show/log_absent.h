@@ -1,5 +1,5 @@
 /*
- * log_absent: what is shown and said when the stream that was asked for has nothing.
+ * log_absent: what is shown and reported if the requested stream is empty or missing.
  */
 #ifndef HEARTH_JOBCTL_LOG_ABSENT_H
 #define HEARTH_JOBCTL_LOG_ABSENT_H

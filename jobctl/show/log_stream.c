@@ -19,7 +19,7 @@
 #include "jobctl/show/print.h"
 #include "jobctl/show/waiting.h"
 
-/* ---- the state, while there is nothing else to show ---------------------------------------------- */
+/* ---- what the job waits for ---------------------------------------------------------------------- */
 
 static void wipe_waiting(struct log_stream *l)
 {
@@ -63,7 +63,7 @@ static int log_cb(const char *p, size_t n, void *arg)
 	return l->failed ? -1 : 0;
 }
 
-/* Value of a header with a number. 1: it is that header. */
+/* Reads the number of a header line. Returns 0 if it is another header. */
 static int read_header_number(const char *p, size_t n, const char *name, uint64_t *out)
 {
 	char number[32];
@@ -98,7 +98,7 @@ static void report_lost(struct log_stream *l, uint64_t offset, uint64_t lost)
 		printf("[hearth: %" PRIu64 " earlier bytes are no longer stored]\n", lost);
 }
 
-/* Where the answer really begins: later than asked when older bytes were removed by age. */
+/* Reads where the answer begins: later than asked if retention removed older bytes. */
 static int header_cb(const char *p, size_t n, void *arg)
 {
 	struct log_stream *l = arg;
@@ -122,7 +122,7 @@ static int header_cb(const char *p, size_t n, void *arg)
 static char *log_path(const struct log_stream *l)
 {
 	char *stream = client_escape(l->stream), *node = l->node ? client_escape(l->node) : NULL;
-	/* skip=0: a slow reader here holds up nobody but itself, and wants every byte. */
+	/* skip=0: a slow reader here delays only itself, and wants every byte. */
 	char *path =
 	    xasprintf("/jobs/%" PRIu64 "/logs/%s?offset=%" PRId64 "&skip=0&follow=%d&attempt=%" PRIu64 "%s%s",
 	              l->job, stream, l->begun ? (int64_t)l->offset : l->first, l->follow, l->attempt,
@@ -151,7 +151,7 @@ static int tail_cb(const char *p, size_t n, void *arg)
 	return 0;
 }
 
-/* Where the last `lines` lines begin; *all: are there so many? */
+/* Returns where the last `lines` lines begin; *all: b has that many lines. */
 static size_t find_tail(const struct log_tail *b, uint64_t lines, int *all)
 {
 	size_t i = b->n && b->p[b->n - 1] == '\n' ? b->n - 1 : b->n;
@@ -166,8 +166,6 @@ static size_t find_tail(const struct log_tail *b, uint64_t lines, int *all)
 	return 0;
 }
 
-/* Sets first to where the last lines begin, by reading ever more of the end. What cannot be read is found out
- * by reading from the start. */
 void log_stream_seek_tail(struct log_stream *l)
 {
 	int follow = l->follow, all = 0;
@@ -186,7 +184,7 @@ void log_stream_seek_tail(struct log_stream *l)
 			first = (int64_t)(l->offset + find_tail(&b, l->tail_lines, &all));
 		free(path);
 		free(b.p);
-		/* All of it was read, or all that is kept. */
+		/* All stored bytes were read. */
 		if (rc || l->offset == 0 || l->offset == before)
 			break;
 		before = l->offset;
@@ -200,8 +198,8 @@ void log_stream_seek_tail(struct log_stream *l)
 	}
 }
 
-/* 1: the job has ended, 0: it goes on; -1 unknown, c->err is set. *attempts: how many it had so far; *placed:
- * its nodes and ranks are known, so what cannot be found now never will. */
+/* Returns 1 if the job has ended, 0 if not, -1 if unknown (c->err is set). *attempts: number of attempts so
+ * far; *placed: its nodes and ranks are known, so a stream that is missing now stays missing. */
 static int job_is_over(struct log_stream *l, uint64_t *attempts, int *placed)
 {
 	cJSON *job = ctx_job(l->c, l->job);
@@ -213,14 +211,14 @@ static int job_is_over(struct log_stream *l, uint64_t *attempts, int *placed)
 	return over;
 }
 
-/* What an error of the transfer means: 0 try again, -1 it is final. */
+/* Decides on an error of the transfer: 0: try again, -1: final. */
 static int handle_error(struct log_stream *l, const struct err *e)
 {
 	uint64_t now = clock_boot_us(clock_real()), attempts;
 	int placed;
 	if (e->code == ERR_NOT_FOUND && l->follow && !l->pinned) {
 		int over = job_is_over(l, &attempts, &placed);
-		/* The attempt ended before its rank wrote anything, and another one began. */
+		/* The attempt ended before its rank wrote anything, and a new one began. */
 		if (over >= 0 && !l->begun && l->attempt && attempts > l->attempt) {
 			l->attempt = attempts;
 			return 0;
@@ -238,7 +236,6 @@ static int handle_error(struct log_stream *l, const struct err *e)
 	return -1;
 }
 
-/* One attempt's stream to its end. 0, -1, EXIT_INTERRUPTED. */
 int log_stream_read(struct log_stream *l)
 {
 	int pause_ms = 20;
@@ -255,7 +252,7 @@ int log_stream_read(struct log_stream *l)
 		if (interrupted())
 			return EXIT_INTERRUPTED;
 		if (rc == 0 || l->failed)
-			return 0; /* that the output failed is found by main */
+			return 0; /* main reports failed output */
 		if (l->offset > before)
 			pause_ms = 20;
 		if (handle_error(l, &e))
@@ -266,7 +263,7 @@ int log_stream_read(struct log_stream *l)
 	}
 }
 
-/* After the end of an attempt's stream: 1 another attempt has begun, 0 the job has ended. */
+/* Waits after the end of an attempt's stream: 1: a new attempt has begun, 0: the job has ended. */
 static int wait_next_attempt(struct log_stream *l)
 {
 	int pause_ms = 10;

@@ -1,6 +1,6 @@
 /*
- * loglines: see loglines.h. Where a line began is remembered with it: the place to go on from is the end of
- * the last line, which a reader finds by its offset and the next one's.
+ * loglines: see loglines.h. Each line has the offset of its first byte, so that a reader can continue behind
+ * the last line.
  */
 #include "jobctl/show/loglines.h"
 
@@ -40,7 +40,7 @@ static cJSON *make_place(uint64_t attempt, const char *stream, uint64_t offset)
 	return o;
 }
 
-/* Takes o. */
+/* Prints and takes o. */
 static void print_object(const struct loglines *l, cJSON *o)
 {
 	char *text = json_text(o);
@@ -99,7 +99,7 @@ void loglines_feed(struct loglines *l, uint64_t attempt, const char *stream, uin
 
 void loglines_lost(struct loglines *l, uint64_t attempt, const char *stream, uint64_t offset, uint64_t lost)
 {
-	loglines_end(l); /* the rest of it is what was lost */
+	loglines_end(l); /* the lost bytes are the rest of that line */
 	cJSON *o = make_place(attempt, stream, offset);
 	json_add_u64(o, "lost", lost);
 	print_object(l, o);

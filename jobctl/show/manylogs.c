@@ -1,10 +1,10 @@
 /*
  * manylogs: see manylogs.h.
  *
- * Streams are read as events, which have the times, in pieces: of an attempt that is over whenever the lines
- * in memory of a rank are used up, so that the earliest of all is known; of one that is followed whenever the
- * list of streams, asked for some times a second, says that one has grown. One connection is enough for any
- * number of ranks.
+ * Streams are read in pieces, as events with times. For past attempts a rank's next piece is read when its
+ * lines in memory are used up, so that the earliest line of all ranks is known. For a followed attempt
+ * jobctl asks for the list of streams some times a second, and reads those that have grown. One connection
+ * serves any number of ranks.
  */
 #include "jobctl/show/manylogs.h"
 
@@ -26,17 +26,17 @@
 
 #define PIECE_MIN   1024u
 #define PIECE_MAX   (256u * 1024)
-#define EVENT_MAX   (4u * 1024 * 1024) /* of one event: a piece, in the worst case escaped */
+#define EVENT_MAX   (4u * 1024 * 1024) /* of one event: a piece, with every byte escaped */
 #define LINE_MIN    (4u * 1024)
 #define LINE_MAX    (64u * 1024) /* a longer one is shown in parts */
-#define COST        64u          /* of a chunk, beside its text */
+#define COST        64u          /* memory of a chunk besides its text */
 #define TRIES       20
 #define PAUSE_MIN   20
 #define PAUSE_MAX   500
-#define END_WAIT_US 10000000u /* hearthd has ended streams whose node is gone by then */
+#define END_WAIT_US 10000000u /* by then hearthd has ended the streams of lost nodes */
 
-/* Of one event, and the rest of its last line. Lines are cut out of it when they are shown: the shortest
- * costs no more than its bytes. */
+/* Text of one event, and the rest of its last line. Lines are cut out when they are shown, so a short line
+ * costs only its bytes. */
 struct chunk {
 	struct chunk *next;
 	uint64_t at_us;
@@ -46,10 +46,10 @@ struct chunk {
 
 struct stream {
 	uint32_t rank;
-	uint64_t offset, size;       /* next byte to ask for; as the list says */
-	int complete, drained;       /* as the list says; nothing is to come any more */
-	struct chunk *first, **last; /* last: where the last one hangs; NULL hangs there when it has none */
-	size_t n, ends;              /* bytes that wait, ends of lines among them */
+	uint64_t offset, size;       /* next byte to ask for; size according to the list */
+	int complete, drained;       /* according to the list; no more bytes will come */
+	struct chunk *first, **last; /* last: pointer to the last chunk; *last is NULL if the stream has none */
+	size_t n, ends;              /* bytes in memory, and line ends among them */
 	uint64_t at_us;
 };
 
@@ -59,17 +59,17 @@ struct many {
 	uint64_t attempt;
 	struct stream **s; /* by rank */
 	size_t n;
-	struct stream **heap; /* those with a line; the earliest first */
+	struct stream **heap; /* streams that have a line; the earliest first */
 	size_t heap_n, heap_room;
-	int width; /* of the greatest rank */
+	int width; /* digits of the greatest rank */
 	int any, failed;
-	char *line; /* that is shown */
+	char *line; /* the line that is shown */
 	size_t line_n;
 	uint64_t line_us;
-	/* the answer that is being read */
+	/* the present answer */
 	struct stream *now;
 	char *event;
-	size_t event_n, taken, most; /* memory that its events took; enough */
+	size_t event_n, taken, most; /* memory of its events; enough of them */
 	uint64_t id;
 };
 
@@ -130,7 +130,7 @@ void rank_set_fini(struct rank_set *s)
 
 /* ---- lines ---------------------------------------------------------------------------------------- */
 
-/* What one rank may take of MANYLOGS_BYTES. */
+/* Returns a rank's share of MANYLOGS_BYTES. */
 static size_t rank_share(const struct many *m, size_t parts, size_t least, size_t most)
 {
 	size_t n = MANYLOGS_BYTES / (m->n ? m->n : 1) / parts;
@@ -160,13 +160,13 @@ static void append_bytes(struct chunk **at, const char *p, size_t n)
 static void feed_stream(struct stream *s, uint64_t at_us, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n), *end = p + n;
-	s->at_us = at_us > s->at_us ? at_us : s->at_us; /* within a stream nothing goes back */
+	s->at_us = at_us > s->at_us ? at_us : s->at_us; /* times within a stream never decrease */
 	s->n += n;
 	for (const char *q = nl; q; q = memchr(q, '\n', (size_t)(end - q))) {
 		s->ends++;
 		q++;
 	}
-	/* The time of a line is that of its beginning, so what goes on with it needs no chunk of its own. */
+	/* A line has the time of its first byte, so its continuation needs no chunk of its own. */
 	if (*s->last && (*s->last)->text[(*s->last)->n - 1] != '\n') {
 		size_t k = nl ? (size_t)(nl - p) + 1 : n;
 		append_bytes(s->last, p, k);
@@ -180,7 +180,7 @@ static void feed_stream(struct stream *s, uint64_t at_us, const char *p, size_t 
 	(*s->last)->at_us = s->at_us;
 }
 
-/* The first k bytes of what waits go, all of one chunk. */
+/* Drops the first k bytes, all of one chunk. */
 static void use_bytes(struct stream *s, size_t k)
 {
 	struct chunk *c = s->first;
@@ -194,7 +194,7 @@ static void use_bytes(struct stream *s, size_t k)
 	free(c);
 }
 
-/* Its first line, without the end, into m->line. */
+/* Moves the stream's first line, without its end, to m->line. */
 static void take_line(struct many *m, struct stream *s)
 {
 	size_t most = line_most(m);
@@ -235,7 +235,7 @@ static void show_json(const struct many *m, const struct stream *s)
 	cJSON_Delete(o);
 }
 
-/* The first line of it, which goes. */
+/* Shows and drops the stream's first line. */
 static void show_line(struct many *m, struct stream *s)
 {
 	take_line(m, s);
@@ -280,7 +280,7 @@ static void heap_add(struct many *m, struct stream *s)
 		swap_entries(m, i, (i - 1) / 2);
 }
 
-/* The first has another line now, or none. */
+/* Restores the heap after its first stream lost a line. */
 static void heap_renew(struct many *m)
 {
 	if (!has_line(m, m->heap[0]))
@@ -305,7 +305,7 @@ static void handle_event(struct many *m)
 		m->id = strtoull(m->event + 3, NULL, 10);
 		return;
 	}
-	/* Of what is enough the rest is asked for again. */
+	/* After enough events the rest is ignored and asked for again. */
 	if (m->taken > m->most || m->event_n < 5 || strncmp(m->event, "data:", 5) != 0 ||
 	    !(o = json_parse(m->event + 5, m->event_n - 5, NULL)))
 		return;
@@ -339,7 +339,7 @@ static int events_cb(const char *p, size_t n, void *arg)
 	return 0;
 }
 
-/* One piece more. How many bytes came, -1: c->err. */
+/* Reads one more piece. Returns the number of bytes, -1: c->err is set. */
 static int64_t fetch_piece(struct many *m, struct stream *s)
 {
 	size_t piece = rank_share(m, 16, PIECE_MIN, PIECE_MAX);
@@ -356,7 +356,7 @@ static int64_t fetch_piece(struct many *m, struct stream *s)
 	return rc < 0 ? -1 : (int64_t)(s->offset - from);
 }
 
-/* The same, where it failed again. What came before the failure counts. */
+/* Does the same with retries. Bytes that arrived before a failure count. */
 static int64_t fetch_with_retries(struct many *m, struct stream *s)
 {
 	for (int i = 0, pause = PAUSE_MIN;; i++) {
@@ -438,7 +438,7 @@ static int list_streams(struct many *m)
 
 /* ---- an attempt that is not followed ---------------------------------------------------------------- */
 
-/* Until it has a line, or nothing is to come. */
+/* Reads until the stream has a line or has ended. */
 static int fill_stream(struct many *m, struct stream *s)
 {
 	while (!has_line(m, s) && !s->drained) {
@@ -492,7 +492,7 @@ static int show_past(struct many *m)
 
 /* ---- following -------------------------------------------------------------------------------------- */
 
-/* What has come, as far as it is whole lines. */
+/* Shows all complete lines. */
 static void show_all(struct many *m)
 {
 	m->heap_n = 0;
@@ -506,7 +506,7 @@ static void show_all(struct many *m)
 	m->failed |= fflush(stdout) != 0;
 }
 
-/* One look. How many bytes came, -1 c->err. */
+/* Reads what is new. Returns the number of bytes, -1: c->err is set. */
 static int64_t fetch_news(struct many *m)
 {
 	int64_t sum = 0;
@@ -534,7 +534,7 @@ static int all_drained(const struct many *m)
 	return all;
 }
 
-/* Is the attempt over? Sets *attempts; -1 c->err. */
+/* Returns whether the attempt is over, and sets *attempts; -1: c->err is set. */
 static int attempt_over(struct many *m, uint64_t *attempts, int *job_over)
 {
 	cJSON *job = ctx_job(m->c, m->ask->job);
@@ -547,18 +547,18 @@ static int attempt_over(struct many *m, uint64_t *attempts, int *job_over)
 	return *job_over || *attempts > m->attempt;
 }
 
-/* 1: another attempt has begun, 0: the job is over, -1, EXIT_INTERRUPTED. */
+/* Returns 1: a new attempt has begun, 0: the job is over, -1 or EXIT_INTERRUPTED. */
 static int follow_attempt(struct many *m, struct waiting *w)
 {
 	uint64_t over_us = 0, told_us = 0, attempts = 0;
 	int pause = PAUSE_MIN, over = 0, job_over = 0;
 	for (;;) {
-		/* Asked first: what is read after the end is all. */
+		/* The state is asked for first, so that a read after the end gets everything. */
 		if (pause == PAUSE_MAX || over)
 			over = attempt_over(m, &attempts, &job_over);
 		int64_t n = over < 0     ? -1
 		            : m->attempt ? fetch_news(m)
-		                         : 0; /* none has begun: there is nothing to list */
+		                         : 0; /* no attempt has begun, so there are no streams */
 		uint64_t now = clock_boot_us(clock_real());
 		if (interrupted())
 			return EXIT_INTERRUPTED;

@@ -1,5 +1,5 @@
 /*
- * members: see members.h. The values of a sweep are columns of their own, in the order of its axes.
+ * members: see members.h. Each axis of a sweep is a column, in the order of the specification.
  */
 #include "jobctl/show/members.h"
 
@@ -14,7 +14,7 @@
 #include "jobctl/client/job.h"
 #include "jobctl/show/print.h"
 
-#define COLUMNS_MAX 12 /* of values: more of them would not fit a line */
+#define COLUMNS_MAX 12 /* columns for values; more would not fit a line */
 
 char *members_text(const cJSON *counts)
 {
@@ -25,10 +25,7 @@ char *members_text(const cJSON *counts)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (print_number(counts, keys[i]) <= 0)
 			continue;
-		char *longer =
-		    xasprintf("%s%s%.0f %s", all, first ? ": " : ", ", print_number(counts, keys[i]), keys[i]);
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%.0f %s", first ? ": " : ", ", print_number(counts, keys[i]), keys[i]);
 		first = 0;
 	}
 	return all;
@@ -134,7 +131,7 @@ static int any_value(const cJSON *answer)
 	return 0;
 }
 
-/* Has the array ended? Then no member of it will report anything any more. */
+/* Returns whether the array has ended: then no member will report more. */
 static int array_is_over(struct ctx *c, uint64_t job)
 {
 	cJSON *record = ctx_job(c, job);

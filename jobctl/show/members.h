@@ -9,13 +9,13 @@
 
 struct ctx;
 
-/* "20 members: 4 running, 10 waiting, 6 completed"; malloc'ed. counts: "members" of a job's record. */
-char *members_text(const cJSON *counts);
-/* What the reason of an array says beyond that: "2 of 6 members failed: 17.3, 17.5" -> "17.3, 17.5";
- * borrowed. */
-const char *members_rest(const char *reason);
-/* Asks for the members and prints them, the best first. metric NULL: the one that the sweep names. 0 or -1.
+/* Returns "20 members: 4 running, 10 waiting, 6 completed", malloc'ed. counts: "members" of a job's record.
  */
+char *members_text(const cJSON *counts);
+/* Returns the rest of an array's reason, without the counts: "2 of 6 members failed: 17.3, 17.5" ->
+ * "17.3, 17.5". Borrowed. */
+const char *members_rest(const char *reason);
+/* Fetches the members and prints them, the best first. metric NULL: the metric that the sweep names. */
 int members_show(struct ctx *c, uint64_t job, const char *metric, uint64_t limit);
 
 #endif

@@ -3,8 +3,7 @@
  */
 #include "jobctl/show/metrics.h"
 
-#include <stdio.h>
-
+#include "common/base/text.h"
 #include "jobctl/client/ctx.h"
 #include "jobctl/show/print.h"
 
@@ -20,12 +19,13 @@ void metrics_table(const cJSON *metrics, double attempts)
 		table_cell(t, print_member(m, "max"));
 		table_cell(t, print_member(m, "step"));
 		table_cell(t, print_member(m, "count"));
-		char attempt[48] = "", of[32] = "";
-		if (cJSON_IsNumber(jget(m, "attempt")) && print_number(m, "attempt") < attempts)
-			snprintf(attempt, sizeof(attempt), ", attempt %.0f", print_number(m, "attempt"));
+		TEXT(of);
+		text_add(&of, "rank %s", print_member(m, "rank"));
 		if (print_number(m, "ranks") > 1)
-			snprintf(of, sizeof(of), " of %.0f", print_number(m, "ranks"));
-		table_cellf(t, "rank %s%s%s", print_member(m, "rank"), of, attempt);
+			text_add(&of, " of %.0f", print_number(m, "ranks"));
+		if (cJSON_IsNumber(jget(m, "attempt")) && print_number(m, "attempt") < attempts)
+			text_add(&of, ", attempt %.0f", print_number(m, "attempt"));
+		table_cell(t, of.at);
 	}
 	if (table_rows(t))
 		table_print(t);

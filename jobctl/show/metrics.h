@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-/* One line each of {NAME: {last, min, max, step, count, attempt, rank, ranks}}; nothing when there is none.
- * Of which attempt a line is stands there when it is not the newest of `attempts`. */
+/* Prints one line for each of {NAME: {last, min, max, step, count, attempt, rank, ranks}}. A line names its
+ * attempt unless it is number `attempts`, the newest. */
 void metrics_table(const cJSON *metrics, double attempts);
 
 #endif

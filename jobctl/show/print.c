@@ -83,7 +83,8 @@ char *print_safe(const char *s)
 		unsigned char ch = (unsigned char)*p, next = (unsigned char)p[1];
 		if ((ch < 0x20 && ch != '\n' && ch != '\t') || ch == 0x7f)
 			*p = '?';
-		else if (ch == 0xc2 && next >= 0x80 && next < 0xa0) /* U+0080..9F: some terminals obey them */
+		else if (ch == 0xc2 && next >= 0x80 &&
+		         next < 0xa0) /* U+0080..9F: control characters for some terminals */
 			p[0] = p[1] = '?';
 	}
 	return out;
@@ -105,7 +106,7 @@ void table_cell_cut(struct table *t, const char *text, size_t max)
 {
 	size_t n = 0;
 	const char *p = text ? text : "";
-	/* The end of the last character that fits together with the dots. */
+	/* End of the last character that fits together with the dots. */
 	const char *end = p;
 	for (; *p && n < max; n++) {
 		p++;
@@ -138,7 +139,7 @@ size_t table_rows(const struct table *t)
 	return t->n / t->columns;
 }
 
-/* Columns of a terminal that UTF-8 text takes (one a code point is near enough here). */
+/* Returns the columns that a text needs on a terminal, counting one per code point. */
 static size_t shown_width(const char *s)
 {
 	size_t n = 0;
@@ -157,7 +158,7 @@ static size_t terminal_width(void)
 	return (size_t)-1;
 }
 
-/* Of the terminal; without one a width that suits files. */
+/* Returns the width of the terminal, or a width that suits files. */
 static size_t print_width(void)
 {
 	size_t width = terminal_width();
@@ -347,7 +348,7 @@ const char *print_zone_head(const char *head)
 	return out;
 }
 
-/* Bytes of a time in UTC at p, and when it is; 0: there is none. */
+/* Returns the bytes of a time in UTC at p, and sets *us; 0: no time begins there. */
 static size_t utc_at(const char *p, uint64_t *us)
 {
 	static const char form[] = "dddd-dd-ddxdd:dd:dd";

@@ -1,5 +1,7 @@
 /*
- * print: tables, colours (only on a terminal, never with NO_COLOR), ages and sizes for people.
+ * show: prints answers for people: tables, times, metrics and logs. It asks hearthd only for what it prints.
+ *
+ * print: tables, colours (only on a terminal, never with NO_COLOR), ages and sizes.
  */
 #ifndef HEARTH_JOBCTL_PRINT_H
 #define HEARTH_JOBCTL_PRINT_H
@@ -8,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int print_is_terminal(void); /* standard output */
-/* Colour of a job's or node's status; "" when not on a terminal. print_reset ends it. */
+int print_is_terminal(void); /* standard output is a terminal */
+/* Returns the colour of a job's or node's status; "" if not on a terminal. print_reset ends it. */
 const char *print_status_colour(const char *status);
 const char *print_bold(void);
 const char *print_dim(void);
 const char *print_reset(void);
-/* "head         value" on a line; nothing for an empty value or "-". */
+/* Prints "head value" on a line; nothing for an empty value or "-". */
 void print_line(const char *head, const char *value);
-void print_sentence(const char *head, const char *value); /* of hearthd's: with print_local */
-/* The same for a list, wrapped. */
+void print_sentence(const char *head, const char *value); /* a sentence of hearthd's, through print_local */
+/* Prints a list likewise, wrapped. */
 void print_items(const char *head, char *const *items, size_t n);
 
 struct table;
@@ -31,28 +33,28 @@ void table_print(struct table *t); /* cuts the last column at the terminal's wid
 size_t table_rows(const struct table *t);
 void table_destroy(struct table *t);
 
-/* Text of a member for people: strings as they are (not made safe), numbers short, null "-". Static ring of
- * 16 buffers. */
+/* Returns the text of a member: strings as they are (not made safe), numbers short, null as "-". The result
+ * is in a static ring of 16 buffers. */
 const char *print_member(const cJSON *obj, const char *key);
-double print_number(const cJSON *obj, const char *key); /* 0 when it is none */
-/* RFC 3339 -> "2026-01-02 03:04:05"; NULL "-". People are shown local time, and its zone once: in the head of
- * a column, with the first of several lines, in each sentence. JSON has UTC. */
+double print_number(const cJSON *obj, const char *key); /* 0 if it is not a number */
+/* Turns RFC 3339 into "2026-01-02 03:04:05"; NULL: "-". Times for people are local, with the zone once: in
+ * the head of a column, in the first of several lines, in each sentence. JSON has UTC. */
 const char *print_time(const char *rfc3339);
 const char *print_time_zone(const char *rfc3339); /* "2026-01-02 03:04:05 CET" */
 const char *print_zone_head(const char *head);    /* "CREATED" -> "CREATED (CET)" */
-/* A sentence in which times in UTC (RFC 3339, or "2026-01-02 03:04:05 UTC") become local ones with their
- * zone. Malloc'ed. */
-char *print_local(const char *text);
-/* RFC 3339 -> microseconds since 1970, 0 when it is not one. */
-uint64_t print_time_us(const char *rfc3339);
-/* "42s", "3m10s" between two times; to NULL = now. */
-const char *print_span(const char *from, const char *to);
-/* How long a job ran: a job, member or line of top as the controller gives it; "-" before it ran. */
-const char *print_ran(const cJSON *job);
-/* Sparkline of n values, NaN as a gap. Malloc'ed. */
-char *print_spark(const double *v, size_t n, size_t width);
-/* A text from outside, safe for a terminal: control characters (C0 but newline and tab, DEL, C1) become '?'.
+/* Replaces times in UTC (RFC 3339, or "2026-01-02 03:04:05 UTC") in a sentence by local ones with their zone.
  * Malloc'ed. */
+char *print_local(const char *text);
+/* Turns RFC 3339 into microseconds since 1970; 0: it is invalid. */
+uint64_t print_time_us(const char *rfc3339);
+/* Returns the time between from and to (NULL: now) as "42s", "3m10s". */
+const char *print_span(const char *from, const char *to);
+/* Returns how long a job, a member or a line of top ran; "-" before it ran. */
+const char *print_ran(const cJSON *job);
+/* Returns a sparkline of n values, with NaN as a gap. Malloc'ed. */
+char *print_spark(const double *v, size_t n, size_t width);
+/* Makes a text from outside safe for a terminal: control characters (C0 except newline and tab, DEL, C1)
+ * become '?'. Malloc'ed. */
 char *print_safe(const char *s);
 
 #endif

@@ -14,17 +14,17 @@
 #include "jobctl/client/progress.h"
 #include "jobctl/show/print.h"
 
-#define FIRST_US 4000000u  /* jobs that begin sooner are not talked of */
+#define FIRST_US 4000000u  /* no line for jobs that start sooner */
 #define APART_US 10000000u /* between two lines */
-#define OFTEN    30        /* ticks; then every fifth asks */
+#define OFTEN    30        /* ticks; after that only every fifth asks */
 
 struct waiting {
 	struct ctx *c;
 	uint64_t job;
-	struct client *client; /* the other one is in the middle of an answer */
+	struct client *client; /* of its own: the context's client reads an answer */
 	uint64_t since_us, said_us;
-	char *said; /* on standard error; NULL nothing yet */
-	int drawn;  /* a line stands on the terminal */
+	char *said; /* the last line on standard error; NULL: none yet */
+	int drawn;  /* a line is on the terminal */
 	unsigned ticks;
 };
 
@@ -70,7 +70,7 @@ int waiting_alike(const char *a, const char *b)
 	}
 }
 
-/* One that runs is silent, which is its own affair. */
+/* A job that runs may be silent, so that is not reported. */
 static int is_news(const struct waiting *w, const char *status, const char *text)
 {
 	uint64_t now = clock_boot_us(clock_real());

@@ -1,7 +1,7 @@
 /*
- * waiting: says why a job that is followed has not begun: on a terminal in one line that is drawn anew, else
- * as lines on standard error, the first after some seconds, others when the reason is another one. Standard
- * output is left alone.
+ * waiting: reports why a followed job has not started. A terminal gets one line that is refreshed; else
+ * standard error gets a line after some seconds and another one when the reason changes. Standard output
+ * gets nothing.
  */
 #ifndef HEARTH_JOBCTL_WAITING_H
 #define HEARTH_JOBCTL_WAITING_H
@@ -13,11 +13,11 @@ struct waiting;
 
 struct waiting *waiting_create(struct ctx *c, uint64_t job);
 void waiting_destroy(struct waiting *w);
-/* About once a second while nothing has come. */
+/* Is called about once a second while nothing has arrived. */
 void waiting_tick(struct waiting *w);
-void waiting_wipe(struct waiting *w); /* before anything else is written */
+void waiting_wipe(struct waiting *w); /* clears the line; call it before other output */
 
-/* Pure, for tests. Are two reasons the same but for numbers, which change by themselves? */
+/* Returns whether two reasons differ only in numbers, which change by themselves. Pure, for tests. */
 int waiting_alike(const char *a, const char *b);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * cmd_change: changing jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
+ * cmd_change: verbs that change jobs: stop, hold, release, requeue, set, tag, note, pin, rm.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -38,7 +38,7 @@ static void print_change(const char *id, const struct change *change, const cJSO
 {
 	const char *status = jtext(answer, "status"), *text = jtext(answer, "text");
 	int ended = status && job_ended(status);
-	/* A stop that came too late is no error, but it stopped nothing. */
+	/* A stop that came too late is not an error, but it stopped nothing. */
 	if (change->kind == CHANGE_STOP && text && strcmp(text, "stopped") == 0)
 		printf("job %s is stopped; it had not started\n", id);
 	else if (change->kind == CHANGE_STOP && ended)
@@ -67,7 +67,7 @@ static void report_change(struct ctx *c, uint64_t job, cJSON *answer, const stru
 	cJSON_Delete(answer);
 }
 
-/* Of several jobs each is named. */
+/* Reports the error of one of several jobs; adds the job's name unless the error has it. */
 static void report_refused(const struct err *e, const struct job_ref *r)
 {
 	char *local = print_local(e->text), *safe = print_safe(local), *name = xasprintf("job %" PRIu64, r->id);
@@ -85,10 +85,10 @@ static void report_refused(const struct err *e, const struct job_ref *r)
 	free(local);
 }
 
-/* Ids of a range that no job has; one line for all of them. */
+/* Unknown ids of one range; they share one line. */
 struct absent {
 	size_t n;
-	struct err e; /* of the last one */
+	struct err e; /* error of the last one */
 	const struct job_ref *r;
 };
 
@@ -102,7 +102,7 @@ static void report_absent(struct absent *a)
 	a->n = 0;
 }
 
-/* The call for one of them. */
+/* Makes the call for one job. */
 static int change_one(struct ctx *c, const struct job_ref *r, const char *method, const char *suffix,
                       const cJSON *body, cJSON **answer)
 {
@@ -114,8 +114,7 @@ static int change_one(struct ctx *c, const struct job_ref *r, const char *method
 	return rc;
 }
 
-/* The same call for each job; body is shared. One that is refused does not keep the others from theirs; the
- * first error gives the exit code. */
+/* Makes the same call for each job, also after one was refused. The first error gives the exit code. */
 static int for_each(struct ctx *c, size_t n_refs, const char *method, const char *suffix, const cJSON *body,
                     const struct change *change)
 {
@@ -210,7 +209,7 @@ static int exec_requeue(struct ctx *c)
 	return rc;
 }
 
-/* priority=N, time=DURATION, queue=NAME */
+/* Adds one of priority=N, time=DURATION, queue=NAME to body. */
 static int set_one(struct ctx *c, cJSON *body, const char *assignment)
 {
 	static const char *const known[] = {"priority", "time", "queue", NULL};
@@ -291,9 +290,7 @@ static int exec_note(struct ctx *c)
 	cJSON *body = cJSON_CreateObject();
 	char *text = xstrdup(c->args.operand[1]);
 	for (size_t i = 2; i < c->args.n; i++) {
-		char *longer = xasprintf("%s %s", text, c->args.operand[i]);
-		free(text);
-		text = longer;
+		xappendf(&text, " %s", c->args.operand[i]);
 	}
 	cJSON_AddStringToObject(body, "notes", text);
 	int rc = for_each(c, 1, "PATCH", "", body, &(struct change){CHANGE_PLAIN, "has a new note"});

@@ -1,5 +1,5 @@
 /*
- * cmd_cluster: nodes, tokens, the address of the page for browsers.
+ * cmd_cluster: nodes, tokens and the address of the dashboard.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "jobctl/local/local.h"
 #include "jobctl/show/print.h"
@@ -17,40 +18,35 @@ static char *jobs_of(const cJSON *node)
 	const cJSON *j;
 	char *all = xstrdup("");
 	cJSON_ArrayForEach (j, jget(node, "jobs")) {
-		char *longer = xasprintf("%s%s%.0f", all, *all ? "," : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%.0f", *all ? "," : "", cJSON_IsNumber(j) ? j->valuedouble : 0.0);
 	}
 	return all;
 }
 
-/* "4x A100 40.0GiB", of unlike ones "2x A100 40.0GiB, 2x T4 15.0GiB"; malloc'ed. */
+/* Returns "4x A100 40.0GiB", or of several models "2x A100 40.0GiB, 2x T4 15.0GiB"; malloc'ed. */
 static char *gpus_of(const cJSON *node)
 {
-	char *all = xstrdup(""), last[128] = "", size[32];
+	char *all = xstrdup(""), size[32];
 	const cJSON *g, *list = jget(node, "gpu_list");
 	unsigned n = 0;
+	TEXT(kind);
 	cJSON_ArrayForEach (g, list) {
-		char kind[128];
 		double memory = print_number(g, "memory_bytes");
-		snprintf(kind, sizeof(kind), "%.80s%s%s", jtext(g, "model") ? jtext(g, "model") : "?",
-		         memory > 0 ? " " : "", memory > 0 ? str_size((uint64_t)memory, size, sizeof(size)) : "");
-		n = strcmp(kind, last) != 0 ? 1 : n + 1;
-		snprintf(last, sizeof(last), "%s", kind);
-		const cJSON *next = g->next;
-		char *longer;
-		if (next && jtext(next, "model") && jtext(g, "model") &&
-		    strcmp(jtext(next, "model"), jtext(g, "model")) == 0 &&
-		    print_number(next, "memory_bytes") == memory)
+		const char *model = jtext(g, "model"), *next = jtext(g->next, "model");
+		n++;
+		if (model && next && strcmp(model, next) == 0 && print_number(g->next, "memory_bytes") == memory)
 			continue;
-		longer = xasprintf("%s%s%ux %s", all, *all ? ", " : "", n, kind);
-		free(all);
-		all = longer;
+		text_clear(&kind);
+		text_add(&kind, "%.80s", model ? model : "?");
+		if (memory > 0)
+			text_add(&kind, " %s", str_size((uint64_t)memory, size, sizeof(size)));
+		xappendf(&all, "%s%ux %s", *all ? ", " : "", n, kind.at);
+		n = 0;
 	}
 	return all;
 }
 
-/* Does any say which switch it hangs on, or which rack it stands in? */
+/* Returns whether any node names its switch or rack. */
 static int has_places(const cJSON *nodes)
 {
 	const cJSON *n;
@@ -111,7 +107,7 @@ static int exec_nodes(struct ctx *c)
 	return 0;
 }
 
-/* The same for each node, also when one is refused; the first error gives the exit code. */
+/* Makes the same call for each node, also after one was refused. The first error gives the exit code. */
 static int node_call(struct ctx *c, const char *method, const char *what, const char *done)
 {
 	cJSON *body = strcmp(method, "POST") != 0 ? NULL : cJSON_CreateObject(), *all = cJSON_CreateArray();
@@ -157,9 +153,9 @@ static int exec_resume(struct ctx *c)
 	return node_call(c, "POST", "/resume", "accepts jobs again");
 }
 
-#define HEARD_MS 2000 /* less than any lease: hearthd will refuse it */
+#define HEARD_MS 2000 /* shorter than any lease, so hearthd would refuse */
 
-/* A node that is not there, or that is heard, need not be asked about. */
+/* Refuses an unknown node, or one whose agent was heard, before a person is asked. */
 static int can_be_lost(struct ctx *c, const char *name)
 {
 	char *esc = client_escape(name), *path = xasprintf("/nodes/%s", esc);
@@ -178,7 +174,7 @@ static int can_be_lost(struct ctx *c, const char *name)
 	return rc;
 }
 
-/* What hearthd cannot see, a person may: so the person is asked. */
+/* hearthd cannot see whether the machine is off, so a person must confirm it. */
 static int exec_node_lost(struct ctx *c)
 {
 	for (size_t i = 0; i < c->args.n && !args_has(&c->args, "yes"); i++)
@@ -201,7 +197,7 @@ static int exec_node_lost(struct ctx *c)
 	                 "is declared lost; if it returns, it first kills the processes of its jobs");
 }
 
-/* Of the nodes named, those that have jobs: their number, and the question. */
+/* Asks for confirmation if any of the nodes has jobs, and sets *force then. */
 static int ask_node_rm(struct ctx *c, int *force)
 {
 	char answer[8] = "";
@@ -218,7 +214,7 @@ static int ask_node_rm(struct ctx *c, int *force)
 		free(esc);
 		free(path);
 	}
-	memset(&c->err, 0, sizeof(c->err)); /* a node that is not there is reported by the call itself */
+	memset(&c->err, 0, sizeof(c->err)); /* the call itself reports an unknown node */
 	if (!*force)
 		return 0;
 	fputs("Are you certain that none of their processes runs there any more? Their attempts end, and Hearth "
@@ -229,7 +225,7 @@ static int ask_node_rm(struct ctx *c, int *force)
 	return 0;
 }
 
-/* Without a terminal and --yes hearthd refuses a node that has jobs. */
+/* Without a terminal and without --yes hearthd refuses a node that has jobs. */
 static int exec_node_rm(struct ctx *c)
 {
 	int force = args_has(&c->args, "yes");
@@ -258,7 +254,8 @@ static int exec_token(struct ctx *c)
 	return 0;
 }
 
-/* Where a browser reaches hearthd: what it says itself, the address in use, or that of the local cluster. */
+/* Returns where a browser reaches hearthd: hearthd's own answer, the address in use, or the local cluster's.
+ */
 static char *browser_base(struct ctx *c, const cJSON *link)
 {
 	const char *said = jtext(link, "url");

@@ -1,7 +1,7 @@
 /*
- * cmd_completion: completion for the shell. The script in completion/jobctl (built in) asks `jobctl
- * completion words` at each TAB; what fits is found here, from the verb tables and, for jobs and nodes, from
- * the controller. It says nothing and fails silently: a shell's line is no place for errors.
+ * cmd_completion: completion for the shell. The script in completion/jobctl (built in) calls `jobctl
+ * completion words` at each TAB. The words come from the table of verbs and, for jobs and nodes, from the
+ * controller. Failures are silent, because a shell's line must show no errors.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -16,7 +16,7 @@
 #include "jobctl/verbs/completion.h"
 #include "jobctl/verbs/completion_script.h"
 
-#define LIVE_S 2 /* the controller may take so long */
+#define LIVE_S 2 /* time limit for the controller */
 
 struct line {
 	struct ctx *c; /* NULL: no controller is asked */
@@ -26,7 +26,7 @@ struct line {
 	const char *start; /* of that word */
 	complete_fn put;
 	void *arg;
-	const char *job; /* the first operand, when one stands there */
+	const char *job; /* the first operand; NULL: none */
 };
 
 static void offer_word(const struct line *l, const char *word)
@@ -84,7 +84,7 @@ static void offer_jobs(const struct line *l, const char *verb)
 	free(path);
 }
 
-/* Names that a listing has. */
+/* Offers the names in a listing. */
 static void offer_names(const struct line *l, const char *path, const char *list)
 {
 	cJSON *answer = ask_controller(l, path);
@@ -101,7 +101,7 @@ static void offer_nodes(const struct line *l)
 	offer_names(l, "/nodes", "nodes");
 }
 
-/* Names of the streams, or of the metrics, of the job on the line. */
+/* Offers the names of the streams or metrics of the job on the line. */
 static void offer_of_job(const struct line *l, const char *what)
 {
 	if (!l->job)
@@ -128,7 +128,7 @@ static void offer_of_job(const struct line *l, const char *what)
 
 /* ---- from the tables ------------------------------------------------------------------------------ */
 
-/* "model|output|code": each; "running|step>N|end": those without a place holder. */
+/* Offers each of "model|output|code"; words with a place holder ("step>N") are left out. */
 static void offer_choices(const struct line *l, const char *choices)
 {
 	char *copy = xstrdup(choices), *save = NULL;
@@ -139,7 +139,7 @@ static void offer_choices(const struct line *l, const char *choices)
 	free(copy);
 }
 
-/* What stands for an operand or a value in the help -> words. */
+/* Offers words for a place holder of the help. */
 static void offer_kind(const struct line *l, const char *kind, const char *verb)
 {
 	static const char *const states[] = {"status:active",
@@ -180,7 +180,7 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 		offer_choices(l, kind);
 }
 
-/* The nth operand's place holder out of "JOB model|output [DIR]"; the last one when it ends with dots.
+/* Returns the place holder of the nth operand in "JOB model|output [DIR]"; one that ends with dots repeats.
  * Malloc'ed. */
 static char *operand_kind(const char *operands, size_t nth)
 {
@@ -232,7 +232,7 @@ static const struct verb *find_verb(const struct line *l, const char *a, const c
 static const struct arg_opt common_opts[] = {
     {"json", 0, NULL, NULL}, {"url", 0, "URL", NULL}, {"help", 'h', NULL, NULL}, {NULL, 0, NULL, NULL}};
 
-/* The option that a word names; *has_value: "--x=y". */
+/* Finds the option that a word names; *has_value: it has the form "--x=y". */
 static const struct arg_opt *find_opt(const struct arg_opt *opts, const char *word, int *has_value)
 {
 	*has_value = strchr(word, '=') != NULL;
@@ -256,7 +256,7 @@ static void offer_opts(const struct line *l, const struct arg_opt *opts)
 	}
 }
 
-/* Behind the verb: a value, an option or an operand. */
+/* Offers words behind the verb: a value, an option or an operand. */
 static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 {
 	size_t operands = 0;
@@ -265,7 +265,7 @@ static void offer_rest(const struct line *l, const struct verb *v, size_t from)
 	struct line with = *l;
 	for (size_t i = from; i < l->at; i++) {
 		const char *w = l->words[i];
-		/* The shell makes a word of its own out of '='. */
+		/* The shell splits at '=' and makes it a word. */
 		if (wants && strcmp(w, "=") == 0)
 			continue;
 		if (wants) {

@@ -1,5 +1,5 @@
 /*
- * cmd_cost: what jobs cost, and budgets. Money is in US dollars, by the prices of nodes when an attempt
+ * cmd_cost: costs of jobs, and budgets. Money is in US dollars, by the prices of the nodes when an attempt
  * began.
  */
 #include "jobctl/verbs/verbs.h"
@@ -18,8 +18,7 @@
 
 /* ---- cost ---- */
 
-/* "7d": so long ago; "2026-01-31": that day's beginning here, as all times that people read and write.
- * Seconds since 1970. */
+/* Reads "7d" (so long ago) or "2026-01-31" (the local beginning of that day). *out: seconds since 1970. */
 static int parse_moment(struct ctx *c, const char *name, const char *text, uint64_t *out)
 {
 	struct tm tm = {.tm_isdst = 0};
@@ -49,10 +48,8 @@ static int add_query(struct ctx *c, char **path, const char *opt, int is_time)
 	if (is_time && parse_moment(c, opt, value, &at))
 		return -1;
 	char *esc = is_time ? xasprintf("%" PRIu64, at) : client_escape(value);
-	char *more = xasprintf("%s&%s=%s", *path, opt, esc);
+	xappendf(path, "&%s=%s", opt, esc);
 	free(esc);
-	free(*path);
-	*path = more;
 	return 0;
 }
 
@@ -64,9 +61,7 @@ static char *cost_path(struct ctx *c)
 		return NULL;
 	char *path = xasprintf("/cost?by=%s", by ? by : job ? "job" : "queue");
 	if (job) {
-		char *more = xasprintf("%s&job=%" PRIu64, path, job);
-		free(path);
-		path = more;
+		xappendf(&path, "&job=%" PRIu64, job);
 	}
 	if (add_query(c, &path, "queue", 0) || add_query(c, &path, "owner", 0) ||
 	    add_query(c, &path, "from", 1) || add_query(c, &path, "to", 1)) {

@@ -1,5 +1,5 @@
 /*
- * cmd_data: what runs left: get.
+ * cmd_data: fetches what a job left: get.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -19,7 +19,7 @@
 #include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
 
-#define MEMBERS_NAMED 8 /* that left what was asked of the whole */
+#define MEMBERS_NAMED 8 /* members that a message names */
 
 static int first_entry(const char *name, void *arg)
 {
@@ -28,7 +28,7 @@ static int first_entry(const char *name, void *arg)
 	return -1;
 }
 
-/* The target must be new or empty, unless --force. */
+/* Refuses a target that exists and is not empty, unless --force is given. */
 static int check_target(struct ctx *c, const char *dir)
 {
 	struct stat st;
@@ -60,7 +60,7 @@ static int is_wanted(const cJSON *a, const char *kind, double attempt)
 	return strcmp(print_member(a, "kind"), kind) == 0 && print_number(a, "attempt") == attempt;
 }
 
-/* A later one of the same node replaces an earlier one: an upload that was repeated. */
+/* Returns whether a later artifact of the same node replaces this one: its upload was repeated. */
 static int is_replaced(const cJSON *a, const char *kind, double attempt)
 {
 	const char *node = jtext(a, "node");
@@ -72,7 +72,7 @@ static int is_replaced(const cJSON *a, const char *kind, double attempt)
 	return 0;
 }
 
-/* The attempt asked for, else the newest that left something of the kind; 0 none. */
+/* Returns the requested attempt, else the newest that left something of the kind; 0: none. */
 static double choose_attempt(const cJSON *list, const char *kind, uint64_t wanted)
 {
 	double newest = 0;
@@ -84,7 +84,7 @@ static double choose_attempt(const cJSON *list, const char *kind, uint64_t wante
 	return wanted ? (double)wanted : newest;
 }
 
-/* What earlier attempts left of it may hold what the newest does not. */
+/* Notes that an earlier attempt left one, too; it may have more than the newest. */
 static void note_others(const char *ref, const cJSON *list, const char *kind, double attempt)
 {
 	double last = 0;
@@ -116,7 +116,8 @@ static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 	return rc;
 }
 
-/* Artifacts of the wanted kind: one, or one a node (then each goes into a folder of the node's name). */
+/* Fetches the artifacts of a kind. If several nodes left one, each goes into a folder with the node's name.
+ */
 static int get_artifacts(struct ctx *c, uint64_t job, const char *ref, const char *kind, const char *dir,
                          unsigned *got)
 {
@@ -165,7 +166,7 @@ static int get_code(struct ctx *c, uint64_t job, const char *dir, unsigned *got)
 	return rc;
 }
 
-/* Is the kind among those of this member? */
+/* Returns whether this member left something of the kind. */
 static int left_kind(const cJSON *member, const char *kind)
 {
 	const cJSON *k;
@@ -176,7 +177,7 @@ static int left_kind(const cJSON *member, const char *kind)
 	return 0;
 }
 
-/* An array or a sweep leaves nothing itself: which members did? */
+/* Names the members that left something; an array or a sweep itself leaves nothing. Returns -1. */
 static int members_left(struct ctx *c, uint64_t job, const char *kind)
 {
 	char *path = xasprintf("/jobs/%" PRIu64 "/artifacts", job), *list = xstrdup(""), first[48] = "";
@@ -194,9 +195,7 @@ static int members_left(struct ctx *c, uint64_t job, const char *kind)
 			continue;
 		if (n == 1)
 			snprintf(first, sizeof(first), "%s", print_member(m, "ref"));
-		char *longer = xasprintf("%s%s%s", list, n > 1 ? ", " : "", print_member(m, "ref"));
-		free(list);
-		list = longer;
+		xappendf(&list, "%s%s", n > 1 ? ", " : "", print_member(m, "ref"));
 	}
 	cJSON_Delete(answer);
 	if (!n)
@@ -214,7 +213,7 @@ static int members_left(struct ctx *c, uint64_t job, const char *kind)
 	return -1;
 }
 
-/* What it left instead, or that it may still come. */
+/* Names what the job left instead, or its state if it has not ended. Returns -1. */
 static int left_none(struct ctx *c, const cJSON *record, const char *ref, const char *kind)
 {
 	const char *status = jtext(record, "status");
@@ -224,9 +223,7 @@ static int left_none(struct ctx *c, const cJSON *record, const char *ref, const 
 		const char *k = print_member(a, "kind");
 		if (strstr(kinds, k))
 			continue;
-		char *longer = xasprintf("%s%s%s", kinds, *kinds ? ", " : "", k);
-		free(kinds);
-		kinds = longer;
+		xappendf(&kinds, "%s%s", *kinds ? ", " : "", k);
 	}
 	c->err = (struct err){0};
 	ctx_fail(c, ERR_NOT_FOUND, "job %s left no %s%s%s%s%s", ref, kind, *kinds ? "; it left: " : "", kinds,
@@ -235,7 +232,7 @@ static int left_none(struct ctx *c, const cJSON *record, const char *ref, const 
 	return -1;
 }
 
-/* Into dir: 0 with what was got, or -1. */
+/* Fetches into dir. */
 static int fetch_it(struct ctx *c, uint64_t job, const cJSON *record, const char *ref, const char *kind,
                     const char *dir)
 {
@@ -267,7 +264,7 @@ static int exec_get(struct ctx *c)
 	char *ref = xstrdup(print_member(record, jtext(record, "ref") ? "ref" : "id"));
 	char *dir = c->args.n > 2 ? xstrdup(c->args.operand[2]) : xasprintf("%s-%s", ref, kind);
 	int rc = check_target(c, dir);
-	interrupt_catch(); /* what was begun is removed again */
+	interrupt_catch(); /* an interrupted download removes its partial files */
 	if (!rc)
 		rc = fetch_it(c, job, record, ref, kind, dir);
 	cJSON_Delete(record);

@@ -1,5 +1,5 @@
 /*
- * cmd_diff: what differs between two jobs: specification, tags, results and how they were run, leaf by leaf.
+ * cmd_diff: differences between two jobs, leaf by leaf: specification, tags, results and how they were run.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -14,7 +14,7 @@
 
 #define CELL_MAX 60
 
-/* Leaves of a tree by dotted path. What is empty is as good as absent. */
+/* Lists the leaves of a tree by dotted path. Empty values count as absent. */
 static void flatten_tree(const cJSON *v, const char *path, cJSON *out)
 {
 	if (cJSON_IsNull(v) || ((cJSON_IsObject(v) || cJSON_IsArray(v)) && !v->child))
@@ -33,7 +33,7 @@ static void flatten_tree(const cJSON *v, const char *path, cJSON *out)
 	free(text);
 }
 
-/* "name=version" lines, each a leaf; of several nodes the first one's. */
+/* Adds each line "name=version" as a leaf; the first of several nodes counts. */
 static void flatten_lines(const char *text, const char *path, cJSON *out)
 {
 	char *copy = xstrdup(text), *save = NULL;
@@ -50,7 +50,7 @@ static void flatten_lines(const char *text, const char *path, cJSON *out)
 	free(copy);
 }
 
-/* What the nodes said about a run: facts of {attempt, node, kind, text}. Times are no difference. */
+/* Adds what the nodes reported about a run: facts of {attempt, node, kind, text}. Times do not count. */
 static void flatten_run(const cJSON *run, cJSON *out)
 {
 	const cJSON *e;
@@ -107,7 +107,7 @@ static void diff_row(struct table *t, cJSON *json, const char *key, const char *
 	cJSON_AddItemToArray(pair, b ? cJSON_CreateString(b) : cJSON_CreateNull());
 }
 
-/* A list of packages that only one side has says nothing about a package. */
+/* Drops the packages of one side if the other side has no list of packages. */
 static void drop_lone_packages(cJSON *a, const cJSON *b)
 {
 	static const char prefix[] = "run.pip.";

@@ -1,6 +1,6 @@
 /*
- * cmd_events: all that happened to a job, past or as it happens. Server-sent events carry ids; after a lost
- * connection the stream goes on behind the last one seen.
+ * cmd_events: the events of a job, past or as they happen. Server-sent events carry ids; after a lost
+ * connection the stream continues behind the last one seen.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -17,7 +17,7 @@
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define PAGE           1000
-#define VALUE_MAX      200 /* longer texts are for --json */
+#define VALUE_MAX      200 /* only --json has longer texts */
 
 struct events {
 	struct ctx *c;
@@ -26,18 +26,18 @@ struct events {
 	size_t n, cap;
 	char last_id[32];
 	int headed;
-	int ended; /* the job's end was seen: nothing more will come */
+	int ended; /* the job's end was seen, so no more events will come */
 	uint64_t lost_us;
 };
 
-/* Exact times are for --json; the line has one already. */
+/* Returns whether the key is an exact time: the line already has one, so only --json shows it. */
 static int is_time(const char *key)
 {
 	size_t n = strlen(key);
 	return n > 3 && strcmp(key + n - 3, "_us") == 0;
 }
 
-/* key=value pairs of the data, but for its text. Malloc'ed. */
+/* Returns the key=value pairs of the data, without its text. Malloc'ed. */
 static char *event_details(const cJSON *data)
 {
 	char *rest = xstrdup("");
@@ -47,14 +47,12 @@ static char *event_details(const cJSON *data)
 		            (cJSON_IsString(m) && *m->valuestring && strlen(m->valuestring) <= VALUE_MAX);
 		if (!plain || !m->string || strcmp(m->string, "text") == 0 || is_time(m->string))
 			continue;
-		char *longer = xasprintf("%s %s=%s", rest, m->string, print_member(data, m->string));
-		free(rest);
-		rest = longer;
+		xappendf(&rest, " %s=%s", m->string, print_member(data, m->string));
 	}
 	return rest;
 }
 
-/* A long text is what a program said: the end of it tells most. */
+/* Prints one event. A long text is a program's output, whose end matters most. */
 static void print_event(const cJSON *ev)
 {
 	const cJSON *data = jget(ev, "data");
@@ -75,7 +73,7 @@ static void print_event(const cJSON *ev)
 	free(type);
 }
 
-/* Before the first of them: which zone the times are of. */
+/* Prints the heads of the columns, with the zone of the times, once. */
 static void print_head(struct events *v)
 {
 	if (!v->headed)
@@ -105,7 +103,7 @@ static void handle_line(struct events *v)
 	if (v->n && v->line[v->n - 1] == '\r')
 		v->n--;
 	if (v->n < 5 || strncmp(v->line, "data:", 5) != 0)
-		return; /* the data names its own id and type */
+		return; /* the data has its own id and type */
 	cJSON *ev = json_parse(v->line + 5, v->n - 5, NULL);
 	if (ev)
 		handle_event(v, ev);
@@ -163,7 +161,7 @@ static int follow_events(struct events *v)
 	return interrupted() ? EXIT_INTERRUPTED : rc < 0 ? -1 : 0;
 }
 
-/* All events so far; *all gets them (NULL: they are printed as they come). */
+/* Reads all events so far into *all (NULL: prints them). */
 static int read_past(struct events *v, cJSON *all)
 {
 	for (;;) {

@@ -1,6 +1,6 @@
 /*
- * cmd_instances: the catalogue of instance types: what a machine of each has and costs, and which types of
- * the cluster stand in for others.
+ * cmd_instances: the catalogue of instance types: facts and price of each, and which types are substitutes
+ * for others.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -136,7 +136,7 @@ static cJSON *split_list(const char *text)
 	return list;
 }
 
-/* The value as its key takes it; what is wrong with it hearthd says. */
+/* Converts the value for its key; hearthd checks it. */
 static cJSON *value_of(const char *key, const char *text)
 {
 	char *end;

@@ -1,5 +1,5 @@
 /*
- * cmd_jobs: looking at jobs: ls, why, top.
+ * cmd_jobs: lists and explains jobs: ls, why, top.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -18,13 +18,11 @@
 
 static void add_query(char **query, const char *key, const char *value)
 {
-	char *esc = client_escape(value), *longer = xasprintf("%s&%s=%s", *query, key, esc);
-	free(*query);
-	free(esc);
-	*query = longer;
+	cleanup_free char *esc = client_escape(value);
+	xappendf(query, "&%s=%s", key, esc);
 }
 
-/* "stauts:x", "status=x", "tagteam=x": what was meant. 1: c->err says it. */
+/* Suggests the term that was meant ("stauts:x", "status=x", "tagteam=x"). 1: c->err has it. */
 static int nearest_term(struct ctx *c, const char *w)
 {
 	static const char *const terms[] = {"status", "owner", "name", "experiment", "array", "sweep", NULL};
@@ -44,7 +42,7 @@ static int nearest_term(struct ctx *c, const char *w)
 	return found;
 }
 
-/* A term may stand once: the controller takes one value of each. */
+/* Adds a term, which may appear once: the controller accepts one value of each. */
 static int add_term(struct ctx *c, char **query, const char *key, const char *value, const char *w)
 {
 	char *mark = xasprintf("&%s=", key);
@@ -58,8 +56,8 @@ static int add_term(struct ctx *c, char **query, const char *key, const char *va
 	return 0;
 }
 
-/* Words of the query: status:x, owner:x, name:x, experiment:x, tag.k=v; others become part of the text that
- * is searched for. */
+/* Adds one word of the query: status:x, owner:x, name:x, experiment:x, tag.k=v. Other words become part of
+ * the searched text. */
 static int query_word(struct ctx *c, char **query, char **text, const char *w)
 {
 	static const struct {
@@ -91,13 +89,14 @@ static int query_word(struct ctx *c, char **query, char **text, const char *w)
 		                "'%s': this search term is not built yet; expected status:X, owner:X, name:X, "
 		                "experiment:X, array:ID, tag.KEY=VALUE, tag.KEY or plain text",
 		                w);
-	char *longer = *text ? xasprintf("%s %s", *text, w) : xstrdup(w);
-	free(*text);
-	*text = longer;
+	if (*text)
+		xappendf(text, " %s", w);
+	else
+		*text = xstrdup(w);
 	return 0;
 }
 
-/* Of an array or a sweep how its members stand says more than the reason. */
+/* Fills the last column: the reason, or the states of the members of an array or a sweep. */
 static void reason_cell(struct table *t, const cJSON *j, int *arrays)
 {
 	const cJSON *counts = jget(j, "members");
@@ -138,7 +137,8 @@ static void print_jobs(const cJSON *jobs)
 		printf("%sTo see members: jobctl show ID, or jobctl ls array:ID%s\n", print_dim(), print_reset());
 }
 
-/* Without --all only the caller's own, unless the query names somebody. */
+/* Returns whether only the caller's own jobs are listed: without --all, unless the query names an owner or an
+ * array. */
 static int only_mine(const struct ctx *c)
 {
 	int mine = !args_has(&c->args, "all");
@@ -149,7 +149,7 @@ static int only_mine(const struct ctx *c)
 	return mine;
 }
 
-/* Of what was asked for there is none. */
+/* Reports that no job matches. */
 static void report_none(struct ctx *c, uint64_t before)
 {
 	const char *whose = only_mine(c) ? " of yours" : "";
@@ -178,9 +178,7 @@ static int exec_ls(struct ctx *c)
 	char *query = xasprintf("/jobs?limit=%" PRIu64, limit);
 	int rc = 0;
 	if (before) {
-		char *longer = xasprintf("%s&before=%" PRIu64, query, before);
-		free(query);
-		query = longer;
+		xappendf(&query, "&before=%" PRIu64, before);
 	}
 	if (args_has(&c->args, "removed"))
 		add_query(&query, "deleted", "1");
@@ -236,17 +234,16 @@ static int exec_why(struct ctx *c)
 	return 0;
 }
 
-/* "a,b" out of a list of strings, "x=1 y=2" out of {name: {last}}. Malloc'ed. */
+/* Joins a list of strings as "a,b", and {name: {last}} as "x=1 y=2". Malloc'ed. */
 static char *join_values(const cJSON *list)
 {
 	char *all = xstrdup("");
 	const cJSON *v;
 	cJSON_ArrayForEach (v, list) {
-		char *longer =
-		    v->string ? xasprintf("%s%s%s=%s", all, *all ? " " : "", v->string, print_member(v, "last"))
-		              : xasprintf("%s%s%s", all, *all ? "," : "", cJSON_IsString(v) ? v->valuestring : "?");
-		free(all);
-		all = longer;
+		if (v->string)
+			xappendf(&all, "%s%s=%s", *all ? " " : "", v->string, print_member(v, "last"));
+		else
+			xappendf(&all, "%s%s", *all ? "," : "", cJSON_IsString(v) ? v->valuestring : "?");
 	}
 	return all;
 }

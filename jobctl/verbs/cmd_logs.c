@@ -46,7 +46,7 @@ int follow_log(struct ctx *c, uint64_t job)
 	int rc = show_log(&l, 1);
 	if (rc == EXIT_INTERRUPTED)
 		job_end_left_running(job);
-	/* A job may end well without a word from rank 0. */
+	/* A job may complete although rank 0 wrote nothing. */
 	if (rc == -1 && c->err.code == ERR_NOT_FOUND && !l.any)
 		rc = 0;
 	log_stream_fini(&l);
@@ -119,7 +119,7 @@ static int list_streams(struct ctx *c, uint64_t job)
 	return 0;
 }
 
-/* What is asked of the lines has no meaning for the list of streams. */
+/* Refuses options for lines together with --list. */
 static int check_list(struct ctx *c)
 {
 	static const char *const lines_only[] = {"follow", "rank", "node", "stream", "attempt",
@@ -131,7 +131,7 @@ static int check_list(struct ctx *c)
 	return 0;
 }
 
-/* Several ranks together; l has what was asked for. */
+/* Shows several ranks together; l has the options. */
 static int show_ranks(struct log_stream *l)
 {
 	struct ctx *c = l->c;
@@ -173,7 +173,7 @@ static int exec_logs(struct ctx *c)
 		l.lines = c->json && !many ? loglines_create(stdout, l.grep) : NULL;
 		rc = many ? show_ranks(&l) : show_log(&l, by_default);
 		int silent = rc == -1 && by_default && c->err.code == ERR_NOT_FOUND && !l.any;
-		/* How the job went decides, as with submit -f; one attempt that was asked for is not the job. */
+		/* The job's result decides, as in submit -f; one requested attempt is not the job. */
 		if ((!rc || silent) && l.wanted_follow && !l.pinned && !l.failed)
 			rc = job_end_report_aside(c, l.job);
 	}

@@ -1,9 +1,9 @@
 /*
- * cmd_metrics: metrics of a job: what each one came to, or one of them as a series.
+ * cmd_metrics: metrics of a job: a summary of each one, or one of them as a series.
  *
- * hearthd gives a point as [step, time, value], or, when there are more than were asked for, draws neighbours
- * together: [step, time, mean, min, max, points, nan]. For people they are drawn together once more, to as
- * many lines as one likes to read; that is said above them.
+ * hearthd sends a point as [step, time, value]. If there are more points than requested it condenses
+ * neighbours: [step, time, mean, min, max, points, nan]. jobctl condenses them again to LINES lines for
+ * people, and says so above them.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -22,7 +22,7 @@
 
 #define LINES       20
 #define SPARK_WIDTH 60
-#define FETCHED     240 /* points for people: as many lines and as many bars as these go into evenly */
+#define FETCHED     240 /* points for people: a multiple of LINES and SPARK_WIDTH */
 
 static double value_of(const cJSON *v)
 {
@@ -35,9 +35,9 @@ static double value_of(const cJSON *v)
 	return NAN;
 }
 
-/* ---- what each came to ---- */
+/* ---- summary ---- */
 
-/* An array or a sweep has no metrics but those of its members. -1: c->err is set. */
+/* Returns whether the job is an array or a sweep, which has only its members' metrics. -1: c->err is set. */
 static int is_array(struct ctx *c, uint64_t job)
 {
 	cJSON *record = ctx_job(c, job);
@@ -46,7 +46,7 @@ static int is_array(struct ctx *c, uint64_t job)
 	return members;
 }
 
-/* Of how many attempts the job has; 0 unknown, which hides nothing. */
+/* Shows the summary of all metrics, or of one attempt (0: all) or rank (NULL: all). */
 static int show_summary(struct ctx *c, uint64_t job, uint64_t attempt, const char *rank)
 {
 	char *path = xasprintf("/jobs/%" PRIu64 "/metrics?attempt=%" PRIu64 "%s%s", job, attempt,
@@ -78,9 +78,9 @@ static int show_summary(struct ctx *c, uint64_t job, uint64_t attempt, const cha
 /* ---- a series ---- */
 
 struct point {
-	double step; /* NaN none */
+	double step; /* NaN: none */
 	double mean, min, max;
-	double n, nan; /* points drawn together in it, and how many of them are NaN */
+	double n, nan; /* number of condensed points, and of those that are NaN */
 };
 
 static struct point point_of(const cJSON *p)
@@ -97,7 +97,7 @@ static struct point point_of(const cJSON *p)
 	return q;
 }
 
-/* Neighbours as one: step of the first; NaN is counted and else passed over. */
+/* Joins neighbours: the step of the first; NaN counts as a point but not in the values. */
 static struct point join_points(const struct point *p, size_t n)
 {
 	struct point all = {p[0].step, NAN, NAN, NAN, 0, 0};
@@ -116,7 +116,7 @@ static struct point join_points(const struct point *p, size_t n)
 	return all;
 }
 
-/* n points as at most max; returns how many. In place. */
+/* Condenses n points to at most max, in place. Returns how many there are then. */
 static size_t draw_together(struct point *p, size_t n, size_t max)
 {
 	if (n <= max)
@@ -165,7 +165,7 @@ static void print_head(const cJSON *answer, const char *name, const struct point
 	free(bars);
 }
 
-/* Of a series that has no steps at all, the number of the point stands in their place. */
+/* Fills the first column: the step, or the number of the point if the series has no steps. */
 static void first_cell(struct table *t, const struct point *p, double index, int stepless)
 {
 	if (!isnan(p->step))
@@ -218,7 +218,7 @@ static void print_series(const cJSON *answer, const char *name, int all)
 	free(p);
 }
 
-/* With as few digits as read back the same. */
+/* Prints the shortest number that reads back the same. */
 static void print_value(double v, char end)
 {
 	char text[40];
@@ -227,7 +227,7 @@ static void print_value(double v, char end)
 		if (isnan(v) || strtod(text, NULL) == v)
 			break;
 	}
-	/* The sign of a NaN says nothing. */
+	/* The sign of a NaN has no meaning. */
 	printf("%s%c", isnan(v) ? "nan" : text, end);
 }
 
@@ -250,7 +250,7 @@ static void print_csv(const cJSON *answer)
 	}
 }
 
-/* Also where all were asked for: hearthd sends so many at most. */
+/* Notes that points were condensed although all were requested: hearthd bounds their number. */
 static void note_drawn(const cJSON *answer, uint64_t asked)
 {
 	if (!asked && cJSON_IsFalse(jget(answer, "raw")))
@@ -258,7 +258,7 @@ static void note_drawn(const cJSON *answer, uint64_t asked)
 		        cJSON_GetArraySize(jget(answer, "points")));
 }
 
-/* The error stays; where a metric of the job is called alike it is named. */
+/* Adds the name of a similar metric of the job to the error. */
 static void name_near(struct ctx *c, uint64_t job, const char *name)
 {
 	struct err absent = c->err;
@@ -297,9 +297,7 @@ static int exec_metrics(struct ctx *c)
 	char *path = xasprintf("/jobs/%" PRIu64 "/metrics/%s?points=%" PRIu64 "&attempt=%" PRIu64, job, esc,
 	                       points, attempt);
 	if (args_has(&c->args, "rank")) {
-		char *longer = xasprintf("%s&rank=%" PRIu64, path, rank);
-		free(path);
-		path = longer;
+		xappendf(&path, "&rank=%" PRIu64, rank);
 	}
 	cJSON *answer = NULL;
 	int rc = ctx_call(c, "GET", path, NULL, &answer);

@@ -52,7 +52,7 @@ static int exec_quota_ls(struct ctx *c)
 	return list_queues(c, 1);
 }
 
-/* KEY=VALUE: a number, or yes and no. */
+/* Adds KEY=VALUE to body: a number, or yes and no. */
 static int add_value(struct ctx *c, cJSON *body, const char *assignment, const char *const *known)
 {
 	const char *eq = strchr(assignment, '=');
@@ -120,7 +120,8 @@ static int exec_quota_set(struct ctx *c)
 	return change_queue(c, "/quotas", known);
 }
 
-/* The path goes as one part, its slashes escaped: ".." in it must not lead to another address. */
+/* Removes a queue or a quota. Slashes in the path are escaped, because ".." must not lead to another address.
+ */
 static int remove_queue(struct ctx *c, const char *where, const char *done)
 {
 	char *esc = client_escape(c->args.operand[0]), *path = xasprintf("%s/%s", where, esc);

@@ -1,5 +1,5 @@
 /*
- * cmd_reserve: nodes that are kept for a time, for a queue or for maintenance.
+ * cmd_reserve: nodes that are reserved for a period, for a queue or for maintenance.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -18,9 +18,7 @@ static char *names_of(const cJSON *list, const char *between)
 	char *all = xstrdup("");
 	const cJSON *v;
 	cJSON_ArrayForEach (v, list) {
-		char *longer = xasprintf("%s%s%s", all, *all ? between : "", cJSON_IsString(v) ? v->valuestring : "");
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%s", *all ? between : "", cJSON_IsString(v) ? v->valuestring : "");
 	}
 	return all;
 }
@@ -58,7 +56,7 @@ static int exec_ls(struct ctx *c)
 	return 0;
 }
 
-/* ---- what is asked for ---------------------------------------------------------------------------- */
+/* ---- the request ---------------------------------------------------------------------------------- */
 
 static void add_nodes(const struct ctx *c, cJSON *body)
 {
@@ -84,7 +82,7 @@ static int add_time(struct ctx *c, cJSON *body, const char *opt, uint64_t *after
 	if (when_parse(text, now, *after_us, &us, &c->err))
 		return err_wrap(&c->err, "--%s", opt);
 	*after_us = us;
-	/* Left out it is now by hearthd's clock, which may differ from this machine's. */
+	/* Without "from" hearthd uses its own clock, which may differ from this machine's. */
 	if (strcmp(opt, "from") == 0 && strcmp(text, "now") == 0)
 		return 0;
 	cJSON_AddStringToObject(body, opt, clock_rfc3339(us, at));
@@ -125,7 +123,7 @@ static int add_rest(struct ctx *c, cJSON *body)
 	return 0;
 }
 
-/* ---- what it is now ------------------------------------------------------------------------------- */
+/* ---- the answer ----------------------------------------------------------------------------------- */
 
 static void report_reservation(const cJSON *r)
 {
@@ -158,7 +156,7 @@ static int change_reservation(struct ctx *c, const char *method, const char *pat
 	return rc < 0 ? -1 : 0;
 }
 
-/* All that a new one lacks, at once. */
+/* Names everything that a new reservation lacks. */
 static int check_new(struct ctx *c)
 {
 	static const char *const wanted[][3] = {{"nodes", "count", "--nodes A,B or --count N"},
@@ -168,9 +166,7 @@ static int check_new(struct ctx *c)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		if (args_has(&c->args, wanted[i][0]) || args_has(&c->args, wanted[i][1]))
 			continue;
-		char *longer = xasprintf("%s%s%s", all, *all ? "; " : "", wanted[i][2]);
-		free(all);
-		all = longer;
+		xappendf(&all, "%s%s", *all ? "; " : "", wanted[i][2]);
 	}
 	int rc = *all ? ctx_fail(c, ERR_INVALID, "reserve add: missing %s", all) : 0;
 	free(all);

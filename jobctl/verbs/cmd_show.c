@@ -1,10 +1,9 @@
 /*
- * cmd_show: all about one job: where it stands, what was to run, its attempts, what came of it.
+ * cmd_show: everything about one job: state, specification, attempts and results.
  */
 #include "jobctl/verbs/verbs.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,9 +19,9 @@
 
 #define MEMBERS_SHOWN 20
 
-/* ---- what was to run ---- */
+/* ---- the specification ---- */
 
-/* A word as a shell would take it; line ends are shown as \n. Malloc'ed. */
+/* Quotes a word for a shell; line ends are shown as \n. Malloc'ed. */
 static char *quote_word(const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -47,24 +46,10 @@ static char *command_text(const struct strv *command)
 {
 	char *all = xstrdup("");
 	for (size_t i = 0; i < command->n; i++) {
-		char *word = quote_word(command->v[i]), *longer = xasprintf("%s%s%s", all, i ? " " : "", word);
-		free(word);
-		free(all);
-		all = longer;
+		cleanup_free char *word = quote_word(command->v[i]);
+		xappendf(&all, "%s%s", i ? " " : "", word);
 	}
 	return all;
-}
-
-static void add_text(char **all, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add_text(char **all, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	char *more = xvasprintf(fmt, ap), *longer = xasprintf("%s%s", *all, more);
-	va_end(ap);
-	free(more);
-	free(*all);
-	*all = longer;
 }
 
 static const char *plural_end(uint64_t n)
@@ -75,13 +60,13 @@ static const char *plural_end(uint64_t n)
 static char *gang_text(const struct spec_group *g, int named)
 {
 	char *all = named ? xasprintf("%s: ", g->name) : xstrdup("");
-	add_text(&all, "%u node%s", g->instances, plural_end(g->instances));
-	add_text(&all, "%s %u rank%s", g->instances == 1 ? " with" : ", each with", g->ranks_per_instance,
+	xappendf(&all, "%u node%s", g->instances, plural_end(g->instances));
+	xappendf(&all, "%s %u rank%s", g->instances == 1 ? " with" : ", each with", g->ranks_per_instance,
 	         plural_end(g->ranks_per_instance));
 	if (g->gpus_per_instance)
-		add_text(&all, ", %u GPU%s", g->gpus_per_instance, plural_end(g->gpus_per_instance));
+		xappendf(&all, ", %u GPU%s", g->gpus_per_instance, plural_end(g->gpus_per_instance));
 	if (g->cpus_per_rank)
-		add_text(&all, ", %u CPU%s per rank", g->cpus_per_rank, plural_end(g->cpus_per_rank));
+		xappendf(&all, ", %u CPU%s per rank", g->cpus_per_rank, plural_end(g->cpus_per_rank));
 	return all;
 }
 
@@ -90,23 +75,23 @@ static void show_resources(const struct job_spec *s)
 	char size[32], *all = xstrdup("");
 	for (size_t i = 0; i < s->n_groups; i++) {
 		char *gang = gang_text(&s->groups[i], s->has_groups);
-		add_text(&all, "%s%s", i ? "; " : "", gang);
+		xappendf(&all, "%s%s", i ? "; " : "", gang);
 		free(gang);
 	}
 	if (s->memory_bytes)
-		add_text(&all, ", %s memory", str_size(s->memory_bytes, size, sizeof(size)));
+		xappendf(&all, ", %s memory", str_size(s->memory_bytes, size, sizeof(size)));
 	if (s->disk_bytes)
-		add_text(&all, ", %s disk", str_size(s->disk_bytes, size, sizeof(size)));
+		xappendf(&all, ", %s disk", str_size(s->disk_bytes, size, sizeof(size)));
 	if (s->gpu_model)
-		add_text(&all, ", GPU model %s", s->gpu_model);
+		xappendf(&all, ", GPU model %s", s->gpu_model);
 	if (s->gpu_memory_bytes)
-		add_text(&all, ", %s a GPU", str_size(s->gpu_memory_bytes, size, sizeof(size)));
+		xappendf(&all, ", %s per GPU", str_size(s->gpu_memory_bytes, size, sizeof(size)));
 	for (size_t i = 0; i < s->instance_types.n; i++)
-		add_text(&all, "%s%s", i ? " or " : ", type ", s->instance_types.v[i]);
+		xappendf(&all, "%s%s", i ? " or " : ", type ", s->instance_types.v[i]);
 	for (size_t i = 0; i < s->requires.n; i++)
-		add_text(&all, "%s%s", i ? " and " : ", with ", s->requires.v[i]);
+		xappendf(&all, "%s%s", i ? " and " : ", with ", s->requires.v[i]);
 	if (s->exclusive)
-		add_text(&all, ", alone on its nodes");
+		xappendf(&all, ", alone on its nodes");
 	print_line("resources", all);
 	free(all);
 }
@@ -136,7 +121,7 @@ static int is_dropped(const cJSON *job, const char *what)
 	return found;
 }
 
-/* Where the code came from, and how to get it. */
+/* Shows the source of the code, and the command to fetch it. */
 static void show_source(const cJSON *job, const struct job_spec *s)
 {
 	const cJSON *run = jget(job, "run");
@@ -144,11 +129,11 @@ static void show_source(const cJSON *job, const struct job_spec *s)
 	           *bundle = jtext(job, "bundle");
 	char *all = xstrdup(s->source_dir ? s->source_dir : "");
 	if (commit)
-		add_text(&all, "%sgit %.12s%s%s%s", *all ? ", " : "", commit, branch ? " on " : "",
+		xappendf(&all, "%sgit %.12s%s%s%s", *all ? ", " : "", commit, branch ? " on " : "",
 		         branch ? branch : "",
 		         cJSON_IsTrue(jget(run, "git_dirty")) ? ", with uncommitted changes" : "");
 	if (bundle && *bundle && !is_dropped(job, "bundle"))
-		add_text(&all, "%sjobctl get %s code", *all ? ": " : "", print_member(job, "id"));
+		xappendf(&all, "%sjobctl get %s code", *all ? ": " : "", print_member(job, "id"));
 	print_line("source", all);
 	free(all);
 }
@@ -170,12 +155,12 @@ static void show_inputs(const struct job_spec *s)
 	}
 }
 
-/* The specification, defaults in, but for what is shown elsewhere. */
+/* Shows the specification with defaults, except keys that are shown elsewhere. */
 static void show_what(const cJSON *job)
 {
 	struct job_spec *s = spec_from_json(jget(job, "spec"), NULL);
 	if (!s)
-		return; /* of a later version, perhaps: --json has it */
+		return; /* perhaps of a later version; --json has it */
 	char *command = command_text(&s->command);
 	print_line("command", command);
 	free(command);
@@ -201,7 +186,7 @@ static void show_what(const cJSON *job)
 	spec_destroy(s);
 }
 
-/* ---- how it went ---- */
+/* ---- attempts and results ---- */
 
 static void show_phases(const cJSON *attempt)
 {
@@ -216,7 +201,7 @@ static void show_phases(const cJSON *attempt)
 		putchar('\n');
 }
 
-/* "went on from step 6 of attempt 1" */
+/* Shows what an attempt continued from: "step 6 of attempt 1". */
 static void show_begin(const cJSON *attempt)
 {
 	const char *from = jtext(attempt, "resumed_from");
@@ -265,24 +250,24 @@ static void show_attempts(const cJSON *job)
 	}
 }
 
-/* "$3.20 so far, $7.20 an hour; at most $20.00" */
+/* Shows "$3.20 so far, $7.20 per hour; at most $20.00". */
 static void show_cost(const cJSON *job)
 {
 	const cJSON *cost = jget(job, "cost_usd"), *hour = jget(job, "price_per_hour_usd"),
 	            *most = jget(jget(jget(job, "spec"), "limits"), "max_cost_usd");
 	char *all = xstrdup(""), usd[40];
 	if (cJSON_IsNumber(cost))
-		add_text(&all, "$%s%s", str_amount(cost->valuedouble, usd, sizeof(usd)),
+		xappendf(&all, "$%s%s", str_amount(cost->valuedouble, usd, sizeof(usd)),
 		         cJSON_IsNumber(hour) ? " so far" : "");
 	if (cJSON_IsNumber(hour))
-		add_text(&all, "%s$%.2f per hour", *all ? ", " : "", hour->valuedouble);
+		xappendf(&all, "%s$%.2f per hour", *all ? ", " : "", hour->valuedouble);
 	if (cJSON_IsNumber(most))
-		add_text(&all, "%sat most $%.2f", *all ? "; " : "", most->valuedouble);
+		xappendf(&all, "%sat most $%.2f", *all ? "; " : "", most->valuedouble);
 	print_line("cost", all);
 	free(all);
 }
 
-/* Does a later attempt have what `get` gives without -a? */
+/* Returns whether a later attempt left the same kind, which `get` fetches without -a. */
 static int is_older(const cJSON *a)
 {
 	const cJSON *next;
@@ -294,7 +279,7 @@ static int is_older(const cJSON *a)
 	return 0;
 }
 
-/* At an output_uri each attempt's stand where those of the one before did. */
+/* Returns whether a later attempt replaced this artifact: at an output_uri all attempts use one place. */
 static int is_replaced(const cJSON *a)
 {
 	const char *uri = jtext(a, "uri");
@@ -389,7 +374,7 @@ static int show_ranks(struct ctx *c, uint64_t job)
 	return 0;
 }
 
-/* "2h5m, in 3 attempts" */
+/* Shows "2h5m, in 3 attempts". */
 static void show_ran(const cJSON *job)
 {
 	const char *ran = print_ran(job);
@@ -417,7 +402,7 @@ static void show_limit(const cJSON *job)
 	free(all);
 }
 
-/* The reason of a job that waits is a few words (as in ls): all that it waits for is asked. */
+/* Shows what a job waits for. Its reason has only a few words, so hearthd is asked for the rest. */
 static void show_waits(struct ctx *c, const cJSON *job)
 {
 	const char *status = jtext(job, "status");
@@ -429,12 +414,12 @@ static void show_waits(struct ctx *c, const cJSON *job)
 	path = xasprintf("/jobs/%s/why", print_member(job, "id"));
 	if (ctx_get(c, "GET", path, NULL, &answer) == 0)
 		print_sentence("waits", jtext(answer, "text"));
-	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or be gone */
+	memset(&c->err, 0, sizeof(c->err)); /* it may have started meanwhile, or have been removed */
 	cJSON_Delete(answer);
 	free(path);
 }
 
-/* What it is a member of, or how its members stand. */
+/* Shows the array of a member, or the states of an array's members. */
 static void show_array(const cJSON *job)
 {
 	const cJSON *of = jget(job, "array"), *counts = jget(job, "members");

@@ -1,9 +1,9 @@
 /*
- * cmd_submit: submit and clone. The specification is checked here first for a quick answer; hearthd checks it
+ * cmd_submit: submit and clone. jobctl checks the specification first for a quick answer; hearthd checks it
  * again and decides.
  *
- * The source tree goes up before the job: chunks that hearthd does not have, then the manifest. What is sent
- * is content-addressed, so a submit that is broken off costs nothing the next time.
+ * The source tree is sent before the job: chunks that hearthd lacks, then the manifest. Chunks are content-
+ * addressed, so an interrupted submit does not send them twice.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -59,7 +59,8 @@ static int read_stdin(char **text, size_t *n, struct err *e)
 	return 0;
 }
 
-/* --after JOB or KIND:JOB, where JOB is written as everywhere; hearthd knows numbers only. */
+/* Adds --after JOB or KIND:JOB to the specification; hearthd accepts only ids, so the reference is resolved
+ * here. */
 static int add_after(struct ctx *c, cJSON *j, const char *a)
 {
 	char kind[AFTER_KIND_SIZE];
@@ -80,7 +81,7 @@ static int add_after(struct ctx *c, cJSON *j, const char *a)
 	return 0;
 }
 
-/* Applies --set, --after and --name; the text is kept as written when there are none. */
+/* Applies --set, --after and --name; without them the text stays as written. */
 static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n)
 {
 	if (!args_has(&c->args, "set") && !args_has(&c->args, "name") && !args_has(&c->args, "after"))
@@ -110,7 +111,7 @@ static int apply_changes(struct ctx *c, const char *file, char **text, size_t *n
 	return rc;
 }
 
-/* The file's folder: source_dir is relative to it. */
+/* Returns the file's folder; source_dir is relative to it. */
 static char *base_of(const char *file)
 {
 	if (strcmp(file, "-") == 0)
@@ -129,14 +130,12 @@ static char *source_path(const char *file, const char *source_dir)
 	return path;
 }
 
-/* Every problem on a line of its own, each with the file's name. */
+/* Lists the problems, one per line, each with the file's name. */
 static void name_problems(struct ctx *c, const char *file, const struct strv *problems)
 {
 	char *out = xstrdup("");
 	for (size_t i = 0; i < problems->n; i++) {
-		char *longer = xasprintf("%s%s%s: %s", out, *out ? "\n" : "", file, problems->v[i]);
-		free(out);
-		out = longer;
+		xappendf(&out, "%s%s: %s", *out ? "\n" : "", file, problems->v[i]);
 	}
 	if (problems->n)
 		c->problems = out;
@@ -152,7 +151,7 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 	int rc = strcmp(file, "-") == 0 ? read_stdin(text, &n, &c->err)
 	                                : fs_read_file(file, SPEC_MAX_BYTES, text, &n, &c->err);
 	if (rc) {
-		/* A file that cannot be read is a fault of usage: 3 would mean that the job was not found. */
+		/* An unreadable file is wrong usage; exit code 3 would mean that the job was not found. */
 		c->err.code = ERR_INVALID;
 		return -1;
 	}
@@ -164,7 +163,7 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 	if (!*spec) {
 		free(*text);
 		name_problems(c, shown, &problems);
-		/* Also when a key is only reserved: the file has to be changed. */
+		/* This holds for a reserved key, too: the user has to change the file. */
 		c->err.code = ERR_INVALID;
 		err_wrap(&c->err, "%s", shown);
 		rc = -1;
@@ -173,7 +172,7 @@ static int load_spec(struct ctx *c, const char *file, char **text, struct job_sp
 	return rc;
 }
 
-/* After the job is known: follow or wait, as asked. A sweep has no log to follow: its end is waited for. */
+/* Follows or waits for the new job, as requested. A sweep has no log, so its end is awaited. */
 static int after_submit(struct ctx *c, uint64_t job, int has_log)
 {
 	if (!args_has(&c->args, "follow") && !args_has(&c->args, "wait"))
@@ -186,10 +185,9 @@ static int after_submit(struct ctx *c, uint64_t job, int has_log)
 	return job_end_report(c, job);
 }
 
-#define USUAL_LIMIT_S 86400 /* what hearthd takes where nobody says otherwise: max_runtime_default */
+#define USUAL_LIMIT_S 86400 /* hearthd's default of max_runtime_default */
 
-/* A limit that nobody asked for ends jobs as well as one that somebody did: it is said where the
- * administrator set it. The usual day stands in a dry run and in show. */
+/* Reports a default time limit, because it ends jobs, too. The usual day is reported only with also_usual. */
 static void report_limit(const cJSON *answer, FILE *out, int also_usual)
 {
 	const char *from = jtext(answer, "max_runtime_from");
@@ -205,7 +203,7 @@ static void report_limit(const cJSON *answer, FILE *out, int also_usual)
 	        str_duration((uint64_t)limit->valuedouble, text, sizeof(text)));
 }
 
-/* Returns Hearth's launcher for what this program does; NULL when it is no launcher. */
+/* Returns Hearth's launcher for this program; NULL: the program is not a launcher. */
 static const char *launcher_instead_of(const char *program)
 {
 	for (int i = 0; i < N_LAUNCHERS; i++) {
@@ -217,7 +215,7 @@ static const char *launcher_instead_of(const char *program)
 	return NULL;
 }
 
-/* Warns of a launcher in the command: it would be started once for every rank, which is seldom meant. */
+/* Warns of a launcher in the command: Hearth would start it once for every rank, which is seldom meant. */
 static void note_launcher(const struct job_spec *s)
 {
 	const char *first = s->command.n ? s->command.v[0] : "", *slash = strrchr(first, '/');
@@ -232,7 +230,7 @@ static void note_launcher(const struct job_spec *s)
 		        base, base, instead);
 }
 
-/* What is accepted and yet will hardly do what was meant. */
+/* Prints hearthd's warnings: settings that are accepted but seldom meant. */
 static void report_warnings(const cJSON *answer)
 {
 	const cJSON *w;
@@ -289,7 +287,7 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	return after_submit(c, (uint64_t)id, members < 1);
 }
 
-/* What is sent beside the specification: where it came from. */
+/* Returns the body of a submission: the specification and its origin. */
 static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, cJSON *run, int dry)
 {
 	char cwd[PATH_MAX];
@@ -308,7 +306,7 @@ static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, c
 	return body;
 }
 
-/* Known here already; the node would find it out later. */
+/* Finds a missing requirements file now; the node would find it later. */
 static int check_requirements(struct ctx *c, const char *dir, const struct job_spec *spec)
 {
 	if (!spec->requirements)
@@ -368,7 +366,7 @@ static int exec_submit(struct ctx *c)
 	return rc;
 }
 
-/* KEY=VALUE -> a member of set, which hearthd applies to the job's specification. */
+/* Adds KEY=VALUE to set, which hearthd applies to the job's specification. */
 static int add_change(struct ctx *c, cJSON *set, const char *assignment)
 {
 	char *key;
@@ -381,7 +379,7 @@ static int add_change(struct ctx *c, cJSON *set, const char *assignment)
 	return 0;
 }
 
-/* --after adds to what the copied job waits for, as it does for submit; --set after=[...] replaces that. */
+/* Adds --after to what the copied job waits for; --set after=[...] replaces that. */
 static int add_clone_afters(struct ctx *c, uint64_t job, cJSON *set)
 {
 	const char *a;

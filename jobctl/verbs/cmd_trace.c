@@ -1,5 +1,5 @@
 /*
- * cmd_trace: the record of the cluster's scheduler, to a file that `jobctl simulate` takes.
+ * cmd_trace: writes the record of the cluster's scheduler to a file for `jobctl simulate`.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -40,13 +40,13 @@ static int list_parts(struct ctx *c)
 	return 0;
 }
 
-struct piece { /* of the record, on its way */
+struct piece { /* a piece of the record */
 	FILE *to;
 	uint64_t part, next, lines, bytes, jobs;
 	int more;
 };
 
-/* Jobs that came, and those that ran when it began. */
+/* Counts the jobs in a piece: arrivals, and jobs that ran at its beginning. */
 static uint64_t count_jobs(const char *text)
 {
 	uint64_t n = 0;
@@ -76,7 +76,7 @@ static void take_piece(struct piece *p, const cJSON *answer)
 	p->next = p->more ? (uint64_t)next->valuedouble : 0;
 }
 
-/* What is written while this reads is taken, too, until there is no more for the moment. */
+/* Fetches a part, including lines that hearthd writes meanwhile. */
 static int fetch_part(struct ctx *c, const char *part, struct piece *p)
 {
 	char *which = xstrdup(part);
@@ -94,7 +94,7 @@ static int fetch_part(struct ctx *c, const char *part, struct piece *p)
 		take_piece(p, answer);
 		cJSON_Delete(answer);
 		free(which);
-		which = xasprintf("%" PRIu64, p->part); /* "last" may be another one meanwhile */
+		which = xasprintf("%" PRIu64, p->part); /* "last" may mean another part by now */
 	} while (p->more);
 	free(which);
 	return 0;
@@ -118,7 +118,7 @@ static void report_part(struct ctx *c, const struct piece *p, const char *file)
 	cJSON_Delete(o);
 }
 
-/* A part begins with hearthd: soon after that what one looks for stands in those before. */
+/* Notes a part without jobs: a part begins with each start of hearthd, so users often want the one before. */
 static void note_empty(struct ctx *c, const struct piece *p)
 {
 	cJSON *answer = NULL;

@@ -1,6 +1,6 @@
 /*
- * cmd_wait: waiting for jobs. The record is asked for again with a growing pause, 20 ms to 500 ms: short jobs
- * are seen to end at once, long ones cost little, and a controller that restarts meanwhile is waited out.
+ * cmd_wait: waits for jobs. It asks for the record with a growing pause, 20 ms to 500 ms: the end of a short
+ * job is seen at once, a long one costs little, and the controller may restart meanwhile.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -19,8 +19,8 @@
 
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 500
-#define RANGE_FEW    4    /* jobs of a range: fewer are asked for one by one */
-#define PAGE         1000 /* of a list, at most */
+#define RANGE_FEW    4    /* jobs of a range; fewer are asked for one by one */
+#define PAGE         1000 /* jobs on a page of a list, at most */
 
 int job_end_left_running(uint64_t job)
 {
@@ -52,8 +52,8 @@ static int parse_condition(struct ctx *c, const char *s, struct condition *k)
 	return ctx_fail(c, ERR_INVALID, "--for '%s': expected running, step>N or end", s);
 }
 
-/* The step of any metric, or the metric called step itself; of the newest attempt. One that is about to be
- * followed by another does not count: who asks after a requeue means the steps of what comes. */
+/* Returns whether any metric of the newest attempt, or the metric "step" itself, passed the step. An attempt
+ * that will be requeued does not count: after a requeue users mean the next attempt. */
 static int step_reached(const cJSON *job, const char *status, double step)
 {
 	const cJSON *m;
@@ -80,7 +80,7 @@ static int condition_met(const struct condition *k, const cJSON *job, const char
 	return k->kind == UNTIL_STEP && step_reached(job, status, (double)k->step);
 }
 
-/* One look. 1: over, with *status and *met set; 0: not yet. */
+/* Asks once. 1: over, with *status and *met set; 0: not yet. */
 static int poll_job(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us,
                     char **status, char **ref, int *met)
 {
@@ -114,7 +114,7 @@ static int poll_job(struct ctx *c, uint64_t job, const struct condition *k, uint
 	return rc;
 }
 
-/* 0: *status is the caller's, *met tells whether what was waited for came, or only the end. */
+/* Waits for the condition or the end. 0: *status is the caller's, *met: the condition came true. */
 static int wait_job(struct ctx *c, uint64_t job, const struct condition *k, uint64_t deadline_us,
                     char **status, char **ref, int *met)
 {
@@ -138,7 +138,7 @@ static int wait_end(struct ctx *c, uint64_t job, uint64_t deadline_us, char **st
 	return wait_job(c, job, &k, deadline_us, status, NULL, &met);
 }
 
-/* Where the reason names a rank whose output is not the one that is shown by default. Malloc'ed. */
+/* Returns the command for the log of the rank that the reason names, if it is not rank 0. Malloc'ed. */
 static char *rank_log(const char *job, const char *reason)
 {
 	unsigned rank = 0;
@@ -188,7 +188,7 @@ int job_end_report_aside(struct ctx *c, uint64_t job)
 	return rc;
 }
 
-/* Says how one job went; its exit code. */
+/* Reports how one job ended; returns its exit code. */
 static int report_job(struct ctx *c, uint64_t job, const struct condition *k, const char *status,
                       const char *ref, int met, cJSON *all)
 {
@@ -208,8 +208,7 @@ static int report_job(struct ctx *c, uint64_t job, const struct condition *k, co
 	return job_ended(status) ? job_exit_code(status) : EXIT_OK;
 }
 
-/* Of a range of numbers those that are there, a page of the list a call; the others get the reason why not.
- * list: from its first on. */
+/* Fetches the records of a range that list begins with, one page per call. Unknown jobs get a reason. */
 static int fetch_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **seen)
 {
 	size_t k = 1;
@@ -236,7 +235,7 @@ static int fetch_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **se
 			else
 				cJSON_Delete(job);
 		}
-		/* The page was the last, or began below the range. */
+		/* Stops after the last page, or after one that began below the range. */
 		before = least < before && cJSON_IsNumber(jget(answer, "next")) ? least : list[0].id;
 		cJSON_Delete(answer);
 	}
@@ -249,12 +248,11 @@ static int fetch_range(struct ctx *c, struct job_ref *list, size_t n, cJSON **se
 	return 0;
 }
 
-/* Of several jobs those that are not there are named before the others are waited for: nobody waits an hour
- * to learn of a typing error. *missing counts them; their ids become 0. A failure of another kind gives -1.
- */
+/* Reports unknown jobs before the others are awaited, so that a typing error shows at once. *missing counts
+ * them; their ids become 0. Any other failure gives -1. */
 static int find_missing(struct ctx *c, struct job_ref *list, size_t n, cJSON **seen, size_t *missing)
 {
-	size_t absent = 0; /* of the range that list[i] stands in: one line for all of them */
+	size_t absent = 0; /* unknown ids of the present range; they share one line */
 	for (size_t i = 0; i < n; i++) {
 		cJSON *job = NULL;
 		if (i + 1 < n && list[i].range && !seen[i] && (!i || list[i - 1].part != list[i].part) &&
@@ -286,7 +284,7 @@ static int find_missing(struct ctx *c, struct job_ref *list, size_t n, cJSON **s
 	return 0;
 }
 
-/* seen: its record in a list, or NULL. An end that stands there need not be asked for again. */
+/* Waits for one job. seen: its record from a list, or NULL; if it has ended there, no call is needed. */
 static int wait_one(struct ctx *c, const struct job_ref *job, const cJSON *seen, const struct condition *k,
                     uint64_t deadline, cJSON *all, int *code)
 {

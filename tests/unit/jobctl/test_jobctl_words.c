@@ -8,6 +8,7 @@
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "jobctl/client/args.h"
 #include "jobctl/client/assign.h"
@@ -451,20 +452,24 @@ static void test_print(void)
 
 /* ---- progress, grep ---- */
 
+static const char *line_of(const struct progress *p, uint64_t done, uint64_t elapsed_us, size_t width)
+{
+	static char bytes[TEXT_SIZE];
+	struct text line = text_on(bytes, sizeof(bytes));
+	progress_line(p, done, elapsed_us, width, &line);
+	return bytes;
+}
+
 static void test_progress(void)
 {
 	struct progress p = {.what = "uploading", .total = 100 * 1024 * 1024};
-	char line[256];
-	is_str(progress_line(&p, 50 * 1024 * 1024, 5000000, 80, line, sizeof(line)),
+	is_str(line_of(&p, 50 * 1024 * 1024, 5000000, 80),
 	       "uploading  50 % [#####.....] 50.0MiB of 100.0MiB, 10.0MiB/s, 5s", "half way");
-	is_str(progress_line(&p, 200 * 1024 * 1024, 5000000, 40, line, sizeof(line)),
-	       "uploading 100 % 100.0MiB of 100.0MiB, 40.0MiB/s, 0s",
+	is_str(line_of(&p, 200 * 1024 * 1024, 5000000, 40), "uploading 100 % 100.0MiB of 100.0MiB, 40.0MiB/s, 0s",
 	       "more than was measured; a narrow terminal");
-	is_str(progress_line(&p, 0, 0, 40, line, sizeof(line)), "uploading   0 % 0B of 100.0MiB, 0B/s",
-	       "at the start");
+	is_str(line_of(&p, 0, 0, 40), "uploading   0 % 0B of 100.0MiB, 0B/s", "at the start");
 	p.total = 0;
-	is_str(progress_line(&p, 1024, 1000000, 80, line, sizeof(line)), "uploading 1.0KiB, 1.0KiB/s",
-	       "nothing known");
+	is_str(line_of(&p, 1024, 1000000, 80), "uploading 1.0KiB, 1.0KiB/s", "nothing known");
 }
 
 static void test_grep(void)

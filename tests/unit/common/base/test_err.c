@@ -110,6 +110,8 @@ static void test_alloc(void)
 	free(p);
 	s = xasprintf("%s-%d", "a", 5);
 	is_str(s, "a-5", "xasprintf");
+	xappendf(&s, "%s, %s", s, "b");
+	is_str(s, "a-5a-5, b", "xappendf appends, also a text to itself");
 	free(s);
 }
 
