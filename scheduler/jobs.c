@@ -9,7 +9,7 @@
 #include "scheduler/policy/shadow.h"
 #include "scheduler/record/recorder.h"
 
-static void unqueue(struct sched *s, struct job *j)
+static void leave_queue(struct sched *s, struct job *j)
 {
 	plan_forget(s, j);
 	if (s->kept == j)
@@ -66,7 +66,7 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 	l = lane_get(s, sh, in, in->submit_s ? in->submit_s : s->now_s);
 	if (!j)
 		j = model_job_make(s, in->id);
-	unqueue(s, j);
+	leave_queue(s, j);
 	forget_wishes(s, j);
 	j->shape = sh;
 	j->lane = l;
@@ -83,7 +83,7 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 /* It neither waits nor holds, and is about to go or to be added anew. */
 static void job_empty(struct sched *s, struct job *j)
 {
-	unqueue(s, j);
+	leave_queue(s, j);
 	while (j->n_holds)
 		hold_give_back(s, j, j->n_holds - 1);
 	forget_wishes(s, j);
@@ -150,7 +150,7 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 	record_holds(s->recorder, id, d, memory_bytes, disk_bytes, exclusive);
 	if (!j)
 		j = model_job_make(s, id);
-	unqueue(s, j);
+	leave_queue(s, j);
 	s->kept = NULL;
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *p = &d->places[i];

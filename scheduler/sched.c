@@ -12,7 +12,7 @@
 /* Follows S-101. */
 struct sched *sched_create(void)
 {
-	struct sched *s = mem_alloc(1, sizeof *s);
+	struct sched *s = mem_alloc(1, sizeof(*s));
 
 	s->gen = s->nodes_gen = s->input = 1;
 	sched_policy_set(s, &(struct sched_policy){.backfill = SCHED_BLOCK});

@@ -26,7 +26,7 @@ struct series {
 };
 
 /* Adds `weight` for the time from..to, as a share of each bin. */
-static void spread(double *bins, const struct series *s, uint64_t from, uint64_t to, double weight)
+static void count_bucket(double *bins, const struct series *s, uint64_t from, uint64_t to, double weight)
 {
 	double width = (double)(s->last - s->first) / PLOT, a = (double)(from - s->first) / width,
 	       b = (double)(to - s->first) / width;
@@ -39,7 +39,7 @@ static void spread(double *bins, const struct series *s, uint64_t from, uint64_t
 	}
 }
 
-static void collect(struct series *s, const struct sim_conf *conf, const struct sim_result *r)
+static void collect_series(struct series *s, const struct sim_conf *conf, const struct sim_result *r)
 {
 	double all = (double)conf->nodes * conf->gpus_per_node;
 
@@ -50,16 +50,16 @@ static void collect(struct series *s, const struct sim_conf *conf, const struct 
 
 		if (j->end_s == SIM_NEVER)
 			continue;
-		spread(s->use, s, j->start_s, j->end_s, j->gpus / all);
-		spread(s->queue, s, j->submit_s, j->start_s, 1);
+		count_bucket(s->use, s, j->start_s, j->end_s, j->gpus / all);
+		count_bucket(s->queue, s, j->submit_s, j->start_s, 1);
 	}
 	for (size_t i = 0; i < r->n_stopped; i++) {
 		const struct sim_stopped *x = &r->stopped[i];
 
 		if (r->jobs[x->job].end_s == SIM_NEVER)
 			continue;
-		spread(s->use, s, x->start_s, x->end_s, r->jobs[x->job].gpus / all);
-		spread(s->queue, s, x->start_s, x->end_s, -1);
+		count_bucket(s->use, s, x->start_s, x->end_s, r->jobs[x->job].gpus / all);
+		count_bucket(s->queue, s, x->start_s, x->end_s, -1);
 	}
 	s->most_waiting = 1;
 	for (int i = 0; i < PLOT; i++)
@@ -67,18 +67,18 @@ static void collect(struct series *s, const struct sim_conf *conf, const struct 
 			s->most_waiting = s->queue[i];
 }
 
-static void text(FILE *f, double x, double y, const char *anchor, const char *s)
+static void draw_text(FILE *f, double x, double y, const char *anchor, const char *s)
 {
 	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, s);
 }
 
-static void frame(FILE *f, int top, const char *title)
+static void draw_frame(FILE *f, int top, const char *title)
 {
 	fprintf(f, "<text class=\"t\" x=\"%d\" y=\"%d\">%s</text>\n", LEFT, top - 8, title);
 	fprintf(f, "<rect class=\"f\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, top, PLOT, HEIGHT);
 }
 
-static void area(FILE *f, const char *class, int top, const double *v, double most)
+static void draw_area(FILE *f, const char *class, int top, const double *v, double most)
 {
 	fprintf(f, "<path class=\"%s\" d=\"M%d %d", class, LEFT, top + HEIGHT);
 	for (int i = 0; i < PLOT; i++) {
@@ -100,8 +100,8 @@ static void time_axis(FILE *f, int top, const struct series *s)
 	for (double v = 0; v <= span; v += step) {
 		char label[40];
 
-		snprintf(label, sizeof label, "%.6g %s", v, hours ? "h" : "d");
-		text(f, LEFT + v / span * PLOT, top + HEIGHT + 14, "middle", label);
+		snprintf(label, sizeof(label), "%.6g %s", v, hours ? "h" : "d");
+		draw_text(f, LEFT + v / span * PLOT, top + HEIGHT + 14, "middle", label);
 	}
 }
 
@@ -109,16 +109,16 @@ static void over_time(FILE *f, const struct series *s)
 {
 	char label[40];
 
-	frame(f, 60, "Use of the GPUs");
-	area(f, "u", 60, s->use, 1);
-	text(f, LEFT - 6, 70, "end", "100 %");
-	text(f, LEFT - 6, 60 + HEIGHT, "end", "0 %");
+	draw_frame(f, 60, "Use of the GPUs");
+	draw_area(f, "u", 60, s->use, 1);
+	draw_text(f, LEFT - 6, 70, "end", "100 %");
+	draw_text(f, LEFT - 6, 60 + HEIGHT, "end", "0 %");
 	time_axis(f, 60, s);
-	frame(f, 300, "Jobs that wait");
-	area(f, "q", 300, s->queue, s->most_waiting);
-	snprintf(label, sizeof label, "%.0f", ceil(s->most_waiting));
-	text(f, LEFT - 6, 310, "end", label);
-	text(f, LEFT - 6, 300 + HEIGHT, "end", "0");
+	draw_frame(f, 300, "Jobs that wait");
+	draw_area(f, "q", 300, s->queue, s->most_waiting);
+	snprintf(label, sizeof(label), "%.0f", ceil(s->most_waiting));
+	draw_text(f, LEFT - 6, 310, "end", label);
+	draw_text(f, LEFT - 6, 300 + HEIGHT, "end", "0");
 	time_axis(f, 300, s);
 }
 
@@ -138,7 +138,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Powers of two: sizes of jobs are mostly that. */
-static size_t buckets(struct bucket *b, const struct sim_result *r)
+static size_t draw_buckets(struct bucket *b, const struct sim_result *r)
 {
 	size_t n = 0;
 
@@ -154,7 +154,7 @@ static size_t buckets(struct bucket *b, const struct sim_result *r)
 			b[k].waits[b[k].n++] = r->jobs[i].waited_s;
 	}
 	for (size_t k = 0; k < SIZES; k++) {
-		qsort(b[k].waits, b[k].n, sizeof *b[k].waits, by_value);
+		qsort(b[k].waits, b[k].n, sizeof(*b[k].waits), by_value);
 		if (b[k].n)
 			n = k + 1;
 	}
@@ -166,7 +166,7 @@ static double height_of(double wait_s)
 	return HEIGHT * log10(wait_s + 1) / 8; /* 10^8 s are three years */
 }
 
-static void bar(FILE *f, const char *class, double x, double w, double wait_s)
+static void draw_bar(FILE *f, const char *class, double x, double w, double wait_s)
 {
 	double h = height_of(wait_s) < HEIGHT ? height_of(wait_s) : HEIGHT;
 
@@ -181,28 +181,28 @@ static void by_size(FILE *f, const struct sim_result *r)
 		const char *name;
 	} marks[] = {{0, "0"}, {59, "1 min"}, {3599, "1 h"}, {86399, "1 d"}, {2591999, "30 d"}};
 	struct bucket b[SIZES];
-	size_t n = buckets(b, r);
+	size_t n = draw_buckets(b, r);
 	double w = n ? (double)PLOT / (double)n : PLOT;
 
-	frame(f, 540, "Waiting time by GPUs of the job: mean (dark), 95 of 100 (light), longest (line)");
-	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-		text(f, LEFT - 6, 540 + HEIGHT - height_of(marks[i].s), "end", marks[i].name);
+	draw_frame(f, 540, "Waiting time by GPUs of the job: mean (dark), 95 of 100 (light), longest (line)");
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++)
+		draw_text(f, LEFT - 6, 540 + HEIGHT - height_of(marks[i].s), "end", marks[i].name);
 	for (size_t k = 0; k < n; k++) {
 		double x = LEFT + w * (double)k, sum = 0, longest;
 		char label[64];
 
-		snprintf(label, sizeof label, b[k].upto > 2 ? "%" PRIu32 "-%" PRIu32 : "%" PRIu32,
+		snprintf(label, sizeof(label), b[k].upto > 2 ? "%" PRIu32 "-%" PRIu32 : "%" PRIu32,
 		         b[k].upto > 2 ? b[k].upto / 2 + 1 : b[k].upto, b[k].upto);
-		text(f, x + w / 2, 540 + HEIGHT + 14, "middle", label);
-		snprintf(label, sizeof label, "%zu jobs", b[k].n);
-		text(f, x + w / 2, 540 + HEIGHT + 28, "middle", label);
+		draw_text(f, x + w / 2, 540 + HEIGHT + 14, "middle", label);
+		snprintf(label, sizeof(label), "%zu jobs", b[k].n);
+		draw_text(f, x + w / 2, 540 + HEIGHT + 28, "middle", label);
 		if (!b[k].n)
 			continue;
 		for (size_t i = 0; i < b[k].n; i++)
 			sum += (double)b[k].waits[i];
 		longest = (double)b[k].waits[b[k].n - 1];
-		bar(f, "l", x + w * 0.2, w * 0.6, (double)b[k].waits[(b[k].n * 95 + 99) / 100 - 1]);
-		bar(f, "m", x + w * 0.3, w * 0.4, sum / (double)b[k].n);
+		draw_bar(f, "l", x + w * 0.2, w * 0.6, (double)b[k].waits[(b[k].n * 95 + 99) / 100 - 1]);
+		draw_bar(f, "m", x + w * 0.3, w * 0.4, sum / (double)b[k].n);
 		fprintf(f, "<path class=\"x\" d=\"M%.1f %.1fh%.1f\"/>\n", x + w * 0.2,
 		        540 + HEIGHT - height_of(longest), w * 0.6);
 	}
@@ -212,7 +212,7 @@ static void by_size(FILE *f, const struct sim_result *r)
 
 int picture_write(const char *path, const struct sim_conf *conf, const struct sim_result *r, struct err *e)
 {
-	struct series *s = xcalloc(1, sizeof *s);
+	struct series *s = xcalloc(1, sizeof(*s));
 	char *out = NULL;
 	size_t n = 0;
 	FILE *f = open_memstream(&out, &n);
@@ -222,7 +222,7 @@ int picture_write(const char *path, const struct sim_conf *conf, const struct si
 		free(s);
 		return err_set(e, ERR_INTERNAL, "no memory for the picture");
 	}
-	collect(s, conf, r);
+	collect_series(s, conf, r);
 	fprintf(f,
 	        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"770\" viewBox=\"0 0 %d 770\">\n"
 	        "<style>text{font:11px "

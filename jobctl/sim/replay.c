@@ -20,9 +20,9 @@
 
 int simulate_is_record(const char *path)
 {
-	char head[sizeof HEAD - 1];
+	char head[sizeof(HEAD) - 1];
 	FILE *f = fopen(path, "re");
-	int is = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, HEAD, sizeof head) == 0;
+	int is = f && fread(head, 1, sizeof(head), f) == sizeof(head) && memcmp(head, HEAD, sizeof(head)) == 0;
 
 	if (f)
 		fclose(f);
@@ -51,9 +51,9 @@ static const struct {
     {"fair", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1}},
     {"conservative", {.backfill = SCHED_CONSERVATIVE, .by_limit = 1}},
 };
-#define N_POLICIES (sizeof policies / sizeof policies[0])
+#define N_POLICIES (sizeof(policies) / sizeof(policies[0]))
 
-static int choose(struct ctx *c, const char *option, const char *const *names, unsigned *out)
+static int choose_name(struct ctx *c, const char *option, const char *const *names, unsigned *out)
 {
 	const char *given = args_get(&c->args, option), *near;
 
@@ -81,8 +81,8 @@ static int take_policy(struct ctx *c, struct wishes *w, unsigned *policy)
 	for (size_t i = 0; i < N_POLICIES; i++)
 		names[i] = policies[i].name;
 	names[N_POLICIES] = NULL;
-	if (choose(c, "policy", names, policy) || choose(c, "backfill", ways, &way) ||
-	    choose(c, "estimate", estimates, &estimate))
+	if (choose_name(c, "policy", names, policy) || choose_name(c, "backfill", ways, &way) ||
+	    choose_name(c, "estimate", estimates, &estimate))
 		return -1;
 	if (*policy && way)
 		return ctx_fail(c, ERR_INVALID, "--backfill changes the recorded policy: it goes without --policy");
@@ -147,7 +147,7 @@ static void add_figures(cJSON *o, const struct replay_figures *f)
 	           {"p95_jct_s", f->p95_jct},   {"p99_jct_s", f->p99_jct},      {"max_wait_s", f->max_wait},
 	           {"makespan_s", f->makespan}, {"utilization", f->utilization}};
 
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		cJSON_AddItemToObject(o, all[i].name, simulate_number(all[i].v));
 }
 
@@ -182,8 +182,8 @@ static cJSON *compared_json(const struct replay_compared *r)
 	return o;
 }
 
-static cJSON *report(const struct ctx *c, const struct wishes *w, unsigned policy,
-                     const struct replay_result *r, const struct replay_compared *same, double wall_s)
+static cJSON *report_json(const struct ctx *c, const struct wishes *w, unsigned policy,
+                          const struct replay_result *r, const struct replay_compared *same, double wall_s)
 {
 	static const char *const estimates[] = {"limits", "true", "x3", "learned"};
 	cJSON *o = cJSON_CreateObject(), *was;
@@ -247,7 +247,7 @@ static void print_report(const cJSON *o)
 			continue;
 		char *here = simulate_short(m), *there = other ? simulate_short(other) : NULL;
 
-		if (!strcmp(m->string, "nodes"))
+		if (strcmp(m->string, "nodes") == 0)
 			printf("%-14s %-20s %s\n", "", "simulated", "recorded");
 		if (other)
 			printf("%-14s %-20s %s\n", m->string, here, there);
@@ -332,8 +332,8 @@ static int check_weights(struct ctx *c, const struct wishes *w, const struct rep
 	return 0;
 }
 
-static int run(struct ctx *c, const struct wishes *w, unsigned policy, const char *path, const char *text,
-               size_t n)
+static int run_record(struct ctx *c, const struct wishes *w, unsigned policy, const char *path,
+                      const char *text, size_t n)
 {
 	uint64_t began = clock_boot_us(clock_real());
 	const char *schedule = args_get(&c->args, "schedule");
@@ -353,7 +353,8 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 		replay_result_fini(&r);
 		return -1;
 	}
-	o = report(c, w, policy, &r, compare ? &same : NULL, (double)(clock_boot_us(clock_real()) - began) / 1e6);
+	o = report_json(c, w, policy, &r, compare ? &same : NULL,
+	                (double)(clock_boot_us(clock_real()) - began) / 1e6);
 	if (schedule)
 		rc = write_schedule(c, schedule, &r);
 	if (rc == 0 && c->json)
@@ -378,14 +379,14 @@ static int run(struct ctx *c, const struct wishes *w, unsigned policy, const cha
 
 int simulate_record(struct ctx *c, const char *path)
 {
-	struct wishes *w = xcalloc(1, sizeof *w);
+	struct wishes *w = xcalloc(1, sizeof(*w));
 	unsigned policy = 0;
 	char *text = NULL;
 	size_t n;
 	int rc = -1;
 
 	if (take_options(c, w, &policy) == 0 && simulate_read(c, path, MAX_RECORD, &text, &n) == 0)
-		rc = run(c, w, policy, path, text, n);
+		rc = run_record(c, w, policy, path, text, n);
 	for (size_t i = 0; i < w->conf.n_weights; i++)
 		free(w->paths[i]);
 	free(text);

@@ -33,7 +33,8 @@ static void queues_fini(struct queues *q)
 		free(q->names[i]);
 }
 
-static int pick(struct ctx *c, const char *option, const char *(*name)(unsigned), unsigned n, unsigned *out)
+static int pick_name(struct ctx *c, const char *option, const char *(*name)(unsigned), unsigned n,
+                     unsigned *out)
 {
 	const char *given = args_get(&c->args, option), *names[32], *near;
 
@@ -41,7 +42,7 @@ static int pick(struct ctx *c, const char *option, const char *(*name)(unsigned)
 		return 0;
 	for (unsigned i = 0; i < n; i++) {
 		names[i] = name(i);
-		if (!strcmp(given, names[i])) {
+		if (strcmp(given, names[i]) == 0) {
 			*out = i;
 			return 0;
 		}
@@ -62,7 +63,7 @@ static const char *estimate_name(unsigned i)
 	return sim_estimate_name((enum sim_estimate)i);
 }
 
-static int hours(struct ctx *c, double *out)
+static int take_failures(struct ctx *c, double *out)
 {
 	const char *s = args_get(&c->args, "failures");
 	char *end;
@@ -77,7 +78,7 @@ static int hours(struct ctx *c, double *out)
 }
 
 /* --preempt EVERY_S[,RESTART_S] */
-static int preempt(struct ctx *c, struct sim_conf *conf)
+static int take_preempt(struct ctx *c, struct sim_conf *conf)
 {
 	const char *s = args_get(&c->args, "preempt");
 	uint64_t restart = 60;
@@ -110,7 +111,7 @@ static struct sched_queue *queue_of(struct queues *q, const char *given)
 	return &q->v[i];
 }
 
-static int shares(struct ctx *c, struct queues *q)
+static int take_shares(struct ctx *c, struct queues *q)
 {
 	const char *given;
 
@@ -153,7 +154,7 @@ static int check_users(struct ctx *c, const struct queues *q, const struct trace
 	return 0;
 }
 
-static int options(struct ctx *c, struct sim_conf *conf, struct queues *q)
+static int take_options(struct ctx *c, struct sim_conf *conf, struct queues *q)
 {
 	uint64_t nodes = 0, gpus = 0;
 	unsigned policy = SIM_LIVE, estimate = SIM_TRUE;
@@ -165,9 +166,10 @@ static int options(struct ctx *c, struct sim_conf *conf, struct queues *q)
 	if (args_u64(&c->args, "nodes", 1, UINT32_MAX, &nodes, &c->err) ||
 	    args_u64(&c->args, "gpus-per-node", 1, UINT32_MAX, &gpus, &c->err) ||
 	    args_u64(&c->args, "speedup", 1, UINT32_MAX, &conf->speedup, &c->err) ||
-	    args_u64(&c->args, "seed", 0, UINT64_MAX, &conf->seed, &c->err) || hours(c, &conf->mttf_hours) ||
-	    preempt(c, conf) || shares(c, q) || pick(c, "policy", policy_name, SIM_POLICIES, &policy) ||
-	    pick(c, "estimate", estimate_name, SIM_ESTIMATES, &estimate))
+	    args_u64(&c->args, "seed", 0, UINT64_MAX, &conf->seed, &c->err) ||
+	    take_failures(c, &conf->mttf_hours) || take_preempt(c, conf) || take_shares(c, q) ||
+	    pick_name(c, "policy", policy_name, SIM_POLICIES, &policy) ||
+	    pick_name(c, "estimate", estimate_name, SIM_ESTIMATES, &estimate))
 		return -1;
 	conf->nodes = (uint32_t)nodes;
 	conf->gpus_per_node = (uint32_t)gpus;
@@ -189,7 +191,7 @@ int simulate_read(struct ctx *c, const char *path, size_t most, char **text, siz
 	return -1;
 }
 
-static int load(struct ctx *c, const char *path, int priorities, struct trace *t)
+static int load_trace(struct ctx *c, const char *path, int priorities, struct trace *t)
 {
 	struct trace_mistake m;
 	char *text;
@@ -211,7 +213,7 @@ cJSON *simulate_number(double v)
 	char text[40];
 
 	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, v);
+		snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (strtod(text, NULL) == v)
 			break;
 	}
@@ -222,7 +224,7 @@ cJSON *simulate_whole(uint64_t v)
 {
 	char text[24];
 
-	snprintf(text, sizeof text, "%" PRIu64, v);
+	snprintf(text, sizeof(text), "%" PRIu64, v);
 	return cJSON_CreateRaw(text);
 }
 
@@ -240,7 +242,7 @@ char *simulate_short(const cJSON *v)
 }
 
 /* Follows S-423. */
-static cJSON *report(const struct sim_conf *conf, const struct sim_result *r, double wall_s)
+static cJSON *report_json(const struct sim_conf *conf, const struct sim_result *r, double wall_s)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -350,7 +352,7 @@ static int simulate_exec(struct ctx *c)
 			return err_set(&c->err, ERR_INVALID,
 			               "--%s is for a record of a cluster that jobctl trace wrote; %s is none", *only,
 			               c->args.operand[0]);
-	rc = options(c, &conf, &q) || load(c, c->args.operand[0], conf.preempt, &t) ? -1 : 0;
+	rc = take_options(c, &conf, &q) || load_trace(c, c->args.operand[0], conf.preempt, &t) ? -1 : 0;
 	if (rc == 0 && (rc = check_users(c, &q, &t)) < 0)
 		trace_fini(&t);
 	if (rc < 0) {
@@ -358,7 +360,7 @@ static int simulate_exec(struct ctx *c)
 		return -1;
 	}
 	sim_run(&conf, &t, &r);
-	o = report(&conf, &r, (double)(clock_boot_us(clock) - began) / 1e6);
+	o = report_json(&conf, &r, (double)(clock_boot_us(clock) - began) / 1e6);
 	if (schedule)
 		rc = write_schedule(schedule, &r, &c->err);
 	if (rc == 0 && svg)

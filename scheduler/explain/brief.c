@@ -28,7 +28,7 @@ enum lack {
 	LACK_NONE
 };
 
-static int listed(char *const *v, const char *s)
+static int is_listed(char *const *v, const char *s)
 {
 	while (*v && strcmp(*v, s) != 0)
 		v++;
@@ -49,10 +49,10 @@ static uint32_t free_gpus(const struct node *n, const struct shape *sh, int any_
 /* The first of these things that a node lacks now for an instance of g. */
 static enum lack lacks_of(const struct node *n, const struct shape *sh, const struct sched_group *g)
 {
-	if (*sh->types && !listed(sh->types, n->type))
+	if (*sh->types && !is_listed(sh->types, n->type))
 		return LACK_TYPE;
 	for (char **r = sh->requires; *r; r++)
-		if (!listed(n->labels, *r))
+		if (!is_listed(n->labels, *r))
 			return LACK_LABEL;
 	if (g->gpus && (sh->gpu_model || sh->gpu_memory) && !free_gpus(n, sh, 1))
 		return LACK_MODEL;
@@ -68,7 +68,7 @@ static enum lack lacks_of(const struct node *n, const struct shape *sh, const st
 }
 
 /* What is free lies on nodes that it may not have: then these are what it lacks. */
-static enum lack narrowed(const uint32_t *count, enum lack l)
+static enum lack narrow_shape(const uint32_t *count, enum lack l)
 {
 	for (int t = LACK_TYPE; t <= LACK_MODEL && (l == LACK_GPUS || l == LACK_CPUS); t++)
 		if (count[t])
@@ -90,7 +90,7 @@ static enum lack what_lacks(const struct sched *s, const struct shape *sh)
 			return LACK_GPUS; /* too few nodes, be they as they like: enough is free, but apart */
 		for (int t = 0; t < LACK_NONE; t++)
 			if ((left -= count[t]) < sh->groups[k].instances)
-				return narrowed(count, (enum lack)t);
+				return narrow_shape(count, (enum lack)t);
 	}
 	return LACK_NONE;
 }
@@ -182,7 +182,7 @@ static void say_drained(uint32_t n, struct text *o)
 }
 
 /* Follows S-328. */
-static void say(const struct sched *s, const struct job *j, struct page *p, struct text *o)
+static void say_brief(const struct sched *s, const struct job *j, struct page *p, struct text *o)
 {
 	const struct shape *sh = j->shape;
 	uint64_t slots = 0, gpus_free = p->gpus_free, slots_free = p->slots_free;
@@ -231,8 +231,8 @@ void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sc
 		const struct job *j;
 
 		out[i].text[0] = '\0';
-		HASH_FIND(hh, s->jobs, &ids[i], sizeof ids[i], j);
+		HASH_FIND(hh, s->jobs, &ids[i], sizeof(ids[i]), j);
 		if (j && j->is_waiting && !j->is_held)
-			say(s, j, &p, &o);
+			say_brief(s, j, &p, &o);
 	}
 }

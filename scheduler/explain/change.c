@@ -75,7 +75,7 @@ static int quota_allows(const struct ask *a)
 }
 
 /* Follows S-338. */
-static int fits(struct ask *a)
+static int fits_changed(struct ask *a)
 {
 	if (a->effort > EFFORT || !quota_allows(a))
 		return 0;
@@ -83,11 +83,11 @@ static int fits(struct ask *a)
 	return has_room(a, a->mode == FIT_NOW && a->s->n_reservations);
 }
 
-static void undo(struct ask *a)
+static void undo_change(struct ask *a)
 {
 	a->job = *a->from;
 	a->job.groups = a->groups;
-	memcpy(a->groups, a->asked, a->from->n_groups * sizeof *a->groups);
+	memcpy(a->groups, a->asked, a->from->n_groups * sizeof(*a->groups));
 	for (size_t i = 0; a->requires && a->from->requires[i]; i++)
 	a->requires[i] = a->from->requires[i];
 	if (a->requires)
@@ -152,9 +152,9 @@ static uint64_t most_that_fits(struct ask *a, uint64_t asked, apply_fn apply)
 	while (hi - lo > 1) {
 		uint64_t mid = lo + (hi - lo) / 2;
 
-		undo(a);
+		undo_change(a);
 		apply(a, mid);
-		if (fits(a))
+		if (fits_changed(a))
 			lo = mid;
 		else
 			hi = mid;
@@ -168,7 +168,7 @@ static uint64_t most_bytes(struct ask *a, uint64_t asked, apply_fn apply)
 	return most_that_fits(a, asked / MIB + (asked % MIB != 0), apply) * MIB;
 }
 
-static uint64_t greatest(const struct ask *a, int gpus)
+static uint64_t find_greatest(const struct ask *a, int gpus)
 {
 	uint64_t most = 0;
 
@@ -185,7 +185,7 @@ static uint64_t greatest(const struct ask *a, int gpus)
 
 static int other_queue(struct ask *a, const char *const *queues, struct sched_change *out)
 {
-	undo(a);
+	undo_change(a);
 	if (a->mode != FIT_NOW || quota_allows(a))
 		return 0;
 	for (; queues && *queues; queues++) {
@@ -215,10 +215,10 @@ static int other_type(struct ask *a, struct sched_change *out)
 		if (k < n || n == TYPES_MAX || !*x->type || (out->name && x->price >= best))
 			continue;
 		seen[n++] = x->type;
-		undo(a);
+		undo_change(a);
 		one[0] = x->type;
 		a->job.instance_types = one;
-		if (!fits(a))
+		if (!fits_changed(a))
 			continue;
 		out->name = x->type;
 		best = x->price;
@@ -226,7 +226,7 @@ static int other_type(struct ask *a, struct sched_change *out)
 	return out->name != NULL;
 }
 
-static int in(const char *const *v, size_t n, const char *s)
+static int contains_word(const char *const *v, size_t n, const char *s)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(v[i], s) == 0)
@@ -234,18 +234,18 @@ static int in(const char *const *v, size_t n, const char *s)
 	return 0;
 }
 
-static char lower(char c)
+static char lower_case(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 /* Is `part` somewhere in `s`, be letters large or small? "h100" in "NVIDIA H100 80GB HBM3". */
-static int within(const char *s, const char *part)
+static int is_within(const char *s, const char *part)
 {
 	for (; *s; s++) {
 		size_t k = 0;
 
-		while (part[k] && lower(s[k]) == lower(part[k]))
+		while (part[k] && lower_case(s[k]) == lower_case(part[k]))
 			k++;
 		if (!part[k])
 			return 1;
@@ -269,14 +269,15 @@ static int other_model(struct ask *a, struct sched_change *out)
 
 		for (uint32_t k = 0; k < x->n_gpus && n < TYPES_MAX; k++) {
 			const char *model = x->gpus[k].g.model;
-			int alike = within(model, a->from->gpu_model);
+			int alike = is_within(model, a->from->gpu_model);
 
-			if (!x->gpus[k].present || strcmp(model, a->from->gpu_model) == 0 || in(seen, n, model))
+			if (!x->gpus[k].present || strcmp(model, a->from->gpu_model) == 0 ||
+			    contains_word(seen, n, model))
 				continue;
 			seen[n++] = model;
-			undo(a);
+			undo_change(a);
 			a->job.gpu_model = model;
-			if ((out->name && (alike < meant || (alike == meant && x->price >= best))) || !fits(a))
+			if ((out->name && (alike < meant || (alike == meant && x->price >= best))) || !fits_changed(a))
 				continue;
 			out->name = model;
 			meant = alike;
@@ -295,12 +296,12 @@ static int other_value(struct ask *a, size_t at, struct sched_change *out)
 	for (size_t i = 0; eq && i < a->s->n_sorted; i++)
 		for (char **l = a->s->sorted[i]->labels; *l && n < TYPES_MAX; l++) {
 			if (strncmp(*l, asked, (size_t)(eq - asked) + 1) != 0 || strcmp(*l, asked) == 0 ||
-			    in(seen, n, *l))
+			    contains_word(seen, n, *l))
 				continue;
 			seen[n++] = *l;
-			undo(a);
+			undo_change(a);
 			a->requires[at] = *l;
-			if (!fits(a))
+			if (!fits_changed(a))
 				continue;
 			out->name = *l;
 			out->value = at;
@@ -309,12 +310,12 @@ static int other_value(struct ask *a, size_t at, struct sched_change *out)
 	return 0;
 }
 
-static int without(struct ask *a, size_t at)
+static int drop_label(struct ask *a, size_t at)
 {
-	undo(a);
+	undo_change(a);
 	for (size_t i = at; a->requires[i]; i++)
 	a->requires[i] = a->from->requires[i + 1];
-	return fits(a);
+	return fits_changed(a);
 }
 
 /* One required label with another value; else one of them less. */
@@ -328,7 +329,7 @@ static int other_label(struct ask *a, struct sched_change *out)
 		if (other_value(a, i, out))
 			return 1;
 	for (size_t i = 0; i < n; i++)
-		if (without(a, i)) {
+		if (drop_label(a, i)) {
 			out->value = i;
 			return 1;
 		}
@@ -340,7 +341,7 @@ static int other_label(struct ask *a, struct sched_change *out)
 /* The nodes have room, but it would be in the way of the one that a place is kept for, unless it ends before
  * that starts, or be there when nodes are reserved for others. A person comes later than now, so some of the
  * time until then is left. Follows S-334. */
-static int shorter(struct ask *a, struct sched_change *out)
+static int shorter_time(struct ask *a, struct sched_change *out)
 {
 	const struct sched *s = a->s;
 	uint64_t most = a->from->limit_s, margin;
@@ -352,31 +353,31 @@ static int shorter(struct ask *a, struct sched_change *out)
 			return 0;
 		most = s->shadow_s - s->now_s < most ? s->shadow_s - s->now_s : most;
 	}
-	undo(a);
+	undo_change(a);
 	a->job.limit_s = most;
-	if (s->n_reservations && !fits(a))
+	if (s->n_reservations && !fits_changed(a))
 		most = most_that_fits(a, most, apply_time);
 	margin = most / 20 > MARGIN_S ? most / 20 : MARGIN_S;
 	if (most <= 2 * margin || most == a->from->limit_s)
 		return 0;
 	out->value = most - margin;
-	undo(a);
+	undo_change(a);
 	a->job.limit_s = out->value;
-	return fits(a);
+	return fits_changed(a);
 }
 
-static int spreading(struct ask *a)
+static int allow_spread(struct ask *a)
 {
-	undo(a);
+	undo_change(a);
 	a->job.span = SCHED_SPAN_PREFER;
-	return domain_needed(a->from->span) < LEVELS && fits(a);
+	return domain_needed(a->from->span) < LEVELS && fits_changed(a);
 }
 
-static int sharing(struct ask *a)
+static int allow_share(struct ask *a)
 {
-	undo(a);
+	undo_change(a);
 	a->job.exclusive = 0;
-	return a->from->exclusive && fits(a);
+	return a->from->exclusive && fits_changed(a);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------- */
@@ -388,13 +389,13 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 	case SCHED_CHANGE_QUEUE:
 		return other_queue(a, queues, out);
 	case SCHED_CHANGE_TIME:
-		return shorter(a, out);
+		return shorter_time(a, out);
 	case SCHED_CHANGE_TYPE:
 		return other_type(a, out);
 	case SCHED_CHANGE_SPAN:
-		return spreading(a);
+		return allow_spread(a);
 	case SCHED_CHANGE_SHARE:
-		return sharing(a);
+		return allow_share(a);
 	case SCHED_CHANGE_MODEL:
 		return other_model(a, out);
 	case SCHED_CHANGE_LABEL:
@@ -409,10 +410,10 @@ static int try_kind(struct ask *a, enum sched_change_kind kind, const char *cons
 		out->value = most_bytes(a, a->from->disk_bytes, apply_disk);
 		return out->value > 0;
 	case SCHED_CHANGE_CPUS:
-		out->value = most_that_fits(a, greatest(a, 0), apply_cpus);
+		out->value = most_that_fits(a, find_greatest(a, 0), apply_cpus);
 		return out->value > 0;
 	case SCHED_CHANGE_GPUS:
-		out->value = most_that_fits(a, greatest(a, 1), apply_gpus);
+		out->value = most_that_fits(a, find_greatest(a, 1), apply_gpus);
 		return out->value > 0;
 	case SCHED_CHANGE_INSTANCES:
 		if (a->from->n_groups == 1)
@@ -432,13 +433,13 @@ static int within_quota(struct ask *a, struct sched_change *out)
 	uint64_t left = 0;
 
 	if (try_kind(a, one.kind, NULL, &one)) {
-		undo(a);
+		undo_change(a);
 		apply_gpus(a, one.value);
 		left = gpus_of(&a->job);
 		*out = one;
 	}
 	if (try_kind(a, other.kind, NULL, &other)) {
-		undo(a);
+		undo_change(a);
 		apply_instances(a, other.value);
 		if (gpus_of(&a->job) > left)
 			*out = other;
@@ -452,11 +453,11 @@ static void ask_init(struct ask *a, const struct sched_job *j)
 
 	while (j->requires && j->requires[n])
 		n++;
-	a->groups = mem_alloc(j->n_groups, sizeof *a->groups);
-	a->asked = mem_alloc(j->n_groups, sizeof *a->asked);
-	memcpy(a->asked, j->groups, j->n_groups * sizeof *a->asked);
-	a->requires = n ? mem_alloc(n + 1, sizeof *a->requires) : NULL;
-	undo(a);
+	a->groups = mem_alloc(j->n_groups, sizeof(*a->groups));
+	a->asked = mem_alloc(j->n_groups, sizeof(*a->asked));
+	memcpy(a->asked, j->groups, j->n_groups * sizeof(*a->asked));
+	a->requires = n ? mem_alloc(n + 1, sizeof(*a->requires)) : NULL;
+	undo_change(a);
 }
 
 /* Follows S-332, S-335 and S-339. */
@@ -466,7 +467,7 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 	struct ask a = {.s = s, .from = j, .mode = ever ? FIT_EMPTY | FIT_ANY_STATE : FIT_NOW};
 	int found, as_it_is;
 
-	memset(out, 0, sizeof *out);
+	memset(out, 0, sizeof(*out));
 	/* A way around a budget that is used up is not offered: it is meant to hold. */
 	if (!j->n_groups || (!ever && account_closed(s, j->queue, j->owner)))
 		return 0;
@@ -476,20 +477,20 @@ int sched_change(struct sched *s, const struct sched_job *j, const char *const *
 	found = as_it_is ? (try_kind(&a, out->kind = SCHED_CHANGE_QUEUE, queues, out) ||
 	                    try_kind(&a, out->kind = SCHED_CHANGE_TIME, queues, out))
 	                 : 0;
-	undo(&a);
+	undo_change(&a);
 	if (as_it_is && !found && !quota_allows(&a)) {
-		memset(out, 0, sizeof *out);
+		memset(out, 0, sizeof(*out));
 		found = within_quota(&a, out);
 	}
-	undo(&a);
-	as_it_is = as_it_is && !found && fits(&a); /* of its turn: asking for less would not help */
+	undo_change(&a);
+	as_it_is = as_it_is && !found && fits_changed(&a); /* of its turn: asking for less would not help */
 	for (int k = SCHED_CHANGE_TYPE; !as_it_is && !found && k <= SCHED_CHANGE_INSTANCES; k++) {
-		memset(out, 0, sizeof *out);
+		memset(out, 0, sizeof(*out));
 		out->kind = (enum sched_change_kind)k;
 		found = try_kind(&a, out->kind, queues, out);
 	}
 	if (!found)
-		memset(out, 0, sizeof *out);
+		memset(out, 0, sizeof(*out));
 	free(a.groups);
 	free(a.asked);
 	free(a.requires);
@@ -529,7 +530,7 @@ static int fits_with(struct ask *a, struct node **nodes, size_t n, size_t all)
 
 /* As few as are found: the fewest from the first on, then without each of these that is not needed.
  * Follows S-343. */
-static size_t fewest(struct ask *a, struct node **nodes, size_t all)
+static size_t find_fewest(struct ask *a, struct node **nodes, size_t all)
 {
 	size_t lo = 0, hi = all, kept = 0; /* not with lo, with hi */
 
@@ -563,11 +564,11 @@ size_t sched_resume(struct sched *s, const struct sched_job *j, int empty, uint6
 	if (!s->n_drained || !j->n_groups || account_closed(s, j->queue, j->owner) || !quota_allows(&a) ||
 	    has_room(&a, 0))
 		return 0;
-	found = mem_alloc(s->n_drained, sizeof *found);
+	found = mem_alloc(s->n_drained, sizeof(*found));
 	a.mode |= FIT_DRAINED;
 	all = drained_nodes(&a, found);
 	if (all && fits_with(&a, found, all, all))
-		n = fewest(&a, found, all);
+		n = find_fewest(&a, found, all);
 	for (size_t i = 0; i < n && i < max; i++)
 		nodes[i] = found[i]->id;
 	for (size_t i = 0; i < s->n_sorted; i++)

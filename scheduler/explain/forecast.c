@@ -44,7 +44,7 @@ struct run {
 };
 
 /* Follows S-319. */
-static int spend(struct run *r, uint64_t steps)
+static int spend_steps(struct run *r, uint64_t steps)
 {
 	if (r->left < steps) {
 		r->left = 0;
@@ -57,7 +57,7 @@ static int spend(struct run *r, uint64_t steps)
 
 /* ---- what ends, by time ------------------------------------------------------------------------ */
 
-static int earlier(const struct event *a, const struct event *b)
+static int is_earlier(const struct event *a, const struct event *b)
 {
 	if (a->at != b->at || !a->job || !b->job)
 		return a->at != b->at ? a->at < b->at : !a->job && b->job;
@@ -69,28 +69,28 @@ static void ends_grow(struct run *r, size_t n)
 	if (n <= r->cap)
 		return;
 	r->cap = n * 2;
-	r->ends = mem_resize(r->ends, r->cap, sizeof *r->ends);
+	r->ends = mem_resize(r->ends, r->cap, sizeof(*r->ends));
 }
 
-static void push(struct run *r, struct event e)
+static void push_event(struct run *r, struct event e)
 {
 	size_t at = r->n;
 
 	ends_grow(r, r->n + 1);
 	r->n++;
-	for (; at && earlier(&e, &r->ends[(at - 1) / 2]); at = (at - 1) / 2)
+	for (; at && is_earlier(&e, &r->ends[(at - 1) / 2]); at = (at - 1) / 2)
 		r->ends[at] = r->ends[(at - 1) / 2];
 	r->ends[at] = e;
 }
 
-static void sift(struct run *r, size_t at, struct event e)
+static void sift_down(struct run *r, size_t at, struct event e)
 {
 	size_t child;
 
 	while ((child = 2 * at + 1) < r->n) {
-		if (child + 1 < r->n && earlier(&r->ends[child + 1], &r->ends[child]))
+		if (child + 1 < r->n && is_earlier(&r->ends[child + 1], &r->ends[child]))
 			child++;
-		if (!earlier(&r->ends[child], &e))
+		if (!is_earlier(&r->ends[child], &e))
 			break;
 		r->ends[at] = r->ends[child];
 		at = child;
@@ -98,16 +98,16 @@ static void sift(struct run *r, size_t at, struct event e)
 	r->ends[at] = e;
 }
 
-static struct event pop(struct run *r)
+static struct event pop_event(struct run *r)
 {
 	struct event top = r->ends[0], last = r->ends[--r->n];
 
 	if (r->n)
-		sift(r, 0, last);
+		sift_down(r, 0, last);
 	return top;
 }
 
-static uint64_t length(const struct run *r, const struct job *j)
+static uint64_t believed_length(const struct run *r, const struct job *j)
 {
 	double takes = r->takes ? r->takes(j->id, r->arg) : 0;
 	uint64_t limit = believed_time(r->s, j, 0);
@@ -128,15 +128,15 @@ static uint64_t end_of(const struct run *r, const struct job *j)
 }
 
 /* All that runs, and reservations. Of very many that run only the limits are looked at. 0: too many. */
-static int gather(struct run *r)
+static int gather_ends(struct run *r)
 {
 	struct sched *s = r->s;
 	int ask = r->takes && s->n_running * PER_TAKES <= EFFORT / 4;
 
-	if (!spend(r, (uint64_t)s->n_running * (ask                  ? PER_TAKES
-	                                        : s->policy.by_limit ? PER_END
-	                                                             : PER_LANE) +
-	                  s->n_sorted + s->n_reservations + (s->quotas ? HASH_COUNT(s->accounts) : 0)))
+	if (!spend_steps(r, (uint64_t)s->n_running * (ask                  ? PER_TAKES
+	                                              : s->policy.by_limit ? PER_END
+	                                                                   : PER_LANE) +
+	                        s->n_sorted + s->n_reservations + (s->quotas ? HASH_COUNT(s->accounts) : 0)))
 		return 0;
 	ends_grow(r, s->n_running + s->n_reservations + 1);
 	for (size_t i = 0; i < s->n_running; i++) {
@@ -150,13 +150,13 @@ static int gather(struct run *r)
 			if (s->sorted[i]->reservations[k].to_s > s->now_s)
 				r->ends[r->n++] = (struct event){s->sorted[i]->reservations[k].to_s, NULL, NULL};
 	for (size_t i = r->n / 2; i-- > 0;)
-		sift(r, i, r->ends[i]);
+		sift_down(r, i, r->ends[i]);
 	return 1;
 }
 
 /* ---- quotas in the time to come ----------------------------------------------------------------- */
 
-static void hold(const struct run *r, const struct job *j, uint64_t gpus, int sign)
+static void hold_place(const struct run *r, const struct job *j, uint64_t gpus, int sign)
 {
 	for (struct account *a = r->s->quotas && j->lane ? j->lane->account : NULL; a; a = a->parent)
 		a->ahead += sign > 0 ? gpus : 0 - gpus;
@@ -178,13 +178,13 @@ static uint64_t gpus_held(const struct job *j)
 }
 
 /* Everything that ends at the next time. 0: nothing does. */
-static int step(struct run *r)
+static int next_event(struct run *r)
 {
 	if (!r->n)
 		return 0;
 	r->now = r->ends[0].at > r->now ? r->ends[0].at : r->now;
 	while (r->n && r->ends[0].at <= r->now) {
-		struct event e = pop(r);
+		struct event e = pop_event(r);
 
 		if (!e.job)
 			continue;
@@ -192,9 +192,9 @@ static int step(struct run *r)
 			view_spots(r->s, e.job, e.spots, -1);
 		else
 			view_release(r->s, e.job);
-		hold(r, e.job, e.spots ? e.job->shape->gpus : gpus_held(e.job), -1);
+		hold_place(r, e.job, e.spots ? e.job->shape->gpus : gpus_held(e.job), -1);
 		free(e.spots);
-		(void)spend(r, PER_POP);
+		(void)spend_steps(r, PER_POP);
 	}
 	return 1;
 }
@@ -212,7 +212,7 @@ static uint64_t look_cost(const struct sched *s, const struct shape *sh)
 /* It fits: where it goes by the rules for places, which a first look does not ask for. */
 static void best_place(struct run *r, const struct job *j)
 {
-	if (!spend(r, look_cost(r->s, j->shape)))
+	if (!spend_steps(r, look_cost(r->s, j->shape)))
 		return;
 	r->s->planning = 1;
 	(void)fit_gang(r->s, j->shape, FIT_VIEW, r->assign);
@@ -224,7 +224,7 @@ static int wait_for(struct run *r, const struct job *j)
 {
 	for (;;) {
 		if (!account_full_then(j->lane->account, j->shape->gpus) && !view_too_full(r->s, j->shape)) {
-			if (!spend(r, look_cost(r->s, j->shape)))
+			if (!spend_steps(r, look_cost(r->s, j->shape)))
 				return -1;
 			reservation_try(r->s, j, r->now);
 			if (fit_gang(r->s, j->shape, FIT_VIEW, r->assign)) {
@@ -232,9 +232,9 @@ static int wait_for(struct run *r, const struct job *j)
 				return 1;
 			}
 		}
-		if (!spend(r, 1))
+		if (!spend_steps(r, 1))
 			return -1;
-		if (!step(r))
+		if (!next_event(r))
 			return 0;
 	}
 }
@@ -309,7 +309,7 @@ static uint32_t first_lanes(const struct sched *s, struct turn *v, uint32_t n)
 
 /* Those that go before it, in order: who has a place kept, then by the order of a pass that is made now. How
  * many, or more than MAX_AHEAD: then only the first few, named, are there. Follows S-314. */
-static size_t before(struct run *r, const struct job *j, const struct job **out, uint32_t *named)
+static size_t start_before(struct run *r, const struct job *j, const struct job **out, uint32_t *named)
 {
 	const struct sched *s = r->s;
 	struct bid of_j = order_bid(s, j);
@@ -324,9 +324,9 @@ static size_t before(struct run *r, const struct job *j, const struct job **out,
 	if (s->head && s->head->is_waiting)
 		out[n++] = s->head;
 	*named = (uint32_t)n;
-	if (!spend(r, (uint64_t)s->n_active * PER_LANE))
+	if (!spend_steps(r, (uint64_t)s->n_active * PER_LANE))
 		return MAX_AHEAD + 1;
-	v = mem_alloc(s->n_active, sizeof *v);
+	v = mem_alloc(s->n_active, sizeof(*v));
 	for (uint32_t k = 0; k < s->n_active; k++) {
 		v[lanes].at = 0;
 		lanes += turn_of(s, s->active[k], &of_j, &v[lanes]) && goes_before(s, s->active[k], j);
@@ -353,7 +353,7 @@ static size_t before(struct run *r, const struct job *j, const struct job **out,
 
 static struct spot *spots_of(const struct sched *s, const struct job *j, const int32_t *assign)
 {
-	struct spot *v = mem_alloc(j->shape->instances + 1, sizeof *v);
+	struct spot *v = mem_alloc(j->shape->instances + 1, sizeof(*v));
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < s->n_sorted && n < j->shape->instances; i++)
@@ -365,7 +365,7 @@ static struct spot *spots_of(const struct sched *s, const struct job *j, const i
 static void fill_places(const struct sched *s, const struct job *j, const int32_t *assign,
                         struct sched_forecast *out)
 {
-	out->places = mem_alloc(j->shape->instances + 1, sizeof *out->places);
+	out->places = mem_alloc(j->shape->instances + 1, sizeof(*out->places));
 	for (uint32_t g = 0; g < j->shape->n_groups; g++)
 		for (size_t i = 0; i < s->n_sorted; i++)
 			if (assign[i] == (int32_t)g)
@@ -373,15 +373,15 @@ static void fill_places(const struct sched *s, const struct job *j, const int32_
 }
 
 /* 1: when and where is known. Follows S-317. */
-static int walk(struct run *r, const struct job *j, const struct job **ahead, size_t n,
-                struct sched_forecast *out)
+static int walk_turns(struct run *r, const struct job *j, const struct job **ahead, size_t n,
+                      struct sched_forecast *out)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct job *x = (struct job *)(uintptr_t)ahead[i]; /* what is found out of its shape is kept there */
 		int fits;
 
 		/* One that can never start holds nobody back. */
-		if (x->shape->possible_gen != r->s->nodes_gen && !spend(r, look_cost(r->s, x->shape)))
+		if (x->shape->possible_gen != r->s->nodes_gen && !spend_steps(r, look_cost(r->s, x->shape)))
 			return 0;
 		if (fit_hopeless(r->s, x->shape, r->assign) || account_never(x->lane->account, x->shape->gpus))
 			continue;
@@ -389,9 +389,9 @@ static int walk(struct run *r, const struct job *j, const struct job **ahead, si
 		if (fits <= 0)
 			return 0;
 		view_take(r->s, x, r->assign, 1);
-		hold(r, x, x->shape->gpus, 1);
-		push(r, (struct event){r->now + length(r, x), x, spots_of(r->s, x, r->assign)});
-		if (!spend(r, r->s->n_sorted))
+		hold_place(r, x, x->shape->gpus, 1);
+		push_event(r, (struct event){r->now + believed_length(r, x), x, spots_of(r->s, x, r->assign)});
+		if (!spend_steps(r, r->s->n_sorted))
 			return 0;
 	}
 	if (wait_for(r, j) <= 0)
@@ -415,19 +415,19 @@ static void look_ahead(struct run *r, const struct job *j, struct sched_forecast
 {
 	const struct job *ahead[MAX_AHEAD + 1];
 	uint32_t named;
-	size_t n = before(r, j, ahead, &named);
-	int known = gather(r), there = 0;
+	size_t n = start_before(r, j, ahead, &named);
+	int known = gather_ends(r), there = 0;
 	struct run alone = *r; /* for the same, were nobody before it */
 
 	for (uint32_t i = 0; i < named; i++)
 		out->first[out->n_first++] = ahead[i]->id;
 	if (known && n && n <= MAX_AHEAD) {
-		alone.ends = mem_alloc(r->n + 1, sizeof *alone.ends);
+		alone.ends = mem_alloc(r->n + 1, sizeof(*alone.ends));
 		alone.cap = r->n + 1;
-		memcpy(alone.ends, r->ends, r->n * sizeof *alone.ends);
+		memcpy(alone.ends, r->ends, r->n * sizeof(*alone.ends));
 		alone.left = r->left / 3;
 		r->left -= alone.left;
-		there = walk(r, j, ahead, n, out);
+		there = walk_turns(r, j, ahead, n, out);
 		run_fini(r);
 		alone.left += r->left;
 		r->ends = NULL;
@@ -454,11 +454,11 @@ void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *ar
 	struct job *j;
 
 	*out = (struct sched_forecast){.start_s = UINT64_MAX};
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	if (!j || !j->is_waiting || account_never(j->lane->account, j->shape->gpus))
 		return; /* when a budget opens again is not known */
 	was = shadow_aside(s);
-	r.assign = mem_alloc(s->n_sorted + 1, sizeof *r.assign);
+	r.assign = mem_alloc(s->n_sorted + 1, sizeof(*r.assign));
 	view_now(s);
 	look_ahead(&r, j, out);
 	free(r.assign);

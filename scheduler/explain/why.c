@@ -156,7 +156,7 @@ enum test {
 	T_END
 };
 
-static int has(char *const *v, const char *s)
+static int has_text(char *const *v, const char *s)
 {
 	for (; *v; v++)
 		if (strcmp(*v, s) == 0)
@@ -188,14 +188,14 @@ static uint64_t gpu_memory_of(const struct node *n, const char *model)
 
 /* Does this node pass the tests up to and including `t`? In the order in which a person would look for the
  * obstacle. Follows S-326. */
-static int passes(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
+static int passes_test(const struct node *n, const struct shape *sh, const struct sched_group *g, enum test t)
 {
 	int ok = 1;
 
 	if (t >= T_TYPE)
-		ok = ok && (!*sh->types || has(sh->types, n->type));
+		ok = ok && (!*sh->types || has_text(sh->types, n->type));
 	for (char **r = sh->requires; t >= T_LABEL && ok && *r; r++)
-		ok = has(n->labels, *r);
+		ok = has_text(n->labels, *r);
 	if (t >= T_GPU_MODEL && g->gpus && sh->gpu_model)
 		ok = ok && gpus_of(n, sh->gpu_model, 0) > 0;
 	if (t >= T_GPU_MEMORY && g->gpus && sh->gpu_memory)
@@ -209,7 +209,7 @@ static int passes(const struct node *n, const struct shape *sh, const struct sch
 	if (t >= T_DISK)
 		ok = ok && n->disk >= sh->disk;
 	if (t >= T_AVOID)
-		ok = ok && !has(sh->avoid, n->name);
+		ok = ok && !has_text(sh->avoid, n->name);
 	return ok;
 }
 
@@ -222,7 +222,7 @@ struct others {
 	uint32_t n, more;
 };
 
-static void other(struct others *o, const char *s)
+static void other_name(struct others *o, const char *s)
 {
 	for (uint32_t i = 0; i < o->n; i++)
 		if (strcmp(o->v[i], s) == 0)
@@ -244,14 +244,14 @@ static int same_key(const char *label, const char *asked)
 static void others_of(const struct node *n, const struct shape *sh, enum test t, const char *label,
                       struct others *o)
 {
-	if (t == T_TYPE && *n->type && !has(sh->types, n->type))
-		other(o, n->type);
+	if (t == T_TYPE && *n->type && !has_text(sh->types, n->type))
+		other_name(o, n->type);
 	for (char **l = n->labels; t == T_LABEL && *l; l++)
 		if (same_key(*l, label) && strcmp(*l, label) != 0)
-			other(o, *l);
+			other_name(o, *l);
 	for (uint32_t i = 0; t == T_GPU_MODEL && i < n->n_gpus; i++)
 		if (n->gpus[i].present && strcmp(n->gpus[i].g.model, sh->gpu_model) != 0)
-			other(o, n->gpus[i].g.model);
+			other_name(o, n->gpus[i].g.model);
 }
 
 /* "; there is A100", of the nodes that have what comes before it in the order of the tests. */
@@ -263,7 +263,7 @@ static void say_others(const struct sched *s, const struct shape *sh, const stru
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct node *x = s->sorted[i];
 
-		if ((x->usable || mode & FIT_ANY_STATE) && passes(x, sh, g, t - 1))
+		if ((x->usable || mode & FIT_ANY_STATE) && passes_test(x, sh, g, t - 1))
 			others_of(x, sh, t, label, &there);
 	}
 	if (!there.n && t == T_GPU_MODEL)
@@ -275,15 +275,15 @@ static void say_others(const struct sched *s, const struct shape *sh, const stru
 }
 
 /* The first required label that no node has which passes the tests before; else the first. */
-static const char *lacking(const struct sched *s, const struct shape *sh, const struct sched_group *g,
-                           unsigned mode)
+static const char *lacks_most(const struct sched *s, const struct shape *sh, const struct sched_group *g,
+                              unsigned mode)
 {
 	for (char **r = sh->requires; *r; r++) {
 		uint32_t n = 0;
 
 		for (size_t i = 0; i < s->n_sorted; i++)
-			n += (s->sorted[i]->usable || mode & FIT_ANY_STATE) && passes(s->sorted[i], sh, g, T_TYPE) &&
-			     has(s->sorted[i]->labels, *r);
+			n += (s->sorted[i]->usable || mode & FIT_ANY_STATE) && passes_test(s->sorted[i], sh, g, T_TYPE) &&
+			     has_text(s->sorted[i]->labels, *r);
 		if (!n)
 			return *r;
 	}
@@ -293,7 +293,7 @@ static const char *lacking(const struct sched *s, const struct shape *sh, const 
 static void say_first_lacking(const struct sched *s, const struct shape *sh, const struct sched_group *g,
                               enum test t, const struct node *best, unsigned mode, struct text *o)
 {
-	const char *label = t == T_LABEL ? lacking(s, sh, g, mode) : NULL;
+	const char *label = t == T_LABEL ? lacks_most(s, sh, g, mode) : NULL;
 
 	switch (t) {
 	case T_TYPE:
@@ -347,7 +347,7 @@ static void say_first_lacking(const struct sched *s, const struct shape *sh, con
 		say_others(s, sh, g, t, label, mode, o);
 }
 
-static uint64_t measure(const struct node *n, const struct shape *sh, enum test t)
+static uint64_t measure_most(const struct node *n, const struct shape *sh, enum test t)
 {
 	switch (t) {
 	case T_GPU_MEMORY:
@@ -412,8 +412,9 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 
 			if (!x->usable && !(mode & FIT_ANY_STATE))
 				continue;
-			n += (uint32_t)passes(x, sh, g, t);
-			if (t > T_NODES && passes(x, sh, g, t - 1) && (!best || measure(x, sh, t) > measure(best, sh, t)))
+			n += (uint32_t)passes_test(x, sh, g, t);
+			if (t > T_NODES && passes_test(x, sh, g, t - 1) &&
+			    (!best || measure_most(x, sh, t) > measure_most(best, sh, t)))
 				best = x;
 		}
 		if (n >= g->instances)
@@ -476,7 +477,7 @@ static int judge_empty(const struct sched *s, const struct shape *sh, unsigned m
 	struct text o = text_on(r->text, sizeof(r->text));
 	uint32_t failed = 0;
 
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 	if (fit_possible(s, sh, mode, &failed)) {
 		r->why = SCHED_FITS;
 		return 1;
@@ -530,7 +531,7 @@ int sched_placeable(const struct sched *s, const struct sched_job *j, struct sch
 
 /* ---- a waiting job --------------------------------------------------------------------------- */
 
-static const struct job *blocker(const struct sched *s, const struct job *j)
+static const struct job *find_blocker(const struct sched *s, const struct job *j)
 {
 	const struct job *best = NULL;
 
@@ -691,7 +692,7 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 	r->need_instances = sh->groups[failed].instances;
 	r->free_instances = fit_count(s, sh, failed, FIT_NOW);
 	r->possible_instances = fit_count(s, sh, failed, FIT_EMPTY);
-	first = blocker(s, j);
+	first = find_blocker(s, j);
 	if (account_full(j->lane->account, sh->gpus) == 2) {
 		explain_quota(j, r, &o);
 	} else if (!fits) {
@@ -761,8 +762,8 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 	const struct job *j;
 	size_t usable;
 
-	memset(r, 0, sizeof *r);
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	memset(r, 0, sizeof(*r));
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	if (j && j->is_held) {
 		explain_held(j, r);
 		return;

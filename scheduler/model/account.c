@@ -18,7 +18,7 @@
 
 #define LN2 0.69314718055994530942
 
-static struct account *find(const struct sched *s, const char *path, size_t n)
+static struct account *find_account(const struct sched *s, const char *path, size_t n)
 {
 	struct account *a;
 
@@ -27,14 +27,14 @@ static struct account *find(const struct sched *s, const char *path, size_t n)
 }
 
 /* The account of that path; those above are made as well. */
-static struct account *make(struct sched *s, const char *path, size_t n)
+static struct account *make_account(struct sched *s, const char *path, size_t n)
 {
-	struct account *a = find(s, path, n);
+	struct account *a = find_account(s, path, n);
 	size_t up = n;
 
 	if (a)
 		return a;
-	a = mem_alloc(1, sizeof *a);
+	a = mem_alloc(1, sizeof(*a));
 	a->path = mem_alloc(n + 1, 1);
 	memcpy(a->path, path, n);
 	a->weight = 1;
@@ -44,7 +44,7 @@ static struct account *make(struct sched *s, const char *path, size_t n)
 		return a;
 	while (up && path[up - 1] != '/')
 		up--;
-	a->parent = make(s, path, up ? up - 1 : 0);
+	a->parent = make_account(s, path, up ? up - 1 : 0);
 	a->depth = a->parent->depth + 1;
 	return a;
 }
@@ -57,7 +57,7 @@ struct account *account_get(struct sched *s, const char *queue, const char *owne
 	struct account *out;
 
 	if (!a && !b)
-		return make(s, "", 0);
+		return make_account(s, "", 0);
 	path = mem_alloc(a + b + 2, 1);
 	if (a)
 		memcpy(path, queue, a);
@@ -65,7 +65,7 @@ struct account *account_get(struct sched *s, const char *queue, const char *owne
 		path[a++] = '/';
 	if (b)
 		memcpy(path + a, owner, b);
-	out = make(s, path, a + b);
+	out = make_account(s, path, a + b);
 	free(path);
 	return out;
 }
@@ -73,7 +73,7 @@ struct account *account_get(struct sched *s, const char *queue, const char *owne
 /* Follows S-210. */
 void sched_queue_set(struct sched *s, const struct sched_queue *q)
 {
-	struct account *a = make(s, q->path, strlen(q->path));
+	struct account *a = make_account(s, q->path, strlen(q->path));
 
 	record_queue(s->recorder, q);
 	a->weight = q->weight > 0 ? q->weight : 1;
@@ -88,7 +88,7 @@ void sched_queue_set(struct sched *s, const struct sched_queue *q)
 void sched_queue_close(struct sched *s, const char *path, int closed)
 {
 	record_close(s->recorder, path, closed);
-	make(s, path, strlen(path))->closed = !!closed;
+	make_account(s, path, strlen(path))->closed = !!closed;
 	s->input++;
 	s->gen++;
 }
@@ -144,7 +144,7 @@ void account_past(struct sched *s, struct account *a, uint64_t gpus, uint64_t cp
 /* Follows S-211. */
 void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t at_s)
 {
-	struct account *a = make(s, path, strlen(path));
+	struct account *a = make_account(s, path, strlen(path));
 	uint64_t at = at_s < s->now_s ? at_s : s->now_s;
 
 	record_used(s->recorder, path, gpu_s, at_s);
@@ -157,9 +157,9 @@ void sched_usage_set(struct sched *s, const char *path, double gpu_s, uint64_t a
 
 void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state *out)
 {
-	const struct account *a = find(s, path, strlen(path));
+	const struct account *a = find_account(s, path, strlen(path));
 
-	memset(out, 0, sizeof *out);
+	memset(out, 0, sizeof(*out));
 	if (!a)
 		return;
 	out->gpus = a->gpus;
@@ -170,7 +170,7 @@ void sched_queue_get(struct sched *s, const char *path, struct sched_queue_state
 
 /* What is held counts for a minute ahead: else all jobs of one moment would go to one account.
  * Follows S-209. */
-static double share(const struct sched *s, const struct account *account)
+static double share_of(const struct sched *s, const struct account *account)
 {
 	struct account *a = (struct account *)(uintptr_t)account; /* only what was worked out already changes */
 
@@ -207,14 +207,14 @@ int account_before(const struct sched *s, const struct account *a, const struct 
 	account_part(&a, &b);
 	if (a == b)
 		return 0;
-	x = share(s, a);
-	y = share(s, b);
+	x = share_of(s, a);
+	y = share_of(s, b);
 	return x < y ? -1 : x > y;
 }
 
 double sched_usage(const struct sched *s, const char *path)
 {
-	const struct account *a = find(s, path, strlen(path));
+	const struct account *a = find_account(s, path, strlen(path));
 
 	return a ? account_use(s, a) : 0;
 }
@@ -292,7 +292,7 @@ const struct account *account_lowest(const struct sched *s, const char *queue, c
 	if (b)
 		memcpy(path + n, owner, b);
 	n += b;
-	while (!(x = find(s, path, n)) && n) {
+	while (!(x = find_account(s, path, n)) && n) {
 		while (n && path[n - 1] != '/')
 			n--;
 		n -= n > 0;

@@ -13,7 +13,7 @@
 #include "scheduler/record/recorder.h"
 #include "scheduler/sim/replay_int.h"
 
-static void move(struct dep *d, struct dep **to)
+static void move_dep(struct dep *d, struct dep **to)
 {
 	if (d->list)
 		DL_DELETE(*d->list, d);
@@ -25,7 +25,7 @@ static void move(struct dep *d, struct dep **to)
 /* Follows S-261, S-262 and S-263. */
 void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
 {
-	j->after = in->n_after ? mem_alloc(in->n_after, sizeof *j->after) : NULL;
+	j->after = in->n_after ? mem_alloc(in->n_after, sizeof(*j->after)) : NULL;
 	j->n_after = in->n_after;
 	for (uint32_t i = 0; i < in->n_after; i++) {
 		struct dep *d = &j->after[i];
@@ -36,7 +36,7 @@ void depend_set(struct sched *s, struct job *j, const struct sched_job *in)
 			continue;
 		d->state = DEP_OPEN;
 		j->n_open++;
-		move(d, &on->waiters);
+		move_dep(d, &on->waiters);
 	}
 }
 
@@ -44,17 +44,17 @@ void depend_clear(struct sched *s, struct job *j)
 {
 	(void)s;
 	for (uint32_t i = 0; i < j->n_after; i++)
-		move(&j->after[i], NULL);
+		move_dep(&j->after[i], NULL);
 	free(j->after);
 	j->after = NULL;
 	j->n_after = j->n_open = j->n_never = 0;
 }
 
-static void settle(struct sched *s, struct dep *d, int met)
+static void settle_dep(struct sched *s, struct dep *d, int met)
 {
 	struct job *j = d->who;
 
-	move(d, &s->settled);
+	move_dep(d, &s->settled);
 	d->state = met ? DEP_MET : DEP_NEVER;
 	j->n_open--;
 	j->n_never += !met;
@@ -75,7 +75,7 @@ void sched_job_started(struct sched *s, uint64_t id)
 		return;
 	DL_FOREACH_SAFE (j->waiters, d, tmp) {
 		if (d->kind == SCHED_AFTER_START)
-			settle(s, d, 1);
+			settle_dep(s, d, 1);
 	}
 }
 
@@ -85,7 +85,7 @@ void depend_ended(struct sched *s, struct job *j, int well)
 	while (j->waiters) {
 		struct dep *d = j->waiters;
 
-		settle(s, d, d->kind == SCHED_AFTER_ANY || (d->kind == SCHED_AFTER_OK && well));
+		settle_dep(s, d, d->kind == SCHED_AFTER_ANY || (d->kind == SCHED_AFTER_OK && well));
 	}
 }
 
@@ -97,7 +97,7 @@ int sched_settled(struct sched *s, struct sched_settled *out)
 	if (!d)
 		return 0;
 	*out = (struct sched_settled){d->who->id, d->on, d->kind, d->state == DEP_MET, d->who->n_open};
-	move(d, NULL);
+	move_dep(d, NULL);
 	return 1;
 }
 

@@ -17,20 +17,20 @@ static struct domain *domain_get(struct sched *s, enum level level, const char *
 	HASH_FIND_STR(s->domains[level], name, d);
 	if (d)
 		return d;
-	d = mem_alloc(1, sizeof *d);
+	d = mem_alloc(1, sizeof(*d));
 	d->name = mem_copy(name);
 	HASH_ADD_KEYPTR(hh, s->domains[level], d->name, strlen(d->name), d);
 	return d;
 }
 
-static void join(struct sched *s, struct node *n, enum level level, const char *name)
+static void join_domain(struct sched *s, struct node *n, enum level level, const char *name)
 {
 	struct domain *d = domain_get(s, level, name);
 	uint32_t at = d->n;
 
 	if (d->n == d->cap) {
 		d->cap = d->cap ? d->cap * 2 : 8;
-		d->nodes = mem_resize(d->nodes, d->cap, sizeof *d->nodes);
+		d->nodes = mem_resize(d->nodes, d->cap, sizeof(*d->nodes));
 	}
 	for (; at && d->nodes[at - 1]->id > n->id; at--)
 		d->nodes[at] = d->nodes[at - 1];
@@ -56,7 +56,7 @@ void domains_fini(struct sched *s)
 			domain_free(s, (enum level)level, s->domains[level]);
 }
 
-static void leave(struct sched *s, struct node *n, enum level level)
+static void leave_domain(struct sched *s, struct node *n, enum level level)
 {
 	struct domain *d = n->domain[level];
 	uint32_t at = 0;
@@ -86,9 +86,9 @@ void domain_set(struct sched *s, struct node *n, enum level level, const char *n
 	if (was && name && strcmp(was->name, name) == 0)
 		return;
 	if (was)
-		leave(s, n, level);
+		leave_domain(s, n, level);
 	if (name)
-		join(s, n, level, name);
+		join_domain(s, n, level, name);
 }
 
 enum level domain_needed(enum sched_span span)

@@ -12,10 +12,10 @@
 
 static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
 {
-	uint32_t *out = mem_alloc((size_t)n + 1, sizeof *out);
+	uint32_t *out = mem_alloc((size_t)n + 1, sizeof(*out));
 
 	if (n)
-		memcpy(out, v, n * sizeof *out);
+		memcpy(out, v, n * sizeof(*out));
 	return out;
 }
 
@@ -31,7 +31,7 @@ void hold_take(struct sched *s, struct job *j, const struct hold *h)
 
 	if (!j->n_holds)
 		running_add(s, j);
-	j->holds = mem_resize(j->holds, j->n_holds + 1, sizeof *j->holds);
+	j->holds = mem_resize(j->holds, j->n_holds + 1, sizeof(*j->holds));
 	mine = &j->holds[j->n_holds++];
 	*mine = *h;
 	mine->gpus = ids_copy(h->gpus, h->n_gpus);
@@ -40,9 +40,9 @@ void hold_take(struct sched *s, struct job *j, const struct hold *h)
 		struct gpu *g = node_gpu(n, h->gpus[i]);
 
 		if (!g) {
-			n->gpus = mem_resize(n->gpus, n->n_gpus + 1, sizeof *n->gpus);
+			n->gpus = mem_resize(n->gpus, n->n_gpus + 1, sizeof(*n->gpus));
 			g = &n->gpus[n->n_gpus++];
-			memset(g, 0, sizeof *g);
+			memset(g, 0, sizeof(*g));
 			g->g.index = h->gpus[i];
 			g->g.model = mem_copy("");
 		}

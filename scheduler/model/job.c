@@ -8,15 +8,15 @@ struct job *model_job_find(const struct sched *s, uint64_t id)
 {
 	struct job *j;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	return j;
 }
 
 struct job *model_job_make(struct sched *s, uint64_t id)
 {
-	struct job *j = mem_alloc(1, sizeof *j);
+	struct job *j = mem_alloc(1, sizeof(*j));
 
 	j->id = id;
-	HASH_ADD(hh, s->jobs, id, sizeof j->id, j);
+	HASH_ADD(hh, s->jobs, id, sizeof(j->id), j);
 	return j;
 }

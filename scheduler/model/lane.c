@@ -54,11 +54,11 @@ static struct size *size_get(struct sched *s, uint64_t gpus)
 {
 	struct size *z;
 
-	HASH_FIND(hh, s->sizes, &gpus, sizeof gpus, z);
+	HASH_FIND(hh, s->sizes, &gpus, sizeof(gpus), z);
 	if (!z) {
-		z = mem_alloc(1, sizeof *z);
+		z = mem_alloc(1, sizeof(*z));
 		z->gpus = gpus;
-		HASH_ADD(hh, s->sizes, gpus, sizeof z->gpus, z);
+		HASH_ADD(hh, s->sizes, gpus, sizeof(z->gpus), z);
 	}
 	return z;
 }
@@ -66,20 +66,20 @@ static struct size *size_get(struct sched *s, uint64_t gpus)
 static struct kin *kin_get(struct sched *s, const struct shape *sh, const struct sched_job *j)
 {
 	const char *owner = j->owner ? j->owner : "", *name = j->name ? j->name : "";
-	size_t a = strlen(owner) + 1, b = strlen(name) + 1, n = a + b + sizeof sh->gpus;
+	size_t a = strlen(owner) + 1, b = strlen(name) + 1, n = a + b + sizeof(sh->gpus);
 	char *key = mem_alloc(n, 1);
 	struct kin *k;
 
 	memcpy(key, owner, a);
 	memcpy(key + a, name, b);
-	memcpy(key + a + b, &sh->gpus, sizeof sh->gpus);
+	memcpy(key + a + b, &sh->gpus, sizeof(sh->gpus));
 	HASH_FIND(hh, s->kin, key, n, k);
 	if (k) {
 		free(key);
 		return k;
 	}
 	kin_shrink(s);
-	k = mem_alloc(1, sizeof *k);
+	k = mem_alloc(1, sizeof(*k));
 	k->key = key;
 	k->size = size_get(s, sh->gpus);
 	HASH_ADD_KEYPTR(hh, s->kin, k->key, n, k);
@@ -100,7 +100,7 @@ static struct lane *lane_find(const struct sched *s, const struct shape *sh, con
 
 static struct lane *lane_make(struct sched *s, struct shape *sh, struct account *a, struct kin *k)
 {
-	struct lane *l = mem_alloc(1, sizeof *l);
+	struct lane *l = mem_alloc(1, sizeof(*l));
 
 	l->shape = sh;
 	l->account = a;
@@ -198,7 +198,7 @@ void lane_started(struct sched *s, struct job *j)
 }
 
 /* Follows S-242. */
-static void see(struct tally *t, double took)
+static void see_time(struct tally *t, double took)
 {
 	t->sum = t->sum * FADE + took;
 	t->n = t->n * FADE + 1;
@@ -212,10 +212,10 @@ void lane_stopped(struct sched *s, struct job *j, int learn)
 	j->lane->start_sum -= j->start_s;
 	if (!learn || !j->lane->kin)
 		return;
-	see(&j->lane->seen, took);
-	see(&j->lane->kin->seen, took);
-	see(&j->lane->kin->size->seen, took);
-	see(&s->seen, took);
+	see_time(&j->lane->seen, took);
+	see_time(&j->lane->kin->seen, took);
+	see_time(&j->lane->kin->size->seen, took);
+	see_time(&s->seen, took);
 }
 
 /* Follows S-240 and S-241. */

@@ -18,7 +18,7 @@ struct node *model_node_find(const struct sched *s, uint64_t id)
 {
 	struct node *n;
 
-	HASH_FIND(hh, s->nodes, &id, sizeof id, n);
+	HASH_FIND(hh, s->nodes, &id, sizeof(id), n);
 	return n;
 }
 
@@ -47,7 +47,7 @@ static void node_free(struct sched *s, struct node *n)
 	free(n);
 }
 
-static void recount(struct node *n)
+static void count_own(struct node *n)
 {
 	n->free_slots = n->free_gpus = n->has_gpus = 0;
 	for (uint32_t i = 0; i < n->slots; i++)
@@ -76,7 +76,7 @@ static void count_free(struct sched *s, struct node *n)
 /* Follows S-142. */
 void node_count(struct sched *s, struct node *n)
 {
-	recount(n);
+	count_own(n);
 	count_free(s, n);
 }
 
@@ -96,13 +96,13 @@ int nodes_too_full(const struct sched *s, const struct shape *sh)
 
 struct node *model_node_make(struct sched *s, uint64_t id)
 {
-	struct node *n = mem_alloc(1, sizeof *n);
+	struct node *n = mem_alloc(1, sizeof(*n));
 
 	n->id = id;
 	n->name = mem_copy("?");
 	n->type = mem_copy("");
-	n->labels = mem_alloc(1, sizeof *n->labels);
-	HASH_ADD(hh, s->nodes, id, sizeof n->id, n);
+	n->labels = mem_alloc(1, sizeof(*n->labels));
+	HASH_ADD(hh, s->nodes, id, sizeof(n->id), n);
 	return n;
 }
 
@@ -112,7 +112,7 @@ static void sorted_add(struct sched *s, struct node *n)
 
 	if (s->n_sorted == s->cap_sorted) {
 		s->cap_sorted = s->cap_sorted ? s->cap_sorted * 2 : 16;
-		s->sorted = mem_resize(s->sorted, s->cap_sorted, sizeof *s->sorted);
+		s->sorted = mem_resize(s->sorted, s->cap_sorted, sizeof(*s->sorted));
 	}
 	for (; at && s->sorted[at - 1]->id > n->id; at--)
 		s->sorted[at] = s->sorted[at - 1];
@@ -129,7 +129,7 @@ static void sorted_del(struct sched *s, const struct node *n)
 	while (s->sorted[at] != n)
 		at++;
 	s->n_sorted--;
-	memmove(s->sorted + at, s->sorted + at + 1, (s->n_sorted - at) * sizeof *s->sorted);
+	memmove(s->sorted + at, s->sorted + at + 1, (s->n_sorted - at) * sizeof(*s->sorted));
 	for (; at < s->n_sorted; at++)
 		s->sorted[at]->at = (uint32_t)at;
 }
@@ -138,15 +138,15 @@ void node_slots_grow(struct node *n, uint32_t want)
 {
 	if (want <= n->n_owners)
 		return;
-	n->slot_owner = mem_resize(n->slot_owner, want, sizeof *n->slot_owner);
-	memset(n->slot_owner + n->n_owners, 0, (want - n->n_owners) * sizeof *n->slot_owner);
+	n->slot_owner = mem_resize(n->slot_owner, want, sizeof(*n->slot_owner));
+	memset(n->slot_owner + n->n_owners, 0, (want - n->n_owners) * sizeof(*n->slot_owner));
 	n->n_owners = want;
 }
 
 /* The new list, with owners kept; a held GPU that is no longer there stays as absent. */
 static void gpus_set(struct node *n, const struct sched_gpu *gpus, uint32_t n_gpus)
 {
-	struct gpu *old = n->gpus, *now = mem_alloc((size_t)n_gpus + n->n_gpus + 1, sizeof *now);
+	struct gpu *old = n->gpus, *now = mem_alloc((size_t)n_gpus + n->n_gpus + 1, sizeof(*now));
 	uint32_t n_old = n->n_gpus, n_now = 0;
 
 	for (uint32_t i = 0; i < n_gpus; i++) {
@@ -194,7 +194,7 @@ static uint64_t mark_text(uint64_t h, const char *s)
 static uint64_t fit_mark(const struct sched_node *in)
 {
 	const uint64_t sums[] = {in->slots, in->memory_bytes, in->disk_bytes, in->n_gpus, in->usable != 0};
-	uint64_t h = mark_bytes(0xcbf29ce484222325u, sums, sizeof sums);
+	uint64_t h = mark_bytes(0xcbf29ce484222325u, sums, sizeof(sums));
 
 	h = mark_text(mark_text(mark_text(mark_text(h, in->name), in->instance_type), in->switch_name),
 	              in->rack_name);
@@ -204,7 +204,7 @@ static uint64_t fit_mark(const struct sched_node *in)
 		const struct sched_gpu *g = &in->gpus[i];
 		const uint64_t of_gpu[] = {g->index, g->memory_bytes, g->numa, g->link_group};
 
-		h = mark_text(mark_bytes(h, of_gpu, sizeof of_gpu), g->model);
+		h = mark_text(mark_bytes(h, of_gpu, sizeof(of_gpu)), g->model);
 	}
 	return h;
 }
@@ -235,7 +235,7 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	free(n->labels);
 	while (in->labels && in->labels[n_labels])
 		n_labels++;
-	n->labels = mem_alloc(n_labels + 1, sizeof *n->labels);
+	n->labels = mem_alloc(n_labels + 1, sizeof(*n->labels));
 	for (size_t i = 0; i < n_labels; i++)
 		n->labels[i] = mem_copy(in->labels[i]);
 	node_slots_grow(n, in->slots);

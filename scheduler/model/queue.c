@@ -6,7 +6,7 @@
 
 #include "scheduler/model/model.h"
 
-static uint64_t mix64(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	/* splitmix64's finaliser (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014) */
 	x += 0x9e3779b97f4a7c15u;
@@ -30,58 +30,58 @@ static uint32_t size_of(const struct job *j)
 	return j ? j->size : 0;
 }
 
-static void resize(struct job *j)
+static void count_subtree(struct job *j)
 {
 	j->size = 1 + size_of(j->left) + size_of(j->right);
 }
 
 /* Splits t into those before key and the rest. */
-static void split(struct job *t, const struct job *key, struct job **before, struct job **rest)
+static void split_tree(struct job *t, const struct job *key, struct job **before, struct job **rest)
 {
 	if (!t) {
 		*before = *rest = NULL;
 	} else if (queue_before(t, key)) {
-		split(t->right, key, &t->right, rest);
-		resize(t);
+		split_tree(t->right, key, &t->right, rest);
+		count_subtree(t);
 		*before = t;
 	} else {
-		split(t->left, key, before, &t->left);
-		resize(t);
+		split_tree(t->left, key, before, &t->left);
+		count_subtree(t);
 		*rest = t;
 	}
 }
 
-static struct job *join(struct job *a, struct job *b)
+static struct job *join_trees(struct job *a, struct job *b)
 {
 	if (!a)
 		return b;
 	if (!b)
 		return a;
 	if (a->mix > b->mix) {
-		a->right = join(a->right, b);
-		resize(a);
+		a->right = join_trees(a->right, b);
+		count_subtree(a);
 		return a;
 	}
-	b->left = join(a, b->left);
-	resize(b);
+	b->left = join_trees(a, b->left);
+	count_subtree(b);
 	return b;
 }
 
 static void insert_at(struct job **t, struct job *j)
 {
 	if (!*t || j->mix > (*t)->mix) {
-		split(*t, j, &j->left, &j->right);
-		resize(j);
+		split_tree(*t, j, &j->left, &j->right);
+		count_subtree(j);
 		*t = j;
 		return;
 	}
 	insert_at(queue_before(j, *t) ? &(*t)->left : &(*t)->right, j);
-	resize(*t);
+	count_subtree(*t);
 }
 
 void queue_insert(struct lane *ln, struct job *j)
 {
-	j->mix = mix64(j->id);
+	j->mix = mix_bits(j->id);
 	j->left = j->right = NULL;
 	insert_at(&ln->waiting, j);
 	j->is_waiting = 1;
@@ -90,11 +90,11 @@ void queue_insert(struct lane *ln, struct job *j)
 static void remove_at(struct job **t, struct job *j)
 {
 	if (*t == j) {
-		*t = join(j->left, j->right);
+		*t = join_trees(j->left, j->right);
 		return;
 	}
 	remove_at(queue_before(j, *t) ? &(*t)->left : &(*t)->right, j);
-	resize(*t);
+	count_subtree(*t);
 }
 
 void queue_remove(struct lane *ln, struct job *j)

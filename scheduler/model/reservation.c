@@ -62,7 +62,7 @@ void reservation_put(struct sched *s, const struct sched_reservation *r)
 
 		if (!n)
 			continue;
-		n->reservations = mem_resize(n->reservations, n->n_reservations + 1, sizeof *n->reservations);
+		n->reservations = mem_resize(n->reservations, n->n_reservations + 1, sizeof(*n->reservations));
 		n->reservations[n->n_reservations++] =
 		    (struct reservation){r->id, r->from_s, r->to_s, r->queue ? account_get(s, r->queue, NULL) : NULL};
 		s->n_reservations++;

@@ -84,7 +84,7 @@ void running_add(struct sched *s, struct job *j)
 	s->running = j;
 	if (s->n_running == s->cap_runs) {
 		s->cap_runs = s->cap_runs ? s->cap_runs * 2 : 64;
-		s->runs = mem_resize(s->runs, s->cap_runs, sizeof *s->runs);
+		s->runs = mem_resize(s->runs, s->cap_runs, sizeof(*s->runs));
 	}
 	j->run_at = (uint32_t)s->n_running;
 	s->runs[s->n_running++].job = j;
@@ -112,7 +112,7 @@ uint64_t sched_believed_end(const struct sched *s, uint64_t id)
 {
 	const struct job *j;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	return j && j->is_running ? running_end(s, j) : 0;
 }
 
@@ -120,7 +120,7 @@ void sched_checkpointed(struct sched *s, uint64_t id, uint64_t at_s, uint64_t re
 {
 	struct job *j;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	if (!j || !j->is_running)
 		return;
 	j->saved_s = at_s < s->now_s ? at_s : s->now_s;

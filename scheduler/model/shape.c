@@ -14,7 +14,7 @@ struct bytes {
 	size_t n, cap;
 };
 
-static void add(struct bytes *b, const void *p, size_t n)
+static void add_bytes(struct bytes *b, const void *p, size_t n)
 {
 	if (b->n + n > b->cap) {
 		b->cap = (b->n + n) * 2;
@@ -29,9 +29,9 @@ static void add_str(struct bytes *b, const char *s)
 {
 	uint32_t n = s ? (uint32_t)strlen(s) + 1 : 0;
 
-	add(b, &n, sizeof n);
+	add_bytes(b, &n, sizeof(n));
 	if (n)
-		add(b, s, n);
+		add_bytes(b, s, n);
 }
 
 static void add_list(struct bytes *b, const char *const *v)
@@ -49,15 +49,15 @@ static void key_make(const struct sched_job *j, struct bytes *b)
 		const struct sched_group *g = &j->groups[i];
 		uint32_t v[4] = {g->instances, g->gpus, g->ranks, g->cpus_per_rank};
 
-		add(b, v, sizeof v);
+		add_bytes(b, v, sizeof(v));
 	}
-	add(b, &j->n_groups, sizeof j->n_groups);
-	add(b, &j->memory_bytes, sizeof j->memory_bytes);
-	add(b, &j->disk_bytes, sizeof j->disk_bytes);
-	add(b, &j->gpu_memory_bytes, sizeof j->gpu_memory_bytes);
-	add(b, &exclusive, sizeof exclusive);
-	add(b, &j->limit_s, sizeof j->limit_s);
-	add(b, &j->believed_s, sizeof j->believed_s);
+	add_bytes(b, &j->n_groups, sizeof(j->n_groups));
+	add_bytes(b, &j->memory_bytes, sizeof(j->memory_bytes));
+	add_bytes(b, &j->disk_bytes, sizeof(j->disk_bytes));
+	add_bytes(b, &j->gpu_memory_bytes, sizeof(j->gpu_memory_bytes));
+	add_bytes(b, &exclusive, sizeof(exclusive));
+	add_bytes(b, &j->limit_s, sizeof(j->limit_s));
+	add_bytes(b, &j->believed_s, sizeof(j->believed_s));
 	add_str(b, j->gpu_model);
 	add_list(b, j->instance_types);
 	add_list(b, j->requires);
@@ -71,7 +71,7 @@ static char **list_copy(const char *const *v)
 
 	while (v && v[n])
 		n++;
-	out = mem_alloc(n + 1, sizeof *out);
+	out = mem_alloc(n + 1, sizeof(*out));
 	for (size_t i = 0; i < n; i++)
 		out[i] = mem_copy(v[i]);
 	return out;
@@ -97,13 +97,13 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 		sh->users++;
 		return sh;
 	}
-	sh = mem_alloc(1, sizeof *sh);
+	sh = mem_alloc(1, sizeof(*sh));
 	sh->key = key.p;
 	sh->key_n = key.n;
 	sh->n_groups = j->n_groups;
-	sh->groups = mem_alloc(j->n_groups ? j->n_groups : 1, sizeof *sh->groups);
+	sh->groups = mem_alloc(j->n_groups ? j->n_groups : 1, sizeof(*sh->groups));
 	if (j->n_groups)
-		memcpy(sh->groups, j->groups, j->n_groups * sizeof *sh->groups);
+		memcpy(sh->groups, j->groups, j->n_groups * sizeof(*sh->groups));
 	for (uint32_t i = 0; i < j->n_groups; i++)
 		sh->instances += j->groups[i].instances;
 	for (uint32_t i = 0; i < j->n_groups; i++)

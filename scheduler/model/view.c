@@ -5,7 +5,7 @@
 
 #include "scheduler/model/model.h"
 
-static uint32_t counted(uint32_t gpus)
+static uint32_t counted_as(uint32_t gpus)
 {
 	return gpus < MAX_FREE ? gpus : MAX_FREE;
 }
@@ -13,9 +13,9 @@ static uint32_t counted(uint32_t gpus)
 /* sign 1: the hold is given back, -1: it is there again. */
 static void room_change(struct sched *s, struct room *r, const struct hold *h, uint64_t job, int sign)
 {
-	s->view_free[counted(r->gpus)]--;
+	s->view_free[counted_as(r->gpus)]--;
 	r->gpus += (uint32_t)sign * h->n_gpus;
-	s->view_free[counted(r->gpus)]++;
+	s->view_free[counted_as(r->gpus)]++;
 	r->slots += (uint32_t)sign * h->n_cpus;
 	r->memory += (uint64_t)sign * h->memory;
 	r->disk += (uint64_t)sign * h->disk;
@@ -26,7 +26,7 @@ static void room_change(struct sched *s, struct room *r, const struct hold *h, u
 
 void view_now(struct sched *s)
 {
-	memset(s->view_free, 0, sizeof s->view_free);
+	memset(s->view_free, 0, sizeof(s->view_free));
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct node *n = s->sorted[i];
 
@@ -36,7 +36,7 @@ void view_now(struct sched *s)
 		                           .gpus = n->free_gpus,
 		                           .slots = n->free_slots,
 		                           .holders = n->holders};
-		s->view_free[counted(n->free_gpus)]++;
+		s->view_free[counted_as(n->free_gpus)]++;
 	}
 }
 
@@ -59,7 +59,7 @@ int view_too_full(const struct sched *s, const struct shape *sh)
 		const struct sched_group *g = &sh->groups[k];
 		uint32_t nodes = 0;
 
-		for (uint32_t i = counted(g->gpus); i <= MAX_FREE && nodes < g->instances; i++)
+		for (uint32_t i = counted_as(g->gpus); i <= MAX_FREE && nodes < g->instances; i++)
 			nodes += s->view_free[i];
 		if (nodes < g->instances)
 			return 1;
@@ -72,9 +72,9 @@ static void view_take_one(struct sched *s, const struct job *j, size_t at, uint3
 	const struct sched_group *g = &j->shape->groups[group];
 	struct room *r = &s->view[at];
 
-	s->view_free[counted(r->gpus)]--;
+	s->view_free[counted_as(r->gpus)]--;
 	r->gpus -= (uint32_t)sign * g->gpus;
-	s->view_free[counted(r->gpus)]++;
+	s->view_free[counted_as(r->gpus)]++;
 	r->slots -= (uint32_t)sign * g->ranks * g->cpus_per_rank;
 	r->memory -= (uint64_t)sign * j->shape->memory;
 	r->disk -= (uint64_t)sign * j->shape->disk;

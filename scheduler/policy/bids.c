@@ -78,7 +78,7 @@ static void bids_make(struct sched *s)
 {
 	if (s->cap_bids < s->n_active) {
 		s->cap_bids = s->cap_active;
-		s->bids = mem_resize(s->bids, s->cap_bids, sizeof *s->bids);
+		s->bids = mem_resize(s->bids, s->cap_bids, sizeof(*s->bids));
 	}
 	s->n_bids = 0;
 	for (uint32_t i = 0; i < s->n_active; i++) {

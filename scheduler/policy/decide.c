@@ -25,12 +25,12 @@ static void place_fill(struct sched_place *p, const struct hold *h)
 	p->n_cpus = h->n_cpus;
 }
 
-static struct sched_decision *take(struct sched *s, struct job *j, const int32_t *assign)
+static struct sched_decision *take_place(struct sched *s, struct job *j, const int32_t *assign)
 {
-	struct sched_decision *d = mem_alloc(1, sizeof *d);
+	struct sched_decision *d = mem_alloc(1, sizeof(*d));
 
 	d->job = j->id;
-	d->places = mem_alloc(j->shape->instances, sizeof *d->places);
+	d->places = mem_alloc(j->shape->instances, sizeof(*d->places));
 	if (s->head == j)
 		shadow_drop_head(s);
 	shadow_took(s, j, assign);
@@ -52,7 +52,7 @@ static struct sched_decision *take(struct sched *s, struct job *j, const int32_t
 }
 
 /* take() with what brought it to its turn. Follows S-303. */
-static struct sched_decision *start(struct sched *s, const struct bid *b, const int32_t *assign)
+static struct sched_decision *start_job(struct sched *s, const struct bid *b, const int32_t *assign)
 {
 	const struct job *head = s->head;
 	uint64_t passed = head && head != b->job ? head->id : 0;
@@ -60,7 +60,7 @@ static struct sched_decision *start(struct sched *s, const struct bid *b, const 
 	                       : !passed                                ? SCHED_TURN_KEPT
 	                       : believed_end(s, b->job) <= s->shadow_s ? SCHED_TURN_BEFORE
 	                                                                : SCHED_TURN_BESIDE;
-	struct sched_decision *d = take(s, b->job, assign);
+	struct sched_decision *d = take_place(s, b->job, assign);
 
 	d->turn = turn;
 	d->passed = passed;
@@ -155,7 +155,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 	if (j) {
 		struct bid b = order_bid(s, j);
 
-		*d = start(s, &b, assign);
+		*d = start_job(s, &b, assign);
 		(*d)->turn = SCHED_TURN_PLANNED;
 		(*d)->passed = 0;
 	}
@@ -163,7 +163,7 @@ static int step_plan(struct sched *s, int32_t *assign, struct sched_decision **d
 }
 
 /* Of a kind in vain; 0: that was the last. Follows S-226. */
-static int spend(struct sched *s)
+static int spend_effort(struct sched *s)
 {
 	if (!s->policy.effort || !(s->head || s->n_reservations))
 		return 1;
@@ -180,7 +180,7 @@ struct sched_decision *decide_step(struct sched *s)
 	bids_look(s);
 	if (s->idle)
 		return NULL;
-	assign = mem_alloc(s->n_sorted, sizeof *assign);
+	assign = mem_alloc(s->n_sorted, sizeof(*assign));
 	if (step_plan(s, assign, &d)) {
 		free(assign);
 		return d;
@@ -191,13 +191,13 @@ struct sched_decision *decide_step(struct sched *s)
 
 		v = b.job ? try_bid(s, &b, assign) : STOP;
 		if (v == START) {
-			d = start(s, &b, assign);
+			d = start_job(s, &b, assign);
 			bid_started(s);
-		} else if (v == PASS && !spend(s)) {
+		} else if (v == PASS && !spend_effort(s)) {
 			v = head_fits(s, assign) ? START : STOP;
 			if (v == START) {
 				b = order_bid(s, s->head);
-				d = start(s, &b, assign);
+				d = start_job(s, &b, assign);
 			}
 			s->bids_era = 0;
 		}

@@ -18,7 +18,7 @@
 #include "scheduler/model/model.h"
 #include "scheduler/sim/replay_int.h"
 
-static int listed(char *const *v, const char *s)
+static int is_listed(char *const *v, const char *s)
 {
 	for (; *v; v++)
 		if (strcmp(*v, s) == 0)
@@ -74,11 +74,11 @@ int fit_node(const struct sched *s, const struct node *n, const struct shape *sh
 	if (type && strcmp(type, n->type) != 0)
 		return 0;
 	for (char **r = sh->requires; *r; r++)
-		if (!listed(n->labels, *r))
+		if (!is_listed(n->labels, *r))
 			return 0;
 	if (!(mode & FIT_EMPTY) && n->n_reservations && !reservation_allows(s, n))
 		return 0;
-	return !*sh->avoid || !listed(sh->avoid, n->name);
+	return !*sh->avoid || !is_listed(sh->avoid, n->name);
 }
 
 struct matching {
@@ -94,19 +94,19 @@ struct matching {
 	size_t n;
 };
 
-static int suits(const struct matching *m, const struct node *n, const struct sched_group *g)
+static int node_suits(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
 	return fit_node(m->s, n, m->sh, g, m->type, m->mode);
 }
 
 /* One more node for group g, moving other groups' nodes where that helps. Follows S-114. */
-static int augment(struct matching *m, uint32_t g)
+static int augment_group(struct matching *m, uint32_t g)
 {
 	const struct sched_group *want = &m->sh->groups[g];
 
 	m->seen[g] = 1;
 	for (size_t i = 0; i < m->n; i++) {
-		if (m->assign[m->nodes[i]->at] < 0 && suits(m, m->nodes[i], want)) {
+		if (m->assign[m->nodes[i]->at] < 0 && node_suits(m, m->nodes[i], want)) {
 			m->assign[m->nodes[i]->at] = (int32_t)g;
 			return 1;
 		}
@@ -114,9 +114,9 @@ static int augment(struct matching *m, uint32_t g)
 	for (size_t i = 0; i < m->n; i++) {
 		int32_t h = m->assign[m->nodes[i]->at];
 
-		if (h < 0 || m->seen[h] || !suits(m, m->nodes[i], want))
+		if (h < 0 || m->seen[h] || !node_suits(m, m->nodes[i], want))
 			continue;
-		if (augment(m, (uint32_t)h)) {
+		if (augment_group(m, (uint32_t)h)) {
 			m->assign[m->nodes[i]->at] = (int32_t)g;
 			return 1;
 		}
@@ -180,7 +180,7 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 		const struct node *x = m->nodes[i];
 		struct choice this = {.at = x->at};
 
-		if (m->assign[x->at] >= 0 || !suits(m, x, want))
+		if (m->assign[x->at] >= 0 || !node_suits(m, x, want))
 			continue;
 		if (m->ranked)
 			this = choice_of(m->s, x);
@@ -191,12 +191,12 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 		sorted = sorted && (!n || by_rank(&c[n - 1], &this) < 0);
 		if (n == cap) {
 			cap = cap ? cap * 4 : 4;
-			c = mem_resize(c, cap, sizeof *c);
+			c = mem_resize(c, cap, sizeof(*c));
 		}
 		c[n++] = this;
 	}
 	if (!sorted)
-		qsort(c, n, sizeof *c, by_rank);
+		qsort(c, n, sizeof(*c), by_rank);
 	for (size_t i = 0; i < n && lack; i++, lack--)
 		m->assign[c[i].at] = (int32_t)g;
 	free(c);
@@ -204,7 +204,7 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 }
 
 /* All of it on these nodes. *failed: the group that lacks one. Follows S-105. */
-static int place(struct matching *m, struct node *const *nodes, size_t n, uint32_t *failed)
+static int place_gang(struct matching *m, struct node *const *nodes, size_t n, uint32_t *failed)
 {
 	int fits = m->sh->instances <= n;
 
@@ -215,7 +215,7 @@ static int place(struct matching *m, struct node *const *nodes, size_t n, uint32
 		for (uint32_t lack = best_fit(m, g); fits && lack; lack--) {
 			/* With one group there is nobody to move. */
 			memset(m->seen, 0, m->sh->n_groups);
-			if (m->sh->n_groups == 1 || !augment(m, g)) {
+			if (m->sh->n_groups == 1 || !augment_group(m, g)) {
 				*failed = g;
 				fits = 0;
 			}
@@ -226,8 +226,8 @@ static int place(struct matching *m, struct node *const *nodes, size_t n, uint32
 
 static int place_anywhere(struct matching *m, uint32_t *failed)
 {
-	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
-	return place(m, m->s->sorted, m->s->n_sorted, failed);
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof(*m->assign));
+	return place_gang(m, m->s->sorted, m->s->n_sorted, failed);
 }
 
 /* ---- switches and racks ------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ static uint32_t count_takers(const struct matching *m)
 	for (size_t i = 0; i < m->s->n_sorted; i++) {
 		const struct node *x = m->s->sorted[i];
 
-		if (!suits(m, x, &m->sh->groups[0]))
+		if (!node_suits(m, x, &m->sh->groups[0]))
 			continue;
 		n++;
 		for (int level = 0; level < LEVELS; level++)
@@ -275,7 +275,7 @@ static uint32_t count_takers(const struct matching *m)
 
 /* Those in which it may fit, the best first; of a gang of one group, which fits wherever nodes enough could
  * take it, only the best. malloc'ed. Follows S-123. */
-static struct domain **candidates(const struct matching *m, enum level level, size_t *n)
+static struct domain **find_candidates(const struct matching *m, enum level level, size_t *n)
 {
 	struct domain **v = mem_alloc(m->sh->n_groups > 1 ? HASH_COUNT(m->s->domains[level]) : 1, sizeof(v[0]));
 
@@ -304,10 +304,10 @@ static int place_within(struct matching *m, enum level level)
 
 	if (m->sh->instances > m->s->largest[level])
 		return 0;
-	memset(m->assign, 0xff, m->s->n_sorted * sizeof *m->assign);
-	v = candidates(m, level, &n);
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof(*m->assign));
+	v = find_candidates(m, level, &n);
 	for (size_t i = 0; i < n && !fits; i++) {
-		fits = place(m, v[i]->nodes, v[i]->n, &failed);
+		fits = place_gang(m, v[i]->nodes, v[i]->n, &failed);
 		for (uint32_t k = 0; !fits && k < v[i]->n; k++)
 			m->assign[v[i]->nodes[k]->at] = -1;
 	}
@@ -365,7 +365,7 @@ int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32
 
 int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, uint32_t *failed)
 {
-	int32_t *assign = mem_alloc(s->n_sorted + 1, sizeof *assign);
+	int32_t *assign = mem_alloc(s->n_sorted + 1, sizeof(*assign));
 	int fits = fit_any(s, sh, mode, assign, failed);
 
 	free(assign);
@@ -377,22 +377,22 @@ static uint32_t count_all(const struct matching *m, uint32_t group)
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < m->s->n_sorted; i++)
-		n += (uint32_t)suits(m, m->s->sorted[i], &m->sh->groups[group]);
+		n += (uint32_t)node_suits(m, m->s->sorted[i], &m->sh->groups[group]);
 	return n;
 }
 
-static uint32_t takers(const struct matching *m, const struct domain *d, uint32_t group)
+static uint32_t count_in(const struct matching *m, const struct domain *d, uint32_t group)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < d->n; i++)
-		n += (uint32_t)suits(m, d->nodes[i], &m->sh->groups[group]);
+		n += (uint32_t)node_suits(m, d->nodes[i], &m->sh->groups[group]);
 	return n;
 }
 
 /* The one of most, and how many there. */
-static const struct domain *fullest(const struct matching *m, enum level level, uint32_t group,
-                                    uint32_t *most)
+static const struct domain *find_fullest(const struct matching *m, enum level level, uint32_t group,
+                                         uint32_t *most)
 {
 	const struct domain *best = NULL;
 	int enough = 0;
@@ -400,11 +400,11 @@ static const struct domain *fullest(const struct matching *m, enum level level, 
 	*most = 0;
 	for (const struct domain *d = m->s->domains[level]; d; d = d->hh.next) {
 		struct matching empty = *m;
-		uint32_t n = takers(m, d, group);
+		uint32_t n = count_in(m, d, group);
 		int would;
 
 		empty.mode |= FIT_EMPTY;
-		would = takers(&empty, d, group) >= m->sh->groups[group].instances;
+		would = count_in(&empty, d, group) >= m->sh->groups[group].instances;
 		if (would < enough || (would == enough && n < *most) ||
 		    (best && would == enough && n == *most && d->nodes[0]->id > best->nodes[0]->id))
 			continue;
@@ -429,7 +429,7 @@ const struct domain *fit_domain(const struct sched *s, const struct shape *sh, u
 		const struct domain *d;
 
 		m.type = *t;
-		d = level < LEVELS ? fullest(&m, level, group, &n) : NULL;
+		d = level < LEVELS ? find_fullest(&m, level, group, &n) : NULL;
 		if (d && (!best || n > *count)) {
 			best = d;
 			*count = n;
@@ -506,13 +506,13 @@ void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, st
 	uint32_t slots = g->ranks * g->cpus_per_rank, link = g->gpus > 1 ? best_link_group(n, sh, g->gpus) : 0,
 	         numa;
 
-	memset(out, 0, sizeof *out);
+	memset(out, 0, sizeof(*out));
 	out->group = group;
 	out->memory = sh->memory;
 	out->disk = sh->disk;
 	out->exclusive = sh->exclusive;
-	out->gpus = mem_alloc(g->gpus + 1, sizeof *out->gpus);
-	out->cpus = mem_alloc(slots + 1, sizeof *out->cpus);
+	out->gpus = mem_alloc(g->gpus + 1, sizeof(*out->gpus));
+	out->cpus = mem_alloc(slots + 1, sizeof(*out->cpus));
 	numa = best_numa(n, sh, link, g->gpus);
 	for (int other = 0; other < 2; other++) /* neighbours first, then what is left */
 		for (uint32_t i = 0; i < n->n_gpus && out->n_gpus < g->gpus; i++)

@@ -50,7 +50,7 @@ int order_before(const struct sched *s, const struct job *a, const struct job *b
 
 size_t sched_waiting(const struct sched *s, uint64_t *ids, size_t max)
 {
-	uint32_t *taken = mem_alloc(s->n_active, sizeof *taken); /* of each lane */
+	uint32_t *taken = mem_alloc(s->n_active, sizeof(*taken)); /* of each lane */
 	size_t n = 0;
 
 	while (n < max) {

@@ -52,11 +52,11 @@ struct plan {
 static struct plan *plan_of(struct sched *s)
 {
 	if (!s->plan)
-		s->plan = mem_alloc(1, sizeof *s->plan);
+		s->plan = mem_alloc(1, sizeof(*s->plan));
 	return s->plan;
 }
 
-static void forget(struct plan *p, struct kept *k)
+static void forget_kept(struct plan *p, struct kept *k)
 {
 	DL_DELETE(p->kept, k);
 	k->job->kept = NULL;
@@ -66,13 +66,13 @@ static void forget(struct plan *p, struct kept *k)
 void plan_forget(struct sched *s, struct job *j)
 {
 	if (j->kept)
-		forget(s->plan, j->kept);
+		forget_kept(s->plan, j->kept);
 }
 
 void plan_forget_all(struct sched *s)
 {
 	while (s->plan && s->plan->kept)
-		forget(s->plan, s->plan->kept);
+		forget_kept(s->plan, s->plan->kept);
 }
 
 void plan_fini(struct sched *s)
@@ -94,17 +94,17 @@ static struct room *rooms_at(const struct plan *p, size_t i)
 	return &p->rooms[i * p->width];
 }
 
-static void grow(struct plan *p, size_t n)
+static void grow_pieces(struct plan *p, size_t n)
 {
 	if (n <= p->cap)
 		return;
 	p->cap = n * 2;
-	p->at = mem_resize(p->at, p->cap, sizeof *p->at);
-	p->rooms = mem_resize(p->rooms, p->cap * (p->width ? p->width : 1), sizeof *p->rooms);
+	p->at = mem_resize(p->at, p->cap, sizeof(*p->at));
+	p->rooms = mem_resize(p->rooms, p->cap * (p->width ? p->width : 1), sizeof(*p->rooms));
 }
 
 /* The piece that begins then; it is made. -1: there are too many. */
-static long cut(struct plan *p, uint64_t at)
+static long cut_at(struct plan *p, uint64_t at)
 {
 	size_t lo = 0, hi = p->n;
 
@@ -120,11 +120,11 @@ static long cut(struct plan *p, uint64_t at)
 		return (long)lo - 1;
 	if ((p->n + 1) * p->width > MAX_ROOMS)
 		return -1;
-	grow(p, p->n + 1);
-	memmove(&p->at[lo + 1], &p->at[lo], (p->n - lo) * sizeof *p->at);
-	memmove(rooms_at(p, lo + 1), rooms_at(p, lo), (p->n - lo) * p->width * sizeof *p->rooms);
+	grow_pieces(p, p->n + 1);
+	memmove(&p->at[lo + 1], &p->at[lo], (p->n - lo) * sizeof(*p->at));
+	memmove(rooms_at(p, lo + 1), rooms_at(p, lo), (p->n - lo) * p->width * sizeof(*p->rooms));
 	p->at[lo] = at;
-	memcpy(rooms_at(p, lo), rooms_at(p, lo - 1), p->width * sizeof *p->rooms);
+	memcpy(rooms_at(p, lo), rooms_at(p, lo - 1), p->width * sizeof(*p->rooms));
 	p->n++;
 	p->effort += p->width;
 	return (long)lo;
@@ -149,7 +149,7 @@ static void room_use(struct room *r, const struct job *j, const struct sched_gro
 }
 
 /* From one piece up to another, where it is taken (sign 1) or given back. */
-static void use(struct plan *p, const struct kept *k, size_t from, size_t to, int sign)
+static void use_room(struct plan *p, const struct kept *k, size_t from, size_t to, int sign)
 {
 	for (size_t i = from; i < to; i++)
 		for (uint32_t x = 0; x < k->n; x++)
@@ -167,19 +167,19 @@ static int has_room(const struct plan *p, const struct kept *k, size_t from, siz
 }
 
 /* Into the pieces. 0: it has no room there any more, or there are too many of them. */
-static int put(struct plan *p, struct kept *k)
+static int put_kept(struct plan *p, struct kept *k)
 {
-	long from = cut(p, k->from_s), to = from < 0 ? -1 : cut(p, k->to_s);
+	long from = cut_at(p, k->from_s), to = from < 0 ? -1 : cut_at(p, k->to_s);
 
 	if (to < 0 || !has_room(p, k, (size_t)from, (size_t)to))
 		return 0;
-	use(p, k, (size_t)from, (size_t)to, 1);
+	use_room(p, k, (size_t)from, (size_t)to, 1);
 	return 1;
 }
 
-static void lift(struct plan *p, const struct kept *k)
+static void lift_kept(struct plan *p, const struct kept *k)
 {
-	use(p, k, (size_t)cut(p, k->from_s), (size_t)cut(p, k->to_s), -1);
+	use_room(p, k, (size_t)cut_at(p, k->from_s), (size_t)cut_at(p, k->to_s), -1);
 }
 
 /* ---- what runs --------------------------------------------------------------------------------- */
@@ -197,14 +197,14 @@ static size_t ends_of(const struct sched *s, struct end *e)
 		for (uint32_t k = 0; k < s->sorted[i]->n_reservations; k++)
 			if (s->sorted[i]->reservations[k].to_s > s->now_s)
 				e[n++] = (struct end){s->sorted[i]->reservations[k].to_s, NULL};
-	qsort(e, n, sizeof *e, ends_compare);
+	qsort(e, n, sizeof(*e), ends_compare);
 	return n;
 }
 
 /* Pieces of what runs alone. -1: too many. Follows S-260. */
 static int lay_out(struct sched *s, struct plan *p)
 {
-	struct end *e = mem_alloc(s->n_running + s->n_reservations + 1, sizeof *e);
+	struct end *e = mem_alloc(s->n_running + s->n_reservations + 1, sizeof(*e));
 	size_t n = ends_of(s, e), pieces = 1;
 
 	for (size_t i = 0; i < n; i++)
@@ -218,12 +218,12 @@ static int lay_out(struct sched *s, struct plan *p)
 		p->width = s->n_sorted;
 		p->cap = 0;
 	}
-	grow(p, pieces);
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	grow_pieces(p, pieces);
+	s->view = mem_resize(s->view, s->n_sorted, sizeof(*s->view));
 	view_now(s);
 	for (size_t i = 0;;) {
 		p->at[p->n] = i ? e[i - 1].at : s->now_s;
-		memcpy(rooms_at(p, p->n), s->view, p->width * sizeof *s->view);
+		memcpy(rooms_at(p, p->n), s->view, p->width * sizeof(*s->view));
 		p->n++;
 		p->effort += p->width;
 		if (i == n)
@@ -239,7 +239,7 @@ static int lay_out(struct sched *s, struct plan *p)
 /* ---- a place for one job ----------------------------------------------------------------------- */
 
 /* What is there throughout; a kept place has room when it has at each time for itself. */
-static void narrow(struct room *v, const struct room *r, size_t n)
+static void narrow_room(struct room *v, const struct room *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		v[i].gpus = v[i].gpus < r[i].gpus ? v[i].gpus : r[i].gpus;
@@ -257,19 +257,20 @@ static int fits_from(struct sched *s, struct plan *p, const struct job *j, size_
 	size_t last = i + 1;
 
 	p->effort += p->width;
-	memcpy(s->view, rooms_at(p, i), p->width * sizeof *s->view);
+	memcpy(s->view, rooms_at(p, i), p->width * sizeof(*s->view));
 	reservation_try(s, j, p->at[i]);
 	if (!fit_gang(s, j->shape, FIT_VIEW, p->assign))
 		return 0;
 	for (; last < p->n && p->at[last] < p->at[i] + takes; last++)
-		narrow(s->view, rooms_at(p, last), p->width);
+		narrow_room(s->view, rooms_at(p, last), p->width);
 	p->effort += p->width * (last - i);
 	return last == i + 1 || fit_gang(s, j->shape, FIT_VIEW, p->assign);
 }
 
-static struct kept *keep(struct sched *s, struct plan *p, struct job *j, uint64_t from_s, uint64_t takes)
+static struct kept *keep_place(struct sched *s, struct plan *p, struct job *j, uint64_t from_s,
+                               uint64_t takes)
 {
-	struct kept *k = mem_alloc(1, sizeof *k + j->shape->instances * sizeof k->spots[0]);
+	struct kept *k = mem_alloc(1, sizeof(*k) + j->shape->instances * sizeof(k->spots[0]));
 
 	k->job = j;
 	k->from_s = from_s;
@@ -292,8 +293,8 @@ static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t u
 	for (size_t i = 0; i < p->n && p->at[i] <= until_s; i++) {
 		if (!fits_from(s, p, j, i, takes))
 			continue;
-		if (!put(p, keep(s, p, j, p->at[i], takes))) {
-			forget(p, j->kept);
+		if (!put_kept(p, keep_place(s, p, j, p->at[i], takes))) {
+			forget_kept(p, j->kept);
 			return 0;
 		}
 		return 1;
@@ -303,7 +304,7 @@ static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t u
 
 /* ---- all of them ------------------------------------------------------------------------------- */
 
-static int plannable(const struct sched *s, const struct lane *l)
+static int is_plannable(const struct sched *s, const struct lane *l)
 {
 	return l->shape->hopeless_gen != s->nodes_gen && account_full(l->account, l->shape->gpus) != 2;
 }
@@ -318,14 +319,14 @@ static void give_way(struct sched *s, struct plan *p)
 		const struct lane *l = s->active[i];
 		const struct job *j = l->first;
 
-		for (uint32_t at = 0; plannable(s, l) && j && j->kept; at++)
+		for (uint32_t at = 0; is_plannable(s, l) && j && j->kept; at++)
 			j = queue_at(l, at);
-		if (plannable(s, l) && j && j->priority > highest)
+		if (is_plannable(s, l) && j && j->priority > highest)
 			highest = j->priority;
 	}
 	DL_FOREACH_SAFE (p->kept, k, tmp)
 		if (k->job->priority < highest)
-			forget(p, k);
+			forget_kept(p, k);
 }
 
 /* Its time is over, or it was kept for less time than is believed now. */
@@ -343,30 +344,30 @@ static void put_back(struct sched *s, struct plan *p)
 	struct kept *k, *tmp;
 
 	DL_FOREACH_SAFE (p->kept, k, tmp) {
-		int can = plannable(s, k->job->lane);
+		int can = is_plannable(s, k->job->lane);
 
-		if (can && !is_void(s, p, k) && put(p, k))
+		if (can && !is_void(s, p, k) && put_kept(p, k))
 			continue;
 		if (can && (!late || order_before(s, k->job, late)))
 			late = k->job;
-		forget(p, k);
+		forget_kept(p, k);
 	}
 	DL_FOREACH_SAFE (p->kept, k, tmp)
 		if (late && order_before(s, late, k->job)) {
-			lift(p, k);
-			forget(p, k);
+			lift_kept(p, k);
+			forget_kept(p, k);
 		}
 }
 
 /* A place no later than the one it has, or its first. only_now: no effort is left to look at later ones.
  * Follows S-250 and S-254. */
-static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
+static int renew_place(struct sched *s, struct plan *p, struct job *j, int only_now)
 {
 	struct kept *old = j->kept;
 
 	if (!old)
 		return find_place(s, p, j, only_now ? s->now_s : UINT64_MAX);
-	lift(p, old);
+	lift_kept(p, old);
 	j->kept = NULL;
 	DL_DELETE(p->kept, old);
 	if (find_place(s, p, j, only_now ? s->now_s : old->from_s)) {
@@ -375,7 +376,7 @@ static int renew(struct sched *s, struct plan *p, struct job *j, int only_now)
 	}
 	DL_APPEND(p->kept, old); /* it is believed to take longer now, or there are too many pieces: as it was */
 	j->kept = old;
-	use(p, old, (size_t)cut(p, old->from_s), (size_t)cut(p, old->to_s), 1);
+	use_room(p, old, (size_t)cut_at(p, old->from_s), (size_t)cut_at(p, old->to_s), 1);
 	return 1;
 }
 
@@ -422,9 +423,9 @@ static int starts_now(const struct sched *s, const struct plan *p)
 /* What runs may use up half of the effort at most: the first in order are always looked at. While nothing
  * runs nothing would come to look again: then all are, until one can start.
  * Follows S-256, S-257 and S-258. */
-static void walk(struct sched *s, struct plan *p)
+static void walk_order(struct sched *s, struct plan *p)
 {
-	uint32_t *taken = mem_alloc(s->n_active + 1, sizeof *taken), lane = 0;
+	uint32_t *taken = mem_alloc(s->n_active + 1, sizeof(*taken)), lane = 0;
 	uint64_t bound = s->policy.effort ? s->policy.effort : EFFORT;
 	struct job *j;
 
@@ -435,8 +436,8 @@ static void walk(struct sched *s, struct plan *p)
 
 		taken[lane]++;
 		reservation_try(s, NULL, 0);
-		if (fit_hopeless(s, j->shape, p->assign) || !plannable(s, s->active[lane]) ||
-		    !renew(s, p, j, only_now))
+		if (fit_hopeless(s, j->shape, p->assign) || !is_plannable(s, s->active[lane]) ||
+		    !renew_place(s, p, j, only_now))
 			taken[lane] = UINT32_MAX; /* those behind it in its lane are like it */
 		else
 			account_ahead(j->lane->account, j->shape);
@@ -485,14 +486,14 @@ static int any_by_limits(const struct plan *p)
 	return k != NULL;
 }
 
-static void make(struct sched *s, struct plan *p)
+static void make_plan(struct sched *s, struct plan *p)
 {
 	p->input = s->input;
 	p->now_s = s->now_s;
 	p->effort = 0;
 	p->started = 0;
 	p->short_of_effort = 0;
-	p->assign = mem_resize(p->assign, s->n_sorted + 1, sizeof *p->assign);
+	p->assign = mem_resize(p->assign, s->n_sorted + 1, sizeof(*p->assign));
 	if (p->nodes_gen != s->nodes_gen)
 		plan_forget_all(s);
 	p->nodes_gen = s->nodes_gen;
@@ -505,7 +506,7 @@ static void make(struct sched *s, struct plan *p)
 	s->planning = 1;
 	give_way(s, p);
 	put_back(s, p);
-	walk(s, p);
+	walk_order(s, p);
 	start_earliest(s, p);
 	s->planning = 0;
 	reservation_try(s, NULL, 0);
@@ -533,10 +534,10 @@ static struct job *next_start(struct sched *s, struct plan *p, int32_t *assign)
 		if (k->from_s != s->now_s)
 			continue;
 		good = is_there(s, k);
-		memset(assign, 0xff, s->n_sorted * sizeof *assign);
+		memset(assign, 0xff, s->n_sorted * sizeof(*assign));
 		for (uint32_t x = 0; x < k->n; x++)
 			assign[k->spots[x].at] = (int32_t)k->spots[x].group;
-		forget(p, k);
+		forget_kept(p, k);
 		if (good)
 			return j;
 	}
@@ -550,11 +551,11 @@ struct job *plan_next(struct sched *s, int32_t *assign)
 	struct job *j;
 
 	if (p->input != s->input || p->now_s != s->now_s)
-		make(s, p);
+		make_plan(s, p);
 	j = next_start(s, p, assign);
 	/* Whom the effort did not reach may fit as well: as long as somebody starts there is more. */
 	while (!j && p->short_of_effort && p->started) {
-		make(s, p);
+		make_plan(s, p);
 		j = next_start(s, p, assign);
 	}
 	p->started += !!j;
@@ -577,7 +578,7 @@ void plan_forecast(const struct sched *s, const struct job *j, struct sched_fore
 	out->start_s = k->from_s;
 	out->whole = 1;
 	out->n = 0;
-	out->places = mem_alloc(k->n + 1, sizeof *out->places);
+	out->places = mem_alloc(k->n + 1, sizeof(*out->places));
 	for (uint32_t g = 0; g < j->shape->n_groups; g++)
 		for (uint32_t x = 0; x < k->n; x++)
 			if (k->spots[x].group == g)
@@ -599,6 +600,6 @@ uint64_t sched_kept(const struct sched *s, uint64_t id)
 {
 	const struct job *j;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	return j && j->kept ? j->kept->from_s : UINT64_MAX;
 }

@@ -120,7 +120,7 @@ static int by_cost(const void *a, const void *b)
 }
 
 /* All that may go by themselves, in order. Follows S-311. */
-static size_t collect(const struct sched *s, const struct job *j, struct candidate *c)
+static size_t collect_candidates(const struct sched *s, const struct job *j, struct candidate *c)
 {
 	size_t n = 0;
 
@@ -133,7 +133,7 @@ static size_t collect(const struct sched *s, const struct job *j, struct candida
 		c[n].cost = c[n].lost + gpu_s(&c[n], r->restart_s);
 		n++;
 	}
-	qsort(c, n, sizeof *c, by_cost);
+	qsort(c, n, sizeof(*c), by_cost);
 	return n;
 }
 
@@ -173,7 +173,8 @@ static int fits_without(struct sched *s, const struct job *j, const struct candi
 }
 
 /* Candidates without the ones that are not needed; how many are left. Follows S-313. */
-static size_t spare(struct sched *s, const struct job *j, struct candidate *c, size_t n, int32_t *assign)
+static size_t spare_unneeded(struct sched *s, const struct job *j, struct candidate *c, size_t n,
+                             int32_t *assign)
 {
 	size_t kept = 0;
 
@@ -192,15 +193,15 @@ static size_t spare(struct sched *s, const struct job *j, struct candidate *c, s
 
 size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_t max)
 {
-	struct candidate *c = mem_alloc(s->n_running, sizeof *c);
-	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
+	struct candidate *c = mem_alloc(s->n_running, sizeof(*c));
+	int32_t *assign = mem_alloc(s->n_sorted, sizeof(*assign));
 	size_t n = 0, lo = 0, hi;
 	struct shadow was;
 	struct job *j;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	if (j && j->is_waiting)
-		n = one_after_the_other(j, c, collect(s, j, c));
+		n = one_after_the_other(j, c, collect_candidates(s, j, c));
 	was = shadow_aside(s);
 	for (hi = n; lo < hi;) {
 		size_t mid = (lo + hi) / 2;
@@ -210,7 +211,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 		else
 			lo = mid + 1;
 	}
-	n = n && fits_without(s, j, c, lo, assign) ? spare(s, j, c, lo, assign) : 0;
+	n = n && fits_without(s, j, c, lo, assign) ? spare_unneeded(s, j, c, lo, assign) : 0;
 	shadow_back(s, &was);
 	if (n > max)
 		n = 0;

@@ -140,12 +140,12 @@ static void reservation_ends(const struct sched *s, struct ends *e)
 }
 
 /* keep: what is believed now is remembered, so that the view can be kept true. */
-static void make(struct sched *s, const struct job *head, int32_t *assign, int keep, int by_limits)
+static void find_place(struct sched *s, const struct job *head, int32_t *assign, int keep, int by_limits)
 {
-	struct ends e = {.v = mem_alloc(s->n_running + s->n_reservations, sizeof *e.v)};
+	struct ends e = {.v = mem_alloc(s->n_running + s->n_reservations, sizeof(*e.v))};
 	size_t lo = SIZE_MAX;
 
-	s->view = mem_resize(s->view, s->n_sorted, sizeof *s->view);
+	s->view = mem_resize(s->view, s->n_sorted, sizeof(*s->view));
 	view_now(s);
 	for (struct job *j = s->running; j; j = j->next_running) {
 		e.v[e.n] = (struct end){by_limits ? limit_end(s, j) : running_end(s, j), j};
@@ -154,7 +154,7 @@ static void make(struct sched *s, const struct job *head, int32_t *assign, int k
 		e.n++;
 	}
 	reservation_ends(s, &e);
-	qsort(e.v, e.n, sizeof *e.v, ends_compare);
+	qsort(e.v, e.n, sizeof(*e.v), ends_compare);
 	if (s->n_reservations)
 		lo = one_by_one(s, head, &e, assign);
 	if (lo == SIZE_MAX)
@@ -181,13 +181,13 @@ static int still_kept(struct sched *s, const struct job *head, int32_t *assign)
 /* Follows S-218. */
 void shadow_make(struct sched *s, struct job *head)
 {
-	int32_t *assign = mem_alloc(s->n_sorted, sizeof *assign);
+	int32_t *assign = mem_alloc(s->n_sorted, sizeof(*assign));
 
 	if (!still_kept(s, head, assign)) {
-		make(s, head, assign, 1, head->by_limits);
+		find_place(s, head, assign, 1, head->by_limits);
 		if (!promise_holds(s, head, s->shadow_s) && !head->by_limits) {
 			head->by_limits = 1;
-			make(s, head, assign, 1, 1);
+			find_place(s, head, assign, 1, 1);
 		}
 		s->kept_nodes = s->nodes_gen;
 		s->kept_ends = 0;
@@ -207,7 +207,7 @@ int shadow_allows(struct sched *s, const struct job *j, const int32_t *assign)
 
 	if (s->shadow_s == UINT64_MAX || believed_end(s, j) <= s->shadow_s)
 		return 1;
-	beside = mem_alloc(s->n_sorted, sizeof *beside);
+	beside = mem_alloc(s->n_sorted, sizeof(*beside));
 	view_take(s, j, assign, 1);
 	reservation_try(s, s->head, s->shadow_s);
 	fits = view_fits(s, s->head->shape, beside);
@@ -229,9 +229,9 @@ struct shadow shadow_aside(struct sched *s)
 {
 	struct shadow was = {s->head, s->kept, s->shadow_s, s->kept_nodes, s->kept_ends, s->view, {0}};
 
-	memcpy(was.view_free, s->view_free, sizeof was.view_free);
+	memcpy(was.view_free, s->view_free, sizeof(was.view_free));
 	s->kept = NULL;
-	s->view = mem_alloc(s->n_sorted, sizeof *s->view);
+	s->view = mem_alloc(s->n_sorted, sizeof(*s->view));
 	return was;
 }
 
@@ -244,7 +244,7 @@ void shadow_back(struct sched *s, const struct shadow *was)
 	s->kept_nodes = was->kept_nodes;
 	s->kept_ends = was->kept_ends;
 	s->view = was->view;
-	memcpy(s->view_free, was->view_free, sizeof s->view_free);
+	memcpy(s->view_free, was->view_free, sizeof(s->view_free));
 }
 
 /* Follows S-321. */
@@ -255,12 +255,12 @@ uint64_t sched_earliest(struct sched *s, uint64_t id)
 	struct job *j;
 	uint64_t at;
 
-	HASH_FIND(hh, s->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
 	if (!j || !j->is_waiting)
 		return UINT64_MAX;
 	was = shadow_aside(s);
-	assign = mem_alloc(s->n_sorted, sizeof *assign);
-	make(s, j, assign, 0, 0);
+	assign = mem_alloc(s->n_sorted, sizeof(*assign));
+	find_place(s, j, assign, 0, 0);
 	at = s->shadow_s;
 	free(assign);
 	shadow_back(s, &was);

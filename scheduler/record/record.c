@@ -17,7 +17,7 @@ struct recorder {
 	size_t n, cap;
 };
 
-static void put(struct recorder *r, const char *s, size_t n)
+static void put_bytes(struct recorder *r, const char *s, size_t n)
 {
 	if (r->cap < r->n + n) {
 		r->cap = 2 * (r->n + n);
@@ -29,24 +29,24 @@ static void put(struct recorder *r, const char *s, size_t n)
 
 static void put_text(struct recorder *r, const char *s)
 {
-	put(r, s, strlen(s));
+	put_bytes(r, s, strlen(s));
 }
 
 static void put_number(struct recorder *r, uint64_t v)
 {
 	char digits[24];
-	size_t at = sizeof digits;
+	size_t at = sizeof(digits);
 
 	do
 		digits[--at] = (char)('0' + v % 10);
 	while (v /= 10);
-	put(r, digits + at, sizeof digits - at);
+	put_bytes(r, digits + at, sizeof(digits) - at);
 }
 
 static void put_signed(struct recorder *r, int64_t v)
 {
 	if (v < 0)
-		put(r, "-", 1);
+		put_bytes(r, "-", 1);
 	put_number(r, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
@@ -60,7 +60,7 @@ static void put_double(struct recorder *r, double v)
 		return;
 	}
 	put_signed(r, (int64_t)ldexp(frexp(v, &e), 53));
-	put(r, "p", 1);
+	put_bytes(r, "p", 1);
 	put_signed(r, e - 53);
 }
 
@@ -73,20 +73,20 @@ static void put_word(struct recorder *r, const char *s)
 		unsigned char c = (unsigned char)*s;
 
 		if (c > ' ' && c != 0x7f && !strchr("%,=+", c)) {
-			put(r, s, 1);
+			put_bytes(r, s, 1);
 		} else {
 			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
 
-			put(r, code, sizeof code);
+			put_bytes(r, code, sizeof(code));
 		}
 	}
 }
 
-static void key(struct recorder *r, const char *name)
+static void put_key(struct recorder *r, const char *name)
 {
-	put(r, " ", 1);
+	put_bytes(r, " ", 1);
 	put_text(r, name);
-	put(r, "=", 1);
+	put_bytes(r, "=", 1);
 }
 
 /* Absent when it is as in an empty struct. */
@@ -94,7 +94,7 @@ static void key_text(struct recorder *r, const char *name, const char *v)
 {
 	if (!v)
 		return;
-	key(r, name);
+	put_key(r, name);
 	put_word(r, v);
 }
 
@@ -102,7 +102,7 @@ static void key_number(struct recorder *r, const char *name, uint64_t v)
 {
 	if (!v)
 		return;
-	key(r, name);
+	put_key(r, name);
 	put_number(r, v);
 }
 
@@ -110,7 +110,7 @@ static void key_double(struct recorder *r, const char *name, double v)
 {
 	if (v == 0)
 		return;
-	key(r, name);
+	put_key(r, name);
 	put_double(r, v);
 }
 
@@ -120,7 +120,7 @@ static void key_list(struct recorder *r, const char *name, const char *const *v)
 		key_text(r, name, *v);
 }
 
-static struct recorder *begin(struct recorder *r, const char *verb)
+static struct recorder *begin_line(struct recorder *r, const char *verb)
 {
 	if (!r || r->quiet)
 		return NULL;
@@ -129,15 +129,15 @@ static struct recorder *begin(struct recorder *r, const char *verb)
 	return r;
 }
 
-static void end(struct recorder *r)
+static void end_line(struct recorder *r)
 {
-	put(r, "\n", 1);
+	put_bytes(r, "\n", 1);
 	r->fn(r->p, r->n, r->arg);
 }
 
 static void word_number(struct recorder *r, uint64_t v)
 {
-	put(r, " ", 1);
+	put_bytes(r, " ", 1);
 	put_number(r, v);
 }
 
@@ -149,28 +149,28 @@ void record_quiet(struct recorder *to, int on)
 
 void record_id(struct recorder *to, const char *verb, uint64_t id)
 {
-	struct recorder *r = begin(to, verb);
+	struct recorder *r = begin_line(to, verb);
 
 	if (!r)
 		return;
 	word_number(r, id);
-	end(r);
+	end_line(r);
 }
 
 void record_pair(struct recorder *to, const char *verb, uint64_t a, uint64_t b)
 {
-	struct recorder *r = begin(to, verb);
+	struct recorder *r = begin_line(to, verb);
 
 	if (!r)
 		return;
 	word_number(r, a);
 	word_number(r, b);
-	end(r);
+	end_line(r);
 }
 
 void record_queue(struct recorder *to, const struct sched_queue *q)
 {
-	struct recorder *r = begin(to, "queue ");
+	struct recorder *r = begin_line(to, "queue ");
 
 	if (!r)
 		return;
@@ -178,52 +178,52 @@ void record_queue(struct recorder *to, const struct sched_queue *q)
 	key_double(r, "weight", q->weight);
 	key_number(r, "quota", q->quota_gpus);
 	key_number(r, "borrow", q->borrow != 0);
-	end(r);
+	end_line(r);
 }
 
 void record_close(struct recorder *to, const char *path, int closed)
 {
-	struct recorder *r = begin(to, "close ");
+	struct recorder *r = begin_line(to, "close ");
 
 	if (!r)
 		return;
 	put_word(r, path);
 	word_number(r, closed != 0);
-	end(r);
+	end_line(r);
 }
 
 void record_used(struct recorder *to, const char *path, double gpu_s, uint64_t at_s)
 {
-	struct recorder *r = begin(to, "used ");
+	struct recorder *r = begin_line(to, "used ");
 
 	if (!r)
 		return;
 	put_word(r, path);
-	put(r, " ", 1);
+	put_bytes(r, " ", 1);
 	put_double(r, gpu_s);
 	word_number(r, at_s);
-	end(r);
+	end_line(r);
 }
 
 static void put_gpu(struct recorder *r, const struct sched_gpu *g)
 {
-	key(r, "gpu");
+	put_key(r, "gpu");
 	put_number(r, g->index);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->memory_bytes);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->numa);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->link_group);
 	if (g->model) {
-		put(r, ",", 1);
+		put_bytes(r, ",", 1);
 		put_word(r, g->model);
 	}
 }
 
 void record_node(struct recorder *to, const struct sched_node *n)
 {
-	struct recorder *r = begin(to, "node");
+	struct recorder *r = begin_line(to, "node");
 
 	if (!r)
 		return;
@@ -242,12 +242,12 @@ void record_node(struct recorder *to, const struct sched_node *n)
 	key_list(r, "label", n->labels);
 	for (uint32_t i = 0; i < n->n_gpus; i++)
 		put_gpu(r, &n->gpus[i]);
-	end(r);
+	end_line(r);
 }
 
 void record_reservation(struct recorder *to, const struct sched_reservation *b)
 {
-	struct recorder *r = begin(to, "book");
+	struct recorder *r = begin_line(to, "book");
 
 	if (!r)
 		return;
@@ -256,21 +256,21 @@ void record_reservation(struct recorder *to, const struct sched_reservation *b)
 	key_number(r, "to", b->to_s);
 	key_text(r, "queue", b->queue);
 	for (uint32_t i = 0; i < b->n_nodes; i++) {
-		key(r, "node");
+		put_key(r, "node");
 		put_number(r, b->nodes[i]);
 	}
-	end(r);
+	end_line(r);
 }
 
 static void put_group(struct recorder *r, const struct sched_group *g)
 {
-	key(r, "group");
+	put_key(r, "group");
 	put_number(r, g->instances);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->gpus);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->ranks);
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	put_number(r, g->cpus_per_rank);
 }
 
@@ -282,7 +282,7 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_text(r, "owner", j->owner);
 	key_text(r, "name", j->name);
 	if (j->priority) {
-		key(r, "priority");
+		put_key(r, "priority");
 		put_signed(r, j->priority);
 	}
 	key_number(r, "order", j->order);
@@ -302,30 +302,30 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_number(r, "firm", j->firm != 0);
 	key_text(r, "warm", j->warm);
 	for (uint32_t i = 0; i < j->n_after; i++) {
-		key(r, "after");
+		put_key(r, "after");
 		put_number(r, j->after[i].job);
-		put(r, ",", 1);
+		put_bytes(r, ",", 1);
 		put_number(r, j->after[i].kind);
 	}
 }
 
 void record_job(struct recorder *to, const struct sched_job *j)
 {
-	struct recorder *r = begin(to, "job");
+	struct recorder *r = begin_line(to, "job");
 
 	if (!r)
 		return;
 	word_number(r, j->id);
 	put_wishes(r, j);
-	end(r);
+	end_line(r);
 }
 
 static void put_numbers(struct recorder *r, const uint32_t *v, uint32_t n)
 {
-	put(r, ",", 1);
+	put_bytes(r, ",", 1);
 	for (uint32_t i = 0; i < n; i++) {
 		if (i)
-			put(r, "+", 1);
+			put_bytes(r, "+", 1);
 		put_number(r, v[i]);
 	}
 }
@@ -335,9 +335,9 @@ static void put_places(struct recorder *r, const struct sched_decision *d)
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *p = &d->places[i];
 
-		key(r, "on");
+		put_key(r, "on");
 		put_number(r, p->node);
-		put(r, ",", 1);
+		put_bytes(r, ",", 1);
 		put_number(r, p->group);
 		put_numbers(r, p->gpus, p->n_gpus);
 		put_numbers(r, p->cpus, p->n_cpus);
@@ -347,7 +347,7 @@ static void put_places(struct recorder *r, const struct sched_decision *d)
 void record_restore(struct recorder *to, const struct sched_job *j, const struct sched_decision *d,
                     uint64_t start_s)
 {
-	struct recorder *r = begin(to, "restore");
+	struct recorder *r = begin_line(to, "restore");
 
 	if (!r)
 		return;
@@ -355,13 +355,13 @@ void record_restore(struct recorder *to, const struct sched_job *j, const struct
 	key_number(r, "start", start_s);
 	put_wishes(r, j);
 	put_places(r, d);
-	end(r);
+	end_line(r);
 }
 
 void record_holds(struct recorder *to, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,
                   uint64_t disk_bytes, int exclusive)
 {
-	struct recorder *r = begin(to, "holds");
+	struct recorder *r = begin_line(to, "holds");
 
 	if (!r)
 		return;
@@ -370,24 +370,24 @@ void record_holds(struct recorder *to, uint64_t id, const struct sched_decision 
 	key_number(r, "disk", disk_bytes);
 	key_number(r, "exclusive", exclusive != 0);
 	put_places(r, d);
-	end(r);
+	end_line(r);
 }
 
 void record_step(struct recorder *to, const struct sched_decision *d)
 {
-	struct recorder *r = begin(to, "step");
+	struct recorder *r = begin_line(to, "step");
 
 	if (!r)
 		return;
 	word_number(r, d ? d->job : 0);
 	if (d)
 		put_places(r, d);
-	end(r);
+	end_line(r);
 }
 
 void record_policy(struct recorder *to, const struct sched_policy *p)
 {
-	struct recorder *r = begin(to, "policy");
+	struct recorder *r = begin_line(to, "policy");
 
 	if (!r)
 		return;
@@ -399,12 +399,12 @@ void record_policy(struct recorder *to, const struct sched_policy *p)
 	key_number(r, "starve", p->starve_s);
 	key_double(r, "caution", p->caution);
 	key_number(r, "burst", p->burst_s);
-	end(r);
+	end_line(r);
 }
 
 struct recorder *recorder_create(sched_record_fn fn, void *arg)
 {
-	struct recorder *r = mem_alloc(1, sizeof *r);
+	struct recorder *r = mem_alloc(1, sizeof(*r));
 
 	r->fn = fn;
 	r->arg = arg;

@@ -51,7 +51,7 @@ void record_reader_destroy(struct record_reader *t)
 }
 
 /* A value takes at least six bytes of the line (" on=1,"), a number in a list two. */
-static void reserve(struct record_reader *t, size_t n)
+static void reserve_room(struct record_reader *t, size_t n)
 {
 	size_t most = n / 4 + 2;
 
@@ -60,24 +60,24 @@ static void reserve(struct record_reader *t, size_t n)
 	t->cap = n + 1;
 	t->text = mem_resize(t->text, t->cap, 1);
 	for (int i = 0; i < L_N; i++)
-		t->lists[i] = mem_resize((void *)t->lists[i], most, sizeof *t->lists[i]);
-	t->groups = mem_resize(t->groups, most, sizeof *t->groups);
-	t->deps = mem_resize(t->deps, most, sizeof *t->deps);
-	t->gpus = mem_resize(t->gpus, most, sizeof *t->gpus);
-	t->nodes = mem_resize(t->nodes, most, sizeof *t->nodes);
-	t->places = mem_resize(t->places, most, sizeof *t->places);
-	t->numbers = mem_resize(t->numbers, n + 1, sizeof *t->numbers);
+		t->lists[i] = mem_resize((void *)t->lists[i], most, sizeof(*t->lists[i]));
+	t->groups = mem_resize(t->groups, most, sizeof(*t->groups));
+	t->deps = mem_resize(t->deps, most, sizeof(*t->deps));
+	t->gpus = mem_resize(t->gpus, most, sizeof(*t->gpus));
+	t->nodes = mem_resize(t->nodes, most, sizeof(*t->nodes));
+	t->places = mem_resize(t->places, most, sizeof(*t->places));
+	t->numbers = mem_resize(t->numbers, n + 1, sizeof(*t->numbers));
 }
 
 /* ---- words and numbers ------------------------------------------------------------------------ */
 
-static int wrong(struct record_reader *t, const char *what)
+static int report_wrong(struct record_reader *t, const char *what)
 {
 	t->what = what;
 	return -1;
 }
 
-static char *word(struct record_reader *t)
+static char *next_word(struct record_reader *t)
 {
 	char *w = t->p;
 
@@ -110,27 +110,27 @@ static int take_number(const char **p, uint64_t *out)
 	return 0;
 }
 
-static int number(struct record_reader *t, const char *s, uint64_t *out)
+static int read_number(struct record_reader *t, const char *s, uint64_t *out)
 {
-	return take_number(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
+	return take_number(&s, out) == 0 && !*s ? 0 : report_wrong(t, "expected a whole number");
 }
 
-static int number32(struct record_reader *t, const char *s, uint32_t *out)
+static int read_number32(struct record_reader *t, const char *s, uint32_t *out)
 {
 	uint64_t v;
 
-	if (number(t, s, &v) < 0)
+	if (read_number(t, s, &v) < 0)
 		return -1;
 	if (v > UINT32_MAX)
-		return wrong(t, "the number is too large");
+		return report_wrong(t, "the number is too large");
 	*out = (uint32_t)v;
 	return 0;
 }
 
-static int flag(struct record_reader *t, const char *s, int *out)
+static int read_flag(struct record_reader *t, const char *s, int *out)
 {
 	if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0)
-		return wrong(t, "expected 0 or 1");
+		return report_wrong(t, "expected 0 or 1");
 	*out = *s == '1';
 	return 0;
 }
@@ -147,34 +147,34 @@ static int take_signed(const char **p, int64_t *out)
 	return 0;
 }
 
-static int integer(struct record_reader *t, const char *s, int64_t *out)
+static int read_integer(struct record_reader *t, const char *s, int64_t *out)
 {
-	return take_signed(&s, out) == 0 && !*s ? 0 : wrong(t, "expected a whole number");
+	return take_signed(&s, out) == 0 && !*s ? 0 : report_wrong(t, "expected a whole number");
 }
 
-static int real(struct record_reader *t, const char *s, double *out)
+static int read_real(struct record_reader *t, const char *s, double *out)
 {
 	int64_t m, e = 0;
 
 	if (take_signed(&s, &m) < 0)
-		return wrong(t, "expected a number");
+		return report_wrong(t, "expected a number");
 	if (*s == 'p') {
 		s++;
 		if (take_signed(&s, &e) < 0 || e < -1100 || e > 1100)
-			return wrong(t, "expected a power of two behind p");
+			return report_wrong(t, "expected a power of two behind p");
 	}
 	*out = ldexp((double)m, (int)e);
-	return *s ? wrong(t, "expected a number") : 0;
+	return *s ? report_wrong(t, "expected a number") : 0;
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	const char *digits = "0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
 
 	return at ? (int)(at - digits) : -1;
 }
 
-static int decode(struct record_reader *t, char *s)
+static int decode_text(struct record_reader *t, char *s)
 {
 	char *to = s;
 
@@ -183,19 +183,19 @@ static int decode(struct record_reader *t, char *s)
 			*to++ = *s;
 			continue;
 		}
-		if (hex(s[1]) < 0 || hex(s[2]) < 0 || (s[1] == '0' && s[2] == '0'))
-			return wrong(t, "expected two digits 0-9 A-F, not both 0, behind %");
-		*to++ = (char)(hex(s[1]) * 16 + hex(s[2]));
+		if (hex_digit(s[1]) < 0 || hex_digit(s[2]) < 0 || (s[1] == '0' && s[2] == '0'))
+			return report_wrong(t, "expected two digits 0-9 A-F, not both 0, behind %");
+		*to++ = (char)(hex_digit(s[1]) * 16 + hex_digit(s[2]));
 		s += 2;
 	}
 	*to = '\0';
 	return 0;
 }
 
-static int text(struct record_reader *t, char *s, const char **out)
+static int read_text(struct record_reader *t, char *s, const char **out)
 {
 	*out = s;
-	return decode(t, s);
+	return decode_text(t, s);
 }
 
 static void list_add(struct record_reader *t, enum list l, const char *s)
@@ -204,14 +204,14 @@ static void list_add(struct record_reader *t, enum list l, const char *s)
 	t->lists[l][t->n_lists[l]] = NULL;
 }
 
-static int list(struct record_reader *t, char *s, enum list l)
+static int read_list(struct record_reader *t, char *s, enum list l)
 {
 	list_add(t, l, s);
-	return decode(t, s);
+	return decode_text(t, s);
 }
 
 /* Up to the next comma, which goes. */
-static char *part(char **s)
+static char *next_part(char **s)
 {
 	char *from = *s, *comma = strchr(from, ',');
 
@@ -223,47 +223,47 @@ static char *part(char **s)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-static int group(struct record_reader *t, char *s, struct sched_job *j)
+static int read_group(struct record_reader *t, char *s, struct sched_job *j)
 {
 	struct sched_group *g = &t->groups[j->n_groups];
 
 	*g = (struct sched_group){0};
-	if (number32(t, part(&s), &g->instances) || number32(t, part(&s), &g->gpus) ||
-	    number32(t, part(&s), &g->ranks) || number32(t, s, &g->cpus_per_rank))
+	if (read_number32(t, next_part(&s), &g->instances) || read_number32(t, next_part(&s), &g->gpus) ||
+	    read_number32(t, next_part(&s), &g->ranks) || read_number32(t, s, &g->cpus_per_rank))
 		return -1;
 	if (g->instances > 1000000)
-		return wrong(t, "too many instances");
+		return report_wrong(t, "too many instances");
 	j->n_groups++;
 	return 0;
 }
 
-static int after(struct record_reader *t, char *s, struct sched_job *j)
+static int read_after(struct record_reader *t, char *s, struct sched_job *j)
 {
 	struct sched_dep *d = &t->deps[j->n_after];
 	uint32_t kind;
 
-	if (number(t, part(&s), &d->job) || number32(t, s, &kind))
+	if (read_number(t, next_part(&s), &d->job) || read_number32(t, s, &kind))
 		return -1;
 	if (kind > SCHED_AFTER_START)
-		return wrong(t, "no such way to wait for a job");
+		return report_wrong(t, "no such way to wait for a job");
 	d->kind = (enum sched_after)kind;
 	j->n_after++;
 	return 0;
 }
 
-static int gpu(struct record_reader *t, char *s, struct sched_node *n)
+static int read_gpu(struct record_reader *t, char *s, struct sched_node *n)
 {
 	struct sched_gpu *g = &t->gpus[n->n_gpus];
 
 	*g = (struct sched_gpu){0};
-	if (number32(t, part(&s), &g->index) || number(t, part(&s), &g->memory_bytes) ||
-	    number32(t, part(&s), &g->numa) || number32(t, part(&s), &g->link_group))
+	if (read_number32(t, next_part(&s), &g->index) || read_number(t, next_part(&s), &g->memory_bytes) ||
+	    read_number32(t, next_part(&s), &g->numa) || read_number32(t, next_part(&s), &g->link_group))
 		return -1;
 	n->n_gpus++;
-	return *s ? text(t, s, &g->model) : 0;
+	return *s ? read_text(t, s, &g->model) : 0;
 }
 
-static int numbers(struct record_reader *t, char *s, uint32_t **out, uint32_t *n)
+static int read_numbers(struct record_reader *t, char *s, uint32_t **out, uint32_t *n)
 {
 	*out = t->numbers + t->n_numbers;
 	*n = 0;
@@ -273,20 +273,20 @@ static int numbers(struct record_reader *t, char *s, uint32_t **out, uint32_t *n
 		s = plus ? plus + 1 : s + strlen(s);
 		if (plus)
 			*plus = '\0';
-		if (number32(t, from, &(*out)[(*n)++]) < 0)
+		if (read_number32(t, from, &(*out)[(*n)++]) < 0)
 			return -1;
 	}
 	t->n_numbers += *n;
 	return 0;
 }
 
-static int place(struct record_reader *t, char *s, struct sched_decision *d)
+static int read_place(struct record_reader *t, char *s, struct sched_decision *d)
 {
 	struct sched_place *p = &t->places[d->n];
 
 	*p = (struct sched_place){0};
-	if (number(t, part(&s), &p->node) || number32(t, part(&s), &p->group) ||
-	    numbers(t, part(&s), &p->gpus, &p->n_gpus) || numbers(t, s, &p->cpus, &p->n_cpus))
+	if (read_number(t, next_part(&s), &p->node) || read_number32(t, next_part(&s), &p->group) ||
+	    read_numbers(t, next_part(&s), &p->gpus, &p->n_gpus) || read_numbers(t, s, &p->cpus, &p->n_cpus))
 		return -1;
 	d->n++;
 	return 0;
@@ -296,61 +296,61 @@ static int place(struct record_reader *t, char *s, struct sched_decision *d)
 
 #define IS(name) (strcmp(k, name) == 0)
 
-static int unknown(struct record_reader *t)
+static int report_unknown(struct record_reader *t)
 {
-	return wrong(t, "this key is not known here");
+	return report_wrong(t, "this key is not known here");
 }
 
-static int wish(struct record_reader *t, const char *k, char *v, struct sched_job *j)
+static int job_key(struct record_reader *t, const char *k, char *v, struct sched_job *j)
 {
 	uint32_t span;
 
 	if (IS("group"))
-		return group(t, v, j);
+		return read_group(t, v, j);
 	if (IS("queue"))
-		return text(t, v, &j->queue);
+		return read_text(t, v, &j->queue);
 	if (IS("owner"))
-		return text(t, v, &j->owner);
+		return read_text(t, v, &j->owner);
 	if (IS("name"))
-		return text(t, v, &j->name);
+		return read_text(t, v, &j->name);
 	if (IS("priority"))
-		return integer(t, v, &j->priority);
+		return read_integer(t, v, &j->priority);
 	if (IS("order"))
-		return number(t, v, &j->order);
+		return read_number(t, v, &j->order);
 	if (IS("submit"))
-		return number(t, v, &j->submit_s);
+		return read_number(t, v, &j->submit_s);
 	if (IS("limit"))
-		return number(t, v, &j->limit_s);
+		return read_number(t, v, &j->limit_s);
 	if (IS("believed"))
-		return number(t, v, &j->believed_s);
+		return read_number(t, v, &j->believed_s);
 	if (IS("max_wait"))
-		return number(t, v, &j->max_wait_s);
+		return read_number(t, v, &j->max_wait_s);
 	if (IS("memory"))
-		return number(t, v, &j->memory_bytes);
+		return read_number(t, v, &j->memory_bytes);
 	if (IS("disk"))
-		return number(t, v, &j->disk_bytes);
+		return read_number(t, v, &j->disk_bytes);
 	if (IS("exclusive"))
-		return flag(t, v, &j->exclusive);
+		return read_flag(t, v, &j->exclusive);
 	if (IS("type"))
-		return list(t, v, L_TYPE);
+		return read_list(t, v, L_TYPE);
 	if (IS("gpu_model"))
-		return text(t, v, &j->gpu_model);
+		return read_text(t, v, &j->gpu_model);
 	if (IS("gpu_memory"))
-		return number(t, v, &j->gpu_memory_bytes);
+		return read_number(t, v, &j->gpu_memory_bytes);
 	if (IS("requires"))
-		return list(t, v, L_REQUIRES);
+		return read_list(t, v, L_REQUIRES);
 	if (IS("avoid"))
-		return list(t, v, L_AVOID);
+		return read_list(t, v, L_AVOID);
 	if (IS("firm"))
-		return flag(t, v, &j->firm);
+		return read_flag(t, v, &j->firm);
 	if (IS("warm"))
-		return text(t, v, &j->warm);
+		return read_text(t, v, &j->warm);
 	if (IS("after"))
-		return after(t, v, j);
+		return read_after(t, v, j);
 	if (!IS("span"))
-		return unknown(t);
-	if (number32(t, v, &span) < 0 || span > SCHED_SPAN_RACK)
-		return wrong(t, "no such span");
+		return report_unknown(t);
+	if (read_number32(t, v, &span) < 0 || span > SCHED_SPAN_RACK)
+		return report_wrong(t, "no such span");
 	j->span = (enum sched_span)span;
 	return 0;
 }
@@ -358,32 +358,32 @@ static int wish(struct record_reader *t, const char *k, char *v, struct sched_jo
 static int node_key(struct record_reader *t, const char *k, char *v, struct sched_node *n)
 {
 	if (IS("gpu"))
-		return gpu(t, v, n);
+		return read_gpu(t, v, n);
 	if (IS("label"))
-		return list(t, v, L_LABEL);
+		return read_list(t, v, L_LABEL);
 	if (IS("name"))
-		return text(t, v, &n->name);
+		return read_text(t, v, &n->name);
 	if (IS("type"))
-		return text(t, v, &n->instance_type);
+		return read_text(t, v, &n->instance_type);
 	if (IS("slots"))
-		return number32(t, v, &n->slots);
+		return read_number32(t, v, &n->slots);
 	if (IS("memory"))
-		return number(t, v, &n->memory_bytes);
+		return read_number(t, v, &n->memory_bytes);
 	if (IS("disk"))
-		return number(t, v, &n->disk_bytes);
+		return read_number(t, v, &n->disk_bytes);
 	if (IS("usable"))
-		return flag(t, v, &n->usable);
+		return read_flag(t, v, &n->usable);
 	if (IS("price"))
-		return real(t, v, &n->price_per_hour);
+		return read_real(t, v, &n->price_per_hour);
 	if (IS("power"))
-		return real(t, v, &n->power_w);
+		return read_real(t, v, &n->power_w);
 	if (IS("doubt"))
-		return number32(t, v, &n->doubt);
+		return read_number32(t, v, &n->doubt);
 	if (IS("switch"))
-		return text(t, v, &n->switch_name);
+		return read_text(t, v, &n->switch_name);
 	if (IS("rack"))
-		return text(t, v, &n->rack_name);
-	return unknown(t);
+		return read_text(t, v, &n->rack_name);
+	return report_unknown(t);
 }
 
 /* An order that the library no longer has; hearthd never used it. */
@@ -391,9 +391,9 @@ static int removed_order(struct record_reader *t, char *v)
 {
 	int on = 0;
 
-	if (flag(t, v, &on) < 0)
+	if (read_flag(t, v, &on) < 0)
 		return -1;
-	return on ? wrong(t, "the order by expected work (learned=1) was removed") : 0;
+	return on ? report_wrong(t, "the order by expected work (learned=1) was removed") : 0;
 }
 
 static int policy_key(struct record_reader *t, const char *k, char *v, struct sched_policy *p)
@@ -401,28 +401,28 @@ static int policy_key(struct record_reader *t, const char *k, char *v, struct sc
 	uint32_t way;
 
 	if (IS("fair"))
-		return flag(t, v, &p->fair);
+		return read_flag(t, v, &p->fair);
 	if (IS("by_limit"))
-		return flag(t, v, &p->by_limit);
+		return read_flag(t, v, &p->by_limit);
 	if (IS("effort"))
-		return number(t, v, &p->effort);
+		return read_number(t, v, &p->effort);
 	if (IS("half_life"))
-		return number(t, v, &p->half_life_s);
+		return read_number(t, v, &p->half_life_s);
 	if (IS("starve"))
-		return number(t, v, &p->starve_s);
+		return read_number(t, v, &p->starve_s);
 	if (IS("caution"))
-		return real(t, v, &p->caution);
+		return read_real(t, v, &p->caution);
 	if (IS("burst"))
-		return number(t, v, &p->burst_s);
+		return read_number(t, v, &p->burst_s);
 	if (IS("learned"))
 		return removed_order(t, v);
 	/* Settings of that order. Records of older versions have them, and nothing followed from them. */
 	if (IS("due") || IS("due_backlog"))
 		return 0;
 	if (!IS("backfill"))
-		return unknown(t);
-	if (number32(t, v, &way) < 0 || way > SCHED_CONSERVATIVE)
-		return wrong(t, "no such way of backfill");
+		return report_unknown(t);
+	if (read_number32(t, v, &way) < 0 || way > SCHED_CONSERVATIVE)
+		return report_wrong(t, "no such way of backfill");
 	p->backfill = (enum sched_backfill)way;
 	return 0;
 }
@@ -430,25 +430,25 @@ static int policy_key(struct record_reader *t, const char *k, char *v, struct sc
 static int reservation_key(struct record_reader *t, const char *k, char *v, struct sched_reservation *b)
 {
 	if (IS("from"))
-		return number(t, v, &b->from_s);
+		return read_number(t, v, &b->from_s);
 	if (IS("to"))
-		return number(t, v, &b->to_s);
+		return read_number(t, v, &b->to_s);
 	if (IS("queue"))
-		return text(t, v, &b->queue);
+		return read_text(t, v, &b->queue);
 	if (!IS("node"))
-		return unknown(t);
-	return number(t, v, &t->nodes[b->n_nodes++]);
+		return report_unknown(t);
+	return read_number(t, v, &t->nodes[b->n_nodes++]);
 }
 
 static int queue_key(struct record_reader *t, const char *k, char *v, struct sched_queue *q)
 {
 	if (IS("weight"))
-		return real(t, v, &q->weight);
+		return read_real(t, v, &q->weight);
 	if (IS("quota"))
-		return number32(t, v, &q->quota_gpus);
+		return read_number32(t, v, &q->quota_gpus);
 	if (IS("borrow"))
-		return flag(t, v, &q->borrow);
-	return unknown(t);
+		return read_flag(t, v, &q->borrow);
+	return report_unknown(t);
 }
 
 static int one_key(struct record_reader *t, const char *k, char *v, struct record_line *o)
@@ -463,27 +463,27 @@ static int one_key(struct record_reader *t, const char *k, char *v, struct recor
 	case LINE_RESERVATION:
 		return reservation_key(t, k, v, &o->reservation);
 	case LINE_JOB:
-		return wish(t, k, v, &o->job);
+		return job_key(t, k, v, &o->job);
 	case LINE_RESTORE:
-		return IS("on")      ? place(t, v, &o->places)
-		       : IS("start") ? number(t, v, &o->id)
-		                     : wish(t, k, v, &o->job);
+		return IS("on")      ? read_place(t, v, &o->places)
+		       : IS("start") ? read_number(t, v, &o->id)
+		                     : job_key(t, k, v, &o->job);
 	case LINE_HOLDS:
-		return IS("on") ? place(t, v, &o->places) : wish(t, k, v, &o->job);
+		return IS("on") ? read_place(t, v, &o->places) : job_key(t, k, v, &o->job);
 	case LINE_STEP:
-		return IS("on") ? place(t, v, &o->places) : unknown(t);
+		return IS("on") ? read_place(t, v, &o->places) : report_unknown(t);
 	default:
-		return wrong(t, "more words than belong here");
+		return report_wrong(t, "more words than belong here");
 	}
 }
 
-static int keys(struct record_reader *t, struct record_line *o)
+static int read_keys(struct record_reader *t, struct record_line *o)
 {
-	for (char *w = word(t); *w; w = word(t)) {
+	for (char *w = next_word(t); *w; w = next_word(t)) {
 		char *is = strchr(w, '=');
 
 		if (!is)
-			return wrong(t, "expected key=value");
+			return report_wrong(t, "expected key=value");
 		*is = '\0';
 		if (one_key(t, w, is + 1, o) < 0)
 			return -1;
@@ -515,17 +515,17 @@ static int more_words(struct record_reader *t, struct record_line *o)
 	switch (o->kind) {
 	case LINE_CLOSE:
 	case LINE_END:
-		return flag(t, word(t), &o->yes);
+		return read_flag(t, next_word(t), &o->yes);
 	case LINE_USED:
-		return real(t, word(t), &o->number) || number(t, word(t), &o->id) ? -1 : 0;
+		return read_real(t, next_word(t), &o->number) || read_number(t, next_word(t), &o->id) ? -1 : 0;
 	case LINE_RELEASE:
-		return number(t, word(t), &o->node_id);
+		return read_number(t, next_word(t), &o->node_id);
 	default:
 		return 0;
 	}
 }
 
-static void join(struct record_reader *t, struct record_line *o)
+static void finish_lists(struct record_reader *t, struct record_line *o)
 {
 	o->queue.path = o->name;
 	o->node.id = o->reservation.id = o->id;
@@ -544,25 +544,25 @@ static int line_of(struct record_reader *t, const char *verb, struct record_line
 {
 	size_t i = 0;
 
-	while (i < sizeof verbs / sizeof verbs[0] && strcmp(verbs[i].verb, verb) != 0)
+	while (i < sizeof(verbs) / sizeof(verbs[0]) && strcmp(verbs[i].verb, verb) != 0)
 		i++;
-	if (i == sizeof verbs / sizeof verbs[0])
-		return wrong(t, "this word is not known");
+	if (i == sizeof(verbs) / sizeof(verbs[0]))
+		return report_wrong(t, "this word is not known");
 	o->kind = verbs[i].kind;
-	if (verbs[i].form == F_ID && number(t, word(t), &o->id) < 0)
+	if (verbs[i].form == F_ID && read_number(t, next_word(t), &o->id) < 0)
 		return -1;
-	if (verbs[i].form == F_PATH && text(t, word(t), &o->name) < 0)
+	if (verbs[i].form == F_PATH && read_text(t, next_word(t), &o->name) < 0)
 		return -1;
 	o->job.id = o->places.job = o->id;
 	o->node.id = o->reservation.id = o->id;
 	if (o->kind == LINE_RESTORE)
 		o->id = 0; /* its start, which follows */
-	if (more_words(t, o) < 0 || keys(t, o) < 0)
+	if (more_words(t, o) < 0 || read_keys(t, o) < 0)
 		return -1;
 	if ((o->kind == LINE_JOB || o->kind == LINE_RESTORE) && !o->job.n_groups)
-		return wrong(t, "a job without group");
+		return report_wrong(t, "a job without group");
 	if (o->kind == LINE_QUEUE && !*o->name)
-		return wrong(t, "a queue without name");
+		return report_wrong(t, "a queue without name");
 	return 0;
 }
 
@@ -578,26 +578,26 @@ int record_reader_next(struct record_reader *t, const char *line, size_t n, stru
 		*what = "a zero byte";
 		return -1;
 	}
-	reserve(t, n);
+	reserve_room(t, n);
 	memcpy(t->text, line, n);
 	t->text[n] = '\0';
 	t->p = t->text;
 	t->n_numbers = 0;
-	memset(t->n_lists, 0, sizeof t->n_lists);
-	verb = word(t);
+	memset(t->n_lists, 0, sizeof(t->n_lists));
+	verb = next_word(t);
 	if (!*verb || strncmp(verb, "hearth-", 7) == 0)
 		return 0;
 	if (line_of(t, verb, out) < 0) {
 		*what = t->what;
 		return -1;
 	}
-	join(t, out);
+	finish_lists(t, out);
 	return 0;
 }
 
 static int same_numbers(const uint32_t *a, uint32_t n, const uint32_t *b, uint32_t m)
 {
-	return n == m && (!n || memcmp(a, b, n * sizeof *a) == 0);
+	return n == m && (!n || memcmp(a, b, n * sizeof(*a)) == 0);
 }
 
 int record_line_matches(const struct record_line *step, const struct sched_decision *d)

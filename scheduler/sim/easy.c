@@ -20,8 +20,8 @@ static void easy_init(struct sim *s, const struct trace *t)
 
 		for (c->leaves = 1; c->leaves < c->n;)
 			c->leaves *= 2;
-		c->least = mem_alloc(2 * (size_t)c->leaves, sizeof *c->least);
-		memset(c->least, 0xff, 2 * (size_t)c->leaves * sizeof *c->least);
+		c->least = mem_alloc(2 * (size_t)c->leaves, sizeof(*c->least));
+		memset(c->least, 0xff, 2 * (size_t)c->leaves * sizeof(*c->least));
 	}
 	s->view.free = mem_alloc(s->flat.nodes, 1);
 	s->shadow_of = NONE;
@@ -49,7 +49,7 @@ static void least_set(struct sim_class *c, uint32_t at, uint64_t value)
 	}
 }
 
-static int may(const struct sim_class *c, uint32_t i, uint64_t limit)
+static int may_start(const struct sim_class *c, uint32_t i, uint64_t limit)
 {
 	return c->least[i] <= limit && c->least[i] != SIM_NEVER;
 }
@@ -59,7 +59,7 @@ static uint32_t class_first(const struct sim_class *c, uint32_t from, uint64_t l
 {
 	uint32_t i, lo = 0, hi = c->n;
 
-	if (!may(c, 1, limit))
+	if (!may_start(c, 1, limit))
 		return NONE;
 	while (from && lo < hi) {
 		uint32_t mid = (lo + hi) / 2;
@@ -71,14 +71,14 @@ static uint32_t class_first(const struct sim_class *c, uint32_t from, uint64_t l
 	}
 	if (lo == c->n)
 		return NONE;
-	for (i = c->leaves + lo; !may(c, i, limit); i++) {
+	for (i = c->leaves + lo; !may_start(c, i, limit); i++) {
 		while (i & 1) /* what lies to the right of it lies to the right of its parent */
 			i /= 2;
 		if (!i)
 			return NONE;
 	}
 	while (i < c->leaves)
-		i = 2 * i + !may(c, 2 * i, limit);
+		i = 2 * i + !may_start(c, 2 * i, limit);
 	return c->jobs[i - c->leaves];
 }
 
@@ -120,9 +120,9 @@ static void easy_started(struct sim *s, uint32_t job)
 	least_set(c, s->live[job].at, SIM_NEVER);
 	if (s->believed.n == s->believed.cap) {
 		s->believed.cap = s->believed.cap ? s->believed.cap * 2 : 256;
-		s->believed.v = mem_resize(s->believed.v, s->believed.cap, sizeof *s->believed.v);
+		s->believed.v = mem_resize(s->believed.v, s->believed.cap, sizeof(*s->believed.v));
 	}
-	memmove(s->believed.v + at + 1, s->believed.v + at, (s->believed.n - at) * sizeof k);
+	memmove(s->believed.v + at + 1, s->believed.v + at, (s->believed.n - at) * sizeof(k));
 	s->believed.v[at] = k;
 	s->believed.n++;
 	s->changed = 1;
@@ -136,7 +136,7 @@ static void easy_ended(struct sim *s, uint32_t job, int well)
 	(void)well;
 	assert(at < s->believed.n && s->believed.v[at].job == job);
 	s->believed.n--;
-	memmove(s->believed.v + at, s->believed.v + at + 1, (s->believed.n - at) * sizeof k);
+	memmove(s->believed.v + at, s->believed.v + at + 1, (s->believed.n - at) * sizeof(k));
 	s->changed = 1;
 }
 
@@ -159,7 +159,7 @@ static void look_ahead(struct sim *s, uint32_t head)
 
 /* Does the head still fit at the shadow time when a gang of that size runs on past it, from where it would be
  * put now? */
-static int beside(struct sim *s, uint32_t gpus)
+static int fits_beside(struct sim *s, uint32_t gpus)
 {
 	int fits;
 
@@ -175,18 +175,18 @@ static int in_time(const struct sim *s, uint32_t job)
 	return s->shadow == SIM_NEVER || s->now + s->live[job].believed_s <= s->shadow;
 }
 
-static void backfill(struct sim *s, uint32_t job)
+static void backfill_job(struct sim *s, uint32_t job)
 {
 	sim_start(s, job);
 	if (!in_time(s, job))
 		flat_view_change(&s->view, s->jobs[job].gpus, s->jobs[job].nodes, -1);
 }
 
-static uint32_t candidate(struct sim *s, const struct sim_class *c, uint32_t from)
+static uint32_t find_candidate(struct sim *s, const struct sim_class *c, uint32_t from)
 {
 	if (!c->waiting || !flat_fits(&s->flat, c->gpus))
 		return NONE;
-	if (s->shadow == SIM_NEVER || beside(s, c->gpus))
+	if (s->shadow == SIM_NEVER || fits_beside(s, c->gpus))
 		return class_first(c, from, SIM_NEVER - 1);
 	return s->shadow < s->now ? NONE : class_first(c, from, s->shadow - s->now);
 }
@@ -199,14 +199,14 @@ static uint32_t backfill_all(struct sim *s, uint32_t from)
 		uint32_t best = NONE;
 
 		for (uint32_t i = 0; i < s->n_classes; i++) {
-			uint32_t j = candidate(s, &s->classes[i], from);
+			uint32_t j = find_candidate(s, &s->classes[i], from);
 
 			if (j < best)
 				best = j;
 		}
 		if (best == NONE)
 			return started;
-		backfill(s, best);
+		backfill_job(s, best);
 		from = best + 1;
 	}
 }

@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* Follows S-436. */
-static uint64_t draw(uint64_t *state)
+static uint64_t draw_number(uint64_t *state)
 {
 	/* splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014) */
 	uint64_t x = *state += 0x9e3779b97f4a7c15u;
@@ -23,7 +23,7 @@ static uint64_t draw(uint64_t *state)
 /* Follows S-433. */
 static void plan_failure(struct sim *s, uint32_t node)
 {
-	double u = ((double)(draw(&s->rng) >> 11) + 1) / 9007199254740992.0; /* in (0, 1] */
+	double u = ((double)(draw_number(&s->rng) >> 11) + 1) / 9007199254740992.0; /* in (0, 1] */
 	double after = -log(u) * s->conf->mttf_hours * 3600;
 
 	if (after < 1e12)

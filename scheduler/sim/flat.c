@@ -29,7 +29,7 @@ static uint32_t set_first(const struct flat_set *s)
 void flat_init(struct flat *f, uint32_t nodes, uint32_t per_node)
 {
 	assert(nodes && nodes <= FLAT_MAX_NODES && per_node && per_node <= FLAT_MAX_GPUS);
-	memset(f, 0, sizeof *f);
+	memset(f, 0, sizeof(*f));
 	f->nodes = nodes;
 	f->per_node = per_node;
 	f->free = mem_alloc(nodes, 1);
@@ -51,7 +51,7 @@ void flat_fini(struct flat *f)
 		free(f->set[i].words);
 	}
 	free(f->free);
-	memset(f, 0, sizeof *f);
+	memset(f, 0, sizeof(*f));
 }
 
 uint32_t flat_spots(uint32_t per_node, uint32_t gpus)
@@ -83,7 +83,7 @@ int flat_fits(const struct flat *f, uint32_t gpus)
 	return counts_fit(f->count, f->per_node, gpus);
 }
 
-static void move(struct flat *f, uint32_t node, uint32_t to)
+static void move_node(struct flat *f, uint32_t node, uint32_t to)
 {
 	uint32_t from = f->free[node];
 
@@ -137,7 +137,7 @@ void flat_take(struct flat *f, uint32_t gpus, const uint32_t *nodes)
 	for (uint32_t n; gpus; gpus -= n, nodes++) {
 		n = gpus < f->per_node ? gpus : f->per_node;
 		assert(f->free[*nodes] >= n);
-		move(f, *nodes, f->free[*nodes] - n);
+		move_node(f, *nodes, f->free[*nodes] - n);
 	}
 }
 
@@ -146,7 +146,7 @@ void flat_give(struct flat *f, uint32_t gpus, const uint32_t *nodes)
 	for (uint32_t n; gpus; gpus -= n, nodes++) {
 		n = gpus < f->per_node ? gpus : f->per_node;
 		assert(f->free[*nodes] + n <= f->per_node);
-		move(f, *nodes, f->free[*nodes] + n);
+		move_node(f, *nodes, f->free[*nodes] + n);
 	}
 }
 
@@ -157,7 +157,7 @@ void flat_view_copy(struct flat_view *v, const struct flat *f)
 	v->nodes = f->nodes;
 	v->per_node = f->per_node;
 	memcpy(v->free, f->free, f->nodes);
-	memcpy(v->count, f->count, (f->per_node + 1) * sizeof *v->count);
+	memcpy(v->count, f->count, (f->per_node + 1) * sizeof(*v->count));
 }
 
 int flat_view_fits(const struct flat_view *v, uint32_t gpus)

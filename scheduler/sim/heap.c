@@ -12,7 +12,7 @@ void sim_heap_push(struct sim_heap *h, struct sim_key k)
 
 	if (h->n > h->cap) {
 		h->cap = h->cap ? h->cap * 2 : 64;
-		h->v = mem_resize(h->v, h->cap, sizeof *h->v);
+		h->v = mem_resize(h->v, h->cap, sizeof(*h->v));
 	}
 	for (; i && sim_heap_before(&k, &h->v[(i - 1) / 2]); i = (i - 1) / 2)
 		h->v[i] = h->v[(i - 1) / 2];

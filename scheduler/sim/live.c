@@ -55,11 +55,11 @@ static void live_init(struct sim *s, const struct trace *t)
 	for (uint32_t i = 0; i < s->flat.nodes; i++)
 		live_node(s, i, 1);
 	if (s->conf->preempt)
-		s->victims = mem_alloc(s->n, sizeof *s->victims);
+		s->victims = mem_alloc(s->n, sizeof(*s->victims));
 }
 
 /* Follows S-416. */
-static uint64_t believed(const struct sim *s, uint64_t takes_s)
+static uint64_t believed_time_s(const struct sim *s, uint64_t takes_s)
 {
 	return takes_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
 }
@@ -83,8 +83,8 @@ static void live_arrive(struct sim *s, uint32_t job)
 	if (s->conf->preempt) {
 		in.priority = j->priority;
 		in.firm = j->firm;
-		left_s =
-		    believed(s, j->duration_s - s->live[job].saved_s) + (s->live[job].ran ? s->conf->restart_s : 0);
+		left_s = believed_time_s(s, j->duration_s - s->live[job].saved_s) +
+		         (s->live[job].ran ? s->conf->restart_s : 0);
 	}
 	if (s->conf->estimate != SIM_LEARNED)
 		in.limit_s = left_s ? left_s : 1; /* 0 would be none */

@@ -7,7 +7,7 @@
  */
 #include "scheduler/sim/sim_int.h"
 
-static int skips(enum sim_policy p)
+static int policy_skips(enum sim_policy p)
 {
 	return p == SIM_FIFO_SKIP || p == SIM_SJF_SKIP || p == SIM_SAF_SKIP;
 }
@@ -23,7 +23,7 @@ static void order_arrive(struct sim *s, uint32_t job)
 		k.k = s->live[job].believed_s;
 	else if (p == SIM_SAF || p == SIM_SAF_SKIP)
 		k.k = s->live[job].believed_s * j->gpus;
-	sim_heap_push(skips(p) ? &s->classes[s->live[job].class_id].heap : &s->queue, k);
+	sim_heap_push(policy_skips(p) ? &s->classes[s->live[job].class_id].heap : &s->queue, k);
 }
 
 static void pass_skip(struct sim *s)
@@ -48,7 +48,7 @@ static void pass_skip(struct sim *s)
 static void order_pass(struct sim *s, uint32_t first_new)
 {
 	(void)first_new;
-	if (skips(s->conf->policy)) {
+	if (policy_skips(s->conf->policy)) {
 		pass_skip(s);
 		return;
 	}

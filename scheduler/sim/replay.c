@@ -35,11 +35,11 @@ static void name_set(struct replay_lines *l, uint64_t id, const char *name)
 {
 	struct node_name *n;
 
-	HASH_FIND(hh, l->names, &id, sizeof id, n);
+	HASH_FIND(hh, l->names, &id, sizeof(id), n);
 	if (!n) {
-		n = mem_alloc(1, sizeof *n);
+		n = mem_alloc(1, sizeof(*n));
 		n->id = id;
-		HASH_ADD(hh, l->names, id, sizeof n->id, n);
+		HASH_ADD(hh, l->names, id, sizeof(n->id), n);
 	}
 	free(n->name);
 	n->name = mem_copy(name ? name : "?");
@@ -49,13 +49,13 @@ const char *replay_node_name(const struct replay_lines *l, uint64_t id)
 {
 	struct node_name *n;
 
-	HASH_FIND(hh, l->names, &id, sizeof id, n);
+	HASH_FIND(hh, l->names, &id, sizeof(id), n);
 	return n ? n->name : "?";
 }
 
 char **replay_names(const struct replay_lines *l, const struct sched_decision *d)
 {
-	char **names = mem_alloc(d->n, sizeof *names);
+	char **names = mem_alloc(d->n, sizeof(*names));
 
 	for (uint32_t i = 0; i < d->n; i++)
 		names[i] = mem_copy(replay_node_name(l, d->places[i].node));
@@ -104,7 +104,7 @@ static void path_add(struct replay_lines *l, const char *path, size_t n)
 	HASH_FIND(hh, l->paths, path, n, a);
 	if (a || !n)
 		return;
-	a = mem_alloc(1, sizeof *a);
+	a = mem_alloc(1, sizeof(*a));
 	a->path = mem_alloc(n + 1, 1);
 	memcpy(a->path, path, n);
 	HASH_ADD_KEYPTR(hh, l->paths, a->path, n, a);
@@ -131,7 +131,7 @@ static void paths_add(struct replay_lines *l, const char *queue, const char *own
 	}
 }
 
-static int mistake(struct replay_lines *l, const char *what)
+static int report_mistake(struct replay_lines *l, const char *what)
 {
 	*l->m = (struct replay_mistake){l->line, what};
 	return -1;
@@ -142,8 +142,8 @@ static int check_head(struct replay_lines *l, const char *line, size_t n)
 {
 	static const char head[] = "hearth-history 1";
 
-	if (n < sizeof head - 1 || memcmp(line, head, sizeof head - 1) != 0)
-		return mistake(l, "the first line has to begin with \"hearth-history 1\"");
+	if (n < sizeof(head) - 1 || memcmp(line, head, sizeof(head) - 1) != 0)
+		return report_mistake(l, "the first line has to begin with \"hearth-history 1\"");
 	return 0;
 }
 
@@ -158,12 +158,12 @@ int replay_next(struct replay_lines *l, struct record_line *t)
 	if (!l->line++ && check_head(l, line, (size_t)(l->p - line)) < 0)
 		return -1;
 	if (l->line > 1 && l->p - line > 14 && memcmp(line, "hearth-history", 14) == 0)
-		return mistake(l, "a second record begins here: one file is one part");
+		return report_mistake(l, "a second record begins here: one file is one part");
 	if (record_reader_next(l->teller, line, (size_t)(l->p - line), t, &what) < 0)
-		return mistake(l, what);
+		return report_mistake(l, what);
 	if (t->kind == LINE_AT) {
 		if (t->id < l->at_ms)
-			return mistake(l, "the time goes back");
+			return report_mistake(l, "the time goes back");
 		l->at_ms = t->id;
 	} else if (t->kind == LINE_POLICY) {
 		change_policy(l->conf, &t->policy);

@@ -36,10 +36,12 @@ static void keep_run(struct sim *s, uint32_t job)
 	struct sim_result *r = s->out;
 
 	if (!(r->n_stopped & (r->n_stopped + 1))) /* room doubles */
-		r->stopped = mem_resize(r->stopped, 2 * r->n_stopped + 2, sizeof *r->stopped);
-	r->stopped[r->n_stopped] = (struct sim_stopped){
-	    .job = job, .start_s = j->start_s, .end_s = s->now, .nodes = mem_alloc(j->n_nodes, sizeof *j->nodes)};
-	memcpy(r->stopped[r->n_stopped++].nodes, j->nodes, j->n_nodes * sizeof *j->nodes);
+		r->stopped = mem_resize(r->stopped, 2 * r->n_stopped + 2, sizeof(*r->stopped));
+	r->stopped[r->n_stopped] = (struct sim_stopped){.job = job,
+	                                                .start_s = j->start_s,
+	                                                .end_s = s->now,
+	                                                .nodes = mem_alloc(j->n_nodes, sizeof(*j->nodes))};
+	memcpy(r->stopped[r->n_stopped++].nodes, j->nodes, j->n_nodes * sizeof(*j->nodes));
 	s->live[job].ran = 1;
 }
 
@@ -62,7 +64,7 @@ void sim_start_on(struct sim *s, uint32_t job, const uint32_t *on)
 	struct sim_live *l = &s->live[job];
 	uint32_t *nodes = (uint32_t *)s->out->pool + (j->nodes - (const uint32_t *)s->out->pool);
 
-	memcpy(nodes, on, j->n_nodes * sizeof *nodes);
+	memcpy(nodes, on, j->n_nodes * sizeof(*nodes));
 	flat_take(&s->flat, j->gpus, nodes);
 	j->start_s = s->now;
 	j->end_s = s->now + j->duration_s;

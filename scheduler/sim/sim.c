@@ -49,14 +49,14 @@ static int by_arrival(const void *a, const void *b)
 }
 
 /* Follows S-404 and S-405. */
-static void load(struct sim *s, const struct trace *t, struct sim_result *r)
+static void load_jobs(struct sim *s, const struct trace *t, struct sim_result *r)
 {
 	uint64_t room = (uint64_t)s->conf->nodes * s->conf->gpus_per_node;
 	uint32_t *spots;
 	size_t n_spots = 0;
 	int sorted = 1;
 
-	r->jobs = mem_alloc(t->n, sizeof *r->jobs);
+	r->jobs = mem_alloc(t->n, sizeof(*r->jobs));
 	for (size_t i = 0; i < t->n; i++) {
 		const struct trace_job *in = &t->jobs[i];
 		struct sim_job *j = &r->jobs[r->n];
@@ -80,15 +80,15 @@ static void load(struct sim *s, const struct trace *t, struct sim_result *r)
 		r->n++;
 	}
 	if (!sorted)
-		qsort(r->jobs, r->n, sizeof *r->jobs, by_arrival);
-	r->pool = spots = mem_alloc(n_spots, sizeof *spots);
+		qsort(r->jobs, r->n, sizeof(*r->jobs), by_arrival);
+	r->pool = spots = mem_alloc(n_spots, sizeof(*spots));
 	for (size_t i = 0; i < r->n; i++) {
 		r->jobs[i].nodes = spots;
 		spots += r->jobs[i].n_nodes;
 	}
 	s->jobs = r->jobs;
 	s->n = (uint32_t)r->n;
-	s->live = mem_alloc(r->n, sizeof *s->live);
+	s->live = mem_alloc(r->n, sizeof(*s->live));
 	for (size_t i = 0; i < r->n; i++)
 		s->live[i].asked_s = SIM_NEVER;
 }
@@ -101,27 +101,27 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Sorts jobs into classes of equal size. */
-static void classify(struct sim *s)
+static void sort_classes(struct sim *s)
 {
-	uint32_t *sizes = mem_alloc(s->n, sizeof *sizes), n = 0;
+	uint32_t *sizes = mem_alloc(s->n, sizeof(*sizes)), n = 0;
 
 	for (uint32_t i = 0; i < s->n; i++)
 		if (!i || s->jobs[i].gpus != s->jobs[i - 1].gpus)
 			sizes[n++] = s->jobs[i].gpus;
-	qsort(sizes, n, sizeof *sizes, by_number);
+	qsort(sizes, n, sizeof(*sizes), by_number);
 	for (uint32_t i = 0; i < n; i++)
 		if (!i || sizes[i] != sizes[s->n_classes - 1])
 			sizes[s->n_classes++] = sizes[i];
-	s->classes = mem_alloc(s->n_classes, sizeof *s->classes);
+	s->classes = mem_alloc(s->n_classes, sizeof(*s->classes));
 	for (uint32_t i = 0; i < s->n; i++) {
-		const uint32_t *at = bsearch(&s->jobs[i].gpus, sizes, s->n_classes, sizeof *sizes, by_number);
+		const uint32_t *at = bsearch(&s->jobs[i].gpus, sizes, s->n_classes, sizeof(*sizes), by_number);
 
 		s->live[i].class_id = (uint32_t)(at - sizes);
 		s->live[i].at = s->classes[at - sizes].n++;
 	}
 	for (uint32_t i = 0; i < s->n_classes; i++) {
 		s->classes[i].gpus = sizes[i];
-		s->classes[i].jobs = mem_alloc(s->classes[i].n, sizeof *s->classes[i].jobs);
+		s->classes[i].jobs = mem_alloc(s->classes[i].n, sizeof(*s->classes[i].jobs));
 	}
 	for (uint32_t i = 0; i < s->n; i++)
 		s->classes[s->live[i].class_id].jobs[s->live[i].at] = i;
@@ -130,7 +130,7 @@ static void classify(struct sim *s)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void arrive(struct sim *s, uint32_t job)
+static void job_arrives(struct sim *s, uint32_t job)
 {
 	s->live[job].believed_s = s->jobs[job].duration_s * (s->conf->estimate == SIM_X3 ? 3 : 1);
 	sim_wait(s, job);
@@ -168,14 +168,14 @@ static uint64_t next_time(struct sim *s)
 }
 
 /* Follows S-409 and S-410. */
-static void step(struct sim *s)
+static void one_step(struct sim *s)
 {
 	uint32_t first_new = s->next;
 
 	complete_all(s);
 	fail_step(s);
 	while (s->next < s->n && s->jobs[s->next].submit_s <= s->now)
-		arrive(s, s->next++);
+		job_arrives(s, s->next++);
 	s->rule->pass(s, first_new);
 }
 
@@ -184,17 +184,17 @@ void sim_run(const struct sim_conf *c, const struct trace *t, struct sim_result 
 	struct sim s = {.conf = c, .out = r};
 	unsigned idle = 0;
 
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 	flat_init(&s.flat, c->nodes, c->gpus_per_node);
-	s.spots = mem_alloc(c->nodes, sizeof *s.spots);
-	load(&s, t, r);
-	classify(&s);
+	s.spots = mem_alloc(c->nodes, sizeof(*s.spots));
+	load_jobs(&s, t, r);
+	sort_classes(&s);
 	s.rule = live_runs(c) ? &live_rule : c->policy == SIM_EASY ? &easy_rule : &order_rule;
 	if (s.rule->init)
 		s.rule->init(&s, t);
 	fail_init(&s);
 	while (idle < SIM_MAX_IDLE && (s.now = next_time(&s)) != SIM_NEVER) {
-		step(&s);
+		one_step(&s);
 		idle = s.n_running || s.next < s.n ? 0 : idle + 1;
 	}
 	if (idle == SIM_MAX_IDLE || c->n_users) { /* so many nodes are never up at one time; beyond a quota */
@@ -226,5 +226,5 @@ void sim_result_fini(struct sim_result *r)
 	free(r->stopped);
 	free(r->jobs);
 	free(r->pool);
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 }

@@ -9,7 +9,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Nearest rank: the least value that at least p percent do not exceed. Follows S-420. */
-static uint64_t percentile(const uint64_t *sorted, size_t n, unsigned p)
+static uint64_t percentile_of(const uint64_t *sorted, size_t n, unsigned p)
 {
 	return n ? sorted[(n * p + 99) / 100 - 1] : 0;
 }
@@ -17,7 +17,7 @@ static uint64_t percentile(const uint64_t *sorted, size_t n, unsigned p)
 /* Follows S-419, S-421 and S-422. */
 void sim_summarise(struct sim_result *r, const struct sim_conf *c)
 {
-	uint64_t *jct = mem_alloc(r->n, sizeof *jct), sum = 0, wait = 0, first = SIM_NEVER, last = 0;
+	uint64_t *jct = mem_alloc(r->n, sizeof(*jct)), sum = 0, wait = 0, first = SIM_NEVER, last = 0;
 	double busy = 0; /* GPU-seconds; exact up to 2^53 */
 
 	for (size_t i = 0; i < r->n; i++) {
@@ -36,10 +36,10 @@ void sim_summarise(struct sim_result *r, const struct sim_conf *c)
 			last = j->end_s;
 		busy += (double)j->duration_s * j->gpus;
 	}
-	qsort(jct, r->ended, sizeof *jct, by_size);
-	r->p50_jct_s = percentile(jct, r->ended, 50);
-	r->p95_jct_s = percentile(jct, r->ended, 95);
-	r->p99_jct_s = percentile(jct, r->ended, 99);
+	qsort(jct, r->ended, sizeof(*jct), by_size);
+	r->p50_jct_s = percentile_of(jct, r->ended, 50);
+	r->p95_jct_s = percentile_of(jct, r->ended, 95);
+	r->p99_jct_s = percentile_of(jct, r->ended, 99);
 	if (r->ended) {
 		r->avg_jct_s = (double)sum / (double)r->ended;
 		r->avg_wait_s = (double)wait / (double)r->ended;

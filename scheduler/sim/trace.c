@@ -33,7 +33,7 @@ struct reader {
 	struct trace_mistake *m;
 };
 
-static int mistake(struct reader *r, const char *at, const char *field, const char *what)
+static int report_mistake(struct reader *r, const char *at, const char *field, const char *what)
 {
 	/* A quoted field may have begun on an earlier line, and of a copy the place is where it begins. */
 	int earlier = r->is_plain || at < r->line_start;
@@ -48,7 +48,7 @@ static int mistake(struct reader *r, const char *at, const char *field, const ch
 }
 
 /* Each two quotes of the n bytes are made one. */
-static const char *unquote(struct reader *r, const char *from, size_t n)
+static const char *unquote_field(struct reader *r, const char *from, size_t n)
 {
 	size_t k = 0;
 
@@ -65,7 +65,7 @@ static const char *unquote(struct reader *r, const char *from, size_t n)
 }
 
 /* "..." with commas, line ends and doubled quotes inside (RFC 4180). NULL: a mistake. Follows S-401. */
-static const char *quoted(struct reader *r, size_t *n, int *more)
+static const char *quoted_field(struct reader *r, size_t *n, int *more)
 {
 	const char *from = r->p + 1, *p = from;
 	size_t doubled = 0;
@@ -82,23 +82,23 @@ static const char *quoted(struct reader *r, size_t *n, int *more)
 	*n = (size_t)(p - from) - doubled;
 	if (p == r->end) {
 		r->is_plain = 1; /* named is where it was opened */
-		mistake(r, from, NULL, "a quote is opened here and not closed");
+		report_mistake(r, from, NULL, "a quote is opened here and not closed");
 		return NULL;
 	}
 	r->p = ++p;
 	if (p < r->end && *p == '\r' && (p + 1 == r->end || p[1] == '\n'))
 		r->p = ++p;
 	if (p < r->end && *p != ',' && *p != '\n') {
-		mistake(r, p, NULL, "expected a comma or the end of the line after the closing quote");
+		report_mistake(r, p, NULL, "expected a comma or the end of the line after the closing quote");
 		return NULL;
 	}
 	*more = p < r->end && *p == ',';
 	r->p = *more ? p + 1 : p;
-	return doubled ? unquote(r, from, *n + doubled) : from;
+	return doubled ? unquote_field(r, from, *n + doubled) : from;
 }
 
 /* The next field of this line; *more: a comma follows. NULL: a mistake. */
-static const char *field(struct reader *r, size_t *n, int *more)
+static const char *next_field(struct reader *r, size_t *n, int *more)
 {
 	const char *from = r->p, *p = from;
 
@@ -107,7 +107,7 @@ static const char *field(struct reader *r, size_t *n, int *more)
 	r->field_line_start = r->line_start;
 	r->is_plain = 0;
 	if (p < r->end && *p == '"')
-		return quoted(r, n, more);
+		return quoted_field(r, n, more);
 	while (p < r->end && *p != ',' && *p != '\n')
 		p++;
 	*more = p < r->end && *p == ',';
@@ -127,7 +127,7 @@ static void next_line(struct reader *r)
 }
 
 /* Follows S-402 and S-425. */
-static int header(struct reader *r)
+static int read_header(struct reader *r)
 {
 	int seen[C_N] = {0}, more = 1;
 
@@ -135,29 +135,29 @@ static int header(struct reader *r)
 		r->p += 3;
 	for (; more; r->n_columns++) {
 		size_t n;
-		const char *f = field(r, &n, &more);
+		const char *f = next_field(r, &n, &more);
 
 		if (!f)
 			return -1;
 		if (r->n_columns == MAX_COLUMNS)
-			return mistake(r, f, NULL, "more than 64 columns");
+			return report_mistake(r, f, NULL, "more than 64 columns");
 		r->column_of[r->n_columns] = -1;
 		for (int c = 0; c < r->n_known; c++) {
 			if (strlen(names[c]) != n || memcmp(names[c], f, n) != 0)
 				continue;
 			if (seen[c]++)
-				return mistake(r, f, names[c], "this column is there twice");
+				return report_mistake(r, f, names[c], "this column is there twice");
 			r->column_of[r->n_columns] = c;
 		}
 	}
 	for (int c = C_SUBMIT; c <= C_GPUS; c++)
 		if (!seen[c])
-			return mistake(r, r->line_start, names[c], "the first line must name this column");
+			return report_mistake(r, r->line_start, names[c], "the first line must name this column");
 	next_line(r);
 	return 0;
 }
 
-static int number(struct reader *r, const char *f, size_t n, enum column c, uint64_t *out)
+static int read_number(struct reader *r, const char *f, size_t n, enum column c, uint64_t *out)
 {
 	static const uint64_t most[C_N] = {[C_SUBMIT] = TRACE_MAX_SECONDS,
 	                                   [C_DURATION] = TRACE_MAX_SECONDS,
@@ -167,19 +167,19 @@ static int number(struct reader *r, const char *f, size_t n, enum column c, uint
 	uint64_t v = 0, max = most[c];
 
 	if (!n)
-		return mistake(r, f, names[c], "a whole number is missing");
+		return report_mistake(r, f, names[c], "a whole number is missing");
 	for (size_t i = 0; i < n; i++) {
 		if (f[i] < '0' || f[i] > '9')
-			return mistake(r, f + i, names[c], "expected a whole number, not negative");
+			return report_mistake(r, f + i, names[c], "expected a whole number, not negative");
 		v = v * 10 + (uint64_t)(f[i] - '0');
 		if (v > max)
-			return mistake(r, f, names[c], "the number is too large");
+			return report_mistake(r, f, names[c], "the number is too large");
 	}
 	*out = v;
 	return 0;
 }
 
-static int user(struct reader *r, const char *f, size_t n, uint32_t *out)
+static int read_user(struct reader *r, const char *f, size_t n, uint32_t *out)
 {
 	struct user *u = r->last;
 
@@ -188,15 +188,15 @@ static int user(struct reader *r, const char *f, size_t n, uint32_t *out)
 		HASH_FIND(hh, r->users, f, n, u);
 	if (!u) {
 		if (r->t->n_users == MAX_USERS)
-			return mistake(r, f, names[C_USER], "too many different users");
+			return report_mistake(r, f, names[C_USER], "too many different users");
 		if (memchr(f, 0, n))
-			return mistake(r, f, names[C_USER], "a name with a zero byte");
-		u = mem_alloc(1, sizeof *u);
+			return report_mistake(r, f, names[C_USER], "a name with a zero byte");
+		u = mem_alloc(1, sizeof(*u));
 		u->name = mem_alloc(n + 1, 1);
 		memcpy(u->name, f, n);
 		u->index = r->t->n_users++;
 		if (!(u->index & (u->index - 1))) /* room doubles at each power of two */
-			r->t->users = mem_resize(r->t->users, u->index ? 2 * (size_t)u->index : 1, sizeof *r->t->users);
+			r->t->users = mem_resize(r->t->users, u->index ? 2 * (size_t)u->index : 1, sizeof(*r->t->users));
 		r->t->users[u->index] = u->name;
 		HASH_ADD_KEYPTR(hh, r->users, u->name, n, u);
 	}
@@ -214,20 +214,20 @@ static int one_line(struct reader *r)
 	for (; more; k++) {
 		uint64_t v = 0;
 		size_t n;
-		const char *f = field(r, &n, &more);
+		const char *f = next_field(r, &n, &more);
 		int c = k < r->n_columns ? r->column_of[k] : -1;
 
 		if (!f)
 			return -1;
 		if (k >= r->n_columns)
-			return mistake(r, f, NULL, "more fields than the first line has");
+			return report_mistake(r, f, NULL, "more fields than the first line has");
 		if (c == C_USER) {
 			has_user = 1;
-			if (user(r, f, n, &j.user) < 0)
+			if (read_user(r, f, n, &j.user) < 0)
 				return -1;
 		} else if (c >= 0) {
 			minus = c == C_PRIORITY && n && *f == '-';
-			if (number(r, f + minus, n - (size_t)minus, (enum column)c, &v) < 0)
+			if (read_number(r, f + minus, n - (size_t)minus, (enum column)c, &v) < 0)
 				return -1;
 		}
 		if (c == C_SUBMIT)
@@ -243,27 +243,27 @@ static int one_line(struct reader *r)
 	}
 	r->is_plain = 0;
 	if (k < r->n_columns)
-		return mistake(r, r->p, NULL, "fewer fields than the first line has");
-	if (!has_user && user(r, "", 0, &j.user) < 0)
+		return report_mistake(r, r->p, NULL, "fewer fields than the first line has");
+	if (!has_user && read_user(r, "", 0, &j.user) < 0)
 		return -1;
 	if (r->t->n == UINT32_MAX / 4)
-		return mistake(r, r->line_start, NULL, "too many jobs");
+		return report_mistake(r, r->line_start, NULL, "too many jobs");
 	if (r->t->n == r->cap) {
 		r->cap = r->cap ? r->cap * 2 : 4096;
-		r->t->jobs = mem_resize(r->t->jobs, r->cap, sizeof *r->t->jobs);
+		r->t->jobs = mem_resize(r->t->jobs, r->cap, sizeof(*r->t->jobs));
 	}
 	r->t->jobs[r->t->n++] = j;
 	return 0;
 }
 
-static int parse(struct trace *t, const char *text, size_t n, int n_known, struct trace_mistake *m)
+static int parse_trace(struct trace *t, const char *text, size_t n, int n_known, struct trace_mistake *m)
 {
 	struct reader r = {
 	    .t = t, .p = text, .end = text + n, .line_start = text, .line = 1, .n_known = n_known, .m = m};
 	struct user *u, *tmp;
-	int rc = header(&r);
+	int rc = read_header(&r);
 
-	memset(t, 0, sizeof *t);
+	memset(t, 0, sizeof(*t));
 	while (rc == 0 && r.p < r.end) {
 		if (*r.p != '\n' && !(*r.p == '\r' && r.p + 1 < r.end && r.p[1] == '\n'))
 			rc = one_line(&r);
@@ -285,12 +285,12 @@ static int parse(struct trace *t, const char *text, size_t n, int n_known, struc
 
 int trace_parse(struct trace *t, const char *text, size_t n, struct trace_mistake *m)
 {
-	return parse(t, text, n, C_USER + 1, m);
+	return parse_trace(t, text, n, C_USER + 1, m);
 }
 
 int trace_parse_priorities(struct trace *t, const char *text, size_t n, struct trace_mistake *m)
 {
-	return parse(t, text, n, C_N, m);
+	return parse_trace(t, text, n, C_N, m);
 }
 
 void trace_fini(struct trace *t)
@@ -299,5 +299,5 @@ void trace_fini(struct trace *t)
 		free(t->users[i]);
 	free(t->users);
 	free(t->jobs);
-	memset(t, 0, sizeof *t);
+	memset(t, 0, sizeof(*t));
 }

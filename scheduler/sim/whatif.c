@@ -53,23 +53,23 @@ struct whatif {
 	char **names, **paths;
 };
 
-static struct one *find(const struct whatif *w, uint64_t id)
+static struct one *find_job(const struct whatif *w, uint64_t id)
 {
 	struct one *o;
 
-	HASH_FIND(hh, w->jobs, &id, sizeof id, o);
+	HASH_FIND(hh, w->jobs, &id, sizeof(id), o);
 	return o;
 }
 
 /* ---- first: what they took ---------------------------------------------------------------------- */
 
-static struct one *make(struct whatif *w, uint64_t id)
+static struct one *make_job(struct whatif *w, uint64_t id)
 {
-	struct one *o = find(w, id);
+	struct one *o = find_job(w, id);
 
 	if (o)
 		return o;
-	o = mem_alloc(1, sizeof *o);
+	o = mem_alloc(1, sizeof(*o));
 	o->j = (struct replay_job){.id = id,
 	                           .submit_ms = w->l.at_ms,
 	                           .start_ms = REPLAY_NEVER,
@@ -77,7 +77,7 @@ static struct one *make(struct whatif *w, uint64_t id)
 	                           .was_start_ms = REPLAY_NEVER,
 	                           .was_ms = REPLAY_NEVER};
 	o->from_ms = REPLAY_NEVER;
-	HASH_ADD(hh, w->jobs, j.id, sizeof o->j.id, o);
+	HASH_ADD(hh, w->jobs, j.id, sizeof(o->j.id), o);
 	return o;
 }
 
@@ -105,18 +105,18 @@ static uint64_t gpus_of(const struct sched_job *j)
 	return n;
 }
 
-static void learn(struct whatif *w, const struct record_line *t)
+static void learn_line(struct whatif *w, const struct record_line *t)
 {
-	struct one *o = find(w, t->id);
+	struct one *o = find_job(w, t->id);
 
 	switch (t->kind) {
 	case LINE_JOB:
-		o = make(w, t->id);
+		o = make_job(w, t->id);
 		o->j.gpus = gpus_of(&t->job);
 		break;
 	case LINE_RESTORE:
 	case LINE_HOLDS:
-		o = make(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
+		o = make_job(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
 		o->before = 1;
 		run_begins(w, o);
 		break;
@@ -150,7 +150,7 @@ static int learn_all(struct whatif *w, const char *text, size_t n, struct replay
 	replay_open(&w->l, w->conf, text, n, m);
 	while ((rc = replay_next(&w->l, &t)) > 0)
 		if (!w->l.trying)
-			learn(w, &t);
+			learn_line(w, &t);
 	HASH_ITER (hh, w->jobs, o, tmp) {
 		run_ends(w, o); /* it goes on: what it took so far */
 		o->from_ms = REPLAY_NEVER;
@@ -161,7 +161,7 @@ static int learn_all(struct whatif *w, const char *text, size_t n, struct replay
 
 /* ---- ends to come ------------------------------------------------------------------------------- */
 
-static int sooner(const struct due *a, const struct due *b)
+static int is_sooner(const struct due *a, const struct due *b)
 {
 	return a->ms != b->ms ? a->ms < b->ms : a->job->j.id < b->job->j.id;
 }
@@ -172,9 +172,9 @@ static void due_push(struct whatif *w, struct due d)
 
 	if (w->n_due > w->cap_due) {
 		w->cap_due = w->cap_due ? 2 * w->cap_due : 256;
-		w->due = mem_resize(w->due, w->cap_due, sizeof *w->due);
+		w->due = mem_resize(w->due, w->cap_due, sizeof(*w->due));
 	}
-	for (size_t up; i && sooner(&d, &w->due[up = (i - 1) / 2]); i = up)
+	for (size_t up; i && is_sooner(&d, &w->due[up = (i - 1) / 2]); i = up)
 		w->due[i] = w->due[up];
 	w->due[i] = d;
 }
@@ -185,8 +185,8 @@ static struct due due_pop(struct whatif *w)
 	size_t i = 0;
 
 	for (size_t c; (c = 2 * i + 1) < w->n_due; i = c) {
-		c += c + 1 < w->n_due && sooner(&w->due[c + 1], &w->due[c]);
-		if (!sooner(&w->due[c], &last))
+		c += c + 1 < w->n_due && is_sooner(&w->due[c + 1], &w->due[c]);
+		if (!is_sooner(&w->due[c], &last))
 			break;
 		w->due[i] = w->due[c];
 	}
@@ -197,7 +197,7 @@ static struct due due_pop(struct whatif *w)
 
 /* ---- then: what would be ------------------------------------------------------------------------- */
 
-static void runs(struct whatif *w, struct one *o)
+static void job_runs(struct whatif *w, struct one *o)
 {
 	o->state = RUNNING;
 	o->j.start_ms = w->now_ms;
@@ -205,7 +205,7 @@ static void runs(struct whatif *w, struct one *o)
 		due_push(w, (struct due){w->now_ms + o->j.run_ms, o});
 }
 
-static void ends(struct whatif *w, struct one *o, int well)
+static void job_ends(struct whatif *w, struct one *o, int well)
 {
 	o->state = DONE;
 	o->j.end_ms = w->now_ms;
@@ -213,9 +213,9 @@ static void ends(struct whatif *w, struct one *o, int well)
 	w->changed = 1;
 }
 
-static void arrives(struct whatif *w, const struct record_line *t)
+static void job_arrives(struct whatif *w, const struct record_line *t)
 {
-	struct one *o = find(w, t->id);
+	struct one *o = find_job(w, t->id);
 	struct sched_job j = t->job;
 	uint64_t run_s = (o->j.run_ms + 999) / 1000;
 
@@ -233,9 +233,9 @@ static void arrives(struct whatif *w, const struct record_line *t)
 }
 
 /* In the record it went while it waited: stopped, held, or not possible any more. */
-static void leaves(struct whatif *w, const struct record_line *t)
+static void job_leaves(struct whatif *w, const struct record_line *t)
 {
-	struct one *o = find(w, t->id);
+	struct one *o = find_job(w, t->id);
 
 	if (!o)
 		return;
@@ -247,7 +247,7 @@ static void leaves(struct whatif *w, const struct record_line *t)
 		record_line_apply(w->s, t);
 		o->state = t->kind == LINE_PARK ? ABSENT : DONE;
 	} else if (o->state == RUNNING && !o->ended && t->kind != LINE_PARK && !o->seen) {
-		ends(w, o, 0);
+		job_ends(w, o, 0);
 	}
 }
 
@@ -255,18 +255,19 @@ static struct size *size_of(struct whatif *w, uint64_t id)
 {
 	struct size *z;
 
-	HASH_FIND(hh, w->sizes, &id, sizeof id, z);
+	HASH_FIND(hh, w->sizes, &id, sizeof(id), z);
 	if (z)
 		return z;
-	z = mem_alloc(1, sizeof *z);
+	z = mem_alloc(1, sizeof(*z));
 	z->id = id;
-	HASH_ADD(hh, w->sizes, id, sizeof z->id, z);
+	HASH_ADD(hh, w->sizes, id, sizeof(z->id), z);
 	return z;
 }
 
 /* here, was: may it be used, in the simulation and in the record; left_out: by the caller's wish it is not
  * there, added: it was not in the record. */
-static void counts(struct whatif *w, const struct sched_node *n, int here, int was, int left_out, int added)
+static void count_node(struct whatif *w, const struct sched_node *n, int here, int was, int left_out,
+                       int added)
 {
 	struct size *z = size_of(w, n->id);
 
@@ -283,18 +284,18 @@ static void counts(struct whatif *w, const struct sched_node *n, int here, int w
 }
 
 /* How many GPUs may be used from now on; nodes that the caller adds come with the first. */
-static void capacity(struct whatif *w, const struct record_line *t, int grew)
+static void note_capacity(struct whatif *w, const struct record_line *t, int grew)
 {
 	struct sched_node n = t->node;
 
 	n.id = t->id;
 	if (t->kind == LINE_NODE)
-		counts(w, &n, n.usable, w->l.was_usable, w->l.left_out, 0);
+		count_node(w, &n, n.usable, w->l.was_usable, w->l.left_out, 0);
 	else
-		counts(w, &n, 0, 0, 1, 0); /* gone: it was counted when it came */
+		count_node(w, &n, 0, 0, 1, 0); /* gone: it was counted when it came */
 	for (uint32_t i = 0; grew && i < w->conf->more_nodes; i++) {
 		n.id = UINT64_MAX - i;
-		counts(w, &n, 1, 0, 0, 1);
+		count_node(w, &n, 1, 0, 0, 1);
 	}
 	if (w->gpus > w->most_gpus)
 		w->most_gpus = w->gpus;
@@ -302,20 +303,20 @@ static void capacity(struct whatif *w, const struct record_line *t, int grew)
 		w->was_most_gpus = w->was_gpus;
 	if (w->n_changes == w->cap_changes) {
 		w->cap_changes = w->cap_changes ? 2 * w->cap_changes : 64;
-		w->changes = mem_resize(w->changes, w->cap_changes, sizeof *w->changes);
+		w->changes = mem_resize(w->changes, w->cap_changes, sizeof(*w->changes));
 	}
 	w->changes[w->n_changes++] = (struct change){w->now_ms, w->gpus, w->was_gpus};
 }
 
-static void input(struct whatif *w, const struct record_line *t)
+static void apply_input(struct whatif *w, const struct record_line *t)
 {
-	struct one *o = find(w, t->id);
+	struct one *o = find_job(w, t->id);
 	int grown = w->l.grown;
 
 	w->changed = 1;
 	switch (t->kind) {
 	case LINE_JOB:
-		arrives(w, t);
+		job_arrives(w, t);
 		break;
 	case LINE_STEP: /* the record's own: only for what its later lines mean */
 		if (o && t->id) {
@@ -326,7 +327,7 @@ static void input(struct whatif *w, const struct record_line *t)
 	case LINE_END:
 	case LINE_REMOVE:
 	case LINE_PARK:
-		leaves(w, t);
+		job_leaves(w, t);
 		break;
 	case LINE_KNOW:
 		if (!o || o->state == ABSENT)
@@ -335,15 +336,15 @@ static void input(struct whatif *w, const struct record_line *t)
 	case LINE_RESTORE:
 	case LINE_HOLDS:
 		record_line_apply(w->s, t);
-		o = find(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
+		o = find_job(w, t->kind == LINE_HOLDS ? t->id : t->job.id);
 		o->from_ms = w->now_ms;
 		o->seen = 1;
-		runs(w, o);
+		job_runs(w, o);
 		break;
 	case LINE_NODE:
 	case LINE_GONE:
 		replay_tell(&w->l, w->s, t);
-		capacity(w, t, w->l.grown && !grown);
+		note_capacity(w, t, w->l.grown && !grown);
 		break;
 	case LINE_POLICY:
 	case LINE_QUEUE:
@@ -358,13 +359,13 @@ static void input(struct whatif *w, const struct record_line *t)
 	}
 }
 
-static void pass(struct whatif *w)
+static void run_pass(struct whatif *w)
 {
 	struct sched_decision *d;
 	struct sched_settled x;
 
 	while (sched_settled(w->s, &x)) {
-		struct one *o = x.met ? NULL : find(w, x.job);
+		struct one *o = x.met ? NULL : find_job(w, x.job);
 
 		if (o && o->state == WAITING) { /* it waits in vain: never a start */
 			o->state = DONE;
@@ -372,11 +373,11 @@ static void pass(struct whatif *w)
 		}
 	}
 	while ((d = sched_step(w->s))) {
-		struct one *o = find(w, d->job);
+		struct one *o = find_job(w, d->job);
 
 		o->j.nodes = replay_names(&w->l, d);
 		o->j.n_nodes = d->n;
-		runs(w, o);
+		job_runs(w, o);
 		sched_job_started(w->s, d->job);
 		sched_decision_free(d);
 	}
@@ -384,13 +385,13 @@ static void pass(struct whatif *w)
 }
 
 /* All that is due before the record's next line is read at at_ms. */
-static void until(struct whatif *w, uint64_t at_ms)
+static void run_until(struct whatif *w, uint64_t at_ms)
 {
 	for (;;) {
 		uint64_t next = w->n_due ? w->due[0].ms : REPLAY_NEVER;
 
 		if (w->changed && w->now_ms < at_ms && w->now_ms < next) {
-			pass(w);
+			run_pass(w);
 			continue; /* what started may end first */
 		}
 		if (next > at_ms || next == REPLAY_NEVER)
@@ -400,7 +401,7 @@ static void until(struct whatif *w, uint64_t at_ms)
 		while (w->n_due && w->due[0].ms == next) {
 			struct one *o = due_pop(w).job;
 
-			ends(w, o, o->well);
+			job_ends(w, o, o->well);
 		}
 	}
 	if (at_ms == REPLAY_NEVER)
@@ -411,7 +412,7 @@ static void until(struct whatif *w, uint64_t at_ms)
 
 static char **names_of(const struct replay_lines *l)
 {
-	char **names = mem_alloc(HASH_COUNT(l->names) + 1u, sizeof *names);
+	char **names = mem_alloc(HASH_COUNT(l->names) + 1u, sizeof(*names));
 	size_t n = 0;
 
 	for (const struct node_name *m = l->names; m; m = m->hh.next)
@@ -421,7 +422,7 @@ static char **names_of(const struct replay_lines *l)
 
 static char **paths_of(const struct replay_lines *l)
 {
-	char **paths = mem_alloc(HASH_COUNT(l->paths) + 1u, sizeof *paths);
+	char **paths = mem_alloc(HASH_COUNT(l->paths) + 1u, sizeof(*paths));
 	size_t n = 0;
 
 	for (const struct account_path *a = l->paths; a; a = a->hh.next)
@@ -429,7 +430,7 @@ static char **paths_of(const struct replay_lines *l)
 	return paths;
 }
 
-static int run(struct whatif *w, const char *text, size_t n, struct replay_mistake *m)
+static int run_record(struct whatif *w, const char *text, size_t n, struct replay_mistake *m)
 {
 	struct record_line t;
 	int rc;
@@ -438,12 +439,12 @@ static int run(struct whatif *w, const char *text, size_t n, struct replay_mista
 	replay_open(&w->l, w->conf, text, n, m);
 	while ((rc = replay_next(&w->l, &t)) > 0) {
 		if (t.kind == LINE_AT)
-			until(w, t.id);
+			run_until(w, t.id);
 		else if (t.kind > LINE_TRIED && !w->l.trying)
-			input(w, &t);
+			apply_input(w, &t);
 	}
 	if (rc == 0)
-		until(w, REPLAY_NEVER);
+		run_until(w, REPLAY_NEVER);
 	w->names = names_of(&w->l);
 	w->paths = paths_of(&w->l);
 	replay_close(&w->l);
@@ -460,7 +461,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double percentile(const uint64_t *sorted, size_t n, unsigned p)
+static double percentile_of(const uint64_t *sorted, size_t n, unsigned p)
 {
 	return n ? (double)sorted[(n * p + 99) / 100 - 1] / 1000 : 0;
 }
@@ -481,9 +482,10 @@ static double capacity_in(const struct whatif *w, int was, uint64_t from, uint64
 	return sum;
 }
 
-static void figures(const struct whatif *w, const struct replay_result *r, int was, struct replay_figures *f)
+static void sum_figures(const struct whatif *w, const struct replay_result *r, int was,
+                        struct replay_figures *f)
 {
-	uint64_t *jct = mem_alloc(r->n, sizeof *jct), first = REPLAY_NEVER, last = 0, most = 0;
+	uint64_t *jct = mem_alloc(r->n, sizeof(*jct)), first = REPLAY_NEVER, last = 0, most = 0;
 	double sum = 0, wait = 0, busy = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
@@ -501,10 +503,10 @@ static void figures(const struct whatif *w, const struct replay_result *r, int w
 		last = end > last ? end : last;
 		busy += (double)j->run_ms * (double)j->gpus;
 	}
-	qsort(jct, f->jobs, sizeof *jct, by_size);
-	f->p50_jct = percentile(jct, f->jobs, 50);
-	f->p95_jct = percentile(jct, f->jobs, 95);
-	f->p99_jct = percentile(jct, f->jobs, 99);
+	qsort(jct, f->jobs, sizeof(*jct), by_size);
+	f->p50_jct = percentile_of(jct, f->jobs, 50);
+	f->p95_jct = percentile_of(jct, f->jobs, 95);
+	f->p99_jct = percentile_of(jct, f->jobs, 99);
 	f->max_wait = (double)most / 1000;
 	if (f->jobs) {
 		double there = capacity_in(w, was, first, last);
@@ -526,11 +528,11 @@ static int by_submit(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void collect(struct whatif *w, struct replay_result *r)
+static void collect_result(struct whatif *w, struct replay_result *r)
 {
 	struct one *o, *tmp;
 
-	r->jobs = mem_alloc(HASH_COUNT(w->jobs), sizeof *r->jobs);
+	r->jobs = mem_alloc(HASH_COUNT(w->jobs), sizeof(*r->jobs));
 	HASH_ITER (hh, w->jobs, o, tmp) {
 		if (o->before) {
 			r->before++;
@@ -543,7 +545,7 @@ static void collect(struct whatif *w, struct replay_result *r)
 		r->dropped += o->ended && o->j.end_ms == REPLAY_NEVER;
 		r->jobs[r->n++] = o->j;
 	}
-	qsort(r->jobs, r->n, sizeof *r->jobs, by_submit);
+	qsort(r->jobs, r->n, sizeof(*r->jobs), by_submit);
 	r->node_names = w->names;
 	r->paths = w->paths;
 	w->names = w->paths = NULL;
@@ -551,8 +553,8 @@ static void collect(struct whatif *w, struct replay_result *r)
 	r->gpus = w->most_gpus;
 	r->was_nodes = w->was_most_nodes;
 	r->was_gpus = w->was_most_gpus;
-	figures(w, r, 0, &r->is);
-	figures(w, r, 1, &r->was);
+	sum_figures(w, r, 0, &r->is);
+	sum_figures(w, r, 1, &r->was);
 }
 
 static void names_free(char **names)
@@ -591,9 +593,9 @@ int replay_simulate(const struct replay_conf *c, const char *text, size_t n, str
 
 	*out = (struct replay_result){0};
 	if (rc == 0)
-		rc = run(&w, text, n, m);
+		rc = run_record(&w, text, n, m);
 	if (rc == 0)
-		collect(&w, out);
+		collect_result(&w, out);
 	whatif_fini(&w, rc < 0);
 	return rc;
 }

@@ -235,7 +235,7 @@ static int exchange(const struct ask *a, unsigned group, int *place, unsigned tr
 /* Group by group the best nodes that are left; then by exchange. */
 static int place_on(const struct ask *a, int *place)
 {
-	memset(place, 0xff, SLOW_NODES * sizeof *place);
+	memset(place, 0xff, SLOW_NODES * sizeof(*place));
 	for (unsigned g = 0; g < a->sh->n_groups; g++) {
 		for (unsigned i = 0; i < a->sh->g[g].instances; i++) {
 			int best = -1;
@@ -295,7 +295,7 @@ static int place_in_one(struct ask *a, const struct slow *w, enum sched_span lev
 		if (best && (count[part] > count[best] || (count[part] == count[best] && first[part] > first[best])))
 			continue;
 		best = part;
-		memcpy(place, at, sizeof at);
+		memcpy(place, at, sizeof(at));
 	}
 	return best;
 }
@@ -425,7 +425,7 @@ static int due_in_turn(const struct slow *w, unsigned id)
 
 static void walk_over(struct slow *w)
 {
-	memset(w->crowds, 0, sizeof w->crowds);
+	memset(w->crowds, 0, sizeof(w->crowds));
 }
 
 static void no_head(struct slow *w)

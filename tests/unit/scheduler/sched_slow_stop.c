@@ -68,7 +68,7 @@ static int by_worth(const void *a, const void *b)
 
 static int goes_without(const struct slow *w, unsigned id, const unsigned *gone, size_t n)
 {
-	struct slow *copy = malloc(sizeof *copy);
+	struct slow *copy = malloc(sizeof(*copy));
 	int ok;
 
 	*copy = *w;
@@ -81,7 +81,7 @@ static int goes_without(const struct slow *w, unsigned id, const unsigned *gone,
 
 size_t slow_victims(const struct slow *w, unsigned id, unsigned out[SLOW_JOBS])
 {
-	struct slow *copy = malloc(sizeof *copy);
+	struct slow *copy = malloc(sizeof(*copy));
 	struct offer offers[SLOW_JOBS];
 	size_t n = 0, taken = 0, need = 0;
 
@@ -96,7 +96,7 @@ size_t slow_victims(const struct slow *w, unsigned id, unsigned out[SLOW_JOBS])
 			                             (double)(w->now_s - j->saved_s + j->restart_s) * (gpus ? gpus : 1) /
 			                                 (gpus ? gpus : 1)};
 	}
-	qsort(offers, n, sizeof *offers, by_worth);
+	qsort(offers, n, sizeof(*offers), by_worth);
 	for (size_t i = 0; i < n; i++) {
 		if (tier_of(copy, offers[i].id, id) < 0)
 			continue;

@@ -278,8 +278,8 @@ static void test_others(void)
 		n.labels = i < 2 ? racks[i] : bare;
 		gpu.model = model;
 		gpu.memory_bytes = i * GIB;
-		snprintf(name, sizeof name, "n%u", i);
-		snprintf(model, sizeof model, "M%u", i % 6);
+		snprintf(name, sizeof(name), "n%u", i);
+		snprintf(model, sizeof(model), "M%u", i % 6);
 		n.n_gpus = i < 6;
 		sched_node_set(s, &n);
 	}

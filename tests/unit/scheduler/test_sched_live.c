@@ -76,7 +76,7 @@ static void set_node(struct world *o, int i)
 	const char *labels[] = {n->labelled ? "big" : NULL, NULL};
 	char name[16];
 
-	snprintf(name, sizeof name, "n%d", i + 1);
+	snprintf(name, sizeof(name), "n%d", i + 1);
 	for (unsigned k = 0; k < n->gpus; k++)
 		g[k] = (struct sched_gpu){.index = k, .model = "g", .link_group = k / 2 + 1};
 	n->known = 1;
@@ -187,7 +187,7 @@ static void send(struct world *o, unsigned id)
 
 	for (int i = 0; i < sh->n_types; i++)
 		of[i] = types[sh->types[i]];
-	snprintf(name, sizeof name, "n%d", sh->avoid + 1);
+	snprintf(name, sizeof(name), "n%d", sh->avoid + 1);
 	avoid[0] = sh->avoid < 0 ? NULL : name;
 	for (int i = 0; i < 2 && j->after[i].on; i++)
 		after[n++] = (struct sched_dep){j->after[i].on, j->after[i].kind};
@@ -284,7 +284,7 @@ static void leave(struct world *o, unsigned id, enum slow_state now)
 	while (j->n_holds)
 		give_back(o, id, j->n_holds - 1);
 	slow_stops_waiting(&o->w, id, now);
-	memset(j->after, 0, sizeof j->after);
+	memset(j->after, 0, sizeof(j->after));
 	slow_lane_left(&o->w, j->shape, j->account);
 }
 
@@ -366,7 +366,7 @@ static void change_job(struct world *o)
 	if (!id)
 		return;
 	slow_stops_waiting(&o->w, id, SLOW_KNOWN);
-	memset(j->after, 0, sizeof j->after);
+	memset(j->after, 0, sizeof(j->after));
 	j->priority = rnd(2) ? j->priority : (int64_t)rnd(SLOW_LEVELS);
 	j->shape = (int)rnd(SLOW_SHAPES);
 	enter(o, id);
@@ -567,7 +567,7 @@ static void settle(struct world *o)
 		want = slow_step(&o->w, place);
 		d = sched_step(o->s);
 		if ((d ? d->job : 0) != want) {
-			snprintf(o->what, sizeof o->what, "job %u starts by the rules, it started %u", want,
+			snprintf(o->what, sizeof(o->what), "job %u starts by the rules, it started %u", want,
 			         d ? (unsigned)d->job : 0);
 			wrong(o, "decided otherwise than by the rules");
 		}
@@ -708,7 +708,7 @@ static void random_change(struct world *o)
 	else if (r == 16 && o->books)
 		change_book(o);
 	else
-		rare[rnd(sizeof rare / sizeof *rare)](o);
+		rare[rnd(sizeof(rare) / sizeof(*rare))](o);
 }
 
 static void start_world(struct world *o, uint64_t seed)
@@ -716,7 +716,7 @@ static void start_world(struct world *o, uint64_t seed)
 	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
 	uint32_t parts = 2 + (uint32_t)(seed % 3); /* switches, and racks, with that of which none is known */
 
-	memset(o, 0, sizeof *o);
+	memset(o, 0, sizeof(*o));
 	rng_state = seed * 0x9e3779b97f4a7c15u + 1;
 	p.half_life_s = seed % 2 ? 0 : 600;
 	o->half_life_s = seed % 2 ? 7 * 86400.0 : 600;

@@ -59,7 +59,7 @@ static void set_node(struct world *w, uint32_t i)
 	                       .n_gpus = m->gpus,
 	                       .usable = m->usable};
 
-	snprintf(name, sizeof name, "n%u", i + 1);
+	snprintf(name, sizeof(name), "n%u", i + 1);
 	for (uint32_t k = 0; k < m->gpus; k++)
 		g[k] = (struct sched_gpu){.index = k, .model = "g", .link_group = k / 2 + 1};
 	m->known = 1;
@@ -265,7 +265,7 @@ static void change_node(struct world *w)
 
 static void run(struct world *w, uint64_t seed)
 {
-	memset(w, 0, sizeof *w);
+	memset(w, 0, sizeof(*w));
 	rng_state = seed * 0x9e3779b97f4a7c15u + 1;
 	w->s = sched_create();
 	w->skip = seed % 4 == 3;

@@ -127,9 +127,9 @@ static void kinds_make(struct sched *s, struct kind *v, uint32_t n)
 		                       .n_gpus = 2,
 		                       .usable = 1};
 
-		snprintf(name, sizeof name, "n%u", i);
-		snprintf(v[i].model, sizeof v[i].model, "m%u", rnd(3));
-		snprintf(v[i].rack, sizeof v[i].rack, "rack=%u", rnd(3));
+		snprintf(name, sizeof(name), "n%u", i);
+		snprintf(v[i].model, sizeof(v[i].model), "m%u", rnd(3));
+		snprintf(v[i].rack, sizeof(v[i].rack), "rack=%u", rnd(3));
 		v[i].gpu_memory = rnd(4) * GIB;
 		v[i].disk = rnd(4) * GIB;
 		v[i].ib = (int)rnd(2);
@@ -158,7 +158,7 @@ static void test_asked(void)
 		struct sched_job j = {.id = 999, .groups = &g, .n_groups = 1, .requires = lists[rnd(7)]};
 		struct sched_change got, want;
 
-		snprintf(model, sizeof model, "m%u", rnd(4));
+		snprintf(model, sizeof(model), "m%u", rnd(4));
 		j.gpu_model = rnd(2) ? model : NULL;
 		j.gpu_memory_bytes = rnd(2) ? rnd(6) * GIB + rnd(2) : 0;
 		j.disk_bytes = rnd(2) ? rnd(6) * GIB + rnd(2) : 0;

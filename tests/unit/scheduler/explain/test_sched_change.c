@@ -54,7 +54,7 @@ static void node_add(struct world *w, uint32_t i)
 	                       .switch_name = parts[b->at_switch],
 	                       .rack_name = parts[b->in_rack]};
 
-	snprintf(name, sizeof name, "n%u", i);
+	snprintf(name, sizeof(name), "n%u", i);
 	for (uint32_t k = 0; k < b->gpus; k++)
 		gpus[k] = (struct sched_gpu){.index = k, .model = "x", .memory_bytes = GIB};
 	sched_node_set(w->s, &n);

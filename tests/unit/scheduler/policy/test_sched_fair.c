@@ -55,7 +55,7 @@ static void begin(struct sched_policy p, uint32_t nodes, uint32_t gpus, uint32_t
 
 	if (w.s)
 		sched_destroy(w.s);
-	memset(&w, 0, sizeof w);
+	memset(&w, 0, sizeof(w));
 	w.s = sched_create();
 	w.now_s = 1000000;
 	w.first_open = 1;
@@ -80,7 +80,7 @@ static void weigh(unsigned user, double weight, double used_gpu_h)
 {
 	char path[20];
 
-	snprintf(path, sizeof path, "q/%s", owner_of(user));
+	snprintf(path, sizeof(path), "q/%s", owner_of(user));
 	sched_queue_set(w.s, &(struct sched_queue){.path = path, .weight = weight});
 	sched_usage_set(w.s, path, used_gpu_h * 3600, w.now_s);
 }

@@ -27,7 +27,7 @@ static void node(struct sched *s, uint64_t id, uint32_t n_gpus, int usable)
 	struct sched_gpu g[8];
 	char name[16];
 
-	snprintf(name, sizeof name, "n%u", (unsigned)id);
+	snprintf(name, sizeof(name), "n%u", (unsigned)id);
 	for (uint32_t i = 0; i < n_gpus; i++)
 		g[i] = (struct sched_gpu){.index = i, .model = "g"};
 	sched_node_set(s, &(struct sched_node){.id = id,
@@ -51,7 +51,7 @@ struct run {
 
 static struct run *run_new(uint64_t effort, int fair)
 {
-	struct run *r = calloc(1, sizeof *r);
+	struct run *r = calloc(1, sizeof(*r));
 	struct sched_policy p = {.backfill = SCHED_CONSERVATIVE, .by_limit = 1, .effort = effort, .fair = fair};
 
 	r->s = sched_create();

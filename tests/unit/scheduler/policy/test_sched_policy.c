@@ -23,7 +23,7 @@ static void node_of(struct sched *s, uint64_t id, uint32_t gpus, const char *on,
 	                       .switch_name = on,
 	                       .price_per_hour = price};
 
-	snprintf(name, sizeof name, "n%u", (unsigned)id);
+	snprintf(name, sizeof(name), "n%u", (unsigned)id);
 	for (uint32_t i = 0; i < gpus; i++)
 		g[i] = (struct sched_gpu){.index = i, .numa = i / (gpus / 2 ? gpus / 2 : 1)};
 	sched_node_set(s, &n);
@@ -228,7 +228,7 @@ static void test_tree_of_queues(void)
 		struct sched_job j = gang(i, 1, 1);
 		char owner[8];
 
-		snprintf(owner, sizeof owner, "u%u", (unsigned)(i % 5));
+		snprintf(owner, sizeof(owner), "u%u", (unsigned)(i % 5));
 		j.queue = i % 5 ? "big" : "small";
 		j.owner = owner;
 		sched_job_add(s, &j);
@@ -406,8 +406,8 @@ static void test_promise(void)
 		static uint64_t end[2001], takes[2001], promised[2001];
 		uint64_t late = 0, id = 0;
 
-		memset(end, 0, sizeof end);
-		memset(promised, 0, sizeof promised);
+		memset(end, 0, sizeof(end));
+		memset(promised, 0, sizeof(promised));
 		rng = seed * 0x9e3779b97f4a7c15u;
 		for (uint64_t t = 1; t < 1500; t++) {
 			uint64_t k, head = 0, shadow;
@@ -451,7 +451,7 @@ static void test_no_starvation(void)
 	uint64_t id = 1, started = 0;
 	struct sched_job j = gang(1, 4, 8);
 
-	memset(end, 0, sizeof end);
+	memset(end, 0, sizeof(end));
 	j.limit_s = 100;
 	for (uint64_t t = 0; t < 20000 && !started; t++) {
 		sched_now(s, t);

@@ -14,7 +14,7 @@ static void node(struct sched *s, uint64_t id, const char *on, const char *in)
 	static const struct sched_gpu gpus[GPUS] = {{.index = 0, .model = "g"}, {.index = 1, .model = "g"}};
 	char name[16];
 
-	snprintf(name, sizeof name, "n%u", (unsigned)id);
+	snprintf(name, sizeof(name), "n%u", (unsigned)id);
 	sched_node_set(s, &(struct sched_node){.id = id,
 	                                       .name = name,
 	                                       .slots = 8,
@@ -73,7 +73,7 @@ static const char *step(struct sched *s, uint64_t *job)
 	}
 	out[0] = '\0';
 	for (uint32_t i = 0; d && i < d->n; i++)
-		n += (size_t)snprintf(out + n, sizeof out - n, "%s%u", i ? "+" : "", (unsigned)ids[i]);
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%u", i ? "+" : "", (unsigned)ids[i]);
 	if (job)
 		*job = d ? d->job : 0;
 	sched_decision_free(d);

@@ -47,8 +47,8 @@ static const char *victims(struct sched *s, uint64_t id)
 
 	out[0] = '\0';
 	for (size_t i = 0; i < n; i++)
-		at +=
-		    (size_t)snprintf(out + at, sizeof out - at, "%s%llu", i ? " " : "", (unsigned long long)v[i].job);
+		at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%llu", i ? " " : "",
+		                       (unsigned long long)v[i].job);
 	ok(!sched_check(s), "a question changes nothing");
 	return out;
 }

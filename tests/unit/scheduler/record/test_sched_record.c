@@ -61,7 +61,7 @@ static void some_node(struct sched *s)
 	                       .switch_name = i % 2 ? "s1" : NULL,
 	                       .rack_name = i % 3 ? "r1" : NULL};
 
-	snprintf(name, sizeof name, "host%u", i + 1);
+	snprintf(name, sizeof(name), "host%u", i + 1);
 	for (uint32_t k = 0; k < 4; k++)
 		g[k] = (struct sched_gpu){
 		    .index = k, .model = "H100 80GB", .memory_bytes = 80ull << 30, .link_group = k / 2 + 1};
@@ -259,7 +259,8 @@ static void test_again(const char *name, const struct sched_policy *p)
 	ok(bad == 0 && starts > 40, "%s: %zu starts are decided again (first difference: line %zu)", name, starts,
 	   bad);
 	/* The second record begins with its own time, 0. */
-	ok(is.p && strstr(is.p, "now 1000\n") && !strcmp(strstr(is.p, "now 1000\n"), strstr(was.p, "now 1000\n")),
+	ok(is.p && strstr(is.p, "now 1000\n") &&
+	       strcmp(strstr(is.p, "now 1000\n"), strstr(was.p, "now 1000\n")) == 0,
 	   "%s: and are recorded as the same text", name);
 	free(was.p);
 	free(is.p);
@@ -278,9 +279,9 @@ static void test_differs(void)
 	struct text none = {0};
 	size_t starts;
 
-	snprintf(line, sizeof line, text, "1");
+	snprintf(line, sizeof(line), text, "1");
 	is_int(again(line, &none, &starts), 0, "a start that follows from the lines");
-	snprintf(line, sizeof line, text, "900");
+	snprintf(line, sizeof(line), text, "900");
 	is_int(again(line, &none, &starts), 9, "with other weights it does not");
 	free(none.p);
 }
@@ -318,13 +319,13 @@ static void test_refused(void)
 	};
 	struct record_reader *t = record_reader_create();
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		const char *what = NULL;
 		struct record_line in;
 		int rc = record_reader_next(t, bad[i].line, strlen(bad[i].line), &in, &what);
 
 		if (bad[i].what)
-			ok(rc < 0 && what && !strcmp(what, bad[i].what), "refused: %s (%s)", bad[i].line,
+			ok(rc < 0 && what && strcmp(what, bad[i].what) == 0, "refused: %s (%s)", bad[i].line,
 			   what ? what : "-");
 		else
 			ok(rc == 0, "taken: %s", bad[i].line);

@@ -26,7 +26,7 @@ static const char jobs[] =
 
 static char *text_of(const char *more)
 {
-	size_t n = sizeof head + sizeof jobs + strlen(more);
+	size_t n = sizeof(head) + sizeof(jobs) + strlen(more);
 	char *t = malloc(n);
 
 	snprintf(t, n, "%s%s%s", head, jobs, more);
@@ -113,7 +113,7 @@ static void test_figures(void)
 	       near(r.is.p50_jct, 25.5) && near(r.is.makespan, 30) && near(r.is.utilization, r.was.utilization),
 	   "and both figures are equal");
 	ok(near(r.is.utilization, (20 * 2 + 5.5 * 2 + 4.5) / 60), "use: %g", r.is.utilization);
-	ok(r.jobs[2].start_ms == 35500 && r.jobs[2].end_ms == 40000 && !strcmp(r.jobs[2].nodes[0], "h1"),
+	ok(r.jobs[2].start_ms == 35500 && r.jobs[2].end_ms == 40000 && strcmp(r.jobs[2].nodes[0], "h1") == 0,
 	   "each job has its times and nodes");
 	replay_result_fini(&r);
 }
@@ -183,12 +183,12 @@ static void test_before(void)
 	struct replay_compared same_again = {0};
 	struct replay_mistake m = {0};
 
-	is_int(replay_simulate(&same, text, sizeof text - 1, &r, &m), 0, "a record that begins in the middle");
+	is_int(replay_simulate(&same, text, sizeof(text) - 1, &r, &m), 0, "a record that begins in the middle");
 	ok(r.before == 1 && r.n == 2 && r.is.jobs == 2, "who ran before is not in the figures");
 	ok(r.jobs[0].run_ms == 4000 && r.jobs[0].start_ms == 5000 && r.jobs[0].end_ms == 9000,
 	   "two runs are one of their length");
 	ok(r.jobs[1].start_ms == 9000, "and who waits for its end starts then");
-	is_int(replay_compare(&same, text, sizeof text - 1, &same_again, &m), 0, "compared");
+	is_int(replay_compare(&same, text, sizeof(text) - 1, &same_again, &m), 0, "compared");
 	ok(!same_again.differs && same_again.starts == 3, "%zu starts are the same", same_again.starts);
 	replay_compared_fini(&same_again);
 	replay_result_fini(&r);
@@ -207,14 +207,14 @@ static void test_no_record(void)
 	    {"hearth-history 2\n", "the first line has to begin with \"hearth-history 1\"", 1},
 	};
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct replay_result r = {0};
 		struct replay_compared x = {0};
 		struct replay_mistake m = {0};
 		size_t n = strlen(bad[i].text);
 
 		ok(replay_simulate(&same, bad[i].text, n, &r, &m) < 0 && m.line == bad[i].line &&
-		       !strcmp(m.what, bad[i].what),
+		       strcmp(m.what, bad[i].what) == 0,
 		   "line %zu: %s", bad[i].line, bad[i].what);
 		ok(replay_compare(&same, bad[i].text, n, &x, &m) < 0, "and it is not compared");
 	}

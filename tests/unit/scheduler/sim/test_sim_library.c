@@ -28,7 +28,7 @@ static int same(const struct sim_result *a, const struct sim_result *b)
 		const struct sim_job *x = &a->jobs[i], *y = &b->jobs[i];
 
 		if (x->start_s != y->start_s || x->n_nodes != y->n_nodes ||
-		    memcmp(x->nodes, y->nodes, x->n_nodes * sizeof *x->nodes) != 0)
+		    memcmp(x->nodes, y->nodes, x->n_nodes * sizeof(*x->nodes)) != 0)
 			return 0;
 	}
 	return 1;
