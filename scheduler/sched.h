@@ -11,7 +11,6 @@
  */
 #ifndef HEARTH_SCHEDULER_SCHED_H
 #define HEARTH_SCHEDULER_SCHED_H
-
 #include <stddef.h>
 #include <stdint.h>
 

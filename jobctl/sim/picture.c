@@ -6,12 +6,14 @@
  * is logarithmic.
  */
 #include "jobctl/sim/picture.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 
 #define WIDTH  960
 #define LEFT   70

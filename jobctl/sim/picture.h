@@ -4,7 +4,6 @@
  */
 #ifndef HEARTH_JOBCTL_PICTURE_H
 #define HEARTH_JOBCTL_PICTURE_H
-
 #include "common/base/err.h"
 #include "scheduler/sim/sim.h"
 

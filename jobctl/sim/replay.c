@@ -2,18 +2,20 @@
  * replay: `jobctl simulate` of a record that `jobctl trace` wrote: what would have been with other settings
  * or nodes, beside what was; and whether the library decides the same once more.
  */
-#include "scheduler/sim/replay.h"
-#include "common/base/clock.h"
-#include "common/base/strutil.h"
-#include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/show/print.h"
 #include "jobctl/sim/simulate.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/show/print.h"
+#include "scheduler/sim/replay.h"
 
 #define HEAD       "hearth-history"
 #define MAX_RECORD ((size_t)1 << 30)

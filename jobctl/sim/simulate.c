@@ -5,6 +5,13 @@
  * No controller is asked. The same trace and options give the same bytes, but for wall_s, which stands last.
  */
 #include "jobctl/sim/simulate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/base/clock.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
@@ -13,11 +20,6 @@
 #include "jobctl/sim/picture.h"
 #include "scheduler/sched.h"
 #include "scheduler/sim/sim.h"
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MAX_TRACE ((size_t)4 << 30)
 

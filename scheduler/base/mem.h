@@ -4,7 +4,6 @@
  */
 #ifndef HEARTH_SCHEDULER_MEM_H
 #define HEARTH_SCHEDULER_MEM_H
-
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

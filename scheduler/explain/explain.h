@@ -7,7 +7,6 @@
  */
 #ifndef HEARTH_SCHEDULER_EXPLAIN_H
 #define HEARTH_SCHEDULER_EXPLAIN_H
-
 #include "scheduler/sched.h"
 
 #endif

@@ -12,7 +12,6 @@
  */
 #ifndef HEARTH_SCHEDULER_MODEL_H
 #define HEARTH_SCHEDULER_MODEL_H
-
 #include "scheduler/model/account.h"
 #include "scheduler/model/hold.h"
 #include "scheduler/model/job.h"

@@ -7,7 +7,6 @@
  */
 #ifndef HEARTH_SCHEDULER_POLICY_H
 #define HEARTH_SCHEDULER_POLICY_H
-
 #include "scheduler/sched.h"
 
 /* Returns the next decision, malloc'ed, or NULL. */

@@ -11,7 +11,6 @@
  */
 #ifndef HEARTH_SCHEDULER_RECORD_H
 #define HEARTH_SCHEDULER_RECORD_H
-
 #include "scheduler/sched.h"
 
 enum record_line_kind {

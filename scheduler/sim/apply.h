@@ -1,7 +1,6 @@
 /* apply: gives the library one line of a record. */
 #ifndef HEARTH_SCHEDULER_SIM_APPLY_H
 #define HEARTH_SCHEDULER_SIM_APPLY_H
-
 #include "scheduler/record/record.h"
 
 /* Does nothing for LINE_STEP, for which the caller asks (sched_step) and compares, and for lines that are not

@@ -7,6 +7,7 @@
  * the same time.
  */
 #include "scheduler/sim/sim_int.h"
+
 #include <math.h>
 
 /* Follows S-436. */

@@ -1,5 +1,6 @@
 /* flat: see flat.h. */
 #include "scheduler/sim/flat.h"
+
 #include "scheduler/base/mem.h"
 
 static void set_add(struct flat_set *s, uint32_t i)

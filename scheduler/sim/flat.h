@@ -7,7 +7,6 @@
  */
 #ifndef HEARTH_SCHEDULER_SIM_FLAT_H
 #define HEARTH_SCHEDULER_SIM_FLAT_H
-
 #include <stdint.h>
 
 #define FLAT_MAX_NODES (64u * 64 * 64)

@@ -3,8 +3,9 @@
  * added, sched_step decides, ends are told. The flat cluster keeps the account beside it, so that a GPU given
  * twice is noticed.
  */
-#include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
+
+#include "scheduler/sched.h"
 
 int live_runs(const struct sim_conf *c)
 {

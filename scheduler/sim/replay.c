@@ -1,4 +1,6 @@
 /* replay: see replay.h; reading with changes, and the comparison. */
+#include "scheduler/sim/replay.h"
+
 #include "scheduler/sim/apply.h"
 #include "scheduler/sim/replay_int.h"
 

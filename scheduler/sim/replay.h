@@ -8,7 +8,6 @@
  */
 #ifndef HEARTH_SCHEDULER_SIM_REPLAY_H
 #define HEARTH_SCHEDULER_SIM_REPLAY_H
-
 #include "scheduler/record/record.h"
 
 struct replay_weight {

@@ -1,6 +1,7 @@
 /* sim: the event loop; see sim.h. */
-#include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
+
+#include "scheduler/sched.h"
 
 static const char *const policies[SIM_POLICIES] = {"fifo", "fifo-skip", "easy", "sjf",  "sjf-skip",
                                                    "saf",  "saf-skip",  "fair", "live", "conservative"};

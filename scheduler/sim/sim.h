@@ -11,7 +11,6 @@
  */
 #ifndef HEARTH_SCHEDULER_SIM_SIM_H
 #define HEARTH_SCHEDULER_SIM_SIM_H
-
 #include "scheduler/sim/trace.h"
 
 enum sim_policy {

@@ -1,7 +1,6 @@
 /* sim_int: the state of one simulated run, shared by the event loop (sim.c), runs (run.c) and policies. */
 #ifndef HEARTH_SCHEDULER_SIM_SIM_INT_H
 #define HEARTH_SCHEDULER_SIM_SIM_INT_H
-
 #include "scheduler/base/mem.h"
 #include "scheduler/sim/flat.h"
 #include "scheduler/sim/sim.h"

@@ -10,8 +10,9 @@
  * At one time nobody who was stopped makes others stop, and nobody does so twice: that ends. Under
  * conservative there is no such thing, since places are promised to all that wait.
  */
-#include "scheduler/sched.h"
 #include "scheduler/sim/sim_int.h"
+
+#include "scheduler/sched.h"
 
 /* The library weighs what each would lose. */
 static void tell_saved(struct sim *s)

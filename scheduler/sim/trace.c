@@ -1,6 +1,7 @@
 /* trace: see trace.h. One pass over the bytes; copied are the names of users, and quoted fields in which a
  * quote is doubled. */
 #include "scheduler/sim/trace.h"
+
 #include "scheduler/base/uthash.h"
 
 #define MAX_COLUMNS 64

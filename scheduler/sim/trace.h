@@ -8,7 +8,6 @@
  */
 #ifndef HEARTH_SCHEDULER_SIM_TRACE_H
 #define HEARTH_SCHEDULER_SIM_TRACE_H
-
 #include <stddef.h>
 #include <stdint.h>
 

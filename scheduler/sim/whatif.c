@@ -5,9 +5,11 @@
  * its starts until it gave its nodes back, together; a job that the record ends before it ever started ends
  * then here, too. What only asks (try) is passed over. At each time: ends, then inputs, then one pass.
  */
-#include "scheduler/sim/apply.h"
 #include "scheduler/sim/replay_int.h"
+
 #include <math.h>
+
+#include "scheduler/sim/apply.h"
 
 enum state { ABSENT, WAITING, RUNNING, DONE };
 

@@ -1,4 +1,5 @@
 #include "tests/unit/scheduler/sched_slow.h"
+
 #include <string.h>
 
 struct room {

@@ -10,7 +10,6 @@
  */
 #ifndef HEARTH_TESTS_SCHED_SLOW_H
 #define HEARTH_TESTS_SCHED_SLOW_H
-
 #include "scheduler/sched.h"
 
 #define SLOW_NODES    6

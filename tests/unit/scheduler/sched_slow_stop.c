@@ -2,8 +2,9 @@
  * sched_slow_stop: which jobs would have to stop so that a waiting one can start, as obvious as it can be:
  * the world is copied, and jobs are taken out of the copy one by one.
  */
-#include "tests/unit/scheduler/sched_slow.h"
 #include <stdlib.h>
+
+#include "tests/unit/scheduler/sched_slow.h"
 
 struct offer {
 	unsigned id;

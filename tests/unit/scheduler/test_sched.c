@@ -1,9 +1,10 @@
 /* Placement: one case after the other, with the decision and the sentence that a user would read. */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define GIB ((uint64_t)1 << 30)
 

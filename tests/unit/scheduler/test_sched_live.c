@@ -8,12 +8,14 @@
  * The library's shortcuts are far away: 4,096 running jobs from which on the kept place is not made anew each
  * time, 200,000 nodes looked at behind it in a look, 400 times at which a place is looked for.
  */
-#include "tests/lib/tap.h"
-#include "tests/unit/scheduler/sched_slow.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/lib/tap.h"
+#include "tests/unit/scheduler/sched_slow.h"
 
 #define STEPS 500
 #define SPANS 4000
@@ -763,9 +765,9 @@ static void run(struct world *o, uint64_t seed)
 			wrong(o, slow_doubt());
 	}
 	sched_destroy(o->s);
-	if (!ok(!o->bad, "seed %llu: %u starts as by the rules", (unsigned long long)seed, o->starts))
-		tap_diag("step %d: %s (%s)\nagain: HEARTH_SEED=%llu unit/scheduler/test_sched_live", t, o->bad,
-		         o->what, (unsigned long long)seed);
+	if (!ok(!o->bad, "seed %" PRIu64 ": %u starts as by the rules", seed, o->starts))
+		tap_diag("step %d: %s (%s)\nagain: HEARTH_SEED=%" PRIu64 " unit/scheduler/test_sched_live", t, o->bad,
+		         o->what, seed);
 }
 
 /* Checks S-149. */

@@ -3,11 +3,13 @@
  * no GPU or slot was given twice by our own account, a gang is placed exactly when trying every possibility
  * finds a place, order is kept, and equal input gives equal decisions.
  */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define NODES 5
 #define GPUS  4
@@ -335,11 +337,11 @@ int main(void)
 
 	for (uint64_t seed = from; seed <= to; seed++) {
 		run(&a, seed);
-		if (!ok(!a.bad, "seed %llu: rules kept", (unsigned long long)seed))
-			tap_diag("seed %llu: %s", (unsigned long long)seed, a.bad);
+		if (!ok(!a.bad, "seed %" PRIu64 ": rules kept", seed))
+			tap_diag("seed %" PRIu64 ": %s", seed, a.bad);
 		if (seed % 10 == 1) {
 			run(&b, seed);
-			ok(a.digest == b.digest, "seed %llu: the same decisions again", (unsigned long long)seed);
+			ok(a.digest == b.digest, "seed %" PRIu64 ": the same decisions again", seed);
 		}
 	}
 	test_long_queue();

@@ -1,4 +1,6 @@
 /* What a decision says of itself: how the job came to its turn. */
+#include <inttypes.h>
+
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
 
@@ -29,9 +31,9 @@ static void starts(struct sched *s, uint64_t id, enum sched_turn turn, uint64_t 
 {
 	struct sched_decision *d = sched_step(s);
 
-	ok(d && d->job == id && d->turn == turn && d->passed == passed, "%s: job %llu, turn %d, passed %llu",
-	   what, d ? (unsigned long long)d->job : 0, d ? (int)d->turn : -1,
-	   d ? (unsigned long long)d->passed : 0);
+	ok(d && d->job == id && d->turn == turn && d->passed == passed,
+	   "%s: job %" PRIu64 ", turn %d, passed %" PRIu64, what, d ? d->job : 0, d ? (int)d->turn : -1,
+	   d ? d->passed : 0);
 	if (d)
 		sched_decision_free(d);
 }

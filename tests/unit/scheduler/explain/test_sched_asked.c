@@ -1,10 +1,12 @@
 /* The least change of what a node must be (model and memory of its GPUs, labels, disk) with which a job would
  * fit: against trying every value on small random clusters. The other kinds: test_sched_change. */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define GIB      ((uint64_t)1 << 30)
 #define NODES    6
@@ -168,9 +170,8 @@ static void test_asked(void)
 		seen[want.kind]++;
 		if (got.kind != want.kind || got.value != want.value ||
 		    strcmp(want.name ?: "-", got.name ?: "-") != 0) {
-			tap_diag("case %u: kind %d value %llu name %s, by trial %d %llu %s", i, got.kind,
-			         (unsigned long long)got.value, got.name ?: "-", want.kind,
-			         (unsigned long long)want.value, want.name ?: "-");
+			tap_diag("case %u: kind %d value %" PRIu64 " name %s, by trial %d %" PRIu64 " %s", i, got.kind,
+			         got.value, got.name ?: "-", want.kind, want.value, want.name ?: "-");
 			wrong++;
 		}
 		if (sched_check(s))

@@ -1,10 +1,12 @@
 /* The least change with which a job would fit: against trying every value on small random clusters; queues
  * and times; and how many looks at the nodes it takes. */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define GIB      ((uint64_t)1 << 30)
 #define NODES    6
@@ -235,9 +237,9 @@ static void test_random(void)
 		seen[want.kind]++;
 		if (got.kind != want.kind || got.value != want.value || found != (want.kind != 0) ||
 		    (want.name && strcmp(want.name, got.name ? got.name : "") != 0)) {
-			tap_diag("case %u: kind %d value %llu name %s, by trial %d %llu %s", i, got.kind,
-			         (unsigned long long)got.value, got.name ? got.name : "-", want.kind,
-			         (unsigned long long)want.value, want.name ? want.name : "-");
+			tap_diag("case %u: kind %d value %" PRIu64 " name %s, by trial %d %" PRIu64 " %s", i, got.kind,
+			         got.value, got.name ? got.name : "-", want.kind, want.value,
+			         want.name ? want.name : "-");
 			wrong++;
 		}
 		if (sched_check(w.s))
@@ -592,8 +594,8 @@ static void test_reserved(void)
 	sched_reservation_set(w.s, &book);
 	ok(!starts(&w, &j), "a reservation is in its way");
 	c = change(&w, &j);
-	ok(c.kind == SCHED_CHANGE_TIME && c.value == 3600 - 180, "a time that ends before it begins (%llu)",
-	   (unsigned long long)c.value);
+	ok(c.kind == SCHED_CHANGE_TIME && c.value == 3600 - 180,
+	   "a time that ends before it begins (%" PRIu64 ")", c.value);
 	j.limit_s = c.value;
 	ok(starts(&w, &j), "and with that it starts");
 	j.limit_s = 7200;

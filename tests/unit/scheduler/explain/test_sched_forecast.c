@@ -1,9 +1,11 @@
 /* When a waiting job is expected to start: with quotas, with a kept place, behind jobs that can never start;
  * and that the work for the answer has a bound, beyond which it says how far was seen. */
-#include "scheduler/model/model.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "scheduler/model/model.h"
+#include "tests/lib/tap.h"
 
 static struct sched *cluster(uint32_t nodes, uint32_t n_gpus)
 {
@@ -218,8 +220,8 @@ static void test_as_foreseen(uint64_t seed)
 			if (ends[id] == now)
 				sched_job_finished(s, id, 1);
 	}
-	ok(foreseen == SENT && same == SENT, "seed %llu: %d of %d start when and where it was foreseen",
-	   (unsigned long long)seed, same, SENT);
+	ok(foreseen == SENT && same == SENT, "seed %" PRIu64 ": %d of %d start when and where it was foreseen",
+	   seed, same, SENT);
 	for (uint64_t id = 1; id <= SENT; id++)
 		free(f[id].places);
 	sched_destroy(s);

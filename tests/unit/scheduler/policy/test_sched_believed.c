@@ -3,9 +3,11 @@
  * one that outlives that is believed to take as long again, up to its limit; and however wrong beliefs are,
  * who has a place kept starts at the latest its longest neighbour's limit after it was first promised.
  */
+#include <inttypes.h>
+#include <stdlib.h>
+
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
-#include <stdlib.h>
 
 static const struct sched_policy easy = {
     .backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
@@ -113,8 +115,8 @@ static void test_bound(const struct sched_policy *p, const char *name, int fades
 	}
 	ok(promised == 1040, "%s: the gang is promised the time at which they are believed to end", name);
 	ok(started && started <= promised + LIMIT + 3,
-	   "%s: it starts at %llu, at most a limit later (%llu went before)", name, (unsigned long long)started,
-	   (unsigned long long)passed);
+	   "%s: it starts at %" PRIu64 ", at most a limit later (%" PRIu64 " went before)", name, started,
+	   passed);
 	is_str(sched_check(s), NULL, "consistent");
 	sched_destroy(s);
 }

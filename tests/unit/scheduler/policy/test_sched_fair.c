@@ -2,11 +2,13 @@
  * What the live policy promises its users (HEARTH_SEED replays one seed): over a day of contention shares
  * within 5 % of the weights, and nobody waits for longer than until due and as long as those before it take.
  */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define DAY   86400u
 #define TICK  10u /* all times are multiples of it, so that none is seen late */
@@ -202,7 +204,7 @@ static void test_bound(void)
 		unsigned here = starve(seed, STARVE, &due);
 
 		if (here)
-			tap_diag("seed %llu: %u too late", (unsigned long long)seed, here);
+			tap_diag("seed %" PRIu64 ": %u too late", seed, here);
 		late += here;
 		if (seed - from < 4)
 			without += starve(seed, 0, &ignored);
@@ -291,8 +293,8 @@ static void test_shares(uint64_t seed, unsigned gangs_of)
 			use[j->user] += (double)((end < until ? end : until) - j->start_s) * j->gpus;
 	}
 	off = share_off(use, weight, 3);
-	ok(off < 0.05, "seed %llu, gangs of %s: a day of contention, shares %.2f %% off",
-	   (unsigned long long)seed, owner_of(gangs_of), off * 100);
+	ok(off < 0.05, "seed %" PRIu64 ", gangs of %s: a day of contention, shares %.2f %% off", seed,
+	   owner_of(gangs_of), off * 100);
 	ok(!sched_check(w.s), "consistent");
 }
 

@@ -3,10 +3,12 @@
  * even if so many jobs are before it that not all are tried. Of jobs that ask for the same, one starts by the
  * time that was believed first, although the place is not searched again at each end.
  */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 static struct sched *cluster(struct sched_policy p, uint32_t nodes, uint32_t gpus)
 {
@@ -91,7 +93,7 @@ static void test_many(void)
 		add(s, id, 1, 1, owners[id % 2], 500 + id % 1000);
 		ends[id] = now + 500 + id % 1000;
 		if (step(s) != id)
-			tap_bail("job %llu does not start", (unsigned long long)id);
+			tap_bail("job %" PRIu64 " does not start", id);
 	}
 	add(s, FIRST + 1, 2, WIDE, "ann", 300);
 	add(s, FIRST + 2, 2, WIDE, "bob", 300);
@@ -114,9 +116,9 @@ static void test_many(void)
 			shadow = sched_reserved(s, &head);
 	}
 	ok(shadow && (head == FIRST + 1 || head == FIRST + 2), "a place is kept for one of the two gangs");
-	ok(started && now <= shadow + 10, "one of them starts at %llu, believed first: %llu",
-	   (unsigned long long)now, (unsigned long long)shadow);
-	ok(small > 20, "%llu small ones went before, beside the place", (unsigned long long)small);
+	ok(started && now <= shadow + 10, "one of them starts at %" PRIu64 ", believed first: %" PRIu64, now,
+	   shadow);
+	ok(small > 20, "%" PRIu64 " small ones went before, beside the place", small);
 	is_str(sched_check(s), NULL, "consistent");
 	sched_destroy(s);
 }

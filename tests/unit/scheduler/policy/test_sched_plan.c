@@ -4,11 +4,13 @@
  * kept for it; with little effort, too. unit/scheduler/sim/simulate_tests.py compares whole schedules with a
  * second, slow implementation.
  */
-#include "scheduler/model/model.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "tests/lib/tap.h"
 
 #define JOBS 150
 
@@ -147,7 +149,7 @@ static void random_run(unsigned seed, uint64_t effort)
 		if (next > JOBS && r->now > 50000)
 			break; /* some want what no node has */
 	}
-	ok(!bad, "seed %u, effort %llu: consistent (%s)", seed, (unsigned long long)effort, bad ? bad : "");
+	ok(!bad, "seed %u, effort %" PRIu64 ": consistent (%s)", seed, effort, bad ? bad : "");
 	ok(!r->late, "of %u starts %u were later than first promised; places were kept %u times", r->started,
 	   r->late, r->kept);
 	ok(r->kept > 0 && r->started > JOBS / 4, "and there was something to keep");

@@ -1,10 +1,12 @@
 /* What the policy promises: shares, quotas, reservations, dependencies, bounds on waiting, victims of least
  * cost. */
-#include "scheduler/sched.h"
-#include "tests/lib/tap.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sched.h"
+#include "tests/lib/tap.h"
 
 #define HOUR 3600u
 #define DAY  86400u
@@ -470,7 +472,7 @@ static void test_no_starvation(void)
 				started = t;
 		}
 	}
-	tap_diag("due at 1500, started at %llu", (unsigned long long)started);
+	tap_diag("due at 1500, started at %" PRIu64, started);
 	ok(started && started <= 500 + 1000 + 2 * 200, "a gang of all nodes starts within its bound");
 	sched_destroy(s);
 }

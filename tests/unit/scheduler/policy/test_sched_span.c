@@ -1,10 +1,11 @@
 /* Gangs within one switch or rack: where they go, that hard ones wait, what is said of them, and what is kept
  * for them. Random worlds with switches and racks: unit/scheduler/test_sched_live,
  * unit/scheduler/explain/test_sched_change. */
-#include "scheduler/model/model.h"
-#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>
+
+#include "scheduler/model/model.h"
+#include "tests/lib/tap.h"
 
 #define GPUS 2
 

@@ -1,8 +1,10 @@
 /* Reclaim: what an account holds within its quota is safe, firm jobs are so up to it; what jobs that borrow
  * may take. (unit/scheduler/test_sched_live compares victims with a slow implementation.) */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "scheduler/sched.h"
 #include "tests/lib/tap.h"
-#include <stdio.h>
 
 static struct sched *cluster(uint32_t nodes)
 {
@@ -47,8 +49,7 @@ static const char *victims(struct sched *s, uint64_t id)
 
 	out[0] = '\0';
 	for (size_t i = 0; i < n; i++)
-		at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%llu", i ? " " : "",
-		                       (unsigned long long)v[i].job);
+		at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%" PRIu64, i ? " " : "", v[i].job);
 	ok(!sched_check(s), "a question changes nothing");
 	return out;
 }

@@ -3,12 +3,13 @@
  * same decisions, and its own record is the same text (HEARTH_SEED replays one). Lines that are not right are
  * refused with a word why, and never read past their end.
  */
-#include "scheduler/record/record.h"
-#include "scheduler/sim/apply.h"
-#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/record/record.h"
+#include "scheduler/sim/apply.h"
+#include "tests/lib/tap.h"
 
 #define NODES 6
 #define JOBS  60

@@ -2,11 +2,12 @@
  * A recorded cluster, told again and simulated: figures that can be worked out by hand, what other weights,
  * nodes and policies change, and what is no record.
  */
-#include "scheduler/sim/replay.h"
-#include "tests/lib/tap.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "scheduler/sim/replay.h"
+#include "tests/lib/tap.h"
 
 /* One node of two GPUs. At 10 s three jobs come: 1 takes both GPUs for 20 s, 2 (both) waits for it and takes
  * 5.5 s; 3 (one GPU, limit 100 s) waits for both: a place is kept for 2. Somebody asks for a fourth. */

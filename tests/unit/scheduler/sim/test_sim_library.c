@@ -3,12 +3,13 @@
  * both, by fifo and fifo-skip, compared start by start and node by node; and the flat cluster's best fit
  * against a plain scan.
  */
-#include "scheduler/sim/flat.h"
-#include "scheduler/sim/sim.h"
-#include "tests/lib/tap.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "scheduler/sim/flat.h"
+#include "scheduler/sim/sim.h"
+#include "tests/lib/tap.h"
 
 static uint64_t rng;
 
