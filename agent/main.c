@@ -312,7 +312,7 @@ static void default_address(struct agent_config *c)
 		c->address = net_address_towards(host);
 }
 
-/* Where the last agent of this folder had it; NULL unknown. */
+/* Returns the RUN of the last agent of this folder; NULL: unknown. */
 static char *stored_run(const char *data_dir)
 {
 	cleanup_free char *path = xasprintf("%s/run_dir", data_dir), *text = NULL;

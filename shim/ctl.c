@@ -385,7 +385,7 @@ static void on_readable(struct ctl *c, struct conn *k)
 		return;
 	}
 	take_frames(c, k);
-	/* What a frame did not use (descriptors without go) does not wait for the next one. */
+	/* Descriptors that a frame did not use (without go) do not wait for the next frame. */
 	if (buf_left(&k->in) == 0)
 		drop_fds(k);
 }

@@ -90,7 +90,7 @@ static void ignore_signals(void)
 		sigaction(i, &sa, NULL);
 }
 
-/* Whatever the starter left open stays out: only 0-2 and the readiness pipe, which ends up as close-on-exec.
+/* Closes all that the starter left open, except 0-2 and the readiness pipe, which becomes close-on-exec.
  */
 static void close_others(int *ready_fd)
 {

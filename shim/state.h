@@ -12,7 +12,7 @@
 /* As shim_state_write, relative to an open directory. */
 int state_write_at(int dir_fd, const struct shim_state *s, struct err *e);
 
-/* What shim_state_read and shim_launch_read make of a file's bytes. */
+/* Decode a file's bytes for shim_state_read and shim_launch_read. */
 int state_decode(const void *data, size_t n, struct shim_state *s, struct err *e);
 int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err *e);
 

@@ -103,7 +103,7 @@ static int load_record(struct container *c, const char *name, struct err *e)
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
-/* What does not change while the agent lives, so no launch has to look again. */
+/* The facts that stay the same while the agent lives: each launch would find the same. */
 struct place {
 	struct cg_layout layout;
 	char *key;   /* Nodes of two clusters on one machine may have the same name; their data folders differ. */
@@ -291,7 +291,7 @@ static struct container *container_new(struct agent_env *env, const struct conta
 	return c;
 }
 
-/* What an agent that died in the middle of making may have left. */
+/* Ends what an agent left that died while it made the container. */
 static void clear_rest(struct container *c)
 {
 	struct err e;

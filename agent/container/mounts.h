@@ -30,7 +30,7 @@ void mounts_cancel(struct mounts *m); /* ends it; done is not called; NULL allow
 void mounts_leave(struct mounts *m);  /* forgets it; it is nobody's then; NULL allowed */
 /* Ends the holder and waits a moment for it; a gone one is fine. */
 void mounts_stop(const struct proc_id *holder);
-/* Those that were killed and did not end at once: reaps what has ended since; how many are left. */
+/* Reaps killed holders that did not end at once. Returns how many are left. */
 unsigned mounts_reap(void);
 /* RUN/../agent's hearth-hold: beside the other programs; malloc'ed, NULL when it is not there. */
 char *mounts_find(const char *libexec_dir);

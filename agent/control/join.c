@@ -141,7 +141,7 @@ static int other_scheme(const char *url, char **other)
 	return rc == CURLE_OK;
 }
 
-/* Nobody answered as expected. Trying again helps when nobody is there at all. */
+/* Explains a failed request. Another try helps only when hearthd is unreachable. */
 static int no_answer(const char *url, CURLcode rc, struct err *e)
 {
 	cleanup_free char *other = NULL;

@@ -197,7 +197,7 @@ struct peerport *peerport_create(struct agent_env *env, const struct agent_ident
 		peerport_destroy(p);
 		return NULL;
 	}
-	/* Whatever the default for servers is: without a certificate of this cluster nobody is answered. */
+	/* An asker must have a certificate of this cluster; the default for servers asks for none. */
 	SSL_CTX_set_verify(p->server, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return p;
 }

@@ -52,8 +52,8 @@ static void report_artifact(struct launch *l, const char *kind, const char *dige
 	outbox_put(l->host->outbox, WM_ARTIFACT_REPORT, key, &m);
 }
 
-/* What the program itself says of its failure: before ENDED, so that the reason is there when the end is
- * judged. The folder belongs to the job's account, which may have put anything under that name. */
+/* Reports the program's own text about its failure. This comes before ENDED, so that hearthd has the reason
+ * when it decides. The folder belongs to the job's account, so anything may have that name. */
 void launch_report_failure_file(struct launch *l)
 {
 	cleanup_close int ml = open(l->paths.ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -119,7 +119,7 @@ static void on_uploaded(int rc, const char *text, void *arg)
 		launch_arm(l, (uint64_t)UPLOAD_RETRY_US << (l->upload_tries - 1), start_upload);
 		return;
 	}
-	/* What the run made is worth more than a tidy disk. */
+	/* The results are worth more than free disk space. */
 	l->kept_outputs = 1;
 	l->cls = RC_STAGING;
 	free(l->text);

@@ -162,7 +162,7 @@ static void ladder_step(struct launch *l)
 	launch_sweep(l);
 }
 
-/* Those that were never spawned have no fate to report. */
+/* Processes without a shim have no fate to report. */
 static void drop_unspawned(struct launch *l)
 {
 	for (struct lproc **at = &l->procs; *at;) {
@@ -241,7 +241,7 @@ void launch_fence(struct launch *l, const char *why)
 	log_warn("event=fenced job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, left);
 	if (!l->stopping)
 		return;
-	/* What is left is killed at each step from here on. */
+	/* Each further step kills the rest. */
 	l->kill_deadline_us = now_us(l);
 	launch_save(l, NULL);
 }

@@ -192,7 +192,7 @@ static void loaded_fini(struct launch *l)
 	free(l->kill_reason);
 }
 
-/* What is in both goes from one to the other. */
+/* Moves the loaded fields into the launch. */
 static void take_loaded(struct launch *l, const struct launch *from)
 {
 	loaded_fini(l);

@@ -246,7 +246,7 @@ static void container_made(int rc, const struct err *why, void *arg)
 		launch_fail(l, RC_LAUNCH, text);
 		return;
 	}
-	/* What the job does not get although it may count on it: nobody should have to find out by surprise. */
+	/* The job may count on things that it does not get: its owner reads it here. */
 	for (size_t i = 0; i < notes->n; i++)
 		launch_say(l, "note: %s", notes->v[i]);
 	launch_paths_seen(l);

@@ -60,7 +60,7 @@ static void own_gpus(const struct launch *l, uint32_t local_rank, uint32_t *from
 	*n = (uint32_t)((uint64_t)(local_rank + 1) * gpus / ranks) - *from;
 }
 
-/* What the spec asks for, pinned or not. */
+/* Returns the CPUs that the spec asks for, pinned or not. */
 static uint32_t cpus_per_rank(const struct launch *l)
 {
 	const struct spec_group *g = spec_group_of(l->plan->spec, l->plan->m->node_rank);
@@ -174,8 +174,8 @@ static char *step_entry(const struct launch *l, int64_t step)
 	return found;
 }
 
-/* Where to resume from: the entry of the step that was named, or the whole folder when none was, or when what
- * was staged is not laid out by steps. */
+/* Returns the path to resume from: the entry of the named step; or the whole folder when no step was named,
+ * or when the staged files have no folders by step. */
 static char *resume_path(const struct launch *l)
 {
 	int64_t step = l->plan->m->resume_step;

@@ -14,7 +14,7 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
-/* Those that start with the launch; the others are started by a launcher. */
+/* Does it start with the launch? A launcher starts the others. */
 static int starts_at_go(const struct lproc *p)
 {
 	const struct launcher_proc *proc = launcher_proc(p->kind);

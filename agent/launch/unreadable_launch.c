@@ -269,7 +269,7 @@ static void set_over(struct unreadable_launches *ws, struct unreadable_launch *w
 	set_state(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
 }
 
-static void look_again(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void kill_step(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
 	int left = kill_left(w, ws->host);
 
@@ -294,7 +294,7 @@ static void on_timer(void *arg)
 
 		if (w->state != LAUNCH_STOPPING)
 			continue;
-		look_again(ws, w);
+		kill_step(ws, w);
 		delay = w->unknown_said && w->quiet == 0 ? SLOW_US : STEP_US;
 		if (w->state == LAUNCH_STOPPING && (!next || delay < next))
 			next = delay;

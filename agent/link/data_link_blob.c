@@ -82,7 +82,7 @@ static void *ask_controller(struct worker *w, struct data_link *b, uint16_t type
 	return got.reply;
 }
 
-/* What the other side says of itself may be any number. */
+/* The other side may send any number. */
 static enum err_code code_of(uint32_t code)
 {
 	return code >= ERR_INVALID && code <= ERR_NOSPACE ? (enum err_code)code : ERR_INTERNAL;

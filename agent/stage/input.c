@@ -392,7 +392,7 @@ int stage_one_input(struct stage *s, const struct stage_input *in)
 	if (bring_input(s, in, to, &e) == 0)
 		return 0;
 	err_wrap(&e, "input %s", in->name);
-	/* What the job's owner can put right: a path, a permission, a checksum. */
+	/* The job's owner can correct these: a path, a permission, a checksum. */
 	users_fault = e.code == ERR_NOT_FOUND || e.code == ERR_DENIED || e.code == ERR_INVALID;
 	return stage_fail(s, users_fault ? RC_USER_ERROR : RC_NONE, &e);
 }

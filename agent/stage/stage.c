@@ -137,7 +137,7 @@ int stage_fail(struct stage *s, enum reason_class cls, const struct err *e)
 		return -1;
 	s->rc = -1;
 	if (cls == RC_NONE)
-		/* What passes the job's own limit does so on every node: no reason to blame this one. */
+		/* The job passes its own limit on every node, so this node is not to blame. */
 		cls = e->code == ERR_NOSPACE ? RC_DISK : e->code == ERR_LIMIT ? RC_USER_ERROR : RC_STAGING;
 	s->cls = cls;
 	if (e->code == ERR_LIMIT && s->limit && !strstr(e->text, "disk limit"))
@@ -265,7 +265,8 @@ static void evict_caches(struct stage *s)
 /* ---- whose ml is
  * ---------------------------------------------------------------------------------------------- */
 
-/* What a predecessor had begun (launch_dirs.c): it may be large, and it counts against the disk limit. */
+/* Removes the folder that an earlier try began (launch_dirs.c): it may be large, and it counts against the
+ * disk limit. */
 static void drop_old(struct stage *s)
 {
 	cleanup_free char *old = xasprintf("%s/old", s->work);

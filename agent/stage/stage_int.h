@@ -79,8 +79,7 @@ int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account 
 int stage_one_input(struct stage *s, const struct stage_input *in);
 
 /* ---- stage_check.c ---- */
-/* What can be known before anything is brought in: the outputs have a place, the step to resume from is
- * there. */
+/* Checks before the first copy: the outputs have a place, and the step to resume from exists. */
 int stage_output(struct stage *s);
 int stage_resume_step(struct stage *s, struct err *e);
 /* copy.skip: an entry of a later step than the one that is resumed from; arg: struct stage. */

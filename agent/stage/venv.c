@@ -148,7 +148,7 @@ static int pip_beat(uint64_t silent_ms, void *arg)
 	return stage_step(b->s, 0);
 }
 
-/* What pip may need of the node (proxies, index), then what the job says. */
+/* Variables of the node that pip may need (proxies, index), then those of the job. */
 static void make_env(struct build *b)
 {
 	static const char *const from_agent[] = {

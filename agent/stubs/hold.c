@@ -221,8 +221,8 @@ static int make_place(const char *path, int is_dir)
 	return at;
 }
 
-/* What the mounts have hidden: its old self is held by a descriptor. */
-static int open_hidden(const char *path, int fd)
+/* Is the path hidden by a mount? A descriptor holds what it was before. */
+static int is_hidden(const char *path, int fd)
 {
 	struct stat before, now;
 
@@ -236,7 +236,7 @@ static void restore_path(const char *path, int fd)
 	struct stat st;
 	int place;
 
-	if (fstat(fd, &st) < 0 || !open_hidden(path, fd))
+	if (fstat(fd, &st) < 0 || !is_hidden(path, fd))
 		return;
 	place = make_place(path, S_ISDIR(st.st_mode));
 	if (place < 0)

@@ -83,7 +83,7 @@ static void launcher_environment(struct wire_strv *env)
 	for (char **v = environ; *v; v++)
 		if (strchr(*v, '=') && is_launchers(*v))
 			wire_strv_add(env, *v);
-	/* What the launcher cannot know of this node; of two the later one counts. */
+	/* Adds the variables of this node that the launcher cannot know; the later of two counts. */
 	for (char **v = environ; *v; v++)
 		if (strncmp(*v, MPI_RANK_ENV "OMPI_", sizeof(MPI_RANK_ENV "OMPI_") - 1) == 0 && strchr(*v, '='))
 			wire_strv_add(env, *v + sizeof(MPI_RANK_ENV) - 1);
