@@ -4,8 +4,8 @@
 #ifndef HEARTH_CONTROLLER_SETTINGS_H
 #define HEARTH_CONTROLLER_SETTINGS_H
 
-#include "common/base/conf.h"
 #include "common/base/err.h"
+#include "common/os/conf.h"
 #include "controller/controller.h"
 
 /* Defaults, then the file, then --set. NULL + error. */

@@ -2,7 +2,7 @@
  * conf: values are kept as text and in parsed form side by side; a load works on a copy that replaces
  * the old values only when the whole file was good.
  */
-#include "common/base/conf.h"
+#include "common/os/conf.h"
 
 #include <stdio.h>
 #include <string.h>

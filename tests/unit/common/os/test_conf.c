@@ -1,5 +1,5 @@
 /* conf: defaults, files, overrides, bounds, every kind of mistake with its place. */
-#include "common/base/conf.h"
+#include "common/os/conf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
