@@ -403,7 +403,7 @@ static int before_when(const struct slow *w, unsigned a, int a_due, unsigned b, 
 		return !p;
 	if (a_due != b_due)
 		return a_due;
-	c = a_due ? 0 : share_order(w, x->account, y->account);
+	c = a_due || !w->fair ? 0 : share_order(w, x->account, y->account);
 	return c ? c < 0 : by_age(w, a, b);
 }
 
@@ -726,7 +726,7 @@ static int in_no_way(struct slow *w, unsigned id, const int *place)
 	return fits;
 }
 
-/* 1: it starts there. */
+/* 1: it starts there. -1: it holds back all behind it. */
 static int try(struct slow *w, unsigned id, int *place)
 {
 	const struct slow_job *j = &w->jobs[id];
@@ -739,7 +739,9 @@ static int try(struct slow *w, unsigned id, int *place)
 	if (!place_now(w, j, place)) {
 		if (any_books(w) && fits_now(w, j, 0)) { /* it holds nobody back */
 			book_out(w, lane_of(j));
-		} else if (!w->head) {
+		} else if (w->backfill == SCHED_BLOCK) {
+			return -1;
+		} else if (w->backfill == SCHED_RESERVE && !w->head) {
 			make_head(w, id);
 			remember(w, id);
 		}
@@ -776,9 +778,14 @@ unsigned slow_step(struct slow *w, int place[SLOW_NODES])
 			order[at] = order[at - 1];
 		order[at] = id;
 	}
-	for (unsigned i = 0; i < n; i++)
-		if (try(w, order[i], place))
+	for (unsigned i = 0; i < n; i++) {
+		int verdict = try(w, order[i], place);
+
+		if (verdict > 0)
 			return order[i];
+		if (verdict < 0)
+			break;
+	}
 	w->stale = 1;
 	return 0;
 }

@@ -1,12 +1,13 @@
 /*
- * sched_slow: the live policy once more, slow and obvious, from docs/spec/05-scheduler.md and 05a-order.md:
- * priority, quota before borrowing, fair share, age; a place kept for the first that does not fit, others
- * pass it when they are not in its way; reservations of nodes; dependencies. It remembers as little as the
- * rules allow: what is free is summed up anew from what jobs hold, a placement is looked for by trying all, a
- * place in time by looking at each time. test_sched_live.c compares each decision of the library with it.
+ * sched_slow: the scheduler's rules a second time, slow and obvious, from docs/spec/05-scheduler.md and
+ * 05a-order.md. It is the only second implementation. It has priority, quota before borrowing, fair share and
+ * age; what happens behind a job that does not fit (BLOCK, SKIP, RESERVE); reservations of nodes;
+ * dependencies. It remembers as little as the rules allow: it sums up what is free from what jobs hold, tries
+ * all placements, and looks at each time for a place in time. test_sched_live.c and test_sim_slow.c compare
+ * each decision with it.
  *
- * What it shares with the library: the figures of use (sched_usage, which the test compares with a sum over
- * all that was ever held), since shares that differ only by rounding order jobs.
+ * It shares one thing with the library: the figures of use (sched_usage, which the test compares with a sum
+ * over all that was ever held), because shares that differ only by rounding order jobs.
  */
 #ifndef HEARTH_TESTS_SCHED_SLOW_H
 #define HEARTH_TESTS_SCHED_SLOW_H
@@ -86,7 +87,9 @@ struct slow {
 	struct slow_account accounts[SLOW_ACCOUNTS];
 	unsigned n_jobs; /* ids that were given */
 	uint64_t now_s, sequence;
-	uint64_t starve_s; /* who has waited so long is due; 0 nobody */
+	uint64_t starve_s;            /* who has waited so long is due; 0 nobody */
+	enum sched_backfill backfill; /* not SCHED_CONSERVATIVE */
+	int fair;
 	/* A walk lasts until time passes or something becomes free. */
 	uint64_t freed, walk_freed, walk_now_s;
 	uint64_t nodes_went; /* usable ones that went, or have other things since */
@@ -99,6 +102,8 @@ struct slow {
 	int active[SLOW_LANES], n_active; /* kinds in which a job waits, as they came */
 };
 
+/* What the i-th kind of job asks for; no two are equal. Limits are multiples of tick_s. */
+void slow_shape_random(struct slow_shape *sh, unsigned i, uint64_t tick_s, uint32_t (*rnd)(uint32_t));
 void slow_accounts(struct slow *w); /* "" 0, a 1, a/x 2, b 3, then owners in these */
 /* What happened. */
 void slow_waits(struct slow *w, unsigned id); /* the job is to be SLOW_WAITS from now on */

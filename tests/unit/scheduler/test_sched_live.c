@@ -1,12 +1,9 @@
 /*
- * The live policy under random input (HEARTH_SEED replays one seed): after each step every decision of the
- * library is the one of sched_slow.c: which job starts, on which nodes, for whom a place is kept and until
- * when; so are what dependencies settle, who waited too long, what accounts hold and have used, and whether
- * the victims that it names for a waiting job are right. 100,000 steps (instrumented 20,000, with
- * HEARTH_SOAK=1 1,000,000).
- *
- * The library's shortcuts are far away: 4,096 running jobs from which on the kept place is not made anew each
- * time, 200,000 nodes looked at behind it in a look, 400 times at which a place is looked for.
+ * The library's decisions under random input (HEARTH_SEED replays one seed). After each step each decision is
+ * the one of sched_slow.c: the job, its nodes, the reserved place, settled dependencies, waits, accounts and
+ * victims. 100,000 steps of the live policy (instrumented 20,000, HEARTH_SOAK=1 1,000,000), then BLOCK, SKIP
+ * and RESERVE with and without fair share. The library's bounds are far away: 4,096 running jobs, 200,000
+ * nodes looked at in a look, 400 times looked at for a place.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -100,28 +97,6 @@ static void set_node(struct world *o, int i)
 	                                          .switch_name = switches[n->at_switch],
 	                                          .rack_name = racks[n->in_rack]});
 	slow_freed(&o->w);
-}
-
-static void shape_init(struct slow_shape *sh, unsigned i)
-{
-	sh->n_groups = 1 + (rnd(3) == 0);
-	for (unsigned g = 0; g < sh->n_groups; g++) {
-		sh->g[g] =
-		    (struct sched_group){1 + rnd(sh->n_groups == 1 ? 1 + i / 2 : 2),
-		                         i ? rnd(i < 8 ? 3 : SLOW_GPUS + 1) : 0, 1 + (rnd(3) == 0), 1 + rnd(2)};
-		sh->instances += sh->g[g].instances;
-		sh->gpus += sh->g[g].instances * sh->g[g].gpus;
-	}
-	sh->memory = rnd(3) * 10;
-	sh->exclusive = rnd(8) == 0;
-	sh->n_types = rnd(3) ? 0 : 1 + (int)rnd(2);
-	sh->types[0] = (int)rnd(2);
-	sh->types[1] = !sh->types[0];
-	sh->needs_label = rnd(8) == 0;
-	sh->avoid = rnd(6) ? -1 : (int)rnd(SLOW_NODES);
-	sh->span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1);
-	sh->limit_s = TICK * ((rnd(3) ? rnd(4) : 5 + rnd(15)) * SLOW_SHAPES + i + 1); /* no two are equal */
-	sh->believed_s = i % 2 ? 0 : 1 + sh->limit_s * (i + 1) / 12;
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------------- */
@@ -713,9 +688,9 @@ static void random_change(struct world *o)
 		rare[rnd(sizeof(rare) / sizeof(*rare))](o);
 }
 
-static void start_world(struct world *o, uint64_t seed)
+static void start_world(struct world *o, uint64_t seed, enum sched_backfill backfill, int fair)
 {
-	struct sched_policy p = {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000};
+	struct sched_policy p = {.backfill = backfill, .fair = fair, .by_limit = 1, .effort = 200000};
 	uint32_t parts = 2 + (uint32_t)(seed % 3); /* switches, and racks, with that of which none is known */
 
 	memset(o, 0, sizeof(*o));
@@ -728,9 +703,11 @@ static void start_world(struct world *o, uint64_t seed)
 	sched_policy_set(o->s, &p);
 	o->w.now_s = 1000;
 	sched_now(o->s, 1000);
+	o->w.backfill = backfill;
+	o->w.fair = fair;
 	slow_accounts(&o->w);
 	for (unsigned i = 0; i < SLOW_SHAPES; i++)
-		shape_init(&o->w.shapes[i], i);
+		slow_shape_random(&o->w.shapes[i], i, TICK, rnd);
 	for (int i = 0; i < SLOW_NODES; i++) {
 		o->w.nodes[i] = (struct slow_node){.usable = 1, .type = (int)rnd(2)};
 		o->w.nodes[i].at_switch = (int)rnd(parts);
@@ -744,11 +721,13 @@ static void start_world(struct world *o, uint64_t seed)
 	}
 }
 
-static void run(struct world *o, uint64_t seed)
+static const char *const ways[] = {"block", "skip", "reserve"};
+
+static void run(struct world *o, uint64_t seed, enum sched_backfill backfill, int fair)
 {
 	int t = 0;
 
-	start_world(o, seed);
+	start_world(o, seed, backfill, fair);
 	for (; t < STEPS && !o->bad; t++) {
 		random_change(o);
 		settle(o);
@@ -765,7 +744,8 @@ static void run(struct world *o, uint64_t seed)
 			wrong(o, slow_doubt());
 	}
 	sched_destroy(o->s);
-	if (!ok(!o->bad, "seed %" PRIu64 ": %u starts as by the rules", seed, o->starts))
+	if (!ok(!o->bad, "%s%s, seed %" PRIu64 ": %u starts as by the rules", ways[backfill],
+	        fair ? ", fair" : "", seed, o->starts))
 		tap_diag("step %d: %s (%s)\nagain: HEARTH_SEED=%" PRIu64 " unit/scheduler/test_sched_live", t, o->bad,
 		         o->what, seed);
 }
@@ -782,7 +762,7 @@ int main(void)
 
 	to = many ? strtoull(many, NULL, 10) : to;
 	for (uint64_t seed = from; seed <= (given ? from : to); seed++) {
-		run(&o, seed);
+		run(&o, seed, SCHED_RESERVE, 1);
 		starts += o.starts;
 		passed += o.passed;
 		heads += o.heads;
@@ -796,5 +776,10 @@ int main(void)
 	    starts, passed, heads, borrowed, victims, firm);
 	ok(given || (passed > 500 && heads > 5000 && borrowed > 20 && victims > 50 && firm > 1),
 	   "and each rule had its turn");
+	for (uint64_t seed = from; seed <= (given ? from : to / 4); seed++) {
+		run(&o, seed, SCHED_BLOCK, seed % 2 == 0);
+		run(&o, seed, SCHED_SKIP, seed % 2 == 0);
+		run(&o, seed, SCHED_RESERVE, 0);
+	}
 	return tap_done();
 }

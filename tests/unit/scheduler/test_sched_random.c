@@ -1,7 +1,7 @@
 /*
- * Placement under random input, seeded (HEARTH_SEED replays one): after each step the library is consistent,
- * no GPU or slot was given twice by our own account, a gang is placed exactly when trying every possibility
- * finds a place, order is kept, and equal input gives equal decisions.
+ * Placement under random input, seeded (HEARTH_SEED replays one). After each step the library is consistent,
+ * and by this test's own account no GPU or slot was given twice, and no exclusive job shares a node. Equal
+ * input gives equal decisions. Whether the decisions follow the rules is compared in test_sched_live.c.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,69 +84,6 @@ static uint32_t holders(const struct world *w, uint32_t node, int *exclusive)
 	return n;
 }
 
-static int one_fits(const struct world *w, const struct model_job *j, uint32_t group, uint32_t node,
-                    int empty)
-{
-	const struct model_node *n = &w->nodes[node];
-	uint32_t gpus = 0, slots = 0, held;
-	int exclusive;
-
-	if (!n->known || !n->usable)
-		return 0;
-	for (uint32_t k = 0; k < n->gpus; k++)
-		gpus += empty || !n->gpu_owner[k];
-	for (uint32_t k = 0; k < n->slots; k++)
-		slots += empty || !n->slot_owner[k];
-	held = holders(w, node, &exclusive);
-	if (!empty && (exclusive || (j->exclusive && held)))
-		return 0;
-	return gpus >= j->g[group].gpus && slots >= j->g[group].ranks * j->g[group].cpus_per_rank;
-}
-
-/* Tries every assignment of nodes to instances. */
-static int brute(const struct world *w, const struct model_job *j, uint32_t group, uint32_t done,
-                 unsigned used, int empty)
-{
-	if (group == j->n_groups)
-		return 1;
-	if (done == j->g[group].instances)
-		return brute(w, j, group + 1, 0, used, empty);
-	for (uint32_t n = 0; n < NODES; n++)
-		if (!(used & 1u << n) && one_fits(w, j, group, n, empty) &&
-		    brute(w, j, group, done + 1, used | 1u << n, empty))
-			return 1;
-	return 0;
-}
-
-static struct model_job *first_waiting(struct world *w, const struct model_job *after)
-{
-	struct model_job *best = NULL;
-
-	for (uint32_t i = 0; i < JOBS; i++) {
-		struct model_job *j = &w->jobs[i];
-
-		if (j->state != 1)
-			continue;
-		if (after && (j->prio > after->prio || (j->prio == after->prio && j->id <= after->id)))
-			continue;
-		if (!best || j->prio > best->prio || (j->prio == best->prio && j->id < best->id))
-			best = j;
-	}
-	return best;
-}
-
-/* What must be decided next by the rules; 0 = nothing. */
-static uint64_t expected(struct world *w)
-{
-	for (struct model_job *j = first_waiting(w, NULL); j; j = first_waiting(w, j)) {
-		if (brute(w, j, 0, 0, 0, 0))
-			return j->id;
-		if (brute(w, j, 0, 0, 0, 1) && !w->skip)
-			return 0; /* blocked: holds back those behind */
-	}
-	return 0;
-}
-
 static void take(struct world *w, struct model_job *j)
 {
 	unsigned seen = 0;
@@ -192,22 +129,28 @@ static void forget(struct world *w, struct model_job *j, uint32_t p)
 	*pl = j->d->places[--j->d->n];
 }
 
+static void check_exclusive(struct world *w, const struct sched_decision *d)
+{
+	for (uint32_t p = 0; p < d->n; p++) {
+		int exclusive;
+		uint32_t n = holders(w, (uint32_t)d->places[p].node - 1, &exclusive);
+
+		if (exclusive && n > 1)
+			w->bad = "an exclusive job shares a node";
+	}
+}
+
 static void settle(struct world *w)
 {
 	for (;;) {
-		uint64_t want = expected(w);
 		struct sched_decision *d = sched_step(w->s);
 
-		if ((d ? d->job : 0) != want) {
-			w->bad = "decided otherwise than by the rules";
-			sched_decision_free(d);
-			return;
-		}
 		if (!d)
 			return;
 		w->jobs[d->job - 1].d = d;
 		take(w, &w->jobs[d->job - 1]);
 		w->jobs[d->job - 1].state = 2;
+		check_exclusive(w, d);
 	}
 }
 
@@ -337,7 +280,7 @@ int main(void)
 
 	for (uint64_t seed = from; seed <= to; seed++) {
 		run(&a, seed);
-		if (!ok(!a.bad, "seed %" PRIu64 ": rules kept", seed))
+		if (!ok(!a.bad, "seed %" PRIu64 ": no GPU or slot was given twice", seed))
 			tap_diag("seed %" PRIu64 ": %s", seed, a.bad);
 		if (seed % 10 == 1) {
 			run(&b, seed);
