@@ -447,9 +447,8 @@ static int handle_removal(char **argv, const char *token)
 		log_error("event=join_again reason=\"%s\"", strerror(errno));
 	}
 	fprintf(stderr,
-	        "hearth-agent: this node was removed from its cluster, and what was left of its launches is "
-	        "gone; to let it join again get a token by `jobctl token create --join` and give it by "
-	        "--join TOKEN\n");
+	        "hearth-agent: this node was removed from its cluster, and the rest of its launches is gone; to "
+	        "join again, get a token by `jobctl token create --join` and give it by --join TOKEN\n");
 	return 1;
 }
 

@@ -1,5 +1,5 @@
 /*
- * sealed: see sealed.h. The checksum guards against torn and spoilt files, not against people: who may
+ * sealed: see sealed.h. The checksum guards against torn and damaged files, not against people: who may
  * write the file may also make its checksum.
  */
 #include "shim/sealed.h"
@@ -50,7 +50,7 @@ int sealed_get(const void *data, size_t n, uint32_t magic, uint32_t version, str
 	if (len > buf_left(&in))
 		return err_set(e, ERR_PROTOCOL, "torn: %u bytes expected, %zu there", len, buf_left(&in));
 	if (sealed_crc(buf_head(&in), len) != crc)
-		return err_set(e, ERR_PROTOCOL, "torn or spoilt: wrong checksum");
+		return err_set(e, ERR_PROTOCOL, "torn or damaged: wrong checksum");
 	buf_view(body, buf_head(&in), len);
 	return 0;
 }

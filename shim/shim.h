@@ -73,7 +73,7 @@ struct shim_launch {
 /* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are
  * stored as "". */
 int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *e);
-/* ERR_NOT_FOUND no file, ERR_PROTOCOL torn, spoilt or of another version. Strings are owned by the caller
+/* ERR_NOT_FOUND no file, ERR_PROTOCOL torn, damaged or of another version. Strings are owned by the caller
  * (shim_launch_fini). */
 int shim_launch_read(const char *dir, struct shim_launch *l, struct err *e);
 void shim_launch_fini(struct shim_launch *l);
@@ -86,7 +86,7 @@ struct shim_state { /* DIR/state, versioned, checksummed */
 	struct proc_id child; /* pid 0: not started */
 	struct wm_shim_status st;
 };
-/* Reads and checks DIR/state: ERR_NOT_FOUND no file, ERR_PROTOCOL torn or spoilt. st's strings are owned by
+/* Reads and checks DIR/state: ERR_NOT_FOUND no file, ERR_PROTOCOL torn or damaged. st's strings are owned by
  * the caller (shim_state_fini). */
 int shim_state_read(const char *dir, struct shim_state *s, struct err *e);
 void shim_state_fini(struct shim_state *s);

@@ -382,7 +382,7 @@ struct worker *worker_start(struct workers *ws, const struct worker_task *task, 
 	struct worker *w;
 
 	if (ws->n >= WORKERS_MAX) {
-		err_set(e, ERR_BUSY, "%u tasks are at work already", ws->n);
+		err_set(e, ERR_BUSY, "%u tasks are at work, which is the limit", ws->n);
 		return NULL;
 	}
 	join_gone(ws);

@@ -120,7 +120,7 @@ static int check_version(struct buf *b, struct err *e)
 	if (!tail[0])
 		return 0;
 	if (sscanf(tail, "plan %u\n", &version) != 1)
-		return err_set(e, ERR_PROTOCOL, "the end of the plan is spoilt");
+		return err_set(e, ERR_PROTOCOL, "the end of the plan is damaged");
 	if (version > PLAN_VERSION)
 		return err_set(e, ERR_PROTOCOL, "a newer agent wrote the plan (version %u, this one reads %d)",
 		               version, PLAN_VERSION);

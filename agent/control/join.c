@@ -220,7 +220,7 @@ static int take_answer(long status, const struct buf *answer, char **cert, char 
 	if (status != 200 && status != 201)
 		rc = explain_refusal(status, o, e);
 	else if (!o || json_get_str(o, "", "cert", &c, e) < 0 || json_get_str(o, "", "ca", &a, e) < 0 || !c || !a)
-		rc = err_set(e, ERR_PROTOCOL, "the controller's answer to join is not understood");
+		rc = err_set(e, ERR_PROTOCOL, "the controller's answer to join is invalid");
 	if (rc == 0) {
 		*cert = xstrdup(c);
 		*ca = xstrdup(a);

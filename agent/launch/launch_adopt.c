@@ -110,7 +110,7 @@ static void adopt_procs(struct launch *l)
 	struct lproc *p, *next;
 
 	launch_list_procs(l);
-	l->unkilled = 1; /* it is not known: looked for once more before the shims are released */
+	l->unkilled = 1; /* unknown: a sweep looks once more before the shims are released */
 	for (p = l->procs; p; p = next) {
 		next = p->next;
 		if (l->releases_open)
@@ -271,7 +271,7 @@ static void resume_launch(struct launch *l)
 
 	find_account(l);
 	launch_open_logs(l);
-	launch_say(l, "agent %s started again and goes on with this launch", l->host->env->cfg.node);
+	launch_say(l, "agent %s has started again and continues this launch", l->host->env->cfg.node);
 	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {
 		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
 		         why.text);

@@ -123,8 +123,8 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	l->kept_outputs = 1;
 	l->cls = RC_STAGING;
 	free(l->text);
-	l->text = xasprintf("outputs could not be uploaded (%s); they are kept on node %s in %s",
-	                    text ? text : "?", l->host->env->cfg.node, l->paths.ml);
+	l->text = xasprintf("outputs could not be uploaded (%s); they stay on node %s in %s", text ? text : "?",
+	                    l->host->env->cfg.node, l->paths.ml);
 	drain_logs(l);
 }
 

@@ -85,7 +85,7 @@ static void sweep_step(struct launch *l)
 
 	if (n <= 0) {
 		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
-			text_add(&left, "it is not known whether processes are left");
+			text_add(&left, "nobody knows whether processes are left");
 		end_launch(l, n < 0 ? left.at : NULL);
 		return;
 	}

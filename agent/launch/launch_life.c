@@ -101,7 +101,7 @@ static int load_phases(struct launch *l, const cJSON *o, struct err *e)
 		if (l->n_phases == LAUNCH_PHASES_MAX || !cJSON_IsObject(p) ||
 		    json_get_str(p, "phases", "name", &name, e) < 0 || !name ||
 		    get_u64(p, "started_us", &ph.started_us, e) < 0 || get_u64(p, "ended_us", &ph.ended_us, e) < 0)
-			return err_set(e, ERR_PROTOCOL, "phases are spoilt");
+			return err_set(e, ERR_PROTOCOL, "phases are damaged");
 		ph.name = xstrdup(name);
 		l->phases[l->n_phases++] = ph;
 	}
@@ -116,7 +116,7 @@ static int load_groups(struct launch_user *u, const cJSON *list, struct err *e)
 	u->groups = xcalloc((size_t)n + 1, sizeof(*u->groups));
 	cJSON_ArrayForEach (g, list) {
 		if (!cJSON_IsNumber(g) || g->valuedouble < 0 || g->valuedouble > UINT32_MAX)
-			return err_set(e, ERR_PROTOCOL, "the account's groups are spoilt");
+			return err_set(e, ERR_PROTOCOL, "the account's groups are damaged");
 		u->groups[u->n_groups++] = (gid_t)g->valuedouble;
 	}
 	return 0;
@@ -140,7 +140,7 @@ static int load_user(struct launch *l, const cJSON *o, struct err *e)
 	    json_get_arr(from, "user", "groups", &groups, e) < 0)
 		return -1;
 	if (!name || !home || !shell || uid > UINT32_MAX || gid > UINT32_MAX)
-		return err_set(e, ERR_PROTOCOL, "the account is spoilt");
+		return err_set(e, ERR_PROTOCOL, "the account is damaged");
 	l->user = (struct launch_user){.uid = (uid_t)uid,
 	                               .gid = (gid_t)gid,
 	                               .name = xstrdup(name),
@@ -169,7 +169,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    load_user(l, o, e) < 0)
 		return -1;
 	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED || cls > RC_COST || grace > UINT32_MAX)
-		return err_set(e, ERR_PROTOCOL, "state %" PRIu64 ", class %" PRIu64 " or grace is spoilt", state,
+		return err_set(e, ERR_PROTOCOL, "state %" PRIu64 ", class %" PRIu64 " or grace is damaged", state,
 		               cls);
 	l->state = (enum launch_state)state;
 	l->cls = (enum reason_class)cls;

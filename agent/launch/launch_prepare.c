@@ -345,7 +345,7 @@ static uint32_t account_ms(const struct launch *l)
 static void account_late(struct launch *l)
 {
 	cleanup_free char *text =
-	    xasprintf("the look-up of the account '%s' was not answered within %u s (does this node reach its "
+	    xasprintf("no answer about the account '%s' within %u s (does this node reach its "
 	              "directory service?)",
 	              l->plan->m->owner, account_ms(l) / 1000);
 

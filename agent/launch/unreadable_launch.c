@@ -251,8 +251,8 @@ static void set_state(struct unreadable_launches *ws, struct unreadable_launch *
 
 static void report_unknown(struct unreadable_launches *ws, struct unreadable_launch *w)
 {
-	cleanup_free char *what = xasprintf("it is not known what of it still runs here: end that by hand, then "
-	                                    "remove %s; until then this node gets no work",
+	cleanup_free char *what = xasprintf("nobody knows which of its processes run here: end them by hand, "
+	                                    "then remove %s; until then this node gets no work",
 	                                    w->dir);
 
 	w->unknown_said = 1;

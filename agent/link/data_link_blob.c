@@ -126,7 +126,7 @@ static int check_piece(const struct wm_blob_data *r, const char *digest, uint64_
 	if (r->total > max)
 		return err_set(e, ERR_LIMIT, "blob %.12s is larger than allowed", digest);
 	if (r->total != total || r->data.n > total - offset || (!r->data.n && offset < total))
-		return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller gave a piece that does not fit", digest);
+		return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller sent a piece of the wrong size", digest);
 	return 0;
 }
 
@@ -182,7 +182,8 @@ int data_link_blob_put(struct worker *w, struct data_link *b, const char *digest
 		if (present >= n)
 			return 0;
 		if (present <= offset)
-			return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller has not kept a piece of it", digest);
+			return err_set(e, ERR_PROTOCOL, "blob %.12s: the controller has not stored a piece of it",
+			               digest);
 		offset = present;
 	}
 }

@@ -368,7 +368,7 @@ static int bring_input(struct stage *s, const struct stage_input *in, const char
 
 	if (has_scheme(uri, "job:")) {
 		if (!in->digest[0])
-			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd named nothing that is stored", uri);
+			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd has no stored files for this address", uri);
 		if (has_scheme(in->digest, "file://"))
 			return from_file(s, in, in->digest + 7, to, e);
 		return stage_tree(s, in->digest, to, NULL, e);
@@ -377,7 +377,8 @@ static int bring_input(struct stage *s, const struct stage_input *in, const char
 		return from_file(s, in, uri + 7, to, e);
 	if (has_scheme(uri, "http://") || has_scheme(uri, "https://"))
 		return from_http(s, in, to, e);
-	return err_set(e, ERR_INVALID, "%s: this kind of address is not known", uri);
+	return err_set(e, ERR_INVALID, "%s: unknown kind of address; expected file://, http(s):// or job:ID/KIND",
+	               uri);
 }
 
 int stage_one_input(struct stage *s, const struct stage_input *in)

@@ -273,7 +273,7 @@ static void drop_old(struct stage *s)
 	struct err e;
 
 	if (fs_rm_rf(old, &e) < 0)
-		stage_say(s, "of an earlier try is left: %s", e.text);
+		stage_say(s, "files of an earlier try are left: %s", e.text);
 }
 
 /* Root makes folders and files in it and gives them away: nobody else may be in there to exchange them. */

@@ -262,8 +262,9 @@ static int take_turn(struct upload *u, const struct place *p, struct err *e)
 	if (lock_mark(u, mark, e) == 0) {
 		if (!is_newer(mark, u, &epoch))
 			return mark;
-		err_set(e, ERR_CONFLICT, "a newer attempt (epoch %" PRIu64 ", this is %" PRIu64 ") has been there",
-		        epoch, u->epoch);
+		err_set(e, ERR_CONFLICT,
+		        "a newer attempt (epoch %" PRIu64 ", this is %" PRIu64 ") has uploaded there", epoch,
+		        u->epoch);
 	}
 	close(mark);
 	return -1;
@@ -513,7 +514,7 @@ static void run_upload(struct worker *w, void *arg)
 
 	u->w = w;
 	if (u->uri && strncmp(u->uri, "file:///", 8) != 0) {
-		u->rc = err_set(&u->e, ERR_INVALID, "output_uri \"%.100s\": only file:///PATH is known", u->uri);
+		u->rc = err_set(&u->e, ERR_INVALID, "output_uri \"%.100s\": expected file:///PATH", u->uri);
 		return;
 	}
 	u->rc = asuser_enter(&u->as, &u->e);

@@ -61,7 +61,8 @@ static void test_hangs(void)
 	ok(ctl_wait(c, LONG, has_beaten, NULL), "and the node beats, though that thread still hangs");
 	is_int(a->connections, 1, "and was never disconnected");
 	like(a->launch ? a->launch->text : "", "account", "the reason names what was asked for");
-	like(a->launch ? a->launch->text : "", "not answered within 4 s", "and how long it was waited for");
+	like(a->launch ? a->launch->text : "", "' within 4 s (does this node reach its directory",
+	     "and how long it was waited for");
 	is_int(a->launch ? a->launch->cls : 0, RC_AGENT, "it is the node's fault");
 	clean(71);
 }
@@ -136,7 +137,8 @@ static void test_many(void)
 	}
 	ok(wait_count(LAUNCH_FAILED, MANY), "those whose turn does not come in time fail");
 	is_int(a->states[100], LAUNCH_PREPARING, "not the one that is asked for");
-	like(a->launch ? a->launch->text : "", "not answered within 4 s", "as those that hang do");
+	like(a->launch ? a->launch->text : "", "' within 4 s (does this node reach its directory",
+	     "as those that hang do");
 	for (unsigned i = 0; i < MANY; i++)
 		ctl_kill(a, 100 + i, 1, 1, 0);
 	ok(wait_count(LAUNCH_FAILED, 2 * MANY), "and those that hang, when they are stopped");

@@ -196,7 +196,7 @@ static void test_unknown(void)
 	next_agent();
 	ok(ctl_wait_log(a, "event=wreck_unknown job=16", LONG), "nothing is on record: said");
 	is_int(a->launch ? a->launch->state : 0, LAUNCH_STOPPING, "it is not told to be over");
-	like(a->launch ? a->launch->text : "", "end that by hand, then remove", "and what to do is said");
+	like(a->launch ? a->launch->text : "", "end them by hand, then remove", "and what to do is said");
 	ctl_collect(a, job, 1, 1, 0);
 	ok(exists(job, "rank-0"), "its folder is kept");
 	{

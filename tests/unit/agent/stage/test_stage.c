@@ -313,7 +313,7 @@ static void test_jobs(void)
 	stagekit_run(&k, "\"inputs\":{\"base\":{\"uri\":\"job:17/model\"}}", NULL, NULL, one);
 	is_file("input/data/base/model.bin", "weights\n");
 	stagekit_run(&k, "\"inputs\":{\"base\":{\"uri\":\"job:17/model\"}}", NULL, NULL, none);
-	like(k.text, "job:17/model: hearthd named nothing", "nothing named");
+	like(k.text, "job:17/model: hearthd has no stored files", "nothing named");
 	stagekit_run(&k, "", NULL, digest, NULL);
 	is_file("checkpoints/model.bin", "weights\n");
 	stagekit_run(&k, "", NULL, uri, NULL);

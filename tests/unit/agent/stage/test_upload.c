@@ -311,7 +311,7 @@ static void test_refused(void)
 	made("model/w", "x");
 	upload(0, 1, "s3://bucket/x");
 	is_int(up.rc, -1, "an address of another kind");
-	like(up.text, "only file:///PATH", "in words");
+	like(up.text, "expected file:///PATH", "in words");
 	upload(0, 1, "file:///proc/nonexistent/x");
 	is_int(up.rc, -1, "a folder that cannot be");
 	like(up.text, "model: output_uri: ", "in words");
