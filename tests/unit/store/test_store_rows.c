@@ -486,8 +486,24 @@ static void test_refused(void)
 	kit_close(&k);
 }
 
+/* The tables of columns.h name the columns of the schema, in its order. */
+static void test_columns(void)
+{
+#define SAME_COLUMNS(table, columns)                                                                         \
+	"SELECT group_concat(name, ', ') = '" columns(COLUMN_FIRST,                                              \
+	                                              COLUMN_NEXT) "' FROM pragma_table_info('" table "')"
+	struct kit k;
+
+	kit_open(&k, "columns");
+	is_int(kit_number(k.path, SAME_COLUMNS("job", JOB_TABLE)), 1, "job: table and schema have one list");
+	is_int(kit_number(k.path, SAME_COLUMNS("attempt", ATTEMPT_TABLE)), 1, "attempt: they have one list");
+	is_int(kit_number(k.path, SAME_COLUMNS("rank", RANK_TABLE)), 1, "rank: they have one list");
+	kit_close(&k);
+}
+
 int main(void)
 {
+	test_columns();
 	test_round_trip();
 	test_artifacts();
 	test_refused();
