@@ -39,7 +39,7 @@
 
 #define CERT_DAYS               3650
 #define SLOW_TURN_US            50000
-#define STOP_WAIT_US            10000000ull /* for what the store has when hearthd is to end */
+#define STOP_WAIT_US            10000000ull /* for the store's open transactions when hearthd stops */
 #define CHECKPOINT_MANIFEST_MAX (1024u * 1024)
 
 struct controller {
@@ -156,7 +156,7 @@ static int io_left(uint64_t job, const char *kind, uint32_t below, struct left *
 	return store_left(((struct controller *)arg)->reader, job, kind, below, out, e);
 }
 
-/* A checkpoint's manifest has a line for each file: short, but for a strange one, which is not looked into.
+/* A checkpoint's manifest has a line for each file, so it is short; a larger one is not read.
  */
 static int io_checkpoint_steps(const char *digest, struct steps *out, void *arg, struct err *e)
 {
@@ -324,7 +324,7 @@ static char *host_of(const char *listen)
 	return xstrndup(listen, n);
 }
 
-/* What a rank on another machine can reach. Off loopback it is always TLS. */
+/* An address that a rank on another machine can reach. Off loopback it is always TLS. */
 static char *url_of(const char *listen, unsigned port)
 {
 	cleanup_free char *host = host_of(listen);
@@ -484,7 +484,7 @@ static void on_disk_state(const struct disk_state *s, void *arg)
 	core_no_room(c->core, s->low ? why.at : NULL);
 }
 
-/* As the server's threads: what it tells waits in the loop's channel until the core is there. */
+/* Like the server's threads: its messages wait in the loop's channel until the core exists. */
 static int watch_disk(struct controller *c, struct err *e)
 {
 	c->disk =

@@ -17,7 +17,7 @@ struct controller_options {
 
 /* Runs until SIGTERM or SIGINT. 0 or -1. */
 int controller_run(const struct controller_options *o, struct err *e);
-/* Prints findings to stdout. Returns how many, -1 when it could not look. */
+/* Prints findings to stdout. Returns how many, -1 when the check failed. */
 int controller_verify(const struct controller_options *o, struct err *e);
 int controller_backup(const struct controller_options *o, const char *to, struct err *e);
 /* All settings with help, as a configuration file; malloc'ed. */

@@ -25,7 +25,7 @@
 
 #define FIRST_US    (60ull * 1000000) /* after the start */
 #define EVERY_US    (3600ull * 1000000)
-#define LEFT_A_LOOK 8192            /* jobs whose logs were left, in one look */
+#define LEFT_A_LOOK 8192            /* jobs with leftover logs, in one search */
 #define BATCH_US    (200ull * 1000) /* between two batches while there is more */
 #define BATCH       50
 
@@ -46,7 +46,7 @@ struct maintain {
 	struct loop_timer *timer;
 	struct collection *run;
 	pthread_t thread;
-	int looked;            /* for logs that were left */
+	int looked;            /* leftover logs were searched for */
 	struct batch *batches; /* given to the store, not written yet */
 	unsigned removed;
 };
@@ -89,7 +89,7 @@ static int look_at_logs(const char *name, void *arg)
 	}
 	if (what & STORE_LOGS) {
 		if (g->n_left == LEFT_A_LOOK)
-			return -1; /* the rest at the next look: those who remove them have a bounded queue */
+			return -1; /* the rest at the next search: the log thread's queue is bounded */
 		g->n_left++;
 		g->remove_logs(job, g->arg);
 	}
@@ -99,7 +99,7 @@ static int look_at_logs(const char *name, void *arg)
 static int remove_leftovers(struct collection *g)
 {
 	cleanup_free char *dir = xasprintf("%s/logs", g->data_dir);
-	struct err e = {.code = ERR_NONE}; /* a look that failed has said so itself */
+	struct err e = {.code = ERR_NONE}; /* a failed search logs its own error */
 	int rc = access(dir, F_OK) == 0 ? fs_each(dir, look_at_logs, g, &e) : 0;
 
 	if (rc < 0 && e.code != ERR_NONE)
@@ -149,7 +149,7 @@ static void collection_start(struct maintain *m)
 	struct collection *g;
 
 	if (m->run && !atomic_load(&m->run->done))
-		return; /* still at it */
+		return; /* it still runs */
 	if (m->run)
 		collection_end(m);
 	g = xcalloc(1, sizeof(*g));
@@ -226,7 +226,7 @@ static int remove_expired(struct maintain *m)
 	struct err e;
 	int n;
 
-	if (m->batches) /* a slow store: what it has not written yet would be found again */
+	if (m->batches) /* a slow store: jobs whose removal is not written yet would be found again */
 		return 1;
 	b = xcalloc(1, sizeof(*b));
 	b->m = m;

@@ -18,13 +18,14 @@ struct maintain_config {
 	const char *data_dir, *db_path;
 	struct store_retention keep;
 	uint64_t first_us; /* from the start to the first pass; 0: a minute */
-	/* Log files of a job, durably removed from the record, may go. May be called twice, from any thread. */
+	/* Removes the log files of a job whose removal is durable in the record. May be called twice, from any
+	 * thread. */
 	void (*remove_logs)(uint64_t job, void *arg);
 	/* Start of the oldest attempt that may still upload, real time; 0 none. */
 	uint64_t (*oldest)(void *arg);
 	void *arg;
 };
 struct maintain *maintain_create(const struct maintain_config *c);
-void maintain_destroy(struct maintain *m); /* waits for a collection that goes on */
+void maintain_destroy(struct maintain *m); /* waits for a running collection */
 
 #endif

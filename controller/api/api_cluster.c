@@ -220,7 +220,7 @@ static void answer_health(struct call *c, struct io *io, int status, cJSON *body
 	call_json(c, 200, o);
 }
 
-/* Goes through the state thread and back: an answer means that hearthd decides, not only that it listens. */
+/* Asks the state thread: an answer means that hearthd decides, not only that it listens. */
 void api_health(struct call *c, struct io *io)
 {
 	ask_send_cb(c, io, ask_new(c, REQ_STATS, NULL), answer_health);

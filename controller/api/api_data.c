@@ -118,7 +118,7 @@ static int manifest_has(const struct manifest *m, const char *digest)
 static int each_digest(struct io *io, uint64_t job, const char *kind, const char *node,
                        int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
 {
-	/* By the record: the blobs may still be there, until the next collection. */
+	/* The record decides: removed blobs may still be on disk until the next collection. */
 	const enum store_keep what = strcmp(kind, "code") == 0 ? STORE_BUNDLE : STORE_ARTIFACTS;
 	cJSON *list;
 	const cJSON *a, *rows;
@@ -373,7 +373,7 @@ void api_blob_get(struct call *c, struct io *io)
 
 /* ---- blobs: on the blob thread ---------------------------------------------------------------- */
 
-struct job_of_blob {   /* what the blob thread is asked to do for a call */
+struct job_of_blob {   /* work for the blob thread on behalf of a call */
 	struct call *call; /* held; touched on its I/O thread only */
 	struct io *io;
 	char *user;
@@ -437,7 +437,8 @@ static void run_put(struct data_threads *b, void *arg)
 	                       .data = j->data,
 	                       .n = j->n};
 
-	/* What agents bring is of jobs that run: that is taken as long as it can be. */
+	/* Uploads of agents have no such check: they belong to running jobs and are accepted as long as possible.
+	 */
 	j->rc = disk_space_check(api_of(j->io)->disk, &j->e);
 	if (j->rc == 0)
 		j->rc = blobstore_put(data_blobs(b), &p, &j->present, &j->complete, &j->e);

@@ -62,7 +62,7 @@ static int is_queued(const cJSON *job)
 	return status && strcmp(status, "queued") == 0;
 }
 
-/* Why a job waits only the state thread knows: an answer with such jobs goes by it. */
+/* Only the state thread knows why a job waits: it completes an answer with waiting jobs. */
 static void answer_waiting(struct call *c, struct io *io, cJSON *body)
 {
 	const cJSON *j;
@@ -110,7 +110,7 @@ void api_jobs_list(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* The time limit that applies, and who said so: as max_runtime_s() of the core reckons it. */
+/* Adds the time limit that applies and its origin, like max_runtime_s() of the core. */
 static void add_limit(const struct api *s, cJSON *job)
 {
 	const cJSON *set = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "run"),
@@ -161,8 +161,8 @@ void api_job_members(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
-/* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: it can only mean one's own, e
- * is left as it was. */
+/* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: the text can only mean an own
+ * job, e is unchanged. */
 static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
@@ -180,8 +180,7 @@ static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *
 	return store_job_by_name(io->reader, owner, name, (uint32_t)nth, job, e);
 }
 
-/* "NAME.3", "last.3": a member of the array that is called so. 1: there is no such array, e is left as it
- * was.
+/* "NAME.3", "last.3": a member of the array with this name. 1: the array does not exist, e is unchanged.
  */
 static int by_member(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
@@ -196,8 +195,8 @@ static int by_member(struct io *io, const char *owner, const char *ref, uint64_t
 	return store_member_id(io->reader, array, (uint32_t)index, job, e);
 }
 
-/* The caller's own first, then anyone's; in each the job that has the whole as its name before the member. Of
- * an array that lacks the member it is said, the caller's own before another's. */
+/* Looks at the caller's own jobs first, then at all; in each, a job with the whole text as its name comes
+ * before a member. If only arrays without that member exist, the error names one, the caller's own first. */
 static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *const owners[] = {c->who.user, NULL};
@@ -317,8 +316,8 @@ static int check_submit(const cJSON *body, struct err *e)
 	return 0;
 }
 
-/* Is the whole source tree here? That takes a look at each chunk of it, so the blob thread does it, before
- * the state thread hears of the job. */
+/* Is the whole source tree here? The check reads each chunk's entry, so the blob thread does it, before the
+ * state thread gets the job. */
 struct bundle_check {
 	struct call *call; /* held; touched on its I/O thread only */
 	struct io *io;

@@ -55,7 +55,7 @@ struct reader {
 	int follow, sse, skip;
 	int started; /* the answer has begun */
 	int live;    /* was at the end once */
-	int watched; /* the log thread was told */
+	int watched; /* the log thread reports its growth */
 	int over;    /* its attempt is over */
 };
 
@@ -105,7 +105,7 @@ static void fail_reader(struct reader *r, const struct err *e)
 
 	reader_free(r);
 	if (started)
-		call_stream_abort(c); /* the reader must not take this for the end */
+		call_stream_abort(c); /* the reader must not believe that this is the end */
 	else
 		call_fail(c, e);
 	call_drop(c);
@@ -264,7 +264,7 @@ void follow_grown(struct io *io, void *arg)
 		r->grown_us = now_us();
 		pump_reader(r);
 	}
-	if (!any) /* nobody listens any more; when this finds no room the next growth says it again */
+	if (!any) /* the last reader is gone; if this finds no room, the next growth tries again */
 		data_watch(api_of(io)->data, io->index, g->job, g->attempt, g->stream, 0);
 	free(g);
 }
@@ -291,7 +291,7 @@ void follow_notice(struct io *io, const struct event_row *ev)
 	DL_FOREACH (io->api->follow ? io->api->follow->list : NULL, r)
 		if (r->job == ev->job && !r->over &&
 		    (strcmp(ev->type, "ended") == 0 || strcmp(ev->type, "attempt_ended") == 0))
-			r->over = attempt_over(r); /* the tick draws the consequence */
+			r->over = attempt_over(r); /* the tick ends its stream */
 }
 
 static void tick_one(struct reader *r, uint64_t now)
@@ -339,7 +339,7 @@ static int attempt_of(struct call *c, struct io *io, uint32_t *attempt, int *ove
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, c->target_id, &row, e) < 0)
 		return -1;
-	/* By the record: the log thread may not have come to its files yet. */
+	/* The record decides: the log thread may not have removed the files yet. */
 	if (store_check_kept(io->reader, c->target_id, STORE_LOGS, NULL, e) < 0) {
 		job_row_fini(&row);
 		return -1;
@@ -464,7 +464,7 @@ void follow_destroy(struct follow *fo)
 		return;
 	err_set(&e, ERR_UNAVAILABLE, "hearthd is stopping");
 	DL_FOREACH_SAFE (fo->list, r, tmp)
-		fail_reader(r, &e); /* a stream that is cut, not ended: its reader comes again */
+		fail_reader(r, &e); /* the stream is cut, not ended, so that its reader comes again */
 	loop_timer_destroy(fo->tick);
 	free(fo);
 }

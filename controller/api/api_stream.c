@@ -43,7 +43,7 @@ struct sse {
 	struct follower *list;
 	unsigned n;
 	struct loop_timer *beat;
-	uint64_t lost_seen; /* io->api->notices_lost when last looked */
+	uint64_t lost_seen; /* notices_lost at the last check */
 };
 
 static void follower_free(struct follower *f)
@@ -79,7 +79,7 @@ static void catch_up(struct follower *f)
 	cJSON *page = store_events_json(f->s->io->reader, f->job, f->last_id, PAGE, &e), *rows, *row;
 	struct evbuffer *b;
 
-	if (!page) { /* the client sees the end, and comes again with the last id that it has */
+	if (!page) { /* the client sees the end, and reconnects with its last id */
 		struct call *c = f->call;
 
 		follower_free(f);
@@ -93,7 +93,7 @@ static void catch_up(struct follower *f)
 	if (cJSON_GetArraySize(rows) < (int)PAGE)
 		f->behind = 0;
 	cJSON_Delete(page);
-	call_stream_put(f->call, b); /* on_drain goes on while behind */
+	call_stream_put(f->call, b); /* on_drain continues while it is behind */
 	evbuffer_free(b);
 }
 
@@ -105,7 +105,7 @@ static void on_drain(struct call *c)
 		catch_up(f);
 }
 
-/* As store_events_json has it: a follower cannot tell where its event came from. */
+/* The same text as store_events_json: a follower cannot see where its event came from. */
 static char *event_text(const struct event_row *ev)
 {
 	cJSON *o = cJSON_CreateObject();
@@ -150,7 +150,7 @@ void sse_notice(struct io *io, struct event_row *ev)
 		if (f->behind || ev->id <= f->last_id || (f->job && f->job != ev->job))
 			continue;
 		if (call_stream_queued(f->call) > QUEUE_MAX) {
-			f->behind = 1; /* goes on when its output has drained */
+			f->behind = 1; /* continues when its output has drained */
 			continue;
 		}
 		if (!text)
@@ -166,8 +166,8 @@ void sse_notice(struct io *io, struct event_row *ev)
 	free(ev);
 }
 
-/* Keeps proxies and half-dead connections honest, and mends what lost notices left undone while nothing
- * happens. */
+/* Lets proxies see that the connection lives and finds dead ones; makes up for lost notices while no new ones
+ * come. */
 static void on_beat(void *arg)
 {
 	struct sse *s = arg;

@@ -23,7 +23,7 @@ static int check_id(const char *value, struct err *e)
 	uint32_t index;
 
 	if (str_parse_member(value, &array, &index) == 0 && array > 0 && array <= INT64_MAX)
-		return 0; /* looked up when it is known who asks */
+		return 0; /* looked up when the caller is known */
 	if (str_parse_u64(value, &id) < 0 || id == 0 || id > INT64_MAX)
 		return err_set(e, ERR_NOT_FOUND,
 		               "\"%.64s\" is not a job's id; names are resolved by /api/v1/jobs/resolve?ref=NAME",

@@ -71,7 +71,7 @@ static void free_download(struct download *d)
 	free(d);
 }
 
-/* -1: failed. 0: all is sent. 1: goes on. */
+/* -1: failed; 0: all is sent; 1: more to send. */
 static int send_piece(struct download *d, char *piece)
 {
 	struct part *p = &d->parts[d->at];
@@ -134,7 +134,7 @@ static void on_gone(struct call *c)
 	free_download(c->state);
 }
 
-/* Leaves of the parts what lies in first .. first + count. */
+/* Cuts the parts to the bytes first .. first + count. */
 static void clip_parts(struct part *parts, size_t n, uint64_t first, uint64_t count)
 {
 	size_t i;

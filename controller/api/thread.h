@@ -56,7 +56,7 @@ static inline struct api *api_of(const struct io *io)
 	return io->api->api;
 }
 
-/* Makes what is missing of a: the description of the API, and the id of the newest event in the store. */
+/* Fills in the description of the API and the id of the newest event in the store. */
 int api_init(struct api *a, const char *db_path, struct err *e);
 void api_fini(struct api *a);
 

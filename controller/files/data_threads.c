@@ -43,7 +43,7 @@ struct stream {
 	uint64_t job;
 	uint32_t attempt;
 	char name[LOGSTORE_STREAM_MAX + 1];
-	uint64_t session;  /* who sends it; 0 nobody */
+	uint64_t session;  /* connection that sends it; 0 none */
 	uint64_t checked;  /* session whose node has a place in the attempt; 0 none yet */
 	uint32_t watchers; /* bits */
 	int ended;
@@ -89,7 +89,8 @@ static void on_work(void *msg, void *arg)
 	m->fn(w->b, m->arg);
 	atomic_fetch_sub(&w->bytes, m->bytes);
 	free(m);
-	if (w == &w->b->logs && atomic_load(&w->b->n_unsaid)) /* last: who found no room before now is seen */
+	if (w == &w->b->logs &&
+	    atomic_load(&w->b->n_unsaid)) /* last, so that ends that found no room until now are seen */
 		take_unsaid(w->b);
 }
 
@@ -194,7 +195,7 @@ static struct stream *find_or_make_stream(struct data_threads *b, uint64_t job, 
 static void forget_if_idle(struct data_threads *b, struct stream *st)
 {
 	if (st->watchers || (st->session && !st->ended))
-		return; /* somebody waits for its growth, or for its acknowledgements */
+		return; /* a watcher waits for its growth, or a sender for its acknowledgements */
 	HASH_DEL(b->streams, st);
 	free(st);
 }
@@ -251,7 +252,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 	}
 }
 
-/* What follows on this connection would look like a gap: nothing of it is taken any more. */
+/* Further data of this connection would look like a gap: they are dropped from now on. */
 static void refuse_session(struct data_threads *b, uint64_t session, const char *why)
 {
 	b->hung[b->n_hung++ % HUNG_MAX] = session;
@@ -296,8 +297,8 @@ static void agent_msg_free(void *arg)
 	free(m);
 }
 
-/* What came was here already and durable: the log store says nothing of it, but its sender waits for the
- * word. */
+/* The data were already here and durable: the log store does not report them, but their sender waits for the
+ * acknowledgement. */
 static void ack_again(struct data_threads *b, const struct wm_log_data *d, struct stream *st)
 {
 	uint64_t durable = 0;
@@ -316,9 +317,9 @@ static void log_refused(struct data_threads *b, const struct wm_log_data *d, con
 		          e->text, held);
 }
 
-/* Has its node a place in the attempt? Data of others are dropped and acknowledged: an agent that is sure of
- * a launch that is not on record (a backup was put back) must come to the end of it. Where the rows cannot be
- * read nothing is dropped. */
+/* Has its node a place in the attempt? Data of other nodes are dropped and acknowledged: an agent with a
+ * launch that the record does not have (a backup was restored) must be able to finish it. Nothing is dropped
+ * while the rows cannot be read. */
 static int is_stranger(struct data_threads *b, const struct agent_msg *m, const struct wm_log_data *d)
 {
 	struct stream *st = find_stream(b, d->job, d->attempt, d->stream);
@@ -365,7 +366,7 @@ static void take_log(struct data_threads *b, void *arg)
 	if (st) {
 		st->checked = m->session;
 		atomic_fetch_add(&b->log_bytes, d->data.n);
-		if (m->session > st->session) /* not what an older connection left in the queue */
+		if (m->session > st->session) /* an older connection may have left data in the queue */
 			st->session = m->session;
 		if (logstore_append(b->store, &c, &e) == 0) {
 			ack_again(b, d, st);
@@ -421,7 +422,7 @@ static void take_watch(struct data_threads *b, void *arg)
 
 	if (st && w->on && !(st->watchers & 1u << w->watcher)) {
 		st->watchers |= 1u << w->watcher;
-		send_growth(b, st, w->watcher, 0, 0); /* look now: what was appended before this went by unheard */
+		send_growth(b, st, w->watcher, 0, 0); /* look now: nobody reported earlier growth */
 	} else if (st && !w->on) {
 		st->watchers &= ~(1u << w->watcher);
 		forget_if_idle(b, st);
@@ -466,7 +467,7 @@ static void forget_attempt(struct data_threads *b, uint64_t job, uint32_t attemp
 		}
 }
 
-/* Its disk may be full: again later, and later still. */
+/* The disk may be full: tries again later, with growing pauses. */
 static void end_failed(struct data_threads *b, struct log_end *x, const struct err *e)
 {
 	x->tries++;
@@ -512,7 +513,7 @@ static void take_nothing(struct data_threads *b, void *arg)
 	(void)arg;
 }
 
-/* Behind each message this thread looks here. */
+/* The log thread calls this after each message. */
 static void take_unsaid(struct data_threads *b)
 {
 	struct log_end *x = atomic_exchange(&b->unsaid, NULL), *next;
@@ -537,7 +538,7 @@ void data_notice(struct data_threads *b, const struct event_row *ev)
 	if (!FAULT("log.end") && post_work(&b->logs, take_ending, x, sizeof(*x), free) == 0)
 		return;
 	if (atomic_load(&b->n_unsaid) >= UNSAID_MAX) {
-		/* Its streams stay open for late bytes; readers see them as they are. */
+		/* Its streams stay open; readers see what they have. */
 		log_error("event=log_end_unsaid job=%" PRIu64 " attempt=%u", ev->job, ev->attempt);
 		free(x);
 		return;
@@ -546,7 +547,7 @@ void data_notice(struct data_threads *b, const struct event_row *ev)
 	x->next = atomic_load(&b->unsaid);
 	while (!atomic_compare_exchange_weak(&b->unsaid, &x->next, x))
 		;
-	post_work(&b->logs, take_nothing, NULL, 0, NULL); /* should there be no other message any more */
+	post_work(&b->logs, take_nothing, NULL, 0, NULL); /* in case no other message comes */
 }
 
 static void take_removal(struct data_threads *b, void *arg)

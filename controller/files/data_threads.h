@@ -26,14 +26,14 @@ struct blobstore;
 struct data_threads;
 struct event_row;
 
-struct log_grown { /* the stream is size bytes long now (0: only look); complete: no more will come */
+struct log_grown { /* the stream now has size bytes (0: unknown, look); complete: it has ended */
 	uint64_t job, size;
 	uint32_t attempt;
 	int complete;
 	char stream[LOGSTORE_STREAM_MAX + 1];
 };
 
-/* What the data threads tell others. Each may block until the receiver has room. */
+/* Messages of the data threads to others. Each may block until the receiver has room. */
 struct data_ops {
 	void (*send)(uint64_t session, uint16_t type, void *msg, uint64_t id, void *arg); /* takes msg */
 	void (*hang_up)(uint64_t session, const char *why, void *arg);
@@ -60,8 +60,8 @@ void data_remove_job(struct data_threads *d, uint64_t job); /* any thread */
 void data_notice(struct data_threads *d, const struct event_row *ev);
 void data_stats(struct data_threads *d, cJSON *o); /* any thread */
 
-/* A watcher (a number below 32) hears by ops.grown of the growth of a stream (on = 1), until it says off. It
- * hears once at the beginning. -1: full. */
+/* Starts (on = 1) or ends reports of a stream's growth to a watcher, a number below 32, by ops.grown. The
+ * first report comes at once. -1: full. */
 int data_watch(struct data_threads *d, unsigned watcher, uint64_t job, uint32_t attempt, const char *stream,
                int on);
 

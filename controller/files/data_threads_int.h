@@ -38,7 +38,7 @@ struct data_threads {
 	struct blobstore *blobstore;
 	_Atomic uint64_t log_bytes;
 	struct log_end
-	    *_Atomic unsaid; /* ends that found the queue full, newest first: pushed by the state thread */
+	    *_Atomic unsaid; /* ends that found the queue full, newest first; the state thread adds them */
 	_Atomic unsigned n_unsaid;
 	/* log thread */
 	struct logstore *store;
@@ -46,8 +46,7 @@ struct data_threads {
 	struct store_reader *reader;
 	struct log_places *places;
 	struct log_retry_queue ends;
-	uint64_t
-	    hung[HUNG_MAX]; /* sessions that were told to end: what they sent before they heard it is dropped */
+	uint64_t hung[HUNG_MAX]; /* refused sessions: data that they sent before they closed are dropped */
 	unsigned n_hung;
 	struct loop_timer *end_timer;
 	struct log_limit complaints, strangers;

@@ -12,10 +12,10 @@
 
 enum datafs_verdict { DATAFS_FINE, DATAFS_DOUBTFUL, DATAFS_NETWORK };
 
-/* By statfs(2)'s f_type. *name: how people call it; untouched when it is fine. */
+/* Judges statfs(2)'s f_type. *name: its usual name; unchanged when it is fine. */
 enum datafs_verdict datafs_judge(uint64_t f_type, const char **name);
-/* Looks at the folder: -1 (ERR_UNSUPPORTED) for one on a network file system unless allowed; what is doubtful
- * or was allowed gets a line in the log. */
+/* Checks the folder: -1 (ERR_UNSUPPORTED) on a network file system, unless allowed. A doubtful or allowed one
+ * gets a line in the log. */
 int datafs_check(const char *dir, int allowed, struct err *e);
 
 #endif

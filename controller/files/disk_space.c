@@ -139,7 +139,7 @@ static void *watch_disk(void *arg)
 			if (chan_send(r->out, m) == 0)
 				was_low = s.low;
 			else
-				free(m); /* the next look tells it */
+				free(m); /* the next look reports it */
 		}
 	} while (poll(&stop, 1, LOOK_MS) == 0);
 	return NULL;

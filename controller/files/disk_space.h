@@ -30,19 +30,20 @@ struct disk_state {
 
 /* The mark for a file system of that size. */
 uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes);
-/* s->low by what is free now and by what it was. */
+/* Sets s->low by the free space and by its old value. */
 void disk_space_judge(struct disk_state *s);
 /* Adds figures for the refusal, and the setting that would help. */
 void disk_space_text(const struct disk_state *s, struct text *t);
 
-/* told is called on loop's thread: when low has changed, and each second while it is low. loop NULL: nobody
- * looks but disk_space_check. */
+/* told runs on loop's thread when low has changed, and each second while it is low. loop NULL: only
+ * disk_space_check measures. */
 struct disk_space *disk_space_create(const char *dir, int64_t min_free_mb, struct loop *loop,
                                      void (*told)(const struct disk_state *s, void *arg), void *arg,
                                      struct err *e);
 void disk_space_destroy(struct disk_space *r); /* on loop's thread; NULL allowed */
-/* Any thread that may wait for the disk: looks now. -1: ERR_NOSPACE, too little for new work. r NULL: 0. */
+/* Measures now, on any thread that may wait for the disk. -1: ERR_NOSPACE, too little for new work. r NULL:
+ * 0. */
 int disk_space_check(struct disk_space *r, struct err *e);
-void disk_space_last(struct disk_space *r, struct disk_state *out); /* any thread: the last look */
+void disk_space_last(struct disk_space *r, struct disk_state *out); /* any thread; the last measurement */
 
 #endif

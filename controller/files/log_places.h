@@ -16,7 +16,7 @@ struct store_reader;
 
 struct log_places *log_places_create(void);
 void log_places_destroy(struct log_places *p); /* NULL allowed */
-/* 1 the node has a place, 0 it has none or there is no such attempt, -1 the rows cannot be read. */
+/* 1: the node has a place; 0: it has none, or the attempt is unknown; -1: the rows cannot be read. */
 int log_places_has(struct log_places *p, struct store_reader *r, uint64_t job, uint32_t attempt,
                    const char *node);
 

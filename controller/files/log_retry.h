@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LOG_RETRY_TRIES    12        /* of an end that cannot be written; with the pauses below an hour */
-#define LOG_RETRY_FIRST_US 5000000u  /* from an attempt's end: what agents still send comes first */
+#define LOG_RETRY_FIRST_US 5000000u  /* from an attempt's end, so that late data of agents come first */
 #define LOG_RETRY_MOST_US  600000000 /* between two tries at most */
 
 struct log_end {
@@ -27,11 +27,11 @@ struct log_retry_queue {
 	size_t n;
 };
 
-/* x waits for its next try, or for its first. Takes x; tries is below LOG_RETRY_TRIES. */
+/* Adds x, which waits for its next try, or its first. Takes x; tries is below LOG_RETRY_TRIES. */
 void log_retry_add(struct log_retry_queue *q, struct log_end *x, uint64_t now_us);
-/* The one whose time came first; taken out, the caller's. NULL: of nobody yet. */
+/* Removes and returns the one that is due first. NULL: none is due. */
 struct log_end *log_retry_due(struct log_retry_queue *q, uint64_t now_us);
-uint64_t log_retry_next_us(const struct log_retry_queue *q); /* UINT64_MAX: nobody waits */
+uint64_t log_retry_next_us(const struct log_retry_queue *q); /* UINT64_MAX: none waits */
 void log_retry_fini(struct log_retry_queue *q);
 
 #endif

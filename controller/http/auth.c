@@ -88,7 +88,7 @@ struct auth *auth_create(const char *data_dir, const char *admin_user, struct er
 	struct auth *a = xcalloc(1, sizeof(*a));
 
 	a->token_path = xasprintf("%s/admin.token", data_dir);
-	/* No path: whoever asks may be anybody. jobctl tells people where tokens are kept. */
+	/* No path, since the caller may be anybody. jobctl tells people where tokens are. */
 	a->hint = xstrdup("send \"Authorization: Bearer TOKEN\"");
 	snprintf(a->admin_user, sizeof(a->admin_user), "%s", admin_user ? admin_user : "root");
 	a->own_uid = (uint32_t)geteuid();
@@ -286,7 +286,7 @@ int auth_identify(struct auth *a, struct auth_names *names, const struct auth_ca
 	memset(out, 0, sizeof(*out));
 	if (c->authorization)
 		return by_bearer(a, c, out,
-		                 e); /* a token wins over the socket: a rank of root's job is no administrator */
+		                 e); /* a token wins over the socket: a rank of root's job is not an administrator */
 	if (c->is_unix)
 		return by_uid(a, names, c->uid, out, e);
 	cookie = cookie_value(c->cookie);

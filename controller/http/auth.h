@@ -50,7 +50,7 @@ struct auth_call {
 };
 /* Host and Origin. ERR_DENIED with a sentence. */
 int auth_check_origin(const struct auth_call *c, struct err *e);
-/* *out gets who it is; ROLE_NONE when nothing was presented; -1 when what was presented is wrong
+/* Fills *out; ROLE_NONE when the call has no token, cookie or peer; -1 when one of them is invalid
  * (ERR_UNAUTHORIZED). */
 int auth_identify(struct auth *a, struct auth_names *names, const struct auth_call *c, struct identity *out,
                   struct err *e);

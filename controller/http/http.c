@@ -35,7 +35,7 @@
 #define HEADER_MS     10000u
 #define BODY_MS       30000u
 #define LINGER_US     2000000ull
-#define WRITE_STALL_S 60                     /* output waits and nothing of it goes out */
+#define WRITE_STALL_S 60                     /* output waits, and the client reads nothing */
 #define BODY_BUDGET   (256ull * 1024 * 1024) /* bodies in memory, per thread */
 #define PIPELINE_MAX  (64u * 1024)           /* bytes behind a request that is still being answered */
 
@@ -157,7 +157,7 @@ static void on_refusal_event(struct bufferevent *bev, short what, void *arg)
 		conn_kill(arg);
 }
 
-/* End of the turn in which the guard said no. */
+/* End of the turn in which the guard refused. */
 static void send_refusal(void *arg)
 {
 	struct http_conn *conn = arg;
@@ -179,7 +179,7 @@ static void send_refusal(void *arg)
 	    conn->status, strlen(text), text);
 	free(text);
 	cJSON_Delete(problem);
-	/* No read callback: evhttp must not see a byte more, and the guard drops what comes. */
+	/* No read callback: evhttp must not see another byte, and the guard drops further input. */
 	bufferevent_setcb(conn->bev, NULL, on_refusal_written, on_refusal_event, conn);
 	bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
 	conn->since_us = now_us();
@@ -319,7 +319,7 @@ static void describe_peer(struct http_conn *conn)
 		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0)
 			conn->uid = cred.uid;
 		else
-			conn->uid = (uint32_t)-1; /* nobody: has no account */
+			conn->uid = (uint32_t)-1; /* unknown: no account has this id */
 		snprintf(conn->peer, sizeof(conn->peer), "unix:%u", conn->uid);
 		return;
 	}

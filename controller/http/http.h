@@ -44,7 +44,7 @@ struct http_counters { /* written by one thread, read by any */
 
 struct http_config {
 	struct loop *loop;
-	int tcp_fd, unix_fd; /* listening, -1 none; duplicated, not taken */
+	int tcp_fd, unix_fd; /* listening, -1 none; duplicated, they stay the caller's */
 	SSL_CTX *ssl;        /* for the TCP socket; NULL plain */
 	unsigned max_conns;  /* of this thread */
 	unsigned idle_ms;    /* between requests; 0 = 120,000 */
@@ -78,7 +78,7 @@ struct call {
 	struct identity who;
 	uint64_t target_id; /* number of the record that the address names; 0 none */
 
-	/* for whoever answers later */
+	/* for a handler that answers later */
 	void (*on_gone)(struct call *c);               /* client is gone: stop working for it */
 	void (*on_drain)(struct call *c);              /* stream: all that was put is written */
 	void (*on_answer)(struct call *c, int status); /* the dispatcher's: when the answer begins */
@@ -95,12 +95,13 @@ struct call {
 
 struct call *call_hold(struct call *c);
 void call_drop(struct call *c);
-int call_open(const struct call *c); /* client is still there and not answered (or the stream goes on) */
+int call_open(
+    const struct call *c); /* the client is still there and waits for its answer, or for more of a stream */
 
 const char *call_header(const struct call *c, const char *name);           /* of the request; NULL none */
 void call_add_header(struct call *c, const char *name, const char *value); /* of the answer; before it */
 
-/* Answers. body / buffer / text are taken or copied as said. */
+/* Answers. */
 void call_json(struct call *c, int status, cJSON *body);                        /* takes body */
 void call_text(struct call *c, int status, const char *type, const char *text); /* copies */
 void call_data(struct call *c, int status, const char *type, const void *static_data,
@@ -110,7 +111,7 @@ void call_buffer(struct call *c, int status, const char *type, struct evbuffer *
 void call_empty(struct call *c, int status);
 /* application/problem+json. hint may be NULL; several lines in e's text become "errors". */
 void call_fail(struct call *c, const struct err *e);
-/* With this status, and with the members of extra (NULL none; stays the caller's) beside the usual ones. */
+/* With this status, and with the members of extra (NULL none; stays the caller's) added to the usual ones. */
 void call_fail_with(struct call *c, int status, const struct err *e, const cJSON *extra);
 void call_problem(struct call *c, int status, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -419,7 +419,7 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 	begin_answer(c, 101, NULL);
 	c->on_gone = on_taken_gone;
 	conn->taken = 1;
-	conn->h->n_conns--; /* bounded by who took it */
+	conn->h->n_conns--; /* bounded by its new owner */
 	COUNT(conn->h, open, -1);
 	evbuffer_remove_cb_entry(bufferevent_get_input(bev), conn->entry);
 	conn->entry = NULL;

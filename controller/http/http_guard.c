@@ -340,7 +340,7 @@ static int feed_chunk(struct http_guard *g, uint8_t c)
 	}
 }
 
-/* Skips what it can of a body or chunk; returns the bytes skipped. */
+/* Skips bytes of a body or chunk; returns how many. */
 static size_t skip_body(struct http_guard *g, size_t n)
 {
 	size_t k = n < g->left ? n : (size_t)g->left;

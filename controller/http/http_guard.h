@@ -30,9 +30,10 @@ struct http_guard {
 	/* for the owner */
 	enum http_phase phase;
 	uint64_t requests; /* complete ones so far */
-	uint64_t length;   /* announced body of the present request; of a chunked one what was announced so far */
-	int status;        /* when refused: HTTP status of the answer */
-	const char *why;   /* when refused: a sentence */
+	uint64_t length; /* announced bytes of the present request's body; of a chunked one those of its chunks so
+	                    far */
+	int status;      /* when refused: HTTP status of the answer */
+	const char *why; /* when refused: a sentence */
 
 	/* its own */
 	uint8_t state;
@@ -50,7 +51,7 @@ struct http_guard {
 };
 
 void http_guard_init(struct http_guard *g);
-/* Looks at n more bytes. 0: fine. -1: refused, for good; nothing of these bytes may be used. */
+/* Checks n more bytes. 0: fine. -1: refused for good; the caller must not use these bytes. */
 int http_guard_feed(struct http_guard *g, const uint8_t *p, size_t n);
 
 #endif

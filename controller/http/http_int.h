@@ -50,7 +50,7 @@ struct http {
 	void *arg;
 	struct http_listener tcp, local;
 	struct http_conn *conns;
-	unsigned n_conns;    /* without those taken over */
+	unsigned n_conns;    /* without those that call_take_over gave away */
 	uint64_t body_bytes; /* bodies being read or worked on */
 	struct loop_timer *sweep, *reopen;
 	uint64_t sweep_us;

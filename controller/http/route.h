@@ -25,7 +25,7 @@ enum route_flags {
 
 struct route {
 	enum http_method method;
-	const char *pattern; /* "/api/v1/jobs/{id}"; {rest*} takes all that is left */
+	const char *pattern; /* "/api/v1/jobs/{id}"; {rest*} matches the rest, with its slashes */
 	enum user_role role; /* least one */
 	unsigned flags;
 	void (*handler)(struct call *c, struct io *io);
@@ -43,7 +43,7 @@ struct router {
 	size_t n;
 	size_t body_max; /* bytes of a body, but of RF_RAW routes */
 	route_param_fn check_param;
-	/* Fills c->who from what came with the call; -1: Host, Origin or token are refused. */
+	/* Fills c->who by the headers and the peer; -1: Host, Origin or token are refused. */
 	int (*identify)(struct call *c, struct io *io, struct err *e);
 	/* The hint that goes with 401; NULL none. */
 	const char *(*login_hint)(struct io *io);
@@ -52,7 +52,7 @@ struct router {
 };
 void route_dispatch(const struct router *r, struct call *c, struct io *io);
 
-/* Access to what was checked. Defaults when absent. */
+/* Read checked parameters. */
 const char *query_str(const struct call *c, const char *name); /* NULL absent */
 uint64_t query_u64(const struct call *c, const char *name, uint64_t otherwise);
 int64_t query_i64(const struct call *c, const char *name, int64_t otherwise);

@@ -47,7 +47,7 @@ struct agent {
 	int open, paused, choked, up_reported;
 	struct peer *peer;
 	struct http_conn *conn;
-	struct to_state *up; /* AGENT_UP that waits to be said */
+	struct to_state *up; /* AGENT_UP that waits to be sent */
 	struct waiting *waiting;
 	struct waiting *out; /* bulk: answers that the connection has no room for yet */
 	size_t out_bytes;
@@ -229,7 +229,7 @@ static void end_agent(struct agent *g, const char *why)
 		log_info("event=agent_closed node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node,
 		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from,
 		         log_quote(quoted, sizeof(quoted), why));
-		flush_waiting(g); /* what came before the end still counts */
+		flush_waiting(g); /* messages before the end still count */
 		if (g->up_reported)
 			report_down(g, why);
 	}
@@ -255,7 +255,7 @@ static int node_allowed(struct io *io, const char *node, const struct wm_hello *
 	own = row.cert_fingerprint && *row.cert_fingerprint &&
 	      tls_fingerprint(hello->cert_pem, fingerprint, e) == 0 &&
 	      strcmp(fingerprint, row.cert_fingerprint) == 0;
-	/* GONE makes the agent give up all that it has: only the very one that was removed is told so. */
+	/* GONE makes the agent remove all that it has: only the agent that was removed itself gets it. */
 	if (row.state && strcmp(row.state, "removed") == 0)
 		rc =
 		    err_set(e, own ? ERR_GONE : ERR_DENIED,
@@ -449,7 +449,7 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 		return;
 	}
 	if (g) {
-		/* What it should have heard is said again after the next connection's full report. */
+		/* hearthd sends its state again after the full report of the next connection. */
 		log_warn("event=agent_slow node=%s queued=%zu error=\"%s\"", g->node, peer_queued(g->peer), e.text);
 		end_agent(g, "the agent does not read what hearthd sends");
 	}

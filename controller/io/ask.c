@@ -51,7 +51,8 @@ static void on_reply(struct request *rq, int status, cJSON *body, const struct e
 		p->e = *e;
 	if (p->asks && chan_send(p->asks->answers, p) == 0)
 		return;
-	/* Nobody waits. (A full channel cannot be: it has room for all that a thread may have in work.) */
+	/* No call waits. (The channel cannot be full: it has room for all requests that a thread may have in
+	 * work.) */
 	cJSON_Delete(body);
 	free(p);
 }
@@ -218,7 +219,7 @@ void asks_destroy(struct asks *a)
 	if (!a)
 		return;
 	chan_destroy(a->answers, drop_answer);
-	/* Requests that the state thread still has: their answers find nobody. */
+	/* The state thread still has these requests, and will drop their answers. */
 	DL_FOREACH_SAFE (a->list, p, tmp) {
 		DL_DELETE(a->list, p);
 		call_drop(p->call);

@@ -146,7 +146,7 @@ static void free_thread(struct io *io)
 	io->set->cfg.ops.end(io, io->set->cfg.ops.arg);
 	chan_destroy(io->in, drop_io_msg);
 	http_destroy(io->http);
-	loop_run_once(io->loop, 0); /* what the above put off to the end of the turn */
+	loop_run_once(io->loop, 0); /* runs what the above deferred to the end of the turn */
 	store_reader_close(io->reader);
 	loop_timer_destroy(io->end);
 	loop_destroy(io->loop);

@@ -46,7 +46,7 @@ struct io {
 	/* put there by io_ops.begin */
 	struct asks *asks;      /* requests to the state thread (ask.h) */
 	struct agents *agents;  /* connections of agents (agents.h); NULL once the thread ends */
-	struct api_thread *api; /* what handlers keep on a thread; opaque here */
+	struct api_thread *api; /* what handlers store on a thread; opaque here */
 	/* io.c's own */
 	pthread_t thread;
 	int started;
@@ -58,7 +58,8 @@ struct io_ops {
 	void (*on_call)(struct call *c, void *io);
 	/* Before the thread starts. */
 	void (*begin)(struct io *io, void *arg);
-	/* On the thread, when hearthd ends: no connection is accepted any more, answers have a moment left. */
+	/* On the thread, when hearthd stops: it accepts no connection any more, and answers have a moment left.
+	 */
 	void (*stop)(struct io *io, void *arg);
 	/* The thread has ended, its connections are still there. */
 	void (*end)(struct io *io, void *arg);

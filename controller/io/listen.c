@@ -92,7 +92,7 @@ static int listen_unix(struct listeners *l, struct err *e)
 		return 0;
 	}
 	memcpy(a.sun_path, l->unix_path, strlen(l->unix_path) + 1);
-	unlink(l->unix_path); /* left by a hearthd that was killed: the lock on DATA says that none runs */
+	unlink(l->unix_path); /* left by a hearthd that was killed: by the lock on DATA no other one runs */
 	l->unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->unix_fd < 0 || bind(l->unix_fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
 	    chmod(l->unix_path, 0666) < 0 || listen(l->unix_fd, 1024) < 0)

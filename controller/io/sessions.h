@@ -22,7 +22,7 @@ struct sessions;
 struct to_state;
 struct wm_hello;
 
-struct sessions_ops { /* who hears of agents */
+struct sessions_ops { /* the receiver of news about agents */
 	void (*up)(const char *node, uint64_t session, const struct wm_hello *hello, void *arg);
 	void (*msg)(const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg,
 	            void *arg); /* takes msg; METRICS too */

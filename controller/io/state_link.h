@@ -35,7 +35,8 @@ struct state_link {
 	_Atomic uint64_t full; /* requests answered 503 because the channel was full */
 };
 
-/* fn runs on the state thread; a part of m that it takes is set to NULL there, the rest is freed behind it.
+/* fn runs on the state thread; it sets to NULL the parts of m that it takes, and the rest is freed
+ * afterwards.
  */
 struct state_link *state_link_create(struct loop *state_loop, void (*fn)(struct to_state *m, void *arg),
                                      void *arg);

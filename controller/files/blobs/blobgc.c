@@ -52,7 +52,7 @@ static int mark_blob(const char *digest, void *arg)
 	size_t n = 0;
 	char **v;
 
-	/* Rows are older than this check: what is no digest names no blob. */
+	/* Rows may be older than this check: a text that is not a digest names no blob. */
 	if (!hash_is_hex(digest))
 		return 0;
 	mark_one(r, digest);
@@ -218,7 +218,7 @@ int blobstore_gc(struct blobstore *b, struct blobstore_gc *gc, struct err *e)
 
 	gc->kept = gc->removed = gc->removed_bytes = gc->references_removed = gc->uploads_removed =
 	    gc->manifests_missing = 0;
-	/* Before marking: what is put from here on is younger than the cut-off. */
+	/* Before marking: blobs that are put from now on are younger than the cut-off. */
 	r.cutoff_us = now_us > age_us ? now_us - age_us : 0;
 	if (gc->keep_since_us && gc->keep_since_us < r.cutoff_us)
 		r.cutoff_us = gc->keep_since_us;

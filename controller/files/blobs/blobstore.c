@@ -196,7 +196,7 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	if (fs_mkdir_durable(dir, 0700, e) < 0)
 		return -1;
 	if (link(blob, ref) < 0 && errno != EEXIST) {
-		/* A file system without hard links, or too many of this one: the name is what counts. */
+		/* A file system without hard links, or too many of this one: only the name counts. */
 		fd = open(ref, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return err_sys(e, errno, "make %s", ref);
@@ -204,7 +204,7 @@ static int make_ref(const char *blob, const char *ref, struct err *e)
 	}
 	if (sync_dir(dir, e) == 0)
 		return 0;
-	/* Else the next attempt would find it and take its name for durable. */
+	/* Else the next attempt would find it and believe that its name is durable. */
 	unlink(ref);
 	return -1;
 }
@@ -285,7 +285,7 @@ int blobstore_open_blob(struct blobstore *b, const char *owner, const char *dige
 		return -1;
 	blob_path(b->blobs, digest, path, sizeof(path));
 	fd = has_ref(b, owner, digest) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	/* One text for both: whether somebody else has it is nobody's business. */
+	/* One text for both cases: a user must not learn what others have. */
 	if (fd < 0)
 		return not_found(digest, e);
 	if (fstat(fd, &st) < 0) {
@@ -401,7 +401,7 @@ int blobstore_give(struct blobstore *b, const char *owner, const char *digest, s
 
 	if (check_digest(digest, e) < 0 || blob_chunks(b, digest, &v, &n, e) < 0)
 		return -1;
-	/* The manifest last: who has it has everything. */
+	/* The manifest last: a user who has it has everything. */
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = add_reference(b, owner, v[i], e);
 	blob_chunks_free(v, n);
@@ -432,7 +432,7 @@ static int check_piece(const struct blob_piece *p, struct err *e)
 	return 0;
 }
 
-/* The part of the piece that is new goes behind the others. */
+/* Appends the new part of the piece. */
 static int add_piece(int fd, const struct blob_piece *p, uint64_t *present, struct err *e)
 {
 	struct stat st;
@@ -497,7 +497,7 @@ static int put_piece(struct blobstore *b, const struct blob_piece *p, uint64_t *
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
-	/* Whoever had it before may have finished and removed it meanwhile. */
+	/* The connection that had it before may have finished and removed it meanwhile. */
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &opened) < 0 || stat(path, &named) < 0 ||
 	    named.st_ino != opened.st_ino) {
 		close(fd);

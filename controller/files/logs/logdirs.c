@@ -106,7 +106,7 @@ void log_names_sync_all(struct logstore *ls)
 	struct err none;
 
 	DL_FOREACH_SAFE (ls->names, n, next)
-		sync_one(ls, n, &none); /* what fails is tried again before anything of it is promised */
+		sync_one(ls, n, &none); /* a failure is tried again before anything of it is promised */
 }
 
 void log_names_drop(struct logstore *ls, uint64_t job)

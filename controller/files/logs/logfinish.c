@@ -69,7 +69,7 @@ static void task_end(struct logstore *ls, struct task *t)
 	free(t);
 }
 
-/* Closes the stream that is being compressed, when it is open: what it owes is paid first. */
+/* Closes the stream that is being compressed, when it is open, after a sync and its acknowledgement. */
 static void let_go(struct logstore *ls, const struct task *t)
 {
 	struct stream *s = log_stream_find(ls, t->job, t->attempt, ls->zst_name);

@@ -75,7 +75,7 @@ int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r)
 	return r->kind >= LOG_HEAD && r->kind <= LOG_EOF ? 0 : -1;
 }
 
-/* 0 when the record cannot be right: the end of what is proper. */
+/* 0 when the record is invalid: the valid part ends before it. */
 static int take_record(struct log_index *ix, const struct log_rec *r, uint64_t limit)
 {
 	uint64_t end = r->offset + (r->kind == LOG_GAP ? r->aux : 0);
@@ -132,7 +132,7 @@ static int read_fixed(int fd, struct log_index *ix, struct log_rec sync[2], stru
 	return 1;
 }
 
-/* The newer of those that hold: what they speak of is there. */
+/* The newer of the valid ones, whose bytes exist. */
 static void choose_sync(struct log_index *ix, const struct log_rec sync[2], uint64_t limit)
 {
 	for (unsigned i = 0; i < 2; i++) {

@@ -25,10 +25,10 @@ int log_attempt_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint
 enum log_kind {
 	LOG_HEAD = 1, /* offset: bytes lost at the source; at_us: of the first bytes; aux: format, 1 */
 	LOG_DATA,     /* bytes from offset on came at at_us on descriptor aux */
-	LOG_GAP,      /* at offset stands a line of aux bytes about lost ones; src: source offset behind it */
+	LOG_GAP,      /* at offset is a line of aux bytes about lost ones; src: source offset behind it */
 	LOG_SYNC,     /* everything below offset (src), and aux records of the index, were synced */
 	LOG_BOOT,     /* written by another boot of the machine from here on; src: hash of the boot id */
-	LOG_EOF,      /* the stream ends at offset; aux 1: nobody said so, the attempt was over */
+	LOG_EOF,      /* the stream ends at offset; aux 1: ended by hearthd, since the attempt was over */
 };
 struct log_rec {
 	uint64_t offset, at_us, src;
@@ -37,9 +37,9 @@ struct log_rec {
 void log_rec_put(uint8_t out[LOG_REC_SIZE], const struct log_rec *r);
 int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r); /* -1: no such kind */
 
-/* What an index says, read from its beginning. */
+/* The content of an index, read from its beginning. */
 struct log_index {
-	uint64_t ix_size; /* bytes of whole, proper records; 0 = it is none */
+	uint64_t ix_size; /* bytes of whole, valid records; 0: not an index */
 	uint64_t lost, first_us, last_us;
 	uint32_t last_fd;
 	uint64_t boot;              /* 0 = none */
@@ -48,9 +48,9 @@ struct log_index {
 	uint64_t synced, synced_ix; /* of the valid LOG_SYNC: offset, and size of the index; 0 none */
 	int64_t synced_delta;
 	unsigned slot; /* 0, 1: which LOG_SYNC that is */
-	int eof;       /* the last word is LOG_EOF */
+	int eof;       /* the last record is LOG_EOF */
 };
-/* limit: stream bytes that are there; a gap whose line is beyond is not counted, nor what follows it. */
+/* limit: stream bytes that exist; a gap whose line is beyond is not counted, nor anything after it. */
 int log_index_scan(int fd, uint64_t limit, struct log_index *ix, struct err *e);
 
 #endif

@@ -21,7 +21,7 @@
 #include "controller/files/logs/logstore.h"
 #include "controller/files/logs/logzst.h"
 
-#define LAST_RECS 4 /* behind a LOG_EOF stands a LOG_BOOT or two */
+#define LAST_RECS 4 /* one or two LOG_BOOT may follow a LOG_EOF */
 #define MARKS_MAX 100000
 
 struct files { /* of one stream; -1 = not there */
@@ -230,7 +230,7 @@ static int by_number(const void *a, const void *b)
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Entries of a folder that end in suffix (taken off), sorted; a missing folder has none. */
+/* Entries of a folder that end in suffix, without it, sorted; a missing folder has none. */
 static int names_in(const char *path, const char *suffix, struct names *out, struct err *e)
 {
 	size_t s = strlen(suffix);

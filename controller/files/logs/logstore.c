@@ -93,7 +93,7 @@ static int put_head(const struct stream *s, struct err *e)
 	return write_at(s->ix_fd, raw, sizeof(raw), 0, e);
 }
 
-/* What is synced, into one of the two places. */
+/* Writes what is synced into one of the two places. */
 static int put_sync(const struct stream *s, unsigned slot, struct err *e)
 {
 	struct log_rec r = {s->synced, s->last_us, (uint64_t)((int64_t)s->synced + s->synced_delta), LOG_SYNC,
@@ -106,7 +106,7 @@ static int put_sync(const struct stream *s, unsigned slot, struct err *e)
 
 static void cut_file(int fd, uint64_t size)
 {
-	/* Fails on a broken disk only; what is above is then written over by the next chunk. */
+	/* Fails only on a broken disk; then the next chunk overwrites what is above. */
 	if (ftruncate(fd, (off_t)size) < 0)
 		log_warn("event=log_cut_failed errno=%d", errno);
 }
@@ -222,7 +222,7 @@ static int settle_stream(struct logstore *ls, struct stream *s, struct err *e)
 	s->size = s->base + (uint64_t)st.st_size;
 	if (log_index_scan(s->ix_fd, s->size, &ix, e) < 0)
 		return -1;
-	if (!ix.synced_ix) /* nobody has synced the names, or nobody lived to say so */
+	if (!ix.synced_ix) /* the names were not synced, or hearthd died before it noted it */
 		log_names_new(ls, s->job, s->attempt, 1);
 	if (ix.ix_size == 0) {
 		/* Nothing tells how much of the bytes is known: they come again. */
@@ -272,7 +272,7 @@ static int stream_files(struct logstore *ls, struct stream *s, struct err *e)
 	return s->ix_fd < 0 ? -1 : settle_stream(ls, s, e);
 }
 
-/* Room for one more: the least used goes. */
+/* Makes room for one more: closes the least used. */
 static void make_room(struct logstore *ls)
 {
 	struct stream *s = ls->used;
@@ -339,7 +339,7 @@ static int data_sync(int fd, struct err *e)
 	return fdatasync(fd) < 0 ? err_sys(e, errno, "sync a log") : 0;
 }
 
-/* Back to what is on the disk for certain: after a failed fsync nobody knows what became of the rest. */
+/* Returns to what is certainly on the disk: after a failed fsync the rest is unknown. */
 static void back_to_synced(struct logstore *ls, struct stream *s, const struct err *e)
 {
 	struct stream copy = *s;
@@ -473,7 +473,7 @@ static int put_gap(struct logstore *ls, struct stream *s, uint64_t to, struct er
 	return put_head(s, e);
 }
 
-/* Marks for the chunk's bytes from skip on, which stand at stream offset `at`. */
+/* Writes marks for the chunk's bytes from skip on, which are at stream offset `at`. */
 static int put_marks(struct logstore *ls, struct stream *s, const struct log_chunk *c, size_t skip,
                      uint64_t at, struct err *e)
 {

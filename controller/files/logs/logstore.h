@@ -33,7 +33,7 @@ struct logstore;
 struct loop;
 
 #define LOGSTORE_STREAM_MAX 64         /* bytes of a stream's name */
-#define LOGSTORE_AT_END     UINT64_MAX /* offset: behind what is there (hearthd's own lines) */
+#define LOGSTORE_AT_END     UINT64_MAX /* offset: the end (hearthd's own lines) */
 #define LOGSTORE_REC_SIZE   16         /* bytes of one record of `rec` below */
 
 struct logstore_config {
@@ -46,7 +46,7 @@ struct logstore_config {
 	/* Everything up to source offset `offset` is on the disk now; eof: the stream's end, too. */
 	void (*on_durable)(uint64_t job, uint32_t attempt, const char *stream, uint64_t offset, int eof,
 	                   void *arg);
-	/* The stream is `size` bytes long now, complete = no more will come: for followers. May be NULL. */
+	/* The stream now has `size` bytes; complete: it has ended. For followers. May be NULL. */
 	void (*on_grown)(uint64_t job, uint32_t attempt, const char *stream, uint64_t size, int complete,
 	                 void *arg);
 	/* Writing behind (sync) failed: what is not durable must be sent again. Close the connection that it came
@@ -57,7 +57,7 @@ struct logstore_config {
 struct logstore *logstore_open(const struct logstore_config *c, struct err *e);
 void logstore_close(struct logstore *ls); /* syncs (with on_durable), NULL allowed */
 
-/* Bytes of a stream at a source offset. What is there already is dropped; what begins behind the end makes a
+/* Bytes of a stream at a source offset. Known bytes are dropped; a chunk that begins after the end makes a
  * gap with a visible line. rec: records of the wire's LOG_DATA (u32 offset in data | u64 real_us | u32 fd,
  * big-endian), rec_n a multiple of 16 and ascending; NULL: stamped with the present time. On -1 nothing was
  * taken: nothing is acknowledged, the same bytes must come again (close the connection they came from: what
@@ -79,7 +79,7 @@ int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *
 int logstore_finish(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e);
 /* Removes all of a job; nothing there is fine. */
 int logstore_remove(struct logstore *ls, uint64_t job, struct err *e);
-/* Source offset up to which the stream is durable (0 when there is none): where an agent goes on. */
+/* Source offset up to which the stream is durable (0: the stream is missing): where an agent resumes. */
 int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream,
                      uint64_t *offset, struct err *e);
 /* Nothing is unsynced and nothing waits for compression: for tests. */
@@ -88,7 +88,7 @@ int logstore_idle(const struct logstore *ls);
 /* ---- reading: any thread --------------------------------------------------------------------------------
  */
 
-/* Up to max bytes at a stream offset; *n 0 at the end. *size: length now; *complete: no more will come. Any
+/* Up to max bytes at a stream offset; *n 0 at the end. *size: present length; *complete: it has ended. Any
  * may be NULL but n. */
 int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
                   void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e);

@@ -24,7 +24,7 @@ struct stream {
 	uint64_t ix_size;
 	uint64_t synced, synced_ix;
 	int64_t synced_delta;
-	unsigned slot; /* 0, 1: which LOG_SYNC says so */
+	unsigned slot; /* 0, 1: the LOG_SYNC that notes it */
 	uint64_t lost, first_us, last_us;
 	uint32_t last_fd;
 	int eof, at_line_start;
