@@ -2,6 +2,11 @@
  * Retention on the state thread: log files go only after their removal is on record, not when it could not be
  * written, and not of a job that was pinned meanwhile; what a predecessor left is found.
  */
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/fault.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
@@ -11,10 +16,6 @@
 #include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/store/storekit.h"
-#include <pthread.h>
-#include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
 
 struct lab {
 	struct kit k;
@@ -42,7 +43,7 @@ static void remove_logs(uint64_t job, void *arg)
 	store_reader_close(r);
 }
 
-static uint64_t none(void *arg)
+static uint64_t no_attempt(void *arg)
 {
 	(void)arg;
 	return 0;
@@ -50,10 +51,10 @@ static uint64_t none(void *arg)
 
 static void lab_open(struct lab *l, const char *name)
 {
-	memset(l, 0, sizeof *l);
+	memset(l, 0, sizeof(*l));
 	pthread_mutex_init(&l->lock, NULL);
 	kit_open(&l->k, name);
-	snprintf(l->dir, sizeof l->dir, "%s/%s.data", tap_tmpdir(), name);
+	snprintf(l->dir, sizeof(l->dir), "%s/%s.data", tap_tmpdir(), name);
 	if (fs_mkdir_p(l->dir, 0700, NULL) < 0)
 		tap_bail("%s", l->dir);
 	l->reader = kit_reader(&l->k);
@@ -70,7 +71,7 @@ static void lab_close(struct lab *l)
 	pthread_mutex_destroy(&l->lock);
 }
 
-static void maintain(struct lab *l)
+static void run_maintain(struct lab *l)
 {
 	struct maintain_config c = {.loop = l->k.loop,
 	                            .store = l->k.store,
@@ -80,7 +81,7 @@ static void maintain(struct lab *l)
 	                            .keep = {.logs_s = 10},
 	                            .first_us = 1,
 	                            .remove_logs = remove_logs,
-	                            .oldest = none,
+	                            .oldest = no_attempt,
 	                            .arg = l};
 
 	l->m = maintain_create(&c);
@@ -88,7 +89,7 @@ static void maintain(struct lab *l)
 
 static uint64_t next_event = 1;
 
-static struct store_txn *ended(uint64_t id, int pinned)
+static struct store_txn *ended_job(uint64_t id, int pinned)
 {
 	struct store_txn *t = store_txn_new();
 	struct job_row r = kit_job(id);
@@ -106,12 +107,12 @@ static void put_ended(struct lab *l, uint64_t id)
 {
 	struct err e;
 
-	if (kit_commit(&l->k, ended(id, 0), &e) < 0)
+	if (kit_commit(&l->k, ended_job(id, 0), &e) < 0)
 		tap_bail("%s", e.text);
 	kit_wait_projected(&l->k);
 }
 
-static int removed(struct lab *l, uint64_t job)
+static int was_removed(struct lab *l, uint64_t job)
 {
 	int n = 0;
 
@@ -124,7 +125,7 @@ static int removed(struct lab *l, uint64_t job)
 
 static int two_gone(void *arg)
 {
-	return removed(arg, 1) && removed(arg, 2);
+	return was_removed(arg, 1) && was_removed(arg, 2);
 }
 
 static void test_order(void)
@@ -134,7 +135,7 @@ static void test_order(void)
 	lab_open(&l, "order");
 	put_ended(&l, 1);
 	put_ended(&l, 2);
-	maintain(&l);
+	run_maintain(&l);
 	kit_wait(&l.k, two_gone, &l, "logs that are due");
 	is_int(l.too_early, 0, "they went after the record had said so");
 	lab_close(&l);
@@ -164,7 +165,7 @@ static void on_pin(int rc, const struct err *e, void *arg)
 
 	(void)e;
 	s->acknowledged = rc == 0;
-	ok(!removed(s->l, 1), "nothing of it was removed when its pin was acknowledged");
+	ok(!was_removed(s->l, 1), "nothing of it was removed when its pin was acknowledged");
 }
 
 /* The database is held by another program, so that retention finds a job due whose pin waits to be written.
@@ -183,17 +184,17 @@ static void test_pinned_meanwhile(void)
 	if (sqlite3_open(l.k.path, &other) != SQLITE_OK || sqlite3_busy_timeout(other, 30000) != SQLITE_OK ||
 	    sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		tap_bail("the database cannot be held");
-	if (store_commit(l.k.store, ended(1, 1), on_pin, &s, &e) < 0)
+	if (store_commit(l.k.store, ended_job(1, 1), on_pin, &s, &e) < 0)
 		tap_bail("%s", e.text);
-	maintain(&l);
+	run_maintain(&l);
 	kit_wait(&l.k, is_queued, &s, "the pin and the removal, both waiting");
 	sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL);
 	sqlite3_close(other);
 	kit_wait(&l.k, nothing_queued, &l, "both to be written");
 	is_int(s.acknowledged, 1, "the pin was acknowledged");
-	is_int(removed(&l, 1), 0, "the logs of the pinned job stay");
+	is_int(was_removed(&l, 1), 0, "the logs of the pinned job stay");
 	is_int(store_dropped(l.looker, 1, &e), 0, "so does all on record");
-	is_int(removed(&l, 2), 1, "those of the other one went");
+	is_int(was_removed(&l, 2), 1, "those of the other one went");
 	lab_close(&l);
 }
 
@@ -208,29 +209,29 @@ static void test_not_written(void)
 	lab_open(&l, "failed");
 	put_ended(&l, 1);
 	fault_arm("store.commit", 1, 1000000); /* the removal, and what is tried after it */
-	maintain(&l);
+	run_maintain(&l);
 	kit_wait(&l.k, is_queued, &s, "the removal to be given");
 	kit_wait(&l.k, nothing_queued, &l, "its failure");
 	fault_clear();
-	is_int(removed(&l, 1), 0, "a removal that was not written removes no file");
+	is_int(was_removed(&l, 1), 0, "a removal that was not written removes no file");
 	is_int(store_dropped(l.looker, 1, &e), 0, "nor is it on record");
 	lab_close(&l);
 }
 
 #endif
 
-static void folder(struct lab *l, const char *name)
+static void make_folder(struct lab *l, const char *name)
 {
 	char path[700];
 
-	snprintf(path, sizeof path, "%s/logs/%s", l->dir, name);
+	snprintf(path, sizeof(path), "%s/logs/%s", l->dir, name);
 	if (fs_mkdir_p(path, 0700, NULL) < 0)
 		tap_bail("%s", path);
 }
 
 static int first_gone(void *arg)
 {
-	return removed(arg, 1);
+	return was_removed(arg, 1);
 }
 
 /* hearthd died between the commit and the removal of the files. */
@@ -242,19 +243,19 @@ static void test_leftovers(void)
 
 	lab_open(&l, "left");
 	put_ended(&l, 1);
-	if (kit_commit(&l.k, ended(2, 1), &e) < 0)
+	if (kit_commit(&l.k, ended_job(2, 1), &e) < 0)
 		tap_bail("%s", e.text);
 	store_txn_retire(t, 1, STORE_LOGS, KIT_T0);
 	if (kit_commit(&l.k, t, &e) < 0)
 		tap_bail("%s", e.text);
-	folder(&l, "1");
-	folder(&l, "2");
-	folder(&l, ".finish");
-	maintain(&l);
+	make_folder(&l, "1");
+	make_folder(&l, "2");
+	make_folder(&l, ".finish");
+	run_maintain(&l);
 	kit_wait(&l.k, first_gone, &l, "what was left");
 	maintain_destroy(l.m);
 	l.m = NULL;
-	is_int(removed(&l, 2), 0, "a job that has its logs keeps them");
+	is_int(was_removed(&l, 2), 0, "a job that has its logs keeps them");
 	is_int(l.n_removed, 1, "nothing else was touched");
 	lab_close(&l);
 }

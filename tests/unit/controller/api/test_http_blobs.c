@@ -20,7 +20,7 @@
 
 static struct hkit *k;
 
-static void token(const char *secret, const char *kind, const char *owner, uint64_t job)
+static void job_token(const char *secret, const char *kind, const char *owner, uint64_t job)
 {
 	struct store_txn *t = store_txn_new();
 	char hash[HASH_HEX_SIZE];
@@ -36,7 +36,8 @@ static void token(const char *secret, const char *kind, const char *owner, uint6
 	hkit_commit(k, t);
 }
 
-static struct answer *put(const char *digest, const char *query, const char *auth, const void *data, size_t n)
+static struct answer *put_blob(const char *digest, const char *query, const char *auth, const void *data,
+                               size_t n)
 {
 	char *path = xasprintf("/api/v1/blobs/%s%s", digest, query);
 	struct answer *a = http_bytes(k, "PUT", path, auth, data, n);
@@ -67,26 +68,26 @@ static void test_pieces(void)
 	hash_hex(data, n, digest);
 	path = xasprintf("/api/v1/blobs/%s", digest);
 	a = http(k, "HEAD", path, "admin", NULL, NULL);
-	ok(a->status == 404 && !strcmp(answer_header(a, "X-Hearth-Offset"), "0"), "nothing is there");
+	ok(a->status == 404 && strcmp(answer_header(a, "X-Hearth-Offset"), "0") == 0, "nothing is there");
 	answer_free(a);
-	a = put(digest, "?offset=0&size=9437184", "admin", data, piece);
+	a = put_blob(digest, "?offset=0&size=9437184", "admin", data, piece);
 	ok(a->status == 200 && answer_num(a, "offset") == (double)piece &&
 	       cJSON_IsFalse(cJSON_GetObjectItem(a->json, "complete")),
 	   "the first piece: %s", a->body);
 	answer_free(a);
-	a = put(digest, "?offset=0&size=9437184", "admin", data, piece);
+	a = put_blob(digest, "?offset=0&size=9437184", "admin", data, piece);
 	ok(a->status == 200 && answer_num(a, "offset") == (double)piece, "again, as after a lost answer");
 	answer_free(a);
-	a = put(digest, "?offset=8388608&size=9437184", "admin", data + 2 * piece, n - 2 * piece);
+	a = put_blob(digest, "?offset=8388608&size=9437184", "admin", data + 2 * piece, n - 2 * piece);
 	ok(a->status == 409 && answer_num(a, "offset") == (double)piece, "a gap: 409 says where to go on: %s",
 	   a->body);
 	answer_free(a);
 	a = http(k, "HEAD", path, "admin", NULL, NULL);
-	ok(a->status == 404 && !strcmp(answer_header(a, "X-Hearth-Offset"), "4194304"), "so does HEAD");
+	ok(a->status == 404 && strcmp(answer_header(a, "X-Hearth-Offset"), "4194304") == 0, "so does HEAD");
 	answer_free(a);
 	for (at = piece; at < n; at += piece) {
 		snprintf(query, sizeof(query), "?offset=%zu&size=%zu", at, n);
-		a = put(digest, query, "admin", data + at, n - at < piece ? n - at : piece);
+		a = put_blob(digest, query, "admin", data + at, n - at < piece ? n - at : piece);
 		ok(a->status == 200 || a->status == 201, "piece at %zu: %d", at, a->status);
 		if (at + piece >= n)
 			ok(a->status == 201 && cJSON_IsTrue(cJSON_GetObjectItem(a->json, "complete")),
@@ -97,16 +98,16 @@ static void test_pieces(void)
 	is_int(a->status, 200, "now it is there");
 	answer_free(a);
 	a = http(k, "GET", path, "admin", NULL, NULL);
-	ok(a->status == 200 && a->body_n == n && !memcmp(a->body, data, n), "and comes back as it went");
+	ok(a->status == 200 && a->body_n == n && memcmp(a->body, data, n) == 0, "and comes back as it went");
 	answer_free(a);
-	a = put(digest, "", "admin", data, piece + 1);
+	a = put_blob(digest, "", "admin", data, piece + 1);
 	is_int(a->status, 413, "a piece that is too large");
 	answer_free(a);
-	a = put("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "?size=5", "admin", "hello",
-	        5);
+	a = put_blob("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "?size=5", "admin",
+	             "hello", 5);
 	ok(a->status == 400 && strstr(a->body, "digest"), "content with another digest: %s", a->body);
 	answer_free(a);
-	a = put("xyz", "", "admin", "hello", 5);
+	a = put_blob("xyz", "", "admin", "hello", 5);
 	is_int(a->status, 400, "a digest that is none");
 	answer_free(a);
 	free(path);
@@ -120,7 +121,7 @@ static void test_owners(void)
 
 	hash_hex("ada's", 5, digest);
 	body = xasprintf("{\"digests\":[\"%s\"]}", digest);
-	a = put(digest, "", "Bearer ada-secret", "ada's", 5);
+	a = put_blob(digest, "", "Bearer ada-secret", "ada's", 5);
 	is_int(a->status, 201, "a user's blob");
 	answer_free(a);
 	a = http(k, "POST", "/api/v1/blobs/missing", "Bearer ada-secret", body, NULL);
@@ -144,7 +145,7 @@ static void test_owners(void)
 
 static int upload_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
 {
-	struct answer *a = put(digest, "", arg, data, n);
+	struct answer *a = put_blob(digest, "", arg, data, n);
 	int good = a->status == 201;
 
 	if (!good)
@@ -183,7 +184,7 @@ static void make_tree(char digest[HASH_HEX_SIZE], char *big, size_t big_n)
 	if (tree_scan(dir, NULL, NULL, upload_chunk, (void *)(uintptr_t) "Bearer ada-secret", &manifest, &n,
 	              digest, &st, &special, &e) < 0)
 		tap_bail("%s", e.text);
-	a = put(digest, "", "Bearer ada-secret", manifest, n);
+	a = put_blob(digest, "", "Bearer ada-secret", manifest, n);
 	is_int(a->status, 201, "a tree's manifest");
 	answer_free(a);
 	body = xasprintf("{\"spec\":{\"name\":\"a\",\"command\":[\"/bin/true\"]},\"bundle\":\"%s\"}", digest);
@@ -239,7 +240,7 @@ static void test_artifacts(void)
 	like(a->body, "hearth-tree 1\n", "its manifest");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/small.txt", "Bearer bob-secret", NULL, NULL);
-	ok(a->status == 200 && !strcmp(a->body, "small\n"), "a file; everybody may read every job");
+	ok(a->status == 200 && strcmp(a->body, "small\n") == 0, "a file; everybody may read every job");
 	like(answer_header(a, "Content-Disposition"), "filename=\"small.txt\"", "under its name");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/sub/a%20b.txt", "admin", NULL, NULL);
@@ -249,21 +250,22 @@ static void test_artifacts(void)
 	ok(a->status == 200 && a->body_n == 0, "an empty file");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/big.bin", "admin", NULL, NULL);
-	ok(a->status == 200 && a->body_n == n && !memcmp(a->body, big, n), "a file of several chunks");
+	ok(a->status == 200 && a->body_n == n && memcmp(a->body, big, n) == 0, "a file of several chunks");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/big.bin", "admin", NULL, range);
-	ok(a->status == 206 && a->body_n == 10 && !memcmp(a->body, big + 4194300, 10), "a range across chunks");
+	ok(a->status == 206 && a->body_n == 10 && memcmp(a->body, big + 4194300, 10) == 0,
+	   "a range across chunks");
 	is_str(answer_header(a, "Content-Range"), "bytes 4194300-4194309/5242880", "Content-Range");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/big.bin", "admin", NULL, tail);
-	ok(a->status == 206 && a->body_n == 3 && !memcmp(a->body, big + n - 3, 3), "its last bytes");
+	ok(a->status == 206 && a->body_n == 3 && memcmp(a->body, big + n - 3, 3) == 0, "its last bytes");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/big.bin", "admin", NULL, beyond);
-	ok(a->status == 416 && !strcmp(answer_header(a, "Content-Range"), "bytes */5242880"),
+	ok(a->status == 416 && strcmp(answer_header(a, "Content-Range"), "bytes */5242880") == 0,
 	   "a range behind its end");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/artifacts/model/small.txt", "admin", NULL, two);
-	ok(a->status == 200 && !strcmp(a->body, "small\n"), "several ranges: the whole");
+	ok(a->status == 200 && strcmp(a->body, "small\n") == 0, "several ranges: the whole");
 	answer_free(a);
 	for (i = 0; i < 5; i++) {
 		static const char *const bad[] = {"../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd",
@@ -382,7 +384,7 @@ static void test_low(void)
 
 	hash_hex("low", 3, digest);
 	fault_arm("data.low", 1, 1);
-	a = put(digest, "", "admin", "low", 3);
+	a = put_blob(digest, "", "admin", "low", 3);
 	is_int(a->status, 507, "a low disk takes no upload");
 	like(a->body, "no new work is accepted: the disk of hearthd has", "and says why");
 	answer_free(a);
@@ -391,7 +393,7 @@ static void test_low(void)
 	   "the counters say so, too");
 	answer_free(a);
 	fault_clear();
-	a = put(digest, "", "admin", "low", 3);
+	a = put_blob(digest, "", "admin", "low", 3);
 	is_int(a->status, 201, "there is room again");
 	answer_free(a);
 #else
@@ -405,9 +407,9 @@ int main(void)
 	struct hkit_options options = {.disk = room};
 
 	k = hkit_start(&options);
-	token("ada-secret", "user", "ada", 0);
-	token("bob-secret", "user", "bob", 0);
-	token("job-secret", "job", "ada", 1);
+	job_token("ada-secret", "user", "ada", 0);
+	job_token("bob-secret", "user", "bob", 0);
+	job_token("job-secret", "job", "ada", 1);
 	hkit_job(k, 1, "digits", "ada", "completed", 1);
 	hkit_job(k, 2, "other", "ada", "completed", 1);
 	test_ranges();

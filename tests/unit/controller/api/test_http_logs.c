@@ -27,7 +27,8 @@ static void job_on(uint64_t id, const char *node, const char *status)
 	char *places = xasprintf("[{\"node\":\"other\",\"ranks\":1},{\"node\":\"%s\",\"ranks\":8}]", node);
 	struct attempt_row at = {.job = id,
 	                         .number = 1,
-	                         .state = (char *)(uintptr_t)(strcmp(status, "running") ? "ended" : "running"),
+	                         .state =
+	                             (char *)(uintptr_t)(strcmp(status, "running") != 0 ? "ended" : "running"),
 	                         .outcome = (char *)"",
 	                         .placement = places};
 	struct store_txn *t = store_txn_new();
@@ -67,7 +68,7 @@ static void wait_durable(uint64_t job, const char *stream, uint64_t offset)
 
 	do {
 		ack = hagent_expect(agent, WM_LOG_ACK, NULL, 5000);
-		good = ack && ack->job == job && !strcmp(ack->stream, stream) && ack->offset >= offset;
+		good = ack && ack->job == job && strcmp(ack->stream, stream) == 0 && ack->offset >= offset;
 		if (ack)
 			wire_free(WM_LOG_ACK, ack);
 		else
@@ -85,7 +86,7 @@ static void test_reading(void)
 	hagent_log(agent, 1, "rank-0", 11, "second line\n", 0);
 	wait_durable(1, "rank-0", 23);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-0", "admin", NULL, NULL);
-	ok(a->status == 200 && !strcmp(a->body, "first line\nsecond line\n"),
+	ok(a->status == 200 && strcmp(a->body, "first line\nsecond line\n") == 0,
 	   "a stream that still grows, as it is");
 	is_str(answer_header(a, "X-Hearth-Offset"), "0", "its offset");
 	is_str(answer_header(a, "Content-Type"), "application/octet-stream", "its type");
@@ -94,7 +95,7 @@ static void test_reading(void)
 	is_str(a->body, "second", "a part of it");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-0?offset=-5", "admin", NULL, NULL);
-	ok(!strcmp(a->body, "line\n") && !strcmp(answer_header(a, "X-Hearth-Offset"), "18"), "its end");
+	ok(strcmp(a->body, "line\n") == 0 && strcmp(answer_header(a, "X-Hearth-Offset"), "18") == 0, "its end");
 	answer_free(a);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-0?offset=1000", "admin", NULL, NULL);
 	ok(a->status == 200 && a->body_n == 0, "behind its end: nothing");
@@ -224,7 +225,7 @@ static void test_slow(void)
 	close(fd);
 	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-3", "admin", NULL, NULL);
 	is_int((int64_t)a->body_n, (int64_t)offset, "nothing is missing on the disk");
-	ok(a->body_n == offset && !memcmp(a->body + 6 + 5 * PIECE, piece, PIECE), "nor changed");
+	ok(a->body_n == offset && memcmp(a->body + 6 + 5 * PIECE, piece, PIECE) == 0, "nor changed");
 	answer_free(a);
 	free(piece);
 }
@@ -350,7 +351,7 @@ static void test_names(void)
 		struct err e = {.text = ""};
 		int rc = log_name_choose(places, cases[i].name, cases[i].node, out, sizeof(out), &e);
 
-		ok(cases[i].out ? rc == 0 && !strcmp(out, cases[i].out) : rc < 0, "stream %s (node %s): %s%s",
+		ok(cases[i].out ? rc == 0 && strcmp(out, cases[i].out) == 0 : rc < 0, "stream %s (node %s): %s%s",
 		   cases[i].name, cases[i].node ? cases[i].node : "-", rc == 0 ? out : "", rc < 0 ? e.text : "");
 	}
 	cJSON_Delete(places);

@@ -17,7 +17,7 @@
 static struct hkit *k;
 static _Atomic unsigned good;
 
-static void *worker(void *arg)
+static void *run_worker(void *arg)
 {
 	int i;
 
@@ -70,7 +70,7 @@ static void test_threads(void)
 	int i;
 
 	for (i = 0; i < 8; i++)
-		pthread_create(&t[i], NULL, worker, NULL);
+		pthread_create(&t[i], NULL, run_worker, NULL);
 	for (i = 0; i < 8; i++)
 		pthread_join(t[i], NULL);
 	is_int(atomic_load(&good), 400, "400 requests from 8 threads");

@@ -16,7 +16,7 @@
 
 static struct hkit *k;
 
-static int follow(const char *query, const char *last_id)
+static int open_stream(const char *query, const char *last_id)
 {
 	int fd = raw_connect(k);
 	char *text = xasprintf("GET /api/v1/stream%s HTTP/1.1\r\nHost: localhost\r\nAccept: "
@@ -50,7 +50,7 @@ struct batch {
 	unsigned n;
 };
 
-static void notices(struct hkit *kit, void *arg)
+static void send_notices(struct hkit *kit, void *arg)
 {
 	struct batch *b = arg;
 	unsigned i;
@@ -64,7 +64,7 @@ static void notices(struct hkit *kit, void *arg)
 }
 
 /* n events in one transaction, then made known. */
-static void flood(uint64_t first, uint64_t job, unsigned n)
+static void send_flood(uint64_t first, uint64_t job, unsigned n)
 {
 	struct store_txn *t = store_txn_new();
 	struct batch b = {.first = first, .job = job, .n = n};
@@ -77,13 +77,13 @@ static void flood(uint64_t first, uint64_t job, unsigned n)
 		store_txn_event(t, &ev);
 	}
 	hkit_commit(k, t);
-	hkit_call(k, notices, &b);
+	hkit_call(k, send_notices, &b);
 }
 
 static void test_replay_and_live(void)
 {
 	uint64_t ids[16];
-	int fd = follow("", "0"), closed;
+	int fd = open_stream("", "0"), closed;
 	char *text;
 
 	text = raw_read(fd, "id: 1001\n", 5000, &closed);
@@ -99,13 +99,13 @@ static void test_replay_and_live(void)
 	free(text);
 	close(fd);
 
-	fd = follow("?after=1001", NULL);
+	fd = open_stream("?after=1001", NULL);
 	text = raw_read(fd, "id: 1002\n", 5000, &closed);
 	is_int(ids_of(text, ids, 16), 1, "after=");
 	free(text);
 	close(fd);
 
-	fd = follow("", NULL);
+	fd = open_stream("", NULL);
 	text = raw_read(fd, "retry: 1000\n\n", 5000, &closed);
 	ok(ids_of(text, ids, 16) == 0, "with neither: from now on");
 	free(text);
@@ -115,7 +115,7 @@ static void test_replay_and_live(void)
 	free(text);
 	close(fd);
 
-	fd = follow("?job=1", "0");
+	fd = open_stream("?job=1", "0");
 	text = raw_read(fd, "id: 1002\n", 5000, &closed);
 	free(text);
 	hkit_event(k, 1004, 2, "placed");
@@ -143,7 +143,7 @@ static void test_restart(void)
 	struct hkit_options o = {.dir = hkit_dir(k)};
 	char dir[512];
 	uint64_t ids[32];
-	int closed, fd = follow("", "1003");
+	int closed, fd = open_stream("", "1003");
 	char *text = raw_read(fd, "id: 1005\n", 5000, &closed);
 
 	is_int(ids_of(text, ids, 32), 2, "before a restart");
@@ -156,13 +156,13 @@ static void test_restart(void)
 	free(text);
 	close(fd);
 	k = hkit_start(&o);
-	fd = follow("", "1005");
+	fd = open_stream("", "1005");
 	hkit_event(k, 1006, 1, "placed");
 	text = raw_read(fd, "id: 1006\n", 5000, &closed);
 	ok(ids_of(text, ids, 32) == 1 && ids[0] == 1006, "after it: exactly what came since");
 	free(text);
 	close(fd);
-	fd = follow("", NULL);
+	fd = open_stream("", NULL);
 	text = raw_read(fd, "retry: 1000\n\n", 5000, &closed);
 	free(text);
 	hkit_event(k, 1007, 1, "placed");
@@ -178,12 +178,12 @@ static void test_slow(void)
 	enum { N = 30000 };
 	uint64_t *ids = xcalloc(N + 16, sizeof(*ids));
 	unsigned n, i, at;
-	int fd = follow("", "1007"), small = 65536, closed, good = 1;
+	int fd = open_stream("", "1007"), small = 65536, closed, good = 1;
 	char *text;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	for (at = 0; at < N; at += 1000)
-		flood(2000 + at, 1, 1000);
+		send_flood(2000 + at, 1, 1000);
 	text = raw_read(fd, "id: 31999\n", 30000, &closed);
 	n = ids_of(text, ids, N + 16);
 	is_int(n, N, "a slow reader gets them all");
@@ -206,7 +206,7 @@ static void *read_all(void *arg)
 	struct reader *r = arg;
 	uint64_t *ids = xcalloc(20000, sizeof(*ids)), want = 40000;
 	unsigned i;
-	int fd = follow("", "39999"), closed;
+	int fd = open_stream("", "39999"), closed;
 	char *text = raw_read(fd, "id: 49999\n", 30000, &closed);
 
 	r->n = ids_of(text, ids, 20000);
@@ -229,7 +229,7 @@ static void test_race(void)
 	for (i = 0; i < 100; i++) {
 		if (i % 10 == 5 && i / 10 < 8)
 			pthread_create(&r[i / 10].thread, NULL, read_all, &r[i / 10]);
-		flood(40000 + i * 100, 2, 100);
+		send_flood(40000 + i * 100, 2, 100);
 	}
 	for (i = 0; i < 8; i++) {
 		pthread_join(r[i].thread, NULL);

@@ -32,8 +32,8 @@ static void open_store(const char *name)
 		tap_bail("blobstore_open: %s", e.text);
 }
 
-static int put(const char *owner, const char *digest, uint64_t offset, uint64_t total, const void *data,
-               size_t n, uint64_t *present, int *complete, struct err *e)
+static int put_blob(const char *owner, const char *digest, uint64_t offset, uint64_t total, const void *data,
+                    size_t n, uint64_t *present, int *complete, struct err *e)
 {
 	struct blob_piece p = {owner, digest, offset, total, data, n};
 
@@ -47,8 +47,8 @@ static void put_whole(const char *owner, const char *text, char digest[HASH_HEX_
 	int complete;
 
 	hash_hex(text, strlen(text), digest);
-	if (put(owner, digest, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 || !complete ||
-	    present != strlen(text))
+	if (put_blob(owner, digest, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 ||
+	    !complete || present != strlen(text))
 		tap_bail("put: %s", e.text);
 }
 
@@ -75,7 +75,7 @@ static void test_owners(void)
 	   "he is told to upload it");
 	ok(blobstore_missing(bs, "alice", list, 2, missing, &e) == 0 && !missing[0] && missing[1], "she is not");
 	put_whole("bob", "a secret recipe", d);
-	ok(blobstore_get(bs, "bob", d, &data, &n, &e) == 0 && n == 15 && !memcmp(data, "a secret recipe", 15),
+	ok(blobstore_get(bs, "bob", d, &data, &n, &e) == 0 && n == 15 && memcmp(data, "a secret recipe", 15) == 0,
 	   "having shown it, he may");
 	free(data);
 	fd = blobstore_open_blob(bs, "alice", d, &size, &e);
@@ -99,19 +99,20 @@ static void test_bad(void)
 
 	open_store("bad");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(put("a", bad[i], 0, 1, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID &&
+		ok(put_blob("a", bad[i], 0, 1, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID &&
 		       !blobstore_has(bs, NULL, bad[i]),
 		   "\"%.20s\" is no digest", bad[i]);
 	hash_hex("x", 1, d);
-	ok(put("a", d, 0, 1, "y", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	ok(put_blob("a", d, 0, 1, "y", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
 	   "content with another digest");
 	ok(!blobstore_has(bs, NULL, d), "is not kept");
-	ok(put("a", d, 0, 0, big, BLOBSTORE_PIECE_MAX + 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT,
+	ok(put_blob("a", d, 0, 0, big, BLOBSTORE_PIECE_MAX + 1, &present, &complete, &e) < 0 &&
+	       e.code == ERR_LIMIT,
 	   "a piece that is too large");
-	ok(put("a", d, BLOBSTORE_BLOB_MAX, 0, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT,
+	ok(put_blob("a", d, BLOBSTORE_BLOB_MAX, 0, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_LIMIT,
 	   "a blob that is too large");
-	ok(put("a", d, UINT64_MAX, 0, "x", 1, &present, &complete, &e) < 0, "an offset that wraps");
-	ok(put("a", d, 5, 3, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	ok(put_blob("a", d, UINT64_MAX, 0, "x", 1, &present, &complete, &e) < 0, "an offset that wraps");
+	ok(put_blob("a", d, 5, 3, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
 	   "a piece behind the end");
 	free(big);
 	blobstore_close(bs);
@@ -131,13 +132,13 @@ static void test_pieces(void)
 		data[i] = (uint8_t)(i * 31 >> 3);
 	hash_hex(data, n, d);
 	open_store("pieces");
-	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && !complete &&
+	ok(put_blob("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 && !complete &&
 	       present == BLOBSTORE_PIECE_MAX,
 	   "first piece");
-	ok(put("a", d, 2 * BLOBSTORE_PIECE_MAX, n, data, 10, &present, &complete, &e) < 0 &&
+	ok(put_blob("a", d, 2 * BLOBSTORE_PIECE_MAX, n, data, 10, &present, &complete, &e) < 0 &&
 	       e.code == ERR_CONFLICT && present == BLOBSTORE_PIECE_MAX,
 	   "a piece too far is refused, with what is there");
-	ok(put("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
+	ok(put_blob("a", d, 0, n, data, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
 	       present == BLOBSTORE_PIECE_MAX,
 	   "a repeated piece");
 	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == BLOBSTORE_PIECE_MAX &&
@@ -147,39 +148,40 @@ static void test_pieces(void)
 	   "another owner has an upload of his own");
 	blobstore_close(bs);
 	bs = blobstore_open(dir, &clock_, &e);
-	ok(put("a", d, BLOBSTORE_PIECE_MAX - 100, n, data + BLOBSTORE_PIECE_MAX - 100, BLOBSTORE_PIECE_MAX,
-	       &present, &complete, &e) == 0 &&
+	ok(put_blob("a", d, BLOBSTORE_PIECE_MAX - 100, n, data + BLOBSTORE_PIECE_MAX - 100, BLOBSTORE_PIECE_MAX,
+	            &present, &complete, &e) == 0 &&
 	       present == 2 * BLOBSTORE_PIECE_MAX - 100,
 	   "goes on after a restart, with an overlap");
 	snprintf(path, sizeof(path), "%s/uploads/a.%s", dir, d);
 	fd = open(path, O_RDWR);
 	ok(fd >= 0 && flock(fd, LOCK_EX) == 0, "another connection holds the upload");
-	ok(put("a", d, present, n, data + present, 1, &present, &complete, &e) < 0 && e.code == ERR_BUSY,
+	ok(put_blob("a", d, present, n, data + present, 1, &present, &complete, &e) < 0 && e.code == ERR_BUSY,
 	   "so this one is told");
 	close(fd);
 	present = 2 * BLOBSTORE_PIECE_MAX - 100;
-	ok(put("a", d, present, n, data + present, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
+	ok(put_blob("a", d, present, n, data + present, BLOBSTORE_PIECE_MAX, &present, &complete, &e) == 0 &&
 	       !complete,
 	   "third");
-	ok(put("a", d, present, n, data + present, n - present, &present, &complete, &e) == 0 && complete &&
+	ok(put_blob("a", d, present, n, data + present, n - present, &present, &complete, &e) == 0 && complete &&
 	       present == n,
 	   "last");
 	ok(access(path, F_OK) < 0, "the upload's file is gone");
-	ok(blobstore_get(bs, "a", d, &back, &len, &e) == 0 && len == n && !memcmp(back, data, n),
+	ok(blobstore_get(bs, "a", d, &back, &len, &e) == 0 && len == n && memcmp(back, data, n) == 0,
 	   "the blob is what was sent");
 	free(back);
 	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && complete && present == n, "complete");
-	ok(put("a", d, 0, n, data, 5, &present, &complete, &e) == 0 && complete,
+	ok(put_blob("a", d, 0, n, data, 5, &present, &complete, &e) == 0 && complete,
 	   "putting it again is done at once");
 	/* without a total: found by the digest */
 	hash_hex(data, 1000, d);
-	ok(put("a", d, 0, 0, data, 400, &present, &complete, &e) == 0 && !complete, "total not told: first");
-	ok(put("a", d, 400, 0, data + 400, 600, &present, &complete, &e) == 0 && complete,
+	ok(put_blob("a", d, 0, 0, data, 400, &present, &complete, &e) == 0 && !complete, "total not told: first");
+	ok(put_blob("a", d, 400, 0, data + 400, 600, &present, &complete, &e) == 0 && complete,
 	   "complete when the digest is right");
 	/* wrong content */
 	hash_hex(data, 2000, d);
-	ok(put("a", d, 0, 2000, data + 1, 400, &present, &complete, &e) == 0 && !complete, "a wrong first piece");
-	ok(put("a", d, 400, 2000, data + 400, 1600, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
+	ok(put_blob("a", d, 0, 2000, data + 1, 400, &present, &complete, &e) == 0 && !complete,
+	   "a wrong first piece");
+	ok(put_blob("a", d, 400, 2000, data + 400, 1600, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
 	   "shows at the end");
 	ok(blobstore_present(bs, "a", d, &present, &complete, &e) == 0 && present == 0,
 	   "and the upload begins again");
@@ -187,15 +189,14 @@ static void test_pieces(void)
 	blobstore_close(bs);
 }
 
-/* ---- trees and garbage
- * ------------------------------------------------------------------------------------------- */
+/* ---- trees and garbage ------------------------------------------------------------------------ */
 
 static int store_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
 {
 	uint64_t present;
 	int complete;
 
-	return put(arg, digest, 0, n, data, n, &present, &complete, e);
+	return put_blob(arg, digest, 0, n, data, n, &present, &complete, e);
 }
 
 /* A tree of two files, uploaded by owner; gives the manifest's digest. */
@@ -211,7 +212,7 @@ static void make_tree(char *owner, const char *name, const char *text, char dige
 	snprintf(path, sizeof(path), "%s/train.py", src);
 	if (fs_mkdir_p(src, 0700, &e) < 0 || fs_write_atomic(path, text, strlen(text), 0600, &e) < 0 ||
 	    tree_scan(src, NULL, NULL, store_chunk, owner, &manifest, &n, digest, NULL, NULL, &e) < 0 ||
-	    put(owner, digest, 0, n, manifest, n, &present, &complete, &e) < 0)
+	    put_blob(owner, digest, 0, n, manifest, n, &present, &complete, &e) < 0)
 		tap_bail("make_tree: %s", e.text);
 	free(manifest);
 }
@@ -296,8 +297,8 @@ static void test_gc(void)
 	   (unsigned long long)gc.removed);
 	/* uploads */
 	hash_hex("0123456789", 10, lost);
-	put("alice", lost, 0, 10, "01234", 5, &present, &complete, &e);
-	put(NULL, lost, 0, 10, "01234", 5, &present, &complete, &e); /* a node's */
+	put_blob("alice", lost, 0, 10, "01234", 5, &present, &complete, &e);
+	put_blob(NULL, lost, 0, 10, "01234", 5, &present, &complete, &e); /* a node's */
 	clock_fake_advance(&clock_, 23 * HOUR_US);
 	blobstore_gc(bs, &gc, &e);
 	is_int((int64_t)gc.uploads_removed, 0, "an upload may rest for some hours");
@@ -324,10 +325,9 @@ static void test_gc(void)
 	blobstore_close(bs);
 }
 
-/* ---- threads
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------- */
 
-static void *putter(void *arg)
+static void *run_putter(void *arg)
 {
 	char text[64], d[HASH_HEX_SIZE];
 	uint64_t present;
@@ -337,7 +337,7 @@ static void *putter(void *arg)
 	for (int i = 0; i < 200; i++) {
 		snprintf(text, sizeof(text), "blob %d", i % 50);
 		hash_hex(text, strlen(text), d);
-		if (put("t", d, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 || !complete)
+		if (put_blob("t", d, 0, strlen(text), text, strlen(text), &present, &complete, &e) < 0 || !complete)
 			++*bad;
 		/* Put this moment: garbage collection must leave it. */
 		*bad += !blobstore_has(bs, "t", d);
@@ -361,7 +361,7 @@ static void test_threads(void)
 	}
 	clock_fake_advance(&clock_, 2 * HOUR_US); /* all of them are old now */
 	for (int i = 0; i < 3; i++)
-		pthread_create(&t[i], NULL, putter, &bad[i]);
+		pthread_create(&t[i], NULL, run_putter, &bad[i]);
 	for (int i = 0; i < 20; i++)
 		rc |= blobstore_gc(bs, &gc, &e);
 	for (int i = 0; i < 3; i++)

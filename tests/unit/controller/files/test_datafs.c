@@ -1,8 +1,9 @@
 /* Where DATA may lie: types of file systems, and a real folder. */
+#include <string.h>
+
 #include "common/base/fault.h"
 #include "controller/files/datafs.h"
 #include "tests/lib/tap.h"
-#include <string.h>
 
 static void test_judge(void)
 {
@@ -11,15 +12,15 @@ static void test_judge(void)
 	                                 0x794c7630, 0x2fc12fc1, 0xf2f52010};
 	const char *name = NULL;
 
-	for (size_t i = 0; i < sizeof network / sizeof network[0]; i++) {
+	for (size_t i = 0; i < sizeof(network) / sizeof(network[0]); i++) {
 		name = NULL;
 		ok(datafs_judge(network[i], &name) == DATAFS_NETWORK && name, "0x%llx is a network's: %s",
 		   (unsigned long long)network[i], name ? name : "");
 	}
-	ok(datafs_judge(0x65735546, &name) == DATAFS_DOUBTFUL && !strcmp(name, "FUSE"),
+	ok(datafs_judge(0x65735546, &name) == DATAFS_DOUBTFUL && strcmp(name, "FUSE") == 0,
 	   "behind FUSE may be anything");
 	name = NULL;
-	for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
 		ok(datafs_judge(local[i], &name) == DATAFS_FINE && !name, "0x%llx is local",
 		   (unsigned long long)local[i]);
 }

@@ -20,7 +20,7 @@ static void test_marks(void)
 	ok(disk_space_mark(500, 1000 * MIB) == 500 * MIB, "as it is set, however small the disk is");
 }
 
-static int judged(struct disk_state *s, uint64_t free_mib)
+static int judge_low(struct disk_state *s, uint64_t free_mib)
 {
 	s->free_bytes = free_mib * MIB;
 	disk_space_judge(s);
@@ -33,23 +33,23 @@ static void test_judge(void)
 	                  off = {.total_bytes = 1000 * MIB};
 	TEXT(text);
 
-	ok(!judged(&s, 41) && !judged(&s, 40), "down to the mark there is room");
-	ok(judged(&s, 39), "below it there is none");
-	ok(judged(&s, 40) && judged(&s, 49), "a little more does not end that");
+	ok(!judge_low(&s, 41) && !judge_low(&s, 40), "down to the mark there is room");
+	ok(judge_low(&s, 39), "below it there is none");
+	ok(judge_low(&s, 40) && judge_low(&s, 49), "a little more does not end that");
 	disk_space_text(&s, &text);
 	ok(strstr(text.at, "49.0MiB") && strstr(text.at, "1000.0MiB") && strstr(text.at, "40.0MiB") &&
 	       strstr(text.at, "50.0MiB") && strstr(text.at, "min_free_mb"),
 	   "the reason has figures and the setting: %s", text.at);
-	ok(!judged(&s, 50), "a quarter more does");
-	ok(!judged(&s, 41), "and then it is as before");
-	ok(!judged(&off, 0), "without a mark a disk is never low");
+	ok(!judge_low(&s, 50), "a quarter more does");
+	ok(!judge_low(&s, 41), "and then it is as before");
+	ok(!judge_low(&off, 0), "without a mark a disk is never low");
 }
 
 #ifdef HEARTH_FAULTS
 static struct disk_state seen;
 static unsigned n_seen;
 
-static void told(const struct disk_state *s, void *arg)
+static void on_told(const struct disk_state *s, void *arg)
 {
 	(void)arg;
 	seen = *s;
@@ -96,7 +96,7 @@ static void test_thread(void)
 	struct disk_space *r;
 
 	fault_arm("data.low", 1, 1000000);
-	r = disk_space_create(tap_tmpdir(), DISK_SPACE_DEFAULT, l, told, NULL, NULL);
+	r = disk_space_create(tap_tmpdir(), DISK_SPACE_DEFAULT, l, on_told, NULL, NULL);
 	until_told(l, 1);
 	ok(n_seen && seen.low && seen.mark_bytes, "the thread tells of a disk that is low");
 	fault_clear();

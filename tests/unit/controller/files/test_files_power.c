@@ -33,7 +33,7 @@ struct subject {
 #define TOLD 16 /* the greatest word of each kind: kind << 56 | value */
 
 /* In a life: is this failure named after its cause? The third one in a row: the disk is mended. */
-static int failing(struct power *p, const struct err *e, int *tries)
+static int is_failing(struct power *p, const struct err *e, int *tries)
 {
 	const char *cause = strerror(p->plan.fail_errno);
 
@@ -51,7 +51,7 @@ static int failing(struct power *p, const struct err *e, int *tries)
 #define VERSIONS 8
 
 /* A text that says which one it is, longer than a sector. */
-static char *version(uint64_t k, size_t *n)
+static char *make_version(uint64_t k, size_t *n)
 {
 	char *text = xcalloc(1, 3000);
 
@@ -71,13 +71,13 @@ static int live_atomic(struct power *p)
 	snprintf(sub, sizeof(sub), "%s/a/b", p->dir);
 	snprintf(path, sizeof(path), "%s/file", sub);
 	for (uint64_t k = 1; k <= VERSIONS;) {
-		char *text = version(k, &n);
+		char *text = make_version(k, &n);
 		int rc = fs_mkdir_durable(sub, 0700, &e) < 0 ? -1 : fs_write_atomic(path, text, n, 0600, &e);
 
 		free(text);
 		if (rc == 0)
 			power_tell(p, k++);
-		else if (failing(p, &e, &tries) < 0)
+		else if (is_failing(p, &e, &tries) < 0)
 			return 8;
 	}
 	return 0;
@@ -96,10 +96,10 @@ static int look_atomic(const char *dir, const uint64_t *told, char *why, size_t 
 		return told[0] == 0 && e.code == ERR_NOT_FOUND ? 0 : -1;
 	}
 	k = n ? (uint64_t)(text[0] - 'a') : 0;
-	want = version(k <= VERSIONS ? k : 0, &want_n);
+	want = make_version(k <= VERSIONS ? k : 0, &want_n);
 	snprintf(why, size, "%" PRIu64 " were written, a file of %zu bytes that begins like %" PRIu64, told[0], n,
 	         k);
-	n = k < told[0] || k > VERSIONS || n != want_n || memcmp(text, want, n);
+	n = k < told[0] || k > VERSIONS || n != want_n || memcmp(text, want, n) != 0;
 	free(text);
 	free(want);
 	return n ? -1 : 0;
@@ -122,7 +122,7 @@ static int live_state(struct power *p)
 
 		if (shim_state_write(p->dir, &s, &e) == 0)
 			power_tell(p, k++);
-		else if (failing(p, &e, &tries) < 0)
+		else if (is_failing(p, &e, &tries) < 0)
 			return 8;
 		/* What an agent reads meanwhile is whole. */
 		if (tries == 0 && (shim_state_read(p->dir, &s, &e) < 0 || s.st.exit_code + 1 != k))
@@ -316,11 +316,11 @@ static int live_logs(struct power *p)
 	while (rc == 0) {
 		l.failed = 0;
 		if (!l.ls && logs_open(&l, p->dir, &e) < 0)
-			rc = failing(p, &e, &tries);
+			rc = is_failing(p, &e, &tries);
 		else if (log_run(&l, &e) == 0)
 			break;
 		else
-			rc = failing(p, &e, &tries);
+			rc = is_failing(p, &e, &tries);
 	}
 	logstore_close(l.ls);
 	loop_destroy(l.loop);
@@ -385,7 +385,7 @@ static int look_logs(const char *dir, const uint64_t *told, char *why, size_t si
 
 #define BLOBS 5
 
-static char *blob(unsigned k, size_t *n, char digest[HASH_HEX_SIZE])
+static char *make_blob(unsigned k, size_t *n, char digest[HASH_HEX_SIZE])
 {
 	char *data = xcalloc(1, 10000);
 
@@ -403,7 +403,7 @@ static int blob_give(struct blobstore *b, unsigned k, struct err *e)
 	uint64_t present = 0;
 	int complete = 0, rc;
 	size_t n;
-	char *data = blob(k, &n, digest);
+	char *data = make_blob(k, &n, digest);
 
 	rc = blobstore_present(b, "alice", digest, &present, &complete, e);
 	for (int i = 0; rc == 0 && !complete && i < 10; i++) {
@@ -433,7 +433,7 @@ static int live_blobs(struct power *p)
 			b = blobstore_open(p->dir, clock_real(), &e);
 		if (b && blob_give(b, k, &e) == 0)
 			power_tell(p, k++);
-		else if (failing(p, &e, &tries) < 0)
+		else if (is_failing(p, &e, &tries) < 0)
 			return 8;
 	}
 	blobstore_close(b);
@@ -454,7 +454,7 @@ static int look_blobs(const char *dir, const uint64_t *told, char *why, size_t s
 		char digest[HASH_HEX_SIZE], *want, *got = NULL;
 		size_t want_n, n = 0;
 
-		want = blob(k, &want_n, digest);
+		want = make_blob(k, &want_n, digest);
 		/* What was not complete yet may be torn: then it is told to begin again. */
 		if (k > told[0] && blob_give(b, k, &e) < 0)
 			rc = e.code == ERR_INVALID ? blob_give(b, k, &e) : -1;
@@ -483,7 +483,7 @@ static void on_word(uint64_t word, void *arg)
 }
 
 /* 1 when it was not as it should be. */
-static int once(const struct subject *s, const char *what, struct power *p)
+static int run_once(const struct subject *s, const char *what, struct power *p)
 {
 	uint64_t told[TOLD] = {0};
 	char dir[400], why[700] = "";
@@ -514,7 +514,7 @@ static void test_cut(const struct subject *s, int deaf)
 		do {
 			n++;
 			p = (struct power){.plan = {.seed = seed * 1000 + n, .cut_sync = n, .deaf = deaf}};
-			bad += (unsigned)once(s, "cut", &p);
+			bad += (unsigned)run_once(s, "cut", &p);
 			cuts += (unsigned)p.cut;
 		} while (p.cut && n < 1000);
 	}
@@ -541,13 +541,13 @@ static void test_fail(const struct subject *s, enum lie_op op, int err, const ch
 			                            .fail_errno = err}};
 			if (then_cut)
 				p.plan.cut_sync = n + repeat;
-			bad += (unsigned)once(s, what, &p);
+			bad += (unsigned)run_once(s, what, &p);
 		}
 	} while ((p.failed || p.cut) && n < 10000);
 	ok(!bad && n > 1 && n < 10000, "%s, %s: up to the %u-th: named, then it works", s->name, what, n - 1);
 }
 
-static void quiet(enum log_level level, const char *line, void *arg)
+static void drop_line(enum log_level level, const char *line, void *arg)
 {
 	(void)level;
 	(void)line;
@@ -565,7 +565,7 @@ int main(void)
 	static const struct subject state = {"a shim's state", live_state, look_state};
 
 	power_in_memory();
-	log_set_sink(quiet, NULL);
+	log_set_sink(drop_line, NULL);
 	test_fail(&state, LIE_WRITE, ENOSPC, "no room", 0);
 	test_fail(&state, LIE_NAME, EIO, "a rename fails", 0);
 	for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {

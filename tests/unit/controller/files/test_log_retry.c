@@ -12,7 +12,7 @@
 
 #define MANY 300000u
 
-static struct log_end *make(uint64_t job, unsigned tries)
+static struct log_end *make_end(uint64_t job, unsigned tries)
 {
 	struct log_end *x = xcalloc(1, sizeof(*x));
 
@@ -31,7 +31,7 @@ static void test_pauses(void)
 	for (unsigned tries = 0; tries < LOG_RETRY_TRIES; tries++) {
 		struct log_end *x;
 
-		log_retry_add(&q, make(1, tries), 1000);
+		log_retry_add(&q, make_end(1, tries), 1000);
 		us = log_retry_next_us(&q) - 1000;
 		ok(!log_retry_due(&q, 1000 + us - 1), "after %u tries nothing before its time", tries);
 		x = log_retry_due(&q, 1000 + us);
@@ -83,7 +83,7 @@ static int slow_none_due(const struct slow *s, uint64_t now_us)
 	return 1;
 }
 
-static unsigned rnd(uint64_t *seed, unsigned n)
+static unsigned random_below(uint64_t *seed, unsigned n)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)(*seed >> 33) % n;
@@ -100,9 +100,9 @@ static void test_random(uint64_t seed)
 	for (unsigned step = 0; step < 3000; step++) {
 		struct log_end *x;
 
-		now += rnd(&seed, 2000000);
+		now += random_below(&seed, 2000000);
 		if (s.n < SLOW_MAX / 2) {
-			x = make(next_job++, rnd(&seed, 3) ? 0 : rnd(&seed, LOG_RETRY_TRIES));
+			x = make_end(next_job++, random_below(&seed, 3) ? 0 : random_below(&seed, LOG_RETRY_TRIES));
 			log_retry_add(&q, x, now);
 			s.v[s.n].job = x->job;
 			s.v[s.n++].due_us = x->due_us;
@@ -110,7 +110,7 @@ static void test_random(uint64_t seed)
 		while ((x = log_retry_due(&q, now))) {
 			came++;
 			wrong += slow_take(&s, x->job, now) < 0;
-			if (++x->tries < LOG_RETRY_TRIES && rnd(&seed, 2)) {
+			if (++x->tries < LOG_RETRY_TRIES && random_below(&seed, 2)) {
 				log_retry_add(&q, x, now);
 				s.v[s.n].job = x->job;
 				s.v[s.n++].due_us = x->due_us;
@@ -190,7 +190,7 @@ static void test_many(void)
 	uint64_t now = 0, tried = 0;
 
 	for (uint64_t job = 1; job <= MANY; job++)
-		log_retry_add(&q, make(job, 0), now += 10);
+		log_retry_add(&q, make_end(job, 0), now += 10);
 	while (q.n) {
 		struct log_end *x = log_retry_due(&q, now);
 

@@ -31,7 +31,7 @@ static void on_durable(uint64_t job, uint32_t attempt, const char *stream, uint6
 	durable = offset;
 }
 
-static void reopen(void)
+static void reopen_store(void)
 {
 	struct logstore_config c = {
 	    .dir = dir, .clock = clock_real(), .loop = loop, .sync_ms = 1, .on_durable = on_durable};
@@ -43,7 +43,7 @@ static void reopen(void)
 		tap_bail("logstore_open: %s", e.text);
 }
 
-static void settle(void)
+static void settle_loop(void)
 {
 	uint64_t end = clock_boot_us(clock_real()) + 20000000;
 
@@ -51,7 +51,7 @@ static void settle(void)
 		loop_run_once(loop, 10);
 }
 
-static int put(uint64_t offset, const void *data, size_t n)
+static int put_bytes(uint64_t offset, const void *data, size_t n)
 {
 	struct log_chunk c = {.job = 1, .attempt = 1, .stream = "s", .offset = offset, .data = data, .n = n};
 	struct err e;
@@ -80,7 +80,7 @@ static int read_all(void)
 	return answered;
 }
 
-static size_t load(const char *path, uint8_t **data)
+static size_t load_file(const char *path, uint8_t **data)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY);
@@ -94,7 +94,7 @@ static size_t load(const char *path, uint8_t **data)
 	return (size_t)st.st_size;
 }
 
-static void save(const char *path, const uint8_t *data, size_t n)
+static void save_file(const char *path, const uint8_t *data, size_t n)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC);
 
@@ -104,26 +104,26 @@ static void save(const char *path, const uint8_t *data, size_t n)
 }
 
 /* Each byte of [from, to) with some bits turned, then each cut of every step-th length. */
-static void spoil(const char *path, size_t from, size_t to, size_t step)
+static void spoil_file(const char *path, size_t from, size_t to, size_t step)
 {
 	uint8_t *good, *bad;
-	size_t n = load(path, &good);
+	size_t n = load_file(path, &good);
 	int tried = 0;
 
 	bad = xmalloc(n);
 	for (size_t i = from; i < to && i < n; i += step) {
 		memcpy(bad, good, n);
 		bad[i] ^= (uint8_t)(1u << (i % 8) | 0x80);
-		save(path, bad, n);
+		save_file(path, bad, n);
 		read_all();
 		tried++;
 	}
 	for (size_t cut = 0; cut < n; cut += n / 40 + 1) {
-		save(path, good, cut);
+		save_file(path, good, cut);
 		read_all();
 		tried++;
 	}
-	save(path, good, n);
+	save_file(path, good, n);
 	ok(read_all() > 20, "%s: %d ways to be damaged, no crash; whole again", strrchr(path, '/') + 1, tried);
 	free(good);
 	free(bad);
@@ -141,27 +141,28 @@ int main(void)
 		data[i] = (uint8_t)(i * i >> 5);
 	snprintf(dir, sizeof(dir), "%s/logs", tap_tmpdir());
 	loop = loop_create();
-	reopen();
-	put(0, data, 1000);
-	put(5000, data + 5000, N - 5000);
-	settle();
+	reopen_store();
+	put_bytes(0, data, 1000);
+	put_bytes(5000, data + 5000, N - 5000);
+	settle_loop();
 	snprintf(path, sizeof(path), "%s/1/1/s.ix", dir);
-	spoil(path, 0, 1000, 1);
+	spoil_file(path, 0, 1000, 1);
 	logstore_finish(ls, 1, 1, &e);
-	settle();
+	settle_loop();
 	snprintf(path, sizeof(path), "%s/1/1/s.zst", dir);
 	if (stat(path, &st) < 0)
 		tap_bail("it was not compressed");
-	spoil(path, (size_t)st.st_size - 40, (size_t)st.st_size, 1); /* the table */
-	spoil(path, 0, (size_t)st.st_size, (size_t)st.st_size / 100);
+	spoil_file(path, (size_t)st.st_size - 40, (size_t)st.st_size, 1); /* the table */
+	spoil_file(path, 0, (size_t)st.st_size, (size_t)st.st_size / 100);
 	/* An index that is not one: the stream begins behind what is compressed, and works. */
 	snprintf(path, sizeof(path), "%s/1/1/s.ix", dir);
-	reopen();
-	save(path, data, 7777);
-	ok(put(N, "after", 5) == 0, "appending to a stream with a ruined index");
-	settle();
+	reopen_store();
+	save_file(path, data, 7777);
+	ok(put_bytes(N, "after", 5) == 0, "appending to a stream with a ruined index");
+	settle_loop();
 	ok(durable == N + 5, "is acknowledged");
-	ok(logstore_read(dir, 1, 1, "s", 0, back, 8, &n, NULL, NULL, &e) == 0 && n == 8 && !memcmp(back, data, 8),
+	ok(logstore_read(dir, 1, 1, "s", 0, back, 8, &n, NULL, NULL, &e) == 0 && n == 8 &&
+	       memcmp(back, data, 8) == 0,
 	   "and what was compressed is still there");
 	logstore_close(ls);
 	loop_destroy(loop);

@@ -160,7 +160,7 @@ static void on_order(void *msg, void *arg)
 	sem_post(&o->done);
 }
 
-static void order(struct hagent *a, struct order *o)
+static void send_order(struct hagent *a, struct order *o)
 {
 	do {
 		if (o->busy)
@@ -173,7 +173,7 @@ static void order(struct hagent *a, struct order *o)
 	} while (o->busy);
 }
 
-static void *run(void *arg)
+static void *run_loop(void *arg)
 {
 	struct hagent *a = arg;
 
@@ -196,8 +196,8 @@ struct hagent *hagent_dial(struct hkit *k, const char *node, uint8_t role)
 	pthread_mutex_init(&a->lock, NULL);
 	a->loop = loop_create();
 	a->orders = chan_create(a->loop, 16, 0, on_order, a);
-	pthread_create(&a->thread, NULL, run, a);
-	order(a, &o);
+	pthread_create(&a->thread, NULL, run_loop, a);
+	send_order(a, &o);
 	return a;
 }
 
@@ -239,7 +239,7 @@ void hagent_send(struct hagent *a, uint16_t type, const void *msg, uint64_t id)
 {
 	struct order o = {.type = type, .msg = (void *)(uintptr_t)msg, .id = id};
 
-	order(a, &o);
+	send_order(a, &o);
 }
 
 void hagent_log(struct hagent *a, uint64_t job, const char *stream, uint64_t offset, const char *text,
@@ -305,7 +305,7 @@ void hagent_hold(struct hagent *a, int hold)
 {
 	struct order o = {.what = hold ? 3 : 4};
 
-	order(a, &o);
+	send_order(a, &o);
 }
 
 void hagent_close(struct hagent *a)
@@ -313,7 +313,7 @@ void hagent_close(struct hagent *a)
 	struct order o = {.what = 2};
 	struct got *g;
 
-	order(a, &o);
+	send_order(a, &o);
 	pthread_join(a->thread, NULL);
 	while ((g = a->first)) {
 		a->first = g->next;

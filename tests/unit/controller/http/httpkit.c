@@ -159,7 +159,7 @@ static void end_loop(struct hkit *k, void *arg)
 	loop_stop(k->loop);
 }
 
-static void quiet(enum log_level level, const char *line, void *arg)
+static void drop_line(enum log_level level, const char *line, void *arg)
 {
 	(void)arg;
 	if (level >= LOG_LVL_WARN || getenv("HTTPKIT_LOG"))
@@ -204,7 +204,7 @@ struct hkit *hkit_start(const struct hkit_options *o)
 		k->o = *o;
 	if (!serial++)
 		curl_global_init(CURL_GLOBAL_ALL);
-	log_set_sink(quiet, NULL);
+	log_set_sink(drop_line, NULL);
 	snprintf(k->admin, sizeof(k->admin), "%s", pw ? pw->pw_name : "root");
 	if (k->o.dir)
 		snprintf(k->dir, sizeof(k->dir), "%s", k->o.dir);
@@ -223,7 +223,7 @@ struct hkit *hkit_start(const struct hkit_options *o)
 		tap_bail("%s", e.text);
 	snprintf(k->token, sizeof(k->token), "%.64s", text);
 	snprintf(k->url, sizeof(k->url), "%s://127.0.0.1:%u",
-	         o && o->listen && strncmp(o->listen, "127.", 4) ? "https" : "http", server_port(k->server));
+	         o && o->listen && strncmp(o->listen, "127.", 4) != 0 ? "https" : "http", server_port(k->server));
 	if (pthread_create(&k->thread, NULL, state_main, k))
 		tap_bail("pthread_create");
 	return k;
@@ -419,7 +419,7 @@ struct gathered {
 	size_t n, cap;
 };
 
-static size_t gather(char *p, size_t size, size_t n, void *arg)
+static size_t gather_bytes(char *p, size_t size, size_t n, void *arg)
 {
 	struct gathered *g = arg;
 
@@ -433,8 +433,8 @@ static size_t gather(char *p, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static struct answer *perform(struct hkit *k, const char *method, const char *path, const char *auth,
-                              const void *body, size_t n, const char *const *headers)
+static struct answer *perform_request(struct hkit *k, const char *method, const char *path, const char *auth,
+                                      const void *body, size_t n, const char *const *headers)
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
 	struct gathered to_body = {xstrdup(""), 0, 1}, to_headers = {xstrdup(""), 0, 1};
@@ -451,14 +451,14 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(c, CURLOPT_CAINFO, ca);
-	if (!strcmp(method, "HEAD"))
+	if (strcmp(method, "HEAD") == 0)
 		curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
 	if (body) {
 		curl_easy_setopt(c, CURLOPT_POSTFIELDS, body);
 		curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, (long)n);
 		list = curl_slist_append(list, "Content-Type: application/json");
 	}
-	if (auth && !strcmp(auth, "unix"))
+	if (auth && strcmp(auth, "unix") == 0)
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, sock);
 	else if (auth) {
 		line = strcmp(auth, "admin") ? xasprintf("Authorization: %s", auth)
@@ -468,9 +468,9 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 	for (; headers && *headers; headers++)
 		list = curl_slist_append(list, *headers);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, list);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, gather);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, gather_bytes);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &to_body);
-	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, gather);
+	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, gather_bytes);
 	curl_easy_setopt(c, CURLOPT_HEADERDATA, &to_headers);
 	CURLcode rc = curl_easy_perform(c);
 	if (rc != CURLE_OK)
@@ -489,13 +489,13 @@ static struct answer *perform(struct hkit *k, const char *method, const char *pa
 struct answer *http(struct hkit *k, const char *method, const char *path, const char *auth, const char *body,
                     const char *const *headers)
 {
-	return perform(k, method, path, auth, body, body ? strlen(body) : 0, headers);
+	return perform_request(k, method, path, auth, body, body ? strlen(body) : 0, headers);
 }
 
 struct answer *http_bytes(struct hkit *k, const char *method, const char *path, const char *auth,
                           const void *body, size_t n)
 {
-	return perform(k, method, path, auth, body, n, NULL);
+	return perform_request(k, method, path, auth, body, n, NULL);
 }
 
 void answer_free(struct answer *a)
@@ -529,7 +529,7 @@ const char *answer_header(const struct answer *a, const char *name)
 	size_t n = strlen(name);
 
 	while (p && *p) {
-		if (!strncasecmp(p, name, n) && p[n] == ':') {
+		if (strncasecmp(p, name, n) == 0 && p[n] == ':') {
 			p += n + 1;
 			p += strspn(p, " ");
 			snprintf(value, sizeof(value), "%.*s", (int)strcspn(p, "\r\n"), p);

@@ -6,12 +6,13 @@
 #ifndef HEARTH_TESTS_HTTPKIT_H
 #define HEARTH_TESTS_HTTPKIT_H
 
-#include "controller/server.h"
-#include "store/read/query.h"
-#include "store/store.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "controller/server.h"
+#include "store/read/query.h"
+#include "store/store.h"
 
 struct hkit;
 

@@ -2,8 +2,6 @@
  * Connections: malformed requests over real sockets, keep-alive, pipelines, limits of time, size and number,
  * answers that come late, clients that go.
  */
-#include "controller/http/http.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
@@ -22,6 +20,7 @@
 #include "common/base/xalloc.h"
 #include "common/os/chan.h"
 #include "common/os/loop.h"
+#include "controller/http/http.h"
 #include "tests/lib/tap.h"
 
 #define HOST "Host: localhost\r\n"
@@ -60,7 +59,7 @@ static void on_drain(struct call *c)
 	atomic_fetch_add(&n_drained, 1);
 }
 
-static void put(struct call *c, const char *text)
+static void answer_text(struct call *c, const char *text)
 {
 	struct evbuffer *b = evbuffer_new();
 
@@ -69,7 +68,7 @@ static void put(struct call *c, const char *text)
 	evbuffer_free(b);
 }
 
-static void big(struct call *c)
+static void answer_big(struct call *c)
 {
 	struct evbuffer *b = evbuffer_new();
 	char *p = xcalloc(1, 4u << 20);
@@ -86,29 +85,29 @@ static void on_call(struct call *c, void *arg)
 
 	(void)arg;
 	atomic_fetch_add(&n_calls, 1);
-	if (!strcmp(c->path, "/late")) {
+	if (strcmp(c->path, "/late") == 0) {
 		call_hold(c);
 		chan_send(late_calls, c);
-	} else if (!strcmp(c->path, "/hold")) {
+	} else if (strcmp(c->path, "/hold") == 0) {
 		c->on_gone = on_gone;
 		atomic_store(&held, call_hold(c));
-	} else if (!strcmp(c->path, "/big")) {
-		big(c);
-	} else if (!strcmp(c->path, "/stream")) {
+	} else if (strcmp(c->path, "/big") == 0) {
+		answer_big(c);
+	} else if (strcmp(c->path, "/stream") == 0) {
 		c->on_gone = on_gone;
 		c->on_drain = on_drain;
 		call_stream_start(c, 200, "text/plain", -1);
-		put(c, "one ");
-		put(c, "two");
+		answer_text(c, "one ");
+		answer_text(c, "two");
 		if (c->query_text)
 			call_stream_end(c);
-	} else if (!strcmp(c->path, "/abort")) {
+	} else if (strcmp(c->path, "/abort") == 0) {
 		call_stream_start(c, 200, "text/plain", 100);
-		put(c, "part");
+		answer_text(c, "part");
 		call_stream_abort(c);
-	} else if (!strcmp(c->path, "/empty")) {
+	} else if (strcmp(c->path, "/empty") == 0) {
 		call_empty(c, 204);
-	} else if (!strcmp(c->path, "/creds")) {
+	} else if (strcmp(c->path, "/creds") == 0) {
 		snprintf(text, sizeof(text), "unix=%d uid=%u", c->is_unix, c->uid);
 		call_text(c, 200, "text/plain", text);
 	} else {
@@ -118,7 +117,7 @@ static void on_call(struct call *c, void *arg)
 	}
 }
 
-static void *run(void *arg)
+static void *run_loop(void *arg)
 {
 	(void)arg;
 	loop_run(loop);
@@ -134,7 +133,7 @@ static void on_stop(void *msg, void *arg)
 
 /* ---- clients ---------------------------------------------------------------------------------- */
 
-static int dial(void)
+static int dial_port(void)
 {
 	struct sockaddr_in a = {
 	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -145,7 +144,7 @@ static int dial(void)
 	return fd;
 }
 
-static void say(int fd, const char *text)
+static void send_text(int fd, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -160,7 +159,7 @@ static void say(int fd, const char *text)
 }
 
 /* Until needle, the end, or the deadline. */
-static char *hear(int fd, const char *needle, unsigned ms, int *closed)
+static char *read_answer(int fd, const char *needle, unsigned ms, int *closed)
 {
 	uint64_t end = clock_boot_us(clock_real()) + ms * 1000ull;
 	char *text = xcalloc(1, 1), piece[65536];
@@ -187,13 +186,13 @@ static char *hear(int fd, const char *needle, unsigned ms, int *closed)
 	return text;
 }
 
-static char *exchange(const char *request, const char *needle, int *closed)
+static char *exchange_text(const char *request, const char *needle, int *closed)
 {
-	int fd = dial();
+	int fd = dial_port();
 	char *text;
 
-	say(fd, request);
-	text = hear(fd, needle, 5000, closed);
+	send_text(fd, request);
+	text = read_answer(fd, needle, 5000, closed);
 	close(fd);
 	return text;
 }
@@ -204,7 +203,7 @@ static int status_of(const char *text)
 }
 
 /* Waits for an atomic to reach a value. */
-static int reached(_Atomic unsigned *v, unsigned want)
+static int wait_reached(_Atomic unsigned *v, unsigned want)
 {
 	uint64_t end = clock_boot_us(clock_real()) + 5000000;
 
@@ -244,7 +243,7 @@ static void test_malformed(void)
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int closed;
-		char *text = exchange(cases[i].text, NULL, &closed);
+		char *text = exchange_text(cases[i].text, NULL, &closed);
 
 		ok(status_of(text) == cases[i].status && closed && strstr(text, "application/problem+json") &&
 		       strstr(text, "Connection: close"),
@@ -259,41 +258,41 @@ static void test_good(void)
 	int closed, fd;
 	char *text;
 
-	text = exchange("GET /x%20y?a=b HTTP/1.1\r\n" HOST "\r\n", "GET /x%20y a=b 0", &closed);
+	text = exchange_text("GET /x%20y?a=b HTTP/1.1\r\n" HOST "\r\n", "GET /x%20y a=b 0", &closed);
 	ok(strstr(text, "GET /x%20y a=b 0") && !closed, "a request and its answer; the connection stays");
 	free(text);
-	text = exchange("GET /x HTTP/1.0\r\n\r\n", NULL, &closed);
+	text = exchange_text("GET /x HTTP/1.0\r\n\r\n", NULL, &closed);
 	ok(strstr(text, "GET /x - 0") && closed, "HTTP/1.0 is answered and closed");
 	free(text);
-	text = exchange("GET /x HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n", NULL, &closed);
+	text = exchange_text("GET /x HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n", NULL, &closed);
 	ok(strstr(text, "GET /x - 0") && closed, "Connection: close is honoured");
 	free(text);
-	text = exchange("PATCH /p HTTP/1.1\r\n" HOST
-	                "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\n\r\n",
-	                "PATCH /p - 8", &closed);
+	text = exchange_text("PATCH /p HTTP/1.1\r\n" HOST
+	                     "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\n\r\n",
+	                     "PATCH /p - 8", &closed);
 	ok(!!strstr(text, "PATCH /p - 8"), "PATCH, chunked");
 	free(text);
-	text = exchange("PUT /e HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n",
-	                "100 Continue\r\n\r\n", &closed);
+	text = exchange_text("PUT /e HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+	                     "100 Continue\r\n\r\n", &closed);
 	ok(!!strstr(text, "100 Continue"), "100-continue is said");
 	free(text);
-	text = exchange("HEAD /h HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
+	text = exchange_text("HEAD /h HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
 	ok(status_of(text) == 200 && !strstr(text, "HEAD /h"), "HEAD has no body");
 	free(text);
-	text = exchange("GET /empty HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
+	text = exchange_text("GET /empty HTTP/1.1\r\n" HOST "\r\n", "\r\n\r\n", &closed);
 	is_int(status_of(text), 204, "an empty answer");
 	free(text);
 
-	fd = dial();
-	say(fd, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nPOST /3 HTTP/1.1\r\n" HOST
-	        "Content-Length: 2\r\n\r\nabGET /4 HTTP/1.1\r\n" HOST "\r\n");
-	text = hear(fd, "GET /4 - 0", 5000, &closed);
+	fd = dial_port();
+	send_text(fd, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nPOST /3 HTTP/1.1\r\n" HOST
+	              "Content-Length: 2\r\n\r\nabGET /4 HTTP/1.1\r\n" HOST "\r\n");
+	text = read_answer(fd, "GET /4 - 0", 5000, &closed);
 	ok(strstr(text, "GET /1") && strstr(text, "GET /2") && strstr(text, "POST /3 - 2") &&
 	       strstr(text, "GET /4"),
 	   "a pipeline is answered in order");
 	free(text);
-	say(fd, "GET /late HTTP/1.1\r\n" HOST "\r\n");
-	text = hear(fd, "late", 5000, &closed);
+	send_text(fd, "GET /late HTTP/1.1\r\n" HOST "\r\n");
+	text = read_answer(fd, "late", 5000, &closed);
 	ok(!!strstr(text, "late"), "an answer that comes later");
 	free(text);
 	close(fd);
@@ -302,13 +301,13 @@ static void test_good(void)
 static void test_pieces(void)
 {
 	static const char request[] = "POST /slow HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello";
-	int fd = dial(), closed;
+	int fd = dial_port(), closed;
 	size_t i;
 	char *text;
 
 	for (i = 0; i < sizeof(request) - 1; i++)
 		ok(send(fd, request + i, 1, MSG_NOSIGNAL) == 1 || i == 0, "byte %zu", i);
-	text = hear(fd, "POST /slow - 5", 5000, &closed);
+	text = read_answer(fd, "POST /slow - 5", 5000, &closed);
 	ok(!!strstr(text, "POST /slow - 5"), "a request byte by byte");
 	free(text);
 	close(fd);
@@ -316,18 +315,18 @@ static void test_pieces(void)
 
 static void test_times(void)
 {
-	int fd = dial(), idle = dial(), body = dial(), closed;
+	int fd = dial_port(), idle = dial_port(), body = dial_port(), closed;
 	char *text;
 
-	say(fd, "GET /x HTTP/1.1\r\n");
-	say(body, "POST /x HTTP/1.1\r\n" HOST "Content-Length: 10\r\n\r\nabc");
-	text = hear(fd, NULL, 5000, &closed);
+	send_text(fd, "GET /x HTTP/1.1\r\n");
+	send_text(body, "POST /x HTTP/1.1\r\n" HOST "Content-Length: 10\r\n\r\nabc");
+	text = read_answer(fd, NULL, 5000, &closed);
 	ok(status_of(text) == 408 && closed, "a header that does not end: 408 and closed");
 	free(text);
-	text = hear(body, NULL, 5000, &closed);
+	text = read_answer(body, NULL, 5000, &closed);
 	ok(status_of(text) == 408 && closed, "a body that does not come: 408 and closed");
 	free(text);
-	text = hear(idle, NULL, 5000, &closed);
+	text = read_answer(idle, NULL, 5000, &closed);
 	ok(!*text && closed, "an idle connection is closed without a word");
 	free(text);
 	close(fd);
@@ -341,34 +340,34 @@ static void test_streams(void)
 	unsigned gone = atomic_load(&n_gone);
 	char *text;
 
-	text = exchange("GET /stream?end HTTP/1.1\r\n" HOST "\r\n", "0\r\n\r\n", &closed);
+	text = exchange_text("GET /stream?end HTTP/1.1\r\n" HOST "\r\n", "0\r\n\r\n", &closed);
 	ok(strstr(text, "Transfer-Encoding: chunked") && strstr(text, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"),
 	   "a stream in chunks");
 	free(text);
-	text = exchange("GET /stream?end HTTP/1.0\r\n\r\n", NULL, &closed);
+	text = exchange_text("GET /stream?end HTTP/1.0\r\n\r\n", NULL, &closed);
 	ok(closed && strstr(text, "\r\n\r\none two") && !strstr(text, "chunked"),
 	   "to HTTP/1.0 as plain bytes until the close");
 	free(text);
-	text = exchange("GET /abort HTTP/1.1\r\n" HOST "\r\n", NULL, &closed);
+	text = exchange_text("GET /abort HTTP/1.1\r\n" HOST "\r\n", NULL, &closed);
 	ok(closed, "an aborted stream closes: the reader sees that it is not whole");
 	free(text);
-	fd = dial();
-	say(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
-	text = hear(fd, "two", 5000, &closed);
-	ok(strstr(text, "two") && reached(&n_drained, 1), "a stream goes on, and says when it has drained");
+	fd = dial_port();
+	send_text(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	text = read_answer(fd, "two", 5000, &closed);
+	ok(strstr(text, "two") && wait_reached(&n_drained, 1), "a stream goes on, and says when it has drained");
 	free(text);
 	close(fd);
-	ok(reached(&n_gone, gone + 1), "its handler hears that the client has gone");
-	fd = dial();
-	say(fd, "GET /big HTTP/1.1\r\n" HOST "\r\n");
+	ok(wait_reached(&n_gone, gone + 1), "its handler hears that the client has gone");
+	fd = dial_port();
+	send_text(fd, "GET /big HTTP/1.1\r\n" HOST "\r\n");
 	close(fd);
-	fd = dial();
-	say(fd, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+	fd = dial_port();
+	send_text(fd, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
 	while (!atomic_load(&held))
 		poll(NULL, 0, 2);
 	close(fd);
 	chan_send(late_calls, atomic_exchange(&held, NULL)); /* answered to nobody */
-	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	text = exchange_text("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
 	ok(!!strstr(text, "GET /x - 0"), "answers to clients that have gone harm nobody");
 	free(text);
 }
@@ -380,10 +379,10 @@ static void test_many(void)
 	char *text;
 
 	for (i = 0; i < N; i++)
-		fds[i] = dial();
+		fds[i] = dial_port();
 	for (i = 0; i < N; i++) {
-		say(fds[i], "GET /m HTTP/1.1\r\n" HOST "\r\n");
-		text = hear(fds[i], "\r\n\r\n", 2000, &closed);
+		send_text(fds[i], "GET /m HTTP/1.1\r\n" HOST "\r\n");
+		text = read_answer(fds[i], "\r\n\r\n", 2000, &closed);
 		refused += status_of(text) == 503;
 		answered += status_of(text) == 200;
 		free(text);
@@ -395,7 +394,7 @@ static void test_many(void)
 	for (i = 0; i < 100 && atomic_load(&count.open) > 0; i++)
 		poll(NULL, 0, 20);
 	is_int(atomic_load(&count.open), 0, "all are counted off again");
-	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	text = exchange_text("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
 	ok(!!strstr(text, "GET /x - 0"), "then there is room again");
 	free(text);
 }
@@ -409,8 +408,8 @@ static void test_unix(void)
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", unix_path);
 	snprintf(want, sizeof(want), "unix=1 uid=%u", getuid());
 	ok(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0, "the unix socket");
-	say(fd, "GET /creds HTTP/1.1\r\nHost: x\r\n\r\n");
-	text = hear(fd, want, 5000, &closed);
+	send_text(fd, "GET /creds HTTP/1.1\r\nHost: x\r\n\r\n");
+	text = read_answer(fd, want, 5000, &closed);
 	like(text, want, "who is on the other side");
 	free(text);
 	close(fd);
@@ -418,16 +417,16 @@ static void test_unix(void)
 
 static void test_pipeline_limit(void)
 {
-	int fd = dial(), closed, i;
+	int fd = dial_port(), closed, i;
 	char *text, *lots = xcalloc(1, 300000);
 
 	for (i = 0; i < 10000; i++)
 		memcpy(lots + i * 28, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 28);
-	say(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
-	text = hear(fd, "two", 5000, &closed);
+	send_text(fd, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	text = read_answer(fd, "two", 5000, &closed);
 	free(text);
-	say(fd, lots);
-	text = hear(fd, NULL, 5000, &closed);
+	send_text(fd, lots);
+	text = read_answer(fd, NULL, 5000, &closed);
 	ok(closed, "too much behind a request in work: closed");
 	free(text);
 	free(lots);
@@ -436,7 +435,7 @@ static void test_pipeline_limit(void)
 
 static unsigned seed = 4711;
 
-static unsigned rnd(unsigned below)
+static unsigned random_below(unsigned below)
 {
 	seed = seed * 1103515245u + 12345u;
 	return seed / 65536 % below;
@@ -473,23 +472,23 @@ static void test_random(void)
 	char *text;
 
 	for (i = 0; i < 600; i++) {
-		int fd = dial();
-		unsigned n = 1 + rnd(6);
+		int fd = dial_port();
+		unsigned n = 1 + random_below(6);
 
 		for (j = 0; j < n; j++) {
-			const char *w = words[rnd(sizeof(words) / sizeof(words[0]))];
-			size_t len = strlen(w), k = rnd(8) ? len : rnd((unsigned)len + 1);
+			const char *w = words[random_below(sizeof(words) / sizeof(words[0]))];
+			size_t len = strlen(w), k = random_below(8) ? len : random_below((unsigned)len + 1);
 
 			if (send(fd, w, k, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 				break;
 		}
-		if (rnd(3) == 0)
-			free(hear(fd, "\r\n", rnd(20), &closed));
-		if (rnd(4) == 0)
+		if (random_below(3) == 0)
+			free(read_answer(fd, "\r\n", random_below(20), &closed));
+		if (random_below(4) == 0)
 			shutdown(fd, SHUT_WR);
 		close(fd);
 	}
-	text = exchange("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
+	text = exchange_text("GET /x HTTP/1.1\r\n" HOST "\r\n", "GET /x - 0", &closed);
 	ok(!!strstr(text, "GET /x - 0"), "after 600 clients without manners others are answered");
 	free(text);
 	for (i = 0; i < 250 && atomic_load(&count.open) > 0; i++)
@@ -498,14 +497,14 @@ static void test_random(void)
 	is_int(atomic_load(&count.streams), 0, "no stream either");
 }
 
-static void quiet(enum log_level level, const char *line, void *arg)
+static void drop_line(enum log_level level, const char *line, void *arg)
 {
 	(void)arg;
 	if (level >= LOG_LVL_ERROR)
 		fprintf(stderr, "%s\n", line);
 }
 
-static int listening(void)
+static int open_listener(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t n = sizeof(a);
@@ -532,7 +531,7 @@ static int listening_unix(void)
 
 int main(void)
 {
-	int tcp = listening(), local = listening_unix();
+	int tcp = open_listener(), local = listening_unix();
 	struct http_config c = {.tcp_fd = tcp,
 	                        .unix_fd = local,
 	                        .max_conns = 32,
@@ -545,7 +544,7 @@ int main(void)
 	struct err e;
 
 	signal(SIGPIPE, SIG_IGN); /* as hearthd does */
-	log_set_sink(quiet, NULL);
+	log_set_sink(drop_line, NULL);
 	loop = loop_create();
 	c.loop = loop;
 	late_calls = chan_create(loop, 64, 0, on_late, NULL);
@@ -553,7 +552,7 @@ int main(void)
 	server = http_create(&c, on_call, NULL, &e);
 	if (!server)
 		tap_bail("%s", e.text);
-	pthread_create(&thread, NULL, run, NULL);
+	pthread_create(&thread, NULL, run_loop, NULL);
 	test_malformed();
 	test_good();
 	test_pieces();

@@ -2,11 +2,10 @@
  * What the guard lets pass and what it refuses, each input whole and cut at every byte; and random bytes,
  * where the answer must not depend on the cuts.
  */
-#include "controller/http/http_guard.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "controller/http/http_guard.h"
 #include "tests/lib/tap.h"
 
 struct pass {
@@ -116,7 +115,7 @@ static const struct refused refusals[] = {
 };
 
 /* Feeds text in two pieces. */
-static int feed(struct http_guard *g, const char *text, size_t n, size_t cut)
+static int feed_text(struct http_guard *g, const char *text, size_t n, size_t cut)
 {
 	http_guard_init(g);
 	if (http_guard_feed(g, (const uint8_t *)text, cut) < 0)
@@ -137,7 +136,7 @@ static void test_passes(void)
 		for (cut = 0; cut <= n; cut++) {
 			struct http_guard g;
 
-			if (feed(&g, p->text, n, cut) < 0 || g.requests != p->requests || g.phase != p->phase) {
+			if (feed_text(&g, p->text, n, cut) < 0 || g.requests != p->requests || g.phase != p->phase) {
 				tap_diag("cut at %zu: requests %d phase %d status %d %s", cut, (int)g.requests, (int)g.phase,
 				         g.status, g.why ? g.why : "");
 				good = 0;
@@ -161,7 +160,7 @@ static void test_refusals(void)
 		for (cut = 0; cut <= n; cut++) {
 			struct http_guard g;
 
-			if (feed(&g, r->text, n, cut) == 0 || g.status != r->status || g.phase != HTTP_REFUSED ||
+			if (feed_text(&g, r->text, n, cut) == 0 || g.status != r->status || g.phase != HTTP_REFUSED ||
 			    !g.why || http_guard_feed(&g, (const uint8_t *)"G", 1) == 0) {
 				tap_diag("cut at %zu: status %d want %d (%s) in %s", cut, g.status, r->status,
 				         g.why ? g.why : "-", r->text);
@@ -170,7 +169,7 @@ static void test_refusals(void)
 			}
 		}
 		ok(good, "refused with %d: %s", r->status,
-		   r->text + (strncmp(r->text, H, strlen(H)) ? 0 : strlen(H)));
+		   r->text + (strncmp(r->text, H, strlen(H)) != 0 ? 0 : strlen(H)));
 	}
 }
 

@@ -2,12 +2,11 @@
  * Every route of the table is in /openapi.json and answers; every operation of the document is in the table;
  * what is not built says 501 and is marked.
  */
-#include "controller/api/api.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/xalloc.h"
+#include "controller/api/api.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/controller/http/httpkit.h"
 #include "tests/unit/controller/state/apischema.h"
@@ -15,7 +14,7 @@
 static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /* A real address for a pattern. */
-static char *fill(const char *pattern, int star)
+static char *fill_pattern(const char *pattern, int star)
 {
 	static const struct {
 		const char *name, *value;
@@ -56,10 +55,10 @@ static void test_answer(const struct route *r, const struct answer *a, const cJS
 {
 	const char *name = a->status >= 400 ? "Problem" : r->response;
 
-	if (!name || !strcmp(name, "*") || !strcmp(name, "text") || !strcmp(name, "events") || !*a->body ||
-	    (a->status >= 400 && r->flags & RF_STREAM && !a->json))
+	if (!name || strcmp(name, "*") == 0 || strcmp(name, "text") == 0 || strcmp(name, "events") == 0 ||
+	    !*a->body || (a->status >= 400 && r->flags & RF_STREAM && !a->json))
 		return;
-	if (cJSON_GetObjectItemCaseSensitive(a->json, "op") || (a->status < 400 && !strcmp(name, "Node")))
+	if (cJSON_GetObjectItemCaseSensitive(a->json, "op") || (a->status < 400 && strcmp(name, "Node") == 0))
 		return;
 	ok(api_follows(a->json, name, schemas, 0), "%s %s: %d is a %s", http_method_name(r->method), r->pattern,
 	   a->status, name);
@@ -71,7 +70,7 @@ static void test_table_in_document(struct hkit *k, const cJSON *paths, const cJS
 	const struct route *r = route_table(&n);
 
 	for (i = 0; i < n; i++) {
-		char *name = without_star(r[i].pattern), *path = fill(r[i].pattern, 1), method[8];
+		char *name = without_star(r[i].pattern), *path = fill_pattern(r[i].pattern, 1), method[8];
 		const cJSON *p = cJSON_GetObjectItemCaseSensitive(paths, name), *op;
 		struct answer *a;
 		size_t j;
@@ -84,7 +83,7 @@ static void test_table_in_document(struct hkit *k, const cJSON *paths, const cJS
 		ok(op && cJSON_GetObjectItemCaseSensitive(op, "summary"), "%s %s is described", method, r[i].pattern);
 		ok(!!cJSON_GetObjectItemCaseSensitive(op, "x-status") == later, "and marked when it is not built");
 		if (r[i].flags & RF_STREAM &&
-		    !strcmp(r[i].pattern, "/api/v1/stream")) { /* goes on for ever: test_http_stream */
+		    strcmp(r[i].pattern, "/api/v1/stream") == 0) { /* goes on for ever: test_http_stream */
 			free(name);
 			free(path);
 			continue;
@@ -113,7 +112,7 @@ static int in_table(const char *name, const char *method)
 	for (i = 0; i < n; i++) {
 		char *plain = without_star(r[i].pattern);
 
-		found |= !strcmp(plain, name) && !strcasecmp(http_method_name(r[i].method), method);
+		found |= strcmp(plain, name) == 0 && strcasecmp(http_method_name(r[i].method), method) == 0;
 		free(plain);
 	}
 	return found;
@@ -138,7 +137,7 @@ static void check_refs(const cJSON *v, const cJSON *schemas, int *bad)
 {
 	const cJSON *c;
 
-	if (cJSON_IsString(v) && v->string && !strcmp(v->string, "$ref")) {
+	if (cJSON_IsString(v) && v->string && strcmp(v->string, "$ref") == 0) {
 		const char *name = strrchr(v->valuestring, '/');
 
 		if (!cJSON_GetObjectItemCaseSensitive(schemas, name + 1)) {
@@ -203,7 +202,7 @@ static void test_matching(void)
 		struct err e;
 		int rc = route_match(cases[i].pattern, cases[i].path, api_check_param, params, &e), j;
 
-		ok(rc == cases[i].rc && (rc != 1 || !strcmp(params[0], cases[i].first)), "%s against %s: %d",
+		ok(rc == cases[i].rc && (rc != 1 || strcmp(params[0], cases[i].first) == 0), "%s against %s: %d",
 		   cases[i].path, cases[i].pattern, rc);
 		for (j = 0; rc == 1 && j < CALL_MAX_PARAMS; j++)
 			free(params[j]);

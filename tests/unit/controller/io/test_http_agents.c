@@ -39,7 +39,7 @@ static void on_agent_msg(struct hkit *kit, const char *node, uint64_t session, u
 	wire_free(type, msg);
 }
 
-static int reached(_Atomic unsigned *v, unsigned want, unsigned timeout_ms)
+static int wait_reached(_Atomic unsigned *v, unsigned want, unsigned timeout_ms)
 {
 	uint64_t end = hkit_now_us() + timeout_ms * 1000ull;
 
@@ -132,7 +132,7 @@ static void test_orders(void)
 	session = hkit_agent_session(k);
 	ok(session == hagent_session(c), "of the session that the agent was told");
 	hagent_send(b, WM_METRICS, &m, 3);
-	ok(reached(&n_metrics, 1, 5000) && atomic_load(&metrics_session) == session,
+	ok(wait_reached(&n_metrics, 1, 5000) && atomic_load(&metrics_session) == session,
 	   "METRICS arrive, under the control session");
 	hkit_call(k, send_to, &session);
 	ack = hagent_expect(c, WM_ACK, &id, 5000);
@@ -198,7 +198,7 @@ static void test_slow_state_thread(void)
 		beat.seq = i;
 		hagent_send(c, WM_BEAT, &beat, i);
 	}
-	ok(reached(&n_beats, N, 20000), "a flood against a state thread that sleeps: all %u of %u arrive",
+	ok(wait_reached(&n_beats, N, 20000), "a flood against a state thread that sleeps: all %u of %u arrive",
 	   atomic_load(&n_beats), N);
 	is_int(atomic_load(&out_of_order), 0, "in order");
 	pthread_join(t, NULL);
@@ -237,12 +237,13 @@ static void test_blobs(void)
 	wire_free(WM_BLOB_OK, done);
 	hagent_send(b, WM_BLOB_HAVE, &have, 3);
 	missing = hagent_expect(b, WM_BLOB_MISSING, &id, 5000);
-	ok(missing && missing->digests.n == 1 && !strcmp(missing->digests.v[0], other),
+	ok(missing && missing->digests.n == 1 && strcmp(missing->digests.v[0], other) == 0,
 	   "the other is still missing");
 	wire_free(WM_BLOB_MISSING, missing);
 	hagent_send(b, WM_BLOB_GET, &get, 4);
 	got = hagent_expect(b, WM_BLOB_DATA, &id, 5000);
-	ok(got && got->code == 0 && got->data.n == sizeof(data) - 1 && !memcmp(got->data.data, data, got->data.n),
+	ok(got && got->code == 0 && got->data.n == sizeof(data) - 1 &&
+	       memcmp(got->data.data, data, got->data.n) == 0,
 	   "and comes back");
 	wire_free(WM_BLOB_DATA, got);
 	get.digest = other;
