@@ -14,6 +14,10 @@ list_files() {
 	fi
 }
 
+# Folders whose C files have the one style of CONTRIBUTING.md ("Names"): sizeof(x), strcmp(a, b) == 0.
+# A folder joins when it is clean; none leaves.
+styled='^(common|shim|scheduler|store|agent|tests/unit/(common|store))/'
+
 # One pass of awk a file. C functions are found by the house style: '{' and '}' alone in column 1.
 check_file() {
 	case $1 in
@@ -22,7 +26,7 @@ check_file() {
 	*.sh | *.t | *.py | *.am | *.ac | *.md) kind=text ;;
 	*) return 0 ;;
 	esac
-	awk -v file="$1" -v kind="$kind" '
+	awk -v file="$1" -v kind="$kind" -v styled="$styled" '
 	function report(line, text) {
 		printf "%s:%d: %s\n", file, line, text
 		bad = 1
@@ -73,6 +77,12 @@ check_file() {
 		banned(code, "sprintf", "it has no bound")
 		banned(code, "vsprintf", "it has no bound")
 		banned(code, "gets", "it has no bound")
+		if (file ~ styled) {
+			if (match(code, /(^|[^A-Za-z0-9_])sizeof[ \t]+[^ \t(]/))
+				report(FNR, "sizeof without parentheses; write sizeof(x)")
+			if (match(code, /![ \t]*strn?(case)?cmp\(/))
+				report(FNR, "!strcmp() reads as its opposite; write strcmp(a, b) == 0")
+		}
 		if ($0 == "{")
 			start = FNR
 		else if ($0 ~ /^}/ && start) {
