@@ -31,7 +31,7 @@ static void on_group(void *msg, void *arg)
 	group_deliver(msg);
 }
 
-static void wake(struct store *s)
+static void wake_writer(struct store *s)
 {
 	const uint64_t one = 1;
 
@@ -52,7 +52,7 @@ static int start_writer(struct store *s, struct err *e)
 	return rc ? err_sys(e, rc, "start the store's writer") : 0;
 }
 
-static void release(struct store *s)
+static void release_store(struct store *s)
 {
 	wdb_fini(&s->w);
 	sqlh_close(s->read);
@@ -91,7 +91,7 @@ struct store *store_open(const struct store_config *c, struct loop *loop, struct
 	}
 	return s;
 failed:
-	release(s);
+	release_store(s);
 	return NULL;
 }
 
@@ -102,12 +102,12 @@ void store_close(struct store *s)
 	pthread_mutex_lock(&s->lock);
 	s->stop = 1;
 	pthread_mutex_unlock(&s->lock);
-	wake(s);
+	wake_writer(s);
 	pthread_join(s->writer, NULL);
 	/* The last completions are run here, still on this thread. A callback that gives a new transaction is
 	 * told ERR_UNAVAILABLE. */
 	chan_destroy(s->chan, group_deliver);
-	release(s);
+	release_store(s);
 }
 
 int store_commit(struct store *s, struct store_txn *t, store_done_fn done, void *arg, struct err *e)
@@ -136,7 +136,7 @@ int store_commit(struct store *s, struct store_txn *t, store_done_fn done, void 
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (rc == 0 && first)
-		wake(s);
+		wake_writer(s);
 	return rc;
 }
 

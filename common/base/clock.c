@@ -27,36 +27,36 @@ static uint64_t read_us(clockid_t id)
 #ifdef HEARTH_FAULTS
 static uint64_t real_shift_us, boot_shift_us;
 
-static uint64_t shifted(uint64_t us, const uint64_t *shift)
+static uint64_t shifted_us(uint64_t us, const uint64_t *shift)
 {
 	return us + __atomic_load_n(shift, __ATOMIC_RELAXED);
 }
 
-static void shift(uint64_t *by, uint64_t us)
+static void shift_by(uint64_t *by, uint64_t us)
 {
 	__atomic_add_fetch(by, us, __ATOMIC_RELAXED);
 }
 #else
-#define shifted(us, by) (us)
-#define shift(by, us)   ((void)0)
+#define shifted_us(us, by) (us)
+#define shift_by(by, us)   ((void)0)
 #endif
 
 static uint64_t system_real(const struct clock *c)
 {
 	(void)c;
 	if (FAULT("clock.forward"))
-		shift(&real_shift_us, JUMP_US);
+		shift_by(&real_shift_us, JUMP_US);
 	if (FAULT("clock.back"))
-		shift(&real_shift_us, -(uint64_t)JUMP_US);
-	return shifted(read_us(CLOCK_REALTIME), &real_shift_us);
+		shift_by(&real_shift_us, -(uint64_t)JUMP_US);
+	return shifted_us(read_us(CLOCK_REALTIME), &real_shift_us);
 }
 
 static uint64_t system_boot(const struct clock *c)
 {
 	(void)c;
 	if (FAULT("clock.suspend"))
-		shift(&boot_shift_us, SUSPEND_US);
-	return shifted(read_us(CLOCK_BOOTTIME), &boot_shift_us);
+		shift_by(&boot_shift_us, SUSPEND_US);
+	return shifted_us(read_us(CLOCK_BOOTTIME), &boot_shift_us);
 }
 
 const struct clock *clock_real(void)
@@ -126,7 +126,7 @@ const char *clock_words(uint64_t real_us, char out[CLOCK_RFC3339_SIZE])
 }
 
 /* Exactly n digits. -1: they are not there. */
-static int digits(const char **p, unsigned n)
+static int read_digits(const char **p, unsigned n)
 {
 	int v = 0;
 
@@ -138,7 +138,7 @@ static int digits(const char **p, unsigned n)
 	return v;
 }
 
-static int literal(const char **p, const char *any)
+static int read_literal(const char **p, const char *any)
 {
 	if (!**p || !strchr(any, **p))
 		return -1;
@@ -147,15 +147,15 @@ static int literal(const char **p, const char *any)
 }
 
 /* "Z" or "+02:00": minutes ahead of UTC. */
-static int offset(const char **p, int *minutes)
+static int read_offset(const char **p, int *minutes)
 {
 	int sign = **p == '-' ? -1 : 1, h, m;
 
 	*minutes = 0;
-	if (literal(p, "Zz") == 0)
+	if (read_literal(p, "Zz") == 0)
 		return 0;
-	if (literal(p, "+-") < 0 || (h = digits(p, 2)) < 0 || literal(p, ":") < 0 || (m = digits(p, 2)) < 0 ||
-	    h > 23 || m > 59)
+	if (read_literal(p, "+-") < 0 || (h = read_digits(p, 2)) < 0 || read_literal(p, ":") < 0 ||
+	    (m = read_digits(p, 2)) < 0 || h > 23 || m > 59)
 		return -1;
 	*minutes = sign * (h * 60 + m);
 	return 0;
@@ -169,10 +169,12 @@ int clock_parse_rfc3339(const char *text, uint64_t *real_us)
 	int ahead;
 	time_t t, same;
 
-	if ((tm.tm_year = digits(&p, 4)) < 1970 || literal(&p, "-") < 0 || (tm.tm_mon = digits(&p, 2)) < 1 ||
-	    literal(&p, "-") < 0 || (tm.tm_mday = digits(&p, 2)) < 1 || literal(&p, "Tt ") < 0 ||
-	    (tm.tm_hour = digits(&p, 2)) < 0 || literal(&p, ":") < 0 || (tm.tm_min = digits(&p, 2)) < 0 ||
-	    literal(&p, ":") < 0 || (tm.tm_sec = digits(&p, 2)) < 0)
+	if ((tm.tm_year = read_digits(&p, 4)) < 1970 || read_literal(&p, "-") < 0 ||
+	    (tm.tm_mon = read_digits(&p, 2)) < 1 || read_literal(&p, "-") < 0 ||
+	    (tm.tm_mday = read_digits(&p, 2)) < 1 || read_literal(&p, "Tt ") < 0 ||
+	    (tm.tm_hour = read_digits(&p, 2)) < 0 || read_literal(&p, ":") < 0 ||
+	    (tm.tm_min = read_digits(&p, 2)) < 0 || read_literal(&p, ":") < 0 ||
+	    (tm.tm_sec = read_digits(&p, 2)) < 0)
 		return -1;
 	if (*p == '.') {
 		unsigned unit = 100000;
@@ -182,7 +184,7 @@ int clock_parse_rfc3339(const char *text, uint64_t *real_us)
 		for (; *p >= '0' && *p <= '9'; p++, unit /= 10)
 			us += (uint64_t)(*p - '0') * unit;
 	}
-	if (offset(&p, &ahead) < 0 || *p)
+	if (read_offset(&p, &ahead) < 0 || *p)
 		return -1;
 	tm.tm_year -= 1900;
 	tm.tm_mon -= 1;

@@ -33,7 +33,7 @@ static void mark_cut(char *text, size_t size, size_t wanted)
 	memcpy(text + at, "...", 4);
 }
 
-static void fill(struct err *e, const char *fmt, va_list ap, const char *sep, const char *tail)
+static void fill_text(struct err *e, const char *fmt, va_list ap, const char *sep, const char *tail)
 {
 	char text[sizeof(e->text)];
 	size_t used, wanted;
@@ -59,7 +59,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	if (!e)
 		return -1;
 	va_start(ap, fmt);
-	fill(e, fmt, ap, "", NULL);
+	fill_text(e, fmt, ap, "", NULL);
 	va_end(ap);
 	e->code = code;
 	return -1;
@@ -92,7 +92,7 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...)
 		return -1;
 	va_start(ap, fmt);
 	/* The GNU strerror_r may return its own static text and leave `why` alone; either is good. */
-	fill(e, fmt, ap, ": ", strerror_r(errnum, why, sizeof(why)));
+	fill_text(e, fmt, ap, ": ", strerror_r(errnum, why, sizeof(why)));
 	va_end(ap);
 	e->code = code_of_errno(errnum);
 	return -1;
@@ -107,7 +107,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
 		return -1;
 	memcpy(old, e->text, sizeof(old));
 	va_start(ap, fmt);
-	fill(e, fmt, ap, ": ", old);
+	fill_text(e, fmt, ap, ": ", old);
 	va_end(ap);
 	return -1;
 }

@@ -85,7 +85,7 @@ static struct point points[] = {
 
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
 
-static struct point *find(const char *name, size_t len)
+static struct point *find_point(const char *name, size_t len)
 {
 	for (size_t i = 0; i < N_POINTS; i++)
 		if (strlen(points[i].name) == len && memcmp(points[i].name, name, len) == 0)
@@ -93,7 +93,7 @@ static struct point *find(const char *name, size_t len)
 	return NULL;
 }
 
-static void arm(struct point *p, unsigned nth, unsigned repeat)
+static void arm_point(struct point *p, unsigned nth, unsigned repeat)
 {
 	__atomic_store_n(&p->calls, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->repeat, repeat, __ATOMIC_RELAXED);
@@ -102,11 +102,11 @@ static void arm(struct point *p, unsigned nth, unsigned repeat)
 
 int fault_arm(const char *name, unsigned nth, unsigned repeat)
 {
-	struct point *p = find(name, strlen(name));
+	struct point *p = find_point(name, strlen(name));
 
 	if (!p)
 		return -1;
-	arm(p, nth, repeat);
+	arm_point(p, nth, repeat);
 	return 0;
 }
 
@@ -114,7 +114,7 @@ int fault_arm(const char *name, unsigned nth, unsigned repeat)
 static int arm_one(const char *s, size_t len)
 {
 	const char *eq = memchr(s, '=', len);
-	struct point *p = eq ? find(s, (size_t)(eq - s)) : NULL;
+	struct point *p = eq ? find_point(s, (size_t)(eq - s)) : NULL;
 	unsigned long nth, repeat = 1;
 	char *end;
 
@@ -125,7 +125,7 @@ static int arm_one(const char *s, size_t len)
 		repeat = strtoul(end + 1, &end, 10);
 	if (end != s + len || nth == 0 || nth > 1000000000 || repeat == 0 || repeat > 1000000000)
 		return -1;
-	arm(p, (unsigned)nth, (unsigned)repeat);
+	arm_point(p, (unsigned)nth, (unsigned)repeat);
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static void arm_from_environment(void)
 
 int fault_hit(const char *name)
 {
-	struct point *p = find(name, strlen(name));
+	struct point *p = find_point(name, strlen(name));
 	unsigned call, nth;
 
 	pthread_once(&env_once, arm_from_environment);
@@ -174,12 +174,12 @@ int fault_hit(const char *name)
 void fault_clear(void)
 {
 	for (size_t i = 0; i < N_POINTS; i++)
-		arm(&points[i], 0, 0);
+		arm_point(&points[i], 0, 0);
 }
 
 unsigned fault_count(const char *name)
 {
-	struct point *p = find(name, strlen(name));
+	struct point *p = find_point(name, strlen(name));
 
 	return p ? __atomic_load_n(&p->calls, __ATOMIC_RELAXED) : 0;
 }

@@ -16,7 +16,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 
-static void must(int good, const char *what)
+static void must_work(int good, const char *what)
 {
 	if (good)
 		return;
@@ -26,25 +26,25 @@ static void must(int good, const char *what)
 
 static EVP_MD *md;
 
-static void fetch(void)
+static void fetch_sha256(void)
 {
 	md = EVP_MD_fetch(NULL, "SHA256", NULL);
-	must(md != NULL, "sha256_fetch");
+	must_work(md != NULL, "sha256_fetch");
 }
 
 /* Looked up among the providers once: EVP_sha256() does it, under a lock, for every digest, which costs more
  * than hashing a specification. */
-static const EVP_MD *sha256(void)
+static const EVP_MD *sha256_md(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, fetch);
+	pthread_once(&once, fetch_sha256);
 	return md;
 }
 
 void hash_bytes(const void *p, size_t n, uint8_t out[HASH_BYTES])
 {
-	must(EVP_Digest(n ? p : "", n, out, NULL, sha256(), NULL) == 1, "sha256");
+	must_work(EVP_Digest(n ? p : "", n, out, NULL, sha256_md(), NULL) == 1, "sha256");
 }
 
 void hash_hex(const void *p, size_t n, char out[HASH_HEX_SIZE])
@@ -60,20 +60,20 @@ struct hash_ctx *hash_start(void)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 
-	must(ctx && EVP_DigestInit_ex(ctx, sha256(), NULL) == 1, "sha256_start");
+	must_work(ctx && EVP_DigestInit_ex(ctx, sha256_md(), NULL) == 1, "sha256_start");
 	return (struct hash_ctx *)ctx;
 }
 
 void hash_add(struct hash_ctx *h, const void *p, size_t n)
 {
-	must(n == 0 || EVP_DigestUpdate((EVP_MD_CTX *)h, p, n) == 1, "sha256_add");
+	must_work(n == 0 || EVP_DigestUpdate((EVP_MD_CTX *)h, p, n) == 1, "sha256_add");
 }
 
 void hash_end_hex(struct hash_ctx *h, char out[HASH_HEX_SIZE])
 {
 	uint8_t digest[HASH_BYTES];
 
-	must(EVP_DigestFinal_ex((EVP_MD_CTX *)h, digest, NULL) == 1, "sha256_end");
+	must_work(EVP_DigestFinal_ex((EVP_MD_CTX *)h, digest, NULL) == 1, "sha256_end");
 	EVP_MD_CTX_free((EVP_MD_CTX *)h);
 	str_hex(digest, sizeof(digest), out);
 }
@@ -119,7 +119,7 @@ void random_bytes(void *p, size_t n)
 	/* RAND_bytes counts in int. */
 	for (; n; at += part, n -= (size_t)part) {
 		part = n > 1u << 20 ? 1 << 20 : (int)n;
-		must(RAND_bytes(at, part) == 1, "random");
+		must_work(RAND_bytes(at, part) == 1, "random");
 	}
 }
 

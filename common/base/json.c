@@ -23,7 +23,7 @@ struct place {
 	char text[256];
 };
 
-static const char *place(struct place *p, const char *path, const char *key)
+static const char *place_path(struct place *p, const char *path, const char *key)
 {
 	snprintf(p->text, sizeof(p->text), "%s%s%s", path, *path ? "." : "", key);
 	return p->text;
@@ -51,40 +51,42 @@ static const char *type_name(const cJSON *v)
 }
 
 /* The value, or NULL when missing or null. */
-static const cJSON *lookup(const cJSON *obj, const char *key)
+static const cJSON *lookup_key(const cJSON *obj, const char *key)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
 
 	return v && !cJSON_IsNull(v) ? v : NULL;
 }
 
-static int wrong(const cJSON *v, const char *path, const char *key, const char *expected, struct err *e)
+static int expected_other(const cJSON *v, const char *path, const char *key, const char *expected,
+                          struct err *e)
 {
 	struct place p;
 
-	return err_set(e, ERR_INVALID, "%s: expected %s, got %s", place(&p, path, key), expected, type_name(v));
+	return err_set(e, ERR_INVALID, "%s: expected %s, got %s", place_path(&p, path, key), expected,
+	               type_name(v));
 }
 
 int json_get_str(const cJSON *obj, const char *path, const char *key, const char **out, struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 
 	if (!v)
 		return 0;
 	if (!cJSON_IsString(v))
-		return wrong(v, path, key, "a string", e);
+		return expected_other(v, path, key, "a string", e);
 	*out = v->valuestring;
 	return 0;
 }
 
 int json_get_bool(const cJSON *obj, const char *path, const char *key, int *out, struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 
 	if (!v)
 		return 0;
 	if (!cJSON_IsBool(v))
-		return wrong(v, path, key, "true or false", e);
+		return expected_other(v, path, key, "true or false", e);
 	*out = cJSON_IsTrue(v) ? 1 : 0;
 	return 0;
 }
@@ -92,7 +94,7 @@ int json_get_bool(const cJSON *obj, const char *path, const char *key, int *out,
 int json_get_i64(const cJSON *obj, const char *path, const char *key, int64_t min, int64_t max, int64_t *out,
                  struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 	struct place p;
 	int64_t n;
 	double d;
@@ -100,53 +102,56 @@ int json_get_i64(const cJSON *obj, const char *path, const char *key, int64_t mi
 	if (!v)
 		return 0;
 	if (!cJSON_IsNumber(v))
-		return wrong(v, path, key, "a whole number", e);
+		return expected_other(v, path, key, "a whole number", e);
 	d = v->valuedouble;
 	if (!(d >= -EXACT_MAX && d <= EXACT_MAX))
-		return err_set(e, ERR_INVALID, "%s: %.17g is beyond 2^53", place(&p, path, key), d);
+		return err_set(e, ERR_INVALID, "%s: %.17g is beyond 2^53", place_path(&p, path, key), d);
 	if (d != floor(d))
-		return err_set(e, ERR_INVALID, "%s: expected a whole number, got %.17g", place(&p, path, key), d);
+		return err_set(e, ERR_INVALID, "%s: expected a whole number, got %.17g", place_path(&p, path, key),
+		               d);
 	n = (int64_t)d;
 	if (n < min)
-		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is less than %" PRId64, place(&p, path, key), n, min);
+		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is less than %" PRId64, place_path(&p, path, key), n,
+		               min);
 	if (n > max)
-		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is more than %" PRId64, place(&p, path, key), n, max);
+		return err_set(e, ERR_INVALID, "%s: %" PRId64 " is more than %" PRId64, place_path(&p, path, key), n,
+		               max);
 	*out = n;
 	return 0;
 }
 
 int json_get_f64(const cJSON *obj, const char *path, const char *key, double *out, struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 
 	if (!v)
 		return 0;
 	if (!cJSON_IsNumber(v))
-		return wrong(v, path, key, "a number", e);
+		return expected_other(v, path, key, "a number", e);
 	*out = v->valuedouble;
 	return 0;
 }
 
 int json_get_obj(const cJSON *obj, const char *path, const char *key, const cJSON **out, struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 
 	if (!v)
 		return 0;
 	if (!cJSON_IsObject(v))
-		return wrong(v, path, key, "an object", e);
+		return expected_other(v, path, key, "an object", e);
 	*out = v;
 	return 0;
 }
 
 int json_get_arr(const cJSON *obj, const char *path, const char *key, const cJSON **out, struct err *e)
 {
-	const cJSON *v = lookup(obj, key);
+	const cJSON *v = lookup_key(obj, key);
 
 	if (!v)
 		return 0;
 	if (!cJSON_IsArray(v))
-		return wrong(v, path, key, "a list", e);
+		return expected_other(v, path, key, "a list", e);
 	*out = v;
 	return 0;
 }
@@ -160,7 +165,7 @@ static int is_known(const char *key, const char *const *known)
 }
 
 /* Keys come from outside: control bytes in a message would reach a terminal. */
-static void printable(const char *s, char *out, size_t size)
+static void make_printable(const char *s, char *out, size_t size)
 {
 	size_t n = 0;
 
@@ -178,7 +183,7 @@ int json_check_keys(const cJSON *obj, const char *path, const char *const *known
 	cJSON_ArrayForEach (v, obj) {
 		if (!v->string || is_known(v->string, known))
 			continue;
-		printable(v->string, shown, sizeof(shown));
+		make_printable(v->string, shown, sizeof(shown));
 		near = str_nearest(v->string, known);
 		if (near)
 			return err_set(e, ERR_INVALID, "%s%sunknown key \"%s\", did you mean \"%s\"?", path,
@@ -190,7 +195,7 @@ int json_check_keys(const cJSON *obj, const char *path, const char *const *known
 
 /* ---- building ---------------------------------------------------------------------------------- */
 
-static void add(cJSON *obj, const char *key, cJSON *v)
+static void add_item(cJSON *obj, const char *key, cJSON *v)
 {
 	if (!v || !cJSON_AddItemToObject(obj, key, v))
 		abort(); /* out of memory, or obj is no object */
@@ -198,7 +203,7 @@ static void add(cJSON *obj, const char *key, cJSON *v)
 
 void json_add_str(cJSON *obj, const char *key, const char *s)
 {
-	add(obj, key, s ? cJSON_CreateString(s) : cJSON_CreateNull());
+	add_item(obj, key, s ? cJSON_CreateString(s) : cJSON_CreateNull());
 }
 
 void json_add_time(cJSON *obj, const char *key, uint64_t real_us)
@@ -213,7 +218,7 @@ void json_add_u64(cJSON *obj, const char *key, uint64_t v)
 	char text[24];
 
 	if (v <= (uint64_t)EXACT_MAX) {
-		add(obj, key, cJSON_CreateNumber((double)v));
+		add_item(obj, key, cJSON_CreateNumber((double)v));
 		return;
 	}
 	snprintf(text, sizeof(text), "%" PRIu64, v);
@@ -228,7 +233,7 @@ struct printer {
 	int pretty;
 };
 
-static void put(struct printer *p, const char *s, size_t n)
+static void put_bytes(struct printer *p, const char *s, size_t n)
 {
 	if (p->cap - p->n < n + 1) {
 		p->cap = (p->cap + n + 1) * 2;
@@ -243,9 +248,9 @@ static void put_line(struct printer *p, int depth)
 {
 	if (!p->pretty)
 		return;
-	put(p, "\n", 1);
+	put_bytes(p, "\n", 1);
 	for (int i = 0; i < depth; i++)
-		put(p, "  ", 2);
+		put_bytes(p, "  ", 2);
 }
 
 /* Bytes that are not UTF-8 (a log line, a file name) become U+FFFD: our output is always valid. */
@@ -257,16 +262,16 @@ static size_t put_char(struct printer *p, const char *s, size_t left)
 		len++;
 	for (; len; len--) {
 		if (str_valid_utf8(s, len)) {
-			put(p, s, len);
+			put_bytes(p, s, len);
 			return len;
 		}
 	}
-	put(p, "\xef\xbf\xbd", 3);
+	put_bytes(p, "\xef\xbf\xbd", 3);
 	return 1;
 }
 
 /* How many bytes at s stand for themselves. */
-static size_t plain(const char *s)
+static size_t plain_bytes(const char *s)
 {
 	size_t n = 0;
 
@@ -282,11 +287,11 @@ static void put_string(struct printer *p, const char *s)
 	const char *at;
 	char hex[8];
 
-	put(p, "\"", 1);
+	put_bytes(p, "\"", 1);
 	for (; left; s += step, left -= step) {
-		step = plain(s);
+		step = plain_bytes(s);
 		if (step) {
-			put(p, s, step);
+			put_bytes(p, s, step);
 			continue;
 		}
 		step = 1;
@@ -294,14 +299,14 @@ static void put_string(struct printer *p, const char *s)
 		if (at) {
 			hex[0] = '\\';
 			hex[1] = escapes[at - letters];
-			put(p, hex, 2);
+			put_bytes(p, hex, 2);
 		} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
-			put(p, hex, (size_t)snprintf(hex, sizeof(hex), "\\u%04x", (unsigned)*s));
+			put_bytes(p, hex, (size_t)snprintf(hex, sizeof(hex), "\\u%04x", (unsigned)*s));
 		} else {
 			step = put_char(p, s, left);
 		}
 	}
-	put(p, "\"", 1);
+	put_bytes(p, "\"", 1);
 }
 
 static void put_whole(struct printer *p, int64_t v)
@@ -316,7 +321,7 @@ static void put_whole(struct printer *p, int64_t v)
 	} while (left);
 	if (v < 0)
 		text[--at] = '-';
-	put(p, text + at, sizeof(text) - at);
+	put_bytes(p, text + at, sizeof(text) - at);
 }
 
 static void put_number(struct printer *p, double d)
@@ -325,7 +330,7 @@ static void put_number(struct printer *p, double d)
 	int n = 0;
 
 	if (!isfinite(d)) { /* JSON has no form for it; a loss may well be NaN */
-		put(p, "null", 4);
+		put_bytes(p, "null", 4);
 		return;
 	}
 	if (d == floor(d) && fabs(d) <= EXACT_MAX) {
@@ -338,7 +343,7 @@ static void put_number(struct printer *p, double d)
 		if (strtod(text, NULL) == d)
 			break;
 	}
-	put(p, text, (size_t)n);
+	put_bytes(p, text, (size_t)n);
 }
 
 static void put_value(struct printer *p, const cJSON *v, int depth);
@@ -348,30 +353,30 @@ static void put_children(struct printer *p, const cJSON *v, int depth)
 	int object = cJSON_IsObject(v);
 	const cJSON *child;
 
-	put(p, object ? "{" : "[", 1);
+	put_bytes(p, object ? "{" : "[", 1);
 	cJSON_ArrayForEach (child, v) {
 		put_line(p, depth + 1);
 		if (object) {
 			put_string(p, child->string ? child->string : "");
-			put(p, ": ", p->pretty ? 2 : 1);
+			put_bytes(p, ": ", p->pretty ? 2 : 1);
 		}
 		put_value(p, child, depth + 1);
 		if (child->next)
-			put(p, ",", 1);
+			put_bytes(p, ",", 1);
 	}
 	if (v->child)
 		put_line(p, depth);
-	put(p, object ? "}" : "]", 1);
+	put_bytes(p, object ? "}" : "]", 1);
 }
 
 static void put_value(struct printer *p, const cJSON *v, int depth)
 {
 	switch (v->type & 0xff) {
 	case cJSON_False:
-		put(p, "false", 5);
+		put_bytes(p, "false", 5);
 		break;
 	case cJSON_True:
-		put(p, "true", 4);
+		put_bytes(p, "true", 4);
 		break;
 	case cJSON_Number:
 		put_number(p, v->valuedouble);
@@ -380,19 +385,19 @@ static void put_value(struct printer *p, const cJSON *v, int depth)
 		put_string(p, v->valuestring ? v->valuestring : "");
 		break;
 	case cJSON_Raw:
-		put(p, v->valuestring, strlen(v->valuestring));
+		put_bytes(p, v->valuestring, strlen(v->valuestring));
 		break;
 	case cJSON_Array:
 	case cJSON_Object:
 		put_children(p, v, depth);
 		break;
 	default:
-		put(p, "null", 4);
+		put_bytes(p, "null", 4);
 		break;
 	}
 }
 
-static char *print(const cJSON *v, int pretty)
+static char *print_tree(const cJSON *v, int pretty)
 {
 	struct printer p = {.text = xmalloc(256), .cap = 256, .pretty = pretty};
 
@@ -402,7 +407,7 @@ static char *print(const cJSON *v, int pretty)
 
 char *json_text(const cJSON *v)
 {
-	return print(v, 0);
+	return print_tree(v, 0);
 }
 
 uint64_t json_whole(const cJSON *obj, const char *key, uint64_t def)
@@ -439,5 +444,5 @@ char *json_join(const cJSON *list, const char *between)
 
 char *json_text_pretty(const cJSON *v)
 {
-	return print(v, 1);
+	return print_tree(v, 1);
 }

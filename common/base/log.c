@@ -51,7 +51,7 @@ int log_level_parse(const char *s, enum log_level *out)
 }
 
 /* One byte in its escaped form; returns how many characters. */
-static size_t escape(unsigned char c, char out[5])
+static size_t escape_byte(unsigned char c, char out[5])
 {
 	static const char hex[] = "0123456789abcdef";
 
@@ -108,7 +108,7 @@ void log_at(enum log_level level, const char *fmt, ...)
 	pthread_mutex_lock(&lock);
 	n = (size_t)snprintf(line, sizeof(line), "%s %s %s ", time, level_names[level], program);
 	for (const char *p = text; *p; p++) {
-		len = escape((unsigned char)*p, piece);
+		len = escape_byte((unsigned char)*p, piece);
 		if (n + len > room) {
 			memcpy(line + n, "...", 3);
 			n += 3;
@@ -160,7 +160,7 @@ const char *log_quote(char *out, unsigned long out_size, const char *v)
 			piece[1] = *v;
 			len = 2;
 		} else {
-			len = escape((unsigned char)*v, piece);
+			len = escape_byte((unsigned char)*v, piece);
 		}
 		if (n + len + 2 > out_size)
 			break;

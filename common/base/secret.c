@@ -221,7 +221,7 @@ static void put_string(cJSON *v, const char *text)
 	cJSON_Delete(s);
 }
 
-static int hide(cJSON *v)
+static int hide_value(cJSON *v)
 {
 	if (cJSON_IsNull(v) ||
 	    (cJSON_IsString(v) && (!*v->valuestring || strcmp(v->valuestring, SECRET_MASK) == 0)))
@@ -256,7 +256,7 @@ static int secret_list(cJSON *list, int all)
 
 	cJSON_ArrayForEach (v, list) {
 		if (before && secret_option(before) && (!cJSON_IsString(v) || v->valuestring[0] != '-'))
-			n += hide(v);
+			n += hide_value(v);
 		else if (cJSON_IsString(v) && v->valuestring[0] == '-' && strchr(v->valuestring, '=')) {
 			const char *eq = strchr(v->valuestring, '=');
 			cleanup_free char *name = xstrndup(v->valuestring, (size_t)(eq - v->valuestring));
@@ -287,7 +287,7 @@ int secret_json(cJSON *v, int all)
 	/* The parser has bounded the depth. */
 	cJSON_ArrayForEach (child, v) {
 		if (all && child->string && secret_name(child->string))
-			n += hide(child);
+			n += hide_value(child);
 		else
 			n +=
 			    secret_json(child, all || (child->string && (strcmp(child->string, "environment") == 0 ||

@@ -216,7 +216,7 @@ const char *str_duration(uint64_t seconds, char *out, size_t out_size)
 
 #define NEAREST_MAX 64 /* longer names have no near ones worth naming */
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t least_of_three(size_t a, size_t b, size_t c)
 {
 	size_t m = a < b ? a : b;
 
@@ -224,7 +224,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 }
 
 /* Levenshtein's distance, where a swap of two neighbours counts as one (optimal string alignment). */
-static size_t distance(const char *a, size_t na, const char *b, size_t nb)
+static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
 	size_t rows[3][NEAREST_MAX + 1];
 	size_t *before = rows[0], *prev = rows[1], *row = rows[2];
@@ -236,7 +236,7 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 
 		row[0] = i;
 		for (size_t j = 1; j <= nb; j++) {
-			row[j] = min3(prev[j] + 1, row[j - 1] + 1, prev[j - 1] + (a[i - 1] != b[j - 1]));
+			row[j] = least_of_three(prev[j] + 1, row[j - 1] + 1, prev[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < row[j])
 				row[j] = before[j - 2] + 1;
 		}
@@ -259,7 +259,7 @@ const char *str_nearest(const char *s, const char *const *known)
 
 		if (m > NEAREST_MAX)
 			continue;
-		d = distance(s, n, *known, m);
+		d = edit_distance(s, n, *known, m);
 		/* As many edits as letters is no likeness at all ("x" and "id"). */
 		if (d > limit || d >= (n > m ? n : m))
 			continue;
@@ -277,7 +277,7 @@ static int is_alnum(char c)
 }
 
 /* What stands in an error message of a name that may hold anything: printable, short. */
-static void show(const char *s, char out[68])
+static void show_name(const char *s, char out[68])
 {
 	size_t n = 0;
 
@@ -294,7 +294,7 @@ int str_check_name(const char *s, size_t max, const char *what, struct err *e)
 
 	if (!s || !*s)
 		return err_set(e, ERR_INVALID, "%s is empty", what);
-	show(s, shown);
+	show_name(s, shown);
 	if (!is_alnum(*s))
 		return err_set(e, ERR_INVALID, "%s '%s' must begin with a letter or a digit", what, shown);
 	for (const char *p = s; *p; p++) {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *check(void *p)
+static void *check_allocated(void *p)
 {
 	static const char text[] = "fatal: out of memory\n";
 
@@ -27,34 +27,34 @@ static size_t at_least_one(size_t size)
 
 void *xmalloc(size_t size)
 {
-	return check(malloc(at_least_one(size)));
+	return check_allocated(malloc(at_least_one(size)));
 }
 
 void *xcalloc(size_t n, size_t size)
 {
-	return check(calloc(at_least_one(n), at_least_one(size)));
+	return check_allocated(calloc(at_least_one(n), at_least_one(size)));
 }
 
 void *xrealloc(void *p, size_t size)
 {
-	return check(realloc(p, at_least_one(size)));
+	return check_allocated(realloc(p, at_least_one(size)));
 }
 
 void *xreallocarray(void *p, size_t n, size_t size)
 {
 	if (size && n > SIZE_MAX / size)
-		check(NULL);
+		check_allocated(NULL);
 	return xrealloc(p, n * size);
 }
 
 char *xstrdup(const char *s)
 {
-	return s ? check(strdup(s)) : NULL;
+	return s ? check_allocated(strdup(s)) : NULL;
 }
 
 char *xstrndup(const char *s, size_t n)
 {
-	return check(strndup(s, n));
+	return check_allocated(strndup(s, n));
 }
 
 void *xmemdup(const void *p, size_t n)
@@ -71,7 +71,7 @@ char *xvasprintf(const char *fmt, va_list ap)
 	char *s = NULL;
 
 	if (vasprintf(&s, fmt, ap) < 0)
-		check(NULL);
+		check_allocated(NULL);
 	return s;
 }
 

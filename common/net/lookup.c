@@ -40,7 +40,7 @@ unsigned lookup_threads(void)
 	return atomic_load(&threads);
 }
 
-static void drop(struct shared *s)
+static void release_shared(struct shared *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
@@ -52,7 +52,7 @@ static void drop(struct shared *s)
 	free(s);
 }
 
-static void ask(struct shared *s)
+static void resolve_host(struct shared *s)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
 
@@ -65,7 +65,7 @@ static void ask(struct shared *s)
 		s->addrs = NULL;
 }
 
-static void tell(struct shared *s)
+static void signal_done(struct shared *s)
 {
 	const uint64_t one = 1;
 
@@ -74,14 +74,14 @@ static void tell(struct shared *s)
 		;
 }
 
-static void *run(void *arg)
+static void *run_lookup(void *arg)
 {
 	struct shared *s = arg;
 
-	ask(s);
+	resolve_host(s);
 	atomic_fetch_sub(&threads, 1);
-	tell(s);
-	drop(s);
+	signal_done(s);
+	release_shared(s);
 	return NULL;
 }
 
@@ -113,7 +113,7 @@ static int start_thread(struct shared *s, struct err *e)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&t, &attr, run, s);
+	rc = pthread_create(&t, &attr, run_lookup, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc == 0)
@@ -159,8 +159,8 @@ struct lookup *lookup_start(struct loop *l, const char *host, const char *port, 
 	else
 		k->event = loop_fd_create(l, s->fd, LOOP_READ, on_event, k);
 	if (s->fd >= 0 && is_number(host)) {
-		ask(s);
-		tell(s);
+		resolve_host(s);
+		signal_done(s);
 		return k;
 	}
 	if (s->fd >= 0 && start_thread(s, e) == 0)
@@ -174,6 +174,6 @@ void lookup_cancel(struct lookup *k)
 	if (!k)
 		return;
 	loop_fd_destroy(k->event);
-	drop(k->s);
+	release_shared(k->s);
 	free(k);
 }

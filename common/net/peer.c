@@ -41,7 +41,7 @@ static int read_frames(struct peer *p, unsigned frames);
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 
-static void release(struct peer *p)
+static void release_peer(struct peer *p)
 {
 	if (p->bev)
 		bufferevent_free(p->bev);
@@ -60,7 +60,7 @@ void peer_enter(struct peer *p)
 void peer_leave(struct peer *p)
 {
 	if (--p->depth == 0 && p->dead)
-		release(p);
+		release_peer(p);
 }
 
 int peer_alive(const struct peer *p)
@@ -85,7 +85,7 @@ void peer_destroy(struct peer *p)
 	p->dead = 1;
 	p->state = PEER_CLOSED;
 	if (p->depth == 0)
-		release(p);
+		release_peer(p);
 }
 
 void peer_fail(struct peer *p, const struct err *why)
@@ -134,7 +134,7 @@ static const char *waiting_for(enum peer_state s)
 }
 
 /* What came before the end still counts: REFUSED and a close mostly come together. */
-static void finish(struct peer *p)
+static void read_rest(struct peer *p)
 {
 	if (p->state == PEER_UPGRADING)
 		peer_dial_read(p);
@@ -149,7 +149,7 @@ static void on_timer(void *arg)
 
 	peer_enter(p);
 	if (p->ended)
-		finish(p);
+		read_rest(p);
 	else if (p->state == PEER_FLUSHING)
 		fail_with(p, ERR_TIMEOUT,
 		          p->shut || !p->bev ? "closed by this side" : "closed by this side before all was sent");
@@ -205,7 +205,7 @@ static unsigned phase_of(const struct peer *p)
 }
 
 /* Checks the header at the front of the input. 1 a whole frame is there, 0 not yet, -1 refused. */
-static int look(struct peer *p, struct evbuffer *in, struct wire_frame *f, struct err *e)
+static int check_header(struct peer *p, struct evbuffer *in, struct wire_frame *f, struct err *e)
 {
 	uint8_t header[WIRE_HEADER_SIZE];
 
@@ -218,7 +218,7 @@ static int look(struct peer *p, struct evbuffer *in, struct wire_frame *f, struc
 	return evbuffer_get_length(in) >= WIRE_HEADER_SIZE + (size_t)f->n;
 }
 
-static void deliver(struct peer *p, const struct wire_frame *f, void *msg)
+static void deliver_frame(struct peer *p, const struct wire_frame *f, void *msg)
 {
 	if (p->state == PEER_OPEN) {
 		p->ops.on_msg(p, f->type, f->id, msg, p->arg);
@@ -243,7 +243,7 @@ static int read_frames(struct peer *p, unsigned frames)
 
 		if (frames-- == 0 || bytes > TURN_BYTES)
 			return 1;
-		rc = look(p, in, &f, &e);
+		rc = check_header(p, in, &f, &e);
 		if (rc == 0)
 			return 0;
 		if (rc > 0) {
@@ -256,7 +256,7 @@ static int read_frames(struct peer *p, unsigned frames)
 		}
 		evbuffer_drain(in, WIRE_HEADER_SIZE + (size_t)f.n);
 		bytes += WIRE_HEADER_SIZE + (size_t)f.n;
-		deliver(p, &f, msg);
+		deliver_frame(p, &f, msg);
 	}
 	return 0;
 }

@@ -263,7 +263,7 @@ static int use_pair(SSL_CTX *ctx, const char *cert_path, const char *key_path, s
 	return rc;
 }
 
-static int trust(SSL_CTX *ctx, const char *ca_pem, struct err *e)
+static int trust_ca(SSL_CTX *ctx, const char *ca_pem, struct err *e)
 {
 	X509 *ca = tls_cert_from_pem(ca_pem, "the authority's file", e);
 	int rc = 0;
@@ -285,7 +285,7 @@ SSL_CTX *tls_server_ctx(const char *cert_path, const char *key_path, const char 
 		return NULL;
 	SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"hearth", 6);
 	if (use_pair(ctx, cert_path, key_path, e) < 0 ||
-	    (ca_pem_for_clients && trust(ctx, ca_pem_for_clients, e) < 0)) {
+	    (ca_pem_for_clients && trust_ca(ctx, ca_pem_for_clients, e) < 0)) {
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
@@ -301,7 +301,8 @@ SSL_CTX *tls_client_ctx(const char *ca_pem, const char *cert_path, const char *k
 	if (!ctx)
 		return NULL;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	if (trust(ctx, ca_pem, e) < 0 || (cert_path && key_path && use_pair(ctx, cert_path, key_path, e) < 0)) {
+	if (trust_ca(ctx, ca_pem, e) < 0 ||
+	    (cert_path && key_path && use_pair(ctx, cert_path, key_path, e) < 0)) {
 		SSL_CTX_free(ctx);
 		return NULL;
 	}

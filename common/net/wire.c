@@ -130,7 +130,7 @@ static size_t scalar_size(enum kind k)
 	}
 }
 
-static const void *at(const void *msg, const struct field *f)
+static const void *field_at(const void *msg, const struct field *f)
 {
 	return (const uint8_t *)msg + f->offset;
 }
@@ -216,19 +216,19 @@ int wire_next(struct buf *in, struct wire_frame *f, struct err *e)
 
 static struct wire_shared *shared_of(const void *msg, const struct field *f)
 {
-	return f->kind == K_SHARED ? *(struct wire_shared *const *)at(msg, f) : NULL;
+	return f->kind == K_SHARED ? *(struct wire_shared *const *)field_at(msg, f) : NULL;
 }
 
 /* Bytes that the field takes; -1 when it passes the limit of its kind. */
 static int64_t field_size(const void *msg, const struct field *f)
 {
-	const struct any_vec *vec = at(msg, f);
+	const struct any_vec *vec = field_at(msg, f);
 	size_t elem = elem_size(f->kind), total = 4;
 
 	if (scalar_size(f->kind))
 		return (int64_t)scalar_size(f->kind);
 	if (f->kind == K_STR) {
-		const char *s = *(char *const *)at(msg, f);
+		const char *s = *(char *const *)field_at(msg, f);
 		size_t n = s ? strlen(s) : 0;
 
 		return n > WIRE_MAX_STR ? -1 : (int64_t)(4 + n);
@@ -281,13 +281,13 @@ static void put_elem(struct buf *out, enum kind k, const void *p)
 
 static void put_field(struct buf *out, const void *msg, const struct field *f)
 {
-	const struct any_vec *vec = at(msg, f);
+	const struct any_vec *vec = field_at(msg, f);
 	size_t elem = elem_size(f->kind);
 
 	if (scalar_size(f->kind)) {
-		put_elem(out, f->kind, at(msg, f));
+		put_elem(out, f->kind, field_at(msg, f));
 	} else if (f->kind == K_STR) {
-		buf_put_str(out, *(char *const *)at(msg, f));
+		buf_put_str(out, *(char *const *)field_at(msg, f));
 	} else if (f->kind == K_SHARED) {
 		const struct wire_shared *s = shared_of(msg, f);
 
@@ -306,7 +306,7 @@ static void put_field(struct buf *out, const void *msg, const struct field *f)
 }
 
 /* Bytes of the whole body. */
-static int measure(const struct msg_info *m, const void *msg, uint64_t *out, struct err *e)
+static int measure_body(const struct msg_info *m, const void *msg, uint64_t *out, struct err *e)
 {
 	uint64_t body = 0;
 
@@ -335,7 +335,7 @@ int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *o
 
 	if (!m)
 		return err_set(e, ERR_INTERNAL, "no message of type %u", type);
-	if (measure(m, msg, &body, e) < 0)
+	if (measure_body(m, msg, &body, e) < 0)
 		return -1;
 	last = tail ? shared_of(msg, &m->fields[m->n_fields - 1]) : NULL;
 	if (last && last->n < SHARED_APART)
@@ -546,14 +546,14 @@ void *wire_copy(uint16_t type, const void *msg)
 	out = xmemdup(msg, m->size);
 	for (size_t i = 0; i < m->n_fields; i++) {
 		const struct field *f = &m->fields[i];
-		const struct any_vec *from = at(msg, f);
+		const struct any_vec *from = field_at(msg, f);
 		struct any_vec *to = at_mut(out, f);
 		size_t elem = elem_size(f->kind);
 
 		if (scalar_size(f->kind))
 			continue;
 		if (f->kind == K_STR) {
-			const char *s = *(char *const *)at(msg, f);
+			const char *s = *(char *const *)field_at(msg, f);
 
 			*(char **)at_mut(out, f) = xstrdup(s ? s : "");
 			continue;
@@ -594,7 +594,7 @@ static int is_hidden(const char *name)
 /* " name=value" into out; 0 when the field has nothing to show. */
 static int field_text(const void *msg, const struct field *f, char *out, size_t out_size)
 {
-	const void *p = at(msg, f);
+	const void *p = field_at(msg, f);
 	char cut[64], quoted[160];
 	const char *s;
 

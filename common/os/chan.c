@@ -28,7 +28,7 @@ struct chan {
 	size_t capacity, head, length;
 };
 
-static void wake(struct chan *c)
+static void wake_reader(struct chan *c)
 {
 	const uint64_t one = 1;
 
@@ -38,7 +38,7 @@ static void wake(struct chan *c)
 }
 
 /* NULL when empty, with *left what remains. */
-static void *pop(struct chan *c, size_t *left)
+static void *pop_message(struct chan *c, size_t *left)
 {
 	void *msg = NULL;
 
@@ -54,7 +54,7 @@ static void *pop(struct chan *c, size_t *left)
 	return msg;
 }
 
-static void release(struct chan *c)
+static void release_chan(struct chan *c)
 {
 	close(c->event_fd);
 	pthread_mutex_destroy(&c->lock);
@@ -75,13 +75,13 @@ static void on_event(int fd, int what, void *arg)
 	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
 		log_error("event=chan_read_failed errno=%d", errno);
 	c->in_callback = 1;
-	for (size_t i = 0; i < c->batch && !c->destroyed && (msg = pop(c, &left)); i++)
+	for (size_t i = 0; i < c->batch && !c->destroyed && (msg = pop_message(c, &left)); i++)
 		c->cb(msg, c->arg);
 	c->in_callback = 0;
 	if (c->destroyed)
-		release(c);
+		release_chan(c);
 	else if (left)
-		wake(c);
+		wake_reader(c);
 }
 
 struct chan *chan_create(struct loop *l, size_t capacity, size_t batch, void (*cb)(void *msg, void *arg),
@@ -112,21 +112,21 @@ void chan_destroy(struct chan *c, void (*drop)(void *msg))
 
 	if (!c)
 		return;
-	while ((msg = pop(c, &left)))
+	while ((msg = pop_message(c, &left)))
 		if (drop)
 			drop(msg);
 	loop_fd_destroy(c->watch);
 	c->destroyed = 1;
 	if (!c->in_callback)
-		release(c);
+		release_chan(c);
 }
 
 /* With the lock held and room left. */
-static void push(struct chan *c, void *msg)
+static void push_message(struct chan *c, void *msg)
 {
 	c->ring[(c->head + c->length) % c->capacity] = msg;
 	if (c->length++ == 0)
-		wake(c);
+		wake_reader(c);
 }
 
 int chan_send(struct chan *c, void *msg)
@@ -137,7 +137,7 @@ int chan_send(struct chan *c, void *msg)
 		return -1;
 	pthread_mutex_lock(&c->lock);
 	if (c->length < c->capacity) {
-		push(c, msg);
+		push_message(c, msg);
 		rc = 0;
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -149,7 +149,7 @@ void chan_send_wait(struct chan *c, void *msg)
 	pthread_mutex_lock(&c->lock);
 	while (c->length == c->capacity)
 		pthread_cond_wait(&c->room, &c->lock);
-	push(c, msg);
+	push_message(c, msg);
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -84,7 +84,7 @@ static int parse_size(const char *s, int64_t *out, struct err *e)
 	return 0;
 }
 
-static int parse(enum conf_type type, const char *s, int64_t *out, struct err *e)
+static int parse_value(enum conf_type type, const char *s, int64_t *out, struct err *e)
 {
 	switch (type) {
 	case CONF_INT:
@@ -108,23 +108,24 @@ static int check_bounds(const struct conf_item *item, const char *text, int64_t 
 
 	if (item->type == CONF_STRING || item->type == CONF_BOOL)
 		return 0;
-	if (item->min && parse(item->type, item->min, &bound, e) < 0)
+	if (item->min && parse_value(item->type, item->min, &bound, e) < 0)
 		return -1;
 	if (item->min && v < bound)
 		return err_set(e, ERR_INVALID, "%s is less than %s", text, item->min);
-	if (item->max && parse(item->type, item->max, &bound, e) < 0)
+	if (item->max && parse_value(item->type, item->max, &bound, e) < 0)
 		return -1;
 	if (item->max && v > bound)
 		return err_set(e, ERR_INVALID, "%s is more than %s", text, item->max);
 	return 0;
 }
 
-static int assign(struct conf *c, size_t i, const char *text, const char *source, struct err *e)
+static int assign_value(struct conf *c, size_t i, const char *text, const char *source, struct err *e)
 {
 	struct value *v = &c->values[i];
 	int64_t number;
 
-	if (parse(c->items[i].type, text, &number, e) < 0 || check_bounds(&c->items[i], text, number, e) < 0)
+	if (parse_value(c->items[i].type, text, &number, e) < 0 ||
+	    check_bounds(&c->items[i], text, number, e) < 0)
 		return err_wrap(e, "%s", c->items[i].name);
 	free(v->text);
 	free(v->source);
@@ -134,7 +135,7 @@ static int assign(struct conf *c, size_t i, const char *text, const char *source
 	return 0;
 }
 
-static int find(const struct conf *c, const char *name, size_t *out)
+static int find_item(const struct conf *c, const char *name, size_t *out)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		if (strcmp(c->items[i].name, name) == 0) {
@@ -150,7 +151,7 @@ static int find_named(const struct conf *c, const char *name, size_t *out, struc
 	cleanup_free const char **known = NULL;
 	const char *near;
 
-	if (find(c, name, out) == 0)
+	if (find_item(c, name, out) == 0)
 		return 0;
 	known = xcalloc(c->n + 1, sizeof(*known));
 	for (size_t i = 0; i < c->n; i++)
@@ -180,9 +181,9 @@ struct conf *conf_create(const struct conf_item *items)
 		c->n++;
 	c->values = xcalloc(c->n, sizeof(*c->values));
 	for (size_t i = 0; i < c->n; i++) {
-		if (find(c, items[i].name, &other) == 0 && other != i)
+		if (find_item(c, items[i].name, &other) == 0 && other != i)
 			table_wrong(items[i].name, "twice");
-		if (assign(c, i, items[i].def, "default", &e) < 0)
+		if (assign_value(c, i, items[i].def, "default", &e) < 0)
 			table_wrong(items[i].name, e.text);
 	}
 	return c;
@@ -225,7 +226,7 @@ static int is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-static char *trim(char *s)
+static char *trim_blanks(char *s)
 {
 	char *end;
 
@@ -252,7 +253,7 @@ static void cut_comment(char *line)
 }
 
 /* Undoes the quotes of a value in place. */
-static int unquote(char **value, struct err *e)
+static int unquote_value(char **value, struct err *e)
 {
 	char *s = *value;
 	size_t n = strlen(s);
@@ -273,24 +274,24 @@ static int load_line(struct conf *c, char *line, unsigned number, const char *sh
 	size_t i;
 
 	cut_comment(line);
-	key = trim(line);
+	key = trim_blanks(line);
 	if (!*key)
 		return 0;
 	eq = strchr(key, '=');
 	if (!eq)
 		return err_set(e, ERR_INVALID, "expected 'key = value'");
 	*eq = '\0';
-	key = trim(key);
-	value = trim(eq + 1);
+	key = trim_blanks(key);
+	value = trim_blanks(eq + 1);
 	if (str_has_control(key) || str_has_control(value))
 		return err_set(e, ERR_INVALID, "control character");
-	if (find_named(c, key, &i, e) < 0 || unquote(&value, e) < 0)
+	if (find_named(c, key, &i, e) < 0 || unquote_value(&value, e) < 0)
 		return -1;
 	if (c->values[i].line)
 		return err_set(e, ERR_INVALID, "'%s' was set on line %u already", key, c->values[i].line);
 	source = xasprintf("%s:%u", shown_as, number);
 	c->values[i].line = number;
-	return assign(c, i, value, source, e);
+	return assign_value(c, i, value, source, e);
 }
 
 int conf_load_text(struct conf *c, const char *text, const char *shown_as, struct err *e)
@@ -335,18 +336,18 @@ int conf_set(struct conf *c, const char *assignment, struct err *e)
 	key = xstrndup(assignment, (size_t)(eq - assignment));
 	if (str_has_control(assignment))
 		return err_set(e, ERR_INVALID, "control character in a setting");
-	if (find_named(c, trim(key), &i, e) < 0)
+	if (find_named(c, trim_blanks(key), &i, e) < 0)
 		return -1;
-	return assign(c, i, eq + 1, "command line", e);
+	return assign_value(c, i, eq + 1, "command line", e);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-static const struct value *get(const struct conf *c, const char *name, enum conf_type type)
+static const struct value *get_value(const struct conf *c, const char *name, enum conf_type type)
 {
 	size_t i;
 
-	if (find(c, name, &i) < 0)
+	if (find_item(c, name, &i) < 0)
 		table_wrong(name, "unknown");
 	if (c->items[i].type != type)
 		table_wrong(name, "other_type");
@@ -355,34 +356,34 @@ static const struct value *get(const struct conf *c, const char *name, enum conf
 
 int64_t conf_get_int(const struct conf *c, const char *name)
 {
-	return get(c, name, CONF_INT)->number;
+	return get_value(c, name, CONF_INT)->number;
 }
 
 uint64_t conf_get_size(const struct conf *c, const char *name)
 {
-	return (uint64_t)get(c, name, CONF_SIZE)->number;
+	return (uint64_t)get_value(c, name, CONF_SIZE)->number;
 }
 
 uint64_t conf_get_duration_us(const struct conf *c, const char *name)
 {
-	return (uint64_t)get(c, name, CONF_DURATION)->number;
+	return (uint64_t)get_value(c, name, CONF_DURATION)->number;
 }
 
 const char *conf_get_str(const struct conf *c, const char *name)
 {
-	return get(c, name, CONF_STRING)->text;
+	return get_value(c, name, CONF_STRING)->text;
 }
 
 int conf_get_bool(const struct conf *c, const char *name)
 {
-	return (int)get(c, name, CONF_BOOL)->number;
+	return (int)get_value(c, name, CONF_BOOL)->number;
 }
 
 const char *conf_source(const struct conf *c, const char *name)
 {
 	size_t i;
 
-	if (find(c, name, &i) < 0)
+	if (find_item(c, name, &i) < 0)
 		table_wrong(name, "unknown");
 	return c->values[i].source;
 }

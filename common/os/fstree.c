@@ -69,7 +69,7 @@ struct place {
 	char text[320];
 };
 
-static const char *place(struct place *p, int at, const char *name)
+static const char *place_path(struct place *p, int at, const char *name)
 {
 	char proc[40], dir[4096];
 	const char *tail = dir;
@@ -131,20 +131,20 @@ static int remove_dir(struct remover *r, int at, const char *name, int depth)
 		/* Too deep to go on with one descriptor a level: take it up; the top is read until empty. */
 		snprintf(unique, sizeof(unique), ".deep-%u", r->moved++);
 		if (renameat(at, name, r->top_fd, unique) < 0)
-			return err_sys(r->e, errno, "%s: move", place(&p, at, name));
+			return err_sys(r->e, errno, "%s: move", place_path(&p, at, name));
 		return 0;
 	}
 	fd = open_to_empty(at, name);
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0 && errno == EXDEV)
-		return err_set(r->e, ERR_CONFLICT, "%s: is a mount point", place(&p, at, name));
+		return err_set(r->e, ERR_CONFLICT, "%s: is a mount point", place_path(&p, at, name));
 	if (fd < 0)
-		return err_sys(r->e, errno, "%s: open", place(&p, at, name));
+		return err_sys(r->e, errno, "%s: open", place_path(&p, at, name));
 	if (empty_dir(r, fd, name, depth) < 0)
 		return -1;
 	if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return err_sys(r->e, errno, "%s: remove", place(&p, at, name));
+		return err_sys(r->e, errno, "%s: remove", place_path(&p, at, name));
 	return 0;
 }
 
@@ -162,7 +162,7 @@ static int remove_entry(struct remover *r, int at, const char *name, int depth)
 		if (errno == EISDIR || errno == EPERM)
 			return remove_dir(r, at, name, depth);
 	}
-	return err_sys(r->e, errno, "%s: remove", place(&p, at, name));
+	return err_sys(r->e, errno, "%s: remove", place_path(&p, at, name));
 }
 
 /* Takes fd. */
@@ -277,16 +277,16 @@ static int copy_file(int from_at, const char *from, int to_at, const char *to, s
 	struct place p;
 
 	if (in < 0 || fstat(in, &st) < 0)
-		return err_sys(e, errno, "%s: open", place(&p, from_at, from));
+		return err_sys(e, errno, "%s: open", place_path(&p, from_at, from));
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_UNSUPPORTED, "%s: neither file, folder nor symbolic link",
-		               place(&p, from_at, from));
+		               place_path(&p, from_at, from));
 	out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
-		return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s: is there already", place(&p, to_at, to))
-		                       : err_sys(e, errno, "%s: create", place(&p, to_at, to));
+		return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s: is there already", place_path(&p, to_at, to))
+		                       : err_sys(e, errno, "%s: create", place_path(&p, to_at, to));
 	if (copy_bytes(in, out, e) < 0 || set_times(out, &st, e) < 0)
-		return err_wrap(e, "%s", place(&p, from_at, from));
+		return err_wrap(e, "%s", place_path(&p, from_at, from));
 	return 0;
 }
 
@@ -299,11 +299,11 @@ static int copy_link(int from_at, const char *from, int to_at, const char *to, c
 	ssize_t n = readlinkat(from_at, from, target, sizeof(target) - 1);
 
 	if (n < 0)
-		return err_sys(e, errno, "%s: read link", place(&p, from_at, from));
+		return err_sys(e, errno, "%s: read link", place_path(&p, from_at, from));
 	target[n] = '\0';
 	if (symlinkat(target, to_at, to) < 0)
-		return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s: is there already", place(&p, to_at, to))
-		                       : err_sys(e, errno, "%s: create link", place(&p, to_at, to));
+		return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s: is there already", place_path(&p, to_at, to))
+		                       : err_sys(e, errno, "%s: create link", place_path(&p, to_at, to));
 	utimensat(to_at, to, times, AT_SYMLINK_NOFOLLOW); /* a link's time is decoration */
 	return 0;
 }
@@ -340,15 +340,15 @@ static int copy_dir(const struct copier *top, int from_at, const char *from, int
 	struct place p;
 
 	if (in < 0)
-		return err_sys(c.e, errno, "%s: open", place(&p, from_at, from));
+		return err_sys(c.e, errno, "%s: open", place_path(&p, from_at, from));
 	if (fstat(in, &st) < 0 || (mkdirat(to_at, to, 0700) < 0 && (errno != EEXIST || depth > 0))) {
-		err_sys(c.e, errno, "%s: make folder", place(&p, to_at, to));
+		err_sys(c.e, errno, "%s: make folder", place_path(&p, to_at, to));
 		close(in);
 		return -1;
 	}
 	out = openat(to_at, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (out < 0 || fstat(out, &made) < 0) {
-		err_sys(c.e, errno, "%s: open", place(&p, to_at, to));
+		err_sys(c.e, errno, "%s: open", place_path(&p, to_at, to));
 		close(in);
 		return -1;
 	}
@@ -359,7 +359,7 @@ static int copy_dir(const struct copier *top, int from_at, const char *from, int
 	if (copy_entries(&c, in, out, depth) < 0)
 		return -1;
 	/* Last: a read-only folder could not be filled, and filling it changes its time. */
-	return set_times(out, &st, c.e) < 0 ? err_wrap(c.e, "%s", place(&p, to_at, to)) : 0;
+	return set_times(out, &st, c.e) < 0 ? err_wrap(c.e, "%s", place_path(&p, to_at, to)) : 0;
 }
 
 static int copy_entry(const struct copier *c, int from_at, const char *from, int to_at, const char *to,
@@ -369,16 +369,17 @@ static int copy_entry(const struct copier *c, int from_at, const char *from, int
 	struct place p;
 
 	if (depth > DEPTH_MAX)
-		return err_set(c->e, ERR_LIMIT, "%s: deeper than %d folders", place(&p, from_at, from), DEPTH_MAX);
+		return err_set(c->e, ERR_LIMIT, "%s: deeper than %d folders", place_path(&p, from_at, from),
+		               DEPTH_MAX);
 	if (fstatat(from_at, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(c->e, errno, "%s", place(&p, from_at, from));
+		return err_sys(c->e, errno, "%s", place_path(&p, from_at, from));
 	if (S_ISLNK(st.st_mode))
 		return copy_link(from_at, from, to_at, to, &st, c->e);
 	if (!S_ISDIR(st.st_mode))
 		return copy_file(from_at, from, to_at, to, c->e);
 	if (depth > 0 && st.st_dev == c->top_dev && st.st_ino == c->top_ino)
 		return err_set(c->e, ERR_INVALID, "%s: a folder cannot be copied into itself",
-		               place(&p, from_at, from));
+		               place_path(&p, from_at, from));
 	return copy_dir(c, from_at, from, to_at, to, depth);
 }
 
@@ -426,7 +427,7 @@ static int measure_entry(struct meter *m, int at, const char *name, int depth)
 
 	/* The tree is in use while it is measured: what is gone is gone. */
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : err_sys(m->e, errno, "%s", place(&p, at, name));
+		return errno == ENOENT ? 0 : err_sys(m->e, errno, "%s", place_path(&p, at, name));
 	if (st.st_dev != m->dev)
 		return 0;
 	if (S_ISDIR(st.st_mode) || st.st_nlink < 2 || count_once(m, st.st_ino))
@@ -434,12 +435,12 @@ static int measure_entry(struct meter *m, int at, const char *name, int depth)
 	if (!S_ISDIR(st.st_mode))
 		return 0;
 	if (depth >= DEPTH_MAX)
-		return err_set(m->e, ERR_LIMIT, "%s: deeper than %d folders", place(&p, at, name), DEPTH_MAX);
+		return err_set(m->e, ERR_LIMIT, "%s: deeper than %d folders", place_path(&p, at, name), DEPTH_MAX);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT || errno == ELOOP || errno == ENOTDIR
 		           ? 0
-		           : err_sys(m->e, errno, "%s: open", place(&p, at, name));
+		           : err_sys(m->e, errno, "%s: open", place_path(&p, at, name));
 	return measure_dir(m, fd, depth + 1);
 }
 

@@ -70,7 +70,7 @@ static int fill_temp(int fd, const void *data, size_t n, mode_t mode, int durabl
 	return 0;
 }
 
-static int replace(const char *path, const void *data, size_t n, mode_t mode, int durable, struct err *e)
+static int replace_file(const char *path, const void *data, size_t n, mode_t mode, int durable, struct err *e)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	cleanup_free char *temp = xasprintf("%.*s.%s.XXXXXX", (int)(base - path), path, base);
@@ -96,12 +96,12 @@ static int replace(const char *path, const void *data, size_t n, mode_t mode, in
 
 int fs_write_atomic(const char *path, const void *data, size_t n, mode_t mode, struct err *e)
 {
-	return replace(path, data, n, mode, 1, e);
+	return replace_file(path, data, n, mode, 1, e);
 }
 
 int fs_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e)
 {
-	return replace(path, data, n, mode, 0, e);
+	return replace_file(path, data, n, mode, 0, e);
 }
 
 int fs_read_fd(int fd, const char *path, size_t max, char **data, size_t *n, struct err *e)

@@ -160,7 +160,7 @@ static void begin_span(struct loop *l, uint64_t now)
 	l->span_us = now;
 }
 
-static void measure(struct loop *l)
+static void measure_turn(struct loop *l)
 {
 	uint64_t now, took;
 	unsigned held_back;
@@ -179,7 +179,7 @@ static void measure(struct loop *l)
 		log_warn("event=slow_turn took_us=%" PRIu64 " suppressed=%u", took, held_back);
 }
 
-static void turn(struct loop *l, int flags)
+static void run_turn(struct loop *l, int flags)
 {
 	if (l->first)
 		flags |= EVLOOP_NONBLOCK;
@@ -193,14 +193,14 @@ static void turn(struct loop *l, int flags)
 	if (l->hook)
 		l->hook(l->hook_arg);
 	free_dead(l);
-	measure(l);
+	measure_turn(l);
 }
 
 void loop_run(struct loop *l)
 {
 	l->stop = 0;
 	while (!l->stop)
-		turn(l, 0);
+		run_turn(l, 0);
 }
 
 void loop_run_once(struct loop *l, int64_t max_wait_ms)
@@ -208,13 +208,13 @@ void loop_run_once(struct loop *l, int64_t max_wait_ms)
 	struct timeval tv;
 
 	if (max_wait_ms <= 0) {
-		turn(l, EVLOOP_NONBLOCK);
+		run_turn(l, EVLOOP_NONBLOCK);
 		return;
 	}
 	tv.tv_sec = (time_t)(max_wait_ms / 1000);
 	tv.tv_usec = (suseconds_t)(max_wait_ms % 1000 * 1000);
 	event_add(l->wake, &tv);
-	turn(l, 0);
+	run_turn(l, 0);
 	event_del(l->wake);
 }
 

@@ -225,7 +225,7 @@ struct sweep {
 	nfds_t n_fds;
 };
 
-static int remember(struct sweep *s, pid_t pid)
+static int remember_pid(struct sweep *s, pid_t pid)
 {
 	for (int i = 0; i < s->n_seen; i++)
 		if (s->seen[i] == pid)
@@ -245,7 +245,7 @@ static void sweep_one(struct sweep *s, pid_t pid)
 		return;
 	}
 	if (s->signo && proc_signal(fd, s->signo, NULL) == 0)
-		remember(s, pid);
+		remember_pid(s, pid);
 	s->found++;
 	if (fd >= 0 && s->n_fds < SWEEP_FDS)
 		s->fds[s->n_fds++] = (struct pollfd){.fd = fd, .events = POLLIN};

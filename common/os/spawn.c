@@ -44,8 +44,8 @@ struct plan {
 
 /* ---- in the child: async-signal-safe only ------------------------------------------------------ */
 
-static void fail(const struct plan *p, enum step step, int errnum) __attribute__((noreturn));
-static void fail(const struct plan *p, enum step step, int errnum)
+static void fail_child(const struct plan *p, enum step step, int errnum) __attribute__((noreturn));
+static void fail_child(const struct plan *p, enum step step, int errnum)
 {
 	struct failure f = {.step = (int)step, .errnum = errnum};
 
@@ -120,8 +120,8 @@ static int change_ids(const struct plan *p)
 	return (int)syscall(SYS_setresuid, p->s->uid, p->s->uid, p->s->uid);
 }
 
-static void child(const struct plan *p) __attribute__((noreturn));
-static void child(const struct plan *p)
+static void run_child(const struct plan *p) __attribute__((noreturn));
+static void run_child(const struct plan *p)
 {
 	static char *const no_env[] = {NULL};
 	const struct proc_spawn *s = p->s;
@@ -129,21 +129,21 @@ static void child(const struct plan *p)
 
 	reset_signals();
 	if (arrange_fds(p) < 0)
-		fail(p, STEP_FDS, errno);
+		fail_child(p, STEP_FDS, errno);
 	if (s->new_session && setsid() < 0)
-		fail(p, STEP_SESSION, errno);
+		fail_child(p, STEP_SESSION, errno);
 	if (s->set_ids && change_ids(p) < 0)
-		fail(p, STEP_IDS, errno);
+		fail_child(p, STEP_IDS, errno);
 	/* After the change of user: a directory that the user may not enter is an error, not a gift. */
 	if (s->cwd && chdir(s->cwd) < 0)
-		fail(p, STEP_CWD, errno);
+		fail_child(p, STEP_CWD, errno);
 	errno = 0;
 	if (s->pre_exec && s->pre_exec(s->pre_exec_arg) < 0)
-		fail(p, STEP_HOOK, errno);
+		fail_child(p, STEP_HOOK, errno);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(s->path, s->argv, s->envp ? s->envp : no_env);
-	fail(p, STEP_EXEC, errno);
+	fail_child(p, STEP_EXEC, errno);
 }
 
 /* ---- in the parent ----------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static pid_t fork_blocked(struct plan *p)
 		pid = fork();
 	}
 	if (pid == 0)
-		child(p);
+		run_child(p);
 	why = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = why;
@@ -250,7 +250,7 @@ static pid_t fork_blocked(struct plan *p)
 }
 
 /* The child did not get as far as exec: it is ended and reaped here. */
-static void discard(pid_t pid)
+static void discard_child(pid_t pid)
 {
 	int status;
 
@@ -259,7 +259,7 @@ static void discard(pid_t pid)
 		continue;
 }
 
-static int start(struct plan *p, pid_t *pid, int *pidfd, struct err *e)
+static int start_child(struct plan *p, pid_t *pid, int *pidfd, struct err *e)
 {
 	int pipe_fds[2], fd = -1, rc;
 	pid_t child_pid;
@@ -291,7 +291,7 @@ static int start(struct plan *p, pid_t *pid, int *pidfd, struct err *e)
 	if (rc == 0)
 		rc = await_exec(pipe_fds[0], p->s->path, e);
 	if (rc < 0) {
-		discard(child_pid);
+		discard_child(child_pid);
 		if (fd >= 0)
 			close(fd);
 		goto out;
@@ -323,7 +323,7 @@ int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e
 	if (rc == 0 && s->set_ids)
 		rc = plan_groups(&p, e);
 	if (rc == 0)
-		rc = start(&p, pid, pidfd, e);
+		rc = start_child(&p, pid, pidfd, e);
 	for (int i = 0; i < 3; i++)
 		if (p.fds[i] >= 0)
 			close(p.fds[i]);

@@ -15,7 +15,7 @@
 #define COMBINATIONS_MAX 9007199254740992.0 /* 2^53 */
 #define ROUNDS           4
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -24,13 +24,13 @@ static uint64_t mix(uint64_t x)
 }
 
 /* In [0, 1). */
-static double unit(uint64_t seed, uint32_t index, size_t axis)
+static double unit_random(uint64_t seed, uint32_t index, size_t axis)
 {
-	return (double)(mix(mix(mix(seed) ^ index) ^ (axis + 1)) >> 11) / COMBINATIONS_MAX;
+	return (double)(mix_bits(mix_bits(mix_bits(seed) ^ index) ^ (axis + 1)) >> 11) / COMBINATIONS_MAX;
 }
 
 /* The number that people would write: 0.1 + 2 * 0.1 is 0.3. */
-static double rounded(double v, int digits)
+static double round_value(double v, int digits)
 {
 	char text[40];
 
@@ -59,7 +59,7 @@ uint64_t sweep_axis_values(const struct sweep_axis *a)
 }
 
 /* Between the ends of a LINEAR or LOG axis; at 0 and 1 it is the end itself. */
-static double between(const struct sweep_axis *a, double at, int digits)
+static double value_between(const struct sweep_axis *a, double at, int digits)
 {
 	double v;
 
@@ -68,7 +68,7 @@ static double between(const struct sweep_axis *a, double at, int digits)
 	if (at >= 1)
 		return a->hi;
 	v = a->kind == SWEEP_LOG ? a->lo * pow(a->hi / a->lo, at) : a->lo + (a->hi - a->lo) * at;
-	v = rounded(v, digits);
+	v = round_value(v, digits);
 	return v < a->lo ? a->lo : v > a->hi ? a->hi : v;
 }
 
@@ -78,12 +78,12 @@ static cJSON *value_at(const struct sweep_axis *a, uint64_t k)
 	case SWEEP_LIST:
 		return cJSON_Duplicate(cJSON_GetArrayItem(a->list, (int)k), 1);
 	case SWEEP_RANGE:
-		return cJSON_CreateNumber(rounded(a->lo + (double)k * a->step, 15));
+		return cJSON_CreateNumber(round_value(a->lo + (double)k * a->step, 15));
 	case SWEEP_LINEAR:
 	case SWEEP_LOG:
 		break;
 	}
-	return cJSON_CreateNumber(between(a, a->count > 1 ? (double)k / (a->count - 1) : 0, 12));
+	return cJSON_CreateNumber(value_between(a, a->count > 1 ? (double)k / (a->count - 1) : 0, 12));
 }
 
 /* ---- combinations -------------------------------------------------------------------------------- */
@@ -109,13 +109,14 @@ uint64_t sweep_members(const struct sweep *s)
 	return s->random ? s->samples : sweep_combinations(s);
 }
 
-static uint64_t feistel(uint64_t x, unsigned half, uint64_t seed)
+static uint64_t feistel_rounds(uint64_t x, unsigned half, uint64_t seed)
 {
 	uint64_t mask = (1ull << half) - 1, left = x >> half, right = x & mask;
 
 	for (unsigned r = 0; r < ROUNDS; r++) {
 		uint64_t next =
-		    left ^ (mix(mix(seed ^ 0x6865617274680000u) ^ mix(right + ((uint64_t)r << 60))) & mask);
+		    left ^
+		    (mix_bits(mix_bits(seed ^ 0x6865617274680000u) ^ mix_bits(right + ((uint64_t)r << 60))) & mask);
 
 		left = right;
 		right = next;
@@ -124,35 +125,36 @@ static uint64_t feistel(uint64_t x, unsigned half, uint64_t seed)
 }
 
 /* A permutation of 0 ... n-1: equal seeds, equal permutations. n of 1 to 2^53. */
-static uint64_t permuted(uint64_t i, uint64_t n, uint64_t seed)
+static uint64_t permuted_number(uint64_t i, uint64_t n, uint64_t seed)
 {
 	unsigned half = 1;
 
 	while (half < 27 && 1ull << (2 * half) < n)
 		half++;
 	do /* on average less than four times: the square is at most four times n */
-		i = feistel(i, half, seed);
+		i = feistel_rounds(i, half, seed);
 	while (i >= n);
 	return i;
 }
 
-static cJSON *drawn(const struct sweep *s, uint32_t index)
+static cJSON *drawn_values(const struct sweep *s, uint32_t index)
 {
 	cJSON *o = cJSON_CreateObject();
 
 	for (size_t i = 0; i < s->n_axes; i++) {
 		const struct sweep_axis *a = &s->axes[i];
 		uint64_t n = sweep_axis_values(a);
-		double u = unit(s->seed, index, i);
+		double u = unit_random(s->seed, index, i);
 
 		/* Six digits tell two values apart and can be read. */
-		cJSON_AddItemToObject(
-		    o, a->name, n ? value_at(a, (uint64_t)(u * (double)n)) : cJSON_CreateNumber(between(a, u, 6)));
+		cJSON_AddItemToObject(o, a->name,
+		                      n ? value_at(a, (uint64_t)(u * (double)n))
+		                        : cJSON_CreateNumber(value_between(a, u, 6)));
 	}
 	return o;
 }
 
-static cJSON *combination(const struct sweep *s, uint64_t number)
+static cJSON *combination_of(const struct sweep *s, uint64_t number)
 {
 	cJSON *o = cJSON_CreateObject();
 	cJSON *v[SWEEP_MAX_AXES];
@@ -173,10 +175,10 @@ cJSON *sweep_values(const struct sweep *s, uint32_t index)
 	uint64_t n = sweep_combinations(s);
 
 	if (!s->random)
-		return combination(s, index);
+		return combination_of(s, index);
 	if (n == 0 || n == UINT64_MAX)
-		return drawn(s, index);
-	return combination(s, permuted(index, n, s->seed));
+		return drawn_values(s, index);
+	return combination_of(s, permuted_number(index, n, s->seed));
 }
 
 void sweep_fini(struct sweep *s)

@@ -31,8 +31,8 @@ int blob_has(const char *blobdir, const char *digest)
 	return blob_path(blobdir, digest, path, sizeof(path)) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int put(const char *blobdir, const char *digest, const void *data, size_t n, int durable,
-               struct err *e)
+static int write_blob(const char *blobdir, const char *digest, const void *data, size_t n, int durable,
+                      struct err *e)
 {
 	char path[PATH_SIZE], real[HASH_HEX_SIZE], *slash;
 	struct stat st;
@@ -55,15 +55,15 @@ static int put(const char *blobdir, const char *digest, const void *data, size_t
 
 int blob_put(const char *blobdir, const char *digest, const void *data, size_t n, struct err *e)
 {
-	return put(blobdir, digest, data, n, 1, e);
+	return write_blob(blobdir, digest, data, n, 1, e);
 }
 
 int blob_cache(const char *blobdir, const char *digest, const void *data, size_t n, struct err *e)
 {
-	return put(blobdir, digest, data, n, 0, e);
+	return write_blob(blobdir, digest, data, n, 0, e);
 }
 
-static int damaged(const char *path, const char *digest, const char *real, struct err *e)
+static int set_damaged_aside(const char *path, const char *digest, const char *real, struct err *e)
 {
 	char aside[PATH_SIZE + 8];
 
@@ -80,7 +80,7 @@ int blob_check(const char *blobdir, const char *digest, struct err *e)
 		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
 	if (hash_file_hex(path, real, e) < 0)
 		return -1;
-	return strcmp(real, digest) == 0 ? 0 : damaged(path, digest, real, e);
+	return strcmp(real, digest) == 0 ? 0 : set_damaged_aside(path, digest, real, e);
 }
 
 int blob_get(const char *blobdir, const char *digest, size_t max, char **data, size_t *n, struct err *e)
@@ -95,7 +95,7 @@ int blob_get(const char *blobdir, const char *digest, size_t max, char **data, s
 	hash_hex(got, got_n, real);
 	if (strcmp(real, digest) != 0) {
 		free(got);
-		return damaged(path, digest, real, e);
+		return set_damaged_aside(path, digest, real, e);
 	}
 	*data = got;
 	*n = got_n;

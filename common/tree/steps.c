@@ -50,7 +50,7 @@ int64_t steps_entry(const char *name, size_t n)
 	return last_number(name, n);
 }
 
-static void add(struct steps *s, int64_t step)
+static void add_step(struct steps *s, int64_t step)
 {
 	s->found |= step == s->want;
 	/* The files of one step come one after the other. */
@@ -74,7 +74,7 @@ void steps_add(struct steps *s, const char *name, size_t n)
 	int64_t step = steps_entry(name, n);
 
 	if (step >= 0)
-		add(s, step);
+		add_step(s, step);
 }
 
 static int by_number(const void *a, const void *b)
@@ -100,7 +100,7 @@ void steps_merge(struct steps *s, const struct steps *other)
 {
 	s->found |= other->found;
 	for (size_t i = 0; i < other->n; i++)
-		add(s, other->v[i]);
+		add_step(s, other->v[i]);
 	steps_sort(s);
 }
 

@@ -119,7 +119,7 @@ static int hex_digit(char c)
 
 /* Undoes the escapes of [s, s+n) into out (TREE_PATH_MAX + 1 bytes). Only the bytes that must be escaped may
  * be, so that a path has one spelling. */
-static int unescape(const char *s, size_t n, char *out)
+static int undo_escapes(const char *s, size_t n, char *out)
 {
 	size_t used = 0;
 
@@ -235,10 +235,10 @@ static const char *read_line(struct walk *w, const char *s, const char *end, str
 	if (en->type == 'f' &&
 	    (next_word(&s, end, &word, &n) < 0 || read_number(word, n, 10, INT64_MAX, &en->size) < 0))
 		return "size is wrong";
-	if (next_word(&s, end, &word, &n) < 0 || unescape(word, n, w->path) < 0 || !tree_path_ok(w->path))
+	if (next_word(&s, end, &word, &n) < 0 || undo_escapes(word, n, w->path) < 0 || !tree_path_ok(w->path))
 		return "path is not allowed";
 	if (en->type == 'l') {
-		if (next_word(&s, end, &word, &n) < 0 || unescape(word, n, w->target) < 0 ||
+		if (next_word(&s, end, &word, &n) < 0 || undo_escapes(word, n, w->target) < 0 ||
 		    !tree_link_ok(w->path, w->target))
 			return "link leaves the tree";
 		en->target = w->target;

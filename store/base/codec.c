@@ -23,7 +23,7 @@ void points_fini(struct points *p)
 	memset(p, 0, sizeof(*p));
 }
 
-static void grow(struct points *p, size_t n)
+static void grow_points(struct points *p, size_t n)
 {
 	if (p->cap - p->n >= n)
 		return;
@@ -179,7 +179,7 @@ int codec_decode(const void *data, size_t n, struct points *p, struct err *e)
 			goto damaged;
 		at = body;
 	}
-	grow(p, count);
+	grow_points(p, count);
 	rc = decode_body(at, body_n, count, p->steps + p->n, p->values + p->n, p->times_us + p->n);
 	free(body);
 	body = NULL;

@@ -139,7 +139,7 @@ static int make_file(const char *path, struct err *e)
 
 /* SQLite counts its memory under one mutex for all threads; nobody reads the count. Refused once SQLite is in
  * use, which does no harm. */
-static void configure(void)
+static void configure_sqlite(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
@@ -162,7 +162,7 @@ sqlite3 *sqlh_open(const char *path, int how, struct err *e)
 		err_set(e, ERR_IO, "open %s: injected", path);
 		return NULL;
 	}
-	pthread_once(&once, configure);
+	pthread_once(&once, configure_sqlite);
 	if (how == SQLH_WRITE && make_file(path, e) < 0)
 		return NULL;
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,

@@ -24,7 +24,7 @@ struct walfile {
 static sqlite3_vfs *below;
 static sqlite3_vfs vfs;
 
-static struct walfile *of(sqlite3_file *f)
+static struct walfile *walfile_of(sqlite3_file *f)
 {
 	return (struct walfile *)(void *)f;
 }
@@ -39,7 +39,7 @@ static int hand_down(struct walfile *w)
 
 static int w_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 {
-	struct walfile *w = of(f);
+	struct walfile *w = walfile_of(f);
 	int rc;
 
 	if (w->n && (at != w->at + w->n || n > GATHER_BYTES - w->n)) {
@@ -60,7 +60,7 @@ static int w_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 
 static int w_close(sqlite3_file *f)
 {
-	struct walfile *w = of(f);
+	struct walfile *w = walfile_of(f);
 	int rc = hand_down(w), closed = w->real->pMethods->xClose(w->real);
 
 	free(w->data);
@@ -70,61 +70,61 @@ static int w_close(sqlite3_file *f)
 
 static int w_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
 {
-	int rc = hand_down(of(f));
+	int rc = hand_down(walfile_of(f));
 
-	return rc != SQLITE_OK ? rc : of(f)->real->pMethods->xRead(of(f)->real, p, n, at);
+	return rc != SQLITE_OK ? rc : walfile_of(f)->real->pMethods->xRead(walfile_of(f)->real, p, n, at);
 }
 
 static int w_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
-	int rc = hand_down(of(f));
+	int rc = hand_down(walfile_of(f));
 
-	return rc != SQLITE_OK ? rc : of(f)->real->pMethods->xTruncate(of(f)->real, size);
+	return rc != SQLITE_OK ? rc : walfile_of(f)->real->pMethods->xTruncate(walfile_of(f)->real, size);
 }
 
 static int w_sync(sqlite3_file *f, int flags)
 {
-	int rc = hand_down(of(f));
+	int rc = hand_down(walfile_of(f));
 
-	return rc != SQLITE_OK ? rc : of(f)->real->pMethods->xSync(of(f)->real, flags);
+	return rc != SQLITE_OK ? rc : walfile_of(f)->real->pMethods->xSync(walfile_of(f)->real, flags);
 }
 
 static int w_size(sqlite3_file *f, sqlite3_int64 *size)
 {
-	int rc = hand_down(of(f));
+	int rc = hand_down(walfile_of(f));
 
-	return rc != SQLITE_OK ? rc : of(f)->real->pMethods->xFileSize(of(f)->real, size);
+	return rc != SQLITE_OK ? rc : walfile_of(f)->real->pMethods->xFileSize(walfile_of(f)->real, size);
 }
 
 static int w_lock(sqlite3_file *f, int level)
 {
-	return of(f)->real->pMethods->xLock(of(f)->real, level);
+	return walfile_of(f)->real->pMethods->xLock(walfile_of(f)->real, level);
 }
 
 static int w_unlock(sqlite3_file *f, int level)
 {
-	return of(f)->real->pMethods->xUnlock(of(f)->real, level);
+	return walfile_of(f)->real->pMethods->xUnlock(walfile_of(f)->real, level);
 }
 
 static int w_reserved(sqlite3_file *f, int *out)
 {
-	return of(f)->real->pMethods->xCheckReservedLock(of(f)->real, out);
+	return walfile_of(f)->real->pMethods->xCheckReservedLock(walfile_of(f)->real, out);
 }
 
 /* Hands nothing down: nobody would look at what that gives. */
 static int w_control(sqlite3_file *f, int op, void *arg)
 {
-	return of(f)->real->pMethods->xFileControl(of(f)->real, op, arg);
+	return walfile_of(f)->real->pMethods->xFileControl(walfile_of(f)->real, op, arg);
 }
 
 static int w_sector(sqlite3_file *f)
 {
-	return of(f)->real->pMethods->xSectorSize(of(f)->real);
+	return walfile_of(f)->real->pMethods->xSectorSize(walfile_of(f)->real);
 }
 
 static int w_character(sqlite3_file *f)
 {
-	return of(f)->real->pMethods->xDeviceCharacteristics(of(f)->real);
+	return walfile_of(f)->real->pMethods->xDeviceCharacteristics(walfile_of(f)->real);
 }
 
 /* Version 1: shared memory and mappings are the database's, not the WAL's. */
@@ -144,7 +144,7 @@ static const sqlite3_io_methods methods = {.iVersion = 1,
 
 static int v_open(sqlite3_vfs *self, const char *path, sqlite3_file *file, int flags, int *out)
 {
-	struct walfile *w = of(file);
+	struct walfile *w = walfile_of(file);
 	int rc;
 
 	(void)self;

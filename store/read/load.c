@@ -19,9 +19,9 @@
 #include "store/write/writer.h"
 
 /* Each row of sql to one(); 0, or -1 with e (or not: the callback's own stop). */
-static int each(sqlite3 *db, const char *sql, uint64_t bind,
-                int (*one)(sqlite3_stmt *, const struct store_load *), const struct store_load *l,
-                struct err *e)
+static int each_row(sqlite3 *db, const char *sql, uint64_t bind,
+                    int (*one)(sqlite3_stmt *, const struct store_load *), const struct store_load *l,
+                    struct err *e)
 {
 	sqlite3_stmt *st = sqlh_prepare(db, sql, e);
 	int rc, stopped = 0;
@@ -126,11 +126,12 @@ static int load_idem(sqlite3 *db, uint64_t now_us, const struct store_load *l, s
 	sqlite3_finalize(st);
 	if (rc < 0)
 		return -1;
-	return first ? each(db,
-	                    "SELECT idem_key, idem_digest, id FROM job WHERE id >= ? AND idem_key IS NOT NULL "
-	                    "ORDER BY id",
-	                    first, on_idem, l, e)
-	             : 0;
+	return first
+	           ? each_row(db,
+	                      "SELECT idem_key, idem_digest, id FROM job WHERE id >= ? AND idem_key IS NOT NULL "
+	                      "ORDER BY id",
+	                      first, on_idem, l, e)
+	           : 0;
 }
 
 static int on_answer(sqlite3_stmt *st, const struct store_load *l)
@@ -211,7 +212,7 @@ static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
 	         "))) AS INTEGER) FROM attempt "
 	         "WHERE price_uusd > 0 AND ended_us > ? GROUP BY account",
 	         l->day_us, l->week_us, l->month_us);
-	return each(db, sql, since, on_spent, l, e);
+	return each_row(db, sql, since, on_spent, l, e);
 }
 
 static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
@@ -219,16 +220,16 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 	int rc = 0;
 
 	if (l->instance)
-		rc = each(db, "SELECT name, own FROM instance ORDER BY name", 0, on_instance, l, e);
+		rc = each_row(db, "SELECT name, own FROM instance ORDER BY name", 0, on_instance, l, e);
 	if (rc == 0 && l->queue)
-		rc = each(db, "SELECT " QUEUE_COLUMNS " FROM queue ORDER BY path", 0, on_queue, l, e);
+		rc = each_row(db, "SELECT " QUEUE_COLUMNS " FROM queue ORDER BY path", 0, on_queue, l, e);
 	if (rc == 0 && l->usage)
-		rc = each(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
+		rc = each_row(db, "SELECT path, gpu_ms, at_us FROM usage ORDER BY path", 0, on_usage, l, e);
 	if (rc == 0 && l->reservation)
-		rc = each(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation, l,
-		          e);
+		rc = each_row(db, "SELECT " RESERVATION_COLUMNS " FROM reservation ORDER BY name", 0, on_reservation,
+		              l, e);
 	if (rc == 0 && l->budget)
-		rc = each(db, "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path", 0, on_budget, l, e);
+		rc = each_row(db, "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path", 0, on_budget, l, e);
 	if (rc == 0 && l->spent)
 		rc = load_spent(db, l, e);
 	return rc;
@@ -241,15 +242,16 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	int rc = load_queues(db, l, e);
 
 	if (rc == 0 && l->took)
-		rc = each(db, TOOK, 0, on_took, l, e);
+		rc = each_row(db, TOOK, 0, on_took, l, e);
 	if (rc == 0 && l->job)
-		rc = each(db,
-		          "SELECT " JOB_COLUMNS
-		          ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE
-		          " ORDER BY job.id",
-		          0, on_job, l, e);
+		rc = each_row(
+		    db,
+		    "SELECT " JOB_COLUMNS
+		    ", js.spec, js.run FROM job LEFT JOIN job_spec js ON js.id = job.id WHERE " SQL_JOB_ACTIVE
+		    " ORDER BY job.id",
+		    0, on_job, l, e);
 	if (rc == 0 && l->member)
-		rc = each(
+		rc = each_row(
 		    db,
 		    "SELECT m.array, m.id, m.status, m.halved, m.rungs, m.started_us FROM job CROSS JOIN job m ON "
 		    "m.id > job.id AND m.id <= job.id + job.members WHERE job.members > 0 AND " SQL_JOB_ACTIVE
@@ -257,37 +259,39 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    "'stopped') ORDER BY m.id",
 		    0, on_member, l, e);
 	if (rc == 0 && l->attempt)
-		rc = each(db,
-		          "SELECT " ATTEMPT_COLUMNS
-		          " FROM attempt WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
-		          ") ORDER BY job, number",
-		          0, on_attempt, l, e);
+		rc = each_row(db,
+		              "SELECT " ATTEMPT_COLUMNS
+		              " FROM attempt WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
+		              ") ORDER BY job, number",
+		              0, on_attempt, l, e);
 	if (rc == 0 && l->rank)
-		rc = each(
+		rc = each_row(
 		    db,
 		    "SELECT " RANK_COLUMNS
 		    " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
 		    "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
 		    0, on_rank, l, e);
 	if (rc == 0 && l->node)
-		rc = each(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0, on_node, l,
-		          e);
+		rc = each_row(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0,
+		              on_node, l, e);
 	if (rc == 0 && l->token)
-		rc = each(db,
-		          "SELECT " TOKEN_COLUMNS " FROM token "
-		          "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
-		          "created_us, id",
-		          now_us, on_token, l, e);
+		rc = each_row(
+		    db,
+		    "SELECT " TOKEN_COLUMNS " FROM token "
+		    "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
+		    "created_us, id",
+		    now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
 	if (rc == 0 && l->ended)
-		rc = each(db,
-		          "SELECT status, count(*) - (SELECT count(*) FROM job a WHERE a.members > 0 AND a.status = "
-		          "job.status) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status",
-		          0, on_ended, l, e);
+		rc = each_row(
+		    db,
+		    "SELECT status, count(*) - (SELECT count(*) FROM job a WHERE a.members > 0 AND a.status = "
+		    "job.status) FROM job WHERE " SQL_JOB_ENDED " GROUP BY status",
+		    0, on_ended, l, e);
 	if (rc == 0 && l->answer)
-		rc = each(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
-		          now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);
+		rc = each_row(db, "SELECT key, digest, status, body, at_us FROM answer WHERE at_us >= ? ORDER BY id",
+		              now_us > IDEM_KEPT_US ? now_us - IDEM_KEPT_US : 0, on_answer, l, e);
 	return rc;
 }
 

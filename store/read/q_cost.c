@@ -44,7 +44,7 @@ static char *name_of(enum cost_by by, const char *account, uint64_t job)
 }
 
 /* Is "queue/@user" of that user, and in that queue or below it? */
-static int wanted(const struct cost_filter *f, const char *account)
+static int account_wanted(const struct cost_filter *f, const char *account)
 {
 	const char *at = strrchr(account, '@');
 	size_t n = f->queue ? strlen(f->queue) : 0;
@@ -54,14 +54,14 @@ static int wanted(const struct cost_filter *f, const char *account)
 	return !f->queue || (strncmp(account, f->queue, n) == 0 && account[n] == '/');
 }
 
-static void add(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
+static void add_cost(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
 {
 	uint64_t job = sqlh_u64(st, 0), price = sqlh_u64(st, 2), from = sqlh_u64(st, 3), to = sqlh_u64(st, 4);
 	const char *account = sqlh_str(st, 1) ? sqlh_str(st, 1) : "";
 	struct sum *s;
 	char *name;
 
-	if (!wanted(f, account))
+	if (!account_wanted(f, account))
 		return;
 	name = name_of(f->by, account, job);
 	HASH_FIND_STR(*all, name, s);
@@ -83,12 +83,12 @@ static void add(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
 	s->last_job = job;
 }
 
-static int dearest(const struct sum *a, const struct sum *b)
+static int dearest_first(const struct sum *a, const struct sum *b)
 {
 	return a->uusd > b->uusd ? -1 : a->uusd < b->uusd ? 1 : strcmp(a->name, b->name);
 }
 
-static double usd(double uusd)
+static double usd_of(double uusd)
 {
 	return round(uusd) / 1e6;
 }
@@ -126,7 +126,7 @@ static int add_row(struct store_reader *r, cJSON *rows, const struct sum *s, enu
 		json_add_str(row, "name", s->name);
 	else if (add_job(r, row, s->name, e) < 0)
 		return -1;
-	cJSON_AddNumberToObject(row, "usd", usd(s->uusd));
+	cJSON_AddNumberToObject(row, "usd", usd_of(s->uusd));
 	json_add_u64(row, "jobs", s->jobs);
 	json_add_u64(row, "attempts", s->attempts);
 	json_add_u64(row, "running", s->running);
@@ -144,7 +144,7 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 	double total = 0;
 	int rc = 0;
 
-	HASH_SORT(all, dearest);
+	HASH_SORT(all, dearest_first);
 	json_add_str(o, "by", by[f->by]);
 	json_add_time(o, "from", f->from_us);
 	json_add_time(o, "to", f->to_us);
@@ -157,7 +157,7 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 		free(s->name);
 		free(s);
 	}
-	cJSON_AddNumberToObject(o, "total_usd", usd(total));
+	cJSON_AddNumberToObject(o, "total_usd", usd_of(total));
 	json_add_u64(o, "more", n > limit ? n - limit : 0);
 	if (rc == 0)
 		return o;
@@ -197,7 +197,7 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	if (f.job)
 		sqlite3_bind_int64(st, 3, (int64_t)f.job);
 	while ((rc = sqlh_step(st, e)) > 0)
-		add(&all, &f, st);
+		add_cost(&all, &f, st);
 	sqlite3_finalize(st);
 	out = sums_json(r, all, &f, e);
 	if (rc < 0) {
@@ -207,7 +207,7 @@ cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, 
 	return out;
 }
 
-static int names(struct store_reader *r, const char *sql, struct strv *out, struct err *e)
+static int read_names(struct store_reader *r, const char *sql, struct strv *out, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r, sql, e);
 	int rc;
@@ -222,14 +222,15 @@ static int names(struct store_reader *r, const char *sql, struct strv *out, stru
 
 int store_queue_names(struct store_reader *r, struct strv *out, struct err *e)
 {
-	return names(r, "SELECT path FROM queue WHERE is_queue AND path NOT GLOB '*@*' ORDER BY path", out, e);
+	return read_names(r, "SELECT path FROM queue WHERE is_queue AND path NOT GLOB '*@*' ORDER BY path", out,
+	                  e);
 }
 
 /* Each is found behind the one before it: of a million jobs only as many entries of the index are read as
  * there are owners. */
 int store_owner_names(struct store_reader *r, struct strv *out, struct err *e)
 {
-	return names(
+	return read_names(
 	    r,
 	    "WITH RECURSIVE o(n) AS (SELECT min(owner) FROM job_ix UNION ALL SELECT (SELECT min(owner) FROM "
 	    "job_ix WHERE owner > n) FROM o WHERE n IS NOT NULL) SELECT n FROM o WHERE n <> '' LIMIT 1000",
@@ -260,7 +261,7 @@ static int ever_spent(struct store_reader *r, const struct cost_filter *f, struc
 	if (!st)
 		return -1;
 	while (!found && (rc = sqlh_step(st, e)) > 0)
-		found = wanted(f, sqlh_str(st, 0) ? sqlh_str(st, 0) : "");
+		found = account_wanted(f, sqlh_str(st, 0) ? sqlh_str(st, 0) : "");
 	sqlite3_finalize(st);
 	return found ? 1 : rc;
 }

@@ -42,7 +42,7 @@ cJSON *store_history_parts(struct store_reader *r, struct err *e)
 }
 
 /* Rows from the one behind `after` on, of one part, until there are `most` bytes. */
-static int lines(sqlite3_stmt *st, uint64_t part, size_t most, cJSON *o, struct err *e)
+static int read_lines(sqlite3_stmt *st, uint64_t part, size_t most, cJSON *o, struct err *e)
 {
 	cJSON *texts = cJSON_AddArrayToObject(o, "texts");
 	uint64_t last = 0;
@@ -78,7 +78,7 @@ cJSON *store_history_lines(struct store_reader *r, uint64_t part, uint64_t after
 	sqlite3_bind_int64(st, 2, (int64_t)after);
 	o = cJSON_CreateObject();
 	json_add_u64(o, "part", part);
-	rc = lines(st, part, most, o, e);
+	rc = read_lines(st, part, most, o, e);
 	sqlite3_finalize(st);
 	if (rc == 0)
 		return o;

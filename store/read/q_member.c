@@ -39,7 +39,7 @@ struct table {
 	int max; /* the greatest is the best */
 };
 
-static struct found *find(struct table *t, uint64_t job)
+static struct found *find_member(struct table *t, uint64_t job)
 {
 	size_t lo = 0, hi = t->n;
 
@@ -128,7 +128,7 @@ static int read_sums(struct store_reader *r, struct table *t, const char *metric
 		return -1;
 	sqlh_bind_str(st, 3, metric);
 	while ((rc = sqlh_step(st, e)) > 0) {
-		struct found *f = find(t, sqlh_u64(st, 0));
+		struct found *f = find_member(t, sqlh_u64(st, 0));
 
 		if (!f)
 			continue;
@@ -157,7 +157,7 @@ static int read_series(struct store_reader *r, struct table *t, const char *metr
 		return -1;
 	sqlh_bind_str(st, 3, metric);
 	while ((rc = sqlh_step(st, e)) > 0) {
-		struct found *f = find(t, sqlh_u64(st, 0));
+		struct found *f = find_member(t, sqlh_u64(st, 0));
 
 		if (!f)
 			continue;

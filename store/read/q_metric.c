@@ -190,7 +190,7 @@ static void bucket_end(struct drawing *d)
 	b->n = 0;
 }
 
-static void draw(struct drawing *d, int64_t step, double value, uint64_t time_us)
+static void draw_point(struct drawing *d, int64_t step, double value, uint64_t time_us)
 {
 	struct bucket *b = &d->b;
 	uint64_t index;
@@ -232,7 +232,7 @@ static int draw_series(struct store_reader *r, uint64_t series, struct drawing *
 		if (rc < 0)
 			break;
 		for (size_t i = 0; i < p.n; i++)
-			draw(d, p.steps[i], p.values[i], p.times_us[i]);
+			draw_point(d, p.steps[i], p.values[i], p.times_us[i]);
 	}
 	bucket_end(d);
 	points_fini(&p);
@@ -248,8 +248,8 @@ struct choice {
 	int64_t step;
 };
 
-static int choose(struct store_reader *r, uint64_t job, const char *name, int32_t rank, uint32_t attempt,
-                  struct choice *c, struct err *e)
+static int choose_series(struct store_reader *r, uint64_t job, const char *name, int32_t rank,
+                         uint32_t attempt, struct choice *c, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(
 	    r,
@@ -280,8 +280,8 @@ static int choose(struct store_reader *r, uint64_t job, const char *name, int32_
 }
 
 /* The first column of each row as a list of numbers. */
-static cJSON *numbers(struct store_reader *r, const char *sql, uint64_t job, const char *name,
-                      uint32_t attempt, struct err *e)
+static cJSON *read_numbers(struct store_reader *r, const char *sql, uint64_t job, const char *name,
+                           uint32_t attempt, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r, sql, e);
 	cJSON *list;
@@ -307,11 +307,12 @@ static cJSON *numbers(struct store_reader *r, const char *sql, uint64_t job, con
 static int add_others(struct store_reader *r, cJSON *o, uint64_t job, const char *name, uint32_t attempt,
                       struct err *e)
 {
-	cJSON *ranks = numbers(r,
-	                       "SELECT DISTINCT rank FROM metric_series WHERE job = ? AND name = ? AND attempt = "
-	                       "? AND points > 0 ORDER BY 1",
-	                       job, name, attempt, e);
-	cJSON *attempts = numbers(
+	cJSON *ranks =
+	    read_numbers(r,
+	                 "SELECT DISTINCT rank FROM metric_series WHERE job = ? AND name = ? AND attempt = "
+	                 "? AND points > 0 ORDER BY 1",
+	                 job, name, attempt, e);
+	cJSON *attempts = read_numbers(
 	    r, "SELECT DISTINCT attempt FROM metric_series WHERE job = ? AND name = ? AND points > 0 ORDER BY 1",
 	    job, name, 0, e);
 
@@ -361,7 +362,7 @@ cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name,
 	if (reader_begin(r, e) < 0)
 		return NULL;
 	if (store_check_kept(r, job, STORE_METRICS, NULL, e) == 0 &&
-	    choose(r, job, name, rank, attempt, &c, e) == 0)
+	    choose_series(r, job, name, rank, attempt, &c, e) == 0)
 		o = series_json(r, job, name, &c, max_points, e);
 	reader_end(r);
 	free(c.node);

@@ -30,7 +30,7 @@ static unsigned due_of(const struct store_retention *p, uint64_t age_us)
 	return what;
 }
 
-static uint64_t least(const struct store_retention *p)
+static uint64_t least_age_s(const struct store_retention *p)
 {
 	const uint64_t all[] = {p->logs_s, p->bundles_s, p->metrics_s, p->artifacts_s};
 	uint64_t min = 0;
@@ -51,7 +51,7 @@ int store_retention_due(struct store_reader *r, const struct store_retention *p,
                         uint32_t limit, int (*fn)(uint64_t job, unsigned what, void *arg), void *arg,
                         struct err *e)
 {
-	uint64_t min_us = least(p) * 1000000, ended_us;
+	uint64_t min_us = least_age_s(p) * 1000000, ended_us;
 	sqlite3_stmt *st;
 	int rc = 0, n = 0;
 

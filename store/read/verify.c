@@ -15,6 +15,7 @@
 
 #include "common/base/json.h"
 #include "common/base/secret.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/tree/tree.h"
 #include "store/base/codec.h"
@@ -51,22 +52,22 @@ void store_verify_set_reducer(store_reducer_fn fn, void *arg)
 	reducer.arg = arg;
 }
 
-static void say(struct verify *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct verify *v, const char *fmt, ...)
+static void report_line(struct verify *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void report_line(struct verify *v, const char *fmt, ...)
 {
-	char line[1024];
+	TEXT(line);
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	text_vadd(&line, fmt, ap);
 	va_end(ap);
-	v->report(line, v->arg);
+	v->report(line.at, v->arg);
 }
-#define find(v, ...) ((v)->findings++, say(v, __VA_ARGS__))
+#define report_finding(v, ...) ((v)->findings++, report_line(v, __VA_ARGS__))
 
 /* Runs sql and calls row for each result; a statement that fails is a finding, as a damaged file shows itself
  * that way too. */
-static void each(struct verify *v, const char *sql, void (*row)(struct verify *v, sqlite3_stmt *st))
+static void each_row(struct verify *v, const char *sql, void (*row)(struct verify *v, sqlite3_stmt *st))
 {
 	struct err e;
 	sqlite3_stmt *st = sqlh_prepare(v->db, sql, &e);
@@ -76,7 +77,7 @@ static void each(struct verify *v, const char *sql, void (*row)(struct verify *v
 		while ((rc = sqlh_step(st, &e)) > 0)
 			row(v, st);
 	if (rc < 0)
-		find(v, "cannot read: %s", e.text);
+		report_finding(v, "cannot read: %s", e.text);
 	sqlite3_finalize(st);
 }
 
@@ -85,7 +86,7 @@ static void each(struct verify *v, const char *sql, void (*row)(struct verify *v
 static void on_integrity(struct verify *v, sqlite3_stmt *st)
 {
 	if (strcmp(sqlh_str(st, 0), "ok") != 0)
-		find(v, "file: %s", sqlh_str(st, 0));
+		report_finding(v, "file: %s", sqlh_str(st, 0));
 }
 
 /* ---- records among themselves ---------------------------------------------------------------------------
@@ -93,12 +94,12 @@ static void on_integrity(struct verify *v, sqlite3_stmt *st)
 
 static void on_orphan(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "%s of job %" PRIu64 ", which is not there", sqlh_str(st, 0), sqlh_u64(st, 1));
+	report_finding(v, "%s of job %" PRIu64 ", which is not there", sqlh_str(st, 0), sqlh_u64(st, 1));
 }
 
 static void on_strange(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
+	report_finding(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
 }
 
 static void check_records(struct verify *v)
@@ -124,8 +125,8 @@ static void check_records(struct verify *v)
 	    "job.id) FROM job WHERE attempts < "
 	    "(SELECT count(*) FROM attempt a WHERE a.job = job.id) ORDER BY 1";
 
-	each(v, orphans, on_orphan);
-	each(v, strange, on_strange);
+	each_row(v, orphans, on_orphan);
+	each_row(v, strange, on_strange);
 }
 
 /* ---- replay ----------------------------------------------------------------------------------------------
@@ -214,9 +215,9 @@ static void job_end(struct verify *v, struct job_reader *reader, uint64_t job, v
 	/* Also without a row, which was reported with the orphans, and after an error: the state must be freed.
 	 */
 	if (reducer.fn(state, NULL, &rows, why, sizeof(why), reducer.arg) < 0 && rc > 0)
-		find(v, "job %" PRIu64 ": replay of its events differs: %s", job, why);
+		report_finding(v, "job %" PRIu64 ": replay of its events differs: %s", job, why);
 	if (rc < 0)
-		find(v, "job %" PRIu64 ": cannot be read: %s", job, e.text);
+		report_finding(v, "job %" PRIu64 ": cannot be read: %s", job, e.text);
 	job_rows_fini(&r);
 	*state = NULL;
 }
@@ -243,8 +244,8 @@ static void check_replay(struct verify *v)
 		}
 		job = ev.job;
 		if (!bad && reducer.fn(&state, &ev, NULL, why, sizeof(why), reducer.arg) < 0) {
-			find(v, "job %" PRIu64 ": event %" PRIu64 " (%s) cannot be replayed: %s", job, ev.id, ev.type,
-			     why);
+			report_finding(v, "job %" PRIu64 ": event %" PRIu64 " (%s) cannot be replayed: %s", job, ev.id,
+			               ev.type, why);
 			bad = 1; /* one line a job says enough */
 		}
 		event_row_fini(&ev);
@@ -252,7 +253,7 @@ static void check_replay(struct verify *v)
 	if (job)
 		job_end(v, &reader, job, &state);
 	if (rc < 0)
-		find(v, "cannot read: %s", e.text);
+		report_finding(v, "cannot read: %s", e.text);
 	sqlite3_finalize(events);
 	job_reader_close(&reader);
 }
@@ -271,11 +272,11 @@ static void replay_cluster(struct verify *v, void **state)
 		                       sqlh_dup(events, 5)};
 
 		if (cluster(state, &ev, NULL, why, sizeof(why)) < 0)
-			find(v, "event %" PRIu64 " (%s) cannot be replayed: %s", ev.id, ev.type, why);
+			report_finding(v, "event %" PRIu64 " (%s) cannot be replayed: %s", ev.id, ev.type, why);
 		event_row_fini(&ev);
 	}
 	if (rc < 0)
-		find(v, "cannot read: %s", e.text);
+		report_finding(v, "cannot read: %s", e.text);
 	sqlite3_finalize(events);
 }
 
@@ -329,10 +330,11 @@ static void check_sets(struct verify *v, void **state)
 			const char *name = take_set(st, i, &r, &row);
 
 			if (cluster(state, NULL, &row, why, sizeof(why)) < 0)
-				find(v, "%s %s: replay of the cluster's events differs: %s", tables[i].what, name, why);
+				report_finding(v, "%s %s: replay of the cluster's events differs: %s", tables[i].what, name,
+				               why);
 		}
 		if (rc < 0)
-			find(v, "cannot read: %s", e.text);
+			report_finding(v, "cannot read: %s", e.text);
 		sqlite3_finalize(st);
 	}
 }
@@ -352,20 +354,20 @@ static void check_cluster(struct verify *v)
 	while (rc >= 0 && (rc = sqlh_step(nodes, &e)) > 0) {
 		node_from_row(nodes, &node);
 		if (cluster(&state, NULL, &(struct store_cluster_row){.node = &node}, why, sizeof(why)) < 0)
-			find(v, "node %s: replay of the cluster's events differs: %s", node.name, why);
+			report_finding(v, "node %s: replay of the cluster's events differs: %s", node.name, why);
 		node_row_fini(&node);
 	}
 	while (rc >= 0 && (rc = sqlh_step(tokens, &e)) > 0) {
 		token_from_row(tokens, &token);
 		if (cluster(&state, NULL, &(struct store_cluster_row){.token = &token}, why, sizeof(why)) < 0)
-			find(v, "token %s: replay of the cluster's events differs: %s", token.id, why);
+			report_finding(v, "token %s: replay of the cluster's events differs: %s", token.id, why);
 		token_row_fini(&token);
 	}
 	if (rc < 0)
-		find(v, "cannot read: %s", e.text);
+		report_finding(v, "cannot read: %s", e.text);
 	check_sets(v, &state);
 	while (cluster(&state, NULL, NULL, why, sizeof(why)) < 0)
-		find(v, "%s", why);
+		report_finding(v, "%s", why);
 	sqlite3_finalize(nodes);
 	sqlite3_finalize(tokens);
 }
@@ -437,7 +439,7 @@ static void on_series(struct verify *v, sqlite3_stmt *st)
 	     !same_bits(sqlite3_column_int64(st, 8), s.max)))
 		snprintf(s.wrong, sizeof(s.wrong), "its last, min or max is not that of its points");
 	if (s.wrong[0])
-		find(v, "job %" PRIu64 ": metric %s: %s", sqlh_u64(st, 1), sqlh_str(st, 2), s.wrong);
+		report_finding(v, "job %" PRIu64 ": metric %s: %s", sqlh_u64(st, 1), sqlh_str(st, 2), s.wrong);
 }
 
 /* ---- projections
@@ -484,18 +486,18 @@ static void on_job(struct verify *v, sqlite3_stmt *st)
 	cJSON *tags = tags_of(v->db, job, spec, &e);
 
 	if (!sqlh_u64(st, 2))
-		find(v, "job %" PRIu64 ": its search entry is missing or differs", job);
+		report_finding(v, "job %" PRIu64 ": its search entry is missing or differs", job);
 	if (sqlh_u64(st, 3) != hps_to_find(spec))
-		find(v, "job %" PRIu64 ": its hyperparameters are not indexed as they are", job);
+		report_finding(v, "job %" PRIu64 ": its hyperparameters are not indexed as they are", job);
 	if (!tags || tags_differ(v, job, tags))
-		find(v, "job %" PRIu64 ": its tags are not indexed as they are", job);
+		report_finding(v, "job %" PRIu64 ": its tags are not indexed as they are", job);
 	cJSON_Delete(tags);
 	cJSON_Delete(spec);
 }
 
 static void on_extra(struct verify *v, sqlite3_stmt *st)
 {
-	find(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
+	report_finding(v, "job %" PRIu64 ": %s", sqlh_u64(st, 0), sqlh_str(st, 1));
 }
 
 static void check_projections(struct verify *v)
@@ -533,9 +535,9 @@ static void check_projections(struct verify *v)
 	                                       "FROM holding WHERE job NOT IN (SELECT "
 	                                       "id FROM job) ORDER BY 1, 2";
 
-	each(v, jobs, on_job);
-	each(v, extra, on_extra);
-	each(v, held, on_extra);
+	each_row(v, jobs, on_job);
+	each_row(v, extra, on_extra);
+	each_row(v, held, on_extra);
 }
 
 /* ---- blobs
@@ -548,11 +550,11 @@ static void check_chunks(struct verify *v, uint64_t job, const char *what, const
 	size_t n, count = 0, missing = 0;
 
 	if (blob_get(v->blobdir, digest, TREE_MANIFEST_MAX, &manifest, &n, &e) < 0) {
-		find(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
+		report_finding(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
 		return;
 	}
 	if (tree_chunks(manifest, n, &chunks, &count, &e) < 0)
-		find(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
+		report_finding(v, "job %" PRIu64 ": %s %s: %s", job, what, digest, e.text);
 	for (size_t i = 0; i < count; i++) {
 		missing += !blob_has(v->blobdir, chunks[i]);
 		free(chunks[i]);
@@ -560,8 +562,8 @@ static void check_chunks(struct verify *v, uint64_t job, const char *what, const
 	free(chunks);
 	free(manifest);
 	if (missing)
-		find(v, "job %" PRIu64 ": %s %s: %zu of its %zu chunks are missing", job, what, digest, missing,
-		     count);
+		report_finding(v, "job %" PRIu64 ": %s %s: %zu of its %zu chunks are missing", job, what, digest,
+		               missing, count);
 }
 
 static void on_blob(struct verify *v, sqlite3_stmt *st)
@@ -569,20 +571,22 @@ static void on_blob(struct verify *v, sqlite3_stmt *st)
 	const char *digest = sqlh_str(st, 2);
 
 	if (!hash_is_hex(digest))
-		find(v, "job %" PRIu64 ": %s has no proper digest: %.80s", sqlh_u64(st, 0), sqlh_str(st, 1), digest);
+		report_finding(v, "job %" PRIu64 ": %s has no proper digest: %.80s", sqlh_u64(st, 0), sqlh_str(st, 1),
+		               digest);
 	else
 		check_chunks(v, sqlh_u64(st, 0), sqlh_str(st, 1), digest);
 }
 
 static void check_blobs(struct verify *v)
 {
-	each(v,
-	     "SELECT id, 'bundle', bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM dropped d "
-	     "WHERE d.job = job.id AND d.what & 2) "
-	     "UNION ALL SELECT job, kind, digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 "
-	     "FROM dropped d WHERE d.job = a.job "
-	     "AND d.what & 8) ORDER BY 1, 2, 3",
-	     on_blob);
+	each_row(
+	    v,
+	    "SELECT id, 'bundle', bundle FROM job WHERE bundle <> '' AND NOT EXISTS (SELECT 1 FROM dropped d "
+	    "WHERE d.job = job.id AND d.what & 2) "
+	    "UNION ALL SELECT job, kind, digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 "
+	    "FROM dropped d WHERE d.job = a.job "
+	    "AND d.what & 8) ORDER BY 1, 2, 3",
+	    on_blob);
 }
 
 static char *blobdir_of(const char *path)
@@ -592,9 +596,9 @@ static char *blobdir_of(const char *path)
 	return slash ? xasprintf("%.*s/blobs", (int)(slash - path), path) : xstrdup("blobs");
 }
 
-static void run(struct verify *v)
+static void run_checks(struct verify *v)
 {
-	each(v, "PRAGMA integrity_check", on_integrity);
+	each_row(v, "PRAGMA integrity_check", on_integrity);
 	/* What follows reads through the same pages: on a damaged file it would only say the same again, or
 	 * worse. */
 	if (v->findings)
@@ -603,21 +607,23 @@ static void run(struct verify *v)
 	if (reducer.fn)
 		check_replay(v);
 	else
-		say(v, "skipped: replay of the events (this program was built without the state machine)");
+		report_line(v, "skipped: replay of the events (this program was built without the state machine)");
 	if (cluster)
 		check_cluster(v);
 	else
-		say(v, "skipped: nodes, tokens and settings against events (this program was built without the state "
+		report_line(
+		    v, "skipped: nodes, tokens and settings against events (this program was built without the state "
 		       "machine)");
-	each(v,
-	     "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER "
-	     "BY job, name",
-	     on_series);
+	each_row(
+	    v,
+	    "SELECT id, job, name, points, sealed, open, last_bits, min_bits, max_bits FROM metric_series ORDER "
+	    "BY job, name",
+	    on_series);
 	check_projections(v);
 	if (access(v->blobdir, F_OK) == 0)
 		check_blobs(v);
 	else
-		say(v, "skipped: blobs (there is no %s)", v->blobdir);
+		report_line(v, "skipped: blobs (there is no %s)", v->blobdir);
 }
 
 int store_verify(const char *path, void (*report)(const char *line, void *arg), void *arg, struct err *e)
@@ -632,7 +638,7 @@ int store_verify(const char *path, void (*report)(const char *line, void *arg), 
 		return -1;
 	}
 	v.blobdir = blobdir_of(path);
-	run(&v);
+	run_checks(&v);
 	free(v.blobdir);
 	sqlh_close(v.db);
 	return v.findings;

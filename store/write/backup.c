@@ -27,7 +27,7 @@
 
 /* Steps until done. The source's writer goes on between the steps; pages it changes meanwhile are copied
  * again by SQLite. */
-static int copy(sqlite3 *from, sqlite3 *to, struct err *e)
+static int copy_database(sqlite3 *from, sqlite3 *to, struct err *e)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", from, "main");
 	int rc, stalls = 0;
@@ -45,7 +45,7 @@ static int copy(sqlite3 *from, sqlite3 *to, struct err *e)
 	return rc == SQLITE_DONE ? 0 : sqlh_err(to, rc, e, "backup");
 }
 
-static int check(sqlite3 *db, struct err *e)
+static int check_copy(sqlite3 *db, struct err *e)
 {
 	sqlite3_stmt *st = sqlh_prepare(db, "PRAGMA integrity_check(1)", e);
 	int rc;
@@ -100,7 +100,8 @@ static int make_copy(sqlite3 *from, const char *part, struct err *e)
 	if (rc != SQLITE_OK)
 		rc = sqlh_err(to, rc, e, part);
 	else
-		rc = copy(from, to, e) < 0 || sqlh_exec(to, "PRAGMA journal_mode=DELETE", e) < 0 || check(to, e) < 0
+		rc = copy_database(from, to, e) < 0 || sqlh_exec(to, "PRAGMA journal_mode=DELETE", e) < 0 ||
+		             check_copy(to, e) < 0
 		         ? -1
 		         : 0;
 	sqlite3_close(to);

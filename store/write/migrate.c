@@ -90,7 +90,7 @@ static int check_newer(sqlite3 *db, struct err *e)
 	return 0;
 }
 
-static int record(sqlite3 *db, size_t number, const struct clock *clock, struct err *e)
+static int record_migration(sqlite3 *db, size_t number, const struct clock *clock, struct err *e)
 {
 	sqlite3_stmt *st = sqlh_prepare(db, "INSERT INTO migration VALUES (?, ?, ?, ?)", e);
 	const struct migration *m = &migrations[number - 1];
@@ -109,14 +109,15 @@ static int record(sqlite3 *db, size_t number, const struct clock *clock, struct 
 	return rc;
 }
 
-static int apply(sqlite3 *db, size_t number, const struct clock *clock, struct err *e)
+static int apply_migration(sqlite3 *db, size_t number, const struct clock *clock, struct err *e)
 {
 	const struct migration *m = &migrations[number - 1];
 	char *sql = open_strict(m->sql);
 	int rc = -1;
 
 	if (sqlh_exec(db, "BEGIN IMMEDIATE", e) == 0) {
-		rc = sqlh_exec(db, sql, e) < 0 || record(db, number, clock, e) < 0 || sqlh_exec(db, "COMMIT", e) < 0
+		rc = sqlh_exec(db, sql, e) < 0 || record_migration(db, number, clock, e) < 0 ||
+		             sqlh_exec(db, "COMMIT", e) < 0
 		         ? -1
 		         : 0;
 		if (rc < 0)
@@ -151,7 +152,7 @@ int migrate_run(sqlite3 *db, const struct clock *clock, struct err *e)
 		return -1;
 	for (size_t number = 1; number <= N_MIGRATIONS; number++) {
 		rc = check_one(db, number, e);
-		if (rc < 0 || (rc == 0 && apply(db, number, clock, e) < 0))
+		if (rc < 0 || (rc == 0 && apply_migration(db, number, clock, e) < 0))
 			return -1;
 	}
 	return 0;

@@ -61,7 +61,7 @@ struct chunk_in { /* an OP_METRIC */
 	const uint64_t *times;
 };
 
-static void parse(const struct op *o, struct chunk_in *c)
+static void parse_chunk(const struct op *o, struct chunk_in *c)
 {
 	const struct param *p = op_params(o);
 
@@ -101,16 +101,16 @@ static double of_bits(int64_t bits)
 	return v;
 }
 
-static sqlite3_stmt *prepared(struct wdb *w, sqlite3_stmt **st, const char *sql, struct err *e)
+static sqlite3_stmt *prepare_once(struct wdb *w, sqlite3_stmt **st, const char *sql, struct err *e)
 {
 	if (!*st)
 		*st = sqlh_prepare(w->db, sql, e);
 	return *st;
 }
 
-static int fill(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
+static int read_series_row(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
 {
-	sqlite3_stmt *st = prepared(
+	sqlite3_stmt *st = prepare_once(
 	    w, &w->series_get,
 	    "SELECT id, seq, points, sealed, open, last_bits, min_bits, max_bits, last_step, last_us FROM "
 	    "metric_series WHERE job = ? AND attempt = ? AND name = ? AND rank = ? AND node = ?",
@@ -142,10 +142,10 @@ static int fill(struct wdb *w, struct series *s, const struct chunk_in *c, struc
 }
 
 /* A row of its own at once, for the id; its numbers follow in series_flush. */
-static int make(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
+static int insert_series(struct wdb *w, struct series *s, const struct chunk_in *c, struct err *e)
 {
-	sqlite3_stmt *st = prepared(w, &w->series_new,
-	                            "INSERT INTO metric_series VALUES (NULL,?,?,?,?,?,-1,0,0,0,0,?,?,-1,0)", e);
+	sqlite3_stmt *st = prepare_once(
+	    w, &w->series_new, "INSERT INTO metric_series VALUES (NULL,?,?,?,?,?,-1,0,0,0,0,?,?,-1,0)", e);
 
 	if (!st)
 		return -1;
@@ -171,7 +171,7 @@ static void series_free(struct series *s)
 	free(s);
 }
 
-static struct series *find(struct wdb *w, const struct chunk_in *c, struct err *e)
+static struct series *find_series(struct wdb *w, const struct chunk_in *c, struct err *e)
 {
 	char *key = xasprintf("%" PRIu64 "/%u/%u/%s/%s", c->job, c->attempt, c->rank, c->node, c->name);
 	struct series *s;
@@ -185,8 +185,8 @@ static struct series *find(struct wdb *w, const struct chunk_in *c, struct err *
 	s = xcalloc(1, sizeof(*s));
 	s->key = key;
 	s->job = c->job;
-	rc = fill(w, s, c, e);
-	if (rc < 0 || (rc == 0 && make(w, s, c, e) < 0)) {
+	rc = read_series_row(w, s, c, e);
+	if (rc < 0 || (rc == 0 && insert_series(w, s, c, e) < 0)) {
 		series_free(s);
 		return NULL;
 	}
@@ -229,7 +229,7 @@ static void seen_clear(struct wdb *w)
 }
 
 /* 1 when this very chunk came already since the last commit; notes it otherwise. */
-static int repeated(struct wdb *w, const struct series *s, const struct chunk_in *c)
+static int chunk_repeated(struct wdb *w, const struct series *s, const struct chunk_in *c)
 {
 	uint64_t in[6] = {
 	    s->id, (uint64_t)c->seq, (uint64_t)c->steps[0], c->times[0], (uint64_t)bits_of(c->values[0]), c->n};
@@ -244,7 +244,7 @@ static int repeated(struct wdb *w, const struct series *s, const struct chunk_in
 static int put_chunk(struct wdb *w, uint64_t series, uint64_t first, const int64_t *steps,
                      const double *values, const uint64_t *times, size_t n, struct err *e)
 {
-	sqlite3_stmt *st = prepared(w, &w->chunk_put, "INSERT INTO metric_chunk VALUES (?,?,?,?)", e);
+	sqlite3_stmt *st = prepare_once(w, &w->chunk_put, "INSERT INTO metric_chunk VALUES (?,?,?,?)", e);
 	uint8_t *data;
 	size_t data_n;
 	int rc;
@@ -262,7 +262,7 @@ static int put_chunk(struct wdb *w, uint64_t series, uint64_t first, const int64
 	return rc;
 }
 
-static void totals(struct series *s, const struct chunk_in *c)
+static void add_totals(struct series *s, const struct chunk_in *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		/* fmin and fmax pass over NaN. */
@@ -293,13 +293,13 @@ int series_apply(struct wdb *w, const struct op *o, struct err *e)
 	struct series *s;
 	uint64_t first;
 
-	parse(o, &c);
-	s = find(w, &c, e);
+	parse_chunk(o, &c);
+	s = find_series(w, &c, e);
 	if (!s)
 		return -1;
 	/* A number that was there at the last commit is a repetition; a newer one may bring another part of its
 	 * batch. */
-	if (c.seq <= s->seq_before || repeated(w, s, &c))
+	if (c.seq <= s->seq_before || chunk_repeated(w, s, &c))
 		return 0;
 	first = s->points;
 	for (size_t i = 0; i < c.n; i += CHUNK_POINTS) {
@@ -309,7 +309,7 @@ int series_apply(struct wdb *w, const struct op *o, struct err *e)
 			return -1;
 		s->open++;
 	}
-	totals(s, &c);
+	add_totals(s, &c);
 	if (c.seq > s->seq)
 		s->seq = c.seq;
 	if (!s->is_dirty) {
@@ -324,12 +324,12 @@ int series_apply(struct wdb *w, const struct op *o, struct err *e)
 
 static int put_series(struct wdb *w, const struct series *s, struct err *e)
 {
-	sqlite3_stmt *st = prepared(
+	sqlite3_stmt *st = prepare_once(
 	    w, &w->series_put,
 	    "UPDATE metric_series SET seq = ?, points = ?, sealed = ?, open = ?, last_bits = ?, min_bits = ?, "
 	    "max_bits = ?, last_step = ?, last_us = ? WHERE id = ?",
 	    e);
-	sqlite3_stmt *dirty = prepared(w, &w->dirty_put, "INSERT OR IGNORE INTO metric_dirty VALUES (?)", e);
+	sqlite3_stmt *dirty = prepare_once(w, &w->dirty_put, "INSERT OR IGNORE INTO metric_dirty VALUES (?)", e);
 
 	if (!st || !dirty)
 		return -1;
@@ -405,8 +405,8 @@ static int read_open(struct wdb *w, uint64_t series, uint64_t sealed, struct poi
 
 /* The rows that hold points sealed .. sealed + p->n go, chunks of p come. Moves *sealed; *rest = chunks left
  * open. */
-static int rewrite(struct wdb *w, uint64_t series, const struct points *p, uint64_t *sealed, uint64_t *rest,
-                   struct err *e)
+static int rewrite_chunks(struct wdb *w, uint64_t series, const struct points *p, uint64_t *sealed,
+                          uint64_t *rest, struct err *e)
 {
 	sqlite3_stmt *st =
 	    sqlh_prepare(w->db, "DELETE FROM metric_chunk WHERE series = ? AND first >= ? AND first < ?", e);
@@ -433,7 +433,7 @@ static int rewrite(struct wdb *w, uint64_t series, const struct points *p, uint6
 	return rc;
 }
 
-static int merge(struct wdb *w, uint64_t series, uint64_t sealed, uint64_t open, struct err *e)
+static int merge_chunks(struct wdb *w, uint64_t series, uint64_t sealed, uint64_t open, struct err *e)
 {
 	struct points p = {0};
 	uint64_t rows = 0, rest = 0;
@@ -444,7 +444,7 @@ static int merge(struct wdb *w, uint64_t series, uint64_t sealed, uint64_t open,
 	if (rc > 0)
 		log_error("event=metric_chunk_damaged series=%" PRIu64, series);
 	if (rc == 0 && rows > 0)
-		rc = rewrite(w, series, &p, &sealed, &rest, e);
+		rc = rewrite_chunks(w, series, &p, &sealed, &rest, e);
 	points_fini(&p);
 	if (rc != 0 || rows == 0)
 		return rc < 0 ? -1 : 0;
@@ -463,7 +463,7 @@ static int merge_by(struct wdb *w, const char *sql, uint64_t key, struct err *e)
 		return -1;
 	sqlite3_bind_int64(st, 1, (int64_t)key);
 	while ((rc = sqlh_step(st, e)) > 0)
-		if (merge(w, sqlh_u64(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2), e) < 0) {
+		if (merge_chunks(w, sqlh_u64(st, 0), sqlh_u64(st, 1), sqlh_u64(st, 2), e) < 0) {
 			rc = -1;
 			break;
 		}

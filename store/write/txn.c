@@ -28,15 +28,15 @@ void store_txn_free(struct store_txn *t)
 	free(t);
 }
 
-static size_t aligned(size_t n)
+static size_t aligned_size(size_t n)
 {
 	return (n + 7) & ~(size_t)7;
 }
 
 /* n zeroed bytes at the end; valid until the next call. */
-static void *extend(struct store_txn *t, size_t n)
+static void *extend_block(struct store_txn *t, size_t n)
 {
-	size_t need = t->len + aligned(n);
+	size_t need = t->len + aligned_size(n);
 
 	if (need > t->cap) {
 		t->cap = need * 2 < 1024 ? 1024 : need * 2;
@@ -44,37 +44,37 @@ static void *extend(struct store_txn *t, size_t n)
 	}
 	memset(t->data + t->len, 0, need - t->len);
 	t->len = need;
-	return t->data + need - aligned(n);
+	return t->data + need - aligned_size(n);
 }
 
-static void begin(struct store_txn *t, enum op_kind kind, uint64_t key)
+static void begin_op(struct store_txn *t, enum op_kind kind, uint64_t key)
 {
-	struct op *o = extend(t, sizeof(*o));
+	struct op *o = extend_block(t, sizeof(*o));
 
-	t->last = t->len - aligned(sizeof(*o));
+	t->last = t->len - aligned_size(sizeof(*o));
 	o->kind = kind;
 	o->key = key;
 }
 
-static void end(struct store_txn *t)
+static void end_op(struct store_txn *t)
 {
 	struct op *o = (struct op *)(void *)(t->data + t->last);
 
 	o->size = t->len - t->last;
 }
 
-static void count(struct store_txn *t)
+static void count_param(struct store_txn *t)
 {
 	((struct op *)(void *)(t->data + t->last))->n++;
 }
 
 static void put_i(struct store_txn *t, int64_t v)
 {
-	struct param *p = extend(t, sizeof(*p));
+	struct param *p = extend_block(t, sizeof(*p));
 
 	p->type = PARAM_INT;
 	p->i = v;
-	count(t);
+	count_param(t);
 }
 
 static void put_u(struct store_txn *t, uint64_t v)
@@ -85,14 +85,14 @@ static void put_u(struct store_txn *t, uint64_t v)
 
 static void put_bytes(struct store_txn *t, enum param_type type, const void *data, size_t n)
 {
-	struct param *p = extend(t, sizeof(*p) + n + 1);
+	struct param *p = extend_block(t, sizeof(*p) + n + 1);
 
 	assert(n <= UINT32_MAX);
 	p->type = type;
 	p->n = (uint32_t)n;
 	if (n)
 		memcpy(p + 1, data, n);
-	count(t);
+	count_param(t);
 }
 
 static void put_s(struct store_txn *t, const char *s)
@@ -101,8 +101,8 @@ static void put_s(struct store_txn *t, const char *s)
 		put_bytes(t, PARAM_TEXT, s, strlen(s));
 		return;
 	}
-	extend(t, sizeof(struct param)); /* PARAM_NULL is 0 */
-	count(t);
+	extend_block(t, sizeof(struct param)); /* PARAM_NULL is 0 */
+	count_param(t);
 }
 
 const struct op *txn_next(const struct store_txn *t, size_t *at)
@@ -125,7 +125,7 @@ const struct param *param_next(const struct param *p)
 {
 	size_t n = sizeof(*p) + (p->type == PARAM_TEXT || p->type == PARAM_BLOB ? p->n + 1u : 0);
 
-	return (const struct param *)(const void *)((const uint8_t *)p + aligned(n));
+	return (const struct param *)(const void *)((const uint8_t *)p + aligned_size(n));
 }
 
 const void *param_bytes(const struct param *p)
@@ -142,14 +142,14 @@ const char *param_text(const struct param *p)
 
 void store_txn_event(struct store_txn *t, const struct event_row *r)
 {
-	begin(t, OP_EVENT, r->job);
+	begin_op(t, OP_EVENT, r->job);
 	put_u(t, r->id);
 	put_u(t, r->job);
 	put_u(t, r->attempt);
 	put_u(t, r->at_us);
 	put_s(t, r->type);
 	put_s(t, r->data ? r->data : "{}");
-	end(t);
+	end_op(t);
 	if (r->id > t->max_event)
 		t->max_event = r->id;
 }
@@ -166,35 +166,35 @@ void store_txn_event(struct store_txn *t, const struct event_row *r)
 
 void store_txn_job(struct store_txn *t, const struct job_row *r)
 {
-	begin(t, OP_JOB, r->id);
+	begin_op(t, OP_JOB, r->id);
 	JOB_TABLE(PUT_COLUMN, PUT_COLUMN)
-	end(t);
+	end_op(t);
 	if (!r->spec)
 		return;
-	begin(t, OP_JOB_SPEC, r->id);
+	begin_op(t, OP_JOB_SPEC, r->id);
 	put_u(t, r->id);
 	put_s(t, r->spec);
 	put_s(t, r->run);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_attempt(struct store_txn *t, const struct attempt_row *r)
 {
-	begin(t, OP_ATTEMPT, r->job);
+	begin_op(t, OP_ATTEMPT, r->job);
 	ATTEMPT_TABLE(PUT_COLUMN, PUT_COLUMN)
-	end(t);
+	end_op(t);
 }
 
 void store_txn_rank(struct store_txn *t, const struct rank_row *r)
 {
-	begin(t, OP_RANK, r->job);
+	begin_op(t, OP_RANK, r->job);
 	RANK_TABLE(PUT_COLUMN, PUT_COLUMN)
-	end(t);
+	end_op(t);
 }
 
 void store_txn_node(struct store_txn *t, const struct node_row *r)
 {
-	begin(t, OP_NODE, NODE_KEY | r->id);
+	begin_op(t, OP_NODE, NODE_KEY | r->id);
 	put_u(t, r->id);
 	put_s(t, r->name);
 	put_s(t, r->address);
@@ -205,12 +205,12 @@ void store_txn_node(struct store_txn *t, const struct node_row *r)
 	put_u(t, r->joined_us);
 	put_u(t, r->seen_us);
 	put_u(t, r->drain);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_artifact(struct store_txn *t, const struct artifact_row *r)
 {
-	begin(t, OP_ARTIFACT, r->job);
+	begin_op(t, OP_ARTIFACT, r->job);
 	put_u(t, r->job);
 	put_u(t, r->attempt);
 	put_s(t, r->kind);
@@ -220,37 +220,37 @@ void store_txn_artifact(struct store_txn *t, const struct artifact_row *r)
 	put_u(t, r->size_bytes);
 	put_u(t, r->files);
 	put_u(t, r->at_us);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_tag(struct store_txn *t, const struct tag_row *r)
 {
-	begin(t, OP_TAG, r->job);
+	begin_op(t, OP_TAG, r->job);
 	put_u(t, r->job);
 	put_s(t, r->key);
 	put_s(t, r->value);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_answer(struct store_txn *t, const struct answer_row *r)
 {
-	begin(t, OP_ANSWER, 0);
+	begin_op(t, OP_ANSWER, 0);
 	put_s(t, r->key);
 	put_s(t, r->digest);
 	put_u(t, r->status);
 	put_s(t, r->body);
 	put_u(t, r->at_us);
-	end(t);
+	end_op(t);
 	if (r->at_us <= IDEM_KEPT_US)
 		return;
-	begin(t, OP_ANSWERS_OLD, 0);
+	begin_op(t, OP_ANSWERS_OLD, 0);
 	put_u(t, r->at_us - IDEM_KEPT_US);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_token(struct store_txn *t, const struct token_row *r)
 {
-	begin(t, OP_TOKEN, 0);
+	begin_op(t, OP_TOKEN, 0);
 	put_s(t, r->id);
 	put_s(t, r->kind);
 	put_s(t, r->secret_hash);
@@ -260,48 +260,48 @@ void store_txn_token(struct store_txn *t, const struct token_row *r)
 	put_u(t, r->expires_us);
 	put_u(t, r->used_us);
 	put_s(t, r->used_by);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_queue(struct store_txn *t, const struct queue_row *r)
 {
-	begin(t, OP_QUEUE, 0);
+	begin_op(t, OP_QUEUE, 0);
 	put_s(t, r->path);
 	put_u(t, r->is_queue);
 	put_u(t, r->weight_milli);
 	put_u(t, r->quota_gpus);
 	put_u(t, r->borrow);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_queue_del(struct store_txn *t, const char *path)
 {
-	begin(t, OP_QUEUE_DEL, 0);
+	begin_op(t, OP_QUEUE_DEL, 0);
 	put_s(t, path);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_usage(struct store_txn *t, const struct usage_row *r)
 {
-	begin(t, OP_USAGE, 0);
+	begin_op(t, OP_USAGE, 0);
 	put_s(t, r->path);
 	put_u(t, r->gpu_ms);
 	put_u(t, r->at_us);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_instance(struct store_txn *t, const char *name, const char *own)
 {
-	begin(t, own ? OP_INSTANCE : OP_INSTANCE_DEL, 0);
+	begin_op(t, own ? OP_INSTANCE : OP_INSTANCE_DEL, 0);
 	put_s(t, name);
 	if (own)
 		put_s(t, own);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_reservation(struct store_txn *t, const struct reservation_row *r)
 {
-	begin(t, OP_RESERVATION, 0);
+	begin_op(t, OP_RESERVATION, 0);
 	put_s(t, r->name);
 	put_s(t, r->state);
 	put_s(t, r->queue);
@@ -311,62 +311,62 @@ void store_txn_reservation(struct store_txn *t, const struct reservation_row *r)
 	put_u(t, r->from_us);
 	put_u(t, r->to_us);
 	put_u(t, r->created_us);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_reservation_del(struct store_txn *t, const char *name)
 {
-	begin(t, OP_RESERVATION_DEL, 0);
+	begin_op(t, OP_RESERVATION_DEL, 0);
 	put_s(t, name);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_budget(struct store_txn *t, const struct budget_row *r)
 {
-	begin(t, r->uusd ? OP_BUDGET : OP_BUDGET_DEL, 0);
+	begin_op(t, r->uusd ? OP_BUDGET : OP_BUDGET_DEL, 0);
 	put_s(t, r->path);
 	if (r->uusd) {
 		put_u(t, r->uusd);
 		put_s(t, r->period);
 		put_s(t, r->action);
 	}
-	end(t);
+	end_op(t);
 }
 
 void store_txn_history(struct store_txn *t, int begins, uint64_t at_us, const char *text, size_t n)
 {
-	begin(t, begins ? OP_HISTORY_BEGIN : OP_HISTORY, 0);
+	begin_op(t, begins ? OP_HISTORY_BEGIN : OP_HISTORY, 0);
 	put_u(t, at_us);
 	put_bytes(t, PARAM_TEXT, text, n);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_history_old(struct store_txn *t, uint64_t keep_bytes)
 {
-	begin(t, OP_HISTORY_OLD, 0);
+	begin_op(t, OP_HISTORY_OLD, 0);
 	put_u(t, keep_bytes);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_setting(struct store_txn *t, const char *key, const char *value)
 {
-	begin(t, value ? OP_SETTING : OP_SETTING_DEL, 0);
+	begin_op(t, value ? OP_SETTING : OP_SETTING_DEL, 0);
 	put_s(t, key);
 	if (value)
 		put_s(t, value);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_run_info(struct store_txn *t, uint64_t job, uint32_t attempt, const char *node,
                         const char *kind, const char *text)
 {
-	begin(t, OP_RUN_INFO, job);
+	begin_op(t, OP_RUN_INFO, job);
 	put_u(t, job);
 	put_u(t, attempt);
 	put_s(t, node ? node : "");
 	put_s(t, kind);
 	put_s(t, text);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_metric(struct store_txn *t, const struct metric_chunk *c)
@@ -374,7 +374,7 @@ void store_txn_metric(struct store_txn *t, const struct metric_chunk *c)
 	if (c->n == 0)
 		return;
 	/* No key: losing points does not make a later state of the job wrong. */
-	begin(t, OP_METRIC, 0);
+	begin_op(t, OP_METRIC, 0);
 	put_u(t, c->job);
 	put_u(t, c->attempt);
 	put_u(t, c->rank);
@@ -384,25 +384,25 @@ void store_txn_metric(struct store_txn *t, const struct metric_chunk *c)
 	put_bytes(t, PARAM_BLOB, c->steps, c->n * sizeof(*c->steps));
 	put_bytes(t, PARAM_BLOB, c->values, c->n * sizeof(*c->values));
 	put_bytes(t, PARAM_BLOB, c->times_us, c->n * sizeof(*c->times_us));
-	end(t);
+	end_op(t);
 }
 
-static void drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us, unsigned if_not_pinned)
+static void drop_op(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us, unsigned if_not_pinned)
 {
-	begin(t, OP_DROP, job);
+	begin_op(t, OP_DROP, job);
 	put_u(t, job);
 	put_u(t, what & STORE_ALL);
 	put_u(t, at_us);
 	put_u(t, if_not_pinned);
-	end(t);
+	end_op(t);
 }
 
 void store_txn_drop(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us)
 {
-	drop(t, job, what, at_us, 0);
+	drop_op(t, job, what, at_us, 0);
 }
 
 void store_txn_retire(struct store_txn *t, uint64_t job, unsigned what, uint64_t at_us)
 {
-	drop(t, job, what, at_us, 1);
+	drop_op(t, job, what, at_us, 1);
 }

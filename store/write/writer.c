@@ -119,7 +119,7 @@ static int touches_poison(struct writer *wr, const struct store_txn *t)
 	return 0;
 }
 
-static void fail(struct writer *wr, struct store_txn *t, const struct err *e)
+static void fail_transaction(struct writer *wr, struct store_txn *t, const struct err *e)
 {
 	const struct op *o;
 	size_t at = 0;
@@ -161,7 +161,7 @@ static void try_single(struct writer *wr, struct store_txn *t)
 		return;
 	if (touches_poison(wr, t)) {
 		err_set(&e, ERR_CONFLICT, "an earlier change of the same record could not be written");
-		fail(wr, t, &e);
+		fail_transaction(wr, t, &e);
 		return;
 	}
 	if (wdb_begin(wr->w, &e) == 0) {
@@ -169,7 +169,7 @@ static void try_single(struct writer *wr, struct store_txn *t)
 			return;
 		wdb_rollback(wr->w);
 	}
-	fail(wr, t, &e);
+	fail_transaction(wr, t, &e);
 }
 
 static void note_group(struct writer *wr, struct store_txn *head, uint64_t took_us)
@@ -200,7 +200,7 @@ static void note_group(struct writer *wr, struct store_txn *head, uint64_t took_
 }
 
 /* In pieces, so that a large group does not hold the state thread's turn. */
-static void deliver(struct writer *wr, struct store_txn *head)
+static void deliver_group(struct writer *wr, struct store_txn *head)
 {
 	while (head) {
 		struct group *g = xcalloc(1, sizeof(*g));
@@ -232,10 +232,10 @@ static void write_group(struct writer *wr, struct store_txn *head)
 		for (t = head; t; t = t->next)
 			try_single(wr, t);
 	note_group(wr, head, now_us() - start);
-	deliver(wr, head);
+	deliver_group(wr, head);
 }
 
-static struct store_txn *take(struct store *s, int *stop)
+static struct store_txn *take_group(struct store *s, int *stop)
 {
 	struct store_txn *head, *last = NULL;
 	size_t bytes = 0;
@@ -273,7 +273,7 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int pages)
 
 /* PASSIVE waits for nobody. But a WAL is begun anew only in a moment without readers: where there is always
  * one it would grow for ever, so now and then a large one waits for them, shortly. */
-static void checkpoint(struct writer *wr, uint64_t now)
+static void checkpoint_wal(struct writer *wr, uint64_t now)
 {
 	int large = wr->wal_pages > WAL_LARGE_PAGES && now >= wr->next_restart_us, pages = 0, done = 0, rc;
 	struct err e;
@@ -308,7 +308,7 @@ static void fit_step(struct writer *wr, uint64_t took_us)
 		wr->step_events *= 2;
 }
 
-static void project(struct writer *wr, uint64_t now)
+static void project_step_timed(struct writer *wr, uint64_t now)
 {
 	struct err e;
 	unsigned held;
@@ -341,7 +341,7 @@ static uint64_t lag_us(struct writer *wr, uint64_t now)
 	return wr->n_marks ? now - wr->marks[wr->mark_first].at_us : 0;
 }
 
-static void mark(struct writer *wr, uint64_t now)
+static void mark_event(struct writer *wr, uint64_t now)
 {
 	struct milestone *last = &wr->marks[(wr->mark_first + wr->n_marks - 1) % MARKS];
 
@@ -352,18 +352,18 @@ static void mark(struct writer *wr, uint64_t now)
 }
 
 /* What is written behind, when it is time for it. Milliseconds that the writer may sleep, -1 without end. */
-static int behind(struct writer *wr)
+static int write_behind(struct writer *wr)
 {
 	uint64_t now = now_us(), rest_us = wr->last_group_us + PROJECT_REST_US, lag, at;
 	int idle = now >= rest_us;
 
 	if (wr->wal_pages - wr->wal_done > (idle ? WAL_IDLE_PAGES : WAL_BUSY_PAGES))
-		checkpoint(wr, now);
+		checkpoint_wal(wr, now);
 	if (project_waiting(wr->w)) {
-		mark(wr, now);
+		mark_event(wr, now);
 		lag = lag_us(wr, now);
 		if (now >= wr->next_step_us && (idle || lag >= PROJECT_LATE_US))
-			project(wr, now);
+			project_step_timed(wr, now);
 	}
 	if (!project_waiting(wr->w))
 		return wr->wal_pages - wr->wal_done > WAL_IDLE_PAGES && !idle ? (int)(PROJECT_REST_US / 1000) + 1
@@ -393,12 +393,12 @@ void *writer_main(void *store)
 	sqlite3_wal_hook(s->w.db, on_wal, &wr);
 	/* The first step waits a moment, so that start-up's own commits go first. */
 	wr.next_step_us = now_us() + PROJECT_GAP_US;
-	while ((head = take(s, &stop)) || !stop) {
+	while ((head = take_group(s, &stop)) || !stop) {
 		if (head) {
 			write_group(&wr, head);
 			wr.last_group_us = now_us();
 		}
-		int timeout_ms = behind(&wr);
+		int timeout_ms = write_behind(&wr);
 
 		/* A transaction that came meanwhile has written the eventfd. */
 		if (!head)
