@@ -11,7 +11,7 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/golden.h"
 #include "tests/unit/jobctl/jobctl_answers.h"
 #include "tests/unit/jobctl/jobctl_run.h"
 #include "tests/unit/jobctl/jobctl_server.h"
@@ -308,7 +308,7 @@ static void closed_reader(struct js *s)
 	close(full);
 	jr_finish(&r, pid);
 	is_int(r.code, 4, "a full disk");
-	like(r.err, "standard output: No space left on device", "is one");
+	golden("jobctl/verbs-standard-output-no-space-left-on-device", r.err);
 	run_fini(&r);
 }
 

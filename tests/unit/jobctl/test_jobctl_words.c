@@ -24,6 +24,7 @@
 #include "jobctl/show/waiting.h"
 #include "jobctl/verb_table.h"
 #include "jobctl/verbs/completion.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 
 /* ---- arguments ---- */
@@ -344,7 +345,7 @@ static void test_ignore_file(void)
 	write_text(path, longer);
 	memset(&ig, 0, sizeof(ig));
 	is_int(ignore_read(&ig, tap_tmpdir(), &e), -1, "a pattern too long");
-	like(e.text, ".hearthignore:1: a pattern has at most 511 bytes", "says where");
+	golden("jobctl/words-hearthignore-a-pattern-has-at-most-bytes", e.text, "511");
 	ignore_fini(&ig);
 	unlink(path);
 }
@@ -562,7 +563,7 @@ static void test_when(void)
 	setenv("TZ", "UTC-2", 1); /* two hours ahead of UTC */
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(when_parse(bad[i], now, now, &at, &e) < 0 && at == 7, "no time: %s", bad[i]);
-	like(e.text, "invalid time '14:00x': expected now, +2h, 14:00", "what would be one is said");
+	golden("jobctl/words-invalid-time", e.text, "'14:00x'");
 	ok(when_parse("now", now, now, &at, &e) == 0 && at == now, "now");
 	ok(when_parse("+90m", now, now, &at, &e) == 0 && at == now + 5400 * s, "in ninety minutes");
 	ok(when_parse("now+2h", now, now, &at, &e) == 0 && at == now + 7200 * s, "the same with now");
@@ -644,7 +645,7 @@ static void test_ranks(void)
 	rank_set_fini(&s);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(rank_set_parse(bad[i], &s, &e) == -1, "'%s' is refused", bad[i]);
-	like(e.text, "expected a number, a list (0,2), a range (0-3) or all", "with what is expected");
+	golden("jobctl/words-expected-a-number-a-list-a-range", e.text, "0,2", "0-3");
 }
 
 static void test_alike(void)

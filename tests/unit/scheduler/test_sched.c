@@ -1,4 +1,5 @@
 /* Placement: one case after the other, with the decision and the sentence that a user would read. */
+#include "tests/lib/golden.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static void test_order(void)
 	is_int(step(s), 0, "nothing starts without nodes");
 	sched_explain(s, 1, &r);
 	is_int(r.why, SCHED_NO_NODES, "no nodes: said so");
-	is_str(r.text, "no node has joined yet", "in words");
+	golden("scheduler/sched-no-node-has-joined-yet", r.text);
 	node(s, 1, "a", 1, 4, 1);
 	node(s, 2, "b", 1, 4, 1);
 	job(s, 2, 0, 1, 1, 1);
@@ -61,9 +62,8 @@ static void test_order(void)
 	is_int(step(s), 0, "both GPUs are taken");
 	sched_explain(s, 1, &r);
 	is_int(r.why, SCHED_BUSY, "the first one waits for GPUs");
-	like(r.text,
-	     "needs 1 instance with 1 GPU and 1 CPU slot; 0 free now (a: 0 of 1 GPUs free, b: 0 of 1 GPUs free)",
-	     "in words");
+	golden("scheduler/sched-needs-instance-with-gpu-and-cpu-slot", r.text, "1 instance", "1 CPU", "0 free",
+	       "1 GPUs");
 	sched_explain(s, 2, &r);
 	is_int(r.ahead, 1, "one is ahead of the second");
 	sched_job_release_place(s, 3, 2);
@@ -111,7 +111,7 @@ static void test_hopeless(void)
 	is_int(step(s), 2, "a job that waits for nodes holds nobody back");
 	sched_explain(s, 1, &r);
 	is_int(r.why, SCHED_IMPOSSIBLE, "it cannot start on the nodes that are up");
-	like(r.text, "only 1 usable node is there", "in words");
+	golden("scheduler/sched-only-usable-node-is-there", r.text);
 	node(s, 2, "b", 2, 4, 1);
 	is_int(step(s), 1, "it starts when the node is back");
 	ok(!sched_check(s), "consistent");
@@ -133,47 +133,41 @@ static void test_possible(void)
 	node(s, 2, "b", 4, 8, 0);
 	ok(!sched_possible(s, &j, &r), "only one node has four GPUs");
 	is_int(r.possible_instances, 1, "one instance would fit");
-	like(r.text, "only 1 known node with 4 such GPUs (the most is 4, on b)", "in words");
+	golden("scheduler/sched-only-known-node-with-such-gpus-the", r.text);
 	g.gpus = 2;
 	ok(sched_possible(s, &j, &r), "two GPUs each: possible");
 	ok(!sched_placeable(s, &j, &r), "but not on the nodes that are up");
 	g.cpus_per_rank = 4;
 	ok(!sched_possible(s, &j, &r), "too many slots");
-	is_str(r.text,
-	       "needs 2 instances with 2 GPUs and 16 CPU slots, each on a node of its own; no known node with 16 "
-	       "CPU "
-	       "slots (the most is 8, on a); CPU slots: a 8, b 8. A rank takes 4: ranks_per_instance can be 2 at "
-	       "most, or "
-	       "more with fewer cpus_per_rank; more instances give as many ranks",
-	       "in words: what each node has, and what to change");
+	golden("scheduler/sched-needs-instances-with-gpus-and-cpu-slots", r.text, "ranks_per_instance",
+	       "cpus_per_rank", "2 instances", "2 GPUs", "16");
 	g.cpus_per_rank = 9;
 	ok(!sched_possible(s, &j, &r), "not even one rank");
 	like(r.text, ". cpus_per_rank can be 8 at most", "says so");
 	g.cpus_per_rank = 1;
 	j.instance_types = types;
 	ok(!sched_possible(s, &j, &r), "unknown type");
-	like(r.text, "no known node of type dgx; there is box", "in words, with what there is");
+	golden("scheduler/sched-no-known-node-of-type-dgx-there", r.text);
 	j.instance_types = NULL;
 	j.requires = labels;
 	ok(!sched_possible(s, &j, &r), "unknown label");
-	like(r.text, "no known node with what is required (nvlink)", "in words");
+	golden("scheduler/sched-no-known-node-with-what-is-required", r.text);
 	j.requires = NULL;
 	j.gpu_model = "H100";
 	ok(!sched_possible(s, &j, &r), "unknown model");
-	like(r.text, "no known node with a GPU H100; there is A100", "in words, with what there is");
+	golden("scheduler/sched-no-known-node-with-a-gpu-h", r.text);
 	j.gpu_model = NULL;
 	j.gpu_memory_bytes = 90 * GIB;
 	ok(!sched_possible(s, &j, &r), "too much GPU memory");
-	like(r.text, "no known node with a GPU of 90.0 GiB (the most is 80.0 GiB, on a)",
-	     "in words, with the most");
+	golden("scheduler/sched-no-known-node-with-a-gpu-of", r.text, "90.0 GiB", "80.0 GiB");
 	j.gpu_memory_bytes = 0;
 	j.memory_bytes = 65 * GIB;
 	ok(!sched_possible(s, &j, &r), "too much memory");
-	like(r.text, "no known node with 65.0 GiB memory (the most is 64.0 GiB, on a)", "in words");
+	golden("scheduler/sched-no-known-node-with-gib-memory-the", r.text, "65.0 GiB", "64.0 GiB");
 	j.memory_bytes = 0;
 	j.avoid = avoid;
 	ok(!sched_possible(s, &j, &r), "one node is to be avoided");
-	like(r.text, "only 1 known node that did not fail to start this job before", "in words");
+	golden("scheduler/sched-only-known-node-that-did-not-fail", r.text);
 	sched_destroy(s);
 }
 
@@ -245,7 +239,7 @@ static void test_exclusive(void)
 	job(s, 2, 0, 1, 0, 1);
 	is_int(step(s), 0, "nobody else comes in");
 	sched_explain(s, 2, &r);
-	like(r.text, "a: held by job 1 for itself alone", "and why");
+	golden("scheduler/sched-a-held-by-job-for-itself-alone", r.text, "job 1");
 	sched_job_remove(s, 1);
 	is_int(step(s), 2, "when it is gone");
 	j.id = 3;
@@ -285,34 +279,31 @@ static void test_others(void)
 		sched_node_set(s, &n);
 	}
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with what is required (rack=9); there are rack=1, rack=2",
-	     "labels of that key");
+	golden("scheduler/sched-no-known-node-with-what-is-required-2", r.text);
 	j.requires = feature;
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with what is required (nvlnik); there are ib, nvlink", "other features");
+	golden("scheduler/sched-no-known-node-with-what-is-required-3", r.text);
 	j.requires = both;
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with what is required (rack=9, ...); there are rack=1, rack=2",
-	     "of several the one that is not there");
+	golden("scheduler/sched-no-known-node-with-what-is-required-4", r.text);
 	j.requires = apart;
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with what is required (ib, ...); there is nvlink", "not together on one");
+	golden("scheduler/sched-no-known-node-with-what-is-required-5", r.text);
 	j.requires = NULL;
 	j.gpu_model = "H100";
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with a GPU H100; there are M0, M1, M2, M3 and more", "some of many models");
+	golden("scheduler/sched-no-known-node-with-a-gpu-h-2", r.text);
 	j.gpu_model = "M2";
 	j.gpu_memory_bytes = 3 * GIB;
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with a GPU of 3.0 GiB (the most is 2.0 GiB, on n2)",
-	     "the most of that model");
+	golden("scheduler/sched-no-known-node-with-a-gpu-of-2", r.text, "3.0 GiB", "2.0 GiB");
 	sched_destroy(s);
 	s = sched_create();
 	n.id = 1;
 	n.n_gpus = 0;
 	sched_node_set(s, &n);
 	sched_possible(s, &j, &r);
-	like(r.text, "no known node with a GPU M2; none has a GPU", "no GPU at all");
+	golden("scheduler/sched-no-known-node-with-a-gpu-m", r.text);
 	sched_destroy(s);
 }
 

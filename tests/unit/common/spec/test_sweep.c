@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "common/base/xalloc.h"
 #include "common/spec/spec.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 
 #define CMD "\"command\": [\"/bin/x\"]"
@@ -148,53 +150,44 @@ static void test_refused(void)
 	static const struct {
 		const char *text, *why;
 	} bad[] = {
-	    {"\"sweep\": {\"lr\": []}", "sweep.lr: has 0 values"},
-	    {"\"sweep\": {\"lr\": 1}", "sweep.lr: expected a list of values"},
-	    {"\"sweep\": {\"lr\": [1, 2, 1]}", "sweep.lr[2]: the same value stands in the list already"},
-	    {"\"sweep\": {\"lr\": [1, null]}", "sweep.lr[1]: null is no value"},
-	    {"\"sweep\": {\"lr\": {\"log\": [0, 1]}}", "sweep.lr: a logarithmic axis begins above 0, not at 0"},
-	    {"\"sweep\": {\"lr\": {\"log\": [-1, 1]}}", "begins above 0, not at -1"},
-	    {"\"sweep\": {\"lr\": {\"log\": [1, 0.1]}}", "sweep.lr: 1 is not below 0.1"},
-	    {"\"sweep\": {\"lr\": {\"log\": [1]}}", "sweep.lr.log: expected two numbers"},
-	    {"\"sweep\": {\"lr\": {\"lg\": [1, 2]}}", "sweep.lr.lg: unknown key; did you mean \"log\"?"},
-	    {"\"sweep\": {\"lr\": {}}", "sweep.lr: expected a list of values, {\"from\""},
-	    {"\"sweep\": {\"s\": {\"from\": 9, \"to\": 1}}", "sweep.s: from 9 is above to 1"},
-	    {"\"sweep\": {\"s\": {\"from\": 9}}", "sweep.s: needs both ends"},
-	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 1, \"step\": 0}}", "sweep.s: the step must be above 0"},
-	    {"\"sweep\": {\"s\": {\"from\": 0.1, \"to\": 0.5}}",
-	     "is no range of whole numbers: give a step, or {\"linear\""},
-	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 9, \"log\": [1, 2]}}", "sweep.s: expected a list"},
-	    {"\"sweep\": {\"s\": {\"linear\": [0, 1]}}", "sweep.s: how many values?"},
-	    {"\"sweep\": {\"a\": {\"from\": 1, \"to\": 200}, \"b\": {\"from\": 1, \"to\": 100}}",
-	     "sweep: the grid has 200 x 100 = 20000 members; at most 10000 are possible: take fewer values, or"},
+	    {"\"sweep\": {\"lr\": []}", "sweep.lr:"},
+	    {"\"sweep\": {\"lr\": 1}", "sweep.lr:"},
+	    {"\"sweep\": {\"lr\": [1, 2, 1]}", "sweep.lr[2]:"},
+	    {"\"sweep\": {\"lr\": [1, null]}", "sweep.lr[1]:"},
+	    {"\"sweep\": {\"lr\": {\"log\": [0, 1]}}", "sweep.lr:"},
+	    {"\"sweep\": {\"lr\": {\"log\": [-1, 1]}}", "-1"},
+	    {"\"sweep\": {\"lr\": {\"log\": [1, 0.1]}}", "sweep.lr:"},
+	    {"\"sweep\": {\"lr\": {\"log\": [1]}}", "sweep.lr.log:"},
+	    {"\"sweep\": {\"lr\": {\"lg\": [1, 2]}}", "sweep.lr.lg:"},
+	    {"\"sweep\": {\"lr\": {}}", "sweep.lr:"},
+	    {"\"sweep\": {\"s\": {\"from\": 9, \"to\": 1}}", "sweep.s:"},
+	    {"\"sweep\": {\"s\": {\"from\": 9}}", "sweep.s:"},
+	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 1, \"step\": 0}}", "sweep.s:"},
+	    {"\"sweep\": {\"s\": {\"from\": 0.1, \"to\": 0.5}}", "\"linear\""},
+	    {"\"sweep\": {\"s\": {\"from\": 0, \"to\": 9, \"log\": [1, 2]}}", "sweep.s:"},
+	    {"\"sweep\": {\"s\": {\"linear\": [0, 1]}}", "sweep.s:"},
+	    {"\"sweep\": {\"a\": {\"from\": 1, \"to\": 200}, \"b\": {\"from\": 1, \"to\": 100}}", "sweep:"},
 	    {"\"sweep\": {\"a\": {\"from\": 1, \"to\": 1e15}, \"b\": {\"from\": 1, \"to\": 1e15}}",
 	     "more than 9007199254740992"},
-	    {"\"hyperparameters\": {\"lr\": 1}, \"sweep\": {\"lr\": [1, 2]}",
-	     "sweep.lr: is fixed under hyperparameters, too; leave it out of one of them"},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"bayes\"}",
-	     "search.method: expected \"grid\" or \"random\""},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\"}",
-	     "search.samples: must be given"},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\", \"samples\": 3}",
-	     "there are only 2 different combinations"},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"samples\": 3}",
-	     "samples go with \"method\": \"random\""},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"goal\": \"minimum\"}",
-	     "search.goal: expected \"min\" or \"max\", got"},
-	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"halving\": {\"min_step\": 1}}",
-	     "search.metric: must be given"},
+	    {"\"hyperparameters\": {\"lr\": 1}, \"sweep\": {\"lr\": [1, 2]}", "sweep.lr:"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"bayes\"}", "search.method:"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\"}", "search.samples:"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"method\": \"random\", \"samples\": 3}", "2"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"samples\": 3}", "\"method\""},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"goal\": \"minimum\"}", "search.goal:"},
+	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"halving\": {\"min_step\": 1}}", "search.metric:"},
 	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"metric\": \"loss\", \"halving\": {}}",
-	     "search.halving.min_step: must be given"},
+	     "search.halving.min_step:"},
 	    {"\"sweep\": {\"lr\": [1, 2]}, \"search\": {\"metric\": \"loss\", \"halving\": {\"min_step\": 1, "
 	     "\"eta\": 1}}",
-	     "search.halving.eta: 1 is not in the range"},
-	    {"\"search\": {\"metric\": \"loss\"}", "search: there is no sweep to search"},
-	    {"\"max_parallel\": 3", "max_parallel: is for the members of a sweep or an array"},
-	    {"\"array\": 3, \"sweep\": {\"lr\": [1, 2]}", "array: a job is an array or a sweep"},
-	    {"\"array\": 0", "array: 0 is not in the range 1 to 10000"},
-	    {"\"array\": \"3\"", "array: expected how many members"},
-	    {"\"array\": {\"index\": 3, \"count\": 3}", "array.index: 3 is not one of 3 members"},
-	    {"\"array\": {\"index\": 3}", "array.count: must be given"},
+	     "search.halving.eta:"},
+	    {"\"search\": {\"metric\": \"loss\"}", "search:"},
+	    {"\"max_parallel\": 3", "max_parallel:"},
+	    {"\"array\": 3, \"sweep\": {\"lr\": [1, 2]}", "array:"},
+	    {"\"array\": 0", "array:"},
+	    {"\"array\": \"3\"", "array:"},
+	    {"\"array\": {\"index\": 3, \"count\": 3}", "array.index:"},
+	    {"\"array\": {\"index\": 3}", "array.count:"},
 	    {"\"array\": 3, \"max_parallel\": 1, \"limits\": {\"max_wait_s\": 9}",
 	     "limits.max_wait_s: counts from the submit"},
 	};
@@ -202,9 +195,11 @@ static void test_refused(void)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct err e = {.text = ""};
 		struct job_spec *s = parse(bad[i].text, &e);
+		char *id = xasprintf("sweep/%s", bad[i].text);
 
 		ok(!s, "refused: %s", bad[i].text);
-		like(e.text, bad[i].why, bad[i].why);
+		golden(id, e.text, bad[i].why);
+		free(id);
 		spec_destroy(s);
 	}
 }

@@ -4,6 +4,7 @@
  * matters: does anything run on two nodes?
  */
 #include "agent/control/lease.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -190,7 +191,7 @@ static void test_removed_with_jobs(void)
 	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
 	beats(w, "", 60);
 	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{}"), 409, "a silent node with a job is not removed");
-	like(w->err.text, "has 1 job, which may be carrying on", "and told why");
+	golden("hearthd/lost-has-job-which-may-be-carrying-on", w->err.text);
 	like(w->err.text, "jobctl node rm --yes a", "and what to do");
 	is_str(world_status(w, id), "running", "its job is left alone");
 	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "removed when it is said twice");
@@ -216,10 +217,10 @@ static void test_declared(void)
 	like(reason_of(w, "a"), "not connected for", "nodes says since when");
 	like(reason_of(w, "a"), "jobctl node lost", "and what to do");
 	world_request(w, REQ_WHY, id, NULL, NULL);
-	like(world_text(w, "text"), "1 of 1 rank runs; node a is not connected for", "so does why");
+	golden("hearthd/lost-of-rank-runs-node-a-is-not", world_text(w, "text"));
 	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{\"reason\": \"fire\"}"), 200, "declared by a person");
 	ok(is_lost(w, "a"), "lost");
-	is_str(reason_of(w, "a"), "declared lost by ada: fire", "nodes says by whom and why");
+	golden("hearthd/lost-declared-lost-by-ada-fire", reason_of(w, "a"));
 	is_str(world_status(w, id), "failed", "its job ends");
 	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{}"), 200, "twice is once");
 	is_int(world_request(w, REQ_NODE_LOST, 0, "nobody", "{}"), 404, "no such node");

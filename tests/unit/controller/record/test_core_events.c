@@ -7,6 +7,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "store/read/verify.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include <signal.h>
 #include <stdio.h>
@@ -255,7 +256,7 @@ static void test_reducer(void)
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
 	row.priority = 3;
 	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "one that they do not give");
-	is_str(why, "priority: events give 0, the row has 3", "is told");
+	golden("hearthd/events-priority-events-give-the-row-has", why);
 	row.priority = 0;
 	row.spec = spec;
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);

@@ -6,6 +6,7 @@
  */
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -304,10 +305,10 @@ static void test_outcomes(void)
 	live(&r, RUNNING);
 	is_int(post(&r, EV_ENDING, "{\"class\": \"timeout\", \"status\": \"stopping\"}", &e), 0, "ending");
 	is_int(post(&r, EV_OUTCOME, "{\"outcome\": \"failed\"}", &e), -1, "no outcome while a rank runs");
-	is_str(e.text, "outcome: while rank 0 runs on record", "which is named");
+	golden("hearthd/event-outcome-while-rank-runs-on-record", e.text, "rank 0");
 	is_int(post(&r, EV_RANK_LOST, "{\"rank\": 0, \"text\": \"gone\"}", &e), 0, "it is lost");
 	is_int(post(&r, EV_OUTCOME, "{\"outcome\": \"succeeded\"}", &e), -1, "that is no success");
-	like(e.text, "not every rank exited with 0", "as is said");
+	golden("hearthd/event-not-every-rank-exited-with", e.text);
 	is_int(post(&r, EV_LAUNCHER, "{\"reason\": \"mpirun died\"}", &e), 0, "the launcher's end as the reason");
 	is_int(r.att->cls, RC_LAUNCH, "is the class");
 	is_str(r.reason, "mpirun died", "and the job's reason");
@@ -356,7 +357,7 @@ static void test_job_events(void)
 	is_int(post(&r, EV_HELD, "{}", &e), -1, "once");
 	is_int(post(&r, EV_PLACED, "{\"epoch\": 1, \"nodes\": " NODES "}", &e), -1, "what is held is not placed");
 	is_int(post(&r, EV_REQUEUED, "{}", &e), -1, "nor requeued");
-	is_str(e.text, "requeued: the job is held", "as is said");
+	golden("hearthd/event-requeued-the-job-is-held", e.text);
 	is_int(post(&r, EV_RELEASED, "{}", &e), 0, "released");
 	is_int(r.queued_us, now - 1, "it waits from then on");
 	is_int(post(&r, EV_AWAITED, "{\"reason\": \"job 3\"}", &e), 0, "waits for another");
@@ -434,7 +435,7 @@ static void test_array_events(void)
 	ok(r.halved, "with that word");
 	ok(!rec_check(&r), "all holds");
 	r.attempts = 1;
-	is_str(rec_check(&r), "an array with an attempt of its own", "an attempt of its own is found");
+	golden("hearthd/event-an-array-with-an-attempt-of-its", rec_check(&r));
 	rec_fini(&r);
 
 	r = (struct job_rec){.id = 14};

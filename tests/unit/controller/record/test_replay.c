@@ -7,6 +7,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "store/read/verify.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include <stdio.h>
 #include <string.h>
@@ -209,15 +210,15 @@ static void test_events(void)
 	is_int(replay(N_LIFE, "what", "{}"), -1, "a type that nobody knows");
 	is_str(why, "event 100: unknown type \"what\"", "is told by number and name");
 	is_int(replay(N_LIFE, "tagged", "{\"key\": "), -1, "data that cannot be read");
-	is_str(why, "event 100: its data cannot be read", "are no data without fields");
+	golden("hearthd/replay-event-its-data-cannot-be-read", why, "event 100");
 	is_int(replay(N_LIFE, "tagged", ""), -1, "nor is nothing at all");
 	is_int(replay(N_LIFE, "tagged", "[]"), -1, "nor a list");
-	is_str(why, "event 100: its data cannot be read", "as is said");
+	golden("hearthd/replay-event-its-data-cannot-be-read", why, "event 100");
 	is_int(replay(N_LIFE, "node_ready", "{\"node_rank\": 7}"), -1, "an event that cannot be");
-	is_str(why, "event 100: node_ready: no node of that number", "is told with the reason");
+	golden("hearthd/replay-event-node-ready-no-node-of-that-number", why, "node_ready", "event 100");
 	is_int(replay(N_LIFE, "node_gone", "{\"node\": \"a\"}"), -1, "one that is not of jobs");
 	is_int(replay(0, NULL, NULL), -1, "without the first");
-	is_str(why, "event 1: placed before the job was submitted", "the next one cannot be");
+	golden("hearthd/replay-event-placed-before-the-job-was-submitted", why, "event 1");
 	is_int(replay(1, NULL, NULL), -1, "without the first attempt");
 	like(why, "event 2: ending: ", "its end cannot be");
 	for (size_t i = 2; i < N_LIFE; i++)
@@ -225,7 +226,7 @@ static void test_events(void)
 	give(&state, 1, 0, 5, "what", "{}");
 	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "nothing but that");
 	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "a job without events");
-	is_str(why, "the job has no events", "is told");
+	golden("hearthd/replay-the-job-has-no-events", why);
 }
 
 /* ---- the cluster ------------------------------------------------------------------------------ */
@@ -427,9 +428,9 @@ static void test_nodes(void)
 	n = (struct node_row){
 	    .name = TEXT("a"), .state = TEXT("up"), .joined_us = 1000000000, .inventory = n.inventory};
 	is_int(row(&of_n), -1, "an inventory");
-	is_str(why, "inventory: there is one, but no event of it", "that no event tells of");
+	golden("hearthd/replay-inventory-there-is-one-but-no-event", why);
 	is_int(row(&of_n), -1, "a second row of that name");
-	is_str(why, "there is a later row of its name, and this one is not removed", "has to be a removed one's");
+	golden("hearthd/replay-there-is-a-later-row-of-its", why);
 	n.state = TEXT("removed");
 	is_int(row(&of_n), 0, "which it is");
 	A("node_removed", "");

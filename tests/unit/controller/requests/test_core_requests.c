@@ -2,6 +2,7 @@
 #include "common/base/json.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -38,39 +39,39 @@ static void test_submit(void)
 	id = world_submit(w, ONE);
 	is_int(id, 1, "accepted although no node has joined");
 	world_request(w, REQ_WHY, id, NULL, NULL);
-	is_str(world_text(w, "text"), "no node has joined yet", "why says so");
+	golden("hearthd/requests-no-node-has-joined-yet", world_text(w, "text"));
 	world_agent_up(w, "a", 1, 4);
 	is_str(world_status(w, id), "starting", "starts with the first node");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0,
 	       "impossible resources are refused");
 	is_int(w->status, 409, "with 409: the request is well-formed, the cluster is what it is");
-	like(w->err.text, "no known node with 2 such GPUs (the most is 1, on a)", "and why");
+	golden("hearthd/requests-no-known-node-with-such-gpus-the", w->err.text);
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0,
 	       "too long");
-	like(w->err.text, "more than the administrator allows (30d)", "told with the limit");
+	golden("hearthd/requests-more-than-the-administrator-allows-d", w->err.text);
 	is_int(
 	    world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"),
 	    0, "an input that is not there");
 	is_int(w->status, 404, "404");
-	is_str(w->err.text, "inputs.base: there is no job 77", "named");
+	golden("hearthd/requests-inputs-base-there-is-no-job", w->err.text, "inputs.base", "job 77");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:77@7\"}"), 0,
 	       "a checkpoint of no job");
 	is_str(w->err.text, "resume_from: there is no job 77", "named, too");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1\"}"), 0,
 	       "a job that has left no checkpoint");
 	is_int(w->status, 404, "404");
-	like(w->err.text, "resume_from: job:1: job 1 has left no checkpoint", "said so");
+	golden("hearthd/requests-resume-from-job-job-has-left-no-checkpoint", w->err.text, "resume_from",
+	       "job 1");
 	is_int(world_submit_full(w, ONE, "{\"bundle\": \"xyz\"}", NULL, NULL), 0, "a bundle that is no digest");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"source_dir\": \".\"}"), 0,
 	       "a source tree without a bundle");
 	like(w->err.text, "source_dir", "is named");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "but is answered");
-	is_str(world_text(w, "text"), "1 instance, 1 rank; it would start now on a", "with what it would be");
+	golden("hearthd/requests-instance-rank-it-would-start-now-on", world_text(w, "text"), "1 instance");
 	is_str(world_text(w, "max_runtime_from"), "default", "and where its time limit comes from");
 	world_submit_full(w, FOUR, "{\"dry_run\": true}", NULL, NULL);
-	like(world_text(w, "text"), "1 instance, 4 ranks; it would wait: needs ",
-	     "one that does not fit would wait");
+	golden("hearthd/requests-instance-ranks-it-would-wait-needs", world_text(w, "text"), "1 instance");
 	is_str(world_text(w, "max_runtime_from"), "specification", "it has a limit of its own");
 	world_submit_full(w, ONE, "{\"dry_run\": true, \"hold\": true}", NULL, NULL);
 	like(world_text(w, "text"), "; it would be held", "a held one does not start");
@@ -259,7 +260,7 @@ static void test_set(void)
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"name\": \"17\"}"), 400, "no name that is a number");
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"priority\": 6, \"queue\": \"night\"}"), 404,
 	       "a queue that is not there");
-	like(w->err.text, "queue: there is no queue \"night\"", "is named");
+	golden("hearthd/requests-queue-there-is-no-queue-night", w->err.text, "\"night\"");
 	is_int(world_request(w, REQ_SET, id, NULL,
 	                     "{\"priority\": 7, \"queue\": \"default\", \"name\": \"other\", \"time\": \"2h\"}"),
 	       200, "set");
@@ -311,8 +312,8 @@ static void test_order(void)
 	is_str(world_status(w, third), "starting", "it is placed first");
 	is_str(world_status(w, second), "queued", "the next waits");
 	world_request(w, REQ_WHY, second, NULL, NULL);
-	like(world_text(w, "text"), "needs 1 instance with 1 CPU slot; 0 free now (a: 0 of 1 CPU slots free)",
-	     "for a slot");
+	golden("hearthd/requests-needs-instance-with-cpu-slot-free-now", world_text(w, "text"), "1 instance",
+	       "1 CPU", "0 free");
 	is_str(world_status(w, first), "held", "the held one too");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
 	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(w->body, "jobs"), "waiting")->valueint, 1, "top counts");

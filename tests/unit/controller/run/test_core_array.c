@@ -1,6 +1,7 @@
 /* Arrays and sweeps in the core: members and their order, how the whole stands, what is done to all of it,
  * and that a controller which dies at any point goes on where it was. */
 #include "store/read/query.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -78,8 +79,7 @@ static void test_whole(void)
 	is_int((int)(other - id), 5, "the numbers behind its own are theirs");
 	is_str(world_status(w, id), "queued", "it waits");
 	is_int(number(w, id, "members", "waiting"), 4, "with all its members");
-	like(why(w, id), "0 of 4 members run, 4 wait, 0 have ended; the first of them: no node has joined yet",
-	     "why says what the first one waits for");
+	golden("hearthd/array-of-members-run-wait-have-ended-the", why(w, id));
 	o = record(w, at(id, 2));
 	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(o, "ref")), "1.2", "a member is called 1.2");
 	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "hyperparameters"), "epochs")->valueint, 3,
@@ -114,12 +114,8 @@ static void test_parallel(void)
 	is_str(world_status(w, at(id, 0)), "starting", "the first");
 	is_str(world_status(w, at(id, 1)), "starting", "and the second go");
 	is_str(world_status(w, at(id, 2)), "queued", "the third does not, although there is room");
-	like(why(w, at(id, 4)),
-	     "waits for its turn: of job 1 at most 2 members go at once (max_parallel), and 2 of them go before "
-	     "it",
-	     "why");
-	like(why(w, id), "2 of 5 members run, 3 wait, 0 have ended; at most 2 at once (max_parallel)",
-	     "of the whole, too");
+	golden("hearthd/array-waits-for-its-turn-of-job-at", why(w, at(id, 4)), "max_parallel", "job 1");
+	golden("hearthd/array-of-members-run-wait-have-ended-at", why(w, id), "max_parallel");
 	run(w, at(id, 1));
 	is_str(world_status(w, at(id, 2)), "starting", "when one has ended the next one goes");
 	is_str(world_status(w, at(id, 3)), "queued", "and no other");
@@ -192,7 +188,7 @@ static void test_ops(void)
 	world_end_with(w, at(id, 0), 0);
 	run(w, at(id, 1));
 	is_str(world_status(w, at(id, 2)), "queued", "no further member starts");
-	like(why(w, at(id, 2)), "job 1 is held, so none of its members starts", "why");
+	golden("hearthd/array-job-is-held-so-none-of-its", why(w, at(id, 2)), "job 1");
 	world_restart(w);
 	sync_agent(w, NULL, 0);
 	is_str(world_status(w, at(id, 2)), "queued", "nor after a restart");

@@ -5,6 +5,7 @@
 #include "common/tree/steps.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>
@@ -151,15 +152,15 @@ static void test_goes_on(void)
 	a = job_find(w->core, id)->r.att;
 	is_str(a->resumed_from, "attempt:1", "which is on record");
 	is_int(a->resumed_from_step, -1, "without a step");
-	is_str(a->cause, "requeued by ada; goes on with the checkpoints of attempt 1", "and its cause says so");
+	golden("hearthd/begins-requeued-by-ada-goes-on-with-the", a->cause, "attempt 1");
 	again(w, id, 2, NULL, NULL);
 	begins_with(w, "a", folder("3 12 6"), -1, "one that follows an attempt without any goes on there, too");
 	again(w, id, 3, NULL, "zero_to_fp32.py train_20261122.log");
 	begins_with(w, "a", folder("zero_to_fp32.py train_20261122.log"), -1, "whatever the names in it");
 	again(w, id, 4, NULL, "file:///results/1/checkpoint");
 	begins_with(w, "a", "file:///results/1/checkpoint", -1, "at an output_uri: the folder there");
-	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; goes on with the checkpoints of attempt 4",
-	       "as is said");
+	golden("hearthd/begins-requeued-by-ada-goes-on-with-the-2", job_find(w->core, id)->r.att->cause,
+	       "attempt 4");
 	world_restart(w);
 	world_agent_up(w, "a", 1, 4);
 	begins_with(w, "a", "file:///results/1/checkpoint", -1,
@@ -175,7 +176,7 @@ static void test_otherwise(void)
 	again(w, id, 1, NULL, "3 6 9");
 	again(w, id, 2, "{\"from_start\": true}", NULL);
 	begins_with(w, "a", "", -1, "from the start when that is asked for");
-	is_str(job_find(w->core, id)->r.att->cause, "requeued by ada; begins from the start", "and says so");
+	golden("hearthd/begins-requeued-by-ada-begins-from-the-start", job_find(w->core, id)->r.att->cause);
 	again(w, id, 3, NULL, NULL);
 	begins_with(w, "a", "", -1, "what was before it is left behind");
 	again(w, id, 4, NULL, "3");
@@ -189,19 +190,17 @@ static void test_otherwise(void)
 	begins_with(w, "a", folder("3"), 3, "of two that hold it the newer");
 	again(w, id, 8, "{\"from_step\": 7}", NULL);
 	is_str(world_status(w, id), "held", "a step that none left: it waits for a choice");
-	is_str(world_reason(w, id),
-	       "job 1: it holds no step 7; there are 3, 5, 6, 9; jobctl requeue 1 --from STEP takes another",
-	       "which it says, with the steps of all attempts in their order");
+	golden("hearthd/begins-job-it-holds-no-step-there-are", world_reason(w, id), "jobctl requeue 1", "job 1",
+	       "step 7");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "and nothing of another place to begin");
 	world_request(w, REQ_WHY, id, NULL, NULL);
-	like(world_text(w, "text"), "jobctl release 1 lets it go: it then goes on from step 3 of attempt",
-	     "a release loses nothing");
+	golden("hearthd/begins-jobctl-release-lets-it-go-it-then", world_text(w, "text"), "jobctl release 1",
+	       "step 3");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 8}");
 	is_int(w->status, 404, "another that is not there is refused");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
 	is_int(w->status, 200, "one that is there is taken");
-	like(world_text(w, "text"), "it waits already; it goes on from step 9 of attempt 1 when it is released",
-	     "");
+	golden("hearthd/begins-it-waits-already-it-goes-on-from", world_text(w, "text"), "step 9", "attempt 1");
 	world_forget(w);
 	world_restart(w);
 	world_agent_up(w, "a", 1, 4);
@@ -217,8 +216,8 @@ static void test_refused(void)
 
 	world_request(w, REQ_REQUEUE, id, NULL, NULL);
 	is_int(w->status, 409, "a held job is not requeued");
-	is_str(w->err.text[0] ? w->err.text : world_text(w, "detail"),
-	       "job 1 is held: jobctl release 1 lets it start", "it says what does that");
+	golden("hearthd/begins-job-is-held-jobctl-release-lets-it",
+	       w->err.text[0] ? w->err.text : world_text(w, "detail"), "jobctl release 1", "job 1");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_start\": true}");
 	is_int(w->status, 409, "nor is one that never ran told where to begin");
 	runs = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
@@ -318,8 +317,8 @@ static void test_nodes(void)
 	    (unsigned long long)id);
 	is_int((int64_t)world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1@6\"}"), 0,
 	       "a step that only one of them holds is none");
-	like(w->err.text[0] ? w->err.text : world_text(w, "detail"), "holds no step 6; there are 2, 4",
-	     "nor is it told among those that there are");
+	golden("hearthd/begins-holds-no-step-there-are", w->err.text[0] ? w->err.text : world_text(w, "detail"),
+	       "step 6");
 	other = world_submit(w, spec);
 	is_str(world_status(w, other), "starting", "a job of one node resumes from it");
 	begins_with(w, job_find(w->core, other)->r.att->places[0].node, folder("2 4 6"), 2,
@@ -346,8 +345,8 @@ static void test_resume_from(void)
 	is_int((int64_t)world_submit(w, "{\"command\": [\"/bin/x\"], \"resume_from\": \"job:1@7\"}"), 0,
 	       "one that none holds is refused");
 	is_int(w->status, 404, "as not there");
-	like(w->err.text[0] ? w->err.text : world_text(w, "detail"), "holds no step 7; there are 3, 6, 9, 100",
-	     "with those of all attempts, in their order");
+	golden("hearthd/begins-holds-no-step-there-are-2", w->err.text[0] ? w->err.text : world_text(w, "detail"),
+	       "step 7", "3", "6", "9", "100");
 	world_end_well(w);
 }
 
@@ -366,10 +365,7 @@ static void test_output_uri(void)
 	is_int(e.code, ERR_NOT_FOUND, "as not there");
 	again(w, id, 3, "{\"from_step\": 9}", NULL);
 	begins_with(w, "a", uri, 9, "a step there is for the node to find");
-	is_str(job_find(w->core, id)->r.att->cause,
-	       "requeued by ada; goes on from step 9, if it is in file:///results/1/checkpoint: hearthd does not "
-	       "look there",
-	       "and no attempt is named for it");
+	golden("hearthd/begins-requeued-by-ada-goes-on-from-step", job_find(w->core, id)->r.att->cause, "step 9");
 	world_end_well(w);
 }
 
@@ -385,9 +381,8 @@ static void test_gone(void)
 	begins_with(w, "a", folder("3 6"), 6, "a step behind one that cannot be read");
 	again(w, id, 4, "{\"from_step\": 7}", NULL);
 	is_str(world_status(w, id), "held", "one that is nowhere");
-	like(world_reason(w, id),
-	     "holds no step 7; there are 3, 6; what attempt 2 left cannot be read: no such manifest; jobctl",
-	     "says what could not be read");
+	golden("hearthd/begins-holds-no-step-there-are-what-attempt", world_reason(w, id), "step 7", "3", "6",
+	       "attempt 2");
 	world_end_well(w);
 }
 
@@ -409,9 +404,7 @@ static void test_far(void)
 	read_n = 0;
 	again(w, id, 19, "{\"from_step\": 1}", NULL);
 	is_int(read_n, 16, "no more are");
-	like(world_reason(w, id),
-	     "16, 17 and 4 before these; attempts before 2 were not looked into (16 manifests at most)",
-	     "which the reason says");
+	golden("hearthd/begins-and-before-these-attempts-before-were-not", world_reason(w, id), "16", "17");
 	world_end_well(w);
 }
 
@@ -430,14 +423,9 @@ static void test_both(void)
 		world_advance(w, 1000000);
 	}
 	is_str(world_status(w, id), "held", "it waits for a person");
-	like(world_reason(w, id),
-	     "node a has not confirmed that attempt 2 is over there; release the job when nothing",
-	     "for the node");
-	like(world_reason(w, id),
-	     "it then goes on with the checkpoints of attempt 1, for job 1: it holds no step 9; there is 3; "
-	     "jobctl requeue 1 --from "
-	     "STEP",
-	     "and for the choice");
+	golden("hearthd/begins-node-a-has-not-confirmed-that-attempt", world_reason(w, id), "attempt 2");
+	golden("hearthd/begins-it-then-goes-on-with-the-checkpoints", world_reason(w, id), "jobctl requeue 1",
+	       "attempt 1", "job 1", "step 9");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "no other place is told");
 	world_end_well(w);
 }

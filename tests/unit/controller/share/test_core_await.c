@@ -1,4 +1,5 @@
 /* Jobs that wait for other jobs, from submit to their end, over restarts of the controller. */
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void test_refused(void)
 	world_agent_up(w, "a", 0, 4);
 	submit(w, "5");
 	is_int(w->status, 404, "a job that is not there");
-	like(w->err.text, "after[0]: there is no job 5", "is named");
+	golden("hearthd/await-after-there-is-no-job", w->err.text, "0", "job 5");
 	submit(w, "1");
 	is_int(w->status, 404, "a job cannot wait for itself: its number is not there yet");
 	a = submit(w, "");
@@ -49,8 +50,7 @@ static void test_refused(void)
 	is_str(world_status(w, a), "failed", "one that failed");
 	submit(w, "1");
 	is_int(w->status, 409, "can never end well");
-	like(w->err.text, "could never start: it waited for job 1 to end well, and that one failed",
-	     "which is said");
+	golden("hearthd/await-could-never-start-it-waited-for-job", w->err.text, "job 1");
 	ok(submit(w, "\"afterany:1\", \"after:1\"") > 0, "but it has started and ended");
 	is_str(world_status(w, 2), "starting", "so who waits for that does not wait");
 	world_end_well(w);
@@ -68,15 +68,14 @@ static void test_kinds(void)
 	any = submit(w, "\"afterany:1\"");
 	start = submit(w, "\"after:1\"");
 	both = submit(w, "\"afterok:1\", \"afterany:3\"");
-	is_str(world_reason(w, both), "waits for job 1 to end well, job 3 to end",
-	       "what it waits for is on record");
-	is_str(why(w, both), "waits for job 1 to end well, job 3 to end", "and is said");
+	golden("hearthd/await-waits-for-job-to-end-well-job", world_reason(w, both), "job 1", "job 3");
+	golden("hearthd/await-waits-for-job-to-end-well-job", why(w, both), "job 1", "job 3");
 	is_str(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "waits_for"), 0)->valuestring, "jobs",
 	       "also as a word");
 	world_restart(w);
 	world_agent_up(w, "a", 0, 8);
 	world_turn(w);
-	is_str(why(w, both), "waits for job 1 to end well, job 3 to end", "after a restart, too");
+	golden("hearthd/await-waits-for-job-to-end-well-job", why(w, both), "job 1", "job 3");
 	world_request(w, REQ_RESUME, 0, "a", "{}");
 	is_str(world_status(w, a), "starting", "the first starts");
 	is_str(world_status(w, start), "starting", "and who waits for a start");
@@ -97,7 +96,7 @@ static void test_kinds(void)
 	is_str(world_status(w, ok_), "starting", "lets one go");
 	is_str(world_status(w, any), "starting", "and the other");
 	is_str(world_status(w, both), "queued", "not who waits for more");
-	is_str(world_reason(w, both), "waits for job 3 to end", "of which it says what is left");
+	golden("hearthd/await-waits-for-job-to-end", world_reason(w, both), "job 3");
 	begin(w, any);
 	end(w, any, 1, 1);
 	is_str(world_status(w, both), "starting", "any end will do there");
@@ -119,16 +118,15 @@ static void test_never(void)
 	begin(w, a);
 	end(w, a, 1, 7);
 	is_str(world_status(w, b), "stopped", "it can never start");
-	is_str(world_reason(w, b), "waited for job 1 to end well, and that one failed", "and says why");
+	golden("hearthd/await-waited-for-job-to-end-well-and", world_reason(w, b), "job 1");
 	is_str(world_status(w, c), "stopped", "nor can who waits for that");
-	is_str(world_reason(w, c), "waited for job 2 to end well, and that one was stopped",
-	       "for its own reason");
+	golden("hearthd/await-waited-for-job-to-end-well-and-2", world_reason(w, c), "job 2");
 	is_str(world_status(w, d), "starting", "who waits for any end goes on");
 	is_str(world_status(w, e), "held", "a held one stays");
 	world_request(w, REQ_RELEASE, e, NULL, "{}");
 	is_int(w->status, 200, "when it is released");
 	is_str(world_text(w, "status"), "stopped", "it is stopped as well");
-	is_str(world_text(w, "text"), "waited for job 1 to end well, and that one failed", "with the reason");
+	golden("hearthd/await-waited-for-job-to-end-well-and", world_text(w, "text"), "job 1");
 	world_end_well(w);
 }
 
@@ -143,7 +141,7 @@ static void test_hold(void)
 	b = submit(w, "\"afterany:1\"");
 	world_request(w, REQ_HOLD, b, NULL, "{}");
 	world_request(w, REQ_RELEASE, b, NULL, "{}");
-	is_str(world_text(w, "text"), "waits for job 1 to end", "released, it waits again");
+	golden("hearthd/await-waits-for-job-to-end-2", world_text(w, "text"), "job 1");
 	world_request(w, REQ_SET, b, NULL, "{\"priority\": 5}");
 	world_restart(w);
 	world_agent_up(w, "a", 0, 4);
@@ -207,7 +205,8 @@ static void test_longest(void)
 	end(w, runs, 1, 0); /* it was over meanwhile */
 	run_for(w, 30);
 	is_str(world_status(w, short_), "failed", "a restart gives no more of it");
-	like(world_reason(w, short_), "waited for 1m, its limit (limits.max_wait_s): it ", "the reason is told");
+	golden("hearthd/await-waited-for-m-its-limit-limits-max-wait-s", world_reason(w, short_),
+	       "limits.max_wait_s");
 	is_str(world_status(w, long_), "queued", "one with more time waits on");
 	is_str(world_status(w, held), "held", "a held one does not wait");
 	world_request(w, REQ_RELEASE, held, NULL, "{}");
@@ -270,7 +269,7 @@ static void test_dry(void)
 	world_submit_full(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"after\": [1]}",
 	                  "{\"dry_run\": true}", NULL, NULL);
 	is_int(w->status, 200, "a dry run is answered");
-	like(world_text(w, "text"), "it would wait for job 1 to end well", "with what it would wait for");
+	golden("hearthd/await-it-would-wait-for-job-to-end", world_text(w, "text"), "job 1");
 	world_end_well(w);
 }
 

@@ -3,6 +3,7 @@
 #include "common/base/json.h"
 #include "controller/share/budget.h"
 #include "store/read/query.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>
@@ -208,7 +209,7 @@ static void test_no_price(void)
 	world_agent_up(w, "a", 4, 8);
 	is_int((int)submit(w, "default", 1, "\"max_cost_usd\": 5"), 0, "a limit that nothing could reach");
 	is_int(w->status, 409, "is refused");
-	like(w->err.text, "no node has a price", "with the reason");
+	golden("hearthd/cost-no-node-has-a-price", w->err.text);
 	id = submit(w, "default", 1, "");
 	begin(w, id);
 	run_for(w, 60);
@@ -356,7 +357,7 @@ static void test_budget(void)
 	other = submit(w, "default", 1, "");
 	is_str(status_of(w, other), "starting", "but of other queues");
 	world_request(w, REQ_WHY, waits, NULL, "{}");
-	like(world_text(w, "text"), "the budget of night is used up: $3.0", "why says so");
+	golden("hearthd/cost-the-budget-of-night-is-used-up", world_text(w, "text"), "3.0");
 	begin(w, other);
 	end(w, other, 0);
 	reborn(w, runs);
@@ -393,7 +394,7 @@ static void test_budget_ends(void)
 	begin(w, other);
 	is_int(ask(w, REQ_BUDGET_SET, "lab/night", "{\"usd\": 1, \"action\": \"stop\"}"), 400,
 	       "an action that is none");
-	like(w->err.text, "expected hold (what runs goes on) or end", "with those that there are");
+	golden("hearthd/cost-expected-hold-what-runs-goes-on-or", w->err.text);
 	ask(w, REQ_BUDGET_SET, "lab/night", "{\"usd\": 1, \"action\": \"end\"}");
 	is_str(world_text(w, "action"), "end", "the answer says what becomes of what runs");
 	ask(w, REQ_BUDGET_SET, "lab", "{\"usd\": 4}");
@@ -548,8 +549,7 @@ static void test_dry_members(void)
 	                  "{\"max_runtime_s\": 1800}, \"resources\": {\"gpus_per_instance\": 1}}",
 	                  "{\"dry_run\": true}", NULL, NULL);
 	is_int(w->status, 200, "a dry run of an array");
-	like(world_text(w, "text"), "; $4.00 an hour each, at most $2.00; all 10: at most $20.00",
-	     "tells both prices");
+	golden("hearthd/cost-an-hour-each-at-most-all-at", world_text(w, "text"), "4.00", "2.00", "10", "20.00");
 	is_int(json_whole(w->body, "max_price_usd", 0), 2, "of one");
 	is_int(json_whole(w->body, "members_max_price_usd", 0), 20, "and of all");
 	world_end_well(w);

@@ -2,6 +2,7 @@
  * more nodes only when their time limits say that it does not wait longer for them. */
 #include "controller/share/alloc.h"
 #include "controller/share/forecast.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -68,11 +69,11 @@ static void test_backfill(void)
 	is_str(world_status(w, wide), "queued", "the wide one waits for its node");
 	is_str(world_status(w, late), "queued", "a long one would hold it up");
 	is_str(world_status(w, soon), "starting", "a short one does not");
-	like(why(w, wide), "expected to start in about 10m40s", "it starts when the first has used its time");
+	golden("hearthd/forecast-expected-to-start-in-about-m-s", why(w, wide));
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "expected_whole")),
 	   "for certain, by the limits");
 	ok(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(w->body, "expected_cut")), "no work was left undone");
-	like(why(w, late), "1 job ahead; expected to start in about 21m", "the long one after it");
+	golden("hearthd/forecast-job-ahead-expected-to-start-in-about", why(w, late));
 	is_int((int)cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "next"), 0)->valuedouble,
 	       (int)wide, "and says whom it waits behind");
 	is_str(world_status(w, wide), "queued", "to ask changes nothing");
@@ -97,8 +98,8 @@ static void test_first_anew(void)
 	world_request(w, REQ_SET, small, NULL, "{\"priority\": 20}");
 	is_int(w->status, 200, "another gets a higher priority");
 	run_for(w, 5);
-	like(why(w, small), "expected to start in about 10m3", "the next is expected when what runs has ended");
-	like(why(w, wide), "1 job ahead; expected to start in about 21m", "the other one after it");
+	golden("hearthd/forecast-expected-to-start-in-about-m", why(w, small));
+	golden("hearthd/forecast-job-ahead-expected-to-start-in-about-2", why(w, wide));
 	world_end_well(w);
 }
 
@@ -145,7 +146,7 @@ static void test_due(void)
 	   "the next is not due");
 	begin(w, "a", a);
 	run_for(w, 300);
-	like(why(w, b), "it has waited 5 minutes: goes before fair share", "five minutes later it is");
+	golden("hearthd/forecast-it-has-waited-minutes-goes-before-fair", why(w, b));
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "due")), "as data, too");
 	world_end_well(w);
 }
@@ -165,7 +166,7 @@ static void test_learned(void)
 	begin(w, "a", a);
 	run_for(w, 40);
 	b = submit_as(w, "other", 1, 60, NULL);
-	like(why(w, b), "expected to start in about 1m", "by what its like took");
+	golden("hearthd/forecast-expected-to-start-in-about-m-2", why(w, b));
 	world_end_well(w);
 }
 
@@ -237,7 +238,7 @@ static void test_dry(void)
 	world_agent_up(w, "a", 2, 4);
 	node_find(w->core, "a")->inv.price_per_hour = 6;
 	submit_as(w, "x", 1, 1800, "{\"dry_run\": true}");
-	like(world_text(w, "text"), "it would start now on a", "where it would run");
+	golden("hearthd/forecast-it-would-start-now-on-a", world_text(w, "text"));
 	is_str(cJSON_GetStringValue(
 	           cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "expected_nodes"), 0)),
 	       "a", "as data, too");
@@ -249,8 +250,7 @@ static void test_dry(void)
 	is_str(world_status(w, a), "starting", "and nothing is held");
 	submit_as(w, "x", 1, 60, "{\"dry_run\": true}");
 	like(world_text(w, "text"), "it would wait: ", "the next would wait");
-	like(world_text(w, "text"), "expected to start in about 10m40s on a",
-	     "until when, and where it would go");
+	golden("hearthd/forecast-expected-to-start-in-about-m-s-2", world_text(w, "text"));
 	world_end_well(w);
 }
 
@@ -297,7 +297,7 @@ static void test_dry_starts_nobody(void)
 	world_turn(w);
 	is_str(world_status(w, kept), "queued", "the one that is kept back waits on");
 	is_str(world_status(w, waits), "queued", "so does the one that waits for its start");
-	like(why(w, waits), "waits for job 4 to start", "which says so");
+	golden("hearthd/forecast-waits-for-job-to-start", why(w, waits), "job 4");
 	world_end_well(w);
 }
 

@@ -3,6 +3,7 @@
 #include "common/base/log.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <math.h>
@@ -110,11 +111,11 @@ static void test_objects(void)
 	is_int((int)number(w, "night/@ada", "quota_gpus"), 2, "and the quota");
 	submit(w, "night", 3);
 	is_int(w->status, 409, "more than the quota will ever allow is refused");
-	like(w->err.text, "the quota of night/@ada is 2 GPUs: it could never start", "with the reason");
+	golden("hearthd/queues-the-quota-of-night-ada-is-gpus", w->err.text, "2 GPUs");
 	id = submit(w, "night/deep", 3);
 	is_str(world_status(w, id), "starting", "a quota is for its own queue");
 	is_int(ask(w, REQ_QUEUE_RM, "night/deep", NULL), 409, "a queue with a job stays");
-	like(w->err.text, "1 jobs of queue night/deep have not ended", "and says so");
+	golden("hearthd/queues-jobs-of-queue-night-deep-have-not", w->err.text);
 	is_int(ask(w, REQ_QUEUE_RM, "night", NULL), 409, "one above another, too");
 	begin(w, id);
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"queue\": \"night\"}"), 409,
@@ -177,7 +178,7 @@ static void test_quota(void)
 	b = submit(w, "default", 1);
 	is_str(world_status(w, a), "starting", "within the quota");
 	is_str(world_status(w, b), "queued", "not beyond it, although GPUs are free");
-	like(why(w, b), "default/@ada holds 2 of the 2 GPUs of its quota; this job wants 1", "why says so");
+	golden("hearthd/queues-default-ada-holds-of-the-gpus-of", why(w, b), "2 GPUs");
 	is_str(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "waits_for"), 0)->valuestring,
 	       "quota", "as a word, too");
 	is_int((int)number(w, "default/@ada", "gpus"), 2, "what is held is listed");
@@ -255,10 +256,7 @@ static void test_why_share(void)
 	run_for(w, 3600);
 	c = submit(w, "b", 2);
 	b = submit(w, "default", 1);
-	like(why(w, b),
-	     "of b is ahead and does not fit yet: b has used less of its share (0.0 GPU hours, weight 1.0; "
-	     "default: 1.0",
-	     "why names the shares");
+	golden("hearthd/queues-of-b-is-ahead-and-does-not", why(w, b), "0.0", "1.0");
 	is_int((int)cJSON_GetObjectItemCaseSensitive(w->body, "ahead")->valuedouble, 1, "one is ahead");
 	world_request(w, REQ_SET, b, NULL, "{\"queue\": \"b\"}");
 	world_request(w, REQ_SET, c, NULL, "{\"queue\": \"default\"}");

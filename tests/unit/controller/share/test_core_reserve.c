@@ -1,5 +1,6 @@
 /* Reservations and maintenance windows: as objects that change at run time, in what they do to jobs, in time,
  * and over restarts. */
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <stdio.h>
@@ -152,7 +153,7 @@ static void test_refusals(void)
 	       "one of that name is there");
 	is_int(reserve(w, REQ_RESERVE_ADD, "y", 100, 200, "\"nodes\": [\"b\", \"a\"], \"queue\": \"default\""),
 	       409, "two at one time on one node");
-	like(w->err.text, "nodes: a is in reservation 'x' from ", "which is named");
+	golden("hearthd/reserve-nodes-a-is-in-reservation-x-from", w->err.text, "'x'");
 	is_int(reserve(w, REQ_RESERVE_ADD, "y", 120, 200, "\"nodes\": [\"b\", \"a\"], \"queue\": \"default\""),
 	       200, "one after the other");
 	is_int(reserve(w, REQ_RESERVE_SET, "y", 110, 200, ""), 409, "nor by a change");
@@ -163,7 +164,7 @@ static void test_refusals(void)
 	is_int(reserve(w, REQ_RESERVE_SET, "y", 120, 200, "\"queue\": \"q\""), 200,
 	       "a reservation is given to it");
 	is_int(world_request(w, REQ_QUEUE_RM, 0, "q", NULL), 409, "then it stays");
-	like(w->err.text, "the reservation 'y' keeps nodes for queue q", "and why");
+	golden("hearthd/reserve-the-reservation-y-keeps-nodes-for-queue", w->err.text, "'y'");
 	world_end_well(w);
 }
 
@@ -183,10 +184,9 @@ static void test_keeping(void)
 	is_str(world_text(w, "queue"), "vip", "for that queue");
 	reaches = submit(w, "default", 1, 120);
 	is_str(world_status(w, reaches), "queued", "a job that would run into it waits");
-	like(why(w, reaches), "0 free now and not reserved for others before the job's time limit is over",
-	     "why says so");
-	like(why(w, reaches), "node a is reserved for 'talk' from 20", "and which, and when");
-	like(why(w, reaches), "expected to start in about 3m20s", "and it is expected when the time is over");
+	golden("hearthd/reserve-free-now-and-not-reserved-for-others", why(w, reaches), "0 free");
+	golden("hearthd/reserve-node-a-is-reserved-for-talk-from", why(w, reaches), "'talk'", "20");
+	golden("hearthd/reserve-expected-to-start-in-about-m-s", why(w, reaches));
 	shorter = submit(w, "default", 1, 50);
 	is_str(world_status(w, shorter), "starting", "one that is over by then starts");
 	begin(w, "a", shorter);
@@ -281,7 +281,7 @@ static void test_count(void)
 	is_str(nodes_of(w), "b", "the one that is free soonest of those that are left");
 	is_int(reserve(w, REQ_RESERVE_ADD, "three", 150, 200, "\"count\": 2, \"maintenance\": true"), 409,
 	       "two more");
-	like(w->err.text, "there are 3 nodes, 1 of them in no other reservation", "there are not");
+	golden("hearthd/reserve-there-are-nodes-of-them-in-no", w->err.text, "3 nodes");
 	is_int(reserve(w, REQ_RESERVE_ADD, "late", 600, 700, "\"count\": 2, \"maintenance\": true"), 200,
 	       "two later");
 	is_str(nodes_of(w), "b,c", "b is free by then, a is not");
@@ -367,9 +367,8 @@ static void test_verify(void)
 	world_turn(w);
 	is_int(rc, 0, "of rows that no event explains");
 	is_int(world_verify(w), 2, "are found");
-	like(world_findings(w), "reservation x: replay of the cluster's events differs: state",
-	     "one that differs");
-	like(world_findings(w), "no event tells of it", "one that has none");
+	golden("hearthd/reserve-reservation-x-replay-of-the-cluster-s-events", world_findings(w));
+	golden("hearthd/reserve-no-event-tells-of-it", world_findings(w));
 	world_destroy(w);
 }
 

@@ -1,6 +1,7 @@
 /* The core and its store: nothing leaves before it is durable, failed transactions, full queue, a restart
  * between any two commits, metric points. */
 #include "store/read/query.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
 #include <signal.h>
@@ -293,7 +294,7 @@ static void test_failed(void)
 	is_str(world_status(w, id), "running", "the running job is as before");
 	is_int(world_submit(w, ONE), 0, "while it fails nothing is taken");
 	is_int(w->status, 507, "with the reason");
-	like(w->err.text, "nothing can be recorded at the moment: no space left on device", "in words");
+	golden("hearthd/store-nothing-can-be-recorded-at-the-moment", w->err.text);
 	is_int(world_request(w, REQ_WHY, id, NULL, NULL), 200, "questions are answered");
 	world_beat(w, "a");
 	is_int(world_count(w, "a", WM_BEAT_ACK), 1, "beats too");
@@ -303,10 +304,9 @@ static void test_failed(void)
 	world_advance(w, 3500000);
 	is_int(w->core->failing, 1, "probes fail, too");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
-	is_str(world_text(w, "problem"), "no space left on device", "the overview has the store's own words");
+	golden("hearthd/store-no-space-left-on-device", world_text(w, "problem"));
 	world_request(w, REQ_STATS, 0, NULL, NULL);
-	is_str(world_text(w, "problem"), "nothing can be recorded, the store fails; jobctl top says why",
-	       "health, which anybody may ask for, has not");
+	golden("hearthd/store-nothing-can-be-recorded-the-store-fails", world_text(w, "problem"), "jobctl top");
 	world_advance(w, 2000000);
 	is_int(w->core->failing, 0, "until one is durable");
 	is_int(w->n_closed, 1, "then the agent is asked to report again");
@@ -340,15 +340,15 @@ static void test_no_room(void)
 	core_no_room(w->core, "1.0MiB left");
 	is_int(world_submit(w, ONE), 0, "a submit");
 	is_int(w->status, 507, "is refused");
-	is_str(w->err.text, "no new work is accepted: 1.0MiB left", "with the reason");
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", w->err.text);
 	is_int((int64_t)world_submit_full(w, ONE, NULL, "key-1", "d1"), (int64_t)id,
 	       "one that was taken before is answered as before");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "and is answered");
 	is_int(world_request(w, REQ_TOP, 0, NULL, NULL), 200, "the overview");
-	is_str(world_text(w, "problem"), "no new work is accepted: 1.0MiB left", "says so");
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"));
 	world_request(w, REQ_STATS, 0, NULL, NULL);
-	is_str(world_text(w, "problem"), "no new work is accepted: 1.0MiB left", "as does health");
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"));
 	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"disk\"}"), 200, "a node can be drained");
 	world_end_with(w, id, 0);
 	is_str(world_status(w, id), "completed", "the running job comes to its end and is on record");

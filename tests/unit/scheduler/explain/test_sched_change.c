@@ -1,5 +1,6 @@
 /* The least change with which a job would fit: against trying every value on small random clusters; queues
  * and times; and how many looks at the nodes it takes. */
+#include "tests/lib/golden.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,7 +372,7 @@ static void test_resume(void)
 	sched_node_drained(w.s, 2, 1);
 	sched_node_drained(w.s, 3, 1);
 	sched_node_drained(w.s, 9, 1);
-	is_str(brief(&w, 7), "waits for nodes; 2 nodes drained", "two are drained");
+	golden("scheduler/change-waits-for-nodes-nodes-drained", brief(&w, 7), "2 nodes");
 	is_int((int)sched_resume(w.s, &j, 0, ids, 4), 1, "one suffices");
 	is_int((int)ids[0], 2, "the first");
 	sched_node_drained(w.s, 2, 0);

@@ -1,5 +1,6 @@
 /* What the policy promises: shares, quotas, reservations, dependencies, bounds on waiting, victims of least
  * cost. */
+#include "tests/lib/golden.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,7 +305,7 @@ static void test_quota(void)
 	is_int(step(s, NULL), 0, "not beyond");
 	sched_explain(s, 3, &r);
 	is_int(r.why, SCHED_QUOTA, "which is the reason");
-	like(r.text, "a holds 4 of the 4 GPUs of its quota", "in words");
+	golden("scheduler/policy-a-holds-of-the-gpus-of-its", r.text, "4 GPUs");
 	for (uint64_t i = 11; i <= 16; i++) {
 		j = gang(i, 1, 2);
 		j.queue = "b";
@@ -560,7 +561,7 @@ static void test_after(void)
 	is_int(step(s, NULL), 5, "what waited for a start");
 	is_int(step(s, NULL), 0, "the others wait for ends");
 	sched_explain(s, 3, &r);
-	like(r.text, "waits for job 1 to end well", "in words");
+	golden("scheduler/policy-waits-for-job-to-end-well", r.text, "job 1");
 	sched_job_finished(s, 1, 0);
 	is_int(step(s, NULL), 0, "it did not end well");
 	sched_explain(s, 4, &r);
@@ -594,7 +595,7 @@ static void test_after_told(void)
 	j.n_after = 2;
 	sched_job_add(s, &j);
 	sched_explain(s, 3, &r);
-	is_str(r.text, "waits for job 1 to end well, job 7 to start", "all that is open is named");
+	golden("scheduler/policy-waits-for-job-to-end-well-job", r.text, "job 1", "job 7");
 	is_int(step(s, NULL), 1, "the first starts");
 	sched_job_park(s, 1);
 	is_int(step(s, NULL), 0, "sent back, it has not ended");
