@@ -62,8 +62,8 @@ says 3 "there is no job 7" tag 7 a=b
 says 3 "there is no job 7" note 7 text
 says 3 "there is no job 7" set 7 priority=1
 says 3 "there is no job 7" diff 7 8
-is "$("$jobctl" stop 9,7,8 2>&1 | xargs -d'\n')" "jobctl: there is no job 9 jobctl: there is no job 7 jobctl: there is no job 8" "of several jobs each is named, in their order"
-is "$("$jobctl" stop 7-93,5 2>&1 | xargs -d'\n')" "jobctl: 87 of the jobs 7-93 do not exist jobctl: there is no job 5" "of a range how many are not there"
+is "$("$jobctl" stop 9,7,8 2>&1 | xargs -d'\n')" "jobctl: there is no job 9 jobctl: there is no job 7 jobctl: there is no job 8" "stop names each unknown job, in the given order"
+is "$("$jobctl" stop 7-93,5 2>&1 | xargs -d'\n')" "jobctl: 87 of the jobs 7-93 do not exist jobctl: there is no job 5" "stop counts the unknown jobs of a range"
 says 3 "there is no node \"x\"; jobctl nodes lists them" node drain x
 spec job.json '.hyperparameters.lr = 1'
 id=$("$jobctl" submit job.json 2>/dev/null)
@@ -115,7 +115,7 @@ says 0 "^No metrics yet\. They come from patterns" metrics "$second"
 says 3 "^job $held is held$" hold "$held,nobody"
 says 3 "^jobctl: there is no job named nobody$" hold "$held,nobody"
 says 3 "^job $held is held$" hold nobody "$held"
-is "$("$jobctl" hold "$held-$((held + 1))" 2>&1 >/dev/null)" "jobctl: there is no job $((held + 1))" "one that a range lacks is named"
+is "$("$jobctl" hold "$held-$((held + 1))" 2>&1 >/dev/null)" "jobctl: there is no job $((held + 1))" "hold names the one unknown job of a range"
 says 3 "has no metric \"loss\" here; jobctl metrics $first lists them" metrics "$first" loss
 says 0 "^No ranks: " show "$second" --ranks
 says 3 "^jobctl: job $second left no model; it is queued$" get "$second" model
@@ -152,13 +152,13 @@ says 4 "\. cpus_per_rank can be [0-9]+ at most; it would be possible with resour
 
 # --- many at once ------------------------------------------------------------------------------------------------
 example=$(sed -n 's/^\.Dl \$ \(jobctl ls status:active .*\)/\1/p' "$HEARTH_TOP_SRCDIR/docs/man/jobctl.1")
-like "$example" "xargs" "the manual shows how to end everything"
+like "$example" "xargs" "the manual has an example that ends all jobs"
 spec waits.json '.resources = {instances: 2, gpus_per_instance: 2, ranks_per_instance: 1}'
 for ((i = 0; i < 52; i++)); do "$jobctl" submit waits.json --hold >/dev/null 2>&1 || break; done
-is "$("$jobctl" ls status:held -n 1000 --json | jq '.jobs | length')" 53 "more wait than one page shows"
+is "$("$jobctl" ls status:held -n 1000 --json | jq '.jobs | length')" 53 "more jobs wait than one page shows"
 PATH=${jobctl%/*}:$PATH bash -c "$example" >/dev/null 2>&1
-is "$("$jobctl" ls status:active --json | jq '.jobs | length')" 0 "it ends all of them"
-is "$(PATH=${jobctl%/*}:$PATH bash -c "$example" 2>&1)" "" "with nothing left it says nothing"
+is "$("$jobctl" ls status:active --json | jq '.jobs | length')" 0 "the manual's example ends all jobs"
+is "$(PATH=${jobctl%/*}:$PATH bash -c "$example" 2>&1)" "" "the manual's example prints nothing without jobs"
 
 # --- completion ----------------------------------------------------------------------------------------------------------
 spec prints.json '.command = ["sh", "-c", "echo loss=1"] | .metrics = [{name: "loss", regex: "loss=([0-9]+)"}]'
@@ -167,8 +167,8 @@ words() { "$jobctl" completion words "$@" 2>&1 | xargs; }
 streams=$("$jobctl" logs "$job" --list --json | jq -r '.streams[].stream')
 like "$streams" "^rank-0$" "the job has streams"
 is "$(words 4 -- jobctl logs "$job" -s '')" "$(xargs <<<"$streams")" "logs JOB -s: the streams of the job"
-is "$(words 4 -- jobctl logs "$job" --stream s)" "$(grep ^s <<<"$streams" | xargs)" "that begin so"
+is "$(words 4 -- jobctl logs "$job" --stream s)" "$(grep ^s <<<"$streams" | xargs)" "logs JOB --stream s: the streams that begin with s"
 is "$(words 3 -- jobctl metrics "$job" '')" loss "metrics JOB: its metrics"
 is "$(words 4 -- jobctl logs "$job" --node node-)" "node-1 node-2" "logs --node: the nodes"
-is "$(words 3 -- jobctl logs -s '')" "" "without a job none"
+is "$(words 3 -- jobctl logs -s '')" "" "logs -s without a job offers no streams"
 done_testing
