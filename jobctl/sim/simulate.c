@@ -379,35 +379,35 @@ static int simulate_exec(struct ctx *c)
 }
 
 static const struct arg_opt opts[] = {
-    {"nodes", 'n', "N", "number of equal nodes"},
-    {"gpus-per-node", 'g', "G", "GPUs of each node, at most 64"},
+    {"nodes", 'n', "N", "Simulate N equal nodes"},
+    {"gpus-per-node", 'g', "G", "Give each node G GPUs, at most 64"},
     {"policy", 'p', "NAME",
-     "trace: live (the default: as hearthd decides), fifo, fifo-skip, easy, sjf, sjf-skip, saf, saf-skip, "
-     "fair, conservative; record: live (the default: as recorded), fifo, fifo-skip, easy, fair, "
-     "conservative"},
-    {"estimate", 'e', "HOW", "believed run times: true, x3, learned; record: also limits (the default)"},
-    {"speedup", 0, "X", "divide submit times by this whole number"},
-    {"failures", 0, "HOURS", "let nodes fail, each with this mean time to failure"},
-    {"seed", 0, "NUMBER", "seed of the failures (default 1)"},
-    {"svg", 0, "FILE", "draw use and queue over time, and waiting time by size of job"},
-    {"compare", 'c', NULL,
-     "record: compare the decisions with the recorded ones; exit code 1 if they differ"},
-    {"backfill", 0, "easy|none|conservative", "record: change only this setting of the recorded policy"},
+     "Use this policy; for a trace: live (default: as hearthd decides), fifo, fifo-skip, easy, sjf, "
+     "sjf-skip, saf, saf-skip, fair or conservative; for a record: live (default: as recorded), fifo, "
+     "fifo-skip, easy, fair or conservative"},
+    {"estimate", 'e', "HOW",
+     "Let the policy believe these run times: true, x3, learned; for a record also limits (default)"},
+    {"speedup", 0, "X", "Divide submit times by this whole number"},
+    {"failures", 0, "HOURS", "Let nodes fail, each with this mean time to failure"},
+    {"seed", 0, "NUMBER", "Seed the failures with NUMBER (default 1)"},
+    {"svg", 0, "FILE", "Draw use and queue over time, and waiting time by size of job"},
+    {"compare", 'c', NULL, "Compare the decisions with those of the record; exit code 1 if they differ"},
+    {"backfill", 0, "easy|none|conservative", "Change only this setting of the record's policy"},
     {"weight", 'w', "QUEUE[/@USER]=N",
-     "change a share: of a record's queue or user, or of a trace's user (USER=N); may be repeated"},
+     "Change the share of a record's queue or user, or of a trace's user (USER=N); may be repeated"},
     {"quota", 0, "USER=GPUS[,borrow]",
-     "trace: limit the GPUs that a user's jobs hold at once; may be repeated"},
+     "Bound the GPUs that the jobs of a trace's user hold at once; may be repeated"},
     {"preempt", 0, "EVERY_S[,RESTART_S]",
-     "trace: let jobs stop for others (columns priority and preemptible, quotas); they save their work each "
-     "EVERY_S"},
-    {"more-nodes", 0, "N", "record: add N nodes like the first"},
-    {"without", 0, "NODE", "record: drain this node all the time; may be repeated"},
-    {"schedule", 0, "FILE", "write start, end and nodes of each job as CSV"},
+     "Let jobs of a trace stop for others (columns priority and preemptible, quotas); they save their work "
+     "each EVERY_S"},
+    {"more-nodes", 0, "N", "Add N nodes like the first one of the record"},
+    {"without", 0, "NODE", "Drain this node of the record all the time; may be repeated"},
+    {"schedule", 0, "FILE", "Write start, end and nodes of each job as CSV"},
     {NULL, 0, NULL, NULL},
 };
 
 const struct verb verbs_simulate[] = {
-    {"simulate", "FILE", "simulate a trace in CSV, or a record that jobctl trace wrote", opts, 1, 1,
+    {"simulate", "FILE", "Simulate a trace in CSV, or a record that jobctl trace wrote", opts, 1, 1,
      simulate_exec},
     {NULL, NULL, NULL, NULL, 0, 0, NULL},
 };
