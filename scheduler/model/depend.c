@@ -1,9 +1,9 @@
 /*
- * depend: jobs that wait for others. They stand in no lane until all is settled.
+ * depend: jobs that wait for others. They are in no lane until all their dependencies are settled.
  *
- * What is open hangs at the job that it waits for, so a start or an end costs what waits for it and nothing
- * more. The library knows only jobs that it was given: one that is not here counts as ended well, since the
- * caller resolves what ended long ago before it adds a job. What gets settled later is told by sched_settled.
+ * An open dependency hangs at the job that it waits for, so a start or an end costs only what waits for it.
+ * The library knows only jobs that it was given. An unknown job counts as ended well, because the caller
+ * resolves what ended long ago before it adds a job. sched_settled reports what is settled later.
  */
 #include "scheduler/model/job.h"
 

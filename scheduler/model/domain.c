@@ -1,6 +1,6 @@
 /*
- * domain: switches and racks. Nodes that bear the same name of one are together in it; a switch may reach
- * over several racks, and a rack may hold several switches. One that its last node has left is gone.
+ * domain: switches and racks. Nodes with the same name of one are together in it. A switch may reach over
+ * several racks, and a rack may hold several switches. A domain that its last node has left is removed.
  */
 #include "scheduler/model/node.h"
 

@@ -1,9 +1,9 @@
 /*
- * reservation: nodes that are kept for a time: advance reservations and maintenance windows.
+ * reservation: nodes that are reserved for a time: advance reservations and maintenance windows.
  *
- * A job may use such a node when it is believed to be gone before the time begins, or to come after it ends,
- * or when the time is kept for its queue. Only a time limit makes that sure; without one it is a belief, and
- * the controller has to drain in time.
+ * A job may use such a node if it is believed to end before the time begins, or to start after it ends, or if
+ * the time is for its queue. Only a time limit makes this sure. Without one it is a belief, and the
+ * controller has to drain in time.
  */
 #include "scheduler/model/reservation.h"
 

@@ -1,12 +1,12 @@
 /*
- * preempt: which running jobs would have to stop so that a waiting one could start now, at the least cost.
+ * preempt: which running jobs would have to stop so that a waiting job could start now, at the least cost.
  *
- * A victim is of lower priority, or of no higher one and of an account that holds more than its quota while
- * the waiting job stays within its own. Its cost is the work since its last checkpoint and what a restart
- * takes, times its GPUs. Victims are taken in the order of cost a GPU until the gang fits and its quota
- * allows it, and then, dearest first, spared again where it goes without them. What an account holds within
- * its quota is safe from other accounts: each victim is deducted before the next is looked at. A firm job is
- * a victim only for what its account holds beyond the quota when all that is not firm has gone.
+ * A victim has lower priority, or it has no higher priority and its account holds more than its quota while
+ * the waiting job stays within its own. Its cost is the work since its last checkpoint plus a restart, times
+ * its GPUs. Victims are taken in the order of cost per GPU until the gang fits and its quota allows it. Then,
+ * dearest first, a victim is spared if the gang fits without it. What an account holds within its quota is
+ * safe from other accounts: each victim is deducted before the next is considered. A firm job is a victim
+ * only for what its account holds beyond the quota when all jobs that are not firm have gone.
  */
 #include "scheduler/sched.h"
 

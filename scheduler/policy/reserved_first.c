@@ -1,12 +1,12 @@
 /*
- * reserved_first: the jobs that a place was kept for keep it.
+ * reserved_first: a job that a place was kept for keeps it until it starts.
  *
- * Shares change while a job waits for its place: others that are before it then must not take it each time.
- * So the one that a place was kept for has it until it starts. It yields to those of higher priority while
- * they want room, and has it again afterwards; so there may be one of each priority. While it is not due it
- * yields to those that are, and the first of them that does not fit has the place from then on. Who could not
- * start if there were room, since an account is closed or full, the nodes are too small or only a reservation
- * keeps it out, makes nobody yield.
+ * Shares change while a job waits for its place. Without this rule, other jobs that are before it then would
+ * take the place each time. The job yields to jobs of higher priority while they want room, and has its place
+ * again afterwards, so there may be one such job of each priority. A job that is not due yields to due jobs,
+ * and the first of them that does not fit has the place from then on. A job that could not start even with
+ * room makes nobody yield: its account is closed or full, the nodes are too small, or only a reservation bars
+ * it.
  */
 #include "scheduler/policy/reserved_first.h"
 

@@ -1,17 +1,13 @@
 /*
- * shadow: the place that is kept for one job while others pass it.
+ * shadow: the place that is kept for one job, the head, while others pass it.
  *
- * Running jobs are taken away by believed end until the job would fit: that is its shadow time, and the view
- * is what will be free then. Another job may start when it is believed to end before, or when the first would
- * still fit at that time with it in its place. A running job is believed to end when the time is over that
- * the caller believes it to take, or at its time limit, or when its burst's expected time is over; one that
- * has outlived a belief is believed to take as long again, but no longer than its limit. One that would start
- * is judged with caution: a job of which nothing else is known is taken to run some times longer than
- * expected.
+ * Running jobs are removed by believed end until the head would fit. The last of these ends is its shadow
+ * time, and the view is what will be free then. Another job may start if it is believed to end before that
+ * time, or if the head would still fit then next to it.
  *
- * A belief can be too short, and then the kept place comes later. From then on limits alone count for the job
- * that it is kept for, so it cannot happen to it again and again: it starts at the latest when all have
- * reached their limits that had started by then.
+ * A belief can be too short, and then the kept place comes later. From then on only limits count for this
+ * head, so that it does not happen again: the head starts at the latest when all jobs have reached their
+ * limits that had started by then.
  */
 #include "scheduler/policy/shadow.h"
 

@@ -1,9 +1,9 @@
 /*
  * fail: nodes that fail and come back, for `--failures`.
  *
- * Each node fails after times drawn from an exponential distribution with the given mean, counted from its
- * last return, and is back after SIM_REPAIR_S. What runs there loses its work and waits again in its old
- * place. The draws come from the seed alone, so that two policies see the same failures as long as they take
+ * The time to the failure of a node has an exponential distribution with the given mean, and counts from the
+ * node's last return. The node is back after SIM_REPAIR_S. Jobs on it lose their work and wait again in their
+ * old place. The draws come from the seed alone, so two policies see the same failures as long as they take
  * the same time.
  */
 #include "scheduler/sim/sim_int.h"

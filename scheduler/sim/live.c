@@ -1,7 +1,7 @@
 /*
- * live: policies that run in the scheduler library itself, as the controller drives it: the trace's jobs are
- * added, sched_step decides, ends are told. The flat cluster keeps the account beside it, so that a GPU given
- * twice is noticed.
+ * live: policies that run in the scheduler library itself. They drive it as the controller does: jobs are
+ * added, sched_step decides, ends are reported. The flat cluster keeps the account beside it, so that a GPU
+ * given twice is noticed.
  */
 #include "scheduler/sim/sim_int.h"
 

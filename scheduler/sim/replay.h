@@ -1,10 +1,10 @@
 /*
- * replay: the record of a cluster (docs/spec/12-history.md): told again to the library and compared, or run
- * as a simulation in which policy, nodes or weights may be others.
+ * replay: the record of a cluster (docs/spec/12-history.md), given to the library again and compared, or run
+ * as a simulation with another policy, other nodes or other weights.
  *
- * Compared: each input comes when it came, and the library is asked where it was asked. Simulated: jobs come
- * when they came and take as long as they took, nodes and queues change when they did, but when a job starts
- * and ends follows from the policy.
+ * Compared: each input comes when it came, and the library is asked whenever it was asked. Simulated: jobs
+ * come when they came and take as long as they took, and nodes and queues change when they did, but the
+ * policy decides when a job starts and ends.
  */
 #ifndef HEARTH_SCHEDULER_SIM_REPLAY_H
 #define HEARTH_SCHEDULER_SIM_REPLAY_H

@@ -1,4 +1,4 @@
-/* replay_int: the lines of a record with what the caller wants changed, for replay.c and whatif.c. */
+/* replay_int: the lines of a record with the changes that the caller wants, for replay.c and whatif.c. */
 #ifndef HEARTH_SCHEDULER_SIM_REPLAY_INT_H
 #define HEARTH_SCHEDULER_SIM_REPLAY_INT_H
 #include "scheduler/base/uthash.h"

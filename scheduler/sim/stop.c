@@ -2,13 +2,11 @@
  * stop: running jobs that stop for others, for `--preempt`.
  *
  * When the library can start nothing more, it is asked for victims of the job that a place is kept for, or
- * else of the first that waits: nobody else would get the place. They save nothing more, give back their
- * nodes and wait again in their old place, and the library goes on. A job saves its work each time that it
- * has worked for checkpoint_s; of what it does when it is stopped the work since then is lost, and restart_s
- * is what each further run takes before it goes on. A failure of a node costs the same.
+ * else of the first waiting job. They give back their nodes without a further checkpoint and wait again in
+ * their old place, and the library goes on. A failure of a node costs a job the same (run.c).
  *
- * At one time nobody who was stopped makes others stop, and nobody does so twice: that ends. Under
- * conservative there is no such thing, since places are promised to all that wait.
+ * At one time no stopped job makes others stop, and no job does so twice: this ends the pass. It does not
+ * work with conservative, because places are promised to all waiting jobs.
  */
 #include "scheduler/sim/sim_int.h"
 
