@@ -105,7 +105,7 @@ static unsigned max_conns(const struct io_set *s)
 	return r.rlim_cur > 512 ? (unsigned)(r.rlim_cur - 256) / 2 / s->n : 64;
 }
 
-static int start_thread(struct io_set *s, unsigned index, struct err *e)
+static int prepare_thread(struct io_set *s, unsigned index, struct err *e)
 {
 	struct io *io = &s->io[index];
 	struct http_config c = {.tcp_fd = s->cfg.tcp_fd,
@@ -113,8 +113,6 @@ static int start_thread(struct io_set *s, unsigned index, struct err *e)
 	                        .ssl = s->cfg.ssl,
 	                        .max_conns = max_conns(s),
 	                        .count = &io->count};
-	sigset_t all, old;
-	int rc;
 
 	io->loop = loop_create();
 	loop_set_slow_warn(io->loop, SLOW_TURN_US);
@@ -127,6 +125,14 @@ static int start_thread(struct io_set *s, unsigned index, struct err *e)
 	if (!io->http)
 		return -1;
 	s->cfg.ops.begin(io, s->cfg.ops.arg);
+	return 0;
+}
+
+static int start_thread(struct io *io, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
 	/* Signals are the state thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -172,8 +178,12 @@ struct io_set *io_set_create(const struct io_config *c)
 
 int io_set_start(struct io_set *s, struct err *e)
 {
+	/* All are prepared first: a running thread may read what belongs to another one. */
 	for (unsigned i = 0; i < s->n; i++)
-		if (start_thread(s, i, e) < 0)
+		if (prepare_thread(s, i, e) < 0)
+			return -1;
+	for (unsigned i = 0; i < s->n; i++)
+		if (start_thread(&s->io[i], e) < 0)
 			return -1;
 	return 0;
 }
