@@ -104,8 +104,8 @@ void store_close(struct store *s)
 	pthread_mutex_unlock(&s->lock);
 	wake_writer(s);
 	pthread_join(s->writer, NULL);
-	/* The last completions are run here, still on this thread. A callback that gives a new transaction is
-	 * told ERR_UNAVAILABLE. */
+	/* The last completions run here, still on this thread. A callback that gives a new transaction gets
+	 * ERR_UNAVAILABLE. */
 	chan_destroy(s->chan, group_deliver);
 	release_store(s);
 }

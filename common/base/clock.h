@@ -36,7 +36,8 @@ void clock_cond_deadline(struct timespec *out, uint64_t us);
 /* RFC 3339 with microseconds, UTC: "2026-01-02T03:04:05.678901Z" (27 characters + NUL). */
 #define CLOCK_RFC3339_SIZE 32
 const char *clock_rfc3339(uint64_t real_us, char out[CLOCK_RFC3339_SIZE]);
-/* The other way: with Z or an offset ("+02:00"), a fraction or none; years 1970 to 9999. -1: it is none. */
+/* The other way: with Z or an offset ("+02:00"), a fraction or none; years 1970 to 9999. -1: it is not a
+ * time. */
 int clock_parse_rfc3339(const char *text, uint64_t *real_us);
 /* For sentences: "2026-01-02 03:04:05 UTC". */
 const char *clock_words(uint64_t real_us, char out[CLOCK_RFC3339_SIZE]);

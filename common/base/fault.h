@@ -4,8 +4,8 @@
  *   if (FAULT("store.commit")) return err_set(e, ERR_IO, "injected");
  *
  * Armed by name through HEARTH_FAULTS="store.commit=3x2,shim.write=1" (fail the third and fourth call; the
- * first call once), read at the first point that is hit, or by fault_arm in tests. Names stand in one table
- * in fault.c; an unknown one ends the program.
+ * first call once), read at the first point that is hit, or by fault_arm in tests. fault.c has one table of
+ * the names; an unknown name ends the program.
  */
 #ifndef HEARTH_COMMON_FAULT_H
 #define HEARTH_COMMON_FAULT_H

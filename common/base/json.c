@@ -198,7 +198,7 @@ int json_check_keys(const cJSON *obj, const char *path, const char *const *known
 static void add_item(cJSON *obj, const char *key, cJSON *v)
 {
 	if (!v || !cJSON_AddItemToObject(obj, key, v))
-		abort(); /* out of memory, or obj is no object */
+		abort(); /* out of memory, or obj is not an object */
 }
 
 void json_add_str(cJSON *obj, const char *key, const char *s)

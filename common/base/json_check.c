@@ -1,7 +1,7 @@
 /*
  * json_check: the strict reading of RFC 8259 that comes before cJSON builds its tree. It builds nothing:
- * it answers whether the text is good, and if not where and what stands there. Duplicate keys are looked
- * for in the tree, where escapes are already undone ("a" and "\u0061" are the same key).
+ * it reports whether the text is valid, and if not the place and the bytes found. Duplicate keys are found
+ * later in the tree, where escapes are already undone ("a" and "\u0061" are the same key).
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * secret: see secret.h. Names are people's own, so the rule errs on the side of hiding; what many training
- * scripts have and is no secret (max_tokens, tokenizer) is left readable.
+ * secret: see secret.h. Users choose the names, so the rule hides in doubt. Names that many training scripts
+ * use for other things (max_tokens, tokenizer) stay readable.
  */
 #include "common/base/secret.h"
 
@@ -150,8 +150,8 @@ static int secret_before(const char *text, const char *p)
 	return secret_name(name);
 }
 
-/* p: after "://". Where the user-info ends ('@'), NULL none. The last one counts: an unescaped '@' may stand
- * in a password. */
+/* p: after "://". Returns the end of the user-info ('@'), or NULL. The last '@' counts, because a password
+ * may have an unescaped one. */
 static const char *user_info(const char *p)
 {
 	size_t n = strcspn(p, "/?# \t\r\n\"'<>");

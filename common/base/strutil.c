@@ -15,7 +15,7 @@ static int is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Leading digits; moves *s past them. -1 when there is none or the number is too large. */
+/* Leading digits; moves *s past them. -1 without digits, or when the number is too large. */
 static int take_u64(const char **s, uint64_t *out)
 {
 	const char *p = *s;
@@ -260,7 +260,7 @@ const char *str_nearest(const char *s, const char *const *known)
 		if (m > NEAREST_MAX)
 			continue;
 		d = edit_distance(s, n, *known, m);
-		/* As many edits as letters is no likeness at all ("x" and "id"). */
+		/* As many edits as letters: the words have nothing in common ("x" and "id"). */
 		if (d > limit || d >= (n > m ? n : m))
 			continue;
 		if (d == 0)
@@ -276,7 +276,7 @@ static int is_alnum(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* What stands in an error message of a name that may hold anything: printable, short. */
+/* Makes a printable, short form of a name for an error message; the name may hold any bytes. */
 static void show_name(const char *s, char out[68])
 {
 	size_t n = 0;
@@ -309,7 +309,7 @@ int str_check_name(const char *s, size_t max, const char *what, struct err *e)
 	return 0;
 }
 
-/* Length of the well-formed sequence (Unicode 15, table 3-7) at p, 0 when there is none. */
+/* Length of the well-formed sequence (Unicode 15, table 3-7) at p, 0: invalid. */
 static size_t utf8_len(const unsigned char *p, size_t n)
 {
 	unsigned char lo = 0x80, hi = 0xbf;

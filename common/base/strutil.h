@@ -28,7 +28,7 @@ int str_check_name(const char *s, size_t max, const char *what, struct err *e);
 int str_valid_utf8(const char *s, size_t n);
 /* Bytes of a character that begins so; 0: none does. */
 size_t str_utf8_length(unsigned char first);
-/* Malloc'ed UTF-8; bytes that are none become U+FFFD, and so does NUL. */
+/* Malloc'ed UTF-8; invalid bytes become U+FFFD, and so does NUL. */
 char *str_to_utf8(const char *p, size_t n);
 int str_has_control(const char *s); /* bytes < 0x20 (tab and newline too) or 0x7f */
 /* Relative path without "." and "..", empty parts (also a trailing '/'), leading '/', control bytes. */

@@ -288,7 +288,7 @@ void peer_hold(struct peer *p, int hold)
 		return;
 	}
 	bufferevent_enable(p->bev, EV_READ);
-	/* What lies in the buffer already brings no event of its own. */
+	/* Bytes that are already in the buffer cause no event. */
 	bufferevent_trigger(p->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
@@ -443,7 +443,7 @@ static void describe_error(struct peer *p, int errnum, struct err *e)
 	if (p->state == PEER_TLS && verify != X509_V_OK)
 		err_set(e, ERR_UNAUTHORIZED,
 		        "the server's certificate is not accepted: %s (is this the cluster that the node joined? "
-		        "else join it anew, with a token and an empty data folder)",
+		        "if not, join again with a token and an empty data folder)",
 		        X509_verify_cert_error_string(verify));
 	else if (code)
 		err_set(e, ERR_PROTOCOL, "TLS: %s%s",

@@ -53,8 +53,8 @@ struct peer_dial {
 	size_t out_limit;    /* bytes queued at most; 0 = 16 MiB */
 	lookup_fn resolve;   /* NULL: the system's resolver; tests give their own */
 };
-/* The peer exists at once; on_open or on_close follows, never before this returns. NULL: url or ca_pem is no
- * good. A host given by name is looked up by a thread; timeout_ms bounds that too. */
+/* The peer exists at once; on_open or on_close follows, never before this returns. NULL: url or ca_pem is
+ * invalid. A thread resolves the name of a host; timeout_ms bounds that, too. */
 struct peer *peer_dial(struct loop *l, const struct peer_dial *d, const struct peer_ops *ops, void *arg,
                        struct err *e);
 

@@ -78,12 +78,12 @@ static int read_url(struct peer_dialling *d, const char *url, struct err *e)
 	d->host = xstrndup(host, (size_t)(end - host));
 	d->port = xstrndup(port, strcspn(port, "/"));
 	if (str_parse_u64(d->port, &n) < 0 || n < 1 || n > 65535)
-		return err_set(e, ERR_INVALID, "\"%.200s\": the port is no number from 1 to 65535", url);
+		return err_set(e, ERR_INVALID, "\"%.200s\": the port must be a number from 1 to 65535", url);
 	port += strlen(d->port);
 	if (*port && strcmp(port, "/") != 0)
 		return err_set(e, ERR_INVALID, "\"%.200s\": there must be nothing after the port", url);
 	if (str_has_control(d->host) || strpbrk(d->host, " @?#\\\"'<>"))
-		return err_set(e, ERR_INVALID, "\"%.200s\": the host is no name and no address", url);
+		return err_set(e, ERR_INVALID, "\"%.200s\": the host must be a name or an address", url);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static int check_answer(const char *header, struct err *e)
 
 	if (strncmp(header, "HTTP/1.1 ", 9) != 0 || strspn(header + 9, "0123456789") != 3)
 		return err_set(e, ERR_PROTOCOL,
-		               "the answer is no HTTP: is this hearthd's port, and http or https right?");
+		               "the answer is not HTTP: check that the port is hearthd's, and http or https");
 	if (strncmp(header + 9, "101", 3) != 0) {
 		code = header[9] == '5' || header[9] == '4' ? ERR_UNAVAILABLE : ERR_PROTOCOL;
 		return err_set(e, code, "hearthd does not take the connection: %.*s", line > 100 ? 100 : (int)line,
@@ -297,7 +297,7 @@ void peer_dial_read(struct peer *p)
 		header[n] = '\0';
 		if (strncmp(header, "HTTP/", n) != 0) {
 			err_set(&e, ERR_PROTOCOL,
-			        "the answer is no HTTP: is this hearthd's port, and http or https right?");
+			        "the answer is not HTTP: check that the port is hearthd's, and http or https");
 			peer_fail(p, &e);
 		}
 		return;

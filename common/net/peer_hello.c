@@ -2,7 +2,7 @@
  * peer_hello: who is there. The server sends a nonce; the agent signs it with its certificate's key, together
  * with its role and, under TLS, with a value that only the two ends of this very TLS connection can compute
  * (RFC 5705 / 8446 exporter). So a signature is of no use on another connection, in another role or at
- * another time, and somebody who stands in between with a TLS of his own gets nowhere.
+ * another time, and a man in the middle with a TLS connection of his own cannot use it.
  */
 #include "common/net/peer.h"
 

@@ -58,7 +58,7 @@ X509 *tls_cert_from_pem(const char *pem, const char *what, struct err *e)
 
 	BIO_free(bio);
 	if (!cert)
-		tls_fail(e, ERR_INVALID, "%s is no certificate", what);
+		tls_fail(e, ERR_INVALID, "%s is not a certificate", what);
 	return cert;
 }
 
@@ -111,7 +111,7 @@ EVP_PKEY *tls_key_from_file(const char *path, struct err *e)
 	OPENSSL_cleanse(pem, n);
 	free(pem);
 	if (!key)
-		tls_fail(e, ERR_INVALID, "%s is no private key (or has a pass phrase)", path);
+		tls_fail(e, ERR_INVALID, "%s is not a private key, or it has a pass phrase", path);
 	return key;
 }
 
@@ -237,7 +237,7 @@ static SSL_CTX *new_ctx(const SSL_METHOD *method, struct err *e)
 		return NULL;
 	}
 	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-	/* Moving buffers: output lies in an evbuffer, which may be packed between two tries. Released buffers:
+	/* Moving buffers: output is in an evbuffer, which may be packed between two tries. Released buffers:
 	 * thousands of agents are idle most of the time. Never SSL_MODE_ENABLE_PARTIAL_WRITE: libevent's
 	 * bufferevents go on with the next piece of an evbuffer after a write that was cut short, and bytes in
 	 * between are lost. */
@@ -319,7 +319,7 @@ int tls_client_expect(SSL *ssl, const char *host, struct err *e)
 		good = X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1;
 	else
 		good = SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-	return good ? 0 : tls_fail(e, ERR_INVALID, "\"%.100s\" is no name of a host", host);
+	return good ? 0 : tls_fail(e, ERR_INVALID, "\"%.100s\" is not a host name", host);
 }
 
 /* ---- join tokens --------------------------------------------------------------------------------- */
@@ -339,7 +339,7 @@ int tls_join_parse(const char *token, char secret[33], char fingerprint[33], str
 	const char *a = token + prefix, *b;
 
 	if (strncmp(token, TOKEN_PREFIX, prefix) != 0 || strspn(a, digits) != TOKEN_PART || a[TOKEN_PART] != '-')
-		return err_set(e, ERR_INVALID, "this is no join token; one looks like hj1-SECRET-FINGERPRINT");
+		return err_set(e, ERR_INVALID, "invalid join token; a token has the form hj1-SECRET-FINGERPRINT");
 	b = a + TOKEN_PART + 1;
 	if (strspn(b, digits) != TOKEN_PART || b[TOKEN_PART])
 		return err_set(e, ERR_INVALID, "the join token is cut short or has something added to it");

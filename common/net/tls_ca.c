@@ -26,7 +26,7 @@
 
 #define CA_DAYS     7300
 #define SERVER_DAYS 1825
-#define RENEW_DAYS  30   /* a server certificate with less than this left is made anew at start */
+#define RENEW_DAYS  30   /* a server certificate with less than this left is renewed at start */
 #define SKEW_S      3600 /* clocks of nodes may be behind */
 #define PATH_SIZE   4096
 #define HOSTS_MAX   64
@@ -238,7 +238,7 @@ char *tls_ca_sign_csr(struct tls_ca *ca, const char *csr_pem, const char *node, 
 		req = PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL);
 	BIO_free(bio);
 	if (!req) {
-		tls_fail(e, ERR_INVALID, "this is no certificate request");
+		tls_fail(e, ERR_INVALID, "not a certificate request");
 		return NULL;
 	}
 	key = csr_key(req, e);
@@ -295,7 +295,7 @@ static int san_of(const char *const *hosts, char *out, size_t out_size, struct e
 
 		if (!address &&
 		    hosts[i][strspn(hosts[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")])
-			return err_set(e, ERR_INVALID, "\"%.100s\" is no name or address of a host", hosts[i]);
+			return err_set(e, ERR_INVALID, "\"%.100s\" is not a host name or address", hosts[i]);
 		if (i >= HOSTS_MAX || !*hosts[i] || strlen(hosts[i]) > 253)
 			return err_set(e, ERR_INVALID, "an empty name of a host, or one too long, or too many of them");
 		used += (size_t)snprintf(out + used, out_size - used, "%s%s:%s", i ? "," : "", address ? "IP" : "DNS",
@@ -336,7 +336,7 @@ int tls_ca_server_cert(struct tls_ca *ca, const char *dir, const char *const *ho
 
 /* ---- verification -------------------------------------------------------------------------------- */
 
-/* The one CN of the subject; -1 when there is none, several, or it is no good name. */
+/* Reads the one CN of the subject; -1: none, several, or an invalid name. */
 static int node_of(X509 *cert, char *node, size_t node_size, struct err *e)
 {
 	X509_NAME *subject = X509_get_subject_name(cert);

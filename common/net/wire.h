@@ -92,7 +92,7 @@ const char *wire_name(uint16_t type);            /* "launch_report"; "?" when un
 /* One line for debug logs: name and short fields; secrets (token, spec, env) are left out. */
 const char *wire_text(uint16_t type, const void *msg, char *out, size_t out_size);
 
-/* Who may send what and when: an endpoint refuses frames that the table does not allow. */
+/* Senders and states in which a frame is allowed; an endpoint refuses other frames. */
 enum wire_from {
 	WIRE_FROM_AGENT = 1,
 	WIRE_FROM_CTL = 2,

@@ -73,7 +73,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	F(F64, price_per_hour) F(STRV, fabrics) F(STR, topology) F(STRV, software) F(STR, os_user) F(U8, is_root) F(STR, hostname)
 #define WM_BEAT_F(F)                                                                                                               \
 	F(U64, seq) F(U64, boot_us) F(F64, load1) F(U64, memory_used) F(U64, disk_free) F(F64, cpu_used) F(F64V, gpu_util) F(U64V, gpu_memory_used) \
-	F(U64, peers_gen) /* of the list of peers that it goes by; 0: of none, or it does not know */                                   \
+	F(U64, peers_gen) /* generation of its list of peers; 0: it has none, or does not know */                                   \
 	F(I64, ahead_us) F(U64, ahead_error_us) /* its wall clock against hearthd's; error 0: not measured yet */
 /* full state after each connection: every launch and process the agent knows is reported between begin and end */
 #define WM_SYNC_BEGIN_F(F) F(U64, instance) F(U32, launches)
@@ -100,7 +100,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* peers: "name address:port" of all known agents, for the lease question; empty = unchanged since the last */
 #define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed) F(U64, peers_gen)
 #define WM_ACK_F(F) F(U64, acked) /* frame id of the report that is durable now */
-/* What all nodes of a launch are told alike, encoded once and sent inside each PREPARE: memory does not grow with the square of the nodes.
+/* The part that all nodes of a launch get, encoded once and sent inside each PREPARE: memory does not grow with the square of the nodes.
  * spec: normalized JSON of the job (common/spec/spec.h). nodes, addresses, ranks_per_node, groups have one entry per node in node-rank order.
  * input_digests: one per input, "" where the agent finds it. */
 #define WM_GANG_F(F) F(STR, spec) F(STRV, nodes) F(STRV, addresses) F(U32V, ranks_per_node) F(STRV, groups) F(STRV, input_digests)

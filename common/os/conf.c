@@ -237,7 +237,7 @@ static char *trim_blanks(char *s)
 	return s;
 }
 
-/* Cuts the comment off; one inside double quotes is none. */
+/* Removes the comment; a # inside double quotes is a part of the value. */
 static void cut_comment(char *line)
 {
 	int quoted = 0;

@@ -2,8 +2,8 @@
  * conf: settings of a daemon: one table of what there is, files of `key = value` lines, and
  * `--set key=value` on the command line. What is set later wins; every value is checked when it is set.
  *
- * File: one setting a line; '#' at the start of a line or after a blank begins a comment; a value may stand
- * in double quotes (no escapes), which keep blanks and '#'. Errors name file:line, the key and the nearest
+ * File: one setting a line; '#' at the start of a line or after a blank begins a comment; double quotes
+ * around a value (no escapes) keep blanks and '#'. Errors name file:line, the key and the nearest
  * known one.
  */
 #ifndef HEARTH_COMMON_CONF_H

@@ -85,7 +85,7 @@ int fs_read_below(int dir, const char *path, uid_t owner, size_t max, char **dat
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, errno, "%s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_INVALID, "%s: is no regular file", path);
+		return err_set(e, ERR_INVALID, "%s: not a regular file", path);
 	/* A second name (hard link) of somebody else's file is not this account's to show. */
 	if (st.st_uid != owner)
 		return err_set(e, ERR_DENIED, "%s: belongs to account %u, not %u", path, (unsigned)st.st_uid,

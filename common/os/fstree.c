@@ -20,7 +20,7 @@
 /* One descriptor a level is open while a tree is walked. */
 #define DEPTH_MAX 128
 
-/* The kernel's number of the mount that a descriptor lies in, -1 when not told. */
+/* Returns the kernel's number of the mount that holds a descriptor; -1: unknown. */
 static long mount_id(int fd)
 {
 	cleanup_free char *text = NULL;

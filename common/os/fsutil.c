@@ -230,7 +230,7 @@ int fs_lock(const char *path, struct err *e)
 		close(fd);
 		return -1;
 	}
-	/* For people only, so a full disk is no reason to fail: the lock is held. */
+	/* For people only, so a full disk does not fail the call: the lock is held. */
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) == 0)
 		(void)!pwrite(fd, pid, (size_t)n, 0);

@@ -87,7 +87,7 @@ int proc_identify(pid_t pid, struct proc_id *out, struct err *e)
 	struct stat_line line;
 
 	if (pid <= 0)
-		return err_set(e, ERR_INVALID, "%d is no process id", (int)pid);
+		return err_set(e, ERR_INVALID, "%d is not a process id", (int)pid);
 	if (proc_boot_id(id.boot_id, e) < 0 || read_stat(pid, &line, e) < 0)
 		return -1;
 	id.start_ticks = line.start_ticks;
@@ -102,7 +102,7 @@ int proc_alive(const struct proc_id *id, struct err *e)
 	struct err why;
 
 	if (id->pid <= 0)
-		return err_set(e, ERR_INVALID, "%d is no process id", (int)id->pid);
+		return err_set(e, ERR_INVALID, "%d is not a process id", (int)id->pid);
 	if (proc_boot_id(boot_id, e) < 0)
 		return -1;
 	if (strcmp(boot_id, id->boot_id) != 0)
@@ -127,7 +127,7 @@ int proc_open(const struct proc_id *id, struct err *e)
 	int fd, alive;
 
 	if (id->pid <= 0)
-		return err_set(e, ERR_INVALID, "%d is no process id", (int)id->pid);
+		return err_set(e, ERR_INVALID, "%d is not a process id", (int)id->pid);
 	fd = pidfd_of(id->pid);
 	if (fd < 0 && errno == ESRCH)
 		return err_set(e, ERR_NOT_FOUND, "process %d is gone", (int)id->pid);
@@ -287,7 +287,7 @@ int proc_sweep_env(const char *name, const char *value, int signo, int max_round
 	int rc = 0, n;
 
 	if (signo <= 0)
-		return err_set(e, ERR_INVALID, "%d is no signal", signo);
+		return err_set(e, ERR_INVALID, "%d is not a signal", signo);
 	s.entry = xasprintf("%s=%s", name, value);
 	s.len = strlen(s.entry);
 	for (int round = 0; rc == 0 && round < max_rounds; round++) {

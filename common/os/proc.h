@@ -51,7 +51,7 @@ struct proc_spawn {
 /* fork + exec; an exec failure is reported as an error here, not as an exit status. All signals are
  * reset to default and unblocked in the child, every descriptor not listed is closed. *pidfd (may be
  * NULL) is close-on-exec, caller closes. Order in the child: descriptors, session, ids, cwd, pre_exec.
- * Who spawns also reaps: until the caller has waited for the child its pid stays its own. ERR_TIMEOUT when
+ * The caller reaps: until it has waited for the child, no other process gets that pid. ERR_TIMEOUT when
  * exec hangs for 30 s. */
 int proc_spawn(const struct proc_spawn *s, pid_t *pid, int *pidfd, struct err *e);
 

@@ -112,7 +112,7 @@ static int arrange_fds(const struct plan *p)
 
 static int change_ids(const struct plan *p)
 {
-	/* Bare system calls: libc's versions ask all threads to follow, and there are none left here. */
+	/* Bare system calls: libc's versions ask all threads to follow, but fork copied none of them. */
 	if (syscall(SYS_setgroups, (size_t)p->n_groups, p->groups) < 0)
 		return -1;
 	if (syscall(SYS_setresgid, p->s->gid, p->s->gid, p->s->gid) < 0)

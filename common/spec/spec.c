@@ -1,6 +1,6 @@
 /*
- * spec: job.json -> struct job_spec. See spec.h; the keys stand in spec_keys.c, the value functions in
- * spec_value.c and spec_part.c, the way back in spec_json.c.
+ * spec: job.json -> struct job_spec. See spec.h; spec_keys.c has the keys, spec_value.c and spec_part.c
+ * the functions of their values, and spec_json.c the way back.
  *
  * Order: parse the text, refuse whole numbers that a double cannot keep, set the defaults, walk the document
  * by the table, then check what concerns several keys at once. Problems are collected on the way; nothing is
@@ -151,8 +151,8 @@ void spec_v_object(struct spec_parse *p, const struct spec_rule *r, const char *
 	spec_object(p, r->key->path, where, v, out);
 }
 
-/* Null, "", [], {} or the default of the table: says nothing, so it is no order for something that is not
- * there. */
+/* Null, "", [], {} or the default of the table: it says nothing, so it does not ask for a missing
+ * feature. */
 static int says_nothing(const struct spec_rule *r, const cJSON *v)
 {
 	char *text;

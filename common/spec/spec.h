@@ -65,7 +65,7 @@ struct spec_search {  /* what the members of a sweep are compared by */
 };
 struct spec_member { /* of a sweep or an array */
 	uint64_t job;
-	uint32_t index, count; /* count 0: it is none */
+	uint32_t index, count; /* count 0: not a member */
 };
 struct spec_group { /* a gang is a list of groups; without "groups" there is one called "algo" */
 	char *name;
@@ -134,8 +134,8 @@ struct job_spec {
 struct job_spec *spec_parse(const char *text, size_t n, struct err *e);
 struct job_spec *spec_from_json(const cJSON *root, struct err *e);
 /* As spec_parse, but gives the problems one by one too: struct err has room for a few only. problems (may be
- * NULL) starts empty and is the caller's (strv_fini); it stays empty when the text is good or is no JSON at
- * all. */
+ * NULL) starts empty and is the caller's (strv_fini); it stays empty when the text is valid, and when it is
+ * not JSON. */
 struct job_spec *spec_parse_list(const char *text, size_t n, struct strv *problems, struct err *e);
 void spec_destroy(struct job_spec *s);
 /* Normalized JSON (all defaults in); parsing it again gives the same spec. */
@@ -146,7 +146,7 @@ uint32_t spec_ranks(const struct job_spec *s); /* world size */
 const struct spec_group *spec_group_of(const struct job_spec *s, uint32_t node_rank);
 
 /* What a new job may not ask for, although those that were accepted before stay readable: a name by which no
- * verb would find it, a sweep of nothing, a step that is no exact number in JSON. */
+ * verb would find it, a sweep of nothing, a step that JSON cannot hold exactly. */
 int spec_check_new(const struct job_spec *s, struct err *e);
 int spec_check_job_name(const char *name, struct err *e); /* also of a new name */
 #define SPEC_MAX_STEP ((int64_t)1 << 53)

@@ -98,7 +98,7 @@
 	K("warm_pool.keep_alive_s", "integer", "0", 0, spec_v_reserved, 0, 0, 0, "seconds to keep them") \
 	K("warm_pool.preload", "list of strings", "[]", 0, spec_v_reserved, 0, 0, 0, "Python modules imported ahead") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
-	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b lies below a") \
+	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b is below a") \
 	K("preemptible", "boolean", "true", 1, spec_v_bool, P(s.preemptible), 0, 0, "false: never stopped for a higher priority, and for a quota only what its queue holds beyond its own; nothing is stopped for others yet") \
 	K("after", "list of integers or strings", "[]", 1, spec_v_after, 0, 0, SPEC_MAX_AFTER, "jobs to wait for: ID or afterok:ID (ended well), afterany:ID (ended), after:ID (started)") \
 	K("sweep", "object", "null", 1, spec_v_sweep, 0, 0, SWEEP_MAX_AXES, "hyperparameters to try; each is a list of values or one of the forms below") \

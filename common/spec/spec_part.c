@@ -285,7 +285,7 @@ static void one_mca(struct spec_parse *p, const char *where, const cJSON *option
 	if (!name || !value)
 		return;
 	if (!mca_name_ok(name))
-		spec_problem(p, name_path, "\"%s\" is no name of an MPI parameter", name);
+		spec_problem(p, name_path, "\"%s\" is not the name of an MPI parameter", name);
 	else if (!on_list(mca_allowed, name) || on_list(mca_refused, name))
 		refuse_mca(p, name_path, name);
 	else if (*value == '-' && !isdigit((unsigned char)value[1]))

@@ -144,7 +144,7 @@ static void list_axis(struct spec_parse *p, const char *where, const cJSON *v, s
 		/* Not among very many: that would take its time, and the members are bounded. */
 		for (other = v->child; i <= 1000 && other != item; other = other->next) {
 			if (cJSON_Compare(other, item, 1)) {
-				spec_problem(p, path, "the same value stands in the list already");
+				spec_problem(p, path, "the list has this value twice");
 				break;
 			}
 		}
@@ -173,7 +173,7 @@ static void range_axis(struct spec_parse *p, const char *where, const struct spe
 		spec_problem(p, where, "the step must be above 0");
 	else if (isnan(g->step) && !whole)
 		spec_problem(p, where,
-		             "%.15g to %.15g is no range of whole numbers: give a step, or {\"linear\": [%.15g, "
+		             "%.15g to %.15g is not a range of whole numbers: give a step, or {\"linear\": [%.15g, "
 		             "%.15g], \"count\": 5}",
 		             g->from, g->to, g->from, g->to);
 	else if (sweep_axis_values(a) == UINT64_MAX)

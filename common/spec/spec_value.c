@@ -390,7 +390,7 @@ static int all_finite(const cJSON *v)
 int spec_hp_value(struct spec_parse *p, const char *where, const cJSON *v)
 {
 	if (cJSON_IsNull(v))
-		spec_problem(p, where, "null is no value; leave it out or write \"null\"");
+		spec_problem(p, where, "null is not a value; leave the key out or write \"null\"");
 	else if (!all_finite(v))
 		spec_problem(p, where, "the number is too large");
 	else if (!cJSON_IsString(v) || spec_string(p, where, v, ARG_MAX_BYTES, 1))
@@ -456,7 +456,7 @@ static int check_env_name(struct spec_parse *p, const char *where, const char *n
 	if (!n || n > 256 || strspn(name, chars) != n || (name[0] >= '0' && name[0] <= '9'))
 		spec_problem(
 		    p, where,
-		    "is no name of an environment variable: letters, digits and _, not beginning with a digit");
+		    "not the name of an environment variable: letters, digits and _, not beginning with a digit");
 	else if (owned && strncmp(name, "OMPI_MCA_", 9) == 0)
 		spec_problem(p, where, "settings of the MPI library go into mpi_options (--mca NAME VALUE)");
 	else if (owned)

@@ -38,7 +38,7 @@ static int write_blob(const char *blobdir, const char *digest, const void *data,
 	struct stat st;
 
 	if (blob_path(blobdir, digest, path, sizeof(path)) < 0)
-		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+		return err_set(e, ERR_INVALID, "\"%.80s\" is not a digest", digest);
 	hash_hex(data, n, real);
 	if (strcmp(real, digest) != 0)
 		return err_set(e, ERR_INVALID, "blob %s: content has the digest %s", digest, real);
@@ -77,7 +77,7 @@ int blob_check(const char *blobdir, const char *digest, struct err *e)
 	char path[PATH_SIZE], real[HASH_HEX_SIZE];
 
 	if (blob_path(blobdir, digest, path, sizeof(path)) < 0)
-		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+		return err_set(e, ERR_INVALID, "\"%.80s\" is not a digest", digest);
 	if (hash_file_hex(path, real, e) < 0)
 		return -1;
 	return strcmp(real, digest) == 0 ? 0 : set_damaged_aside(path, digest, real, e);
@@ -89,7 +89,7 @@ int blob_get(const char *blobdir, const char *digest, size_t max, char **data, s
 	size_t got_n;
 
 	if (blob_path(blobdir, digest, path, sizeof(path)) < 0)
-		return err_set(e, ERR_INVALID, "\"%.80s\" is no digest", digest);
+		return err_set(e, ERR_INVALID, "\"%.80s\" is not a digest", digest);
 	if (fs_read_file(path, max, &got, &got_n, e) < 0)
 		return -1;
 	hash_hex(got, got_n, real);

@@ -24,7 +24,7 @@ struct steps { /* zeroed to begin with */
 /* The step of an entry that is a checkpoint: not of a hidden one, nor of one that is still being written by
  * its name (step-8.tmp, step-8.part, step-8.partial, step-8~, tmp-step-8, tmp_step-8). -1: none. */
 int64_t steps_entry(const char *name, size_t n);
-/* An entry's own name; one that is no checkpoint is left out. */
+/* Adds the name of an entry; names of other things than checkpoints are ignored. */
 void steps_add(struct steps *s, const char *name, size_t n);
 void steps_sort(struct steps *s);
 void steps_merge(struct steps *s, const struct steps *other); /* what either holds */

@@ -2,8 +2,9 @@
  * tree: the manifest: reading it strictly, and what can be learnt from it. See tree.h.
  *
  * A manifest comes from outside. It is read line by line: known form, canonical escapes, ascending paths (so
- * none twice), every parent a directory of the same manifest (so nothing lies below a link), links that stay
- * inside, parts that sum up to the file's size. What passes here can be written out without another look.
+ * none twice), every parent a directory of the same manifest (so a link has nothing below it), links that
+ * stay inside, parts that sum up to the file's size. What passes here can be written out without another
+ * look.
  */
 #include "common/tree/tree.h"
 
@@ -263,7 +264,7 @@ static const char *check_place(struct walk *w, const struct tree_entry *en)
 	if (strcmp(w->path, w->last) <= 0)
 		return "paths are not in order";
 	if (slash && !tree_set_has(w->dirs, w->path, (size_t)(slash - w->path)))
-		return "the parent is no directory";
+		return "the parent is not a directory";
 	memcpy(w->last, w->path, strlen(w->path) + 1);
 	if (en->type == 'd')
 		tree_set_add(w->dirs, w->path, strlen(w->path));
@@ -281,7 +282,7 @@ int tree_each(const char *manifest, size_t n,
 	if (n > TREE_MANIFEST_MAX)
 		return err_set(e, ERR_LIMIT, "manifest of %zu bytes; at most %u are allowed", n, TREE_MANIFEST_MAX);
 	if (n < strlen(TREE_HEADER) || memcmp(manifest, TREE_HEADER, strlen(TREE_HEADER)) != 0)
-		return err_set(e, ERR_INVALID, "this is no manifest of a tree");
+		return err_set(e, ERR_INVALID, "not a manifest of a tree");
 	if (memchr(manifest, '\0', n))
 		return err_set(e, ERR_INVALID, "the manifest holds a NUL byte");
 	w = xcalloc(1, sizeof(*w)); /* too large for the stack of a thread */

@@ -3,7 +3,7 @@
  *
  * The manifest is checked while it is walked (tree_each): parents come before their children and are
  * directories, links stay inside. On disk, too, every step is taken without following a link, so a link that
- * lies in the target already cannot lead out. Modes of directories are set at the end, so that a read-only
+ * the target already has cannot lead out. Modes of directories are set at the end, so that a read-only
  * one can be filled.
  */
 #include "common/tree/tree.h"

@@ -27,6 +27,6 @@ struct metric_sum {
  * Stops when fn gives -1. */
 int metric_sums(sqlite3_stmt *st, int64_t rank, int (*fn)(const struct metric_sum *sum, void *arg), void *arg,
                 struct err *e);
-double metric_real(sqlite3_stmt *st, int col); /* a double that stands there as its 64 bits */
+double metric_real(sqlite3_stmt *st, int col); /* a double that the column holds as its 64 bits */
 
 #endif

@@ -18,7 +18,7 @@ sqlite3_stmt *sqlh_prepare(sqlite3 *db, const char *sql, struct err *e);
 int sqlh_step(sqlite3_stmt *st, struct err *e);
 /* Runs to its end and resets. */
 int sqlh_run(sqlite3_stmt *st, struct err *e);
-/* First column of the first row; 0 and *out untouched when there is none. */
+/* Reads the first column of the first row; without a row it returns 0 and leaves *out. */
 int sqlh_number(sqlite3 *db, const char *sql, int64_t *out, struct err *e);
 
 /* Columns. sqlh_dup: malloc'ed, NULL for NULL. sqlh_str: NULL for NULL, valid until the next step. */

@@ -180,7 +180,7 @@ const char *walvfs(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, set_up);
-	if (sqlite3_vfs_find(NULL) != below) /* tests put theirs in the place of SQLite's, with no store open */
+	if (sqlite3_vfs_find(NULL) != below) /* tests replace SQLite's while no store is open */
 		set_up();
 	return below ? vfs.zName : NULL;
 }

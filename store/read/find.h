@@ -1,5 +1,5 @@
 /*
- * find: single records by id, name or hash, and names that exist. ERR_NOT_FOUND when there is none.
+ * find: single records by id, name or hash, and names that exist. ERR_NOT_FOUND: unknown.
  */
 #ifndef HEARTH_STORE_READ_FIND_H
 #define HEARTH_STORE_READ_FIND_H

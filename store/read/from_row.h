@@ -1,6 +1,6 @@
 /*
- * from_row: the row under a statement as a struct. The columns of a SELECT stand in the order that its
- * function reads.
+ * from_row: the row under a statement as a struct. The columns of a SELECT have the order in which its
+ * function reads them.
  */
 #ifndef HEARTH_STORE_READ_FROM_ROW_H
 #define HEARTH_STORE_READ_FROM_ROW_H

@@ -123,7 +123,7 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 		return err_set(e, ERR_NOT_FOUND,
 		               "job %" PRIu64 " has left no %s (jobctl show %" PRIu64 " lists what it left)", job,
 		               kind, job);
-	/* What lies at an output_uri is the user's, and stays. */
+	/* Files at an output_uri are the user's, and stay. */
 	if (rc > 0 && out->digest && *out->digest && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0) {
 		artifact_row_fini(out);
 		rc = -1;
@@ -254,7 +254,7 @@ int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t 
 		rc = -1;
 	if (rc > 0 && !l.n) /* taken away meanwhile */
 		rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no %s", job, kind);
-	/* What lies at an output_uri is the user's, and stays. */
+	/* Files at an output_uri are the user's, and stay. */
 	if (rc > 0 && !strstr(l.parts[0].what, "://") && store_check_kept(r, job, STORE_ARTIFACTS, kind, e) < 0)
 		rc = -1;
 	cJSON_Delete(placement);

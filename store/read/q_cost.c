@@ -1,10 +1,10 @@
 /*
  * q_cost: what attempts cost in a span of time, by queue, user or job.
  *
- * An attempt costs its price from its beginning until its nodes are given back; of one that reaches over an
- * edge of the span its part inside counts. Queue and user are those at the attempt's beginning. Of an array
- * or a sweep it is what its members cost. One pass over the index of priced attempts, or of one job over its
- * attempts; sums are made here.
+ * An attempt costs its price from its beginning until its nodes are given back; if it reaches over an
+ * edge of the span, its part inside counts. Queue and user are those at the attempt's beginning. An array or
+ * a sweep costs what its members cost. The question is one pass over the index of priced attempts, or over
+ * the attempts of one job; the sums are made here.
  */
 #include "store/read/q_cost.h"
 
@@ -31,7 +31,7 @@ struct sum {
 	UT_hash_handle hh;
 };
 
-/* Of "queue/@user" the part that is asked for; malloc'ed. */
+/* Returns the wanted part of "queue/@user", malloc'ed. */
 static char *name_of(enum cost_by by, const char *account, uint64_t job)
 {
 	const char *at = strrchr(account, '@');
@@ -93,7 +93,7 @@ static double usd_of(double uusd)
 	return round(uusd) / 1e6;
 }
 
-/* Of a job: its number, and how people call it. One that is not there any more has its number alone. */
+/* Adds the number of a job and its names; a removed job has its number alone. */
 static int add_job(struct store_reader *r, cJSON *o, const char *id, struct err *e)
 {
 	sqlite3_stmt *st = reader_sql(r, "SELECT id, array FROM job WHERE id = ?", e);

@@ -76,7 +76,7 @@ static void add_usd(cJSON *o, const char *key, uint64_t uusd, int known)
 		cJSON_AddNullToObject(o, key);
 }
 
-/* Of one that goes on: until now. Nothing is known of what it cost where no node had a price. */
+/* A running attempt counts until now. The cost is unknown when no node had a price. */
 static void add_cost(cJSON *o, const struct attempt_row *a)
 {
 	uint64_t to = a->ended_us ? a->ended_us : clock_real_us(clock_real());

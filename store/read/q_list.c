@@ -142,8 +142,8 @@ static void add_conditions(struct query *q, const struct job_filter *f, struct p
 	}
 }
 
-/* Of a status it is known from a small index which jobs have it, or may: that is asked before the record of
- * each job that the projection names is read, which takes three times as long. */
+/* A small index says which jobs have a status, or may have it. The query asks the index before it reads the
+ * record of each job in the projection, which takes three times as long. */
 static void add_status(struct query *q, const struct job_filter *f)
 {
 	if (!f->status)
@@ -251,7 +251,7 @@ static int tag_matches(const cJSON *tags, const struct job_filter *f)
 	return v && (!f->tag_value || strcmp(v->valuestring, f->tag_value) == 0);
 }
 
-/* Parsed when it may have tags: a key that does not stand there letter by letter has an escape. */
+/* Parses the text when it may have tags: a key that is not there letter by letter has an escape. */
 static cJSON *spec_for_tags(const char *text)
 {
 	return text && (strstr(text, "\"tags\"") || strchr(text, '\\')) ? cJSON_Parse(text) : NULL;
@@ -291,7 +291,7 @@ static int collect(struct store_reader *r, const struct query *q, const struct j
 
 #define SELECT_JOBS "SELECT " JOB_COLUMNS ", (SELECT spec FROM job_spec s WHERE s.id = job.id)"
 
-/* Returns 1 when it goes by a projection. */
+/* Returns 1 when a projection drives the query. */
 static int main_query(struct query *q, const struct job_filter *f, struct patterns *pat)
 {
 	int driven;
@@ -427,8 +427,7 @@ int store_job_by_name(struct store_reader *r, const char *owner, const char *nam
 		return err_set(e, ERR_INVALID, "a job's name has no '*'");
 	rc = nth_job(r, &f, nth, job, e);
 	if (rc > 0)
-		return err_set(e, ERR_NOT_FOUND,
-		               nth ? "there are not that many jobs named %s" : "there is no job named %s", name);
+		return err_set(e, ERR_NOT_FOUND, nth ? "fewer jobs are named %s" : "there is no job named %s", name);
 	return rc;
 }
 
@@ -438,7 +437,6 @@ int store_job_last(struct store_reader *r, const char *owner, uint32_t nth, uint
 	int rc = nth_job(r, &f, nth, job, e);
 
 	if (rc > 0)
-		return err_set(e, ERR_NOT_FOUND,
-		               nth ? "there are not that many jobs of yours" : "there is no job of yours yet");
+		return err_set(e, ERR_NOT_FOUND, nth ? "you have fewer jobs" : "there is no job of yours yet");
 	return rc;
 }

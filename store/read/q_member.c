@@ -141,7 +141,7 @@ static int read_sums(struct store_reader *r, struct table *t, const char *metric
 	return rc;
 }
 
-/* Of each member the newest attempt, and there the lowest rank: as metric_sums does for one job. */
+/* Reads the newest attempt of each member, and its lowest rank, as metric_sums does for one job. */
 static int read_series(struct store_reader *r, struct table *t, const char *metric, struct err *e)
 {
 	sqlite3_stmt *st = of_members(

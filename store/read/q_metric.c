@@ -2,7 +2,7 @@
  * q_metric: series as JSON.
  *
  * A series with more points than asked for is cut into buckets of neighbours with equal counts (+-1), by
- * index: every spike is some bucket's min or max, and NaN, which is no number to any of them, is counted.
+ * index: every spike is some bucket's min or max, and a bucket counts its NaN, which is neither.
  * Infinities are numbers.
  */
 #include "store/read/q_metric.h"

@@ -30,7 +30,7 @@ cJSON *store_jobs_json(struct store_reader *r, const struct job_filter *f,
 cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e); /* `jobctl show --json` */
 /* {"metric","goal","made","members":[..]}: jobs as in lists, with values {name: value} and metric {best,
  * last, min, max, step}. Sorted by the metric, best first (NULL: the metric that the sweep names), or by
- * index when there is none. limit 0: all. */
+ * index without a metric. limit 0: all. */
 cJSON *store_members_json(struct store_reader *r, uint64_t job, const char *metric, uint32_t limit,
                           struct err *e);
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e);

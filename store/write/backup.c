@@ -1,5 +1,5 @@
 /*
- * backup: an online copy by SQLite's backup API, and making the projections anew.
+ * backup: an online copy by SQLite's backup API, and new projections.
  *
  * The copy is made under another name, brought out of WAL mode (one file to carry away), checked, synced and
  * only then renamed: a file that has the asked name is whole.

@@ -456,7 +456,7 @@ int project_waiting(const struct wdb *w)
 	return w->projected < w->last_event || w->metrics_dirty || w->n_to_merge;
 }
 
-/* Of this thread: on a busy machine time passes in which no step was made. */
+/* CPU time of this thread: on a busy machine time passes without a step. */
 static uint64_t cpu_us(void)
 {
 	struct rusage u;

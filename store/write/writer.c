@@ -264,15 +264,15 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int pages)
 
 	(void)db;
 	(void)name;
-	/* Fewer than were copied: it was begun anew. */
+	/* Fewer than were copied: SQLite has begun the WAL again. */
 	if (pages < wr->wal_done)
 		wr->wal_done = 0;
 	wr->wal_pages = pages;
 	return SQLITE_OK;
 }
 
-/* PASSIVE waits for nobody. But a WAL is begun anew only in a moment without readers: where there is always
- * one it would grow for ever, so now and then a large one waits for them, shortly. */
+/* PASSIVE waits for nobody. But SQLite begins a WAL again only in a moment without readers. Under readers
+ * that never pause it would grow for ever, so now and then a large WAL waits for them shortly. */
 static void checkpoint_wal(struct writer *wr, uint64_t now)
 {
 	int large = wr->wal_pages > WAL_LARGE_PAGES && now >= wr->next_restart_us, pages = 0, done = 0, rc;

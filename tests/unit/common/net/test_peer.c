@@ -203,8 +203,8 @@ static void test_answers(void)
 	    {"HTTP/1.1 503 Service Unavailable\r\n\r\n", "503 Service Unavailable", ERR_UNAVAILABLE},
 	    {"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404 Not Found", ERR_UNAVAILABLE},
 	    {"HTTP/1.1 200 OK\r\n\r\n", "200 OK", ERR_PROTOCOL},
-	    {"SSH-2.0-OpenSSH_9.2\r\n", "is no HTTP", ERR_PROTOCOL},
-	    {"HTTP/1.1 1x1 no\r\n\r\n", "is no HTTP", ERR_PROTOCOL},
+	    {"SSH-2.0-OpenSSH_9.2\r\n", "is not HTTP", ERR_PROTOCOL},
+	    {"HTTP/1.1 1x1 no\r\n\r\n", "is not HTTP", ERR_PROTOCOL},
 	};
 	struct server s;
 	struct end c;
@@ -265,7 +265,7 @@ static void test_schemes(void)
 	wrong_scheme("http", "", &c);
 	like(c.why.text, "does the controller speak https, not http?", "http to a port that closes");
 	wrong_scheme("http", "\x15\x03\x01\x00\x02\x02\x46", &c);
-	like(c.why.text, "http or https right?", "http to a port that answers in TLS");
+	like(c.why.text, "and http or https", "http to a port that answers in TLS");
 }
 
 static void test_deadlines(void)

@@ -339,8 +339,8 @@ static void test_stop(void)
 static const struct {
 	const char *text, *message;
 } hostile[] = {
-    {"", "no manifest"},
-    {"hearth-tree 2\n", "no manifest"},
+    {"", "not a manifest of a tree"},
+    {"hearth-tree 2\n", "not a manifest of a tree"},
     {H "d 755", "cut short"},
     {H "d 755\n", "path"},
     {H "d 755 \n", "mode"},
@@ -368,9 +368,9 @@ static const struct {
     {H "d 755 a\tb\n", "path"},
     {H "d 755 b\nd 755 a\n", "not in order"},
     {H "d 755 a\nd 755 a\n", "not in order"},
-    {H "d 755 a/b\n", "parent is no directory"},
-    {H "l 777 a b\nf 644 0 a/x -\n", "parent is no directory"},
-    {H "f 644 0 a -\nf 644 0 a/x -\n", "parent is no directory"},
+    {H "d 755 a/b\n", "parent is not a directory"},
+    {H "l 777 a b\nf 644 0 a/x -\n", "parent is not a directory"},
+    {H "f 644 0 a -\nf 644 0 a/x -\n", "parent is not a directory"},
     {H "l 777 a /etc\n", "leaves the tree"},
     {H "l 777 a ..\n", "leaves the tree"},
     {H "l 777 a b/../../c\n", "leaves the tree"},

@@ -101,7 +101,7 @@ static void test_bad(void)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(put_blob("a", bad[i], 0, 1, "x", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID &&
 		       !blobstore_has(bs, NULL, bad[i]),
-		   "\"%.20s\" is no digest", bad[i]);
+		   "\"%.20s\" is not a digest", bad[i]);
 	hash_hex("x", 1, d);
 	ok(put_blob("a", d, 0, 1, "y", 1, &present, &complete, &e) < 0 && e.code == ERR_INVALID,
 	   "content with another digest");

@@ -447,9 +447,9 @@ static void test_limits(void)
 	ok(store_job_last(r, NULL, 1000, &job, &e) < 0 && e.code == ERR_INVALID, "1,000 are refused");
 	ok(store_job_by_name(r, NULL, "digits", 1000, &job, &e) < 0 && e.code == ERR_INVALID, "by name too");
 	ok(store_job_by_name(r, NULL, "nobody", 1, &job, &e) < 0 &&
-	       strstr(e.text, "not that many jobs named nobody"),
+	       strstr(e.text, "fewer jobs are named nobody"),
 	   "not that many of a name");
-	ok(store_job_last(r, "nobody", 2, &job, &e) < 0 && strstr(e.text, "not that many jobs of yours"),
+	ok(store_job_last(r, "nobody", 2, &job, &e) < 0 && strstr(e.text, "you have fewer jobs"),
 	   "nor of an owner");
 	store_reader_close(r);
 	kit_close(&k);
