@@ -10,74 +10,12 @@
 #ifndef HEARTH_CONTROLLER_CORE_H
 #define HEARTH_CONTROLLER_CORE_H
 
-#include "common/base/clock.h"
-#include "common/base/err.h"
 #include "common/net/wire_msg.h"
 #include "common/os/loop.h"
+#include "controller/state/core_io.h"
 #include "controller/state/request.h"
-#include "store/read/find.h"
-#include "store/store.h"
-#include <stdint.h>
 
 struct core;
-struct steps;
-struct tls_ca;
-
-struct core_io {
-	const struct clock *clock;
-	void (*random)(void *p, size_t n, void *arg);
-	/* Queue a message on that node's control connection of that session; copies msg. No connection: dropped
-	 * (state is sent again after SYNC_END of the next one). */
-	void (*send)(const char *node, uint64_t session, uint16_t type, const void *msg, uint64_t id, void *arg);
-	void (*close_agent)(const char *node, uint64_t session, const char *why, void *arg);
-	/* As store_commit; done runs later on this thread. */
-	int (*commit)(struct store_txn *t, store_done_fn done, void *done_arg, void *arg, struct err *e);
-	/* A committed event, for live streams. */
-	void (*notice)(const struct event_row *ev, void *arg);
-	/* Join: sign an agent's request; malloc'ed PEM or NULL. */
-	char *(*sign_csr)(const char *csr, const char *node, void *arg, struct err *e);
-	const char *(*ca_pem)(void *arg);
-	const char *(*ca_fingerprint)(void *arg);
-	/* Data of a removed job (logs, blobs, metrics) goes behind. */
-	void (*remove_data)(uint64_t job, void *arg);
-	/* Adds the steps that a checkpoint folder (its digest) holds, sorted. ERR_LIMIT: it is not looked into.
-	 * NULL: none is. */
-	int (*checkpoint_steps)(const char *digest, struct steps *out, void *arg, struct err *e);
-	/* What the newest attempt of a job before number `below` left of that kind; ERR_NOT_FOUND. NULL: none
-	 * ever left any. */
-	int (*left)(uint64_t job, const char *kind, uint32_t below, struct left *out, void *arg, struct err *e);
-	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND`; ERR_NOT_FOUND. out: HASH_HEX_SIZE or
-	 * a file:// uri */
-	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
-	/* Is the source of an earlier job still there? ERR_NOT_FOUND says what took it. NULL: not checked. */
-	int (*code_kept)(uint64_t job, void *arg, struct err *e);
-	/* The points of that batch are durable. */
-	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
-	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in
-	 * memory. ERR_NOT_FOUND. */
-	int (*job_row)(uint64_t job, struct job_row *out, void *arg, struct err *e);
-	/* Of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared (tests). */
-	int (*fingerprint)(const char *pem, char out[33], void *arg, struct err *e);
-	void *arg;
-};
-
-enum core_backfill { BACKFILL_EASY, BACKFILL_NONE, BACKFILL_CONSERVATIVE };
-struct core_config {
-	const char *cluster;                                 /* id of this cluster */
-	const char *url;                                     /* what ranks get as HEARTH_URL */
-	uint32_t beat_ms;                                    /* 1000 */
-	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */
-	uint64_t max_runtime_default_s, max_runtime_limit_s; /* 86,400 and 30 days; administrator's */
-	uint32_t prepare_timeout_s;    /* 600: staging without progress for so long names the node */
-	uint32_t ready_timeout_s;      /* 30: from GO to the first rank's start */
-	uint32_t rendezvous_timeout_s; /* 300: the same under torchrun, which imports torch first */
-	uint32_t default_grace_s;      /* 30 */
-	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
-	uint8_t backfill;              /* enum core_backfill */
-	uint32_t starve_s;             /* who has waited so long goes before fair share; 0 nobody */
-	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
-	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
-};
 
 struct core *core_create(const struct core_config *c, const struct core_io *io);
 /* The end: what is not with the store yet is refused (ERR_UNAVAILABLE), as is all that comes from now on;

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/plan.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/record/recorder.h"
-#include "scheduler/sim/replay_int.h"
 
 /* Follows S-101. */
 struct sched *sched_create(void)

@@ -8,7 +8,6 @@
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/record/states.h"
-#include "controller/requests/array_req.h"
 #include "controller/run/array.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"

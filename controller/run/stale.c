@@ -8,7 +8,6 @@
 #include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "controller/cluster/nodes.h"
 #include "controller/record/rec.h"
 #include "controller/run/attempt.h"
 #include "controller/share/node_feed.h"

@@ -15,7 +15,6 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
-#include "controller/cluster/nodes.h"
 #include "controller/record/inventory.h"
 #include "controller/requests/requests.h"
 #include "controller/share/catalogue.h"

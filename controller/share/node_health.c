@@ -5,7 +5,6 @@
 #include "controller/share/node_health.h"
 
 #include "common/base/json.h"
-#include "controller/cluster/nodes.h"
 #include "controller/record/health.h"
 #include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"

@@ -19,7 +19,6 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "controller/core.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/event.h"

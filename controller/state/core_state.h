@@ -8,9 +8,10 @@
 #ifndef HEARTH_CONTROLLER_STATE_CORE_STATE_H
 #define HEARTH_CONTROLLER_STATE_CORE_STATE_H
 
-#include "controller/core.h"
+#include "common/os/loop.h"
 #include "controller/record/cluster.h"
 #include "controller/record/rec.h"
+#include "controller/state/core_io.h"
 #include "scheduler/sched.h"
 
 #define NO_RANK          0xffffffffu

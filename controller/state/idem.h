@@ -6,6 +6,7 @@
 
 #include "common/base/hashtable.h"
 #include "controller/state/core_state.h"
+#include "controller/state/request.h"
 
 struct idem {
 	char *key;

@@ -18,7 +18,6 @@
 
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
-#include "scheduler/sim/replay_int.h"
 
 #define TYPES_MAX  16 /* types, models and values of a label that are tried */
 #define LABELS_MAX 4  /* required labels for which that is done */

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
 #include "scheduler/policy/order.h"
 #include "scheduler/policy/plan.h"
 #include "scheduler/policy/shadow.h"
-#include "scheduler/sim/replay_int.h"
 
 #define MAX_AHEAD 100
 #define EFFORT    400000u /* steps: some milliseconds */

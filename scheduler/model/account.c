@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
-#include "scheduler/sim/replay_int.h"
 
 #define LN2 0.69314718055994530942
 

@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
-#include "scheduler/sim/replay_int.h"
 
 static void move_dep(struct dep *d, struct dep **to)
 {

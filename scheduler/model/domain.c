@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 static struct domain *domain_get(struct sched *s, enum level level, const char *name)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
 {

@@ -1,8 +1,8 @@
 /* job: the jobs that the library knows, by id. */
 #include "scheduler/model/job.h"
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 struct job *model_job_find(const struct sched *s, uint64_t id)
 {

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 #define PULL     3.0    /* the wider group counts as so many ends seen */
 #define FADE     0.98   /* weight of what was seen, at each further end */

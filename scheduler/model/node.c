@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/record/recorder.h"
-#include "scheduler/sim/replay_int.h"
 
 struct node *model_node_find(const struct sched *s, uint64_t id)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 struct bytes {
 	char *p;

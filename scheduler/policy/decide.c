@@ -13,7 +13,6 @@
 #include "scheduler/policy/plan.h"
 #include "scheduler/policy/reserved_first.h"
 #include "scheduler/policy/shadow.h"
-#include "scheduler/sim/replay_int.h"
 
 static void place_fill(struct sched_place *p, const struct hold *h)
 {

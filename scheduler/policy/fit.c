@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 static int is_listed(char *const *v, const char *s)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "scheduler/model/model.h"
-#include "scheduler/sim/replay_int.h"
 
 /* Follows S-243 and S-244. */
 int order_due(const struct sched *s, const struct job *j)

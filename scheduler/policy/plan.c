@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
 #include "scheduler/policy/order.h"
 #include "scheduler/policy/shadow.h"
-#include "scheduler/sim/replay_int.h"
 
 #define EFFORT    500000u    /* unless the policy says */
 #define MAX_ROOMS (1u << 20) /* pieces times nodes */

@@ -12,10 +12,10 @@
 
 #include <stdlib.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
 #include "scheduler/policy/shadow.h"
-#include "scheduler/sim/replay_int.h"
 
 /* Those of a lower one go first. */
 enum tier {

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
-#include "scheduler/sim/replay_int.h"
 
 /* The place is made anew at each pass, unless so many jobs run that this would take long; then only when one
  * in KEEP of them has ended. */

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "scheduler/base/mem.h"
-#include "scheduler/policy/shadow.h"
-#include "scheduler/sim/replay_int.h"
 
 struct recorder {
 	sched_record_fn fn;

@@ -10,7 +10,6 @@
 
 #include "common/base/text.h"
 #include "scheduler/base/mem.h"
-#include "scheduler/sim/replay_int.h"
 
 enum list { L_TYPE, L_REQUIRES, L_AVOID, L_LABEL, L_N };
 

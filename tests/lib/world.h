@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/os/loop.h"
+#include "controller/core.h"
 #include "controller/run/attempt.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
