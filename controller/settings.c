@@ -44,7 +44,8 @@ static const struct conf_item items[] = {
     {"keep_artifacts", CONF_DURATION, "0", NULL, NULL,
      "models and outputs in hearthd's own store; 0 = never"},
     {"min_free_mb", CONF_INT, "-1", "-1", "1048576",
-     "MiB free on the data folder's disk below which no new work is accepted; 0: no such mark; -1: 64, or 5 % "
+     "MiB free on the data folder's disk below which no new work is accepted; 0: no such mark; -1: 64, or 5 "
+     "% "
      "of "
      "the disk where that is less"},
     {"network_data", CONF_BOOL, "no", NULL, NULL,

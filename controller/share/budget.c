@@ -22,7 +22,6 @@
 #include "controller/record/cluster_rows.h"
 #include "controller/record/rec.h"
 #include "controller/record/verdict.h"
-#include "controller/requests/requests.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -32,10 +31,8 @@
 #include "controller/state/turn.h"
 #include "store/read/load.h"
 
-#define BUDGETS_MAX 1000
-#define USD_MAX     1e9
-#define LOOK_US     60000000 /* the wall clock may be set: looked at so often */
-#define DAY_US      86400000000ull
+#define LOOK_US 60000000 /* the wall clock may be set: looked at so often */
+#define DAY_US  86400000000ull
 
 struct payer {
 	char *path;
@@ -391,9 +388,9 @@ int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 	return verdict_set(v, RC_COST, "%s, and ends what runs (action=end)", words);
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- what users ask and change ----------------------------------------------------------------- */
 
-static cJSON *budget_json(const struct core *c, struct payer *p)
+static cJSON *payer_json(const struct core *c, struct payer *p)
 {
 	cJSON *o = cJSON_CreateObject();
 	uint64_t end;
@@ -411,95 +408,28 @@ static cJSON *budget_json(const struct core *c, struct payer *p)
 	return o;
 }
 
-void req_budgets(struct core *c, struct request *rq)
+cJSON *budget_json(const struct core *c, const char *path)
 {
-	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "budgets");
+	struct payer *p = find(c, path);
+
+	return p && p->budget ? payer_json(c, p) : NULL;
+}
+
+void budgets_json(const struct core *c, cJSON *list)
+{
 	struct payer *p;
 
 	LL_FOREACH (c->budgets, p)
-		cJSON_AddItemToArray(list, budget_json(c, p));
-	hold_reply(c, rq, 200, body);
+		cJSON_AddItemToArray(list, payer_json(c, p));
 }
 
-struct change { /* what is not named: 0, -1 */
-	double usd;
-	int period, action;
-};
-
-static int read_name(const struct request *rq, const char *key, const char *const *names, int n, int *out,
-                     struct err *e)
+void budget_set(struct core *c, const char *path, cJSON *d)
 {
-	const char *name = NULL;
+	struct payer *p = make(c, path);
 
-	if (json_get_str(rq->body, "", key, &name, e) < 0)
-		return -1;
-	if (name)
-		*out = name_find(names, n, name);
-	return name && *out < 0 ? 1 : 0;
-}
-
-static int read_change(const struct request *rq, struct change *ch, struct err *e)
-{
-	double *usd = &ch->usd;
-	int rc;
-
-	if (json_get_f64(rq->body, "", "usd", usd, e) < 0)
-		return -1;
-	if (cJSON_HasObjectItem(rq->body, "usd") && *usd == 0)
-		return err_set(e, ERR_INVALID,
-		               "usd: expected at least 0.01 US dollars; jobctl budget rm takes a budget off");
-	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
-		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
-	rc = read_name(rq, "period", budget_period_names, N_BUDGET_PERIOD, &ch->period, e);
-	if (rc)
-		return rc < 0 ? -1 : err_set(e, ERR_INVALID, "period: expected day, week or month");
-	rc = read_name(rq, "action", budget_action_names, N_BUDGET_ACTION, &ch->action, e);
-	if (rc)
-		return rc < 0 ? -1
-		              : err_set(e, ERR_INVALID,
-		                        "action: expected hold (what runs goes on) or end (it is ended)");
-	return 0;
-}
-
-void req_budget_set(struct core *c, struct request *rq)
-{
-	const struct payer *old = rq->node ? find(c, rq->node) : NULL;
-	struct change ch = {.period = -1, .action = -1};
-	int is_new = !old || !old->budget;
-	struct payer *p;
-	uint64_t uusd;
-	struct err e;
-	cJSON *d;
-
-	if (read_change(rq, &ch, &e) < 0 || spec_check_queue(rq->node ? rq->node : "", 1, &e) < 0 ||
-	    queue_of_path(c, rq->node, &e) < 0) {
-		reply_err(c, rq, &e);
-		return;
-	}
-	if (is_new && ch.usd == 0) {
-		reply_fail(c, rq, ERR_INVALID, "usd: needed, %s has no budget yet", rq->node);
-		return;
-	}
-	if (is_new && c->n_budgets >= BUDGETS_MAX) {
-		reply_fail(c, rq, ERR_LIMIT, "there are %d budgets: that is the limit", BUDGETS_MAX);
-		return;
-	}
-	p = make(c, rq->node);
-	if (ch.period < 0)
-		ch.period = (int)(is_new ? BUDGET_MONTH : p->budget->period);
-	if (ch.action < 0)
-		ch.action = (int)(is_new ? BUDGET_HOLD : p->budget->action);
-	uusd = ch.usd != 0 ? (uint64_t)(ch.usd * 1e6 + 0.5) : p->budget->uusd;
-	d = cJSON_CreateObject();
-	json_add_str(d, "queue", p->path);
-	json_add_str(d, "by", req_user(c, rq));
-	cJSON_AddNumberToObject(d, "usd", (double)uusd / 1e6);
-	json_add_str(d, "period", budget_period_names[ch.period]);
-	json_add_str(d, "action", budget_action_names[ch.action]);
 	cluster_post(c, EV_BUDGET_SET, d);
 	set_budget(c, p, cluster_budget(&c->records, p->path));
 	budgets_review(c, 0);
-	hold_reply(c, rq, 200, budget_json(c, p));
 }
 
 void budget_drop(struct core *c, const char *path, const char *by)
@@ -530,19 +460,4 @@ void budgets_drop_users(struct core *c, const char *queue, const char *by)
 	LL_FOREACH_SAFE (c->budgets, p, tmp)
 		if (strncmp(p->path, queue, n) == 0 && p->path[n] == '/' && p->path[n + 1] == '@')
 			budget_drop(c, p->path, by);
-}
-
-void req_budget_rm(struct core *c, struct request *rq)
-{
-	const struct payer *p = rq->node ? find(c, rq->node) : NULL;
-	cJSON *body;
-
-	if (!p || !p->budget) {
-		reply_fail(c, rq, ERR_NOT_FOUND, "%.200s has no budget", rq->node ? rq->node : "");
-		return;
-	}
-	budget_drop(c, rq->node, req_user(c, rq));
-	body = cJSON_CreateObject();
-	json_add_str(body, "name", rq->node);
-	hold_reply(c, rq, 200, body);
 }

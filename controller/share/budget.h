@@ -19,6 +19,10 @@ void budget_begins(struct core *c, const char *account, uint64_t price_uusd, uin
 void budget_ends(struct core *c, const char *account, uint64_t price_uusd);
 /* Closes and opens accounts as is due; quiet: as they were on record, without an event. */
 void budgets_review(struct core *c, int quiet);
+cJSON *budget_json(const struct core *c, const char *path); /* NULL: it has no budget */
+void budgets_json(const struct core *c, cJSON *list);
+/* Posts the event (takes d), and counts by the budget from now on. */
+void budget_set(struct core *c, const char *path, cJSON *d);
 void budget_drop(struct core *c, const char *path, const char *by);
 void budgets_drop_users(struct core *c, const char *queue, const char *by); /* of all users in it */
 /* Of a job that a budget keeps waiting: which, in words. */

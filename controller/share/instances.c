@@ -16,7 +16,6 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/record/inventory.h"
-#include "controller/requests/requests.h"
 #include "controller/share/catalogue.h"
 #include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
@@ -207,7 +206,7 @@ int instances_check(const struct core *c, const struct job_spec *s, struct err *
 	return rc;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- what users ask and change ----------------------------------------------------------------- */
 
 static cJSON *type_json(const struct core *c, struct tally *nodes, const char *name)
 {
@@ -217,9 +216,9 @@ static cJSON *type_json(const struct core *c, struct tally *nodes, const char *n
 	return o;
 }
 
-static void list_types(struct core *c, struct request *rq, struct tally *nodes)
+void instances_json(const struct core *c, cJSON *list)
 {
-	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "instances");
+	struct tally *nodes = count_nodes(c);
 	const char **names;
 	struct catalogue_type known;
 	size_t n;
@@ -231,30 +230,28 @@ static void list_types(struct core *c, struct request *rq, struct tally *nodes)
 	for (size_t i = 0; i < n; i++)
 		cJSON_AddItemToArray(list, type_json(c, nodes, names[i]));
 	free(names);
-	hold_reply(c, rq, 200, body);
+	tallies_free(nodes);
 }
 
-void req_instances(struct core *c, struct request *rq)
+cJSON *instance_json(const struct core *c, const char *name, struct err *e)
 {
 	struct tally *nodes = count_nodes(c);
 	struct catalogue_type known;
-	struct err e;
+	cJSON *o = NULL;
 
-	if (!rq->node) {
-		list_types(c, rq, nodes);
-	} else if (catalogue_get(c->catalogue, rq->node, &known) || nodes_of(nodes, catalogue_plain(rq->node))) {
-		hold_reply(c, rq, 200, type_json(c, nodes, rq->node));
+	if (catalogue_get(c->catalogue, name, &known) || nodes_of(nodes, catalogue_plain(name))) {
+		o = type_json(c, nodes, name);
 	} else {
-		unknown_type(c, nodes, rq->node, &e);
-		e.code = ERR_NOT_FOUND;
-		reply_err(c, rq, &e);
+		unknown_type(c, nodes, name, e);
+		e->code = ERR_NOT_FOUND;
 	}
 	tallies_free(nodes);
+	return o;
 }
 
 /* The change counts at once: for the price and labels of its nodes and, when it stands in for others, for
  * jobs that wait. */
-static void apply_change(struct core *c, const char *name, int mapping)
+void instance_changed(struct core *c, const char *name, int mapping)
 {
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		if (strcmp(node_type(n), catalogue_plain(name)) == 0)
@@ -267,44 +264,4 @@ static void apply_change(struct core *c, const char *name, int mapping)
 		j->to_queue = 1;
 		job_touch(c, j);
 	}
-}
-
-void req_instance_set(struct core *c, struct request *rq)
-{
-	struct tally *nodes;
-	struct err e;
-	cJSON *d;
-
-	if (catalogue_check(c->catalogue, rq->node ? rq->node : "", rq->body, &e) < 0) {
-		reply_err(c, rq, &e);
-		return;
-	}
-	d = cJSON_CreateObject();
-	json_add_str(d, "instance", catalogue_plain(rq->node));
-	json_add_str(d, "by", req_user(c, rq));
-	cJSON_AddItemToObject(d, "set", cJSON_Duplicate(rq->body, 1));
-	cluster_post(c, EV_INSTANCE_SET, d);
-	apply_change(c, rq->node, cJSON_HasObjectItem(rq->body, "as"));
-	nodes = count_nodes(c);
-	hold_reply(c, rq, 200, type_json(c, nodes, rq->node));
-	tallies_free(nodes);
-}
-
-void req_instance_rm(struct core *c, struct request *rq)
-{
-	struct err e;
-	cJSON *d;
-
-	if (catalogue_check_remove(c->catalogue, rq->node ? rq->node : "", &e) < 0) {
-		reply_err(c, rq, &e);
-		return;
-	}
-	d = cJSON_CreateObject();
-	json_add_str(d, "instance", catalogue_plain(rq->node));
-	json_add_str(d, "by", req_user(c, rq));
-	cluster_post(c, EV_INSTANCE_REMOVED, d);
-	apply_change(c, rq->node, 1);
-	d = cJSON_CreateObject();
-	json_add_str(d, "name", catalogue_plain(rq->node));
-	hold_reply(c, rq, 200, d);
 }

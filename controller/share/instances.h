@@ -22,4 +22,10 @@ void instance_types(const struct core *c, const struct job_spec *s, struct strv 
 /* -1: a type that nobody knows, or that no node is. */
 int instances_check(const struct core *c, const struct job_spec *s, struct err *e);
 
+cJSON *instance_json(const struct core *c, const char *name, struct err *e); /* NULL: unknown type */
+void instances_json(const struct core *c, cJSON *list);
+/* The facts of a type changed: the change counts at once for its nodes and, when mapping is set (it stands
+ * for other types), for jobs that wait. */
+void instance_changed(struct core *c, const char *name, int mapping);
+
 #endif

@@ -14,7 +14,10 @@ void queues_clear(struct core *c);
 int queue_load(struct core *c, const struct queue_row *r);
 void queues_loaded(const struct core *c);
 void usage_load(struct core *c, const struct usage_row *r);
-void queue_jobs(struct core *c, const char *path, int delta); /* unfinished jobs that name it */
+/* The library is told of the weight and the quota on record. */
+void queue_tell(struct core *c, const char *path);
+uint32_t queue_unfinished(const struct core *c, const char *path); /* jobs that name it and have not ended */
+void queue_jobs(struct core *c, const char *path, int delta);      /* unfinished jobs that name it */
 /* As struct observer has them: they count unfinished jobs. */
 void queue_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data);
 void queue_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);

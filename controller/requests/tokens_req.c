@@ -1,11 +1,13 @@
 /*
- * tokens: join tokens (one node, one time), and joining.
+ * tokens_req: join tokens (one node, one time), and joining.
  *
  * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and
  * request: the node gets another certificate, nobody else does. A name that is in use is refused: while its
  * node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
  * the old certificate is no longer accepted.
  */
+#include "controller/requests/requests.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +24,6 @@
 #include "controller/record/cluster.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/requests/requests.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
 #include "controller/state/request.h"
