@@ -116,6 +116,7 @@ done <"$list"
 if [ $# -eq 0 ]; then
 	build-aux/check-words.sh || failed=1
 	build-aux/check-paths.sh || failed=1
+	build-aux/check-rooms.sh || failed=1
 	build-aux/check-rules.sh || failed=1
 fi
 

@@ -1,5 +1,5 @@
 /*
- * node_feed: what the scheduler library knows of nodes. A changed node is marked; the library is told of all
+ * node_feed: what the scheduler library knows of nodes. A changed node is marked; the library hears of all
  * marked ones at once, before it is asked or decides.
  */
 #ifndef HEARTH_CONTROLLER_SHARE_NODE_FEED_H

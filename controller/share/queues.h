@@ -14,7 +14,7 @@ void queues_clear(struct core *c);
 int queue_load(struct core *c, const struct queue_row *r);
 void queues_loaded(const struct core *c);
 void usage_load(struct core *c, const struct usage_row *r);
-/* The library is told of the weight and the quota on record. */
+/* Gives the library the weight and the quota on record. */
 void queue_tell(struct core *c, const char *path);
 uint32_t queue_unfinished(const struct core *c, const char *path); /* jobs that name it and have not ended */
 void queue_jobs(struct core *c, const char *path, int delta);      /* unfinished jobs that name it */

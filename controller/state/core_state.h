@@ -40,7 +40,7 @@ struct core {
 	struct sched *sched;
 	struct cluster records; /* nodes, tokens, queues ...: cluster.h */
 	struct cjob *jobs;
-	struct cnode *changed_nodes; /* the scheduler is to be told of them */
+	struct cnode *changed_nodes; /* the scheduler does not know of the change yet */
 	struct cnode *nodes_by_id;
 	struct idem *idem;
 	struct cjob *touched, *turn_jobs;
