@@ -446,8 +446,7 @@ static void test_limits(void)
 	ok(store_job_last(r, NULL, 999, &job, &e) == 0 && job == 2, "999 jobs back");
 	ok(store_job_last(r, NULL, 1000, &job, &e) < 0 && e.code == ERR_INVALID, "1,000 are refused");
 	ok(store_job_by_name(r, NULL, "digits", 1000, &job, &e) < 0 && e.code == ERR_INVALID, "by name too");
-	ok(store_job_by_name(r, NULL, "nobody", 1, &job, &e) < 0 &&
-	       strstr(e.text, "fewer jobs are named nobody"),
+	ok(store_job_by_name(r, NULL, "nobody", 1, &job, &e) < 0 && strstr(e.text, "fewer jobs are named nobody"),
 	   "not that many of a name");
 	ok(store_job_last(r, "nobody", 2, &job, &e) < 0 && strstr(e.text, "you have fewer jobs"),
 	   "nor of an owner");
