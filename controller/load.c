@@ -228,7 +228,7 @@ static int on_usage(const struct usage_row *row, void *arg)
 
 static int on_took(const char *owner, const char *name, uint64_t took_us, void *arg)
 {
-	learn(arg, owner, name, (double)took_us / 1e6);
+	forecast_learn(arg, owner, name, (double)took_us / 1e6);
 	return 0;
 }
 

@@ -63,7 +63,7 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	cJSON *first = cJSON_AddArrayToObject(body, "next");
 	char text[100];
 
-	forecast(c, j->r.id, NULL, NULL, &f);
+	forecast_job(c, j->r.id, NULL, NULL, &f);
 	forecast_json(c, &f, body);
 	for (uint32_t i = 0; i < f.n_first; i++)
 		cJSON_AddItemToArray(first, cJSON_CreateNumber((double)f.first[i]));

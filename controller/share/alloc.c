@@ -60,8 +60,8 @@ uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct 
 }
 
 /* 0: as its limit says, also where the user gave one. Follows S-231. */
-static uint64_t belief(const struct core *c, const struct job_spec *spec, const struct cjob *j,
-                       const char *owner)
+static uint64_t believed_limit_s(const struct core *c, const struct job_spec *spec, const struct cjob *j,
+                                 const char *owner)
 {
 	if (spec->max_runtime_s || (j && j->r.max_runtime_s))
 		return 0;
@@ -116,7 +116,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .name = j ? j->r.name : spec->name,
 	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
 	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
-	    .believed_s = belief(c, spec, j, owner),
+	    .believed_s = believed_limit_s(c, spec, j, owner),
 	    .after = w->deps,
 	};
 }
@@ -163,7 +163,7 @@ size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob 
 }
 
 /* It would start in place of others that another order lets start now: that is taken back. */
-static void undo(struct core *c, uint64_t job)
+static void undo_decision(struct core *c, uint64_t job)
 {
 	struct cjob *j = job_find(c, job);
 	struct job_spec *s;
@@ -194,7 +194,7 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 		for (uint32_t i = 0; i < d->n; i++)
 			f->places[i] = (struct sched_place){.node = d->places[i].node, .group = d->places[i].group};
 	} else {
-		undo(c, d->job);
+		undo_decision(c, d->job);
 	}
 	sched_decision_free(d);
 	return now;
@@ -218,7 +218,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	if (r->why != SCHED_DEPENDS && try_now(c, w.in.id, f))
 		r->why = SCHED_FITS;
 	else if (r->why != SCHED_DEPENDS)
-		forecast(c, w.in.id, owner, spec->name, f);
+		forecast_job(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
 	history_note(c, "tried");
 	c->sched_dirty = 1;
@@ -358,7 +358,7 @@ void alloc_release(struct core *c, struct cjob *j, uint64_t node)
 }
 
 /* Nodes came, went or changed: may those that failed before be avoided now, or must they be taken again? */
-static void recheck(struct core *c)
+static void review_avoiders(struct core *c)
 {
 	uint32_t n = 0;
 
@@ -444,7 +444,7 @@ void alloc_prepare(struct core *c)
 {
 	c->more_decisions = 0;
 	if (c->recheck_avoiders && !c->failing)
-		recheck(c);
+		review_avoiders(c);
 	if (c->sched_dirty)
 		node_health_review(c);
 	node_feed(c);

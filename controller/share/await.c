@@ -198,7 +198,7 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
 	return -1;
 }
 
-static void settled(struct core *c, const struct sched_settled *x)
+static void post_settled(struct core *c, const struct sched_settled *x)
 {
 	static const enum spec_after_kind kind[] = {[SCHED_AFTER_ANY] = SPEC_AFTER_ANY,
 	                                            [SCHED_AFTER_OK] = SPEC_AFTER_OK,
@@ -238,7 +238,7 @@ int await_settle(struct core *c)
 	for (int i = 0; i < SETTLED_A_TURN; i++) {
 		if (!sched_settled(c->sched, &x))
 			return 1;
-		settled(c, &x);
+		post_settled(c, &x);
 	}
 	return 0;
 }

@@ -88,7 +88,7 @@ void budget_periods(uint64_t now_us, uint64_t start_us[3])
 
 /* ---- accounts -------------------------------------------------------------------------------- */
 
-static struct payer *find(const struct core *c, const char *path)
+static struct payer *find_payer(const struct core *c, const char *path)
 {
 	struct payer *p;
 
@@ -96,9 +96,9 @@ static struct payer *find(const struct core *c, const char *path)
 	return p;
 }
 
-static struct payer *make(struct core *c, const char *path)
+static struct payer *make_payer(struct core *c, const char *path)
 {
-	struct payer *p = find(c, path);
+	struct payer *p = find_payer(c, path);
 
 	if (p)
 		return p;
@@ -126,7 +126,7 @@ void budgets_clear(struct core *c)
 }
 
 /* Counts up to now. A clock that was set back counts nothing until it is there again. */
-static void settle(const struct core *c, struct payer *p)
+static void settle_payer(const struct core *c, struct payer *p)
 {
 	uint64_t now = now_real(c), start[N_BUDGET_PERIOD];
 	uint64_t from = p->at_us < now ? p->at_us : now;
@@ -155,7 +155,7 @@ static void each_up(struct core *c, const char *account,
 	snprintf(path, sizeof path, "%s", account);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		*end = '\0';
-		fn(c, make(c, path), arg);
+		fn(c, make_payer(c, path), arg);
 	}
 	c->budget_dirty = 1;
 }
@@ -164,11 +164,11 @@ struct begun {
 	uint64_t price_uusd, started_us;
 };
 
-static void begin(struct core *c, struct payer *p, const void *arg)
+static void add_rate(struct core *c, struct payer *p, const void *arg)
 {
 	const struct begun *b = arg;
 
-	settle(c, p);
+	settle_payer(c, p);
 	/* Of one that ran before this controller: the part in each period until now. */
 	for (int k = 0; k < N_BUDGET_PERIOD; k++) {
 		uint64_t from = b->started_us > p->start_us[k] ? b->started_us : p->start_us[k];
@@ -179,11 +179,11 @@ static void begin(struct core *c, struct payer *p, const void *arg)
 	p->rate_uusd += b->price_uusd;
 }
 
-static void stop(struct core *c, struct payer *p, const void *arg)
+static void subtract_rate(struct core *c, struct payer *p, const void *arg)
 {
 	uint64_t price = *(const uint64_t *)arg;
 
-	settle(c, p);
+	settle_payer(c, p);
 	p->rate_uusd -= price < p->rate_uusd ? price : p->rate_uusd;
 }
 
@@ -191,12 +191,12 @@ void budget_begins(struct core *c, const char *account, uint64_t price_uusd, uin
 {
 	struct begun b = {price_uusd, started_us};
 
-	each_up(c, account, begin, &b);
+	each_up(c, account, add_rate, &b);
 }
 
 void budget_ends(struct core *c, const char *account, uint64_t price_uusd)
 {
-	each_up(c, account, stop, &price_uusd);
+	each_up(c, account, subtract_rate, &price_uusd);
 }
 
 static void add_spent(struct core *c, struct payer *p, const void *arg)
@@ -233,12 +233,12 @@ static void set_budget(struct core *c, struct payer *p, const struct budget_rec 
 void budget_load(struct core *c, const struct budget_row *r)
 {
 	if (cluster_load(&c->records, &(struct store_cluster_row){.budget = r}))
-		set_budget(c, make(c, r->path), cluster_budget(&c->records, r->path));
+		set_budget(c, make_payer(c, r->path), cluster_budget(&c->records, r->path));
 }
 
 /* ---- closing and opening --------------------------------------------------------------------- */
 
-static void moved(struct core *c, const struct payer *p, int quiet)
+static void post_closed(struct core *c, const struct payer *p, int quiet)
 {
 	cJSON *d;
 
@@ -305,11 +305,11 @@ void budgets_review(struct core *c, int quiet)
 		uint64_t at;
 		int closed;
 
-		settle(c, p);
+		settle_payer(c, p);
 		closed = p->spent[p->budget->period] >= (double)p->budget->uusd;
 		if (closed != p->closed) {
 			p->closed = closed;
-			moved(c, p, quiet);
+			post_closed(c, p, quiet);
 		}
 		if ((closed && p->budget->action == BUDGET_END) != p->ends) {
 			p->ends = !p->ends;
@@ -337,9 +337,9 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 		struct payer *p;
 
 		*end = '\0';
-		p = find(c, path);
+		p = find_payer(c, path);
 		if (p && (ends ? p->ends : p->closed)) {
-			settle(c, p);
+			settle_payer(c, p);
 			return p;
 		}
 	}
@@ -395,7 +395,7 @@ static cJSON *payer_json(const struct core *c, struct payer *p)
 	cJSON *o = cJSON_CreateObject();
 	uint64_t end;
 
-	settle(c, p);
+	settle_payer(c, p);
 	period_start(p->budget->period, now_real(c), &end);
 	json_add_str(o, "name", p->path);
 	cJSON_AddNumberToObject(o, "usd", (double)p->budget->uusd / 1e6);
@@ -410,7 +410,7 @@ static cJSON *payer_json(const struct core *c, struct payer *p)
 
 cJSON *budget_json(const struct core *c, const char *path)
 {
-	struct payer *p = find(c, path);
+	struct payer *p = find_payer(c, path);
 
 	return p && p->budget ? payer_json(c, p) : NULL;
 }
@@ -425,7 +425,7 @@ void budgets_json(const struct core *c, cJSON *list)
 
 void budget_set(struct core *c, const char *path, cJSON *d)
 {
-	struct payer *p = make(c, path);
+	struct payer *p = make_payer(c, path);
 
 	cluster_post(c, EV_BUDGET_SET, d);
 	set_budget(c, p, cluster_budget(&c->records, p->path));
@@ -434,7 +434,7 @@ void budget_set(struct core *c, const char *path, cJSON *d)
 
 void budget_drop(struct core *c, const char *path, const char *by)
 {
-	struct payer *p = find(c, path);
+	struct payer *p = find_payer(c, path);
 	cJSON *d;
 
 	if (!p || !p->budget)

@@ -198,7 +198,7 @@ static cJSON *cell_json(const struct fact *f, const char *cell)
 	return list;
 }
 
-static struct entry *find(const struct catalogue *c, const char *name)
+static struct entry *find_entry(const struct catalogue *c, const char *name)
 {
 	struct entry *x;
 
@@ -213,9 +213,9 @@ static const cJSON *own_facts(const struct catalogue *c, const char *name)
 	return t ? t->own : NULL;
 }
 
-static struct entry *make(struct catalogue *c, const char *name)
+static struct entry *make_entry(struct catalogue *c, const char *name)
 {
-	struct entry *x = find(c, name);
+	struct entry *x = find_entry(c, name);
 
 	if (x)
 		return x;
@@ -225,7 +225,7 @@ static struct entry *make(struct catalogue *c, const char *name)
 	return x;
 }
 
-static void drop(struct catalogue *c, struct entry *x)
+static void drop_entry(struct catalogue *c, struct entry *x)
 {
 	HASH_DELETE(hh, c->entries, x);
 	free(x->name);
@@ -234,7 +234,7 @@ static void drop(struct catalogue *c, struct entry *x)
 }
 
 /* Next cell of a line; moves *p behind it. */
-static char *cell(char **p)
+static char *next_cell(char **p)
 {
 	char *from = *p;
 
@@ -248,11 +248,11 @@ static char *cell(char **p)
 
 static void add_line(struct catalogue *c, char *line, const char *const *heads, size_t n)
 {
-	struct entry *x = make(c, cell(&line));
+	struct entry *x = make_entry(c, next_cell(&line));
 
 	x->facts = cJSON_CreateObject();
 	for (size_t i = 1; i < n; i++) {
-		cJSON *v = cell_json(fact_of(heads[i]), cell(&line));
+		cJSON *v = cell_json(fact_of(heads[i]), next_cell(&line));
 
 		if (v)
 			cJSON_AddItemToObject(x->facts, heads[i], v);
@@ -280,7 +280,7 @@ struct catalogue *catalogue_create(struct cluster *records)
 			continue;
 		}
 		while (*line && n < COLUMNS_MAX)
-			heads[n++] = cell(&line);
+			heads[n++] = next_cell(&line);
 	}
 	free(text);
 	return c;
@@ -293,7 +293,7 @@ void catalogue_destroy(struct catalogue *c)
 	if (!c)
 		return;
 	HASH_ITER (hh, c->entries, x, tmp)
-		drop(c, x);
+		drop_entry(c, x);
 	free(c);
 }
 
@@ -301,7 +301,7 @@ void catalogue_destroy(struct catalogue *c)
 
 static const cJSON *find_fact(const struct catalogue *c, const char *name, const char *key)
 {
-	const struct entry *x = find(c, name);
+	const struct entry *x = find_entry(c, name);
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(own_facts(c, name), key);
 
 	return v ? v : cJSON_GetObjectItemCaseSensitive(x ? x->facts : NULL, key);
@@ -310,7 +310,7 @@ static const cJSON *find_fact(const struct catalogue *c, const char *name, const
 int catalogue_get(const struct catalogue *c, const char *name, struct catalogue_type *out)
 {
 	const struct instance_rec *t = cluster_instance(c->records, catalogue_plain(name));
-	const struct entry *x = find(c, name);
+	const struct entry *x = find_entry(c, name);
 	const cJSON *price, *power;
 
 	if (!x && !t)
@@ -342,7 +342,7 @@ cJSON *catalogue_json(const struct catalogue *c, const char *name)
 		                      : facts[i].kind == LIST ? cJSON_CreateArray()
 		                                              : cJSON_CreateNull());
 	}
-	cJSON_AddBoolToObject(o, "shipped", find(c, name) != NULL);
+	cJSON_AddBoolToObject(o, "shipped", find_entry(c, name) != NULL);
 	cJSON_AddBoolToObject(o, "set", own_facts(c, name) != NULL);
 	return o;
 }
@@ -361,7 +361,7 @@ const char **catalogue_names(const struct catalogue *c, size_t *n)
 	for (const struct entry *x = c->entries; x; x = x->hh.next)
 		names[(*n)++] = x->name;
 	for (; own; own = own->hh.next)
-		if (!find(c, own->name))
+		if (!find_entry(c, own->name))
 			names[(*n)++] = own->name;
 	qsort(names, *n, sizeof *names, by_version);
 	return names;
@@ -424,5 +424,5 @@ int catalogue_check_remove(const struct catalogue *c, const char *name, struct e
 	if (own_facts(c, name))
 		return 0;
 	return err_set(e, ERR_NOT_FOUND, "nothing is set for the instance type \"%.64s\"%s", name,
-	               find(c, name) ? "; it is one of those that are shipped" : "");
+	               find_entry(c, name) ? "; it is one of those that are shipped" : "");
 }

@@ -49,7 +49,7 @@ static char *key_of(const char *owner, const char *name)
 	return xasprintf("%s\n%s", owner ? owner : "", name ? name : "");
 }
 
-static void drop(struct core *c, struct learned *l)
+static void drop_learned(struct core *c, struct learned *l)
 {
 	HASH_DELETE(hh, c->learned, l);
 	free(l->key);
@@ -59,10 +59,10 @@ static void drop(struct core *c, struct learned *l)
 void learned_clear(struct core *c)
 {
 	while (c->learned)
-		drop(c, c->learned);
+		drop_learned(c, c->learned);
 }
 
-void learn(struct core *c, const char *owner, const char *name, double took_s)
+void forecast_learn(struct core *c, const char *owner, const char *name, double took_s)
 {
 	char *key = key_of(owner, name);
 	struct learned *l;
@@ -70,7 +70,7 @@ void learn(struct core *c, const char *owner, const char *name, double took_s)
 	HASH_FIND_STR(c->learned, key, l);
 	if (!l) {
 		if (HASH_COUNT(c->learned) >= LEARNED_MAX)
-			drop(c, c->learned);
+			drop_learned(c, c->learned);
 		l = xcalloc(1, sizeof *l);
 		l->key = xstrdup(key);
 		HASH_ADD_KEYPTR(hh, c->learned, l->key, strlen(l->key), l);
@@ -86,10 +86,10 @@ void learn_time(struct core *c, const struct cjob *j)
 	const struct attempt_rec *a = j->r.att;
 
 	if (a->outcome == OUT_SUCCEEDED && a->ended_us > a->started_us)
-		learn(c, j->r.owner, j->r.name, (double)(a->ended_us - a->started_us) / 1e6);
+		forecast_learn(c, j->r.owner, j->r.name, (double)(a->ended_us - a->started_us) / 1e6);
 }
 
-static const struct learned *find(const struct core *c, const char *owner, const char *name)
+static const struct learned *find_learned(const struct core *c, const char *owner, const char *name)
 {
 	const struct learned *l;
 	char *key;
@@ -105,7 +105,7 @@ static const struct learned *find(const struct core *c, const char *owner, const
 /* Follows S-322. */
 double expected_s(const struct core *c, const char *owner, const char *name)
 {
-	const struct learned *l = find(c, owner, name);
+	const struct learned *l = find_learned(c, owner, name);
 
 	return l ? fmax(l->sum / l->n, 0.001) : 0;
 }
@@ -121,7 +121,7 @@ uint64_t round_up_bits(uint64_t v, unsigned bits)
 
 uint64_t believed_s(const struct core *c, const char *owner, const char *name)
 {
-	const struct learned *l = find(c, owner, name);
+	const struct learned *l = find_learned(c, owner, name);
 	double s = l && l->seen >= BELIEVED_SEEN ? fmin(CAUTION * l->sum / l->n, 1e9) : 0;
 
 	return s > 0 ? round_up_bits((uint64_t)fmax(ceil(s), BELIEVED_LEAST_S), 4) : 0;
@@ -132,7 +132,7 @@ struct asked {
 	const char *owner, *name; /* of a job that is not there yet */
 };
 
-static double takes(uint64_t job, void *arg)
+static double expected_time_cb(uint64_t job, void *arg)
 {
 	const struct asked *a = arg;
 	const struct cjob *j = job_find(a->c, job);
@@ -140,11 +140,12 @@ static double takes(uint64_t job, void *arg)
 	return j ? expected_s(a->c, j->r.owner, j->r.name) : expected_s(a->c, a->owner, a->name);
 }
 
-void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out)
+void forecast_job(struct core *c, uint64_t job, const char *owner, const char *name,
+                  struct sched_forecast *out)
 {
 	struct asked a = {c, owner, name};
 
-	sched_forecast(c->sched, job, takes, &a, out);
+	sched_forecast(c->sched, job, expected_time_cb, &a, out);
 	c->sched_dirty = 1; /* the place that was kept has to be made anew */
 }
 

@@ -8,12 +8,13 @@
 #include "controller/state/node_table.h"
 
 /* forecast.c. owner and name: of a job that is in the library only. f->places is the caller's. */
-void forecast(struct core *c, uint64_t job, const char *owner, const char *name, struct sched_forecast *out);
+void forecast_job(struct core *c, uint64_t job, const char *owner, const char *name,
+                  struct sched_forecast *out);
 void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body);
 int forecast_text(struct core *c, const struct sched_forecast *f, char *out,
                   size_t n);                           /* 0: nothing is known */
 void learn_time(struct core *c, const struct cjob *j); /* of an attempt that ended */
-void learn(struct core *c, const char *owner, const char *name, double took_s);
+void forecast_learn(struct core *c, const char *owner, const char *name, double took_s);
 void learned_clear(struct core *c);
 /* USD an hour. */
 double decision_price(const struct core *c, const struct job_spec *s, const struct sched_decision *d);

@@ -85,7 +85,7 @@ static uint64_t lib_time(const struct core *c, uint64_t real_us, int up)
 	return at > (now - real_us) / 1000000 ? at - (now - real_us) / 1000000 : 0;
 }
 
-static void tell(struct core *c, struct creserve *r)
+static void feed_reservation(struct core *c, struct creserve *r)
 {
 	uint64_t *ids = xcalloc(r->rec.nodes.n + 1, sizeof *ids);
 	uint32_t n = 0;
@@ -118,14 +118,14 @@ void reserve_node_came(struct core *c, const struct cnode *n)
 {
 	for (struct creserve *r = reserve_first(c); r && c->loaded; r = reserve_next(r))
 		if (r->rec.state != RESERVE_ENDED && has_node(r, n->name))
-			tell(c, r);
+			feed_reservation(c, r);
 }
 
 void reserves_loaded(struct core *c)
 {
 	for (struct creserve *r = reserve_first(c); r; r = reserve_next(r))
 		if (r->rec.state != RESERVE_ENDED)
-			tell(c, r);
+			feed_reservation(c, r);
 }
 
 /* What follows from a record that is new or has changed. */
@@ -203,7 +203,7 @@ void reserve_set(struct core *c, const struct reservation_rec *as, const char *b
 	cluster_post(c, EV_RESERVATION_SET, d);
 	r = reserve_find(c, as->head.name);
 	follow_record(c, r);
-	tell(c, r);
+	feed_reservation(c, r);
 }
 
 static void post_step(struct core *c, struct creserve *r, enum event_type t, const char *text)
@@ -212,7 +212,7 @@ static void post_step(struct core *c, struct creserve *r, enum event_type t, con
 
 	add_nodes(d, &r->rec);
 	cluster_post(c, t, d);
-	tell(c, r);
+	feed_reservation(c, r);
 }
 
 void reserve_remove(struct core *c, struct creserve *r, const char *by, const char *text)
@@ -231,7 +231,7 @@ void reserve_remove(struct core *c, struct creserve *r, const char *by, const ch
 /* ---- time -------------------------------------------------------------------------------------- */
 
 /* Follows S-139. */
-static void begins(struct core *c, struct creserve *r)
+static void begin_reservation(struct core *c, struct creserve *r)
 {
 	char text[300];
 	unsigned jobs = 0;
@@ -248,10 +248,10 @@ static void begins(struct core *c, struct creserve *r)
 }
 
 /* 1: it is gone. Follows S-136 and S-140. */
-static int look(struct core *c, struct creserve *r, uint64_t now)
+static int review_reservation(struct core *c, struct creserve *r, uint64_t now)
 {
 	if (r->rec.state == RESERVE_PLANNED && now >= r->rec.from_us)
-		begins(c, r);
+		begin_reservation(c, r);
 	if (r->rec.state == RESERVE_ACTIVE && now >= r->rec.to_us)
 		post_step(c, r, EV_RESERVATION_ENDED, "its time is over");
 	if (r->rec.state == RESERVE_ENDED && now >= r->rec.to_us + KEPT_US) {
@@ -260,7 +260,7 @@ static int look(struct core *c, struct creserve *r, uint64_t now)
 	}
 	if (r->rec.state != RESERVE_ENDED && (r->told_from_s > lib_time(c, r->rec.from_us, 0) + 1 ||
 	                                      r->told_from_s + 1 < lib_time(c, r->rec.from_us, 0)))
-		tell(c, r); /* the wall clock was set */
+		feed_reservation(c, r); /* the wall clock was set */
 	return 0;
 }
 
@@ -280,7 +280,7 @@ void reserve_review(struct core *c)
 		struct creserve *r = (struct creserve *)h;
 		uint64_t at;
 
-		if (look(c, r, now))
+		if (review_reservation(c, r, now))
 			continue;
 		at = next_step(r);
 		if (at <= now)

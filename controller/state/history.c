@@ -34,7 +34,7 @@ static uint64_t clock_ms(const struct core *c)
 	return c->sched_base_s * 1000 + now_boot(c) / 1000;
 }
 
-static void add(struct history *h, const char *s, size_t n)
+static void append_line(struct history *h, const char *s, size_t n)
 {
 	if (h->full)
 		return;
@@ -56,9 +56,9 @@ static void on_line(const char *line, size_t n, void *arg)
 
 	if (ms != c->history->at_ms) {
 		c->history->at_ms = ms;
-		add(c->history, at, (size_t)snprintf(at, sizeof at, "at %llu\n", (unsigned long long)ms));
+		append_line(c->history, at, (size_t)snprintf(at, sizeof at, "at %llu\n", (unsigned long long)ms));
 	}
-	add(c->history, line, n);
+	append_line(c->history, line, n);
 }
 
 void history_note(struct core *c, const char *word)
@@ -77,9 +77,9 @@ void history_open(struct core *c)
 	c->history = h = xcalloc(1, sizeof *h);
 	buf_init(&h->lines, HISTORY_PART + 64);
 	clock_rfc3339(now_real(c), at);
-	add(h, line,
-	    (size_t)snprintf(line, sizeof line, "hearth-history 1 cluster=%.100s began=%s\n",
-	                     c->cfg.cluster ? c->cfg.cluster : "", at));
+	append_line(h, line,
+	            (size_t)snprintf(line, sizeof line, "hearth-history 1 cluster=%.100s began=%s\n",
+	                             c->cfg.cluster ? c->cfg.cluster : "", at));
 	sched_record(c->sched, on_line, c);
 }
 

@@ -91,7 +91,7 @@ cJSON *idem_submitted(uint64_t id, const char *name)
 	return body;
 }
 
-static void refuse(struct core *c, struct request *rq, const struct idem *i)
+static void refuse_reuse(struct core *c, struct request *rq, const struct idem *i)
 {
 	char job[40] = "";
 
@@ -117,7 +117,7 @@ int idem_seen(struct core *c, struct request *rq)
 	if (!i)
 		return 0;
 	if (strcmp(i->digest, rq->idem_digest) != 0) {
-		refuse(c, rq, i);
+		refuse_reuse(c, rq, i);
 		return 1;
 	}
 	if (i->body) {

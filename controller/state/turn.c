@@ -40,7 +40,7 @@
 #define RETRY_COMMIT_US 20000 /* the store's queue was full */
 
 /* For each observer that has that function. */
-#define TELL(c, function, ...)                                                                               \
+#define CALL_OBSERVERS(c, function, ...)                                                                     \
 	do {                                                                                                     \
 		for (size_t i_ = 0; i_ < (c)->n_observers; i_++)                                                     \
 			if ((c)->observers[i_].function)                                                                 \
@@ -73,7 +73,7 @@ static void held_free(struct held *h)
 	free(h);
 }
 
-static struct held *hold(struct turn *t, enum held_kind kind)
+static struct held *append_held(struct turn *t, enum held_kind kind)
 {
 	struct held *h = xcalloc(1, sizeof *h);
 
@@ -82,7 +82,7 @@ static struct held *hold(struct turn *t, enum held_kind kind)
 	return h;
 }
 
-static void let_go(struct core *c, struct held *h)
+static void release_held(struct core *c, struct held *h)
 {
 	const struct core_io *io = &c->io;
 
@@ -120,7 +120,7 @@ static void turn_release(struct core *c, struct turn *t)
 	struct held *h, *tmp;
 
 	DL_FOREACH_SAFE (t->held, h, tmp) {
-		let_go(c, h);
+		release_held(c, h);
 		held_free(h);
 	}
 	store_txn_free(t->txn);
@@ -183,7 +183,7 @@ void hold_send(struct core *c, const struct cnode *n, uint16_t type, const void 
 
 	if (!n->connected)
 		return;
-	h = hold(turn_now(c), HELD_SEND);
+	h = append_held(turn_now(c), HELD_SEND);
 	h->node = xstrdup(n->name);
 	h->session = n->session;
 	h->type = type;
@@ -199,7 +199,7 @@ void send_now(struct core *c, const struct cnode *n, uint16_t type, const void *
 void hold_ack(struct core *c, const char *node, uint64_t session, uint64_t id)
 {
 	struct wm_ack ack = {.acked = id};
-	struct held *h = hold(turn_now(c), HELD_SEND);
+	struct held *h = append_held(turn_now(c), HELD_SEND);
 
 	if (FAULT("mistake.early_ack"))
 		c->io.send(node, session, WM_ACK, &ack, 0, c->io.arg);
@@ -213,12 +213,12 @@ void hold_reply(struct core *c, struct request *rq, int status, cJSON *body)
 {
 	struct held *h;
 
-	TELL(c, before_reply, rq, status, body);
+	CALL_OBSERVERS(c, before_reply, rq, status, body);
 	if (FAULT("mistake.early_reply")) {
 		rq->reply(rq, status, body, NULL);
 		return;
 	}
-	h = hold(turn_now(c), HELD_REPLY);
+	h = append_held(turn_now(c), HELD_REPLY);
 	h->rq = rq;
 	h->status = status;
 	h->body = body;
@@ -226,7 +226,7 @@ void hold_reply(struct core *c, struct request *rq, int status, cJSON *body)
 
 void reply_err(struct core *c, struct request *rq, const struct err *e)
 {
-	struct held *h = hold(turn_now(c), HELD_REPLY);
+	struct held *h = append_held(turn_now(c), HELD_REPLY);
 
 	h->rq = rq;
 	h->status = err_http_status(e->code);
@@ -247,7 +247,7 @@ int reply_fail(struct core *c, struct request *rq, enum err_code code, const cha
 
 void hold_close(struct core *c, const char *node, uint64_t session, const char *why)
 {
-	struct held *h = hold(turn_now(c), HELD_CLOSE);
+	struct held *h = append_held(turn_now(c), HELD_CLOSE);
 
 	h->node = xstrdup(node);
 	h->session = session;
@@ -256,7 +256,7 @@ void hold_close(struct core *c, const char *node, uint64_t session, const char *
 
 void hold_remove_data(struct core *c, uint64_t job)
 {
-	hold(turn_now(c), HELD_REMOVE_DATA)->job = job;
+	append_held(turn_now(c), HELD_REMOVE_DATA)->job = job;
 }
 
 void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t attempt, uint64_t seq)
@@ -265,7 +265,7 @@ void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t a
 
 	if (!c->metrics)
 		c->metrics = turn_new(c);
-	h = hold(c->metrics, HELD_METRICS_ACK);
+	h = append_held(c->metrics, HELD_METRICS_ACK);
 	h->node = xstrdup(node);
 	h->job = job;
 	h->attempt = attempt;
@@ -284,7 +284,7 @@ static void job_mark(struct core *c, struct cjob *j)
 	DL_APPEND2(c->turn_jobs, j, turn_prev, turn_next);
 }
 
-static void record(struct core *c, struct event_row *ev, char *data)
+static void record_event(struct core *c, struct event_row *ev, char *data)
 {
 	struct turn *t = turn_now(c);
 	struct held *h;
@@ -294,7 +294,7 @@ static void record(struct core *c, struct event_row *ev, char *data)
 	store_txn_event(t->txn, ev);
 	t->n++;
 	c->n_events++;
-	h = hold(t, HELD_NOTICE);
+	h = append_held(t, HELD_NOTICE);
 	h->ev = *ev;
 	h->ev.type = xstrdup(ev->type);
 }
@@ -320,7 +320,7 @@ static void write_attempt(struct turn *t, struct cjob *j)
 	j->dirty_attempt = 0;
 }
 
-static int of_attempt(enum event_type t)
+static int is_attempt_event(enum event_type t)
 {
 	return t >= EV_PLACED && t <= EV_ATTEMPT_ENDED;
 }
@@ -353,9 +353,9 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		data = cJSON_CreateObject();
 	if (t == EV_PLACED) /* the next attempt takes the place of this one: its last row goes first */
 		write_attempt(turn_now(c), j);
-	if (of_attempt(t))
+	if (is_attempt_event(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
-	TELL(c, before_event, j, t, data);
+	CALL_OBSERVERS(c, before_event, j, t, data);
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
 		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t),
 		          e.text);
@@ -363,19 +363,19 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		abort();
 #endif
 		before.refused = 1;
-		TELL(c, after_event, j, t, &before);
+		CALL_OBSERVERS(c, after_event, j, t, &before);
 		cJSON_Delete(data);
 		return -1;
 	}
-	record(c, &ev, json_text(data));
+	record_event(c, &ev, json_text(data));
 	if (t == EV_RANK_EXITED && FAULT("mistake.event_twice"))
-		record(c, &ev, json_text(data));
+		record_event(c, &ev, json_text(data));
 	cJSON_Delete(data);
 	job_mark(c, j);
-	if (of_attempt(t) && r->att)
+	if (is_attempt_event(t) && r->att)
 		j->dirty_attempt = 1;
 	count_job(c, j, &before);
-	TELL(c, after_event, j, t, &before);
+	CALL_OBSERVERS(c, after_event, j, t, &before);
 	return 0;
 }
 
@@ -384,7 +384,7 @@ int cluster_post(struct core *c, enum event_type t, cJSON *data)
 	struct event_row ev = {.at_us = now_real(c), .type = (char *)(uintptr_t)event_name(t)};
 	struct err e;
 
-	TELL(c, before_event, NULL, t, data);
+	CALL_OBSERVERS(c, before_event, NULL, t, data);
 	if (cluster_apply(&c->records, t, ev.at_us, data, &e) < 0) {
 		log_error("event=refused type=%s text=\"%s\"", event_name(t), e.text);
 #ifdef HEARTH_FAULTS
@@ -393,7 +393,7 @@ int cluster_post(struct core *c, enum event_type t, cJSON *data)
 		cJSON_Delete(data);
 		return -1;
 	}
-	record(c, &ev, json_text(data));
+	record_event(c, &ev, json_text(data));
 	cJSON_Delete(data);
 	return 0;
 }
@@ -414,7 +414,7 @@ static void write_job(struct core *c, struct turn *t, struct cjob *j)
 	t->n++;
 	write_attempt(t, j);
 	j->dirty_job = j->dirty_attempt = j->in_turn = 0;
-	hold(t, HELD_SETTLE)->job = j->r.id;
+	append_held(t, HELD_SETTLE)->job = j->r.id;
 	(void)c;
 }
 
@@ -489,7 +489,7 @@ static void on_done(int rc, const struct err *e, void *arg)
 		turns_drop(c, e);
 	} else {
 		c->n_failed++;
-		TELL(c, commit_failed, e);
+		CALL_OBSERVERS(c, commit_failed, e);
 	}
 	turn_commit(c);
 }
@@ -511,7 +511,8 @@ static void on_metrics_done(int rc, const struct err *e, void *arg)
 }
 
 /* 1 given, 0 later, -1 refused. Without a row to write it is done at once. */
-static int give(struct core *c, struct turn *t, store_done_fn done, uint64_t *retry_us, struct err *e)
+static int hand_to_store(struct core *c, struct turn *t, store_done_fn done, uint64_t *retry_us,
+                         struct err *e)
 {
 	struct store_txn *txn = t->txn;
 
@@ -542,7 +543,7 @@ static void commit_metrics(struct core *c)
 		return;
 	}
 	c->metrics_flying = t;
-	rc = give(c, t, on_metrics_done, &c->metrics_retry_us, &e);
+	rc = hand_to_store(c, t, on_metrics_done, &c->metrics_retry_us, &e);
 	if (rc > 0)
 		return;
 	c->metrics_flying = NULL;
@@ -563,7 +564,7 @@ void turn_commit(struct core *c)
 	commit_metrics(c);
 	if (!c->now || c->flying)
 		return;
-	TELL(c, before_commit);
+	CALL_OBSERVERS(c, before_commit);
 	t = c->now;
 	write_rows(c);
 	t->n += (size_t)history_write(c, t->txn, t->n > 0);
@@ -573,13 +574,13 @@ void turn_commit(struct core *c)
 		return;
 	}
 	c->flying = t;
-	rc = give(c, t, on_done, &c->retry_us, &e);
+	rc = hand_to_store(c, t, on_done, &c->retry_us, &e);
 	if (rc > 0)
 		return;
 	c->flying = NULL;
 	c->now = t;
 	if (rc < 0)
-		TELL(c, commit_failed, &e);
+		CALL_OBSERVERS(c, commit_failed, &e);
 }
 
 /* ---- failure --------------------------------------------------------------------------------- */
@@ -592,12 +593,12 @@ static void on_probe(int rc, const struct err *e, void *arg)
 	if (c->stopping)
 		return;
 	if (rc == 0)
-		TELL(c, store_recovered);
+		CALL_OBSERVERS(c, store_recovered);
 	else if (e)
 		c->fail_err = *e;
 }
 
-static void probe(struct core *c)
+static void probe_store(struct core *c)
 {
 	struct store_txn *txn = store_txn_new();
 	char at[CLOCK_RFC3339_SIZE];
@@ -617,7 +618,7 @@ void turn_tick(struct core *c)
 	uint64_t now = now_boot(c);
 
 	if (c->failing && !c->probing && now >= c->probe_us)
-		probe(c);
+		probe_store(c);
 	if ((c->retry_us && now >= c->retry_us) || (c->metrics_retry_us && now >= c->metrics_retry_us))
 		turn_commit(c);
 }
