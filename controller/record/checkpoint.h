@@ -2,9 +2,10 @@
 #ifndef HEARTH_CONTROLLER_CHECKPOINT_H
 #define HEARTH_CONTROLLER_CHECKPOINT_H
 
+#include <stddef.h>
+
 #include "common/base/err.h"
 #include "common/tree/steps.h"
-#include <stddef.h>
 
 /* Adds them to out, sorted. */
 int checkpoint_steps(const char *manifest, size_t n, struct steps *out, struct err *e);

@@ -11,9 +11,10 @@
 #ifndef HEARTH_CONTROLLER_EVENT_H
 #define HEARTH_CONTROLLER_EVENT_H
 
+#include <cjson/cJSON.h>
+
 #include "common/base/err.h"
 #include "controller/record/rec.h"
-#include <cjson/cJSON.h>
 
 /* Columns: id; name in the store and in the API; function that applies the event. */
 #define JOB_EVENTS(E)                                                                                        \

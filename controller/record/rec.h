@@ -6,11 +6,12 @@
 #ifndef HEARTH_CONTROLLER_REC_H
 #define HEARTH_CONTROLLER_REC_H
 
+#include <cjson/cJSON.h>
+
 #include "common/base/err.h"
 #include "common/spec/spec.h"
 #include "controller/record/states.h"
 #include "store/base/rows.h"
-#include <cjson/cJSON.h>
 
 struct phase_rec {
 	uint64_t started_us, ended_us; /* real time; started 0 = did not come, ended 0 = goes on */

@@ -6,8 +6,9 @@
 #ifndef HEARTH_CONTROLLER_STATES_H
 #define HEARTH_CONTROLLER_STATES_H
 
-#include "common/net/wire_msg.h"
 #include <stdint.h>
+
+#include "common/net/wire_msg.h"
 
 /* clang-format off */
 #define JOB_STATUSES(S) \

@@ -3,6 +3,7 @@
  */
 #include "controller/share/alloc.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,7 +87,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 
 	w->types = (struct strv){0};
 	instance_types(c, spec, &w->types);
-	w->groups = xcalloc(spec->n_groups, sizeof *w->groups);
+	w->groups = xcalloc(spec->n_groups, sizeof(*w->groups));
 	for (size_t i = 0; i < spec->n_groups; i++)
 		w->groups[i] = (struct sched_group){
 		    .instances = spec->groups[i].instances,
@@ -95,7 +96,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 		    .cpus_per_rank = spec->groups[i].cpus_per_rank,
 		};
 	/* Users stand below queues as "@name": no queue can be called so. */
-	snprintf(w->owner, sizeof w->owner, "@%s", owner && *owner ? owner : "nobody");
+	snprintf(w->owner, sizeof(w->owner), "@%s", owner && *owner ? owner : "nobody");
 	w->in = (struct sched_job){
 	    .id = j ? j->r.id : c->next_job_id + 1,
 	    .priority = j ? j->r.priority : spec->priority,
@@ -190,7 +191,7 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 	now = d->job == id;
 	if (now) {
 		*f = (struct sched_forecast){.start_s = sched_time(c), .whole = 1, .n = d->n};
-		f->places = xcalloc(d->n, sizeof *f->places);
+		f->places = xcalloc(d->n, sizeof(*f->places));
 		for (uint32_t i = 0; i < d->n; i++)
 			f->places[i] = (struct sched_place){.node = d->places[i].node, .group = d->places[i].group};
 	} else {
@@ -232,7 +233,7 @@ static void remember_avoider(struct core *c, uint64_t id)
 			return;
 	if (c->n_avoiders == c->cap_avoiders) {
 		c->cap_avoiders = c->cap_avoiders ? c->cap_avoiders * 2 : 8;
-		c->avoiders = xreallocarray(c->avoiders, c->cap_avoiders, sizeof *c->avoiders);
+		c->avoiders = xreallocarray(c->avoiders, c->cap_avoiders, sizeof(*c->avoiders));
 	}
 	c->avoiders[c->n_avoiders++] = id;
 }
@@ -276,8 +277,8 @@ void wait_review(struct core *c, struct cjob *j)
 		return;
 	}
 	sched_explain(c->sched, j->r.id, &r);
-	snprintf(reason, sizeof reason, "waited for %s, its limit (limits.max_wait_s)%s%s",
-	         str_duration(j->max_wait_s, span, sizeof span), r.text[0] ? ": it " : "", r.text);
+	snprintf(reason, sizeof(reason), "waited for %s, its limit (limits.max_wait_s)%s%s",
+	         str_duration(j->max_wait_s, span, sizeof(span)), r.text[0] ? ": it " : "", r.text);
 	alloc_unqueue(c, j);
 	d = cJSON_CreateObject();
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
@@ -306,7 +307,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 			w.in.avoid = NULL;
 	}
 	if (sched_job_add(c->sched, &w.in) < 0)
-		log_error("event=queued_while_holding job=%llu", (unsigned long long)j->r.id);
+		log_error("event=queued_while_holding job=%" PRIu64, j->r.id);
 	wishes_fini(&w);
 	c->sched_dirty = 1;
 }
@@ -331,7 +332,7 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = sched_time(c);
 	struct wishes w;
-	struct sched_decision d = {.job = j->r.id, .places = xcalloc(a->n_places, sizeof *d.places)};
+	struct sched_decision d = {.job = j->r.id, .places = xcalloc(a->n_places, sizeof(*d.places))};
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];

@@ -9,6 +9,7 @@
  */
 #include "controller/share/await.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,17 +41,17 @@ static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_
 		return 0;
 	}
 	if (id > c->next_job_id || !c->io.job_row)
-		return err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)id);
+		return err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 	if (c->io.job_row(id, &row, c->io.arg, e) < 0) {
 		if (e->code == ERR_NOT_FOUND)
-			err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)id);
+			err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 		return -1;
 	}
 	st = state_find(STATE_JOB, row.status);
 	*attempts = row.members ? row.started_us != 0 : row.attempts;
 	job_row_fini(&row);
 	if (st < 0)
-		return err_set(e, ERR_INTERNAL, "job %llu is in no known status", (unsigned long long)id);
+		return err_set(e, ERR_INTERNAL, "job %" PRIu64 " is in no known status", id);
 	*status = (enum job_status)st;
 	return 0;
 }
@@ -75,8 +76,7 @@ static int state_of(struct core *c, const struct spec_after *a, enum wait *out, 
 
 static const char *never_text(const struct spec_after *a, enum job_status st, char *out, size_t n)
 {
-	snprintf(out, n, "waited for job %llu %s, and that one %s%s", (unsigned long long)a->job,
-	         wanted_text[a->kind],
+	snprintf(out, n, "waited for job %" PRIu64 " %s, and that one %s%s", a->job, wanted_text[a->kind],
 	         st == JOB_STOPPED  ? "was stopped"
 	         : st == JOB_FAILED ? "failed"
 	                            : "ended",
@@ -96,25 +96,26 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 		char text[200];
 
 		if (a->job > c->next_job_id)
-			return err_set(
-			    e, ERR_NOT_FOUND,
-			    "after[%zu]: there is no job %llu: a job can only wait for one that was submitted before it",
-			    i, (unsigned long long)a->job);
+			return err_set(e, ERR_NOT_FOUND,
+			               "after[%zu]: there is no job %" PRIu64
+			               ": a job can only wait for one that was submitted before it",
+			               i, a->job);
 		if (state_of(c, a, &w, &status, e) < 0)
 			return err_wrap(e, "after[%zu]", i);
 		if (w == WAIT_NEVER)
 			return err_set(e, ERR_CONFLICT, "after[%zu]: this job could never start: it %s", i,
-			               never_text(a, status, text, sizeof text));
+			               never_text(a, status, text, sizeof(text)));
 		if (w == WAIT_OPEN && a->kind == SPEC_AFTER_START && job_find(c, a->job) &&
 		    job_find(c, a->job)->r.members)
 			return err_set(e, ERR_CONFLICT,
-			               "after[%zu]: job %llu starts by its members: wait for one of them, or for its end "
-			               "(afterany:%llu)",
-			               i, (unsigned long long)a->job, (unsigned long long)a->job);
+			               "after[%zu]: job %" PRIu64
+			               " starts by its members: wait for one of them, or for its end "
+			               "(afterany:%" PRIu64 ")",
+			               i, a->job, a->job);
 		if (w == WAIT_OVER || ++open > 3)
 			continue;
-		used += snprintf(note + used, n - (size_t)used, "%sjob %llu %s", open > 1 ? ", " : "waits for ",
-		                 (unsigned long long)a->job, wanted_text[a->kind]);
+		used += snprintf(note + used, n - (size_t)used, "%sjob %" PRIu64 " %s",
+		                 open > 1 ? ", " : "waits for ", a->job, wanted_text[a->kind]);
 		if ((size_t)used >= n)
 			used = (int)n - 1;
 	}
@@ -131,8 +132,7 @@ static void stop_waiting(struct core *c, struct cjob *j, uint64_t on, const char
 	json_add_str(d, "reason", reason);
 	json_add_u64(d, "on", on);
 	job_post(c, j, EV_ENDED, d);
-	log_info("event=ended job=%llu status=stopped after=%llu", (unsigned long long)j->r.id,
-	         (unsigned long long)on);
+	log_info("event=ended job=%" PRIu64 " status=stopped after=%" PRIu64, j->r.id, on);
 }
 
 /* It cannot be found out whether it may start: a person decides. */
@@ -141,7 +141,7 @@ static void hold_for(struct core *c, struct cjob *j, const struct err *why)
 	cJSON *d = cJSON_CreateObject();
 	char reason[600];
 
-	snprintf(reason, sizeof reason, "what it waits for could not be looked up: %s", why->text);
+	snprintf(reason, sizeof(reason), "what it waits for could not be looked up: %s", why->text);
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason);
 	job_post(c, j, EV_HELD, d);
@@ -194,7 +194,7 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
 		return 0;
 	if (look_up(c, never->job, &status, &attempts, &e) < 0)
 		status = JOB_FAILED;
-	stop_waiting(c, j, never->job, never_text(never, status, text, sizeof text));
+	stop_waiting(c, j, never->job, never_text(never, status, text, sizeof(text)));
 	return -1;
 }
 
@@ -217,7 +217,7 @@ static void post_settled(struct core *c, const struct sched_settled *x)
 	if (!x->met) {
 		if (look_up(c, x->on, &status, &attempts, &e) < 0)
 			status = JOB_FAILED;
-		stop_waiting(c, j, x->on, never_text(&a, status, text, sizeof text));
+		stop_waiting(c, j, x->on, never_text(&a, status, text, sizeof(text)));
 		return;
 	}
 	d = cJSON_CreateObject();

@@ -102,7 +102,7 @@ static struct payer *make_payer(struct core *c, const char *path)
 
 	if (p)
 		return p;
-	p = xcalloc(1, sizeof *p);
+	p = xcalloc(1, sizeof(*p));
 	p->path = xstrdup(path);
 	p->at_us = now_real(c);
 	budget_periods(p->at_us, p->start_us);
@@ -152,7 +152,7 @@ static void each_up(struct core *c, const char *account,
 {
 	char path[ACCOUNT_PATH];
 
-	snprintf(path, sizeof path, "%s", account);
+	snprintf(path, sizeof(path), "%s", account);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		*end = '\0';
 		fn(c, make_payer(c, path), arg);
@@ -332,7 +332,7 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 
 	if (!c->budgets)
 		return NULL;
-	snprintf(path, sizeof path, "%s", account);
+	snprintf(path, sizeof(path), "%s", account);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		struct payer *p;
 
@@ -362,15 +362,15 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 
 	if (r->why != SCHED_CLOSED)
 		return;
-	account_path(account, sizeof account, queue, owner);
+	account_path(account, sizeof(account), queue, owner);
 	p = used_up(c, account, 0);
 	if (!p)
 		return;
-	used_up_words(p, r->text, sizeof r->text);
+	used_up_words(p, r->text, sizeof(r->text));
 	period_start(p->budget->period, now_real(c), &at);
 	clock_words(at, until);
 	n = strlen(r->text);
-	snprintf(r->text + n, sizeof r->text - n,
+	snprintf(r->text + n, sizeof(r->text) - n,
 	         "; it starts after %s, or when the budget is raised (jobctl budget set %s usd=N)", until,
 	         p->path);
 }
@@ -384,7 +384,7 @@ int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 
 	if (!p)
 		return 0;
-	used_up_words(p, words, sizeof words);
+	used_up_words(p, words, sizeof(words));
 	return verdict_set(v, RC_COST, "%s, and ends what runs (action=end)", words);
 }
 

@@ -5,14 +5,16 @@
  * and the API. Shipped and own facts are apart, so that taking an own fact back shows the shipped one again.
  */
 #include "controller/share/catalogue.h"
-#include "common/base/hashtable.h"
-#include "common/base/json.h"
-#include "common/base/strutil.h"
-#include "controller/record/cluster_rows.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "controller/record/cluster_rows.h"
 
 static const char shipped_csv[] =
 #include "controller/instances_gen.h"
@@ -45,7 +47,7 @@ static const struct fact {
              {"price_per_hour", NUMBER, 0, 1000000},
              {"power_w", NUMBER, 0, 1000000},
              {"as", LIST, 0, CATALOGUE_NAME_MAX}};
-#define N_FACTS (sizeof facts / sizeof *facts)
+#define N_FACTS (sizeof(facts) / sizeof(*facts))
 
 const char *const *catalogue_keys(void)
 {
@@ -148,8 +150,8 @@ static int name_keys(struct err *e)
 {
 	size_t used = strlen(e->text);
 
-	for (const char *const *k = catalogue_keys(); *k && used < sizeof e->text; k++)
-		used += (size_t)snprintf(e->text + used, sizeof e->text - used, "%s%s",
+	for (const char *const *k = catalogue_keys(); *k && used < sizeof(e->text); k++)
+		used += (size_t)snprintf(e->text + used, sizeof(e->text) - used, "%s%s",
 		                         k == catalogue_keys() ? "; there are " : ", ", *k);
 	return -1;
 }
@@ -219,7 +221,7 @@ static struct entry *make_entry(struct catalogue *c, const char *name)
 
 	if (x)
 		return x;
-	x = xcalloc(1, sizeof *x);
+	x = xcalloc(1, sizeof(*x));
 	x->name = xstrdup(catalogue_plain(name));
 	HASH_ADD_KEYPTR(hh, c->entries, x->name, strlen(x->name), x);
 	return x;
@@ -261,7 +263,7 @@ static void add_line(struct catalogue *c, char *line, const char *const *heads, 
 
 struct catalogue *catalogue_create(struct cluster *records)
 {
-	struct catalogue *c = xcalloc(1, sizeof *c);
+	struct catalogue *c = xcalloc(1, sizeof(*c));
 	char *text = xstrdup(shipped_csv), *next = text;
 	const char *heads[COLUMNS_MAX];
 	size_t n = 0;
@@ -363,7 +365,7 @@ const char **catalogue_names(const struct catalogue *c, size_t *n)
 	for (; own; own = own->hh.next)
 		if (!find_entry(c, own->name))
 			names[(*n)++] = own->name;
-	qsort(names, *n, sizeof *names, by_version);
+	qsort(names, *n, sizeof(*names), by_version);
 	return names;
 }
 

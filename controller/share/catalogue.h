@@ -9,10 +9,11 @@
 #ifndef HEARTH_CONTROLLER_CATALOGUE_H
 #define HEARTH_CONTROLLER_CATALOGUE_H
 
+#include <cjson/cJSON.h>
+
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
-#include <cjson/cJSON.h>
 
 #define CATALOGUE_NAME_MAX 64
 #define CATALOGUE_MAX      2000 /* types that are set */

@@ -51,7 +51,7 @@ void cost_placed(struct core *c, const struct cjob *j, const struct sched_decisi
 	double price = decision_price(c, j->act->spec, dec);
 	char account[ACCOUNT_PATH];
 
-	account_path(account, sizeof account, j->r.queue, j->r.owner);
+	account_path(account, sizeof(account), j->r.queue, j->r.owner);
 	json_add_str(d, "account", account);
 	if (price > 0)
 		json_add_u64(d, "price_uusd", (uint64_t)(price * 1e6 + 0.5));

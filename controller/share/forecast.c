@@ -71,7 +71,7 @@ void forecast_learn(struct core *c, const char *owner, const char *name, double 
 	if (!l) {
 		if (HASH_COUNT(c->learned) >= LEARNED_MAX)
 			drop_learned(c, c->learned);
-		l = xcalloc(1, sizeof *l);
+		l = xcalloc(1, sizeof(*l));
 		l->key = xstrdup(key);
 		HASH_ADD_KEYPTR(hh, c->learned, l->key, strlen(l->key), l);
 	}
@@ -176,7 +176,7 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 	}
 	if (f->start_s == UINT64_MAX)
 		return 0;
-	str_duration(f->start_s > now ? f->start_s - now : 0, span, sizeof span);
+	str_duration(f->start_s > now ? f->start_s - now : 0, span, sizeof(span));
 	if (f->whole && f->start_s <= now)
 		snprintf(out, n, "expected to start within seconds");
 	else

@@ -113,7 +113,7 @@ static struct tally *count_nodes(const struct core *c)
 			continue;
 		HASH_FIND_STR(all, type, t);
 		if (!t) {
-			t = xcalloc(1, sizeof *t);
+			t = xcalloc(1, sizeof(*t));
 			t->type = type;
 			HASH_ADD_KEYPTR(hh, all, t->type, strlen(t->type), t);
 		}
@@ -149,7 +149,7 @@ static int unknown_type(const struct core *c, struct tally *nodes, const char *a
 	size_t n;
 
 	names = catalogue_names(c->catalogue, &n);
-	names = xreallocarray(names, n + HASH_COUNT(nodes) + 1, sizeof *names);
+	names = xreallocarray(names, n + HASH_COUNT(nodes) + 1, sizeof(*names));
 	for (const struct tally *t = nodes; t; t = t->hh.next)
 		names[n++] = t->type;
 	names[n] = NULL;
@@ -169,7 +169,7 @@ static int no_such_node(struct tally *nodes, const struct job_spec *s, struct er
 	unsigned named = 0;
 
 	for (const struct tally *t = nodes; t && named < TYPES_NAMED; t = t->hh.next)
-		used += (size_t)snprintf(have + used, sizeof have - used, "%s%.40s", named++ ? ", " : "", t->type);
+		used += (size_t)snprintf(have + used, sizeof(have) - used, "%s%.40s", named++ ? ", " : "", t->type);
 	return err_set(
 	    e, ERR_CONFLICT,
 	    "resources.instance_type: impossible on this cluster: no node is of type %.64s%s, nor of one that "

@@ -31,7 +31,7 @@ static void set_sched_node(struct core *c, struct cnode *n)
 	struct sched_gpu *gpus;
 	struct sched_node s;
 
-	gpus = xcalloc(n->inv.n_gpus + 1, sizeof *gpus);
+	gpus = xcalloc(n->inv.n_gpus + 1, sizeof(*gpus));
 	for (uint32_t i = 0; i < n->inv.n_gpus; i++)
 		gpus[i] = (struct sched_gpu){n->inv.gpus[i].index, n->inv.gpus[i].model, n->inv.gpus[i].memory_bytes,
 		                             n->inv.gpus[i].numa, n->inv.gpus[i].link_group};

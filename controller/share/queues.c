@@ -9,6 +9,7 @@
  */
 #include "controller/share/queues.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +167,7 @@ int queue_of_path(const struct core *c, const char *path, struct err *e)
 	char queue[SPEC_MAX_QUEUE + 1];
 	char *at;
 
-	snprintf(queue, sizeof queue, "%s", path);
+	snprintf(queue, sizeof(queue), "%s", path);
 	at = strrchr(queue, '/');
 	if (at && at[1] == '@')
 		*at = '\0';
@@ -182,17 +183,17 @@ int queue_holds(const struct core *c, const char *queue, const char *owner, uint
 {
 	char path[ACCOUNT_PATH];
 
-	account_path(path, sizeof path, queue, owner);
+	account_path(path, sizeof(path), queue, owner);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		const struct queue_rec *q;
 
 		*end = '\0';
 		q = find_queue(c, path);
 		if (q && q->quota_gpus && !q->borrow && gpus > q->quota_gpus)
-			return err_set(
-			    e, ERR_CONFLICT,
-			    "resources: the job wants %llu GPUs, and the quota of %s is %u GPU%s: it could never start",
-			    (unsigned long long)gpus, path, q->quota_gpus, q->quota_gpus == 1 ? "" : "s");
+			return err_set(e, ERR_CONFLICT,
+			               "resources: the job wants %" PRIu64
+			               " GPUs, and the quota of %s is %u GPU%s: it could never start",
+			               gpus, path, q->quota_gpus, q->quota_gpus == 1 ? "" : "s");
 	}
 	return 0;
 }
@@ -203,7 +204,7 @@ void usage_mark(struct core *c, const struct cjob *j)
 {
 	char path[ACCOUNT_PATH];
 
-	account_path(path, sizeof path, j->r.queue, j->r.owner);
+	account_path(path, sizeof(path), j->r.queue, j->r.owner);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
 		struct used *u;
 
@@ -211,7 +212,7 @@ void usage_mark(struct core *c, const struct cjob *j)
 		HASH_FIND_STR(c->used, path, u);
 		if (u)
 			continue;
-		u = xcalloc(1, sizeof *u);
+		u = xcalloc(1, sizeof(*u));
 		u->path = xstrdup(path);
 		HASH_ADD_KEYPTR(hh, c->used, u->path, strlen(u->path), u);
 	}

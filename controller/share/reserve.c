@@ -50,18 +50,18 @@ static int by_bytes(const void *a, const void *b)
 
 char **reserve_sorted(const struct strv *names)
 {
-	char **out = xcalloc(names->n + 1, sizeof *out);
+	char **out = xcalloc(names->n + 1, sizeof(*out));
 
 	for (size_t i = 0; i < names->n; i++)
 		out[i] = names->v[i];
-	qsort(out, names->n, sizeof *out, by_bytes);
+	qsort(out, names->n, sizeof(*out), by_bytes);
 	return out;
 }
 
 /* There may be as many names as nodes, and each node is asked for. */
 static int has_node(const struct creserve *r, const char *node)
 {
-	return r->rec.nodes.n && bsearch(&node, r->sorted, r->rec.nodes.n, sizeof *r->sorted, by_bytes);
+	return r->rec.nodes.n && bsearch(&node, r->sorted, r->rec.nodes.n, sizeof(*r->sorted), by_bytes);
 }
 
 void reserves_clear(struct core *c)
@@ -87,7 +87,7 @@ static uint64_t lib_time(const struct core *c, uint64_t real_us, int up)
 
 static void feed_reservation(struct core *c, struct creserve *r)
 {
-	uint64_t *ids = xcalloc(r->rec.nodes.n + 1, sizeof *ids);
+	uint64_t *ids = xcalloc(r->rec.nodes.n + 1, sizeof(*ids));
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < r->rec.nodes.n; i++) {
@@ -242,7 +242,7 @@ static void begin_reservation(struct core *c, struct creserve *r)
 		for (uint32_t k = 0; n && k < n->n_jobs; k++)
 			jobs += !reserve_for_queue(&r->rec, n->jobs[k]->r.queue);
 	}
-	snprintf(text, sizeof text, "%s%.150s begins; launches of other jobs that go on there: %u",
+	snprintf(text, sizeof(text), "%s%.150s begins; launches of other jobs that go on there: %u",
 	         *r->rec.queue ? "reservation for queue " : "maintenance", r->rec.queue, jobs);
 	post_step(c, r, EV_RESERVATION_BEGAN, text);
 }
@@ -373,7 +373,7 @@ int reserve_why(const struct core *c, const struct cjob *j, uint64_t limit_s, ch
 		    reserve_for_queue(&r->rec, j->r.queue))
 			continue;
 		nodes = nodes_text(r, ", ", 300);
-		reserve_words(r, words, sizeof words);
+		reserve_words(r, words, sizeof(words));
 		used += (size_t)snprintf(out + used, size - used, "%snode%s %.300s %s %s", named++ ? "; " : "",
 		                         r->rec.nodes.n == 1 ? "" : "s", nodes, r->rec.nodes.n == 1 ? "is" : "are",
 		                         words);
@@ -403,7 +403,7 @@ void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *
 		json_add_time(o, "from", r->rec.from_us);
 		json_add_time(o, "to", r->rec.to_us);
 		cJSON_AddItemToArray(list, o);
-		reserve_words(r, words, sizeof words);
+		reserve_words(r, words, sizeof(words));
 		if (used < size)
 			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "; " : "", words);
 	}

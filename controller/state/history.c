@@ -9,6 +9,7 @@
  */
 #include "controller/state/history.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ static void on_line(const char *line, size_t n, void *arg)
 
 	if (ms != c->history->at_ms) {
 		c->history->at_ms = ms;
-		append_line(c->history, at, (size_t)snprintf(at, sizeof at, "at %llu\n", (unsigned long long)ms));
+		append_line(c->history, at, (size_t)snprintf(at, sizeof(at), "at %" PRIu64 "\n", ms));
 	}
 	append_line(c->history, line, n);
 }
@@ -65,7 +66,7 @@ void history_note(struct core *c, const char *word)
 {
 	char line[64];
 
-	on_line(line, (size_t)snprintf(line, sizeof line, "%s\n", word), c);
+	on_line(line, (size_t)snprintf(line, sizeof(line), "%s\n", word), c);
 }
 
 void history_open(struct core *c)
@@ -74,11 +75,11 @@ void history_open(struct core *c)
 	struct history *h;
 
 	history_fini(c);
-	c->history = h = xcalloc(1, sizeof *h);
+	c->history = h = xcalloc(1, sizeof(*h));
 	buf_init(&h->lines, HISTORY_PART + 64);
 	clock_rfc3339(now_real(c), at);
 	append_line(h, line,
-	            (size_t)snprintf(line, sizeof line, "hearth-history 1 cluster=%.100s began=%s\n",
+	            (size_t)snprintf(line, sizeof(line), "hearth-history 1 cluster=%.100s began=%s\n",
 	                             c->cfg.cluster ? c->cfg.cluster : "", at));
 	sched_record(c->sched, on_line, c);
 }

@@ -9,6 +9,7 @@
  */
 #include "controller/state/idem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,9 +58,9 @@ struct idem *idem_add(struct core *c, const char *key, const char *digest, uint6
 		return i;
 	if (HASH_COUNT(c->idem) >= IDEM_MAX)
 		idem_drop(c, c->idem);
-	i = xcalloc(1, sizeof *i);
+	i = xcalloc(1, sizeof(*i));
 	i->key = xstrdup(key);
-	snprintf(i->digest, sizeof i->digest, "%s", digest ? digest : "");
+	snprintf(i->digest, sizeof(i->digest), "%s", digest ? digest : "");
 	i->job = job;
 	HASH_ADD_KEYPTR(hh, c->idem, i->key, strlen(i->key), i);
 	return i;
@@ -96,7 +97,7 @@ static void refuse_reuse(struct core *c, struct request *rq, const struct idem *
 	char job[40] = "";
 
 	if (i->job)
-		snprintf(job, sizeof job, " (job %llu)", (unsigned long long)i->job);
+		snprintf(job, sizeof(job), " (job %" PRIu64 ")", i->job);
 	reply_fail(c, rq, ERR_CONFLICT,
 	           "the idempotency key \"%.100s\" was used for another request%s; take a new key", rq->idem_key,
 	           job);

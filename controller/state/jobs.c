@@ -5,6 +5,7 @@
  */
 #include "controller/state/jobs.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
@@ -21,17 +22,17 @@ struct cjob *job_find(const struct core *c, uint64_t id)
 {
 	struct cjob *j;
 
-	HASH_FIND(hh, c->jobs, &id, sizeof id, j);
+	HASH_FIND(hh, c->jobs, &id, sizeof(id), j);
 	return j;
 }
 
 struct cjob *job_new(struct core *c, uint64_t id)
 {
-	struct cjob *j = xcalloc(1, sizeof *j);
+	struct cjob *j = xcalloc(1, sizeof(*j));
 
 	j->r.id = id;
 	j->deadline_us = UINT64_MAX;
-	HASH_ADD(hh, c->jobs, r.id, sizeof j->r.id, j);
+	HASH_ADD(hh, c->jobs, r.id, sizeof(j->r.id), j);
 	return j;
 }
 
@@ -64,12 +65,12 @@ struct cjob *job_get(struct core *c, uint64_t id, struct err *e)
 	if (j)
 		return j;
 	if (!c->io.job_row || id == 0 || id > c->next_job_id) {
-		err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)id);
+		err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 		return NULL;
 	}
 	if (c->io.job_row(id, &row, c->io.arg, e) < 0) {
 		if (e->code == ERR_NOT_FOUND)
-			err_set(e, ERR_NOT_FOUND, "there is no job %llu", (unsigned long long)id);
+			err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 		return NULL;
 	}
 	j = job_new(c, id);
@@ -91,17 +92,15 @@ int job_need_spec(struct core *c, struct cjob *j, struct err *e)
 	if (j->spec)
 		return 0;
 	if (!c->io.job_row)
-		return err_set(e, ERR_INTERNAL, "job %llu: its specification is not there",
-		               (unsigned long long)j->r.id);
+		return err_set(e, ERR_INTERNAL, "job %" PRIu64 ": its specification is not there", j->r.id);
 	if (c->io.job_row(j->r.id, &row, c->io.arg, e) < 0)
-		return err_wrap(e, "job %llu: its specification", (unsigned long long)j->r.id);
+		return err_wrap(e, "job %" PRIu64 ": its specification", j->r.id);
 	j->spec = row.spec;
 	free(j->run);
 	j->run = row.run;
 	row.spec = row.run = NULL;
 	job_row_fini(&row);
-	return j->spec ? 0
-	               : err_set(e, ERR_INTERNAL, "job %llu has no specification", (unsigned long long)j->r.id);
+	return j->spec ? 0 : err_set(e, ERR_INTERNAL, "job %" PRIu64 " has no specification", j->r.id);
 }
 
 struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e)
@@ -112,7 +111,7 @@ struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e)
 		return NULL;
 	s = spec_parse(j->spec, strlen(j->spec), e);
 	if (!s)
-		err_wrap(e, "job %llu: its specification", (unsigned long long)j->r.id);
+		err_wrap(e, "job %" PRIu64 ": its specification", j->r.id);
 	return s;
 }
 
@@ -206,7 +205,7 @@ void job_deadline(struct core *c, struct cjob *j, uint64_t at_us)
 		return;
 	if (c->n_heap + 2 > c->cap_heap) {
 		c->cap_heap = c->cap_heap ? c->cap_heap * 2 : 64;
-		c->heap = xreallocarray(c->heap, c->cap_heap, sizeof *c->heap);
+		c->heap = xreallocarray(c->heap, c->cap_heap, sizeof(*c->heap));
 	}
 	c->n_heap++;
 	heap_put(c, c->n_heap, j);
@@ -276,7 +275,7 @@ void active_free(struct core *c, struct cjob *j)
 
 struct active *active_new(struct core *c, struct cjob *j, struct err *e)
 {
-	struct active *a = xcalloc(1, sizeof *a);
+	struct active *a = xcalloc(1, sizeof(*a));
 
 	a->spec = job_parse_spec(c, j, e);
 	if (!a->spec) {

@@ -33,7 +33,7 @@ struct cnode *node_by_id(const struct core *c, uint64_t id)
 {
 	struct cnode *n;
 
-	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof id, n);
+	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof(id), n);
 	return n;
 }
 
@@ -88,7 +88,7 @@ void node_job_add(struct cnode *n, struct cjob *j)
 			return;
 	if (n->n_jobs == n->cap_jobs) {
 		n->cap_jobs = n->cap_jobs ? n->cap_jobs * 2 : 8;
-		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof *n->jobs);
+		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof(*n->jobs));
 	}
 	n->jobs[n->n_jobs++] = j;
 }

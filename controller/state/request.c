@@ -7,7 +7,7 @@
 
 struct request *request_new(enum request_op op)
 {
-	struct request *rq = xcalloc(1, sizeof *rq);
+	struct request *rq = xcalloc(1, sizeof(*rq));
 
 	rq->op = op;
 	return rq;

@@ -9,13 +9,14 @@
 #ifndef HEARTH_CONTROLLER_REQUEST_H
 #define HEARTH_CONTROLLER_REQUEST_H
 
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/spec/spec.h"
 #include "controller/state/request_table.h"
 #include "controller/state/role.h"
-#include <cjson/cJSON.h>
-#include <stdint.h>
 
 enum request_effect { RQ_ASKS, RQ_CHANGES, RQ_ADDS }; /* see request_table.h */
 

@@ -17,6 +17,7 @@
 #include "controller/state/turn.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@
 
 static struct turn *turn_new(struct core *c)
 {
-	struct turn *t = xcalloc(1, sizeof *t);
+	struct turn *t = xcalloc(1, sizeof(*t));
 
 	t->core = c;
 	t->txn = store_txn_new();
@@ -75,7 +76,7 @@ static void held_free(struct held *h)
 
 static struct held *append_held(struct turn *t, enum held_kind kind)
 {
-	struct held *h = xcalloc(1, sizeof *h);
+	struct held *h = xcalloc(1, sizeof(*h));
 
 	h->kind = kind;
 	DL_APPEND(t->held, h);
@@ -239,7 +240,7 @@ int reply_fail(struct core *c, struct request *rq, enum err_code code, const cha
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(e.text, sizeof e.text, fmt, ap);
+	vsnprintf(e.text, sizeof(e.text), fmt, ap);
 	va_end(ap);
 	reply_err(c, rq, &e);
 	return -1;
@@ -357,8 +358,7 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
 	CALL_OBSERVERS(c, before_event, j, t, data);
 	if (event_apply(r, t, ev.attempt, ev.at_us, data, &e) < 0) {
-		log_error("event=refused job=%llu type=%s text=\"%s\"", (unsigned long long)r->id, event_name(t),
-		          e.text);
+		log_error("event=refused job=%" PRIu64 " type=%s text=\"%s\"", r->id, event_name(t), e.text);
 #ifdef HEARTH_FAULTS
 		abort();
 #endif
