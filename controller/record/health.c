@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/text.h"
+
 #define HALF_US     21600000000.0 /* six hours */
 #define STEP_US     60000000u     /* how exactly it is said when the level is less */
 #define WORST_LEVEL 3
@@ -71,23 +73,17 @@ const char *health_text(const struct health *t, uint64_t boot_us, char *out, siz
 	static const char *const one[] = {"its connection broke off", "a launch failed on it", "it was lost"};
 	static const char *const more[] = {"its connection broke off %u times", "%u launches failed on it",
 	                                   "it was lost %u times"};
-	uint32_t n[HEALTH_KINDS], said = 0;
-	size_t used = 0;
+	struct text words = text_on(out, size);
+	uint32_t n[HEALTH_KINDS];
 
-	out[0] = '\0';
 	health_count(t, boot_us, n);
 	for (int k = HEALTH_KINDS - 1; k >= 0; k--) {
-		char part[80];
-
-		if (!n[k])
-			continue;
 		if (n[k] == 1)
-			snprintf(part, sizeof(part), "%s", one[k]);
-		else
-			snprintf(part, sizeof(part), more[k], n[k]); /* NOLINT: from the table above */
-		used += (size_t)snprintf(out + used, used < size ? size - used : 0, "%s%s", said++ ? ", " : "", part);
+			text_join(&words, ", ", "%s", one[k]);
+		else if (n[k])
+			text_join(&words, ", ", more[k], n[k]); /* NOLINT: from the table above */
 	}
-	if (said && used < size)
-		snprintf(out + used, size - used, " within a day");
+	if (!text_is_empty(&words))
+		text_add(&words, " within a day");
 	return out;
 }

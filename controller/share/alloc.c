@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
@@ -267,8 +268,9 @@ static void wait_begin(struct core *c, struct cjob *j, uint64_t max_wait_s)
 void wait_review(struct core *c, struct cjob *j)
 {
 	struct sched_reason r;
-	char reason[500], span[40];
+	char span[40];
 	cJSON *d;
+	TEXT(reason);
 
 	if (j->r.status != JOB_QUEUED || !j->max_wait_s || (j->r.array && !j->admitted))
 		return;
@@ -277,12 +279,12 @@ void wait_review(struct core *c, struct cjob *j)
 		return;
 	}
 	sched_explain(c->sched, j->r.id, &r);
-	snprintf(reason, sizeof(reason), "waited for %s, its limit (limits.max_wait_s)%s%s",
+	text_add(&reason, "waited for %s, its limit (limits.max_wait_s)%s%s",
 	         str_duration(j->max_wait_s, span, sizeof(span)), r.text[0] ? ": it " : "", r.text);
 	alloc_unqueue(c, j);
 	d = cJSON_CreateObject();
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	job_post(c, j, EV_ENDED, d);
 }
 

@@ -10,12 +10,12 @@
 #include "controller/share/await.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "controller/record/states.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -74,26 +74,26 @@ static int state_of(struct core *c, const struct spec_after *a, enum wait *out, 
 	return 0;
 }
 
-static const char *never_text(const struct spec_after *a, enum job_status st, char *out, size_t n)
+/* Returns t->at. */
+static const char *never_text(const struct spec_after *a, enum job_status st, struct text *t)
 {
-	snprintf(out, n, "waited for job %" PRIu64 " %s, and that one %s%s", a->job, wanted_text[a->kind],
+	text_add(t, "waited for job %" PRIu64 " %s, and that one %s%s", a->job, wanted_text[a->kind],
 	         st == JOB_STOPPED  ? "was stopped"
 	         : st == JOB_FAILED ? "failed"
 	                            : "ended",
 	         a->kind == SPEC_AFTER_START ? " before it started" : "");
-	return out;
+	return t->at;
 }
 
 int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, struct err *e)
 {
+	struct text t = text_on(note, n);
 	unsigned open = 0;
-	int used = 0;
 
 	for (size_t i = 0; i < s->n_after; i++) {
 		const struct spec_after *a = &s->after[i];
 		enum job_status status;
 		enum wait w;
-		char text[200];
 
 		if (a->job > c->next_job_id)
 			return err_set(e, ERR_NOT_FOUND,
@@ -102,9 +102,12 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 			               i, a->job);
 		if (state_of(c, a, &w, &status, e) < 0)
 			return err_wrap(e, "after[%zu]", i);
-		if (w == WAIT_NEVER)
+		if (w == WAIT_NEVER) {
+			TEXT(text);
+
 			return err_set(e, ERR_CONFLICT, "after[%zu]: this job could never start: it %s", i,
-			               never_text(a, status, text, sizeof(text)));
+			               never_text(a, status, &text));
+		}
 		if (w == WAIT_OPEN && a->kind == SPEC_AFTER_START && job_find(c, a->job) &&
 		    job_find(c, a->job)->r.members)
 			return err_set(e, ERR_CONFLICT,
@@ -114,13 +117,10 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 			               i, a->job, a->job);
 		if (w == WAIT_OVER || ++open > 3)
 			continue;
-		used += snprintf(note + used, n - (size_t)used, "%sjob %" PRIu64 " %s",
-		                 open > 1 ? ", " : "waits for ", a->job, wanted_text[a->kind]);
-		if ((size_t)used >= n)
-			used = (int)n - 1;
+		text_add(&t, "%sjob %" PRIu64 " %s", open > 1 ? ", " : "waits for ", a->job, wanted_text[a->kind]);
 	}
 	if (open > 3)
-		snprintf(note + used, n - (size_t)used, " and for %u more", open - 3);
+		text_add(&t, " and for %u more", open - 3);
 	return 0;
 }
 
@@ -139,11 +139,11 @@ static void stop_waiting(struct core *c, struct cjob *j, uint64_t on, const char
 static void hold_for(struct core *c, struct cjob *j, const struct err *why)
 {
 	cJSON *d = cJSON_CreateObject();
-	char reason[600];
+	TEXT(reason);
 
-	snprintf(reason, sizeof(reason), "what it waits for could not be looked up: %s", why->text);
+	text_add(&reason, "what it waits for could not be looked up: %s", why->text);
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	job_post(c, j, EV_HELD, d);
 }
 
@@ -179,8 +179,8 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
 	const struct spec_after *never;
 	enum job_status status = JOB_FAILED;
 	uint32_t attempts;
-	char text[200];
 	struct err e;
+	TEXT(text);
 
 	*n = 0;
 	if (!s->n_after || j->r.attempts ||
@@ -194,7 +194,7 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
 		return 0;
 	if (look_up(c, never->job, &status, &attempts, &e) < 0)
 		status = JOB_FAILED;
-	stop_waiting(c, j, never->job, never_text(never, status, text, sizeof(text)));
+	stop_waiting(c, j, never->job, never_text(never, status, &text));
 	return -1;
 }
 
@@ -208,16 +208,16 @@ static void post_settled(struct core *c, const struct sched_settled *x)
 	enum job_status status = JOB_FAILED;
 	struct sched_reason r;
 	uint32_t attempts;
-	char text[200];
 	struct err e;
 	cJSON *d;
+	TEXT(text);
 
 	if (!j || j->r.status != JOB_QUEUED)
 		return;
 	if (!x->met) {
 		if (look_up(c, x->on, &status, &attempts, &e) < 0)
 			status = JOB_FAILED;
-		stop_waiting(c, j, x->on, never_text(&a, status, text, sizeof(text)));
+		stop_waiting(c, j, x->on, never_text(&a, status, &text));
 		return;
 	}
 	d = cJSON_CreateObject();

@@ -17,6 +17,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
@@ -346,9 +347,9 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 	return NULL;
 }
 
-static void used_up_words(const struct payer *p, char *out, size_t n)
+static void used_up_words(const struct payer *p, struct text *t)
 {
-	snprintf(out, n, "the budget of %s is used up: $%.2f of $%.2f this %s", p->path,
+	text_add(t, "the budget of %s is used up: $%.2f of $%.2f this %s", p->path,
 	         p->spent[p->budget->period] / 1e6, (double)p->budget->uusd / 1e6,
 	         budget_period_names[p->budget->period]);
 }
@@ -357,8 +358,8 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 {
 	char account[ACCOUNT_PATH], until[CLOCK_RFC3339_SIZE];
 	const struct payer *p;
+	struct text t;
 	uint64_t at;
-	size_t n;
 
 	if (r->why != SCHED_CLOSED)
 		return;
@@ -366,26 +367,25 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 	p = used_up(c, account, 0);
 	if (!p)
 		return;
-	used_up_words(p, r->text, sizeof(r->text));
+	t = text_on(r->text, sizeof(r->text));
+	used_up_words(p, &t);
 	period_start(p->budget->period, now_real(c), &at);
 	clock_words(at, until);
-	n = strlen(r->text);
-	snprintf(r->text + n, sizeof(r->text) - n,
-	         "; it starts after %s, or when the budget is raised (jobctl budget set %s usd=N)", until,
+	text_add(&t, "; it starts after %s, or when the budget is raised (jobctl budget set %s usd=N)", until,
 	         p->path);
 }
 
 int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
-	char words[ACCOUNT_PATH + 120];
 	/* Ending what costs nothing would save nothing. */
 	const struct payer *p = a->account && a->price_uusd ? used_up(c, a->account, 1) : NULL;
+	TEXT(words);
 
 	if (!p)
 		return 0;
-	used_up_words(p, words, sizeof(words));
-	return verdict_set(v, RC_COST, "%s, and ends what runs (action=end)", words);
+	used_up_words(p, &words);
+	return verdict_set(v, RC_COST, "%s, and ends what runs (action=end)", words.at);
 }
 
 /* ---- what users ask and change ----------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "controller/record/cluster_rows.h"
 
 static const char shipped_csv[] =
@@ -31,13 +32,13 @@ struct catalogue {
 	struct cluster *records;
 };
 
-enum kind { NUMBER, WHOLE, YESNO, TEXT, LIST };
+enum kind { NUMBER, WHOLE, YESNO, STRING, LIST };
 static const struct fact {
 	const char *key;
 	enum kind kind;
 	double min, max;
 } facts[] = {{"gpus", WHOLE, 0, 64},
-             {"gpu_model", TEXT, 0, 64},
+             {"gpu_model", STRING, 0, 64},
              {"gpu_memory_gb", NUMBER, 0, 100000},
              {"vcpus", WHOLE, 0, 65536},
              {"memory_gib", NUMBER, 0, 1000000},
@@ -127,7 +128,7 @@ static int check_fact(const struct fact *f, const cJSON *v, struct err *e)
 		return 0;
 	case YESNO:
 		return cJSON_IsBool(v) ? 0 : err_set(e, ERR_INVALID, "%s: expected true or false", f->key);
-	case TEXT:
+	case STRING:
 		if (!cJSON_IsString(v) || !*v->valuestring || (double)strlen(v->valuestring) > f->max)
 			return err_set(e, ERR_INVALID, "%s: expected a text of at most %.0f characters", f->key, f->max);
 		return 0;
@@ -148,11 +149,10 @@ static const struct fact *fact_of(const char *key)
 /* Appends which there are. */
 static int name_keys(struct err *e)
 {
-	size_t used = strlen(e->text);
+	struct text t = {.at = e->text, .size = sizeof(e->text), .len = strlen(e->text)};
 
-	for (const char *const *k = catalogue_keys(); *k && used < sizeof(e->text); k++)
-		used += (size_t)snprintf(e->text + used, sizeof(e->text) - used, "%s%s",
-		                         k == catalogue_keys() ? "; there are " : ", ", *k);
+	for (const char *const *k = catalogue_keys(); *k; k++)
+		text_add(&t, "%s%s", k == catalogue_keys() ? "; there are " : ", ", *k);
 	return -1;
 }
 
@@ -183,7 +183,7 @@ static cJSON *cell_json(const struct fact *f, const char *cell)
 		return cJSON_CreateNumber(strtod(cell, NULL));
 	case YESNO:
 		return cJSON_CreateBool(strcmp(cell, "yes") == 0);
-	case TEXT:
+	case STRING:
 		return cJSON_CreateString(cell);
 	case LIST:
 		break;

@@ -7,13 +7,13 @@
  */
 #include "controller/share/instances.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/inventory.h"
 #include "controller/share/catalogue.h"
@@ -164,18 +164,17 @@ static int unknown_type(const struct core *c, struct tally *nodes, const char *a
 
 static int no_such_node(struct tally *nodes, const struct job_spec *s, struct err *e)
 {
-	char have[300] = "";
-	size_t used = 0;
 	unsigned named = 0;
+	TEXT(have);
 
-	for (const struct tally *t = nodes; t && named < TYPES_NAMED; t = t->hh.next)
-		used += (size_t)snprintf(have + used, sizeof(have) - used, "%s%.40s", named++ ? ", " : "", t->type);
+	for (const struct tally *t = nodes; t && named < TYPES_NAMED; t = t->hh.next, named++)
+		text_join(&have, ", ", "%.40s", t->type);
 	return err_set(
 	    e, ERR_CONFLICT,
 	    "resources.instance_type: impossible on this cluster: no node is of type %.64s%s, nor of one that "
 	    "stands in for it; the types here are: %s%s. One can stand in: jobctl instances set TYPE as=%.64s",
 	    s->instance_types.v[0], s->instance_types.n > 1 ? " or one of the others listed" : "",
-	    named ? have : "none", HASH_COUNT(nodes) > named ? ", ..." : "", s->instance_types.v[0]);
+	    named ? have.at : "none", HASH_COUNT(nodes) > named ? ", ..." : "", s->instance_types.v[0]);
 }
 
 int instances_check(const struct core *c, const struct job_spec *s, struct err *e)

@@ -20,6 +20,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
@@ -233,8 +234,8 @@ void reserve_remove(struct core *c, struct creserve *r, const char *by, const ch
 /* Follows S-139. */
 static void begin_reservation(struct core *c, struct creserve *r)
 {
-	char text[300];
 	unsigned jobs = 0;
+	TEXT(text);
 
 	for (size_t i = 0; i < r->rec.nodes.n; i++) {
 		const struct cnode *n = node_find(c, r->rec.nodes.v[i]);
@@ -242,9 +243,9 @@ static void begin_reservation(struct core *c, struct creserve *r)
 		for (uint32_t k = 0; n && k < n->n_jobs; k++)
 			jobs += !reserve_for_queue(&r->rec, n->jobs[k]->r.queue);
 	}
-	snprintf(text, sizeof(text), "%s%.150s begins; launches of other jobs that go on there: %u",
+	text_add(&text, "%s%.150s begins; launches of other jobs that go on there: %u",
 	         *r->rec.queue ? "reservation for queue " : "maintenance", r->rec.queue, jobs);
-	post_step(c, r, EV_RESERVATION_BEGAN, text);
+	post_step(c, r, EV_RESERVATION_BEGAN, text.at);
 }
 
 /* 1: it is gone. Follows S-136 and S-140. */
@@ -351,46 +352,41 @@ uint64_t reserve_disturbs(const struct core *c, const struct cnode *n, uint64_t 
 	return last;
 }
 
-static void reserve_words(const struct creserve *r, char *out, size_t n)
+static void reserve_words(const struct creserve *r, struct text *t)
 {
 	char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
 
-	snprintf(out, n, "%s '%s' from %s to %s", *r->rec.queue ? "reserved for" : "kept for maintenance",
+	text_add(t, "%s '%s' from %s to %s", *r->rec.queue ? "reserved for" : "kept for maintenance",
 	         r->rec.head.name, clock_words(r->rec.from_us, from), clock_words(r->rec.to_us, to));
 }
 
 int reserve_why(const struct core *c, const struct cjob *j, uint64_t limit_s, char *out, size_t size)
 {
 	uint64_t now = now_real(c), until = now + limit_s * 1000000;
-	size_t used = 0;
+	struct text t = text_on(out, size);
 	unsigned named = 0;
 
-	out[0] = '\0';
 	for (const struct creserve *r = reserve_first(c); r && named < 3; r = reserve_next(r)) {
-		char words[300], *nodes;
+		char *nodes;
 
 		if (r->rec.state == RESERVE_ENDED || r->rec.to_us <= now || r->rec.from_us >= until ||
 		    reserve_for_queue(&r->rec, j->r.queue))
 			continue;
 		nodes = nodes_text(r, ", ", 300);
-		reserve_words(r, words, sizeof(words));
-		used += (size_t)snprintf(out + used, size - used, "%snode%s %.300s %s %s", named++ ? "; " : "",
-		                         r->rec.nodes.n == 1 ? "" : "s", nodes, r->rec.nodes.n == 1 ? "is" : "are",
-		                         words);
+		text_join(&t, "; ", "node%s %.300s %s ", r->rec.nodes.n == 1 ? "" : "s", nodes,
+		          r->rec.nodes.n == 1 ? "is" : "are");
+		reserve_words(r, &t);
+		named++;
 		free(nodes);
-		if (used >= size)
-			break;
 	}
 	return named > 0;
 }
 
 void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *text, size_t size)
 {
-	size_t used = 0;
+	struct text t = text_on(text, size);
 
-	text[0] = '\0';
 	for (const struct creserve *r = reserve_first(c); r; r = reserve_next(r)) {
-		char words[300];
 		cJSON *o;
 
 		if (r->rec.state == RESERVE_ENDED || !has_node(r, node))
@@ -403,9 +399,9 @@ void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *
 		json_add_time(o, "from", r->rec.from_us);
 		json_add_time(o, "to", r->rec.to_us);
 		cJSON_AddItemToArray(list, o);
-		reserve_words(r, words, sizeof(words));
-		if (used < size)
-			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "; " : "", words);
+		if (!text_is_empty(&t))
+			text_add(&t, "; ");
+		reserve_words(r, &t);
 	}
 }
 

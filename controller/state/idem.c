@@ -16,6 +16,7 @@
 #include "common/base/fault.h"
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -94,13 +95,13 @@ cJSON *idem_submitted(uint64_t id, const char *name)
 
 static void refuse_reuse(struct core *c, struct request *rq, const struct idem *i)
 {
-	char job[40] = "";
+	TEXT(job);
 
 	if (i->job)
-		snprintf(job, sizeof(job), " (job %" PRIu64 ")", i->job);
+		text_add(&job, " (job %" PRIu64 ")", i->job);
 	reply_fail(c, rq, ERR_CONFLICT,
 	           "the idempotency key \"%.100s\" was used for another request%s; take a new key", rq->idem_key,
-	           job);
+	           job.at);
 }
 
 int idem_seen(struct core *c, struct request *rq)
