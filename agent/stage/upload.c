@@ -244,7 +244,7 @@ static int lock_mark(struct upload *u, int mark, struct err *e)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			break;
 		if (tries >= LOCK_TRIES)
-			return err_set(e, ERR_BUSY, "another upload holds its place");
+			return err_set(e, ERR_BUSY, "another upload to the same place is still under way");
 		if (worker_pause(u->w, LOCK_PAUSE_MS) < 0)
 			break;
 	}

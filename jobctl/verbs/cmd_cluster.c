@@ -317,5 +317,5 @@ const struct verb verbs_cluster[] = {
      exec_node_lost},
     {"node rm", "NODE...", "Remove nodes that are gone", node_rm_opts, 1, 256, exec_node_rm},
     {"token create", "", "Make a token with which a node joins", token_opts, 0, 0, exec_token},
-    {"dash", "", "Print an address that opens the dashboard once, within a minute", NULL, 0, 0, exec_dash},
+    {"dash", "", "Print an address of the dashboard that works once, for a minute", NULL, 0, 0, exec_dash},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -357,6 +357,6 @@ static int exec_words(struct ctx *c)
 
 const struct verb verbs_completion[] = {
     {"completion bash", "", "Print the completion script for bash", NULL, 0, 0, exec_bash},
-    {"completion words", "N -- WORD...", "List the words that fit as word N of a line", NULL, 1, ARGS_MAX,
-     exec_words},
+    {"completion words", "N -- WORD...",
+     "For the completion script: list words that fit as word N of the line", NULL, 1, ARGS_MAX, exec_words},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};
