@@ -40,7 +40,7 @@
 
 #define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
 
-static const char *own(const char *s)
+static const char *own_copy(const char *s)
 {
 	return xstrdup(s ? s : "");
 }
@@ -59,9 +59,9 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	struct core *c = xcalloc(1, sizeof *c);
 
 	c->cfg = *cfg;
-	c->cfg.cluster = own(cfg->cluster);
-	c->cfg.url = own(cfg->url);
-	c->cfg.owner_of_admin = own(cfg->owner_of_admin);
+	c->cfg.cluster = own_copy(cfg->cluster);
+	c->cfg.url = own_copy(cfg->url);
+	c->cfg.owner_of_admin = own_copy(cfg->owner_of_admin);
 	if (!c->cfg.beat_ms)
 		c->cfg.beat_ms = 1000;
 	if (!c->cfg.lease_ms)
@@ -165,7 +165,7 @@ void core_agent_down(struct core *c, const char *node, uint64_t session, const c
 		agent_gone(c, node, session, why);
 }
 
-static void dispatch(struct core *c, struct cnode *n, uint16_t type, uint64_t id, void *msg)
+static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uint64_t id, void *msg)
 {
 	switch (type) {
 	case WM_BEAT:
@@ -213,7 +213,7 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	else if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
 		on_metrics(c, node, msg);
 	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->failing))
-		dispatch(c, n, type, id, msg);
+		dispatch_message(c, n, type, id, msg);
 	wire_free(type, msg);
 }
 

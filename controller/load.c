@@ -70,7 +70,7 @@ void state_clear(struct core *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void recorded(struct core *c, uint64_t real_us)
+static void note_recorded(struct core *c, uint64_t real_us)
 {
 	if (real_us > c->recorded_us)
 		c->recorded_us = real_us;
@@ -183,7 +183,7 @@ static int on_node(const struct node_row *row, void *arg)
 	if (!n)
 		return 0;
 	node_attach(c, n);
-	recorded(c, n->r.seen_us);
+	note_recorded(c, n->r.seen_us);
 	n->list_unknown = 1;
 	if (n->r.inventory)
 		inv_parse(&n->inv, n->r.inventory);
@@ -256,8 +256,8 @@ static int on_spent(const struct spent_row *r, void *arg)
 static void attempt_recorded(struct core *c, const struct attempt_rec *a)
 {
 	for (int i = 0; i < N_PHASE; i++) {
-		recorded(c, a->phases[i].started_us);
-		recorded(c, a->phases[i].ended_us);
+		note_recorded(c, a->phases[i].started_us);
+		note_recorded(c, a->phases[i].ended_us);
 	}
 }
 
@@ -342,7 +342,7 @@ static int on_ended(const char *status, uint64_t jobs, void *arg)
 	return 0;
 }
 
-static int load(struct core *c, struct err *e)
+static int load_records(struct core *c, struct err *e)
 {
 	struct store_load l = {.job = on_job,
 	                       .attempt = on_attempt,
@@ -376,7 +376,7 @@ static int load(struct core *c, struct err *e)
 	c->next_event_id = event > c->next_event_id ? event : c->next_event_id;
 	c->next_node_id = node > c->next_node_id ? node : c->next_node_id;
 	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
-		recorded(c, j->r.queued_us);
+		note_recorded(c, j->r.queued_us);
 		if (j->r.att)
 			attempt_recorded(c, j->r.att);
 	}
@@ -417,7 +417,7 @@ static int load(struct core *c, struct err *e)
 int core_load(struct core *c, struct store *s, struct err *e)
 {
 	c->store = s;
-	if (load(c, e) < 0)
+	if (load_records(c, e) < 0)
 		return -1;
 	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished,
 	         HASH_COUNT(c->records.all[CLUSTER_NODE]));
@@ -461,7 +461,7 @@ static void sessions_give(struct core *c, struct session *s, size_t n)
 	free(s);
 }
 
-static void reload(struct core *c)
+static void reload_records(struct core *c)
 {
 	struct session *s;
 	struct err e;
@@ -472,7 +472,7 @@ static void reload(struct core *c)
 	c->loaded = 0;
 	if (!c->store)
 		err_set(&e, ERR_INTERNAL, "no store to load from");
-	if (!c->store || load(c, &e) < 0) {
+	if (!c->store || load_records(c, &e) < 0) {
 		/* Without records every launch would look like one that must not be: nothing is decided until they
 		 * are there. */
 		state_clear(c);
@@ -493,13 +493,13 @@ void core_fail(struct core *c, const struct err *e)
 	c->probe_us = now_boot(c) + PROBE_US;
 	c->retry_us = 0;
 	turns_drop(c, &c->fail_err);
-	reload(c);
+	reload_records(c);
 }
 
 void core_recovered(struct core *c)
 {
 	if (!c->loaded)
-		reload(c);
+		reload_records(c);
 	if (!c->loaded)
 		return;
 	c->failing = 0;

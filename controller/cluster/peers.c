@@ -59,7 +59,7 @@ static void know_askable(struct core *c)
 }
 
 /* How many of them have a smaller id. */
-static size_t before(const struct core *c, uint64_t id)
+static size_t count_before(const struct core *c, uint64_t id)
 {
 	size_t lo = 0, hi = c->n_askable;
 
@@ -83,7 +83,7 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	int within;
 
 	know_askable(c);
-	at = before(c, self->r.id);
+	at = count_before(c, self->r.id);
 	within = at < c->n_askable && c->askable[at] == self;
 	n = c->n_askable - (size_t)within;
 	take = n < PEERS_MAX ? n : PEERS_MAX;

@@ -35,7 +35,7 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-static void admit(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
+static void admit_session(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
 {
 	if (n->connected && n->session != session)
 		hold_close(c, n->name, n->session, "another connection of this node");
@@ -81,7 +81,7 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 		n = node_find(c, name);
 		node_attach(c, n);
 	}
-	admit(c, n, session, hello);
+	admit_session(c, n, session, hello);
 }
 
 void agent_gone(struct core *c, const char *name, uint64_t session, const char *why)
@@ -137,7 +137,7 @@ static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n,
 	node_job_del(n, j);
 }
 
-static void missing(struct core *c, struct cjob *j, struct cnode *n, struct place_rec *p)
+static void launch_missing(struct core *c, struct cjob *j, struct cnode *n, struct place_rec *p)
 {
 	const struct attempt_rec *a = j->r.att;
 	static const char text[] = "its agent knows nothing of the launch any more";
@@ -178,7 +178,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 		struct place_rec *p;
 
 		if (!rt_on(jobs[i], n, &p)->reported)
-			missing(c, jobs[i], n, p);
+			launch_missing(c, jobs[i], n, p);
 		job_touch(c, jobs[i]);
 		if (jobs[i]->act)
 			rsh_resend(c, jobs[i], place_index(jobs[i], p));

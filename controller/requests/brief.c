@@ -36,7 +36,7 @@ static cJSON *brief_reason(const cJSON *job, const char *text)
 	return out;
 }
 
-static void fill(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
+static void fill_reasons(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
 {
 	struct sched_brief *b = xcalloc(n + 1, sizeof *b);
 
@@ -61,6 +61,6 @@ void req_brief(struct core *c, struct request *rq)
 	} else if (wants_one(body, &ids[0])) {
 		jobs[n++] = body;
 	}
-	fill(c, jobs, ids, n);
+	fill_reasons(c, jobs, ids, n);
 	hold_reply(c, rq, 200, body);
 }

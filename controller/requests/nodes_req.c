@@ -22,7 +22,7 @@
 #include "controller/state/requester.h"
 #include "controller/state/turn.h"
 
-static struct cnode *named(struct core *c, struct request *rq)
+static struct cnode *find_named(struct core *c, struct request *rq)
 {
 	struct cnode *n = rq->node ? node_find(c, rq->node) : NULL;
 	struct err e;
@@ -34,7 +34,7 @@ static struct cnode *named(struct core *c, struct request *rq)
 	return NULL;
 }
 
-static void answer(struct core *c, struct request *rq, const struct cnode *n)
+static void answer_node(struct core *c, struct request *rq, const struct cnode *n)
 {
 	cJSON *body = cJSON_CreateObject();
 
@@ -45,8 +45,8 @@ static void answer(struct core *c, struct request *rq, const struct cnode *n)
 	hold_reply(c, rq, 200, body);
 }
 
-static void change(struct core *c, struct cnode *n, const struct request *rq, enum event_type t,
-                   const char *reason)
+static void change_node(struct core *c, struct cnode *n, const struct request *rq, enum event_type t,
+                        const char *reason)
 {
 	cJSON *d = cJSON_CreateObject();
 
@@ -59,7 +59,7 @@ static void change(struct core *c, struct cnode *n, const struct request *rq, en
 
 void req_drain(struct core *c, struct request *rq)
 {
-	struct cnode *n = named(c, rq);
+	struct cnode *n = find_named(c, rq);
 	const char *reason = NULL;
 	struct err e;
 
@@ -69,26 +69,26 @@ void req_drain(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	change(c, n, rq, EV_DRAINED, reason ? reason : "drained");
-	answer(c, rq, n);
+	change_node(c, n, rq, EV_DRAINED, reason ? reason : "drained");
+	answer_node(c, rq, n);
 }
 
 void req_resume(struct core *c, struct request *rq)
 {
-	struct cnode *n = named(c, rq);
+	struct cnode *n = find_named(c, rq);
 
 	if (!n)
 		return;
 	if (n->r.drain) {
 		n->health = (struct health){0}; /* somebody has looked at it */
-		change(c, n, rq, EV_RESUMED, "");
+		change_node(c, n, rq, EV_RESUMED, "");
 	}
-	answer(c, rq, n);
+	answer_node(c, rq, n);
 }
 
 void req_node_rm(struct core *c, struct request *rq)
 {
-	struct cnode *n = named(c, rq);
+	struct cnode *n = find_named(c, rq);
 	int force = 0;
 	struct err e;
 	cJSON *d;
@@ -120,14 +120,14 @@ void req_node_rm(struct core *c, struct request *rq)
 	peers_changed(c);
 	c->peers_gen++;
 	node_changed(c, n, 0);
-	answer(c, rq, n);
+	answer_node(c, rq, n);
 }
 
 /* An administrator knows what hearthd cannot see: the machine is off. Its ranks are lost from now on, and its
  * agent, should it come back, gets no work before it has killed what it still has of them (sync.c). */
 void req_node_lost(struct core *c, struct request *rq)
 {
-	struct cnode *n = named(c, rq);
+	struct cnode *n = find_named(c, rq);
 	const char *reason = NULL;
 	char why[400];
 	struct err e;
@@ -150,5 +150,5 @@ void req_node_lost(struct core *c, struct request *rq)
 		         reason && *reason ? ": " : "", reason ? reason : "");
 		node_is_lost(c, n, why, req_user(c, rq));
 	}
-	answer(c, rq, n);
+	answer_node(c, rq, n);
 }

@@ -128,7 +128,7 @@ static int no_node(const struct core *c, const char *name, struct err *e)
 	return err_wrap(e, "nodes");
 }
 
-static int taken(const struct creserve *other, const char *node, struct err *e)
+static int refuse_taken(const struct creserve *other, const char *node, struct err *e)
 {
 	char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
 
@@ -169,7 +169,7 @@ struct candidate {
 	uint64_t disturbed_us; /* until then there is a job; 0 not at all */
 };
 
-static int better(const void *a, const void *b)
+static int by_freedom(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 
@@ -198,7 +198,7 @@ static int chosen_nodes(const struct core *c, struct reservation_rec *r, const s
 		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->head.name))
 			all[n++] = (struct candidate){x, reserve_disturbs(c, x, r->from_us, r->queue)};
 	}
-	qsort(all, n, sizeof *all, better);
+	qsort(all, n, sizeof *all, by_freedom);
 	strv_fini(&r->nodes);
 	for (size_t i = 0; i < want && i < n; i++)
 		strv_add(&r->nodes, all[i].n->name);
@@ -225,7 +225,7 @@ static int set_nodes(const struct core *c, struct reservation_rec *r, const stru
 		const struct creserve *other = reserve_overlap(c, r->nodes.v[i], r->from_us, r->to_us, r->head.name);
 
 		if (other)
-			return taken(other, r->nodes.v[i], e);
+			return refuse_taken(other, r->nodes.v[i], e);
 	}
 	return 0;
 }
@@ -247,8 +247,8 @@ static struct reservation_rec copy_of(const struct reservation_rec *r)
 	return n;
 }
 
-static int fill(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
-                struct err *e)
+static int fill_reservation(const struct core *c, struct reservation_rec *r, const struct ask *a, int is_new,
+                            struct err *e)
 {
 	if (a->from && r->state == RESERVE_ACTIVE)
 		return err_set(e, ERR_CONFLICT, "from: the reservation '%s' has begun; its end can be changed",
@@ -262,12 +262,12 @@ static int fill(const struct core *c, struct reservation_rec *r, const struct as
 }
 
 /* Frees what r holds: the record is that now, or the request is refused. */
-static void finish(struct core *c, struct request *rq, struct reservation_rec *r, const struct ask *a,
-                   int is_new)
+static void finish_set(struct core *c, struct request *rq, struct reservation_rec *r, const struct ask *a,
+                       int is_new)
 {
 	struct err e;
 
-	if (fill(c, r, a, is_new, &e) < 0) {
+	if (fill_reservation(c, r, a, is_new, &e) < 0) {
 		reservation_rec_fini(r);
 		reply_err(c, rq, &e);
 		return;
@@ -324,12 +324,12 @@ void req_reserve_add(struct core *c, struct request *rq)
 	r.reason = xstrdup("");
 	r.owner = xstrdup(req_user(c, rq));
 	r.created_us = now_real(c);
-	finish(c, rq, &r, &a, 1);
+	finish_set(c, rq, &r, &a, 1);
 	HASH_SORT(c->records.all[CLUSTER_RESERVATION], by_time);
 }
 
 /* The one that a request is about. NULL: answered. */
-static struct creserve *wanted(struct core *c, struct request *rq)
+static struct creserve *find_wanted(struct core *c, struct request *rq)
 {
 	struct creserve *r = rq->node ? reserve_find(c, rq->node) : NULL;
 
@@ -341,7 +341,7 @@ static struct creserve *wanted(struct core *c, struct request *rq)
 
 void req_reserve_set(struct core *c, struct request *rq)
 {
-	const struct creserve *r = wanted(c, rq);
+	const struct creserve *r = find_wanted(c, rq);
 	struct reservation_rec as;
 	struct ask a;
 	struct err e;
@@ -358,13 +358,13 @@ void req_reserve_set(struct core *c, struct request *rq)
 		return;
 	}
 	as = copy_of(&r->rec);
-	finish(c, rq, &as, &a, 0);
+	finish_set(c, rq, &as, &a, 0);
 	HASH_SORT(c->records.all[CLUSTER_RESERVATION], by_time);
 }
 
 void req_reserve_rm(struct core *c, struct request *rq)
 {
-	struct creserve *r = wanted(c, rq);
+	struct creserve *r = find_wanted(c, rq);
 	cJSON *body;
 
 	if (!r)

@@ -238,7 +238,7 @@ static void add_warnings(const struct job_spec *s, cJSON *body)
 	strv_fini(&notes);
 }
 
-static void create(struct core *c, struct request *rq, const struct asked *a)
+static void create_job(struct core *c, struct request *rq, const struct asked *a)
 {
 	struct cjob *j = job_new(c, ++c->next_job_id);
 	uint32_t members = spec_members(rq->spec);
@@ -328,8 +328,8 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 }
 
 /* When would it start, where, and at what price? */
-static void foresee(struct core *c, const struct request *rq, const struct asked *a, cJSON *body, char *text,
-                    size_t n)
+static void foresee_start(struct core *c, const struct request *rq, const struct asked *a, cJSON *body,
+                          char *text, size_t n)
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
@@ -378,7 +378,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	foresee(c, rq, a, body, when, sizeof when);
+	foresee_start(c, rq, a, body, when, sizeof when);
 	if (members)
 		snprintf(each, sizeof each, "%u member%s, each with ", members, members == 1 ? "" : "s");
 	snprintf(text, sizeof text, "%s%u instance%s, %u rank%s; %s%s", each, spec_nodes(rq->spec),
@@ -390,7 +390,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	hold_reply(c, rq, 200, body);
 }
 
-static void take(struct core *c, struct request *rq)
+static void take_submit(struct core *c, struct request *rq)
 {
 	struct asked a = {0};
 	struct err e;
@@ -418,13 +418,13 @@ static void take(struct core *c, struct request *rq)
 	else if (c->no_room)
 		reply_fail(c, rq, ERR_NOSPACE, "%s", c->no_room);
 	else
-		create(c, rq, &a);
+		create_job(c, rq, &a);
 }
 
 void req_submit(struct core *c, struct request *rq)
 {
 	rq->job = 0;
-	take(c, rq);
+	take_submit(c, rq);
 }
 
 void req_clone(struct core *c, struct request *rq)
@@ -459,5 +459,5 @@ void req_clone(struct core *c, struct request *rq)
 			cJSON_AddItemToObject(rq->body, "run", run);
 		}
 	}
-	take(c, rq);
+	take_submit(c, rq);
 }

@@ -38,7 +38,7 @@ static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_INSTANCES] = "instances"};
 
 /* Where the key stands: the counts of groups in each group. */
-static const char *where(const struct job_spec *s, enum sched_change_kind k)
+static const char *key_prefix(const struct job_spec *s, enum sched_change_kind k)
 {
 	if (k == SCHED_CHANGE_QUEUE)
 		return "";
@@ -115,7 +115,7 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	value = value_of(c, s, &x);
 	if (!value)
 		return 0;
-	snprintf(key, sizeof key, "%s%s", where(s, x.kind), keys[x.kind]);
+	snprintf(key, sizeof key, "%s%s", key_prefix(s, x.kind), keys[x.kind]);
 	text = json_text(value);
 	snprintf(out, n, "; %s with %s=%s", ever ? "it would be possible" : "it would fit now", key, text);
 	free(text);

@@ -116,7 +116,7 @@ static cJSON *member_data(const struct cjob *j, const char *spec)
 	return d;
 }
 
-static void make(struct core *c, struct cjob *j, uint32_t *budget)
+static void make_members(struct core *c, struct cjob *j, uint32_t *budget)
 {
 	struct carray *a = j->arr;
 
@@ -158,7 +158,7 @@ void array_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 		alloc_queue(c, j, spec);
 }
 
-static void admit(struct core *c, struct cjob *j, uint32_t *budget)
+static void admit_members(struct core *c, struct cjob *j, uint32_t *budget)
 {
 	struct carray *a = j->arr;
 	uint32_t max =
@@ -245,7 +245,7 @@ static void failed_text(const struct cjob *j, char *out, size_t n)
 		snprintf(out + used, n - used, " and %u more", a->n[JOB_FAILED] - a->n_failed);
 }
 
-static void end(struct core *c, struct cjob *j)
+static void end_array(struct core *c, struct cjob *j)
 {
 	const struct carray *a = j->arr;
 	enum job_status status = JOB_COMPLETED;
@@ -272,7 +272,7 @@ static void end(struct core *c, struct cjob *j)
 	         state_name(STATE_JOB, (int)status), a->made);
 }
 
-static void settle(struct core *c, struct cjob *j)
+static void settle_array(struct core *c, struct cjob *j)
 {
 	const struct carray *a = j->arr;
 	uint32_t busy = 0, waiting = a->n[JOB_HELD] + a->n[JOB_QUEUED];
@@ -282,7 +282,7 @@ static void settle(struct core *c, struct cjob *j)
 	if (!j->r.started_us && (busy || a->n[JOB_COMPLETED]))
 		job_post(c, j, EV_MEMBERS_RUN, NULL);
 	if (!busy && !waiting && (a->made == j->r.members || j->r.wanted == WANT_STOP))
-		end(c, j);
+		end_array(c, j);
 }
 
 static void stop_members(struct core *c, struct cjob *j, uint32_t *budget)
@@ -302,18 +302,18 @@ static void stop_members(struct core *c, struct cjob *j, uint32_t *budget)
 	}
 }
 
-static void step(struct core *c, struct cjob *j, uint32_t *budget)
+static void step_array(struct core *c, struct cjob *j, uint32_t *budget)
 {
 	if (job_ended(j->r.status))
 		return;
 	if (j->r.wanted == WANT_STOP) {
 		stop_members(c, j, budget);
 	} else {
-		make(c, j, budget);
-		admit(c, j, budget);
+		make_members(c, j, budget);
+		admit_members(c, j, budget);
 	}
 	if (*budget)
-		settle(c, j);
+		settle_array(c, j);
 	else
 		array_touch(c, j); /* there may be more */
 }
@@ -328,7 +328,7 @@ void arrays_step(struct core *c)
 	while (budget && (j = c->arrays)) {
 		DL_DELETE2(c->arrays, j, arr->busy_prev, arr->busy_next);
 		j->arr->busy = 0;
-		step(c, j, &budget);
+		step_array(c, j, &budget);
 	}
 	array_rm_step(c, &budget);
 }

@@ -77,7 +77,7 @@ void race_follow(struct cjob *j, uint32_t index, enum job_status status, int hal
 		r->dead[index] = 1;
 }
 
-static void put(struct race *r, uint32_t index, double value)
+static void put_value(struct race *r, uint32_t index, double value)
 {
 	unsigned rung = r->reached[index];
 
@@ -99,7 +99,7 @@ void race_load(struct cjob *j, uint32_t index, const char *rungs)
 
 		if (end == rungs)
 			return;
-		put(r, index, v);
+		put_value(r, index, v);
 		rungs = end;
 	}
 }
@@ -107,7 +107,7 @@ void race_load(struct cjob *j, uint32_t index, const char *rungs)
 /* ---- judging ------------------------------------------------------------------------------------- */
 
 /* Those that are compared, be it later. */
-static uint32_t members(const struct race *r)
+static uint32_t count_compared(const struct race *r)
 {
 	uint32_t n = 0;
 
@@ -116,8 +116,8 @@ static uint32_t members(const struct race *r)
 	return n;
 }
 
-static void stop(struct core *c, const struct cjob *j, unsigned rung, const struct halving_value *v,
-                 uint32_t better)
+static void stop_member(struct core *c, const struct cjob *j, unsigned rung, const struct halving_value *v,
+                        uint32_t better)
 {
 	struct cjob *m = job_find(c, j->r.id + 1 + v->index);
 	const struct race *r = j->arr->race;
@@ -128,7 +128,7 @@ static void stop(struct core *c, const struct cjob *j, unsigned rung, const stru
 		return;
 	snprintf(reason, sizeof reason,
 	         "stopped early (search.halving): at step %lld %.128s was %.6g, and %u of %u members did better",
-	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, members(r));
+	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, count_compared(r));
 	d = cJSON_CreateObject();
 	json_add_str(d, "reason", reason);
 	cJSON_AddTrueToObject(d, "halved");
@@ -137,10 +137,10 @@ static void stop(struct core *c, const struct cjob *j, unsigned rung, const stru
 	log_info("event=halved job=%llu rung=%u", (unsigned long long)m->r.id, rung);
 }
 
-static void judge(struct core *c, struct cjob *j, unsigned rung)
+static void judge_rung(struct core *c, struct cjob *j, unsigned rung)
 {
 	const struct race *r = j->arr->race;
-	uint32_t keep = halving_keep(&r->h, rung, members(r)), n = 0;
+	uint32_t keep = halving_keep(&r->h, rung, count_compared(r)), n = 0;
 	struct halving_value *v = xcalloc(r->n, sizeof *v);
 
 	for (uint32_t i = 0; i < r->n; i++)
@@ -149,14 +149,14 @@ static void judge(struct core *c, struct cjob *j, unsigned rung)
 	halving_sort(&r->h, v, n);
 	for (uint32_t i = keep; i < n; i++)
 		if (r->reached[v[i].index] == rung + 1) /* those beyond it are judged there */
-			stop(c, j, rung, &v[i], i);
+			stop_member(c, j, rung, &v[i], i);
 	free(v);
 }
 
 /* ---- points -------------------------------------------------------------------------------------- */
 
 /* Those that the member has come to with that point. The last one, or -1. */
-static int record(struct core *c, struct cjob *m, struct race *r, int64_t step, double value)
+static int record_rung(struct core *c, struct cjob *m, struct race *r, int64_t step, double value)
 {
 	uint32_t index = rec_index(&m->r);
 	int last = -1;
@@ -172,7 +172,7 @@ static int record(struct core *c, struct cjob *m, struct race *r, int64_t step, 
 		else
 			cJSON_AddNullToObject(d, "value");
 		job_post(c, m, EV_RUNG, d);
-		put(r, index, isfinite(value) ? value : NAN);
+		put_value(r, index, isfinite(value) ? value : NAN);
 	}
 	return last;
 }
@@ -203,12 +203,12 @@ void array_points(struct core *c, const struct wm_metrics *m)
 
 		if (m->steps.v[i] < 0 || strcmp(m->names.v[m->name_ix.v[i]], j->arr->race->metric) != 0)
 			continue;
-		rung = record(c, member, j->arr->race, m->steps.v[i], m->values.v[i]);
+		rung = record_rung(c, member, j->arr->race, m->steps.v[i], m->values.v[i]);
 		if (rung >= 0 && rung < from)
 			from = rung;
 		if (rung > to)
 			to = rung;
 	}
 	for (int rung = from; rung <= to; rung++)
-		judge(c, j, (unsigned)rung);
+		judge_rung(c, j, (unsigned)rung);
 }

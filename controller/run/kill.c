@@ -249,7 +249,7 @@ static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct
 	    rank, place + 1, a->places[place].node);
 }
 
-static void judge(const struct job_rec *r, struct finding *v)
+static void judge_attempt(const struct job_rec *r, struct finding *v)
 {
 	const struct attempt_rec *a = r->att;
 	const struct place_rec *lost = first_lost(a), *limited = rec_limited(a);
@@ -332,7 +332,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 	cJSON *d;
 
 	conclude_ranks(c, j);
-	judge(&j->r, &v);
+	judge_attempt(&j->r, &v);
 	add_memory(j, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
@@ -428,7 +428,7 @@ static void requeue_reason(struct core *c, const struct cjob *j, const char *beg
 	}
 }
 
-static void requeue(struct core *c, struct cjob *j, const struct job_spec *spec)
+static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	const struct attempt_rec *a = j->r.att;
 	const char *open = NULL;
@@ -519,7 +519,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 	else if (goes_on(j) && cost_used_up(j, spec, spent, sizeof spent))
 		end_job(c, j, JOB_FAILED, -1, spent);
 	else if (goes_on(j))
-		requeue(c, j, spec);
+		requeue_job(c, j, spec);
 	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
 		end_job(c, j, JOB_STOPPED, -1, reason);
 	else

@@ -32,8 +32,8 @@
 
 /* The job, when the report is about its present attempt and a launch on this node that is not given up; else
  * NULL. */
-static struct cjob *current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
-                            uint64_t epoch, struct place_rec **place)
+static struct cjob *find_current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
+                                 uint64_t epoch, struct place_rec **place)
 {
 	struct cjob *j = job_find(c, job);
 
@@ -106,7 +106,7 @@ static enum place_state place_of_launch(uint8_t state)
 	return (enum place_state)(PLACE_PREPARING + (state - LAUNCH_PREPARING));
 }
 
-static int infrastructure(uint8_t cls)
+static int is_infrastructure(uint8_t cls)
 {
 	return cls == RC_DISK || cls == RC_AGENT || cls == RC_STAGING || cls == RC_LAUNCH || cls == RC_UNKNOWN;
 }
@@ -134,7 +134,7 @@ static void upload_failed(struct core *c, struct cjob *j, const char *text)
 	job_post(c, j, EV_CLEANUP, d);
 }
 
-static void cleaned(struct core *c, struct cjob *j, struct cnode *n, const struct wm_launch_report *m)
+static void finish_cleaned(struct core *c, struct cjob *j, struct cnode *n, const struct wm_launch_report *m)
 {
 	alloc_release(c, j, n->r.id);
 	node_job_del(n, j);
@@ -176,7 +176,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	json_add_str(d, "node", n->name);
 	if (m->state == LAUNCH_FAILED) {
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls == RC_NONE ? RC_UNKNOWN : m->cls));
-		if (infrastructure(m->cls) || m->cls == RC_NONE)
+		if (is_infrastructure(m->cls) || m->cls == RC_NONE)
 			cJSON_AddTrueToObject(d, "culprit");
 	}
 	if (limit_passed(m))
@@ -192,11 +192,11 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		node_health_note(c, n, HEALTH_LAUNCH, m->text);
 	place_rt(j, p)->progress_us = now_boot(c);
 	if (m->state == LAUNCH_CLEANED)
-		cleaned(c, j, n, m);
+		finish_cleaned(c, j, n, m);
 	save_phases(c, j, n, m);
 }
 
-static void saved(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p)
+static void post_saved(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p)
 {
 	cJSON *d;
 
@@ -260,7 +260,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	hold_ack(c, n->name, n->session, id);
 	if (m->state == LAUNCH_UNKNOWN || m->state > LAUNCH_CLEANED)
 		return;
-	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j) {
 		stale_report(c, n, m);
 		return;
@@ -284,7 +284,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	if (state_move_ok(STATE_PLACE, (int)p->state, (int)place_of_launch(m->state)))
 		launch_state(c, j, n, p, m);
 	if (m->state == LAUNCH_ENDED && strcmp(m->phase, LAUNCH_PHASE_SAVED) == 0)
-		saved(c, j, n, p);
+		post_saved(c, j, n, p);
 	job_touch(c, j);
 }
 
@@ -435,7 +435,7 @@ void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct w
 	struct cjob *j;
 
 	hold_ack(c, n->name, n->session, id);
-	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j)
 		return;
 	if (m->kind == PROC_RANK)
@@ -456,7 +456,7 @@ void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_a
 	cJSON *d;
 
 	hold_ack(c, n->name, n->session, id);
-	j = current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j)
 		return;
 	place_rt(j, p)->progress_us = now_boot(c);
@@ -497,8 +497,8 @@ void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_r
 	struct place_rec *p;
 
 	hold_ack(c, n->name, n->session, id);
-	if (!current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX || !*m->kind ||
-	    strlen(m->kind) > 64)
+	if (!find_current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX ||
+	    !*m->kind || strlen(m->kind) > 64)
 		return;
 	store_txn_run_info(turn_now(c)->txn, m->job, m->attempt, n->name, m->kind, m->text);
 	turn_now(c)->n++;

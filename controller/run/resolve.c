@@ -53,7 +53,7 @@ static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind
 	return err_set(e, ERR_INVALID, "\"%.100s\" is not job:ID/KIND", uri);
 }
 
-static int resolve(struct core *c, const char *uri, char *out, size_t n, struct err *e)
+static int resolve_uri(struct core *c, const char *uri, char *out, size_t n, struct err *e)
 {
 	char kind[32];
 	uint64_t job;
@@ -69,7 +69,7 @@ static int resolve(struct core *c, const char *uri, char *out, size_t n, struct 
 
 /* ---- checkpoints ------------------------------------------------------------------------------- */
 
-static int newest(struct core *c, uint64_t job, uint32_t below, struct left *l, struct err *e)
+static int find_newest(struct core *c, uint64_t job, uint32_t below, struct left *l, struct err *e)
 {
 	if (!c->io.left)
 		return err_set(e, ERR_NOT_FOUND, "job %llu has left no checkpoint", (unsigned long long)job);
@@ -108,7 +108,7 @@ struct search {
 
 /* Does what that attempt left hold the step? What hearthd cannot look into by its kind is taken: the nodes do
  * that before the job starts. A manifest that is gone hides what is in it, but not older attempts. */
-static int holds(struct core *c, struct search *s, const struct left *l)
+static int holds_step(struct core *c, struct search *s, const struct left *l)
 {
 	struct steps own = {.want = s->all.want};
 	struct err why;
@@ -145,12 +145,12 @@ static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l,
 	struct search s = {.all = {.want = step}};
 	int rc;
 
-	while ((rc = newest(c, job, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
+	while ((rc = find_newest(c, job, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
 		size_t needs = !hash_is_hex(l->parts[0].what) ? 0 : l->n < MANIFESTS_READ ? l->n : MANIFESTS_READ;
 
 		s.cut = s.manifests + needs > MANIFESTS_READ;
 		s.manifests += needs;
-		if (!s.cut && holds(c, &s, l))
+		if (!s.cut && holds_step(c, &s, l))
 			break;
 		left_fini(l);
 		if (s.cut)
@@ -190,7 +190,7 @@ static int resolve_resume(struct core *c, const struct job_spec *spec, struct st
 	}
 	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
 		return err_wrap(e, "resume_from");
-	rc = spec->resume_step < 0 ? newest(c, job, UINT32_MAX, &l, e)
+	rc = spec->resume_step < 0 ? find_newest(c, job, UINT32_MAX, &l, e)
 	                           : find_step(c, job, spec->resume_step, &l, e);
 	if (rc < 0)
 		return err_wrap(e, "resume_from: %s%s", spec->resume_step < 0 ? "" : "the checkpoint of ",
@@ -208,7 +208,7 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 	for (size_t i = 0; i < spec->n_inputs; i++) {
 		out[0] = '\0';
 		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
-		    resolve(c, spec->inputs[i].uri, out, sizeof out, e) < 0)
+		    resolve_uri(c, spec->inputs[i].uri, out, sizeof out, e) < 0)
 			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
 		strv_add(inputs, out);
 	}
@@ -248,7 +248,7 @@ static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e
 	struct left l = {0};
 	uint32_t attempt;
 	int64_t step;
-	int rc = newest(c, j->r.id, UINT32_MAX, &l, e);
+	int rc = find_newest(c, j->r.id, UINT32_MAX, &l, e);
 
 	if (rc < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
@@ -292,7 +292,7 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, char *
 	} else {
 		snprintf(out, n, "goes on from step %lld of attempt %u", (long long)step, attempt);
 		/* What lies at an output_uri may have come from any attempt, and changes. */
-		if (newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
+		if (find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
 			snprintf(out, n, "goes on from step %lld, if it is in %.200s: hearthd does not look there",
 			         (long long)step, l.parts[0].what);
 		left_fini(&l);
@@ -308,7 +308,7 @@ int begins_resolve(struct core *c, const struct cjob *j, const char *begins, con
 
 	if (begins_parse(begins, &attempt, &step) < 0)
 		return resolve_resume(c, spec, out, e);
-	if (newest(c, j->r.id, attempt + 1, &l, e) < 0)
+	if (find_newest(c, j->r.id, attempt + 1, &l, e) < 0)
 		return err_wrap(e, "what attempt %u left", attempt);
 	if (l.attempt != attempt) {
 		left_fini(&l);

@@ -116,7 +116,7 @@ static int limit_trouble(const struct cjob *j, struct verdict *v)
 	return p && verdict_set(v, p->cls, "node %s: %s", p->node, p->text ? p->text : "a limit was passed");
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -152,7 +152,7 @@ static void review_preparing(struct core *c, struct cjob *j)
 		}
 	}
 	if (ready < a->n_places) {
-		job_deadline(c, j, earlier(next, cost_end_at(j)));
+		job_deadline(c, j, earlier_of(next, cost_end_at(j)));
 		return;
 	}
 	if (job_post(c, j, EV_LAUNCHING, NULL) == 0) {
@@ -264,7 +264,7 @@ static void review_launching(struct core *c, struct cjob *j)
 	if (now_boot(c) >= at)
 		end_by_launch_timeout(c, j);
 	else
-		job_deadline(c, j, earlier(at, cost_end_at(j)));
+		job_deadline(c, j, earlier_of(at, cost_end_at(j)));
 }
 
 static void review_running(struct core *c, struct cjob *j)
@@ -284,7 +284,7 @@ static void review_running(struct core *c, struct cjob *j)
 	if (time_is_up(c, j, &v))
 		attempt_end(c, j, &v);
 	else
-		job_deadline(c, j, earlier(time_limit_at(j), cost_end_at(j)));
+		job_deadline(c, j, earlier_of(time_limit_at(j), cost_end_at(j)));
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@
 
 #define RSH_PER_NODE 4 /* requests remembered: mpirun asks once a node */
 
-static struct rsh *find(const struct cjob *j, const char *id)
+static struct rsh *find_rsh(const struct cjob *j, const char *id)
 {
 	for (struct rsh *r = j->act->rsh; r; r = r->next)
 		if (strcmp(r->id, id) == 0)
@@ -32,8 +32,8 @@ static struct rsh *find(const struct cjob *j, const char *id)
 	return NULL;
 }
 
-static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, uint32_t exit_code,
-                 uint32_t signo, const char *text)
+static void tell_launcher(struct core *c, struct cjob *j, const char *id, uint8_t state, uint32_t exit_code,
+                          uint32_t signo, const char *text)
 {
 	const struct cnode *main_node = node_by_id(c, j->r.att->places[0].node_id);
 	struct wm_rsh_state m = {.job = j->r.id,
@@ -49,7 +49,7 @@ static void tell(struct core *c, struct cjob *j, const char *id, uint8_t state, 
 		send_now(c, main_node, WM_RSH_STATE, &m);
 }
 
-static void order(struct core *c, struct cjob *j, const struct rsh *r)
+static void order_orted(struct core *c, struct cjob *j, const struct rsh *r)
 {
 	const struct cnode *n = node_by_id(c, j->r.att->places[r->place].node_id);
 	struct wm_orted_start m = {.job = j->r.id,
@@ -62,7 +62,7 @@ static void order(struct core *c, struct cjob *j, const struct rsh *r)
 		send_now(c, n, WM_ORTED_START, &m);
 }
 
-static struct rsh *add(struct cjob *j, const struct wm_rsh_request *m, uint32_t place)
+static struct rsh *add_rsh(struct cjob *j, const struct wm_rsh_request *m, uint32_t place)
 {
 	struct rsh *r;
 	uint32_t n = 0;
@@ -89,26 +89,26 @@ void rsh_request(struct core *c, struct cnode *n, const struct wm_rsh_request *m
 	if (!a || !j->act || a->number != m->attempt || a->epoch != m->epoch || a->places[0].node_id != n->r.id)
 		return;
 	if (strncmp(m->host, "algo-", 5) != 0 || str_parse_u64(m->host + 5, &k) < 0 || k < 1 || k > a->n_places) {
-		tell(c, j, m->rsh_id, PS_FAILED, 0, 0, "no node of that name in this job");
+		tell_launcher(c, j, m->rsh_id, PS_FAILED, 0, 0, "no node of that name in this job");
 		return;
 	}
 	if (a->state != ATT_LAUNCHING && a->state != ATT_RUNNING) {
-		tell(c, j, m->rsh_id, PS_FAILED, 0, 0, "the attempt has come to its end");
+		tell_launcher(c, j, m->rsh_id, PS_FAILED, 0, 0, "the attempt has come to its end");
 		return;
 	}
 	if (place_over(a->places[k - 1].state)) {
-		tell(c, j, m->rsh_id, PS_LOST, 0, 0, "that node is no more part of the launch");
+		tell_launcher(c, j, m->rsh_id, PS_LOST, 0, 0, "that node is no more part of the launch");
 		return;
 	}
-	r = find(j, m->rsh_id);
+	r = find_rsh(j, m->rsh_id);
 	if (!r)
-		r = add(j, m, (uint32_t)k - 1);
+		r = add_rsh(j, m, (uint32_t)k - 1);
 	if (!r)
-		tell(c, j, m->rsh_id, PS_FAILED, 0, 0, "too many requests");
+		tell_launcher(c, j, m->rsh_id, PS_FAILED, 0, 0, "too many requests");
 	else if (r->state >= PS_RUNNING)
-		tell(c, j, r->id, r->state, r->exit_code, r->signal, "");
+		tell_launcher(c, j, r->id, r->state, r->exit_code, r->signal, "");
 	else
-		order(c, j, r);
+		order_orted(c, j, r);
 }
 
 void rsh_cancel(struct core *c, const struct wm_rsh_cancel *m)
@@ -118,7 +118,7 @@ void rsh_cancel(struct core *c, const struct wm_rsh_cancel *m)
 
 	if (!j || !j->act || !j->r.att || j->r.att->epoch != m->epoch)
 		return;
-	r = find(j, m->rsh_id);
+	r = find_rsh(j, m->rsh_id);
 	if (!r)
 		return;
 	/* The orted ends by itself when mpirun is gone; only the order is not repeated. */
@@ -138,7 +138,7 @@ void rsh_orted(struct core *c, struct cjob *j, uint32_t place, const struct wm_p
 		r->state = m->state;
 		r->exit_code = m->exit_code;
 		r->signal = m->signal;
-		tell(c, j, r->id, r->state, r->exit_code, r->signal, m->text);
+		tell_launcher(c, j, r->id, r->state, r->exit_code, r->signal, m->text);
 	}
 }
 
@@ -147,9 +147,9 @@ void rsh_resend(struct core *c, struct cjob *j, uint32_t place)
 {
 	for (struct rsh *r = j->act->rsh; r; r = r->next) {
 		if (r->place == place && r->state < PS_RUNNING)
-			order(c, j, r);
+			order_orted(c, j, r);
 		if (place == 0 && r->state >= PS_RUNNING)
-			tell(c, j, r->id, r->state, r->exit_code, r->signal, "");
+			tell_launcher(c, j, r->id, r->state, r->exit_code, r->signal, "");
 	}
 }
 
@@ -161,6 +161,6 @@ void rsh_lost(struct core *c, struct cjob *j, uint32_t place)
 		if (r->place != place || r->state > PS_RUNNING)
 			continue;
 		r->state = PS_LOST;
-		tell(c, j, r->id, PS_LOST, 0, 0, "its node was lost");
+		tell_launcher(c, j, r->id, PS_LOST, 0, 0, "its node was lost");
 	}
 }

@@ -59,7 +59,7 @@ static void random_text(struct core *c, char *out, size_t digits)
 	out[digits] = '\0';
 }
 
-static cJSON *nums(const uint32_t *v, uint32_t n)
+static cJSON *nums_json(const uint32_t *v, uint32_t n)
 {
 	cJSON *a = cJSON_CreateArray();
 
@@ -80,8 +80,8 @@ static cJSON *nodes_json(struct core *c, const struct job_spec *spec, const stru
 		json_add_str(o, "node", n->name);
 		json_add_u64(o, "node_id", n->r.id);
 		json_add_str(o, "address", n->inv.address);
-		cJSON_AddItemToObject(o, "gpus", nums(p->gpus, p->n_gpus));
-		cJSON_AddItemToObject(o, "cpus", nums(p->cpus, p->n_cpus));
+		cJSON_AddItemToObject(o, "gpus", nums_json(p->gpus, p->n_gpus));
+		cJSON_AddItemToObject(o, "cpus", nums_json(p->cpus, p->n_cpus));
 		json_add_u64(o, "ranks", spec->groups[p->group].ranks_per_instance);
 		json_add_u64(o, "group", p->group);
 		cJSON_AddItemToArray(list, o);
