@@ -56,7 +56,7 @@ static const struct observer observers[] = {
 
 struct core *core_create(const struct core_config *cfg, const struct core_io *io)
 {
-	struct core *c = xcalloc(1, sizeof *c);
+	struct core *c = xcalloc(1, sizeof(*c));
 
 	c->cfg = *cfg;
 	c->cfg.cluster = own_copy(cfg->cluster);
@@ -230,7 +230,7 @@ static const struct op {
 
 void core_request(struct core *c, struct request *rq)
 {
-	const struct op *op = (size_t)rq->op < sizeof ops / sizeof *ops ? &ops[rq->op] : NULL;
+	const struct op *op = (size_t)rq->op < sizeof(ops) / sizeof(*ops) ? &ops[rq->op] : NULL;
 
 	node_feed(c);
 	clock_sched(c);

@@ -7,6 +7,7 @@
  */
 #include "controller/load.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
@@ -62,8 +63,8 @@ void state_clear(struct core *c)
 	instances_open(c);
 	c->n_avoiders = 0;
 	c->unfinished = 0;
-	memset(c->counts, 0, sizeof c->counts);
-	memset(c->port_used, 0, sizeof c->port_used);
+	memset(c->counts, 0, sizeof(c->counts));
+	memset(c->port_used, 0, sizeof(c->port_used));
 	c->sched_dirty = c->more_decisions = 0;
 	c->late_job = 0;
 }
@@ -94,8 +95,7 @@ static int on_job(const struct job_row *row, void *arg)
 	j->spec_saved = 1;
 	if (j->r.members) {
 		if (!row->spec || array_open(c, j, row->spec, row->run, &e) < 0)
-			log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
-			          row->spec ? e.text : "none");
+			log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", row->id, row->spec ? e.text : "none");
 		return 0;
 	}
 	if (j->r.array) {
@@ -118,8 +118,7 @@ static int on_job(const struct job_row *row, void *arg)
 	else if (s)
 		array_queue(c, j, s);
 	else
-		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)row->id,
-		          row->spec ? e.text : "none");
+		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", row->id, row->spec ? e.text : "none");
 	spec_destroy(s);
 	return 0;
 }
@@ -139,7 +138,7 @@ static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 			if (!p->culprit && p->state != PLACE_LOST)
 				continue;
 			if (!j->avoid)
-				j->avoid = xcalloc(1, sizeof *j->avoid);
+				j->avoid = xcalloc(1, sizeof(*j->avoid));
 			strv_add(j->avoid, p->node);
 			found = 1;
 		}
@@ -299,20 +298,20 @@ static void resume_active(struct core *c, struct cjob *j)
 	struct err e;
 
 	if (!a || a->state == ATT_ENDED) {
-		log_error("event=no_attempt job=%llu status=%s", (unsigned long long)j->r.id,
+		log_error("event=no_attempt job=%" PRIu64 " status=%s", j->r.id,
 		          state_name(STATE_JOB, (int)j->r.status));
 		return;
 	}
 	j->act = active_new(c, j, &e);
 	if (!j->act) {
-		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 		return;
 	}
 	/* What it refers to matters only when an order to prepare must be sent again. */
 	if (resolve_refs(c, j->act->spec, &j->act->inputs, NULL, &e) < 0 ||
 	    begins_resolve(c, j, a->resumed_from, j->act->spec, &j->act->resume, &e) < 0)
-		log_warn("event=reference_gone job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
-	j->act->rt = xcalloc(a->n_places, sizeof *j->act->rt);
+		log_warn("event=reference_gone job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
+	j->act->rt = xcalloc(a->n_places, sizeof(*j->act->rt));
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct cnode *n = node_by_id(c, a->places[i].node_id);
 
@@ -419,7 +418,7 @@ int core_load(struct core *c, struct store *s, struct err *e)
 	c->store = s;
 	if (load_records(c, e) < 0)
 		return -1;
-	log_info("event=loaded unfinished=%llu nodes=%u", (unsigned long long)c->unfinished,
+	log_info("event=loaded unfinished=%" PRIu64 " nodes=%u", c->unfinished,
 	         HASH_COUNT(c->records.all[CLUSTER_NODE]));
 	return 0;
 }
@@ -435,7 +434,7 @@ struct session {
  * disk. */
 static struct session *sessions_take(struct core *c, size_t *n)
 {
-	struct session *s = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof *s);
+	struct session *s = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof(*s));
 
 	*n = 0;
 	for (struct cnode *x = node_first(c); x; x = node_next(x))

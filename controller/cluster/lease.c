@@ -16,6 +16,7 @@
  */
 #include "controller/cluster/lease.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,8 +64,9 @@ static void take_skew(struct cnode *n, const struct wm_beat *m)
 	n->ahead_us = unsound ? 0 : m->ahead_us;
 	n->ahead_error_us = unsound ? 0 : m->ahead_error_us;
 	if (node_skewed(n) && !n->skewed)
-		log_warn("event=clock_skew node=%s ahead_ms=%lld error_ms=%llu text=\"run NTP or chrony\"", n->name,
-		         (long long)n->ahead_us / 1000, (unsigned long long)n->ahead_error_us / 1000);
+		log_warn("event=clock_skew node=%s ahead_ms=%" PRId64 " error_ms=%" PRIu64
+		         " text=\"run NTP or chrony\"",
+		         n->name, n->ahead_us / 1000, n->ahead_error_us / 1000);
 	n->skewed = (uint8_t)node_skewed(n);
 }
 
@@ -162,8 +164,8 @@ void lease_check(struct core *c)
 	if (c->lease_check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
 		/* Stopped, suspended or starved: the silence was this process's own, and agents that heard nobody for
 		 * so long may be carrying on. As after a start, the count begins anew. */
-		log_warn("event=stood_still for_ms=%llu text=\"nobody is declared lost for a lease\"",
-		         (unsigned long long)late / 1000);
+		log_warn("event=stood_still for_ms=%" PRIu64 " text=\"nobody is declared lost for a lease\"",
+		         late / 1000);
 		c->started_us = now;
 	}
 	c->lease_check_us = now + CHECK_EVERY_US;
@@ -185,7 +187,7 @@ void lease_check(struct core *c)
 			report_silence(c, n);
 			continue;
 		}
-		snprintf(why, sizeof why, "no sign of life for %.0f s", (double)silent / 1e6);
+		snprintf(why, sizeof(why), "no sign of life for %.0f s", (double)silent / 1e6);
 		node_is_lost(c, n, why, NULL);
 	}
 }

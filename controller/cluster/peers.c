@@ -87,7 +87,7 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	within = at < c->n_askable && c->askable[at] == self;
 	n = c->n_askable - (size_t)within;
 	take = n < PEERS_MAX ? n : PEERS_MAX;
-	t.ids = xcalloc(take + 1, sizeof *t.ids);
+	t.ids = xcalloc(take + 1, sizeof(*t.ids));
 	for (size_t i = 0; i < take; i++) {
 		size_t k = (at + i * n / take) % n; /* as if this node were not among them */
 

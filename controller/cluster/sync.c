@@ -11,6 +11,7 @@
  */
 #include "controller/cluster/sync.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	n->r.seen_us = now_real(c);
 	n->peers_sent_us = 0;
 	node_changed(c, n, 0);
-	log_info("event=agent_up node=%s session=%llu software=%s", n->name, (unsigned long long)session,
+	log_info("event=agent_up node=%s session=%" PRIu64 " software=%s", n->name, session,
 	         hello && hello->software ? hello->software : "?");
 }
 
@@ -143,8 +144,7 @@ static void launch_missing(struct core *c, struct cjob *j, struct cnode *n, stru
 	static const char text[] = "its agent knows nothing of the launch any more";
 	cJSON *d;
 
-	log_warn("event=launch_missing job=%llu attempt=%u node=%s", (unsigned long long)j->r.id, a->number,
-	         n->name);
+	log_warn("event=launch_missing job=%" PRIu64 " attempt=%u node=%s", j->r.id, a->number, n->name);
 	if (a->state == ATT_PREPARING) {
 		if (p->state != PLACE_READY)
 			return; /* send_orders sends it again */
@@ -171,7 +171,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 
 	if (!n->syncing)
 		return;
-	jobs = xmemdup(n->jobs, n_jobs * sizeof *jobs); /* the list changes below */
+	jobs = xmemdup(n->jobs, n_jobs * sizeof(*jobs)); /* the list changes below */
 	n->syncing = 0;
 	n->synced = 1;
 	for (uint32_t i = 0; i < n_jobs; i++) {

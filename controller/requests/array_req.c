@@ -7,6 +7,7 @@
  */
 #include "controller/requests/array_req.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,14 +29,14 @@ void array_stop(struct core *c, struct request *rq, struct cjob *j)
 		job_post(c, j, EV_STOP_WANTED, event_by(c, rq, "stopped"));
 		array_touch(c, j);
 	}
-	snprintf(text, sizeof text, "stopping: its members (%u) are told to end", j->r.members);
+	snprintf(text, sizeof(text), "stopping: its members (%u) are told to end", j->r.members);
 	op_answer(c, rq, j, text);
 }
 
 void array_hold(struct core *c, struct request *rq, struct cjob *j)
 {
 	if (j->r.wanted == WANT_STOP) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu is being stopped", (unsigned long long)j->r.id);
+		reply_fail(c, rq, ERR_CONFLICT, "job %" PRIu64 " is being stopped", j->r.id);
 		return;
 	}
 	job_post(c, j, EV_HELD, event_by(c, rq, "held"));
@@ -55,27 +56,29 @@ void array_release(struct core *c, struct request *rq, struct cjob *j)
 void array_why_member(struct core *c, const struct cjob *m, char *out, size_t n)
 {
 	const struct cjob *j = job_find(c, m->r.array);
-	unsigned long long id = m->r.array;
+	uint64_t id = m->r.array;
 	uint32_t ahead = 0;
 
 	if (!j || !j->arr) {
 		snprintf(out, n, "waits");
 	} else if (j->r.status == JOB_HELD) {
-		snprintf(out, n, "job %llu is held, so none of its members starts; jobctl release %llu lets them go",
+		snprintf(out, n,
+		         "job %" PRIu64 " is held, so none of its members starts; jobctl release %" PRIu64
+		         " lets them go",
 		         id, id);
 	} else if (j->r.wanted == WANT_STOP) {
-		snprintf(out, n, "job %llu is being stopped", id);
+		snprintf(out, n, "job %" PRIu64 " is being stopped", id);
 	} else {
 		for (uint32_t i = j->arr->next; i < rec_index(&m->r); i++) {
 			const struct cjob *other = job_find(c, id + 1 + i);
 
 			ahead += other && other->r.status == JOB_QUEUED && !other->admitted;
 		}
-		snprintf(
-		    out, n,
-		    "waits for its turn: of job %llu at most %u members go at once (max_parallel), and %u of them "
-		    "go before it",
-		    id, j->arr->spec->max_parallel, ahead);
+		snprintf(out, n,
+		         "waits for its turn: of job %" PRIu64
+		         " at most %u members go at once (max_parallel), and %u of them "
+		         "go before it",
+		         id, j->arr->spec->max_parallel, ahead);
 	}
 }
 
@@ -108,8 +111,8 @@ static void why_open(struct core *c, const struct cjob *j, cJSON *waits, char *o
 		snprintf(out + used, n - used, "; %s", j->r.reason ? j->r.reason : "it is being stopped");
 	} else if (j->r.status == JOB_HELD) {
 		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
-		snprintf(out + used, n - used, "; no further one starts: %s; jobctl release %llu lets them go",
-		         j->r.reason ? j->r.reason : "held", (unsigned long long)j->r.id);
+		snprintf(out + used, n - used, "; no further one starts: %s; jobctl release %" PRIu64 " lets them go",
+		         j->r.reason ? j->r.reason : "held", j->r.id);
 	} else if (m) {
 		cJSON_AddItemToArray(waits, cJSON_CreateString("members"));
 		sched_explain(c->sched, m->r.id, &r);
@@ -130,9 +133,9 @@ void array_why(struct core *c, struct request *rq, struct cjob *j)
 	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
 	waits = cJSON_AddArrayToObject(body, "waits_for");
 	if (j->arr && !job_ended(j->r.status))
-		why_open(c, j, waits, text, sizeof text);
+		why_open(c, j, waits, text, sizeof(text));
 	else
-		snprintf(text, sizeof text, "%.1000s",
+		snprintf(text, sizeof(text), "%.1000s",
 		         j->r.reason                    ? j->r.reason
 		         : j->r.status == JOB_COMPLETED ? "all members that were to end well have"
 		                                        : "no reason recorded");

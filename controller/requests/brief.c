@@ -3,11 +3,12 @@
  * Those that have a reason on record (they wait for a job) keep it, but for what sent them back to the queue:
  * that is over. One look for all of a page.
  */
+#include "controller/requests/requests.h"
+
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
-#include "controller/requests/requests.h"
 #include "controller/state/core_state.h"
 #include "controller/state/request.h"
 #include "controller/state/turn.h"
@@ -22,7 +23,8 @@ static int wants_one(const cJSON *job, uint64_t *id)
 
 	*id = cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
 	return *id && status && strcmp(status, "queued") == 0 &&
-	       (!reason || !*reason || !strncmp(reason, "requeued", 8) || !strncmp(reason, "tried again", 11));
+	       (!reason || !*reason || strncmp(reason, "requeued", 8) == 0 ||
+	        strncmp(reason, "tried again", 11) == 0);
 }
 
 /* What it waits for now; that it has run before stays to be seen. */
@@ -38,7 +40,7 @@ static cJSON *brief_reason(const cJSON *job, const char *text)
 
 static void fill_reasons(struct core *c, cJSON **jobs, const uint64_t *ids, size_t n)
 {
-	struct sched_brief *b = xcalloc(n + 1, sizeof *b);
+	struct sched_brief *b = xcalloc(n + 1, sizeof(*b));
 
 	sched_brief(c->sched, ids, n, b);
 	for (size_t i = 0; i < n; i++)

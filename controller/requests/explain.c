@@ -1,6 +1,8 @@
 /*
  * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
  */
+#include "controller/requests/requests.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,6 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
-#include "controller/requests/requests.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
@@ -47,13 +48,13 @@ static void say(struct line *l, const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	if (l->n + 1 >= sizeof l->s)
+	if (l->n + 1 >= sizeof(l->s))
 		return;
 	va_start(ap, fmt);
-	n = vsnprintf(l->s + l->n, sizeof l->s - l->n, fmt, ap);
+	n = vsnprintf(l->s + l->n, sizeof(l->s) - l->n, fmt, ap);
 	va_end(ap);
 	if (n > 0)
-		l->n = l->n + (size_t)n < sizeof l->s ? l->n + (size_t)n : sizeof l->s - 1;
+		l->n = l->n + (size_t)n < sizeof(l->s) ? l->n + (size_t)n : sizeof(l->s) - 1;
 }
 
 /* Who goes first, and when it is believed to start. */
@@ -67,7 +68,7 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct l
 	forecast_json(c, &f, body);
 	for (uint32_t i = 0; i < f.n_first; i++)
 		cJSON_AddItemToArray(first, cJSON_CreateNumber((double)f.first[i]));
-	if (forecast_text(c, &f, text, sizeof text))
+	if (forecast_text(c, &f, text, sizeof(text)))
 		say(l, "; %s", text);
 	free(f.places);
 }
@@ -80,8 +81,8 @@ static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON
 	struct job_spec *s = job_parse_spec(c, j, &e);
 
 	if (s) {
-		suggest(c, s, j, j->r.owner, 0, body, text, sizeof text);
-		suggest_resume(c, s, j, j->r.owner, why, body, text, sizeof text);
+		suggest(c, s, j, j->r.owner, 0, body, text, sizeof(text));
+		suggest_resume(c, s, j, j->r.owner, why, body, text, sizeof(text));
 		say(l, "%s", text);
 	}
 	spec_destroy(s);
@@ -132,7 +133,7 @@ static void say_reserved(struct core *c, uint64_t job, struct line *l)
 	struct job_spec *s = j && reserve_first(c) ? job_parse_spec(c, j, &e) : NULL;
 	char text[1000];
 
-	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), text, sizeof text))
+	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), text, sizeof(text)))
 		say(l, "; %s", text);
 	spec_destroy(s);
 }
@@ -150,7 +151,7 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 		char text[300];
 
 		cJSON_AddItemToArray(waits, cJSON_CreateString("turn"));
-		array_why_member(c, j, text, sizeof text);
+		array_why_member(c, j, text, sizeof(text));
 		say(l, "%s", text);
 		return;
 	}
@@ -190,8 +191,8 @@ static void say_progress(const struct place_rt *rt, struct line *l)
 		return;
 	say(l, " (%s", rt->phase);
 	if (rt->total_bytes)
-		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof done),
-		    str_size(rt->total_bytes, total, sizeof total));
+		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof(done)),
+		    str_size(rt->total_bytes, total, sizeof(total)));
 	say(l, ")");
 }
 
@@ -227,7 +228,7 @@ static void silence(const struct core *c, const struct cnode *n, char *out, size
 	char span[40];
 
 	snprintf(out, size, "%s for %s%s", n->connected ? "silent" : "not connected",
-	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof span),
+	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof(span)),
 	         node_may_run_alone(c, n)
 	             ? "; not declared lost, as it may be carrying on out of sight. When it is "
 	               "certain that it is down: jobctl node lost"
@@ -245,7 +246,7 @@ static void why_silent(const struct core *c, const struct cjob *j, struct line *
 
 		if (place_over(a->places[i].state) || !n || n->r.state != NODE_UP || n->connected)
 			continue;
-		silence(c, n, span, sizeof span);
+		silence(c, n, span, sizeof(span));
 		say(l, "; node %s is %s", n->name, span);
 		named++;
 	}
@@ -309,7 +310,7 @@ void req_why(struct core *c, struct request *rq)
 		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
 		say(&l, "%s; jobctl release %s lets it go", j->r.reason ? j->r.reason : "held", ref);
 		if (j->r.attempts) {
-			begins_say(c, j, j->r.begins, says, sizeof says);
+			begins_say(c, j, j->r.begins, says, sizeof(says));
 			say(&l, ": it then %s", says);
 		}
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
@@ -386,7 +387,7 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 
 	out[0] = '\0';
 	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n))) {
-		silence(c, n, span, sizeof span);
+		silence(c, n, span, sizeof(span));
 		used = (size_t)snprintf(out, size, "%s", span);
 	}
 	if (own_reason(n) && used < size)
@@ -399,7 +400,7 @@ static const char *shown_reason(const struct core *c, const struct cnode *n, cha
 		                         fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
 	if (n->r.state == NODE_UP && node_health(c, n) && used < size)
 		snprintf(out + used, size - used, "%sothers are preferred to it: %s", used ? "; " : "",
-		         health_text(&n->health, now_boot(c), span, sizeof span));
+		         health_text(&n->health, now_boot(c), span, sizeof(span)));
 	return out;
 }
 
@@ -417,9 +418,9 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	json_add_str(o, "state", shown_state(c, n));
 	shown_reason(c, n, reason, 600);
 	used = strlen(reason);
-	reserve_of_node(c, n->name, reservations, reserved, sizeof reserved);
+	reserve_of_node(c, n->name, reservations, reserved, sizeof(reserved));
 	if (*reserved)
-		snprintf(reason + used, sizeof reason - used, "%s%s", used ? "; " : "", reserved);
+		snprintf(reason + used, sizeof(reason) - used, "%s%s", used ? "; " : "", reserved);
 	json_add_str(o, "reason", reason);
 	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);

@@ -1,6 +1,9 @@
 /*
  * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
  */
+#include "controller/requests/requests.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +12,6 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
-#include "controller/requests/requests.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/resolve.h"
@@ -107,7 +109,7 @@ void req_release(struct core *c, struct request *rq)
 	if (j->r.status != JOB_HELD) {
 		char text[80];
 
-		snprintf(text, sizeof text, "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
+		snprintf(text, sizeof(text), "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
 		op_answer(c, rq, j, text);
 		return;
 	}
@@ -120,7 +122,7 @@ void req_release(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (!j->r.attempts && await_check(c, s, note, sizeof note, &e) < 0)
+	if (!j->r.attempts && await_check(c, s, note, sizeof(note), &e) < 0)
 		note[0] = '\0'; /* it goes no further than the queue, which says why */
 	if (*note) {
 		d = cJSON_CreateObject();
@@ -147,7 +149,7 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 	if (start)
 		snprintf(out, 32, "start");
 	else if (step >= 0)
-		snprintf(out, 32, "step:%lld", (long long)step);
+		snprintf(out, 32, "step:%" PRId64, step);
 	return 0;
 }
 
@@ -166,9 +168,9 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "begins", begins);
 	job_post(c, j, EV_CHANGED, d);
-	begins_say(c, j, begins, says, sizeof says);
+	begins_say(c, j, begins, says, sizeof(says));
 	free(begins);
-	snprintf(text, sizeof text, "it waits already; it %s%s", says,
+	snprintf(text, sizeof(text), "it waits already; it %s%s", says,
 	         j->r.status == JOB_HELD ? " when it is released" : "");
 	op_answer(c, rq, j, text);
 }
@@ -204,7 +206,7 @@ void req_requeue(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	snprintf(advice, sizeof advice, "run it again as a new job: jobctl clone %s", ref);
+	snprintf(advice, sizeof(advice), "run it again as a new job: jobctl clone %s", ref);
 	if (refuse_ended(c, rq, j, advice))
 		return;
 	if (j->r.members) {
@@ -292,15 +294,15 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 		    "job %s is %s: only a waiting job can go to another queue (jobctl requeue sends it back)",
 		    rec_ref(&j->r, ref), state_name(STATE_JOB, (int)j->r.status));
 	if (j->r.members > SET_MEMBERS_MAX && (ch->time_s || ch->queue || ch->priority != j->r.priority))
-		return err_set(
-		    e, ERR_LIMIT,
-		    "job %llu has %u members, more than are changed at once: jobctl set %llu.0-%u changes some",
-		    (unsigned long long)j->r.id, j->r.members, (unsigned long long)j->r.id, SET_MEMBERS_MAX - 1);
+		return err_set(e, ERR_LIMIT,
+		               "job %" PRIu64 " has %u members, more than are changed at once: jobctl set %" PRIu64
+		               ".0-%u changes some",
+		               j->r.id, j->r.members, j->r.id, SET_MEMBERS_MAX - 1);
 	if (ch->name && spec_check_job_name(ch->name, e) < 0)
 		return -1;
 	if (ch->time_s && c->cfg.max_runtime_limit_s && (uint64_t)ch->time_s > c->cfg.max_runtime_limit_s)
 		return err_set(e, ERR_LIMIT, "time: more than the administrator allows (%s)",
-		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
+		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof(most)));
 	if (job_ended(j->r.status) && (ch->time_s || ch->queue || ch->priority != j->r.priority))
 		return err_set(e, ERR_CONFLICT,
 		               "job %s has ended (%s): only name, notes, tags and pinned can still change",

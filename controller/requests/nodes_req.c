@@ -1,6 +1,8 @@
 /*
  * admin: drain, resume, remove a node, say that it is lost.
  */
+#include "controller/requests/requests.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +16,6 @@
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/requests/requests.h"
 #include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
@@ -146,7 +147,7 @@ void req_node_lost(struct core *c, struct request *rq)
 		return;
 	}
 	if (n->r.state != NODE_LOST) {
-		snprintf(why, sizeof why, "declared lost by %.100s%s%.250s", req_user(c, rq),
+		snprintf(why, sizeof(why), "declared lost by %.100s%s%.250s", req_user(c, rq),
 		         reason && *reason ? ": " : "", reason ? reason : "");
 		node_is_lost(c, n, why, req_user(c, rq));
 	}

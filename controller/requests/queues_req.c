@@ -78,7 +78,7 @@ void req_queues(struct core *c, struct request *rq)
 	n = sched_queue_list(c->sched, paths, QUEUES_MAX);
 	for (; q && n < 2 * QUEUES_MAX; q = q->hh.next)
 		paths[n++] = q->name;
-	qsort(paths, n, sizeof *paths, by_text);
+	qsort(paths, n, sizeof(*paths), by_text);
 	for (size_t i = 0; i < n; i++)
 		if (!i || strcmp(paths[i], paths[i - 1]) != 0)
 			cJSON_AddItemToArray(list, queue_json(c, paths[i]));

@@ -5,6 +5,8 @@
  * settled here, once: those that the fewest jobs will be on when the time begins, that is those that are free
  * soonest by the time limits of what runs there.
  */
+#include "controller/requests/requests.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,6 @@
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
 #include "controller/record/states.h"
-#include "controller/requests/requests.h"
 #include "controller/share/instances.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
@@ -187,7 +188,7 @@ static int by_version(const void *a, const void *b)
 
 static int chosen_nodes(const struct core *c, struct reservation_rec *r, const struct ask *a, struct err *e)
 {
-	struct candidate *all = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof *all);
+	struct candidate *all = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof(*all));
 	size_t n = 0, want = (size_t)a->count, of_type = 0;
 	const char *type = a->type && strncmp(a->type, "ml.", 3) == 0 ? a->type + 3 : a->type;
 
@@ -198,12 +199,12 @@ static int chosen_nodes(const struct core *c, struct reservation_rec *r, const s
 		if (!reserve_overlap(c, x->name, r->from_us, r->to_us, r->head.name))
 			all[n++] = (struct candidate){x, reserve_disturbs(c, x, r->from_us, r->queue)};
 	}
-	qsort(all, n, sizeof *all, by_freedom);
+	qsort(all, n, sizeof(*all), by_freedom);
 	strv_fini(&r->nodes);
 	for (size_t i = 0; i < want && i < n; i++)
 		strv_add(&r->nodes, all[i].n->name);
 	if (r->nodes.n)
-		qsort(r->nodes.v, r->nodes.n, sizeof *r->nodes.v, by_version);
+		qsort(r->nodes.v, r->nodes.n, sizeof(*r->nodes.v), by_version);
 	free(all);
 	if (n >= want)
 		return 0;

@@ -1,6 +1,9 @@
 /*
  * submit: new jobs: limits, what they refer to, whether they could ever run.
  */
+#include "controller/requests/requests.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +15,6 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/record/states.h"
-#include "controller/requests/requests.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/array.h"
 #include "controller/run/decide.h"
@@ -46,8 +48,8 @@ static int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 		               c->cfg.queue_limit);
 	if (s->max_runtime_s > c->cfg.max_runtime_limit_s)
 		return err_set(e, ERR_LIMIT, "limits.max_runtime_s: %s is more than the administrator allows (%s)",
-		               str_duration(s->max_runtime_s, asked, sizeof asked),
-		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof most));
+		               str_duration(s->max_runtime_s, asked, sizeof(asked)),
+		               str_duration(c->cfg.max_runtime_limit_s, most, sizeof(most)));
 	if (queue_exists(c, s->queue, e) < 0)
 		return -1;
 	if (spec_nodes(s) == 0 || spec_nodes(s) > SPEC_MAX_NODES || spec_ranks(s) == 0 ||
@@ -74,7 +76,7 @@ static int check_quota(struct core *c, const struct job_spec *s, const char *own
 
 	if (queue_holds(c, s->queue, owner, gpus_of(s), &why) == 0)
 		return 0;
-	suggest(c, s, NULL, owner, 1, NULL, change, sizeof change);
+	suggest(c, s, NULL, owner, 1, NULL, change, sizeof(change));
 	return err_set(e, why.code, "%s%s", why.text, change);
 }
 
@@ -92,7 +94,7 @@ static int check_possible(struct core *c, const struct job_spec *s, const char *
 		return 0;
 	}
 	/* Nothing is wrong with the text: other nodes, and it would be taken. */
-	suggest(c, s, NULL, owner, 1, NULL, change, sizeof change);
+	suggest(c, s, NULL, owner, 1, NULL, change, sizeof(change));
 	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change);
 }
 
@@ -103,14 +105,15 @@ static int check_members(const struct core *c, const struct request *rq, struct 
 
 	if (c->unfinished + n >= c->cfg.queue_limit)
 		return err_set(e, ERR_BUSY,
-		               "%llu members: with %llu jobs that wait or run that is more than the limit of %u",
-		               (unsigned long long)n, (unsigned long long)c->unfinished, c->cfg.queue_limit);
+		               "%" PRIu64 " members: with %" PRIu64
+		               " jobs that wait or run that is more than the limit of %u",
+		               n, c->unfinished, c->cfg.queue_limit);
 	if (bytes > MEMBERS_MAX_BYTES)
-		return err_set(
-		    e, ERR_LIMIT,
-		    "%llu members with a specification of %zu bytes each are more than %d MiB in all; make "
-		    "it shorter (scripts belong into source_dir), or take fewer members",
-		    (unsigned long long)n, strlen(rq->text), MEMBERS_MAX_BYTES / (1024 * 1024));
+		return err_set(e, ERR_LIMIT,
+		               "%" PRIu64
+		               " members with a specification of %zu bytes each are more than %d MiB in all; make "
+		               "it shorter (scripts belong into source_dir), or take fewer members",
+		               n, strlen(rq->text), MEMBERS_MAX_BYTES / (1024 * 1024));
 	return 0;
 }
 
@@ -124,7 +127,7 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 
 	if (strncmp(uri, "job:", 4) != 0 || rq->role == ROLE_ADMIN)
 		return 0;
-	snprintf(number, sizeof number, "%.*s", (int)(strcspn(uri + 4, "/") < 20 ? strcspn(uri + 4, "/") : 20),
+	snprintf(number, sizeof(number), "%.*s", (int)(strcspn(uri + 4, "/") < 20 ? strcspn(uri + 4, "/") : 20),
 	         uri + 4);
 	if (str_parse_u64(number, &id) < 0)
 		return err_set(e, ERR_INVALID, "%s: \"%.100s\" is not a job", where, uri);
@@ -132,7 +135,7 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 	if (!of)
 		return err_wrap(e, "%s", where);
 	if (strcmp(of->r.owner ? of->r.owner : "", req_user(c, rq)) != 0)
-		return err_set(e, ERR_DENIED, "%s: job %llu belongs to %s", where, (unsigned long long)id,
+		return err_set(e, ERR_DENIED, "%s: job %" PRIu64 " belongs to %s", where, id,
 		               of->r.owner ? of->r.owner : "nobody");
 	return 0;
 }
@@ -145,7 +148,7 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	int rc;
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
-		snprintf(where, sizeof where, "inputs.%.100s", s->inputs[i].name);
+		snprintf(where, sizeof(where), "inputs.%.100s", s->inputs[i].name);
 		if (check_owner(c, rq, s->inputs[i].uri, where, e) < 0)
 			return -1;
 	}
@@ -263,7 +266,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id)->at_us = now_real(c);
 	}
 	if (members && array_open(c, j, j->spec, j->run, &e) < 0)
-		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 	else if (!members && !a->hold)
 		array_queue(c, j, rq->spec);
 	answer = idem_submitted(j->r.id, j->r.name);
@@ -310,8 +313,8 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 	if (takes > 0) {
 		expected = fmin(price * fmin(takes, longest) / 3600, most);
 		cJSON_AddNumberToObject(body, "expected_price_usd", round(expected * 1e6) / 1e6);
-		snprintf(about, sizeof about, "; about $%s as it takes %s", str_amount(expected, a, sizeof a),
-		         str_duration((uint64_t)(takes + 0.5), span, sizeof span));
+		snprintf(about, sizeof(about), "; about $%s as it takes %s", str_amount(expected, a, sizeof(a)),
+		         str_duration((uint64_t)(takes + 0.5), span, sizeof(span)));
 	}
 	cJSON_AddNumberToObject(body, "max_price_usd", round(most * 1e6) / 1e6);
 	if (members) {
@@ -319,12 +322,12 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 			cJSON_AddNumberToObject(body, "members_expected_price_usd",
 			                        round(expected * members * 1e6) / 1e6);
 		cJSON_AddNumberToObject(body, "members_max_price_usd", round(most * members * 1e6) / 1e6);
-		snprintf(all, sizeof all, "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
-		         expected > 0 ? str_amount(expected * members, a, sizeof a) : "", expected > 0 ? ", " : "",
-		         str_amount(most * members, b, sizeof b));
+		snprintf(all, sizeof(all), "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
+		         expected > 0 ? str_amount(expected * members, a, sizeof(a)) : "", expected > 0 ? ", " : "",
+		         str_amount(most * members, b, sizeof(b)));
 	}
-	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_amount(price, m, sizeof m),
-	         members ? " each" : "", about, str_amount(most, b, sizeof b), all);
+	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_amount(price, m, sizeof(m)),
+	         members ? " each" : "", about, str_amount(most, b, sizeof(b)), all);
 }
 
 /* When would it start, where, and at what price? */
@@ -343,16 +346,16 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
-		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, change, sizeof change);
-		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, change, sizeof change);
+		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, change, sizeof(change));
+		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, change, sizeof(change));
 	}
 	forecast_json(c, &f, body);
-	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof where);
-	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof costs);
+	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof(where));
+	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof(costs));
 	free(f.places);
-	forecast_text(c, &f, when, sizeof when);
+	forecast_text(c, &f, when, sizeof(when));
 	if (r.ahead)
-		snprintf(ahead, sizeof ahead, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
+		snprintf(ahead, sizeof(ahead), "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (c->failing)
 		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
 	else if (r.why == SCHED_FITS)
@@ -378,10 +381,10 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	foresee_start(c, rq, a, body, when, sizeof when);
+	foresee_start(c, rq, a, body, when, sizeof(when));
 	if (members)
-		snprintf(each, sizeof each, "%u member%s, each with ", members, members == 1 ? "" : "s");
-	snprintf(text, sizeof text, "%s%u instance%s, %u rank%s; %s%s", each, spec_nodes(rq->spec),
+		snprintf(each, sizeof(each), "%u member%s, each with ", members, members == 1 ? "" : "s");
+	snprintf(text, sizeof(text), "%s%u instance%s, %u rank%s; %s%s", each, spec_nodes(rq->spec),
 	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
 	         members ? "the first: " : "", when);
 	json_add_str(body, "text", text);
@@ -407,9 +410,9 @@ static void take_submit(struct core *c, struct request *rq)
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
 	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
 	    cost_check(c, rq->spec, &e) < 0 ||
-	    check_possible(c, rq->spec, req_user(c, rq), a.note, sizeof a.note, &e) < 0 ||
+	    check_possible(c, rq->spec, req_user(c, rq), a.note, sizeof(a.note), &e) < 0 ||
 	    check_quota(c, rq->spec, req_user(c, rq), &e) < 0 ||
-	    await_check(c, rq->spec, a.note, sizeof a.note, &e) < 0) {
+	    await_check(c, rq->spec, a.note, sizeof(a.note), &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
@@ -438,8 +441,7 @@ void req_clone(struct core *c, struct request *rq)
 	if (!from)
 		return;
 	if (from->r.deleted) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %llu was removed: its source is gone",
-		           (unsigned long long)rq->job);
+		reply_fail(c, rq, ERR_CONFLICT, "job %" PRIu64 " was removed: its source is gone", rq->job);
 		return;
 	}
 	if (!rq->body)

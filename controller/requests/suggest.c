@@ -4,6 +4,9 @@
  * docs/spec/05b-answers.md. For one that waits: to fit now. For one that is refused: to be possible at all.
  * Beside it stand the drained nodes with which it would fit as it is.
  */
+#include "controller/requests/suggest.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +14,6 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
-#include "controller/requests/suggest.h"
 #include "controller/share/alloc.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
@@ -86,8 +88,8 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 	case SCHED_CHANGE_DISK:
 		if (x->value < 1 << 20)
 			return NULL;
-		text = x->value % (1 << 30) ? xasprintf("%lluMiB", (unsigned long long)(x->value >> 20))
-		                            : xasprintf("%lluGiB", (unsigned long long)(x->value >> 30));
+		text = x->value % (1 << 30) ? xasprintf("%" PRIu64 "MiB", x->value >> 20)
+		                            : xasprintf("%" PRIu64 "GiB", x->value >> 30);
 		v = cJSON_CreateString(text);
 		free(text);
 		return v;
@@ -115,7 +117,7 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	value = value_of(c, s, &x);
 	if (!value)
 		return 0;
-	snprintf(key, sizeof key, "%s%s", key_prefix(s, x.kind), keys[x.kind]);
+	snprintf(key, sizeof(key), "%s%s", key_prefix(s, x.kind), keys[x.kind]);
 	text = json_text(value);
 	snprintf(out, n, "; %s with %s=%s", ever ? "it would be possible" : "it would fit now", key, text);
 	free(text);

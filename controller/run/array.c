@@ -13,6 +13,7 @@
  */
 #include "controller/run/array.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ int array_open(struct core *c, struct cjob *j, const char *spec, const char *run
 
 	if (!s)
 		return -1;
-	j->arr = xcalloc(1, sizeof *j->arr);
+	j->arr = xcalloc(1, sizeof(*j->arr));
 	j->arr->spec = s;
 	j->arr->text = json_parse(spec, strlen(spec), NULL);
 	j->arr->run = xstrdup(run ? run : "{}");
@@ -205,7 +206,7 @@ static void count_end(struct carray *a, uint32_t index, enum job_status status, 
 {
 	if (status == JOB_STOPPED)
 		a->halved += halved != 0;
-	if (status == JOB_FAILED && a->n_failed < sizeof a->failed / sizeof *a->failed)
+	if (status == JOB_FAILED && a->n_failed < sizeof(a->failed) / sizeof(*a->failed))
 		a->failed[a->n_failed++] = index;
 }
 
@@ -239,8 +240,8 @@ static void failed_text(const struct cjob *j, char *out, size_t n)
 	size_t used = (size_t)snprintf(out, n, "%u of %u members failed: ", a->n[JOB_FAILED], j->r.members);
 
 	for (uint32_t i = 0; i < a->n_failed && used < n; i++)
-		used += (size_t)snprintf(out + used, n - used, "%s%llu.%u", i ? ", " : "",
-		                         (unsigned long long)j->r.id, a->failed[i]);
+		used +=
+		    (size_t)snprintf(out + used, n - used, "%s%" PRIu64 ".%u", i ? ", " : "", j->r.id, a->failed[i]);
 	if (a->n[JOB_FAILED] > a->n_failed && used < n)
 		snprintf(out + used, n - used, " and %u more", a->n[JOB_FAILED] - a->n_failed);
 }
@@ -254,13 +255,13 @@ static void end_array(struct core *c, struct cjob *j)
 
 	if (j->r.wanted == WANT_STOP) {
 		status = JOB_STOPPED;
-		snprintf(reason, sizeof reason, "%.250s", j->r.reason ? j->r.reason : "");
+		snprintf(reason, sizeof(reason), "%.250s", j->r.reason ? j->r.reason : "");
 	} else if (a->n[JOB_FAILED]) {
 		status = JOB_FAILED;
-		failed_text(j, reason, sizeof reason);
+		failed_text(j, reason, sizeof(reason));
 	} else if (a->n[JOB_STOPPED] > a->halved) {
 		status = JOB_STOPPED;
-		snprintf(reason, sizeof reason, "%u of %u members were stopped", a->n[JOB_STOPPED] - a->halved,
+		snprintf(reason, sizeof(reason), "%u of %u members were stopped", a->n[JOB_STOPPED] - a->halved,
 		         j->r.members);
 	}
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
@@ -268,8 +269,8 @@ static void end_array(struct core *c, struct cjob *j)
 	if (status == JOB_COMPLETED)
 		cJSON_AddNumberToObject(d, "exit_code", 0);
 	job_post(c, j, EV_ENDED, d);
-	log_info("event=ended job=%llu status=%s members=%u", (unsigned long long)j->r.id,
-	         state_name(STATE_JOB, (int)status), a->made);
+	log_info("event=ended job=%" PRIu64 " status=%s members=%u", j->r.id, state_name(STATE_JOB, (int)status),
+	         a->made);
 }
 
 static void settle_array(struct core *c, struct cjob *j)

@@ -7,6 +7,9 @@
  * `halved` in the event and in words why. Members that failed, or that somebody stopped, are not compared
  * with.
  */
+#include "controller/run/array.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +22,6 @@
 #include "controller/record/halving.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -42,12 +44,12 @@ void race_open(struct core *c, struct cjob *j)
 
 	if (!s->eta)
 		return;
-	r = j->arr->race = xcalloc(1, sizeof *r);
+	r = j->arr->race = xcalloc(1, sizeof(*r));
 	r->h = (struct halving){s->eta, s->max, s->min_step};
 	r->metric = xstrdup(s->metric);
 	r->n = j->r.members;
-	r->reached = xcalloc(r->n, sizeof *r->reached);
-	r->dead = xcalloc(r->n, sizeof *r->dead);
+	r->reached = xcalloc(r->n, sizeof(*r->reached));
+	r->dead = xcalloc(r->n, sizeof(*r->dead));
 	DL_APPEND2(c->races, j, arr->race->prev, arr->race->next);
 }
 
@@ -84,7 +86,7 @@ static void put_value(struct race *r, uint32_t index, double value)
 	if (rung >= HALVING_RUNGS)
 		return;
 	if (!r->at[rung])
-		r->at[rung] = xcalloc(r->n, sizeof *r->at[rung]);
+		r->at[rung] = xcalloc(r->n, sizeof(*r->at[rung]));
 	r->at[rung][index] = value;
 	r->reached[index]++;
 }
@@ -126,22 +128,23 @@ static void stop_member(struct core *c, const struct cjob *j, unsigned rung, con
 
 	if (!m || job_ended(m->r.status) || m->r.status == JOB_STOPPING || m->r.wanted != WANT_NOTHING)
 		return;
-	snprintf(reason, sizeof reason,
-	         "stopped early (search.halving): at step %lld %.128s was %.6g, and %u of %u members did better",
-	         (long long)halving_step(&r->h, rung), r->metric, v->value, better, count_compared(r));
+	snprintf(reason, sizeof(reason),
+	         "stopped early (search.halving): at step %" PRId64
+	         " %.128s was %.6g, and %u of %u members did better",
+	         halving_step(&r->h, rung), r->metric, v->value, better, count_compared(r));
 	d = cJSON_CreateObject();
 	json_add_str(d, "reason", reason);
 	cJSON_AddTrueToObject(d, "halved");
 	json_add_u64(d, "rung", rung);
 	job_stop(c, m, d);
-	log_info("event=halved job=%llu rung=%u", (unsigned long long)m->r.id, rung);
+	log_info("event=halved job=%" PRIu64 " rung=%u", m->r.id, rung);
 }
 
 static void judge_rung(struct core *c, struct cjob *j, unsigned rung)
 {
 	const struct race *r = j->arr->race;
 	uint32_t keep = halving_keep(&r->h, rung, count_compared(r)), n = 0;
-	struct halving_value *v = xcalloc(r->n, sizeof *v);
+	struct halving_value *v = xcalloc(r->n, sizeof(*v));
 
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->reached[i] > rung && !r->dead[i])

@@ -4,11 +4,12 @@
  * Removing goes through members that may be in the store only. A restart forgets it: the record of the whole
  * is marked as removed last, so whoever asks again finishes it.
  */
+#include "controller/run/array.h"
+
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/record/states.h"
-#include "controller/run/array.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"

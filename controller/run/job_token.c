@@ -3,6 +3,7 @@
  */
 #include "controller/run/job_token.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,10 +20,10 @@ void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char j
 {
 	char text[128], hash[HASH_HEX_SIZE];
 
-	snprintf(text, sizeof text, "launch:%u:%s", place, j->r.att->token ? j->r.att->token : "");
+	snprintf(text, sizeof(text), "launch:%u:%s", place, j->r.att->token ? j->r.att->token : "");
 	hash_hex(text, strlen(text), hash);
 	snprintf(launch, 33, "%.32s", hash);
-	snprintf(text, sizeof text, "job:%s", j->r.att->token ? j->r.att->token : "");
+	snprintf(text, sizeof(text), "job:%s", j->r.att->token ? j->r.att->token : "");
 	hash_hex(text, strlen(text), hash);
 	snprintf(job, 41, "%.40s", hash);
 }
@@ -33,7 +34,7 @@ static void job_token_row(struct core *c, struct cjob *j, uint64_t expires_us)
 
 	token_secrets(j, 0, launch, secret);
 	hash_hex(secret, strlen(secret), hash);
-	snprintf(id, sizeof id, "job-%llu.%u", (unsigned long long)j->r.id, j->r.att->number);
+	snprintf(id, sizeof(id), "job-%" PRIu64 ".%u", j->r.id, j->r.att->number);
 	store_txn_token(turn_now(c)->txn,
 	                &(struct token_row){.id = id,
 	                                    .kind = (char *)(uintptr_t) "job",

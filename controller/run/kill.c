@@ -9,6 +9,9 @@
  * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
  * goes on the same way.
  */
+#include "controller/run/attempt.h"
+
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +25,6 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/array.h"
-#include "controller/run/attempt.h"
 #include "controller/run/job_token.h"
 #include "controller/run/resolve.h"
 #include "controller/run/rsh.h"
@@ -147,8 +149,8 @@ static void rank_reason(const struct attempt_rec *a, uint32_t rank, char *out, s
 	const char *name = a->places[k->place].node;
 	char who[300], line[310];
 
-	snprintf(who, sizeof who, "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
-	last_line(k->text, line, sizeof line);
+	snprintf(who, sizeof(who), "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
+	last_line(k->text, line, sizeof(line));
 	if (k->state == RANK_FAILED)
 		snprintf(out, size, "%s could not start: %s", who, line[0] ? line : "no reason given");
 	else if (k->oom)
@@ -198,7 +200,7 @@ static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct
 	v->cls = rec_rank_class(k);
 	v->signal = k->signal > 0 ? k->signal : -1;
 	v->exit_code = k->signal > 0 ? 128 + k->signal : k->exit_code > 0 ? k->exit_code : -1;
-	rank_reason(a, rank, v->reason, sizeof v->reason);
+	rank_reason(a, rank, v->reason, sizeof(v->reason));
 }
 
 static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed,
@@ -214,14 +216,14 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 	if (failed < a->n_ranks && !rec_looks_killed(a, failed)) {
 		char why[500];
 
-		rank_reason(a, failed, why, sizeof why);
-		snprintf(more, sizeof more, "; after that %s", why);
+		rank_reason(a, failed, why, sizeof(why));
+		snprintf(more, sizeof(more), "; after that %s", why);
 	}
 	if (lost)
-		snprintf(v->reason, sizeof v->reason, "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "",
+		snprintf(v->reason, sizeof(v->reason), "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "",
 		         lost->text ? lost->text : "", more);
 	else
-		snprintf(v->reason, sizeof v->reason, "the fate of %u rank%s is unknown, first rank %u (%s)%s", n,
+		snprintf(v->reason, sizeof(v->reason), "the fate of %u rank%s is unknown, first rank %u (%s)%s", n,
 		         n == 1 ? "" : "s", rank, a->ranks[rank].text ? a->ranks[rank].text : "", more);
 }
 
@@ -231,7 +233,7 @@ static void judge_limit(const struct attempt_rec *a, const struct place_rec *lim
 {
 	judge_failed_rank(a, failed, v);
 	v->cls = limited->cls;
-	snprintf(v->reason, sizeof v->reason, "node %s: %s", limited->node,
+	snprintf(v->reason, sizeof(v->reason), "node %s: %s", limited->node,
 	         limited->text ? limited->text : "a limit was passed");
 }
 
@@ -243,7 +245,7 @@ static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct
 	v->cls = RC_LAUNCH;
 	v->rank = rank;
 	snprintf(
-	    v->reason, sizeof v->reason,
+	    v->reason, sizeof(v->reason),
 	    "rank %u (algo-%u, %.200s) was ended because its launcher lost it: mpirun, orted or hearth-rank was "
 	    "killed",
 	    rank, place + 1, a->places[place].node);
@@ -262,11 +264,11 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 
 	*v = (struct finding){
 	    .outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
-	snprintf(v->reason, sizeof v->reason, "%s", a->reason ? a->reason : "");
+	snprintf(v->reason, sizeof(v->reason), "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
 		v->outcome = OUT_STOPPED;
 		if (r->wanted == WANT_STOP && r->reason) /* it may have come after a requeue */
-			snprintf(v->reason, sizeof v->reason, "%s", r->reason);
+			snprintf(v->reason, sizeof(v->reason), "%s", r->reason);
 	} else if (kind == END_TIMEOUT) {
 		v->outcome = OUT_FAILED;
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
@@ -289,7 +291,7 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 		if (v->cls == RC_NONE)
 			v->cls = RC_LAUNCH;
 		if (!v->reason[0])
-			snprintf(v->reason, sizeof v->reason, "the launch ended although not every rank had started");
+			snprintf(v->reason, sizeof(v->reason), "the launch ended although not every rank had started");
 	}
 }
 
@@ -318,10 +320,10 @@ static void add_memory(const struct cjob *j, struct finding *v)
 	if (!s || v->cls != RC_OOM || v->outcome != OUT_FAILED || !strstr(v->reason, "ran out of memory"))
 		return;
 	if (s->memory_bytes)
-		snprintf(v->reason + n, sizeof v->reason - n, ": the job may have %s on a node (resources.memory)",
-		         str_size(s->memory_bytes, size, sizeof size));
+		snprintf(v->reason + n, sizeof(v->reason) - n, ": the job may have %s on a node (resources.memory)",
+		         str_size(s->memory_bytes, size, sizeof(size)));
 	else
-		snprintf(v->reason + n, sizeof v->reason - n,
+		snprintf(v->reason + n, sizeof(v->reason) - n,
 		         ": it has no limit of its own (resources.memory), so the "
 		         "node had no more");
 }
@@ -350,9 +352,8 @@ void decide_outcome(struct core *c, struct cjob *j)
 	note_outcome(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
 		j->act->rt[i].progress_us = now_boot(c);
-	log_info("event=outcome job=%llu attempt=%u outcome=%s class=%s", (unsigned long long)j->r.id,
-	         j->r.att->number, state_name(STATE_OUTCOME, (int)v.outcome),
-	         state_name(STATE_CLASS, (int)v.cls));
+	log_info("event=outcome job=%" PRIu64 " attempt=%u outcome=%s class=%s", j->r.id, j->r.att->number,
+	         state_name(STATE_OUTCOME, (int)v.outcome), state_name(STATE_CLASS, (int)v.cls));
 }
 
 /* ---- after the attempt ----------------------------------------------------------------------- */
@@ -368,8 +369,7 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	if (reason && *reason)
 		json_add_str(d, "reason", reason);
 	job_post(c, j, EV_ENDED, d);
-	log_info("event=ended job=%llu status=%s", (unsigned long long)j->r.id,
-	         state_name(STATE_JOB, (int)status));
+	log_info("event=ended job=%" PRIu64 " status=%s", j->r.id, state_name(STATE_JOB, (int)status));
 }
 
 /* A node that was given up without a word from it after the launch may still run ranks: two attempts at once
@@ -379,14 +379,14 @@ static void wait_for_word(struct core *c, struct cjob *j, const char *node, cons
 	cJSON *d = cJSON_CreateObject();
 	char reason[1600 + BEGINS_SAY_MAX], ref[REC_REF_SIZE], says[BEGINS_SAY_MAX];
 	int used =
-	    snprintf(reason, sizeof reason,
+	    snprintf(reason, sizeof(reason),
 	             "node %s has not confirmed that attempt %u is over there; release the job when nothing "
 	             "of it runs any more",
 	             node, j->r.attempts);
 
 	if (lost) { /* nor is what it was to begin with there */
-		begins_say(c, j, j->r.begins, says, sizeof says);
-		snprintf(reason + used, sizeof reason - (size_t)used,
+		begins_say(c, j, j->r.begins, says, sizeof(says));
+		snprintf(reason + used, sizeof(reason) - (size_t)used,
 		         ": it then %s, for %.900s; jobctl requeue %s --from STEP takes another", says, lost->text,
 		         rec_ref(&j->r, ref));
 	}
@@ -401,7 +401,7 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 	cJSON *d = cJSON_CreateObject();
 	char reason[1200], ref[REC_REF_SIZE];
 
-	snprintf(reason, sizeof reason, "%.900s; jobctl requeue %s --from STEP takes another", why->text,
+	snprintf(reason, sizeof(reason), "%.900s; jobctl requeue %s --from STEP takes another", why->text,
 	         rec_ref(&j->r, ref));
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason);
@@ -416,9 +416,9 @@ static void requeue_reason(struct core *c, const struct cjob *j, const char *beg
 	int used;
 
 	if (j->r.wanted == WANT_REQUEUE)
-		used =
-		    snprintf(out, n, "%s%.900s", a->reason && !strncmp(a->reason, "requeued", 8) ? "" : "requeued: ",
-		             a->reason ? a->reason : "by its owner");
+		used = snprintf(out, n, "%s%.900s",
+		                a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
+		                a->reason ? a->reason : "by its owner");
 	else
 		used = snprintf(out, n, "tried again elsewhere: %.900s",
 		                a->reason ? a->reason : "a node did not get ready");
@@ -441,14 +441,14 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
 		begins = NULL;
 
-	requeue_reason(c, j, begins, lost, reason, sizeof reason);
+	requeue_reason(c, j, begins, lost, reason, sizeof(reason));
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
 		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
 			continue;
 		if (!j->avoid)
-			j->avoid = xcalloc(1, sizeof *j->avoid);
+			j->avoid = xcalloc(1, sizeof(*j->avoid));
 		strv_add(j->avoid, a->places[i].node);
 	}
 	if (j->r.wanted != WANT_REQUEUE)
@@ -475,7 +475,7 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 	if (j->act->upload_failed && j->r.att->outcome == OUT_SUCCEEDED) {
 		char reason[1024];
 
-		snprintf(reason, sizeof reason, "the ranks succeeded, but their output is not saved: %.900s",
+		snprintf(reason, sizeof(reason), "the ranks succeeded, but their output is not saved: %.900s",
 		         j->act->upload_text ? j->act->upload_text : "uploading failed");
 		json_add_str(d, "outcome", state_name(STATE_OUTCOME, OUT_FAILED));
 		json_add_str(d, "class", state_name(STATE_CLASS, RC_STAGING));
@@ -516,7 +516,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 		reason = xstrdup(a->reason ? a->reason : "");
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (goes_on(j) && cost_used_up(j, spec, spent, sizeof spent))
+	else if (goes_on(j) && cost_used_up(j, spec, spent, sizeof(spent)))
 		end_job(c, j, JOB_FAILED, -1, spent);
 	else if (goes_on(j))
 		requeue_job(c, j, spec);

@@ -2,6 +2,9 @@
  * points: metric points from agents to the store, one chunk a series, in transactions of their own;
  * acknowledged when durable.
  */
+#include "controller/run/report.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +12,6 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/run/array.h"
-#include "controller/run/report.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
@@ -80,14 +82,14 @@ static void keep_last(struct core *c, const struct wm_metrics *m)
 		struct active *a = j->act;
 		uint32_t k = 0;
 
-		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof a->last[0].name)
+		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof(a->last[0].name))
 			continue;
 		while (k < a->n_last && strcmp(a->last[k].name, name) != 0)
 			k++;
-		if (k == sizeof a->last / sizeof *a->last)
+		if (k == sizeof(a->last) / sizeof(*a->last))
 			continue;
 		if (k == a->n_last)
-			snprintf(a->last[a->n_last++].name, sizeof a->last[0].name, "%s", name);
+			snprintf(a->last[a->n_last++].name, sizeof(a->last[0].name), "%s", name);
 		a->last[k].value = m->values.v[i];
 	}
 }
@@ -100,9 +102,9 @@ static void put_series(struct turn *t, const char *node, const struct wm_metrics
 	                          .rank = p->rank,
 	                          .name = m->names.v[p->name],
 	                          .n = n,
-	                          .steps = xcalloc(n, sizeof *ch.steps),
-	                          .values = xcalloc(n, sizeof *ch.values),
-	                          .times_us = xcalloc(n, sizeof *ch.times_us),
+	                          .steps = xcalloc(n, sizeof(*ch.steps)),
+	                          .values = xcalloc(n, sizeof(*ch.values)),
+	                          .times_us = xcalloc(n, sizeof(*ch.times_us)),
 	                          .seq = m->seq,
 	                          .node = (char *)(uintptr_t)node};
 
@@ -128,14 +130,13 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	hold_metrics_ack(c, node, m->job, m->attempt, m->seq);
 	if (!n || !well_formed(m) || !is_current(c, m)) {
 		if (n)
-			log_debug("event=points_dropped job=%llu attempt=%u node=%s", (unsigned long long)m->job,
-			          m->attempt, node);
+			log_debug("event=points_dropped job=%" PRIu64 " attempt=%u node=%s", m->job, m->attempt, node);
 		return;
 	}
-	p = xcalloc(n, sizeof *p);
+	p = xcalloc(n, sizeof(*p));
 	for (uint32_t i = 0; i < n; i++)
 		p[i] = (struct point){m->name_ix.v[i], m->ranks.v[i], i};
-	qsort(p, n, sizeof *p, by_series);
+	qsort(p, n, sizeof(*p), by_series);
 	for (uint32_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && p[k].name == p[i].name && p[k].rank == p[i].rank;)
 			k++;

@@ -5,6 +5,7 @@
  */
 #include "controller/run/report.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,12 +114,12 @@ static int is_infrastructure(uint8_t cls)
 
 static void note_progress(struct core *c, struct place_rt *rt, const struct wm_launch_report *m)
 {
-	if (rt->done_bytes == m->done_bytes && strncmp(rt->phase, m->phase, sizeof rt->phase - 1) == 0)
+	if (rt->done_bytes == m->done_bytes && strncmp(rt->phase, m->phase, sizeof(rt->phase) - 1) == 0)
 		return;
 	rt->progress_us = now_boot(c);
 	rt->done_bytes = m->done_bytes;
 	rt->total_bytes = m->total_bytes;
-	snprintf(rt->phase, sizeof rt->phase, "%s", m->phase);
+	snprintf(rt->phase, sizeof(rt->phase), "%s", m->phase);
 }
 
 static void upload_failed(struct core *c, struct cjob *j, const char *text)
@@ -183,8 +184,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls));
 	if (*m->text)
 		add_text(d, "text", m->text, strlen(m->text));
-	snprintf(line, sizeof line, "event=%s job=%llu attempt=%u node=%s", event_name(event_of(m->state)),
-	         (unsigned long long)m->job, m->attempt, n->name);
+	snprintf(line, sizeof(line), "event=%s job=%" PRIu64 " attempt=%u node=%s",
+	         event_name(event_of(m->state)), m->job, m->attempt, n->name);
 	if (job_post(c, j, event_of(m->state), d) < 0)
 		return;
 	log_info("%s", line);
@@ -323,7 +324,7 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	if (m->state < PS_RUNNING || m->state > PS_FAILED || a->outcome != OUT_NONE)
 		return;
 	if (m->rank >= a->n_ranks || &a->places[a->ranks[m->rank].place] != p) {
-		log_warn("event=foreign_rank job=%llu rank=%u node=%s", (unsigned long long)m->job, m->rank, n->name);
+		log_warn("event=foreign_rank job=%" PRIu64 " rank=%u node=%s", m->job, m->rank, n->name);
 		return;
 	}
 	if (!state_move_ok(STATE_RANK, (int)a->ranks[m->rank].state, (int)to[m->state].state))
@@ -408,7 +409,7 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 		return; /* the ranks' own reports decide */
 	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n)
 	                       : clean_text(m->text, strlen(m->text));
-	launcher_words(text, line, sizeof line);
+	launcher_words(text, line, sizeof(line));
 	if (m->state == PS_EXITED && m->signal)
 		verdict_set(&v, RC_LAUNCH, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
 		            *line ? ": " : "", line);

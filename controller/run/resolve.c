@@ -14,6 +14,7 @@
  */
 #include "controller/run/resolve.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind
 	char number[24];
 	size_t n = slash ? (size_t)(slash - id) : strlen(id);
 
-	if (n < sizeof number) {
+	if (n < sizeof(number)) {
 		memcpy(number, id, n);
 		number[n] = '\0';
 		if (str_parse_u64(number, job) == 0 && (slash || def) &&
@@ -58,10 +59,10 @@ static int resolve_uri(struct core *c, const char *uri, char *out, size_t n, str
 	char kind[32];
 	uint64_t job;
 
-	if (parse_ref(uri, NULL, &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
+	if (parse_ref(uri, NULL, &job, kind, sizeof(kind), e) < 0 || !job_get(c, job, e))
 		return -1;
 	if (!c->io.artifact)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has left no %s", (unsigned long long)job, kind);
+		return err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no %s", job, kind);
 	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0)
 		return e->code == ERR_NOT_FOUND ? err_wrap(e, "%s", uri) : -1;
 	return 0;
@@ -72,7 +73,7 @@ static int resolve_uri(struct core *c, const char *uri, char *out, size_t n, str
 static int find_newest(struct core *c, uint64_t job, uint32_t below, struct left *l, struct err *e)
 {
 	if (!c->io.left)
-		return err_set(e, ERR_NOT_FOUND, "job %llu has left no checkpoint", (unsigned long long)job);
+		return err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no checkpoint", job);
 	return c->io.left(job, "checkpoint", below, l, c->io.arg, e);
 }
 
@@ -115,7 +116,7 @@ static int holds_step(struct core *c, struct search *s, const struct left *l)
 	int rc = steps_left(c, l, &own, &why), found = rc > 0 || (rc == 0 && own.found);
 
 	if (rc < 0 && !s->blind[0])
-		snprintf(s->blind, sizeof s->blind, "what attempt %u left cannot be read: %.200s", l->attempt,
+		snprintf(s->blind, sizeof(s->blind), "what attempt %u left cannot be read: %.200s", l->attempt,
 		         why.text);
 	else if (rc >= 0)
 		steps_merge(&s->all, &own);
@@ -133,10 +134,10 @@ static int not_found(struct search *s, struct err *e)
 	if (s->all.n || !s->blind[0])
 		steps_check(&s->all, &what);
 	else
-		err_set(&what, ERR_NOT_FOUND, "no step %lld is found", (long long)s->all.want);
+		err_set(&what, ERR_NOT_FOUND, "no step %" PRId64 " is found", s->all.want);
 	if (s->cut)
-		snprintf(far, sizeof far, "; attempts before %u were not looked into (%d manifests at most)", s->last,
-		         MANIFESTS_READ);
+		snprintf(far, sizeof(far), "; attempts before %u were not looked into (%d manifests at most)",
+		         s->last, MANIFESTS_READ);
 	return err_set(e, ERR_NOT_FOUND, "%s%s%s%s", what.text, s->blind[0] ? "; " : "", s->blind, far);
 }
 
@@ -188,7 +189,7 @@ static int resolve_resume(struct core *c, const struct job_spec *spec, struct st
 		strv_add(out, spec->resume_job);
 		return 0;
 	}
-	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof kind, e) < 0 || !job_get(c, job, e))
+	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 || !job_get(c, job, e))
 		return err_wrap(e, "resume_from");
 	rc = spec->resume_step < 0 ? find_newest(c, job, UINT32_MAX, &l, e)
 	                           : find_step(c, job, spec->resume_step, &l, e);
@@ -208,7 +209,7 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 	for (size_t i = 0; i < spec->n_inputs; i++) {
 		out[0] = '\0';
 		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
-		    resolve_uri(c, spec->inputs[i].uri, out, sizeof out, e) < 0)
+		    resolve_uri(c, spec->inputs[i].uri, out, sizeof(out), e) < 0)
 			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
 		strv_add(inputs, out);
 	}
@@ -219,8 +220,7 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 
 static char *begins_text(uint32_t attempt, int64_t step)
 {
-	return step < 0 ? xasprintf("attempt:%u", attempt)
-	                : xasprintf("attempt:%u@%lld", attempt, (long long)step);
+	return step < 0 ? xasprintf("attempt:%u", attempt) : xasprintf("attempt:%u@%" PRId64, attempt, step);
 }
 
 int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
@@ -230,7 +230,7 @@ int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
 
 	if (!text || strncmp(text, "attempt:", 8) != 0)
 		return -1;
-	snprintf(number, sizeof number, "%.*s", (int)strcspn(text + 8, "@"), text + 8);
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(text + 8, "@"), text + 8);
 	if (str_parse_u64(number, &n) < 0 || !n || n > UINT32_MAX)
 		return -1;
 	*attempt = (uint32_t)n;
@@ -290,11 +290,11 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, char *
 	} else if (step < 0) {
 		snprintf(out, n, "goes on with the checkpoints of attempt %u", attempt);
 	} else {
-		snprintf(out, n, "goes on from step %lld of attempt %u", (long long)step, attempt);
+		snprintf(out, n, "goes on from step %" PRId64 " of attempt %u", step, attempt);
 		/* What lies at an output_uri may have come from any attempt, and changes. */
 		if (find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
-			snprintf(out, n, "goes on from step %lld, if it is in %.200s: hearthd does not look there",
-			         (long long)step, l.parts[0].what);
+			snprintf(out, n, "goes on from step %" PRId64 ", if it is in %.200s: hearthd does not look there",
+			         step, l.parts[0].what);
 		left_fini(&l);
 	}
 }

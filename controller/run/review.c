@@ -3,6 +3,9 @@
  * and when a deadline has come. It may be called at any time and as often as one likes: it only compares the
  * record with the clock and goes on from there.
  */
+#include "controller/run/attempt.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +19,6 @@
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
 #include "controller/run/array.h"
-#include "controller/run/attempt.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
 #include "controller/share/node_health.h"
@@ -56,8 +58,8 @@ void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
 		alloc_release(c, j, j->r.att->places[i].node_id);
 	if (end_wants_kill(&j->r))
 		j->act->kill_us = now_boot(c);
-	log_info("event=ending job=%llu attempt=%u class=%s kill=%d", (unsigned long long)j->r.id,
-	         j->r.att->number, state_name(STATE_CLASS, (int)v->cls), j->act->kill_us != 0);
+	log_info("event=ending job=%" PRIu64 " attempt=%u class=%s kill=%d", j->r.id, j->r.att->number,
+	         state_name(STATE_CLASS, (int)v->cls), j->act->kill_us != 0);
 	job_touch(c, j);
 }
 
@@ -245,7 +247,7 @@ static int time_is_up(const struct core *c, const struct cjob *j, struct verdict
 
 	return limit && now_boot(c) >= time_limit_at(j) &&
 	       verdict_set(v, RC_TIMEOUT, "time limit of %s reached",
-	                   str_duration(limit / 1000000, span, sizeof span));
+	                   str_duration(limit / 1000000, span, sizeof(span)));
 }
 
 static int has_to_end(struct core *c, const struct cjob *j, struct verdict *v)
@@ -328,7 +330,7 @@ static void review_kill(struct core *c, struct cjob *j)
 
 		if (place_over(a->places[i].state))
 			continue;
-		snprintf(text, sizeof text, "node %s has not confirmed the end of its processes", a->places[i].node);
+		snprintf(text, sizeof(text), "node %s has not confirmed the end of its processes", a->places[i].node);
 		cleanup_says(c, j, text);
 		place_lost(c, j, i, 0, 1, text);
 	}
@@ -352,7 +354,7 @@ static void review_collect(struct core *c, struct cjob *j)
 				next = at;
 			continue;
 		}
-		snprintf(text, sizeof text,
+		snprintf(text, sizeof(text),
 		         "node %s has not finished uploading and cleaning up: no progress for %u s",
 		         a->places[i].node, c->cfg.prepare_timeout_s);
 		cleanup_says(c, j, text);
@@ -395,7 +397,7 @@ static void queue_loaded(struct core *c, struct cjob *j)
 	if (s)
 		array_queue(c, j, s);
 	else
-		log_error("event=spec_refused job=%llu text=\"%s\"", (unsigned long long)j->r.id, e.text);
+		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 	spec_destroy(s);
 }
 

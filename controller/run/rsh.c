@@ -70,7 +70,7 @@ static struct rsh *add_rsh(struct cjob *j, const struct wm_rsh_request *m, uint3
 	LL_COUNT(j->act->rsh, r, n);
 	if (n >= j->r.att->n_places * RSH_PER_NODE)
 		return NULL;
-	r = xcalloc(1, sizeof *r);
+	r = xcalloc(1, sizeof(*r));
 	r->id = xstrdup(m->rsh_id);
 	r->place = place;
 	for (uint32_t i = 0; i < m->argv.n; i++)

@@ -3,6 +3,7 @@
  */
 #include "controller/run/stale.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/base/hashtable.h"
@@ -29,7 +30,7 @@ void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, 
 	struct stale *s = stale_find(n, job, attempt);
 
 	if (!s) {
-		s = xcalloc(1, sizeof *s);
+		s = xcalloc(1, sizeof(*s));
 		s->job = job;
 		s->attempt = attempt;
 		LL_PREPEND(n->stale, s);
@@ -55,8 +56,8 @@ void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report
 		return;
 	}
 	if (!s) {
-		log_warn("event=stale_launch job=%llu attempt=%u epoch=%llu node=%s state=%u",
-		         (unsigned long long)m->job, m->attempt, (unsigned long long)m->epoch, n->name, m->state);
+		log_warn("event=stale_launch job=%" PRIu64 " attempt=%u epoch=%" PRIu64 " node=%s state=%u", m->job,
+		         m->attempt, m->epoch, n->name, m->state);
 		stale_add(c, n, m->job, m->attempt, m->epoch);
 	}
 	if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED) {

@@ -4,6 +4,9 @@
  * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has
  * not been told. It is called after each change and after each new connection, as often as one likes.
  */
+#include "controller/run/attempt.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +16,6 @@
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
-#include "controller/run/attempt.h"
 #include "controller/run/job_token.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
@@ -53,7 +55,7 @@ static void random_text(struct core *c, char *out, size_t digits)
 	uint8_t raw[32];
 	static const char hex[] = "0123456789abcdef";
 
-	c->io.random(raw, sizeof raw, c->io.arg);
+	c->io.random(raw, sizeof(raw), c->io.arg);
 	for (size_t i = 0; i < digits; i++)
 		out[i] = hex[i % 2 ? raw[i / 2] & 15 : raw[i / 2] >> 4];
 	out[digits] = '\0';
@@ -141,7 +143,7 @@ static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON 
 	uint32_t attempt;
 
 	if (begins_parse(j->r.begins, &attempt, &step) == 0) {
-		snprintf(from, sizeof from, "attempt:%u", attempt);
+		snprintf(from, sizeof(from), "attempt:%u", attempt);
 		json_add_str(d, "resumed_from", from);
 	} else {
 		json_add_str(d, "resumed_from", spec->resume_job);
@@ -161,7 +163,7 @@ static void add_turn(const struct sched_decision *dec, cJSON *d)
 	char passed[32] = "", *text;
 
 	if (dec->passed) {
-		snprintf(passed, sizeof passed, " %llu", (unsigned long long)dec->passed);
+		snprintf(passed, sizeof(passed), " %" PRIu64, dec->passed);
 		json_add_u64(d, "passed", dec->passed);
 	}
 	text = xasprintf("%s%s%s%s", words[dec->turn], passed,
@@ -185,7 +187,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		return;
 	}
 	random_text(c, token, 32);
-	snprintf(launch_id, sizeof launch_id, "%llu.%u", (unsigned long long)j->r.id, j->r.attempts + 1);
+	snprintf(launch_id, sizeof(launch_id), "%" PRIu64 ".%u", j->r.id, j->r.attempts + 1);
 	d = cJSON_CreateObject();
 	text = nodes_text(c, dec);
 	json_add_str(d, "text", text);
@@ -208,15 +210,15 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	cost_begins(c, j, 0);
 	/* The secret stands in the attempt's row only, never in an event. */
 	rec_set(&j->r.att->token, token);
-	a->rt = xcalloc(j->r.att->n_places, sizeof *a->rt);
+	a->rt = xcalloc(j->r.att->n_places, sizeof(*a->rt));
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
 		a->rt[i].progress_us = now_boot(c);
 		node_job_add(node_by_id(c, j->r.att->places[i].node_id), j);
 	}
 	port_mark(c, j->r.att->master_port, 1);
 	token_job_make(c, j);
-	log_info("event=placed job=%llu attempt=%u nodes=%u main=%s", (unsigned long long)j->r.id,
-	         j->r.att->number, j->r.att->n_places, j->r.att->places[0].node);
+	log_info("event=placed job=%" PRIu64 " attempt=%u nodes=%u main=%s", j->r.id, j->r.att->number,
+	         j->r.att->n_places, j->r.att->places[0].node);
 	job_touch(c, j);
 }
 
@@ -244,7 +246,7 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
-		snprintf(name, sizeof name, "algo-%u", i + 1);
+		snprintf(name, sizeof(name), "algo-%u", i + 1);
 		wire_strv_add(&g.nodes, name);
 		wire_strv_add(&g.addresses, p->address ? p->address : "");
 		wire_u32v_add(&g.ranks_per_node, p->ranks);
@@ -282,7 +284,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	};
 
 	if (!gang) { /* the limits of a specification keep it far below */
-		log_error("event=prepare_not_sent job=%llu error=\"%s\"", (unsigned long long)j->r.id, e.text);
+		log_error("event=prepare_not_sent job=%" PRIu64 " error=\"%s\"", j->r.id, e.text);
 		return;
 	}
 	token_secrets(j, place, launch, job_token);

@@ -1,9 +1,10 @@
 /*
  * stop: a job is asked to end.
  */
+#include "controller/run/attempt.h"
+
 #include "common/base/json.h"
 #include "controller/record/states.h"
-#include "controller/run/attempt.h"
 #include "controller/share/alloc.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
