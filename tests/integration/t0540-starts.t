@@ -93,7 +93,7 @@ hearth trace | cmp -s - "$CLUSTER/trace"
 is "$?" 0 "to standard output it is the same"
 said=$(hearth trace --part 9 2>&1)
 is "$?" 3 "another part is not there"
-like "$said" 'no part "9" ' "and it is said"
+like "$said" 'no part "9"' "and it is said"
 refused() { # WHAT-IT-SAYS OPTIONS...: of the record
 	local say=$1
 	shift
