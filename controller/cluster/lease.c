@@ -18,12 +18,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
@@ -179,7 +179,7 @@ void lease_check(struct core *c)
 			n->may_run_alone_until_us = now + patience;
 	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		uint64_t silent = node_silent_us(c, n);
-		char why[120];
+		TEXT(why);
 
 		if (n->r.state != NODE_UP || silent <= patience)
 			continue;
@@ -187,7 +187,7 @@ void lease_check(struct core *c)
 			report_silence(c, n);
 			continue;
 		}
-		snprintf(why, sizeof(why), "no sign of life for %.0f s", (double)silent / 1e6);
-		node_is_lost(c, n, why, NULL);
+		text_add(&why, "no sign of life for %.0f s", (double)silent / 1e6);
+		node_is_lost(c, n, why.at, NULL);
 	}
 }

@@ -4,12 +4,12 @@
 #include "controller/requests/requests.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "controller/cluster/lease.h"
 #include "controller/record/cluster.h"
 #include "controller/record/health.h"
@@ -32,58 +32,39 @@
 #include "controller/state/requester.h"
 #include "controller/state/turn.h"
 
+#define WHY_BYTES     1500 /* of the answer to why */
 #define TOP_WAITING   20
 #define TOP_EXPLAINED 5 /* each looks at all nodes */
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-struct line { /* text that is cut, never overrun */
-	char s[1500];
-	size_t n;
-};
-
-static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct line *l, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (l->n + 1 >= sizeof(l->s))
-		return;
-	va_start(ap, fmt);
-	n = vsnprintf(l->s + l->n, sizeof(l->s) - l->n, fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		l->n = l->n + (size_t)n < sizeof(l->s) ? l->n + (size_t)n : sizeof(l->s) - 1;
-}
-
 /* Who goes first, and when it is believed to start. */
-static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct line *l)
+static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct text *t)
 {
 	struct sched_forecast f;
 	cJSON *first = cJSON_AddArrayToObject(body, "next");
-	char text[100];
+	TEXT(when);
 
 	forecast_job(c, j->r.id, NULL, NULL, &f);
 	forecast_json(c, &f, body);
 	for (uint32_t i = 0; i < f.n_first; i++)
 		cJSON_AddItemToArray(first, cJSON_CreateNumber((double)f.first[i]));
-	if (forecast_text(c, &f, text, sizeof(text)))
-		say(l, "; %s", text);
+	if (forecast_text(c, &f, when.at, when.size))
+		text_add(t, "; %s", when.at);
 	free(f.places);
 }
 
 /* What could be asked for otherwise. */
-static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON *body, struct line *l)
+static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON *body, struct text *t)
 {
-	char text[700] = "";
 	struct err e;
 	struct job_spec *s = job_parse_spec(c, j, &e);
+	TEXT(change);
 
 	if (s) {
-		suggest(c, s, j, j->r.owner, 0, body, text, sizeof(text));
-		suggest_resume(c, s, j, j->r.owner, why, body, text, sizeof(text));
-		say(l, "%s", text);
+		suggest(c, s, j, j->r.owner, 0, body, &change);
+		suggest_resume(c, s, j, j->r.owner, why, body, &change);
+		text_add(t, "%s", change.at);
 	}
 	spec_destroy(s);
 }
@@ -107,7 +88,7 @@ static const char *own_reason(const struct cnode *n)
 }
 
 /* Which nodes take no jobs, and why: of many the first ones. */
-static void say_closed(const struct core *c, struct line *l)
+static void add_closed(const struct core *c, struct text *t)
 {
 	unsigned named = 0, more = 0;
 
@@ -118,27 +99,27 @@ static void say_closed(const struct core *c, struct line *l)
 			more++;
 			continue;
 		}
-		say(l, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name, closed_word(n),
-		    own_reason(n) ? ": " : "", own_reason(n) ? own_reason(n) : "");
+		text_add(t, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name, closed_word(n),
+		         own_reason(n) ? ": " : "", own_reason(n) ? own_reason(n) : "");
 	}
 	if (more)
-		say(l, " and %u more", more);
+		text_add(t, " and %u more", more);
 }
 
 /* Nodes that are kept for others while the job would run. */
-static void say_reserved(struct core *c, uint64_t job, struct line *l)
+static void add_reserved(struct core *c, uint64_t job, struct text *t)
 {
 	struct cjob *j = job_find(c, job);
 	struct err e;
 	struct job_spec *s = j && reserve_first(c) ? job_parse_spec(c, j, &e) : NULL;
-	char text[1000];
+	TEXT(kept);
 
-	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), text, sizeof(text)))
-		say(l, "; %s", text);
+	if (s && reserve_why(c, j, alloc_limit_s(c, j, s), kept.at, kept.size))
+		text_add(t, "; %s", kept.at);
 	spec_destroy(s);
 }
 
-static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits, struct line *l)
+static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits, struct text *t)
 {
 	static const char *const what[] = {
 	    [SCHED_FITS] = "scheduling",     [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
@@ -148,11 +129,8 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	struct sched_reason r;
 
 	if (j->r.array && !j->admitted) {
-		char text[300];
-
 		cJSON_AddItemToArray(waits, cJSON_CreateString("turn"));
-		array_why_member(c, j, text, sizeof(text));
-		say(l, "%s", text);
+		array_why_member(c, j, t);
 		return;
 	}
 	sched_explain(c->sched, j->r.id, &r);
@@ -166,38 +144,38 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	json_add_u64(body, "need_instances", r.need_instances);
 	json_add_u64(body, "free_instances", r.free_instances);
 	json_add_u64(body, "possible_instances", r.possible_instances);
-	say(l, "%s", r.text);
+	text_add(t, "%s", r.text);
 	if (r.why == SCHED_IMPOSSIBLE || r.why == SCHED_NO_NODES)
-		say_closed(c, l);
+		add_closed(c, t);
 	if (r.why == SCHED_RESERVED || r.why == SCHED_BUSY)
-		say_reserved(c, j->r.id, l);
+		add_reserved(c, j->r.id, t);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
-		say(l, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
+		text_add(t, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 	if (r.why != SCHED_DEPENDS && r.why != SCHED_NEVER) {
-		why_change(c, j, r.why, body, l);
-		why_when(c, j, body, l);
+		why_change(c, j, r.why, body, t);
+		why_when(c, j, body, t);
 	}
 	if (j->r.attempts && j->r.reason)
-		say(l, " (%s)", j->r.reason);
+		text_add(t, " (%s)", j->r.reason);
 	if (c->failing)
-		say(l, "; nothing is started while the store cannot be written: %s", c->fail_err.text);
+		text_add(t, "; nothing is started while the store cannot be written: %s", c->fail_err.text);
 }
 
-static void say_progress(const struct place_rt *rt, struct line *l)
+static void add_progress(const struct place_rt *rt, struct text *t)
 {
 	char done[24], total[24];
 
 	if (!rt->phase[0])
 		return;
-	say(l, " (%s", rt->phase);
+	text_add(t, " (%s", rt->phase);
 	if (rt->total_bytes)
-		say(l, ", %s of %s", str_size(rt->done_bytes, done, sizeof(done)),
-		    str_size(rt->total_bytes, total, sizeof(total)));
-	say(l, ")");
+		text_add(t, ", %s of %s", str_size(rt->done_bytes, done, sizeof(done)),
+		         str_size(rt->total_bytes, total, sizeof(total)));
+	text_add(t, ")");
 }
 
 static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum place_state until,
-                      const char *verb, struct line *l)
+                      const char *verb, struct text *t)
 {
 	const struct attempt_rec *a = j->r.att;
 	unsigned named = 0, more = 0;
@@ -213,21 +191,21 @@ static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum p
 			more++;
 			continue;
 		}
-		say(l, "%s%s", named++ ? ", " : verb, p->node);
+		text_add(t, "%s%s", named++ ? ", " : verb, p->node);
 		if (!n || !n->connected)
-			say(l, " (not connected)");
+			text_add(t, " (not connected)");
 		else
-			say_progress(&j->act->rt[i], l);
+			add_progress(&j->act->rt[i], t);
 	}
 	if (more)
-		say(l, " and %u more", more);
+		text_add(t, " and %u more", more);
 }
 
-static void silence(const struct core *c, const struct cnode *n, char *out, size_t size)
+static void add_silence(const struct core *c, const struct cnode *n, struct text *t)
 {
 	char span[40];
 
-	snprintf(out, size, "%s for %s%s", n->connected ? "silent" : "not connected",
+	text_add(t, "%s for %s%s", n->connected ? "silent" : "not connected",
 	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof(span)),
 	         node_may_run_alone(c, n)
 	             ? "; not declared lost, as it may be carrying on out of sight. When it is "
@@ -236,30 +214,29 @@ static void silence(const struct core *c, const struct cnode *n, char *out, size
 }
 
 /* Nodes of the job that are silent: what is known of its ranks is old. */
-static void why_silent(const struct core *c, const struct cjob *j, struct line *l)
+static void why_silent(const struct core *c, const struct cjob *j, struct text *t)
 {
 	const struct attempt_rec *a = j->r.att;
 
 	for (uint32_t i = 0, named = 0; i < a->n_places && named < 4; i++) {
 		const struct cnode *n = node_by_id(c, a->places[i].node_id);
-		char span[240];
 
 		if (place_over(a->places[i].state) || !n || n->r.state != NODE_UP || n->connected)
 			continue;
-		silence(c, n, span, sizeof(span));
-		say(l, "; node %s is %s", n->name, span);
+		text_add(t, "; node %s is ", n->name);
+		add_silence(c, n, t);
 		named++;
 	}
 }
 
-static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struct line *l)
+static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struct text *t)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint32_t running = 0, over = 0;
 
 	switch (a->state) {
 	case ATT_PREPARING:
-		why_nodes(c, j, waits, PLACE_READY, "waits for nodes to get ready: ", l);
+		why_nodes(c, j, waits, PLACE_READY, "waits for nodes to get ready: ", t);
 		break;
 	case ATT_LAUNCHING:
 	case ATT_RUNNING:
@@ -267,19 +244,19 @@ static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struc
 			running += a->ranks[i].state == RANK_RUNNING;
 			over += (uint32_t)rank_over(a->ranks[i].state);
 		}
-		say(l, "%u of %u rank%s run%s", running, a->n_ranks, a->n_ranks == 1 ? "" : "s",
-		    a->n_ranks == 1 ? "s" : "");
+		text_add(t, "%u of %u rank%s run%s", running, a->n_ranks, a->n_ranks == 1 ? "" : "s",
+		         a->n_ranks == 1 ? "s" : "");
 		if (over)
-			say(l, ", %u ha%s ended", over, over == 1 ? "s" : "ve");
-		why_silent(c, j, l);
+			text_add(t, ", %u ha%s ended", over, over == 1 ? "s" : "ve");
+		why_silent(c, j, t);
 		break;
 	case ATT_ENDING:
 		if (j->r.reason)
-			say(l, "%s; ", j->r.reason);
+			text_add(t, "%s; ", j->r.reason);
 		if (a->outcome == OUT_NONE)
-			why_nodes(c, j, waits, PLACE_ENDED, "waits for processes to end on ", l);
+			why_nodes(c, j, waits, PLACE_ENDED, "waits for processes to end on ", t);
 		else
-			why_nodes(c, j, waits, PLACE_CLEANED, "waits for uploading and cleaning up on ", l);
+			why_nodes(c, j, waits, PLACE_CLEANED, "waits for uploading and cleaning up on ", t);
 		break;
 	default:
 		break;
@@ -289,8 +266,8 @@ static void why_active(struct core *c, const struct cjob *j, cJSON *waits, struc
 void req_why(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
-	struct line l = {.n = 0};
-	char ref[REC_REF_SIZE], says[BEGINS_SAY_MAX];
+	char bytes[WHY_BYTES], ref[REC_REF_SIZE];
+	struct text t = text_on(bytes, sizeof(bytes));
 	cJSON *body, *waits;
 
 	if (!j)
@@ -305,25 +282,25 @@ void req_why(struct core *c, struct request *rq)
 	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
 	waits = cJSON_AddArrayToObject(body, "waits_for");
 	if (j->r.status == JOB_QUEUED) {
-		why_queued(c, j, body, waits, &l);
+		why_queued(c, j, body, waits, &t);
 	} else if (j->r.status == JOB_HELD) {
 		cJSON_AddItemToArray(waits, cJSON_CreateString("release"));
-		say(&l, "%s; jobctl release %s lets it go", j->r.reason ? j->r.reason : "held", ref);
+		text_add(&t, "%s; jobctl release %s lets it go", j->r.reason ? j->r.reason : "held", ref);
 		if (j->r.attempts) {
-			begins_say(c, j, j->r.begins, says, sizeof(says));
-			say(&l, ": it then %s", says);
+			text_add(&t, ": it then ");
+			begins_say(c, j, j->r.begins, &t);
 		}
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
-		say(&l, "%s",
-		    j->r.reason                    ? j->r.reason
-		    : j->r.status == JOB_COMPLETED ? "every rank exited with 0"
-		                                   : "no reason recorded");
+		text_add(&t, "%s",
+		         j->r.reason                    ? j->r.reason
+		         : j->r.status == JOB_COMPLETED ? "every rank exited with 0"
+		                                        : "no reason recorded");
 	} else {
-		why_active(c, j, waits, &l);
+		why_active(c, j, waits, &t);
 	}
 	if (j->r.cleanup)
-		say(&l, "; clean-up: %s", j->r.cleanup);
-	json_add_str(body, "text", l.s);
+		text_add(&t, "; clean-up: %s", j->r.cleanup);
+	json_add_str(body, "text", t.at);
 	if (!cJSON_GetObjectItemCaseSensitive(body, "ahead"))
 		cJSON_AddNumberToObject(body, "ahead", 0);
 	hold_reply(c, rq, 200, body);
@@ -380,28 +357,22 @@ static const char *shown_state(const struct core *c, const struct cnode *n)
 	return reserve_maintains(c, n->name) ? "maintenance" : n->r.drain ? "drained" : "up";
 }
 
-static const char *shown_reason(const struct core *c, const struct cnode *n, char *out, size_t size)
+static void shown_reason(const struct core *c, const struct cnode *n, struct text *t)
 {
-	char span[240];
-	size_t used = 0;
+	TEXT(health);
 
-	out[0] = '\0';
-	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n))) {
-		silence(c, n, span, sizeof(span));
-		used = (size_t)snprintf(out, size, "%s", span);
-	}
-	if (own_reason(n) && used < size)
-		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", own_reason(n));
-	else if (n->stale && !used)
-		used = (size_t)snprintf(out, size, "a launch that must not be there is being removed");
-	if (n->connected && node_skewed(n) && used < size)
-		used += (size_t)snprintf(out + used, size - used,
-		                         "%sits clock is %.1f s %s hearthd's: run NTP or chrony", used ? "; " : "",
-		                         fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
-	if (n->r.state == NODE_UP && node_health(c, n) && used < size)
-		snprintf(out + used, size - used, "%sothers are preferred to it: %s", used ? "; " : "",
-		         health_text(&n->health, now_boot(c), span, sizeof(span)));
-	return out;
+	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n)))
+		add_silence(c, n, t);
+	if (own_reason(n))
+		text_join(t, "; ", "%s", own_reason(n));
+	else if (n->stale && text_is_empty(t))
+		text_add(t, "a launch that must not be there is being removed");
+	if (n->connected && node_skewed(n))
+		text_join(t, "; ", "its clock is %.1f s %s hearthd's: run NTP or chrony",
+		          fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
+	if (n->r.state == NODE_UP && node_health(c, n))
+		text_join(t, "; ", "others are preferred to it: %s",
+		          health_text(&n->health, now_boot(c), health.at, health.size));
 }
 
 static cJSON *node_json(const struct core *c, const struct cnode *n)
@@ -409,19 +380,18 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON *o = cJSON_CreateObject(), *jobs, *labels, *reservations = cJSON_CreateArray();
 	uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
 	uint64_t memory = n->inv.memory_bytes;
-	char reason[1200], reserved[600];
-	size_t used;
+	TEXT(reason);
+	TEXT(reserved);
 
 	sched_node_free(c->sched, n->r.id, &gpus, &slots, &memory);
 	json_add_u64(o, "id", n->r.id);
 	json_add_str(o, "name", n->name);
 	json_add_str(o, "state", shown_state(c, n));
-	shown_reason(c, n, reason, 600);
-	used = strlen(reason);
-	reserve_of_node(c, n->name, reservations, reserved, sizeof(reserved));
-	if (*reserved)
-		snprintf(reason + used, sizeof(reason) - used, "%s%s", used ? "; " : "", reserved);
-	json_add_str(o, "reason", reason);
+	shown_reason(c, n, &reason);
+	reserve_of_node(c, n->name, reservations, reserved.at, reserved.size);
+	if (*reserved.at)
+		text_join(&reason, "; ", "%s", reserved.at);
+	json_add_str(o, "reason", reason.at);
 	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->r.drain);

@@ -9,6 +9,7 @@
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
@@ -99,7 +100,7 @@ void req_hold(struct core *c, struct request *rq)
 void req_release(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
-	char note[256] = "";
+	TEXT(note);
 	cJSON *d = NULL;
 	struct job_spec *s;
 	struct err e;
@@ -107,10 +108,10 @@ void req_release(struct core *c, struct request *rq)
 	if (!j || refuse_ended(c, rq, j, ""))
 		return;
 	if (j->r.status != JOB_HELD) {
-		char text[80];
+		TEXT(text);
 
-		snprintf(text, sizeof(text), "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
-		op_answer(c, rq, j, text);
+		text_add(&text, "it is not held: it is %s", state_name(STATE_JOB, (int)j->r.status));
+		op_answer(c, rq, j, text.at);
 		return;
 	}
 	if (j->r.members) {
@@ -122,16 +123,16 @@ void req_release(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (!j->r.attempts && await_check(c, s, note, sizeof(note), &e) < 0)
-		note[0] = '\0'; /* it goes no further than the queue, which says why */
-	if (*note) {
+	if (!j->r.attempts && await_check(c, s, note.at, note.size, &e) < 0)
+		text_clear(&note); /* it goes no further than the queue, which says why */
+	if (*note.at) {
 		d = cJSON_CreateObject();
-		json_add_str(d, "reason", note);
+		json_add_str(d, "reason", note.at);
 	}
 	if (job_post(c, j, EV_RELEASED, d) == 0)
 		array_queue(c, j, s);
 	spec_destroy(s);
-	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note ? note : "released");
+	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note.at ? note.at : "released");
 }
 
 /* "start", "step:N", as the record has it; "": nothing was asked for. */
@@ -157,8 +158,9 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, const char *asked)
 {
 	cJSON *d = cJSON_CreateObject();
-	char *begins, says[BEGINS_SAY_MAX], text[BEGINS_SAY_MAX + 60];
+	char *begins;
 	struct err e;
+	TEXT(text);
 
 	if (begins_settle(c, j, asked, &begins, &e) < 0) {
 		cJSON_Delete(d);
@@ -168,11 +170,12 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "begins", begins);
 	job_post(c, j, EV_CHANGED, d);
-	begins_say(c, j, begins, says, sizeof(says));
+	text_add(&text, "it waits already; it ");
+	begins_say(c, j, begins, &text);
 	free(begins);
-	snprintf(text, sizeof(text), "it waits already; it %s%s", says,
-	         j->r.status == JOB_HELD ? " when it is released" : "");
-	op_answer(c, rq, j, text);
+	if (j->r.status == JOB_HELD)
+		text_add(&text, " when it is released");
+	op_answer(c, rq, j, text.at);
 }
 
 /* Of one that waits: refused, or answered. */
@@ -195,9 +198,10 @@ static void requeue_waiting(struct core *c, struct request *rq, struct cjob *j, 
 void req_requeue(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
-	char advice[120], ref[REC_REF_SIZE], asked[32];
+	char ref[REC_REF_SIZE], asked[32];
 	const char *on_record;
 	struct err e;
+	TEXT(advice);
 
 	if (!j)
 		return;
@@ -206,8 +210,8 @@ void req_requeue(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	snprintf(advice, sizeof(advice), "run it again as a new job: jobctl clone %s", ref);
-	if (refuse_ended(c, rq, j, advice))
+	text_add(&advice, "run it again as a new job: jobctl clone %s", ref);
+	if (refuse_ended(c, rq, j, advice.at))
 		return;
 	if (j->r.members) {
 		reply_fail(c, rq, ERR_CONFLICT,
@@ -220,7 +224,7 @@ void req_requeue(struct core *c, struct request *rq)
 		return;
 	}
 	if (j->r.wanted == WANT_STOP) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %s is being stopped; %s", ref, advice);
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is being stopped; %s", ref, advice.at);
 		return;
 	}
 	if (j->r.wanted != WANT_REQUEUE || (*asked && strcmp(asked, j->r.begins ? j->r.begins : "") != 0)) {

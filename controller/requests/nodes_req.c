@@ -3,11 +3,11 @@
  */
 #include "controller/requests/requests.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
@@ -130,8 +130,8 @@ void req_node_lost(struct core *c, struct request *rq)
 {
 	struct cnode *n = find_named(c, rq);
 	const char *reason = NULL;
-	char why[400];
 	struct err e;
+	TEXT(why);
 
 	if (!n)
 		return;
@@ -147,9 +147,9 @@ void req_node_lost(struct core *c, struct request *rq)
 		return;
 	}
 	if (n->r.state != NODE_LOST) {
-		snprintf(why, sizeof(why), "declared lost by %.100s%s%.250s", req_user(c, rq),
-		         reason && *reason ? ": " : "", reason ? reason : "");
-		node_is_lost(c, n, why, req_user(c, rq));
+		text_add(&why, "declared lost by %.100s%s%.250s", req_user(c, rq), reason && *reason ? ": " : "",
+		         reason ? reason : "");
+		node_is_lost(c, n, why.at, req_user(c, rq));
 	}
 	answer_node(c, rq, n);
 }

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/states.h"
 #include "controller/requests/suggest.h"
@@ -35,6 +36,7 @@
 #include "controller/state/role.h"
 #include "controller/state/turn.h"
 
+#define DRY_BYTES         2400 /* of the answer to a dry run */
 #define MEMBERS_MAX_BYTES (256 * 1024 * 1024)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -71,31 +73,30 @@ static uint64_t gpus_of(const struct job_spec *s)
 /* What could never start by its quotas; said with what they would allow. */
 static int check_quota(struct core *c, const struct job_spec *s, const char *owner, struct err *e)
 {
-	char change[200];
 	struct err why;
+	TEXT(change);
 
 	if (queue_holds(c, s->queue, owner, gpus_of(s), &why) == 0)
 		return 0;
-	suggest(c, s, NULL, owner, 1, NULL, change, sizeof(change));
-	return err_set(e, why.code, "%s%s", why.text, change);
+	suggest(c, s, NULL, owner, 1, NULL, &change);
+	return err_set(e, why.code, "%s%s", why.text, change.at);
 }
 
-static int check_possible(struct core *c, const struct job_spec *s, const char *owner, char *text, size_t n,
+static int check_possible(struct core *c, const struct job_spec *s, const char *owner, struct text *note,
                           struct err *e)
 {
 	struct sched_reason r;
-	char change[200];
+	TEXT(change);
 
-	text[0] = '\0';
 	if (alloc_possible(c, s, &r))
 		return 0;
 	if (r.why == SCHED_NO_NODES) { /* may come yet: it waits, and why says so */
-		snprintf(text, n, "%s", r.text);
+		text_add(note, "%s", r.text);
 		return 0;
 	}
 	/* Nothing is wrong with the text: other nodes, and it would be taken. */
-	suggest(c, s, NULL, owner, 1, NULL, change, sizeof(change));
-	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change);
+	suggest(c, s, NULL, owner, 1, NULL, &change);
+	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change.at);
 }
 
 /* Each member's specification is kept: of very many, or very long ones, that is too much. */
@@ -144,12 +145,13 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
 	struct strv inputs = {0}, resume = {0};
-	char where[200];
 	int rc;
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
-		snprintf(where, sizeof(where), "inputs.%.100s", s->inputs[i].name);
-		if (check_owner(c, rq, s->inputs[i].uri, where, e) < 0)
+		TEXT(where);
+
+		text_add(&where, "inputs.%.100s", s->inputs[i].name);
+		if (check_owner(c, rq, s->inputs[i].uri, where.at, e) < 0)
 			return -1;
 	}
 	if (s->resume_job && check_owner(c, rq, s->resume_job, "resume_from", e) < 0)
@@ -177,7 +179,7 @@ static int check_bundle(const struct request *rq, const char *bundle, int dry_ru
 struct asked {
 	const char *bundle;
 	int hold, dry_run;
-	char note[640]; /* why it cannot start yet, when that is known */
+	const char *note; /* why it cannot start yet; "" unknown */
 };
 
 static cJSON *submitted_data(struct core *c, const struct request *rq, const struct asked *a)
@@ -191,7 +193,7 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 	json_add_str(d, "name", s->name);
 	json_add_str(d, "owner", req_user(c, rq));
 	json_add_str(d, "status", state_name(STATE_JOB, a->hold ? JOB_HELD : JOB_QUEUED));
-	if (a->hold || a->note[0])
+	if (a->hold || *a->note)
 		json_add_str(d, "reason", a->hold ? "held at submit" : a->note);
 	if (s->experiment && *s->experiment)
 		json_add_str(d, "experiment", s->experiment);
@@ -277,101 +279,103 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 	hold_reply(c, rq, 201, answer);
 }
 
-static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *list, char *out, size_t n)
+static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *list, struct text *t)
 {
-	int used = 0;
-
-	out[0] = '\0';
 	for (uint32_t i = 0; i < f->n; i++) {
 		const struct cnode *x = node_by_id(c, f->places[i].node);
 
 		cJSON_AddItemToArray(list, cJSON_CreateString(x ? x->name : "?"));
 		if (i < 4)
-			used += snprintf(out + used, n - (size_t)used, "%s%.60s", i ? ", " : " on ", x ? x->name : "?");
+			text_add(t, "%s%.60s", i ? ", " : " on ", x ? x->name : "?");
 	}
 	if (f->n > 4)
-		snprintf(out + used, n - (size_t)used, " and %u more", f->n - 4);
+		text_add(t, " and %u more", f->n - 4);
 }
 
 /* By its expected time, when that is known, and by its time limit; limits.max_cost_usd ends it before. Of an
  * array or a sweep those of one member, and of all. */
-static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, char *text,
-                       size_t n)
+static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, struct text *t)
 {
 	double longest = (double)max_runtime_s(c, &(struct cjob){0}, rq->spec),
 	       takes = expected_s(c, req_user(c, rq), rq->spec->name), most = price * longest / 3600;
 	uint32_t members = spec_members(rq->spec);
-	char about[60] = "", all[120] = "", span[40], a[24], b[24], m[24];
+	char span[40], a[24], b[24];
 	double expected = 0;
 
-	text[0] = '\0';
 	if (price <= 0)
 		return;
 	if (rq->spec->max_cost_usd > 0)
 		most = fmin(most, rq->spec->max_cost_usd);
 	cJSON_AddNumberToObject(body, "price_per_hour_usd", round(price * 1e6) / 1e6);
+	text_add(t, "; $%s an hour%s", str_amount(price, a, sizeof(a)), members ? " each" : "");
 	if (takes > 0) {
 		expected = fmin(price * fmin(takes, longest) / 3600, most);
 		cJSON_AddNumberToObject(body, "expected_price_usd", round(expected * 1e6) / 1e6);
-		snprintf(about, sizeof(about), "; about $%s as it takes %s", str_amount(expected, a, sizeof(a)),
+		text_add(t, "; about $%s as it takes %s", str_amount(expected, a, sizeof(a)),
 		         str_duration((uint64_t)(takes + 0.5), span, sizeof(span)));
 	}
 	cJSON_AddNumberToObject(body, "max_price_usd", round(most * 1e6) / 1e6);
+	text_add(t, ", at most $%s", str_amount(most, b, sizeof(b)));
 	if (members) {
 		if (expected > 0)
 			cJSON_AddNumberToObject(body, "members_expected_price_usd",
 			                        round(expected * members * 1e6) / 1e6);
 		cJSON_AddNumberToObject(body, "members_max_price_usd", round(most * members * 1e6) / 1e6);
-		snprintf(all, sizeof(all), "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
+		text_add(t, "; all %u: %s%s%sat most $%s", members, expected > 0 ? "about $" : "",
 		         expected > 0 ? str_amount(expected * members, a, sizeof(a)) : "", expected > 0 ? ", " : "",
 		         str_amount(most * members, b, sizeof(b)));
 	}
-	snprintf(text, n, "; $%s an hour%s%s, at most $%s%s", str_amount(price, m, sizeof(m)),
-	         members ? " each" : "", about, str_amount(most, b, sizeof(b)), all);
 }
 
 /* When would it start, where, and at what price? */
 static void foresee_start(struct core *c, const struct request *rq, const struct asked *a, cJSON *body,
-                          char *text, size_t n)
+                          struct text *t)
 {
 	struct sched_reason r = {0};
 	struct sched_forecast f;
-	char where[300], when[100], ahead[60] = "", costs[300], change[700] = "";
+	TEXT(where);
+	TEXT(when);
+	TEXT(costs);
+	TEXT(change);
 
 	if (a->hold) {
-		snprintf(text, n, "it would be held until it is released");
+		text_add(t, "it would be held until it is released");
 		return;
 	}
 	decide(c); /* others come first */
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
-		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, change, sizeof(change));
-		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, change, sizeof(change));
+		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, &change);
+		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, &change);
 	}
 	forecast_json(c, &f, body);
-	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), where, sizeof(where));
-	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, costs, sizeof(costs));
+	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), &where);
+	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, &costs);
 	free(f.places);
-	forecast_text(c, &f, when, sizeof(when));
-	if (r.ahead)
-		snprintf(ahead, sizeof(ahead), "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
-	if (c->failing)
-		snprintf(text, n, "it would wait: nothing is started while the store cannot be written");
-	else if (r.why == SCHED_FITS)
-		snprintf(text, n, "it would start now%s", where);
-	else if (r.why == SCHED_DEPENDS)
-		snprintf(text, n, "it would wait%s", r.text + 5); /* "waits for ..." */
-	else
-		snprintf(text, n, "it would wait: %s%s%s%s%s%s", r.text, ahead, change, *when ? "; " : "", when,
-		         *when ? where : "");
-	snprintf(text + strlen(text), n - strlen(text), "%s", costs);
+	forecast_text(c, &f, when.at, when.size);
+	if (c->failing) {
+		text_add(t, "it would wait: nothing is started while the store cannot be written");
+	} else if (r.why == SCHED_FITS) {
+		text_add(t, "it would start now%s", where.at);
+	} else if (r.why == SCHED_DEPENDS) {
+		text_add(t, "it would wait%s", r.text + 5); /* "waits for ..." */
+	} else {
+		text_add(t, "it would wait: %s", r.text);
+		if (r.ahead)
+			text_add(t, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
+		text_add(t, "%s", change.at);
+		if (*when.at)
+			text_add(t, "; %s%s", when.at, where.at);
+	}
+	text_add(t, "%s", costs.at);
 }
 
 static void dry_answer(struct core *c, struct request *rq, const struct asked *a)
 {
 	cJSON *body = cJSON_CreateObject();
-	char text[2400], when[2000], each[60] = "";
+	char bytes[DRY_BYTES];
+	struct text text = text_on(bytes, sizeof(bytes));
 	uint32_t members = spec_members(rq->spec);
 
 	cJSON_AddTrueToObject(body, "dry_run");
@@ -381,13 +385,13 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "name", rq->spec->name);
 	json_add_u64(body, "nodes", spec_nodes(rq->spec));
 	json_add_u64(body, "ranks", spec_ranks(rq->spec));
-	foresee_start(c, rq, a, body, when, sizeof(when));
 	if (members)
-		snprintf(each, sizeof(each), "%u member%s, each with ", members, members == 1 ? "" : "s");
-	snprintf(text, sizeof(text), "%s%u instance%s, %u rank%s; %s%s", each, spec_nodes(rq->spec),
+		text_add(&text, "%u member%s, each with ", members, members == 1 ? "" : "s");
+	text_add(&text, "%u instance%s, %u rank%s; %s", spec_nodes(rq->spec),
 	         spec_nodes(rq->spec) == 1 ? "" : "s", spec_ranks(rq->spec), spec_ranks(rq->spec) == 1 ? "" : "s",
-	         members ? "the first: " : "", when);
-	json_add_str(body, "text", text);
+	         members ? "the first: " : "");
+	foresee_start(c, rq, a, body, &text);
+	json_add_str(body, "text", text.at);
 	add_limit(c, rq->spec, body);
 	add_warnings(rq->spec, body);
 	hold_reply(c, rq, 200, body);
@@ -395,8 +399,9 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 
 static void take_submit(struct core *c, struct request *rq)
 {
-	struct asked a = {0};
 	struct err e;
+	TEXT(note);
+	struct asked a = {.note = note.at};
 
 	if (idem_seen(c, rq))
 		return;
@@ -409,10 +414,9 @@ static void take_submit(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
 	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
-	    cost_check(c, rq->spec, &e) < 0 ||
-	    check_possible(c, rq->spec, req_user(c, rq), a.note, sizeof(a.note), &e) < 0 ||
+	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, req_user(c, rq), &note, &e) < 0 ||
 	    check_quota(c, rq->spec, req_user(c, rq), &e) < 0 ||
-	    await_check(c, rq->spec, a.note, sizeof(a.note), &e) < 0) {
+	    await_check(c, rq->spec, note.at, note.size, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}

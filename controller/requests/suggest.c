@@ -12,6 +12,7 @@
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/cluster.h"
 #include "controller/share/alloc.h"
@@ -99,7 +100,7 @@ static cJSON *value_of(const struct core *c, const struct job_spec *s, const str
 }
 
 int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner, int ever,
-            cJSON *body, char *out, size_t n)
+            cJSON *body, struct text *out)
 {
 	const char *queues[QUEUES_TRIED + 1];
 	struct sched_change x;
@@ -107,7 +108,6 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	char *text, key[80];
 	size_t k = 0;
 
-	out[0] = '\0';
 	for (const struct cluster_rec *r = c->records.all[CLUSTER_QUEUE]; r && k < QUEUES_TRIED; r = r->hh.next)
 		if (((const struct queue_rec *)r)->is_queue && !strchr(r->name, '@'))
 			queues[k++] = r->name;
@@ -119,7 +119,7 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 		return 0;
 	snprintf(key, sizeof(key), "%s%s", key_prefix(s, x.kind), keys[x.kind]);
 	text = json_text(value);
-	snprintf(out, n, "; %s with %s=%s", ever ? "it would be possible" : "it would fit now", key, text);
+	text_add(out, "; %s with %s=%s", ever ? "it would be possible" : "it would fit now", key, text);
 	free(text);
 	if (!body) {
 		cJSON_Delete(value);
@@ -128,39 +128,32 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	o = cJSON_AddObjectToObject(body, "change");
 	json_add_str(o, "key", key);
 	cJSON_AddItemToObject(o, "value", value);
-	json_add_str(o, "text", out + 2);
+	json_add_str(o, "text", out->at + 2);
 	return 1;
 }
 
-/* Names of nodes as the command takes them, and into the list. Malloc'ed. */
-static char *names_of(const struct core *c, const uint64_t *ids, size_t n, cJSON *list)
+/* Names of nodes as the command takes them, and into the list. */
+static void add_names(const struct core *c, const uint64_t *ids, size_t n, cJSON *list, struct text *t)
 {
-	char *all = xstrdup("");
-
 	for (size_t i = 0; i < n && i < RESUME_MAX; i++) {
 		const struct cnode *x = node_by_id(c, ids[i]);
-		char *longer = xasprintf("%s %s", all, i == RESUME_NAMED ? "..." : x ? x->name : "?");
 
 		cJSON_AddItemToArray(list, cJSON_CreateString(x ? x->name : "?"));
-		if (i <= RESUME_NAMED) {
-			free(all);
-			all = longer;
-		} else {
-			free(longer);
-		}
+		if (i <= RESUME_NAMED)
+			text_add(t, " %s", i == RESUME_NAMED ? "..." : x ? x->name : "?");
 	}
-	return all;
 }
 
 /* Follows S-344. */
 void suggest_resume(struct core *c, const struct job_spec *s, const struct cjob *j, const char *owner,
-                    enum sched_why why, cJSON *body, char *out, size_t n)
+                    enum sched_why why, cJSON *body, struct text *out)
 {
 	uint64_t ids[RESUME_MAX];
-	size_t k = alloc_resume(c, s, j, owner, 0, ids, RESUME_MAX), used = strlen(out);
+	size_t k = alloc_resume(c, s, j, owner, 0, ids, RESUME_MAX);
 	int now = k > 0;
 	cJSON *o, *list;
-	char *names, *text;
+	TEXT(names);
+	TEXT(text);
 
 	if (!now && (why == SCHED_IMPOSSIBLE || why == SCHED_NO_NODES))
 		k = alloc_resume(c, s, j, owner, 1, ids, RESUME_MAX);
@@ -168,14 +161,12 @@ void suggest_resume(struct core *c, const struct job_spec *s, const struct cjob 
 		return;
 	o = cJSON_AddObjectToObject(body, "resume");
 	list = cJSON_AddArrayToObject(o, "nodes");
-	names = names_of(c, ids, k, list);
-	text = xasprintf("it would %s after jobctl node resume%s", now ? "fit now" : "be possible", names);
+	add_names(c, ids, k, list, &names);
+	text_add(&text, "it would %s after jobctl node resume%s", now ? "fit now" : "be possible", names.at);
 	cJSON_AddBoolToObject(o, "now", now);
-	json_add_str(o, "text", text);
-	if (used && now)
-		snprintf(out + used, n - used, ", or after jobctl node resume%s", names);
+	json_add_str(o, "text", text.at);
+	if (!text_is_empty(out) && now)
+		text_add(out, ", or after jobctl node resume%s", names.at);
 	else
-		snprintf(out + used, n - used, "; %s", text);
-	free(names);
-	free(text);
+		text_add(out, "; %s", text.at);
 }

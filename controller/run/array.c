@@ -14,7 +14,6 @@
 #include "controller/run/array.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
@@ -22,6 +21,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
@@ -234,38 +234,36 @@ void array_after_event(struct core *c, struct cjob *member, enum event_type t,
 	array_touch(c, j);
 }
 
-static void failed_text(const struct cjob *j, char *out, size_t n)
+static void failed_text(const struct cjob *j, struct text *t)
 {
 	const struct carray *a = j->arr;
-	size_t used = (size_t)snprintf(out, n, "%u of %u members failed: ", a->n[JOB_FAILED], j->r.members);
 
-	for (uint32_t i = 0; i < a->n_failed && used < n; i++)
-		used +=
-		    (size_t)snprintf(out + used, n - used, "%s%" PRIu64 ".%u", i ? ", " : "", j->r.id, a->failed[i]);
-	if (a->n[JOB_FAILED] > a->n_failed && used < n)
-		snprintf(out + used, n - used, " and %u more", a->n[JOB_FAILED] - a->n_failed);
+	text_add(t, "%u of %u members failed: ", a->n[JOB_FAILED], j->r.members);
+	for (uint32_t i = 0; i < a->n_failed; i++)
+		text_add(t, "%s%" PRIu64 ".%u", i ? ", " : "", j->r.id, a->failed[i]);
+	if (a->n[JOB_FAILED] > a->n_failed)
+		text_add(t, " and %u more", a->n[JOB_FAILED] - a->n_failed);
 }
 
 static void end_array(struct core *c, struct cjob *j)
 {
 	const struct carray *a = j->arr;
 	enum job_status status = JOB_COMPLETED;
-	char reason[300] = "";
 	cJSON *d = cJSON_CreateObject();
+	TEXT(reason);
 
 	if (j->r.wanted == WANT_STOP) {
 		status = JOB_STOPPED;
-		snprintf(reason, sizeof(reason), "%.250s", j->r.reason ? j->r.reason : "");
+		text_add(&reason, "%.250s", j->r.reason ? j->r.reason : "");
 	} else if (a->n[JOB_FAILED]) {
 		status = JOB_FAILED;
-		failed_text(j, reason, sizeof(reason));
+		failed_text(j, &reason);
 	} else if (a->n[JOB_STOPPED] > a->halved) {
 		status = JOB_STOPPED;
-		snprintf(reason, sizeof(reason), "%u of %u members were stopped", a->n[JOB_STOPPED] - a->halved,
-		         j->r.members);
+		text_add(&reason, "%u of %u members were stopped", a->n[JOB_STOPPED] - a->halved, j->r.members);
 	}
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	if (status == JOB_COMPLETED)
 		cJSON_AddNumberToObject(d, "exit_code", 0);
 	job_post(c, j, EV_ENDED, d);

@@ -11,13 +11,13 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/halving.h"
 #include "controller/record/rec.h"
@@ -123,17 +123,17 @@ static void stop_member(struct core *c, const struct cjob *j, unsigned rung, con
 {
 	struct cjob *m = job_find(c, j->r.id + 1 + v->index);
 	const struct race *r = j->arr->race;
-	char reason[400];
 	cJSON *d;
+	TEXT(reason);
 
 	if (!m || job_ended(m->r.status) || m->r.status == JOB_STOPPING || m->r.wanted != WANT_NOTHING)
 		return;
-	snprintf(reason, sizeof(reason),
+	text_add(&reason,
 	         "stopped early (search.halving): at step %" PRId64
 	         " %.128s was %.6g, and %u of %u members did better",
 	         halving_step(&r->h, rung), r->metric, v->value, better, count_compared(r));
 	d = cJSON_CreateObject();
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	cJSON_AddTrueToObject(d, "halved");
 	json_add_u64(d, "rung", rung);
 	job_stop(c, m, d);

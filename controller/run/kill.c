@@ -13,13 +13,13 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
 #include "controller/record/rec.h"
@@ -43,6 +43,8 @@ enum end_kind { END_FINISHED, END_FAILURE, END_PREPARE, END_NODE_LOST, END_STOP,
 #define BLAME_MARGIN_US                                                                                      \
 	2000000 /* a rank that failed so soon after a node fell silent failed because of it                      \
 	         */
+
+#define LINE_BYTES 300 /* of the last line that a rank wrote, in a reason */
 
 static enum end_kind end_kind_of(const struct job_rec *r)
 {
@@ -125,41 +127,39 @@ static void conclude_ranks(struct core *c, struct cjob *j)
 	}
 }
 
-static const char *last_line(const char *text, char *out, size_t size)
+static void last_line(const char *text, struct text *out)
 {
 	const char *end = text ? text + strlen(text) : NULL, *from;
 
-	out[0] = '\0';
 	while (text && end > text && (unsigned char)end[-1] <= ' ')
 		end--;
 	if (!text || end == text)
-		return out;
+		return;
 	for (from = end; from > text && from[-1] != '\n';)
 		from--;
-	snprintf(out, size, "%.*s", (int)(end - from < 300 ? end - from : 300), from);
-	for (char *p = out; *p; p++)
+	text_add(out, "%.*s", (int)(end - from < LINE_BYTES ? end - from : LINE_BYTES), from);
+	for (char *p = out->at; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';
-	return out;
 }
 
-static void rank_reason(const struct attempt_rec *a, uint32_t rank, char *out, size_t size)
+static void rank_reason(const struct attempt_rec *a, uint32_t rank, struct text *out)
 {
 	const struct rank_rec *k = &a->ranks[rank];
 	const char *name = a->places[k->place].node;
-	char who[300], line[310];
+	TEXT(line);
 
-	snprintf(who, sizeof(who), "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
-	last_line(k->text, line, sizeof(line));
+	last_line(k->text, &line);
+	text_add(out, "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
 	if (k->state == RANK_FAILED)
-		snprintf(out, size, "%s could not start: %s", who, line[0] ? line : "no reason given");
+		text_add(out, " could not start: %s", text_is_empty(&line) ? "no reason given" : line.at);
 	else if (k->oom)
-		snprintf(out, size, "%s ran out of memory and was killed", who);
+		text_add(out, " ran out of memory and was killed");
 	else if (k->signal > 0)
-		snprintf(out, size, "%s was ended by signal %d (%s)%s%s", who, k->signal, proc_signal_name(k->signal),
-		         line[0] ? ": " : "", line);
+		text_add(out, " was ended by signal %d (%s)%s%s", k->signal, proc_signal_name(k->signal),
+		         text_is_empty(&line) ? "" : ": ", line.at);
 	else
-		snprintf(out, size, "%s exited with code %d%s%s", who, k->exit_code, line[0] ? ": " : "", line);
+		text_add(out, " exited with code %d%s%s", k->exit_code, text_is_empty(&line) ? "" : ": ", line.at);
 }
 
 static const struct place_rec *first_lost(const struct attempt_rec *a)
@@ -188,7 +188,7 @@ struct finding {
 	enum reason_class cls;
 	int32_t exit_code, signal;
 	uint32_t rank;
-	char reason[1024];
+	struct text reason;
 };
 
 static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct finding *v)
@@ -200,31 +200,31 @@ static void judge_failed_rank(const struct attempt_rec *a, uint32_t rank, struct
 	v->cls = rec_rank_class(k);
 	v->signal = k->signal > 0 ? k->signal : -1;
 	v->exit_code = k->signal > 0 ? 128 + k->signal : k->exit_code > 0 ? k->exit_code : -1;
-	rank_reason(a, rank, v->reason, sizeof(v->reason));
+	text_clear(&v->reason);
+	rank_reason(a, rank, &v->reason);
 }
 
 static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost, uint32_t failed,
                        struct finding *v)
 {
 	uint32_t rank = NO_RANK, n = count_lost_ranks(a, &rank);
-	char more[600] = "";
+	TEXT(more);
 
 	v->outcome = OUT_LOST;
 	v->rank = rank;
 	v->cls = lost ? RC_NODE_LOST : RC_UNKNOWN;
 	/* That the others were ended for it is no news; what they died of by themselves is. */
 	if (failed < a->n_ranks && !rec_looks_killed(a, failed)) {
-		char why[500];
-
-		rank_reason(a, failed, why, sizeof(why));
-		snprintf(more, sizeof(more), "; after that %s", why);
+		text_add(&more, "; after that ");
+		rank_reason(a, failed, &more);
 	}
+	text_clear(&v->reason);
 	if (lost)
-		snprintf(v->reason, sizeof(v->reason), "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "",
-		         lost->text ? lost->text : "", more);
+		text_add(&v->reason, "node %s was lost%s%s%s", lost->node, lost->text ? ": " : "",
+		         lost->text ? lost->text : "", more.at);
 	else
-		snprintf(v->reason, sizeof(v->reason), "the fate of %u rank%s is unknown, first rank %u (%s)%s", n,
-		         n == 1 ? "" : "s", rank, a->ranks[rank].text ? a->ranks[rank].text : "", more);
+		text_add(&v->reason, "the fate of %u rank%s is unknown, first rank %u (%s)%s", n, n == 1 ? "" : "s",
+		         rank, a->ranks[rank].text ? a->ranks[rank].text : "", more.at);
 }
 
 /* Ranks that died because their node's agent enforced a limit. */
@@ -233,8 +233,8 @@ static void judge_limit(const struct attempt_rec *a, const struct place_rec *lim
 {
 	judge_failed_rank(a, failed, v);
 	v->cls = limited->cls;
-	snprintf(v->reason, sizeof(v->reason), "node %s: %s", limited->node,
-	         limited->text ? limited->text : "a limit was passed");
+	text_clear(&v->reason);
+	text_add(&v->reason, "node %s: %s", limited->node, limited->text ? limited->text : "a limit was passed");
 }
 
 /* What mpirun started in the place of a rank was gone, and nothing said why. */
@@ -244,8 +244,9 @@ static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct
 
 	v->cls = RC_LAUNCH;
 	v->rank = rank;
-	snprintf(
-	    v->reason, sizeof(v->reason),
+	text_clear(&v->reason);
+	text_add(
+	    &v->reason,
 	    "rank %u (algo-%u, %.200s) was ended because its launcher lost it: mpirun, orted or hearth-rank was "
 	    "killed",
 	    rank, place + 1, a->places[place].node);
@@ -262,13 +263,19 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 	int own = failed < a->n_ranks && a->ranks[failed].ended_by == BY_ITSELF &&
 	          !(killed && (r->status == JOB_RECOVERING || count_lost_ranks(a, &some)));
 
-	*v = (struct finding){
-	    .outcome = OUT_FAILED, .cls = a->cls, .exit_code = -1, .signal = -1, .rank = NO_RANK};
-	snprintf(v->reason, sizeof(v->reason), "%s", a->reason ? a->reason : "");
+	*v = (struct finding){.outcome = OUT_FAILED,
+	                      .cls = a->cls,
+	                      .exit_code = -1,
+	                      .signal = -1,
+	                      .rank = NO_RANK,
+	                      .reason = v->reason};
+	text_add(&v->reason, "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
 		v->outcome = OUT_STOPPED;
-		if (r->wanted == WANT_STOP && r->reason) /* it may have come after a requeue */
-			snprintf(v->reason, sizeof(v->reason), "%s", r->reason);
+		if (r->wanted == WANT_STOP && r->reason) { /* it may have come after a requeue */
+			text_clear(&v->reason);
+			text_add(&v->reason, "%s", r->reason);
+		}
 	} else if (kind == END_TIMEOUT) {
 		v->outcome = OUT_FAILED;
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
@@ -284,14 +291,14 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 		v->outcome = OUT_SUCCEEDED;
 		v->cls = RC_NONE;
 		v->exit_code = 0;
-		v->reason[0] = '\0';
+		text_clear(&v->reason);
 	} else {
 		if (killed && a->ranks[failed].ended_by == BY_LAUNCHER && a->cls != RC_LAUNCH)
 			judge_taken_along(a, failed, v);
 		if (v->cls == RC_NONE)
 			v->cls = RC_LAUNCH;
-		if (!v->reason[0])
-			snprintf(v->reason, sizeof(v->reason), "the launch ended although not every rank had started");
+		if (text_is_empty(&v->reason))
+			text_add(&v->reason, "the launch ended although not every rank had started");
 	}
 }
 
@@ -314,23 +321,22 @@ static void note_outcome(struct core *c, const struct cjob *j)
 static void add_memory(const struct cjob *j, struct finding *v)
 {
 	const struct job_spec *s = j->act ? j->act->spec : NULL;
-	size_t n = strlen(v->reason);
 	char size[32];
 
-	if (!s || v->cls != RC_OOM || v->outcome != OUT_FAILED || !strstr(v->reason, "ran out of memory"))
+	if (!s || v->cls != RC_OOM || v->outcome != OUT_FAILED || !strstr(v->reason.at, "ran out of memory"))
 		return;
 	if (s->memory_bytes)
-		snprintf(v->reason + n, sizeof(v->reason) - n, ": the job may have %s on a node (resources.memory)",
+		text_add(&v->reason, ": the job may have %s on a node (resources.memory)",
 		         str_size(s->memory_bytes, size, sizeof(size)));
 	else
-		snprintf(v->reason + n, sizeof(v->reason) - n,
-		         ": it has no limit of its own (resources.memory), so the "
-		         "node had no more");
+		text_add(&v->reason, ": it has no limit of its own (resources.memory), so the "
+		                     "node had no more");
 }
 
 void decide_outcome(struct core *c, struct cjob *j)
 {
-	struct finding v;
+	TEXT(reason);
+	struct finding v = {.reason = reason};
 	cJSON *d;
 
 	conclude_ranks(c, j);
@@ -340,8 +346,8 @@ void decide_outcome(struct core *c, struct cjob *j)
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
 	if (v.cls != RC_NONE)
 		json_add_str(d, "class", state_name(STATE_CLASS, (int)v.cls));
-	if (v.reason[0])
-		json_add_str(d, "reason", v.reason);
+	if (!text_is_empty(&v.reason))
+		json_add_str(d, "reason", v.reason.at);
 	if (v.rank != NO_RANK)
 		json_add_u64(d, "rank", v.rank);
 	if (v.exit_code >= 0)
@@ -377,21 +383,22 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
 {
 	cJSON *d = cJSON_CreateObject();
-	char reason[1600 + BEGINS_SAY_MAX], ref[REC_REF_SIZE], says[BEGINS_SAY_MAX];
-	int used =
-	    snprintf(reason, sizeof(reason),
-	             "node %s has not confirmed that attempt %u is over there; release the job when nothing "
-	             "of it runs any more",
-	             node, j->r.attempts);
+	char bytes[2 * TEXT_SIZE], ref[REC_REF_SIZE];
+	struct text reason = text_on(bytes, sizeof(bytes));
+
+	text_add(&reason,
+	         "node %s has not confirmed that attempt %u is over there; release the job when nothing "
+	         "of it runs any more",
+	         node, j->r.attempts);
 
 	if (lost) { /* nor is what it was to begin with there */
-		begins_say(c, j, j->r.begins, says, sizeof(says));
-		snprintf(reason + used, sizeof(reason) - (size_t)used,
-		         ": it then %s, for %.900s; jobctl requeue %s --from STEP takes another", says, lost->text,
+		text_add(&reason, ": it then ");
+		begins_say(c, j, j->r.begins, &reason);
+		text_add(&reason, ", for %.900s; jobctl requeue %s --from STEP takes another", lost->text,
 		         rec_ref(&j->r, ref));
 	}
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	job_post(c, j, EV_HELD, d);
 }
 
@@ -399,32 +406,29 @@ static void wait_for_word(struct core *c, struct cjob *j, const char *node, cons
 static void wait_for_choice(struct core *c, struct cjob *j, const struct err *why)
 {
 	cJSON *d = cJSON_CreateObject();
-	char reason[1200], ref[REC_REF_SIZE];
+	char ref[REC_REF_SIZE];
+	TEXT(reason);
 
-	snprintf(reason, sizeof(reason), "%.900s; jobctl requeue %s --from STEP takes another", why->text,
-	         rec_ref(&j->r, ref));
+	text_add(&reason, "%.900s; jobctl requeue %s --from STEP takes another", why->text, rec_ref(&j->r, ref));
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	job_post(c, j, EV_HELD, d);
 }
 
 /* Why it waits again, and what it begins with then. */
-static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost, char *out,
-                           size_t n)
+static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
+                           struct text *out)
 {
 	const struct attempt_rec *a = j->r.att;
-	int used;
 
 	if (j->r.wanted == WANT_REQUEUE)
-		used = snprintf(out, n, "%s%.900s",
-		                a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
-		                a->reason ? a->reason : "by its owner");
+		text_add(out, "%s%.900s", a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
+		         a->reason ? a->reason : "by its owner");
 	else
-		used = snprintf(out, n, "tried again elsewhere: %.900s",
-		                a->reason ? a->reason : "a node did not get ready");
+		text_add(out, "tried again elsewhere: %.900s", a->reason ? a->reason : "a node did not get ready");
 	if (!lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
-		snprintf(out + used, n - (size_t)used, "; ");
-		begins_say(c, j, begins, out + used + 2, n - (size_t)used - 2);
+		text_add(out, "; ");
+		begins_say(c, j, begins, out);
 	}
 }
 
@@ -432,7 +436,8 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 {
 	const struct attempt_rec *a = j->r.att;
 	const char *open = NULL;
-	char reason[1000 + BEGINS_SAY_MAX], *begins;
+	char bytes[2 * TEXT_SIZE], *begins;
+	struct text reason = text_on(bytes, sizeof(bytes));
 	cJSON *d = cJSON_CreateObject();
 	struct err why, other;
 	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
@@ -441,7 +446,7 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
 		begins = NULL;
 
-	requeue_reason(c, j, begins, lost, reason, sizeof(reason));
+	requeue_reason(c, j, begins, lost, &reason);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
@@ -453,7 +458,7 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	}
 	if (j->r.wanted != WANT_REQUEUE)
 		j->replacements++;
-	json_add_str(d, "reason", reason);
+	json_add_str(d, "reason", reason.at);
 	if (begins)
 		json_add_str(d, "begins", begins);
 	free(begins);
@@ -473,13 +478,13 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 	cJSON *d = cJSON_CreateObject();
 
 	if (j->act->upload_failed && j->r.att->outcome == OUT_SUCCEEDED) {
-		char reason[1024];
+		TEXT(reason);
 
-		snprintf(reason, sizeof(reason), "the ranks succeeded, but their output is not saved: %.900s",
+		text_add(&reason, "the ranks succeeded, but their output is not saved: %.900s",
 		         j->act->upload_text ? j->act->upload_text : "uploading failed");
 		json_add_str(d, "outcome", state_name(STATE_OUTCOME, OUT_FAILED));
 		json_add_str(d, "class", state_name(STATE_CLASS, RC_STAGING));
-		json_add_str(d, "reason", reason);
+		json_add_str(d, "reason", reason.at);
 	}
 	job_post(c, j, EV_ATTEMPT_ENDED, d);
 }
@@ -496,7 +501,8 @@ void finish_attempt(struct core *c, struct cjob *j)
 	struct active *act = j->act;
 	struct job_spec *spec = act->spec;
 	const struct attempt_rec *a = j->r.att;
-	char *says = act->program_says, *reason, spent[200];
+	char *says = act->program_says, *reason;
+	TEXT(spent);
 
 	post_attempt_ended(c, j);
 	usage_mark(c, j);
@@ -516,8 +522,8 @@ void finish_attempt(struct core *c, struct cjob *j)
 		reason = xstrdup(a->reason ? a->reason : "");
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (goes_on(j) && cost_used_up(j, spec, spent, sizeof(spent)))
-		end_job(c, j, JOB_FAILED, -1, spent);
+	else if (goes_on(j) && cost_used_up(j, spec, spent.at, spent.size))
+		end_job(c, j, JOB_FAILED, -1, spent.at);
 	else if (goes_on(j))
 		requeue_job(c, j, spec);
 	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))

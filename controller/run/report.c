@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "controller/record/health.h"
@@ -171,7 +172,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
                          const struct wm_launch_report *m)
 {
 	cJSON *d = cJSON_CreateObject();
-	char line[800];
+	TEXT(line);
 
 	json_add_u64(d, "node_rank", place_index(j, p));
 	json_add_str(d, "node", n->name);
@@ -184,11 +185,11 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls));
 	if (*m->text)
 		add_text(d, "text", m->text, strlen(m->text));
-	snprintf(line, sizeof(line), "event=%s job=%" PRIu64 " attempt=%u node=%s",
-	         event_name(event_of(m->state)), m->job, m->attempt, n->name);
+	text_add(&line, "event=%s job=%" PRIu64 " attempt=%u node=%s", event_name(event_of(m->state)), m->job,
+	         m->attempt, n->name);
 	if (job_post(c, j, event_of(m->state), d) < 0)
 		return;
-	log_info("%s", line);
+	log_info("%s", line.at);
 	if (p->culprit && m->state == LAUNCH_FAILED)
 		node_health_note(c, n, HEALTH_LAUNCH, m->text);
 	place_rt(j, p)->progress_us = now_boot(c);
@@ -356,10 +357,9 @@ static int is_rule(const char *line, size_t n)
 
 /* What it said last, as one line. Open MPI frames what matters by rules of '-': the first paragraph of the
  * last frame is the message, what follows is advice. Without one: the last line. */
-static void launcher_words(const char *text, char *out, size_t size)
+static void launcher_words(const char *text, struct text *out)
 {
 	const char *from = text, *last = text;
-	size_t used = 0;
 
 	for (const char *at = text; *at;) {
 		size_t n = strcspn(at, "\n");
@@ -374,12 +374,10 @@ static void launcher_words(const char *text, char *out, size_t size)
 			break;
 		at = next;
 	}
-	out[0] = '\0';
 	if (from == text || from > last)
 		from = last;
 	for (size_t n; *from && (n = strcspn(from, "\n")) && !is_rule(from, n); from += n + (from[n] == '\n'))
-		used += (size_t)snprintf(out + (used < size ? used : size - 1), used < size ? size - used : 1,
-		                         "%s%.*s", used ? " " : "", (int)n, from);
+		text_join(out, " ", "%.*s", (int)n, from);
 }
 
 /* While it launches or runs; and in an ending that only victims of the launcher have begun: their ends may be
@@ -400,8 +398,9 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 	const struct launcher_proc *proc = launcher_proc(m->kind);
 	const char *name = proc ? proc->name : "the launcher";
 	const struct attempt_rec *a = j->r.att;
-	char line[402], *text;
 	struct verdict v;
+	char *text;
+	TEXT(line);
 
 	if (m->state < PS_EXITED || !launcher_matters(a))
 		return;
@@ -409,16 +408,17 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 		return; /* the ranks' own reports decide */
 	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n)
 	                       : clean_text(m->text, strlen(m->text));
-	launcher_words(text, line, sizeof(line));
+	launcher_words(text, &line);
 	if (m->state == PS_EXITED && m->signal)
 		verdict_set(&v, RC_LAUNCH, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
-		            *line ? ": " : "", line);
+		            text_is_empty(&line) ? "" : ": ", line.at);
 	else if (m->state == PS_EXITED)
 		verdict_set(&v, RC_LAUNCH, "%s on %s exited with code %u%s%.400s", name, n->name, m->exit_code,
-		            *line ? ": " : "", line);
+		            text_is_empty(&line) ? "" : ": ", line.at);
 	else
 		verdict_set(&v, RC_LAUNCH, "%s on %s %s%s%.400s", name, n->name,
-		            m->state == PS_LOST ? "is lost" : "could not start", *line ? ": " : "", line);
+		            m->state == PS_LOST ? "is lost" : "could not start", text_is_empty(&line) ? "" : ": ",
+		            line.at);
 	free(text);
 	if (a->state == ATT_ENDING) {
 		cJSON *d = cJSON_CreateObject();

@@ -23,6 +23,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/tree/steps.h"
 #include "controller/record/checkpoint.h"
@@ -100,11 +101,11 @@ static int steps_left(struct core *c, const struct left *l, struct steps *out, s
 
 /* A search for a step through what a job's attempts left, the newest first. */
 struct search {
-	struct steps all; /* what there is */
-	size_t manifests; /* read */
-	uint32_t last;    /* the attempt that was looked into last; 0: none was */
-	int cut;          /* there are older ones, which were not */
-	char blind[300];  /* the first that could not be looked into, and why */
+	struct steps all;   /* what there is */
+	size_t manifests;   /* read */
+	uint32_t last;      /* the attempt that was looked into last; 0: none was */
+	int cut;            /* there are older ones, which were not */
+	struct text *blind; /* the first that could not be looked into, and why */
 };
 
 /* Does what that attempt left hold the step? What hearthd cannot look into by its kind is taken: the nodes do
@@ -115,9 +116,8 @@ static int holds_step(struct core *c, struct search *s, const struct left *l)
 	struct err why;
 	int rc = steps_left(c, l, &own, &why), found = rc > 0 || (rc == 0 && own.found);
 
-	if (rc < 0 && !s->blind[0])
-		snprintf(s->blind, sizeof(s->blind), "what attempt %u left cannot be read: %.200s", l->attempt,
-		         why.text);
+	if (rc < 0 && text_is_empty(s->blind))
+		text_add(s->blind, "what attempt %u left cannot be read: %.200s", l->attempt, why.text);
 	else if (rc >= 0)
 		steps_merge(&s->all, &own);
 	steps_fini(&own);
@@ -128,22 +128,24 @@ static int holds_step(struct core *c, struct search *s, const struct left *l)
 /* That none was found, with what there is and how far was looked. */
 static int not_found(struct search *s, struct err *e)
 {
-	char far[120] = "";
 	struct err what;
+	TEXT(far);
 
-	if (s->all.n || !s->blind[0])
+	if (s->all.n || text_is_empty(s->blind))
 		steps_check(&s->all, &what);
 	else
 		err_set(&what, ERR_NOT_FOUND, "no step %" PRId64 " is found", s->all.want);
 	if (s->cut)
-		snprintf(far, sizeof(far), "; attempts before %u were not looked into (%d manifests at most)",
-		         s->last, MANIFESTS_READ);
-	return err_set(e, ERR_NOT_FOUND, "%s%s%s%s", what.text, s->blind[0] ? "; " : "", s->blind, far);
+		text_add(&far, "; attempts before %u were not looked into (%d manifests at most)", s->last,
+		         MANIFESTS_READ);
+	return err_set(e, ERR_NOT_FOUND, "%s%s%s%s", what.text, text_is_empty(s->blind) ? "" : "; ", s->blind->at,
+	               far.at);
 }
 
 static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l, struct err *e)
 {
-	struct search s = {.all = {.want = step}};
+	TEXT(blind);
+	struct search s = {.all = {.want = step}, .blind = &blind};
 	int rc;
 
 	while ((rc = find_newest(c, job, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
@@ -278,7 +280,7 @@ int begins_settle(struct core *c, const struct cjob *j, const char *asked, char 
 	return 0;
 }
 
-void begins_say(struct core *c, const struct cjob *j, const char *begins, char *out, size_t n)
+void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out)
 {
 	struct left l = {0};
 	uint32_t attempt;
@@ -286,15 +288,16 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, char *
 	struct err e;
 
 	if (begins_parse(begins, &attempt, &step) < 0) {
-		snprintf(out, n, "begins from the start");
+		text_add(out, "begins from the start");
 	} else if (step < 0) {
-		snprintf(out, n, "goes on with the checkpoints of attempt %u", attempt);
+		text_add(out, "goes on with the checkpoints of attempt %u", attempt);
 	} else {
-		snprintf(out, n, "goes on from step %" PRId64 " of attempt %u", step, attempt);
 		/* What lies at an output_uri may have come from any attempt, and changes. */
 		if (find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
-			snprintf(out, n, "goes on from step %" PRId64 ", if it is in %.200s: hearthd does not look there",
+			text_add(out, "goes on from step %" PRId64 ", if it is in %.200s: hearthd does not look there",
 			         step, l.parts[0].what);
+		else
+			text_add(out, "goes on from step %" PRId64 " of attempt %u", step, attempt);
 		left_fini(&l);
 	}
 }

@@ -4,10 +4,10 @@
 #ifndef HEARTH_CONTROLLER_RUN_RESOLVE_H
 #define HEARTH_CONTROLLER_RUN_RESOLVE_H
 
+#include "common/base/text.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-#define BEGINS_SAY_MAX 300
 /* refs.c. inputs and resume start empty; resume: what each node rank gets, the first also what those behind
  * the last get; NULL: not asked. */
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
@@ -17,7 +17,7 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
 int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: it is what the spec. says */
 /* "goes on from step 6 of attempt 1" */
-void begins_say(struct core *c, const struct cjob *j, const char *begins, char *out, size_t n);
+void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
 /* As resume above, by that text. */
 int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
                    struct strv *out, struct err *e);

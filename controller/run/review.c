@@ -6,13 +6,13 @@
 #include "controller/run/attempt.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
@@ -326,13 +326,13 @@ static void review_kill(struct core *c, struct cjob *j)
 		return;
 	}
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		char text[400];
+		TEXT(text);
 
 		if (place_over(a->places[i].state))
 			continue;
-		snprintf(text, sizeof(text), "node %s has not confirmed the end of its processes", a->places[i].node);
-		cleanup_says(c, j, text);
-		place_lost(c, j, i, 0, 1, text);
+		text_add(&text, "node %s has not confirmed the end of its processes", a->places[i].node);
+		cleanup_says(c, j, text.at);
+		place_lost(c, j, i, 0, 1, text.at);
 	}
 }
 
@@ -344,7 +344,7 @@ static void review_collect(struct core *c, struct cjob *j)
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		uint64_t at = j->act->rt[i].progress_us + limit;
-		char text[400];
+		TEXT(text);
 
 		if (a->places[i].state >= PLACE_CLEANED)
 			continue;
@@ -354,11 +354,10 @@ static void review_collect(struct core *c, struct cjob *j)
 				next = at;
 			continue;
 		}
-		snprintf(text, sizeof(text),
-		         "node %s has not finished uploading and cleaning up: no progress for %u s",
+		text_add(&text, "node %s has not finished uploading and cleaning up: no progress for %u s",
 		         a->places[i].node, c->cfg.prepare_timeout_s);
-		cleanup_says(c, j, text);
-		place_lost(c, j, i, 0, 1, text);
+		cleanup_says(c, j, text.at);
+		place_lost(c, j, i, 0, 1, text.at);
 	}
 	if (open)
 		job_deadline(c, j, next);

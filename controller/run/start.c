@@ -12,6 +12,7 @@
 
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
@@ -92,20 +93,13 @@ static cJSON *nodes_json(struct core *c, const struct job_spec *spec, const stru
 }
 
 /* "on a, b and 3 more" */
-static char *nodes_text(struct core *c, const struct sched_decision *d)
+static void nodes_text(struct core *c, const struct sched_decision *d, struct text *t)
 {
-	char *text = xstrdup("on"), *more;
-
-	for (uint32_t i = 0; i < d->n && i < 8; i++) {
-		more = xasprintf("%s%s %s", text, i ? "," : "", node_by_id(c, d->places[i].node)->name);
-		free(text);
-		text = more;
-	}
-	if (d->n <= 8)
-		return text;
-	more = xasprintf("%s and %u more", text, d->n - 8);
-	free(text);
-	return more;
+	text_add(t, "on");
+	for (uint32_t i = 0; i < d->n && i < 8; i++)
+		text_add(t, "%s %s", i ? "," : "", node_by_id(c, d->places[i].node)->name);
+	if (d->n > 8)
+		text_add(t, " and %u more", d->n - 8);
 }
 
 static uint32_t master_port(struct core *c, uint64_t node_id)
@@ -160,25 +154,27 @@ static void add_turn(const struct sched_decision *dec, cJSON *d)
 	    [SCHED_TURN_BEFORE] = "it is believed to end before the place is needed that is kept for job",
 	    [SCHED_TURN_BESIDE] = "it leaves room for the place that is kept for job",
 	    [SCHED_TURN_PLANNED] = "its place is in the way of nobody's that is kept"};
-	char passed[32] = "", *text;
+	TEXT(why);
 
+	text_add(&why, "%s", words[dec->turn]);
 	if (dec->passed) {
-		snprintf(passed, sizeof(passed), " %" PRIu64, dec->passed);
+		text_add(&why, " %" PRIu64, dec->passed);
 		json_add_u64(d, "passed", dec->passed);
 	}
-	text = xasprintf("%s%s%s%s", words[dec->turn], passed,
-	                 dec->due ? "; it has waited so long that it goes before others" : "",
-	                 dec->borrows ? "; beyond its quota, which may be borrowed" : "");
-	json_add_str(d, "why", text);
-	free(text);
+	if (dec->due)
+		text_add(&why, "; it has waited so long that it goes before others");
+	if (dec->borrows)
+		text_add(&why, "; beyond its quota, which may be borrowed");
+	json_add_str(d, "why", why.at);
 }
 
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
 {
-	char token[33], launch_id[48], *text;
+	char token[33], launch_id[48];
 	struct active *a;
 	struct err e;
 	cJSON *d;
+	TEXT(where);
 
 	a = j->act = active_new(c, j, &e);
 	if (!a || resolve_refs(c, a->spec, &a->inputs, NULL, &e) < 0 ||
@@ -189,9 +185,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	random_text(c, token, 32);
 	snprintf(launch_id, sizeof(launch_id), "%" PRIu64 ".%u", j->r.id, j->r.attempts + 1);
 	d = cJSON_CreateObject();
-	text = nodes_text(c, dec);
-	json_add_str(d, "text", text);
-	free(text);
+	nodes_text(c, dec, &where);
+	json_add_str(d, "text", where.at);
 	json_add_u64(d, "epoch", j->r.epoch + 1);
 	json_add_str(d, "launch_id", launch_id);
 	json_add_str(d, "cause", cause_of(j));
