@@ -1,5 +1,5 @@
 /*
- * core: the entry points. See core.h for the contract and state/core_state.h for the order of a turn.
+ * core: the entry points. core.h has the contract, and state/core_state.h the order of a turn.
  */
 #include "controller/core.h"
 
@@ -38,14 +38,14 @@
 #include "controller/state/role.h"
 #include "controller/state/turn.h"
 
-#define REVIEWS_A_TURN 100000 /* a job that never comes to rest must not stop all others */
+#define REVIEWS_A_TURN 100000 /* a job that changes without end must not stop all others */
 
 static const char *own_copy(const char *s)
 {
 	return xstrdup(s ? s : "");
 }
 
-/* What happens beside the record when it changes, in this order. */
+/* Functions that follow each change of a record, in this order. */
 static const struct observer observers[] = {
     {.before_event = queue_before_event, .after_event = queue_after_event, .before_commit = usage_write},
     {.before_event = alloc_before_event, .after_event = alloc_after_event},
@@ -95,7 +95,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	instances_open(c);
 	budgets_clear(c);
 	c->started_us = now_boot(c);
-	c->peers_gen = now_real(c); /* not one that an earlier controller gave */
+	c->peers_gen = now_real(c); /* differs from those of an earlier controller */
 	c->loaded = 1;
 	return c;
 }
@@ -139,7 +139,7 @@ void core_destroy(struct core *c)
 	free(c);
 }
 
-/* The library's time, before anything is told to it. */
+/* Sets the library's time; call it before other calls of the library. */
 static void clock_sched(struct core *c)
 {
 	sched_now(c->sched, sched_time(c));
@@ -209,8 +209,8 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 
 	clock_sched(c);
 	if (c->stopping)
-		;                        /* nothing is acknowledged: it comes again, to the next hearthd */
-	else if (type == WM_METRICS) /* by the bulk connection: it has no session of the control one */
+		;                        /* no acknowledgement: the agent sends it again, to the next hearthd */
+	else if (type == WM_METRICS) /* the data connection has no control session */
 		on_metrics(c, node, msg);
 	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->failing))
 		dispatch_message(c, n, type, id, msg);
@@ -221,7 +221,7 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 
 static const struct op {
 	void (*fn)(struct core *c, struct request *rq);
-	enum user_role role; /* the least that may */
+	enum user_role role; /* the lowest role that may */
 } ops[] = {
 #define R(op, handler, role, effect, text) [op] = {handler, role},
     REQUEST_OPS(R)
@@ -344,7 +344,7 @@ void core_end_turn(struct core *c)
 	budgets_review(c, 0);
 	decide(c);
 	review_touched(c);
-	if (arrays_busy(c)) /* the rest in the next turn: reports must not wait */
+	if (arrays_busy(c)) /* the rest follows in the next turn: reports must not wait */
 		c->more_decisions = 1;
 	turn_commit(c);
 }

@@ -1,9 +1,9 @@
 /*
- * load: memory from the store, at start and after a transaction that the store refused.
+ * load: fills memory from the store, at start and after a transaction that the store refused.
  *
- * Rows of unfinished jobs, nodes, join tokens and idempotency keys are all there is; what happened since on
- * the nodes comes with their agents' reports. Time limits go on from the recorded start; waits for an answer
- * (kill, launch, preparation) begin anew.
+ * The store has rows of unfinished jobs, nodes, join tokens and idempotency keys. News from the nodes comes
+ * with their agents' reports. Time limits continue from the recorded start. Waits for an answer (kill,
+ * launch, preparation) begin again.
  */
 #include "controller/load.h"
 
@@ -114,7 +114,7 @@ static int on_job(const struct job_row *row, void *arg)
 	/* The common case, maybe a million of them: its specification is read once and not kept. */
 	s = row->spec ? spec_parse(row->spec, strlen(row->spec), &e) : NULL;
 	if (s && s->n_after)
-		j->to_queue = 1; /* when all others are there */
+		j->to_queue = 1; /* when all jobs are loaded */
 	else if (s)
 		array_queue(c, j, s);
 	else
@@ -123,7 +123,7 @@ static int on_job(const struct job_row *row, void *arg)
 	return 0;
 }
 
-/* An earlier attempt, or the last one when it has ended: did a node keep it from starting? */
+/* Learns from an ended attempt which nodes kept it from starting. */
 static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 {
 	struct job_rec r = {.id = row->job};
@@ -251,7 +251,7 @@ static int on_spent(const struct spent_row *r, void *arg)
 
 /* ---- from records to a running controller ---------------------------------------------------- */
 
-/* Not the ends of ranks: those are times of other machines. */
+/* Leaves out the ends of ranks: those are times of other machines. */
 static void attempt_recorded(struct core *c, const struct attempt_rec *a)
 {
 	for (int i = 0; i < N_PHASE; i++) {
@@ -260,9 +260,8 @@ static void attempt_recorded(struct core *c, const struct attempt_rec *a)
 	}
 }
 
-/* How long ago, by the wall clock: the boot clock may have begun anew since, so a time limit cannot be kept
- * as a point of it. A wall clock that was set back does not give time back: nothing happened later than now.
- */
+/* Returns the time since real_us, by the wall clock: the boot clock may have started again, so it cannot
+ * store a time limit. A wall clock that was set back adds no time to a limit. */
 static uint64_t span_since(const struct core *c, uint64_t real_us)
 {
 	uint64_t now = now_real(c) > c->recorded_us ? now_real(c) : c->recorded_us;
@@ -307,7 +306,7 @@ static void resume_active(struct core *c, struct cjob *j)
 		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 		return;
 	}
-	/* What it refers to matters only when an order to prepare must be sent again. */
+	/* References matter only when an order to prepare must be sent again. */
 	if (resolve_refs(c, j->act->spec, &j->act->inputs, NULL, &e) < 0 ||
 	    begins_resolve(c, j, a->resumed_from, j->act->spec, &j->act->resume, &e) < 0)
 		log_warn("event=reference_gone job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
@@ -370,7 +369,7 @@ static int load_records(struct core *c, struct err *e)
 	l.month_us = since[2];
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
 		return -1;
-	/* Numbers given in a transaction that was refused are not given again. */
+	/* Numbers of a refused transaction are not used again. */
 	c->next_job_id = job > c->next_job_id ? job : c->next_job_id;
 	c->next_event_id = event > c->next_event_id ? event : c->next_event_id;
 	c->next_node_id = node > c->next_node_id ? node : c->next_node_id;
@@ -430,7 +429,7 @@ struct session {
 	uint64_t session;
 };
 
-/* Connections outlive the reload, so that beats go on being answered and no lease runs out because of our
+/* Saves the connections over a reload: beats are still answered, and no lease expires because of hearthd's
  * disk. */
 static struct session *sessions_take(struct core *c, size_t *n)
 {
@@ -453,7 +452,7 @@ static void sessions_give(struct core *c, struct session *s, size_t n)
 			x->session = s[i].session;
 			x->beat_us = now_boot(c);
 		} else {
-			c->io.close_agent(s[i].node, s[i].session, "its join is not on record; connect anew", c->io.arg);
+			c->io.close_agent(s[i].node, s[i].session, "its join is not on record; connect again", c->io.arg);
 		}
 		free(s[i].node);
 	}
@@ -472,8 +471,7 @@ static void reload_records(struct core *c)
 	if (!c->store)
 		err_set(&e, ERR_INTERNAL, "no store to load from");
 	if (!c->store || load_records(c, &e) < 0) {
-		/* Without records every launch would look like one that must not be: nothing is decided until they
-		 * are there. */
+		/* Without records every launch would look unknown. hearthd decides nothing until it has them. */
 		state_clear(c);
 		log_error("event=reload_failed text=\"%s\"", e.text);
 	}
@@ -508,7 +506,7 @@ void core_recovered(struct core *c)
 	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		if (!n->connected)
 			continue;
-		/* What it reported meanwhile was not taken: it connects anew and reports everything. */
+		/* Its reports in the meantime were dropped: it connects again and reports everything. */
 		c->io.close_agent(n->name, n->session, "please report again", c->io.arg);
 		n->connected = n->synced = n->syncing = 0;
 	}

@@ -1,5 +1,5 @@
 /*
- * load: memory from the store, at start and after a transaction that the store refused.
+ * load: fills memory from the store, at start and after a transaction that the store refused.
  */
 #ifndef HEARTH_CONTROLLER_LOAD_H
 #define HEARTH_CONTROLLER_LOAD_H
@@ -7,7 +7,7 @@
 #include "controller/state/core_state.h"
 
 void state_clear(struct core *c);
-void core_fail(struct core *c, const struct err *e); /* a commit failed: back to what the store has */
+void core_fail(struct core *c, const struct err *e); /* a commit failed: returns to the state of the store */
 void core_recovered(struct core *c);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * lease: beats, and when a node counts as lost.
+ * lease: beats, and the decision that a node is lost.
  *
- * A beat is answered at once, without waiting for the store: the answer renews the agent's lease and claims
- * nothing else. A closed connection is not failure. A node is lost when no beat came for lease + margin: by
- * then its agent has asked its peers and, if it was cut off from those who still have a controller, killed
- * its ranks.
+ * hearthd answers a beat at once, without waiting for the store: the answer renews the agent's lease and
+ * claims nothing else. A closed connection is not a failure. A node is lost when no beat arrived for lease +
+ * margin: by then its agent has asked its peers. If it was cut off from nodes that still have a controller,
+ * it has killed its ranks.
  *
- * Unless it may be carrying on: an agent that reaches a strict majority of the peers it knows of (itself
- * among them), none of which hears a controller, takes the controller for dead and goes on. So a silent node
- * is lost only when those that are silent with it are no majority of its list, and have not been for as long
- * as it may take it to ask again and to kill. docs/spec/08-lease.md has the argument. What is left is for
- * people to say (req_node_lost).
+ * One exception exists. An agent that reaches a strict majority of its known peers (itself included), none of
+ * which hears a controller, assumes that the controller is down and continues. A silent node is therefore
+ * lost only when the nodes that are silent with it are no majority of its list, and have not been one for as
+ * long as the agent may need to ask again and to kill. docs/spec/08-lease.md has the argument. An
+ * administrator decides the remaining cases (req_node_lost).
  *
- * Nobody is declared lost in the first lease after the start: agents need time to connect.
+ * No node is declared lost in the first lease after the start: agents need time to connect.
  */
 #include "controller/cluster/lease.h"
 
@@ -101,16 +101,16 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	if (by)
 		json_add_str(d, "by", by);
 	cluster_post(c, EV_GONE, d);
-	c->peers_gen++; /* the others count their majority without it from now on */
+	c->peers_gen++; /* other nodes count their majority without it from now on */
 	n->may_run_alone_until_us = 0;
 	n->silence_said = 0;
 	c->n_lost_nodes++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	peers_changed(c);
-	if (n->r.state == NODE_JOINING) /* it never was up, so it is not lost either */
+	if (n->r.state == NODE_JOINING) /* a node that never was up cannot be lost */
 		log_error("event=refused node=%s from=joining to=lost", n->name);
 	if (n->connected)
-		hold_close(c, n->name, n->session, "declared lost; connect anew and report");
+		hold_close(c, n->name, n->session, "declared lost; connect again and report");
 	n->connected = n->synced = 0;
 	while (n->n_jobs) { /* place_lost takes each off the list */
 		struct cjob *j = n->jobs[n->n_jobs - 1];
@@ -138,7 +138,7 @@ int node_may_run_alone(const struct core *c, const struct cnode *n)
 	return n->r.state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) > patience_us(c);
 }
 
-/* Said once for each silence. */
+/* Reports a silent node, once for each silence. */
 static void report_silence(struct core *c, struct cnode *n)
 {
 	cJSON *d;
@@ -162,8 +162,8 @@ void lease_check(struct core *c)
 	uint64_t late = now - c->lease_check_us;
 
 	if (c->lease_check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
-		/* Stopped, suspended or starved: the silence was this process's own, and agents that heard nobody for
-		 * so long may be carrying on. As after a start, the count begins anew. */
+		/* hearthd itself was stopped, suspended or starved, and agents that heard nobody for so long may run
+		 * alone. The count starts again, as after a start. */
 		log_warn("event=stood_still for_ms=%" PRIu64 " text=\"nobody is declared lost for a lease\"",
 		         late / 1000);
 		c->started_us = now;
@@ -171,8 +171,8 @@ void lease_check(struct core *c)
 	c->lease_check_us = now + CHECK_EVERY_US;
 	if (c->failing)
 		return;
-	/* First who may be carrying on, with everyone's silence as it is now: who is declared lost below no
-	 * longer counts among the others' peers. */
+	/* First find the nodes that may run alone, by the present silence of all nodes: a node that is declared
+	 * lost below no longer counts as a peer of others. */
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		if (n->r.state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
 		    peers_may_carry_on(c, n))

@@ -1,5 +1,5 @@
 /*
- * lease: beats, and when a node counts as lost (docs/spec/08-lease.md).
+ * lease: beats, and the decision that a node is lost (docs/spec/08-lease.md).
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_LEASE_H
 #define HEARTH_CONTROLLER_CLUSTER_LEASE_H

@@ -1,5 +1,5 @@
 /*
- * nodes: the state of nodes and their inventory.
+ * nodes: takes over the inventory that an agent reports.
  */
 #include "controller/cluster/nodes.h"
 

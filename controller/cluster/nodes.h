@@ -1,5 +1,5 @@
 /*
- * nodes: the state of nodes, and their inventory.
+ * nodes: takes over the inventory that an agent reports.
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_NODES_H
 #define HEARTH_CONTROLLER_CLUSTER_NODES_H

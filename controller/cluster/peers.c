@@ -1,14 +1,14 @@
 /*
- * peers: which agents each agent is told of, and what follows for one that is silent.
+ * peers: the list of peers that hearthd sends to each agent, and what a silent agent may do with it.
  *
- * An agent without a controller counts a majority by the list of peers that it was told last. So hearthd
- * keeps for each node the list that the node has confirmed, and one that is on its way; there is never more
- * than one, as the next is not sent before that one is confirmed. A node is told of all that are up; of
- * PEERS_MAX where there are more, spread evenly over all of them, so that a rack that is lost together is not
- * all that some node knows.
+ * An agent without a controller counts a majority of the last list that it got. hearthd therefore stores two
+ * lists for each node: the list that the node has confirmed, and one that is on its way. The next list is
+ * sent only after that one is confirmed, so a third list never exists. A list has all nodes that are up. If
+ * these are more than PEERS_MAX, it has PEERS_MAX of them, spread evenly: a node must not know only the rack
+ * that is lost with it.
  *
- * After a restart the lists are not on record: until a node confirms one, it is taken to go by the list that
- * it would be told now.
+ * The lists are not in the store. After a restart, until a node confirms a list, hearthd assumes the list
+ * that it would send now.
  */
 #include "controller/cluster/peers.h"
 
@@ -44,7 +44,7 @@ void peers_changed(struct core *c)
 	c->askable_known = 0;
 }
 
-/* All that can be peers, by id: gathered once for as many lists as are made of it. */
+/* Gathers all nodes that can be peers, by id, once for many lists. */
 static void know_askable(struct core *c)
 {
 	if (c->askable_known)
@@ -58,7 +58,7 @@ static void know_askable(struct core *c)
 	c->askable_known = 1;
 }
 
-/* How many of them have a smaller id. */
+/* Counts the peers with a smaller id. */
 static size_t count_before(const struct core *c, uint64_t id)
 {
 	size_t lo = 0, hi = c->n_askable;
@@ -74,8 +74,8 @@ static size_t count_before(const struct core *c, uint64_t id)
 	return lo;
 }
 
-/* The nodes after this one by id, round to the first, at even steps: every node is a peer of others equally
- * often. */
+/* Lists the nodes after this one by id, at even steps, and wraps around: every node is a peer of others
+ * equally often. */
 static struct told list_for(struct core *c, const struct cnode *self, uint64_t gen)
 {
 	struct told t = {.gen = gen};
@@ -89,7 +89,7 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	take = n < PEERS_MAX ? n : PEERS_MAX;
 	t.ids = xcalloc(take + 1, sizeof(*t.ids));
 	for (size_t i = 0; i < take; i++) {
-		size_t k = (at + i * n / take) % n; /* as if this node were not among them */
+		size_t k = (at + i * n / take) % n; /* skips this node */
 
 		t.ids[t.n++] = c->askable[k + (within && k >= at)]->r.id;
 	}
@@ -131,7 +131,7 @@ void peers_told(struct cnode *n, uint64_t gen)
 	n->list_unknown = 0;
 }
 
-/* Could be on n's side of a cut: nothing says that it hears this controller. */
+/* Returns 1 when the node may be on the other side of a cut: it gave no recent sign of life. */
 static int out_of_sight(const struct core *c, uint64_t id)
 {
 	const struct cnode *x = node_by_id(c, id);

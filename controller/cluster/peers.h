@@ -1,5 +1,5 @@
 /*
- * peers: which agents each agent is told of, and what follows for one that is silent.
+ * peers: the list of peers that hearthd sends to each agent, and what a silent agent may do with it.
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_PEERS_H
 #define HEARTH_CONTROLLER_CLUSTER_PEERS_H
@@ -7,9 +7,10 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m); /* m->peers is wire_strv_add'ed */
-void peers_told(struct cnode *n, uint64_t gen); /* it says that it goes by that one */
-/* After each change of who is up and where: the next list is made anew. */
+/* Adds the list to m->peers (wire_strv_add) when the node needs one. */
+void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m);
+void peers_told(struct cnode *n, uint64_t gen); /* the node confirms the list gen */
+/* Call it when a node goes up or down, or its address changes: the next list is made again. */
 void peers_changed(struct core *c);
 int peers_may_carry_on(struct core *c, const struct cnode *n);
 

@@ -1,13 +1,13 @@
 /*
- * sync: an agent connects and reports everything it has; differences are settled.
+ * sync: an agent connects and reports all its launches; hearthd settles the differences.
  *
- * - Both have it: the report counts as any other (report.c).
- * - Only the agent has it (an old epoch, a job that has ended, a launch given up): KILL, then COLLECT without
- *   keeping; the node gets no work until it is gone.
- * - Only we have it, and it was still to prepare: the order is sent again.
- * - Only we have it, and it was never launched: nothing was there.
- * - Only we have it, and it was launched: the attempt comes to its end, and those ranks are lost when the
- *   agent has said, in answer to KILL, that nothing of the launch is left there.
+ * - Both sides have the launch: the report counts as any other (report.c).
+ * - Only the agent has it (an old epoch, an ended job, a launch given up): hearthd sends KILL, then COLLECT
+ * without keeping files; the node gets no work until the launch is gone.
+ * - Only hearthd has it, and the node was to prepare it: hearthd sends the order again.
+ * - Only hearthd has it, and it was never launched: nothing was there.
+ * - Only hearthd has it, and it was launched: the attempt ends. Its ranks there are lost when the agent
+ * confirms, in answer to KILL, that nothing of the launch is left.
  */
 #include "controller/cluster/sync.h"
 
@@ -71,7 +71,8 @@ void agent_connected(struct core *c, const char *name, uint64_t session, const s
 		return;
 	}
 	if (!n) {
-		/* A certificate of ours for a name that is in no record: records were restored from an older copy. */
+		/* hearthd signed the certificate, but no record has the name: records were restored from an older
+		 * copy. */
 		cJSON *d = cJSON_CreateObject();
 
 		json_add_str(d, "node", name);
@@ -91,7 +92,7 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 
 	if (!n || n->session != session || !n->connected)
 		return;
-	/* Not failure: the agent dials again; only a lease that ran out counts. */
+	/* Not a failure: the agent connects again. Only an expired lease counts. */
 	n->connected = n->synced = n->syncing = 0;
 	node_changed(c, n, 0);
 	node_health_note(c, n, HEALTH_CONNECTION, why);
@@ -124,7 +125,7 @@ void on_sync_begin(struct core *c, struct cnode *n)
 	n->stale = NULL;
 }
 
-/* Nothing is left there although a launch is on record. */
+/* Marks a recorded launch as cleaned: the node has nothing of it. */
 static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -195,5 +196,3 @@ void on_sync_end(struct core *c, struct cnode *n)
 	node_changed(c, n, 0);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }
-
-/* ---- launches that must not be there --------------------------------------------------------- */

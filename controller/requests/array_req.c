@@ -1,9 +1,9 @@
 /*
- * array_req: what users ask of an array or a sweep as a whole: stop, hold, release, why, rm.
+ * array_req: requests for an array or a sweep as a whole: stop, hold, release, why, rm.
  *
- * Stopping is wanted of the record first and reaches the members some in a turn (array.c). Removing goes
- * through members that may be in the store only; it is not remembered over a restart: the record of the whole
- * is marked as removed last, so whoever asks again finishes it.
+ * A stop is recorded first and reaches some members in each turn (run/array.c). A removal goes through
+ * members that may be in the store only, and a restart forgets it. The record of the whole job is marked as
+ * removed last, so a second request finishes the work.
  */
 #include "controller/requests/array_req.h"
 
@@ -29,7 +29,7 @@ void array_stop(struct core *c, struct request *rq, struct cjob *j)
 		job_post(c, j, EV_STOP_WANTED, event_by(c, rq, "stopped"));
 		array_touch(c, j);
 	}
-	text_add(&text, "stopping: its members (%u) are told to end", j->r.members);
+	text_add(&text, "stopping: its members (%u) get the order to end", j->r.members);
 	op_answer(c, rq, j, text.at);
 }
 
@@ -41,7 +41,7 @@ void array_hold(struct core *c, struct request *rq, struct cjob *j)
 	}
 	job_post(c, j, EV_HELD, event_by(c, rq, "held"));
 	array_close(c, j);
-	op_answer(c, rq, j, "held: no further member starts; what runs goes on");
+	op_answer(c, rq, j, "held: no further member starts; running members continue");
 }
 
 void array_release(struct core *c, struct request *rq, struct cjob *j)

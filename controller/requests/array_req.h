@@ -1,5 +1,5 @@
 /*
- * array_req: what users ask of an array or a sweep as a whole.
+ * array_req: requests for an array or a sweep as a whole.
  */
 #ifndef HEARTH_CONTROLLER_REQUESTS_ARRAY_REQ_H
 #define HEARTH_CONTROLLER_REQUESTS_ARRAY_REQ_H
@@ -9,7 +9,7 @@
 #include "controller/state/node_table.h"
 #include "controller/state/request.h"
 
-/* Requests for the whole of it. */
+/* Each answers one request for the whole job. */
 void array_stop(struct core *c, struct request *rq, struct cjob *j);
 void array_hold(struct core *c, struct request *rq, struct cjob *j);
 void array_release(struct core *c, struct request *rq, struct cjob *j);

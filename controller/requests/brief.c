@@ -1,7 +1,8 @@
 /*
- * brief: the reason, in a few words, of waiting jobs in an answer that an I/O thread has read from the store.
- * Those that have a reason on record (they wait for a job) keep it, but for what sent them back to the queue:
- * that is over. One look for all of a page.
+ * brief: adds short reasons for waiting jobs to an answer that an I/O thread has read from the store.
+ *
+ * A job with a reason on record (it waits for another job) keeps it. A reason for its return to the queue is
+ * replaced, because it is past. One call of the scheduler serves all jobs of a page.
  */
 #include "controller/requests/requests.h"
 
@@ -13,7 +14,7 @@
 #include "controller/state/request.h"
 #include "controller/state/turn.h"
 
-#define BRIEF_MAX 1000 /* jobs of a page */
+#define BRIEF_MAX 1000 /* jobs in one answer */
 
 static int wants_one(const cJSON *job, uint64_t *id)
 {
@@ -27,7 +28,7 @@ static int wants_one(const cJSON *job, uint64_t *id)
 	        strncmp(reason, "tried again", 11) == 0);
 }
 
-/* What it waits for now; that it has run before stays to be seen. */
+/* Returns what the job waits for now; a job that has run before says so, too. */
 static cJSON *brief_reason(const cJSON *job, const char *text)
 {
 	const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "reason"));

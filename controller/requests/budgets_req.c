@@ -25,7 +25,7 @@ void req_budgets(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-struct change { /* what is not named: 0, -1 */
+struct change { /* usd 0, period -1, action -1: not in the request */
 	double usd;
 	int period, action;
 };
@@ -51,7 +51,7 @@ static int read_change(const struct request *rq, struct change *ch, struct err *
 		return -1;
 	if (cJSON_HasObjectItem(rq->body, "usd") && *usd == 0)
 		return err_set(e, ERR_INVALID,
-		               "usd: expected at least 0.01 US dollars; jobctl budget rm takes a budget off");
+		               "usd: expected at least 0.01 US dollars; jobctl budget rm removes a budget");
 	if (*usd != 0 && (!(*usd >= 0.01) || *usd > USD_MAX))
 		return err_set(e, ERR_INVALID, "usd: expected a number of US dollars from 0.01 to %.0f", USD_MAX);
 	rc = read_name(rq, "period", budget_period_names, N_BUDGET_PERIOD, &ch->period, e);
@@ -59,9 +59,10 @@ static int read_change(const struct request *rq, struct change *ch, struct err *
 		return rc < 0 ? -1 : err_set(e, ERR_INVALID, "period: expected day, week or month");
 	rc = read_name(rq, "action", budget_action_names, N_BUDGET_ACTION, &ch->action, e);
 	if (rc)
-		return rc < 0 ? -1
-		              : err_set(e, ERR_INVALID,
-		                        "action: expected hold (what runs goes on) or end (it is ended)");
+		return rc < 0
+		           ? -1
+		           : err_set(e, ERR_INVALID,
+		                     "action: expected hold (running jobs continue) or end (running jobs are ended)");
 	return 0;
 }
 
@@ -79,11 +80,12 @@ void req_budget_set(struct core *c, struct request *rq)
 		return;
 	}
 	if (!old && ch.usd == 0) {
-		reply_fail(c, rq, ERR_INVALID, "usd: needed, %s has no budget yet", rq->node);
+		reply_fail(c, rq, ERR_INVALID, "usd: missing; %s has no budget yet", rq->node);
 		return;
 	}
 	if (!old && c->n_budgets >= BUDGETS_MAX) {
-		reply_fail(c, rq, ERR_LIMIT, "there are %d budgets: that is the limit", BUDGETS_MAX);
+		reply_fail(c, rq, ERR_LIMIT, "there are %d budgets, which is the limit; remove one: jobctl budget rm",
+		           BUDGETS_MAX);
 		return;
 	}
 	if (ch.period < 0)

@@ -1,5 +1,5 @@
 /*
- * explain: what users ask: why does my job wait, what do the nodes do, the overview, the counters.
+ * explain: answers of the whole state: why a job waits, the nodes, the overview, the counters.
  */
 #include "controller/requests/requests.h"
 
@@ -34,11 +34,11 @@
 
 #define WHY_BYTES     1500 /* of the answer to why */
 #define TOP_WAITING   20
-#define TOP_EXPLAINED 5 /* each looks at all nodes */
+#define TOP_EXPLAINED 5 /* jobs with a reason; each needs a look at all nodes */
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-/* Who goes first, and when it is believed to start. */
+/* Adds the jobs that go first, and the expected start. */
 static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct text *t)
 {
 	struct sched_forecast f;
@@ -54,7 +54,7 @@ static void why_when(struct core *c, const struct cjob *j, cJSON *body, struct t
 	free(f.places);
 }
 
-/* What could be asked for otherwise. */
+/* Adds the change of the request with which the job would fit. */
 static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON *body, struct text *t)
 {
 	struct err e;
@@ -69,7 +69,8 @@ static void why_change(struct core *c, struct cjob *j, enum sched_why why, cJSON
 	spec_destroy(s);
 }
 
-/* "up" is no reason: such a node is not there, still comes, or ends what it must not have. */
+/* Returns why a node takes no jobs. "up" explains nothing: such a node is disconnected, connecting, or busy
+ * with old launches. */
 static const char *closed_word(const struct cnode *n)
 {
 	if (n->r.drain)
@@ -79,7 +80,7 @@ static const char *closed_word(const struct cnode *n)
 	return !n->connected ? "not connected" : n->stale ? "ending old launches" : "connecting";
 }
 
-/* NULL where the reason only repeats the state: whoever drained it gave none. */
+/* Returns the reason that an administrator gave; NULL: none, or only the word "drained". */
 static const char *own_reason(const struct cnode *n)
 {
 	const char *r = n->r.reason && *n->r.reason ? n->r.reason : NULL;
@@ -87,7 +88,7 @@ static const char *own_reason(const struct cnode *n)
 	return r && n->r.drain && strcmp(r, "drained") == 0 ? NULL : r;
 }
 
-/* Which nodes take no jobs, and why: of many the first ones. */
+/* Adds the first nodes that take no jobs, with their reasons. */
 static void add_closed(const struct core *c, struct text *t)
 {
 	unsigned named = 0, more = 0;
@@ -106,7 +107,7 @@ static void add_closed(const struct core *c, struct text *t)
 		text_add(t, " and %u more", more);
 }
 
-/* Nodes that are kept for others while the job would run. */
+/* Adds reservations that keep nodes from the job while it would run. */
 static void add_reserved(struct core *c, uint64_t job, struct text *t)
 {
 	struct cjob *j = job_find(c, job);
@@ -213,7 +214,7 @@ static void add_silence(const struct core *c, const struct cnode *n, struct text
 	             : "");
 }
 
-/* Nodes of the job that are silent: what is known of its ranks is old. */
+/* Adds silent nodes of the job: the states of their ranks are old. */
 static void why_silent(const struct core *c, const struct cjob *j, struct text *t)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -515,7 +516,7 @@ static cJSON *active_json(const struct core *c, const struct cjob *j)
 	return o;
 }
 
-/* Each active job once: at its first node that still has it. */
+/* Returns 1 for the first node that still has the job, so that each job is listed once. */
 static int first_place_here(const struct cjob *j, uint64_t node)
 {
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
@@ -570,7 +571,7 @@ static cJSON *waiting_json(const struct core *c)
 	return list;
 }
 
-/* What an administrator has to see to. The store's own words name files of this machine: not for anybody. */
+/* Adds a problem for the administrator. The store's message names files, so only some users may read it. */
 static void add_problem(const struct core *c, cJSON *body, int to_anybody)
 {
 	if (c->failing)

@@ -1,5 +1,7 @@
 /*
- * ops: what users do to their jobs. Each may be asked for twice: the second time finds it done and says so.
+ * jobs_req: requests that change a job: stop, hold, release, requeue, set, rm.
+ *
+ * A client may repeat each request: the second answer says that the work is done already.
  */
 #include "controller/requests/requests.h"
 
@@ -65,7 +67,8 @@ void req_stop(struct core *c, struct request *rq)
 	if (j->r.wanted != WANT_STOP && job_stop(c, j, event_by(c, rq, "stopped")))
 		op_answer(c, rq, j, "stopped");
 	else
-		op_answer(c, rq, j, "stopping: its processes are told to end, and killed after the grace time");
+		op_answer(c, rq, j,
+		          "stopping: hearthd asks its processes to end, and kills them after the grace time");
 }
 
 /* ---- hold, release, requeue ------------------------------------------------------------------ */
@@ -124,7 +127,7 @@ void req_release(struct core *c, struct request *rq)
 		return;
 	}
 	if (!j->r.attempts && await_check(c, s, note.at, note.size, &e) < 0)
-		text_clear(&note); /* it goes no further than the queue, which says why */
+		text_clear(&note); /* the job waits in the queue, and why gives the reason */
 	if (*note.at) {
 		d = cJSON_CreateObject();
 		json_add_str(d, "reason", note.at);
@@ -135,7 +138,7 @@ void req_release(struct core *c, struct request *rq)
 	op_answer(c, rq, j, j->r.status != JOB_QUEUED ? j->r.reason : *note.at ? note.at : "released");
 }
 
-/* "start", "step:N", as the record has it; "": nothing was asked for. */
+/* Reads the requested beginning, in the form of the record: "start", "step:N"; "": none. */
 static int asked_begin(const struct request *rq, char out[32], struct err *e)
 {
 	int64_t step = -1;
@@ -145,7 +148,7 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 	    json_get_i64(rq->body, "", "from_step", 0, INT64_MAX, &step, e) < 0)
 		return -1;
 	if (start && step >= 0)
-		return err_set(e, ERR_INVALID, "from_start and from_step: only one of them");
+		return err_set(e, ERR_INVALID, "from_start, from_step: give one of them");
 	out[0] = '\0';
 	if (start)
 		snprintf(out, 32, "start");
@@ -154,7 +157,7 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 	return 0;
 }
 
-/* It waits, and has run before: only what it is to begin with can still be said. */
+/* Changes the beginning of a job that waits and has run before. */
 static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, const char *asked)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -178,7 +181,7 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	op_answer(c, rq, j, text.at);
 }
 
-/* Of one that waits: refused, or answered. */
+/* Answers the requeue of a waiting job. */
 static void requeue_waiting(struct core *c, struct request *rq, struct cjob *j, const char *asked)
 {
 	char ref[REC_REF_SIZE];
@@ -238,7 +241,7 @@ void req_requeue(struct core *c, struct request *rq)
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
-	on_record = j->r.begins; /* one without a word changes nothing of what was asked before */
+	on_record = j->r.begins; /* a request without a beginning keeps the earlier choice */
 	op_answer(c, rq, j,
 	          !on_record
 	              ? "its processes are ended, then it waits again and goes on with the checkpoints that "
@@ -314,7 +317,7 @@ static int change_parse(struct core *c, const struct cjob *j, const cJSON *b, st
 	return 0;
 }
 
-/* The limit stands in the run's record: the specification itself is never changed. */
+/* Stores the time limit in the run's record; the specification itself never changes. */
 static int save_time(struct core *c, struct cjob *j, int64_t time_s, struct err *e)
 {
 	cJSON *run;
@@ -375,7 +378,8 @@ static void set_fields(struct core *c, struct cjob *j, const struct request *rq,
 	job_post(c, j, EV_CHANGED, d);
 }
 
-/* Of an array: what its members are run by, for all that have not ended. A queue is for those that wait. */
+/* Applies a change to all members of an array that have not ended. A new queue is for waiting members only.
+ */
 static void set_members(struct core *c, struct cjob *j, const struct request *rq, const struct change *ch,
                         int priority)
 {
@@ -450,7 +454,8 @@ void req_rm(struct core *c, struct request *rq)
 		return;
 	}
 	if (j->r.pinned) {
-		reply_fail(c, rq, ERR_CONFLICT, "job %s is pinned; take that off first", rec_ref(&j->r, ref));
+		rec_ref(&j->r, ref);
+		reply_fail(c, rq, ERR_CONFLICT, "job %s is pinned; unpin it first: jobctl unpin %s", ref, ref);
 		return;
 	}
 	if (j->r.members) {

@@ -1,5 +1,5 @@
 /*
- * admin: drain, resume, remove a node, say that it is lost.
+ * nodes_req: drain, resume and remove a node, or declare it lost.
  */
 #include "controller/requests/requests.h"
 
@@ -112,7 +112,7 @@ void req_node_rm(struct core *c, struct request *rq)
 		           n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
 		return;
 	}
-	if (n->n_jobs) /* the administrator says that it is gone: so are its ranks */
+	if (n->n_jobs) /* the administrator confirms that the node is gone, and its ranks with it */
 		node_is_lost(c, n, "removed by an administrator", req_user(c, rq));
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
@@ -124,8 +124,8 @@ void req_node_rm(struct core *c, struct request *rq)
 	answer_node(c, rq, n);
 }
 
-/* An administrator knows what hearthd cannot see: the machine is off. Its ranks are lost from now on, and its
- * agent, should it come back, gets no work before it has killed what it still has of them (sync.c). */
+/* Declares a node lost: an administrator knows that the machine is off. Its ranks are lost from now on. If
+ * its agent returns, it gets no work before it has killed the rest of them (sync.c). */
 void req_node_lost(struct core *c, struct request *rq)
 {
 	struct cnode *n = find_named(c, rq);

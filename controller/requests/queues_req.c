@@ -1,6 +1,6 @@
 /*
- * queues_req: queues, weights and quotas: list, set, remove. PATH is a queue, "research", or a user in one,
- * "research/@ada".
+ * queues_req: queues, weights and quotas: list, set, remove. PATH is a queue, "research", or a user in a
+ * queue, "research/@ada".
  */
 #include "controller/requests/requests.h"
 
@@ -22,7 +22,7 @@
 #include "controller/state/requester.h"
 #include "controller/state/turn.h"
 
-#define QUEUES_MAX 10000 /* rows; also the most that are listed */
+#define QUEUES_MAX 10000 /* rows; also the limit of a list */
 #define WEIGHT_MAX 1000000.0
 
 static cJSON *event_data(const struct core *c, const struct request *rq, const char *path)
@@ -34,7 +34,7 @@ static cJSON *event_data(const struct core *c, const struct request *rq, const c
 	return d;
 }
 
-/* Takes d. path: not the record's, which may go. */
+/* Posts the event; takes d. path must not be the record's own name, which may be freed. */
 static void post_change(struct core *c, enum event_type t, const char *path, cJSON *d)
 {
 	cluster_post(c, t, d);
@@ -86,8 +86,8 @@ void req_queues(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, body);
 }
 
-/* May the request change what it names? Its parent must be known, and what is set for it, unless it may be
- * made. -1: answered. */
+/* Checks the path of a request: its parent must exist, and a record for it unless make is 1. Returns -1 when
+ * the request is answered. */
 static int check_path(struct core *c, struct request *rq, int make)
 {
 	char parent[SPEC_MAX_QUEUE + 1];
@@ -96,7 +96,7 @@ static int check_path(struct core *c, struct request *rq, int make)
 
 	if (!rq->node || spec_check_queue(rq->node, 1, &e) < 0) {
 		if (!rq->node)
-			err_set(&e, ERR_INVALID, "name: needed");
+			err_set(&e, ERR_INVALID, "name: missing");
 		reply_err(c, rq, &e);
 		return -1;
 	}
@@ -149,7 +149,7 @@ void req_queue_set(struct core *c, struct request *rq)
 	hold_reply(c, rq, 200, queue_json(c, rq->node));
 }
 
-/* The first queue below that path; NULL none. */
+/* Returns the first queue below that path; NULL: none. */
 static const char *queue_below(const struct core *c, const char *path)
 {
 	size_t n = strlen(path);
@@ -161,7 +161,7 @@ static const char *queue_below(const struct core *c, const char *path)
 	return NULL;
 }
 
-/* With a queue go the weights, quotas and budgets of users in it. */
+/* Removes the weights, quotas and budgets of users in a queue. */
 static void remove_users(struct core *c, const struct request *rq, const char *path)
 {
 	struct cluster_rec *r, *tmp;
@@ -199,7 +199,7 @@ void req_queue_rm(struct core *c, struct request *rq)
 			    "%u jobs of queue %s have not ended; move or stop them first: jobctl set JOB queue=OTHER",
 			    jobs, path);
 		else
-			reply_fail(c, rq, ERR_CONFLICT, "queue %s lies below %s; remove it first", child, path);
+			reply_fail(c, rq, ERR_CONFLICT, "queue %s is below %s; remove it first", child, path);
 		return;
 	}
 	if (reserve_of_queue(c, path)) {
@@ -238,7 +238,7 @@ void req_quota_set(struct core *c, struct request *rq)
 		return;
 	q = cluster_queue(&c->records, rq->node);
 	if (!gpus && !q->quota_gpus) {
-		reply_fail(c, rq, ERR_INVALID, "gpus: needed, %s has no quota yet", rq->node);
+		reply_fail(c, rq, ERR_INVALID, "gpus: missing; %s has no quota yet", rq->node);
 		return;
 	}
 	d = event_data(c, rq, rq->node);

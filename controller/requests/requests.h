@@ -1,6 +1,6 @@
 /*
- * requests: what users ask of the state thread. Each handler of the table of requests answers
- * its request once, at once or later.
+ * requests: requests of users to the state thread. Each handler in the table of requests answers its request
+ * exactly once, immediately or later.
  */
 #ifndef HEARTH_CONTROLLER_REQUESTS_REQUESTS_H
 #define HEARTH_CONTROLLER_REQUESTS_REQUESTS_H

@@ -1,9 +1,9 @@
 /*
- * reserve_req: requests about reservations: list, make, change, remove.
+ * reserve_req: reservations: list, make, change, remove.
  *
- * A request is looked at in whole before anything changes. Which nodes it gets when it only names a number is
- * settled here, once: those that the fewest jobs will be on when the time begins, that is those that are free
- * soonest by the time limits of what runs there.
+ * A request is checked completely before anything changes. A request with a count gets its nodes here, once:
+ * the nodes that the fewest jobs will use at the beginning of the reservation, according to the time limits
+ * of running jobs.
  */
 #include "controller/requests/requests.h"
 
@@ -28,11 +28,11 @@
 
 #define RESERVES_MAX 1000
 #define NODES_MAX    10000
-#define PAST_US      60000000ull           /* a beginning that is so long ago is meant to be now */
+#define PAST_US      60000000ull           /* a beginning less than this ago means now */
 #define LENGTH_MAX   (366 * 86400ull)      /* seconds */
 #define AHEAD_MAX    (10 * 366 * 86400ull) /* seconds until it begins */
 
-struct ask { /* what was asked for; the strings are the body's */
+struct ask { /* a parsed request; the body owns the strings */
 	const char *from, *to, *queue, *reason, *type;
 	const cJSON *nodes;
 	int64_t for_s, count;
@@ -69,7 +69,7 @@ static int set_times(const struct core *c, struct reservation_rec *r, const stru
 	char words[CLOCK_RFC3339_SIZE];
 
 	if (a->from && clock_parse_rfc3339(a->from, &r->from_us) < 0)
-		return err_set(e, ERR_INVALID, "from: \"%.60s\" is no time such as 2026-01-31T14:00:00Z", a->from);
+		return err_set(e, ERR_INVALID, "from: \"%.60s\" is not a time such as 2026-01-31T14:00:00Z", a->from);
 	if (!a->from && is_new)
 		r->from_us = now;
 	if (a->from && r->from_us + PAST_US < now)
@@ -77,12 +77,12 @@ static int set_times(const struct core *c, struct reservation_rec *r, const stru
 	if (a->from && r->from_us < now)
 		r->from_us = now;
 	if (a->to && clock_parse_rfc3339(a->to, &r->to_us) < 0)
-		return err_set(e, ERR_INVALID, "to: \"%.60s\" is no time such as 2026-01-31T16:00:00Z", a->to);
+		return err_set(e, ERR_INVALID, "to: \"%.60s\" is not a time such as 2026-01-31T16:00:00Z", a->to);
 	if (a->for_s)
 		r->to_us = r->from_us + (uint64_t)a->for_s * 1000000;
 	else if (!a->to && is_new)
-		return err_set(e, ERR_INVALID, "to: say until when, or for how long");
-	else if (!a->to && a->from) /* it is moved as a whole */
+		return err_set(e, ERR_INVALID, "to: missing; give an end (to) or a length (for_s)");
+	else if (!a->to && a->from) /* a new beginning moves the whole reservation */
 		r->to_us = r->from_us + length;
 	if (r->to_us <= r->from_us)
 		return err_set(e, ERR_INVALID, "to: %s is not after its beginning", clock_words(r->to_us, words));
@@ -167,7 +167,7 @@ static int named_nodes(const struct core *c, struct reservation_rec *r, const cJ
 
 struct candidate {
 	const struct cnode *n;
-	uint64_t disturbed_us; /* until then there is a job; 0 not at all */
+	uint64_t disturbed_us; /* a job runs there until then; 0: none */
 };
 
 static int by_freedom(const void *a, const void *b)
@@ -233,7 +233,7 @@ static int set_nodes(const struct core *c, struct reservation_rec *r, const stru
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-/* A copy for the change, which reserve_set makes the record's. */
+/* Returns a copy to change; reserve_set makes it the record. */
 static struct reservation_rec copy_of(const struct reservation_rec *r)
 {
 	struct reservation_rec n = *r;
@@ -262,7 +262,7 @@ static int fill_reservation(const struct core *c, struct reservation_rec *r, con
 	return 0;
 }
 
-/* Frees what r holds: the record is that now, or the request is refused. */
+/* Applies the request to r and answers it. Frees the content of r. */
 static void finish_set(struct core *c, struct request *rq, struct reservation_rec *r, const struct ask *a,
                        int is_new)
 {
@@ -275,7 +275,7 @@ static void finish_set(struct core *c, struct request *rq, struct reservation_re
 	}
 	reserve_set(c, r, req_user(c, rq));
 	reservation_rec_fini(r);
-	reserve_review(c); /* one that begins now has begun when the answer comes */
+	reserve_review(c); /* a reservation that begins now is active in the answer */
 	hold_reply(c, rq, 200, reserve_json(c, reserve_find(c, rq->node)));
 }
 
@@ -329,7 +329,7 @@ void req_reserve_add(struct core *c, struct request *rq)
 	HASH_SORT(c->records.all[CLUSTER_RESERVATION], by_time);
 }
 
-/* The one that a request is about. NULL: answered. */
+/* Returns the reservation of a request; NULL: the request is answered. */
 static struct creserve *find_wanted(struct core *c, struct request *rq)
 {
 	struct creserve *r = rq->node ? reserve_find(c, rq->node) : NULL;

@@ -1,5 +1,5 @@
 /*
- * submit: new jobs: limits, what they refer to, whether they could ever run.
+ * submit: new jobs: checks their limits and references, whether they could ever run, and makes their records.
  */
 #include "controller/requests/requests.h"
 
@@ -70,7 +70,7 @@ static uint64_t gpus_of(const struct job_spec *s)
 	return gpus;
 }
 
-/* What could never start by its quotas; said with what they would allow. */
+/* Rejects a job that its quotas never allow, and suggests a change. */
 static int check_quota(struct core *c, const struct job_spec *s, const char *owner, struct err *e)
 {
 	struct err why;
@@ -90,16 +90,16 @@ static int check_possible(struct core *c, const struct job_spec *s, const char *
 
 	if (alloc_possible(c, s, &r))
 		return 0;
-	if (r.why == SCHED_NO_NODES) { /* may come yet: it waits, and why says so */
+	if (r.why == SCHED_NO_NODES) { /* nodes may still join: the job waits, and why gives the reason */
 		text_add(note, "%s", r.text);
 		return 0;
 	}
-	/* Nothing is wrong with the text: other nodes, and it would be taken. */
+	/* The specification is valid; other nodes could run it. */
 	suggest(c, s, NULL, owner, 1, NULL, &change);
 	return err_set(e, ERR_CONFLICT, "resources: impossible on this cluster: %s%s", r.text, change.at);
 }
 
-/* Each member's specification is kept: of very many, or very long ones, that is too much. */
+/* Rejects too many or too long members: each member's specification is stored. */
 static int check_members(const struct core *c, const struct request *rq, struct err *e)
 {
 	uint64_t n = spec_members(rq->spec), bytes = n * strlen(rq->text);
@@ -118,7 +118,7 @@ static int check_members(const struct core *c, const struct request *rq, struct 
 	return 0;
 }
 
-/* An input may come from a job of the same owner only. */
+/* Rejects an input from a job of another owner. */
 static int check_owner(struct core *c, const struct request *rq, const char *uri, const char *where,
                        struct err *e)
 {
@@ -162,7 +162,7 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	return rc;
 }
 
-/* That the tree is there is known when the request comes here: api_jobs.c asked the blob thread. */
+/* Checks the digest only: api_jobs.c has already asked the blob thread whether the tree exists. */
 static int check_bundle(const struct request *rq, const char *bundle, int dry_run, struct err *e)
 {
 	if (bundle && !hash_is_hex(bundle))
@@ -222,7 +222,7 @@ static char *run_text(const struct request *rq)
 	return cJSON_IsObject(run) ? json_text(run) : xstrdup("{}");
 }
 
-/* Where max_runtime_s comes from, in the words of the interface. */
+/* Adds the time limit and its origin. */
 static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
 {
 	struct cjob none = {0};
@@ -254,7 +254,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 	j->spec = rq->text;
 	rq->text = NULL;
 	j->run = run_text(rq);
-	rq->text = j->spec; /* lent for its digest */
+	rq->text = j->spec; /* submitted_data computes its digest */
 	if (job_post(c, j, EV_SUBMITTED, submitted_data(c, rq, a)) < 0) {
 		rq->text = NULL;
 		job_free(c, j);
@@ -262,7 +262,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 		return;
 	}
 	rq->text = NULL;
-	if (rq->idem_key) { /* of the request, not of the job: it stands in the row only */
+	if (rq->idem_key) { /* a property of the request: stored in the row, not in an event */
 		j->r.idem_key = idem_scoped(c, rq);
 		j->r.idem_digest = xstrdup(rq->idem_digest);
 		idem_add(c, j->r.idem_key, j->r.idem_digest, j->r.id)->at_us = now_real(c);
@@ -292,8 +292,8 @@ static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *li
 		text_add(t, " and %u more", f->n - 4);
 }
 
-/* By its expected time, when that is known, and by its time limit; limits.max_cost_usd ends it before. Of an
- * array or a sweep those of one member, and of all. */
+/* Adds the price by the expected time, if known, and by the time limit; limits.max_cost_usd bounds it. An
+ * array or a sweep has prices for one member and for all. */
 static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, struct text *t)
 {
 	double longest = (double)max_runtime_s(c, &(struct cjob){0}, rq->spec),
@@ -327,7 +327,7 @@ static void add_prices(struct core *c, const struct request *rq, double price, c
 	}
 }
 
-/* When would it start, where, and at what price? */
+/* Adds when and where the job would start, and its price. */
 static void foresee_start(struct core *c, const struct request *rq, const struct asked *a, cJSON *body,
                           struct text *t)
 {
@@ -342,7 +342,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 		text_add(t, "it would be held until it is released");
 		return;
 	}
-	decide(c); /* others come first */
+	decide(c); /* jobs that wait already go first */
 	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
 	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {

@@ -1,8 +1,8 @@
 /*
  * suggest: the cheapest change with which a job would fit, as data and in words: the key of the specification
- * and its value. The library finds it (scheduler/explain/change.c); what counts as cheap is said in
- * docs/spec/05b-answers.md. For one that waits: to fit now. For one that is refused: to be possible at all.
- * Beside it stand the drained nodes with which it would fit as it is.
+ * and its value. The library finds it (scheduler/explain/change.c), and docs/spec/05b-answers.md defines
+ * cheap. A waiting job gets a change with which it fits now, a rejected job one with which it is possible at
+ * all. The answer also names the drained nodes with which the job would fit unchanged.
  */
 #include "controller/requests/suggest.h"
 
@@ -22,8 +22,8 @@
 #include "controller/state/node_table.h"
 
 #define QUEUES_TRIED 64
-#define RESUME_MAX   64 /* nodes of an answer */
-#define RESUME_NAMED 4  /* in the sentence */
+#define RESUME_MAX   64 /* nodes in an answer */
+#define RESUME_NAMED 4  /* nodes in the sentence */
 
 static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_QUEUE] = "queue",
@@ -40,7 +40,7 @@ static const char *keys[] = {[SCHED_CHANGE_NONE] = "",
                              [SCHED_CHANGE_GPUS] = "gpus_per_instance",
                              [SCHED_CHANGE_INSTANCES] = "instances"};
 
-/* Where the key stands: the counts of groups in each group. */
+/* Returns the part of the specification that has the key; counts are in each group. */
 static const char *key_prefix(const struct job_spec *s, enum sched_change_kind k)
 {
 	if (k == SCHED_CHANGE_QUEUE)
@@ -50,7 +50,7 @@ static const char *key_prefix(const struct job_spec *s, enum sched_change_kind k
 	return s->has_groups && k >= SCHED_CHANGE_CPUS ? "groups[]." : "resources.";
 }
 
-/* What was required with one label otherwise, or without it. */
+/* Returns the required labels with one label replaced or removed. */
 static cJSON *labels_of(const struct job_spec *s, const struct sched_change *x)
 {
 	cJSON *list = cJSON_CreateArray();
@@ -64,8 +64,8 @@ static cJSON *labels_of(const struct job_spec *s, const struct sched_change *x)
 	return list;
 }
 
-/* The value as the specification takes it. Of a time limit the grace goes off: a job holds its nodes so long;
- * what is left is whole minutes. */
+/* Returns the value in the form of the specification. A time limit excludes the grace time, in which a job
+ * still holds its nodes, and is rounded down to minutes. */
 static cJSON *value_of(const struct core *c, const struct job_spec *s, const struct sched_change *x)
 {
 	uint64_t grace = s->grace_s ? s->grace_s : c->cfg.default_grace_s;
@@ -132,7 +132,7 @@ int suggest(struct core *c, const struct job_spec *s, const struct cjob *j, cons
 	return 1;
 }
 
-/* Names of nodes as the command takes them, and into the list. */
+/* Adds the names of nodes in the form of the command, and to the list. */
 static void add_names(const struct core *c, const uint64_t *ids, size_t n, cJSON *list, struct text *t)
 {
 	for (size_t i = 0; i < n && i < RESUME_MAX; i++) {

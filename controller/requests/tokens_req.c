@@ -1,10 +1,10 @@
 /*
  * tokens_req: join tokens (one node, one time), and joining.
  *
- * Only hashes of secrets are kept. A join whose answer was lost may be repeated with the same token, name and
- * request: the node gets another certificate, nobody else does. A name that is in use is refused: while its
- * node is connected, and while it counts as up; after it was lost or removed the name may be taken again, and
- * the old certificate is no longer accepted.
+ * hearthd stores only hashes of secrets. A node may repeat a join whose answer was lost, with the same token,
+ * name and request: it gets another certificate. hearthd rejects the name of a connected node and of a node
+ * that counts as up. The name of a lost or removed node may be used again; its old certificate is then
+ * rejected.
  */
 #include "controller/requests/requests.h"
 
@@ -32,7 +32,7 @@
 
 #define JOIN_TTL_S 3600
 
-/* Expired ones leave the memory when a new one is made: there are few. */
+/* Removes expired tokens from memory; runs when a token is made, as tokens are few. */
 static void forget_expired(struct core *c)
 {
 	struct cluster_rec *r, *tmp;
@@ -107,7 +107,7 @@ static struct token_rec *token_of_text(struct core *c, const char *text, struct 
 	return NULL;
 }
 
-/* request: the digest of this one. */
+/* Checks the token for this node. request: the digest of the request. */
 static int token_good(struct core *c, const struct token_rec *t, const char *node, const char *request,
                       struct err *e)
 {
@@ -144,7 +144,7 @@ static void node_joined(struct core *c, const char *name, struct token_rec *t, c
 	struct err e;
 	cJSON *d = cJSON_CreateObject();
 
-	if (n && n->n_jobs) /* what ran under the old certificate is not this machine's any more */
+	if (n && n->n_jobs) /* its launches belong to the machine with the old certificate */
 		node_is_lost(c, n, "another machine joined under its name", NULL);
 	if (c->io.fingerprint && c->io.fingerprint(cert, print, c->io.arg, &e) == 0)
 		json_add_str(d, "certificate", print);
@@ -202,5 +202,3 @@ void req_join(struct core *c, struct request *rq)
 	hold_reply(c, rq, 201, body);
 	free(cert);
 }
-
-/* ---- of jobs --------------------------------------------------------------------------------- */

@@ -1,15 +1,15 @@
 /*
- * array: arrays and sweeps: a job whose members are jobs of their own.
+ * array: arrays and sweeps: jobs whose members are jobs of their own.
  *
- * The record of the whole is durable when its submit is answered; the numbers behind its own are kept for its
- * members. They are made from its specification in the order of their index, some in a turn, so that ten
- * thousand of them hold up nobody; a controller that starts anew goes on where the last one is. A member that
- * waits is first with its array, which lets at most max_parallel of them go to the scheduler, in their order;
- * from there on it is a job like any other.
+ * hearthd stores the record of the whole job before it answers the submit, and reserves the numbers behind
+ * its own for the members. Each turn makes some members from the specification, in the order of their index,
+ * so that ten thousand members delay nobody. A restarted controller continues with the next index. A queued
+ * member waits in its array first: the array admits at most max_parallel members to the scheduler, in their
+ * order. An admitted member is a job like any other.
  *
- * How the whole stands follows from its members: it runs when the first of them starts and ends with the
- * last. To be stopped is recorded at once (`wanted`), the members follow some in a turn. Held, no further
- * member is let go.
+ * The state of the whole job follows from its members: it runs when the first member starts, and ends with
+ * the last one. A stop is recorded at once (`wanted`) and reaches some members in each turn. A held array
+ * admits no further member.
  */
 #include "controller/run/array.h"
 
@@ -34,7 +34,7 @@
 #include "controller/state/turn.h"
 #include "store/read/load.h"
 
-#define A_TURN 64 /* members that are made, let go, stopped */
+#define A_TURN 64 /* members that one turn makes, admits or stops */
 
 void array_touch(struct core *c, struct cjob *j)
 {
@@ -59,7 +59,7 @@ int array_open(struct core *c, struct cjob *j, const char *spec, const char *run
 	return 0;
 }
 
-/* What only the making of members needs. */
+/* Frees what only the making of members needs. */
 static void forget_text(struct carray *a)
 {
 	cJSON_Delete(a->text);
@@ -133,7 +133,7 @@ static void make_members(struct core *c, struct cjob *j, uint32_t *budget)
 		forget_text(a);
 }
 
-/* ---- letting go ---------------------------------------------------------------------------------- */
+/* ---- admitting ----------------------------------------------------------------------------------- */
 
 static int is_open(const struct cjob *j)
 {
@@ -196,11 +196,11 @@ void array_close(struct core *c, struct cjob *j)
 			continue;
 		alloc_unqueue(c, m);
 		take_back(j->arr, m);
-		job_deadline(c, m, UINT64_MAX); /* its longest wait begins anew when it is let go again */
+		job_deadline(c, m, UINT64_MAX); /* its longest wait begins again when it is admitted again */
 	}
 }
 
-/* ---- how it stands ------------------------------------------------------------------------------- */
+/* ---- the state ---------------------------------------------------------------------------------- */
 
 static void count_end(struct carray *a, uint32_t index, enum job_status status, int halved)
 {
@@ -314,7 +314,7 @@ static void step_array(struct core *c, struct cjob *j, uint32_t *budget)
 	if (*budget)
 		settle_array(c, j);
 	else
-		array_touch(c, j); /* there may be more */
+		array_touch(c, j); /* more may be left */
 }
 
 void arrays_step(struct core *c)
@@ -373,7 +373,7 @@ void array_loaded(struct core *c, struct cjob *j)
 		return;
 	if (j->arr->made == j->r.members)
 		forget_text(j->arr);
-	/* The numbers of those that are not made yet are given. */
+	/* The numbers of members that are not made yet are reserved. */
 	if (c->next_job_id < j->r.id + j->r.members)
 		c->next_job_id = j->r.id + j->r.members;
 	array_touch(c, j);

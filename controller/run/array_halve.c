@@ -1,11 +1,10 @@
 /*
  * array_halve: successive halving of a sweep's members (the rule: halving.h).
  *
- * Points of the metric come on their way to the store. The first one at or beyond a rung's step is an event
- * of the member, which its record keeps: so a controller that starts anew knows what everybody came to,
- * without reading series. A member that has done too badly is stopped like one that its owner stops, with
- * `halved` in the event and in words why. Members that failed, or that somebody stopped, are not compared
- * with.
+ * Points of the metric pass here on their way to the store. The first point at or beyond a rung's step
+ * becomes an event of the member, and its record stores the value. A restarted controller therefore knows all
+ * values without reading series. A member that performs too badly is stopped as by its owner; the event
+ * carries `halved` and the reason. Members that failed or that a user stopped are not compared.
  */
 #include "controller/run/array.h"
 
@@ -32,8 +31,8 @@ struct race {
 	char *metric;
 	uint32_t n;
 	uint8_t *reached;          /* rungs that a member has reached */
-	uint8_t *dead;             /* it failed, or somebody stopped it */
-	double *at[HALVING_RUNGS]; /* its values there; NULL: nobody has come so far */
+	uint8_t *dead;             /* the member failed, or a user stopped it */
+	double *at[HALVING_RUNGS]; /* values of members at a rung; NULL: no member has reached it */
 	struct cjob *next, *prev;  /* in core->races */
 };
 
@@ -108,7 +107,7 @@ void race_load(struct cjob *j, uint32_t index, const char *rungs)
 
 /* ---- judging ------------------------------------------------------------------------------------- */
 
-/* Those that are compared, be it later. */
+/* Counts the members that are compared at this rung or a later one. */
 static uint32_t count_compared(const struct race *r)
 {
 	uint32_t n = 0;
@@ -151,14 +150,14 @@ static void judge_rung(struct core *c, struct cjob *j, unsigned rung)
 			v[n++] = (struct halving_value){i, r->at[rung][i]};
 	halving_sort(&r->h, v, n);
 	for (uint32_t i = keep; i < n; i++)
-		if (r->reached[v[i].index] == rung + 1) /* those beyond it are judged there */
+		if (r->reached[v[i].index] == rung + 1) /* members beyond this rung are judged at theirs */
 			stop_member(c, j, rung, &v[i], i);
 	free(v);
 }
 
 /* ---- points -------------------------------------------------------------------------------------- */
 
-/* Those that the member has come to with that point. The last one, or -1. */
+/* Records the rungs that the member reaches with this point. Returns the last of them, or -1. */
 static int record_rung(struct core *c, struct cjob *m, struct race *r, int64_t step, double value)
 {
 	uint32_t index = rec_index(&m->r);

@@ -1,8 +1,8 @@
 /*
- * array_remove: the data of an array's members goes, some members in a turn.
+ * array_remove: removes the data of an array's members, some members in a turn.
  *
- * Removing goes through members that may be in the store only. A restart forgets it: the record of the whole
- * is marked as removed last, so whoever asks again finishes it.
+ * Removing goes through members that may be in the store only. A restart forgets the removal. The record of
+ * the whole job is marked as removed last, so a second request finishes the work.
  */
 #include "controller/run/array.h"
 
@@ -38,7 +38,7 @@ static void rm_drop(struct core *c, struct array_rm *x)
 	free(x);
 }
 
-/* One that is pinned stays, and so does one that was removed on its own. */
+/* Removes the data of the next member, unless it is pinned or already removed. */
 static void rm_member(struct core *c, const struct array_rm *x)
 {
 	struct err e;

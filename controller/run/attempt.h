@@ -1,6 +1,6 @@
 /*
- * attempt: one attempt of a job from its placement to its end: orders to its nodes, what follows from its
- * record, the kill on all nodes, and what becomes of the job.
+ * attempt: one attempt of a job, from its placement to its end: orders to its nodes, decisions from its
+ * record, the kill on all nodes, and the fate of the job.
  */
 #ifndef HEARTH_CONTROLLER_RUN_ATTEMPT_H
 #define HEARTH_CONTROLLER_RUN_ATTEMPT_H
@@ -9,17 +9,16 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-#define KILL_MARGIN_US 30000000 /* after the grace: then a node has not confirmed */
-#define GIVE_UP_US     10000000 /* the same where nothing was launched yet: no process of a rank can be there */
-#define FINISH_WAIT_US                                                                                       \
-	60000000 /* all ranks have exited: mpirun and the orteds get so long before they are killed */
+#define KILL_MARGIN_US 30000000 /* after the grace time; then the node counts as unconfirmed */
+#define GIVE_UP_US     10000000 /* the same before the launch, when no rank can run */
+#define FINISH_WAIT_US 60000000 /* after the last rank: time for mpirun and the orteds to end */
 
 void port_mark(struct core *c, uint32_t port, int delta);
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
-void send_orders(struct core *c, struct cjob *j); /* all that are due and not sent in this session */
+void send_orders(struct core *c, struct cjob *j); /* sends due orders that this session has not got */
 void job_review(struct core *c, struct cjob *j);
 int end_wants_kill(const struct job_rec *r);
-/* Ends the attempt by v, at once: the kill on its nodes follows. */
+/* Ends the attempt with the verdict v. The kill on its nodes follows. */
 void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);

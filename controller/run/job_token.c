@@ -1,5 +1,5 @@
 /*
- * job_token: the token of an attempt, with which its ranks reach hearthd. Only its hash is stored.
+ * job_token: the token of an attempt, with which its ranks reach hearthd. hearthd stores only its hash.
  */
 #include "controller/run/job_token.h"
 
@@ -13,9 +13,9 @@
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
 
-/* Both follow from the attempt's secret, so that an order that is sent again after a restart carries the
- * same. One launch token a node: two agents on one machine must not take each other's processes for strays.
- */
+/* Derives both tokens from the attempt's secret: an order that is repeated after a restart carries the same
+ * tokens. Each node has its own launch token: two agents on one machine must not treat each other's processes
+ * as strays. */
 void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41])
 {
 	char text[128], hash[HASH_HEX_SIZE];

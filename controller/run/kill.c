@@ -1,13 +1,12 @@
 /*
- * kill: the end of an attempt: why it ends, the kill on all nodes, what became of it, and what follows for
- * the job.
+ * kill: the end of an attempt: its reason, the kill on all nodes, the outcome, and the fate of the job.
  *
  *   attempt_end -> KILL to all nodes (unless every rank has exited with 0) -> every launch ended, lost or
- * given up -> decide_outcome -> COLLECT -> every launch cleaned -> finish_attempt -> the job ends, or waits
- * again.
+ * given up -> decide_outcome -> COLLECT -> every launch cleaned -> finish_attempt -> the job ends or is
+ * requeued.
  *
- * Why it ends is not stored as such: it follows from the record (end_kind_of), so a restart in the middle
- * goes on the same way.
+ * The kind of the end is not stored. It follows from the record (end_kind_of), so a restart in the middle
+ * continues in the same way.
  */
 #include "controller/run/attempt.h"
 
@@ -109,7 +108,7 @@ static void conclude_rank(struct core *c, struct cjob *j, uint32_t rank, const c
 	job_post(c, j, EV_RANK_LOST, d);
 }
 
-/* No process is left that could still report: what is open now stays unknown. */
+/* Marks open ranks as lost: no process is left that could report their end. */
 static void conclude_ranks(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -213,7 +212,7 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 	v->outcome = OUT_LOST;
 	v->rank = rank;
 	v->cls = lost ? RC_NODE_LOST : RC_UNKNOWN;
-	/* That the others were ended for it is no news; what they died of by themselves is. */
+	/* Kills that follow from the loss add nothing; a rank that failed by itself does. */
 	if (failed < a->n_ranks && !rec_looks_killed(a, failed)) {
 		text_add(&more, "; after that ");
 		rank_reason(a, failed, &more);
@@ -237,7 +236,7 @@ static void judge_limit(const struct attempt_rec *a, const struct place_rec *lim
 	text_add(&v->reason, "node %s: %s", limited->node, limited->text ? limited->text : "a limit was passed");
 }
 
-/* What mpirun started in the place of a rank was gone, and nothing said why. */
+/* A rank ended because its launcher was gone, and no report gives the cause. */
 static void judge_taken_along(const struct attempt_rec *a, uint32_t rank, struct finding *v)
 {
 	uint32_t place = a->ranks[rank].place;
@@ -259,7 +258,7 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 	uint32_t failed = rec_first_failed(a), some = NO_RANK;
 	enum end_kind kind = end_kind_of(r);
 	int killed = failed < a->n_ranks && rec_looks_killed(a, failed);
-	/* It was to be tried elsewhere, or a launcher or a kill ended it: that ranks died of that is not why. */
+	/* A rank that a retry, a launcher or a kill ended is not the cause. */
 	int own = failed < a->n_ranks && a->ranks[failed].ended_by == BY_ITSELF &&
 	          !(killed && (r->status == JOB_RECOVERING || count_lost_ranks(a, &some)));
 
@@ -272,7 +271,7 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 	text_add(&v->reason, "%s", a->reason ? a->reason : "");
 	if (kind == END_STOP || kind == END_REQUEUE) {
 		v->outcome = OUT_STOPPED;
-		if (r->wanted == WANT_STOP && r->reason) { /* it may have come after a requeue */
+		if (r->wanted == WANT_STOP && r->reason) { /* a stop may follow a requeue */
 			text_clear(&v->reason);
 			text_add(&v->reason, "%s", r->reason);
 		}
@@ -302,7 +301,7 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 	}
 }
 
-/* One line for the main node's `system` stream, before its streams are closed. */
+/* Adds a line to the main node's `system` stream before its streams are closed. */
 static void note_outcome(struct core *c, const struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -317,7 +316,7 @@ static void note_outcome(struct core *c, const struct cjob *j)
 	free(m.text);
 }
 
-/* Of what there was too little: the next thing to ask. */
+/* Adds the memory limit to an out-of-memory reason; users ask for it next. */
 static void add_memory(const struct cjob *j, struct finding *v)
 {
 	const struct job_spec *s = j->act ? j->act->spec : NULL;
@@ -356,7 +355,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 		cJSON_AddNumberToObject(d, "signal", v.signal);
 	job_post(c, j, EV_OUTCOME, d);
 	note_outcome(c, j);
-	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* since when the uploads may stand still */
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* the time without upload progress starts here */
 		j->act->rt[i].progress_us = now_boot(c);
 	log_info("event=outcome job=%" PRIu64 " attempt=%u outcome=%s class=%s", j->r.id, j->r.att->number,
 	         state_name(STATE_OUTCOME, (int)v.outcome), state_name(STATE_CLASS, (int)v.cls));
@@ -378,8 +377,8 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	log_info("event=ended job=%" PRIu64 " status=%s", j->r.id, state_name(STATE_JOB, (int)status));
 }
 
-/* A node that was given up without a word from it after the launch may still run ranks: two attempts at once
- * would spoil each other's files. Only a person can know. */
+/* Holds the job. A node that did not confirm the end of a launch may still run ranks, and two attempts at
+ * once would spoil each other's files. Only a person can know. */
 static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -391,7 +390,7 @@ static void wait_for_word(struct core *c, struct cjob *j, const char *node, cons
 	         "of it runs any more",
 	         node, j->r.attempts);
 
-	if (lost) { /* nor is what it was to begin with there */
+	if (lost) { /* the requested beginning is missing, too */
 		text_add(&reason, ": it then ");
 		begins_say(c, j, j->r.begins, &reason);
 		text_add(&reason, ", for %.900s; jobctl requeue %s --from STEP takes another", lost->text,
@@ -402,7 +401,7 @@ static void wait_for_word(struct core *c, struct cjob *j, const char *node, cons
 	job_post(c, j, EV_HELD, d);
 }
 
-/* What was asked for is not there: it does not begin with something else on its own account. */
+/* Holds the job: the requested beginning is missing, and hearthd does not choose another one. */
 static void wait_for_choice(struct core *c, struct cjob *j, const struct err *why)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -415,7 +414,7 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 	job_post(c, j, EV_HELD, d);
 }
 
-/* Why it waits again, and what it begins with then. */
+/* Adds why the job waits again, and its next beginning. */
 static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
                            struct text *out)
 {
@@ -442,7 +441,7 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	struct err why, other;
 	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
 
-	/* Who releases it without another choice loses nothing. */
+	/* A release without another choice loses nothing. */
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
 		begins = NULL;
 
@@ -489,7 +488,7 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 	job_post(c, j, EV_ATTEMPT_ENDED, d);
 }
 
-/* Does another attempt follow? */
+/* Returns 1 when another attempt follows. */
 static int goes_on(const struct cjob *j)
 {
 	return j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP &&
@@ -513,7 +512,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 	port_mark(c, a->master_port, -1);
 	token_job_expire(c, j);
 	active_free(c, j);
-	/* It may have been ended to be requeued first: the job's reason is that of what was asked last. */
+	/* A requeue may come before the stop: the reason of the last request counts. */
 	if (a->outcome == OUT_STOPPED && j->r.wanted == WANT_STOP)
 		reason = xstrdup(j->r.reason ? j->r.reason : "");
 	else if (says && a->outcome == OUT_FAILED)

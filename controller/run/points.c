@@ -1,6 +1,8 @@
 /*
- * points: metric points from agents to the store, one chunk a series, in transactions of their own;
- * acknowledged when durable.
+ * points: metric points from agents to the store.
+ *
+ * A chunk holds points of one series. Chunks have transactions of their own and are acknowledged when they
+ * are durable.
  */
 #include "controller/run/report.h"
 
@@ -17,7 +19,7 @@
 #include "controller/state/turn.h"
 
 #define WAITING_MAX                                                                                          \
-	20000 /* chunks that wait for a slow store: more are dropped, not acknowledged, and come again */
+	20000 /* chunks that wait for a slow store; further ones are dropped, and agents send them again */
 #define NAME_MAX_BYTES 128
 
 struct point {
@@ -50,8 +52,8 @@ static int well_formed(const struct wm_metrics *m)
 	return 1;
 }
 
-/* Of the job's newest attempt? Points travel on a connection of their own and may come after the job's end.
- */
+/* Returns 1 for points of the job's newest attempt. Points have a connection of their own and may arrive
+ * after the job's end. */
 static int is_current(struct core *c, const struct wm_metrics *m)
 {
 	const struct cjob *j = job_find(c, m->job);

@@ -1,7 +1,8 @@
 /*
- * report: what agents say about launches, processes and what they left. Reports are states: they may come
- * twice, late, and again after a reconnection; what is known already changes nothing. Each is acknowledged
- * when its effect is durable, also when it had none.
+ * report: reports of agents about launches, processes and results.
+ *
+ * Reports are states: an agent may send one twice, late, and again after a reconnection. A known state
+ * changes nothing. hearthd acknowledges each report when its effect is durable, even when it has none.
  */
 #include "controller/run/report.h"
 
@@ -32,8 +33,8 @@
 #define TEXT_MAX     4096
 #define RUN_INFO_MAX (1024 * 1024)
 
-/* The job, when the report is about its present attempt and a launch on this node that is not given up; else
- * NULL. */
+/* Returns the job if the report is about its present attempt and a launch on this node that is not lost;
+ * else NULL. */
 static struct cjob *find_current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
                                  uint64_t epoch, struct place_rec **place)
 {
@@ -47,13 +48,13 @@ static struct cjob *find_current(struct core *c, const struct cnode *n, uint64_t
 	return *place && (*place)->state != PLACE_LOST ? j : NULL;
 }
 
-/* Outside text for a record: UTF-8 or '?', line ends and tabs kept, other control bytes not. Malloc'ed. */
+/* Returns outside text for a record: invalid UTF-8 and control bytes become '?'. Malloc'ed. */
 static char *clean_text(const char *s, size_t n)
 {
 	char *out;
 	int valid;
 
-	if (n > TEXT_MAX) { /* of last lines the end counts */
+	if (n > TEXT_MAX) { /* the end of the last lines counts */
 		s += n - TEXT_MAX;
 		n = TEXT_MAX;
 		while (n && (*s & 0xc0) == 0x80) {
@@ -82,7 +83,7 @@ static void add_text(cJSON *d, const char *key, const char *s, size_t n)
 	free(text);
 }
 
-/* An agent that enforces a limit stops the launch by itself; for any other reason it is told to. */
+/* Returns 1 when the agent stopped the launch by itself, because of a limit. */
 static int limit_passed(const struct wm_launch_report *m)
 {
 	return (m->state == LAUNCH_STOPPING || m->state == LAUNCH_ENDED) &&
@@ -140,8 +141,7 @@ static void finish_cleaned(struct core *c, struct cjob *j, struct cnode *n, cons
 {
 	alloc_release(c, j, n->r.id);
 	node_job_del(n, j);
-	/* A prepared launch that failed says why once more when it is cleaned: only a run has something to lose.
-	 */
+	/* A launch that failed before it ran repeats its reason here. Only a run can lose output. */
 	if (m->cls != RC_NONE && *m->text && rec_any_rank_started(j->r.att)) {
 		char *text = xasprintf("node %s: %.900s", n->name, m->text);
 
@@ -220,10 +220,10 @@ void place_vanished(struct core *c, struct cjob *j, const struct place_rec *p, c
 		attempt_end(c, j, &v);
 	if (j->r.att->state == ATT_ENDING && !j->act->kill_us)
 		j->act->kill_us = now_boot(c);
-	job_touch(c, j); /* send_orders sends KILL */
+	job_touch(c, j); /* send_orders will send KILL */
 }
 
-/* 1: the launch had vanished, and its agent says that nothing of it is left. */
+/* Returns 1 when the launch had vanished and its agent reports that nothing of it is left. */
 static int vanished_is_over(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
                             const struct wm_launch_report *m)
 {
@@ -237,12 +237,11 @@ static int vanished_is_over(struct core *c, struct cjob *j, struct cnode *n, con
 	place_lost(c, j, place_index(j, p), 0, 0, text);
 	free(said);
 	free(text);
-	stale_report(c, n, m); /* and what is left of it on its disk goes */
+	stale_report(c, n, m); /* the agent also removes its files */
 	return 1;
 }
 
-/* An agent that lost the state of a launch that ran takes it for one that waits. Nobody tells it to go again.
- */
+/* Returns 1 when the agent lost the state of a running launch and prepares it. It must not start twice. */
 static int is_undone(const struct cjob *j, const struct place_rec *p, const struct wm_launch_report *m)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -276,11 +275,11 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	if (vanished_is_over(c, j, n, p, m))
 		return;
 	if (is_undone(j, p, m)) {
-		place_vanished(c, j, p, "its agent prepares the launch anew, what ran of it is lost");
+		place_vanished(c, j, p, "its agent prepares the launch again; what ran of it is lost");
 		return;
 	}
 	rt->sent |= SENT_PREPARE;
-	if (m->state == LAUNCH_READY) /* ready, once more: it has not been told to go, whatever was sent */
+	if (m->state == LAUNCH_READY) /* ready again: the order to go did not arrive */
 		rt->sent &= (uint8_t)~SENT_GO;
 	note_progress(c, rt, m);
 	if (state_move_ok(STATE_PLACE, (int)p->state, (int)place_of_launch(m->state)))
@@ -334,11 +333,11 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	json_add_u64(d, "rank", m->rank);
 	json_add_str(d, "node", n->name);
 	json_add_u64(d, "pid", m->pid);
-	/* By one clock: which rank failed first is judged by these, over all nodes. */
+	/* In hearthd's time: the first failed rank of all nodes is found by these times. */
 	started = node_time(n, m->started_us);
 	ended = m->ended_us ? node_time(n, m->ended_us) : now_real(c);
 	json_add_u64(d, "started_us", started);
-	/* The two may come by different measures of the node's clock. */
+	/* The two may use different measures of the node's clock. */
 	if (m->state != PS_RUNNING)
 		json_add_u64(d, "ended_us", ended > started ? ended : started);
 	if (m->state == PS_EXITED)
@@ -355,8 +354,9 @@ static int is_rule(const char *line, size_t n)
 	return n == 0;
 }
 
-/* What it said last, as one line. Open MPI frames what matters by rules of '-': the first paragraph of the
- * last frame is the message, what follows is advice. Without one: the last line. */
+/* Adds the launcher's last message, as one line. Open MPI frames messages by rules of '-': the first
+ * paragraph of the last frame is the message, and the rest is advice. Text without a frame gives its last
+ * line. */
 static void launcher_words(const char *text, struct text *out)
 {
 	const char *from = text, *last = text;
@@ -380,8 +380,8 @@ static void launcher_words(const char *text, struct text *out)
 		text_join(out, " ", "%.*s", (int)n, from);
 }
 
-/* While it launches or runs; and in an ending that only victims of the launcher have begun: their ends may be
- * heard of before the launcher's. */
+/* Returns 1 when the launcher's end can be the cause: while the attempt launches or runs, and in an ending
+ * that only ranks have begun that the launcher ended. Their reports may arrive before the launcher's. */
 static int launcher_matters(const struct attempt_rec *a)
 {
 	uint32_t failed = rec_first_failed(a);

@@ -1,5 +1,5 @@
 /*
- * report: what agents say about launches, processes and what they left.
+ * report: reports of agents about launches, processes and results.
  */
 #ifndef HEARTH_CONTROLLER_RUN_REPORT_H
 #define HEARTH_CONTROLLER_RUN_REPORT_H
@@ -7,8 +7,8 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-/* The agent lost a launch that was told to go: it is told to end what may be left, and keeps the GPUs until
- * it says that nothing is. text: static. */
+/* Handles a started launch that its agent has lost: sends KILL, and keeps the GPUs until the agent confirms
+ * that nothing is left. text: static. */
 void place_vanished(struct core *c, struct cjob *j, const struct place_rec *p, const char *text);
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);

@@ -1,16 +1,16 @@
 /*
- * refs: what a job refers to: what earlier jobs left, and what an attempt of it begins with.
+ * resolve: references of a job: results of earlier jobs, and the checkpoint that an attempt begins with.
  *
- * An attempt begins with what the one before it left as checkpoints; with what that one had begun with where
- * it left none; the first with what the specification says. So work goes on where it stood, an attempt that
- * never ran changes nothing, and one that was asked to begin from the start leaves what was before it behind
- * for good. A requeue may say otherwise: from the start, or from a step that any attempt left.
+ * An attempt begins with the checkpoints that the attempt before it left. If that one left none, it begins as
+ * that one did. The first attempt begins as the specification says. An attempt that never ran therefore
+ * changes nothing, and an attempt from the start leaves all older checkpoints unused. A requeue may choose
+ * another beginning: the start, or a step that any attempt left.
  *
- * What it left is the whole folder, and no step of it is named: which of its files belong to the newest whole
- * checkpoint the program knows, and their names do not tell. Only who asks for a step has it looked for.
+ * The checkpoint is the whole folder. hearthd does not choose a step in it: only the program knows which
+ * files belong to the newest complete checkpoint. hearthd looks for a step only when a user asks for one.
  *
- * It is settled when the attempt before has ended, since only then all of its checkpoints are registered, and
- * stands in the record (job_rec.begins) until the next one is placed.
+ * The beginning is settled when the previous attempt has ended, since only then all of its checkpoints are
+ * registered. The record (job_rec.begins) holds it until the next attempt is placed.
  */
 #include "controller/run/resolve.h"
 
@@ -31,7 +31,7 @@
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 
-#define MANIFESTS_READ 16 /* of a question: each is a file to read, on the thread that decides */
+#define MANIFESTS_READ 16 /* manifests that one question reads, on the state thread */
 
 /* ---- earlier jobs ------------------------------------------------------------------------------ */
 
@@ -78,8 +78,8 @@ static int find_newest(struct core *c, uint64_t job, uint32_t below, struct left
 	return c->io.left(job, "checkpoint", below, l, c->io.arg, e);
 }
 
-/* The steps that the folders of all nodes hold, of the first that many. 1: they cannot be seen from here
- * (they lie at an output_uri, or the folder is too strange). */
+/* Finds the steps that the folders of all nodes have in common; reads MANIFESTS_READ folders at most. Returns
+ * 1 when hearthd cannot see them: they are at an output_uri, or the folder is unusual. */
 static int steps_left(struct core *c, const struct left *l, struct steps *out, struct err *e)
 {
 	int rc = 0;
@@ -99,17 +99,18 @@ static int steps_left(struct core *c, const struct left *l, struct steps *out, s
 	return rc;
 }
 
-/* A search for a step through what a job's attempts left, the newest first. */
+/* A search for a step in the checkpoints of a job's attempts, the newest first. */
 struct search {
-	struct steps all;   /* what there is */
+	struct steps all;   /* steps found so far */
 	size_t manifests;   /* read */
-	uint32_t last;      /* the attempt that was looked into last; 0: none was */
-	int cut;            /* there are older ones, which were not */
-	struct text *blind; /* the first that could not be looked into, and why */
+	uint32_t last;      /* the last attempt that was read; 0: none */
+	int cut;            /* older attempts exist that were not read */
+	struct text *blind; /* the first attempt that could not be read, and why; empty: none */
 };
 
-/* Does what that attempt left hold the step? What hearthd cannot look into by its kind is taken: the nodes do
- * that before the job starts. A manifest that is gone hides what is in it, but not older attempts. */
+/* Returns 1 when the checkpoint of that attempt has the step. hearthd accepts a checkpoint that it cannot
+ * read by its kind: the nodes check it before the job starts. A missing manifest does not hide older
+ * attempts. */
 static int holds_step(struct core *c, struct search *s, const struct left *l)
 {
 	struct steps own = {.want = s->all.want};
@@ -125,7 +126,7 @@ static int holds_step(struct core *c, struct search *s, const struct left *l)
 	return found;
 }
 
-/* That none was found, with what there is and how far was looked. */
+/* Makes the error for a step that was not found: the steps found, and the attempts not read. */
 static int not_found(struct search *s, struct err *e)
 {
 	struct err what;
@@ -165,7 +166,7 @@ static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l,
 	return rc;
 }
 
-/* What goes to which node rank; one that left nothing gets what the first left that did. */
+/* Lists the part of each node rank. A rank without a part gets the first part. */
 static void give_parts(const struct left *l, struct strv *out)
 {
 	size_t k = 0;
@@ -243,7 +244,7 @@ int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
 	return 0;
 }
 
-/* What the last attempt left, or what that one began with. */
+/* Chooses the checkpoints of the last attempt, or its own beginning. */
 static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e)
 {
 	const struct attempt_rec *last = j->r.att;
@@ -292,7 +293,7 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, struct
 	} else if (step < 0) {
 		text_add(out, "goes on with the checkpoints of attempt %u", attempt);
 	} else {
-		/* What lies at an output_uri may have come from any attempt, and changes. */
+		/* Files at an output_uri may be from any attempt, and change. */
 		if (find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
 			text_add(out, "goes on from step %" PRId64 ", if it is in %.200s: hearthd does not look there",
 			         step, l.parts[0].what);

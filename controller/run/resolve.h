@@ -1,5 +1,5 @@
 /*
- * resolve: what a job refers to: results of earlier jobs, and the checkpoint an attempt begins with.
+ * resolve: references of a job: results of earlier jobs, and the checkpoint that an attempt begins with.
  */
 #ifndef HEARTH_CONTROLLER_RUN_RESOLVE_H
 #define HEARTH_CONTROLLER_RUN_RESOLVE_H
@@ -8,17 +8,17 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-/* refs.c. inputs and resume start empty; resume: what each node rank gets, the first also what those behind
- * the last get; NULL: not asked. */
+/* Resolves the inputs and the checkpoint of a job. Both lists start empty. resume: one entry for each node
+ * rank; ranks behind the last entry get the first one. NULL: not wanted. */
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
                  struct err *e);
-/* What the next attempt of a job whose last has ended begins with, as job_rec.begins has it; *out malloc'ed,
- * NULL: what the specification says. asked: NULL where it stood, "start", "step:N". */
+/* Settles the beginning of a job's next attempt, in the form of job_rec.begins. *out is malloc'ed; NULL: the
+ * specification decides. asked: "start", "step:N", or NULL for the newest checkpoint. */
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
-int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: it is what the spec. says */
-/* "goes on from step 6 of attempt 1" */
+int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: the specification decides */
+/* Adds words such as "goes on from step 6 of attempt 1". */
 void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
-/* As resume above, by that text. */
+/* Fills out as resolve_refs fills resume, according to begins. */
 int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
                    struct strv *out, struct err *e);
 

@@ -1,7 +1,8 @@
 /*
- * review: what follows from a job's record now. Called at the end of each turn for jobs that were touched,
- * and when a deadline has come. It may be called at any time and as often as one likes: it only compares the
- * record with the clock and goes on from there.
+ * review: decides what follows from a job's record now.
+ *
+ * It runs at the end of each turn for jobs that were touched, and at a job's deadline. It may run at any time
+ * and any number of times: it compares the record with the clock and continues from there.
  */
 #include "controller/run/attempt.h"
 
@@ -27,9 +28,9 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-#define NODES_A_SECOND 10 /* a gang gets so much longer to start */
+#define NODES_A_SECOND 10 /* a gang of so many nodes gets one more second to start */
 
-/* May the job be tried on other nodes? Only when nothing of it ran yet and the cause is not its own. */
+/* Returns 1 when the job may start on other nodes: no rank ran yet, and the job is not the cause. */
 static int is_replaceable(const struct cjob *j, enum reason_class cls)
 {
 	int culprit = 0;
@@ -91,7 +92,7 @@ static int wanted_end(const struct cjob *j, struct verdict *v)
 	return j->r.wanted != WANT_NOTHING && verdict_set(v, RC_STOPPED, "%s", j->r.reason ? j->r.reason : "");
 }
 
-/* A launch that failed or was lost. */
+/* Finds a launch that failed or was lost. */
 static int place_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -110,7 +111,7 @@ static int place_trouble(const struct cjob *j, struct verdict *v)
 	return 0;
 }
 
-/* The agent of a node has stopped its part of the job because of a limit. */
+/* Finds a node whose agent stopped its part of the job because of a limit. */
 static int limit_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct place_rec *p = rec_limited(j->r.att);
@@ -172,7 +173,7 @@ static uint32_t open_ranks(const struct attempt_rec *a)
 	return n;
 }
 
-/* The first rank that certainly did not succeed. */
+/* Finds the first rank that certainly did not succeed. */
 static int rank_trouble(const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -198,7 +199,7 @@ static int rank_trouble(const struct cjob *j, struct verdict *v)
 
 static uint32_t launch_timeout_s(const struct core *c, const struct cjob *j)
 {
-	/* mpirun's daemons start along a tree, and the reports of many nodes come in one after the other. */
+	/* mpirun's daemons start along a tree, and the reports of many nodes arrive one after the other. */
 	uint32_t of_nodes = (j->r.att->n_places - 1) / NODES_A_SECOND;
 
 	switch (launcher_facts(j->act->spec->launcher)->timeout) {
@@ -216,7 +217,7 @@ static void end_by_launch_timeout(struct core *c, struct cjob *j)
 	uint32_t silent = a->n_places;
 	struct verdict v;
 
-	/* Under mpirun a node whose orted does not run is the one to name; else no node can be named. */
+	/* Under mpirun, name the first node whose orted does not run. Other launchers give no such sign. */
 	for (uint32_t i = 0; i < a->n_places && silent == a->n_places; i++)
 		if (a->places[i].state < PLACE_RUNNING)
 			silent = i;
@@ -230,7 +231,7 @@ static void end_by_launch_timeout(struct core *c, struct cjob *j)
 	end_by_node(c, j, silent, &v);
 }
 
-/* Boot time at which its time is over; UINT64_MAX no limit. */
+/* Returns the boot time at which the time limit is reached; UINT64_MAX: no limit. */
 static uint64_t time_limit_at(const struct cjob *j)
 {
 	const struct active *a = j->act;
@@ -320,7 +321,7 @@ static void review_kill(struct core *c, struct cjob *j)
 		job_deadline(c, j, at);
 		return;
 	}
-	if (!j->act->kill_us) { /* all ranks are done, something else hangs: mpirun, an orted */
+	if (!j->act->kill_us) { /* all ranks have ended, but mpirun or an orted hangs */
 		j->act->kill_us = now;
 		job_touch(c, j);
 		return;
@@ -383,7 +384,7 @@ static void review_ending(struct core *c, struct cjob *j)
 	review_collect(c, j);
 }
 
-/* It waits for other jobs: now that all are loaded it can be seen for which. */
+/* Queues a job that waits for other jobs, now that all jobs are loaded. */
 static void queue_loaded(struct core *c, struct cjob *j)
 {
 	struct job_spec *s;

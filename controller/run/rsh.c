@@ -1,10 +1,11 @@
 /*
- * rsh: mpirun wants an orted on another node: hearth-rsh asks its agent, which asks here, and the other
- * node's agent is told to start it.
+ * rsh: starts an orted on another node for mpirun. hearth-rsh asks its agent, the agent asks hearthd, and
+ * hearthd orders the other node's agent to start the orted.
  *
- * Nothing of it is stored. The asking agent repeats its requests after each connection, the other one its
- * report about the orted, so the table is whole again after a restart of the controller. mpirun runs because
- * the order to launch is durable: nothing here waits for the store, or every start would wait for a disk.
+ * Nothing of this is stored. The asking agent repeats its requests after each connection, and the other agent
+ * repeats its report about the orted, so the table is complete again after a restart of the controller. The
+ * order to launch is durable before mpirun runs, so no step here waits for the store. A wait would add a disk
+ * write to every start.
  */
 #include "controller/run/rsh.h"
 
@@ -22,7 +23,7 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-#define RSH_PER_NODE 4 /* requests remembered: mpirun asks once a node */
+#define RSH_PER_NODE 4 /* requests stored; mpirun asks once for each node */
 
 static struct rsh *find_rsh(const struct cjob *j, const char *id)
 {
@@ -142,7 +143,7 @@ void rsh_orted(struct core *c, struct cjob *j, uint32_t place, const struct wm_p
 	}
 }
 
-/* That place's node has reported all it has: repeat what it may not have got. */
+/* Repeats messages that the place's node may have missed, after its complete report. */
 void rsh_resend(struct core *c, struct cjob *j, uint32_t place)
 {
 	for (struct rsh *r = j->act->rsh; r; r = r->next) {

@@ -1,5 +1,5 @@
 /*
- * rsh: mpirun wants an orted on another node (hearth-rsh).
+ * rsh: starts an orted on another node for mpirun (hearth-rsh).
  */
 #ifndef HEARTH_CONTROLLER_RUN_RSH_H
 #define HEARTH_CONTROLLER_RUN_RSH_H

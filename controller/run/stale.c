@@ -1,5 +1,5 @@
 /*
- * stale: launches that a node has and must not have. The node gets no work until they are over.
+ * stale: launches that a node has and must not have. The node gets no work until they have ended.
  */
 #include "controller/run/stale.h"
 

@@ -7,7 +7,8 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-/* A launch that must not be there: kill, collect without keeping; the node gets no work until it is over. */
+/* Handles a launch that the node must not have: sends KILL, then COLLECT without keeping files. The node gets
+ * no work until the launch has ended. */
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
 void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);
 

@@ -1,8 +1,9 @@
 /*
- * start: an attempt begins; orders to its nodes.
+ * start: begins an attempt and sends orders to its nodes.
  *
- * Orders are states, not changes: send_orders sends whatever the record says and this session of the node has
- * not been told. It is called after each change and after each new connection, as often as one likes.
+ * Orders are states, not changes: send_orders sends the orders that follow from the record and that this
+ * session of the node has not got. It runs after each change and each new connection, and may run any number
+ * of times.
  */
 #include "controller/run/attempt.h"
 
@@ -30,8 +31,8 @@ static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
 {
 	uint32_t n = hi >= lo ? hi - lo + 1 : 1;
 
-	/* Onward from the last one: a port that was just used may linger. When all are in use the ranks' own
-	 * error says so. */
+	/* Continue behind the last port: a port that was just used may linger. If all ports are in use, the ranks
+	 * report the error. */
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t p = lo + (c->next_port++ % n);
 
@@ -129,7 +130,7 @@ static const char *cause_of(const struct cjob *j)
 	return j->r.reason ? j->r.reason : "requeued";
 }
 
-/* "attempt:2", or the specification's resume_from, and the step. */
+/* Adds the beginning as data: "attempt:2", or the specification's resume_from, and the step. */
 static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON *d)
 {
 	int64_t step = spec->resume_step;
@@ -145,7 +146,7 @@ static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON 
 	cJSON_AddNumberToObject(d, "resumed_from_step", (double)step);
 }
 
-/* How it came to its turn: words for people, and whom it passed as data. */
+/* Adds why it is the job's turn: words for people, and the passed job as data. */
 static void add_turn(const struct sched_decision *dec, cJSON *d)
 {
 	static const char *const words[SCHED_TURNS] = {
@@ -203,7 +204,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	}
 	sched_job_started(c->sched, j->r.id);
 	cost_begins(c, j, 0);
-	/* The secret stands in the attempt's row only, never in an event. */
+	/* The secret is only in the attempt's row, never in an event. */
 	rec_set(&j->r.att->token, token);
 	a->rt = xcalloc(j->r.att->n_places, sizeof(*a->rt));
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
@@ -225,7 +226,7 @@ static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 		wire_u32v_add(to, from->v[i]);
 }
 
-/* Encoded once an attempt: thousands of nodes are sent the same bytes. */
+/* Returns the part of the order that all nodes share; it is encoded once for each attempt. */
 static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -278,7 +279,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
 	};
 
-	if (!gang) { /* the limits of a specification keep it far below */
+	if (!gang) { /* cannot happen: the limits of a specification are far lower */
 		log_error("event=prepare_not_sent job=%" PRIu64 " error=\"%s\"", j->r.id, e.text);
 		return;
 	}

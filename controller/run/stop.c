@@ -1,5 +1,5 @@
 /*
- * stop: a job is asked to end.
+ * stop: asks a job to end.
  */
 #include "controller/run/attempt.h"
 
@@ -18,8 +18,8 @@ int job_stop(struct core *c, struct cjob *j, cJSON *d)
 		job_post(c, j, EV_ENDED, d);
 		return 1;
 	}
-	/* While it ends for another reason, that reason stays the one that is told: but for a requeue, which
-	 * comes to nothing now. */
+	/* An attempt that ends for another reason keeps that reason, except for a requeue: the stop replaces it.
+	 */
 	if (j->r.att && j->r.att->state == ATT_ENDING && j->r.wanted != WANT_REQUEUE)
 		cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
 		                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));

@@ -46,7 +46,7 @@ says 0 "^lab/day/@ada: .*quota of 2 GPUs" quota set lab/day/@ada gpus=2
 says 0 "^lab/day/@ada no longer has a quota$" quota rm lab/day/@ada
 says 0 "^lab/@ada is removed$" queue rm lab/@ada
 says 3 "there is nothing set for \"lab/@nobody\"" queue rm lab/@nobody
-says 4 "queue lab/day lies below lab; remove it first" queue rm lab
+says 4 "queue lab/day is below lab; remove it first" queue rm lab
 says 2 "queue '\.\.'" queue rm lab/../x
 says 0 "^lab/day is removed$" queue rm lab/day
 says 0 "^lab is removed$" queue rm lab

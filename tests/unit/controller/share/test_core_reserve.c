@@ -143,7 +143,7 @@ static void test_refusals(void)
 	is_int(world_request(w, REQ_RESERVE_ADD, 0, "x",
 	                     "{\"from\": \"soon\", \"for_s\": 5, \"count\": 1, \"maintenance\": true}"),
 	       400, "a time that is none");
-	like(w->err.text, "\"soon\" is no time such as", "with one that is");
+	like(w->err.text, "\"soon\" is not a time such as", "with one that is");
 	is_int(world_request(w, REQ_RESERVE_ADD, 0, "x", "{\"count\": 1, \"maintenance\": true}"), 400,
 	       "without an end");
 	ok(!row(w, "x"), "nothing was made");
